@@ -1,0 +1,44 @@
+/* bus.h - carries messages between the threads that own devices.
+ *
+ * Two kinds: zmq (one inproc PAIR per pair of threads, a doorbell counter per
+ * source, one wake socket a thread) and sim (no threads at all: one caller
+ * drives every thread's loop, a seed chooses whose turn it is and which channel
+ * delivers next; order is kept only within a channel, as with zmq).
+ *
+ * What orders the bytes of a register between threads is the doorbell's release
+ * and acquire. Messages of one (source, destination) arrive in the order sent;
+ * nothing else is promised. Thread t's end is used by thread t alone. Thread 0
+ * is the session's. */
+#ifndef RILLE_ACTORS_BUS_H
+#define RILLE_ACTORS_BUS_H
+
+#include "actors/message.h"
+
+struct bus;
+
+struct bus_kind {
+    const char *name;
+    /* nthread ends; spin_ns: how long an idle end spins before it sleeps (0: at once). seed: for sim. E_BUS. */
+    int (*open)(int nthread, int64_t spin_ns, uint64_t seed, struct bus **out);
+    void (*close)(struct bus **b);
+    /* From thread `from` (its own end) to thread `to` != from. Never blocks, never loses; E_BUS when the bus is broken.
+     * Allocates nothing. */
+    int (*send)(struct bus *b, int from, int to, const struct msg *m);
+    /* Takes what has arrived at `self`, at most max messages; returns how many. With wait, sleeps until there is at least
+     * one (or until spurious: 0 is possible). */
+    int (*recv)(struct bus *b, int self, struct msg *m, int max, bool wait);
+    /* Threads beyond this many use the end? false: somebody else drives the loops (sim). */
+    bool threaded;
+};
+extern const struct bus_kind bus_zmq, bus_sim;
+
+/* sim: which of nready choices happens next (uniform by the bus's seed). */
+uint64_t bus_sim_choose(struct bus *b, uint64_t n);
+int64_t bus_sent(const struct bus *b); /* messages, ever */
+/* "zmq", "sim:17": kind and seed; E_ARG quotes what it cannot read. */
+int bus_parse(const char *text, const struct bus_kind **kind, uint64_t *seed);
+
+/* A new number of threads or cores: whether ends should spin. */
+void bus_spin(struct bus *b, int64_t spin_ns);
+
+#endif

@@ -1,0 +1,57 @@
+/* kernel.h - running one operator on one rank: choosing a row, preparing it, calling it.
+ *
+ * exec_new() decides, on the session thread at compile time, how a call with
+ * these local shapes and strides will be computed: the first row that accepts
+ * it, else ref with conversions; what must be made dense; how much scratch.
+ * exec_run() does it, on a device thread, without allocating. An exec is
+ * read-only after it was made, but one exec is run by one thread at a time. */
+#ifndef RILLE_KERNELS_KERNEL_H
+#define RILLE_KERNELS_KERNEL_H
+
+#include "runtime/arena.h"
+#include "runtime/op.h"
+
+struct exec;
+
+/* k's views have NULL data. Types, attributes and views are copied. device: enum device_kind. */
+int exec_new(const struct kcall *k, int device, struct exec **out);
+void exec_free(struct exec **e);
+size_t exec_scratch(const struct exec *e);   /* bytes, 64-byte aligned by the caller */
+const char *exec_row(const struct exec *e);  /* "dnnl", "ref", ... */
+/* in[i], out[i]: data of each view, in the order of the call (NULL where absent). E_KERNEL, E_VALUE. With check_ref,
+ * runs the reference beside the row and compares (RILLE_CHECK=ref). */
+int exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece);
+
+/* A chain of element-wise calls as one pass: program step s reads operands in[] of the whole chain or results of earlier
+ * steps. Made by actors/compile from nodes whose only reader is the next. */
+struct fuse_arg {
+    bool step; /* result of step `index`; else operand `index` of the chain */
+    int index;
+};
+struct fuse_step {
+    const struct call *call;
+    struct fuse_arg arg[OP_OPERAND];
+    int out; /* output of the chain that it writes, or -1 */
+};
+int exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
+               const struct view *out, int device, struct exec **e);
+
+/* Computes k with the reference alone, converting as needed: the oracle of tests. May allocate. */
+int ref_run(const struct kcall *k);
+
+/* RILLE_CHECK: compare with the reference; look for NaN in outputs. Process-wide, set before the first session. */
+void kernel_check(bool ref, bool nan);
+
+/* ---- what gradients and composites build with (kernels/op/build.h has one helper an operator) ---- */
+
+struct build {
+    /* Adds a node; NULL after a failure, and then for every later call (sticky): check once at the end. in[i] may be
+     * NULL (absent). Several outputs: res has room for op's nout. */
+    struct val *(*add)(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+                       struct val **res);
+    struct val *(*number)(struct build *b, double f);   /* a weak float */
+    struct val *(*integer)(struct build *b, int64_t i); /* a weak integer */
+    bool failed;
+};
+
+#endif

@@ -1,0 +1,331 @@
+/* rille.h - the public face of librille: tensors that lie over many devices, and programs on them.
+ *
+ * One session owns devices, threads, memory, the stored program and its plans.
+ * Everything here is called on the thread that opened the session. A session's
+ * values are lazy: an operator call adds a node (shape, dtype, layout and
+ * placement errors come at once), and the value is computed when it is read.
+ *
+ * Functions that can fail return 0 or a code > 0; rille_error() then tells what
+ * was expected, what was found, and the line of the program that was named with
+ * rille_at(). Handles (rille_tensor, rille_graph, rille_live) are the caller's
+ * and are given back with their free function, which also clears the pointer.
+ * Placements and layouts belong to the session; equal ones are the same pointer.
+ * Text that is returned as char * is the caller's to free(); const char * is
+ * the library's. Axes, ranks and positions count from 0. dtypes are text:
+ * f32 f64 bf16 f16 i32 i64 u8 bool. */
+#ifndef RILLE_H
+#define RILLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RILLE_VERSION "0.1.0"
+enum { RILLE_DIMS = 8, RILLE_AXES = 6 };
+
+struct rille_session;
+struct rille_tensor;
+struct rille_place;
+struct rille_layout;
+struct rille_op;
+struct rille_graph;
+struct rille_live;
+
+/* ---- session ---- */
+
+struct rille_options {
+    const char *devices;   /* "cpu:8,meta"; NULL: cpu:8 (or as many as cores, if more) */
+    int threads;           /* device threads at most; 0: RILLE_THREADS or the cores */
+    const char *bus;       /* "zmq" (NULL), "sim:SEED"; RILLE_BUS */
+    uint64_t seed;         /* of random values */
+    bool check_ref, check_nan;
+    size_t memory_limit;   /* bytes a device; 0: none */
+};
+int rille_open(const struct rille_options *options, struct rille_session **s);
+void rille_close(struct rille_session **s); /* all handles must have been given back */
+
+const char *rille_error(void);      /* text of the last failure on this thread */
+int rille_error_code(void);
+const char *rille_error_kind(void); /* "shapes do not fit", ... */
+
+/* Names the line of the user's program for what is called next; file is copied. inside: "nn.Linear" or NULL. */
+void rille_at(struct rille_session *s, const char *file, int line, const char *inside);
+/* Asks a run in progress to stop; the run fails with "interrupted". Safe in a signal handler. */
+void rille_interrupt(struct rille_session *s);
+void rille_seed(struct rille_session *s, uint64_t seed); /* restarts the count of random calls */
+
+/* Devices of a kind that the session has; -1 for an unknown kind, INT_MAX for meta. */
+int rille_device_count(struct rille_session *s, const char *kind);
+const char *rille_default_kind(struct rille_session *s);
+
+struct rille_counters {
+    int64_t nodes;      /* operator calls added, ever */
+    int64_t compiles;   /* plans made */
+    int64_t cache_hits; /* plans found */
+    int64_t runs;
+    int64_t acts;
+    int64_t messages;        /* through the rings of device threads */
+    int64_t thread_messages; /* of those, between threads */
+    int64_t allocations;     /* buffers that the host was asked for */
+    int64_t run_allocations; /* by Rille's own code on device threads between START and END: 0 */
+    int64_t live_values;     /* values and nodes now stored */
+    int64_t live_nodes;
+    int64_t live_bytes;      /* in buffers, over all devices */
+    int64_t arena_bytes;
+    int64_t plans;           /* in the cache */
+};
+void rille_count(struct rille_session *s, struct rille_counters *out);
+/* Bytes that only a collection of the caller's garbage would free (for lua_gc); a hint. */
+int64_t rille_external_bytes(struct rille_session *s);
+
+struct rille_device_info {
+    const char *kind;
+    int device, thread;
+    int64_t live_bytes, arena_bytes, peak_bytes, limit_bytes;
+};
+/* i-th device that was used so far; false when there is none. */
+bool rille_device_info(struct rille_session *s, int i, struct rille_device_info *out);
+
+/* ---- placements and layouts ---- */
+
+int rille_place(struct rille_session *s, const char *kind, int naxis, const int32_t *sizes, const int32_t *ranks,
+                const struct rille_place **out);
+const char *rille_place_kind(const struct rille_place *p);
+int rille_place_axes(const struct rille_place *p, int32_t sizes[RILLE_AXES]); /* number of axes */
+int rille_place_ranks(const struct rille_place *p, const int32_t **ranks);   /* number of ranks, mesh order */
+char *rille_place_text(const struct rille_place *p);
+
+/* One text for each mesh axis ("S(0)", "B", "P(max)"), or a single text of the whole ("(B, S(0))"). order: NULL, or
+ * every mesh axis once. ndim: of the tensor it is for, so that S(-1) is understood and S beyond it refused; -1: not
+ * known. */
+int rille_layout(struct rille_session *s, const struct rille_place *p, int n, const char *const *sbp, const int *order,
+                 int ndim, const struct rille_layout **out);
+const struct rille_place *rille_layout_place(const struct rille_layout *l);
+const char *rille_layout_text(struct rille_session *s, const struct rille_layout *l); /* interned */
+
+/* ---- operators ---- */
+
+struct rille_operand_info {
+    const char *name;
+    bool number, optional, list, hidden;
+};
+enum rille_attr_kind { RILLE_INT = 1, RILLE_FLOAT, RILLE_BOOL, RILLE_TEXT, RILLE_INTS, RILLE_DTYPE };
+struct rille_attr_info {
+    const char *name;
+    enum rille_attr_kind kind;
+    bool required;
+    const char *words; /* RILLE_TEXT: the words allowed, separated by '|' */
+    const char *doc;
+};
+const struct rille_op *rille_op_find(const char *name);
+const struct rille_op *rille_op_at(int i); /* in order of name; NULL past the end */
+const char *rille_op_name(const struct rille_op *op);
+int rille_op_operands(const struct rille_op *op, struct rille_operand_info out[16]);
+int rille_op_attrs(const struct rille_op *op, struct rille_attr_info out[16]);
+int rille_op_results(const struct rille_op *op);
+bool rille_op_hidden(const struct rille_op *op); /* not for users */
+bool rille_op_source(const struct rille_op *op); /* makes a tensor from no tensor: rille_create */
+char *rille_op_help(const struct rille_op *op);  /* its page */
+
+enum rille_arg_kind { RILLE_ARG_NONE, RILLE_ARG_TENSOR, RILLE_ARG_INT, RILLE_ARG_FLOAT, RILLE_ARG_LIVE };
+struct rille_arg {
+    enum rille_arg_kind kind;
+    union {
+        struct rille_tensor *tensor;
+        int64_t i;
+        double f;
+        struct rille_live *live;
+    };
+};
+struct rille_attr {
+    const char *name;
+    enum rille_attr_kind kind;
+    int64_t i;        /* INT, BOOL */
+    double f;         /* FLOAT */
+    const char *text; /* TEXT, DTYPE */
+    int n;            /* INTS */
+    const int64_t *list;
+};
+/* Calls an operator. args: operands in order (trailing ones may be missing when they are optional). out has room for
+ * rille_op_results() handles. A whole number is taken for a FLOAT, a single INT for INTS. */
+int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
+               const struct rille_attr *attrs, struct rille_tensor **out);
+/* A source operator ("zeros", "randn", "arange"...): a leaf of this shape, dtype (NULL: the operator's own) and layout
+ * (NULL: whole on device 0 of the default kind). numbers: its operands. */
+int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int ndim,
+                 const int64_t *shape, const char *dtype, const struct rille_layout *layout, struct rille_tensor **out);
+
+/* ---- tensors ---- */
+
+/* A leaf from host values: the global value, dense, row-major, of dtype. Copies. */
+int rille_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
+                    const struct rille_layout *layout, struct rille_tensor **out);
+void rille_free(struct rille_tensor **t);
+struct rille_tensor *rille_hold(struct rille_tensor *t); /* one more handle on the same tensor */
+
+const char *rille_dtype(const struct rille_tensor *t);
+int rille_ndim(const struct rille_tensor *t);
+const int64_t *rille_shape(const struct rille_tensor *t);
+int64_t rille_numel(const struct rille_tensor *t);
+size_t rille_dtype_bytes(const char *dtype); /* 0: unknown */
+const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
+bool rille_is_leaf(const struct rille_tensor *t);
+bool rille_requires_grad(const struct rille_tensor *t);
+int rille_set_requires_grad(struct rille_tensor *t, bool on); /* leaves of float dtype only */
+const char *rille_name(const struct rille_tensor *t);         /* NULL: none */
+void rille_set_name(struct rille_tensor *t, const char *name);
+
+/* Computes the values of these tensors in one run. Nothing happens for those that have theirs. */
+int rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t);
+/* The global value, dense, row-major, to numel * dtype_bytes bytes. */
+int rille_read(struct rille_tensor *t, void *out);
+/* The value of a tensor of one element. Integers and bools in *i with *is_int. */
+int rille_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int);
+/* The part at rank, as a tensor on that device alone. */
+int rille_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out);
+/* Mesh position pos: its rank, local shape and offset. */
+int rille_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset);
+
+int rille_to_global(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out); /* differentiable */
+int rille_detach(struct rille_tensor *t, struct rille_tensor **out);
+int rille_clone(struct rille_tensor *t, struct rille_tensor **out);
+/* In place: the leaf takes src's value (cast to its dtype, boxed to its layout; shapes must broadcast to it). Whatever
+ * was computed from the old value keeps it. */
+int rille_assign(struct rille_tensor *leaf, struct rille_tensor *src);
+/* to_global_: a leaf changes its layout, dtype of its gradient and all. */
+int rille_relayout(struct rille_tensor *leaf, const struct rille_layout *l);
+
+/* ---- gradients ---- */
+
+/* Adds d t / d leaf to the grad of each leaf with requires_grad; t has one element. */
+int rille_backward(struct rille_tensor *t);
+/* d y / d x[i] in out[i] (zeros where y does not depend on it), differentiable again. y may be of any shape: its sum. */
+int rille_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out);
+/* NULL when there is none; a new handle. */
+struct rille_tensor *rille_grad(struct rille_tensor *t);
+int rille_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* NULL clears */
+bool rille_grad_mode(struct rille_session *s, bool on);             /* returns what it was */
+
+/* Updates (optimisers): op's first results are written over its first operands, which must be leaves; all of one step
+ * are run together with rille_step(). */
+int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
+                 const struct rille_attr *attrs);
+/* Computes what updates since the last step made, with their leaves' gradients, and the values backward was called on. */
+int rille_step(struct rille_session *s);
+
+/* ---- numbers that are asked again before each call of a compiled step ---- */
+
+typedef int rille_live_fn(void *arg, double *out); /* non-zero: failed; the run is not started */
+int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg, struct rille_live **out);
+void rille_live_free(struct rille_live **l);
+
+/* ---- graphs: compiled steps ---- */
+
+struct rille_graph_options {
+    int micro_batches;    /* 0 means 1 */
+    const char *schedule; /* "1f1b" (NULL), "gpipe" */
+    int lag;              /* 0: of the schedule */
+    bool split_backward, auto_parallel, recompute;
+    int zero;
+};
+/* Tracing: begin, build the program on the inputs given back (one piece each), end with its results. Between begin and
+ * end every call is recorded and nothing runs; reading a value is an error. abort after a failure: versions and
+ * gradients are as before. */
+int rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin,
+                      struct rille_tensor *const *in, struct rille_tensor **piece);
+int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
+void rille_trace_abort(struct rille_session *s);
+bool rille_tracing(const struct rille_session *s);
+/* While paused, calls are as outside a trace (an optimiser makes its state). Returns what it was. */
+bool rille_trace_pause(struct rille_session *s, bool pause);
+/* Does g fit these inputs (types, layouts), the captured variables, their gradients and the session's epoch? */
+bool rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in);
+/* Runs it. out has room for the number of results traced. */
+int rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out);
+int rille_graph_results(const struct rille_graph *g);
+void rille_graph_free(struct rille_graph **g);
+/* Something changed that traces depend on (train/eval, to_global_): graphs traced before do not fit any more. */
+void rille_epoch(struct rille_session *s);
+
+struct rille_device_stats {
+    const char *kind;
+    int device;
+    double busy, idle; /* seconds of the last run */
+    int64_t bytes_in, bytes_out, peak_memory;
+};
+struct rille_stats {
+    double step_time, bubble, ideal; /* seconds; bubble: share of device time idle */
+    int ndevice;
+    struct rille_device_stats device[64];
+};
+int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
+/* Times of acts are kept from the next run on; rille_graph_trace writes those of the last run as Chrome trace JSON. If
+ * none was kept yet, path gets those of the next run when it ends. */
+int rille_graph_trace(struct rille_graph *g, const char *path);
+
+/* ---- seeing ---- */
+
+struct rille_explain_op {
+    const char *name;
+    char *line; /* "file:3" */
+    int ninput, noutput;
+    const char **inputs, **outputs; /* layouts as text */
+    int ncandidate;
+    struct rille_explain_candidate {
+        const char **inputs, **outputs;
+        int64_t bytes;
+    } *candidates;
+};
+struct rille_explain_boxing {
+    const char *from, *to; /* "S(0) on cpu[0, 1]" is placement_from, ... */
+    const struct rille_place *from_place, *to_place;
+    int ndim;
+    int64_t shape[RILLE_DIMS];
+    const char *dtype;
+    int64_t bytes, bound;
+    int nrank;
+    const int32_t *rank;
+    const int64_t *received;
+    const char *name;  /* "all-gather", ... */
+    const char *steps; /* text */
+    const char *forced_by; /* "matmul (a.lua:3) -> relu (a.lua:4)" or NULL */
+};
+struct rille_explain {
+    int nop, nboxing;
+    struct rille_explain_op *ops;
+    struct rille_explain_boxing *boxing;
+    int64_t bytes;
+    char *text;
+    void *memory; /* all of the above */
+};
+int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
+int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
+void rille_explain_free(struct rille_explain **e);
+/* One move without a tensor. */
+int rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
+                 const struct rille_layout *from, const struct rille_layout *to, struct rille_explain **out);
+/* The plan as text: tasks, registers, memory; equal ranks collapsed. physical: offsets and scratch instead. */
+int rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool physical, char **out);
+int rille_graph_plan(struct rille_graph *g, bool physical, char **out);
+
+/* ---- files ---- */
+
+/* .npy, versions 1 to 3; refuses what it cannot read exactly (objects, structures, big endian is swapped). */
+int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout, struct rille_tensor **out);
+int rille_save_npy(const char *path, struct rille_tensor *t);
+
+/* ---- for tests ---- */
+
+/* The k-th act from now fails (0: none), with this error code's kind: a kernel that fails. */
+void rille_fail_act(struct rille_session *s, int64_t k);
+/* Kernels whose operator has this name also sleep so long (0: none). */
+void rille_slow_op(struct rille_session *s, const char *op, double seconds);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,35 @@
+/* error.h - errors are values: a code, and a text kept for the thread.
+ *
+ * A function that can fail for reasons outside the program returns int: 0, or a
+ * code of errors.def after saying with fail() what was expected and what was
+ * found.  Functions that return a pointer return NULL after fail().  Callers
+ * pass the code on (TRY), perhaps with err_note(); only shell/ turns it into a
+ * Lua error.  The record belongs to the calling thread. */
+#ifndef RILLE_RUNTIME_ERROR_H
+#define RILLE_RUNTIME_ERROR_H
+
+#include "runtime/base.h"
+
+enum err_code {
+    E_OK = 0,
+#define ERROR(name, text) E_##name,
+#include "runtime/errors.def"
+#undef ERROR
+    NERR
+};
+
+/* Sets this thread's error and returns code (never 0). The text is cut at 2000 bytes. */
+int fail(enum err_code code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Puts "note: " before the text of the present error. */
+void err_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The text of the last failure of this thread, "" when there was none. Valid until the next fail(). */
+const char *err_text(void);
+enum err_code err_last(void);
+void err_clear(void);
+
+/* "E_SHAPE" -> "shape error"; for messages that have only a code. */
+const char *err_name(enum err_code code);
+
+#endif

@@ -1,0 +1,133 @@
+/* graph.h - the stored program: nodes (one operator call each) and values (one result each).
+ *
+ * A graph belongs to a session and its thread. Nodes and values live in slabs
+ * and are counted:
+ *
+ *   hold   a handle, or a node that must still be computed or differentiated, keeps the value's record and its way of
+ *          being computed
+ *   keep   somebody needs the value's bytes: a handle; a consumer that is not computed yet; a consumer whose gradient
+ *          saves it; its own node, when the gradient saves its output
+ *   past   a computed node remembers its operands for explain; it keeps neither bytes nor liveness
+ *
+ * When keep falls to 0 the store (bytes) is dropped. When hold falls to 0 a computed node lets go of what it held.
+ * When hold and past are 0 the value goes. The last NPAST computed nodes remember their operands; older ones forget. */
+#ifndef RILLE_RUNTIME_GRAPH_H
+#define RILLE_RUNTIME_GRAPH_H
+
+#include "runtime/op.h"
+
+enum { NPAST = 10000 };
+
+struct buffer;
+
+/* The bytes of a value: one buffer a mesh position (NULL where the shard is empty). Shared by values that are the same
+ * bytes under two names (detach, a move between equal layouts); counted. */
+struct store {
+    int32_t nref;
+    int32_t n;
+    struct buffer *part[];
+};
+
+/* A number in a program: bound when a plan starts, not part of the plan. */
+enum number_kind {
+    NUM_FIXED,   /* i or f as given */
+    NUM_LIVE,    /* asked again before each call of a traced graph */
+    NUM_SEED,    /* of a random operator: the session's seed */
+    NUM_ORDINAL, /* of a random operator: taken from the session's count; one more each call of a traced graph */
+};
+struct number {
+    uint8_t kind;
+    bool is_int;
+    union {
+        double f;
+        int64_t i;
+    };
+    struct live *live; /* NUM_LIVE: session.h */
+};
+
+struct line { /* where in the user's program; file is interned in the graph */
+    const char *file;
+    int32_t line;
+    const char *inside; /* "nn.Linear" or NULL */
+};
+
+struct val {
+    struct node *node;  /* who computes it; NULL for a number, an input of a trace, or when forgotten */
+    uint8_t out;        /* which of node's outputs */
+    uint8_t is_number;
+    uint8_t needs_grad; /* a gradient may be asked through it */
+    uint8_t torn;       /* a run failed while writing it: reading is an error until set again */
+    int16_t input;      /* index of a traced graph's input, -1 */
+    struct type type;
+    const struct layout *layout; /* NULL for numbers */
+    struct store *store;         /* NULL: not computed, or let go */
+    struct number number;
+    int32_t hold, keep, past;
+    struct tensor *owner; /* the variable whose present version this is, or NULL */
+    uint64_t mark;        /* of the graph walk in progress (graph_mark) */
+    int32_t index;        /* scratch of that walk */
+};
+
+enum node_state { NODE_NEW, NODE_DONE, NODE_FORGOTTEN };
+struct node {
+    const struct op *op;
+    uint8_t state;
+    uint8_t spent;   /* backward has run through it: saved values are let go */
+    uint8_t nout;
+    uint16_t nin;
+    int32_t nlive;   /* outputs with hold > 0 */
+    struct val **in; /* nin, NULL where absent */
+    struct val *out[OP_OUT];
+    const struct layout **want; /* per operand: the layout the chosen signature reads it in; NULL for numbers, absent */
+    struct attr *attr;          /* op_nattr(op) values, NULL if none */
+    struct line line;
+    const char *name; /* of the composite that built it ("cross_entropy"), or NULL */
+    uint64_t serial;  /* order of creation: a topological order */
+    uint64_t mark;
+    int32_t index;
+    struct node *older, *newer; /* list of computed nodes that remember */
+    uint8_t per_piece; /* in a trace: computed once for each micro-batch */
+    uint8_t accumulate; /* in a trace: sums the pieces into one value a batch */
+};
+
+struct graph;
+struct graph *graph_new(void);
+void graph_free(struct graph **g);
+
+/* A node with operands in[] (held and kept) and fresh outputs of the given types and layouts; outputs start with
+ * hold = keep = 0: the caller takes a handle on them (val_hold) or gives them to other nodes. want and attr are copied. */
+struct node *graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in,
+                       const struct layout *const *want, const struct attr *attr, int nout,
+                       const struct type *out_type, const struct layout *const *out_layout, struct line line);
+/* A leaf with bytes (takes over the store's reference; NULL for a traced input), and a number. hold = keep = 0. */
+struct val *graph_leaf(struct graph *g, const struct type *t, const struct layout *l, struct store *store);
+struct val *graph_number(struct graph *g, struct number n);
+
+/* A handle on a value: counts hold and keep. Letting go may free it and all that only it needed. */
+void val_hold(struct val *v);
+void val_drop(struct graph *g, struct val **v);
+/* Bytes needed, or no longer. */
+void val_keep(struct val *v);
+void val_unkeep(struct graph *g, struct val *v);
+
+/* After a run: node's outputs have stores (set by the caller where they are outputs of the plan). Lets go of operands,
+ * but for what the gradient saves while a gradient may still be asked. */
+void node_done(struct graph *g, struct node *n);
+/* Backward has built its nodes: saved values are no longer kept for n's sake. */
+void node_spend(struct graph *g, struct node *n);
+
+/* A fresh mark; a walk sets val->mark and node->mark to it. */
+uint64_t graph_mark(struct graph *g);
+/* File names, interned. */
+const char *graph_file(struct graph *g, const char *name);
+
+struct graph_count {
+    int64_t vals, nodes, past;
+};
+struct graph_count graph_count(const struct graph *g);
+
+struct store *store_new(int n);
+void store_hold(struct store *s);
+void store_drop(struct store **s); /* gives its buffers back to their pools when it was the last */
+
+#endif

@@ -1,0 +1,214 @@
+/* op.h - the operator record: all that an operator means, in one const struct.
+ *
+ * kernels/op/NAME.c holds one record (op_NAME) and kernels/op/ops.def lists it.
+ * Nothing anywhere asks which operator a node has: it reads the record.
+ *
+ * The heart is the dimension rule, an einsum-like string (sbp/rule.h):
+ *   "mk,kn->mn"   a letter is a factor; equal letters have equal size
+ *   "a[b]c->a[b]c" [x] must stay whole
+ *   "ab,1b->ab"   1 is a size-one dimension
+ *   "ab->a"       a letter missing on the right is reduced (split only if .reduce says how)
+ *   "(ab)c->abc"  a merged dimension, major factor first
+ *   "a->a[n]"     a letter only on the right is new; its size comes from infer()
+ *   "ab,=->ab"    an operand that is absent or a number: its place is "=" and it takes no part
+ *
+ * A primitive has a rule, ref and (most) a grad. A composite has only build():
+ * it is written with other operators, so its signatures, kernels and gradient
+ * come from them. */
+#ifndef RILLE_RUNTIME_OP_H
+#define RILLE_RUNTIME_OP_H
+
+#include "runtime/layout.h"
+#include "runtime/view.h"
+
+enum { OP_OPERAND = 12, OP_ATTR = 8, OP_KERNEL = 6, OP_SAMPLE = 8, OP_OUT = 4, ATTR_LIST = 16 };
+
+/* ---- operands ---- */
+
+enum {
+    IN_NUMBER = 1,   /* a Lua number may stand here: a weak type, bound at run time */
+    IN_OPTIONAL = 2, /* may be absent (nil) */
+    IN_LIST = 4,     /* any number of tensors, at least one; the only such operand, and the last */
+    IN_INDEX = 8,    /* must have an integer dtype (positions, labels) */
+    IN_HIDDEN = 16,  /* the session fills it in (seed and ordinal of a random operator); never passed by the user */
+    IN_FLOAT = 32,   /* must have a float dtype */
+};
+struct operand {
+    const char *name;
+    unsigned flags;
+};
+
+/* ---- attributes ---- */
+
+enum attr_kind {
+    ATTR_NONE,
+    ATTR_INT,
+    ATTR_FLOAT,
+    ATTR_BOOL,
+    ATTR_TEXT,  /* one of the words in def.text, separated by '|'; the first is the default */
+    ATTR_INTS,  /* list of integers; a single integer is a list of one */
+    ATTR_DTYPE, /* value in i */
+};
+enum {
+    ATTR_REQUIRED = 1,
+    ATTR_AXIS = 2, /* INT, INTS: axes; negative ones are made positive, out of range is an error, before anybody sees
+                    * them. Counted on operand 0 (ATTR_AXIS_NEW: on one dimension more). */
+    ATTR_AXIS_NEW = 4,
+};
+struct attr {
+    bool set; /* given by the user; otherwise it holds the default */
+    int32_t n; /* ATTR_INTS: how many */
+    int64_t i; /* INT, BOOL, DTYPE; TEXT: which word */
+    double f;
+    int64_t list[ATTR_LIST];
+};
+struct attr_def {
+    const char *name;
+    enum attr_kind kind;
+    unsigned flags;
+    int64_t i; /* defaults; an INTS default is unset (n = 0) */
+    double f;
+    const char *text;
+    const char *doc;
+};
+
+/* ---- a call: an operator with its operands' global types, as every callback sees it ---- */
+
+struct call {
+    const struct op *op;
+    int nin, nout;
+    const struct type *in; /* dtype DT_NONE: absent; weak: a number */
+    struct type *out;      /* dtype and, after shape inference, shape */
+    const struct attr *attr;
+    const struct layout *const *layout; /* layouts of the operands (NULL for numbers, absent); NULL when unknown */
+};
+
+/* How the dtype of the outputs follows from the operands (infer() may say otherwise). */
+enum out_dtype {
+    OUT_PROMOTE, /* promotion of all operands */
+    OUT_FLOAT,   /* the same, integers and bools give f32 */
+    OUT_BOOL,
+    OUT_I64,
+    OUT_SUM,  /* integers and bool give i64, floats stay */
+    OUT_IN0,  /* as operand 0 */
+    OUT_IN1,  /* as operand 1 */
+    OUT_ATTR, /* the attribute named dtype */
+};
+
+/* ---- computing ---- */
+
+/* One rank's work: the global call, and the local views of what it reads and writes. in[i].dtype is DT_NONE where
+ * absent. A number is a view of no dimensions whose data is a double (F64) or an int64_t (I64). */
+struct kcall {
+    const struct call *call;
+    const struct view *in;
+    const struct view *out;
+    void *scratch;  /* scratch_bytes of it, 64-byte aligned */
+    uint64_t piece; /* which micro-batch; random operators count it in */
+    int threads;    /* how many threads the kernel may use (oneDNN) */
+};
+
+/* A fast way to compute an operator. Rows are tried in order; the first whose accepts() says yes is taken.
+ * Rows see strided views; one that wants dense memory says no to others (or sets dense_in: the harness copies). */
+struct kernel_row {
+    const char *name; /* "dnnl", "avx512"; for explain and bench */
+    int device;       /* enum device_kind */
+    bool dense_in;    /* operands are made dense before run() */
+    bool (*accepts)(const struct kcall *k);
+    /* Makes what run() needs for these shapes and strides (oneDNN primitives); may be NULL. Called on the session
+     * thread at compile time. *state is freed by drop. *scratch_bytes starts at 0. */
+    int (*prepare)(const struct kcall *k, void **state, size_t *scratch_bytes);
+    int (*run)(const struct kcall *k, const void *state); /* device thread; E_KERNEL, E_VALUE after fail() */
+    void (*drop)(void *state);
+};
+
+/* Element-wise operators: y = f(x0, x1, x2), computed block by block (kernels/cpu/eltwise.c), which also fuses chains.
+ * The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of its operands;
+ * f is the meaning for reals, i for integers (NULL: integers are computed as reals). c gives attributes. */
+struct eltwise {
+    double (*f)(const struct call *c, const double *x);
+    int64_t (*i)(const struct call *c, const int64_t *x);
+    /* Optional fast blocks: n contiguous elements; operand k at x[k]; y may be one of them. */
+    void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
+};
+
+/* ---- the record ---- */
+
+struct node;
+struct val;
+struct build;
+
+enum {
+    OP_ELTWISE = 1,   /* .eltwise is set; ref comes from it */
+    OP_VIEW = 2,      /* out[0] is a strided window of in[0]: .view gives it; no task */
+    OP_RANDOM = 4,    /* the last two operands are hidden: seed, ordinal */
+    OP_SOURCE = 8,    /* no tensor operands: placement and sbp are given by the call */
+    OP_CHECKS = 16,   /* run() checks data and may fail with E_VALUE: updates wait for it */
+    OP_INPLACE = 32,  /* out[k] may be written over in[k] for k < ninplace, element by element (adamw, sgd) */
+    OP_MOVE = 64,     /* to_global: output layout is what the call asks, nothing is computed */
+    OP_HIDDEN = 128,  /* not offered to users (gradient helpers) */
+    OP_UPDATE = 256,  /* acts once a batch on accumulated values (optimisers) */
+    OP_METHOD_ONLY = 512,
+};
+
+struct op {
+    const char *name;
+    const char *doc;     /* one line: what it computes, as a formula */
+    const char *source;  /* where it is from, or NULL */
+    struct operand in[OP_OPERAND];
+    int nout; /* 0 means 1 */
+    struct attr_def attr[OP_ATTR];
+
+    /* What corresponds to what. */
+    const char *rule; /* or: */
+    int (*make_rule)(const struct call *c, struct str *rule);
+    /* Checks attributes against operands (E_ATTR, E_SHAPE), and sets what the rule cannot say: dtypes of outputs, and
+     * with *size the sizes of letters that stand only on the right, in the order in which they appear there. */
+    int (*infer)(const struct call *c, int64_t *size);
+    enum out_dtype dtype;
+    /* Which dtypes its operands may have; NULL: all. A set of class letters and names: "F", "FI", "FIB". */
+    const char *accepts;
+
+    /* How partial values pass. Groups are separated by '|', operands are hexadecimal digits: "0|1" linear in operand 0
+     * alone and in 1 alone; "01" in both together. linear carries P(sum); increasing carries P(max) and P(min);
+     * decreasing carries them crosswise. */
+    const char *linear, *increasing, *decreasing;
+    const char *(*linear_of)(const struct call *c); /* where it depends on the call; overrides linear */
+    enum reduce reduce;                        /* what a split of a reduced factor leaves; RED_NONE: it may not be split */
+    enum reduce (*reduce_of)(const struct call *c);
+
+    /* How it differentiates: builds nodes. dout[k] is NULL where no gradient comes; din[i] stays NULL where there is
+     * none. din arrives all NULL. saves: which operands ('0'..) and outputs ('a'..) the gradient reads, e.g. "1a". */
+    void (*grad)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
+    const char *saves;
+
+    /* A composite: builds itself from other operators; writes nout values. NULL in out[0] without failure: this call is
+     * not a composite after all (then rule, ref... are there). */
+    int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
+
+    /* How it is computed. ref: one obvious loop; sees dense views, floats as f64, integers and bools as i64. */
+    int (*ref)(const struct kcall *k);
+    struct eltwise eltwise;
+    /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. */
+    int (*view)(const struct call *c, const struct view *in, struct view *out, int64_t *skip);
+    const struct kernel_row *kernel; /* ends with a row whose name is NULL; may be NULL */
+    int ninplace;
+    unsigned flags;
+    double (*flops)(const struct call *c); /* default: product of the factors x 2 if reduced */
+
+    /* What the tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7), "-" absent,
+     * "#2.5" a number. At least two, one awkward. */
+    const char *sample[OP_SAMPLE];
+};
+
+/* The table: kernels/op/table.c, sorted by name, ends with NULL. */
+extern const struct op *const op_table[];
+extern const int op_count;
+/* NULL if there is none. */
+const struct op *op_find(const char *name);
+int op_nattr(const struct op *op);
+int op_noperand(const struct op *op);
+int op_attr_find(const struct op *op, const char *name); /* index or -1 */
+void op_attr_defaults(const struct op *op, struct attr *attr);
+
+#endif

@@ -1,0 +1,20 @@
+/* str.h - a string that grows. Starts as {0}; text is always terminated once anything was added. */
+#ifndef RILLE_RUNTIME_STR_H
+#define RILLE_RUNTIME_STR_H
+
+#include "runtime/base.h"
+
+struct str {
+    char *text; /* NULL when empty */
+    size_t len, room;
+};
+
+void str_add(struct str *s, const char *text);
+void str_addn(struct str *s, const void *bytes, size_t n);
+void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void str_pad(struct str *s, size_t column); /* spaces up to column, counted from the last newline */
+const char *str_text(const struct str *s);  /* never NULL */
+void str_clear(struct str *s);              /* keeps its room */
+void str_free(struct str *s);
+
+#endif

@@ -1,0 +1,62 @@
+/* rule.h - dimension rules: what corresponds to what between the operands and results of an operator.
+ *
+ * Parsed from the string of an operator record (syntax in runtime/op.h), bound
+ * to the sizes of a call. From it come the shapes of the results, the factors
+ * that may be split, and how much work a call is. Pure; any thread. */
+#ifndef RILLE_SBP_RULE_H
+#define RILLE_SBP_RULE_H
+
+#include "runtime/op.h"
+
+enum { RULE_FACTOR = 26 + 26, RULE_MERGE = 8, RULE_OPERAND = 64 };
+
+struct rule_dim {
+    uint8_t nfactor; /* 0: a size-one dimension; more than 1: merged, major first */
+    int8_t factor[RULE_MERGE];
+};
+struct rule_operand {
+    bool ignored; /* "=": absent or a number */
+    uint8_t ndim;
+    struct rule_dim dim[MAX_DIM];
+};
+struct rule_factor {
+    char letter;
+    bool whole; /* [x], or a letter only on the right */
+    bool in_input, in_output;
+    int64_t size; /* after binding; -1 before */
+};
+struct rule {
+    int nin, nout, nfactor;
+    struct rule_operand *operand; /* nin inputs, then nout outputs; in the arena given */
+    struct rule_factor factor[RULE_FACTOR];
+};
+
+struct arena;
+/* E_ARG with the text and position: a rule is written by us, so tests see this, not users. */
+int rule_parse(struct arena *a, const char *text, struct rule *out);
+/* The rule of a call: record's string or make_rule(), parsed, sizes bound from c->in. new_size: sizes of letters that
+ * stand only on the right, in order of appearance (from infer). E_SHAPE names operator, operands, dimension:
+ * "matmul: dimension 1 of a is 5, dimension 0 of b is 6 (k); a is f32{4, 5}, b is f32{6, 8}". */
+int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out);
+/* The shape of output k; ndim and dims are set, dtype left. */
+void rule_shape(const struct rule *r, int k, struct type *out);
+/* Factors that are reduced away (in an input, in no output). */
+bool rule_reduces(const struct rule *r, int factor);
+/* Product of the sizes of all factors: the points at which the operator computes. */
+double rule_points(const struct rule *r);
+
+/* Writers of common rules, for make_rule(). Letters are chosen by them. */
+int rule_keep(const struct call *c, int axis, struct str *rule);              /* "ab[c]->ab[c]": every output as in[0] */
+int rule_broadcast(const struct call *c, struct str *rule);                   /* NumPy broadcasting of all operands; E_SHAPE */
+int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, struct str *rule); /* naxes 0: all */
+int rule_same(const struct call *c, struct str *rule);                        /* all operands and results one shape */
+
+/* ---- checking a call before anything else: dtypes, rule, shapes, in one go ---- */
+
+/* Fills c->out (types) from c->in and c->attr. Errors name the operator and operands (with layouts where c->layout
+ * is given). The bound rule is in *r. */
+int call_infer(struct arena *a, struct call *c, struct rule *r);
+/* "a is f32{4, 5} S(0) on cpu[0, 1], b is ..." for messages. */
+void call_print_operands(const struct call *c, struct str *s);
+
+#endif
