@@ -1,0 +1,83 @@
+/* tap.h - a test program's whole vocabulary: ok, is, plan at the end. Prints TAP. */
+#ifndef RILLE_T_TAP_H
+#define RILLE_T_TAP_H
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int tap_count, tap_failed;
+
+/* A name is a sentence that is true. */
+static inline bool __attribute__((format(printf, 2, 3)))
+ok(bool pass, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    printf("%sok %d - ", pass ? "" : "not ", ++tap_count);
+    vprintf(fmt, ap);
+    printf("\n");
+    va_end(ap);
+    if (!pass) tap_failed++;
+    fflush(stdout);
+    return pass;
+}
+
+static inline void __attribute__((format(printf, 1, 2)))
+diag(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    printf("# ");
+    vprintf(fmt, ap);
+    printf("\n");
+    va_end(ap);
+}
+
+static inline bool
+is_int(int64_t got, int64_t want, const char *name)
+{
+    bool pass = ok(got == want, "%s", name);
+    if (!pass) diag("got %lld, want %lld", (long long)got, (long long)want);
+    return pass;
+}
+
+static inline bool
+is_str(const char *got, const char *want, const char *name)
+{
+    bool pass = ok(got && want && !strcmp(got, want), "%s", name);
+    if (!pass) diag("got  \"%s\"\n# want \"%s\"", got ? got : "(null)", want ? want : "(null)");
+    return pass;
+}
+
+/* The seed of a random test: $SEED or the default; printed, so that a failure can be repeated. */
+static inline uint64_t
+seed_of(uint64_t by_default)
+{
+    const char *e = getenv("SEED");
+    uint64_t seed = e ? strtoull(e, NULL, 10) : by_default;
+    diag("SEED=%llu", (unsigned long long)seed);
+    return seed;
+}
+
+static inline uint64_t
+next_random(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+static inline int
+done(void)
+{
+    printf("1..%d\n", tap_count);
+    return tap_failed ? 1 : 0;
+}
+
+#endif
