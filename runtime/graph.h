@@ -63,11 +63,18 @@ struct val {
     struct store *store;         /* NULL: not computed, or let go */
     struct number number;
     int32_t hold, keep, past;
-    struct tensor *owner; /* the variable whose present version this is, or NULL */
+    struct tensor *owner; /* the variable that this is a version of, or NULL; whoever sets it counts it */
     uint64_t mark;        /* of the graph walk in progress (graph_mark) */
     int32_t index;        /* scratch of that walk */
 };
 
+enum node_phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_BATCH };
+enum node_holding {
+    HOLD_ALL,   /* not computed: operands are held and kept */
+    HOLD_SAVED, /* computed, a gradient may be asked: held, and kept where the gradient saves them */
+    HOLD_PAST,  /* computed: remembered for explain */
+    HOLD_NONE,  /* forgotten */
+};
 enum node_state { NODE_NEW, NODE_DONE, NODE_FORGOTTEN };
 struct node {
     const struct op *op;
@@ -86,8 +93,12 @@ struct node {
     uint64_t mark;
     int32_t index;
     struct node *older, *newer; /* list of computed nodes that remember */
-    uint8_t per_piece; /* in a trace: computed once for each micro-batch */
+    uint8_t phase;      /* enum node_phase: what a schedule orders by */
+    uint8_t per_piece;  /* in a trace: computed once for each micro-batch */
     uint8_t accumulate; /* in a trace: sums the pieces into one value a batch */
+    uint8_t after;      /* in a trace: depends on an accumulated value */
+    uint8_t holding;    /* enum node_holding: what graph.c holds of the operands */
+    uint8_t queued;     /* on graph.c's work list */
 };
 
 struct graph;
@@ -110,9 +121,18 @@ void val_drop(struct graph *g, struct val **v);
 void val_keep(struct val *v);
 void val_unkeep(struct graph *g, struct val *v);
 
+/* Called when a value that has an owner goes. */
+void graph_on_orphan(struct graph *g, void (*orphan)(struct tensor *owner));
+
 /* After a run: node's outputs have stores (set by the caller where they are outputs of the plan). Lets go of operands,
  * but for what the gradient saves while a gradient may still be asked. */
 void node_done(struct graph *g, struct node *n);
+/* The operands of a computed node that still knows them, to compute it once more: holds and keeps them again. False when
+ * they are forgotten. */
+bool node_revive(struct graph *g, struct node *n);
+/* Does the gradient of n's operator read operand i, or output k? */
+bool node_saves_in(const struct node *n, int i);
+bool node_saves_out(const struct node *n, int k);
 /* Backward has built its nodes: saved values are no longer kept for n's sake. */
 void node_spend(struct graph *g, struct node *n);
 

@@ -1,0 +1,436 @@
+/* graph.c - the stored program and who still needs which part of it.
+ *
+ * Letting go of one value may let go of a long chain.  So nothing here
+ * recurses: a node whose last output died goes on a work list, and drain()
+ * takes the list down until it is empty. */
+#include "runtime/graph.h"
+
+#include "runtime/arena.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct file {
+    struct file *next;
+    char name[];
+};
+
+struct graph {
+    struct node **work; /* nodes with no live output, to be released */
+    int nwork, room;
+    bool draining;
+    uint64_t mark, serial;
+    struct node *oldest, *newest; /* computed nodes that remember their operands */
+    struct graph_count count;
+    struct file *file;
+    void *spare_val; /* freed values, chained through their first word */
+    void (*orphan)(struct tensor *owner);
+};
+
+struct graph *
+graph_new(void)
+{
+    return must_alloc(sizeof(struct graph));
+}
+
+void
+graph_free(struct graph **gp)
+{
+    struct graph *g = *gp;
+    if (!g) return;
+    while (g->file) {
+        struct file *f = g->file;
+        g->file = f->next;
+        free(f);
+    }
+    while (g->spare_val) {
+        void *v = g->spare_val;
+        g->spare_val = *(void **)v;
+        free(v);
+    }
+    free(g->work);
+    free(g);
+    *gp = NULL;
+}
+
+void
+graph_on_orphan(struct graph *g, void (*orphan)(struct tensor *owner))
+{
+    g->orphan = orphan;
+}
+
+uint64_t
+graph_mark(struct graph *g)
+{
+    return ++g->mark;
+}
+
+const char *
+graph_file(struct graph *g, const char *name)
+{
+    for (struct file *f = g->file; f; f = f->next)
+        if (!strcmp(f->name, name)) return f->name;
+    size_t size = strlen(name) + 1;
+    struct file *f = must_alloc(sizeof *f + size);
+    memcpy(f->name, name, size);
+    f->next = g->file;
+    g->file = f;
+    return f->name;
+}
+
+struct graph_count
+graph_count(const struct graph *g)
+{
+    return g->count;
+}
+
+/* ---- stores ---- */
+
+struct store *
+store_new(int n)
+{
+    struct store *s = must_alloc(sizeof *s + sizeof(s->part[0]) * (size_t)n);
+    s->nref = 1;
+    s->n = n;
+    return s;
+}
+
+void
+store_hold(struct store *s)
+{
+    s->nref++;
+}
+
+void
+store_drop(struct store **sp)
+{
+    struct store *s = *sp;
+    *sp = NULL;
+    if (!s || --s->nref > 0) return;
+    for (int i = 0; i < s->n; i++)
+        if (s->part[i]) buffer_drop(&s->part[i]);
+    free(s);
+}
+
+/* ---- values ---- */
+
+static struct val *
+val_new(struct graph *g)
+{
+    struct val *v = g->spare_val;
+    if (v) {
+        g->spare_val = *(void **)v;
+        memset(v, 0, sizeof *v);
+    } else {
+        v = must_alloc(sizeof *v);
+    }
+    v->input = -1;
+    g->count.vals++;
+    return v;
+}
+
+static void
+val_free(struct graph *g, struct val *v)
+{
+    assert(v->hold == 0 && v->past == 0);
+    store_drop(&v->store);
+    if (v->owner && g->orphan) g->orphan(v->owner);
+    *(void **)v = g->spare_val;
+    g->spare_val = v;
+    g->count.vals--;
+}
+
+static void drain(struct graph *g);
+
+static void
+unkeep(struct val *v)
+{
+    assert(v->keep > 0);
+    if (--v->keep == 0) store_drop(&v->store);
+}
+
+/* To be looked at by drain(): perhaps it can be released. */
+static void
+enqueue(struct graph *g, struct node *n)
+{
+    if (n->queued) return;
+    if (g->nwork == g->room) {
+        g->room = g->room ? 2 * g->room : 64;
+        g->work = must_realloc(g->work, sizeof(*g->work) * (size_t)g->room);
+    }
+    n->queued = 1;
+    g->work[g->nwork++] = n;
+}
+
+/* A leaf goes when nobody holds or remembers it; a result goes with its node. */
+static void
+unhold(struct graph *g, struct val *v)
+{
+    assert(v->hold > 0);
+    if (--v->hold > 0) return;
+    struct node *n = v->node;
+    if (!n) {
+        if (v->past == 0) val_free(g, v);
+        return;
+    }
+    if (--n->nlive == 0) enqueue(g, n);
+}
+
+static void
+hold(struct val *v)
+{
+    if (v->hold++ == 0 && v->node) v->node->nlive++;
+}
+
+void
+val_hold(struct val *v)
+{
+    hold(v);
+    v->keep++;
+}
+
+void
+val_drop(struct graph *g, struct val **vp)
+{
+    struct val *v = *vp;
+    *vp = NULL;
+    if (!v) return;
+    unkeep(v);
+    unhold(g, v);
+    drain(g);
+}
+
+void
+val_keep(struct val *v)
+{
+    v->keep++;
+}
+
+void
+val_unkeep(struct graph *g, struct val *v)
+{
+    UNUSED(g);
+    unkeep(v);
+}
+
+struct val *
+graph_leaf(struct graph *g, const struct type *t, const struct layout *l, struct store *store)
+{
+    struct val *v = val_new(g);
+    v->type = *t;
+    v->layout = l;
+    v->store = store;
+    return v;
+}
+
+struct val *
+graph_number(struct graph *g, struct number n)
+{
+    struct val *v = val_new(g);
+    v->is_number = 1;
+    v->number = n;
+    v->type.dtype = n.is_int ? DT_I64 : DT_F64;
+    v->type.weak = 1;
+    return v;
+}
+
+/* ---- nodes ---- */
+
+/* One block: the node, its operands, the layouts it wants, its attributes. */
+struct node *
+graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in, const struct layout *const *want,
+          const struct attr *attr, int nout, const struct type *out_type, const struct layout *const *out_layout,
+          struct line line)
+{
+    assert(nout >= 1 && nout <= OP_OUT);
+    int nattr = op_nattr(op);
+    size_t size = sizeof(struct node) + (size_t)nin * (sizeof(*in) + sizeof(*want)) + (size_t)nattr * sizeof(*attr);
+    struct node *n = must_alloc(size);
+    n->op = op;
+    n->nin = (uint16_t)nin;
+    n->nout = (uint8_t)nout;
+    n->attr = nattr ? (struct attr *)(n + 1) : NULL;
+    n->in = (struct val **)(void *)((char *)(n + 1) + (size_t)nattr * sizeof(*attr));
+    n->want = (const struct layout **)(void *)(n->in + nin);
+    if (nattr) memcpy(n->attr, attr, sizeof(*attr) * (size_t)nattr);
+    for (int i = 0; i < nin; i++) {
+        n->in[i] = in[i];
+        n->want[i] = want ? want[i] : NULL;
+        if (in[i]) val_hold(in[i]);
+    }
+    for (int k = 0; k < nout; k++) {
+        struct val *v = val_new(g);
+        v->node = n;
+        v->out = (uint8_t)k;
+        v->type = out_type[k];
+        v->layout = out_layout[k];
+        n->out[k] = v;
+    }
+    n->line = line;
+    n->serial = ++g->serial;
+    g->count.nodes++;
+    return n;
+}
+
+bool
+node_saves_in(const struct node *n, int i)
+{
+    const char *s = n->op->saves;
+    return s && strchr(s, '0' + i) != NULL;
+}
+
+bool
+node_saves_out(const struct node *n, int k)
+{
+    const char *s = n->op->saves;
+    return s && strchr(s, 'a' + k) != NULL;
+}
+
+static void
+past_unlink(struct graph *g, struct node *n)
+{
+    if (n->older) n->older->newer = n->newer;
+    else g->oldest = n->newer;
+    if (n->newer) n->newer->older = n->older;
+    else g->newest = n->older;
+    n->older = n->newer = NULL;
+    g->count.past--;
+}
+
+static void
+past_link(struct graph *g, struct node *n)
+{
+    n->older = g->newest;
+    if (g->newest) g->newest->newer = n;
+    else g->oldest = n;
+    g->newest = n;
+    g->count.past++;
+}
+
+static void
+unremember(struct graph *g, struct val *v)
+{
+    assert(v->past > 0);
+    if (--v->past > 0 || v->hold > 0) return;
+    if (v->node) enqueue(g, v->node);
+    else val_free(g, v);
+}
+
+/* What n holds of its operands becomes `next` (a weaker holding). */
+static void
+hold_less(struct graph *g, struct node *n, enum node_holding next)
+{
+    enum node_holding was = n->holding;
+    if (was == next) return;
+    assert(next > was);
+    n->holding = (uint8_t)next;
+    if (was == HOLD_PAST) past_unlink(g, n);
+    if (next == HOLD_PAST) past_link(g, n);
+    if (was == HOLD_SAVED)
+        for (int k = 0; k < n->nout; k++)
+            if (node_saves_out(n, k)) unkeep(n->out[k]);
+    if (next == HOLD_SAVED)
+        for (int k = 0; k < n->nout; k++)
+            if (node_saves_out(n, k)) n->out[k]->keep++;
+    for (int i = 0; i < n->nin; i++) {
+        struct val *v = n->in[i];
+        if (!v) continue;
+        bool kept = was == HOLD_ALL || (was == HOLD_SAVED && node_saves_in(n, i));
+        bool keeps = next == HOLD_SAVED && node_saves_in(n, i);
+        if (next == HOLD_PAST) v->past++;
+        if (kept && !keeps) unkeep(v);
+        if (was <= HOLD_SAVED && next > HOLD_SAVED) unhold(g, v);
+        if (was == HOLD_PAST) {
+            n->in[i] = NULL;
+            unremember(g, v);
+        } else if (next == HOLD_NONE) {
+            n->in[i] = NULL;
+        }
+    }
+    if (next == HOLD_NONE) n->state = NODE_FORGOTTEN;
+}
+
+/* A node goes when none of its results is held or remembered. */
+static void
+maybe_free(struct graph *g, struct node *n)
+{
+    if (n->nlive > 0) return;
+    for (int k = 0; k < n->nout; k++)
+        if (n->out[k]->past > 0) return;
+    hold_less(g, n, HOLD_NONE);
+    for (int k = 0; k < n->nout; k++) {
+        n->out[k]->node = NULL;
+        val_free(g, n->out[k]);
+    }
+    g->count.nodes--;
+    free(n);
+}
+
+static void
+drain(struct graph *g)
+{
+    if (g->draining) return;
+    g->draining = true;
+    while (g->nwork > 0 || g->count.past > NPAST) {
+        if (g->nwork == 0) {
+            hold_less(g, g->oldest, HOLD_NONE);
+            continue;
+        }
+        struct node *n = g->work[--g->nwork];
+        n->queued = 0;
+        if (n->nlive > 0) continue;
+        if (n->holding < HOLD_PAST) hold_less(g, n, HOLD_PAST);
+        maybe_free(g, n);
+    }
+    g->draining = false;
+}
+
+static bool
+may_differentiate(const struct node *n)
+{
+    if (n->spent || n->nlive == 0) return false;
+    for (int k = 0; k < n->nout; k++)
+        if (n->out[k]->needs_grad) return true;
+    return false;
+}
+
+void
+node_done(struct graph *g, struct node *n)
+{
+    n->state = NODE_DONE;
+    if (n->holding == HOLD_ALL) hold_less(g, n, may_differentiate(n) ? HOLD_SAVED : HOLD_PAST);
+    drain(g);
+}
+
+void
+node_spend(struct graph *g, struct node *n)
+{
+    n->spent = 1;
+    if (n->state == NODE_DONE && n->holding == HOLD_SAVED) hold_less(g, n, HOLD_PAST);
+    drain(g);
+}
+
+bool
+node_revive(struct graph *g, struct node *n)
+{
+    if (n->state == NODE_NEW) return true;
+    if (n->state == NODE_FORGOTTEN) return false;
+    if (n->holding == HOLD_SAVED) {
+        for (int k = 0; k < n->nout; k++)
+            if (node_saves_out(n, k)) unkeep(n->out[k]);
+        for (int i = 0; i < n->nin; i++)
+            if (n->in[i] && !node_saves_in(n, i)) n->in[i]->keep++;
+    } else {
+        past_unlink(g, n);
+        for (int i = 0; i < n->nin; i++) {
+            if (!n->in[i]) continue;
+            n->in[i]->past--;
+            val_hold(n->in[i]);
+        }
+    }
+    n->holding = HOLD_ALL;
+    n->state = NODE_NEW;
+    return true;
+}
