@@ -1,0 +1,184 @@
+/* build.c - the words of build.h. */
+#include "kernels/op/op_impl.h"
+
+#include <string.h>
+
+struct val *
+b_call(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+{
+    struct attr defaults[OP_ATTR];
+    if (!attr) op_attr_defaults(op, defaults);
+    struct val *res[OP_OUT];
+    return b->add(b, op, nin, in, attr ? attr : defaults, res);
+}
+
+/* These have operands that must be there: NULL comes only from a failure, and passes it on. */
+struct val *
+b_call1(struct build *b, const struct op *op, struct val *x)
+{
+    if (!x) return NULL;
+    return b_call(b, op, 1, &x, NULL);
+}
+
+struct val *
+b_call2(struct build *b, const struct op *op, struct val *x, struct val *y)
+{
+    if (!x || !y) return NULL;
+    return b_call(b, op, 2, (struct val *[]){x, y}, NULL);
+}
+
+struct val *
+b_call3(struct build *b, const struct op *op, struct val *x, struct val *y, struct val *z)
+{
+    if (!x || !y || !z) return NULL;
+    return b_call(b, op, 3, (struct val *[]){x, y, z}, NULL);
+}
+
+struct val *b_number(struct build *b, double f) { return b->number(b, f); }
+struct val *b_integer(struct build *b, int64_t i) { return b->integer(b, i); }
+
+struct val *b_neg(struct build *b, struct val *x) { return b_call1(b, &op_neg, x); }
+struct val *b_exp(struct build *b, struct val *x) { return b_call1(b, &op_exp, x); }
+struct val *b_add(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_add, x, y); }
+struct val *b_sub(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_sub, x, y); }
+struct val *b_mul(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_mul, x, y); }
+struct val *b_div(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_div, x, y); }
+
+struct val *
+b_where(struct build *b, struct val *cond, struct val *x, struct val *y)
+{
+    return b_call3(b, &op_where, cond, x, y);
+}
+
+struct val *b_scale(struct build *b, struct val *x, double f) { return b_mul(b, x, b_number(b, f)); }
+struct val *b_shift(struct build *b, struct val *x, double f) { return b_add(b, x, b_number(b, f)); }
+
+/* ---- with attributes ---- */
+
+static struct attr *
+attr_named(const struct op *op, struct attr *attr, const char *name)
+{
+    int i = op_attr_find(op, name);
+    assert(i >= 0);
+    attr[i].set = true;
+    return &attr[i];
+}
+
+void
+attr_int(const struct op *op, struct attr *attr, const char *name, int64_t i)
+{
+    attr_named(op, attr, name)->i = i;
+}
+
+void
+attr_float(const struct op *op, struct attr *attr, const char *name, double f)
+{
+    attr_named(op, attr, name)->f = f;
+}
+
+void
+attr_ints(const struct op *op, struct attr *attr, const char *name, int n, const int64_t *list)
+{
+    struct attr *a = attr_named(op, attr, name);
+    assert(n <= ATTR_LIST);
+    a->n = n;
+    if (n > 0) memcpy(a->list, list, (size_t)n * sizeof *list);
+}
+
+/* An operator on x alone with its attribute `name` a list of integers. */
+static struct val *
+call_ints(struct build *b, const struct op *op, struct val *x, const char *name, int n, const int64_t *list)
+{
+    if (!x) return NULL;
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(op, attr);
+    attr_ints(op, attr, name, n, list);
+    return b_call(b, op, 1, &x, attr);
+}
+
+struct val *
+b_reduce(struct build *b, const struct op *op, struct val *x, const int64_t *axes, int naxes, bool keepdim)
+{
+    if (!x) return NULL;
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(op, attr);
+    if (naxes > 0) attr_ints(op, attr, "axis", naxes, axes);
+    attr_int(op, attr, "keepdim", keepdim);
+    return b_call(b, op, 1, &x, attr);
+}
+
+struct val *
+b_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim)
+{
+    return b_reduce(b, &op_sum, x, axes, naxes, keepdim);
+}
+
+struct val *
+b_cast(struct build *b, struct val *x, enum dtype d)
+{
+    if (!x || x->type.dtype == d) return x;
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_cast, attr);
+    attr_int(&op_cast, attr, "dtype", d);
+    return b_call(b, &op_cast, 1, &x, attr);
+}
+
+struct val *
+b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size)
+{
+    struct type want = type_of(DT_F32, ndim, size);
+    if (!x || shape_equal(&x->type, &want)) return x;
+    return call_ints(b, &op_reshape, x, "shape", ndim, size);
+}
+
+struct val *
+b_expand(struct build *b, struct val *x, int ndim, const int64_t *size)
+{
+    struct type want = type_of(DT_F32, ndim, size);
+    if (!x || shape_equal(&x->type, &want)) return x;
+    return call_ints(b, &op_expand, x, "sizes", ndim, size);
+}
+
+struct val *
+b_transpose(struct build *b, struct val *x, int i, int j)
+{
+    if (!x) return NULL;
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_transpose, attr);
+    attr_int(&op_transpose, attr, "axis0", i);
+    attr_int(&op_transpose, attr, "axis1", j);
+    return b_call(b, &op_transpose, 1, &x, attr);
+}
+
+/* ---- gradients of broadcasting and of reductions ---- */
+
+struct val *
+b_sum_to(struct build *b, struct val *g, const struct type *t)
+{
+    if (!g) return NULL;
+    int64_t axes[MAX_DIM];
+    int n = 0, more = g->type.ndim - t->ndim;
+    for (int d = 0; d < g->type.ndim; d++)
+        if (d < more || (t->dim[d - more] == 1 && g->type.dim[d] != 1)) axes[n++] = d;
+    if (n > 0) g = b_sum(b, g, axes, n, true);
+    return b_cast(b, b_reshape(b, g, t->ndim, t->dim), t->dtype);
+}
+
+struct val *
+b_unreduce(struct build *b, struct val *y, const struct type *x, const int64_t *axes, int naxes, bool keepdim)
+{
+    if (!keepdim) {
+        int64_t size[MAX_DIM];
+        for (int d = 0; d < x->ndim; d++) size[d] = naxes ? x->dim[d] : 1;
+        for (int i = 0; i < naxes; i++) size[axes[i]] = 1;
+        y = b_reshape(b, y, x->ndim, size);
+    }
+    return b_expand(b, y, x->ndim, x->dim);
+}
+
+bool
+b_wants(const struct node *n, int i)
+{
+    const struct val *v = i < n->nin ? n->in[i] : NULL;
+    return v && !v->is_number && v->needs_grad && dtype_is_float(v->type.dtype);
+}

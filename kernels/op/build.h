@@ -1,0 +1,58 @@
+/* build.h - the words in which gradients and composites are written: one helper an operator.
+ *
+ * Every helper adds a node through b->add and gives its value; after a failure
+ * all give NULL (sticky), so a gradient reads as mathematics and the caller
+ * checks once. The nodes are ordinary operators: they have signatures, kernels
+ * and gradients of their own. */
+#ifndef RILLE_KERNELS_OP_BUILD_H
+#define RILLE_KERNELS_OP_BUILD_H
+
+#include "kernels/kernel.h"
+#include "runtime/graph.h"
+
+#define OP(name) extern const struct op op_##name;
+#include "kernels/op/ops.def"
+#undef OP
+
+/* Any operator with its attributes at their defaults, or as given. */
+struct val *b_call(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
+struct val *b_call1(struct build *b, const struct op *op, struct val *x);
+struct val *b_call2(struct build *b, const struct op *op, struct val *x, struct val *y);
+struct val *b_call3(struct build *b, const struct op *op, struct val *x, struct val *y, struct val *z);
+
+struct val *b_number(struct build *b, double f);
+struct val *b_integer(struct build *b, int64_t i);
+
+struct val *b_neg(struct build *b, struct val *x);
+struct val *b_exp(struct build *b, struct val *x);
+struct val *b_add(struct build *b, struct val *x, struct val *y);
+struct val *b_sub(struct build *b, struct val *x, struct val *y);
+struct val *b_mul(struct build *b, struct val *x, struct val *y);
+struct val *b_div(struct build *b, struct val *x, struct val *y);
+struct val *b_where(struct build *b, struct val *cond, struct val *x, struct val *y);
+
+/* x * f, x + f with a number. */
+struct val *b_scale(struct build *b, struct val *x, double f);
+struct val *b_shift(struct build *b, struct val *x, double f);
+
+/* A reduction (an operator with the attributes axis and keepdim). naxes 0: over all dimensions. */
+struct val *b_reduce(struct build *b, const struct op *op, struct val *x, const int64_t *axes, int naxes, bool keepdim);
+struct val *b_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
+struct val *b_cast(struct build *b, struct val *x, enum dtype d);
+struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size);
+struct val *b_transpose(struct build *b, struct val *x, int i, int j);
+struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *size);
+
+/* g summed over the dimensions in which an operand of type t was broadcast, in t's shape and dtype. */
+struct val *b_sum_to(struct build *b, struct val *g, const struct type *t);
+/* The gradient y of a reduction, put back to the shape it was reduced from: dims of 1 at the axes, then expanded. */
+struct val *b_unreduce(struct build *b, struct val *y, const struct type *x, const int64_t *axes, int naxes, bool keepdim);
+
+/* Does anybody want the gradient of n's operand i? (A float tensor through which a gradient may be asked.) */
+bool b_wants(const struct node *n, int i);
+/* Sets attribute `name` of op in attr (as op_attr_defaults left it). */
+void attr_int(const struct op *op, struct attr *attr, const char *name, int64_t i);
+void attr_float(const struct op *op, struct attr *attr, const char *name, double f);
+void attr_ints(const struct op *op, struct attr *attr, const char *name, int n, const int64_t *list);
+
+#endif

@@ -1,0 +1,91 @@
+/* op_impl.h - what a file of kernels/op/ needs to define its operator.
+ *
+ * Besides the headers of the record and of the builders: small readers of
+ * attributes and numbers, and walkers over dense memory, so that a reference
+ * stays one obvious loop. */
+#ifndef RILLE_KERNELS_OP_IMPL_H
+#define RILLE_KERNELS_OP_IMPL_H
+
+#include "kernels/kernel.h"
+#include "kernels/op/build.h"
+#include "runtime/error.h"
+#include "runtime/graph.h"
+#include "runtime/str.h"
+#include "sbp/rule.h"
+
+/* Element type of a view as references see it. */
+static inline double *
+f64_of(const struct view *v)
+{
+    assert(v->dtype == DT_F64);
+    return v->data;
+}
+static inline int64_t *
+i64_of(const struct view *v)
+{
+    assert(v->dtype == DT_I64);
+    return v->data;
+}
+static inline bool
+is_real(const struct view *v)
+{
+    return v->dtype == DT_F64;
+}
+
+/* The value of a number operand; other is taken when it is absent. */
+double number_f(const struct view *v, double other);
+int64_t number_i(const struct view *v, int64_t other);
+static inline bool
+absent(const struct type *t)
+{
+    return t->dtype == DT_NONE;
+}
+static inline bool
+is_number(const struct type *t)
+{
+    return t->weak;
+}
+
+/* The dimensions that an axis attribute (INT or INTS) names, ascending, each once; not set: all of them. */
+struct axes {
+    int n;
+    int8_t axis[MAX_DIM];
+    bool has[MAX_DIM];
+};
+struct axes axes_of(const struct attr *a, enum attr_kind kind, int ndim);
+
+/* A dense tensor seen as [outer, size of axis, inner]: element (o, i, k) is at (o * size + i) * inner + k. */
+struct lines {
+    int64_t outer, size, inner;
+};
+struct lines lines_of(const struct view *v, int axis);
+
+/* Walks local positions in row-major order: at[] is the position, *whole its index in the whole (global) tensor. */
+struct walk {
+    int64_t at[MAX_DIM];
+    int64_t left; /* elements not visited yet */
+    int64_t whole;
+};
+void walk_start(struct walk *w, const struct view *v);
+void walk_next(struct walk *w, const struct view *v);
+int64_t whole_index(const struct view *v, const int64_t *at);
+
+/* Where no addend has come yet: 0, the least or greatest value of the dtype, 1. */
+double reduce_start_f(enum reduce r);
+int64_t reduce_start_i(enum reduce r, enum dtype d);
+
+/* The letter for dimension i of a rule that is written by hand: a, b, c... */
+static inline char
+letter(int i)
+{
+    return (char)(i < 26 ? 'a' + i : 'A' + i - 26);
+}
+
+/* Element-wise operators that pass partial sums when every operand is a tensor: add and sub. */
+const char *linear_if_tensors(const struct call *c);
+
+/* Rule and sizes of sources: "->[a][b]", of the attribute shape (always attribute 0; dtype is attribute 1). */
+int source_rule(const struct call *c, struct str *rule);
+int source_infer(const struct call *c, int64_t *size);
+
+#endif
