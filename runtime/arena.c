@@ -1,0 +1,106 @@
+/* arena.c - memory by lifetime: a chain of chunks, newest first, each filled from its front.
+ *
+ * A chunk is twice as large as the one before (up to CHUNK_MAX), so that an
+ * arena of n bytes makes O(log n) calls to the host. */
+#include "runtime/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 16, CHUNK_MIN = 1024, CHUNK_MAX = 1 << 20 };
+
+struct arena_chunk {
+    struct arena_chunk *older;
+    size_t used, room; /* bytes of data */
+    _Alignas(ALIGN) unsigned char data[];
+};
+
+/* Bookkeeping without memory cannot even report: say so and end. */
+static void
+out_of_memory(size_t bytes)
+{
+    fprintf(stderr, "rille: the host has no %zu bytes left\n", bytes);
+    abort();
+}
+
+void *
+must_alloc(size_t bytes)
+{
+    void *p = calloc(1, bytes ? bytes : 1);
+    if (!p) out_of_memory(bytes);
+    return p;
+}
+
+void *
+must_realloc(void *p, size_t bytes)
+{
+    void *q = realloc(p, bytes ? bytes : 1);
+    if (!q) out_of_memory(bytes);
+    return q;
+}
+
+static void
+chunk_push(struct arena *a, size_t bytes)
+{
+    size_t room = a->head ? MIN(2 * a->head->room, (size_t)CHUNK_MAX) : CHUNK_MIN;
+    room = MAX(room, bytes);
+    struct arena_chunk *c = malloc(sizeof *c + room);
+    if (!c) out_of_memory(room);
+    *c = (struct arena_chunk){.older = a->head, .room = room};
+    a->head = c;
+}
+
+void *
+arena_alloc(struct arena *a, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2) out_of_memory(bytes);
+    bytes = MAX((bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), (size_t)ALIGN);
+    if (!a->head || a->head->room - a->head->used < bytes) chunk_push(a, bytes);
+
+    void *p = a->head->data + a->head->used;
+    a->head->used += bytes;
+    a->used_bytes += bytes;
+    return memset(p, 0, bytes);
+}
+
+char *
+arena_strdup(struct arena *a, const char *s)
+{
+    return arena_dup(a, s, strlen(s) + 1);
+}
+
+void *
+arena_dup(struct arena *a, const void *p, size_t bytes)
+{
+    void *q = arena_alloc(a, bytes);
+    if (bytes) memcpy(q, p, bytes);
+    return q;
+}
+
+static void
+chunks_free(struct arena_chunk *c)
+{
+    while (c) {
+        struct arena_chunk *older = c->older;
+        free(c);
+        c = older;
+    }
+}
+
+void
+arena_reset(struct arena *a)
+{
+    a->used_bytes = 0;
+    if (!a->head) return;
+    chunks_free(a->head->older);
+    a->head->older = NULL;
+    a->head->used = 0;
+}
+
+void
+arena_fini(struct arena *a)
+{
+    chunks_free(a->head);
+    *a = (struct arena){0};
+}

@@ -1,0 +1,320 @@
+/* device.c - pools: the memory of one device.
+ *
+ * A request is rounded up to a size class, eight classes to a power of two, so
+ * that a block wastes at most an eighth. Blocks given back lie in a list of
+ * their class until asked for again, until much lies idle, or until the limit
+ * or the host wants the room. Idle bytes and the tail of a block are poisoned
+ * under AddressSanitizer. */
+#include "runtime/device.h"
+
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n)   (UNUSED(p), UNUSED(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) (UNUSED(p), UNUSED(n))
+#endif
+
+enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
+static const size_t idle_floor = (size_t)64 << 20; /* so much may always lie idle */
+
+/* ---- kinds ---- */
+
+struct memory {
+    void *(*take)(int device, size_t bytes); /* aligned to ALIGN, or NULL */
+    void (*give)(int device, void *p);
+};
+
+static void *
+host_take(int device, size_t bytes)
+{
+    UNUSED(device);
+    return aligned_alloc(ALIGN, bytes);
+}
+
+static void
+host_give(int device, void *p)
+{
+    UNUSED(device);
+    free(p);
+}
+
+static const struct memory host_memory = {host_take, host_give};
+
+static const struct {
+    const char *text;
+    const struct memory *memory; /* NULL: buffers without bytes */
+    const char *missing;         /* why there are no pools of this kind, or NULL */
+} kinds[NDEVICE_KIND] = {
+    [DEV_CPU] = {"cpu", &host_memory, NULL},
+    [DEV_META] = {"meta", NULL, NULL},
+    [DEV_LATE] = {"late", &host_memory, NULL},
+    [DEV_CUDA] = {"cuda", NULL, "no CUDA plug-in"},
+};
+
+const char *
+device_kind_text(int kind)
+{
+    assert(kind >= 0 && kind < NDEVICE_KIND);
+    return kinds[kind].text;
+}
+
+int
+device_kind_parse(const char *text)
+{
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (!strcmp(text, kinds[k].text)) return k;
+    fail(E_PLACE, "\"%s\" is no device kind: expected cpu, meta or cuda", text);
+    return -1;
+}
+
+/* ---- blocks ---- */
+
+struct block {
+    struct buffer buffer; /* first: a buffer handed out is its block */
+    struct block *next;   /* in the list of idle blocks of its class */
+    size_t room;          /* bytes of its class, 0 without data */
+};
+
+struct pool {
+    int kind, device;
+    const struct memory *memory;
+    size_t limit_bytes; /* 0: none */
+    size_t idle_bytes;
+    void *arena;
+    struct pool_count count;
+    struct block *idle[NCLASS];
+};
+
+/* The class of a request and the bytes of that class: the request rounded up to three bits below its leading one. */
+static int
+class_of(size_t bytes, size_t *room)
+{
+    bytes = MAX(bytes, (size_t)(ALIGN * STEPS));
+    int high = 63 - __builtin_clzll(bytes), shift = high - STEP_BITS;
+    size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* 8..16 */
+    *room = units << shift;
+    return (high * STEPS + (int)units - STEPS) % NCLASS;
+}
+
+static size_t
+used_bytes(const struct pool *p)
+{
+    return p->count.live_bytes + p->count.arena_bytes;
+}
+
+static void
+block_release(struct pool *p, struct block *b)
+{
+    ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, b->room);
+    p->memory->give(p->device, b->buffer.data);
+    p->idle_bytes -= b->room;
+    free(b);
+}
+
+/* Gives idle blocks back to the host, large ones first, until at most keep bytes lie idle. */
+static void
+pool_trim(struct pool *p, size_t keep)
+{
+    for (int c = NCLASS - 1; c >= 0 && p->idle_bytes > keep; c--)
+        while (p->idle[c] && p->idle_bytes > keep) {
+            struct block *b = p->idle[c];
+            p->idle[c] = b->next;
+            block_release(p, b);
+        }
+}
+
+/* "2.1 GB" */
+static const char *
+bytes_text(size_t bytes, char text[32])
+{
+    static const char *const unit[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+    double n = (double)bytes;
+    int k = 0;
+    for (; n >= 1000 && k < (int)countof(unit) - 1; k++) n /= 1000;
+    snprintf(text, 32, k ? "%.1f %s" : "%.0f %s", n, unit[k]);
+    return text;
+}
+
+static int
+refuse(const struct pool *p, size_t bytes)
+{
+    char wanted[32], free_text[32];
+    bytes_text(bytes, wanted);
+    if (!p->limit_bytes)
+        return fail(E_MEMORY, "%s:%d wanted %s, the host has no more", kinds[p->kind].text, p->device, wanted);
+    bytes_text(p->limit_bytes - MIN(p->limit_bytes, used_bytes(p)), free_text);
+    return fail(E_MEMORY, "%s:%d wanted %s, %s of its limit free", kinds[p->kind].text, p->device, wanted, free_text);
+}
+
+/* room bytes from the device, within the limit; idle blocks make way. */
+static int
+memory_take(struct pool *p, size_t bytes, size_t room, void **out)
+{
+    size_t limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX / 4, used = used_bytes(p);
+    if (room > limit || used > limit - room) return refuse(p, bytes);
+    if (p->idle_bytes > limit - room - used) pool_trim(p, limit - room - used);
+    *out = p->memory->take(p->device, room);
+    if (!*out) {
+        pool_trim(p, 0);
+        *out = p->memory->take(p->device, room);
+    }
+    if (!*out) return refuse(p, bytes);
+    p->count.nalloc++;
+    return 0;
+}
+
+/* An idle block of the class, or a fresh one. */
+static int
+block_find(struct pool *p, size_t bytes, struct block **out)
+{
+    size_t room, limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX;
+    if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
+    struct block **list = &p->idle[class_of(bytes, &room)], *b = *list;
+    if (b && room <= limit && used_bytes(p) <= limit - room) {
+        *list = b->next;
+        p->idle_bytes -= room;
+        ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, room);
+    } else {
+        void *data;
+        TRY(memory_take(p, bytes, room, &data));
+        b = must_alloc(sizeof *b);
+        b->buffer.data = data;
+        b->room = room;
+    }
+    ASAN_POISON_MEMORY_REGION((char *)b->buffer.data + bytes, room - bytes);
+    *out = b;
+    return 0;
+}
+
+static void
+note_peak(struct pool *p)
+{
+    p->count.peak_bytes = MAX(p->count.peak_bytes, used_bytes(p));
+}
+
+/* ---- buffers ---- */
+
+int
+buffer_new(struct pool *p, size_t bytes, struct buffer **out)
+{
+    struct block *b = NULL;
+    if (bytes && p->memory) TRY(block_find(p, bytes, &b));
+    if (!b) b = must_alloc(sizeof *b);
+    b->next = NULL;
+    b->buffer.pool = p;
+    b->buffer.bytes = bytes;
+    b->buffer.nref = 1;
+    p->count.live_bytes += b->room;
+    p->count.nbuffer++;
+    note_peak(p);
+    *out = &b->buffer;
+    return 0;
+}
+
+void
+buffer_hold(struct buffer *b)
+{
+    assert(b->nref > 0);
+    b->nref++;
+}
+
+static void
+block_idle(struct pool *p, struct block *b)
+{
+    size_t room;
+    struct block **list = &p->idle[class_of(b->room, &room)];
+    assert(room == b->room);
+    ASAN_POISON_MEMORY_REGION(b->buffer.data, b->room);
+    b->next = *list;
+    *list = b;
+    p->idle_bytes += b->room;
+    pool_trim(p, MAX(p->count.live_bytes, idle_floor));
+}
+
+void
+buffer_drop(struct buffer **buffer)
+{
+    struct buffer *b = *buffer;
+    *buffer = NULL;
+    if (!b) return;
+    assert(b->nref > 0);
+    if (--b->nref > 0) return;
+
+    struct pool *p = b->pool;
+    struct block *block = (struct block *)b;
+    p->count.live_bytes -= block->room;
+    p->count.nbuffer--;
+    if (block->room)
+        block_idle(p, block);
+    else
+        free(block);
+}
+
+/* ---- pools ---- */
+
+struct pool *
+pool_new(int kind, int device, size_t limit_bytes)
+{
+    assert(kind >= 0 && kind < NDEVICE_KIND);
+    if (kinds[kind].missing) {
+        fail(E_PLACE, "%s:%d cannot be used: %s", kinds[kind].text, device, kinds[kind].missing);
+        return NULL;
+    }
+    struct pool *p = must_alloc(sizeof *p);
+    p->kind = kind;
+    p->device = device;
+    p->memory = kinds[kind].memory;
+    p->limit_bytes = limit_bytes;
+    return p;
+}
+
+void
+pool_free(struct pool **pool)
+{
+    struct pool *p = *pool;
+    *pool = NULL;
+    if (!p) return;
+    assert(p->count.nbuffer == 0);
+    if (p->memory) {
+        pool_trim(p, 0);
+        p->memory->give(p->device, p->arena);
+    }
+    free(p);
+}
+
+void
+pool_limit(struct pool *p, size_t limit_bytes)
+{
+    p->limit_bytes = limit_bytes;
+}
+
+/* The old block goes first: its content is lost anyway, and two at a time might not fit. */
+int
+pool_arena(struct pool *p, size_t bytes, void **out)
+{
+    if (p->memory && bytes > p->count.arena_bytes) {
+        size_t room = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+        if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
+        p->memory->give(p->device, p->arena);
+        p->arena = NULL;
+        p->count.arena_bytes = 0;
+        TRY(memory_take(p, bytes, room, &p->arena));
+        p->count.arena_bytes = room;
+        note_peak(p);
+    }
+    *out = p->arena;
+    return 0;
+}
+
+struct pool_count
+pool_count(const struct pool *p)
+{
+    return p->count;
+}

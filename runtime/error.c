@@ -1,0 +1,80 @@
+/* error.c - the error record of each thread: a code and a text.
+ *
+ * The text lives in the thread, so that failing allocates nothing and works
+ * when memory is what ran out. Arguments of fail() may point into the present
+ * text: the new one is made beside it. */
+#include "runtime/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 2000 };
+
+static _Thread_local struct {
+    enum err_code code;
+    char text[TEXT_BYTES];
+} last;
+
+static const char *const names[NERR] = {
+    [E_OK] = "no error",
+#define ERROR(name, text) [E_##name] = text,
+#include "runtime/errors.def"
+#undef ERROR
+};
+
+int
+fail(enum err_code code, const char *fmt, ...)
+{
+    char text[TEXT_BYTES];
+    va_list ap;
+
+    assert(code > E_OK && code < NERR);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    memcpy(last.text, text, sizeof text);
+    last.code = code;
+    return (int)code;
+}
+
+void
+err_note(const char *fmt, ...)
+{
+    char note[TEXT_BYTES / 2];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(note, sizeof note - 2, fmt, ap);
+    va_end(ap);
+    strcat(note, ": ");
+    size_t len = strlen(note), rest = MIN(strlen(last.text), TEXT_BYTES - 1 - len);
+    memmove(last.text + len, last.text, rest);
+    memcpy(last.text, note, len);
+    last.text[len + rest] = '\0';
+}
+
+const char *
+err_text(void)
+{
+    return last.text;
+}
+
+enum err_code
+err_last(void)
+{
+    return last.code;
+}
+
+void
+err_clear(void)
+{
+    last.code = E_OK;
+    last.text[0] = '\0';
+}
+
+const char *
+err_name(enum err_code code)
+{
+    return (unsigned)code < NERR ? names[code] : "unknown error";
+}

@@ -1,0 +1,142 @@
+/* layout.c - the geometry of layouts: which box of a tensor lies where.
+ *
+ * Every mesh axis with S cuts one dimension, in the layout's order, each the
+ * range that those before it left. shard_range() is the only place that knows
+ * how a range is cut. */
+#include "runtime/layout.h"
+
+#include "runtime/error.h"
+
+const char *
+reduce_text(enum reduce r)
+{
+    static const char *const text[NREDUCE] = {"none", "sum", "max", "min", "prod"};
+    assert((unsigned)r < NREDUCE);
+    return text[r];
+}
+
+void
+shard_range(int64_t n, int64_t parts, int64_t i, int64_t *lo, int64_t *hi)
+{
+    int64_t least = n / parts, longer = n % parts;
+    assert(parts > 0 && i >= 0 && i < parts);
+    *lo = i * least + MIN(i, longer);
+    *hi = *lo + least + (i < longer);
+}
+
+int
+layout_fits(const struct layout *l, const struct type *t)
+{
+    for (int i = 0; i < l->place->naxis; i++) {
+        if (l->sbp[i].kind != SBP_S || l->sbp[i].axis < t->ndim) continue;
+        struct str text = {0}, shape = {0};
+        layout_print(l, &text);
+        shape_print(t, &shape);
+        int status = fail(E_SBP, "%s splits axis %d, but shape %s has %d axes", str_text(&text), l->sbp[i].axis,
+                          str_text(&shape), t->ndim);
+        str_free(&text);
+        str_free(&shape);
+        return status;
+    }
+    return 0;
+}
+
+void
+layout_box(const struct layout *l, const struct type *t, int pos, struct box *out)
+{
+    int32_t coord[MAX_AXIS];
+    place_coord(l->place, pos, coord);
+    for (int d = 0; d < MAX_DIM; d++) {
+        out->lo[d] = 0;
+        out->hi[d] = d < t->ndim ? t->dim[d] : 0;
+    }
+    for (int i = 0; i < l->place->naxis; i++) {
+        int m = l->order[i], d = l->sbp[m].axis;
+        if (l->sbp[m].kind != SBP_S) continue;
+        assert(d < t->ndim);
+        int64_t base = out->lo[d];
+        shard_range(out->hi[d] - base, l->place->axis[m], coord[m], &out->lo[d], &out->hi[d]);
+        out->lo[d] += base;
+        out->hi[d] += base;
+    }
+}
+
+struct type
+layout_shard(const struct layout *l, const struct type *t, int pos)
+{
+    struct box box;
+    struct type local = *t;
+    layout_box(l, t, pos, &box);
+    for (int d = 0; d < t->ndim; d++) local.dim[d] = box.hi[d] - box.lo[d];
+    return local;
+}
+
+enum reduce
+layout_partial(const struct layout *l)
+{
+    for (int i = 0; i < l->place->naxis; i++)
+        if (l->sbp[i].kind == SBP_P) return l->sbp[i].reduce;
+    return RED_NONE;
+}
+
+bool
+layout_has_partial(const struct layout *l)
+{
+    return layout_partial(l) != RED_NONE;
+}
+
+/* A partial on a mesh axis of one rank is the value itself. */
+static bool
+really_partial(const struct layout *l)
+{
+    for (int i = 0; i < l->place->naxis; i++)
+        if (l->sbp[i].kind == SBP_P && l->place->axis[i] > 1) return true;
+    return false;
+}
+
+/* Empty boxes are alike wherever they lie: they have no bytes. */
+static bool
+same_box(const struct box *a, const struct box *b, int ndim)
+{
+    if (box_numel(a, ndim) == 0 && box_numel(b, ndim) == 0) return true;
+    for (int d = 0; d < ndim; d++)
+        if (a->lo[d] != b->lo[d] || a->hi[d] != b->hi[d]) return false;
+    return true;
+}
+
+bool
+layout_same_boxes(const struct layout *a, const struct layout *b, const struct type *t)
+{
+    const struct place *p = a->place, *q = b->place;
+    if (a == b) return true;
+    if (p->kind != q->kind || p->nrank != q->nrank || really_partial(a) || really_partial(b)) return false;
+    for (int pos = 0; pos < p->nrank; pos++) {
+        struct box mine, other;
+        int at = place_find(q, p->rank[pos]);
+        if (at < 0) return false;
+        layout_box(a, t, pos, &mine);
+        layout_box(b, t, at, &other);
+        if (!same_box(&mine, &other, t->ndim)) return false;
+    }
+    return true;
+}
+
+int64_t
+box_numel(const struct box *b, int ndim)
+{
+    int64_t n = 1;
+    for (int d = 0; d < ndim; d++) n *= b->hi[d] - b->lo[d];
+    return n;
+}
+
+bool
+box_intersect(const struct box *a, const struct box *b, int ndim, struct box *out)
+{
+    *out = (struct box){0};
+    for (int d = 0; d < ndim; d++) {
+        out->lo[d] = MAX(a->lo[d], b->lo[d]);
+        out->hi[d] = MIN(a->hi[d], b->hi[d]);
+        if (out->lo[d] >= out->hi[d]) return false;
+    }
+    return true;
+}

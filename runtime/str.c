@@ -1,0 +1,78 @@
+/* str.c - a string that grows by doubling. */
+#include "runtime/str.h"
+
+#include "runtime/arena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for n more bytes and the terminator. */
+static void
+str_reserve(struct str *s, size_t n)
+{
+    if (s->room - s->len > n) return;
+    s->room = MAX(2 * s->room, s->len + n + 1);
+    s->room = MAX(s->room, (size_t)32);
+    s->text = must_realloc(s->text, s->room);
+}
+
+void
+str_addn(struct str *s, const void *bytes, size_t n)
+{
+    str_reserve(s, n);
+    if (n) memcpy(s->text + s->len, bytes, n);
+    s->len += n;
+    s->text[s->len] = '\0';
+}
+
+void
+str_add(struct str *s, const char *text)
+{
+    str_addn(s, text, strlen(text));
+}
+
+void
+str_addf(struct str *s, const char *fmt, ...)
+{
+    va_list ap, again;
+
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    assert(n >= 0);
+    str_reserve(s, (size_t)n);
+    vsnprintf(s->text + s->len, (size_t)n + 1, fmt, again);
+    s->len += (size_t)n;
+    va_end(again);
+    va_end(ap);
+}
+
+void
+str_pad(struct str *s, size_t column)
+{
+    size_t line = s->len;
+    while (line > 0 && s->text[line - 1] != '\n') line--;
+    while (s->len - line < column) str_addn(s, " ", 1);
+}
+
+const char *
+str_text(const struct str *s)
+{
+    return s->text ? s->text : "";
+}
+
+void
+str_clear(struct str *s)
+{
+    s->len = 0;
+    if (s->text) s->text[0] = '\0';
+}
+
+void
+str_free(struct str *s)
+{
+    free(s->text);
+    *s = (struct str){0};
+}
