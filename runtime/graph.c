@@ -26,7 +26,7 @@ struct graph {
     struct graph_count count;
     struct file *file;
     void *spare_val; /* freed values, chained through their first word */
-    void (*orphan)(struct tensor *owner);
+    void (*orphan)(struct rille_tensor *owner);
 };
 
 struct graph *
@@ -56,7 +56,7 @@ graph_free(struct graph **gp)
 }
 
 void
-graph_on_orphan(struct graph *g, void (*orphan)(struct tensor *owner))
+graph_on_orphan(struct graph *g, void (*orphan)(struct rille_tensor *owner))
 {
     g->orphan = orphan;
 }

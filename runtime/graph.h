@@ -63,7 +63,7 @@ struct val {
     struct store *store;         /* NULL: not computed, or let go */
     struct number number;
     int32_t hold, keep, past;
-    struct tensor *owner; /* the variable that this is a version of, or NULL; whoever sets it counts it */
+    struct rille_tensor *owner; /* the variable that this is a version of, or NULL; whoever sets it counts it */
     uint64_t mark;        /* of the graph walk in progress (graph_mark) */
     int32_t index;        /* scratch of that walk */
 };
@@ -101,6 +101,7 @@ struct node {
     uint8_t queued;     /* on graph.c's work list */
 };
 
+struct rille_tensor; /* a handle of the public face (actors/session.h); nothing here looks into it */
 struct graph;
 struct graph *graph_new(void);
 void graph_free(struct graph **g);
@@ -122,7 +123,7 @@ void val_keep(struct val *v);
 void val_unkeep(struct graph *g, struct val *v);
 
 /* Called when a value that has an owner goes. */
-void graph_on_orphan(struct graph *g, void (*orphan)(struct tensor *owner));
+void graph_on_orphan(struct graph *g, void (*orphan)(struct rille_tensor *owner));
 
 /* After a run: node's outputs have stores (set by the caller where they are outputs of the plan). Lets go of operands,
  * but for what the gradient saves while a gradient may still be asked. */
