@@ -14,31 +14,39 @@
 
 #include "actors/message.h"
 
-struct bus;
+/* What every kind's bus begins with. */
+struct bus {
+    const struct bus_kind *kind;
+};
 
 struct bus_kind {
     const char *name;
-    /* nthread ends; spin_ns: how long an idle end spins before it sleeps (0: at once). seed: for sim. E_BUS. */
+    /* nthread ends; spin_ns: how long an idle end spins before it sleeps (0: at once). seed: for sim. E_BUS.
+     * Other threads may use their ends once they are started after this. */
     int (*open)(int nthread, int64_t spin_ns, uint64_t seed, struct bus **out);
+    /* After the other threads have been joined. What was not delivered is dropped. */
     void (*close)(struct bus **b);
-    /* From thread `from` (its own end) to thread `to` != from. Never blocks, never loses; E_BUS when the bus is broken.
-     * Allocates nothing. */
+    /* From thread `from` (its own end) to thread `to` != from. Never blocks, never loses; E_BUS when the bus is
+     * broken. Allocates nothing (sim: its queues grow). */
     int (*send)(struct bus *b, int from, int to, const struct msg *m);
-    /* Takes what has arrived at `self`, at most max messages; returns how many. With wait, sleeps until there is at least
-     * one (or until spurious: 0 is possible). */
+    /* Takes what has arrived at `self`, at most max messages; returns how many. With wait, sleeps until there is at
+     * least one. 0 is possible then too: a signal came (look at your flags and wait again), or nobody could ever send
+     * (one thread, sim). */
     int (*recv)(struct bus *b, int self, struct msg *m, int max, bool wait);
     /* Threads beyond this many use the end? false: somebody else drives the loops (sim). */
     bool threaded;
+    int64_t (*sent)(const struct bus *b);
+    void (*spin)(struct bus *b, int64_t spin_ns);
 };
 extern const struct bus_kind bus_zmq, bus_sim;
 
-/* sim: which of nready choices happens next (uniform by the bus's seed). */
+/* sim: which of n > 0 choices happens next, 0 to n - 1 (uniform by the bus's seed). */
 uint64_t bus_sim_choose(struct bus *b, uint64_t n);
-int64_t bus_sent(const struct bus *b); /* messages, ever */
+int64_t bus_sent(const struct bus *b); /* messages between threads, ever; any thread */
 /* "zmq", "sim:17": kind and seed; E_ARG quotes what it cannot read. */
 int bus_parse(const char *text, const struct bus_kind **kind, uint64_t *seed);
 
-/* A new number of threads or cores: whether ends should spin. */
+/* Whether ends should spin, when the number of busy threads or cores changes; any thread. */
 void bus_spin(struct bus *b, int64_t spin_ns);
 
 #endif
