@@ -1,0 +1,71 @@
+-- check.lua - what Rille's Lua modules ask of their arguments, and how they complain.
+--
+-- A complaint carries the line of the user's program: the first Lua frame that
+-- is not in this folder. Options come as one table; a name that nobody reads is
+-- an error, never ignored.
+
+local check = {}
+
+local own = debug.getinfo(1, "S").source:match("^(.*[/\\])") or "=rille"
+
+-- The level, counted from the caller, of the nearest Lua function outside this folder; 0 when there is none.
+local function users_level()
+  local level = 3
+  while true do
+    local info = debug.getinfo(level, "S")
+    if not info then return 0 end
+    if info.what ~= "C" and info.source:sub(1, #own) ~= own then return level - 1 end
+    level = level + 1
+  end
+end
+
+function check.fail(format, ...)
+  local text = format:format(...)
+  error(text, users_level())
+end
+
+function check.that(condition, format, ...)
+  if not condition then
+    local text = format:format(...)
+    error(text, users_level())
+  end
+end
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = tostring(key) end
+  table.sort(keys)
+  return keys
+end
+check.sorted_keys = sorted_keys
+
+-- given, completed with the defaults. A default of check.none has no value but makes the name known.
+check.none = {}
+function check.options(who, given, defaults)
+  local options = {}
+  for name, value in pairs(defaults) do
+    if value ~= check.none then options[name] = value end
+  end
+  check.that(given == nil or type(given) == "table", "%s: options are a table, not a %s", who, type(given))
+  for name, value in pairs(given or {}) do
+    if defaults[name] == nil then
+      check.fail("%s: no option is called '%s'; there are: %s", who, tostring(name), table.concat(sorted_keys(defaults), ", "))
+    end
+    options[name] = value
+  end
+  return options
+end
+
+-- A positive whole number.
+function check.count(who, what, value)
+  check.that(math.type(value) == "integer" and value > 0, "%s: %s is a positive integer, not %s", who, what, tostring(value))
+  return value
+end
+
+function check.number(who, what, value, least)
+  check.that(type(value) == "number" and value >= least, "%s: %s is a number of at least %g, not %s", who, what, least,
+    tostring(value))
+  return value
+end
+
+return check

@@ -1,0 +1,21 @@
+-- nn.lua - layers. One file a layer, each a class made with Module:extend.
+
+return {
+  Module = require "rille.nn.module",
+  Sequential = require "rille.nn.sequential",
+  Linear = require "rille.nn.linear",
+  Embedding = require "rille.nn.embedding",
+  Conv2d = require "rille.nn.conv2d",
+  LayerNorm = require "rille.nn.layer_norm",
+  RMSNorm = require "rille.nn.rms_norm",
+  Dropout = require "rille.nn.dropout",
+  ReLU = require "rille.nn.relu",
+  GELU = require "rille.nn.gelu",
+  SiLU = require "rille.nn.silu",
+  MultiheadAttention = require "rille.nn.attention",
+  TransformerBlock = require "rille.nn.transformer",
+  CrossEntropyLoss = require "rille.nn.cross_entropy",
+  MSELoss = require "rille.nn.mse",
+  Parameter = require("rille.nn.start").parameter,
+  rotary_tables = require "rille.nn.rotary",
+}

@@ -1,0 +1,21 @@
+-- dropout.lua - while training, sets a share p of the values to 0 and scales the rest by 1 / (1 - p).
+
+local check = require "rille.check"
+local Module = require "rille.nn.module"
+
+local Dropout = Module:extend("nn.Dropout")
+
+function Dropout:init(p)
+  self.p = p or 0.5
+  check.that(type(self.p) == "number" and self.p >= 0 and self.p <= 1, "nn.Dropout: p is a share from 0 to 1, not %s",
+    tostring(p))
+end
+
+function Dropout:forward(x)
+  if not self.training or self.p == 0 then return x end
+  return x:dropout(self.p, true)
+end
+
+function Dropout:describe() return ("p = %g"):format(self.p) end
+
+return Dropout

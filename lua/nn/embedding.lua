@@ -1,0 +1,20 @@
+-- embedding.lua - a table of vectors, looked up by number; table: (n, d), ids: (...), y: (..., d).
+
+local rille = require "rille"
+local check = require "rille.check"
+local Module = require "rille.nn.module"
+local start = require "rille.nn.start"
+
+local Embedding = Module:extend("nn.Embedding")
+
+function Embedding:init(n, d)
+  check.count("nn.Embedding", "the number of entries", n)
+  check.count("nn.Embedding", "the size of an entry", d)
+  self.weight = start.normal({n, d})
+end
+
+function Embedding:forward(ids) return rille.embedding(ids, self.weight) end
+
+function Embedding:describe() return table.concat(self.weight.shape, ", ") end
+
+return Embedding

@@ -1,0 +1,24 @@
+-- layer_norm.lua - (x - mean) / sqrt(variance + eps) * weight + bias over the last axes. Ba, Kiros & Hinton 2016.
+
+local rille = require "rille"
+local check = require "rille.check"
+local Module = require "rille.nn.module"
+local start = require "rille.nn.start"
+
+local LayerNorm = Module:extend("nn.LayerNorm")
+
+-- shape: the size of the last axis, or a list of the last axes' sizes.
+function LayerNorm:init(shape, options)
+  options = check.options("nn.LayerNorm", options, {eps = 1e-5, bias = true})
+  shape = type(shape) == "table" and shape or {shape}
+  for _, size in ipairs(shape) do check.count("nn.LayerNorm", "a size", size) end
+  self.weight = start.full(shape, 1)
+  if options.bias then self.bias = start.full(shape, 0) end
+  self.eps = options.eps
+end
+
+function LayerNorm:forward(x) return rille.layer_norm(x, self.weight, self.bias, {eps = self.eps}) end
+
+function LayerNorm:describe() return table.concat(self.weight.shape, ", ") end
+
+return LayerNorm

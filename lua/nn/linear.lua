@@ -1,0 +1,27 @@
+-- linear.lua - y = x w^T + b; x: (..., in), w: (out, in), b: (out).
+
+local check = require "rille.check"
+local Module = require "rille.nn.module"
+local start = require "rille.nn.start"
+
+local Linear = Module:extend("nn.Linear")
+
+function Linear:init(n_in, n_out, options)
+  check.count("nn.Linear", "the size of the input", n_in)
+  check.count("nn.Linear", "the size of the output", n_out)
+  options = check.options("nn.Linear", options, {bias = true})
+  self.weight = start.fan_in({n_out, n_in}, n_in)
+  if options.bias then self.bias = start.fan_in({n_out}, n_in) end
+end
+
+function Linear:forward(x)
+  local y = x:matmul(self.weight:transpose(0, 1))
+  return self.bias and y + self.bias or y
+end
+
+function Linear:describe()
+  local shape = self.weight.shape
+  return ("%d, %d"):format(shape[2], shape[1])
+end
+
+return Linear

@@ -1,0 +1,14 @@
+-- mse.lua - the mean of squared differences; options as rille.mse_loss's.
+
+local check = require "rille.check"
+local Module = require "rille.nn.module"
+
+local MSELoss = Module:extend("nn.MSELoss")
+
+function MSELoss:init(options)
+  self.how = check.options("nn.MSELoss", options, {reduction = check.none})
+end
+
+function MSELoss:forward(x, y) return x:mse_loss(y, self.how) end
+
+return MSELoss

@@ -1,0 +1,23 @@
+-- rms_norm.lua - x / sqrt(mean(x^2) + eps) * weight over the last axes. Zhang & Sennrich 2019.
+
+local rille = require "rille"
+local check = require "rille.check"
+local Module = require "rille.nn.module"
+local start = require "rille.nn.start"
+
+local RMSNorm = Module:extend("nn.RMSNorm")
+
+-- shape: the size of the last axis, or a list of the last axes' sizes.
+function RMSNorm:init(shape, options)
+  options = check.options("nn.RMSNorm", options, {eps = check.none})
+  shape = type(shape) == "table" and shape or {shape}
+  for _, size in ipairs(shape) do check.count("nn.RMSNorm", "a size", size) end
+  self.weight = start.full(shape, 1)
+  self.how = {eps = options.eps}
+end
+
+function RMSNorm:forward(x) return rille.rms_norm(x, self.weight, self.how) end
+
+function RMSNorm:describe() return table.concat(self.weight.shape, ", ") end
+
+return RMSNorm

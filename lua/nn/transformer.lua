@@ -1,0 +1,32 @@
+-- transformer.lua - one block of a transformer, normalising first (Xiong et al. 2020):
+--
+--   x = x + dropout(attention(norm1(x)))
+--   x = x + dropout(fc2(gelu(fc1(norm2(x)))))
+
+local check = require "rille.check"
+local Module = require "rille.nn.module"
+local Linear = require "rille.nn.linear"
+local LayerNorm = require "rille.nn.layer_norm"
+local Dropout = require "rille.nn.dropout"
+local MultiheadAttention = require "rille.nn.attention"
+
+local TransformerBlock = Module:extend("nn.TransformerBlock")
+
+function TransformerBlock:init(d, heads, options)
+  check.count("nn.TransformerBlock", "d", d)
+  options = check.options("nn.TransformerBlock", options, {hidden = 4 * d, is_causal = true, dropout = 0})
+  self.norm1 = LayerNorm(d)
+  self.attention = MultiheadAttention(d, heads, {is_causal = options.is_causal})
+  self.norm2 = LayerNorm(d)
+  self.fc1 = Linear(d, options.hidden)
+  self.fc2 = Linear(options.hidden, d)
+  self.dropout = Dropout(options.dropout)
+end
+
+function TransformerBlock:forward(x, mask)
+  local h = self.norm1(x)
+  x = x + self.dropout(self.attention(h, h, h, mask))
+  return x + self.dropout(self.fc2(self.fc1(self.norm2(x)):gelu()))
+end
+
+return TransformerBlock

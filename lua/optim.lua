@@ -1,0 +1,13 @@
+-- optim.lua - optimisers, gradient clipping, schedules of the learning rate.
+
+local schedule = require "rille.optim.schedule"
+
+return {
+  SGD = require "rille.optim.sgd",
+  Adam = require("rille.optim.adam").Adam,
+  AdamW = require("rille.optim.adam").AdamW,
+  clip_grad_norm = require "rille.optim.clip",
+  cosine = schedule.cosine,
+  linear = schedule.linear,
+  constant = schedule.constant,
+}

@@ -1,0 +1,44 @@
+-- adam.lua - Adam (Kingma & Ba 2015) and AdamW (Loshchilov & Hutter 2019):
+--
+--   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
+--   p = p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+--
+-- Weight decay: Adam adds weight_decay p to g; AdamW takes lr weight_decay p from p beside the step.
+
+local rille = require "rille"
+local check = require "rille.check"
+local optimizer = require "rille.optim.optimizer"
+
+local function check_options(opt)
+  local name, betas = opt.kind.name, opt.betas
+  check.that(type(betas) == "table" and #betas == 2, "%s: betas is a list of two numbers", name)
+  for i = 1, 2 do
+    check.number(name, "a beta", betas[i], 0)
+    check.that(betas[i] < 1, "%s: a beta is below 1, not %g", name, betas[i])
+  end
+  check.number(name, "eps", opt.eps, 0)
+  check.number(name, "weight_decay", opt.weight_decay, 0)
+end
+
+local function slots() return {"m", "v"} end
+
+local function record(opt, p, g, slot, lr, step, weight_decay)
+  rille._update("adamw", {p, slot.m, slot.v, g, lr, step},
+    {beta1 = opt.betas[1], beta2 = opt.betas[2], eps = opt.eps, weight_decay = weight_decay})
+end
+
+local function adam(opt, p, g, slot, lr, step)
+  if opt.weight_decay > 0 then g = g + p * opt.weight_decay end
+  record(opt, p, g, slot, lr, step, 0)
+end
+
+local function adamw(opt, p, g, slot, lr, step)
+  record(opt, p, g, slot, lr, step, opt.weight_decay)
+end
+
+local function kind(name, weight_decay, update)
+  return optimizer{name = name, check = check_options, slots = slots, update = update,
+    options = {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = weight_decay}}
+end
+
+return {Adam = kind("optim.Adam", 0, adam), AdamW = kind("optim.AdamW", 0.01, adamw)}

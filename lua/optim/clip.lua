@@ -1,0 +1,66 @@
+-- clip.lua - keeps the norm of all gradients together at or below a limit. Pascanu, Mikolov & Bengio 2013.
+--
+-- Gradients may lie on several placements and in any layout. Each takes its
+-- parameter's layout first (a partial one is summed once); every placement adds
+-- up the squares it has, the sums meet on the first one, and the factor goes back.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+
+-- Parameters with gradients by placement: {{placement =, params =, grads =}, ...} in order of appearance.
+local function by_placement(params)
+  local groups = {}
+  local function group_of(placement)
+    for _, group in ipairs(groups) do
+      if group.placement == placement then return group end
+    end
+    groups[#groups + 1] = {placement = placement, params = {}, grads = {}}
+    return groups[#groups]
+  end
+  for _, p in ipairs(params) do
+    local g = p.grad
+    if g then
+      local group = group_of(p.placement)
+      group.params[#group.params + 1] = p
+      group.grads[#group.grads + 1] = g:to_global(layout.of(p))
+    end
+  end
+  return groups
+end
+
+local function square_sum(grads)
+  local total
+  for _, g in ipairs(grads) do
+    local sum = g:to("f32"):square():sum()
+    total = total and total + sum or sum
+  end
+  return total
+end
+
+local function whole_on(t, placement)
+  return t:to_global{placement = placement, sbp = layout.whole(placement)}
+end
+
+-- Cuts the gradients of params so that their norm is at most max; gives the norm they had, a tensor.
+return function(params, max)
+  check.that(type(params) == "table", "optim.clip_grad_norm takes a list of parameters, not a %s", type(params))
+  check.number("optim.clip_grad_norm", "the limit", max, 0)
+  local norm
+  rille.no_grad(function()
+    local groups = by_placement(params)
+    check.that(#groups > 0, "optim.clip_grad_norm: no parameter has a gradient")
+    local home, total = groups[1].placement, nil
+    for _, group in ipairs(groups) do
+      local sum = whole_on(square_sum(group.grads), home)
+      total = total and total + sum or sum
+    end
+    norm = total:sqrt()
+    local factor = (max / (norm + 1e-6)):clamp{max = 1}
+    for _, group in ipairs(groups) do
+      local f = whole_on(factor, group.placement)
+      for i, p in ipairs(group.params) do p.grad = group.grads[i] * f end
+    end
+  end)
+  return norm
+end
