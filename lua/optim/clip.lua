@@ -56,7 +56,7 @@ return function(params, max)
       total = total and total + sum or sum
     end
     norm = total:sqrt()
-    local factor = (max / (norm + 1e-6)):clamp{max = 1}
+    local factor = (max / (norm + 1e-6)):minimum(1)
     for _, group in ipairs(groups) do
       local f = whole_on(factor, group.placement)
       for i, p in ipairs(group.params) do p.grad = group.grads[i] * f end
