@@ -1,0 +1,191 @@
+/* convert.c - blocks of elements between memory and compute types.
+ *
+ * The pairs that training meets (f32 with bf16, f16, bool, i32, i64; equal
+ * types) have loops that vectorise; the rest go element by element. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/convert.h"
+
+#include "kernels/cpu/simd.h"
+
+#include <assert.h>
+
+enum compute
+compute_of(enum dtype d)
+{
+    return !dtype_is_float(d) ? COMP_I64 : d == DT_F64 ? COMP_F64 : COMP_F32;
+}
+
+enum dtype
+compute_dtype(enum compute c)
+{
+    static const enum dtype of[NCOMPUTE] = {DT_F32, DT_F64, DT_I64};
+    return of[c];
+}
+
+/* ---- half precision, without branches ---- */
+
+INLINE float
+from_bf16(uint16_t h)
+{
+    return float_of((uint32_t)h << 16);
+}
+
+INLINE uint16_t
+to_bf16(float f)
+{
+    uint32_t u = bits_of(f), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
+    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+}
+
+/* The fraction and exponent moved into place are a float 2^112 too small, subnormal or not: one product puts it right. */
+INLINE float
+from_f16(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
+    uint32_t finite = bits_of(float_of(rest) * 0x1p112f), special = rest | 0x7f800000;
+    return float_of(sign | (rest >= 31u << 23 ? special : finite));
+}
+
+INLINE uint16_t
+to_f16(float f)
+{
+    uint32_t u = bits_of(f), sign = u >> 16 & 0x8000;
+    u &= 0x7fffffff;
+    uint32_t tiny = bits_of(float_of(u) + 0.5f) - bits_of(0.5f);
+    uint32_t normal = (u + 0xfff + (u >> 13 & 1) - (112u << 23)) >> 13;
+    uint32_t finite = u < 0x38800000 ? tiny : normal;
+    uint32_t special = u > 0x7f800000 ? 0x7e00 | (u >> 13 & 0x3ff) : 0x7c00;
+    return (uint16_t)(sign | (u >= 0x477ff000 ? special : finite));
+}
+
+/* ---- loops ---- */
+
+/* name(memory, stride, n, block): block[i] = expr of x, element i of memory. */
+#define LOAD(name, memory_type, block_type, expr)                                                                      \
+    VECTOR static void name(const void *memory, int64_t stride, int64_t n, void *block)                                \
+    {                                                                                                                  \
+        const memory_type *p = memory;                                                                                 \
+        block_type *y = block;                                                                                         \
+        if (stride == 1) {                                                                                             \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                memory_type x = p[i];                                                                                  \
+                y[i] = (block_type)(expr);                                                                             \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            memory_type x = p[i * stride];                                                                             \
+            y[i] = (block_type)(expr);                                                                                 \
+        }                                                                                                              \
+    }
+
+LOAD(f32_f32, float, float, x)
+LOAD(f32_f64, double, float, x)
+LOAD(f32_bf16, uint16_t, float, from_bf16(x))
+LOAD(f32_f16, uint16_t, float, from_f16(x))
+LOAD(f32_i64, int64_t, float, x)
+LOAD(f32_i32, int32_t, float, x)
+LOAD(f32_u8, uint8_t, float, x)
+LOAD(f32_bool, uint8_t, float, x != 0)
+LOAD(f64_f32, float, double, x)
+LOAD(f64_f64, double, double, x)
+LOAD(f64_bf16, uint16_t, double, from_bf16(x))
+LOAD(f64_f16, uint16_t, double, from_f16(x))
+LOAD(f64_i64, int64_t, double, x)
+LOAD(f64_i32, int32_t, double, x)
+LOAD(f64_u8, uint8_t, double, x)
+LOAD(f64_bool, uint8_t, double, x != 0)
+LOAD(i64_i64, int64_t, int64_t, x)
+LOAD(i64_i32, int32_t, int64_t, x)
+LOAD(i64_u8, uint8_t, int64_t, x)
+LOAD(i64_bool, uint8_t, int64_t, x != 0)
+
+static void (*const load[NCOMPUTE][NDTYPE])(const void *, int64_t, int64_t, void *) = {
+    [COMP_F32] = {[DT_F32] = f32_f32, [DT_F64] = f32_f64, [DT_BF16] = f32_bf16, [DT_F16] = f32_f16,
+                  [DT_I64] = f32_i64, [DT_I32] = f32_i32, [DT_U8] = f32_u8, [DT_BOOL] = f32_bool},
+    [COMP_F64] = {[DT_F32] = f64_f32, [DT_F64] = f64_f64, [DT_BF16] = f64_bf16, [DT_F16] = f64_f16,
+                  [DT_I64] = f64_i64, [DT_I32] = f64_i32, [DT_U8] = f64_u8, [DT_BOOL] = f64_bool},
+    [COMP_I64] = {[DT_I64] = i64_i64, [DT_I32] = i64_i32, [DT_U8] = i64_u8, [DT_BOOL] = i64_bool},
+};
+
+void
+block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int64_t n, void *block)
+{
+    assert(load[c][d]); /* a float is never computed with as an integer */
+    load[c][d](memory, stride, n, block);
+}
+
+/* name(block, n, memory, stride): element i of memory = expr of x, which is block[i]. */
+#define STORE(name, block_type, memory_type, expr)                                                                     \
+    VECTOR static void name(const void *block, int64_t n, void *memory, int64_t stride)                                \
+    {                                                                                                                  \
+        const block_type *p = block;                                                                                   \
+        memory_type *y = memory;                                                                                       \
+        if (stride == 1) {                                                                                             \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                block_type x = p[i];                                                                                   \
+                y[i] = (memory_type)(expr);                                                                            \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            block_type x = p[i];                                                                                       \
+            y[i * stride] = (memory_type)(expr);                                                                       \
+        }                                                                                                              \
+    }
+
+STORE(store_f32_f32, float, float, x)
+STORE(store_f32_f64, float, double, x)
+STORE(store_f32_bf16, float, uint16_t, to_bf16(x))
+STORE(store_f32_f16, float, uint16_t, to_f16(x))
+STORE(store_f32_bool, float, uint8_t, x != 0)
+STORE(store_f64_f32, double, float, x)
+STORE(store_f64_f64, double, double, x)
+STORE(store_f64_bool, double, uint8_t, x != 0)
+STORE(store_i64_f32, int64_t, float, x)
+STORE(store_i64_f64, int64_t, double, x)
+STORE(store_i64_i64, int64_t, int64_t, x)
+STORE(store_i64_i32, int64_t, int32_t, (uint32_t)x)
+STORE(store_i64_u8, int64_t, uint8_t, x)
+STORE(store_i64_bool, int64_t, uint8_t, x != 0)
+
+static void (*const store[NCOMPUTE][NDTYPE])(const void *, int64_t, void *, int64_t) = {
+    [COMP_F32] = {[DT_F32] = store_f32_f32, [DT_F64] = store_f32_f64, [DT_BF16] = store_f32_bf16,
+                  [DT_F16] = store_f32_f16, [DT_BOOL] = store_f32_bool},
+    [COMP_F64] = {[DT_F32] = store_f64_f32, [DT_F64] = store_f64_f64, [DT_BOOL] = store_f64_bool},
+    [COMP_I64] = {[DT_F32] = store_i64_f32, [DT_F64] = store_i64_f64, [DT_I64] = store_i64_i64,
+                  [DT_I32] = store_i64_i32, [DT_U8] = store_i64_u8, [DT_BOOL] = store_i64_bool},
+};
+
+/* Any pair, one by one. */
+static void
+store_each(enum compute c, enum dtype d, const void *block, int64_t n, void *memory, int64_t stride)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (c == COMP_I64)
+            elem_set_i(d, memory, i * stride, ((const int64_t *)block)[i]);
+        else
+            elem_set_f(d, memory, i * stride, elem_get_f(compute_dtype(c), block, i));
+    }
+}
+
+void
+block_store(enum compute c, enum dtype d, const void *block, int64_t n, void *memory, int64_t stride)
+{
+    if (store[c][d])
+        store[c][d](block, n, memory, stride);
+    else
+        store_each(c, d, block, n, memory, stride);
+}
+
+void
+block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const void *x, void *y)
+{
+    enum { PIECE = 256 };
+    _Alignas(16) char memory[PIECE * sizeof(double)];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t m = MIN(n - i, PIECE);
+        block_store(from, d, (const char *)x + (size_t)i * compute_bytes(from), m, memory, 1);
+        block_load(to, d, memory, 1, m, (char *)y + (size_t)i * compute_bytes(to));
+    }
+}

@@ -1,0 +1,26 @@
+/* convert.h - blocks of elements between the dtypes of memory and the types that kernels compute in. */
+#ifndef RILLE_KERNELS_CPU_CONVERT_H
+#define RILLE_KERNELS_CPU_CONVERT_H
+
+#include "runtime/type.h"
+
+/* What an element-wise call computes in: f32 for f32, bf16, f16; f64; i64 for integers and bool. */
+enum compute { COMP_F32, COMP_F64, COMP_I64, NCOMPUTE };
+
+/* The compute type of a dtype, and the dtype whose memory is just that type. */
+enum compute compute_of(enum dtype d);
+enum dtype compute_dtype(enum compute c);
+static inline size_t
+compute_bytes(enum compute c)
+{
+    return c == COMP_F32 ? 4 : 8;
+}
+
+/* n elements of dtype d, `stride` elements apart, from memory into a block of type c, and back. Rounding and cutting
+ * are those of elem_set_f and elem_set_i (runtime/type.h). */
+void block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int64_t n, void *block);
+void block_store(enum compute c, enum dtype d, const void *block, int64_t n, void *memory, int64_t stride);
+/* A block of type `from` becomes one of type `to`, as if it had gone through memory of dtype d. */
+void block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const void *x, void *y);
+
+#endif

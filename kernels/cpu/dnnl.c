@@ -1,0 +1,151 @@
+/* dnnl.c - making and running oneDNN primitives (2.6, C API). */
+#include "kernels/cpu/dnnl.h"
+
+#include "kernels/cpu/team.h"
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct prim {
+    dnnl_primitive_t primitive;
+    dnnl_stream_t stream;
+    int threads, narg; /* narg with the scratch */
+    int64_t nrun;
+    int64_t *skip; /* nrun rows of narg, or NULL */
+    int from[PRIM_ARG + 1];
+    dnnl_exec_arg_t arg[PRIM_ARG + 1];
+};
+
+/* ---- the engine ---- */
+
+static dnnl_engine_t engine;
+static dnnl_status_t engine_status;
+static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
+
+static void
+engine_make(void)
+{
+    engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+}
+
+int
+prim_check(dnnl_status_t status, const char *what)
+{
+    return status == dnnl_success ? 0 : fail(E_KERNEL, "oneDNN: %s failed with status %d", what, (int)status);
+}
+
+dnnl_data_type_t
+prim_dtype(enum dtype d)
+{
+    return d == DT_F32 ? dnnl_f32 : d == DT_BF16 ? dnnl_bf16 : dnnl_data_type_undef;
+}
+
+/* ---- making ---- */
+
+int
+prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out)
+{
+    pthread_once(&engine_once, engine_make);
+    TRY(prim_check(engine_status, "the engine"));
+    dnnl_primitive_attr_t attr;
+    TRY(prim_check(dnnl_primitive_attr_create(&attr), "attributes"));
+    dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    team_set(threads);
+    dnnl_status_t status = dnnl_primitive_desc_create(out, op, attr, engine, hint);
+    dnnl_primitive_attr_destroy(attr);
+    return prim_check(status, "a primitive descriptor");
+}
+
+bool
+prim_is_plain(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return !strncmp(name, "ref", 3);
+}
+
+static int
+add_arg(struct prim *p, int arg, int from, const dnnl_memory_desc_t *desc)
+{
+    dnnl_memory_t memory;
+    TRY(prim_check(dnnl_memory_create(&memory, desc, engine, DNNL_MEMORY_NONE), "a memory object"));
+    p->from[p->narg] = from;
+    p->arg[p->narg++] = (dnnl_exec_arg_t){arg, memory};
+    return 0;
+}
+
+static int
+prim_fill(struct prim *p, const_dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, size_t *scratch_bytes)
+{
+    TRY(prim_check(dnnl_primitive_create(&p->primitive, pd), "a primitive"));
+    TRY(prim_check(dnnl_stream_create(&p->stream, engine, dnnl_stream_default_flags), "a stream"));
+    for (int i = 0; i < narg; i++) TRY(add_arg(p, arg[i].arg, arg[i].from, &arg[i].desc));
+    const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    *scratch_bytes = dnnl_memory_desc_get_size(scratch);
+    if (*scratch_bytes) TRY(add_arg(p, DNNL_ARG_SCRATCHPAD, PRIM_SCRATCH, scratch));
+    return 0;
+}
+
+int
+prim_new(const_dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int threads, struct prim **out,
+         size_t *scratch_bytes)
+{
+    assert(narg <= PRIM_ARG);
+    struct prim *p = must_alloc(sizeof *p);
+    p->threads = threads;
+    p->nrun = 1;
+    int status = prim_fill(p, pd, narg, arg, scratch_bytes);
+    if (status) {
+        prim_drop(p);
+        return status;
+    }
+    *out = p;
+    return 0;
+}
+
+void
+prim_repeat(struct prim *p, int64_t n, int64_t *skip)
+{
+    p->nrun = n;
+    p->skip = skip;
+}
+
+/* ---- running ---- */
+
+static void *
+bytes_of(const struct kcall *k, int from)
+{
+    if (from == PRIM_SCRATCH) return k->scratch;
+    return from >= PRIM_OUT ? k->out[from - PRIM_OUT].data : k->in[from].data;
+}
+
+int
+prim_run(const struct kcall *k, const void *state)
+{
+    const struct prim *p = state;
+    team_set(p->threads);
+    for (int64_t r = 0; r < p->nrun; r++) {
+        const int64_t *skip = p->skip ? p->skip + r * p->narg : NULL;
+        for (int i = 0; i < p->narg; i++) {
+            char *at = bytes_of(k, p->from[i]);
+            dnnl_memory_set_data_handle(p->arg[i].memory, at + (skip ? skip[i] : 0));
+        }
+        TRY(prim_check(dnnl_primitive_execute(p->primitive, p->stream, p->narg, p->arg), k->call->op->name));
+    }
+    return 0;
+}
+
+void
+prim_drop(void *state)
+{
+    struct prim *p = state;
+    if (!p) return;
+    for (int i = 0; i < p->narg; i++) dnnl_memory_destroy(p->arg[i].memory);
+    if (p->stream) dnnl_stream_destroy(p->stream);
+    if (p->primitive) dnnl_primitive_destroy(p->primitive);
+    free(p->skip);
+    free(p);
+}

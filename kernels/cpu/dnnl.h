@@ -1,0 +1,54 @@
+/* dnnl.h - oneDNN primitives as the state of kernel rows.
+ *
+ * A row's prepare() describes its primitive and calls prim_new(): the primitive,
+ * its memory objects and its list of arguments are made there once, for fixed
+ * shapes, strides and threads. prim_run() only sets addresses and executes; its
+ * scratch is the caller's. A primitive may be repeated over a batch that oneDNN
+ * cannot walk itself. One engine serves the process. */
+#ifndef RILLE_KERNELS_CPU_DNNL_H
+#define RILLE_KERNELS_CPU_DNNL_H
+
+#include "runtime/op.h"
+
+#include <dnnl.h>
+
+enum { PRIM_ARG = 6 };
+
+/* Where the bytes of an argument come from: operand k is k, result k is PRIM_OUT + k. */
+enum { PRIM_OUT = 32, PRIM_SCRATCH = 64 };
+
+struct prim_arg {
+    int arg;  /* DNNL_ARG_SRC... */
+    int from;
+    dnnl_memory_desc_t desc;
+};
+
+/* The dtype in oneDNN's words; dnnl_data_type_undef when it has none for floats of this kind. */
+dnnl_data_type_t prim_dtype(enum dtype d);
+/* E_KERNEL naming what oneDNN was asked, unless status is success. */
+int prim_check(dnnl_status_t status, const char *what);
+
+/* A primitive descriptor for `threads` threads with scratch of the caller; hint is that of the forward pass where the
+ * kind wants one. The caller destroys it. */
+int prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out);
+/* The first implementation that oneDNN would take is a plain loop: slower than anything we have. */
+bool prim_is_plain(const_dnnl_primitive_desc_t pd);
+
+struct prim;
+int prim_new(const_dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int threads, struct prim **out,
+             size_t *scratch_bytes);
+/* Executes n times a call; run r adds skip[r * narg + i] bytes to argument i. skip is taken over (free). */
+void prim_repeat(struct prim *p, int64_t n, int64_t *skip);
+
+/* The run and drop of every such row. */
+int prim_run(const struct kcall *k, const void *state);
+void prim_drop(void *state);
+
+/* ---- rows (cpu/gemm.c, cpu/conv.c, cpu/softmax.c) ---- */
+
+bool gemm_accepts(const struct kcall *k); /* matmul */
+int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+bool contract_accepts(const struct kcall *k); /* contract */
+int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+
+#endif

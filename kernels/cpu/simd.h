@@ -1,0 +1,40 @@
+/* simd.h - loops that the compiler vectorises for the machine it finds itself on.
+ *
+ * A function marked VECTOR is compiled for several x86-64 levels, and the loader
+ * picks one (an ifunc), so one build runs everywhere and is fast. Helpers that
+ * such loops call are INLINE, so that they get the level of their caller. The
+ * loader picks before a sanitizer's run-time is ready: there is one version then.
+ *
+ * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc
+ * vectorises fully at O3, and only when comparisons may be computed for lanes
+ * whose result is not taken. */
+#ifndef RILLE_KERNELS_CPU_SIMD_H
+#define RILLE_KERNELS_CPU_SIMD_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
+    !defined(__SANITIZE_THREAD__)
+#define VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define VECTOR
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE uint32_t
+bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+INLINE float
+float_of(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+#endif

@@ -1,0 +1,467 @@
+/* exec.c - how one call is computed on one rank, decided once and then run many times.
+ *
+ * There are four ways, tried in this order:
+ *
+ *   row     the first of the operator's kernel rows for this device that accepts the call
+ *   chain   the element-wise engine, for element-wise operators
+ *   window  a copy of what the operator's view() shows, for views that are computed after all
+ *   ref     the reference, with operands and results converted to dense f64 and i64 around it
+ *
+ * An operand that a way needs dense, or in another dtype, is staged: copied to
+ * scratch before each run. Results of ref are staged the other way round. All
+ * of it is laid out here, so that a run allocates nothing. */
+#include "kernels/kernel.h"
+
+#include "kernels/cpu/eltwise.h"
+#include "runtime/error.h"
+#include "runtime/str.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor on its way through scratch. */
+struct stage {
+    bool used;
+    size_t at; /* bytes from the start of scratch */
+    struct view view;
+};
+
+struct exec {
+    struct arena arena;
+    const char *name;
+    const struct call *call;
+    struct kcall k;          /* as the way sees it: staged views where there are */
+    struct view *in, *out;   /* as the caller has them */
+    struct view *seen_in, *seen_out;
+    struct stage *stage_in, *stage_out;
+    int nin, nout;
+    size_t scratch_bytes, way_scratch; /* all; what the way itself uses, at the start */
+
+    const struct kernel_row *row;
+    void *state;
+    struct elt *elt;
+    bool window;
+    int64_t skip;
+    struct exec *check; /* the reference beside it, into scratch */
+    size_t check_at;
+};
+
+static bool check_ref, check_nan;
+
+void
+kernel_check(bool ref, bool nan)
+{
+    check_ref = ref;
+    check_nan = nan;
+}
+
+/* ---- staging ---- */
+
+static size_t
+room(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static bool
+is_number(const struct call *c, int i)
+{
+    return c->in[i].weak;
+}
+
+/* A dense view of dtype d with v's sizes and place in the whole. */
+static struct view
+dense_like(const struct view *v, enum dtype d)
+{
+    struct view dense = *v;
+    int64_t stride = 1;
+    dense.data = NULL;
+    dense.dtype = (uint8_t)d;
+    for (int i = v->ndim - 1; i >= 0; i--) {
+        dense.stride[i] = stride;
+        stride *= v->dim[i];
+    }
+    return dense;
+}
+
+static enum dtype
+ref_dtype(enum dtype d)
+{
+    return dtype_is_float(d) ? DT_F64 : DT_I64;
+}
+
+static void
+stage(struct exec *e, struct stage *s, struct view *seen, const struct view *v, enum dtype d)
+{
+    *s = (struct stage){.used = true, .at = e->scratch_bytes, .view = dense_like(v, d)};
+    *seen = s->view;
+    e->scratch_bytes += room((size_t)view_numel(v) * dtype_bytes(d));
+}
+
+static void
+stage_for_ref(struct exec *e)
+{
+    for (int i = 0; i < e->nin; i++) {
+        const struct view *v = &e->in[i];
+        if (v->dtype == DT_NONE || is_number(e->call, i)) continue;
+        if (v->dtype != ref_dtype(v->dtype) || !view_is_dense(v))
+            stage(e, &e->stage_in[i], &e->seen_in[i], v, ref_dtype(v->dtype));
+    }
+    for (int i = 0; i < e->nout; i++) {
+        const struct view *v = &e->out[i];
+        stage(e, &e->stage_out[i], &e->seen_out[i], v, ref_dtype(v->dtype));
+    }
+}
+
+static void
+stage_dense(struct exec *e)
+{
+    for (int i = 0; i < e->nin; i++) {
+        const struct view *v = &e->in[i];
+        if (v->dtype == DT_NONE || is_number(e->call, i) || view_is_dense(v)) continue;
+        stage(e, &e->stage_in[i], &e->seen_in[i], v, v->dtype);
+    }
+}
+
+/* ---- choosing ---- */
+
+/* The call as a row with dense_in would see it. */
+static bool
+row_accepts(const struct kernel_row *row, const struct exec *e, struct view *dense)
+{
+    struct kcall k = e->k;
+    if (row->dense_in) {
+        for (int i = 0; i < e->nin; i++)
+            dense[i] = e->in[i].dtype == DT_NONE || is_number(e->call, i) ? e->in[i] : dense_like(&e->in[i], e->in[i].dtype);
+        k.in = dense;
+    }
+    return !row->accepts || row->accepts(&k);
+}
+
+static const struct kernel_row *
+choose_row(struct exec *e, int device)
+{
+    struct view *dense = ARENA_ARRAY(&e->arena, struct view, e->nin);
+    for (const struct kernel_row *row = e->call->op->kernel; row && row->name; row++)
+        if (row->device == device && row_accepts(row, e, dense)) return row;
+    return NULL;
+}
+
+/* What run() is given lies at the start of scratch; stages come after it. */
+static void
+own_scratch(struct exec *e, size_t bytes)
+{
+    e->way_scratch = room(bytes);
+    e->scratch_bytes = e->way_scratch;
+}
+
+static int
+take_row(struct exec *e, const struct kernel_row *row)
+{
+    size_t bytes = 0;
+    struct kcall seen = e->k;
+    e->row = row;
+    e->name = row->name;
+    if (row->dense_in) stage_dense(e);
+    if (row->prepare) TRY(row->prepare(&seen, &e->state, &bytes));
+    /* The stages were laid out from 0: move them behind the row's own scratch. */
+    for (int i = 0; i < e->nin; i++) e->stage_in[i].at += room(bytes);
+    e->way_scratch = room(bytes);
+    e->scratch_bytes += e->way_scratch;
+    return 0;
+}
+
+static int
+take_chain(struct exec *e)
+{
+    struct fuse_step step = {.call = e->call};
+    for (int i = 0; i < e->nin; i++) step.arg[i].index = i;
+    TRY(elt_new(&e->arena, 1, &step, e->nin, e->in, 1, e->out, &e->elt));
+    e->name = "eltwise";
+    own_scratch(e, elt_scratch(e->elt));
+    return 0;
+}
+
+/* A view that strides cannot show (a reshape of a transpose) is one of the dense copy. */
+static int
+take_window(struct exec *e)
+{
+    const struct op *op = e->call->op;
+    e->window = true;
+    e->name = "copy";
+    e->seen_out[0] = e->out[0];
+    if (!op->view(e->call, &e->in[0], &e->seen_out[0], &e->skip)) return 0;
+    stage(e, &e->stage_in[0], &e->seen_in[0], &e->in[0], e->in[0].dtype);
+    e->seen_out[0] = e->out[0];
+    return op->view(e->call, &e->seen_in[0], &e->seen_out[0], &e->skip);
+}
+
+static int
+take_ref(struct exec *e)
+{
+    e->name = "ref";
+    if (e->call->op->flags & OP_VIEW) return take_window(e);
+    if (!e->call->op->ref && !(e->call->op->flags & OP_ELTWISE))
+        return fail(E_KERNEL, "%s has no kernel and no reference", e->call->op->name);
+    stage_for_ref(e);
+    return 0;
+}
+
+static int
+take(struct exec *e, int device)
+{
+    const struct op *op = e->call->op;
+    if (device == DEV_LATE) device = DEV_CPU;
+    const struct kernel_row *row = choose_row(e, device);
+    if (row) return take_row(e, row);
+    if (device != DEV_CPU) return fail(E_KERNEL, "%s has no kernel for %s", op->name, device_kind_text(device));
+    return op->flags & OP_ELTWISE ? take_chain(e) : take_ref(e);
+}
+
+static struct exec *
+exec_of(const struct kcall *k)
+{
+    struct exec *e = must_alloc(sizeof *e);
+    struct arena *a = &e->arena;
+    e->call = call_copy(a, k->call);
+    e->nin = k->call->nin;
+    e->nout = k->call->nout;
+    e->in = arena_dup(a, k->in, sizeof *k->in * (size_t)e->nin);
+    e->out = arena_dup(a, k->out, sizeof *k->out * (size_t)e->nout);
+    e->seen_in = arena_dup(a, k->in, sizeof *k->in * (size_t)e->nin);
+    e->seen_out = arena_dup(a, k->out, sizeof *k->out * (size_t)e->nout);
+    e->stage_in = ARENA_ARRAY(a, struct stage, e->nin);
+    e->stage_out = ARENA_ARRAY(a, struct stage, e->nout);
+    e->k = (struct kcall){.call = e->call, .in = e->seen_in, .out = e->seen_out, .threads = MAX(k->threads, 1)};
+    return e;
+}
+
+/* RILLE_CHECK=ref: the same call by its reference, with outputs of its own behind all other scratch. */
+static int
+add_check(struct exec *e)
+{
+    if (!check_ref || (!e->row && !e->elt)) return 0;
+    struct kcall k = {.call = e->call, .in = e->in, .out = e->out, .threads = 1};
+    e->check = exec_of(&k);
+    TRY(take_ref(e->check));
+    e->check_at = e->scratch_bytes;
+    e->scratch_bytes += room(e->check->scratch_bytes);
+    return 0;
+}
+
+int
+exec_new(const struct kcall *k, int device, struct exec **out)
+{
+    struct exec *e = exec_of(k);
+    int status = take(e, device);
+    if (!status) status = add_check(e);
+    if (status) {
+        exec_free(&e);
+        return status;
+    }
+    *out = e;
+    return 0;
+}
+
+int
+exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout, const struct view *out,
+           int device, struct exec **made)
+{
+    if (device != DEV_CPU && device != DEV_LATE)
+        return fail(E_KERNEL, "chains of element-wise operators are for the cpu, not for %s", device_kind_text(device));
+    struct exec *e = must_alloc(sizeof *e);
+    e->name = "eltwise";
+    e->nin = nin;
+    e->nout = nout;
+    e->call = call_copy(&e->arena, step[nstep - 1].call);
+    e->out = arena_dup(&e->arena, out, sizeof *out * (size_t)nout);
+    int status = elt_new(&e->arena, nstep, step, nin, in, nout, out, &e->elt);
+    if (status) {
+        exec_free(&e);
+        return status;
+    }
+    own_scratch(e, elt_scratch(e->elt));
+    *made = e;
+    return 0;
+}
+
+void
+exec_free(struct exec **e)
+{
+    if (!*e) return;
+    if ((*e)->row && (*e)->row->drop && (*e)->state) (*e)->row->drop((*e)->state);
+    exec_free(&(*e)->check);
+    arena_fini(&(*e)->arena);
+    free(*e);
+    *e = NULL;
+}
+
+size_t
+exec_scratch(const struct exec *e)
+{
+    return e->scratch_bytes;
+}
+
+const char *
+exec_row(const struct exec *e)
+{
+    return e->name;
+}
+
+/* ---- running ---- */
+
+static void
+bring_in(const struct exec *e, void *const *in, char *scratch)
+{
+    for (int i = 0; i < e->nin; i++) {
+        const struct stage *s = &e->stage_in[i];
+        e->in[i].data = in[i];
+        e->seen_in[i].data = s->used ? scratch + s->at : in[i];
+        if (s->used) view_copy(&e->seen_in[i], &e->in[i]);
+    }
+}
+
+static void
+aim_out(const struct exec *e, void *const *out, char *scratch)
+{
+    for (int i = 0; i < e->nout; i++) {
+        const struct stage *s = &e->stage_out[i];
+        e->out[i].data = out[i];
+        e->seen_out[i].data = s->used ? scratch + s->at : out[i];
+    }
+}
+
+static void
+bring_out(const struct exec *e)
+{
+    for (int i = 0; i < e->nout; i++)
+        if (e->stage_out[i].used) view_copy(&e->out[i], &e->seen_out[i]);
+}
+
+static int
+run_window(const struct exec *e, void *out)
+{
+    struct view window = e->seen_out[0];
+    window.data = (char *)e->seen_in[0].data + e->skip * (int64_t)dtype_bytes(window.dtype);
+    e->out[0].data = out;
+    view_copy(&e->out[0], &window);
+    return 0;
+}
+
+static int
+run_ref(const struct kcall *k)
+{
+    return k->call->op->ref ? k->call->op->ref(k) : elt_ref(k);
+}
+
+static int
+run_way(const struct exec *e, void *const *in, void *const *out, char *scratch, uint64_t piece)
+{
+    if (e->elt) {
+        elt_run(e->elt, in, out, scratch);
+        return 0;
+    }
+    bring_in(e, in, scratch);
+    if (e->window) return run_window(e, out[0]);
+    aim_out(e, out, scratch);
+    struct kcall k = e->k;
+    k.scratch = scratch;
+    k.piece = piece;
+    TRY(e->row ? e->row->run(&k, e->state) : run_ref(&k));
+    bring_out(e);
+    return 0;
+}
+
+/* How far a kernel may be from the reference, against the largest value of the tensor. */
+static double
+tolerance(enum dtype d)
+{
+    static const double by_dtype[NDTYPE] = {[DT_BF16] = 4e-2, [DT_F16] = 1e-2, [DT_F32] = 2e-4, [DT_F64] = 1e-9};
+    return by_dtype[d];
+}
+
+/* Walks two dense arrays or a strided one and its reference; fails at the first element that is too far. */
+static int
+compare(const struct exec *e, int i, const struct view *got, const struct view *want)
+{
+    struct type t = type_of(DT_F64, want->ndim, want->dim);
+    int64_t n = view_numel(got);
+    double *dense = must_alloc((size_t)n * sizeof *dense + 1), largest = 1;
+    struct view flat = view_dense(&t, dense);
+    view_copy(&flat, got);
+    int status = 0;
+    for (int64_t p = 0; p < n; p++) {
+        double w = elem_get_f(want->dtype, want->data, p);
+        if (isfinite(w)) largest = MAX(largest, fabs(w));
+    }
+    for (int64_t p = 0; p < n && !status; p++) {
+        double g = dense[p], w = elem_get_f(want->dtype, want->data, p);
+        bool same = g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= tolerance(got->dtype) * largest;
+        if (!same)
+            status = fail(E_KERNEL, "%s: kernel \"%s\" gives %.9g where the reference gives %.9g (result %d, element %lld)",
+                          e->call->op->name, e->name, g, w, i, (long long)p);
+    }
+    free(dense);
+    return status;
+}
+
+/* The reference runs first: the kernel may write over its operands. Its results stay staged, nothing is brought out. */
+static int
+run_checked(const struct exec *e, void *const *in, void *const *out, char *scratch, uint64_t piece)
+{
+    const struct exec *c = e->check;
+    bring_in(c, in, scratch + e->check_at);
+    aim_out(c, out, scratch + e->check_at);
+    struct kcall k = c->k;
+    k.piece = piece;
+    TRY(run_ref(&k));
+    TRY(run_way(e, in, out, scratch, piece));
+    for (int i = 0; i < e->nout; i++) {
+        struct view got = e->out[i];
+        got.data = out[i];
+        TRY(compare(e, i, &got, &c->seen_out[i]));
+    }
+    return 0;
+}
+
+/* RILLE_CHECK=nan. Outputs of a chain and of a row are dense or strided alike: the element address is all that counts. */
+static int
+look_for_nan(const struct exec *e, void *const *out)
+{
+    for (int i = 0; i < e->nout; i++) {
+        const struct view *v = &e->out[i];
+        if (!dtype_is_float(v->dtype) || !view_is_dense(v)) continue;
+        int64_t n = view_numel(v);
+        for (int64_t p = 0; p < n; p++)
+            if (isnan(elem_get_f(v->dtype, out[i], p)))
+                return fail(E_KERNEL, "%s: element %lld of result %d is NaN", e->call->op->name, (long long)p, i);
+    }
+    return 0;
+}
+
+int
+exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece)
+{
+    TRY(e->check ? run_checked(e, in, out, scratch, piece) : run_way(e, in, out, scratch, piece));
+    return check_nan ? look_for_nan(e, out) : 0;
+}
+
+/* ---- the reference alone ---- */
+
+int
+ref_run(const struct kcall *k)
+{
+    struct exec *e = exec_of(k);
+    int status = take_ref(e);
+    if (!status) {
+        void **data = ARENA_ARRAY(&e->arena, void *, e->nin + e->nout);
+        for (int i = 0; i < e->nin; i++) data[i] = k->in[i].data;
+        for (int i = 0; i < e->nout; i++) data[e->nin + i] = k->out[i].data;
+        char *scratch = must_alloc(e->scratch_bytes + 1);
+        status = run_way(e, data, data + e->nin, scratch, k->piece);
+        free(scratch);
+    }
+    exec_free(&e);
+    return status;
+}
