@@ -81,6 +81,7 @@ struct call {
     struct type *out;      /* dtype and, after shape inference, shape */
     const struct attr *attr;
     const struct layout *const *layout; /* layouts of the operands (NULL for numbers, absent); NULL when unknown */
+    const uint8_t *same; /* same[i] <= i: operand i is the same value as that one, and is moved once; NULL: all differ */
 };
 
 /* How the dtype of the outputs follows from the operands (infer() may say otherwise). */
@@ -170,8 +171,9 @@ struct op {
     const char *accepts;
 
     /* How partial values pass. Groups are separated by '|', operands are hexadecimal digits: "0|1" linear in operand 0
-     * alone and in 1 alone; "01" in both together. linear carries P(sum); increasing carries P(max) and P(min);
-     * decreasing carries them crosswise. */
+     * alone and in 1 alone; "01" in both together, "*" in all tensors together. linear carries P(sum); increasing carries
+     * P(max) and P(min) (where a factor is reduced, only the kind of that reduction); decreasing carries them
+     * crosswise. */
     const char *linear, *increasing, *decreasing;
     const char *(*linear_of)(const struct call *c); /* where it depends on the call; overrides linear */
     enum reduce reduce;                        /* what a split of a reduced factor leaves; RED_NONE: it may not be split */

@@ -29,6 +29,10 @@ int sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct
 bool sig_layouts(struct atlas *at, const struct place *p, const struct call *c, const struct rule *r,
                  const struct sig_list *list, const int *choice, const uint8_t *order, const struct layout **layout);
 
+/* The same question without making layouts. order NULL: mesh order. */
+bool sig_legal(const struct place *p, const struct rule *r, const struct sig_list *list, const int *choice,
+               const uint8_t *order);
+
 /* Bytes that a move of a tensor of type t would receive over all ranks; a pure function. INT64_MAX: not possible. */
 typedef int64_t sig_price_fn(void *arg, const struct type *t, const struct layout *from, const struct layout *to);
 

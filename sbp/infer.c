@@ -1,0 +1,263 @@
+/* infer.c - checking a call before anything else: operands, dtypes, rule, shapes.
+ *
+ * What a user sees first when a line is wrong. Every message begins with the
+ * operator, says what was expected and what was found, and ends with the
+ * operands as they are. */
+#include "sbp/rule.h"
+
+#include "runtime/error.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- operands as text ---- */
+
+/* The declaration of operand i: of a list, the last one for all its members. */
+static const struct operand *
+declared(const struct call *c, int i, int *position)
+{
+    int k = 0;
+    while (k < i && k + 1 < OP_OPERAND && c->op->in[k + 1].name) k++;
+    *position = i - k;
+    return &c->op->in[k];
+}
+
+static unsigned
+flags_of(const struct call *c, int i)
+{
+    int position;
+    return declared(c, i, &position)->flags;
+}
+
+void
+call_print_name(const struct call *c, int i, struct str *s)
+{
+    int position;
+    const struct operand *o = declared(c, i, &position);
+    if (!o->name)
+        str_addf(s, "operand %d", i);
+    else if (o->flags & IN_LIST)
+        str_addf(s, "%s[%d]", o->name, position);
+    else
+        str_add(s, o->name);
+}
+
+static void
+print_operand(const struct call *c, int i, struct str *s)
+{
+    call_print_name(c, i, s);
+    str_add(s, " is ");
+    if (c->in[i].weak) {
+        str_add(s, "a number");
+        return;
+    }
+    type_print(&c->in[i], s);
+    const struct layout *l = c->layout ? c->layout[i] : NULL;
+    if (!l) return;
+    str_add(s, " ");
+    layout_print(l, s);
+    str_add(s, " on ");
+    place_print(l->place, s);
+}
+
+void
+call_print_operands(const struct call *c, struct str *s)
+{
+    bool first = true;
+    for (int i = 0; i < c->nin; i++) {
+        if (c->in[i].dtype == DT_NONE || flags_of(c, i) & IN_HIDDEN) continue;
+        if (!first) str_add(s, ", ");
+        first = false;
+        print_operand(c, i, s);
+    }
+}
+
+/* "op: NAME " and what was expected and found, then all operands. */
+static int __attribute__((format(printf, 4, 5)))
+refuse(enum err_code code, const struct call *c, int i, const char *fmt, ...)
+{
+    char what[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    struct str name = {0}, all = {0};
+    call_print_name(c, i, &name);
+    call_print_operands(c, &all);
+    const char *semicolon = all.len ? "; " : "";
+    int status = fail(code, "%s: %s %s%s%s", c->op->name, str_text(&name), what, semicolon, str_text(&all));
+    str_free(&name);
+    str_free(&all);
+    return status;
+}
+
+/* ---- dtypes ---- */
+
+static char
+class_of(enum dtype d)
+{
+    return dtype_is_float(d) ? 'F' : dtype_is_int(d) ? 'I' : 'B';
+}
+
+/* Is d in a set of class letters and names, "FI", "F i64"? */
+static bool
+set_has(const char *set, enum dtype d)
+{
+    const char *name = dtype_text(d);
+    size_t n = strlen(name);
+    while (*set) {
+        if (isupper((unsigned char)*set) && *set == class_of(d)) return true;
+        size_t word = 0;
+        while (islower((unsigned char)set[word]) || isdigit((unsigned char)set[word])) word++;
+        if (word == n && !strncmp(set, name, n)) return true;
+        set += word ? word : 1;
+    }
+    return false;
+}
+
+/* "a float or integer dtype" for "FI"; names stand as they are. */
+static void
+print_set(const char *set, struct str *s)
+{
+    static const struct {
+        char letter;
+        const char *text;
+    } word[] = {{'F', "float"}, {'I', "integer"}, {'B', "bool"}};
+    bool first = true;
+    for (; *set; set++) {
+        const char *text = NULL;
+        for (size_t w = 0; w < countof(word); w++)
+            if (word[w].letter == *set) text = word[w].text;
+        if (!text) {
+            str_addn(s, set, 1);
+            continue;
+        }
+        str_addf(s, "%s%s", first ? "" : " or ", text);
+        first = false;
+    }
+}
+
+static int
+check_class(const struct call *c, int i, const char *set)
+{
+    enum dtype d = c->in[i].dtype;
+    if (set_has(set, d)) return 0;
+    /* A whole number fits wherever floats do, and the width of a number never counts. */
+    if (c->in[i].weak && (strchr(set, 'F') || (strchr(set, 'I') && dtype_is_int(d)))) return 0;
+    struct str want = {0};
+    print_set(set, &want);
+    int code = refuse(E_DTYPE, c, i, "must be %s, found %s%s", str_text(&want), c->in[i].weak ? "a number, " : "",
+                      dtype_text(d));
+    str_free(&want);
+    return code;
+}
+
+static int
+check_operand(const struct call *c, int i)
+{
+    unsigned flags = flags_of(c, i);
+    if (flags & IN_HIDDEN) return 0;
+    if (c->in[i].dtype == DT_NONE)
+        return flags & IN_OPTIONAL ? 0 : refuse(E_ARG, c, i, "is missing");
+    if (c->in[i].weak && !(flags & IN_NUMBER)) return refuse(E_ARG, c, i, "must be a tensor, found a number");
+    if (flags & IN_INDEX) return check_class(c, i, "I");
+    if (flags & IN_FLOAT) return check_class(c, i, "F");
+    return c->op->accepts ? check_class(c, i, c->op->accepts) : 0;
+}
+
+/* Positions and hidden numbers are not values to compute with. */
+static enum dtype
+promoted(const struct call *c)
+{
+    enum dtype d = DT_NONE;
+    bool weak = true;
+    for (int i = 0; i < c->nin; i++) {
+        if (c->in[i].dtype == DT_NONE || flags_of(c, i) & (IN_INDEX | IN_HIDDEN)) continue;
+        d = d == DT_NONE && c->in[i].weak ? dtype_promote(c->in[i].dtype, true, c->in[i].dtype, true)
+                                          : dtype_promote(d, weak, c->in[i].dtype, c->in[i].weak);
+        weak = weak && c->in[i].weak;
+    }
+    return d;
+}
+
+static enum dtype
+given_dtype(const struct call *c)
+{
+    for (int i = 0; i < OP_ATTR && c->op->attr[i].name; i++)
+        if (c->op->attr[i].kind == ATTR_DTYPE && c->attr[i].i) return (enum dtype)c->attr[i].i;
+    return DT_NONE;
+}
+
+static enum dtype
+out_dtype(const struct call *c)
+{
+    enum dtype d = promoted(c), given;
+    switch (c->op->dtype) {
+    case OUT_PROMOTE: return d;
+    case OUT_FLOAT: return d == DT_NONE || dtype_is_float(d) ? d : DT_F32;
+    case OUT_BOOL: return DT_BOOL;
+    case OUT_I64: return DT_I64;
+    case OUT_SUM: return d == DT_NONE || dtype_is_float(d) ? d : DT_I64;
+    case OUT_IN0: return c->nin > 0 ? (enum dtype)c->in[0].dtype : DT_NONE;
+    case OUT_IN1: return c->nin > 1 ? (enum dtype)c->in[1].dtype : DT_NONE;
+    case OUT_ATTR: given = given_dtype(c); return given ? given : d;
+    }
+    return d;
+}
+
+/* ---- the whole check ---- */
+
+/* A source has no operands to correspond to: its results are new and whole, of the shape that the call gives. */
+static int
+source_rule(struct arena *a, const struct call *c, struct rule *r)
+{
+    struct op op = *c->op;
+    struct call named = *c;
+    struct str text = {0};
+    int64_t size[RULE_FACTOR];
+    int n = 0;
+    for (int i = 0; i < c->nin; i++) str_add(&text, i ? ",=" : "=");
+    str_add(&text, c->nin ? "->" : "=->");
+    for (int k = 0; k < c->nout; k++) {
+        if (k) str_add(&text, ",");
+        for (int d = 0; d < c->out[k].ndim; d++, n++) {
+            str_addf(&text, "%c", n < 26 ? 'a' + n : 'A' + n - 26);
+            size[n] = c->out[k].dim[d];
+        }
+    }
+    op.rule = str_text(&text);
+    named.op = &op;
+    int status = rule_of_call(a, &named, size, r);
+    str_free(&text);
+    return status;
+}
+
+static int
+call_rule(struct arena *a, const struct call *c, const int64_t *size, struct rule *r)
+{
+    bool source = c->op->flags & OP_SOURCE && !c->op->rule && !c->op->make_rule;
+    return source ? source_rule(a, c, r) : rule_of_call(a, c, size, r);
+}
+
+int
+call_infer(struct arena *a, struct call *c, struct rule *r)
+{
+    for (int i = 0; i < c->nin; i++) TRY(check_operand(c, i));
+    enum dtype d = out_dtype(c);
+    for (int k = 0; k < c->nout; k++) c->out[k].dtype = (uint8_t)d, c->out[k].weak = 0;
+    int64_t size[RULE_FACTOR];
+    for (int f = 0; f < RULE_FACTOR; f++) size[f] = -1;
+    if (c->op->infer) TRY(c->op->infer(c, size));
+    TRY(call_rule(a, c, size, r));
+    for (int k = 0; k < c->nout; k++) {
+        rule_shape(r, k, &c->out[k]);
+        int status = type_check(&c->out[k]);
+        if (status) {
+            err_note("%s", c->op->name);
+            return status;
+        }
+    }
+    return 0;
+}
