@@ -26,7 +26,7 @@ struct run {
     bool poison;       /* fill registers with NaN when their last reader gives them back */
 };
 
-/* One act, as it happened. Times in nanoseconds from the start of the run. */
+/* One act, as it happened. Times in nanoseconds of CLOCK_MONOTONIC. */
 struct act_time {
     int32_t task, piece;
     int64_t begin, end;
@@ -57,6 +57,7 @@ void engine_interrupt_clear(struct engine *e);
 /* Acts of the last timed run, by thread: count and array (valid until the next run). */
 int64_t engine_acts(const struct engine *e, int thread, const struct act_time **acts);
 int64_t engine_elapsed_ns(const struct engine *e); /* of the last run */
+int64_t engine_begin_ns(const struct engine *e);   /* when it began; act times are on the same clock (CLOCK_MONOTONIC) */
 
 struct engine_count {
     int64_t runs, acts, messages, thread_messages, allocations;
@@ -66,5 +67,7 @@ struct engine_count engine_count(const struct engine *e);
 /* Tests: the k-th act from now fails; acts of this operator sleep. */
 void engine_fail_act(struct engine *e, int64_t k);
 void engine_slow(struct engine *e, const struct op *op, int64_t ns);
+/* What the two above do to an act of op (NULL: not an operator); called by the acting thread. */
+int engine_trouble(struct engine *e, const struct op *op);
 
 #endif

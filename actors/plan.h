@@ -25,6 +25,7 @@ struct in_port {
     int32_t task, out; /* who produces it */
     int32_t hold;      /* acts that read one register before it is given back */
     int32_t need;      /* control: tokens an act takes; data: 1 */
+    int32_t fan;       /* which fan of the producer's result it belongs to */
 };
 
 struct reader {

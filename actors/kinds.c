@@ -1,0 +1,118 @@
+/* kinds.c - what the kinds of actors do when they act: a table, one row a kind.
+ *
+ * A compute actor calls its kernel; a box actor carries out its part of a move,
+ * reading other devices' registers in place; an accumulate actor adds a piece
+ * to its sum; a copy actor makes a dense copy of a window. All pointers come
+ * from the plan's offsets and the run's bases; nothing here allocates. */
+#include "actors/actor.h"
+
+#include "runtime/error.h"
+
+enum { ARG_ROOM = 64 };
+
+/* Where a register lies: in the arena of its producer's device, or in the buffer of a value that outlives the run. */
+static char *
+reg_address(const struct run *run, int task, int out, int reg)
+{
+    const struct task *t = &run->plan->task[task];
+    const struct out_port *o = &t->out[out];
+    if (o->root >= 0) return (char *)run->root[o->root] + reg * o->bytes;
+    return (char *)run->arena[t->device] + o->offset + reg * ((o->bytes + 63) & ~(int64_t)63);
+}
+
+static void *
+arg_address(const struct worker *w, int task, const struct arg *arg, int piece)
+{
+    const struct task *t = &w->plan->task[task];
+    switch (arg->kind) {
+    case ARG_REG: {
+        const struct in_port *p = &t->in[arg->index];
+        int reg = w->actors->actor[task].in[arg->index].give;
+        return reg_address(w->run, p->task, p->out, reg) + arg->skip;
+    }
+    case ARG_LEAF: {
+        char *base = w->run->leaf[arg->index];
+        return base ? base + arg->skip + piece * arg->piece_stride : NULL;
+    }
+    case ARG_NUMBER:
+        return &w->run->number[arg->index];
+    default:
+        return NULL;
+    }
+}
+
+static void *
+result_address(const struct worker *w, int task, int out)
+{
+    return reg_address(w->run, task, out, w->actors->actor[task].out[out].show);
+}
+
+static int
+compute(struct worker *w, int task, int piece)
+{
+    const struct task *t = &w->plan->task[task];
+    void *in[ARG_ROOM], *out[OP_OUT];
+    assert(t->narg <= ARG_ROOM);
+    for (int i = 0; i < t->narg; i++) in[i] = arg_address(w, task, &t->arg[i], piece);
+    for (int k = 0; k < t->nresult; k++) out[k] = result_address(w, task, k);
+    char *scratch = (char *)w->run->arena[t->device] + w->plan->device[t->device].scratch;
+    return exec_run(t->exec, in, out, scratch, (uint64_t)piece);
+}
+
+static int
+box(struct worker *w, int task, int piece)
+{
+    const struct task *t = &w->plan->task[task];
+    char *out = result_address(w, task, 0);
+    for (int i = 0; i < t->nmove; i++) {
+        const struct box_move *m = &t->move[i];
+        struct view dst = m->dst, src = m->src;
+        dst.data = out + m->dst_skip;
+        if (m->arg >= 0) {
+            char *from = arg_address(w, task, &t->arg[m->arg], piece);
+            src.data = from + m->src_skip;
+            box_combine(m->reduce, m->first, &dst, &src);
+        } else {
+            box_combine(m->reduce, true, &dst, NULL);
+        }
+    }
+    return 0;
+}
+
+static int
+accumulate(struct worker *w, int task, int piece)
+{
+    const struct task *t = &w->plan->task[task];
+    struct view dst = view_dense(&t->type, result_address(w, task, 0));
+    struct view src = t->source;
+    src.data = arg_address(w, task, &t->arg[0], piece);
+    box_combine(RED_SUM, piece == 0, &dst, &src);
+    return 0;
+}
+
+static int
+copy(struct worker *w, int task, int piece)
+{
+    const struct task *t = &w->plan->task[task];
+    struct view dst = view_dense(&t->type, result_address(w, task, 0));
+    struct view src = t->source;
+    src.data = arg_address(w, task, &t->arg[0], piece);
+    view_copy(&dst, &src);
+    return 0;
+}
+
+static int (*const act[NTASK_KIND])(struct worker *w, int task, int piece) = {
+    [TASK_COMPUTE] = compute,
+    [TASK_BOX] = box,
+    [TASK_ACCUMULATE] = accumulate,
+    [TASK_COPY] = copy,
+};
+
+int
+task_run(struct worker *w, int task, int piece)
+{
+    const struct task *t = &w->plan->task[task];
+    const struct op *op = t->kind == TASK_COMPUTE ? w->plan->program->node[t->node].op : NULL;
+    TRY(engine_trouble(w->engine, op));
+    return act[t->kind](w, task, piece);
+}
