@@ -1,0 +1,260 @@
+/* apply.c - carrying a plan out on plain memory, and the inner loops that boxing actors use too.
+ *
+ * A reduction goes over its sources block by block, so that the running result
+ * stays in the nearest cache: each source is read once, the result written
+ * once. Every step of it rounds to the tensor's own dtype, so that a sum is the
+ * same bits however it is cut. max and min keep NaN. */
+#include "boxing/box.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 2048 }; /* elements combined at a time: two blocks of f64 fit a first-level cache */
+
+typedef void combine_fn(void *dst, const void *a, const void *b, int64_t n);
+
+/* dst[i] = a[i] op b[i], contiguous; dst may be a. */
+#define COMBINE(name, type, expr)                                                                                      \
+    static void name(void *dst, const void *a, const void *b, int64_t n)                                               \
+    {                                                                                                                  \
+        type *to = dst;                                                                                                \
+        const type *p = a, *q = b;                                                                                     \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            type x = p[i], y = q[i];                                                                                   \
+            to[i] = (type)(expr);                                                                                      \
+        }                                                                                                              \
+    }
+#define COMBINE_FLOAT(name, type)                                                                                      \
+    COMBINE(sum_##name, type, x + y)                                                                                   \
+    COMBINE(max_##name, type, x > y || x != x ? x : y)                                                                 \
+    COMBINE(min_##name, type, x < y || x != x ? x : y)                                                                 \
+    COMBINE(prod_##name, type, x * y)
+#define COMBINE_HALF(name, wide, narrow)                                                                               \
+    COMBINE(sum_##name, uint16_t, narrow(wide(x) + wide(y)))                                                           \
+    COMBINE(max_##name, uint16_t, wide(x) > wide(y) || wide(x) != wide(x) ? x : y)                                     \
+    COMBINE(min_##name, uint16_t, wide(x) < wide(y) || wide(x) != wide(x) ? x : y)                                     \
+    COMBINE(prod_##name, uint16_t, narrow(wide(x) * wide(y)))
+#define COMBINE_INT(name, type, unsigned_type)                                                                         \
+    COMBINE(sum_##name, type, (unsigned_type)x + (unsigned_type)y)                                                     \
+    COMBINE(max_##name, type, x > y ? x : y)                                                                           \
+    COMBINE(min_##name, type, x < y ? x : y)                                                                           \
+    COMBINE(prod_##name, type, (unsigned_type)x * (unsigned_type)y)
+
+COMBINE_FLOAT(f32, float)
+COMBINE_FLOAT(f64, double)
+COMBINE_HALF(bf16, bf16_to_f32, f32_to_bf16)
+COMBINE_HALF(f16, f16_to_f32, f32_to_f16)
+COMBINE_INT(i32, int32_t, uint32_t)
+COMBINE_INT(i64, int64_t, uint64_t)
+COMBINE_INT(u8, uint8_t, uint8_t)
+COMBINE(or_bool, uint8_t, x | y)
+COMBINE(and_bool, uint8_t, x & y)
+
+#define ROW(name) {NULL, sum_##name, max_##name, min_##name, prod_##name}
+static combine_fn *const combine[NDTYPE][NREDUCE] = {
+    [DT_F32] = ROW(f32), [DT_F64] = ROW(f64), [DT_BF16] = ROW(bf16), [DT_F16] = ROW(f16),
+    [DT_I32] = ROW(i32), [DT_I64] = ROW(i64), [DT_U8] = ROW(u8), [DT_BOOL] = {NULL, or_bool, or_bool, and_bool, and_bool},
+};
+
+/* ---- views as rows ---- */
+
+/* The dimensions of a view whose rows (the last dimensions that lie densely in all views) are taken whole. */
+struct rows {
+    int ndim;     /* outer dimensions */
+    int64_t row;  /* elements in a row */
+    int64_t nrow;
+};
+
+static bool
+joins(const struct view *v, int d, int64_t row)
+{
+    return v->dim[d] == 1 || v->stride[d] == row;
+}
+
+static struct rows
+rows_of(const struct view *dst, int n, const struct view *src)
+{
+    struct rows r = {.ndim = dst->ndim, .row = 1, .nrow = 1};
+    for (bool all = true; r.ndim > 0; r.ndim--) {
+        int d = r.ndim - 1;
+        all = joins(dst, d, r.row);
+        for (int i = 0; i < n && all; i++)
+            all = joins(&src[i], d, r.row);
+        if (!all) break;
+        r.row *= dst->dim[d];
+    }
+    for (int d = 0; d < r.ndim; d++)
+        r.nrow *= dst->dim[d];
+    return r;
+}
+
+static char *
+row_at(const struct view *v, const struct rows *r, int64_t row)
+{
+    int64_t at = 0;
+    for (int d = r->ndim - 1; d >= 0; d--) {
+        at += row % v->dim[d] * v->stride[d];
+        row /= v->dim[d];
+    }
+    return (char *)v->data + at * (int64_t)dtype_bytes(v->dtype);
+}
+
+/* ---- what steps do ---- */
+
+void
+box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src)
+{
+    assert(n > 0);
+    if (view_numel(dst) == 0) return;
+    if (n == 1) {
+        view_copy(dst, src);
+        return;
+    }
+    combine_fn *fn = combine[dst->dtype][r];
+    assert(fn);
+    struct rows rows = rows_of(dst, n, src);
+    int64_t width = (int64_t)dtype_bytes(dst->dtype);
+    for (int64_t row = 0; row < rows.nrow; row++) {
+        char *to = row_at(dst, &rows, row);
+        const char *first = row_at(&src[0], &rows, row), *second = row_at(&src[1], &rows, row);
+        for (int64_t i = 0; i < rows.row; i += BLOCK) {
+            int64_t len = MIN(rows.row - i, BLOCK), at = i * width;
+            fn(to + at, first + at, second + at, len);
+            for (int k = 2; k < n; k++)
+                fn(to + at, to + at, row_at(&src[k], &rows, row) + at, len);
+        }
+    }
+}
+
+void
+box_combine(enum reduce r, bool first, const struct view *dst, const struct view *src)
+{
+    struct view pair[2] = {*dst, *src};
+    if (first)
+        view_copy(dst, src);
+    else
+        box_reduce(r, dst, 2, pair);
+}
+
+/* What changes nothing when it is combined with a value. */
+static void
+identity(enum reduce r, enum dtype t, void *out)
+{
+    static const double limit[NREDUCE] = {[RED_MAX] = -INFINITY, [RED_MIN] = INFINITY, [RED_PROD] = 1};
+    if (dtype_is_float(t))
+        elem_set_f(t, out, 0, limit[r]);
+    else if (r != RED_MAX && r != RED_MIN)
+        elem_set_i(t, out, 0, r == RED_PROD);
+    else if (t == DT_I64)
+        elem_set_i(t, out, 0, r == RED_MAX ? INT64_MIN : INT64_MAX);
+    else if (t == DT_I32)
+        elem_set_i(t, out, 0, r == RED_MAX ? INT32_MIN : INT32_MAX);
+    else
+        elem_set_i(t, out, 0, r == RED_MAX ? 0 : t == DT_BOOL ? 1 : UINT8_MAX);
+}
+
+void
+box_fill(enum reduce r, const struct view *dst)
+{
+    int64_t value = 0;
+    struct view v = *dst;
+    v.data = &value;
+    memset(v.stride, 0, sizeof v.stride);
+    identity(r, dst->dtype, &value);
+    view_copy(dst, &v);
+}
+
+/* ---- a whole plan ---- */
+
+struct view
+box_slice(const struct type *t, const struct box *part, void *data, const struct box *slice)
+{
+    struct view v = {.dtype = t->dtype, .ndim = t->ndim};
+    int64_t stride = 1, at = 0;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        v.dim[d] = slice->hi[d] - slice->lo[d];
+        v.stride[d] = stride;
+        v.offset[d] = slice->lo[d];
+        v.whole[d] = t->dim[d];
+        at += (slice->lo[d] - part->lo[d]) * stride;
+        stride *= part->hi[d] - part->lo[d];
+    }
+    if (data) v.data = (char *)data + at * (int64_t)dtype_bytes(t->dtype);
+    return v;
+}
+
+static bool
+box_inside(const struct box *inner, const struct box *outer, int ndim)
+{
+    for (int d = 0; d < ndim; d++)
+        if (inner->lo[d] < outer->lo[d] || inner->hi[d] > outer->hi[d]) return false;
+    return true;
+}
+
+struct view
+box_stage_slice(const struct box_plan *p, int32_t stage, void *data, const struct box *slice)
+{
+    const struct box_stage *s = &p->stage[stage];
+    int32_t k = 0;
+    while (k < s->nslice && !box_inside(slice, &s->slice[k], p->type.ndim))
+        k++;
+    assert(k < s->nslice);
+    int64_t width = (int64_t)dtype_bytes(p->type.dtype);
+    return box_slice(&p->type, &s->slice[k], data ? (char *)data + s->slice_offset[k] * width : NULL, slice);
+}
+
+static struct view
+part_slice(const struct layout *l, const struct type *t, int pos, void *data, const struct box *slice)
+{
+    struct box part;
+    layout_box(l, t, pos, &part);
+    return box_slice(t, &part, data, slice);
+}
+
+static void
+apply_step(const struct box_plan *p, const struct box_step *s, void *const *src, void **stage, void **dst)
+{
+    struct view to = s->to_stage ? box_stage_slice(p, s->dst_index, stage[s->dst_index], &s->slice)
+                                 : part_slice(p->to, &p->type, s->dst_index, dst[s->dst_index], &s->slice);
+    if (s->verb == BOX_FILL) {
+        box_fill(s->reduce, &to);
+        return;
+    }
+    struct view *from = must_alloc(sizeof *from * (size_t)s->nsource);
+    for (int32_t k = 0; k < s->nsource; k++) {
+        int32_t at = s->source[k].pos;
+        from[k] = s->source[k].staged ? box_stage_slice(p, at, stage[at], &s->slice)
+                                      : part_slice(p->from, &p->type, at, src[at], &s->slice);
+    }
+    box_reduce(s->reduce, &to, s->nsource, from);
+    free(from);
+}
+
+static void
+apply_alias(const struct box_plan *p, void *const *src, void **dst)
+{
+    for (int pos = 0; pos < p->to->place->nrank; pos++) {
+        int at = place_find(p->from->place, p->to->place->rank[pos]);
+        struct type part = layout_shard(p->to, &p->type, pos);
+        if (type_bytes(&part) > 0) memcpy(dst[pos], src[at], (size_t)type_bytes(&part));
+    }
+}
+
+void
+box_apply(const struct box_plan *p, void *const *src, void **dst)
+{
+    if (p->alias) {
+        apply_alias(p, src, dst);
+        return;
+    }
+    size_t width = dtype_bytes(p->type.dtype);
+    void **stage = must_alloc(sizeof *stage * (size_t)MAX(p->nstage, 1));
+    for (int i = 0; i < p->nstage; i++)
+        stage[i] = must_alloc((size_t)p->stage[i].numel * width);
+    for (int i = 0; i < p->nstep; i++)
+        apply_step(p, &p->step[i], src, stage, dst);
+    for (int i = 0; i < p->nstage; i++)
+        free(stage[i]);
+    free(stage);
+}

@@ -1,0 +1,49 @@
+/* deal.h - who gets what of one cell: the decision at the heart of a move.
+ *
+ * A cell is where a source tile and a destination tile meet. All its elements
+ * are in the same case: p addends, each with holders (the source positions
+ * that have it), and q groups of destination positions, each group sharing one
+ * value (q > 1 only under P, where the groups' values are to combine to the
+ * whole). The deal gives each addend to a group so that the fewest
+ * transmissions serve it:
+ *   - a group without addends is filled with the identity: nothing is sent;
+ *   - a group with one addend copies it: each member that does not hold it
+ *     receives it once;
+ *   - a group with k > 1 addends adds them up at an owner: k + members - 2
+ *     transmissions, one more when no member holds any of them. Necessary,
+ *     because k - 1 transmissions come before any rank is complete and each
+ *     other member needs one after.
+ * Two groups with sums never beat one, so there is at most one. */
+#ifndef RILLE_BOXING_DEAL_H
+#define RILLE_BOXING_DEAL_H
+
+#include "boxing/grid.h"
+#include "runtime/arena.h"
+
+enum { TAKE_NOTHING = -1, TAKE_SUM = -2 };
+
+struct deal {
+    const struct grid *from, *to;
+    int32_t src, dst;   /* the cell: corners of its tiles */
+    int32_t *take;      /* by group: the addend it copies, TAKE_NOTHING or TAKE_SUM */
+    bool *summed;       /* by addend: part of the sum */
+    int32_t nsummed;    /* 0: no sum */
+    int32_t sum_group;
+    bool direct;        /* members reduce for themselves: costs the same, one hop less */
+    int32_t nowner;
+    int32_t *owner;     /* source positions that reduce a share each, when not direct */
+};
+
+void deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to);
+void deal_cell(struct deal *d, int32_t src, int32_t dst);
+/* Transmissions of each element of a cell, the fewest possible. No allocation. */
+int64_t deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t dst);
+/* The same for a cell of which no destination holds anything. */
+int64_t deal_cost_apart(const struct grid *from, const struct grid *to);
+
+/* The source position from which a device takes an addend of the cell. reader: that device's own source position; it
+ * reads itself if it can, else the replica that has its place along the source's B axes. -1: it has none, and the
+ * replicas take turns. */
+int32_t deal_source(const struct deal *d, int32_t reader, int32_t turn, int32_t addend);
+
+#endif

@@ -1,0 +1,153 @@
+/* grid.c - digits of mesh positions, and the walk over tiles that meet a box. */
+#include "boxing/grid.h"
+
+static bool
+ranks_are_dense(const struct place *p)
+{
+    for (int i = 1; i < p->nrank; i++)
+        if (p->rank[i] != p->rank[0] + i) return false;
+    return true;
+}
+
+struct grid
+grid_of(const struct layout *l, const struct type *t)
+{
+    const struct place *p = l->place;
+    struct grid g = {.layout = l, .type = t, .naddend = 1, .nreplica = 1};
+    int32_t stride = 1;
+    for (int a = p->naxis - 1; a >= 0; a--) {
+        g.stride[a] = stride;
+        stride *= p->axis[a];
+        if (l->sbp[a].kind == SBP_P) g.naddend *= p->axis[a];
+        if (l->sbp[a].kind == SBP_B) g.nreplica *= p->axis[a];
+    }
+    for (int i = 0; i < p->naxis; i++) {
+        int a = l->order[i], d = l->sbp[a].axis;
+        if (l->sbp[a].kind == SBP_S) g.cut[d][g.ncut[d]++] = (uint8_t)a;
+    }
+    g.dense_ranks = ranks_are_dense(p);
+    return g;
+}
+
+struct spot
+grid_spot(const struct grid *g, int32_t pos)
+{
+    const struct place *p = g->layout->place;
+    struct spot s = {0, 0, 0};
+    for (int a = 0; a < p->naxis; a++) {
+        int32_t c = pos / g->stride[a] % p->axis[a];
+        switch (g->layout->sbp[a].kind) {
+        case SBP_S: s.corner += c * g->stride[a]; break;
+        case SBP_P: s.addend = s.addend * p->axis[a] + c; break;
+        case SBP_B: s.replica = s.replica * p->axis[a] + c; break;
+        }
+    }
+    return s;
+}
+
+int32_t
+grid_pos(const struct grid *g, struct spot s)
+{
+    const struct place *p = g->layout->place;
+    int32_t pos = s.corner;
+    for (int a = p->naxis - 1; a >= 0; a--) {
+        if (g->layout->sbp[a].kind == SBP_S) continue;
+        int32_t *digits = g->layout->sbp[a].kind == SBP_P ? &s.addend : &s.replica;
+        pos += *digits % p->axis[a] * g->stride[a];
+        *digits /= p->axis[a];
+    }
+    return pos;
+}
+
+int32_t
+grid_find(const struct grid *g, int32_t rank)
+{
+    const struct place *p = g->layout->place;
+    if (!g->dense_ranks) return place_find(p, rank);
+    int32_t pos = rank - p->rank[0];
+    return pos >= 0 && pos < p->nrank ? pos : -1;
+}
+
+int32_t
+grid_other(const struct grid *of, const struct grid *in, int32_t pos)
+{
+    const struct place *p = of->layout->place, *q = in->layout->place;
+    if (p == q) return pos;
+    return p->kind == q->kind ? grid_find(in, p->rank[pos]) : -1;
+}
+
+int32_t
+grid_rank(const struct grid *g, int32_t pos)
+{
+    return g->layout->place->rank[pos];
+}
+
+int32_t
+grid_tile(const struct grid *g, int32_t corner)
+{
+    const struct place *p = g->layout->place;
+    int32_t tile = 0;
+    for (int a = 0; a < p->naxis; a++)
+        if (g->layout->sbp[a].kind == SBP_S) tile = tile * p->axis[a] + corner / g->stride[a] % p->axis[a];
+    return tile;
+}
+
+enum reduce
+grid_reduce(const struct grid *g)
+{
+    for (int a = 0; a < g->layout->place->naxis; a++)
+        if (g->layout->sbp[a].kind == SBP_P && g->layout->place->axis[a] > 1) return g->layout->sbp[a].reduce;
+    return RED_NONE;
+}
+
+/* The part of the balanced split that holds k: the first n mod parts of them have one more. */
+static int32_t
+part_with(int64_t n, int64_t parts, int64_t k)
+{
+    int64_t size = n / parts, longer = n % parts, head = longer * (size + 1);
+    return (int32_t)(k < head ? k / (size + 1) : longer + (k - head) / size);
+}
+
+/* Sets dimension d of the walk to the part that holds position k. */
+static void
+walk_seek(struct walk *w, int d, int64_t k)
+{
+    const struct grid *g = w->g;
+    int64_t lo = 0, hi = g->type->dim[d];
+    int32_t corner = 0;
+    for (int i = 0; i < g->ncut[d]; i++) {
+        int a = g->cut[d][i];
+        int32_t parts = g->layout->place->axis[a], part = part_with(hi - lo, parts, k - lo);
+        int64_t from, to;
+        shard_range(hi - lo, parts, part, &from, &to);
+        hi = lo + to;
+        lo += from;
+        corner += part * g->stride[a];
+    }
+    w->corner += corner - w->part[d];
+    w->part[d] = corner;
+    w->box.lo[d] = k;
+    w->box.hi[d] = MIN(hi, w->within.hi[d]);
+}
+
+bool
+walk_begin(struct walk *w, const struct grid *g, const struct box *within)
+{
+    *w = (struct walk){.g = g, .within = *within};
+    for (int d = 0; d < g->type->ndim; d++) {
+        if (within->lo[d] >= within->hi[d]) return false;
+        walk_seek(w, d, within->lo[d]);
+    }
+    return true;
+}
+
+bool
+walk_next(struct walk *w)
+{
+    for (int d = w->g->type->ndim - 1; d >= 0; d--) {
+        bool more = w->box.hi[d] < w->within.hi[d];
+        walk_seek(w, d, more ? w->box.hi[d] : w->within.lo[d]);
+        if (more) return true;
+    }
+    return false;
+}

@@ -1,0 +1,54 @@
+/* grid.h - a layout seen as a grid of tiles, so that boxing never looks at all pairs of ranks.
+ *
+ * The S axes of a mesh cut the tensor into tiles. Every tile lies at several
+ * mesh positions: its P axes hold different addends of it, its B axes replicas
+ * of each addend. So a position is three numbers - the corner of its tile (the
+ * position with all P and B coordinates 0), an addend, a replica - and what
+ * holds an element is found by going down the cuts, one division a cut. */
+#ifndef RILLE_BOXING_GRID_H
+#define RILLE_BOXING_GRID_H
+
+#include "runtime/layout.h"
+
+struct grid {
+    const struct layout *layout;
+    const struct type *type;
+    int32_t stride[MAX_AXIS]; /* of mesh positions */
+    int32_t naddend;          /* positions of one tile along P axes */
+    int32_t nreplica;         /* and along B axes */
+    uint8_t ncut[MAX_DIM];
+    uint8_t cut[MAX_DIM][MAX_AXIS]; /* the mesh axes that cut a dimension, in order */
+    bool dense_ranks;               /* rank[i] = rank[0] + i: finding a rank is a subtraction */
+};
+
+struct spot {
+    int32_t corner, addend, replica;
+};
+
+/* A value; borrows the layout and the type. */
+struct grid grid_of(const struct layout *l, const struct type *t);
+struct spot grid_spot(const struct grid *g, int32_t pos);
+int32_t grid_pos(const struct grid *g, struct spot s);
+/* The mesh position of a device, -1 if it has none. */
+int32_t grid_find(const struct grid *g, int32_t rank);
+/* Where the device at a position of one grid is in another, -1: it is not there. */
+int32_t grid_other(const struct grid *of, const struct grid *in, int32_t pos);
+int32_t grid_rank(const struct grid *g, int32_t pos);
+/* Tiles counted in mesh order; for turns. */
+int32_t grid_tile(const struct grid *g, int32_t corner);
+/* The kind of partial that counts: on axes longer than one. RED_NONE if there is none. */
+enum reduce grid_reduce(const struct grid *g);
+
+/* Goes over the tiles of g that meet a box, last dimension fastest. */
+struct walk {
+    const struct grid *g;
+    struct box within;
+    struct box box; /* the tile now, cut to within */
+    int32_t corner; /* whose tile it is */
+    int32_t part[MAX_DIM];
+};
+/* for (bool more = walk_begin(&w, &g, &box); more; more = walk_next(&w)) */
+bool walk_begin(struct walk *w, const struct grid *g, const struct box *within);
+bool walk_next(struct walk *w);
+
+#endif

@@ -1,0 +1,162 @@
+/* name.c - what people call a move, and its steps as text.
+ *
+ * On one mesh a move has a name when all axes that change do the same thing,
+ * looked up in a table of (before, after). Between meshes only the plain cases
+ * have one. */
+#include "boxing/box.h"
+#include "boxing/grid.h"
+
+#include <string.h>
+
+/* What happens on a mesh axis; later ones outweigh LOCAL. */
+enum turn { STAY, LOCAL, GATHER, ALL_TO_ALL, REDUCE_SCATTER, ALL_REDUCE, MIXED };
+static const char *const turn_text[] = {"permute", "slice", "all-gather", "all-to-all", "reduce-scatter", "all-reduce",
+                                        "exchange"};
+static const uint8_t turn_of[3][3] = {
+    [SBP_S] = {[SBP_S] = ALL_TO_ALL, [SBP_B] = GATHER, [SBP_P] = LOCAL},
+    [SBP_B] = {[SBP_S] = LOCAL, [SBP_B] = STAY, [SBP_P] = LOCAL},
+    [SBP_P] = {[SBP_S] = REDUCE_SCATTER, [SBP_B] = ALL_REDUCE, [SBP_P] = STAY},
+};
+
+/* What all axes together do: the one thing that is not local. */
+static enum turn
+join(enum turn a, enum turn b)
+{
+    if (a == b || b == STAY) return a;
+    if (a == STAY) return b;
+    return a == LOCAL ? b : b == LOCAL ? a : MIXED;
+}
+
+static bool
+same_mesh(const struct place *p, const struct place *q)
+{
+    return p->naxis == q->naxis && !memcmp(p->axis, q->axis, sizeof *p->axis * p->naxis);
+}
+
+static bool
+same_devices(const struct place *p, const struct place *q)
+{
+    if (p->kind != q->kind || p->nrank != q->nrank) return false;
+    for (int i = 0; i < p->nrank; i++)
+        if (place_find(q, p->rank[i]) < 0) return false;
+    return true;
+}
+
+static bool
+same_entry(struct sbp a, struct sbp b)
+{
+    return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis);
+}
+
+/* Axis by axis, on meshes of one shape. */
+static enum turn
+turn_by_axis(const struct layout *from, const struct layout *to)
+{
+    enum turn t = STAY;
+    for (int a = 0; a < from->place->naxis; a++) {
+        struct sbp x = from->sbp[a], y = to->sbp[a];
+        if (from->place->axis[a] > 1 && !same_entry(x, y)) t = join(t, turn_of[x.kind][y.kind]);
+    }
+    return t;
+}
+
+/* The kind that all axes longer than one have, -1 if they differ. Without such an axis: B. */
+static int
+only_kind(const struct layout *l)
+{
+    int kind = -1;
+    for (int a = 0; a < l->place->naxis; a++) {
+        if (l->place->axis[a] == 1) continue;
+        if (kind >= 0 && kind != l->sbp[a].kind) return -1;
+        kind = l->sbp[a].kind;
+    }
+    return kind < 0 ? SBP_B : kind;
+}
+
+const char *
+box_name(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    const struct place *p = from->place, *q = to->place;
+    if (layout_same_boxes(from, to, t)) return "none";
+    if (box_bytes(t, from, to) == 0) return "slice";
+    int x = only_kind(from), y = only_kind(to);
+    if (p == q) {
+        enum turn turn = turn_by_axis(from, to);
+        return turn_text[turn == LOCAL ? MIXED : turn]; /* a cut below the one that changed moved with it */
+    }
+    if (same_mesh(p, q) && turn_by_axis(from, to) == STAY && x != SBP_B && !layout_has_partial(from)) return "permute";
+    if (x == SBP_B && y == SBP_B) return p->nrank == q->nrank && p->nrank == 1 ? "permute" : "broadcast";
+    if (same_devices(p, q) && x >= 0 && y >= 0) return turn_text[turn_of[x][y]];
+    return "exchange";
+}
+
+/* ---- steps as text ---- */
+
+enum { MANY = 6 }; /* pieces of a line that are written out */
+
+static void
+print_slice(const struct box_plan *p, const struct box *b, struct str *s)
+{
+    str_add(s, "[");
+    for (int d = 0; d < p->type.ndim; d++)
+        str_addf(s, "%s%lld:%lld", d ? ", " : "", (long long)b->lo[d], (long long)b->hi[d]);
+    str_add(s, "]");
+}
+
+static void
+print_step(const struct box_plan *p, const struct box_step *step, struct str *s)
+{
+    static const char *const verb[] = {[BOX_COPY] = "copy", [BOX_REDUCE] = "", [BOX_FILL] = "fill"};
+    str_add(s, step->verb == BOX_REDUCE ? reduce_text(step->reduce) : verb[step->verb]);
+    str_add(s, " ");
+    print_slice(p, &step->slice, s);
+    if (step->verb == BOX_FILL) str_addf(s, " with what %s ignores", reduce_text(step->reduce));
+    for (int k = 0; k < MIN(step->nsource, MANY); k++)
+        str_addf(s, "%s%d%s", k ? ", " : " from ", step->source[k].rank, step->source[k].staged ? "'s share" : "");
+    if (step->nsource > MANY) str_addf(s, ", ... (%d in all)", step->nsource);
+}
+
+/* The steps from first to before `end` as one line without its rank. */
+static void
+print_steps(const struct box_plan *p, int first, int end, struct str *s)
+{
+    for (int i = first; i < MIN(end, first + MANY); i++) {
+        if (i > first) str_add(s, "; ");
+        print_step(p, &p->step[i], s);
+    }
+    if (end - first > MANY) str_addf(s, "; ... (%d in all)", end - first);
+}
+
+/* The end of the run of steps that fill the same part as step i. */
+static int
+run_end(const struct box_plan *p, int i)
+{
+    int k = i + 1;
+    while (k < p->nstep && p->step[k].to_stage == p->step[i].to_stage && p->step[k].dst_index == p->step[i].dst_index)
+        k++;
+    return k;
+}
+
+void
+box_print(const struct box_plan *p, struct str *s)
+{
+    struct str line = {0}, next = {0};
+    if (p->alias) str_add(s, "every rank has its part already\n");
+    for (int i = 0, end; i < p->nstep; i = end) {
+        end = run_end(p, i);
+        str_clear(&line);
+        print_steps(p, i, end, &line);
+        str_addf(s, "%d", p->step[i].dst);
+        while (end < p->nstep && p->step[end].to_stage == p->step[i].to_stage) {
+            int last = run_end(p, end);
+            str_clear(&next);
+            print_steps(p, end, last, &next);
+            if (strcmp(str_text(&line), str_text(&next))) break;
+            str_addf(s, ", %d", p->step[end].dst);
+            end = last;
+        }
+        str_addf(s, "%s: %s\n", p->step[i].to_stage ? " prepares" : "", str_text(&line));
+    }
+    str_free(&line);
+    str_free(&next);
+}
