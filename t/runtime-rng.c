@@ -1,0 +1,101 @@
+/* runtime-rng.c - Philox4x32-10 against its authors' known answers, and the shape of what is drawn from it. */
+#include "runtime/rng.h"
+#include "t/tap.h"
+
+#define PAIR(lo, hi) ((uint64_t)(hi) << 32 | (lo))
+
+/* kat_vectors of Random123 1.x: counter words 0..3, key words 0..1, result. */
+static const struct {
+    uint32_t counter[4], key[2], want[4];
+} vectors[] = {
+    {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+    {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+     {0xffffffff, 0xffffffff},
+     {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+    {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+     {0xa4093822, 0x299f31d0},
+     {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+};
+
+static void
+test_vectors(void)
+{
+    for (size_t i = 0; i < countof(vectors); i++) {
+        const uint32_t *c = vectors[i].counter;
+        uint32_t got[4];
+        philox(PAIR(vectors[i].key[0], vectors[i].key[1]), PAIR(c[2], c[3]), PAIR(c[0], c[1]), got);
+        ok(!memcmp(got, vectors[i].want, sizeof got), "Philox4x32-10 gives the known answer %zu", i);
+    }
+}
+
+/* Within five standard deviations of what n draws would give: a right generator fails one run in millions, and this one
+ * always draws the same. */
+static void
+near(double got, double want, double deviation, const char *name)
+{
+    if (!ok(fabs(got - want) < 5 * deviation, "%s", name)) diag("got %.6f, want %.6f +- %.6f", got, want, deviation);
+}
+
+static void
+test_uniform(uint64_t key)
+{
+    enum { DRAWS = 100000, BINS = 16 };
+    double sum = 0, lag = 0, last = 0;
+    int bin[BINS] = {0}, outside = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        double u = rng_uniform(key, 0, (uint64_t)i);
+        if (!(u >= 0 && u < 1)) outside++;
+        else bin[(int)(u * BINS)]++;
+        sum += u;
+        lag += (u - 0.5) * (last - 0.5);
+        last = u;
+    }
+    is_int(outside, 0, "uniform values lie in [0, 1)");
+    near(sum / DRAWS, 0.5, sqrt(1.0 / 12 / DRAWS), "their mean is 1/2");
+    near(lag / DRAWS, 0, 1.0 / 12 / sqrt(DRAWS), "neighbours are not correlated");
+    double chi2 = 0, each = (double)DRAWS / BINS;
+    for (int b = 0; b < BINS; b++) chi2 += (bin[b] - each) * (bin[b] - each) / each;
+    near(chi2, BINS - 1, sqrt(2.0 * (BINS - 1)), "sixteen bins are filled evenly");
+}
+
+static void
+test_normal(uint64_t key)
+{
+    enum { DRAWS = 100000 };
+    double m1 = 0, m2 = 0, m3 = 0, m4 = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        double z = rng_normal(key, 0, (uint64_t)i);
+        m1 += z, m2 += z * z, m3 += z * z * z, m4 += z * z * z * z;
+    }
+    near(m1 / DRAWS, 0, sqrt(1.0 / DRAWS), "normal values have mean 0");
+    near(m2 / DRAWS, 1, sqrt(2.0 / DRAWS), "variance 1");
+    near(m3 / DRAWS, 0, sqrt(15.0 / DRAWS), "third moment 0");
+    near(m4 / DRAWS, 3, sqrt(96.0 / DRAWS), "fourth moment 3");
+}
+
+static void
+test_keys(void)
+{
+    enum { SIDE = 64 };
+    static uint64_t seen[SIDE * SIDE];
+    int n = 0, equal = 0;
+    for (uint64_t seed = 0; seed < SIDE; seed++)
+        for (uint64_t ordinal = 0; ordinal < SIDE; ordinal++) seen[n++] = rng_key(seed, ordinal);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++) equal += seen[i] == seen[j];
+    is_int(equal, 0, "every pair of a small seed and ordinal has a key of its own");
+    ok(rng_bits(1, 0, 5) == rng_bits(1, 0, 5), "a value depends on nothing but key, piece and position");
+    ok(rng_bits(1, 0, 5) != rng_bits(1, 1, 5) && rng_bits(1, 0, 5) != rng_bits(2, 0, 5) &&
+           rng_bits(1, 0, 5) != rng_bits(1, 0, 6),
+       "and on each of them");
+}
+
+int
+main(void)
+{
+    test_vectors();
+    test_uniform(rng_key(7, 0));
+    test_normal(rng_key(7, 1));
+    test_keys();
+    return done();
+}
