@@ -33,7 +33,8 @@ static int
 bad(const struct reader *r, const char *expected)
 {
     int position = (int)(r->at - r->text);
-    if (!*r->at) return fail(E_ARG, "rule \"%s\", position %d: expected %s, found the end", r->text, position, expected);
+    if (!*r->at)
+        return fail(E_ARG, "rule \"%s\", position %d: expected %s, found the end", r->text, position, expected);
     return fail(E_ARG, "rule \"%s\", position %d: expected %s, found '%c'", r->text, position, expected, *r->at);
 }
 
@@ -85,7 +86,8 @@ read_dim(struct reader *r, struct rule_dim *dim)
     if (*r->at != '(') return read_factor(r, dim);
     r->at++;
     TRY(read_factor(r, dim));
-    while (*r->at != ')') TRY(read_factor(r, dim));
+    while (*r->at != ')')
+        TRY(read_factor(r, dim));
     r->at++;
     return 0;
 }
@@ -118,7 +120,8 @@ static int
 count_commas(const char *from, const char *to)
 {
     int n = 0;
-    for (; from < to; from++) n += *from == ',';
+    for (; from < to; from++)
+        n += *from == ',';
     return n;
 }
 
@@ -131,7 +134,8 @@ count_operands(struct arena *a, struct reader *r, int least)
     r->rule->nin = count_commas(r->text, arrow) + 1;
     r->rule->nout = count_commas(arrow, arrow + strlen(arrow)) + 1;
     int n = MAX(r->rule->nin, least) + r->rule->nout;
-    if (n > RULE_OPERAND) return fail(E_ARG, "rule \"%s\": expected at most %d operands, found %d", r->text, RULE_OPERAND, n);
+    if (n > RULE_OPERAND)
+        return fail(E_ARG, "rule \"%s\": expected at most %d operands, found %d", r->text, RULE_OPERAND, n);
     r->rule->operand = ARENA_ARRAY(a, struct rule_operand, n);
     return 0;
 }
@@ -179,7 +183,8 @@ mark_sides(struct rule *r)
                 f->in_output |= k >= r->nin;
             }
     }
-    for (int f = 0; f < r->nfactor; f++) r->factor[f].whole |= !r->factor[f].in_input;
+    for (int f = 0; f < r->nfactor; f++)
+        r->factor[f].whole |= !r->factor[f].in_input;
 }
 
 int
@@ -193,8 +198,7 @@ rule_parse(struct arena *a, const char *text, struct rule *out)
 /* ---- binding ---- */
 
 /* "op: what was found; a is ..., b is ..." */
-static int __attribute__((format(printf, 2, 3)))
-misfit(const struct call *c, const char *fmt, ...)
+static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, const char *fmt, ...)
 {
     char what[512];
     va_list ap;
@@ -224,8 +228,9 @@ two_sizes(const struct call *c, const struct rule *r, int f, int k, int d)
     assert(found);
     call_print_name(c, k0, &there);
     call_print_name(c, k, &here);
-    int code = misfit(c, "dimension %d of %s is %lld but dimension %d of %s is %lld (%c)", d0, str_text(&there),
-                      (long long)c->in[k0].dim[d0], d, str_text(&here), (long long)c->in[k].dim[d], r->factor[f].letter);
+    int code =
+        misfit(c, "dimension %d of %s is %lld but dimension %d of %s is %lld (%c)", d0, str_text(&there),
+               (long long)c->in[k0].dim[d0], d, str_text(&here), (long long)c->in[k].dim[d], r->factor[f].letter);
     str_free(&here);
     str_free(&there);
     return code;
@@ -236,8 +241,8 @@ wrong_dim(const struct call *c, int k, int d, const char *text, int64_t expected
 {
     struct str name = {0};
     call_print_name(c, k, &name);
-    int code = misfit(c, "dimension %d of %s is %lld, expected %s%lld", d, str_text(&name),
-                      (long long)c->in[k].dim[d], text, (long long)expected);
+    int code = misfit(c, "dimension %d of %s is %lld, expected %s%lld", d, str_text(&name), (long long)c->in[k].dim[d],
+                      text, (long long)expected);
     str_free(&name);
     return code;
 }
@@ -303,7 +308,8 @@ bind_merged_dim(const struct call *c, struct rule *r, int k, int d)
             if (__builtin_mul_overflow(known, f->size, &known)) known = INT64_MAX;
             continue;
         }
-        if (open) return fail(E_ARG, "%s: the rule's letters %c and %c have no size", c->op->name, open->letter, f->letter);
+        if (open)
+            return fail(E_ARG, "%s: the rule's letters %c and %c have no size", c->op->name, open->letter, f->letter);
         open = f;
     }
     if (open) {
@@ -344,7 +350,8 @@ fit_count(const struct call *c, struct rule *r)
         if (c->in[k].dtype != DT_NONE && !c->in[k].weak)
             return fail(E_ARG, "%s: the rule has %d operands, the call has %d", c->op->name, r->nin, c->nin);
     memmove(r->operand + c->nin, r->operand + r->nin, sizeof *r->operand * (size_t)r->nout);
-    for (int k = r->nin; k < c->nin; k++) r->operand[k] = (struct rule_operand){.ignored = true};
+    for (int k = r->nin; k < c->nin; k++)
+        r->operand[k] = (struct rule_operand){.ignored = true};
     r->nin = c->nin;
     return 0;
 }
@@ -403,6 +410,7 @@ double
 rule_points(const struct rule *r)
 {
     double n = 1;
-    for (int f = 0; f < r->nfactor; f++) n *= (double)r->factor[f].size;
+    for (int f = 0; f < r->nfactor; f++)
+        n *= (double)r->factor[f].size;
     return n;
 }

@@ -11,6 +11,8 @@
 
 #include "sbp/rule.h"
 
+enum { SIG_AXIS = 64 }; /* signatures of one operator on one mesh axis */
+
 /* One mesh axis: entry [k] of operand k (inputs, then outputs). */
 struct sig {
     struct sbp *v;

@@ -1,0 +1,473 @@
+/* sig.c - deriving the SBP signatures of an operator, and asking which of them fit a mesh.
+ *
+ * On one mesh axis a signature is a row of entries, one an operand:
+ *
+ *     split f     S wherever factor f occurs, B elsewhere; a result without f holds a partial value
+ *     B           everything everywhere
+ *     pass        partial values go through operands in which the operator is linear or monotone
+ *
+ * On more axes each has a signature of its own, and the axes that split one
+ * factor do it in the cutting order. A dimension that is one factor is then cut
+ * like the factor, in every operand. A merged dimension is not, in general: it is
+ * cut in contiguous pieces, which are the pieces of its factors only where
+ * boundaries coincide (cuts_agree). */
+#include "sbp/sig.h"
+
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const struct sbp whole = {.kind = SBP_B};
+
+static struct sbp
+split(int d)
+{
+    return (struct sbp){.kind = SBP_S, .axis = (uint8_t)d};
+}
+
+static struct sbp
+partial(enum reduce r)
+{
+    return (struct sbp){.kind = SBP_P, .reduce = (uint8_t)r};
+}
+
+/* ---- one mesh axis ---- */
+
+/* The dimension of an operand in which factor f stands, -1 if in none. */
+static int
+dim_of(const struct rule_operand *o, int f)
+{
+    if (o->ignored) return -1;
+    for (int d = 0; d < o->ndim; d++)
+        for (int i = 0; i < o->dim[d].nfactor; i++)
+            if (o->dim[d].factor[i] == f) return d;
+    return -1;
+}
+
+static enum reduce
+reduce_of(const struct call *c)
+{
+    enum reduce r = c->op->reduce_of ? c->op->reduce_of(c) : c->op->reduce;
+    return r == RED_PROD ? RED_NONE : r; /* there is no P(prod) */
+}
+
+static struct sig *
+sig_new(struct arena *a, struct sig_list *list, int factor)
+{
+    struct sig *s = &list->sig[list->nsig++];
+    *s = (struct sig){.v = ARENA_ARRAY(a, struct sbp, list->noperand), .factor = (int8_t)factor};
+    for (int k = 0; k < list->noperand; k++)
+        s->v[k] = whole;
+    return s;
+}
+
+static bool
+splits(const struct rule *r, int f, enum reduce red)
+{
+    if (r->factor[f].whole || !r->factor[f].in_input) return false;
+    for (int k = r->nin; k < r->nin + r->nout; k++)
+        if (dim_of(&r->operand[k], f) < 0 && red == RED_NONE) return false;
+    return true;
+}
+
+static void
+add_split(struct arena *a, const struct rule *r, int f, enum reduce red, struct sig_list *list)
+{
+    struct sig *s = sig_new(a, list, f);
+    for (int k = 0; k < list->noperand; k++) {
+        int d = dim_of(&r->operand[k], f);
+        if (d >= 0)
+            s->v[k] = split(d);
+        else if (k >= r->nin)
+            s->v[k] = partial(red);
+    }
+}
+
+/* ---- partial values that pass ---- */
+
+/* What a property of the record lets through: P(in) on a group of operands gives P(out) on the results. */
+static const struct pass {
+    enum { LINEAR, INCREASING, DECREASING } property;
+    enum reduce in, out;
+} passes[] = {
+    {LINEAR, RED_SUM, RED_SUM},     {INCREASING, RED_MAX, RED_MAX}, {INCREASING, RED_MIN, RED_MIN},
+    {DECREASING, RED_MAX, RED_MIN}, {DECREASING, RED_MIN, RED_MAX},
+};
+
+static const char *
+groups_of(const struct call *c, const struct pass *p)
+{
+    const char *const text[] = {
+        [LINEAR] = c->op->linear_of ? c->op->linear_of(c) : c->op->linear,
+        [INCREASING] = c->op->increasing,
+        [DECREASING] = c->op->decreasing,
+    };
+    return text[p->property] ? text[p->property] : "";
+}
+
+static int
+hex(char c)
+{
+    return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
+}
+
+/* The operands of the group at text ('|' or the end stops it), as bits. An absent operand is not missed. A number is:
+ * it is no partial sum, and a function of x and 5 together is not linear in x (x + 5). */
+static uint64_t
+group_members(const struct call *c, const struct rule *r, const char *text, bool linear)
+{
+    uint64_t members = 0, all = 0;
+    for (int k = 0; k < r->nin; k++)
+        if (!r->operand[k].ignored) all |= 1ull << k;
+    for (; *text && *text != '|'; text++) {
+        if (*text == '*') {
+            members |= all;
+            continue;
+        }
+        assert(isxdigit((unsigned char)*text));
+        int k = hex(*text);
+        if (k >= r->nin || c->in[k].dtype == DT_NONE) continue;
+        if (linear && r->operand[k].ignored) return 0;
+        members |= 1ull << k & all;
+    }
+    return members;
+}
+
+static bool
+reduces_any(const struct rule *r)
+{
+    for (int f = 0; f < r->nfactor; f++)
+        for (int k = r->nin; k < r->nin + r->nout; k++)
+            if (r->factor[f].in_input && dim_of(&r->operand[k], f) < 0) return true;
+    return false;
+}
+
+static void
+add_pass(struct arena *a, const struct rule *r, const struct pass *p, uint64_t members, struct sig_list *list)
+{
+    struct sig *s = sig_new(a, list, -1);
+    for (int k = 0; k < list->noperand; k++) {
+        if (k >= r->nin)
+            s->v[k] = partial(p->out);
+        else if (members >> k & 1)
+            s->v[k] = partial(p->in);
+    }
+}
+
+/* A maximum of maxima is a maximum, a maximum of minima is not: where a factor is reduced, a monotone operator lets
+ * only the kind of its own reduction out. */
+static void
+add_passes(struct arena *a, const struct call *c, const struct rule *r, enum reduce red, struct sig_list *list)
+{
+    bool reduces = reduces_any(r);
+    for (size_t i = 0; i < countof(passes); i++) {
+        const struct pass *p = &passes[i];
+        if (p->property != LINEAR && reduces && p->out != red) continue;
+        for (const char *g = groups_of(c, p); *g; g += strcspn(g, "|"), g += *g == '|') {
+            uint64_t members = group_members(c, r, g, p->property == LINEAR);
+            if (members) add_pass(a, r, p, members, list);
+        }
+    }
+}
+
+static int
+count_passes(const struct call *c)
+{
+    int n = 0;
+    for (size_t i = 0; i < countof(passes); i++)
+        n += (int)strlen(groups_of(c, &passes[i]));
+    return n;
+}
+
+int
+sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig_list *out)
+{
+    enum reduce red = reduce_of(c);
+    *out = (struct sig_list){.noperand = r->nin + r->nout};
+    out->sig = ARENA_ARRAY(a, struct sig, r->nfactor + 1 + count_passes(c));
+    for (int f = 0; f < r->nfactor; f++)
+        if (splits(r, f, red)) add_split(a, r, f, red, out);
+    sig_new(a, out, -1);
+    add_passes(a, c, r, red, out);
+    if (out->nsig <= SIG_AXIS) return 0;
+    return fail(E_ARG, "%s: expected at most %d signatures, found %d", c->op->name, SIG_AXIS, out->nsig);
+}
+
+/* ---- a mesh ---- */
+
+/* One signature number for each axis of a place, and the order in which the axes cut. */
+struct spread {
+    const struct place *place;
+    const struct sig_list *list;
+    const int *choice;
+    const uint8_t *order;
+};
+
+static const uint8_t mesh_order[MAX_AXIS] = {0, 1, 2, 3, 4, 5};
+
+static int
+factor_on(const struct spread *s, int axis)
+{
+    return s->list->sig[s->choice[axis]].factor;
+}
+
+/* Axes that cut a merged dimension, in cutting order; axes of one rank do not cut. */
+static int
+axes_of_dim(const struct spread *s, const struct rule_dim *dim, int axis[MAX_AXIS])
+{
+    int n = 0;
+    for (int i = 0; i < s->place->naxis; i++) {
+        int x = s->order[i];
+        if (s->place->axis[x] > 1 && memchr(dim->factor, factor_on(s, x), dim->nfactor)) axis[n++] = x;
+    }
+    return n;
+}
+
+struct range {
+    int64_t lo, hi;
+};
+
+static struct range
+cut(struct range r, int64_t parts, int64_t i)
+{
+    int64_t lo, hi;
+    shard_range(r.hi - r.lo, parts, i, &lo, &hi);
+    return (struct range){r.lo + lo, r.lo + hi};
+}
+
+/* The positions of a merged dimension that one range of each factor gives: false when they are not contiguous. The
+ * last factors may be whole and the first ones single; one between may be any. */
+static bool
+merge_ranges(const struct rule *r, const struct rule_dim *dim, const struct range *of, struct range *out)
+{
+    bool open = false; /* a factor before this one has more than one value */
+    *out = (struct range){0, 0};
+    for (int i = 0; i < dim->nfactor; i++)
+        if (of[i].hi == of[i].lo) return true; /* nothing */
+    *out = (struct range){0, 1};
+    for (int i = 0; i < dim->nfactor; i++) {
+        int64_t n = r->factor[dim->factor[i]].size, count = of[i].hi - of[i].lo;
+        if (open && count != n) return false;
+        out->hi = (out->hi - 1) * n + of[i].hi;
+        out->lo = out->lo * n + of[i].lo;
+        open |= count > 1;
+    }
+    return true;
+}
+
+/* Mesh position `at` (counted over the axes that cut this dimension): does it hold what its factors say? */
+static bool
+piece_agrees(const struct spread *s, const struct rule *r, const struct rule_dim *dim, const int *axis, int naxis,
+             int64_t at)
+{
+    struct range of[RULE_MERGE], got = {0, 1}, want;
+    for (int i = 0; i < dim->nfactor; i++) {
+        of[i] = (struct range){0, r->factor[dim->factor[i]].size};
+        got.hi *= of[i].hi;
+    }
+    for (int i = 0; i < naxis; i++) {
+        int64_t parts = s->place->axis[axis[i]], part = at % parts;
+        at /= parts;
+        const int8_t *f = memchr(dim->factor, factor_on(s, axis[i]), dim->nfactor);
+        of[f - dim->factor] = cut(of[f - dim->factor], parts, part);
+        got = cut(got, parts, part);
+    }
+    if (!merge_ranges(r, dim, of, &want)) return false;
+    return want.hi - want.lo == got.hi - got.lo && (want.hi == want.lo || want.lo == got.lo);
+}
+
+/* The usual case: the axes cut the factors from the major side, and each cut divides. Then every piece agrees. */
+static bool
+cuts_divide(const struct spread *s, const struct rule *r, const struct rule_dim *dim, const int *axis, int naxis)
+{
+    int i = 0;
+    int64_t rest = r->factor[dim->factor[0]].size;
+    for (int x = 0; x < naxis; x++) {
+        while (rest == 1 && i + 1 < dim->nfactor)
+            rest = r->factor[dim->factor[++i]].size;
+        if (dim->factor[i] != factor_on(s, axis[x]) || rest == 0 || rest % s->place->axis[axis[x]]) return false;
+        rest /= s->place->axis[axis[x]];
+    }
+    return true;
+}
+
+static bool
+dim_agrees(const struct spread *s, const struct rule *r, const struct rule_dim *dim)
+{
+    int axis[MAX_AXIS], naxis = axes_of_dim(s, dim, axis);
+    if (!naxis || cuts_divide(s, r, dim, axis, naxis)) return true;
+    int64_t pieces = 1;
+    for (int i = 0; i < naxis; i++)
+        pieces *= s->place->axis[axis[i]];
+    for (int64_t at = 0; at < pieces; at++)
+        if (!piece_agrees(s, r, dim, axis, naxis, at)) return false;
+    return true;
+}
+
+static bool
+cuts_agree(const struct spread *s, const struct rule *r)
+{
+    for (int k = 0; k < s->list->noperand; k++) {
+        const struct rule_operand *o = &r->operand[k];
+        if (o->ignored) continue;
+        for (int d = 0; d < o->ndim; d++)
+            if (o->dim[d].nfactor > 1 && !dim_agrees(s, r, &o->dim[d])) return false;
+    }
+    return true;
+}
+
+/* A tensor is a partial sum or a partial maximum, not both. */
+static bool
+partials_agree(const struct spread *s)
+{
+    for (int k = 0; k < s->list->noperand; k++) {
+        int kind = RED_NONE;
+        for (int x = 0; x < s->place->naxis; x++) {
+            struct sbp v = s->list->sig[s->choice[x]].v[k];
+            if (v.kind != SBP_P) continue;
+            if (kind != RED_NONE && v.reduce != kind) return false;
+            kind = v.reduce;
+        }
+    }
+    return true;
+}
+
+bool
+sig_legal(const struct place *p, const struct rule *r, const struct sig_list *list, const int *choice,
+          const uint8_t *order)
+{
+    const struct spread s = {p, list, choice, order ? order : mesh_order};
+    return partials_agree(&s) && cuts_agree(&s, r);
+}
+
+bool
+sig_layouts(struct atlas *at, const struct place *p, const struct call *c, const struct rule *r,
+            const struct sig_list *list, const int *choice, const uint8_t *order, const struct layout **layout)
+{
+    UNUSED(c);
+    if (!sig_legal(p, r, list, choice, order)) return false;
+    for (int k = 0; k < list->noperand; k++) {
+        struct sbp sbp[MAX_AXIS];
+        layout[k] = NULL;
+        if (r->operand[k].ignored) continue;
+        for (int x = 0; x < p->naxis; x++)
+            sbp[x] = list->sig[choice[x]].v[k];
+        int status = layout_new(at, p, sbp, order, &layout[k]);
+        assert(!status);
+        UNUSED(status);
+    }
+    return true;
+}
+
+/* ---- checking layouts that somebody else chose ---- */
+
+/* Does signature s give what the layouts have on mesh axis x? */
+static bool
+sig_matches(const struct rule *r, const struct sig *s, const struct layout *const *layout, int noperand, int x)
+{
+    for (int k = 0; k < noperand; k++) {
+        if (r->operand[k].ignored) continue;
+        const struct sbp got = layout[k]->sbp[x], want = s->v[k];
+        if (got.kind != want.kind) return false;
+        if (got.kind == SBP_S && got.axis != want.axis) return false;
+        if (got.kind == SBP_P && got.reduce != want.reduce) return false;
+    }
+    return true;
+}
+
+/* Does axis x cut before y in l, the two cutting one dimension? 0 when they do not, else 1 or -1. */
+static int
+cuts_before(const struct layout *l, int x, int y)
+{
+    if (l->place->axis[x] == 1 || l->place->axis[y] == 1) return 0;
+    if (l->sbp[x].kind != SBP_S || l->sbp[y].kind != SBP_S || l->sbp[x].axis != l->sbp[y].axis) return 0;
+    for (int i = 0; i < l->place->naxis; i++) {
+        if (l->order[i] == x) return 1;
+        if (l->order[i] == y) return -1;
+    }
+    return 0;
+}
+
+/* An order that every operand's cuts follow: each place is taken by the first axis that no axis left must precede. */
+static bool
+common_order(const struct rule *r, const struct layout *const *layout, int noperand, int naxis, uint8_t *order)
+{
+    unsigned after[MAX_AXIS] = {0}, left = (1u << naxis) - 1;
+    for (int k = 0; k < noperand; k++)
+        for (int x = 0; x < naxis && !r->operand[k].ignored; x++)
+            for (int y = 0; y < naxis; y++)
+                if (x != y && cuts_before(layout[k], x, y) > 0) after[y] |= 1u << x;
+    for (int i = 0; i < naxis; i++) {
+        int x = 0;
+        while (x < naxis && (!(left >> x & 1) || after[x] & left))
+            x++;
+        if (x == naxis) return false;
+        order[i] = (uint8_t)x;
+        left &= ~(1u << x);
+    }
+    return true;
+}
+
+/* All-B: every other signature splits or lets a partial value out. */
+static bool
+sig_is_whole(const struct sig *s, int noperand)
+{
+    return s->v[noperand - 1].kind == SBP_B;
+}
+
+/* Tries the signatures that match, axis by axis. */
+static bool
+any_legal(const struct place *p, const struct rule *r, const struct sig_list *list, const struct layout *const *layout,
+          const uint8_t *order, int *choice, int x)
+{
+    if (x == p->naxis) return sig_legal(p, r, list, choice, order);
+    for (choice[x] = 0; choice[x] < list->nsig; choice[x]++) {
+        /* One rank holds the whole however the axis is named: all-B stands for it. */
+        const struct sig *s = &list->sig[choice[x]];
+        bool fits = p->axis[x] == 1 ? sig_is_whole(s, list->noperand) : sig_matches(r, s, layout, list->noperand, x);
+        if (fits && any_legal(p, r, list, layout, order, choice, x + 1)) return true;
+    }
+    return false;
+}
+
+/* "matmul: a S(0), b S(1) -> S(0): not a legal signature" */
+static int
+no_signature(const struct call *c, const struct rule *r, const struct layout *const *layout, const char *why)
+{
+    struct str s = {0};
+    for (int k = 0; k < r->nin + r->nout; k++) {
+        if (r->operand[k].ignored) continue;
+        str_add(&s, k == r->nin ? " -> " : s.len ? ", " : "");
+        if (k < r->nin) {
+            call_print_name(c, k, &s);
+            str_add(&s, " ");
+        }
+        layout_print(layout[k], &s);
+    }
+    int code = fail(E_SBP, "%s: %s: %s", c->op->name, str_text(&s), why);
+    str_free(&s);
+    return code;
+}
+
+int
+sig_check(struct arena *a, const struct call *c, const struct rule *r, const struct layout *const *layout)
+{
+    const struct place *p = NULL;
+    for (int k = 0; k < r->nin + r->nout; k++) {
+        if (r->operand[k].ignored) continue;
+        if (!layout[k]) return fail(E_SBP, "%s: operand %d has no layout", c->op->name, k);
+        if (p && layout[k]->place != p) return no_signature(c, r, layout, "operands lie on different placements");
+        p = layout[k]->place;
+    }
+    if (!p) return 0;
+    struct sig_list list;
+    uint8_t order[MAX_AXIS];
+    int choice[MAX_AXIS];
+    TRY(sig_axis(a, c, r, &list));
+    if (!common_order(r, layout, list.noperand, p->naxis, order))
+        return no_signature(c, r, layout, "mesh axes cut in different orders");
+    if (!any_legal(p, r, &list, layout, order, choice, 0)) return no_signature(c, r, layout, "not a legal signature");
+    return 0;
+}
