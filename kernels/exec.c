@@ -13,6 +13,7 @@
 #include "kernels/kernel.h"
 
 #include "kernels/cpu/eltwise.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/str.h"
 

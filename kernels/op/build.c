@@ -165,15 +165,21 @@ b_sum_to(struct build *b, struct val *g, const struct type *t)
 }
 
 struct val *
-b_unreduce(struct build *b, struct val *y, const struct type *x, const int64_t *axes, int naxes, bool keepdim)
+b_keepdim(struct build *b, const struct node *n, struct val *y)
 {
-    if (!keepdim) {
-        int64_t size[MAX_DIM];
-        for (int d = 0; d < x->ndim; d++) size[d] = naxes ? x->dim[d] : 1;
-        for (int i = 0; i < naxes; i++) size[axes[i]] = 1;
-        y = b_reshape(b, y, x->ndim, size);
-    }
-    return b_expand(b, y, x->ndim, x->dim);
+    const struct type *x = &n->in[0]->type;
+    const struct attr *axis = &n->attr[0];
+    int64_t size[MAX_DIM];
+    for (int d = 0; d < x->ndim; d++) size[d] = axis->n ? x->dim[d] : 1;
+    for (int i = 0; i < axis->n; i++) size[axis->list[i]] = 1;
+    return b_reshape(b, y, x->ndim, size);
+}
+
+struct val *
+b_unreduce(struct build *b, const struct node *n, struct val *y)
+{
+    const struct type *x = &n->in[0]->type;
+    return b_expand(b, b_keepdim(b, n, y), x->ndim, x->dim);
 }
 
 bool

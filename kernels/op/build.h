@@ -45,8 +45,11 @@ struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *si
 
 /* g summed over the dimensions in which an operand of type t was broadcast, in t's shape and dtype. */
 struct val *b_sum_to(struct build *b, struct val *g, const struct type *t);
-/* The gradient y of a reduction, put back to the shape it was reduced from: dims of 1 at the axes, then expanded. */
-struct val *b_unreduce(struct build *b, struct val *y, const struct type *x, const int64_t *axes, int naxes, bool keepdim);
+/* y, shaped as the result of the reduction n (attributes 0 and 1 are axis and keepdim), as its operand is shaped: what
+ * was reduced is repeated. */
+struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
+/* The same with size 1 where it was reduced. */
+struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
 /* Does anybody want the gradient of n's operand i? (A float tensor through which a gradient may be asked.) */
 bool b_wants(const struct node *n, int i);

@@ -1,5 +1,7 @@
-/* op_impl.c - what operator files share: attributes, walks over memory, rules of sources. */
+/* op_impl.c - what operator files share: attributes, numbers, walks over memory. */
 #include "kernels/op/op_impl.h"
+
+#include "runtime/rng.h"
 
 #include <math.h>
 #include <string.h>
@@ -69,19 +71,44 @@ walk_next(struct walk *w, const struct view *v)
     }
 }
 
-double
-reduce_start_f(enum reduce r)
+/* One element in the view's dtype, repeated. */
+static void
+repeat(const struct view *v, void *one)
 {
-    static const double start[NREDUCE] = {[RED_MAX] = -INFINITY, [RED_MIN] = INFINITY, [RED_PROD] = 1};
-    return start[r];
+    if (view_numel(v) == 0) return;
+    struct view src = *v;
+    src.data = one;
+    for (int d = 0; d < v->ndim; d++) src.stride[d] = 0;
+    view_copy(v, &src);
 }
 
-int64_t
-reduce_start_i(enum reduce r, enum dtype d)
+void
+fill_view(const struct view *v, double value)
 {
-    static const int64_t least[NDTYPE] = {[DT_I32] = INT32_MIN, [DT_I64] = INT64_MIN};
-    static const int64_t most[NDTYPE] = {[DT_BOOL] = 1, [DT_U8] = UINT8_MAX, [DT_I32] = INT32_MAX, [DT_I64] = INT64_MAX};
-    return r == RED_MAX ? least[d] : r == RED_MIN ? most[d] : r == RED_PROD;
+    double one;
+    elem_set_f(v->dtype, &one, 0, value);
+    repeat(v, &one);
+}
+
+void
+fill_view_int(const struct view *v, int64_t value)
+{
+    int64_t one;
+    elem_set_i(v->dtype, &one, 0, value);
+    repeat(v, &one);
+}
+
+uint64_t
+random_key(const struct kcall *k)
+{
+    int n = k->call->nin;
+    return rng_key((uint64_t)number_i(&k->in[n - 2], 0), (uint64_t)number_i(&k->in[n - 1], 0));
+}
+
+bool
+dense_out(const struct kcall *k)
+{
+    return view_is_dense(&k->out[0]);
 }
 
 const char *
@@ -93,19 +120,9 @@ linear_if_tensors(const struct call *c)
 }
 
 int
-source_rule(const struct call *c, struct str *rule)
+source_f32(const struct call *c, int64_t *size)
 {
-    for (int i = 0; i < c->nin; i++) str_add(rule, i ? ",=" : "=");
-    str_add(rule, "->");
-    for (int d = 0; d < c->attr[0].n; d++) str_addf(rule, "%c", letter(d));
-    return 0;
-}
-
-/* The operator's own dtype is what its record's .dtype gave. */
-int
-source_infer(const struct call *c, int64_t *size)
-{
-    for (int d = 0; d < c->attr[0].n; d++) size[d] = c->attr[0].list[d];
-    if (c->attr[1].i != DT_NONE) c->out[0].dtype = (uint8_t)c->attr[1].i;
+    UNUSED(size);
+    c->out[0].dtype = DT_F32;
     return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/op/build.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/graph.h"
 #include "runtime/str.h"
@@ -70,10 +71,6 @@ void walk_start(struct walk *w, const struct view *v);
 void walk_next(struct walk *w, const struct view *v);
 int64_t whole_index(const struct view *v, const int64_t *at);
 
-/* Where no addend has come yet: 0, the least or greatest value of the dtype, 1. */
-double reduce_start_f(enum reduce r);
-int64_t reduce_start_i(enum reduce r, enum dtype d);
-
 /* The letter for dimension i of a rule that is written by hand: a, b, c... */
 static inline char
 letter(int i)
@@ -84,8 +81,15 @@ letter(int i)
 /* Element-wise operators that pass partial sums when every operand is a tensor: add and sub. */
 const char *linear_if_tensors(const struct call *c);
 
-/* Rule and sizes of sources: "->[a][b]", of the attribute shape (always attribute 0; dtype is attribute 1). */
-int source_rule(const struct call *c, struct str *rule);
-int source_infer(const struct call *c, int64_t *size);
+/* Every element of a view, whatever its strides, is `value`. */
+void fill_view(const struct view *v, double value);
+void fill_view_int(const struct view *v, int64_t value);
+/* Of a random operator: its last two operands are the seed and the ordinal of the call. */
+uint64_t random_key(const struct kcall *k);
+/* For rows that write element after element. */
+bool dense_out(const struct kcall *k);
+
+/* infer() of sources: the call gives their shape; dtype f32 unless the session asks for another. */
+int source_f32(const struct call *c, int64_t *size);
 
 #endif

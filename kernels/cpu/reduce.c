@@ -1,0 +1,353 @@
+/* reduce.c - reductions over any dimensions of a strided view.
+ *
+ * Dimensions that lie one behind the other and are all kept or all reduced are
+ * one loop. The last loop is the row. Outside it, kept loops enclose reduced
+ * ones, so that what is accumulated stays in cache: a row that is reduced folds
+ * into one number, a row that is kept is added to a row of accumulators, a block
+ * at a time. Lanes of a fold are fixed by position: the same bits every run. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/reduce.h"
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/simd.h"
+#include "sbp/rule.h"
+
+#include <math.h>
+
+enum { AXIS, KEEPDIM };
+enum { BLOCK = 1024, LANES = 16 };
+
+double
+reduce_start_f(enum reduce r)
+{
+    static const double start[NREDUCE] = {[RED_MAX] = -INFINITY, [RED_MIN] = INFINITY, [RED_PROD] = 1};
+    return start[r];
+}
+
+int64_t
+reduce_start_i(enum reduce r, enum dtype d)
+{
+    static const int64_t least[NDTYPE] = {[DT_I32] = INT32_MIN, [DT_I64] = INT64_MIN};
+    static const int64_t most[NDTYPE] = {[DT_BOOL] = 1, [DT_U8] = UINT8_MAX, [DT_I32] = INT32_MAX, [DT_I64] = INT64_MAX};
+    return r == RED_MAX ? least[d] : r == RED_MIN ? most[d] : r == RED_PROD;
+}
+
+int
+reduce_rule(const struct call *c, struct str *rule)
+{
+    return rule_reduce(c, c->attr[AXIS].list, c->attr[AXIS].n, c->attr[KEEPDIM].i, rule);
+}
+
+/* ---- the meaning ---- */
+
+/* What combining element x into accumulator a gives. */
+INLINE double
+real_sum(double a, double x)
+{
+    return a + x;
+}
+INLINE double
+real_prod(double a, double x)
+{
+    return a * x;
+}
+INLINE double
+real_max(double a, double x)
+{
+    return x > a || x != x ? x : a;
+}
+INLINE double
+real_min(double a, double x)
+{
+    return x < a || x != x ? x : a;
+}
+INLINE int64_t
+int_sum(int64_t a, int64_t x)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)x);
+}
+INLINE int64_t
+int_prod(int64_t a, int64_t x)
+{
+    return (int64_t)((uint64_t)a * (uint64_t)x);
+}
+INLINE int64_t
+int_max(int64_t a, int64_t x)
+{
+    return x > a ? x : a;
+}
+INLINE int64_t
+int_min(int64_t a, int64_t x)
+{
+    return x < a ? x : a;
+}
+
+static double
+combine_f(enum reduce r, double a, double x)
+{
+    return r == RED_SUM ? real_sum(a, x) : r == RED_PROD ? real_prod(a, x) : r == RED_MAX ? real_max(a, x) : real_min(a, x);
+}
+
+static int64_t
+combine_i(enum reduce r, int64_t a, int64_t x)
+{
+    return r == RED_SUM ? int_sum(a, x) : r == RED_PROD ? int_prod(a, x) : r == RED_MAX ? int_max(a, x) : int_min(a, x);
+}
+
+/* Which dimensions go. */
+static void
+reduced_dims(const struct call *c, bool *gone)
+{
+    const struct attr *axis = &c->attr[AXIS];
+    for (int d = 0; d < c->in[0].ndim; d++) gone[d] = axis->n == 0;
+    for (int i = 0; i < axis->n; i++) gone[axis->list[i]] = true;
+}
+
+/* For each dimension of the operand the stride in the result: 0 where it is reduced. */
+static void
+result_strides(const struct kcall *k, int64_t *stride)
+{
+    bool gone[MAX_DIM];
+    bool keepdim = k->call->attr[KEEPDIM].i;
+    reduced_dims(k->call, gone);
+    for (int d = 0, o = 0; d < k->in[0].ndim; d++) {
+        stride[d] = gone[d] ? 0 : k->out[0].stride[o];
+        o += keepdim || !gone[d];
+    }
+}
+
+int
+reduce_ref(const struct kcall *k, enum reduce r)
+{
+    const struct view *x = &k->in[0], *y = &k->out[0];
+    bool real = y->dtype == DT_F64;
+    int64_t n = view_numel(x), m = view_numel(y), stride[MAX_DIM];
+    result_strides(k, stride);
+    for (int64_t i = 0; i < m; i++)
+        if (real)
+            ((double *)y->data)[i] = reduce_start_f(r);
+        else
+            ((int64_t *)y->data)[i] = reduce_start_i(r, k->call->out[0].dtype);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t to = 0, rest = i;
+        for (int d = x->ndim - 1; d >= 0; rest /= x->dim[d--]) to += rest % x->dim[d] * stride[d];
+        if (real) {
+            double *a = (double *)y->data + to;
+            *a = combine_f(r, *a, elem_get_f(x->dtype, x->data, i));
+        } else {
+            int64_t *a = (int64_t *)y->data + to;
+            *a = combine_i(r, *a, elem_get_i(x->dtype, x->data, i));
+        }
+    }
+    return 0;
+}
+
+/* ---- loops over a block ---- */
+
+/* fold_NAME: one number from n elements and what came before (in *accumulator). */
+#define FOLD(name, type, acc, combine)                                                                                 \
+    VECTOR static void fold_##name(const void *from, int64_t n, void *accumulator)                                     \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        acc *a = accumulator, lane[LANES];                                                                             \
+        int64_t i = 0;                                                                                                 \
+        if (n >= LANES) {                                                                                              \
+            for (int l = 0; l < LANES; l++) lane[l] = x[l];                                                            \
+            for (i = LANES; i + LANES <= n; i += LANES)                                                                \
+                for (int l = 0; l < LANES; l++) lane[l] = combine(lane[l], x[i + l]);                                  \
+            for (int half = LANES / 2; half > 0; half /= 2)                                                            \
+                for (int l = 0; l < half; l++) lane[l] = combine(lane[l], lane[l + half]);                             \
+            *a = combine(*a, lane[0]);                                                                                 \
+        }                                                                                                              \
+        for (; i < n; i++) *a = combine(*a, x[i]);                                                                     \
+    }
+/* join_NAME: n elements each into its accumulator. */
+#define JOIN(name, type, acc, combine)                                                                                 \
+    VECTOR static void join_##name(const void *from, int64_t n, void *accumulator)                                     \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        acc *a = accumulator;                                                                                          \
+        for (int64_t i = 0; i < n; i++) a[i] = combine(a[i], x[i]);                                                    \
+    }
+#define BOTH(name, type, acc, combine) FOLD(name, type, acc, combine) JOIN(name, type, acc, combine)
+
+BOTH(f32_sum, float, double, real_sum)
+BOTH(f32_prod, float, double, real_prod)
+BOTH(f32_max, float, double, real_max)
+BOTH(f32_min, float, double, real_min)
+BOTH(f64_sum, double, double, real_sum)
+BOTH(f64_prod, double, double, real_prod)
+BOTH(f64_max, double, double, real_max)
+BOTH(f64_min, double, double, real_min)
+BOTH(i64_sum, int64_t, int64_t, int_sum)
+BOTH(i64_prod, int64_t, int64_t, int_prod)
+BOTH(i64_max, int64_t, int64_t, int_max)
+BOTH(i64_min, int64_t, int64_t, int_min)
+
+struct loops_of {
+    void (*fold)(const void *x, int64_t n, void *a);
+    void (*join)(const void *x, int64_t n, void *a);
+};
+static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
+    [COMP_F32] = {[RED_SUM] = {fold_f32_sum, join_f32_sum}, [RED_PROD] = {fold_f32_prod, join_f32_prod},
+                  [RED_MAX] = {fold_f32_max, join_f32_max}, [RED_MIN] = {fold_f32_min, join_f32_min}},
+    [COMP_F64] = {[RED_SUM] = {fold_f64_sum, join_f64_sum}, [RED_PROD] = {fold_f64_prod, join_f64_prod},
+                  [RED_MAX] = {fold_f64_max, join_f64_max}, [RED_MIN] = {fold_f64_min, join_f64_min}},
+    [COMP_I64] = {[RED_SUM] = {fold_i64_sum, join_i64_sum}, [RED_PROD] = {fold_i64_prod, join_i64_prod},
+                  [RED_MAX] = {fold_i64_max, join_i64_max}, [RED_MIN] = {fold_i64_min, join_i64_min}},
+};
+
+/* ---- the walk ---- */
+
+struct loop {
+    int64_t size, in, out; /* strides; out is 0 where it is reduced */
+};
+struct reduction {
+    const char *x;
+    char *y;
+    enum dtype in, out;
+    enum compute type;
+    size_t in_bytes, out_bytes;
+    struct loops_of f;
+    enum reduce reduce;
+    struct loop kept[MAX_DIM], gone[MAX_DIM], row;
+    int nkept, ngone;
+    bool row_gone;
+};
+
+/* The loops of the call, merged, the last one apart. */
+static void
+plan(struct reduction *p, const struct kcall *k)
+{
+    const struct view *x = &k->in[0];
+    int64_t out[MAX_DIM];
+    bool gone[MAX_DIM], was_gone = true;
+    struct loop all[MAX_DIM + 1];
+    bool all_gone[MAX_DIM + 1];
+    int n = 0;
+    result_strides(k, out);
+    reduced_dims(k->call, gone);
+    for (int d = 0; d < x->ndim; d++) {
+        if (x->dim[d] == 1) continue;
+        struct loop next = {x->dim[d], x->stride[d], out[d]};
+        struct loop *last = n ? &all[n - 1] : NULL;
+        if (last && was_gone == gone[d] && last->in == next.in * next.size && last->out == next.out * next.size)
+            *last = (struct loop){last->size * next.size, next.in, next.out};
+        else
+            all_gone[n] = gone[d], all[n++] = next;
+        was_gone = gone[d];
+    }
+    if (n == 0) all_gone[n] = true, all[n++] = (struct loop){1, 1, 0};
+    p->row = all[n - 1];
+    p->row_gone = all_gone[n - 1];
+    for (int i = 0; i < n - 1; i++)
+        if (all_gone[i])
+            p->gone[p->ngone++] = all[i];
+        else
+            p->kept[p->nkept++] = all[i];
+}
+
+/* Counts through loops: adds to *in and *out, false after the last position. */
+static bool
+advance(const struct loop *loop, int n, int64_t *at, int64_t *in, int64_t *out)
+{
+    for (int i = n - 1; i >= 0; i--) {
+        *in += loop[i].in;
+        *out += loop[i].out;
+        if (++at[i] < loop[i].size) return true;
+        *in -= loop[i].in * loop[i].size;
+        *out -= loop[i].out * loop[i].size;
+        at[i] = 0;
+    }
+    return false;
+}
+
+static void
+start(const struct reduction *p, int64_t n, void *accumulator)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (p->type == COMP_I64)
+            ((int64_t *)accumulator)[i] = reduce_start_i(p->reduce, p->out);
+        else
+            ((double *)accumulator)[i] = reduce_start_f(p->reduce);
+}
+
+/* n elements at offset `in`, as a block. */
+static const void *
+block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
+{
+    const char *x = p->x + in * (int64_t)p->in_bytes;
+    if (p->row.in == 1 && p->in == compute_dtype(p->type)) return x;
+    block_load(p->type, p->in, x, p->row.in, n, buffer);
+    return buffer;
+}
+
+/* The rows of one kept position, in = its offset in the operand: from `first` on, n of a kept row, all of a reduced one. */
+static void
+accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
+{
+    _Alignas(64) double buffer[BLOCK];
+    int64_t at[MAX_DIM] = {0}, out = 0;
+    do {
+        if (!p->row_gone) {
+            p->f.join(block_at(p, in + first * p->row.in, n, buffer), n, accumulator);
+            continue;
+        }
+        for (int64_t i = 0; i < p->row.size; i += BLOCK) {
+            int64_t m = MIN(p->row.size - i, BLOCK);
+            p->f.fold(block_at(p, in + i * p->row.in, m, buffer), m, accumulator);
+        }
+    } while (advance(p->gone, p->ngone, at, &in, &out));
+}
+
+static void
+reduce_all(const struct reduction *p)
+{
+    _Alignas(64) double accumulator[BLOCK];
+    enum compute as = p->type == COMP_I64 ? COMP_I64 : COMP_F64;
+    int64_t at[MAX_DIM] = {0}, in = 0, out = 0, width = p->row_gone ? 1 : p->row.size;
+    do {
+        for (int64_t j = 0; j < width; j += BLOCK) {
+            int64_t n = MIN(width - j, BLOCK);
+            start(p, n, accumulator);
+            accumulate(p, in, j, n, accumulator);
+            block_store(as, p->out, accumulator, n, p->y + (out + j * p->row.out) * (int64_t)p->out_bytes,
+                        p->row_gone ? 1 : p->row.out);
+        }
+    } while (advance(p->kept, p->nkept, at, &in, &out));
+}
+
+/* An operand without elements: every result is the identity. */
+static void
+fill(const struct reduction *p, const struct view *y)
+{
+    int64_t n = view_numel(y);
+    double one;
+    start(p, 1, &one);
+    for (int64_t i = 0; i < n; i++)
+        block_store(p->type == COMP_I64 ? COMP_I64 : COMP_F64, p->out, &one, 1, (char *)y->data + i * (int64_t)p->out_bytes, 1);
+}
+
+bool
+reduce_accepts(const struct kcall *k)
+{
+    return view_is_dense(&k->out[0]);
+}
+
+int
+reduce_run(const struct kcall *k, enum reduce r)
+{
+    const struct view *x = &k->in[0], *y = &k->out[0];
+    struct reduction p = {.x = x->data, .y = y->data, .in = x->dtype, .out = y->dtype, .reduce = r};
+    p.in_bytes = dtype_bytes(p.in);
+    p.out_bytes = dtype_bytes(p.out);
+    p.type = compute_of(p.in);
+    p.f = loops_of[p.type][r];
+    if (view_numel(x) == 0) {
+        fill(&p, y);
+        return 0;
+    }
+    plan(&p, k);
+    reduce_all(&p);
+    return 0;
+}

@@ -1,0 +1,20 @@
+/* reduce.h - sums, products, greatest and least values over dimensions.
+ *
+ * For operators whose attributes 0 and 1 are axis (INTS; none: all) and keepdim.
+ * Reals are accumulated in f64, integers and bool in i64; NaN wins. Where there
+ * is nothing to reduce (an empty shard) the result is the identity. */
+#ifndef RILLE_KERNELS_CPU_REDUCE_H
+#define RILLE_KERNELS_CPU_REDUCE_H
+
+#include "runtime/op.h"
+
+int reduce_rule(const struct call *c, struct str *rule);
+int reduce_ref(const struct kcall *k, enum reduce r);
+bool reduce_accepts(const struct kcall *k);
+int reduce_run(const struct kcall *k, enum reduce r);
+
+/* Where no addend has come yet: 0, the least or greatest value of the dtype, 1. */
+double reduce_start_f(enum reduce r);
+int64_t reduce_start_i(enum reduce r, enum dtype d);
+
+#endif

@@ -1,0 +1,58 @@
+/* cast.c - the same values in another dtype: floats to integers are cut towards zero, anything to bool is "not zero". */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+enum { DTYPE };
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return x[0];
+}
+
+static int64_t
+whole(const struct call *c, const int64_t *x)
+{
+    UNUSED(c);
+    return x[0];
+}
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    if (x[0] != y) memcpy(y, x[0], (size_t)n * sizeof *y);
+}
+
+/* Cutting and "not zero" do not add up: partial sums pass between floats, and from integers. */
+static const char *
+linear_of(const struct call *c)
+{
+    enum dtype from = c->in[0].dtype, to = (enum dtype)c->attr[DTYPE].i;
+    if (to == DT_BOOL || from == DT_BOOL) return NULL;
+    return dtype_is_float(from) && !dtype_is_float(to) ? NULL : "0";
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_cast(b, dout[0], n->in[0]->type.dtype);
+}
+
+const struct op op_cast = {
+    .name = "cast",
+    .doc = "y = x in another dtype",
+    .in = {{"x"}},
+    .attr = {[DTYPE] = {"dtype", ATTR_DTYPE, ATTR_REQUIRED, .doc = "of the result"}},
+    .make_rule = rule_same,
+    .dtype = OUT_ATTR,
+    .linear_of = linear_of,
+    .grad = grad,
+    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6} dtype=bf16", "f32{4,6} dtype=f64", "i64{5} dtype=f32", "f32{5} dtype=i32", "bool{3} dtype=f32",
+               "f32{3} dtype=bool"},
+};

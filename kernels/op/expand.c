@@ -1,0 +1,82 @@
+/* expand.c - dimensions of size one repeated, and new ones in front: a view with stride 0. */
+#include "kernels/op/op_impl.h"
+
+enum { SIZES };
+
+/* What the operand's dimensions are in the result: the last ones. */
+static int
+more(const struct call *c)
+{
+    return c->attr[SIZES].n - c->in[0].ndim;
+}
+
+static bool
+repeats(const struct call *c, int d)
+{
+    int own = d - more(c);
+    int64_t want = c->attr[SIZES].list[d];
+    return own < 0 || (c->in[0].dim[own] == 1 && want != 1 && want != -1);
+}
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    int n = c->attr[SIZES].n;
+    for (int d = more(c); d < n; d++)
+        if (repeats(c, d))
+            str_add(rule, "1");
+        else
+            str_addf(rule, "%c", letter(d));
+    str_add(rule, "->");
+    for (int d = 0; d < n; d++) str_addf(rule, "%c", letter(d));
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    const struct attr *a = &c->attr[SIZES];
+    if (more(c) < 0 || a->n > MAX_DIM)
+        return fail(E_SHAPE, "expand: expected %d to %d sizes, found %d", c->in[0].ndim, MAX_DIM, a->n);
+    for (int d = 0; d < a->n; d++) {
+        int own = d - more(c);
+        int64_t have = own < 0 ? 1 : c->in[0].dim[own], want = a->list[d];
+        if (repeats(c, d)) {
+            if (want < 0) return fail(E_SHAPE, "expand: a new dimension needs a size, found %lld", (long long)want);
+            *size++ = want;
+        } else if (want != -1 && want != have) {
+            return fail(E_SHAPE, "expand: dimension %d is %lld, it cannot become %lld", own, (long long)have, (long long)want);
+        }
+    }
+    return 0;
+}
+
+static int
+view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
+{
+    for (int d = 0; d < out->ndim; d++) out->stride[d] = repeats(c, d) ? 0 : in->stride[d - more(c)];
+    *skip = 0;
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_sum_to(b, dout[0], &n->in[0]->type);
+}
+
+const struct op op_expand = {
+    .name = "expand",
+    .doc = "y = x, dimensions of size 1 repeated to sizes",
+    .in = {{"x"}},
+    .attr = {[SIZES] = {"sizes", ATTR_INTS, ATTR_REQUIRED, .doc = "of the result; -1 keeps one"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .increasing = "0",
+    .grad = grad,
+    .view = view,
+    .flags = OP_VIEW,
+    .sample = {"f32{4,1} sizes=4,6", "f32{5} sizes=2,3,5", "i64{1,3} sizes=-1,-1", "f32{} sizes=3"},
+};

@@ -1,0 +1,33 @@
+/* full.c - a tensor of one value. */
+#include "kernels/op/op_impl.h"
+
+static int
+fill(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    const struct view *value = &k->in[0], *y = &k->out[0];
+    if (is_real(value))
+        fill_view(y, number_f(value, 0));
+    else
+        fill_view_int(y, number_i(value, 0));
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    return fill(k, NULL);
+}
+
+static const struct kernel_row rows[] = {{"fill", .run = fill}, {NULL}};
+
+const struct op op_full = {
+    .name = "full",
+    .doc = "y = value",
+    .in = {{"value", IN_NUMBER}},
+    .infer = source_f32,
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_SOURCE,
+    .sample = {"#2.5", "#3"},
+};

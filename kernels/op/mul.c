@@ -1,0 +1,47 @@
+/* mul.c - product of two tensors, element by element. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return x[0] * x[1];
+}
+
+static int64_t
+whole(const struct call *c, const int64_t *x)
+{
+    UNUSED(c);
+    return (int64_t)((uint64_t)x[0] * (uint64_t)x[1]);
+}
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *u = x[0], *v = x[1];
+    for (int64_t i = 0; i < n; i++) y[i] = u[i] * v[i];
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    for (int i = 0; i < 2; i++)
+        if (b_wants(n, i)) din[i] = b_sum_to(b, b_mul(b, dout[0], n->in[1 - i]), &n->in[i]->type);
+}
+
+const struct op op_mul = {
+    .name = "mul",
+    .doc = "y = a * b",
+    .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
+    .make_rule = rule_broadcast,
+    .linear = "0|1",
+    .grad = grad,
+    .saves = "01",
+    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2} i64{2}"},
+};

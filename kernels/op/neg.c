@@ -1,0 +1,47 @@
+/* neg.c - change of sign. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return -x[0];
+}
+
+static int64_t
+whole(const struct call *c, const int64_t *x)
+{
+    UNUSED(c);
+    return (int64_t)(0 - (uint64_t)x[0]);
+}
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *u = x[0];
+    for (int64_t i = 0; i < n; i++) y[i] = -u[i];
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_neg(b, dout[0]);
+}
+
+const struct op op_neg = {
+    .name = "neg",
+    .doc = "y = -x",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .accepts = "FI",
+    .linear = "0",
+    .decreasing = "0",
+    .grad = grad,
+    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6}", "f32{}", "i32{5}", "bf16{0,3}"},
+};

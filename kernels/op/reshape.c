@@ -1,0 +1,73 @@
+/* reshape.c - the same elements in row-major order under another shape.
+ *
+ * A view where strides allow it: within every group of dimensions that
+ * correspond, the operand must be one run. Elsewhere it is copied. */
+#include "kernels/op/op_impl.h"
+
+enum { SHAPE };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    return rule_reshape(c, c->attr[SHAPE].n, c->attr[SHAPE].list, rule, NULL);
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    return rule_reshape(c, c->attr[SHAPE].n, c->attr[SHAPE].list, NULL, size);
+}
+
+/* Walks both shapes from the minor side; `run` is how many elements of the operand lie one behind the other from the
+ * dimension being walked, `stride` how far apart. Fails (without a message: the caller copies) where a dimension of the
+ * result would span two runs. */
+static int
+view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
+{
+    UNUSED(c);
+    *skip = 0;
+    int d = in->ndim - 1;
+    int64_t run = 1, stride = 1; /* of the part of the operand not given away yet */
+    for (int o = out->ndim - 1; o >= 0; o--) {
+        int64_t need = out->dim[o];
+        out->stride[o] = 1;
+        if (need <= 1) continue;
+        while (run == 1 && d >= 0) {
+            run = in->dim[d];
+            stride = in->stride[d--];
+        }
+        while (run < need || run % need != 0) {
+            if (d < 0) return E_STATE;
+            if (in->dim[d] != 1 && in->stride[d] != stride * run) return E_STATE;
+            run *= in->dim[d--];
+        }
+        out->stride[o] = stride;
+        run /= need;
+        stride *= need;
+    }
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    const struct type *x = &n->in[0]->type;
+    if (b_wants(n, 0)) din[0] = b_reshape(b, dout[0], x->ndim, x->dim);
+}
+
+const struct op op_reshape = {
+    .name = "reshape",
+    .doc = "y = x in another shape, row-major order kept",
+    .in = {{"x"}},
+    .attr = {[SHAPE] = {"shape", ATTR_INTS, ATTR_REQUIRED, .doc = "sizes; one may be -1"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .increasing = "0",
+    .grad = grad,
+    .view = view,
+    .flags = OP_VIEW,
+    .sample = {"f32{4,6} shape=2,2,6", "f32{4,6} shape=-1", "f32{2,3,5} shape=6,5", "f32{4,6} shape=6,4",
+               "f32{1,4} shape=4", "i64{0,3} shape=3,0"},
+};

@@ -1,0 +1,66 @@
+/* where.c - choice of two tensors, element by element. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return x[0] != 0 ? x[1] : x[2];
+}
+
+static int64_t
+whole(const struct call *c, const int64_t *x)
+{
+    UNUSED(c);
+    return x[0] != 0 ? x[1] : x[2];
+}
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *cond = x[0], *u = x[1], *v = x[2];
+    for (int64_t i = 0; i < n; i++) y[i] = cond[i] != 0 ? u[i] : v[i];
+}
+
+/* The dtype of the chosen alone: a condition does not widen. */
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    c->out[0].dtype = (uint8_t)dtype_promote(c->in[1].dtype, c->in[1].weak, c->in[2].dtype, c->in[2].weak);
+    return 0;
+}
+
+static const char *
+linear_of(const struct call *c)
+{
+    return is_number(&c->in[1]) || is_number(&c->in[2]) ? NULL : "12";
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *none = b_number(b, 0), *cond = n->in[0];
+    if (b_wants(n, 1)) din[1] = b_sum_to(b, b_where(b, cond, dout[0], none), &n->in[1]->type);
+    if (b_wants(n, 2)) din[2] = b_sum_to(b, b_where(b, cond, none, dout[0]), &n->in[2]->type);
+}
+
+const struct op op_where = {
+    .name = "where",
+    .doc = "y = a where cond, else b",
+    .in = {{"cond"}, {"a", IN_NUMBER}, {"b", IN_NUMBER}},
+    .make_rule = rule_broadcast,
+    .infer = infer,
+    .linear_of = linear_of,
+    .increasing = "12|1|2",
+    .grad = grad,
+    .saves = "0",
+    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"bool{4,6} f32{4,6} f32{4,6}", "bool{4,1} f32{6} f32{4,6}", "bool{3} f32{3} #0", "bool{4} #1 #0",
+               "bool{3,2} i64{2} i64{3,2}"},
+};
