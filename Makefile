@@ -1,0 +1,39 @@
+# Makefile - the few commands one types; CMake does the work. Each installs what is missing, when it may.
+
+.PHONY: all run test asan tsan bench install clean
+
+all:
+	@.ci/install
+	cmake --preset release
+	cmake --build --preset release
+
+run: all
+	build/release/rille examples/digits.lua
+
+test: all
+	prove -r build/release/t
+
+asan:
+	@.ci/install
+	cmake --preset asan
+	cmake --build --preset asan
+	prove -r build/asan/t
+
+# Only the tests of actors have threads to race. OpenMP's own threads are unknown to ThreadSanitizer: there are none here.
+ACTOR_TESTS := $(patsubst t/%.c,%,$(wildcard t/actors-*.c))
+tsan:
+	@.ci/install
+	cmake --preset tsan
+	cmake --build --preset tsan --target $(ACTOR_TESTS:%=t-%)
+	OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$(CURDIR)/t/tsan.supp" \
+		$$(setarch -R true 2>/dev/null && echo setarch -R) prove $(ACTOR_TESTS:%=build/tsan/t/%.t)
+
+bench: all
+	for b in $(patsubst bench/%.c,build/release/bench/%,$(wildcard bench/*.c)); do $$b || exit 1; done
+	for b in $(wildcard bench/*.lua); do build/release/rille $$b || exit 1; done
+
+install: all
+	cmake --install build/release
+
+clean:
+	rm -rf build

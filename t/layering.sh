@@ -1,0 +1,116 @@
+#!/bin/bash
+# layering.sh - what holds of the sources as text: arrows point down, foreign headers stay in their folder, nobody asks
+# which operator a node is.
+#
+# A rule is a function that prints violations of the tree it stands in. Each is tried twice: on the sources, where it
+# must find nothing, and on a small planted tree that breaks it, where it must find something.
+set -u
+n=0 failed=0
+
+declare -A rank=([runtime]=1 [sbp]=2 [boxing]=3 [kernels]=3 [actors]=4 [shell]=5)
+folders=(runtime sbp boxing kernels actors shell)
+core=(runtime sbp boxing kernels actors)
+
+# sources FOLDER...: their C and CUDA files.
+sources() { find "$@" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' 2>/dev/null; }
+# find_text PATTERN FOLDER...: lines of their sources that match the extended pattern.
+find_text() { local pattern=$1; shift; sources "$@" | xargs -r -d '\n' grep -nEH -e "$pattern"; }
+# quoted FOLDER...: "file:header" for every include with quotes.
+quoted() { find_text '^ *# *include "' "$@" | sed -nE 's/^([^:]*):[0-9]+:[^"]*"([^"]*)".*/\1:\2/p'; }
+# only_in FOLDER PATTERN: includes of headers that match, outside the folder.
+only_in() { find_text "^ *# *include [<\"]($2)[>\"]" "${folders[@]}" examples | grep -v "^$1/"; }
+
+arrows_point_down() {
+  local file header from to
+  while IFS=: read -r file header; do
+    from=${file%%/*} to=${header%%/*}
+    [ "$header" = rille.h ] && to=actors # the public face is the actors' work
+    [ "$from" = "$to" ] && continue
+    [ -n "${rank[$to]:-}" ] && [ "${rank[$to]}" -lt "${rank[$from]}" ] || echo "$file includes $header"
+  done < <(quoted "${folders[@]}")
+}
+includes_name_a_file_from_the_root() {
+  quoted "${folders[@]}" t examples bench | while IFS=: read -r file header; do
+    [ -f "$header" ] || echo "$file includes $header, which is not there"
+  done
+}
+shell_sees_the_public_face_alone() { quoted shell | grep -vE ':(rille\.h|shell/.*)$'; }
+examples_see_the_public_face_alone() { quoted examples | grep -vE ':rille\.h$'; }
+lua_is_only_in_shell() { only_in shell '(lua[0-9.]*/)?(lua|lauxlib|lualib|luaconf)\.h'; }
+readline_is_only_in_shell() { only_in shell '(readline|editline)/.*'; }
+zmq_is_only_in_actors() { only_in actors 'zmq.*\.h'; }
+dnnl_is_only_in_kernels() { only_in kernels '(oneapi/dnnl/)?dnnl.*\.h' | grep -v '"kernels/cpu/dnnl.h"'; }
+cuda_is_only_in_its_plugin() { only_in kernels/cuda 'cu(da|blas|dnn).*\.h|nccl\.h' | grep -v '^runtime/device_'; }
+
+# A record may be named to build with it; nobody compares a node's operator with one, but the record's own file.
+nobody_asks_which_operator() {
+  find_text '[=!]= *&?op_[a-z0-9_]+\b *[^a-z0-9_(]|strcmp\([^;]*op->name[^;]*, *"' "${folders[@]}" |
+    while IFS= read -r line; do
+      file=${line%%:*} own=$(basename "${line%%:*}" .c)
+      [[ $file = kernels/op/* && $line =~ \&op_$own[^a-z0-9_] ]] || echo "$line"
+    done
+}
+# Only the host's lack of memory for bookkeeping ends the process (runtime/arena.c).
+core_neither_prints_nor_exits() {
+  find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
+    "${core[@]}" | grep -v '^runtime/arena\.c:'
+}
+structs_are_called_struct() { find_text 'typedef +(struct|union|enum)' "${folders[@]}"; }
+nothing_is_left_open() {
+  local words='TO''DO|FIX''ME|X''XX|HA''CK'
+  find "${folders[@]}" lua t examples bench -type f 2>/dev/null | xargs -r -d '\n' grep -nEHIw -e "$words"
+}
+files_hold_one_idea() {
+  find "${folders[@]}" lua t examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.lua' 2>/dev/null |
+    xargs -r -d '\n' wc -l | awk '$2 != "total" && $1 > 800 { print $2 " has " $1 " lines" }'
+}
+files_begin_with_their_idea() { # "/* box.c - moving a tensor ...", or the operator's name alone
+  sources "${folders[@]}" | grep '\.[ch]$' | while IFS= read -r file; do
+    name=$(basename "$file")
+    IFS= read -r first <"$file"
+    [[ $first = "/* $name - "* || $first = "/* ${name%.c} - "* ]] || echo "$file begins with: $first"
+  done
+}
+headers_have_guards_of_their_own() {
+  sources "${folders[@]}" t rille.h | grep '\.h$' | while IFS= read -r file; do
+    guard=$(sed -nE 's/^#ifndef (RILLE_([A-Z0-9_]+_)?H)$/\1/p' "$file" | head -1)
+    echo "${guard:-none} $file"
+  done | awk '$1 == "none" { print $2 " has no guard" } seen[$1]++ && $1 != "none" { print $2 " shares " $1 }'
+}
+
+rules=(arrows_point_down includes_name_a_file_from_the_root shell_sees_the_public_face_alone
+  examples_see_the_public_face_alone lua_is_only_in_shell readline_is_only_in_shell zmq_is_only_in_actors
+  dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nobody_asks_which_operator core_neither_prints_nor_exits
+  structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
+  headers_have_guards_of_their_own)
+
+# A tree in which every rule is broken.
+plant() {
+  mkdir -p runtime sbp boxing kernels/op actors shell t examples bench lua
+  printf '%s\n' 'int x;' '#include "actors/bus.h"' '#include <zmq.h>' '#include <lua.h>' '#include <dnnl.h>' \
+    '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' \
+    "/* TO""DO */" 'if (n->op == &op_matmul) return;' >runtime/bad.c
+  printf '%s\n' '/* bad.h - x */' '#ifndef BAD' >runtime/bad.h
+  echo '#include "runtime/type.h"' >shell/bad.c
+  echo '#include "runtime/type.h"' >examples/bad.c
+  seq 900 >lua/long.lua
+}
+
+ok() { # ok NAME VIOLATIONS: passes when there are none
+  n=$((n + 1))
+  [ -z "$2" ] && { echo "ok $n - $1"; return; }
+  failed=$((failed + 1))
+  echo "not ok $n - $1"
+  head -20 <<<"$2" | sed 's/^/#   /'
+}
+
+planted=$(mktemp -d)
+trap 'rm -rf "$planted"' EXIT
+(cd "$planted" && plant)
+for rule in "${rules[@]}"; do
+  ok "${rule//_/ }" "$($rule)"
+  [ -n "$(cd "$planted" && $rule)" ] && missed="" || missed="it finds nothing in a tree that breaks it"
+  ok "${rule//_/ }: a breach is found" "$missed"
+done
+echo "1..$n"
+[ "$failed" = 0 ]
