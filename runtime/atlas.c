@@ -224,7 +224,8 @@ static bool
 layout_same(const void *record, const void *key)
 {
     const struct layout *l = record, *k = key;
-    return l->place == k->place && !memcmp(l->sbp, k->sbp, sizeof l->sbp) && !memcmp(l->order, k->order, sizeof l->order);
+    return l->place == k->place && !memcmp(l->sbp, k->sbp, sizeof l->sbp) &&
+           !memcmp(l->order, k->order, sizeof l->order);
 }
 
 static int

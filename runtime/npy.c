@@ -32,8 +32,8 @@ static const struct {
 
 struct header {
     struct type type;
-    bool swap;    /* big-endian */
-    bool fortran; /* first axis runs fastest */
+    bool swap;     /* big-endian */
+    bool fortran;  /* first axis runs fastest */
     size_t offset; /* of the data in the file */
 };
 
@@ -315,7 +315,8 @@ write_header(const struct type *t, struct str *s)
     while (descrs[k].dtype != d) k++;
     str_addn(s, magic, sizeof magic);
     str_addn(s, "\1\0\0\0", 4);
-    str_addf(s, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", dtype_bytes(d) == 1 ? '|' : '<', descrs[k].text);
+    str_addf(s, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", dtype_bytes(d) == 1 ? '|' : '<',
+             descrs[k].text);
     for (int i = 0; i < t->ndim; i++) str_addf(s, "%lld%s", (long long)t->dim[i], i + 1 < t->ndim ? ", " : "");
     str_add(s, t->ndim == 1 ? ",), }" : "), }");
     while ((s->len + 1) % ALIGN) str_add(s, " ");

@@ -12,8 +12,8 @@ static const struct {
     int naxis;
     int32_t axis[3];
 } meshes[] = {
-    {1, {1}},    {1, {2}},    {1, {3}},       {1, {4}},       {2, {1, 2}}, {2, {2, 1}},
-    {2, {2, 2}}, {2, {2, 3}}, {3, {2, 1, 2}}, {3, {2, 2, 2}},
+    {1, {1}},    {1, {2}},    {1, {3}},    {1, {4}},       {2, {1, 2}},
+    {2, {2, 1}}, {2, {2, 2}}, {2, {2, 3}}, {3, {2, 1, 2}}, {3, {2, 2, 2}},
 };
 static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 12};
 
@@ -375,7 +375,8 @@ test_text(void)
     ok(sbp_parse("(B)", 2, &s) == E_SBP && sbp_parse("B B", 2, &s) == E_SBP, "an entry is one entry");
     layout_parse(atlas, place_of(MESH_2), "S(1)", -1, &l);
     struct type flat = type_of(DT_F32, 1, (int64_t[]){4}), deep = type_of(DT_F32, 2, (int64_t[]){4, 4});
-    ok(layout_fits(l, &flat) == E_SBP && layout_fits(l, &deep) == 0, "a layout fits a tensor that has the axes it splits");
+    ok(layout_fits(l, &flat) == E_SBP && layout_fits(l, &deep) == 0,
+       "a layout fits a tensor that has the axes it splits");
 }
 
 /* ---- placements ---- */
@@ -400,7 +401,8 @@ test_places(void)
     ok(coord[0] == 1 && coord[1] == 2, "positions are row-major");
     int wrong = 0;
     for (int i = 0; i < p->nrank; i++) wrong += place_find(p, p->rank[i]) != i;
-    ok(!wrong && place_find(p, 6) == -1 && place_find(p, -1) == -1, "a device is found at its position, others are not");
+    ok(!wrong && place_find(p, 6) == -1 && place_find(p, -1) == -1,
+       "a device is found at its position, others are not");
 
     ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){2}, (int32_t[]){1, 1}, &q) == E_PLACE, "a rank is there once");
     ok(place_new(atlas, DEV_CPU, 1, (int32_t[]){2}, (int32_t[]){1, -1}, &q) == E_PLACE, "no rank is negative");

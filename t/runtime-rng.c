@@ -44,8 +44,10 @@ test_uniform(uint64_t key)
     int bin[BINS] = {0}, outside = 0;
     for (int i = 0; i < DRAWS; i++) {
         double u = rng_uniform(key, 0, (uint64_t)i);
-        if (!(u >= 0 && u < 1)) outside++;
-        else bin[(int)(u * BINS)]++;
+        if (!(u >= 0 && u < 1))
+            outside++;
+        else
+            bin[(int)(u * BINS)]++;
         sum += u;
         lag += (u - 0.5) * (last - 0.5);
         last = u;

@@ -18,7 +18,7 @@ static const char *const promoted[N][N] = {
 };
 /* A tensor with a number that is a bool, an integer, a float: torch.result_type(tensor, number). */
 static const char *const with_number[N][3] = {
-    {"bool", "i64", "f32"},    {"u8", "u8", "f32"},    {"i32", "i32", "f32"}, {"i64", "i64", "f32"},
+    {"bool", "i64", "f32"},   {"u8", "u8", "f32"},   {"i32", "i32", "f32"}, {"i64", "i64", "f32"},
     {"bf16", "bf16", "bf16"}, {"f16", "f16", "f16"}, {"f32", "f32", "f32"}, {"f64", "f64", "f64"},
 };
 static const char *const numbers[3][3] = {{"bool", "i64", "f32"}, {"i64", "i64", "f32"}, {"f32", "f32", "f32"}};
@@ -122,9 +122,9 @@ test_elements(void)
         enum dtype d;
         double v, want;
     } cases[] = {
-        {DT_U8, -1.5, 0},           {DT_U8, 300, 255},        {DT_U8, 2.9, 2},        {DT_I32, 1e30, INT32_MAX},
-        {DT_I32, -1e30, INT32_MIN}, {DT_I32, -2.9, -2},       {DT_I64, 1e30, 0x1p63}, {DT_I64, -1e30, -0x1p63},
-        {DT_BOOL, 0.25, 1},         {DT_BOOL, -0.0, 0},       {DT_BOOL, NAN, 1},      {DT_I32, NAN, 0},
+        {DT_U8, -1.5, 0},           {DT_U8, 300, 255},         {DT_U8, 2.9, 2},        {DT_I32, 1e30, INT32_MAX},
+        {DT_I32, -1e30, INT32_MIN}, {DT_I32, -2.9, -2},        {DT_I64, 1e30, 0x1p63}, {DT_I64, -1e30, -0x1p63},
+        {DT_BOOL, 0.25, 1},         {DT_BOOL, -0.0, 0},        {DT_BOOL, NAN, 1},      {DT_I32, NAN, 0},
         {DT_F32, 0.1, (float)0.1},  {DT_F16, 65520, INFINITY}, {DT_BF16, 257, 256},    {DT_F64, 0.1, 0.1},
     };
     for (size_t i = 0; i < countof(cases); i++) {
