@@ -1,0 +1,85 @@
+-- Batches: each entry once an epoch, in an order that the seed and the epoch give.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local data = rille.data
+local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{2, 3}})
+
+local function read(loader, epoch)
+  local rows = {}
+  for x in loader:epoch(epoch) do
+    for _, v in ipairs(x:totable()) do rows[#rows + 1] = v end
+  end
+  return rows
+end
+
+tap.group("permutations", function()
+  local good = true
+  for n = 1, 40 do
+    local seen, order = {}, data.permutation(n, n * 977)
+    for _, i in ipairs(order) do seen[i] = true end
+    for i = 0, n - 1 do good = good and seen[i] end
+    good = good and #order == n
+  end
+  tap.ok(good, "a permutation has each position from 0 to n - 1 once")
+  tap.is(data.permutation(9, 1), data.permutation(9, 1), "and is a function of its seed")
+  local first = {}
+  for seed = 1, 300 do
+    local i = data.permutation(3, seed)[1]
+    first[i] = (first[i] or 0) + 1
+  end
+  tap.ok(first[0] > 70 and first[1] > 70 and first[2] > 70, "each position may be first",
+    ("%d %d %d"):format(first[0], first[1], first[2]))
+end)
+
+tap.group("epochs", function()
+  local x = rille.arange(10)
+  for _, drop_last in ipairs{false, true} do
+    for batch = 1, 10 do
+      local loader = data.loader{x, batch = batch, shuffle = true, seed = 5, drop_last = drop_last}
+      local rows, seen = read(loader, 0), {}
+      for _, v in ipairs(rows) do seen[v] = (seen[v] or 0) + 1 end
+      local once = true
+      for _, n in pairs(seen) do once = once and n == 1 end
+      local want = drop_last and 10 // batch * batch or 10
+      tap.ok(once and #rows == want, ("batches of %d%s: %d rows, each once"):format(batch, drop_last and " that are full" or "", want))
+      local n = 0
+      for _ in loader:epoch(0) do n = n + 1 end
+      tap.is(#loader, n, "#loader is how many batches there are")
+    end
+  end
+  local loader = data.loader{x, batch = 4, shuffle = true, seed = 5}
+  tap.is(read(loader, 3), read(data.loader{x, batch = 4, shuffle = true, seed = 5}, 3), "an epoch is a function of seed and number")
+  tap.ok(table.concat(read(loader, 0), " ") ~= table.concat(read(loader, 1), " "), "two epochs differ")
+  tap.is(read(data.loader{x, batch = 4}, 0), x:totable(), "without shuffle the order is that of the data")
+  local loops = {}
+  for pass = 1, 2 do
+    for rows in loader do loops[#loops + 1] = rows:totable() end
+    tap.is(#loops, 3 * pass, "a for loop over the loader is an epoch")
+  end
+  tap.ok(table.concat(loops[1], " ") ~= table.concat(loops[4], " "), "the next loop is the next epoch")
+  local again = data.loader{x, batch = 4, shuffle = true, seed = 5}
+  local good = true
+  for i = 1, 6 do good = good and table.concat(again:next():totable(), " ") == table.concat(loops[i], " ") end
+  tap.ok(good, "next() gives the same batches without end")
+end)
+
+tap.group("layouts", function()
+  local x, y = rille.arange(12):reshape{6, 2}:to_global{placement = P0, sbp = "B"}, rille.arange(6):to_global{placement = P1, sbp = {"B", "B"}}
+  for a, b in data.loader{x, y, batch = 4, shuffle = true, seed = 1} do
+    tap.is({a.placement == P0, a.sbp, b.placement == P1, b.sbp}, {true, "B", true, "(B, B)"}, "a batch lies as its data do")
+    tap.is(a[{{}, 0}]:totable(), (b * 2):totable(), "rows of two tensors stay together")
+  end
+  local split = data.loader{x, batch = 4, sbp = "S(0)"}:next()
+  tap.is({split.sbp, split:totable()}, {"S(0)", {{0, 1}, {2, 3}, {4, 5}, {6, 7}}}, "or as sbp says")
+end)
+
+tap.group("mistakes", function()
+  local x = rille.arange(10)
+  tap.fails(function() data.loader{x, batch = 4, shufle = true} end, {"shufle"}, "an unknown option")
+  tap.fails(function() data.loader{x} end, {"batch"}, "no batch size")
+  tap.fails(function() data.loader{x, rille.arange(9), batch = 2} end, {"9", "10"}, "different numbers of rows")
+  tap.fails(function() data.tokens("x.bin") end, {"llm.c", "20240520"}, "token files are not read yet")
+  tap.fails(function() rille.io.llmc("x.bin") end, {"llm.c", "20240326"}, "nor are checkpoints")
+end)
+
+tap.done()

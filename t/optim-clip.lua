@@ -1,0 +1,56 @@
+-- clip_grad_norm: one norm over all parameters, wherever and however they lie.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local optim, T = rille.optim, rille.tensor
+local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{2, 3}, {4, 5}})
+
+local function parameter(values, placement, sbp)
+  local p = T(values, {requires_grad = true})
+  return p:to_global_{placement = placement, sbp = sbp}
+end
+local function like(p, values) return T(values):to_global{placement = p.placement, sbp = p.sbp} end
+
+tap.group("layouts", function()
+  for _, sbp in ipairs{"B", "S(0)"} do
+    for _, mesh in ipairs{{"B", "B"}, {"S(0)", "B"}, {"B", "S(0)"}, {"S(0)", "S(0)"}} do
+      local a, b = parameter({1, 1, 1}, P0, sbp), parameter({1, 1}, P1, mesh)
+      ;(a * like(a, {1, 2, 2})):sum():backward()
+      ;(b * like(b, {4, 0})):sum():backward()
+      local name = sbp .. " beside " .. b.sbp
+      local norm = optim.clip_grad_norm({a, b}, 1)
+      tap.near(norm:item(), 5, name .. ": the norm is over all shards of all placements", 1e-5)
+      tap.near({a.grad:totable(), b.grad:totable()}, {{0.2, 0.4, 0.4}, {0.8, 0}}, name .. ": and cut to 1", 1e-4, 1e-6)
+    end
+  end
+end)
+
+tap.group("partial gradients", function()
+  local w = parameter({{1}, {1}}, P0, "B")
+  local x = T({{1, 0}, {2, 4}}):to_global{placement = P0, sbp = "S(0)"}
+  x:matmul(w):sum():backward()
+  tap.is(w.grad.sbp, "P", "the gradient of a whole weight on a split batch is partial")
+  tap.near(optim.clip_grad_norm({w}, 100):item(), 5, "its norm is that of the sum")
+  tap.near(w.grad:totable(), {{3}, {4}}, "and below the limit it stays")
+end)
+
+tap.group("compiled", function()
+  local w = T({0, 0}, {requires_grad = true})
+  local opt = optim.SGD({w}, {lr = 1})
+  local step = rille.graph(function(x)
+    local loss = (w * x):sum()
+    loss:backward()
+    local norm = optim.clip_grad_norm({w}, 1)
+    opt:step(); opt:zero_grad()
+    return norm
+  end)
+  tap.near(step(T{3, 4}):item(), 5, "clip_grad_norm works in a compiled step")
+  tap.near(w:totable(), {-0.6, -0.8}, "before the update")
+end)
+
+tap.group("mistakes", function()
+  tap.fails(function() optim.clip_grad_norm({T({1}, {requires_grad = true})}, 1) end, {"no parameter has a gradient"},
+    "without gradients there is nothing to cut")
+  tap.fails(function() optim.clip_grad_norm(3, 1) end, {"list"}, "it takes a list")
+end)
+
+tap.done()

@@ -1,0 +1,161 @@
+-- Optimisers against their formulas, as plain loops over numbers; all combinations of options.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local optim, T = rille.optim, rille.tensor
+local P0 = rille.placement("cpu", {0, 1})
+
+local START, SLOPE = {1, -2, 0.5}, {0.5, 1, -2}
+
+-- The gradient of sum(slope * w^2) at w.
+local function gradient(w, i) return 2 * SLOPE[i] * w end
+
+local formulas = {}
+function formulas.SGD(o, w, g, s)
+  g = g + (o.weight_decay or 0) * w
+  if (o.momentum or 0) == 0 then return w - o.lr * g end
+  s.m = o.momentum * (s.m or 0) + g
+  return w - o.lr * (o.nesterov and g + o.momentum * s.m or s.m)
+end
+local function adam(o, w, g, s, t)
+  local b1, b2 = 0.9, 0.999
+  if o.betas then b1, b2 = o.betas[1], o.betas[2] end
+  s.m = b1 * (s.m or 0) + (1 - b1) * g
+  s.v = b2 * (s.v or 0) + (1 - b2) * g * g
+  return w - o.lr * (s.m / (1 - b1 ^ t)) / (math.sqrt(s.v / (1 - b2 ^ t)) + (o.eps or 1e-8))
+end
+function formulas.Adam(o, w, g, s, t) return adam(o, w, g + (o.weight_decay or 0) * w, s, t) end
+function formulas.AdamW(o, w, g, s, t)
+  return adam(o, w, g, s, t) - o.lr * (o.weight_decay or 0.01) * w
+end
+
+local function expected(kind, o, steps)
+  local w, state = table.move(START, 1, 3, 1, {}), {{}, {}, {}}
+  for t = 1, steps do
+    for i = 1, 3 do w[i] = formulas[kind](o, w[i], gradient(w[i], i), state[i], t) end
+  end
+  return w
+end
+
+-- Steps of an optimiser; compiled: as a graph; sbp: the parameter split over two devices.
+local function run(kind, o, steps, compiled, sbp)
+  local how = sbp and {placement = P0, sbp = sbp}
+  local w = T(START, {requires_grad = true})
+  if sbp then w:to_global_(how) end
+  local slope = T(SLOPE):to_global(how or {sbp = "B"})
+  local opt = optim[kind]({w}, o)
+  local function step()
+    local loss = (w * w * slope):sum()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end
+  local go = compiled and rille.graph(step) or step
+  for _ = 1, steps do go() end
+  return w:totable()
+end
+
+local cases = {}
+for _, momentum in ipairs{0, 0.9} do
+  for _, weight_decay in ipairs{0, 0.1} do
+    for _, nesterov in ipairs{false, true} do
+      if momentum > 0 or not nesterov then
+        cases[#cases + 1] = {"SGD", {lr = 0.05, momentum = momentum, weight_decay = weight_decay, nesterov = nesterov}}
+      end
+    end
+  end
+end
+for _, kind in ipairs{"Adam", "AdamW"} do
+  for _, weight_decay in ipairs{0, 0.1} do
+    for _, betas in ipairs{{0.9, 0.999}, {0.5, 0.9}} do
+      for _, eps in ipairs{1e-8, 1e-2} do
+        cases[#cases + 1] = {kind, {lr = 0.05, weight_decay = weight_decay, betas = betas, eps = eps}}
+      end
+    end
+  end
+end
+
+for _, case in ipairs(cases) do
+  local kind, o = case[1], case[2]
+  tap.group(kind, function()
+    local want, text = expected(kind, o, 4), {}
+    for k, v in pairs(o) do text[#text + 1] = k .. " " .. (type(v) == "table" and table.concat(v, ",") or tostring(v)) end
+    table.sort(text)
+    text = kind .. " " .. table.concat(text, ", ")
+    tap.near(run(kind, o, 4), want, text, 1e-5, 1e-6)
+    tap.near(run(kind, o, 4, true), want, text .. ", compiled", 1e-5, 1e-6)
+    tap.near(run(kind, o, 4, false, "S(0)"), want, text .. ", split", 1e-5, 1e-6)
+    tap.near(run(kind, o, 4, true, "S(0)"), want, text .. ", compiled, split", 1e-5, 1e-6)
+  end)
+end
+
+tap.group("the learning rate and the step count", function()
+  local w = T({1}, {requires_grad = true})
+  local opt = optim.AdamW({w}, {lr = 0, weight_decay = 0})
+  local step = rille.graph(function()
+    w:sum():backward(); opt:step(); opt:zero_grad()
+  end)
+  step(); step()
+  tap.is({w:item(), opt.steps}, {1, 2}, "a step is counted once a call, also when nothing moves")
+  opt.lr = 0.1
+  step()
+  tap.near(w:item(), 0.9, "opt.lr = 0.1 is what the next call uses")
+  tap.is(opt.steps, 3, "and the count goes on")
+  local compiles = rille.counters().compiles
+  for i = 1, 5 do opt.lr = 0.01 * i; step() end
+  tap.is(rille.counters().compiles, compiles, "a schedule compiles nothing")
+end)
+
+tap.group("layouts", function()
+  local w = T({1, 2, 3, 4}, {requires_grad = true})
+  local opt = optim.SGD({w}, {lr = 0.1, momentum = 0.5})
+  local function step() (w * 2):sum():backward(); opt:step(); opt:zero_grad() end
+  step()
+  w:to_global_{placement = P0, sbp = "S(0)"}
+  step()
+  tap.near(w:totable(), {0.5, 1.5, 2.5, 3.5}, "a parameter that is laid out anew keeps its momentum")
+  tap.is(opt.slots[1].m.sbp, "S(0)", "which follows it")
+end)
+
+tap.group("state", function()
+  local function make()
+    local w = T(START, {requires_grad = true})
+    local opt = optim.AdamW({w}, {lr = 0.1})
+    return w, opt, function() (w * w):sum():backward(); opt:step(); opt:zero_grad() end
+  end
+  local w, opt, step = make()
+  step(); step()
+  local values, state = w:totable(), opt:state_dict()
+  step()
+  local w2, opt2, step2 = make()
+  rille.no_grad(function() w2:copy_(T(values)) end)
+  opt2:load_state_dict(state)
+  step2()
+  tap.is(w2:totable(), w:totable(), "an optimiser that loads another's state goes on as that one")
+  tap.fails(function() opt2:load_state_dict{} end, {"steps", "missing"}, "what is missing is named")
+end)
+
+tap.group("mistakes", function()
+  local w = T({1}, {requires_grad = true})
+  local function line(f, texts, name) texts[#texts + 1] = "optim-update.lua"; tap.fails(f, texts, name) end
+  line(function() optim.SGD({w}, {learning_rate = 1}) end, {"learning_rate", "lr, momentum"}, "an unknown option is named")
+  line(function() optim.SGD({w}, {lr = 1}).learning_rate = 2 end, {"learning_rate"}, "also when it is set later")
+  line(function() optim.SGD({w}, {lr = -1}) end, {"lr", "-1"}, "a negative rate")
+  line(function() optim.SGD({w}, {nesterov = true}) end, {"nesterov", "momentum"}, "nesterov without momentum")
+  line(function() optim.Adam({w}, {betas = {0.9, 1}}) end, {"beta", "1"}, "a beta of 1")
+  line(function() optim.Adam({}, {}) end, {"empty"}, "no parameters")
+  line(function() optim.Adam({w, w}) end, {"twice"}, "a parameter that is there twice")
+  line(function() optim.Adam({T{1}}) end, {"gradient"}, "a tensor without a gradient")
+  line(function() optim.Adam(w) end, {"list"}, "a tensor instead of a list")
+end)
+
+tap.group("schedules", function()
+  local cosine = optim.cosine{lr = 1, min_lr = 0.1, warmup = 4, steps = 12}
+  local linear = optim.linear{lr = 1, min_lr = 0.2, warmup = 0, steps = 8}
+  tap.near({cosine(0), cosine(3), cosine(4), cosine(8), cosine(12), cosine(99)}, {0.25, 1, 1, 0.55, 0.1, 0.1},
+    "cosine: warm-up, fall, rest")
+  tap.near({linear(0), linear(4), linear(8)}, {1, 0.6, 0.2}, "linear")
+  local constant = optim.constant{lr = 3, warmup = 2}
+  tap.near({constant(0), constant(1), constant(1000)}, {1.5, 3, 3}, "constant")
+  tap.fails(function() optim.cosine{lr = 1} end, {"steps"}, "a schedule that falls wants its steps")
+end)
+
+tap.done()
