@@ -46,8 +46,7 @@ bus_sim_choose(struct bus *b, uint64_t n)
     struct sim_bus *s = (struct sim_bus *)b;
     uint64_t uneven = -n % n; /* 2^64 mod n: the lowest values, drawn again, would favour the first choices */
     uint64_t r;
-    do
-        r = next(&s->random);
+    do r = next(&s->random);
     while (r < uneven);
     return r % n;
 }
@@ -57,8 +56,7 @@ grow(struct queue *q)
 {
     uint64_t room = q->room ? 2 * q->room : FIRST_ROOM;
     struct msg *ring = must_alloc(room * sizeof *ring);
-    for (uint64_t i = q->head; i != q->tail; i++)
-        ring[i & (room - 1)] = q->ring[i & (q->room - 1)];
+    for (uint64_t i = q->head; i != q->tail; i++) ring[i & (room - 1)] = q->ring[i & (q->room - 1)];
     free(q->ring);
     q->ring = ring;
     q->room = room;
@@ -134,8 +132,7 @@ close_sim(struct bus **b)
 {
     struct sim_bus *s = (struct sim_bus *)*b;
     if (!s) return;
-    for (int i = 0; i < s->nthread * s->nthread; i++)
-        free(s->queue[i].ring);
+    for (int i = 0; i < s->nthread * s->nthread; i++) free(s->queue[i].ring);
     free(s->queue);
     free(s);
     *b = NULL;

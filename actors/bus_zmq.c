@@ -80,8 +80,7 @@ static void
 take(void *socket, void *bytes, size_t n)
 {
     int got;
-    do
-        got = zmq_recv(socket, bytes, n, 0);
+    do got = zmq_recv(socket, bytes, n, 0);
     while (got < 0 && errno == EINTR);
     assert(got == (int)n);
 }
@@ -113,8 +112,7 @@ collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
     for (int k = 0; k < z->nthread && n < max; k++) {
         int from = (e->first + k) % z->nthread;
         uint64_t sent = atomic_load_explicit(&e->bell[from].sent, memory_order_acquire);
-        for (; e->taken[from] != sent && n < max; e->taken[from]++)
-            take(e->link[from], &m[n++], sizeof *m);
+        for (; e->taken[from] != sent && n < max; e->taken[from]++) take(e->link[from], &m[n++], sizeof *m);
     }
     e->first = (e->first + 1) % z->nthread;
     return n;
@@ -284,8 +282,7 @@ close_zmq(struct bus **b)
             close_socket(z->end[i].waker[j]);
         }
     }
-    while (z->context && zmq_ctx_term(z->context) && errno == EINTR)
-        continue;
+    while (z->context && zmq_ctx_term(z->context) && errno == EINTR) continue;
     free(z->bell);
     free(z->end);
     free(z);
@@ -315,8 +312,7 @@ open_zmq(int nthread, int64_t spin_ns, uint64_t seed, struct bus **out)
     z->bell = lines_new(n * n * sizeof *z->bell);
     struct bus *b = &z->bus;
     int status = z->end && z->bell ? 0 : fail(E_MEMORY, "zmq bus: no memory for %d ends", nthread);
-    for (int i = 0; !status && i < nthread; i++)
-        z->end[i].bell = z->bell + (size_t)i * n;
+    for (int i = 0; !status && i < nthread; i++) z->end[i].bell = z->bell + (size_t)i * n;
     if (!status && nthread > 1) status = start(z);
     if (status) close_zmq(&b);
     *out = b;

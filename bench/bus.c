@@ -48,8 +48,7 @@ static inline void
 ring_put(struct ring *r, const struct msg *m)
 {
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
-    while (tail - atomic_load_explicit(&r->head, memory_order_acquire) == RING)
-        continue;
+    while (tail - atomic_load_explicit(&r->head, memory_order_acquire) == RING) continue;
     r->slot[tail % RING] = *m;
     atomic_store_explicit(&r->tail, tail + 1, memory_order_release);
 }
@@ -58,8 +57,7 @@ static inline void
 ring_take(struct ring *r, struct msg *m)
 {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
-    while (atomic_load_explicit(&r->tail, memory_order_acquire) == head)
-        continue;
+    while (atomic_load_explicit(&r->tail, memory_order_acquire) == head) continue;
     *m = r->slot[head % RING];
     atomic_store_explicit(&r->head, head + 1, memory_order_release);
 }
@@ -75,15 +73,13 @@ struct wire {
 static void
 open_ring(struct wire *w)
 {
-    for (int i = 0; i < 2; i++)
-        w->ring[i] = memset(aligned_alloc(64, sizeof **w->ring), 0, sizeof **w->ring);
+    for (int i = 0; i < 2; i++) w->ring[i] = memset(aligned_alloc(64, sizeof **w->ring), 0, sizeof **w->ring);
 }
 
 static void
 close_ring(struct wire *w)
 {
-    for (int i = 0; i < 2; i++)
-        free(w->ring[i]);
+    for (int i = 0; i < 2; i++) free(w->ring[i]);
 }
 
 static void
@@ -139,16 +135,14 @@ send_bus(struct wire *w, int self, const struct msg *m)
 static void
 recv_bus(struct wire *w, int self, struct msg *m)
 {
-    while (!bus_zmq.recv(w->bus, self, m, 1, true))
-        continue;
+    while (!bus_zmq.recv(w->bus, self, m, 1, true)) continue;
 }
 
 static void
 open_pair(struct wire *w)
 {
     w->context = zmq_ctx_new();
-    for (int i = 0; i < 2; i++)
-        w->socket[i] = zmq_socket(w->context, ZMQ_PAIR);
+    for (int i = 0; i < 2; i++) w->socket[i] = zmq_socket(w->context, ZMQ_PAIR);
     zmq_bind(w->socket[0], "inproc://plain");
     zmq_connect(w->socket[1], "inproc://plain");
 }
@@ -156,8 +150,7 @@ open_pair(struct wire *w)
 static void
 close_pair(struct wire *w)
 {
-    for (int i = 0; i < 2; i++)
-        zmq_close(w->socket[i]);
+    for (int i = 0; i < 2; i++) zmq_close(w->socket[i]);
     zmq_ctx_term(w->context);
 }
 
@@ -170,8 +163,7 @@ send_pair(struct wire *w, int self, const struct msg *m)
 static void
 recv_polling(struct wire *w, int self, struct msg *m)
 {
-    while (zmq_recv(w->socket[self], m, sizeof *m, ZMQ_DONTWAIT) < 0)
-        continue;
+    while (zmq_recv(w->socket[self], m, sizeof *m, ZMQ_DONTWAIT) < 0) continue;
 }
 
 static void
@@ -265,8 +257,7 @@ line_echo(void *arg)
     struct line *l = arg;
     pin(l->core);
     for (int i = 0; i < ROUNDS; i++) {
-        while (atomic_load_explicit(&l->turn, memory_order_acquire) != 1)
-            continue;
+        while (atomic_load_explicit(&l->turn, memory_order_acquire) != 1) continue;
         atomic_store_explicit(&l->turn, 0, memory_order_release);
     }
     return NULL;
@@ -281,8 +272,7 @@ probe(int core)
     pthread_create(&thread, NULL, line_echo, &l);
     int64_t start = now_ns();
     for (int i = 0; i < ROUNDS; i++) {
-        while (atomic_load_explicit(&l.turn, memory_order_acquire) != 0)
-            continue;
+        while (atomic_load_explicit(&l.turn, memory_order_acquire) != 0) continue;
         atomic_store_explicit(&l.turn, 1, memory_order_release);
     }
     pthread_join(thread, NULL);
@@ -318,11 +308,9 @@ burst(double *send_ns, double *recv_ns)
     if (bus_zmq.open(2, 0, 0, &b)) exit(1);
     for (int k = 0; k < N / AT_ONCE; k++) {
         int64_t start = now_ns();
-        for (int i = 0; i < AT_ONCE; i++)
-            bus_zmq.send(b, 0, 1, &m[i]);
+        for (int i = 0; i < AT_ONCE; i++) bus_zmq.send(b, 0, 1, &m[i]);
         int64_t middle = now_ns();
-        for (int n = 0; n < AT_ONCE;)
-            n += bus_zmq.recv(b, 1, m + n, AT_ONCE - n, false);
+        for (int n = 0; n < AT_ONCE;) n += bus_zmq.recv(b, 1, m + n, AT_ONCE - n, false);
         sending += middle - start, taking += now_ns() - middle;
     }
     bus_zmq.close(&b);
@@ -342,8 +330,7 @@ main(void)
     pin(core[0]);
     printf("cores %d and %d: a cache line takes %.0f ns one way\n\n", core[0], core[1], probe(core[1]));
     printf("%-42s %9s %9s %9s\n", "32 bytes, one way, microseconds", "p50", "p99", "p99.9");
-    for (size_t i = 0; i < countof(ways); i++)
-        measure(&ways[i], core[1]);
+    for (size_t i = 0; i < countof(ways); i++) measure(&ways[i], core[1]);
     double send_ns, recv_ns;
     burst(&send_ns, &recv_ns);
     printf("\nwithin a thread: a ring's hop %.1f ns; the bus, in bursts: a send %.0f ns, a receive %.0f ns\n",

@@ -74,8 +74,7 @@ drive(const struct bus_kind *kind, int nthread, uint64_t seed, int nsend, int64_
         }
         struct msg in[3];
         int n = kind->recv(b, to, in, 1 + (int)(next_random(&seed) % 3), false);
-        for (int i = 0; i < n; i++)
-            wrong += !genuine(&in[i], to, taken[id_thread(in[i].src)][to]++);
+        for (int i = 0; i < n; i++) wrong += !genuine(&in[i], to, taken[id_thread(in[i].src)][to]++);
         *delivered += n;
         idle = n ? 0 : idle + 1;
         if (idle > 10000) break;
@@ -114,8 +113,7 @@ test_undelivered(const struct bus_kind *kind)
     struct bus *b;
     struct msg m = message(0, 1, 0);
     int bad = kind->open(3, 0, 1, &b);
-    for (int i = 0; i < 100000; i++)
-        bad += kind->send(b, 0, 1 + i % 2, &m);
+    for (int i = 0; i < 100000; i++) bad += kind->send(b, 0, 1 + i % 2, &m);
     is_int(bad, 0, "a sender is never held up, however slow the receiver");
     kind->close(&b);
     ok(!b, "closing with 100000 undelivered messages does not hang");
@@ -141,8 +139,7 @@ static void
 test_sim_reaches(uint64_t seed)
 {
     int seen[5] = {0};
-    for (int i = 0; i < 3000; i++)
-        seen[outcome(seed + (uint64_t)i)]++;
+    for (int i = 0; i < 3000; i++) seen[outcome(seed + (uint64_t)i)]++;
     for (int i = 0; i < 5; i++)
         ok(seen[i] > 300, "of two heads the simulator delivers %s (%d of 3000)",
            ((const char *[]){"none", "the first alone", "the second alone", "first, then second",
@@ -163,8 +160,7 @@ fingerprint(uint64_t seed)
         struct msg out = message(from == to ? 3 : from, to, i);
         bus_sim.send(b, from == to ? 3 : from, to, &out);
         int n = bus_sim.recv(b, (to + 1) % 4, m, 8, i % 5 == 0);
-        for (int k = 0; k < n; k++)
-            hash = hash * 31 + m[k].seq;
+        for (int k = 0; k < n; k++) hash = hash * 31 + m[k].seq;
     }
     bus_sim.close(&b);
     return hash;
@@ -210,8 +206,7 @@ test_sim_chooses(uint64_t seed)
         if (c < 7) count[c]++;
     }
     ok(within && bus_sim_choose(b, 1) == 0, "a choice of n is below n");
-    for (int i = 0; i < 7; i++)
-        ok(abs(count[i] - 10000) < 500, "choice %d of 7 comes as often as the others", i);
+    for (int i = 0; i < 7; i++) ok(abs(count[i] - 10000) < 500, "choice %d of 7 comes as often as the others", i);
     bus_sim.close(&b);
 }
 
@@ -290,8 +285,7 @@ relay(void *arg)
         int to = (me->self + 1 + (int)(next_random(&random) % (NTHREAD - 1))) % NTHREAD;
         me->wrong += bus_zmq.send(b, me->self, to, &m) != 0;
     }
-    for (int to = 1; me->self == 0 && to < NTHREAD; to++)
-        bus_zmq.send(b, 0, to, &(struct msg){.kind = MSG_QUIT});
+    for (int to = 1; me->self == 0 && to < NTHREAD; to++) bus_zmq.send(b, 0, to, &(struct msg){.kind = MSG_QUIT});
     return NULL;
 }
 
@@ -301,15 +295,11 @@ together(struct crowd *c, void *(*body)(void *))
 {
     struct member m[NTHREAD];
     int64_t wrong = 0;
-    for (int i = 0; i < NTHREAD; i++)
-        m[i] = (struct member){.crowd = c, .self = i};
-    for (int i = 1; i < NTHREAD; i++)
-        pthread_create(&m[i].thread, NULL, body, &m[i]);
+    for (int i = 0; i < NTHREAD; i++) m[i] = (struct member){.crowd = c, .self = i};
+    for (int i = 1; i < NTHREAD; i++) pthread_create(&m[i].thread, NULL, body, &m[i]);
     body(&m[0]);
-    for (int i = 1; i < NTHREAD; i++)
-        pthread_join(m[i].thread, NULL);
-    for (int i = 0; i < NTHREAD; i++)
-        wrong += m[i].wrong;
+    for (int i = 1; i < NTHREAD; i++) pthread_join(m[i].thread, NULL);
+    for (int i = 0; i < NTHREAD; i++) wrong += m[i].wrong;
     return wrong;
 }
 
@@ -344,8 +334,7 @@ static struct msg
 receive(struct table *t, int self)
 {
     struct msg m;
-    while (!bus_zmq.recv(t->bus, self, &m, 1, true))
-        atomic_fetch_add(&t->interrupted, 1);
+    while (!bus_zmq.recv(t->bus, self, &m, 1, true)) atomic_fetch_add(&t->interrupted, 1);
     return m;
 }
 

@@ -1,0 +1,78 @@
+/* boxing.c - how fast moves are decided on a mesh that one does not have: 8 x 16 x 8 ranks.
+ *
+ * Prints, for each move: the price (box_bytes), one rank's part of the plan
+ * (the slowest of 64 ranks) and the bytes of memory it takes. Nothing runs. */
+#include "boxing/box.h"
+#include "runtime/error.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static const char *const moves[][2] = {
+    {"(S(0), S(1), B)", "(B, B, B)"},     {"(S(0), S(0), S(0))", "(S(1), S(1), S(1))"},
+    {"(S(0), S(0), S(0))", "(B, B, B)"},  {"(P, P, P)", "(B, B, B)"},
+    {"(P, S(0), S(1))", "(B, S(0), S(1))"}, {"(P, P, P)", "(S(0), S(0), S(0))"},
+    {"(S(0), P, B)", "(B, S(1), S(0))"},  {"(B, B, B)", "(P, S(0), P)"},
+    {"(S(0), S(1), P)", "(S(1), S(0), P)"}, {"(S(0), S(0), S(1))", "(S(0), S(0), S(1)) order (2, 1, 0)"},
+    {"(P, B, S(0))", "(B, P, S(0))"},
+};
+
+static double
+now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static const struct place *
+mesh(struct atlas *a, int naxis, const int32_t *axis, int stride)
+{
+    static int32_t rank[1024];
+    const struct place *p;
+    for (int i = 0; i < 1024; i++)
+        rank[i] = i * stride % 1024 + (stride == 0);
+    return place_new(a, 0, naxis, axis, rank, &p) ? NULL : p;
+}
+
+static void
+measure(struct atlas *atlas, const char *what, const struct place *p, const struct place *q)
+{
+    struct type t = type_of(DT_F32, 2, (int64_t[]){8192, 50257});
+    printf("%s\n  %-22s %-36s %10s %10s %10s\n", what, "from", "to", "price us", "rank us", "rank KiB");
+    for (size_t i = 0; i < countof(moves); i++) {
+        const struct layout *from, *to;
+        struct arena a = {0};
+        struct box_plan *plan;
+        if (layout_parse(atlas, p, moves[i][0], 2, &from) || layout_parse(atlas, q, moves[i][1], 2, &to)) {
+            printf("%s\n", err_text());
+            return;
+        }
+        double start = now_us(), slowest = 0;
+        for (int k = 0; k < 20; k++)
+            box_bytes(&t, from, to);
+        double price = (now_us() - start) / 20;
+        size_t most = 0;
+        for (int k = 0; k < 64; k++) {
+            arena_reset(&a);
+            start = now_us();
+            if (box_plan_rank(&a, &t, from, to, k * 16 + k % 16, &plan)) printf("%s\n", err_text());
+            slowest = MAX(slowest, now_us() - start);
+            most = MAX(most, a.used_bytes);
+        }
+        printf("  %-22s %-36s %10.1f %10.1f %10zu\n", moves[i][0], moves[i][1], price, slowest, most / 1024);
+        arena_fini(&a);
+    }
+}
+
+int
+main(void)
+{
+    struct atlas *atlas = atlas_new();
+    const struct place *p = mesh(atlas, 3, (int32_t[]){8, 16, 8}, 1);
+    measure(atlas, "on one mesh 8 x 16 x 8", p, p);
+    measure(atlas, "from 8 x 16 x 8 to 16 x 8 x 8", p, mesh(atlas, 3, (int32_t[]){16, 8, 8}, 1));
+    measure(atlas, "from 8 x 16 x 8 to the same devices in another order", p, mesh(atlas, 3, (int32_t[]){8, 16, 8}, 5));
+    atlas_free(&atlas);
+    return 0;
+}
