@@ -1,0 +1,130 @@
+/* interrupt.c - Ctrl-C: what runs is stopped, the session lives on.
+ *
+ * The first press stops Lua: a hook is set in every coroutine that is running or waiting for one that is, and raises
+ * "interrupted" at the next instruction; a run of a plan in progress ends first, so that no variable is half written.
+ * The second press also asks the core to abort the run, and the hook stays set, so that a loop around pcall cannot hold
+ * it up. The third ends the program. Hooks are per coroutine and Lua does not tell which run, so coroutine.resume and
+ * coroutine.wrap are replaced by functions that keep a list. */
+#include "shell/shell.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEPTH = 256 }; /* Lua itself allows fewer coroutines inside each other */
+
+static lua_State *chain[DEPTH]; /* the main state, the coroutine it resumed, ... */
+static volatile sig_atomic_t depth, presses;
+static struct shell *shell; /* whose session is interrupted */
+static struct sigaction before;
+
+static void
+stop(lua_State *L, lua_Debug *ar)
+{
+    (void)ar;
+    if (presses < 2) lua_sethook(L, NULL, 0, 0);
+    luaL_error(L, "interrupted");
+}
+
+static void
+on_press(int number)
+{
+    int mask = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
+    if (++presses >= 3) _exit(128 + number);
+    for (int k = 0; k < depth && k < DEPTH; k++) lua_sethook(chain[k], stop, mask, 1);
+    if (presses == 2) rille_interrupt(shell->session);
+}
+
+void
+interrupt_start(lua_State *L)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_press;
+    sigemptyset(&action.sa_mask);
+    shell = shell_of(L);
+    chain[0] = L;
+    depth = 1;
+    presses = 0;
+    sigaction(SIGINT, &action, &before);
+}
+
+void
+interrupt_stop(void)
+{
+    sigaction(SIGINT, &before, NULL);
+    for (int k = 0; k < depth && k < DEPTH; k++) lua_sethook(chain[k], NULL, 0, 0);
+    depth = 0;
+}
+
+int
+interrupt_count(void)
+{
+    return presses;
+}
+
+/* ---- coroutines ---- */
+
+static void
+enter(lua_State *co)
+{
+    if (depth < DEPTH) chain[depth] = co;
+    depth = depth + 1;
+}
+
+/* Coroutines inherit the hook of their maker, so a new one is stopped as well. */
+static int
+resume(lua_State *L)
+{
+    lua_State *co = lua_tothread(L, 1);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    if (co) enter(co);
+    int code = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+    if (co) depth = depth - 1;
+    return code ? lua_error(L) : lua_gettop(L);
+}
+
+/* What wrap gives; upvalue 1 is the coroutine. */
+static int
+wrapped(lua_State *L)
+{
+    lua_State *co = lua_tothread(L, lua_upvalueindex(1));
+    int nres = 0, narg = lua_gettop(L);
+    if (!lua_checkstack(co, narg)) return luaL_error(L, "too many arguments to resume");
+    lua_xmove(L, co, narg);
+    enter(co);
+    int code = lua_resume(co, L, narg, &nres);
+    depth = depth - 1;
+    if (code != LUA_OK && code != LUA_YIELD) {
+        if (lua_status(co) != LUA_OK && lua_status(co) != LUA_YIELD) lua_resetthread(co);
+        lua_xmove(co, L, 1);
+        return lua_error(L);
+    }
+    luaL_checkstack(L, nres + 1, "too many results to resume");
+    lua_xmove(co, L, nres);
+    return nres;
+}
+
+static int
+wrap(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_State *co = lua_newthread(L);
+    lua_pushvalue(L, 1);
+    lua_xmove(L, co, 1);
+    lua_pushcclosure(L, wrapped, 1);
+    return 1;
+}
+
+void
+interrupt_open(lua_State *L)
+{
+    lua_getglobal(L, "coroutine");
+    lua_getfield(L, -1, "resume");
+    lua_pushcclosure(L, resume, 1);
+    lua_setfield(L, -2, "resume");
+    lua_pushcfunction(L, wrap);
+    lua_setfield(L, -2, "wrap");
+    lua_pop(L, 1);
+}

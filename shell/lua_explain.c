@@ -1,0 +1,228 @@
+/* lua_explain.c - rille.explain, rille.plan, rille.boxing: records as tables that print as text. */
+#include "shell/shell.h"
+
+#include <stdlib.h>
+
+static const char text_meta; /* key in the registry: the metatable of tables that print as their .text */
+
+enum { MAX_ROOTS = 256 };
+
+static int
+text_tostring(lua_State *L)
+{
+    lua_getfield(L, 1, "text");
+    return 1;
+}
+
+/* The table at the top prints as its field text from now on. */
+static void
+set_text_meta(lua_State *L)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &text_meta);
+    lua_setmetatable(L, -2);
+}
+
+void
+text_push(lua_State *L, char **text)
+{
+    lua_createtable(L, 0, 1);
+    lua_pushstring(L, *text);
+    lua_setfield(L, -2, "text");
+    free(*text);
+    *text = NULL;
+    set_text_meta(L);
+}
+
+static void
+set_string(lua_State *L, const char *key, const char *value)
+{
+    lua_pushstring(L, value);
+    lua_setfield(L, -2, key);
+}
+
+static void
+set_integer(lua_State *L, const char *key, int64_t value)
+{
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, key);
+}
+
+static void
+set_strings(lua_State *L, const char *key, int n, const char *const *list)
+{
+    lua_createtable(L, n, 0);
+    for (int k = 0; k < n; k++) {
+        lua_pushstring(L, list[k]);
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_setfield(L, -2, key);
+}
+
+static void
+push_op(lua_State *L, const struct rille_explain_op *op)
+{
+    lua_createtable(L, 0, 5);
+    set_string(L, "name", op->name);
+    set_string(L, "line", op->line);
+    set_strings(L, "inputs", op->ninput, op->inputs);
+    set_strings(L, "outputs", op->noutput, op->outputs);
+    lua_createtable(L, op->ncandidate, 0);
+    for (int k = 0; k < op->ncandidate; k++) {
+        const struct rille_explain_candidate *c = &op->candidates[k];
+        lua_createtable(L, 0, 3);
+        set_strings(L, "inputs", op->ninput, c->inputs);
+        set_strings(L, "outputs", op->noutput, c->outputs);
+        set_integer(L, "bytes", c->bytes);
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_setfield(L, -2, "candidates");
+}
+
+static void
+push_boxing(lua_State *L, const struct rille_explain_boxing *b)
+{
+    lua_createtable(L, 0, 12);
+    set_string(L, "from", b->from);
+    set_string(L, "to", b->to);
+    place_push(L, b->from_place);
+    lua_setfield(L, -2, "placement_from");
+    place_push(L, b->to_place);
+    lua_setfield(L, -2, "placement_to");
+    push_shape(L, b->ndim, b->shape);
+    lua_setfield(L, -2, "shape");
+    set_string(L, "dtype", b->dtype);
+    set_integer(L, "bytes", b->bytes);
+    set_integer(L, "bound", b->bound);
+    set_string(L, "name", b->name);
+    set_string(L, "steps", b->steps);
+    set_string(L, "forced_by", b->forced_by);
+    lua_createtable(L, b->nrank, 1);
+    for (int k = 0; k < b->nrank; k++) {
+        lua_pushinteger(L, b->received[k]);
+        lua_rawseti(L, -2, b->rank[k]);
+    }
+    lua_setfield(L, -2, "received");
+}
+
+void
+explain_push(lua_State *L, struct rille_explain **e)
+{
+    const struct rille_explain *x = *e;
+    lua_createtable(L, 0, 4);
+    lua_createtable(L, x->nop, 0);
+    for (int k = 0; k < x->nop; k++) {
+        push_op(L, &x->ops[k]);
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_setfield(L, -2, "ops");
+    lua_createtable(L, x->nboxing, 0);
+    for (int k = 0; k < x->nboxing; k++) {
+        push_boxing(L, &x->boxing[k]);
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_setfield(L, -2, "boxing");
+    set_integer(L, "bytes", x->bytes);
+    set_string(L, "text", x->text);
+    set_text_meta(L);
+    rille_explain_free(e);
+}
+
+/* rille.explain(y, ...), rille.explain{y, z} */
+static int
+roots(lua_State *L, const char *who, struct rille_tensor **out)
+{
+    int n = 0;
+    if (lua_istable(L, 1)) tensor_list(L, 1, who, MAX_ROOTS, out, &n);
+    else if (kind_test(L, 1, KIND_GRAPH)) complain(L, "%s: of a graph it is step:%s()", who, who);
+    else
+        for (int i = 1; tensor_test(L, i) && n < MAX_ROOTS; i++) out[n++] = tensor_test(L, i);
+    if (n == 0) tensor_check(L, 1, who);
+    return n;
+}
+
+static int
+explain(lua_State *L)
+{
+    struct rille_tensor *t[MAX_ROOTS];
+    struct rille_explain *e;
+    int n = roots(L, "explain", t);
+    at_line(L);
+    check(L, rille_explain(shell_of(L)->session, n, t, &e));
+    explain_push(L, &e);
+    return 1;
+}
+
+bool
+plan_physical(lua_State *L, int i)
+{
+    static const char *const keys[] = {"physical", NULL};
+    if (!lua_istable(L, i)) return false;
+    check_keys(L, i, "plan", keys);
+    lua_getfield(L, i, "physical");
+    bool physical = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return physical;
+}
+
+/* rille.plan(y, ..., {physical = true}) */
+static int
+plan(lua_State *L)
+{
+    struct rille_tensor *t[MAX_ROOTS];
+    char *text;
+    int n = roots(L, "plan", t), top = lua_gettop(L);
+    bool physical = top > 1 && plan_physical(L, top);
+    at_line(L);
+    check(L, rille_plan(shell_of(L)->session, n, t, physical, &text));
+    text_push(L, &text);
+    return 1;
+}
+
+/* The layout in field key of the table at 1. */
+static const struct rille_layout *
+boxing_end(lua_State *L, const char *key, int ndim)
+{
+    static const char *const keys[] = {"placement", "sbp", NULL};
+    if (lua_getfield(L, 1, key) != LUA_TTABLE)
+        complain(L, "boxing: %s is a table {placement =, sbp =}, found %s", key, what_is(L, -1));
+    check_keys(L, -1, "boxing", keys);
+    const struct rille_layout *l = layout_read(L, -1, ndim, NULL);
+    if (!l) complain(L, "boxing: %s says neither placement nor sbp", key);
+    lua_pop(L, 1);
+    return l;
+}
+
+/* rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}} */
+static int
+boxing(lua_State *L)
+{
+    static const char *const keys[] = {"shape", "dtype", "from", "to", NULL};
+    int64_t shape[RILLE_DIMS];
+    struct rille_explain *e;
+    if (!lua_istable(L, 1)) return complain(L, "boxing: a table {shape =, dtype =, from =, to =} is wanted");
+    lua_settop(L, 1);
+    check_keys(L, 1, "boxing", keys);
+    lua_getfield(L, 1, "shape");
+    int at = 2, ndim = shape_read(L, &at, "boxing", shape);
+    const char *dtype = lua_getfield(L, 1, "dtype") == LUA_TNIL ? "f32" : lua_tostring(L, -1);
+    if (!dtype || !value_kind(dtype)) return complain(L, "boxing: no dtype is called '%s'", dtype ? dtype : what_is(L, -1));
+    const struct rille_layout *from = boxing_end(L, "from", ndim), *to = boxing_end(L, "to", ndim);
+    at_line(L);
+    check(L, rille_boxing(shell_of(L)->session, dtype, ndim, shape, from, to, &e));
+    push_boxing(L, &e->boxing[0]);
+    set_string(L, "text", e->text);
+    set_text_meta(L);
+    rille_explain_free(&e);
+    return 1;
+}
+
+void
+explain_open(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"explain", explain}, {"plan", plan}, {"boxing", boxing}, {NULL, NULL}};
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, text_tostring);
+    lua_setfield(L, -2, "__tostring");
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &text_meta);
+    luaL_setfuncs(L, functions, 0);
+}

@@ -1,0 +1,487 @@
+/* lua_graph.c - rille.graph(fn, options): a function that is traced once and then run as a plan; and live numbers.
+ *
+ * One object keeps the traces made so far. A call looks for one that fits: the core compares types and layouts of the
+ * tensors, the variables and their gradients; what is not a tensor among the arguments must be equal here. If none fits,
+ * fn is called once with the pieces that the core gives, and what it did is kept. Results that are no tensors are given
+ * again as they were traced.
+ *
+ * User values of the userdata: 1, the function; 2, a list with {args = , results = , n = } for each trace. */
+#include "shell/shell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
+
+struct graph {
+    struct rille_graph_options options;
+    char schedule[16];
+    int ntrace;
+    struct rille_graph *trace[MAX_TRACES];
+    int last; /* which ran last; -1: none */
+};
+
+static struct graph *
+graph_check(lua_State *L, int i)
+{
+    struct graph *g = kind_test(L, i, KIND_GRAPH);
+    if (!g) complain(L, "a graph is wanted, found %s", what_is(L, i));
+    return g;
+}
+
+/* The tensors among the values from first to last; gives how many. */
+static int
+tensors_of(lua_State *L, int first, int last, struct rille_tensor **out)
+{
+    int n = 0;
+    for (int i = first; i <= last; i++) {
+        struct rille_tensor *t = tensor_test(L, i);
+        if (!t) continue;
+        if (n == MAX_TENSORS) complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
+        out[n++] = t;
+    }
+    return n;
+}
+
+/* ---- the options ---- */
+
+static int64_t
+whole_option(lua_State *L, int i, const char *key, int64_t least, int64_t most, int64_t otherwise)
+{
+    int good = 1;
+    int64_t v = otherwise;
+    if (lua_getfield(L, i, key) != LUA_TNIL) v = lua_tointegerx(L, -1, &good);
+    if (!good || v < least || v > most)
+        complain(L, "graph: %s is a whole number from %d to %d", key, (int)least, (int)most);
+    lua_pop(L, 1);
+    return v;
+}
+
+static bool
+bool_option(lua_State *L, int i, const char *key)
+{
+    if (lua_getfield(L, i, key) != LUA_TNIL && !lua_isboolean(L, -1))
+        complain(L, "graph: %s is a boolean, found %s", key, what_is(L, -1));
+    bool v = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return v;
+}
+
+/* "1f1b", or {lag = 2, split_backward = true} */
+static void
+schedule_option(lua_State *L, int i, struct graph *g)
+{
+    static const char *const keys[] = {"lag", "split_backward", NULL};
+    switch (lua_getfield(L, i, "schedule")) {
+    case LUA_TNIL: break;
+    case LUA_TSTRING:
+        if (lua_rawlen(L, -1) >= sizeof g->schedule)
+            complain(L, "graph: no schedule is called '%s'; there are gpipe, 1f1b, zb-h1, zb-h2", lua_tostring(L, -1));
+        strcpy(g->schedule, lua_tostring(L, -1));
+        g->options.schedule = g->schedule;
+        break;
+    case LUA_TTABLE:
+        check_keys(L, -1, "graph: schedule", keys);
+        g->options.lag = (int)whole_option(L, lua_gettop(L), "lag", 1, 1 << 20, 1);
+        g->options.split_backward = bool_option(L, lua_gettop(L), "split_backward");
+        break;
+    default: complain(L, "graph: schedule is a text such as \"1f1b\" or a table, found %s", what_is(L, -1));
+    }
+    lua_pop(L, 1);
+}
+
+static void
+graph_options(lua_State *L, int i, struct graph *g)
+{
+    static const char *const keys[] = {"micro_batches", "schedule", "auto_parallel", "recompute", "zero", NULL};
+    if (lua_isnil(L, i)) return;
+    if (!lua_istable(L, i)) complain(L, "graph: the options are a table, found %s", what_is(L, i));
+    check_keys(L, i, "graph", keys);
+    g->options.micro_batches = (int)whole_option(L, i, "micro_batches", 1, 1 << 20, 1);
+    g->options.zero = (int)whole_option(L, i, "zero", 0, 3, 0);
+    g->options.auto_parallel = bool_option(L, i, "auto_parallel");
+    g->options.recompute = bool_option(L, i, "recompute");
+    schedule_option(L, i, g);
+}
+
+static int
+graph_new(lua_State *L)
+{
+    if (!lua_isfunction(L, 1) && !luaL_getmetafield(L, 1, "__call"))
+        return complain(L, "graph: a function is wanted, found %s", what_is(L, 1));
+    lua_settop(L, 2);
+    struct graph *g = kind_new(L, KIND_GRAPH, sizeof *g);
+    g->last = -1;
+    graph_options(L, 2, g);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    lua_newtable(L);
+    lua_setiuservalue(L, -2, 2);
+    return 1;
+}
+
+/* ---- finding a trace ---- */
+
+/* Packs the values from first to last into a table, tensors as true: what a call looked like. */
+static void
+push_pattern(lua_State *L, int first, int last)
+{
+    lua_createtable(L, last - first + 1, 1);
+    for (int i = first; i <= last; i++) {
+        if (tensor_test(L, i)) lua_pushlightuserdata(L, (void *)&shell_of(L)->meta[KIND_TENSOR]);
+        else lua_pushvalue(L, i);
+        lua_rawseti(L, -2, i - first + 1);
+    }
+    lua_pushinteger(L, last - first + 1);
+    lua_setfield(L, -2, "n");
+}
+
+/* Are the two patterns at the top the same? */
+static bool
+same_pattern(lua_State *L)
+{
+    lua_getfield(L, -1, "n");
+    lua_getfield(L, -3, "n");
+    lua_Integer n = lua_tointeger(L, -1);
+    bool same = n == lua_tointeger(L, -2);
+    lua_pop(L, 2);
+    for (lua_Integer k = 1; same && k <= n; k++) {
+        lua_rawgeti(L, -1, k);
+        lua_rawgeti(L, -3, k);
+        same = lua_rawequal(L, -1, -2);
+        lua_pop(L, 2);
+    }
+    return same;
+}
+
+/* The trace that fits the call whose pattern is at the top, or -1. */
+static int
+find_trace(lua_State *L, struct graph *g, int nin, struct rille_tensor *const *in)
+{
+    int pattern = lua_gettop(L), found = -1;
+    lua_getiuservalue(L, 1, 2);
+    for (int k = 0; k < g->ntrace && found < 0; k++) {
+        if (!rille_graph_fits(g->trace[k], nin, in)) continue;
+        lua_rawgeti(L, -1, k + 1);
+        lua_getfield(L, -1, "args");
+        lua_pushvalue(L, pattern);
+        if (same_pattern(L)) found = k;
+        lua_pop(L, 3);
+    }
+    lua_pop(L, 1);
+    return found;
+}
+
+/* ---- tracing ---- */
+
+/* Makes room by forgetting the oldest trace. */
+static void
+forget_trace(lua_State *L, struct graph *g)
+{
+    rille_graph_free(&g->trace[0]);
+    memmove(g->trace, g->trace + 1, (size_t)--g->ntrace * sizeof *g->trace);
+    lua_getiuservalue(L, 1, 2);
+    lua_getglobal(L, "table");
+    lua_getfield(L, -1, "remove");
+    lua_pushvalue(L, -3);
+    lua_pushinteger(L, 1);
+    lua_call(L, 2, 0);
+    lua_pop(L, 2);
+}
+
+/* Pushes the function and its arguments, pieces in the place of tensors. */
+static void
+push_call(lua_State *L, int last, int nin, struct rille_tensor *const *in, const struct graph *g)
+{
+    struct rille_tensor *piece[MAX_TENSORS], **slot[MAX_TENSORS];
+    int n = 0;
+    lua_getiuservalue(L, 1, 1);
+    for (int i = 2; i <= last; i++) {
+        if (tensor_test(L, i)) slot[n++] = tensor_slot(L);
+        else lua_pushvalue(L, i);
+    }
+    at_line(L);
+    check(L, rille_trace_begin(shell_of(L)->session, &g->options, nin, in, piece));
+    for (int k = 0; k < nin; k++) *slot[k] = piece[k];
+}
+
+/* RILLE_TRACE=run.json: the first graph's first run goes there, the others' to run-2.json, ... */
+static void
+trace_by_environment(lua_State *L, struct rille_graph *g)
+{
+    struct shell *sh = shell_of(L);
+    if (!sh->trace) return;
+    const char *dot = strrchr(sh->trace, '.');
+    int stem = dot ? (int)(dot - sh->trace) : (int)strlen(sh->trace);
+    char path[4200];
+    if (sh->ntrace++ == 0) snprintf(path, sizeof path, "%s", sh->trace);
+    else snprintf(path, sizeof path, "%.*s-%d%s", stem, sh->trace, sh->ntrace, dot ? dot : "");
+    check(L, rille_graph_trace(g, path));
+}
+
+/* The call's arguments are at 2 to last, its pattern at the top. Gives the number of the new trace. */
+static int
+make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor *const *in)
+{
+    struct rille_session *s = shell_of(L)->session;
+    struct rille_tensor *out[MAX_TENSORS];
+    int pattern = lua_gettop(L);
+    if (g->ntrace == MAX_TRACES) forget_trace(L, g);
+    luaL_checkstack(L, last + 8, "graph");
+    push_call(L, last, nin, in, g);
+    if (lua_pcall(L, last - 1, LUA_MULTRET, 0)) {
+        rille_trace_abort(s);
+        lua_error(L);
+    }
+    int results = lua_gettop(L);
+    if (results - pattern > MAX_TENSORS) {
+        rille_trace_abort(s);
+        complain(L, "graph: at most %d tensors go in or out of a step", MAX_TENSORS);
+    }
+    int nout = tensors_of(L, pattern + 1, results, out);
+    at_line(L);
+    int code = rille_trace_end(s, nout, out, &g->trace[g->ntrace]);
+    if (code && rille_tracing(s)) rille_trace_abort(s);
+    check(L, code);
+    lua_getiuservalue(L, 1, 2);
+    lua_createtable(L, 0, 2);
+    lua_pushvalue(L, pattern);
+    lua_setfield(L, -2, "args");
+    push_pattern(L, pattern + 1, results);
+    lua_setfield(L, -2, "results");
+    lua_rawseti(L, -2, g->ntrace + 1);
+    lua_settop(L, pattern);
+    trace_by_environment(L, g->trace[g->ntrace]);
+    return g->ntrace++;
+}
+
+/* ---- running ---- */
+
+static const char live_error; /* key in the registry: what the function of a live number raised */
+
+/* Raises what a live number's function raised, if that is why the run failed. */
+static void
+check_run(lua_State *L, int code)
+{
+    if (code && lua_rawgetp(L, LUA_REGISTRYINDEX, &live_error) != LUA_TNIL) {
+        lua_pushnil(L);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
+        lua_error(L);
+    }
+    check(L, code);
+}
+
+/* Pushes the results of trace k, as its function gave them. */
+static int
+run_trace(lua_State *L, struct graph *g, int k, int nin, struct rille_tensor *const *in)
+{
+    struct rille_tensor *out[MAX_TENSORS] = {NULL}, **slot[MAX_TENSORS];
+    int n = 0;
+    lua_getiuservalue(L, 1, 2);
+    lua_rawgeti(L, -1, k + 1);
+    lua_getfield(L, -1, "results");
+    int results = lua_gettop(L);
+    lua_getfield(L, results, "n");
+    int count = (int)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    luaL_checkstack(L, count + 8, "graph");
+    for (int i = 1; i <= count; i++) {
+        if (lua_rawgeti(L, results, i) != LUA_TLIGHTUSERDATA) continue;
+        lua_pop(L, 1);
+        slot[n++] = tensor_slot(L);
+    }
+    at_line(L);
+    g->last = k;
+    check_run(L, rille_graph_run(g->trace[k], nin, in, out));
+    for (int i = 0; i < n; i++) *slot[i] = out[i];
+    collect_if_due(L);
+    return count;
+}
+
+static int
+graph_call(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    struct rille_tensor *in[MAX_TENSORS];
+    int last = lua_gettop(L);
+    int nin = tensors_of(L, 2, last, in);
+    push_pattern(L, 2, last);
+    if (rille_tracing(shell_of(L)->session)) return complain(L, "graph: a step cannot be called inside another one");
+    int k = find_trace(L, g, nin, in);
+    if (k < 0) k = make_trace(L, g, last, nin, in);
+    return run_trace(L, g, k, nin, in);
+}
+
+/* ---- looking ---- */
+
+/* The trace that ran last. */
+static struct rille_graph *
+last_trace(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    if (g->last < 0 || g->last >= g->ntrace) complain(L, "the step has not been called yet");
+    return g->trace[g->last];
+}
+
+static int
+graph_explain(lua_State *L)
+{
+    struct rille_explain *e;
+    struct rille_graph *g = last_trace(L);
+    at_line(L);
+    check(L, rille_graph_explain(g, &e));
+    explain_push(L, &e);
+    return 1;
+}
+
+static int
+graph_plan(lua_State *L)
+{
+    struct rille_graph *g = last_trace(L);
+    char *text;
+    at_line(L);
+    check(L, rille_graph_plan(g, plan_physical(L, 2), &text));
+    text_push(L, &text);
+    return 1;
+}
+
+static void
+push_device_stats(lua_State *L, const struct rille_device_stats *d)
+{
+    lua_newtable(L);
+    lua_pushfstring(L, "%s:%d", d->kind, d->device);
+    lua_setfield(L, -2, "device");
+    lua_pushnumber(L, d->busy);
+    lua_setfield(L, -2, "busy");
+    lua_pushnumber(L, d->idle);
+    lua_setfield(L, -2, "idle");
+    lua_pushinteger(L, d->bytes_in);
+    lua_setfield(L, -2, "bytes_in");
+    lua_pushinteger(L, d->bytes_out);
+    lua_setfield(L, -2, "bytes_out");
+    lua_pushinteger(L, d->peak_memory);
+    lua_setfield(L, -2, "peak_memory");
+}
+
+static int
+graph_stats(lua_State *L)
+{
+    struct rille_stats stats;
+    struct rille_graph *g = last_trace(L);
+    at_line(L);
+    check(L, rille_graph_stats(g, &stats));
+    lua_newtable(L);
+    lua_pushnumber(L, stats.step_time);
+    lua_setfield(L, -2, "step_time");
+    lua_pushnumber(L, stats.bubble);
+    lua_setfield(L, -2, "bubble");
+    lua_pushnumber(L, stats.ideal);
+    lua_setfield(L, -2, "ideal");
+    lua_createtable(L, stats.ndevice, 0);
+    for (int i = 0; i < stats.ndevice; i++) {
+        push_device_stats(L, &stats.device[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "devices");
+    return 1;
+}
+
+static int
+graph_trace(lua_State *L)
+{
+    struct rille_graph *g = last_trace(L);
+    if (lua_type(L, 2) != LUA_TSTRING) return complain(L, "trace: the name of a file is wanted, found %s", what_is(L, 2));
+    at_line(L);
+    check(L, rille_graph_trace(g, lua_tostring(L, 2)));
+    return 0;
+}
+
+static int
+graph_tostring(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    lua_pushfstring(L, "graph: %d traces, %d micro-batches", g->ntrace,
+                    g->options.micro_batches ? g->options.micro_batches : 1);
+    return 1;
+}
+
+static int
+graph_gc(lua_State *L)
+{
+    struct graph *g = lua_touserdata(L, 1);
+    while (g->ntrace) rille_graph_free(&g->trace[--g->ntrace]);
+    return 0;
+}
+
+/* ---- live numbers ---- */
+
+struct live {
+    struct shell *shell;
+    int function; /* reference in the registry */
+};
+
+static int
+live_ask(void *arg, double *out)
+{
+    struct live *live = arg;
+    lua_State *L = live->shell->running;
+    if (!lua_checkstack(L, 4)) return 1;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, live->function);
+    bool bad = lua_pcall(L, 0, 1, 0) != LUA_OK;
+    if (!bad && lua_type(L, -1) != LUA_TNUMBER) {
+        lua_pushfstring(L, "live: the function gives a number; it gave %s", what_is(L, -1));
+        lua_remove(L, -2);
+        bad = true;
+    }
+    if (bad) lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
+    else *out = lua_tonumber(L, -1), lua_pop(L, 1);
+    return bad;
+}
+
+static void
+live_drop(void *arg)
+{
+    struct live *live = arg;
+    luaL_unref(live->shell->main, LUA_REGISTRYINDEX, live->function);
+    free(live);
+}
+
+static int
+live_new(lua_State *L)
+{
+    if (!lua_isfunction(L, 1)) return complain(L, "live: a function that gives a number is wanted, found %s", what_is(L, 1));
+    struct rille_live **slot = kind_new(L, KIND_LIVE, sizeof(struct rille_live *));
+    struct live *live = malloc(sizeof *live);
+    if (!live) return luaL_error(L, "not enough memory");
+    live->shell = shell_of(L);
+    lua_pushvalue(L, 1);
+    live->function = luaL_ref(L, LUA_REGISTRYINDEX);
+    int code = rille_live_new(live->shell->session, live_ask, live_drop, live, slot);
+    if (code) live_drop(live);
+    check(L, code);
+    return 1;
+}
+
+static int
+live_gc(lua_State *L)
+{
+    struct rille_live **live = lua_touserdata(L, 1);
+    if (*live) rille_live_free(live);
+    return 0;
+}
+
+void
+graph_open(lua_State *L)
+{
+    static const luaL_Reg meta[] = {{"__call", graph_call}, {"__gc", graph_gc}, {"__tostring", graph_tostring}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"explain", graph_explain}, {"plan", graph_plan},   {"stats", graph_stats},
+                                       {"trace", graph_trace},     {NULL, NULL}};
+    static const luaL_Reg live[] = {{"__gc", live_gc}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"graph", graph_new}, {"live", live_new}, {NULL, NULL}};
+    kind_make(L, KIND_GRAPH, "rille.graph", meta);
+    luaL_newlib(L, methods);
+    lua_setfield(L, -2, "__index");
+    kind_make(L, KIND_LIVE, "rille.live", live);
+    lua_pop(L, 2);
+    luaL_setfuncs(L, functions, 0);
+}

@@ -1,0 +1,485 @@
+/* lua_op.c - the operators: one C function for all, made from their records.
+ *
+ * An operator's Lua function is a closure over a struct operator, which holds all that a call asks: operands, attributes,
+ * how many results. The arguments are sorted in one pass. Tensors, and numbers or nil where an operand may be one, are
+ * operands in order. What is left is attributes: by position in the declared order, a table without names being a list,
+ * or by name in a table. Method and function are the same; x:name_(...) computes the same and assigns it to x. */
+#include "shell/shell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NOPERAND = 16, NATTR = 16, NLIST = 16, NARG = 32 };
+
+struct operator {
+    const struct rille_op *op;
+    const char *name;
+    int noperand; /* those that a user gives */
+    int nattr, nresult;
+    bool list;   /* the last operand is a list of tensors */
+    bool spread; /* the only attribute is a list of integers, which may be written out: x:reshape(4, 5) */
+    struct rille_operand_info operand[NOPERAND];
+    struct rille_attr_info attr[NATTR];
+};
+
+struct call {
+    lua_State *L;
+    const struct operator *o;
+    int narg, cap, nattr;
+    int position;            /* the next attribute by position */
+    int slot[NATTR];         /* attribute k of the operator is attr[slot[k] - 1] of the call; 0: not given */
+    struct rille_arg *arg;   /* room, or a userdata on the stack */
+    struct rille_arg room[NARG];
+    struct rille_attr attr[NATTR];
+    int64_t list[NATTR][NLIST];
+};
+
+/* ---- operands ---- */
+
+static void
+grow(struct call *c)
+{
+    int cap = 2 * c->cap;
+    struct rille_arg *more = lua_newuserdatauv(c->L, (size_t)cap * sizeof *more, 0);
+    memcpy(more, c->arg, (size_t)c->narg * sizeof *more);
+    c->arg = more;
+    c->cap = cap;
+}
+
+/* The operand that comes next, or NULL when all are there. */
+static const struct rille_operand_info *
+next_operand(const struct call *c)
+{
+    const struct operator *o = c->o;
+    if (c->narg < o->noperand) return &o->operand[c->narg];
+    return o->list ? &o->operand[o->noperand - 1] : NULL;
+}
+
+static void
+add_operand(struct call *c, struct rille_arg arg)
+{
+    if (!next_operand(c))
+        complain(c->L, "%s: one tensor too many; it takes %d", c->o->name, c->o->noperand);
+    if (c->narg == c->cap) grow(c);
+    c->arg[c->narg++] = arg;
+}
+
+static struct rille_arg
+number_arg(lua_State *L, int i)
+{
+    if (lua_isinteger(L, i)) return (struct rille_arg){.kind = RILLE_ARG_INT, .i = lua_tointeger(L, i)};
+    return (struct rille_arg){.kind = RILLE_ARG_FLOAT, .f = lua_tonumber(L, i)};
+}
+
+/* ---- attributes ---- */
+
+static const char *
+kind_text(const struct rille_attr_info *a)
+{
+    static const char *const texts[] = {"",           "a whole number",          "a number", "a boolean",
+                                        "one of the words ", "a list of whole numbers", "a dtype"};
+    return texts[a->kind];
+}
+
+static int
+wrong_type(struct call *c, const struct rille_attr_info *a, int i)
+{
+    bool quote = lua_type(c->L, i) == LUA_TSTRING;
+    return complain(c->L, "%s: %s is %s%s, found %s%s%s%s", c->o->name, a->name, kind_text(a),
+                    a->kind == RILLE_TEXT ? a->words : "", what_is(c->L, i), quote ? " \"" : "",
+                    quote ? lua_tostring(c->L, i) : "", quote ? "\"" : "");
+}
+
+static int64_t
+whole(struct call *c, const struct rille_attr_info *a, int i)
+{
+    int good = 0;
+    int64_t v = lua_type(c->L, i) == LUA_TNUMBER ? lua_tointegerx(c->L, i, &good) : 0;
+    if (!good) wrong_type(c, a, i);
+    return v;
+}
+
+static void
+read_list(struct call *c, const struct rille_attr_info *a, struct rille_attr *out, int64_t *list, int i)
+{
+    out->list = list;
+    if (!lua_istable(c->L, i)) {
+        list[out->n++] = whole(c, a, i);
+        return;
+    }
+    int n = (int)lua_rawlen(c->L, i);
+    if (n > NLIST) complain(c->L, "%s: %s has %d entries; at most %d are possible", c->o->name, a->name, n, NLIST);
+    for (int k = 1; k <= n; k++) {
+        lua_rawgeti(c->L, i, k);
+        list[out->n++] = whole(c, a, lua_gettop(c->L));
+        lua_pop(c->L, 1);
+    }
+}
+
+static void
+read_attr(struct call *c, int k, int i)
+{
+    const struct rille_attr_info *a = &c->o->attr[k];
+    struct rille_attr *out = &c->attr[c->nattr];
+    int type = lua_type(c->L, i);
+    *out = (struct rille_attr){.name = a->name, .kind = a->kind};
+    switch (a->kind) {
+    case RILLE_INT: out->i = whole(c, a, i); break;
+    case RILLE_INTS: read_list(c, a, out, c->list[k], i); break;
+    case RILLE_FLOAT:
+        if (type != LUA_TNUMBER) wrong_type(c, a, i);
+        out->f = lua_tonumber(c->L, i);
+        break;
+    case RILLE_BOOL:
+        if (type != LUA_TBOOLEAN) wrong_type(c, a, i);
+        out->i = lua_toboolean(c->L, i);
+        break;
+    case RILLE_TEXT:
+    case RILLE_DTYPE:
+        if (type != LUA_TSTRING) wrong_type(c, a, i);
+        out->text = lua_tostring(c->L, i);
+        break;
+    }
+    if (c->slot[k]) complain(c->L, "%s: %s is given twice", c->o->name, a->name);
+    c->slot[k] = ++c->nattr;
+}
+
+/* x:permute(1, 0): one more entry of the only attribute, a list. */
+static bool
+spread(struct call *c, int i)
+{
+    const struct operator *o = c->o;
+    if (!o->spread || !c->slot[0] || lua_type(c->L, i) != LUA_TNUMBER) return false;
+    struct rille_attr *a = &c->attr[0];
+    if (a->n == NLIST) complain(c->L, "%s: %s has at most %d entries", o->name, a->name, NLIST);
+    c->list[0][a->n++] = whole(c, &o->attr[0], i);
+    return true;
+}
+
+static void
+next_attr(struct call *c, int i)
+{
+    const struct operator *o = c->o;
+    if (spread(c, i)) return;
+    if (c->position < o->nattr) {
+        read_attr(c, c->position++, i);
+        return;
+    }
+    const struct rille_operand_info *in = next_operand(c);
+    if (in) complain(c->L, "%s: a tensor is wanted for %s, found %s", o->name, in->name, what_is(c->L, i));
+    complain(c->L, "%s: one argument too many, %s", o->name, what_is(c->L, i));
+}
+
+static int
+unknown_name(struct call *c, const char *name)
+{
+    const struct operator *o = c->o;
+    luaL_Buffer b;
+    luaL_buffinit(c->L, &b);
+    for (int k = 0; k < o->nattr; k++) {
+        if (k) luaL_addstring(&b, ", ");
+        luaL_addstring(&b, o->attr[k].name);
+    }
+    luaL_pushresult(&b);
+    return complain(c->L, "%s: no attribute is called '%s'; it has %s", o->name, name,
+                    o->nattr ? lua_tostring(c->L, -1) : "none");
+}
+
+/* ---- tables: a list of tensors, a list of integers, names ---- */
+
+static bool
+is_tensor_list(struct call *c, int i)
+{
+    if (!c->o->list || c->narg >= c->o->noperand) return false;
+    lua_rawgeti(c->L, i, 1);
+    bool yes = tensor_test(c->L, -1) != NULL;
+    lua_pop(c->L, 1);
+    return yes || (lua_rawlen(c->L, i) == 0 && c->narg == 0);
+}
+
+static void
+add_tensor_list(struct call *c, int i)
+{
+    lua_State *L = c->L;
+    int n = (int)lua_rawlen(L, i);
+    for (int k = 1; k <= n; k++) {
+        lua_rawgeti(L, i, k);
+        struct rille_tensor *t = tensor_test(L, -1);
+        if (!t) complain(L, "%s: entry %d of the list is %s; tensors are wanted", c->o->name, k, what_is(L, -1));
+        lua_pop(L, 1);
+        add_operand(c, (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = t});
+    }
+}
+
+static void
+read_name(struct call *c, int key, int value)
+{
+    const char *name = lua_tostring(c->L, key);
+    for (int k = 0; k < c->o->nattr; k++)
+        if (!strcmp(c->o->attr[k].name, name)) {
+            read_attr(c, k, value);
+            return;
+        }
+    unknown_name(c, name);
+}
+
+/* Gives whether there were any. */
+static bool
+read_names(struct call *c, int i)
+{
+    lua_State *L = c->L;
+    bool any = false;
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING) continue;
+        any = true;
+        read_name(c, lua_gettop(L) - 1, lua_gettop(L));
+    }
+    return any;
+}
+
+static void
+read_table(struct call *c, int i)
+{
+    const struct operator *o = c->o;
+    if (is_tensor_list(c, i)) {
+        add_tensor_list(c, i);
+        read_names(c, i);
+        return;
+    }
+    bool list = lua_rawlen(c->L, i) > 0, named = false;
+    int at = c->position;
+    if (list) c->position++;
+    if (list && at >= o->nattr) complain(c->L, "%s: a table without names is one argument too many", o->name);
+    if (list) read_attr(c, at, i);
+    named = read_names(c, i);
+    if (!list && !named && at < o->nattr && o->attr[at].kind == RILLE_INTS && o->attr[at].required)
+        read_attr(c, c->position++, i); /* x:reshape{} */
+}
+
+/* ---- the call ---- */
+
+static void
+read_nil(struct call *c)
+{
+    const struct rille_operand_info *in = next_operand(c);
+    if (!in) {
+        c->position++;
+        return;
+    }
+    if (!in->optional) complain(c->L, "%s: a tensor is wanted for %s, found nil", c->o->name, in->name);
+    add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
+}
+
+static void
+read_userdata(struct call *c, int i)
+{
+    struct rille_tensor *t = tensor_test(c->L, i);
+    struct rille_live **live = t ? NULL : kind_test(c->L, i, KIND_LIVE);
+    if (t) add_operand(c, (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = t});
+    else if (live) add_operand(c, (struct rille_arg){.kind = RILLE_ARG_LIVE, .live = *live});
+    else next_attr(c, i);
+}
+
+static void
+read_number(struct call *c, int i)
+{
+    const struct rille_operand_info *in = next_operand(c);
+    if (in && in->number) add_operand(c, number_arg(c->L, i));
+    else next_attr(c, i);
+}
+
+static void
+read_args(struct call *c, int first)
+{
+    int top = lua_gettop(c->L);
+    for (int i = first; i <= top; i++) switch (lua_type(c->L, i)) {
+        case LUA_TUSERDATA: read_userdata(c, i); break;
+        case LUA_TNUMBER: read_number(c, i); break;
+        case LUA_TNIL: read_nil(c); break;
+        case LUA_TTABLE: read_table(c, i); break;
+        default: next_attr(c, i); break;
+        }
+    while (c->narg && c->arg[c->narg - 1].kind == RILLE_ARG_NONE) c->narg--;
+}
+
+static void
+call_begin(struct call *c, lua_State *L, const struct operator *o)
+{
+    c->L = L;
+    c->o = o;
+    c->narg = c->nattr = c->position = 0;
+    c->arg = c->room;
+    c->cap = NARG;
+    memset(c->slot, 0, sizeof c->slot);
+}
+
+/* f(...) and x:f(...) */
+static int
+op_call(lua_State *L)
+{
+    const struct operator *o = lua_touserdata(L, lua_upvalueindex(1));
+    struct call c;
+    struct rille_tensor *out[NOPERAND];
+    struct rille_tensor **slot[NOPERAND];
+    call_begin(&c, L, o);
+    read_args(&c, 1);
+    luaL_checkstack(L, o->nresult + 2, o->name);
+    for (int k = 0; k < o->nresult; k++) slot[k] = tensor_slot(L);
+    at_line(L);
+    check(L, rille_call(shell_of(L)->session, o->op, c.narg, c.arg, c.nattr, c.attr, out));
+    for (int k = 0; k < o->nresult; k++) *slot[k] = out[k];
+    return o->nresult;
+}
+
+static int
+op_call_unary(lua_State *L)
+{
+    lua_settop(L, 1);
+    return op_call(L);
+}
+
+/* x:f_(...): assigns the first result to x, a variable. What is computed for it needs no gradient. */
+static int
+op_inplace(lua_State *L)
+{
+    const struct operator *o = lua_touserdata(L, lua_upvalueindex(1));
+    struct rille_session *s = shell_of(L)->session;
+    struct rille_tensor *self = tensor_check(L, 1, lua_tostring(L, lua_upvalueindex(2)));
+    struct rille_tensor *out[NOPERAND] = {NULL};
+    struct call c;
+    call_begin(&c, L, o);
+    read_args(&c, 1);
+    at_line(L);
+    bool mode = rille_grad_mode(s, false);
+    int code = rille_call(s, o->op, c.narg, c.arg, c.nattr, c.attr, out);
+    if (!code) code = rille_assign(self, out[0]);
+    for (int k = 0; k < o->nresult; k++) rille_free(&out[k]);
+    rille_grad_mode(s, mode);
+    check(L, code);
+    lua_settop(L, 1);
+    return 1;
+}
+
+struct rille_tensor *
+op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args, int nattrs,
+         const struct rille_attr *attrs)
+{
+    const struct rille_op *op = rille_op_find(name);
+    struct rille_tensor *out[NOPERAND];
+    if (!op) complain(L, "this version has no operator '%s'", name);
+    struct rille_tensor **slot = tensor_slot(L);
+    at_line(L);
+    check(L, rille_call(shell_of(L)->session, op, nargs, args, nattrs, attrs, out));
+    for (int k = 1; k < rille_op_results(op); k++) rille_free(&out[k]);
+    return *slot = out[0];
+}
+
+/* ---- updates, for optimisers: rille._update("sgd", {p, nil, g, lr}, {momentum = 0.9}) ---- */
+
+static const struct operator *op_describe(lua_State *L, const struct rille_op *op);
+
+static void
+update_operands(struct call *c, int i)
+{
+    for (int k = 1; k <= c->o->noperand; k++) {
+        lua_rawgeti(c->L, i, k);
+        int at = lua_gettop(c->L);
+        if (lua_isnil(c->L, at)) add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
+        else if (lua_type(c->L, at) == LUA_TNUMBER) add_operand(c, number_arg(c->L, at));
+        else read_userdata(c, at);
+        lua_pop(c->L, 1);
+    }
+    while (c->narg && c->arg[c->narg - 1].kind == RILLE_ARG_NONE) c->narg--;
+}
+
+static int
+op_update(lua_State *L)
+{
+    const struct rille_op *op = rille_op_find(luaL_checkstring(L, 1));
+    struct call c;
+    if (!op) complain(L, "this version has no operator '%s'", lua_tostring(L, 1));
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 3);
+    call_begin(&c, L, op_describe(L, op));
+    update_operands(&c, 2);
+    if (lua_istable(L, 3)) read_names(&c, 3);
+    at_line(L);
+    check(L, rille_update(shell_of(L)->session, op, c.narg, c.arg, c.nattr, c.attr));
+    return 0;
+}
+
+/* ---- the table ---- */
+
+static const char operators; /* key in the registry: name -> struct operator */
+
+/* The description, kept for the state's life. */
+static const struct operator *
+op_describe(lua_State *L, const struct rille_op *op)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &operators);
+    if (lua_getfield(L, -1, rille_op_name(op)) == LUA_TNIL) {
+        struct operator *o = lua_newuserdatauv(L, sizeof *o, 0);
+        memset(o, 0, sizeof *o);
+        o->op = op;
+        o->name = rille_op_name(op);
+        o->nresult = rille_op_results(op);
+        int n = rille_op_operands(op, o->operand);
+        while (o->noperand < n && !o->operand[o->noperand].hidden) o->noperand++;
+        o->list = o->noperand && o->operand[o->noperand - 1].list;
+        o->nattr = rille_op_attrs(op, o->attr);
+        o->spread = o->nattr == 1 && o->attr[0].kind == RILLE_INTS;
+        lua_setfield(L, -3, o->name);
+        lua_pop(L, 1);
+        lua_getfield(L, -1, rille_op_name(op));
+    }
+    const struct operator *o = lua_touserdata(L, -1);
+    lua_pop(L, 2);
+    return o;
+}
+
+static void
+push_function(lua_State *L, const char *name, lua_CFunction function)
+{
+    const struct rille_op *op = rille_op_find(name);
+    if (!op) {
+        lua_pushnil(L);
+        return;
+    }
+    lua_pushlightuserdata(L, (void *)op_describe(L, op));
+    lua_pushcclosure(L, function, 1);
+}
+
+void
+op_push(lua_State *L, const char *name)
+{
+    push_function(L, name, op_call);
+}
+
+void
+op_push_unary(lua_State *L, const char *name)
+{
+    push_function(L, name, op_call_unary);
+}
+
+/* Every operator that is for users, as a function of the module and a method; with "_" behind its name, in place. The
+ * table of methods is at the top, the module below it. */
+void
+op_open(lua_State *L)
+{
+    const struct rille_op *op;
+    lua_newtable(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &operators);
+    for (int i = 0; (op = rille_op_at(i)); i++) {
+        if (rille_op_hidden(op) || rille_op_source(op)) continue;
+        op_push(L, rille_op_name(op));
+        lua_pushvalue(L, -1);
+        lua_setfield(L, -4, rille_op_name(op));
+        lua_setfield(L, -2, rille_op_name(op));
+        lua_pushlightuserdata(L, (void *)op_describe(L, op));
+        const char *name = lua_pushfstring(L, "%s_", rille_op_name(op));
+        lua_pushcclosure(L, op_inplace, 2);
+        lua_setfield(L, -2, name);
+    }
+    lua_pushcfunction(L, op_update);
+    lua_setfield(L, -3, "_update");
+}

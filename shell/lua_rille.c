@@ -1,0 +1,433 @@
+/* lua_rille.c - the module `rille`: opening it, kinds of userdata, and the functions that belong to nothing else.
+ *
+ * The parts written in Lua (rille.nn, rille.optim, ...) are files NAME.lua in one directory: beside the installed
+ * program in share/rille/lua, else where the program was built. They are loaded when they are first asked for. */
+#include "shell/shell.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- kinds of userdata ---- */
+
+static const char kind_key[NKIND]; /* keys in the registry: the metatables */
+
+void *
+kind_new(lua_State *L, enum kind kind, size_t size)
+{
+    void *u = lua_newuserdatauv(L, size, kind == KIND_GRAPH ? 2 : 0);
+    memset(u, 0, size);
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
+    lua_setmetatable(L, -2);
+    return u;
+}
+
+void *
+kind_test(lua_State *L, int i, enum kind kind)
+{
+    void *u = lua_type(L, i) == LUA_TUSERDATA ? lua_touserdata(L, i) : NULL;
+    if (!u || !lua_getmetatable(L, i)) return NULL;
+    bool same = lua_topointer(L, -1) == shell_of(L)->meta[kind];
+    lua_pop(L, 1);
+    return same ? u : NULL;
+}
+
+void
+kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods)
+{
+    lua_newtable(L);
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "__name");
+    luaL_setfuncs(L, methods, 0);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
+    shell_of(L)->meta[kind] = lua_topointer(L, -1);
+}
+
+void
+check_keys(lua_State *L, int i, const char *who, const char *const *keys)
+{
+    i = lua_absindex(L, i);
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING) continue;
+        const char *key = lua_tostring(L, -2);
+        int k = 0;
+        while (keys[k] && strcmp(keys[k], key)) k++;
+        if (keys[k]) continue;
+        luaL_Buffer b;
+        luaL_buffinit(L, &b);
+        for (k = 0; keys[k]; k++) {
+            if (k) luaL_addstring(&b, ", ");
+            luaL_addstring(&b, keys[k]);
+        }
+        luaL_pushresult(&b);
+        complain(L, "%s: no option is called '%s'; there are %s", who, key, lua_tostring(L, -1));
+    }
+}
+
+/* ---- memory ---- */
+
+enum { SLACK = 32 << 20 };
+
+/* Lua does not see the bytes behind handles. When they have grown by a quarter and at least SLACK since the last
+ * collection, one is made; so the cost is small however large or small the program's tensors are. */
+void
+collect_if_due(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    if (rille_external_bytes(sh->session) < sh->collect_at) return;
+    lua_gc(L, LUA_GCCOLLECT);
+    int64_t left = rille_external_bytes(sh->session);
+    sh->collect_at = left + (left / 4 > SLACK ? left / 4 : SLACK);
+}
+
+/* ---- random values, gradients ---- */
+
+static int
+manual_seed(lua_State *L)
+{
+    if (!lua_isinteger(L, 1)) complain(L, "manual_seed: a whole number is wanted, found %s", what_is(L, 1));
+    rille_seed(shell_of(L)->session, (uint64_t)lua_tointeger(L, 1));
+    return 0;
+}
+
+/* rille.no_grad(fn, ...): what fn gives. */
+static int
+no_grad(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    if (lua_isnoneornil(L, 1)) complain(L, "no_grad: a function is wanted, found %s", what_is(L, 1));
+    bool mode = rille_grad_mode(s, false);
+    int code = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+    rille_grad_mode(s, mode);
+    return code ? lua_error(L) : lua_gettop(L);
+}
+
+enum { GRAD_MAX = 256 };
+
+/* rille.grad(y, {x1, x2}): one gradient for each x. */
+static int
+grad(lua_State *L)
+{
+    struct rille_tensor *y = tensor_check(L, 1, "grad"), *x[GRAD_MAX], *out[GRAD_MAX];
+    struct rille_tensor **slot[GRAD_MAX];
+    int n;
+    if (!lua_istable(L, 2)) tensor_check(L, 2, "grad");
+    tensor_list(L, 2, "grad", GRAD_MAX, x, &n);
+    luaL_checkstack(L, n + 4, "grad");
+    for (int k = 0; k < n; k++) slot[k] = tensor_slot(L);
+    at_line(L);
+    check(L, rille_grad_of(y, n, x, out));
+    for (int k = 0; k < n; k++) *slot[k] = out[k];
+    return n;
+}
+
+/* ---- files ---- */
+
+static const char *
+path_check(lua_State *L, int i, const char *who)
+{
+    if (lua_type(L, i) != LUA_TSTRING) complain(L, "%s: the name of a file is wanted, found %s", who, what_is(L, i));
+    return lua_tostring(L, i);
+}
+
+static bool
+ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+static int
+load_npy(lua_State *L)
+{
+    const char *path = path_check(L, 1, "load_npy");
+    struct options o;
+    lua_settop(L, 2);
+    options_read(L, 2, "load_npy", -1, &o);
+    if (o.dtype) complain(L, "load_npy: the file says the dtype; use :to(\"%s\") on the result", o.dtype);
+    struct rille_tensor **slot = tensor_slot(L);
+    at_line(L);
+    check(L, rille_load_npy(shell_of(L)->session, path, o.layout, slot));
+    options_apply(L, &o, *slot);
+    return 1;
+}
+
+static int
+no_safetensors(lua_State *L, const char *who, const char *path)
+{
+    return complain(L, "%s: %s: this version reads and writes .npy files; safetensors is not in it", who, path);
+}
+
+static int
+load(lua_State *L)
+{
+    const char *path = path_check(L, 1, "load");
+    return ends_in(path, ".npy") ? load_npy(L) : no_safetensors(L, "load", path);
+}
+
+/* rille.save(path, t); a table of one tensor is that tensor. */
+static int
+save(lua_State *L)
+{
+    const char *path = path_check(L, 1, "save");
+    if (!ends_in(path, ".npy")) return no_safetensors(L, "save", path);
+    if (lua_istable(L, 2)) {
+        lua_pushnil(L);
+        if (!lua_next(L, 2)) return complain(L, "save: a tensor is wanted, found an empty table");
+        lua_pushvalue(L, -2);
+        if (lua_next(L, 2)) return complain(L, "save: a .npy file holds one tensor");
+        lua_replace(L, 2);
+    }
+    struct rille_tensor *t = tensor_check(L, 2, "save");
+    at_line(L);
+    check(L, rille_save_npy(path, t));
+    return 0;
+}
+
+/* ---- counters, devices ---- */
+
+static int
+counters(lua_State *L)
+{
+    struct rille_counters c;
+    rille_count(shell_of(L)->session, &c);
+    const struct {
+        const char *name;
+        int64_t value;
+    } list[] = {{"nodes", c.nodes},           {"compiles", c.compiles},
+                {"cache_hits", c.cache_hits}, {"runs", c.runs},
+                {"acts", c.acts},             {"messages", c.messages},
+                {"thread_messages", c.thread_messages}, {"allocations", c.allocations},
+                {"run_allocations", c.run_allocations}, {"live_values", c.live_values},
+                {"live_nodes", c.live_nodes}, {"live_bytes", c.live_bytes},
+                {"arena_bytes", c.arena_bytes}, {"plans", c.plans}};
+    lua_newtable(L);
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        lua_pushinteger(L, list[k].value);
+        lua_setfield(L, -2, list[k].name);
+    }
+    return 1;
+}
+
+/* rille.devices(): those that were used so far. */
+static int
+devices(lua_State *L)
+{
+    struct rille_device_info d;
+    lua_newtable(L);
+    for (int i = 0; rille_device_info(shell_of(L)->session, i, &d); i++) {
+        const struct {
+            const char *name;
+            int64_t value;
+        } list[] = {{"device", d.device},         {"thread", d.thread},         {"live_bytes", d.live_bytes},
+                    {"arena_bytes", d.arena_bytes}, {"peak_bytes", d.peak_bytes}, {"limit_bytes", d.limit_bytes}};
+        lua_newtable(L);
+        lua_pushstring(L, d.kind);
+        lua_setfield(L, -2, "kind");
+        for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+            lua_pushinteger(L, list[k].value);
+            lua_setfield(L, -2, list[k].name);
+        }
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* ---- what the modules in Lua need ---- */
+
+/* Seconds, from some start; never backwards. */
+static int
+wall_clock(lua_State *L)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    lua_pushnumber(L, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+    return 1;
+}
+
+static int
+is_terminal(lua_State *L)
+{
+    lua_pushboolean(L, isatty((int)luaL_optinteger(L, 1, 1)));
+    return 1;
+}
+
+static int
+trace_pause(lua_State *L)
+{
+    lua_pushboolean(L, rille_trace_pause(shell_of(L)->session, lua_toboolean(L, 1)));
+    return 1;
+}
+
+static int
+tracing(lua_State *L)
+{
+    lua_pushboolean(L, rille_tracing(shell_of(L)->session));
+    return 1;
+}
+
+static int
+step(lua_State *L)
+{
+    at_line(L);
+    check(L, rille_step(shell_of(L)->session));
+    collect_if_due(L);
+    return 0;
+}
+
+static int
+epoch(lua_State *L)
+{
+    rille_epoch(shell_of(L)->session);
+    return 0;
+}
+
+static const luaL_Reg functions[] = {
+    {"manual_seed", manual_seed}, {"no_grad", no_grad},         {"grad", grad},
+    {"load_npy", load_npy},       {"load", load},               {"save", save},
+    {"counters", counters},       {"devices", devices},         {"clock", wall_clock},
+    {"is_terminal", is_terminal}, {"_trace_pause", trace_pause}, {"_tracing", tracing},
+    {"_step", step},              {"_epoch", epoch},            {NULL, NULL},
+};
+
+/* ---- modules written in Lua ---- */
+
+static void
+find_lua_dir(struct shell *sh)
+{
+    char exe[400];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(exe, '/');
+    if (slash) *slash = 0;
+    snprintf(sh->lua_dir, sizeof sh->lua_dir, "%s/../share/rille/lua/", exe);
+    if (access(sh->lua_dir, R_OK)) snprintf(sh->lua_dir, sizeof sh->lua_dir, "%s/", RILLE_LUA_DIR);
+    sh->lua_dir_size = strlen(sh->lua_dir);
+}
+
+/* A searcher: "rille.nn.linear" is nn/linear.lua in the directory. */
+static int
+search(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    if (strncmp(name, "rille.", 6)) return 0;
+    luaL_gsub(L, name + 6, ".", "/");
+    const char *path = lua_pushfstring(L, "%s%s.lua", shell_of(L)->lua_dir, lua_tostring(L, -1));
+    if (access(path, R_OK)) {
+        lua_pushfstring(L, "no file '%s'", path);
+        return 1;
+    }
+    if (luaL_loadfile(L, path)) return lua_error(L);
+    lua_pushstring(L, path);
+    return 2;
+}
+
+/* Put before the searchers of files, so that nothing in a user's directory shadows Rille's own. */
+static void
+add_searcher(lua_State *L)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "searchers");
+    for (lua_Integer k = (lua_Integer)lua_rawlen(L, -1); k >= 2; k--) {
+        lua_rawgeti(L, -1, k);
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_pushcfunction(L, search);
+    lua_rawseti(L, -2, 2);
+    lua_pop(L, 2);
+}
+
+/* rille.NAME that is not there yet: a module in Lua, or an error. */
+static int
+module_index(lua_State *L)
+{
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;
+    if (!name) {
+        lua_pushnil(L);
+        return 1;
+    }
+    const char *path = lua_pushfstring(L, "%s%s.lua", shell_of(L)->lua_dir, name);
+    if (strchr(name, '.') || strchr(name, '/') || access(path, R_OK)) return complain(L, "rille has no '%s'", name);
+    lua_getglobal(L, "require");
+    lua_pushfstring(L, "rille.%s", name);
+    lua_call(L, 1, 1);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, 1);
+    return 1;
+}
+
+/* ---- opening ---- */
+
+static int
+shell_close(lua_State *L)
+{
+    struct shell *sh = lua_touserdata(L, 1);
+    if (sh->session) rille_close(&sh->session);
+    return 0;
+}
+
+static int
+module_loaded(lua_State *L)
+{
+    lua_pushvalue(L, lua_upvalueindex(1));
+    return 1;
+}
+
+/* The module table at the top becomes a global and what require gives. */
+static void
+publish(lua_State *L)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "preload");
+    lua_pushvalue(L, -3);
+    lua_pushcclosure(L, module_loaded, 1);
+    lua_setfield(L, -2, "rille");
+    lua_getfield(L, -2, "loaded");
+    lua_pushvalue(L, -4);
+    lua_setfield(L, -2, "rille");
+    lua_pop(L, 3);
+    lua_setglobal(L, "rille");
+}
+
+static void
+open_module(lua_State *L)
+{
+    lua_newtable(L);
+    lua_pushliteral(L, RILLE_VERSION);
+    lua_setfield(L, -2, "_VERSION");
+    luaL_setfuncs(L, functions, 0);
+    place_open(L);
+    create_open(L);
+    tensor_open(L);
+    graph_open(L);
+    explain_open(L);
+    help_open(L);
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, module_index);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
+    publish(L);
+    add_searcher(L);
+}
+
+int
+shell_open(lua_State *L, const struct rille_options *options)
+{
+    struct shell *sh = lua_newuserdatauv(L, sizeof *sh, 0);
+    memset(sh, 0, sizeof *sh);
+    *(struct shell **)lua_getextraspace(L) = sh;
+    sh->main = sh->running = L;
+    sh->collect_at = SLACK;
+    find_lua_dir(sh);
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, shell_close);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &kind_key[KIND_SHELL]);
+    int code = rille_open(options, &sh->session);
+    if (!code) open_module(L);
+    return code;
+}

@@ -1,0 +1,371 @@
+/* main.c - the program: options as in lua(1), a session, then chunks, a script or the shell.
+ *
+ * Exit codes: 0 ok, 1 an error of the script, 2 usage, 130 interrupted. Messages go to stderr. */
+#include "shell/shell.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
+
+static const char help[] =
+    "usage: rille [options] [script.lua [args]]\n"
+    "Runs a script, or the shell when there is none and stdin is a terminal. '-' is stdin as a script.\n\n"
+    "  -d, --devices LIST   devices of this process, as in cpu:4 or cpu:2,cuda:0 or cuda:all;\n"
+    "                       without it cpu:8, or as many as there are cores\n"
+    "  -e CHUNK             run Lua code; may be repeated\n"
+    "  -E EXPR              print the value of an expression\n"
+    "  -l MOD               require a module into its global\n"
+    "  -i                   the shell after the script\n"
+    "      --color WHEN     auto, always or never\n"
+    "      --no-init        without ~/.config/rille/init.lua\n"
+    "      --version        print the version\n"
+    "      --help           print this\n\n"
+    "Environment: RILLE_SEED (random values), RILLE_THREADS (device threads), RILLE_TRACE=FILE (times of graphs),\n"
+    "RILLE_CHECK=ref,nan (check kernels), RILLE_BUS=sim:SEED (simulated messages).\n"
+    "In the shell: :help, and ?name for the page of an operator or function.\n";
+
+struct action { /* -e, -E and -l, in order */
+    char kind;
+    const char *text;
+};
+
+struct program {
+    int argc;
+    char **argv;
+    int script; /* index in argv; argc: none */
+    struct action action[NCHUNK];
+    int naction;
+    bool interactive, color, no_init;
+    struct rille_options options;
+    uint64_t seed;
+    bool seeded;
+};
+
+/* ---- usage ---- */
+
+static int
+usage(const char *fmt, const char *what)
+{
+    fputs("rille: ", stderr);
+    fprintf(stderr, fmt, what);
+    fputs("\nrille --help tells the options\n", stderr);
+    return EXIT_USAGE;
+}
+
+enum { OPT_COLOR = 256, OPT_NO_INIT, OPT_VERSION, OPT_HELP };
+
+static const struct option long_options[] = {
+    {"devices", required_argument, NULL, 'd'},    {"color", required_argument, NULL, OPT_COLOR},
+    {"no-init", no_argument, NULL, OPT_NO_INIT},  {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, OPT_HELP},        {NULL, 0, NULL, 0},
+};
+
+static int
+set_color(struct program *p, const char *when)
+{
+    const char *term = getenv("TERM");
+    bool able = isatty(1) && !getenv("NO_COLOR") && term && strcmp(term, "dumb");
+    if (!strcmp(when, "auto")) p->color = able;
+    else if (!strcmp(when, "always")) p->color = true;
+    else if (!strcmp(when, "never")) p->color = false;
+    else return usage("--color is auto, always or never, not '%s'", when);
+    return 0;
+}
+
+/* 0: go on; -1: done, all is well; an exit code otherwise. */
+static int
+read_option(struct program *p, int c)
+{
+    switch (c) {
+    case 'd': p->options.devices = optarg; return 0;
+    case 'e':
+    case 'E':
+    case 'l':
+        if (p->naction == NCHUNK) return usage("too many -e, -E and -l", "");
+        p->action[p->naction++] = (struct action){(char)c, optarg};
+        return 0;
+    case 'i': p->interactive = true; return 0;
+    case OPT_COLOR: return set_color(p, optarg);
+    case OPT_NO_INIT: p->no_init = true; return 0;
+    case OPT_VERSION: printf("rille %s, %s\n", RILLE_VERSION, LUA_RELEASE); return -1;
+    case OPT_HELP: fputs(help, stdout); return -1;
+    }
+    char name[] = {'-', (char)optopt, 0};
+    bool is_long = optopt == 0 || optopt >= OPT_COLOR;
+    const char *given = is_long ? p->argv[optind - 1] : name;
+    return c == ':' ? usage("%s needs an argument", given) : usage("unknown option %s", given);
+}
+
+static int
+read_options(struct program *p)
+{
+    int c;
+    opterr = 0;
+    set_color(p, "auto");
+    while ((c = getopt_long(p->argc, p->argv, "+:d:e:E:l:i", long_options, NULL)) != -1) {
+        int code = read_option(p, c);
+        if (code) return code;
+    }
+    p->script = optind;
+    return 0;
+}
+
+/* ---- environment ---- */
+
+static int
+number_of(const char *name, uint64_t most, uint64_t *out, bool *set)
+{
+    const char *text = getenv(name);
+    char *end;
+    if (!text || !*text) return 0;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    if (*end || errno || *text == '-' || *out > most) {
+        fprintf(stderr, "rille: %s is a whole number, not '%s'\n", name, text);
+        return EXIT_USAGE;
+    }
+    *set = true;
+    return 0;
+}
+
+static int
+read_checks(struct program *p)
+{
+    const char *text = getenv("RILLE_CHECK");
+    while (text && *text) {
+        size_t n = strcspn(text, ",");
+        if (n == 3 && !strncmp(text, "ref", n)) p->options.check_ref = true;
+        else if (n == 3 && !strncmp(text, "nan", n)) p->options.check_nan = true;
+        else return usage("RILLE_CHECK is a list of ref and nan, not '%s'", text);
+        text += n + (text[n] == ',');
+    }
+    return 0;
+}
+
+static int
+read_environment(struct program *p)
+{
+    uint64_t threads = 0;
+    bool set = false;
+    int code = number_of("RILLE_THREADS", INT_MAX, &threads, &set);
+    if (!code) code = number_of("RILLE_SEED", UINT64_MAX, &p->seed, &p->seeded);
+    if (!code) code = read_checks(p);
+    p->options.threads = (int)threads;
+    p->options.seed = p->seed;
+    p->options.bus = getenv("RILLE_BUS");
+    if (p->options.bus && !*p->options.bus) p->options.bus = NULL;
+    return code;
+}
+
+/* ---- running ---- */
+
+static int
+on_error(lua_State *L)
+{
+    const char *text = lua_tostring(L, 1);
+    if (!text) {
+        if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
+        text = lua_pushfstring(L, "(the error is %s)", what_is(L, 1));
+    }
+    luaL_traceback(L, L, text, 1);
+    return 1;
+}
+
+int
+run_protected(lua_State *L, int nargs, int nresults)
+{
+    int base = lua_gettop(L) - nargs;
+    lua_pushcfunction(L, on_error);
+    lua_insert(L, base);
+    interrupt_start(L);
+    int code = lua_pcall(L, nargs, nresults, base);
+    interrupt_stop();
+    lua_remove(L, base);
+    if (code) {
+        fflush(stdout);
+        fprintf(stderr, "rille: %s\n", lua_tostring(L, -1));
+        lua_pop(L, 1);
+    }
+    return code;
+}
+
+static int
+exit_code(int code)
+{
+    return code == LUA_OK ? 0 : interrupt_count() ? EXIT_INTERRUPTED : 1;
+}
+
+static int
+load_failed(lua_State *L)
+{
+    fprintf(stderr, "rille: %s\n", lua_tostring(L, -1));
+    lua_pop(L, 1);
+    return 1;
+}
+
+static int
+run_text(lua_State *L, const char *text, const char *name)
+{
+    if (luaL_loadbuffer(L, text, strlen(text), name)) return load_failed(L);
+    return exit_code(run_protected(L, 0, 0));
+}
+
+/* -E: return EXPR, all its values printed as print does. */
+static int
+run_expression(lua_State *L, const char *text)
+{
+    lua_getglobal(L, "print");
+    const char *chunk = lua_pushfstring(L, "return %s", text);
+    int code = luaL_loadbuffer(L, chunk, strlen(chunk), "=(command line)");
+    lua_remove(L, -2);
+    if (code) return load_failed(L);
+    int base = lua_gettop(L) - 1;
+    if ((code = run_protected(L, 0, LUA_MULTRET))) return exit_code(code);
+    return exit_code(run_protected(L, lua_gettop(L) - base, 0));
+}
+
+/* -l mod, -l name=mod: the module as a global. */
+static int
+run_module(lua_State *L, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    lua_getglobal(L, "require");
+    lua_pushstring(L, equals ? equals + 1 : text);
+    int code = run_protected(L, 1, 1);
+    if (code) return exit_code(code);
+    if (equals) lua_pushlstring(L, text, (size_t)(equals - text));
+    else lua_pushstring(L, text);
+    lua_insert(L, -2);
+    lua_pushglobaltable(L);
+    lua_insert(L, -3);
+    lua_settable(L, -3);
+    lua_pop(L, 1);
+    return 0;
+}
+
+static int
+run_actions(lua_State *L, const struct program *p)
+{
+    int code = 0;
+    for (int k = 0; k < p->naction && !code; k++) {
+        const struct action *a = &p->action[k];
+        if (a->kind == 'e') code = run_text(L, a->text, "=(command line)");
+        else if (a->kind == 'E') code = run_expression(L, a->text);
+        else code = run_module(L, a->text);
+    }
+    return code;
+}
+
+/* The file, or stdin for NULL. Its arguments are those of the program behind it. */
+static int
+run_script(lua_State *L, const struct program *p, const char *name)
+{
+    int nargs = name ? p->argc - p->script - 1 : 0;
+    if (luaL_loadfile(L, name && strcmp(name, "-") ? name : NULL)) return load_failed(L);
+    luaL_checkstack(L, nargs + 3, "too many arguments");
+    for (int k = 0; k < nargs; k++) lua_pushstring(L, p->argv[p->script + 1 + k]);
+    return exit_code(run_protected(L, nargs, 0));
+}
+
+/* arg[0] is the script, arg[1]... its arguments, what is before it has negative numbers. */
+static void
+push_arg(lua_State *L, const struct program *p)
+{
+    int script = p->script < p->argc ? p->script : 0;
+    lua_createtable(L, p->argc - script, script + 1);
+    for (int k = 0; k < p->argc; k++) {
+        lua_pushstring(L, p->argv[k]);
+        lua_rawseti(L, -2, k - script);
+    }
+    lua_setglobal(L, "arg");
+}
+
+/* $XDG_CONFIG_HOME/rille/init.lua, where there is one. */
+static int
+run_init(lua_State *L)
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    char path[PATH_MAX];
+    if (config && *config) snprintf(path, sizeof path, "%s/rille/init.lua", config);
+    else if (home) snprintf(path, sizeof path, "%s/.config/rille/init.lua", home);
+    else return 0;
+    if (access(path, R_OK)) return 0;
+    if (luaL_loadfile(L, path)) return load_failed(L);
+    return exit_code(run_protected(L, 0, 0));
+}
+
+static int
+run_all(lua_State *L, const struct program *p)
+{
+    bool script = p->script < p->argc;
+    push_arg(L, p);
+    int code = p->no_init ? 0 : run_init(L);
+    if (!code) code = run_actions(L, p);
+    if (!code && script) code = run_script(L, p, p->argv[p->script]);
+    bool alone = !script && p->naction == 0;
+    if (!p->interactive && (!alone || code)) return code;
+    if (alone && !p->interactive && !isatty(0)) return run_script(L, p, NULL);
+    return repl_run(L);
+}
+
+/* ---- opening ---- */
+
+static int
+open_failed(void)
+{
+    fprintf(stderr, "rille: %s\n", rille_error());
+    return EXIT_USAGE;
+}
+
+static int
+run_program(const struct program *p)
+{
+    lua_State *L = luaL_newstate();
+    if (!L) return fputs("rille: out of memory\n", stderr), 1;
+    luaL_openlibs(L);
+    int code = shell_open(L, &p->options);
+    if (!code) {
+        struct shell *sh = shell_of(L);
+        sh->color = p->color;
+        sh->trace = getenv("RILLE_TRACE");
+        if (sh->trace && !*sh->trace) sh->trace = NULL;
+        if (p->seeded) rille_seed(sh->session, p->seed);
+        interrupt_open(L);
+        code = run_all(L, p);
+        fflush(stdout);
+    } else
+        code = open_failed();
+    lua_close(L);
+    return code;
+}
+
+static int
+subcommand(const char *name)
+{
+    static const char *const names[] = {"launch", "coordinator", "worker"};
+    for (int k = 0; k < 3; k++)
+        if (!strcmp(names[k], name)) {
+            fprintf(stderr, "rille: %s: this version runs one process; worker processes and the coordinator are not in it\n",
+                    name);
+            return EXIT_USAGE;
+        }
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct program p = {.argc = argc, .argv = argv};
+    setlocale(LC_CTYPE, ""); /* of the line editor; numbers stay as Lua writes them */
+    int code = argc > 1 ? subcommand(argv[1]) : 0;
+    if (!code) code = read_options(&p);
+    if (!code) code = read_environment(&p);
+    if (code) return code < 0 ? 0 : code;
+    return run_program(&p);
+}

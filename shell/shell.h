@@ -1,0 +1,171 @@
+/* shell.h - what the files of the shell share: one struct beside the Lua state, and the words they call each other by.
+ *
+ * The shell is Lua's side of rille.h. Each function that Lua calls does three things: check the arguments, name the
+ * user's line and call the core, push the result or raise. Nothing here owns values: a tensor in Lua is a userdata that
+ * holds one handle, given back by __gc. The struct shell lives in a userdata that was made first, so that closing the
+ * Lua state frees it, and with it the session, last. */
+#ifndef RILLE_SHELL_SHELL_H
+#define RILLE_SHELL_SHELL_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+#include "rille.h"
+
+/* The kinds of userdata that the shell makes; each has one metatable. */
+enum kind { KIND_SHELL, KIND_TENSOR, KIND_PLACE, KIND_LIVE, KIND_GRAPH, NKIND };
+
+struct line { /* a line of the user's program */
+    char file[256];
+    int number; /* 0: there is none */
+    char inside[64]; /* "nn.Linear" where the call went through a module of Rille's own, else "" */
+};
+
+struct shell {
+    struct rille_session *session;
+    lua_State *main;      /* the state that was opened */
+    lua_State *running;   /* the state whose call is in the core now: live numbers are asked on it */
+    const void *meta[NKIND]; /* metatables, as lua_topointer() tells them */
+    struct line line;     /* what rille_at() was last told */
+    char lua_dir[512];    /* where the modules written in Lua are */
+    size_t lua_dir_size;
+    const char *trace;    /* RILLE_TRACE: a file for the trace of each graph, or NULL */
+    int ntrace;
+    unsigned made;        /* tensors pushed, ever */
+    int64_t collect_at;   /* a collection is due when so many bytes hang on handles */
+    bool color;
+};
+
+static inline struct shell *
+shell_of(lua_State *L)
+{
+    return *(struct shell **)lua_getextraspace(L);
+}
+
+/* ---- lua_rille.c: the module ---- */
+
+/* Opens the session and puts the module into the state. A failure of the core: its code, and rille_error() says why. */
+int shell_open(lua_State *L, const struct rille_options *options);
+/* A userdata of this kind, zeroed. */
+void *kind_new(lua_State *L, enum kind kind, size_t size);
+/* The userdata at index i if it is of this kind, else NULL. */
+void *kind_test(lua_State *L, int i, enum kind kind);
+/* Pushes the metatable of a new kind, with the name and these functions. */
+void kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods);
+/* Raises unless the table at i has only the keys of the NULL-ended list (and integers). who: for the message. */
+void check_keys(lua_State *L, int i, const char *who, const char *const *keys);
+/* Collects Lua's garbage when many bytes hang on handles. Called where no core call is in progress. */
+void collect_if_due(lua_State *L);
+
+/* ---- lua_error.c: lines and errors ---- */
+
+/* Names the user's line to the core: before each call that adds nodes or may fail. */
+void at_line(lua_State *L);
+/* Raises what the core said, with the line before it. */
+int raise_core(lua_State *L);
+static inline void
+check(lua_State *L, int code)
+{
+    if (code) raise_core(L);
+}
+/* Raises a message of the shell's own, with the line before it. */
+int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* What an argument is, for messages: "a string", "a tensor". */
+const char *what_is(lua_State *L, int i);
+
+/* ---- lua_place.c: placements and layouts ---- */
+
+void place_open(lua_State *L); /* into the module table at the top */
+void place_push(lua_State *L, const struct rille_place *p);
+/* The layout that the fields placement and sbp of the table at i describe; like gives what is not said (NULL: device 0
+ * of the default kind, B); NULL when neither is said. */
+const struct rille_layout *layout_whole(lua_State *L, const struct rille_place *p);
+const struct rille_layout *layout_read(lua_State *L, int i, int ndim, const struct rille_layout *like);
+
+/* ---- lua_tensor.c, lua_index.c: tensors ---- */
+
+void tensor_open(lua_State *L);
+/* An empty slot on the stack for a handle: fill it at once. */
+struct rille_tensor **tensor_slot(lua_State *L);
+struct rille_tensor *tensor_test(lua_State *L, int i);  /* NULL when it is none */
+struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises */
+void tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n);
+void push_shape(lua_State *L, int n, const int64_t *shape);
+int index_get(lua_State *L); /* x[key], x[key] = v for what is no name */
+int index_set(lua_State *L);
+int index_pairs(lua_State *L);
+void index_open(lua_State *L); /* split, chunk */
+
+/* ---- lua_op.c: operators ---- */
+
+void op_open(lua_State *L);
+/* Calls an operator that is part of something else; pushes its first result and returns it. */
+struct rille_tensor *op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args, int nattrs,
+                              const struct rille_attr *attrs);
+/* Pushes an operator's function, nil when there is no such operator; unary: the one for Lua's own unary operators, which
+ * give their operand twice. */
+void op_push(lua_State *L, const char *name);
+void op_push_unary(lua_State *L, const char *name);
+
+/* ---- lua_create.c: new tensors ---- */
+
+struct options { /* of a creation */
+    const char *dtype; /* NULL: not said */
+    const struct rille_layout *layout;
+    bool requires_grad;
+    const char *name;
+};
+void create_open(lua_State *L);
+void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* i may hold nil or none */
+void options_apply(lua_State *L, const struct options *o, struct rille_tensor *t);
+int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table, or numbers from *i on; moves *i */
+
+/* ---- lua_graph.c, lua_explain.c ---- */
+
+void graph_open(lua_State *L);
+void explain_open(lua_State *L);
+void explain_push(lua_State *L, struct rille_explain **e); /* takes it */
+void text_push(lua_State *L, char **text);                 /* a table that prints as this text; takes it */
+bool plan_physical(lua_State *L, int i);                   /* the option of plan() in the table at i */
+
+/* ---- value.c: dtypes as Lua values ---- */
+
+struct value_kind {
+    const char *name;
+    int bytes;
+    int (*store)(void *at, bool is_int, int64_t i, double f); /* 0, or -1 when the number does not fit */
+    double (*real)(const void *at);                           /* of a float dtype, else NULL */
+    int64_t (*whole)(const void *at);                         /* of the others */
+};
+const struct value_kind *value_kind(const char *dtype); /* NULL: unknown */
+void value_push(lua_State *L, const struct value_kind *k, const void *at);
+void value_dtypes(lua_State *L); /* pushes "f32 f64 ..." */
+
+/* ---- print.c ---- */
+
+void print_tensor(lua_State *L, struct rille_tensor *t);              /* pushes its text */
+void print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t); /* adds its first line, without the end */
+
+/* ---- help.c ---- */
+
+bool help_push(lua_State *L, const char *name); /* pushes the page; false: nothing is known by that name */
+void help_open(lua_State *L);
+
+/* ---- interrupt.c: Ctrl-C ---- */
+
+void interrupt_open(lua_State *L);
+void interrupt_start(lua_State *L); /* from now on Ctrl-C stops what runs */
+void interrupt_stop(void);          /* what it did before */
+int interrupt_count(void);          /* how often it was pressed since interrupt_start() */
+
+/* ---- main.c ---- */
+
+/* lua_pcall with a traceback and Ctrl-C; an error is printed. LUA_OK or Lua's code. */
+int run_protected(lua_State *L, int nargs, int nresults);
+
+/* ---- repl.c, command.c, complete.c ---- */
+
+int repl_run(lua_State *L); /* until :quit or the end of input; the exit code */
+
+#endif

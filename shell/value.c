@@ -1,0 +1,231 @@
+/* value.c - one element of each dtype, as a Lua value and back.
+ *
+ * Tensors given as Lua tables are packed here into the bytes of their dtype, and values that were read are unpacked.
+ * Floats of 16 bits are rounded to nearest, ties to even. */
+#include "shell/shell.h"
+
+#include <math.h>
+#include <string.h>
+
+static float
+float_of_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+static uint32_t
+bits_of_float(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    return bits;
+}
+
+static uint16_t
+to_bf16(double value)
+{
+    float f = (float)value;
+    uint32_t bits = bits_of_float(f);
+    if (isnan(f)) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* A half is m * 2^e with m below 2^11 and e from -24 to 5; nearbyint() rounds ties to even. */
+static uint16_t
+to_f16(double value)
+{
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    double a = fabs(value);
+    if (isnan(value)) return sign | 0x7e00;
+    if (a >= 65520) return sign | 0x7c00;
+    int e = 0;
+    frexp(a, &e);
+    int scale = e - 11 < -24 ? -24 : e - 11;
+    int m = (int)nearbyint(ldexp(a, -scale));
+    if (m == 2048) m = 1024, scale++;
+    if (m < 1024) return sign | (uint16_t)m;
+    return sign | (uint16_t)((scale + 25) << 10 | (m - 1024));
+}
+
+static double
+of_f16(uint16_t h)
+{
+    int e = h >> 10 & 31, m = h & 1023;
+    double a = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(m + 1024, e - 25) : ldexp(m, -24);
+    return h & 0x8000 ? -a : a;
+}
+
+static double
+real_of(bool is_int, int64_t i, double f)
+{
+    return is_int ? (double)i : f;
+}
+
+/* A float is cut towards zero; low and high are the ends of what fits. */
+static int
+whole_of(bool is_int, int64_t i, double f, int64_t low, int64_t high, int64_t *out)
+{
+    if (!is_int) {
+        if (!(f > -9223372036854775809.0 && f < 9223372036854775808.0)) return -1;
+        i = (int64_t)f;
+    }
+    *out = i;
+    return i < low || i > high ? -1 : 0;
+}
+
+static int
+store_f32(void *at, bool is_int, int64_t i, double f)
+{
+    float v = (float)real_of(is_int, i, f);
+    memcpy(at, &v, 4);
+    return 0;
+}
+
+static int
+store_f64(void *at, bool is_int, int64_t i, double f)
+{
+    double v = real_of(is_int, i, f);
+    memcpy(at, &v, 8);
+    return 0;
+}
+
+static int
+store_bf16(void *at, bool is_int, int64_t i, double f)
+{
+    uint16_t v = to_bf16(real_of(is_int, i, f));
+    memcpy(at, &v, 2);
+    return 0;
+}
+
+static int
+store_f16(void *at, bool is_int, int64_t i, double f)
+{
+    uint16_t v = to_f16(real_of(is_int, i, f));
+    memcpy(at, &v, 2);
+    return 0;
+}
+
+static int
+store_i64(void *at, bool is_int, int64_t i, double f)
+{
+    int64_t v = 0;
+    int bad = whole_of(is_int, i, f, INT64_MIN, INT64_MAX, &v);
+    memcpy(at, &v, 8);
+    return bad;
+}
+
+static int
+store_i32(void *at, bool is_int, int64_t i, double f)
+{
+    int64_t v = 0;
+    int bad = whole_of(is_int, i, f, INT32_MIN, INT32_MAX, &v);
+    memcpy(at, &(int32_t){(int32_t)v}, 4);
+    return bad;
+}
+
+static int
+store_u8(void *at, bool is_int, int64_t i, double f)
+{
+    int64_t v = 0;
+    int bad = whole_of(is_int, i, f, 0, UINT8_MAX, &v);
+    *(uint8_t *)at = (uint8_t)v;
+    return bad;
+}
+
+static int
+store_bool(void *at, bool is_int, int64_t i, double f)
+{
+    *(uint8_t *)at = is_int ? i != 0 : f != 0;
+    return 0;
+}
+
+static double
+get_f32(const void *at)
+{
+    float v;
+    memcpy(&v, at, 4);
+    return v;
+}
+
+static double
+get_f64(const void *at)
+{
+    double v;
+    memcpy(&v, at, 8);
+    return v;
+}
+
+static double
+get_bf16(const void *at)
+{
+    uint16_t v;
+    memcpy(&v, at, 2);
+    return float_of_bits((uint32_t)v << 16);
+}
+
+static double
+get_f16(const void *at)
+{
+    uint16_t v;
+    memcpy(&v, at, 2);
+    return of_f16(v);
+}
+
+static int64_t
+whole_i64(const void *at)
+{
+    int64_t v;
+    memcpy(&v, at, 8);
+    return v;
+}
+
+static int64_t
+whole_i32(const void *at)
+{
+    int32_t v;
+    memcpy(&v, at, 4);
+    return v;
+}
+
+static int64_t
+whole_u8(const void *at)
+{
+    return *(const uint8_t *)at;
+}
+
+static const struct value_kind kinds[] = {
+    {"f32", 4, store_f32, get_f32, NULL},   {"f64", 8, store_f64, get_f64, NULL},
+    {"bf16", 2, store_bf16, get_bf16, NULL}, {"f16", 2, store_f16, get_f16, NULL},
+    {"i32", 4, store_i32, NULL, whole_i32}, {"i64", 8, store_i64, NULL, whole_i64},
+    {"u8", 1, store_u8, NULL, whole_u8},    {"bool", 1, store_bool, NULL, whole_u8},
+};
+
+const struct value_kind *
+value_kind(const char *dtype)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(kinds[k].name, dtype)) return &kinds[k];
+    return NULL;
+}
+
+void
+value_push(lua_State *L, const struct value_kind *k, const void *at)
+{
+    if (k->real) lua_pushnumber(L, k->real(at));
+    else if (!strcmp(k->name, "bool")) lua_pushboolean(L, *(const uint8_t *)at);
+    else lua_pushinteger(L, k->whole(at));
+}
+
+void
+value_dtypes(lua_State *L)
+{
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        if (k) luaL_addchar(&b, ' ');
+        luaL_addstring(&b, kinds[k].name);
+    }
+    luaL_pushresult(&b);
+}
