@@ -14,7 +14,8 @@ struct prim {
     dnnl_stream_t stream;
     int threads, narg; /* narg with the scratch */
     int64_t nrun;
-    int64_t *skip; /* nrun rows of narg, or NULL */
+    int64_t *skip; /* nrun rows of nskip: bytes from the first run's address; NULL with one run */
+    int nskip;
     int from[PRIM_ARG + 1];
     dnnl_exec_arg_t arg[PRIM_ARG + 1];
 };
@@ -107,10 +108,11 @@ prim_new(const_dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, i
 }
 
 void
-prim_repeat(struct prim *p, int64_t n, int64_t *skip)
+prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip)
 {
     p->nrun = n;
     p->skip = skip;
+    p->nskip = nskip;
 }
 
 /* ---- running ---- */
@@ -128,10 +130,9 @@ prim_run(const struct kcall *k, const void *state)
     const struct prim *p = state;
     team_set(p->threads);
     for (int64_t r = 0; r < p->nrun; r++) {
-        const int64_t *skip = p->skip ? p->skip + r * p->narg : NULL;
         for (int i = 0; i < p->narg; i++) {
-            char *at = bytes_of(k, p->from[i]);
-            dnnl_memory_set_data_handle(p->arg[i].memory, at + (skip ? skip[i] : 0));
+            int64_t skip = i < p->nskip ? p->skip[r * p->nskip + i] : 0;
+            dnnl_memory_set_data_handle(p->arg[i].memory, (char *)bytes_of(k, p->from[i]) + skip);
         }
         TRY(prim_check(dnnl_primitive_execute(p->primitive, p->stream, p->narg, p->arg), k->call->op->name));
     }

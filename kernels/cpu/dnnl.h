@@ -37,8 +37,8 @@ bool prim_is_plain(const_dnnl_primitive_desc_t pd);
 struct prim;
 int prim_new(const_dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int threads, struct prim **out,
              size_t *scratch_bytes);
-/* Executes n times a call; run r adds skip[r * narg + i] bytes to argument i. skip is taken over (free). */
-void prim_repeat(struct prim *p, int64_t n, int64_t *skip);
+/* Executes n times a call; run r adds skip[r * nskip + i] bytes to argument i < nskip. skip is taken over (free). */
+void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
 
 /* The run and drop of every such row. */
 int prim_run(const struct kcall *k, const void *state);

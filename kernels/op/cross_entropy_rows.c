@@ -1,0 +1,156 @@
+/* cross_entropy_rows.c - the loss of each position, and the logarithm of its sum of exponentials.
+ *
+ *   lse = log sum over c of exp x[c];   with smoothing s and C classes:
+ *   loss = lse - (1 - s) x[label] - s / C sum over c of x[c];   0 where the label is ignored
+ *
+ * A row is read once for its maximum and once for its sum, while it lies in the
+ * cache; lse is kept for the gradient, which then needs one more reading. */
+#include "kernels/op/cross_entropy.h"
+
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/team.h"
+
+#include <math.h>
+
+void
+ce_rule(const struct type *logits, bool whole, struct str *x, struct str *labels)
+{
+    int axis = ce_axis(logits->ndim);
+    for (int d = 0; d < logits->ndim; d++) {
+        if (d == axis) {
+            str_add(x, whole ? "[V]" : "V");
+            continue;
+        }
+        str_addf(x, "%c", letter(d));
+        str_addf(labels, "%c", letter(d));
+    }
+}
+
+int
+ce_check_labels(const struct view *labels, int64_t nclass, const struct attr *attr)
+{
+    static const struct lookup_words words = {"cross_entropy", "label", "", " classes"};
+    return lookup_check(labels, nclass, &attr[CE_IGNORE].i, &words);
+}
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct str x = {0}, labels = {0};
+    ce_rule(&c->in[0], true, &x, &labels);
+    str_addf(rule, "%s,%s->%s,%s", str_text(&x), str_text(&labels), str_text(&labels), str_text(&labels));
+    str_free(&x);
+    str_free(&labels);
+    return 0;
+}
+
+/* Losses of half-precision logits are f32: their sum over a batch needs the digits. */
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    enum dtype d = c->in[0].dtype == DT_F64 ? DT_F64 : DT_F32;
+    c->out[0].dtype = c->out[1].dtype = (uint8_t)d;
+    return 0;
+}
+
+static double
+loss_of(const struct attr *attr, double lse, double at_label, double sum, int64_t nclass)
+{
+    double s = attr[CE_SMOOTHING].f;
+    return lse - (1 - s) * at_label - (s ? s / (double)nclass * sum : 0);
+}
+
+static int
+ref(const struct kcall *k)
+{
+    const struct attr *attr = k->call->attr;
+    struct lines l = lines_of(&k->in[0], ce_axis(k->in[0].ndim));
+    TRY(ce_check_labels(&k->in[1], l.size, attr));
+    const int64_t *label = i64_of(&k->in[1]);
+    for (int64_t r = 0; r < l.outer * l.inner; r++) {
+        const double *x = f64_of(&k->in[0]) + r / l.inner * l.size * l.inner + r % l.inner;
+        double max = -INFINITY, exps = 0, sum = 0;
+        for (int64_t c = 0; c < l.size; c++) max = fmax(max, x[c * l.inner]);
+        for (int64_t c = 0; c < l.size; c++) exps += exp(x[c * l.inner] - max), sum += x[c * l.inner];
+        double lse = max + log(exps);
+        bool ignored = label[r] == attr[CE_IGNORE].i;
+        f64_of(&k->out[0])[r] = ignored ? 0 : loss_of(attr, lse, x[label[r] * l.inner], sum, l.size);
+        f64_of(&k->out[1])[r] = lse;
+    }
+    return 0;
+}
+
+/* ---- fast ---- */
+
+static bool
+accepts(const struct kcall *k)
+{
+    enum dtype d = k->in[0].dtype;
+    return d == DT_F32 || d == DT_BF16 || d == DT_F16;
+}
+
+static void
+losses(void *arg, int64_t lo, int64_t hi)
+{
+    const struct kcall *k = arg;
+    const struct attr *attr = k->call->attr;
+    const struct view *x = &k->in[0], *labels = &k->in[1];
+    float *loss = k->out[0].data, *lse = k->out[1].data;
+    for (int64_t r = lo; r < hi; r++) {
+        struct row row = row_of(x, ce_axis(x->ndim), r);
+        float max = row_max(&row);
+        lse[r] = (float)(max + log(row_exp_sum(&row, max)));
+        int64_t label = elem_get_i(labels->dtype, labels->data, r);
+        double sum = attr[CE_SMOOTHING].f ? row_sum(&row) : 0;
+        loss[r] = label == attr[CE_IGNORE].i ? 0 : (float)loss_of(attr, lse[r], row_get(&row, label), sum, row.n);
+    }
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    int axis = ce_axis(k->in[0].ndim);
+    TRY(ce_check_labels(&k->in[1], k->in[0].whole[axis], k->call->attr));
+    team_run(k->threads, row_count(&k->in[0], axis), 1 + 16384 / MAX(k->in[0].dim[axis], 1), losses, (void *)k);
+    return 0;
+}
+
+struct val *
+ce_softmax(struct build *b, struct val *x, struct val *lse)
+{
+    return b_exp(b, b_sub(b, x, b_cast(b, b_line(b, lse, ce_axis(x->type.ndim)), x->type.dtype)));
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *x = n->in[0], *lse = n->out[1];
+    if (!b_wants(n, 0)) return;
+    struct val *in[] = {x, n->in[1], lse, dout[0]};
+    if (dout[0]) din[0] = b_call(b, &op_cross_entropy_grad, 4, in, n->attr);
+    if (!dout[1]) return;
+    struct val *g = b_cast(b, b_line(b, dout[1], ce_axis(x->type.ndim)), x->type.dtype);
+    struct val *through = b_mul(b, ce_softmax(b, x, lse), g);
+    din[0] = din[0] ? b_add(b, din[0], through) : through;
+}
+
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+
+const struct op op_cross_entropy_rows = {
+    .name = "cross_entropy_rows",
+    .doc = "loss = -log softmax(logits)[label] at each position; and log sum exp logits",
+    .in = {{"logits", IN_FLOAT}, {"labels", IN_INDEX}},
+    .nout = 2,
+    .attr = CE_ATTRS,
+    .make_rule = rule,
+    .infer = infer,
+    .grad = grad,
+    .saves = "01b",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_CHECKS | OP_HIDDEN,
+    .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 label_smoothing=0.25", "f32{7} i64{}<7",
+               "bf16{3,4} i64{3}<4 ignore_index=2", "f32{2,1500} i64{2}<1500"},
+};

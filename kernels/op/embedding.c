@@ -1,0 +1,73 @@
+/* embedding.c - rows of a table by their numbers.
+ *
+ * A table split in rows gives partial sums: each rank looks up the ids that it
+ * holds and gives zeros for the others. */
+#include "kernels/op/lookup.h"
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct lookup_text t = lookup_text(&c->in[1], &c->in[0], 0);
+    str_addf(rule, "%s,%s->%s", t.ids, t.x, t.out);
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    if (c->in[1].ndim != 2)
+        return fail(E_SHAPE, "embedding: table must have 2 dimensions, found %d", c->in[1].ndim);
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    static const struct lookup_words words = {"embedding", "id", "a table of ", " rows"};
+    TRY(lookup_check(&k->in[0], k->in[1].whole[0], NULL, &words));
+    lookup_take(&k->in[1], 0, &k->in[0], &k->out[0]);
+    return 0;
+}
+
+/* The reference copies bytes: it is as fast on the operands' own dtypes. */
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return ref(k);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 1)) din[1] = b_index_add(b, n->in[1], 0, n->in[0], dout[0]);
+}
+
+/* Nothing is multiplied: one copy an element of the result. */
+static double
+flops(const struct call *c)
+{
+    return (double)type_numel(&c->out[0]);
+}
+
+static const struct kernel_row rows[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
+
+const struct op op_embedding = {
+    .name = "embedding",
+    .doc = "y[..., d] = table[ids[...], d]",
+    .in = {{"ids", IN_INDEX}, {"table"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN1,
+    .linear = "1",
+    .increasing = "1",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "01",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_CHECKS,
+    .flops = flops,
+    .sample = {"i64{5}<7 f32{7,3}", "i32{2,3}<4 f32{4,5}", "i64{}<3 bf16{3,2}", "i64{0}<3 f32{3,4}"},
+};

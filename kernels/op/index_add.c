@@ -1,0 +1,82 @@
+/* index_add.c - entries added up at their positions: the gradient of embedding and index_select.
+ *
+ * Operand like is only looked at: the result has its shape, and where that is
+ * split, each rank writes the positions that it holds. Split sources leave
+ * partial sums. */
+#include "kernels/op/lookup.h"
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct lookup_text t = lookup_text(&c->in[0], &c->in[1], axis_of(c));
+    str_addf(rule, "%s,%s,%s->%s", t.x, t.ids, t.out, t.x);
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    lookup_put(&k->out[0], axis_of(k->call), &k->in[1], &k->in[2]);
+    return 0;
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    enum dtype d = k->out[0].dtype;
+    return (d == DT_F32 || d == DT_BF16) && k->in[2].dtype == d && view_numel(&k->in[1]) < INT32_MAX;
+}
+
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    *scratch_bytes = lookup_scratch(&k->out[0], axis_of(k->call), &k->in[1]);
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    lookup_put_fast(&k->out[0], axis_of(k->call), &k->in[1], &k->in[2], k->threads, k->scratch);
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 2) || !dout[0]) return;
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_index_select, attr);
+    attr_int(&op_index_select, attr, "axis", n->attr[0].i);
+    din[2] = b_call(b, &op_index_select, 2, (struct val *[]){dout[0], n->in[1]}, attr);
+}
+
+static double
+flops(const struct call *c)
+{
+    return (double)type_numel(&c->in[2]);
+}
+
+static const struct kernel_row rows[] = {
+    {"lists", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
+
+const struct op op_index_add = {
+    .name = "index_add",
+    .doc = "y[.., v, ..] = sum of src[.., j, ..] over all j with ids[j] = v, along axis; of like's shape",
+    .in = {{"like"}, {"ids", IN_INDEX}, {"src", IN_FLOAT}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .make_rule = rule,
+    .dtype = OUT_IN0,
+    .linear = "2",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "1",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_HIDDEN,
+    .flops = flops,
+    .sample = {"f32{7,3} i64{5}<7 f32{5,3} axis=0", "f32{2,4,3} i64{2,3}<4 f32{2,2,3,3} axis=1",
+               "bf16{4,300} i32{6}<4 bf16{6,300} axis=0"},
+};

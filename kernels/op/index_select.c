@@ -1,0 +1,72 @@
+/* index_select.c - entries of x along an axis, by their positions.
+ *
+ * A split of that axis gives partial sums: each rank looks up the positions that
+ * it holds and gives zeros for the others. */
+#include "kernels/op/lookup.h"
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct lookup_text t = lookup_text(&c->in[0], &c->in[1], axis_of(c));
+    str_addf(rule, "%s,%s->%s", t.x, t.ids, t.out);
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    if (c->in[0].ndim + c->in[1].ndim > MAX_DIM + 1)
+        return fail(E_SHAPE, "index_select: the result has more than %d dimensions", MAX_DIM);
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    static const struct lookup_words words = {"index_select", "position", "an axis of ", " entries"};
+    TRY(lookup_check(&k->in[1], k->in[0].whole[axis_of(k->call)], NULL, &words));
+    lookup_take(&k->in[0], axis_of(k->call), &k->in[1], &k->out[0]);
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return ref(k);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_index_add(b, n->in[0], (int)n->attr[0].i, n->in[1], dout[0]);
+}
+
+static double
+flops(const struct call *c)
+{
+    return (double)type_numel(&c->out[0]);
+}
+
+static const struct kernel_row rows[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
+
+const struct op op_index_select = {
+    .name = "index_select",
+    .doc = "y[.., j, ..] = x[.., ids[j], ..], along axis",
+    .in = {{"x"}, {"ids", IN_INDEX}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .increasing = "0",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "01",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_CHECKS,
+    .flops = flops,
+    .sample = {"f32{4,3} i64{5}<4 axis=0", "f32{2,5,3} i32{4}<5 axis=1", "i64{3,4} i64{2}<4 axis=1"},
+};

@@ -1,0 +1,34 @@
+/* label_count.c - how many labels count: the divisor of a mean loss, over all ranks. */
+#include "kernels/op/op_impl.h"
+
+enum { IGNORE };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    for (int d = 0; d < c->in[0].ndim; d++) str_addf(rule, "%c", letter(d));
+    str_add(rule, "->");
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    int64_t n = view_numel(&k->in[0]), count = 0;
+    for (int64_t i = 0; i < n; i++) count += i64_of(&k->in[0])[i] != k->call->attr[IGNORE].i;
+    i64_of(&k->out[0])[0] = count;
+    return 0;
+}
+
+const struct op op_label_count = {
+    .name = "label_count",
+    .doc = "how many labels are not ignore_index",
+    .in = {{"labels", IN_INDEX}},
+    .attr = {[IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"}},
+    .make_rule = rule,
+    .dtype = OUT_I64,
+    .reduce = RED_SUM,
+    .ref = ref,
+    .flags = OP_HIDDEN,
+    .sample = {"i64{7}<3 ignore_index=1", "i32{2,5}<9", "i64{}<3"},
+};

@@ -1,0 +1,88 @@
+/* log_softmax.c - logarithms of probabilities: x less the logarithm of its sum of exponentials, along one axis. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/team.h"
+
+#include <math.h>
+
+enum { AXIS };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    return rule_keep(c, (int)c->attr[AXIS].i, rule);
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct lines l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i);
+    for (int64_t r = 0; r < l.outer * l.inner; r++) {
+        int64_t at = r / l.inner * l.size * l.inner + r % l.inner;
+        const double *x = f64_of(&k->in[0]) + at;
+        double max = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < l.size; i++) max = fmax(max, x[i * l.inner]);
+        for (int64_t i = 0; i < l.size; i++) sum += exp(x[i * l.inner] - max);
+        for (int64_t i = 0; i < l.size; i++) f64_of(&k->out[0])[at + i * l.inner] = x[i * l.inner] - max - log(sum);
+    }
+    return 0;
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    enum dtype d = k->in[0].dtype;
+    return d == DT_F32 || d == DT_BF16 || d == DT_F16;
+}
+
+static void
+range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct kcall *k = arg;
+    int axis = (int)k->call->attr[AXIS].i;
+    float room[ROW_BLOCK];
+    for (int64_t r = lo; r < hi; r++) {
+        struct row x = row_of(&k->in[0], axis, r), y = row_of(&k->out[0], axis, r);
+        float max = row_max(&x), lse = (float)(max + log(row_exp_sum(&x, max)));
+        for (int64_t i = 0; i < x.n; i += ROW_BLOCK) {
+            int64_t n = MIN(x.n - i, ROW_BLOCK);
+            vec_affine(n, 1, row_load(&x, i, n, room), -lse, room);
+            row_store(&y, i, n, room);
+        }
+    }
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    int axis = (int)k->call->attr[AXIS].i;
+    team_run(k->threads, row_count(&k->in[0], axis), 1 + 16384 / MAX(k->in[0].dim[axis], 1), range, (void *)k);
+    return 0;
+}
+
+/* dx = dy - exp(y) sum of dy */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    int64_t axis = n->attr[AXIS].i;
+    if (b_wants(n, 0))
+        din[0] = b_sub(b, dout[0], b_mul(b, b_exp(b, n->out[0]), b_sum(b, dout[0], &axis, 1, true)));
+}
+
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+
+const struct op op_log_softmax = {
+    .name = "log_softmax",
+    .doc = "y[i] = x[i] - log sum over i of exp x[i], along axis",
+    .in = {{"x", IN_FLOAT}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = -1, .doc = "dimension of the classes"}},
+    .make_rule = rule,
+    .dtype = OUT_IN0,
+    .grad = grad,
+    .saves = "a",
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{4,6}", "f32{2,3,5} axis=1", "f32{2,1500}", "bf16{4,7} axis=0"},
+};

@@ -1,0 +1,189 @@
+/* lookup.c - reading and writing entries by their positions. */
+#include "kernels/op/lookup.h"
+
+#include "kernels/cpu/team.h"
+
+#include <string.h>
+
+struct lookup_text
+lookup_text(const struct type *x, const struct type *ids, int axis)
+{
+    struct lookup_text t = {0};
+    int n = 0;
+    for (int d = 0; d < ids->ndim; d++) t.ids[d] = (char)('a' + d);
+    for (int d = 0; d < x->ndim; d++) {
+        t.x[d] = (char)('A' + d);
+        if (d != axis) {
+            t.out[n++] = t.x[d];
+            continue;
+        }
+        memcpy(t.out + n, t.ids, ids->ndim);
+        n += ids->ndim;
+    }
+    return t;
+}
+
+int64_t
+lookup_id(const struct view *ids, const int64_t *at)
+{
+    int64_t index = 0;
+    for (int d = 0; d < ids->ndim; d++) index += at[d] * ids->stride[d];
+    return elem_get_i(ids->dtype, ids->data, index);
+}
+
+/* Position `at` in the whole, "1" or "{0, 1}". */
+static void
+print_position(const struct view *v, const int64_t *at, struct str *s)
+{
+    if (v->ndim != 1) str_add(s, "{");
+    for (int d = 0; d < v->ndim; d++) str_addf(s, d ? ", %lld" : "%lld", (long long)(v->offset[d] + at[d]));
+    if (v->ndim != 1) str_add(s, "}");
+}
+
+int
+lookup_check(const struct view *ids, int64_t size, const int64_t *skip, const struct lookup_words *w)
+{
+    struct walk walk;
+    for (walk_start(&walk, ids); walk.left > 0; walk_next(&walk, ids)) {
+        int64_t id = lookup_id(ids, walk.at);
+        if ((id >= 0 && id < size) || (skip && id == *skip)) continue;
+        struct str where = {0};
+        print_position(ids, walk.at, &where);
+        int code = fail(E_VALUE, "%s: %s %lld at position %s is not in %s%lld%s (positions count from 0)", w->op, w->noun,
+                        (long long)id, str_text(&where), w->before, (long long)size, w->after);
+        str_free(&where);
+        return code;
+    }
+    return 0;
+}
+
+/* ---- whole entries ---- */
+
+/* Where among the entries held here position id lies, -1: elsewhere. */
+static int64_t
+entry_here(const struct view *x, int axis, int64_t id)
+{
+    int64_t at = id - x->offset[axis];
+    return at >= 0 && at < x->dim[axis] ? at : -1;
+}
+
+void
+lookup_take(const struct view *x, int axis, const struct view *ids, const struct view *out)
+{
+    struct lines l = lines_of(x, axis);
+    int64_t nid = view_numel(ids), entry = l.inner * (int64_t)dtype_bytes(x->dtype);
+    char *to = out->data;
+    for (int64_t o = 0; o < l.outer; o++)
+        for (int64_t j = 0; j < nid; j++, to += entry) {
+            int64_t at = entry_here(x, axis, elem_get_i(ids->dtype, ids->data, j));
+            if (at < 0)
+                memset(to, 0, (size_t)entry);
+            else
+                memcpy(to, (const char *)x->data + (o * l.size + at) * entry, (size_t)entry);
+        }
+}
+
+void
+lookup_put(const struct view *out, int axis, const struct view *ids, const struct view *src)
+{
+    struct lines l = lines_of(out, axis);
+    int64_t nid = view_numel(ids);
+    const double *from = f64_of(src);
+    double *to = f64_of(out);
+    memset(to, 0, (size_t)view_numel(out) * sizeof *to);
+    for (int64_t o = 0; o < l.outer; o++)
+        for (int64_t j = 0; j < nid; j++, from += l.inner) {
+            int64_t at = entry_here(out, axis, elem_get_i(ids->dtype, ids->data, j));
+            if (at < 0) continue;
+            for (int64_t i = 0; i < l.inner; i++) to[(o * l.size + at) * l.inner + i] += from[i];
+        }
+}
+
+/* ---- writing fast: every entry gathers its own list of sources, so that entries can be shared out ---- */
+
+struct put {
+    const struct view *out, *src;
+    struct lines l;
+    int64_t nid;
+    int32_t *first, *next; /* source j of an entry: first[entry], then next[j]; -1 ends */
+};
+
+size_t
+lookup_scratch(const struct view *out, int axis, const struct view *ids)
+{
+    return (size_t)(out->dim[axis] + view_numel(ids)) * sizeof(int32_t);
+}
+
+/* Lists in the order of ids, so that sums have one order: built from the end. */
+static void
+put_lists(struct put *p, int axis, const struct view *ids)
+{
+    for (int64_t e = 0; e < p->l.size; e++) p->first[e] = -1;
+    for (int64_t j = p->nid - 1; j >= 0; j--) {
+        int64_t at = entry_here(p->out, axis, elem_get_i(ids->dtype, ids->data, j));
+        if (at < 0) continue;
+        p->next[j] = p->first[at];
+        p->first[at] = (int32_t)j;
+    }
+}
+
+enum { PUT_BLOCK = 256 };
+
+static void
+add_f32(const struct put *p, int64_t from, int64_t n, float *sum)
+{
+    if (p->src->dtype == DT_F32) {
+        const float *x = (const float *)p->src->data + from;
+        for (int64_t i = 0; i < n; i++) sum[i] += x[i];
+    } else {
+        const uint16_t *x = (const uint16_t *)p->src->data + from;
+        for (int64_t i = 0; i < n; i++) sum[i] += bf16_to_f32(x[i]);
+    }
+}
+
+static void
+store_f32(const struct put *p, int64_t to, int64_t n, const float *sum)
+{
+    if (p->out->dtype == DT_F32) {
+        memcpy((float *)p->out->data + to, sum, (size_t)n * sizeof *sum);
+    } else {
+        uint16_t *y = (uint16_t *)p->out->data + to;
+        for (int64_t i = 0; i < n; i++) y[i] = f32_to_bf16(sum[i]);
+    }
+}
+
+static void
+put_entry(const struct put *p, int64_t outer, int64_t e)
+{
+    float sum[PUT_BLOCK];
+    int64_t to = (outer * p->l.size + e) * p->l.inner;
+    for (int64_t i = 0; i < p->l.inner; i += PUT_BLOCK) {
+        int64_t n = MIN(p->l.inner - i, PUT_BLOCK);
+        memset(sum, 0, sizeof sum);
+        for (int32_t j = p->first[e]; j >= 0; j = p->next[j]) add_f32(p, (outer * p->nid + j) * p->l.inner + i, n, sum);
+        store_f32(p, to + i, n, sum);
+    }
+}
+
+static void
+put_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct put *p = arg;
+    int64_t bytes = p->l.inner * (int64_t)dtype_bytes(p->out->dtype);
+    for (int64_t k = lo; k < hi; k++) {
+        if (p->first[k % p->l.size] >= 0)
+            put_entry(p, k / p->l.size, k % p->l.size);
+        else
+            memset((char *)p->out->data + k * bytes, 0, (size_t)bytes);
+    }
+}
+
+void
+lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src, int threads,
+                void *scratch)
+{
+    struct put p = {.out = out, .src = src, .l = lines_of(out, axis), .nid = view_numel(ids), .first = scratch};
+    p.next = p.first + p.l.size;
+    put_lists(&p, axis, ids);
+    team_run(threads, p.l.outer * p.l.size, 1024, put_range, &p);
+}

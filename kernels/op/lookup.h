@@ -1,0 +1,44 @@
+/* lookup.h - what operators share that read or write entries by their positions.
+ *
+ * A rank may hold only a range of the entries; positions count in the whole. A
+ * position that lies elsewhere gives zeros, and is passed over when writing: the
+ * ranks' results add up (P(sum)). */
+#ifndef RILLE_KERNELS_OP_LOOKUP_H
+#define RILLE_KERNELS_OP_LOOKUP_H
+
+#include "kernels/op/op_impl.h"
+
+/* The parts of a rule x, ids -> entries of x along axis at ids: x "aVc", ids "pq", result "apqc". */
+struct lookup_text {
+    char x[MAX_DIM + 1], ids[MAX_DIM + 1], out[2 * MAX_DIM + 1];
+};
+struct lookup_text lookup_text(const struct type *x, const struct type *ids, int axis);
+
+/* "embedding: id 9 at position 1 is not in a table of 4 rows (positions count from 0)". */
+struct lookup_words {
+    const char *op, *noun; /* "embedding", "id" */
+    const char *before, *after; /* "a table of ", " rows" */
+};
+/* E_VALUE for the first of ids that is not one of `size` positions; *skip (may be NULL) is allowed too. ids: of any
+ * integer dtype, any strides. */
+int lookup_check(const struct view *ids, int64_t size, const int64_t *skip, const struct lookup_words *words);
+/* The id at a local position. */
+int64_t lookup_id(const struct view *ids, const int64_t *at);
+
+/* out = entries of x along axis, whatever their dtype; all dense. */
+void lookup_take(const struct view *x, int axis, const struct view *ids, const struct view *out);
+/* out = sum of src's entries at their positions along axis; all dense, floats of one dtype. */
+void lookup_put(const struct view *out, int axis, const struct view *ids, const struct view *src);
+/* The same for a row: out and src f32 or bf16, sums in f32 in the order of ids. scratch: lookup_scratch() bytes. */
+void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src, int threads,
+                     void *scratch);
+size_t lookup_scratch(const struct view *out, int axis, const struct view *ids);
+
+/* Attribute `axis` (always attribute 0) of the operators that have one. */
+static inline int
+axis_of(const struct call *c)
+{
+    return (int)c->attr[0].i;
+}
+
+#endif

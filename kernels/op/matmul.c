@@ -1,0 +1,175 @@
+/* matmul.c - the product of matrices, over a batch as NumPy broadcasts it.
+ *
+ * A vector is one row as a, one column as b, and its dimension is not in the
+ * result. A split of k leaves partial sums; every other factor is split with the
+ * result. Operands of two dtypes are cast to their promotion first. */
+#include "kernels/cpu/dnnl.h"
+#include "kernels/op/op_impl.h"
+
+/* Dimensions of the batch of an operand of ndim dimensions. */
+static int
+batch_dims(int ndim)
+{
+    return MAX(ndim - 2, 0);
+}
+
+/* The letter of dimension d of the batch (of n dimensions of the result) in operand t, '1' where it is repeated. */
+static void
+add_batch(const struct call *c, int k, int n, struct str *rule)
+{
+    const struct type *t = &c->in[k], *other = &c->in[1 - k];
+    int own = batch_dims(t->ndim), theirs = batch_dims(other->ndim);
+    for (int d = n - own; d < n; d++) {
+        int at = d - (n - theirs);
+        bool repeated = t->dim[d - (n - own)] == 1 && at >= 0 && other->dim[at] != 1;
+        str_addf(rule, "%c", repeated ? '1' : letter(d));
+    }
+}
+
+static int
+matmul_rule(const struct call *c, struct str *rule)
+{
+    bool row = c->in[0].ndim == 1, col = c->in[1].ndim == 1;
+    int n = MAX(batch_dims(c->in[0].ndim), batch_dims(c->in[1].ndim));
+    add_batch(c, 0, n, rule);
+    str_add(rule, row ? "k," : "mk,");
+    add_batch(c, 1, n, rule);
+    str_add(rule, col ? "k->" : "kn->");
+    for (int d = 0; d < n; d++) str_addf(rule, "%c", letter(d));
+    str_addf(rule, "%s%s", row ? "" : "m", col ? "" : "n");
+    return 0;
+}
+
+static int
+matmul_infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    for (int k = 0; k < 2; k++)
+        if (c->in[k].ndim == 0)
+            return fail(E_SHAPE, "matmul: %s must have a dimension at least, found a tensor of one element",
+                        c->op->in[k].name);
+    return 0;
+}
+
+static int
+matmul_build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    if (c->in[0].dtype == c->in[1].dtype) return 0;
+    enum dtype d = dtype_promote(c->in[0].dtype, false, c->in[1].dtype, false);
+    out[0] = b_call2(b, &op_matmul, b_cast(b, in[0], d), b_cast(b, in[1], d));
+    return b->failed ? (int)err_last() : 0;
+}
+
+/* ---- gradient ---- */
+
+static struct val *
+flip_last(struct build *b, struct val *x)
+{
+    return x ? b_transpose(b, x, x->type.ndim - 2, x->type.ndim - 1) : NULL;
+}
+
+/* da = g b^T, db = a^T g, each summed over the batch in which it was repeated. With a single b for all of the batch the
+ * sum is within the product. */
+static void
+matmul_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *x = n->in[0], *y = n->in[1], *g = dout[0];
+    if (n->in[1]->type.ndim == 1) y = b_line(b, y, 1), g = b_line(b, g, g->type.ndim);
+    if (n->in[0]->type.ndim == 1) x = b_line(b, x, 0), g = g ? b_line(b, g, g->type.ndim - 1) : NULL;
+    if (!x || !y || !g) return;
+    if (b_wants(n, 0)) {
+        struct val *dx = b_sum_to(b, b_call2(b, &op_matmul, g, flip_last(b, y)), &x->type);
+        din[0] = b_reshape(b, dx, n->in[0]->type.ndim, n->in[0]->type.dim);
+    }
+    if (b_wants(n, 1)) {
+        bool one = y->type.ndim == 2 && x->type.ndim == g->type.ndim;
+        struct val *dy = one ? b_call2(b, &op_contract, x, g)
+                             : b_sum_to(b, b_call2(b, &op_matmul, flip_last(b, x), g), &y->type);
+        din[1] = b_reshape(b, dy, n->in[1]->type.ndim, n->in[1]->type.dim);
+    }
+}
+
+/* ---- meaning ---- */
+
+struct product {
+    int64_t m, n, k;
+    const struct view *a, *b, *c;
+};
+
+static void
+product_f(const struct product *p, int64_t a, int64_t b, int64_t c)
+{
+    const double *x = f64_of(p->a) + a, *y = f64_of(p->b) + b;
+    double *z = f64_of(p->c) + c;
+    for (int64_t i = 0; i < p->m * p->n; i++) z[i] = 0;
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t l = 0; l < p->k; l++)
+            for (int64_t j = 0; j < p->n; j++) z[i * p->n + j] += x[i * p->k + l] * y[l * p->n + j];
+}
+
+static void
+product_i(const struct product *p, int64_t a, int64_t b, int64_t c)
+{
+    const int64_t *x = i64_of(p->a) + a, *y = i64_of(p->b) + b;
+    int64_t *z = i64_of(p->c) + c;
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++) {
+            uint64_t sum = 0; /* wraps, as integers do */
+            for (int64_t l = 0; l < p->k; l++) sum += (uint64_t)x[i * p->k + l] * (uint64_t)y[l * p->n + j];
+            z[i * p->n + j] = (int64_t)sum;
+        }
+}
+
+/* The index of v's matrix at a position of the result's batch: dimensions of one are repeated. */
+static int64_t
+matrix_at(const struct view *v, const int64_t *at, int nbatch, int64_t elements)
+{
+    int own = batch_dims(v->ndim);
+    int64_t index = 0;
+    for (int d = 0; d < own; d++) index = index * v->dim[d] + (v->dim[d] == 1 ? 0 : at[nbatch - own + d]);
+    return index * elements;
+}
+
+static int
+matmul_ref(const struct kcall *k)
+{
+    const struct view *a = &k->in[0], *b = &k->in[1], *c = &k->out[0];
+    struct product p = {.a = a, .b = b, .c = c, .k = a->dim[a->ndim - 1]};
+    p.m = a->ndim == 1 ? 1 : a->dim[a->ndim - 2];
+    p.n = b->ndim == 1 ? 1 : b->dim[b->ndim - 1];
+    struct view batch = {.ndim = (uint8_t)MAX(batch_dims(a->ndim), batch_dims(b->ndim))};
+    for (int d = 0; d < batch.ndim; d++) batch.dim[d] = batch.whole[d] = c->dim[d];
+    struct walk w;
+    for (walk_start(&w, &batch); w.left > 0; walk_next(&w, &batch)) {
+        int64_t at[] = {matrix_at(a, w.at, batch.ndim, p.m * p.k), matrix_at(b, w.at, batch.ndim, p.k * p.n)};
+        if (is_real(c))
+            product_f(&p, at[0], at[1], w.whole * p.m * p.n);
+        else
+            product_i(&p, at[0], at[1], w.whole * p.m * p.n);
+    }
+    return 0;
+}
+
+static const struct kernel_row rows[] = {
+    {"dnnl", DEV_CPU, false, gemm_accepts, gemm_prepare, prim_run, prim_drop},
+    {"dnnl", DEV_CPU, true, gemm_accepts, gemm_prepare, prim_run, prim_drop},
+    {0},
+};
+
+const struct op op_matmul = {
+    .name = "matmul",
+    .doc = "c[..., m, n] = sum over k of a[..., m, k] b[..., k, n]",
+    .in = {{"a", 0}, {"b", 0}},
+    .make_rule = matmul_rule,
+    .infer = matmul_infer,
+    .accepts = "FI",
+    .linear = "0|1",
+    .reduce = RED_SUM,
+    .build = matmul_build,
+    .grad = matmul_grad,
+    .saves = "01",
+    .ref = matmul_ref,
+    .kernel = rows,
+    .sample = {"f32{4,6} f32{6,8}", "f32{3,5} f32{5,1}", "f32{2,3,4} f32{4,5}", "f32{2,1,3,4} f32{3,4,2}",
+               "f32{5} f32{5}", "f32{4} f32{2,4,3}", "bf16{8,5} bf16{5,3}", "i64{2,3}<7 i64{3,2}<7"},
+};

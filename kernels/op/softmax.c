@@ -1,0 +1,115 @@
+/* softmax.c - exponentials normalised to sum 1 along one axis.
+ *
+ * The axis stays whole on every rank. Row maximum, exponentials and their sum,
+ * then the division: three passes over a row that lies in the cache.
+ * The maximum is subtracted first, so that nothing overflows. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/team.h"
+#include "kernels/cpu/vmath.h"
+
+#include <math.h>
+
+enum { AXIS };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    return rule_keep(c, (int)c->attr[AXIS].i, rule);
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct lines l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i);
+    for (int64_t r = 0; r < l.outer * l.inner; r++) {
+        int64_t at = r / l.inner * l.size * l.inner + r % l.inner;
+        const double *x = f64_of(&k->in[0]) + at;
+        double *y = f64_of(&k->out[0]) + at, max = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < l.size; i++) max = fmax(max, x[i * l.inner]);
+        for (int64_t i = 0; i < l.size; i++) sum += y[i * l.inner] = exp(x[i * l.inner] - max);
+        for (int64_t i = 0; i < l.size; i++) y[i * l.inner] /= sum;
+    }
+    return 0;
+}
+
+/* ---- fast ---- */
+
+static bool
+accepts(const struct kcall *k)
+{
+    enum dtype d = k->in[0].dtype;
+    return d == DT_F32 || d == DT_BF16 || d == DT_F16;
+}
+
+/* A row in one block: the exponentials stay there until they are divided. */
+static void
+short_row(const struct row *x, const struct row *y)
+{
+    float room[ROW_BLOCK];
+    const float *from = row_load(x, 0, x->n, room);
+    vec_affine(x->n, 1, from, -vec_max(x->n, from), room);
+    vec_exp(x->n, room, room);
+    vec_affine(x->n, 1 / vec_sum(x->n, room), room, 0, room);
+    row_store(y, 0, x->n, room);
+}
+
+static void
+long_row(const struct row *x, const struct row *y)
+{
+    float room[ROW_BLOCK], max = row_max(x), scale = (float)(1 / row_exp_sum(x, max));
+    for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
+        int64_t n = MIN(x->n - i, ROW_BLOCK);
+        vec_affine(n, 1, row_load(x, i, n, room), -max, room);
+        vec_exp(n, room, room);
+        vec_affine(n, scale, room, 0, room);
+        row_store(y, i, n, room);
+    }
+}
+
+static void
+range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct kcall *k = arg;
+    int axis = (int)k->call->attr[AXIS].i;
+    for (int64_t r = lo; r < hi; r++) {
+        struct row x = row_of(&k->in[0], axis, r), y = row_of(&k->out[0], axis, r);
+        if (x.n <= ROW_BLOCK)
+            short_row(&x, &y);
+        else
+            long_row(&x, &y);
+    }
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    int axis = (int)k->call->attr[AXIS].i;
+    team_run(k->threads, row_count(&k->in[0], axis), 1 + 16384 / MAX(k->in[0].dim[axis], 1), range, (void *)k);
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_softmax_grad(b, n->out[0], dout[0], (int)n->attr[AXIS].i);
+}
+
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+
+const struct op op_softmax = {
+    .name = "softmax",
+    .doc = "y[i] = exp x[i] / sum over i of exp x[i], along axis",
+    .source = "Bridle 1990",
+    .in = {{"x", IN_FLOAT}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = -1, .doc = "dimension that sums to 1"}},
+    .make_rule = rule,
+    .dtype = OUT_IN0,
+    .grad = grad,
+    .saves = "a",
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{4,6}", "f32{2,3,5} axis=1", "f32{3,1500}", "bf16{4,7} axis=0"},
+};
