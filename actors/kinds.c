@@ -8,7 +8,7 @@
 
 #include "runtime/error.h"
 
-enum { ARG_ROOM = 64 };
+enum { ARG_ROOM = 64, SOURCES = 32 };
 
 /* Where a register lies: in the arena of its producer's device, or in the buffer of a value that outlives the run. */
 static char *
@@ -59,23 +59,35 @@ compute(struct worker *w, int task, int piece)
     return exec_run(t->exec, in, out, scratch, (uint64_t)piece);
 }
 
+/* One step of a move, at most SOURCES sources a pass: a later pass goes on from what the one before it left. */
+static void
+box_step(const struct worker *w, int task, const struct box_move *m, char *out, int piece)
+{
+    struct view dst = m->view, src[SOURCES + 1];
+    dst.data = out + m->skip;
+    if (m->verb == BOX_FILL) {
+        box_fill(m->reduce, &dst);
+        return;
+    }
+    int n = 0;
+    for (int i = 0; i < m->nfrom; i++) {
+        const struct box_from *f = &m->from[i];
+        char *base = arg_address(w, task, &w->plan->task[task].arg[f->arg], piece);
+        src[n] = f->view;
+        src[n++].data = base + f->skip;
+        if (n <= SOURCES && i < m->nfrom - 1) continue;
+        box_reduce(m->reduce, &dst, n, src);
+        src[0] = dst;
+        n = 1;
+    }
+}
+
 static int
 box(struct worker *w, int task, int piece)
 {
     const struct task *t = &w->plan->task[task];
     char *out = result_address(w, task, 0);
-    for (int i = 0; i < t->nmove; i++) {
-        const struct box_move *m = &t->move[i];
-        struct view dst = m->dst, src = m->src;
-        dst.data = out + m->dst_skip;
-        if (m->arg >= 0) {
-            char *from = arg_address(w, task, &t->arg[m->arg], piece);
-            src.data = from + m->src_skip;
-            box_combine(m->reduce, m->first, &dst, &src);
-        } else {
-            box_combine(m->reduce, true, &dst, NULL);
-        }
-    }
+    for (int i = 0; i < t->nmove; i++) box_step(w, task, &t->move[i], out, piece);
     return 0;
 }
 

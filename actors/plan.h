@@ -55,14 +55,18 @@ struct arg {
     int64_t piece_stride; /* leaf: bytes from one piece to the next */
 };
 
-/* One piece of a move: dst slice = or combined with src slice. */
+/* One step of a move: a slice of the destination part is the combination of slices of others'. */
+struct box_from {
+    int32_t arg;
+    int64_t skip; /* bytes, beyond the argument's own */
+    struct view view;
+};
 struct box_move {
-    int32_t arg;     /* which argument; -1: fill with the identity of reduce */
-    uint8_t reduce;  /* RED_NONE: copy */
-    bool first;      /* first addend: overwrites */
-    struct view dst; /* data NULL; strides and sizes */
-    struct view src;
-    int64_t dst_skip, src_skip; /* bytes */
+    uint8_t verb, reduce; /* enum box_verb */
+    int32_t nfrom;
+    struct box_from *from; /* in the order in which they are combined */
+    int64_t skip;          /* bytes */
+    struct view view;      /* data NULL */
 };
 
 struct task {

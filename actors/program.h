@@ -58,6 +58,7 @@ struct program {
     int32_t threads; /* device threads at most */
 };
 
+void program_free(struct program **p);
 struct type ref_type(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
 

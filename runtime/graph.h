@@ -42,7 +42,7 @@ struct number {
         double f;
         int64_t i;
     };
-    struct live *live; /* NUM_LIVE: session.h */
+    struct rille_live *live; /* NUM_LIVE: actors/session.h; borrowed from who made the number */
 };
 
 struct line { /* where in the user's program; file is interned in the graph */
@@ -101,6 +101,7 @@ struct node {
     uint8_t queued;     /* on graph.c's work list */
 };
 
+struct rille_live;
 struct rille_tensor; /* a handle of the public face (actors/session.h); nothing here looks into it */
 struct graph;
 struct graph *graph_new(void);

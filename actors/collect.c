@@ -1,0 +1,350 @@
+/* collect.c - from the values that are wanted to a program: what must be computed, in which order.
+ *
+ * The walk visits what has no bytes yet. What has bytes is a leaf of the
+ * program; numbers are bound when it starts. The key of the plan cache is
+ * written straight from the walk, so that a known program costs no more than
+ * this; only an unknown one is copied out of the graph. */
+#include "actors/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct frame {
+    struct node *node;
+    int32_t next;
+};
+
+#define ROOM(array, n, room)                                                                                          \
+    do {                                                                                                               \
+        if ((n) == (room)) {                                                                                           \
+            (room) = (room) ? 2 * (room) : 64;                                                                         \
+            (array) = must_realloc((array), sizeof(*(array)) * (size_t)(room));                                        \
+        }                                                                                                              \
+    } while (0)
+
+static int
+unknown(const struct val *v)
+{
+    if (v->torn) return fail(E_STATE, "the value was half written when a run failed; set it again before it is read");
+    if (v->input >= 0) return fail(E_STATE, "the value is an input of a traced function; it has none outside of a call");
+    return fail(E_STATE, "the value was let go (backward has run through it, or it is older than the %d operators that "
+                         "are remembered)", NPAST);
+}
+
+/* A leaf, a number: entered once. */
+static void
+enter_leaf(struct collection *c, struct val *v)
+{
+    struct val ***list = v->is_number ? &c->number : &c->leaf;
+    int32_t *n = v->is_number ? &c->nnumber : &c->nleaf, *room = v->is_number ? &c->number_room : &c->leaf_room;
+    ROOM(*list, *n, *room);
+    v->index = *n;
+    (*list)[(*n)++] = v;
+}
+
+/* Is v a leaf of this walk? before: nodes with a smaller serial are leaves too (captured by a trace). */
+static bool
+is_leaf(const struct val *v, uint64_t before)
+{
+    return v->is_number || v->store || v->input >= 0 || (v->node && v->node->serial < before);
+}
+
+static int
+visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t mark, uint64_t before)
+{
+    if (v->mark == mark && (is_leaf(v, before) || v->node->mark == mark)) return 0;
+    if (v->torn) return unknown(v);
+    if (is_leaf(v, before)) {
+        v->mark = mark;
+        enter_leaf(c, v);
+        return 0;
+    }
+    if (!v->node || !node_revive(s->graph, v->node)) return unknown(v);
+    v->mark = mark;
+    if (v->node->mark == mark) return 0;
+    v->node->mark = mark;
+    return -1; /* to be entered */
+}
+
+/* Depth first, operands before their node; an own stack, since programs may be long. */
+static int
+walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t mark, uint64_t before)
+{
+    int32_t depth = 0;
+    int status = visit_val(s, c, root, mark, before);
+    if (status >= 0) return status;
+    ROOM(c->stack, depth, c->stack_room);
+    c->stack[depth++] = (struct frame){ root->node, 0 };
+    while (depth > 0) {
+        struct frame *f = &c->stack[depth - 1];
+        if (f->next == f->node->nin) {
+            ROOM(c->node, c->nnode, c->node_room);
+            for (int k = 0; k < f->node->nout; k++) f->node->out[k]->index = -1;
+            f->node->index = c->nnode;
+            c->node[c->nnode++] = f->node;
+            depth--;
+            continue;
+        }
+        struct val *v = f->node->in[f->next++];
+        if (!v) continue;
+        status = visit_val(s, c, v, mark, before);
+        if (status > 0) return status;
+        if (status == 0) continue;
+        ROOM(c->stack, depth, c->stack_room);
+        c->stack[depth++] = (struct frame){ v->node, 0 };
+    }
+    return 0;
+}
+
+static void
+add_root(struct collection *c, struct val *v)
+{
+    ROOM(c->root, c->nroot, c->root_room);
+    c->root[c->nroot++] = v;
+}
+
+/* Updates, and what depends on them, go last: then all that reads the old versions comes before. */
+static void
+updates_last(struct collection *c)
+{
+    int32_t n = 0, late = 0;
+    struct node **tail = NULL;
+    for (int32_t i = 0; i < c->nnode; i++) {
+        struct node *node = c->node[i];
+        bool after = node->op->flags & OP_UPDATE;
+        for (int k = 0; k < node->nin && !after; k++) {
+            const struct val *v = node->in[k];
+            after = v && v->node && v->node->mark == node->mark && v->node->index < 0;
+        }
+        if (!after) {
+            node->index = n;
+            c->node[n++] = node;
+            continue;
+        }
+        if (!tail) tail = must_alloc(sizeof(*tail) * (size_t)c->nnode);
+        node->index = -1;
+        tail[late++] = node;
+    }
+    for (int32_t i = 0; i < late; i++) {
+        tail[i]->index = n;
+        c->node[n++] = tail[i];
+    }
+    free(tail);
+}
+
+/* What gradients will read must outlive the run: it is a root too. */
+static void
+add_saved(struct collection *c, uint64_t mark)
+{
+    int32_t n = c->nnode;
+    for (int32_t i = 0; i < n; i++) {
+        struct node *node = c->node[i];
+        bool grad = false;
+        for (int k = 0; k < node->nout; k++) grad = grad || node->out[k]->needs_grad;
+        if (!grad || node->spent) continue;
+        for (int k = 0; k < node->nin; k++) {
+            struct val *v = node->in[k];
+            if (v && !v->is_number && !v->store && v->node && v->node->mark == mark && node_saves_in(node, k))
+                add_root(c, v);
+        }
+        for (int k = 0; k < node->nout; k++)
+            if (node_saves_out(node, k)) add_root(c, node->out[k]);
+    }
+}
+
+static void
+unique_roots(struct collection *c, struct rille_session *s)
+{
+    uint64_t mark = graph_mark(s->graph);
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->nroot; i++) {
+        struct val *v = c->root[i];
+        if (v->mark == mark) continue;
+        v->mark = mark;
+        c->root[n++] = v;
+    }
+    c->nroot = n;
+}
+
+/* before > 0: a trace, that began at this serial; nothing is saved for later. */
+int
+collect(struct rille_session *s, int n, struct val *const *root, uint64_t before)
+{
+    struct collection *c = &s->collection;
+    c->nnode = c->nleaf = c->nnumber = c->nroot = 0;
+    uint64_t mark = graph_mark(s->graph);
+    for (int i = 0; i < n; i++) {
+        if (!before && root[i]->store) continue;
+        TRY(walk(s, c, root[i], mark, before));
+        add_root(c, root[i]);
+    }
+    updates_last(c);
+    if (!before) add_saved(c, mark);
+    unique_roots(c, s);
+    return 0;
+}
+
+/* ---- the key ---- */
+
+static struct ref
+ref_of(const struct val *v)
+{
+    if (!v) return (struct ref){ 0 };
+    if (v->is_number) return (struct ref){ .kind = REF_NUMBER, .index = v->index };
+    if (v->index >= 0) return (struct ref){ .kind = REF_LEAF, .index = v->index };
+    return (struct ref){ .kind = REF_NODE, .index = v->node->index, .out = v->out };
+}
+
+static void
+put(struct str *k, const void *p, size_t n)
+{
+    str_addn(k, p, n);
+}
+
+static void
+put_type(struct str *k, const struct type *t, const struct layout *l)
+{
+    int32_t head[2] = { t->dtype | t->ndim << 8 | t->weak << 16, l ? l->id : -1 };
+    put(k, head, sizeof head);
+    put(k, t->dim, sizeof(t->dim[0]) * t->ndim);
+}
+
+static void
+put_node(struct str *k, const struct node *n)
+{
+    uint32_t head[2] = { (uint32_t)n->nin | (uint32_t)n->nout << 16,
+                         (uint32_t)n->phase | (uint32_t)n->per_piece << 8 | (uint32_t)n->accumulate << 16 };
+    put(k, &n->op, sizeof n->op);
+    put(k, head, sizeof head);
+    for (int i = 0; i < n->nin; i++) {
+        struct ref r = ref_of(n->in[i]);
+        int32_t operand[2] = { r.index << 8 | r.kind << 4 | r.out, n->want[i] ? n->want[i]->id : -1 };
+        put(k, operand, sizeof operand);
+    }
+    for (int i = 0, nattr = op_nattr(n->op); i < nattr; i++) {
+        const struct attr *a = &n->attr[i];
+        int64_t value[2] = { a->i, a->n | (int64_t)a->set << 32 };
+        put(k, value, sizeof value);
+        put(k, &a->f, sizeof a->f);
+        put(k, a->list, sizeof(a->list[0]) * (size_t)a->n);
+    }
+    for (int o = 0; o < n->nout; o++) put_type(k, &n->out[o]->type, n->out[o]->layout);
+}
+
+/* The leaf that root v (a result of an in-place operator) may be written over, -1. */
+static int32_t
+over_of(const struct val *v)
+{
+    const struct node *n = v->node;
+    if (!n || !(n->op->flags & OP_INPLACE) || v->out >= n->op->ninplace) return -1;
+    const struct val *old = n->in[v->out];
+    if (!old || old->is_number || ref_of(old).kind != REF_LEAF) return -1;
+    if (old->layout != v->layout || n->want[v->out] != v->layout || !type_equal(&old->type, &v->type)) return -1;
+    return old->index;
+}
+
+void
+collection_key(struct rille_session *s, struct collection *c)
+{
+    str_clear(&c->key);
+    int32_t head[4] = { c->nnode, c->nleaf, c->nnumber, s->threads };
+    put(&c->key, head, sizeof head);
+    for (int32_t i = 0; i < c->nleaf; i++) put_type(&c->key, &c->leaf[i]->type, c->leaf[i]->layout);
+    for (int32_t i = 0; i < c->nnumber; i++) put(&c->key, &c->number[i]->type.dtype, 1);
+    for (int32_t i = 0; i < c->nnode; i++) put_node(&c->key, c->node[i]);
+    for (int32_t i = 0; i < c->nroot; i++) {
+        struct ref r = ref_of(c->root[i]);
+        put(&c->key, &r, sizeof r);
+    }
+}
+
+/* ---- the program ---- */
+
+static void
+copy_node(struct arena *a, const struct node *n, struct prog_node *p)
+{
+    struct ref *in = ARENA_ARRAY(a, struct ref, n->nin);
+    struct type *type = ARENA_ARRAY(a, struct type, n->nout);
+    const struct layout **layout = ARENA_ARRAY(a, const struct layout *, n->nout);
+    for (int i = 0; i < n->nin; i++) in[i] = ref_of(n->in[i]);
+    for (int k = 0; k < n->nout; k++) {
+        type[k] = n->out[k]->type;
+        layout[k] = n->out[k]->layout;
+    }
+    *p = (struct prog_node){ .op = n->op,
+                             .nin = n->nin,
+                             .nout = n->nout,
+                             .in = in,
+                             .want = arena_dup(a, n->want, sizeof(*n->want) * (size_t)MAX(1, n->nin)),
+                             .type = type,
+                             .layout = layout,
+                             .line = n->line,
+                             .name = n->name,
+                             .phase = n->phase,
+                             .piece = n->per_piece || n->accumulate,
+                             .accumulate = n->accumulate };
+    if (n->attr) p->attr = arena_dup(a, n->attr, sizeof(*n->attr) * (size_t)op_nattr(n->op));
+    if (p->line.file) p->line.file = arena_strdup(a, p->line.file);
+}
+
+/* How often the nodes of the walk read a value: results at node * OP_OUT + out, leaves after those. */
+int32_t *
+collection_uses(struct collection *c)
+{
+    int32_t n = c->nnode * OP_OUT + c->nleaf;
+    if (n > c->use_room) {
+        c->use_room = 2 * n;
+        c->use = must_realloc(c->use, sizeof(*c->use) * (size_t)c->use_room);
+    }
+    memset(c->use, 0, sizeof(*c->use) * (size_t)n);
+    for (int32_t i = 0; i < c->nnode; i++)
+        for (int k = 0; k < c->node[i]->nin; k++) {
+            const struct val *v = c->node[i]->in[k];
+            if (v && !v->is_number) c->use[collection_slot(c, v)]++;
+        }
+    return c->use;
+}
+
+int32_t
+collection_slot(const struct collection *c, const struct val *v)
+{
+    struct ref r = ref_of(v);
+    return r.kind == REF_NODE ? r.index * OP_OUT + r.out : c->nnode * OP_OUT + r.index;
+}
+
+void
+collection_free(struct collection *c)
+{
+    free(c->node);
+    free(c->leaf);
+    free(c->number);
+    free(c->root);
+    free(c->stack);
+    free(c->use);
+    str_free(&c->key);
+    *c = (struct collection){ 0 };
+}
+
+struct program *
+collection_program(struct rille_session *s, struct collection *c)
+{
+    struct program *p = must_alloc(sizeof *p);
+    struct arena *a = &p->arena;
+    p->pieces = 1;
+    p->threads = s->threads;
+    p->nleaf = c->nleaf;
+    p->nnumber = c->nnumber;
+    p->nnode = c->nnode;
+    p->nroot = c->nroot;
+    p->leaf = ARENA_ARRAY(a, struct prog_leaf, c->nleaf + 1);
+    p->number = ARENA_ARRAY(a, const struct type *, c->nnumber + 1);
+    p->node = ARENA_ARRAY(a, struct prog_node, c->nnode + 1);
+    p->root = ARENA_ARRAY(a, struct prog_root, c->nroot + 1);
+    for (int32_t i = 0; i < c->nleaf; i++)
+        p->leaf[i] = (struct prog_leaf){ .type = c->leaf[i]->type, .layout = c->leaf[i]->layout };
+    for (int32_t i = 0; i < c->nnumber; i++) p->number[i] = arena_dup(a, &c->number[i]->type, sizeof(struct type));
+    for (int32_t i = 0; i < c->nnode; i++) copy_node(a, c->node[i], &p->node[i]);
+    for (int32_t i = 0; i < c->nroot; i++)
+        p->root[i] = (struct prog_root){ .ref = ref_of(c->root[i]), .over = over_of(c->root[i]) };
+    return p;
+}

@@ -1,0 +1,75 @@
+/* lower.h - the making of a plan, shared by the files that make it: compile.c (order of work), lower.c (values and
+ * tasks), credit.c (rates, registers, memory). Nothing else includes it. */
+#ifndef RILLE_ACTORS_LOWER_H
+#define RILLE_ACTORS_LOWER_H
+
+#include "actors/plan.h"
+
+/* Where one rank's part of a value is found. */
+struct part {
+    uint8_t kind;         /* ARG_REG, ARG_LEAF */
+    int32_t index;        /* task, or leaf part */
+    int32_t out;          /* of the task */
+    struct view view;     /* how it lies there; data NULL */
+    int64_t skip;         /* elements from the start of the register or buffer */
+    int64_t piece_stride; /* leaf: bytes */
+};
+
+/* A value in one layout: the result of a node, a leaf, or either of them moved. */
+struct pval {
+    struct type type;
+    const struct layout *layout;
+    bool piece;
+    int32_t node;        /* program node it comes from, -1: a leaf */
+    struct part *part;   /* by mesh position */
+    struct pval *moved;  /* the same value in other layouts */
+};
+
+struct edge {
+    struct edge *next;
+    int32_t task, out;   /* producer */
+    int32_t hold, need;
+};
+
+/* A task in the making. */
+struct draft {
+    struct task task;
+    struct edge *in, **in_end;
+    int32_t nin;
+    struct out_port out[OP_OUT + 1]; /* results, then the control output if there is one */
+    int32_t nout;
+    int32_t control;     /* index of the control output, -1 */
+    bool piece, checks;
+    int32_t stage;
+    struct part *source; /* parts that arguments read, in order of arguments */
+};
+
+struct lower {
+    struct program *program;
+    struct atlas *atlas;
+    struct plan *plan;
+    struct arena tmp;    /* dropped when the plan is made */
+    struct draft *draft;
+    int32_t ndraft, room;
+    struct pval **node_val; /* [node * OP_OUT + out] */
+    struct pval **leaf_val;
+    uint64_t *reach;     /* bit [b * words + a]: a happens before b; NULL when there are too many tasks */
+    int32_t words;
+    struct box_plan **box;
+    int32_t nbox, box_room;
+};
+
+/* lower.c */
+int lower_nodes(struct lower *l);
+int lower_roots(struct lower *l);
+/* a happens before b, from now on (no edge when it did already). */
+void lower_order(struct lower *l, int32_t a, int32_t b);
+bool lower_before(const struct lower *l, int32_t a, int32_t b);
+
+/* credit.c */
+void credit_reach(struct lower *l);
+void credit_updates(struct lower *l);
+void credit_registers(struct lower *l);
+void credit_memory(struct lower *l);
+
+#endif
