@@ -2,8 +2,10 @@
  *
  * An addend that some group holds in full stays there for nothing. Of the rest
  * either all go into one sum, or each goes to the group that has most of it
- * already, whichever sends less; when the second wins, no two addends want the
- * same group (two would leave at least as much missing as the sum sends). */
+ * already, whichever sends less. Two that go to one group after all are summed
+ * there, which sends no more. Where groups have one member each, every addend
+ * left costs one transmission wherever it goes: it goes to the group of its
+ * own holder, so that ranks share the work as in a reduce-scatter. */
 #include "boxing/deal.h"
 
 #include <string.h>
@@ -102,100 +104,73 @@ void
 deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to)
 {
     *d = (struct deal){.from = from, .to = to};
-    d->take = ARENA_ARRAY(a, int32_t, to->naddend);
-    d->summed = ARENA_ARRAY(a, bool, from->naddend);
+    d->give = ARENA_ARRAY(a, int32_t, from->naddend);
+    d->ntaken = ARENA_ARRAY(a, int32_t, to->naddend);
     d->owner = ARENA_ARRAY(a, int32_t, from->layout->place->nrank);
 }
 
-/* The first group at or after `start` that has taken nothing, -1 if there is none. */
-static int32_t
-free_group(const struct deal *d, int32_t start)
+static void
+give(struct deal *d, int32_t addend, int32_t group)
 {
-    for (int32_t k = 0; k < d->to->naddend; k++) {
-        int32_t group = (start + k) % d->to->naddend;
-        if (d->take[group] == TAKE_NOTHING) return group;
-    }
-    return -1;
+    d->give[addend] = group;
+    d->ntaken[group]++;
 }
 
-/* Marks what no group has in full (summed), gives the others their group. */
+/* The first group at or after `turn` that has taken nothing; when all have, that one. */
+static int32_t
+free_group(const struct deal *d, int32_t turn)
+{
+    int32_t n = d->to->naddend;
+    for (int32_t k = 0; k < n; k++)
+        if (d->ntaken[(turn + k) % n] == 0) return (turn + k) % n;
+    return turn % n;
+}
+
+/* The group that a holder of the addend is in, whatever tile it wants; without one, a free group. */
+static int32_t
+own_group(const struct deal *d, int32_t addend, int32_t turn)
+{
+    int32_t pos = grid_other(d->from, d->to, grid_pos(d->from, (struct spot){d->src, addend, 0}));
+    return pos >= 0 ? grid_spot(d->to, pos).addend : free_group(d, turn);
+}
+
+/* Gives away what a group has in full and marks the rest with -1. */
 static void
 keep_whole_addends(struct deal *d)
 {
     for (int32_t i = 0; i < d->from->naddend; i++) {
         struct best b = best_group(d->from, d->to, d->src, d->dst, i);
-        d->summed[i] = b.held < d->to->nreplica;
-        d->nsummed += d->summed[i];
-        if (!d->summed[i]) d->take[b.group] = i;
+        d->give[i] = -1;
+        if (b.held == d->to->nreplica) give(d, i, b.group);
     }
 }
 
-/* Each of the rest to a group of its own; false (and nothing done) when there are not enough groups for it. */
-static bool
-give_apart(struct deal *d, bool held)
+static void
+give_apart(struct deal *d)
 {
+    int32_t tile = d->from->naddend > 1 ? 0 : grid_tile(d->from, d->src);
     for (int32_t i = 0; i < d->from->naddend; i++) {
-        if (!d->summed[i]) continue;
-        struct best b = held ? best_group(d->from, d->to, d->src, d->dst, i) : (struct best){-1, 0};
-        int32_t turn = d->from->naddend > 1 ? i : grid_tile(d->from, d->src);
-        int32_t group = b.held > 0 ? b.group : free_group(d, turn % d->to->naddend);
-        if (group < 0 || d->take[group] != TAKE_NOTHING) goto undo;
-        d->take[group] = i;
+        if (d->give[i] >= 0) continue;
+        struct best b = best_group(d->from, d->to, d->src, d->dst, i);
+        if (b.held > 0)
+            give(d, i, b.group);
+        else
+            give(d, i, d->to->nreplica == 1 ? own_group(d, i, i + tile) : free_group(d, i + tile));
     }
-    memset(d->summed, 0, sizeof *d->summed * (size_t)d->from->naddend);
-    d->nsummed = 0;
-    return true;
-undo:
-    for (int32_t j = 0; j < d->to->naddend; j++)
-        if (d->take[j] >= 0 && d->summed[d->take[j]]) d->take[j] = TAKE_NOTHING;
-    return false;
 }
 
-/* The rest into one sum: for a group that holds some of it, else any; cells take turns. */
+/* All that is left into one sum: for a group that holds some of it, else any; cells take turns. */
 static void
 give_sum(struct deal *d)
 {
-    int32_t turn = grid_tile(d->from, d->src) + grid_tile(d->to, d->dst), group = -1;
-    for (int32_t k = 0; k < d->from->naddend && group < 0; k++) {
-        int32_t i = (turn + k) % d->from->naddend;
-        if (d->summed[i]) group = best_group(d->from, d->to, d->src, d->dst, i).group;
+    int32_t n = d->from->naddend, turn = grid_tile(d->from, d->src) + grid_tile(d->to, d->dst), group = -1;
+    for (int32_t k = 0; k < n && group < 0; k++) {
+        int32_t i = (turn + k) % n;
+        if (d->give[i] < 0) group = best_group(d->from, d->to, d->src, d->dst, i).group;
     }
-    if (group < 0) group = free_group(d, turn % d->to->naddend);
-    if (group < 0) group = turn % d->to->naddend;
-    int32_t joined = d->take[group];
-    if (joined >= 0) {
-        d->summed[joined] = true;
-        d->nsummed++;
-    }
-    d->take[group] = TAKE_SUM;
-    d->sum_group = group;
-}
-
-static void
-deal_to_groups(struct deal *d)
-{
-    keep_whole_addends(d);
-    struct rest r = rest_of(d->from, d->to, d->src, d->dst);
-    bool apart = r.n == 1 || r.missing <= sum_cost(r.n, d->to->nreplica, r.held);
-    if (r.n > 0 && !(apart && give_apart(d, r.held))) give_sum(d);
-}
-
-/* Members of the sum's group who hold an addend of it reduce a share each; without any, all holders do. */
-static void
-choose_owners(struct deal *d)
-{
-    d->nowner = 0;
-    for (int32_t k = 0; k < d->to->nreplica; k++) {
-        int32_t pos = grid_pos(d->to, (struct spot){d->dst, d->sum_group, k});
-        int32_t addend = addend_of(d->from, d->to, d->src, pos);
-        if (addend >= 0 && d->summed[addend]) d->owner[d->nowner++] = grid_other(d->to, d->from, pos);
-    }
-    bool all = d->nowner == d->to->nreplica;
-    d->direct = all && (d->nowner == 1 || d->nsummed == 2);
-    if (d->nowner > 0) return;
-    for (int32_t i = 0; i < d->from->naddend; i++)
-        for (int32_t k = 0; d->summed[i] && k < d->from->nreplica; k++)
-            d->owner[d->nowner++] = grid_pos(d->from, (struct spot){d->src, i, k});
+    if (group < 0) group = free_group(d, turn);
+    for (int32_t i = 0; i < n; i++)
+        if (d->give[i] < 0) give(d, i, group);
 }
 
 void
@@ -203,21 +178,35 @@ deal_cell(struct deal *d, int32_t src, int32_t dst)
 {
     d->src = src;
     d->dst = dst;
-    d->nsummed = 0;
-    d->direct = false;
-    for (int32_t j = 0; j < d->to->naddend; j++)
-        d->take[j] = TAKE_NOTHING;
-    if (d->to->naddend > 1) {
-        deal_to_groups(d);
-    } else if (d->from->naddend == 1) {
-        d->take[0] = 0;
-    } else {
-        d->nsummed = d->from->naddend;
-        memset(d->summed, true, sizeof *d->summed * (size_t)d->nsummed);
-        d->take[0] = TAKE_SUM;
-        d->sum_group = 0;
+    memset(d->ntaken, 0, sizeof *d->ntaken * (size_t)d->to->naddend);
+    if (d->to->naddend == 1) {
+        memset(d->give, 0, sizeof *d->give * (size_t)d->from->naddend);
+        d->ntaken[0] = d->from->naddend;
+        return;
     }
-    if (d->nsummed > 0) choose_owners(d);
+    keep_whole_addends(d);
+    struct rest r = rest_of(d->from, d->to, src, dst);
+    if (r.n <= 1 || r.missing <= sum_cost(r.n, d->to->nreplica, r.held))
+        give_apart(d);
+    else
+        give_sum(d);
+}
+
+/* Members that hold an addend of their own sum reduce a share each; without any, all holders do. */
+void
+deal_owners(struct deal *d, int32_t group)
+{
+    const struct grid *from = d->from, *to = d->to;
+    d->nowner = 0;
+    for (int32_t k = 0; k < to->nreplica; k++) {
+        int32_t pos = grid_pos(to, (struct spot){d->dst, group, k}), addend = addend_of(from, to, d->src, pos);
+        if (addend >= 0 && d->give[addend] == group) d->owner[d->nowner++] = grid_other(to, from, pos);
+    }
+    d->direct = d->nowner == to->nreplica && (d->nowner == 1 || d->ntaken[group] == 2);
+    if (d->nowner > 0) return;
+    for (int32_t i = 0; i < from->naddend; i++)
+        for (int32_t k = 0; d->give[i] == group && k < from->nreplica; k++)
+            d->owner[d->nowner++] = grid_pos(from, (struct spot){d->src, i, k});
 }
 
 int32_t

@@ -12,30 +12,28 @@
  *   - a group with k > 1 addends adds them up at an owner: k + members - 2
  *     transmissions, one more when no member holds any of them. Necessary,
  *     because k - 1 transmissions come before any rank is complete and each
- *     other member needs one after.
- * Two groups with sums never beat one, so there is at most one. */
+ *     other member needs one after. */
 #ifndef RILLE_BOXING_DEAL_H
 #define RILLE_BOXING_DEAL_H
 
 #include "boxing/grid.h"
 #include "runtime/arena.h"
 
-enum { TAKE_NOTHING = -1, TAKE_SUM = -2 };
-
 struct deal {
     const struct grid *from, *to;
     int32_t src, dst;   /* the cell: corners of its tiles */
-    int32_t *take;      /* by group: the addend it copies, TAKE_NOTHING or TAKE_SUM */
-    bool *summed;       /* by addend: part of the sum */
-    int32_t nsummed;    /* 0: no sum */
-    int32_t sum_group;
-    bool direct;        /* members reduce for themselves: costs the same, one hop less */
+    int32_t *give;      /* by addend: the group that gets it */
+    int32_t *ntaken;    /* by group: addends it gets */
+    bool direct;        /* of deal_owners */
     int32_t nowner;
-    int32_t *owner;     /* source positions that reduce a share each, when not direct */
+    int32_t *owner;
 };
 
 void deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to);
 void deal_cell(struct deal *d, int32_t src, int32_t dst);
+/* Who adds up for a group that gets several addends: the source positions in owner[] a share each, or with direct every
+ * member for itself, which then costs the same and is one hop less. */
+void deal_owners(struct deal *d, int32_t group);
 /* Transmissions of each element of a cell, the fewest possible. No allocation. */
 int64_t deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t dst);
 /* The same for a cell of which no destination holds anything. */

@@ -70,103 +70,105 @@ part_source(const struct maker *m, const struct box_step *step, int32_t turn, in
     return (struct box_source){.rank = grid_rank(&m->from, pos), .pos = pos};
 }
 
+/* The addends that a group gets, in the order of the mesh. */
 static void
-set_one_source(struct maker *m, struct box_step *step, struct box_source source)
+set_sources(struct maker *m, struct box_step *step, int32_t group, int32_t turn)
 {
-    step->nsource = 1;
-    step->source = arena_dup(m->arena, &source, sizeof source);
-}
-
-/* The addends of the cell's sum, in the order of the mesh. */
-static void
-set_sum_sources(struct maker *m, struct box_step *step, int32_t turn)
-{
-    struct box_source *source = ARENA_ARRAY(m->arena, struct box_source, m->deal.nsummed);
+    struct box_source *source = ARENA_ARRAY(m->arena, struct box_source, m->deal.ntaken[group]);
     int32_t n = 0;
     for (int32_t i = 0; i < m->from.naddend; i++)
-        if (m->deal.summed[i]) source[n++] = part_source(m, step, turn, i);
+        if (m->deal.give[i] == group) source[n++] = part_source(m, step, turn, i);
     step->nsource = n;
     step->source = source;
 }
 
 /* ---- stages ---- */
 
-/* The shares that source position `pos` reduces of the cells of its part. */
+/* The share of a group's sum over a cell that source position `pos` reduces, if it is an owner. */
 static void
-plan_stage(struct maker *m, int32_t pos)
+plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
 {
-    struct grid *from = &m->from, *to = &m->to;
-    int32_t first = m->plan->nstep, src = grid_spot(from, pos).corner;
-    int64_t numel = 0;
-    struct box part;
-    struct walk w;
-    layout_box(from->layout, from->type, pos, &part);
-    for (bool more = walk_begin(&w, to, &part); more; more = walk_next(&w)) {
-        deal_cell(&m->deal, src, w.corner);
-        int32_t k = 0, n = m->deal.nsummed > 0 && !m->deal.direct ? m->deal.nowner : 0;
-        while (k < n && m->deal.owner[k] != pos)
-            k++;
-        struct box share;
-        if (k == n || !share_of(&w.box, from->type->ndim, n, k, &share)) continue;
-        struct box_step *step = add_step(m, (struct box_step){.verb = BOX_REDUCE,
-                                                              .reduce = grid_reduce(from),
-                                                              .to_stage = true,
-                                                              .dst = grid_rank(from, pos),
-                                                              .dst_index = m->plan->nstage,
-                                                              .slice = share});
-        set_sum_sources(m, step, 0);
-        numel += box_numel(&share, from->type->ndim);
-    }
+    struct box_step step = {.verb = BOX_REDUCE,
+                            .reduce = grid_reduce(&m->from),
+                            .to_stage = true,
+                            .dst = grid_rank(&m->from, pos),
+                            .dst_index = m->plan->nstage};
+    int32_t k = 0;
+    deal_owners(&m->deal, group);
+    while (k < m->deal.nowner && m->deal.owner[k] != pos)
+        k++;
+    if (m->deal.direct || k == m->deal.nowner) return;
+    if (!share_of(cell, m->from.type->ndim, m->deal.nowner, k, &step.slice)) return;
+    set_sources(m, &step, group, 0);
+    add_step(m, step);
+}
+
+/* The steps from `first` on fill the stage of source position pos: its slices one after the other. */
+static void
+add_stage(struct maker *m, int32_t pos, int32_t first)
+{
     int32_t n = m->plan->nstep - first;
+    int64_t numel = 0;
     if (n == 0) return;
     struct box *slice = ARENA_ARRAY(m->arena, struct box, n);
     int64_t *offset = ARENA_ARRAY(m->arena, int64_t, n);
     for (int32_t k = 0; k < n; k++) {
         slice[k] = m->plan->step[first + k].slice;
-        if (k > 0) offset[k] = offset[k - 1] + box_numel(&slice[k - 1], from->type->ndim);
+        offset[k] = numel;
+        numel += box_numel(&slice[k], m->from.type->ndim);
     }
     m->stage_of[pos] = m->plan->nstage;
-    m->plan->stage[m->plan->nstage++] = (struct box_stage){grid_rank(from, pos), numel, n, slice, offset};
+    m->plan->stage[m->plan->nstage++] = (struct box_stage){grid_rank(&m->from, pos), numel, n, slice, offset};
+}
+
+/* All that source position `pos` reduces for others: shares of the cells of its own part. */
+static void
+plan_stage(struct maker *m, int32_t pos)
+{
+    int32_t first = m->plan->nstep, src = grid_spot(&m->from, pos).corner;
+    struct box part;
+    struct walk w;
+    layout_box(m->from.layout, m->from.type, pos, &part);
+    for (bool more = walk_begin(&w, &m->to, &part); more; more = walk_next(&w)) {
+        deal_cell(&m->deal, src, w.corner);
+        for (int32_t j = 0; j < m->to.naddend; j++)
+            if (m->deal.ntaken[j] > 1) plan_share(m, pos, j, &w.box);
+    }
+    add_stage(m, pos, first);
 }
 
 /* ---- destinations ---- */
 
 /* The sum of a cell, share by share from those who reduced it. */
 static void
-copy_shares(struct maker *m, const struct box_step *step, const struct box *cell)
+copy_shares(struct maker *m, const struct box_step *step)
 {
     for (int32_t k = 0; k < m->deal.nowner; k++) {
         struct box_step copy = *step;
-        if (!share_of(cell, m->to.type->ndim, m->deal.nowner, k, &copy.slice)) continue;
+        if (!share_of(&step->slice, m->to.type->ndim, m->deal.nowner, k, &copy.slice)) continue;
         int32_t pos = m->deal.owner[k];
+        struct box_source source = {grid_rank(&m->from, pos), m->stage_of[pos], true};
         copy.verb = BOX_COPY;
-        set_one_source(m, &copy, (struct box_source){grid_rank(&m->from, pos), m->stage_of[pos], true});
+        copy.nsource = 1;
+        copy.source = arena_dup(m->arena, &source, sizeof source);
         add_step(m, copy);
     }
 }
 
+/* One cell of a destination part: a copy, a sum or nothing, as the deal says. */
 static void
-plan_cell(struct maker *m, const struct box_step *blank, struct spot at, const struct box *cell)
+plan_cell(struct maker *m, struct box_step step, struct spot at)
 {
-    struct box_step step = *blank;
-    int32_t take = m->deal.take[at.addend], turn = at.replica + grid_tile(&m->to, at.corner);
-    step.slice = *cell;
-    if (take == TAKE_SUM && !m->deal.direct) {
-        copy_shares(m, &step, cell);
-    } else if (take == TAKE_SUM) {
-        step.verb = BOX_REDUCE;
-        step.reduce = grid_reduce(&m->from);
-        set_sum_sources(m, &step, turn);
-        add_step(m, step);
-    } else if (take == TAKE_NOTHING) {
-        step.verb = BOX_FILL;
-        step.reduce = grid_reduce(&m->to);
-        add_step(m, step);
-    } else {
-        step.verb = BOX_COPY;
-        set_one_source(m, &step, part_source(m, &step, turn, take));
-        add_step(m, step);
+    int32_t group = at.addend, ntaken = m->deal.ntaken[group];
+    if (ntaken > 1) deal_owners(&m->deal, group);
+    if (ntaken > 1 && !m->deal.direct) {
+        copy_shares(m, &step);
+        return;
     }
+    step.verb = ntaken == 0 ? BOX_FILL : ntaken == 1 ? BOX_COPY : BOX_REDUCE;
+    step.reduce = ntaken == 0 ? grid_reduce(&m->to) : ntaken > 1 ? grid_reduce(&m->from) : RED_NONE;
+    if (ntaken > 0) set_sources(m, &step, group, at.replica + grid_tile(&m->to, at.corner));
+    add_step(m, step);
 }
 
 /* The cells of destination position `pos`. */
@@ -174,13 +176,14 @@ static void
 plan_part(struct maker *m, int32_t pos)
 {
     struct spot at = grid_spot(&m->to, pos);
-    struct box_step blank = {.dst = grid_rank(&m->to, pos), .dst_index = pos};
+    struct box_step step = {.dst = grid_rank(&m->to, pos), .dst_index = pos};
     struct box part;
     struct walk w;
     layout_box(m->to.layout, m->to.type, pos, &part);
     for (bool more = walk_begin(&w, &m->from, &part); more; more = walk_next(&w)) {
         deal_cell(&m->deal, w.corner, at.corner);
-        plan_cell(m, &blank, at, &w.box);
+        step.slice = w.box;
+        plan_cell(m, step, at);
     }
 }
 

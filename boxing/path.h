@@ -1,0 +1,50 @@
+/* path.h - how a move is carried out: at once, or as a sequence of collectives.
+ *
+ * The direct exchange (box_plan) sends the fewest bytes, but a rank may read
+ * from as many others as there are. A sequence over layouts in between - slice,
+ * reduce-scatter, all-to-all, permute, all-gather - can send the very same
+ * bytes in fewer messages: gathering 8 x 16 x 8 ranks axis by axis takes
+ * 7 + 15 + 7 of them instead of 1023. A sequence is a candidate only if it
+ * gives no rank more bytes than the direct exchange does; what wins is a price:
+ * so much a message, a byte received, a byte reduced. Pure. */
+#ifndef RILLE_BOXING_PATH_H
+#define RILLE_BOXING_PATH_H
+
+#include "boxing/box.h"
+
+/* What a machine asks. A hop costs what its slowest rank pays, level by level (stages are a level of their own). */
+struct box_cost {
+    double alpha_ns;          /* a message */
+    double beta_ns_per_byte;  /* a byte received */
+    double gamma_ns_per_byte; /* a byte read to be combined */
+    int64_t staging_bytes;    /* a rank may hold at most this between hops; 0: no limit */
+};
+
+struct box_hop {
+    const struct layout *from, *to;
+    const char *name; /* box_name */
+    int64_t bytes;    /* over all ranks */
+    double ns;
+};
+
+struct box_candidate {
+    int nhop; /* 1: the direct exchange */
+    struct box_hop *hop;
+    int64_t bytes;   /* over all ranks and hops */
+    int64_t staging; /* bytes of the largest rank between hops */
+    double ns;
+};
+
+struct box_path {
+    int64_t bound; /* the least bytes over all ranks */
+    int ncandidate;
+    struct box_candidate *candidate; /* best first, one of each length at most; the direct exchange is among them */
+};
+
+/* In arena a; layouts between are interned in the atlas. E_SBP: P to another kind of P. */
+int box_path(struct arena *a, struct atlas *at, const struct type *t, const struct layout *from,
+             const struct layout *to, const struct box_cost *cost, struct box_path **out);
+/* One line a candidate: its hops with names, bytes, price. */
+void box_path_print(const struct box_path *p, struct str *s);
+
+#endif
