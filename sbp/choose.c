@@ -209,8 +209,7 @@ find_home(struct search *s, struct mover *m)
     if (m->ncode > EXACT || m->twin >= 0) return;
     int n = s->norder * m->ncode;
     m->price = ARENA_ARRAY(s->arena, int64_t, n);
-    for (int i = 0; i < n; i++)
-        m->price[i] = UNKNOWN;
+    for (int i = 0; i < n; i++) m->price[i] = UNKNOWN;
 }
 
 static int
@@ -237,10 +236,8 @@ find_movers(struct search *s)
         if (!s->rule->operand[k].ignored)
             s->mover[s->nmover++] = (struct mover){
                 .operand = s->rule->nin + k, .back = true, .type = &c->out[k], .home = c->layout[k], .twin = -1};
-    for (int i = 0; i < s->nmover; i++)
-        number_entries(s, &s->mover[i]);
-    for (int i = 0; i < s->nmover; i++)
-        find_home(s, &s->mover[i]);
+    for (int i = 0; i < s->nmover; i++) number_entries(s, &s->mover[i]);
+    for (int i = 0; i < s->nmover; i++) find_home(s, &s->mover[i]);
 }
 
 /* ---- what a point costs ---- */
@@ -249,8 +246,7 @@ static int
 code_of(const struct search *s, const struct mover *m, const int *choice)
 {
     int code = 0;
-    for (int i = 0; i < s->nfree; i++)
-        code += m->entry[choice[s->axis[i]]] * m->scale[i];
+    for (int i = 0; i < s->nfree; i++) code += m->entry[choice[s->axis[i]]] * m->scale[i];
     return code;
 }
 
@@ -265,18 +261,19 @@ layout_at(const struct search *s, int operand, const struct point *p)
 {
     struct sbp sbp[MAX_AXIS];
     const struct layout *l = NULL;
-    for (int x = 0; x < s->place->naxis; x++)
-        sbp[x] = s->list.sig[p->choice[x]].v[operand];
+    for (int x = 0; x < s->place->naxis; x++) sbp[x] = s->list.sig[p->choice[x]].v[operand];
     int status = layout_new(s->atlas, s->place, sbp, s->order[p->order], &l);
     assert(!status); /* sig_legal has said so */
     UNUSED(status);
     return l;
 }
 
+/* Twins share what is known. */
 static int64_t
 price_of(const struct search *s, const struct mover *m, int code, const struct point *p)
 {
-    int64_t *kept = m->price ? &m->price[p->order * m->ncode + code] : NULL;
+    const struct mover *first = m->twin >= 0 ? &s->mover[m->twin] : m;
+    int64_t *kept = first->price ? &first->price[p->order * first->ncode + code] : NULL;
     if (kept && *kept != UNKNOWN) return *kept;
     const struct layout *l = layout_at(s, m->operand, p);
     int64_t bytes = m->back ? s->ask(s->arg, m->type, l, m->home) : s->ask(s->arg, m->type, m->home, l);
@@ -321,8 +318,7 @@ price_point(const struct search *s, struct point *p, const struct point *bound)
     for (int i = 0; i < s->nmover; i++) {
         const struct mover *m = &s->mover[i];
         if (at_home(m, code[i], p->order) || moved_before(s, i, code[i], p)) continue;
-        const struct mover *first = m->twin >= 0 ? &s->mover[m->twin] : m;
-        int64_t bytes = price_of(s, first, code[i], p);
+        int64_t bytes = price_of(s, m, code[i], p);
         if (bytes == INT64_MAX) return false;
         p->bytes += bytes;
         if (bound && point_compare(bound, p) <= 0) return false;
@@ -376,8 +372,7 @@ static struct point
 greedy_point(const struct search *s)
 {
     struct point p = {0};
-    for (int x = 0; x < s->place->naxis; x++)
-        p.choice[x] = most_matching(s, x);
+    for (int x = 0; x < s->place->naxis; x++) p.choice[x] = most_matching(s, x);
     return p;
 }
 
@@ -396,8 +391,7 @@ next_point(const struct search *s, struct point *p)
 static void
 rewind_point(const struct search *s, struct point *p)
 {
-    for (int i = 0; i < s->nfree; i++)
-        p->choice[s->axis[i]] = 0;
+    for (int i = 0; i < s->nfree; i++) p->choice[s->axis[i]] = 0;
 }
 
 static bool
@@ -405,8 +399,7 @@ search_all(const struct search *s, struct point *best)
 {
     struct point p = greedy_point(s);
     bool found = false;
-    for (p.order = 0; p.order < s->norder; p.order++)
-        improve(s, &p, best, &found);
+    for (p.order = 0; p.order < s->norder; p.order++) improve(s, &p, best, &found);
     rewind_point(s, &p);
     do
         for (p.order = 0; p.order < s->norder; p.order++)
@@ -441,8 +434,7 @@ search_by_axis(const struct search *s, struct point *best)
         p.order = o;
         improve(s, &p, &start, &started);
         for (int g = 0; g < s->list.nsig; g++) {
-            for (int i = 0; i < s->nfree; i++)
-                p.choice[s->axis[i]] = g;
+            for (int i = 0; i < s->nfree; i++) p.choice[s->axis[i]] = g;
             improve(s, &p, &start, &started);
         }
         if (!started) continue;
@@ -490,8 +482,7 @@ list_all(const struct search *s, const struct point *best, struct sig_choice *ou
     qsort(point, (size_t)n, sizeof *point, by_rank);
     out->ncandidate = n;
     out->candidate = ARENA_ARRAY(s->arena, struct sig_candidate, n);
-    for (int i = 0; i < n; i++)
-        candidate_of(s, &point[i], &out->candidate[i]);
+    for (int i = 0; i < n; i++) candidate_of(s, &point[i], &out->candidate[i]);
 }
 
 /* On one rank everything is whole already. */

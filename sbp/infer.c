@@ -19,8 +19,7 @@ static const struct operand *
 declared(const struct call *c, int i, int *position)
 {
     int k = 0;
-    while (k < i && k + 1 < OP_OPERAND && c->op->in[k + 1].name)
-        k++;
+    while (k < i && k + 1 < OP_OPERAND && c->op->in[k + 1].name) k++;
     *position = i - k;
     return &c->op->in[k];
 }
@@ -111,8 +110,7 @@ set_has(const char *set, enum dtype d)
     while (*set) {
         if (isupper((unsigned char)*set) && *set == class_of(d)) return true;
         size_t word = 0;
-        while (islower((unsigned char)set[word]) || isdigit((unsigned char)set[word]))
-            word++;
+        while (islower((unsigned char)set[word]) || isdigit((unsigned char)set[word])) word++;
         if (word == n && !strncmp(set, name, n)) return true;
         set += word ? word : 1;
     }
@@ -196,23 +194,14 @@ out_dtype(const struct call *c)
 {
     enum dtype d = promoted(c), given;
     switch (c->op->dtype) {
-    case OUT_PROMOTE:
-        return d;
-    case OUT_FLOAT:
-        return d == DT_NONE || dtype_is_float(d) ? d : DT_F32;
-    case OUT_BOOL:
-        return DT_BOOL;
-    case OUT_I64:
-        return DT_I64;
-    case OUT_SUM:
-        return d == DT_NONE || dtype_is_float(d) ? d : DT_I64;
-    case OUT_IN0:
-        return c->nin > 0 ? (enum dtype)c->in[0].dtype : DT_NONE;
-    case OUT_IN1:
-        return c->nin > 1 ? (enum dtype)c->in[1].dtype : DT_NONE;
-    case OUT_ATTR:
-        given = given_dtype(c);
-        return given ? given : d;
+    case OUT_PROMOTE: return d;
+    case OUT_FLOAT: return d == DT_NONE || dtype_is_float(d) ? d : DT_F32;
+    case OUT_BOOL: return DT_BOOL;
+    case OUT_I64: return DT_I64;
+    case OUT_SUM: return d == DT_NONE || dtype_is_float(d) ? d : DT_I64;
+    case OUT_IN0: return c->nin > 0 ? (enum dtype)c->in[0].dtype : DT_NONE;
+    case OUT_IN1: return c->nin > 1 ? (enum dtype)c->in[1].dtype : DT_NONE;
+    case OUT_ATTR: given = given_dtype(c); return given ? given : d;
     }
     return d;
 }
@@ -228,8 +217,7 @@ source_rule(struct arena *a, const struct call *c, struct rule *r)
     struct str text = {0};
     int64_t size[RULE_FACTOR];
     int n = 0;
-    for (int i = 0; i < c->nin; i++)
-        str_add(&text, i ? ",=" : "=");
+    for (int i = 0; i < c->nin; i++) str_add(&text, i ? ",=" : "=");
     str_add(&text, c->nin ? "->" : "=->");
     for (int k = 0; k < c->nout; k++) {
         if (k) str_add(&text, ",");
@@ -255,14 +243,11 @@ call_rule(struct arena *a, const struct call *c, const int64_t *size, struct rul
 int
 call_infer(struct arena *a, struct call *c, struct rule *r)
 {
-    for (int i = 0; i < c->nin; i++)
-        TRY(check_operand(c, i));
+    for (int i = 0; i < c->nin; i++) TRY(check_operand(c, i));
     enum dtype d = out_dtype(c);
-    for (int k = 0; k < c->nout; k++)
-        c->out[k].dtype = (uint8_t)d, c->out[k].weak = 0;
+    for (int k = 0; k < c->nout; k++) c->out[k].dtype = (uint8_t)d, c->out[k].weak = 0;
     int64_t size[RULE_FACTOR];
-    for (int f = 0; f < RULE_FACTOR; f++)
-        size[f] = -1;
+    for (int f = 0; f < RULE_FACTOR; f++) size[f] = -1;
     if (c->op->infer) TRY(c->op->infer(c, size));
     TRY(call_rule(a, c, size, r));
     for (int k = 0; k < c->nout; k++) {

@@ -86,8 +86,7 @@ read_dim(struct reader *r, struct rule_dim *dim)
     if (*r->at != '(') return read_factor(r, dim);
     r->at++;
     TRY(read_factor(r, dim));
-    while (*r->at != ')')
-        TRY(read_factor(r, dim));
+    while (*r->at != ')') TRY(read_factor(r, dim));
     r->at++;
     return 0;
 }
@@ -120,8 +119,7 @@ static int
 count_commas(const char *from, const char *to)
 {
     int n = 0;
-    for (; from < to; from++)
-        n += *from == ',';
+    for (; from < to; from++) n += *from == ',';
     return n;
 }
 
@@ -183,8 +181,7 @@ mark_sides(struct rule *r)
                 f->in_output |= k >= r->nin;
             }
     }
-    for (int f = 0; f < r->nfactor; f++)
-        r->factor[f].whole |= !r->factor[f].in_input;
+    for (int f = 0; f < r->nfactor; f++) r->factor[f].whole |= !r->factor[f].in_input;
 }
 
 int
@@ -350,8 +347,7 @@ fit_count(const struct call *c, struct rule *r)
         if (c->in[k].dtype != DT_NONE && !c->in[k].weak)
             return fail(E_ARG, "%s: the rule has %d operands, the call has %d", c->op->name, r->nin, c->nin);
     memmove(r->operand + c->nin, r->operand + r->nin, sizeof *r->operand * (size_t)r->nout);
-    for (int k = r->nin; k < c->nin; k++)
-        r->operand[k] = (struct rule_operand){.ignored = true};
+    for (int k = r->nin; k < c->nin; k++) r->operand[k] = (struct rule_operand){.ignored = true};
     r->nin = c->nin;
     return 0;
 }
@@ -410,7 +406,6 @@ double
 rule_points(const struct rule *r)
 {
     double n = 1;
-    for (int f = 0; f < r->nfactor; f++)
-        n *= (double)r->factor[f].size;
+    for (int f = 0; f < r->nfactor; f++) n *= (double)r->factor[f].size;
     return n;
 }

@@ -58,8 +58,7 @@ sig_new(struct arena *a, struct sig_list *list, int factor)
 {
     struct sig *s = &list->sig[list->nsig++];
     *s = (struct sig){.v = ARENA_ARRAY(a, struct sbp, list->noperand), .factor = (int8_t)factor};
-    for (int k = 0; k < list->noperand; k++)
-        s->v[k] = whole;
+    for (int k = 0; k < list->noperand; k++) s->v[k] = whole;
     return s;
 }
 
@@ -156,17 +155,31 @@ add_pass(struct arena *a, const struct rule *r, const struct pass *p, uint64_t m
     }
 }
 
+/* Does a monotone operator stay monotone down to the identity of a maximum, which a rank may hold that has nothing to
+ * add? Floats and bools do. The least integer is not below all: arithmetic wraps around it, so there only operators
+ * that hand elements on pass. */
+static bool
+reaches_identity(const struct call *c, const struct rule *r, uint64_t members, bool hands_on)
+{
+    for (int k = 0; k < r->nin; k++)
+        if (members >> k & 1 && dtype_is_int((enum dtype)c->in[k].dtype) && !hands_on) return false;
+    return true;
+}
+
 /* A maximum of maxima is a maximum, a maximum of minima is not: where a factor is reduced, a monotone operator lets
- * only the kind of its own reduction out. */
+ * only the kind of its own reduction out. A view reduces nothing; letters that it drops are another's under a new name.
+ */
 static void
 add_passes(struct arena *a, const struct call *c, const struct rule *r, enum reduce red, struct sig_list *list)
 {
     bool reduces = reduces_any(r);
     for (size_t i = 0; i < countof(passes); i++) {
         const struct pass *p = &passes[i];
-        if (p->property != LINEAR && reduces && p->out != red) continue;
+        bool monotone = p->property != LINEAR, view = c->op->flags & OP_VIEW;
+        if (monotone && reduces && !view && p->out != red) continue;
         for (const char *g = groups_of(c, p); *g; g += strcspn(g, "|"), g += *g == '|') {
-            uint64_t members = group_members(c, r, g, p->property == LINEAR);
+            uint64_t members = group_members(c, r, g, !monotone);
+            if (monotone && !reaches_identity(c, r, members, view || reduces)) continue;
             if (members) add_pass(a, r, p, members, list);
         }
     }
@@ -176,8 +189,7 @@ static int
 count_passes(const struct call *c)
 {
     int n = 0;
-    for (size_t i = 0; i < countof(passes); i++)
-        n += (int)strlen(groups_of(c, &passes[i]));
+    for (size_t i = 0; i < countof(passes); i++) n += (int)strlen(groups_of(c, &passes[i]));
     return n;
 }
 
@@ -285,8 +297,7 @@ cuts_divide(const struct spread *s, const struct rule *r, const struct rule_dim 
     int i = 0;
     int64_t rest = r->factor[dim->factor[0]].size;
     for (int x = 0; x < naxis; x++) {
-        while (rest == 1 && i + 1 < dim->nfactor)
-            rest = r->factor[dim->factor[++i]].size;
+        while (rest == 1 && i + 1 < dim->nfactor) rest = r->factor[dim->factor[++i]].size;
         if (dim->factor[i] != factor_on(s, axis[x]) || rest == 0 || rest % s->place->axis[axis[x]]) return false;
         rest /= s->place->axis[axis[x]];
     }
@@ -299,8 +310,7 @@ dim_agrees(const struct spread *s, const struct rule *r, const struct rule_dim *
     int axis[MAX_AXIS], naxis = axes_of_dim(s, dim, axis);
     if (!naxis || cuts_divide(s, r, dim, axis, naxis)) return true;
     int64_t pieces = 1;
-    for (int i = 0; i < naxis; i++)
-        pieces *= s->place->axis[axis[i]];
+    for (int i = 0; i < naxis; i++) pieces *= s->place->axis[axis[i]];
     for (int64_t at = 0; at < pieces; at++)
         if (!piece_agrees(s, r, dim, axis, naxis, at)) return false;
     return true;
@@ -352,8 +362,7 @@ sig_layouts(struct atlas *at, const struct place *p, const struct call *c, const
         struct sbp sbp[MAX_AXIS];
         layout[k] = NULL;
         if (r->operand[k].ignored) continue;
-        for (int x = 0; x < p->naxis; x++)
-            sbp[x] = list->sig[choice[x]].v[k];
+        for (int x = 0; x < p->naxis; x++) sbp[x] = list->sig[choice[x]].v[k];
         int status = layout_new(at, p, sbp, order, &layout[k]);
         assert(!status);
         UNUSED(status);
@@ -401,8 +410,7 @@ common_order(const struct rule *r, const struct layout *const *layout, int noper
                 if (x != y && cuts_before(layout[k], x, y) > 0) after[y] |= 1u << x;
     for (int i = 0; i < naxis; i++) {
         int x = 0;
-        while (x < naxis && (!(left >> x & 1) || after[x] & left))
-            x++;
+        while (x < naxis && (!(left >> x & 1) || after[x] & left)) x++;
         if (x == naxis) return false;
         order[i] = (uint8_t)x;
         left &= ~(1u << x);

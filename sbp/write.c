@@ -47,8 +47,7 @@ int
 rule_keep(const struct call *c, int axis, struct str *rule)
 {
     struct str text = {0};
-    for (int d = 0; d < c->in[0].ndim; d++)
-        str_addf(&text, d == axis ? "[%c]" : "%c", letter(d));
+    for (int d = 0; d < c->in[0].ndim; d++) str_addf(&text, d == axis ? "[%c]" : "%c", letter(d));
     write_operands(c, str_text(&text), rule);
     write_results(c, str_text(&text), rule);
     str_free(&text);
@@ -65,8 +64,7 @@ int
 rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, struct str *rule)
 {
     bool gone[MAX_DIM] = {false};
-    for (int i = 0; i < naxes; i++)
-        gone[axes[i]] = true;
+    for (int i = 0; i < naxes; i++) gone[axes[i]] = true;
     struct str all = {0}, left = {0};
     for (int d = 0; d < c->in[0].ndim; d++) {
         str_addf(&all, "%c", letter(d));
@@ -142,8 +140,7 @@ rule_broadcast(const struct call *c, struct str *rule)
     }
     str_add(rule, "->");
     struct str text = {0};
-    for (int d = 0; d < all.ndim; d++)
-        str_addf(&text, "%c", letter(d));
+    for (int d = 0; d < all.ndim; d++) str_addf(&text, "%c", letter(d));
     write_results(c, str_text(&text), rule);
     str_free(&text);
     return 0;
@@ -315,8 +312,7 @@ complete_shape(const struct call *c, int ndim, const int64_t *dim, struct type *
     if (fits) return 0;
     struct str s = {0}, want = {0};
     call_print_operands(c, &s);
-    for (int d = 0; d < ndim; d++)
-        str_addf(&want, d ? ", %lld" : "%lld", (long long)dim[d]);
+    for (int d = 0; d < ndim; d++) str_addf(&want, d ? ", %lld" : "%lld", (long long)dim[d]);
     int code = fail(E_SHAPE, "%s: expected a shape of %lld elements, found {%s}; %s", c->op->name, (long long)n,
                     str_text(&want), str_text(&s));
     str_free(&s);
@@ -341,8 +337,7 @@ rule_reshape(const struct call *c, int ndim, const int64_t *dim, struct str *rul
     if (size) write_sizes(&r, size);
     if (!rule) return 0;
     write_side(&r.in, rule);
-    for (int k = 1; k < c->nin; k++)
-        str_add(rule, ",=");
+    for (int k = 1; k < c->nin; k++) str_add(rule, ",=");
     str_add(rule, "->");
     write_side(&r.out, rule);
     return 0;
