@@ -178,7 +178,7 @@ on_error(lua_State *L)
 }
 
 int
-run_protected(lua_State *L, int nargs, int nresults)
+run_quiet(lua_State *L, int nargs, int nresults)
 {
     int base = lua_gettop(L) - nargs;
     lua_pushcfunction(L, on_error);
@@ -187,6 +187,13 @@ run_protected(lua_State *L, int nargs, int nresults)
     int code = lua_pcall(L, nargs, nresults, base);
     interrupt_stop();
     lua_remove(L, base);
+    return code;
+}
+
+int
+run_protected(lua_State *L, int nargs, int nresults)
+{
+    int code = run_quiet(L, nargs, nresults);
     if (code) {
         fflush(stdout);
         fprintf(stderr, "rille: %s\n", lua_tostring(L, -1));

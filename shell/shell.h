@@ -161,7 +161,9 @@ int interrupt_count(void);          /* how often it was pressed since interrupt_
 
 /* ---- main.c ---- */
 
-/* lua_pcall with a traceback and Ctrl-C; an error is printed. LUA_OK or Lua's code. */
+/* lua_pcall with Ctrl-C; an error leaves its text and a traceback on the stack. LUA_OK or Lua's code. */
+int run_quiet(lua_State *L, int nargs, int nresults);
+/* The same, and the error is printed instead. */
 int run_protected(lua_State *L, int nargs, int nresults);
 
 /* ---- repl.c, command.c, complete.c ---- */

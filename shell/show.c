@@ -1,0 +1,191 @@
+/* show.c - a value as the shell prints it: tables are opened, lists first, keys in order, three deep. */
+#include "shell/repl.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEEP = 3, MANY = 40, WIDE = 100 };
+
+struct show {
+    lua_State *L;
+    int seen; /* index of the set of tables that are open */
+};
+
+static int show_inner(struct show *s, int value, int depth);
+
+static bool
+is_name(const char *text)
+{
+    if (!isalpha((unsigned char)*text) && *text != '_') return false;
+    while (isalnum((unsigned char)*text) || *text == '_') text++;
+    return *text == 0;
+}
+
+/* Pushes what stands before "=". */
+static void
+push_key(struct show *s, int key)
+{
+    lua_State *L = s->L;
+    if (lua_type(L, key) == LUA_TSTRING && is_name(lua_tostring(L, key))) {
+        lua_pushfstring(L, "%s = ", lua_tostring(L, key));
+        return;
+    }
+    lua_pushliteral(L, "[");
+    show_inner(s, key, DEEP);
+    lua_pushliteral(L, "] = ");
+    lua_concat(L, 3);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Sorts the strings at first and behind. */
+static void
+sort_texts(lua_State *L, int first)
+{
+    int n = lua_gettop(L) - first + 1;
+    const char **texts = lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *texts, 0);
+    for (int k = 0; k < n; k++) texts[k] = lua_tostring(L, first + k);
+    qsort(texts, (size_t)n, sizeof *texts, compare);
+    for (int k = 0; k < n; k++) lua_pushstring(L, texts[k]);
+    for (int k = 0; k < n; k++) lua_replace(L, first + n - 1 - k);
+    lua_pop(L, 1);
+}
+
+/* Pushes "key = value" of what is not in the list part; gives how many entries were left out. */
+static int
+push_fields(struct show *s, int table, int depth, lua_Integer list)
+{
+    lua_State *L = s->L;
+    int first = lua_gettop(L) + 1, left = 0;
+    lua_pushnil(L);
+    while (lua_next(L, table)) {
+        int key = lua_gettop(L) - 1;
+        lua_Integer at = lua_isinteger(L, key) ? lua_tointeger(L, key) : 0;
+        if ((at >= 1 && at <= list) || key - first >= MANY) {
+            left += !(at >= 1 && at <= list);
+            lua_pop(L, 1);
+            continue;
+        }
+        push_key(s, key);
+        show_inner(s, key + 1, depth + 1);
+        lua_concat(L, 2);
+        lua_insert(L, key); /* text, key, value */
+        lua_pop(L, 1);
+    }
+    sort_texts(L, first);
+    return left;
+}
+
+/* Joins the n strings at the top: in one line where they fit, else a line each. */
+static void
+join(lua_State *L, int n, int depth)
+{
+    luaL_Buffer b;
+    size_t size = 0;
+    bool lines = false;
+    int first = lua_gettop(L) - n + 1;
+    for (int k = first; k < first + n; k++) {
+        size += lua_rawlen(L, k) + 2;
+        lines = lines || strchr(lua_tostring(L, k), '\n');
+    }
+    lines = lines || size + 2 * (size_t)depth > WIDE;
+    luaL_buffinit(L, &b);
+    luaL_addchar(&b, '{');
+    for (int k = first; k < first + n; k++) {
+        if (k > first) luaL_addstring(&b, lines ? "," : ", ");
+        if (lines) luaL_addchar(&b, '\n');
+        for (int d = 0; lines && d <= depth; d++) luaL_addstring(&b, "  ");
+        luaL_addstring(&b, lua_tostring(L, k));
+    }
+    luaL_addchar(&b, '}');
+    luaL_pushresult(&b);
+    lua_insert(L, first);
+    lua_pop(L, n);
+}
+
+static void
+show_table(struct show *s, int table, int depth)
+{
+    lua_State *L = s->L;
+    lua_Integer list = (lua_Integer)lua_rawlen(L, table), shown = list > MANY ? MANY : list;
+    int before = lua_gettop(L);
+    luaL_checkstack(L, 3 * MANY + 20, "show");
+    for (lua_Integer k = 1; k <= shown; k++) {
+        lua_rawgeti(L, table, k);
+        show_inner(s, lua_gettop(L), depth + 1);
+        lua_remove(L, -2);
+    }
+    lua_Integer left = list - shown + push_fields(s, table, depth, list);
+    if (left) lua_pushfstring(L, "... %I more", left);
+    join(L, lua_gettop(L) - before, depth);
+}
+
+/* One line for a tensor inside something. */
+static void
+show_short(struct show *s, int value)
+{
+    luaL_Buffer b;
+    luaL_buffinit(s->L, &b);
+    print_head(s->L, &b, tensor_test(s->L, value));
+    luaL_pushresult(&b);
+}
+
+static void
+show_string(lua_State *L, int value)
+{
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    luaL_addchar(&b, '"');
+    for (const char *c = lua_tostring(L, value); *c; c++) {
+        if (*c == '"' || *c == '\\') luaL_addchar(&b, '\\');
+        if (*c == '\n') luaL_addstring(&b, "\\n");
+        else luaL_addchar(&b, *c);
+    }
+    luaL_addchar(&b, '"');
+    luaL_pushresult(&b);
+}
+
+/* Pushes the text of the value. depth 0 is what was asked for: texts stand as they are, tensors with their values. */
+static int
+show_inner(struct show *s, int value, int depth)
+{
+    lua_State *L = s->L;
+    int type = lua_type(L, value);
+    if (type == LUA_TSTRING && depth) show_string(L, value);
+    else if (depth && tensor_test(L, value)) show_short(s, value);
+    else if (type != LUA_TTABLE || luaL_getmetafield(L, value, "__tostring")) {
+        if (type == LUA_TTABLE) lua_pop(L, 1);
+        luaL_tolstring(L, value, NULL);
+    } else {
+        lua_pushvalue(L, value);
+        bool open = lua_rawget(L, s->seen) != LUA_TNIL;
+        lua_pop(L, 1);
+        if (open || depth >= DEEP) {
+            lua_pushstring(L, open ? "{again}" : "{...}");
+            return 1;
+        }
+        lua_pushvalue(L, value);
+        lua_pushboolean(L, true);
+        lua_rawset(L, s->seen);
+        show_table(s, value, depth);
+        lua_pushvalue(L, value);
+        lua_pushnil(L);
+        lua_rawset(L, s->seen);
+    }
+    return 1;
+}
+
+void
+show_value(lua_State *L, int i)
+{
+    i = lua_absindex(L, i);
+    lua_newtable(L);
+    struct show s = {L, lua_gettop(L)};
+    show_inner(&s, i, 0);
+    lua_remove(L, -2);
+}
