@@ -1,0 +1,156 @@
+/* missing.h - which signatures hold and are not derived? On two ranks, every combination of layouts is tried.
+ *
+ * A combination makes sense when at each rank the local sizes bind to the rule; of these sound_each_missing() reports
+ * the ones that hold, are not derived, and do not merely say less than another. */
+#ifndef RILLE_T_MISSING_H
+#define RILLE_T_MISSING_H
+
+#include "t/sound.h"
+
+/* What an operand may have on two ranks: S of each dimension, B, P of three kinds. */
+static inline int
+sound_options(const struct type *t, struct sbp *v)
+{
+    int n = 0;
+    for (int d = 0; d < t->ndim; d++) v[n++] = (struct sbp){.kind = SBP_S, .axis = (uint8_t)d};
+    v[n++] = (struct sbp){.kind = SBP_B};
+    for (int r = RED_SUM; r <= RED_MIN; r++) v[n++] = (struct sbp){.kind = SBP_P, .reduce = (uint8_t)r};
+    return n;
+}
+
+/* Positions are looked up, not computed with: a partial one is none. */
+static inline bool
+sound_is_index(const struct sound *s, int k)
+{
+    return k < s->rule.nin && k < OP_OPERAND && s->sample.call.op->in[k].flags & IN_INDEX;
+}
+
+/* Sizes of factors in the parts at one position: do all operands agree? Otherwise the call makes no sense there. */
+static inline bool
+sound_sizes_agree(const struct sound *s, const struct type *local)
+{
+    int64_t size[RULE_FACTOR];
+    for (int f = 0; f < s->rule.nfactor; f++) size[f] = -1;
+    for (int merged = 0; merged < 2; merged++)
+        for (int k = 0; k < s->noperand; k++) {
+            const struct rule_operand *o = &s->rule.operand[k];
+            for (int d = 0; d < o->ndim && !o->ignored; d++) {
+                int64_t known = 1, *open = NULL, n = local[k].dim[d];
+                int nopen = 0;
+                if (!merged && o->dim[d].nfactor > 1) continue;
+                for (int i = 0; i < o->dim[d].nfactor; i++) {
+                    int64_t *f = &size[o->dim[d].factor[i]];
+                    known *= *f < 0 ? 1 : *f;
+                    if (*f < 0) open = f, nopen++;
+                }
+                if (nopen == 1 && known && n % known == 0) *open = n / known, known = n;
+                if (nopen < 2 && known != n) return false;
+            }
+        }
+    return true;
+}
+
+/* A dimension that only the result has is made as the call says, not as a layout cuts it. */
+static inline bool
+sound_cuts_new(const struct sound *s, int k, struct sbp v)
+{
+    if (v.kind != SBP_S || k < s->rule.nin) return false;
+    const struct rule_dim *dim = &s->rule.operand[k].dim[v.axis];
+    for (int i = 0; i < dim->nfactor; i++)
+        if (!s->rule.factor[dim->factor[i]].in_input) return true;
+    return false;
+}
+
+static inline bool
+sound_is_derived(const struct sound *s, const struct sbp *v)
+{
+    for (int g = 0; g < s->list.nsig; g++) {
+        bool same = true;
+        for (int k = 0; k < s->noperand && same; k++) {
+            const struct sbp w = s->list.sig[g].v[k];
+            same = s->rule.operand[k].ignored || (v[k].kind == w.kind && (v[k].kind != SBP_S || v[k].axis == w.axis) &&
+                                                  (v[k].kind != SBP_P || v[k].reduce == w.reduce));
+        }
+        if (same) return true;
+    }
+    return false;
+}
+
+typedef void sound_missing_fn(void *arg, const struct sound *s, const struct sbp *v);
+
+struct sound_walk {
+    struct sound *s;
+    const struct place *place;
+    sound_missing_fn *found;
+    void *arg;
+    struct sbp v[SAMPLE_IN + OP_OUT];
+};
+
+static inline bool
+sound_makes_sense(struct sound_walk *w, const struct layout **layout)
+{
+    struct type local[SAMPLE_IN + OP_OUT];
+    for (int pos = 0; pos < w->place->nrank; pos++) {
+        for (int k = 0; k < w->s->noperand; k++) {
+            local[k] = *sound_type(w->s, k);
+            if (layout[k]) local[k] = layout_shard(layout[k], &local[k], pos);
+        }
+        if (!sound_sizes_agree(w->s, local)) return false;
+    }
+    return true;
+}
+
+/* A value that every rank holds is also its own maximum and minimum: that says nothing new. */
+static inline bool
+sound_says_less(struct sound_walk *w, const struct layout **layout)
+{
+    struct sound *s = w->s;
+    for (int k = s->rule.nin; k < s->noperand; k++) {
+        if (w->v[k].kind != SBP_P || w->v[k].reduce == RED_SUM) continue;
+        const struct layout *was = layout[k];
+        layout[k] = layout_broadcast(s->atlas, w->place);
+        bool holds = sound_holds(s, w->place, layout);
+        layout[k] = was;
+        if (holds) return true;
+    }
+    return false;
+}
+
+static inline void
+sound_try_missing(struct sound_walk *w)
+{
+    struct sound *s = w->s;
+    const struct layout *layout[SAMPLE_IN + OP_OUT];
+    for (int k = 0; k < s->noperand; k++) {
+        layout[k] = NULL;
+        if (!s->rule.operand[k].ignored) layout_new(s->atlas, w->place, &w->v[k], NULL, &layout[k]);
+    }
+    if (!sound_makes_sense(w, layout) || sound_is_derived(s, w->v)) return;
+    if (sound_holds(s, w->place, layout) && !sound_says_less(w, layout)) w->found(w->arg, s, w->v);
+}
+
+static inline void
+sound_walk_from(struct sound_walk *w, int k)
+{
+    if (k == w->s->noperand) {
+        sound_try_missing(w);
+        return;
+    }
+    struct sbp option[MAX_DIM + 4] = {{.kind = SBP_B}};
+    int n = w->s->rule.operand[k].ignored ? 1 : sound_options(sound_type(w->s, k), option);
+    for (int i = 0; i < n; i++) {
+        w->v[k] = option[i];
+        bool idle = option[i].kind == SBP_P && sound_is_index(w->s, k);
+        if (!idle && !sound_cuts_new(w->s, k, option[i])) sound_walk_from(w, k + 1);
+    }
+}
+
+static inline void
+sound_each_missing(struct sound *s, sound_missing_fn *found, void *arg)
+{
+    static const int32_t two[] = {2};
+    struct sound_walk w = {.s = s, .place = sound_place(s, 1, two), .found = found, .arg = arg};
+    sound_walk_from(&w, 0);
+}
+
+#endif
