@@ -10,6 +10,8 @@
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/simd.h"
+#include "runtime/error.h"
+#include "runtime/str.h"
 #include "sbp/rule.h"
 
 #include <math.h>
@@ -32,10 +34,85 @@ reduce_start_i(enum reduce r, enum dtype d)
     return r == RED_MAX ? least[d] : r == RED_MIN ? most[d] : r == RED_PROD;
 }
 
+/* ---- which dimensions go ---- */
+
+static void
+reduced_dims(const struct call *c, bool *gone)
+{
+    const struct attr *axis = &c->attr[AXIS];
+    for (int d = 0; d < c->in[0].ndim; d++) gone[d] = axis->n == 0;
+    for (int i = 0; i < axis->n; i++) gone[axis->list[i]] = true;
+}
+
 int
 reduce_rule(const struct call *c, struct str *rule)
 {
     return rule_reduce(c, c->attr[AXIS].list, c->attr[AXIS].n, c->attr[KEEPDIM].i, rule);
+}
+
+int
+reduce_rule_whole(const struct call *c, struct str *rule)
+{
+    struct str open = {0};
+    bool gone[MAX_DIM];
+    reduced_dims(c, gone);
+    TRY(reduce_rule(c, &open));
+    for (int d = 0; d < c->in[0].ndim; d++) str_addf(rule, gone[d] ? "[%c]" : "%c", open.text[d]);
+    str_add(rule, open.text + c->in[0].ndim);
+    str_free(&open);
+    return 0;
+}
+
+int
+reduce_infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    if (reduced_count(c) > 0) return 0;
+    return fail(E_SHAPE, "%s: no elements to reduce: a dimension is empty", c->op->name);
+}
+
+int64_t
+reduced_count(const struct call *c)
+{
+    bool gone[MAX_DIM];
+    int64_t n = 1;
+    reduced_dims(c, gone);
+    for (int d = 0; d < c->in[0].ndim; d++) n *= gone[d] ? c->in[0].dim[d] : 1;
+    return n;
+}
+
+bool
+reduces_split(const struct call *c)
+{
+    const struct layout *l = c->layout ? c->layout[0] : NULL;
+    bool gone[MAX_DIM];
+    if (!l) return false;
+    reduced_dims(c, gone);
+    for (int a = 0; a < l->place->naxis; a++)
+        if (l->sbp[a].kind == SBP_S && l->place->axis[a] > 1 && gone[l->sbp[a].axis]) return true;
+    return false;
+}
+
+/* For each dimension of the operand the stride in the result: 0 where it is reduced. */
+static void
+result_strides(const struct kcall *k, int64_t *stride)
+{
+    bool gone[MAX_DIM], keepdim = k->call->attr[KEEPDIM].i;
+    reduced_dims(k->call, gone);
+    for (int d = 0, o = 0; d < k->in[0].ndim; d++) {
+        stride[d] = gone[d] ? 0 : k->out[0].stride[o];
+        o += keepdim || !gone[d];
+    }
+}
+
+int64_t
+reduced_index(const struct kcall *k, int64_t i)
+{
+    const struct view *x = &k->in[0];
+    int64_t stride[MAX_DIM], to = 0;
+    result_strides(k, stride);
+    for (int d = x->ndim - 1; d >= 0; i /= x->dim[d--]) to += i % x->dim[d] * stride[d];
+    return to;
 }
 
 /* ---- the meaning ---- */
@@ -94,44 +171,19 @@ combine_i(enum reduce r, int64_t a, int64_t x)
     return r == RED_SUM ? int_sum(a, x) : r == RED_PROD ? int_prod(a, x) : r == RED_MAX ? int_max(a, x) : int_min(a, x);
 }
 
-/* Which dimensions go. */
-static void
-reduced_dims(const struct call *c, bool *gone)
-{
-    const struct attr *axis = &c->attr[AXIS];
-    for (int d = 0; d < c->in[0].ndim; d++) gone[d] = axis->n == 0;
-    for (int i = 0; i < axis->n; i++) gone[axis->list[i]] = true;
-}
-
-/* For each dimension of the operand the stride in the result: 0 where it is reduced. */
-static void
-result_strides(const struct kcall *k, int64_t *stride)
-{
-    bool gone[MAX_DIM];
-    bool keepdim = k->call->attr[KEEPDIM].i;
-    reduced_dims(k->call, gone);
-    for (int d = 0, o = 0; d < k->in[0].ndim; d++) {
-        stride[d] = gone[d] ? 0 : k->out[0].stride[o];
-        o += keepdim || !gone[d];
-    }
-}
-
 int
 reduce_ref(const struct kcall *k, enum reduce r)
 {
     const struct view *x = &k->in[0], *y = &k->out[0];
-    bool real = y->dtype == DT_F64;
-    int64_t n = view_numel(x), m = view_numel(y), stride[MAX_DIM];
-    result_strides(k, stride);
+    int64_t n = view_numel(x), m = view_numel(y);
     for (int64_t i = 0; i < m; i++)
-        if (real)
+        if (y->dtype == DT_F64)
             ((double *)y->data)[i] = reduce_start_f(r);
         else
             ((int64_t *)y->data)[i] = reduce_start_i(r, k->call->out[0].dtype);
     for (int64_t i = 0; i < n; i++) {
-        int64_t to = 0, rest = i;
-        for (int d = x->ndim - 1; d >= 0; rest /= x->dim[d--]) to += rest % x->dim[d] * stride[d];
-        if (real) {
+        int64_t to = reduced_index(k, i);
+        if (y->dtype == DT_F64) {
             double *a = (double *)y->data + to;
             *a = combine_f(r, *a, elem_get_f(x->dtype, x->data, i));
         } else {

@@ -6,9 +6,15 @@
 #ifndef RILLE_KERNELS_CPU_REDUCE_H
 #define RILLE_KERNELS_CPU_REDUCE_H
 
-#include "runtime/op.h"
+#include "kernels/kernel.h"
 
 int reduce_rule(const struct call *c, struct str *rule);
+int reduce_rule_whole(const struct call *c, struct str *rule); /* the reduced dimensions stay whole */
+int reduce_infer(const struct call *c, int64_t *size);         /* E_SHAPE: nothing to take the greatest of */
+int64_t reduced_count(const struct call *c);                   /* elements of the whole that go into one result */
+bool reduces_split(const struct call *c);                      /* is a reduced dimension cut? */
+/* For a dense operand: the element of the dense result that element i goes into. */
+int64_t reduced_index(const struct kcall *k, int64_t i);
 int reduce_ref(const struct kcall *k, enum reduce r);
 bool reduce_accepts(const struct kcall *k);
 int reduce_run(const struct kcall *k, enum reduce r);

@@ -1,13 +1,269 @@
-/* vmath.c - elementary functions on blocks of f32. */
+/* vmath.c - elementary functions on blocks of f32.
+ *
+ * Each function is a straight line of arithmetic and selections on one element,
+ * so that the compiler can do sixteen at a time. The polynomials interpolate at
+ * Chebyshev nodes of the interval named beside them; what is left of the
+ * argument is brought there exactly or in two parts. No fused operations: one
+ * build gives the same bits on every machine. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/vmath.h"
 
 #include "kernels/cpu/simd.h"
 
 #include <math.h>
+#include <stdbool.h>
+
+/* 2^n for -126 <= n <= 127. */
+INLINE float
+power_of_two(int32_t n)
+{
+    return float_of((uint32_t)(n + 127) << 23);
+}
+
+/* The nearest whole number of |x| < 2^22: adding 1.5 * 2^23 leaves no room for a fraction. */
+INLINE float
+nearest(float x)
+{
+    return (x + 0x1.8p23f) - 0x1.8p23f;
+}
+
+/* e^x = 2^n e^r, |r| <= ln 2 / 2. The power of two is applied in two halves, so that results below 2^-126 and the step to
+ * infinity come out right. */
+INLINE float
+exp_one(float x)
+{
+    float z = x < -105.0f ? -105.0f : x > 89.0f ? 89.0f : x;
+    float n = nearest(z * 1.44269504f);
+    float r = (z - n * 0.693359375f) - n * -2.12194440e-4f; /* ln 2 in two parts */
+    float q = 0.00139269181f;                               /* (e^r - 1 - r) / r^2 on +-0.35 */
+    q = q * r + 0.00836376702f;
+    q = q * r + 0.0416665502f;
+    q = q * r + 0.166665734f;
+    q = q * r + 0.5f;
+    float e = 1.0f + (r + r * r * q);
+    int32_t k = (int32_t)n, half = k / 2;
+    float y = e * power_of_two(half) * power_of_two(k - half);
+    return x != x ? x : y;
+}
+
+/* log x = e ln 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2). */
+INLINE float
+log_one(float x)
+{
+    bool tiny = x < 0x1p-126f;
+    float z = tiny ? x * 0x1p23f : x;
+    uint32_t u = bits_of(z) - 0x3f3504f3; /* of sqrt(1/2): its exponent field is now e */
+    float e = (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f);
+    float f = float_of((u & 0x007fffff) + 0x3f3504f3) - 1.0f;
+    float q = 0.0697161144f; /* (log(1 + f) - f + f^2 / 2) / f^3 */
+    q = q * f + -0.114797338f;
+    q = q * f + 0.116854199f;
+    q = q * f + -0.124256873f;
+    q = q * f + 0.142490576f;
+    q = q * f + -0.166678023f;
+    q = q * f + 0.200007157f;
+    q = q * f + -0.24999997f;
+    q = q * f + 0.333333312f;
+    float ff = f * f, y = f * ff * q + e * -2.12194440e-4f;
+    y = f + (y - 0.5f * ff);
+    y = y + e * 0.693359375f;
+    y = x == 0 ? -INFINITY : y;
+    y = x < 0 ? NAN : y;
+    return x != x || x == INFINITY ? x : y;
+}
+
+/* Near 0 an odd polynomial, beyond 1 - 2 / (e^2x + 1). */
+INLINE float
+tanh_one(float x)
+{
+    float a = fabsf(x), u = a * a;
+    float q = -0.00610017094f; /* (tanh x - x) / x^3 in x^2 on 0..0.39 */
+    q = q * u + 0.0209995525f;
+    q = q * u + -0.0538514094f;
+    q = q * u + 0.13332773f;
+    q = q * u + -0.33333329f;
+    float near = a + a * u * q, far = 1.0f - 2.0f / (exp_one(2.0f * a) + 1.0f);
+    return copysignf(a < 0.625f ? near : far, x);
+}
+
+INLINE float
+sigmoid_one(float x)
+{
+    float e = exp_one(-fabsf(x)), up = 1.0f / (1.0f + e);
+    return x < 0 ? e * up : up;
+}
+
+/* erf x for |x| <= 0.51. */
+#define ERF_NEAR 0.51f
+INLINE float
+erf_near(float x)
+{
+    float u = x * x;
+    float q = 0.00469986739f; /* erf(x) / x in x^2 on 0..0.26 */
+    q = q * u + -0.0267491454f;
+    q = q * u + 0.112827139f;
+    q = q * u + -0.37612604f;
+    q = q * u + 1.12837917f;
+    return x * q;
+}
+
+/* e^-s, s = scale x^2. What the square loses in rounding is put back as a factor: x = head + rest, head of 12 bits. */
+INLINE float
+exp_minus_square(float x, float scale)
+{
+    float square = x * x, head = float_of(bits_of(x) & 0xfffff000), rest = x - head;
+    float lost = ((head * head - square) + 2.0f * head * rest) + rest * rest;
+    float e = exp_one(-scale * square);
+    return e - e * (scale * lost);
+}
+
+/* 1 - erf t for t >= 0.49, given e = e^(-t^2): e P((t - 2) / (t + 2)) / (t + 2). */
+INLINE float
+erfc_far(float t, float e)
+{
+    float u = (t - 2.0f) / (t + 2.0f);
+    float q = 9.91043185e-05f; /* erfc(t) e^(t^2) (t + 2) in u for t on 0.49..10.2 */
+    q = q * u + -0.000535333587f;
+    q = q * u + -0.000877295825f;
+    q = q * u + 0.0030479456f;
+    q = q * u + 0.00648884163f;
+    q = q * u + -0.0215046705f;
+    q = q * u + -0.0364431208f;
+    q = q * u + 0.279471792f;
+    q = q * u + -0.687160662f;
+    q = q * u + 1.02158271f;
+    return e * q / (t + 2.0f);
+}
+
+INLINE float
+erf_one(float x)
+{
+    float a = fabsf(x), t = a > 10.2f ? 10.2f : a;
+    float far = copysignf(1.0f - erfc_far(t, exp_minus_square(t, 1.0f)), x);
+    return a < ERF_NEAR ? erf_near(x) : x != x ? x : far;
+}
+
+/* Phi(x) = erfc(-x / sqrt 2) / 2, given e = e^(-x^2 / 2): no difference of near numbers on the negative side. */
+INLINE float
+normal(float x, float e)
+{
+    float a = fabsf(x), t = (a > 14.4f ? 14.4f : a) * 0.707106781f;
+    float near = 1.0f - erf_near(t), far = erfc_far(t, e);
+    float lower = 0.5f * (t < ERF_NEAR ? near : far); /* Phi(-|x|) */
+    return x < 0 ? lower : 1.0f - lower;
+}
+
+INLINE float
+bell(float x) /* e^(-x^2 / 2) */
+{
+    float a = fabsf(x);
+    return exp_minus_square(a > 14.4f ? 14.4f : a, 0.5f);
+}
+
+INLINE float
+gelu_one(float x)
+{
+    float y = x * normal(x, bell(x));
+    return x == -INFINITY ? -0.0f : x != x ? x : y;
+}
+
+/* Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi) */
+INLINE float
+gelu_slope_one(float x)
+{
+    float z = x > 14.4f ? 14.4f : x < -14.4f ? -14.4f : x, e = bell(z);
+    float y = normal(z, e) + z * 0.398942280f * e;
+    return x != x ? x : y;
+}
+
+/* x / 2 (1 + tanh u) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
+INLINE float
+gelu_tanh_one(float x)
+{
+    float y = x * sigmoid_one(1.59576912f * (x + 0.044715f * x * x * x));
+    return x == -INFINITY ? -0.0f : y;
+}
+
+/* s + x s (1 - s) v', v = 2 u, s = sigmoid v */
+INLINE float
+gelu_tanh_slope_one(float x)
+{
+    float z = x > 20.0f ? 20.0f : x < -20.0f ? -20.0f : x;
+    float s = sigmoid_one(1.59576912f * (z + 0.044715f * z * z * z));
+    float y = s + z * s * (1.0f - s) * (1.59576912f + 0.214070979f * z * z);
+    return x != x ? x : y;
+}
+
+INLINE float
+silu_one(float x)
+{
+    return x == -INFINITY ? -0.0f : x * sigmoid_one(x);
+}
+
+/* sin x (quarter 0) or cos x (quarter 1) for |x| < FAR: x = k pi / 2 + r, pi / 2 in three parts. */
+#define FAR 8192.0f
+INLINE float
+sin_one(float x, int32_t quarter)
+{
+    float k = nearest(x * 0.636619772f);
+    float r = ((x - k * 1.5703125f) - k * 4.83751297e-4f) - k * 7.54978942e-8f;
+    float u = r * r;
+    float s = r + r * u * ((-0.000195878706f * u + 0.00833274818f) * u + -0.166666647f);
+    float c = 1.0f - 0.5f * u + u * u * ((2.45479217e-05f * u + -0.00138883029f) * u + 0.0416666647f);
+    int32_t q = (int32_t)k + quarter;
+    float y = q & 1 ? c : s;
+    return q & 2 ? -y : y;
+}
+
+/* ---- blocks ---- */
+
+#define BLOCK(name)                                                                                                    \
+    VECTOR void vec_##name(int64_t n, const float *x, float *y)                                                        \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) y[i] = name##_one(x[i]);                                                       \
+    }
+BLOCK(exp)
+BLOCK(log)
+BLOCK(tanh)
+BLOCK(sigmoid)
+BLOCK(silu)
+BLOCK(erf)
+BLOCK(gelu)
+BLOCK(gelu_tanh)
+BLOCK(gelu_slope)
+BLOCK(gelu_tanh_slope)
+
+/* Is any argument so large that k * pi / 2 is not exact in the parts above? */
+VECTOR static bool
+any_far(int64_t n, const float *x)
+{
+    int32_t far = 0;
+    for (int64_t i = 0; i < n; i++) far |= !(fabsf(x[i]) < FAR);
+    return far;
+}
+
+VECTOR static void
+turn(int64_t n, const float *x, float *y, int32_t quarter)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = sin_one(x[i], quarter);
+}
 
 void
-vec_exp(int64_t n, const float *x, float *y)
+vec_sin(int64_t n, const float *x, float *y)
 {
-    for (int64_t i = 0; i < n; i++) y[i] = expf(x[i]);
+    if (!any_far(n, x)) {
+        turn(n, x, y, 0);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) y[i] = sinf(x[i]);
+}
+
+void
+vec_cos(int64_t n, const float *x, float *y)
+{
+    if (!any_far(n, x)) {
+        turn(n, x, y, 1);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) y[i] = cosf(x[i]);
 }

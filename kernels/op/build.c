@@ -39,6 +39,12 @@ struct val *b_integer(struct build *b, int64_t i) { return b->integer(b, i); }
 
 struct val *b_neg(struct build *b, struct val *x) { return b_call1(b, &op_neg, x); }
 struct val *b_exp(struct build *b, struct val *x) { return b_call1(b, &op_exp, x); }
+struct val *b_log(struct build *b, struct val *x) { return b_call1(b, &op_log, x); }
+struct val *b_square(struct build *b, struct val *x) { return b_call1(b, &op_square, x); }
+struct val *b_sin(struct build *b, struct val *x) { return b_call1(b, &op_sin, x); }
+struct val *b_cos(struct build *b, struct val *x) { return b_call1(b, &op_cos, x); }
+struct val *b_sign(struct build *b, struct val *x) { return b_call1(b, &op_sign, x); }
+struct val *b_sigmoid(struct build *b, struct val *x) { return b_call1(b, &op_sigmoid, x); }
 struct val *b_add(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_add, x, y); }
 struct val *b_sub(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_sub, x, y); }
 struct val *b_mul(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_mul, x, y); }
@@ -140,6 +146,25 @@ b_expand(struct build *b, struct val *x, int ndim, const int64_t *size)
 }
 
 struct val *
+b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes)
+{
+    return call_ints(b, &op_permute, x, "axes", naxes, axes);
+}
+
+struct val *
+b_drop_dims(struct build *b, struct val *x, const int64_t *axes, int naxes)
+{
+    if (!x) return NULL;
+    int64_t size[MAX_DIM];
+    bool gone[MAX_DIM] = {false};
+    int n = 0;
+    for (int i = 0; i < naxes; i++) gone[axes[i]] = true;
+    for (int d = 0; d < x->type.ndim; d++)
+        if (naxes && !gone[d]) size[n++] = x->type.dim[d];
+    return b_reshape(b, x, n, size);
+}
+
+struct val *
 b_transpose(struct build *b, struct val *x, int i, int j)
 {
     if (!x) return NULL;
@@ -180,6 +205,22 @@ b_unreduce(struct build *b, const struct node *n, struct val *y)
 {
     const struct type *x = &n->in[0]->type;
     return b_expand(b, b_keepdim(b, n, y), x->ndim, x->dim);
+}
+
+struct val *
+b_share(struct build *b, const struct node *n, struct val *dout)
+{
+    const struct attr *axis = &n->attr[0];
+    struct val *x = n->in[0];
+    struct val *taken = b_cast(b, b_call2(b, &op_eq, x, b_keepdim(b, n, n->out[0])), x->type.dtype);
+    struct val *count = b_sum(b, taken, axis->list, axis->n, true);
+    return b_mul(b, taken, b_div(b, b_keepdim(b, n, dout), count));
+}
+
+void
+b_flat(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    UNUSED(b), UNUSED(n), UNUSED(dout), UNUSED(din);
 }
 
 bool

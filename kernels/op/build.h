@@ -26,6 +26,12 @@ struct val *b_integer(struct build *b, int64_t i);
 
 struct val *b_neg(struct build *b, struct val *x);
 struct val *b_exp(struct build *b, struct val *x);
+struct val *b_log(struct build *b, struct val *x);
+struct val *b_square(struct build *b, struct val *x);
+struct val *b_sin(struct build *b, struct val *x);
+struct val *b_cos(struct build *b, struct val *x);
+struct val *b_sign(struct build *b, struct val *x);
+struct val *b_sigmoid(struct build *b, struct val *x);
 struct val *b_add(struct build *b, struct val *x, struct val *y);
 struct val *b_sub(struct build *b, struct val *x, struct val *y);
 struct val *b_mul(struct build *b, struct val *x, struct val *y);
@@ -43,6 +49,9 @@ struct val *b_cast(struct build *b, struct val *x, enum dtype d);
 struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_transpose(struct build *b, struct val *x, int i, int j);
 struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *size);
+struct val *b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes);
+/* Without these dimensions, which have size one; naxes 0: without any. */
+struct val *b_drop_dims(struct build *b, struct val *x, const int64_t *axes, int naxes);
 
 /* g summed over the dimensions in which an operand of type t was broadcast, in t's shape and dtype. */
 struct val *b_sum_to(struct build *b, struct val *g, const struct type *t);
@@ -62,6 +71,11 @@ struct val *b_line(struct build *b, struct val *x, int64_t axis);
 /* Fails with "NAME: text; a is f32{4, 5}, ...". */
 int call_fail(enum err_code code, const struct call *c, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* The gradient dout of max or min: what took part in the result shares it evenly. */
+struct val *b_share(struct build *b, const struct node *n, struct val *dout);
+
+/* grad of operators whose derivative is 0 wherever there is one. */
+void b_flat(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
 /* Does anybody want the gradient of n's operand i? (A float tensor through which a gradient may be asked.) */
 bool b_wants(const struct node *n, int i);
 /* Sets attribute `name` of op in attr (as op_attr_defaults left it). */

@@ -22,7 +22,7 @@ run(const struct kcall *k, const void *state)
     return ref(k);
 }
 
-static const struct kernel_row rows[] = {{"philox", .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
 
 const struct op op_randn = {
     .name = "randn",

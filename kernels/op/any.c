@@ -1,0 +1,46 @@
+/* any.c - is any value over dimensions not zero? A split of such a dimension leaves P(max). */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/reduce.h"
+
+enum { AXIS, KEEPDIM };
+
+static int
+ref(const struct kcall *k)
+{
+    return reduce_ref(k, RED_MAX);
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return reduce_run(k, RED_MAX);
+}
+
+/* Other dtypes are asked whether they are zero first. */
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    if (c->in[0].dtype == DT_BOOL) return 0;
+    out[0] = b_call(b, &op_any, 1, (struct val *[]){b_cast(b, in[0], DT_BOOL)}, c->attr);
+    return b->failed ? (int)err_last() : 0;
+}
+
+static const struct kernel_row rows[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+
+const struct op op_any = {
+    .name = "any",
+    .doc = "y = (any x != 0 over axis)",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
+    .make_rule = reduce_rule,
+    .dtype = OUT_BOOL,
+    .reduce = RED_MAX,
+    .grad = b_flat,
+    .build = build,
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"bool{4,6}", "bool{4,6} axis=1", "bool{2,3,5} axis=0,2 keepdim=1", "f32{3,0} axis=1"},
+};

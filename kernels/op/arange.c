@@ -1,0 +1,48 @@
+/* arange.c - numbers at equal distances. */
+#include "kernels/op/op_impl.h"
+
+static double
+step_f(const struct kcall *k)
+{
+    return k->call->nin > 2 ? number_f(&k->in[2], 1) : 1;
+}
+
+static int64_t
+step_i(const struct kcall *k)
+{
+    return k->call->nin > 2 ? number_i(&k->in[2], 1) : 1;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    const struct view *y = &k->out[0];
+    bool real = is_real(&k->in[0]) || (k->call->nin > 2 && is_real(&k->in[2]));
+    struct walk w;
+    int64_t i = 0;
+    for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
+        if (real)
+            elem_set_f(y->dtype, y->data, i, number_f(&k->in[0], 0) + (double)w.whole * step_f(k));
+        else
+            elem_set_i(y->dtype, y->data, i, number_i(&k->in[0], 0) + w.whole * step_i(k));
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return ref(k);
+}
+
+static const struct kernel_row rows[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
+
+const struct op op_arange = {
+    .name = "arange",
+    .doc = "y[i] = start + i step",
+    .in = {{"start", IN_NUMBER}, {"stop", IN_NUMBER | IN_OPTIONAL}, {"step", IN_NUMBER | IN_OPTIONAL}},
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_SOURCE,
+    .sample = {"#0 #4", "#1 #7 #2", "#0.5 #2.5 #0.5"},
+};

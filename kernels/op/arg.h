@@ -1,0 +1,14 @@
+/* arg.h - what argmax and argmin share. Their attribute 0 is axis (INT; not set: all elements), 1 is keepdim. */
+#ifndef RILLE_KERNELS_OP_ARG_H
+#define RILLE_KERNELS_OP_ARG_H
+
+#include "kernels/op/op_impl.h"
+
+int arg_rule(const struct call *c, struct str *rule);
+int arg_infer(const struct call *c, int64_t *size);
+/* The first position whose value no other is better than. */
+int arg_ref(const struct kcall *k, bool (*better)(double x, double best));
+/* build() for a dimension that is split; leaves out[0] alone when it is not. best: op_max or op_min. */
+int arg_build(struct build *b, const struct call *c, const struct op *best, struct val *x, struct val **out);
+
+#endif

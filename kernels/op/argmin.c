@@ -1,0 +1,40 @@
+/* argmin.c - the first position of the least value along a dimension; NaN wins.
+ *
+ * On a split dimension it is a composition: the least value (P(min)), then the
+ * least position at which it stands (P(min)). */
+#include "kernels/op/arg.h"
+
+enum { AXIS, KEEPDIM };
+
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    return arg_build(b, c, &op_min, in[0], out);
+}
+
+static bool
+better(double x, double best)
+{
+    return x < best || (x != x && best == best);
+}
+
+static int
+ref(const struct kcall *k)
+{
+    return arg_ref(k, better);
+}
+
+const struct op op_argmin = {
+    .name = "argmin",
+    .doc = "y = first i with x[i] = min of x along axis",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .doc = "dimension to look along; none: the positions of all elements"},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep it with size 1"}},
+    .make_rule = arg_rule,
+    .infer = arg_infer,
+    .dtype = OUT_I64,
+    .grad = b_flat,
+    .build = build,
+    .ref = ref,
+    .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=1 keepdim=1", "i64{7}<4", "f32{3,4}"},
+};

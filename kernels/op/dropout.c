@@ -1,0 +1,77 @@
+/* dropout.c - elements set to zero at random, the others scaled so that the mean stays.
+ *
+ * What is dropped is a function of seed, ordinal, piece and position, so the
+ * gradient drops the same without a stored mask. */
+#include "kernels/op/op_impl.h"
+
+#include "runtime/rng.h"
+
+#include <math.h>
+
+enum { P, TRAINING };
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    double p = c->attr[P].f;
+    return p >= 0 && p <= 1 ? 0 : fail(E_ATTR, "dropout: p must be from 0 to 1, found %g", p);
+}
+
+/* Nothing is dropped: the operand itself. */
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    UNUSED(b);
+    if (!c->attr[TRAINING].i || c->attr[P].f == 0) out[0] = in[0];
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    const struct view *x = &k->in[0], *y = &k->out[0];
+    double p = k->call->attr[P].f, scale = 1 / (1 - p);
+    uint64_t key = random_key(k);
+    struct walk w;
+    int64_t i = 0;
+    for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++) {
+        bool keep = (double)rng_uniform(key, k->piece, (uint64_t)w.whole) >= p;
+        elem_set_f(y->dtype, y->data, i, keep ? elem_get_f(x->dtype, x->data, i) * scale : 0);
+    }
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return ref(k);
+}
+
+/* The same elements of dy are dropped, the others scaled. */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_call(b, &op_dropout, 3, (struct val *[]){dout[0], n->in[1], n->in[2]}, n->attr);
+}
+
+static const struct kernel_row rows[] = {{"philox", .dense_in = true, .accepts = dense_out, .run = run}, {NULL}};
+
+const struct op op_dropout = {
+    .name = "dropout",
+    .doc = "y = 0 with probability p, else x / (1 - p)",
+    .source = "Srivastava et al. 2014",
+    .in = {{"x", IN_FLOAT}, {"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
+    .attr = {[P] = {"p", ATTR_FLOAT, .f = 0.5, .doc = "how likely an element is dropped"},
+             [TRAINING] = {"training", ATTR_BOOL, .i = 1, .doc = "false: nothing is dropped"}},
+    .make_rule = rule_same,
+    .infer = infer,
+    .linear = "0",
+    .grad = grad,
+    .build = build,
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_RANDOM,
+    .sample = {"f32{4,6} #1 #0", "f32{7} #7 #3 p=0.25", "f32{3} #1 #1 training=0"},
+};

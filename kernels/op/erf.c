@@ -1,0 +1,43 @@
+/* erf.c - the error function. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/vmath.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return erf(x[0]);
+}
+
+static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    vec_erf(n, x[0], y);
+}
+
+/* dx = dy 2 / sqrt(pi) e^(-x^2) */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    struct val *e = b_exp(b, b_neg(b, b_square(b, n->in[0])));
+    din[0] = b_mul(b, dout[0], b_scale(b, e, 1.12837916709551257390));
+}
+
+const struct op op_erf = {
+    .name = "erf",
+    .doc = "y = 2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .dtype = OUT_FLOAT,
+    .increasing = "0",
+    .grad = grad,
+    .saves = "0",
+    .eltwise = {.f = real, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
+};

@@ -1,0 +1,42 @@
+/* floor.c - the greatest whole number that is not above. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return floor(x[0]);
+}
+
+static int64_t
+whole(const struct call *c, const int64_t *x)
+{
+    UNUSED(c);
+    return x[0];
+}
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *u = x[0];
+    for (int64_t i = 0; i < n; i++) y[i] = floorf(u[i]);
+}
+
+const struct op op_floor = {
+    .name = "floor",
+    .doc = "y = floor x",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .accepts = "FI",
+    .increasing = "0",
+    .grad = b_flat,
+    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
+};

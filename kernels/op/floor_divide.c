@@ -1,0 +1,42 @@
+/* floor_divide.c - the whole part of a quotient, towards minus infinity, as in Lua. By the integer zero it is 0. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return floor(x[0] / x[1]);
+}
+
+static int64_t
+whole(const struct call *c, const int64_t *x)
+{
+    UNUSED(c);
+    if (x[1] == 0) return 0;
+    if (x[1] == -1) return (int64_t)(0 - (uint64_t)x[0]); /* of the least integer too */
+    return x[0] / x[1] - (x[0] % x[1] != 0 && (x[0] < 0) != (x[1] < 0));
+}
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *u = x[0], *v = x[1];
+    for (int64_t i = 0; i < n; i++) y[i] = floorf(u[i] / v[i]);
+}
+
+const struct op op_floor_divide = {
+    .name = "floor_divide",
+    .doc = "y = floor(a / b)",
+    .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
+    .make_rule = rule_broadcast,
+    .grad = b_flat,
+    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .flags = OP_ELTWISE | OP_HIDDEN,
+    .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}<4", "i64{6} #3"},
+};

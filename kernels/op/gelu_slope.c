@@ -1,0 +1,73 @@
+/* gelu_slope.c - the derivative of gelu, an operator so that its gradient has one pass. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/vmath.h"
+
+#include <math.h>
+
+enum { APPROXIMATE };
+enum { EXACT, TANH };
+
+/* The approximation is x s(v), s the logistic function, v = A (x + C x^3). */
+#define A 1.59576912160573071176 /* 2 sqrt(2 / pi) */
+#define C 0.044715
+#define DENSITY 0.39894228040143267794 /* of the normal distribution at 0 */
+
+static double
+real(const struct call *c, const double *x)
+{
+    double v = x[0];
+    if (c->attr[APPROXIMATE].i == EXACT) return 0.5 * erfc(-v * M_SQRT1_2) + v * DENSITY * exp(-0.5 * v * v);
+    double s = 1 / (1 + exp(-A * (v + C * v * v * v)));
+    return s + v * s * (1 - s) * A * (1 + 3 * C * v * v);
+}
+
+static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    if (c->attr[APPROXIMATE].i == EXACT)
+        vec_gelu_slope(n, x[0], y);
+    else
+        vec_gelu_tanh_slope(n, x[0], y);
+}
+
+/* (x Phi)'' = (2 - x^2) e^(-x^2 / 2) / sqrt(2 pi) */
+static struct val *
+curve_exact(struct build *b, struct val *x)
+{
+    struct val *xx = b_square(b, x);
+    return b_mul(b, b_scale(b, b_sub(b, b_number(b, 2), xx), DENSITY), b_exp(b, b_scale(b, xx, -0.5)));
+}
+
+/* (x s(v))'' = s' (2 v' + x ((1 - 2 s) v'^2 + v'')), s' = s (1 - s), v' = A (1 + 3 C x^2), v'' = 6 A C x */
+static struct val *
+curve_tanh(struct build *b, struct val *x)
+{
+    struct val *xx = b_square(b, x), *one = b_number(b, 1);
+    struct val *s = b_sigmoid(b, b_scale(b, b_mul(b, x, b_shift(b, b_scale(b, xx, C), 1)), A));
+    struct val *v1 = b_scale(b, b_shift(b, b_scale(b, xx, 3 * C), 1), A), *v2 = b_scale(b, x, 6 * A * C);
+    struct val *inner = b_add(b, b_mul(b, b_sub(b, one, b_scale(b, s, 2)), b_square(b, v1)), v2);
+    return b_mul(b, b_mul(b, s, b_sub(b, one, s)), b_add(b, b_scale(b, v1, 2), b_mul(b, x, inner)));
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    struct val *x = n->in[0];
+    din[0] = b_mul(b, dout[0], n->attr[APPROXIMATE].i == EXACT ? curve_exact(b, x) : curve_tanh(b, x));
+}
+
+const struct op op_gelu_slope = {
+    .name = "gelu_slope",
+    .doc = "y = d gelu(x) / dx",
+    .in = {{"x"}},
+    .attr = {[APPROXIMATE] = {"approximate", ATTR_TEXT, .text = "none|tanh", .doc = "none: exact"}},
+    .make_rule = rule_same,
+    .dtype = OUT_FLOAT,
+    .grad = grad,
+    .saves = "0",
+    .eltwise = {.f = real, .block_f32 = block},
+    .flags = OP_ELTWISE | OP_HIDDEN,
+    .sample = {"f32{4,6}", "f32{7} approximate=tanh", "f64{3}"},
+};

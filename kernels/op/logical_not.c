@@ -1,0 +1,39 @@
+/* logical_not.c - is it zero? */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return x[0] == 0;
+}
+
+static int64_t
+whole(const struct call *c, const int64_t *x)
+{
+    UNUSED(c);
+    return x[0] == 0;
+}
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *u = x[0];
+    for (int64_t i = 0; i < n; i++) y[i] = u[i] == 0;
+}
+
+const struct op op_logical_not = {
+    .name = "logical_not",
+    .doc = "y = (x == 0)",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .dtype = OUT_BOOL,
+    .grad = b_flat,
+    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"bool{4,6}", "f32{7}", "i64{5}<2"},
+};

@@ -1,0 +1,70 @@
+/* logsumexp.c - the logarithm of the sum of exponentials over dimensions, without overflow.
+ *
+ * On a whole axis it is one operator. On a split one it is a composition: the
+ * greatest value (P(max)), then the sum of what is left (P(sum)). */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/reduce.h"
+
+#include <math.h>
+
+enum { AXIS, KEEPDIM };
+
+/* m + log of the sum of e^(x - m), m the greatest, 0 where that is not finite. */
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    if (!reduces_split(c)) return 0;
+    const struct attr *axis = &c->attr[AXIS];
+    struct val *x = in[0], *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
+    struct val *finite = b_call2(b, &op_lt, b_call1(b, &op_abs, greatest), b_number(b, INFINITY));
+    struct val *m = b_where(b, finite, greatest, b_number(b, 0));
+    struct val *y = b_add(b, m, b_log(b, b_sum(b, b_exp(b, b_sub(b, x, m)), axis->list, axis->n, true)));
+    out[0] = c->attr[KEEPDIM].i ? y : b_drop_dims(b, y, axis->list, axis->n);
+    return b->failed ? (int)err_last() : 0;
+}
+
+/* ln(e^a + e^x) */
+static double
+join(double a, double x)
+{
+    double most = x > a || x != x ? x : a, least = x > a ? a : x;
+    return isinf(most) ? most : most + log1p(exp(least - most));
+}
+
+static int
+ref(const struct kcall *k)
+{
+    const struct view *x = &k->in[0], *y = &k->out[0];
+    int64_t n = view_numel(x), m = view_numel(y);
+    for (int64_t i = 0; i < m; i++) f64_of(y)[i] = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        double *a = f64_of(y) + reduced_index(k, i);
+        *a = join(*a, elem_get_f(x->dtype, x->data, i));
+    }
+    return 0;
+}
+
+/* dx = dy e^(x - y) */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    struct val *share = b_exp(b, b_sub(b, n->in[0], b_keepdim(b, n, n->out[0])));
+    din[0] = b_mul(b, b_keepdim(b, n, dout[0]), share);
+}
+
+const struct op op_logsumexp = {
+    .name = "logsumexp",
+    .doc = "y = ln of the sum of e^x over axis",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
+    .make_rule = reduce_rule_whole,
+    .dtype = OUT_FLOAT,
+    .grad = grad,
+    .saves = "0a",
+    .build = build,
+    .ref = ref,
+    .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "f32{7}"},
+};

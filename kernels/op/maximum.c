@@ -1,0 +1,53 @@
+/* maximum.c - the greater of two tensors, element by element; NaN wins. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return x[0] > x[1] || isnan(x[0]) ? x[0] : x[1];
+}
+
+static int64_t
+whole(const struct call *c, const int64_t *x)
+{
+    UNUSED(c);
+    return x[0] > x[1] ? x[0] : x[1];
+}
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *u = x[0], *v = x[1];
+    for (int64_t i = 0; i < n; i++) y[i] = u[i] > v[i] || u[i] != u[i] ? u[i] : v[i];
+}
+
+/* The gradient goes to the one that was taken, half to each where they are equal. */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *half = b_scale(b, dout[0], 0.5), *none = b_number(b, 0);
+    struct val *tie = b_call2(b, &op_eq, n->in[0], n->in[1]), *first = b_call2(b, &op_gt, n->in[0], n->in[1]);
+    struct val *da = b_where(b, tie, half, b_where(b, first, dout[0], none));
+    if (b_wants(n, 0)) din[0] = b_sum_to(b, da, &n->in[0]->type);
+    if (b_wants(n, 1)) din[1] = b_sum_to(b, b_sub(b, dout[0], da), &n->in[1]->type);
+}
+
+const struct op op_maximum = {
+    .name = "maximum",
+    .doc = "y = max(a, b)",
+    .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
+    .make_rule = rule_broadcast,
+    .increasing = "0|1",
+    .grad = grad,
+    .saves = "01",
+    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2}<3 i64{2}<3"},
+};

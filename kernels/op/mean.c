@@ -1,0 +1,26 @@
+/* mean.c - the mean over dimensions: their sum divided by how many there are in the whole, not in a shard. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/reduce.h"
+
+enum { AXIS, KEEPDIM };
+
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    const struct attr *axis = &c->attr[AXIS];
+    struct val *sum = b_sum(b, in[0], axis->list, axis->n, c->attr[KEEPDIM].i);
+    out[0] = b_div(b, sum, b_integer(b, reduced_count(c)));
+    return b->failed ? (int)err_last() : 0;
+}
+
+const struct op op_mean = {
+    .name = "mean",
+    .doc = "y = sum of x over axis / how many",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
+    .dtype = OUT_FLOAT,
+    .build = build,
+    .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0"},
+};

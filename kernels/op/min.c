@@ -1,0 +1,44 @@
+/* min.c - the least value over dimensions; NaN wins. A split of such a dimension leaves P(min). */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/reduce.h"
+
+enum { AXIS, KEEPDIM };
+
+static int
+ref(const struct kcall *k)
+{
+    return reduce_ref(k, RED_MIN);
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return reduce_run(k, RED_MIN);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_share(b, n, dout[0]);
+}
+
+static const struct kernel_row rows[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+
+const struct op op_min = {
+    .name = "min",
+    .doc = "y = min of x over axis",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
+    .make_rule = reduce_rule,
+    .infer = reduce_infer,
+    .dtype = OUT_IN0,
+    .reduce = RED_MIN,
+    .grad = grad,
+    .saves = "0a",
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0"},
+};

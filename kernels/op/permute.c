@@ -1,0 +1,60 @@
+/* permute.c - dimensions in another order: a view. */
+#include "kernels/op/op_impl.h"
+
+enum { AXES };
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    const struct attr *axes = &c->attr[AXES];
+    bool seen[MAX_DIM] = {false};
+    bool good = axes->n == c->in[0].ndim;
+    for (int d = 0; good && d < axes->n; d++) {
+        good = !seen[axes->list[d]];
+        seen[axes->list[d]] = true;
+    }
+    return good ? 0 : fail(E_ATTR, "permute: axes must name each of the %d dimensions once", c->in[0].ndim);
+}
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    for (int d = 0; d < c->in[0].ndim; d++) str_addf(rule, "%c", letter(d));
+    str_add(rule, "->");
+    for (int d = 0; d < c->in[0].ndim; d++) str_addf(rule, "%c", letter((int)c->attr[AXES].list[d]));
+    return 0;
+}
+
+static int
+view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
+{
+    for (int d = 0; d < in->ndim; d++) out->stride[d] = in->stride[c->attr[AXES].list[d]];
+    *skip = 0;
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    int64_t back[MAX_DIM];
+    for (int d = 0; d < n->attr[AXES].n; d++) back[n->attr[AXES].list[d]] = d;
+    din[0] = b_permute(b, dout[0], n->attr[AXES].n, back);
+}
+
+const struct op op_permute = {
+    .name = "permute",
+    .doc = "dimension d of y is dimension axes[d] of x",
+    .in = {{"x"}},
+    .attr = {[AXES] = {"axes", ATTR_INTS, ATTR_REQUIRED | ATTR_AXIS, .doc = "each dimension once"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .increasing = "0",
+    .grad = grad,
+    .view = view,
+    .flags = OP_VIEW,
+    .sample = {"f32{4,6} axes=1,0", "i64{2,3,5} axes=2,0,1"},
+};

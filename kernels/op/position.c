@@ -1,0 +1,39 @@
+/* position.c - where each element of a tensor stands in the whole: along one dimension, or among all elements. */
+#include "kernels/op/op_impl.h"
+
+enum { AXIS };
+
+static int
+ref(const struct kcall *k)
+{
+    const struct view *y = &k->out[0];
+    const struct attr *axis = &k->call->attr[AXIS];
+    struct walk w;
+    int64_t i = 0;
+    for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
+        i64_of(y)[i] = axis->set ? y->offset[axis->i] + w.at[axis->i] : w.whole;
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return ref(k);
+}
+
+static const struct kernel_row rows[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
+
+const struct op op_position = {
+    .name = "position",
+    .doc = "y[.., i, ..] = i along axis",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .doc = "dimension; none: row-major index in the whole"}},
+    .make_rule = rule_same,
+    .dtype = OUT_I64,
+    .grad = b_flat,
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{4,6} axis=1", "f32{2,3}"},
+};

@@ -1,0 +1,103 @@
+/* pow.c - powers, element by element. Integers stay integers; what a negative exponent gives is cut towards zero. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return pow(x[0], x[1]);
+}
+
+static int64_t
+whole(const struct call *c, const int64_t *x)
+{
+    UNUSED(c);
+    if (x[1] < 0) return x[0] == 1 ? 1 : x[0] == -1 ? (x[1] & 1 ? -1 : 1) : 0;
+    uint64_t y = 1, square = (uint64_t)x[0];
+    for (uint64_t e = (uint64_t)x[1]; e; e >>= 1, square *= square)
+        if (e & 1) y *= square;
+    return (int64_t)y;
+}
+
+VECTOR static bool
+all_are(int64_t n, const float *x, float value)
+{
+    int32_t other = 0;
+    for (int64_t i = 0; i < n; i++) other |= x[i] != value;
+    return !other;
+}
+
+VECTOR static void
+square(int64_t n, const float *x, float *y)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * x[i];
+}
+
+VECTOR static void
+cube(int64_t n, const float *x, float *y)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * x[i] * x[i];
+}
+
+/* The exponents that people write most, and are one number. */
+static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *u = x[0], *v = x[1];
+    if (v[0] == 2 && all_are(n, v, 2)) {
+        square(n, u, y);
+        return;
+    }
+    if (v[0] == 3 && all_are(n, v, 3)) {
+        cube(n, u, y);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) y[i] = powf(u[i], v[i]);
+}
+
+/* d a^b / da = b a^(b-1); 0 where b is 0, also at a = 0. */
+static struct val *
+slope_in_base(struct build *b, struct val *base, struct val *exponent)
+{
+    if (exponent->is_number) return b_call2(b, &op_pow_slope, base, exponent);
+    struct val *less = b_call2(b, &op_pow, base, b_sub(b, exponent, b_number(b, 1)));
+    struct val *none = b_number(b, 0), *flat = b_call2(b, &op_eq, exponent, none);
+    return b_where(b, flat, none, b_mul(b, exponent, less));
+}
+
+/* d a^b / db = a^b ln a; 0 where a is 0 and the power too. A number becomes a tensor of b's shape. */
+static struct val *
+slope_in_exponent(struct build *b, struct val *base, struct val *exponent, struct val *power)
+{
+    struct val *none = b_number(b, 0);
+    struct val *a = base->is_number ? b_where(b, b_call2(b, &op_eq, exponent, exponent), base, base) : base;
+    struct val *flat = b_call2(b, &op_logical_and, b_call2(b, &op_eq, a, none), b_call2(b, &op_eq, power, none));
+    return b_where(b, flat, none, b_mul(b, power, b_log(b, a)));
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *base = n->in[0], *exponent = n->in[1];
+    if (b_wants(n, 0)) din[0] = b_sum_to(b, b_mul(b, dout[0], slope_in_base(b, base, exponent)), &base->type);
+    if (b_wants(n, 1))
+        din[1] = b_sum_to(b, b_mul(b, dout[0], slope_in_exponent(b, base, exponent, n->out[0])), &exponent->type);
+}
+
+const struct op op_pow = {
+    .name = "pow",
+    .doc = "y = a^b",
+    .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
+    .make_rule = rule_broadcast,
+    .grad = grad,
+    .saves = "01a",
+    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6} #3", "f32{5} #2", "f32{4,6}>0.3 f32{6}", "#2 f32{3}", "f32{3}>0.2 #-1.5", "i64{3,2}<5 i64{2}<4"},
+};

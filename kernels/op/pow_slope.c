@@ -1,0 +1,40 @@
+/* pow_slope.c - derivatives of a^b in a for an exponent that is one number. Where the factor in front is 0 so is the
+ * derivative, also at a = 0, where a^(b-k) alone would not be finite. */
+#include "kernels/op/op_impl.h"
+
+#include <math.h>
+
+enum { ORDER };
+
+static double
+real(const struct call *c, const double *x)
+{
+    double factor = 1;
+    int64_t order = c->attr[ORDER].i;
+    for (int64_t k = 0; k < order; k++) factor *= x[1] - (double)k;
+    return factor == 0 ? 0 : factor * pow(x[0], x[1] - (double)order);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_pow_slope, attr);
+    attr_int(&op_pow_slope, attr, "order", n->attr[ORDER].i + 1);
+    din[0] = b_mul(b, dout[0], b_call(b, &op_pow_slope, 2, n->in, attr));
+}
+
+const struct op op_pow_slope = {
+    .name = "pow_slope",
+    .doc = "y = b (b - 1) ... (b - order + 1) a^(b - order)",
+    .in = {{"a"}, {"b", IN_NUMBER}},
+    .attr = {[ORDER] = {"order", ATTR_INT, .i = 1, .doc = "which derivative"}},
+    .make_rule = rule_broadcast,
+    .dtype = OUT_FLOAT,
+    .grad = grad,
+    .saves = "0",
+    .eltwise = {.f = real},
+    .flags = OP_ELTWISE | OP_HIDDEN,
+    .sample = {"f32{4,6} #3", "f32{5}>0.2 #0.5 order=2"},
+};

@@ -1,0 +1,52 @@
+/* prod.c - the product over dimensions. There are no partial products: what is multiplied stays whole. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/reduce.h"
+
+enum { AXIS, KEEPDIM };
+
+static int
+ref(const struct kcall *k)
+{
+    return reduce_ref(k, RED_PROD);
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return reduce_run(k, RED_PROD);
+}
+
+/* dx = dy times the product of the others. Where one factor is 0 only it has a gradient, where two are none has. */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    struct val *x = n->in[0], *none = b_number(b, 0), *zero = b_call2(b, &op_eq, x, none);
+    struct val *safe = b_where(b, zero, b_number(b, 1), x);
+    const struct attr *axis = &n->attr[AXIS];
+    struct val *nzero = b_sum(b, zero, axis->list, axis->n, true);
+    struct val *rest = b_reduce(b, &op_prod, safe, axis->list, axis->n, true);
+    struct val *only = b_call2(b, &op_logical_and, zero, b_call2(b, &op_eq, nzero, b_integer(b, 1)));
+    struct val *none_zero = b_call2(b, &op_eq, nzero, b_integer(b, 0));
+    struct val *others = b_where(b, none_zero, b_div(b, rest, safe), b_where(b, only, rest, none));
+    din[0] = b_mul(b, b_unreduce(b, n, dout[0]), others);
+}
+
+static const struct kernel_row rows[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+
+const struct op op_prod = {
+    .name = "prod",
+    .doc = "y = product of x over axis",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
+    .make_rule = reduce_rule,
+    .dtype = OUT_SUM,
+    .grad = grad,
+    .saves = "0",
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4}<4 axis=0"},
+};

@@ -1,0 +1,37 @@
+/* rand.c - independent values, uniform in [0, 1). */
+#include "kernels/op/op_impl.h"
+
+#include "runtime/rng.h"
+
+static int
+ref(const struct kcall *k)
+{
+    const struct view *y = &k->out[0];
+    uint64_t key = random_key(k);
+    struct walk w;
+    int64_t i = 0;
+    for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
+        elem_set_f(y->dtype, y->data, i, rng_uniform(key, k->piece, (uint64_t)w.whole));
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return ref(k);
+}
+
+static const struct kernel_row rows[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
+
+const struct op op_rand = {
+    .name = "rand",
+    .doc = "y ~ U[0, 1)",
+    .source = "Salmon et al. 2011 (Philox)",
+    .in = {{"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
+    .infer = source_f32,
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_SOURCE | OP_RANDOM,
+    .sample = {"#1 #0", "#7 #3"},
+};

@@ -1,0 +1,40 @@
+/* reciprocal.c - one divided by a tensor. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return 1 / x[0];
+}
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *u = x[0];
+    for (int64_t i = 0; i < n; i++) y[i] = 1.0f / u[i];
+}
+
+/* dx = -dy y^2 */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_neg(b, b_mul(b, dout[0], b_square(b, n->out[0])));
+}
+
+const struct op op_reciprocal = {
+    .name = "reciprocal",
+    .doc = "y = 1 / x",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .dtype = OUT_FLOAT,
+    .grad = grad,
+    .saves = "a",
+    .eltwise = {.f = real, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6}>0.5", "f32{7}>0.5", "f64{3}>0.5"},
+};

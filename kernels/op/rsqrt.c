@@ -1,0 +1,45 @@
+/* rsqrt.c - the reciprocal of the square root. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/simd.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return 1 / sqrt(x[0]);
+}
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *u = x[0];
+    for (int64_t i = 0; i < n; i++) y[i] = 1.0f / sqrtf(u[i]);
+}
+
+/* dx = -dy y^3 / 2 */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    struct val *y = n->out[0];
+    din[0] = b_mul(b, b_scale(b, dout[0], -0.5), b_mul(b, y, b_square(b, y)));
+}
+
+const struct op op_rsqrt = {
+    .name = "rsqrt",
+    .doc = "y = 1 / sqrt x",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .dtype = OUT_FLOAT,
+    .decreasing = "0",
+    .grad = grad,
+    .saves = "a",
+    .eltwise = {.f = real, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1"},
+};

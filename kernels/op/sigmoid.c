@@ -1,0 +1,43 @@
+/* sigmoid.c - the logistic function. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/vmath.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return x[0] < 0 ? exp(x[0]) / (1 + exp(x[0])) : 1 / (1 + exp(-x[0]));
+}
+
+static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    vec_sigmoid(n, x[0], y);
+}
+
+/* dx = dy y (1 - y) */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    struct val *y = n->out[0];
+    din[0] = b_mul(b, dout[0], b_mul(b, y, b_sub(b, b_number(b, 1), y)));
+}
+
+const struct op op_sigmoid = {
+    .name = "sigmoid",
+    .doc = "y = 1 / (1 + e^-x)",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .dtype = OUT_FLOAT,
+    .increasing = "0",
+    .grad = grad,
+    .saves = "a",
+    .eltwise = {.f = real, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
+};

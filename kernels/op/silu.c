@@ -1,0 +1,43 @@
+/* silu.c - a tensor gated by its own logistic function (swish). */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/vmath.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return x[0] / (1 + exp(-x[0]));
+}
+
+static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    vec_silu(n, x[0], y);
+}
+
+/* dx = dy s (1 + x (1 - s)), s = sigmoid x */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    struct val *x = n->in[0], *s = b_sigmoid(b, x);
+    din[0] = b_mul(b, dout[0], b_mul(b, s, b_shift(b, b_mul(b, x, b_sub(b, b_number(b, 1), s)), 1)));
+}
+
+const struct op op_silu = {
+    .name = "silu",
+    .doc = "y = x / (1 + e^-x)",
+    .source = "Elfwing, Uchibe & Doya 2018",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .dtype = OUT_FLOAT,
+    .grad = grad,
+    .saves = "0",
+    .eltwise = {.f = real, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
+};

@@ -1,0 +1,39 @@
+/* sin.c - the sine, of radians. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/vmath.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return sin(x[0]);
+}
+
+static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    vec_sin(n, x[0], y);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_mul(b, dout[0], b_cos(b, n->in[0]));
+}
+
+const struct op op_sin = {
+    .name = "sin",
+    .doc = "y = sin x",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .dtype = OUT_FLOAT,
+    .grad = grad,
+    .saves = "0",
+    .eltwise = {.f = real, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
+};

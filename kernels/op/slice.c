@@ -1,0 +1,95 @@
+/* slice.c - a range of positions along one dimension: a view. Positions below zero count from the end; what lies beyond
+ * the ends is cut off, as in PyTorch. A dimension that is cut stays whole: its shards would not be balanced. */
+#include "kernels/op/op_impl.h"
+
+enum { AXIS, START, STOP, STEP };
+
+static int64_t
+position(int64_t p, int64_t n)
+{
+    p = p < 0 ? p + n : p;
+    return p < 0 ? 0 : MIN(p, n);
+}
+
+struct range {
+    int64_t start, step, size;
+    bool all; /* every position */
+};
+
+static struct range
+range_of(const struct call *c)
+{
+    int64_t n = c->in[0].dim[c->attr[AXIS].i];
+    struct range r = {.start = position(c->attr[START].i, n), .step = c->attr[STEP].i};
+    int64_t stop = position(c->attr[STOP].i, n);
+    r.size = stop > r.start ? (stop - r.start + r.step - 1) / r.step : 0;
+    r.all = r.start == 0 && r.step == 1 && r.size == n;
+    return r;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    if (c->attr[STEP].i < 1)
+        return fail(E_ATTR, "slice: step must be 1 or more, found %lld (flip turns an axis)", (long long)c->attr[STEP].i);
+    struct range r = range_of(c);
+    if (!r.all) *size = r.size;
+    return 0;
+}
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    int axis = (int)c->attr[AXIS].i, ndim = c->in[0].ndim;
+    bool all = range_of(c).all;
+    for (int d = 0; d < ndim; d++) str_addf(rule, d == axis && !all ? "[%c]" : "%c", letter(d));
+    str_add(rule, "->");
+    for (int d = 0; d < ndim; d++) str_addf(rule, "%c", letter(d == axis && !all ? ndim : d));
+    return 0;
+}
+
+static int
+view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
+{
+    int axis = (int)c->attr[AXIS].i;
+    struct range r = range_of(c);
+    for (int d = 0; d < in->ndim; d++) out->stride[d] = in->stride[d];
+    out->stride[axis] *= r.step;
+    *skip = (r.start + out->offset[axis] * r.step - in->offset[axis]) * in->stride[axis];
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    struct attr attr[OP_ATTR];
+    const struct type *x = &n->in[0]->type;
+    int64_t size = x->dim[n->attr[AXIS].i];
+    op_attr_defaults(&op_unslice, attr);
+    attr_int(&op_unslice, attr, "axis", n->attr[AXIS].i);
+    attr_int(&op_unslice, attr, "start", position(n->attr[START].i, size));
+    attr_int(&op_unslice, attr, "step", n->attr[STEP].i);
+    attr_int(&op_unslice, attr, "size", size);
+    din[0] = b_call(b, &op_unslice, 1, dout, attr);
+}
+
+const struct op op_slice = {
+    .name = "slice",
+    .doc = "y[i] = x[start + i step] along axis, up to and without stop",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension to cut"},
+             [START] = {"start", ATTR_INT, .doc = "first position"},
+             [STOP] = {"stop", ATTR_INT, .i = INT64_MAX, .doc = "the position after the last"},
+             [STEP] = {"step", ATTR_INT, .i = 1, .doc = "from one to the next"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .increasing = "0",
+    .grad = grad,
+    .view = view,
+    .flags = OP_VIEW,
+    .sample = {"f32{4,6} axis=1 start=1 stop=3", "f32{7} axis=0 start=-5 stop=-1 step=2", "i64{4,6} axis=0 start=0 stop=4",
+               "f32{2,3,5} axis=1 start=1 stop=9", "f32{4} axis=0 start=3 stop=1"},
+};

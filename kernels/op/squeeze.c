@@ -1,0 +1,54 @@
+/* squeeze.c - dimensions of size one left out: a view. */
+#include "kernels/op/op_impl.h"
+
+enum { AXIS };
+
+/* Is dimension d left out? Without an axis every one of size one is; an axis of another size stays, as in NumPy's users'
+ * PyTorch. */
+static bool
+leaves(const struct call *c, int d)
+{
+    return c->in[0].dim[d] == 1 && axes_of(&c->attr[AXIS], ATTR_INTS, c->in[0].ndim).has[d];
+}
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    for (int d = 0; d < c->in[0].ndim; d++) str_addf(rule, "%c", leaves(c, d) ? '1' : letter(d));
+    str_add(rule, "->");
+    for (int d = 0; d < c->in[0].ndim; d++)
+        if (!leaves(c, d)) str_addf(rule, "%c", letter(d));
+    return 0;
+}
+
+static int
+view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
+{
+    int o = 0;
+    for (int d = 0; d < in->ndim; d++)
+        if (!leaves(c, d)) out->stride[o++] = in->stride[d];
+    *skip = 0;
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    const struct type *x = &n->in[0]->type;
+    if (b_wants(n, 0)) din[0] = b_reshape(b, dout[0], x->ndim, x->dim);
+}
+
+const struct op op_squeeze = {
+    .name = "squeeze",
+    .doc = "y = x without dimensions of size 1",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to leave out where they are 1; none: all of size 1"}},
+    .make_rule = rule,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .increasing = "0",
+    .grad = grad,
+    .view = view,
+    .flags = OP_VIEW,
+    .sample = {"f32{4,1,6}", "f32{1,4,1} axis=0", "i64{2,3} axis=1"},
+};

@@ -1,0 +1,41 @@
+/* tanh.c - the hyperbolic tangent. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/vmath.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return tanh(x[0]);
+}
+
+static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    vec_tanh(n, x[0], y);
+}
+
+/* dx = dy (1 - y^2) */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_mul(b, dout[0], b_sub(b, b_number(b, 1), b_square(b, n->out[0])));
+}
+
+const struct op op_tanh = {
+    .name = "tanh",
+    .doc = "y = tanh x",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .dtype = OUT_FLOAT,
+    .increasing = "0",
+    .grad = grad,
+    .saves = "a",
+    .eltwise = {.f = real, .block_f32 = block},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
+};

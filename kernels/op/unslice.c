@@ -1,0 +1,81 @@
+/* unslice.c - what slice takes out, put back among zeros: the gradient of slice. */
+#include "kernels/op/op_impl.h"
+
+enum { AXIS, START, STEP, SIZE };
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    *size = c->attr[SIZE].i;
+    return 0;
+}
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    int axis = (int)c->attr[AXIS].i, ndim = c->in[0].ndim;
+    for (int d = 0; d < ndim; d++) str_addf(rule, d == axis ? "[%c]" : "%c", letter(d));
+    str_add(rule, "->");
+    for (int d = 0; d < ndim; d++) str_addf(rule, "%c", letter(d == axis ? ndim : d));
+    return 0;
+}
+
+static int
+place(const struct kcall *k)
+{
+    const struct attr *a = k->call->attr;
+    const struct view *y = &k->out[0];
+    struct view window = k->in[0];
+    int axis = (int)a[AXIS].i;
+    fill_view(y, 0);
+    if (view_numel(&window) == 0) return 0;
+    for (int d = 0; d < y->ndim; d++) window.stride[d] = y->stride[d];
+    window.stride[axis] *= a[STEP].i;
+    window.dtype = y->dtype;
+    window.data = (char *)y->data + a[START].i * y->stride[axis] * (int64_t)dtype_bytes(y->dtype);
+    view_copy(&window, &k->in[0]);
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return place(k);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0)) return;
+    struct attr attr[OP_ATTR];
+    int64_t axis = n->attr[AXIS].i, last = n->in[0]->type.dim[axis] - 1;
+    int64_t start = n->attr[START].i, step = n->attr[STEP].i;
+    op_attr_defaults(&op_slice, attr);
+    attr_int(&op_slice, attr, "axis", axis);
+    attr_int(&op_slice, attr, "start", start);
+    attr_int(&op_slice, attr, "stop", last < 0 ? start : start + last * step + 1);
+    attr_int(&op_slice, attr, "step", step);
+    din[0] = b_call(b, &op_slice, 1, dout, attr);
+}
+
+static const struct kernel_row rows[] = {{"copy", .run = run}, {NULL}};
+
+const struct op op_unslice = {
+    .name = "unslice",
+    .doc = "y[start + i step] = x[i] along axis, else 0",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension"},
+             [START] = {"start", ATTR_INT, .doc = "where the first one goes"},
+             [STEP] = {"step", ATTR_INT, .i = 1, .doc = "from one to the next"},
+             [SIZE] = {"size", ATTR_INT, ATTR_REQUIRED, .doc = "of the dimension in the result"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .grad = grad,
+    .ref = place,
+    .kernel = rows,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{4,2} axis=1 start=1 step=2 size=6", "f32{3} axis=0 start=0 size=5"},
+};

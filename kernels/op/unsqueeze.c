@@ -1,0 +1,48 @@
+/* unsqueeze.c - a dimension of size one put in: a view. */
+#include "kernels/op/op_impl.h"
+
+enum { AXIS };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    int ndim = c->in[0].ndim, axis = (int)c->attr[AXIS].i;
+    for (int d = 0; d < ndim; d++) str_addf(rule, "%c", letter(d));
+    str_add(rule, "->");
+    for (int d = 0; d <= ndim; d++) {
+        if (d == axis) str_add(rule, "1");
+        if (d < ndim) str_addf(rule, "%c", letter(d));
+    }
+    return 0;
+}
+
+static int
+view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
+{
+    int axis = (int)c->attr[AXIS].i;
+    for (int d = 0; d < out->ndim; d++) out->stride[d] = d == axis ? 1 : in->stride[d - (d > axis)];
+    *skip = 0;
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    const struct type *x = &n->in[0]->type;
+    if (b_wants(n, 0)) din[0] = b_reshape(b, dout[0], x->ndim, x->dim);
+}
+
+const struct op op_unsqueeze = {
+    .name = "unsqueeze",
+    .doc = "y = x with a dimension of size 1 at axis",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS | ATTR_AXIS_NEW, .doc = "where the dimension will be"}},
+    .make_rule = rule,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .increasing = "0",
+    .grad = grad,
+    .view = view,
+    .flags = OP_VIEW,
+    .sample = {"f32{4,6} axis=1", "i64{5} axis=1", "f32{} axis=0"},
+};

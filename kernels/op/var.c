@@ -1,0 +1,30 @@
+/* var.c - the variance over dimensions: the mean square distance from the mean, with n - correction for n. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/reduce.h"
+
+enum { AXIS, CORRECTION, KEEPDIM };
+
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    const struct attr *axis = &c->attr[AXIS];
+    int64_t n = reduced_count(c);
+    struct val *mean = b_div(b, b_sum(b, in[0], axis->list, axis->n, true), b_integer(b, n));
+    struct val *square = b_square(b, b_sub(b, in[0], mean));
+    struct val *sum = b_sum(b, square, axis->list, axis->n, c->attr[KEEPDIM].i);
+    out[0] = b_div(b, sum, b_integer(b, MAX(n - c->attr[CORRECTION].i, 0)));
+    return b->failed ? (int)err_last() : 0;
+}
+
+const struct op op_var = {
+    .name = "var",
+    .doc = "y = sum of (x - mean x)^2 over axis / (how many - correction)",
+    .in = {{"x"}},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
+             [CORRECTION] = {"correction", ATTR_INT, .i = 1, .doc = "taken off the count"},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
+    .dtype = OUT_FLOAT,
+    .build = build,
+    .sample = {"f32{4,6}", "f32{4,6} axis=1 correction=0", "f32{2,3,5} axis=0,2 keepdim=1"},
+};
