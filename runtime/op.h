@@ -191,14 +191,15 @@ struct op {
     /* How it is computed. ref: one obvious loop; sees dense views, floats as f64, integers and bools as i64. */
     int (*ref)(const struct kcall *k);
     struct eltwise eltwise;
-    /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. */
+    /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE when in[0]'s
+     * strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies. */
     int (*view)(const struct call *c, const struct view *in, struct view *out, int64_t *skip);
     const struct kernel_row *kernel; /* ends with a row whose name is NULL; may be NULL */
     int ninplace;
     unsigned flags;
     double (*flops)(const struct call *c); /* default: product of the factors x 2 if reduced */
 
-    /* What the tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7), "-" absent,
+    /* What the tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7), "f32{4}>0.5" (above 0.5), "-" absent,
      * "#2.5" a number. At least two, one awkward. */
     const char *sample[OP_SAMPLE];
 };

@@ -16,6 +16,7 @@ struct sample {
     struct attr attr[OP_ATTR];
     double number[SAMPLE_IN]; /* the value of a number */
     int64_t below[SAMPLE_IN]; /* values of an operand stay below this; 0: any */
+    double above[SAMPLE_IN];  /* "f32{4}>0.5": and above this; 0: any */
 };
 
 /* "f32{4,6}" at text; NULL when it is none, else what follows. */
@@ -46,8 +47,8 @@ sample_operand(const char *text, struct sample *s)
     if (*text == '-' && (text[1] == ' ' || !text[1])) return text + 1;
     if (*text != '#') {
         text = sample_type(text, t);
-        if (!text || *text != '<') return text;
-        s->below[k] = strtoll(text + 1, (char **)&text, 10);
+        if (text && *text == '<') s->below[k] = strtoll(text + 1, (char **)&text, 10);
+        if (text && *text == '>') s->above[k] = strtod(text + 1, (char **)&text);
         return text;
     }
     bool real = memchr(text, '.', strcspn(text, " ")) != NULL;
