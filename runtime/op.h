@@ -199,8 +199,8 @@ struct op {
     unsigned flags;
     double (*flops)(const struct call *c); /* default: product of the factors x 2 if reduced */
 
-    /* What the tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7), "f32{4}>0.5" (above 0.5), "-" absent,
-     * "#2.5" a number. At least two, one awkward. */
+    /* What the tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7), "f32{4}>0.5"
+     * (above 0.5), "-" absent, "#2.5" a number. At least two, one awkward. */
     const char *sample[OP_SAMPLE];
 };
 
