@@ -42,24 +42,30 @@ enter_leaf(struct collection *c, struct val *v)
     (*list)[(*n)++] = v;
 }
 
-/* Is v a leaf of this walk? before: nodes with a smaller serial are leaves too (captured by a trace). */
+/* Where this walk ends: at what has bytes; in a trace at whatever was not made in it; to explain, at variables and at what
+ * is not remembered. */
 static bool
-is_leaf(const struct val *v, uint64_t before)
+is_leaf(const struct val *v, enum collect_mode mode)
 {
-    return v->is_number || v->store || v->input >= 0 || (v->node && v->node->serial < before);
+    if (v->is_number || v->input >= 0) return true;
+    switch (mode) {
+    case COLLECT_TRACE: return !v->node || !v->node->traced;
+    case COLLECT_EXPLAIN: return !v->node || v->owner || v->node->state == NODE_FORGOTTEN;
+    default: return v->store != NULL;
+    }
 }
 
 static int
-visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t mark, uint64_t before)
+visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t mark, enum collect_mode mode)
 {
-    if (v->mark == mark && (is_leaf(v, before) || v->node->mark == mark)) return 0;
-    if (v->torn) return unknown(v);
-    if (is_leaf(v, before)) {
+    if (v->mark == mark && (is_leaf(v, mode) || v->node->mark == mark)) return 0;
+    if (v->torn && mode != COLLECT_EXPLAIN) return unknown(v);
+    if (is_leaf(v, mode)) {
         v->mark = mark;
         enter_leaf(c, v);
         return 0;
     }
-    if (!v->node || !node_revive(s->graph, v->node)) return unknown(v);
+    if (!v->node || (mode != COLLECT_EXPLAIN && !node_revive(s->graph, v->node))) return unknown(v);
     v->mark = mark;
     if (v->node->mark == mark) return 0;
     v->node->mark = mark;
@@ -68,10 +74,10 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
 
 /* Depth first, operands before their node; an own stack, since programs may be long. */
 static int
-walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t mark, uint64_t before)
+walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t mark, enum collect_mode mode)
 {
     int32_t depth = 0;
-    int status = visit_val(s, c, root, mark, before);
+    int status = visit_val(s, c, root, mark, mode);
     if (status >= 0) return status;
     ROOM(c->stack, depth, c->stack_room);
     c->stack[depth++] = (struct frame){ root->node, 0 };
@@ -87,7 +93,7 @@ walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t m
         }
         struct val *v = f->node->in[f->next++];
         if (!v) continue;
-        status = visit_val(s, c, v, mark, before);
+        status = visit_val(s, c, v, mark, mode);
         if (status > 0) return status;
         if (status == 0) continue;
         ROOM(c->stack, depth, c->stack_room);
@@ -166,20 +172,19 @@ unique_roots(struct collection *c, struct rille_session *s)
     c->nroot = n;
 }
 
-/* before > 0: a trace, that began at this serial; nothing is saved for later. */
 int
-collect(struct rille_session *s, int n, struct val *const *root, uint64_t before)
+collect(struct rille_session *s, int n, struct val *const *root, enum collect_mode mode)
 {
     struct collection *c = &s->collection;
     c->nnode = c->nleaf = c->nnumber = c->nroot = 0;
     uint64_t mark = graph_mark(s->graph);
     for (int i = 0; i < n; i++) {
-        if (!before && root[i]->store) continue;
-        TRY(walk(s, c, root[i], mark, before));
+        if (mode == COLLECT_RUN && root[i]->store) continue;
+        TRY(walk(s, c, root[i], mark, mode));
         add_root(c, root[i]);
     }
     updates_last(c);
-    if (!before) add_saved(c, mark);
+    if (mode == COLLECT_RUN) add_saved(c, mark);
     unique_roots(c, s);
     return 0;
 }

@@ -228,7 +228,7 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
     bool ready = true;
     for (int i = 0; i < n; i++) ready = ready && v[i]->store;
     if (ready) return 0;
-    TRY(collect(s, n, v, 0));
+    TRY(collect(s, n, v, COLLECT_RUN));
     struct runner *r;
     TRY(cache_find(s, c, &r));
     collection_uses(c);

@@ -153,7 +153,12 @@ int grad_values(struct rille_session *s, struct val *y, int n, struct val *const
 int grad_deposit(struct rille_session *s, struct val *y);
 
 /* ---- collect.c ---- */
-int collect(struct rille_session *s, int n, struct val *const *root, uint64_t before);
+enum collect_mode {
+    COLLECT_RUN,     /* what has no bytes yet, and what gradients will read of it */
+    COLLECT_TRACE,   /* what was made in the trace */
+    COLLECT_EXPLAIN, /* everything from variables and forgotten values on, computed or not */
+};
+int collect(struct rille_session *s, int n, struct val *const *root, enum collect_mode mode);
 void collection_key(struct rille_session *s, struct collection *c);
 struct program *collection_program(struct rille_session *s, struct collection *c);
 
@@ -186,9 +191,13 @@ int trace_refuses(struct rille_session *s, const char *what);
 void trace_journal(struct rille_session *s, struct rille_tensor *t);
 bool tracing(const struct rille_session *s);
 int trace_pieces(const struct rille_session *s);
+/* Is v computed once for each piece? */
+bool trace_per_piece(const struct val *v);
 /* The classification of a node just added: per piece, after accumulation. E_PLAN when it mixes both. */
 int trace_classify(struct rille_session *s, struct node *n);
 /* v summed over the pieces (v itself outside of micro-batches, or when it is once a batch). */
 int trace_accumulate(struct rille_session *s, struct val *v, struct val **out);
+const struct program *graph_program(const struct rille_graph *g);
+struct rille_session *graph_session(const struct rille_graph *g);
 
 #endif

@@ -311,7 +311,7 @@ same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
     bool on = s->grad_on;
     struct val *v = NULL;
     int status = 0;
-    if (t->val->store) {
+    if (t->val->store && !tracing(s)) {
         store_hold(t->val->store);
         v = build_fresh(s, graph_leaf(s->graph, &t->val->type, t->val->layout, t->val->store));
     } else {
@@ -388,7 +388,7 @@ rille_assign(struct rille_tensor *t, struct rille_tensor *src)
     s->grad_on = false;
     int status = version_of(t, src->val, &v);
     s->grad_on = on;
-    if (!status && tracing(s) && v->node && (v->node->per_piece && !v->node->accumulate))
+    if (!status && tracing(s) && trace_per_piece(v))
         status = fail(E_PLAN, "in place: a value that differs from micro-batch to micro-batch cannot be put into a "
                               "variable, which changes once a batch");
     if (!status) {

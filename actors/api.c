@@ -1,0 +1,517 @@
+/* api.c - the public face: operators by their records, calls, gradients, updates. */
+#include "actors/session.h"
+
+#include "kernels/kernel.h"
+#include "runtime/npy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- operators ---- */
+
+const struct rille_op *
+rille_op_find(const char *name)
+{
+    return (const struct rille_op *)op_find(name);
+}
+
+const struct rille_op *
+rille_op_at(int i)
+{
+    return i >= 0 && i < op_count ? (const struct rille_op *)op_table[i] : NULL;
+}
+
+const char *
+rille_op_name(const struct rille_op *op)
+{
+    return ((const struct op *)op)->name;
+}
+
+int
+rille_op_operands(const struct rille_op *rop, struct rille_operand_info out[16])
+{
+    const struct op *op = (const struct op *)rop;
+    int n = op_noperand(op);
+    for (int i = 0; i < n; i++) {
+        unsigned f = op->in[i].flags;
+        out[i] = (struct rille_operand_info){ .name = op->in[i].name,
+                                              .number = f & IN_NUMBER,
+                                              .optional = f & IN_OPTIONAL,
+                                              .list = f & IN_LIST,
+                                              .hidden = f & IN_HIDDEN };
+    }
+    return n;
+}
+
+int
+rille_op_attrs(const struct rille_op *rop, struct rille_attr_info out[16])
+{
+    const struct op *op = (const struct op *)rop;
+    int n = op_nattr(op);
+    for (int i = 0; i < n; i++)
+        out[i] = (struct rille_attr_info){ .name = op->attr[i].name,
+                                           .kind = (enum rille_attr_kind)op->attr[i].kind,
+                                           .required = op->attr[i].flags & ATTR_REQUIRED,
+                                           .words = op->attr[i].text,
+                                           .doc = op->attr[i].doc };
+    return n;
+}
+_Static_assert((int)RILLE_INT == (int)ATTR_INT && (int)RILLE_DTYPE == (int)ATTR_DTYPE, "one list of attribute kinds");
+
+int
+rille_op_results(const struct rille_op *op)
+{
+    int n = ((const struct op *)op)->nout;
+    return n ? n : 1;
+}
+
+bool
+rille_op_hidden(const struct rille_op *op)
+{
+    return ((const struct op *)op)->flags & OP_HIDDEN;
+}
+
+bool
+rille_op_source(const struct rille_op *op)
+{
+    return ((const struct op *)op)->flags & OP_SOURCE;
+}
+
+char *
+rille_op_help(const struct rille_op *rop)
+{
+    static const char *const kind[] = { "", "integer", "number", "boolean", "text", "list of integers", "dtype" };
+    const struct op *op = (const struct op *)rop;
+    struct str s = { 0 };
+    str_addf(&s, "%s(", op->name);
+    for (int i = 0, n = op_noperand(op), shown = 0; i < n; i++) {
+        unsigned f = op->in[i].flags;
+        if (f & IN_HIDDEN) continue;
+        str_addf(&s, "%s%s%s%s%s", shown++ ? ", " : "", f & IN_LIST ? "{" : "", op->in[i].name,
+                 f & IN_LIST ? ", ...}" : "", f & IN_OPTIONAL ? " = nil" : "");
+    }
+    for (int i = 0; i < op_nattr(op); i++) str_addf(&s, ", %s", op->attr[i].name);
+    str_addf(&s, ")\n  %s\n", op->doc ? op->doc : "");
+    for (int i = 0; i < op_nattr(op); i++)
+        str_addf(&s, "  %-16s %s; %s\n", op->attr[i].name, kind[op->attr[i].kind],
+                 op->attr[i].doc ? op->attr[i].doc : "");
+    if (op->rule) str_addf(&s, "  rule: %s\n", op->rule);
+    if (op->linear) str_addf(&s, "  partial sums pass through: %s\n", op->linear);
+    if (op->source) str_addf(&s, "  source: %s\n", op->source);
+    return s.text;
+}
+
+/* ---- attributes ---- */
+
+static int
+attr_text(const struct op *op, const struct attr_def *d, const char *text, struct attr *out)
+{
+    const char *p = d->text ? d->text : "";
+    for (int word = 0; *p; word++) {
+        size_t n = strcspn(p, "|");
+        if (strlen(text) == n && !strncmp(p, text, n)) {
+            out->i = word;
+            return 0;
+        }
+        p += n + (p[n] == '|');
+    }
+    return fail(E_ATTR, "%s: %s is one of %s, not \"%s\"", op->name, d->name, d->text ? d->text : "", text);
+}
+
+static int
+attr_list(const struct op *op, const struct attr_def *d, const struct rille_attr *a, struct attr *out)
+{
+    if (a->n > ATTR_LIST)
+        return fail(E_ATTR, "%s: %s has at most %d entries, not %d", op->name, d->name, ATTR_LIST, a->n);
+    out->n = a->n;
+    if (a->n > 0) memcpy(out->list, a->list, sizeof(int64_t) * (size_t)a->n);
+    return 0;
+}
+
+static int
+attr_wrong(const struct op *op, const struct attr_def *d, enum rille_attr_kind got)
+{
+    static const char *const kind[] = { "nothing", "an integer", "a number", "true or false", "a text",
+                                        "a list of integers", "a dtype" };
+    return fail(E_ATTR, "%s: %s must be %s, not %s", op->name, d->name, kind[d->kind], kind[got]);
+}
+
+static int
+attr_value(const struct op *op, const struct attr_def *d, const struct rille_attr *a, struct attr *out)
+{
+    out->set = true;
+    if (d->kind == ATTR_INT && a->kind == RILLE_INT) {
+        out->i = a->i;
+    } else if (d->kind == ATTR_INT && a->kind == RILLE_FLOAT && a->f == floor(a->f) && fabs(a->f) < 1e15) {
+        out->i = (int64_t)a->f;
+    } else if (d->kind == ATTR_FLOAT && (a->kind == RILLE_INT || a->kind == RILLE_FLOAT)) {
+        out->f = a->kind == RILLE_INT ? (double)a->i : a->f;
+    } else if (d->kind == ATTR_BOOL && a->kind == RILLE_BOOL) {
+        out->i = a->i;
+    } else if (d->kind == ATTR_TEXT && a->kind == RILLE_TEXT) {
+        return attr_text(op, d, a->text, out);
+    } else if (d->kind == ATTR_INTS && a->kind == RILLE_INTS) {
+        return attr_list(op, d, a, out);
+    } else if (d->kind == ATTR_INTS && a->kind == RILLE_INT) {
+        out->n = 1;
+        out->list[0] = a->i;
+    } else if (d->kind == ATTR_DTYPE && (a->kind == RILLE_TEXT || a->kind == RILLE_DTYPE)) {
+        enum dtype t = dtype_parse(a->text);
+        if (t == DT_NONE) return err_last();
+        out->i = t;
+    } else {
+        return attr_wrong(op, d, a->kind);
+    }
+    return 0;
+}
+
+static int
+attributes(const struct op *op, int n, const struct rille_attr *given, struct attr *out)
+{
+    op_attr_defaults(op, out);
+    for (int i = 0; i < n; i++) {
+        int k = op_attr_find(op, given[i].name);
+        if (k < 0) {
+            struct str names = { 0 };
+            for (int j = 0; j < op_nattr(op); j++) str_addf(&names, "%s%s", j ? ", " : "", op->attr[j].name);
+            int status = fail(E_ATTR, "%s: there is no attribute %s (it has: %s)", op->name, given[i].name,
+                              names.len ? names.text : "none");
+            str_free(&names);
+            return status;
+        }
+        TRY(attr_value(op, &op->attr[k], &given[i], &out[k]));
+    }
+    for (int k = 0; k < op_nattr(op); k++)
+        if (op->attr[k].flags & ATTR_REQUIRED && !out[k].set)
+            return fail(E_ATTR, "%s: %s must be given", op->name, op->attr[k].name);
+    return 0;
+}
+
+/* ---- operands ---- */
+
+static struct val *
+live_value(struct rille_session *s, struct rille_live *live)
+{
+    struct number n = { .kind = NUM_LIVE, .live = live };
+    if (!tracing(s)) {
+        n.kind = NUM_FIXED;
+        if (live->fn(live->arg, &n.f)) return NULL;
+    }
+    return build_fresh(s, graph_number(s->graph, n));
+}
+
+static const struct operand *
+operand_at(const struct op *op, int noperand, int i)
+{
+    if (i < noperand) return &op->in[i];
+    return noperand > 0 && op->in[noperand - 1].flags & IN_LIST ? &op->in[noperand - 1] : NULL;
+}
+
+static int
+operand(struct rille_session *s, const struct op *op, const struct operand *d, const struct rille_arg *a,
+        struct val **out)
+{
+    *out = NULL;
+    switch (a->kind) {
+    case RILLE_ARG_NONE:
+        return d->flags & IN_OPTIONAL ? 0 : fail(E_ARG, "%s: operand %s is missing", op->name, d->name);
+    case RILLE_ARG_TENSOR:
+        *out = a->tensor->val;
+        return 0;
+    default:
+        break;
+    }
+    if (!(d->flags & IN_NUMBER)) return fail(E_ARG, "%s: operand %s must be a tensor, not a number", op->name, d->name);
+    if (a->kind == RILLE_ARG_LIVE) *out = live_value(s, a->live);
+    else *out = build_number(s, a->kind == RILLE_ARG_INT, a->f, a->i);
+    return *out ? 0 : fail(E_VALUE, "%s: a live number's function failed", op->name);
+}
+
+/* Seed and ordinal of a random operator. */
+static struct val *
+hidden_number(struct rille_session *s, enum number_kind kind)
+{
+    struct number n = { .kind = (uint8_t)(tracing(s) ? kind : NUM_FIXED), .is_int = true };
+    if (!tracing(s)) n.i = (int64_t)(kind == NUM_SEED ? s->seed : s->ordinal++);
+    return build_fresh(s, graph_number(s->graph, n));
+}
+
+static int
+operands(struct rille_session *s, const struct op *op, int n, const struct rille_arg *args, struct val **in, int room,
+         int *nin)
+{
+    int noperand = op_noperand(op), count = 0;
+    for (int i = 0; i < MAX(n, noperand); i++) {
+        const struct operand *d = operand_at(op, noperand, i);
+        if (!d) return fail(E_ARG, "%s: takes at most %d operands, not %d", op->name, noperand, n);
+        if (i >= n && d->flags & IN_LIST && i > 0) break;
+        if (count == room) return fail(E_ARG, "%s: more than %d operands", op->name, room);
+        if (d->flags & IN_HIDDEN) {
+            in[count++] = hidden_number(s, i == noperand - 1 ? NUM_ORDINAL : NUM_SEED);
+            continue;
+        }
+        struct rille_arg none = { .kind = RILLE_ARG_NONE };
+        TRY(operand(s, op, d, i < n ? &args[i] : &none, &in[count++]));
+    }
+    *nin = count;
+    return 0;
+}
+
+enum { OPERANDS = 64 };
+
+static int
+call(struct rille_session *s, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
+     const struct rille_attr *attrs, struct val **res)
+{
+    struct val *in[OPERANDS];
+    struct attr attr[OP_ATTR];
+    int nin;
+    TRY(attributes(op, nattrs, attrs, attr));
+    TRY(operands(s, op, nargs, args, in, OPERANDS, &nin));
+    return build_call(s, op, nin, in, attr, NULL, res);
+}
+
+int
+rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int nattrs,
+           const struct rille_attr *attrs, struct rille_tensor **out)
+{
+    const struct op *op = (const struct op *)rop;
+    struct val *res[OP_OUT];
+    if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: makes a tensor from a shape", op->name);
+    int status = call(s, op, nargs, args, nattrs, attrs, res);
+    for (int k = 0; !status && k < rille_op_results(rop); k++) out[k] = tensor_new(s, res[k], false);
+    return build_settle(s, status);
+}
+
+int
+rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int ndim,
+             const int64_t *shape, const char *dtype, const struct rille_layout *layout, struct rille_tensor **out)
+{
+    const struct op *op = (const struct op *)rop;
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin, status;
+    enum dtype d = DT_F32;
+    if (!(op->flags & OP_SOURCE)) return fail(E_ARG, "%s: does not make a tensor from nothing", op->name);
+    if (dtype && (d = dtype_parse(dtype)) == DT_NONE) return err_last();
+    if (!dtype && op->dtype == OUT_I64) d = DT_I64;
+    if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "%s: at most %d dimensions, not %d", op->name, MAX_DIM, ndim);
+    struct type t = type_of(d, ndim, shape);
+    struct build_source source = { .type = &t, .layout = layout ? (const struct layout *)layout : session_layout(s) };
+    status = type_check(&t);
+    if (status) err_note("%s", op->name);
+    if (!status) status = place_exists(s, source.layout->place);
+    if (!status) status = operands(s, op, nargs, args, in, OPERANDS, &nin);
+    if (!status) status = build_call(s, op, nin, in, NULL, &source, res);
+    if (!status) *out = tensor_new(s, res[0], true);
+    return build_settle(s, status);
+}
+
+/* ---- gradients ---- */
+
+static void
+watch(struct rille_session *s, struct rille_tensor *t)
+{
+    for (int32_t i = 0; i < s->nwatch; i++)
+        if (s->watch[i] == t) return;
+    if (s->nwatch == s->watch_room) {
+        s->watch_room = s->watch_room ? 2 * s->watch_room : 8;
+        s->watch = must_realloc(s->watch, sizeof(*s->watch) * (size_t)s->watch_room);
+    }
+    s->watch[s->nwatch++] = t;
+}
+
+int
+rille_backward(struct rille_tensor *t)
+{
+    struct rille_session *s = t->s;
+    if (rille_numel(t) != 1) {
+        struct str text = { 0 };
+        type_print(&t->val->type, &text);
+        int status = fail(E_SHAPE, "backward: a tensor of one element is wanted, this one is %s; take its sum or mean",
+                          str_text(&text));
+        str_free(&text);
+        return status;
+    }
+    int status = grad_deposit(s, t->val);
+    if (status) err_note("backward");
+    else if (!tracing(s)) watch(s, t);
+    return build_settle(s, status);
+}
+
+static int
+zeros_like(struct rille_session *s, const struct val *x, struct val **out)
+{
+    const struct layout *l = x->layout;
+    struct sbp whole[MAX_AXIS];
+    struct val *res[OP_OUT];
+    for (int a = 0; a < l->place->naxis; a++)
+        whole[a] = l->sbp[a].kind == SBP_P ? (struct sbp){ .kind = SBP_B } : l->sbp[a];
+    TRY(layout_new(s->atlas, l->place, whole, l->order, &l));
+    struct build_source source = { .type = &x->type, .layout = l };
+    TRY(build_call(s, op_find("zeros"), 0, NULL, NULL, &source, res));
+    *out = res[0];
+    return 0;
+}
+
+int
+rille_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out)
+{
+    struct rille_session *s = y->s;
+    struct val **v = must_alloc(sizeof(*v) * (size_t)(2 * n + 1)), **dx = v + n;
+    for (int i = 0; i < n; i++) v[i] = x[i]->val;
+    int status = grad_values(s, y->val, n, v, dx);
+    if (status) err_note("grad");
+    for (int i = 0; !status && i < n; i++)
+        if (!dx[i]) status = zeros_like(s, v[i], &dx[i]);
+    for (int i = 0; !status && i < n; i++) out[i] = tensor_new(s, dx[i], false);
+    free(v);
+    return build_settle(s, status);
+}
+
+struct rille_tensor *
+rille_grad(struct rille_tensor *t)
+{
+    return t->grad ? rille_hold(t->grad) : NULL;
+}
+
+int
+rille_set_grad(struct rille_tensor *t, struct rille_tensor *g)
+{
+    struct rille_session *s = t->s;
+    trace_journal(s, t);
+    if (g && !shape_equal(&g->val->type, &t->val->type))
+        return fail(E_SHAPE, "grad: a gradient has the shape of its tensor");
+    struct rille_tensor *fresh = NULL;
+    if (g) {
+        struct val *v = g->val;
+        if (v->owner || !v->node) TRY(build_to_global(s, v, v->layout, &v));
+        fresh = tensor_new(s, v, true);
+    }
+    rille_free(&t->grad);
+    t->grad = fresh;
+    return build_settle(s, 0);
+}
+
+/* ---- updates ---- */
+
+static void
+remember_update(struct rille_session *s, struct rille_tensor *t)
+{
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].t == t) return;
+    if (s->nupdate == s->update_room) {
+        s->update_room = s->update_room ? 2 * s->update_room : 32;
+        s->update = must_realloc(s->update, sizeof(*s->update) * (size_t)s->update_room);
+    }
+    struct val *before = t->val;
+    val_hold(before);
+    s->update[s->nupdate++] = (struct pending_update){ t, before };
+}
+
+int
+rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int nattrs,
+             const struct rille_attr *attrs)
+{
+    const struct op *op = (const struct op *)rop;
+    struct val *res[OP_OUT];
+    bool on = s->grad_on;
+    enum node_phase phase = s->phase;
+    for (int k = 0; k < op->ninplace && k < nargs; k++)
+        if (args[k].kind == RILLE_ARG_TENSOR && !args[k].tensor->leaf)
+            return fail(E_STATE, "%s: %s must be a variable", op->name, op->in[k].name);
+    s->grad_on = false;
+    s->phase = PHASE_BATCH;
+    int status = call(s, op, nargs, args, nattrs, attrs, res);
+    s->grad_on = on;
+    s->phase = phase;
+    for (int k = 0; !status && k < op->ninplace && k < nargs; k++) {
+        struct rille_tensor *t = args[k].tensor;
+        if (args[k].kind != RILLE_ARG_TENSOR) continue;
+        if (res[k]->layout != t->val->layout) status = build_to_global(s, res[k], t->val->layout, &res[k]);
+        if (status) break;
+        if (tracing(s)) trace_journal(s, t);
+        else remember_update(s, t);
+        tensor_rebind(t, res[k]);
+    }
+    return build_settle(s, status);
+}
+
+/* The versions before the updates: what a failed step leaves. */
+static void
+undo_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) tensor_rebind(s->update[i].t, s->update[i].before);
+}
+
+static void
+forget_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
+    s->nupdate = s->nwatch = 0;
+}
+
+int
+rille_step(struct rille_session *s)
+{
+    if (tracing(s)) return 0;
+    int n = 0;
+    struct val **v = must_alloc(sizeof(*v) * (size_t)(2 * s->nupdate + s->nwatch + 1));
+    for (int32_t i = 0; i < s->nwatch; i++) v[n++] = s->watch[i]->val;
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].t->grad) v[n++] = s->update[i].t->grad->val;
+    for (int32_t i = 0; i < s->nupdate; i++) v[n++] = s->update[i].t->val;
+    for (int32_t i = 0; i < s->nupdate; i++) val_unkeep(s->graph, s->update[i].before);
+    int status = session_eval(s, n, v);
+    for (int32_t i = 0; i < s->nupdate; i++) val_keep(s->update[i].before);
+    free(v);
+    if (status) undo_updates(s);
+    forget_updates(s);
+    return status;
+}
+
+/* ---- live numbers ---- */
+
+int
+rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg, struct rille_live **out)
+{
+    UNUSED(s);
+    struct rille_live *l = must_alloc(sizeof *l);
+    *l = (struct rille_live){ .fn = fn, .drop = drop, .arg = arg, .nref = 1 };
+    *out = l;
+    return 0;
+}
+
+void
+rille_live_free(struct rille_live **lp)
+{
+    struct rille_live *l = *lp;
+    *lp = NULL;
+    if (!l || --l->nref > 0) return;
+    if (l->drop) l->drop(l->arg);
+    free(l);
+}
+
+/* ---- files ---- */
+
+int
+rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout, struct rille_tensor **out)
+{
+    struct type t;
+    void *data;
+    TRY(npy_read(path, &t, &data));
+    int status = rille_from_host(s, dtype_text(t.dtype), t.ndim, t.dim, data, layout, out);
+    free(data);
+    if (status) err_note("%s", path);
+    return status;
+}
+
+int
+rille_save_npy(const char *path, struct rille_tensor *t)
+{
+    void *data = must_alloc((size_t)type_bytes(&t->val->type) + 1);
+    int status = rille_read(t, data);
+    if (!status) status = npy_write(path, &t->val->type, data);
+    free(data);
+    return status;
+}
