@@ -146,6 +146,19 @@ b_expand(struct build *b, struct val *x, int ndim, const int64_t *size)
 }
 
 struct val *
+b_slice(struct build *b, struct val *x, int axis, int64_t start, int64_t stop, int64_t step)
+{
+    if (!x) return NULL;
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_slice, attr);
+    attr_int(&op_slice, attr, "axis", axis);
+    attr_int(&op_slice, attr, "start", start);
+    attr_int(&op_slice, attr, "stop", stop);
+    attr_int(&op_slice, attr, "step", step);
+    return b_call(b, &op_slice, 1, &x, attr);
+}
+
+struct val *
 b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes)
 {
     return call_ints(b, &op_permute, x, "axes", naxes, axes);

@@ -49,6 +49,7 @@ struct val *b_cast(struct build *b, struct val *x, enum dtype d);
 struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_transpose(struct build *b, struct val *x, int i, int j);
 struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *size);
+struct val *b_slice(struct build *b, struct val *x, int axis, int64_t start, int64_t stop, int64_t step);
 struct val *b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes);
 /* Without these dimensions, which have size one; naxes 0: without any. */
 struct val *b_drop_dims(struct build *b, struct val *x, const int64_t *axes, int naxes);

@@ -18,9 +18,14 @@ infer(const struct call *c, int64_t *size)
     return rule_reshape(c, c->attr[SHAPE].n, c->attr[SHAPE].list, NULL, size);
 }
 
+static int
+no_view(void)
+{
+    return fail(E_STATE, "reshape: no strides show the elements in this order; they must be copied");
+}
+
 /* Walks both shapes from the minor side; `run` is how many elements of the operand lie one behind the other from the
- * dimension being walked, `stride` how far apart. Fails (without a message: the caller copies) where a dimension of the
- * result would span two runs. */
+ * dimension being walked, `stride` how far apart. A dimension of the result that would span two runs cannot be shown. */
 static int
 view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
 {
@@ -37,8 +42,8 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
             stride = in->stride[d--];
         }
         while (run < need || run % need != 0) {
-            if (d < 0) return E_STATE;
-            if (in->dim[d] != 1 && in->stride[d] != stride * run) return E_STATE;
+            if (d < 0) return no_view();
+            if (in->dim[d] != 1 && in->stride[d] != stride * run) return no_view();
             run *= in->dim[d--];
         }
         out->stride[o] = stride;
