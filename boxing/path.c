@@ -5,8 +5,12 @@
  * bytes(from, mid) + bytes(mid, to) = bytes(from, to). box_bytes is a closed
  * form, and the test leaves few layouts of the many there are. Over those the
  * cheapest sequence of each length is found hop by hop, one length after the
- * other (Bellman's recursion; hops are few). That no single rank gets more is
- * checked at the end, rank by rank. */
+ * other (Bellman's recursion; hops are few).
+ *
+ * Without P equal totals mean equal shares: no rank can do with less than the
+ * direct exchange gives it. With P the ranks are compared. What is looked at
+ * rank by rank is on large meshes looked at in their corners: balanced cuts
+ * make the first parts the largest and the last the smallest. */
 #include "boxing/path.h"
 
 #include "runtime/error.h"
@@ -16,7 +20,7 @@
 
 enum {
     MAX_HOP = 2 * MAX_AXIS,
-    SAMPLE = 64, /* ranks whose plan is looked at to price a hop; more are alike */
+    MAX_PROBE = 1 << MAX_AXIS, /* ranks looked at; larger meshes have as many corners at most */
 };
 
 /* A layout reached by so many hops, the cheapest way. */
@@ -39,6 +43,13 @@ struct search {
     struct state *state;
     int32_t nstate, room;
     int32_t level; /* first state of the length now made */
+    struct price *price; /* of the hops priced so far */
+    int32_t nprice, price_room;
+};
+
+struct price {
+    const struct layout *from, *to;
+    double ns;
 };
 
 /* ---- the price of one hop ---- */
@@ -47,59 +58,119 @@ struct load {
     double alpha, beta, gamma; /* messages, bytes received, bytes combined */
 };
 
-static bool
-heard_before(const struct box_plan *p, int i, int32_t k)
+/* Positions of a mesh that stand for all of it. */
+static int32_t
+probes(const struct place *p, int32_t *pos)
 {
-    int32_t rank = p->step[i].source[k].rank;
-    for (int j = i; j >= 0; j--)
-        for (int32_t m = j == i ? k - 1 : p->step[j].nsource - 1; m >= 0; m--)
-            if (p->step[j].to_stage == p->step[i].to_stage && p->step[j].source[m].rank == rank) return true;
-    return false;
+    int32_t n = 0;
+    if (p->nrank <= MAX_PROBE) {
+        for (; n < p->nrank; n++)
+            pos[n] = n;
+        return n;
+    }
+    for (int corner = 0; corner < 1 << p->naxis; corner++) {
+        int32_t at = 0;
+        bool twice = false;
+        for (int a = 0; a < p->naxis; a++) {
+            bool end = corner >> a & 1;
+            at = at * p->axis[a] + (end ? p->axis[a] - 1 : 0);
+            twice |= end && p->axis[a] == 1;
+        }
+        if (!twice) pos[n++] = at;
+    }
+    return n;
 }
 
-/* Adds a rank's own part to the load of its stage (0) and its destination part (1). */
-static void
-add_load(const struct box_plan *p, struct load *load)
+static int
+by_number(const void *a, const void *b)
 {
-    double width = (double)dtype_bytes(p->type.dtype);
-    for (int i = 0; i < p->nstep; i++) {
-        const struct box_step *s = &p->step[i];
-        struct load *l = &load[!s->to_stage];
-        double bytes = (double)box_numel(&s->slice, p->type.ndim) * width;
-        for (int32_t k = 0; k < s->nsource; k++) {
-            if (s->source[k].rank == s->dst) continue;
-            l->beta += bytes;
-            l->alpha += !heard_before(p, i, k);
-        }
-        if (s->verb == BOX_REDUCE) l->gamma += bytes * s->nsource;
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Different ranks that these steps read from, `self` apart. */
+static int32_t
+count_senders(struct arena *a, const struct box_step *step, int n, int32_t self)
+{
+    int32_t room = 0, k = 0, different = 0;
+    for (int i = 0; i < n; i++)
+        room += step[i].nsource;
+    int32_t *rank = ARENA_ARRAY(a, int32_t, room);
+    for (int i = 0; i < n; i++)
+        for (int32_t j = 0; j < step[i].nsource; j++)
+            rank[k++] = step[i].source[j].rank;
+    qsort(rank, (size_t)room, sizeof *rank, by_number);
+    for (k = 0; k < room; k++)
+        different += rank[k] != self && (k == 0 || rank[k] != rank[k - 1]);
+    return different;
+}
+
+/* Steps of one rank and one level. */
+static struct load
+load_of(struct arena *a, const struct type *t, const struct box_step *step, int n)
+{
+    struct load load = {0, 0, 0};
+    for (int i = 0; i < n; i++) {
+        double bytes = (double)(box_numel(&step[i].slice, t->ndim) * (int64_t)dtype_bytes(t->dtype));
+        for (int32_t k = 0; k < step[i].nsource; k++)
+            if (step[i].source[k].rank != step[i].dst) load.beta += bytes;
+        if (step[i].verb == BOX_REDUCE) load.gamma += bytes * step[i].nsource;
+    }
+    if (n > 0) load.alpha = count_senders(a, step, n, step[0].dst);
+    return load;
+}
+
+static void
+keep_worst(struct load *worst, struct load load)
+{
+    worst->alpha = MAX(worst->alpha, load.alpha);
+    worst->beta = MAX(worst->beta, load.beta);
+    worst->gamma = MAX(worst->gamma, load.gamma);
+}
+
+/* Takes the ranks of one mesh into account, level by level. */
+static void
+load_side(struct search *s, const struct place *place, const struct layout *from, const struct layout *to,
+          struct load worst[2])
+{
+    int32_t pos[MAX_PROBE], n = probes(place, pos);
+    for (int32_t i = 0; i < n; i++) {
+        struct box_plan *p;
+        int nfirst = 0;
+        arena_reset(&s->scratch);
+        if (box_plan_rank(&s->scratch, &s->type, from, to, place->rank[pos[i]], &p)) continue;
+        while (nfirst < p->nstep && p->step[nfirst].to_stage)
+            nfirst++;
+        keep_worst(&worst[0], load_of(&s->scratch, &s->type, p->step, nfirst));
+        keep_worst(&worst[1], load_of(&s->scratch, &s->type, p->step + nfirst, p->nstep - nfirst));
     }
 }
 
 static double
 price_hop(struct search *s, const struct layout *from, const struct layout *to)
 {
-    const struct place *place[2] = {from->place, to->place};
+    const struct box_cost *c = s->cost;
     struct load worst[2] = {{0, 0, 0}, {0, 0, 0}};
-    for (int side = 0; side < (place[0] == place[1] ? 1 : 2); side++) {
-        int n = place[side]->nrank, step = MAX(n / SAMPLE, 1);
-        for (int pos = 0; pos < n; pos += step) {
-            struct load load[2] = {{0, 0, 0}, {0, 0, 0}};
-            struct box_plan *p;
-            arena_reset(&s->scratch);
-            if (box_plan_rank(&s->scratch, &s->type, from, to, place[side]->rank[pos], &p)) continue;
-            add_load(p, load);
-            for (int k = 0; k < 2; k++) {
-                worst[k].alpha = MAX(worst[k].alpha, load[k].alpha);
-                worst[k].beta = MAX(worst[k].beta, load[k].beta);
-                worst[k].gamma = MAX(worst[k].gamma, load[k].gamma);
-            }
-        }
-    }
     double ns = 0;
+    load_side(s, to->place, from, to, worst);
+    if (from->place != to->place) load_side(s, from->place, from, to, worst);
     for (int k = 0; k < 2; k++)
-        ns += worst[k].alpha * s->cost->alpha_ns + worst[k].beta * s->cost->beta_ns_per_byte +
-              worst[k].gamma * s->cost->gamma_ns_per_byte;
+        ns += worst[k].alpha * c->alpha_ns + worst[k].beta * c->beta_ns_per_byte + worst[k].gamma * c->gamma_ns_per_byte;
     return ns;
+}
+
+/* The same hop is met on many ways. */
+static double
+price_once(struct search *s, const struct layout *from, const struct layout *to)
+{
+    for (int32_t i = 0; i < s->nprice; i++)
+        if (s->price[i].from == from && s->price[i].to == to) return s->price[i].ns;
+    if (s->nprice == s->price_room) {
+        s->price_room = s->price_room ? 2 * s->price_room : 64;
+        s->price = must_realloc(s->price, sizeof *s->price * (size_t)s->price_room);
+    }
+    s->price[s->nprice] = (struct price){from, to, price_hop(s, from, to)};
+    return s->price[s->nprice++].ns;
 }
 
 /* ---- the search ---- */
@@ -147,7 +218,7 @@ try_hop(struct search *s, int32_t before, const struct layout *to)
     next.staging = was.staging;
     if (to != s->to) next.staging = MAX(was.staging, largest_part(to, &s->type));
     if (s->cost->staging_bytes > 0 && next.staging > s->cost->staging_bytes && next.nhop + (to != s->to) > 1) return;
-    next.hop_ns = price_hop(s, was.at, to);
+    next.hop_ns = price_once(s, was.at, to);
     next.ns = was.ns + next.hop_ns;
     add_state(s, next);
 }
@@ -225,19 +296,25 @@ received_by(struct search *s, int32_t rank, const struct box_candidate *c)
     return bytes;
 }
 
-/* Gives no rank more than the direct exchange? */
+/* Gives no rank of this mesh more than the direct exchange? */
 static bool
-keeps_up(struct search *s, const struct box_candidate *c)
+keeps_up_on(struct search *s, const struct place *place, const struct box_candidate *c)
 {
     struct box_hop hop = {.from = s->from, .to = s->to};
     struct box_candidate direct = {.nhop = 1, .hop = &hop};
-    const struct place *place[2] = {s->from->place, s->to->place};
-    for (int side = 0; side < (place[0] == place[1] ? 1 : 2); side++)
-        for (int pos = 0; pos < place[side]->nrank; pos++) {
-            int32_t rank = place[side]->rank[pos];
-            if (received_by(s, rank, c) > received_by(s, rank, &direct)) return false;
-        }
+    int32_t pos[MAX_PROBE], n = probes(place, pos);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t rank = place->rank[pos[i]];
+        if (received_by(s, rank, c) > received_by(s, rank, &direct)) return false;
+    }
     return true;
+}
+
+static bool
+keeps_up(struct search *s, const struct box_candidate *c)
+{
+    if (!layout_has_partial(s->from) && !layout_has_partial(s->to)) return true;
+    return keeps_up_on(s, s->from->place, c) && (s->from->place == s->to->place || keeps_up_on(s, s->to->place, c));
 }
 
 static int
@@ -288,6 +365,7 @@ box_path(struct arena *a, struct atlas *at, const struct type *t, const struct l
     qsort(p->candidate, (size_t)p->ncandidate, sizeof *p->candidate, by_price);
     arena_fini(&s.scratch);
     free(s.state);
+    free(s.price);
     return 0;
 }
 
