@@ -110,7 +110,7 @@ part_with(int64_t n, int64_t parts, int64_t k)
 
 /* Sets dimension d of the walk to the part that holds position k. */
 static void
-walk_seek(struct walk *w, int d, int64_t k)
+walk_seek(struct cell_walk *w, int d, int64_t k)
 {
     const struct grid *g = w->g;
     int64_t lo = 0, hi = g->type->dim[d];
@@ -131,9 +131,9 @@ walk_seek(struct walk *w, int d, int64_t k)
 }
 
 bool
-walk_begin(struct walk *w, const struct grid *g, const struct box *within)
+cell_begin(struct cell_walk *w, const struct grid *g, const struct box *within)
 {
-    *w = (struct walk){.g = g, .within = *within};
+    *w = (struct cell_walk){.g = g, .within = *within};
     for (int d = 0; d < g->type->ndim; d++) {
         if (within->lo[d] >= within->hi[d]) return false;
         walk_seek(w, d, within->lo[d]);
@@ -142,7 +142,7 @@ walk_begin(struct walk *w, const struct grid *g, const struct box *within)
 }
 
 bool
-walk_next(struct walk *w)
+cell_next(struct cell_walk *w)
 {
     for (int d = w->g->type->ndim - 1; d >= 0; d--) {
         bool more = w->box.hi[d] < w->within.hi[d];

@@ -40,15 +40,15 @@ int32_t grid_tile(const struct grid *g, int32_t corner);
 enum reduce grid_reduce(const struct grid *g);
 
 /* Goes over the tiles of g that meet a box, last dimension fastest. */
-struct walk {
+struct cell_walk {
     const struct grid *g;
     struct box within;
     struct box box; /* the tile now, cut to within */
     int32_t corner; /* whose tile it is */
     int32_t part[MAX_DIM];
 };
-/* for (bool more = walk_begin(&w, &g, &box); more; more = walk_next(&w)) */
-bool walk_begin(struct walk *w, const struct grid *g, const struct box *within);
-bool walk_next(struct walk *w);
+/* for (bool more = cell_begin(&w, &g, &box); more; more = cell_next(&w)) */
+bool cell_begin(struct cell_walk *w, const struct grid *g, const struct box *within);
+bool cell_next(struct cell_walk *w);
 
 #endif

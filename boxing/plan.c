@@ -127,9 +127,9 @@ plan_stage(struct maker *m, int32_t pos)
 {
     int32_t first = m->plan->nstep, src = grid_spot(&m->from, pos).corner;
     struct box part;
-    struct walk w;
+    struct cell_walk w;
     layout_box(m->from.layout, m->from.type, pos, &part);
-    for (bool more = walk_begin(&w, &m->to, &part); more; more = walk_next(&w)) {
+    for (bool more = cell_begin(&w, &m->to, &part); more; more = cell_next(&w)) {
         deal_cell(&m->deal, src, w.corner);
         for (int32_t j = 0; j < m->to.naddend; j++)
             if (m->deal.ntaken[j] > 1) plan_share(m, pos, j, &w.box);
@@ -178,9 +178,9 @@ plan_part(struct maker *m, int32_t pos)
     struct spot at = grid_spot(&m->to, pos);
     struct box_step step = {.dst = grid_rank(&m->to, pos), .dst_index = pos};
     struct box part;
-    struct walk w;
+    struct cell_walk w;
     layout_box(m->to.layout, m->to.type, pos, &part);
-    for (bool more = walk_begin(&w, &m->from, &part); more; more = walk_next(&w)) {
+    for (bool more = cell_begin(&w, &m->from, &part); more; more = cell_next(&w)) {
         deal_cell(&m->deal, w.corner, at.corner);
         step.slice = w.box;
         plan_cell(m, step, at);
