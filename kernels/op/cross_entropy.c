@@ -10,6 +10,14 @@
 enum { REDUCTION, IGNORE, SMOOTHING };
 enum { MEAN, SUM, NONE };
 
+static bool
+splits(const struct layout *l, int dim)
+{
+    for (int a = 0; l && a < l->place->naxis; a++)
+        if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == dim && l->place->axis[a] > 1) return true;
+    return false;
+}
+
 /* Labels have the shape of the logits without the axis of the classes. */
 static int
 check(const struct call *c)
@@ -47,11 +55,25 @@ with_labels(struct build *b, const struct op *op, const struct call *c, int nin,
     return b_call(b, op, nin, in, attr);
 }
 
+/* lse - (1 - s) x[label] - s mean of x, 0 where ignored. */
+static struct val *
+split_losses(struct build *b, const struct call *c, struct val *const *in)
+{
+    int64_t axis = ce_axis(c->in[0].ndim);
+    double s = c->attr[SMOOTHING].f;
+    struct val *lse = b_reduce(b, &op_logsumexp, in[0], &axis, 1, false);
+    struct val *loss = b_sub(b, lse, b_scale(b, with_labels(b, &op_cross_entropy_target, c, 2, in), 1 - s));
+    if (s) loss = b_sub(b, loss, b_scale(b, b_sum(b, in[0], &axis, 1, false), s / (double)c->in[0].dim[axis]));
+    struct val *counts = b_call2(b, &op_ne, in[1], b_integer(b, c->attr[IGNORE].i));
+    return b_where(b, counts, loss, b_number(b, 0));
+}
+
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
     TRY(check(c));
-    struct val *loss = with_labels(b, &op_cross_entropy_rows, c, 2, in);
+    bool split = c->layout && splits(c->layout[0], ce_axis(c->in[0].ndim));
+    struct val *loss = split ? split_losses(b, c, in) : with_labels(b, &op_cross_entropy_rows, c, 2, in);
     if (c->attr[REDUCTION].i != NONE) loss = b_sum(b, loss, NULL, 0, false);
     if (c->attr[REDUCTION].i == MEAN) loss = b_div(b, loss, with_labels(b, &op_label_count, c, 1, in + 1));
     out[0] = b_cast(b, loss, c->in[0].dtype);

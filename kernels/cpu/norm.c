@@ -1,0 +1,228 @@
+/* norm.c - normalisation of rows.
+ *
+ * A row is read twice (its mean and variance, then the result) and lies in the
+ * cache the second time; the variance is that around the mean. The gradient of
+ * the weight is shared out by columns, so that its sums have one order. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/norm.h"
+
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/team.h"
+
+#include <math.h>
+#include <string.h>
+
+struct stats {
+    float mean, rstd;
+};
+
+struct task {
+    const struct norm *s;
+    const struct view *x, *dy, *weight, *bias, *to;
+    struct stats *stats;
+};
+
+static struct row
+row_at(const struct view *v, int64_t r, int64_t n)
+{
+    if (v->dtype == DT_NONE) return (struct row){0};
+    return (struct row){(char *)v->data + r * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
+}
+
+/* ---- blocks ---- */
+
+enum { LANES = 16 };
+
+VECTOR static float
+square_sum(int64_t n, const float *x, float mean)
+{
+    float lane[LANES] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            float d = x[i + l] - mean;
+            lane[l] += d * d;
+        }
+    for (; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
+    for (int l = 0; l < LANES; l++) sum += lane[l];
+    return sum;
+}
+
+VECTOR static void
+scale_shift(int64_t n, const float *x, struct stats t, const float *weight, const float *bias, float *y)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - t.mean) * t.rstd * weight[i] + bias[i];
+}
+
+/* Adds the sums of u and of u xhat to sum[0] and sum[1]. */
+VECTOR static void
+slope_sums(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, double sum[2])
+{
+    float one[LANES] = {0}, two[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            float u = dy[i + l] * weight[i + l];
+            one[l] += u;
+            two[l] += u * ((x[i + l] - t.mean) * t.rstd);
+        }
+    for (; i < n; i++) {
+        float u = dy[i] * weight[i];
+        sum[0] += u;
+        sum[1] += u * ((x[i] - t.mean) * t.rstd);
+    }
+    for (int l = 0; l < LANES; l++) sum[0] += one[l], sum[1] += two[l];
+}
+
+VECTOR static void
+slope(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, float mean_u, float mean_ux,
+      float *dx)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = t.rstd * (dy[i] * weight[i] - mean_u - (x[i] - t.mean) * t.rstd * mean_ux);
+}
+
+VECTOR static void
+add_slope(int64_t n, const float *x, const float *dy, struct stats t, float *sum)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) sum[i] += dy[i] * ((x[i] - t.mean) * t.rstd);
+}
+
+/* ---- rows ---- */
+
+static struct stats
+stats_of(const struct row *x, const struct norm *s)
+{
+    float room[ROW_BLOCK];
+    double mean = s->center ? row_sum(x) / (double)x->n : 0, sum = 0;
+    for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
+        int64_t n = MIN(x->n - i, ROW_BLOCK);
+        sum += square_sum(n, row_load(x, i, n, room), (float)mean);
+    }
+    return (struct stats){(float)mean, (float)(1 / sqrt(sum / (double)x->n + s->eps))};
+}
+
+/* A block of a vector of n elements, `other` repeated where it is absent. */
+static const float *
+load_or(const struct row *r, int64_t from, int64_t n, float other, float *room)
+{
+    if (r->dtype != DT_NONE) return row_load(r, from, n, room);
+    for (int64_t i = 0; i < n; i++) room[i] = other;
+    return room;
+}
+
+static void
+forward_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct task *t = arg;
+    int64_t size = t->s->n;
+    float x_room[ROW_BLOCK], w_room[ROW_BLOCK], b_room[ROW_BLOCK];
+    struct row w = row_at(t->weight, 0, size), b = row_at(t->bias, 0, size);
+    for (int64_t r = lo; r < hi; r++) {
+        struct row x = row_at(t->x, r, size), y = row_at(t->to, r, size);
+        struct stats stats = stats_of(&x, t->s);
+        for (int64_t i = 0; i < size; i += ROW_BLOCK) {
+            int64_t n = MIN(size - i, ROW_BLOCK);
+            scale_shift(n, row_load(&x, i, n, x_room), stats, load_or(&w, i, n, 1, w_room), load_or(&b, i, n, 0, b_room),
+                        x_room);
+            row_store(&y, i, n, x_room);
+        }
+    }
+}
+
+static void
+backward_row(const struct task *t, int64_t r)
+{
+    int64_t size = t->s->n;
+    float x_room[ROW_BLOCK], d_room[ROW_BLOCK], w_room[ROW_BLOCK];
+    struct row x = row_at(t->x, r, size), dy = row_at(t->dy, r, size), dx = row_at(t->to, r, size);
+    struct row w = row_at(t->weight, 0, size);
+    struct stats stats = stats_of(&x, t->s);
+    double sum[2] = {0, 0};
+    for (int64_t i = 0; i < size; i += ROW_BLOCK) {
+        int64_t n = MIN(size - i, ROW_BLOCK);
+        slope_sums(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), load_or(&w, i, n, 1, w_room), stats, sum);
+    }
+    float mean_u = t->s->center ? (float)(sum[0] / (double)size) : 0, mean_ux = (float)(sum[1] / (double)size);
+    for (int64_t i = 0; i < size; i += ROW_BLOCK) {
+        int64_t n = MIN(size - i, ROW_BLOCK);
+        slope(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), load_or(&w, i, n, 1, w_room), stats, mean_u,
+              mean_ux, x_room);
+        row_store(&dx, i, n, x_room);
+    }
+}
+
+static void
+backward_range(void *arg, int64_t lo, int64_t hi)
+{
+    for (int64_t r = lo; r < hi; r++) backward_row(arg, r);
+}
+
+static void
+stats_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct task *t = arg;
+    for (int64_t r = lo; r < hi; r++) {
+        struct row x = row_at(t->x, r, t->s->n);
+        t->stats[r] = stats_of(&x, t->s);
+    }
+}
+
+static void
+weight_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct task *t = arg;
+    float sum[ROW_BLOCK], x_room[ROW_BLOCK], d_room[ROW_BLOCK];
+    struct row dw = row_at(t->to, 0, t->s->n);
+    for (int64_t i = lo; i < hi; i += ROW_BLOCK) {
+        int64_t n = MIN(hi - i, ROW_BLOCK);
+        memset(sum, 0, sizeof sum);
+        for (int64_t r = 0; r < t->s->rows; r++) {
+            struct row x = row_at(t->x, r, t->s->n), dy = row_at(t->dy, r, t->s->n);
+            add_slope(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), t->stats[r], sum);
+        }
+        row_store(&dw, i, n, sum);
+    }
+}
+
+/* ---- the three ---- */
+
+static int64_t
+row_grain(const struct norm *s)
+{
+    return 1 + 16384 / MAX(s->n, 1);
+}
+
+void
+norm_forward(const struct norm *s, const struct view *x, const struct view *weight, const struct view *bias,
+             const struct view *y)
+{
+    struct task t = {.s = s, .x = x, .weight = weight, .bias = bias, .to = y};
+    team_run(s->threads, s->rows, row_grain(s), forward_range, &t);
+}
+
+void
+norm_backward(const struct norm *s, const struct view *x, const struct view *dy, const struct view *weight,
+              const struct view *dx)
+{
+    struct task t = {.s = s, .x = x, .dy = dy, .weight = weight, .to = dx};
+    team_run(s->threads, s->rows, row_grain(s), backward_range, &t);
+}
+
+size_t
+norm_scratch(const struct norm *s)
+{
+    return (size_t)s->rows * sizeof(struct stats);
+}
+
+void
+norm_weight(const struct norm *s, const struct view *x, const struct view *dy, const struct view *dw, void *scratch)
+{
+    struct task t = {.s = s, .x = x, .dy = dy, .to = dw, .stats = scratch};
+    team_run(s->threads, s->rows, row_grain(s), stats_range, &t);
+    team_run(s->threads, s->n, 64 + 16384 / MAX(s->rows, 1), weight_range, &t);
+}

@@ -1,0 +1,200 @@
+/* attention_softmax.c - softmax over the keys of scaled, masked scores.
+ *
+ * A bool mask says which keys are seen, another is added. With is_causal query i
+ * of the whole sees keys 0..i, wherever its rows lie. One pass more than softmax
+ * instead of three operators. A query that sees nothing gives NaN, as in PyTorch. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/team.h"
+#include "kernels/cpu/vmath.h"
+
+#include <math.h>
+
+enum { SCORES, MASK };
+enum { SCALE, CAUSAL };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    const struct type *x = &c->in[SCORES], *mask = &c->in[MASK];
+    struct str s = {0}, m = {0};
+    for (int d = 0; d < x->ndim; d++) {
+        int own = d - (x->ndim - mask->ndim);
+        const char *form = d == x->ndim - 1 ? "[%c]" : "%c";
+        str_addf(&s, form, letter(d));
+        if (own >= 0) str_addf(&m, mask->dim[own] == 1 && x->dim[d] != 1 ? "1" : form, letter(d));
+    }
+    str_addf(rule, "%s,%s->%s", str_text(&s), absent(mask) ? "=" : str_text(&m), str_text(&s));
+    str_free(&s);
+    str_free(&m);
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    if (c->in[SCORES].ndim < 2) return call_fail(E_SHAPE, c, "scores must have 2 dimensions at least");
+    if (!absent(&c->in[MASK]) && c->in[MASK].ndim > c->in[SCORES].ndim)
+        return call_fail(E_SHAPE, c, "mask has more dimensions than scores");
+    return 0;
+}
+
+/* Row r of the scores: its mask (NULL: none), the step between the mask's entries, and how many keys causality leaves. */
+struct keys {
+    const void *mask;
+    enum dtype dtype;
+    int64_t step, seen;
+};
+
+static struct keys
+keys_of(const struct kcall *k, int64_t r)
+{
+    const struct view *x = &k->in[SCORES], *mask = &k->in[MASK];
+    int last = x->ndim - 1;
+    struct keys l = {.dtype = mask->dtype, .seen = x->dim[last]};
+    int64_t query = x->offset[last - 1] + r % x->dim[last - 1], at = 0;
+    if (k->call->attr[CAUSAL].i) l.seen = MIN(l.seen, query + 1);
+    if (mask->dtype == DT_NONE) return l;
+    int shift = x->ndim - mask->ndim;
+    for (int d = last - 1; d >= 0; r /= x->dim[d], d--)
+        if (d - shift >= 0 && mask->dim[d - shift] != 1) at += r % x->dim[d] * mask->stride[d - shift];
+    bool repeated = last - shift < 0 || mask->dim[last - shift] == 1;
+    l.step = repeated ? 0 : mask->stride[last - shift];
+    l.mask = (const char *)mask->data + at * (int64_t)dtype_bytes(mask->dtype);
+    return l;
+}
+
+/* What the mask adds to the score of key i. */
+static double
+mask_at(const struct keys *l, int64_t i)
+{
+    if (i >= l->seen) return -INFINITY;
+    if (!l->mask) return 0;
+    if (dtype_is_float(l->dtype)) return elem_get_f(l->dtype, l->mask, i * l->step);
+    return elem_get_i(l->dtype, l->mask, i * l->step) ? 0 : -INFINITY;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    const struct view *x = &k->in[SCORES];
+    int64_t n = x->dim[x->ndim - 1], count = n ? view_numel(x) / n : 0;
+    double scale = k->call->attr[SCALE].f;
+    for (int64_t r = 0; r < count; r++) {
+        const double *from = f64_of(x) + r * n;
+        double *y = f64_of(&k->out[0]) + r * n, max = -INFINITY, sum = 0;
+        struct keys l = keys_of(k, r);
+        for (int64_t i = 0; i < n; i++) max = fmax(max, y[i] = from[i] * scale + mask_at(&l, i));
+        for (int64_t i = 0; i < n; i++) sum += y[i] = exp(y[i] - max);
+        for (int64_t i = 0; i < n; i++) y[i] /= sum;
+    }
+    return 0;
+}
+
+/* ---- fast: rows of keys; what is not seen is never read ---- */
+
+static bool
+accepts(const struct kcall *k)
+{
+    return k->in[SCORES].dtype != DT_F64;
+}
+
+/* Scaled and masked scores of keys from..from + n. */
+static const float *
+load(const struct row *x, const struct keys *l, float scale, int64_t from, int64_t n, float *room)
+{
+    vec_affine(n, scale, row_load(x, from, n, room), 0, room);
+    if (l->mask)
+        for (int64_t i = 0; i < n; i++) room[i] += (float)mask_at(l, from + i);
+    return room;
+}
+
+static void
+store_zeros(const struct row *y, int64_t from)
+{
+    static const float zero[ROW_BLOCK];
+    for (int64_t i = from; i < y->n; i += ROW_BLOCK) row_store(y, i, MIN(y->n - i, ROW_BLOCK), zero);
+}
+
+static void
+one_row(const struct row *x, const struct row *y, const struct keys *l, float scale)
+{
+    float room[ROW_BLOCK], max = -INFINITY;
+    double sum = 0;
+    bool is_short = l->seen <= ROW_BLOCK;
+    for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
+        int64_t n = MIN(l->seen - i, ROW_BLOCK);
+        max = fmaxf(max, vec_max(n, load(x, l, scale, i, n, room)));
+    }
+    for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
+        int64_t n = MIN(l->seen - i, ROW_BLOCK);
+        vec_affine(n, 1, is_short ? room : load(x, l, scale, i, n, room), -max, room);
+        vec_exp(n, room, room);
+        sum += vec_sum(n, room);
+    }
+    for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
+        int64_t n = MIN(l->seen - i, ROW_BLOCK);
+        if (!is_short) {
+            vec_affine(n, 1, load(x, l, scale, i, n, room), -max, room);
+            vec_exp(n, room, room);
+        }
+        vec_affine(n, (float)(1 / sum), room, 0, room);
+        row_store(y, i, n, room);
+    }
+    store_zeros(y, l->seen);
+}
+
+static void
+range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct kcall *k = arg;
+    int last = k->in[SCORES].ndim - 1;
+    for (int64_t r = lo; r < hi; r++) {
+        struct row x = row_of(&k->in[SCORES], last, r), y = row_of(&k->out[0], last, r);
+        struct keys l = keys_of(k, r);
+        one_row(&x, &y, &l, (float)k->call->attr[SCALE].f);
+    }
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    int last = k->in[SCORES].ndim - 1;
+    int64_t n = k->in[SCORES].dim[last];
+    team_run(k->threads, row_count(&k->in[SCORES], last), 1 + 16384 / MAX(n, 1), range, (void *)k);
+    return 0;
+}
+
+/* y = softmax(scale x + mask): what is not seen has y = 0, and so no slope. */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *slope = b_softmax_grad(b, n->out[0], dout[0], n->in[SCORES]->type.ndim - 1);
+    if (b_wants(n, SCORES)) din[SCORES] = b_scale(b, slope, n->attr[SCALE].f);
+    if (b_wants(n, MASK)) din[MASK] = b_sum_to(b, slope, &n->in[MASK]->type);
+}
+
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+
+const struct op op_attention_softmax = {
+    .name = "attention_softmax",
+    .doc = "y = softmax over keys of scale scores + mask, without keys after the query when is_causal",
+    .in = {{"scores", IN_FLOAT}, {"mask", IN_OPTIONAL}},
+    .attr = {[SCALE] = {"scale", ATTR_FLOAT, .f = 1, .doc = "times the scores"},
+             [CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i sees keys 0..i"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .grad = grad,
+    .saves = "a",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{2,3,4,5} - scale=0.5", "f32{2,5,5} - is_causal=true scale=0.25", "f32{2,3,4} f32{3,1} scale=2",
+               "bf16{3,7} f32{7}", "f32{2,1300} f32{1,1300}"},
+};

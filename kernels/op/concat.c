@@ -1,0 +1,120 @@
+/* concat.c - tensors one after the other along an axis, which stays whole on every rank. */
+#include "kernels/op/op_impl.h"
+
+enum { AXIS };
+enum { MOST = 32 }; /* operands of one call: letters of a rule are few; longer lists are joined in parts */
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    int axis = (int)c->attr[AXIS].i, n = c->in[0].ndim;
+    for (int k = 0; k <= c->nin; k++) {
+        str_add(rule, k == c->nin ? "->" : k ? "," : "");
+        for (int d = 0; d < n; d++) {
+            if (d == axis)
+                str_addf(rule, "[%c]", letter(n + k));
+            else
+                str_addf(rule, "%c", letter(d));
+        }
+    }
+    return 0;
+}
+
+static int
+check(const struct call *c)
+{
+    if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "operands must have a dimension at least");
+    for (int k = 1; k < c->nin; k++)
+        if (c->in[k].ndim != c->in[0].ndim)
+            return call_fail(E_SHAPE, c, "operands must have as many dimensions as the first, %d, found %d", c->in[0].ndim,
+                             c->in[k].ndim);
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    TRY(check(c));
+    size[0] = 0;
+    for (int k = 0; k < c->nin; k++) size[0] += c->in[k].dim[c->attr[AXIS].i];
+    return 0;
+}
+
+/* All operands together, for as many as can be told by a digit. */
+static const char *
+linear_of(const struct call *c)
+{
+    static const char all[] = "fedcba9876543210";
+    return c->nin <= 16 ? all + 16 - c->nin : NULL;
+}
+
+/* A long list: joined in parts, then the parts. */
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    if (c->nin <= MOST) return 0;
+    TRY(check(c));
+    struct val *part[MOST];
+    int npart = 0;
+    if (c->nin > MOST * MOST) return call_fail(E_ARG, c, "at most %d tensors are joined", MOST * MOST);
+    for (int k = 0; k < c->nin; k += MOST) part[npart++] = b_call(b, c->op, MIN(MOST, c->nin - k), in + k, c->attr);
+    out[0] = b_call(b, c->op, npart, part, c->attr);
+    return b->failed ? (int)err_last() : 0;
+}
+
+/* Copies strided memory of any dtype: the row is the reference. */
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    int axis = (int)k->call->attr[AXIS].i;
+    struct view part = k->out[0];
+    for (int i = 0; i < k->call->nin; i++) {
+        part.dim[axis] = k->in[i].dim[axis];
+        view_copy(&part, &k->in[i]);
+        part.data = (char *)part.data + part.dim[axis] * part.stride[axis] * (int64_t)dtype_bytes(part.dtype);
+    }
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    return run(k, NULL);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    int axis = (int)n->attr[AXIS].i;
+    int64_t at = 0;
+    for (int k = 0; k < n->nin; k++) {
+        int64_t size = n->in[k]->type.dim[axis];
+        if (b_wants(n, k)) din[k] = b_cast(b, b_slice(b, dout[0], axis, at, at + size, 1), n->in[k]->type.dtype);
+        at += size;
+    }
+}
+
+static double
+flops(const struct call *c)
+{
+    return (double)type_numel(&c->out[0]);
+}
+
+static const struct kernel_row rows[] = {{"copy", .run = run}, {NULL}};
+
+const struct op op_concat = {
+    .name = "concat",
+    .doc = "the operands one after the other along axis",
+    .in = {{"x", IN_LIST}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = 0, .doc = "dimension that grows"}},
+    .make_rule = rule,
+    .infer = infer,
+    .linear_of = linear_of,
+    .build = build,
+    .grad = grad,
+    .ref = ref,
+    .kernel = rows,
+    .flops = flops,
+    .sample = {"f32{4,6} f32{2,6}", "f32{2,3,5} f32{2,1,5} f32{2,0,5} axis=1", "i64{3} i32{2}", "f32{5}"},
+};

@@ -1,0 +1,61 @@
+/* flip.c - entries in the opposite order along axes, which stay whole. */
+#include "kernels/op/op_impl.h"
+
+enum { AXES };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct axes axes = axes_of(&c->attr[AXES], ATTR_INTS, c->in[0].ndim);
+    struct str x = {0};
+    for (int d = 0; d < c->in[0].ndim; d++) str_addf(&x, axes.has[d] ? "[%c]" : "%c", letter(d));
+    str_addf(rule, "%s->%s", str_text(&x), str_text(&x));
+    str_free(&x);
+    return 0;
+}
+
+/* Reads backwards: negative strides from the last entry. Any dtype: the row is the reference. */
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct view x = k->in[0];
+    if (view_numel(&x) == 0) return 0;
+    struct axes axes = axes_of(&k->call->attr[AXES], ATTR_INTS, x.ndim);
+    for (int i = 0; i < axes.n; i++) {
+        int d = axes.axis[i];
+        x.data = (char *)x.data + (x.dim[d] - 1) * x.stride[d] * (int64_t)dtype_bytes(x.dtype);
+        x.stride[d] = -x.stride[d];
+    }
+    view_copy(&k->out[0], &x);
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    return run(k, NULL);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0) && dout[0]) din[0] = b_call(b, &op_flip, 1, dout, n->attr);
+}
+
+static const struct kernel_row rows[] = {{"copy", .run = run}, {NULL}};
+
+const struct op op_flip = {
+    .name = "flip",
+    .doc = "y[i] = x[n - 1 - i] along axes",
+    .in = {{"x"}},
+    .attr = {[AXES] = {"axes", ATTR_INTS, ATTR_AXIS, .doc = "dimensions; none: all"}},
+    .make_rule = rule,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .increasing = "0",
+    .grad = grad,
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{4,6} axes=1", "f32{2,3,5} axes=0,2", "i64{7}", "f32{0,3} axes=0"},
+};

@@ -1,0 +1,121 @@
+/* gather.c - elements of x along an axis, each by a position of its own.
+ *
+ * A split of that axis gives partial sums: each rank takes what it holds, and
+ * gives zeros for the rest. */
+#include "kernels/op/gather.h"
+
+void
+gather_rule(const struct type *x, const struct type *ids, int axis, struct str *x_text, struct str *ids_text)
+{
+    for (int d = 0; d < x->ndim; d++) {
+        bool same = d != axis && x->dim[d] == ids->dim[d];
+        str_addf(ids_text, "%c", letter(d));
+        str_addf(x_text, same ? "%c" : d == axis ? "%c" : "[%c]", same ? letter(d) : (char)('A' + d));
+    }
+}
+
+int
+gather_check(const struct call *c)
+{
+    const struct type *x = &c->in[0], *ids = &c->in[1];
+    if (x->ndim != ids->ndim)
+        return call_fail(E_SHAPE, c, "ids must have as many dimensions as x, %d, found %d", x->ndim, ids->ndim);
+    for (int d = 0; d < x->ndim; d++)
+        if (d != axis_of(c) && ids->dim[d] > x->dim[d])
+            return call_fail(E_SHAPE, c, "dimension %d of ids is %lld, more than x has: %lld", d, (long long)ids->dim[d],
+                             (long long)x->dim[d]);
+    return 0;
+}
+
+int64_t
+gather_index(const struct view *x, int axis, const struct view *ids, const int64_t *at)
+{
+    int64_t index = 0;
+    for (int d = 0; d < x->ndim; d++) {
+        int64_t i = (d == axis ? lookup_id(ids, at) : ids->offset[d] + at[d]) - x->offset[d];
+        if (i < 0 || i >= x->dim[d]) return -1;
+        index = index * x->dim[d] + i;
+    }
+    return index;
+}
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct str x = {0}, ids = {0};
+    gather_rule(&c->in[0], &c->in[1], axis_of(c), &x, &ids);
+    str_addf(rule, "%s,%s->%s", str_text(&x), str_text(&ids), str_text(&ids));
+    str_free(&x);
+    str_free(&ids);
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    return gather_check(c);
+}
+
+/* Element by element, whatever the dtype: the row is the reference. */
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    static const struct lookup_words words = {"gather", "position", "an axis of ", " elements"};
+    const struct view *x = &k->in[0], *ids = &k->in[1], *y = &k->out[0];
+    int axis = axis_of(k->call);
+    TRY(lookup_check(ids, x->whole[axis], NULL, &words));
+    struct walk w;
+    int64_t i = 0;
+    for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), i++) {
+        int64_t from = gather_index(x, axis, ids, w.at);
+        if (dtype_is_float(y->dtype))
+            elem_set_f(y->dtype, y->data, i, from < 0 ? 0 : elem_get_f(x->dtype, x->data, from));
+        else
+            elem_set_i(y->dtype, y->data, i, from < 0 ? 0 : elem_get_i(x->dtype, x->data, from));
+    }
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    return run(k, NULL);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0) && dout[0])
+        din[0] = b_call(b, &op_gather_grad, 3, (struct val *[]){n->in[0], n->in[1], dout[0]}, n->attr);
+}
+
+static double
+flops(const struct call *c)
+{
+    return (double)type_numel(&c->out[0]);
+}
+
+static const struct kernel_row rows[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
+
+const struct op op_gather = {
+    .name = "gather",
+    .doc = "y[i, j] = x[i, ids[i, j]], the position along axis",
+    .in = {{"x"}, {"ids", IN_INDEX}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .increasing = "0",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "01",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_CHECKS,
+    .flops = flops,
+    .sample = {"f32{4,6} i64{4,3}<6 axis=1", "f32{5,4} i64{7,2}<5 axis=0", "i32{2,3,4} i32{1,5,4}<3 axis=1",
+               "bf16{7} i64{3}<7 axis=0"},
+};

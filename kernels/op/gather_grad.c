@@ -1,0 +1,96 @@
+/* gather_grad.c - elements of src added up at their positions: the gradient of gather, and half of scatter_add. Operand
+ * like is only looked at; split positions leave partial sums. */
+#include "kernels/op/gather.h"
+
+#include <string.h>
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct str x = {0}, ids = {0};
+    gather_rule(&c->in[0], &c->in[1], axis_of(c), &x, &ids);
+    str_addf(rule, "%s,%s,%s->%s", str_text(&x), str_text(&ids), str_text(&ids), str_text(&x));
+    str_free(&x);
+    str_free(&ids);
+    return 0;
+}
+
+/* The names of scatter_add: it is what users call. */
+static const struct lookup_words words = {"scatter_add", "position", "an axis of ", " elements"};
+
+static int
+ref(const struct kcall *k)
+{
+    const struct view *y = &k->out[0], *ids = &k->in[1], *src = &k->in[2];
+    int axis = axis_of(k->call);
+    TRY(lookup_check(ids, y->whole[axis], NULL, &words));
+    memset(y->data, 0, (size_t)view_numel(y) * 8);
+    struct walk w;
+    int64_t i = 0;
+    for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), i++) {
+        int64_t to = gather_index(y, axis, ids, w.at);
+        if (to < 0) continue;
+        if (is_real(y))
+            f64_of(y)[to] += f64_of(src)[i];
+        else
+            i64_of(y)[to] += i64_of(src)[i];
+    }
+    return 0;
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    return k->out[0].dtype == DT_F32 && k->in[2].dtype == DT_F32;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    const struct view *y = &k->out[0], *ids = &k->in[1];
+    const float *src = k->in[2].data;
+    int axis = axis_of(k->call);
+    TRY(lookup_check(ids, y->whole[axis], NULL, &words));
+    memset(y->data, 0, (size_t)view_numel(y) * sizeof *src);
+    struct walk w;
+    for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), src++) {
+        int64_t to = gather_index(y, axis, ids, w.at);
+        if (to >= 0) ((float *)y->data)[to] += *src;
+    }
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 2) && dout[0])
+        din[2] = b_call(b, &op_gather, 2, (struct val *[]){dout[0], n->in[1]}, n->attr);
+}
+
+static double
+flops(const struct call *c)
+{
+    return (double)type_numel(&c->in[2]);
+}
+
+static const struct kernel_row rows[] = {{"simple", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+
+const struct op op_gather_grad = {
+    .name = "gather_grad",
+    .doc = "y[i, v] = sum of src[i, j] over all j with ids[i, j] = v, along axis; of like's shape",
+    .in = {{"like"}, {"ids", IN_INDEX}, {"src"}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .make_rule = rule,
+    .dtype = OUT_IN0,
+    .linear = "2",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "1",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_HIDDEN | OP_CHECKS,
+    .flops = flops,
+    .sample = {"f32{4,6} i64{4,3}<6 f32{4,3} axis=1", "f32{5,4} i64{7,2}<5 f32{7,2} axis=0",
+               "i64{2,3,4} i32{1,5,4}<3 i64{1,5,4} axis=1"},
+};

@@ -1,0 +1,41 @@
+/* layer_norm.c - the last dimensions brought to mean 0 and variance 1, then scaled and shifted. */
+#include "kernels/op/norm.h"
+
+static int
+ref(const struct kcall *k)
+{
+    return norm_ref(k, true);
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return norm_run(k, true);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    norm_grad(b, n, dout, din, true);
+}
+
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run}, {NULL}};
+
+const struct op op_layer_norm = {
+    .name = "layer_norm",
+    .doc = "y = (x - mean) / sqrt(variance + eps) * weight + bias, over the last dimensions",
+    .source = "Ba, Kiros & Hinton 2016",
+    .in = {{"x", IN_FLOAT}, {"weight", IN_FLOAT | IN_OPTIONAL}, {"bias", IN_FLOAT | IN_OPTIONAL}},
+    .attr = {{"normalized_shape", ATTR_INTS, .doc = "sizes of the dimensions; default: the weight's, else the last"},
+             {"eps", ATTR_FLOAT, .f = 1e-5, .doc = "added to the variance"}},
+    .make_rule = norm_rule,
+    .infer = norm_infer,
+    .dtype = OUT_IN0,
+    .grad = grad,
+    .saves = "01",
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{4,6} f32{6} f32{6}", "f32{2,3,5} - f32{5}", "f32{2,3,5} normalized_shape=3,5",
+               "f32{3,1500} f32{1500} -", "bf16{4,7} bf16{7} bf16{7}"},
+};

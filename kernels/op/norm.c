@@ -1,0 +1,163 @@
+/* norm.c - what layer_norm, rms_norm and their gradients share. */
+#include "kernels/op/norm.h"
+
+#include <math.h>
+
+enum { X, WEIGHT, BIAS };
+enum { SHAPE, EPS };
+
+/* ---- calls ---- */
+
+int
+norm_dims(const struct call *c)
+{
+    for (int i = WEIGHT; i < c->nin; i++)
+        if (!absent(&c->in[i])) return c->in[i].ndim;
+    return c->attr[SHAPE].n ? c->attr[SHAPE].n : 1;
+}
+
+int
+norm_rule(const struct call *c, struct str *rule)
+{
+    int n = c->in[X].ndim, dims = norm_dims(c);
+    struct str x = {0}, w = {0};
+    for (int d = 0; d < n; d++) str_addf(&x, d < n - dims ? "%c" : "[%c]", letter(d));
+    for (int d = n - dims; d < n; d++) str_addf(&w, "[%c]", letter(d));
+    str_add(rule, str_text(&x));
+    for (int i = WEIGHT; i < c->nin; i++) str_addf(rule, ",%s", absent(&c->in[i]) ? "=" : str_text(&w));
+    str_addf(rule, "->%s", str_text(&x));
+    str_free(&x);
+    str_free(&w);
+    return 0;
+}
+
+int
+norm_infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    int n = c->in[X].ndim, dims = norm_dims(c);
+    if (dims > n) return call_fail(E_SHAPE, c, "x must have %d dimensions at least to normalise, found %d", dims, n);
+    for (int i = 0; i < c->attr[SHAPE].n; i++)
+        if (c->attr[SHAPE].n != dims || c->attr[SHAPE].list[i] != c->in[X].dim[n - dims + i])
+            return call_fail(E_ATTR, c, "normalized_shape must be the sizes of the last dimensions of x");
+    return 0;
+}
+
+/* ---- meaning ---- */
+
+struct norm
+norm_of(const struct kcall *k, int dims, double eps, bool center)
+{
+    struct norm s = {.rows = 1, .n = 1, .center = center, .eps = eps, .threads = k->threads};
+    const struct view *x = &k->in[X];
+    for (int d = 0; d < x->ndim; d++) *(d < x->ndim - dims ? &s.rows : &s.n) *= x->dim[d];
+    return s;
+}
+
+void
+norm_stats(const struct norm *s, const double *x, double *mean, double *rstd)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < s->n; i++) sum += x[i];
+    *mean = s->center ? sum / (double)s->n : 0;
+    for (int64_t i = 0; i < s->n; i++) squares += (x[i] - *mean) * (x[i] - *mean);
+    *rstd = 1 / sqrt(squares / (double)s->n + s->eps);
+}
+
+int
+norm_ref(const struct kcall *k, bool center)
+{
+    struct norm s = norm_of(k, norm_dims(k->call), k->call->attr[EPS].f, center);
+    bool weight = k->in[WEIGHT].dtype != DT_NONE, bias = k->call->nin > BIAS && k->in[BIAS].dtype != DT_NONE;
+    for (int64_t r = 0; r < s.rows; r++) {
+        const double *x = f64_of(&k->in[X]) + r * s.n;
+        double *y = f64_of(&k->out[0]) + r * s.n, mean, rstd;
+        norm_stats(&s, x, &mean, &rstd);
+        for (int64_t i = 0; i < s.n; i++) {
+            y[i] = (x[i] - mean) * rstd;
+            if (weight) y[i] *= f64_of(&k->in[WEIGHT])[i];
+            if (bias) y[i] += f64_of(&k->in[BIAS])[i];
+        }
+    }
+    return 0;
+}
+
+bool
+norm_accepts(const struct kcall *k)
+{
+    for (int i = 0; i < k->call->nin; i++)
+        if (k->in[i].dtype == DT_F64) return false;
+    return true;
+}
+
+int
+norm_run(const struct kcall *k, bool center)
+{
+    static const struct view none;
+    struct norm s = norm_of(k, norm_dims(k->call), k->call->attr[EPS].f, center);
+    norm_forward(&s, &k->in[X], &k->in[WEIGHT], k->call->nin > BIAS ? &k->in[BIAS] : &none, &k->out[0]);
+    return 0;
+}
+
+/* ---- gradients ---- */
+
+struct val *
+b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, const struct attr *attr)
+{
+    if (!x || !dy) return NULL;
+    return b_call(b, &op_norm_grad, 3, (struct val *[]){x, dy, weight}, attr);
+}
+
+struct val *
+b_norm_weight(struct build *b, struct val *x, struct val *dy, const struct attr *attr)
+{
+    if (!x || !dy) return NULL;
+    return b_call(b, &op_norm_weight, 2, (struct val *[]){x, dy}, attr);
+}
+
+void
+norm_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din, bool center)
+{
+    struct attr attr[OP_ATTR];
+    struct val *x = n->in[X], *dy = dout[0], *weight = n->in[WEIGHT], *bias = n->nin > BIAS ? n->in[BIAS] : NULL;
+    int dims = weight ? weight->type.ndim : bias ? bias->type.ndim : n->attr[SHAPE].n ? n->attr[SHAPE].n : 1;
+    op_attr_defaults(&op_norm_grad, attr);
+    attr_int(&op_norm_grad, attr, "dims", dims);
+    attr_float(&op_norm_grad, attr, "eps", n->attr[EPS].f);
+    attr_int(&op_norm_grad, attr, "center", center);
+    if (b_wants(n, X)) din[X] = b_norm_grad(b, x, dy, weight, attr);
+    if (b_wants(n, WEIGHT)) din[WEIGHT] = b_norm_weight(b, x, dy, attr);
+    if (b_wants(n, BIAS)) din[BIAS] = b_sum_to(b, dy, &bias->type);
+}
+
+struct val *
+b_norm_mean(struct build *b, struct val *x, const struct attr *attr)
+{
+    if (!x) return NULL;
+    int64_t axes[MAX_DIM], size = 1;
+    int dims = (int)attr[NORM_DIMS].i;
+    for (int i = 0; i < dims; i++) {
+        axes[i] = x->type.ndim - dims + i;
+        size *= x->type.dim[axes[i]];
+    }
+    return b_scale(b, b_sum(b, x, axes, dims, true), 1 / (double)size);
+}
+
+static struct val *
+centered(struct build *b, struct val *x, const struct attr *attr)
+{
+    return attr[NORM_CENTER].i ? b_sub(b, x, b_norm_mean(b, x, attr)) : x;
+}
+
+struct val *
+b_norm_rstd(struct build *b, struct val *x, const struct attr *attr)
+{
+    struct val *d = centered(b, x, attr);
+    return b_call1(b, &op_rsqrt, b_shift(b, b_norm_mean(b, b_mul(b, d, d), attr), attr[NORM_EPS].f));
+}
+
+struct val *
+b_norm_xhat(struct build *b, struct val *x, const struct attr *attr)
+{
+    return b_mul(b, centered(b, x, attr), b_norm_rstd(b, x, attr));
+}

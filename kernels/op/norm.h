@@ -1,0 +1,37 @@
+/* norm.h - what layer_norm, rms_norm and their gradients share.
+ *
+ * The last dimensions, as many as the weight has, are normalised together and
+ * stay whole on every rank. */
+#ifndef RILLE_KERNELS_OP_NORM_H
+#define RILLE_KERNELS_OP_NORM_H
+
+#include "kernels/cpu/norm.h"
+#include "kernels/op/op_impl.h"
+
+/* Attributes of norm_grad and norm_weight. */
+enum { NORM_DIMS, NORM_EPS, NORM_CENTER };
+
+/* layer_norm and rms_norm: operands x, weight, bias; attributes normalized_shape and eps. */
+int norm_dims(const struct call *c);
+int norm_rule(const struct call *c, struct str *rule);
+int norm_infer(const struct call *c, int64_t *size);
+int norm_ref(const struct kcall *k, bool center);
+int norm_run(const struct kcall *k, bool center);
+bool norm_accepts(const struct kcall *k);
+void norm_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din, bool center);
+
+/* Rows of the last `dims` dimensions. */
+struct norm norm_of(const struct kcall *k, int dims, double eps, bool center);
+/* Mean and 1 / sqrt(variance + eps) of a row of the reference. */
+void norm_stats(const struct norm *s, const double *x, double *mean, double *rstd);
+
+/* norm_grad, norm_weight as words. */
+struct val *b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, const struct attr *attr);
+struct val *b_norm_weight(struct build *b, struct val *x, struct val *dy, const struct attr *attr);
+/* (x - mean) rstd, and rstd with dimensions of one in place of the normalised ones. */
+struct val *b_norm_xhat(struct build *b, struct val *x, const struct attr *attr);
+struct val *b_norm_rstd(struct build *b, struct val *x, const struct attr *attr);
+/* The mean over the normalised dimensions, kept with size 1. */
+struct val *b_norm_mean(struct build *b, struct val *x, const struct attr *attr);
+
+#endif

@@ -1,0 +1,137 @@
+/* pad.c - a tensor with more entries around it, or fewer: amounts may be negative. Padded dimensions stay whole.
+ *
+ * The gradient takes off what was put on: it is a pad by the negative amounts. */
+#include "kernels/op/op_impl.h"
+
+#include <stdlib.h>
+
+enum { PAD, VALUE };
+
+/* Entries put before and after dimension d: pairs count from the last dimension. */
+static void
+amounts(const struct call *c, int ndim, int d, int64_t *before, int64_t *after)
+{
+    int pair = ndim - 1 - d;
+    bool given = 2 * pair + 1 < c->attr[PAD].n;
+    *before = given ? c->attr[PAD].list[2 * pair] : 0;
+    *after = given ? c->attr[PAD].list[2 * pair + 1] : 0;
+}
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct str to = {0};
+    for (int d = 0; d < c->in[0].ndim; d++) {
+        int64_t before, after;
+        amounts(c, c->in[0].ndim, d, &before, &after);
+        bool same = before == 0 && after == 0;
+        str_addf(rule, same ? "%c" : "[%c]", letter(d));
+        str_addf(&to, same ? "%c" : "[%c]", letter(same ? d : d + MAX_DIM));
+    }
+    str_addf(rule, "->%s", str_text(&to));
+    str_free(&to);
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    int n = c->in[0].ndim;
+    if (c->attr[PAD].n % 2) return call_fail(E_ATTR, c, "pad must be pairs, found %d numbers", c->attr[PAD].n);
+    if (c->attr[PAD].n > 2 * n) return call_fail(E_ATTR, c, "pad has %d pairs for %d dimensions", c->attr[PAD].n / 2, n);
+    for (int d = 0; d < n; d++) {
+        int64_t before, after;
+        amounts(c, n, d, &before, &after);
+        if (before == 0 && after == 0) continue;
+        *size = c->in[0].dim[d] + before + after;
+        if (*size < 0) return call_fail(E_SHAPE, c, "dimension %d would have %lld entries", d, (long long)*size);
+        size++;
+    }
+    return 0;
+}
+
+static const char *
+linear_of(const struct call *c)
+{
+    return c->attr[VALUE].f == 0 ? "0" : NULL;
+}
+
+static void
+fill(const struct view *y, double value)
+{
+    struct view one = *y;
+    double f = value;
+    int64_t i = (int64_t)value;
+    one.dtype = dtype_is_float(y->dtype) ? DT_F64 : DT_I64;
+    one.data = one.dtype == DT_F64 ? (void *)&f : (void *)&i;
+    for (int d = 0; d < one.ndim; d++) one.stride[d] = 0;
+    view_copy(y, &one);
+}
+
+/* Moves the start of v by n entries of dimension d. */
+static void
+advance(struct view *v, int d, int64_t n)
+{
+    v->data = (char *)v->data + n * v->stride[d] * (int64_t)dtype_bytes(v->dtype);
+}
+
+/* Strided memory of any dtype: the row is the reference. */
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct view x = k->in[0], y = k->out[0];
+    fill(&y, k->call->attr[VALUE].f);
+    for (int d = 0; d < x.ndim; d++) {
+        int64_t before, after;
+        amounts(k->call, x.ndim, d, &before, &after);
+        int64_t n = x.dim[d] + MIN(before, 0) + MIN(after, 0);
+        advance(before < 0 ? &x : &y, d, llabs(before));
+        x.dim[d] = y.dim[d] = MAX(n, 0);
+    }
+    view_copy(&y, &x);
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    return run(k, NULL);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0) || !dout[0]) return;
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_pad, attr);
+    attr[PAD] = n->attr[PAD];
+    for (int i = 0; i < attr[PAD].n; i++) attr[PAD].list[i] = -attr[PAD].list[i];
+    din[0] = b_call(b, &op_pad, 1, dout, attr);
+}
+
+static double
+flops(const struct call *c)
+{
+    return (double)type_numel(&c->out[0]);
+}
+
+static const struct kernel_row rows[] = {{"copy", .run = run}, {NULL}};
+
+const struct op op_pad = {
+    .name = "pad",
+    .doc = "y = x with pad[0] entries before and pad[1] after the last dimension, and so on to the first",
+    .in = {{"x"}},
+    .attr = {[PAD] = {"pad", ATTR_INTS, ATTR_REQUIRED, .doc = "pairs from the last dimension; negative: taken off"},
+             [VALUE] = {"value", ATTR_FLOAT, .doc = "what is put there"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .linear_of = linear_of,
+    .increasing = "0",
+    .grad = grad,
+    .ref = ref,
+    .kernel = rows,
+    .flops = flops,
+    .sample = {"f32{4,6} pad=1,2", "f32{2,3,5} pad=0,0,1,0,2,2 value=3", "f32{4,6} pad=-1,2,3,-2", "i64{5} pad=2,1"},
+};

@@ -1,0 +1,40 @@
+/* rms_norm.c - the last dimensions divided by their root mean square, then scaled. */
+#include "kernels/op/norm.h"
+
+static int
+ref(const struct kcall *k)
+{
+    return norm_ref(k, false);
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return norm_run(k, false);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    norm_grad(b, n, dout, din, false);
+}
+
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run}, {NULL}};
+
+const struct op op_rms_norm = {
+    .name = "rms_norm",
+    .doc = "y = x / sqrt(mean of x^2 + eps) * weight, over the last dimensions",
+    .source = "Zhang & Sennrich 2019",
+    .in = {{"x", IN_FLOAT}, {"weight", IN_FLOAT | IN_OPTIONAL}},
+    .attr = {{"normalized_shape", ATTR_INTS, .doc = "sizes of the dimensions; default: the weight's, else the last"},
+             {"eps", ATTR_FLOAT, .f = 0x1p-23, .doc = "added to the mean of squares"}},
+    .make_rule = norm_rule,
+    .infer = norm_infer,
+    .dtype = OUT_IN0,
+    .grad = grad,
+    .saves = "01",
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{4,6} f32{6}", "f32{2,3,5}", "f32{2,3,5} f32{3,5}", "bf16{3,1500} bf16{1500}"},
+};

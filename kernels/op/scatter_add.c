@@ -1,0 +1,31 @@
+/* scatter_add.c - x with elements of src added at their positions along an axis. Of a src larger than ids the first
+ * elements count, as in PyTorch. */
+#include "kernels/op/gather.h"
+
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    const struct type *ids = &c->in[1], *src = &c->in[2];
+    TRY(gather_check(c));
+    if (src->ndim != ids->ndim) return call_fail(E_SHAPE, c, "src must have as many dimensions as ids");
+    struct val *part = in[2];
+    for (int d = 0; d < ids->ndim; d++) {
+        if (ids->dim[d] > src->dim[d])
+            return call_fail(E_SHAPE, c, "dimension %d of ids is %lld, more than src has: %lld", d,
+                             (long long)ids->dim[d], (long long)src->dim[d]);
+        part = b_slice(b, part, d, 0, ids->dim[d], 1);
+    }
+    struct val *sum = part ? b_call(b, &op_gather_grad, 3, (struct val *[]){in[0], in[1], b_cast(b, part, c->in[0].dtype)},
+                                    c->attr) : NULL;
+    out[0] = b_add(b, in[0], sum);
+    return b->failed ? (int)err_last() : 0;
+}
+
+const struct op op_scatter_add = {
+    .name = "scatter_add",
+    .doc = "y = x, and y[i, ids[i, j]] grows by src[i, j], the position along axis",
+    .in = {{"x"}, {"ids", IN_INDEX}, {"src"}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .build = build,
+    .sample = {"f32{4,6} i64{4,3}<6 f32{4,3} axis=1", "f32{5,4} i64{3,2}<5 f32{7,2} axis=0"},
+};

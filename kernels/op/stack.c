@@ -1,0 +1,26 @@
+/* stack.c - tensors of one shape along a new axis. */
+#include "kernels/op/op_impl.h"
+
+enum { AXIS, MOST = 256 };
+
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    if (c->nin > MOST) return call_fail(E_ARG, c, "at most %d tensors are stacked", MOST);
+    struct val *line[MOST];
+    for (int k = 0; k < c->nin; k++) {
+        if (!shape_equal(&c->in[k], &c->in[0])) return call_fail(E_SHAPE, c, "operands must have one shape");
+        line[k] = b_line(b, in[k], c->attr[AXIS].i);
+    }
+    out[0] = b->failed ? NULL : b_call(b, &op_concat, c->nin, line, c->attr);
+    return b->failed ? (int)err_last() : 0;
+}
+
+const struct op op_stack = {
+    .name = "stack",
+    .doc = "the operands along a new dimension, at axis",
+    .in = {{"x", IN_LIST}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS_NEW, .i = 0, .doc = "where the new dimension stands"}},
+    .build = build,
+    .sample = {"f32{4,6} f32{4,6}", "f32{2,3} f32{2,3} f32{2,3} axis=2", "f32{} f32{}"},
+};

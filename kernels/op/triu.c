@@ -1,0 +1,41 @@
+/* triu.c - the upper triangle of matrices: zero below a diagonal. */
+#include "kernels/op/triangle.h"
+
+enum { DIAGONAL };
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return triangle_run(k, true);
+}
+
+static int
+ref(const struct kcall *k)
+{
+    return triangle_run(k, true);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0) && dout[0]) din[0] = b_call(b, &op_triu, 1, dout, n->attr);
+}
+
+static const struct kernel_row rows[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
+
+const struct op op_triu = {
+    .name = "triu",
+    .doc = "y[i, j] = x[i, j] where j >= i + diagonal, else 0",
+    .in = {{"x"}},
+    .attr = {[DIAGONAL] = {"diagonal", ATTR_INT, .doc = "the first one that is kept, counted from the main one upwards"}},
+    .make_rule = rule_same,
+    .infer = triangle_infer,
+    .dtype = OUT_IN0,
+    .linear = "0",
+    .increasing = "0",
+    .grad = grad,
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{5,5}", "f32{2,3,7} diagonal=1", "i64{6,4} diagonal=-2"},
+};
