@@ -241,7 +241,7 @@ static int
 derive(struct rille_session *s, struct call *c, struct derived *d)
 {
     struct rule rule;
-    const struct place *place;
+    const struct place *place = NULL;
     TRY(common_place(c, &place));
     TRY(call_infer(&s->scratch, c, &rule));
     struct sig_choice choice;

@@ -280,7 +280,7 @@ copy_node(struct arena *a, const struct node *n, struct prog_node *p)
                              .nin = n->nin,
                              .nout = n->nout,
                              .in = in,
-                             .want = arena_dup(a, n->want, sizeof(*n->want) * (size_t)MAX(1, n->nin)),
+                             .want = arena_dup(a, n->want, sizeof(*n->want) * (size_t)n->nin),
                              .type = type,
                              .layout = layout,
                              .line = n->line,

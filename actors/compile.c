@@ -150,7 +150,7 @@ flatten_ports(struct lower *l)
         t->nin = d->nin;
         t->in = ARENA_ARRAY(&p->arena, struct in_port, d->nin);
         t->nout = d->nout;
-        t->out = arena_dup(&p->arena, d->out, sizeof(*d->out) * (size_t)MAX(1, d->nout));
+        t->out = arena_dup(&p->arena, d->out, sizeof(*d->out) * (size_t)d->nout);
         for (int k = 0; k < d->nout; k++) t->out[k].fan = ARENA_ARRAY(&p->arena, struct fan, p->nthread);
         int32_t n = 0;
         for (const struct edge *e = d->in; e; e = e->next)
@@ -224,7 +224,7 @@ flatten(struct lower *l)
     list_readers(p);
     list_locals(p);
     p->nbox = l->nbox;
-    p->box = arena_dup(&p->arena, l->box, sizeof(*l->box) * (size_t)MAX(1, l->nbox));
+    p->box = arena_dup(&p->arena, l->box, sizeof(*l->box) * (size_t)l->nbox);
 }
 
 static int

@@ -74,7 +74,7 @@ void *
 arena_dup(struct arena *a, const void *p, size_t bytes)
 {
     void *q = arena_alloc(a, bytes);
-    if (bytes) memcpy(q, p, bytes);
+    if (bytes) if (bytes) memcpy(q, p, bytes);
     return q;
 }
 
