@@ -143,6 +143,18 @@ reduces_any(const struct rule *r)
     return false;
 }
 
+/* Groups that differ in an absent operand or a number alone say the same. */
+static void
+drop_repeated(struct sig_list *list)
+{
+    size_t bytes = sizeof(struct sbp) * (size_t)list->noperand;
+    for (int i = 0; i < list->nsig - 1; i++)
+        if (!memcmp(list->sig[i].v, list->sig[list->nsig - 1].v, bytes)) {
+            list->nsig--;
+            return;
+        }
+}
+
 static void
 add_pass(struct arena *a, const struct rule *r, const struct pass *p, uint64_t members, struct sig_list *list)
 {
@@ -153,6 +165,7 @@ add_pass(struct arena *a, const struct rule *r, const struct pass *p, uint64_t m
         else if (members >> k & 1)
             s->v[k] = partial(p->in);
     }
+    drop_repeated(list);
 }
 
 /* Does a monotone operator stay monotone down to the identity of a maximum, which a rank may hold that has nothing to

@@ -225,8 +225,7 @@ static const struct {
      "S(0), S(0), B -> S(0) | B, B, B -> B | B, P, P -> P | B, P(max), B -> P(max) | B, B, P(max) -> P(max) | "
      "B, P(max), P(max) -> P(max) | B, P(min), B -> P(min) | B, B, P(min) -> P(min) | B, P(min), P(min) -> P(min)"},
     {&where, "bool{3} f32{3} #0",
-     "S(0), S(0), - -> S(0) | B, B, - -> B | B, P(max), - -> P(max) | B, P(max), - -> P(max) | B, P(min), - -> P(min) "
-     "| B, P(min), - -> P(min)"},
+     "S(0), S(0), - -> S(0) | B, B, - -> B | B, P(max), - -> P(max) | B, P(min), - -> P(min)"},
     {&rest, "f32{4,5}", "S(0) -> S(0) | B -> B"},
     {&sum, "f32{4,5}", "S(0) -> S(0) | S(1) -> P | B -> B | P -> P"},
     {&max, "f32{4,5}", "S(0) -> S(0) | S(1) -> P(max) | B -> B | P(max) -> P(max)"},

@@ -4,7 +4,7 @@
  * sound_holds() then places the operands as some layouts say (partial values in
  * uneven parts, some of them the identity that a move would fill in), computes
  * every rank's part by the reference, joins the parts and compares. All values
- * are whole numbers, so sums are exact. sound_each_derived() does so for every signature that the rule gives. */
+ * are multiples of 1/4, so sums are exact. sound_each_derived() does so for every signature that the rule gives. */
 #ifndef RILLE_T_SOUND_H
 #define RILLE_T_SOUND_H
 
@@ -14,7 +14,7 @@
 #include "t/sample.h"
 #include "t/tap.h"
 
-enum { SOUND_FILLS = 4, SOUND_RANKS = 8 };
+enum { SOUND_RANKS = 8 };
 
 /* A reference sees floats as f64 and everything else as i64: both are one cell. */
 union cell {
@@ -30,6 +30,8 @@ struct sound {
     struct sig_list list; /* of one mesh axis */
     int noperand;
     uint64_t random;
+    int fill;           /* which kind of values the operands have now */
+    int round;          /* how often that kind came before */
     int64_t room;       /* cells of the largest operand, and some more */
     union cell **whole; /* of each operand and result */
     union cell **part[SOUND_RANKS];
@@ -104,12 +106,17 @@ sound_eltwise(const struct kcall *k)
     return 0;
 }
 
+/* A view that cannot be one of these strides is a copy in the same order. */
 static inline int
 sound_window(const struct kcall *k)
 {
     struct view from = *k->in, to = *k->out;
     int64_t skip = 0;
-    TRY(k->call->op->view(k->call, k->in, &to, &skip));
+    if (k->call->op->view(k->call, k->in, &to, &skip)) {
+        if (view_numel(k->in) != view_numel(&to)) return fail(E_SHAPE, "a view of other elements");
+        memcpy(k->out->data, k->in->data, sizeof(union cell) * (size_t)view_numel(&to));
+        return 0;
+    }
     from.data = (union cell *)k->in->data + skip;
     from.ndim = to.ndim;
     memcpy(from.dim, to.dim, sizeof to.dim);
@@ -144,25 +151,58 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
 
 /* ---- values ---- */
 
-/* Whole numbers: small of both signs, positive, larger, few (so that equal ones meet). */
+/* Kinds of values, all multiples of 1/4: (low ... low + count - 1) / scale. What holds by chance for one kind does not
+ * for all. */
+static const struct sound_kind {
+    int low, count, scale;
+    int zeros; /* of 8 values, how many are zero besides; -1: none is zero */
+    bool odd;  /* one element, where all others are zero (or none is), is the other way */
+} sound_kinds[] = {
+    {-4, 9, 1, 0, false},  {1, 9, 1, 0, false},  {-20, 41, 1, 0, false}, {-1, 3, 1, 0, false},
+    {-9, 19, 4, 0, false}, {-4, 9, 1, 7, false}, {1, 1, 1, -1, true},    {1, 1, 1, 8, true},
+    {-5, 9, 1, -1, true},  {1, 99, 1, 0, false}, {-19, 9, 4, 0, false},  {-4, 9, 2, 7, false},
+};
+enum { SOUND_FILLS = countof(sound_kinds) };
+
 static inline int64_t
-sound_value(struct sound *s, int fill)
+sound_value(struct sound *s)
 {
-    static const struct {
-        int64_t low, count;
-    } of[SOUND_FILLS] = {{-4, 9}, {1, 9}, {-20, 41}, {-1, 3}};
-    return of[fill].low + (int64_t)(next_random(&s->random) % (uint64_t)of[fill].count);
+    const struct sound_kind *kind = &sound_kinds[s->fill];
+    int64_t i = kind->low + (int64_t)(next_random(&s->random) % (uint64_t)kind->count);
+    if (kind->zeros < 0) return i ? i : 1;
+    return (int)(next_random(&s->random) % 8) < kind->zeros ? 0 : i;
+}
+
+/* Numbers of the call are values that matter to it. */
+static inline double
+sound_number(struct sound *s, double other)
+{
+    int k = (int)(next_random(&s->random) % 64);
+    return k < s->rule.nin && s->sample.in[k].weak ? s->sample.number[k] : other;
 }
 
 static inline union cell
-sound_cell(struct sound *s, int k, int fill)
+sound_cell(struct sound *s, int k)
 {
     const struct type *t = sound_type(s, k);
-    int64_t i = sound_value(s, fill);
-    if (s->sample.below[k]) i = (int64_t)(next_random(&s->random) % (uint64_t)s->sample.below[k]);
-    if (t->dtype == DT_BOOL) i &= 1;
-    if (t->dtype == DT_U8) i = i < 0 ? -i : i;
-    return sound_is_real(t) ? (union cell){.f = (double)i} : (union cell){.i = i};
+    int64_t i = sound_value(s);
+    if (sound_is_real(t)) return (union cell){.f = sound_number(s, (double)i / sound_kinds[s->fill].scale)};
+    if (s->sample.below[k]) return (union cell){.i = (int64_t)(next_random(&s->random) % (uint64_t)s->sample.below[k])};
+    if (t->dtype == DT_BOOL) return (union cell){.i = i > 0 || sound_kinds[s->fill].zeros < 0};
+    i = (int64_t)sound_number(s, (double)i);
+    return (union cell){.i = t->dtype == DT_U8 && i < 0 ? -i : i};
+}
+
+static inline void
+sound_fill_operand(struct sound *s, int k)
+{
+    const struct type *t = sound_type(s, k);
+    const struct sound_kind *kind = &sound_kinds[s->fill];
+    int64_t n = type_numel(t);
+    for (int64_t e = 0; e < n; e++) s->whole[k][e] = sound_cell(s, k);
+    if (!kind->odd || !n || s->sample.below[k]) return;
+    union cell *odd = &s->whole[k][next_random(&s->random) % (uint64_t)n];
+    *odd = kind->zeros < 0 ? (union cell){0} : sound_is_real(t) ? (union cell){.f = 1} : (union cell){.i = 1};
 }
 
 /* New operands, and the whole result of them. */
@@ -171,15 +211,17 @@ sound_fill(struct sound *s, int fill)
 {
     struct type type[SAMPLE_IN + OP_OUT];
     struct box box[SAMPLE_IN + OP_OUT];
+    s->fill = fill;
     for (int k = 0; k < s->noperand; k++) {
         type[k] = *sound_type(s, k);
         box[k] = (struct box){0};
-        if (k < s->rule.nin && type[k].weak) {
-            s->whole[k][0] = sound_is_real(&type[k]) ? (union cell){.f = s->sample.number[k]}
-                                                     : (union cell){.i = (int64_t)s->sample.number[k]};
-            continue;
-        }
-        for (int64_t e = 0; k < s->rule.nin && e < type_numel(&type[k]); e++) s->whole[k][e] = sound_cell(s, k, fill);
+        if (k >= s->rule.nin) continue;
+        if (!type[k].weak)
+            sound_fill_operand(s, k);
+        else if (sound_is_real(&type[k]))
+            s->whole[k]->f = s->sample.number[k];
+        else
+            s->whole[k]->i = (int64_t)s->sample.number[k];
     }
     return sound_rank(s, type, box, s->whole);
 }
@@ -224,35 +266,43 @@ sound_identity(const struct type *t, bool max)
 }
 
 static inline uint64_t
-sound_hash(int k, int64_t e, int part)
+sound_hash(const struct sound *s, int k, int64_t e, int part)
 {
-    uint64_t state = (uint64_t)e * 1000003u + (uint64_t)k * 131u + (uint64_t)part;
+    uint64_t state = (uint64_t)e * 1000003u + (uint64_t)k * 131u + (uint64_t)part + (uint64_t)s->fill * 7919u +
+                     (uint64_t)s->round * 104729u;
     return next_random(&state);
+}
+
+/* v and some steps more, a step being that of the kind of values. */
+static inline union cell
+sound_plus(const struct sound *s, const struct type *t, union cell v, int64_t steps)
+{
+    if (sound_is_real(t)) return (union cell){.f = v.f + (double)steps / sound_kinds[s->fill].scale};
+    return (union cell){.i = v.i + steps};
 }
 
 /* Part `part` of `parts` of element e of operand k, which is v. One part, chosen by the element, closes the sum or
  * holds the extreme. */
 static inline union cell
-sound_addend(const struct type *t, union cell v, enum reduce r, int k, int64_t e, int part, int parts)
+sound_addend(const struct sound *s, union cell v, enum reduce r, int k, int64_t e, int part, int parts)
 {
-    int closing = (int)(sound_hash(k, e, -1) % (uint64_t)parts);
-    bool unsign = t->dtype == DT_BOOL || t->dtype == DT_U8;
+    const struct type *t = sound_type(s, k);
+    int closing = (int)(sound_hash(s, k, e, -1) % (uint64_t)parts);
+    bool no_sign = t->dtype == DT_BOOL || t->dtype == DT_U8;
     if (r == RED_SUM) {
-        int64_t sum = 0;
-        for (int p = 0; p < parts; p++) {
-            int64_t a = unsign ? 0 : (int64_t)(sound_hash(k, e, p) % 7) - 3;
-            if (p == part && part != closing)
-                return sound_is_real(t) ? (union cell){.f = (double)a} : (union cell){.i = a};
-            if (p != closing) sum += a;
+        int64_t sum = 0, own = 0;
+        for (int p = 0; p < parts && !no_sign; p++) {
+            int64_t a = p == closing ? 0 : (int64_t)(sound_hash(s, k, e, p) % 7) - 3;
+            sum += a;
+            if (p == part) own = a;
         }
-        return sound_is_real(t) ? (union cell){.f = v.f - (double)sum} : (union cell){.i = v.i - sum};
+        return part == closing ? sound_plus(s, t, v, -sum) : sound_plus(s, t, (union cell){0}, own);
     }
     if (part == closing) return v;
-    union cell least = sound_identity(t, r == RED_MAX);
-    uint64_t by = sound_hash(k, e, part) % 6;
-    if (by == 5 || unsign) return least;
-    int64_t less = r == RED_MAX ? -(int64_t)by : (int64_t)by;
-    return sound_is_real(t) ? (union cell){.f = v.f + (double)less} : (union cell){.i = v.i + less};
+    int64_t by = (int64_t)(sound_hash(s, k, e, part) % 6);
+    if (by == 5 || (no_sign && by > 2)) return sound_identity(t, r == RED_MAX);
+    if (no_sign) return v;
+    return sound_plus(s, t, v, r == RED_MAX ? -by : by);
 }
 
 /* The number of mesh position pos among those that differ on partial axes alone, and how many they are. */
@@ -309,7 +359,7 @@ sound_deal(struct sound *s, int k, const struct layout *l, int pos, const struct
     for (int64_t e = 0; e < box_numel(b, t->ndim); e++) {
         int64_t index = sound_index(t, b, e);
         out[e] = s->whole[k][index];
-        if (parts > 1) out[e] = sound_addend(t, out[e], r, k, index, part, parts);
+        if (parts > 1) out[e] = sound_addend(s, out[e], r, k, index, part, parts);
     }
 }
 
@@ -344,10 +394,12 @@ sound_combine(enum reduce r, bool real, union cell a, union cell b)
     return less == (r == RED_MAX) ? b : a;
 }
 
+/* Addends of an infinite sum may have both signs: then it is no number. */
 static inline bool
-sound_same(bool real, union cell a, union cell b)
+sound_same(bool real, bool sum, union cell a, union cell b)
 {
     if (!real) return a.i == b.i;
+    if (sum && !isfinite(a.f) && !isfinite(b.f)) return true;
     if (isnan(a.f) || isnan(b.f)) return isnan(a.f) && isnan(b.f);
     if (isinf(a.f) || isinf(b.f)) return a.f == b.f;
     return fabs(a.f - b.f) <= 1e-9 * MAX(1.0, MAX(fabs(a.f), fabs(b.f)));
@@ -381,7 +433,7 @@ sound_joins(struct sound *s, int k, const struct layout *l)
         for (int64_t e = 0; e < box_numel(&b, t->ndim); e++) {
             union cell v = s->part[pos][k][e];
             for (int i = 0; i < nother; i++) v = sound_combine(layout_partial(l), real, v, s->part[other[i]][k][e]);
-            if (!sound_same(real, v, s->whole[k][sound_index(t, &b, e)])) return false;
+            if (!sound_same(real, layout_partial(l) == RED_SUM, v, s->whole[k][sound_index(t, &b, e)])) return false;
         }
     }
     return true;
