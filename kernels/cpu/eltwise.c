@@ -426,14 +426,28 @@ elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch)
             give_result(e, &r, i, n);
         }
         r.done += n;
+        if (e->nrow > 1) continue;
         r.column += n;
-        if (e->nrow > 1 || r.column < e->row) continue;
+        if (r.column < e->row) continue;
         r.column = 0;
         next_row(e, &r);
     }
 }
 
 /* ---- the meaning ---- */
+
+/* Through the dtype of the result, so that reals become integers as in memory: cut, held in range, "not zero". */
+static void
+put_result(const struct view *y, enum dtype d, int64_t p, double v)
+{
+    _Alignas(8) char one[8];
+    if (y->dtype == DT_F64) {
+        ((double *)y->data)[p] = v;
+        return;
+    }
+    elem_set_f(d, one, 0, v);
+    ((int64_t *)y->data)[p] = elem_get_i(d, one, 0);
+}
 
 int
 elt_ref(const struct kcall *k)
@@ -460,7 +474,7 @@ elt_ref(const struct kcall *k)
             i[a] = elem_get_i(k->in[a].dtype, k->in[a].data, at);
         }
         if (real)
-            elem_set_f(y->dtype, y->data, p, c->op->eltwise.f(c, f));
+            put_result(y, (enum dtype)c->out[0].dtype, p, c->op->eltwise.f(c, f));
         else
             elem_set_i(y->dtype, y->data, p, c->op->eltwise.i(c, i));
         if (++r.column < walk.row) continue;

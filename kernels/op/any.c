@@ -42,5 +42,5 @@ const struct op op_any = {
     .build = build,
     .ref = ref,
     .kernel = rows,
-    .sample = {"bool{4,6}", "bool{4,6} axis=1", "bool{2,3,5} axis=0,2 keepdim=1", "f32{3,0} axis=1"},
+    .sample = {"bool{4,6}", "bool{4,6} axis=1", "bool{2,3,5} axis=0,2 keepdim=1", "bool{3,0} axis=1"},
 };
