@@ -132,7 +132,10 @@ edit_line(const char *prompt, char **line)
     }
     sigaction(SIGINT, &before, NULL);
     *line = ended ? got : NULL;
-    return !ended ? EDIT_INTERRUPT : got ? EDIT_LINE : EDIT_EOF;
+    if (!interrupted) return got ? EDIT_LINE : EDIT_EOF;
+    free(*line); /* Ctrl-C may come together with the end of the line */
+    *line = NULL;
+    return EDIT_INTERRUPT;
 }
 
 /* ---- history ---- */

@@ -5,6 +5,7 @@
 #include "shell/repl.h"
 
 #include <ctype.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -111,22 +112,32 @@ repl_show(lua_State *L, int first)
     lua_call(L, n, 0);
 }
 
-/* The message, and the frames above the chunk if there are any. */
+/* A frame that tells the user nothing: C functions, tail calls, the chunk itself. */
+static bool
+is_dull(const char *frame, size_t size)
+{
+    static const char *const dull[] = {"[C]:", "(...", ": in main chunk"};
+    for (size_t k = 0; k < sizeof dull / sizeof *dull; k++) {
+        const char *found = strstr(frame, dull[k]);
+        if (found && found < frame + size) return true;
+    }
+    return false;
+}
+
+/* The message, and the user's functions that it came through. */
 static void
 print_error(lua_State *L, const char *text)
 {
     bool color = shell_of(L)->color && isatty(2);
     const char *trace = strstr(text, "\nstack traceback:");
-    const char *chunk = trace ? strstr(trace, ": in main chunk") : NULL;
     size_t size = trace ? (size_t)(trace - text) : strlen(text);
     fflush(stdout);
     fprintf(stderr, "%s%.*s%s\n", color ? "\033[31m" : "", (int)size, text, color ? "\033[0m" : "");
-    if (!chunk) return;
-    const char *line = trace + 1;
-    line += strcspn(line, "\n");
-    while (*line && line < chunk) { /* frames of functions that the user called */
-        const char *end = line + 1 + strcspn(line + 1, "\n");
-        if (end < chunk && strncmp(line, "\n\t[C]", 5)) fprintf(stderr, "%.*s\n", (int)(end - line - 1), line + 1);
+    const char *line = trace ? strchr(trace + 1, '\n') : NULL;
+    while (line) {
+        const char *end = strchr(++line, '\n');
+        size_t n = end ? (size_t)(end - line) : strlen(line);
+        if (!is_dull(line, n)) fprintf(stderr, "%.*s\n", (int)n, line);
         line = end;
     }
 }
@@ -307,6 +318,7 @@ repl_run(lua_State *L)
     printf("rille %s on %s:%d, %s. :help tells more.\n", RILLE_VERSION, rille_default_kind(s),
            rille_device_count(s, rille_default_kind(s)), LUA_RELEASE);
     edit_open(L);
+    void (*before)(int) = signal(SIGINT, SIG_IGN); /* between reading and running */
     while (state != COMMAND_QUIT) {
         fflush(stdout);
         end = edit_line(in.chunk ? "    .. " : "rille> ", &line);
@@ -318,5 +330,6 @@ repl_run(lua_State *L)
     if (end == EDIT_EOF) putchar('\n');
     free(in.chunk);
     edit_close();
+    signal(SIGINT, before);
     return 0;
 }

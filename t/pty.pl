@@ -1,0 +1,67 @@
+#!/usr/bin/perl
+# A terminal for tests: pty.pl PROGRAM [ARG...] <STEPS. Runs the program on a terminal of its own, follows the steps, and
+# prints what the terminal showed, without carriage returns and the marks of bracketed paste. The exit code is the
+# program's. Steps, one a line:
+#   type TEXT     types it; \n, \t, \e and \003 as in C
+#   wait TEXT     until the terminal showed TEXT since the last wait (5 seconds at most)
+use strict;
+use warnings;
+use Fcntl;
+use POSIX qw(setsid);
+
+# From <asm-generic/ioctls.h>.
+my ($lock, $number, $control, $size) = (0x40045431, 0x80045430, 0x540E, 0x5414);
+
+sysopen(my $master, "/dev/ptmx", O_RDWR | O_NOCTTY) or die "pty.pl: no /dev/ptmx: $!\n";
+my ($unlocked, $n) = (pack("i", 0), pack("i", 0));
+ioctl($master, $lock, $unlocked) && ioctl($master, $number, $n) or die "pty.pl: no terminal: $!\n";
+my $slave = "/dev/pts/" . unpack("i", $n);
+
+my $pid = fork // die "pty.pl: $!\n";
+if (!$pid) {
+  setsid();
+  sysopen(my $tty, $slave, O_RDWR) or die "pty.pl: $slave: $!\n";
+  ioctl($tty, $control, 0);
+  my $window = pack("S4", 40, 200, 0, 0); # rows, columns
+  ioctl($tty, $size, $window);
+  POSIX::dup2(fileno($tty), $_) for 0 .. 2;
+  close($master);
+  exec(@ARGV) or die "pty.pl: $ARGV[0]: $!\n";
+}
+
+my ($seen, $waited, $open) = ("", 0, 1);
+
+# Reads what there is, for so many seconds at most; false when the program has ended.
+sub pull {
+  my $set = "";
+  vec($set, fileno($master), 1) = 1;
+  return 1 unless select($set, undef, undef, $_[0]);
+  $open = 0 unless sysread($master, $seen, 65536, length $seen);
+  return $open;
+}
+
+sub wait_for {
+  my $end = time + 5;
+  my $at;
+  while (($at = index($seen, $_[0], $waited)) < 0 && $open && time < $end) { pull(0.1) }
+  $waited = $at < 0 ? length $seen : $at + length $_[0];
+}
+
+sub type {
+  my ($text) = @_;
+  $text =~ s/\\(n|t|e|\d{3})/$1 eq "n" ? "\n" : $1 eq "t" ? "\t" : $1 eq "e" ? "\e" : chr oct $1/ge;
+  syswrite($master, $text);
+}
+
+while (defined(my $step = <STDIN>) && $open) {
+  chomp $step;
+  $step =~ s/^type // ? type($step) : $step =~ s/^wait // ? wait_for($step) : die "pty.pl: $step?\n";
+}
+my $end = time + 10;
+while ($open && time < $end) { pull(0.5) }
+kill 9, $pid if $open;
+waitpid($pid, 0);
+my $code = $? & 127 ? 128 + ($? & 127) : $? >> 8;
+$seen =~ s/\e\[\?2004[hl]|\r//g;
+print $seen;
+exit $code;

@@ -1,0 +1,105 @@
+#!/bin/bash
+# The program's options, init file, environment and exit codes: shell-cli.sh path/to/rille. Prints TAP.
+rille=$(realpath "$1") n=0 failed=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 2
+export HOME=$dir XDG_CONFIG_HOME=$dir/config
+unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_CHECK RILLE_THREADS LUA_INIT LUA_INIT_5_4
+
+go() { timeout 60 "$rille" "$@" >out 2>err </dev/null; code=$?; stdout=$(cat out); stderr=$(cat err); }
+ok() { # ok NAME COMMAND...
+  local name=$1; shift; n=$((n + 1))
+  if "$@"; then echo "ok $n - $name"
+  else failed=$((failed + 1)); echo "not ok $n - $name"; echo "# exit $code; stdout: $stdout; stderr: $stderr"
+  fi
+}
+is() { ok "$1" [ "$2" = "$3" ]; }
+has() { ok "$1" grep -qF -e "$3" <<<"$2"; }
+
+# ---- the order of things
+
+echo 'print("script", x, ...)' >script.lua
+echo 'return "module"' >mod.lua
+go -e 'x = 1' -l mod -e 'x = mod' script.lua a b
+is "chunks and modules run in the order in which they are given, then the script" "$stdout" $'script\tmodule\ta\tb'
+go -l other=mod -e 'print(other, mod)'
+is "-l NAME=MOD loads a module under another name" "$stdout" $'module\tnil'
+go -E '1, nil, "two"'
+is "-E prints all values of the list" "$stdout" $'1\tnil\ttwo'
+go -E ''
+is "-E of nothing prints an empty line, for it has no values" "$code:$stdout" "0:"
+go -e 'print(arg[0] ~= nil, arg[1])'
+is "without a script arg[0] is the program, as in lua(1)" "$stdout" $'true\t-e'
+go script.lua -- -i
+is "what is behind the script is the script's, dashes too" "$stdout" $'script\tnil\t--\t-i'
+timeout 60 "$rille" - <<<'print("from stdin", #arg)' >out 2>err; code=$?; stdout=$(cat out)
+is "- is stdin as a script" "$code:$stdout" $'0:from stdin\t0'
+printf '#!/usr/bin/env rille\nprint("with a first line for the system")\n' >sharp.lua
+go sharp.lua
+has "a script may begin with #!" "$stdout" "first line"
+
+# ---- init file
+
+mkdir -p config/rille
+echo 'from_init = 7' >config/rille/init.lua
+go -e 'print(from_init)'
+is "the init file runs first" "$stdout" 7
+go --no-init -e 'print(from_init)'
+is "--no-init leaves it out" "$stdout" nil
+LUA_INIT='print("LUA_INIT")' go -e 'print(1)'
+is "LUA_INIT is not used" "$stdout" 1
+echo 'error("broken init")' >config/rille/init.lua
+go -e 'print(1)'
+is "an error in the init file exits 1" "$code:$stdout" "1:"
+has "and says where" "$stderr" "init.lua:1"
+rm config/rille/init.lua
+
+# ---- errors and exit codes
+
+go -e 'local function f() error("deep") end f()'
+has "an error has a traceback" "$stderr" "stack traceback"
+go -e 'error(setmetatable({}, {__tostring = function() return "an object" end}))'
+is "an error object exits 1" "$code" 1
+has "and prints as it says" "$stderr" "an object"
+go -e 'os.exit(false)'
+is "os.exit(false) is 1" "$code" 1
+go -e 'os.exit(5, true)'
+is "os.exit may close the state" "$code" 5
+for what in launch coordinator worker; do
+  go $what
+  is "$what is not in this version: exit 2" "$code" 2
+  has "$what: the message says what is missing" "$stderr" "worker processes"
+done
+for options in "-d" "-l" "-E" "--devices" "--color" "--color=blue" "--versio=1" "-x"; do
+  go $options
+  is "$options alone is an error of usage" "$code:$stdout" "2:"
+done
+for devices in "cpu:0" "cpu:x" "cpu:2,,cpu:3" "gpu" "cpu:-1" ":4"; do
+  go -d "$devices" -e 'print(1)'
+  is "-d $devices: there are no such devices" "$code:$stdout" "2:"
+done
+for pair in RILLE_SEED=x RILLE_THREADS=-1 RILLE_CHECK=all; do
+  export "$pair"; go -e 'print(1)'; unset "${pair%%=*}"
+  is "$pair is an error of usage" "$code" 2
+  has "$pair: it is named" "$stderr" "${pair%%=*}"
+done
+
+# ---- Ctrl-C without a terminal
+
+interrupt() { # interrupt CHUNK: a SIGINT half a second after the start
+  timeout -s KILL 20 bash -c 'trap "" INT; set -m; "$0" "$@" >out 2>err & p=$!; sleep 0.5; kill -INT $p; wait $p' "$rille" -e "$1" 2>/dev/null
+  code=$?; stdout=$(cat out); stderr=$(cat err)
+}
+interrupt 'while true do end'
+is "an interrupted loop exits 130" "$code" 130
+has "and says so" "$stderr" interrupted
+interrupt 'local co = coroutine.wrap(function() while true do end end) co()'
+is "so does a loop in a coroutine" "$code" 130
+interrupt 'coroutine.resume(coroutine.create(function() local x <close> = setmetatable({}, {__close = function() print("closed") end}) while true do end end)) error("stop")'
+is "and one that was resumed" "$code" 130
+interrupt 'local t <close> = setmetatable({}, {__close = function() print("closed") end}) while true do end'
+is "what is to be closed is closed" "$stdout" closed
+
+echo "1..$n"
+[ "$failed" = 0 ]

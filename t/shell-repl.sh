@@ -1,0 +1,161 @@
+#!/bin/bash
+# The shell on a terminal: shell-repl.sh path/to/rille. Prints TAP. t/pty.pl makes the terminal.
+rille=$(realpath "$1") pty=$(realpath "${0%/*}/pty.pl") n=0 failed=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 2
+export HOME=$dir XDG_STATE_HOME=$dir/state TERM=xterm INPUTRC=/dev/null
+unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_CHECK NO_COLOR
+
+ok() { # ok NAME COMMAND...
+  local name=$1; shift; n=$((n + 1))
+  if "$@"; then echo "ok $n - $name"
+  else failed=$((failed + 1)); echo "not ok $n - $name"; sed 's/^/# /' seen
+  fi
+}
+is() { ok "$1" [ "$2" = "$3" ]; }
+shows() { ok "$1" grep -qF -e "$2" seen; }
+hides() { n=$((n + 1)); if grep -qF -e "$2" seen; then failed=$((failed + 1)); echo "not ok $n - $1"; sed 's/^/# /' seen; else echo "ok $n - $1"; fi; }
+
+# session STEP...: follows the steps of t/pty.pl, then types Ctrl-D at the prompt.
+session() {
+  printf '%s\n' 'wait rille> ' "$@" 'type \004' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d cpu:4 >seen 2>&1
+  code=$?
+}
+# answer CHUNK...: types all at once; $got is what is printed behind the last chunk, without the prompt.
+answer() {
+  local last=${*: -1} steps=()
+  for chunk; do steps+=("type ${chunk//\\/\\\\}\n"); done
+  printf '%s\n' 'wait rille> ' "${steps[@]}" 'type :quit\n' | perl "$pty" "$rille" --no-init --color never -d cpu:4 >seen 2>&1
+  code=$?
+  got=$(awk -v last="$last" 'index($0, "rille> " last) || index($0, ".. " last) { on = 1; next } /^rille> / { on = 0 } on' seen)
+}
+
+answer '6 * 7'
+is "an expression is printed" "$got" 42
+is ":quit ends the shell with 0" "$code" 0
+answer '6 * 7;'
+is "a trailing ; silences" "$got" ""
+answer '6 * 7;' '_ + 1'
+is "but _ is the value all the same" "$got" 43
+answer '1, nil, "a"'
+is "all values are printed" "$got" $'1\nnil\na'
+answer 'x = 5' 'x'
+is "an assignment prints nothing and stays" "$got" 5
+answer '{1, 2, {a = "b"}}'
+is "tables are opened" "$got" '{1, 2, {a = "b"}}'
+
+# ---- locals stay
+
+answer 'local x = 5' 'x + 1'
+is "a local of one line is there on the next" "$got" 6
+answer 'local a, b <const>, c = 1, 2' 'a, b, c'
+is "several names, attributes, missing values" "$got" $'1\n2\nnil'
+answer 'local function f(k) return k == 0 and 1 or k * f(k - 1) end' 'f(5)'
+is "a local function can call itself" "$got" 120
+answer 'local k = 0; local function inc() k = k + 1 end' 'inc()' 'inc()' 'k'
+is "a function of one line and the next line share a local" "$got" 2
+answer 'local print = 5' 'rille.help("item")' 'print'
+is "a local hides a global from the user alone" "$got" 5
+answer 'y = 7' 'local y' 'y'
+is "a local without a value hides a global" "$got" nil
+answer 'y = 7' 'local y' 'y = 8' '_G.y, y'
+is "and assigning it leaves the global" "$got" $'7\n8'
+answer 'local y = y or 3' 'y'
+is "the value is computed before the name is there" "$got" 3
+answer 'do local inner = 1 end' 'inner'
+is "a local of a block stays in its block" "$got" nil
+answer 'if true then local function hidden() end end' 'hidden'
+is "so does a local function" "$got" nil
+answer 'local s = "local z = 1" -- local w = 2' 's, z, w'
+is "text and comments are not code" "$got" $'local z = 1\nnil\nnil'
+answer 'local t = {local_ = 1, [ [[local q]] ] = 2}' 't.local_, t["local q"]'
+is "nor are names that contain the word" "$got" $'1\n2'
+answer 'for i = 1, 1 do local v = i end local after = 9' 'after'
+is "a local behind a loop is top-level again" "$got" 9
+answer 'repeat local r = 1 until r == 1 local after = 10' 'after'
+is "and behind repeat" "$got" 10
+
+# ---- many lines
+
+answer 'for i = 1, 2 do' 'print(i)' 'end'
+is "a chunk may have many lines" "$got" $'1\n2'
+answer '{1,' '2}'
+is "so may an expression" "$got" '{1, 2}'
+answer '1 +' '2'
+is "also one that breaks behind an operator" "$got" 3
+answer 'local text = [[' 'two lines]]' '#text'
+is "and a long text" "$got" 9
+answer 'x = = 1'
+ok "an error of syntax does not wait for more" grep -q "near '='" seen
+
+# ---- errors keep the session alive
+
+answer 'error("boom")' '1 + 1'
+shows "an error is shown" boom
+is "and the session goes on" "$got" 2
+answer 'local function inner() error("deep") end' 'function outer() inner() return 1 end' 'outer()' '2'
+shows "the functions an error came through are shown" "in function 'outer'"
+answer 'setmetatable({}, {__tostring = function() error("in tostring") end})' '3'
+is "an error while printing is one like others" "$got" 3
+
+# ---- commands and pages
+
+answer ':help'
+for word in :help :time :whos :actors :devices :mem :explain :plan :trace :doctor :quit; do shows ":help lists $word" "  $word"; done
+answer '?placement'
+ok "?name prints its page" grep -q "mesh of devices" seen
+answer ':help to_global'
+ok "so does :help name" grep -q "in another layout" seen
+answer '?nosuchthing'
+shows "an unknown page is named" "'nosuchthing'"
+answer ':nosuchcommand'
+shows "an unknown command is named" "':nosuchcommand'"
+answer 'local mine = 1' 'theirs = "x"' ':whos'
+is ":whos lists what the user made" "$got" $'  mine             number\n  theirs           string'
+answer ':time 6 * 7'
+ok ":time prints the value and a time" grep -qE '^[0-9.]+ (us|ms|s)$' <<<"$got"
+answer ':doctor'
+shows ":doctor tells the version" "rille 0."
+session 'type 1 + 1\n' 'wait rille> '
+is "Ctrl-D ends the shell with 0" "$code" 0
+
+# ---- Ctrl-C
+
+spin='io.stderr:write("spin", "ning\\n") while true do end'
+session "type $spin\\n" 'wait spinning' 'type \003' 'wait interrupted' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
+shows "Ctrl-C stops a loop, and the session goes on" alive
+session "type co = coroutine.wrap(function() $spin end); co()\\n" 'wait spinning' 'type \003' 'wait interrupted' 'wait rille> ' \
+  'type "al" .. "ive"\n' 'wait alive'
+shows "also one in a coroutine" alive
+session "type while true do pcall(function() $spin end) end\\n" 'wait spinning' 'type \003' 'wait spinning' 'type \003' \
+  'wait interrupted' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
+shows "twice it stops a loop around pcall" alive
+session 'type half' 'wait half' 'type \003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
+shows "at the prompt it clears the line" alive
+session 'type for i = 1, 2 do\n' 'wait .. ' 'type \003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
+shows "and a chunk that was begun" alive
+
+# ---- history, completion, colour
+
+answer ':doctor'
+if grep -q 'editor: readline' seen; then
+  answer 'first = 1' 'for i = 1, 1 do' 'print("many " .. "lines")' 'end'
+  session 'type \e[A\e[A\n' 'wait many lines'
+  is "a chunk of many lines is one entry of the next session's history" "$(grep -c '^many lines' seen)" 1
+  session 'type rille.placem\t' 'wait placement' 'type ("cpu", {0, 1}).size\n' 'wait 2'
+  shows "Tab completes a field" 'rille.placement("cpu", {0, 1}).size'
+  session 'type longname = 41\n' 'type longn\t + 1\n' 'wait 42'
+  shows "and a global" 42
+  session 'type :doc\t\n' 'wait line editor'
+  shows "and a command" "line editor"
+fi
+color=auto session 'type error("red")\n' 'wait red'
+ok "errors are red on a terminal" grep -q $'\e\\[31m' seen
+color=never session 'type error("red")\n' 'wait red'
+ok "and plain with --color never" bash -c '! grep -q $'"'\e\\\\[31m'"' seen'
+timeout 20 "$rille" --no-init -i -e 'x = 4' <<<$'x + 1\n' >seen 2>&1
+shows "-i is the shell after the chunks, without a terminal too" 5
+
+echo "1..$n"
+[ "$failed" = 0 ]
