@@ -297,12 +297,15 @@ rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, con
     if (!dtype && op->dtype == OUT_I64) d = DT_I64;
     if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "%s: at most %d dimensions, not %d", op->name, MAX_DIM, ndim);
     struct type t = type_of(d, ndim, shape);
-    struct build_source source = { .type = &t, .layout = layout ? (const struct layout *)layout : session_layout(s) };
+    const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
+    struct build_source source = { .type = &t };
     status = type_check(&t);
     if (status) err_note("%s", op->name);
-    if (!status) status = place_exists(s, source.layout->place);
+    if (!status) status = place_exists(s, l->place);
+    if (!status) status = layout_summed(s->atlas, l, &source.layout);
     if (!status) status = operands(s, op, nargs, args, in, OPERANDS, &nin);
     if (!status) status = build_call(s, op, nin, in, NULL, &source, res);
+    if (!status && source.layout != l) status = build_to_global(s, res[0], l, &res[0]);
     if (!status) *out = tensor_new(s, res[0], true);
     return build_settle(s, status);
 }
@@ -342,13 +345,9 @@ rille_backward(struct rille_tensor *t)
 static int
 zeros_like(struct rille_session *s, const struct val *x, struct val **out)
 {
-    const struct layout *l = x->layout;
-    struct sbp whole[MAX_AXIS];
     struct val *res[OP_OUT];
-    for (int a = 0; a < l->place->naxis; a++)
-        whole[a] = l->sbp[a].kind == SBP_P ? (struct sbp){ .kind = SBP_B } : l->sbp[a];
-    TRY(layout_new(s->atlas, l->place, whole, l->order, &l));
-    struct build_source source = { .type = &x->type, .layout = l };
+    struct build_source source = { .type = &x->type };
+    TRY(layout_summed(s->atlas, x->layout, &source.layout));
     TRY(build_call(s, op_find("zeros"), 0, NULL, NULL, &source, res));
     *out = res[0];
     return 0;

@@ -115,11 +115,8 @@ receive(struct sweep *w, struct val *v, struct val *g)
     if (!shape_equal(&g->type, &v->type))
         return fail(E_KERNEL, "a gradient does not have its operand's shape: this is a mistake in an operator's record");
     if (g->layout->place != v->layout->place) {
-        struct sbp whole[MAX_AXIS];
-        const struct layout *l = v->layout;
-        for (int a = 0; a < l->place->naxis; a++)
-            whole[a] = l->sbp[a].kind == SBP_P ? (struct sbp){ .kind = SBP_B } : l->sbp[a];
-        TRY(layout_new(s->atlas, l->place, whole, l->order, &l));
+        const struct layout *l;
+        TRY(layout_summed(s->atlas, v->layout, &l));
         TRY(build_to_global(s, g, l, &g));
     }
     TRY(cast_to(s, g, v->type.dtype, &g));
@@ -162,12 +159,8 @@ through_node(struct sweep *w, struct node *n)
 static int
 seed(struct rille_session *s, struct val *y, struct val **out)
 {
-    struct sbp whole[MAX_AXIS] = { { 0 } };
-    for (int a = 0; a < MAX_AXIS; a++) whole[a].kind = SBP_B;
-    for (int a = 0; a < y->layout->place->naxis; a++)
-        if (y->layout->sbp[a].kind == SBP_S) whole[a] = y->layout->sbp[a];
     const struct layout *l;
-    TRY(layout_new(s->atlas, y->layout->place, whole, y->layout->order, &l));
+    TRY(layout_summed(s->atlas, y->layout, &l));
     struct build_source source = { .type = &y->type, .layout = l };
     struct val *one = build_number(s, false, 1.0 / trace_pieces(s), 0), *res[OP_OUT];
     TRY(build_call(s, op_find("full"), 1, &one, NULL, &source, res));

@@ -346,6 +346,15 @@ session_layout(struct rille_session *s)
 }
 
 int
+layout_summed(struct atlas *a, const struct layout *l, const struct layout **out)
+{
+    struct sbp whole[MAX_AXIS];
+    for (int i = 0; i < l->place->naxis; i++)
+        whole[i] = l->sbp[i].kind == SBP_P ? (struct sbp){ .kind = SBP_B } : l->sbp[i];
+    return layout_new(a, l->place, whole, l->order, out);
+}
+
+int
 rille_layout(struct rille_session *s, const struct rille_place *rp, int n, const char *const *sbp, const int *order,
              int ndim, const struct rille_layout **out)
 {

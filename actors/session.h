@@ -113,6 +113,8 @@ struct rille_session {
 int session_pool(struct rille_session *s, int kind, int rank, struct pool **out);
 /* Default layout: whole on device 0 of the default kind. */
 const struct layout *session_layout(struct rille_session *s);
+/* The layout with B wherever l is partial: how values, gradients and sources lie that are not sums of parts. */
+int layout_summed(struct atlas *a, const struct layout *l, const struct layout **out);
 int place_exists(struct rille_session *s, const struct place *p);
 
 /* ---- tensor.c ---- */
