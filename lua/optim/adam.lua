@@ -22,23 +22,14 @@ end
 
 local function slots() return {"m", "v"} end
 
-local function record(opt, p, g, slot, lr, step, weight_decay)
-  rille._update("adamw", {p, slot.m, slot.v, g, lr, step},
-    {beta1 = opt.betas[1], beta2 = opt.betas[2], eps = opt.eps, weight_decay = weight_decay})
-end
-
-local function adam(opt, p, g, slot, lr, step)
-  if opt.weight_decay > 0 then g = g + p * opt.weight_decay end
-  record(opt, p, g, slot, lr, step, 0)
-end
-
-local function adamw(opt, p, g, slot, lr, step)
-  record(opt, p, g, slot, lr, step, opt.weight_decay)
-end
-
-local function kind(name, weight_decay, update)
+-- An optimiser of this name. decoupled: weights decay beside the step.
+local function kind(name, weight_decay, decoupled)
+  local function update(opt, p, g, slot, lr, step)
+    rille._update("adamw", {p, slot.m, slot.v, g, lr, step}, {beta1 = opt.betas[1], beta2 = opt.betas[2], eps = opt.eps,
+      weight_decay = opt.weight_decay, decoupled = decoupled})
+  end
   return optimizer{name = name, check = check_options, slots = slots, update = update,
     options = {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = weight_decay}}
 end
 
-return {Adam = kind("optim.Adam", 0, adam), AdamW = kind("optim.AdamW", 0.01, adamw)}
+return {Adam = kind("optim.Adam", 0, false), AdamW = kind("optim.AdamW", 0.01, true)}

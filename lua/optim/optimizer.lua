@@ -35,12 +35,17 @@ local function outside_trace(fn)
   if not good then error(err, 0) end
 end
 
+-- Small steps are lost in 16 bits: state is kept in 32 at least.
+local function slot_dtype(p)
+  return (p.dtype == "bf16" or p.dtype == "f16") and "f32" or p.dtype
+end
+
 local function make_slots(opt)
   local names, slots = opt.kind.slots(opt), {}
   outside_trace(function()
     for i, p in ipairs(opt.params) do
       local how = layout.of(p)
-      how.dtype = p.dtype
+      how.dtype = slot_dtype(p)
       slots[i] = {}
       for _, name in ipairs(names) do slots[i][name] = rille.zeros(p.shape, how) end
     end
@@ -88,7 +93,7 @@ function methods:zero_grad()
   for _, p in ipairs(self.params) do p.grad = nil end
 end
 
--- The state as named tensors, for rille.save: "0.m" is slot m of the first parameter; "steps" their count.
+-- The state as named tensors: "0.m" is slot m of the first parameter; "steps" their count.
 function methods:state_dict()
   local state = {steps = rille.tensor(self.steps, {dtype = "i64"})}
   for i, slot in ipairs(self.slots) do
