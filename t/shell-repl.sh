@@ -17,9 +17,9 @@ is() { ok "$1" [ "$2" = "$3" ]; }
 shows() { ok "$1" grep -qF -e "$2" seen; }
 hides() { n=$((n + 1)); if grep -qF -e "$2" seen; then failed=$((failed + 1)); echo "not ok $n - $1"; sed 's/^/# /' seen; else echo "ok $n - $1"; fi; }
 
-# session STEP...: follows the steps of t/pty.pl, then types Ctrl-D at the prompt.
+# session STEP...: follows the steps of t/pty.pl, then leaves.
 session() {
-  printf '%s\n' 'wait rille> ' "$@" 'type \004' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d cpu:4 >seen 2>&1
+  printf '%s\n' 'wait rille> ' "$@" 'type :quit\n' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d cpu:4 >seen 2>&1
   code=$?
 }
 # answer CHUNK...: types all at once; $got is what is printed behind the last chunk, without the prompt.
@@ -117,7 +117,7 @@ answer ':time 6 * 7'
 ok ":time prints the value and a time" grep -qE '^[0-9.]+ (us|ms|s)$' <<<"$got"
 answer ':doctor'
 shows ":doctor tells the version" "rille 0."
-session 'type 1 + 1\n' 'wait rille> '
+session 'type 1 + 1\n' 'wait rille> ' 'type \004'
 is "Ctrl-D ends the shell with 0" "$code" 0
 
 # ---- Ctrl-C
