@@ -389,9 +389,16 @@ build_to_global(struct rille_session *s, struct val *v, const struct layout *l, 
     struct build_source source = { .layout = l };
     TRY(layout_fits(l, &v->type));
     enum reduce from = layout_partial(v->layout), to = layout_partial(l);
-    if (from && to && from != to)
-        return fail(E_SBP, "to_global: a partial %s cannot become a partial %s; go through B or S first",
-                    reduce_text(from), reduce_text(to));
+    if (from && to && from != to) {
+        struct sbp a = { .kind = SBP_P, .reduce = (uint8_t)from }, b = { .kind = SBP_P, .reduce = (uint8_t)to };
+        struct str x = { 0 }, y = { 0 };
+        sbp_print(a, &x);
+        sbp_print(b, &y);
+        int status = fail(E_SBP, "to_global: %s cannot become %s: go through B or S first", str_text(&x), str_text(&y));
+        str_free(&x);
+        str_free(&y);
+        return status;
+    }
     return build_call(s, op_find("to_global"), 1, &v, NULL, &source, out);
 }
 

@@ -550,6 +550,21 @@ donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int 
     return v->keep == 1 && v->store->nref == 1;
 }
 
+/* A live number is asked once a call, however many operators read it. */
+static int
+bind_numbers(struct rille_graph *g)
+{
+    uint64_t *out = g->runner->run.number;
+    for (int32_t i = 0; i < g->nnumber; i++) {
+        int32_t same = i;
+        for (int32_t k = 0; k < i && same == i && g->number[i].kind == NUM_LIVE; k++)
+            if (g->number[k].live == g->number[i].live) same = k;
+        if (same < i) out[i] = out[same];
+        else TRY(number_bind(g->s, &g->number[i], &out[i]));
+    }
+    return 0;
+}
+
 static int
 bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
@@ -557,7 +572,7 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     const struct program *p = r->plan->program;
     TRY(compute_leaves(g, in));
     for (int32_t i = 0; i < g->nleaf; i++) r->leaf[i] = origin_value(&g->origin[i], in)->store;
-    for (int32_t i = 0; i < g->nnumber; i++) TRY(number_bind(g->s, &g->number[i], &r->run.number[i]));
+    TRY(bind_numbers(g));
     memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
     for (int32_t i = 0; i < g->nroot; i++) {
         int32_t k = g->outcome[i].input;

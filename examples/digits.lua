@@ -57,7 +57,7 @@ net.fc2.weight:to_global_{placement = second, sbp = weight2_sbp} -- by columns: 
 -- ---- data: 80 % to learn, 20 % to test, after a shuffle given by the seed ----
 
 local here = arg[0]:match("^(.*/)") or "./"
-local order = rille.tensor(rille.data.permutation(1797, options.seed))
+local order = rille.tensor(rille.data.permutation(1797, options.seed), {dtype = "i64"})
 local images = rille.load_npy(here .. "data/digits_x.npy"):reshape{1797, 64}:index_select(0, order):to("f32") / 16
 local labels = rille.load_npy(here .. "data/digits_y.npy"):index_select(0, order):to("i64")
 images = images:to_global{placement = first, sbp = whole}

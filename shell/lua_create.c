@@ -110,8 +110,8 @@ source_args(lua_State *L, const struct source *src, const struct rille_op *op, s
     for (int k = 0; k < n && !info[k].hidden; k++) {
         int j = 0;
         while (j < src->nnumber && strcmp(src->number[j].name, info[k].name)) j++;
-        if (j == src->nnumber) complain(L, "%s: nothing was given for %s", src->who, info[k].name);
-        args[nargs++] = src->number[j].arg;
+        if (j == src->nnumber && !info[k].optional) complain(L, "%s: nothing was given for %s", src->who, info[k].name);
+        args[nargs++] = j < src->nnumber ? src->number[j].arg : (struct rille_arg){.kind = RILLE_ARG_NONE};
     }
     return nargs;
 }
@@ -176,8 +176,8 @@ create_randint(lua_State *L)
         complain(L, "randint: from %lld up to, without, %lld there is no number", (long long)lua_tointeger(L, 1),
                  (long long)lua_tointeger(L, 2));
     src.ndim = shape_read(L, &i, src.who, src.shape);
-    source_number(L, &src, "low", 1);
-    source_number(L, &src, "high", 2);
+    source_number(L, &src, "lo", 1);
+    source_number(L, &src, "hi", 2);
     return source_call(L, &src, options_behind(L, 3, i));
 }
 
@@ -229,6 +229,7 @@ create_arange(lua_State *L)
     src.dtype = whole ? "i64" : "f32";
     src.shape[0] = arange_count(L, 1);
     source_number(L, &src, "start", 1);
+    source_number(L, &src, "stop", 2);
     source_number(L, &src, "step", 3);
     return source_call(L, &src, 4);
 }
