@@ -167,17 +167,30 @@ load(lua_State *L)
     return ends_in(path, ".npy") ? load_npy(L) : no_safetensors(L, "load", path);
 }
 
-/* rille.save(path, t); a table of one tensor is that tensor. */
+/* The tensors of the table at i, by name; gives how many. */
+static int
+check_tensors(lua_State *L, int i)
+{
+    int n = 0;
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1), n++) {
+        if (lua_type(L, -2) != LUA_TSTRING) complain(L, "save: names are texts, found %s", what_is(L, -2));
+        if (!tensor_test(L, -1)) complain(L, "save: '%s' is %s, no tensor", lua_tostring(L, -2), what_is(L, -1));
+    }
+    return n;
+}
+
+/* rille.save(path, {name = tensor}); a .npy file holds one, whatever its name, and rille.save(path, tensor) is enough. */
 static int
 save(lua_State *L)
 {
     const char *path = path_check(L, 1, "save");
+    lua_settop(L, 2);
+    int n = lua_istable(L, 2) ? check_tensors(L, 2) : 1;
     if (!ends_in(path, ".npy")) return no_safetensors(L, "save", path);
+    if (n != 1) return complain(L, "save: a .npy file holds one tensor, found %d", n);
     if (lua_istable(L, 2)) {
         lua_pushnil(L);
-        if (!lua_next(L, 2)) return complain(L, "save: a tensor is wanted, found an empty table");
-        lua_pushvalue(L, -2);
-        if (lua_next(L, 2)) return complain(L, "save: a .npy file holds one tensor");
+        lua_next(L, 2);
         lua_replace(L, 2);
     }
     struct rille_tensor *t = tensor_check(L, 2, "save");
