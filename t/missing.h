@@ -28,12 +28,12 @@ sound_is_index(const struct sound *s, int k)
 
 /* Sizes of factors in the parts at one position: do all operands agree? Otherwise the call makes no sense there. */
 static inline bool
-sound_sizes_agree(const struct sound *s, const struct type *local)
+sound_sizes_agree(const struct sound *s, const struct type *local, int noperand)
 {
     int64_t size[RULE_FACTOR];
     for (int f = 0; f < s->rule.nfactor; f++) size[f] = -1;
     for (int merged = 0; merged < 2; merged++)
-        for (int k = 0; k < s->noperand; k++) {
+        for (int k = 0; k < noperand; k++) {
             const struct rule_operand *o = &s->rule.operand[k];
             for (int d = 0; d < o->ndim && !o->ignored; d++) {
                 int64_t known = 1, *open = NULL, n = local[k].dim[d];
@@ -85,18 +85,23 @@ struct sound_walk {
     sound_missing_fn *found;
     void *arg;
     struct sbp v[SAMPLE_IN + OP_OUT];
+    const struct layout *layout[SAMPLE_IN + OP_OUT];
+    uint64_t inputs; /* counts the combinations of operands */
+    uint64_t known;  /* the combination and the shapes of results that `may` is of */
+    bool may[OP_OUT][MAX_DIM + 4];
 };
 
+/* Of the first n operands. */
 static inline bool
-sound_makes_sense(struct sound_walk *w, const struct layout **layout)
+sound_makes_sense(const struct sound_walk *w, int n)
 {
     struct type local[SAMPLE_IN + OP_OUT];
     for (int pos = 0; pos < w->place->nrank; pos++) {
-        for (int k = 0; k < w->s->noperand; k++) {
+        for (int k = 0; k < n; k++) {
             local[k] = *sound_type(w->s, k);
-            if (layout[k]) local[k] = layout_shard(layout[k], &local[k], pos);
+            if (w->layout[k]) local[k] = layout_shard(w->layout[k], &local[k], pos);
         }
-        if (!sound_sizes_agree(w->s, local)) return false;
+        if (!sound_sizes_agree(w->s, local, n)) return false;
     }
     return true;
 }
@@ -114,9 +119,10 @@ sound_holds_often(struct sound *s, const struct place *p, const struct layout **
 
 /* A value that every rank holds is also its own maximum and minimum: that says nothing new. */
 static inline bool
-sound_says_less(struct sound_walk *w, const struct layout **layout)
+sound_says_less(struct sound_walk *w)
 {
     struct sound *s = w->s;
+    const struct layout **layout = w->layout;
     for (int k = s->rule.nin; k < s->noperand; k++) {
         if (w->v[k].kind != SBP_P || w->v[k].reduce == RED_SUM) continue;
         const struct layout *was = layout[k];
@@ -128,32 +134,68 @@ sound_says_less(struct sound_walk *w, const struct layout **layout)
     return false;
 }
 
+/* Operands, and how results are cut: what the ranks compute depends on no more. */
+static inline uint64_t
+sound_run_key(const struct sound_walk *w)
+{
+    uint64_t key = w->inputs;
+    for (int k = w->s->rule.nin; k < w->s->noperand; k++)
+        key = key * (MAX_DIM + 1) + (w->v[k].kind == SBP_S ? w->v[k].axis : MAX_DIM);
+    return key;
+}
+
+/* Which options of each result fit one run of the ranks? Most combinations are out after it. */
+static inline bool
+sound_may_hold(struct sound_walk *w)
+{
+    struct sound *s = w->s;
+    struct sbp option[MAX_DIM + 4];
+    bool all = true, fresh = w->known != sound_run_key(w);
+    w->known = sound_run_key(w);
+    bool runs = !fresh || (!sound_fill(s, 0) && !sound_ranks(s, w->layout, w->place));
+    for (int k = s->rule.nin; k < s->noperand; k++) {
+        int n = sound_options(sound_type(s, k), option);
+        for (int i = 0; i < n; i++) {
+            bool *may = &w->may[k - s->rule.nin][i];
+            const struct layout *l;
+            layout_new(s->atlas, w->place, &option[i], NULL, &l);
+            bool cut_alike = (option[i].kind == SBP_S) == (w->v[k].kind == SBP_S) &&
+                             (option[i].kind != SBP_S || option[i].axis == w->v[k].axis);
+            if (fresh) *may = runs && cut_alike && sound_joins(s, k, l);
+            if (l == w->layout[k]) all &= *may;
+        }
+    }
+    return all;
+}
+
 static inline void
 sound_try_missing(struct sound_walk *w)
 {
     struct sound *s = w->s;
-    const struct layout *layout[SAMPLE_IN + OP_OUT];
-    for (int k = 0; k < s->noperand; k++) {
-        layout[k] = NULL;
-        if (!s->rule.operand[k].ignored) layout_new(s->atlas, w->place, &w->v[k], NULL, &layout[k]);
-    }
-    if (!sound_makes_sense(w, layout) || sound_is_derived(s, w->v)) return;
-    if (sound_holds_often(s, w->place, layout) && !sound_says_less(w, layout)) w->found(w->arg, s, w->v);
+    if (sound_is_derived(s, w->v) || !sound_may_hold(w)) return;
+    if (sound_holds_often(s, w->place, w->layout) && !sound_says_less(w)) w->found(w->arg, s, w->v);
 }
 
+/* Gives operand k one of its options after the other; a combination that makes no sense so far is not gone into. */
 static inline void
 sound_walk_from(struct sound_walk *w, int k)
 {
-    if (k == w->s->noperand) {
+    struct sound *s = w->s;
+    w->inputs += k == s->rule.nin;
+    if (k == s->noperand) {
         sound_try_missing(w);
         return;
     }
+    bool ignored = s->rule.operand[k].ignored;
     struct sbp option[MAX_DIM + 4] = {{.kind = SBP_B}};
-    int n = w->s->rule.operand[k].ignored ? 1 : sound_options(sound_type(w->s, k), option);
+    int n = ignored ? 1 : sound_options(sound_type(s, k), option);
     for (int i = 0; i < n; i++) {
+        bool idle = option[i].kind == SBP_P && sound_is_index(s, k);
+        if (idle || sound_cuts_new(s, k, option[i])) continue;
         w->v[k] = option[i];
-        bool idle = option[i].kind == SBP_P && sound_is_index(w->s, k);
-        if (!idle && !sound_cuts_new(w->s, k, option[i])) sound_walk_from(w, k + 1);
+        w->layout[k] = NULL;
+        if (!ignored) layout_new(s->atlas, w->place, &option[i], NULL, &w->layout[k]);
+        if (sound_makes_sense(w, k + 1)) sound_walk_from(w, k + 1);
     }
 }
 
