@@ -17,6 +17,13 @@ letter(int i)
     return name[i];
 }
 
+static void
+put_letter(struct str *s, int i)
+{
+    const char c = letter(i);
+    str_addn(s, &c, 1);
+}
+
 static bool
 takes_part(const struct call *c, int k)
 {
@@ -67,9 +74,9 @@ rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, 
     for (int i = 0; i < naxes; i++) gone[axes[i]] = true;
     struct str all = {0}, left = {0};
     for (int d = 0; d < c->in[0].ndim; d++) {
-        str_addf(&all, "%c", letter(d));
+        put_letter(&all, d);
         if (naxes && !gone[d])
-            str_addf(&left, "%c", letter(d));
+            put_letter(&left, d);
         else if (keepdim)
             str_add(&left, "1");
     }
@@ -134,13 +141,15 @@ rule_broadcast(const struct call *c, struct str *rule)
             continue;
         }
         for (int d = all.ndim - c->in[k].ndim; d < all.ndim; d++) {
-            bool repeated = aligned(&c->in[k], all.ndim, d) != all.dim[d];
-            str_addf(rule, "%c", repeated ? '1' : letter(d));
+            if (aligned(&c->in[k], all.ndim, d) == all.dim[d])
+                put_letter(rule, d);
+            else
+                str_add(rule, "1");
         }
     }
     str_add(rule, "->");
     struct str text = {0};
-    for (int d = 0; d < all.ndim; d++) str_addf(&text, "%c", letter(d));
+    for (int d = 0; d < all.ndim; d++) put_letter(&text, d);
     write_results(c, str_text(&text), rule);
     str_free(&text);
     return 0;
