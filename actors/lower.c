@@ -393,6 +393,27 @@ number_view(const struct type *t, void *data)
     return (struct view){ .data = data, .dtype = t->dtype };
 }
 
+/* How many threads a kernel is worth: a team costs microseconds to wake and as much to join, so what one core does in
+ * less than TEAM_NS is left to one. Rates are those of one core: 280 flop and 20 bytes a nanosecond. */
+static int
+team_of(const struct lower *l, const struct call *c, int nrank)
+{
+    enum { TEAM_NS = 200000 };
+    double bytes = 0, flops = 0;
+    int threads = MAX(1, l->program->threads / l->plan->nthread);
+    struct rule rule;
+    struct arena tmp = { 0 };
+    if (threads == 1) return 1;
+    for (int i = 0; i < c->nin; i++) bytes += (double)type_bytes(&c->in[i]);
+    for (int k = 0; k < c->nout; k++) bytes += (double)type_bytes(&c->out[k]);
+    if (c->op->flops) flops = c->op->flops(c);
+    else if (!(c->op->flags & OP_SOURCE) && !call_infer(&tmp, &(struct call){ .op = c->op, .nin = c->nin,
+             .nout = c->nout, .in = c->in, .out = (struct type[OP_OUT]){ { 0 } }, .attr = c->attr }, &rule))
+        flops = 2 * rule_points(&rule);
+    arena_fini(&tmp);
+    return MAX(flops / 280, bytes / 20) / nrank > TEAM_NS ? threads : 1;
+}
+
 static int
 compute_task(struct lower *l, int32_t node, int pos, struct pval **in, struct call *c)
 {
@@ -421,8 +442,7 @@ compute_task(struct lower *l, int32_t node, int pos, struct pval **in, struct ca
     }
     struct task *t = &l->draft[id].task;
     t->nresult = n->nout;
-    int threads = MAX(1, l->program->threads / l->plan->nthread);
-    struct kcall k = { .call = c, .in = view, .out = view + n->nin, .threads = threads };
+    struct kcall k = { .call = c, .in = view, .out = view + n->nin, .threads = team_of(l, c, out->place->nrank) };
     return exec_new(&k, out->place->kind, &t->exec);
 }
 
