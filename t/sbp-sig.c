@@ -580,6 +580,32 @@ test_choice(uint64_t seed)
     ok(unlisted == 0, "every legal signature is listed, best first");
 }
 
+/* With too many combinations to try, two axes at a time: legal, never better than possible, and mostly the best. */
+static void
+test_by_pairs(uint64_t seed)
+{
+    const int32_t axis[] = {2, 2, 2, 2};
+    int tried = 0, best = 0, wrong = 0;
+    struct sound s;
+    sound_start(&s, &where, "bool{8,4} f32{8,4} f32{4}", seed);
+    const struct place *p = sound_place(&s, 4, axis);
+    for (int n = 0; n < 12; n++, tried++) {
+        const struct layout *home[3];
+        for (int k = 0; k < 3; k++) home[k] = random_layout(&s, p, s.sample.in[k].ndim);
+        struct sig_choice got;
+        int asked = 0;
+        s.sample.call.layout = home;
+        struct naive want = choose_naively(&s, p, home, NULL);
+        int status = sig_choose(&s.arena, s.atlas, p, &s.sample.call, &s.rule, price, &asked, true, &got);
+        wrong += status || got.best.bytes < want.bytes || got.ncandidate != 1 ||
+                 sig_check(&s.arena, &s.sample.call, &s.rule, got.best.layout);
+        best += !status && got.best.bytes == want.bytes;
+    }
+    ok(wrong == 0, "a choice made two axes at a time is legal");
+    ok(best * 4 >= tried * 3, "and mostly the best: %d of %d", best, tried);
+    sound_end(&s);
+}
+
 /* The choice for these operands on a mesh, as text with its bytes. */
 static const char *
 chosen(const struct op *op, const char *sample, int naxis, const int32_t *axis, const char *const *text,
@@ -738,6 +764,7 @@ main(void)
     test_check();
     test_check_errors();
     test_choice(seed);
+    test_by_pairs(seed);
     test_ties();
     test_one_rank();
     test_orders();

@@ -14,7 +14,7 @@
 #include "t/sample.h"
 #include "t/tap.h"
 
-enum { SOUND_RANKS = 8 };
+enum { SOUND_RANKS = 16 };
 
 /* A reference sees floats as f64 and everything else as i64: both are one cell. */
 union cell {

@@ -1,0 +1,218 @@
+/* search.c - numbering what the operands of a call may have: cutting orders, entries, codes. */
+#include "sbp/search.h"
+
+#include "runtime/arena.h"
+
+#include <string.h>
+
+/* ---- orders ---- */
+
+static uint32_t
+pair_bit(int x, int y)
+{
+    if (x > y) return pair_bit(y, x);
+    return 1u << (y * (y - 1) / 2 + x);
+}
+
+static uint32_t
+inversions(const uint8_t *order, int naxis)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < naxis; i++)
+        for (int j = i + 1; j < naxis; j++)
+            if (order[i] > order[j]) bits |= pair_bit(order[i], order[j]);
+    return bits;
+}
+
+static void
+add_order(struct search *s, const uint8_t *order)
+{
+    int n = s->place->naxis;
+    uint32_t bits = inversions(order, n);
+    for (int o = 0; o < s->norder; o++)
+        if (s->inverted[o] == bits) return;
+    memcpy(s->order[s->norder], order, (size_t)n);
+    s->inverted[s->norder++] = bits;
+}
+
+/* Mesh order, then the orders that operands have. At most 64 fit home_orders. */
+static void
+find_orders(struct search *s)
+{
+    static const uint8_t mesh[MAX_AXIS] = {0, 1, 2, 3, 4, 5};
+    int room = s->call->nin + 1;
+    s->order = arena_alloc(s->arena, sizeof *s->order * (size_t)room);
+    s->inverted = ARENA_ARRAY(s->arena, uint32_t, room);
+    add_order(s, mesh);
+    if (s->nfree < 2) return;
+    for (int k = 0; k < s->call->nin && s->norder < 63; k++)
+        if (!s->rule->operand[k].ignored) add_order(s, s->call->layout[k]->order);
+}
+
+/* Which pairs of axes cut one dimension of some operand: only there does the order show. */
+static uint32_t
+meeting_pairs(const struct search *s, const int *choice)
+{
+    uint32_t pairs = 0;
+    for (int i = 1; i < s->nfree; i++)
+        for (int j = 0; j < i; j++)
+            if (s->meets[choice[s->axis[i]]] >> choice[s->axis[j]] & 1) pairs |= pair_bit(s->axis[i], s->axis[j]);
+    return pairs;
+}
+
+bool
+order_repeats(const struct search *s, const int *choice, int order)
+{
+    if (!order) return false;
+    uint32_t pairs = meeting_pairs(s, choice);
+    for (int o = 0; o < order; o++)
+        if (!((s->inverted[o] ^ s->inverted[order]) & pairs)) return true;
+    return false;
+}
+
+static bool
+entries_meet(const struct sbp *a, const struct sbp *b)
+{
+    return a->kind == SBP_S && b->kind == SBP_S && a->axis == b->axis;
+}
+
+static void
+find_meetings(struct search *s)
+{
+    const struct sig_list *l = &s->list;
+    s->meets = ARENA_ARRAY(s->arena, uint64_t, l->nsig);
+    for (int i = 0; i < l->nsig; i++)
+        for (int j = 0; j < l->nsig; j++)
+            for (int k = 0; k < l->noperand; k++)
+                if (entries_meet(&l->sig[i].v[k], &l->sig[j].v[k])) s->meets[i] |= 1ull << j;
+}
+
+/* ---- movers ---- */
+
+bool
+sbp_equal(struct sbp a, struct sbp b)
+{
+    return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis) && (a.kind != SBP_P || a.reduce == b.reduce);
+}
+
+static int
+find_entry(const struct mover *m, struct sbp v)
+{
+    for (int i = 0; i < m->nentry; i++)
+        if (sbp_equal(m->entries[i], v)) return i;
+    return -1;
+}
+
+/* Numbers the entries that signatures give this operand. Twins share the numbers, so that their codes compare. */
+static void
+number_entries(struct search *s, struct mover *m)
+{
+    struct mover *first = m->twin >= 0 ? &s->mover[m->twin] : m;
+    if (first == m) m->entries = ARENA_ARRAY(s->arena, struct sbp, NENTRY);
+    m->entry = ARENA_ARRAY(s->arena, uint8_t, s->list.nsig);
+    for (int g = 0; g < s->list.nsig; g++) {
+        struct sbp v = s->list.sig[g].v[m->operand];
+        int e = find_entry(first, v);
+        if (e < 0) first->entries[e = first->nentry++] = v;
+        m->entry[g] = (uint8_t)e;
+    }
+}
+
+/* The pairs of axes that cut one dimension in a layout. */
+static uint32_t
+layout_pairs(const struct search *s, const struct layout *l)
+{
+    uint32_t pairs = 0;
+    for (int i = 1; i < s->nfree; i++)
+        for (int j = 0; j < i; j++)
+            if (entries_meet(&l->sbp[s->axis[i]], &l->sbp[s->axis[j]])) pairs |= pair_bit(s->axis[i], s->axis[j]);
+    return pairs;
+}
+
+static void
+find_home(struct search *s, struct mover *m)
+{
+    const struct mover *first = m->twin >= 0 ? &s->mover[m->twin] : m;
+    int code = 0, scale = 1;
+    for (int i = s->nfree - 1; i >= 0; i--) {
+        int e = find_entry(first, m->home->sbp[s->axis[i]]);
+        code = e < 0 || code < 0 ? -1 : code + e * scale;
+        m->scale[i] = scale;
+        scale *= first->nentry;
+    }
+    m->home_code = code;
+    uint32_t pairs = layout_pairs(s, m->home), bits = inversions(m->home->order, s->place->naxis);
+    for (int o = 0; o < s->norder; o++)
+        if (!((s->inverted[o] ^ bits) & pairs)) m->home_orders |= 1ull << o;
+    m->ncode = scale;
+    if (m->ncode > EXACT || m->twin >= 0) return;
+    int n = s->norder * m->ncode;
+    m->price = ARENA_ARRAY(s->arena, int64_t, n);
+    for (int i = 0; i < n; i++) m->price[i] = UNKNOWN;
+}
+
+static int
+twin_of(const struct search *s, int k)
+{
+    if (!s->call->same || s->call->same[k] == k) return -1;
+    for (int i = 0; i < s->nmover; i++)
+        if (!s->mover[i].back && s->mover[i].operand == s->call->same[k]) return i;
+    return -1;
+}
+
+static void
+find_movers(struct search *s)
+{
+    const struct call *c = s->call;
+    s->mover = ARENA_ARRAY(s->arena, struct mover, c->nin + c->op->ninplace);
+    for (int k = 0; k < c->nin; k++)
+        if (!s->rule->operand[k].ignored) {
+            assert(c->layout[k] && c->layout[k]->place == s->place);
+            s->mover[s->nmover++] =
+                (struct mover){.operand = k, .type = &c->in[k], .home = c->layout[k], .twin = twin_of(s, k)};
+        }
+    for (int k = 0; k < c->op->ninplace; k++)
+        if (!s->rule->operand[k].ignored)
+            s->mover[s->nmover++] = (struct mover){
+                .operand = s->rule->nin + k, .back = true, .type = &c->out[k], .home = c->layout[k], .twin = -1};
+    for (int i = 0; i < s->nmover; i++) number_entries(s, &s->mover[i]);
+    for (int i = 0; i < s->nmover; i++) find_home(s, &s->mover[i]);
+}
+
+int
+mover_code(const struct search *s, const struct mover *m, const int *choice)
+{
+    int code = 0;
+    for (int i = 0; i < s->nfree; i++) code += m->entry[choice[s->axis[i]]] * m->scale[i];
+    return code;
+}
+
+bool
+mover_stays(const struct mover *m, int code, int order)
+{
+    return code == m->home_code && m->home_orders >> order & 1;
+}
+
+/* ---- all of it ---- */
+
+static int
+count_combinations(const struct search *s)
+{
+    int n = 1;
+    for (int i = 0; i < s->nfree; i++)
+        if ((n *= s->list.nsig) > EXACT) return EXACT + 1;
+    return n;
+}
+
+int
+search_init(struct search *s)
+{
+    TRY(sig_axis(s->arena, s->call, s->rule, &s->list));
+    for (int x = 0; x < s->place->naxis; x++)
+        if (s->place->axis[x] > 1) s->axis[s->nfree++] = x;
+    s->ncombination = count_combinations(s);
+    find_orders(s);
+    find_meetings(s);
+    find_movers(s);
+    return 0;
+}

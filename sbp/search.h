@@ -1,0 +1,70 @@
+/* search.h - what the choice of a signature knows before it tries any (inside sbp/).
+ *
+ * On an N-D mesh an operand's layout is one entry for each axis, and many
+ * signatures give it the same entries. So each operand numbers its entries; a
+ * layout is a code, and its price is kept in a table by code, filled when first
+ * wanted.
+ *
+ * Axes of one rank do not take part: every layout is the same there. They get
+ * the entries that most operands already have, so that texts stay as they are. */
+#ifndef RILLE_SBP_SEARCH_H
+#define RILLE_SBP_SEARCH_H
+
+#include "sbp/sig.h"
+
+enum { EXACT = 4096, NENTRY = MAX_DIM + 4, UNKNOWN = -1 }; /* S of each dimension, B, three kinds of P */
+
+/* One operand that may have to move: an input on its way in, or a result of an in-place update on its way back. */
+struct mover {
+    int operand;
+    bool back;
+    const struct type *type;
+    const struct layout *home; /* where it is, or has to be in the end */
+    int twin;                  /* an earlier mover of the same value, or -1 */
+    uint8_t *entry;            /* signature -> which of the entries that this value may have */
+    int nentry;
+    struct sbp *entries;
+    int home_code;        /* of home, -1 when no signature has its entries */
+    uint64_t home_orders; /* bit o: cutting order o gives home when the entries do */
+    int64_t *price;       /* [order * codes + code], UNKNOWN until asked; NULL: not kept */
+    int ncode;
+    int scale[MAX_AXIS]; /* code = sum of entry * scale */
+};
+
+struct search {
+    struct arena *arena;
+    struct atlas *atlas;
+    const struct place *place;
+    const struct call *call;
+    const struct rule *rule;
+    sig_price_fn *ask;
+    void *arg;
+    struct sig_list list;
+    int nfree, axis[MAX_AXIS]; /* axes of more than one rank */
+    int ncombination;          /* EXACT + 1: too many */
+    int nmover;
+    struct mover *mover;
+    int norder;
+    uint8_t (*order)[MAX_AXIS];
+    uint32_t *inverted; /* of each order: the pairs of axes of which the later one cuts first (pair_bit) */
+    uint64_t *meets;    /* signature -> signatures that cut a dimension it cuts too */
+};
+
+/* A point of the search: what is compared. */
+struct point {
+    int64_t bytes;
+    int nsame;
+    int order;
+    int choice[MAX_AXIS];
+};
+
+/* Fills list, axes, orders and movers; the first members up to arg are given. */
+int search_init(struct search *s);
+/* Does an earlier order give the same layouts? */
+bool order_repeats(const struct search *s, const int *choice, int order);
+bool sbp_equal(struct sbp a, struct sbp b);
+int mover_code(const struct search *s, const struct mover *m, const int *choice);
+/* Does the operand stay where it is? */
+bool mover_stays(const struct mover *m, int code, int order);
+
+#endif
