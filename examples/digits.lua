@@ -10,7 +10,7 @@
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
-local options = rille.args(arg, {layout = "pp-tp", epochs = 40, batch = 64, seed = 1, lr = 1e-3, log = "", plain = false,
+local options = rille.args(arg, {layout = "pp-tp", epochs = 40, batch = 64, seed = 3, lr = 3e-3, log = "", plain = false,
   steps = math.maxinteger, ["micro-batches"] = 0})
 rille.manual_seed(options.seed)
 
@@ -69,7 +69,9 @@ local batches = rille.data.loader{images:slice(0, 0, ntrain), labels:slice(0, 0,
 
 -- ---- training ----
 
-local opt = optim.AdamW(net:parameters(), {lr = options.lr, weight_decay = 0.01})
+local total = math.min(options.epochs * #batches, options.steps)
+local rate = optim.cosine{lr = options.lr, warmup = 20, steps = math.max(total, 20)}
+local opt = optim.AdamW(net:parameters(), {lr = rate(0), weight_decay = 0.01})
 
 local function step(x, y)
   local loss = net(x):cross_entropy(y)
@@ -83,10 +85,10 @@ local pieces = options["micro-batches"]
 if pieces == 0 then pieces = first == second and 1 or 4 end -- a pipeline needs some to fill
 local run = options.plain and step or rille.graph(step, {micro_batches = pieces})
 
-local total = math.min(options.epochs * #batches, options.steps)
 local progress = rille.train.progress{total = total, step = not options.plain and run or nil}
 local log = options.log ~= "" and assert(io.open(options.log, "w"))
 for i = 1, total do
+  opt.lr = rate(i - 1) -- a compiled step asks for it anew
   local loss = run(batches:next()):item()
   progress:update(i, loss, options.batch)
   if log then log:write(("%.9g\n"):format(loss)) end

@@ -36,21 +36,22 @@ local function expected(kind, o, steps)
   return w
 end
 
--- Steps of an optimiser; compiled: as a graph; sbp: the parameter split over two devices.
+-- Steps of an optimiser over two parameters; compiled: as a graph; sbp: both split over two devices (one has one element).
 local function run(kind, o, steps, compiled, sbp)
-  local how = sbp and {placement = P0, sbp = sbp}
-  local w = T(START, {requires_grad = true})
-  if sbp then w:to_global_(how) end
-  local slope = T(SLOPE):to_global(how or {sbp = "B"})
-  local opt = optim[kind]({w}, o)
+  local how = sbp and {placement = P0, sbp = sbp} or {sbp = "B"}
+  local function place(values) return T(values):to_global(how) end
+  local w = {T({START[1]}, {requires_grad = true}), T({START[2], START[3]}, {requires_grad = true})}
+  local slope = {place{SLOPE[1]}, place{SLOPE[2], SLOPE[3]}}
+  for _, p in ipairs(w) do p:to_global_(how) end
+  local opt = optim[kind](w, o)
   local function step()
-    local loss = (w * w * slope):sum()
+    local loss = (w[1] * w[1] * slope[1]):sum() + (w[2] * w[2] * slope[2]):sum()
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
   end
   local go = compiled and rille.graph(step) or step
   for _ = 1, steps do go() end
-  return w:totable()
+  return table.move(w[2]:totable(), 1, 2, 2, w[1]:totable())
 end
 
 local cases = {}
