@@ -71,6 +71,8 @@ static const struct reason {
     {"@(embedding|index_select|gather|cross_entropy_target)", "*", of_extremes,
      "the axis looked up counts as summed, and an extreme does not pass a sum"},
     {"@(dropout|cast|unslice|cross_entropy_spread)", "*", of_extremes, "monotone, but no maximum is taken through it"},
+    {"@(log|sqrt|rsqrt)", "*", of_extremes,
+     "defined on one side: the identity of one kind of extreme lies on the other"},
     {"@(sgd|adamw)", "*", NULL, "a variable and what an optimiser keeps beside it are never partial"},
 };
 
@@ -174,6 +176,7 @@ main(int argc, char **argv)
         complete(op_table[i], seed);
     }
     ok(total > 0, "signatures were proved: %d", total);
+    for (size_t i = 0; i < countof(reasons) && argc == 1; i++) ok(used[i], "a reason is needed: %s", reasons[i].why);
     str_free(&head);
     return done();
 }
