@@ -1,7 +1,8 @@
 /* boxing.c - how fast moves are decided on a mesh that one does not have: 8 x 16 x 8 ranks.
  *
  * Prints, for each move: the price (box_bytes), one rank's part of the plan
- * (the slowest of 64 ranks) and the bytes of memory it takes. Nothing runs. */
+ * (the slowest of 64 ranks, each the best of 5) and the bytes of memory it
+ * takes. Nothing runs. */
 #include "boxing/box.h"
 #include "runtime/error.h"
 
@@ -9,10 +10,10 @@
 #include <time.h>
 
 static const char *const moves[][2] = {
-    {"(S(0), S(1), B)", "(B, B, B)"},     {"(S(0), S(0), S(0))", "(S(1), S(1), S(1))"},
-    {"(S(0), S(0), S(0))", "(B, B, B)"},  {"(P, P, P)", "(B, B, B)"},
+    {"(S(0), S(1), B)", "(B, B, B)"},       {"(S(0), S(0), S(0))", "(S(1), S(1), S(1))"},
+    {"(S(0), S(0), S(0))", "(B, B, B)"},    {"(P, P, P)", "(B, B, B)"},
     {"(P, S(0), S(1))", "(B, S(0), S(1))"}, {"(P, P, P)", "(S(0), S(0), S(0))"},
-    {"(S(0), P, B)", "(B, S(1), S(0))"},  {"(B, B, B)", "(P, S(0), P)"},
+    {"(S(0), P, B)", "(B, S(1), S(0))"},    {"(B, B, B)", "(P, S(0), P)"},
     {"(S(0), S(1), P)", "(S(1), S(0), P)"}, {"(S(0), S(0), S(1))", "(S(0), S(0), S(1)) order (2, 1, 0)"},
     {"(P, B, S(0))", "(B, P, S(0))"},
 };
@@ -30,9 +31,23 @@ mesh(struct atlas *a, int naxis, const int32_t *axis, int stride)
 {
     static int32_t rank[1024];
     const struct place *p;
-    for (int i = 0; i < 1024; i++)
-        rank[i] = i * stride % 1024 + (stride == 0);
+    for (int i = 0; i < 1024; i++) rank[i] = i * stride % 1024 + (stride == 0);
     return place_new(a, 0, naxis, axis, rank, &p) ? NULL : p;
+}
+
+/* The best of 5: others use the machine too. */
+static double
+plan_us(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to, int rank)
+{
+    double best = 1e9;
+    for (int k = 0; k < 5; k++) {
+        struct box_plan *plan;
+        arena_reset(a);
+        double start = now_us();
+        if (box_plan_rank(a, t, from, to, rank, &plan)) printf("%s\n", err_text());
+        best = MIN(best, now_us() - start);
+    }
+    return best;
 }
 
 static void
@@ -43,21 +58,16 @@ measure(struct atlas *atlas, const char *what, const struct place *p, const stru
     for (size_t i = 0; i < countof(moves); i++) {
         const struct layout *from, *to;
         struct arena a = {0};
-        struct box_plan *plan;
         if (layout_parse(atlas, p, moves[i][0], 2, &from) || layout_parse(atlas, q, moves[i][1], 2, &to)) {
             printf("%s\n", err_text());
             return;
         }
         double start = now_us(), slowest = 0;
-        for (int k = 0; k < 20; k++)
-            box_bytes(&t, from, to);
+        for (int k = 0; k < 20; k++) box_bytes(&t, from, to);
         double price = (now_us() - start) / 20;
         size_t most = 0;
         for (int k = 0; k < 64; k++) {
-            arena_reset(&a);
-            start = now_us();
-            if (box_plan_rank(&a, &t, from, to, k * 16 + k % 16, &plan)) printf("%s\n", err_text());
-            slowest = MAX(slowest, now_us() - start);
+            slowest = MAX(slowest, plan_us(&a, &t, from, to, k * 16 + k % 16));
             most = MAX(most, a.used_bytes);
         }
         printf("  %-22s %-36s %10.1f %10.1f %10zu\n", moves[i][0], moves[i][1], price, slowest, most / 1024);

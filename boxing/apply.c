@@ -4,6 +4,7 @@
  * stays in the nearest cache: each source is read once, the result written
  * once. Every step of it rounds to the tensor's own dtype, so that a sum is the
  * same bits however it is cut. max and min keep NaN. */
+#pragma GCC optimize("O3", "no-trapping-math") /* the loops below are all that a reduction costs */
 #include "boxing/box.h"
 
 #include <math.h>
@@ -14,55 +15,79 @@ enum { BLOCK = 2048 }; /* elements combined at a time: two blocks of f64 fit a f
 
 typedef void combine_fn(void *dst, const void *a, const void *b, int64_t n);
 
-/* dst[i] = a[i] op b[i], contiguous; dst may be a. */
+/* bf16_to_f32 and f32_to_bf16 as the loops need them: in line, several times as fast as calls. */
+static inline float
+wide(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static inline uint16_t
+narrow(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    uint32_t nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : nearest);
+}
+
+/* to[i] = x op y of a[i] and b[i], contiguous. to may be a: elements do not depend on each other, which ivdep tells. */
 #define COMBINE(name, type, expr)                                                                                      \
     static void name(void *dst, const void *a, const void *b, int64_t n)                                               \
     {                                                                                                                  \
         type *to = dst;                                                                                                \
         const type *p = a, *q = b;                                                                                     \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                           \
+        {                                                                                                              \
             type x = p[i], y = q[i];                                                                                   \
             to[i] = (type)(expr);                                                                                      \
         }                                                                                                              \
     }
-#define COMBINE_FLOAT(name, type)                                                                                      \
-    COMBINE(sum_##name, type, x + y)                                                                                   \
-    COMBINE(max_##name, type, x > y || x != x ? x : y)                                                                 \
-    COMBINE(min_##name, type, x < y || x != x ? x : y)                                                                 \
-    COMBINE(prod_##name, type, x * y)
-#define COMBINE_HALF(name, wide, narrow)                                                                               \
-    COMBINE(sum_##name, uint16_t, narrow(wide(x) + wide(y)))                                                           \
-    COMBINE(max_##name, uint16_t, wide(x) > wide(y) || wide(x) != wide(x) ? x : y)                                     \
-    COMBINE(min_##name, uint16_t, wide(x) < wide(y) || wide(x) != wide(x) ? x : y)                                     \
-    COMBINE(prod_##name, uint16_t, narrow(wide(x) * wide(y)))
-#define COMBINE_INT(name, type, unsigned_type)                                                                         \
-    COMBINE(sum_##name, type, (unsigned_type)x + (unsigned_type)y)                                                     \
-    COMBINE(max_##name, type, x > y ? x : y)                                                                           \
-    COMBINE(min_##name, type, x < y ? x : y)                                                                           \
-    COMBINE(prod_##name, type, (unsigned_type)x * (unsigned_type)y)
 
-COMBINE_FLOAT(f32, float)
-COMBINE_FLOAT(f64, double)
-COMBINE_HALF(bf16, bf16_to_f32, f32_to_bf16)
-COMBINE_HALF(f16, f16_to_f32, f32_to_f16)
-COMBINE_INT(i32, int32_t, uint32_t)
-COMBINE_INT(i64, int64_t, uint64_t)
-COMBINE_INT(u8, uint8_t, uint8_t)
-COMBINE(or_bool, uint8_t, x | y)
-COMBINE(and_bool, uint8_t, x & y)
+COMBINE(sum_f32, float, x + y)
+COMBINE(max_f32, float, x > y || x != x ? x : y)
+COMBINE(min_f32, float, x < y || x != x ? x : y)
+COMBINE(sum_f64, double, x + y)
+COMBINE(max_f64, double, x > y || x != x ? x : y)
+COMBINE(min_f64, double, x < y || x != x ? x : y)
+COMBINE(sum_bf16, uint16_t, narrow(wide(x) + wide(y)))
+COMBINE(max_bf16, uint16_t, wide(x) > wide(y) || wide(x) != wide(x) ? x : y)
+COMBINE(min_bf16, uint16_t, wide(x) < wide(y) || wide(x) != wide(x) ? x : y)
+COMBINE(sum_f16, uint16_t, f32_to_f16(f16_to_f32(x) + f16_to_f32(y)))
+COMBINE(max_f16, uint16_t, f16_to_f32(x) > f16_to_f32(y) || f16_to_f32(x) != f16_to_f32(x) ? x : y)
+COMBINE(min_f16, uint16_t, f16_to_f32(x) < f16_to_f32(y) || f16_to_f32(x) != f16_to_f32(x) ? x : y)
+COMBINE(sum_i32, int32_t, (uint32_t)x + (uint32_t)y) /* wraps */
+COMBINE(max_i32, int32_t, x > y ? x : y)
+COMBINE(min_i32, int32_t, x < y ? x : y)
+COMBINE(sum_i64, int64_t, (uint64_t)x + (uint64_t)y)
+COMBINE(max_i64, int64_t, x > y ? x : y)
+COMBINE(min_i64, int64_t, x < y ? x : y)
+COMBINE(sum_u8, uint8_t, x + y)
+COMBINE(max_u8, uint8_t, x > y ? x : y)
+COMBINE(min_u8, uint8_t, x < y ? x : y)
+COMBINE(any_bool, uint8_t, (x | y))
+COMBINE(all_bool, uint8_t, (x & y))
 
-#define ROW(name) {NULL, sum_##name, max_##name, min_##name, prod_##name}
 static combine_fn *const combine[NDTYPE][NREDUCE] = {
-    [DT_F32] = ROW(f32), [DT_F64] = ROW(f64), [DT_BF16] = ROW(bf16), [DT_F16] = ROW(f16),
-    [DT_I32] = ROW(i32), [DT_I64] = ROW(i64), [DT_U8] = ROW(u8), [DT_BOOL] = {NULL, or_bool, or_bool, and_bool, and_bool},
+    [DT_F32] = {[RED_SUM] = sum_f32, [RED_MAX] = max_f32, [RED_MIN] = min_f32},
+    [DT_F64] = {[RED_SUM] = sum_f64, [RED_MAX] = max_f64, [RED_MIN] = min_f64},
+    [DT_BF16] = {[RED_SUM] = sum_bf16, [RED_MAX] = max_bf16, [RED_MIN] = min_bf16},
+    [DT_F16] = {[RED_SUM] = sum_f16, [RED_MAX] = max_f16, [RED_MIN] = min_f16},
+    [DT_I32] = {[RED_SUM] = sum_i32, [RED_MAX] = max_i32, [RED_MIN] = min_i32},
+    [DT_I64] = {[RED_SUM] = sum_i64, [RED_MAX] = max_i64, [RED_MIN] = min_i64},
+    [DT_U8] = {[RED_SUM] = sum_u8, [RED_MAX] = max_u8, [RED_MIN] = min_u8},
+    [DT_BOOL] = {[RED_SUM] = any_bool, [RED_MAX] = any_bool, [RED_MIN] = all_bool},
 };
 
 /* ---- views as rows ---- */
 
 /* The dimensions of a view whose rows (the last dimensions that lie densely in all views) are taken whole. */
 struct rows {
-    int ndim;     /* outer dimensions */
-    int64_t row;  /* elements in a row */
+    int ndim;    /* outer dimensions */
+    int64_t row; /* elements in a row */
     int64_t nrow;
 };
 
@@ -79,13 +104,11 @@ rows_of(const struct view *dst, int n, const struct view *src)
     for (bool all = true; r.ndim > 0; r.ndim--) {
         int d = r.ndim - 1;
         all = joins(dst, d, r.row);
-        for (int i = 0; i < n && all; i++)
-            all = joins(&src[i], d, r.row);
+        for (int i = 0; i < n && all; i++) all = joins(&src[i], d, r.row);
         if (!all) break;
         r.row *= dst->dim[d];
     }
-    for (int d = 0; d < r.ndim; d++)
-        r.nrow *= dst->dim[d];
+    for (int d = 0; d < r.ndim; d++) r.nrow *= dst->dim[d];
     return r;
 }
 
@@ -121,8 +144,7 @@ box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src)
         for (int64_t i = 0; i < rows.row; i += BLOCK) {
             int64_t len = MIN(rows.row - i, BLOCK), at = i * width;
             fn(to + at, first + at, second + at, len);
-            for (int k = 2; k < n; k++)
-                fn(to + at, to + at, row_at(&src[k], &rows, row) + at, len);
+            for (int k = 2; k < n; k++) fn(to + at, to + at, row_at(&src[k], &rows, row) + at, len);
         }
     }
 }
@@ -141,17 +163,15 @@ box_combine(enum reduce r, bool first, const struct view *dst, const struct view
 static void
 identity(enum reduce r, enum dtype t, void *out)
 {
-    static const double limit[NREDUCE] = {[RED_MAX] = -INFINITY, [RED_MIN] = INFINITY, [RED_PROD] = 1};
-    if (dtype_is_float(t))
-        elem_set_f(t, out, 0, limit[r]);
-    else if (r != RED_MAX && r != RED_MIN)
-        elem_set_i(t, out, 0, r == RED_PROD);
-    else if (t == DT_I64)
-        elem_set_i(t, out, 0, r == RED_MAX ? INT64_MIN : INT64_MAX);
-    else if (t == DT_I32)
-        elem_set_i(t, out, 0, r == RED_MAX ? INT32_MIN : INT32_MAX);
+    static const int64_t least[NDTYPE] = {[DT_I64] = INT64_MIN, [DT_I32] = INT32_MIN};
+    static const int64_t most[NDTYPE] = {
+        [DT_I64] = INT64_MAX, [DT_I32] = INT32_MAX, [DT_U8] = UINT8_MAX, [DT_BOOL] = 1};
+    if (r == RED_SUM)
+        elem_set_i(t, out, 0, 0);
+    else if (dtype_is_float(t))
+        elem_set_f(t, out, 0, r == RED_MAX ? -INFINITY : INFINITY);
     else
-        elem_set_i(t, out, 0, r == RED_MAX ? 0 : t == DT_BOOL ? 1 : UINT8_MAX);
+        elem_set_i(t, out, 0, r == RED_MAX ? least[t] : most[t]);
 }
 
 void
@@ -197,8 +217,7 @@ box_stage_slice(const struct box_plan *p, int32_t stage, void *data, const struc
 {
     const struct box_stage *s = &p->stage[stage];
     int32_t k = 0;
-    while (k < s->nslice && !box_inside(slice, &s->slice[k], p->type.ndim))
-        k++;
+    while (k < s->nslice && !box_inside(slice, &s->slice[k], p->type.ndim)) k++;
     assert(k < s->nslice);
     int64_t width = (int64_t)dtype_bytes(p->type.dtype);
     return box_slice(&p->type, &s->slice[k], data ? (char *)data + s->slice_offset[k] * width : NULL, slice);
@@ -250,11 +269,8 @@ box_apply(const struct box_plan *p, void *const *src, void **dst)
     }
     size_t width = dtype_bytes(p->type.dtype);
     void **stage = must_alloc(sizeof *stage * (size_t)MAX(p->nstage, 1));
-    for (int i = 0; i < p->nstage; i++)
-        stage[i] = must_alloc((size_t)p->stage[i].numel * width);
-    for (int i = 0; i < p->nstep; i++)
-        apply_step(p, &p->step[i], src, stage, dst);
-    for (int i = 0; i < p->nstage; i++)
-        free(stage[i]);
+    for (int i = 0; i < p->nstage; i++) stage[i] = must_alloc((size_t)p->stage[i].numel * width);
+    for (int i = 0; i < p->nstep; i++) apply_step(p, &p->step[i], src, stage, dst);
+    for (int i = 0; i < p->nstage; i++) free(stage[i]);
     free(stage);
 }

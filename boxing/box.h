@@ -28,15 +28,15 @@ enum box_verb {
 
 /* Who is read: a part of the source tensor, or an owner's staging part. */
 struct box_source {
-    int32_t rank;   /* device number */
-    int32_t pos;    /* source part: mesh position in `from`; staging: index into stage[] */
+    int32_t rank; /* device number */
+    int32_t pos;  /* source part: mesh position in `from`; staging: index into stage[] */
     bool staged;
 };
 
 struct box_step {
     uint8_t verb, reduce;
-    bool to_stage;    /* writes stage[dst_index]; else the destination part at mesh position dst_index of `to` */
-    int32_t dst;      /* device number of who does it (and receives) */
+    bool to_stage; /* writes stage[dst_index]; else the destination part at mesh position dst_index of `to` */
+    int32_t dst;   /* device number of who does it (and receives) */
     int32_t dst_index;
     int32_t nsource;
     const struct box_source *source;
@@ -48,8 +48,8 @@ struct box_stage {
     int32_t rank;
     int64_t numel;
     int32_t nslice;
-    const struct box *slice;        /* global positions, each dense row-major in the staging bytes */
-    const int64_t *slice_offset;    /* elements */
+    const struct box *slice;     /* global positions, each dense row-major in the staging bytes */
+    const int64_t *slice_offset; /* elements */
 };
 
 struct box_plan {
@@ -63,9 +63,9 @@ struct box_plan {
     int64_t bytes;         /* received over all ranks: what steps read of other ranks' memory */
     int64_t bound;         /* the proven least */
     int nrank;
-    int32_t *rank;         /* every device in from or to, ascending */
-    int64_t *received;     /* bytes, by index of rank */
-    const char *name;      /* "all-gather", "all-reduce", "slice", "exchange": for people */
+    int32_t *rank;     /* every device in from or to, ascending */
+    int64_t *received; /* bytes, by index of rank */
+    const char *name;  /* "all-gather", "all-reduce", "slice", "exchange": for people */
 };
 
 /* In arena a. E_SBP: P to another kind of P. */
@@ -94,7 +94,8 @@ void box_fill(enum reduce r, const struct view *dst);
  * data may be NULL. */
 struct view box_slice(const struct type *t, const struct box *part, void *data, const struct box *slice);
 struct view box_stage_slice(const struct box_plan *p, int32_t stage, void *data, const struct box *slice);
-/* One step's inner loop, one source at a time: dst = combine(dst, src) or copy over a slice of two views of one shape; any strides. */
+/* One step's inner loop, one source at a time: dst = combine(dst, src) or copy over a slice of two views of one shape;
+ * any strides. */
 void box_combine(enum reduce r, bool first, const struct view *dst, const struct view *src);
 
 #endif

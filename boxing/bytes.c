@@ -64,8 +64,7 @@ static uint32_t
 axes_of(const struct grid *g, int d)
 {
     uint32_t axes = 0;
-    for (int i = 0; i < g->ncut[d]; i++)
-        axes |= 1u << g->cut[d][i];
+    for (int i = 0; i < g->ncut[d]; i++) axes |= 1u << g->cut[d][i];
     return axes;
 }
 

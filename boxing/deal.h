@@ -21,10 +21,10 @@
 
 struct deal {
     const struct grid *from, *to;
-    int32_t src, dst;   /* the cell: corners of its tiles */
-    int32_t *give;      /* by addend: the group that gets it */
-    int32_t *ntaken;    /* by group: addends it gets */
-    bool direct;        /* of deal_owners */
+    int32_t src, dst; /* the cell: corners of its tiles */
+    int32_t *give;    /* by addend: the group that gets it */
+    int32_t *ntaken;  /* by group: addends it gets */
+    bool direct;      /* of deal_owners */
     int32_t nowner;
     int32_t *owner;
 };

@@ -10,8 +10,8 @@
 
 /* What happens on a mesh axis; later ones outweigh LOCAL. */
 enum turn { STAY, LOCAL, GATHER, ALL_TO_ALL, REDUCE_SCATTER, ALL_REDUCE, MIXED };
-static const char *const turn_text[] = {"permute", "slice", "all-gather", "all-to-all", "reduce-scatter", "all-reduce",
-                                        "exchange"};
+static const char *const turn_text[] = {"permute",        "slice",      "all-gather", "all-to-all",
+                                        "reduce-scatter", "all-reduce", "exchange"};
 static const uint8_t turn_of[3][3] = {
     [SBP_S] = {[SBP_S] = ALL_TO_ALL, [SBP_B] = GATHER, [SBP_P] = LOCAL},
     [SBP_B] = {[SBP_S] = LOCAL, [SBP_B] = STAY, [SBP_P] = LOCAL},
@@ -92,7 +92,10 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
 
 /* ---- steps as text ---- */
 
-enum { MANY = 6 }; /* pieces of a line that are written out */
+enum {
+    MANY = 6,   /* pieces of a line that are written out */
+    LINES = 64, /* lines */
+};
 
 static void
 print_slice(const struct box_plan *p, const struct box *b, struct str *s)
@@ -142,8 +145,12 @@ box_print(const struct box_plan *p, struct str *s)
 {
     struct str line = {0}, next = {0};
     if (p->alias) str_add(s, "every rank has its part already\n");
-    for (int i = 0, end; i < p->nstep; i = end) {
+    for (int i = 0, end, nline = 0; i < p->nstep; i = end) {
         end = run_end(p, i);
+        if (nline++ == LINES) {
+            str_addf(s, "... (%d steps more)\n", p->nstep - i);
+            break;
+        }
         str_clear(&line);
         print_steps(p, i, end, &line);
         str_addf(s, "%d", p->step[i].dst);

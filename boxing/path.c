@@ -42,7 +42,7 @@ struct search {
     int64_t bound;
     struct state *state;
     int32_t nstate, room;
-    int32_t level; /* first state of the length now made */
+    int32_t level;       /* first state of the length now made */
     struct price *price; /* of the hops priced so far */
     int32_t nprice, price_room;
 };
@@ -64,8 +64,7 @@ probes(const struct place *p, int32_t *pos)
 {
     int32_t n = 0;
     if (p->nrank <= MAX_PROBE) {
-        for (; n < p->nrank; n++)
-            pos[n] = n;
+        for (; n < p->nrank; n++) pos[n] = n;
         return n;
     }
     for (int corner = 0; corner < 1 << p->naxis; corner++) {
@@ -93,15 +92,12 @@ static int32_t
 count_senders(struct arena *a, const struct box_step *step, int n, int32_t self)
 {
     int32_t room = 0, k = 0, different = 0;
-    for (int i = 0; i < n; i++)
-        room += step[i].nsource;
+    for (int i = 0; i < n; i++) room += step[i].nsource;
     int32_t *rank = ARENA_ARRAY(a, int32_t, room);
     for (int i = 0; i < n; i++)
-        for (int32_t j = 0; j < step[i].nsource; j++)
-            rank[k++] = step[i].source[j].rank;
+        for (int32_t j = 0; j < step[i].nsource; j++) rank[k++] = step[i].source[j].rank;
     qsort(rank, (size_t)room, sizeof *rank, by_number);
-    for (k = 0; k < room; k++)
-        different += rank[k] != self && (k == 0 || rank[k] != rank[k - 1]);
+    for (k = 0; k < room; k++) different += rank[k] != self && (k == 0 || rank[k] != rank[k - 1]);
     return different;
 }
 
@@ -139,8 +135,7 @@ load_side(struct search *s, const struct place *place, const struct layout *from
         int nfirst = 0;
         arena_reset(&s->scratch);
         if (box_plan_rank(&s->scratch, &s->type, from, to, place->rank[pos[i]], &p)) continue;
-        while (nfirst < p->nstep && p->step[nfirst].to_stage)
-            nfirst++;
+        while (nfirst < p->nstep && p->step[nfirst].to_stage) nfirst++;
         keep_worst(&worst[0], load_of(&s->scratch, &s->type, p->step, nfirst));
         keep_worst(&worst[1], load_of(&s->scratch, &s->type, p->step + nfirst, p->nstep - nfirst));
     }
@@ -155,7 +150,8 @@ price_hop(struct search *s, const struct layout *from, const struct layout *to)
     load_side(s, to->place, from, to, worst);
     if (from->place != to->place) load_side(s, from->place, from, to, worst);
     for (int k = 0; k < 2; k++)
-        ns += worst[k].alpha * c->alpha_ns + worst[k].beta * c->beta_ns_per_byte + worst[k].gamma * c->gamma_ns_per_byte;
+        ns +=
+            worst[k].alpha * c->alpha_ns + worst[k].beta * c->beta_ns_per_byte + worst[k].gamma * c->gamma_ns_per_byte;
     return ns;
 }
 
@@ -237,8 +233,7 @@ try_entry(struct search *s, int32_t before, int a, struct sbp entry)
         if (l->order[i] != a) order[k++] = l->order[i];
     order[k] = (uint8_t)a;
     if (!layout_new(s->atlas, l->place, sbp, order, &next)) try_hop(s, before, next);
-    if (l->place == s->to->place && !layout_new(s->atlas, l->place, sbp, s->to->order, &next))
-        try_hop(s, before, next);
+    if (l->place == s->to->place && !layout_new(s->atlas, l->place, sbp, s->to->order, &next)) try_hop(s, before, next);
 }
 
 /* The same entries on the destination's mesh, where its shape allows. */

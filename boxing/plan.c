@@ -95,8 +95,7 @@ plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
                             .dst_index = m->plan->nstage};
     int32_t k = 0;
     deal_owners(&m->deal, group);
-    while (k < m->deal.nowner && m->deal.owner[k] != pos)
-        k++;
+    while (k < m->deal.nowner && m->deal.owner[k] != pos) k++;
     if (m->deal.direct || k == m->deal.nowner) return;
     if (!share_of(cell, m->from.type->ndim, m->deal.nowner, k, &step.slice)) return;
     set_sources(m, &step, group, 0);
@@ -242,8 +241,7 @@ count_received(struct box_plan *p, struct arena *a)
             if (s->source[k].rank != s->dst || (other_kind && !s->to_stage))
                 p->received[at - p->rank] += box_numel(&s->slice, p->type.ndim) * width;
     }
-    for (int i = 0; i < p->nrank; i++)
-        p->bytes += p->received[i];
+    for (int i = 0; i < p->nrank; i++) p->bytes += p->received[i];
 }
 
 static struct box_plan *
@@ -266,8 +264,7 @@ maker_init(struct maker *m, struct arena *a, struct box_plan *p)
     int32_t n = p->from->place->nrank;
     deal_init(&m->deal, a, &m->from, &m->to);
     m->stage_of = ARENA_ARRAY(a, int32_t, n);
-    for (int32_t i = 0; i < n; i++)
-        m->stage_of[i] = -1;
+    for (int32_t i = 0; i < n; i++) m->stage_of[i] = -1;
 }
 
 /* Hands the steps over to the arena. */
@@ -293,10 +290,8 @@ box_plan(struct arena *a, const struct type *t, const struct layout *from, const
     if (!p->alias) {
         int32_t nstage = g.naddend > 1 ? from->place->nrank : 0;
         p->stage = ARENA_ARRAY(a, struct box_stage, nstage);
-        for (int32_t pos = 0; pos < nstage; pos++)
-            plan_stage(&m, pos);
-        for (int32_t pos = 0; pos < to->place->nrank; pos++)
-            plan_part(&m, pos);
+        for (int32_t pos = 0; pos < nstage; pos++) plan_stage(&m, pos);
+        for (int32_t pos = 0; pos < to->place->nrank; pos++) plan_part(&m, pos);
     }
     maker_finish(&m);
     return 0;

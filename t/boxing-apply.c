@@ -131,8 +131,7 @@ static int
 least_cost(const struct element *e)
 {
     int full = (1 << e->p) - 1, best[1 << MAX_ADDEND];
-    for (int given = 0; given <= full; given++)
-        best[given] = given ? 1000000 : 0;
+    for (int given = 0; given <= full; given++) best[given] = given ? 1000000 : 0;
     for (int j = 0; j < e->q; j++)
         for (int given = full; given >= 0; given--)
             for (int take = given; take > 0; take = (take - 1) & given) {
@@ -213,8 +212,7 @@ parts_new(const struct layout *l, const struct type *t, int fill)
 static void
 parts_free(void **part, const struct layout *l)
 {
-    for (int pos = 0; pos < l->place->nrank; pos++)
-        free(part[pos]);
+    for (int pos = 0; pos < l->place->nrank; pos++) free(part[pos]);
     free(part);
 }
 
@@ -299,7 +297,8 @@ check_refused(int code, const struct type *t, const struct layout *from, const s
     struct str a = {0}, b = {0};
     layout_print(from, &a);
     layout_print(to, &b);
-    if (!strstr(err_text(), str_text(&a)) || !strstr(err_text(), str_text(&b))) complain("error names not both", t, from, to);
+    if (!strstr(err_text(), str_text(&a)) || !strstr(err_text(), str_text(&b)))
+        complain("error names not both", t, from, to);
     str_free(&a);
     str_free(&b);
 }
@@ -308,12 +307,11 @@ static void
 check_bytes(const struct box_plan *p, const struct type *t, const struct layout *from, const struct layout *to)
 {
     int64_t least = least_bytes(t, from, to), received = 0;
-    for (int i = 0; i < p->nrank; i++)
-        received += p->received[i];
+    for (int i = 0; i < p->nrank; i++) received += p->received[i];
     if (p->bytes != least || p->bound != least || received != least || box_bytes(t, from, to) != least) {
         complain("bytes", t, from, to);
-        diag("  sent %lld, bound %lld, received %lld, priced %lld; least %lld", (long long)p->bytes, (long long)p->bound,
-             (long long)received, (long long)box_bytes(t, from, to), (long long)least);
+        diag("  sent %lld, bound %lld, received %lld, priced %lld; least %lld", (long long)p->bytes,
+             (long long)p->bound, (long long)received, (long long)box_bytes(t, from, to), (long long)least);
     }
 }
 
@@ -325,8 +323,7 @@ check_ranks(const struct box_plan *p, const struct type *t, const struct layout 
         struct box_plan *own;
         int n = 0;
         box_plan_rank(&arena, t, from, to, p->rank[i], &own);
-        for (int k = 0; k < p->nstep; k++)
-            n += p->step[k].dst == p->rank[i];
+        for (int k = 0; k < p->nstep; k++) n += p->step[k].dst == p->rank[i];
         if (n != own->nstep || own->bytes != p->received[i]) complain("a rank's own plan differs", t, from, to);
     }
 }
@@ -384,8 +381,7 @@ mesh(int a, int b, int c)
 {
     int32_t axis[3] = {a, b, c}, rank[MAX_RANK];
     int naxis = c ? 3 : b ? 2 : 1;
-    for (int i = 0; i < MAX_RANK; i++)
-        rank[i] = i;
+    for (int i = 0; i < MAX_RANK; i++) rank[i] = i;
     return place(naxis, axis, rank);
 }
 
@@ -405,8 +401,7 @@ static int
 layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out)
 {
     int n = 0, choices = 1;
-    for (int a = 0; a < p->naxis; a++)
-        choices *= ndim + 2;
+    for (int a = 0; a < p->naxis; a++) choices *= ndim + 2;
     for (int r = RED_SUM; r < RED_SUM + nkind; r++)
         for (int c = 0; c < choices; c++)
             for (int o = 0; o < 6; o++) {
@@ -420,8 +415,7 @@ layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out
                     if (orders[o][i] < p->naxis) order[norder++] = orders[o][i];
                 if (layout_new(atlas, p, sbp, order, &l)) diag("%s", err_text());
                 bool known = false;
-                for (int i = 0; i < n && !known; i++)
-                    known = out[i] == l;
+                for (int i = 0; i < n && !known; i++) known = out[i] == l;
                 if (!known) out[n++] = l;
             }
     return n;
@@ -435,8 +429,7 @@ static struct type
 nth_type(int ndim, int n)
 {
     int64_t dim[3];
-    for (int d = 0; d < ndim; d++, n /= NSIZE)
-        dim[d] = sizes[n % NSIZE];
+    for (int d = 0; d < ndim; d++, n /= NSIZE) dim[d] = sizes[n % NSIZE];
     return type_of(dtypes[(unsigned)n % countof(dtypes)], ndim, dim);
 }
 
@@ -445,8 +438,7 @@ draw_type(int ndim, int64_t most)
 {
     int64_t dim[3];
     do {
-        for (int d = 0; d < ndim; d++)
-            dim[d] = sizes[next_random(&seed) % countof(sizes)];
+        for (int d = 0; d < ndim; d++) dim[d] = sizes[next_random(&seed) % countof(sizes)];
     } while ((ndim > 0 ? dim[0] : 1) * (ndim > 1 ? dim[1] : 1) * (ndim > 2 ? dim[2] : 1) > most);
     return type_of(dtypes[next_random(&seed) % countof(dtypes)], ndim, dim);
 }
@@ -464,13 +456,11 @@ static void
 every_pair(const struct place *p, int ndim, int nkind, const char *what)
 {
     int before = nfailed_pairs, n = layouts_of(p, ndim, nkind, from_list), ntype = 1;
-    for (int d = 0; d < ndim; d++)
-        ntype *= NSIZE;
+    for (int d = 0; d < ndim; d++) ntype *= NSIZE;
     for (int k = 0; k < ntype; k++) {
         struct type t = nth_type(ndim, k);
         for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++)
-                check_pair(&t, from_list[i], from_list[j]);
+            for (int j = 0; j < n; j++) check_pair(&t, from_list[i], from_list[j]);
     }
     finish(what, before);
 }
@@ -538,15 +528,13 @@ static bool
 can_finish(uint32_t state, int p, int wanted, int sends)
 {
     bool finished = true;
-    for (int r = 0; r < SEARCH_RANKS; r++)
-        finished &= !(wanted >> r & 1) || (state >> (8 * r + (1 << p) - 1) & 1);
+    for (int r = 0; r < SEARCH_RANKS; r++) finished &= !(wanted >> r & 1) || (state >> (8 * r + (1 << p) - 1) & 1);
     if (finished) return true;
     for (int to = 0; sends > 0 && to < SEARCH_RANKS; to++)
         for (int set = 1; set < 1 << p; set++) {
             uint32_t has = state >> 8 * to & 255;
             bool somebody = false;
-            for (int r = 0; r < SEARCH_RANKS; r++)
-                somebody |= state >> (8 * r + set) & 1;
+            for (int r = 0; r < SEARCH_RANKS; r++) somebody |= state >> (8 * r + set) & 1;
             if (!somebody || has >> set & 1) continue;
             uint32_t next = (state & ~(255u << 8 * to)) | closure(has | 1u << set) << 8 * to;
             if (can_finish(next, p, wanted, sends - 1)) return true;
@@ -572,8 +560,7 @@ bound_is_least(void)
                     e.holder[addend] |= 1u << r;
                     state |= 1u << (8 * r + (1 << addend));
                 }
-                for (int i = 0; i < p; i++)
-                    fits &= e.holder[i] != 0;
+                for (int i = 0; i < p; i++) fits &= e.holder[i] != 0;
                 if (!fits) continue;
                 int least = least_cost(&e);
                 cases++;
@@ -600,15 +587,59 @@ reductions_keep_the_order(void)
     box_plan(&arena, &t, from, to, &plan);
     void **src = parts_new(from, &t, 0), **dst = parts_new(to, &t, 0);
     for (int r = 0; r < 4; r++)
-        for (int i = 0; i < 8; i++)
-            ((float *)src[r])[i] = in[r];
+        for (int i = 0; i < 8; i++) ((float *)src[r])[i] = in[r];
     box_apply(plan, src, dst);
     for (int r = 0; r < 4; r++)
-        for (int i = 0; i < 8; i++)
-            same &= ((float *)dst[r])[i] == want;
+        for (int i = 0; i < 8; i++) same &= ((float *)dst[r])[i] == want;
     ok(same, "a sum adds in the order of the mesh, to the bit");
     parts_free(src, from);
     parts_free(dst, to);
+}
+
+/* Strided views of 3 x 5 in 3 sources: the inner loops of every dtype against one element at a time. */
+static double
+reduced_by_hand(enum dtype d, enum reduce r, const double *v, int n)
+{
+    double all = v[0];
+    int64_t rounded[2] = {0};
+    for (int k = 1; k < n; k++) {
+        bool nan = all != all || v[k] != v[k];
+        all = r == RED_MAX && nan ? NAN : r == RED_MIN && nan ? NAN : combine(r, all, v[k]);
+        elem_set_f(d, rounded, 0, all);
+        all = elem_get_f(d, rounded, 0);
+    }
+    return all;
+}
+
+static void
+loops_of(enum dtype d, enum reduce r)
+{
+    enum { SOURCES = 3, ROWS = 3, COLS = 5, ROOM = 2 * ROWS * COLS };
+    int64_t memory[SOURCES + 1][ROOM] = {{0}}, wrong = 0, kept = 0;
+    struct view v[SOURCES + 1];
+    struct type t = type_of(d, 2, (int64_t[]){ROWS, COLS});
+    for (int k = 0; k <= SOURCES; k++) {
+        v[k] = view_dense(&t, memory[k]);
+        if (k == 1) v[k].stride[0] = 1, v[k].stride[1] = ROWS;
+        if (k == 2) v[k].stride[0] = 2 * COLS;
+        for (int i = 0; i < ROOM; i++)
+            elem_set_f(d, memory[k], i, (double)(next_random(&seed) % 50) / (dtype_is_float(d) ? 8 : 1));
+    }
+    if (dtype_is_float(d) && r != RED_SUM) elem_set_f(d, memory[1], 4, NAN);
+    box_reduce(r, &v[SOURCES], SOURCES, v);
+    for (int i = 0; i < ROWS * COLS; i++) {
+        double in[SOURCES], got = elem_get_f(d, memory[SOURCES], i), want;
+        for (int k = 0; k < SOURCES; k++)
+            in[k] = elem_get_f(d, memory[k], i / COLS * v[k].stride[0] + i % COLS * v[k].stride[1]);
+        want = reduced_by_hand(d, r, in, SOURCES);
+        if (d == DT_BOOL) want = r == RED_MIN ? in[0] && in[1] && in[2] : in[0] || in[1] || in[2];
+        wrong += got != want && !(got != got && want != want);
+    }
+    box_fill(r, &v[SOURCES]);
+    box_combine(r, false, &v[SOURCES], &v[0]);
+    for (int i = 0; i < ROWS * COLS; i++) kept += elem_get_f(d, memory[SOURCES], i) == elem_get_f(d, memory[0], i);
+    ok(wrong == 0 && kept == ROWS * COLS, "%s of %s combines element by element, its identity changes nothing",
+       reduce_text(r), dtype_text(d));
 }
 
 int
@@ -619,6 +650,8 @@ main(void)
     atlas = atlas_new();
     bound_is_least();
     reductions_keep_the_order();
+    for (int d = DT_NONE + 1; d < NDTYPE; d++)
+        for (int r = RED_SUM; r <= RED_MIN; r++) loops_of((enum dtype)d, (enum reduce)r);
     every_pair(mesh(2, 0, 0), 1, 3, "every pair on 2 ranks, vectors");
     every_pair(mesh(2, 0, 0), 2, 3, "every pair on 2 ranks, matrices");
     every_pair(mesh(3, 0, 0), 1, 3, "every pair on 3 ranks, vectors");

@@ -22,8 +22,7 @@ static const struct place *
 line(int first, int n)
 {
     int32_t rank[8], size = n;
-    for (int i = 0; i < n; i++)
-        rank[i] = first + i;
+    for (int i = 0; i < n; i++) rank[i] = first + i;
     return place(1, &size, rank);
 }
 
@@ -56,17 +55,14 @@ part_of(const struct type *t, const struct layout *l, int pos, int *first, int *
     struct box_plan *p = move(t, layout(line(0, 1), "B"), l);
     float *whole = calloc((size_t)type_numel(t), sizeof *whole);
     void *part[8];
-    for (int64_t i = 0; i < type_numel(t); i++)
-        whole[i] = (float)i;
-    for (int i = 0; i < l->place->nrank; i++)
-        part[i] = calloc((size_t)type_numel(t), sizeof(float));
+    for (int64_t i = 0; i < type_numel(t); i++) whole[i] = (float)i;
+    for (int i = 0; i < l->place->nrank; i++) part[i] = calloc((size_t)type_numel(t), sizeof(float));
     box_apply(p, (void *const[]){whole}, part);
     struct type local = layout_shard(l, t, pos);
     *numel = (int)type_numel(&local);
     *first = (int)((float *)part[pos])[0];
     *last = (int)((float *)part[pos])[*numel - 1];
-    for (int i = 0; i < l->place->nrank; i++)
-        free(part[i]);
+    for (int i = 0; i < l->place->nrank; i++) free(part[i]);
     free(whole);
 }
 
@@ -99,7 +95,8 @@ nine_layouts(void)
             const int8_t *r = nine[k].row[d], *c = nine[k].column[d];
             int first, last, numel;
             part_of(&t, layout(p, nine[k].sbp), d, &first, &last, &numel);
-            right &= numel == (r[1] - r[0]) * (c[1] - c[0]) && first == 4 * r[0] + c[0] && last == 4 * (r[1] - 1) + c[1] - 1;
+            right &=
+                numel == (r[1] - r[0]) * (c[1] - c[0]) && first == 4 * r[0] + c[0] && last == 4 * (r[1] - 1) + c[1] - 1;
         }
         ok(right, "4 x 4 as %s on [[0, 1], [2, 3]]: each device holds its rows and columns", nine[k].sbp);
     }
@@ -189,8 +186,7 @@ cyclic_swap(void)
     const struct layout *from = layout(p, "(S(0), S(1))"), *to = layout(p, "(S(1), S(0))");
     struct box_plan *plan = move(&t, from, to);
     int64_t most = 0;
-    for (int i = 0; i < plan->nrank; i++)
-        most = MAX(most, plan->received[i]);
+    for (int i = 0; i < plan->nrank; i++) most = MAX(most, plan->received[i]);
     is_int(most, 32, "(S(0), S(1)) -> (S(1), S(0)) on 2 x 4: no rank receives more than an eighth of the tensor");
     from = layout(p, "(S(0), S(0))");
     to = layout(p, "(S(0), S(0)) order (1, 0)");
@@ -211,7 +207,8 @@ steps_as_text(void)
     str_clear(&s);
     struct box_plan *p = move(&t, layout(line(0, 2), "P"), layout(line(0, 2), "B"));
     box_print(p, &s);
-    is_str(str_text(&s), "0, 1: sum [0:4, 0:2] from 0, 1\n", "an all-reduce of two ranks takes one hop: each adds for itself");
+    is_str(str_text(&s), "0, 1: sum [0:4, 0:2] from 0, 1\n",
+           "an all-reduce of two ranks takes one hop: each adds for itself");
     is_int(p->nstage, 0, "and needs no stage");
     str_clear(&s);
     box_print(move(&t, layout(line(0, 4), "P"), layout(line(0, 2), "S(0)")), &s);

@@ -66,8 +66,7 @@ parts_new(const struct layout *l, const struct type *t)
 static void
 parts_free(void **part, const struct layout *l)
 {
-    for (int pos = 0; pos < l->place->nrank; pos++)
-        free(part[pos]);
+    for (int pos = 0; pos < l->place->nrank; pos++) free(part[pos]);
     free(part);
 }
 
@@ -81,8 +80,7 @@ sources_new(const struct layout *l, const struct type *t)
         struct box box, all = {{0}, {0}};
         struct type local = layout_shard(l, t, pos);
         int n, i = addend_at(l, pos, &n);
-        for (int64_t e = 0; e < type_numel(t); e++)
-            whole[e] = addend_value(i, e);
+        for (int64_t e = 0; e < type_numel(t); e++) whole[e] = addend_value(i, e);
         memcpy(all.hi, t->dim, sizeof all.hi);
         layout_box(l, t, pos, &box);
         struct view from = box_slice(t, &all, whole, &box), to = view_dense(&local, part[pos]);
@@ -130,8 +128,7 @@ values_are_right(const struct type *t, const struct layout *from, const struct b
         at = c->hop[k].to;
     }
     part = moved(t, at, part, one);
-    for (int64_t e = 0; e < type_numel(t); e++)
-        right &= ((int64_t *)part[0])[e] == want(from, e);
+    for (int64_t e = 0; e < type_numel(t); e++) right &= ((int64_t *)part[0])[e] == want(from, e);
     parts_free(part, one);
     return right;
 }
@@ -145,8 +142,7 @@ count_received(const struct type *t, const struct layout *from, const struct lay
 {
     struct box_plan *p;
     box_plan(&arena, t, from, to, &p);
-    for (int i = 0; i < p->nrank; i++)
-        received[p->rank[i]] += p->received[i];
+    for (int i = 0; i < p->nrank; i++) received[p->rank[i]] += p->received[i];
     return p->bytes;
 }
 
@@ -156,11 +152,9 @@ sends_nobody_more(const struct type *t, const struct layout *from, const struct 
 {
     int64_t direct[MAX_RANK] = {0}, hops[MAX_RANK] = {0}, sum = 0;
     int64_t least = count_received(t, from, to, direct);
-    for (int k = 0; k < c->nhop; k++)
-        sum += count_received(t, c->hop[k].from, c->hop[k].to, hops);
+    for (int k = 0; k < c->nhop; k++) sum += count_received(t, c->hop[k].from, c->hop[k].to, hops);
     bool right = sum == c->bytes && sum == least;
-    for (int r = 0; r < MAX_RANK; r++)
-        right &= hops[r] <= direct[r];
+    for (int r = 0; r < MAX_RANK; r++) right &= hops[r] <= direct[r];
     return right;
 }
 
@@ -227,8 +221,7 @@ draw_layout(const struct place *p, int ndim, enum reduce r)
 {
     struct sbp sbp[MAX_AXIS];
     const struct layout *l;
-    for (int a = 0; a < p->naxis; a++)
-        sbp[a] = draw_entry(ndim, r);
+    for (int a = 0; a < p->naxis; a++) sbp[a] = draw_entry(ndim, r);
     if (layout_new(atlas, p, sbp, NULL, &l)) diag("%s", err_text());
     return l;
 }
@@ -241,8 +234,7 @@ draw_pairs(const struct place *p, const struct place *q, int n, const char *what
     for (int k = 0; k < n; k++) {
         int ndim = 1 + (int)(next_random(&seed) % 3);
         int64_t dim[3];
-        for (int d = 0; d < ndim; d++)
-            dim[d] = (int64_t)(next_random(&seed) % 9);
+        for (int d = 0; d < ndim; d++) dim[d] = (int64_t)(next_random(&seed) % 9);
         struct type t = type_of(DT_I64, ndim, dim);
         enum reduce r = (enum reduce)(RED_SUM + next_random(&seed) % 3);
         check_pair(&t, draw_layout(p, ndim, r), draw_layout(q, ndim, r));
@@ -263,11 +255,13 @@ best(const struct type *t, const struct layout *from, const struct layout *to, c
 static void
 what_wins(void)
 {
-    const struct place *p = place(2, (int32_t[]){4, 4}, (int32_t[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
+    const struct place *p =
+        place(2, (int32_t[]){4, 4}, (int32_t[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
     struct type t = type_of(DT_F32, 2, (int64_t[]){64, 64});
     struct box_cost c = {.alpha_ns = 1000, .beta_ns_per_byte = 0.1};
     const struct box_candidate *b = best(&t, layout(p, "(S(0), S(1))"), layout(p, "(B, B)"), &c);
-    ok(b->nhop == 2 && !strcmp(b->hop[0].name, "all-gather"), "where messages are dear, 4 x 4 ranks gather axis by axis");
+    ok(b->nhop == 2 && !strcmp(b->hop[0].name, "all-gather"),
+       "where messages are dear, 4 x 4 ranks gather axis by axis");
     ok(b->ns == 6000 + 0.1 * 15 * 1024, "at the price of 3 + 3 messages and 15 sixteenths of the bytes");
     c.staging_bytes = 2048;
     b = best(&t, layout(p, "(S(0), S(1))"), layout(p, "(B, B)"), &c);

@@ -1,0 +1,319 @@
+/* show.c - layouts drawn with characters.
+ *
+ * A canvas of characters is painted from back to front, so that sheets of a
+ * stack hide each other, and then printed line by line. Tiles are as wide and
+ * high as their share of the tensor, but never too small for their label. */
+#include "boxing/show.h"
+
+#include "boxing/scene.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WIDTH = 220,
+    HEIGHT = 120,
+    LINE = 110,       /* two pictures stand side by side up to this width */
+    SHEET_WIDTH = 24, /* of a sheet with room enough */
+    SHEET_HEIGHT = 5,
+    MAX_SHEET = 3,
+};
+
+struct cell {
+    char glyph[4]; /* one character in UTF-8, terminated; empty: blank */
+    uint8_t color; /* ANSI 256; 0: none */
+};
+
+struct canvas {
+    struct cell cell[HEIGHT][WIDTH];
+    int width, height; /* painted so far */
+};
+
+static const uint8_t palette[] = {75, 215, 114, 211, 141, 221, 80, 180};
+static void
+paint(struct canvas *c, int x, int y, const char *glyph, uint8_t color)
+{
+    if (x < 0 || y < 0 || x >= WIDTH || y >= HEIGHT) return;
+    snprintf(c->cell[y][x].glyph, sizeof c->cell[y][x].glyph, "%s", glyph);
+    c->cell[y][x].color = color;
+    c->width = MAX(c->width, x + 1);
+    c->height = MAX(c->height, y + 1);
+}
+
+static void
+paint_text(struct canvas *c, int x, int y, const char *text, uint8_t color)
+{
+    for (int i = 0; text[i]; i++) paint(c, x + i, y, (const char[]){text[i], 0}, color);
+}
+
+static void
+canvas_print(const struct canvas *c, bool color, struct str *s)
+{
+    for (int y = 0; y < c->height; y++) {
+        int end = c->width, now = 0;
+        while (end > 0 && (!c->cell[y][end - 1].glyph[0] || c->cell[y][end - 1].glyph[0] == ' ')) end--;
+        for (int x = 0; x < end; x++) {
+            const struct cell *k = &c->cell[y][x];
+            if (color && k->color != now) {
+                if (k->color)
+                    str_addf(s, "\033[1;38;5;%dm", k->color);
+                else
+                    str_add(s, "\033[0m");
+                now = k->color;
+            }
+            str_add(s, k->glyph[0] ? k->glyph : " ");
+        }
+        str_add(s, now ? "\033[0m\n" : "\n");
+    }
+}
+
+/* ---- one sheet ---- */
+
+/* Where lines run: edge[0] .. edge[n], relative to the sheet. */
+struct edges {
+    struct shown part;
+    int edge[SHOWN + 1];
+};
+
+static void
+set_edges(struct edges *e, const struct parts *p, int room, const int *least)
+{
+    e->part = shown_of(p->n, 6);
+    int64_t whole = p->at[p->n];
+    for (int k = 0; k < e->part.n; k++) {
+        int i = e->part.index[k];
+        int size = i < 0 ? 1 : (int)((p->at[i + 1] - p->at[i]) * room / whole);
+        e->edge[k + 1] = e->edge[k] + 1 + MAX(size, least[k]);
+    }
+}
+
+/* The line character for lines to the left, right, above, below. */
+static const char *
+joint(bool left, bool right, bool up, bool down)
+{
+    static const char *const glyph[16] = {" ", "│", "│", "│", "─", "┌", "└", "├",
+                                          "─", "┐", "┘", "┤", "─", "┬", "┴", "┼"};
+    return glyph[left << 3 | right << 2 | up << 1 | down];
+}
+
+static bool
+is_edge(const struct edges *e, int at)
+{
+    for (int k = 0; k <= e->part.n; k++)
+        if (e->edge[k] == at) return true;
+    return false;
+}
+
+static void
+draw_lines(struct canvas *c, const struct edges *cols, const struct edges *rows, int x0, int y0)
+{
+    int w = cols->edge[cols->part.n], h = rows->edge[rows->part.n];
+    for (int y = 0; y <= h; y++)
+        for (int x = 0; x <= w; x++) {
+            bool across = is_edge(rows, y), down = is_edge(cols, x);
+            const char *glyph = across && down ? joint(x > 0, x<w, y> 0, y < h) : across ? "─" : down ? "│" : " ";
+            paint(c, x0 + x, y0 + y, glyph, 0);
+        }
+}
+
+static void
+draw_labels(struct canvas *c, const struct scene *s, const struct edges *cols, const struct edges *rows, int page,
+            int addend, int x0, int y0)
+{
+    struct str label = {0};
+    for (int i = 0; i < rows->part.n; i++)
+        for (int j = 0; j < cols->part.n; j++) {
+            int row = rows->part.index[i], col = cols->part.index[j];
+            uint8_t color = 0;
+            str_clear(&label);
+            if (row < 0 || col < 0) {
+                str_add(&label, row < 0 && col < 0 ? "" : "...");
+            } else {
+                scene_label(s, page, row, col, addend, &label);
+                int32_t rank = grid_rank(&s->grid, scene_pos(s, page, row, col, addend, 0));
+                color = palette[scene_color(rank, countof(palette))];
+            }
+            int w = cols->edge[j + 1] - cols->edge[j] - 1, h = rows->edge[i + 1] - rows->edge[i] - 1;
+            paint_text(c, x0 + cols->edge[j] + 1 + (w - (int)label.len) / 2, y0 + rows->edge[i] + 1 + (h - 1) / 2,
+                       str_text(&label), color);
+        }
+    str_free(&label);
+}
+
+/* ---- stacks and pages ---- */
+
+/* Tiles as wide as their share of `room` and their labels ask. */
+static void
+measure(const struct scene *s, int room, struct edges *cols, struct edges *rows)
+{
+    struct str label = {0};
+    int width[SHOWN] = {0}, height[SHOWN];
+    struct shown col = shown_of(s->cols.n, 6), row = shown_of(s->rows.n, 6), addend = shown_of(s->grid.naddend, 4);
+    for (int j = 0; j < col.n; j++) {
+        width[j] = 3;
+        for (int i = 0; i < row.n * addend.n; i++) {
+            int r = row.index[i % row.n], a = addend.index[i / row.n];
+            if (col.index[j] < 0 || r < 0 || a < 0) continue;
+            str_clear(&label);
+            scene_label(s, 0, r, col.index[j], a, &label);
+            width[j] = MAX(width[j], (int)label.len + 2);
+        }
+    }
+    for (int i = 0; i < SHOWN; i++) height[i] = 1;
+    set_edges(cols, &s->cols, room, width);
+    set_edges(rows, &s->rows, s->row < 0 ? 1 : SHEET_HEIGHT, height);
+    str_free(&label);
+}
+
+/* Numbers of the positions where the tensor is cut: below and left of the first stack. */
+static void
+draw_ticks(struct canvas *c, const struct scene *s, const struct edges *cols, const struct edges *rows, int x0, int y0)
+{
+    char text[24];
+    int bottom = y0 + rows->edge[rows->part.n] + 1;
+    for (int k = 0; k <= cols->part.n && s->col >= 0; k++) {
+        int i = k < cols->part.n ? cols->part.index[k] : s->cols.n;
+        if (i < 0) continue;
+        snprintf(text, sizeof text, "%lld", (long long)s->cols.at[i]);
+        paint_text(c, x0 + cols->edge[k] - (int)strlen(text) / 2, bottom, text, 245);
+    }
+    for (int k = 0; k <= rows->part.n && s->row >= 0; k++) {
+        int i = k < rows->part.n ? rows->part.index[k] : s->rows.n;
+        if (i < 0) continue;
+        snprintf(text, sizeof text, "%lld", (long long)s->rows.at[i]);
+        paint_text(c, x0 - 1 - (int)strlen(text), y0 + rows->edge[k], text, 245);
+    }
+}
+
+/* One page at (x, y): its stacks with a plus between. Gives the first line below it. */
+static int
+draw_page(struct canvas *c, const struct scene *s, int page, int x, int y)
+{
+    static const char *const gap = "...";
+    struct edges cols = {.edge = {0}}, rows = {.edge = {0}};
+    struct shown addend = shown_of(s->grid.naddend, 4);
+    int depth = MIN(s->grid.nreplica, MAX_SHEET) - 1;
+    measure(s, addend.n > 3 ? SHEET_WIDTH / 2 : SHEET_WIDTH, &cols, &rows);
+    int w = cols.edge[cols.part.n], h = rows.edge[rows.part.n];
+    if (addend.n * (w + 2 * depth + 4) > LINE) addend = shown_of(s->grid.naddend, 3);
+    x += 7;
+    draw_ticks(c, s, &cols, &rows, x, y + depth);
+    for (int k = 0; k < addend.n; k++) {
+        if (k > 0) {
+            paint_text(c, x + 1, y + depth + h / 2, s->between, 0);
+            x += (int)strlen(s->between) + 2;
+        }
+        if (addend.index[k] < 0) {
+            paint_text(c, x, y + depth + h / 2, gap, 0);
+            x += (int)strlen(gap);
+            continue;
+        }
+        for (int sheet = depth; sheet >= 0; sheet--) draw_lines(c, &cols, &rows, x + 2 * sheet, y + depth - sheet);
+        draw_labels(c, s, &cols, &rows, page, addend.index[k], x, y + depth);
+        x += w + 1 + 2 * depth;
+    }
+    return y + depth + h + 2;
+}
+
+/* A layout at column x from line y on. Gives the first line below it. */
+static int
+draw_scene(struct canvas *c, const struct scene *s, int x, int y)
+{
+    struct str title = {0};
+    layout_print(s->grid.layout, &title);
+    str_add(&title, " on ");
+    scene_place_text(s, &title);
+    paint_text(c, x, y++, str_text(&title), 0);
+    str_clear(&title);
+    scene_type_text(s, &title);
+    paint_text(c, x, y++, str_text(&title), 245);
+    struct shown pages = shown_of(s->empty ? 0 : s->npage, 4);
+    for (int k = 0; k < pages.n; k++) {
+        str_clear(&title);
+        if (pages.index[k] < 0)
+            str_add(&title, "...");
+        else
+            scene_page_text(s, pages.index[k], &title);
+        if (title.len) paint_text(c, x + 2, y++, str_text(&title), 0);
+        if (pages.index[k] >= 0) y = draw_page(c, s, pages.index[k], x, y);
+    }
+    str_free(&title);
+    return y;
+}
+
+void
+box_show_text(const struct type *t, const struct layout *l, bool color, struct str *s)
+{
+    struct arena a = {0};
+    struct scene scene;
+    struct canvas *c = must_alloc(sizeof *c);
+    scene_of(&scene, &a, t, l, NULL);
+    draw_scene(c, &scene, 0, 0);
+    canvas_print(c, color, s);
+    free(c);
+    arena_fini(&a);
+}
+
+/* ---- moves ---- */
+
+/* "0, 1, 2 receive 96 B each", one line for each amount. */
+static void
+print_received(const struct move_text *m, struct str *s)
+{
+    for (int i = 0; i < m->nrank; i++) {
+        int n = 0;
+        bool before = false;
+        for (int k = 0; k < i; k++) before |= m->received[k] == m->received[i];
+        if (before || m->received[i] == 0) continue;
+        str_add(s, "  rank ");
+        for (int k = i; k < m->nrank; k++) {
+            if (m->received[k] != m->received[i]) continue;
+            if (n < SHOWN) str_addf(s, "%s%d", n ? ", " : "", m->rank[k]);
+            n++;
+        }
+        if (n > SHOWN) str_addf(s, ", ... (%d ranks)", n);
+        str_add(s, n > 1 ? " receive " : " receives ");
+        bytes_print(m->received[i], s);
+        str_add(s, n > 1 ? " each\n" : "\n");
+    }
+}
+
+static void
+print_head(const struct move_text *m, struct str *s)
+{
+    if (m->refused) {
+        str_addf(s, "%s\n", m->refused);
+        return;
+    }
+    str_addf(s, "%s: ", m->name);
+    if (m->bytes == 0) {
+        str_add(s, "nothing is sent\n");
+        return;
+    }
+    bytes_print(m->bytes, s);
+    str_add(s, " in all, the least there is\n");
+}
+
+void
+box_show_move_text(const struct type *t, const struct layout *from, const struct layout *to, bool color, struct str *s)
+{
+    struct arena a = {0};
+    struct scene left, right;
+    struct move_text m;
+    struct canvas *c = must_alloc(sizeof *c), *second = must_alloc(sizeof *second);
+    move_text_of(&m, &a, t, from, to);
+    scene_of(&left, &a, t, from, to);
+    scene_of(&right, &a, t, to, from);
+    int below = draw_scene(c, &left, 0, 0), middle = c->width + 3;
+    draw_scene(second, &right, 0, 0);
+    bool beside = middle + 6 + second->width <= LINE;
+    paint_text(c, beside ? middle : 2, beside ? MAX(below / 2, 2) : below, m.refused ? "=/=" : "==>", 0);
+    draw_scene(c, &right, beside ? middle + 6 : 0, beside ? 0 : below + 1);
+    print_head(&m, s);
+    canvas_print(c, color, s);
+    print_received(&m, s);
+    free(c);
+    free(second);
+    arena_fini(&a);
+}

@@ -1,0 +1,22 @@
+/* show.h - pictures of layouts and of moves between them, for a terminal and as SVG.
+ *
+ * A layout is drawn as what it is: B axes stack sheets (each a replica), S axes
+ * cut a sheet into tiles marked with their ranks, P axes put stacks side by
+ * side with a plus (or max, min) between. Dimensions beyond two that are cut
+ * become pages. Large meshes are drawn with their middle left out. */
+#ifndef RILLE_BOXING_SHOW_H
+#define RILLE_BOXING_SHOW_H
+
+#include "boxing/box.h"
+
+/* The tensor cut over its mesh. color: ANSI colours, one a rank. */
+void box_show_text(const struct type *t, const struct layout *l, bool color, struct str *s);
+/* Both layouts, the name of the move, its bytes, and what each rank receives. */
+void box_show_move_text(const struct type *t, const struct layout *from, const struct layout *to, bool color,
+                        struct str *s);
+
+/* The same as a whole SVG document. */
+void box_show_svg(const struct type *t, const struct layout *l, struct str *s);
+void box_show_move_svg(const struct type *t, const struct layout *from, const struct layout *to, struct str *s);
+
+#endif

@@ -1,0 +1,351 @@
+/* show_svg.c - layouts drawn as SVG.
+ *
+ * The same scene as in a terminal, in pixels: a sheet's tiles are coloured by
+ * the rank that holds them, replicas lie behind each other in their own ranks'
+ * colours, so that one sees where a tile is. One colour is one rank in both
+ * halves of a move. */
+#include "boxing/scene.h"
+#include "boxing/show.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    MARGIN = 28,
+    TICK_LEFT = 44,
+    SHEET_WIDTH = 216,
+    SHEET_HEIGHT = 150,
+    LINE_HEIGHT = 44, /* of a vector */
+    LEAST = 34,       /* of a tile */
+    SHIFT = 11,       /* of a sheet behind another */
+    MAX_SHEET = 4,
+    HEAD = 72,    /* title and the two lines below it */
+    MIDDLE = 220, /* between the two halves of a move */
+    BARS = 8,
+};
+
+static const char *const fill[] = {"#a5d3f2", "#ffc896", "#b9e4ae", "#f7b2c0",
+                                   "#cfc0f2", "#ffe394", "#a3e2d8", "#e2cab0"};
+static const char *const ink = "#22304a", *const faint = "#6b778d";
+
+struct size {
+    double w, h;
+};
+
+static void
+text(struct str *s, double x, double y, const char *anchor, int size, const char *color, bool bold, const char *words)
+{
+    str_addf(s, "<text x='%.1f' y='%.1f' text-anchor='%s' font-size='%d' fill='%s'%s>%s</text>\n", x, y, anchor, size,
+             color, bold ? " font-weight='600'" : "", words);
+}
+
+static const char *
+fill_of(int32_t rank)
+{
+    return fill[scene_color(rank, countof(fill))];
+}
+
+/* ---- one sheet ---- */
+
+/* Where the parts of a dimension lie, in pixels from the sheet's corner. */
+struct edges {
+    struct shown part;
+    double edge[SHOWN + 1];
+};
+
+static void
+set_edges(struct edges *e, const struct parts *p, double room, double least)
+{
+    e->part = shown_of(p->n, 6);
+    for (int k = 0; k < e->part.n; k++) {
+        int i = e->part.index[k];
+        double size = i < 0 ? LEAST : (double)(p->at[i + 1] - p->at[i]) * room / (double)p->at[p->n];
+        e->edge[k + 1] = e->edge[k] + MAX(size, i < 0 ? LEAST : least);
+    }
+}
+
+/* Room for the longest label there can be. */
+static double
+label_width(const struct scene *s)
+{
+    const struct place *p = s->grid.layout->place;
+    int64_t most = 0;
+    int digits = 1;
+    for (int i = 0; i < p->nrank; i++) most = MAX(most, p->rank[i]);
+    for (; most > 9; most /= 10) digits++;
+    return LEAST + (MIN(s->grid.nreplica, LABEL_RANKS) - 1) * (digits * 8.0 + 10) + digits * 8.0 - 8;
+}
+
+static void
+measure(const struct scene *s, struct edges *cols, struct edges *rows)
+{
+    *cols = *rows = (struct edges){.edge = {0}};
+    set_edges(cols, &s->cols, SHEET_WIDTH, label_width(s));
+    set_edges(rows, &s->rows, s->row < 0 ? LINE_HEIGHT : SHEET_HEIGHT, LEAST);
+}
+
+static double
+extent(const struct edges *e)
+{
+    return e->edge[e->part.n];
+}
+
+/* One sheet: all tiles of one replica. */
+static void
+draw_sheet(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, int page,
+           int addend, int replica, double x, double y)
+{
+    for (int i = 0; i < rows->part.n; i++)
+        for (int j = 0; j < cols->part.n; j++) {
+            int row = rows->part.index[i], col = cols->part.index[j];
+            const char *color = "#ffffff";
+            if (row >= 0 && col >= 0)
+                color = fill_of(grid_rank(&sc->grid, scene_pos(sc, page, row, col, addend, replica)));
+            str_addf(s, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='%s'/>\n", x + cols->edge[j],
+                     y + rows->edge[i], cols->edge[j + 1] - cols->edge[j], rows->edge[i + 1] - rows->edge[i], color);
+        }
+}
+
+static void
+draw_labels(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, int page,
+            int addend, double x, double y)
+{
+    struct str label = {0};
+    for (int i = 0; i < rows->part.n; i++)
+        for (int j = 0; j < cols->part.n; j++) {
+            int row = rows->part.index[i], col = cols->part.index[j];
+            str_clear(&label);
+            if (row >= 0 && col >= 0)
+                scene_label(sc, page, row, col, addend, &label);
+            else
+                str_add(&label, "&#8943;");
+            text(s, x + (cols->edge[j] + cols->edge[j + 1]) / 2, y + (rows->edge[i] + rows->edge[i + 1]) / 2 + 5,
+                 "middle", 15, row >= 0 && col >= 0 ? ink : faint, false, str_text(&label));
+        }
+    str_free(&label);
+}
+
+/* Positions where the tensor is cut; those that would touch the one before are left out. */
+static void
+draw_ticks(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, double x,
+           double y)
+{
+    char number[24];
+    double last = -100;
+    for (int k = 0; k <= cols->part.n && sc->col >= 0; k++) {
+        int i = k < cols->part.n ? cols->part.index[k] : sc->cols.n;
+        snprintf(number, sizeof number, "%lld", (long long)(i < 0 ? 0 : sc->cols.at[i]));
+        double half = 4.0 * (double)strlen(number);
+        if (i < 0 || cols->edge[k] - half < last + 4) continue;
+        last = cols->edge[k] + half;
+        text(s, x + cols->edge[k], y + extent(rows) + 17, "middle", 12, faint, false, number);
+    }
+    for (int k = 0; k <= rows->part.n && sc->row >= 0; k++) {
+        int i = k < rows->part.n ? rows->part.index[k] : sc->rows.n;
+        if (i < 0) continue;
+        snprintf(number, sizeof number, "%lld", (long long)sc->rows.at[i]);
+        text(s, x - 8, y + rows->edge[k] + 4, "end", 12, faint, false, number);
+    }
+}
+
+/* ---- stacks, pages, layouts ---- */
+
+/* The sheets of one addend, the first replica in front. */
+static void
+draw_stack(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, int page,
+           int addend, double x, double y)
+{
+    int depth = MIN(sc->grid.nreplica, MAX_SHEET) - 1;
+    for (int sheet = depth; sheet >= 0; sheet--) {
+        str_addf(s, "<g stroke='%s' stroke-width='1.1' stroke-linejoin='round'>\n", ink);
+        draw_sheet(s, sc, cols, rows, page, addend, sheet, x + sheet * SHIFT, y + (depth - sheet) * SHIFT);
+        str_add(s, "</g>\n");
+    }
+    draw_labels(s, sc, cols, rows, page, addend, x, y + depth * SHIFT);
+}
+
+/* What stands between two stacks is as wide as its word. */
+static double
+gap_of(const struct scene *s)
+{
+    return strlen(s->between) > 1 ? 56 : 36;
+}
+
+static struct size
+draw_page(struct str *s, const struct scene *sc, int page, double x, double y)
+{
+    struct edges cols, rows;
+    struct shown addend = shown_of(sc->grid.naddend, 4);
+    measure(sc, &cols, &rows);
+    double depth = (MIN(sc->grid.nreplica, MAX_SHEET) - 1) * SHIFT, left = x;
+    x += TICK_LEFT;
+    draw_ticks(s, sc, &cols, &rows, x, y + depth);
+    for (int k = 0; k < addend.n; k++) {
+        double middle = y + depth + extent(&rows) / 2 + 6;
+        if (k > 0) {
+            text(s, x + gap_of(sc) / 2, middle, "middle", strlen(sc->between) > 1 ? 15 : 22, ink, true, sc->between);
+            x += gap_of(sc);
+        }
+        if (addend.index[k] < 0) {
+            text(s, x + 14, middle, "middle", 18, faint, false, "&#8943;");
+            x += 28;
+            continue;
+        }
+        draw_stack(s, sc, &cols, &rows, page, addend.index[k], x, y);
+        x += extent(&cols) + depth;
+    }
+    return (struct size){x - left, depth + extent(&rows) + 26};
+}
+
+/* Layout, placement and type, a line each. */
+static struct size
+draw_title(struct str *s, const struct scene *sc, double x, double y)
+{
+    struct str line = {0};
+    struct size size = {0, HEAD};
+    layout_print(sc->grid.layout, &line);
+    text(s, x, y + 16, "start", 18, ink, true, str_text(&line));
+    size.w = (double)line.len * 10.2;
+    str_clear(&line);
+    str_add(&line, "on ");
+    scene_place_text(sc, &line);
+    text(s, x, y + 37, "start", 13, ink, false, str_text(&line));
+    size.w = MAX(size.w, (double)line.len * 7.2);
+    str_clear(&line);
+    scene_type_text(sc, &line);
+    text(s, x, y + 55, "start", 12, faint, false, str_text(&line));
+    size.w = MAX(size.w, (double)line.len * 6.8);
+    str_free(&line);
+    return size;
+}
+
+static struct size
+draw_scene(struct str *s, const struct scene *sc, double x, double y)
+{
+    struct str title = {0};
+    struct size all = draw_title(s, sc, x, y);
+    struct shown pages = shown_of(sc->empty ? 0 : sc->npage, 4);
+    for (int k = 0; k < pages.n; k++) {
+        str_clear(&title);
+        if (pages.index[k] < 0)
+            str_add(&title, "&#8942;");
+        else
+            scene_page_text(sc, pages.index[k], &title);
+        if (title.len) {
+            text(s, x + TICK_LEFT, y + all.h + 12, "start", 13, ink, false, str_text(&title));
+            all.h += 24;
+        }
+        if (pages.index[k] < 0) continue;
+        struct size page = draw_page(s, sc, pages.index[k], x, y + all.h);
+        all.h += page.h + 8;
+        all.w = MAX(all.w, page.w);
+    }
+    str_free(&title);
+    return all;
+}
+
+/* ---- documents ---- */
+
+static void
+document(struct str *s, struct size size, const struct str *body)
+{
+    str_addf(s,
+             "<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' viewBox='0 0 %.0f %.0f' "
+             "font-family='DejaVu Sans, Verdana, Helvetica, Arial, sans-serif'>\n",
+             size.w, size.h, size.w, size.h);
+    str_add(s, "<rect width='100%' height='100%' fill='#ffffff'/>\n");
+    str_add(s, str_text(body));
+    str_add(s, "</svg>\n");
+}
+
+void
+box_show_svg(const struct type *t, const struct layout *l, struct str *s)
+{
+    struct arena a = {0};
+    struct str body = {0};
+    struct scene scene;
+    scene_of(&scene, &a, t, l, NULL);
+    struct size size = draw_scene(&body, &scene, MARGIN, MARGIN);
+    document(s, (struct size){size.w + 2 * MARGIN, size.h + 2 * MARGIN}, &body);
+    str_free(&body);
+    arena_fini(&a);
+}
+
+/* What each rank receives, a bar each. */
+static double
+draw_bars(struct str *s, const struct move_text *m, double x, double y)
+{
+    int64_t most = 1;
+    struct shown who = shown_of(m->nrank, BARS);
+    struct str words = {0};
+    for (int i = 0; i < m->nrank; i++) most = MAX(most, m->received[i]);
+    text(s, x, y, "start", 12, faint, false, "received by rank");
+    for (int k = 0; k < who.n; k++) {
+        int i = who.index[k];
+        y += 19;
+        if (i < 0) {
+            text(s, x + 10, y + 11, "middle", 12, faint, false, "&#8942;");
+            continue;
+        }
+        double length = 74.0 * (double)m->received[i] / (double)most;
+        str_clear(&words);
+        str_addf(&words, "%d", m->rank[i]);
+        text(s, x + 20, y + 11, "end", 12, ink, false, str_text(&words));
+        str_clear(&words);
+        if (m->received[i] > 0) {
+            str_addf(s,
+                     "<rect x='%.1f' y='%.1f' width='%.1f' height='13' rx='2' fill='%s' stroke='%s' "
+                     "stroke-width='0.8'/>\n",
+                     x + 27, y, MAX(length, 1.5), fill_of(m->rank[i]), ink);
+            bytes_print(m->received[i], &words);
+        } else {
+            str_add(&words, "nothing");
+            length = -4;
+        }
+        text(s, x + 34 + length, y + 11, "start", 12, faint, false, str_text(&words));
+    }
+    str_free(&words);
+    return y + 19;
+}
+
+/* The arrow with the move's name and bytes; the bars below it. Gives the line below all. */
+static double
+draw_arrow(struct str *s, const struct move_text *m, double x, double y)
+{
+    double end = x + MIDDLE - 40;
+    struct str words = {0};
+    text(s, (x + end) / 2, y - 16, "middle", 16, m->refused ? "#b3261e" : ink, true, m->refused ? "refused" : m->name);
+    str_addf(s,
+             "<path d='M %.1f %.1f H %.1f m -9 -7 l 9 7 l -9 7' fill='none' stroke='%s' stroke-width='2.4' "
+             "stroke-linecap='round' stroke-linejoin='round'/>\n",
+             x, y, end, ink);
+    if (m->refused) {
+        text(s, (x + end) / 2, y + 24, "middle", 12, faint, false, "another kind of partial");
+        return y + 40;
+    }
+    if (m->bytes > 0) bytes_print(m->bytes, &words);
+    text(s, (x + end) / 2, y + 24, "middle", 13, ink, false, m->bytes > 0 ? str_text(&words) : "nothing is sent");
+    if (m->bytes > 0) text(s, (x + end) / 2, y + 41, "middle", 12, faint, false, "the least there is");
+    str_free(&words);
+    return m->bytes > 0 && m->nrank > 0 ? draw_bars(s, m, x + 14, y + 72) : y + 48;
+}
+
+void
+box_show_move_svg(const struct type *t, const struct layout *from, const struct layout *to, struct str *s)
+{
+    struct arena a = {0};
+    struct str body = {0};
+    struct scene left, right;
+    struct move_text m;
+    move_text_of(&m, &a, t, from, to);
+    scene_of(&left, &a, t, from, to);
+    scene_of(&right, &a, t, to, from);
+    struct size l = draw_scene(&body, &left, MARGIN, MARGIN);
+    double x = MARGIN + l.w + 20, arrow = MARGIN + HEAD + (left.row < 0 ? 26 : 62);
+    double below = draw_arrow(&body, &m, x, arrow);
+    struct size r = draw_scene(&body, &right, x + MIDDLE - 20, MARGIN);
+    double height = MAX(MAX(l.h, r.h) + MARGIN, below);
+    document(s, (struct size){x + MIDDLE - 20 + r.w + MARGIN, height + MARGIN / 2.0}, &body);
+    str_free(&body);
+    arena_fini(&a);
+}
