@@ -13,14 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The name of the class of a method's self, its first local: classes are metatables and say _name. */
+/* The name of the class of a method's self, its first local: classes are metatables and say __name. */
 static void
 find_inside(lua_State *L, lua_Debug *ar, char *out, size_t size)
 {
     out[0] = 0;
     if (!lua_getlocal(L, ar, 1)) return;
     if (lua_istable(L, -1) && lua_getmetatable(L, -1)) {
-        lua_pushliteral(L, "_name");
+        lua_pushliteral(L, "__name");
         if (lua_rawget(L, -2) == LUA_TSTRING) snprintf(out, size, "%s", lua_tostring(L, -1));
         lua_pop(L, 2);
     }
@@ -93,11 +93,10 @@ raise_core(lua_State *L)
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);
     size_t named = names_line(text);
     bool elsewhere = named && (named != strlen(here) || strncmp(text, here, named) != 0);
-    if (!line.number) lua_pushstring(L, text);
-    else if (elsewhere) lua_pushfstring(L, "%s (wanted at %s)", text, here);
-    else if (named) lua_pushstring(L, text);
-    else if (line.inside[0]) lua_pushfstring(L, "%s: %s (in %s)", here, text, line.inside);
+    if (elsewhere && line.number) lua_pushfstring(L, "%s (wanted at %s)", text, here);
+    else if (named || !line.number) lua_pushstring(L, text);
     else lua_pushfstring(L, "%s: %s", here, text);
+    if (line.inside[0] && !elsewhere) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), line.inside);
     return lua_error(L);
 }
 
