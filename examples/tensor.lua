@@ -24,7 +24,8 @@ print(z)
 local v = rille.zeros{2, 3}
 local before = v + 0
 v[{1, {0, 2}}] = 7
-print(v, before:sum():item())
+print(v)
+print("before", before:sum():item())
 
 -- A mistake is an error at this line. It names the operator, the shapes and what does not fit.
 print(select(2, pcall(function() return x:matmul(x) end)))
