@@ -14,7 +14,7 @@
 
 enum { COL_NAME = 10, COL_PLACE = 34, COL_TYPE = 50, COL_BYTES = 74, COL_READS = 88 };
 
-static const char *const phase_text[] = { "forward", "backward", "weights", "batch" };
+static const char *const phase_text[] = {"forward", "backward", "weights", "batch"};
 
 /* ---- what a task is ---- */
 
@@ -41,8 +41,7 @@ result_type(const struct plan *p, int32_t task, int32_t out)
         if (place_in_move(p, task) < t->box->nstage)
             return type_of((enum dtype)t->box->type.dtype, 1, &t->box->stage[t->pos].numel);
         return layout_shard(t->box->to, &t->box->type, t->pos);
-    default:
-        return t->type;
+    default: return t->type;
     }
 }
 
@@ -114,7 +113,8 @@ list_print(struct list *l, struct str *s)
     bool first = true;
     for (int32_t i = 0; i < l->n;) {
         int32_t end = i;
-        while (end + 1 < l->n && l->key[end + 1] - l->key[end] <= PER && (l->key[end + 1] - l->key[end]) % PER == 0) end++;
+        while (end + 1 < l->n && l->key[end + 1] - l->key[end] <= PER && (l->key[end + 1] - l->key[end]) % PER == 0)
+            end++;
         int64_t from = l->key[i] / PER, to = l->key[end] / PER, sub = l->key[i] % PER;
         str_addf(s, "%s%lld", first ? "" : ", ", (long long)from);
         if (to > from) str_addf(s, "-%lld", (long long)to);
@@ -131,8 +131,10 @@ static void
 print_name(const struct task *t, struct str *s)
 {
     str_pad(s, COL_NAME);
-    if (t->kind == TASK_BOX) str_addf(s, "box %s", t->box->name);
-    else str_add(s, t->name);
+    if (t->kind == TASK_BOX)
+        str_addf(s, "box %s", t->box->name);
+    else
+        str_add(s, t->name);
 }
 
 static void
@@ -162,7 +164,7 @@ print_results(const struct plan *p, int32_t task, struct str *s)
 
 /* One kind of thing that the group reads: "tasks 0-1", "leaf 2". */
 enum reading { READ_TASK, READ_LEAF, READ_NUMBER, READ_AFTER, READ_ROOT, NREADING };
-static const char *const reading_text[] = { "reads", "leaf", "number", "after", "writes root" };
+static const char *const reading_text[] = {"reads", "leaf", "number", "after", "writes root"};
 
 static void
 collect_reading(const struct plan *p, int32_t task, enum reading what, struct list *l)
@@ -289,7 +291,7 @@ print_memory(const struct plan *p, struct list *l, struct str *s)
 static void
 print_logical(const struct plan *p, struct str *s)
 {
-    struct list l = { 0 };
+    struct list l = {0};
     for (int32_t i = 0, end; i < p->ntask; i = end) {
         end = group_end(p, i);
         print_group(p, i, end, &l, s);
@@ -308,8 +310,10 @@ print_registers(const struct task *t, struct str *s)
         const struct out_port *o = &t->out[k];
         if (o->control) continue;
         str_add(s, k ? ", " : "  ");
-        if (o->root >= 0) str_addf(s, "root part %d", (int)o->root);
-        else str_addf(s, "at %lld", (long long)o->offset);
+        if (o->root >= 0)
+            str_addf(s, "root part %d", (int)o->root);
+        else
+            str_addf(s, "at %lld", (long long)o->offset);
         str_addf(s, " + %lld B", (long long)o->bytes);
         if (o->nreg > 1) str_addf(s, " x%d", (int)o->nreg);
     }
@@ -321,7 +325,8 @@ print_physical(const struct plan *p, struct str *s)
     for (int32_t i = 0; i < p->ndevice; i++) {
         const struct plan_device *d = &p->device[i];
         str_addf(s, "device %s:%d  thread %d  arena %lld B  scratch at %lld + %lld B\n", device_kind_text(d->kind),
-                 (int)d->rank, d->thread, (long long)d->arena_bytes, (long long)d->scratch, (long long)d->scratch_bytes);
+                 (int)d->rank, d->thread, (long long)d->arena_bytes, (long long)d->scratch,
+                 (long long)d->scratch_bytes);
     }
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
@@ -343,8 +348,8 @@ plan_print(const struct plan *p, bool physical, struct str *s)
     int64_t nreg = 0;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nout; k++) nreg += p->task[i].out[k].control ? 0 : p->task[i].out[k].nreg;
-    str_addf(s, "plan: %d piece%s, %d device%s, %d task%s, %lld register%s\n", (int)p->pieces, p->pieces == 1 ? "" : "s",
-             (int)p->ndevice, p->ndevice == 1 ? "" : "s", (int)p->ntask, p->ntask == 1 ? "" : "s", (long long)nreg,
-             nreg == 1 ? "" : "s");
+    str_addf(s, "plan: %d piece%s, %d device%s, %d task%s, %lld register%s\n", (int)p->pieces,
+             p->pieces == 1 ? "" : "s", (int)p->ndevice, p->ndevice == 1 ? "" : "s", (int)p->ntask,
+             p->ntask == 1 ? "" : "s", (long long)nreg, nreg == 1 ? "" : "s");
     (physical ? print_physical : print_logical)(p, s);
 }

@@ -31,7 +31,7 @@ int
 proof_fail(const struct proof *v, int32_t task, const char *fmt, ...)
 {
     char text[1024];
-    struct str name = { 0 };
+    struct str name = {0};
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -76,7 +76,7 @@ add_place(struct devices *s, const struct place *p)
         s->room = 2 * (s->n + p->nrank);
         s->device = must_realloc(s->device, sizeof(*s->device) * (size_t)s->room);
     }
-    for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){ .kind = p->kind, .rank = p->rank[i] };
+    for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
 }
 
 /* The devices that the program names, sorted, each once. */
@@ -105,7 +105,8 @@ check_device(const struct plan *p, int32_t i, const struct plan_device *want)
 {
     const struct plan_device *d = &p->device[i];
     if (by_device(d, want)) return fail(E_PLAN, "plan: device %d is not the one that the program names", (int)i);
-    if (d->thread >= p->nthread) return fail(E_PLAN, "plan: device %d: thread %d of %d", (int)i, d->thread, (int)p->nthread);
+    if (d->thread >= p->nthread)
+        return fail(E_PLAN, "plan: device %d: thread %d of %d", (int)i, d->thread, (int)p->nthread);
     bool inside = d->scratch >= 0 && d->scratch_bytes >= 0 && d->arena_bytes >= d->scratch;
     if (!inside || d->scratch % ALIGN || d->arena_bytes - d->scratch != d->scratch_bytes)
         return fail(E_PLAN, "plan: device %d: scratch at %lld of %lld bytes does not end an arena of %lld", (int)i,
@@ -116,7 +117,7 @@ check_device(const struct plan *p, int32_t i, const struct plan_device *want)
 static int
 check_devices(const struct plan *p)
 {
-    struct devices s = { 0 };
+    struct devices s = {0};
     int status = 0, most = 0;
     program_devices(p->program, &s);
     if (p->ndevice != s.n) status = fail(E_PLAN, "plan: %d devices, the program names %d", (int)p->ndevice, (int)s.n);
@@ -152,7 +153,8 @@ check_leaves(const struct plan *p)
     n = 0;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct prog_leaf *f = &g->leaf[i];
-        if (p->leaf_first[i] != n) return fail(E_PLAN, "plan: first part of leaf %d is %d", (int)i, (int)p->leaf_first[i]);
+        if (p->leaf_first[i] != n)
+            return fail(E_PLAN, "plan: first part of leaf %d is %d", (int)i, (int)p->leaf_first[i]);
         for (int pos = 0; pos < f->layout->place->nrank; pos++)
             TRY(check_part(&p->leaf_part[n + pos], "leaf", i, pos, f->layout, &f->type, f->piece ? p->pieces : 1));
         n += f->layout->place->nrank;
@@ -172,7 +174,8 @@ check_roots(const struct plan *p)
         const struct prog_root *r = &g->root[k];
         const struct layout *l = ref_layout(g, r->ref);
         struct type t = ref_type(g, r->ref);
-        if (p->root_first[k] != n) return fail(E_PLAN, "plan: first part of root %d is %d", (int)k, (int)p->root_first[k]);
+        if (p->root_first[k] != n)
+            return fail(E_PLAN, "plan: first part of root %d is %d", (int)k, (int)p->root_first[k]);
         if (p->over[k] && r->over < 0) return fail(E_PLAN, "plan: root %d is written over no leaf", (int)k);
         for (int pos = 0; pos < l->place->nrank; pos++)
             TRY(check_part(&p->root_part[n + pos], "root", k, pos, l, &t, r->join ? p->pieces : 1));
@@ -187,10 +190,10 @@ check_roots(const struct plan *p)
 static const struct kind_rule {
     bool exec, box, node; /* node: it is part of one always */
 } kind_rule[NTASK_KIND] = {
-    [TASK_COMPUTE] = { .exec = true, .node = true },
-    [TASK_BOX] = { .box = true },
-    [TASK_ACCUMULATE] = { .node = true },
-    [TASK_COPY] = { 0 },
+    [TASK_COMPUTE] = {.exec = true, .node = true},
+    [TASK_BOX] = {.box = true},
+    [TASK_ACCUMULATE] = {0},
+    [TASK_COPY] = {0},
 };
 
 static int
@@ -199,11 +202,14 @@ check_kind(const struct proof *v, int32_t i)
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
     if (t->kind >= NTASK_KIND) return fail(E_PLAN, "plan: task %d is of kind %d", (int)i, t->kind);
-    if (t->device < 0 || t->device >= p->ndevice) return fail(E_PLAN, "plan: task %d is on device %d", (int)i, t->device);
+    if (t->device < 0 || t->device >= p->ndevice)
+        return fail(E_PLAN, "plan: task %d is on device %d", (int)i, t->device);
     TRY(proof_same(v, i, "thread", t->thread, p->device[t->device].thread));
     const struct kind_rule *r = &kind_rule[t->kind];
-    if (!t->exec == r->exec || !t->box == r->box) return proof_fail(v, i, "kind %d does not go with what it has", t->kind);
-    if (t->node < (r->node ? 0 : -1) || t->node >= p->program->nnode) return proof_fail(v, i, "node is %d", (int)t->node);
+    if (!t->exec == r->exec || !t->box == r->box)
+        return proof_fail(v, i, "kind %d does not go with what it has", t->kind);
+    if (t->node < (r->node ? 0 : -1) || t->node >= p->program->nnode)
+        return proof_fail(v, i, "node is %d", (int)t->node);
     if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase is %d", t->phase);
     return 0;
 }
@@ -220,7 +226,8 @@ check_counts(const struct proof *v, int32_t i)
     if (!proof_fits(t->nin, sizeof(struct in_port), &p->arena)) return proof_fail(v, i, "nin is %d", (int)t->nin);
     if (!proof_fits(t->narg, sizeof(struct arg), &p->arena)) return proof_fail(v, i, "narg is %d", (int)t->narg);
     if (t->kind == TASK_COMPUTE && t->narg > MOST_ARGS) return proof_fail(v, i, "narg is %d", (int)t->narg);
-    if (!proof_fits(t->nmove, sizeof(struct box_move), &p->arena)) return proof_fail(v, i, "nmove is %d", (int)t->nmove);
+    if (!proof_fits(t->nmove, sizeof(struct box_move), &p->arena))
+        return proof_fail(v, i, "nmove is %d", (int)t->nmove);
     return 0;
 }
 
@@ -233,7 +240,8 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     const struct task *t = &p->task[i];
     const struct out_port *o = &t->out[k];
     TRY(proof_same(v, i, "control of its last result", o->control, k >= t->nresult));
-    if (o->every < 1 || t->nact % o->every) return proof_fail(v, i, "every is %d of %d acts", (int)o->every, (int)t->nact);
+    if (o->every < 1 || t->nact % o->every)
+        return proof_fail(v, i, "every is %d of %d acts", (int)o->every, (int)t->nact);
     if (o->nreg < 1 || o->nreg > t->nact / o->every) return proof_fail(v, i, "nreg is %d", (int)o->nreg);
     if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
     if (o->control) return proof_same(v, i, "root of a control output", o->root, -1);
@@ -269,7 +277,8 @@ check_fan(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen)
         bool *mark = &seen[v->first_in[to->task] + to->port];
         const struct in_port *in = &p->task[to->task].in[to->port];
         if (*mark || in->task != i || in->out != k || in->fan != f)
-            return proof_fail(v, i, "port %d of task %d does not read its result %d", (int)to->port, (int)to->task, (int)k);
+            return proof_fail(v, i, "port %d of task %d does not read its result %d", (int)to->port, (int)to->task,
+                              (int)k);
         *mark = true;
     }
     return 0;
@@ -300,7 +309,8 @@ check_rate(const struct proof *v, int32_t i, int32_t k)
     const struct task *from = &v->plan->task[in->task];
     const struct out_port *o = &from->out[in->out];
     if (in->hold < 1 || t->nact % in->hold) return proof_fail(v, i, "port %d: hold is %d", (int)k, (int)in->hold);
-    if (in->need < 1 || (!o->control && in->need > 1)) return proof_fail(v, i, "port %d: need is %d", (int)k, (int)in->need);
+    if (in->need < 1 || (!o->control && in->need > 1))
+        return proof_fail(v, i, "port %d: need is %d", (int)k, (int)in->need);
     int64_t made = o->control ? from->nact : from->nact / o->every, taken = (int64_t)(t->nact / in->hold) * in->need;
     if (made != taken)
         return proof_fail(v, i, "port %d takes %lld tokens of task %d, which makes %lld", (int)k, (long long)taken,
@@ -316,7 +326,8 @@ check_locals(const struct proof *v)
     const struct plan *p = v->plan;
     int64_t all = 0;
     for (int32_t t = 0; t < p->nthread; t++) {
-        if (p->nlocal[t] < 0 || p->nlocal[t] > p->ntask) return fail(E_PLAN, "plan: thread %d: nlocal is %d", (int)t, (int)p->nlocal[t]);
+        if (p->nlocal[t] < 0 || p->nlocal[t] > p->ntask)
+            return fail(E_PLAN, "plan: thread %d: nlocal is %d", (int)t, (int)p->nlocal[t]);
         all += p->nlocal[t];
     }
     if (all != p->ntask) return fail(E_PLAN, "plan: %d tasks, its threads have %lld", (int)p->ntask, (long long)all);
@@ -331,7 +342,8 @@ check_locals(const struct proof *v)
             last = task;
         }
         if (nact != p->nact[t])
-            return fail(E_PLAN, "plan: thread %d does %lld acts, its tasks %lld", (int)t, (long long)p->nact[t], (long long)nact);
+            return fail(E_PLAN, "plan: thread %d does %lld acts, its tasks %lld", (int)t, (long long)p->nact[t],
+                        (long long)nact);
     }
     return 0;
 }
@@ -342,12 +354,14 @@ static int
 check_frame(const struct plan *p)
 {
     const struct program *g = p->program;
-    if (p->pieces != g->pieces) return fail(E_PLAN, "plan: %d pieces, the program has %d", (int)p->pieces, (int)g->pieces);
+    if (p->pieces != g->pieces)
+        return fail(E_PLAN, "plan: %d pieces, the program has %d", (int)p->pieces, (int)g->pieces);
     TRY(check_devices(p));
     TRY(check_leaves(p));
     TRY(check_roots(p));
     if (!proof_fits(p->ntask, sizeof(struct task), &p->arena)) return fail(E_PLAN, "plan: ntask is %d", (int)p->ntask);
-    if (!proof_fits(p->nbox, sizeof(struct box_plan *), &p->arena)) return fail(E_PLAN, "plan: nbox is %d", (int)p->nbox);
+    if (!proof_fits(p->nbox, sizeof(struct box_plan *), &p->arena))
+        return fail(E_PLAN, "plan: nbox is %d", (int)p->nbox);
     return 0;
 }
 
@@ -366,7 +380,8 @@ check_tasks(struct proof *v)
         v->first_in[i + 1] = v->first_in[i] + p->task[i].nin;
         v->first_out[i + 1] = v->first_out[i] + p->task[i].nout;
     }
-    if (!proof_fits(v->first_in[p->ntask], sizeof(struct in_port), &p->arena)) return fail(E_PLAN, "plan: too many ports");
+    if (!proof_fits(v->first_in[p->ntask], sizeof(struct in_port), &p->arena))
+        return fail(E_PLAN, "plan: too many ports");
     TRY(check_locals(v));
     TRY(check_edges(v));
     for (int32_t i = 0; i < p->ntask; i++)
@@ -388,7 +403,7 @@ prove(struct proof *v)
 int
 plan_verify(const struct plan *p)
 {
-    struct proof v = { .plan = p };
+    struct proof v = {.plan = p};
     int status = prove(&v);
     arena_fini(&v.tmp);
     return status;

@@ -15,10 +15,10 @@
 /* What an actor's ports hold now; flat, by port number. */
 struct tokens {
     struct proof *v;
-    int32_t *token, *used, *give;      /* by in-port: tokens, acts on the present register, registers given back */
-    int32_t *write, **left;            /* by out-port: the next register, and by register how many still read it */
-    int32_t *begun;                    /* by task */
-    int32_t *queue, nqueue;            /* tasks to look at again */
+    int32_t *token, *used, *give; /* by in-port: tokens, acts on the present register, registers given back */
+    int32_t *write, **left;       /* by out-port: the next register, and by register how many still read it */
+    int32_t *begun;               /* by task */
+    int32_t *queue, nqueue;       /* tasks to look at again */
     bool *queued;
 };
 
@@ -101,15 +101,15 @@ tokens_init(struct tokens *s, struct proof *v)
     const struct plan *p = v->plan;
     struct arena *a = &v->tmp;
     int64_t nin = v->first_in[p->ntask] + 1, nout = v->first_out[p->ntask] + 1;
-    *s = (struct tokens){ .v = v,
-                          .token = ARENA_ARRAY(a, int32_t, nin),
-                          .used = ARENA_ARRAY(a, int32_t, nin),
-                          .give = ARENA_ARRAY(a, int32_t, nin),
-                          .write = ARENA_ARRAY(a, int32_t, nout),
-                          .left = ARENA_ARRAY(a, int32_t *, nout),
-                          .begun = ARENA_ARRAY(a, int32_t, p->ntask + 1),
-                          .queue = ARENA_ARRAY(a, int32_t, p->ntask + 1),
-                          .queued = ARENA_ARRAY(a, bool, p->ntask + 1) };
+    *s = (struct tokens){.v = v,
+                         .token = ARENA_ARRAY(a, int32_t, nin),
+                         .used = ARENA_ARRAY(a, int32_t, nin),
+                         .give = ARENA_ARRAY(a, int32_t, nin),
+                         .write = ARENA_ARRAY(a, int32_t, nout),
+                         .left = ARENA_ARRAY(a, int32_t *, nout),
+                         .begun = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                         .queue = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                         .queued = ARENA_ARRAY(a, bool, p->ntask + 1)};
     int64_t nreg = 0;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nout; k++) nreg += p->task[i].out[k].nreg;
@@ -149,7 +149,7 @@ static int
 stuck(const struct tokens *s)
 {
     const struct plan *p = s->v->plan;
-    struct str text = { 0 };
+    struct str text = {0};
     int32_t n = 0;
     /* Those who wait for a register first: they are what closes the circle. */
     for (int pass = 0; pass < 2; pass++)
@@ -178,7 +178,8 @@ check_rest(const struct tokens *s)
             if (s->token[s->v->first_in[i] + k]) return proof_fail(s->v, i, "tokens are left at port %d", (int)k);
         for (int32_t k = 0; k < p->task[i].nout; k++)
             for (int32_t r = 0; r < p->task[i].out[k].nreg; r++)
-                if (s->left[s->v->first_out[i] + k][r]) return proof_fail(s->v, i, "a register of result %d is not given back", (int)k);
+                if (s->left[s->v->first_out[i] + k][r])
+                    return proof_fail(s->v, i, "a register of result %d is not given back", (int)k);
     }
     return 0;
 }
