@@ -70,9 +70,13 @@ static const struct reason {
     {"@(maximum|minimum|clamp)", "*", of_extremes, "groups carry both kinds of extremes, and together only one passes"},
     {"@(embedding|index_select|gather|cross_entropy_target)", "*", of_extremes,
      "the axis looked up counts as summed, and an extreme does not pass a sum"},
-    {"@(dropout|cast|unslice|cross_entropy_spread)", "*", of_extremes, "monotone, but no maximum is taken through it"},
+    {"@(dropout|cast|concat|stack|pad|unslice|cross_entropy_spread)", "*", of_extremes,
+     "monotone, but no maximum is taken through it"},
+    {"gather", "S*", NULL,
+     "a dimension that ids do not cover is cut by position: only the axis looked up may be split"},
     {"@(log|sqrt|rsqrt)", "*", of_extremes,
      "defined on one side: the identity of one kind of extreme lies on the other"},
+    {"attention_softmax", "*P -> *", NULL, "what a mask adds to a whole row leaves the row's softmax as it is"},
     {"@(sgd|adamw)", "*", NULL, "a variable and what an optimiser keeps beside it are never partial"},
 };
 
