@@ -8,7 +8,6 @@
  * whose operator failed; then it is told where the value was wanted, unless that is the same line. */
 #include "shell/shell.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,6 +55,21 @@ find_line(lua_State *L, struct line *line)
     }
 }
 
+static const char files; /* key in the registry: the set of files that were told to the core */
+
+static void
+remember_file(lua_State *L, const char *file)
+{
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &files) == LUA_TNIL) {
+        lua_newtable(L);
+        lua_copy(L, -1, -2);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &files);
+    }
+    lua_pushboolean(L, true);
+    lua_setfield(L, -2, file);
+    lua_pop(L, 1);
+}
+
 void
 at_line(lua_State *L)
 {
@@ -65,20 +79,32 @@ at_line(lua_State *L)
     find_line(L, &line);
     if (line.number == sh->line.number && !strcmp(line.file, sh->line.file) && !strcmp(line.inside, sh->line.inside))
         return;
+    if (strcmp(line.file, sh->line.file)) remember_file(L, line.file);
     sh->line = line;
     rille_at(sh->session, line.file, line.number, line.inside[0] ? line.inside : NULL);
 }
 
-/* Does the text begin with "FILE:LINE: "? Gives the length of FILE:LINE, or 0. */
-static size_t
-names_line(const char *text)
+static bool
+is_file(lua_State *L, const char *text, size_t size)
 {
-    const char *colon = strchr(text, ':');
-    while (colon) {
-        const char *end = colon + 1;
-        while (isdigit((unsigned char)*end)) end++;
-        if (end > colon + 1 && end[0] == ':' && end[1] == ' ') return (size_t)(end - text);
-        colon = memchr(text, '\n', (size_t)(colon - text)) ? NULL : strchr(colon + 1, ':');
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &files) == LUA_TTABLE) {
+        lua_pushlstring(L, text, size);
+        lua_rawget(L, -2);
+        lua_remove(L, -2);
+    }
+    bool known = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return known;
+}
+
+/* Does the text begin with "FILE:LINE: ", FILE being one that the core was told? Gives the length of FILE:LINE, or 0. */
+static size_t
+names_line(lua_State *L, const char *text)
+{
+    for (const char *colon = strchr(text, ':'); colon; colon = strchr(colon + 1, ':')) {
+        size_t digits = strspn(colon + 1, "0123456789");
+        const char *end = colon + 1 + digits;
+        if (digits && end[0] == ':' && end[1] == ' ' && is_file(L, text, (size_t)(colon - text))) return (size_t)(end - text);
     }
     return 0;
 }
@@ -91,7 +117,7 @@ raise_core(lua_State *L)
     const char *text = rille_error();
     find_line(L, &line);
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);
-    size_t named = names_line(text);
+    size_t named = names_line(L, text);
     bool elsewhere = named && (named != strlen(here) || strncmp(text, here, named) != 0);
     if (elsewhere && line.number) lua_pushfstring(L, "%s (wanted at %s)", text, here);
     else if (named || !line.number) lua_pushstring(L, text);
@@ -118,10 +144,16 @@ complain(lua_State *L, const char *fmt, ...)
 const char *
 what_is(lua_State *L, int i)
 {
-    static const char *const names[] = {"nothing", "nil",        "a boolean",  "a pointer",  "a number",
-                                        "a string", "a table",    "a function", "a userdata", "a coroutine"};
+    static const char *const names[] = {"nothing",  "nil",     "a boolean",  "a pointer",  "a number",
+                                        "a string", "a table", "a function", "a userdata", "a coroutine"};
+    int type = lua_type(L, i);
+    if (type == LUA_TNUMBER) {
+        lua_pushvalue(L, i); /* the text of a number replaces it */
+        return lua_pushfstring(L, "the number %s", lua_tostring(L, -1));
+    }
+    if (type == LUA_TSTRING) return lua_pushfstring(L, lua_rawlen(L, i) < 40 ? "the string \"%s\"" : "a string", lua_tostring(L, i));
     if (tensor_test(L, i)) return "a tensor";
     if (kind_test(L, i, KIND_PLACE)) return "a placement";
     if (kind_test(L, i, KIND_LIVE)) return "a live number";
-    return names[lua_type(L, i) + 1];
+    return names[type + 1];
 }

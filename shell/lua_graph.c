@@ -420,22 +420,30 @@ struct live {
     int function; /* reference in the registry */
 };
 
+/* Calls the function that is its argument. */
+static int
+live_number(lua_State *L)
+{
+    lua_call(L, 0, 1);
+    if (lua_type(L, -1) != LUA_TNUMBER) return complain(L, "live: the function gives a number; it gave %s", what_is(L, -1));
+    return 1;
+}
+
 static int
 live_ask(void *arg, double *out)
 {
     struct live *live = arg;
     lua_State *L = live->shell->running;
     if (!lua_checkstack(L, 4)) return 1;
+    lua_pushcfunction(L, live_number);
     lua_rawgeti(L, LUA_REGISTRYINDEX, live->function);
-    bool bad = lua_pcall(L, 0, 1, 0) != LUA_OK;
-    if (!bad && lua_type(L, -1) != LUA_TNUMBER) {
-        lua_pushfstring(L, "live: the function gives a number; it gave %s", what_is(L, -1));
-        lua_remove(L, -2);
-        bad = true;
+    if (lua_pcall(L, 1, 1, 0)) {
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
+        return 1;
     }
-    if (bad) lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
-    else *out = lua_tonumber(L, -1), lua_pop(L, 1);
-    return bad;
+    *out = lua_tonumber(L, -1);
+    lua_pop(L, 1);
+    return 0;
 }
 
 static void

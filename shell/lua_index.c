@@ -24,7 +24,7 @@ pick_position(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
     int good = 0;
     int64_t at = lua_tointegerx(L, i, &good);
-    if (!good) complain(L, "index: a position is a whole number, found %s", lua_tostring(L, i));
+    if (!good) complain(L, "index: a position is a whole number, found %s", what_is(L, i));
     int64_t from_start = at < 0 ? at + size : at;
     if (from_start < 0 || from_start >= size)
         complain(L, "index: position %lld is out of range: axis %d has %lld entries, and positions count from 0", (long long)at,
@@ -360,8 +360,7 @@ count_read(lua_State *L, int i, const char *who, const char *what, int64_t least
     int good = 0;
     int64_t n = lua_type(L, i) == LUA_TNUMBER ? lua_tointegerx(L, i, &good) : 0;
     if (!good || n < least)
-        complain(L, "%s: %s is a whole number of at least %d, found %s", who, what, (int)least,
-                 lua_type(L, i) == LUA_TNUMBER ? lua_tostring(L, i) : what_is(L, i));
+        complain(L, "%s: %s is a whole number of at least %d, found %s", who, what, (int)least, what_is(L, i));
     return n;
 }
 

@@ -84,10 +84,8 @@ kind_text(const struct rille_attr_info *a)
 static int
 wrong_type(struct call *c, const struct rille_attr_info *a, int i)
 {
-    bool quote = lua_type(c->L, i) == LUA_TSTRING;
-    return complain(c->L, "%s: %s is %s%s, found %s%s%s%s", c->o->name, a->name, kind_text(a),
-                    a->kind == RILLE_TEXT ? a->words : "", what_is(c->L, i), quote ? " \"" : "",
-                    quote ? lua_tostring(c->L, i) : "", quote ? "\"" : "");
+    return complain(c->L, "%s: %s is %s%s, found %s", c->o->name, a->name, kind_text(a),
+                    a->kind == RILLE_TEXT ? a->words : "", what_is(c->L, i));
 }
 
 static int64_t

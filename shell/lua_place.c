@@ -47,7 +47,7 @@ mesh_add(lua_State *L, struct mesh *m, int i)
     int whole = 0;
     lua_Integer rank = lua_tointegerx(L, i, &whole);
     if (!whole || lua_type(L, i) != LUA_TNUMBER)
-        complain(L, "placement: a rank is a whole number, found %s", lua_isnumber(L, i) ? lua_tostring(L, i) : what_is(L, i));
+        complain(L, "placement: a rank is a whole number, found %s", what_is(L, i));
     if (rank < 0 || rank > INT32_MAX) complain(L, "placement: rank %lld is no device number", (long long)rank);
     if (m->nrank == m->cap) complain(L, "placement: the mesh is ragged: all rows must have the same number of ranks");
     m->rank[m->nrank++] = (int32_t)rank;

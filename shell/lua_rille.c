@@ -174,7 +174,8 @@ check_tensors(lua_State *L, int i)
     int n = 0;
     for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1), n++) {
         if (lua_type(L, -2) != LUA_TSTRING) complain(L, "save: names are texts, found %s", what_is(L, -2));
-        if (!tensor_test(L, -1)) complain(L, "save: '%s' is %s, no tensor", lua_tostring(L, -2), what_is(L, -1));
+        const char *name = lua_tostring(L, -2);
+        if (!tensor_test(L, -1)) complain(L, "save: '%s' is %s, no tensor", name, what_is(L, -1));
     }
     return n;
 }

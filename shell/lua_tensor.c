@@ -397,10 +397,11 @@ tensor_fill_(lua_State *L)
     tensor_check(L, 1, "fill_");
     if (lua_type(L, 2) != LUA_TNUMBER && lua_type(L, 2) != LUA_TBOOLEAN)
         return complain(L, "fill_: a number is wanted, found %s", what_is(L, 2));
-    lua_settop(L, 2);
+    lua_pushcfunction(L, index_set); /* x[{}] = v */
+    lua_pushvalue(L, 1);
     lua_newtable(L);
-    lua_insert(L, 2); /* x, {}, v: x[{}] = v */
-    index_set(L);
+    lua_pushvalue(L, 2);
+    lua_call(L, 3, 0);
     lua_settop(L, 1);
     return 1;
 }

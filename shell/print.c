@@ -97,11 +97,23 @@ add_row(luaL_Buffer *b, const struct table *t, const char *row)
     }
 }
 
+/* Do these positions stand behind some that are left out? */
+static bool
+after_gap(const struct table *t, const int64_t *index)
+{
+    for (int axis = t->ndim - 3; axis >= 0; axis--) {
+        if (index[axis] == EDGE && elided(t, axis)) return true;
+        if (index[axis]) return false;
+    }
+    return false;
+}
+
 /* "[0, 5]" above a matrix. position counts in the whole tensor. */
 static void
 add_heading(luaL_Buffer *b, const struct table *t, const int64_t *index)
 {
     char text[32];
+    if (after_gap(t, index)) luaL_addstring(b, "\n ...");
     luaL_addstring(b, "\n [");
     for (int axis = 0; axis < t->ndim - 2; axis++) {
         bool behind = elided(t, axis) && index[axis] >= EDGE;
@@ -165,6 +177,10 @@ print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t)
     char text[32];
     const struct rille_layout *l = rille_tensor_layout(t);
     char *place = rille_place_text(rille_layout_place(l));
+    if (rille_name(t)) {
+        luaL_addstring(b, rille_name(t));
+        luaL_addstring(b, ": ");
+    }
     luaL_addstring(b, rille_dtype(t));
     luaL_addstring(b, " {");
     for (int axis = 0; axis < rille_ndim(t); axis++) {
@@ -176,10 +192,6 @@ print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t)
     luaL_addstring(b, " on ");
     luaL_addstring(b, place);
     free(place);
-    if (rille_name(t)) {
-        luaL_addstring(b, " ");
-        luaL_addstring(b, rille_name(t));
-    }
     if (rille_requires_grad(t)) luaL_addstring(b, rille_is_leaf(t) ? ", requires_grad" : ", with gradient");
 }
 

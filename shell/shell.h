@@ -71,7 +71,7 @@ check(lua_State *L, int code)
 }
 /* Raises a message of the shell's own, with the line before it. */
 int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* What an argument is, for messages: "a string", "a tensor". */
+/* What an argument is, for messages: "a tensor", "the number 2.5". The text may be a new value on the stack. */
 const char *what_is(lua_State *L, int i);
 
 /* ---- lua_place.c: placements and layouts ---- */
