@@ -22,7 +22,7 @@ example() {
 example tensor "shape" "3 x 4" "matmul"
 example sbp "A0 S(0) times B0 B gives Y0 S(0)" "Y0 B times B1 S(1) gives Y2 S(1)" "device 3 holds 4 x 3 from column 3" "bytes move"
 example autograd "12.0 3.0" "12.0 -6.0" "comes as P" "3.14159"
-example pipeline "gpipe" "1f1b" "zb-h1" "zb-h2"
+example pipeline "gpipe" "1f1b"
 
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 code=$? n=$((n + 1))

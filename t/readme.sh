@@ -1,0 +1,15 @@
+#!/bin/bash
+# The README's Lua prints what the README says it prints.
+rille=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+awk '/^```lua$/ { on = 1; next } /^```$/ { if (on) exit } on' README.md >"$dir/twenty.lua"
+awk '/^prints$/ { seen = 1 } seen && /^```$/ { if (on) exit; on = 1; next } on' README.md >"$dir/want"
+(cd "$dir" && "$rille" -d cpu:4 twenty.lua >got 2>&1)
+if [ -s "$dir/want" ] && diff "$dir/want" "$dir/got" >"$dir/diff"; then
+  echo "ok 1 - the README prints what it says"
+else
+  sed 's/^/# /' "$dir/diff"
+  echo "not ok 1 - the README prints what it says"
+fi
+echo "1..1"
