@@ -183,6 +183,9 @@ struct op {
      * none. din arrives all NULL. saves: which operands ('0'..) and outputs ('a'..) the gradient reads, e.g. "1a". */
     void (*grad)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     const char *saves;
+    /* The result of node n with its two dimensions exchanged, as another call of its own; NULL: it has none. So that the
+     * gradient of a transposed weight is computed the way the weight lies, not as a view that every reader strides over. */
+    struct val *(*flip)(struct build *b, const struct node *n);
 
     /* A composite: builds itself from other operators; writes nout values. NULL in out[0] without failure: this call is
      * not a composite after all (then rule, ref... are there). */

@@ -181,6 +181,7 @@ struct val *
 b_transpose(struct build *b, struct val *x, int i, int j)
 {
     if (!x) return NULL;
+    if (x->node && x->node->op->flip && x->type.ndim == 2 && i != j) return x->node->op->flip(b, x->node);
     struct attr attr[OP_ATTR];
     op_attr_defaults(&op_transpose, attr);
     attr_int(&op_transpose, attr, "axis0", i);

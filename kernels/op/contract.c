@@ -23,6 +23,12 @@ contract_grad(struct build *b, const struct node *n, struct val *const *dout, st
     if (b_wants(n, 1)) din[1] = b_call2(b, &op_matmul, n->in[0], dout[0]);
 }
 
+static struct val *
+contract_flip(struct build *b, const struct node *n)
+{
+    return b_call2(b, &op_contract, n->in[1], n->in[0]);
+}
+
 static int
 contract_ref(const struct kcall *k)
 {
@@ -51,6 +57,7 @@ const struct op op_contract = {
     .linear = "0|1",
     .reduce = RED_SUM,
     .grad = contract_grad,
+    .flip = contract_flip,
     .saves = "01",
     .ref = contract_ref,
     .kernel = rows,
