@@ -117,6 +117,31 @@ answer ':time 6 * 7'
 ok ":time prints the value and a time" grep -qE '^[0-9.]+ (us|ms|s)$' <<<"$got"
 answer ':doctor'
 shows ":doctor tells the version" "rille 0."
+local_x='local x = rille.ones({2, 3})'
+answer "$local_x" 'x + 1'
+is "a tensor is printed with its head" "$got" $'f32 {2, 3} B on cpu[0]\n  2. 2. 2.\n  2. 2. 2.'
+answer "$local_x" '{x, x.shape}'
+is "inside a table a tensor is its head" "$got" '{f32 {2, 3} B on cpu[0], {2, 3}}'
+answer "$local_x" ':whos'
+is "and in :whos, with its bytes" "$got" '  x                f32 {2, 3} B on cpu[0], 24 bytes'
+answer "$local_x" ':explain x:relu()'
+ok ":explain shows operators" grep -q relu <<<"$got"
+answer "$local_x" ':plan x:relu()'
+ok ":plan shows tasks" grep -q relu <<<"$got"
+answer 'local step = rille.graph(function(a) return a * 2 end)' 'step(rille.ones({2}));' ':trace step run.json'
+ok ":trace writes what a step did" grep -q traceEvents run.json
+answer 'local step = rille.graph(function(a) return a:relu() end)' 'step(rille.ones({2}));' ':plan step'
+ok ":plan of a step is its plan" grep -q relu <<<"$got"
+answer "$local_x" ':time x:matmul(x:transpose(0, 1))'
+ok ":time computes" grep -q '3. 3.' <<<"$got"
+answer "$local_x" 'x:matmul(x)' '2'
+ok "an error names the line typed" grep -q '^shell:2:1: matmul' seen
+answer ':mem'
+ok ":mem shows memory" grep -q 'arenas' <<<"$got"
+answer ':devices'
+ok ":devices counts them" grep -q '4 of kind cpu' <<<"$got"
+answer ':actors'
+ok ":actors counts runs" grep -q 'runs' <<<"$got"
 session 'type 1 + 1\n' 'wait rille> ' 'type \004'
 is "Ctrl-D ends the shell with 0" "$code" 0
 
@@ -145,6 +170,8 @@ if grep -q 'editor: readline' seen; then
   is "a chunk of many lines is one entry of the next session's history" "$(grep -c '^many lines' seen)" 1
   session 'type rille.placem\t' 'wait placement' 'type ("cpu", {0, 1}).size\n' 'wait 2'
   shows "Tab completes a field" 'rille.placement("cpu", {0, 1}).size'
+  session 'type x = rille.ones({2})\n' 'type x:totab\t' 'wait totable' 'type ()\n' 'wait {1'
+  shows "and a method of a tensor" 'x:totable()'
   session 'type longname = 41\n' 'type longn\t + 1\n' 'wait 42'
   shows "and a global" 42
   session 'type :doc\t\n' 'wait line editor'

@@ -1,0 +1,86 @@
+-- rille.graph and rille.live as Lua sees them: arguments, results, which trace a call takes.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local T = rille.tensor
+
+-- A step that counts how often it was traced.
+local function counting(fn, options)
+  local n = 0
+  return rille.graph(function(...) n = n + 1 return fn(...) end, options), function() return n end
+end
+
+tap.group("results", function()
+  local step = rille.graph(function(a) return a * 2, "text", nil, a + 1, nil end)
+  for i = 1, 2 do
+    local got = table.pack(step(T({i})))
+    tap.is({got.n, got[1]:item(), got[2], got[4]:item()}, {5, 2 * i, "text", i + 1}, "come in their places, call " .. i)
+  end
+  tap.is(select("#", rille.graph(function() end)()), 0, "may be none")
+  local w = T({1}, {requires_grad = true})
+  local same = rille.graph(function(a) return a, a, w end)
+  local a, b, c = same(T({4}))
+  tap.is({a:item(), b:item(), c:item()}, {4, 4, 1}, "may be an input, twice, or a variable")
+end)
+
+tap.group("which trace fits", function()
+  local step, traced = counting(function(a, k) return a * k end)
+  tap.is({step(T({1}), 2):item(), step(T({1}), 3):item(), step(T({5}), 2):item()}, {2, 3, 10}, "another number is another trace")
+  tap.is(traced(), 2, "and the same number the same one")
+  step(T({1, 2}), 2)
+  step(T({1}, {dtype = "i64"}), 2)
+  step(T({1, 2}), 2)
+  tap.is(traced(), 4, "another shape or dtype too, once")
+  step(T({7}), 2)
+  tap.is(traced(), 4, "the first ones are kept")
+  local P2 = rille.placement("cpu", {0, 1})
+  local laid, laid_traced = counting(function(a) return a:sum() end)
+  for _, sbp in ipairs{"S(0)", "B", "S(0)"} do laid(rille.ones({4}, {placement = P2, sbp = sbp})) end
+  tap.is(laid_traced(), 2, "another layout is another trace")
+  local mode, mode_traced = counting(function(a) return a:dropout(0.5) end)
+  local net = rille.nn.Linear(1, 1)
+  mode(T({1})) net:eval() mode(T({1}))
+  tap.is(mode_traced(), 2, "train and eval end the traces before")
+  local many, many_traced = counting(function(a, k) return a + k end)
+  for round = 1, 2 do
+    for k = 1, 70 do
+      if many(T({0}), k):item() ~= k then tap.ok(false, "trace " .. k .. " gives its number") end
+    end
+  end
+  tap.ok(many_traced() >= 70, "many traces replace each other")
+end)
+
+tap.group("live numbers", function()
+  local asked, lr = 0, 1
+  local live = rille.live(function() asked = asked + 1 return lr end)
+  local step, traced = counting(function(a) return a * live + live end)
+  local sums = {}
+  for i = 1, 3 do lr = i; sums[i] = step(T({10})):item() end
+  tap.is(sums, {11, 22, 33}, "are what they are at the call")
+  tap.is({traced(), asked}, {1, 3}, "asked once a call")
+  local co = coroutine.wrap(function() lr = 4 return step(T({10})):item() end)
+  tap.is(co(), 44, "also from a coroutine")
+end)
+
+tap.group("looking", function()
+  local step = rille.graph(function(a) return a:matmul(a):relu() end)
+  step(rille.ones({4, 4}))
+  local stats = step:stats()
+  tap.ok(stats.step_time > 0 and #stats.devices == 1 and stats.devices[1].device == "cpu:0", "stats has a device")
+  tap.ok(tostring(step:plan()):find("matmul") and tostring(step:plan{physical = true}):find("matmul"), "plan has two forms")
+  tap.is(step:explain().bytes, 0, "explain has its bytes")
+  local path = os.tmpname()
+  step:trace(path)
+  step(rille.ones({4, 4}))
+  local f = assert(io.open(path))
+  tap.ok(f:read("a"):find('"matmul"', 1, true), "trace names operators")
+  f:close()
+  os.remove(path)
+end)
+
+tap.group("garbage", function()
+  for i = 1, 50 do rille.graph(function(a) return a + i end)(T({1})) end
+  collectgarbage() collectgarbage()
+  tap.ok(rille.counters().live_nodes < 2000, "graphs that nobody holds are freed", rille.counters().live_nodes)
+end)
+
+tap.done()
