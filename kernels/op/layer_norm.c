@@ -20,6 +20,14 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     norm_grad(b, n, dout, din, true);
 }
 
+/* Linear in weight and bias together; without a bias in the weight alone. A bias alone is added to what is not partial. */
+static const char *
+linear_of(const struct call *c)
+{
+    if (absent(&c->in[1])) return NULL;
+    return absent(&c->in[2]) ? "1" : "12";
+}
+
 static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run}, {NULL}};
 
 const struct op op_layer_norm = {
@@ -32,6 +40,8 @@ const struct op op_layer_norm = {
     .make_rule = norm_rule,
     .infer = norm_infer,
     .dtype = OUT_IN0,
+    .linear_of = linear_of,
+    .increasing = "2",
     .grad = grad,
     .saves = "01",
     .ref = ref,

@@ -88,7 +88,7 @@ const struct op op_norm_grad = {
              [NORM_CENTER] = {"center", ATTR_BOOL, .i = 1, .doc = "the mean was taken off"}},
     .make_rule = rule,
     .dtype = OUT_IN0,
-    .linear = "1",
+    .linear = "1|2",
     .grad = grad,
     .saves = "012a",
     .ref = ref,

@@ -32,6 +32,7 @@ const struct op op_rms_norm = {
     .make_rule = norm_rule,
     .infer = norm_infer,
     .dtype = OUT_IN0,
+    .linear = "1",
     .grad = grad,
     .saves = "01",
     .ref = ref,
