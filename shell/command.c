@@ -54,9 +54,12 @@ command_time(lua_State *L, int env, const char *text)
     }
     double seconds = now() - start;
     repl_show(L, first);
-    if (seconds < 1e-3) printf("%.1f us\n", seconds * 1e6);
-    else if (seconds < 1) printf("%.2f ms\n", seconds * 1e3);
-    else printf("%.3f s\n", seconds);
+    if (seconds < 1e-3)
+        printf("%.1f us\n", seconds * 1e6);
+    else if (seconds < 1)
+        printf("%.2f ms\n", seconds * 1e3);
+    else
+        printf("%.3f s\n", seconds);
     return COMMAND_DONE;
 }
 
@@ -66,8 +69,10 @@ print_variable(lua_State *L, const char *name, int value)
     luaL_Buffer b;
     struct rille_tensor *t = tensor_test(L, value);
     luaL_buffinit(L, &b);
-    if (t) print_head(L, &b, t);
-    else luaL_addstring(&b, luaL_typename(L, value));
+    if (t)
+        print_head(L, &b, t);
+    else
+        luaL_addstring(&b, luaL_typename(L, value));
     luaL_pushresult(&b);
     printf("  %-16s %s", name, lua_tostring(L, -1));
     if (t) printf(", %lld bytes", (long long)(rille_numel(t) * (int64_t)rille_dtype_bytes(rille_dtype(t))));
@@ -214,7 +219,8 @@ environment(const char *name)
 static int
 command_doctor(lua_State *L, int env, const char *text)
 {
-    static const char *const names[] = {"RILLE_SEED", "RILLE_THREADS", "RILLE_BUS", "RILLE_CHECK", "RILLE_TRACE", "TERM"};
+    static const char *const names[] = {"RILLE_SEED",  "RILLE_THREADS", "RILLE_BUS",
+                                        "RILLE_CHECK", "RILLE_TRACE",   "TERM"};
     struct rille_session *s = shell_of(L)->session;
     (void)env, (void)text;
 #if defined RILLE_READLINE

@@ -13,17 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const words[] = {"and",   "break", "do",  "else", "elseif", "end",    "false", "for",  "function", "goto", "if",
-                                    "in",    "local", "nil", "not",  "or",     "repeat", "return", "then", "true",     "until", "while"};
+static const char *const words[] = {"and",      "break",  "do",   "else", "elseif", "end",  "false", "for",
+                                    "function", "goto",   "if",   "in",   "local",  "nil",  "not",   "or",
+                                    "repeat",   "return", "then", "true", "until",  "while"};
 
 struct matches {
     lua_State *L;
-    int list;          /* index of the list, which is also the set of its entries */
-    const char *base;  /* what stands before the name: "rille." */
+    int list;         /* index of the list, which is also the set of its entries */
+    const char *base; /* what stands before the name: "rille." */
     size_t base_size;
     const char *begin; /* of the name */
     size_t size;
-    bool functions;    /* only those */
+    bool functions; /* only those */
 };
 
 static void
@@ -62,7 +63,8 @@ add_value(struct matches *m, int value, int depth)
                                          "device", "requires_grad", "grad",  "name",      "is_leaf"};
     lua_State *L = m->L;
     if (lua_istable(L, value)) add_keys(m, value);
-    for (size_t k = 0; !m->functions && tensor_test(L, value) && k < sizeof fields / sizeof *fields; k++) add(m, fields[k]);
+    for (size_t k = 0; !m->functions && tensor_test(L, value) && k < sizeof fields / sizeof *fields; k++)
+        add(m, fields[k]);
     if (depth == 0 || !luaL_getmetafield(L, value, tensor_test(L, value) ? "__methods" : "__index")) return;
     add_value(m, lua_gettop(L), depth - 1);
     lua_pop(L, 1);
@@ -86,9 +88,12 @@ step_into(lua_State *L, const char *name, size_t size)
     lua_getglobal(L, "rille");
     bool module = lua_rawequal(L, -1, -3);
     lua_pop(L, 1);
-    if (!lua_istable(L, -2)) lua_pop(L, 1), lua_pushnil(L);
-    else if (module) lua_gettable(L, -2);
-    else lua_rawget(L, -2);
+    if (!lua_istable(L, -2))
+        lua_pop(L, 1), lua_pushnil(L);
+    else if (module)
+        lua_gettable(L, -2);
+    else
+        lua_rawget(L, -2);
     lua_remove(L, -2);
 }
 
@@ -158,9 +163,12 @@ complete(lua_State *L, int env, const char *line, int end)
     while (last > text && last[-1] != '.' && last[-1] != ':' && last[-1] != '?') last--;
     lua_newtable(L);
     struct matches m = {L, lua_gettop(L), text, (size_t)(last - text), last, strlen(last), false};
-    if (last == text + 1 && *text == ':') add_commands(&m);
-    else if (last == text + 1 && *text == '?') add_pages(&m);
-    else if (last == text) add_globals(&m, env);
+    if (last == text + 1 && *text == ':')
+        add_commands(&m);
+    else if (last == text + 1 && *text == '?')
+        add_pages(&m);
+    else if (last == text)
+        add_globals(&m, env);
     else {
         m.functions = last[-1] == ':';
         push_path(L, env, text, last - 1);

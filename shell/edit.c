@@ -1,8 +1,8 @@
 /* edit.c - reading one line: readline, libedit, or neither, as it was built.
  *
- * The editors are used through their callback interface: this file waits for keys itself, so that Ctrl-C ends the wait and
- * never jumps out of the middle of an editor. History is in $XDG_STATE_HOME/rille/history, a chunk of many lines being
- * one entry. A line that begins with a space is not remembered. */
+ * The editors are used through their callback interface: this file waits for keys itself, so that Ctrl-C ends the wait
+ * and never jumps out of the middle of an editor. History is in $XDG_STATE_HOME/rille/history, a chunk of many lines
+ * being one entry. A line that begins with a space is not remembered. */
 #include "shell/repl.h"
 
 #include <errno.h>
@@ -145,8 +145,10 @@ static void
 find_history(void)
 {
     const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (xdg && *xdg) snprintf(history_path, sizeof history_path, "%s/rille/history", xdg);
-    else if (home) snprintf(history_path, sizeof history_path, "%s/.local/state/rille/history", home);
+    if (xdg && *xdg)
+        snprintf(history_path, sizeof history_path, "%s/rille/history", xdg);
+    else if (home)
+        snprintf(history_path, sizeof history_path, "%s/.local/state/rille/history", home);
     for (char *slash = strchr(history_path + 1, '/'); history_path[0] && slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         mkdir(history_path, 0700);

@@ -7,14 +7,17 @@
 static const struct page {
     const char *name, *text;
 } pages[] = {
-    {"placement", "rille.placement(kind, ranks)\n"
-                  "  A mesh of devices of one kind: placement(\"cpu\", {0, 1}), placement(\"cpu\", {{0, 1}, {2, 3}}).\n"
-                  "  Fields: device, ranks, shape, size. Equal meshes are ==. The kind \"meta\" has layouts and no values."},
-    {"sbp", "How a tensor lies over a mesh, one text for each mesh axis: \"S(0)\" split along axis 0, \"B\" whole everywhere,\n"
-            "  \"P\" the sum over ranks, \"P(max)\", \"P(min)\". {\"B\", \"S(0)\"} on a 2-D mesh; {..., order = {1, 0}}.\n"
+    {"placement",
+     "rille.placement(kind, ranks)\n"
+     "  A mesh of devices of one kind: placement(\"cpu\", {0, 1}), placement(\"cpu\", {{0, 1}, {2, 3}}).\n"
+     "  Fields: device, ranks, shape, size. Equal meshes are ==. The kind \"meta\" has layouts and no values."},
+    {"sbp", "How a tensor lies over a mesh, one text for each mesh axis: \"S(0)\" split along axis 0,\n"
+            "  \"B\" whole everywhere, \"P\" the sum over ranks, \"P(max)\", \"P(min)\".\n"
+            "  {\"B\", \"S(0)\"} on a 2-D mesh; {\"S(0)\", \"S(0)\", order = {1, 0}} cuts along mesh axis 1 first.\n"
             "  rille.sbp.split(axis), rille.sbp.broadcast, rille.sbp.partial_sum, rille.sbp.partial(\"max\")"},
     {"tensor", "rille.tensor(values[, options])\n"
-               "  A tensor from a number or nested tables. Options of all creations: dtype, placement, sbp, requires_grad, name."},
+               "  A tensor from a number or nested tables.\n"
+               "  Options of all creations: dtype, placement, sbp, requires_grad, name."},
     {"zeros", "rille.zeros(shape[, options])   also ones, empty, rand, randn"},
     {"full", "rille.full(shape, value[, options])"},
     {"arange", "rille.arange(n), arange(a, b[, step][, options])   a, a + step, ... before b; whole numbers give i64"},
@@ -29,19 +32,23 @@ static const struct page {
     {"item", "x:item()   the number in a tensor of one element"},
     {"totable", "x:totable()   the values as nested tables: the global view"},
     {"detach", "x:detach()   the same values, a leaf without gradient; x:clone() is a copy"},
-    {"copy_", "x:copy_(y), x:add_(y), x:fill_(v), ...   in place, on variables; what was computed from the old value keeps it"},
+    {"copy_",
+     "x:copy_(y), x:add_(y), x:fill_(v), ...   in place, on variables; what was computed from the old value keeps it"},
     {"index", "x[i]   entry i of axis 0;  x[{i, {a, b}, {}}]   a position, a range before b, all, for each axis;\n"
               "  x[{...}] = v   in place. Positions count from 0, negative ones from the end."},
     {"split", "x:split(size, axis), x:split({sizes}, axis), x:chunk(n, axis)   lists of parts"},
     {"backward", "y:backward()   adds the gradient of y to grad of the leaves with requires_grad"},
     {"grad", "rille.grad(y, {x1, x2})   dy/dx1, dy/dx2; can be differentiated again.  x.grad is what backward added"},
     {"no_grad", "rille.no_grad(fn, ...)   runs fn; nothing in it is remembered for gradients"},
-    {"graph", "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =})\n"
-              "  step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)"},
+    {"graph",
+     "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =})\n"
+     "  step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)"},
     {"live", "rille.live(fn)   a number that is asked before each call of a compiled step"},
-    {"explain", "rille.explain(y)   each operator's signature, candidates and bytes; each boxing's steps, bytes and bound"},
+    {"explain",
+     "rille.explain(y)   each operator's signature, candidates and bytes; each boxing's steps, bytes and bound"},
     {"plan", "rille.plan(y[, {physical = true}])   tasks, registers, memory"},
-    {"boxing", "rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}   one move, priced"},
+    {"boxing",
+     "rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}   one move, priced"},
     {"save", "rille.save(\"x.npy\", x), rille.load(\"x.npy\"[, {placement =, sbp =}]), rille.load_npy(path)"},
     {"counters", "rille.counters()   nodes, compiles, cache_hits, runs, acts, messages, ... since the start"},
     {"devices", "rille.devices()   the devices used so far and their memory"},
@@ -108,8 +115,10 @@ push_names(lua_State *L)
 static int
 help(lua_State *L)
 {
-    if (lua_isnoneornil(L, 1)) push_names(L);
-    else if (!help_push(L, luaL_checkstring(L, 1))) return complain(L, "nothing is called '%s'; rille.help() lists names", lua_tostring(L, 1));
+    if (lua_isnoneornil(L, 1))
+        push_names(L);
+    else if (!help_push(L, luaL_checkstring(L, 1)))
+        return complain(L, "nothing is called '%s'; rille.help() lists names", lua_tostring(L, 1));
     lua_getglobal(L, "print");
     lua_insert(L, -2);
     lua_call(L, 1, 0);

@@ -66,7 +66,8 @@ next_token(const char *s)
     const char *end;
     struct token t = {.at = skip_space(s), .kind = T_OTHER};
     s = t.at;
-    if (!*s) t.kind = T_END, end = s;
+    if (!*s)
+        t.kind = T_END, end = s;
     else if (isalpha((unsigned char)*s) || *s == '_') {
         for (t.kind = T_NAME, end = s; isalnum((unsigned char)*end) || *end == '_';) end++;
     } else if (isdigit((unsigned char)*s) || (*s == '.' && isdigit((unsigned char)s[1])))
@@ -182,9 +183,12 @@ local_rewrite(lua_State *L, const char *chunk)
     for (struct token t; (t = next_token(at)).kind != T_END;) {
         at = after(&t);
         if (t.kind != T_NAME) continue;
-        if (is_any(&t, open)) depth++;
-        else if (is_any(&t, close)) depth--;
-        else if (depth == 0 && is(&t, "local")) at = rewrite_local(&r, &t);
+        if (is_any(&t, open))
+            depth++;
+        else if (is_any(&t, close))
+            depth--;
+        else if (depth == 0 && is(&t, "local"))
+            at = rewrite_local(&r, &t);
     }
     luaL_addstring(&r.b, r.done);
     luaL_pushresult(&r.b);
@@ -213,8 +217,10 @@ write_name(lua_State *L)
     if (!local) lua_pushglobaltable(L);
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
-    if (local) lua_rawset(L, 1);
-    else lua_settable(L, -3);
+    if (local)
+        lua_rawset(L, 1);
+    else
+        lua_settable(L, -3);
     return 0;
 }
 
@@ -223,8 +229,10 @@ static int
 declare(lua_State *L)
 {
     lua_pushvalue(L, 2);
-    if (lua_isnil(L, 3)) lua_pushboolean(L, true);
-    else lua_pushnil(L);
+    if (lua_isnil(L, 3))
+        lua_pushboolean(L, true);
+    else
+        lua_pushnil(L);
     lua_rawset(L, lua_upvalueindex(1));
     lua_rawset(L, lua_upvalueindex(2)); /* name, value */
     return 0;

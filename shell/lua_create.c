@@ -97,9 +97,12 @@ source_number(lua_State *L, struct source *src, const char *name, int i)
 {
     struct number *n = &src->number[src->nnumber++];
     n->name = name;
-    if (lua_isinteger(L, i)) n->arg = (struct rille_arg){.kind = RILLE_ARG_INT, .i = lua_tointeger(L, i)};
-    else if (lua_type(L, i) == LUA_TNUMBER) n->arg = (struct rille_arg){.kind = RILLE_ARG_FLOAT, .f = lua_tonumber(L, i)};
-    else complain(L, "%s: a number is wanted for %s, found %s", src->who, name, what_is(L, i));
+    if (lua_isinteger(L, i))
+        n->arg = (struct rille_arg){.kind = RILLE_ARG_INT, .i = lua_tointeger(L, i)};
+    else if (lua_type(L, i) == LUA_TNUMBER)
+        n->arg = (struct rille_arg){.kind = RILLE_ARG_FLOAT, .f = lua_tonumber(L, i)};
+    else
+        complain(L, "%s: a number is wanted for %s, found %s", src->who, name, what_is(L, i));
 }
 
 static int
@@ -171,7 +174,8 @@ create_randint(lua_State *L)
     struct source src = {.who = "randint", .dtype = "i64"};
     int i = 3;
     for (int k = 1; k <= 2; k++)
-        if (!lua_isinteger(L, k)) complain(L, "randint: whole numbers low, high and a shape are wanted, found %s", what_is(L, k));
+        if (!lua_isinteger(L, k))
+            complain(L, "randint: whole numbers low, high and a shape are wanted, found %s", what_is(L, k));
     if (lua_tointeger(L, 1) >= lua_tointeger(L, 2))
         complain(L, "randint: from %lld up to, without, %lld there is no number", (long long)lua_tointeger(L, 1),
                  (long long)lua_tointeger(L, 2));
@@ -275,9 +279,12 @@ pack_value(struct pack *p, int i)
 {
     lua_State *L = p->L;
     int type = lua_type(L, i), bad;
-    if (type == LUA_TBOOLEAN) bad = p->kind->store(p->at, true, lua_toboolean(L, i), 0);
-    else if (type == LUA_TNUMBER) bad = p->kind->store(p->at, lua_isinteger(L, i), lua_tointeger(L, i), lua_tonumber(L, i));
-    else bad = complain(L, "tensor: a value is a number or a boolean, found %s", what_is(L, i));
+    if (type == LUA_TBOOLEAN)
+        bad = p->kind->store(p->at, true, lua_toboolean(L, i), 0);
+    else if (type == LUA_TNUMBER)
+        bad = p->kind->store(p->at, lua_isinteger(L, i), lua_tointeger(L, i), lua_tonumber(L, i));
+    else
+        bad = complain(L, "tensor: a value is a number or a boolean, found %s", what_is(L, i));
     if (bad) complain(L, "tensor: %s does not fit in %s", lua_tostring(L, i), p->kind->name);
     p->at += p->kind->bytes;
 }
@@ -290,7 +297,8 @@ pack_table(struct pack *p, int i, int depth)
         pack_value(p, i);
         return;
     }
-    if (!lua_istable(L, i)) complain(L, "tensor: %s stands where a table of %d is wanted", what_is(L, i), (int)p->shape[depth]);
+    if (!lua_istable(L, i))
+        complain(L, "tensor: %s stands where a table of %d is wanted", what_is(L, i), (int)p->shape[depth]);
     if ((int64_t)lua_rawlen(L, i) != p->shape[depth])
         complain(L, "tensor: the tables are ragged: one of dimension %d has %d entries, the first has %d", depth,
                  (int)lua_rawlen(L, i), (int)p->shape[depth]);
@@ -349,9 +357,12 @@ create_tensor(lua_State *L)
 void
 create_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"tensor", create_tensor},   {"full", create_full},
-                                         {"randint", create_randint}, {"eye", create_eye},
-                                         {"arange", create_arange},   {"linspace", create_linspace},
+    static const luaL_Reg functions[] = {{"tensor", create_tensor},
+                                         {"full", create_full},
+                                         {"randint", create_randint},
+                                         {"eye", create_eye},
+                                         {"arange", create_arange},
+                                         {"linspace", create_linspace},
                                          {NULL, NULL}};
     static const char *const shaped[] = {"zeros", "ones", "empty", "rand", "randn"};
     luaL_setfuncs(L, functions, 0);

@@ -1,8 +1,8 @@
 /* lua_error.c - which line of the user's program a call stands on, and errors that begin with it.
  *
  * The user's line is that of the first Lua function on the stack that is not in Rille's own modules (files under
- * lua_dir); when such modules were passed, the innermost one's class tells where in them ("nn.Linear"). The core is told
- * before every call, so this must be cheap: two questions to Lua and one comparison of text.
+ * lua_dir); when such modules were passed, the innermost one's class tells where in them ("nn.Linear"). The core is
+ * told before every call, so this must be cheap: two questions to Lua and one comparison of text.
  *
  * What the core says about a call has no line in it and gets the user's. What it says about a run names first the line
  * whose operator failed; then it is told where the value was wanted, unless that is the same line. */
@@ -97,14 +97,16 @@ is_file(lua_State *L, const char *text, size_t size)
     return known;
 }
 
-/* Does the text begin with "FILE:LINE: ", FILE being one that the core was told? Gives the length of FILE:LINE, or 0. */
+/* Does the text begin with "FILE:LINE: ", FILE being one that the core was told? Gives the length of FILE:LINE, or 0.
+ */
 static size_t
 names_line(lua_State *L, const char *text)
 {
     for (const char *colon = strchr(text, ':'); colon; colon = strchr(colon + 1, ':')) {
         size_t digits = strspn(colon + 1, "0123456789");
         const char *end = colon + 1 + digits;
-        if (digits && end[0] == ':' && end[1] == ' ' && is_file(L, text, (size_t)(colon - text))) return (size_t)(end - text);
+        if (digits && end[0] == ':' && end[1] == ' ' && is_file(L, text, (size_t)(colon - text)))
+            return (size_t)(end - text);
     }
     return 0;
 }
@@ -119,9 +121,12 @@ raise_core(lua_State *L)
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);
     size_t named = names_line(L, text);
     bool elsewhere = named && (named != strlen(here) || strncmp(text, here, named) != 0);
-    if (elsewhere && line.number) lua_pushfstring(L, "%s (wanted at %s)", text, here);
-    else if (named || !line.number) lua_pushstring(L, text);
-    else lua_pushfstring(L, "%s: %s", here, text);
+    if (elsewhere && line.number)
+        lua_pushfstring(L, "%s (wanted at %s)", text, here);
+    else if (named || !line.number)
+        lua_pushstring(L, text);
+    else
+        lua_pushfstring(L, "%s: %s", here, text);
     if (line.inside[0] && !elsewhere) lua_pushfstring(L, "%s (in %s)", lua_tostring(L, -1), line.inside);
     return lua_error(L);
 }
@@ -136,8 +141,10 @@ complain(lua_State *L, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     find_line(L, &line);
-    if (line.number) lua_pushfstring(L, "%s:%d: %s", line.file, line.number, text);
-    else lua_pushstring(L, text);
+    if (line.number)
+        lua_pushfstring(L, "%s:%d: %s", line.file, line.number, text);
+    else
+        lua_pushstring(L, text);
     return lua_error(L);
 }
 
@@ -151,7 +158,8 @@ what_is(lua_State *L, int i)
         lua_pushvalue(L, i); /* the text of a number replaces it */
         return lua_pushfstring(L, "the number %s", lua_tostring(L, -1));
     }
-    if (type == LUA_TSTRING) return lua_pushfstring(L, lua_rawlen(L, i) < 40 ? "the string \"%s\"" : "a string", lua_tostring(L, i));
+    if (type == LUA_TSTRING)
+        return lua_pushfstring(L, lua_rawlen(L, i) < 40 ? "the string \"%s\"" : "a string", lua_tostring(L, i));
     if (tensor_test(L, i)) return "a tensor";
     if (kind_test(L, i, KIND_PLACE)) return "a placement";
     if (kind_test(L, i, KIND_LIVE)) return "a live number";

@@ -132,8 +132,10 @@ static int
 roots(lua_State *L, const char *who, struct rille_tensor **out)
 {
     int n = 0;
-    if (lua_istable(L, 1)) tensor_list(L, 1, who, MAX_ROOTS, out, &n);
-    else if (kind_test(L, 1, KIND_GRAPH)) complain(L, "%s: of a graph it is step:%s()", who, who);
+    if (lua_istable(L, 1))
+        tensor_list(L, 1, who, MAX_ROOTS, out, &n);
+    else if (kind_test(L, 1, KIND_GRAPH))
+        complain(L, "%s: of a graph it is step:%s()", who, who);
     else
         for (int i = 1; tensor_test(L, i) && n < MAX_ROOTS; i++) out[n++] = tensor_test(L, i);
     if (n == 0) tensor_check(L, 1, who);
@@ -205,7 +207,8 @@ boxing(lua_State *L)
     lua_getfield(L, 1, "shape");
     int at = 2, ndim = shape_read(L, &at, "boxing", shape);
     const char *dtype = lua_getfield(L, 1, "dtype") == LUA_TNIL ? "f32" : lua_tostring(L, -1);
-    if (!dtype || !value_kind(dtype)) return complain(L, "boxing: no dtype is called '%s'", dtype ? dtype : what_is(L, -1));
+    if (!dtype || !value_kind(dtype))
+        return complain(L, "boxing: no dtype is called '%s'", dtype ? dtype : what_is(L, -1));
     const struct rille_layout *from = boxing_end(L, "from", ndim), *to = boxing_end(L, "to", ndim);
     at_line(L);
     check(L, rille_boxing(shell_of(L)->session, dtype, ndim, shape, from, to, &e));

@@ -1,9 +1,9 @@
 /* lua_graph.c - rille.graph(fn, options): a function that is traced once and then run as a plan; and live numbers.
  *
  * One object keeps the traces made so far. A call looks for one that fits: the core compares types and layouts of the
- * tensors, the variables and their gradients; what is not a tensor among the arguments must be equal here. If none fits,
- * fn is called once with the pieces that the core gives, and what it did is kept. Results that are no tensors are given
- * again as they were traced.
+ * tensors, the variables and their gradients; what is not a tensor among the arguments must be equal here. If none
+ * fits, fn is called once with the pieces that the core gives, and what it did is kept. Results that are no tensors are
+ * given again as they were traced.
  *
  * User values of the userdata: 1, the function; 2, a list with {args = , results = , n = } for each trace. */
 #include "shell/shell.h"
@@ -128,8 +128,10 @@ push_pattern(lua_State *L, int first, int last)
 {
     lua_createtable(L, last - first + 1, 1);
     for (int i = first; i <= last; i++) {
-        if (tensor_test(L, i)) lua_pushlightuserdata(L, (void *)&shell_of(L)->meta[KIND_TENSOR]);
-        else lua_pushvalue(L, i);
+        if (tensor_test(L, i))
+            lua_pushlightuserdata(L, (void *)&shell_of(L)->meta[KIND_TENSOR]);
+        else
+            lua_pushvalue(L, i);
         lua_rawseti(L, -2, i - first + 1);
     }
     lua_pushinteger(L, last - first + 1);
@@ -197,8 +199,10 @@ push_call(lua_State *L, int last, int nin, struct rille_tensor *const *in, const
     int n = 0;
     lua_getiuservalue(L, 1, 1);
     for (int i = 2; i <= last; i++) {
-        if (tensor_test(L, i)) slot[n++] = tensor_slot(L);
-        else lua_pushvalue(L, i);
+        if (tensor_test(L, i))
+            slot[n++] = tensor_slot(L);
+        else
+            lua_pushvalue(L, i);
     }
     at_line(L);
     check(L, rille_trace_begin(shell_of(L)->session, &g->options, nin, in, piece));
@@ -214,8 +218,10 @@ trace_by_environment(lua_State *L, struct rille_graph *g)
     const char *dot = strrchr(sh->trace, '.');
     int stem = dot ? (int)(dot - sh->trace) : (int)strlen(sh->trace);
     char path[4200];
-    if (sh->ntrace++ == 0) snprintf(path, sizeof path, "%s", sh->trace);
-    else snprintf(path, sizeof path, "%.*s-%d%s", stem, sh->trace, sh->ntrace, dot ? dot : "");
+    if (sh->ntrace++ == 0)
+        snprintf(path, sizeof path, "%s", sh->trace);
+    else
+        snprintf(path, sizeof path, "%.*s-%d%s", stem, sh->trace, sh->ntrace, dot ? dot : "");
     check(L, rille_graph_trace(g, path));
 }
 
@@ -390,7 +396,8 @@ static int
 graph_trace(lua_State *L)
 {
     struct rille_graph *g = last_trace(L);
-    if (lua_type(L, 2) != LUA_TSTRING) return complain(L, "trace: the name of a file is wanted, found %s", what_is(L, 2));
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return complain(L, "trace: the name of a file is wanted, found %s", what_is(L, 2));
     at_line(L);
     check(L, rille_graph_trace(g, lua_tostring(L, 2)));
     return 0;
@@ -425,7 +432,8 @@ static int
 live_number(lua_State *L)
 {
     lua_call(L, 0, 1);
-    if (lua_type(L, -1) != LUA_TNUMBER) return complain(L, "live: the function gives a number; it gave %s", what_is(L, -1));
+    if (lua_type(L, -1) != LUA_TNUMBER)
+        return complain(L, "live: the function gives a number; it gave %s", what_is(L, -1));
     return 1;
 }
 
@@ -457,7 +465,8 @@ live_drop(void *arg)
 static int
 live_new(lua_State *L)
 {
-    if (!lua_isfunction(L, 1)) return complain(L, "live: a function that gives a number is wanted, found %s", what_is(L, 1));
+    if (!lua_isfunction(L, 1))
+        return complain(L, "live: a function that gives a number is wanted, found %s", what_is(L, 1));
     struct rille_live **slot = kind_new(L, KIND_LIVE, sizeof(struct rille_live *));
     struct live *live = malloc(sizeof *live);
     if (!live) return luaL_error(L, "not enough memory");
@@ -481,9 +490,10 @@ live_gc(lua_State *L)
 void
 graph_open(lua_State *L)
 {
-    static const luaL_Reg meta[] = {{"__call", graph_call}, {"__gc", graph_gc}, {"__tostring", graph_tostring}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"explain", graph_explain}, {"plan", graph_plan},   {"stats", graph_stats},
-                                       {"trace", graph_trace},     {NULL, NULL}};
+    static const luaL_Reg meta[] = {
+        {"__call", graph_call}, {"__gc", graph_gc}, {"__tostring", graph_tostring}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"explain", graph_explain}, {"plan", graph_plan}, {"stats", graph_stats}, {"trace", graph_trace}, {NULL, NULL}};
     static const luaL_Reg live[] = {{"__gc", live_gc}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"graph", graph_new}, {"live", live_new}, {NULL, NULL}};
     kind_make(L, KIND_GRAPH, "rille.graph", meta);

@@ -1,7 +1,7 @@
 /* lua_index.c - parts of a tensor: x[i], x[{i, {a, b}, {}}], the same assigned, pairs(x), split and chunk.
  *
- * Reading is slices, and squeezes where a position was given; so it is differentiable and sees the global view. There is
- * no operator that writes into a part. Assigning computes the whole new value, where(inside, v spread out, x), and
+ * Reading is slices, and squeezes where a position was given; so it is differentiable and sees the global view. There
+ * is no operator that writes into a part. Assigning computes the whole new value, where(inside, v spread out, x), and
  * assigns that: right in every layout and in a compiled step, at the price of one pass over x. */
 #include "shell/shell.h"
 
@@ -27,8 +27,8 @@ pick_position(lua_State *L, int i, int axis, int64_t size, struct pick *p)
     if (!good) complain(L, "index: a position is a whole number, found %s", what_is(L, i));
     int64_t from_start = at < 0 ? at + size : at;
     if (from_start < 0 || from_start >= size)
-        complain(L, "index: position %lld is out of range: axis %d has %lld entries, and positions count from 0", (long long)at,
-                 axis, (long long)size);
+        complain(L, "index: position %lld is out of range: axis %d has %lld entries, and positions count from 0",
+                 (long long)at, axis, (long long)size);
     *p = (struct pick){from_start, from_start + 1, 1, false, true};
 }
 
@@ -60,9 +60,12 @@ pick_range(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 static void
 pick_read(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
-    if (lua_type(L, i) == LUA_TNUMBER) pick_position(L, i, axis, size, p);
-    else if (lua_istable(L, i)) pick_range(L, i, axis, size, p);
-    else complain(L, "index: a position or a range such as {0, 2} is wanted for axis %d, found %s", axis, what_is(L, i));
+    if (lua_type(L, i) == LUA_TNUMBER)
+        pick_position(L, i, axis, size, p);
+    else if (lua_istable(L, i))
+        pick_range(L, i, axis, size, p);
+    else
+        complain(L, "index: a position or a range such as {0, 2} is wanted for axis %d, found %s", axis, what_is(L, i));
 }
 
 /* The key at i, for all axes. */
@@ -173,8 +176,8 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
         bool boolean = lua_isboolean(L, i);
         if (!boolean && lua_type(L, i) != LUA_TNUMBER)
             complain(L, "index: a tensor or a number can be assigned, found %s", what_is(L, i));
-        if (value_kind(dtype)->store(value, boolean || lua_isinteger(L, i), boolean ? lua_toboolean(L, i) : lua_tointeger(L, i),
-                                     lua_tonumber(L, i)))
+        if (value_kind(dtype)->store(value, boolean || lua_isinteger(L, i),
+                                     boolean ? lua_toboolean(L, i) : lua_tointeger(L, i), lua_tonumber(L, i)))
             complain(L, "index: %s does not fit in %s", lua_tostring(L, i), dtype);
         push_whole(L, x, dtype, 0, NULL, value);
         return;
@@ -208,7 +211,8 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
             complain(L, "index: %lld entries are assigned to %lld of axis %d", (long long)shape[axis],
                      (long long)pick_count(&picks[axis]), axis);
     }
-    if (from >= 0) complain(L, "index: what is assigned has %d dimensions more than the part it is assigned to", from + 1);
+    if (from >= 0)
+        complain(L, "index: what is assigned has %d dimensions more than the part it is assigned to", from + 1);
     if (rille_ndim(v) == ndim && !memcmp(shape, rille_shape(v), (size_t)ndim * sizeof *shape)) return;
     struct rille_attr attr = {.name = "shape", .kind = RILLE_INTS, .n = ndim, .list = shape};
     apply_top(L, "reshape", 1, &attr);

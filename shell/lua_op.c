@@ -1,6 +1,6 @@
 /* lua_op.c - the operators: one C function for all, made from their records.
  *
- * An operator's Lua function is a closure over a struct operator, which holds all that a call asks: operands, attributes,
+ * An operator's Lua function is a closure over a struct lua_op, which holds all that a call asks: operands, attributes,
  * how many results. The arguments are sorted in one pass. Tensors, and numbers or nil where an operand may be one, are
  * operands in order. What is left is attributes: by position in the declared order, a table without names being a list,
  * or by name in a table. Method and function are the same; x:name_(...) computes the same and assigns it to x. */
@@ -11,7 +11,7 @@
 
 enum { NOPERAND = 16, NATTR = 16, NLIST = 16, NARG = 32 };
 
-struct operator {
+struct lua_op {
     const struct rille_op *op;
     const char *name;
     int noperand; /* those that a user gives */
@@ -24,11 +24,11 @@ struct operator {
 
 struct call {
     lua_State *L;
-    const struct operator *o;
+    const struct lua_op *o;
     int narg, cap, nattr;
-    int position;            /* the next attribute by position */
-    int slot[NATTR];         /* attribute k of the operator is attr[slot[k] - 1] of the call; 0: not given */
-    struct rille_arg *arg;   /* room, or a userdata on the stack */
+    int position;          /* the next attribute by position */
+    int slot[NATTR];       /* attribute k of the operator is attr[slot[k] - 1] of the call; 0: not given */
+    struct rille_arg *arg; /* room, or a userdata on the stack */
     struct rille_arg room[NARG];
     struct rille_attr attr[NATTR];
     int64_t list[NATTR][NLIST];
@@ -50,7 +50,7 @@ grow(struct call *c)
 static const struct rille_operand_info *
 next_operand(const struct call *c)
 {
-    const struct operator *o = c->o;
+    const struct lua_op *o = c->o;
     if (c->narg < o->noperand) return &o->operand[c->narg];
     return o->list ? &o->operand[o->noperand - 1] : NULL;
 }
@@ -58,8 +58,7 @@ next_operand(const struct call *c)
 static void
 add_operand(struct call *c, struct rille_arg arg)
 {
-    if (!next_operand(c))
-        complain(c->L, "%s: one tensor too many; it takes %d", c->o->name, c->o->noperand);
+    if (!next_operand(c)) complain(c->L, "%s: one tensor too many; it takes %d", c->o->name, c->o->noperand);
     if (c->narg == c->cap) grow(c);
     c->arg[c->narg++] = arg;
 }
@@ -76,8 +75,8 @@ number_arg(lua_State *L, int i)
 static const char *
 kind_text(const struct rille_attr_info *a)
 {
-    static const char *const texts[] = {"",           "a whole number",          "a number", "a boolean",
-                                        "one of the words ", "a list of whole numbers", "a dtype"};
+    static const char *const texts[] = {
+        "", "a whole number", "a number", "a boolean", "one of the words ", "a list of whole numbers", "a dtype"};
     return texts[a->kind];
 }
 
@@ -146,7 +145,7 @@ read_attr(struct call *c, int k, int i)
 static bool
 spread(struct call *c, int i)
 {
-    const struct operator *o = c->o;
+    const struct lua_op *o = c->o;
     if (!o->spread || !c->slot[0] || lua_type(c->L, i) != LUA_TNUMBER) return false;
     struct rille_attr *a = &c->attr[0];
     if (a->n == NLIST) complain(c->L, "%s: %s has at most %d entries", o->name, a->name, NLIST);
@@ -157,7 +156,7 @@ spread(struct call *c, int i)
 static void
 next_attr(struct call *c, int i)
 {
-    const struct operator *o = c->o;
+    const struct lua_op *o = c->o;
     if (spread(c, i)) return;
     if (c->position < o->nattr) {
         read_attr(c, c->position++, i);
@@ -171,7 +170,7 @@ next_attr(struct call *c, int i)
 static int
 unknown_name(struct call *c, const char *name)
 {
-    const struct operator *o = c->o;
+    const struct lua_op *o = c->o;
     luaL_Buffer b;
     luaL_buffinit(c->L, &b);
     for (int k = 0; k < o->nattr; k++) {
@@ -238,7 +237,7 @@ read_names(struct call *c, int i)
 static void
 read_table(struct call *c, int i)
 {
-    const struct operator *o = c->o;
+    const struct lua_op *o = c->o;
     if (is_tensor_list(c, i)) {
         add_tensor_list(c, i);
         read_names(c, i);
@@ -273,35 +272,46 @@ read_userdata(struct call *c, int i)
 {
     struct rille_tensor *t = tensor_test(c->L, i);
     struct rille_live **live = t ? NULL : kind_test(c->L, i, KIND_LIVE);
-    if (t) add_operand(c, (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = t});
-    else if (live) add_operand(c, (struct rille_arg){.kind = RILLE_ARG_LIVE, .live = *live});
-    else next_attr(c, i);
+    if (t)
+        add_operand(c, (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = t});
+    else if (live)
+        add_operand(c, (struct rille_arg){.kind = RILLE_ARG_LIVE, .live = *live});
+    else
+        next_attr(c, i);
 }
 
 static void
 read_number(struct call *c, int i)
 {
     const struct rille_operand_info *in = next_operand(c);
-    if (in && in->number) add_operand(c, number_arg(c->L, i));
-    else next_attr(c, i);
+    if (in && in->number)
+        add_operand(c, number_arg(c->L, i));
+    else
+        next_attr(c, i);
 }
 
 static void
-read_args(struct call *c, int first)
+read_arg(struct call *c, int i)
+{
+    switch (lua_type(c->L, i)) {
+    case LUA_TUSERDATA: read_userdata(c, i); break;
+    case LUA_TNUMBER: read_number(c, i); break;
+    case LUA_TNIL: read_nil(c); break;
+    case LUA_TTABLE: read_table(c, i); break;
+    default: next_attr(c, i); break;
+    }
+}
+
+static void
+read_args(struct call *c)
 {
     int top = lua_gettop(c->L);
-    for (int i = first; i <= top; i++) switch (lua_type(c->L, i)) {
-        case LUA_TUSERDATA: read_userdata(c, i); break;
-        case LUA_TNUMBER: read_number(c, i); break;
-        case LUA_TNIL: read_nil(c); break;
-        case LUA_TTABLE: read_table(c, i); break;
-        default: next_attr(c, i); break;
-        }
+    for (int i = 1; i <= top; i++) read_arg(c, i);
     while (c->narg && c->arg[c->narg - 1].kind == RILLE_ARG_NONE) c->narg--;
 }
 
 static void
-call_begin(struct call *c, lua_State *L, const struct operator *o)
+call_begin(struct call *c, lua_State *L, const struct lua_op *o)
 {
     c->L = L;
     c->o = o;
@@ -315,12 +325,12 @@ call_begin(struct call *c, lua_State *L, const struct operator *o)
 static int
 op_call(lua_State *L)
 {
-    const struct operator *o = lua_touserdata(L, lua_upvalueindex(1));
+    const struct lua_op *o = lua_touserdata(L, lua_upvalueindex(1));
     struct call c;
     struct rille_tensor *out[NOPERAND];
     struct rille_tensor **slot[NOPERAND];
     call_begin(&c, L, o);
-    read_args(&c, 1);
+    read_args(&c);
     luaL_checkstack(L, o->nresult + 2, o->name);
     for (int k = 0; k < o->nresult; k++) slot[k] = tensor_slot(L);
     at_line(L);
@@ -340,13 +350,13 @@ op_call_unary(lua_State *L)
 static int
 op_inplace(lua_State *L)
 {
-    const struct operator *o = lua_touserdata(L, lua_upvalueindex(1));
+    const struct lua_op *o = lua_touserdata(L, lua_upvalueindex(1));
     struct rille_session *s = shell_of(L)->session;
     struct rille_tensor *self = tensor_check(L, 1, lua_tostring(L, lua_upvalueindex(2)));
     struct rille_tensor *out[NOPERAND] = {NULL};
     struct call c;
     call_begin(&c, L, o);
-    read_args(&c, 1);
+    read_args(&c);
     at_line(L);
     bool mode = rille_grad_mode(s, false);
     int code = rille_call(s, o->op, c.narg, c.arg, c.nattr, c.attr, out);
@@ -374,7 +384,7 @@ op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args
 
 /* ---- updates, for optimisers: rille._update("sgd", {p, nil, g, lr}, {momentum = 0.9}) ---- */
 
-static const struct operator *op_describe(lua_State *L, const struct rille_op *op);
+static const struct lua_op *op_describe(lua_State *L, const struct rille_op *op);
 
 static void
 update_operands(struct call *c, int i)
@@ -382,9 +392,12 @@ update_operands(struct call *c, int i)
     for (int k = 1; k <= c->o->noperand; k++) {
         lua_rawgeti(c->L, i, k);
         int at = lua_gettop(c->L);
-        if (lua_isnil(c->L, at)) add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
-        else if (lua_type(c->L, at) == LUA_TNUMBER) add_operand(c, number_arg(c->L, at));
-        else read_userdata(c, at);
+        if (lua_isnil(c->L, at))
+            add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
+        else if (lua_type(c->L, at) == LUA_TNUMBER)
+            add_operand(c, number_arg(c->L, at));
+        else
+            read_userdata(c, at);
         lua_pop(c->L, 1);
     }
     while (c->narg && c->arg[c->narg - 1].kind == RILLE_ARG_NONE) c->narg--;
@@ -408,15 +421,15 @@ op_update(lua_State *L)
 
 /* ---- the table ---- */
 
-static const char operators; /* key in the registry: name -> struct operator */
+static const char operators; /* key in the registry: name -> struct lua_op */
 
 /* The description, kept for the state's life. */
-static const struct operator *
+static const struct lua_op *
 op_describe(lua_State *L, const struct rille_op *op)
 {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &operators);
     if (lua_getfield(L, -1, rille_op_name(op)) == LUA_TNIL) {
-        struct operator *o = lua_newuserdatauv(L, sizeof *o, 0);
+        struct lua_op *o = lua_newuserdatauv(L, sizeof *o, 0);
         memset(o, 0, sizeof *o);
         o->op = op;
         o->name = rille_op_name(op);
@@ -430,7 +443,7 @@ op_describe(lua_State *L, const struct rille_op *op)
         lua_pop(L, 1);
         lua_getfield(L, -1, rille_op_name(op));
     }
-    const struct operator *o = lua_touserdata(L, -1);
+    const struct lua_op *o = lua_touserdata(L, -1);
     lua_pop(L, 2);
     return o;
 }

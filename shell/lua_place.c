@@ -233,7 +233,8 @@ sbp_table(lua_State *L, int i, struct sbp *sbp)
     static const char *const keys[] = {"order", NULL};
     check_keys(L, i, "sbp", keys);
     lua_Unsigned n = lua_rawlen(L, i);
-    if (n == 0 || n > RILLE_AXES) complain(L, "sbp: a table has one entry for each mesh axis, found %d entries", (int)n);
+    if (n == 0 || n > RILLE_AXES)
+        complain(L, "sbp: a table has one entry for each mesh axis, found %d entries", (int)n);
     for (sbp->n = 0; sbp->n < (int)n; sbp->n++) {
         lua_rawgeti(L, i, sbp->n + 1);
         if (lua_type(L, -1) != LUA_TSTRING)
@@ -264,8 +265,7 @@ sbp_default(lua_State *L, const struct rille_place *p, const struct rille_layout
 {
     int32_t sizes[RILLE_AXES];
     sbp->n = like ? 1 : rille_place_axes(p, sizes);
-    for (int k = 0; k < sbp->n; k++)
-        sbp->text[k] = like ? rille_layout_text(shell_of(L)->session, like) : "B";
+    for (int k = 0; k < sbp->n; k++) sbp->text[k] = like ? rille_layout_text(shell_of(L)->session, like) : "B";
 }
 
 const struct rille_layout *
@@ -283,8 +283,10 @@ layout_read(lua_State *L, int i, int ndim, const struct rille_layout *like)
     if (placed != LUA_TNIL && !(p = place_test(L, -2)))
         complain(L, "placement: a rille.placement is wanted, found %s", what_is(L, -2));
     if (!p) p = like ? rille_layout_place(like) : default_place(L);
-    if (said != LUA_TNIL) sbp_read(L, lua_gettop(L), &sbp);
-    else sbp_default(L, p, like, &sbp);
+    if (said != LUA_TNIL)
+        sbp_read(L, lua_gettop(L), &sbp);
+    else
+        sbp_default(L, p, like, &sbp);
     at_line(L);
     check(L, rille_layout(shell_of(L)->session, p, sbp.n, sbp.text, sbp.ordered ? sbp.order : NULL, ndim, &layout));
     lua_pop(L, 2);

@@ -180,7 +180,8 @@ check_tensors(lua_State *L, int i)
     return n;
 }
 
-/* rille.save(path, {name = tensor}); a .npy file holds one, whatever its name, and rille.save(path, tensor) is enough. */
+/* rille.save(path, {name = tensor}); a .npy file holds one, whatever its name, and rille.save(path, tensor) is enough.
+ */
 static int
 save(lua_State *L)
 {
@@ -210,13 +211,20 @@ counters(lua_State *L)
     const struct {
         const char *name;
         int64_t value;
-    } list[] = {{"nodes", c.nodes},           {"compiles", c.compiles},
-                {"cache_hits", c.cache_hits}, {"runs", c.runs},
-                {"acts", c.acts},             {"messages", c.messages},
-                {"thread_messages", c.thread_messages}, {"allocations", c.allocations},
-                {"run_allocations", c.run_allocations}, {"live_values", c.live_values},
-                {"live_nodes", c.live_nodes}, {"live_bytes", c.live_bytes},
-                {"arena_bytes", c.arena_bytes}, {"plans", c.plans}};
+    } list[] = {{"nodes", c.nodes},
+                {"compiles", c.compiles},
+                {"cache_hits", c.cache_hits},
+                {"runs", c.runs},
+                {"acts", c.acts},
+                {"messages", c.messages},
+                {"thread_messages", c.thread_messages},
+                {"allocations", c.allocations},
+                {"run_allocations", c.run_allocations},
+                {"live_values", c.live_values},
+                {"live_nodes", c.live_nodes},
+                {"live_bytes", c.live_bytes},
+                {"arena_bytes", c.arena_bytes},
+                {"plans", c.plans}};
     lua_newtable(L);
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         lua_pushinteger(L, list[k].value);
@@ -235,7 +243,7 @@ devices(lua_State *L)
         const struct {
             const char *name;
             int64_t value;
-        } list[] = {{"device", d.device},         {"thread", d.thread},         {"live_bytes", d.live_bytes},
+        } list[] = {{"device", d.device},           {"thread", d.thread},         {"live_bytes", d.live_bytes},
                     {"arena_bytes", d.arena_bytes}, {"peak_bytes", d.peak_bytes}, {"limit_bytes", d.limit_bytes}};
         lua_newtable(L);
         lua_pushstring(L, d.kind);
@@ -299,11 +307,21 @@ epoch(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    {"manual_seed", manual_seed}, {"no_grad", no_grad},         {"grad", grad},
-    {"load_npy", load_npy},       {"load", load},               {"save", save},
-    {"counters", counters},       {"devices", devices},         {"clock", wall_clock},
-    {"is_terminal", is_terminal}, {"_trace_pause", trace_pause}, {"_tracing", tracing},
-    {"_step", step},              {"_epoch", epoch},            {NULL, NULL},
+    {"manual_seed", manual_seed},
+    {"no_grad", no_grad},
+    {"grad", grad},
+    {"load_npy", load_npy},
+    {"load", load},
+    {"save", save},
+    {"counters", counters},
+    {"devices", devices},
+    {"clock", wall_clock},
+    {"is_terminal", is_terminal},
+    {"_trace_pause", trace_pause},
+    {"_tracing", tracing},
+    {"_step", step},
+    {"_epoch", epoch},
+    {NULL, NULL},
 };
 
 /* ---- modules written in Lua ---- */

@@ -1,7 +1,7 @@
 /* lua_tensor.c - tensors in Lua: the userdata, its fields and methods.
  *
- * A userdata holds one handle. Names are looked up in three steps: methods, one table made at the start; fields, computed
- * when asked; anything else is a position (lua_index.c) or an error. */
+ * A userdata holds one handle. Names are looked up in three steps: methods, one table made at the start; fields,
+ * computed when asked; anything else is a position (lua_index.c) or an error. */
 #include "shell/shell.h"
 
 #include <stdlib.h>
@@ -248,9 +248,12 @@ tensor_item(lua_State *L)
     bool is_int = false;
     at_line(L);
     check(L, rille_item(t, &f, &i, &is_int));
-    if (!is_int) lua_pushnumber(L, f);
-    else if (!strcmp(rille_dtype(t), "bool")) lua_pushboolean(L, i != 0);
-    else lua_pushinteger(L, i);
+    if (!is_int)
+        lua_pushnumber(L, f);
+    else if (!strcmp(rille_dtype(t), "bool"))
+        lua_pushboolean(L, i != 0);
+    else
+        lua_pushinteger(L, i);
     collect_if_due(L);
     return 1;
 }
@@ -439,13 +442,20 @@ tensor_backward(lua_State *L)
 }
 
 static const luaL_Reg methods[] = {
-    {"numel", tensor_numel},         {"item", tensor_item},
-    {"totable", tensor_totable},     {"to_local", tensor_to_local},
-    {"shards", tensor_shards},       {"to_global", tensor_to_global},
-    {"to_global_", tensor_to_global_}, {"detach", tensor_detach},
-    {"clone", tensor_clone},         {"copy_", tensor_copy_},
-    {"fill_", tensor_fill_},         {"zero_", tensor_zero_},
-    {"backward", tensor_backward},   {"requires_grad_", tensor_requires_grad_},
+    {"numel", tensor_numel},
+    {"item", tensor_item},
+    {"totable", tensor_totable},
+    {"to_local", tensor_to_local},
+    {"shards", tensor_shards},
+    {"to_global", tensor_to_global},
+    {"to_global_", tensor_to_global_},
+    {"detach", tensor_detach},
+    {"clone", tensor_clone},
+    {"copy_", tensor_copy_},
+    {"fill_", tensor_fill_},
+    {"zero_", tensor_zero_},
+    {"backward", tensor_backward},
+    {"requires_grad_", tensor_requires_grad_},
     {NULL, NULL},
 };
 
@@ -453,8 +463,13 @@ static const luaL_Reg methods[] = {
 static const struct {
     const char *event, *name[2];
 } arithmetic[] = {
-    {"__add", {"add"}}, {"__sub", {"sub"}}, {"__mul", {"mul"}}, {"__div", {"div"}},
-    {"__pow", {"pow"}}, {"__mod", {"remainder", "mod"}}, {"__idiv", {"floor_divide", "floor_div"}},
+    {"__add", {"add"}},
+    {"__sub", {"sub"}},
+    {"__mul", {"mul"}},
+    {"__div", {"div"}},
+    {"__pow", {"pow"}},
+    {"__mod", {"remainder", "mod"}},
+    {"__idiv", {"floor_divide", "floor_div"}},
 };
 
 /* The metatable's functions that need tables: methods are at the top, the module below, the metatable below that. */
@@ -481,8 +496,8 @@ open_index(lua_State *L)
 void
 tensor_open(lua_State *L)
 {
-    static const luaL_Reg meta[] = {{"__newindex", tensor_newindex}, {"__gc", tensor_gc},     {"__len", tensor_len},
-                                    {"__tostring", tensor_tostring}, {"__lt", tensor_less},   {"__le", tensor_less},
+    static const luaL_Reg meta[] = {{"__newindex", tensor_newindex}, {"__gc", tensor_gc},   {"__len", tensor_len},
+                                    {"__tostring", tensor_tostring}, {"__lt", tensor_less}, {"__le", tensor_less},
                                     {"__pairs", index_pairs},        {NULL, NULL}};
     kind_make(L, KIND_TENSOR, "rille.tensor", meta);
     lua_insert(L, -2); /* metatable, module */

@@ -61,9 +61,9 @@ usage(const char *fmt, const char *what)
 enum { OPT_COLOR = 256, OPT_NO_INIT, OPT_VERSION, OPT_HELP };
 
 static const struct option long_options[] = {
-    {"devices", required_argument, NULL, 'd'},    {"color", required_argument, NULL, OPT_COLOR},
-    {"no-init", no_argument, NULL, OPT_NO_INIT},  {"version", no_argument, NULL, OPT_VERSION},
-    {"help", no_argument, NULL, OPT_HELP},        {NULL, 0, NULL, 0},
+    {"devices", required_argument, NULL, 'd'},   {"color", required_argument, NULL, OPT_COLOR},
+    {"no-init", no_argument, NULL, OPT_NO_INIT}, {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, OPT_HELP},       {NULL, 0, NULL, 0},
 };
 
 static int
@@ -71,10 +71,14 @@ set_color(struct program *p, const char *when)
 {
     const char *term = getenv("TERM");
     bool able = isatty(1) && !getenv("NO_COLOR") && term && strcmp(term, "dumb");
-    if (!strcmp(when, "auto")) p->color = able;
-    else if (!strcmp(when, "always")) p->color = true;
-    else if (!strcmp(when, "never")) p->color = false;
-    else return usage("--color is auto, always or never, not '%s'", when);
+    if (!strcmp(when, "auto"))
+        p->color = able;
+    else if (!strcmp(when, "always"))
+        p->color = true;
+    else if (!strcmp(when, "never"))
+        p->color = false;
+    else
+        return usage("--color is auto, always or never, not '%s'", when);
     return 0;
 }
 
@@ -140,9 +144,12 @@ read_checks(struct program *p)
     const char *text = getenv("RILLE_CHECK");
     while (text && *text) {
         size_t n = strcspn(text, ",");
-        if (n == 3 && !strncmp(text, "ref", n)) p->options.check_ref = true;
-        else if (n == 3 && !strncmp(text, "nan", n)) p->options.check_nan = true;
-        else return usage("RILLE_CHECK is a list of ref and nan, not '%s'", text);
+        if (n == 3 && !strncmp(text, "ref", n))
+            p->options.check_ref = true;
+        else if (n == 3 && !strncmp(text, "nan", n))
+            p->options.check_nan = true;
+        else
+            return usage("RILLE_CHECK is a list of ref and nan, not '%s'", text);
         text += n + (text[n] == ',');
     }
     return 0;
@@ -246,8 +253,10 @@ run_module(lua_State *L, const char *text)
     lua_pushstring(L, equals ? equals + 1 : text);
     int code = run_protected(L, 1, 1);
     if (code) return exit_code(code);
-    if (equals) lua_pushlstring(L, text, (size_t)(equals - text));
-    else lua_pushstring(L, text);
+    if (equals)
+        lua_pushlstring(L, text, (size_t)(equals - text));
+    else
+        lua_pushstring(L, text);
     lua_insert(L, -2);
     lua_pushglobaltable(L);
     lua_insert(L, -3);
@@ -262,9 +271,12 @@ run_actions(lua_State *L, const struct program *p)
     int code = 0;
     for (int k = 0; k < p->naction && !code; k++) {
         const struct action *a = &p->action[k];
-        if (a->kind == 'e') code = run_text(L, a->text, "=(command line)");
-        else if (a->kind == 'E') code = run_expression(L, a->text);
-        else code = run_module(L, a->text);
+        if (a->kind == 'e')
+            code = run_text(L, a->text, "=(command line)");
+        else if (a->kind == 'E')
+            code = run_expression(L, a->text);
+        else
+            code = run_module(L, a->text);
     }
     return code;
 }
@@ -299,9 +311,12 @@ run_init(lua_State *L)
 {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     char path[PATH_MAX];
-    if (config && *config) snprintf(path, sizeof path, "%s/rille/init.lua", config);
-    else if (home) snprintf(path, sizeof path, "%s/.config/rille/init.lua", home);
-    else return 0;
+    if (config && *config)
+        snprintf(path, sizeof path, "%s/rille/init.lua", config);
+    else if (home)
+        snprintf(path, sizeof path, "%s/.config/rille/init.lua", home);
+    else
+        return 0;
     if (access(path, R_OK)) return 0;
     if (luaL_loadfile(L, path)) return load_failed(L);
     return exit_code(run_protected(L, 0, 0));
@@ -358,7 +373,8 @@ subcommand(const char *name)
     static const char *const names[] = {"launch", "coordinator", "worker"};
     for (int k = 0; k < 3; k++)
         if (!strcmp(names[k], name)) {
-            fprintf(stderr, "rille: %s: this version runs one process; worker processes and the coordinator are not in it\n",
+            fprintf(stderr,
+                    "rille: %s: this version runs one process; worker processes and the coordinator are not in it\n",
                     name);
             return EXIT_USAGE;
         }

@@ -29,19 +29,27 @@ struct table {
 static void
 real_text(const struct table *t, double v, char *out)
 {
-    if (isnan(v)) strcpy(out, "nan");
-    else if (isinf(v)) strcpy(out, v < 0 ? "-inf" : "inf");
-    else if (t->science) snprintf(out, CELL, "%.4e", v);
-    else if (t->point) snprintf(out, CELL, "%.4f", v);
-    else snprintf(out, CELL, "%.0f.", v);
+    if (isnan(v))
+        strcpy(out, "nan");
+    else if (isinf(v))
+        strcpy(out, v < 0 ? "-inf" : "inf");
+    else if (t->science)
+        snprintf(out, CELL, "%.4e", v);
+    else if (t->point)
+        snprintf(out, CELL, "%.4f", v);
+    else
+        snprintf(out, CELL, "%.0f.", v);
 }
 
 static void
 cell_text(const struct table *t, const char *at, char *out)
 {
-    if (t->kind->real) real_text(t, t->kind->real(at), out);
-    else if (!strcmp(t->kind->name, "bool")) strcpy(out, *at ? "true" : "false");
-    else snprintf(out, CELL, "%" PRId64, t->kind->whole(at));
+    if (t->kind->real)
+        real_text(t, t->kind->real(at), out);
+    else if (!strcmp(t->kind->name, "bool"))
+        strcpy(out, *at ? "true" : "false");
+    else
+        snprintf(out, CELL, "%" PRId64, t->kind->whole(at));
 }
 
 /* ---- the form of all numbers ---- */

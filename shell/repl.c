@@ -282,9 +282,12 @@ take_line(lua_State *L, struct input *in, const char *line)
     if (!in->chunk && !*first) return end;
     bool marked = !in->chunk && (first[0] == '?' || (first[0] == ':' && first[1] != ':'));
     append(in, line);
-    if (marked && first[0] == '?') run_marked(L, page_protected, first + 1 + strspn(first + 1, " \t"));
-    else if (marked) end = run_marked(L, command_protected, first + 1);
-    else if (evaluate(L, in->chunk, in->number)) return COMMAND_DONE;
+    if (marked && first[0] == '?')
+        run_marked(L, page_protected, first + 1 + strspn(first + 1, " \t"));
+    else if (marked)
+        end = run_marked(L, command_protected, first + 1);
+    else if (evaluate(L, in->chunk, in->number))
+        return COMMAND_DONE;
     edit_remember(in->chunk);
     next_chunk(in);
     return end;
@@ -323,8 +326,10 @@ repl_run(lua_State *L)
         fflush(stdout);
         end = edit_line(in.chunk ? "    .. " : "rille> ", &line);
         if (end == EDIT_EOF) break;
-        if (end == EDIT_INTERRUPT) next_chunk(&in);
-        else state = take_line(L, &in, line);
+        if (end == EDIT_INTERRUPT)
+            next_chunk(&in);
+        else
+            state = take_line(L, &in, line);
         free(line);
     }
     if (end == EDIT_EOF) putchar('\n');

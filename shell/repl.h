@@ -30,8 +30,8 @@ void local_environment(lua_State *L);
 
 /* ---- complete.c ---- */
 
-/* Pushes the sorted list of full words that the end of the line may become, and gives where that word begins. env: index
- * of the environment. */
+/* Pushes the sorted list of full words that the end of the line may become, and gives where that word begins. env:
+ * index of the environment. */
 int complete(lua_State *L, int env, const char *line, int end);
 
 /* ---- show.c ---- */
@@ -47,10 +47,10 @@ const char *command_name(int i);                          /* NULL behind the las
 /* ---- repl.c ---- */
 
 void repl_push_environment(lua_State *L);
-/* Loads a chunk, as an expression where it is one; pushes the function, or a message. *more: more lines may make it right.
- * LUA_OK or Lua's code. */
+/* Loads a chunk, as an expression where it is one; pushes the function, or a message. *more: more lines may make it
+ * right. LUA_OK or Lua's code. */
 int repl_load(lua_State *L, int env, const char *chunk, const char *name, bool *more);
-void repl_show(lua_State *L, int first); /* prints the values from first on; the first becomes "_" */
+void repl_show(lua_State *L, int first);            /* prints the values from first on; the first becomes "_" */
 bool repl_is_own(lua_State *L, const char *global); /* was this global there before the user came? */
 
 #endif

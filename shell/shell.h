@@ -18,22 +18,22 @@ enum kind { KIND_SHELL, KIND_TENSOR, KIND_PLACE, KIND_LIVE, KIND_GRAPH, NKIND };
 
 struct line { /* a line of the user's program */
     char file[256];
-    int number; /* 0: there is none */
+    int number;      /* 0: there is none */
     char inside[64]; /* "nn.Linear" where the call went through a module of Rille's own, else "" */
 };
 
 struct shell {
     struct rille_session *session;
-    lua_State *main;      /* the state that was opened */
-    lua_State *running;   /* the state whose call is in the core now: live numbers are asked on it */
+    lua_State *main;         /* the state that was opened */
+    lua_State *running;      /* the state whose call is in the core now: live numbers are asked on it */
     const void *meta[NKIND]; /* metatables, as lua_topointer() tells them */
-    struct line line;     /* what rille_at() was last told */
-    char lua_dir[512];    /* where the modules written in Lua are */
+    struct line line;        /* what rille_at() was last told */
+    char lua_dir[512];       /* where the modules written in Lua are */
     size_t lua_dir_size;
-    const char *trace;    /* RILLE_TRACE: a file for the trace of each graph, or NULL */
+    const char *trace; /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     int ntrace;
-    unsigned made;        /* tensors pushed, ever */
-    int64_t collect_at;   /* a collection is due when so many bytes hang on handles */
+    unsigned made;      /* tensors pushed, ever */
+    int64_t collect_at; /* a collection is due when so many bytes hang on handles */
     bool color;
 };
 
@@ -88,7 +88,7 @@ const struct rille_layout *layout_read(lua_State *L, int i, int ndim, const stru
 void tensor_open(lua_State *L);
 /* An empty slot on the stack for a handle: fill it at once. */
 struct rille_tensor **tensor_slot(lua_State *L);
-struct rille_tensor *tensor_test(lua_State *L, int i);  /* NULL when it is none */
+struct rille_tensor *tensor_test(lua_State *L, int i);                   /* NULL when it is none */
 struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises */
 void tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n);
 void push_shape(lua_State *L, int n, const int64_t *shape);
@@ -103,14 +103,14 @@ void op_open(lua_State *L);
 /* Calls an operator that is part of something else; pushes its first result and returns it. */
 struct rille_tensor *op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args, int nattrs,
                               const struct rille_attr *attrs);
-/* Pushes an operator's function, nil when there is no such operator; unary: the one for Lua's own unary operators, which
- * give their operand twice. */
+/* Pushes an operator's function, nil when there is no such operator; unary: the one for Lua's own unary operators,
+ * which give their operand twice. */
 void op_push(lua_State *L, const char *name);
 void op_push_unary(lua_State *L, const char *name);
 
 /* ---- lua_create.c: new tensors ---- */
 
-struct options { /* of a creation */
+struct options {       /* of a creation */
     const char *dtype; /* NULL: not said */
     const struct rille_layout *layout;
     bool requires_grad;
@@ -144,7 +144,7 @@ void value_dtypes(lua_State *L); /* pushes "f32 f64 ..." */
 
 /* ---- print.c ---- */
 
-void print_tensor(lua_State *L, struct rille_tensor *t);              /* pushes its text */
+void print_tensor(lua_State *L, struct rille_tensor *t);               /* pushes its text */
 void print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t); /* adds its first line, without the end */
 
 /* ---- help.c ---- */

@@ -143,8 +143,10 @@ show_string(lua_State *L, int value)
     luaL_addchar(&b, '"');
     for (const char *c = lua_tostring(L, value); *c; c++) {
         if (*c == '"' || *c == '\\') luaL_addchar(&b, '\\');
-        if (*c == '\n') luaL_addstring(&b, "\\n");
-        else luaL_addchar(&b, *c);
+        if (*c == '\n')
+            luaL_addstring(&b, "\\n");
+        else
+            luaL_addchar(&b, *c);
     }
     luaL_addchar(&b, '"');
     luaL_pushresult(&b);
@@ -156,8 +158,10 @@ show_inner(struct show *s, int value, int depth)
 {
     lua_State *L = s->L;
     int type = lua_type(L, value);
-    if (type == LUA_TSTRING && depth) show_string(L, value);
-    else if (depth && tensor_test(L, value)) show_short(s, value);
+    if (type == LUA_TSTRING && depth)
+        show_string(L, value);
+    else if (depth && tensor_test(L, value))
+        show_short(s, value);
     else if (type != LUA_TTABLE || luaL_getmetafield(L, value, "__tostring")) {
         if (type == LUA_TTABLE) lua_pop(L, 1);
         luaL_tolstring(L, value, NULL);

@@ -196,10 +196,10 @@ whole_u8(const void *at)
 }
 
 static const struct value_kind kinds[] = {
-    {"f32", 4, store_f32, get_f32, NULL},   {"f64", 8, store_f64, get_f64, NULL},
+    {"f32", 4, store_f32, get_f32, NULL},    {"f64", 8, store_f64, get_f64, NULL},
     {"bf16", 2, store_bf16, get_bf16, NULL}, {"f16", 2, store_f16, get_f16, NULL},
-    {"i32", 4, store_i32, NULL, whole_i32}, {"i64", 8, store_i64, NULL, whole_i64},
-    {"u8", 1, store_u8, NULL, whole_u8},    {"bool", 1, store_bool, NULL, whole_u8},
+    {"i32", 4, store_i32, NULL, whole_i32},  {"i64", 8, store_i64, NULL, whole_i64},
+    {"u8", 1, store_u8, NULL, whole_u8},     {"bool", 1, store_bool, NULL, whole_u8},
 };
 
 const struct value_kind *
@@ -213,9 +213,12 @@ value_kind(const char *dtype)
 void
 value_push(lua_State *L, const struct value_kind *k, const void *at)
 {
-    if (k->real) lua_pushnumber(L, k->real(at));
-    else if (!strcmp(k->name, "bool")) lua_pushboolean(L, *(const uint8_t *)at);
-    else lua_pushinteger(L, k->whole(at));
+    if (k->real)
+        lua_pushnumber(L, k->real(at));
+    else if (!strcmp(k->name, "bool"))
+        lua_pushboolean(L, *(const uint8_t *)at);
+    else
+        lua_pushinteger(L, k->whole(at));
 }
 
 void
