@@ -117,6 +117,7 @@ raise_core(lua_State *L)
     struct line line;
     char here[300];
     const char *text = rille_error();
+    live_raise(L);
     find_line(L, &line);
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);
     size_t named = names_line(L, text);

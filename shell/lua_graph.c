@@ -1,4 +1,4 @@
-/* lua_graph.c - rille.graph(fn, options): a function that is traced once and then run as a plan; and live numbers.
+/* lua_graph.c - rille.graph(fn, options): a function that is traced once and then run as a plan.
  *
  * One object keeps the traces made so far. A call looks for one that fits: the core compares types and layouts of the
  * tensors, the variables and their gradients; what is not a tensor among the arguments must be equal here. If none
@@ -263,20 +263,6 @@ make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor
 
 /* ---- running ---- */
 
-static const char live_error; /* key in the registry: what the function of a live number raised */
-
-/* Raises what a live number's function raised, if that is why the run failed. */
-static void
-check_run(lua_State *L, int code)
-{
-    if (code && lua_rawgetp(L, LUA_REGISTRYINDEX, &live_error) != LUA_TNIL) {
-        lua_pushnil(L);
-        lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
-        lua_error(L);
-    }
-    check(L, code);
-}
-
 /* Pushes the results of trace k, as its function gave them. */
 static int
 run_trace(lua_State *L, struct graph *g, int k, int nin, struct rille_tensor *const *in)
@@ -298,7 +284,7 @@ run_trace(lua_State *L, struct graph *g, int k, int nin, struct rille_tensor *co
     }
     at_line(L);
     g->last = k;
-    check_run(L, rille_graph_run(g->trace[k], nin, in, out));
+    check(L, rille_graph_run(g->trace[k], nin, in, out));
     for (int i = 0; i < n; i++) *slot[i] = out[i];
     collect_if_due(L);
     return count;
@@ -420,73 +406,6 @@ graph_gc(lua_State *L)
     return 0;
 }
 
-/* ---- live numbers ---- */
-
-struct live {
-    struct shell *shell;
-    int function; /* reference in the registry */
-};
-
-/* Calls the function that is its argument. */
-static int
-live_number(lua_State *L)
-{
-    lua_call(L, 0, 1);
-    if (lua_type(L, -1) != LUA_TNUMBER)
-        return complain(L, "live: the function gives a number; it gave %s", what_is(L, -1));
-    return 1;
-}
-
-static int
-live_ask(void *arg, double *out)
-{
-    struct live *live = arg;
-    lua_State *L = live->shell->running;
-    if (!lua_checkstack(L, 4)) return 1;
-    lua_pushcfunction(L, live_number);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, live->function);
-    if (lua_pcall(L, 1, 1, 0)) {
-        lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
-        return 1;
-    }
-    *out = lua_tonumber(L, -1);
-    lua_pop(L, 1);
-    return 0;
-}
-
-static void
-live_drop(void *arg)
-{
-    struct live *live = arg;
-    luaL_unref(live->shell->main, LUA_REGISTRYINDEX, live->function);
-    free(live);
-}
-
-static int
-live_new(lua_State *L)
-{
-    if (!lua_isfunction(L, 1))
-        return complain(L, "live: a function that gives a number is wanted, found %s", what_is(L, 1));
-    struct rille_live **slot = kind_new(L, KIND_LIVE, sizeof(struct rille_live *));
-    struct live *live = malloc(sizeof *live);
-    if (!live) return luaL_error(L, "not enough memory");
-    live->shell = shell_of(L);
-    lua_pushvalue(L, 1);
-    live->function = luaL_ref(L, LUA_REGISTRYINDEX);
-    int code = rille_live_new(live->shell->session, live_ask, live_drop, live, slot);
-    if (code) live_drop(live);
-    check(L, code);
-    return 1;
-}
-
-static int
-live_gc(lua_State *L)
-{
-    struct rille_live **live = lua_touserdata(L, 1);
-    if (*live) rille_live_free(live);
-    return 0;
-}
-
 void
 graph_open(lua_State *L)
 {
@@ -494,12 +413,10 @@ graph_open(lua_State *L)
         {"__call", graph_call}, {"__gc", graph_gc}, {"__tostring", graph_tostring}, {NULL, NULL}};
     static const luaL_Reg methods[] = {
         {"explain", graph_explain}, {"plan", graph_plan}, {"stats", graph_stats}, {"trace", graph_trace}, {NULL, NULL}};
-    static const luaL_Reg live[] = {{"__gc", live_gc}, {NULL, NULL}};
-    static const luaL_Reg functions[] = {{"graph", graph_new}, {"live", live_new}, {NULL, NULL}};
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_setfield(L, -2, "__index");
-    kind_make(L, KIND_LIVE, "rille.live", live);
-    lua_pop(L, 2);
-    luaL_setfuncs(L, functions, 0);
+    lua_pop(L, 1);
+    lua_pushcfunction(L, graph_new);
+    lua_setfield(L, -2, "graph");
 }

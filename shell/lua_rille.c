@@ -435,6 +435,7 @@ open_module(lua_State *L)
     create_open(L);
     tensor_open(L);
     graph_open(L);
+    live_open(L);
     explain_open(L);
     help_open(L);
     lua_createtable(L, 0, 1);

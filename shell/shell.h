@@ -121,9 +121,11 @@ void options_read(lua_State *L, int i, const char *who, int ndim, struct options
 void options_apply(lua_State *L, const struct options *o, struct rille_tensor *t);
 int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table, or numbers from *i on; moves *i */
 
-/* ---- lua_graph.c, lua_explain.c ---- */
+/* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
 
 void graph_open(lua_State *L);
+void live_open(lua_State *L);
+void live_raise(lua_State *L); /* after a failure: raises what a live number's function raised, if that was why */
 void explain_open(lua_State *L);
 void explain_push(lua_State *L, struct rille_explain **e); /* takes it */
 void text_push(lua_State *L, char **text);                 /* a table that prints as this text; takes it */

@@ -61,6 +61,13 @@ tap.group("live numbers", function()
   tap.is(co(), 44, "also from a coroutine")
 end)
 
+tap.group("errors of live numbers", function()
+  local bad = rille.live(function() error("from live", 0) end)
+  tap.fails(function() rille.graph(function(a) return a * bad end)(T({1})) end, {"from live"}, "come out of a step")
+  tap.fails(function() return (T({1}) * bad):item() end, {"from live"}, "and where a value is wanted without one")
+  tap.fails(function() return T({1, 2}):item() end, {"one element"}, "and are not told twice")
+end)
+
 tap.group("looking", function()
   local step = rille.graph(function(a) return a:matmul(a):relu() end)
   step(rille.ones({4, 4}))

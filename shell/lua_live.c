@@ -1,0 +1,96 @@
+/* lua_live.c - rille.live(fn): a number that is asked again before each run.
+ *
+ * The core calls back while a Lua function is in it, and knows nothing of Lua's errors. So fn is called protected; what
+ * it raises is kept aside, the run fails, and whoever asked for the run raises it then. */
+#include "shell/shell.h"
+
+#include <stdlib.h>
+
+static const char live_error; /* key in the registry: what a function raised */
+
+struct live {
+    struct shell *shell;
+    int function; /* reference in the registry */
+};
+
+/* Calls the function that is its argument. */
+static int
+live_number(lua_State *L)
+{
+    lua_call(L, 0, 1);
+    if (lua_type(L, -1) != LUA_TNUMBER)
+        return complain(L, "live: the function gives a number; it gave %s", what_is(L, -1));
+    return 1;
+}
+
+static int
+live_ask(void *arg, double *out)
+{
+    struct live *live = arg;
+    lua_State *L = live->shell->running;
+    if (!lua_checkstack(L, 4)) return 1;
+    lua_pushcfunction(L, live_number);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, live->function);
+    if (lua_pcall(L, 1, 1, 0)) {
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
+        return 1;
+    }
+    *out = lua_tonumber(L, -1);
+    lua_pop(L, 1);
+    return 0;
+}
+
+static void
+live_drop(void *arg)
+{
+    struct live *live = arg;
+    luaL_unref(live->shell->main, LUA_REGISTRYINDEX, live->function);
+    free(live);
+}
+
+static int
+live_new(lua_State *L)
+{
+    if (!lua_isfunction(L, 1))
+        return complain(L, "live: a function that gives a number is wanted, found %s", what_is(L, 1));
+    struct rille_live **slot = kind_new(L, KIND_LIVE, sizeof(struct rille_live *));
+    struct live *live = malloc(sizeof *live);
+    if (!live) return luaL_error(L, "not enough memory");
+    live->shell = shell_of(L);
+    lua_pushvalue(L, 1);
+    live->function = luaL_ref(L, LUA_REGISTRYINDEX);
+    int code = rille_live_new(live->shell->session, live_ask, live_drop, live, slot);
+    if (code) live_drop(live);
+    check(L, code);
+    return 1;
+}
+
+static int
+live_gc(lua_State *L)
+{
+    struct rille_live **live = lua_touserdata(L, 1);
+    if (*live) rille_live_free(live);
+    return 0;
+}
+
+void
+live_raise(lua_State *L)
+{
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &live_error) == LUA_TNIL) {
+        lua_pop(L, 1);
+        return;
+    }
+    lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
+    lua_error(L);
+}
+
+void
+live_open(lua_State *L)
+{
+    static const luaL_Reg meta[] = {{"__gc", live_gc}, {NULL, NULL}};
+    kind_make(L, KIND_LIVE, "rille.live", meta);
+    lua_pop(L, 1);
+    lua_pushcfunction(L, live_new);
+    lua_setfield(L, -2, "live");
+}
