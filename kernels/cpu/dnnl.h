@@ -44,11 +44,16 @@ void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
 int prim_run(const struct kcall *k, const void *state);
 void prim_drop(void *state);
 
-/* ---- rows (cpu/gemm.c, cpu/conv.c, cpu/softmax.c) ---- */
+/* ---- rows (cpu/gemm.c, cpu/conv.c) ---- */
 
 bool gemm_accepts(const struct kcall *k); /* matmul */
 int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 bool contract_accepts(const struct kcall *k); /* contract */
 int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+
+bool conv_accepts(const struct kcall *k); /* conv2d and its gradients */
+int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 
 #endif

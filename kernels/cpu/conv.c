@@ -1,0 +1,140 @@
+/* conv.c - convolutions and their gradients on oneDNN, NCHW as it lies.
+ *
+ * The three primitives share one description: image, kernel and result. A kernel
+ * of groups has a dimension more. Gradients are made with the forward
+ * descriptor as their hint. */
+#include "kernels/cpu/dnnl.h"
+
+#include "runtime/error.h"
+
+enum { STRIDE, PADDING, DILATION }; /* attributes of all three operators */
+
+struct shape {
+    struct prim_arg x, w, y;
+    dnnl_dims_t stride, dilate, padding, padding_end;
+};
+
+/* A dense view; a kernel of groups {go, c, p, q} is {g, o, c, p, q}. */
+static void
+describe(const struct view *v, int64_t groups, dnnl_memory_desc_t *out)
+{
+    dnnl_dims_t size, stride;
+    int n = 0;
+    if (groups > 0) size[n++] = groups;
+    for (int d = 0; d < v->ndim; d++) size[n++] = d == 0 && groups > 0 ? v->dim[0] / groups : v->dim[d];
+    for (int64_t step = 1, d = n - 1; d >= 0; d--) {
+        stride[d] = step;
+        step *= size[d];
+    }
+    dnnl_memory_desc_init_by_strides(out, n, size, prim_dtype(v->dtype), stride);
+}
+
+/* Channels of the image, divided by those that a kernel sees: 1 without groups, also where channels are split. */
+static int64_t
+groups_of(const struct view *x, const struct view *w)
+{
+    return x->dim[1] / w->dim[1];
+}
+
+static int64_t
+pair(const struct attr *a, int i, int64_t by_default)
+{
+    return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
+}
+
+static struct shape
+shape_of(const struct kcall *k, const struct view *x, const struct view *w, const struct view *y)
+{
+    const struct attr *a = k->call->attr;
+    struct shape s = {0};
+    int64_t groups = groups_of(x, w);
+    describe(x, 0, &s.x.desc);
+    describe(w, groups > 1 ? groups : 0, &s.w.desc);
+    describe(y, 0, &s.y.desc);
+    for (int i = 0; i < 2; i++) {
+        s.stride[i] = pair(&a[STRIDE], i, 1);
+        s.dilate[i] = pair(&a[DILATION], i, 1) - 1;
+        s.padding[i] = pair(&a[PADDING], i, 0);
+        /* What the windows cover beyond the image: a stride may leave some of the padding unseen. */
+        int64_t reach = (y->dim[2 + i] - 1) * s.stride[i] + (w->dim[2 + i] - 1) * (s.dilate[i] + 1) + 1;
+        s.padding_end[i] = reach - x->dim[2 + i] - s.padding[i];
+    }
+    return s;
+}
+
+bool
+conv_accepts(const struct kcall *k)
+{
+    enum dtype d = k->out[0].dtype;
+    bool same = k->in[0].dtype == d && k->in[1].dtype == d && prim_dtype(d) != dnnl_data_type_undef;
+    return same && view_numel(&k->in[0]) && view_numel(&k->in[1]) && view_numel(&k->out[0]);
+}
+
+/* ---- the primitives ---- */
+
+static int
+forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
+{
+    dnnl_convolution_desc_t op;
+    TRY(prim_check(dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, dnnl_convolution_direct,
+                                                              &s->x.desc, &s->w.desc, NULL, &s->y.desc, s->stride,
+                                                              s->dilate, s->padding, s->padding_end),
+                   "convolution"));
+    return prim_describe(&op, threads, NULL, pd);
+}
+
+static int
+finish(dnnl_primitive_desc_t pd, const struct prim_arg *arg, int threads, void **state, size_t *scratch_bytes)
+{
+    struct prim *p;
+    int status = prim_new(pd, 3, arg, threads, &p, scratch_bytes);
+    dnnl_primitive_desc_destroy(pd);
+    if (!status) *state = p;
+    return status;
+}
+
+int
+conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct shape s = shape_of(k, &k->in[0], &k->in[1], &k->out[0]);
+    struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_WEIGHTS, 1, s.w.desc}, {DNNL_ARG_DST, PRIM_OUT, s.y.desc}};
+    dnnl_primitive_desc_t pd;
+    TRY(forward(&s, k->threads, &pd));
+    return finish(pd, arg, k->threads, state, scratch_bytes);
+}
+
+int
+conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct shape s = shape_of(k, &k->out[0], &k->in[1], &k->in[0]);
+    struct prim_arg arg[] = {
+        {DNNL_ARG_DIFF_DST, 0, s.y.desc}, {DNNL_ARG_WEIGHTS, 1, s.w.desc}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x.desc}};
+    dnnl_primitive_desc_t hint, pd;
+    dnnl_convolution_desc_t op;
+    TRY(prim_check(dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, &s.x.desc, &s.w.desc,
+                                                                    &s.y.desc, s.stride, s.dilate, s.padding,
+                                                                    s.padding_end),
+                   "convolution"));
+    TRY(forward(&s, k->threads, &hint));
+    int status = prim_describe(&op, k->threads, hint, &pd);
+    dnnl_primitive_desc_destroy(hint);
+    return status ? status : finish(pd, arg, k->threads, state, scratch_bytes);
+}
+
+int
+conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct shape s = shape_of(k, &k->in[0], &k->out[0], &k->in[1]);
+    struct prim_arg arg[] = {
+        {DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_DIFF_DST, 1, s.y.desc}, {DNNL_ARG_DIFF_WEIGHTS, PRIM_OUT, s.w.desc}};
+    dnnl_primitive_desc_t hint, pd;
+    dnnl_convolution_desc_t op;
+    TRY(prim_check(dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &s.x.desc, &s.w.desc,
+                                                                       NULL, &s.y.desc, s.stride, s.dilate, s.padding,
+                                                                       s.padding_end),
+                   "convolution"));
+    TRY(forward(&s, k->threads, &hint));
+    int status = prim_describe(&op, k->threads, hint, &pd);
+    dnnl_primitive_desc_destroy(hint);
+    return status ? status : finish(pd, arg, k->threads, state, scratch_bytes);
+}

@@ -1,0 +1,102 @@
+/* avg_pool2d.c - the mean of each window of an image, NCHW. */
+#include "kernels/op/pool.h"
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    UNUSED(c);
+    str_add(rule, "nc[h][w]->nc[u][v]");
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    if (c->attr[POOL_DILATION].n) return call_fail(E_ATTR, c, "windows of a mean have no dilation");
+    return pool_infer(c, size);
+}
+
+struct task {
+    const double *x;
+    double *y;
+};
+
+static void
+mean(void *arg, const struct pane *w)
+{
+    const struct task *t = arg;
+    double sum = 0;
+    for (int64_t i = w->h0; i < w->h1; i++)
+        for (int64_t j = w->w0; j < w->w1; j++) sum += t->x[w->plane + i * w->row + j];
+    t->y[w->at] = sum / (double)w->count;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct pool p = {&k->in[0], &k->out[0], k->call->attr};
+    struct task t = {f64_of(&k->in[0]), f64_of(&k->out[0])};
+    pool_each(&p, mean, &t);
+    return 0;
+}
+
+/* ---- fast: f32 ---- */
+
+static bool
+accepts(const struct kcall *k)
+{
+    return k->in[0].dtype == DT_F32;
+}
+
+struct task_f32 {
+    const float *x;
+    float *y;
+};
+
+static void
+mean_f32(void *arg, const struct pane *w)
+{
+    const struct task_f32 *t = arg;
+    float sum = 0;
+    for (int64_t i = w->h0; i < w->h1; i++)
+        for (int64_t j = w->w0; j < w->w1; j++) sum += t->x[w->plane + i * w->row + j];
+    t->y[w->at] = sum / (float)w->count;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct pool p = {&k->in[0], &k->out[0], k->call->attr};
+    struct task_f32 t = {k->in[0].data, k->out[0].data};
+    pool_each(&p, mean_f32, &t);
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (!b_wants(n, 0) || !dout[0]) return;
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_avg_pool2d_grad, attr);
+    for (int i = POOL_KERNEL; i <= POOL_COUNT_PAD; i++) attr[i] = n->attr[i];
+    attr_ints(&op_avg_pool2d_grad, attr, "size", 2, n->in[0]->type.dim + 2);
+    din[0] = b_call(b, &op_avg_pool2d_grad, 1, dout, attr);
+}
+
+static const struct kernel_row rows[] = {{"simple", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+
+const struct op op_avg_pool2d = {
+    .name = "avg_pool2d",
+    .doc = "y[n, c, u, v] = mean of x over window (u, v)",
+    .in = {{"x", IN_FLOAT}},
+    .attr = {POOL_ATTRS},
+    .make_rule = rule,
+    .infer = infer,
+    .linear = "0",
+    .grad = grad,
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{2,3,4,6} kernel_size=2", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1",
+               "f32{1,2,5,7} kernel_size=3 padding=1 count_include_pad=false ceil_mode=true", "bf16{1,2,4,4} kernel_size=2"},
+};

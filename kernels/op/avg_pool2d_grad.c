@@ -1,0 +1,62 @@
+/* avg_pool2d_grad.c - dy spread evenly over each window. */
+#include "kernels/op/pool.h"
+
+#include <string.h>
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    UNUSED(c);
+    str_add(rule, "nc[u][v]->nc[h][w]");
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    for (int i = 0; i < 2; i++) size[i] = c->attr[POOL_SIZE].list[i];
+    return 0;
+}
+
+struct task {
+    const double *dy;
+    double *dx;
+};
+
+static void
+spread(void *arg, const struct pane *w)
+{
+    const struct task *t = arg;
+    for (int64_t i = w->h0; i < w->h1; i++)
+        for (int64_t j = w->w0; j < w->w1; j++) t->dx[w->plane + i * w->row + j] += t->dy[w->at] / (double)w->count;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct pool p = {&k->out[0], &k->in[0], k->call->attr};
+    struct task t = {f64_of(&k->in[0]), f64_of(&k->out[0])};
+    memset(t.dx, 0, (size_t)view_numel(&k->out[0]) * sizeof *t.dx);
+    pool_each(&p, spread, &t);
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_pool(b, &op_avg_pool2d, 1, dout, n->attr);
+}
+
+const struct op op_avg_pool2d_grad = {
+    .name = "avg_pool2d_grad",
+    .doc = "dx = sum over windows of dy / entries of the window",
+    .in = {{"dy", IN_FLOAT}},
+    .attr = {POOL_ATTRS, [POOL_SIZE] = {"size", ATTR_INTS, ATTR_REQUIRED, .doc = "height and width of x"}},
+    .make_rule = rule,
+    .infer = infer,
+    .linear = "0",
+    .grad = grad,
+    .ref = ref,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{2,3,3,5} kernel_size=2 stride=1 size=4,6", "f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1 size=5,7"},
+};

@@ -1,0 +1,189 @@
+/* conv2d.c - windows of an image times a kernel, NCHW: y[n, o, u, v] = sum over c, p, q of
+ * x[n, c, u stride + p dilation - padding, ...] w[o, c, p, q].
+ *
+ * Splits: of the batch, of the output channels, of the groups, and of the input
+ * channels, which leaves partial sums. A bias is added to the result. */
+#include "kernels/op/conv.h"
+
+enum { X, W, BIAS };
+
+/* ---- shared ---- */
+
+int64_t
+conv_pair(const struct attr *a, int i, int64_t by_default)
+{
+    return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
+}
+
+int
+conv_check(const struct call *c)
+{
+    for (int a = CONV_STRIDE; a <= CONV_DILATION; a++) {
+        const struct attr *attr = &c->attr[a];
+        if (attr->n > 2) return call_fail(E_ATTR, c, "%s must be one or two numbers", c->op->attr[a].name);
+        for (int i = 0; i < attr->n; i++)
+            if (attr->list[i] < (a == CONV_PADDING ? 0 : 1))
+                return call_fail(E_ATTR, c, "%s must not be %lld", c->op->attr[a].name, (long long)attr->list[i]);
+    }
+    if (c->attr[CONV_GROUPS].i < 1) return call_fail(E_ATTR, c, "groups must be 1 or more");
+    return 0;
+}
+
+int64_t
+conv_size(const struct attr *attr, int i, int64_t n, int64_t k)
+{
+    int64_t stride = conv_pair(&attr[CONV_STRIDE], i, 1), room = n + 2 * conv_pair(&attr[CONV_PADDING], i, 0);
+    int64_t reach = (k - 1) * conv_pair(&attr[CONV_DILATION], i, 1) + 1;
+    return room < reach ? -1 : (room - reach) / stride + 1;
+}
+
+/* The windows of one image channel c of group g and one kernel o; u, v are positions of the result. */
+struct plane {
+    double *x, *w, *y;
+    int64_t size[2], kernel[2], result[2];
+};
+
+static void
+plane_walk(const struct plane *p, const struct attr *attr, void (*meet)(double *x, double *w, double *y))
+{
+    int64_t stride[2], padding[2], dilation[2];
+    for (int i = 0; i < 2; i++) {
+        stride[i] = conv_pair(&attr[CONV_STRIDE], i, 1);
+        padding[i] = conv_pair(&attr[CONV_PADDING], i, 0);
+        dilation[i] = conv_pair(&attr[CONV_DILATION], i, 1);
+    }
+    for (int64_t u = 0; u < p->result[0]; u++)
+        for (int64_t v = 0; v < p->result[1]; v++)
+            for (int64_t i = 0; i < p->kernel[0]; i++)
+                for (int64_t j = 0; j < p->kernel[1]; j++) {
+                    int64_t h = u * stride[0] + i * dilation[0] - padding[0];
+                    int64_t w = v * stride[1] + j * dilation[1] - padding[1];
+                    if (h < 0 || h >= p->size[0] || w < 0 || w >= p->size[1]) continue;
+                    meet(p->x + h * p->size[1] + w, p->w + i * p->kernel[1] + j, p->y + u * p->result[1] + v);
+                }
+}
+
+/* A rank may hold some of the groups: how many follows from the channels that a kernel has. */
+int
+conv_walk(const struct conv *c, const struct attr *attr)
+{
+    const int64_t *x = c->x->dim, *w = c->w->dim, *y = c->y->dim;
+    if (view_numel(c->x) == 0 || view_numel(c->w) == 0 || view_numel(c->y) == 0) return 0;
+    int64_t groups = x[1] / w[1], per_group = groups ? y[1] / groups : 0;
+    if (groups * w[1] != x[1] || per_group * groups != y[1] || w[0] != y[1] || x[0] != y[0])
+        return fail(E_KERNEL, "conv2d: shards of image, kernel and result do not fit: %lld, %lld and %lld channels",
+                    (long long)x[1], (long long)w[1], (long long)y[1]);
+    struct plane p = {.size = {x[2], x[3]}, .kernel = {w[2], w[3]}, .result = {y[2], y[3]}};
+    for (int64_t n = 0; n < x[0]; n++)
+        for (int64_t o = 0; o < y[1]; o++)
+            for (int64_t k = 0; k < w[1]; k++) {
+                int64_t channel = o / per_group * w[1] + k;
+                p.x = f64_of(c->x) + (n * x[1] + channel) * x[2] * x[3];
+                p.w = f64_of(c->w) + (o * w[1] + k) * w[2] * w[3];
+                p.y = f64_of(c->y) + (n * y[1] + o) * y[2] * y[3];
+                plane_walk(&p, attr, c->meet);
+            }
+    return 0;
+}
+
+struct val *
+b_conv(struct build *b, const struct op *op, struct val *x, struct val *y, const struct attr *attr, const int64_t *size)
+{
+    if (!x || !y) return NULL;
+    struct attr own[OP_ATTR];
+    op_attr_defaults(op, own);
+    for (int i = CONV_STRIDE; i <= CONV_GROUPS; i++) own[i] = attr[i];
+    if (size) attr_ints(op, own, "size", 2, size);
+    return b_call(b, op, 2, (struct val *[]){x, y}, own);
+}
+
+/* ---- conv2d ---- */
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    bool grouped = c->attr[CONV_GROUPS].i > 1;
+    str_add(rule, grouped ? "n(gc)[h][w],(go)c[p][q],=->n(go)[u][v]" : "nc[h][w],oc[p][q],=->no[u][v]");
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    const struct type *x = &c->in[X], *w = &c->in[W];
+    int64_t groups = c->attr[CONV_GROUPS].i;
+    TRY(conv_check(c));
+    if (x->ndim != 4 || w->ndim != 4) return call_fail(E_SHAPE, c, "x and w must have 4 dimensions");
+    if (w->dim[1] * groups != x->dim[1] || w->dim[0] % groups)
+        return call_fail(E_SHAPE, c, "w must have %lld / groups channels, and groups must divide %lld",
+                         (long long)x->dim[1], (long long)w->dim[0]);
+    int64_t result[2];
+    for (int i = 0; i < 2; i++) {
+        result[i] = conv_size(c->attr, i, x->dim[2 + i], w->dim[2 + i]);
+        if (result[i] < 0) return call_fail(E_SHAPE, c, "the kernel is larger than the padded image");
+    }
+    if (groups > 1) { /* the letters g and o of a merged dimension */
+        *size++ = groups;
+        *size++ = w->dim[0] / groups;
+    }
+    for (int i = 0; i < 2; i++) *size++ = result[i];
+    return 0;
+}
+
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    if (c->nin <= BIAS || absent(&c->in[BIAS])) return 0;
+    const struct type *bias = &c->in[BIAS];
+    if (bias->ndim != 1 || c->in[W].ndim != 4 || bias->dim[0] != c->in[W].dim[0])
+        return call_fail(E_SHAPE, c, "bias must have one entry for each output channel of w");
+    out[0] = b_add(b, b_conv(b, &op_conv2d, in[X], in[W], c->attr, NULL),
+                   b_reshape(b, in[BIAS], 3, (int64_t[]){bias->dim[0], 1, 1}));
+    return b->failed ? (int)err_last() : 0;
+}
+
+static void
+meet(double *x, double *w, double *y)
+{
+    *y += *x * *w;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct conv c = {&k->in[X], &k->in[W], &k->out[0], meet};
+    double *y = f64_of(&k->out[0]);
+    int64_t n = view_numel(&k->out[0]);
+    for (int64_t i = 0; i < n; i++) y[i] = 0;
+    return conv_walk(&c, k->call->attr);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    const struct type *x = &n->in[X]->type, *w = &n->in[W]->type;
+    if (b_wants(n, X)) din[X] = b_conv(b, &op_conv2d_grad_x, dout[0], n->in[W], n->attr, x->dim + 2);
+    if (b_wants(n, W)) din[W] = b_conv(b, &op_conv2d_grad_w, n->in[X], dout[0], n->attr, w->dim + 2);
+}
+
+static const struct kernel_row rows[] = {
+    {"dnnl", DEV_CPU, true, conv_accepts, conv_prepare, prim_run, prim_drop}, {NULL}};
+
+const struct op op_conv2d = {
+    .name = "conv2d",
+    .doc = "y[n, o, u, v] = sum over c, p, q of x[n, c, u stride + p dilation - padding, ...] w[o, c, p, q] + bias[o]",
+    .in = {{"x", IN_FLOAT}, {"w", IN_FLOAT}, {"bias", IN_FLOAT | IN_OPTIONAL}},
+    .attr = {CONV_ATTRS},
+    .make_rule = rule,
+    .infer = infer,
+    .linear = "0|1",
+    .reduce = RED_SUM,
+    .build = build,
+    .grad = grad,
+    .saves = "01",
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{2,3,5,6} f32{4,3,3,2}", "f32{2,4,6,5} f32{6,2,3,3} - padding=1 stride=2 groups=2",
+               "f32{1,2,7,7} f32{2,2,3,3} - dilation=2,1 padding=2,0", "bf16{2,2,4,4} bf16{3,2,2,2}",
+               "f32{2,3,4,4} f32{2,3,2,2} f32{2}"},
+};

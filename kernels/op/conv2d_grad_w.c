@@ -1,0 +1,70 @@
+/* conv2d_grad_w.c - the gradient of conv2d with respect to the kernel: windows times dy, summed over the batch, of which a
+ * split leaves partial sums. */
+#include "kernels/op/conv.h"
+
+enum { X, DY };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    bool grouped = c->attr[CONV_GROUPS].i > 1;
+    str_add(rule, grouped ? "n(gc)[h][w],n(go)[u][v]->(go)c[p][q]" : "nc[h][w],no[u][v]->oc[p][q]");
+    return 0;
+}
+
+/* The letters that no operand fixes: p and q, and of merged dimensions g, o and c. */
+static int
+infer(const struct call *c, int64_t *size)
+{
+    if (c->attr[CONV_GROUPS].i > 1) {
+        *size++ = c->attr[CONV_GROUPS].i;
+        *size++ = c->in[DY].dim[1] / c->attr[CONV_GROUPS].i;
+        *size++ = c->in[X].dim[1] / c->attr[CONV_GROUPS].i;
+    }
+    for (int i = 0; i < 2; i++) *size++ = c->attr[CONV_SIZE].list[i];
+    return 0;
+}
+
+static void
+meet(double *x, double *w, double *y)
+{
+    *w += *x * *y;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct conv c = {&k->in[X], &k->out[0], &k->in[DY], meet};
+    double *w = f64_of(&k->out[0]);
+    int64_t n = view_numel(&k->out[0]);
+    for (int64_t i = 0; i < n; i++) w[i] = 0;
+    return conv_walk(&c, k->call->attr);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, X)) din[X] = b_conv(b, &op_conv2d_grad_x, n->in[DY], dout[0], n->attr, n->in[X]->type.dim + 2);
+    if (b_wants(n, DY)) din[DY] = b_conv(b, &op_conv2d, n->in[X], dout[0], n->attr, NULL);
+}
+
+static const struct kernel_row rows[] = {
+    {"dnnl", DEV_CPU, true, conv_accepts, conv_w_prepare, prim_run, prim_drop}, {NULL}};
+
+const struct op op_conv2d_grad_w = {
+    .name = "conv2d_grad_w",
+    .doc = "dw[o, c, p, q] = sum over n, u, v of dy[n, o, u, v] x[n, c, u stride + p dilation - padding, ...]",
+    .in = {{"x", IN_FLOAT}, {"dy", IN_FLOAT}},
+    .attr = {CONV_ATTRS, [CONV_SIZE] = {"size", ATTR_INTS, ATTR_REQUIRED, .doc = "height and width of the kernel"}},
+    .make_rule = rule,
+    .infer = infer,
+    .linear = "0|1",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "01",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{2,3,5,6} f32{2,4,3,5} size=3,2", "f32{2,4,6,5} f32{2,6,3,3} padding=1 stride=2 groups=2 size=3,3",
+               "f32{1,2,7,7} f32{1,2,7,5} dilation=2,1 padding=2,0 size=3,3", "bf16{2,2,4,4} bf16{2,3,3,3} size=2,2"},
+};

@@ -1,0 +1,65 @@
+/* conv2d_grad_x.c - the gradient of conv2d with respect to the image: dy spread back through the windows. */
+#include "kernels/op/conv.h"
+
+enum { DY, W };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    bool grouped = c->attr[CONV_GROUPS].i > 1;
+    str_add(rule, grouped ? "n(go)[u][v],(go)c[p][q]->n(gc)[h][w]" : "no[u][v],oc[p][q]->nc[h][w]");
+    return 0;
+}
+
+/* The letters that no operand fixes: h and w, and g, which stands in merged dimensions alone. */
+static int
+infer(const struct call *c, int64_t *size)
+{
+    if (c->attr[CONV_GROUPS].i > 1) *size++ = c->attr[CONV_GROUPS].i;
+    for (int i = 0; i < 2; i++) *size++ = c->attr[CONV_SIZE].list[i];
+    return 0;
+}
+
+static void
+meet(double *x, double *w, double *y)
+{
+    *x += *w * *y;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct conv c = {&k->out[0], &k->in[W], &k->in[DY], meet};
+    double *x = f64_of(&k->out[0]);
+    int64_t n = view_numel(&k->out[0]);
+    for (int64_t i = 0; i < n; i++) x[i] = 0;
+    return conv_walk(&c, k->call->attr);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, DY)) din[DY] = b_conv(b, &op_conv2d, dout[0], n->in[W], n->attr, NULL);
+    if (b_wants(n, W)) din[W] = b_conv(b, &op_conv2d_grad_w, dout[0], n->in[DY], n->attr, n->in[W]->type.dim + 2);
+}
+
+static const struct kernel_row rows[] = {
+    {"dnnl", DEV_CPU, true, conv_accepts, conv_x_prepare, prim_run, prim_drop}, {NULL}};
+
+const struct op op_conv2d_grad_x = {
+    .name = "conv2d_grad_x",
+    .doc = "dx[n, c, u stride + p dilation - padding, ...] = sum over o, p, q of dy[n, o, u, v] w[o, c, p, q]",
+    .in = {{"dy", IN_FLOAT}, {"w", IN_FLOAT}},
+    .attr = {CONV_ATTRS, [CONV_SIZE] = {"size", ATTR_INTS, ATTR_REQUIRED, .doc = "height and width of x"}},
+    .make_rule = rule,
+    .infer = infer,
+    .linear = "0|1",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "01",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{2,4,3,5} f32{4,3,3,2} size=5,6", "f32{2,6,3,3} f32{6,2,3,3} padding=1 stride=2 groups=2 size=6,5",
+               "f32{1,2,7,5} f32{2,2,3,3} dilation=2,1 padding=2,0 size=7,7", "bf16{2,3,3,3} bf16{3,2,2,2} size=4,4"},
+};

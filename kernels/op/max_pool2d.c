@@ -1,0 +1,98 @@
+/* max_pool2d.c - the greatest entry of each window of an image, NCHW. NaN wins. */
+#include "kernels/op/pool.h"
+
+#include <math.h>
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    UNUSED(c);
+    str_add(rule, "nc[h][w]->nc[u][v]");
+    return 0;
+}
+
+struct task {
+    const double *x;
+    double *y;
+};
+
+static void
+greatest(void *arg, const struct pane *w)
+{
+    const struct task *t = arg;
+    double max = -INFINITY;
+    for (int64_t i = w->h0; i < w->h1; i += w->step[0])
+        for (int64_t j = w->w0; j < w->w1; j += w->step[1]) {
+            double v = t->x[w->plane + i * w->row + j];
+            if (v > max || isnan(v)) max = v;
+        }
+    t->y[w->at] = max;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct pool p = {&k->in[0], &k->out[0], k->call->attr};
+    struct task t = {f64_of(&k->in[0]), f64_of(&k->out[0])};
+    pool_each(&p, greatest, &t);
+    return 0;
+}
+
+/* ---- fast: f32 ---- */
+
+static bool
+accepts(const struct kcall *k)
+{
+    return k->in[0].dtype == DT_F32;
+}
+
+struct task_f32 {
+    const float *x;
+    float *y;
+};
+
+static void
+greatest_f32(void *arg, const struct pane *w)
+{
+    const struct task_f32 *t = arg;
+    float max = -INFINITY;
+    for (int64_t i = w->h0; i < w->h1; i += w->step[0])
+        for (int64_t j = w->w0; j < w->w1; j += w->step[1]) {
+            float v = t->x[w->plane + i * w->row + j];
+            if (!(v <= max)) max = v;
+        }
+    t->y[w->at] = max;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct pool p = {&k->in[0], &k->out[0], k->call->attr};
+    struct task_f32 t = {k->in[0].data, k->out[0].data};
+    pool_each(&p, greatest_f32, &t);
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_pool(b, &op_max_pool2d_grad, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
+}
+
+static const struct kernel_row rows[] = {{"simple", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+
+const struct op op_max_pool2d = {
+    .name = "max_pool2d",
+    .doc = "y[n, c, u, v] = greatest of x over window (u, v)",
+    .in = {{"x", IN_FLOAT}},
+    .attr = {POOL_ATTRS},
+    .make_rule = rule,
+    .infer = pool_infer,
+    .grad = grad,
+    .saves = "0",
+    .ref = ref,
+    .kernel = rows,
+    .sample = {"f32{2,3,4,6} kernel_size=2", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1",
+               "f32{2,1,6,5} kernel_size=2 dilation=2 ceil_mode=true", "bf16{1,2,4,4} kernel_size=2"},
+};

@@ -1,0 +1,106 @@
+/* max_pool2d_grad.c - dy put where the greatest entry of each window stands; of equals the first. */
+#include "kernels/op/pool.h"
+
+#include <math.h>
+#include <string.h>
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    UNUSED(c);
+    str_add(rule, "nc[h][w],nc[u][v]->nc[h][w]");
+    return 0;
+}
+
+struct task {
+    const double *x, *from;
+    double *to;
+    bool pick; /* takes from there, instead of adding to it */
+};
+
+static void
+at_greatest(void *arg, const struct pane *w)
+{
+    const struct task *t = arg;
+    int64_t best = -1;
+    for (int64_t i = w->h0; i < w->h1; i += w->step[0])
+        for (int64_t j = w->w0; j < w->w1; j += w->step[1]) {
+            int64_t at = w->plane + i * w->row + j;
+            if (best < 0 || t->x[at] > t->x[best] || (isnan(t->x[at]) && !isnan(t->x[best]))) best = at;
+        }
+    if (t->pick)
+        t->to[w->at] = best < 0 ? 0 : t->from[best];
+    else if (best >= 0)
+        t->to[best] += t->from[w->at];
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct pool p = {&k->in[0], &k->in[1], k->call->attr};
+    struct task t = {f64_of(&k->in[0]), f64_of(&k->in[1]), f64_of(&k->out[0]), false};
+    memset(t.to, 0, (size_t)view_numel(&k->out[0]) * sizeof *t.to);
+    pool_each(&p, at_greatest, &t);
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 1)) din[1] = b_pool(b, &op_max_pool2d_pick, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
+}
+
+const struct op op_max_pool2d_grad = {
+    .name = "max_pool2d_grad",
+    .doc = "dx = dy where x is the greatest of its window, summed over windows",
+    .in = {{"x", IN_FLOAT}, {"dy", IN_FLOAT}},
+    .attr = {POOL_ATTRS},
+    .make_rule = rule,
+    .linear = "1",
+    .grad = grad,
+    .saves = "0",
+    .ref = ref,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{2,3,4,6} f32{2,3,3,5} kernel_size=2 stride=1", "f32{1,2,5,7} f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1"},
+};
+
+/* ---- its own gradient: what stands there ---- */
+
+static int
+pick_rule(const struct call *c, struct str *rule)
+{
+    UNUSED(c);
+    str_add(rule, "nc[h][w],nc[h][w]->nc[u][v]");
+    return 0;
+}
+
+static int
+pick_ref(const struct kcall *k)
+{
+    struct pool p = {&k->in[0], &k->out[0], k->call->attr};
+    struct task t = {f64_of(&k->in[0]), f64_of(&k->in[1]), f64_of(&k->out[0]), true};
+    pool_each(&p, at_greatest, &t);
+    return 0;
+}
+
+static void
+pick_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 1)) din[1] = b_pool(b, &op_max_pool2d_grad, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
+}
+
+const struct op op_max_pool2d_pick = {
+    .name = "max_pool2d_pick",
+    .doc = "y = h where x is the greatest of each window",
+    .in = {{"x", IN_FLOAT}, {"h", IN_FLOAT}},
+    .attr = {POOL_ATTRS},
+    .make_rule = pick_rule,
+    .infer = pool_infer,
+    .linear = "1",
+    .grad = pick_grad,
+    .saves = "0",
+    .ref = pick_ref,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{2,3,4,6} f32{2,3,4,6} kernel_size=2 stride=1",
+               "f32{1,2,5,7} f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1"},
+};
