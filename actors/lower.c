@@ -446,6 +446,121 @@ compute_task(struct lower *l, int32_t node, int pos, struct pval **in, struct ca
     return exec_new(&k, out->place->kind, &t->exec);
 }
 
+/* ---- chains of element-wise nodes ---- */
+
+/* A chain in the making, and what the plan keeps of it. */
+struct chain {
+    struct fuse_step step[FUSE_STEPS];
+    struct plan_chain plan;
+};
+
+static int
+chain_input(struct plan_chain *c, struct ref r, const struct layout *want)
+{
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i].kind == r.kind && c->in[i].index == r.index && c->in[i].out == r.out && c->want[i] == want) return i;
+    c->in[c->nin] = r;
+    c->want[c->nin] = want;
+    return c->nin++;
+}
+
+static int
+chain_step(const struct plan_chain *c, int32_t node, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (c->member[i] == node) return i;
+    return -1;
+}
+
+static void
+chain_of(struct lower *l, int32_t node, struct chain *chain)
+{
+    struct arena *a = &l->plan->arena;
+    struct plan_chain *c = &chain->plan;
+    *c = (struct plan_chain){ .member = ARENA_ARRAY(a, int32_t, FUSE_STEPS),
+                              .in = ARENA_ARRAY(a, struct ref, FUSE_INPUTS),
+                              .want = ARENA_ARRAY(a, const struct layout *, FUSE_INPUTS),
+                              .shown = ARENA_ARRAY(a, int32_t, OP_OUT) };
+    c->nstep = fuse_members(l, node, c->member);
+    for (int i = 0; i < c->nstep; i++) {
+        const struct prog_node *m = &l->program->node[c->member[i]];
+        struct fuse_step *s = &chain->step[i];
+        *s = (struct fuse_step){ .call = call_of(l, m, a), .out = -1 };
+        for (int k = 0; k < m->nin; k++) {
+            int inside = m->in[k].kind == REF_NODE ? chain_step(c, m->in[k].index, i) : -1;
+            s->arg[k] = inside >= 0 ? (struct fuse_arg){ true, inside } : (struct fuse_arg){ false, -1 };
+            if (inside < 0 && m->in[k].kind != REF_NONE)
+                s->arg[k].index = chain_input(c, m->in[k], m->in[k].kind == REF_NUMBER ? NULL : m->want[k]);
+        }
+        if (!fuse_shown(l, c->member[i])) continue;
+        s->out = c->nout;
+        c->shown[c->nout++] = c->member[i];
+    }
+}
+
+static const char *
+chain_name(struct lower *l, const struct chain *chain)
+{
+    struct str s = { 0 };
+    for (int i = 0; i < chain->plan.nstep; i++) str_addf(&s, "%s%s", i ? "+" : "", chain->step[i].call->op->name);
+    const char *name = arena_strdup(&l->plan->arena, str_text(&s));
+    str_free(&s);
+    return name;
+}
+
+static int
+chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, const char *name, struct pval *const *in,
+           int pos)
+{
+    int32_t node = c->member[c->nstep - 1], id;
+    const struct prog_node *last = &l->program->node[node];
+    const struct layout *out = last->layout[0];
+    struct view *view = ARENA_ARRAY(&l->tmp, struct view, c->nin + c->nout);
+    struct draft *d = draft_new(l, TASK_COMPUTE, node, out->place->kind, out->place->rank[pos], pos, last->piece, &id);
+    d->task.name = name;
+    d->task.chain = c;
+    arguments(l, id, c->nin);
+    for (int i = 0; i < c->nin; i++) {
+        if (c->in[i].kind == REF_NUMBER) {
+            struct type t = ref_type(l->program, c->in[i]);
+            view[i] = number_view(&t, NULL);
+            l->draft[id].task.arg[i] = (struct arg){ .kind = ARG_NUMBER, .index = c->in[i].index };
+        } else {
+            view[i] = in[i]->part[pos].view;
+            TRY(add_part(l, id, &in[i]->part[pos], i));
+        }
+    }
+    for (int k = 0; k < c->nout; k++) {
+        const struct prog_node *n = &l->program->node[c->shown[k]];
+        struct type local = layout_shard(n->layout[0], &n->type[0], pos);
+        view[c->nin + k] = local_view(n->layout[0], &n->type[0], pos);
+        draft_out(&l->draft[id], type_bytes(&local), 1);
+        part_is_result(&l->node_val[c->shown[k] * OP_OUT]->part[pos], id, k);
+    }
+    struct task *t = &l->draft[id].task;
+    t->nresult = c->nout;
+    return exec_fused(c->nstep, chain->step, c->nin, view, c->nout, view + c->nin, out->place->kind, &t->exec);
+}
+
+static int
+lower_chain(struct lower *l, int32_t node)
+{
+    struct chain chain;
+    struct pval *in[FUSE_INPUTS] = { 0 };
+    chain_of(l, node, &chain);
+    struct plan_chain *c = arena_dup(&l->plan->arena, &chain.plan, sizeof chain.plan);
+    const char *name = chain_name(l, &chain);
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i].kind != REF_NUMBER) TRY(moved(l, value_of(l, c->in[i]), c->want[i], &in[i]));
+    for (int k = 0; k < c->nout; k++) {
+        const struct prog_node *n = &l->program->node[c->shown[k]];
+        l->node_val[c->shown[k] * OP_OUT] = pval_new(l, &n->type[0], n->layout[0], n->piece, c->shown[k]);
+    }
+    for (int pos = 0; pos < l->program->node[node].layout[0]->place->nrank; pos++)
+        TRY(chain_task(l, &chain, c, name, in, pos));
+    return 0;
+}
+
 /* A task that reads one part: an accumulation, or a dense copy of a window. */
 static int
 single_task(struct lower *l, enum task_kind kind, struct pval *v, int pos, bool piece, int32_t *id)
@@ -462,14 +577,21 @@ single_task(struct lower *l, enum task_kind kind, struct pval *v, int pos, bool 
     return add_part(l, *id, &v->part[pos], 0);
 }
 
+/* A view of part pos; where no strides show it (a reshape of a transposed part), a dense copy, which lies as the result. */
 static int
-view_part(struct lower *l, const struct prog_node *n, const struct call *c, struct pval *in, int pos, struct part *out)
+view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int pos, struct part *out)
 {
-    UNUSED(l);
+    const struct prog_node *n = &l->program->node[node];
     const struct part *from = &in->part[pos];
     struct view v = out->view;
     int64_t skip = 0;
-    TRY(n->op->view(c, &from->view, &v, &skip));
+    if (n->op->view(c, &from->view, &v, &skip)) {
+        int32_t id;
+        TRY(single_task(l, TASK_COPY, in, pos, in->piece, &id));
+        l->draft[id].task.node = node;
+        part_is_result(out, id, 0);
+        return 0;
+    }
     *out = *from;
     out->view = v;
     out->skip = from->skip + skip;
@@ -481,6 +603,8 @@ lower_node(struct lower *l, int32_t node)
 {
     const struct prog_node *n = &l->program->node[node];
     struct pval **in = ARENA_ARRAY(&l->tmp, struct pval *, n->nin);
+    if (l->group[node] != node) return 0; /* computed with a later one */
+    if (l->group_size[node] > 1) return lower_chain(l, node);
     TRY(operands(l, n, in));
     if (n->op->flags & OP_MOVE && !n->accumulate) {
         l->node_val[node * OP_OUT] = in[0];
@@ -496,7 +620,7 @@ lower_node(struct lower *l, int32_t node)
             TRY(single_task(l, TASK_ACCUMULATE, in[0], pos, true, &id));
             part_is_result(out, id, 0);
         } else if (n->op->flags & OP_VIEW) {
-            TRY(view_part(l, n, c, in[0], pos, out));
+            TRY(view_part(l, node, c, in[0], pos, out));
         } else {
             TRY(compute_task(l, node, pos, in, c));
         }
@@ -529,6 +653,7 @@ lower_nodes(struct lower *l)
     l->node_val = ARENA_ARRAY(&l->tmp, struct pval *, MAX(1, p->nnode * OP_OUT));
     l->leaf_val = ARENA_ARRAY(&l->tmp, struct pval *, MAX(1, p->nleaf));
     lower_leaves(l);
+    fuse_nodes(l);
     for (int32_t i = 0; i < p->nnode; i++) {
         int status = lower_node(l, i);
         if (!status) continue;

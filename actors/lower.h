@@ -57,7 +57,17 @@ struct lower {
     int32_t words;
     struct box_plan **box;
     int32_t nbox, box_room;
+    int32_t *group;      /* by node: the last node of the chain that it is computed in, itself when alone (fuse.c) */
+    int32_t *group_size;
 };
+
+/* fuse.c: which element-wise nodes are computed together, in one pass over their elements. */
+void fuse_nodes(struct lower *l);
+/* The members of the chain that ends at node, in order; returns how many (at most FUSE_STEPS). */
+enum { FUSE_STEPS = 24, FUSE_INPUTS = 32 };
+int fuse_members(const struct lower *l, int32_t node, int32_t *member);
+/* Is the result of a member wanted by anybody outside of its chain, or after the run? */
+bool fuse_shown(const struct lower *l, int32_t node);
 
 /* lower.c */
 int lower_nodes(struct lower *l);

@@ -69,6 +69,16 @@ struct box_move {
     struct view view;      /* data NULL */
 };
 
+/* Element-wise nodes that are computed in one pass (fuse.c): what the chain reads, in the order of the task's arguments,
+ * and which members' results it shows. */
+struct plan_chain {
+    int32_t nstep, nin, nout;
+    int32_t *member; /* program nodes, in order */
+    struct ref *in;
+    const struct layout **want; /* NULL for numbers */
+    int32_t *shown;  /* program nodes */
+};
+
 struct task {
     uint8_t kind, thread, phase;
     int16_t device;  /* index in plan->device */
@@ -84,6 +94,7 @@ struct task {
     struct arg *arg;
     int32_t nresult;      /* the first nresult outs are the operator's results */
     struct exec *exec;
+    struct plan_chain *chain; /* COMPUTE: of a chain; NULL: of its node alone */
     int32_t nmove;
     struct box_move *move;
     struct type type;     /* COPY, ACCUMULATE: the local type */

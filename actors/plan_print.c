@@ -34,8 +34,9 @@ result_type(const struct plan *p, int32_t task, int32_t out)
     const struct task *t = &p->task[task];
     switch (t->kind) {
     case TASK_COMPUTE: {
-        const struct prog_node *n = &p->program->node[t->node];
-        return layout_shard(n->layout[out], &n->type[out], t->pos);
+        const struct prog_node *n = &p->program->node[t->chain ? t->chain->shown[out] : t->node];
+        int32_t k = t->chain ? 0 : out;
+        return layout_shard(n->layout[k], &n->type[k], t->pos);
     }
     case TASK_BOX:
         if (place_in_move(p, task) < t->box->nstage)

@@ -220,6 +220,7 @@ check_counts(const struct proof *v, int32_t i)
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
     int32_t nresult = t->kind == TASK_COMPUTE ? p->program->node[t->node].nout : 1;
+    if (t->chain) nresult = t->chain->nout;
     TRY(proof_same(v, i, "nresult", t->nresult, nresult));
     if (t->nout != nresult && t->nout != nresult + 1) return proof_fail(v, i, "nout is %d", (int)t->nout);
     if (t->nact != 1 && t->nact != p->pieces) return proof_fail(v, i, "nact is %d", (int)t->nact);

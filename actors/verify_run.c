@@ -169,18 +169,24 @@ stuck(const struct tokens *s)
 }
 
 static int
-check_rest(const struct tokens *s)
+check_finished(const struct tokens *s)
 {
-    const struct plan *p = s->v->plan;
-    for (int32_t i = 0; i < p->ntask; i++) {
-        if (s->begun[i] < p->task[i].nact) return stuck(s);
-        for (int32_t k = 0; k < p->task[i].nin; k++)
-            if (s->token[s->v->first_in[i] + k]) return proof_fail(s->v, i, "tokens are left at port %d", (int)k);
-        for (int32_t k = 0; k < p->task[i].nout; k++)
-            for (int32_t r = 0; r < p->task[i].out[k].nreg; r++)
-                if (s->left[s->v->first_out[i] + k][r])
-                    return proof_fail(s->v, i, "a register of result %d is not given back", (int)k);
-    }
+    for (int32_t i = 0; i < s->v->plan->ntask; i++)
+        if (s->begun[i] < s->v->plan->task[i].nact) return stuck(s);
+    return 0;
+}
+
+/* The run left everything as it found it. */
+static int
+check_rest(const struct tokens *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    for (int32_t k = 0; k < t->nin; k++)
+        if (s->token[s->v->first_in[task] + k]) return proof_fail(s->v, task, "tokens are left at port %d", (int)k);
+    for (int32_t k = 0; k < t->nout; k++)
+        for (int32_t r = 0; r < t->out[k].nreg; r++)
+            if (s->left[s->v->first_out[task] + k][r])
+                return proof_fail(s->v, task, "a register of result %d is not given back", (int)k);
     return 0;
 }
 
@@ -196,5 +202,7 @@ prove_run(struct proof *v)
         s.queued[task] = false;
         while (can_act(&s, task)) act(&s, task);
     }
-    return check_rest(&s);
+    TRY(check_finished(&s));
+    for (int32_t i = 0; i < v->plan->ntask; i++) TRY(check_rest(&s, i));
+    return 0;
 }

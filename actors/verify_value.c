@@ -235,6 +235,82 @@ result_of(const struct values *s, int32_t task, int32_t k)
 
 /* ---- kinds ---- */
 
+/* The task's arguments are these operands, in these layouts. */
+static int
+check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *in, const struct layout *const *want)
+{
+    static const uint8_t kind[] = {[REF_NONE] = ARG_NONE, [REF_NUMBER] = ARG_NUMBER};
+    const struct task *t = &s->v->plan->task[task];
+    TRY(proof_same(s->v, task, "narg", t->narg, nin));
+    for (int32_t i = 0; i < nin; i++) {
+        struct view view;
+        if (in[i].kind == REF_NODE || in[i].kind == REF_LEAF) {
+            TRY(reads_at(s, task, i, in[i], want[i], t->pos, &view));
+            continue;
+        }
+        TRY(proof_same(s->v, task, "kind of an argument", t->arg[i].kind, kind[in[i].kind]));
+        if (in[i].kind == REF_NUMBER) TRY(proof_same(s->v, task, "index of a number", t->arg[i].index, in[i].index));
+    }
+    return 0;
+}
+
+/* Result number `out` of the task is result k of a node. */
+static int
+check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t k)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct prog_node *n = &s->v->plan->program->node[node];
+    struct type local = layout_shard(n->layout[k], &n->type[k], t->pos);
+    TRY(proof_same(s->v, task, "bytes of a result", t->out[out].bytes, type_bytes(&local)));
+    *result_of(s, task, out) =
+        (struct content){.ref = {REF_NODE, (uint8_t)k, node}, .layout = n->layout[k], .pos = t->pos};
+    return 0;
+}
+
+static bool
+is_member(const struct plan_chain *c, int32_t n, int32_t node)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (c->member[i] == node) return true;
+    return false;
+}
+
+/* Members are element-wise nodes of one layout, in order, the last is the task's own; an operand is an earlier member or
+ * among what the chain reads. */
+static int
+check_chain(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct program *g = s->v->plan->program;
+    const struct plan_chain *c = t->chain;
+    const struct prog_node *last = &g->node[t->node];
+    if (c->nstep < 2 || c->member[c->nstep - 1] != t->node)
+        return proof_fail(s->v, task, "its chain does not end at node %d", (int)t->node);
+    for (int32_t i = 0; i < c->nstep; i++) {
+        int32_t m = c->member[i];
+        if (m < 0 || m >= g->nnode || (i && m <= c->member[i - 1]))
+            return proof_fail(s->v, task, "member %d of its chain is node %d", (int)i, (int)m);
+        const struct prog_node *n = &g->node[m];
+        if (!(n->op->flags & OP_ELTWISE) || n->accumulate || n->layout[0] != last->layout[0] || n->piece != last->piece ||
+            !shape_equal(&n->type[0], &last->type[0]))
+            return proof_fail(s->v, task, "%s does not belong in its chain", n->op->name);
+        if (m != t->node) TRY(next_position(s, task, m));
+        for (int32_t k = 0; k < n->nin; k++) {
+            bool found = n->in[k].kind == REF_NONE || (n->in[k].kind == REF_NODE && is_member(c, i, n->in[k].index));
+            for (int32_t a = 0; a < c->nin && !found; a++)
+                found = c->in[a].kind == n->in[k].kind && c->in[a].index == n->in[k].index &&
+                        c->in[a].out == n->in[k].out && (n->in[k].kind == REF_NUMBER || c->want[a] == n->want[k]);
+            if (!found) return proof_fail(s->v, task, "operand %d of %s is not read", (int)k, n->op->name);
+        }
+    }
+    TRY(check_arguments(s, task, c->nin, c->in, c->want));
+    for (int32_t k = 0; k < c->nout; k++) {
+        if (!is_member(c, c->nstep, c->shown[k])) return proof_fail(s->v, task, "shows node %d", (int)c->shown[k]);
+        TRY(check_result(s, task, k, c->shown[k], 0));
+    }
+    return 0;
+}
+
 static int
 check_compute(struct values *s, int32_t task)
 {
@@ -246,24 +322,9 @@ check_compute(struct values *s, int32_t task)
     TRY(next_position(s, task, t->node));
     TRY(runs_at(s, task, n->layout[0]));
     TRY(acts(s, task, n->piece, 1));
-    TRY(proof_same(s->v, task, "narg", t->narg, n->nin));
-    for (int32_t i = 0; i < n->nin; i++) {
-        static const uint8_t kind[] = {[REF_NONE] = ARG_NONE, [REF_NUMBER] = ARG_NUMBER};
-        struct view view;
-        if (n->in[i].kind == REF_NODE || n->in[i].kind == REF_LEAF) {
-            TRY(reads_at(s, task, i, n->in[i], n->want[i], t->pos, &view));
-            continue;
-        }
-        TRY(proof_same(s->v, task, "kind of an argument", t->arg[i].kind, kind[n->in[i].kind]));
-        if (n->in[i].kind == REF_NUMBER)
-            TRY(proof_same(s->v, task, "index of a number", t->arg[i].index, n->in[i].index));
-    }
-    for (int32_t k = 0; k < n->nout; k++) {
-        struct type local = layout_shard(n->layout[k], &n->type[k], t->pos);
-        TRY(proof_same(s->v, task, "bytes of a result", t->out[k].bytes, type_bytes(&local)));
-        *result_of(s, task, k) =
-            (struct content){.ref = {REF_NODE, (uint8_t)k, t->node}, .layout = n->layout[k], .pos = t->pos};
-    }
+    if (t->chain) return check_chain(s, task);
+    TRY(check_arguments(s, task, n->nin, n->in, n->want));
+    for (int32_t k = 0; k < n->nout; k++) TRY(check_result(s, task, k, t->node, k));
     return 0;
 }
 
@@ -300,12 +361,42 @@ check_accumulate(struct values *s, int32_t task)
     return check_single(s, task, n->in[0], n->layout[0], (struct ref){.kind = REF_NODE, .index = s->sum});
 }
 
+/* Does the task's argument hold what its root is? */
+static bool
+copies_root(const struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct prog_root *root = &p->program->root[p->root_part[t->out[0].root].index];
+    struct view view;
+    struct content c;
+    int64_t skip;
+    return t->narg == 1 && !content_of(s, task, 0, &c) && t->pos >= 0 &&
+           t->pos < ref_layout(p->program, root->ref)->place->nrank &&
+           find_part(s->v, &c, root->ref, ref_layout(p->program, root->ref), t->pos, &view, &skip);
+}
+
+/* A dense copy that stands for a view which no strides show. */
+static int
+check_view_copy(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    if (t->node < 0) return proof_fail(s->v, task, "copies to no root, and for no view");
+    const struct prog_node *n = &s->v->plan->program->node[t->node];
+    if (!(n->op->flags & OP_VIEW)) return proof_fail(s->v, task, "copies to no root, and for no view");
+    TRY(acts(s, task, n->piece, 1));
+    TRY(check_single(s, task, n->in[0], n->want[0], (struct ref){.kind = REF_NODE, .index = t->node}));
+    result_of(s, task, 0)->layout = n->layout[0];
+    return 0;
+}
+
 static int
 check_copy(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    if (t->out[0].root < 0) return proof_fail(s->v, task, "copies to no root");
+    if (t->out[0].root < 0 || (t->node >= 0 && p->program->node[t->node].op->flags & OP_VIEW && !copies_root(s, task)))
+        return check_view_copy(s, task);
     const struct plan_part *part = &p->root_part[t->out[0].root];
     const struct prog_root *root = &p->program->root[part->index];
     TRY(proof_same(s->v, task, "pos", t->pos, part->pos));
