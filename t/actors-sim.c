@@ -1,0 +1,177 @@
+/* actors-sim.c - whatever the order of events, a training step gives the same bits; and the simulator finds mistakes.
+ *
+ * A seed decides whose turn it is, which message arrives, which ready actor acts and when a late device is done. Freed
+ * registers are filled with NaN. 300 seeds, 2,000 with RILLE_LONG=1; a seed that fails is printed and fails again. */
+#include "actors/session.h"
+#include "t/train.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STEPS = 2 };
+
+/* Every plan there is: device kind, schedule, net. */
+struct variant {
+    const char *kind, *schedule;
+    bool exact;
+    struct train_state want; /* of threads that are real */
+};
+static struct variant variant[12];
+
+static struct train_options
+options_of(const struct variant *v, const char *bus)
+{
+    return (struct train_options){.bus = bus, .kind = v->kind, .schedule = v->schedule, .exact = v->exact};
+}
+
+static void
+list_variants(void)
+{
+    static const char *const kind[] = {"cpu", "late"}, *const schedule[] = {"1f1b", "gpipe", NULL};
+    for (int i = 0; i < 12; i++)
+        variant[i] = (struct variant){.kind = kind[i % 2], .exact = i / 2 % 2, .schedule = schedule[i / 4]};
+}
+
+static const char *
+text_of(const struct variant *v)
+{
+    static char text[80];
+    snprintf(text, sizeof text, "%s, %s, %s", v->kind, v->schedule ? v->schedule : "plain loop",
+             v->exact ? "exact net" : "classifier");
+    return text;
+}
+
+static bool
+same(const struct train_state *a, const struct train_state *b)
+{
+    return !memcmp(a, b, sizeof *a);
+}
+
+/* ---- threads ---- */
+
+static double
+distance(const struct train_state *a, const struct train_state *b)
+{
+    const float *x = &a->loss, *y = &b->loss;
+    double worst = 0;
+    for (size_t i = 0; i < sizeof *a / sizeof *x; i++) {
+        double d = fabs((double)x[i] - (double)y[i]) / (1 + fabs((double)y[i]));
+        if (!(d <= worst)) worst = d;
+    }
+    return worst;
+}
+
+/* On threads a plan gives the numbers of one device, and always the same bits, on one thread as on four. */
+static void
+on_threads(struct variant *v)
+{
+    struct train_options o = options_of(v, "zmq");
+    struct train_state again, one;
+    if (!ok(!train_once(&o, STEPS, &v->want), "%s: runs on four threads", text_of(v))) diag("%s", rille_error());
+    bool repeats = true;
+    for (int i = 0; i < 5; i++) {
+        o.threads = 1 + i % 4;
+        repeats = repeats && !train_once(&o, STEPS, &again) && same(&again, &v->want);
+    }
+    ok(repeats, "%s: gives the same bits on one to four threads", text_of(v));
+    o.single = true;
+    o.threads = 1;
+    must(train_once(&o, STEPS, &one), "one device");
+    if (v->exact) ok(same(&one, &v->want), "%s: gives the bits of one device", text_of(v));
+    else ok(distance(&one, &v->want) < 1e-5, "%s: gives the numbers of one device, but for rounding", text_of(v));
+}
+
+/* Where all is exact, schedules and kinds of devices cannot be told apart. */
+static void
+exact_ones_agree(void)
+{
+    bool agree = true;
+    const struct train_state *first = NULL;
+    for (int i = 0; i < 12; i++) {
+        if (!variant[i].exact || !variant[i].schedule) continue;
+        if (!first) first = &variant[i].want;
+        agree = agree && same(first, &variant[i].want);
+    }
+    ok(agree, "the exact net gives one result in both schedules, on both kinds of devices");
+}
+
+/* ---- seeds ---- */
+
+static bool
+seed_agrees(const struct variant *v, uint64_t seed)
+{
+    char bus[40];
+    snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed);
+    struct train_options o = options_of(v, bus);
+    struct train_state got;
+    int status = train_once(&o, STEPS, &got);
+    if (!status && same(&got, &v->want)) return true;
+    diag("%s, RILLE_BUS=sim:%llu: %s", text_of(v), (unsigned long long)seed, status ? rille_error() : "another result");
+    return false;
+}
+
+static void
+many_seeds(void)
+{
+    uint64_t first = seed_of(0), n = getenv("RILLE_LONG") ? 2000 : 300, failed = 0;
+    for (uint64_t i = 0; i < n; i++) failed += !seed_agrees(&variant[i % 12], first + i);
+    ok(failed == 0, "%d seeds give the bits that threads give", (int)n);
+}
+
+/* ---- mistakes ---- */
+
+/* In a process of its own: 0 when all went well, else the mistake showed (an assertion, an error, another result). */
+static int
+shows(enum plant plant, const struct variant *v, uint64_t seed)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        char bus[40];
+        snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed);
+        struct train_options o = options_of(v, bus);
+        struct train t;
+        struct train_state got;
+        fclose(stderr); /* the assertion's text */
+        train_open(&t, &o);
+        engine_plant(t.s->engine, plant);
+        int status = train_run(&t, STEPS, &got);
+        _exit(status || !same(&got, &v->want));
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+    return status;
+}
+
+static void
+is_caught(enum plant plant, const char *name, const char *kind)
+{
+    enum { SEEDS = 60 };
+    int caught = 0, first = -1, asserted = 0;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        const struct variant *v = &variant[seed % 8]; /* those with pieces */
+        if (strcmp(v->kind, kind)) continue;
+        int status = shows(plant, v, (uint64_t)seed);
+        if (status == 0) continue;
+        if (caught++ == 0) first = seed;
+        asserted += WIFSIGNALED(status);
+    }
+    if (plant == PLANT_NONE) ok(caught == 0, "%s", name);
+    else ok(caught > 0, "%s is caught", name);
+    if (caught) diag("by %d of %d seeds, first by %d; %d times by an assertion", caught, SEEDS / 2, first, asserted);
+}
+
+int
+main(void)
+{
+    list_variants();
+    for (int i = 0; i < 12; i++) on_threads(&variant[i]);
+    exact_ones_agree();
+    many_seeds();
+    is_caught(PLANT_NONE, "without a mistake nothing is caught", "cpu");
+    is_caught(PLANT_NO_CREDIT, "an actor that does not wait for a free register", "cpu");
+    is_caught(PLANT_EARLY_FREE, "a register that its first reader frees", "cpu");
+    is_caught(PLANT_READER_COUNT, "a wrong count of readers", "cpu");
+    is_caught(PLANT_ENQUEUED, "a register given back when work is enqueued, not done,", "late");
+    return done();
+}
