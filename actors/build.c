@@ -60,6 +60,15 @@ key_attr(struct key *k, const struct op *op, const struct attr *attr)
     }
 }
 
+/* The first operand that is the same value as operand i. */
+static uint8_t
+same_as(struct val *const *in, int i)
+{
+    int k = 0;
+    while (in[k] != in[i]) k++;
+    return (uint8_t)k;
+}
+
 static void
 key_call(struct key *k, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -68,9 +77,9 @@ key_call(struct key *k, const struct op *op, int nin, struct val *const *in, con
     key_add(k, &op, sizeof op);
     for (int i = 0; i < nin; i++) {
         struct {
-            uint8_t dtype, ndim, weak, number;
+            uint8_t dtype, ndim, weak, number, same, pad[3];
             int32_t layout;
-        } head = { 0 };
+        } head = { .same = same_as(in, i) };
         if (in[i]) {
             head.dtype = in[i]->type.dtype;
             head.ndim = in[i]->type.ndim;
@@ -201,17 +210,24 @@ price_move(void *arg, const struct type *t, const struct layout *from, const str
     return from == to ? 0 : box_bytes(t, from, to);
 }
 
+/* A call on values, with room for what it points to. */
+struct called {
+    struct call call;
+    struct type type[IN_MAX];
+    const struct layout *layout[IN_MAX];
+    uint8_t same[IN_MAX];
+};
+
 static void
-call_of(const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct type *type,
-        const struct layout **layout, struct call *c)
+call_of(const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct called *c)
 {
     for (int i = 0; i < nin; i++) {
-        type[i] = in[i] ? in[i]->type : (struct type){ 0 };
-        layout[i] = in[i] ? in[i]->layout : NULL;
+        c->type[i] = in[i] ? in[i]->type : (struct type){ 0 };
+        c->layout[i] = in[i] ? in[i]->layout : NULL;
+        c->same[i] = same_as(in, i);
     }
-    *c = (struct call){
-        .op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = type, .attr = attr, .layout = layout
-    };
+    c->call = (struct call){ .op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = c->type, .attr = attr,
+                             .layout = c->layout, .same = c->same };
 }
 
 /* The placement that all tensor operands share. */
@@ -325,14 +341,14 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
     uint64_t hash = hash_of(key.byte, key.n);
     const struct derived *d = key.full ? NULL : memo_find(&s->memo, &key, hash);
     if (d) return add_node(s, op, nin, in, attr, d, out);
-    const struct layout *layout[IN_MAX], *want[IN_MAX];
-    struct type type[IN_MAX], result[OP_OUT] = { 0 };
+    const struct layout *want[IN_MAX];
+    struct type result[OP_OUT] = { 0 };
     struct derived made = { .nin = nin, .want = want };
-    struct call c;
-    call_of(op, nin, in, attr, type, layout, &c);
-    c.out = result;
-    made.nout = c.nout;
-    TRY(derive(s, &c, &made));
+    struct called c;
+    call_of(op, nin, in, attr, &c);
+    c.call.out = result;
+    made.nout = c.call.nout;
+    TRY(derive(s, &c.call, &made));
     if (!key.full) memo_put(&s->memo, &key, hash, &made);
     return add_node(s, op, nin, in, attr, &made, out);
 }
@@ -341,14 +357,12 @@ static int
 add_composite(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
               struct val **out)
 {
-    struct type type[IN_MAX];
-    const struct layout *layout[IN_MAX];
-    struct call c;
-    call_of(op, nin, in, attr, type, layout, &c);
+    struct called c;
+    call_of(op, nin, in, attr, &c);
     struct builder b = builder_of(s);
     const char *outer = s->composite;
     if (!outer) s->composite = op->name;
-    int status = op->build(&b.base, &c, in, out);
+    int status = op->build(&b.base, &c.call, in, out);
     s->composite = outer;
     if (!status && b.base.failed) status = err_last();
     if (status && strncmp(err_text(), op->name, strlen(op->name))) err_note("%s", op->name);

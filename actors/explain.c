@@ -52,20 +52,28 @@ line_text(struct teller *t, const struct line *l)
 
 /* ---- operators ---- */
 
+static bool
+same_ref(struct ref a, struct ref b)
+{
+    return a.kind == b.kind && a.index == b.index && a.out == b.out;
+}
+
 static int
 tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
 {
     struct type in[64], out[OP_OUT] = { 0 };
     const struct layout *layout[64];
+    uint8_t same[64];
     const struct place *place = NULL;
     if (n->op->flags & (OP_SOURCE | OP_MOVE) || n->nin > 64) return 0;
     for (int i = 0; i < n->nin; i++) {
         in[i] = ref_type(t->p, n->in[i]);
         layout[i] = ref_layout(t->p, n->in[i]);
         if (layout[i]) place = layout[i]->place;
+        for (same[i] = 0; !same_ref(n->in[same[i]], n->in[i]); same[i]++) {}
     }
     struct call c = { .op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .out = out, .attr = n->attr,
-                      .layout = layout };
+                      .layout = layout, .same = same };
     struct rule rule;
     struct sig_choice choice;
     TRY(call_infer(&t->s->scratch, &c, &rule));
@@ -147,8 +155,7 @@ static bool
 told(struct teller *t, struct ref r, const struct layout *to, int n)
 {
     for (int i = 0; i < n; i++)
-        if (t->moved[i].kind == r.kind && t->moved[i].index == r.index && t->moved[i].out == r.out &&
-            t->moved_to[i] == to)
+        if (same_ref(t->moved[i], r) && t->moved_to[i] == to)
             return true;
     return false;
 }
