@@ -87,7 +87,7 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
     const struct out_port *o = &w->plan->task[task].out[out];
     const struct fan *fan = &o->fan[f];
     assert(fan->thread == w->id);
-    if (!o->control) w->actors->left[task][out][f][reg] = fan->nreader;
+    if (!o->control) w->actors->left[task][out][f][reg] = fan->nreader - (w->plant == PLANT_READER_COUNT);
     for (int i = 0; i < fan->nreader; i++) deliver(w, &fan->reader[i]);
     w->messages += fan->nreader;
 }
@@ -111,7 +111,7 @@ reg_free(struct worker *w, int task, int out, int reg)
     struct out_state *o = &w->actors->actor[task].out[out];
     assert(o->readers[reg] > 0);
     if (--o->readers[reg] > 0) return;
-    if (w->run->poison) poison(w, task, out, reg);
+    if (w->run->poison && w->plan->pieces > 1) poison(w, task, out, reg);
     if (reg == o->write) wait_less(w, task);
 }
 
@@ -133,7 +133,7 @@ give_back(struct worker *w, const struct in_port *p, int reg)
     int32_t *left = &w->actors->left[p->task][p->out][p->fan][reg];
     assert(*left > 0);
     w->messages++;
-    if (--*left > 0) return;
+    if (--*left > 0 && w->plant != PLANT_EARLY_FREE) return;
     int thread = w->plan->task[p->task].thread;
     if (thread == w->id) {
         reg_free(w, p->task, p->out, reg);
@@ -167,7 +167,7 @@ take(struct worker *w, int task)
         if (p->control || a->begun % p->every) continue;
         s->readers[s->write] = p->nfan;
         s->write = (s->write + 1) % p->nreg;
-        if (s->readers[s->write] > 0) a->waits++;
+        if (s->readers[s->write] > 0 && w->plant != PLANT_NO_CREDIT) a->waits++;
     }
     if (a->waits == 0 && a->begun < t->nact) heap_push(w, task);
 }
@@ -186,6 +186,30 @@ publish(struct worker *w, int task, int out, int piece)
         }
         struct msg m = message(w, MSG_FULL, p->fan[f].thread, task, out, f, reg, piece);
         worker_send(w, p->fan[f].thread, &m);
+    }
+}
+
+static bool
+is_late(const struct worker *w, int task)
+{
+    return w->plan->device[w->plan->task[task].device].kind == DEV_LATE;
+}
+
+static bool
+enqueued_early(const struct worker *w, int task)
+{
+    return w->plant == PLANT_ENQUEUED && is_late(w, task);
+}
+
+/* What PLANT_ENQUEUED does wrong. */
+static void
+give_early(struct worker *w, int task, int piece)
+{
+    const struct task *t = &w->plan->task[task];
+    for (int i = 0; i < t->nin; i++) {
+        const struct in_port *p = &t->in[i];
+        const struct out_port *o = &w->plan->task[p->task].out[p->out];
+        if (!o->control && (piece + 1) % p->hold == 0) give_back(w, p, piece / p->hold % o->nreg);
     }
 }
 
@@ -208,7 +232,7 @@ finish(struct worker *w, int task, int piece)
         s->given = 0;
         int reg = s->give;
         s->give = (reg + 1) % o->nreg;
-        give_back(w, p, reg);
+        if (!enqueued_early(w, task)) give_back(w, p, reg);
     }
 }
 
@@ -249,7 +273,8 @@ worker_act(struct worker *w, int i)
     int task = heap_take(w, i);
     int piece = w->actors->actor[task].begun;
     take(w, task);
-    if (w->plan->device[w->plan->task[task].device].kind == DEV_LATE) {
+    if (is_late(w, task)) {
+        if (enqueued_early(w, task)) give_early(w, task, piece);
         assert(w->nstream < w->stream_room);
         w->stream[w->nstream++] = (struct pending){ task, piece };
         return;
@@ -337,22 +362,23 @@ actor_reset(struct worker *w, int task)
     if (a->waits == 0) heap_push(w, task);
 }
 
-static void
-worker_room(struct worker *w)
+void
+worker_room(struct worker *w, const struct plan *p, bool timed)
 {
-    int32_t need = w->plan->nlocal[w->id];
+    int32_t need = p->nlocal[w->id];
+    int64_t nact = p->nact[w->id];
     if (need > w->room) {
         w->room = need;
         w->ready = must_realloc(w->ready, sizeof(*w->ready) * (size_t)need);
         w->ready_key = must_realloc(w->ready_key, sizeof(*w->ready_key) * (size_t)need);
     }
-    if (w->plan->nact[w->id] > w->stream_room) {
-        w->stream_room = (int32_t)w->plan->nact[w->id];
-        w->stream = must_realloc(w->stream, sizeof(*w->stream) * (size_t)w->stream_room);
+    if (nact > w->stream_room) {
+        w->stream_room = (int32_t)nact;
+        w->stream = must_realloc(w->stream, sizeof(*w->stream) * (size_t)nact);
     }
-    if (w->run->timed && w->plan->nact[w->id] > w->act_room) {
-        w->act_room = w->plan->nact[w->id];
-        w->act = must_realloc(w->act, sizeof(*w->act) * (size_t)w->act_room);
+    if (timed && nact > w->act_room) {
+        w->act_room = nact;
+        w->act = must_realloc(w->act, sizeof(*w->act) * (size_t)nact);
     }
 }
 
@@ -369,6 +395,6 @@ worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
     w->nready = w->nstream = 0;
     w->nact = 0;
     w->todo = w->plan->nact[w->id];
-    worker_room(w);
+    w->asked = must_count();
     for (int i = 0; i < w->plan->nlocal[w->id]; i++) actor_reset(w, w->plan->local[w->id][i]);
 }

@@ -57,6 +57,8 @@ struct worker {
     struct act_time *act;   /* of a timed run */
     int64_t nact, act_room;
     int64_t acts, messages, thread_messages, allocations;
+    int64_t asked; /* must_count() when the run began */
+    enum plant plant;
     int status;
     char text[2048];
 };
@@ -64,8 +66,9 @@ struct pending {
     int32_t task, piece;
 };
 
-/* Puts the worker's actors back to their start; those that need nothing are ready. Allocates only when a plan is larger
- * than any before. */
+/* Makes room for a run of this plan; on the session thread, before START. */
+void worker_room(struct worker *w, const struct plan *p, bool timed);
+/* Puts the worker's actors back to their start; those that need nothing are ready. */
 void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
 /* A message of this run. */
 void worker_receive(struct worker *w, const struct msg *m);

@@ -32,7 +32,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { CACHE_LINE = 64, MAX_THREAD = 1 << ID_THREAD_BITS, SPIN_BATCH = 64 };
+enum { CACHE_LINE = 64, MAX_THREAD = 1 << ID_THREAD_BITS, SPIN_BATCH = 64, LOOK_UP_MS = 100 };
 
 struct doorbell {
     _Alignas(CACHE_LINE) _Atomic uint64_t sent;
@@ -81,7 +81,7 @@ take(void *socket, void *bytes, size_t n)
 {
     int got;
     do got = zmq_recv(socket, bytes, n, 0);
-    while (got < 0 && errno == EINTR);
+    while (got < 0 && (errno == EINTR || errno == EAGAIN));
     assert(got == (int)n);
 }
 
@@ -154,7 +154,7 @@ spin(const struct zmq_bus *z, const struct end *e)
     return false;
 }
 
-/* Returns when a doorbell has rung or a signal came. */
+/* Returns when a doorbell has rung, a signal came, or (the session's end) LOOK_UP_MS went by. */
 static void
 doze(const struct zmq_bus *z, struct end *e)
 {
@@ -221,6 +221,14 @@ join(struct zmq_bus *z, int type, void **binds, int peer_type, void **connects, 
     return zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? broken(name) : 0;
 }
 
+/* The session must see an interrupt that came from another thread, or just before it fell asleep. */
+static int
+look_up(void *wake)
+{
+    static const int ms = LOOK_UP_MS;
+    return zmq_setsockopt(wake, ZMQ_RCVTIMEO, &ms, sizeof ms) ? broken("option") : 0;
+}
+
 static int
 join_all(struct zmq_bus *z)
 {
@@ -235,7 +243,7 @@ join_all(struct zmq_bus *z)
             TRY(join(z, ZMQ_PAIR, &z->end[i].link[j], ZMQ_PAIR, &z->end[j].link[i], name));
         }
     }
-    return 0;
+    return look_up(z->end[0].wake);
 }
 
 /* Each socket has a file descriptor: with 24 threads more than the usual soft limit of 1024. */

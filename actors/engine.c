@@ -34,7 +34,7 @@ struct engine {
     uint32_t run_id;
     int nended;
     int64_t begin_ns, elapsed_ns, runs;
-    volatile sig_atomic_t interrupted;
+    atomic_int interrupted;
     const struct op *slow_op;
     int64_t slow_ns;
     atomic_llong fail_in; /* acts until one is made to fail; 0: none */
@@ -75,6 +75,7 @@ end(struct worker *w)
 {
     if (!w->active) return;
     w->active = false;
+    w->allocations += must_count() - w->asked;
     if (w->id != 0) tell(w, 0, w->status ? MSG_FAIL : MSG_END);
 }
 
@@ -209,13 +210,7 @@ engine_threads(const struct engine *e)
 void
 engine_interrupt(struct engine *e)
 {
-    e->interrupted = e->interrupted + 1;
-}
-
-void
-engine_interrupt_clear(struct engine *e)
-{
-    e->interrupted = 0;
+    atomic_store(&e->interrupted, 1);
 }
 
 static int
@@ -231,12 +226,25 @@ start_threads(struct engine *e, int nthread)
     return 0;
 }
 
+/* The user wants the run to stop. */
+static void
+cancel(struct worker *w)
+{
+    w->status = fail(E_CANCEL, "interrupted");
+    strncpy(w->text, err_text(), sizeof w->text - 1);
+    w->stopped = true;
+}
+
 /* The simulator: one of the workers with something to do takes a step, the seed says which and what. */
 static void
 play(struct engine *e, int nthread)
 {
     while (e->nended < nthread - 1 || e->worker[0].active) {
         struct worker *w = &e->worker[bus_sim_choose(e->bus, (uint64_t)nthread)];
+        if (atomic_load(&e->interrupted) && !e->worker[0].stopped) {
+            cancel(&e->worker[0]);
+            stop_all(e);
+        }
         if (w->nstream > 0 && bus_sim_choose(e->bus, 2)) {
             worker_complete(w);
             continue;
@@ -253,9 +261,8 @@ attend(struct engine *e, int nthread)
 {
     struct worker *w = &e->worker[0];
     while (e->nended < nthread - 1 || w->active) {
-        if (e->interrupted > 1 && !w->stopped) {
-            w->status = fail(E_CANCEL, "interrupted");
-            strncpy(w->text, "interrupted", sizeof w->text - 1);
+        if (atomic_load(&e->interrupted) && !w->stopped) {
+            cancel(w);
             stop_all(e);
         }
         bool was = w->stopped;
@@ -286,17 +293,15 @@ engine_run(struct engine *e, struct run *r)
     e->runs++;
     uint32_t id = ++e->run_id;
     e->begin_ns = now_ns();
+    atomic_store(&e->interrupted, 0);
     if (nthread > 1) TRY(start_threads(e, nthread));
+    for (int t = 0; t < nthread; t++) worker_room(&e->worker[t], r->plan, r->timed);
     worker_begin(w, r, id);
     for (int t = 1; t < nthread; t++) tell(w, t, MSG_START);
     if (nthread == 1) {
         while (w->active) {
-            if (e->interrupted > 1) {
-                w->status = fail(E_CANCEL, "interrupted");
-                strncpy(w->text, "interrupted", sizeof w->text - 1);
-                w->stopped = true;
-            }
-            if (w->stopped || w->todo == 0) w->active = false;
+            if (atomic_load(&e->interrupted)) cancel(w);
+            if (w->stopped || w->todo == 0) end(w);
             else if (w->nready > 0) worker_act(w, 0);
             else worker_complete(w);
         }
@@ -339,6 +344,12 @@ engine_count(const struct engine *e)
         c.allocations += e->worker[t].allocations;
     }
     return c;
+}
+
+void
+engine_plant(struct engine *e, enum plant plant)
+{
+    for (int t = 0; t < MAX_THREAD; t++) e->worker[t].plant = plant;
 }
 
 void

@@ -51,8 +51,7 @@ bool actors_acted(const struct actors *a, int task);
 /* Runs to the end or to the first failure. On return no thread touches anything of the run. Errors: the failing act's,
  * with the line of its node in front ("a.lua:3: embedding: ..."); E_CANCEL after engine_interrupt. */
 int engine_run(struct engine *e, struct run *r);
-void engine_interrupt(struct engine *e); /* async-signal-safe; the second one aborts the run in progress */
-void engine_interrupt_clear(struct engine *e);
+void engine_interrupt(struct engine *e); /* any thread, async-signal-safe; stops the run in progress, no later one */
 
 /* Acts of the last timed run, by thread: count and array (valid until the next run). */
 int64_t engine_acts(const struct engine *e, int thread, const struct act_time **acts);
@@ -64,6 +63,15 @@ struct engine_count {
 };
 struct engine_count engine_count(const struct engine *e);
 
+/* Tests: mistakes that the simulator must find. */
+enum plant {
+    PLANT_NONE,
+    PLANT_NO_CREDIT,    /* an actor writes its next register whether it is free or not */
+    PLANT_EARLY_FREE,   /* the first reader of a thread gives a register back for all of them */
+    PLANT_READER_COUNT, /* one reader too few is counted */
+    PLANT_ENQUEUED,     /* inputs are given back when work is enqueued on a late device, not when it is done */
+};
+void engine_plant(struct engine *e, enum plant plant);
 /* Tests: the k-th act from now fails; acts of this operator sleep. */
 void engine_fail_act(struct engine *e, int64_t k);
 void engine_slow(struct engine *e, const struct op *op, int64_t ns);

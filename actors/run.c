@@ -95,6 +95,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
         struct pool *pool;
         TRY(session_pool(s, p->device[i].kind, p->device[i].rank, &pool));
         TRY(pool_arena(pool, (size_t)p->device[i].arena_bytes, &r->run.arena[i]));
+        if (s->poison && p->device[i].arena_bytes) memset(r->run.arena[i], 0xff, (size_t)p->device[i].arena_bytes);
     }
     for (int32_t k = 0; k < g->nroot; k++) {
         int status = 0;

@@ -24,9 +24,18 @@ out_of_memory(size_t bytes)
     abort();
 }
 
+static _Thread_local int64_t asked;
+
+int64_t
+must_count(void)
+{
+    return asked;
+}
+
 void *
 must_alloc(size_t bytes)
 {
+    asked++;
     void *p = calloc(1, bytes ? bytes : 1);
     if (!p) out_of_memory(bytes);
     return p;
@@ -35,6 +44,7 @@ must_alloc(size_t bytes)
 void *
 must_realloc(void *p, size_t bytes)
 {
+    asked++;
     void *q = realloc(p, bytes ? bytes : 1);
     if (!q) out_of_memory(bytes);
     return q;
@@ -45,6 +55,7 @@ chunk_push(struct arena *a, size_t bytes)
 {
     size_t room = a->head ? MIN(2 * a->head->room, (size_t)CHUNK_MAX) : CHUNK_MIN;
     room = MAX(room, bytes);
+    asked++;
     struct arena_chunk *c = malloc(sizeof *c + room);
     if (!c) out_of_memory(room);
     *c = (struct arena_chunk){.older = a->head, .room = room};
@@ -74,7 +85,7 @@ void *
 arena_dup(struct arena *a, const void *p, size_t bytes)
 {
     void *q = arena_alloc(a, bytes);
-    if (bytes) if (bytes) memcpy(q, p, bytes);
+    if (bytes) memcpy(q, p, bytes);
     return q;
 }
 

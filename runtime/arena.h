@@ -28,5 +28,7 @@ void arena_fini(struct arena *a);
 /* malloc, calloc, realloc that end the process when the host has no memory. */
 void *must_alloc(size_t bytes);               /* zeroed */
 void *must_realloc(void *p, size_t bytes);
+/* How often the calling thread has asked the host for memory through this file. */
+int64_t must_count(void);
 
 #endif
