@@ -34,17 +34,25 @@ struct best {
     int32_t group, held; /* the group with most members that hold the addend, and how many; -1, 0: none */
 };
 
+/* Of equals the first at or after `turn`. Groups are counted in windows of a fixed number, so that nothing is
+ * allocated. */
 static struct best
-best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t dst, int32_t addend)
+best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t dst, int32_t addend, int32_t turn)
 {
+    enum { WINDOW = 64 };
     struct best best = {-1, 0};
-    for (int32_t k = 0; k < from->nreplica && best.held < to->nreplica; k++) {
-        int32_t group = group_of(from, to, dst, grid_pos(from, (struct spot){src, addend, k}));
-        int32_t held = 1;
-        if (group < 0) continue;
-        for (int32_t m = k + 1; m < from->nreplica && held < to->nreplica; m++)
-            held += group_of(from, to, dst, grid_pos(from, (struct spot){src, addend, m})) == group;
-        if (held > best.held) best = (struct best){group, held};
+    int32_t q = to->naddend;
+    for (int32_t first = 0; first < q; first += WINDOW) {
+        int32_t held[WINDOW] = {0};
+        for (int32_t k = 0; k < from->nreplica; k++) {
+            int32_t group = group_of(from, to, dst, grid_pos(from, (struct spot){src, addend, k}));
+            if (group < 0) continue;
+            int32_t at = (group + q - turn % q) % q - first;
+            if (at < 0 || at >= WINDOW) continue;
+            if (++held[at] == to->nreplica) return (struct best){group, to->nreplica};
+        }
+        for (int32_t at = 0; at < MIN(WINDOW, q - first); at++)
+            if (held[at] > best.held) best = (struct best){(first + at + turn) % q, held[at]};
     }
     return best;
 }
@@ -70,7 +78,7 @@ rest_of(const struct grid *from, const struct grid *to, int32_t src, int32_t dst
 {
     struct rest r = {0, 0, false};
     for (int32_t i = 0; i < from->naddend; i++) {
-        struct best b = best_group(from, to, src, dst, i);
+        struct best b = best_group(from, to, src, dst, i, 0);
         if (b.held == to->nreplica) continue;
         r.n++;
         r.missing += to->nreplica - b.held;
@@ -104,6 +112,9 @@ void
 deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to)
 {
     *d = (struct deal){.from = from, .to = to};
+    d->ntile = from->layout->place->nrank / from->naddend / from->nreplica;
+    d->apart = true;
+    for (int32_t pos = 0; pos < to->layout->place->nrank && d->apart; pos++) d->apart = grid_other(to, from, pos) < 0;
     d->give = ARENA_ARRAY(a, int32_t, from->naddend);
     d->ntaken = ARENA_ARRAY(a, int32_t, to->naddend);
     d->owner = ARENA_ARRAY(a, int32_t, from->layout->place->nrank);
@@ -126,12 +137,14 @@ free_group(const struct deal *d, int32_t turn)
     return turn % n;
 }
 
-/* The group that a holder of the addend is in, whatever tile it wants; without one, a free group. */
+/* The group that a holder of the addend is in, whatever tile it wants; without one, a free group. nth: of the addends
+ * that are left. */
 static int32_t
-own_group(const struct deal *d, int32_t addend, int32_t turn)
+own_group(const struct deal *d, int32_t addend, int32_t nth)
 {
-    int32_t pos = grid_other(d->from, d->to, grid_pos(d->from, (struct spot){d->src, addend, 0}));
-    return pos >= 0 ? grid_spot(d->to, pos).addend : free_group(d, turn);
+    struct spot holder = {d->src, addend, nth % d->from->nreplica};
+    int32_t pos = grid_other(d->from, d->to, grid_pos(d->from, holder));
+    return pos < 0 ? free_group(d, d->turn + nth) : (grid_spot(d->to, pos).addend + d->turn) % d->to->naddend;
 }
 
 /* Gives away what a group has in full and marks the rest with -1. */
@@ -139,23 +152,25 @@ static void
 keep_whole_addends(struct deal *d)
 {
     for (int32_t i = 0; i < d->from->naddend; i++) {
-        struct best b = best_group(d->from, d->to, d->src, d->dst, i);
+        struct best b = best_group(d->from, d->to, d->src, d->dst, i, d->turn);
         d->give[i] = -1;
         if (b.held == d->to->nreplica) give(d, i, b.group);
     }
 }
 
+/* Each to the group that has most of it; where none has any, holders' own groups and free groups take turns. */
 static void
 give_apart(struct deal *d)
 {
-    int32_t tile = d->from->naddend > 1 ? 0 : grid_tile(d->from, d->src);
+    int32_t nth = d->from->naddend > 1 ? 0 : grid_tile(d->from, d->src);
     for (int32_t i = 0; i < d->from->naddend; i++) {
         if (d->give[i] >= 0) continue;
-        struct best b = best_group(d->from, d->to, d->src, d->dst, i);
+        struct best b = best_group(d->from, d->to, d->src, d->dst, i, d->turn);
         if (b.held > 0)
             give(d, i, b.group);
         else
-            give(d, i, d->to->nreplica == 1 ? own_group(d, i, i + tile) : free_group(d, i + tile));
+            give(d, i, d->to->nreplica == 1 ? own_group(d, i, nth) : free_group(d, d->turn + nth));
+        nth++;
     }
 }
 
@@ -163,21 +178,41 @@ give_apart(struct deal *d)
 static void
 give_sum(struct deal *d)
 {
-    int32_t n = d->from->naddend, turn = grid_tile(d->from, d->src) + grid_tile(d->to, d->dst), group = -1;
-    for (int32_t k = 0; k < n && group < 0; k++) {
-        int32_t i = (turn + k) % n;
-        if (d->give[i] < 0) group = best_group(d->from, d->to, d->src, d->dst, i).group;
+    int32_t n = d->from->naddend, q = d->to->naddend, group = -1, nearest = q;
+    int32_t turn = d->turn + grid_tile(d->from, d->src) + grid_tile(d->to, d->dst);
+    for (int32_t i = 0; i < n; i++) {
+        if (d->give[i] >= 0) continue;
+        struct best b = best_group(d->from, d->to, d->src, d->dst, i, turn);
+        int32_t distance = (b.group + q - turn % q) % q;
+        if (b.held == 0 || distance >= nearest) continue;
+        group = b.group;
+        nearest = distance;
     }
     if (group < 0) group = free_group(d, turn);
     for (int32_t i = 0; i < n; i++)
         if (d->give[i] < 0) give(d, i, group);
 }
 
+/* One share will do where nothing is sent, where every group gets as many addends of the rest, and where the tiles take
+ * turns already. */
+int32_t
+deal_shares(const struct deal *d, int32_t src, int32_t dst)
+{
+    enum { MOST = 16 };
+    const struct grid *from = d->from, *to = d->to;
+    if (to->naddend == 1) return 1;
+    struct rest r = rest_of(from, to, src, dst);
+    bool even = to->nreplica == 1 && r.n % to->naddend == 0;
+    bool turns = from->naddend == 1 && d->apart && d->ntile % to->naddend == 0;
+    return r.n == 0 || even || turns ? 1 : MIN(to->naddend, MOST);
+}
+
 void
-deal_cell(struct deal *d, int32_t src, int32_t dst)
+deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
 {
     d->src = src;
     d->dst = dst;
+    d->turn = turn;
     memset(d->ntaken, 0, sizeof *d->ntaken * (size_t)d->to->naddend);
     if (d->to->naddend == 1) {
         memset(d->give, 0, sizeof *d->give * (size_t)d->from->naddend);

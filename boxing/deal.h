@@ -21,7 +21,10 @@
 
 struct deal {
     const struct grid *from, *to;
+    int32_t ntile;    /* of the source */
+    bool apart;       /* no device is on both sides */
     int32_t src, dst; /* the cell: corners of its tiles */
+    int32_t turn;     /* the share */
     int32_t *give;    /* by addend: the group that gets it */
     int32_t *ntaken;  /* by group: addends it gets */
     bool direct;      /* of deal_owners */
@@ -30,7 +33,10 @@ struct deal {
 };
 
 void deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to);
-void deal_cell(struct deal *d, int32_t src, int32_t dst);
+/* A cell is dealt in so many shares: where any of several groups may serve, they take turns. 1 nearly always. */
+int32_t deal_shares(const struct deal *d, int32_t src, int32_t dst);
+/* Deals share number `turn` of a cell. */
+void deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn);
 /* Who adds up for a group that gets several addends: the source positions in owner[] a share each, or with direct every
  * member for itself, which then costs the same and is one hop less. */
 void deal_owners(struct deal *d, int32_t group);

@@ -32,7 +32,7 @@ add_step(struct maker *m, struct box_step step)
     return &p->step[p->nstep++];
 }
 
-/* The share of a cell that owner k of n reduces: cut along the dimension that keeps the largest share smallest. */
+/* Share k of n of a cell: cut along the dimension that keeps the largest share smallest. */
 static bool
 share_of(const struct box *cell, int ndim, int32_t n, int32_t k, struct box *out)
 {
@@ -129,9 +129,14 @@ plan_stage(struct maker *m, int32_t pos)
     struct cell_walk w;
     layout_box(m->from.layout, m->from.type, pos, &part);
     for (bool more = cell_begin(&w, &m->to, &part); more; more = cell_next(&w)) {
-        deal_cell(&m->deal, src, w.corner);
-        for (int32_t j = 0; j < m->to.naddend; j++)
-            if (m->deal.ntaken[j] > 1) plan_share(m, pos, j, &w.box);
+        int32_t n = deal_shares(&m->deal, src, w.corner);
+        struct box share;
+        for (int32_t k = 0; k < n; k++) {
+            if (!share_of(&w.box, m->to.type->ndim, n, k, &share)) continue;
+            deal_cell(&m->deal, src, w.corner, k);
+            for (int32_t j = 0; j < m->to.naddend; j++)
+                if (m->deal.ntaken[j] > 1) plan_share(m, pos, j, &share);
+        }
     }
     add_stage(m, pos, first);
 }
@@ -180,9 +185,12 @@ plan_part(struct maker *m, int32_t pos)
     struct cell_walk w;
     layout_box(m->to.layout, m->to.type, pos, &part);
     for (bool more = cell_begin(&w, &m->from, &part); more; more = cell_next(&w)) {
-        deal_cell(&m->deal, w.corner, at.corner);
-        step.slice = w.box;
-        plan_cell(m, step, at);
+        int32_t n = deal_shares(&m->deal, w.corner, at.corner);
+        for (int32_t k = 0; k < n; k++) {
+            if (!share_of(&w.box, m->to.type->ndim, n, k, &step.slice)) continue;
+            deal_cell(&m->deal, w.corner, at.corner, k);
+            plan_cell(m, step, at);
+        }
     }
 }
 

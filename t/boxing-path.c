@@ -207,10 +207,10 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
     if (!direct) complain("no direct exchange", t, from, to, p);
 }
 
+/* The dimensions, then B, then P. */
 static struct sbp
-draw_entry(int ndim, enum reduce r)
+entry(int k, int ndim, enum reduce r)
 {
-    int k = (int)(next_random(&seed) % (uint64_t)(ndim + 2));
     if (k < ndim) return (struct sbp){.kind = SBP_S, .axis = (uint8_t)k};
     if (k == ndim) return (struct sbp){.kind = SBP_B};
     return (struct sbp){.kind = SBP_P, .reduce = (uint8_t)r};
@@ -221,7 +221,7 @@ draw_layout(const struct place *p, int ndim, enum reduce r)
 {
     struct sbp sbp[MAX_AXIS];
     const struct layout *l;
-    for (int a = 0; a < p->naxis; a++) sbp[a] = draw_entry(ndim, r);
+    for (int a = 0; a < p->naxis; a++) sbp[a] = entry((int)(next_random(&seed) % (uint64_t)(ndim + 2)), ndim, r);
     if (layout_new(atlas, p, sbp, NULL, &l)) diag("%s", err_text());
     return l;
 }
@@ -240,6 +240,65 @@ draw_pairs(const struct place *p, const struct place *q, int n, const char *what
         check_pair(&t, draw_layout(p, ndim, r), draw_layout(q, ndim, r));
     }
     ok(nwrong == before, "%s (%d pairs, %d candidates)", what, npair, ncandidate);
+}
+
+/* ---- the busiest rank ---- */
+
+enum { MAX_LAYOUT = 20, RANKS = 6 };
+
+static int
+every_layout(const struct place *p, const struct layout **out)
+{
+    int n = 0, choices = p->naxis == 1 ? 4 : 16;
+    for (int c = 0; c < 2 * choices; c++) {
+        struct sbp sbp[2] = {entry(c % 4, 2, RED_SUM), entry(c / 4 % 4, 2, RED_SUM)};
+        const struct layout *l;
+        bool known = false;
+        if (layout_new(atlas, p, sbp, c < choices ? NULL : (uint8_t[]){(uint8_t)(p->naxis - 1), 0}, &l)) continue;
+        for (int i = 0; i < n; i++) known |= out[i] == l;
+        if (!known) out[n++] = l;
+    }
+    return n;
+}
+
+static int64_t received[MAX_LAYOUT][MAX_LAYOUT][RANKS];
+
+/* The most that a rank receives on the way from i to j over x and y; -1 when the way sends more than the least. */
+static int64_t
+busiest(int i, int x, int y, int j)
+{
+    int64_t most = 0, sum = 0, least = 0;
+    for (int r = 0; r < RANKS; r++) {
+        int64_t its = received[i][x][r] + received[x][y][r] + received[y][j][r];
+        most = MAX(most, its);
+        sum += its;
+        least += received[i][j][r];
+    }
+    return sum > least ? -1 : most;
+}
+
+/* Over all sequences of three moves (or fewer: a move to the same layout is none) that send no more in total. */
+static void
+no_sequence_is_kinder(const struct place *p, const char *what)
+{
+    const struct layout *l[MAX_LAYOUT];
+    struct type t = type_of(DT_U8, 2, (int64_t[]){48, 48});
+    int n = every_layout(p, l), worse = 0, nway = 0;
+    memset(received, 0, sizeof received);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            arena_reset(&arena);
+            count_received(&t, l[i], l[j], received[i][j]);
+        }
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            for (int way = 0; way < n * n; way++) {
+                int64_t most = busiest(i, way / n, way % n, j);
+                nway += most >= 0;
+                worse += most >= 0 && most < busiest(i, j, j, j);
+            }
+    is_int(worse, 0, what);
+    diag("%d layouts, %d sequences", n, nway);
 }
 
 /* ---- what wins ---- */
@@ -293,6 +352,9 @@ main(void)
     draw_pairs(square, place(2, (int32_t[]){2, 2}, up + 2), 300 * n, "from 2 x 2 to 2 x 2 that overlap");
     draw_pairs(six, place(1, (int32_t[]){4}, up + 1), 300 * n, "from 2 x 3 to 4 of them");
     draw_pairs(line, square, 300 * n, "from 4 to 2 x 2 of the same");
+    no_sequence_is_kinder(line, "on 4 ranks no sequence that sends as little is kinder to its busiest rank");
+    no_sequence_is_kinder(square, "nor on 2 x 2");
+    no_sequence_is_kinder(six, "nor on 2 x 3");
     what_wins();
     arena_fini(&arena);
     atlas_free(&atlas);
