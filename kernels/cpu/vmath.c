@@ -184,13 +184,13 @@ gelu_tanh_one(float x)
     return x == -INFINITY ? -0.0f : y;
 }
 
-/* s + x s (1 - s) v', v = 2 u, s = sigmoid v */
+/* s + x s (1 - s) v', v = 2 u, s = sigmoid v, 1 - s = sigmoid -v */
 INLINE float
 gelu_tanh_slope_one(float x)
 {
     float z = x > 20.0f ? 20.0f : x < -20.0f ? -20.0f : x;
-    float s = sigmoid_one(1.59576912f * (z + 0.044715f * z * z * z));
-    float y = s + z * s * (1.0f - s) * (1.59576912f + 0.214070979f * z * z);
+    float v = 1.59576912f * (z + 0.044715f * z * z * z), s = sigmoid_one(v), rest = sigmoid_one(-v);
+    float y = s + z * s * rest * (1.59576912f + 0.214064449f * z * z);
     return x != x ? x : y;
 }
 

@@ -1,7 +1,7 @@
 /* vmath.h - elementary functions on blocks of f32, vectorised. y may be x.
  *
  * The numbers are the largest errors in units of the last place of the result,
- * measured against libm in f64 (t/op-kernel.c holds them to it). Infinities,
+ * measured against libm in f64 (t/kernels-vmath.c holds them to it). Infinities,
  * NaN, signed zeros and subnormal results come out as from libm. */
 #ifndef RILLE_KERNELS_CPU_VMATH_H
 #define RILLE_KERNELS_CPU_VMATH_H

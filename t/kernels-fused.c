@@ -1,0 +1,199 @@
+/* kernels-fused.c - a chain of element-wise calls as one pass gives the bits that the calls give one by one.
+ *
+ * Chains are drawn at random: operators, dtypes, operands that broadcast, are
+ * numbers, have gaps, or are the result of an earlier step; results that leave
+ * the chain half way. */
+#include "kernels/kernel.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "sbp/rule.h"
+#include "t/tap.h"
+
+enum { STEPS = 6, OPERANDS = 8, CHAINS = 400 };
+
+static const char *const names[] = {"add", "sub", "mul", "maximum", "where", "exp",     "tanh", "relu",
+                                    "lt",  "abs", "neg", "sign",    "eq",    "sigmoid", "square"};
+static const int64_t shapes[][3] = {{1, 1, 5}, {4, 1, 1}, {1, 3, 1}, {4, 3, 5}, {4, 3, 1}};
+
+struct input {
+    struct type type;
+    struct view view;
+    void *memory;
+};
+struct chain {
+    struct arena arena;
+    uint64_t random;
+    int64_t full[3];
+    int noperand, nstep, nout;
+    struct input operand[OPERANDS];
+    struct fuse_step step[STEPS];
+    struct type result[STEPS];
+    void *alone[STEPS]; /* what each step gives by itself, dense, of the full shape */
+    struct view out[STEPS];
+    void *data[STEPS];
+};
+
+static uint64_t
+draw(struct chain *c, uint64_t n)
+{
+    return next_random(&c->random) % n;
+}
+
+/* The first one is a tensor: a chain of numbers alone has no shape. */
+static void
+make_operand(struct chain *c, struct input *o)
+{
+    static const enum dtype dtypes[] = {DT_F32, DT_F32, DT_F32, DT_BF16, DT_F64, DT_I64, DT_I32, DT_BOOL};
+    const int64_t *mask = shapes[draw(c, countof(shapes))];
+    int64_t dim[3];
+    for (int d = 0; d < 3; d++) dim[d] = mask[d] == 1 ? 1 : c->full[d];
+    o->type = type_of(dtypes[draw(c, countof(dtypes))], 3, dim);
+    if (o != c->operand && draw(c, 6) == 0) o->type = (struct type){.dtype = draw(c, 2) ? DT_F64 : DT_I64, .weak = 1};
+    o->view = view_dense(&o->type, NULL);
+    int64_t gap = draw(c, 4) == 0 ? 2 : 1, n = type_numel(&o->type) * gap;
+    for (int d = 0; d < o->type.ndim; d++) o->view.stride[d] *= gap;
+    o->view.data = o->memory = arena_alloc(&c->arena, (size_t)n * sizeof(double) + 1);
+    for (int64_t i = 0; i < n; i++)
+        if (dtype_is_float((enum dtype)o->type.dtype))
+            elem_set_f(o->type.dtype, o->memory, i, (double)draw(c, 4000) / 1000 - 2);
+        else
+            elem_set_i(o->type.dtype, o->memory, i, o->type.dtype == DT_BOOL ? (int64_t)draw(c, 2) : (int64_t)draw(c, 7) - 3);
+}
+
+/* A step on earlier results and operands; false when its types do not fit together. */
+static bool
+make_step(struct chain *c, int index)
+{
+    struct fuse_step *s = &c->step[index];
+    struct call *call = ARENA_NEW(&c->arena, struct call);
+    const struct op *op = op_find(names[draw(c, countof(names))]);
+    struct type *in = ARENA_ARRAY(&c->arena, struct type, OP_OPERAND);
+    bool tensor = false;
+    *s = (struct fuse_step){.call = call, .out = -1};
+    *call = (struct call){.op = op, .nin = op_noperand(op), .nout = 1, .in = in, .out = &c->result[index],
+                          .attr = ARENA_ARRAY(&c->arena, struct attr, 1)};
+    for (int k = 0; k < call->nin; k++) {
+        bool earlier = index > 0 && (k == 0 || draw(c, 2));
+        s->arg[k].step = earlier;
+        s->arg[k].index = (int)draw(c, (uint64_t)(earlier ? index : c->noperand));
+        in[k] = earlier ? c->result[s->arg[k].index] : c->operand[s->arg[k].index].type;
+        tensor |= !in[k].weak;
+    }
+    struct rule rule;
+    return tensor && !call_infer(&c->arena, call, &rule);
+}
+
+static struct view
+full_view(const struct chain *c, enum dtype d, void *data)
+{
+    struct type t = type_of(d, 3, c->full);
+    return view_dense(&t, data);
+}
+
+/* Dense results of the full shape, whatever the shape of the call: broadcasting repeats values, not more. */
+static int
+run_alone(struct chain *c, int index)
+{
+    const struct fuse_step *s = &c->step[index];
+    struct view view[OP_OPERAND + 1];
+    void *data[OP_OPERAND + 1];
+    int nin = s->call->nin;
+    for (int k = 0; k < nin; k++) {
+        int i = s->arg[k].index;
+        view[k] = s->arg[k].step ? full_view(c, (enum dtype)c->result[i].dtype, c->alone[i]) : c->operand[i].view;
+        data[k] = view[k].data;
+        view[k].data = NULL;
+    }
+    view[nin] = full_view(c, (enum dtype)c->result[index].dtype, NULL);
+    data[nin] = c->alone[index] = arena_alloc(&c->arena, (size_t)view_numel(&view[nin]) * sizeof(double) + 1);
+    struct kcall k = {.call = s->call, .in = view, .out = view + nin, .threads = 1};
+    struct exec *e;
+    TRY(exec_new(&k, DEV_CPU, &e));
+    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
+    int status = exec_run(e, data, data + nin, scratch, 0);
+    free(scratch);
+    exec_free(&e);
+    return status;
+}
+
+static int
+run_fused(struct chain *c)
+{
+    struct view in[OPERANDS];
+    void *data[OPERANDS];
+    for (int i = 0; i < c->noperand; i++) {
+        in[i] = c->operand[i].view;
+        data[i] = in[i].data;
+        in[i].data = NULL;
+    }
+    struct exec *e;
+    TRY(exec_fused(c->nstep, c->step, c->noperand, in, c->nout, c->out, DEV_CPU, &e));
+    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
+    int status = exec_run(e, data, c->data, scratch, 0);
+    free(scratch);
+    exec_free(&e);
+    return status;
+}
+
+/* The last step's result leaves the chain, others by chance; now and then into memory with gaps. */
+static void
+choose_outputs(struct chain *c)
+{
+    for (int i = 0; i < c->nstep; i++) {
+        if (i < c->nstep - 1 && draw(c, 4)) continue;
+        struct view v = full_view(c, (enum dtype)c->result[i].dtype, NULL);
+        int64_t gap = draw(c, 4) ? 1 : 2;
+        for (int d = 0; d < 3; d++) v.stride[d] *= gap;
+        c->step[i].out = c->nout;
+        c->data[c->nout] = arena_alloc(&c->arena, (size_t)(view_numel(&v) * gap) * sizeof(double) + 1);
+        c->out[c->nout++] = v;
+    }
+}
+
+static bool
+same_bits(struct chain *c)
+{
+    bool same = true;
+    for (int i = 0; i < c->nstep; i++) {
+        if (c->step[i].out < 0) continue;
+        struct view got = c->out[c->step[i].out], dense = full_view(c, (enum dtype)got.dtype, NULL);
+        size_t bytes = (size_t)view_numel(&got) * dtype_bytes(got.dtype);
+        got.data = c->data[c->step[i].out];
+        dense.data = arena_alloc(&c->arena, bytes + 1);
+        view_copy(&dense, &got);
+        same &= !memcmp(dense.data, c->alone[i], bytes);
+    }
+    return same;
+}
+
+static void
+try_chain(uint64_t seed)
+{
+    struct chain c = {.random = seed};
+    c.full[0] = 1 + (int64_t)draw(&c, 40);
+    c.full[1] = 1 + (int64_t)draw(&c, 9);
+    c.full[2] = draw(&c, 3) ? 1 + (int64_t)draw(&c, 40) : 1 + (int64_t)draw(&c, 1500);
+    c.noperand = 2 + (int)draw(&c, OPERANDS - 2);
+    for (int i = 0; i < c.noperand; i++) make_operand(&c, &c.operand[i]);
+    int status = 0;
+    for (int want = 1 + (int)draw(&c, STEPS); c.nstep < want;)
+        if (make_step(&c, c.nstep)) status |= run_alone(&c, c.nstep++);
+    choose_outputs(&c);
+    if (!status) status = run_fused(&c);
+    struct str text = {0};
+    for (int i = 0; i < c.nstep; i++) str_addf(&text, "%s%s", i ? " " : "", c.step[i].call->op->name);
+    bool good = !status && same_bits(&c);
+    ok(good, "seed %llu: %s on {%lld, %lld, %lld}", (unsigned long long)seed, str_text(&text), (long long)c.full[0],
+       (long long)c.full[1], (long long)c.full[2]);
+    if (status) diag("%s", err_text());
+    str_free(&text);
+    arena_fini(&c.arena);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(1);
+    for (uint64_t i = 0; i < CHAINS; i++) try_chain(seed + i);
+    return done();
+}

@@ -1,0 +1,126 @@
+/* kernels-vmath.c - the vectorised functions are within the errors that kernels/cpu/vmath.h claims, and are exact where
+ * libm is: at infinities, NaN, zeros and subnormals. */
+#include "kernels/cpu/vmath.h"
+#include "t/tap.h"
+
+enum { BLOCK = 1000, BLOCKS = 100 };
+
+static double
+sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double
+silu(double x)
+{
+    return x == -INFINITY ? -0.0 : x * sigmoid(x);
+}
+static double
+gelu(double x)
+{
+    return x == -INFINITY ? -0.0 : 0.5 * x * erfc(-x * M_SQRT1_2);
+}
+static double
+inner(double x)
+{
+    return 2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+}
+static double
+gelu_tanh(double x)
+{
+    return x == -INFINITY ? -0.0 : x * sigmoid(inner(x));
+}
+static double
+gelu_slope(double x)
+{
+    return 0.5 * erfc(-x * M_SQRT1_2) + x * exp(-0.5 * x * x) / sqrt(2 * M_PI);
+}
+static double
+gelu_tanh_slope(double x)
+{
+    double s = sigmoid(inner(x));
+    return s + x * s * (1 - s) * 2 * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+static const struct range {
+    const char *name;
+    void (*block)(int64_t n, const float *x, float *y);
+    double (*f)(double x);
+    double lo, hi, ulp, absolute; /* of which the larger is allowed */
+    bool ends;                    /* compare at the special values too */
+} ranges[] = {
+    {"exp", vec_exp, exp, -104, 89, 1.1, 0, true},
+    {"log", vec_log, log, 0, 10, 0.9, 0, true},
+    {"log", vec_log, log, 0, 3e38, 0.9, 0, false},
+    {"tanh", vec_tanh, tanh, -10, 10, 1.4, 0, true},
+    {"sigmoid", vec_sigmoid, sigmoid, -100, 100, 2.8, 0, true},
+    {"silu", vec_silu, silu, -80, 80, 3.5, 0, true},
+    {"erf", vec_erf, erf, -5, 5, 2.5, 0, true},
+    {"sin", vec_sin, sin, -3, 3, 1.5, 0, true},
+    {"cos", vec_cos, cos, -1.5, 1.5, 1.5, 0, true},
+    {"sin", vec_sin, sin, -8000, 8000, 0, 1e-7, false},
+    {"cos", vec_cos, cos, -8000, 8000, 0, 1e-7, false},
+    {"sin", vec_sin, sin, -1e6, 1e6, 1, 1e-7, false},
+    {"gelu", vec_gelu, gelu, -13, 6, 6, 0, true},
+    {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -1.3, 6, 4, 0, true},
+    {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 4, 4e-7, false},
+    {"gelu_slope", vec_gelu_slope, gelu_slope, -20, 20, 0, 3e-7, false},
+    {"gelu_tanh_slope", vec_gelu_tanh_slope, gelu_tanh_slope, -10, 20, 0, 4e-7, false},
+};
+
+/* How many times the allowed error y is off. */
+static double
+excess(const struct range *r, float y, double want)
+{
+    float rounded = (float)want;
+    double unit = (double)nextafterf(fabsf(rounded), INFINITY) - fabs((double)rounded);
+    double allowed = fmax(r->ulp * unit, r->absolute);
+    return fabs(y - want) / allowed;
+}
+
+static void
+try_range(const struct range *r, uint64_t *random)
+{
+    float x[BLOCK], y[BLOCK], at = 0;
+    double worst = 0;
+    for (int b = 0; b < BLOCKS; b++) {
+        for (int i = 0; i < BLOCK; i++)
+            x[i] = (float)(r->lo + (r->hi - r->lo) * (double)(next_random(random) >> 11) * 0x1p-53);
+        r->block(BLOCK, x, y);
+        for (int i = 0; i < BLOCK; i++) {
+            double e = isfinite((float)r->f(x[i])) ? excess(r, y[i], r->f(x[i])) : 0;
+            if (e > worst) worst = e, at = x[i];
+        }
+    }
+    if (!ok(worst <= 1, "%s is as exact as claimed from %g to %g", r->name, r->lo, r->hi))
+        diag("%.2f times as much at %.9g", worst, at);
+}
+
+static void
+try_ends(const struct range *r)
+{
+    const float x[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, -1e-40f, 1e-45f, 3e38f, -3e38f};
+    enum { N = sizeof x / sizeof *x };
+    float y[N];
+    bool good = true;
+    r->block(N, x, y);
+    for (int i = 0; i < N; i++) {
+        float want = (float)r->f(x[i]);
+        bool exact = (isnan(want) && isnan(y[i])) || (y[i] == want && signbit(y[i]) == signbit(want));
+        bool near = isfinite(want) && want != 0 && isfinite(y[i]) && fabsf(y[i] - want) <= 1e-6f * fabsf(want) + 3e-45f;
+        if (!exact && !near) diag("%s(%g) is %g, should be %g", r->name, x[i], y[i], want);
+        good &= exact || near;
+    }
+    ok(good, "%s is right at infinities, NaN, zeros and subnormals", r->name);
+}
+
+int
+main(void)
+{
+    uint64_t random = seed_of(1);
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        try_range(&ranges[i], &random);
+        if (ranges[i].ends) try_ends(&ranges[i]);
+    }
+    return done();
+}
