@@ -343,8 +343,12 @@ moved(struct lower *l, struct pval *v, const struct layout *layout, struct pval 
     TRY(box_plan(&l->plan->arena, &v->type, v->layout, layout, &b));
     struct pval *to = pval_new(l, &v->type, layout, v->piece, v->node);
     if (b->alias) {
-        for (int pos = 0; pos < layout->place->nrank; pos++)
+        for (int pos = 0; pos < layout->place->nrank; pos++) {
+            struct view own = to->part[pos].view;
             to->part[pos] = v->part[place_find(v->layout->place, layout->place->rank[pos])];
+            /* Where there is nothing, its shape is the new layout's all the same: {0, 4} is not {4, 0}. */
+            if (view_numel(&own) == 0) to->part[pos].view = own;
+        }
     } else {
         remember_box(l, b);
         TRY(move_tasks(l, b, v, to));

@@ -102,7 +102,28 @@ position_in(const struct layout *in, const struct layout *l, int pos, const stru
     layout_box(l, t, pos, &b);
     bool same = true;
     for (int d = 0; d < t->ndim; d++) same = same && a.lo[d] == b.lo[d] && a.hi[d] == b.hi[d];
-    return same ? at : -1;
+    bool empty = box_numel(&a, t->ndim) == 0 && box_numel(&b, t->ndim) == 0;
+    return same || empty ? at : -1;
+}
+
+static bool find_part(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
+                      struct view *view, int64_t *skip);
+
+/* The same for the result of a view operator: its record says how it lies in its operand. */
+static bool
+find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos, struct view *view,
+          int64_t *skip)
+{
+    struct view in;
+    if (!find_part(v, c, n->in[0], n->want[0], pos, &in, skip)) return false;
+    struct type type = ref_type(v->plan->program, n->in[0]), result = n->type[0];
+    struct call call = {
+        .op = n->op, .nin = n->nin, .nout = 1, .in = &type, .out = &result, .attr = n->attr, .layout = n->want};
+    int64_t more = 0;
+    *view = part_view(n->layout[0], &result, pos);
+    if (n->op->view(&call, &in, view, &more)) return false;
+    *skip += more;
+    return true;
 }
 
 /* How part pos of value r in layout l lies in a register or leaf that holds c: view, and elements to skip. */
@@ -113,24 +134,21 @@ find_part(const struct proof *v, const struct content *c, struct ref r, const st
     if (!c->layout) return false;
     r = unmoved(v, r);
     struct type t = ref_type(v->plan->program, r);
+    const struct layout *found = c->layout;
+    *skip = 0;
     if (c->ref.kind == REF_NONE || (c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out)) {
         if (c->ref.kind == REF_NONE && !type_equal(&t, &c->box->type)) return false;
+        if (position_in(c->layout, l, pos, &t) != c->pos) return false;
         *view = part_view(c->layout, &t, c->pos);
-        *skip = 0;
-        return position_in(c->layout, l, pos, &t) == c->pos;
+    } else {
+        const struct prog_node *n = node_of(v, r);
+        if (!n || !(n->op->flags & OP_VIEW) || n->accumulate) return false;
+        int at = position_in(n->layout[0], l, pos, &t);
+        if (at < 0 || !find_view(v, c, n, at, view, skip)) return false;
+        found = n->layout[0];
     }
-    const struct prog_node *n = node_of(v, r);
-    if (!n || !(n->op->flags & OP_VIEW) || n->accumulate) return false;
-    int at = position_in(n->layout[0], l, pos, &t);
-    struct view in;
-    if (at < 0 || !find_part(v, c, n->in[0], n->want[0], at, &in, skip)) return false;
-    struct type type = ref_type(v->plan->program, n->in[0]), result = t;
-    struct call call = {
-        .op = n->op, .nin = n->nin, .nout = 1, .in = &type, .out = &result, .attr = n->attr, .layout = n->want};
-    int64_t more = 0;
-    *view = part_view(n->layout[0], &t, at);
-    if (n->op->view(&call, &in, view, &more)) return false;
-    *skip += more;
+    /* Where there is nothing, it has the shape that l gives it. */
+    if (found != l && view_numel(view) == 0) *view = part_view(l, &t, pos);
     return true;
 }
 
