@@ -1,0 +1,181 @@
+/* actors-alloc.c - between the start and the end of a run, Rille's own code allocates nothing.
+ *
+ * malloc and its kin are replaced by functions that count who calls them: this program (the library is linked into it)
+ * or a shared library (oneDNN, OpenMP, ZeroMQ), told by the return address. A run is repeated exactly: its runner is
+ * taken from the plan cache and given to the engine again, so that nothing but a run lies within the count. */
+#include "actors/session.h"
+#include "t/train.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+int
+main(void)
+{
+    ok(true, "allocations are counted # SKIP a sanitizer has its own malloc");
+    return done();
+}
+#else
+
+/* ---- counting ---- */
+
+extern char __executable_start, etext; /* of the linker */
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t align, size_t n);
+void *memalign(size_t align, size_t n);
+
+static atomic_bool counting;
+static atomic_llong ours, theirs;
+
+static void
+count(const void *caller)
+{
+    if (!atomic_load_explicit(&counting, memory_order_relaxed)) return;
+    bool own = (const char *)caller >= &__executable_start && (const char *)caller < &etext;
+    atomic_fetch_add(own ? &ours : &theirs, 1);
+}
+
+void *
+malloc(size_t n)
+{
+    count(__builtin_return_address(0));
+    return __libc_malloc(n);
+}
+
+void *
+calloc(size_t n, size_t size)
+{
+    count(__builtin_return_address(0));
+    return __libc_calloc(n, size);
+}
+
+void *
+realloc(void *p, size_t n)
+{
+    count(__builtin_return_address(0));
+    return __libc_realloc(p, n);
+}
+
+void *
+memalign(size_t align, size_t n)
+{
+    count(__builtin_return_address(0));
+    return __libc_memalign(align, n);
+}
+
+void *
+aligned_alloc(size_t align, size_t n)
+{
+    count(__builtin_return_address(0));
+    return __libc_memalign(align, n);
+}
+
+int
+posix_memalign(void **p, size_t align, size_t n)
+{
+    count(__builtin_return_address(0));
+    *p = __libc_memalign(align, n);
+    return *p ? 0 : ENOMEM;
+}
+
+/* ---- runs ---- */
+
+/* The runner used last. */
+static struct runner *
+last_runner(struct rille_session *s)
+{
+    struct cached *last = NULL;
+    for (int32_t i = 0; i < s->cache.room; i++)
+        for (struct cached *c = s->cache.slot[i]; c; c = c->next)
+            if (!last || c->used > last->used) last = c;
+    return last->runner;
+}
+
+static void
+repeat(struct rille_session *s, struct runner *r, const char *name)
+{
+    enum { RUNS = 50 };
+    struct rille_counters before, after;
+    int status = engine_run(s->engine, &r->run); /* libraries make what they keep */
+    rille_count(s, &before);
+    atomic_store(&ours, 0);
+    atomic_store(&theirs, 0);
+    atomic_store(&counting, true);
+    for (int i = 0; !status && i < RUNS; i++) status = engine_run(s->engine, &r->run);
+    atomic_store(&counting, false);
+    rille_count(s, &after);
+    must(status, name);
+    if (!is_int(atomic_load(&ours), 0, name)) diag("in %d runs", RUNS);
+    diag("libraries: %lld in %d runs", (long long)atomic_load(&theirs), RUNS);
+    is_int(after.run_allocations - before.run_allocations, 0, "run_allocations agrees");
+    ok(after.runs - before.runs == RUNS && after.acts > before.acts, "%s: it did run", name);
+}
+
+/* Values, gradients and updates of a plain step: every kind of actor but those of pieces. */
+static void
+plain(int threads, const char *kind, bool timed)
+{
+    char name[80];
+    struct train t;
+    struct rille_tensor *loss;
+    train_open(&t, &(struct train_options){.bus = "zmq", .threads = threads, .kind = kind});
+    must(train_step(&t, &loss), "step");
+    struct runner *r = last_runner(t.s);
+    r->run.timed = timed;
+    snprintf(name, sizeof name, "%s, threads: %d%s: a step allocates nothing", kind, threads,
+             timed ? ", timed" : "");
+    repeat(t.s, r, name);
+    rille_free(&loss);
+    train_close(&t);
+}
+
+/* Compiled steps, from outside: what the counter says, the first call included. */
+static void
+compiled(int threads, const char *schedule)
+{
+    struct train t;
+    struct rille_counters c;
+    struct train_state state;
+    train_open(&t, &(struct train_options){.bus = "zmq", .threads = threads, .schedule = schedule});
+    must(train_run(&t, 50, &state), "steps");
+    rille_count(t.s, &c);
+    ok(c.runs >= 50 && c.run_allocations == 0, "%s, threads: %d: 50 calls of a compiled step ask for nothing", schedule,
+       threads);
+    train_close(&t);
+}
+
+/* The count is one that can be other than 0. */
+static void
+counts(void)
+{
+    static void *volatile p;
+    atomic_store(&ours, 0);
+    atomic_store(&counting, true);
+    p = malloc(100);
+    p = realloc(p, 200);
+    free(p);
+    free(p = aligned_alloc(64, 64));
+    atomic_store(&counting, false);
+    is_int(atomic_load(&ours), 3, "three allocations of this program are counted as three");
+    int64_t before = must_count();
+    free(must_alloc(10));
+    is_int(must_count() - before, 1, "and one that the library made is counted by itself");
+}
+
+int
+main(void)
+{
+    counts();
+    for (int threads = 1; threads <= 2; threads++) {
+        plain(threads, "cpu", false);
+        plain(threads, "cpu", true);
+        plain(threads, "late", false);
+        compiled(threads, "1f1b");
+        compiled(threads, "gpipe");
+    }
+    return done();
+}
+#endif
