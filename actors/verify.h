@@ -1,9 +1,10 @@
 /* verify.h - a plan under proof, shared by the files that prove it; nothing else includes it.
  *
- *   verify.c         the program is legal, indices and counts are in range, ports and readers agree
- *   verify_run.c     it runs to its end: one greedy run of tokens
- *   verify_value.c   every task reads and writes the bytes that the program means
- *   verify_memory.c  no two live registers share bytes, updates come after those who read what they replace
+ *   verify_program.c  the program is legal: operands, types, signatures
+ *   verify.c          indices and counts are in range, ports and readers agree
+ *   verify_run.c      it runs to its end: one greedy run of tokens
+ *   verify_value.c    every task reads and writes the bytes that the program means (with verify_part.c, verify_move.c)
+ *   verify_memory.c   no two live registers share bytes, updates come after those who read what they replace
  *
  * Each trusts what the ones before it have shown. That arrays are as long as
  * their counts say is the maker's promise; a count that another count
