@@ -676,8 +676,9 @@ takes_root(const struct lower *l, const struct part *part, bool piece)
 {
     if (part->kind != ARG_REG || part->skip != 0 || !view_is_dense(&part->view)) return false;
     const struct draft *d = &l->draft[part->index];
-    if (d->out[part->out].root >= 0) return false;
-    return piece == !once_a_batch(d);
+    const struct out_port *o = &d->out[part->out];
+    int64_t bytes = view_numel(&part->view) * (int64_t)dtype_bytes(part->view.dtype);
+    return o->root < 0 && o->bytes == bytes && piece == !once_a_batch(d);
 }
 
 int

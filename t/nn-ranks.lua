@@ -45,7 +45,8 @@ function Former:lay(place, rows, columns, rest)
   end
 end
 
--- Losses of four steps, then the sum of each parameter's squares.
+-- Losses of four steps, then the sum of each parameter's squares. Not of the keys' bias: it moves all scores of a query
+-- alike, so its gradient is nothing but rounding, which Adam makes steps of.
 local function train(Net, x, compiled, place, batch, rows, columns, rest)
   rille.manual_seed(11)
   local net = Net()
@@ -62,13 +63,15 @@ local function train(Net, x, compiled, place, batch, rows, columns, rest)
   local y = rille.tensor({0, 1, 2, 3, 3, 1}, {dtype = "i64"})
   x, y = x:to_global{placement = place, sbp = batch}, y:to_global{placement = place, sbp = batch}
   for i = 1, 4 do out[i] = run(x, y):item() end
-  for _, p in ipairs(net:parameters()) do out[#out + 1] = p:square():sum():item() end
+  for name, p in net:named_parameters() do
+    if not name:find("k_proj.bias", 1, true) then out[#out + 1] = p:square():sum():item() end
+  end
   return out
 end
 
 rille.manual_seed(5)
-for name, case in pairs{Mlp = {Mlp, rille.randn{6, 6}}, Former = {Former, rille.randint(0, 5, {6, 3})}} do
-  local Net, x = case[1], case[2]
+for _, case in ipairs{{"Mlp", Mlp, rille.randn{6, 6}}, {"Former", Former, rille.randint(0, 5, {6, 3})}} do
+  local name, Net, x = table.unpack(case)
   tap.group(name, function()
     local want = train(Net, x, false, P1, "B", "B", "B", "B")
     tap.ok(want[4] < want[1], name .. " learns on one device")
