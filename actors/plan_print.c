@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COL_NAME = 10, COL_PLACE = 34, COL_TYPE = 50, COL_BYTES = 74, COL_READS = 88 };
+enum { COL_NAME = 9, COL_PLACE = 32, COL_TYPE = 46, COL_BYTES = 66, COL_FROM = 76 };
 
 static const char *const phase_text[] = {"forward", "backward", "weights", "batch"};
 
@@ -128,21 +128,30 @@ list_print(struct list *l, struct str *s)
 
 /* ---- the logical view ---- */
 
+/* The next column: at least two spaces after what is there. */
 static void
-print_name(const struct task *t, struct str *s)
+column(struct str *s, size_t at)
 {
-    str_pad(s, COL_NAME);
-    if (t->kind == TASK_BOX)
-        str_addf(s, "box %s", t->box->name);
-    else
+    str_add(s, "  ");
+    str_pad(s, at);
+}
+
+static void
+print_name(const struct plan *p, int32_t task, struct str *s)
+{
+    const struct task *t = &p->task[task];
+    column(s, COL_NAME);
+    if (t->kind != TASK_BOX)
         str_add(s, t->name);
+    else
+        str_addf(s, "box %s%s", t->box->name, place_in_move(p, task) < t->box->nstage ? " (stage)" : "");
 }
 
 static void
 print_place(const struct plan *p, int32_t first, int32_t end, struct list *l, struct str *s)
 {
-    str_pad(s, COL_PLACE);
-    str_addf(s, " %s[", device_kind_text(p->device[p->task[first].device].kind));
+    column(s, COL_PLACE);
+    str_addf(s, "%s[", device_kind_text(p->device[p->task[first].device].kind));
     for (int32_t i = first; i < end; i++) list_add(l, p->device[p->task[i].device].rank, 0);
     list_print(l, s);
     str_add(s, "]");
@@ -152,64 +161,85 @@ static void
 print_results(const struct plan *p, int32_t task, struct str *s)
 {
     const struct task *t = &p->task[task];
-    str_pad(s, COL_TYPE);
+    column(s, COL_TYPE);
     for (int32_t k = 0; k < t->nresult; k++) {
         struct type type = result_type(p, task, k);
-        str_add(s, k ? ", " : " ");
+        if (k) str_add(s, ", ");
         type_print(&type, s);
         if (t->out[k].nreg > 1) str_addf(s, " x%d", (int)t->out[k].nreg);
     }
-    str_pad(s, COL_BYTES);
-    str_addf(s, " %lld B", (long long)register_bytes(t));
+    column(s, COL_BYTES);
+    str_addf(s, "%lld B", (long long)register_bytes(t));
 }
 
-/* One kind of thing that the group reads: "tasks 0-1", "leaf 2". */
-enum reading { READ_TASK, READ_LEAF, READ_NUMBER, READ_AFTER, READ_ROOT, NREADING };
-static const char *const reading_text[] = {"reads", "leaf", "number", "after", "writes root"};
+/* What a group has to do with others, and how a list of it begins: alone, or after one of the same kind. */
+enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, TO_ROOT, OVER_LEAF, NRELATION };
+static const struct {
+    const char *first, *then;
+} relation_text[] = {
+    [FROM_TASK] = {"from ", NULL},
+    [FROM_LEAF] = {"from leaf ", ", leaf "},
+    [FROM_NUMBER] = {"from number ", ", number "},
+    [AFTER] = {"after ", NULL},
+    [TO_ROOT] = {"to root ", NULL},
+    [OVER_LEAF] = {"over leaf ", NULL},
+};
 
 static void
-collect_reading(const struct plan *p, int32_t task, enum reading what, struct list *l)
+collect_inputs(const struct plan *p, const struct task *t, enum relation what, struct list *l)
 {
-    const struct task *t = &p->task[task];
     for (int32_t i = 0; i < t->nin; i++) {
         const struct in_port *in = &t->in[i];
         bool control = p->task[in->task].out[in->out].control;
-        if (what == (control ? READ_AFTER : READ_TASK)) list_add(l, in->task, control ? 0 : in->out);
+        if (what == (control ? AFTER : FROM_TASK)) list_add(l, in->task, control ? 0 : in->out);
     }
     for (int32_t i = 0; i < t->narg; i++) {
         const struct arg *a = &t->arg[i];
-        if (a->kind == ARG_LEAF && what == READ_LEAF) list_add(l, p->leaf_part[a->index].index, 0);
-        if (a->kind == ARG_NUMBER && what == READ_NUMBER) list_add(l, a->index, 0);
+        if (a->kind == ARG_LEAF && what == FROM_LEAF) list_add(l, p->leaf_part[a->index].index, 0);
+        if (a->kind == ARG_NUMBER && what == FROM_NUMBER) list_add(l, a->index, 0);
     }
-    for (int32_t k = 0; k < t->nresult && what == READ_ROOT; k++)
-        if (t->out[k].root >= 0) list_add(l, p->root_part[t->out[k].root].index, 0);
 }
 
 static void
-print_readings(const struct plan *p, int32_t first, int32_t end, struct list *l, struct str *s)
+collect_outputs(const struct plan *p, const struct task *t, enum relation what, struct list *l)
 {
-    const char *gap = " ";
-    str_pad(s, COL_READS);
-    for (int what = 0; what < NREADING; what++) {
-        for (int32_t i = first; i < end; i++) collect_reading(p, i, (enum reading)what, l);
-        if (l->n == 0) continue;
-        str_addf(s, "%s%s ", gap, reading_text[what]);
-        list_print(l, s);
-        gap = "; ";
+    for (int32_t k = 0; k < t->nresult; k++) {
+        if (t->out[k].root < 0) continue;
+        int32_t root = p->root_part[t->out[k].root].index;
+        if (what == TO_ROOT) list_add(l, root, 0);
+        if (what == OVER_LEAF && p->over[root]) list_add(l, p->program->root[root].over, 0);
     }
-    if (p->task[first].updates) str_addf(s, " over its leaf");
 }
 
+static void
+print_relations(const struct plan *p, int32_t first, int32_t end, struct list *l, struct str *s)
+{
+    bool from = false, any = false;
+    column(s, COL_FROM);
+    for (int what = 0; what < NRELATION; what++) {
+        for (int32_t i = first; i < end; i++) {
+            collect_inputs(p, &p->task[i], (enum relation)what, l);
+            collect_outputs(p, &p->task[i], (enum relation)what, l);
+        }
+        if (l->n == 0) continue;
+        bool then = from && relation_text[what].then;
+        str_addf(s, "%s%s", any && !then ? "; " : "", then ? relation_text[what].then : relation_text[what].first);
+        list_print(l, s);
+        from = from || what <= FROM_NUMBER;
+        any = true;
+    }
+}
+
+/* When it acts, and where it is in the user's program. */
 static void
 print_line(const struct plan *p, const struct task *t, struct str *s)
 {
     if (p->pieces > 1) str_addf(s, "; %s%s", phase_text[t->phase], t->nact > 1 ? ", each piece" : "");
     if (t->line.file) str_addf(s, "; %s:%d", t->line.file, (int)t->line.line);
     if (t->line.file && t->line.inside) str_addf(s, " in %s", t->line.inside);
-    if (t->node >= 0 && t->kind == TASK_COMPUTE) {
-        const char *whole = p->program->node[t->node].name;
-        if (whole && strcmp(whole, t->name)) str_addf(s, " of %s", whole);
-    }
+    if (t->node < 0 || t->kind != TASK_COMPUTE) return;
+    const char *whole = p->program->node[t->node].name;
+    if (whole && !t->chain && strcmp(whole, t->name)) str_addf(s, " of %s", whole);
 }
 
 static void
@@ -217,11 +247,10 @@ print_group(const struct plan *p, int32_t first, int32_t end, struct list *l, st
 {
     str_addf(s, "%5d", (int)first);
     if (end - first > 1) str_addf(s, "-%d", (int)end - 1);
-    str_add(s, " ");
-    print_name(&p->task[first], s);
+    print_name(p, first, s);
     print_place(p, first, end, l, s);
     print_results(p, first, s);
-    print_readings(p, first, end, l, s);
+    print_relations(p, first, end, l, s);
     print_line(p, &p->task[first], s);
     str_add(s, "\n");
 }
@@ -332,10 +361,10 @@ print_physical(const struct plan *p, struct str *s)
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         const struct plan_device *d = &p->device[t->device];
-        str_addf(s, "%5d ", (int)i);
-        print_name(t, s);
-        str_pad(s, COL_PLACE);
-        str_addf(s, " %s:%d  thread %d", device_kind_text(d->kind), (int)d->rank, t->thread);
+        str_addf(s, "%5d", (int)i);
+        print_name(p, i, s);
+        column(s, COL_PLACE);
+        str_addf(s, "%s:%d  thread %d", device_kind_text(d->kind), (int)d->rank, t->thread);
         print_registers(t, s);
         if (t->exec) str_addf(s, "  %s, scratch %lld B", exec_row(t->exec), (long long)exec_scratch(t->exec));
         str_add(s, "\n");
