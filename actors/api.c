@@ -78,30 +78,6 @@ rille_op_source(const struct rille_op *op)
     return ((const struct op *)op)->flags & OP_SOURCE;
 }
 
-char *
-rille_op_help(const struct rille_op *rop)
-{
-    static const char *const kind[] = { "", "integer", "number", "boolean", "text", "list of integers", "dtype" };
-    const struct op *op = (const struct op *)rop;
-    struct str s = { 0 };
-    str_addf(&s, "%s(", op->name);
-    for (int i = 0, n = op_noperand(op), shown = 0; i < n; i++) {
-        unsigned f = op->in[i].flags;
-        if (f & IN_HIDDEN) continue;
-        str_addf(&s, "%s%s%s%s%s", shown++ ? ", " : "", f & IN_LIST ? "{" : "", op->in[i].name,
-                 f & IN_LIST ? ", ...}" : "", f & IN_OPTIONAL ? " = nil" : "");
-    }
-    for (int i = 0; i < op_nattr(op); i++) str_addf(&s, ", %s", op->attr[i].name);
-    str_addf(&s, ")\n  %s\n", op->doc ? op->doc : "");
-    for (int i = 0; i < op_nattr(op); i++)
-        str_addf(&s, "  %-16s %s; %s\n", op->attr[i].name, kind[op->attr[i].kind],
-                 op->attr[i].doc ? op->attr[i].doc : "");
-    if (op->rule) str_addf(&s, "  rule: %s\n", op->rule);
-    if (op->linear) str_addf(&s, "  partial sums pass through: %s\n", op->linear);
-    if (op->source) str_addf(&s, "  source: %s\n", op->source);
-    return s.text;
-}
-
 /* ---- attributes ---- */
 
 static int

@@ -125,9 +125,36 @@ help(lua_State *L)
     return 0;
 }
 
+/* rille.page(name): what help prints. */
+static int
+page(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    if (!help_push(L, name)) complain(L, "nothing is called '%s'; rille.help() lists names", name);
+    return 1;
+}
+
+/* rille.operators(): the names of all operators, sorted. */
+static int
+operators(lua_State *L)
+{
+    const struct rille_op *op;
+    lua_newtable(L);
+    for (int i = 0, n = 0; (op = rille_op_at(i)); i++) {
+        if (rille_op_hidden(op)) continue;
+        lua_pushstring(L, rille_op_name(op));
+        lua_rawseti(L, -2, ++n);
+    }
+    return 1;
+}
+
 void
 help_open(lua_State *L)
 {
     lua_pushcfunction(L, help);
     lua_setfield(L, -2, "help");
+    lua_pushcfunction(L, page);
+    lua_setfield(L, -2, "page");
+    lua_pushcfunction(L, operators);
+    lua_setfield(L, -2, "operators");
 }

@@ -11,7 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/graph.h"
 #include "sbp/rule.h"
-#include "t/sample.h"
+#include "kernels/sample.h"
 #include "t/tap.h"
 
 enum { EAGER_NODES = 4000 };

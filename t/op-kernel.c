@@ -7,7 +7,7 @@
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"
-#include "t/sample.h"
+#include "kernels/sample.h"
 #include "t/tap.h"
 
 enum memory { DENSE, GAPS, TURNED, NMEMORY }; /* row-major; every second element; dimensions laid out in reverse order */

@@ -2,7 +2,7 @@
 #include "runtime/arena.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"
-#include "t/sample.h"
+#include "kernels/sample.h"
 #include "t/tap.h"
 
 static struct arena arena;

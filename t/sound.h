@@ -11,7 +11,7 @@
 #include "runtime/arena.h"
 #include "runtime/error.h"
 #include "sbp/sig.h"
-#include "t/sample.h"
+#include "kernels/sample.h"
 #include "t/tap.h"
 
 enum { SOUND_RANKS = 16 };

@@ -1,0 +1,12 @@
+-- operators.lua - writes docs/operators.md: the page of every operator, made from its record.
+--
+--   build/release/rille docs/operators.lua > docs/operators.md      (t/docs.sh holds the file to this)
+
+local rille = require "rille"
+
+print("# Operators\n")
+print("Made from the operators' records by `docs/operators.lua`; `?name` in the shell shows the same. A layout is said for each")
+print("operand and result in order; on a mesh of several axes any of an operator's rows may stand on each axis.\n")
+for _, name in ipairs(rille.operators()) do
+  print(("## %s\n\n```\n%s\n```\n"):format(name, rille.page(name)))
+end
