@@ -32,21 +32,11 @@ row_at(const struct view *v, int64_t r, int64_t n)
 
 /* ---- blocks ---- */
 
-enum { LANES = 16 };
-
-VECTOR static float
-square_sum(int64_t n, const float *x, float mean)
+VECTOR static void
+shift_by(int64_t n, const float *x, float mean, float *y)
 {
-    float lane[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            float d = x[i + l] - mean;
-            lane[l] += d * d;
-        }
-    for (; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
-    for (int l = 0; l < LANES; l++) sum += lane[l];
-    return sum;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] - mean;
 }
 
 VECTOR static void
@@ -56,24 +46,25 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - t.mean) * t.rstd * weight[i] + bias[i];
 }
 
-/* Adds the sums of u and of u xhat to sum[0] and sum[1]. */
+/* u = dy weight, ux = u xhat. */
 VECTOR static void
+slopes(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, float *u, float *ux)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) {
+        u[i] = dy[i] * weight[i];
+        ux[i] = u[i] * ((x[i] - t.mean) * t.rstd);
+    }
+}
+
+/* Adds the sums of u and of u xhat to sum[0] and sum[1]. */
+static void
 slope_sums(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, double sum[2])
 {
-    float one[LANES] = {0}, two[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            float u = dy[i + l] * weight[i + l];
-            one[l] += u;
-            two[l] += u * ((x[i + l] - t.mean) * t.rstd);
-        }
-    for (; i < n; i++) {
-        float u = dy[i] * weight[i];
-        sum[0] += u;
-        sum[1] += u * ((x[i] - t.mean) * t.rstd);
-    }
-    for (int l = 0; l < LANES; l++) sum[0] += one[l], sum[1] += two[l];
+    float u[ROW_BLOCK], ux[ROW_BLOCK];
+    slopes(n, x, dy, weight, t, u, ux);
+    sum[0] += vec_sum(n, u);
+    sum[1] += vec_sum(n, ux);
 }
 
 VECTOR static void
@@ -101,7 +92,8 @@ stats_of(const struct row *x, const struct norm *s)
     double mean = s->center ? row_sum(x) / (double)x->n : 0, sum = 0;
     for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
         int64_t n = MIN(x->n - i, ROW_BLOCK);
-        sum += square_sum(n, row_load(x, i, n, room), (float)mean);
+        shift_by(n, row_load(x, i, n, room), (float)mean, room);
+        sum += vec_dot(n, room, room);
     }
     return (struct stats){(float)mean, (float)(1 / sqrt(sum / (double)x->n + s->eps))};
 }
@@ -127,9 +119,10 @@ forward_range(void *arg, int64_t lo, int64_t hi)
         struct stats stats = stats_of(&x, t->s);
         for (int64_t i = 0; i < size; i += ROW_BLOCK) {
             int64_t n = MIN(size - i, ROW_BLOCK);
+            float *to = row_into(&y, i, x_room);
             scale_shift(n, row_load(&x, i, n, x_room), stats, load_or(&w, i, n, 1, w_room), load_or(&b, i, n, 0, b_room),
-                        x_room);
-            row_store(&y, i, n, x_room);
+                        to);
+            row_store(&y, i, n, to);
         }
     }
 }
@@ -150,9 +143,10 @@ backward_row(const struct task *t, int64_t r)
     float mean_u = t->s->center ? (float)(sum[0] / (double)size) : 0, mean_ux = (float)(sum[1] / (double)size);
     for (int64_t i = 0; i < size; i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
+        float *to = row_into(&dx, i, x_room);
         slope(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), load_or(&w, i, n, 1, w_room), stats, mean_u,
-              mean_ux, x_room);
-        row_store(&dx, i, n, x_room);
+              mean_ux, to);
+        row_store(&dx, i, n, to);
     }
 }
 

@@ -4,25 +4,52 @@
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/vmath.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { LANES = 16 };
+/* Four vectors of sixteen lanes: enough to hide how long an addition takes. */
+enum { LANES = 16, WIDE = 4 * LANES };
 
 /* ---- blocks ---- */
+
+/* Sixteen lanes to one, by halves. */
+INLINE float
+fold_sum(float *lane)
+{
+    for (int l = 0; l < 8; l++) lane[l] += lane[l + 8];
+    for (int l = 0; l < 4; l++) lane[l] += lane[l + 4];
+    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
+}
+
+INLINE float
+greater(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+INLINE float
+fold_max(float *lane)
+{
+    for (int l = 0; l < 8; l++) lane[l] = greater(lane[l], lane[l + 8]);
+    for (int l = 0; l < 4; l++) lane[l] = greater(lane[l], lane[l + 4]);
+    return greater(greater(lane[0], lane[2]), greater(lane[1], lane[3]));
+}
 
 VECTOR float
 vec_max(int64_t n, const float *x)
 {
-    float lane[LANES], max = -INFINITY;
-    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
+    float lane[WIDE], max = -INFINITY;
+    for (int l = 0; l < WIDE; l++) lane[l] = -INFINITY;
     int64_t i = 0;
+    for (; i + WIDE <= n; i += WIDE)
+        for (int l = 0; l < WIDE; l++) lane[l] = greater(x[i + l], lane[l]);
     for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-    for (; i < n; i++) max = x[i] > max ? x[i] : max;
-    for (int l = 0; l < LANES; l++) max = lane[l] > max ? lane[l] : max;
-    return max;
+        for (int l = 0; l < LANES; l++) lane[l] = greater(x[i + l], lane[l]);
+    for (; i < n; i++) max = greater(x[i], max);
+    for (int l = 0; l < 2 * LANES; l++) lane[l] = greater(lane[l], lane[l + 2 * LANES]);
+    for (int l = 0; l < LANES; l++) lane[l] = greater(lane[l], lane[l + LANES]);
+    return greater(max, fold_max(lane));
 }
 
 VECTOR float
@@ -33,8 +60,7 @@ vec_sum(int64_t n, const float *x)
     for (; i + LANES <= n; i += LANES)
         for (int l = 0; l < LANES; l++) lane[l] += x[i + l];
     for (; i < n; i++) sum += x[i];
-    for (int l = 0; l < LANES; l++) sum += lane[l];
-    return sum;
+    return sum + fold_sum(lane);
 }
 
 VECTOR float
@@ -45,8 +71,41 @@ vec_dot(int64_t n, const float *x, const float *y)
     for (; i + LANES <= n; i += LANES)
         for (int l = 0; l < LANES; l++) lane[l] += x[i + l] * y[i + l];
     for (; i < n; i++) sum += x[i] * y[i];
-    for (int l = 0; l < LANES; l++) sum += lane[l];
-    return sum;
+    return sum + fold_sum(lane);
+}
+
+/* e^x for x <= 0, 0 below -87; NaN stays. Simpler than vec_exp, which knows all of the line. */
+INLINE float
+exp_negative(float x)
+{
+    float z = x < -87.0f ? -87.0f : x, n = z * 1.44269504f + 0x1.8p23f; /* rounds: the integer is in the low bits */
+    uint32_t k = bits_of(n) << 23;
+    n -= 0x1.8p23f;
+    float r = (z - n * 0.693359375f) - n * -2.12194440e-4f; /* ln 2 in two parts */
+    float q = 0.00139269181f;                               /* (e^r - 1 - r) / r^2 on +-0.35 */
+    q = q * r + 0.00836376702f;
+    q = q * r + 0.0416665502f;
+    q = q * r + 0.166665734f;
+    q = q * r + 0.5f;
+    float e = 1.0f + (r + r * r * q);
+    return x < -87.0f ? 0 : float_of(bits_of(e) + k);
+}
+
+VECTOR float
+vec_exp_sum(int64_t n, const float *x, float shift, float *y)
+{
+    float lane[LANES] = {0}, e[WIDE];
+    int64_t i = 0;
+    for (; i + WIDE <= n; i += WIDE) {
+        for (int l = 0; l < WIDE; l++) e[l] = exp_negative(x[i + l] - shift);
+        for (int l = 0; l < WIDE; l++) y[i + l] = e[l];
+        for (int l = 0; l < LANES; l++) lane[l] += (e[l] + e[l + LANES]) + (e[l + 2 * LANES] + e[l + 3 * LANES]);
+    }
+    float sum = 0;
+    int64_t rest = i;
+    for (; i < n; i++) y[i] = exp_negative(x[i] - shift);
+    for (i = rest; i < n; i++) sum += y[i];
+    return sum + fold_sum(lane);
 }
 
 VECTOR void
@@ -63,7 +122,7 @@ row_of(const struct view *v, int axis, int64_t k)
 {
     int64_t inner = 1, n = v->dim[axis];
     for (int d = axis + 1; d < v->ndim; d++) inner *= v->dim[d];
-    int64_t at = k / inner * n * inner + k % inner;
+    int64_t at = inner == 1 ? k * n : k / inner * n * inner + k % inner;
     return (struct row){(char *)v->data + at * (int64_t)dtype_bytes(v->dtype), v->dtype, inner, n};
 }
 
@@ -81,18 +140,34 @@ row_at(const struct row *r, int64_t i)
     return r->data + i * r->stride * (int64_t)dtype_bytes(r->dtype);
 }
 
+static bool
+is_plain(const struct row *r)
+{
+    return r->dtype == DT_F32 && r->stride == 1;
+}
+
 const float *
 row_load(const struct row *r, int64_t from, int64_t n, float *room)
 {
-    if (r->dtype == DT_F32 && r->stride == 1) return (const float *)r->data + from;
+    if (is_plain(r)) return (const float *)r->data + from;
     block_load(COMP_F32, r->dtype, row_at(r, from), r->stride, n, room);
     return room;
+}
+
+float *
+row_into(const struct row *r, int64_t from, float *room)
+{
+    return is_plain(r) ? (float *)r->data + from : room;
 }
 
 void
 row_store(const struct row *r, int64_t from, int64_t n, const float *x)
 {
-    block_store(COMP_F32, r->dtype, x, n, row_at(r, from), r->stride);
+    char *to = row_at(r, from);
+    if (!is_plain(r))
+        block_store(COMP_F32, r->dtype, x, n, to, r->stride);
+    else if (to != (const char *)x)
+        memcpy(to, x, (size_t)n * sizeof *x);
 }
 
 float
@@ -132,9 +207,7 @@ row_exp_sum(const struct row *r, float shift)
     double sum = 0;
     for (int64_t i = 0; i < r->n; i += ROW_BLOCK) {
         int64_t n = MIN(r->n - i, ROW_BLOCK);
-        vec_affine(n, 1, row_load(r, i, n, room), -shift, room);
-        vec_exp(n, room, room);
-        sum += vec_sum(n, room);
+        sum += vec_exp_sum(n, row_load(r, i, n, room), shift, room);
     }
     return sum;
 }

@@ -21,18 +21,22 @@ int64_t row_count(const struct view *v, int axis); /* how many such lines */
 
 /* n elements from `from` on as f32: in place where they lie so, else in room. */
 const float *row_load(const struct row *r, int64_t from, int64_t n, float *room);
+/* Where to compute elements from `from` on, to be given to row_store: in place when they lie so, else room. */
+float *row_into(const struct row *r, int64_t from, float *room);
 void row_store(const struct row *r, int64_t from, int64_t n, const float *x);
 float row_get(const struct row *r, int64_t i);
 
 float row_max(const struct row *r);
 double row_sum(const struct row *r);
-/* Sum of exp(x - shift). */
+/* Sum of exp(x - shift), where no x is greater than shift. */
 double row_exp_sum(const struct row *r, float shift);
 
 /* Over n contiguous elements; y may be x. */
 float vec_max(int64_t n, const float *x);
 float vec_sum(int64_t n, const float *x);
 float vec_dot(int64_t n, const float *x, const float *y);
+/* y = exp(x - shift) where no x is greater than shift; gives their sum. Off by 2 units of the last place at most. */
+float vec_exp_sum(int64_t n, const float *x, float shift, float *y);
 void vec_affine(int64_t n, float scale, const float *x, float shift, float *y); /* y = scale * x + shift */
 
 #endif

@@ -9,7 +9,6 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/team.h"
-#include "kernels/cpu/vmath.h"
 
 #include <math.h>
 
@@ -56,8 +55,8 @@ keys_of(const struct kcall *k, int64_t r)
     const struct view *x = &k->in[SCORES], *mask = &k->in[MASK];
     int last = x->ndim - 1;
     struct keys l = {.dtype = mask->dtype, .seen = x->dim[last]};
-    int64_t query = x->offset[last - 1] + r % x->dim[last - 1], at = 0;
-    if (k->call->attr[CAUSAL].i) l.seen = MIN(l.seen, query + 1);
+    int64_t at = 0;
+    if (k->call->attr[CAUSAL].i) l.seen = MIN(l.seen, x->offset[last - 1] + r % x->dim[last - 1] + 1);
     if (mask->dtype == DT_NONE) return l;
     int shift = x->ndim - mask->ndim;
     for (int d = last - 1; d >= 0; r /= x->dim[d], d--)
@@ -132,18 +131,14 @@ one_row(const struct row *x, const struct row *y, const struct keys *l, float sc
     }
     for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
         int64_t n = MIN(l->seen - i, ROW_BLOCK);
-        vec_affine(n, 1, is_short ? room : load(x, l, scale, i, n, room), -max, room);
-        vec_exp(n, room, room);
-        sum += vec_sum(n, room);
+        sum += vec_exp_sum(n, is_short ? room : load(x, l, scale, i, n, room), max, room);
     }
     for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
         int64_t n = MIN(l->seen - i, ROW_BLOCK);
-        if (!is_short) {
-            vec_affine(n, 1, load(x, l, scale, i, n, room), -max, room);
-            vec_exp(n, room, room);
-        }
-        vec_affine(n, (float)(1 / sum), room, 0, room);
-        row_store(y, i, n, room);
+        if (!is_short) vec_exp_sum(n, load(x, l, scale, i, n, room), max, room);
+        float *to = row_into(y, i, room);
+        vec_affine(n, (float)(1 / sum), room, 0, to);
+        row_store(y, i, n, to);
     }
     store_zeros(y, l->seen);
 }

@@ -5,7 +5,6 @@
 
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/team.h"
-#include "kernels/cpu/vmath.h"
 
 #include <math.h>
 
@@ -54,10 +53,10 @@ row_grad(const struct row *x, const struct row *y, float lse, float g, float spr
     float room[ROW_BLOCK];
     for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
         int64_t n = MIN(x->n - i, ROW_BLOCK);
-        vec_affine(n, 1, row_load(x, i, n, room), -lse, room);
-        vec_exp(n, room, room);
-        vec_affine(n, g, room, -spread * g, room);
-        row_store(y, i, n, room);
+        float *to = row_into(y, i, room);
+        vec_exp_sum(n, row_load(x, i, n, room), lse, to);
+        vec_affine(n, g, to, -spread * g, to);
+        row_store(y, i, n, to);
     }
 }
 

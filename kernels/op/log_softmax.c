@@ -47,8 +47,9 @@ range(void *arg, int64_t lo, int64_t hi)
         float max = row_max(&x), lse = (float)(max + log(row_exp_sum(&x, max)));
         for (int64_t i = 0; i < x.n; i += ROW_BLOCK) {
             int64_t n = MIN(x.n - i, ROW_BLOCK);
-            vec_affine(n, 1, row_load(&x, i, n, room), -lse, room);
-            row_store(&y, i, n, room);
+            float *to = row_into(&y, i, room);
+            vec_affine(n, 1, row_load(&x, i, n, room), -lse, to);
+            row_store(&y, i, n, to);
         }
     }
 }

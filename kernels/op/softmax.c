@@ -7,7 +7,6 @@
 
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/team.h"
-#include "kernels/cpu/vmath.h"
 
 #include <math.h>
 
@@ -47,12 +46,11 @@ accepts(const struct kcall *k)
 static void
 short_row(const struct row *x, const struct row *y)
 {
-    float room[ROW_BLOCK];
+    float room[ROW_BLOCK], *to = row_into(y, 0, room);
     const float *from = row_load(x, 0, x->n, room);
-    vec_affine(x->n, 1, from, -vec_max(x->n, from), room);
-    vec_exp(x->n, room, room);
-    vec_affine(x->n, 1 / vec_sum(x->n, room), room, 0, room);
-    row_store(y, 0, x->n, room);
+    float sum = vec_exp_sum(x->n, from, vec_max(x->n, from), to);
+    vec_affine(x->n, 1 / sum, to, 0, to);
+    row_store(y, 0, x->n, to);
 }
 
 static void
@@ -61,10 +59,10 @@ long_row(const struct row *x, const struct row *y)
     float room[ROW_BLOCK], max = row_max(x), scale = (float)(1 / row_exp_sum(x, max));
     for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
         int64_t n = MIN(x->n - i, ROW_BLOCK);
-        vec_affine(n, 1, row_load(x, i, n, room), -max, room);
-        vec_exp(n, room, room);
-        vec_affine(n, scale, room, 0, room);
-        row_store(y, i, n, room);
+        float *to = row_into(y, i, room);
+        vec_exp_sum(n, row_load(x, i, n, room), max, to);
+        vec_affine(n, scale, to, 0, to);
+        row_store(y, i, n, to);
     }
 }
 

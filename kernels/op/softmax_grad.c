@@ -55,8 +55,9 @@ one_row(const struct row *y, const struct row *dy, const struct row *dx)
     }
     for (int64_t i = 0; i < y->n; i += ROW_BLOCK) {
         int64_t n = MIN(y->n - i, ROW_BLOCK);
-        combine(n, row_load(y, i, n, room[0]), row_load(dy, i, n, room[1]), (float)sum, room[0]);
-        row_store(dx, i, n, room[0]);
+        float *to = row_into(dx, i, room[0]);
+        combine(n, row_load(y, i, n, room[0]), row_load(dy, i, n, room[1]), (float)sum, to);
+        row_store(dx, i, n, to);
     }
 }
 

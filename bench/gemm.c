@@ -1,0 +1,270 @@
+/* gemm.c - products of matrices: Rille's matmul beside oneDNN called directly, and what the core could do at most.
+ *
+ * Every row computes one product both ways, in turns, on the same memory, and
+ * keeps the least time of each: oneDNN's primitive executed as its manual shows,
+ * and the operator through exec_run(), as an actor calls it. The limit is the
+ * best that oneDNN reaches on a packed 1024^3, tried again between the rows: other
+ * work on the machine slows it down now and then.
+ *
+ *   bench/gemm [threads] */
+#include "kernels/kernel.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+
+#include <dnnl.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ROUNDS = 24 };
+
+struct product {
+    const char *what;
+    int64_t m, n, k;
+    bool ta, tb; /* the operand lies transposed in memory */
+    enum dtype dtype;
+};
+
+static const struct product products[] = {
+    {"digits, layer 1", 64, 256, 64, false, true, DT_F32},
+    {"digits, layer 2", 64, 256, 256, false, true, DT_F32},
+    {"digits, layer 3", 64, 10, 256, false, true, DT_F32},
+    {"digits, layer 3, dx", 64, 256, 10, false, false, DT_F32},
+    {"digits, layer 3, dw", 10, 256, 64, true, false, DT_F32},
+    {"digits, layer 2, dx", 64, 256, 256, false, false, DT_F32},
+    {"digits, layer 2, dw", 256, 256, 64, true, false, DT_F32},
+    {"digits, layer 1, dw", 256, 64, 64, true, false, DT_F32},
+    {"16^3", 16, 16, 16, false, false, DT_F32},
+    {"GPT-2, qkv", 256, 2304, 768, false, true, DT_F32},
+    {"GPT-2, proj", 256, 768, 768, false, true, DT_F32},
+    {"GPT-2, fc", 256, 3072, 768, false, true, DT_F32},
+    {"GPT-2, fcproj", 256, 768, 3072, false, true, DT_F32},
+    {"GPT-2, fc, dx", 256, 768, 3072, false, false, DT_F32},
+    {"GPT-2, fc, dw", 3072, 768, 256, true, false, DT_F32},
+    {"GPT-2, fc, bf16", 256, 3072, 768, false, true, DT_BF16},
+    {"GPT-2, fc, dw, bf16", 3072, 768, 256, true, false, DT_BF16},
+};
+enum { DIGITS = 8 };
+
+static double
+now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void
+must(bool done, const char *what)
+{
+    if (done) return;
+    fprintf(stderr, "gemm: %s: %s\n", what, err_text());
+    exit(1);
+}
+
+/* ---- oneDNN, directly ---- */
+
+static dnnl_engine_t engine;
+static dnnl_stream_t stream;
+
+struct raw {
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t arg[4];
+    void *scratch;
+};
+
+static dnnl_memory_desc_t
+raw_desc(enum dtype d, int64_t rows, int64_t cols, bool transposed, bool packed)
+{
+    dnnl_memory_desc_t desc;
+    dnnl_dims_t size = {rows, cols};
+    dnnl_format_tag_t tag = packed ? dnnl_format_tag_any : transposed ? dnnl_ba : dnnl_ab;
+    dnnl_memory_desc_init_by_tag(&desc, 2, size, d == DT_F32 ? dnnl_f32 : dnnl_bf16, tag);
+    return desc;
+}
+
+static dnnl_memory_t
+raw_memory(const dnnl_memory_desc_t *desc, void *data)
+{
+    dnnl_memory_t memory;
+    must(dnnl_memory_create(&memory, desc, engine, data) == dnnl_success, "memory");
+    return memory;
+}
+
+/* packed: weights in the order that oneDNN likes best; for the limit. */
+static void
+raw_open(struct raw *r, const struct product *p, void *const *data, bool packed)
+{
+    dnnl_memory_desc_t a = raw_desc(p->dtype, p->m, p->k, p->ta, false), c = raw_desc(p->dtype, p->m, p->n, false, false);
+    dnnl_memory_desc_t b = raw_desc(p->dtype, p->k, p->n, p->tb, packed);
+    dnnl_matmul_desc_t op;
+    dnnl_primitive_attr_t attr;
+    dnnl_primitive_desc_t pd;
+    dnnl_primitive_attr_create(&attr);
+    dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    must(dnnl_matmul_desc_init(&op, &a, &b, NULL, &c) == dnnl_success, "matmul");
+    must(dnnl_primitive_desc_create(&pd, &op, attr, engine, NULL) == dnnl_success, "descriptor");
+    must(dnnl_primitive_create(&r->primitive, pd) == dnnl_success, "primitive");
+    const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    r->scratch = aligned_alloc(64, dnnl_memory_desc_get_size(scratch) / 64 * 64 + 64);
+    r->arg[0] = (dnnl_exec_arg_t){DNNL_ARG_SRC, raw_memory(&a, data[0])};
+    r->arg[1] = (dnnl_exec_arg_t){
+        DNNL_ARG_WEIGHTS, raw_memory(dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), data[1])};
+    r->arg[2] = (dnnl_exec_arg_t){DNNL_ARG_DST, raw_memory(&c, data[2])};
+    r->arg[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, raw_memory(scratch, r->scratch)};
+    dnnl_primitive_desc_destroy(pd);
+    dnnl_primitive_attr_destroy(attr);
+}
+
+static void
+raw_run(void *arg)
+{
+    const struct raw *r = arg;
+    dnnl_primitive_execute(r->primitive, stream, 4, r->arg);
+}
+
+static void
+raw_close(struct raw *r)
+{
+    for (int i = 0; i < 4; i++) dnnl_memory_destroy(r->arg[i].memory);
+    dnnl_primitive_destroy(r->primitive);
+    free(r->scratch);
+}
+
+/* ---- ours ---- */
+
+struct ours {
+    struct exec *exec;
+    void *const *data;
+    void *scratch;
+};
+
+static struct view
+ours_view(enum dtype d, int64_t rows, int64_t cols, bool transposed)
+{
+    struct type t = type_of(d, 2, (int64_t[]){rows, cols});
+    struct view v = view_dense(&t, NULL);
+    if (transposed) v.stride[0] = 1, v.stride[1] = rows;
+    return v;
+}
+
+static void
+ours_open(struct ours *o, const struct product *p, void *const *data, int threads)
+{
+    struct type in[] = {type_of(p->dtype, 2, (int64_t[]){p->m, p->k}), type_of(p->dtype, 2, (int64_t[]){p->k, p->n})};
+    struct type out = type_of(p->dtype, 2, (int64_t[]){p->m, p->n});
+    struct attr attr[OP_ATTR];
+    const struct op *op = op_find("matmul");
+    op_attr_defaults(op, attr);
+    struct call c = {.op = op, .nin = 2, .nout = 1, .in = in, .out = &out, .attr = attr};
+    struct view view[] = {ours_view(p->dtype, p->m, p->k, p->ta), ours_view(p->dtype, p->k, p->n, p->tb)};
+    struct view result = ours_view(p->dtype, p->m, p->n, false);
+    struct kcall k = {.call = &c, .in = view, .out = &result, .threads = threads};
+    must(!exec_new(&k, DEV_CPU, &o->exec), "exec_new");
+    o->data = data;
+    o->scratch = aligned_alloc(64, exec_scratch(o->exec) / 64 * 64 + 64);
+}
+
+static void
+ours_run(void *arg)
+{
+    const struct ours *o = arg;
+    must(!exec_run(o->exec, o->data, o->data + 2, o->scratch, 0), "exec_run");
+}
+
+static void
+ours_close(struct ours *o)
+{
+    exec_free(&o->exec);
+    free(o->scratch);
+}
+
+/* ---- timing ---- */
+
+/* Seconds of a call, the mean of enough calls to fill a millisecond or two. */
+static double
+time_of(void (*run)(void *arg), void *arg, double guess)
+{
+    int n = (int)MAX(1, 2e-3 / guess);
+    double start = now();
+    for (int i = 0; i < n; i++) run(arg);
+    return (now() - start) / n;
+}
+
+static void *
+numbers(enum dtype d, int64_t n)
+{
+    size_t bytes = (size_t)n * dtype_bytes(d);
+    void *p = aligned_alloc(64, bytes / 64 * 64 + 64);
+    for (int64_t i = 0; i < n; i++) elem_set_f(d, p, i, (double)(i % 17 - 8) / 8);
+    return p;
+}
+
+static double
+flop(const struct product *p)
+{
+    return 2.0 * (double)p->m * (double)p->n * (double)p->k;
+}
+
+/* The best that the machine did so far, in flop/s. */
+static void
+try_limit(enum dtype d, double *most)
+{
+    struct product p = {"", 1024, 1024, 1024, false, false, d};
+    void *data[] = {numbers(d, 1 << 20), numbers(d, 1 << 21), numbers(d, 1 << 20)};
+    struct raw raw;
+    raw_open(&raw, &p, data, true);
+    for (int i = 0; i < 4; i++) *most = MAX(*most, flop(&p) / time_of(raw_run, &raw, 1));
+    raw_close(&raw);
+    for (int i = 0; i < 3; i++) free(data[i]);
+}
+
+static void
+measure(const struct product *p, int threads, double *raw_s, double *ours_s)
+{
+    void *data[] = {numbers(p->dtype, p->m * p->k), numbers(p->dtype, p->k * p->n), numbers(p->dtype, p->m * p->n)};
+    struct raw raw;
+    struct ours ours;
+    raw_open(&raw, p, data, false);
+    ours_open(&ours, p, data, threads);
+    double guess = flop(p) / 100e9 + 1e-7;
+    *raw_s = *ours_s = 1;
+    for (int i = 0; i < ROUNDS; i++) {
+        *raw_s = MIN(*raw_s, time_of(raw_run, &raw, guess));
+        *ours_s = MIN(*ours_s, time_of(ours_run, &ours, guess));
+    }
+    raw_close(&raw);
+    ours_close(&ours);
+    for (int i = 0; i < 3; i++) free(data[i]);
+}
+
+int
+main(int argc, char **argv)
+{
+    int threads = argc > 1 ? atoi(argv[1]) : 1;
+    omp_set_num_threads(threads);
+    must(dnnl_engine_create(&engine, dnnl_cpu, 0) == dnnl_success, "engine");
+    must(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) == dnnl_success, "stream");
+    double f32 = 0, bf16 = 0, raw[countof(products)], ours[countof(products)], digits[2] = {0, 0};
+    for (size_t i = 0; i < countof(products); i++) {
+        measure(&products[i], threads, &raw[i], &ours[i]);
+        try_limit(DT_F32, &f32);
+        try_limit(DT_BF16, &bf16);
+    }
+    printf("%d thread%s; at most %.0f Gflop/s in f32, %.0f in bf16\n\n", threads, threads > 1 ? "s" : "", f32 / 1e9,
+           bf16 / 1e9);
+    printf("%-24s %5s %5s %5s  %9s %9s %9s %9s\n", "product", "m", "n", "k", "oneDNN us", "Rille us", "of oneDNN",
+           "of limit");
+    for (size_t i = 0; i < countof(products); i++) {
+        const struct product *p = &products[i];
+        printf("%-24s %5d %5d %5d  %9.2f %9.2f %8.0f%% %8.0f%%\n", p->what, (int)p->m, (int)p->n, (int)p->k, raw[i] * 1e6,
+               ours[i] * 1e6, 100 * raw[i] / ours[i], 100 * flop(p) / ours[i] / (p->dtype == DT_BF16 ? bf16 : f32));
+        if (i < DIGITS) digits[0] += raw[i], digits[1] += ours[i];
+    }
+    printf("\nthe eight of a digits step: oneDNN %.1f us, Rille %.1f us\n", digits[0] * 1e6, digits[1] * 1e6);
+    dnnl_stream_destroy(stream);
+    dnnl_engine_destroy(engine);
+    return 0;
+}
