@@ -99,7 +99,7 @@ poison(struct worker *w, int task, int out, int reg)
 {
     const struct task *t = &w->plan->task[task];
     const struct out_port *o = &t->out[out];
-    if (o->root >= 0 || w->plan->pieces == 1) return;
+    if (o->root >= 0 || o->bytes == 0 || w->plan->pieces == 1) return;
     char *p = (char *)w->run->arena[t->device] + o->offset + reg * ((o->bytes + 63) & ~(int64_t)63);
     memset(p, 0xff, (size_t)o->bytes);
 }
