@@ -369,7 +369,7 @@ print_physical(const struct plan *p, struct str *s)
         if (t->exec) str_addf(s, "  %s, scratch %lld B", exec_row(t->exec), (long long)exec_scratch(t->exec));
         str_add(s, "\n");
     }
-    str_addf(s, "plan itself %lld B\n", (long long)p->fixed_bytes);
+    str_addf(s, "plan itself %lld B\n", (long long)(p->arena.used_bytes + p->program->arena.used_bytes));
 }
 
 void

@@ -114,6 +114,15 @@ check_operands(const struct program *g, int32_t i)
     return 0;
 }
 
+/* "none|tanh": 2 */
+static int
+words_of(const char *text)
+{
+    int n = 1;
+    for (const char *c = text; c && *c; c++) n += *c == '|';
+    return n;
+}
+
 /* Attributes lie where infer() and view() may trust them. */
 static int
 check_attr(const struct program *g, int32_t i, int k)
@@ -124,6 +133,8 @@ check_attr(const struct program *g, int32_t i, int k)
     if (a->n < 0 || a->n > ATTR_LIST) return node_fail(g, i, "attribute %s has %d values", def->name, (int)a->n);
     if (def->kind == ATTR_DTYPE && (a->i < 0 || a->i >= NDTYPE))
         return node_fail(g, i, "attribute %s is no dtype", def->name);
+    if (def->kind == ATTR_TEXT && (a->i < 0 || a->i >= words_of(def->text)))
+        return node_fail(g, i, "attribute %s is none of its words", def->name);
     if (!(def->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || n->nin == 0 || !is_tensor(n->in[0])) return 0;
     int64_t ndim = ref_type(g, n->in[0]).ndim + (def->flags & ATTR_AXIS_NEW ? 1 : 0);
     bool inside = def->kind != ATTR_INT || (a->i >= 0 && a->i < MAX(1, ndim));

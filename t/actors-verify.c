@@ -1,0 +1,878 @@
+/* Tests of actors/verify*.c: valid plans pass; a plan with one number changed is refused, or computes the same bytes.
+ *
+ * Random programs - products, sums, views, moves between random layouts, updates
+ * in place, micro-batches - are compiled; a copy of each plan is changed in one
+ * field at a time. What the proof lets pass is run on the simulator with
+ * poisoned registers, on buffers of exactly the promised size, and compared. */
+#include "actors/session.h"
+#include "runtime/error.h"
+#include "t/tap.h"
+
+#include <unistd.h>
+
+enum { NDEV = 4, NTHREAD = 4, MOST_VALUES = 40 };
+
+/* ---- random programs ---- */
+
+struct maker {
+    struct rille_session *s;
+    uint64_t rng;
+    int64_t n; /* every matrix is n x n */
+    struct val *val[MOST_VALUES];
+    int nval;
+    struct val *update[4];
+    int nupdate;
+};
+
+static int
+pick(struct maker *m, int n)
+{
+    return (int)(next_random(&m->rng) % (uint64_t)n);
+}
+
+static const struct place *
+random_place(struct maker *m)
+{
+    static const int32_t mesh[][2] = {{1, 1}, {2, 1}, {3, 1}, {4, 1}, {2, 2}};
+    const int32_t *axis = mesh[pick(m, (int)countof(mesh))];
+    int32_t rank[NDEV], n = axis[0] * axis[1], start = pick(m, NDEV);
+    for (int32_t i = 0; i < n; i++) rank[i] = (start + i) % NDEV;
+    const struct place *p;
+    assert(place_new(m->s->atlas, DEV_CPU, axis[1] > 1 ? 2 : 1, axis, rank, &p) == 0);
+    return p;
+}
+
+static const struct layout *
+random_layout(struct maker *m, const struct place *p, bool partial)
+{
+    struct sbp sbp[MAX_AXIS];
+    const struct layout *l;
+    for (int a = 0; a < p->naxis; a++) {
+        int k = pick(m, partial ? 4 : 3);
+        sbp[a] = k < 2 ? (struct sbp){SBP_S, (uint8_t)k, 0}
+                       : (struct sbp){k == 2 ? SBP_B : SBP_P, 0, k == 2 ? RED_NONE : RED_SUM};
+    }
+    assert(layout_new(m->s->atlas, p, sbp, NULL, &l) == 0);
+    return l;
+}
+
+static struct val *
+leaf(struct maker *m, const struct layout *l)
+{
+    struct type t = type_of(DT_F32, 2, (int64_t[]){m->n, m->n});
+    return build_fresh(m->s, graph_leaf(m->s->graph, &t, l, store_new(l->place->nrank)));
+}
+
+/* Calls an operator; its one attribute that matters, NULL: none. */
+static struct val *
+call_with(struct maker *m, const char *name, int nin, struct val *const *in, const char *attribute, struct attr value)
+{
+    struct val *out[OP_OUT];
+    const struct op *op = op_find(name);
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(op, attr);
+    value.set = true;
+    if (attribute) attr[op_attr_find(op, attribute)] = value;
+    return build_call(m->s, op, nin, in, attr, NULL, out) ? NULL : out[0];
+}
+
+static struct val *
+call(struct maker *m, const char *name, int nin, struct val *const *in)
+{
+    return call_with(m, name, nin, in, NULL, (struct attr){0});
+}
+
+/* A value on the placement of another: moved there when it lies elsewhere. */
+static struct val *
+beside(struct maker *m, struct val *v, const struct val *other)
+{
+    struct val *out = v;
+    if (v->layout->place == other->layout->place) return v;
+    return build_to_global(m->s, v, random_layout(m, other->layout->place, false), &out) ? NULL : out;
+}
+
+/* Rows of a, looked up by ids that may be refused when it runs. */
+static struct val *
+rows_of(struct maker *m, struct val *a)
+{
+    struct type t = type_of(DT_I64, 1, &m->n);
+    const struct layout *l = layout_broadcast(m->s->atlas, a->layout->place);
+    struct val *ids = build_fresh(m->s, graph_leaf(m->s->graph, &t, l, store_new(l->place->nrank)));
+    return call(m, "embedding", 2, (struct val *[]){ids, a});
+}
+
+/* Through another shape and back: strides show it or not. */
+static struct val *
+reshaped(struct maker *m, struct val *a)
+{
+    struct attr flat = {.n = 1, .list = {m->n * m->n}}, square = {.n = 2, .list = {m->n, m->n}};
+    struct val *v = call_with(m, "reshape", 1, &a, "shape", flat);
+    return v ? call_with(m, "reshape", 1, &v, "shape", square) : NULL;
+}
+
+static struct val *
+random_value(struct maker *m)
+{
+    static const char *const two[] = {"add", "mul", "matmul", "sub"}, *const one[] = {"relu", "neg", "softmax"};
+    struct val *a = m->val[pick(m, m->nval)], *b = m->val[pick(m, m->nval)], *out;
+    switch (pick(m, 10)) {
+    case 0:
+    case 1: return build_to_global(m->s, a, random_layout(m, random_place(m), true), &out) ? NULL : out;
+    case 2: return call(m, one[pick(m, (int)countof(one))], 1, &a);
+    case 3: return call(m, "mul", 2, (struct val *[]){a, build_number(m->s, false, 0.5, 0)});
+    case 4: return call_with(m, "transpose", 1, &a, "axis1", (struct attr){.i = 1});
+    case 5: return pick(m, 2) ? reshaped(m, a) : rows_of(m, a);
+    default: break;
+    }
+    b = beside(m, b, a);
+    return b ? call(m, two[pick(m, (int)countof(two))], 2, (struct val *[]){a, b}) : NULL;
+}
+
+/* w - lr * g, to be written over w; with momentum also m. */
+static void
+add_update(struct maker *m)
+{
+    struct val *w = m->val[0], *g = beside(m, m->val[pick(m, m->nval)], w);
+    if (!g || layout_has_partial(w->layout)) return;
+    bool momentum = pick(m, 2);
+    struct val *in[] = {w, momentum ? leaf(m, w->layout) : NULL, g, build_number(m->s, false, 0.1, 0)};
+    struct val *out = call_with(m, "sgd", 4, in, "momentum", (struct attr){.f = momentum ? 0.5 : 0});
+    if (!out) return;
+    m->update[m->nupdate++] = out;
+    if (momentum) m->update[m->nupdate++] = out->node->out[1];
+}
+
+/* Marks what differs from piece to piece; moves that may sum pieces do so by chance. */
+static void
+make_pieces(struct maker *m, struct program *g)
+{
+    g->pieces = 2 + pick(m, 3);
+    g->lag = pick(m, 3);
+    for (int32_t i = 0; i < g->nleaf; i++) g->leaf[i].piece = i > 0 && pick(m, 2);
+    for (int32_t i = 0; i < g->nnode; i++) {
+        struct prog_node *n = &g->node[i];
+        for (int32_t k = 0; k < n->nin; k++) {
+            struct ref r = n->in[k];
+            bool leaf_piece = r.kind == REF_LEAF && g->leaf[r.index].piece;
+            bool node_piece = r.kind == REF_NODE && g->node[r.index].piece && !g->node[r.index].accumulate;
+            n->piece = n->piece || leaf_piece || node_piece;
+        }
+        n->accumulate = n->piece && n->op->flags & OP_MOVE && pick(m, 2);
+        n->phase = (uint8_t)pick(m, 2);
+    }
+    for (int32_t k = 0; k < g->nroot; k++) {
+        struct ref r = g->root[k].ref;
+        g->root[k].join =
+            r.kind == REF_NODE ? g->node[r.index].piece && !g->node[r.index].accumulate : g->leaf[r.index].piece;
+        if (g->root[k].join) g->root[k].over = -1;
+    }
+}
+
+/* NULL when the program is one that cannot be planned. */
+static struct plan *
+random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
+{
+    struct maker m = {.s = s, .rng = next_random(seed)};
+    m.n = 1 + pick(&m, 5);
+    const struct place *home = random_place(&m);
+    for (int i = 0; i < 3; i++) m.val[m.nval++] = leaf(&m, random_layout(&m, i ? random_place(&m) : home, i > 0));
+    for (int i = 2 + pick(&m, 8); i > 0; i--) {
+        struct val *v = random_value(&m);
+        if (v) m.val[m.nval++] = v;
+    }
+    if (pick(&m, 2)) add_update(&m);
+    struct val *root[MOST_VALUES];
+    int nroot = 0;
+    for (int i = 0; i < m.nupdate; i++) root[nroot++] = m.update[i];
+    for (int i = pick(&m, 3); i >= 0; i--) root[nroot++] = m.val[m.nval - 1 - pick(&m, MAX(1, m.nval - 3))];
+    struct val *sum = !pieces && pick(&m, 2) ? call(&m, "sum", 1, &m.val[m.nval - 1]) : NULL;
+    if (sum) root[nroot++] = sum;
+    struct plan *p = NULL;
+    if (collect(s, nroot, root, COLLECT_RUN) == 0) {
+        struct program *g = collection_program(s, &s->collection);
+        g->threads = 1 + pick(&m, NTHREAD);
+        if (pieces) make_pieces(&m, g);
+        if (g->nroot == 0)
+            program_free(&g);
+        else if (plan_compile(g, s->atlas, &p))
+            p = NULL;
+    }
+    build_settle(s, 0);
+    return p;
+}
+
+/* ---- running a plan by itself ---- */
+
+struct bench {
+    struct run run;
+    char **own; /* what was allocated */
+    int nown;
+};
+
+static void *
+bytes_for(struct bench *b, int64_t bytes, int fill)
+{
+    void *p = NULL;
+    if (bytes == 0) return NULL;
+    assert(posix_memalign(&p, 64, (size_t)bytes) == 0);
+    memset(p, fill, (size_t)bytes);
+    b->own = realloc(b->own, sizeof(*b->own) * (size_t)(b->nown + 1));
+    b->own[b->nown++] = p;
+    return p;
+}
+
+/* Small numbers; ids are 0. */
+static void
+fill_leaf(void *data, const struct plan_part *part, uint64_t seed)
+{
+    float *x = data;
+    for (int64_t i = 0; part->type.dtype == DT_F32 && i < part->bytes / (int64_t)sizeof *x; i++)
+        x[i] = (float)(int64_t)(next_random(&seed) % 17) / 4 - 2;
+}
+
+/* Roots that may be written over their leaf are. */
+static void
+bench_open(struct bench *b, struct plan *p)
+{
+    *b = (struct bench){.run = {.plan = p, .actors = actors_new(p), .poison = true}};
+    b->run.leaf = calloc((size_t)p->nleaf_part + 1, sizeof(void *));
+    b->run.root = calloc((size_t)p->nroot_part + 1, sizeof(void *));
+    b->run.arena = calloc((size_t)p->ndevice + 1, sizeof(void *));
+    b->run.number = calloc((size_t)p->program->nnumber + 1, sizeof(uint64_t));
+    for (int32_t i = 0; i < p->nleaf_part; i++) {
+        b->run.leaf[i] = bytes_for(b, p->leaf_part[i].bytes, 0);
+        if (b->run.leaf[i]) fill_leaf(b->run.leaf[i], &p->leaf_part[i], (uint64_t)i);
+    }
+    for (int32_t i = 0; i < p->nroot_part; i++) {
+        const struct plan_part *part = &p->root_part[i];
+        const struct prog_root *r = &p->program->root[part->index];
+        b->run.root[i] =
+            p->over[part->index] ? b->run.leaf[p->leaf_first[r->over] + part->pos] : bytes_for(b, part->bytes, 0x55);
+    }
+    for (int32_t d = 0; d < p->ndevice; d++) b->run.arena[d] = bytes_for(b, p->device[d].arena_bytes, 0xff);
+    for (int32_t i = 0; i < p->program->nnumber; i++) {
+        double f = 0.25 * (i + 1);
+        memcpy(&b->run.number[i], &f, sizeof f);
+    }
+}
+
+static void
+bench_close(struct bench *b)
+{
+    for (int i = 0; i < b->nown; i++) free(b->own[i]);
+    free(b->own);
+    free(b->run.leaf);
+    free(b->run.root);
+    free(b->run.arena);
+    free(b->run.number);
+    actors_free(&b->run.actors);
+}
+
+/* Hash of all root bytes after a run; 0 when it failed. */
+static uint64_t
+outcome(struct engine *e, struct plan *p)
+{
+    struct bench b;
+    uint64_t hash = 0x9e3779b97f4a7c15ull;
+    bench_open(&b, p);
+    int status = engine_run(e, &b.run);
+    for (int32_t i = 0; i < p->nroot_part; i++) {
+        const unsigned char *x = b.run.root[i];
+        for (int64_t k = 0; x && k < p->root_part[i].bytes; k++) hash = (hash ^ x[k]) * 0x100000001b3ull;
+    }
+    bench_close(&b);
+    if (status) diag("run: %s", err_text());
+    return status ? 0 : hash;
+}
+
+/* ---- a copy that may be changed ---- */
+
+/* n elements and an empty one behind them: what a count that is one too many finds. */
+#define COPY(a, p, n) copy_array(a, p, sizeof *(p), n)
+static void *
+copy_array(struct arena *a, const void *p, size_t size, int64_t n)
+{
+    void *q = arena_alloc(a, size * (size_t)(n + 1));
+    if (n > 0) memcpy(q, p, size * (size_t)n);
+    return q;
+}
+
+static void
+copy_program(struct arena *a, struct program *g)
+{
+    g->leaf = COPY(a, g->leaf, g->nleaf);
+    g->number = COPY(a, g->number, g->nnumber);
+    g->node = COPY(a, g->node, g->nnode);
+    g->root = COPY(a, g->root, g->nroot);
+    for (int32_t i = 0; i < g->nnode; i++) {
+        struct prog_node *n = &g->node[i];
+        n->in = COPY(a, n->in, n->nin);
+        n->want = COPY(a, n->want, n->nin);
+        n->type = COPY(a, n->type, n->nout);
+        n->layout = COPY(a, n->layout, n->nout);
+        if (n->attr) n->attr = COPY(a, n->attr, op_nattr(n->op));
+    }
+}
+
+static void
+copy_task(struct arena *a, struct task *t)
+{
+    t->in = COPY(a, t->in, t->nin);
+    t->out = COPY(a, t->out, t->nout);
+    t->arg = COPY(a, t->arg, t->narg);
+    t->move = COPY(a, t->move, t->nmove);
+    if (t->chain) {
+        t->chain = arena_dup(a, t->chain, sizeof *t->chain);
+        t->chain->member = COPY(a, t->chain->member, t->chain->nstep);
+        t->chain->in = COPY(a, t->chain->in, t->chain->nin);
+        t->chain->want = COPY(a, t->chain->want, t->chain->nin);
+        t->chain->shown = COPY(a, t->chain->shown, t->chain->nout);
+    }
+    for (int32_t k = 0; k < t->nout; k++) {
+        struct out_port *o = &t->out[k];
+        o->fan = COPY(a, o->fan, o->nfan);
+        for (int32_t f = 0; f < o->nfan; f++) o->fan[f].reader = COPY(a, o->fan[f].reader, o->fan[f].nreader);
+    }
+    for (int32_t i = 0; i < t->nmove; i++) t->move[i].from = COPY(a, t->move[i].from, t->move[i].nfrom);
+}
+
+/* Kernels and moves are shared with the original. */
+static struct plan *
+copy_plan(struct arena *a, const struct plan *from)
+{
+    struct plan *p = arena_dup(a, from, sizeof *from);
+    p->program = arena_dup(a, from->program, sizeof *from->program);
+    copy_program(a, p->program);
+    p->device = COPY(a, p->device, p->ndevice);
+    p->task = COPY(a, p->task, p->ntask);
+    for (int32_t i = 0; i < p->ntask; i++) copy_task(a, &p->task[i]);
+    p->nlocal = COPY(a, p->nlocal, p->nthread);
+    p->local = COPY(a, p->local, p->nthread);
+    p->nact = COPY(a, p->nact, p->nthread);
+    for (int32_t t = 0; t < p->nthread; t++) p->local[t] = COPY(a, p->local[t], p->nlocal[t]);
+    p->leaf_part = COPY(a, p->leaf_part, p->nleaf_part);
+    p->root_part = COPY(a, p->root_part, p->nroot_part);
+    p->leaf_first = COPY(a, p->leaf_first, p->program->nleaf);
+    p->root_first = COPY(a, p->root_first, p->program->nroot);
+    p->over = COPY(a, p->over, p->program->nroot);
+    p->box = COPY(a, p->box, p->nbox);
+    p->arena = p->program->arena = *a;
+    return p;
+}
+
+/* ---- every number of a plan ---- */
+
+struct field {
+    const char *name;
+    int64_t mutants, refused, right;
+};
+struct slot {
+    void *at;
+    uint8_t bytes, field;
+    bool is_bool, is_signed;
+};
+struct slots {
+    struct slot *slot;
+    int n, room;
+};
+
+enum { MOST_FIELDS = 250 };
+static struct field field[MOST_FIELDS];
+static int nfield;
+
+static int
+field_index(const char *name)
+{
+    for (int i = 0; i < nfield; i++)
+        if (field[i].name == name || !strcmp(field[i].name, name)) return i;
+    assert(nfield < MOST_FIELDS);
+    field[nfield].name = name;
+    return nfield++;
+}
+
+static void
+add_slot(struct slots *s, const char *name, const void *at, size_t bytes, bool is_bool, bool is_signed)
+{
+    if (s->n == s->room) {
+        s->room = s->room ? 2 * s->room : 1024;
+        s->slot = realloc(s->slot, sizeof(*s->slot) * (size_t)s->room);
+    }
+    s->slot[s->n++] =
+        (struct slot){(void *)(uintptr_t)at, (uint8_t)bytes, (uint8_t)field_index(name), is_bool, is_signed};
+}
+
+#define IS_BOOL(x)       _Generic((x), bool : true, default : false)
+#define IS_SIGNED(x)     _Generic((x), int8_t : true, int16_t : true, int32_t : true, int64_t : true, default : false)
+#define SLOT(s, name, x) add_slot(s, name, &(x), sizeof(x), IS_BOOL(x), IS_SIGNED(x))
+
+static void
+type_slots(struct slots *s, const struct type *t, const char *dtype, const char *ndim, const char *dim)
+{
+    SLOT(s, dtype, t->dtype);
+    SLOT(s, ndim, t->ndim);
+    for (int d = 0; d < t->ndim; d++) SLOT(s, dim, t->dim[d]);
+}
+
+static void
+view_slots(struct slots *s, const struct view *v, const char *shape, const char *stride)
+{
+    SLOT(s, shape, v->dtype);
+    SLOT(s, shape, v->ndim);
+    for (int d = 0; d < v->ndim; d++) SLOT(s, shape, v->dim[d]);
+    for (int d = 0; d < v->ndim; d++) SLOT(s, stride, v->stride[d]);
+}
+
+static void
+port_slots(struct slots *s, const struct task *t)
+{
+    for (int32_t k = 0; k < t->nin; k++) {
+        SLOT(s, "in_port.task", t->in[k].task);
+        SLOT(s, "in_port.out", t->in[k].out);
+        SLOT(s, "in_port.hold", t->in[k].hold);
+        SLOT(s, "in_port.need", t->in[k].need);
+        SLOT(s, "in_port.fan", t->in[k].fan);
+    }
+    for (int32_t k = 0; k < t->nout; k++) {
+        const struct out_port *o = &t->out[k];
+        SLOT(s, "out_port.control", o->control);
+        SLOT(s, "out_port.nreg", o->nreg);
+        SLOT(s, "out_port.every", o->every);
+        SLOT(s, "out_port.bytes", o->bytes);
+        SLOT(s, "out_port.offset", o->offset);
+        SLOT(s, "out_port.root", o->root);
+        SLOT(s, "out_port.nfan", o->nfan);
+        for (int32_t f = 0; f < o->nfan; f++) {
+            SLOT(s, "fan.thread", o->fan[f].thread);
+            SLOT(s, "fan.nreader", o->fan[f].nreader);
+            for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+                SLOT(s, "reader.task", o->fan[f].reader[r].task);
+                SLOT(s, "reader.port", o->fan[f].reader[r].port);
+            }
+        }
+    }
+}
+
+static void
+move_slots(struct slots *s, const struct box_move *m)
+{
+    SLOT(s, "box_move.verb", m->verb);
+    SLOT(s, "box_move.reduce", m->reduce);
+    SLOT(s, "box_move.nfrom", m->nfrom);
+    SLOT(s, "box_move.skip", m->skip);
+    view_slots(s, &m->view, "box_move.view", "box_move.view.stride");
+    for (int32_t i = 0; i < m->nfrom; i++) {
+        SLOT(s, "box_from.arg", m->from[i].arg);
+        SLOT(s, "box_from.skip", m->from[i].skip);
+        view_slots(s, &m->from[i].view, "box_from.view", "box_from.view.stride");
+    }
+}
+
+static void
+chain_slots(struct slots *s, const struct plan_chain *c)
+{
+    SLOT(s, "chain.nstep", c->nstep);
+    SLOT(s, "chain.nin", c->nin);
+    SLOT(s, "chain.nout", c->nout);
+    for (int32_t i = 0; i < c->nstep; i++) SLOT(s, "chain.member", c->member[i]);
+    for (int32_t k = 0; k < c->nout; k++) SLOT(s, "chain.shown", c->shown[k]);
+    for (int32_t i = 0; i < c->nin; i++) {
+        SLOT(s, "chain.in", c->in[i].kind);
+        SLOT(s, "chain.in", c->in[i].out);
+        SLOT(s, "chain.in", c->in[i].index);
+    }
+}
+
+static void
+task_slots(struct slots *s, const struct task *t)
+{
+    SLOT(s, "task.kind", t->kind);
+    SLOT(s, "task.thread", t->thread);
+    SLOT(s, "task.phase", t->phase);
+    SLOT(s, "task.device", t->device);
+    SLOT(s, "task.node", t->node);
+    SLOT(s, "task.pos", t->pos);
+    SLOT(s, "task.nact", t->nact);
+    SLOT(s, "task.priority", t->priority);
+    SLOT(s, "task.nin", t->nin);
+    SLOT(s, "task.nout", t->nout);
+    SLOT(s, "task.narg", t->narg);
+    SLOT(s, "task.nresult", t->nresult);
+    SLOT(s, "task.nmove", t->nmove);
+    SLOT(s, "task.updates", t->updates);
+    SLOT(s, "task.received", t->received);
+    if (t->kind == TASK_COPY || t->kind == TASK_ACCUMULATE) {
+        type_slots(s, &t->type, "task.type", "task.type", "task.type");
+        view_slots(s, &t->source, "task.source", "task.source.stride");
+    }
+    if (t->chain) chain_slots(s, t->chain);
+    port_slots(s, t);
+    for (int32_t i = 0; i < t->narg; i++) {
+        SLOT(s, "arg.kind", t->arg[i].kind);
+        SLOT(s, "arg.index", t->arg[i].index);
+        SLOT(s, "arg.skip", t->arg[i].skip);
+        SLOT(s, "arg.piece_stride", t->arg[i].piece_stride);
+    }
+    for (int32_t i = 0; i < t->nmove; i++) move_slots(s, &t->move[i]);
+}
+
+static void
+program_slots(struct slots *s, const struct program *g)
+{
+    SLOT(s, "program.nleaf", g->nleaf);
+    SLOT(s, "program.nnumber", g->nnumber);
+    SLOT(s, "program.nnode", g->nnode);
+    SLOT(s, "program.nroot", g->nroot);
+    SLOT(s, "program.pieces", g->pieces);
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        type_slots(s, &g->leaf[i].type, "prog_leaf.type.dtype", "prog_leaf.type.ndim", "prog_leaf.type.dim");
+        SLOT(s, "prog_leaf.piece", g->leaf[i].piece);
+    }
+    for (int32_t i = 0; i < g->nnode; i++) {
+        const struct prog_node *n = &g->node[i];
+        SLOT(s, "prog_node.nin", n->nin);
+        SLOT(s, "prog_node.nout", n->nout);
+        SLOT(s, "prog_node.phase", n->phase);
+        SLOT(s, "prog_node.piece", n->piece);
+        SLOT(s, "prog_node.accumulate", n->accumulate);
+        for (int32_t k = 0; k < n->nin; k++) {
+            SLOT(s, "ref.kind", n->in[k].kind);
+            SLOT(s, "ref.out", n->in[k].out);
+            SLOT(s, "ref.index", n->in[k].index);
+        }
+        for (int k = 0; n->attr && k < op_nattr(n->op); k++) {
+            SLOT(s, "attr.i", n->attr[k].i);
+            SLOT(s, "attr.n", n->attr[k].n);
+            for (int32_t e = 0; e < n->attr[k].n; e++) SLOT(s, "attr.list", n->attr[k].list[e]);
+        }
+        for (int32_t k = 0; k < n->nout; k++)
+            type_slots(s, &n->type[k], "prog_node.type.dtype", "prog_node.type.ndim", "prog_node.type.dim");
+    }
+    for (int32_t k = 0; k < g->nroot; k++) {
+        SLOT(s, "prog_root.ref.kind", g->root[k].ref.kind);
+        SLOT(s, "prog_root.ref.out", g->root[k].ref.out);
+        SLOT(s, "prog_root.ref.index", g->root[k].ref.index);
+        SLOT(s, "prog_root.over", g->root[k].over);
+        SLOT(s, "prog_root.join", g->root[k].join);
+    }
+}
+
+static void
+part_slots(struct slots *s, const struct plan_part *part)
+{
+    SLOT(s, "plan_part.index", part->index);
+    SLOT(s, "plan_part.pos", part->pos);
+    SLOT(s, "plan_part.bytes", part->bytes);
+    type_slots(s, &part->type, "plan_part.type", "plan_part.type", "plan_part.type");
+}
+
+static void
+plan_slots(struct slots *s, const struct plan *p)
+{
+    s->n = 0;
+    SLOT(s, "plan.nthread", p->nthread);
+    SLOT(s, "plan.ndevice", p->ndevice);
+    SLOT(s, "plan.ntask", p->ntask);
+    SLOT(s, "plan.pieces", p->pieces);
+    SLOT(s, "plan.nleaf_part", p->nleaf_part);
+    SLOT(s, "plan.nroot_part", p->nroot_part);
+    SLOT(s, "plan.nbox", p->nbox);
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        SLOT(s, "plan_device.kind", p->device[d].kind);
+        SLOT(s, "plan_device.thread", p->device[d].thread);
+        SLOT(s, "plan_device.rank", p->device[d].rank);
+        SLOT(s, "plan_device.arena_bytes", p->device[d].arena_bytes);
+        SLOT(s, "plan_device.scratch", p->device[d].scratch);
+        SLOT(s, "plan_device.scratch_bytes", p->device[d].scratch_bytes);
+    }
+    for (int32_t t = 0; t < p->nthread; t++) {
+        SLOT(s, "plan.nlocal", p->nlocal[t]);
+        SLOT(s, "plan.nact", p->nact[t]);
+        for (int32_t i = 0; i < p->nlocal[t]; i++) SLOT(s, "plan.local", p->local[t][i]);
+    }
+    for (int32_t i = 0; i < p->ntask; i++) task_slots(s, &p->task[i]);
+    for (int32_t i = 0; i < p->nleaf_part; i++) part_slots(s, &p->leaf_part[i]);
+    for (int32_t i = 0; i < p->nroot_part; i++) part_slots(s, &p->root_part[i]);
+    for (int32_t i = 0; i < p->program->nleaf; i++) SLOT(s, "plan.leaf_first", p->leaf_first[i]);
+    for (int32_t k = 0; k < p->program->nroot; k++) {
+        SLOT(s, "plan.root_first", p->root_first[k]);
+        SLOT(s, "plan.over", p->over[k]);
+    }
+    program_slots(s, p->program);
+}
+
+/* ---- changing one ---- */
+
+enum change { MORE, LESS, ZERO, LARGE, NCHANGE };
+static const char *const change_text[] = {"one more", "one less", "0", "large"};
+
+static int64_t
+get(const struct slot *s)
+{
+    int64_t v = 0;
+    memcpy(&v, s->at, s->bytes);
+    int shift = 64 - 8 * s->bytes;
+    return s->is_signed ? (int64_t)((uint64_t)v << shift) >> shift : v;
+}
+
+static void
+put(const struct slot *s, int64_t v)
+{
+    memcpy(s->at, &v, s->bytes);
+}
+
+static int64_t
+changed(const struct slot *s, enum change c, int64_t v)
+{
+    static const int64_t large[] = {0, 255, 32767, 0, 0x7fffff00, 0, 0, 0, INT64_MAX / 3};
+    if (s->is_bool) return !v;
+    switch (c) {
+    case MORE: return v + 1;
+    case LESS: return v - 1;
+    case ZERO: return 0;
+    default: return large[s->bytes];
+    }
+}
+
+/* False when the mutant passed and did not compute the same. */
+static bool
+try_mutant(struct engine *e, struct plan *p, const struct slot *s, enum change c, uint64_t want)
+{
+    int64_t was = get(s);
+    struct field *f = &field[s->field];
+    put(s, changed(s, c, was));
+    if (get(s) == was) return true;
+    bool fine = true;
+    f->mutants++;
+    int status = plan_verify(p);
+    if (status) {
+        fine = status == E_PLAN && strlen(err_text()) > 10;
+        f->refused += fine;
+    } else {
+        fine = outcome(e, p) == want;
+        f->right += fine;
+    }
+    if (!fine)
+        diag("%s: %s (%lld) %s", f->name, change_text[c], (long long)was,
+             status ? err_text() : "passed, computes otherwise");
+    put(s, was);
+    return fine;
+}
+
+/* One slot of each field, chosen by chance, or all of them. */
+static int
+try_plan(struct engine *e, struct plan *p, struct slots *s, uint64_t *rng, bool all)
+{
+    int wrong = 0;
+    uint64_t want = outcome(e, p);
+    if (!want) return 1;
+    plan_slots(s, p);
+    int first[MOST_FIELDS], count[MOST_FIELDS] = {0};
+    for (int i = 0; i < s->n; i++)
+        if (next_random(rng) % (uint64_t)++count[s->slot[i].field] == 0) first[s->slot[i].field] = i;
+    for (int i = 0; all && i < s->n; i++)
+        for (int c = 0; c < NCHANGE; c++) wrong += !try_mutant(e, p, &s->slot[i], (enum change)c, want);
+    for (int f = 0; !all && f < nfield; f++)
+        if (count[f]) wrong += !try_mutant(e, p, &s->slot[first[f]], (enum change)(next_random(rng) % NCHANGE), want);
+    return wrong;
+}
+
+static struct engine *
+simulator(uint64_t seed)
+{
+    struct engine *e;
+    struct engine_options o = {.threads = NTHREAD, .bus = &bus_sim, .seed = seed};
+    return engine_new(&o, &e) ? NULL : e;
+}
+
+static void
+test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
+{
+    struct engine *e = simulator(seed);
+    struct slots slots = {0};
+    int made = 0, stuck = 0, refused = 0, wrong = 0, invalid = 0, batched = 0;
+    for (int i = 0; made < nplan; i++) {
+        struct plan *p = random_plan(s, &seed, i % 3 == 2);
+        if (!p) {
+            if (!strncmp(err_text(), "plan cannot finish", 18))
+                stuck++;
+            else if (!strncmp(err_text(), "plan: ", 6) && invalid++ < 5)
+                diag("%s", err_text());
+            refused++;
+            continue;
+        }
+        struct arena a = {0};
+        struct plan *copy = copy_plan(&a, p);
+        invalid += plan_verify(copy) != 0;
+        wrong += try_plan(e, copy, &slots, &seed, made < nall);
+        batched += p->pieces > 1;
+        made++;
+        arena_fini(&a);
+        plan_free(&p);
+    }
+    int64_t mutants = 0, no = 0, right = 0, untried = 0;
+    for (int f = 0; f < nfield; f++) {
+        mutants += field[f].mutants;
+        no += field[f].refused;
+        right += field[f].right;
+        untried += field[f].mutants == 0;
+        if (getenv("VERBOSE"))
+            diag("%-28s %7lld refused %7lld ran right %6lld", field[f].name, (long long)field[f].mutants,
+                 (long long)field[f].refused, (long long)field[f].right);
+    }
+    diag("%d plans (%d in pieces; %d programs cannot be planned, %d of them would get stuck)", made, batched, refused,
+         stuck);
+    diag("%d fields, %lld mutants: %lld refused, %lld ran right", nfield, (long long)mutants, (long long)no,
+         (long long)right);
+    ok(invalid == 0, "what the compiler makes is valid, or said to get stuck");
+    ok(wrong == 0, "a plan with one number changed is refused or computes the same bytes");
+    ok(no > right && right > 0, "most changes are refused, some do no harm");
+    is_int(untried, 0, "every field was changed");
+    free(slots.slot);
+    engine_free(&e);
+}
+
+/* ---- changes that are more than one number ---- */
+
+/* h = 2 x; s = sum of h over the pieces; y = h + s: each piece of h waits for all of them. */
+static struct plan *
+reconvergent(struct rille_session *s, int32_t lag, int *status)
+{
+    struct maker m = {.s = s, .n = 4};
+    int32_t one = 1, zero = 0;
+    const struct place *p;
+    assert(place_new(s->atlas, DEV_CPU, 1, &one, &zero, &p) == 0);
+    const struct layout *l = layout_broadcast(s->atlas, p);
+    struct val *x = leaf(&m, l), *sum, *plan_root;
+    struct val *h = call(&m, "mul", 2, (struct val *[]){x, build_number(s, false, 2, 0)});
+    assert(build_to_global(s, h, l, &sum) == 0);
+    plan_root = call(&m, "add", 2, (struct val *[]){h, sum});
+    assert(collect(s, 1, &plan_root, COLLECT_RUN) == 0);
+    struct program *g = collection_program(s, &s->collection);
+    struct plan *plan;
+    g->pieces = 3;
+    g->lag = lag;
+    g->threads = 1;
+    g->leaf[0].piece = g->root[0].join = true;
+    for (int32_t i = 0; i < g->nnode; i++) {
+        g->node[i].piece = true;
+        g->node[i].line = (struct line){.file = "a.lua", .line = i + 1};
+        g->node[i].phase = g->node[i].op == op_find("add") ? PHASE_BACKWARD : PHASE_FORWARD;
+        g->node[i].accumulate = g->node[i].op == op_find("to_global");
+    }
+    *status = plan_compile(g, s->atlas, &plan);
+    build_settle(s, 0);
+    return plan;
+}
+
+static void
+test_stuck(struct rille_session *s)
+{
+    int status;
+    struct plan *p = reconvergent(s, 0, &status);
+    is_int(status, 0, "a value that waits for the sum of its pieces: with a register for each piece it runs");
+    plan_free(&p);
+    p = reconvergent(s, 1, &status);
+    is_int(status, E_PLAN, "with one register it would get stuck, and is refused");
+    ok(strstr(err_text(), "plan cannot finish: mul (a.lua:1) on cpu:0, 1 of 3 acts done, waits for a free register of "
+                          "result 0 (it has 1)"),
+       "naming who starves");
+    ok(strstr(err_text(), "add (a.lua:3) on cpu:0, 0 of 3 acts done, waits for accumulate (a.lua:1) on cpu:0"),
+       "and for whom");
+    diag("%s", err_text());
+    plan_free(&p);
+}
+
+/* Two registers of a device that are live at the same time, put in one place. */
+static void
+test_shared(struct rille_session *s, uint64_t seed)
+{
+    int tried = 0, refused = 0, harmless = 0;
+    struct engine *e = simulator(seed);
+    for (int i = 0; i < 200; i++) {
+        struct plan *p = random_plan(s, &seed, i % 3 == 2);
+        if (!p) continue;
+        uint64_t want = outcome(e, p);
+        for (int32_t a = 0; a < p->ntask; a++)
+            for (int32_t b = a + 1; b < p->ntask; b++) {
+                struct out_port *x = &p->task[a].out[0], *y = &p->task[b].out[0];
+                bool both = p->task[a].device == p->task[b].device && x->root < 0 && y->root < 0 && x->bytes > 0 &&
+                            y->bytes > 0;
+                if (!both || x->offset == y->offset || x->nreg != y->nreg || x->bytes != y->bytes) continue;
+                int64_t was = y->offset;
+                y->offset = x->offset;
+                tried++;
+                if (plan_verify(p))
+                    refused++;
+                else
+                    harmless += outcome(e, p) == want;
+                y->offset = was;
+            }
+        plan_free(&p);
+    }
+    diag("%d pairs: %d refused, %d never live together", tried, refused, harmless);
+    ok(refused > 0 && refused + harmless == tried,
+       "two registers share bytes only when one is done with before the other begins");
+    engine_free(&e);
+}
+
+/* The text says nothing that depends on threads. */
+static void
+test_text(struct rille_session *s)
+{
+    struct str text[2] = {{0}};
+    for (int i = 0; i < 2; i++) {
+        struct maker m = {.s = s, .n = 4};
+        const struct layout *l[2];
+        for (int k = 0; k < 2; k++) {
+            const struct place *p;
+            int32_t two = 2, rank[] = {2 * k, 2 * k + 1};
+            struct sbp sbp = {k ? SBP_B : SBP_S, 0, 0};
+            assert(place_new(s->atlas, DEV_CPU, 1, &two, rank, &p) == 0 &&
+                   layout_new(s->atlas, p, &sbp, NULL, &l[k]) == 0);
+        }
+        rille_at(s, "a.lua", 3, NULL);
+        struct val *x = leaf(&m, l[0]), *y = call(&m, "relu", 1, &x), *z;
+        assert(build_to_global(s, y, l[1], &z) == 0);
+        rille_at(s, "a.lua", 4, NULL);
+        z = call(&m, "matmul", 2, (struct val *[]){z, leaf(&m, l[1])});
+        assert(collect(s, 1, &z, COLLECT_RUN) == 0);
+        struct program *g = collection_program(s, &s->collection);
+        struct plan *plan;
+        g->threads = i ? 3 : 1;
+        assert(plan_compile(g, s->atlas, &plan) == 0);
+        plan_print(plan, false, &text[i]);
+        plan_free(&plan);
+        build_settle(s, 0);
+    }
+    is_str(str_text(&text[1]), str_text(&text[0]), "the text of a plan is the same for any number of threads");
+    is_str(str_text(&text[0]),
+           "plan: 1 piece, 4 devices, 6 tasks, 6 registers\n"
+           "    0-1  relu                   cpu[0-1]      f32{2, 4}           32 B      from leaf 0; a.lua:3\n"
+           "    2-3  box exchange           cpu[2-3]      f32{4, 4}           64 B      from 0-1; a.lua:3\n"
+           "    4-5  matmul                 cpu[2-3]      f32{4, 4}           64 B      from 2-3, leaf 1; to root 0; "
+           "a.lua:4\n"
+           "move  exchange  f32{4, 4}  S(0) on cpu[0, 1] -> B on cpu[2, 3]: 128 B, bound 128 B\n"
+           "moved 128 B\n"
+           "memory cpu[0-1]: 1 register, 32 B each\n"
+           "memory cpu[2-3]: 2 registers, 128 B each\n",
+           "and is this");
+    str_free(&text[0]);
+    str_free(&text[1]);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(5);
+    bool more = getenv("RILLE_LONG") != NULL;
+    struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    alarm(more ? 3600 : 300);
+    if (rille_open(&o, &s)) return 1;
+    test_text(s);
+    test_stuck(s);
+    test_shared(s, seed);
+    test_mutants(s, seed, more ? 20000 : 1000, more ? 1000 : 40);
+    rille_close(&s);
+    return done();
+}
