@@ -138,6 +138,16 @@ real_min(double a, double x)
 {
     return x < a || x != x ? x : a;
 }
+INLINE float
+float_max(float a, float x)
+{
+    return x > a || x != x ? x : a;
+}
+INLINE float
+float_min(float a, float x)
+{
+    return x < a || x != x ? x : a;
+}
 INLINE int64_t
 int_sum(int64_t a, int64_t x)
 {
@@ -196,19 +206,20 @@ reduce_ref(const struct kcall *k, enum reduce r)
 
 /* ---- loops over a block ---- */
 
-/* fold_NAME: one number from n elements and what came before (in *accumulator). */
-#define FOLD(name, type, acc, combine)                                                                                 \
+/* fold_NAME: one number from n elements and what came before (in *accumulator), in LANES lanes. */
+#define FOLD(name, type, acc, combine, lane_type, lane_combine)                                                        \
     VECTOR static void fold_##name(const void *from, int64_t n, void *accumulator)                                     \
     {                                                                                                                  \
         const type *x = from;                                                                                          \
-        acc *a = accumulator, lane[LANES];                                                                             \
+        acc *a = accumulator;                                                                                          \
+        lane_type lane[LANES];                                                                                         \
         int64_t i = 0;                                                                                                 \
         if (n >= LANES) {                                                                                              \
             for (int l = 0; l < LANES; l++) lane[l] = x[l];                                                            \
             for (i = LANES; i + LANES <= n; i += LANES)                                                                \
-                for (int l = 0; l < LANES; l++) lane[l] = combine(lane[l], x[i + l]);                                  \
+                for (int l = 0; l < LANES; l++) lane[l] = lane_combine(lane[l], x[i + l]);                             \
             for (int half = LANES / 2; half > 0; half /= 2)                                                            \
-                for (int l = 0; l < half; l++) lane[l] = combine(lane[l], lane[l + half]);                             \
+                for (int l = 0; l < half; l++) lane[l] = lane_combine(lane[l], lane[l + half]);                        \
             *a = combine(*a, lane[0]);                                                                                 \
         }                                                                                                              \
         for (; i < n; i++) *a = combine(*a, x[i]);                                                                     \
@@ -221,20 +232,22 @@ reduce_ref(const struct kcall *k, enum reduce r)
         acc *a = accumulator;                                                                                          \
         for (int64_t i = 0; i < n; i++) a[i] = combine(a[i], x[i]);                                                    \
     }
-#define BOTH(name, type, acc, combine) FOLD(name, type, acc, combine) JOIN(name, type, acc, combine)
+#define BOTH(name, type, acc, combine, lane_type, lane_combine)                                                        \
+    FOLD(name, type, acc, combine, lane_type, lane_combine)                                                           \
+    JOIN(name, type, acc, combine)
 
-BOTH(f32_sum, float, double, real_sum)
-BOTH(f32_prod, float, double, real_prod)
-BOTH(f32_max, float, double, real_max)
-BOTH(f32_min, float, double, real_min)
-BOTH(f64_sum, double, double, real_sum)
-BOTH(f64_prod, double, double, real_prod)
-BOTH(f64_max, double, double, real_max)
-BOTH(f64_min, double, double, real_min)
-BOTH(i64_sum, int64_t, int64_t, int_sum)
-BOTH(i64_prod, int64_t, int64_t, int_prod)
-BOTH(i64_max, int64_t, int64_t, int_max)
-BOTH(i64_min, int64_t, int64_t, int_min)
+BOTH(f32_sum, float, double, real_sum, double, real_sum)
+BOTH(f32_prod, float, double, real_prod, double, real_prod)
+BOTH(f32_max, float, double, real_max, float, float_max)
+BOTH(f32_min, float, double, real_min, float, float_min)
+BOTH(f64_sum, double, double, real_sum, double, real_sum)
+BOTH(f64_prod, double, double, real_prod, double, real_prod)
+BOTH(f64_max, double, double, real_max, double, real_max)
+BOTH(f64_min, double, double, real_min, double, real_min)
+BOTH(i64_sum, int64_t, int64_t, int_sum, int64_t, int_sum)
+BOTH(i64_prod, int64_t, int64_t, int_prod, int64_t, int_prod)
+BOTH(i64_max, int64_t, int64_t, int_max, int64_t, int_max)
+BOTH(i64_min, int64_t, int64_t, int_min, int64_t, int_min)
 
 struct loops_of {
     void (*fold)(const void *x, int64_t n, void *a);
@@ -248,6 +261,14 @@ static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
     [COMP_I64] = {[RED_SUM] = {fold_i64_sum, join_i64_sum}, [RED_PROD] = {fold_i64_prod, join_i64_prod},
                   [RED_MAX] = {fold_i64_max, join_i64_max}, [RED_MIN] = {fold_i64_min, join_i64_min}},
 };
+
+double
+reduce_fold_f32(int64_t n, const float *x, enum reduce r)
+{
+    double a = reduce_start_f(r);
+    loops_of[COMP_F32][r].fold(x, n, &a);
+    return a;
+}
 
 /* ---- the walk ---- */
 

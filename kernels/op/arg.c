@@ -1,5 +1,9 @@
 /* arg.c - what argmax and argmin share: the position of the best value along a dimension, or among all elements. */
+#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/arg.h"
+
+#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/simd.h"
 
 enum { AXIS, KEEPDIM };
 
@@ -48,6 +52,45 @@ arg_ref(const struct kcall *k, bool (*better)(double x, double best))
             }
             i64_of(&k->out[0])[o * l.inner + i] = first;
         }
+    return 0;
+}
+
+bool
+arg_accepts(const struct kcall *k)
+{
+    const struct attr *axis = &k->call->attr[AXIS];
+    return k->in[0].dtype == DT_F32 && k->out[0].dtype == DT_I64 && (!axis->set || axis->i == k->in[0].ndim - 1);
+}
+
+/* Is it among n values? Then a search will find it. */
+VECTOR static bool
+has(int64_t n, const float *x, float value)
+{
+    int32_t found = 0;
+    for (int64_t i = 0; i < n; i++) found |= x[i] == value || (x[i] != x[i] && value != value);
+    return found;
+}
+
+/* The best value first, in lanes; then where it stands: the block, and the place in the block. */
+static int64_t
+find_best(int64_t n, const float *x, enum reduce best)
+{
+    enum { BLOCK = 256 };
+    float value = (float)reduce_fold_f32(n, x, best);
+    int64_t i = 0;
+    while (i + BLOCK < n && !has(BLOCK, x + i, value)) i += BLOCK;
+    while (i < n - 1 && !(x[i] == value || (x[i] != x[i] && value != value))) i++;
+    return i;
+}
+
+int
+arg_run(const struct kcall *k, enum reduce best)
+{
+    const struct view *x = &k->in[0];
+    const struct attr *axis = &k->call->attr[AXIS];
+    struct lines l = axis->set ? lines_of(x, (int)axis->i) : (struct lines){1, view_numel(x), 1};
+    for (int64_t o = 0; o < l.outer; o++)
+        ((int64_t *)k->out[0].data)[o] = find_best(l.size, (const float *)x->data + o * l.size, best);
     return 0;
 }
 

@@ -24,6 +24,15 @@ ref(const struct kcall *k)
     return arg_ref(k, better);
 }
 
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return arg_run(k, RED_MIN);
+}
+
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = arg_accepts, .run = run}, {NULL}};
+
 const struct op op_argmin = {
     .name = "argmin",
     .doc = "y = first i with x[i] = min of x along axis",
@@ -36,5 +45,6 @@ const struct op op_argmin = {
     .grad = b_flat,
     .build = build,
     .ref = ref,
-    .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=1 keepdim=1", "i64{7}<4", "f32{3,4}"},
+    .kernel = rows,
+    .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=1 keepdim=1", "i64{7}<4", "f32{3,4}", "f32{3,1000} axis=1"},
 };

@@ -9,7 +9,6 @@ rule(const struct call *c, struct str *rule)
     return rule_keep(c, (int)c->attr[AXIS].i, rule);
 }
 
-/* The element before i in the order of summing. */
 static int
 ref(const struct kcall *k)
 {
@@ -28,6 +27,36 @@ ref(const struct kcall *k)
             }
     return 0;
 }
+
+/* f32 with one accumulator in f64 for each line, all lines of `inner` together. */
+static int
+run(const struct kcall *k, const void *state)
+{
+    enum { WIDTH = 256 };
+    const float *x = k->in[0].data;
+    float *y = k->out[0].data;
+    struct lines l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i);
+    bool reverse = k->call->attr[REVERSE].i;
+    UNUSED(state);
+    for (int64_t o = 0; o < l.outer; o++)
+        for (int64_t first = 0; first < l.inner; first += WIDTH) {
+            double sum[WIDTH] = {0};
+            int64_t width = MIN(l.inner - first, WIDTH);
+            for (int64_t s = 0; s < l.size; s++) {
+                int64_t here = (o * l.size + (reverse ? l.size - 1 - s : s)) * l.inner + first;
+                for (int64_t i = 0; i < width; i++) y[here + i] = (float)(sum[i] += x[here + i]);
+            }
+        }
+    return 0;
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    return k->in[0].dtype == DT_F32 && view_is_dense(&k->out[0]);
+}
+
+static const struct kernel_row rows[] = {{"f32", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 /* dx = the running sum of dy the other way */
 static void
@@ -52,5 +81,6 @@ const struct op op_cumsum = {
     .linear = "0",
     .grad = grad,
     .ref = ref,
+    .kernel = rows,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=1 reverse=1", "i32{7} axis=0"},
 };

@@ -2,8 +2,12 @@
  *
  * What is dropped is a function of seed, ordinal, piece and position, so the
  * gradient drops the same without a stored mask. */
+#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/random.h"
+#include "kernels/cpu/simd.h"
 #include "runtime/rng.h"
 
 #include <math.h>
@@ -42,11 +46,45 @@ ref(const struct kcall *k)
     return 0;
 }
 
+/* The least float that is not below p, so that floats compare with it as they do with p. */
+static float
+least_float(double p)
+{
+    float f = (float)p;
+    return f < p ? nextafterf(f, INFINITY) : f;
+}
+
+/* y = x scaled where u >= p */
+VECTOR static void
+drop(int64_t n, const float *u, float p, float scale, float *x)
+{
+    for (int64_t i = 0; i < n; i++) x[i] = u[i] >= p ? x[i] * scale : 0;
+}
+
 static int
 run(const struct kcall *k, const void *state)
 {
+    enum { BLOCK = 1024 };
+    float u[BLOCK], x[BLOCK];
+    const struct view *from = &k->in[0], *to = &k->out[0];
+    int64_t n = view_numel(to), length = whole_run(to), bytes = (int64_t)dtype_bytes(to->dtype);
+    uint64_t key = random_key(k);
+    double p = k->call->attr[P].f;
     UNUSED(state);
-    return ref(k);
+    for (int64_t i = 0, m; i < n; i += m) {
+        m = MIN(length - i % length, BLOCK);
+        random_uniform(key, k->piece, whole_position(to, i), m, u);
+        block_load(COMP_F32, from->dtype, (const char *)from->data + i * bytes, 1, m, x);
+        drop(m, u, least_float(p), (float)(1 / (1 - p)), x);
+        block_store(COMP_F32, to->dtype, x, m, (char *)to->data + i * bytes, 1);
+    }
+    return 0;
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    return k->out[0].dtype != DT_F64 && view_is_dense(&k->out[0]);
 }
 
 /* The same elements of dy are dropped, the others scaled. */
@@ -56,7 +94,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_call(b, &op_dropout, 3, (struct val *[]){dout[0], n->in[1], n->in[2]}, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"philox", .dense_in = true, .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 const struct op op_dropout = {
     .name = "dropout",
