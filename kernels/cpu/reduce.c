@@ -17,7 +17,7 @@
 #include <math.h>
 
 enum { AXIS, KEEPDIM };
-enum { BLOCK = 1024, LANES = 16 };
+enum { BLOCK = 1024, LANES = 64 };
 
 double
 reduce_start_f(enum reduce r)

@@ -1,0 +1,209 @@
+/* kernels-exec.c - which way a call is computed: the first row that accepts it, with what it wants made dense; the
+ * reference where there is none; and what RILLE_CHECK finds. */
+#include "kernels/kernel.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "sbp/rule.h"
+#include "t/tap.h"
+
+enum { N = 6 };
+
+/* y = 2 x as the record means it; its rows do what their names say. */
+static int
+twice(const struct kcall *k)
+{
+    for (int64_t i = 0; i < view_numel(&k->out[0]); i++)
+        ((double *)k->out[0].data)[i] = 2 * ((const double *)k->in[0].data)[i];
+    return 0;
+}
+
+static int
+row_twice(const struct kcall *k, const void *state)
+{
+    const struct view *x = &k->in[0];
+    for (int64_t i = 0; i < N; i++)
+        ((float *)k->out[0].data)[i] = 2 * ((const float *)x->data)[i * x->stride[0]];
+    return state ? 0 : fail(E_KERNEL, "prepare() was not called");
+}
+
+static int
+row_thrice(const struct kcall *k, const void *state)
+{
+    (void)state;
+    for (int64_t i = 0; i < N; i++) ((float *)k->out[0].data)[i] = 3 * ((const float *)k->in[0].data)[i];
+    return 0;
+}
+
+static int prepared, dropped;
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    ok(!k->in[0].data, "prepare sees no data");
+    *state = &prepared;
+    *scratch_bytes = 100;
+    prepared++;
+    return 0;
+}
+static void
+drop(void *state)
+{
+    dropped += state == &prepared;
+}
+static bool
+dense(const struct kcall *k)
+{
+    return view_is_dense(&k->in[0]);
+}
+static bool
+never(const struct kcall *k)
+{
+    (void)k;
+    return false;
+}
+
+static struct op
+record(const struct kernel_row *rows)
+{
+    return (struct op){.name = "twice", .doc = "y = 2 x", .in = {{.name = "x"}}, .make_rule = rule_same, .ref = twice, .kernel = rows};
+}
+
+struct run {
+    struct type in, out;
+    struct call call;
+    struct view view[2];
+    float x[2 * N], y[N];
+    struct exec *e;
+    const char *row;
+    size_t scratch;
+};
+
+/* Computes twice(x) with x = 1, 2, ..., every stride-th element of memory. */
+static int
+run(struct run *r, const struct op *op, int64_t stride, int device)
+{
+    *r = (struct run){.in = type_of(DT_F32, 1, (int64_t[]){N})};
+    r->out = r->in;
+    r->call = (struct call){.op = op, .nin = 1, .nout = 1, .in = &r->in, .out = &r->out};
+    for (int i = 0; i < 2 * N; i++) r->x[i] = -100;
+    for (int i = 0; i < N; i++) r->x[i * stride] = (float)(i + 1);
+    r->view[0] = r->view[1] = view_dense(&r->in, NULL);
+    r->view[0].stride[0] = stride;
+    struct kcall k = {.call = &r->call, .in = r->view, .out = r->view + 1, .threads = 1};
+    TRY(exec_new(&k, device, &r->e));
+    r->row = exec_row(r->e);
+    r->scratch = exec_scratch(r->e);
+    char *scratch = aligned_alloc(64, (r->scratch + 127) / 64 * 64);
+    void *in = r->x, *out = r->y;
+    int status = exec_run(r->e, &in, &out, scratch, 0);
+    free(scratch);
+    exec_free(&r->e);
+    return status;
+}
+
+static bool
+is_times(const struct run *r, float factor)
+{
+    for (int i = 0; i < N; i++)
+        if (r->y[i] != factor * (float)(i + 1)) return false;
+    return true;
+}
+
+static void
+test_choice(void)
+{
+    const struct kernel_row rows[] = {{"no", .accepts = never, .run = row_thrice},
+                                      {"yes", .accepts = dense, .prepare = prepare, .run = row_twice, .drop = drop},
+                                      {"late", .run = row_thrice},
+                                      {NULL}};
+    struct op op = record(rows);
+    struct run r;
+    ok(!run(&r, &op, 1, DEV_CPU) && is_times(&r, 2), "the call is computed");
+    is_str(r.row, "yes", "by the first row that accepts it");
+    ok(prepared == 1 && dropped == 1, "what was prepared is dropped, once");
+    ok(r.scratch >= 100, "its scratch is counted");
+    ok(!run(&r, &op, 2, DEV_CPU), "with gaps it is computed too");
+    is_str(r.row, "late", "by a row that accepts gaps");
+    ok(!run(&r, &op, 1, DEV_LATE) && !strcmp(r.row, "yes"), "a late device has the rows of the cpu");
+    ok(run(&r, &op, 1, DEV_CUDA) == E_KERNEL && strstr(err_text(), "twice"), "where there is no row the error names the operator");
+}
+
+static void
+test_dense(void)
+{
+    const struct kernel_row rows[] = {{"dense", .dense_in = true, .accepts = dense, .prepare = prepare, .run = row_twice}, {NULL}};
+    struct op op = record(rows), bare = record(NULL);
+    struct run r;
+    ok(!run(&r, &op, 2, DEV_CPU) && is_times(&r, 2), "a row that wants dense operands gets a dense copy");
+    is_str(r.row, "dense", "and accepts what it will see");
+    ok(!run(&r, &bare, 2, DEV_CPU) && is_times(&r, 2), "the reference computes what no row does, converting around it");
+    is_str(r.row, "ref", "and says so");
+}
+
+static void
+test_checks(void)
+{
+    const struct kernel_row rows[] = {{"wrong", .run = row_thrice}, {NULL}};
+    struct op op = record(rows);
+    struct run r;
+    ok(!run(&r, &op, 1, DEV_CPU) && is_times(&r, 3), "a wrong kernel goes unnoticed");
+    kernel_check(true, false);
+    int status = run(&r, &op, 1, DEV_CPU);
+    ok(status == E_KERNEL && strstr(err_text(), "wrong"), "but not when it is compared with the reference");
+    diag("%s", err_text());
+    kernel_check(false, false);
+}
+
+static void
+test_nan(void)
+{
+    struct type t = type_of(DT_F32, 1, (int64_t[]){2}), out = t;
+    struct call call = {.op = op_find("log"), .nin = 1, .nout = 1, .in = &t, .out = &out};
+    struct view view[2] = {view_dense(&t, NULL), view_dense(&t, NULL)};
+    struct kcall k = {.call = &call, .in = view, .out = view + 1, .threads = 1};
+    float x[2] = {1, -1}, y[2];
+    void *in = x, *result = y;
+    _Alignas(64) char scratch[256];
+    struct exec *e;
+    if (!ok(!exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch, "log is prepared")) return;
+    ok(!exec_run(e, &in, &result, scratch, 0) && isnan(y[1]), "the logarithm of -1 is NaN");
+    kernel_check(false, true);
+    ok(exec_run(e, &in, &result, scratch, 0) == E_KERNEL && strstr(err_text(), "element 1"), "and is found when looked for");
+    kernel_check(false, false);
+    exec_free(&e);
+    ok(!e, "freeing clears the pointer");
+}
+
+/* A reshape of a transpose has no strides: it is copied. */
+static void
+test_window(void)
+{
+    struct type in = type_of(DT_I32, 2, (int64_t[]){2, 3}), out = type_of(DT_I32, 1, (int64_t[]){6});
+    struct attr attr = {.set = true, .n = 1, .list = {6}};
+    struct call call = {.op = op_find("reshape"), .nin = 1, .nout = 1, .in = &in, .out = &out, .attr = &attr};
+    struct view view[2] = {view_dense(&in, NULL), view_dense(&out, NULL)};
+    view[0].stride[0] = 1, view[0].stride[1] = 2;
+    struct kcall k = {.call = &call, .in = view, .out = view + 1, .threads = 1};
+    int32_t x[6] = {0, 3, 1, 4, 2, 5}, y[6];
+    void *from = x, *to = y;
+    _Alignas(64) char scratch[256];
+    struct exec *e;
+    int64_t skip;
+    struct view shown = view[1];
+    ok(call.op->view(&call, &view[0], &shown, &skip) == E_STATE, "a reshape of a transpose cannot be shown");
+    bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch && !exec_run(e, &from, &to, scratch, 0);
+    for (int i = 0; i < 6; i++) good &= y[i] == i;
+    ok(good, "it is copied");
+    is_str(exec_row(e), "copy", "and says so");
+    exec_free(&e);
+}
+
+int
+main(void)
+{
+    test_choice();
+    test_dense();
+    test_checks();
+    test_nan();
+    test_window();
+    return done();
+}
