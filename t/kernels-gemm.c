@@ -1,0 +1,136 @@
+/* kernels-gemm.c - products of matrices in every way that operands may lie: the oneDNN row takes them as they are and
+ * gives what the reference gives.
+ *
+ * All combinations of small and odd sizes, transposed operands, rows cut out of
+ * wider ones, batches of either or both operands, heads that lie across rows,
+ * dtypes and threads. */
+#include "kernels/kernel.h"
+#include "runtime/arena.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "sbp/rule.h"
+#include "t/tap.h"
+
+struct matrix {
+    struct type type;
+    struct view view;
+    void *memory;
+};
+
+/* How the last two dimensions lie. */
+enum lie { ROWS, TURNED, WIDE, WIDE_TURNED, NLIE };
+static const char *const lie_text[] = {"rows", "turned", "wide rows", "wide and turned"};
+
+/* Where the batch is. */
+enum group { NONE, ONE_A, ONE_B, BOTH, HEADS, NGROUP };
+static const char *const group_text[] = {"no batch", "a batch of a", "a batch of b", "a batch of both", "heads"};
+
+static void
+matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, int64_t rows, int64_t cols, enum lie lie,
+             bool heads)
+{
+    o->type = (struct type){.dtype = (uint8_t)d, .ndim = (uint8_t)(nbatch + 2)};
+    for (int i = 0; i < nbatch; i++) o->type.dim[i] = batch[i];
+    o->type.dim[nbatch] = rows, o->type.dim[nbatch + 1] = cols;
+    o->view = view_dense(&o->type, NULL);
+    int64_t gap = lie >= WIDE ? 3 : 0, *stride = o->view.stride;
+    bool turned = lie == TURNED || lie == WIDE_TURNED;
+    int64_t line = (turned ? rows : cols) + gap, lines = turned ? cols : rows;
+    stride[nbatch + turned] = line;
+    stride[nbatch + !turned] = 1;
+    for (int i = nbatch - 1, step = (int)(line * lines); i >= 0; step *= (int)batch[i], i--) stride[i] = step;
+    if (heads) { /* {batch, head, row, col} out of memory {batch, row, head, col} */
+        stride[1] = line;
+        stride[2 + turned] = line * batch[1];
+    }
+    int64_t n = 64 + line * lines;
+    for (int i = 0; i < nbatch; i++) n *= batch[i];
+    o->memory = must_alloc((size_t)n * dtype_bytes(d));
+    for (int64_t i = 0; i < n; i++) elem_set_f(d, o->memory, i, (double)(i * 7 % 11) - 5);
+    o->view.data = o->memory;
+}
+
+struct product {
+    int64_t m, n, k;
+    enum lie a, b;
+    enum group group;
+    enum dtype dtype;
+    int threads;
+};
+
+static bool
+product_run(const struct product *p, struct call *c, const struct view *in, struct view *want, struct view *got,
+            const char **row)
+{
+    struct kcall k = {.call = c, .in = in, .out = want, .threads = p->threads};
+    if (ref_run(&k)) return false;
+    k.out = got;
+    struct exec *e;
+    if (exec_new(&k, DEV_CPU, &e)) return false;
+    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
+    int status = exec_run(e, (void *[]){in[0].data, in[1].data}, (void *[]){got->data}, scratch, 0);
+    *row = strcmp(exec_row(e), "dnnl") ? "another row" : "dnnl";
+    free(scratch);
+    exec_free(&e);
+    return !status;
+}
+
+/* Whole numbers: sums are exact in f32, and rounded once in bf16. */
+static bool
+same(const struct view *want, const struct view *got)
+{
+    for (int64_t i = 0; i < view_numel(want); i++)
+        if (elem_get_f(want->dtype, want->data, i) != elem_get_f(got->dtype, got->data, i)) return false;
+    return true;
+}
+
+static bool
+product_try(const struct product *p)
+{
+    static const int64_t batch[] = {2, 3};
+    struct arena arena = {0};
+    struct rule rule;
+    struct matrix a, b;
+    struct type out;
+    bool heads = p->group == HEADS;
+    int na = p->group == ONE_A || p->group >= BOTH ? 2 : 0, nb = p->group == ONE_B || p->group >= BOTH ? 2 : 0;
+    matrix_make(&a, p->dtype, batch, na, p->m, p->k, p->a, heads);
+    matrix_make(&b, p->dtype, batch, nb, p->k, p->n, p->b, heads);
+    struct call c = {.op = op_find("matmul"), .nin = 2, .nout = 1, .in = (struct type[]){a.type, b.type}, .out = &out};
+    bool pass = !call_infer(&arena, &c, &rule);
+    struct view in[] = {a.view, b.view}, want = view_dense(&out, NULL), got = want;
+    want.data = must_alloc((size_t)type_bytes(&out) + 1);
+    got.data = must_alloc((size_t)type_bytes(&out) + 1);
+    const char *row = "none";
+    pass = pass && product_run(p, &c, in, &want, &got, &row) && same(&want, &got);
+    bool empty = p->m == 0 || p->n == 0 || p->k == 0;
+    pass = pass && (empty || !strcmp(row, "dnnl"));
+    if (!pass)
+        diag("%lldx%lldx%lld, a %s, b %s, %s, %s, %d threads: %s", (long long)p->m, (long long)p->n, (long long)p->k,
+             lie_text[p->a], lie_text[p->b], group_text[p->group], dtype_text(p->dtype), p->threads, row);
+    free(a.memory), free(b.memory), free(want.data), free(got.data);
+    arena_fini(&arena);
+    return pass;
+}
+
+/* All sizes and ways to lie, for one kind of batch; on one thread and two in turns. */
+static void
+try_group(enum group group, enum dtype d)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1}, {1, 5, 3}, {5, 1, 3}, {5, 3, 1}, {4, 17, 9}, {0, 3, 2}, {3, 0, 2}, {3, 2, 0}};
+    int tried = 0, right = 0;
+    for (size_t s = 0; s < countof(sizes); s++)
+        for (enum lie a = ROWS; a < NLIE; a++)
+            for (enum lie b = ROWS; b < NLIE; b++, tried++)
+                right += product_try(&(struct product){sizes[s][0], sizes[s][1], sizes[s][2], a, b, group, d, 1 + tried % 2});
+    ok(right == tried, "%d products with %s in %s are right", tried, group_text[group], dtype_text(d));
+}
+
+int
+main(void)
+{
+    static const enum dtype dtypes[] = {DT_F32, DT_BF16};
+    for (enum group g = NONE; g < NGROUP; g++)
+        for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
+    return done();
+}
