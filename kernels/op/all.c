@@ -37,6 +37,7 @@ const struct op op_all = {
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
     .make_rule = reduce_rule,
     .dtype = OUT_BOOL,
+    .increasing = "0",
     .reduce = RED_MIN,
     .grad = b_flat,
     .build = build,

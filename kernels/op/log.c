@@ -31,7 +31,6 @@ const struct op op_log = {
     .in = {{"x"}},
     .make_rule = rule_same,
     .dtype = OUT_FLOAT,
-    .increasing = "0",
     .grad = grad,
     .saves = "0",
     .eltwise = {.f = real, .block_f32 = block},

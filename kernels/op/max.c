@@ -35,6 +35,7 @@ const struct op op_max = {
     .make_rule = reduce_rule,
     .infer = reduce_infer,
     .dtype = OUT_IN0,
+    .increasing = "0",
     .reduce = RED_MAX,
     .grad = grad,
     .saves = "0a",

@@ -36,7 +36,6 @@ const struct op op_rsqrt = {
     .in = {{"x"}},
     .make_rule = rule_same,
     .dtype = OUT_FLOAT,
-    .decreasing = "0",
     .grad = grad,
     .saves = "a",
     .eltwise = {.f = real, .block_f32 = block},

@@ -34,7 +34,6 @@ const struct op op_sqrt = {
     .in = {{"x"}},
     .make_rule = rule_same,
     .dtype = OUT_FLOAT,
-    .increasing = "0",
     .grad = grad,
     .saves = "a",
     .eltwise = {.f = real, .block_f32 = block},
