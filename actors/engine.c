@@ -92,7 +92,7 @@ take_message(struct worker *w, const struct msg *m)
 {
     struct engine *e = w->engine;
     if (m->kind == MSG_QUIT) {
-        w->stopped = true;
+        w->quit = true;
         return;
     }
     if (w->id == 0 && (m->kind == MSG_END || m->kind == MSG_FAIL)) {
@@ -143,7 +143,7 @@ device_thread(void *arg)
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    while (!w->stopped || w->active) step(w, !busy(w), 0);
+    while (!w->quit) step(w, !busy(w), 0);
     return NULL;
 }
 
@@ -219,7 +219,7 @@ start_threads(struct engine *e, int nthread)
     if (!e->options.bus->threaded) return 0;
     for (; e->nstarted + 1 < nthread; e->nstarted++) {
         struct worker *w = &e->worker[e->nstarted + 1];
-        w->stopped = false;
+        w->quit = false;
         if (pthread_create(&e->thread[e->nstarted + 1], NULL, device_thread, w))
             return fail(E_BUS, "a device thread could not be started");
     }
@@ -235,23 +235,24 @@ cancel(struct worker *w)
     w->stopped = true;
 }
 
-/* The simulator: one of the workers with something to do takes a step, the seed says which and what. */
+/* One turn of a worker of the simulator: what is done late may be done now, or any ready actor acts. */
+static void
+turn(struct engine *e, struct worker *w)
+{
+    if (w->active && !w->stopped && w->nstream > 0 && bus_sim_choose(e->bus, 2)) worker_complete(w);
+    else step(w, false, w->nready > 1 ? (int)bus_sim_choose(e->bus, (uint64_t)w->nready) : 0);
+}
+
+/* The simulator: the seed says whose turn it is, until every worker has said END. */
 static void
 play(struct engine *e, int nthread)
 {
-    while (e->nended < nthread - 1 || e->worker[0].active) {
-        struct worker *w = &e->worker[bus_sim_choose(e->bus, (uint64_t)nthread)];
-        if (atomic_load(&e->interrupted) && !e->worker[0].stopped) {
-            cancel(&e->worker[0]);
-            stop_all(e);
-        }
-        if (w->nstream > 0 && bus_sim_choose(e->bus, 2)) {
-            worker_complete(w);
-            continue;
-        }
-        int choice = w->nready > 1 ? (int)bus_sim_choose(e->bus, (uint64_t)w->nready) : 0;
-        step(w, false, choice);
-        if (e->worker[0].status && !e->worker[0].stopped) stop_all(e);
+    struct worker *w = &e->worker[0];
+    while (e->nended < nthread - 1 || w->active) {
+        bool was = w->stopped;
+        if (atomic_load(&e->interrupted) && !was) cancel(w);
+        else turn(e, &e->worker[bus_sim_choose(e->bus, (uint64_t)nthread)]);
+        if (w->stopped && !was && w->status) stop_all(e);
     }
 }
 
@@ -261,12 +262,9 @@ attend(struct engine *e, int nthread)
 {
     struct worker *w = &e->worker[0];
     while (e->nended < nthread - 1 || w->active) {
-        if (atomic_load(&e->interrupted) && !w->stopped) {
-            cancel(w);
-            stop_all(e);
-        }
         bool was = w->stopped;
-        step(w, !busy(w), 0);
+        if (atomic_load(&e->interrupted) && !was) cancel(w);
+        else step(w, !busy(w), 0);
         if (w->stopped && !was && w->status) stop_all(e);
     }
 }
