@@ -240,9 +240,10 @@ static void
 failed(struct worker *w, int task, int status)
 {
     const struct task *t = &w->plan->task[task];
+    struct line at = t->told >= 0 ? w->run->line[t->told] : t->line;
     w->status = status;
     w->stopped = true;
-    if (t->line.file) snprintf(w->text, sizeof w->text, "%s:%d: %s", t->line.file, t->line.line, err_text());
+    if (at.file) snprintf(w->text, sizeof w->text, "%s:%d: %s", at.file, (int)at.line, err_text());
     else snprintf(w->text, sizeof w->text, "%s", err_text());
 }
 

@@ -47,7 +47,8 @@ struct worker {
     const struct plan *plan;
     struct actors *actors;
     uint32_t run_id;
-    bool active, stopped;
+    bool active, stopped;  /* in a run; it acts no more */
+    bool quit;             /* the thread is to leave */
     int64_t todo;           /* acts that are still to be done here */
     int32_t *ready, nready; /* heap by priority */
     uint64_t *ready_key;

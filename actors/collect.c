@@ -22,10 +22,18 @@ struct frame {
         }                                                                                                              \
     } while (0)
 
+int
+val_whole(const struct val *v)
+{
+    const char *name = v->owner ? v->owner->name : NULL;
+    if (!v->torn) return 0;
+    return fail(E_STATE, "%s%s was half written when a run failed; set it again before it is read",
+                name ? "variable " : "the variable", name ? name : "");
+}
+
 static int
 unknown(const struct val *v)
 {
-    if (v->torn) return fail(E_STATE, "the value was half written when a run failed; set it again before it is read");
     if (v->input >= 0) return fail(E_STATE, "the value is an input of a traced function; it has none outside of a call");
     return fail(E_STATE, "the value was let go (backward has run through it, or it is older than the %d operators that "
                          "are remembered)", NPAST);
@@ -59,7 +67,7 @@ static int
 visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t mark, enum collect_mode mode)
 {
     if (v->mark == mark && (is_leaf(v, mode) || v->node->mark == mark)) return 0;
-    if (v->torn && mode != COLLECT_EXPLAIN) return unknown(v);
+    if (mode != COLLECT_EXPLAIN) TRY(val_whole(v));
     if (is_leaf(v, mode)) {
         v->mark = mark;
         enter_leaf(c, v);

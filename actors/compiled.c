@@ -74,8 +74,7 @@ compute_leaves(struct rille_graph *g, struct rille_tensor *const *in)
     int status = 0;
     for (int32_t i = 0; i < g->nleaf && !status; i++) {
         struct val *leaf = origin_value(&g->origin[i], in);
-        if (leaf->torn) status = fail(E_STATE, "graph: variable %s was half written when a run failed; set it again first",
-                                      g->origin[i].t && g->origin[i].t->name ? g->origin[i].t->name : "(without a name)");
+        status = val_whole(leaf);
         if (!leaf->store) v[n++] = leaf;
     }
     if (!status && n) status = session_eval(s, n, v);

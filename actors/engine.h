@@ -21,6 +21,7 @@ struct run {
     void **root;       /* by root part */
     uint64_t *number;  /* double or int64_t, by number */
     void **arena;      /* by plan device */
+    struct line *line; /* by program node: where in the user's program, this time */
     struct actors *actors; /* the state of the plan's actors, kept between runs */
     bool timed;        /* record when each act began and ended */
     bool poison;       /* fill registers with NaN when their last reader gives them back */

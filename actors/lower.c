@@ -47,10 +47,11 @@ draft_new(struct lower *l, enum task_kind kind, int32_t node, int device_kind, i
     t->pos = pos;
     t->nact = piece ? l->program->pieces : 1;
     t->priority = (uint64_t)*id;
+    t->told = node >= 0 ? node : l->at;
+    if (t->told >= 0) t->line = l->program->node[t->told].line;
     if (node >= 0) {
         const struct prog_node *n = &l->program->node[node];
         t->phase = n->phase;
-        t->line = n->line;
         t->name = n->op->name;
     }
     return d;
@@ -659,6 +660,7 @@ lower_nodes(struct lower *l)
     lower_leaves(l);
     fuse_nodes(l);
     for (int32_t i = 0; i < p->nnode; i++) {
+        l->at = i;
         int status = lower_node(l, i);
         if (!status) continue;
         const struct line *at = &p->node[i].line;

@@ -87,7 +87,8 @@ struct task {
     int32_t nact;
     uint64_t priority; /* smaller first */
     const char *name;  /* operator, "box all-gather", ... */
-    struct line line;
+    int32_t told;      /* program node whose line an error names: its own, or the first that wants a leaf moved; -1 */
+    struct line line;  /* that of `told` when the plan was made; a plan that is found again has others: run.line */
     int32_t nin, nout, narg;
     struct in_port *in;   /* data and control */
     struct out_port *out;

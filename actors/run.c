@@ -47,7 +47,9 @@ runner_new(struct plan *p)
                            .leaf = ARENA_ARRAY(&r->arena, void *, p->nleaf_part + 1),
                            .root = ARENA_ARRAY(&r->arena, void *, p->nroot_part + 1),
                            .number = ARENA_ARRAY(&r->arena, uint64_t, g->nnumber + 1),
+                           .line = ARENA_ARRAY(&r->arena, struct line, g->nnode + 1),
                            .arena = ARENA_ARRAY(&r->arena, void *, p->ndevice + 1) };
+    for (int32_t i = 0; i < g->nnode; i++) r->run.line[i] = g->node[i].line;
     return r;
 }
 
@@ -163,6 +165,7 @@ bind(struct rille_session *s, struct collection *c, struct runner *r)
     const struct program *g = r->plan->program;
     assert(g->nleaf == c->nleaf && g->nroot == c->nroot && g->nnumber == c->nnumber);
     for (int32_t i = 0; i < c->nleaf; i++) r->leaf[i] = c->leaf[i]->store;
+    for (int32_t i = 0; i < c->nnode; i++) r->run.line[i] = c->node[i]->line;
     for (int32_t i = 0; i < c->nnumber; i++) TRY(number_bind(s, &c->number[i]->number, &r->run.number[i]));
     for (int32_t k = 0; k < c->nroot; k++)
         r->donate[k] = r->plan->over[k] && may_donate(c, c->leaf[g->root[k].over]);
@@ -227,7 +230,10 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
 {
     struct collection *c = &s->collection;
     bool ready = true;
-    for (int i = 0; i < n; i++) ready = ready && v[i]->store;
+    for (int i = 0; i < n; i++) {
+        TRY(val_whole(v[i]));
+        ready = ready && v[i]->store;
+    }
     if (ready) return 0;
     TRY(collect(s, n, v, COLLECT_RUN));
     struct runner *r;

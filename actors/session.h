@@ -173,6 +173,9 @@ void collection_free(struct collection *c);
 int cache_find(struct rille_session *s, struct collection *c, struct runner **out);
 void cache_free(struct cache *c);
 
+/* E_STATE, naming the variable, when a failed run has left it half written. */
+int val_whole(const struct val *v);
+
 /* ---- run.c ---- */
 /* Computes these values in one run; those that have their bytes are left alone. */
 int session_eval(struct rille_session *s, int n, struct val *const *v);

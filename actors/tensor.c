@@ -310,7 +310,8 @@ same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
     struct rille_session *s = t->s;
     bool on = s->grad_on;
     struct val *v = NULL;
-    int status = 0;
+    int status = val_whole(t->val);
+    if (status) return build_settle(s, status);
     if (t->val->store && !tracing(s)) {
         store_hold(t->val->store);
         v = build_fresh(s, graph_leaf(s->graph, &t->val->type, t->val->layout, t->val->store));

@@ -1,8 +1,8 @@
 /* sim.c - how many orders of events the simulator tries in a second.
  *
  * A seed is a session of its own: two training steps over a pipeline of two stages and four devices, four pieces, with
- * every kind of move between layouts, real kernels, freed registers filled with NaN. It counts when its loss and weights
- * have the bits that threads give (t/actors-sim.c says more). */
+ * every kind of move between layouts, real kernels, freed registers filled with NaN. It counts when its loss and
+ * weights have the bits that threads give (t/actors-sim.c says more). */
 #include "t/train.h"
 
 #include <time.h>

@@ -125,8 +125,7 @@ plain(int threads, const char *kind, bool timed)
     must(train_step(&t, &loss), "step");
     struct runner *r = last_runner(t.s);
     r->run.timed = timed;
-    snprintf(name, sizeof name, "%s, threads: %d%s: a step allocates nothing", kind, threads,
-             timed ? ", timed" : "");
+    snprintf(name, sizeof name, "%s, threads: %d%s: a step allocates nothing", kind, threads, timed ? ", timed" : "");
     repeat(t.s, r, name);
     rille_free(&loss);
     train_close(&t);

@@ -77,8 +77,10 @@ on_threads(struct variant *v)
     o.single = true;
     o.threads = 1;
     must(train_once(&o, STEPS, &one), "one device");
-    if (v->exact) ok(same(&one, &v->want), "%s: gives the bits of one device", text_of(v));
-    else ok(distance(&one, &v->want) < 1e-5, "%s: gives the numbers of one device, but for rounding", text_of(v));
+    if (v->exact)
+        ok(same(&one, &v->want), "%s: gives the bits of one device", text_of(v));
+    else
+        ok(distance(&one, &v->want) < 1e-5, "%s: gives the numbers of one device, but for rounding", text_of(v));
 }
 
 /* Where all is exact, schedules and kinds of devices cannot be told apart. */
@@ -156,8 +158,10 @@ is_caught(enum plant plant, const char *name, const char *kind)
         if (caught++ == 0) first = seed;
         asserted += WIFSIGNALED(status);
     }
-    if (plant == PLANT_NONE) ok(caught == 0, "%s", name);
-    else ok(caught > 0, "%s is caught", name);
+    if (plant == PLANT_NONE)
+        ok(caught == 0, "%s", name);
+    else
+        ok(caught > 0, "%s is caught", name);
     if (caught) diag("by %d of %d seeds, first by %d; %d times by an assertion", caught, SEEDS / 2, first, asserted);
 }
 

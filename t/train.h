@@ -52,8 +52,9 @@ train_layout(struct train *t, int stage, const char *sbp)
     const struct rille_place *p;
     const struct rille_layout *l;
     if (t->options.single) sbp = "B";
-    must(rille_place(t->s, t->options.kind, 1, t->options.single ? &one : &two, rank[t->options.single ? 0 : stage], &p),
-         "placement");
+    must(
+        rille_place(t->s, t->options.kind, 1, t->options.single ? &one : &two, rank[t->options.single ? 0 : stage], &p),
+        "placement");
     must(rille_layout(t->s, p, 1, &sbp, NULL, -1, &l), "layout");
     return l;
 }
@@ -65,7 +66,8 @@ train_tensor(struct train *t, int rows, int columns, int stage, const char *sbp,
     int64_t shape[2] = {rows, columns};
     struct rille_tensor *out;
     for (int i = 0; i < rows * columns; i++)
-        v[i] = t->options.exact ? (float)(next_random(&seed) % 3) - 1 : (float)(next_random(&seed) >> 40) * 0x1p-23f - 1;
+        v[i] =
+            t->options.exact ? (float)(next_random(&seed) % 3) - 1 : (float)(next_random(&seed) >> 40) * 0x1p-23f - 1;
     must(rille_from_host(t->s, "f32", 2, shape, v, train_layout(t, stage, sbp), &out), "from_host");
     return out;
 }
@@ -81,7 +83,8 @@ train_labels(struct train *t)
 }
 
 static inline int
-train_call(struct train *t, const char *op, int line, struct rille_tensor *a, struct rille_tensor *b, struct rille_tensor **out)
+train_call(struct train *t, const char *op, int line, struct rille_tensor *a, struct rille_tensor *b,
+           struct rille_tensor **out)
 {
     struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = a}, {.kind = RILLE_ARG_TENSOR, .tensor = b}};
     rille_at(t->s, "train.lua", line, NULL);
@@ -144,8 +147,10 @@ train_trace(struct train *t)
     int status = rille_trace_begin(t->s, &o, 2, in, piece);
     if (status) return status;
     status = train_body(t, piece[0], piece[1], &loss);
-    if (!status) status = rille_trace_end(t->s, 1, &loss, &t->graph);
-    else rille_trace_abort(t->s);
+    if (!status)
+        status = rille_trace_end(t->s, 1, &loss, &t->graph);
+    else
+        rille_trace_abort(t->s);
     rille_free(&piece[0]);
     rille_free(&piece[1]);
     rille_free(&loss);

@@ -1,0 +1,347 @@
+/* actors-fail.c - a run that fails, for every way in which it can: what it says, what it leaves, and that all goes on.
+ *
+ * Every act of a training step is made to fail in turn; memory is denied at every size; labels are bad; the user
+ * interrupts. Each time the run stops on all devices, the error names a line, a variable has its old value or refuses
+ * to be read until it is set again, and the next step gives the bits of a session in which nothing failed. */
+#include "actors/session.h"
+#include "t/train.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <time.h>
+
+/* ---- after a failure ---- */
+
+static bool
+says(const char *text)
+{
+    return strstr(rille_error(), text) != NULL;
+}
+
+/* A value with this name is untouched, or torn and says so. */
+static bool
+old_or_refused(struct rille_tensor *w, const float *old, int n, bool *torn)
+{
+    float now[WIDTH * HIDDEN];
+    if (rille_read(w, now)) {
+        *torn = true;
+        return rille_error_code() == E_STATE && says("half written") && says(rille_name(w));
+    }
+    return !memcmp(now, old, sizeof *now * (size_t)n);
+}
+
+static bool
+weights_left(struct train *t, const struct train_state *start, bool *torn)
+{
+    *torn = false;
+    bool one = old_or_refused(t->w1, start->w1, WIDTH * HIDDEN, torn);
+    bool two = old_or_refused(t->w2, start->w2, HIDDEN * CLASSES, torn);
+    return one && two;
+}
+
+static int
+set_again(struct train *t)
+{
+    struct rille_tensor *w1 = train_tensor(t, WIDTH, HIDDEN, 0, "B", 2);
+    struct rille_tensor *w2 = train_tensor(t, HIDDEN, CLASSES, 1, "S(0)", 3);
+    int status = rille_assign(t->w1, w1);
+    if (!status) status = rille_assign(t->w2, w2);
+    rille_free(&w1);
+    rille_free(&w2);
+    if (!status)
+        status = rille_eval(t->s, 2, (struct rille_tensor *[]){t->w1, t->w2}); /* so that they are written over */
+    if (!status) status = rille_set_grad(t->w1, NULL);
+    return status ? status : rille_set_grad(t->w2, NULL);
+}
+
+/* With the weights set again, a step is as if nothing had been. */
+static bool
+goes_on(struct train *t, const struct train_state *want)
+{
+    struct train_state got;
+    int status = set_again(t);
+    if (!status) status = train_run(t, 1, &got);
+    if (status) diag("afterwards: %s", rille_error());
+    return !status && !memcmp(&got, want, sizeof got);
+}
+
+/* What was before the first step (loss 0), and after it. */
+static void
+expect(struct train *t, struct train_state *start, struct train_state *want)
+{
+    *start = (struct train_state){0};
+    must(rille_read(t->w1, start->w1), "w1");
+    must(rille_read(t->w2, start->w2), "w2");
+    must(train_run(t, 1, want), "a step");
+    must(set_again(t), "set again");
+}
+
+/* ---- every act ---- */
+
+struct counts {
+    int acts, unnamed, silent, changed, stuck, torn;
+};
+
+static void
+fail_act(struct train *t, int k, const struct train_state *start, const struct train_state *want, struct counts *c)
+{
+    struct rille_tensor *loss;
+    bool torn;
+    rille_fail_act(t->s, k);
+    int status = train_step(t, &loss);
+    rille_fail_act(t->s, 0);
+    if (status != E_KERNEL || !says("made to fail"))
+        c->silent++;
+    else if (strncmp(rille_error(), "train.lua:", 10) && c->unnamed++ == 0)
+        diag("act %d: %s", k, rille_error());
+    rille_free(&loss);
+    if (!weights_left(t, start, &torn) && c->changed++ == 0) diag("act %d: weights: %s", k, rille_error());
+    c->torn += torn;
+    if (!goes_on(t, want) && c->stuck++ == 0) diag("act %d: does not go on", k);
+    must(set_again(t), "set again");
+}
+
+static void
+every_act(const struct train_options *o)
+{
+    struct train t;
+    struct train_state start, want;
+    struct counts c = {0};
+    struct rille_counters before, after;
+    train_open(&t, o);
+    expect(&t, &start, &want);
+    rille_count(t.s, &before);
+    must(train_run(&t, 1, &(struct train_state){0}), "a step");
+    rille_count(t.s, &after);
+    must(set_again(&t), "set again");
+    c.acts = (int)(after.acts - before.acts);
+    for (int k = 1; k <= c.acts; k++) fail_act(&t, k, &start, &want, &c);
+    char name[100];
+    snprintf(name, sizeof name, "%s, %s, %s", o->bus, o->kind, o->schedule ? o->schedule : "plain");
+    ok(c.acts > 20 && c.silent == 0, "%s: each of %d acts can fail, and the run says so", name, c.acts);
+    ok(c.unnamed == 0, "%s: always the line is named", name);
+    ok(c.changed == 0, "%s: a variable is as before, or refuses to be read and is named", name);
+    ok(c.torn > 0, "%s: variables are written in place, so both happen", name);
+    diag("%d of %d failures left one half written", c.torn, c.acts);
+    ok(c.stuck == 0, "%s: set again, all goes on exactly", name);
+    train_close(&t);
+}
+
+/* A plan that is found again belongs to other lines. */
+static void
+lines_of_the_call(void)
+{
+    struct train t;
+    struct rille_tensor *y, *z;
+    float v[ROWS * WIDTH];
+    train_open(&t, &(struct train_options){.bus = "zmq"});
+    must(train_call(&t, "relu", 10, t.x, NULL, &y), "relu");
+    must(rille_read(y, v), "read");
+    must(train_call(&t, "relu", 20, t.x, NULL, &z), "relu");
+    rille_fail_act(t.s, 1);
+    ok(rille_read(z, v) == E_KERNEL && !strncmp(rille_error(), "train.lua:20: ", 14),
+       "a plan found again names the new line");
+    struct rille_counters c;
+    rille_count(t.s, &c);
+    ok(c.cache_hits > 0, "it was found");
+    rille_free(&y);
+    rille_free(&z);
+    train_close(&t);
+}
+
+/* ---- bad data ---- */
+
+/* One label is no class. No rank may have updated anything. */
+static void
+bad_labels(const struct train_options *o, const char *name, int seeds)
+{
+    int changed = 0, silent = 0, stuck = 0;
+    for (int seed = 0; seed < seeds; seed++) {
+        struct train t;
+        struct train_options with = *o;
+        struct train_state start, want;
+        struct rille_tensor *loss, *good;
+        char bus[40];
+        bool torn;
+        int64_t label[ROWS] = {0}, shape[1] = {ROWS};
+        snprintf(bus, sizeof bus, seeds > 1 ? "sim:%d" : "zmq", seed);
+        with.bus = bus;
+        train_open(&t, &with);
+        expect(&t, &start, &want);
+        good = t.y;
+        label[seed * 5 % ROWS] = CLASSES;
+        must(rille_from_host(t.s, "i64", 1, shape, label, train_layout(&t, 1, "S(0)"), &t.y), "labels");
+        int status = train_step(&t, &loss);
+        if (status != E_VALUE || strncmp(rille_error(), "train.lua:4:", 12)) {
+            if (silent++ == 0) diag("%s: %d, %s", bus, status, rille_error());
+        }
+        rille_free(&loss);
+        changed += !weights_left(&t, &start, &torn) || torn;
+        rille_free(&t.y);
+        t.y = good;
+        stuck += !goes_on(&t, &want);
+        train_close(&t);
+    }
+    ok(silent == 0, "%s: a label that is no class fails, and names the line of the loss", name);
+    ok(changed == 0, "%s: no rank has updated anything then", name);
+    ok(stuck == 0, "%s: and good labels go on", name);
+}
+
+/* ---- no memory ---- */
+
+static void
+limit_pools(struct rille_session *s, size_t spare)
+{
+    for (int kind = 0; kind < NDEVICE_KIND; kind++)
+        for (int32_t i = 0; i < s->npool[kind]; i++) {
+            struct pool *p = s->pool[kind][i];
+            if (p) pool_limit(p, spare ? pool_count(p).live_bytes + pool_count(p).arena_bytes + spare : 0);
+        }
+}
+
+/* A device has less and less room beyond what it holds when the step begins. */
+static void
+no_memory(const char *schedule)
+{
+    int denied = 0, given = 0, wrong = 0, stuck = 0;
+    for (size_t spare = 64; spare < 16384 && given < 3; spare += 192) {
+        struct train t;
+        struct train_state start, want, got;
+        bool torn;
+        train_open(&t, &(struct train_options){.bus = "zmq", .schedule = schedule});
+        struct rille_tensor *w1 = rille_hold(t.w1), *loss;
+        must(train_once(&t.options, 1, &want), "elsewhere");
+        start = (struct train_state){0};
+        must(rille_read(t.w1, start.w1), "w1");
+        must(rille_read(t.w2, start.w2), "w2");
+        limit_pools(t.s, spare);
+        int status = train_step(&t, &loss);
+        if (status) {
+            denied++;
+            if (status != E_MEMORY || !says("cpu:")) wrong++, diag("%zu: %d, %s", spare, status, rille_error());
+            wrong += !weights_left(&t, &start, &torn) || torn;
+        } else {
+            given++;
+            wrong += train_state(&t, loss, &got) || memcmp(&got, &want, sizeof got);
+        }
+        rille_free(&loss);
+        limit_pools(t.s, 0);
+        stuck += !goes_on(&t, &want);
+        rille_free(&w1);
+        train_close(&t);
+    }
+    const char *name = schedule ? schedule : "plain";
+    ok(denied > 3 && given > 0, "%s: with little memory the step fails, with more it runs (%d, %d)", name, denied,
+       given);
+    ok(wrong == 0, "%s: it says E_MEMORY, names the device and leaves the weights", name);
+    ok(stuck == 0, "%s: with memory it goes on", name);
+}
+
+/* ---- interrupts ---- */
+
+static struct rille_session *interrupted;
+
+static void *
+interrupt_later(void *arg)
+{
+    const struct timespec t = {0, 40000000};
+    (void)arg;
+    nanosleep(&t, NULL);
+    rille_interrupt(interrupted);
+    rille_interrupt(interrupted);
+    return NULL;
+}
+
+static void
+on_alarm(int number)
+{
+    (void)number;
+    rille_interrupt(interrupted);
+}
+
+static int64_t
+acts(struct train *t)
+{
+    struct rille_counters c;
+    rille_count(t->s, &c);
+    return c.acts;
+}
+
+static int
+interrupt_by_thread(struct train *t, struct rille_tensor **loss)
+{
+    pthread_t thread;
+    must(pthread_create(&thread, NULL, interrupt_later, NULL), "a thread");
+    int status = train_step(t, loss);
+    pthread_join(thread, NULL);
+    return status;
+}
+
+static int
+interrupt_by_signal(struct train *t, struct rille_tensor **loss)
+{
+    struct sigaction on = {.sa_handler = on_alarm}, before;
+    struct itimerval soon = {.it_value.tv_usec = 40000};
+    sigaction(SIGALRM, &on, &before);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    int status = train_step(t, loss);
+    sigaction(SIGALRM, &before, NULL);
+    return status;
+}
+
+static void
+interrupt(const struct train_options *o, bool by_signal)
+{
+    struct train t;
+    struct train_state start, want;
+    struct rille_tensor *loss;
+    bool torn;
+    char name[100];
+    snprintf(name, sizeof name, "%s, %d threads, interrupted by a %s", o->bus, o->threads,
+             by_signal ? "signal" : "thread");
+    train_open(&t, o);
+    expect(&t, &start, &want);
+    int64_t all = acts(&t);
+    must(train_run(&t, 1, &want), "a step");
+    all = acts(&t) - all;
+    must(set_again(&t), "set again");
+    interrupted = t.s;
+    rille_slow_op(t.s, "gelu", 0.1);
+    int64_t begin = acts(&t);
+    int status = by_signal ? interrupt_by_signal(&t, &loss) : interrupt_by_thread(&t, &loss);
+    int64_t did = acts(&t) - begin;
+    rille_slow_op(t.s, "gelu", 0);
+    if (!ok(status == E_CANCEL && says("interrupted"), "%s: the run says so", name))
+        diag("%d: %s", status, rille_error());
+    rille_free(&loss);
+    if (!ok(did < all / 2, "%s: soon", name)) diag("after %d of %d acts", (int)did, (int)all);
+    ok(weights_left(&t, &start, &torn) && !torn, "%s: nothing is updated", name);
+    ok(goes_on(&t, &want), "%s: and the session goes on", name);
+    rille_interrupt(t.s);
+    ok(goes_on(&t, &want), "%s: an interrupt between runs is for none of them", name);
+    train_close(&t);
+}
+
+int
+main(void)
+{
+    static const char *const bus[] = {"zmq", "sim:1"}, *const kind[] = {"cpu", "late"};
+    static const char *const schedule[] = {NULL, "1f1b", "gpipe"};
+    for (int i = 0; i < 8; i++)
+        every_act(&(struct train_options){.bus = bus[i % 2], .kind = kind[i / 2 % 2], .schedule = schedule[i / 4]});
+    lines_of_the_call();
+    for (int i = 0; i < 6; i++) {
+        struct train_options o = {.kind = kind[i % 2], .schedule = schedule[i / 2]};
+        char name[100];
+        snprintf(name, sizeof name, "%s, %s", o.kind, o.schedule ? o.schedule : "plain");
+        bad_labels(&o, name, 1);
+        strcat(name, ", simulated");
+        bad_labels(&o, name, 20);
+    }
+    for (int i = 0; i < 3; i++) no_memory(schedule[i]);
+    for (int i = 0; i < 4; i++)
+        interrupt(&(struct train_options){.bus = "zmq", .threads = i % 2 ? 4 : 1, .schedule = "1f1b"}, i / 2);
+    interrupt(&(struct train_options){.bus = "sim:1", .threads = 4, .schedule = "1f1b"}, true);
+    return done();
+}
