@@ -40,19 +40,37 @@ print_position(const struct view *v, const int64_t *at, struct str *s)
     if (v->ndim != 1) str_add(s, "}");
 }
 
+static int
+refuse(const struct view *ids, const int64_t *at, int64_t size, const struct lookup_words *w)
+{
+    struct str where = {0};
+    print_position(ids, at, &where);
+    int code = fail(E_VALUE, "%s: %s %lld at position %s is not in %s%lld%s (positions count from 0)", w->op, w->noun,
+                    (long long)lookup_id(ids, at), str_text(&where), w->before, (long long)size, w->after);
+    str_free(&where);
+    return code;
+}
+
+/* Is every id of dense memory a position? The walk below, which knows where it is, then is not needed. */
+static bool
+all_allowed(const struct view *ids, int64_t size, const int64_t *skip)
+{
+    int64_t n = view_numel(ids), bad = 0, other = skip ? *skip : 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t id = elem_get_i(ids->dtype, ids->data, i);
+        bad += (uint64_t)id >= (uint64_t)size && id != other;
+    }
+    return bad == 0;
+}
+
 int
 lookup_check(const struct view *ids, int64_t size, const int64_t *skip, const struct lookup_words *w)
 {
+    if (view_is_dense(ids) && (skip || size > 0) && all_allowed(ids, size, skip)) return 0;
     struct walk walk;
     for (walk_start(&walk, ids); walk.left > 0; walk_next(&walk, ids)) {
         int64_t id = lookup_id(ids, walk.at);
-        if ((id >= 0 && id < size) || (skip && id == *skip)) continue;
-        struct str where = {0};
-        print_position(ids, walk.at, &where);
-        int code = fail(E_VALUE, "%s: %s %lld at position %s is not in %s%lld%s (positions count from 0)", w->op, w->noun,
-                        (long long)id, str_text(&where), w->before, (long long)size, w->after);
-        str_free(&where);
-        return code;
+        if ((id < 0 || id >= size) && !(skip && id == *skip)) return refuse(ids, walk.at, size, w);
     }
     return 0;
 }
