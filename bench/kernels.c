@@ -1,8 +1,8 @@
 /* kernels.c - how fast kernels are: time of a call, and bytes of operands and results a second.
  *
  * Lines are operator and sample, as in the records: bench-kernels [NAME]. A call
- * is prepared once and run until a tenth of a second has passed; the best of
- * three is printed. */
+ * is prepared once and run for a hundredth of a second, ten times; the best is
+ * printed. */
 #include "kernels/kernel.h"
 #include "kernels/sample.h"
 #include "runtime/device.h"
@@ -28,7 +28,13 @@ static const char *const lines[][2] = {
     {"pow", "f32{1048576} #2"},
     {"cast", "f32{16777216} dtype=bf16"},
     {"add", "i64{1048576} i64{1048576}"},
+    {"add", "f32{64,256} f32{256}"},
+    {"cast", "f32{64,256} dtype=i64"},
     {"sum", "f32{64,256}"},
+    {"sum", "f32{64,256} axis=0"},
+    {"sum", "f32{64,256} axis=1"},
+    {"max", "f32{64,256} axis=1"},
+    {"max", "f32{65536}"},
     {"sum", "f32{16777216}"},
     {"sum", "f32{4096,4096} axis=0"},
     {"sum", "f32{4096,4096} axis=1"},
@@ -69,10 +75,10 @@ measure(struct exec *e, void **data, int nin, double *seconds)
 {
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     *seconds = 1e9;
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 10; round++) {
         int64_t n = 0;
         double start = now(), end = start;
-        for (; end - start < 0.1; n++) {
+        for (; end - start < 0.01; n++) {
             if (exec_run(e, data, data + nin, scratch, 0)) break;
             end = now();
         }

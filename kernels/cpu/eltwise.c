@@ -9,7 +9,11 @@
  * that type in memory, without gaps, is read where it lies; any other is loaded
  * into a block of scratch first, converted on the way; one that never changes (a
  * number) is loaded once a run. The last write goes to memory directly when
- * there is nothing to convert. */
+ * there is nothing to convert.
+ *
+ * One Zen 5 core, bench-kernels: f32{64,256} + f32{64,256} 1.1 us (180 GB/s from
+ * cache), f32{64,256} + f32{256} 1.4 us, 16M elements at 30 GB/s (memory), four
+ * elements 0.07 us. */
 #include "kernels/cpu/eltwise.h"
 
 #include "kernels/cpu/convert.h"

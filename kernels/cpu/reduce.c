@@ -4,7 +4,11 @@
  * one loop. The last loop is the row. Outside it, kept loops enclose reduced
  * ones, so that what is accumulated stays in cache: a row that is reduced folds
  * into one number, a row that is kept is added to a row of accumulators, a block
- * at a time. Lanes of a fold are fixed by position: the same bits every run. */
+ * at a time. Lanes of a fold are fixed by position: the same bits every run.
+ *
+ * One Zen 5 core, bench-kernels: f32{64,256} to one sum 0.9 us, to rows 2 us;
+ * 16M elements at 29 GB/s (memory), over the outer dimension at 12 GB/s. 64 lanes
+ * hide the latency of an addition and of a maximum, which 16 do not (4x). */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/reduce.h"
 

@@ -12,6 +12,7 @@ static double
 real(const struct call *c, const double *x)
 {
     double v = x[0];
+    if (v == -INFINITY) return -0.0; /* not -inf times 0 */
     if (c->attr[APPROXIMATE].i == EXACT) return 0.5 * v * erfc(-v * M_SQRT1_2);
     return 0.5 * v * (1 + tanh(sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
 }

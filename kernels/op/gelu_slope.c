@@ -16,7 +16,7 @@ enum { EXACT, TANH };
 static double
 real(const struct call *c, const double *x)
 {
-    double v = x[0];
+    double v = x[0] > 40 ? 40 : x[0] < -40 ? -40 : x[0]; /* beyond it is 1 or 0; inf times 0 is neither */
     if (c->attr[APPROXIMATE].i == EXACT) return 0.5 * erfc(-v * M_SQRT1_2) + v * DENSITY * exp(-0.5 * v * v);
     double s = 1 / (1 + exp(-A * (v + C * v * v * v)));
     return s + v * s * (1 - s) * A * (1 + 3 * C * v * v);

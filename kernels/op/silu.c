@@ -9,6 +9,7 @@ static double
 real(const struct call *c, const double *x)
 {
     UNUSED(c);
+    if (x[0] == -INFINITY) return -0.0; /* not -inf times 0 */
     return x[0] / (1 + exp(-x[0]));
 }
 
