@@ -97,7 +97,8 @@ raw_memory(const dnnl_memory_desc_t *desc, void *data)
 static void
 raw_open(struct raw *r, const struct product *p, void *const *data, bool packed)
 {
-    dnnl_memory_desc_t a = raw_desc(p->dtype, p->m, p->k, p->ta, false), c = raw_desc(p->dtype, p->m, p->n, false, false);
+    dnnl_memory_desc_t a = raw_desc(p->dtype, p->m, p->k, p->ta, false),
+                       c = raw_desc(p->dtype, p->m, p->n, false, false);
     dnnl_memory_desc_t b = raw_desc(p->dtype, p->k, p->n, p->tb, packed);
     dnnl_matmul_desc_t op;
     dnnl_primitive_attr_t attr;
@@ -110,8 +111,8 @@ raw_open(struct raw *r, const struct product *p, void *const *data, bool packed)
     const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     r->scratch = aligned_alloc(64, dnnl_memory_desc_get_size(scratch) / 64 * 64 + 64);
     r->arg[0] = (dnnl_exec_arg_t){DNNL_ARG_SRC, raw_memory(&a, data[0])};
-    r->arg[1] = (dnnl_exec_arg_t){
-        DNNL_ARG_WEIGHTS, raw_memory(dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), data[1])};
+    r->arg[1] = (dnnl_exec_arg_t){DNNL_ARG_WEIGHTS,
+                                  raw_memory(dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), data[1])};
     r->arg[2] = (dnnl_exec_arg_t){DNNL_ARG_DST, raw_memory(&c, data[2])};
     r->arg[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, raw_memory(scratch, r->scratch)};
     dnnl_primitive_desc_destroy(pd);
@@ -259,8 +260,9 @@ main(int argc, char **argv)
            "of limit");
     for (size_t i = 0; i < countof(products); i++) {
         const struct product *p = &products[i];
-        printf("%-24s %5d %5d %5d  %9.2f %9.2f %8.0f%% %8.0f%%\n", p->what, (int)p->m, (int)p->n, (int)p->k, raw[i] * 1e6,
-               ours[i] * 1e6, 100 * raw[i] / ours[i], 100 * flop(p) / ours[i] / (p->dtype == DT_BF16 ? bf16 : f32));
+        printf("%-24s %5d %5d %5d  %9.2f %9.2f %8.0f%% %8.0f%%\n", p->what, (int)p->m, (int)p->n, (int)p->k,
+               raw[i] * 1e6, ours[i] * 1e6, 100 * raw[i] / ours[i],
+               100 * flop(p) / ours[i] / (p->dtype == DT_BF16 ? bf16 : f32));
         if (i < DIGITS) digits[0] += raw[i], digits[1] += ours[i];
     }
     printf("\nthe eight of a digits step: oneDNN %.1f us, Rille %.1f us\n", digits[0] * 1e6, digits[1] * 1e6);

@@ -27,7 +27,7 @@ static const char *const group_text[] = {"no batch", "a batch of a", "a batch of
 
 static void
 matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, int64_t rows, int64_t cols, enum lie lie,
-             bool heads)
+            bool heads)
 {
     o->type = (struct type){.dtype = (uint8_t)d, .ndim = (uint8_t)(nbatch + 2)};
     for (int i = 0; i < nbatch; i++) o->type.dim[i] = batch[i];
@@ -117,12 +117,14 @@ product_try(const struct product *p)
 static void
 try_group(enum group group, enum dtype d)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1}, {1, 5, 3}, {5, 1, 3}, {5, 3, 1}, {4, 17, 9}, {0, 3, 2}, {3, 0, 2}, {3, 2, 0}};
+    static const int64_t sizes[][3] = {{1, 1, 1},  {1, 5, 3}, {5, 1, 3}, {5, 3, 1},
+                                       {4, 17, 9}, {0, 3, 2}, {3, 0, 2}, {3, 2, 0}};
     int tried = 0, right = 0;
     for (size_t s = 0; s < countof(sizes); s++)
         for (enum lie a = ROWS; a < NLIE; a++)
             for (enum lie b = ROWS; b < NLIE; b++, tried++)
-                right += product_try(&(struct product){sizes[s][0], sizes[s][1], sizes[s][2], a, b, group, d, 1 + tried % 2});
+                right += product_try(
+                    &(struct product){sizes[s][0], sizes[s][1], sizes[s][2], a, b, group, d, 1 + tried % 2});
     ok(right == tried, "%d products with %s in %s are right", tried, group_text[group], dtype_text(d));
 }
 

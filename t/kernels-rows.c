@@ -34,7 +34,8 @@ choose_values(struct trial *t, int k, uint64_t *random)
         if (dtype_is_float((enum dtype)v->dtype))
             elem_set_f(v->dtype, v->data, i, f);
         else
-            elem_set_i(v->dtype, v->data, i, s->in[k].weak ? (int64_t)f : (int64_t)(next_random(random) % (uint64_t)below));
+            elem_set_i(v->dtype, v->data, i,
+                       s->in[k].weak ? (int64_t)f : (int64_t)(next_random(random) % (uint64_t)below));
     }
 }
 
@@ -92,14 +93,15 @@ run_ref(struct trial *t)
     return ref_run(&k);
 }
 
-/* The largest distance of result k from the reference, against the largest value. The gradient of a norm of two elements
- * is what is left when ones are taken from each other. */
+/* The largest distance of result k from the reference, against the largest value. The gradient of a norm of two
+ * elements is what is left when ones are taken from each other. */
 static double
 distance(const struct trial *t, int k, const void *got)
 {
     const struct view *want = &t->view[t->sample.call.nin + k];
     double largest = strcmp(t->sample.call.op->name, "norm_grad") ? 1e-3 : 1, worst = 0;
-    for (int64_t i = 0; i < view_numel(want); i++) largest = fmax(largest, fabs(elem_get_f(want->dtype, want->data, i)));
+    for (int64_t i = 0; i < view_numel(want); i++)
+        largest = fmax(largest, fabs(elem_get_f(want->dtype, want->data, i)));
     for (int64_t i = 0; i < view_numel(want); i++)
         worst = fmax(worst, fabs(elem_get_f(want->dtype, got, i) - elem_get_f(want->dtype, want->data, i)) / largest);
     return worst;
@@ -126,7 +128,8 @@ try_call(const char *op, const char *text, uint64_t seed)
     if (!ok(!status && row, "%s %s runs by a row", op, text)) diag("%s", err_text());
     for (int k = 0; k < t.sample.call.nout && !status; k++) {
         double worst = distance(&t, k, one[k]);
-        if (!ok(worst <= tolerance((enum dtype)t.sample.call.out[k].dtype), "%s %s is the reference, result %d", op, text, k))
+        if (!ok(worst <= tolerance((enum dtype)t.sample.call.out[k].dtype), "%s %s is the reference, result %d", op,
+                text, k))
             diag("off by %g", worst);
         ok(!memcmp(one[k], two[k], (size_t)type_bytes(&t.sample.call.out[k])), "and two threads give its bits");
     }

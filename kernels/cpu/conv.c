@@ -97,7 +97,8 @@ int
 conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     struct shape s = shape_of(k, &k->in[0], &k->in[1], &k->out[0]);
-    struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_WEIGHTS, 1, s.w.desc}, {DNNL_ARG_DST, PRIM_OUT, s.y.desc}};
+    struct prim_arg arg[] = {
+        {DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_WEIGHTS, 1, s.w.desc}, {DNNL_ARG_DST, PRIM_OUT, s.y.desc}};
     dnnl_primitive_desc_t pd;
     TRY(forward(&s, k->threads, &pd));
     return finish(pd, arg, k->threads, state, scratch_bytes);
@@ -129,9 +130,9 @@ conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
         {DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_DIFF_DST, 1, s.y.desc}, {DNNL_ARG_DIFF_WEIGHTS, PRIM_OUT, s.w.desc}};
     dnnl_primitive_desc_t hint, pd;
     dnnl_convolution_desc_t op;
-    TRY(prim_check(dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &s.x.desc, &s.w.desc,
-                                                                       NULL, &s.y.desc, s.stride, s.dilate, s.padding,
-                                                                       s.padding_end),
+    TRY(prim_check(dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &s.x.desc,
+                                                                       &s.w.desc, NULL, &s.y.desc, s.stride, s.dilate,
+                                                                       s.padding, s.padding_end),
                    "convolution"));
     TRY(forward(&s, k->threads, &hint));
     int status = prim_describe(&op, k->threads, hint, &pd);

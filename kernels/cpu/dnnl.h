@@ -18,7 +18,7 @@ enum { PRIM_ARG = 6 };
 enum { PRIM_OUT = 32, PRIM_SCRATCH = 64 };
 
 struct prim_arg {
-    int arg;  /* DNNL_ARG_SRC... */
+    int arg; /* DNNL_ARG_SRC... */
     int from;
     dnnl_memory_desc_t desc;
 };

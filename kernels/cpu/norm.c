@@ -72,8 +72,7 @@ slope(int64_t n, const float *x, const float *dy, const float *weight, struct st
       float *dx)
 {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++)
-        dx[i] = t.rstd * (dy[i] * weight[i] - mean_u - (x[i] - t.mean) * t.rstd * mean_ux);
+    for (int64_t i = 0; i < n; i++) dx[i] = t.rstd * (dy[i] * weight[i] - mean_u - (x[i] - t.mean) * t.rstd * mean_ux);
 }
 
 VECTOR static void
@@ -120,8 +119,8 @@ forward_range(void *arg, int64_t lo, int64_t hi)
         for (int64_t i = 0; i < size; i += ROW_BLOCK) {
             int64_t n = MIN(size - i, ROW_BLOCK);
             float *to = row_into(&y, i, x_room);
-            scale_shift(n, row_load(&x, i, n, x_room), stats, load_or(&w, i, n, 1, w_room), load_or(&b, i, n, 0, b_room),
-                        to);
+            scale_shift(n, row_load(&x, i, n, x_room), stats, load_or(&w, i, n, 1, w_room),
+                        load_or(&b, i, n, 0, b_room), to);
             row_store(&y, i, n, to);
         }
     }
@@ -138,7 +137,8 @@ backward_row(const struct task *t, int64_t r)
     double sum[2] = {0, 0};
     for (int64_t i = 0; i < size; i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
-        slope_sums(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), load_or(&w, i, n, 1, w_room), stats, sum);
+        slope_sums(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), load_or(&w, i, n, 1, w_room), stats,
+                   sum);
     }
     float mean_u = t->s->center ? (float)(sum[0] / (double)size) : 0, mean_ux = (float)(sum[1] / (double)size);
     for (int64_t i = 0; i < size; i += ROW_BLOCK) {

@@ -21,7 +21,8 @@ void norm_forward(const struct norm *s, const struct view *x, const struct view 
 void norm_backward(const struct norm *s, const struct view *x, const struct view *dy, const struct view *weight,
                    const struct view *dx);
 /* dw = sum over rows of dy xhat. scratch: norm_scratch() bytes. */
-void norm_weight(const struct norm *s, const struct view *x, const struct view *dy, const struct view *dw, void *scratch);
+void norm_weight(const struct norm *s, const struct view *x, const struct view *dy, const struct view *dw,
+                 void *scratch);
 size_t norm_scratch(const struct norm *s);
 
 #endif

@@ -10,8 +10,8 @@
 /* From now on oneDNN calls of this thread use n threads; n 0 is one. Costs nothing when it is so already. */
 void team_set(int n);
 
-/* Calls part(arg, lo, hi) for ranges that cover 0 <= i < n, at least `grain` long: the partition depends on n, grain and
- * threads alone, so that results are the same bits every time. */
+/* Calls part(arg, lo, hi) for ranges that cover 0 <= i < n, at least `grain` long: the partition depends on n, grain
+ * and threads alone, so that results are the same bits every time. */
 void team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg);
 
 #endif

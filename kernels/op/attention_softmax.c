@@ -42,7 +42,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Row r of the scores: its mask (NULL: none), the step between the mask's entries, and how many keys causality leaves. */
+/* Row r of the scores: its mask (NULL: none), the step between its entries, and how many keys causality leaves. */
 struct keys {
     const void *mask;
     enum dtype dtype;

@@ -58,5 +58,6 @@ const struct op op_avg_pool2d_grad = {
     .grad = grad,
     .ref = ref,
     .flags = OP_HIDDEN,
-    .sample = {"f32{2,3,3,5} kernel_size=2 stride=1 size=4,6", "f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1 size=5,7"},
+    .sample = {"f32{2,3,3,5} kernel_size=2 stride=1 size=4,6",
+               "f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1 size=5,7"},
 };

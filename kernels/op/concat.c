@@ -26,8 +26,8 @@ check(const struct call *c)
     if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "operands must have a dimension at least");
     for (int k = 1; k < c->nin; k++)
         if (c->in[k].ndim != c->in[0].ndim)
-            return call_fail(E_SHAPE, c, "operands must have as many dimensions as the first, %d, found %d", c->in[0].ndim,
-                             c->in[k].ndim);
+            return call_fail(E_SHAPE, c, "operands must have as many dimensions as the first, %d, found %d",
+                             c->in[0].ndim, c->in[k].ndim);
     return 0;
 }
 

@@ -21,8 +21,8 @@ int conv_check(const struct call *c);
 /* Size of the result for an image of n and a kernel of k entries, in direction i. */
 int64_t conv_size(const struct attr *attr, int i, int64_t n, int64_t k);
 
-/* A product of x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] over all positions that meet: conv2d and both gradients
- * are the same walk, and differ in which of the three is written. Dense f64. E_KERNEL when shards do not fit. */
+/* A product of x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] over all positions that meet: conv2d and both
+ * gradients are the same walk, and differ in which of the three is written. Dense f64. E_KERNEL: shards do not fit. */
 struct conv {
     const struct view *x, *w, *y;
     void (*meet)(double *x, double *w, double *y);

@@ -7,13 +7,8 @@
 enum { CE_IGNORE, CE_SMOOTHING };
 
 #define CE_ATTRS                                                                                                       \
-    {                                                                                                                  \
-        [CE_IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"}, [CE_SMOOTHING] = {  \
-            "label_smoothing",                                                                                         \
-            ATTR_FLOAT,                                                                                                \
-            .doc = "share of the target that is spread over all classes"                                               \
-        }                                                                                                              \
-    }
+    [CE_IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"},                         \
+    [CE_SMOOTHING] = {"label_smoothing", ATTR_FLOAT, .doc = "share of the target that is spread over all classes"}
 
 /* The axis of the classes. */
 static inline int

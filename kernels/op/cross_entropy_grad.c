@@ -107,8 +107,8 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* With h the gradient of dx and p = exp(x - lse): that of x is h p dloss, of lse the same summed and negated, and of dloss
- * the sum of h (p - t). */
+/* With h the gradient of dx and p = exp(x - lse): that of x is h p dloss, of lse the same summed and negated, and of
+ * dloss the sum of h (p - t). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -132,7 +132,7 @@ const struct op op_cross_entropy_grad = {
     .name = "cross_entropy_grad",
     .doc = "dx = (softmax(x) - target) dloss at each position",
     .in = {{"logits", IN_FLOAT}, {"labels", IN_INDEX}, {"lse", IN_FLOAT}, {"dloss", IN_FLOAT}},
-    .attr = CE_ATTRS,
+    .attr = {CE_ATTRS},
     .make_rule = rule,
     .dtype = OUT_IN0,
     .linear = "3",

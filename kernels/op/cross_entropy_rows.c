@@ -143,7 +143,7 @@ const struct op op_cross_entropy_rows = {
     .doc = "loss = -log softmax(logits)[label] at each position; and log sum exp logits",
     .in = {{"logits", IN_FLOAT}, {"labels", IN_INDEX}},
     .nout = 2,
-    .attr = CE_ATTRS,
+    .attr = {CE_ATTRS},
     .make_rule = rule,
     .infer = infer,
     .grad = grad,

@@ -1,5 +1,5 @@
-/* cross_entropy_target.c - the logit at each label, where the classes may be split: a rank gives those that it holds, and
- * zeros for others, so that only one number a position moves. Ignored labels give 0. */
+/* cross_entropy_target.c - the logit at each label, where the classes may be split: a rank gives those that it holds,
+ * and zeros for others, so that only one number a position moves. Ignored labels give 0. */
 #include "kernels/op/cross_entropy.h"
 
 static int

@@ -16,8 +16,7 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
-    if (c->in[1].ndim != 2)
-        return fail(E_SHAPE, "embedding: table must have 2 dimensions, found %d", c->in[1].ndim);
+    if (c->in[1].ndim != 2) return fail(E_SHAPE, "embedding: table must have 2 dimensions, found %d", c->in[1].ndim);
     return 0;
 }
 

@@ -1,4 +1,5 @@
-/* gather.h - what gather and gather_grad share: x and ids have as many dimensions, and ids may be smaller beside the axis. */
+/* gather.h - what gather and gather_grad share: x and ids have as many dimensions, and ids may be smaller beside the
+ * axis. */
 #ifndef RILLE_KERNELS_OP_GATHER_H
 #define RILLE_KERNELS_OP_GATHER_H
 

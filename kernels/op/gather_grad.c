@@ -33,7 +33,7 @@ ref(const struct kcall *k)
         if (is_real(y))
             f64_of(y)[to] += f64_of(src)[i];
         else
-            i64_of(y)[to] += i64_of(src)[i];
+            i64_of(y)[to] = (int64_t)((uint64_t)i64_of(y)[to] + (uint64_t)i64_of(src)[i]); /* wraps, as integers do */
     }
     return 0;
 }
@@ -64,8 +64,7 @@ run(const struct kcall *k, const void *state)
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    if (b_wants(n, 2) && dout[0])
-        din[2] = b_call(b, &op_gather, 2, (struct val *[]){dout[0], n->in[1]}, n->attr);
+    if (b_wants(n, 2) && dout[0]) din[2] = b_call(b, &op_gather, 2, (struct val *[]){dout[0], n->in[1]}, n->attr);
 }
 
 static double

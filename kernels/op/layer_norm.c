@@ -20,7 +20,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     norm_grad(b, n, dout, din, true);
 }
 
-/* Linear in weight and bias together; without a bias in the weight alone. A bias alone is added to what is not partial. */
+/* Linear in weight and bias together; without a bias in the weight alone. A bias alone is added to a whole. */
 static const char *
 linear_of(const struct call *c)
 {

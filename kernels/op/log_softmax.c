@@ -68,8 +68,7 @@ static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     int64_t axis = n->attr[AXIS].i;
-    if (b_wants(n, 0))
-        din[0] = b_sub(b, dout[0], b_mul(b, b_exp(b, n->out[0]), b_sum(b, dout[0], &axis, 1, true)));
+    if (b_wants(n, 0)) din[0] = b_sub(b, dout[0], b_mul(b, b_exp(b, n->out[0]), b_sum(b, dout[0], &axis, 1, true)));
 }
 
 static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};

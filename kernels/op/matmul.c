@@ -83,8 +83,8 @@ matmul_grad(struct build *b, const struct node *n, struct val *const *dout, stru
     }
     if (b_wants(n, 1)) {
         bool one = y->type.ndim == 2 && x->type.ndim == g->type.ndim;
-        struct val *dy = one ? b_call2(b, &op_contract, x, g)
-                             : b_sum_to(b, b_call2(b, &op_matmul, flip_last(b, x), g), &y->type);
+        struct val *dy =
+            one ? b_call2(b, &op_contract, x, g) : b_sum_to(b, b_call2(b, &op_matmul, flip_last(b, x), g), &y->type);
         din[1] = b_reshape(b, dy, n->in[1]->type.ndim, n->in[1]->type.dim);
     }
 }

@@ -61,7 +61,8 @@ const struct op op_max_pool2d_grad = {
     .saves = "0",
     .ref = ref,
     .flags = OP_HIDDEN,
-    .sample = {"f32{2,3,4,6} f32{2,3,3,5} kernel_size=2 stride=1", "f32{1,2,5,7} f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1"},
+    .sample = {"f32{2,3,4,6} f32{2,3,3,5} kernel_size=2 stride=1",
+               "f32{1,2,5,7} f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1"},
 };
 
 /* ---- its own gradient: what stands there ---- */

@@ -16,18 +16,26 @@ norm_dims(const struct call *c)
     return c->attr[SHAPE].n ? c->attr[SHAPE].n : 1;
 }
 
+void
+norm_text(const struct type *x, int dims, struct str *x_text, struct str *last)
+{
+    for (int d = 0; d < x->ndim; d++) {
+        bool row = d >= x->ndim - dims;
+        str_addf(x_text, row ? "[%c]" : "%c", letter(d));
+        if (row) str_addf(last, "[%c]", letter(d));
+    }
+}
+
 int
 norm_rule(const struct call *c, struct str *rule)
 {
-    int n = c->in[X].ndim, dims = norm_dims(c);
-    struct str x = {0}, w = {0};
-    for (int d = 0; d < n; d++) str_addf(&x, d < n - dims ? "%c" : "[%c]", letter(d));
-    for (int d = n - dims; d < n; d++) str_addf(&w, "[%c]", letter(d));
+    struct str x = {0}, last = {0};
+    norm_text(&c->in[X], norm_dims(c), &x, &last);
     str_add(rule, str_text(&x));
-    for (int i = WEIGHT; i < c->nin; i++) str_addf(rule, ",%s", absent(&c->in[i]) ? "=" : str_text(&w));
+    for (int i = WEIGHT; i < c->nin; i++) str_addf(rule, ",%s", absent(&c->in[i]) ? "=" : str_text(&last));
     str_addf(rule, "->%s", str_text(&x));
     str_free(&x);
-    str_free(&w);
+    str_free(&last);
     return 0;
 }
 

@@ -20,6 +20,8 @@ int norm_run(const struct kcall *k, bool center);
 bool norm_accepts(const struct kcall *k);
 void norm_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din, bool center);
 
+/* The parts of a rule: x "ab[c][d]" and what belongs to its last `dims` dimensions, "[c][d]". */
+void norm_text(const struct type *x, int dims, struct str *x_text, struct str *last);
 /* Rows of the last `dims` dimensions. */
 struct norm norm_of(const struct kcall *k, int dims, double eps, bool center);
 /* Mean and 1 / sqrt(variance + eps) of a row of the reference. */

@@ -9,13 +9,11 @@ enum { X, DY };
 static int
 rule(const struct call *c, struct str *rule)
 {
-    int n = c->in[X].ndim, dims = (int)c->attr[NORM_DIMS].i;
-    struct str x = {0}, w = {0};
-    for (int d = 0; d < n; d++) str_addf(&x, d < n - dims ? "%c" : "[%c]", letter(d));
-    for (int d = n - dims; d < n; d++) str_addf(&w, "[%c]", letter(d));
-    str_addf(rule, "%s,%s->%s", str_text(&x), str_text(&x), str_text(&w));
+    struct str x = {0}, last = {0};
+    norm_text(&c->in[X], (int)c->attr[NORM_DIMS].i, &x, &last);
+    str_addf(rule, "%s,%s->%s", str_text(&x), str_text(&x), str_text(&last));
     str_free(&x);
-    str_free(&w);
+    str_free(&last);
     return 0;
 }
 

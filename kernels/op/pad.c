@@ -38,7 +38,8 @@ infer(const struct call *c, int64_t *size)
 {
     int n = c->in[0].ndim;
     if (c->attr[PAD].n % 2) return call_fail(E_ATTR, c, "pad must be pairs, found %d numbers", c->attr[PAD].n);
-    if (c->attr[PAD].n > 2 * n) return call_fail(E_ATTR, c, "pad has %d pairs for %d dimensions", c->attr[PAD].n / 2, n);
+    if (c->attr[PAD].n > 2 * n)
+        return call_fail(E_ATTR, c, "pad has %d pairs for %d dimensions", c->attr[PAD].n / 2, n);
     for (int d = 0; d < n; d++) {
         int64_t before, after;
         amounts(c, n, d, &before, &after);

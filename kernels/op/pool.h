@@ -32,10 +32,10 @@ struct pool {
 };
 /* One window: the entries h0..h1, w0..w1 of the plane that lie in the image (every dilation-th). */
 struct pane {
-    int64_t at, plane;           /* index in y; index of the plane's start in x */
-    int64_t h0, h1, w0, w1;      /* in the image */
-    int64_t step[2], row;        /* from entry to entry; entries in a row of x */
-    int64_t count;               /* what a mean divides by */
+    int64_t at, plane;      /* index in y; index of the plane's start in x */
+    int64_t h0, h1, w0, w1; /* in the image */
+    int64_t step[2], row;   /* from entry to entry; entries in a row of x */
+    int64_t count;          /* what a mean divides by */
 };
 void pool_each(const struct pool *p, void (*pane)(void *arg, const struct pane *w), void *arg);
 

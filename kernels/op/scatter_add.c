@@ -15,8 +15,9 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
                              (long long)ids->dim[d], (long long)src->dim[d]);
         part = b_slice(b, part, d, 0, ids->dim[d], 1);
     }
-    struct val *sum = part ? b_call(b, &op_gather_grad, 3, (struct val *[]){in[0], in[1], b_cast(b, part, c->in[0].dtype)},
-                                    c->attr) : NULL;
+    struct val *sum =
+        part ? b_call(b, &op_gather_grad, 3, (struct val *[]){in[0], in[1], b_cast(b, part, c->in[0].dtype)}, c->attr)
+             : NULL;
     out[0] = b_add(b, in[0], sum);
     return b->failed ? (int)err_last() : 0;
 }

@@ -1,5 +1,5 @@
-/* topk.c - the k greatest (or least) values along an axis, best first, and where they stand. NaN counts as the greatest;
- * of equals the first stands first. */
+/* topk.c - the k greatest (or least) values along an axis, best first, and where they stand. NaN counts as the
+ * greatest; of equals the first stands first. */
 #include "kernels/op/op_impl.h"
 
 enum { K, AXIS, LARGEST, SORTED };

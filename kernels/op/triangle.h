@@ -1,4 +1,5 @@
-/* triangle.h - what tril and triu share: which entries of the last two dimensions stay depends on their place in the whole. */
+/* triangle.h - what tril and triu share: which entries of the last two dimensions stay depends on their place in the
+ * whole. */
 #ifndef RILLE_KERNELS_OP_TRIANGLE_H
 #define RILLE_KERNELS_OP_TRIANGLE_H
 
