@@ -10,12 +10,16 @@
 
 enum { ARG_ROOM = 64, SOURCES = 32 };
 
+/* What has no elements has no memory; a kernel is given an address all the same. */
+static _Alignas(64) char nothing[64];
+
 /* Where a register lies: in the arena of its producer's device, or in the buffer of a value that outlives the run. */
 static char *
 reg_address(const struct run *run, int task, int out, int reg)
 {
     const struct task *t = &run->plan->task[task];
     const struct out_port *o = &t->out[out];
+    if (o->bytes == 0) return nothing;
     if (o->root >= 0) return (char *)run->root[o->root] + reg * o->bytes;
     return (char *)run->arena[t->device] + o->offset + reg * ((o->bytes + 63) & ~(int64_t)63);
 }
@@ -32,7 +36,7 @@ arg_address(const struct worker *w, int task, const struct arg *arg, int piece)
     }
     case ARG_LEAF: {
         char *base = w->run->leaf[arg->index];
-        return base ? base + arg->skip + piece * arg->piece_stride : NULL;
+        return base ? base + arg->skip + piece * arg->piece_stride : nothing;
     }
     case ARG_NUMBER:
         return &w->run->number[arg->index];

@@ -58,6 +58,7 @@ begin_move(struct values *s, int32_t task)
     const struct box_plan *b = p->task[task].box;
     s->box++;
     s->box_task = 0;
+    s->box_version = NULL;
     if (s->box >= p->nbox || p->box[s->box] != b)
         return proof_fail(s->v, task, "its move is not number %d of the plan", (int)s->box);
     sort_steps(s, b);
@@ -110,6 +111,7 @@ check_from(struct values *s, int32_t task, const struct box_step *step, int32_t 
     } else {
         struct box box;
         TRY(value_read(s, task, f->arg, s->box_ref, b->from, from->pos, &part, &skip));
+        TRY(value_version(s, task, f->arg, &s->box_version));
         layout_box(b->from, &b->type, from->pos, &box);
         view = value_window(&part, box.lo, &step->slice, &more);
     }

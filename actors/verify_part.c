@@ -167,6 +167,17 @@ value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, con
                       skip * (int64_t)dtype_bytes(view->dtype));
 }
 
+int
+value_version(const struct values *s, int32_t task, int32_t a, const void **version)
+{
+    struct content c;
+    TRY(value_content(s, task, a, &c));
+    if (!c.layout || !layout_has_partial(c.layout)) return 0;
+    const void *maker = c.box ? (const void *)c.box : s; /* anything but NULL: a kernel makes a value once */
+    if (!*version) *version = maker;
+    return *version == maker ? 0 : proof_fail(s->v, task, "argument %d is an addend of another sum", (int)a);
+}
+
 /* ---- what all tasks share ---- */
 
 int

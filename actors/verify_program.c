@@ -105,9 +105,10 @@ check_operands(const struct program *g, int32_t i)
     if (n->accumulate && !n->piece) return node_fail(g, i, "sums pieces, and is not computed for each");
     for (int32_t k = 0; k < n->nin; k++) {
         if (!ref_sound(g, n->in[k], i)) return node_fail(g, i, "operand %d names what does not exist", (int)k);
-        bool tensor = is_tensor(n->in[k]);
-        if (tensor && !n->want[k] && !(n->op->flags & OP_MOVE))
-            return node_fail(g, i, "operand %d has no layout", (int)k);
+        if (is_tensor(n->in[k]) && !(n->op->flags & OP_MOVE)) {
+            struct type t = ref_type(g, n->in[k]);
+            if (!n->want[k] || layout_fits(n->want[k], &t)) return node_fail(g, i, "operand %d has no layout", (int)k);
+        }
         if (!n->piece && differs_by_piece(g, n->in[k]))
             return node_fail(g, i, "operand %d differs from piece to piece, its result does not", (int)k);
     }

@@ -18,17 +18,31 @@ next_position(const struct values *s, int32_t task, int32_t node)
     return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, s->done[node]++);
 }
 
-/* The task's arguments are these operands, in these layouts. */
+/* Which part of the whole a view is. */
+static bool
+same_place(const struct view *a, const struct view *b)
+{
+    bool same = true;
+    for (int d = 0; d < a->ndim; d++) same = same && a->offset[d] == b->offset[d] && a->whole[d] == b->whole[d];
+    return same;
+}
+
+/* The task's arguments are these operands, in these layouts. Of partial values all positions read one version. */
 static int
 check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *in, const struct layout *const *want)
 {
     static const uint8_t kind[] = {[REF_NONE] = ARG_NONE, [REF_NUMBER] = ARG_NUMBER};
     const struct task *t = &s->v->plan->task[task];
     TRY(proof_same(s->v, task, "narg", t->narg, nin));
+    if (t->pos == 0) s->version[t->node] = ARENA_ARRAY(&s->v->tmp, const void *, nin + 1);
     for (int32_t i = 0; i < nin; i++) {
         struct view view;
         if (in[i].kind == REF_NODE || in[i].kind == REF_LEAF) {
             TRY(value_read_at(s, task, i, in[i], want[i], t->pos, &view));
+            TRY(value_version(s, task, i, &s->version[t->node][i]));
+            const struct view *made = exec_view(t->exec, i);
+            if (!made || !value_same_view(made, &view) || !same_place(made, &view))
+                return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
             continue;
         }
         TRY(proof_same(s->v, task, "kind of an argument", t->arg[i].kind, kind[in[i].kind]));
@@ -45,6 +59,10 @@ check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t 
     const struct prog_node *n = &s->v->plan->program->node[node];
     struct type local = layout_shard(n->layout[k], &n->type[k], t->pos);
     TRY(proof_same(s->v, task, "bytes of a result", t->out[out].bytes, type_bytes(&local)));
+    struct view view = value_part(n->layout[k], &n->type[k], t->pos);
+    const struct view *made = exec_view(t->exec, t->narg + out);
+    if (!made || !value_same_view(made, &view) || !same_place(made, &view))
+        return proof_fail(s->v, task, "its kernel was made for another result %d", (int)out);
     *value_result(s, task, out) =
         (struct content){.ref = {REF_NODE, (uint8_t)k, node}, .layout = n->layout[k], .pos = t->pos};
     return 0;
@@ -130,7 +148,8 @@ check_compute(struct values *s, int32_t task)
 
 /* A task that reads part pos of value r as it is: an accumulation, a copy. */
 static int
-check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, struct ref result)
+check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, struct ref result,
+             const void **version)
 {
     const struct task *t = &s->v->plan->task[task];
     struct type whole = ref_type(s->v->plan->program, r), local;
@@ -138,6 +157,7 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     TRY(value_at(s, task, l));
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
     TRY(value_read_at(s, task, 0, r, l, t->pos, &view));
+    TRY(value_version(s, task, 0, version));
     local = layout_shard(l, &whole, t->pos);
     if (!type_equal(&t->type, &local)) return proof_fail(s->v, task, "type is not that of its part");
     if (!value_same_view(&t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
@@ -158,7 +178,8 @@ check_accumulate(struct values *s, int32_t task)
     const struct prog_node *n = &g->node[s->sum];
     TRY(next_position(s, task, s->sum));
     TRY(value_rate(s, task, true, s->v->plan->pieces));
-    return check_single(s, task, n->in[0], n->layout[0], (struct ref){.kind = REF_NODE, .index = s->sum});
+    return check_single(s, task, n->in[0], n->layout[0], (struct ref){.kind = REF_NODE, .index = s->sum},
+                        &s->node_version[s->sum]);
 }
 
 /* Does the task's argument hold what its root is? */
@@ -184,7 +205,8 @@ check_view_copy(struct values *s, int32_t task)
     const struct prog_node *n = t->node < 0 ? NULL : &s->v->plan->program->node[t->node];
     if (!n || !(n->op->flags & OP_VIEW)) return proof_fail(s->v, task, "copies to no root, and for no view");
     TRY(value_rate(s, task, n->piece, 1));
-    TRY(check_single(s, task, n->in[0], n->want[0], (struct ref){.kind = REF_NODE, .index = t->node}));
+    TRY(check_single(s, task, n->in[0], n->want[0], (struct ref){.kind = REF_NODE, .index = t->node},
+                     &s->node_version[t->node]));
     struct view view;
     struct content c;
     int64_t skip;
@@ -206,7 +228,8 @@ check_copy(struct values *s, int32_t task)
     const struct prog_root *root = &p->program->root[part->index];
     TRY(proof_same(s->v, task, "pos", t->pos, part->pos));
     TRY(value_rate(s, task, root->join, 1));
-    return check_single(s, task, root->ref, ref_layout(p->program, root->ref), value_unmoved(s->v, root->ref));
+    return check_single(s, task, root->ref, ref_layout(p->program, root->ref), value_unmoved(s->v, root->ref),
+                        &s->root_version[part->index]);
 }
 
 /* ---- what outlives the run ---- */
@@ -263,6 +286,9 @@ prove_values(struct proof *v)
     struct values s = {.v = v, .box = -1, .sum = -1};
     s.out = ARENA_ARRAY(&v->tmp, struct content, v->first_out[p->ntask] + 1);
     s.done = ARENA_ARRAY(&v->tmp, int32_t, p->program->nnode + 1);
+    s.version = ARENA_ARRAY(&v->tmp, const void **, p->program->nnode + 1);
+    s.node_version = ARENA_ARRAY(&v->tmp, const void *, p->program->nnode + 1);
+    s.root_version = ARENA_ARRAY(&v->tmp, const void *, p->program->nroot + 1);
     s.root_task = ARENA_ARRAY(&v->tmp, int32_t, p->nroot_part + 1);
     for (int32_t r = 0; r < p->nroot_part; r++) s.root_task[r] = -1;
     for (int32_t i = 0; i < p->ntask; i++) {

@@ -276,6 +276,7 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
     e->nin = nin;
     e->nout = nout;
     e->call = call_copy(&e->arena, step[nstep - 1].call);
+    e->in = arena_dup(&e->arena, in, sizeof *in * (size_t)nin);
     e->out = arena_dup(&e->arena, out, sizeof *out * (size_t)nout);
     int status = elt_new(&e->arena, nstep, step, nin, in, nout, out, &e->elt);
     if (status) {
@@ -302,6 +303,13 @@ size_t
 exec_scratch(const struct exec *e)
 {
     return e->scratch_bytes;
+}
+
+const struct view *
+exec_view(const struct exec *e, int i)
+{
+    if (i < e->nin) return &e->in[i];
+    return i < e->nin + e->nout ? &e->out[i - e->nin] : NULL;
 }
 
 const char *

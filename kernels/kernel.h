@@ -17,6 +17,8 @@ struct exec;
 int exec_new(const struct kcall *k, int device, struct exec **out);
 void exec_free(struct exec **e);
 size_t exec_scratch(const struct exec *e);   /* bytes, 64-byte aligned by the caller */
+/* Operand i, or output i - nin, as it lies for the caller (data NULL); NULL: there is no such one. */
+const struct view *exec_view(const struct exec *e, int i);
 const char *exec_row(const struct exec *e);  /* "dnnl", "ref", ... */
 /* in[i], out[i]: data of each view, in the order of the call (NULL where absent). E_KERNEL, E_VALUE. With check_ref,
  * runs the reference beside the row and compares (RILLE_CHECK=ref). */

@@ -221,13 +221,22 @@ bytes_for(struct bench *b, int64_t bytes, int fill)
     return p;
 }
 
-/* Small numbers; ids are 0. */
+/* Small numbers that follow from leaf, piece and global position (of a partial also from the rank), so that copies are
+ * alike; ids are 0. */
 static void
-fill_leaf(void *data, const struct plan_part *part, uint64_t seed)
+fill_leaf(float *x, const struct plan *p, int32_t i)
 {
-    float *x = data;
-    for (int64_t i = 0; part->type.dtype == DT_F32 && i < part->bytes / (int64_t)sizeof *x; i++)
-        x[i] = (float)(int64_t)(next_random(&seed) % 17) / 4 - 2;
+    const struct plan_part *part = &p->leaf_part[i];
+    const struct prog_leaf *f = &p->program->leaf[part->index];
+    struct box b;
+    layout_box(f->layout, &f->type, part->pos, &b);
+    uint64_t rank = layout_has_partial(f->layout) ? (uint64_t)part->pos + 1 : 0;
+    for (uint64_t piece = 0; f->type.dtype == DT_F32 && piece < (f->piece ? (uint64_t)p->pieces : 1); piece++)
+        for (int64_t r = b.lo[0]; r < b.hi[0]; r++)
+            for (int64_t c = b.lo[1]; c < b.hi[1]; c++) {
+                uint64_t at = (((uint64_t)part->index * 8 + rank) * 8 + piece) * 64 + (uint64_t)(r * 8 + c);
+                *x++ = (float)(int64_t)(next_random(&at) % 17) / 4 - 2;
+            }
 }
 
 /* Roots that may be written over their leaf are. */
@@ -241,7 +250,7 @@ bench_open(struct bench *b, struct plan *p)
     b->run.number = calloc((size_t)p->program->nnumber + 1, sizeof(uint64_t));
     for (int32_t i = 0; i < p->nleaf_part; i++) {
         b->run.leaf[i] = bytes_for(b, p->leaf_part[i].bytes, 0);
-        if (b->run.leaf[i]) fill_leaf(b->run.leaf[i], &p->leaf_part[i], (uint64_t)i);
+        if (b->run.leaf[i]) fill_leaf(b->run.leaf[i], p, i);
     }
     for (int32_t i = 0; i < p->nroot_part; i++) {
         const struct plan_part *part = &p->root_part[i];
