@@ -153,9 +153,7 @@ add_saved(struct collection *c, uint64_t mark)
     int32_t n = c->nnode;
     for (int32_t i = 0; i < n; i++) {
         struct node *node = c->node[i];
-        bool grad = false;
-        for (int k = 0; k < node->nout; k++) grad = grad || node->out[k]->needs_grad;
-        if (!grad || node->spent) continue;
+        if (!node_has_gradient(node)) continue;
         for (int k = 0; k < node->nin; k++) {
             struct val *v = node->in[k];
             if (v && !v->is_number && !v->store && v->node && v->node->mark == mark && node_saves_in(node, k))
@@ -178,6 +176,7 @@ unique_roots(struct collection *c, struct rille_session *s)
         c->root[n++] = v;
     }
     c->nroot = n;
+    c->root_mark = mark;
 }
 
 int
@@ -318,6 +317,38 @@ collection_uses(struct collection *c)
     return c->use;
 }
 
+/* Is a result wanted outside of the run that the run does not keep? */
+static bool
+wanted_again(const struct collection *c, int32_t i)
+{
+    const struct node *n = c->node[i];
+    for (int k = 0; k < n->nout; k++)
+        if (n->out[k]->mark != c->root_mark && n->out[k]->keep > c->use[i * OP_OUT + k]) return true;
+    return false;
+}
+
+/* A node is done after the run unless somebody still wants a result that was not kept: then it stays, to be computed once
+ * more, and so do those that it reads. What it reads is not free to be written over, nor what a gradient will read; such
+ * reads are taken out of `use`. */
+void
+collection_stays(struct collection *c)
+{
+    if (c->nnode > c->stays_room) {
+        c->stays_room = 2 * c->nnode;
+        c->stays = must_realloc(c->stays, sizeof(*c->stays) * (size_t)c->stays_room);
+    }
+    for (int32_t i = c->nnode - 1; i >= 0; i--) {
+        struct node *n = c->node[i];
+        c->stays[i] = wanted_again(c, i);
+        bool saves = node_has_gradient(n);
+        for (int k = 0; k < n->nin; k++) {
+            const struct val *v = n->in[k];
+            if (!v || v->is_number) continue;
+            if (c->stays[i] || (saves && node_saves_in(n, k))) c->use[collection_slot(c, v)]--;
+        }
+    }
+}
+
 int32_t
 collection_slot(const struct collection *c, const struct val *v)
 {
@@ -334,6 +365,7 @@ collection_free(struct collection *c)
     free(c->root);
     free(c->stack);
     free(c->use);
+    free(c->stays);
     str_free(&c->key);
     *c = (struct collection){ 0 };
 }

@@ -185,24 +185,13 @@ take_roots(struct collection *c, struct runner *r)
     }
 }
 
-/* A node is done unless somebody outside of the run still wants a result that was not kept: then it stays to be computed
- * again, and so do those that it reads. */
 static void
 settle_nodes(struct rille_session *s, struct collection *c)
 {
-    for (int32_t i = c->nnode - 1; i >= 0; i--) {
-        struct node *n = c->node[i];
-        bool stays = false;
-        for (int k = 0; k < n->nout && !stays; k++)
-            stays = !n->out[k]->store && n->out[k]->keep > c->use[i * OP_OUT + k];
-        for (int k = 0; stays && k < n->nin; k++)
-            if (n->in[k] && !n->in[k]->is_number) c->use[collection_slot(c, n->in[k])]--;
-        if (stays) c->node[i] = NULL;
-    }
     for (int32_t i = c->nnode - 1; i >= 0; i--)
-        if (c->node[i]) val_hold(c->node[i]->out[0]);
+        if (!c->stays[i]) val_hold(c->node[i]->out[0]);
     for (int32_t i = c->nnode - 1; i >= 0; i--) {
-        if (!c->node[i]) continue;
+        if (c->stays[i]) continue;
         struct val *v = c->node[i]->out[0];
         node_done(s->graph, c->node[i]);
         val_drop(s->graph, &v);
@@ -239,6 +228,7 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
     struct runner *r;
     TRY(cache_find(s, c, &r));
     collection_uses(c);
+    collection_stays(c);
     TRY(bind(s, c, r));
     int status = runner_run(s, r, false);
     if (status) {

@@ -73,7 +73,10 @@ struct collection {
     int32_t nnode, nleaf, nnumber, nroot;
     int32_t node_room, leaf_room, number_room, root_room, stack_room, use_room;
     struct frame *stack;
-    int32_t *use; /* per node output: readers within the collection */
+    int32_t *use; /* per node output and leaf: readers within the collection that are done with it after the run */
+    bool *stays;  /* per node: it is not done after the run, since a result that was not kept is still wanted */
+    int32_t stays_room;
+    uint64_t root_mark;
     struct str key;
 };
 
@@ -165,6 +168,7 @@ void collection_key(struct rille_session *s, struct collection *c);
 struct program *collection_program(struct rille_session *s, struct collection *c);
 
 int32_t *collection_uses(struct collection *c);
+void collection_stays(struct collection *c);
 int32_t collection_slot(const struct collection *c, const struct val *v);
 void collection_free(struct collection *c);
 

@@ -387,12 +387,11 @@ drain(struct graph *g)
     g->draining = false;
 }
 
-static bool
-may_differentiate(const struct node *n)
+bool
+node_has_gradient(const struct node *n)
 {
-    if (n->spent || n->nlive == 0) return false;
-    for (int k = 0; k < n->nout; k++)
-        if (n->out[k]->needs_grad) return true;
+    for (int k = 0; !n->spent && k < n->nout; k++)
+        if (n->out[k]->needs_grad && !n->out[k]->owner) return true;
     return false;
 }
 
@@ -400,7 +399,7 @@ void
 node_done(struct graph *g, struct node *n)
 {
     n->state = NODE_DONE;
-    if (n->holding == HOLD_ALL) hold_less(g, n, may_differentiate(n) ? HOLD_SAVED : HOLD_PAST);
+    if (n->holding == HOLD_ALL) hold_less(g, n, n->nlive > 0 && node_has_gradient(n) ? HOLD_SAVED : HOLD_PAST);
     drain(g);
 }
 

@@ -136,6 +136,9 @@ bool node_revive(struct graph *g, struct node *n);
 /* Does the gradient of n's operator read operand i, or output k? */
 bool node_saves_in(const struct node *n, int i);
 bool node_saves_out(const struct node *n, int k);
+/* May a gradient be asked through n? Not once backward has run through it, nor when its results are versions of variables,
+ * which is where differentiation stops. */
+bool node_has_gradient(const struct node *n);
 /* Backward has built its nodes: saved values are no longer kept for n's sake. */
 void node_spend(struct graph *g, struct node *n);
 

@@ -306,6 +306,26 @@ epoch(lua_State *L)
     return 0;
 }
 
+/* ---- for tests ---- */
+
+/* rille._fail_act(k): the k-th act from now fails; 0: none. */
+static int
+fail_act(lua_State *L)
+{
+    rille_fail_act(shell_of(L)->session, luaL_checkinteger(L, 1));
+    return 0;
+}
+
+/* rille._slow_op(name, seconds): kernels of this operator also sleep so long. */
+static int
+slow_op(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    if (!rille_op_find(name)) complain(L, "_slow_op: there is no operator '%s'", name);
+    rille_slow_op(shell_of(L)->session, name, luaL_checknumber(L, 2));
+    return 0;
+}
+
 static const luaL_Reg functions[] = {
     {"manual_seed", manual_seed},
     {"no_grad", no_grad},
@@ -321,6 +341,8 @@ static const luaL_Reg functions[] = {
     {"_tracing", tracing},
     {"_step", step},
     {"_epoch", epoch},
+    {"_fail_act", fail_act},
+    {"_slow_op", slow_op},
     {NULL, NULL},
 };
 
