@@ -18,12 +18,13 @@ next_position(const struct values *s, int32_t task, int32_t node)
     return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, s->done[node]++);
 }
 
-/* Which part of the whole a view is. */
+/* Operand (or then result) i of the task's kernel was said to lie like this, and to be this part of the whole. */
 static bool
-same_place(const struct view *a, const struct view *b)
+made_for(const struct task *t, int32_t i, const struct view *v)
 {
-    bool same = true;
-    for (int d = 0; d < a->ndim; d++) same = same && a->offset[d] == b->offset[d] && a->whole[d] == b->whole[d];
+    const struct view *made = exec_view(t->exec, i);
+    bool same = made && value_same_view(made, v);
+    for (int d = 0; same && d < v->ndim; d++) same = made->offset[d] == v->offset[d] && made->whole[d] == v->whole[d];
     return same;
 }
 
@@ -40,9 +41,7 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
         if (in[i].kind == REF_NODE || in[i].kind == REF_LEAF) {
             TRY(value_read_at(s, task, i, in[i], want[i], t->pos, &view));
             TRY(value_version(s, task, i, &s->version[t->node][i]));
-            const struct view *made = exec_view(t->exec, i);
-            if (!made || !value_same_view(made, &view) || !same_place(made, &view))
-                return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
+            if (!made_for(t, i, &view)) return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
             continue;
         }
         TRY(proof_same(s->v, task, "kind of an argument", t->arg[i].kind, kind[in[i].kind]));
@@ -60,8 +59,7 @@ check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t 
     struct type local = layout_shard(n->layout[k], &n->type[k], t->pos);
     TRY(proof_same(s->v, task, "bytes of a result", t->out[out].bytes, type_bytes(&local)));
     struct view view = value_part(n->layout[k], &n->type[k], t->pos);
-    const struct view *made = exec_view(t->exec, t->narg + out);
-    if (!made || !value_same_view(made, &view) || !same_place(made, &view))
+    if (!made_for(t, t->narg + out, &view))
         return proof_fail(s->v, task, "its kernel was made for another result %d", (int)out);
     *value_result(s, task, out) =
         (struct content){.ref = {REF_NODE, (uint8_t)k, node}, .layout = n->layout[k], .pos = t->pos};

@@ -1,298 +1,11 @@
 /* Tests of actors/verify*.c: valid plans pass; a plan with one number changed is refused, or computes the same bytes.
  *
- * Random programs - products, sums, views, moves between random layouts, updates
- * in place, micro-batches - are compiled; a copy of each plan is changed in one
- * field at a time. What the proof lets pass is run on the simulator with
- * poisoned registers, on buffers of exactly the promised size, and compared. */
-#include "actors/session.h"
-#include "runtime/error.h"
-#include "t/tap.h"
+ * A copy of each random plan is changed in one field at a time. What the proof
+ * lets pass is run on the simulator with poisoned registers, on buffers of
+ * exactly the promised size, and compared. */
+#include "t/plans.h"
 
 #include <unistd.h>
-
-enum { NDEV = 4, NTHREAD = 4, MOST_VALUES = 40 };
-
-/* ---- random programs ---- */
-
-struct maker {
-    struct rille_session *s;
-    uint64_t rng;
-    int64_t n; /* every matrix is n x n */
-    struct val *val[MOST_VALUES];
-    int nval;
-    struct val *update[4];
-    int nupdate;
-};
-
-static int
-pick(struct maker *m, int n)
-{
-    return (int)(next_random(&m->rng) % (uint64_t)n);
-}
-
-static const struct place *
-random_place(struct maker *m)
-{
-    static const int32_t mesh[][2] = {{1, 1}, {2, 1}, {3, 1}, {4, 1}, {2, 2}};
-    const int32_t *axis = mesh[pick(m, (int)countof(mesh))];
-    int32_t rank[NDEV], n = axis[0] * axis[1], start = pick(m, NDEV);
-    for (int32_t i = 0; i < n; i++) rank[i] = (start + i) % NDEV;
-    const struct place *p;
-    assert(place_new(m->s->atlas, DEV_CPU, axis[1] > 1 ? 2 : 1, axis, rank, &p) == 0);
-    return p;
-}
-
-static const struct layout *
-random_layout(struct maker *m, const struct place *p, bool partial)
-{
-    struct sbp sbp[MAX_AXIS];
-    const struct layout *l;
-    for (int a = 0; a < p->naxis; a++) {
-        int k = pick(m, partial ? 4 : 3);
-        sbp[a] = k < 2 ? (struct sbp){SBP_S, (uint8_t)k, 0}
-                       : (struct sbp){k == 2 ? SBP_B : SBP_P, 0, k == 2 ? RED_NONE : RED_SUM};
-    }
-    assert(layout_new(m->s->atlas, p, sbp, NULL, &l) == 0);
-    return l;
-}
-
-static struct val *
-leaf(struct maker *m, const struct layout *l)
-{
-    struct type t = type_of(DT_F32, 2, (int64_t[]){m->n, m->n});
-    return build_fresh(m->s, graph_leaf(m->s->graph, &t, l, store_new(l->place->nrank)));
-}
-
-/* Calls an operator; its one attribute that matters, NULL: none. */
-static struct val *
-call_with(struct maker *m, const char *name, int nin, struct val *const *in, const char *attribute, struct attr value)
-{
-    struct val *out[OP_OUT];
-    const struct op *op = op_find(name);
-    struct attr attr[OP_ATTR];
-    op_attr_defaults(op, attr);
-    value.set = true;
-    if (attribute) attr[op_attr_find(op, attribute)] = value;
-    return build_call(m->s, op, nin, in, attr, NULL, out) ? NULL : out[0];
-}
-
-static struct val *
-call(struct maker *m, const char *name, int nin, struct val *const *in)
-{
-    return call_with(m, name, nin, in, NULL, (struct attr){0});
-}
-
-/* A value on the placement of another: moved there when it lies elsewhere. */
-static struct val *
-beside(struct maker *m, struct val *v, const struct val *other)
-{
-    struct val *out = v;
-    if (v->layout->place == other->layout->place) return v;
-    return build_to_global(m->s, v, random_layout(m, other->layout->place, false), &out) ? NULL : out;
-}
-
-/* Rows of a, looked up by ids that may be refused when it runs. */
-static struct val *
-rows_of(struct maker *m, struct val *a)
-{
-    struct type t = type_of(DT_I64, 1, &m->n);
-    const struct layout *l = layout_broadcast(m->s->atlas, a->layout->place);
-    struct val *ids = build_fresh(m->s, graph_leaf(m->s->graph, &t, l, store_new(l->place->nrank)));
-    return call(m, "embedding", 2, (struct val *[]){ids, a});
-}
-
-/* Through another shape and back: strides show it or not. */
-static struct val *
-reshaped(struct maker *m, struct val *a)
-{
-    struct attr flat = {.n = 1, .list = {m->n * m->n}}, square = {.n = 2, .list = {m->n, m->n}};
-    struct val *v = call_with(m, "reshape", 1, &a, "shape", flat);
-    return v ? call_with(m, "reshape", 1, &v, "shape", square) : NULL;
-}
-
-static struct val *
-random_value(struct maker *m)
-{
-    static const char *const two[] = {"add", "mul", "matmul", "sub"}, *const one[] = {"relu", "neg", "softmax"};
-    struct val *a = m->val[pick(m, m->nval)], *b = m->val[pick(m, m->nval)], *out;
-    switch (pick(m, 10)) {
-    case 0:
-    case 1: return build_to_global(m->s, a, random_layout(m, random_place(m), true), &out) ? NULL : out;
-    case 2: return call(m, one[pick(m, (int)countof(one))], 1, &a);
-    case 3: return call(m, "mul", 2, (struct val *[]){a, build_number(m->s, false, 0.5, 0)});
-    case 4: return call_with(m, "transpose", 1, &a, "axis1", (struct attr){.i = 1});
-    case 5: return pick(m, 2) ? reshaped(m, a) : rows_of(m, a);
-    default: break;
-    }
-    b = beside(m, b, a);
-    return b ? call(m, two[pick(m, (int)countof(two))], 2, (struct val *[]){a, b}) : NULL;
-}
-
-/* w - lr * g, to be written over w; with momentum also m. */
-static void
-add_update(struct maker *m)
-{
-    struct val *w = m->val[0], *g = beside(m, m->val[pick(m, m->nval)], w);
-    if (!g || layout_has_partial(w->layout)) return;
-    bool momentum = pick(m, 2);
-    struct val *in[] = {w, momentum ? leaf(m, w->layout) : NULL, g, build_number(m->s, false, 0.1, 0)};
-    struct val *out = call_with(m, "sgd", 4, in, "momentum", (struct attr){.f = momentum ? 0.5 : 0});
-    if (!out) return;
-    m->update[m->nupdate++] = out;
-    if (momentum) m->update[m->nupdate++] = out->node->out[1];
-}
-
-/* Marks what differs from piece to piece; moves that may sum pieces do so by chance. */
-static void
-make_pieces(struct maker *m, struct program *g)
-{
-    g->pieces = 2 + pick(m, 3);
-    g->lag = pick(m, 3);
-    for (int32_t i = 0; i < g->nleaf; i++) g->leaf[i].piece = i > 0 && pick(m, 2);
-    for (int32_t i = 0; i < g->nnode; i++) {
-        struct prog_node *n = &g->node[i];
-        for (int32_t k = 0; k < n->nin; k++) {
-            struct ref r = n->in[k];
-            bool leaf_piece = r.kind == REF_LEAF && g->leaf[r.index].piece;
-            bool node_piece = r.kind == REF_NODE && g->node[r.index].piece && !g->node[r.index].accumulate;
-            n->piece = n->piece || leaf_piece || node_piece;
-        }
-        n->accumulate = n->piece && n->op->flags & OP_MOVE && pick(m, 2);
-        n->phase = (uint8_t)pick(m, 2);
-    }
-    for (int32_t k = 0; k < g->nroot; k++) {
-        struct ref r = g->root[k].ref;
-        g->root[k].join =
-            r.kind == REF_NODE ? g->node[r.index].piece && !g->node[r.index].accumulate : g->leaf[r.index].piece;
-        if (g->root[k].join) g->root[k].over = -1;
-    }
-}
-
-/* NULL when the program is one that cannot be planned. */
-static struct plan *
-random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
-{
-    struct maker m = {.s = s, .rng = next_random(seed)};
-    m.n = 1 + pick(&m, 5);
-    const struct place *home = random_place(&m);
-    for (int i = 0; i < 3; i++) m.val[m.nval++] = leaf(&m, random_layout(&m, i ? random_place(&m) : home, i > 0));
-    for (int i = 2 + pick(&m, 8); i > 0; i--) {
-        struct val *v = random_value(&m);
-        if (v) m.val[m.nval++] = v;
-    }
-    if (pick(&m, 2)) add_update(&m);
-    struct val *root[MOST_VALUES];
-    int nroot = 0;
-    for (int i = 0; i < m.nupdate; i++) root[nroot++] = m.update[i];
-    for (int i = pick(&m, 3); i >= 0; i--) root[nroot++] = m.val[m.nval - 1 - pick(&m, MAX(1, m.nval - 3))];
-    struct val *sum = !pieces && pick(&m, 2) ? call(&m, "sum", 1, &m.val[m.nval - 1]) : NULL;
-    if (sum) root[nroot++] = sum;
-    struct plan *p = NULL;
-    if (collect(s, nroot, root, COLLECT_RUN) == 0) {
-        struct program *g = collection_program(s, &s->collection);
-        g->threads = 1 + pick(&m, NTHREAD);
-        if (pieces) make_pieces(&m, g);
-        if (g->nroot == 0)
-            program_free(&g);
-        else if (plan_compile(g, s->atlas, &p))
-            p = NULL;
-    }
-    build_settle(s, 0);
-    return p;
-}
-
-/* ---- running a plan by itself ---- */
-
-struct bench {
-    struct run run;
-    char **own; /* what was allocated */
-    int nown;
-};
-
-static void *
-bytes_for(struct bench *b, int64_t bytes, int fill)
-{
-    void *p = NULL;
-    if (bytes == 0) return NULL;
-    assert(posix_memalign(&p, 64, (size_t)bytes) == 0);
-    memset(p, fill, (size_t)bytes);
-    b->own = realloc(b->own, sizeof(*b->own) * (size_t)(b->nown + 1));
-    b->own[b->nown++] = p;
-    return p;
-}
-
-/* Small numbers that follow from leaf, piece and global position (of a partial also from the rank), so that copies are
- * alike; ids are 0. */
-static void
-fill_leaf(float *x, const struct plan *p, int32_t i)
-{
-    const struct plan_part *part = &p->leaf_part[i];
-    const struct prog_leaf *f = &p->program->leaf[part->index];
-    struct box b;
-    layout_box(f->layout, &f->type, part->pos, &b);
-    uint64_t rank = layout_has_partial(f->layout) ? (uint64_t)part->pos + 1 : 0;
-    for (uint64_t piece = 0; f->type.dtype == DT_F32 && piece < (f->piece ? (uint64_t)p->pieces : 1); piece++)
-        for (int64_t r = b.lo[0]; r < b.hi[0]; r++)
-            for (int64_t c = b.lo[1]; c < b.hi[1]; c++) {
-                uint64_t at = (((uint64_t)part->index * 8 + rank) * 8 + piece) * 64 + (uint64_t)(r * 8 + c);
-                *x++ = (float)(int64_t)(next_random(&at) % 17) / 4 - 2;
-            }
-}
-
-/* Roots that may be written over their leaf are. */
-static void
-bench_open(struct bench *b, struct plan *p)
-{
-    *b = (struct bench){.run = {.plan = p, .actors = actors_new(p), .poison = true}};
-    b->run.leaf = calloc((size_t)p->nleaf_part + 1, sizeof(void *));
-    b->run.root = calloc((size_t)p->nroot_part + 1, sizeof(void *));
-    b->run.arena = calloc((size_t)p->ndevice + 1, sizeof(void *));
-    b->run.number = calloc((size_t)p->program->nnumber + 1, sizeof(uint64_t));
-    for (int32_t i = 0; i < p->nleaf_part; i++) {
-        b->run.leaf[i] = bytes_for(b, p->leaf_part[i].bytes, 0);
-        if (b->run.leaf[i]) fill_leaf(b->run.leaf[i], p, i);
-    }
-    for (int32_t i = 0; i < p->nroot_part; i++) {
-        const struct plan_part *part = &p->root_part[i];
-        const struct prog_root *r = &p->program->root[part->index];
-        b->run.root[i] =
-            p->over[part->index] ? b->run.leaf[p->leaf_first[r->over] + part->pos] : bytes_for(b, part->bytes, 0x55);
-    }
-    for (int32_t d = 0; d < p->ndevice; d++) b->run.arena[d] = bytes_for(b, p->device[d].arena_bytes, 0xff);
-    for (int32_t i = 0; i < p->program->nnumber; i++) {
-        double f = 0.25 * (i + 1);
-        memcpy(&b->run.number[i], &f, sizeof f);
-    }
-}
-
-static void
-bench_close(struct bench *b)
-{
-    for (int i = 0; i < b->nown; i++) free(b->own[i]);
-    free(b->own);
-    free(b->run.leaf);
-    free(b->run.root);
-    free(b->run.arena);
-    free(b->run.number);
-    actors_free(&b->run.actors);
-}
-
-/* Hash of all root bytes after a run; 0 when it failed. */
-static uint64_t
-outcome(struct engine *e, struct plan *p)
-{
-    struct bench b;
-    uint64_t hash = 0x9e3779b97f4a7c15ull;
-    bench_open(&b, p);
-    int status = engine_run(e, &b.run);
-    for (int32_t i = 0; i < p->nroot_part; i++) {
-        const unsigned char *x = b.run.root[i];
-        for (int64_t k = 0; x && k < p->root_part[i].bytes; k++) hash = (hash ^ x[k]) * 0x100000001b3ull;
-    }
-    bench_close(&b);
-    if (status) diag("run: %s", err_text());
-    return status ? 0 : hash;
-}
 
 /* ---- a copy that may be changed ---- */
 
@@ -685,14 +398,6 @@ try_plan(struct engine *e, struct plan *p, struct slots *s, uint64_t *rng, bool 
     return wrong;
 }
 
-static struct engine *
-simulator(uint64_t seed)
-{
-    struct engine *e;
-    struct engine_options o = {.threads = NTHREAD, .bus = &bus_sim, .seed = seed};
-    return engine_new(&o, &e) ? NULL : e;
-}
-
 static void
 test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
 {
@@ -741,6 +446,39 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
 }
 
 /* ---- changes that are more than one number ---- */
+
+/* An operand is wanted in another layout: what is no signature is called so, and nothing else passes that is not right.
+ */
+static void
+test_layouts(struct rille_session *s, uint64_t seed)
+{
+    int illegal = 0, refused = 0, right = 0, wrong = 0;
+    struct engine *e = simulator(seed);
+    for (int i = 0; i < 300; i++) {
+        struct plan *p = random_plan(s, &seed, false);
+        if (!p) continue;
+        uint64_t want = outcome(e, p);
+        struct maker m = {.s = s, .rng = next_random(&seed)};
+        for (int32_t k = 0; k < p->program->nnode; k++) {
+            struct prog_node *n = &p->program->node[k];
+            const struct layout **l = (const struct layout **)(uintptr_t)&n->want[0], *was = *l;
+            if (!was) continue;
+            *l = random_layout(&m, was->place, true);
+            if (plan_verify(p))
+                refused++, illegal += strstr(err_text(), "not a legal signature") != NULL;
+            else if (outcome(e, p) == want)
+                right++;
+            else
+                wrong++;
+            *l = was;
+        }
+        plan_free(&p);
+    }
+    diag("%d layouts: %d refused, %d of them as no signature; %d right, %d wrong", refused + right + wrong, refused,
+         illegal, right, wrong);
+    ok(illegal > 0 && wrong == 0, "an operator reads its operands in layouts that are a signature");
+    engine_free(&e);
+}
 
 /* h = 2 x; s = sum of h over the pieces; y = h + s: each piece of h waits for all of them. */
 static struct plan *
@@ -881,6 +619,7 @@ main(void)
     test_text(s);
     test_stuck(s);
     test_shared(s, seed);
+    test_layouts(s, seed);
     test_mutants(s, seed, more ? 20000 : 1000, more ? 1000 : 40);
     rille_close(&s);
     return done();
