@@ -254,13 +254,13 @@ test_refusals(void)
     refuses("embedding", "i32{2,3}<4 f32{4,2}", 0, 5, -1,
             "embedding: id -1 at position {1, 2} is not in a table of 4 rows (positions count from 0)");
     refuses("cross_entropy_rows", "f32{3,10} i64{3}<10", 1, 2, 10,
-            "cross_entropy: label 10 at position 2 is not in 10 classes (positions count from 0)");
+            "cross_entropy: label 10 at position 2 is not one of 10 classes (positions count from 0)");
     refuses("cross_entropy_target", "f32{3,10} i64{3}<10", 1, 0, -3,
-            "cross_entropy: label -3 at position 0 is not in 10 classes (positions count from 0)");
+            "cross_entropy: label -3 at position 0 is not one of 10 classes (positions count from 0)");
     refuses("gather", "f32{2,4} i64{2,3}<4 axis=1", 1, 3, 4,
-            "gather: position 4 at position {1, 0} is not in an axis of 4 elements (positions count from 0)");
+            "gather: id 4 at position {1, 0} is not in an axis of 4 elements (positions count from 0)");
     refuses("index_select", "f32{2,4} i64{3}<4 axis=1", 1, 0, 7,
-            "index_select: position 7 at position 0 is not in an axis of 4 entries (positions count from 0)");
+            "index_select: id 7 at position 0 is not in an axis of 4 entries (positions count from 0)");
     refuses("one_hot", "i64{3}<4 n=4", 0, 2, 4,
             "one_hot: id 4 at position 2 is not in a range of 4 (positions count from 0)");
 }

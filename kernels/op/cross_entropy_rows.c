@@ -29,7 +29,7 @@ ce_rule(const struct type *logits, bool whole, struct str *x, struct str *labels
 int
 ce_check_labels(const struct view *labels, int64_t nclass, const struct attr *attr)
 {
-    static const struct lookup_words words = {"cross_entropy", "label", "", " classes"};
+    static const struct lookup_words words = {"cross_entropy", "label", "one of ", " classes"};
     return lookup_check(labels, nclass, &attr[CE_IGNORE].i, &words);
 }
 

@@ -62,7 +62,7 @@ static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    static const struct lookup_words words = {"gather", "position", "an axis of ", " elements"};
+    static const struct lookup_words words = {"gather", "id", "in an axis of ", " elements"};
     const struct view *x = &k->in[0], *ids = &k->in[1], *y = &k->out[0];
     int axis = axis_of(k->call);
     TRY(lookup_check(ids, x->whole[axis], NULL, &words));

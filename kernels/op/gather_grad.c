@@ -16,7 +16,7 @@ rule(const struct call *c, struct str *rule)
 }
 
 /* The names of scatter_add: it is what users call. */
-static const struct lookup_words words = {"scatter_add", "position", "an axis of ", " elements"};
+static const struct lookup_words words = {"scatter_add", "id", "in an axis of ", " elements"};
 
 static int
 ref(const struct kcall *k)

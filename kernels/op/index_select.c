@@ -24,7 +24,7 @@ infer(const struct call *c, int64_t *size)
 static int
 ref(const struct kcall *k)
 {
-    static const struct lookup_words words = {"index_select", "position", "an axis of ", " entries"};
+    static const struct lookup_words words = {"index_select", "id", "in an axis of ", " entries"};
     TRY(lookup_check(&k->in[1], k->in[0].whole[axis_of(k->call)], NULL, &words));
     lookup_take(&k->in[0], axis_of(k->call), &k->in[1], &k->out[0]);
     return 0;

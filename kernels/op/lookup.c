@@ -45,7 +45,7 @@ refuse(const struct view *ids, const int64_t *at, int64_t size, const struct loo
 {
     struct str where = {0};
     print_position(ids, at, &where);
-    int code = fail(E_VALUE, "%s: %s %lld at position %s is not in %s%lld%s (positions count from 0)", w->op, w->noun,
+    int code = fail(E_VALUE, "%s: %s %lld at position %s is not %s%lld%s (positions count from 0)", w->op, w->noun,
                     (long long)lookup_id(ids, at), str_text(&where), w->before, (long long)size, w->after);
     str_free(&where);
     return code;

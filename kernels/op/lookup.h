@@ -17,7 +17,7 @@ struct lookup_text lookup_text(const struct type *x, const struct type *ids, int
 /* "embedding: id 9 at position 1 is not in a table of 4 rows (positions count from 0)". */
 struct lookup_words {
     const char *op, *noun;      /* "embedding", "id" */
-    const char *before, *after; /* "a table of ", " rows" */
+    const char *before, *after; /* "in a table of ", " rows" */
 };
 /* E_VALUE for the first of ids that is not one of `size` positions; *skip (may be NULL) is allowed too. ids: of any
  * integer dtype, any strides. */

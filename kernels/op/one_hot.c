@@ -26,7 +26,7 @@ infer(const struct call *c, int64_t *size)
 static int
 ref(const struct kcall *k)
 {
-    static const struct lookup_words words = {"one_hot", "id", "a range of ", ""};
+    static const struct lookup_words words = {"one_hot", "id", "in a range of ", ""};
     int64_t n = k->call->attr[N].i, count = view_numel(&k->in[0]);
     TRY(lookup_check(&k->in[0], n, NULL, &words));
     int64_t *y = i64_of(&k->out[0]);
