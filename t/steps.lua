@@ -16,7 +16,8 @@ local function make()
   b:to_global{placement = second, sbp = "B"}
   local net = {parameters = {a.weight, a.bias, b.weight, b.bias}}
   net.x = rille.randn({16, 6}, {placement = first, sbp = "S(0)"})
-  net.y = rille.tensor({0, 1, 2, 3, 3, 2, 1, 0, 0, 1, 2, 3, 1, 1, 2, 2}, {dtype = "i64", placement = second, sbp = "S(0)"})
+  net.y = rille.tensor({0, 1, 2, 3, 3, 2, 1, 0, 0, 1, 2, 3, 1, 1, 2, 2},
+    {dtype = "i64", placement = second, sbp = "S(0)"})
   net.optimiser = optim.SGD(net.parameters, {lr = 0.1, momentum = 0.5})
   function net.loss(x, y)
     return b(a(x):gelu():to_global{placement = second, sbp = "S(0)"}):cross_entropy(y)
