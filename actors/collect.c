@@ -146,6 +146,17 @@ updates_last(struct collection *c)
     free(tail);
 }
 
+/* A variable's present version that is computed on the way is a root: it would be computed again and again else. */
+static void
+add_variables(struct collection *c)
+{
+    for (int32_t i = 0; i < c->nnode; i++)
+        for (int k = 0; k < c->node[i]->nout; k++) {
+            struct val *v = c->node[i]->out[k];
+            if (v->owner && tensor_is_present(v->owner, v) && !v->store) add_root(c, v);
+        }
+}
+
 /* What gradients will read must outlive the run: it is a root too. */
 static void
 add_saved(struct collection *c, uint64_t mark)
@@ -191,6 +202,7 @@ collect(struct rille_session *s, int n, struct val *const *root, enum collect_mo
         add_root(c, root[i]);
     }
     updates_last(c);
+    if (mode == COLLECT_RUN) add_variables(c);
     if (mode == COLLECT_RUN) add_saved(c, mark);
     unique_roots(c, s);
     return 0;

@@ -77,7 +77,7 @@ plan_devices(struct plan *p)
             last = g->node[i].layout[k]->place;
             add_place(&s, last);
         }
-    qsort(s.device, (size_t)s.n, sizeof(*s.device), by_device);
+    if (s.n) qsort(s.device, (size_t)s.n, sizeof(*s.device), by_device);
     p->ndevice = s.n;
     p->device = arena_dup(&p->arena, s.device, sizeof(*s.device) * (size_t)s.n);
     free(s.device);

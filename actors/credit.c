@@ -141,7 +141,7 @@ credits_of(const struct lower *l, int32_t i, int o, int nstage)
 static const struct place *
 place_of(const struct lower *l, const struct draft *d)
 {
-    if (d->task.kind == TASK_BOX) return d->task.box->to->place;
+    if (d->task.box) return d->task.box->to->place;
     return d->task.node >= 0 ? l->program->node[d->task.node].layout[0]->place : NULL;
 }
 
@@ -166,7 +166,8 @@ credit_registers(struct lower *l)
 
 /* ---- memory ---- */
 
-/* A register block: when it is written, who reads it last. */
+/* A register block: when it is first written, who reads it last. A block that several tasks fill (share.c) belongs to the
+ * first of them. */
 struct tenant {
     int32_t task, out, last;
 };
@@ -185,19 +186,49 @@ tenants_of(const struct lower *l, int device, struct tenant *t)
         const struct draft *d = &l->draft[i];
         if (d->task.device != device) continue;
         for (int k = 0; k < d->nout; k++)
-            if (!d->out[k].control && d->out[k].root < 0) t[n++] = (struct tenant){ i, k, i };
+            if (!d->out[k].control && d->out[k].root < 0 && !d->out[k].home) t[n++] = (struct tenant){ i, k, i };
     }
     return n;
 }
 
-/* The last reader of each tenant, in list order. slot[task] is its first tenant. */
-static void
-last_readers(const struct lower *l, struct tenant *t, int n)
+/* Does this edge read the tenant's block? */
+static bool
+reads_block(const struct lower *l, const struct edge *e, const struct tenant *t)
 {
-    for (int i = 0; i < n; i++)
-        for (int32_t r = t[i].task + 1; r < l->ndraft; r++)
-            for (const struct edge *e = l->draft[r].in; e; e = e->next)
-                if (e->task == t[i].task && e->out == t[i].out) t[i].last = r;
+    int32_t home = l->draft[e->task].out[e->out].home;
+    return home ? home - 1 == t->task && t->out == 0 : e->task == t->task && e->out == t->out;
+}
+
+static bool
+reads_tenant(const struct lower *l, int32_t task, const struct tenant *t)
+{
+    for (const struct edge *e = l->draft[task].in; e; e = e->next)
+        if (reads_block(l, e, t)) return true;
+    return false;
+}
+
+/* The last reader of each tenant, in list order. tenant[]: by task and result, 1 + its index in t. */
+static void
+last_readers(const struct lower *l, struct tenant *t, int n, int32_t *index)
+{
+    memset(index, 0, sizeof(*index) * (size_t)l->ndraft * (OP_OUT + 1));
+    for (int i = 0; i < n; i++) index[t[i].task * (OP_OUT + 1) + t[i].out] = i + 1;
+    for (int32_t r = 0; r < l->ndraft; r++)
+        for (const struct edge *e = l->draft[r].in; e; e = e->next) {
+            int32_t home = l->draft[e->task].out[e->out].home;
+            int32_t at = home ? index[(home - 1) * (OP_OUT + 1)] : index[e->task * (OP_OUT + 1) + e->out];
+            if (at) t[at - 1].last = MAX(t[at - 1].last, r);
+        }
+}
+
+/* After task a, everybody who writes b's block. */
+static void
+order_writers(struct lower *l, int32_t a, const struct tenant *b)
+{
+    if (a != b->task) lower_order(l, a, b->task);
+    if (!l->draft[b->task].out[b->out].shared) return;
+    for (int32_t i = b->task + 1; i <= b->last; i++)
+        if (l->draft[i].task.kind == TASK_FILL && l->draft[i].out[0].home == b->task + 1) lower_order(l, a, i);
 }
 
 /* b is written where a lay: after all of a's readers. */
@@ -205,14 +236,12 @@ static void
 order_tenants(struct lower *l, const struct tenant *a, const struct tenant *b)
 {
     bool read = false;
-    for (int32_t r = a->task + 1; r <= a->last; r++)
-        for (const struct edge *e = l->draft[r].in; e; e = e->next)
-            if (e->task == a->task && e->out == a->out) {
-                if (r != b->task) lower_order(l, r, b->task);
-                read = true;
-                break;
-            }
-    if (!read) lower_order(l, a->task, b->task);
+    for (int32_t r = a->task + 1; r <= a->last; r++) {
+        if (!reads_tenant(l, r, a)) continue;
+        order_writers(l, r, b);
+        read = true;
+    }
+    if (!read) order_writers(l, a->task, b);
 }
 
 static bool
@@ -223,10 +252,10 @@ overlap(const struct pack_item *a, const struct pack_item *b)
 
 /* Offsets for one device; where a block has a new tenant, the order that this needs. */
 static int64_t
-pack_device(struct lower *l, int device, struct tenant *t, struct pack_item *item, bool share)
+pack_device(struct lower *l, int device, struct tenant *t, struct pack_item *item, int32_t *index, bool share)
 {
     int n = tenants_of(l, device, t);
-    if (share) last_readers(l, t, n);
+    if (share) last_readers(l, t, n, index);
     for (int i = 0; i < n; i++)
         item[i] = (struct pack_item){ .bytes = block_bytes(&l->draft[t[i].task].out[t[i].out]),
                                       .first = share ? t[i].task : 0,
@@ -248,7 +277,8 @@ credit_memory(struct lower *l)
     size_t most = (size_t)l->ndraft * OP_OUT;
     struct tenant *t = ARENA_ARRAY(&l->tmp, struct tenant, most);
     struct pack_item *item = ARENA_ARRAY(&l->tmp, struct pack_item, most);
-    for (int d = 0; d < p->ndevice; d++) p->device[d].arena_bytes = pack_device(l, d, t, item, share);
+    int32_t *index = ARENA_ARRAY(&l->tmp, int32_t, (size_t)l->ndraft * (OP_OUT + 1));
+    for (int d = 0; d < p->ndevice; d++) p->device[d].arena_bytes = pack_device(l, d, t, item, index, share);
     for (int32_t i = 0; i < l->ndraft; i++) {
         struct task *task = &l->draft[i].task;
         if (!task->exec) continue;

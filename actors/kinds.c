@@ -1,7 +1,7 @@
 /* kinds.c - what the kinds of actors do when they act: a table, one row a kind.
  *
- * A compute actor calls its kernel; a box actor carries out its part of a move,
- * reading other devices' registers in place; an accumulate actor adds a piece
+ * A compute actor calls its kernel; a box or fill actor carries out its part of
+ * a move, reading other devices' registers in place; a join actor does nothing; an accumulate actor adds a piece
  * to its sum; a copy actor makes a dense copy of a window. All pointers come
  * from the plan's offsets and the run's bases; nothing here allocates. */
 #include "actors/actor.h"
@@ -20,6 +20,7 @@ reg_address(const struct run *run, int task, int out, int reg)
     const struct task *t = &run->plan->task[task];
     const struct out_port *o = &t->out[out];
     if (o->bytes == 0) return nothing;
+    if (o->home) return reg_address(run, o->home - 1, 0, reg);
     if (o->root >= 0) return (char *)run->root[o->root] + reg * o->bytes;
     return (char *)run->arena[t->device] + o->offset + reg * ((o->bytes + 63) & ~(int64_t)63);
 }
@@ -117,11 +118,23 @@ copy(struct worker *w, int task, int piece)
     return 0;
 }
 
+/* All slices are there: they came with the registers that this act takes. */
+static int
+join(struct worker *w, int task, int piece)
+{
+    UNUSED(w);
+    UNUSED(task);
+    UNUSED(piece);
+    return 0;
+}
+
 static int (*const act[NTASK_KIND])(struct worker *w, int task, int piece) = {
     [TASK_COMPUTE] = compute,
     [TASK_BOX] = box,
     [TASK_ACCUMULATE] = accumulate,
     [TASK_COPY] = copy,
+    [TASK_FILL] = box,
+    [TASK_JOIN] = join,
 };
 
 int

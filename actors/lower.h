@@ -70,12 +70,48 @@ int fuse_members(const struct lower *l, int32_t node, int32_t *member);
 /* Is the result of a member wanted by anybody outside of its chain, or after the run? */
 bool fuse_shown(const struct lower *l, int32_t node);
 
-/* lower.c */
-int lower_nodes(struct lower *l);
-int lower_roots(struct lower *l);
+/* draft.c */
+struct draft *draft_new(struct lower *l, enum task_kind kind, int32_t node, int device_kind, int rank, int32_t pos,
+                        bool piece, int32_t *id); /* valid until the next one */
+void draft_out(struct draft *d, int64_t bytes, int32_t every);
+bool draft_once(const struct draft *d); /* its results come once a batch */
+void draft_args(struct lower *l, int32_t task, int n);
+int draft_follows(struct lower *l, int32_t to, int32_t from, int32_t out, int32_t *port); /* `to` takes its register */
+int draft_reads(struct lower *l, int32_t task, const struct part *part, int argument);
+struct view part_local(const struct layout *layout, const struct type *type, int pos);
+/* The window of a part (its box in the whole starts at lo) that holds slice; *skip elements from the part's start. */
+struct view part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
+void part_is_result(struct part *p, int32_t task, int32_t out);
+struct pval *pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece, int32_t node);
 /* a happens before b, from now on (no edge when it did already). */
 void lower_order(struct lower *l, int32_t a, int32_t b);
 bool lower_before(const struct lower *l, int32_t a, int32_t b);
+
+/* move.c */
+struct mover { /* a move in the making */
+    struct lower *l;
+    const struct box_plan *b;
+    struct pval *from;
+    int32_t *stage_task; /* by stage */
+};
+int move_kind(const struct box_plan *b, int rank);
+int move_add(struct mover *m, int32_t task, const struct box_step *step, const struct box *slice, int rank,
+             const struct view *dst, int64_t skip);
+/* share.c: parts that are alike on several ranks of one memory get one register; *done: they could. */
+int share_parts(struct lower *l, const struct box_plan *b, struct pval *from, struct pval *to, bool *done);
+
+/* move.c: v in another layout. share: its parts need not each have bytes of their own. */
+int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out);
+
+/* chain.c */
+int lower_chain(struct lower *l, int32_t node);
+
+/* lower.c */
+int lower_nodes(struct lower *l);
+int lower_roots(struct lower *l);
+struct pval *lower_value(struct lower *l, struct ref r);
+struct call *lower_call(struct lower *l, const struct prog_node *n, struct arena *a);
+struct view number_view(const struct type *t, void *data);
 
 /* credit.c */
 void credit_reach(struct lower *l);

@@ -19,7 +19,8 @@
 #include "boxing/box.h"
 #include "kernels/kernel.h"
 
-enum task_kind { TASK_COMPUTE, TASK_BOX, TASK_ACCUMULATE, TASK_COPY, NTASK_KIND };
+/* FILL and JOIN: a move to parts that are alike on several ranks of one memory (share.c). */
+enum task_kind { TASK_COMPUTE, TASK_BOX, TASK_ACCUMULATE, TASK_COPY, TASK_FILL, TASK_JOIN, NTASK_KIND };
 
 struct in_port {
     int32_t task, out; /* who produces it */
@@ -43,6 +44,8 @@ struct out_port {
     int64_t bytes;  /* of one register */
     int64_t offset; /* of the first, in the device's arena; registers follow one another, 64-byte aligned */
     int32_t root;   /* the root part that it is written into instead, or -1 */
+    int32_t home;   /* 1 + the FILL task in whose register it lies instead; 0: in one of its own */
+    bool shared;    /* others lie in it */
     int32_t nfan;
     struct fan *fan;
 };
@@ -67,6 +70,7 @@ struct box_move {
     struct box_from *from; /* in the order in which they are combined */
     int64_t skip;          /* bytes */
     struct view view;      /* data NULL */
+    struct box slice;      /* in global positions */
 };
 
 /* Element-wise nodes that are computed in one pass (fuse.c): what the chain reads, in the order of the task's arguments,

@@ -51,7 +51,7 @@ register_bytes(const struct task *t)
 {
     int64_t bytes = 0;
     for (int32_t k = 0; k < t->nout; k++)
-        if (!t->out[k].control) bytes += t->out[k].bytes * t->out[k].nreg;
+        if (!t->out[k].control && !t->out[k].home) bytes += t->out[k].bytes * t->out[k].nreg;
     return bytes;
 }
 
@@ -62,7 +62,7 @@ alike(const struct plan *p, int32_t a, int32_t b)
     const struct task *x = &p->task[a], *y = &p->task[b];
     if (x->kind != y->kind || x->node != y->node || x->box != y->box || x->nresult != y->nresult) return false;
     if (x->nact != y->nact || p->device[x->device].kind != p->device[y->device].kind) return false;
-    if (x->box && (place_in_move(p, a) < x->box->nstage) != (place_in_move(p, b) < x->box->nstage)) return false;
+    if (x->kind == TASK_BOX && (place_in_move(p, a) < x->box->nstage) != (place_in_move(p, b) < x->box->nstage)) return false;
     for (int32_t k = 0; k < x->nresult; k++) {
         struct type s = result_type(p, a, k), t = result_type(p, b, k);
         if (!type_equal(&s, &t) || x->out[k].nreg != y->out[k].nreg) return false;
@@ -141,7 +141,9 @@ print_name(const struct plan *p, int32_t task, struct str *s)
 {
     const struct task *t = &p->task[task];
     column(s, COL_NAME);
-    if (t->kind != TASK_BOX)
+    if (t->kind == TASK_FILL)
+        str_addf(s, "box %s", t->box->name);
+    else if (t->kind != TASK_BOX)
         str_add(s, t->name);
     else
         str_addf(s, "box %s%s", t->box->name, place_in_move(p, task) < t->box->nstage ? " (stage)" : "");

@@ -125,6 +125,8 @@ struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool lea
 /* The leaf takes v as its present version; the old one stays with those who use it. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);
 void tensor_orphan(struct rille_tensor *t);
+/* Is v what the variable t now holds? */
+bool tensor_is_present(const struct rille_tensor *t, const struct val *v);
 
 /* ---- build.c ---- */
 /* Calls op on values: derives types and layouts, adds the node (or the nodes of a composite). out has room for the

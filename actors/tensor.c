@@ -38,6 +38,12 @@ tensor_orphan(struct rille_tensor *t)
     if (--t->nversion == 0 && t->nref == 0) free(t);
 }
 
+bool
+tensor_is_present(const struct rille_tensor *t, const struct val *v)
+{
+    return t->nref > 0 && t->val == v;
+}
+
 void
 tensor_rebind(struct rille_tensor *t, struct val *v)
 {

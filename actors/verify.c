@@ -20,7 +20,7 @@ void
 proof_name(const struct proof *v, int32_t task, struct str *s)
 {
     const struct task *t = &v->plan->task[task];
-    str_addf(s, "%s%s", t->kind == TASK_BOX ? "box " : "", t->name);
+    str_addf(s, "%s%s", t->kind == TASK_BOX || t->kind == TASK_FILL ? "box " : "", t->name);
     if (t->line.file) str_addf(s, " (%s:%d)", t->line.file, (int)t->line.line);
     if (t->device < 0 || t->device >= v->plan->ndevice) return;
     const struct plan_device *d = &v->plan->device[t->device];
@@ -194,6 +194,8 @@ static const struct kind_rule {
     [TASK_BOX] = {.box = true},
     [TASK_ACCUMULATE] = {0},
     [TASK_COPY] = {0},
+    [TASK_FILL] = {.box = true},
+    [TASK_JOIN] = {.box = true},
 };
 
 static int
@@ -234,6 +236,20 @@ check_counts(const struct proof *v, int32_t i)
 
 /* ---- ports, fans, readers ---- */
 
+/* A result that lies in the register of another: of the first task that fills it, of its size, once a run. */
+static int
+check_home(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct plan *p = v->plan;
+    const struct out_port *o = &p->task[i].out[k];
+    if (o->home < 1 || o->home > i || p->pieces > 1) return proof_fail(v, i, "home is %d", (int)o->home);
+    const struct task *h = &p->task[o->home - 1];
+    if (h->kind != TASK_FILL || h->out[0].home || !h->out[0].shared || h->out[0].bytes != o->bytes ||
+        (p->task[i].kind != TASK_FILL && p->task[i].kind != TASK_JOIN) || o->root >= 0 || o->shared)
+        return proof_fail(v, i, "does not lie in result 0 of task %d", (int)o->home - 1);
+    return 0;
+}
+
 static int
 check_out(const struct proof *v, int32_t i, int32_t k)
 {
@@ -246,6 +262,7 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     if (o->nreg < 1 || o->nreg > t->nact / o->every) return proof_fail(v, i, "nreg is %d", (int)o->nreg);
     if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
     if (o->control) return proof_same(v, i, "root of a control output", o->root, -1);
+    if (o->home) return check_home(v, i, k);
     const struct plan_device *d = &p->device[t->device];
     if (o->root < -1 || o->root >= p->nroot_part) return proof_fail(v, i, "root is %d", (int)o->root);
     if (o->bytes < 0) return proof_fail(v, i, "bytes is %lld", (long long)o->bytes);

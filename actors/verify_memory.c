@@ -75,7 +75,7 @@ blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *
         const struct task *t = &m->v->plan->task[task[i]];
         for (int32_t k = 0; k < t->nout; k++) {
             const struct out_port *o = &t->out[k];
-            if (o->control || o->root >= 0 || o->bytes == 0) continue;
+            if (o->control || o->root >= 0 || o->bytes == 0 || o->home) continue;
             int64_t bytes = ((o->bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1)) * o->nreg;
             block[nblock++] = (struct block){o->offset, o->offset + bytes, task[i], k};
         }
@@ -99,16 +99,40 @@ shared(const struct memory *m, const struct block *a, const struct block *b, int
     return status;
 }
 
+/* Everybody who writes b's block comes after task `reader`. */
+static int
+check_writers(const struct memory *m, const struct block *a, const struct block *b, int32_t reader)
+{
+    const struct plan *p = m->v->plan;
+    if (!before(m, reader, b->task)) return shared(m, a, b, reader);
+    for (int32_t i = b->task + 1; p->task[b->task].out[b->out].shared && i < p->ntask; i++)
+        if (p->task[i].kind == TASK_FILL && p->task[i].out[0].home == b->task + 1 && !before(m, reader, i))
+            return shared(m, a, b, reader);
+    return 0;
+}
+
+static int
+check_fans(const struct memory *m, const struct block *a, const struct block *b, const struct out_port *o)
+{
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) TRY(check_writers(m, a, b, o->fan[f].reader[r].task));
+    return 0;
+}
+
 /* b is written when nobody needs a any more. */
 static int
 check_heir(const struct memory *m, const struct block *a, const struct block *b)
 {
-    if (m->v->plan->pieces > 1 || !m->before || !before(m, a->task, b->task)) return shared(m, a, b, a->task);
-    const struct out_port *o = &m->v->plan->task[a->task].out[a->out];
-    for (int32_t f = 0; f < o->nfan; f++)
-        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
-            int32_t reader = o->fan[f].reader[r].task;
-            if (!before(m, reader, b->task)) return shared(m, a, b, reader);
+    const struct plan *p = m->v->plan;
+    if (p->pieces > 1 || !m->before) return shared(m, a, b, a->task);
+    const struct out_port *o = &p->task[a->task].out[a->out];
+    TRY(check_writers(m, a, b, a->task));
+    TRY(check_fans(m, a, b, o));
+    for (int32_t i = a->task + 1; o->shared && i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nresult; k++) {
+            if (p->task[i].out[k].home != a->task + 1) continue;
+            TRY(check_writers(m, a, b, i));
+            TRY(check_fans(m, a, b, &p->task[i].out[k]));
         }
     return 0;
 }

@@ -51,8 +51,8 @@ moved_value(struct values *s, int32_t task, const struct box_plan *b, struct ref
 }
 
 /* The first task of the next move. */
-static int
-begin_move(struct values *s, int32_t task)
+int
+value_begin_move(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct box_plan *b = p->task[task].box;
@@ -177,7 +177,7 @@ value_move(struct values *s, int32_t task)
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
     const struct box_plan *b = t->box;
-    if (task == 0 || p->task[task - 1].box != b) TRY(begin_move(s, task));
+    if (task == 0 || p->task[task - 1].box != b) TRY(value_begin_move(s, task));
     int32_t index = s->box_task++, stages = b->nstage;
     if (index >= stages + b->to->place->nrank) return proof_fail(s->v, task, "its move has no such part");
     bool staged = index < stages;

@@ -275,7 +275,9 @@ check_complete(const struct values *s)
 static int (*const check_kind[NTASK_KIND])(struct values *, int32_t) = {[TASK_COMPUTE] = check_compute,
                                                                         [TASK_BOX] = value_move,
                                                                         [TASK_ACCUMULATE] = check_accumulate,
-                                                                        [TASK_COPY] = check_copy};
+                                                                        [TASK_COPY] = check_copy,
+                                                                        [TASK_FILL] = value_fill,
+                                                                        [TASK_JOIN] = value_join};
 
 int
 prove_values(struct proof *v)
