@@ -32,12 +32,12 @@ struct exec {
     struct arena arena;
     const char *name;
     const struct call *call;
-    struct kcall k;          /* as the way sees it: staged views where there are */
-    struct view *in, *out;   /* as the caller has them */
+    struct kcall k;        /* as the way sees it: staged views where there are */
+    struct view *in, *out; /* as the caller has them */
     struct view *seen_in, *seen_out;
     struct stage *stage_in, *stage_out;
     int nin, nout;
-    size_t scratch_bytes, way_scratch; /* all; what the way itself uses, at the start */
+    size_t scratch_bytes; /* what the way itself uses comes first, then the stages */
 
     const struct kernel_row *row;
     void *state;
@@ -65,10 +65,11 @@ room(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
+/* Nothing is staged for an operand that is absent or a number. */
 static bool
-is_number(const struct call *c, int i)
+is_tensor(const struct exec *e, int i)
 {
-    return c->in[i].weak;
+    return e->in[i].dtype != DT_NONE && !e->call->in[i].weak;
 }
 
 /* A dense view of dtype d with v's sizes and place in the whole. */
@@ -105,8 +106,7 @@ stage_for_ref(struct exec *e)
 {
     for (int i = 0; i < e->nin; i++) {
         const struct view *v = &e->in[i];
-        if (v->dtype == DT_NONE || is_number(e->call, i)) continue;
-        if (v->dtype != ref_dtype(v->dtype) || !view_is_dense(v))
+        if (is_tensor(e, i) && (v->dtype != ref_dtype(v->dtype) || !view_is_dense(v)))
             stage(e, &e->stage_in[i], &e->seen_in[i], v, ref_dtype(v->dtype));
     }
     for (int i = 0; i < e->nout; i++) {
@@ -120,8 +120,7 @@ stage_dense(struct exec *e)
 {
     for (int i = 0; i < e->nin; i++) {
         const struct view *v = &e->in[i];
-        if (v->dtype == DT_NONE || is_number(e->call, i) || view_is_dense(v)) continue;
-        stage(e, &e->stage_in[i], &e->seen_in[i], v, v->dtype);
+        if (is_tensor(e, i) && !view_is_dense(v)) stage(e, &e->stage_in[i], &e->seen_in[i], v, v->dtype);
     }
 }
 
@@ -134,7 +133,7 @@ row_accepts(const struct kernel_row *row, const struct exec *e, struct view *den
     struct kcall k = e->k;
     if (row->dense_in) {
         for (int i = 0; i < e->nin; i++)
-            dense[i] = e->in[i].dtype == DT_NONE || is_number(e->call, i) ? e->in[i] : dense_like(&e->in[i], e->in[i].dtype);
+            dense[i] = is_tensor(e, i) ? dense_like(&e->in[i], e->in[i].dtype) : e->in[i];
         k.in = dense;
     }
     return !row->accepts || row->accepts(&k);
@@ -149,14 +148,6 @@ choose_row(struct exec *e, int device)
     return NULL;
 }
 
-/* What run() is given lies at the start of scratch; stages come after it. */
-static void
-own_scratch(struct exec *e, size_t bytes)
-{
-    e->way_scratch = room(bytes);
-    e->scratch_bytes = e->way_scratch;
-}
-
 static int
 take_row(struct exec *e, const struct kernel_row *row)
 {
@@ -168,8 +159,7 @@ take_row(struct exec *e, const struct kernel_row *row)
     if (row->prepare) TRY(row->prepare(&seen, &e->state, &bytes));
     /* The stages were laid out from 0: move them behind the row's own scratch. */
     for (int i = 0; i < e->nin; i++) e->stage_in[i].at += room(bytes);
-    e->way_scratch = room(bytes);
-    e->scratch_bytes += e->way_scratch;
+    e->scratch_bytes += room(bytes);
     return 0;
 }
 
@@ -180,7 +170,7 @@ take_chain(struct exec *e)
     for (int i = 0; i < e->nin; i++) step.arg[i].index = i;
     TRY(elt_new(&e->arena, 1, &step, e->nin, e->in, 1, e->out, &e->elt));
     e->name = "eltwise";
-    own_scratch(e, elt_scratch(e->elt));
+    e->scratch_bytes = room(elt_scratch(e->elt));
     return 0;
 }
 
@@ -238,7 +228,8 @@ exec_of(const struct kcall *k)
     return e;
 }
 
-/* RILLE_CHECK=ref: the same call by its reference, with outputs of its own behind all other scratch. */
+/* RILLE_CHECK=ref: the same call by its reference, with results of its own behind all other scratch. A chain is not
+ * compared: t/kernels-fused.c holds it to the calls it is made of. */
 static int
 add_check(struct exec *e)
 {
@@ -283,7 +274,7 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
         exec_free(&e);
         return status;
     }
-    own_scratch(e, elt_scratch(e->elt));
+    e->scratch_bytes = room(elt_scratch(e->elt));
     *made = e;
     return 0;
 }
@@ -390,7 +381,7 @@ tolerance(enum dtype d)
     return by_dtype[d];
 }
 
-/* Walks two dense arrays or a strided one and its reference; fails at the first element that is too far. */
+/* A result beside its reference, which is dense: fails at the first element that is too far. */
 static int
 compare(const struct exec *e, int i, const struct view *got, const struct view *want)
 {
@@ -408,8 +399,9 @@ compare(const struct exec *e, int i, const struct view *got, const struct view *
         double g = dense[p], w = elem_get_f(want->dtype, want->data, p);
         bool same = g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= tolerance(got->dtype) * largest;
         if (!same)
-            status = fail(E_KERNEL, "%s: kernel \"%s\" gives %.9g where the reference gives %.9g (result %d, element %lld)",
-                          e->call->op->name, e->name, g, w, i, (long long)p);
+            status =
+                fail(E_KERNEL, "%s: kernel \"%s\" gives %.9g where the reference gives %.9g (result %d, element %lld)",
+                     e->call->op->name, e->name, g, w, i, (long long)p);
     }
     free(dense);
     return status;
@@ -434,7 +426,7 @@ run_checked(const struct exec *e, void *const *in, void *const *out, char *scrat
     return 0;
 }
 
-/* RILLE_CHECK=nan. Outputs of a chain and of a row are dense or strided alike: the element address is all that counts. */
+/* RILLE_CHECK=nan, in dense results: those of plans are. */
 static int
 look_for_nan(const struct exec *e, void *const *out)
 {

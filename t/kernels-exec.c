@@ -21,8 +21,7 @@ static int
 row_twice(const struct kcall *k, const void *state)
 {
     const struct view *x = &k->in[0];
-    for (int64_t i = 0; i < N; i++)
-        ((float *)k->out[0].data)[i] = 2 * ((const float *)x->data)[i * x->stride[0]];
+    for (int64_t i = 0; i < N; i++) ((float *)k->out[0].data)[i] = 2 * ((const float *)x->data)[i * x->stride[0]];
     return state ? 0 : fail(E_KERNEL, "prepare() was not called");
 }
 
@@ -64,7 +63,8 @@ never(const struct kcall *k)
 static struct op
 record(const struct kernel_row *rows)
 {
-    return (struct op){.name = "twice", .doc = "y = 2 x", .in = {{.name = "x"}}, .make_rule = rule_same, .ref = twice, .kernel = rows};
+    return (struct op){
+        .name = "twice", .doc = "y = 2 x", .in = {{.name = "x"}}, .make_rule = rule_same, .ref = twice, .kernel = rows};
 }
 
 struct run {
@@ -124,13 +124,15 @@ test_choice(void)
     ok(!run(&r, &op, 2, DEV_CPU), "with gaps it is computed too");
     is_str(r.row, "late", "by a row that accepts gaps");
     ok(!run(&r, &op, 1, DEV_LATE) && !strcmp(r.row, "yes"), "a late device has the rows of the cpu");
-    ok(run(&r, &op, 1, DEV_CUDA) == E_KERNEL && strstr(err_text(), "twice"), "where there is no row the error names the operator");
+    ok(run(&r, &op, 1, DEV_CUDA) == E_KERNEL && strstr(err_text(), "twice"),
+       "where there is no row the error names the operator");
 }
 
 static void
 test_dense(void)
 {
-    const struct kernel_row rows[] = {{"dense", .dense_in = true, .accepts = dense, .prepare = prepare, .run = row_twice}, {NULL}};
+    const struct kernel_row rows[] = {
+        {"dense", .dense_in = true, .accepts = dense, .prepare = prepare, .run = row_twice}, {NULL}};
     struct op op = record(rows), bare = record(NULL);
     struct run r;
     ok(!run(&r, &op, 2, DEV_CPU) && is_times(&r, 2), "a row that wants dense operands gets a dense copy");
@@ -167,7 +169,8 @@ test_nan(void)
     if (!ok(!exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch, "log is prepared")) return;
     ok(!exec_run(e, &in, &result, scratch, 0) && isnan(y[1]), "the logarithm of -1 is NaN");
     kernel_check(false, true);
-    ok(exec_run(e, &in, &result, scratch, 0) == E_KERNEL && strstr(err_text(), "element 1"), "and is found when looked for");
+    ok(exec_run(e, &in, &result, scratch, 0) == E_KERNEL && strstr(err_text(), "element 1"),
+       "and is found when looked for");
     kernel_check(false, false);
     exec_free(&e);
     ok(!e, "freeing clears the pointer");

@@ -11,7 +11,7 @@
 
 enum { STEPS = 6, OPERANDS = 8, CHAINS = 400 };
 
-static const char *const names[] = {"add", "sub", "mul", "maximum", "where", "exp",     "tanh", "relu",
+static const char *const names[] = {"add", "sub", "mul", "maximum", "where", "exp",     "tanh",  "relu",
                                     "lt",  "abs", "neg", "sign",    "eq",    "sigmoid", "square"};
 static const int64_t shapes[][3] = {{1, 1, 5}, {4, 1, 1}, {1, 3, 1}, {4, 3, 5}, {4, 3, 1}};
 
@@ -57,7 +57,8 @@ make_operand(struct chain *c, struct input *o)
         if (dtype_is_float((enum dtype)o->type.dtype))
             elem_set_f(o->type.dtype, o->memory, i, (double)draw(c, 4000) / 1000 - 2);
         else
-            elem_set_i(o->type.dtype, o->memory, i, o->type.dtype == DT_BOOL ? (int64_t)draw(c, 2) : (int64_t)draw(c, 7) - 3);
+            elem_set_i(o->type.dtype, o->memory, i,
+                       o->type.dtype == DT_BOOL ? (int64_t)draw(c, 2) : (int64_t)draw(c, 7) - 3);
 }
 
 /* A step on earlier results and operands; false when its types do not fit together. */
@@ -70,7 +71,11 @@ make_step(struct chain *c, int index)
     struct type *in = ARENA_ARRAY(&c->arena, struct type, OP_OPERAND);
     bool tensor = false;
     *s = (struct fuse_step){.call = call, .out = -1};
-    *call = (struct call){.op = op, .nin = op_noperand(op), .nout = 1, .in = in, .out = &c->result[index],
+    *call = (struct call){.op = op,
+                          .nin = op_noperand(op),
+                          .nout = 1,
+                          .in = in,
+                          .out = &c->result[index],
                           .attr = ARENA_ARRAY(&c->arena, struct attr, 1)};
     for (int k = 0; k < call->nin; k++) {
         bool earlier = index > 0 && (k == 0 || draw(c, 2));

@@ -138,7 +138,8 @@ error_of(double got, double want)
     return fabs(got - want) / (1 + fabs(want));
 }
 
-/* The largest distance between slopes along the tape and differences, of f and of g; at most PROBES elements an operand. */
+/* The largest distance between slopes along the tape and differences, of f and of g; at most PROBES elements an
+ * operand. */
 static void
 compare(struct trial *t, const struct slopes *s, double *worst_f, double *worst_g)
 {
@@ -171,7 +172,8 @@ try_sample(const struct op *op, const char *text, uint64_t seed)
         double worst_f, worst_g;
         compare(&t, &s, &worst_f, &worst_g);
         if (!ok(worst_f < TOLERANCE, "%s %s: the gradient is the slope", op->name, text)) diag("off by %g", worst_f);
-        if (s.again && !ok(worst_g < TOLERANCE, "%s %s: so is the gradient's", op->name, text)) diag("off by %g", worst_g);
+        if (s.again && !ok(worst_g < TOLERANCE, "%s %s: so is the gradient's", op->name, text))
+            diag("off by %g", worst_g);
     }
     eager_close(&e);
     for (int k = 0; k < t.sample.call.nin; k++) free(t.value[k]);
@@ -193,9 +195,11 @@ main(int argc, char **argv)
     for (int i = 0; i < op_count; i++) {
         const struct op *op = op_table[i];
         if (argc > 1 && strcmp(argv[1], op->name)) continue;
-        if (needs_gradient(op)) ok(op->grad || op->build, "%s has a gradient or is made of operators that have", op->name);
+        if (needs_gradient(op))
+            ok(op->grad || op->build, "%s has a gradient or is made of operators that have", op->name);
         if (op->flags & OP_SOURCE || (!op->grad && !op->build)) continue;
-        for (int k = 0; k < OP_SAMPLE && op->sample[k]; k++) try_sample(op, op->sample[k], seed + (uint64_t)(100 * i + k));
+        for (int k = 0; k < OP_SAMPLE && op->sample[k]; k++)
+            try_sample(op, op->sample[k], seed + (uint64_t)(100 * i + k));
     }
     return done();
 }

@@ -1,6 +1,6 @@
 /* op-kernel.c - every way of computing a call equals its reference: each kernel row, the element-wise engine, copies of
- * views; on dense and strided operands, of the dtypes of the samples and others, with NaN and infinities; twice the same
- * bits.
+ * views; on dense and strided operands, of the dtypes of the samples and others, with NaN and infinities; twice the
+ * same bits.
  *
  * A row is tried alone, by a copy of the record that has no other. */
 #include "kernels/kernel.h"
@@ -11,7 +11,12 @@
 #include "kernels/sample.h"
 #include "t/tap.h"
 
-enum memory { DENSE, GAPS, TURNED, NMEMORY }; /* row-major; every second element; dimensions laid out in reverse order */
+enum memory {
+    DENSE,
+    GAPS,
+    TURNED,
+    NMEMORY
+}; /* row-major; every second element; dimensions laid out in reverse order */
 static const char *const memory_text[] = {"dense", "with gaps", "column-major"};
 
 struct tensor {
@@ -271,9 +276,9 @@ static void
 reductions(uint64_t seed)
 {
     static const char *const name[] = {"sum", "max", "min"};
-    static const char *const text[] = {"f32{2500}",          "f32{3,2500} axis=1",     "f32{3,2500} axis=0",
-                                       "bf16{3,1100} axis=1", "i32{3,1100} axis=0",     "f64{5,1027} axis=1 keepdim=1",
-                                       "f32{3,5,70} axis=1", "f32{3,4,5,6} axis=0,2", "f32{3,4,5,6} axis=1,3"};
+    static const char *const text[] = {"f32{2500}",           "f32{3,2500} axis=1",    "f32{3,2500} axis=0",
+                                       "bf16{3,1100} axis=1", "i32{3,1100} axis=0",    "f64{5,1027} axis=1 keepdim=1",
+                                       "f32{3,5,70} axis=1",  "f32{3,4,5,6} axis=0,2", "f32{3,4,5,6} axis=1,3"};
     for (size_t i = 0; i < countof(name); i++)
         for (size_t k = 0; k < countof(text); k++)
             for (int m = 0; m < NMEMORY; m++) try_sample(op_find(name[i]), text[k], (enum memory)m, seed + k);
@@ -306,7 +311,8 @@ main(int argc, char **argv)
         if (argc > 1 && strcmp(argv[1], op->name)) continue;
         for (int k = 0; k < OP_SAMPLE && op->sample[k]; k++)
             for (int m = 0; m < NMEMORY; m++)
-                if (m == DENSE || !(op->flags & OP_SOURCE)) try_sample(op, op->sample[k], (enum memory)m, seed + (uint64_t)k);
+                if (m == DENSE || !(op->flags & OP_SOURCE))
+                    try_sample(op, op->sample[k], (enum memory)m, seed + (uint64_t)k);
     }
     if (argc > 1) return done();
     sizes(seed);

@@ -26,7 +26,9 @@ static bool
 digits_fit(const char *groups, int n)
 {
     for (; groups && *groups; groups++) {
-        int k = *groups >= '0' && *groups <= '9' ? *groups - '0' : *groups >= 'a' && *groups <= 'f' ? *groups - 'a' + 10 : -1;
+        int k = *groups >= '0' && *groups <= '9'   ? *groups - '0'
+                : *groups >= 'a' && *groups <= 'f' ? *groups - 'a' + 10
+                                                   : -1;
         if (*groups != '|' && *groups != '*' && (k < 0 || k >= n)) return false;
     }
     return true;
@@ -87,7 +89,8 @@ infer(struct sample *s)
     return status;
 }
 
-/* With dimension d of operand k one longer either it fits all the same or the message begins with the operator's name. */
+/* With dimension d of operand k one longer either it fits all the same or the message begins with the operator's name.
+ */
 static bool
 names_itself(const struct sample *s, int k, int d)
 {
@@ -192,7 +195,8 @@ check_refused(const char *name, const char *text, const char *says)
     struct sample s;
     bool read = sample_read(op_find(name), text, &s);
     bool no = read && infer(&s) != 0;
-    if (!ok(no && strstr(err_text(), says), "%s %s is refused: %s", name, text, says)) diag("%s", no ? err_text() : "it was not");
+    if (!ok(no && strstr(err_text(), says), "%s %s is refused: %s", name, text, says))
+        diag("%s", no ? err_text() : "it was not");
 }
 
 int

@@ -38,7 +38,7 @@ to_bf16(float f)
     return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
-/* The fraction and exponent moved into place are a float 2^112 too small, subnormal or not: one product puts it right. */
+/* Fraction and exponent moved into place are a float 2^112 too small, subnormal or not: one product puts it right. */
 INLINE float
 from_f16(uint16_t h)
 {

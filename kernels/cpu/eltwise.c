@@ -49,9 +49,9 @@ struct step {
 /* An operand or output in memory, by the loops of the chain. */
 struct lane {
     enum dtype dtype;
-    size_t bytes;             /* of an element */
-    int64_t stride[MAX_DIM];  /* one a loop, 0 where it repeats */
-    bool linear;              /* element p of the walk is element p of memory */
+    size_t bytes;            /* of an element */
+    int64_t stride[MAX_DIM]; /* one a loop, 0 where it repeats */
+    bool linear;             /* element p of the walk is element p of memory */
 };
 
 struct elt {

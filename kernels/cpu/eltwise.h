@@ -12,8 +12,8 @@
 enum { ELT_BLOCK = 1024 };
 
 struct elt;
-/* All of it in arena a. Calls and views are copied; data of views may be NULL. All outputs have the same local sizes, to
- * which every operand broadcasts. */
+/* All of it in arena a. Calls and views are copied; data of views may be NULL. All outputs have the same local sizes,
+ * to which every operand broadcasts. */
 int elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
             const struct view *out, struct elt **e);
 size_t elt_scratch(const struct elt *e);

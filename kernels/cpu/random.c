@@ -10,8 +10,8 @@
 
 #include <math.h>
 
-/* Words 0 and 1 of the block of counter (piece, i) under key. Words are kept in 64 bits, so that lanes need no shuffling
- * between a product and its halves. */
+/* Words 0 and 1 of the block of counter (piece, i) under key. Words are kept in 64 bits, so that lanes need no
+ * shuffling between a product and its halves. */
 INLINE void
 words(uint64_t key, uint64_t piece, uint64_t i, uint64_t *word0, uint64_t *word1)
 {

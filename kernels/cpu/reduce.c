@@ -34,7 +34,8 @@ int64_t
 reduce_start_i(enum reduce r, enum dtype d)
 {
     static const int64_t least[NDTYPE] = {[DT_I32] = INT32_MIN, [DT_I64] = INT64_MIN};
-    static const int64_t most[NDTYPE] = {[DT_BOOL] = 1, [DT_U8] = UINT8_MAX, [DT_I32] = INT32_MAX, [DT_I64] = INT64_MAX};
+    static const int64_t most[NDTYPE] = {
+        [DT_BOOL] = 1, [DT_U8] = UINT8_MAX, [DT_I32] = INT32_MAX, [DT_I64] = INT64_MAX};
     return r == RED_MAX ? least[d] : r == RED_MIN ? most[d] : r == RED_PROD;
 }
 
@@ -176,13 +177,17 @@ int_min(int64_t a, int64_t x)
 static double
 combine_f(enum reduce r, double a, double x)
 {
-    return r == RED_SUM ? real_sum(a, x) : r == RED_PROD ? real_prod(a, x) : r == RED_MAX ? real_max(a, x) : real_min(a, x);
+    if (r == RED_SUM) return real_sum(a, x);
+    if (r == RED_PROD) return real_prod(a, x);
+    return r == RED_MAX ? real_max(a, x) : real_min(a, x);
 }
 
 static int64_t
 combine_i(enum reduce r, int64_t a, int64_t x)
 {
-    return r == RED_SUM ? int_sum(a, x) : r == RED_PROD ? int_prod(a, x) : r == RED_MAX ? int_max(a, x) : int_min(a, x);
+    if (r == RED_SUM) return int_sum(a, x);
+    if (r == RED_PROD) return int_prod(a, x);
+    return r == RED_MAX ? int_max(a, x) : int_min(a, x);
 }
 
 int
@@ -359,7 +364,8 @@ block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
     return buffer;
 }
 
-/* The rows of one kept position, in = its offset in the operand: from `first` on, n of a kept row, all of a reduced one. */
+/* The rows of one kept position, `in` its offset in the operand: from `first` on, n of a kept row, all of a reduced
+ * one. */
 static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
@@ -402,7 +408,8 @@ fill(const struct reduction *p, const struct view *y)
     double one;
     start(p, 1, &one);
     for (int64_t i = 0; i < n; i++)
-        block_store(p->type == COMP_I64 ? COMP_I64 : COMP_F64, p->out, &one, 1, (char *)y->data + i * (int64_t)p->out_bytes, 1);
+        block_store(p->type == COMP_I64 ? COMP_I64 : COMP_F64, p->out, &one, 1,
+                    (char *)y->data + i * (int64_t)p->out_bytes, 1);
 }
 
 bool

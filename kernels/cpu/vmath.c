@@ -30,8 +30,8 @@ nearest(float x)
     return (x + 0x1.8p23f) - 0x1.8p23f;
 }
 
-/* e^x = 2^n e^r, |r| <= ln 2 / 2. The power of two is applied in two halves, so that results below 2^-126 and the step to
- * infinity come out right. */
+/* e^x = 2^n e^r, |r| <= ln 2 / 2. The power of two is applied in two halves, so that results below 2^-126 and the step
+ * to infinity come out right. */
 INLINE float
 exp_one(float x)
 {

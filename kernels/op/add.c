@@ -43,5 +43,6 @@ const struct op op_add = {
     .grad = grad,
     .eltwise = {.f = real, .i = whole, .block_f32 = block},
     .flags = OP_ELTWISE,
-    .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2} i64{2}", "bf16{5} bf16{5}"},
+    .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2} i64{2}",
+               "bf16{5} bf16{5}"},
 };

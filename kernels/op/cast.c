@@ -1,4 +1,4 @@
-/* cast.c - the same values in another dtype: floats to integers are cut towards zero, anything to bool is "not zero". */
+/* cast.c - the same values in another dtype: floats to integers are cut towards zero, to bool is "not zero". */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 

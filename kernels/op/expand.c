@@ -45,7 +45,8 @@ infer(const struct call *c, int64_t *size)
             if (want < 0) return fail(E_SHAPE, "expand: a new dimension needs a size, found %lld", (long long)want);
             *size++ = want;
         } else if (want != -1 && want != have) {
-            return fail(E_SHAPE, "expand: dimension %d is %lld, it cannot become %lld", own, (long long)have, (long long)want);
+            return fail(E_SHAPE, "expand: dimension %d is %lld, it cannot become %lld", own, (long long)have,
+                        (long long)want);
         }
     }
     return 0;

@@ -1,4 +1,4 @@
-/* floor_divide.c - the whole part of a quotient, towards minus infinity, as in Lua. By the integer zero it is 0. */
+/* floor_divide.c - the whole part of a quotient, towards minus infinity, as in Lua. By integer zero it is 0. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 

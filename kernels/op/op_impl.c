@@ -17,7 +17,7 @@ int64_t
 number_i(const struct view *v, int64_t other)
 {
     if (v->dtype == DT_NONE) return other;
-    return is_real(v) ? (int64_t)*(const double *)v->data : *(const int64_t *)v->data;
+    return is_real(v) ? (int64_t) * (const double *)v->data : *(const int64_t *)v->data;
 }
 
 struct axes

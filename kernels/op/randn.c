@@ -1,4 +1,4 @@
-/* randn.c - independent standard normal values: each a function of seed, ordinal, piece and position (runtime/rng.h). */
+/* randn.c - independent standard normal values, each a function of seed, ordinal, piece and position. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/random.h"

@@ -1,4 +1,4 @@
-/* remainder.c - what is left of a division that floors: it has the sign of b, as in Lua. By the integer zero it is 0. */
+/* remainder.c - what is left of a division that floors: it has the sign of b, as in Lua; by integer zero it is 0. */
 #include "kernels/op/op_impl.h"
 
 #include <math.h>

@@ -25,7 +25,7 @@ no_view(void)
 }
 
 /* Walks both shapes from the minor side; `run` is how many elements of the operand lie one behind the other from the
- * dimension being walked, `stride` how far apart. A dimension of the result that would span two runs cannot be shown. */
+ * dimension being walked, `stride` how far apart. A dimension of the result that spans two runs cannot be shown. */
 static int
 view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
 {

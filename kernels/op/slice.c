@@ -31,7 +31,8 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     if (c->attr[STEP].i < 1)
-        return fail(E_ATTR, "slice: step must be 1 or more, found %lld (flip turns an axis)", (long long)c->attr[STEP].i);
+        return fail(E_ATTR, "slice: step must be 1 or more, found %lld (flip turns an axis)",
+                    (long long)c->attr[STEP].i);
     struct range r = range_of(c);
     if (!r.all) *size = r.size;
     return 0;
@@ -90,6 +91,6 @@ const struct op op_slice = {
     .grad = grad,
     .view = view,
     .flags = OP_VIEW,
-    .sample = {"f32{4,6} axis=1 start=1 stop=3", "f32{7} axis=0 start=-5 stop=-1 step=2", "i64{4,6} axis=0 start=0 stop=4",
-               "f32{2,3,5} axis=1 start=1 stop=9", "f32{4} axis=0 start=3 stop=1"},
+    .sample = {"f32{4,6} axis=1 start=1 stop=3", "f32{7} axis=0 start=-5 stop=-1 step=2",
+               "i64{4,6} axis=0 start=0 stop=4", "f32{2,3,5} axis=1 start=1 stop=9", "f32{4} axis=0 start=3 stop=1"},
 };

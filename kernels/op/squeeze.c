@@ -3,7 +3,7 @@
 
 enum { AXIS };
 
-/* Is dimension d left out? Without an axis every one of size one is; an axis of another size stays, as in NumPy's users'
+/* Is dimension d left out? Without an axis every one of size one is; an axis of another size stays, as in
  * PyTorch. */
 static bool
 leaves(const struct call *c, int d)
@@ -42,7 +42,8 @@ const struct op op_squeeze = {
     .name = "squeeze",
     .doc = "y = x without dimensions of size 1",
     .in = {{"x"}},
-    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to leave out where they are 1; none: all of size 1"}},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS,
+                       .doc = "dimensions to leave out where they are 1; none: all of size 1"}},
     .make_rule = rule,
     .dtype = OUT_IN0,
     .linear = "0",
