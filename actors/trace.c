@@ -265,7 +265,11 @@ yields(struct rille_session *s, int nout, struct rille_tensor *const *out, struc
 {
     const struct trace *r = s->trace;
     for (int i = 0; i < nout; i++) {
-        TRY(result_value(s, out[i]->val, &y->val[y->n], &y->join[y->n]));
+        struct line at = s->at;
+        if (out[i]->val->node) s->at = out[i]->val->node->line;
+        int status = result_value(s, out[i]->val, &y->val[y->n], &y->join[y->n]);
+        s->at = at;
+        if (status) return status;
         y->outcome[y->n++] = (struct outcome){ .kind = FROM_INPUT, .input = i };
     }
     for (int32_t i = 0; i < r->njournal; i++) {
