@@ -162,6 +162,8 @@ port_slots(struct slots *s, const struct task *t)
         SLOT(s, "out_port.bytes", o->bytes);
         SLOT(s, "out_port.offset", o->offset);
         SLOT(s, "out_port.root", o->root);
+        SLOT(s, "out_port.home", o->home);
+        SLOT(s, "out_port.shared", o->shared);
         SLOT(s, "out_port.nfan", o->nfan);
         for (int32_t f = 0; f < o->nfan; f++) {
             SLOT(s, "fan.thread", o->fan[f].thread);
@@ -177,6 +179,10 @@ port_slots(struct slots *s, const struct task *t)
 static void
 move_slots(struct slots *s, const struct box_move *m)
 {
+    for (int d = 0; d < m->view.ndim; d++) {
+        SLOT(s, "box_move.slice", m->slice.lo[d]);
+        SLOT(s, "box_move.slice", m->slice.hi[d]);
+    }
     SLOT(s, "box_move.verb", m->verb);
     SLOT(s, "box_move.reduce", m->reduce);
     SLOT(s, "box_move.nfrom", m->nfrom);
@@ -593,15 +599,17 @@ test_text(struct rille_session *s)
     }
     is_str(str_text(&text[1]), str_text(&text[0]), "the text of a plan is the same for any number of threads");
     is_str(str_text(&text[0]),
-           "plan: 1 piece, 4 devices, 6 tasks, 6 registers\n"
+           "plan: 1 piece, 4 devices, 8 tasks, 8 registers\n"
            "    0-1  relu                   cpu[0-1]      f32{2, 4}           32 B      from leaf 0; a.lua:3\n"
            "    2-3  box exchange           cpu[2-3]      f32{4, 4}           64 B      from 0-1; a.lua:3\n"
-           "    4-5  matmul                 cpu[2-3]      f32{4, 4}           64 B      from 2-3, leaf 1; to root 0; "
+           "    4-5  join                   cpu[2-3]      f32{4, 4}           0 B       from 2-3; a.lua:3\n"
+           "    6-7  matmul                 cpu[2-3]      f32{4, 4}           64 B      from 4-5, leaf 1; to root 0; "
            "a.lua:4\n"
            "move  exchange  f32{4, 4}  S(0) on cpu[0, 1] -> B on cpu[2, 3]: 128 B, bound 128 B\n"
            "moved 128 B\n"
            "memory cpu[0-1]: 1 register, 32 B each\n"
-           "memory cpu[2-3]: 2 registers, 128 B each\n",
+           "memory cpu[2]: 3 registers, 128 B\n"
+           "memory cpu[3]: 3 registers, 64 B\n",
            "and is this");
     str_free(&text[0]);
     str_free(&text[1]);
