@@ -64,7 +64,7 @@ static const struct range {
     {"gelu", vec_gelu, gelu, -13, 6, 6, 0, true},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -1.3, 6, 4, 0, true},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 4, 4e-7, false},
-    {"gelu_slope", vec_gelu_slope, gelu_slope, -20, 20, 0, 3e-7, false},
+    {"gelu_slope", vec_gelu_slope, gelu_slope, -20, 20, 0, 2e-7, false},
     {"gelu_tanh_slope", vec_gelu_tanh_slope, gelu_tanh_slope, -10, 20, 0, 4e-7, false},
 };
 
