@@ -4,7 +4,10 @@
  * so that the compiler can do sixteen at a time. The polynomials interpolate at
  * Chebyshev nodes of the interval named beside them; what is left of the
  * argument is brought there exactly or in two parts. No fused operations: one
- * build gives the same bits on every machine. */
+ * build gives the same bits on every machine.
+ *
+ * One Zen 5 core, elements from cache: exp, log, tanh 0.3 to 0.5 ns each, gelu
+ * and its approximation 0.45 ns. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/vmath.h"
 
