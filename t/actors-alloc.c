@@ -38,42 +38,43 @@ count(const void *caller)
     atomic_fetch_add(own ? &ours : &theirs, 1);
 }
 
-void *
+/* Not in line: the caller's address is what counts. */
+__attribute__((noinline)) void *
 malloc(size_t n)
 {
     count(__builtin_return_address(0));
     return __libc_malloc(n);
 }
 
-void *
+__attribute__((noinline)) void *
 calloc(size_t n, size_t size)
 {
     count(__builtin_return_address(0));
     return __libc_calloc(n, size);
 }
 
-void *
+__attribute__((noinline)) void *
 realloc(void *p, size_t n)
 {
     count(__builtin_return_address(0));
     return __libc_realloc(p, n);
 }
 
-void *
+__attribute__((noinline)) void *
 memalign(size_t align, size_t n)
 {
     count(__builtin_return_address(0));
     return __libc_memalign(align, n);
 }
 
-void *
+__attribute__((noinline)) void *
 aligned_alloc(size_t align, size_t n)
 {
     count(__builtin_return_address(0));
     return __libc_memalign(align, n);
 }
 
-int
+__attribute__((noinline)) int
 posix_memalign(void **p, size_t align, size_t n)
 {
     count(__builtin_return_address(0));

@@ -281,6 +281,7 @@ end)
 
 tap.group("20,000 small operators", function()
   local x = rille.ones({4})
+  x:totable()
   local start = settled()
   for _ = 1, 20000 do local _ = x + 1 end
   local done = settled()
