@@ -204,12 +204,13 @@ operand(struct rille_session *s, const struct op *op, const struct operand *d, c
     return *out ? 0 : fail(E_VALUE, "%s: a live number's function failed", op->name);
 }
 
-/* Seed and ordinal of a random operator. */
+/* Seed and ordinal of a random operator. In a trace the ordinal is that of the call within it. */
 static struct val *
 hidden_number(struct rille_session *s, enum number_kind kind)
 {
     struct number n = { .kind = (uint8_t)(tracing(s) ? kind : NUM_FIXED), .is_int = true };
-    if (!tracing(s)) n.i = (int64_t)(kind == NUM_SEED ? s->seed : s->ordinal++);
+    if (kind == NUM_ORDINAL) n.i = tracing(s) ? trace_ordinal(s) : (int64_t)s->ordinal++;
+    else if (!tracing(s)) n.i = (int64_t)s->seed;
     return build_fresh(s, graph_number(s->graph, n));
 }
 

@@ -117,6 +117,7 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     TRY(compute_leaves(g, in));
     for (int32_t i = 0; i < g->nleaf; i++) r->leaf[i] = origin_value(&g->origin[i], in)->store;
     TRY(bind_numbers(g));
+    g->s->ordinal += (uint64_t)g->nrandom;
     memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
     for (int32_t i = 0; i < g->nroot; i++) {
         int32_t k = g->outcome[i].input;

@@ -30,6 +30,7 @@ struct rille_graph {
     struct rille_session *s;
     struct runner *runner;
     uint64_t epoch;
+    int64_t nrandom; /* ordinals that a call takes */
     int32_t nin, nout, nleaf, nroot, nnumber, npresence;
     struct type *in_type;
     const struct layout **in_layout;

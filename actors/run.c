@@ -141,7 +141,7 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
         TRY(live_number(n, &f));
         i = (int64_t)f;
     } else if (n->kind == NUM_ORDINAL) {
-        i = (int64_t)s->ordinal++;
+        i += (int64_t)s->ordinal; /* n->i: which call of the trace it is */
     } else if (n->kind == NUM_SEED) {
         i = (int64_t)s->seed;
     }

@@ -202,6 +202,8 @@ int trace_refuses(struct rille_session *s, const char *what);
 void trace_journal(struct rille_session *s, struct rille_tensor *t);
 bool tracing(const struct rille_session *s);
 int trace_pieces(const struct rille_session *s);
+/* How many random calls came before in this trace; one more from now on. */
+int64_t trace_ordinal(struct rille_session *s);
 /* Is v computed once for each piece? */
 bool trace_per_piece(const struct val *v);
 /* The classification of a node just added: per piece, after accumulation. E_PLAN when it mixes both. */

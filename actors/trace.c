@@ -23,6 +23,7 @@ struct journal_entry {
 struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
+    int64_t nrandom; /* random calls so far */
     struct val **input; /* held */
     struct journal_entry *journal;
     int32_t njournal, room;
@@ -54,6 +55,12 @@ int
 trace_pieces(const struct rille_session *s)
 {
     return tracing(s) ? s->trace->pieces : 1;
+}
+
+int64_t
+trace_ordinal(struct rille_session *s)
+{
+    return s->trace->nrandom++;
 }
 
 int
@@ -358,6 +365,7 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
     g->nleaf = c->nleaf;
     g->origin = ARENA_ARRAY(&g->arena, struct origin, c->nleaf + 1);
     for (int32_t i = 0; i < c->nleaf; i++) g->origin[i] = origin_of(s, c->leaf[i]);
+    g->nrandom = r->nrandom;
     g->nnumber = c->nnumber;
     g->number = ARENA_ARRAY(&g->arena, struct number, c->nnumber + 1);
     for (int32_t i = 0; i < c->nnumber; i++) {
