@@ -18,7 +18,7 @@ void vec_sin(int64_t n, const float *x, float *y);     /* 1.5 for |x| <= 3; 1e-7
 void vec_cos(int64_t n, const float *x, float *y);     /* the same */
 
 /* x Phi(x): 6. Its approximation with tanh: 4 for x >= -1.3; the formula itself loses digits below. Their derivatives:
- * 2e-7 and 3e-7 absolute. One core, AVX-512: 2.2 G/s each of the four. */
+ * 2e-7 and 3e-7 absolute. */
 void vec_gelu(int64_t n, const float *x, float *y);
 void vec_gelu_tanh(int64_t n, const float *x, float *y);
 void vec_gelu_slope(int64_t n, const float *x, float *y);
