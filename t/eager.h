@@ -27,6 +27,7 @@ struct eager {
     struct arena arena;
     int nnode;
     struct node *node[EAGER_NODES];
+    char unsaved[128]; /* the first value that a gradient read and its record does not save; "" while there is none */
 };
 
 static inline struct evalue *
@@ -156,6 +157,23 @@ eager_close(struct eager **e)
     *e = NULL;
 }
 
+/* Of n's operands and results, nodes from `first` on may read only what the record saves: the rest may be gone. */
+static inline void
+eager_look_for_unsaved(struct eager *e, const struct node *n, int first)
+{
+    const char *saves = n->op->saves ? n->op->saves : "";
+    for (int i = first; i < e->nnode; i++)
+        for (int k = 0; k < e->node[i]->nin; k++) {
+            const struct val *read = e->node[i]->in[k];
+            for (int j = 0; read && !read->is_number && j < n->nin + n->nout; j++) {
+                bool operand = j < n->nin;
+                char name = (char)(operand ? '0' + j : 'a' + j - n->nin);
+                if (read != (operand ? n->in[j] : n->out[j - n->nin]) || strchr(saves, name) || e->unsaved[0]) continue;
+                snprintf(e->unsaved, sizeof e->unsaved, "%s reads '%c' and saves \"%s\"", n->op->name, name, saves);
+            }
+        }
+}
+
 /* The slopes of y (given) along the tape: those of x[i] in out[i], NULL where y does not depend on it. */
 static inline void
 eager_grad(struct eager *e, int ny, struct val *const *y, struct val *const *dy, int nx, struct val *const *x,
@@ -174,7 +192,9 @@ eager_grad(struct eager *e, int ny, struct val *const *y, struct val *const *dy,
         bool any = false;
         for (int k = 0; k < n->nout; k++) any |= (dout[k] = eager_value(n->out[k])->slope) != NULL;
         if (!any || !n->op->grad || !n->out[0]->needs_grad) continue;
+        int first = e->nnode;
         n->op->grad(b, n, dout, din);
+        eager_look_for_unsaved(e, n, first);
         for (int k = 0; k < n->nin; k++) {
             if (!din[k] || !n->in[k]->needs_grad) continue;
             struct evalue *to = eager_value(n->in[k]);

@@ -172,6 +172,7 @@ try_sample(const struct op *op, const char *text, uint64_t seed)
         double worst_f, worst_g;
         compare(&t, &s, &worst_f, &worst_g);
         if (!ok(worst_f < TOLERANCE, "%s %s: the gradient is the slope", op->name, text)) diag("off by %g", worst_f);
+        if (!ok(!e->unsaved[0], "%s %s: gradients read what records save", op->name, text)) diag("%s", e->unsaved);
         if (s.again && !ok(worst_g < TOLERANCE, "%s %s: so is the gradient's", op->name, text))
             diag("off by %g", worst_g);
     }
