@@ -1,0 +1,33 @@
+/* softplus.c - the smooth ramp whose slope is the logistic function. */
+#include "kernels/op/op_impl.h"
+
+#include <math.h>
+
+static double
+real(const struct call *c, const double *x)
+{
+    UNUSED(c);
+    return fmax(x[0], 0) + log1p(exp(-fabs(x[0]))); /* no overflow on either side */
+}
+
+/* dx = dy sigmoid x */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_mul(b, dout[0], b_sigmoid(b, n->in[0]));
+}
+
+const struct op op_softplus = {
+    .name = "softplus",
+    .doc = "y = log(1 + e^x)",
+    .source = "Dugas et al. 2001",
+    .in = {{"x"}},
+    .make_rule = rule_same,
+    .dtype = OUT_FLOAT,
+    .increasing = "0",
+    .grad = grad,
+    .saves = "0",
+    .eltwise = {.f = real},
+    .flags = OP_ELTWISE,
+    .sample = {"f32{4,6}", "f64{3}", "bf16{2,3}"},
+};
