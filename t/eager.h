@@ -27,7 +27,9 @@ struct eager {
     struct arena arena;
     int nnode;
     struct node *node[EAGER_NODES];
-    char unsaved[128]; /* the first value that a gradient read and its record does not save; "" while there is none */
+    const struct op *watched;           /* whose gradients' reading is told: */
+    char read[OP_OPERAND + OP_OUT + 1]; /* the values they read, as in .saves */
+    char unsaved[128];                  /* the first value that any gradient read and its record does not save */
 };
 
 static inline struct evalue *
@@ -168,7 +170,9 @@ eager_look_for_unsaved(struct eager *e, const struct node *n, int first)
             for (int j = 0; read && !read->is_number && j < n->nin + n->nout; j++) {
                 bool operand = j < n->nin;
                 char name = (char)(operand ? '0' + j : 'a' + j - n->nin);
-                if (read != (operand ? n->in[j] : n->out[j - n->nin]) || strchr(saves, name) || e->unsaved[0]) continue;
+                if (read != (operand ? n->in[j] : n->out[j - n->nin])) continue;
+                if (n->op == e->watched && !strchr(e->read, name)) e->read[strlen(e->read)] = name;
+                if (strchr(saves, name) || e->unsaved[0]) continue;
                 snprintf(e->unsaved, sizeof e->unsaved, "%s reads '%c' and saves \"%s\"", n->op->name, name, saves);
             }
         }

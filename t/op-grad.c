@@ -6,7 +6,7 @@
  * both along the tape must be the slopes of both. */
 #include "t/eager.h"
 
-enum { PROBES = 24 };
+enum { PROBES = 24, READ = sizeof((struct eager *)0)->read };
 #define STEP      1e-5
 #define TOLERANCE 2e-5
 
@@ -158,14 +158,17 @@ compare(struct trial *t, const struct slopes *s, double *worst_f, double *worst_
     }
 }
 
+/* read: what gradients of all samples read so far, as in .saves. */
 static void
-try_sample(const struct op *op, const char *text, uint64_t seed)
+try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
 {
     struct trial t = {.op = op, .seed = seed};
     if (!ok(sample_read(op, text, &t.sample), "%s: sample \"%s\" can be read", op->name, text)) return;
     choose_values(&t);
     struct eager *e = eager_open();
     struct slopes s;
+    e->watched = op;
+    memcpy(e->read, read, READ);
     if (!ok(!differentiate(e, &t, &s), "%s %s runs forward and backward", op->name, text)) {
         diag("%s", err_text());
     } else if (s.depends) {
@@ -176,6 +179,7 @@ try_sample(const struct op *op, const char *text, uint64_t seed)
         if (s.again && !ok(worst_g < TOLERANCE, "%s %s: so is the gradient's", op->name, text))
             diag("off by %g", worst_g);
     }
+    memcpy(read, e->read, READ);
     eager_close(&e);
     for (int k = 0; k < t.sample.call.nin; k++) free(t.value[k]);
 }
@@ -199,8 +203,12 @@ main(int argc, char **argv)
         if (needs_gradient(op))
             ok(op->grad || op->build, "%s has a gradient or is made of operators that have", op->name);
         if (op->flags & OP_SOURCE || (!op->grad && !op->build)) continue;
+        char read[READ] = "";
         for (int k = 0; k < OP_SAMPLE && op->sample[k]; k++)
-            try_sample(op, op->sample[k], seed + (uint64_t)(100 * i + k));
+            try_sample(op, op->sample[k], seed + (uint64_t)(100 * i + k), read);
+        const char *saves = op->saves ? op->saves : "";
+        if (!ok(strlen(saves) == strspn(saves, read), "%s saves nothing that its gradient does not read", op->name))
+            diag("it saves \"%s\" and reads \"%s\"", saves, read);
     }
     return done();
 }
