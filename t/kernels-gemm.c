@@ -128,10 +128,22 @@ try_group(enum group group, enum dtype d)
     ok(right == tried, "%d products with %s in %s are right", tried, group_text[group], dtype_text(d));
 }
 
+/* Where b is large, and for a single row, the row asks for another of oneDNN's implementations. */
+static void
+try_large(enum dtype d)
+{
+    int tried = 0, right = 0;
+    for (int64_t m = 1; m <= 5; m += 2)
+        for (enum lie b = ROWS; b < NLIE; b++, tried++)
+            right += product_try(&(struct product){m, 1100, 700, tried % NLIE, b, NONE, d, 1 + tried % 2});
+    ok(right == tried, "%d products with a large b in %s are right", tried, dtype_text(d));
+}
+
 int
 main(void)
 {
     static const enum dtype dtypes[] = {DT_F32, DT_BF16};
+    for (size_t d = 0; d < countof(dtypes); d++) try_large(dtypes[d]);
     for (enum group g = NONE; g < NGROUP; g++)
         for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
     return done();

@@ -46,16 +46,44 @@ prim_dtype(enum dtype d)
 
 /* ---- making ---- */
 
+static const char *
+implementation(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
+/* Takes the first implementation whose name begins so; they are offered best first, by oneDNN's opinion. */
+static dnnl_primitive_desc_t
+walk_to(dnnl_primitive_desc_iterator_t it, const char *prefer)
+{
+    do {
+        dnnl_primitive_desc_t pd = dnnl_primitive_desc_iterator_fetch(it);
+        if (!pd || !strncmp(implementation(pd), prefer, strlen(prefer))) return pd;
+        dnnl_primitive_desc_destroy(pd);
+    } while (dnnl_primitive_desc_iterator_next(it) == dnnl_success);
+    return NULL;
+}
+
 int
-prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out)
+prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, const char *prefer,
+              dnnl_primitive_desc_t *out)
 {
     pthread_once(&engine_once, engine_make);
     TRY(prim_check(engine_status, "the engine"));
     dnnl_primitive_attr_t attr;
+    dnnl_primitive_desc_iterator_t it;
     TRY(prim_check(dnnl_primitive_attr_create(&attr), "attributes"));
     dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     team_set(threads);
-    dnnl_status_t status = dnnl_primitive_desc_create(out, op, attr, engine, hint);
+    *out = NULL;
+    dnnl_status_t status = dnnl_success;
+    if (prefer && dnnl_primitive_desc_iterator_create(&it, op, attr, engine, hint) == dnnl_success) {
+        *out = walk_to(it, prefer);
+        dnnl_primitive_desc_iterator_destroy(it);
+    }
+    if (!*out) status = dnnl_primitive_desc_create(out, op, attr, engine, hint);
     dnnl_primitive_attr_destroy(attr);
     return prim_check(status, "a primitive descriptor");
 }
@@ -63,9 +91,7 @@ prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t 
 bool
 prim_is_plain(const_dnnl_primitive_desc_t pd)
 {
-    const char *name = "";
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
-    return !strncmp(name, "ref", 3);
+    return !strncmp(implementation(pd), "ref", 3);
 }
 
 static int

@@ -29,8 +29,10 @@ dnnl_data_type_t prim_dtype(enum dtype d);
 int prim_check(dnnl_status_t status, const char *what);
 
 /* A primitive descriptor for `threads` threads with scratch of the caller; hint is that of the forward pass where the
- * kind wants one. The caller destroys it. */
-int prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out);
+ * kind wants one. prefer: how the name of the implementation begins that is taken if there is one ("gemm"); NULL: the
+ * first that oneDNN offers. The caller destroys it. */
+int prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, const char *prefer,
+                  dnnl_primitive_desc_t *out);
 /* The first implementation that oneDNN would take is a plain loop: slower than anything we have. */
 bool prim_is_plain(const_dnnl_primitive_desc_t pd);
 

@@ -203,6 +203,23 @@ describe_matrix(const struct gemm *g, int i, int nbatch, dnnl_memory_desc_t *out
     dnnl_memory_desc_init_by_strides(out, nbatch + 2, size, prim_dtype(g->dtype), stride);
 }
 
+/* oneDNN offers its small-block kernels first and its older gemm second, which copies b into the order in which it is
+ * read. That pays where the small blocks stride over a large b, and for a single row. One core, us, first and second:
+ *
+ *   f32   m 256, n 768, k 50304, b in rows   119,500   79,200      bf16  the same      49,300   43,800
+ *         m 256, n 768, k 3072                 5,470    4,850            m 1, k 3072      113       44
+ *         m 768, n 3072, k 256                 5,470    4,630            others       equal or slower
+ *         m 256, n 768, k 768                  1,143    1,161
+ *         m 1, n 768, k 3072, b turned           232       96 */
+static const char *
+gemm_prefers(const struct gemm *g)
+{
+    int64_t m = g->x[C].rows, n = g->x[C].cols, k = g->x[A].cols;
+    bool real = g->dtype == DT_F32, rows = g->x[B].col == 1;
+    bool copies_pay = m == 1 || (rows ? (real ? n * k >= 700 * 1000 : k >= 16384) : real && m <= 4);
+    return copies_pay ? "gemm" : NULL;
+}
+
 /* The primitive for all of the batch, or (nbatch 0) for one product. */
 static int
 gemm_describe(const struct gemm *g, int nbatch, int threads, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
@@ -210,7 +227,7 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, struct prim_arg *ar
     for (int i = 0; i < NMATRIX; i++) describe_matrix(g, i, nbatch, &arg[i].desc);
     dnnl_matmul_desc_t op;
     TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[A].desc, &arg[B].desc, NULL, &arg[C].desc), "matmul"));
-    return prim_describe(&op, threads, NULL, pd);
+    return prim_describe(&op, threads, NULL, nbatch ? NULL : gemm_prefers(g), pd);
 }
 
 /* Bytes from the first to the r-th product, for each argument. */
