@@ -222,8 +222,19 @@ bytes_for(struct bench *b, int64_t bytes, int fill)
     return p;
 }
 
-/* Small numbers that follow from leaf, piece and global position (of a partial also from the rank), so that copies are
- * alike; ids are 0. */
+/* Which addend a position has: its coordinates on the partial axes. Copies have one. */
+static uint64_t
+addend_of(const struct layout *l, int pos)
+{
+    int32_t coord[MAX_AXIS];
+    uint64_t addend = 0;
+    place_coord(l->place, pos, coord);
+    for (int a = 0; a < l->place->naxis; a++)
+        addend = addend * NDEV + (l->sbp[a].kind == SBP_P ? (uint64_t)coord[a] : 0);
+    return addend;
+}
+
+/* Small numbers that follow from leaf, piece, addend and global position; ids are 0. */
 static void
 fill_leaf(float *x, const struct plan *p, int32_t i)
 {
@@ -231,11 +242,11 @@ fill_leaf(float *x, const struct plan *p, int32_t i)
     const struct prog_leaf *f = &p->program->leaf[part->index];
     struct box b;
     layout_box(f->layout, &f->type, part->pos, &b);
-    uint64_t rank = layout_has_partial(f->layout) ? (uint64_t)part->pos + 1 : 0;
+    uint64_t addend = addend_of(f->layout, part->pos);
     for (uint64_t piece = 0; f->type.dtype == DT_F32 && piece < (f->piece ? (uint64_t)p->pieces : 1); piece++)
         for (int64_t r = b.lo[0]; r < b.hi[0]; r++)
             for (int64_t c = b.lo[1]; c < b.hi[1]; c++) {
-                uint64_t at = (((uint64_t)part->index * 8 + rank) * 8 + piece) * 64 + (uint64_t)(r * 8 + c);
+                uint64_t at = (((uint64_t)part->index * 16 + addend) * 8 + piece) * 64 + (uint64_t)(r * 8 + c);
                 *x++ = (float)(int64_t)(next_random(&at) % 17) / 4 - 2;
             }
 }
