@@ -9,9 +9,9 @@ enum { APPROXIMATE };
 enum { EXACT, TANH };
 
 /* The approximation is x s(v), s the logistic function, v = A (x + C x^3). */
-#define A       1.59576912160573071176 /* 2 sqrt(2 / pi) */
-#define C       0.044715
-#define DENSITY 0.39894228040143267794 /* of the normal distribution at 0 */
+static const double A = 1.59576912160573071176; /* 2 sqrt(2 / pi) */
+static const double C = 0.044715;
+static const double DENSITY = 0.39894228040143267794; /* of the normal distribution at 0 */
 
 static double
 real(const struct call *c, const double *x)
