@@ -78,41 +78,39 @@ vec_dot(int64_t n, const float *x, const float *y)
 INLINE float
 exp_negative(float x)
 {
-    float z = x < -87.0f ? -87.0f : x, n = z * 1.44269504f + 0x1.8p23f; /* rounds: the integer is in the low bits */
+    float z = x < -87.0f ? -87.0f : x, n = fmaf(z, 1.44269504f, 0x1.8p23f); /* rounds: the integer is in the low bits */
     uint32_t k = bits_of(n) << 23;
     n -= 0x1.8p23f;
-    float r = (z - n * 0.693359375f) - n * -2.12194440e-4f; /* ln 2 in two parts */
-    float q = 0.00139269181f;                               /* (e^r - 1 - r) / r^2 on +-0.35 */
-    q = q * r + 0.00836376702f;
-    q = q * r + 0.0416665502f;
-    q = q * r + 0.166665734f;
-    q = q * r + 0.5f;
-    float e = 1.0f + (r + r * r * q);
+    float r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, z)); /* ln 2 in two parts */
+    float q = 0.00139269181f;                                     /* (e^r - 1 - r) / r^2 on +-0.35 */
+    q = fmaf(q, r, 0.00836376702f);
+    q = fmaf(q, r, 0.0416665502f);
+    q = fmaf(q, r, 0.166665734f);
+    q = fmaf(q, r, 0.5f);
+    float e = 1.0f + fmaf(r * r, q, r);
     return x < -87.0f ? 0 : float_of(bits_of(e) + k);
 }
 
-VECTOR float
+VECTOR static void
+exp_shifted(int64_t n, const float *x, float shift, float *y)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) y[i] = exp_negative(x[i] - shift);
+}
+
+/* In two loops, because gcc vectorises only the first of them when they are one. */
+float
 vec_exp_sum(int64_t n, const float *x, float shift, float *y)
 {
-    float lane[LANES] = {0}, e[WIDE];
-    int64_t i = 0;
-    for (; i + WIDE <= n; i += WIDE) {
-        for (int l = 0; l < WIDE; l++) e[l] = exp_negative(x[i + l] - shift);
-        for (int l = 0; l < WIDE; l++) y[i + l] = e[l];
-        for (int l = 0; l < LANES; l++) lane[l] += (e[l] + e[l + LANES]) + (e[l + 2 * LANES] + e[l + 3 * LANES]);
-    }
-    float sum = 0;
-    int64_t rest = i;
-    for (; i < n; i++) y[i] = exp_negative(x[i] - shift);
-    for (i = rest; i < n; i++) sum += y[i];
-    return sum + fold_sum(lane);
+    exp_shifted(n, x, shift, y);
+    return vec_sum(n, y);
 }
 
 VECTOR void
 vec_affine(int64_t n, float scale, const float *x, float shift, float *y)
 {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) y[i] = scale * x[i] + shift;
+    for (int64_t i = 0; i < n; i++) y[i] = fmaf(scale, x[i], shift);
 }
 
 /* ---- rows ---- */

@@ -85,9 +85,9 @@ update(int64_t n, const struct factors *f, const float *const *from, float *cons
     float *p_to = to[P], *m_to = to[M], *v_to = to[V];
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
-        float g = grad[i] + l2 * p[i];
-        float m1 = b1 * m[i] + c1 * g, v1 = b2 * v[i] + c2 * g * g;
-        p_to[i] = p[i] * decay - rate * m1 / (sqrtf(v1) * root + eps);
+        float g = fmaf(l2, p[i], grad[i]);
+        float m1 = fmaf(b1, m[i], c1 * g), v1 = fmaf(b2, v[i], c2 * g * g);
+        p_to[i] = fmaf(p[i], decay, -rate * m1 / fmaf(sqrtf(v1), root, eps));
         m_to[i] = m1;
         v_to[i] = v1;
     }
