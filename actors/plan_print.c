@@ -62,7 +62,8 @@ alike(const struct plan *p, int32_t a, int32_t b)
     const struct task *x = &p->task[a], *y = &p->task[b];
     if (x->kind != y->kind || x->node != y->node || x->box != y->box || x->nresult != y->nresult) return false;
     if (x->nact != y->nact || p->device[x->device].kind != p->device[y->device].kind) return false;
-    if (x->kind == TASK_BOX && (place_in_move(p, a) < x->box->nstage) != (place_in_move(p, b) < x->box->nstage)) return false;
+    if (x->kind == TASK_BOX && (place_in_move(p, a) < x->box->nstage) != (place_in_move(p, b) < x->box->nstage))
+        return false;
     for (int32_t k = 0; k < x->nresult; k++) {
         struct type s = result_type(p, a, k), t = result_type(p, b, k);
         if (!type_equal(&s, &t) || x->out[k].nreg != y->out[k].nreg) return false;

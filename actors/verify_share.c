@@ -68,8 +68,7 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
     TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * size));
     for (int32_t i = 0; i < m->nfrom; i++) {
         TRY(check_source(s, task, m, &step->source[i], &m->from[i]));
-        if (step->source[i].rank != p->device[t->device].rank)
-            *received += box_numel(&m->slice, b->type.ndim) * size;
+        if (step->source[i].rank != p->device[t->device].rank) *received += box_numel(&m->slice, b->type.ndim) * size;
     }
     return 0;
 }
@@ -103,7 +102,7 @@ value_fill(struct values *s, int32_t task)
     TRY(check_shared(s, task));
     for (int32_t i = 0; i < t->nmove; i++) TRY(check_slice(s, task, &t->move[i], &received));
     TRY(proof_same(s->v, task, "received", t->received, received));
-    *value_result(s, task, 0) = (struct content){ .layout = NULL, .pos = -1, .box = t->box };
+    *value_result(s, task, 0) = (struct content){.layout = NULL, .pos = -1, .box = t->box};
     return 0;
 }
 
@@ -121,7 +120,8 @@ check_cover(struct values *s, int32_t task, int64_t *own)
     for (int32_t i = 0; i < t->nin; i++) {
         const struct task *f = &p->task[t->in[i].task];
         if (p->task[t->in[i].task].out[t->in[i].out].control) continue;
-        if (f->kind != TASK_FILL || f->box != b || (f->out[0].home ? f->out[0].home - 1 : t->in[i].task) != t->out[0].home - 1)
+        if (f->kind != TASK_FILL || f->box != b ||
+            (f->out[0].home ? f->out[0].home - 1 : t->in[i].task) != t->out[0].home - 1)
             return proof_fail(s->v, task, "joins what is not of its part");
         for (int32_t k = 0; k < f->nmove; k++) {
             const struct box *slice = &f->move[k].slice;
@@ -136,8 +136,8 @@ check_cover(struct values *s, int32_t task, int64_t *own)
             }
         }
     }
-    if (sum != box_numel(&mine, ndim)) return proof_fail(s->v, task, "joins %lld elements of %lld", (long long)sum,
-                                                         (long long)box_numel(&mine, ndim));
+    if (sum != box_numel(&mine, ndim))
+        return proof_fail(s->v, task, "joins %lld elements of %lld", (long long)sum, (long long)box_numel(&mine, ndim));
     return 0;
 }
 
@@ -153,6 +153,6 @@ value_join(struct values *s, int32_t task)
     if (!t->out[0].home) return proof_fail(s->v, task, "joins nothing");
     TRY(proof_same(s->v, task, "received", t->received,
                    local_bytes(b, t->pos) - own * (int64_t)dtype_bytes(b->type.dtype)));
-    *value_result(s, task, 0) = (struct content){ .ref = s->box_ref, .layout = b->to, .pos = t->pos, .box = b };
+    *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .layout = b->to, .pos = t->pos, .box = b};
     return 0;
 }

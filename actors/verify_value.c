@@ -41,7 +41,8 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
         if (in[i].kind == REF_NODE || in[i].kind == REF_LEAF) {
             TRY(value_read_at(s, task, i, in[i], want[i], t->pos, &view));
             TRY(value_version(s, task, i, &s->version[t->node][i]));
-            if (!made_for(t, i, &view)) return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
+            if (!made_for(t, i, &view))
+                return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
             continue;
         }
         TRY(proof_same(s->v, task, "kind of an argument", t->arg[i].kind, kind[in[i].kind]));
@@ -272,12 +273,9 @@ check_complete(const struct values *s)
     return 0;
 }
 
-static int (*const check_kind[NTASK_KIND])(struct values *, int32_t) = {[TASK_COMPUTE] = check_compute,
-                                                                        [TASK_BOX] = value_move,
-                                                                        [TASK_ACCUMULATE] = check_accumulate,
-                                                                        [TASK_COPY] = check_copy,
-                                                                        [TASK_FILL] = value_fill,
-                                                                        [TASK_JOIN] = value_join};
+static int (*const check_kind[NTASK_KIND])(struct values *, int32_t) = {
+    [TASK_COMPUTE] = check_compute, [TASK_BOX] = value_move,  [TASK_ACCUMULATE] = check_accumulate,
+    [TASK_COPY] = check_copy,       [TASK_FILL] = value_fill, [TASK_JOIN] = value_join};
 
 int
 prove_values(struct proof *v)

@@ -20,16 +20,16 @@ struct steps {
 
 struct values {
     struct proof *v;
-    struct content *out; /* by out-port */
-    int32_t *done;       /* by node: positions computed so far */
-    int32_t *root_task;  /* by root part: who writes it */
+    struct content *out;                       /* by out-port */
+    int32_t *done;                             /* by node: positions computed so far */
+    int32_t *root_task;                        /* by root part: who writes it */
     const void ***version;                     /* by node and argument; see value_version */
     const void **node_version, **root_version; /* of what is summed or copied */
     const void *box_version;
-    int32_t sum;         /* the node whose sums come now */
-    int32_t box;         /* index of the move that the tasks now are part of */
-    int32_t box_task;    /* how many of them were seen */
-    struct ref box_ref;  /* what it moves */
+    int32_t sum;        /* the node whose sums come now */
+    int32_t box;        /* index of the move that the tasks now are part of */
+    int32_t box_task;   /* how many of them were seen */
+    struct ref box_ref; /* what it moves */
     struct steps steps;
 };
 
@@ -58,8 +58,8 @@ int value_read(const struct values *s, int32_t task, int32_t a, struct ref r, co
                struct view *view, int64_t *skip);
 int value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
                   struct view *view);
-/* The addends of a partial value belong together: all positions read those that one kernel or one move made. *version is
- * NULL before the first of them. */
+/* The addends of a partial value belong together: all positions read those that one kernel or one move made. *version
+ * is NULL before the first of them. */
 int value_version(const struct values *s, int32_t task, int32_t a, const void **version);
 /* The task runs on this rank; on the one at its pos. */
 int value_on(const struct values *s, int32_t task, int kind, int rank);
