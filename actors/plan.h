@@ -137,7 +137,6 @@ struct plan {
     bool *over;        /* per root: it may be written over its leaf */
     int32_t nbox;      /* distinct moves */
     struct box_plan **box;
-    int64_t fixed_bytes; /* memory of the plan itself */
 };
 
 /* Takes over the program, also when it fails. E_PLAN when it cannot run to its end (naming who starves), E_MEMORY... */
