@@ -102,8 +102,10 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     struct type t = ref_type(v->plan->program, r);
     const struct layout *found = c->layout;
     *skip = 0;
-    if (c->ref.kind == REF_NONE || (c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out)) {
-        if (c->ref.kind == REF_NONE && !type_equal(&t, &c->box->type)) return false;
+    /* A move of a value without elements reads nothing, so that its register holds whatever has its type. */
+    bool here = c->ref.kind == REF_NONE ? type_equal(&t, &c->box->type)
+                                        : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
+    if (here) {
         if (position_in(c->layout, l, pos, &t) != c->pos) return false;
         *view = value_part(c->layout, &t, c->pos);
     } else {
