@@ -44,6 +44,7 @@ struct rille_options {
     uint64_t seed;         /* of random values */
     bool check_ref, check_nan;
     size_t memory_limit;   /* bytes a device; 0: none */
+    const char *cost;      /* file of what moves cost here, which rille_calibrate made; NULL: built in */
 };
 int rille_open(const struct rille_options *options, struct rille_session **s);
 void rille_close(struct rille_session **s); /* all handles must have been given back */
@@ -57,6 +58,21 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 /* Asks a run in progress to stop; the run fails with "interrupted". Safe in a signal handler. */
 void rille_interrupt(struct rille_session *s);
 void rille_seed(struct rille_session *s, uint64_t seed); /* restarts the count of random calls */
+
+/* What moves cost on this machine, by which they are carried out at once or in hops. Nothing is measured unless asked:
+ * rille_calibrate() takes a second or two, on four cpu devices, and changes nothing; a file that rille_cost_write() made
+ * is named in the options of a session. */
+struct rille_cost {
+    double alpha_ns;          /* a message */
+    double beta_ns_per_byte;  /* a byte received */
+    double gamma_ns_per_byte; /* a byte read to be combined */
+    double copy_ns_per_byte;  /* a byte of the rank's own that it copies */
+    double hop_ns;            /* a hop, whatever it moves */
+    double staging_bytes;     /* a rank holds at most so much between hops; 0: no limit */
+};
+void rille_cost(struct rille_session *s, struct rille_cost *out);
+int rille_calibrate(struct rille_session *s, struct rille_cost *out);
+int rille_cost_write(const char *path, const struct rille_cost *c);
 
 /* Devices of a kind that the session has; -1 for an unknown kind, INT_MAX for meta. */
 int rille_device_count(struct rille_session *s, const char *kind);
@@ -278,6 +294,7 @@ struct rille_explain_op {
     struct rille_explain_candidate {
         const char **inputs, **outputs;
         int64_t bytes;
+        double share; /* the busiest rank's part of the work that one device alone would do: 1 when each does all */
     } *candidates;
 };
 struct rille_explain_boxing {
@@ -293,6 +310,15 @@ struct rille_explain_boxing {
     const char *name;  /* "all-gather", ... */
     const char *steps; /* text */
     const char *forced_by; /* "matmul (a.lua:3) -> relu (a.lua:4)" or NULL */
+    int ncandidate;
+    struct rille_explain_path { /* ways to carry it out: the first is taken */
+        const char *name;       /* its hops: "all-gather, all-gather" */
+        int nhop;
+        const char **layouts;   /* where each hop ends */
+        int64_t bytes, staging; /* over all ranks; what the largest rank holds between hops */
+        double ns;              /* as the cost parameters have it */
+    } *candidates;
+    const char *text; /* all of it */
 };
 struct rille_explain {
     int nop, nboxing;
@@ -311,6 +337,15 @@ int rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int
 /* The plan as text: tasks, registers, memory; equal ranks collapsed. physical: offsets and scratch instead. */
 int rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool physical, char **out);
 int rille_graph_plan(struct rille_graph *g, bool physical, char **out);
+
+/* Pictures: the tensor cut over its mesh, for a terminal (color: one a rank) and as an SVG document; and what a tensor of
+ * this type goes through from one layout to another. */
+int rille_show(struct rille_tensor *t, bool color, char **out);
+int rille_show_svg(struct rille_tensor *t, char **out);
+int rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
+                    const struct rille_layout *from, const struct rille_layout *to, bool color, char **out);
+int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
+                        const struct rille_layout *from, const struct rille_layout *to, char **out);
 
 /* ---- files ---- */
 

@@ -389,6 +389,7 @@ collection_program(struct rille_session *s, struct collection *c)
     struct arena *a = &p->arena;
     p->pieces = 1;
     p->threads = s->threads;
+    p->cost = s->cost;
     p->nleaf = c->nleaf;
     p->nnumber = c->nnumber;
     p->nnode = c->nnode;

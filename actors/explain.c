@@ -5,7 +5,7 @@
  * that chose. */
 #include "actors/session.h"
 
-#include "boxing/box.h"
+#include "boxing/path.h"
 #include "sbp/sig.h"
 
 #include <stdio.h>
@@ -58,6 +58,33 @@ same_ref(struct ref a, struct ref b)
     return a.kind == b.kind && a.index == b.index && a.out == b.out;
 }
 
+/* How much of dimension d of operand k its largest part has. */
+static double
+cut_of(const struct type *t, const struct layout *l, int d)
+{
+    struct type part = layout_shard(l, t, 0);
+    return t->dim[d] ? (double)part.dim[d] / (double)t->dim[d] : 1;
+}
+
+/* The part of all points at which the busiest rank computes: each factor is cut wherever it occurs. */
+static double
+share_of(const struct call *c, const struct rule *r, const struct layout *const *layout)
+{
+    double cut[RULE_FACTOR], share = 1;
+    for (int f = 0; f < r->nfactor; f++) cut[f] = 1;
+    for (int k = 0; k < r->nin + r->nout; k++) {
+        const struct rule_operand *o = &r->operand[k];
+        const struct type *t = k < r->nin ? &c->in[k] : &c->out[k - r->nin];
+        for (int d = 0; !o->ignored && layout[k] && d < o->ndim && d < t->ndim; d++)
+            if (o->dim[d].nfactor) {
+                double *had = &cut[o->dim[d].factor[0]];
+                *had = MIN(*had, cut_of(t, layout[k], d));
+            }
+    }
+    for (int f = 0; f < r->nfactor; f++) share *= cut[f];
+    return share;
+}
+
 static int
 tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
 {
@@ -84,7 +111,8 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
         const struct sig_candidate *s = &choice.candidate[k];
         op->candidates[k] = (struct rille_explain_candidate){ .inputs = texts(t, n->nin, s->layout, NULL),
                                                               .outputs = texts(t, n->nout, s->layout + n->nin, NULL),
-                                                              .bytes = s->bytes };
+                                                              .bytes = s->bytes,
+                                                              .share = share_of(&c, &rule, s->layout) };
     }
     return 0;
 }
@@ -103,6 +131,34 @@ tell_op(struct teller *t, const struct prog_node *n)
 
 /* ---- moves ---- */
 
+static void
+print_boxing(struct str *s, const struct rille_explain_boxing *b)
+{
+    str_addf(s, "boxing         %s on ", b->from);
+    place_print((const struct place *)b->from_place, s);
+    str_addf(s, " -> %s on ", b->to);
+    place_print((const struct place *)b->to_place, s);
+    str_addf(s, ": %s, %lld bytes (least possible %lld)\n", b->name, (long long)b->bytes, (long long)b->bound);
+    for (int k = 0; k < b->ncandidate && b->ncandidate > 1; k++) {
+        const struct rille_explain_path *p = &b->candidates[k];
+        str_add(s, k ? "      or       " : "      chosen   ");
+        str_add(s, p->name);
+        if (p->nhop > 1) str_add(s, " by way of");
+        for (int h = 0; h + 1 < p->nhop; h++) str_addf(s, "%s %s", h ? "," : "", p->layouts[h]);
+        str_pad(s, 60);
+        str_addf(s, "  %.1f us\n", p->ns / 1e3);
+    }
+    if (b->forced_by) str_addf(s, "      forced by %s\n", b->forced_by);
+    for (int i = 0; i < b->nrank; i++)
+        if (b->received[i])
+            str_addf(s, "      rank %d receives %lld bytes\n", (int)b->rank[i], (long long)b->received[i]);
+    for (const char *p = b->steps; *p;) {
+        size_t n = strcspn(p, "\n");
+        str_addf(s, "      %.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
 static char *
 kept(struct teller *t, struct str *s)
 {
@@ -111,31 +167,69 @@ kept(struct teller *t, struct str *s)
     return out;
 }
 
+/* Carries the hops out on paper: what each rank receives, and the steps as text. */
+static int
+tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
+{
+    struct str steps = { 0 };
+    int64_t *received = NULL;
+    for (int k = 0; k < way->nhop; k++) {
+        struct box_plan *b;
+        TRY(box_plan(t->a, type, way->hop[k].from, way->hop[k].to, &b));
+        if (way->nhop > 1) str_addf(&steps, "%s to %s:\n", b->name, text_of(t, way->hop[k].to));
+        box_print(b, &steps);
+        for (int i = 0; k && i < b->nrank; i++)
+            for (int m = 0; m < x->nrank; m++) received[m] += x->rank[m] == b->rank[i] ? b->received[i] : 0;
+        if (k) continue;
+        received = b->received;
+        x->rank = b->rank;
+        x->nrank = b->nrank;
+    }
+    x->received = received;
+    x->steps = kept(t, &steps);
+    return 0;
+}
+
+static struct rille_explain_path
+path_of(struct teller *t, const struct box_candidate *c)
+{
+    struct str name = { 0 };
+    struct rille_explain_path p = { .nhop = c->nhop, .bytes = c->bytes, .staging = c->staging, .ns = c->ns };
+    p.layouts = ARENA_ARRAY(t->a, const char *, c->nhop + 1);
+    for (int k = 0; k < c->nhop; k++) {
+        str_addf(&name, "%s%s", k ? ", " : "", c->hop[k].name);
+        p.layouts[k] = text_of(t, c->hop[k].to);
+    }
+    p.name = kept(t, &name);
+    return p;
+}
+
 static int
 tell_move(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
           const char *forced)
 {
-    struct box_plan *b;
-    struct str steps = { 0 };
-    TRY(box_plan(t->a, type, from, to, &b));
-    box_print(b, &steps);
+    struct box_path *path;
+    struct str text = { 0 };
     struct rille_explain_boxing *x = &t->e->boxing[t->e->nboxing++];
+    TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->cost, &path));
     *x = (struct rille_explain_boxing){ .from = text_of(t, from),
                                         .to = text_of(t, to),
                                         .from_place = (const struct rille_place *)from->place,
                                         .to_place = (const struct rille_place *)to->place,
                                         .ndim = type->ndim,
                                         .dtype = dtype_text(type->dtype),
-                                        .bytes = b->bytes,
-                                        .bound = b->bound,
-                                        .nrank = b->nrank,
-                                        .rank = b->rank,
-                                        .received = b->received,
-                                        .name = b->name,
+                                        .bytes = path->candidate[0].bytes,
+                                        .bound = path->bound,
+                                        .ncandidate = path->ncandidate,
+                                        .name = box_name(type, from, to),
                                         .forced_by = forced };
     memcpy(x->shape, type->dim, sizeof(type->dim[0]) * type->ndim);
-    x->steps = kept(t, &steps);
-    t->e->bytes += b->bytes;
+    TRY(tell_way(t, type, &path->candidate[0], x));
+    x->candidates = ARENA_ARRAY(t->a, struct rille_explain_path, path->ncandidate + 1);
+    for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = path_of(t, &path->candidate[k]);
+    print_boxing(&text, x);
+    x->text = kept(t, &text);
+    t->e->bytes += x->bytes;
     return 0;
 }
 
@@ -216,28 +310,10 @@ print_op(struct str *s, const struct rille_explain_op *op)
         str_add(s, " -> ");
         print_list(s, op->candidates[k].outputs);
         str_pad(s, 60);
-        str_addf(s, "  %lld bytes\n", (long long)op->candidates[k].bytes);
+        str_addf(s, "  %lld bytes, each computes %.3g of it\n", (long long)op->candidates[k].bytes,
+                 op->candidates[k].share);
     }
     if (op->ncandidate > SHOWN) str_addf(s, "      and %d more\n", op->ncandidate - SHOWN);
-}
-
-static void
-print_boxing(struct str *s, const struct rille_explain_boxing *b)
-{
-    str_addf(s, "boxing         %s on ", b->from);
-    place_print((const struct place *)b->from_place, s);
-    str_addf(s, " -> %s on ", b->to);
-    place_print((const struct place *)b->to_place, s);
-    str_addf(s, ": %s, %lld bytes (least possible %lld)\n", b->name, (long long)b->bytes, (long long)b->bound);
-    if (b->forced_by) str_addf(s, "      forced by %s\n", b->forced_by);
-    for (int i = 0; i < b->nrank; i++)
-        if (b->received[i])
-            str_addf(s, "      rank %d receives %lld bytes\n", (int)b->rank[i], (long long)b->received[i]);
-    for (const char *p = b->steps; *p;) {
-        size_t n = strcspn(p, "\n");
-        str_addf(s, "      %.*s\n", (int)n, p);
-        p += n + (p[n] == '\n');
-    }
 }
 
 static void
@@ -245,7 +321,7 @@ print_all(struct teller *t)
 {
     struct str *s = &t->text;
     for (int i = 0; i < t->e->nop; i++) print_op(s, &t->e->ops[i]);
-    for (int i = 0; i < t->e->nboxing; i++) print_boxing(s, &t->e->boxing[i]);
+    for (int i = 0; i < t->e->nboxing; i++) str_add(s, t->e->boxing[i].text);
     str_addf(s, "%d operators, %d moves, %lld bytes moved\n", t->e->nop, t->e->nboxing, (long long)t->e->bytes);
 }
 
@@ -353,7 +429,7 @@ rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t
     t.e = explain_new(&t.a);
     t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, 1);
     int status = tell_move(&t, &type, f, g, NULL);
-    if (!status) print_boxing(&t.text, &t.e->boxing[0]);
+    if (!status) str_add(&t.text, t.e->boxing[0].text);
     t.e->text = t.text.text;
     if (status) rille_explain_free(&t.e);
     *out = t.e;

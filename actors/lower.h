@@ -100,7 +100,7 @@ int move_add(struct mover *m, int32_t task, const struct box_step *step, const s
 /* share.c: parts that are alike on several ranks of one memory get one register; *done: they could. */
 int share_parts(struct lower *l, const struct box_plan *b, struct pval *from, struct pval *to, bool *done);
 
-/* move.c: v in another layout. share: its parts need not each have bytes of their own. */
+/* move.c: v in another layout, by the cheapest way. share: its parts need not each have bytes of their own. */
 int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out);
 
 /* chain.c */

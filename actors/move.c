@@ -1,6 +1,7 @@
 /* move.c - values in other layouts: the box actors of a move, made once however many want it. */
 #include "actors/lower.h"
 
+#include "boxing/path.h"
 #include "runtime/error.h"
 
 #include <string.h>
@@ -172,20 +173,13 @@ move_tasks(struct lower *l, const struct box_plan *b, struct pval *from, struct 
     return 0;
 }
 
-/* The value in another layout. */
-int
-lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
+/* One hop: the value in another layout, directly. */
+static int
+move_once(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
 {
-    *out = v;
-    if (v->layout == layout) return 0;
-    for (struct pval *m = v->moved; m; m = m->moved)
-        if (m->layout == layout) {
-            *out = m;
-            return 0;
-        }
     struct box_plan *b;
     TRY(box_plan(&l->plan->arena, &v->type, v->layout, layout, &b));
-    struct pval *to = pval_new(l, &v->type, layout, v->piece, v->node);
+    struct pval *to = *out = pval_new(l, &v->type, layout, v->piece, v->node);
     if (b->alias) {
         for (int pos = 0; pos < layout->place->nrank; pos++) {
             struct view own = to->part[pos].view;
@@ -193,15 +187,32 @@ lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool s
             /* Where there is nothing, its shape is the new layout's all the same: {0, 4} is not {4, 0}. */
             if (view_numel(&own) == 0) to->part[pos].view = own;
         }
-    } else {
-        remember_box(l, b);
-        bool shared = false;
-        if (share) TRY(share_parts(l, b, v, to, &shared));
-        if (!shared) TRY(move_tasks(l, b, v, to));
+        return 0;
     }
+    remember_box(l, b);
+    bool shared = false;
+    if (share) TRY(share_parts(l, b, v, to, &shared));
+    return shared ? 0 : move_tasks(l, b, v, to);
+}
+
+/* The value in another layout, by the cheapest way. What is between two hops is this move's alone, so that a move
+ * costs what it costs whatever else is moved. */
+int
+lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
+{
+    struct box_path *path;
+    struct pval *to = *out = v;
+    if (v->layout == layout) return 0;
+    for (struct pval *m = v->moved; m; m = m->moved)
+        if (m->layout == layout) {
+            *out = m;
+            return 0;
+        }
+    TRY(box_path(&l->tmp, l->atlas, &v->type, v->layout, layout, &l->program->cost, &path));
+    const struct box_candidate *way = &path->candidate[0];
+    for (int k = 0; k < way->nhop; k++) TRY(move_once(l, to, way->hop[k].to, share || k + 1 < way->nhop, &to));
     to->moved = v->moved;
     v->moved = to;
     *out = to;
     return 0;
 }
-

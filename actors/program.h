@@ -8,6 +8,7 @@
 #ifndef RILLE_ACTORS_PROGRAM_H
 #define RILLE_ACTORS_PROGRAM_H
 
+#include "boxing/path.h"
 #include "runtime/arena.h"
 #include "runtime/graph.h"
 
@@ -56,6 +57,7 @@ struct program {
     int32_t pieces; /* micro-batches; 1 if there are none */
     int32_t lag;    /* of the schedule's credits; 0: as many credits as pieces (gpipe) */
     int32_t threads; /* device threads at most */
+    struct box_cost cost; /* by which moves are carried out at once or in hops */
 };
 
 void program_free(struct program **p);

@@ -91,6 +91,7 @@ struct rille_session {
     int default_kind;
     size_t memory_limit;
     int32_t threads;
+    struct box_cost cost; /* of moves: built in, or as calibrated (cost.c) */
     struct line at;
     const char *composite; /* the composite operator that is being built */
     enum node_phase phase;
@@ -119,6 +120,10 @@ const struct layout *session_layout(struct rille_session *s);
 /* The layout with B wherever l is partial: how values, gradients and sources lie that are not sums of parts. */
 int layout_summed(struct atlas *a, const struct layout *l, const struct layout **out);
 int place_exists(struct rille_session *s, const struct place *p);
+
+/* ---- cost.c ---- */
+/* What moves cost: from the file, or as built in when path is NULL. */
+int cost_read(const char *path, struct box_cost *out);
 
 /* ---- tensor.c ---- */
 struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);

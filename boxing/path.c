@@ -55,7 +55,7 @@ struct price {
 /* ---- the price of one hop ---- */
 
 struct load {
-    double alpha, beta, gamma; /* messages, bytes received, bytes combined */
+    double alpha, beta, gamma, copy; /* messages, bytes received, bytes combined, own bytes copied */
 };
 
 /* Positions of a mesh that stand for all of it. */
@@ -105,11 +105,14 @@ count_senders(struct arena *a, const struct box_step *step, int n, int32_t self)
 static struct load
 load_of(struct arena *a, const struct type *t, const struct box_step *step, int n)
 {
-    struct load load = {0, 0, 0};
+    struct load load = {0, 0, 0, 0};
     for (int i = 0; i < n; i++) {
         double bytes = (double)(box_numel(&step[i].slice, t->ndim) * (int64_t)dtype_bytes(t->dtype));
         for (int32_t k = 0; k < step[i].nsource; k++)
-            if (step[i].source[k].rank != step[i].dst) load.beta += bytes;
+            if (step[i].source[k].rank != step[i].dst)
+                load.beta += bytes;
+            else if (step[i].verb == BOX_COPY)
+                load.copy += bytes;
         if (step[i].verb == BOX_REDUCE) load.gamma += bytes * step[i].nsource;
     }
     if (n > 0) load.alpha = count_senders(a, step, n, step[0].dst);
@@ -122,6 +125,7 @@ keep_worst(struct load *worst, struct load load)
     worst->alpha = MAX(worst->alpha, load.alpha);
     worst->beta = MAX(worst->beta, load.beta);
     worst->gamma = MAX(worst->gamma, load.gamma);
+    worst->copy = MAX(worst->copy, load.copy);
 }
 
 /* Takes the ranks of one mesh into account, level by level. */
@@ -145,13 +149,13 @@ static double
 price_hop(struct search *s, const struct layout *from, const struct layout *to)
 {
     const struct box_cost *c = s->cost;
-    struct load worst[2] = {{0, 0, 0}, {0, 0, 0}};
-    double ns = 0;
+    struct load worst[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+    double ns = c->hop_ns;
     load_side(s, to->place, from, to, worst);
     if (from->place != to->place) load_side(s, from->place, from, to, worst);
     for (int k = 0; k < 2; k++)
-        ns +=
-            worst[k].alpha * c->alpha_ns + worst[k].beta * c->beta_ns_per_byte + worst[k].gamma * c->gamma_ns_per_byte;
+        ns += worst[k].alpha * c->alpha_ns + worst[k].beta * c->beta_ns_per_byte +
+              worst[k].gamma * c->gamma_ns_per_byte + worst[k].copy * c->copy_ns_per_byte;
     return ns;
 }
 

@@ -6,7 +6,7 @@
  * bytes in fewer messages: gathering 8 x 16 x 8 ranks axis by axis takes
  * 7 + 15 + 7 of them instead of 1023. A sequence is a candidate only if it
  * gives no rank more bytes than the direct exchange does; what wins is a price:
- * so much a message, a byte received, a byte reduced. Pure. */
+ * so much a hop, a message, a byte received, a byte reduced. Pure. */
 #ifndef RILLE_BOXING_PATH_H
 #define RILLE_BOXING_PATH_H
 
@@ -17,6 +17,8 @@ struct box_cost {
     double alpha_ns;          /* a message */
     double beta_ns_per_byte;  /* a byte received */
     double gamma_ns_per_byte; /* a byte read to be combined */
+    double copy_ns_per_byte;  /* a byte of the rank's own that it copies to where it now belongs */
+    double hop_ns;            /* a hop, whatever it moves: its actors, and that the last is waited for */
     int64_t staging_bytes;    /* a rank may hold at most this between hops; 0: no limit */
 };
 

@@ -48,7 +48,10 @@ static const struct page {
      "rille.explain(y)   each operator's signature, candidates and bytes; each boxing's steps, bytes and bound"},
     {"plan", "rille.plan(y[, {physical = true}])   tasks, registers, memory"},
     {"boxing",
-     "rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}   one move, priced"},
+     "rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}   one move, priced\n"
+     "  Fields: name, bytes, bound, received (by rank), steps, candidates. b:show() draws it, also e.boxing[1]:show()"},
+    {"show", "x:show([\"file.svg\"])   draws how x is cut over its mesh: tiles with their ranks, replicas as stacked sheets,\n"
+             "  addends of P side by side. rille.boxing{...}:show([\"file.svg\"]) draws a move, its name and its bytes."},
     {"save", "rille.save(\"x.npy\", x), rille.load(\"x.npy\"[, {placement =, sbp =}]), rille.load_npy(path)"},
     {"counters", "rille.counters()   nodes, compiles, cache_hits, runs, acts, messages, ... since the start"},
     {"devices", "rille.devices()   the devices used so far and their memory"},

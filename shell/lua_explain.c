@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-static const char text_meta; /* key in the registry: the metatable of tables that print as their .text */
+/* Keys in the registry: the metatable of tables that print as their .text, and of those that show() a move too. */
+static const char text_meta, boxing_meta;
 
 enum { MAX_ROOTS = 256 };
 
@@ -69,10 +70,31 @@ push_op(lua_State *L, const struct rille_explain_op *op)
     lua_createtable(L, op->ncandidate, 0);
     for (int k = 0; k < op->ncandidate; k++) {
         const struct rille_explain_candidate *c = &op->candidates[k];
-        lua_createtable(L, 0, 3);
+        lua_createtable(L, 0, 4);
         set_strings(L, "inputs", op->ninput, c->inputs);
         set_strings(L, "outputs", op->noutput, c->outputs);
         set_integer(L, "bytes", c->bytes);
+        lua_pushnumber(L, c->share);
+        lua_setfield(L, -2, "share");
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_setfield(L, -2, "candidates");
+}
+
+/* Ways to carry a move out, the chosen one first: each with its hops. */
+static void
+set_candidates(lua_State *L, const struct rille_explain_boxing *b)
+{
+    lua_createtable(L, b->ncandidate, 0);
+    for (int k = 0; k < b->ncandidate; k++) {
+        const struct rille_explain_path *p = &b->candidates[k];
+        lua_createtable(L, 0, 5);
+        set_string(L, "name", p->name);
+        set_strings(L, "layouts", p->nhop, p->layouts);
+        set_integer(L, "bytes", p->bytes);
+        set_integer(L, "staging", p->staging);
+        lua_pushnumber(L, p->ns);
+        lua_setfield(L, -2, "ns");
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "candidates");
@@ -81,7 +103,7 @@ push_op(lua_State *L, const struct rille_explain_op *op)
 static void
 push_boxing(lua_State *L, const struct rille_explain_boxing *b)
 {
-    lua_createtable(L, 0, 12);
+    lua_createtable(L, 0, 14);
     set_string(L, "from", b->from);
     set_string(L, "to", b->to);
     place_push(L, b->from_place);
@@ -96,12 +118,16 @@ push_boxing(lua_State *L, const struct rille_explain_boxing *b)
     set_string(L, "name", b->name);
     set_string(L, "steps", b->steps);
     set_string(L, "forced_by", b->forced_by);
+    set_string(L, "text", b->text);
+    set_candidates(L, b);
     lua_createtable(L, b->nrank, 1);
     for (int k = 0; k < b->nrank; k++) {
         lua_pushinteger(L, b->received[k]);
         lua_rawseti(L, -2, b->rank[k]);
     }
     lua_setfield(L, -2, "received");
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &boxing_meta);
+    lua_setmetatable(L, -2);
 }
 
 void
@@ -213,8 +239,6 @@ boxing(lua_State *L)
     at_line(L);
     check(L, rille_boxing(shell_of(L)->session, dtype, ndim, shape, from, to, &e));
     push_boxing(L, &e->boxing[0]);
-    set_string(L, "text", e->text);
-    set_text_meta(L);
     rille_explain_free(&e);
     return 1;
 }
@@ -227,5 +251,13 @@ explain_open(lua_State *L)
     lua_pushcfunction(L, text_tostring);
     lua_setfield(L, -2, "__tostring");
     lua_rawsetp(L, LUA_REGISTRYINDEX, &text_meta);
+    lua_createtable(L, 0, 2);
+    lua_pushcfunction(L, text_tostring);
+    lua_setfield(L, -2, "__tostring");
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, boxing_show);
+    lua_setfield(L, -2, "show");
+    lua_setfield(L, -2, "__index");
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &boxing_meta);
     luaL_setfuncs(L, functions, 0);
 }

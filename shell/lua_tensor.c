@@ -505,6 +505,7 @@ tensor_open(lua_State *L)
     op_open(L);
     luaL_setfuncs(L, methods, 0);
     index_open(L);
+    show_open(L);
     op_push(L, "cast");
     lua_setfield(L, -2, "to");
     op_push(L, "concat");

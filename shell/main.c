@@ -9,6 +9,7 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
@@ -23,11 +24,12 @@ static const char help[] =
     "  -l MOD               require a module into its global\n"
     "  -i                   the shell after the script\n"
     "      --color WHEN     auto, always or never\n"
+    "      --calibrate      measure what moves cost here, print it and keep it in ~/.config/rille/cost\n"
     "      --no-init        without ~/.config/rille/init.lua\n"
     "      --version        print the version\n"
     "      --help           print this\n\n"
     "Environment: RILLE_SEED (random values), RILLE_THREADS (device threads), RILLE_TRACE=FILE (times of graphs),\n"
-    "RILLE_CHECK=ref,nan (check kernels), RILLE_BUS=sim:SEED (simulated messages).\n"
+    "RILLE_CHECK=ref,nan (check kernels), RILLE_BUS=sim:SEED (simulated messages), RILLE_COST=FILE (costs of moves).\n"
     "In the shell: :help, and ?name for the page of an operator or function.\n";
 
 struct action { /* -e, -E and -l, in order */
@@ -41,7 +43,8 @@ struct program {
     int script; /* index in argv; argc: none */
     struct action action[NCHUNK];
     int naction;
-    bool interactive, color, no_init;
+    bool interactive, color, no_init, calibrate;
+    char cost[PATH_MAX]; /* file of what moves cost */
     struct rille_options options;
     uint64_t seed;
     bool seeded;
@@ -58,10 +61,11 @@ usage(const char *fmt, const char *what)
     return EXIT_USAGE;
 }
 
-enum { OPT_COLOR = 256, OPT_NO_INIT, OPT_VERSION, OPT_HELP };
+enum { OPT_COLOR = 256, OPT_CALIBRATE, OPT_NO_INIT, OPT_VERSION, OPT_HELP };
 
 static const struct option long_options[] = {
     {"devices", required_argument, NULL, 'd'},   {"color", required_argument, NULL, OPT_COLOR},
+    {"calibrate", no_argument, NULL, OPT_CALIBRATE},
     {"no-init", no_argument, NULL, OPT_NO_INIT}, {"version", no_argument, NULL, OPT_VERSION},
     {"help", no_argument, NULL, OPT_HELP},       {NULL, 0, NULL, 0},
 };
@@ -96,6 +100,7 @@ read_option(struct program *p, int c)
         return 0;
     case 'i': p->interactive = true; return 0;
     case OPT_COLOR: return set_color(p, optarg);
+    case OPT_CALIBRATE: p->calibrate = true; return 0;
     case OPT_NO_INIT: p->no_init = true; return 0;
     case OPT_VERSION: printf("rille %s, %s\n", RILLE_VERSION, LUA_RELEASE); return -1;
     case OPT_HELP: fputs(help, stdout); return -1;
@@ -155,6 +160,33 @@ read_checks(struct program *p)
     return 0;
 }
 
+/* A file among the user's settings; false when there is no place for them. */
+static bool
+config_path(const char *name, char path[PATH_MAX])
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (config && *config)
+        n = snprintf(path, PATH_MAX, "%s/rille/%s", config, name);
+    else if (home)
+        n = snprintf(path, PATH_MAX, "%s/.config/rille/%s", home, name);
+    return n >= 0 && n < PATH_MAX;
+}
+
+/* RILLE_COST names the file of costs; else it is taken if it was made. --calibrate makes it. */
+static void
+find_costs(struct program *p)
+{
+    const char *named = getenv("RILLE_COST");
+    bool has = true;
+    if (named && *named)
+        snprintf(p->cost, sizeof p->cost, "%s", named);
+    else
+        has = config_path("cost", p->cost) && (p->calibrate || !access(p->cost, R_OK));
+    if (!has) p->cost[0] = 0;
+    if (has && !(p->calibrate && access(p->cost, R_OK))) p->options.cost = p->cost;
+}
+
 static int
 read_environment(struct program *p)
 {
@@ -165,6 +197,7 @@ read_environment(struct program *p)
     if (!code) code = read_checks(p);
     p->options.threads = (int)threads;
     p->options.seed = p->seed;
+    find_costs(p);
     p->options.bus = getenv("RILLE_BUS");
     if (p->options.bus && !*p->options.bus) p->options.bus = NULL;
     return code;
@@ -309,14 +342,8 @@ push_arg(lua_State *L, const struct program *p)
 static int
 run_init(lua_State *L)
 {
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     char path[PATH_MAX];
-    if (config && *config)
-        snprintf(path, sizeof path, "%s/rille/init.lua", config);
-    else if (home)
-        snprintf(path, sizeof path, "%s/.config/rille/init.lua", home);
-    else
-        return 0;
+    if (!config_path("init.lua", path)) return 0;
     if (access(path, R_OK)) return 0;
     if (luaL_loadfile(L, path)) return load_failed(L);
     return exit_code(run_protected(L, 0, 0));
@@ -345,6 +372,37 @@ open_failed(void)
     return EXIT_USAGE;
 }
 
+/* Makes the folders that the file is in. */
+static void
+make_folders(const char *path)
+{
+    char at[PATH_MAX];
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(at, sizeof at, "%.*s", (int)(slash - path), path);
+        mkdir(at, 0777);
+    }
+}
+
+/* --calibrate: what the parameters were, what they are, and where they are kept. */
+static int
+calibrate(struct rille_session *s, const struct program *p)
+{
+    struct rille_cost old, now;
+    rille_cost(s, &old);
+    if (rille_calibrate(s, &now)) return fprintf(stderr, "rille: %s\n", rille_error()), 1;
+    printf("%-20s %12s %12s\n", "cost", "was", "is");
+    printf("%-20s %12.4g %12.4g\n", "ns a hop", old.hop_ns, now.hop_ns);
+    printf("%-20s %12.4g %12.4g\n", "ns a message", old.alpha_ns, now.alpha_ns);
+    printf("%-20s %12.4g %12.4g\n", "ns a byte received", old.beta_ns_per_byte, now.beta_ns_per_byte);
+    printf("%-20s %12.4g %12.4g\n", "ns a byte combined", old.gamma_ns_per_byte, now.gamma_ns_per_byte);
+    printf("%-20s %12.4g %12.4g\n", "ns a byte copied", old.copy_ns_per_byte, now.copy_ns_per_byte);
+    if (!p->cost[0]) return fputs("rille: there is no folder for settings to keep it in\n", stderr), 1;
+    make_folders(p->cost);
+    if (rille_cost_write(p->cost, &now)) return fprintf(stderr, "rille: %s\n", rille_error()), 1;
+    printf("kept in %s\n", p->cost);
+    return 0;
+}
+
 static int
 run_program(const struct program *p)
 {
@@ -359,7 +417,7 @@ run_program(const struct program *p)
         if (sh->trace && !*sh->trace) sh->trace = NULL;
         if (p->seeded) rille_seed(sh->session, p->seed);
         interrupt_open(L);
-        code = run_all(L, p);
+        code = p->calibrate ? calibrate(sh->session, p) : run_all(L, p);
         fflush(stdout);
     } else
         code = open_failed();

@@ -131,6 +131,11 @@ void explain_push(lua_State *L, struct rille_explain **e); /* takes it */
 void text_push(lua_State *L, char **text);                 /* a table that prints as this text; takes it */
 bool plan_physical(lua_State *L, int i);                   /* the option of plan() in the table at i */
 
+/* ---- lua_show.c: pictures ---- */
+
+void show_open(lua_State *L);  /* x:show(), into the methods at the top */
+int boxing_show(lua_State *L); /* the method of a boxing's record */
+
 /* ---- value.c: dtypes as Lua values ---- */
 
 struct value_kind {

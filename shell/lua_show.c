@@ -1,0 +1,80 @@
+/* lua_show.c - pictures: x:show() of a tensor's layout, rille.boxing{...}:show() of a move.
+ *
+ * On the terminal with colours where --color says so; with the name of a file as an SVG document. */
+#include "shell/shell.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The file's name at index i, NULL for the terminal. */
+static const char *
+svg_path(lua_State *L, int i)
+{
+    if (lua_isnoneornil(L, i)) return NULL;
+    const char *path = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL, *end = path ? strrchr(path, '.') : NULL;
+    if (!end || strcmp(end, ".svg")) complain(L, "show: the name of an .svg file is wanted, found %s", what_is(L, i));
+    return path;
+}
+
+/* Prints the picture, or writes it to the file; takes it. */
+static int
+put(lua_State *L, const char *path, char *text)
+{
+    FILE *f = path ? fopen(path, "w") : stdout;
+    bool bad = !f || fputs(text, f) == EOF || (path ? fclose(f) : fflush(f));
+    free(text);
+    if (bad) complain(L, "show: %s cannot be written: %s", path ? path : "stdout", strerror(errno));
+    return 0;
+}
+
+/* x:show([path]) */
+static int
+tensor_show(lua_State *L)
+{
+    struct rille_tensor *t = tensor_check(L, 1, "show");
+    const char *path = svg_path(L, 2);
+    char *text;
+    check(L, path ? rille_show_svg(t, &text) : rille_show(t, shell_of(L)->color, &text));
+    return put(L, path, text);
+}
+
+/* One end of the move that the record at 1 tells. */
+static const struct rille_layout *
+end_of(lua_State *L, const char *sbp_key, const char *place_key, int ndim)
+{
+    const struct rille_layout *l;
+    lua_getfield(L, 1, place_key);
+    const struct rille_place **place = kind_test(L, -1, KIND_PLACE);
+    const char *sbp = lua_getfield(L, 1, sbp_key) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+    if (!place || !sbp) complain(L, "show: the record of a boxing is wanted, without %s or %s", place_key, sbp_key);
+    check(L, rille_layout(shell_of(L)->session, *place, 1, &sbp, NULL, ndim, &l));
+    lua_pop(L, 2);
+    return l;
+}
+
+int
+boxing_show(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    int64_t shape[RILLE_DIMS];
+    char *text;
+    if (!lua_istable(L, 1)) return complain(L, "show: the record of a boxing is wanted, found %s", what_is(L, 1));
+    const char *path = svg_path(L, 2);
+    lua_settop(L, 2);
+    lua_getfield(L, 1, "shape");
+    int at = 3, ndim = shape_read(L, &at, "show", shape);
+    const char *dtype = lua_getfield(L, 1, "dtype") == LUA_TSTRING ? lua_tostring(L, -1) : "";
+    const struct rille_layout *from = end_of(L, "from", "placement_from", ndim);
+    const struct rille_layout *to = end_of(L, "to", "placement_to", ndim);
+    check(L, path ? rille_show_move_svg(sh->session, dtype, ndim, shape, from, to, &text)
+                  : rille_show_move(sh->session, dtype, ndim, shape, from, to, sh->color, &text));
+    return put(L, path, text);
+}
+
+void
+show_open(lua_State *L)
+{
+    lua_pushcfunction(L, tensor_show);
+    lua_setfield(L, -2, "show");
+}
