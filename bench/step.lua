@@ -1,0 +1,97 @@
+-- step.lua - the digits step (perceptron 64-256-256-10, batch 64, AdamW) on one device and on four: how long, and on what.
+--
+--   rille -d cpu:4 bench/step.lua          bench/step.sh runs it beside the peers
+--
+-- A step is a call and reading its loss. Prints lines "name, layout, least, median" (microseconds, of ROUNDS times STEPS
+-- steps), then for each compiled step where a thread's time went, from step:trace(), averaged over the threads.
+
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local ROUNDS, STEPS, TRACED = 15, 60, 20
+
+local all = rille.placement("cpu", {0, 1, 2, 3})
+local layouts = {
+  --          placement                        batch   weight 1  weight 2
+  {"one", rille.placement("cpu", {0}), "B", "B", "B"},
+  {"dp", all, "S(0)", "B", "B"},
+  {"tp", all, "B", "S(0)", "S(1)"},
+}
+
+-- What a step's tasks are for, by the names in its trace; whatever is not here works element by element.
+local class = {matmul = "products", contract = "products", adamw = "AdamW", copy = "moves", exchange = "moves",
+  ["all-reduce"] = "moves", ["reduce-scatter"] = "moves", ["all-gather"] = "moves", ["all-to-all"] = "moves",
+  slice = "moves", broadcast = "moves", fill = "moves", permute = "moves"}
+local classes = {"products", "AdamW", "element-wise", "moves", "actors, bus, idle"}
+
+local function training(place, batch_sbp, sbp1, sbp2)
+  rille.manual_seed(3)
+  local fc1, fc2, fc3 = nn.Linear(64, 256), nn.Linear(256, 256), nn.Linear(256, 10)
+  local net = nn.Sequential(fc1, nn.GELU(), fc2, nn.GELU(), fc3)
+  net:to_global{placement = place, sbp = "B"}
+  fc1.weight:to_global_{placement = place, sbp = sbp1}
+  fc1.bias:to_global_{placement = place, sbp = sbp1}
+  fc2.weight:to_global_{placement = place, sbp = sbp2}
+  local opt = optim.AdamW(net:parameters(), {lr = 1e-3, weight_decay = 0.01})
+  local labels = {}
+  for i = 1, 64 do labels[i] = i * 7 % 10 end
+  local how = {placement = place, sbp = batch_sbp}
+  local x = rille.randn({64, 64}, how)
+  local y = rille.tensor(labels, {dtype = "i64"}):to_global(how)
+  local function step(a, b)
+    local loss = net(a):cross_entropy(b)
+    loss:backward()
+    opt:step()
+    opt:zero_grad()
+    return loss
+  end
+  return step, x, y
+end
+
+-- Least and median microseconds of a step.
+local function measure(step, x, y)
+  local times = {}
+  for round = 0, ROUNDS do -- the first one warms up
+    local start = rille.clock()
+    for _ = 1, STEPS do step(x, y):item() end
+    times[round] = (rille.clock() - start) / STEPS * 1e6
+  end
+  table.sort(times)
+  return times[1], times[(ROUNDS + 1) // 2]
+end
+
+-- Adds where the time of the last of some steps went to sum, in microseconds of one thread.
+local function add_trace(step, x, y, sum)
+  local path = os.tmpname()
+  step:trace(path)
+  for _ = 1, 10 do step(x, y):item() end
+  step:trace(path)
+  local threads, busy = 1, 0
+  for line in io.lines(path) do
+    local name, dur = line:match('"name":"([^"]+)".*"ph":"X".*"dur":([%d.]+)')
+    if name then
+      local kind = class[name] or "element-wise"
+      sum[kind] = (sum[kind] or 0) + tonumber(dur)
+      busy = busy + tonumber(dur)
+      threads = math.max(threads, tonumber(line:match('"thread":(%d+)')) + 1)
+    end
+  end
+  os.remove(path)
+  sum.threads = threads
+  local idle = "actors, bus, idle"
+  sum[idle] = (sum[idle] or 0) + step:stats().step_time * 1e6 * threads - busy
+end
+
+local breakdown = {}
+for _, layout in ipairs(layouts) do
+  local name = layout[1]
+  local plain, x, y = training(table.unpack(layout, 2))
+  local graph = rille.graph(plain)
+  print(("Rille, compiled\t%s\t%.0f\t%.0f"):format(name, measure(graph, x, y)))
+  local sum = {}
+  for _ = 1, TRACED do add_trace(graph, x, y, sum) end
+  for _, kind in ipairs(classes) do
+    breakdown[#breakdown + 1] = ("- %s\t%s\t%.1f"):format(kind, name, (sum[kind] or 0) / TRACED / sum.threads)
+  end
+  print(("Rille, plain loop\t%s\t%.0f\t%.0f"):format(name, measure(plain, x, y)))
+end
+print(table.concat(breakdown, "\n"))

@@ -1,0 +1,31 @@
+#!/bin/bash
+# step.sh - one table of the digits step: Rille, its peers and the limit, in one run.
+#
+#   bench/step.sh [build/release]      peers are left out when bench/venv.sh has not been run
+#
+# Microseconds, least / median. "one" is one device, "dp" and "tp" are four, the batch or the weights split over them.
+set -eu
+cd "$(dirname "$0")/.."
+build=${1:-build/release}
+python=build/venv/bin/python
+lines=$(mktemp)
+trap 'rm -f "$lines"' EXIT
+
+"$build/bench/step" >>"$lines"
+"$build/rille" -d cpu:4 bench/step.lua >>"$lines"
+for peer in jax torch; do
+  [ -x "$python" ] || continue
+  "$python" bench/step.py "$peer" >>"$lines" 2>/dev/null || echo "$peer could not be run" >&2
+done
+
+awk -F '\t' '
+  !($1 in row) { row[$1] = ++n; name[n] = $1 }
+  { cell[row[$1], $2] = $4 == "" ? $3 : $3 " / " $4 }
+  function tell(i) { printf "%-28s %14s %16s %16s\n", name[i], cell[i, "one"], cell[i, "dp"], cell[i, "tp"] }
+  END {
+    printf "%-28s %14s %16s %16s\n", "microseconds a step", "one", "dp", "tp"
+    for (i = 1; i <= n; i++) if (name[i] !~ /^-/) tell(i)
+    print "\na compiled step, by what a thread does:"
+    for (i = 1; i <= n; i++) if (name[i] ~ /^-/) tell(i)
+  }' "$lines"
+uptime

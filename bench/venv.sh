@@ -1,0 +1,9 @@
+#!/bin/bash
+# venv.sh - the peers that benchmarks are compared with, from PyPI, into build/venv (about 6 GB; what they bring for GPUs
+# is never used). Nothing else of Rille needs Python.
+set -eu
+cd "$(dirname "$0")/.."
+mkdir -p build
+[ -x build/venv/bin/python ] || python3 -m venv build/venv
+build/venv/bin/pip install --quiet jax torch numpy
+build/venv/bin/python -c 'import jax, torch; print("JAX", jax.__version__, "PyTorch", torch.__version__)'
