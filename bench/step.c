@@ -143,33 +143,37 @@ measure(int threads, const char *name)
 
 /* ---- core to core ---- */
 
-enum { HOPS = 200000 };
+enum { HOPS = 500, TRIES = 40 };
 static _Alignas(64) atomic_int turn;
 
 static void *
 answer(void *arg)
 {
     UNUSED(arg);
-    for (int i = 0; i < HOPS; i++) {
+    for (int i = 0; i < TRIES * HOPS; i++) {
         while (atomic_load_explicit(&turn, memory_order_acquire) != 1) continue;
         atomic_store_explicit(&turn, 0, memory_order_release);
     }
     return NULL;
 }
 
-/* Nanoseconds, one way. */
+/* Nanoseconds, one way; the least of some tries, since others may have the core. */
 static double
 cache_line(void)
 {
     pthread_t thread;
     pthread_create(&thread, NULL, answer, NULL);
-    double begin = now_us();
-    for (int i = 0; i < HOPS; i++) {
-        while (atomic_load_explicit(&turn, memory_order_acquire) != 0) continue;
-        atomic_store_explicit(&turn, 1, memory_order_release);
+    double least = 1e9;
+    for (int try = 0; try < TRIES; try++) {
+        double begin = now_us();
+        for (int i = 0; i < HOPS; i++) {
+            while (atomic_load_explicit(&turn, memory_order_acquire) != 0) continue;
+            atomic_store_explicit(&turn, 1, memory_order_release);
+        }
+        least = MIN(least, now_us() - begin);
     }
     pthread_join(thread, NULL);
-    return (now_us() - begin) * 1e3 / HOPS / 2;
+    return least * 1e3 / HOPS / 2;
 }
 
 int
