@@ -146,14 +146,16 @@ updates_last(struct collection *c)
     free(tail);
 }
 
-/* A variable's present version that is computed on the way is a root: it would be computed again and again else. */
+/* A variable's present version that is computed on the way is a root, and so is a result with a handle that was computed
+ * before and not kept: they would be computed again and again else. */
 static void
 add_variables(struct collection *c)
 {
     for (int32_t i = 0; i < c->nnode; i++)
         for (int k = 0; k < c->node[i]->nout; k++) {
             struct val *v = c->node[i]->out[k];
-            if (v->owner && tensor_is_present(v->owner, v) && !v->store) add_root(c, v);
+            bool present = v->owner && tensor_is_present(v->owner, v);
+            if ((present || v->again) && !v->store) add_root(c, v);
         }
 }
 
@@ -316,8 +318,8 @@ int32_t *
 collection_uses(struct collection *c)
 {
     int32_t n = c->nnode * OP_OUT + c->nleaf;
-    if (n > c->use_room) {
-        c->use_room = 2 * n;
+    if (2 * n > c->use_room) {
+        c->use_room = 4 * n;
         c->use = must_realloc(c->use, sizeof(*c->use) * (size_t)c->use_room);
     }
     memset(c->use, 0, sizeof(*c->use) * (size_t)n);
@@ -326,7 +328,19 @@ collection_uses(struct collection *c)
             const struct val *v = c->node[i]->in[k];
             if (v && !v->is_number) c->use[collection_slot(c, v)]++;
         }
+    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* as it was, for collection_stays */
     return c->use;
+}
+
+/* Results that stay for their own sake, not for that of a reader that stays. */
+static void
+mark_again(const struct collection *c, int32_t i)
+{
+    const int32_t *all = c->use + c->nnode * OP_OUT + c->nleaf;
+    for (int k = 0; k < c->node[i]->nout; k++) {
+        struct val *v = c->node[i]->out[k];
+        if (v->mark != c->root_mark && v->keep > all[i * OP_OUT + k]) v->again = 1;
+    }
 }
 
 /* Is a result wanted outside of the run that the run does not keep? */
@@ -352,6 +366,7 @@ collection_stays(struct collection *c)
     for (int32_t i = c->nnode - 1; i >= 0; i--) {
         struct node *n = c->node[i];
         c->stays[i] = wanted_again(c, i);
+        if (c->stays[i]) mark_again(c, i);
         bool saves = node_has_gradient(n);
         for (int k = 0; k < n->nin; k++) {
             const struct val *v = n->in[k];

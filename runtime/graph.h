@@ -56,6 +56,7 @@ struct val {
     uint8_t out;        /* which of node's outputs */
     uint8_t is_number;
     uint8_t needs_grad; /* a gradient may be asked through it */
+    uint8_t again;      /* computed once and not kept, though it has a handle: the next time it is kept */
     uint8_t torn;       /* a run failed while writing it: reading is an error until set again */
     int16_t input;      /* index of a traced graph's input, -1 */
     struct type type;

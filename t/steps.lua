@@ -277,6 +277,21 @@ tap.group("a loss that is summed over steps", function()
   tap.near(total:item(), want, "is the sum of what was read")
 end)
 
+-- ---- results that are read through others, again and again ----
+
+tap.group("a result with a handle", function()
+  local x = rille.ones({4, 4})
+  local y = (x * 2):matmul(x):exp()
+  local acts = {}
+  for i = 1, 6 do
+    local before = rille.counters().acts
+    y:sum():item()
+    acts[i] = rille.counters().acts - before
+  end
+  tap.ok(acts[1] > acts[3], "is computed with the first that reads it, and kept by the second", table.concat(acts, " "))
+  tap.is({acts[4], acts[5], acts[6]}, {acts[3], acts[3], acts[3]}, "and not computed again")
+end)
+
 -- ---- long programs that nobody reads ----
 
 tap.group("20,000 small operators", function()
