@@ -354,6 +354,7 @@ actor_reset(struct worker *w, int task)
     const struct task *t = &w->plan->task[task];
     struct actor *a = &w->actors->actor[task];
     a->begun = a->done = 0;
+    a->received = 0;
     a->waits = t->nin;
     memset(a->in, 0, sizeof(*a->in) * (size_t)t->nin);
     for (int k = 0; k < t->nout; k++) {

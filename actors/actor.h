@@ -28,6 +28,7 @@ struct out_state {
 };
 struct actor {
     int32_t waits, begun, done;
+    int64_t received;   /* bytes read of other devices' memory in this run */
     struct in_state *in;
     struct out_state *out;
 };

@@ -167,23 +167,30 @@ kept(struct teller *t, struct str *s)
     return out;
 }
 
-/* Carries the hops out on paper: what each rank receives, and the steps as text. */
+/* Carries the hops out on paper: what each rank of both ends receives, and the steps as text. */
 static int
 tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
 {
+    const struct layout *from = way->hop[0].from, *to = way->hop[way->nhop - 1].to;
+    struct box_plan *whole;
     struct str steps = { 0 };
-    int64_t *received = NULL;
+    TRY(box_plan(t->a, type, from, to, &whole));
+    x->nrank = whole->nrank;
+    x->rank = whole->rank;
+    int64_t *received = ARENA_ARRAY(t->a, int64_t, x->nrank);
     for (int k = 0; k < way->nhop; k++) {
-        struct box_plan *b;
-        TRY(box_plan(t->a, type, way->hop[k].from, way->hop[k].to, &b));
-        if (way->nhop > 1) str_addf(&steps, "%s to %s:\n", b->name, text_of(t, way->hop[k].to));
+        struct box_plan *b = whole;
+        if (way->nhop > 1) {
+            TRY(box_plan(t->a, type, way->hop[k].from, way->hop[k].to, &b));
+            str_addf(&steps, "%s to %s on ", b->name, text_of(t, b->to));
+            place_print(b->to->place, &steps);
+            str_add(&steps, ":\n");
+        }
         box_print(b, &steps);
-        for (int i = 0; k && i < b->nrank; i++)
-            for (int m = 0; m < x->nrank; m++) received[m] += x->rank[m] == b->rank[i] ? b->received[i] : 0;
-        if (k) continue;
-        received = b->received;
-        x->rank = b->rank;
-        x->nrank = b->nrank;
+        for (int i = 0, m = 0; i < b->nrank; i++) { /* both ascending */
+            while (x->rank[m] != b->rank[i]) m++;
+            received[m] += b->received[i];
+        }
     }
     x->received = received;
     x->steps = kept(t, &steps);

@@ -1,9 +1,10 @@
 /* kinds.c - what the kinds of actors do when they act: a table, one row a kind.
  *
  * A compute actor calls its kernel; a box or fill actor carries out its part of
- * a move, reading other devices' registers in place; a join actor does nothing; an accumulate actor adds a piece
- * to its sum; a copy actor makes a dense copy of a window. All pointers come
- * from the plan's offsets and the run's bases; nothing here allocates. */
+ * a move, reading other devices' registers in place and counting what it reads;
+ * a join actor does nothing but count; an accumulate actor adds a piece to its
+ * sum; a copy actor makes a dense copy of a window. All pointers come from the
+ * plan's offsets and the run's bases; nothing here allocates. */
 #include "actors/actor.h"
 
 #include "runtime/error.h"
@@ -64,6 +65,22 @@ compute(struct worker *w, int task, int piece)
     return exec_run(t->exec, in, out, scratch, (uint64_t)piece);
 }
 
+static bool
+on_other_device(const struct plan *p, const struct task *t, const struct arg *arg)
+{
+    const struct plan_device *d = &p->device[t->device];
+    if (arg->kind == ARG_REG) return p->task[t->in[arg->index].task].device != t->device;
+    const struct plan_part *part = &p->leaf_part[arg->index];
+    const struct place *place = p->program->leaf[part->index].layout->place;
+    return place->rank[part->pos] != d->rank || place->kind != d->kind;
+}
+
+static int64_t
+view_bytes(const struct view *v)
+{
+    return view_numel(v) * (int64_t)dtype_bytes(v->dtype);
+}
+
 /* One step of a move, at most SOURCES sources a pass: a later pass goes on from what the one before it left. */
 static void
 box_step(const struct worker *w, int task, const struct box_move *m, char *out, int piece)
@@ -77,7 +94,9 @@ box_step(const struct worker *w, int task, const struct box_move *m, char *out, 
     int n = 0;
     for (int i = 0; i < m->nfrom; i++) {
         const struct box_from *f = &m->from[i];
-        char *base = arg_address(w, task, &w->plan->task[task].arg[f->arg], piece);
+        const struct task *t = &w->plan->task[task];
+        char *base = arg_address(w, task, &t->arg[f->arg], piece);
+        if (on_other_device(w->plan, t, &t->arg[f->arg])) w->actors->actor[task].received += view_bytes(&f->view);
         src[n] = f->view;
         src[n++].data = base + f->skip;
         if (n <= SOURCES && i < m->nfrom - 1) continue;
@@ -118,13 +137,17 @@ copy(struct worker *w, int task, int piece)
     return 0;
 }
 
-/* All slices are there: they came with the registers that this act takes. */
+/* All slices are there: they came with the registers that this act takes. Those of other devices are received. */
 static int
 join(struct worker *w, int task, int piece)
 {
-    UNUSED(w);
-    UNUSED(task);
+    const struct task *t = &w->plan->task[task];
     UNUSED(piece);
+    for (int i = 0; i < t->nin; i++) {
+        const struct task *fill = &w->plan->task[t->in[i].task];
+        if (fill->device == t->device) continue;
+        for (int m = 0; m < fill->nmove; m++) w->actors->actor[task].received += view_bytes(&fill->move[m].view);
+    }
     return 0;
 }
 

@@ -1,4 +1,5 @@
 /* measure.c - what a compiled step did: how long each device was busy, what it sent, and each act on a time line. */
+#include "actors/actor.h"
 #include "actors/compiled.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ device_stats(struct rille_graph *g)
     }
     for (int32_t i = 0; i < p->ntask; i++)
         if (p->task[i].device < st->ndevice)
-            st->device[p->task[i].device].bytes_in += p->task[i].received * p->task[i].nact;
+            st->device[p->task[i].device].bytes_in += g->runner->actors->actor[i].received;
     for (int64_t i = 0; i < g->nact; i++) {
         int d = p->task[g->act[i].task].device;
         if (d < st->ndevice) st->device[d].busy += (double)(g->act[i].end - g->act[i].begin) * 1e-9;
@@ -61,7 +62,7 @@ measure_keep(struct rille_graph *g)
             g->act = must_realloc(g->act, sizeof(*g->act) * (size_t)g->act_room);
             g->act_thread = must_realloc(g->act_thread, sizeof(*g->act_thread) * (size_t)g->act_room);
         }
-        memcpy(g->act + g->nact, acts, sizeof(*acts) * (size_t)n);
+        if (n) memcpy(g->act + g->nact, acts, sizeof(*acts) * (size_t)n);
         for (int64_t i = 0; i < n; i++) g->act_thread[g->nact + i] = t;
         g->nact += n;
     }

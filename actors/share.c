@@ -218,6 +218,38 @@ may_share(const struct lower *l, const struct box_plan *b, const struct pval *fr
            !layout_has_partial(b->to) && type_numel(&b->type) > 0;
 }
 
+/* What the members of this group receive when they share; by mesh position. */
+static void
+count_received(const struct sharing *s, int64_t *received)
+{
+    const struct box_plan *b = s->m.b;
+    const struct place *p = b->to->place;
+    int64_t size = (int64_t)dtype_bytes(b->type.dtype);
+    for (int32_t m = 0; m < s->nmember; m++) {
+        int32_t rank = p->rank[s->member[m]];
+        int64_t own = 0, read = 0;
+        for (int32_t i = 0; i < s->nitem; i++) {
+            const struct item *it = &s->item[i];
+            int64_t bytes = box_numel(&it->slice, b->type.ndim) * size;
+            if (it->rank != rank) continue;
+            own += bytes;
+            for (int k = 0; k < it->step->nsource; k++) read += it->step->source[k].rank != rank ? bytes : 0;
+        }
+        received[s->member[m]] += read + part_bytes(s) - own;
+    }
+}
+
+/* A rank that holds its part already (B -> S) would read of others what it need not. */
+static bool
+sends_as_little(const struct box_plan *b, const int64_t *received)
+{
+    for (int i = 0; i < b->nrank; i++) {
+        int pos = place_find(b->to->place, b->rank[i]);
+        if (b->received[i] != (pos < 0 ? 0 : received[pos])) return false;
+    }
+    return true;
+}
+
 int
 share_parts(struct lower *l, const struct box_plan *b, struct pval *from, struct pval *to, bool *done)
 {
@@ -227,10 +259,13 @@ share_parts(struct lower *l, const struct box_plan *b, struct pval *from, struct
     if (!may_share(l, b, from)) return 0;
     s.member = ARENA_ARRAY(&l->tmp, int32_t, n);
     s.fill = ARENA_ARRAY(&l->tmp, int32_t, n + b->nstage + b->nstep);
+    int64_t *received = ARENA_ARRAY(&l->tmp, int64_t, n);
     for (int32_t pos = 0; pos < n; pos++) {
         find_members(&s, pos);
         if (s.nmember < 2 || part_bytes(&s) == 0 || !find_items(&s)) return 0;
+        if (s.member[0] == pos) count_received(&s, received);
     }
+    if (!sends_as_little(b, received)) return 0;
     for (int32_t pos = 0; pos < n; pos++) {
         find_members(&s, pos);
         if (s.member[0] != pos) continue;

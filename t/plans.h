@@ -192,6 +192,7 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
     if (collect(s, nroot, root, COLLECT_RUN) == 0) {
         struct program *g = collection_program(s, &s->collection);
         g->threads = 1 + pick(&m, NTHREAD);
+        if (pick(&m, 2)) g->cost = (struct box_cost){.alpha_ns = 1e9}; /* moves in hops */
         if (pieces) make_pieces(&m, g);
         if (g->nroot == 0)
             program_free(&g);
