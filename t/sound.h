@@ -106,6 +106,19 @@ sound_eltwise(const struct kcall *k)
     return 0;
 }
 
+/* Does the window lie within the part that it is a window of? In a layout that is no signature it need not. */
+static inline bool
+sound_inside(const struct view *part, const struct view *window, int64_t skip)
+{
+    int64_t lo = skip, hi = skip;
+    for (int d = 0; d < window->ndim; d++) {
+        int64_t span = (window->dim[d] - 1) * window->stride[d];
+        if (span < 0) lo += span;
+        else hi += span;
+    }
+    return view_numel(window) == 0 || (lo >= 0 && hi < view_numel(part));
+}
+
 /* A view that cannot be one of these strides is a copy in the same order. */
 static inline int
 sound_window(const struct kcall *k)
@@ -117,6 +130,7 @@ sound_window(const struct kcall *k)
         memcpy(k->out->data, k->in->data, sizeof(union cell) * (size_t)view_numel(&to));
         return 0;
     }
+    if (!sound_inside(k->in, &to, skip)) return fail(E_SHAPE, "a view of elements that are not there");
     from.data = (union cell *)k->in->data + skip;
     from.ndim = to.ndim;
     memcpy(from.dim, to.dim, sizeof to.dim);
