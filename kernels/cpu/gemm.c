@@ -244,6 +244,15 @@ batch_skips(const struct gemm *g, int64_t n)
     return skip;
 }
 
+/* oneDNN has no batch in which neither operand goes on. */
+static bool
+batch_goes_on(const struct gemm *g)
+{
+    for (int d = 0; d < g->nbatch; d++)
+        if (!g->batch[d].step[A] && !g->batch[d].step[B]) return false;
+    return true;
+}
+
 /* swapped: a and b have changed places. */
 static int
 gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
@@ -254,13 +263,15 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
                                     {.arg = DNNL_ARG_WEIGHTS, .from = swapped ? 0 : 1},
                                     {.arg = DNNL_ARG_DST, .from = PRIM_OUT}};
     dnnl_primitive_desc_t pd;
-    TRY(gemm_describe(g, g->nbatch, threads, arg, &pd));
-    int64_t n = 1;
-    if (g->nbatch && prim_is_plain(pd)) {
+    int nbatch = batch_goes_on(g) ? g->nbatch : 0;
+    TRY(gemm_describe(g, nbatch, threads, arg, &pd));
+    if (nbatch && prim_is_plain(pd)) {
         dnnl_primitive_desc_destroy(pd);
+        nbatch = 0;
         TRY(gemm_describe(g, 0, threads, arg, &pd));
-        for (int d = 0; d < g->nbatch; d++) n *= g->batch[d].size;
     }
+    int64_t n = 1;
+    for (int d = nbatch; d < g->nbatch; d++) n *= g->batch[d].size;
     struct prim *p;
     int status = prim_new(pd, NMATRIX, arg, threads, &p, scratch_bytes);
     dnnl_primitive_desc_destroy(pd);

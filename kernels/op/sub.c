@@ -18,6 +18,15 @@ whole(const struct call *c, const int64_t *x)
     return (int64_t)((uint64_t)x[0] - (uint64_t)x[1]);
 }
 
+/* true - false and false - true would both be true: a difference that no signature of sub respects. */
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    if (c->in[0].dtype != DT_BOOL || c->in[1].dtype != DT_BOOL) return 0;
+    return fail(E_DTYPE, "sub: bools have no difference; ne tells where they differ, cast makes integers of them");
+}
+
 VECTOR static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
@@ -38,6 +47,7 @@ const struct op op_sub = {
     .doc = "y = a - b",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
+    .infer = infer,
     .linear_of = linear_if_tensors,
     .increasing = "0",
     .decreasing = "1",
