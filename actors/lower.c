@@ -143,6 +143,7 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
         part_is_result(out, id, 0);
         return 0;
     }
+    if (view_numel(&v) == 0) v = out->view; /* where there is nothing, it has the shape of its own layout */
     *out = *from;
     out->view = v;
     out->skip = from->skip + skip;

@@ -100,7 +100,6 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     if (!c->layout) return false;
     r = value_unmoved(v, r);
     struct type t = ref_type(v->plan->program, r);
-    const struct layout *found = c->layout;
     *skip = 0;
     /* A move of a value without elements reads nothing, so that its register holds whatever has its type. */
     bool here = c->ref.kind == REF_NONE ? type_equal(&t, &c->box->type)
@@ -113,10 +112,9 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
         if (!n || !(n->op->flags & OP_VIEW) || n->accumulate) return false;
         int at = position_in(n->layout[0], l, pos, &t);
         if (at < 0 || !value_find_view(v, c, n, at, view, skip)) return false;
-        found = n->layout[0];
     }
     /* Where there is nothing, it has the shape that l gives it. */
-    if (found != l && view_numel(view) == 0) *view = value_part(l, &t, pos);
+    if (view_numel(view) == 0) *view = value_part(l, &t, pos);
     return true;
 }
 
