@@ -195,6 +195,9 @@ attr_axes(const struct op *op, struct attr *attr, const struct val *first)
             if (ndim == 0 && (attr[i].i == 0 || attr[i].i == -1)) attr[i].i = 0;
             else TRY(axis_normalise(op, def, ndim, &attr[i].i));
         }
+        bool scalar = def->kind == ATTR_INTS && ndim == 0;
+        for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
+        if (scalar) attr[i].n = 0; /* a scalar is a line of one: all of its dimensions */
         for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++)
             TRY(axis_normalise(op, def, ndim, &attr[i].list[k]));
     }

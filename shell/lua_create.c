@@ -192,7 +192,7 @@ create_eye(lua_State *L)
     bool wide = lua_type(L, 2) == LUA_TNUMBER;
     src.shape[0] = size_read(L, 1, src.who);
     src.shape[1] = wide ? size_read(L, 2, src.who) : src.shape[0];
-    return source_call(L, &src, wide ? 3 : 2);
+    return source_call(L, &src, wide || lua_isnil(L, 2) ? 3 : 2);
 }
 
 /* How many numbers a, a + step, ... stand before b. Whole numbers are counted exactly. */
@@ -274,6 +274,20 @@ values_shape(lua_State *L, int i, struct pack *p)
     lua_pop(L, 1);
 }
 
+/* One table may stand in many places: what they hold together may be more than there is memory. */
+static size_t
+pack_bytes(const struct pack *p)
+{
+    const int64_t most = INT64_C(1) << 48;
+    int64_t bytes = p->kind->bytes;
+    for (int d = 0; d < p->ndim; d++) {
+        if (p->shape[d] > most / bytes) complain(p->L, "tensor: the tables hold more than 2^48 bytes of %s", p->kind->name);
+        bytes *= p->shape[d];
+        if (bytes == 0) return 0;
+    }
+    return (size_t)bytes;
+}
+
 static void
 pack_value(struct pack *p, int i)
 {
@@ -336,15 +350,13 @@ create_tensor(lua_State *L)
 {
     struct pack p = {.L = L};
     struct options o;
-    int64_t count = 1;
     lua_settop(L, 2);
     luaL_checkstack(L, RILLE_DIMS + 8, "tensor");
     values_shape(L, 1, &p);
     options_read(L, 2, "tensor", p.ndim, &o);
     const char *dtype = o.dtype ? o.dtype : values_dtype(L, 1);
     if (!(p.kind = value_kind(dtype))) unknown_dtype(L, "tensor", dtype);
-    for (int d = 0; d < p.ndim; d++) count *= p.shape[d]; /* at most what the tables hold */
-    char *bytes = lua_newuserdatauv(L, (size_t)count * (size_t)p.kind->bytes + 1, 0);
+    char *bytes = lua_newuserdatauv(L, pack_bytes(&p) + 1, 0);
     p.at = bytes;
     pack_table(&p, 1, 0);
     struct rille_tensor **slot = tensor_slot(L);

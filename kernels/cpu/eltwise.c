@@ -189,6 +189,7 @@ slot_of(struct elt *e, struct slot want)
 static int
 operand_slot(struct elt *e, int index, enum compute type)
 {
+    if (index < 0) return slot_of(e, (struct slot){.index = index, .type = type, .kind = SLOT_ABSENT}); /* of a chain */
     const struct lane *l = &e->lane[index];
     struct slot s = {.index = index, .type = type, .kind = SLOT_LOADED};
     if (l->dtype == DT_NONE)

@@ -118,7 +118,7 @@ vec_affine(int64_t n, float scale, const float *x, float shift, float *y)
 struct row
 row_of(const struct view *v, int axis, int64_t k)
 {
-    int64_t inner = 1, n = v->dim[axis];
+    int64_t inner = 1, n = axis < v->ndim ? v->dim[axis] : 1; /* a scalar is a row of one */
     for (int d = axis + 1; d < v->ndim; d++) inner *= v->dim[d];
     int64_t at = inner == 1 ? k * n : k / inner * n * inner + k % inner;
     return (struct row){(char *)v->data + at * (int64_t)dtype_bytes(v->dtype), v->dtype, inner, n};

@@ -13,6 +13,13 @@ step_i(const struct kcall *k)
     return k->call->nin > 2 ? number_i(&k->in[2], 1) : 1;
 }
 
+/* Every entry fits, though its distance from the first may not: the sum is that of 2^64. */
+static int64_t
+entry_i(const struct kcall *k, int64_t i)
+{
+    return (int64_t)((uint64_t)number_i(&k->in[0], 0) + (uint64_t)i * (uint64_t)step_i(k));
+}
+
 static int
 ref(const struct kcall *k)
 {
@@ -24,7 +31,7 @@ ref(const struct kcall *k)
         if (real)
             elem_set_f(y->dtype, y->data, i, number_f(&k->in[0], 0) + (double)w.whole * step_f(k));
         else
-            elem_set_i(y->dtype, y->data, i, number_i(&k->in[0], 0) + w.whole * step_i(k));
+            elem_set_i(y->dtype, y->data, i, entry_i(k, w.whole));
     return 0;
 }
 

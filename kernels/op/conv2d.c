@@ -22,7 +22,7 @@ conv_check(const struct call *c)
         const struct attr *attr = &c->attr[a];
         if (attr->n > 2) return call_fail(E_ATTR, c, "%s must be one or two numbers", c->op->attr[a].name);
         for (int i = 0; i < attr->n; i++)
-            if (attr->list[i] < (a == CONV_PADDING ? 0 : 1))
+            if (attr->list[i] < (a == CONV_PADDING ? 0 : 1) || attr->list[i] > INT32_MAX)
                 return call_fail(E_ATTR, c, "%s must not be %lld", c->op->attr[a].name, (long long)attr->list[i]);
     }
     if (c->attr[CONV_GROUPS].i < 1) return call_fail(E_ATTR, c, "groups must be 1 or more");

@@ -9,6 +9,13 @@ rule(const struct call *c, struct str *rule)
     return rule_keep(c, (int)c->attr[AXIS].i, rule);
 }
 
+/* Modulo 2^64, as a sum of integers is. */
+static int64_t
+whole_sum(int64_t a, int64_t x)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)x);
+}
+
 static int
 ref(const struct kcall *k)
 {
@@ -23,7 +30,7 @@ ref(const struct kcall *k)
                 if (is_real(y))
                     f64_of(y)[here] = elem_get_f(x->dtype, x->data, here) + (s ? f64_of(y)[before] : 0);
                 else
-                    i64_of(y)[here] = elem_get_i(x->dtype, x->data, here) + (s ? i64_of(y)[before] : 0);
+                    i64_of(y)[here] = whole_sum(elem_get_i(x->dtype, x->data, here), s ? i64_of(y)[before] : 0);
             }
     return 0;
 }

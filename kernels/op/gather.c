@@ -18,6 +18,7 @@ int
 gather_check(const struct call *c)
 {
     const struct type *x = &c->in[0], *ids = &c->in[1];
+    if (x->ndim == 0) return call_fail(E_SHAPE, c, "x must have a dimension at least");
     if (x->ndim != ids->ndim)
         return call_fail(E_SHAPE, c, "ids must have as many dimensions as x, %d, found %d", x->ndim, ids->ndim);
     for (int d = 0; d < x->ndim; d++)

@@ -7,6 +7,8 @@
 
 enum { PAD, VALUE };
 
+static const int64_t MOST = (int64_t)1 << 60; /* with a dimension and another pad it still is a number of 64 bits */
+
 /* Entries put before and after dimension d: pairs count from the last dimension. */
 static void
 amounts(const struct call *c, int ndim, int d, int64_t *before, int64_t *after)
@@ -44,6 +46,9 @@ infer(const struct call *c, int64_t *size)
         int64_t before, after;
         amounts(c, n, d, &before, &after);
         if (before == 0 && after == 0) continue;
+        if (before < -MOST || before > MOST || after < -MOST || after > MOST)
+            return call_fail(E_ATTR, c, "a pad is at most 2^60 entries, found %lld and %lld", (long long)before,
+                             (long long)after);
         *size = c->in[0].dim[d] + before + after;
         if (*size < 0) return call_fail(E_SHAPE, c, "dimension %d would have %lld entries", d, (long long)*size);
         size++;
@@ -87,8 +92,9 @@ run(const struct kcall *k, const void *state)
         int64_t before, after;
         amounts(k->call, x.ndim, d, &before, &after);
         int64_t n = x.dim[d] + MIN(before, 0) + MIN(after, 0);
+        if (n <= 0) return 0; /* all that there was is taken off */
         advance(before < 0 ? &x : &y, d, llabs(before));
-        x.dim[d] = y.dim[d] = MAX(n, 0);
+        x.dim[d] = y.dim[d] = n;
     }
     view_copy(&y, &x);
     return 0;

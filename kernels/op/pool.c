@@ -35,7 +35,7 @@ pool_check(const struct call *c)
         const struct attr *attr = &c->attr[a];
         if (attr->n > 2) return call_fail(E_ATTR, c, "%s must be one or two numbers", c->op->attr[a].name);
         for (int i = 0; i < attr->n; i++)
-            if (attr->list[i] < (a == POOL_PADDING ? 0 : 1))
+            if (attr->list[i] < (a == POOL_PADDING ? 0 : 1) || attr->list[i] > INT32_MAX)
                 return call_fail(E_ATTR, c, "%s must not be %lld", c->op->attr[a].name, (long long)attr->list[i]);
     }
     for (int i = 0; i < 2; i++) {

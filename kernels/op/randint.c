@@ -15,7 +15,7 @@ ref(const struct kcall *k)
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++) {
         uint64_t bits = rng_bits(key, k->piece, (uint64_t)w.whole);
-        elem_set_i(y->dtype, y->data, i, lo + (int64_t)(bits % (uint64_t)(hi - lo)));
+        elem_set_i(y->dtype, y->data, i, (int64_t)((uint64_t)lo + bits % ((uint64_t)hi - (uint64_t)lo)));
     }
     return 0;
 }

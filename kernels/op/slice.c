@@ -22,7 +22,7 @@ range_of(const struct call *c)
     int64_t n = c->in[0].dim[c->attr[AXIS].i];
     struct range r = {.start = position(c->attr[START].i, n), .step = c->attr[STEP].i};
     int64_t stop = position(c->attr[STOP].i, n);
-    r.size = stop > r.start ? (stop - r.start + r.step - 1) / r.step : 0;
+    r.size = stop > r.start ? (stop - r.start - 1) / r.step + 1 : 0;
     r.all = r.start == 0 && r.step == 1 && r.size == n;
     return r;
 }
@@ -30,6 +30,7 @@ range_of(const struct call *c)
 static int
 infer(const struct call *c, int64_t *size)
 {
+    if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have a dimension at least");
     if (c->attr[STEP].i < 1)
         return fail(E_ATTR, "slice: step must be 1 or more, found %lld (flip turns an axis)",
                     (long long)c->attr[STEP].i);

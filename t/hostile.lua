@@ -1,0 +1,65 @@
+-- Hostile input: the largest numbers there are, tensors of nothing, of one value, and what is not there.
+-- Each is an error that says so, or the right value; the sanitizers watch over the rest.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local T = rille.tensor
+local I64 = {dtype = "i64"}
+local LEAST, MOST = math.mininteger, math.maxinteger
+local a, s = rille.arange(20):reshape{4, 5}:to("f32"), T(3)
+
+tap.group("numbers at the ends of 64 bits", function()
+  tap.is(rille.arange(LEAST, MOST, MOST):totable(), {LEAST, -1, MOST - 1}, "arange steps over all of them")
+  local x = rille.randint(LEAST, MOST, {64}):totable()
+  tap.ok(math.min(table.unpack(x)) < 0 and math.max(table.unpack(x)) > 0, "randint draws from all of them")
+  tap.is(T({MOST, 1}, I64):cumsum(0):totable(), {MOST, LEAST}, "cumsum goes round, as a sum does")
+  tap.is(a:slice(0, 0, 4, MOST).shape, {1, 5}, "a slice of one step beyond the end has its first entry")
+  tap.is(a:triu(MOST):sum():item(), 0, "triu above everything is empty")
+  tap.is(a:triu(LEAST):sum():item(), 190, "triu below everything is all")
+  tap.is(a:tril(LEAST):sum():item(), 0, "tril below everything is empty")
+  tap.fails(function() a:pad({MOST, MOST}) end, {"pad", "2^60"}, "a pad without end is refused")
+  tap.is(a:pad({4, -8}).shape, {4, 1}, "a pad may take off all that there was")
+  tap.is(a:pad({4, -8}, 7):totable(), {{7}, {7}, {7}, {7}}, "and leaves what it put there")
+  local x, w = rille.ones{1, 1, 4, 4}, rille.ones{1, 1, 3, 3}
+  for _, name in ipairs{"padding", "dilation", "stride"} do
+    tap.fails(function() x:conv2d(w, {[name] = MOST}) end, {"conv2d", name}, "conv2d: so is " .. name)
+  end
+  tap.fails(function() x:max_pool2d(MOST) end, {"max_pool2d", "kernel_size"}, "and a window without end")
+end)
+
+tap.group("one table in many places", function()
+  local t = {}
+  for i = 1, 65536 do t[i] = i end
+  for _ = 1, 3 do
+    local more = {}
+    for i = 1, 65536 do more[i] = t end
+    t = more
+  end
+  tap.fails(function() T(t) end, {"tensor", "2^48"}, "what it holds is counted before it is packed")
+  tap.is(rille.eye(2, nil, {dtype = "bool"}).dtype, "bool", "options stand behind a nil")
+end)
+
+tap.group("a tensor of no dimensions", function()
+  for _, name in ipairs{"softmax", "log_softmax", "cumsum", "argmax", "sum", "max", "logsumexp", "flip"} do
+    local want = ({softmax = 1, log_softmax = 0, argmax = 0})[name] or 3
+    for _, axis in ipairs{0, -1} do
+      tap.is(s[name](s, axis):item(), want, ("%s of axis %d is that of one entry"):format(name, axis))
+    end
+    tap.fails(function() s[name](s, 1) end, {name, "dimension"}, name .. " has no axis 1")
+  end
+  local p = T(3, {requires_grad = true})
+  tap.is(rille.grad(p:log_softmax(0), {p}):item(), 0, "the gradient too")
+  tap.fails(function() s:slice(0, 0, 1) end, {"slice", "dimension"}, "there is nothing to slice")
+  tap.fails(function() s:index_select(0, T({0}, I64)) end, {"index_select", "dimension"}, "nor to select from")
+  tap.fails(function() s:gather(0, T(0, I64)) end, {"gather", "dimension"}, "nor to gather from")
+end)
+
+tap.group("operands that are absent", function()
+  local x = T({-1, 2, 5})
+  tap.is(x:to("i64"):clamp(0):totable(), {0, 2, 5}, "one bound, in a chain")
+  tap.is((x + 1):to("i64"):clamp(nil, 3):totable(), {0, 3, 3}, "the other")
+  tap.is((x * 2):clamp(nil, nil):totable(), {-2, 4, 10}, "none")
+  tap.fails(function() a:cross_entropy(T({0, 1, 2, 3}, I64), {label_smoothing = 2}) end, {"label_smoothing", "1"},
+    "more than all of a target is not smoothed")
+end)
+
+tap.done()
