@@ -17,6 +17,9 @@ struct file {
     char name[];
 };
 
+/* Freed nodes are kept by size, in steps of 64 bytes; a larger one goes back to the host. */
+enum { SPARE_STEP = 64, NSPARE = 32 };
+
 struct graph {
     struct node **work; /* nodes with no live output, to be released */
     int nwork, room;
@@ -26,6 +29,7 @@ struct graph {
     struct graph_count count;
     struct file *file;
     void *spare_val; /* freed values, chained through their first word */
+    void *spare_node[NSPARE];
     void (*orphan)(struct rille_tensor *owner);
 };
 
@@ -33,6 +37,34 @@ struct graph *
 graph_new(void)
 {
     return must_alloc(sizeof(struct graph));
+}
+
+/* ---- spare records, chained through their first word: the one freed last is taken first, while it is in cache ---- */
+
+static void *
+spare_take(void **list, size_t bytes)
+{
+    void *p = *list;
+    if (!p) return must_alloc(bytes);
+    *list = *(void **)p;
+    return memset(p, 0, bytes);
+}
+
+static void
+spare_put(void **list, void *p)
+{
+    *(void **)p = *list;
+    *list = p;
+}
+
+static void
+spare_free(void **list)
+{
+    while (*list) {
+        void *p = *list;
+        *list = *(void **)p;
+        free(p);
+    }
 }
 
 void
@@ -45,11 +77,8 @@ graph_free(struct graph **gp)
         g->file = f->next;
         free(f);
     }
-    while (g->spare_val) {
-        void *v = g->spare_val;
-        g->spare_val = *(void **)v;
-        free(v);
-    }
+    spare_free(&g->spare_val);
+    for (int i = 0; i < NSPARE; i++) spare_free(&g->spare_node[i]);
     free(g->work);
     free(g);
     *gp = NULL;
@@ -119,13 +148,7 @@ store_drop(struct store **sp)
 static struct val *
 val_new(struct graph *g)
 {
-    struct val *v = g->spare_val;
-    if (v) {
-        g->spare_val = *(void **)v;
-        memset(v, 0, sizeof *v);
-    } else {
-        v = must_alloc(sizeof *v);
-    }
+    struct val *v = spare_take(&g->spare_val, sizeof *v);
     v->input = -1;
     g->count.vals++;
     return v;
@@ -137,8 +160,7 @@ val_free(struct graph *g, struct val *v)
     assert(v->hold == 0 && v->past == 0);
     store_drop(&v->store);
     if (v->owner && g->orphan) g->orphan(v->owner);
-    *(void **)v = g->spare_val;
-    g->spare_val = v;
+    spare_put(&g->spare_val, v);
     g->count.vals--;
 }
 
@@ -238,7 +260,30 @@ graph_number(struct graph *g, struct number n)
 
 /* ---- nodes ---- */
 
-/* One block: the node, its operands, the layouts it wants, its attributes. */
+/* One block: the node, its attributes, its operands, the layouts it wants. */
+static size_t
+node_bytes(int nin, int nattr)
+{
+    size_t bytes = sizeof(struct node) + (size_t)nin * (sizeof(struct val *) + sizeof(struct layout *)) +
+                   (size_t)nattr * sizeof(struct attr);
+    return (bytes + SPARE_STEP - 1) / SPARE_STEP * SPARE_STEP;
+}
+
+static struct node *
+node_new(struct graph *g, int nin, int nattr)
+{
+    size_t bytes = node_bytes(nin, nattr), class = bytes / SPARE_STEP;
+    return class < NSPARE ? spare_take(&g->spare_node[class], bytes) : must_alloc(bytes);
+}
+
+static void
+node_free(struct graph *g, struct node *n)
+{
+    size_t class = node_bytes(n->nin, op_nattr(n->op)) / SPARE_STEP;
+    if (class < NSPARE) spare_put(&g->spare_node[class], n);
+    else free(n);
+}
+
 struct node *
 graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in, const struct layout *const *want,
           const struct attr *attr, int nout, const struct type *out_type, const struct layout *const *out_layout,
@@ -246,8 +291,7 @@ graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in, 
 {
     assert(nout >= 1 && nout <= OP_OUT);
     int nattr = op_nattr(op);
-    size_t size = sizeof(struct node) + (size_t)nin * (sizeof(*in) + sizeof(*want)) + (size_t)nattr * sizeof(*attr);
-    struct node *n = must_alloc(size);
+    struct node *n = node_new(g, nin, nattr);
     n->op = op;
     n->nin = (uint16_t)nin;
     n->nout = (uint8_t)nout;
@@ -365,7 +409,7 @@ maybe_free(struct graph *g, struct node *n)
         val_free(g, n->out[k]);
     }
     g->count.nodes--;
-    free(n);
+    node_free(g, n);
 }
 
 static void
