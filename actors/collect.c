@@ -34,7 +34,9 @@ val_whole(const struct val *v)
 static int
 unknown(const struct val *v)
 {
-    if (v->input >= 0) return fail(E_STATE, "the value is an input of a traced function; it has none outside of a call");
+    if (v->input != NO_INPUT)
+        return fail(E_STATE, "the value was made inside a graph from its arguments, and exists only while the compiled step "
+                             "runs; return it from the function");
     return fail(E_STATE, "the value was let go (backward has run through it, or it is older than the %d operators that "
                          "are remembered)", NPAST);
 }
@@ -55,7 +57,7 @@ enter_leaf(struct collection *c, struct val *v)
 static bool
 is_leaf(const struct val *v, enum collect_mode mode)
 {
-    if (v->is_number || v->input >= 0) return true;
+    if (v->is_number || (v->input >= 0 && mode != COLLECT_RUN)) return true;
     switch (mode) {
     case COLLECT_TRACE: return !v->node || !v->node->traced;
     case COLLECT_EXPLAIN: return !v->node || v->owner || v->node->state == NODE_FORGOTTEN;

@@ -78,7 +78,7 @@ find_nodes(struct sweep *w, struct val *root)
         for (int k = 0; k < n->nin; k++)
             if (n->in[k] && n->in[k]->needs_grad) reach(w, n->in[k]);
     }
-    qsort(w->node, (size_t)w->nnode, sizeof(*w->node), by_serial_down);
+    if (w->nnode > 1) qsort(w->node, (size_t)w->nnode, sizeof(*w->node), by_serial_down);
     return 0;
 }
 

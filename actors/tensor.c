@@ -355,6 +355,29 @@ must_be_leaf(const struct rille_tensor *t)
     return fail(E_STATE, "in place: this tensor is a result, not a variable; clone or detach it first");
 }
 
+/* Does a value of this type become one of shape `to` by repeating it? */
+static bool
+fits_in(const struct type *from, const struct type *to)
+{
+    for (int d = 1; d <= from->ndim; d++) {
+        int64_t n = from->dim[from->ndim - d];
+        if (d > to->ndim || (n != 1 && n != to->dim[to->ndim - d])) return false;
+    }
+    return true;
+}
+
+static int
+does_not_fit(const struct type *from, const struct type *to)
+{
+    struct str a = {0}, b = {0};
+    type_print(from, &a);
+    type_print(to, &b);
+    int status = fail(E_SHAPE, "in place: the variable is %s and stays so, the new value is %s", str_text(&b), str_text(&a));
+    str_free(&a);
+    str_free(&b);
+    return status;
+}
+
 /* src as a new version of t: broadcast to its shape, in its dtype and layout. */
 static int
 version_of(struct rille_tensor *t, struct val *v, struct val **out)
@@ -362,6 +385,7 @@ version_of(struct rille_tensor *t, struct val *v, struct val **out)
     struct rille_session *s = t->s;
     struct val *res[OP_OUT];
     if (!shape_equal(&v->type, &t->val->type)) {
+        if (!fits_in(&v->type, &t->val->type)) return does_not_fit(&v->type, &t->val->type);
         const struct op *expand = op_find("expand");
         struct attr attr[OP_ATTR];
         op_attr_defaults(expand, attr);

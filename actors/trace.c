@@ -182,7 +182,10 @@ trace_fini(struct rille_session *s)
         val_drop(s->graph, &e->val);
         rille_free(&e->t);
     }
-    for (int32_t i = 0; i < r->nin; i++) val_drop(s->graph, &r->input[i]);
+    for (int32_t i = 0; i < r->nin; i++) {
+        r->input[i]->input = PAST_INPUT; /* what the user kept of it is no input of the next trace */
+        val_drop(s->graph, &r->input[i]);
+    }
     free(r->input);
     free(r->journal);
     free(r);

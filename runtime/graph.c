@@ -149,7 +149,7 @@ static struct val *
 val_new(struct graph *g)
 {
     struct val *v = spare_take(&g->spare_val, sizeof *v);
-    v->input = -1;
+    v->input = NO_INPUT;
     g->count.vals++;
     return v;
 }

@@ -51,6 +51,8 @@ struct line { /* where in the user's program; file is interned in the graph */
     const char *inside; /* "nn.Linear" or NULL */
 };
 
+enum { NO_INPUT = -1, PAST_INPUT = -2 /* the trace is over */ };
+
 struct val {
     struct node *node;  /* who computes it; NULL for a number, an input of a trace, or when forgotten */
     uint8_t out;        /* which of node's outputs */
@@ -58,7 +60,7 @@ struct val {
     uint8_t needs_grad; /* a gradient may be asked through it */
     uint8_t again;      /* computed once and not kept, though it has a handle: the next time it is kept */
     uint8_t torn;       /* a run failed while writing it: reading is an error until set again */
-    int16_t input;      /* index of a traced graph's input, -1 */
+    int16_t input;      /* index of a traced graph's input, NO_INPUT, PAST_INPUT */
     struct type type;
     const struct layout *layout; /* NULL for numbers */
     struct store *store;         /* NULL: not computed, or let go */

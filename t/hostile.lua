@@ -62,4 +62,30 @@ tap.group("operands that are absent", function()
     "more than all of a target is not smoothed")
 end)
 
+tap.group("what leaves a graph by another way", function()
+  local kept
+  local step = rille.graph(function(x)
+    kept = x * 2
+    return {x * 3}
+  end)
+  local result = step(T({1}))
+  local words = {"inside a graph", "return it"}
+  tap.fails(function() kept:item() end, words, "a value that was not returned is not there")
+  tap.fails(function() result[1]:item() end, words, "nor is one in a table")
+  tap.fails(function() (kept + 1):item() end, words, "nor what is made of it")
+  tap.fails(function() rille.graph(function(x) return kept + x end)(T({1})) end, words, "and the next graph does not take it for its own")
+  tap.is(rille.explain(kept).ops[1].name, "mul", "it can be explained")
+  tap.is(rille.graph(function(x) return x * 5 end)(T({1})):item(), 5, "graphs go on")
+end)
+
+tap.group("in place", function()
+  local p = T({1, 2})
+  tap.fails(function() p:copy_(T({1, 2, 3})) end, {"in place", "f32{2}", "f32{3}"}, "a variable keeps its shape")
+  tap.fails(function() p:add_(T({{1, 2}})) end, {"in place", "f32{1, 2}"}, "and its dimensions")
+  tap.is(p:copy_(T(7)) and p:totable(), {7, 7}, "a value may be repeated")
+  local q = T(3, {requires_grad = true})
+  q:backward()
+  tap.is(q.grad:item(), 1, "backward of a variable is one")
+end)
+
 tap.done()
