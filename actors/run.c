@@ -172,6 +172,13 @@ bind(struct rille_session *s, struct collection *c, struct runner *r)
     return 0;
 }
 
+/* Somebody wants the bytes: whoever holds the value or reads it, or the gradient of the operator that made it. */
+static bool
+is_kept(const struct val *v)
+{
+    return v->keep > 0 || (v->node && node_has_gradient(v->node) && node_saves_out(v->node, v->out));
+}
+
 /* Gives the roots their bytes; what the bytes were before is no more. */
 static void
 take_roots(struct collection *c, struct runner *r)
@@ -179,7 +186,7 @@ take_roots(struct collection *c, struct runner *r)
     const struct program *g = r->plan->program;
     for (int32_t k = 0; k < c->nroot; k++) {
         if (r->plan->over[k] && r->donate[k]) store_drop(&c->leaf[g->root[k].over]->store);
-        if (c->root[k]->keep > 0) c->root[k]->store = r->root[k];
+        if (is_kept(c->root[k])) c->root[k]->store = r->root[k];
         else store_drop(&r->root[k]);
         r->root[k] = NULL;
     }

@@ -444,6 +444,8 @@ node_done(struct graph *g, struct node *n)
 {
     n->state = NODE_DONE;
     if (n->holding == HOLD_ALL) hold_less(g, n, n->nlive > 0 && node_has_gradient(n) ? HOLD_SAVED : HOLD_PAST);
+    for (int k = 0; k < n->nout; k++)
+        if (n->out[k]->keep == 0) store_drop(&n->out[k]->store);
     drain(g);
 }
 

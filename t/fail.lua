@@ -1,4 +1,4 @@
--- fail.lua - every act of a training step fails once: the error names the user's line, and the session computes on exactly.
+-- fail.lua - every act of a training step fails once: the error names a line, and the session computes on exactly.
 --
 -- The step is the digits example's, as a pipeline of two stages each two devices wide (pp-tp), on a smaller net.
 
@@ -155,7 +155,7 @@ tap.group("labels that are no classes", function()
     local list = variables(net)
     local old = {}
     for i, p in ipairs(list) do old[i] = flat(p:totable()) end
-    tap.fails(function() step(x, bad) end, {here .. ":", "10"}, name .. ": is an error that names the line and the label")
+    tap.fails(function() step(x, bad) end, {here .. ":", "10"}, name .. ": an error names the line and the label")
     local same = 0
     for i, p in ipairs(list) do same = same + (flat(p:totable()) == old[i] and 1 or 0) end
     tap.is(same, #list, name .. ": no rank has updated anything")

@@ -117,7 +117,6 @@ tap.group("forward is computed once", function()
     net.optimiser:zero_grad()
     loss:item()
   end)
-  -- The move between the stages is a part of both runs at most: backward reads what forward kept.
   tap.ok(early < late + alone / 2, "item() before backward() does not compute forward again",
     ("%d acts; %d when read later, forward alone %d"):format(early, late, alone))
   local again = acts_of(function()
@@ -129,6 +128,40 @@ tap.group("forward is computed once", function()
   end)
   tap.ok(again > 0, "something was computed")
   tap.is(acts_of(function() net.x:totable() end), 0, "a leaf is there")
+end)
+
+-- An operator that sleeps is noticed: backward after item() must not run it again. The shortest of three tries counts.
+tap.group("what gradients read is kept", function()
+  local SLEEP <const> = 0.1
+  local x, y = rille.rand({16, 8}), rille.zeros({16}, {dtype = "i64"})
+  local w = rille.rand({8, 4}, {requires_grad = true})
+  local function seconds_of(name, forward)
+    local best = math.huge
+    for _ = 1, 3 do
+      local loss = forward(x:matmul(w)) -- a handle on the loss alone
+      loss:item()
+      rille._slow_op(name, SLEEP)
+      local begin = rille.clock()
+      loss:backward()
+      w.grad:totable()
+      best = math.min(best, rille.clock() - begin)
+      rille._slow_op(name, 0)
+      w.grad = nil
+    end
+    return best
+  end
+  for _, case in ipairs{
+    {"gelu", function(h) return h:gelu():sum() end},
+    {"tanh", function(h) return h:tanh():sum() end},
+    {"exp", function(h) return h:exp():sum() end},
+    {"softmax", function(h) return h:softmax(-1):square():sum() end},
+    {"layer_norm", function(h) return h:layer_norm():square():sum() end},
+    {"cross_entropy_rows", function(h) return h:cross_entropy(y) end},
+    {"topk", function(h) return (h:topk(2)):sum() end},
+  } do
+    local took = seconds_of(table.unpack(case))
+    tap.ok(took < SLEEP, case[1] .. " is not computed again by backward", ("%.3f s"):format(took))
+  end
 end)
 
 -- ---- versions ----
