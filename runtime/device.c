@@ -2,8 +2,10 @@
  *
  * A request is rounded up to a size class, eight classes to a power of two, so
  * that a block wastes at most an eighth. Blocks given back lie in a list of
- * their class until asked for again, until much lies idle, or until the limit
- * or the host wants the room. Idle bytes and the tail of a block are poisoned
+ * their class until asked for again, until they are more than was needed lately,
+ * or until the limit or the host wants the room: a program that takes and gives
+ * back the same in every step asks the host for nothing. (Fresh pages cost ten
+ * times what writing them costs.) Idle bytes and the tail of a block are poisoned
  * under AddressSanitizer. */
 #include "runtime/device.h"
 
@@ -23,6 +25,7 @@
 
 enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
 static const size_t idle_floor = (size_t)64 << 20; /* so much may always lie idle */
+enum { CREST_FADES = 4096, CREST_SLACK = 4 };      /* blocks given back; a part of the crest */
 
 /* ---- kinds ---- */
 
@@ -87,6 +90,7 @@ struct pool {
     const struct memory *memory;
     size_t limit_bytes; /* 0: none */
     size_t idle_bytes;
+    size_t crest; /* the most bytes that were live lately */
     void *arena;
     struct pool_count count;
     struct block *idle[NCLASS];
@@ -212,6 +216,7 @@ buffer_new(struct pool *p, size_t bytes, struct buffer **out)
     b->buffer.bytes = bytes;
     b->buffer.nref = 1;
     p->count.live_bytes += b->room;
+    p->crest = MAX(p->crest, p->count.live_bytes);
     p->count.nbuffer++;
     note_peak(p);
     *out = &b->buffer;
@@ -225,17 +230,20 @@ buffer_hold(struct buffer *b)
     b->nref++;
 }
 
+/* Others make way first: what was just given back is what is asked for next. */
 static void
 block_idle(struct pool *p, struct block *b)
 {
-    size_t room;
+    size_t room, live = p->count.live_bytes;
     struct block **list = &p->idle[class_of(b->room, &room)];
     assert(room == b->room);
+    p->crest -= (p->crest - live) / CREST_FADES;
+    size_t keep = MAX(p->crest - live + p->crest / CREST_SLACK, idle_floor);
+    pool_trim(p, keep - MIN(keep, room));
     ASAN_POISON_MEMORY_REGION(b->buffer.data, b->room);
     b->next = *list;
     *list = b;
     p->idle_bytes += b->room;
-    pool_trim(p, MAX(p->count.live_bytes, idle_floor));
 }
 
 void
