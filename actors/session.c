@@ -21,7 +21,7 @@ struct layout_text {
 static int
 parse_devices(struct rille_session *s, const char *text)
 {
-    bool first = true;
+    bool first = true, named[NDEVICE_KIND] = {false};
     while (*text) {
         size_t n = strcspn(text, ",");
         char word[64];
@@ -36,9 +36,11 @@ parse_devices(struct rille_session *s, const char *text)
         }
         int kind = device_kind_parse(word);
         if (kind < 0) return err_last();
+        if (kind == DEV_CUDA) return fail(E_PLACE, "devices: this build has no CUDA plug-in");
+        if (named[kind]) return fail(E_PLACE, "devices: \"%s\" is named twice", word);
         if (colon && (end == colon + 1 || *end || count < 1 || count > 4096))
             return fail(E_PLACE, "devices: \"%s\" wants a number of devices from 1 to 4096, not \"%s\"", word, colon + 1);
-        if (kind == DEV_CUDA) return fail(E_PLACE, "devices: this build has no CUDA plug-in");
+        named[kind] = true;
         s->ndevice[kind] = (int32_t)count;
         if (first) s->default_kind = kind;
         first = false;

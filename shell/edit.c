@@ -123,12 +123,16 @@ edit_line(const char *prompt, char **line)
     rl_callback_handler_install(prompt, on_line);
     while (!ended && wait_key()) rl_callback_read_char();
     if (!ended) {
+        rl_point = rl_end;
+        rl_redisplay();
+        fputs("^C", stdout); /* before the handler goes: the end of bracketed paste returns to the start of the line */
+        fflush(stdout);
 #if defined RILLE_READLINE
         rl_free_line_state();
         rl_callback_sigcleanup();
 #endif
         rl_callback_handler_remove();
-        puts("^C");
+        puts("");
     }
     sigaction(SIGINT, &before, NULL);
     *line = ended ? got : NULL;

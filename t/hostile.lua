@@ -88,4 +88,13 @@ tap.group("in place", function()
   tap.is(q.grad:item(), 1, "backward of a variable is one")
 end)
 
+tap.group("nothing, in every shape and layout", function()
+  local two = rille.placement("cpu", {0, 1})
+  for _, sbp in ipairs{"S(0)", "S(1)", "B", "P"} do
+    local x = rille.zeros({0, 4}, {placement = two, sbp = sbp})
+    tap.is(x:reshape{0}:reshape{0, 4}:reshape{2, 0}:totable(), {{}, {}}, sbp .. ": reshaped")
+    tap.is((x:reshape{4, 0}:transpose(0, 1) + 1):sum():item(), 0, sbp .. ": turned, added to and summed")
+  end
+end)
+
 tap.done()

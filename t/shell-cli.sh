@@ -75,7 +75,7 @@ for options in "-d" "-l" "-E" "--devices" "--color" "--color=blue" "--versio=1" 
   go $options
   is "$options alone is an error of usage" "$code:$stdout" "2:"
 done
-for devices in "cpu:0" "cpu:x" "cpu:2,,cpu:3" "gpu" "cpu:-1" ":4"; do
+for devices in "cpu:0" "cpu:x" "cpu:2,,cpu:3" "gpu" "cpu:-1" ":4" "cpu:2,cpu:3" "cuda:all"; do
   go -d "$devices" -e 'print(1)'
   is "-d $devices: there are no such devices" "$code:$stdout" "2:"
 done

@@ -31,6 +31,7 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
 {
     UNUSED(c);
     *skip = 0;
+    if (view_numel(in) == 0) return 0; /* whatever its strides are */
     int d = in->ndim - 1;
     int64_t run = 1, stride = 1; /* of the part of the operand not given away yet */
     for (int o = out->ndim - 1; o >= 0; o--) {
