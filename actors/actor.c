@@ -87,7 +87,7 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
     const struct out_port *o = &w->plan->task[task].out[out];
     const struct fan *fan = &o->fan[f];
     assert(fan->thread == w->id);
-    if (!o->control) w->actors->left[task][out][f][reg] = fan->nreader - (w->plant == PLANT_READER_COUNT);
+    if (!o->once) w->actors->left[task][out][f][reg] = fan->nreader - (w->plant == PLANT_READER_COUNT);
     for (int i = 0; i < fan->nreader; i++) deliver(w, &fan->reader[i]);
     w->messages += fan->nreader;
 }
@@ -209,7 +209,7 @@ give_early(struct worker *w, int task, int piece)
     for (int i = 0; i < t->nin; i++) {
         const struct in_port *p = &t->in[i];
         const struct out_port *o = &w->plan->task[p->task].out[p->out];
-        if (!o->control && (piece + 1) % p->hold == 0) give_back(w, p, piece / p->hold % o->nreg);
+        if (!o->once && (piece + 1) % p->hold == 0) give_back(w, p, piece / p->hold % o->nreg);
     }
 }
 
@@ -232,7 +232,7 @@ finish(struct worker *w, int task, int piece)
         s->given = 0;
         int reg = s->give;
         s->give = (reg + 1) % o->nreg;
-        if (!enqueued_early(w, task)) give_back(w, p, reg);
+        if (!o->once && !enqueued_early(w, task)) give_back(w, p, reg);
     }
 }
 

@@ -151,7 +151,10 @@ flatten_ports(struct lower *l)
         t->in = ARENA_ARRAY(&p->arena, struct in_port, d->nin);
         t->nout = d->nout;
         t->out = arena_dup(&p->arena, d->out, sizeof(*d->out) * (size_t)d->nout);
-        for (int k = 0; k < d->nout; k++) t->out[k].fan = ARENA_ARRAY(&p->arena, struct fan, p->nthread);
+        for (int k = 0; k < d->nout; k++) {
+            t->out[k].fan = ARENA_ARRAY(&p->arena, struct fan, p->nthread);
+            t->out[k].once = t->out[k].control || t->nact / t->out[k].every <= t->out[k].nreg;
+        }
         int32_t n = 0;
         for (const struct edge *e = d->in; e; e = e->next)
             t->in[n++] = (struct in_port){ .task = e->task, .out = e->out, .hold = e->hold, .need = e->need };

@@ -41,6 +41,7 @@ struct out_port {
     bool control;   /* no bytes, never waits for a free register */
     int32_t nreg;
     int32_t every;  /* published after so many acts */
+    bool once;      /* no register is filled twice in a run: nobody waits for one to come back, so none is sent back */
     int64_t bytes;  /* of one register */
     int64_t offset; /* of the first, in the device's arena; registers follow one another, 64-byte aligned */
     int32_t root;   /* the root part that it is written into instead, or -1 */

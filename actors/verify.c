@@ -260,6 +260,7 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     if (o->every < 1 || t->nact % o->every)
         return proof_fail(v, i, "every is %d of %d acts", (int)o->every, (int)t->nact);
     if (o->nreg < 1 || o->nreg > t->nact / o->every) return proof_fail(v, i, "nreg is %d", (int)o->nreg);
+    TRY(proof_same(v, i, "once", o->once, o->control || t->nact / o->every <= o->nreg));
     if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
     if (o->control) return proof_same(v, i, "root of a control output", o->root, -1);
     if (o->home) return check_home(v, i, k);
