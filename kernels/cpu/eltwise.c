@@ -20,6 +20,7 @@
 #include "runtime/error.h"
 
 enum { SHORT_ROW = 128, RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 };
+enum { LEAST_BLOCK = 256, CACHE_BYTES = 24 << 10 }; /* of scratch: half of a first-level cache */
 
 enum slot_kind {
     SLOT_ABSENT,   /* NULL */
@@ -34,6 +35,7 @@ struct slot {
     int index; /* operand or step */
     enum compute type;
     size_t block; /* bytes from the start of scratch */
+    int sibling;  /* SLOT_RESULT, SLOT_CONVERTED: the next slot of the same step, or -1 */
 };
 
 struct step {
@@ -44,6 +46,8 @@ struct step {
     int out;             /* output it writes, or -1 */
     bool in_place;       /* straight into that output */
     size_t block;        /* else here */
+    int last;            /* step that reads the result last */
+    int reader;          /* first slot that it is handed to, or -1 */
 };
 
 /* An operand or output in memory, by the loops of the chain. */
@@ -59,6 +63,7 @@ struct elt {
     int64_t size[MAX_DIM]; /* outermost first */
     int64_t numel, row;    /* elements; of an inner row */
     int64_t nrow;          /* rows in a block; 1: a block is a piece of a row */
+    int64_t block;         /* elements in a block, at most */
     int nin, nout, nstep, nslot;
     struct lane *lane; /* operands, then outputs */
     struct step *step;
@@ -182,6 +187,7 @@ slot_of(struct elt *e, struct slot want)
     }
     if (want.kind == SLOT_CONSTANT || want.kind == SLOT_LOADED || want.kind == SLOT_CONVERTED)
         want.block = new_block(e, want.type);
+    want.sibling = -1;
     e->slot[e->nslot] = want;
     return e->nslot++;
 }
@@ -206,18 +212,48 @@ result_slot(struct elt *e, int index, enum compute type)
 {
     const struct step *from = &e->step[index];
     bool as_it_is = from->type == type && from->call->out[0].dtype == compute_dtype(type);
-    return slot_of(e, (struct slot){.kind = as_it_is ? SLOT_RESULT : SLOT_CONVERTED, .index = index, .type = type});
+    int n = e->nslot;
+    int s = slot_of(e, (struct slot){.kind = as_it_is ? SLOT_RESULT : SLOT_CONVERTED, .index = index, .type = type});
+    if (s == n) {
+        e->slot[s].sibling = from->reader;
+        e->step[index].reader = s;
+    }
+    return s;
+}
+
+static int
+last_reader(int nstep, const struct fuse_step *step, int of)
+{
+    for (int i = nstep - 1; i > of; i--)
+        for (int k = 0; k < step[i].call->nin; k++)
+            if (step[i].arg[k].step && step[i].arg[k].index == of) return i;
+    return of;
+}
+
+/* The block of an earlier step whose last reader is done, else a new one. */
+static size_t
+result_block(struct elt *e, int index)
+{
+    const struct step *s = &e->step[index];
+    for (int i = 0; i < index; i++) {
+        struct step *past = &e->step[i];
+        if (past->in_place || past->last >= index || compute_bytes(past->type) != compute_bytes(s->type)) continue;
+        past->last = RUN_STEP; /* its block is taken over */
+        return past->block;
+    }
+    return new_block(e, s->type);
 }
 
 /* Where the step's result goes. */
 static void
-place_result(struct elt *e, struct step *s)
+place_result(struct elt *e, int index)
 {
+    struct step *s = &e->step[index];
     if (s->out >= 0) {
         const struct lane *l = &e->lane[e->nin + s->out];
         s->in_place = l->dtype == compute_dtype(s->type) && lane_runs(e, l);
     }
-    if (!s->in_place) s->block = new_block(e, s->type);
+    if (!s->in_place) s->block = result_block(e, index);
 }
 
 static void
@@ -229,12 +265,29 @@ make_steps(struct arena *a, struct elt *e, const struct fuse_step *step)
         s->type = compute_type(s->call);
         for (int k = 0; k < s->narg; k++)
             if (!step[i].arg[k].step) s->arg[k] = operand_slot(e, step[i].arg[k].index, s->type);
-        place_result(e, s);
+        s->last = last_reader(e->nstep, step, i);
+        s->reader = -1;
+        place_result(e, i);
     }
     e->noperand = e->nslot;
     for (int i = 0; i < e->nstep; i++)
         for (int k = 0; k < e->step[i].narg; k++)
             if (step[i].arg[k].step) e->step[i].arg[k] = result_slot(e, step[i].arg[k].index, e->step[i].type);
+}
+
+/* Many blocks are made shorter, so that all of them stay in the first cache. */
+static void
+size_blocks(struct elt *e)
+{
+    int64_t n = MIN(e->numel, ELT_BLOCK), bytes = (int64_t)e->scratch / ELT_BLOCK; /* of scratch for an element */
+    if (n == ELT_BLOCK && bytes > CACHE_BYTES / ELT_BLOCK) {
+        n = MAX(CACHE_BYTES / bytes / 64 * 64, LEAST_BLOCK);
+        for (int i = 0; i < e->nslot; i++) e->slot[i].block = e->slot[i].block / ELT_BLOCK * (size_t)n;
+        for (int i = 0; i < e->nstep; i++) e->step[i].block = e->step[i].block / ELT_BLOCK * (size_t)n;
+        e->scratch = e->scratch / ELT_BLOCK * (size_t)n;
+    }
+    e->block = n;
+    if (e->nrow > 1) e->nrow = MAX(n / e->row, 1);
 }
 
 int
@@ -257,6 +310,7 @@ elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const
     for (int i = 0; i < nlane; i++) view[i] = i < nin ? &in[i] : &out[i - nin];
     make_lanes(e, &out[0], view);
     make_steps(a, e, step);
+    size_blocks(e);
     *made = e;
     return 0;
 }
@@ -322,7 +376,7 @@ static int64_t
 load_block(const struct elt *e, struct run *r)
 {
     bool rows = e->nrow > 1;
-    int64_t n = rows ? MIN(e->nrow * e->row, e->numel - r->done) : MIN(e->row - r->column, ELT_BLOCK);
+    int64_t n = rows ? MIN(e->nrow * e->row, e->numel - r->done) : MIN(e->row - r->column, e->block);
     for (int s = 0; s < e->noperand; s++)
         if (e->slot[s].kind == SLOT_DIRECT) r->slot[s] = lane_here(e, r, e->slot[s].index);
 
@@ -391,9 +445,8 @@ give_result(const struct elt *e, struct run *r, int index, int64_t n)
         int64_t stride = e->nrow > 1 ? 1 : l->stride[e->nloop - 1];
         block_store(s->type, l->dtype, r->result[index], n, lane_here(e, r, e->nin + s->out), stride);
     }
-    for (int k = e->noperand; k < e->nslot; k++) {
+    for (int k = s->reader; k >= 0; k = e->slot[k].sibling) {
         const struct slot *to = &e->slot[k];
-        if (to->index != index) continue;
         r->slot[k] = to->kind == SLOT_RESULT ? r->result[index] : r->scratch + to->block;
         if (to->kind == SLOT_CONVERTED)
             block_convert(s->type, s->call->out[0].dtype, to->type, n, r->result[index], r->scratch + to->block);
@@ -410,8 +463,7 @@ start(const struct elt *e, struct run *r)
         const struct slot *t = &e->slot[s];
         r->slot[s] = t->kind == SLOT_ABSENT ? NULL : r->scratch + t->block;
         if (t->kind == SLOT_CONSTANT)
-            block_load(t->type, e->lane[t->index].dtype, r->in[t->index], 0, MIN(e->numel, ELT_BLOCK),
-                       r->scratch + t->block);
+            block_load(t->type, e->lane[t->index].dtype, r->in[t->index], 0, e->block, r->scratch + t->block);
     }
 }
 
