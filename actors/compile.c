@@ -7,6 +7,7 @@
  * one after the other; all edges point forward in it, so plans have no cycles
  * but those of registers. */
 #include "actors/lower.h"
+#include "actors/message.h"
 
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -235,6 +236,9 @@ lower_all(struct lower *l)
 {
     TRY(lower_nodes(l));
     TRY(lower_roots(l));
+    if (l->plan->nthread > 1 && l->ndraft > 1 << ID_INDEX_BITS)
+        return fail(E_PLAN, "plan: %d tasks on %d threads, and messages count to %d; read values in between", (int)l->ndraft,
+                    (int)l->plan->nthread, 1 << ID_INDEX_BITS);
     credit_reach(l);
     credit_updates(l);
     credit_registers(l);

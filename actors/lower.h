@@ -60,6 +60,9 @@ struct lower {
     int32_t at;          /* the node that is being lowered: by its line an error in the move of a leaf is told */
     int32_t *group;      /* by node: the last node of the chain that it is computed in, itself when alone (fuse.c) */
     int32_t *group_size;
+    int32_t *member;     /* by end of a chain: its nodes, FUSE_STEPS places each */
+    int32_t *reader_first, *reader; /* by node: who reads it (fuse.c) */
+    bool *is_root;       /* by node: it outlives the run */
 };
 
 /* fuse.c: which element-wise nodes are computed together, in one pass over their elements. */
