@@ -294,17 +294,20 @@ chain_run(void *arg)
     rille_free(&t);
 }
 
-/* Forward, and the gradients of all three operands. */
+/* Forward, and the gradients of all three operands, as a step of training asks for them. */
 static void
 attention_run(void *arg)
 {
-    struct ours *o = arg;
-    struct rille_tensor *y = ours_call(o), *g[3];
-    must(rille_grad_of(y, 3, o->in, g));
-    struct rille_tensor *want[4] = {y, g[0], g[1], g[2]};
+    struct ours *o = arg, weigh = {.op = "mul", .nin = 2, .in = {ours_call(o), rille_hold(o->in[3])}};
+    struct ours sum = {.op = "sum", .nin = 1, .in = {ours_call(&weigh)}};
+    struct rille_tensor *loss = ours_call(&sum), *want[4] = {loss};
+    must(rille_backward(loss));
+    for (int i = 0; i < 3; i++) want[1 + i] = rille_grad(o->in[i]);
     must(rille_eval(session, 4, want));
-    rille_free(&y);
-    for (int i = 0; i < 3; i++) rille_free(&g[i]);
+    for (int i = 0; i < 3; i++) must(rille_set_grad(o->in[i], NULL));
+    for (int i = 0; i < 4; i++) rille_free(&want[i]);
+    ours_close(&weigh);
+    ours_close(&sum);
 }
 
 static void
@@ -451,14 +454,13 @@ attention_row(void)
     if (!wanted("attention")) return;
     struct ours o = {.op = "scaled_dot_product_attention", .nin = 3, .nattr = 1};
     o.attr = (struct rille_attr){.name = "is_causal", .kind = RILLE_BOOL, .i = 1};
-    for (int i = 0; i < 3; i++) {
-        o.in[i] = numbers("f32", 4, shape);
-        must(rille_set_requires_grad(o.in[i], true));
-    }
+    for (int i = 0; i < 4; i++) o.in[i] = numbers("f32", 4, shape); /* the fourth is what the result is weighed with */
+    for (int i = 0; i < 3; i++) must(rille_set_requires_grad(o.in[i], true));
     struct raw r[2] = {raw_matmul(dnnl_f32, 12, 1024, 1024, 64, false), raw_matmul(dnnl_f32, 12, 1024, 64, 1024, false)};
     row("attention 12x1024x64, both ways", attention_run, &o, raw_attention, r,
         6 * 2.0 * 12 * 1024 * 1024 * 64 / 2 / f32_flops);
     ours_close(&o);
+    rille_free(&o.in[3]);
     for (int i = 0; i < 2; i++) raw_close(&r[i]);
 }
 
