@@ -57,6 +57,7 @@ struct lower {
     int32_t words;
     struct box_plan **box;
     int32_t nbox, box_room;
+    struct way *way;     /* how moves go that were looked at already (move.c) */
     int32_t at;          /* the node that is being lowered: by its line an error in the move of a leaf is told */
     int32_t *group;      /* by node: the last node of the chain that it is computed in, itself when alone (fuse.c) */
     int32_t *group_size;

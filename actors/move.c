@@ -195,12 +195,37 @@ move_once(struct lower *l, struct pval *v, const struct layout *layout, bool sha
     return shared ? 0 : move_tasks(l, b, v, to);
 }
 
+/* The cheapest way of a move. Many values of one type take the same. */
+struct way {
+    struct way *next;
+    struct type type;
+    const struct layout *from, *to;
+    struct box_candidate *best;
+};
+
+static int
+find_way(struct lower *l, const struct type *t, const struct layout *from, const struct layout *to,
+         const struct box_candidate **best)
+{
+    struct box_path *path;
+    struct way *w = l->way;
+    while (w && (w->from != from || w->to != to || !type_equal(&w->type, t))) w = w->next;
+    if (!w) {
+        TRY(box_path(&l->tmp, l->atlas, t, from, to, &l->program->cost, &path));
+        w = ARENA_NEW(&l->tmp, struct way);
+        *w = (struct way){ .next = l->way, .type = *t, .from = from, .to = to, .best = &path->candidate[0] };
+        l->way = w;
+    }
+    *best = w->best;
+    return 0;
+}
+
 /* The value in another layout, by the cheapest way. What is between two hops is this move's alone, so that a move
  * costs what it costs whatever else is moved. */
 int
 lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
 {
-    struct box_path *path;
+    const struct box_candidate *way;
     struct pval *to = *out = v;
     if (v->layout == layout) return 0;
     for (struct pval *m = v->moved; m; m = m->moved)
@@ -208,8 +233,7 @@ lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool s
             *out = m;
             return 0;
         }
-    TRY(box_path(&l->tmp, l->atlas, &v->type, v->layout, layout, &l->program->cost, &path));
-    const struct box_candidate *way = &path->candidate[0];
+    TRY(find_way(l, &v->type, v->layout, layout, &way));
     for (int k = 0; k < way->nhop; k++) TRY(move_once(l, to, way->hop[k].to, share || k + 1 < way->nhop, &to));
     to->moved = v->moved;
     v->moved = to;

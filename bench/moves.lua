@@ -1,0 +1,60 @@
+-- moves.lua - how long a move takes in a compiled step: Rille's part of bench/moves.sh.
+--
+-- Prints "move, devices, bytes, column, microseconds". Small moves are timed in a chain, there and back, large ones alone,
+-- and a result that lies alike everywhere is read in place, as kernels read it.
+
+local rille = require "rille"
+
+local column = arg[1] or "Rille"
+local CHAIN, SMALL = 8, 64 * 1024
+local moves = {
+  {name = "all-reduce", from = "P", to = "B"},
+  {name = "all-gather", from = "S(0)", to = "B"},
+  {name = "reduce-scatter", from = "P", to = "S(0)"},
+  {name = "P -> S(1)", from = "P", to = "S(1)"},
+  {name = "all-to-all", from = "S(0)", to = "S(1)"},
+}
+local shapes = {{2, 1}, {32, 32}, {256, 256}, {1024, 512}, {2048, 2048}, {4096, 4096}}
+
+-- The least of many runs.
+local function least(step, x, seconds)
+  local best, stop, runs = math.huge, rille.clock() + seconds, 0
+  repeat
+    local begin = rille.clock()
+    local y = step(x)
+    y = y and rille.clock() - begin
+    if runs > 1 and y < best then best = y end
+    runs = runs + 1
+  until runs > 5 and rille.clock() > stop
+  return best
+end
+
+-- n times there and back, and there.
+local function chain_of(m, n)
+  return rille.graph(function(x)
+    for _ = 1, n do x = x:to_global{sbp = m.to}:to_global{sbp = m.from} end
+    x = x:to_global{sbp = m.to}
+    return m.to == "B" and x[{{0, 1}, {0, 1}}] or x
+  end)
+end
+
+for _, n in ipairs{2, 4} do
+  local ranks = {}
+  for r = 0, n - 1 do ranks[r + 1] = r end
+  local P = rille.placement("cpu", ranks)
+  for _, m in ipairs(moves) do
+    for _, shape in ipairs(shapes) do
+      local bytes, time = 4 * shape[1] * shape[2]
+      local x = rille.ones(shape, {placement = P, sbp = m.from})
+      if bytes <= SMALL then
+        time = (least(chain_of(m, CHAIN), x, 0.3) - least(chain_of(m, 0), x, 0.1)) / CHAIN
+      else
+        time = least(chain_of(m, 0), x, 0.25)
+      end
+      -- Below 0 a thread had lost its core.
+      if time > 0 then print(("%s\t%d\t%d\t%s\t%.2f"):format(m.name, n, bytes, column, 1e6 * time)) end
+      x = nil
+      collectgarbage()
+    end
+  end
+end
