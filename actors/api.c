@@ -235,7 +235,7 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
     return 0;
 }
 
-enum { OPERANDS = 64 };
+enum { OPERANDS = 256 }; /* of a list: what joins one does so in parts */
 
 static int
 call(struct rille_session *s, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,

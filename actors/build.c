@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_MAX = 4096, IN_MAX = 64 };
+enum { KEY_MAX = 4096, IN_MAX = 256 };
 
 struct derived {
     struct derived *next;
@@ -198,8 +198,12 @@ attr_axes(const struct op *op, struct attr *attr, const struct val *first)
         bool scalar = def->kind == ATTR_INTS && ndim == 0;
         for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
         if (scalar) attr[i].n = 0; /* a scalar is a line of one: all of its dimensions */
-        for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++)
+        for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++) {
             TRY(axis_normalise(op, def, ndim, &attr[i].list[k]));
+            for (int j = 0; j < k; j++)
+                if (attr[i].list[j] == attr[i].list[k])
+                    return fail(E_ATTR, "%s: %s names dimension %d twice", op->name, def->name, (int)attr[i].list[k]);
+        }
     }
     return 0;
 }

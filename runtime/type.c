@@ -85,6 +85,22 @@ dtype_promote(enum dtype a, bool a_weak, enum dtype b, bool b_weak)
     return class_rank(weak) > class_rank(strong) ? class_default(weak) : strong;
 }
 
+void
+promotion_add(struct promotion *p, const struct type *t)
+{
+    enum dtype *of = t->weak ? &p->number : t->ndim ? &p->tensor : &p->scalar;
+    *of = dtype_promote(*of, t->weak, (enum dtype)t->dtype, t->weak);
+}
+
+enum dtype
+promotion_end(const struct promotion *p)
+{
+    bool wider = p->tensor == DT_NONE || class_rank(p->scalar) > class_rank(p->tensor);
+    enum dtype d = wider && p->scalar != DT_NONE ? p->scalar : p->tensor;
+    if (d == DT_NONE) return p->number == DT_NONE ? DT_NONE : class_default(p->number);
+    return dtype_promote(d, false, p->number, true);
+}
+
 /* ---- types ---- */
 
 struct type

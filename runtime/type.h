@@ -32,6 +32,13 @@ bool dtype_is_int(enum dtype d); /* i64 i32 u8, not bool */
 enum dtype dtype_parse(const char *text);
 /* PyTorch's promotion of two dtypes, weak or not. Either may be DT_NONE (gives the other). */
 enum dtype dtype_promote(enum dtype a, bool a_weak, enum dtype b, bool b_weak);
+/* Of any number of operands, again PyTorch's: one without dimensions counts beside one that has some by its class alone,
+ * and is then as wide as it is; a number counts so beside both. Start with {0}; absent operands count for nothing. */
+struct promotion {
+    enum dtype tensor, scalar, number;
+};
+void promotion_add(struct promotion *p, const struct type *t);
+enum dtype promotion_end(const struct promotion *p);
 
 struct type type_of(enum dtype d, int ndim, const int64_t *dim);
 bool type_equal(const struct type *a, const struct type *b); /* weak does not count */

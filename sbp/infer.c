@@ -170,15 +170,10 @@ check_operand(const struct call *c, int i)
 static enum dtype
 promoted(const struct call *c)
 {
-    enum dtype d = DT_NONE;
-    bool weak = true;
-    for (int i = 0; i < c->nin; i++) {
-        if (c->in[i].dtype == DT_NONE || flags_of(c, i) & (IN_INDEX | IN_HIDDEN)) continue;
-        d = d == DT_NONE && c->in[i].weak ? dtype_promote(c->in[i].dtype, true, c->in[i].dtype, true)
-                                          : dtype_promote(d, weak, c->in[i].dtype, c->in[i].weak);
-        weak = weak && c->in[i].weak;
-    }
-    return d;
+    struct promotion p = {0};
+    for (int i = 0; i < c->nin; i++)
+        if (!(flags_of(c, i) & (IN_INDEX | IN_HIDDEN))) promotion_add(&p, &c->in[i]);
+    return promotion_end(&p);
 }
 
 static enum dtype

@@ -382,8 +382,9 @@ split_even(lua_State *L, int axis, int64_t total, int64_t piece)
 {
     int k = 0;
     lua_newtable(L);
+    piece = piece < total ? piece : total;
     for (int64_t start = 0; start < total || k == 0; start += piece)
-        add_piece(L, axis, start, start + piece < total ? start + piece : total, ++k);
+        add_piece(L, axis, start, piece < total - start ? start + piece : total, ++k);
     return 1;
 }
 
@@ -398,7 +399,8 @@ tensor_split(lua_State *L)
     int n = (int)lua_rawlen(L, 2);
     for (int k = 1; k <= n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, 2, k);
-        sum += count_read(L, lua_gettop(L), "split", "a size", 0);
+        int64_t size = count_read(L, lua_gettop(L), "split", "a size", 0);
+        sum = size > INT64_MAX - sum ? INT64_MAX : sum + size;
     }
     if (sum != total)
         return complain(L, "split: the sizes add up to %lld, but axis %d has %lld entries", (long long)sum, axis,

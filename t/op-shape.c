@@ -178,6 +178,10 @@ static const struct {
 } refused[] = {
     {"add", "f32{4,5} f32{6,5}", "dimension 0"},
     {"neg", "bool{2}", "integer"},
+    {"sub", "bool{2} bool{2}", "bool"},
+    {"pow", "bool{2} bool{}", "bool"},
+    {"floor_divide", "bool{2} bool{2}", "bool"},
+    {"remainder", "bool{2} bool{2}", "bool"},
     {"reshape", "f32{2,3} shape=4,2", "6 elements"},
     {"expand", "f32{2,3} sizes=2,4", "cannot become 4"},
     {"expand", "f32{2,3} sizes=3", "expected 2"},

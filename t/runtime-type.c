@@ -45,6 +45,35 @@ test_promotion(void)
     is_int(wrong_weak, 0, "a number counts by its class alone");
 }
 
+/* torch.result_type of a tensor with dimensions, one without and a number; "-": not there. */
+static const struct {
+    const char *tensor, *scalar, *number, *want;
+} mixed[] = {
+    {"f32", "f64", "-", "f32"},   {"bf16", "f32", "-", "bf16"},  {"bf16", "f16", "-", "bf16"},
+    {"i32", "i64", "-", "i32"},   {"u8", "i32", "-", "u8"},      {"i32", "f64", "-", "f64"},
+    {"i64", "bf16", "-", "bf16"}, {"bool", "u8", "-", "u8"},     {"bool", "f16", "-", "f16"},
+    {"bf16", "i64", "-", "bf16"}, {"bool", "bool", "-", "bool"}, {"-", "f16", "f64", "f16"},
+    {"-", "u8", "i64", "u8"},     {"-", "u8", "f64", "f32"},     {"-", "bool", "i64", "i64"},
+    {"u8", "i32", "f64", "f32"},  {"bool", "i32", "i64", "i32"}, {"i32", "f16", "f64", "f16"},
+    {"f16", "f64", "i64", "f16"}, {"-", "-", "f64", "f32"},      {"-", "-", "-", NULL},
+};
+
+static void
+test_mixed(void)
+{
+    for (size_t i = 0; i < countof(mixed); i++) {
+        const char *name[3] = {mixed[i].tensor, mixed[i].scalar, mixed[i].number};
+        struct promotion forward = {0}, back = {0};
+        struct type t[3] = {{.ndim = 2}, {.ndim = 0}, {.weak = 1}};
+        for (int k = 0; k < 3; k++)
+            if (*name[k] != '-') t[k].dtype = (uint8_t)dtype_parse(name[k]);
+        for (int k = 0; k < 3; k++) promotion_add(&forward, &t[k]), promotion_add(&back, &t[2 - k]);
+        enum dtype want = mixed[i].want ? dtype_parse(mixed[i].want) : DT_NONE;
+        ok(promotion_end(&forward) == want && promotion_end(&back) == want, "%s, %s of one element and number %s: %s",
+           name[0], name[1], name[2], mixed[i].want ? mixed[i].want : "none");
+    }
+}
+
 static void
 test_names(void)
 {
@@ -204,6 +233,7 @@ int
 main(void)
 {
     test_promotion();
+    test_mixed();
     test_names();
     for (size_t i = 0; i < countof(halves); i++) {
         test_half_values(&halves[i]);

@@ -188,6 +188,11 @@ tap.group("arguments of operators", function()
   tap.is(rille.concat{x, x, axis = 1}.shape, {2, 6}, "or hold the names")
   tap.is(rille.cat({x, x}, 1).shape, {2, 6}, "cat is concat")
   local many = {}
+  for i = 1, 200 do many[i] = T(i) end
+  tap.is(rille.stack(many):sum():item(), 20100.0, "a long list is joined in parts")
+  tap.is((T({1, 2}, {dtype = "bf16"}) * T(2.5)).dtype, "bf16", "a tensor of one element does not widen others of its class")
+  tap.is(T({1e-9}, {dtype = "f64"}):rms_norm():item() > 0.06, true, "rms_norm adds what is small beside 1 in f64")
+  local many = {}
   for i = 1, 60 do many[i] = T({i}) end
   tap.is(rille.concat(many):sum():item(), 1830, "and may be long")
   tap.is(x:pad({1, 0}, {value = 9}):totable(), {{9, 1, 2, 3}, {9, 4, 5, 6}}, "a list and names together")

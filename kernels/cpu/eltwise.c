@@ -88,13 +88,9 @@ call_copy(struct arena *a, const struct call *c)
 static enum compute
 compute_type(const struct call *c)
 {
-    enum dtype d = DT_NONE;
-    bool weak = true;
-    for (int i = 0; i < c->nin; i++) {
-        d = dtype_promote(d, weak, c->in[i].dtype, c->in[i].weak);
-        if (c->in[i].dtype != DT_NONE) weak = weak && c->in[i].weak;
-    }
-    enum compute type = compute_of(d);
+    struct promotion p = {0};
+    for (int i = 0; i < c->nin; i++) promotion_add(&p, &c->in[i]);
+    enum compute type = compute_of(promotion_end(&p));
     return type == COMP_I64 && !c->op->eltwise.i ? COMP_F64 : type;
 }
 

@@ -73,7 +73,11 @@ reduce_infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     if (reduced_count(c) > 0) return 0;
-    return fail(E_SHAPE, "%s: no elements to reduce: a dimension is empty", c->op->name);
+    struct str operands = {0};
+    call_print_operands(c, &operands);
+    int status = fail(E_SHAPE, "%s: no elements to reduce: a dimension is empty; %s", c->op->name, str_text(&operands));
+    str_free(&operands);
+    return status;
 }
 
 int64_t

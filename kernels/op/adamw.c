@@ -34,7 +34,7 @@ infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     for (int i = LR; i <= STEP; i++)
-        if (!is_number(&c->in[i])) return fail(E_ARG, "adamw: %s must be a number", c->op->in[i].name);
+        if (!is_number(&c->in[i])) return call_fail(E_ARG, c, "%s must be a number", c->op->in[i].name);
     for (int i = P; i <= V; i++) c->out[i].dtype = c->in[i].dtype;
     return 0;
 }

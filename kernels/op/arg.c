@@ -33,7 +33,7 @@ arg_infer(const struct call *c, int64_t *size)
     UNUSED(size);
     for (int d = 0; d < c->in[0].ndim; d++)
         if (looks_along(c, d) && c->in[0].dim[d] == 0)
-            return fail(E_SHAPE, "%s: dimension %d is empty: there is no position to give", c->op->name, d);
+            return call_fail(E_SHAPE, c, "dimension %d is empty: there is no position to give", d);
     return 0;
 }
 

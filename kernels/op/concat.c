@@ -36,7 +36,7 @@ infer(const struct call *c, int64_t *size)
 {
     TRY(check(c));
     size[0] = 0;
-    for (int k = 0; k < c->nin; k++) size[0] += c->in[k].dim[c->attr[AXIS].i];
+    for (int k = 0; k < c->nin; k++) size[0] = size_add(size[0], c->in[k].dim[c->attr[AXIS].i]);
     return 0;
 }
 

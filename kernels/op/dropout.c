@@ -19,7 +19,7 @@ infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     double p = c->attr[P].f;
-    return p >= 0 && p <= 1 ? 0 : fail(E_ATTR, "dropout: p must be from 0 to 1, found %g", p);
+    return p >= 0 && p <= 1 ? 0 : call_fail(E_ATTR, c, "p must be from 0 to 1, found %g", p);
 }
 
 /* Nothing is dropped: the operand itself. */

@@ -15,9 +15,8 @@ rule(const struct call *c, struct str *rule)
 static int
 infer(const struct call *c, int64_t *size)
 {
-    UNUSED(size);
-    if (c->in[1].ndim != 2) return fail(E_SHAPE, "embedding: table must have 2 dimensions, found %d", c->in[1].ndim);
-    return 0;
+    if (c->in[1].ndim != 2) return call_fail(E_SHAPE, c, "table must have 2 dimensions, found %d", c->in[1].ndim);
+    return infer_one_more(c, size);
 }
 
 static int

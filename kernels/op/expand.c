@@ -37,15 +37,15 @@ infer(const struct call *c, int64_t *size)
 {
     const struct attr *a = &c->attr[SIZES];
     if (more(c) < 0 || a->n > MAX_DIM)
-        return fail(E_SHAPE, "expand: expected %d to %d sizes, found %d", c->in[0].ndim, MAX_DIM, a->n);
+        return call_fail(E_SHAPE, c, "expected %d to %d sizes, found %d", c->in[0].ndim, MAX_DIM, a->n);
     for (int d = 0; d < a->n; d++) {
         int own = d - more(c);
         int64_t have = own < 0 ? 1 : c->in[0].dim[own], want = a->list[d];
         if (repeats(c, d)) {
-            if (want < 0) return fail(E_SHAPE, "expand: a new dimension needs a size, found %lld", (long long)want);
+            if (want < 0) return call_fail(E_SHAPE, c, "a new dimension needs a size, found %lld", (long long)want);
             *size++ = want;
         } else if (want != -1 && want != have) {
-            return fail(E_SHAPE, "expand: dimension %d is %lld, it cannot become %lld", own, (long long)have,
+            return call_fail(E_SHAPE, c, "dimension %d is %lld, it cannot become %lld", own, (long long)have,
                         (long long)want);
         }
     }

@@ -35,6 +35,7 @@ const struct op op_floor_divide = {
     .doc = "y = floor(a / b)",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
+    .infer = infer_no_truth,
     .grad = b_flat,
     .eltwise = {.f = real, .i = whole, .block_f32 = block},
     .flags = OP_ELTWISE | OP_HIDDEN,

@@ -46,7 +46,7 @@ matmul_infer(const struct call *c, int64_t *size)
     UNUSED(size);
     for (int k = 0; k < 2; k++)
         if (c->in[k].ndim == 0)
-            return fail(E_SHAPE, "matmul: %s must have a dimension at least, found a tensor of one element",
+            return call_fail(E_SHAPE, c, "%s must have a dimension at least, found a tensor of one element",
                         c->op->in[k].name);
     return 0;
 }

@@ -18,6 +18,7 @@ rule(const struct call *c, struct str *rule)
 static int
 infer(const struct call *c, int64_t *size)
 {
+    TRY(infer_one_more(c, size));
     size[0] = c->attr[N].i;
     if (size[0] < 0) return call_fail(E_ATTR, c, "n must not be negative, found %lld", (long long)size[0]);
     return 0;

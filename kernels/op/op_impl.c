@@ -126,6 +126,22 @@ linear_if_tensors(const struct call *c)
 }
 
 int
+infer_one_more(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    if (c->in[0].ndim < MAX_DIM) return 0;
+    return call_fail(E_SHAPE, c, "a tensor has at most %d dimensions, and this one has them", MAX_DIM);
+}
+
+int
+infer_no_truth(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    if (c->out[0].dtype != DT_BOOL) return 0;
+    return call_fail(E_DTYPE, c, "one of the operands must be float or integer, found bool alone");
+}
+
+int
 source_f32(const struct call *c, int64_t *size)
 {
     UNUSED(size);

@@ -78,6 +78,14 @@ letter(int i)
     return (char)(i < 26 ? 'a' + i : 'A' + i - 26);
 }
 
+/* The sum of two sizes. One that cannot be told is the largest there is, which type_check() refuses. */
+static inline int64_t
+size_add(int64_t a, int64_t b)
+{
+    int64_t n;
+    return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
+}
+
 /* Element-wise operators that pass partial sums when every operand is a tensor: add and sub. */
 const char *linear_if_tensors(const struct call *c);
 
@@ -89,6 +97,10 @@ uint64_t random_key(const struct kcall *k);
 /* For rows that write element after element. */
 bool dense_out(const struct kcall *k);
 
+/* E_SHAPE when the first operand has no room for another dimension; as infer() of an operator that adds one. */
+int infer_one_more(const struct call *c, int64_t *size);
+/* infer() of arithmetic that truth values do not have: when all operands are bool, and the result would be. */
+int infer_no_truth(const struct call *c, int64_t *size);
 /* infer() of sources: the call gives their shape; dtype f32 unless the session asks for another. */
 int source_f32(const struct call *c, int64_t *size);
 

@@ -14,7 +14,7 @@ infer(const struct call *c, int64_t *size)
         good = !seen[axes->list[d]];
         seen[axes->list[d]] = true;
     }
-    return good ? 0 : fail(E_ATTR, "permute: axes must name each of the %d dimensions once", c->in[0].ndim);
+    return good ? 0 : call_fail(E_ATTR, c, "axes must name each of the %d dimensions once", c->in[0].ndim);
 }
 
 static int

@@ -71,13 +71,13 @@ slope_in_base(struct build *b, struct val *base, struct val *exponent)
     return b_where(b, flat, none, b_mul(b, exponent, less));
 }
 
-/* d a^b / db = a^b ln a; 0 where a is 0 and the power too. A number becomes a tensor of b's shape. */
+/* d a^b / db = a^b ln a; 0 where a is 0 and b not negative, as in PyTorch. A number becomes a tensor of b's shape. */
 static struct val *
 slope_in_exponent(struct build *b, struct val *base, struct val *exponent, struct val *power)
 {
     struct val *none = b_number(b, 0);
     struct val *a = base->is_number ? b_where(b, b_call2(b, &op_eq, exponent, exponent), base, base) : base;
-    struct val *flat = b_call2(b, &op_logical_and, b_call2(b, &op_eq, a, none), b_call2(b, &op_eq, power, none));
+    struct val *flat = b_call2(b, &op_logical_and, b_call2(b, &op_eq, a, none), b_call2(b, &op_ge, exponent, none));
     return b_where(b, flat, none, b_mul(b, power, b_log(b, a)));
 }
 
@@ -95,6 +95,7 @@ const struct op op_pow = {
     .doc = "y = a^b",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
+    .infer = infer_no_truth,
     .grad = grad,
     .saves = "01a",
     .eltwise = {.f = real, .i = whole, .block_f32 = block},

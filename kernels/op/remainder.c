@@ -35,6 +35,7 @@ const struct op op_remainder = {
     .doc = "y = a - b floor(a / b)",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
+    .infer = infer_no_truth,
     .grad = grad,
     .saves = "01",
     .eltwise = {.f = real, .i = whole},

@@ -1,6 +1,9 @@
 /* rms_norm.c - the last dimensions divided by their root mean square, then scaled. */
 #include "kernels/op/norm.h"
 
+#include <float.h>
+#include <string.h>
+
 static int
 ref(const struct kcall *k)
 {
@@ -20,6 +23,19 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     norm_grad(b, n, dout, din, false);
 }
 
+/* What is added is as small as the dtype tells from 1, as in PyTorch; halves are computed in f32. */
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    enum { EPS = 1 };
+    if (c->attr[EPS].set || c->in[0].dtype != DT_F64) return 0;
+    struct attr attr[OP_ATTR];
+    memcpy(attr, c->attr, sizeof *attr * (size_t)op_nattr(c->op));
+    attr[EPS] = (struct attr){.set = true, .f = DBL_EPSILON};
+    out[0] = b_call(b, c->op, c->nin, in, attr);
+    return b->failed ? (int)err_last() : 0;
+}
+
 static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run}, {NULL}};
 
 const struct op op_rms_norm = {
@@ -28,11 +44,13 @@ const struct op op_rms_norm = {
     .source = "Zhang & Sennrich 2019",
     .in = {{"x", IN_FLOAT}, {"weight", IN_FLOAT | IN_OPTIONAL}},
     .attr = {{"normalized_shape", ATTR_INTS, .doc = "sizes of the dimensions; default: the weight's, else the last"},
-             {"eps", ATTR_FLOAT, .f = 0x1p-23, .doc = "added to the mean of squares"}},
+             {"eps", ATTR_FLOAT, .f = FLT_EPSILON,
+              .doc = "added to the mean of squares; default: the least that counts beside 1"}},
     .make_rule = norm_rule,
     .infer = norm_infer,
     .dtype = OUT_IN0,
     .linear = "1",
+    .build = build,
     .grad = grad,
     .saves = "01",
     .ref = ref,

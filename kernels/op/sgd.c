@@ -28,8 +28,8 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     bool none = absent(&c->in[M]);
-    if (!is_number(&c->in[LR])) return fail(E_ARG, "sgd: lr must be a number");
-    if (none && c->attr[MOMENTUM].f != 0) return fail(E_ATTR, "sgd: momentum needs a buffer m");
+    if (!is_number(&c->in[LR])) return call_fail(E_ARG, c, "lr must be a number");
+    if (none && c->attr[MOMENTUM].f != 0) return call_fail(E_ATTR, c, "momentum needs a buffer m");
     if (none) size[0] = 0;
     c->out[0].dtype = c->in[P].dtype;
     c->out[1].dtype = none ? c->in[P].dtype : c->in[M].dtype;

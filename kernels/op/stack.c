@@ -7,6 +7,7 @@ static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
     if (c->nin > MOST) return call_fail(E_ARG, c, "at most %d tensors are stacked", MOST);
+    TRY(infer_one_more(c, NULL));
     struct val *line[MOST];
     for (int k = 0; k < c->nin; k++) {
         if (!shape_equal(&c->in[k], &c->in[0])) return call_fail(E_SHAPE, c, "operands must have one shape");

@@ -39,6 +39,7 @@ const struct op op_unsqueeze = {
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS | ATTR_AXIS_NEW,
                        .doc = "where the dimension will be"}},
     .make_rule = rule,
+    .infer = infer_one_more,
     .dtype = OUT_IN0,
     .linear = "0",
     .increasing = "0",

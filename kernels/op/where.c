@@ -31,7 +31,10 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
-    c->out[0].dtype = (uint8_t)dtype_promote(c->in[1].dtype, c->in[1].weak, c->in[2].dtype, c->in[2].weak);
+    struct promotion p = {0};
+    promotion_add(&p, &c->in[1]);
+    promotion_add(&p, &c->in[2]);
+    c->out[0].dtype = (uint8_t)promotion_end(&p);
     return 0;
 }
 
