@@ -90,7 +90,9 @@ move_add(struct mover *m, int32_t task, const struct box_step *step, const struc
     struct task *t = &m->l->draft[task].task;
     struct box_move *move = &t->move[t->nmove++];
     int64_t size = (int64_t)dtype_bytes(m->b->type.dtype);
-    *move = (struct box_move){ .verb = step->verb, .reduce = step->reduce, .skip = skip * size, .view = *dst, .slice = *slice };
+    *move = (struct box_move){
+        .verb = step->verb, .reduce = step->reduce, .skip = skip * size, .view = *dst, .slice = *slice
+    };
     move->nfrom = step->verb == BOX_FILL ? 0 : step->nsource;
     move->from = ARENA_ARRAY(&m->l->plan->arena, struct box_from, move->nfrom);
     for (int i = 0; i < move->nfrom; i++) {

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compiled for several levels of x86-64, of which the loader picks one; not under a sanitizer, which is not ready then. */
+/* Compiled for several levels of x86-64, of which the loader picks one; not under a sanitizer: it is not ready then. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
     !defined(__SANITIZE_THREAD__)
 #define VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))

@@ -50,8 +50,9 @@ static const struct page {
     {"boxing",
      "rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}   one move, priced\n"
      "  Fields: name, bytes, bound, received (by rank), steps, candidates. b:show() draws it, also e.boxing[1]:show()"},
-    {"show", "x:show([\"file.svg\"])   draws how x is cut over its mesh: tiles with their ranks, replicas as stacked sheets,\n"
-             "  addends of P side by side. rille.boxing{...}:show([\"file.svg\"]) draws a move, its name and its bytes."},
+    {"show", "x:show([\"file.svg\"])   draws how x is cut over its mesh: tiles with their ranks, replicas as\n"
+             "  stacked sheets, addends of P side by side.\n"
+             "  rille.boxing{...}:show([\"file.svg\"]) draws a move, its name and its bytes."},
     {"save", "rille.save(\"x.npy\", x), rille.load(\"x.npy\"[, {placement =, sbp =}]), rille.load_npy(path)"},
     {"counters", "rille.counters()   nodes, compiles, cache_hits, runs, acts, messages, ... since the start"},
     {"devices", "rille.devices()   the devices used so far and their memory"},

@@ -3,8 +3,8 @@
  * Every pair of layouts on meshes [2], [3], [2, 2] and [2, 3], where it is, on overlapping and on other ranks, and
  * samples between meshes of other shapes. The addends of a P are a sum's, so all differ. Each pair is traced into a
  * step and run in some order of events that a seed decides, or on threads; actors count what they read from other
- * devices, and the count is held to explain's and to the plan's, rank by rank. All once more where messages are dear, so
- * that moves go in hops. */
+ * devices, and the count is held to explain's and to the plan's, rank by rank. All once more where messages are dear,
+ * so that moves go in hops. */
 #include "actors/compiled.h"
 #include "boxing/box.h"
 #include "t/tap.h"
@@ -137,7 +137,7 @@ reduced(struct rille_tensor *x, bool max)
 
 /* ---- one pair ---- */
 
-/* The step: x reduced, moved, and - if read - read by one more operator, so that the move's parts need not outlive it. */
+/* The step: x reduced, moved, and - if read - read by one more operator, so that the move's parts may be shared. */
 static struct rille_graph *
 trace(struct rille_tensor *x, const struct rille_layout *from, const struct rille_layout *to, bool read, bool *as_meant)
 {
@@ -275,8 +275,8 @@ test_meshes(bool simulated, const char *cost, int share)
         for (size_t w = 0; w < countof(where); w++) {
             open_session(simulated, cost);
             bool right = pairs_are_right(&meshes[m], &meshes[m], where[w].first, share);
-            ok(right, "%s, %s%s: the value stays, each rank reads what explain says", text_of(&meshes[m]), where[w].text,
-               simulated ? "" : ", on threads");
+            ok(right, "%s, %s%s: the value stays, each rank reads what explain says", text_of(&meshes[m]),
+               where[w].text, simulated ? "" : ", on threads");
             rille_close(&s);
         }
 }

@@ -1,5 +1,6 @@
--- boxing-grad.lua - gradients go back through every move: whatever layouts a value passes through, d sum(w * f(x)) / dx is
--- what it is on one device. All one-axis transitions, where they are, to overlapping and other ranks; samples on two axes.
+-- boxing-grad.lua - gradients go back through every move: whatever layouts a value passes through, d sum(w * f(x)) / dx
+-- is what it is on one device. All one-axis transitions, where they are, to overlapping and other ranks; samples on two
+-- axes.
 
 local tap = dofile("t/tap.lua")
 local rille = require "rille"

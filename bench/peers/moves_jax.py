@@ -1,7 +1,7 @@
 """moves_jax.py - moves between JAX's host devices; a peer in bench/moves.sh.
 
-moves_jax.py N: prints "move, devices, bytes, column, microseconds", the least of some rounds. Small moves are timed in a
-loop inside one compiled function, large ones by a call each."""
+moves_jax.py N: prints "move, devices, bytes, column, microseconds", the least of some rounds. Small moves are timed in
+a loop inside one compiled function, large ones by a call each."""
 
 import os
 import sys

@@ -1,6 +1,7 @@
-/* moves_mpi.c - the collectives of Open MPI, as its manual shows them; a peer in bench/moves.sh, built there with mpicc.
+/* moves_mpi.c - the collectives of Open MPI, as its manual shows them; a peer in bench/moves.sh, built there by mpicc.
  *
- * mpirun -np N; prints "move, devices, bytes, column, microseconds": the slowest rank's time, the least of some rounds. */
+ * mpirun -np N; prints "move, devices, bytes, column, microseconds": the slowest rank's time, the least of some
+ * rounds. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,74 @@
+-- boxing-cost.lua - which way a move goes follows from what moves cost; costs are built in, in a file, or measured.
+
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+
+local program, first = arg[0], 0
+while arg[first - 1] do first = first - 1 end
+program = arg[first]
+
+-- What a command of rille's prints.
+local function run(env, options)
+  local p = assert(io.popen(("%s %s -d cpu:4 --no-init %s 2>&1"):format(env, program, options)))
+  local text = p:read("a")
+  p:close()
+  return text
+end
+local function write(path, text)
+  local f = assert(io.open(path, "w"))
+  f:write(text)
+  f:close()
+end
+local function has(text, ...)
+  for _, part in ipairs{...} do
+    if not text:find(part, 1, true) then return false end
+  end
+  return true
+end
+
+-- The ways of one move.
+local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
+local two = rille.boxing{shape = {8, 8}, dtype = "f32", from = {placement = P22, sbp = {"S(0)", "S(1)"}},
+                         to = {placement = P22, sbp = {"B", "B"}}}
+tap.is(#two.candidates, 2, "an all-gather on two axes can be done at once or axis by axis")
+local cheapest = true
+for k = 2, #two.candidates do cheapest = cheapest and two.candidates[k - 1].ns <= two.candidates[k].ns end
+tap.ok(cheapest, "the cheapest way comes first")
+for _, c in ipairs(two.candidates) do
+  tap.is(c.bytes, two.bytes, c.name .. " sends the same bytes")
+  tap.is(c.layouts[#c.layouts], "(B, B)", "and ends where it should")
+end
+tap.ok(has(tostring(two), "chosen", "or", "by way of"), "printed, the record shows both")
+
+-- Costs can be said: what a message costs decides. How many hops the move above takes then.
+local script, file = os.tmpname(), os.tmpname()
+write(script, [[
+local rille = require "rille"
+local P = rille.placement("cpu", {{0, 1}, {2, 3}})
+local b = rille.boxing{shape = {8, 8}, from = {placement = P, sbp = {"S(0)", "S(1)"}},
+                       to = {placement = P, sbp = {"B", "B"}}}
+print(#b.candidates[1].layouts)]])
+local function with_cost(text)
+  write(file, text)
+  return run("RILLE_COST=" .. file, script)
+end
+tap.is(with_cost("alpha_ns 1e6\nhop_ns 0\n"), "2\n", "where messages are dear, hops are taken")
+tap.is(with_cost("# here\nhop_ns 1e6\n"), "1\n", "where hops are dear, it is done at once")
+tap.ok(has(with_cost("beta 3\n"), ":1: no cost is called 'beta'"), "a cost that is not known is an error with its line")
+tap.ok(has(with_cost("alpha_ns -3\n"), "not negative"), "and so is a negative one")
+
+
+-- Measured, they are kept and read at the next start.
+local home = os.tmpname()
+os.remove(home)
+local told = run("XDG_CONFIG_HOME=" .. home, "--calibrate")
+tap.ok(has(told, "was", "ns a message", "kept in " .. home .. "/rille/cost"), "--calibrate measures and says so", told)
+local f = io.open(home .. "/rille/cost")
+local kept = f and f:read("a") or ""
+if f then f:close() end
+tap.ok(has(kept, "alpha_ns ", "beta_ns_per_byte ", "gamma_ns_per_byte ", "hop_ns "), "what it measured is kept", kept)
+write(home .. "/rille/cost", "alpha_ns 1e6\nhop_ns 0\n")
+tap.is(run("RILLE_COST= XDG_CONFIG_HOME=" .. home, script), "2\n", "and taken from then on")
+os.execute("rm -r " .. home .. " " .. script .. " " .. file)
+
+tap.done()
