@@ -237,6 +237,15 @@ put_type(struct str *k, const struct type *t, const struct layout *l)
     put(k, t->dim, sizeof(t->dim[0]) * t->ndim);
 }
 
+/* As a number: a struct has bytes between its members that are anything. */
+static void
+put_ref(struct str *k, const struct val *v)
+{
+    struct ref r = ref_of(v);
+    int32_t packed = r.index << 8 | r.kind << 4 | r.out;
+    put(k, &packed, sizeof packed);
+}
+
 static void
 put_node(struct str *k, const struct node *n)
 {
@@ -245,9 +254,9 @@ put_node(struct str *k, const struct node *n)
     put(k, &n->op, sizeof n->op);
     put(k, head, sizeof head);
     for (int i = 0; i < n->nin; i++) {
-        struct ref r = ref_of(n->in[i]);
-        int32_t operand[2] = { r.index << 8 | r.kind << 4 | r.out, n->want[i] ? n->want[i]->id : -1 };
-        put(k, operand, sizeof operand);
+        int32_t want = n->want[i] ? n->want[i]->id : -1;
+        put_ref(k, n->in[i]);
+        put(k, &want, sizeof want);
     }
     for (int i = 0, nattr = op_nattr(n->op); i < nattr; i++) {
         const struct attr *a = &n->attr[i];
@@ -281,8 +290,7 @@ collection_key(struct rille_session *s, struct collection *c)
     for (int32_t i = 0; i < c->nnumber; i++) put(&c->key, &c->number[i]->type.dtype, 1);
     for (int32_t i = 0; i < c->nnode; i++) put_node(&c->key, c->node[i]);
     for (int32_t i = 0; i < c->nroot; i++) {
-        struct ref r = ref_of(c->root[i]);
-        put(&c->key, &r, sizeof r);
+        put_ref(&c->key, c->root[i]);
     }
 }
 
