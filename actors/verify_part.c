@@ -102,10 +102,12 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     struct type t = ref_type(v->plan->program, r);
     *skip = 0;
     /* A move of a value without elements reads nothing, so that its register holds whatever has its type. */
-    bool here = c->ref.kind == REF_NONE ? type_equal(&t, &c->box->type)
-                                        : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
-    if (here) {
-        if (position_in(c->layout, l, pos, &t) != c->pos) return false;
+    bool nothing = c->ref.kind == REF_NONE;
+    bool here = nothing ? type_equal(&t, &c->box->type)
+                        : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
+    bool placed = here && position_in(c->layout, l, pos, &t) == c->pos;
+    if (here && !placed && !nothing) return false;
+    if (placed) {
         *view = value_part(c->layout, &t, c->pos);
     } else {
         const struct prog_node *n = node_of(v, r);
