@@ -26,8 +26,8 @@ local function compiles(step, n)
   return rille.counters().compiles - before
 end
 
-for name, step in pairs{["one device"] = step_of(rille.placement("cpu", {0}), "B"),
-  ["two devices"] = step_of(rille.placement("cpu", {0, 1}), "S(0)")} do
+for _, case in ipairs{{"one device", {0}, "B"}, {"two devices", {0, 1}, "S(0)"}} do
+  local name, step = case[1], step_of(rille.placement("cpu", case[2]), case[3])
   local first = compiles(step, 20)
   tap.ok(first > 0 and first <= 5, name .. ": the first steps make a few plans")
   tap.is(compiles(step, 300), 0, name .. ": the others find them")
