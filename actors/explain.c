@@ -317,7 +317,7 @@ print_op(struct str *s, const struct rille_explain_op *op)
         str_add(s, " -> ");
         print_list(s, op->candidates[k].outputs);
         str_pad(s, 60);
-        str_addf(s, "  %lld bytes, each computes %.3g of it\n", (long long)op->candidates[k].bytes,
+        str_addf(s, "  %lld bytes, %.3g of the work each\n", (long long)op->candidates[k].bytes,
                  op->candidates[k].share);
     }
     if (op->ncandidate > SHOWN) str_addf(s, "      and %d more\n", op->ncandidate - SHOWN);

@@ -5,7 +5,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 awk '/^```lua$/ { on = 1; next } /^```$/ { if (on) exit } on' README.md >"$dir/twenty.lua"
 awk '/^prints$/ { seen = 1 } seen && /^```$/ { if (on) exit; on = 1; next } on' README.md >"$dir/want"
-(cd "$dir" && "$rille" -d cpu:4 twenty.lua >got 2>&1)
+(cd "$dir" && XDG_CONFIG_HOME=$dir "$rille" -d cpu:4 twenty.lua >got 2>&1)
 if [ -s "$dir/want" ] && diff "$dir/want" "$dir/got" >"$dir/diff"; then
   echo "ok 1 - the README prints what it says"
 else
