@@ -382,7 +382,7 @@ remember_update(struct rille_session *s, struct rille_tensor *t)
     }
     struct val *before = t->val;
     val_hold(before);
-    s->update[s->nupdate++] = (struct pending_update){ t, before };
+    s->update[s->nupdate++] = (struct pending_update){ .t = t, .before = before };
 }
 
 int
@@ -427,6 +427,25 @@ forget_updates(struct rille_session *s)
     s->nupdate = s->nwatch = 0;
 }
 
+/* While a step runs, its updates may write over the versions before them; those that no update reads any more must keep
+ * their bytes. */
+static void
+lend_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) {
+        struct pending_update *u = &s->update[i];
+        u->lent = u->before->keep > 1;
+        if (u->lent) val_unkeep(s->graph, u->before);
+    }
+}
+
+static void
+take_back_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].lent) val_keep(s->update[i].before);
+}
+
 int
 rille_step(struct rille_session *s)
 {
@@ -437,9 +456,9 @@ rille_step(struct rille_session *s)
     for (int32_t i = 0; i < s->nupdate; i++)
         if (s->update[i].t->grad) v[n++] = s->update[i].t->grad->val;
     for (int32_t i = 0; i < s->nupdate; i++) v[n++] = s->update[i].t->val;
-    for (int32_t i = 0; i < s->nupdate; i++) val_unkeep(s->graph, s->update[i].before);
+    lend_updates(s);
     int status = session_eval(s, n, v);
-    for (int32_t i = 0; i < s->nupdate; i++) val_keep(s->update[i].before);
+    take_back_updates(s);
     free(v);
     if (status) undo_updates(s);
     forget_updates(s);

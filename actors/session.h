@@ -64,6 +64,7 @@ struct cache {
 struct pending_update {
     struct rille_tensor *t;
     struct val *before;
+    bool lent; /* its bytes may be written over by the step that runs */
 };
 
 /* What a walk from the roots finds, reused from run to run (collect.c). */

@@ -128,6 +128,33 @@ every_act(const struct train_options *o)
     train_close(&t);
 }
 
+/* An update whose result was replaced before the step: the step fails, and the variable is as before the update. */
+static void
+replaced_update(void)
+{
+    struct train t;
+    struct rille_tensor *loss, *other;
+    struct train_state start = {0}, want;
+    bool torn;
+    train_open(&t, &(struct train_options){.bus = "zmq"});
+    expect(&t, &start, &want);
+    must(train_loss(&t, t.x, t.y, &loss), "loss");
+    must(rille_backward(loss), "backward");
+    must(train_update(&t, t.w1, 6), "update");
+    other = train_tensor(&t, WIDTH, HIDDEN, 0, "B", 5);
+    must(rille_assign(t.w1, other), "assign");
+    rille_free(&other);
+    rille_free(&loss); /* nobody else needs the old bytes */
+    must(rille_set_grad(t.w1, NULL), "grad");
+    must(rille_set_grad(t.w2, NULL), "grad");
+    rille_fail_act(t.s, 1);
+    ok(rille_step(t.s) == E_KERNEL, "a step whose update was replaced can fail");
+    rille_fail_act(t.s, 0);
+    ok(weights_left(&t, &start, &torn) && !torn, "and leaves the variable as it was before the update");
+    ok(goes_on(&t, &want), "and all goes on");
+    train_close(&t);
+}
+
 /* A plan that is found again belongs to other lines. */
 static void
 lines_of_the_call(void)
@@ -330,6 +357,7 @@ main(void)
     static const char *const schedule[] = {NULL, "1f1b", "gpipe"};
     for (int i = 0; i < 8; i++)
         every_act(&(struct train_options){.bus = bus[i % 2], .kind = kind[i / 2 % 2], .schedule = schedule[i / 4]});
+    replaced_update();
     lines_of_the_call();
     for (int i = 0; i < 6; i++) {
         struct train_options o = {.kind = kind[i % 2], .schedule = schedule[i / 2]};
