@@ -111,5 +111,10 @@ for _, c in ipairs(cases) do
   local good, why = pcall(c.op == "step" and step or call, c)
   if not good then tap.ok(false, c.call .. " runs"); tap.diag(tostring(why)) end
 end
+-- What nobody else can give: chance, memory as it is, a move that changes no value.
+local alone = {rand = true, randn = true, randint = true, empty = true, to_global = true}
+for _, op in ipairs(rille.operators()) do
+  if not alone[op] then tap.ok((per_op[op] or 0) >= 4, op .. " has cases") end
+end
 for op, n in pairs(per_op) do tap.ok(n >= 4, ("%s has %d cases"):format(op, n)) end
 tap.done()

@@ -79,7 +79,7 @@ UNARY = {
     "sqrt": (torch.sqrt, 0.1, 5), "rsqrt": (torch.rsqrt, 0.1, 5), "square": (torch.square, -3, 3),
     "reciprocal": (torch.reciprocal, 0.3, 4), "sin": (torch.sin, -7, 7), "cos": (torch.cos, -7, 7),
     "tanh": (torch.tanh, -4, 4), "sigmoid": (torch.sigmoid, -8, 8), "relu": (torch.relu, -2, 2), "gelu": (F.gelu, -4, 4),
-    "silu": (F.silu, -6, 6), "erf": (torch.erf, -3, 3), "sign": (torch.sign, -2, 2), "floor": (torch.floor, -3, 3),
+    "silu": (F.silu, -6, 6), "softplus": (F.softplus, -6, 6), "erf": (torch.erf, -3, 3), "sign": (torch.sign, -2, 2), "floor": (torch.floor, -3, 3),
     "ceil": (torch.ceil, -3, 3), "round": (torch.round, -3, 3),
 }
 for op, (f, low, high) in UNARY.items():
@@ -185,6 +185,26 @@ for op, f in {"tril": torch.tril, "triu": torch.triu}.items():
         case(op, "a:%s(%d)" % (op, k), lambda a: f(a, k), In(*shape))
 for sizes in [(2, 3), (1, 4), (4, 1), (3, 2)]:
     case("split", "a:split({%d, %d}, 1)[1]" % sizes, lambda a: a.split(sizes, 1)[0], In(3, 5))
+
+for n, axis, piece in [(2, 1, 2), (3, 1, 1), (4, 0, 3), (9, 0, 1)]:
+    case("chunk", "a:chunk(%d, %d)[%d]" % (n, axis, piece), lambda a: a.chunk(n, axis)[piece - 1], In(5, 7))
+
+# ---- from nothing ----
+
+for lua, f in {"5": lambda: torch.arange(5), "2, 9, 3": lambda: torch.arange(2, 9, 3), "7, -2, -2": lambda: torch.arange(7, -2, -2),
+               "0.5, 2.0, 0.25": lambda: torch.arange(0.5, 2.0, 0.25)}.items():
+    case("arange", "rille.arange(%s)" % lua, f)
+for a, b, n in [(0, 1, 5), (-2, 3, 7), (4, 1, 4), (2, 9, 1)]:
+    case("linspace", "rille.linspace(%d, %d, %d)" % (a, b, n), lambda: torch.linspace(a, b, n))
+for n, m in [(3, 3), (2, 5), (5, 2), (1, 1)]:
+    case("eye", "rille.eye(%d, %d)" % (n, m), lambda: torch.eye(n, m))
+for shape in [(3,), (2, 5), (1, 3, 2), ()]:
+    text = ", ".join(map(str, shape))
+    case("zeros", "rille.zeros{%s}" % text, lambda: torch.zeros(shape))
+    case("ones", "rille.ones{%s}" % text, lambda: torch.ones(shape))
+    case("full", "rille.full({%s}, -2.5)" % text, lambda: torch.full(shape, -2.5))
+    case("dropout", "a:dropout(0.5, false)", lambda a: F.dropout(a, 0.5, False), In(*shape))
+    case("dropout", "a:dropout(0)", lambda a: F.dropout(a, 0.0), In(*shape))
 
 # ---- lookups ----
 
