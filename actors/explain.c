@@ -413,6 +413,7 @@ rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool p
     struct str text = { 0 };
     TRY(program_of(s, n, t, &p));
     for (int32_t k = 0; k < p->nroot; k++) p->root[k].over = -1;
+    p->shown = true;
     TRY(plan_compile(p, s->atlas, &plan));
     plan_print(plan, physical, &text);
     plan_free(&plan);
@@ -432,6 +433,10 @@ rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t
     TRY(type_check(&type));
     TRY(layout_fits(f, &type));
     TRY(layout_fits(g, &type));
+    int32_t nrank = f->place->nrank + g->place->nrank;
+    if (type_bytes(&type) > INT64_MAX / 4 / nrank)
+        return fail(E_SHAPE, "boxing: what %d ranks receive of %lld bytes cannot be counted", (int)nrank,
+                    (long long)type_bytes(&type));
     struct teller t = { .s = s };
     t.e = explain_new(&t.a);
     t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, 1);

@@ -203,7 +203,8 @@ static int
 take(struct exec *e, int device)
 {
     const struct op *op = e->call->op;
-    if (device == DEV_LATE) device = DEV_CPU;
+    /* A plan of meta devices is read, not run: it says what a cpu would do. */
+    if (device == DEV_LATE || device == DEV_META) device = DEV_CPU;
     const struct kernel_row *row = choose_row(e, device);
     if (row) return take_row(e, row);
     if (device != DEV_CPU) return fail(E_KERNEL, "%s has no kernel for %s", op->name, device_kind_text(device));
@@ -260,7 +261,7 @@ int
 exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout, const struct view *out,
            int device, struct exec **made)
 {
-    if (device != DEV_CPU && device != DEV_LATE)
+    if (device != DEV_CPU && device != DEV_LATE && device != DEV_META)
         return fail(E_KERNEL, "chains of element-wise operators are for the cpu, not for %s", device_kind_text(device));
     struct exec *e = must_alloc(sizeof *e);
     e->name = "eltwise";

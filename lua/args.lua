@@ -43,7 +43,9 @@ return function(words, defaults)
       if not words[i]:find("=", 1, true) then i, value = i + 1, words[i + 1] end
       if value == nil then stop(2, "--%s wants a value", name) end
       options[name] = convert(value, default)
-      if options[name] == nil then stop(2, "--%s is a whole number, not '%s'", name, value) end
+      if options[name] == nil then
+        stop(2, "--%s is a %s, not '%s'", name, math.type(default) == "float" and "number" or "whole number", value)
+      end
     end
     i = i + 1
   end

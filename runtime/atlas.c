@@ -158,7 +158,7 @@ sort_ranks(struct place *p)
         if (r[i].rank < 0)
             status = fail(E_PLACE, "rank %d is negative: ranks count from 0", (int)r[i].rank);
         else if (i > 0 && r[i].rank == r[i - 1].rank)
-            status = fail(E_PLACE, "rank %d is there twice", (int)r[i].rank);
+            status = fail(E_PLACE, "placement: rank %d is there twice", (int)r[i].rank);
     }
     free(r);
     return status;

@@ -153,6 +153,18 @@ create_shape(lua_State *L)
     return source_call(L, &src, options_behind(L, 1, i));
 }
 
+/* The value of full, which is the second argument, is one of the dtype that the options name. */
+static void
+full_fits(lua_State *L, int options)
+{
+    char room[8];
+    if (!lua_istable(L, options) || lua_getfield(L, options, "dtype") != LUA_TSTRING) return;
+    const struct value_kind *kind = value_kind(lua_tostring(L, -1));
+    if (kind && kind->store(room, lua_isinteger(L, 2), lua_tointeger(L, 2), lua_tonumber(L, 2)))
+        complain(L, "full: %s does not fit in %s", lua_tostring(L, 2), kind->name);
+    lua_pop(L, 1);
+}
+
 static int
 create_full(lua_State *L)
 {
@@ -165,7 +177,9 @@ create_full(lua_State *L)
         lua_replace(L, 2);
     }
     source_number(L, &src, "value", 2);
-    return source_call(L, &src, options_behind(L, 1, 3));
+    int options = options_behind(L, 1, 3);
+    full_fits(L, options);
+    return source_call(L, &src, options);
 }
 
 static int
@@ -281,8 +295,9 @@ pack_bytes(const struct pack *p)
     const int64_t most = INT64_C(1) << 48;
     int64_t bytes = p->kind->bytes;
     for (int d = 0; d < p->ndim; d++) {
-        if (p->shape[d] > most / bytes) complain(p->L, "tensor: the tables hold more than 2^48 bytes of %s", p->kind->name);
-        bytes *= p->shape[d];
+        int64_t n = p->shape[d];
+        if (n > most / bytes) complain(p->L, "tensor: the tables hold more than 2^48 bytes of %s", p->kind->name);
+        bytes *= n;
         if (bytes == 0) return 0;
     }
     return (size_t)bytes;

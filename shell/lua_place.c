@@ -318,6 +318,14 @@ sbp_partial(lua_State *L)
     return complain(L, "sbp.partial: sum, max or min is wanted, found %s", kind ? kind : what_is(L, 1));
 }
 
+/* A name that is not there would be nil, and nil is broadcast. */
+static int
+sbp_unknown(lua_State *L)
+{
+    return complain(L, "sbp has no '%s'; there are split, broadcast, partial_sum and partial",
+                    lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : what_is(L, 2));
+}
+
 void
 place_open(lua_State *L)
 {
@@ -335,5 +343,9 @@ place_open(lua_State *L)
     lua_setfield(L, -2, "broadcast");
     lua_pushliteral(L, "P");
     lua_setfield(L, -2, "partial_sum");
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, sbp_unknown);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
     lua_setfield(L, -2, "sbp");
 }
