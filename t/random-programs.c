@@ -7,7 +7,7 @@
 #include "rille.h"
 #include "t/tap.h"
 
-enum { LEAVES = 5, POOL = 16, PLACES = 7, BYTES = 1 << 16, MOST = 9 };
+enum { LEAVES = 5, INPUTS = 3, POOL = 16, PLACES = 7, BYTES = 1 << 16, MOST = 9 };
 
 struct world {
     struct rille_session *s;
@@ -20,6 +20,7 @@ struct program {
     uint64_t random, layouts; /* what is computed; where */
     struct world one, many;
     bool gradients; /* f64, short, and backward at the end */
+    bool traced;    /* the many record it as a compiled step: nothing is read before its end */
     int wrong;
     char last[200]; /* the instruction, for people */
 };
@@ -280,7 +281,7 @@ keep(struct program *p, struct rille_tensor *a, struct rille_tensor *b)
     }
     replace(&p->one, to, a);
     replace(&p->many, to, b);
-    if (early) compare(p, a, b, "read at once");
+    if (early && !p->traced) compare(p, a, b, "read at once");
 }
 
 /* Positions in a table: remainders by its number of rows. */
@@ -336,7 +337,7 @@ static void
 update(struct program *p)
 {
     int leaf = below(&p->random, LEAVES), from = below(&p->random, POOL);
-    if (!p->one.t[from]) return;
+    if (!p->one.t[from] || (p->traced && leaf < INPUTS)) return;
     say(p, "leaf %d = %d", leaf, from);
     int one = rille_assign(p->one.t[leaf], p->one.t[from]);
     const struct rille_place *place = rille_layout_place(rille_tensor_layout(p->many.t[leaf]));
@@ -433,6 +434,74 @@ run(struct rille_session *one, struct rille_session *many, const char *kind, uin
     return p.wrong == 0;
 }
 
+/* ---- the same, compiled ---- */
+
+/* What the step gives is what one device has: results, and variables that it changed. */
+static void
+call_graph(struct program *p, struct rille_graph *g, struct rille_tensor *const *in, int nout, const int *index)
+{
+    struct rille_tensor *out[POOL] = {NULL};
+    if (rille_graph_run(g, INPUTS, in, out)) {
+        wrong(p, "the call");
+        return;
+    }
+    for (int i = 0; i < nout; i++) {
+        say(p, "result %d, value %d", i, index[i]);
+        if (!p->wrong) compare(p, p->one.t[index[i]], out[i], "of a compiled step");
+        rille_free(&out[i]);
+    }
+    for (int i = INPUTS; i < LEAVES && !p->wrong; i++) {
+        say(p, "leaf %d", i);
+        compare(p, p->one.t[i], p->many.t[i], "after a compiled step");
+    }
+}
+
+static void
+end_trace(struct program *p, struct rille_tensor *const *in)
+{
+    struct rille_tensor *result[POOL];
+    struct rille_graph *g = NULL;
+    int index[POOL], nout = 0;
+    for (int i = LEAVES; i < POOL; i++)
+        if (p->many.t[i]) {
+            index[nout] = i;
+            result[nout++] = p->many.t[i];
+        }
+    say(p, "the trace");
+    if (rille_trace_end(p->many.s, nout, result, &g))
+        wrong(p, "its end");
+    else
+        call_graph(p, g, in, nout, index);
+    rille_graph_free(&g);
+}
+
+static bool
+run_traced(struct rille_session *one, struct rille_session *many, const char *kind, uint64_t seed)
+{
+    struct program p = {
+        .random = seed, .layouts = seed ^ 0x5bd1e995, .one.s = one, .many.s = many, .many.spread = true};
+    struct rille_tensor *in[INPUTS];
+    places(&p.many, kind);
+    p.traced = true;
+    for (int i = 0; i < LEAVES; i++) leaf(&p, i);
+    for (int i = 0; i < INPUTS; i++) in[i] = p.many.t[i];
+    if (rille_trace_begin(many, &(struct rille_graph_options){0}, INPUTS, in, p.many.t)) abort();
+    for (int n = 0, tries = 0; n < 20 && tries < 400 && !p.wrong; tries++) {
+        if (chance(&p.random, 6)) update(&p);
+        n += step(&p);
+    }
+    if (p.wrong)
+        rille_trace_abort(many);
+    else
+        end_trace(&p, in);
+    for (int i = 0; i < POOL; i++) {
+        rille_free(&p.one.t[i]);
+        rille_free(&p.many.t[i]);
+    }
+    for (int i = 0; i < INPUTS; i++) rille_free(&in[i]);
+    return p.wrong == 0;
+}
+
 static int
 open_worlds(const char *bus, int threads, struct rille_session **one, struct rille_session **many)
 {
@@ -446,13 +515,15 @@ programs(const char *bus, int threads, const char *kind, uint64_t seed, int n)
 {
     struct rille_session *one, *many;
     struct rille_counters c;
-    int failed = 0;
+    int failed = 0, wrong_steps = 0;
     if (open_worlds(bus, threads, &one, &many)) abort();
     for (int i = 0; i < n; i++) {
-        if (run(one, many, kind, seed + (uint64_t)i)) continue;
-        if (failed++ == 0) diag("first by SEED=%llu", (unsigned long long)seed + (uint64_t)i);
+        unsigned long long each = seed + (uint64_t)i;
+        if (!run(one, many, kind, each) && failed++ == 0) diag("first by SEED=%llu", each);
+        if (!run_traced(one, many, kind, each) && wrong_steps++ == 0) diag("compiled: first by SEED=%llu", each);
     }
     ok(failed == 0, "%d programs on %s devices, %s, threads: %d: give the values of one device", n, kind, bus, threads);
+    ok(wrong_steps == 0, "and as many compiled steps");
     rille_count(many, &c);
     ok(c.acts > n && c.live_bytes == 0, "%s, %s: they did compute, and nothing is left of them", kind, bus);
     rille_close(&one);
