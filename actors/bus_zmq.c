@@ -29,10 +29,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <time.h>
 
-enum { CACHE_LINE = 64, MAX_THREAD = 1 << ID_THREAD_BITS, SPIN_BATCH = 64, LOOK_UP_MS = 100 };
+enum { CACHE_LINE = 64, MAX_THREAD = 1 << ID_THREAD_BITS, SPIN_BATCH = 64, LOOK_UP_MS = 100, CROWD_NS = 6000 };
 
 struct doorbell {
     _Alignas(CACHE_LINE) _Atomic uint64_t sent;
@@ -40,6 +41,7 @@ struct doorbell {
 
 struct end {
     _Alignas(CACHE_LINE) atomic_int sleeping; /* 1: this thread may be blocked on wake. Anybody may clear it. */
+    atomic_int core;                          /* where this thread ran when it last waited; a hint */
     /* What follows is the thread's own, but for the doorbells, which the senders ring. */
     _Alignas(CACHE_LINE) struct doorbell *bell; /* by source */
     uint64_t taken[MAX_THREAD];                 /* by source: messages received */
@@ -138,19 +140,36 @@ relax(void)
 #endif
 }
 
-/* True as soon as a doorbell rings, false when the budget is spent. */
+/* Does a thread that is awake share this one's core? Then it cannot work while this one spins. */
 static bool
-spin(const struct zmq_bus *z, const struct end *e)
+crowded(const struct zmq_bus *z, const struct end *e, int core)
 {
-    int64_t budget = atomic_load_explicit(&z->spin_ns, memory_order_relaxed);
+    for (int i = 0; i < z->nthread; i++) {
+        const struct end *other = &z->end[i];
+        if (other != e && atomic_load_explicit(&other->core, memory_order_relaxed) == core &&
+            !atomic_load_explicit(&other->sleeping, memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+/* True as soon as a doorbell rings, false when the budget is spent, or (after CROWD_NS, by when a thread that was just
+ * woken has said where it is) when spinning keeps another from working. */
+static bool
+spin(const struct zmq_bus *z, struct end *e)
+{
+    int64_t budget = atomic_load_explicit(&z->spin_ns, memory_order_relaxed), begin = now_ns(), now;
+    int core = sched_getcpu();
     if (budget <= 0) return false;
-    int64_t deadline = now_ns() + budget;
+    atomic_store_explicit(&e->core, core, memory_order_relaxed);
     do {
         for (int i = 0; i < SPIN_BATCH; i++) {
             if (rung(z, e)) return true;
             relax();
         }
-    } while (now_ns() < deadline);
+        now = now_ns();
+        if (now - begin > CROWD_NS && crowded(z, e, core)) return false;
+    } while (now - begin < budget);
     return false;
 }
 
@@ -161,6 +180,7 @@ doze(const struct zmq_bus *z, struct end *e)
     atomic_store(&e->sleeping, 1);
     bool woken = !rung(z, e) && zmq_recv(e->wake, NULL, 0, 0) == 0;
     if (!woken && !atomic_exchange(&e->sleeping, 0)) take(e->wake, NULL, 0);
+    atomic_store_explicit(&e->core, sched_getcpu(), memory_order_relaxed);
 }
 
 static int
@@ -320,7 +340,10 @@ open_zmq(int nthread, int64_t spin_ns, uint64_t seed, struct bus **out)
     z->bell = lines_new(n * n * sizeof *z->bell);
     struct bus *b = &z->bus;
     int status = z->end && z->bell ? 0 : fail(E_MEMORY, "zmq bus: no memory for %d ends", nthread);
-    for (int i = 0; !status && i < nthread; i++) z->end[i].bell = z->bell + (size_t)i * n;
+    for (int i = 0; !status && i < nthread; i++) {
+        z->end[i].bell = z->bell + (size_t)i * n;
+        atomic_init(&z->end[i].core, -1); /* nowhere yet */
+    }
     if (!status && nthread > 1) status = start(z);
     if (status) close_zmq(&b);
     *out = b;
