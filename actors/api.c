@@ -169,10 +169,12 @@ attributes(const struct op *op, int n, const struct rille_attr *given, struct at
 static struct val *
 live_value(struct rille_session *s, struct rille_live *live)
 {
-    struct number n = { .kind = NUM_LIVE, .live = live };
-    if (!tracing(s)) {
-        n.kind = NUM_FIXED;
-        if (live->fn(live->arg, &n.f)) return NULL;
+    struct number n = { .kind = NUM_FIXED };
+    if (tracing(s)) {
+        n = (struct number){ .kind = NUM_LIVE, .live = live };
+        live->nref++; /* the number's, until the graph lets it go */
+    } else if (live->fn(live->arg, &n.f)) {
+        return NULL;
     }
     return build_fresh(s, graph_number(s->graph, n));
 }

@@ -152,6 +152,12 @@ open_engine(struct rille_session *s, const struct rille_options *o)
     return engine_new(&e, &s->engine);
 }
 
+static void
+live_release(struct rille_live *live)
+{
+    rille_live_free(&live);
+}
+
 int
 rille_open(const struct rille_options *o, struct rille_session **out)
 {
@@ -159,6 +165,7 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     s->atlas = atlas_new();
     s->graph = graph_new();
     graph_on_orphan(s->graph, tensor_orphan);
+    graph_on_live(s->graph, live_release);
     s->grad_on = true;
     s->seed = o ? o->seed : 0;
     s->memory_limit = o ? o->memory_limit : 0;

@@ -31,6 +31,7 @@ struct graph {
     void *spare_val; /* freed values, chained through their first word */
     void *spare_node[NSPARE];
     void (*orphan)(struct rille_tensor *owner);
+    void (*release)(struct rille_live *live);
 };
 
 struct graph *
@@ -88,6 +89,12 @@ void
 graph_on_orphan(struct graph *g, void (*orphan)(struct rille_tensor *owner))
 {
     g->orphan = orphan;
+}
+
+void
+graph_on_live(struct graph *g, void (*release)(struct rille_live *live))
+{
+    g->release = release;
 }
 
 uint64_t
@@ -160,6 +167,7 @@ val_free(struct graph *g, struct val *v)
     assert(v->hold == 0 && v->past == 0);
     store_drop(&v->store);
     if (v->owner && g->orphan) g->orphan(v->owner);
+    if (v->is_number && v->number.live && g->release) g->release(v->number.live);
     spare_put(&g->spare_val, v);
     g->count.vals--;
 }

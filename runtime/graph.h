@@ -42,7 +42,7 @@ struct number {
         double f;
         int64_t i;
     };
-    struct rille_live *live; /* NUM_LIVE: actors/session.h; borrowed from who made the number */
+    struct rille_live *live; /* NUM_LIVE: actors/session.h; counted by the number */
 };
 
 struct line { /* where in the user's program; file is interned in the graph */
@@ -129,6 +129,8 @@ void val_unkeep(struct graph *g, struct val *v);
 
 /* Called when a value that has an owner goes. */
 void graph_on_orphan(struct graph *g, void (*orphan)(struct rille_tensor *owner));
+/* Told when a number that names a live one goes: who made the number counted it. */
+void graph_on_live(struct graph *g, void (*release)(struct rille_live *live));
 
 /* After a run: node's outputs have stores (set by the caller where they are outputs of the plan). Lets go of operands,
  * but for what the gradient saves while a gradient may still be asked. */

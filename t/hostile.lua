@@ -118,4 +118,25 @@ tap.group("what would be taken for something else", function()
   tap.fails(function() rille.placement("cpu", {1, 1}) end, {"placement", "1", "twice"}, "a rank is there once")
 end)
 
+tap.group("collection at odd moments", function()
+  local w, kept = T({2, 3}), nil
+  local step = rille.graph(function(x)
+    local y = x * rille.live(function() collectgarbage() return 5 end)
+    kept = w * rille.live(function() return 7 end)
+    collectgarbage()
+    collectgarbage()
+    return y
+  end)
+  for _ = 1, 3 do tap.is(step(T({1, 2})):totable(), {5, 10}, "a live number outlives its handle") end
+  collectgarbage()
+  tap.is(kept:totable(), {14, 21}, "also in what was not returned")
+  local failing = rille.graph(function(x)
+    x = x * rille.live(function() return 1 end)
+    collectgarbage()
+    error("stop")
+  end)
+  tap.fails(function() failing(T({1})) end, {"stop"}, "also when the trace fails")
+  collectgarbage()
+end)
+
 tap.done()
