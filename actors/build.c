@@ -173,12 +173,28 @@ memo_put(struct memo *m, const struct key *k, uint64_t hash, const struct derive
 /* ---- attributes ---- */
 
 static int
-axis_normalise(const struct op *op, const struct attr_def *def, int ndim, int64_t *axis)
+no_axis(const struct op *op, const struct attr_def *def, const struct val *x, int ndim, int64_t axis)
+{
+    struct str s = { 0 };
+    str_addf(&s, "%s is ", op->in[0].name);
+    type_print(&x->type, &s);
+    if (x->layout) {
+        str_add(&s, " ");
+        layout_print(x->layout, &s);
+        str_add(&s, " on ");
+        place_print(x->layout->place, &s);
+    }
+    int status = fail(E_ATTR, "%s: %s is %lld, but the %s has %d dimension%s; %s", op->name, def->name, (long long)axis,
+                      def->flags & ATTR_AXIS_NEW ? "result" : "tensor", ndim, ndim == 1 ? "" : "s", str_text(&s));
+    str_free(&s);
+    return status;
+}
+
+static int
+axis_normalise(const struct op *op, const struct attr_def *def, const struct val *x, int ndim, int64_t *axis)
 {
     int64_t a = *axis < 0 ? *axis + ndim : *axis;
-    if (a < 0 || a >= ndim)
-        return fail(E_ATTR, "%s: %s is %lld, but the tensor has %d dimension%s", op->name, def->name, (long long)*axis,
-                    ndim, ndim == 1 ? "" : "s");
+    if (a < 0 || a >= ndim) return no_axis(op, def, x, ndim, *axis);
     *axis = a;
     return 0;
 }
@@ -193,13 +209,13 @@ attr_axes(const struct op *op, struct attr *attr, const struct val *first)
         int ndim = first->type.ndim + (def->flags & ATTR_AXIS_NEW ? 1 : 0);
         if (def->kind == ATTR_INT) {
             if (ndim == 0 && (attr[i].i == 0 || attr[i].i == -1)) attr[i].i = 0;
-            else TRY(axis_normalise(op, def, ndim, &attr[i].i));
+            else TRY(axis_normalise(op, def, first, ndim, &attr[i].i));
         }
         bool scalar = def->kind == ATTR_INTS && ndim == 0;
         for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
         if (scalar) attr[i].n = 0; /* a scalar is a line of one: all of its dimensions */
         for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++) {
-            TRY(axis_normalise(op, def, ndim, &attr[i].list[k]));
+            TRY(axis_normalise(op, def, first, ndim, &attr[i].list[k]));
             for (int j = 0; j < k; j++)
                 if (attr[i].list[j] == attr[i].list[k])
                     return fail(E_ATTR, "%s: %s names dimension %d twice", op->name, def->name, (int)attr[i].list[k]);

@@ -139,4 +139,11 @@ tap.group("collection at odd moments", function()
   collectgarbage()
 end)
 
+tap.group("an axis that is not there", function()
+  local calls = {sum = {7}, softmax = {-3}, unsqueeze = {4}, slice = {0, 0, 4, 0}, expand = {{5, 5}}}
+  for _, name in ipairs{"sum", "softmax", "unsqueeze", "slice", "expand"} do
+    tap.fails(function() a[name](a, table.unpack(calls[name])) end, {name, "x is f32{4, 5} B on cpu[0]"}, name .. " names its operand, with shape and layout")
+  end
+end)
+
 tap.done()

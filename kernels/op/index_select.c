@@ -18,7 +18,7 @@ infer(const struct call *c, int64_t *size)
     UNUSED(size);
     if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have a dimension at least");
     if (c->in[0].ndim + c->in[1].ndim > MAX_DIM + 1)
-        return fail(E_SHAPE, "index_select: the result has more than %d dimensions", MAX_DIM);
+        return call_fail(E_SHAPE, c, "the result has more than %d dimensions", MAX_DIM);
     return 0;
 }
 

@@ -32,8 +32,8 @@ infer(const struct call *c, int64_t *size)
 {
     if (c->in[0].ndim == 0) return call_fail(E_SHAPE, c, "x must have a dimension at least");
     if (c->attr[STEP].i < 1)
-        return fail(E_ATTR, "slice: step must be 1 or more, found %lld (flip turns an axis)",
-                    (long long)c->attr[STEP].i);
+        return call_fail(E_ATTR, c, "step must be 1 or more, found %lld (flip turns an axis)",
+                         (long long)c->attr[STEP].i);
     struct range r = range_of(c);
     if (!r.all) *size = r.size;
     return 0;
