@@ -326,15 +326,38 @@ tap.diag(("%-30s%s"):format("mesh", table.concat(head)))
 local sources = {}
 for op in ("arange empty eye full linspace ones rand randint randn zeros to_global"):gmatch"%S+" do sources[op] = true end
 for _, op in ipairs(rille.operators()) do
-  if not sources[op] then
-    local counts, all = {}, case[op] ~= nil
+  if not sources[op] and not case[op] then
+    tap.diag(op .. " has no case here")
+  elseif not sources[op] then
+    local counts, all = {}, true
     for i, m in ipairs(meshes) do
       local n = 0
-      for _ = 1, case[op] and ROUNDS or 0 do n = n + (try(op, m[2]) and 1 or 0) end
+      for _ = 1, ROUNDS do n = n + (try(op, m[2]) and 1 or 0) end
       counts[i], all = ("%6d"):format(n), all and n == ROUNDS
     end
     tap.ok(all, op .. " is split as it is whole")
     tap.diag(("%-30s%s"):format(op, table.concat(counts)))
   end
 end
+-- Classes split: the loss and its gradient move numbers of a position, never the logits.
+local P4 = rille.placement("cpu", {0, 1, 2, 3})
+local BATCH, CLASSES = 16, 1024
+for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_index = 3}} do
+  local x = rille.randn({BATCH, CLASSES}, {placement = P4, sbp = "S(1)", requires_grad = true})
+  local loss = x:cross_entropy(rille.randint(0, CLASSES, {BATCH}, {placement = P4}), how)
+  local there = rille.explain(loss).bytes
+  local g = rille.grad(loss, {x})
+  tap.ok(there < 100 * BATCH, ("cross_entropy over split classes moves %d bytes for %d positions"):format(there, BATCH))
+  tap.is(g.sbp, "S(1)", "its gradient lies as the logits do")
+  local back = rille.explain(g).bytes
+  tap.ok(back < 100 * BATCH, ("and moves %d bytes"):format(back))
+end
+
+local known, total = {}, 0
+for _, op in ipairs(rille.operators()) do known[op] = true end
+for op in pairs(case) do
+  total = total + 1
+  if not known[op] then tap.ok(false, op .. " is an operator") end
+end
+tap.ok(total >= 84, ("%d operators have a case"):format(total))
 tap.done()

@@ -11,16 +11,27 @@
 
 enum { AXIS, KEEPDIM };
 
-/* m + log of the sum of e^(x - m), m the greatest, 0 where that is not finite. */
+static struct val *
+exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
+{
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_exp_sum, attr);
+    attr_ints(&op_exp_sum, attr, "axis", axis->n, axis->list);
+    return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
+}
+
+/* m + log of the sum of e^(x - m), m near the greatest, 0 where that is not finite. Any m will do, so that it is no matter
+ * of differentiation: a whole number has slope 0. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
     if (!reduces_split(c)) return 0;
     const struct attr *axis = &c->attr[AXIS];
-    struct val *x = in[0], *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
+    struct val *x = dtype_is_float((enum dtype)c->in[0].dtype) ? in[0] : b_cast(b, in[0], DT_F32);
+    struct val *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
     struct val *finite = b_call2(b, &op_lt, b_call1(b, &op_abs, greatest), b_number(b, INFINITY));
-    struct val *m = b_where(b, finite, greatest, b_number(b, 0));
-    struct val *y = b_add(b, m, b_log(b, b_sum(b, b_exp(b, b_sub(b, x, m)), axis->list, axis->n, true)));
+    struct val *m = b_where(b, finite, b_call1(b, &op_floor, greatest), b_number(b, 0));
+    struct val *y = b_add(b, m, b_log(b, exp_sum(b, x, m, axis)));
     out[0] = c->attr[KEEPDIM].i ? y : b_drop_dims(b, y, axis->list, axis->n);
     return b->failed ? (int)err_last() : 0;
 }

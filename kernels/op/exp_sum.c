@@ -1,0 +1,129 @@
+/* exp_sum.c - the sum of e^(x - m) over dimensions, m a number for each sum that keeps it from overflowing: what is left
+ * to add up of a logsumexp whose axis is split.
+ *
+ * One operator, and not three: its gradient dy e^(x - m) lies as x lies, where that of a sum, repeated along the axis,
+ * lies as dy does and would move all of it. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/vmath.h"
+
+#include <math.h>
+
+enum { AXIS };
+
+/* m has size one where it is reduced, and so has the result. */
+static int
+rule(const struct call *c, struct str *rule)
+{
+    int n = c->in[0].ndim;
+    struct axes gone = axes_of(&c->attr[AXIS], ATTR_INTS, n);
+    for (int k = 0; k < 3; k++) {
+        str_add(rule, k == 0 ? "" : k == 1 ? "," : "->");
+        for (int d = 0; d < n; d++) str_addf(rule, "%c", k && gone.has[d] ? '1' : letter(d));
+    }
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    if (c->in[1].ndim == c->in[0].ndim) return 0;
+    return call_fail(E_SHAPE, c, "m must have %d dimensions, as x, found %d", c->in[0].ndim, c->in[1].ndim);
+}
+
+/* The sum that element i of x goes into. */
+static int64_t
+place_of(const struct kcall *k, const struct axes *gone, int64_t i)
+{
+    const struct view *x = &k->in[0];
+    int64_t place = 0, scale = 1;
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        int64_t at = i % x->dim[d];
+        i /= x->dim[d];
+        if (gone->has[d]) continue;
+        place += at * scale;
+        scale *= x->dim[d];
+    }
+    return place;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct axes gone = axes_of(&k->call->attr[AXIS], ATTR_INTS, k->in[0].ndim);
+    const double *x = f64_of(&k->in[0]), *m = f64_of(&k->in[1]);
+    double *y = f64_of(&k->out[0]);
+    for (int64_t i = 0; i < view_numel(&k->out[0]); i++) y[i] = 0;
+    for (int64_t i = 0; i < view_numel(&k->in[0]); i++) {
+        int64_t to = place_of(k, &gone, i);
+        y[to] += exp(x[i] - m[to]);
+    }
+    return 0;
+}
+
+/* ---- f32, the last dimensions reduced ---- */
+
+static float
+line(int64_t n, const float *x, float m)
+{
+    enum { BLOCK = 1024 };
+    float y[BLOCK];
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t w = MIN(n - i, BLOCK);
+        for (int64_t j = 0; j < w; j++) y[j] = x[i + j] - m;
+        vec_exp(w, y, y);
+        sum += reduce_fold_f32(w, y, RED_SUM);
+    }
+    return (float)sum;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    const float *x = k->in[0].data, *m = k->in[1].data;
+    float *y = k->out[0].data;
+    int64_t n = view_numel(&k->out[0]), size = n ? view_numel(&k->in[0]) / n : 0;
+    UNUSED(state);
+    for (int64_t i = 0; i < n; i++) y[i] = line(size, x + i * size, m[i]);
+    return 0;
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    int n = k->in[0].ndim;
+    struct axes gone = axes_of(&k->call->attr[AXIS], ATTR_INTS, n);
+    bool last = true;
+    for (int i = 0; i < gone.n; i++) last = last && gone.has[n - 1 - i];
+    return k->in[0].dtype == DT_F32 && k->in[1].dtype == DT_F32 && last && dense_out(k);
+}
+
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *x = n->in[0], *m = n->in[1];
+    if (b_wants(n, 0)) din[0] = b_mul(b, dout[0], b_exp(b, b_sub(b, x, m)));
+    if (b_wants(n, 1)) din[1] = b_neg(b, b_mul(b, dout[0], n->out[0]));
+}
+
+const struct op op_exp_sum = {
+    .name = "exp_sum",
+    .doc = "y = sum of e^(x - m) over axis",
+    .in = {{"x", IN_FLOAT}, {"m", IN_FLOAT}},
+    .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over, kept with size 1; none: all"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "01a",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{4,6} f32{4,1} axis=1", "f32{2,3,5} f32{1,3,1} axis=0,2", "f32{7} f32{1}", "f32{3,1500} f32{3,1} axis=1"},
+};
