@@ -208,6 +208,29 @@ add_tensor_list(struct call *c, int i)
     }
 }
 
+/* An operand that may be absent can be named too: x:clamp{max = 1}, x:layer_norm{bias = b}. */
+static bool
+read_operand_name(struct call *c, const char *name, int i)
+{
+    const struct lua_op *o = c->o;
+    int k = 0;
+    while (k < o->noperand && (!o->operand[k].optional || strcmp(o->operand[k].name, name))) k++;
+    if (k == o->noperand) return false;
+    if (k < c->narg && c->arg[k].kind != RILLE_ARG_NONE) complain(c->L, "%s: %s is given twice", o->name, name);
+    while (c->narg <= k) add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
+    struct rille_tensor *t = tensor_test(c->L, i);
+    struct rille_live **live = t ? NULL : kind_test(c->L, i, KIND_LIVE);
+    if (t)
+        c->arg[k] = (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = t};
+    else if (live)
+        c->arg[k] = (struct rille_arg){.kind = RILLE_ARG_LIVE, .live = *live};
+    else if (o->operand[k].number && lua_type(c->L, i) == LUA_TNUMBER)
+        c->arg[k] = number_arg(c->L, i);
+    else
+        complain(c->L, "%s: a tensor is wanted for %s, found %s", o->name, name, what_is(c->L, i));
+    return true;
+}
+
 static void
 read_name(struct call *c, int key, int value)
 {
@@ -217,7 +240,7 @@ read_name(struct call *c, int key, int value)
             read_attr(c, k, value);
             return;
         }
-    unknown_name(c, name);
+    if (!read_operand_name(c, name, value)) unknown_name(c, name);
 }
 
 /* Gives whether there were any. */

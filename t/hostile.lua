@@ -58,6 +58,13 @@ tap.group("operands that are absent", function()
   tap.is(x:to("i64"):clamp(0):totable(), {0, 2, 5}, "one bound, in a chain")
   tap.is((x + 1):to("i64"):clamp(nil, 3):totable(), {0, 3, 3}, "the other")
   tap.is((x * 2):clamp(nil, nil):totable(), {-2, 4, 10}, "none")
+  tap.is(x:clamp{max = 2}:totable(), {-1, 2, 2}, "one by its name")
+  tap.is(x:clamp{min = T({0, 3, 0}), max = 4}:totable(), {0, 3, 4}, "both")
+  tap.is(x:layer_norm{bias = T({1, 1, 1})}:sum():item(), 3, "a tensor by its name")
+  tap.fails(function() x:clamp(0, {min = 1}) end, {"clamp", "min", "twice"}, "not by name and position")
+  tap.fails(function() x:clamp{max = "2"} end, {"clamp", "max", "string"}, "nor something else")
+  tap.fails(function() rille.nn.Linear(2, 2)() end, {"hostile.lua:", "matmul", "nil"},
+    "a module without its operand names the user's line")
   tap.fails(function() a:cross_entropy(T({0, 1, 2, 3}, I64), {label_smoothing = 2}) end, {"label_smoothing", "1"},
     "more than all of a target is not smoothed")
 end)
@@ -142,7 +149,8 @@ end)
 tap.group("an axis that is not there", function()
   local calls = {sum = {7}, softmax = {-3}, unsqueeze = {4}, slice = {0, 0, 4, 0}, expand = {{5, 5}}}
   for _, name in ipairs{"sum", "softmax", "unsqueeze", "slice", "expand"} do
-    tap.fails(function() a[name](a, table.unpack(calls[name])) end, {name, "x is f32{4, 5} B on cpu[0]"}, name .. " names its operand, with shape and layout")
+    tap.fails(function() a[name](a, table.unpack(calls[name])) end, {name, "x is f32{4, 5} B on cpu[0]"},
+      name .. " names its operand, with shape and layout")
   end
 end)
 

@@ -1,5 +1,6 @@
 -- linear.lua - y = x w^T + b; x: (..., in), w: (out, in), b: (out).
 
+local rille = require "rille"
 local check = require "rille.check"
 local Module = require "rille.nn.module"
 local start = require "rille.nn.start"
@@ -15,7 +16,7 @@ function Linear:init(n_in, n_out, options)
 end
 
 function Linear:forward(x)
-  local y = x:matmul(self.weight:transpose(0, 1))
+  local y = rille.matmul(x, self.weight:transpose(0, 1))
   return self.bias and y + self.bias or y
 end
 
