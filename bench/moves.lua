@@ -1,7 +1,8 @@
 -- moves.lua - how long a move takes in a compiled step: Rille's part of bench/moves.sh.
 --
--- Prints "move, devices, bytes, column, microseconds". Small moves are timed in a chain, there and back, large ones alone.
--- A thin piece of the result is kept, so that the move itself writes memory that is there and warm, as within a step.
+-- Prints "move, devices, bytes, column, microseconds". Small moves are timed in a chain, there and back, large ones
+-- alone. A thin piece of the result is kept, so that the move itself writes memory that is there and warm, as within a
+-- step.
 
 local rille = require "rille"
 

@@ -25,7 +25,8 @@ if command -v mpicc >/dev/null && mpicc -O2 bench/peers/moves_mpi.c -o "$made/mp
       mpirun --oversubscribe --mca btl self,vader -np $n "$made/mpi" >>"$lines" 2>/dev/null || echo "MPI failed" >&2
   done
 fi
-if [ -f /usr/include/gloo/allreduce.h ] && g++ -std=c++17 -O2 bench/peers/moves_gloo.cc -o "$made/gloo" -lgloo -lpthread; then
+if [ -f /usr/include/gloo/allreduce.h ] &&
+  g++ -std=c++17 -O2 bench/peers/moves_gloo.cc -o "$made/gloo" -lgloo -lpthread; then
   for n in 2 4; do timeout 200 "$made/gloo" $n >>"$lines" || echo "gloo failed" >&2; done
 fi
 
@@ -34,8 +35,8 @@ awk -F '\t' '
   $4 == "limit" && !(key in seen) { seen[key] = row[++n] = key }
   !((key, $4) in cell) || $5 + 0 < cell[key, $4] + 0 { cell[key, $4] = $5 }
   END {
-    printf "%-16s %3s %10s %10s %10s %10s %10s %10s %8s\n", "microseconds", "on", "bytes", "Rille", "JAX", "Open MPI", "gloo",
-           "limit", "GB/s"
+    printf "%-16s %3s %10s %10s %10s %10s %10s %10s %8s\n", "microseconds", "on", "bytes", "Rille", "JAX",
+           "Open MPI", "gloo", "limit", "GB/s"
     for (i = 1; i <= n; i++) {
       split(row[i], part, "\t")
       us = cell[row[i], "Rille"]
