@@ -71,6 +71,7 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
     const struct prog_node *last = &l->program->node[node];
     const struct layout *out = last->layout[0];
     struct view *view = ARENA_ARRAY(&l->tmp, struct view, c->nin + c->nout);
+    double bytes = 0;
     struct draft *d = draft_new(l, TASK_COMPUTE, node, out->place->kind, out->place->rank[pos], pos, last->piece, &id);
     d->task.name = name;
     d->task.chain = c;
@@ -92,9 +93,11 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
         draft_out(&l->draft[id], type_bytes(&local), 1);
         part_is_result(&l->node_val[c->shown[k] * OP_OUT]->part[pos], id, k);
     }
+    for (int i = 0; i < c->nin + c->nout; i++) bytes += (double)view_numel(&view[i]) * (double)dtype_bytes(view[i].dtype);
     struct task *t = &l->draft[id].task;
     t->nresult = c->nout;
-    return exec_fused(c->nstep, chain->step, c->nin, view, c->nout, view + c->nin, out->place->kind, &t->exec);
+    return exec_fused(c->nstep, chain->step, c->nin, view, c->nout, view + c->nin, out->place->kind,
+                      lower_team(l, 0, bytes), &t->exec);
 }
 
 int

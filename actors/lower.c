@@ -61,15 +61,19 @@ number_view(const struct type *t, void *data)
 
 /* How many threads a kernel is worth: a team costs microseconds to wake and as much to join, so what one core does in
  * less than TEAM_NS is left to one. Rates are those of one core: 280 flop and 20 bytes a nanosecond. */
+int
+lower_team(const struct lower *l, double flops, double bytes)
+{
+    enum { TEAM_NS = 200000 };
+    return MAX(flops / 280, bytes / 20) > TEAM_NS ? MAX(1, l->program->threads / l->plan->nthread) : 1;
+}
+
 static int
 team_of(const struct lower *l, const struct call *c, int nrank)
 {
-    enum { TEAM_NS = 200000 };
     double bytes = 0, flops = 0;
-    int threads = MAX(1, l->program->threads / l->plan->nthread);
     struct rule rule;
     struct arena tmp = { 0 };
-    if (threads == 1) return 1;
     for (int i = 0; i < c->nin; i++) bytes += (double)type_bytes(&c->in[i]);
     for (int k = 0; k < c->nout; k++) bytes += (double)type_bytes(&c->out[k]);
     if (c->op->flops) flops = c->op->flops(c);
@@ -77,7 +81,7 @@ team_of(const struct lower *l, const struct call *c, int nrank)
              .nout = c->nout, .in = c->in, .out = (struct type[OP_OUT]){ { 0 } }, .attr = c->attr }, &rule))
         flops = 2 * rule_points(&rule);
     arena_fini(&tmp);
-    return MAX(flops / 280, bytes / 20) / nrank > TEAM_NS ? threads : 1;
+    return lower_team(l, flops / nrank, bytes / nrank);
 }
 
 static int

@@ -111,6 +111,8 @@ int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bo
 int lower_chain(struct lower *l, int32_t node);
 
 /* lower.c */
+/* Threads for a kernel of so many operations and bytes on one rank. */
+int lower_team(const struct lower *l, double flops, double bytes);
 int lower_nodes(struct lower *l);
 int lower_roots(struct lower *l);
 struct pval *lower_value(struct lower *l, struct ref r);

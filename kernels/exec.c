@@ -168,7 +168,7 @@ take_chain(struct exec *e)
 {
     struct fuse_step step = {.call = e->call};
     for (int i = 0; i < e->nin; i++) step.arg[i].index = i;
-    TRY(elt_new(&e->arena, 1, &step, e->nin, e->in, 1, e->out, &e->elt));
+    TRY(elt_new(&e->arena, 1, &step, e->nin, e->in, 1, e->out, e->k.threads, &e->elt));
     e->name = "eltwise";
     e->scratch_bytes = room(elt_scratch(e->elt));
     return 0;
@@ -259,7 +259,7 @@ exec_new(const struct kcall *k, int device, struct exec **out)
 
 int
 exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout, const struct view *out,
-           int device, struct exec **made)
+           int device, int threads, struct exec **made)
 {
     if (device != DEV_CPU && device != DEV_LATE && device != DEV_META)
         return fail(E_KERNEL, "chains of element-wise operators are for the cpu, not for %s", device_kind_text(device));
@@ -270,7 +270,7 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
     e->call = call_copy(&e->arena, step[nstep - 1].call);
     e->in = arena_dup(&e->arena, in, sizeof *in * (size_t)nin);
     e->out = arena_dup(&e->arena, out, sizeof *out * (size_t)nout);
-    int status = elt_new(&e->arena, nstep, step, nin, in, nout, out, &e->elt);
+    int status = elt_new(&e->arena, nstep, step, nin, in, nout, out, threads, &e->elt);
     if (status) {
         exec_free(&e);
         return status;

@@ -36,7 +36,7 @@ struct fuse_step {
     int out; /* output of the chain that it writes, or -1 */
 };
 int exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
-               const struct view *out, int device, struct exec **e);
+               const struct view *out, int device, int threads, struct exec **e);
 
 /* Computes k with the reference alone, converting as needed: the oracle of tests. May allocate. */
 int ref_run(const struct kcall *k);

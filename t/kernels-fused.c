@@ -132,7 +132,7 @@ run_fused(struct chain *c)
         in[i].data = NULL;
     }
     struct exec *e;
-    TRY(exec_fused(c->nstep, c->step, c->noperand, in, c->nout, c->out, DEV_CPU, &e));
+    TRY(exec_fused(c->nstep, c->step, c->noperand, in, c->nout, c->out, DEV_CPU, 1 + (int)draw(c, 3), &e));
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     int status = exec_run(e, data, c->data, scratch, 0);
     free(scratch);

@@ -17,6 +17,7 @@
 #include "kernels/cpu/eltwise.h"
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/team.h"
 #include "runtime/error.h"
 
 enum { SHORT_ROW = 128, RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 };
@@ -69,7 +70,8 @@ struct elt {
     struct step *step;
     struct slot *slot; /* those of operands first: noperand of them */
     int noperand;
-    size_t scratch;
+    size_t scratch; /* of a thread */
+    int threads;
 };
 
 /* ---- making the program ---- */
@@ -288,7 +290,7 @@ size_blocks(struct elt *e)
 
 int
 elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
-        const struct view *out, struct elt **made)
+        const struct view *out, int threads, struct elt **made)
 {
     int nlane = nin + nout, nslot = 0;
     for (int i = 0; i < nstep; i++) nslot += step[i].call->nin;
@@ -298,7 +300,7 @@ elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const
         for (int d = 0; d < out[0].ndim; d++) assert(out[i].ndim == out[0].ndim && out[i].dim[d] == out[0].dim[d]);
 
     struct elt *e = ARENA_NEW(a, struct elt);
-    *e = (struct elt){.nin = nin, .nout = nout, .nstep = nstep};
+    *e = (struct elt){.nin = nin, .nout = nout, .nstep = nstep, .threads = MAX(threads, 1)};
     e->lane = ARENA_ARRAY(a, struct lane, nlane);
     e->step = ARENA_ARRAY(a, struct step, nstep);
     e->slot = ARENA_ARRAY(a, struct slot, nslot);
@@ -314,17 +316,18 @@ elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const
 size_t
 elt_scratch(const struct elt *e)
 {
-    return e->scratch;
+    return e->scratch * (size_t)e->threads;
 }
 
 /* ---- running it ---- */
 
-/* The state of one run: the walk, and where each slot's block is now. */
+/* The state of one thread's run: the walk, and where each slot's block is now. */
 struct run {
     void *const *in, *const *out;
     char *scratch;
     int64_t at[MAX_DIM], offset[RUN_LANE]; /* of the row, elements */
     int64_t column, done;                  /* within the row; elements before this block */
+    int64_t stop;                          /* elements before the end */
     const void *slot[RUN_SLOT];
     void *result[RUN_STEP];
 };
@@ -372,7 +375,7 @@ static int64_t
 load_block(const struct elt *e, struct run *r)
 {
     bool rows = e->nrow > 1;
-    int64_t n = rows ? MIN(e->nrow * e->row, e->numel - r->done) : MIN(e->row - r->column, e->block);
+    int64_t n = MIN(rows ? e->nrow * e->row : MIN(e->row - r->column, e->block), r->stop - r->done);
     for (int s = 0; s < e->noperand; s++)
         if (e->slot[s].kind == SLOT_DIRECT) r->slot[s] = lane_here(e, r, e->slot[s].index);
 
@@ -449,12 +452,23 @@ give_result(const struct elt *e, struct run *r, int index, int64_t n)
     }
 }
 
+/* To element lo of the walk. */
 static void
-start(const struct elt *e, struct run *r)
+seek(const struct elt *e, struct run *r, int64_t lo)
 {
-    for (int k = 0; k < e->nloop; k++) r->at[k] = 0;
+    int64_t row = lo / e->row;
+    r->done = lo;
+    r->column = lo % e->row;
     for (int i = 0; i < e->nin + e->nout; i++) r->offset[i] = 0;
-    r->column = r->done = 0;
+    for (int k = e->nloop - 2; k >= 0; k--, row /= e->size[k + 1]) {
+        r->at[k] = row % e->size[k];
+        for (int i = 0; i < e->nin + e->nout; i++) r->offset[i] += r->at[k] * e->lane[i].stride[k];
+    }
+}
+
+static void
+load_constants(const struct elt *e, struct run *r)
+{
     for (int s = 0; s < e->noperand; s++) {
         const struct slot *t = &e->slot[s];
         r->slot[s] = t->kind == SLOT_ABSENT ? NULL : r->scratch + t->block;
@@ -463,28 +477,54 @@ start(const struct elt *e, struct run *r)
     }
 }
 
+static void
+run_blocks(const struct elt *e, struct run *r)
+{
+    while (r->done < r->stop) {
+        int64_t n = load_block(e, r);
+        for (int i = 0; i < e->nstep; i++) {
+            compute_step(e, r, i, n);
+            give_result(e, r, i, n);
+        }
+        r->done += n;
+        if (e->nrow > 1) continue;
+        r->column += n;
+        if (r->column < e->row) continue;
+        r->column = 0;
+        next_row(e, r);
+    }
+}
+
+/* What the threads of a team share. Short rows are not divided: then a unit is a row, else an element. */
+struct work {
+    const struct elt *e;
+    void *const *in, *const *out;
+    char *scratch;
+    int64_t unit, nunit;
+};
+
+static void
+run_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct work *w = arg;
+    int64_t thread = (lo * w->e->threads + w->nunit - 1) / w->nunit; /* ranges begin at nunit * i / threads */
+    struct run r;
+    r.in = w->in;
+    r.out = w->out;
+    r.scratch = w->scratch + (size_t)thread * w->e->scratch;
+    r.stop = hi * w->unit;
+    seek(w->e, &r, lo * w->unit);
+    load_constants(w->e, &r);
+    run_blocks(w->e, &r);
+}
+
 void
 elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch)
 {
     if (e->numel == 0) return;
-    struct run r;
-    r.in = in;
-    r.out = out;
-    r.scratch = scratch;
-    start(e, &r);
-    while (r.done < e->numel) {
-        int64_t n = load_block(e, &r);
-        for (int i = 0; i < e->nstep; i++) {
-            compute_step(e, &r, i, n);
-            give_result(e, &r, i, n);
-        }
-        r.done += n;
-        if (e->nrow > 1) continue;
-        r.column += n;
-        if (r.column < e->row) continue;
-        r.column = 0;
-        next_row(e, &r);
-    }
+    int64_t unit = e->nrow > 1 ? e->row : 1;
+    struct work w = {e, in, out, scratch, unit, e->numel / unit};
+    team_run(e->threads, w.nunit, 1, run_range, &w);
 }
 
 /* ---- the meaning ---- */

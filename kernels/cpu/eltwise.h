@@ -15,7 +15,7 @@ struct elt;
 /* All of it in arena a. Calls and views are copied; data of views may be NULL. All outputs have the same local sizes,
  * to which every operand broadcasts. */
 int elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
-            const struct view *out, struct elt **e);
+            const struct view *out, int threads, struct elt **e);
 size_t elt_scratch(const struct elt *e);
 void elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch);
 
