@@ -5,6 +5,8 @@
 
 #include "kernels/op/op_impl.h"
 
+enum { TRIANGLE_DIAGONAL }; /* their attribute */
+
 int triangle_infer(const struct call *c, int64_t *size);
 /* Any dtype, dense. upper: keeps columns from row + diagonal on, else up to there. */
 int triangle_run(const struct kcall *k, bool upper);

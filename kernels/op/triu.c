@@ -1,8 +1,6 @@
 /* triu.c - the upper triangle of matrices: zero below a diagonal. */
 #include "kernels/op/triangle.h"
 
-enum { DIAGONAL };
-
 static int
 run(const struct kcall *k, const void *state)
 {
@@ -28,7 +26,7 @@ const struct op op_triu = {
     .name = "triu",
     .doc = "y[i, j] = x[i, j] where j >= i + diagonal, else 0",
     .in = {{"x"}},
-    .attr = {[DIAGONAL] = {"diagonal", ATTR_INT,
+    .attr = {[TRIANGLE_DIAGONAL] = {"diagonal", ATTR_INT,
                            .doc = "the first one that is kept, counted from the main one upwards"}},
     .make_rule = rule_same,
     .infer = triangle_infer,
