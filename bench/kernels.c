@@ -1,7 +1,7 @@
 /* kernels.c - how fast kernels are: time of a call, and bytes of operands and results a second.
  *
- * Lines are operator and sample, as in the records: bench-kernels [NAME]. A call
- * is prepared once and run for a hundredth of a second, ten times; the best is
+ * Lines are operator and sample, as in the records: bench-kernels [NAME [SAMPLE]].
+ * A call is prepared once and run for a hundredth of a second, ten times; the best is
  * printed. */
 #include "kernels/kernel.h"
 #include "kernels/sample.h"
@@ -133,9 +133,10 @@ bench(const char *name, const char *text)
 int
 main(int argc, char **argv)
 {
-    for (size_t i = 0; i < countof(lines); i++) {
-        if (argc > 1 && strcmp(argv[1], lines[i][0])) continue;
-        if (bench(lines[i][0], lines[i][1])) {
+    for (size_t i = 0; i < (argc > 2 ? 1 : countof(lines)); i++) {
+        const char *name = argc > 1 ? argv[1] : lines[i][0], *sample = argc > 2 ? argv[2] : lines[i][1];
+        if (strcmp(name, lines[i][0]) && argc < 3) continue;
+        if (bench(name, sample)) {
             fprintf(stderr, "%s\n", err_text());
             return 1;
         }

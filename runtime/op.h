@@ -129,7 +129,9 @@ struct kernel_row {
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
-    /* Optional fast blocks: n contiguous elements; operand k at x[k]; y may be one of them. */
+    /* Fast on f32, optional: plain arithmetic (enum tile_op of kernels/cpu/tile.h), or a function of blocks: n contiguous
+     * elements; operand k at x[k]; y may be one of them. */
+    int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
 };
 

@@ -9,10 +9,12 @@
 #include "sbp/rule.h"
 #include "t/tap.h"
 
-enum { STEPS = 6, OPERANDS = 8, CHAINS = 400 };
+enum { STEPS = 8, OPERANDS = 8, CHAINS = 800 };
 
-static const char *const names[] = {"add", "sub", "mul", "maximum", "where", "exp",     "tanh",  "relu",
-                                    "lt",  "abs", "neg", "sign",    "eq",    "sigmoid", "square"};
+static const char *const names[] = {
+    "add",  "sub",         "mul",        "div",         "maximum", "minimum", "where", "exp",  "tanh",   "sigmoid",
+    "relu", "abs",         "neg",        "eq",          "ne",      "lt",      "le",    "gt",   "ge",     "sign",
+    "cast", "logical_and", "logical_or", "logical_not", "add",     "sub",     "mul",   "relu", "square", "reciprocal"};
 static const int64_t shapes[][3] = {{1, 1, 5}, {4, 1, 1}, {1, 3, 1}, {4, 3, 5}, {4, 3, 1}};
 
 struct input {
@@ -195,9 +197,44 @@ try_chain(uint64_t seed)
     arena_fini(&c.arena);
 }
 
+/* x * 0.5 + 0.5, so long that results pass the caches, is divided among threads and into several blocks. */
+static void
+try_long(int threads)
+{
+    enum { LONG = 9000007 };
+    struct chain c = {.full = {1, 1, LONG}, .noperand = 2, .nstep = 2, .nout = 1};
+    c.operand[0].type = type_of(DT_F32, 3, c.full);
+    c.operand[1].type = (struct type){.dtype = DT_F64, .weak = 1};
+    float *x = arena_alloc(&c.arena, LONG * sizeof *x), *y = arena_alloc(&c.arena, (LONG + 1) * sizeof *y);
+    double half = 0.5;
+    for (int i = 0; i < LONG; i++) x[i] = (float)(i % 8191);
+    y[LONG] = -1;
+    struct view in[2] = {view_dense(&c.operand[0].type, NULL), view_dense(&c.operand[1].type, NULL)};
+    struct view out = full_view(&c, DT_F32, NULL);
+    for (int i = 0; i < 2; i++) {
+        struct call *call = ARENA_NEW(&c.arena, struct call);
+        struct type type[2] = {c.operand[0].type, c.operand[1].type};
+        *call = (struct call){.op = op_find(i ? "add" : "mul"), .nin = 2, .nout = 1, .out = &c.result[i]};
+        call->in = arena_dup(&c.arena, type, sizeof type);
+        struct rule rule;
+        if (call_infer(&c.arena, call, &rule)) diag("%s", err_text());
+        c.step[i] = (struct fuse_step){.call = call, .arg = {{i == 1, 0}, {false, 1}}, .out = i ? 0 : -1};
+    }
+    struct exec *e;
+    bool good = !exec_fused(c.nstep, c.step, 2, in, 1, &out, DEV_CPU, threads, &e);
+    void *scratch = good ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
+    good = good && !exec_run(e, (void *[]){x, &half}, (void *[]){y}, scratch, 0);
+    for (int i = 0; i < LONG; i++) good = good && y[i] == x[i] * 0.5f + 0.5f;
+    ok(good && y[LONG] == -1, "%d elements on %d threads", LONG, threads);
+    free(scratch);
+    exec_free(&e);
+    arena_fini(&c.arena);
+}
+
 int
 main(void)
 {
+    for (int threads = 1; threads <= 3; threads++) try_long(threads);
     uint64_t seed = seed_of(1);
     for (uint64_t i = 0; i < CHAINS; i++) try_chain(seed + i);
     return done();

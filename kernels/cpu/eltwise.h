@@ -1,15 +1,13 @@
 /* eltwise.h - element-wise calls, one or a chain, computed block by block.
  *
- * elt_new() turns a chain into a small program for given shapes and strides;
- * elt_run() carries it out without allocating. A block (ELT_BLOCK elements)
- * stays in the first-level cache from the first load to the last store, so a
+ * elt_new() turns a chain into a small program for given shapes and strides (chain.h);
+ * elt_run() carries it out without allocating. A block of elements stays in
+ * registers or the first-level cache from the first load to the last store, so a
  * chain reads and writes memory once, however long it is. */
 #ifndef RILLE_KERNELS_CPU_ELTWISE_H
 #define RILLE_KERNELS_CPU_ELTWISE_H
 
 #include "kernels/kernel.h"
-
-enum { ELT_BLOCK = 1024 };
 
 struct elt;
 /* All of it in arena a. Calls and views are copied; data of views may be NULL. All outputs have the same local sizes,

@@ -1,8 +1,7 @@
 /* abs.c - distance from zero. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 #include <math.h>
 
@@ -20,14 +19,6 @@ whole(const struct call *c, const int64_t *x)
     return x[0] < 0 ? (int64_t)(0 - (uint64_t)x[0]) : x[0];
 }
 
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0];
-    for (int64_t i = 0; i < n; i++) y[i] = fabsf(u[i]);
-}
-
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -42,7 +33,7 @@ const struct op op_abs = {
     .accepts = "FI",
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .tile = TILE_ABS},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

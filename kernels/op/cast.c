@@ -1,8 +1,7 @@
 /* cast.c - the same values in another dtype: floats to integers are cut towards zero, to bool is "not zero". */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 enum { DTYPE };
 
@@ -18,13 +17,6 @@ whole(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0];
-}
-
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    if (x[0] != y) memcpy(y, x[0], (size_t)n * sizeof *y);
 }
 
 /* Cutting and "not zero" do not add up: partial sums pass between floats, and from integers. */
@@ -51,7 +43,7 @@ const struct op op_cast = {
     .dtype = OUT_ATTR,
     .linear_of = linear_of,
     .grad = grad,
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .tile = TILE_COPY},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} dtype=bf16", "f32{4,6} dtype=f64", "i64{5} dtype=f32", "f32{5} dtype=i32", "bool{3} dtype=f32",
                "f32{3} dtype=bool"},

@@ -1,22 +1,13 @@
 /* div.c - quotient of two tensors, element by element; of integers too it is a real number. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 static double
 real(const struct call *c, const double *x)
 {
     UNUSED(c);
     return x[0] / x[1];
-}
-
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0], *v = x[1];
-    for (int64_t i = 0; i < n; i++) y[i] = u[i] / v[i];
 }
 
 /* d(a / b) = da / b - (a / b) db / b */
@@ -37,7 +28,7 @@ const struct op op_div = {
     .linear = "0",
     .grad = grad,
     .saves = "1a",
-    .eltwise = {.f = real, .block_f32 = block},
+    .eltwise = {.f = real, .tile = TILE_DIV},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}>0.5", "f32{4,6} f32{6}>0.5", "f32{4,1} f32{3,1,5}>0.5", "#2 f32{3}>0.5",
                "i64{4}<9 #2", "f64{3} #3"},

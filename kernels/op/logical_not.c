@@ -1,8 +1,7 @@
 /* logical_not.c - is it zero? */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 static double
 real(const struct call *c, const double *x)
@@ -18,14 +17,6 @@ whole(const struct call *c, const int64_t *x)
     return x[0] == 0;
 }
 
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0];
-    for (int64_t i = 0; i < n; i++) y[i] = u[i] == 0;
-}
-
 const struct op op_logical_not = {
     .name = "logical_not",
     .doc = "y = (x == 0)",
@@ -33,7 +24,7 @@ const struct op op_logical_not = {
     .make_rule = rule_same,
     .dtype = OUT_BOOL,
     .grad = b_flat,
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .tile = TILE_NOT},
     .flags = OP_ELTWISE,
     .sample = {"bool{4,6}", "f32{7}", "i64{5}<2"},
 };

@@ -1,8 +1,7 @@
 /* maximum.c - the greater of two tensors, element by element; NaN wins. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 #include <math.h>
 
@@ -18,14 +17,6 @@ whole(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0] > x[1] ? x[0] : x[1];
-}
-
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0], *v = x[1];
-    for (int64_t i = 0; i < n; i++) y[i] = u[i] > v[i] || u[i] != u[i] ? u[i] : v[i];
 }
 
 /* The gradient goes to the one that was taken, half to each where they are equal. */
@@ -47,7 +38,7 @@ const struct op op_maximum = {
     .increasing = "0|1",
     .grad = grad,
     .saves = "01",
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .tile = TILE_MAXIMUM},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2}<3 i64{2}<3"},
 };

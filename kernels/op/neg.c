@@ -1,8 +1,7 @@
 /* neg.c - change of sign. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 static double
 real(const struct call *c, const double *x)
@@ -16,14 +15,6 @@ whole(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return (int64_t)(0 - (uint64_t)x[0]);
-}
-
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0];
-    for (int64_t i = 0; i < n; i++) y[i] = -u[i];
 }
 
 static void
@@ -41,7 +32,7 @@ const struct op op_neg = {
     .linear = "0",
     .decreasing = "0",
     .grad = grad,
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .tile = TILE_NEG},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{}", "i32{5}", "bf16{0,3}"},
 };

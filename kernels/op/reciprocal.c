@@ -1,22 +1,13 @@
 /* reciprocal.c - one divided by a tensor. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 static double
 real(const struct call *c, const double *x)
 {
     UNUSED(c);
     return 1 / x[0];
-}
-
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0];
-    for (int64_t i = 0; i < n; i++) y[i] = 1.0f / u[i];
 }
 
 /* dx = -dy y^2 */
@@ -34,7 +25,7 @@ const struct op op_reciprocal = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .block_f32 = block},
+    .eltwise = {.f = real, .tile = TILE_RECIPROCAL},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}>0.5", "f32{7}>0.5", "f64{3}>0.5"},
 };

@@ -1,8 +1,7 @@
 /* relu.c - what is above zero. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 static double
 real(const struct call *c, const double *x)
@@ -16,14 +15,6 @@ whole(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0] <= 0 ? 0 : x[0];
-}
-
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0];
-    for (int64_t i = 0; i < n; i++) y[i] = u[i] <= 0 ? 0 : u[i];
 }
 
 /* dx = dy where y > 0 */
@@ -42,7 +33,7 @@ const struct op op_relu = {
     .increasing = "0",
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .tile = TILE_RELU},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

@@ -1,8 +1,7 @@
 /* sign.c - -1, 0 or 1. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 static double
 real(const struct call *c, const double *x)
@@ -18,14 +17,6 @@ whole(const struct call *c, const int64_t *x)
     return (x[0] > 0) - (x[0] < 0);
 }
 
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0];
-    for (int64_t i = 0; i < n; i++) y[i] = u[i] > 0 ? 1.0f : u[i] < 0 ? -1.0f : u[i];
-}
-
 const struct op op_sign = {
     .name = "sign",
     .doc = "y = -1 where x < 0, 1 where x > 0, else 0",
@@ -34,7 +25,7 @@ const struct op op_sign = {
     .accepts = "FI",
     .increasing = "0",
     .grad = b_flat,
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .tile = TILE_SIGN},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

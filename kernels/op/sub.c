@@ -1,8 +1,7 @@
 /* sub.c - difference of two tensors, element by element. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 static double
 real(const struct call *c, const double *x)
@@ -27,14 +26,6 @@ infer(const struct call *c, int64_t *size)
     return fail(E_DTYPE, "sub: bools have no difference; ne tells where they differ, cast makes integers of them");
 }
 
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0], *v = x[1];
-    for (int64_t i = 0; i < n; i++) y[i] = u[i] - v[i];
-}
-
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -52,7 +43,7 @@ const struct op op_sub = {
     .increasing = "0",
     .decreasing = "1",
     .grad = grad,
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .tile = TILE_SUB},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2} i64{2}",
                "#1 f32{3}"},

@@ -1,8 +1,7 @@
 /* where.c - choice of two tensors, element by element. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile.h"
 
 static double
 real(const struct call *c, const double *x)
@@ -16,14 +15,6 @@ whole(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0] != 0 ? x[1] : x[2];
-}
-
-VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *cond = x[0], *u = x[1], *v = x[2];
-    for (int64_t i = 0; i < n; i++) y[i] = cond[i] != 0 ? u[i] : v[i];
 }
 
 /* The dtype of the chosen alone: a condition does not widen. */
@@ -62,7 +53,7 @@ const struct op op_where = {
     .increasing = "12|1|2",
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .tile = TILE_WHERE},
     .flags = OP_ELTWISE,
     .sample = {"bool{4,6} f32{4,6} f32{4,6}", "bool{4,1} f32{6} f32{4,6}", "bool{3} f32{3} #0", "bool{4} #1 #0",
                "bool{3,2} i64{2} i64{3,2}"},

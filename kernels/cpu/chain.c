@@ -1,0 +1,468 @@
+/* chain.c - a chain of element-wise calls becomes a program: where every operand and result lies, which steps are one
+ * part, how long a block is. */
+#include "kernels/cpu/chain.h"
+
+#include "kernels/cpu/eltwise.h"
+#include "runtime/error.h"
+
+enum { SHORT_ROW = 128 }; /* below it a block is always whole rows */
+/* Elements of a block; it is long where it takes no scratch. */
+enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
+/* Scratch: half of a first-level cache. Operands that are fetched ahead; results that pass the caches. */
+enum { CACHE_BYTES = 24 << 10, FAR_BYTES = 256 << 10, PAST_BYTES = 32 << 20 };
+enum { INSTRUCTIONS = 6 }; /* of a step, at most: three fetches, two moves, itself */
+
+/* ---- calls ---- */
+
+struct call *
+call_copy(struct arena *a, const struct call *c)
+{
+    struct call *copy = arena_dup(a, c, sizeof *c);
+    copy->in = arena_dup(a, c->in, sizeof *c->in * (size_t)c->nin);
+    copy->out = arena_dup(a, c->out, sizeof *c->out * (size_t)c->nout);
+    copy->attr = arena_dup(a, c->attr, sizeof *c->attr * (size_t)op_nattr(c->op));
+    copy->layout = NULL;
+    return copy;
+}
+
+enum compute
+chain_type(const struct call *c)
+{
+    struct promotion p = {0};
+    for (int i = 0; i < c->nin; i++) promotion_add(&p, &c->in[i]);
+    enum compute type = compute_of(promotion_end(&p));
+    return type == COMP_I64 && !c->op->eltwise.i ? COMP_F64 : type;
+}
+
+/* ---- lanes ---- */
+
+/* The stride of operand v in dimension d of a walk over ndim dimensions. */
+static int64_t
+broadcast_stride(const struct view *v, int d, int ndim)
+{
+    int own = d - (ndim - v->ndim);
+    return own < 0 || v->dim[own] == 1 ? 0 : v->stride[own];
+}
+
+/* Dimensions to loops: size one is dropped, neighbours are merged when they are one run in every lane. */
+static void
+make_loops(struct elt *e, const struct view *walk, const struct view *const *view)
+{
+    int nlane = e->nin + e->nout;
+    for (int d = 0; d < walk->ndim; d++) {
+        if (walk->dim[d] == 1) continue;
+        int k = e->nloop - 1;
+        bool merge = k >= 0;
+        for (int i = 0; i < nlane && merge; i++)
+            merge = e->lane[i].stride[k] == broadcast_stride(view[i], d, walk->ndim) * walk->dim[d];
+        if (!merge) e->size[k = e->nloop++] = 1;
+        e->size[k] *= walk->dim[d];
+        for (int i = 0; i < nlane; i++) e->lane[i].stride[k] = broadcast_stride(view[i], d, walk->ndim);
+    }
+    if (e->nloop == 0) e->size[e->nloop++] = 1;
+    e->numel = view_numel(walk);
+    e->row = e->size[e->nloop - 1];
+}
+
+static bool
+lane_linear(const struct elt *e, const struct lane *l)
+{
+    int64_t want = 1;
+    for (int k = e->nloop - 1; k >= 0; k--) {
+        if (e->size[k] > 1 && l->stride[k] != want) return false;
+        want *= e->size[k];
+    }
+    return true;
+}
+
+static bool
+lane_constant(const struct elt *e, const struct lane *l)
+{
+    for (int k = 0; k < e->nloop; k++)
+        if (l->stride[k] != 0) return false;
+    return true;
+}
+
+static bool
+lane_repeats(const struct elt *e, const struct lane *l)
+{
+    for (int k = 0; k < e->nloop - 1; k++)
+        if (l->stride[k] != 0) return false;
+    return l->stride[e->nloop - 1] == 1;
+}
+
+/* Is a block of the walk a run of this lane's memory? */
+static bool
+lane_runs(const struct elt *e, const struct lane *l)
+{
+    return e->rows ? l->linear : l->stride[e->nloop - 1] == 1 || e->row == 1;
+}
+
+void
+chain_lanes(struct elt *e, const struct view *walk, const struct view *const *view)
+{
+    int nlane = e->nin + e->nout;
+    for (int i = 0; i < nlane; i++) {
+        e->lane[i].dtype = view[i]->dtype;
+        e->lane[i].bytes = dtype_bytes(view[i]->dtype);
+    }
+    make_loops(e, walk, view);
+    bool linear_out = true;
+    for (int i = 0; i < nlane; i++) {
+        e->lane[i].linear = lane_linear(e, &e->lane[i]);
+        e->lane[i].repeats = lane_repeats(e, &e->lane[i]);
+        if (i >= e->nin) linear_out = linear_out && e->lane[i].linear;
+    }
+    e->rows = e->numel > 0 && e->nloop > 1 && e->row < SHORT_ROW && linear_out;
+}
+
+/* Which lanes are large, and which outputs so large that little of them would wait in the last cache for a reader. */
+static void
+mark_far(struct elt *e)
+{
+    for (int i = 0; i < e->nin + e->nout; i++) {
+        struct lane *l = &e->lane[i];
+        size_t bytes = (size_t)e->numel * l->bytes;
+        l->far = l->linear && bytes >= FAR_BYTES;
+        l->passes = i >= e->nin && l->linear && bytes >= PAST_BYTES;
+    }
+}
+
+/* ---- slots ---- */
+
+static struct site
+new_area(struct elt *e, enum compute type, bool tile)
+{
+    e->area[e->narea] = (struct area){.unit = (int)compute_bytes(type), .tile = tile};
+    return (struct site){IN_SCRATCH, e->narea++};
+}
+
+/* The slot that is this, made if there is none yet. */
+static int
+slot_of(struct elt *e, struct slot want)
+{
+    for (int s = 0; s < e->nslot; s++) {
+        const struct slot *have = &e->slot[s];
+        if (have->kind == want.kind && have->index == want.index && have->type == want.type) return s;
+    }
+    want.at = (struct site){NOWHERE, 0};
+    if (want.kind == SLOT_DIRECT)
+        want.at.lane = want.index;
+    else if (want.kind != SLOT_ABSENT && want.kind != SLOT_RESULT)
+        want.at = new_area(e, want.type, want.kind == SLOT_NUMBER);
+    want.sibling = -1;
+    e->loads = e->loads || want.kind == SLOT_LOADED;
+    e->slot[e->nslot] = want;
+    return e->nslot++;
+}
+
+static int
+operand_slot(struct elt *e, int index, const struct step *by)
+{
+    enum compute type = by->type;
+    if (index < 0) return slot_of(e, (struct slot){.index = index, .type = type, .kind = SLOT_ABSENT}); /* of a chain */
+    const struct lane *l = &e->lane[index];
+    struct slot s = {.index = index, .type = type, .kind = SLOT_LOADED};
+    if (l->dtype == DT_NONE)
+        s.kind = SLOT_ABSENT;
+    else if (lane_constant(e, l) && (e->numel > 1 || l->dtype != compute_dtype(type)))
+        s.kind = by->tile ? SLOT_NUMBER : SLOT_CONSTANT;
+    else if (l->dtype == compute_dtype(type) && lane_runs(e, l))
+        s.kind = SLOT_DIRECT;
+    return slot_of(e, s);
+}
+
+/* Does the block of the step's results hold what memory of their dtype would? Truth values do: 0 and 1. */
+static bool
+exact(const struct step *s)
+{
+    enum dtype d = s->call->out[0].dtype;
+    return d == compute_dtype(s->type) || (d == DT_BOOL && s->tile && s->call->op->eltwise.tile != TILE_COPY);
+}
+
+static int
+result_slot(struct elt *e, int index, enum compute type)
+{
+    struct step *from = &e->step[index];
+    bool as_it_is = from->type == type && exact(from);
+    int n = e->nslot;
+    int s = slot_of(e, (struct slot){.kind = as_it_is ? SLOT_RESULT : SLOT_CONVERTED, .index = index, .type = type});
+    if (s == n && !as_it_is) {
+        e->slot[s].sibling = from->converted;
+        from->converted = s;
+    }
+    return s;
+}
+
+static void
+make_slots(struct arena *a, struct elt *e, const struct fuse_step *step)
+{
+    for (int i = 0; i < e->nstep; i++) {
+        struct step *s = &e->step[i];
+        *s = (struct step){.call = call_copy(a, step[i].call), .out = step[i].out, .narg = step[i].call->nin};
+        s->type = chain_type(s->call);
+        s->tile = s->type == COMP_F32 && s->call->op->eltwise.tile != TILE_NONE;
+        s->converted = s->value = -1;
+        s->at = (struct site){NOWHERE, 0};
+        for (int k = 0; k < s->narg; k++)
+            if (!step[i].arg[k].step) s->arg[k] = operand_slot(e, step[i].arg[k].index, s);
+    }
+    e->noperand = e->nslot;
+    for (int i = 0; i < e->nstep; i++)
+        for (int k = 0; k < e->step[i].narg; k++)
+            if (step[i].arg[k].step) e->step[i].arg[k] = result_slot(e, step[i].arg[k].index, e->step[i].type);
+}
+
+/* ---- parts ---- */
+
+/* The step whose result argument k of step i is, or -1. */
+static int
+source(const struct elt *e, int i, int k)
+{
+    const struct slot *s = &e->slot[e->step[i].arg[k]];
+    return s->kind == SLOT_RESULT || s->kind == SLOT_CONVERTED ? s->index : -1;
+}
+
+/* Conversions are made after a part. */
+static bool
+belongs(const struct elt *e, const struct part *p, int i)
+{
+    if (!e->step[i].tile || !e->step[p->first].tile) return false;
+    for (int k = 0; k < e->step[i].narg; k++)
+        if (e->slot[e->step[i].arg[k]].kind == SLOT_CONVERTED && source(e, i, k) >= p->first) return false;
+    return true;
+}
+
+static void
+make_parts(struct elt *e)
+{
+    for (int i = 0; i < e->nstep; i++) {
+        struct part *p = e->npart > 0 ? &e->part[e->npart - 1] : NULL;
+        if (!p || !belongs(e, p, i)) {
+            e->part[e->npart++] = (struct part){.first = i, .last = i};
+            continue;
+        }
+        struct step *s = &e->step[i];
+        p->last = i;
+        for (int k = s->narg - 1; k >= 0; k--)
+            if (source(e, i, k) == i - 1 && e->slot[s->arg[k]].kind == SLOT_RESULT) s->value = k;
+    }
+}
+
+/* Who reads what a step wrote, and until when. */
+static void
+find_readers(struct elt *e)
+{
+    for (int p = 0; p < e->npart; p++) {
+        for (int i = e->part[p].first; i <= e->part[p].last; i++) {
+            struct step *s = &e->step[i];
+            s->stored = s->out >= 0 || !s->tile;
+            s->last = s->out >= 0 || s->converted >= 0 ? e->part[p].last : i;
+        }
+    }
+    for (int i = 0; i < e->nstep; i++)
+        for (int k = 0; k < e->step[i].narg; k++) {
+            int from = source(e, i, k);
+            if (from < 0 || k == e->step[i].value) continue;
+            e->step[from].stored = true;
+            e->step[from].last = MAX(e->step[from].last, i);
+        }
+}
+
+/* The area of an earlier step whose last reader is done, else a new one. */
+static struct site
+result_area(struct elt *e, int index)
+{
+    const struct step *s = &e->step[index];
+    for (int i = 0; i < index; i++) {
+        struct step *past = &e->step[i];
+        if (past->at.lane != IN_SCRATCH || past->last >= index || compute_bytes(past->type) != compute_bytes(s->type))
+            continue;
+        past->last = RUN_STEP; /* its area is taken over */
+        return past->at;
+    }
+    return new_area(e, s->type, false);
+}
+
+/* Where results go. */
+static void
+place_results(struct elt *e)
+{
+    for (int i = 0; i < e->nstep; i++) {
+        struct step *s = &e->step[i];
+        if (!s->stored) continue;
+        if (s->out >= 0) {
+            const struct lane *l = &e->lane[e->nin + s->out];
+            s->in_place = l->dtype == compute_dtype(s->type) && lane_runs(e, l);
+        }
+        s->at = s->in_place ? (struct site){e->nin + s->out, 0} : result_area(e, i);
+    }
+}
+
+struct site
+chain_site(const struct elt *e, int slot)
+{
+    const struct slot *s = &e->slot[slot];
+    return s->kind == SLOT_RESULT ? e->step[s->index].at : s->at;
+}
+
+/* ---- blocks ---- */
+
+/* May a block be several rows? Then memory goes on from row to row, or, for tile.c, repeats with them. */
+static bool
+spans_rows(const struct elt *e)
+{
+    bool can = e->nloop > 1;
+    for (int i = 0; i < e->nout; i++) can = can && e->lane[e->nin + i].linear;
+    for (int i = 0; i < e->nstep; i++) {
+        for (int k = 0; k < e->step[i].narg; k++) {
+            const struct slot *s = &e->slot[e->step[i].arg[k]];
+            if (s->kind != SLOT_DIRECT) continue;
+            const struct lane *l = &e->lane[s->index];
+            can = can && (l->linear || (e->step[i].tile && l->repeats));
+        }
+    }
+    return can;
+}
+
+/* Many areas make blocks shorter, so that all of them stay in the first cache. */
+static void
+choose_block(struct elt *e)
+{
+    int64_t unit = 0;
+    for (int i = 0; i < e->narea; i++) unit += e->area[i].tile ? 0 : e->area[i].unit;
+    int64_t most = unit == 0 ? LONG_BLOCK : MIN(BLOCK, MAX(CACHE_BYTES / unit / 64 * 64, LEAST_BLOCK));
+    e->block = MIN(e->numel, most);
+    if (!e->rows && e->numel > 0 && e->numel >= e->row * e->threads)
+        e->rows = (unit == 0 || e->row <= most / 2) && spans_rows(e);
+    if (e->rows) e->block = MAX(e->block / e->row, 1) * e->row;
+}
+
+static void
+lay_out_scratch(struct elt *e)
+{
+    e->scratch = ((size_t)e->ncode * sizeof(struct tile_step) + 63) / 64 * 64;
+    for (int i = 0; i < e->narea; i++) {
+        struct area *a = &e->area[i];
+        a->at = e->scratch;
+        e->scratch += ((size_t)(a->tile ? TILE_LONGEST : e->block) * (size_t)a->unit + 63) / 64 * 64;
+    }
+}
+
+/* ---- programs for tile.c ---- */
+
+static struct instruction *
+emit(struct elt *e, int code)
+{
+    e->code[e->ncode] = (struct instruction){.code = code};
+    return &e->code[e->ncode++];
+}
+
+static void
+emit_operand(struct elt *e, struct instruction *to, int slot)
+{
+    struct site at = chain_site(e, slot);
+    bool repeats = e->rows && at.lane >= 0 && !e->lane[at.lane].linear;
+    to->way[to->nat] = e->slot[slot].kind == SLOT_NUMBER ? TILE_STAYS : repeats ? TILE_REPEATS : TILE_WALKS;
+    to->at[to->nat++] = at;
+}
+
+static void
+emit_fetches(struct elt *e, const struct step *s)
+{
+    for (int k = 0; k < s->narg; k++) {
+        const struct slot *t = &e->slot[s->arg[k]];
+        if (t->kind == SLOT_DIRECT && e->lane[t->index].far) emit_operand(e, emit(e, TILE_FETCH), s->arg[k]);
+    }
+}
+
+static bool
+is_number(const struct elt *e, const struct step *s, int k)
+{
+    return e->slot[s->arg[k]].kind == SLOT_NUMBER;
+}
+
+/* The operand that the value shall be where it is none yet: rather not a number. */
+static int
+first_value(const struct elt *e, const struct step *s)
+{
+    for (int k = 0; k < s->narg; k++)
+        if (!is_number(e, s, k)) return k;
+    return 0;
+}
+
+static void
+emit_step(struct elt *e, int i)
+{
+    const struct step *s = &e->step[i];
+    int value = s->value < 0 ? first_value(e, s) : s->value;
+    emit_fetches(e, s);
+    if (s->value < 0) {
+        emit_operand(e, emit(e, TILE_LOAD), s->arg[value]);
+        e->slot[s->arg[value]].wide = true;
+    }
+    bool number = s->narg == 2 && is_number(e, s, 1 - value);
+    struct instruction *it = emit(e, TILE_CODE(s->call->op->eltwise.tile, value) + (number ? TILE_NUMBER : 0));
+    for (int k = 0; k < s->narg; k++) {
+        if (k == value) continue;
+        emit_operand(e, it, s->arg[k]);
+        e->slot[s->arg[k]].wide |= !number;
+    }
+    if (!s->stored) return;
+    bool past = s->in_place && e->lane[s->at.lane].passes;
+    it = emit(e, past ? TILE_STREAM : TILE_STORE);
+    it->way[0] = TILE_WALKS;
+    it->at[it->nat++] = s->at;
+    e->streams = e->streams || past;
+}
+
+static void
+emit_parts(struct elt *e)
+{
+    for (int p = 0; p < e->npart; p++) {
+        struct part *part = &e->part[p];
+        if (!e->step[part->first].tile) continue;
+        part->code = e->ncode;
+        for (int i = part->first; i <= part->last; i++) emit_step(e, i);
+        emit(e, TILE_END);
+        part->ncode = e->ncode - part->code;
+        for (int i = part->code; i < e->ncode; i++)
+            for (int k = 0; k < e->code[i].nat; k++) part->repeats |= e->code[i].way[k] == TILE_REPEATS;
+    }
+}
+
+/* ---- the whole ---- */
+
+int
+elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
+        const struct view *out, int threads, struct elt **made)
+{
+    int nlane = nin + nout, nslot = 0;
+    for (int i = 0; i < nstep; i++) nslot += step[i].call->nin;
+    if (nlane > RUN_LANE || nstep > RUN_STEP || nslot > RUN_SLOT)
+        return fail(E_PLAN, "a chain of %d element-wise steps on %d tensors is too long", nstep, nlane);
+    for (int i = 1; i < nout; i++)
+        for (int d = 0; d < out[0].ndim; d++) assert(out[i].ndim == out[0].ndim && out[i].dim[d] == out[0].dim[d]);
+
+    struct elt *e = ARENA_NEW(a, struct elt);
+    *e = (struct elt){.nin = nin, .nout = nout, .nstep = nstep, .threads = MAX(threads, 1)};
+    e->lane = ARENA_ARRAY(a, struct lane, nlane);
+    e->step = ARENA_ARRAY(a, struct step, nstep);
+    e->slot = ARENA_ARRAY(a, struct slot, nslot);
+    e->part = ARENA_ARRAY(a, struct part, nstep);
+    e->code = ARENA_ARRAY(a, struct instruction, nstep * INSTRUCTIONS + nstep);
+    e->area = ARENA_ARRAY(a, struct area, nslot + nstep);
+    const struct view **view = ARENA_ARRAY(a, const struct view *, nlane);
+    for (int i = 0; i < nlane; i++) view[i] = i < nin ? &in[i] : &out[i - nin];
+    chain_lanes(e, &out[0], view);
+    mark_far(e);
+    make_slots(a, e, step);
+    make_parts(e);
+    find_readers(e);
+    place_results(e);
+    choose_block(e);
+    emit_parts(e);
+    lay_out_scratch(e);
+    *made = e;
+    return 0;
+}

@@ -1,0 +1,123 @@
+/* chain.h - the program that a chain of element-wise calls becomes; chain.c makes it, eltwise.c runs it.
+ *
+ * The local sizes of the outputs are walked as nested loops (dimensions that lie
+ * one behind the other in every operand are merged). A block is a piece of one
+ * inner row, or several whole rows.
+ *
+ * What a step reads is a slot: an operand of the chain, or the result of an
+ * earlier step, as a block in the compute type of that step. An operand that has
+ * that type in memory, without gaps, is read where it lies; any other is loaded
+ * into a block of scratch first, converted on the way; one that never changes (a
+ * number) is loaded once a run. The last write goes to memory directly when
+ * there is nothing to convert.
+ *
+ * Steps in a row that are plain arithmetic on f32 are one part, a program for
+ * tile.c: what one step hands to the next stays in registers, and is written
+ * only where somebody else reads it. Any other step is a part of its own. A
+ * chain that is nothing but such arithmetic on operands as they lie needs no
+ * scratch, and its blocks are long. What will not stay in the caches is fetched
+ * ahead, and its result goes to memory past them. */
+#ifndef RILLE_KERNELS_CPU_CHAIN_H
+#define RILLE_KERNELS_CPU_CHAIN_H
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/tile.h"
+#include "kernels/kernel.h"
+
+enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 }; /* at most */
+
+/* Where a block is: in a lane, or in an area of scratch. */
+enum { IN_SCRATCH = -1, NOWHERE = -2 };
+struct site {
+    int lane, area;
+};
+struct area {
+    size_t at; /* bytes from the start of scratch */
+    int unit;  /* bytes of an element of a block */
+    bool tile; /* holds a number for tile.c, not a block */
+};
+
+enum slot_kind {
+    SLOT_ABSENT,   /* NULL */
+    SLOT_CONSTANT, /* operand: one element, filled once a run */
+    SLOT_NUMBER,   /* the same, for tile.c */
+    SLOT_DIRECT,   /* operand: read in place */
+    SLOT_LOADED,   /* operand: brought into the block */
+    SLOT_RESULT,   /* step: read where the step wrote */
+    SLOT_CONVERTED /* step: as if it had gone through memory of its dtype */
+};
+struct slot {
+    enum slot_kind kind;
+    int index; /* operand or step */
+    enum compute type;
+    struct site at; /* of SLOT_RESULT: see the step */
+    int sibling;    /* SLOT_CONVERTED: the next slot of the same step, or -1 */
+    bool wide;      /* SLOT_NUMBER: read as a tile */
+};
+
+struct step {
+    const struct call *call;
+    enum compute type;
+    bool tile; /* done by tile.c */
+    int narg;
+    int arg[OP_OPERAND]; /* slots */
+    int value;           /* the argument that is the value of the step before, of the same part; or -1 */
+    int out;             /* output it writes, or -1 */
+    bool stored;         /* somebody reads it who does not get the value */
+    bool in_place;       /* straight into that output */
+    struct site at;      /* where it is written, when it is stored */
+    int last;            /* step after which nobody reads it there */
+    int converted;       /* first slot of SLOT_CONVERTED, or -1 */
+};
+
+/* Steps first..last. Their program for tile.c, when ncode > 0. */
+struct part {
+    int first, last;
+    int code, ncode;
+    bool repeats; /* it has operands that repeat with every row */
+};
+struct instruction {
+    int code, nat;
+    struct site at[2];
+    enum tile_way way[2];
+};
+
+/* An operand or output in memory, by the loops of the chain. */
+struct lane {
+    enum dtype dtype;
+    size_t bytes;            /* of an element */
+    int64_t stride[MAX_DIM]; /* one a loop, 0 where it repeats */
+    bool linear;             /* element p of the walk is element p of memory */
+    bool repeats;            /* every row of the walk is the same row of memory */
+    bool far;                /* too large for the nearer caches */
+    bool passes;             /* an output that the caches will not hold */
+};
+
+struct elt {
+    int nloop;
+    int64_t size[MAX_DIM]; /* outermost first */
+    int64_t numel, row;    /* elements; of an inner row */
+    bool rows;             /* a block is whole rows, not a piece of one */
+    bool loads;            /* some operand is brought into scratch */
+    bool streams;          /* some result goes past the caches */
+    int64_t block;         /* elements in a block, at most */
+    int nin, nout, nstep, nslot, npart, ncode, narea;
+    struct lane *lane; /* operands, then outputs */
+    struct step *step;
+    struct slot *slot; /* those of operands first: noperand of them */
+    struct part *part;
+    struct instruction *code;
+    struct area *area;
+    int noperand;
+    size_t scratch; /* of a thread: the program with addresses, then the areas */
+    int threads;
+};
+
+/* What a call computes in. */
+enum compute chain_type(const struct call *c);
+/* The loops over `walk` and how each of e's operands and outputs lies along them; view[i] for lane i. */
+void chain_lanes(struct elt *e, const struct view *walk, const struct view *const *view);
+/* Where a slot's block is. */
+struct site chain_site(const struct elt *e, int slot);
+
+#endif

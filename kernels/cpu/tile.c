@@ -1,0 +1,148 @@
+/* tile.c - the loop over tiles (tile_loop.inc) for each level of x86-64, and the choice among them.
+ *
+ * Not one function compiled for several levels (simd.h), because a vector must
+ * have the width of the machine's registers: gcc takes wider ones apart, and
+ * comparisons of them into single elements. Eight vectors hide the latency of
+ * an addition and leave registers for operands. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/tile.h"
+
+#include "runtime/base.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define X86_LEVELS
+#endif
+
+/* From memory, bytes ahead of their use: some 100 ns at the rate of one core. */
+enum { AHEAD = 4096, LINE = 64 };
+
+/* The meanings, on vectors. PICK and TRUTH are those of the loops. */
+#define COPY(a)        (a)
+#define NEG(a)         (-(a))
+#define ABS(a)         ((vec)((ivec)(a)&0x7fffffff))
+#define SIGN(a)        PICK((a) > 0, (vec){0} + 1.0f, PICK((a) < 0, (vec){0} - 1.0f, a))
+#define SQUARE(a)      ((a) * (a))
+#define RECIPROCAL(a)  (1.0f / (a))
+#define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* NaN stays */
+#define NOT(a)         TRUTH((a) == 0)
+#define ADD(a, b)      ((a) + (b))
+#define SUB(a, b)      ((a) - (b))
+#define MUL(a, b)      ((a) * (b))
+#define DIV(a, b)      ((a) / (b))
+#define MAXIMUM(a, b)  PICK(((a) > (b)) | ((a) != (a)), a, b) /* NaN wins */
+#define MINIMUM(a, b)  PICK(((a) < (b)) | ((a) != (a)), a, b)
+#define EQ(a, b)       TRUTH((a) == (b))
+#define NE(a, b)       TRUTH((a) != (b))
+#define LT(a, b)       TRUTH((a) < (b))
+#define LE(a, b)       TRUTH((a) <= (b))
+#define GT(a, b)       TRUTH((a) > (b))
+#define GE(a, b)       TRUTH((a) >= (b))
+#define AND(a, b)      TRUTH(((a) != 0) & ((b) != 0))
+#define OR(a, b)       TRUTH(((a) != 0) | ((b) != 0))
+#define WHERE(a, b, c) PICK((a) != 0, b, c)
+
+/* All of them, by the number of operands. */
+#define OPERATIONS(ONE, TWO, THREE)                                                                                    \
+    ONE(TILE_COPY, COPY)                                                                                               \
+    ONE(TILE_NEG, NEG)                                                                                                 \
+    ONE(TILE_ABS, ABS)                                                                                                 \
+    ONE(TILE_SIGN, SIGN)                                                                                               \
+    ONE(TILE_SQUARE, SQUARE)                                                                                           \
+    ONE(TILE_RECIPROCAL, RECIPROCAL)                                                                                   \
+    ONE(TILE_RELU, RELU)                                                                                               \
+    ONE(TILE_NOT, NOT)                                                                                                 \
+    TWO(TILE_ADD, ADD)                                                                                                 \
+    TWO(TILE_SUB, SUB)                                                                                                 \
+    TWO(TILE_MUL, MUL)                                                                                                 \
+    TWO(TILE_DIV, DIV)                                                                                                 \
+    TWO(TILE_MAXIMUM, MAXIMUM)                                                                                         \
+    TWO(TILE_MINIMUM, MINIMUM)                                                                                         \
+    TWO(TILE_EQ, EQ)                                                                                                   \
+    TWO(TILE_NE, NE)                                                                                                   \
+    TWO(TILE_LT, LT)                                                                                                   \
+    TWO(TILE_LE, LE)                                                                                                   \
+    TWO(TILE_GT, GT)                                                                                                   \
+    TWO(TILE_GE, GE)                                                                                                   \
+    TWO(TILE_AND, AND)                                                                                                 \
+    TWO(TILE_OR, OR)                                                                                                   \
+    THREE(TILE_WHERE, WHERE)
+
+#ifdef X86_LEVELS
+#include <immintrin.h>
+
+#define TILES          tiles_v4
+#define ALONE          alone_v4
+#define TILE_LEVEL     __attribute__((target("arch=x86-64-v4")))
+#define TILE_WIDTH     64
+#define TILE_PUT(p, v) _mm512_stream_ps((float *)(p), (__m512)(v))
+#include "kernels/cpu/tile_loop.inc"
+
+#define TILES          tiles_v3
+#define ALONE          alone_v3
+#define TILE_LEVEL     __attribute__((target("arch=x86-64-v3")))
+#define TILE_WIDTH     32
+#define TILE_PUT(p, v) _mm256_stream_ps((float *)(p), (__m256)(v))
+#include "kernels/cpu/tile_loop.inc"
+
+#define TILE_PUT(p, v) _mm_stream_ps((float *)(p), (__m128)(v))
+#else
+#define TILE_PUT(p, v) (*(vec_at *)(p) = (v))
+#endif
+
+#define TILES tiles_any
+#define ALONE alone_any
+#define TILE_LEVEL
+#define TILE_WIDTH 16
+#include "kernels/cpu/tile_loop.inc"
+
+static const struct level {
+    void (*tiles)(const struct tile_step *step, int64_t n, int64_t nrow);
+    void (*alone)(const struct tile_step *step, int64_t n, int64_t nrow);
+    int64_t vector; /* elements */
+} levels[] = {
+#ifdef X86_LEVELS
+    {tiles_v4, alone_v4, 16},
+    {tiles_v3, alone_v3, 8},
+#endif
+    {tiles_any, alone_any, 4},
+};
+
+static const struct level *
+this_machine(void)
+{
+#ifdef X86_LEVELS
+    return &levels[__builtin_cpu_supports("x86-64-v4") ? 0 : __builtin_cpu_supports("x86-64-v3") ? 1 : 2];
+#else
+    return levels;
+#endif
+}
+
+static bool
+is_alone(const struct tile_step *step)
+{
+    if (step[0].code != TILE_LOAD || step[0].way[0] == TILE_STAYS) return false;
+    if (step[1].code >= TILE_LOAD || step[2].code != TILE_STORE || step[3].code != TILE_END) return false;
+    bool choice = step[1].code / TILE_CODE(1, 0) == TILE_WHERE; /* here numbers are tiles */
+    return !choice || (step[1].way[0] != TILE_STAYS && step[1].way[1] != TILE_STAYS);
+}
+
+void
+tile_run(const struct tile_step *step, int64_t n, int64_t nrow)
+{
+    const struct level *here = this_machine();
+    if (n % here->vector == 0 && is_alone(step))
+        here->alone(step, n, nrow);
+    else
+        here->tiles(step, n, nrow);
+}
+
+void
+tile_fence(void)
+{
+#ifdef X86_LEVELS
+    _mm_sfence();
+#endif
+}
