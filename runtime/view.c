@@ -102,11 +102,82 @@ convert_run(enum dtype d, void *to, int64_t to_stride, enum dtype s, const void 
     }
 }
 
-/* Advances the outer loops' counters; false after the last. */
-static bool
-loops_next(const struct loops *l, int64_t *at, int64_t *to, int64_t *from)
+/* ---- loops that cross: each view is contiguous along another one ---- */
+
+/* n elements of the first loop by m of the second, at most a line each: through a block, so that lines of both views
+ * are touched once, whatever the distance between them. */
+#define COPY_BLOCK(n, m)                                                                                               \
+    do {                                                                                                               \
+        for (int64_t i = 0; i < (n); i++) memcpy(block[i], s + i * from_stride, (size_t)(m) * sizeof **block);         \
+        for (int64_t j = 0; j < (m); j++)                                                                              \
+            for (int64_t i = 0; i < (n); i++) d[i + j * to_stride] = block[i][j];                                      \
+    } while (0)
+
+#define COPY_CROSSED(type)                                                                                             \
+    do {                                                                                                               \
+        enum { SIDE = 64 / sizeof(type) };                                                                             \
+        type block[SIDE][SIDE];                                                                                        \
+        for (int64_t j0 = 0; j0 < m; j0 += SIDE)                                                                       \
+            for (int64_t i0 = 0; i0 < n; i0 += SIDE) {                                                                 \
+                type *d = (type *)to + i0 + j0 * to_stride;                                                            \
+                const type *s = (const type *)from + i0 * from_stride + j0;                                            \
+                if (n - i0 >= SIDE && m - j0 >= SIDE)                                                                  \
+                    COPY_BLOCK(SIDE, SIDE);                                                                            \
+                else                                                                                                   \
+                    COPY_BLOCK(MIN(n - i0, SIDE), MIN(m - j0, SIDE));                                                  \
+            }                                                                                                          \
+    } while (0)
+
+/* Element (i, j), i < n, j < m, lies at i + j * to_stride and at i * from_stride + j. */
+static void
+copy_crossed(size_t width, void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t n, int64_t m)
 {
-    for (int k = l->n - 2; k >= 0; k--) {
+    switch (width) {
+    case 1: COPY_CROSSED(uint8_t); break;
+    case 2: COPY_CROSSED(uint16_t); break;
+    case 4: COPY_CROSSED(uint32_t); break;
+    case 8: COPY_CROSSED(uint64_t); break;
+    default: assert(!"a dtype of 1, 2, 4 or 8 bytes");
+    }
+}
+
+static void
+move_loop(struct loops *l, int k, int to)
+{
+    int64_t size = l->size[k], t = l->to[k], f = l->from[k];
+    for (; k < to; k++) {
+        l->size[k] = l->size[k + 1];
+        l->to[k] = l->to[k + 1];
+        l->from[k] = l->from[k + 1];
+    }
+    l->size[to] = size;
+    l->to[to] = t;
+    l->from[to] = f;
+}
+
+/* Brings the two loops that cross, if there are such, to the end: first the one along which the source is contiguous.
+ */
+static bool
+loops_cross(struct loops *l)
+{
+    int to = -1, from = -1;
+    for (int k = 0; k < l->n; k++) {
+        if (l->to[k] == 1 && l->from[k] != 1) to = k;
+        if (l->from[k] == 1 && l->to[k] != 1) from = k;
+    }
+    if (to < 0 || from < 0 || l->size[to] < 4 || l->size[from] < 4) return false;
+    move_loop(l, to, l->n - 1);
+    move_loop(l, from > to ? from - 1 : from, l->n - 2);
+    return true;
+}
+
+/* ---- all loops ---- */
+
+/* Advances the counters of all but the innermost `inner` loops; false after the last. */
+static bool
+loops_next(const struct loops *l, int inner, int64_t *at, int64_t *to, int64_t *from)
+{
+    for (int k = l->n - 1 - inner; k >= 0; k--) {
         *to += l->to[k];
         *from += l->from[k];
         if (++at[k] < l->size[k]) return true;
@@ -125,14 +196,17 @@ view_copy(const struct view *dst, const struct view *src)
     if (view_numel(dst) == 0) return;
 
     struct loops l = loops_make(dst, src);
+    bool same = dst->dtype == src->dtype, crossed = same && loops_cross(&l);
     size_t to_bytes = dtype_bytes(dst->dtype), from_bytes = dtype_bytes(src->dtype);
-    int64_t at[MAX_DIM] = {0}, to = 0, from = 0, n = l.size[l.n - 1];
+    int64_t at[MAX_DIM] = {0}, to = 0, from = 0, last = l.n - 1, n = l.size[last];
     do {
         char *d = (char *)dst->data + to * (int64_t)to_bytes;
         const char *s = (const char *)src->data + from * (int64_t)from_bytes;
-        if (dst->dtype == src->dtype)
-            copy_run(to_bytes, d, l.to[l.n - 1], s, l.from[l.n - 1], n);
+        if (crossed)
+            copy_crossed(to_bytes, d, l.to[last - 1], s, l.from[last], n, l.size[last - 1]);
+        else if (same)
+            copy_run(to_bytes, d, l.to[last], s, l.from[last], n);
         else
-            convert_run(dst->dtype, d, l.to[l.n - 1], src->dtype, s, l.from[l.n - 1], n);
-    } while (loops_next(&l, at, &to, &from));
+            convert_run(dst->dtype, d, l.to[last], src->dtype, s, l.from[last], n);
+    } while (loops_next(&l, crossed ? 2 : 1, at, &to, &from));
 }

@@ -87,6 +87,33 @@ test_permutations(void)
     is_int(spilt, 0, "and writes nothing else");
 }
 
+/* Views that are contiguous along different axes go by blocks of a line: sizes around one, every dtype. */
+static void
+test_crossed(void)
+{
+    static const int64_t shapes[][3] = {{3, 70, 35}, {16, 4, 16}, {33, 2, 65}, {129, 1, 7}, {5, 3, 4}};
+    enum { MOST = 16384 };
+    int wrong = 0, spilt = 0;
+    char *from = malloc(MOST * sizeof(double)), *to = malloc(MOST * sizeof(double));
+    for (size_t s = 0; s < countof(shapes); s++)
+        for (int d = DT_NONE + 1; d < NDTYPE; d++)
+            for (int p = 0; p < 36; p++) {
+                int n = 0, bytes = (int)dtype_bytes((enum dtype)d);
+                for (int i = 0; i < MOST; i++) elem_set_i((enum dtype)d, from, i, d == DT_BOOL ? i / 3 % 2 : i % 101);
+                memset(to, 0xee, MOST * (size_t)bytes);
+                struct view src = permuted((enum dtype)d, shapes[s], permutations[p / 6], p % 2, from);
+                struct view dst = permuted((enum dtype)d, shapes[s], permutations[p % 6], p % 5 == 0, to);
+                view_copy(&dst, &src);
+                wrong += !copied(&dst, &src);
+                for (int i = 0; i < MOST; i++) n += touched((uint8_t *)to + i * bytes, bytes) > 0;
+                spilt += n != view_numel(&dst);
+            }
+    is_int(wrong, 0, "views that are contiguous along different axes are copied, whatever their sizes and dtype");
+    is_int(spilt, 0, "and nothing else is written");
+    free(from);
+    free(to);
+}
+
 static void
 test_dtypes(void)
 {
@@ -158,6 +185,7 @@ int
 main(void)
 {
     test_permutations();
+    test_crossed();
     test_dtypes();
     test_broadcast();
     test_dense();
