@@ -83,16 +83,6 @@ forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
     return prim_describe(&op, threads, NULL, NULL, pd);
 }
 
-static int
-finish(dnnl_primitive_desc_t pd, const struct prim_arg *arg, int threads, void **state, size_t *scratch_bytes)
-{
-    struct prim *p;
-    int status = prim_new(pd, 3, arg, threads, &p, scratch_bytes);
-    dnnl_primitive_desc_destroy(pd);
-    if (!status) *state = p;
-    return status;
-}
-
 int
 conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
@@ -101,7 +91,7 @@ conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
         {DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_WEIGHTS, 1, s.w.desc}, {DNNL_ARG_DST, PRIM_OUT, s.y.desc}};
     dnnl_primitive_desc_t pd;
     TRY(forward(&s, k->threads, &pd));
-    return finish(pd, arg, k->threads, state, scratch_bytes);
+    return prim_new(pd, 3, arg, k->threads, state, scratch_bytes);
 }
 
 int
@@ -119,7 +109,7 @@ conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     TRY(forward(&s, k->threads, &hint));
     int status = prim_describe(&op, k->threads, hint, NULL, &pd);
     dnnl_primitive_desc_destroy(hint);
-    return status ? status : finish(pd, arg, k->threads, state, scratch_bytes);
+    return status ? status : prim_new(pd, 3, arg, k->threads, state, scratch_bytes);
 }
 
 int
@@ -137,5 +127,5 @@ conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     TRY(forward(&s, k->threads, &hint));
     int status = prim_describe(&op, k->threads, hint, NULL, &pd);
     dnnl_primitive_desc_destroy(hint);
-    return status ? status : finish(pd, arg, k->threads, state, scratch_bytes);
+    return status ? status : prim_new(pd, 3, arg, k->threads, state, scratch_bytes);
 }

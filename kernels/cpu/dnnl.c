@@ -117,7 +117,7 @@ prim_fill(struct prim *p, const_dnnl_primitive_desc_t pd, int narg, const struct
 }
 
 int
-prim_new(const_dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int threads, struct prim **out,
+prim_new(dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int threads, void **state,
          size_t *scratch_bytes)
 {
     assert(narg <= PRIM_ARG);
@@ -125,11 +125,12 @@ prim_new(const_dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, i
     p->threads = threads;
     p->nrun = 1;
     int status = prim_fill(p, pd, narg, arg, scratch_bytes);
+    dnnl_primitive_desc_destroy(pd);
     if (status) {
         prim_drop(p);
         return status;
     }
-    *out = p;
+    *state = p;
     return 0;
 }
 

@@ -37,7 +37,8 @@ int prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_des
 bool prim_is_plain(const_dnnl_primitive_desc_t pd);
 
 struct prim;
-int prim_new(const_dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int threads, struct prim **out,
+/* Takes pd over. */
+int prim_new(dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int threads, void **state,
              size_t *scratch_bytes);
 /* Executes n times a call; run r adds skip[r * nskip + i] bytes to argument i < nskip. skip is taken over (free). */
 void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);

@@ -272,12 +272,8 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
     }
     int64_t n = 1;
     for (int d = nbatch; d < g->nbatch; d++) n *= g->batch[d].size;
-    struct prim *p;
-    int status = prim_new(pd, NMATRIX, arg, threads, &p, scratch_bytes);
-    dnnl_primitive_desc_destroy(pd);
-    if (status) return status;
-    if (n > 1) prim_repeat(p, n, batch_skips(g, n), NMATRIX);
-    *state = p;
+    TRY(prim_new(pd, NMATRIX, arg, threads, state, scratch_bytes));
+    if (n > 1) prim_repeat(*state, n, batch_skips(g, n), NMATRIX);
     return 0;
 }
 
