@@ -18,6 +18,12 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
+static struct plane
+plane_of(const struct kcall *k)
+{
+    return pool_plane(k->call->attr, &k->out[0], &k->in[0]);
+}
+
 struct task {
     const double *dy;
     double *dx;
@@ -34,11 +40,27 @@ spread(void *arg, const struct pane *w)
 static int
 ref(const struct kcall *k)
 {
-    struct pool p = {&k->out[0], &k->in[0], k->call->attr};
+    struct plane p = plane_of(k);
     struct task t = {f64_of(&k->in[0]), f64_of(&k->out[0])};
     memset(t.dx, 0, (size_t)view_numel(&k->out[0]) * sizeof *t.dx);
-    pool_each(&p, spread, &t);
+    pool_each(k->in[0].dim[0] * k->in[0].dim[1], &p, spread, &t);
     return 0;
+}
+
+/* ---- fast ---- */
+
+static bool
+accepts(const struct kcall *k)
+{
+    struct plane p = plane_of(k);
+    return pool_accepts(k, &p);
+}
+
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct plane p = plane_of(k);
+    return pool_prepare(k, &p, plane_mean_back, state, scratch_bytes);
 }
 
 static void
@@ -46,6 +68,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (b_wants(n, 0)) din[0] = b_pool(b, &op_avg_pool2d, 1, dout, n->attr);
 }
+
+static const struct kernel_row rows[] = {{"simd", DEV_CPU, true, accepts, prepare, pool_run, pool_drop}, {NULL}};
 
 const struct op op_avg_pool2d_grad = {
     .name = "avg_pool2d_grad",
@@ -57,7 +81,9 @@ const struct op op_avg_pool2d_grad = {
     .linear = "0",
     .grad = grad,
     .ref = ref,
+    .kernel = rows,
     .flags = OP_HIDDEN,
     .sample = {"f32{2,3,3,5} kernel_size=2 stride=1 size=4,6",
-               "f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1 size=5,7"},
+               "f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1 size=5,7",
+               "f32{1,2,3,3} kernel_size=3 stride=2 padding=1 ceil_mode=true count_include_pad=false size=4,5"},
 };

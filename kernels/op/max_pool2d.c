@@ -11,6 +11,12 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
+static struct plane
+plane_of(const struct kcall *k)
+{
+    return pool_plane(k->call->attr, &k->in[0], &k->out[0]);
+}
+
 struct task {
     const double *x;
     double *y;
@@ -32,46 +38,26 @@ greatest(void *arg, const struct pane *w)
 static int
 ref(const struct kcall *k)
 {
-    struct pool p = {&k->in[0], &k->out[0], k->call->attr};
+    struct plane p = plane_of(k);
     struct task t = {f64_of(&k->in[0]), f64_of(&k->out[0])};
-    pool_each(&p, greatest, &t);
+    pool_each(k->in[0].dim[0] * k->in[0].dim[1], &p, greatest, &t);
     return 0;
 }
 
-/* ---- fast: f32 ---- */
+/* ---- fast ---- */
 
 static bool
 accepts(const struct kcall *k)
 {
-    return k->in[0].dtype == DT_F32;
-}
-
-struct task_f32 {
-    const float *x;
-    float *y;
-};
-
-static void
-greatest_f32(void *arg, const struct pane *w)
-{
-    const struct task_f32 *t = arg;
-    float max = -INFINITY;
-    for (int64_t i = w->h0; i < w->h1; i += w->step[0])
-        for (int64_t j = w->w0; j < w->w1; j += w->step[1]) {
-            float v = t->x[w->plane + i * w->row + j];
-            if (!(v <= max)) max = v;
-        }
-    t->y[w->at] = max;
+    struct plane p = plane_of(k);
+    return pool_accepts(k, &p);
 }
 
 static int
-run(const struct kcall *k, const void *state)
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    UNUSED(state);
-    struct pool p = {&k->in[0], &k->out[0], k->call->attr};
-    struct task_f32 t = {k->in[0].data, k->out[0].data};
-    pool_each(&p, greatest_f32, &t);
-    return 0;
+    struct plane p = plane_of(k);
+    return pool_prepare(k, &p, plane_max, state, scratch_bytes);
 }
 
 static void
@@ -80,7 +66,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_pool(b, &op_max_pool2d_grad, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"simple", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {{"simd", DEV_CPU, true, accepts, prepare, pool_run, pool_drop}, {NULL}};
 
 const struct op op_max_pool2d = {
     .name = "max_pool2d",

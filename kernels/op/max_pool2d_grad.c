@@ -12,6 +12,12 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
+static struct plane
+plane_of(const struct kcall *k)
+{
+    return pool_plane(k->call->attr, &k->in[0], &k->in[1]);
+}
+
 struct task {
     const double *x, *from;
     double *to;
@@ -37,11 +43,27 @@ at_greatest(void *arg, const struct pane *w)
 static int
 ref(const struct kcall *k)
 {
-    struct pool p = {&k->in[0], &k->in[1], k->call->attr};
+    struct plane p = plane_of(k);
     struct task t = {f64_of(&k->in[0]), f64_of(&k->in[1]), f64_of(&k->out[0]), false};
     memset(t.to, 0, (size_t)view_numel(&k->out[0]) * sizeof *t.to);
-    pool_each(&p, at_greatest, &t);
+    pool_each(k->in[0].dim[0] * k->in[0].dim[1], &p, at_greatest, &t);
     return 0;
+}
+
+/* ---- fast ---- */
+
+static bool
+accepts(const struct kcall *k)
+{
+    struct plane p = plane_of(k);
+    return pool_accepts(k, &p);
+}
+
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct plane p = plane_of(k);
+    return pool_prepare(k, &p, plane_max_back, state, scratch_bytes);
 }
 
 static void
@@ -49,6 +71,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (b_wants(n, 1)) din[1] = b_pool(b, &op_max_pool2d_pick, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
 }
+
+static const struct kernel_row rows[] = {{"simd", DEV_CPU, true, accepts, prepare, pool_run, pool_drop}, {NULL}};
 
 const struct op op_max_pool2d_grad = {
     .name = "max_pool2d_grad",
@@ -60,9 +84,11 @@ const struct op op_max_pool2d_grad = {
     .grad = grad,
     .saves = "0",
     .ref = ref,
+    .kernel = rows,
     .flags = OP_HIDDEN,
     .sample = {"f32{2,3,4,6} f32{2,3,3,5} kernel_size=2 stride=1",
-               "f32{1,2,5,7} f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1"},
+               "f32{1,2,5,7} f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1",
+               "f32{2,1,6,5} f32{2,1,3,2} kernel_size=2 dilation=2 ceil_mode=true"},
 };
 
 /* ---- its own gradient: what stands there ---- */
@@ -75,13 +101,33 @@ pick_rule(const struct call *c, struct str *rule)
     return 0;
 }
 
+static struct plane
+pick_plane(const struct kcall *k)
+{
+    return pool_plane(k->call->attr, &k->in[0], &k->out[0]);
+}
+
 static int
 pick_ref(const struct kcall *k)
 {
-    struct pool p = {&k->in[0], &k->out[0], k->call->attr};
+    struct plane p = pick_plane(k);
     struct task t = {f64_of(&k->in[0]), f64_of(&k->in[1]), f64_of(&k->out[0]), true};
-    pool_each(&p, at_greatest, &t);
+    pool_each(k->in[0].dim[0] * k->in[0].dim[1], &p, at_greatest, &t);
     return 0;
+}
+
+static bool
+pick_accepts(const struct kcall *k)
+{
+    struct plane p = pick_plane(k);
+    return pool_accepts(k, &p);
+}
+
+static int
+pick_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct plane p = pick_plane(k);
+    return pool_prepare(k, &p, plane_max_pick, state, scratch_bytes);
 }
 
 static void
@@ -89,6 +135,9 @@ pick_grad(struct build *b, const struct node *n, struct val *const *dout, struct
 {
     if (b_wants(n, 1)) din[1] = b_pool(b, &op_max_pool2d_grad, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
 }
+
+static const struct kernel_row pick_rows[] = {{"simd", DEV_CPU, true, pick_accepts, pick_prepare, pool_run, pool_drop},
+                                              {NULL}};
 
 const struct op op_max_pool2d_pick = {
     .name = "max_pool2d_pick",
@@ -101,7 +150,9 @@ const struct op op_max_pool2d_pick = {
     .grad = pick_grad,
     .saves = "0",
     .ref = pick_ref,
+    .kernel = pick_rows,
     .flags = OP_HIDDEN,
     .sample = {"f32{2,3,4,6} f32{2,3,4,6} kernel_size=2 stride=1",
-               "f32{1,2,5,7} f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1"},
+               "f32{1,2,5,7} f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1",
+               "f32{2,1,6,5} f32{2,1,6,5} kernel_size=2 dilation=2 ceil_mode=true"},
 };

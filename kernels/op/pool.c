@@ -1,6 +1,12 @@
 /* pool.c - windows over images. */
 #include "kernels/op/pool.h"
 
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/team.h"
+#include "runtime/arena.h"
+
+#include <stdlib.h>
+
 static int64_t
 pair(const struct attr *a, int i, int64_t by_default)
 {
@@ -56,37 +62,206 @@ pool_infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* The part of a window that lies in 0..n, and how many entries a mean counts. */
-static void
-cut(struct window w, int64_t u, int64_t n, bool padding, int64_t *lo, int64_t *hi, int64_t *count)
+struct plane
+pool_plane(const struct attr *attr, const struct view *x, const struct view *y)
 {
-    int64_t start = u * w.stride - w.padding, end = start + w.dilation * (w.kernel - 1) + 1;
-    int64_t limit = MIN(end, n + w.padding);
-    while (start < 0) start += w.dilation;
-    *lo = start;
-    *hi = MIN(end, n);
-    *count = padding ? limit - (u * w.stride - w.padding) : *hi - *lo;
+    struct plane p = {.count_padding = attr[POOL_COUNT_PAD].i, .lanes = 1};
+    for (int i = 0; i < 2; i++) {
+        p.window[i] = pool_window(attr, i);
+        p.n[i] = x->dim[2 + i];
+        p.m[i] = y->dim[2 + i];
+    }
+    return p;
 }
 
+/* ---- the reference ---- */
+
 void
-pool_each(const struct pool *p, void (*each)(void *arg, const struct pane *w), void *arg)
+pool_each(int64_t nplane, const struct plane *p, void (*each)(void *arg, const struct pane *w), void *arg)
 {
-    struct window h = pool_window(p->attr, 0), v = pool_window(p->attr, 1);
-    const int64_t *x = p->x->dim, *y = p->y->dim;
-    bool padding = p->attr[POOL_COUNT_PAD].i;
-    struct pane w = {.step = {h.dilation, v.dilation}, .row = x[3]};
-    for (int64_t plane = 0; plane < x[0] * x[1]; plane++)
-        for (int64_t i = 0; i < y[2]; i++)
-            for (int64_t j = 0; j < y[3]; j++) {
-                int64_t rows, cols;
-                w.plane = plane * x[2] * x[3];
-                w.at = (plane * y[2] + i) * y[3] + j;
-                cut(h, i, x[2], padding, &w.h0, &w.h1, &rows);
-                cut(v, j, x[3], padding, &w.w0, &w.w1, &cols);
-                w.count = rows * cols;
+    struct pane w = {.step = {p->window[0].dilation, p->window[1].dilation}, .row = p->n[1]};
+    for (int64_t plane = 0; plane < nplane; plane++)
+        for (int64_t i = 0; i < p->m[0]; i++)
+            for (int64_t j = 0; j < p->m[1]; j++) {
+                struct span h = plane_span(p, 0, i), v = plane_span(p, 1, j);
+                w.plane = plane * p->n[0] * p->n[1];
+                w.at = (plane * p->m[0] + i) * p->m[1] + j;
+                w.h0 = h.lo, w.h1 = h.hi;
+                w.w0 = v.lo, w.w1 = v.hi;
+                w.count = h.count * v.count;
                 each(arg, &w);
             }
 }
+
+/* ---- rows of floats ----
+ *
+ * Planes come in groups of PLANE_LANES. Where rows are short a whole group is computed at once: turned so that its
+ * planes lie side by side, and its result turned back. On one core of an EPYC (Zen 5) the greatest of 3x3 over f32
+ * 32x1024x7x7 then take 1.3 ms, 5.0 one by one; over 32x512x16x16 in steps of 2 it is 2.0 and 3.0, and from 20x20 on it
+ * does not pay. */
+
+enum { MOST_IN = 2, SHORT_ROW = 16, LEAST_WORK = 16384 }; /* work: for which another thread is worth waking */
+
+struct state {
+    struct plane plane, group;
+    bool turn; /* whole groups are */
+    plane_fn *fn;
+    int threads;
+    size_t room; /* bytes of scratch of a thread */
+};
+
+static int64_t
+plane_size(const struct view *v)
+{
+    return v->dim[2] * v->dim[3];
+}
+
+static int64_t
+plane_count(const struct view *v)
+{
+    return v->dim[0] * v->dim[1];
+}
+
+static size_t
+line_up(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Planes that are not taken where they lie. */
+static size_t
+group_bytes(const struct view *v, bool turn)
+{
+    return turn || v->dtype != DT_F32 ? line_up((size_t)plane_size(v) * sizeof(float) * (turn ? PLANE_LANES : 1)) : 0;
+}
+
+bool
+pool_accepts(const struct kcall *k, const struct plane *p)
+{
+    enum dtype d = k->out[0].dtype;
+    bool same = k->call->nin == 1 || k->in[1].dtype == d;
+    return same && k->in[0].dtype == d && (d == DT_F32 || d == DT_BF16 || d == DT_F16) && plane_fits(p);
+}
+
+int
+pool_prepare(const struct kcall *k, const struct plane *p, plane_fn *fn, void **state, size_t *scratch_bytes)
+{
+    struct state *s = must_alloc(sizeof *s);
+    int64_t n = plane_count(&k->out[0]);
+    *s = (struct state){.plane = *p, .group = *p, .fn = fn};
+    s->group.lanes = PLANE_LANES;
+    s->turn = n >= PLANE_LANES && p->n[1] <= SHORT_ROW;
+    s->threads = (int)MIN(k->threads, 1 + n * p->n[0] * p->n[1] / LEAST_WORK);
+    s->room = line_up(MAX(plane_room(p), s->turn ? plane_room(&s->group) : 0));
+    for (int i = 0; i < k->call->nin; i++) s->room += group_bytes(&k->in[i], s->turn);
+    s->room += group_bytes(&k->out[0], s->turn);
+    *scratch_bytes = s->room * (size_t)s->threads;
+    *state = s;
+    return 0;
+}
+
+static struct row
+row_of_plane(const struct view *v, int64_t plane)
+{
+    int64_t n = plane_size(v);
+    return (struct row){(char *)v->data + plane * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
+}
+
+static void
+turn_in(const struct view *v, int64_t first, float *to)
+{
+    float room[ROW_BLOCK];
+    for (int64_t lane = 0; lane < PLANE_LANES; lane++) {
+        struct row r = row_of_plane(v, first + lane);
+        for (int64_t from = 0; from < r.n; from += ROW_BLOCK) {
+            int64_t n = MIN(r.n - from, ROW_BLOCK);
+            const float *x = row_load(&r, from, n, room);
+            for (int64_t i = 0; i < n; i++) to[(from + i) * PLANE_LANES + lane] = x[i];
+        }
+    }
+}
+
+static void
+turn_out(const struct view *v, int64_t first, const float *x)
+{
+    float room[ROW_BLOCK];
+    for (int64_t lane = 0; lane < PLANE_LANES; lane++) {
+        struct row r = row_of_plane(v, first + lane);
+        for (int64_t from = 0; from < r.n; from += ROW_BLOCK) {
+            int64_t n = MIN(r.n - from, ROW_BLOCK);
+            float *to = row_into(&r, from, room);
+            for (int64_t i = 0; i < n; i++) to[i] = x[(from + i) * PLANE_LANES + lane];
+            row_store(&r, from, n, to);
+        }
+    }
+}
+
+struct task {
+    const struct kcall *k;
+    const struct state *s;
+};
+
+static void
+run_plane(const struct task *t, int64_t plane, char *room)
+{
+    const struct kcall *k = t->k;
+    const float *in[MOST_IN];
+    for (int i = 0; i < k->call->nin; room += group_bytes(&k->in[i++], false)) {
+        struct row x = row_of_plane(&k->in[i], plane);
+        in[i] = row_load(&x, 0, x.n, (float *)room);
+    }
+    struct row y = row_of_plane(&k->out[0], plane);
+    float *out = row_into(&y, 0, (float *)room);
+    t->s->fn(&t->s->plane, in, out, room + group_bytes(&k->out[0], false));
+    row_store(&y, 0, y.n, out);
+}
+
+static void
+run_group(const struct task *t, int64_t first, char *room)
+{
+    const struct kcall *k = t->k;
+    const float *in[MOST_IN];
+    for (int i = 0; i < k->call->nin; room += group_bytes(&k->in[i++], true)) {
+        in[i] = (float *)room;
+        turn_in(&k->in[i], first, (float *)room);
+    }
+    t->s->fn(&t->s->group, in, (float *)room, room + group_bytes(&k->out[0], true));
+    turn_out(&k->out[0], first, (float *)room);
+}
+
+/* The shares of threads lo..hi, each with a room of its own. */
+static void
+run_share(void *arg, int64_t lo, int64_t hi)
+{
+    const struct task *t = arg;
+    int64_t nplane = plane_count(&t->k->out[0]), n = (nplane + PLANE_LANES - 1) / PLANE_LANES, threads = t->s->threads;
+    for (int64_t i = lo; i < hi; i++) {
+        char *room = (char *)t->k->scratch + (size_t)i * t->s->room;
+        for (int64_t g = n * i / threads; g < n * (i + 1) / threads; g++) {
+            int64_t first = g * PLANE_LANES, last = MIN(first + PLANE_LANES, nplane);
+            if (t->s->turn && last - first == PLANE_LANES)
+                run_group(t, first, room);
+            else
+                for (int64_t plane = first; plane < last; plane++) run_plane(t, plane, room);
+        }
+    }
+}
+
+int
+pool_run(const struct kcall *k, const void *state)
+{
+    const struct state *s = state;
+    team_run(s->threads, s->threads, 1, run_share, &(struct task){k, s});
+    return 0;
+}
+
+void
+pool_drop(void *state)
+{
+    free(state);
+}
+
+/* ---- gradients ---- */
 
 struct val *
 b_pool(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr)

@@ -1,0 +1,44 @@
+/* pool.h - windows over one plane of an image, row by row in lanes.
+ *
+ * A row of windows is made in two steps: entries that stand above each other are
+ * combined, over a whole row of the image, and then those of a window beside each
+ * other; a gradient goes the same way back. What lies beyond the image stands in
+ * the padded row as an entry that changes nothing. */
+#ifndef RILLE_KERNELS_CPU_POOL_H
+#define RILLE_KERNELS_CPU_POOL_H
+
+#include "runtime/base.h"
+
+/* How windows lie along one direction: window u starts at u * stride - padding. */
+struct window {
+    int64_t kernel, stride, padding, dilation;
+};
+
+/* The windows of a plane, height before width. */
+struct plane {
+    struct window window[2];
+    int64_t n[2], m[2]; /* entries of the image; windows over them */
+    bool count_padding; /* by a mean */
+    int lanes;          /* 1; or PLANE_LANES planes at once, whose entries lie side by side */
+};
+enum { PLANE_LANES = 16 };
+
+/* The part of window u of direction i that lies in the image, and how many entries a mean counts. */
+struct span {
+    int64_t lo, hi, count;
+};
+struct span plane_span(const struct plane *p, int i, int64_t u);
+
+/* A way to compute a plane of `out` (the image or its pooling, by the function) from one of each operand, in f32; room
+ * has plane_room() bytes. All lanes get the bits that they would get alone. */
+typedef void plane_fn(const struct plane *p, const float *const *in, float *out, void *room);
+size_t plane_room(const struct plane *p);
+bool plane_fits(const struct plane *p); /* they are for planes whose positions fit 32 bits, with little padding */
+
+plane_fn plane_max;       /* x -> y; NaN wins */
+plane_fn plane_max_back;  /* x, dy -> dx; to the first of equals */
+plane_fn plane_max_pick;  /* x, h -> h where x is greatest */
+plane_fn plane_mean;      /* x -> y */
+plane_fn plane_mean_back; /* dy -> dx */
+
+#endif

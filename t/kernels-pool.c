@@ -1,0 +1,263 @@
+/* kernels-pool.c - windows over images: every row of every pooling operator equals the reference, for a table of
+ * shapes, windows, dtypes and values.
+ *
+ * Shapes lie around groups of planes and vectors; values are ordinary, equal, NaN, infinite, and nothing but the least
+ * there is. What is chosen is the reference's to the bit, what is summed within rounding. */
+#include "kernels/kernel.h"
+#include "kernels/sample.h"
+#include "runtime/arena.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "sbp/rule.h"
+#include "t/tap.h"
+
+static const char *const ops[] = {"max_pool2d", "max_pool2d_grad", "max_pool2d_pick", "avg_pool2d", "avg_pool2d_grad"};
+static const bool by_sum[] = {false, true, false, true, true};
+
+/* Of images. */
+static const char *const shapes[] = {"1,1,1,1",   "2,3,5,7",   "3,11,7,9",   "1,16,4,4", "1,17,16,16", "1,32,6,5",
+                                     "2,16,3,17", "1,3,30,33", "1,2,3,70",   "1,1,40,1", "0,3,8,8",    "2,0,8,8",
+                                     "1,16,8,28", "1,20,1,12", "1,18,24,24", "2,33,2,2"};
+static const char *const windows[] = {
+    "kernel_size=1",
+    "kernel_size=1 stride=2",
+    "kernel_size=2",
+    "kernel_size=2 stride=1",
+    "kernel_size=2 ceil_mode=true",
+    "kernel_size=3 stride=1 padding=1",
+    "kernel_size=3 stride=2 padding=1",
+    "kernel_size=3 stride=2 padding=1 count_include_pad=false",
+    "kernel_size=3 stride=2 padding=1 ceil_mode=true",
+    "kernel_size=3 stride=2 padding=1 ceil_mode=true count_include_pad=false",
+    "kernel_size=3 stride=3",
+    "kernel_size=2,3 stride=3,1 padding=1,0",
+    "kernel_size=1,4 stride=1,2 padding=0,2",
+    "kernel_size=2 stride=5 ceil_mode=true",
+    "kernel_size=5 stride=3 padding=2 ceil_mode=true",
+    "kernel_size=7 stride=1 padding=3",
+    "kernel_size=6 stride=2 padding=3 count_include_pad=false",
+    "kernel_size=20,3 stride=2,3 padding=10,1",
+    "kernel_size=3,66 stride=1,2",
+    "kernel_size=2 stride=1 dilation=3 padding=1",
+    "kernel_size=2 stride=1 dilation=3,1 padding=1,0",
+    "kernel_size=3 stride=2 dilation=2 padding=1 ceil_mode=true",
+    "kernel_size=1,3 stride=3 dilation=4,2",
+};
+static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16};
+
+enum values { ORDINARY, EQUAL, STRANGE, LEAST, NOT_A_NUMBER, NVALUES };
+static const char *const values_text[] = {"ordinary", "equal", "strange", "least", "NaN"};
+
+struct trial {
+    struct sample sample;
+    struct arena arena;
+    struct rule rule;
+    struct view view[SAMPLE_IN + OP_OUT];
+    void *data[SAMPLE_IN + OP_OUT]; /* results: the reference's */
+};
+
+/* ---- one call ---- */
+
+static double
+value(enum values v, uint64_t *random)
+{
+    static const double strange[] = {NAN, -NAN, INFINITY, -INFINITY, 0, -0.0};
+    uint64_t r = next_random(random);
+    switch (v) {
+    case EQUAL: return (double)(r % 3) - 1;
+    case STRANGE: return r % 2 ? strange[r / 2 % countof(strange)] : (double)(r % 100) / 8;
+    case LEAST: return -INFINITY;
+    case NOT_A_NUMBER: return NAN;
+    default: return (double)(r % 4001) / 1000 - 2;
+    }
+}
+
+/* Only the image has odd values in a gradient: what comes back is ordinary. */
+static bool
+trial_open(struct trial *t, const char *op, const char *text, enum values v, uint64_t seed)
+{
+    memset(t, 0, sizeof *t);
+    struct call *c = &t->sample.call;
+    if (!sample_read(op_find(op), text, &t->sample) || call_infer(&t->arena, c, &t->rule)) return false;
+    for (int k = 0; k < c->nin + c->nout; k++) {
+        const struct type *type = k < c->nin ? &c->in[k] : &c->out[k - c->nin];
+        t->data[k] = must_alloc((size_t)type_bytes(type) + 1);
+        t->view[k] = view_dense(type, t->data[k]);
+        for (int64_t i = 0; k < c->nin && i < type_numel(type); i++)
+            elem_set_f(type->dtype, t->data[k], i, value(k ? ORDINARY : v, &seed));
+    }
+    struct kcall k = {.call = c, .in = t->view, .out = t->view + c->nin, .threads = 1};
+    return !ref_run(&k);
+}
+
+static void
+trial_close(struct trial *t)
+{
+    for (int k = 0; k < SAMPLE_IN + OP_OUT; k++) free(t->data[k]);
+    arena_fini(&t->arena);
+}
+
+/* The call by one row alone, from `data` into to; false when the row does not take it. */
+static bool
+run(const struct trial *t, const struct kernel_row *row, int threads, void *to)
+{
+    const struct kernel_row alone[2] = {*row, {NULL}};
+    struct op op = *t->sample.call.op;
+    struct call c = t->sample.call;
+    struct kcall k = {.call = &c, .in = t->view, .out = t->view + c.nin, .threads = threads};
+    struct exec *e;
+    op.kernel = alone;
+    c.op = &op;
+    if (exec_new(&k, DEV_CPU, &e)) return ok(false, "%s is prepared: %s", op.name, err_text());
+    bool taken = !strcmp(exec_row(e), row->name);
+    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
+    if (taken && exec_run(e, t->data, &to, scratch, 0)) ok(false, "%s runs: %s", op.name, err_text());
+    free(scratch);
+    exec_free(&e);
+    return taken;
+}
+
+static double
+tolerance(enum dtype d, bool sum)
+{
+    return !sum ? 0 : d == DT_F32 ? 2e-6 : d == DT_F16 ? 1e-3 : 8e-3;
+}
+
+static bool
+equal(const struct view *want, const void *got, bool sum)
+{
+    double largest = 1;
+    for (int64_t i = 0; i < view_numel(want); i++) {
+        double w = elem_get_f(want->dtype, want->data, i);
+        if (isfinite(w)) largest = fmax(largest, fabs(w));
+    }
+    for (int64_t i = 0; i < view_numel(want); i++) {
+        double g = elem_get_f(want->dtype, got, i), w = elem_get_f(want->dtype, want->data, i);
+        bool same = g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= tolerance(want->dtype, sum) * largest;
+        if (!same) diag("element %lld is %.9g, the reference has %.9g", (long long)i, g, w);
+        if (!same) return false;
+    }
+    return true;
+}
+
+/* ---- the table ---- */
+
+/* Operands and attributes of op over images of a shape; false when the window does not fit. */
+static bool
+write_call(char *text, size_t room, const char *op, enum dtype d, const char *shape, const char *window)
+{
+    const char *dtype = dtype_text(d);
+    struct trial t;
+    char pooled[64];
+    snprintf(text, room, "%s{%s} %s", dtype, shape, window);
+    bool fits = trial_open(&t, strstr(window, "dilation") ? "max_pool2d" : "avg_pool2d", text, ORDINARY, 1);
+    const struct type *x = &t.sample.in[0], *y = &t.sample.out[0];
+    snprintf(pooled, sizeof pooled, "%lld,%lld,%lld,%lld", (long long)y->dim[0], (long long)y->dim[1],
+             (long long)y->dim[2], (long long)y->dim[3]);
+    if (!strcmp(op, "max_pool2d_grad")) snprintf(text, room, "%s{%s} %s{%s} %s", dtype, shape, dtype, pooled, window);
+    if (!strcmp(op, "max_pool2d_pick")) snprintf(text, room, "%s{%s} %s{%s} %s", dtype, shape, dtype, shape, window);
+    if (!strcmp(op, "avg_pool2d_grad"))
+        snprintf(text, room, "%s{%s} %s size=%lld,%lld", dtype, pooled, window, (long long)x->dim[2],
+                 (long long)x->dim[3]);
+    trial_close(&t);
+    return fits;
+}
+
+/* One thread and two give the reference, and the same bits. */
+static bool
+row_is_right(const struct trial *t, const struct kernel_row *row, bool sum, int *taken)
+{
+    const struct call *c = &t->sample.call;
+    size_t bytes = (size_t)type_bytes(&c->out[0]);
+    void *one = must_alloc(bytes + 1), *two = must_alloc(bytes + 1);
+    bool right = true;
+    if (run(t, row, 1, one)) {
+        run(t, row, 2, two);
+        right = equal(&t->view[c->nin], one, sum) && !memcmp(one, two, bytes);
+        ++*taken;
+    }
+    free(one);
+    free(two);
+    return right;
+}
+
+static int
+try_row(size_t o, const struct kernel_row *row, enum dtype d, const char *window, uint64_t seed)
+{
+    bool right = true;
+    int taken = 0;
+    for (size_t s = 0; s < countof(shapes); s++)
+        for (int v = 0; v < NVALUES; v++) {
+            char text[200];
+            struct trial t;
+            if (!write_call(text, sizeof text, ops[o], d, shapes[s], window)) continue;
+            bool good =
+                trial_open(&t, ops[o], text, (enum values)v, seed + s) && row_is_right(&t, row, by_sum[o], &taken);
+            if (!good) diag("%s, %s values", text, values_text[v]);
+            right &= good;
+            trial_close(&t);
+        }
+    if (taken) ok(right, "%s %s %s: \"%s\" is the reference", ops[o], dtype_text(d), window, row->name);
+    return taken;
+}
+
+static void
+test_rows(uint64_t seed)
+{
+    for (size_t o = 0; o < countof(ops); o++)
+        for (const struct kernel_row *row = op_find(ops[o])->kernel; row->name; row++) {
+            int taken = 0;
+            for (size_t d = 0; d < countof(dtypes); d++)
+                for (size_t w = 0; w < countof(windows); w++)
+                    if (!strstr(windows[w], "dilation") || !strncmp(ops[o], "max", 3))
+                        taken += try_row(o, row, dtypes[d], windows[w], seed + w);
+            ok(taken >= 100, "%s: \"%s\" took %d calls", ops[o], row->name, taken);
+        }
+}
+
+/* ---- planes in groups ---- */
+
+/* The same planes as 33 images of a batch, and one by one. */
+static void
+test_groups(const char *op, const char *window, uint64_t seed)
+{
+    char text[2][200];
+    struct trial all, one;
+    bool same = true;
+    write_call(text[0], sizeof text[0], op, DT_F32, "3,11,7,9", window);
+    write_call(text[1], sizeof text[1], op, DT_F32, "1,1,7,9", window);
+    const struct kernel_row *row = op_find(op)->kernel;
+    while (strcmp(row->name, "simd")) row++;
+    trial_open(&all, op, text[0], ORDINARY, seed);
+    trial_open(&one, op, text[1], ORDINARY, seed);
+    int nin = all.sample.call.nin;
+    size_t bytes = (size_t)type_bytes(&one.sample.out[0]);
+    char *got = must_alloc((size_t)type_bytes(&all.sample.out[0])), *alone = must_alloc(bytes);
+    run(&all, row, 1, got);
+    for (size_t plane = 0; plane < 33; plane++) {
+        for (int k = 0; k < nin; k++) {
+            size_t size = (size_t)type_bytes(&one.sample.in[k]);
+            memcpy(one.data[k], (char *)all.data[k] + plane * size, size);
+        }
+        run(&one, row, 1, alone);
+        same &= !memcmp(got + plane * bytes, alone, bytes);
+    }
+    ok(same, "%s %s: a plane gets the same bits alone as among others", op, window);
+    free(got);
+    free(alone);
+    trial_close(&all);
+    trial_close(&one);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(1);
+    test_rows(seed);
+    for (size_t o = 0; o < countof(ops); o++) {
+        test_groups(ops[o], "kernel_size=3 stride=1 padding=1", seed);
+        test_groups(ops[o], "kernel_size=5 stride=2 padding=2", seed);
+        test_groups(ops[o], "kernel_size=5 stride=3 padding=2", seed);
+    }
+    return done();
+}
