@@ -91,7 +91,7 @@ prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t 
 bool
 prim_is_plain(const_dnnl_primitive_desc_t pd)
 {
-    return !strncmp(implementation(pd), "ref", 3);
+    return !strncmp(implementation(pd), "ref", 3) || !strncmp(implementation(pd), "simple", 6);
 }
 
 static int

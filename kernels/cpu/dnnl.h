@@ -47,7 +47,7 @@ void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
 int prim_run(const struct kcall *k, const void *state);
 void prim_drop(void *state);
 
-/* ---- rows (cpu/gemm.c, cpu/conv.c) ---- */
+/* ---- rows (cpu/gemm.c, cpu/conv.c, cpu/pool_dnnl.c) ---- */
 
 bool gemm_accepts(const struct kcall *k); /* matmul */
 int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
@@ -58,5 +58,11 @@ bool conv_accepts(const struct kcall *k); /* conv2d and its gradients */
 int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+
+struct plane;
+bool mean_accepts(const struct kcall *k, const struct plane *p); /* avg_pool2d and its gradient */
+bool mean_back_accepts(const struct kcall *k, const struct plane *p);
+int mean_prepare(const struct kcall *k, const struct plane *p, void **state, size_t *scratch_bytes);
+int mean_back_prepare(const struct kcall *k, const struct plane *p, void **state, size_t *scratch_bytes);
 
 #endif

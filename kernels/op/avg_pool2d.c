@@ -1,4 +1,5 @@
 /* avg_pool2d.c - the mean of each window of an image, NCHW. */
+#include "kernels/cpu/dnnl.h"
 #include "kernels/op/pool.h"
 
 static int
@@ -46,7 +47,29 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast ---- */
+/* ---- fast: oneDNN ----
+ *
+ * It turns images so that channels are innermost, and back, which pays where rows are short or few bytes are turned. On
+ * one core of an EPYC (Zen 5), in ms, 3x3 in steps of 2 (of 1 for 28x28):
+ *             32x64x112x112  32x64x56x56  32x256x28x28  32x512x14x14  bf16: 32x64x56x56  32x512x14x14
+ *   oneDNN              9.0          2.2           4.7          0.56               0.94          0.50
+ *   ours                3.9          1.5           5.0          2.04               1.65          2.08 */
+
+static bool
+dnnl_accepts(const struct kcall *k)
+{
+    struct plane p = plane_of(k);
+    return (p.n[1] < 32 || k->in[0].dtype == DT_BF16) && mean_accepts(k, &p);
+}
+
+static int
+dnnl_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct plane p = plane_of(k);
+    return mean_prepare(k, &p, state, scratch_bytes);
+}
+
+/* ---- fast: ours ---- */
 
 static bool
 accepts(const struct kcall *k)
@@ -73,7 +96,9 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_avg_pool2d_grad, 1, dout, attr);
 }
 
-static const struct kernel_row rows[] = {{"simd", DEV_CPU, true, accepts, prepare, pool_run, pool_drop}, {NULL}};
+static const struct kernel_row rows[] = {{"dnnl", DEV_CPU, true, dnnl_accepts, dnnl_prepare, prim_run, prim_drop},
+                                         {"simd", DEV_CPU, true, accepts, prepare, pool_run, pool_drop},
+                                         {NULL}};
 
 const struct op op_avg_pool2d = {
     .name = "avg_pool2d",
