@@ -234,6 +234,61 @@ raw_gelu(int64_t n)
     return r;
 }
 
+/* ---- pooling: 32 images of 64 channels ---- */
+
+enum { IMAGES = 32, CHANNELS = 64, SIDE = 112 };
+
+static const struct pooling {
+    const char *name, *op;
+    bool max, back;
+    int64_t kernel, padding; /* of both directions; windows move by 2 */
+} poolings[] = {
+    {"pool max 3x3", "max_pool2d", true, false, 3, 1},
+    {"pool max 2x2", "max_pool2d", true, false, 2, 0},
+    {"pool mean 3x3", "avg_pool2d", false, false, 3, 1},
+    {"pool mean 2x2", "avg_pool2d", false, false, 2, 0},
+    {"pool max 3x3, backward", "max_pool2d_grad", true, true, 3, 1},
+    {"pool max 2x2, backward", "max_pool2d_grad", true, true, 2, 0},
+    {"pool mean 3x3, backward", "avg_pool2d_grad", false, true, 3, 1},
+    {"pool mean 2x2, backward", "avg_pool2d_grad", false, true, 2, 0},
+};
+
+static int64_t
+pooled(const struct pooling *p)
+{
+    return (SIDE + 2 * p->padding - p->kernel) / 2 + 1;
+}
+
+/* A gradient is given the places of the greatest entries, which its forward pass has noted. */
+static struct raw
+raw_pooling(const struct pooling *p)
+{
+    dnnl_alg_kind_t kind = p->max ? dnnl_pooling_max : dnnl_pooling_avg_include_padding;
+    dnnl_memory_desc_t x = dense(dnnl_f32, 4, (int64_t[]){IMAGES, CHANNELS, SIDE, SIDE});
+    dnnl_memory_desc_t y = dense(dnnl_f32, 4, (int64_t[]){IMAGES, CHANNELS, pooled(p), pooled(p)});
+    dnnl_dims_t kernel = {p->kernel, p->kernel}, stride = {2, 2}, dilation = {0}, padding = {p->padding, p->padding};
+    int64_t end = (pooled(p) - 1) * 2 + p->kernel - SIDE - p->padding;
+    dnnl_dims_t padding_end = {end, end};
+    dnnl_pooling_v2_desc_t op;
+    dnnl_primitive_desc_t pd, back;
+    check(dnnl_pooling_v2_forward_desc_init(&op, p->back ? dnnl_forward_training : dnnl_forward_inference, kind, &x, &y,
+                                            stride, kernel, dilation, padding, padding_end));
+    struct raw r = raw_open(&op, &pd);
+    if (p->back) {
+        check(dnnl_primitive_destroy(r.primitive));
+        check(dnnl_pooling_v2_backward_desc_init(&op, kind, &x, &y, stride, kernel, dilation, padding, padding_end));
+        check(dnnl_primitive_desc_create(&back, &op, NULL, engine, pd));
+        check(dnnl_primitive_create(&r.primitive, back));
+        check(dnnl_primitive_desc_destroy(back));
+    }
+    raw_add(&r, p->back ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, &x);
+    raw_add(&r, p->back ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST, &y);
+    if (p->back && p->max)
+        raw_add(&r, DNNL_ARG_WORKSPACE, dnnl_primitive_desc_query_md(pd, dnnl_query_workspace_md, 0));
+    check(dnnl_primitive_desc_destroy(pd));
+    return r;
+}
+
 static void
 raw_run(void *arg)
 {
@@ -269,7 +324,7 @@ struct ours {
     const char *op;
     int nin, nattr;
     struct rille_tensor *in[OPERANDS];
-    struct rille_attr attr;
+    struct rille_attr attr[OPERANDS];
 };
 
 static struct rille_tensor *
@@ -278,7 +333,7 @@ ours_call(const struct ours *o)
     struct rille_arg arg[OPERANDS];
     struct rille_tensor *result;
     for (int i = 0; i < o->nin; i++) arg[i] = (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = o->in[i]};
-    must(rille_call(session, rille_op_find(o->op), o->nin, arg, o->nattr, &o->attr, &result));
+    must(rille_call(session, rille_op_find(o->op), o->nin, arg, o->nattr, o->attr, &result));
     return result;
 }
 
@@ -437,7 +492,8 @@ static void
 rows_of_oneDNN(void)
 {
     const int64_t scores[] = {12288, 1024}, hidden[] = {16384, 768}, width = 768, many = 1 << 24;
-    struct ours softmax = {.op = "softmax", .nin = 1, .nattr = 1, .attr = {.name = "axis", .kind = RILLE_INT, .i = -1}};
+    struct ours softmax = {
+        .op = "softmax", .nin = 1, .nattr = 1, .attr[0] = {.name = "axis", .kind = RILLE_INT, .i = -1}};
     struct ours norm = {.op = "layer_norm", .nin = 3}, gelu = {.op = "gelu", .nin = 1};
     struct raw peer[3] = {raw_softmax(scores[0], scores[1]), raw_layer_norm(hidden[0], hidden[1]), raw_gelu(many)};
     softmax.in[0] = numbers("f32", 2, scores);
@@ -457,6 +513,27 @@ rows_of_oneDNN(void)
 }
 
 static void
+pooling_row(const struct pooling *p)
+{
+    static const int64_t size[] = {SIDE, SIDE};
+    const int64_t x[] = {IMAGES, CHANNELS, SIDE, SIDE}, y[] = {IMAGES, CHANNELS, pooled(p), pooled(p)};
+    if (!wanted(p->name)) return;
+    struct ours o = {.op = p->op};
+    o.attr[o.nattr++] = (struct rille_attr){.name = "kernel_size", .kind = RILLE_INT, .i = p->kernel};
+    o.attr[o.nattr++] = (struct rille_attr){.name = "stride", .kind = RILLE_INT, .i = 2};
+    o.attr[o.nattr++] = (struct rille_attr){.name = "padding", .kind = RILLE_INT, .i = p->padding};
+    if (p->max || !p->back) o.in[o.nin++] = numbers("f32", 4, x);
+    if (p->back) o.in[o.nin++] = numbers("f32", 4, y);
+    if (p->back && !p->max)
+        o.attr[o.nattr++] = (struct rille_attr){.name = "size", .kind = RILLE_INTS, .n = 2, .list = size};
+    struct raw r = raw_pooling(p);
+    double image = 4.0 * IMAGES * CHANNELS * SIDE * SIDE, windows = image / (SIDE * SIDE) * (double)(y[2] * y[3]);
+    row(p->name, ours_run, &o, raw_run, &r, (image * (p->max && p->back ? 2 : 1) + windows) / bytes_rate);
+    ours_close(&o);
+    raw_close(&r);
+}
+
+static void
 raw_attention(void *arg)
 {
     struct raw *r = arg; /* scores, values, and their four gradients: of each shape three */
@@ -473,7 +550,7 @@ attention_row(void)
     const int64_t shape[] = {1, 12, 1024, 64};
     if (!wanted("attention")) return;
     struct ours o = {.op = "scaled_dot_product_attention", .nin = 3, .nattr = 1};
-    o.attr = (struct rille_attr){.name = "is_causal", .kind = RILLE_BOOL, .i = 1};
+    o.attr[0] = (struct rille_attr){.name = "is_causal", .kind = RILLE_BOOL, .i = 1};
     for (int i = 0; i < 4; i++) o.in[i] = numbers("f32", 4, shape); /* the fourth is what the result is weighed with */
     for (int i = 0; i < 3; i++) must(rille_set_requires_grad(o.in[i], true));
     struct raw r[2] = {raw_matmul(dnnl_f32, 12, 1024, 1024, 64, false), raw_matmul(dnnl_f32, 12, 1024, 64, 1024, false)};
@@ -520,6 +597,7 @@ main(int argc, char **argv)
     printf("%-36s %11s %11s %8s %11s %8s\n", "microseconds, the least", "Rille", "peer", "of peer", "limit", "of limit");
     for (size_t i = 0; i < countof(products); i++) product_row(&products[i]);
     rows_of_oneDNN();
+    for (size_t i = 0; i < countof(poolings); i++) pooling_row(&poolings[i]);
     attention_row();
     rows_of_memory();
     check(dnnl_stream_destroy(stream));
