@@ -129,8 +129,8 @@ struct kernel_row {
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
-    /* Fast on f32, optional: plain arithmetic (enum tile_op of kernels/cpu/tile.h), or a function of blocks: n contiguous
-     * elements; operand k at x[k]; y may be one of them. */
+    /* Fast, optional: if it is plain arithmetic, which (enum tile_op of kernels/cpu/tile.h); else for f32 a function of
+     * blocks: n contiguous elements; operand k at x[k]; y may be one of them. */
     int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
 };

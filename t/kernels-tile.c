@@ -1,15 +1,18 @@
-/* kernels-tile.c - every step of tile.c gives the bits that the operator's record means, on every level of machine that
- * this one has, for every operand that the value may be, whether the others walk, repeat with rows or are numbers, and
- * for every length of a row up to two and a half tiles. */
+/* kernels-tile.c - every step of tile.c gives the bits that the operator's record means, for both types, on every level
+ * of machine that this one has, for every operand that the value may be, whether the others walk, repeat with rows or
+ * are numbers, and for every length of a row up to two and a half tiles. */
 #include "kernels/cpu/tile.c"
 #include "runtime/op.h"
 #include "t/tap.h"
 
 enum { LENGTH = 2 * TILE_LONGEST + 64, ROWS = 2, COUNT = LENGTH * ROWS, GUARD = 64 };
 
-static const float special[] = {0,   -0.0f,  1,       -1, 0.5f,  -2.5f,  3,      INFINITY, -INFINITY,
-                                NAN, 1e-40f, -1e-40f, 7,  1e30f, -1e30f, 1e-30f, 0x1p-126f};
-static float memory[3][COUNT + GUARD], result[COUNT + GUARD];
+static const double special[] = {0,   -0.0,  1,      -1, 0.5,  -2.5,  3,     INFINITY, -INFINITY,
+                                 NAN, 1e-40, -1e-40, 7,  1e30, -1e30, 1e-30, 0x1p-126};
+static const int64_t whole[] = {0,     1,  -1,  2,         -7,           INT64_MIN, INT64_MAX, 3, 1000,
+                                -1000, 10, -10, 1LL << 40, -(1LL << 40), 0,         5,         6};
+/* Of any type; read and written by its dtype. */
+static _Alignas(64) char memory[3][(COUNT + GUARD) * sizeof(double)], result[(COUNT + GUARD) * sizeof(double)];
 
 static const struct op *
 op_with(int tile)
@@ -21,43 +24,68 @@ op_with(int tile)
 
 /* Lengths of the cycles have no common divisor, so that all values meet. */
 static void
-fill(void)
+fill(enum dtype d)
 {
     for (int k = 0; k < 3; k++)
-        for (int i = 0; i < COUNT + GUARD; i++) memory[k][i] = special[(i / (k == 1 ? 17 : 1) + k * i / 289) % 17];
+        for (int i = 0; i < COUNT + GUARD; i++) {
+            int which = (i / (k == 1 ? 17 : 1) + k * i / 289) % 17;
+            if (d == DT_I64)
+                elem_set_i(d, memory[k], i, whole[which]);
+            else
+                elem_set_f(d, memory[k], i, special[which]);
+        }
 }
 
 struct trial {
     const struct op *op;
+    enum compute type;
     int narg, value;
     int way[3]; /* of each operand */
     int64_t n;
 };
 
-static float
-wanted(const struct trial *t, int64_t row, int64_t i)
+/* What the record's function gives for element i of this row. */
+static void
+meant(const struct trial *t, int64_t row, int64_t i, void *y)
 {
+    enum dtype d = compute_dtype(t->type);
     double x[3];
-    for (int k = 0; k < t->narg; k++)
-        x[k] = memory[k][t->way[k] == TILE_WALKS ? row * t->n + i : t->way[k] == TILE_REPEATS ? i : 0];
-    return (float)t->op->eltwise.f(NULL, x);
+    int64_t w[3];
+    for (int k = 0; k < t->narg; k++) {
+        int64_t at = t->way[k] == TILE_WALKS ? row * t->n + i : t->way[k] == TILE_REPEATS ? i : 0;
+        x[k] = elem_get_f(d, memory[k], at);
+        w[k] = elem_get_i(d, memory[k], at);
+    }
+    if (d == DT_I64)
+        elem_set_i(d, y, 0, t->op->eltwise.i(NULL, w));
+    else
+        elem_set_f(d, y, 0, t->op->eltwise.f(NULL, x));
 }
 
 static bool
-same(float a, float b)
+same(const struct trial *t, int64_t row, int64_t i)
 {
-    return (a != a && b != b) || !memcmp(&a, &b, sizeof a);
+    enum dtype d = compute_dtype(t->type);
+    _Alignas(8) char want[8];
+    const char *got = result + (size_t)(row * t->n + i) * dtype_bytes(d);
+    meant(t, row, i, want);
+    double a = elem_get_f(d, got, 0), b = elem_get_f(d, want, 0);
+    if ((a != a && b != b) || !memcmp(got, want, dtype_bytes(d))) return true;
+    diag("n %lld, ways %d %d %d: element %lld of row %lld is %g, not %g", (long long)t->n, t->way[0], t->way[1],
+         t->way[2], (long long)i, (long long)row, a, b);
+    return false;
 }
 
 /* The program of one operation; `busy`: with a second load, which keeps it from being done alone. */
 static int
-program(const struct trial *t, float number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
+program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
 {
     int n = 0, at = 0;
     char *operand[3];
     for (int k = 0; k < t->narg; k++) {
-        for (int i = 0; i < TILE_LONGEST; i++) number[k][i] = memory[k][0];
-        operand[k] = (char *)(t->way[k] == TILE_STAYS ? number[k] : memory[k]);
+        size_t bytes = compute_bytes(t->type);
+        for (size_t i = 0; i < TILE_LONGEST; i++) memcpy((char *)number[k] + i * bytes, memory[k], bytes);
+        operand[k] = t->way[k] == TILE_STAYS ? (char *)number[k] : memory[k];
     }
     struct tile_step load = {TILE_LOAD, {t->way[t->value]}, {operand[t->value]}};
     if (busy) s[n++] = load;
@@ -69,7 +97,7 @@ program(const struct trial *t, float number[][TILE_LONGEST], bool busy, int last
         s[n].way[at] = t->way[k];
         s[n].memory[at++] = operand[k];
     }
-    s[++n] = (struct tile_step){last, {TILE_WALKS}, {(char *)result}};
+    s[++n] = (struct tile_step){last, {TILE_WALKS}, {result}};
     s[++n] = (struct tile_step){.code = TILE_END};
     return n;
 }
@@ -77,33 +105,27 @@ program(const struct trial *t, float number[][TILE_LONGEST], bool busy, int last
 static bool
 right(const struct trial *t, const struct level *l, bool busy, int last)
 {
-    static _Alignas(64) float number[3][TILE_LONGEST];
+    static _Alignas(64) double number[3][TILE_LONGEST];
+    enum dtype d = compute_dtype(t->type);
     struct tile_step s[8];
     program(t, number, busy, last, s);
-    for (int i = 0; i < COUNT + GUARD; i++) result[i] = 12345;
-    if (!busy && t->n % l->vector == 0 && is_alone(s))
-        l->alone(s, t->n, ROWS);
-    else
-        l->tiles(s, t->n, ROWS);
+    for (int i = 0; i < COUNT + GUARD; i++) elem_set_f(d, result, i, 12345);
+    bool alone = !busy && t->n * (int64_t)compute_bytes(t->type) % l->width == 0 && is_alone(s);
+    (alone ? l->alone : l->tiles)[t->type](s, t->n, ROWS);
     tile_fence();
     for (int64_t row = 0; row < ROWS; row++)
         for (int64_t i = 0; i < t->n; i++)
-            if (!same(result[row * t->n + i], wanted(t, row, i))) {
-                diag("n %lld, ways %d %d %d: element %lld of row %lld is %g, not %g", (long long)t->n, t->way[0],
-                     t->way[1], t->way[2], (long long)i, (long long)row, (double)result[row * t->n + i],
-                     (double)wanted(t, row, i));
-                return false;
-            }
+            if (!same(t, row, i)) return false;
     for (int64_t i = ROWS * t->n; i < COUNT + GUARD; i++)
-        if (result[i] != 12345) return false;
+        if (elem_get_f(d, result, i) != 12345) return false;
     return true;
 }
 
 /* Lengths 1 to LENGTH; all ways of the operands. */
 static void
-try_operation(const struct op *op, int value, int level)
+try_operation(const struct op *op, enum compute type, int value, int level)
 {
-    struct trial t = {.op = op, .narg = op_noperand(op), .value = value};
+    struct trial t = {.op = op, .type = type, .narg = op_noperand(op), .value = value};
     int ways = t.narg == 1 ? 3 : t.narg == 2 ? 9 : 27, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
         t.way[0] = w % 3;
@@ -115,19 +137,27 @@ try_operation(const struct op *op, int value, int level)
             tried += 2;
         }
     }
-    ok(wrong == 0 && tried > 100, "%s, value %d, level %d: %d programs", op->name, value, level, tried);
+    ok(wrong == 0 && tried > 100, "%s of %s, value %d, level %d: %d programs", op->name,
+       dtype_text(compute_dtype(type)), value, level, tried);
+}
+
+static void
+try_type(enum compute type)
+{
+    int first = (int)(this_machine() - levels);
+    fill(compute_dtype(type));
+    for (int tile = TILE_NONE + 1; tile < NTILE_OP; tile++) {
+        const struct op *op = op_with(tile);
+        if (!ok(op != NULL, "operation %d is an operator's", tile)) continue;
+        if (type == COMP_I64 && !op->eltwise.i) continue; /* computed as reals */
+        for (int level = first; level < (int)countof(levels); level++)
+            for (int value = 0; value < op_noperand(op); value++) try_operation(op, type, value, level);
+    }
 }
 
 int
 main(void)
 {
-    fill();
-    int first = (int)(this_machine() - levels);
-    for (int tile = TILE_NONE + 1; tile < NTILE_OP; tile++) {
-        const struct op *op = op_with(tile);
-        if (!ok(op != NULL, "operation %d is an operator's", tile)) continue;
-        for (int level = first; level < (int)countof(levels); level++)
-            for (int value = 0; value < op_noperand(op); value++) try_operation(op, value, level);
-    }
+    for (enum compute type = 0; type < NCOMPUTE; type++) try_type(type);
     return done();
 }

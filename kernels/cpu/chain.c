@@ -177,7 +177,7 @@ static bool
 exact(const struct step *s)
 {
     enum dtype d = s->call->out[0].dtype;
-    return d == compute_dtype(s->type) || (d == DT_BOOL && s->tile && s->call->op->eltwise.tile != TILE_COPY);
+    return d == compute_dtype(s->type) || (d == DT_BOOL && tile_gives_truth(s->call->op->eltwise.tile));
 }
 
 static int
@@ -201,7 +201,7 @@ make_slots(struct arena *a, struct elt *e, const struct fuse_step *step)
         struct step *s = &e->step[i];
         *s = (struct step){.call = call_copy(a, step[i].call), .out = step[i].out, .narg = step[i].call->nin};
         s->type = chain_type(s->call);
-        s->tile = s->type == COMP_F32 && s->call->op->eltwise.tile != TILE_NONE;
+        s->tile = s->call->op->eltwise.tile != TILE_NONE;
         s->converted = s->value = -1;
         s->at = (struct site){NOWHERE, 0};
         for (int k = 0; k < s->narg; k++)
@@ -227,7 +227,8 @@ source(const struct elt *e, int i, int k)
 static bool
 belongs(const struct elt *e, const struct part *p, int i)
 {
-    if (!e->step[i].tile || !e->step[p->first].tile) return false;
+    const struct step *first = &e->step[p->first];
+    if (!e->step[i].tile || !first->tile || e->step[i].type != first->type) return false;
     for (int k = 0; k < e->step[i].narg; k++)
         if (e->slot[e->step[i].arg[k]].kind == SLOT_CONVERTED && source(e, i, k) >= p->first) return false;
     return true;

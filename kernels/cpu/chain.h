@@ -11,7 +11,7 @@
  * number) is loaded once a run. The last write goes to memory directly when
  * there is nothing to convert.
  *
- * Steps in a row that are plain arithmetic on f32 are one part, a program for
+ * Steps in a row that are plain arithmetic in one type are one part, a program for
  * tile.c: what one step hands to the next stays in registers, and is written
  * only where somebody else reads it. Any other step is a part of its own. A
  * chain that is nothing but such arithmetic on operands as they lie needs no

@@ -9,6 +9,8 @@
 #include "kernels/cpu/chain.h"
 #include "kernels/cpu/team.h"
 
+#include <string.h>
+
 size_t
 elt_scratch(const struct elt *e)
 {
@@ -137,10 +139,8 @@ compute_tiles(const struct elt *e, struct run *r, const struct part *p, int64_t 
     for (int i = p->code; i < p->code + p->ncode; i++)
         for (int k = 0; k < e->code[i].nat; k++)
             if (e->code[i].at[k].lane >= 0) r->code[i].memory[k] = lane_here(e, r, e->code[i].at[k].lane);
-    if (p->repeats)
-        tile_run(&r->code[p->code], e->row, n / e->row);
-    else
-        tile_run(&r->code[p->code], n, 1);
+    int64_t row = p->repeats ? e->row : n;
+    tile_run(e->step[p->first].type, &r->code[p->code], row, n / row);
 }
 
 /* Hands a step's result to the output it writes and to the slots that read it converted. */
@@ -183,9 +183,10 @@ seek(const struct elt *e, struct run *r, int64_t lo)
 }
 
 static void
-fill_tile(float *number)
+fill_tile(enum compute type, void *number)
 {
-    for (int i = 1; i < TILE_LONGEST; i++) number[i] = number[0];
+    size_t bytes = compute_bytes(type);
+    for (size_t i = 1; i < TILE_LONGEST; i++) memcpy((char *)number + i * bytes, number, bytes);
 }
 
 static void
@@ -196,7 +197,7 @@ load_constants(const struct elt *e, struct run *r)
         if (t->kind != SLOT_CONSTANT && t->kind != SLOT_NUMBER) continue;
         int64_t n = t->kind == SLOT_NUMBER ? 1 : e->block;
         block_load(t->type, e->lane[t->index].dtype, r->in[t->index], 0, n, where(e, r, t->at));
-        if (t->kind == SLOT_NUMBER && t->wide) fill_tile((float *)where(e, r, t->at));
+        if (t->kind == SLOT_NUMBER && t->wide) fill_tile(t->type, where(e, r, t->at));
     }
 }
 

@@ -4,7 +4,7 @@
  * have the width of the machine's registers: gcc takes wider ones apart, and
  * comparisons of them into single elements. Eight vectors hide the latency of
  * an addition and leave registers for operands. */
-#pragma GCC optimize("O3", "no-trapping-math")
+#pragma GCC optimize("O3", "no-trapping-math", "wrapv")
 #include "kernels/cpu/tile.h"
 
 #include "runtime/base.h"
@@ -22,16 +22,16 @@ enum { AHEAD = 4096, LINE = 64 };
 /* The meanings, on vectors. PICK and TRUTH are those of the loops. */
 #define COPY(a)        (a)
 #define NEG(a)         (-(a))
-#define ABS(a)         ((vec)((ivec)(a)&0x7fffffff))
-#define SIGN(a)        PICK((a) > 0, (vec){0} + 1.0f, PICK((a) < 0, (vec){0} - 1.0f, a))
+#define ABS(a)         TILE_ABS(a)
+#define SIGN(a)        PICK((a) > 0, (vec){0} + 1, PICK((a) < 0, (vec){0} - 1, a))
 #define SQUARE(a)      ((a) * (a))
-#define RECIPROCAL(a)  (1.0f / (a))
+#define RECIPROCAL(a)  TILE_DIV((vec){0} + 1, a)
 #define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* NaN stays */
 #define NOT(a)         TRUTH((a) == 0)
 #define ADD(a, b)      ((a) + (b))
 #define SUB(a, b)      ((a) - (b))
 #define MUL(a, b)      ((a) * (b))
-#define DIV(a, b)      ((a) / (b))
+#define DIV(a, b)      TILE_DIV(a, b)
 #define MAXIMUM(a, b)  PICK(((a) > (b)) | ((a) != (a)), a, b) /* NaN wins */
 #define MINIMUM(a, b)  PICK(((a) < (b)) | ((a) != (a)), a, b)
 #define EQ(a, b)       TRUTH((a) == (b))
@@ -73,41 +73,105 @@ enum { AHEAD = 4096, LINE = 64 };
 #ifdef X86_LEVELS
 #include <immintrin.h>
 
-#define TILES          tiles_v4
-#define ALONE          alone_v4
 #define TILE_LEVEL     __attribute__((target("arch=x86-64-v4")))
 #define TILE_WIDTH     64
-#define TILE_PUT(p, v) _mm512_stream_ps((float *)(p), (__m512)(v))
+#define TILE_PUT(p, v) _mm512_stream_si512((void *)(p), (__m512i)(v))
+#define TILES          tiles_f32_v4
+#define ALONE          alone_f32_v4
+#define TILE_TYPE      float
+#define TILE_INT       int32_t
+#define TILE_ABS(a)    ((vec)((ivec)(a)&INT32_MAX))
+#define TILE_DIV(a, b) ((a) / (b))
 #include "kernels/cpu/tile_loop.inc"
+#define TILES          tiles_f64_v4
+#define ALONE          alone_f64_v4
+#define TILE_TYPE      double
+#define TILE_INT       int64_t
+#define TILE_ABS(a)    ((vec)((ivec)(a)&INT64_MAX))
+#define TILE_DIV(a, b) ((a) / (b))
+#include "kernels/cpu/tile_loop.inc"
+#define TILES          tiles_i64_v4
+#define ALONE          alone_i64_v4
+#define TILE_TYPE      int64_t
+#define TILE_INT       int64_t
+#define TILE_ABS(a)    PICK((a) < 0, -(a), a)
+#define TILE_DIV(a, b) ((a) & (b)) /* not used: whole numbers are divided as reals */
+#include "kernels/cpu/tile_loop.inc"
+#undef TILE_LEVEL
+#undef TILE_WIDTH
+#undef TILE_PUT
 
-#define TILES          tiles_v3
-#define ALONE          alone_v3
 #define TILE_LEVEL     __attribute__((target("arch=x86-64-v3")))
 #define TILE_WIDTH     32
-#define TILE_PUT(p, v) _mm256_stream_ps((float *)(p), (__m256)(v))
+#define TILE_PUT(p, v) _mm256_stream_si256((void *)(p), (__m256i)(v))
+#define TILES          tiles_f32_v3
+#define ALONE          alone_f32_v3
+#define TILE_TYPE      float
+#define TILE_INT       int32_t
+#define TILE_ABS(a)    ((vec)((ivec)(a)&INT32_MAX))
+#define TILE_DIV(a, b) ((a) / (b))
 #include "kernels/cpu/tile_loop.inc"
+#define TILES          tiles_f64_v3
+#define ALONE          alone_f64_v3
+#define TILE_TYPE      double
+#define TILE_INT       int64_t
+#define TILE_ABS(a)    ((vec)((ivec)(a)&INT64_MAX))
+#define TILE_DIV(a, b) ((a) / (b))
+#include "kernels/cpu/tile_loop.inc"
+#define TILES          tiles_i64_v3
+#define ALONE          alone_i64_v3
+#define TILE_TYPE      int64_t
+#define TILE_INT       int64_t
+#define TILE_ABS(a)    PICK((a) < 0, -(a), a)
+#define TILE_DIV(a, b) ((a) & (b)) /* not used: whole numbers are divided as reals */
+#include "kernels/cpu/tile_loop.inc"
+#undef TILE_LEVEL
+#undef TILE_WIDTH
+#undef TILE_PUT
 
-#define TILE_PUT(p, v) _mm_stream_ps((float *)(p), (__m128)(v))
+#define TILE_PUT(p, v) _mm_stream_si128((void *)(p), (__m128i)(v))
 #else
 #define TILE_PUT(p, v) (*(vec_at *)(p) = (v))
 #endif
 
-#define TILES tiles_any
-#define ALONE alone_any
 #define TILE_LEVEL
-#define TILE_WIDTH 16
+#define TILE_WIDTH     16
+#define TILES          tiles_f32_any
+#define ALONE          alone_f32_any
+#define TILE_TYPE      float
+#define TILE_INT       int32_t
+#define TILE_ABS(a)    ((vec)((ivec)(a)&INT32_MAX))
+#define TILE_DIV(a, b) ((a) / (b))
 #include "kernels/cpu/tile_loop.inc"
+#define TILES          tiles_f64_any
+#define ALONE          alone_f64_any
+#define TILE_TYPE      double
+#define TILE_INT       int64_t
+#define TILE_ABS(a)    ((vec)((ivec)(a)&INT64_MAX))
+#define TILE_DIV(a, b) ((a) / (b))
+#include "kernels/cpu/tile_loop.inc"
+#define TILES          tiles_i64_any
+#define ALONE          alone_i64_any
+#define TILE_TYPE      int64_t
+#define TILE_INT       int64_t
+#define TILE_ABS(a)    PICK((a) < 0, -(a), a)
+#define TILE_DIV(a, b) ((a) & (b)) /* not used: whole numbers are divided as reals */
+#include "kernels/cpu/tile_loop.inc"
+#undef TILE_LEVEL
+#undef TILE_WIDTH
+#undef TILE_PUT
+
+typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow);
 
 static const struct level {
-    void (*tiles)(const struct tile_step *step, int64_t n, int64_t nrow);
-    void (*alone)(const struct tile_step *step, int64_t n, int64_t nrow);
-    int64_t vector; /* elements */
+    loop_fn *tiles[NCOMPUTE], *alone[NCOMPUTE];
+    int64_t width; /* bytes of a vector */
 } levels[] = {
 #ifdef X86_LEVELS
-    {tiles_v4, alone_v4, 16},
-    {tiles_v3, alone_v3, 8},
+    {{tiles_f32_v4, tiles_f64_v4, tiles_i64_v4}, {alone_f32_v4, alone_f64_v4, alone_i64_v4}, 64},
+    {{tiles_f32_v3, tiles_f64_v3, tiles_i64_v3}, {alone_f32_v3, alone_f64_v3, alone_i64_v3}, 32},
 #endif
-    {tiles_any, alone_any, 4},
+    {{tiles_f32_any, tiles_f64_any, tiles_i64_any}, {alone_f32_any, alone_f64_any, alone_i64_any}, 16},
 };
 
 static const struct level *
@@ -130,13 +194,11 @@ is_alone(const struct tile_step *step)
 }
 
 void
-tile_run(const struct tile_step *step, int64_t n, int64_t nrow)
+tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {
     const struct level *here = this_machine();
-    if (n % here->vector == 0 && is_alone(step))
-        here->alone(step, n, nrow);
-    else
-        here->tiles(step, n, nrow);
+    bool alone = n * (int64_t)compute_bytes(type) % here->width == 0 && is_alone(step);
+    (alone ? here->alone : here->tiles)[type](step, n, nrow);
 }
 
 void

@@ -1,4 +1,4 @@
-/* tile.h - plain arithmetic on f32, whose value stays in registers from step to step.
+/* tile.h - plain arithmetic, whose value stays in registers from step to step.
  *
  * A program is a list of steps. It is carried out for one tile of elements after
  * the other: eight vectors of the machine's width, which are the value that the
@@ -14,7 +14,7 @@
 #ifndef RILLE_KERNELS_CPU_TILE_H
 #define RILLE_KERNELS_CPU_TILE_H
 
-#include <stdint.h>
+#include "kernels/cpu/convert.h"
 
 /* What an operator's record names (struct eltwise, tile). Comparisons give 1 and 0. */
 enum tile_op {
@@ -45,6 +45,13 @@ enum tile_op {
     NTILE_OP
 };
 
+/* Is the result 1 or 0, whatever the operands? */
+static inline bool
+tile_gives_truth(int op)
+{
+    return op == TILE_NOT || (op >= TILE_EQ && op <= TILE_OR);
+}
+
 /* Codes of steps. An operation with the operand that the value is: 0, 1, 2. Of two operands the other one may be a
  * number, which is then kept in a register: TILE_NUMBER more. And the moves. */
 #define TILE_CODE(op, value) (4 * (int)(op) + (value))
@@ -72,8 +79,9 @@ struct tile_step {
     char *memory[2]; /* the operands that are not the value, in their order; or where a move goes */
 };
 
-/* nrow rows of n elements through the steps up to TILE_END. memory is aligned to its elements. Any thread. */
-void tile_run(const struct tile_step *step, int64_t n, int64_t nrow);
+/* nrow rows of n elements, COMP_F32 or COMP_F64, through the steps up to TILE_END. memory is aligned to its elements.
+ * Any thread. */
+void tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow);
 
 /* What this thread streamed is seen by whoever sees what it writes from now on. */
 void tile_fence(void);
