@@ -384,6 +384,20 @@ attention_run(void *arg)
     ours_close(&sum);
 }
 
+/* A product's sum and the gradients of both its operands: the gradient that comes in is one number, repeated. */
+static void
+summed_run(void *arg)
+{
+    struct ours *o = arg, sum = {.op = "sum", .nin = 1, .in = {ours_call(o)}};
+    struct rille_tensor *loss = ours_call(&sum), *want[3] = {loss};
+    must(rille_backward(loss));
+    for (int i = 0; i < 2; i++) want[1 + i] = rille_grad(o->in[i]);
+    must(rille_eval(session, 3, want));
+    for (int i = 0; i < 2; i++) must(rille_set_grad(o->in[i], NULL));
+    for (int i = 0; i < 3; i++) rille_free(&want[i]);
+    ours_close(&sum);
+}
+
 static void
 adamw_run(void *arg)
 {
@@ -534,6 +548,25 @@ pooling_row(const struct pooling *p)
 }
 
 static void
+raw_thrice(void *arg)
+{
+    for (int i = 0; i < 3; i++) raw_run(arg);
+}
+
+static void
+summed_row(void)
+{
+    const int64_t shape[] = {1024, 1024};
+    if (!wanted("sum of")) return;
+    struct raw r = raw_matmul(dnnl_f32, 1, 1024, 1024, 1024, false);
+    struct ours o = {.op = "matmul", .nin = 2, .in = {numbers("f32", 2, shape), numbers("f32", 2, shape)}};
+    for (int i = 0; i < 2; i++) must(rille_set_requires_grad(o.in[i], true));
+    row("sum of matmul 1024^3, both ways", summed_run, &o, raw_thrice, &r, 3 * 2147483648.0 / f32_flops);
+    ours_close(&o);
+    raw_close(&r);
+}
+
+static void
 raw_attention(void *arg)
 {
     struct raw *r = arg; /* scores, values, and their four gradients: of each shape three */
@@ -596,6 +629,7 @@ main(int argc, char **argv)
     measure_limits();
     printf("%-36s %11s %11s %8s %11s %8s\n", "microseconds, the least", "Rille", "peer", "of peer", "limit", "of limit");
     for (size_t i = 0; i < countof(products); i++) product_row(&products[i]);
+    summed_row();
     rows_of_oneDNN();
     for (size_t i = 0; i < countof(poolings); i++) pooling_row(&poolings[i]);
     attention_row();

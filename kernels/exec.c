@@ -115,36 +115,40 @@ stage_for_ref(struct exec *e)
     }
 }
 
+/* ---- choosing ---- */
+
+/* Must operand i be made dense for this row? */
+static bool
+row_stages(const struct kernel_row *row, const struct exec *e, int i)
+{
+    const struct kcall k = {.call = e->call, .in = e->in, .out = e->out};
+    if (!row->dense_in || !is_tensor(e, i) || view_is_dense(&e->in[i])) return false;
+    return !row->takes || !row->takes(&k, i);
+}
+
 static void
 stage_dense(struct exec *e)
 {
-    for (int i = 0; i < e->nin; i++) {
-        const struct view *v = &e->in[i];
-        if (is_tensor(e, i) && !view_is_dense(v)) stage(e, &e->stage_in[i], &e->seen_in[i], v, v->dtype);
-    }
+    for (int i = 0; i < e->nin; i++)
+        if (row_stages(e->row, e, i)) stage(e, &e->stage_in[i], &e->seen_in[i], &e->in[i], e->in[i].dtype);
 }
 
-/* ---- choosing ---- */
-
-/* The call as a row with dense_in would see it. */
+/* The call as the row would see it. */
 static bool
-row_accepts(const struct kernel_row *row, const struct exec *e, struct view *dense)
+row_accepts(const struct kernel_row *row, const struct exec *e, struct view *seen)
 {
     struct kcall k = e->k;
-    if (row->dense_in) {
-        for (int i = 0; i < e->nin; i++)
-            dense[i] = is_tensor(e, i) ? dense_like(&e->in[i], e->in[i].dtype) : e->in[i];
-        k.in = dense;
-    }
+    for (int i = 0; i < e->nin; i++) seen[i] = row_stages(row, e, i) ? dense_like(&e->in[i], e->in[i].dtype) : e->in[i];
+    k.in = seen;
     return !row->accepts || row->accepts(&k);
 }
 
 static const struct kernel_row *
 choose_row(struct exec *e, int device)
 {
-    struct view *dense = ARENA_ARRAY(&e->arena, struct view, e->nin);
+    struct view *seen = ARENA_ARRAY(&e->arena, struct view, e->nin);
     for (const struct kernel_row *row = e->call->op->kernel; row && row->name; row++)
-        if (row->device == device && row_accepts(row, e, dense)) return row;
+        if (row->device == device && row_accepts(row, e, seen)) return row;
     return NULL;
 }
 

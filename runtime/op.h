@@ -110,11 +110,12 @@ struct kcall {
 };
 
 /* A fast way to compute an operator. Rows are tried in order; the first whose accepts() says yes is taken.
- * Rows see strided views; one that wants dense memory says no to others (or sets dense_in: the harness copies). */
+ * Rows see strided views; one that wants dense memory says no to others (or sets dense_in: exec.c copies). */
 struct kernel_row {
     const char *name; /* "dnnl", "avx512"; for explain and bench */
     int device;       /* enum device_kind */
-    bool dense_in;    /* operands are made dense before run() */
+    bool dense_in;    /* operands are made dense before run(), */
+    bool (*takes)(const struct kcall *k, int i); /* but for those of which this says yes, as they lie; may be NULL */
     bool (*accepts)(const struct kcall *k);
     /* Makes what run() needs for these shapes and strides (oneDNN primitives); may be NULL. Called on the session
      * thread at compile time. *state is freed by drop. *scratch_bytes starts at 0. */

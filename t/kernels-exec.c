@@ -54,6 +54,11 @@ dense(const struct kcall *k)
     return view_is_dense(&k->in[0]);
 }
 static bool
+takes_gaps(const struct kcall *k, int i)
+{
+    return k->in[i].stride[0] == 2;
+}
+static bool
 never(const struct kcall *k)
 {
     (void)k;
@@ -137,6 +142,11 @@ test_dense(void)
     struct run r;
     ok(!run(&r, &op, 2, DEV_CPU) && is_times(&r, 2), "a row that wants dense operands gets a dense copy");
     is_str(r.row, "dense", "and accepts what it will see");
+    const struct kernel_row gaps[] = {
+        {"gaps", .dense_in = true, .takes = takes_gaps, .prepare = prepare, .run = row_twice}, {NULL}};
+    struct op taking = record(gaps);
+    ok(!run(&r, &taking, 2, DEV_CPU) && is_times(&r, 2) && r.scratch < 192, "what it takes as it lies is not copied");
+    ok(!run(&r, &taking, 0, DEV_CPU) && r.scratch >= 192, "what it does not take is");
     ok(!run(&r, &bare, 2, DEV_CPU) && is_times(&r, 2), "the reference computes what no row does, converting around it");
     is_str(r.row, "ref", "and says so");
 }

@@ -18,8 +18,9 @@ struct matrix {
 };
 
 /* How the last two dimensions lie. */
-enum lie { ROWS, TURNED, WIDE, WIDE_TURNED, NLIE };
-static const char *const lie_text[] = {"rows", "turned", "wide rows", "wide and turned"};
+enum lie { ROWS, TURNED, WIDE, WIDE_TURNED, ROW_REPEATED, ONE_REPEATED, NLIE };
+static const char *const lie_text[] = {
+    "rows", "turned", "wide rows", "wide and turned", "one row repeated", "one number repeated"};
 
 /* Where the batch is. */
 enum group { NONE, ONE_A, ONE_B, BOTH, HEADS, NGROUP };
@@ -33,7 +34,7 @@ matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, in
     for (int i = 0; i < nbatch; i++) o->type.dim[i] = batch[i];
     o->type.dim[nbatch] = rows, o->type.dim[nbatch + 1] = cols;
     o->view = view_dense(&o->type, NULL);
-    int64_t gap = lie >= WIDE ? 3 : 0, *stride = o->view.stride;
+    int64_t gap = lie == WIDE || lie == WIDE_TURNED ? 3 : 0, *stride = o->view.stride;
     bool turned = lie == TURNED || lie == WIDE_TURNED;
     int64_t line = (turned ? rows : cols) + gap, lines = turned ? cols : rows;
     stride[nbatch + turned] = line;
@@ -43,6 +44,8 @@ matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, in
         stride[1] = line;
         stride[2 + turned] = line * batch[1];
     }
+    if (lie >= ROW_REPEATED) stride[nbatch] = 0;
+    if (lie == ONE_REPEATED) stride[nbatch + 1] = 0;
     int64_t n = 64 + line * lines;
     for (int i = 0; i < nbatch; i++) n *= batch[i];
     o->memory = must_alloc((size_t)n * dtype_bytes(d));
@@ -139,10 +142,46 @@ try_large(enum dtype d)
     ok(right == tried, "%d products with a large b in %s are right", tried, dtype_text(d));
 }
 
+static size_t
+scratch_of(enum lie lie_a, enum lie lie_b)
+{
+    struct arena arena = {0};
+    struct rule rule;
+    struct matrix a, b;
+    struct type out;
+    struct exec *e;
+    matrix_make(&a, DT_F32, NULL, 0, 32, 48, lie_a, false);
+    matrix_make(&b, DT_F32, NULL, 0, 48, 64, lie_b, false);
+    struct call c = {.op = op_find("matmul"), .nin = 2, .nout = 1, .in = (struct type[]){a.type, b.type}, .out = &out};
+    size_t bytes = 0;
+    if (!call_infer(&arena, &c, &rule)) {
+        struct view in[] = {a.view, b.view}, to = view_dense(&out, NULL);
+        in[0].data = in[1].data = NULL;
+        if (!exec_new(&(struct kcall){.call = &c, .in = in, .out = &to, .threads = 1}, DEV_CPU, &e)) {
+            bytes = exec_scratch(e);
+            exec_free(&e);
+        }
+    }
+    free(a.memory), free(b.memory);
+    arena_fini(&arena);
+    return bytes;
+}
+
+/* As in the gradient of a sum: what comes in is one number, the other operand is turned. */
+static void
+test_copies(void)
+{
+    const size_t a = 32 * 48 * sizeof(float), b = 48 * 64 * sizeof(float);
+    is_int((long)scratch_of(ONE_REPEATED, TURNED), (long)(scratch_of(ROWS, TURNED) + a),
+           "a repeated number is copied, a turned matrix beside it is not");
+    is_int((long)scratch_of(TURNED, ROW_REPEATED), (long)(scratch_of(TURNED, ROWS) + b), "nor beside a repeated row");
+}
+
 int
 main(void)
 {
     static const enum dtype dtypes[] = {DT_F32, DT_BF16};
+    test_copies();
     for (size_t d = 0; d < countof(dtypes); d++) try_large(dtypes[d]);
     for (enum group g = NONE; g < NGROUP; g++)
         for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);

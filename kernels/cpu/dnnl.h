@@ -50,8 +50,10 @@ void prim_drop(void *state);
 /* ---- rows (cpu/gemm.c, cpu/conv.c, cpu/pool_dnnl.c) ---- */
 
 bool gemm_accepts(const struct kcall *k); /* matmul */
+bool gemm_takes(const struct kcall *k, int i);
 int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 bool contract_accepts(const struct kcall *k); /* contract */
+bool contract_takes(const struct kcall *k, int i);
 int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 
 bool conv_accepts(const struct kcall *k); /* conv2d and its gradients */

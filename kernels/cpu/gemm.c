@@ -178,6 +178,23 @@ gemm_accepts(const struct kcall *k)
     return gemm_settle(&g);
 }
 
+/* An operand whose last two dimensions oneDNN cannot walk, a repeated number, is made dense; the other is not. */
+bool
+gemm_takes(const struct kcall *k, int i)
+{
+    struct gemm g = gemm_of_matmul(k);
+    return matrix_settle(&g.x[i]);
+}
+
+/* The same where all dimensions but the last must be one. */
+bool
+contract_takes(const struct kcall *k, int i)
+{
+    struct view twice[] = {k->in[i], k->in[i]};
+    struct gemm g;
+    return gemm_of_contract(&(struct kcall){.in = twice, .out = k->out}, &g) && matrix_settle(&g.x[i]);
+}
+
 bool
 contract_accepts(const struct kcall *k)
 {

@@ -96,9 +96,11 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_avg_pool2d_grad, 1, dout, attr);
 }
 
-static const struct kernel_row rows[] = {{"dnnl", DEV_CPU, true, dnnl_accepts, dnnl_prepare, prim_run, prim_drop},
-                                         {"simd", DEV_CPU, true, accepts, prepare, pool_run, pool_drop},
-                                         {NULL}};
+static const struct kernel_row rows[] = {
+    {"dnnl", .dense_in = true, .accepts = dnnl_accepts, .prepare = dnnl_prepare, .run = prim_run, .drop = prim_drop},
+    {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
+    {NULL},
+};
 
 const struct op op_avg_pool2d = {
     .name = "avg_pool2d",

@@ -91,9 +91,11 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_pool(b, &op_avg_pool2d, 1, dout, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"dnnl", DEV_CPU, true, dnnl_accepts, dnnl_prepare, prim_run, prim_drop},
-                                         {"simd", DEV_CPU, true, accepts, prepare, pool_run, pool_drop},
-                                         {NULL}};
+static const struct kernel_row rows[] = {
+    {"dnnl", .dense_in = true, .accepts = dnnl_accepts, .prepare = dnnl_prepare, .run = prim_run, .drop = prim_drop},
+    {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
+    {NULL},
+};
 
 const struct op op_avg_pool2d_grad = {
     .name = "avg_pool2d_grad",

@@ -44,9 +44,9 @@ contract_ref(const struct kcall *k)
 }
 
 static const struct kernel_row rows[] = {
-    {"dnnl", DEV_CPU, false, contract_accepts, contract_prepare, prim_run, prim_drop},
-    {"dnnl", DEV_CPU, true, contract_accepts, contract_prepare, prim_run, prim_drop},
-    {0},
+    {"dnnl", .dense_in = true, .takes = contract_takes, .accepts = contract_accepts, .prepare = contract_prepare,
+     .run = prim_run, .drop = prim_drop},
+    {NULL},
 };
 
 const struct op op_contract = {

@@ -166,8 +166,10 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, W)) din[W] = b_conv(b, &op_conv2d_grad_w, n->in[X], dout[0], n->attr, w->dim + 2);
 }
 
-static const struct kernel_row rows[] = {{"dnnl", DEV_CPU, true, conv_accepts, conv_prepare, prim_run, prim_drop},
-                                         {NULL}};
+static const struct kernel_row rows[] = {
+    {"dnnl", .dense_in = true, .accepts = conv_accepts, .prepare = conv_prepare, .run = prim_run, .drop = prim_drop},
+    {NULL},
+};
 
 const struct op op_conv2d = {
     .name = "conv2d",

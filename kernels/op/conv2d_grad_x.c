@@ -43,8 +43,10 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, W)) din[W] = b_conv(b, &op_conv2d_grad_w, dout[0], n->in[DY], n->attr, n->in[W]->type.dim + 2);
 }
 
-static const struct kernel_row rows[] = {{"dnnl", DEV_CPU, true, conv_accepts, conv_x_prepare, prim_run, prim_drop},
-                                         {NULL}};
+static const struct kernel_row rows[] = {
+    {"dnnl", .dense_in = true, .accepts = conv_accepts, .prepare = conv_x_prepare, .run = prim_run, .drop = prim_drop},
+    {NULL},
+};
 
 const struct op op_conv2d_grad_x = {
     .name = "conv2d_grad_x",

@@ -151,9 +151,9 @@ matmul_ref(const struct kcall *k)
 }
 
 static const struct kernel_row rows[] = {
-    {"dnnl", DEV_CPU, false, gemm_accepts, gemm_prepare, prim_run, prim_drop},
-    {"dnnl", DEV_CPU, true, gemm_accepts, gemm_prepare, prim_run, prim_drop},
-    {0},
+    {"dnnl", .dense_in = true, .takes = gemm_takes, .accepts = gemm_accepts, .prepare = gemm_prepare, .run = prim_run,
+     .drop = prim_drop},
+    {NULL},
 };
 
 const struct op op_matmul = {

@@ -66,7 +66,10 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_pool(b, &op_max_pool2d_grad, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"simd", DEV_CPU, true, accepts, prepare, pool_run, pool_drop}, {NULL}};
+static const struct kernel_row rows[] = {
+    {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
+    {NULL},
+};
 
 const struct op op_max_pool2d = {
     .name = "max_pool2d",

@@ -72,7 +72,10 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 1)) din[1] = b_pool(b, &op_max_pool2d_pick, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"simd", DEV_CPU, true, accepts, prepare, pool_run, pool_drop}, {NULL}};
+static const struct kernel_row rows[] = {
+    {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
+    {NULL},
+};
 
 const struct op op_max_pool2d_grad = {
     .name = "max_pool2d_grad",
@@ -136,8 +139,10 @@ pick_grad(struct build *b, const struct node *n, struct val *const *dout, struct
     if (b_wants(n, 1)) din[1] = b_pool(b, &op_max_pool2d_grad, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
 }
 
-static const struct kernel_row pick_rows[] = {{"simd", DEV_CPU, true, pick_accepts, pick_prepare, pool_run, pool_drop},
-                                              {NULL}};
+static const struct kernel_row pick_rows[] = {
+    {"simd", .dense_in = true, .accepts = pick_accepts, .prepare = pick_prepare, .run = pool_run, .drop = pool_drop},
+    {NULL},
+};
 
 const struct op op_max_pool2d_pick = {
     .name = "max_pool2d_pick",
