@@ -224,6 +224,7 @@ function case.mse_loss()
 end
 function case.scaled_dot_product_attention()
   local b, h, l, m, d, how = R(4), R(5), R(5), R(5), R(5), {is_causal = R(2) == 1}
+  if R(4) == 1 then b, h, l = R(2), R(2), 127 + R(3) end -- in blocks
   local f = function(q, k, v, mask) return rille.scaled_dot_product_attention(q, k, v, mask, not mask and how or {}) end
   return f, reals{b, h, l, d}, reals{b, h, m, d}, reals{b, h, m, 3}, R(2) == 1 and reals{b, 1, l, m} or nil
 end

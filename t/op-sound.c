@@ -77,6 +77,8 @@ static const struct reason {
     {"@(log|sqrt|rsqrt)", "*", of_extremes,
      "defined on one side: the identity of one kind of extreme lies on the other"},
     {"attention_softmax", "*P -> *", NULL, "what a mask adds to a whole row leaves the row's softmax as it is"},
+    {"attention_grad", "B, B, P, *, B -> P, P, B", NULL,
+     "the gradient of values does not depend on them: where partial values pass, all results are partial"},
     {"@(sgd|adamw)", "*", NULL, "a variable and what an optimiser keeps beside it are never partial"},
 };
 

@@ -80,7 +80,7 @@ forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
                                                               &s->x.desc, &s->w.desc, NULL, &s->y.desc, s->stride,
                                                               s->dilate, s->padding, s->padding_end),
                    "convolution"));
-    return prim_describe(&op, threads, NULL, NULL, pd);
+    return prim_describe(&op, threads, NULL, NULL, false, pd);
 }
 
 int
@@ -107,7 +107,7 @@ conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
                                                                     s.padding_end),
                    "convolution"));
     TRY(forward(&s, k->threads, &hint));
-    int status = prim_describe(&op, k->threads, hint, NULL, &pd);
+    int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
     dnnl_primitive_desc_destroy(hint);
     return status ? status : prim_new(pd, 3, arg, k->threads, state, scratch_bytes);
 }
@@ -125,7 +125,7 @@ conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
                                                                        s.padding, s.padding_end),
                    "convolution"));
     TRY(forward(&s, k->threads, &hint));
-    int status = prim_describe(&op, k->threads, hint, NULL, &pd);
+    int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
     dnnl_primitive_desc_destroy(hint);
     return status ? status : prim_new(pd, 3, arg, k->threads, state, scratch_bytes);
 }

@@ -66,8 +66,18 @@ walk_to(dnnl_primitive_desc_iterator_t it, const char *prefer)
     return NULL;
 }
 
+static void
+add_to_result(dnnl_primitive_attr_t attr)
+{
+    dnnl_post_ops_t after;
+    if (dnnl_post_ops_create(&after) != dnnl_success) return;
+    dnnl_post_ops_append_sum(after, 1);
+    dnnl_primitive_attr_set_post_ops(attr, after);
+    dnnl_post_ops_destroy(after);
+}
+
 int
-prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, const char *prefer,
+prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, const char *prefer, bool add,
               dnnl_primitive_desc_t *out)
 {
     pthread_once(&engine_once, engine_make);
@@ -76,6 +86,7 @@ prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t 
     dnnl_primitive_desc_iterator_t it;
     TRY(prim_check(dnnl_primitive_attr_create(&attr), "attributes"));
     dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (add) add_to_result(attr);
     team_set(threads);
     *out = NULL;
     dnnl_status_t status = dnnl_success;
@@ -164,6 +175,15 @@ prim_run(const struct kcall *k, const void *state)
         TRY(prim_check(dnnl_primitive_execute(p->primitive, p->stream, p->narg, p->arg), k->call->op->name));
     }
     return 0;
+}
+
+int
+prim_at(const struct prim *p, void *const *at, void *scratch, const char *what)
+{
+    team_set(p->threads);
+    for (int i = 0; i < p->narg; i++)
+        dnnl_memory_set_data_handle(p->arg[i].memory, p->from[i] == PRIM_SCRATCH ? scratch : at[i]);
+    return prim_check(dnnl_primitive_execute(p->primitive, p->stream, p->narg, p->arg), what);
 }
 
 void

@@ -2,9 +2,10 @@
  *
  * A row's prepare() describes its primitive and calls prim_new(): the primitive,
  * its memory objects and its list of arguments are made there once, for fixed
- * shapes, strides and threads. prim_run() only sets addresses and executes; its
- * scratch is the caller's. A primitive may be repeated over a batch that oneDNN
- * cannot walk itself. One engine serves the process. */
+ * shapes, strides and threads. prim_run() and prim_at() only set addresses and
+ * execute; their scratch is the caller's. A primitive may be repeated over a batch
+ * that oneDNN cannot walk itself. It is one thread's at a time. One engine serves
+ * the process. */
 #ifndef RILLE_KERNELS_CPU_DNNL_H
 #define RILLE_KERNELS_CPU_DNNL_H
 
@@ -30,8 +31,8 @@ int prim_check(dnnl_status_t status, const char *what);
 
 /* A primitive descriptor for `threads` threads with scratch of the caller; hint is that of the forward pass where the
  * kind wants one. prefer: how the name of the implementation begins that is taken if there is one ("gemm"); NULL: the
- * first that oneDNN offers. The caller destroys it. */
-int prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, const char *prefer,
+ * first that oneDNN offers. add: the result is added to what is there. The caller destroys it. */
+int prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, const char *prefer, bool add,
                   dnnl_primitive_desc_t *out);
 /* The first implementation that oneDNN would take is a plain loop: slower than anything we have. */
 bool prim_is_plain(const_dnnl_primitive_desc_t pd);
@@ -47,6 +48,9 @@ void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
 int prim_run(const struct kcall *k, const void *state);
 void prim_drop(void *state);
 
+/* A primitive that is a part of a row: at[i] is where its argument i lies, whatever it says of operands and results. */
+int prim_at(const struct prim *p, void *const *at, void *scratch, const char *what);
+
 /* ---- rows (cpu/gemm.c, cpu/conv.c, cpu/pool_dnnl.c) ---- */
 
 bool gemm_accepts(const struct kcall *k); /* matmul */
@@ -55,6 +59,8 @@ int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 bool contract_accepts(const struct kcall *k); /* contract */
 bool contract_takes(const struct kcall *k, int i);
 int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+/* c[m,n] = a[m,k] b[k,n] in dense memory, or c += with add, for prim_at(): a and b of dtype d, c of f32; one thread. */
+int gemm_dense(enum dtype d, int64_t m, int64_t n, int64_t k, bool add, void **product, size_t *scratch_bytes);
 
 bool conv_accepts(const struct kcall *k); /* conv2d and its gradients */
 int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

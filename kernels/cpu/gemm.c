@@ -244,7 +244,7 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, struct prim_arg *ar
     for (int i = 0; i < NMATRIX; i++) describe_matrix(g, i, nbatch, &arg[i].desc);
     dnnl_matmul_desc_t op;
     TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[A].desc, &arg[B].desc, NULL, &arg[C].desc), "matmul"));
-    return prim_describe(&op, threads, NULL, nbatch ? NULL : gemm_prefers(g), pd);
+    return prim_describe(&op, threads, NULL, nbatch ? NULL : gemm_prefers(g), false, pd);
 }
 
 /* Bytes from the first to the r-th product, for each argument. */
@@ -308,4 +308,21 @@ contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     bool ok = gemm_of_contract(k, &g);
     assert(ok);
     return gemm_make(&g, k->threads, state, scratch_bytes);
+}
+
+int
+gemm_dense(enum dtype d, int64_t m, int64_t n, int64_t k, bool add, void **product, size_t *scratch_bytes)
+{
+    static const int role[NMATRIX] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    const dnnl_dims_t size[NMATRIX] = {{m, k}, {k, n}, {m, n}};
+    struct prim_arg arg[NMATRIX];
+    dnnl_matmul_desc_t op;
+    dnnl_primitive_desc_t pd;
+    for (int i = 0; i < NMATRIX; i++) {
+        arg[i] = (struct prim_arg){.arg = role[i]};
+        dnnl_memory_desc_init_by_tag(&arg[i].desc, 2, size[i], i == C ? dnnl_f32 : prim_dtype(d), dnnl_ab);
+    }
+    TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[A].desc, &arg[B].desc, NULL, &arg[C].desc), "matmul"));
+    TRY(prim_describe(&op, 1, NULL, NULL, add, &pd));
+    return prim_new(pd, NMATRIX, arg, 1, product, scratch_bytes);
 }

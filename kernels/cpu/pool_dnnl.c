@@ -52,7 +52,7 @@ forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
     TRY(prim_check(dnnl_pooling_v2_forward_desc_init(&op, dnnl_forward_training, s->kind, &s->x.desc, &s->y.desc,
                                                      s->stride, s->kernel, s->dilate, s->padding, s->padding_end),
                    "pooling"));
-    return prim_describe(&op, threads, NULL, NULL, pd);
+    return prim_describe(&op, threads, NULL, NULL, false, pd);
 }
 
 static int
@@ -64,7 +64,7 @@ backward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
                                                       s->dilate, s->padding, s->padding_end),
                    "pooling"));
     TRY(forward(s, threads, &hint));
-    int status = prim_describe(&op, threads, hint, NULL, pd);
+    int status = prim_describe(&op, threads, hint, NULL, false, pd);
     dnnl_primitive_desc_destroy(hint);
     return status;
 }

@@ -113,6 +113,106 @@ vec_affine(int64_t n, float scale, const float *x, float shift, float *y)
     for (int64_t i = 0; i < n; i++) y[i] = fmaf(scale, x[i], shift);
 }
 
+/* ---- columns ---- */
+
+/* A strip of `lanes` columns at a time: these loops get that number as a constant. */
+INLINE void
+strip_max(int lanes, int64_t n, int64_t width, const float *x, float *max)
+{
+    float lane[WIDE];
+    for (int l = 0; l < lanes; l++) lane[l] = max[l];
+    for (int64_t i = 0; i < n; i++)
+        for (int l = 0; l < lanes; l++) lane[l] = greater(x[i * width + l], lane[l]);
+    for (int l = 0; l < lanes; l++) max[l] = lane[l];
+}
+
+VECTOR void
+cols_max(int64_t n, int64_t width, const float *x, float *max)
+{
+    int64_t c = 0;
+    for (; c + WIDE <= width; c += WIDE) strip_max(WIDE, n, width, x + c, max + c);
+    for (; c < width; c += COLS) strip_max(COLS, n, width, x + c, max + c);
+}
+
+INLINE void
+strip_sum(int lanes, int64_t n, int64_t width, const float *x, float *sum)
+{
+    float lane[WIDE] = {0};
+    for (int64_t i = 0; i < n; i++)
+        for (int l = 0; l < lanes; l++) lane[l] += x[i * width + l];
+    for (int l = 0; l < lanes; l++) sum[l] = lane[l];
+}
+
+VECTOR void
+cols_exp(int64_t n, int64_t width, float *x, const float *shift, float *sum)
+{
+    int64_t c = 0;
+    for (int64_t i = 0; i < n * width; i += width)
+#pragma GCC ivdep
+        for (int64_t k = 0; k < width; k++) x[i + k] = exp_negative(x[i + k] - shift[k]);
+    for (; c + WIDE <= width; c += WIDE) strip_sum(WIDE, n, width, x + c, sum + c);
+    for (; c < width; c += COLS) strip_sum(COLS, n, width, x + c, sum + c);
+}
+
+INLINE void
+strip_dot(int lanes, int64_t n, int64_t width, const float *x, const float *y, float *sum)
+{
+    float lane[WIDE] = {0};
+    for (int64_t i = 0; i < n; i++)
+        for (int l = 0; l < lanes; l++) lane[l] += x[i * width + l] * y[i * width + l];
+    for (int l = 0; l < lanes; l++) sum[l] = lane[l];
+}
+
+VECTOR void
+cols_dot(int64_t n, int64_t width, const float *x, const float *y, float *sum)
+{
+    int64_t c = 0;
+    for (; c + WIDE <= width; c += WIDE) strip_dot(WIDE, n, width, x + c, y + c, sum + c);
+    for (; c < width; c += COLS) strip_dot(COLS, n, width, x + c, y + c, sum + c);
+}
+
+VECTOR void
+cols_slope(int64_t n, int64_t width, const float *x, const float *shift, float *y)
+{
+    for (int64_t i = 0; i < n * width; i += width)
+#pragma GCC ivdep
+        for (int64_t c = 0; c < width; c++) y[i + c] = x[i + c] * (y[i + c] - shift[c]);
+}
+
+/* Four by four, in registers: element by element it takes four times as long. */
+typedef float four __attribute__((vector_size(16)));
+typedef int32_t order __attribute__((vector_size(16)));
+
+INLINE four
+four_at(const float *x)
+{
+    four v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+INLINE void
+turn_four(const float *x, int64_t width, float *y, int64_t n)
+{
+    const order low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
+    four a = four_at(x), b = four_at(x + width), c = four_at(x + 2 * width), d = four_at(x + 3 * width);
+    four ac = __builtin_shuffle(a, c, low), bd = __builtin_shuffle(b, d, low);
+    four ca = __builtin_shuffle(a, c, high), db = __builtin_shuffle(b, d, high);
+    const four line[] = {__builtin_shuffle(ac, bd, low), __builtin_shuffle(ac, bd, high),
+                         __builtin_shuffle(ca, db, low), __builtin_shuffle(ca, db, high)};
+    for (int l = 0; l < 4; l++) memcpy(y + l * n, &line[l], sizeof line[l]);
+}
+
+void
+cols_turn(int64_t n, int64_t width, const float *x, float *y)
+{
+    int64_t n4 = n / 4 * 4, width4 = width / 4 * 4;
+    for (int64_t c = 0; c < width4; c += 4)
+        for (int64_t i = 0; i < n4; i += 4) turn_four(x + i * width + c, width, y + c * n + i, n);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = i < n4 ? width4 : 0; c < width; c++) y[c * n + i] = x[i * width + c];
+}
+
 /* ---- rows ---- */
 
 struct row

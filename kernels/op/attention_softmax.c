@@ -4,7 +4,7 @@
  * of the whole sees keys 0..i, wherever its rows lie. One pass more than softmax
  * instead of three operators. A query that sees nothing gives NaN, as in PyTorch. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/attention.h"
 
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/simd.h"
@@ -13,20 +13,14 @@
 #include <math.h>
 
 enum { SCORES, MASK };
-enum { SCALE, CAUSAL };
 
 static int
 rule(const struct call *c, struct str *rule)
 {
-    const struct type *x = &c->in[SCORES], *mask = &c->in[MASK];
     struct str s = {0}, m = {0};
-    for (int d = 0; d < x->ndim; d++) {
-        int own = d - (x->ndim - mask->ndim);
-        const char *form = d == x->ndim - 1 ? "[%c]" : "%c";
-        str_addf(&s, form, letter(d));
-        if (own >= 0) str_addf(&m, mask->dim[own] == 1 && x->dim[d] != 1 ? "1" : form, letter(d));
-    }
-    str_addf(rule, "%s,%s->%s", str_text(&s), absent(mask) ? "=" : str_text(&m), str_text(&s));
+    attention_mask_text(&c->in[SCORES], &c->in[SCORES], &s);
+    attention_mask_text(&c->in[SCORES], &c->in[MASK], &m);
+    str_addf(rule, "%s,%s->%s", str_text(&s), str_text(&m), str_text(&s));
     str_free(&s);
     str_free(&m);
     return 0;
@@ -42,39 +36,10 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Row r of the scores: its mask (NULL: none), the step between its entries, and how many keys causality leaves. */
-struct keys {
-    const void *mask;
-    enum dtype dtype;
-    int64_t step, seen;
-};
-
 static struct keys
-keys_of(const struct kcall *k, int64_t r)
+keys_of_row(const struct kcall *k, int64_t r)
 {
-    const struct view *x = &k->in[SCORES], *mask = &k->in[MASK];
-    int last = x->ndim - 1;
-    struct keys l = {.dtype = mask->dtype, .seen = x->dim[last]};
-    int64_t at = 0;
-    if (k->call->attr[CAUSAL].i) l.seen = MIN(l.seen, x->offset[last - 1] + r % x->dim[last - 1] + 1);
-    if (mask->dtype == DT_NONE) return l;
-    int shift = x->ndim - mask->ndim;
-    for (int d = last - 1; d >= 0; r /= x->dim[d], d--)
-        if (d - shift >= 0 && mask->dim[d - shift] != 1) at += r % x->dim[d] * mask->stride[d - shift];
-    bool repeated = last - shift < 0 || mask->dim[last - shift] == 1;
-    l.step = repeated ? 0 : mask->stride[last - shift];
-    l.mask = (const char *)mask->data + at * (int64_t)dtype_bytes(mask->dtype);
-    return l;
-}
-
-/* What the mask adds to the score of key i. */
-static double
-mask_at(const struct keys *l, int64_t i)
-{
-    if (i >= l->seen) return -INFINITY;
-    if (!l->mask) return 0;
-    if (dtype_is_float(l->dtype)) return elem_get_f(l->dtype, l->mask, i * l->step);
-    return elem_get_i(l->dtype, l->mask, i * l->step) ? 0 : -INFINITY;
+    return keys_of(&k->in[SCORES], &k->in[MASK], k->call->attr[ATT_CAUSAL].i, r);
 }
 
 static int
@@ -82,12 +47,12 @@ ref(const struct kcall *k)
 {
     const struct view *x = &k->in[SCORES];
     int64_t n = x->dim[x->ndim - 1], count = n ? view_numel(x) / n : 0;
-    double scale = k->call->attr[SCALE].f;
+    double scale = k->call->attr[ATT_SCALE].f;
     for (int64_t r = 0; r < count; r++) {
         const double *from = f64_of(x) + r * n;
         double *y = f64_of(&k->out[0]) + r * n, max = -INFINITY, sum = 0;
-        struct keys l = keys_of(k, r);
-        for (int64_t i = 0; i < n; i++) max = fmax(max, y[i] = from[i] * scale + mask_at(&l, i));
+        struct keys l = keys_of_row(k, r);
+        for (int64_t i = 0; i < n; i++) max = fmax(max, y[i] = from[i] * scale + keys_add(&l, i));
         for (int64_t i = 0; i < n; i++) sum += y[i] = exp(y[i] - max);
         for (int64_t i = 0; i < n; i++) y[i] /= sum;
     }
@@ -107,8 +72,7 @@ static const float *
 load(const struct row *x, const struct keys *l, float scale, int64_t from, int64_t n, float *room)
 {
     vec_affine(n, scale, row_load(x, from, n, room), 0, room);
-    if (l->mask)
-        for (int64_t i = 0; i < n; i++) room[i] += (float)mask_at(l, from + i);
+    if (l->mask) keys_add_to(l, from, n, room);
     return room;
 }
 
@@ -150,8 +114,8 @@ range(void *arg, int64_t lo, int64_t hi)
     int last = k->in[SCORES].ndim - 1;
     for (int64_t r = lo; r < hi; r++) {
         struct row x = row_of(&k->in[SCORES], last, r), y = row_of(&k->out[0], last, r);
-        struct keys l = keys_of(k, r);
-        one_row(&x, &y, &l, (float)k->call->attr[SCALE].f);
+        struct keys l = keys_of_row(k, r);
+        one_row(&x, &y, &l, (float)k->call->attr[ATT_SCALE].f);
     }
 }
 
@@ -170,7 +134,7 @@ static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     struct val *slope = b_softmax_grad(b, n->out[0], dout[0], n->in[SCORES]->type.ndim - 1);
-    if (b_wants(n, SCORES)) din[SCORES] = b_scale(b, slope, n->attr[SCALE].f);
+    if (b_wants(n, SCORES)) din[SCORES] = b_scale(b, slope, n->attr[ATT_SCALE].f);
     if (b_wants(n, MASK)) din[MASK] = b_sum_to(b, slope, &n->in[MASK]->type);
 }
 
@@ -180,8 +144,7 @@ const struct op op_attention_softmax = {
     .name = "attention_softmax",
     .doc = "y = softmax over keys of scale scores + mask, without keys after the query when is_causal",
     .in = {{"scores", IN_FLOAT}, {"mask", IN_OPTIONAL}},
-    .attr = {[SCALE] = {"scale", ATTR_FLOAT, .f = 1, .doc = "times the scores"},
-             [CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i sees keys 0..i"}},
+    .attr = {ATTENTION_ATTRS},
     .make_rule = rule,
     .infer = infer,
     .dtype = OUT_IN0,

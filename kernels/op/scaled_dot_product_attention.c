@@ -1,29 +1,47 @@
-/* scaled_dot_product_attention.c - softmax(scale q k^T + mask) v: products and one softmax between them.
+/* scaled_dot_product_attention.c - softmax(scale q k^T + mask) v: one operator, or two products and a softmax between.
  *
- * Splits of the batch and of the heads go through all three. */
-#include "kernels/op/op_impl.h"
+ * Splits of the batch, of the heads and of the queries go through either. */
+#include "kernels/op/attention.h"
 
 #include <math.h>
 
-enum { Q, K, V, MASK };
 enum { CAUSAL, SCALE };
+
+/* Are there so few queries that putting keys and values in order for their blocks does not pay? One core, f32, size 64,
+ * us forward, and forward and backward, as one operator and by parts:
+ *
+ *   12 heads, 1 query, 1024 keys      610   1,980       90   2,340
+ *   256 heads, 16 x 16                540   1,260      480     880
+ *   24 heads, 128 x 128               710   1,770      620   2,150
+ *   12 heads, 256 x 256, causal     1,010   2,350    1,120   3,760 */
+static bool
+is_short(const struct call *c)
+{
+    return c->in[ATT_Q].dim[c->in[ATT_Q].ndim - 2] < 128;
+}
+
+/* The products and the softmax one after the other, over the whole square of scores. */
+static struct val *
+by_parts(struct build *b, struct val *const *in, const struct attr *attr)
+{
+    return b_call2(b, &op_matmul, b_attention_weights(b, in, attr), in[ATT_V]);
+}
 
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
-    int n = c->in[Q].ndim;
-    for (int i = Q; i <= V; i++)
-        if (c->in[i].ndim < 2 || c->in[i].ndim != n)
-            return call_fail(E_SHAPE, c, "q, k and v must be [batch, heads, length, size], of as many dimensions");
-    double scale = c->attr[SCALE].set ? c->attr[SCALE].f : 1 / sqrt((double)c->in[Q].dim[n - 1]);
+    TRY(attention_infer(c, NULL));
+    int n = c->in[ATT_Q].ndim;
+    double scale = c->attr[SCALE].set ? c->attr[SCALE].f : 1 / sqrt((double)c->in[ATT_Q].dim[n - 1]);
     struct attr attr[OP_ATTR];
-    op_attr_defaults(&op_attention_softmax, attr);
-    attr_float(&op_attention_softmax, attr, "scale", scale);
-    attr_int(&op_attention_softmax, attr, "is_causal", c->attr[CAUSAL].i);
-    struct val *scores = b_call2(b, &op_matmul, in[Q], b_transpose(b, in[K], n - 2, n - 1));
-    struct val *mask = c->nin > MASK ? in[MASK] : NULL;
-    struct val *weights = scores ? b_call(b, &op_attention_softmax, 2, (struct val *[]){scores, mask}, attr) : NULL;
-    out[0] = b_call2(b, &op_matmul, weights, in[V]);
+    op_attr_defaults(&op_attention, attr);
+    attr_float(&op_attention, attr, "scale", scale);
+    attr_int(&op_attention, attr, "is_causal", c->attr[CAUSAL].i);
+    enum dtype d = c->in[ATT_Q].dtype;
+    for (int i = ATT_K; i <= ATT_V; i++) d = dtype_promote(d, false, c->in[i].dtype, false);
+    struct val *cast[] = {in[ATT_Q], in[ATT_K], in[ATT_V], c->nin > ATT_MASK ? in[ATT_MASK] : NULL};
+    for (int i = ATT_Q; i <= ATT_V; i++) cast[i] = b_cast(b, cast[i], d);
+    out[0] = b->failed ? NULL : is_short(c) ? by_parts(b, cast, attr) : b_call(b, &op_attention, 4, cast, attr);
     return b->failed ? (int)err_last() : 0;
 }
 

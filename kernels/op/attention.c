@@ -1,0 +1,214 @@
+/* attention.c - softmax over keys of scale q k^T + mask, times v, as one operator.
+ *
+ * The scores are never in memory as a whole (kernels/cpu/attention.c). Batch,
+ * queries and the width of values may be split, the keys not: a softmax is over all
+ * of them. A query that sees nothing gives NaN, as in PyTorch. */
+#include "kernels/op/attention.h"
+
+#include <math.h>
+
+/* ---- the rule ---- */
+
+/* Sizes of the scores: of the batch an operand may have 1, and is repeated. */
+static struct type
+scores_of(const struct call *c)
+{
+    struct type s = c->in[ATT_Q];
+    for (int d = 0; d < s.ndim - 2; d++)
+        for (int i = ATT_K; i <= ATT_V && s.dim[d] == 1; i++) s.dim[d] = c->in[i].dim[d];
+    s.dim[s.ndim - 1] = c->in[ATT_K].dim[s.ndim - 2];
+    return s;
+}
+
+static void
+add_batch(const struct type *scores, const struct type *x, struct str *text)
+{
+    for (int d = 0; d < scores->ndim - 2; d++)
+        str_addf(text, "%c", x->dim[d] == 1 && scores->dim[d] != 1 ? '1' : letter(d));
+}
+
+void
+attention_mask_text(const struct type *scores, const struct type *mask, struct str *text)
+{
+    if (absent(mask)) {
+        str_add(text, "=");
+        return;
+    }
+    for (int d = scores->ndim - mask->ndim, own = 0; d < scores->ndim; d++, own++) {
+        bool repeated = mask->dim[own] == 1 && scores->dim[d] != 1;
+        str_addf(text, repeated ? "1" : d == scores->ndim - 1 ? "[%c]" : "%c", letter(d));
+    }
+}
+
+void
+attention_text(const struct call *c, struct attention_text *t)
+{
+    struct type s = scores_of(c);
+    char query = letter(s.ndim - 2), key = letter(s.ndim - 1);
+    *t = (struct attention_text){0};
+    add_batch(&s, &c->in[ATT_Q], &t->q);
+    add_batch(&s, &c->in[ATT_K], &t->k);
+    add_batch(&s, &c->in[ATT_V], &t->v);
+    add_batch(&s, &s, &t->out);
+    str_addf(&t->q, "%c[x]", query);
+    str_addf(&t->k, "[%c][x]", key);
+    str_addf(&t->v, "[%c]y", key);
+    str_addf(&t->out, "%cy", query);
+    attention_mask_text(&s, &c->in[ATT_MASK], &t->mask);
+}
+
+void
+attention_text_free(struct attention_text *t)
+{
+    str_free(&t->q);
+    str_free(&t->k);
+    str_free(&t->v);
+    str_free(&t->mask);
+    str_free(&t->out);
+}
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct attention_text t;
+    attention_text(c, &t);
+    str_addf(rule, "%s,%s,%s,%s->%s", str_text(&t.q), str_text(&t.k), str_text(&t.v), str_text(&t.mask),
+             str_text(&t.out));
+    attention_text_free(&t);
+    return 0;
+}
+
+int
+attention_infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    int n = c->in[ATT_Q].ndim;
+    for (int i = ATT_Q; i <= ATT_V; i++)
+        if (c->in[i].ndim < 2 || c->in[i].ndim != n)
+            return call_fail(E_SHAPE, c, "q, k and v must be [batch, heads, length, size], of as many dimensions");
+    if (!absent(&c->in[ATT_MASK]) && c->in[ATT_MASK].ndim > n)
+        return call_fail(E_SHAPE, c, "mask has more dimensions than scores");
+    return 0;
+}
+
+/* Causality hides half of the square. */
+double
+attention_flops(const struct call *c)
+{
+    struct type s = scores_of(c);
+    int last = s.ndim - 1;
+    double each = (double)(c->in[ATT_Q].dim[last] + c->in[ATT_V].dim[last]);
+    return 2 * (double)type_numel(&s) * each / (c->attr[ATT_CAUSAL].i ? 2 : 1);
+}
+
+/* ---- meaning ---- */
+
+static double
+score(const struct query *q, int64_t key)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < q->size; i++) sum += q->q[i] * q->k[key * q->size + i];
+    return q->scale * sum + keys_add(&q->keys, key);
+}
+
+struct query
+query_of(const struct kcall *k, const struct view *scores, int64_t r)
+{
+    const struct view *in = k->in;
+    int last = scores->ndim - 1;
+    int64_t nquery = scores->dim[last - 1], head = r / nquery;
+    struct query q = {.n = scores->dim[last], .size = in[ATT_Q].dim[last], .scale = k->call->attr[ATT_SCALE].f};
+    q.keys = keys_of(scores, &in[ATT_MASK], k->call->attr[ATT_CAUSAL].i, r);
+    q.q = f64_of(&in[ATT_Q]) + attention_head(&in[ATT_Q], scores, head) + r % nquery * q.size;
+    q.k = f64_of(&in[ATT_K]) + attention_head(&in[ATT_K], scores, head);
+    q.max = -INFINITY;
+    for (int64_t j = 0; j < q.n; j++) q.max = fmax(q.max, score(&q, j));
+    for (int64_t j = 0; j < q.n; j++) q.sum += exp(score(&q, j) - q.max);
+    return q;
+}
+
+double
+query_weight(const struct query *q, int64_t key)
+{
+    return exp(score(q, key) - q->max) / q->sum;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct view scores = attention_scores(k);
+    int last = scores.ndim - 1;
+    int64_t width = k->in[ATT_V].dim[last], nquery = scores.dim[last - 1];
+    fill_view(&k->out[0], 0);
+    for (int64_t r = 0; r < view_numel(&k->out[0]) / MAX(width, 1); r++) {
+        struct query q = query_of(k, &scores, r);
+        const double *v = f64_of(&k->in[ATT_V]) + attention_head(&k->in[ATT_V], &scores, r / nquery);
+        double *out = f64_of(&k->out[0]) + r * width;
+        for (int64_t j = 0; j < q.n; j++) {
+            double p = query_weight(&q, j);
+            for (int64_t i = 0; i < width; i++) out[i] += p * v[j * width + i];
+        }
+    }
+    return 0;
+}
+
+/* ---- gradient ---- */
+
+struct val *
+b_flip(struct build *b, struct val *x)
+{
+    return x ? b_transpose(b, x, x->type.ndim - 2, x->type.ndim - 1) : NULL;
+}
+
+struct val *
+b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr)
+{
+    struct val *scores = b_call2(b, &op_matmul, in[ATT_Q], b_flip(b, in[ATT_K]));
+    return scores ? b_call(b, &op_attention_softmax, 2, (struct val *[]){scores, in[ATT_MASK]}, attr) : NULL;
+}
+
+/* The gradient of a mask is that of the scores: only then are they wanted as a whole. */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, ATT_Q) || b_wants(n, ATT_K) || b_wants(n, ATT_V)) {
+        struct val *d[3];
+        b_attention_grad(b, n->in, dout[0], n->attr, d);
+        for (int i = ATT_Q; i <= ATT_V; i++)
+            if (b_wants(n, i)) din[i] = b_sum_to(b, d[i], &n->in[i]->type);
+    }
+    if (!b_wants(n, ATT_MASK)) return;
+    struct val *weights = b_attention_weights(b, n->in, n->attr);
+    struct val *slope = b_call2(b, &op_matmul, dout[0], b_flip(b, n->in[ATT_V]));
+    din[ATT_MASK] = b_sum_to(b, b_softmax_grad(b, weights, slope, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
+}
+
+static const struct kernel_row rows[] = {
+    {"blocks", .accepts = attention_accepts, .prepare = attention_prepare, .run = attention_run,
+     .drop = attention_drop},
+    {NULL},
+};
+
+const struct op op_attention = {
+    .name = "attention",
+    .doc = "softmax(scale q k^T + mask) v, without keys after the query when is_causal",
+    .source = "Dao et al. 2022",
+    .in = {[ATT_Q] = {"q", IN_FLOAT},
+           [ATT_K] = {"k", IN_FLOAT},
+           [ATT_V] = {"v", IN_FLOAT},
+           [ATT_MASK] = {"mask", IN_OPTIONAL}},
+    .attr = {ATTENTION_ATTRS},
+    .make_rule = rule,
+    .infer = attention_infer,
+    .dtype = OUT_IN0,
+    .linear = "2",
+    .grad = grad,
+    .saves = "0123",
+    .ref = ref,
+    .kernel = rows,
+    .flops = attention_flops,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} is_causal=true scale=0.5",
+               "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}",
+               "f32{2,4,3} f32{2,4,3} f32{2,4,3} f32{2,1,4} scale=0.5", "bf16{1,3,2} bf16{1,7,2} bf16{1,7,1} f32{7}"},
+};

@@ -1,0 +1,151 @@
+/* attention_grad.c - the gradients of attention with respect to q, k and v, from the same operands and dout.
+ *
+ *   p = softmax(scale q k^T + mask),  t = dout v^T,  e = scale p (t - sum of p t)
+ *   dq = e k,  dk = e^T q,  dv = p^T dout
+ *
+ * The weights are computed again. dk and dv are sums over queries, and e is linear in
+ * t, a sum over the width of values: a split of either leaves partial sums. An operand
+ * that is repeated over the batch gets the gradient of each repetition. */
+#include "kernels/op/attention.h"
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct attention_text t;
+    attention_text(c, &t);
+    const char *v = str_text(&t.v), *out = str_text(&t.out);
+    str_addf(rule, "%s,%s,%s,%s,%s->", str_text(&t.q), str_text(&t.k), v, str_text(&t.mask), out);
+    int batch = c->in[ATT_Q].ndim - 2;
+    const struct str *own[] = {&t.q, &t.k, &t.v};
+    for (int i = ATT_Q; i <= ATT_V; i++) str_addf(rule, "%s%.*s%s", i ? "," : "", batch, out, str_text(own[i]) + batch);
+    attention_text_free(&t);
+    return 0;
+}
+
+static double
+flops(const struct call *c)
+{
+    return 2.5 * attention_flops(c);
+}
+
+static double
+dot(int64_t n, const double *x, const double *y)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct view scores = attention_scores(k);
+    int last = scores.ndim - 1;
+    int64_t nquery = scores.dim[last - 1], nkey = scores.dim[last];
+    int64_t size = k->in[ATT_Q].dim[last], width = k->in[ATT_V].dim[last];
+    for (int i = 0; i < 3; i++) fill_view(&k->out[i], 0);
+    for (int64_t r = 0; r < view_numel(&k->in[ATT_OUT_GRAD]) / MAX(width, 1); r++) {
+        int64_t head = r / nquery;
+        struct query q = query_of(k, &scores, r);
+        const double *v = f64_of(&k->in[ATT_V]) + attention_head(&k->in[ATT_V], &scores, head);
+        const double *g = f64_of(&k->in[ATT_OUT_GRAD]) + r * width;
+        double *dq = f64_of(&k->out[0]) + r * size, mean = 0;
+        double *dk = f64_of(&k->out[1]) + head * nkey * size, *dv = f64_of(&k->out[2]) + head * nkey * width;
+        for (int64_t j = 0; j < nkey; j++) mean += query_weight(&q, j) * dot(width, g, v + j * width);
+        for (int64_t j = 0; j < nkey; j++) {
+            double p = query_weight(&q, j), e = q.scale * p * (dot(width, g, v + j * width) - mean);
+            for (int64_t i = 0; i < width; i++) dv[j * width + i] += p * g[i];
+            for (int64_t i = 0; i < size; i++) dq[i] += e * q.k[j * size + i];
+            for (int64_t i = 0; i < size; i++) dk[j * size + i] += e * q.q[i];
+        }
+    }
+    return 0;
+}
+
+void
+b_attention_grad(struct build *b, struct val *const *in, struct val *dout, const struct attr *attr, struct val **grad)
+{
+    struct val *operand[] = {in[ATT_Q], in[ATT_K], in[ATT_V], in[ATT_MASK], dout}, *res[OP_OUT] = {NULL};
+    b->add(b, &op_attention_grad, 5, operand, attr, res);
+    for (int i = 0; i < 3; i++) grad[i] = res[i];
+}
+
+/* ---- the gradient of the gradient ---- */
+
+static struct val *
+product(struct build *b, struct val *x, struct val *y)
+{
+    return b_call2(b, &op_matmul, x, y);
+}
+
+/* x + y, where either may be missing. */
+static struct val *
+both(struct build *b, struct val *x, struct val *y)
+{
+    return x && y ? b_add(b, x, y) : x ? x : y;
+}
+
+/* h, i, j: the gradients of dq, dk, dv. With a that of e: a = h k^T + q i^T, and then through each line above. */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *q = n->in[ATT_Q], *k = n->in[ATT_K], *v = n->in[ATT_V], *g = n->in[ATT_OUT_GRAD];
+    struct val *h = dout[0], *i = dout[1], *j = dout[2];
+    int axis = q->type.ndim - 1;
+    double scale = n->attr[ATT_SCALE].f;
+    struct val *p = b_attention_weights(b, n->in, n->attr), *t = product(b, g, b_flip(b, v));
+    struct val *dp = j ? product(b, g, b_flip(b, j)) : NULL, *dt = NULL, *dq = NULL, *dk = NULL;
+    struct val *dg = j ? product(b, p, j) : NULL;
+    struct val *a = both(b, h ? product(b, h, b_flip(b, k)) : NULL, i ? product(b, q, b_flip(b, i)) : NULL);
+    if (a) {
+        const int64_t keys = axis;
+        struct val *e = b_scale(b, b_softmax_grad(b, p, t, axis), scale);
+        a = b_scale(b, a, scale);
+        dt = b_softmax_grad(b, p, a, axis);
+        dq = i ? product(b, e, i) : NULL;
+        dk = h ? product(b, b_flip(b, e), h) : NULL;
+        dg = both(b, dg, product(b, dt, v));
+        struct val *inner = b_sum(b, b_mul(b, p, t), &keys, 1, true), *outer = b_sum(b, b_mul(b, a, p), &keys, 1, true);
+        dp = both(b, dp, b_sub(b, b_mul(b, a, b_sub(b, t, inner)), b_mul(b, t, outer)));
+    }
+    struct val *ds = b_softmax_grad(b, p, dp, axis), *scaled = b_scale(b, ds, scale);
+    if (b_wants(n, ATT_Q)) din[ATT_Q] = b_sum_to(b, both(b, product(b, scaled, k), dq), &q->type);
+    if (b_wants(n, ATT_K)) din[ATT_K] = b_sum_to(b, both(b, product(b, b_flip(b, scaled), q), dk), &k->type);
+    if (b_wants(n, ATT_V) && dt) din[ATT_V] = b_sum_to(b, product(b, b_flip(b, dt), g), &v->type);
+    if (b_wants(n, ATT_MASK)) din[ATT_MASK] = b_sum_to(b, ds, &n->in[ATT_MASK]->type);
+    if (b_wants(n, ATT_OUT_GRAD)) din[ATT_OUT_GRAD] = dg;
+}
+
+static const struct kernel_row rows[] = {
+    {"blocks", .accepts = attention_accepts, .prepare = attention_grad_prepare, .run = attention_run,
+     .drop = attention_drop},
+    {NULL},
+};
+
+const struct op op_attention_grad = {
+    .name = "attention_grad",
+    .doc = "dq, dk and dv of attention",
+    .source = "Dao et al. 2022",
+    .in = {[ATT_Q] = {"q", IN_FLOAT},
+           [ATT_K] = {"k", IN_FLOAT},
+           [ATT_V] = {"v", IN_FLOAT},
+           [ATT_MASK] = {"mask", IN_OPTIONAL},
+           [ATT_OUT_GRAD] = {"dout", IN_FLOAT}},
+    .nout = 3,
+    .attr = {ATTENTION_ATTRS},
+    .make_rule = rule,
+    .infer = attention_infer,
+    .dtype = OUT_IN0,
+    .linear = "4",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "01234",
+    .ref = ref,
+    .kernel = rows,
+    .flops = flops,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} - f32{2,3,4,5} is_causal=true scale=0.5",
+               "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6}",
+               "f32{2,4,3} f32{2,4,3} f32{2,4,3} f32{2,1,4} f32{2,4,3} scale=0.5",
+               "bf16{1,3,2} bf16{1,7,2} bf16{1,7,1} f32{7} bf16{1,3,1}"},
+};
