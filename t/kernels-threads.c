@@ -1,0 +1,175 @@
+/* kernels-threads.c - a kernel's threads do not change its result: one, two, three and seven give the same bits, and
+ * what the reference gives, within rounding. Shapes are large enough to be shared out, and share unevenly. */
+#include "kernels/kernel.h"
+#include "kernels/sample.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "sbp/rule.h"
+#include "t/tap.h"
+
+static const struct {
+    const char *op, *sample;
+    double rounding; /* allowed between threads, of the largest value; 0: the same bits */
+} table[] = {
+    {"sum", "f32{300001}", 0},
+    {"sum", "bf16{200000}", 0},
+    {"sum", "i64{200003}", 0},
+    {"sum", "f32{3,70001}", 0},
+    {"sum", "f32{3,70001} axis=1", 0},
+    {"sum", "f32{70001,3} axis=0", 0},
+    {"sum", "f32{5,4099,9} axis=1", 0},
+    {"sum", "f32{16,2000,7} axis=0,2", 0},
+    {"sum", "f32{200,5000} axis=0", 0},
+    {"sum", "f32{2,100000} axis=0", 0},
+    {"max", "f32{300001}", 0},
+    {"min", "f64{150,3000} axis=0", 0},
+    {"prod", "f32{140000}", 0},
+    {"any", "bool{200000}", 0},
+    {"all", "bool{77,3000} axis=1", 0},
+    {"add", "f32{200003} f32{200003}", 0},
+    {"add", "f32{701,300} f32{300}", 0},
+    {"mul", "f32{40001,5} f32{40001,1}", 0},
+    {"where", "bool{90,2000} f32{90,2000} #0.5", 0},
+    {"gelu", "f32{100001}", 0},
+    {"cast", "f32{100003} dtype=bf16", 0},
+    {"softmax", "f32{301,777}", 0},
+    {"softmax", "f32{30,500,9} axis=1", 0},
+    {"softmax_grad", "f32{301,777} f32{301,777}", 0},
+    {"log_softmax", "f32{301,777}", 0},
+    {"layer_norm", "f32{301,777} f32{777} f32{777}", 0},
+    {"norm_grad", "f32{301,777} f32{301,777} f32{777}", 0},
+    {"norm_weight", "f32{301,777} f32{301,777}", 0},
+    {"cross_entropy_rows", "f32{3000,100} i64{3000}<100", 0},
+    {"cross_entropy_grad", "f32{3000,100} i64{3000}<100 f32{3000} f32{3000}", 0},
+    {"index_select", "f32{5000,40} i64{3000}<5000 axis=0", 0},
+    {"embedding", "i64{3000}<500 f32{500,77}", 0},
+    {"adamw", "f32{100003} f32{100003} f32{100003}>0.01 f32{100003} #0.01 #3", 0},
+    {"sgd", "f32{100003} f32{100003} f32{100003} #0.01", 0},
+    {"max_pool2d", "f32{5,7,30,31} kernel_size=3 stride=2 padding=1", 0},
+    {"avg_pool2d", "f32{5,7,60,61} kernel_size=3 stride=2 padding=1", 0},
+    {"matmul", "f32{301,200} f32{200,170}", 1e-5},
+    {"matmul", "f32{12,65,64} f32{12,64,33}", 1e-5},
+    {"conv2d", "f32{4,8,30,30} f32{16,8,3,3} - padding=1", 1e-5},
+};
+
+struct tensors {
+    int nin, nout;
+    struct view view[SAMPLE_IN + OP_OUT];
+    void *data[SAMPLE_IN + OP_OUT];
+};
+
+static size_t
+bytes_of(const struct view *v)
+{
+    return (size_t)view_numel(v) * dtype_bytes(v->dtype);
+}
+
+static void
+fill(const struct sample *s, struct tensors *t, int i)
+{
+    enum dtype d = t->view[i].dtype;
+    for (int64_t k = 0; k < view_numel(&t->view[i]); k++) {
+        int64_t draw = (k * 7919 + i * 13 + k / 31) % 1013;
+        if (s->below[i])
+            elem_set_i(d, t->data[i], k, draw % s->below[i]);
+        else if (s->above[i] || d == DT_BOOL)
+            elem_set_f(d, t->data[i], k, d == DT_BOOL ? (double)(draw % 2) : s->above[i] + (double)draw / 1000);
+        else
+            elem_set_f(d, t->data[i], k, dtype_is_float(d) ? (double)(draw - 506) / 500 : (double)(draw % 9));
+    }
+    if (s->in[i].weak) elem_set_f(d, t->data[i], 0, s->number[i]);
+}
+
+static void
+tensors_open(struct tensors *t, const struct sample *s)
+{
+    t->nin = s->call.nin;
+    t->nout = s->call.nout;
+    for (int i = 0; i < t->nin + t->nout; i++) {
+        const struct type *type = i < t->nin ? &s->in[i] : &s->out[i - t->nin];
+        t->view[i] = view_dense(type, NULL);
+        t->data[i] = type->dtype ? calloc(1, bytes_of(&t->view[i]) + 64) : NULL;
+        if (i < t->nin && type->dtype) fill(s, t, i);
+    }
+}
+
+static void
+tensors_close(struct tensors *t)
+{
+    for (int i = 0; i < t->nin + t->nout; i++) free(t->data[i]);
+}
+
+/* threads 0: the reference. */
+static int
+run(const struct sample *s, struct tensors *t, int threads)
+{
+    tensors_open(t, s);
+    struct kcall k = {.call = &s->call, .in = t->view, .out = t->view + t->nin, .threads = threads};
+    if (threads == 0) {
+        for (int i = 0; i < t->nin + t->nout; i++) t->view[i].data = t->data[i];
+        return ref_run(&k);
+    }
+    struct exec *e;
+    TRY(exec_new(&k, DEV_CPU, &e));
+    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
+    int status = exec_run(e, t->data, t->data + t->nin, scratch, 0);
+    free(scratch);
+    exec_free(&e);
+    return status;
+}
+
+/* The largest difference of results, in units of the largest value. */
+static double
+difference(const struct tensors *a, const struct tensors *b)
+{
+    double largest = 1e-30, worst = 0;
+    for (int i = a->nin; i < a->nin + a->nout; i++) {
+        enum dtype d = a->view[i].dtype;
+        for (int64_t k = 0; k < view_numel(&a->view[i]); k++) {
+            double x = elem_get_f(d, a->data[i], k), y = elem_get_f(d, b->data[i], k);
+            largest = fmax(largest, fabs(y));
+            worst = fmax(worst, isnan(x - y) ? INFINITY : fabs(x - y));
+        }
+    }
+    return worst / largest;
+}
+
+static bool
+same_bits(const struct tensors *a, const struct tensors *b)
+{
+    bool same = true;
+    for (int i = a->nin; i < a->nin + a->nout; i++) same &= !memcmp(a->data[i], b->data[i], bytes_of(&a->view[i]));
+    return same;
+}
+
+int
+main(void)
+{
+    for (size_t i = 0; i < countof(table); i++) {
+        const char *name = table[i].op, *text = table[i].sample;
+        struct arena arena = {0};
+        struct sample s;
+        struct rule rule;
+        if (!ok(op_find(name) && sample_read(op_find(name), text, &s) && !call_infer(&arena, &s.call, &rule),
+                "%s %s can be called", name, text)) {
+            diag("%s", err_text());
+            continue;
+        }
+        struct tensors want, one, many;
+        bool low = s.out[0].dtype == DT_BF16;
+        int status = run(&s, &want, 0) | run(&s, &one, 1);
+        double apart = status ? INFINITY : difference(&one, &want);
+        if (!ok(apart <= (low ? 1e-2 : 2e-5), "%s %s: as the reference", name, text)) diag("%g apart", apart);
+        for (int threads = 2; threads <= 7; threads += threads == 3 ? 4 : 1) {
+            status = run(&s, &many, threads);
+            double between = table[i].rounding;
+            bool good = !status && (between > 0 ? difference(&many, &one) <= between : same_bits(&many, &one));
+            ok(good, "%s %s: %d threads as one", name, text, threads);
+            tensors_close(&many);
+        }
+        tensors_close(&want);
+        tensors_close(&one);
+        arena_fini(&arena);
+    }
+    return done();
+}
