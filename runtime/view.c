@@ -67,8 +67,11 @@ loops_make(const struct view *dst, const struct view *src)
 #define COPY_STRIDED(type)                                                                                             \
     do {                                                                                                               \
         type *d = to;                                                                                                  \
-        const type *s = from;                                                                                          \
-        for (int64_t i = 0; i < n; i++) d[i * to_stride] = s[i * from_stride];                                         \
+        const type *s = from, first = *s;                                                                              \
+        if (from_stride == 0 && to_stride == 1)                                                                        \
+            for (int64_t i = 0; i < n; i++) d[i] = first;                                                              \
+        else                                                                                                           \
+            for (int64_t i = 0; i < n; i++) d[i * to_stride] = s[i * from_stride];                                     \
     } while (0)
 
 /* n elements of one width. */

@@ -65,11 +65,13 @@ linear_of(const struct call *c)
 static void
 fill(const struct view *y, double value)
 {
+    _Alignas(8) char entry[8];
     struct view one = *y;
-    double f = value;
-    int64_t i = (int64_t)value;
-    one.dtype = dtype_is_float(y->dtype) ? DT_F64 : DT_I64;
-    one.data = one.dtype == DT_F64 ? (void *)&f : (void *)&i;
+    if (dtype_is_float(y->dtype))
+        elem_set_f(y->dtype, entry, 0, value);
+    else
+        elem_set_i(y->dtype, entry, 0, (int64_t)value);
+    one.data = entry;
     for (int d = 0; d < one.ndim; d++) one.stride[d] = 0;
     view_copy(y, &one);
 }

@@ -257,6 +257,14 @@ for q, k, v in [((2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4)), ((1, 2, 3, 4), (1, 2
     case("scaled_dot_product_attention", "rille.scaled_dot_product_attention(a, b, c, d)",
          lambda a, b, c, d: SDPA(a, b, c, attn_mask=d), *three, In(q[2], k[2]))
 
+# As long as queries must be for one operator instead of products and a softmax.
+for q, k, v in [((1, 1, 130, 4), (1, 1, 130, 4), (1, 1, 130, 4)), ((1, 1, 129, 4), (1, 1, 197, 4), (1, 1, 197, 3))]:
+    three = In(*q), In(*k), In(*v)
+    case("scaled_dot_product_attention", "rille.scaled_dot_product_attention(a, b, c, {is_causal = true})",
+         lambda a, b, c: SDPA(a, b, c, is_causal=True), *three)
+    case("scaled_dot_product_attention", "rille.scaled_dot_product_attention(a, b, c, d)",
+         lambda a, b, c, d: SDPA(a, b, c, attn_mask=d), *three, truth(q[2], k[2]))
+
 
 def rotary(x, cos, sin, interleaved):
     """Su et al. 2021: pairs turned by their angle; halves as GPT-NeoX, neighbours as GPT-J."""
