@@ -19,14 +19,14 @@ asan:
 	cmake --build --preset asan
 	prove -r build/asan/t
 
-# Only the tests of actors have threads to race. OpenMP's own threads are unknown to ThreadSanitizer: there are none here.
-ACTOR_TESTS := $(patsubst t/%.c,%,$(wildcard t/actors-*.c))
+# The tests whose threads may race: those of actors, and of kernels that share their work out.
+THREAD_TESTS := $(patsubst t/%.c,%,$(wildcard t/actors-*.c)) $(addprefix kernels-,threads attention fused pool rows)
 tsan:
 	@.ci/install
 	cmake --preset tsan
-	cmake --build --preset tsan --target $(ACTOR_TESTS:%=t-%)
+	cmake --build --preset tsan --target $(THREAD_TESTS:%=t-%)
 	OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$(CURDIR)/t/tsan.supp" \
-		$$(setarch -R true 2>/dev/null && echo setarch -R) prove $(ACTOR_TESTS:%=build/tsan/t/%.t)
+		$$(setarch -R true 2>/dev/null && echo setarch -R) prove $(THREAD_TESTS:%=build/tsan/t/%.t)
 
 bench: all
 	for b in $(patsubst bench/%.c,build/release/bench/%,$(wildcard bench/*.c)); do $$b || exit 1; done
