@@ -170,6 +170,10 @@ struct rille_attr {
  * rille_op_results() handles. A whole number is taken for a FLOAT, a single INT for INTS. */
 int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
                const struct rille_attr *attrs, struct rille_tensor **out);
+/* In place: leaf, a variable, takes the first result as rille_assign has it; nothing of it is differentiated. A result of
+ * a wider class, which its dtype would cut (a float for an integer, an integer for a bool), is refused. */
+int rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
+                    const struct rille_arg *args, int nattrs, const struct rille_attr *attrs);
 /* A source operator ("zeros", "randn", "arange"...): a leaf of this shape, dtype (NULL: the operator's own) and layout
  * (NULL: whole on device 0 of the default kind). numbers: its operands. */
 int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int ndim,

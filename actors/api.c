@@ -239,16 +239,15 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
 
 enum { OPERANDS = 256 }; /* of a list: what joins one does so in parts */
 
+/* in has room for OPERANDS. */
 static int
 call(struct rille_session *s, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
-     const struct rille_attr *attrs, struct val **res)
+     const struct rille_attr *attrs, struct val **in, int *nin, struct val **res)
 {
-    struct val *in[OPERANDS];
     struct attr attr[OP_ATTR];
-    int nin;
     TRY(attributes(op, nattrs, attrs, attr));
-    TRY(operands(s, op, nargs, args, in, OPERANDS, &nin));
-    return build_call(s, op, nin, in, attr, NULL, res);
+    TRY(operands(s, op, nargs, args, in, OPERANDS, nin));
+    return build_call(s, op, *nin, in, attr, NULL, res);
 }
 
 int
@@ -256,11 +255,41 @@ rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const
            const struct rille_attr *attrs, struct rille_tensor **out)
 {
     const struct op *op = (const struct op *)rop;
-    struct val *res[OP_OUT];
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin;
     if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: makes a tensor from a shape", op->name);
-    int status = call(s, op, nargs, args, nattrs, attrs, res);
+    int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
     for (int k = 0; !status && k < rille_op_results(rop); k++) out[k] = tensor_new(s, res[k], false);
     return build_settle(s, status);
+}
+
+/* What stays of a wider class in a narrower one would be cut: 1.5 in an integer, 2 in a bool. */
+static int
+call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *op, int nargs,
+          const struct rille_arg *args, int nattrs, const struct rille_attr *attrs, struct rille_tensor **out)
+{
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin;
+    enum dtype has = leaf->val->type.dtype;
+    TRY(call(s, op, nargs, args, nattrs, attrs, in, &nin, res));
+    if (!dtype_class_fits(res[0]->type.dtype, has))
+        return build_refuse(E_DTYPE, op, nin, in, "%s_: the result is %s, the variable is %s and stays so", op->name,
+                            dtype_text(res[0]->type.dtype), dtype_text(has));
+    *out = tensor_new(s, res[0], false);
+    return 0;
+}
+
+int
+rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
+                const struct rille_arg *args, int nattrs, const struct rille_attr *attrs)
+{
+    struct rille_tensor *out = NULL;
+    bool on = rille_grad_mode(s, false);
+    int status = build_settle(s, call_into(s, leaf, (const struct op *)op, nargs, args, nattrs, attrs, &out));
+    if (!status) status = rille_assign(leaf, out);
+    rille_free(&out);
+    rille_grad_mode(s, on);
+    return status;
 }
 
 int
@@ -392,7 +421,8 @@ rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, con
              const struct rille_attr *attrs)
 {
     const struct op *op = (const struct op *)rop;
-    struct val *res[OP_OUT];
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin;
     bool on = s->grad_on;
     enum node_phase phase = s->phase;
     for (int k = 0; k < op->ninplace && k < nargs; k++)
@@ -400,7 +430,7 @@ rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, con
             return fail(E_STATE, "%s: %s must be a variable", op->name, op->in[k].name);
     s->grad_on = false;
     s->phase = PHASE_BATCH;
-    int status = call(s, op, nargs, args, nattrs, attrs, res);
+    int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
     s->grad_on = on;
     s->phase = phase;
     for (int k = 0; !status && k < op->ninplace && k < nargs; k++) {

@@ -10,6 +10,7 @@
 #include "kernels/kernel.h"
 #include "sbp/sig.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,68 +171,7 @@ memo_put(struct memo *m, const struct key *k, uint64_t hash, const struct derive
     m->n++;
 }
 
-/* ---- attributes ---- */
-
-static int
-no_axis(const struct op *op, const struct attr_def *def, const struct val *x, int ndim, int64_t axis)
-{
-    struct str s = { 0 };
-    str_addf(&s, "%s is ", op->in[0].name);
-    type_print(&x->type, &s);
-    if (x->layout) {
-        str_add(&s, " ");
-        layout_print(x->layout, &s);
-        str_add(&s, " on ");
-        place_print(x->layout->place, &s);
-    }
-    int status = fail(E_ATTR, "%s: %s is %lld, but the %s has %d dimension%s; %s", op->name, def->name, (long long)axis,
-                      def->flags & ATTR_AXIS_NEW ? "result" : "tensor", ndim, ndim == 1 ? "" : "s", str_text(&s));
-    str_free(&s);
-    return status;
-}
-
-static int
-axis_normalise(const struct op *op, const struct attr_def *def, const struct val *x, int ndim, int64_t *axis)
-{
-    int64_t a = *axis < 0 ? *axis + ndim : *axis;
-    if (a < 0 || a >= ndim) return no_axis(op, def, x, ndim, *axis);
-    *axis = a;
-    return 0;
-}
-
-/* Negative axes become positive; out of range is an error. */
-static int
-attr_axes(const struct op *op, struct attr *attr, const struct val *first)
-{
-    for (int i = 0, n = op_nattr(op); i < n; i++) {
-        const struct attr_def *def = &op->attr[i];
-        if (!(def->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || !first) continue;
-        int ndim = first->type.ndim + (def->flags & ATTR_AXIS_NEW ? 1 : 0);
-        if (def->kind == ATTR_INT) {
-            if (ndim == 0 && (attr[i].i == 0 || attr[i].i == -1)) attr[i].i = 0;
-            else TRY(axis_normalise(op, def, first, ndim, &attr[i].i));
-        }
-        bool scalar = def->kind == ATTR_INTS && ndim == 0;
-        for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
-        if (scalar) attr[i].n = 0; /* a scalar is a line of one: all of its dimensions */
-        for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++) {
-            TRY(axis_normalise(op, def, first, ndim, &attr[i].list[k]));
-            for (int j = 0; j < k; j++)
-                if (attr[i].list[j] == attr[i].list[k])
-                    return fail(E_ATTR, "%s: %s names dimension %d twice", op->name, def->name, (int)attr[i].list[k]);
-        }
-    }
-    return 0;
-}
-
-/* ---- derivation ---- */
-
-int64_t
-price_move(void *arg, const struct type *t, const struct layout *from, const struct layout *to)
-{
-    UNUSED(arg);
-    return from == to ? 0 : box_bytes(t, from, to);
-}
+/* ---- calls ---- */
 
 /* A call on values, with room for what it points to. */
 struct called {
@@ -251,6 +191,72 @@ call_of(const struct op *op, int nin, struct val *const *in, const struct attr *
     }
     c->call = (struct call){ .op = op, .nin = nin, .nout = op->nout ? op->nout : 1, .in = c->type, .attr = attr,
                              .layout = c->layout, .same = c->same };
+}
+
+int
+build_refuse(enum err_code code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
+{
+    char what[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    struct called c;
+    struct str operands = { 0 };
+    call_of(op, nin, in, NULL, &c);
+    call_print_operands(&c.call, &operands);
+    int status = fail(code, "%s; %s", what, str_text(&operands));
+    str_free(&operands);
+    return status;
+}
+
+/* ---- attributes ---- */
+
+static int
+axis_normalise(const struct op *op, const struct attr_def *def, struct val *x, int ndim, int64_t *axis)
+{
+    int64_t a = *axis < 0 ? *axis + ndim : *axis;
+    if (a < 0 || a >= ndim)
+        return build_refuse(E_ATTR, op, 1, &x, "%s: %s is %lld, but the %s has %d dimension%s", op->name, def->name,
+                            (long long)*axis, def->flags & ATTR_AXIS_NEW ? "result" : "tensor", ndim,
+                            ndim == 1 ? "" : "s");
+    *axis = a;
+    return 0;
+}
+
+/* Negative axes become positive; out of range is an error. */
+static int
+attr_axes(const struct op *op, struct attr *attr, struct val *first)
+{
+    for (int i = 0, n = op_nattr(op); i < n; i++) {
+        const struct attr_def *def = &op->attr[i];
+        if (!(def->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || !first) continue;
+        int ndim = first->type.ndim + (def->flags & ATTR_AXIS_NEW ? 1 : 0);
+        if (def->kind == ATTR_INT) {
+            if (ndim == 0 && (attr[i].i == 0 || attr[i].i == -1)) attr[i].i = 0;
+            else TRY(axis_normalise(op, def, first, ndim, &attr[i].i));
+        }
+        bool scalar = def->kind == ATTR_INTS && ndim == 0;
+        for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
+        if (scalar) attr[i].n = 0; /* a scalar is a line of one: all of its dimensions */
+        for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++) {
+            TRY(axis_normalise(op, def, first, ndim, &attr[i].list[k]));
+            for (int j = 0; j < k; j++)
+                if (attr[i].list[j] == attr[i].list[k])
+                    return build_refuse(E_ATTR, op, 1, &first, "%s: %s names dimension %d twice", op->name, def->name,
+                                        (int)attr[i].list[k]);
+        }
+    }
+    return 0;
+}
+
+/* ---- derivation ---- */
+
+int64_t
+price_move(void *arg, const struct type *t, const struct layout *from, const struct layout *to)
+{
+    UNUSED(arg);
+    return from == to ? 0 : box_bytes(t, from, to);
 }
 
 /* The placement that all tensor operands share. */

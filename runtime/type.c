@@ -58,6 +58,12 @@ class_rank(enum dtype d)
     return dtype_is_float(d) ? 2 : dtype_is_int(d) ? 1 : 0;
 }
 
+bool
+dtype_class_fits(enum dtype from, enum dtype to)
+{
+    return class_rank(from) <= class_rank(to);
+}
+
 /* What a class becomes when only numbers have it. */
 static enum dtype
 class_default(enum dtype d)

@@ -30,6 +30,8 @@ bool dtype_is_float(enum dtype d);
 bool dtype_is_int(enum dtype d); /* i64 i32 u8, not bool */
 /* DT_NONE after fail(E_DTYPE) naming the text when it is not a dtype. */
 enum dtype dtype_parse(const char *text);
+/* Is the class of from (bool, integers, floats) no wider than that of to? Otherwise a value is cut on its way. */
+bool dtype_class_fits(enum dtype from, enum dtype to);
 /* PyTorch's promotion of two dtypes, weak or not. Either may be DT_NONE (gives the other). */
 enum dtype dtype_promote(enum dtype a, bool a_weak, enum dtype b, bool b_weak);
 /* Of any number of operands, again PyTorch's: one without dimensions counts beside one that has some by its class alone,

@@ -369,24 +369,17 @@ op_call_unary(lua_State *L)
     return op_call(L);
 }
 
-/* x:f_(...): assigns the first result to x, a variable. What is computed for it needs no gradient. */
+/* x:f_(...): assigns the first result to x, a variable. */
 static int
 op_inplace(lua_State *L)
 {
     const struct lua_op *o = lua_touserdata(L, lua_upvalueindex(1));
-    struct rille_session *s = shell_of(L)->session;
     struct rille_tensor *self = tensor_check(L, 1, lua_tostring(L, lua_upvalueindex(2)));
-    struct rille_tensor *out[NOPERAND] = {NULL};
     struct call c;
     call_begin(&c, L, o);
     read_args(&c);
     at_line(L);
-    bool mode = rille_grad_mode(s, false);
-    int code = rille_call(s, o->op, c.narg, c.arg, c.nattr, c.attr, out);
-    if (!code) code = rille_assign(self, out[0]);
-    for (int k = 0; k < o->nresult; k++) rille_free(&out[k]);
-    rille_grad_mode(s, mode);
-    check(L, code);
+    check(L, rille_call_into(shell_of(L)->session, self, o->op, c.narg, c.arg, c.nattr, c.attr));
     lua_settop(L, 1);
     return 1;
 }

@@ -96,6 +96,41 @@ tap.group("in place", function()
   tap.is(q.grad:item(), 1, "backward of a variable is one")
 end)
 
+-- What PyTorch refuses ("can't be cast to the desired output type") and what it takes.
+tap.group("in place, values of another dtype", function()
+  local one = {f32 = 1.5, i64 = 2, i32 = 2, u8 = 2, bool = true}
+  local class = {f32 = 3, i64 = 2, i32 = 2, u8 = 2, bool = 1}
+  local function try(dtype, what, want, f)
+    local x = T({one[dtype], one[dtype]}, {dtype = dtype})
+    local before = x:totable()
+    if want then
+      tap.is(pcall(f, x) and x.dtype, dtype, what .. " is taken by " .. dtype)
+    else
+      tap.fails(function() f(x) end, {"hostile.lua:", what .. "_: the result is", dtype .. "{2} B on cpu[0]", "stays"},
+        what .. " is not cut to " .. dtype)
+      tap.is(x:totable(), before, "which stays as it was")
+    end
+  end
+  for dtype in pairs(one) do
+    for _, name in ipairs{"mul", "add", "pow", "maximum", "clamp"} do
+      try(dtype, name, class[dtype] == 3, function(x) x[name .. "_"](x, 1.5) end)
+    end
+    for other in pairs(one) do
+      try(dtype, "maximum", class[other] <= class[dtype],
+        function(x) x:maximum_(T({one[other], one[other]}, {dtype = other})) end)
+    end
+    for _, name in ipairs{"exp", "sqrt", "sigmoid", "reciprocal"} do
+      try(dtype, name, class[dtype] == 3, function(x) x[name .. "_"](x) end)
+    end
+    try(dtype, "div", class[dtype] == 3, function(x) x:div_(2) end)
+    try(dtype, "eq", true, function(x) x:eq_(1) end)
+    try(dtype, "copy", true, function(x) x:copy_(T({1.5, 0.5})) end)
+    try(dtype, "[]", true, function(x) x[0] = 1.5 end)
+  end
+  local x = T({7, 8}, I64)
+  tap.is(x:add_(T({1, 2}, {dtype = "i32"})):mul_(3):totable(), {24, 30}, "what fits is computed")
+end)
+
 tap.group("nothing, in every shape and layout", function()
   local two = rille.placement("cpu", {0, 1})
   for _, sbp in ipairs{"S(0)", "S(1)", "B", "P"} do
