@@ -17,7 +17,7 @@ struct sample {
     struct attr attr[OP_ATTR];
     double number[SAMPLE_IN]; /* the value of a number */
     int64_t below[SAMPLE_IN]; /* values of an operand stay below this; 0: any */
-    double above[SAMPLE_IN];  /* "f32{4}>0.5": and above this; 0: any */
+    double above[SAMPLE_IN];  /* "f32{4}>0.5": and above this, integers not below it; 0: any */
 };
 
 /* "f32{4,6}" at text; NULL when it is none, else what follows. */

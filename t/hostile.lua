@@ -26,6 +26,34 @@ tap.group("numbers at the ends of 64 bits", function()
   tap.fails(function() x:max_pool2d(MOST) end, {"max_pool2d", "kernel_size"}, "and a window without end")
 end)
 
+-- As PyTorch: an error for integers, infinity and NaN for reals.
+tap.group("division by zero", function()
+  local two = rille.placement("cpu", {0, 1})
+  for _, dtype in ipairs{"i64", "i32", "u8"} do
+    local x, zeros = T({7, 8, 9}, {dtype = dtype}), T({1, 2, 0}, {dtype = dtype})
+    local split = {placement = two, sbp = "S(0)"}
+    for sign, f in pairs{floor_divide = function(a, b) return a // b end, remainder = function(a, b) return a % b end} do
+      tap.fails(function() f(x, 0) end, {"hostile.lua:", sign .. ": ", "number 0", dtype .. "{3} B on cpu[0]"},
+        sign .. " of " .. dtype .. " by the number 0 is an error at its line")
+      local y = f(x, zeros)
+      local words = {"hostile.lua:", sign .. ": ", "position 2", "wanted at"}
+      tap.fails(function() y:totable() end, words, "by a tensor that has one, when it is computed")
+      tap.fails(function() (f(x:to_global(split), zeros:to_global(split)) + 1):totable() end, {sign .. ": ", "position 2"},
+        "with the position in the whole, in a chain too")
+      tap.fails(function() f(5, zeros):totable() end, {sign .. ": ", "position 2"}, "a number too is divided by tensors")
+      local step = rille.graph(f)
+      tap.fails(function() step(x, zeros) end, words[2], "in a compiled step")
+      tap.is(step(x, x):totable(), f(x, x):totable(), "which goes on")
+      tap.is((f(x + 1, x) * 3):totable(), {3, 3, 3}, "others are as they were")
+      tap.is(f(T({}, {dtype = dtype}), T({}, {dtype = dtype})):totable(), {}, "nothing is divided by nothing")
+    end
+  end
+  tap.is({(T({1, -1, 0}) // 0):totable(), (T({1}) % 0):totable()}, {{math.huge, -math.huge, 0 / 0}, {0 / 0}},
+    "a real by zero is infinite or NaN")
+  tap.is((T({1, 2}, I64) // 0.0):totable(), {math.huge, math.huge}, "by a real zero too")
+  tap.is({(T({LEAST}, I64) // -1):item(), (T({LEAST}, I64) % T({-1}, I64)):item()}, {LEAST, 0}, "the least integer goes round")
+end)
+
 tap.group("one table in many places", function()
   local t = {}
   for i = 1, 65536 do t[i] = i end

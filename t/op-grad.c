@@ -36,7 +36,7 @@ choose_values(struct trial *t)
         for (int64_t i = 0; i < n; i++) {
             double u = uniform(&random), v = above != 0 ? above + fabs(u) : u * 2;
             if (fabs(v) < 0.05) v += 0.1;
-            int64_t whole = (int64_t)(next_random(&random) % (uint64_t)(below ? below : 5));
+            int64_t whole = (int64_t)above + (int64_t)(next_random(&random) % (uint64_t)(below ? below : 5));
             if (type->weak) v = t->sample.number[k], whole = (int64_t)v;
             if (dtype_is_float((enum dtype)type->dtype))
                 ((double *)t->value[k])[i] = v;

@@ -85,7 +85,7 @@ choose_values(struct trial *t, int k, uint64_t *random)
     for (int64_t i = 0; i < view_numel(v); i++) {
         double u = (double)(next_random(random) >> 11) * 0x1p-53;
         double f = s->above[k] != 0 ? s->above[k] + u : u * 4 - 2;
-        int64_t n = (int64_t)(next_random(random) % (uint64_t)(s->below[k] ? s->below[k] : 5));
+        int64_t n = (int64_t)s->above[k] + (int64_t)(next_random(random) % (uint64_t)(s->below[k] ? s->below[k] : 5));
         if (strange && next_random(random) % 5 == 0) f = strange_value(next_random(random));
         if (s->in[k].weak) f = s->number[k], n = (int64_t)f;
         if (real)

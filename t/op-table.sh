@@ -42,7 +42,7 @@ END {
   split("arange empty eye full linspace ones rand randint randn zeros", list, " ")
   for (i in list) why[list[i]] = "source"
   why["adamw"] = why["sgd"] = "update"
-  why["label_count"] = why["one_hot"] = "integer"
+  why["divisor"] = why["label_count"] = why["one_hot"] = "integer"
   split("2 3 4 2x2 2x3", mesh, " ")
   n = split(names, line, " ")
   printf "# %-29s%6s%9s%9s%9s |%9s%6s%6s%6s%6s  %-9s|%8s\n", "", "shape", "gradient", "second", "kernels", mesh[1], mesh[2],

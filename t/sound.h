@@ -202,6 +202,7 @@ sound_cell(struct sound *s, int k)
     int64_t i = sound_value(s);
     if (sound_is_real(t)) return (union cell){.f = sound_number(s, (double)i / sound_kinds[s->fill].scale)};
     if (s->sample.below[k]) return (union cell){.i = (int64_t)(next_random(&s->random) % (uint64_t)s->sample.below[k])};
+    if (s->sample.above[k]) return (union cell){.i = (int64_t)s->sample.above[k] + (i < 0 ? -i : i)};
     if (t->dtype == DT_BOOL) return (union cell){.i = i > 0 || sound_kinds[s->fill].zeros < 0};
     i = (int64_t)sound_number(s, (double)i);
     return (union cell){.i = t->dtype == DT_U8 && i < 0 ? -i : i};
@@ -214,7 +215,7 @@ sound_fill_operand(struct sound *s, int k)
     const struct sound_kind *kind = &sound_kinds[s->fill];
     int64_t n = type_numel(t);
     for (int64_t e = 0; e < n; e++) s->whole[k][e] = sound_cell(s, k);
-    if (!kind->odd || !n || s->sample.below[k]) return;
+    if (!kind->odd || !n || s->sample.below[k] || s->sample.above[k]) return;
     union cell *odd = &s->whole[k][next_random(&s->random) % (uint64_t)n];
     *odd = kind->zeros < 0 ? (union cell){0} : sound_is_real(t) ? (union cell){.f = 1} : (union cell){.i = 1};
 }

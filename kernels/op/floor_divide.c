@@ -1,6 +1,6 @@
-/* floor_divide.c - the whole part of a quotient, towards minus infinity, as in Lua. By integer zero it is 0. */
+/* floor_divide.c - the whole part of a quotient, towards minus infinity, as in Lua. By integer zero there is none. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/divisor.h"
 
 #include "kernels/cpu/simd.h"
 
@@ -17,7 +17,7 @@ static int64_t
 whole(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
-    if (x[1] == 0) return 0;
+    if (x[1] == 0) return 0; /* refused by op_divisor */
     if (x[1] == -1) return (int64_t)(0 - (uint64_t)x[0]); /* of the least integer too */
     return x[0] / x[1] - (x[0] % x[1] != 0 && (x[0] < 0) != (x[1] < 0));
 }
@@ -30,14 +30,21 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     for (int64_t i = 0; i < n; i++) y[i] = floorf(u[i] / v[i]);
 }
 
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    return divide_whole(b, c, in, DIVIDE_QUOTIENT, out);
+}
+
 const struct op op_floor_divide = {
     .name = "floor_divide",
-    .doc = "y = floor(a / b)",
+    .doc = "y = floor(a / b); integers are not divided by 0",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
     .infer = infer_no_truth,
+    .build = build,
     .grad = b_flat,
     .eltwise = {.f = real, .i = whole, .block_f32 = block},
     .flags = OP_ELTWISE | OP_HIDDEN,
-    .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}<4", "i64{6} #3"},
+    .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}>1", "i64{6} #3"},
 };

@@ -31,9 +31,8 @@ lookup_id(const struct view *ids, const int64_t *at)
     return elem_get_i(ids->dtype, ids->data, index);
 }
 
-/* Position `at` in the whole, "1" or "{0, 1}". */
-static void
-print_position(const struct view *v, const int64_t *at, struct str *s)
+void
+lookup_print_position(const struct view *v, const int64_t *at, struct str *s)
 {
     if (v->ndim != 1) str_add(s, "{");
     for (int d = 0; d < v->ndim; d++) str_addf(s, d ? ", %lld" : "%lld", (long long)(v->offset[d] + at[d]));
@@ -44,7 +43,7 @@ static int
 refuse(const struct view *ids, const int64_t *at, int64_t size, const struct lookup_words *w)
 {
     struct str where = {0};
-    print_position(ids, at, &where);
+    lookup_print_position(ids, at, &where);
     int code = fail(E_VALUE, "%s: %s %lld at position %s is not %s%lld%s (positions count from 0)", w->op, w->noun,
                     (long long)lookup_id(ids, at), str_text(&where), w->before, (long long)size, w->after);
     str_free(&where);

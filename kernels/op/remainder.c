@@ -1,5 +1,6 @@
-/* remainder.c - what is left of a division that floors: it has the sign of b, as in Lua; by integer zero it is 0. */
-#include "kernels/op/op_impl.h"
+/* remainder.c - what is left of a division that floors: it has the sign of b, as in Lua; by integer zero
+ * there is none. */
+#include "kernels/op/divisor.h"
 
 #include <math.h>
 
@@ -15,7 +16,7 @@ static int64_t
 whole(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
-    if (x[1] == 0 || x[1] == -1) return 0; /* -1: the quotient of the least integer would not fit */
+    if (x[1] == 0 || x[1] == -1) return 0; /* 0: refused by op_divisor; -1: the least integer has no such quotient */
     int64_t r = x[0] % x[1];
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
 }
@@ -30,15 +31,22 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[1] = b_neg(b, b_sum_to(b, b_mul(b, dout[0], q), &n->in[1]->type));
 }
 
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    return divide_whole(b, c, in, DIVIDE_REMAINDER, out);
+}
+
 const struct op op_remainder = {
     .name = "remainder",
-    .doc = "y = a - b floor(a / b)",
+    .doc = "y = a - b floor(a / b); integers are not divided by 0",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
     .infer = infer_no_truth,
+    .build = build,
     .grad = grad,
     .saves = "01",
     .eltwise = {.f = real, .i = whole},
     .flags = OP_ELTWISE | OP_HIDDEN,
-    .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}<4", "i64{6} #3"},
+    .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}>1", "i64{6} #3"},
 };

@@ -1,0 +1,13 @@
+/* divisor.h - dividing integers, which not every divisor allows. */
+#ifndef RILLE_KERNELS_OP_DIVISOR_H
+#define RILLE_KERNELS_OP_DIVISOR_H
+
+#include "kernels/op/op_impl.h"
+
+enum division { DIVIDE_QUOTIENT, DIVIDE_REMAINDER };
+
+/* build() of a division that floors: integers are divided by what op_divisor lets through. Reals, whose quotient by zero
+ * is infinite or NaN, are left to the call itself. */
+int divide_whole(struct build *b, const struct call *c, struct val *const *in, enum division of, struct val **out);
+
+#endif
