@@ -97,6 +97,42 @@ tap.group("operands that are absent", function()
     "more than all of a target is not smoothed")
 end)
 
+-- Every value and bound with every other; NaN wins, as in PyTorch, whatever computes it.
+tap.group("clamp", function()
+  local nan, inf = 0 / 0, math.huge
+  local points = {nan, -inf, -2, 0.5, 1, inf}
+  local function clamp(x, least, most)
+    if least and (x < least or least ~= least) then x = least end
+    if most and (x > most or most ~= most) then x = most end
+    return x
+  end
+  for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
+    local x, wrong = T(points, {dtype = dtype}), 0
+    local function check(got, least, most)
+      for i, v in ipairs(got:totable()) do
+        local want = clamp(points[i], least, most)
+        if v ~= want and (v == v or want == want) then wrong = wrong + 1 end
+      end
+    end
+    local function spread(v) return T(v, {dtype = dtype}):expand{#points} end
+    for _, least in ipairs(points) do
+      check(x:clamp(least), least)
+      check(x:clamp(nil, least), nil, least)
+      for _, most in ipairs(points) do
+        check(x:clamp(least, most), least, most)
+        check(x:clamp(spread(least), spread(most)), least, most)
+        check((x * 1):clamp(least, spread(most)) * 1, least, most)
+      end
+    end
+    tap.is(wrong, 0, dtype .. ": alone and in a chain, by numbers and by tensors")
+  end
+  tap.is(T({1, 2}, I64):clamp(nan).dtype, "f32", "NaN makes reals of integers")
+  local x, least, most = T({-1, 3, 7}, {requires_grad = true}), T(5, {requires_grad = true}), T(1, {requires_grad = true})
+  x:clamp(least, most):sum():backward()
+  tap.is({x.grad:totable(), least.grad:item(), most.grad:item()}, {{0, 0, 0}, 0, 3},
+    "the gradient goes to the greatest where it is below the least")
+end)
+
 tap.group("what leaves a graph by another way", function()
   local kept
   local step = rille.graph(function(x)

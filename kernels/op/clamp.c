@@ -1,15 +1,17 @@
-/* clamp.c - values held between a least and a greatest one. */
+/* clamp.c - values held between a least and a greatest one; NaN wins, that of a bound too. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/simd.h"
 
+#include <math.h>
+
 static double
 real(const struct call *c, const double *x)
 {
     double y = x[0];
-    if (!absent(&c->in[1]) && y < x[1]) y = x[1];
-    if (!absent(&c->in[2]) && y > x[2]) y = x[2];
+    if (!absent(&c->in[1])) y = y > x[1] || isnan(y) ? y : x[1];
+    if (!absent(&c->in[2])) y = y < x[2] || isnan(y) ? y : x[2];
     return y;
 }
 
@@ -22,6 +24,19 @@ whole(const struct call *c, const int64_t *x)
     return y;
 }
 
+/* As one instruction each has it: of a NaN and another the second. */
+INLINE float
+greater(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+INLINE float
+lesser(float a, float b)
+{
+    return a < b ? a : b;
+}
+
 VECTOR static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
@@ -29,35 +44,37 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     const float *u = x[0], *least = x[1], *most = x[2];
     if (least && most)
         for (int64_t i = 0; i < n; i++) {
-            float v = u[i] < least[i] ? least[i] : u[i];
-            y[i] = v > most[i] ? most[i] : v;
+            float v = lesser(greater(u[i], least[i]), most[i]);
+            y[i] = isunordered(u[i], least[i]) ? u[i] + least[i] : v;
         }
     else if (least)
-        for (int64_t i = 0; i < n; i++) y[i] = u[i] < least[i] ? least[i] : u[i];
+        for (int64_t i = 0; i < n; i++) y[i] = isnan(u[i]) ? u[i] : greater(u[i], least[i]);
     else if (most)
-        for (int64_t i = 0; i < n; i++) y[i] = u[i] > most[i] ? most[i] : u[i];
+        for (int64_t i = 0; i < n; i++) y[i] = isnan(u[i]) ? u[i] : lesser(u[i], most[i]);
     else
         for (int64_t i = 0; i < n; i++) y[i] = u[i];
 }
 
-/* g where the bound is the result, else 0. */
+/* Where `beyond`, the gradient g of a value and its bound is the bound's, given; elsewhere the value's, which stays. */
 static struct val *
-where_bound(struct build *b, const struct op *beyond, const struct node *n, int bound, struct val *g)
+take_beyond(struct build *b, struct val *beyond, struct val **g)
 {
-    struct val *out = b_call2(b, beyond, n->in[0], n->in[bound]);
-    return b_sum_to(b, b_where(b, out, g, b_number(b, 0)), &n->in[bound]->type);
+    struct val *none = b_number(b, 0), *taken = b_where(b, beyond, *g, none);
+    *g = b_where(b, beyond, none, *g);
+    return taken;
 }
 
+/* The last step first: most bounds what least has raised. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    struct val *dx = dout[0], *none = b_number(b, 0), *least = n->nin > 1 ? n->in[1] : NULL;
-    struct val *most = n->nin > 2 ? n->in[2] : NULL;
-    if (least) dx = b_where(b, b_call2(b, &op_lt, n->in[0], least), none, dx);
-    if (most) dx = b_where(b, b_call2(b, &op_gt, n->in[0], most), none, dx);
-    if (b_wants(n, 0)) din[0] = b_sum_to(b, dx, &n->in[0]->type);
-    if (b_wants(n, 1)) din[1] = where_bound(b, &op_lt, n, 1, dout[0]);
-    if (b_wants(n, 2)) din[2] = where_bound(b, &op_gt, n, 2, dout[0]);
+    struct val *x = n->in[0], *least = n->nin > 1 ? n->in[1] : NULL, *most = n->nin > 2 ? n->in[2] : NULL;
+    struct val *g = dout[0], *of_least = NULL, *of_most = NULL;
+    if (most) of_most = take_beyond(b, b_call2(b, &op_gt, least ? b_call2(b, &op_maximum, x, least) : x, most), &g);
+    if (least) of_least = take_beyond(b, b_call2(b, &op_lt, x, least), &g);
+    if (b_wants(n, 0)) din[0] = b_sum_to(b, g, &x->type);
+    if (b_wants(n, 1)) din[1] = b_sum_to(b, of_least, &least->type);
+    if (b_wants(n, 2)) din[2] = b_sum_to(b, of_most, &most->type);
 }
 
 const struct op op_clamp = {
