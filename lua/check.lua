@@ -4,6 +4,8 @@
 -- is not in this folder. Options come as one table; a name that nobody reads is
 -- an error, never ignored.
 
+local rille = require "rille"
+
 local check = {}
 
 local own = debug.getinfo(1, "S").source:match("^(.*[/\\])") or "=rille"
@@ -54,6 +56,15 @@ function check.options(who, given, defaults)
     options[name] = value
   end
   return options
+end
+
+-- A module's table: a name that is not in it is an error, not nil.
+function check.names(who, t)
+  return setmetatable(t, {__index = function(_, name)
+    local near = type(name) == "string" and rille._nearest(t, name)
+    check.fail("%s has no '%s'%s; there are: %s", who, tostring(name), near and ("; the nearest name is '%s'"):format(near) or "",
+      table.concat(sorted_keys(t), ", "))
+  end})
 end
 
 -- A positive whole number.

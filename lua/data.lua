@@ -119,4 +119,4 @@ function data.tokens()
   check.fail("rille.data.tokens: this version does not read llm.c token files (.bin, magic 20240520) yet")
 end
 
-return data
+return check.names("rille.data", data)

@@ -8,4 +8,4 @@ function io.llmc()
   check.fail("rille.io.llmc: this version does not read llm.c checkpoints (.bin, magic 20240326) yet")
 end
 
-return io
+return check.names("rille.io", io)

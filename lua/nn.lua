@@ -1,6 +1,8 @@
 -- nn.lua - layers. One file a layer, each a class made with Module:extend.
 
-return {
+local check = require "rille.check"
+
+return check.names("rille.nn", {
   Module = require "rille.nn.module",
   Sequential = require "rille.nn.sequential",
   Linear = require "rille.nn.linear",
@@ -18,4 +20,4 @@ return {
   MSELoss = require "rille.nn.mse",
   Parameter = require("rille.nn.start").parameter,
   rotary_tables = require "rille.nn.rotary",
-}
+})

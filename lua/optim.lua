@@ -1,8 +1,9 @@
 -- optim.lua - optimisers, gradient clipping, schedules of the learning rate.
 
+local check = require "rille.check"
 local schedule = require "rille.optim.schedule"
 
-return {
+return check.names("rille.optim", {
   SGD = require "rille.optim.sgd",
   Adam = require("rille.optim.adam").Adam,
   AdamW = require("rille.optim.adam").AdamW,
@@ -10,4 +11,4 @@ return {
   cosine = schedule.cosine,
   linear = schedule.linear,
   constant = schedule.constant,
-}
+})

@@ -60,4 +60,4 @@ function train.progress(given)
   return setmetatable(self, {__index = methods})
 end
 
-return train
+return check.names("rille.train", train)

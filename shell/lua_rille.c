@@ -403,7 +403,11 @@ module_index(lua_State *L)
         return 1;
     }
     const char *path = lua_pushfstring(L, "%s%s.lua", shell_of(L)->lua_dir, name);
-    if (strchr(name, '.') || strchr(name, '/') || access(path, R_OK)) return complain(L, "rille has no '%s'", name);
+    if (strchr(name, '.') || strchr(name, '/') || access(path, R_OK)) {
+        struct nearest best = {0};
+        name_nearest(L, 1, name, &best);
+        return complain(L, "rille has no '%s'%s", name, name_hint(L, &best));
+    }
     lua_getglobal(L, "require");
     lua_pushfstring(L, "rille.%s", name);
     lua_call(L, 1, 1);
@@ -460,6 +464,7 @@ open_module(lua_State *L)
     live_open(L);
     explain_open(L);
     help_open(L);
+    names_open(L);
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, module_index);
     lua_setfield(L, -2, "__index");

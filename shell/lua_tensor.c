@@ -181,7 +181,9 @@ tensor_index(lua_State *L)
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNUMBER)
         return fields[lua_tointeger(L, -1)].get(L, tensor_check(L, 1, "index"));
-    return complain(L, "a tensor has no field or method '%s'", lua_tostring(L, 2));
+    struct nearest best = {0};
+    for (int k = 1; k <= 2; k++) name_nearest(L, lua_upvalueindex(k), lua_tostring(L, 2), &best);
+    return complain(L, "a tensor has no field or method '%s'%s", lua_tostring(L, 2), name_hint(L, &best));
 }
 
 static int

@@ -74,6 +74,18 @@ int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2
 /* What an argument is, for messages: "a tensor", "the number 2.5". The text may be a new value on the stack. */
 const char *what_is(lua_State *L, int i);
 
+/* ---- names.c: misspelt names ---- */
+
+struct nearest { /* NULL: none is near */
+    const char *name;
+    int changes;
+};
+void names_open(lua_State *L); /* into the module table at the top */
+/* The key of the table that may have been meant by a name that is none, if it is nearer than best. The table keeps it. */
+void name_nearest(lua_State *L, int table, const char *name, struct nearest *best);
+/* "; the nearest name is 'x'" or "", for the end of a message; the text may be a new value on the stack. */
+const char *name_hint(lua_State *L, const struct nearest *best);
+
 /* ---- lua_place.c: placements and layouts ---- */
 
 void place_open(lua_State *L); /* into the module table at the top */
