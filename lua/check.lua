@@ -67,15 +67,30 @@ function check.names(who, t)
   end})
 end
 
+-- A value in a message: what is no number or text is told by its kind.
+local function shown(value)
+  local meta = debug.getmetatable(value)
+  if type(value) == "userdata" then return "a " .. (meta and meta.__name or "userdata") end
+  return type(value) == "table" and "a table" or tostring(value)
+end
+check.shown = shown
+
 -- A positive whole number.
 function check.count(who, what, value)
-  check.that(math.type(value) == "integer" and value > 0, "%s: %s is a positive integer, not %s", who, what, tostring(value))
+  check.that(math.type(value) == "integer" and value > 0, "%s: %s is a positive integer, not %s", who, what, shown(value))
+  return value
+end
+
+-- A whole number, however it is written.
+function check.whole(who, what, value, least)
+  check.that(type(value) == "number" and math.tointeger(value) and value >= least, "%s: %s is a whole number of at least %g, not %s",
+    who, what, least, shown(value))
   return value
 end
 
 function check.number(who, what, value, least)
   check.that(type(value) == "number" and value >= least, "%s: %s is a number of at least %g, not %s", who, what, least,
-    tostring(value))
+    shown(value))
   return value
 end
 

@@ -26,7 +26,7 @@ end
 -- The positions 0 .. n - 1 in an order given by the seed (Fisher & Yates).
 function data.permutation(n, seed)
   check.count("rille.data.permutation", "n", n)
-  check.that(math.type(seed) == "integer", "rille.data.permutation: the seed is an integer, not %s", tostring(seed))
+  check.that(math.type(seed) == "integer", "rille.data.permutation: the seed is an integer, not %s", check.shown(seed))
   local order, random = {}, generator(seed)
   for i = 1, n do order[i] = i - 1 end
   for i = n, 2, -1 do

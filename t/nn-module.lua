@@ -75,6 +75,13 @@ tap.group("state", function()
   tap.is(b.last.bias:totable(), {5, 6}, "and nothing of it was loaded")
 end)
 
+tap.group("what is no parameter", function()
+  for _, value in ipairs{1, "one", {1}, rille.placement("cpu", {0})} do
+    tap.fails(function() nn.Parameter(value) end, {"nn-module.lua:", "nn.Parameter takes a tensor"}, type(value) .. " is none")
+  end
+  tap.fails(function() nn.Linear(rille.ones({2}), 2) end, {"nn.Linear", "not a rille.tensor"}, "a size is not a tensor")
+end)
+
 tap.group("modes", function()
   local net = nn.Sequential(nn.Dropout(0.5), nn.Sequential(nn.Dropout(0.5)))
   net:eval()

@@ -51,6 +51,7 @@ tap.group("mistakes", function()
   tap.fails(function() optim.clip_grad_norm({T({1}, {requires_grad = true})}, 1) end, {"no parameter has a gradient"},
     "without gradients there is nothing to cut")
   tap.fails(function() optim.clip_grad_norm(3, 1) end, {"list"}, "it takes a list")
+  tap.fails(function() optim.clip_grad_norm({3}, 1) end, {"optim-clip.lua:", "clip_grad_norm", "parameter 1 is 3"}, "of tensors")
 end)
 
 tap.done()

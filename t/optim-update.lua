@@ -146,6 +146,31 @@ tap.group("mistakes", function()
   line(function() optim.Adam({w, w}) end, {"twice"}, "a parameter that is there twice")
   line(function() optim.Adam({T{1}}) end, {"gradient"}, "a tensor without a gradient")
   line(function() optim.Adam(w) end, {"list"}, "a tensor instead of a list")
+  local function loss(x) return (w * x):sum() end
+  local opt = optim.SGD({w}, {lr = 1})
+  local step = rille.graph(function(x) loss(x):backward(); opt:step(); opt:zero_grad() end)
+  step(T{1})
+  for _, value in ipairs{-1, 0 / 0, "x", false} do
+    local before = {w:item(), opt.steps}
+    opt.lr = value
+    loss(T{1}):backward()
+    line(function() opt:step() end, {"optim.SGD: lr is a number"}, "a rate that was set to " .. tostring(value))
+    line(function() step(T{1}) end, {"optim.SGD: lr is a number"}, "in a compiled step too")
+    opt:zero_grad()
+    tap.is({w:item(), opt.steps}, before, "nothing was updated")
+  end
+  local state = optim.Adam({w}):state_dict()
+  local function with(name, value)
+    local changed = {}
+    for k, v in pairs(state) do changed[k] = v end
+    changed[name] = value
+    return function() optim.Adam({w}):load_state_dict(changed) end
+  end
+  line(function() opt:load_state_dict() end, {"optim.SGD:load_state_dict", "table", "nil"}, "no state")
+  line(with("steps", T(1.5)), {"'steps'", "1.5"}, "half a step")
+  line(with("steps", T{1}), {"'steps' is {}", "{1}"}, "steps in a list")
+  line(with("0.m", T(1)), {"'0.m' is {1} here, {} in what"}, "a state of another shape, though it could be repeated")
+  line(with("0.v", 1), {"'0.v' is missing"}, "a number for a state")
 end)
 
 tap.group("schedules", function()
@@ -157,6 +182,29 @@ tap.group("schedules", function()
   local constant = optim.constant{lr = 3, warmup = 2}
   tap.near({constant(0), constant(1), constant(1000)}, {1.5, 3, 3}, "constant")
   tap.fails(function() optim.cosine{lr = 1} end, {"steps"}, "a schedule that falls wants its steps")
+  for name, more in pairs{cosine = {steps = 12}, linear = {steps = 12}, constant = {}} do
+    local function with(option, value)
+      local o = {lr = 1, warmup = 4, steps = more.steps}
+      if option then o[option] = value end
+      return optim[name](o)
+    end
+    local rate = with()
+    for _, t in ipairs{-1, -0.5, 0 / 0, -math.huge, "1", false} do
+      tap.fails(function() rate(t) end, {"optim-update.lua:", "optim." .. name .. ": the step"},
+        ("%s: a step is not %s"):format(name, t))
+    end
+    tap.fails(function() rate() end, {"the step", "nil"}, name .. ": nor nothing")
+    local wrong = {lr = {-1, 0 / 0, "1"}, warmup = {-1, 0.5, 0 / 0, math.huge, "1"}}
+    if more.steps then wrong.steps, wrong.min_lr = {3, -1, 5.5, 0 / 0, math.huge, "9"}, {-1, 0 / 0, false} end
+    for option, values in pairs(wrong) do
+      for _, value in ipairs(values) do
+        tap.fails(function() with(option, value) end, {"optim-update.lua:", "optim." .. name .. ": " .. option},
+          ("%s: %s is not %s"):format(name, option, value))
+      end
+    end
+    tap.ok(rate(3) == 1 and rate(1e300) <= 1, name .. ": steps after the last are fine")
+  end
+  tap.fails(function() optim.linear{lr = 1, steps = 0} end, {"steps", "at least 1"}, "a schedule of no steps is none")
 end)
 
 tap.done()

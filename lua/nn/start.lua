@@ -4,11 +4,14 @@
 -- seed and the position in the whole tensor, never on where it lies.
 
 local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
 
 local start = {}
 
 -- A leaf with t's value, that gradients are computed for.
 function start.parameter(t)
+  check.that(layout.is_tensor(t), "nn.Parameter takes a tensor, not %s", check.shown(t))
   local p = t:detach()
   p.requires_grad = true
   return p

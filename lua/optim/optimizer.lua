@@ -62,16 +62,22 @@ local function follow(slot, p)
   end
 end
 
+-- The user sets opt.lr between steps.
+local function rate(opt)
+  return check.number(opt.kind.name, "lr", opt.lr, 0)
+end
+
 -- The learning rate and the number of this step (from 1), as operands.
 local function numbers(opt)
   if rille._tracing() then
-    return rille.live(function() return opt.lr end), rille.live(function()
+    return rille.live(function() return rate(opt) end), rille.live(function()
       opt.steps = opt.steps + 1
       return opt.steps
     end)
   end
+  local lr = rate(opt)
   opt.steps = opt.steps + 1
-  return opt.lr, opt.steps
+  return lr, opt.steps
 end
 
 -- Updates every parameter that has a gradient.
@@ -102,18 +108,25 @@ function methods:state_dict()
   return state
 end
 
+-- Of the same parameters. All or nothing.
 function methods:load_state_dict(state)
-  local function find(name)
-    check.that(layout.is_tensor(state[name]), "%s:load_state_dict: '%s' is missing", self.kind.name, name)
-    return state[name]
+  local who, values = self.kind.name .. ":load_state_dict", {}
+  check.that(type(state) == "table", "%s takes a table of tensors, not %s", who, check.shown(state))
+  local function find(name, shape)
+    local value = state[name]
+    check.that(layout.is_tensor(value), "%s: '%s' is missing", who, name)
+    local has, wanted = table.concat(value.shape, ", "), table.concat(shape, ", ")
+    check.that(has == wanted, "%s: '%s' is {%s} here, {%s} in what is loaded", who, name, wanted, has)
+    return value
   end
-  local steps = find("steps"):item()
+  local steps = check.whole(who, "'steps'", find("steps", {}):item(), 0)
+  for i, slot in ipairs(self.slots) do
+    for name, t in pairs(slot) do values[t] = find(("%d.%s"):format(i - 1, name), t.shape) end
+  end
   rille.no_grad(function()
-    for i, slot in ipairs(self.slots) do
-      for name, t in pairs(slot) do t:copy_(find(("%d.%s"):format(i - 1, name))) end
-    end
+    for t, value in pairs(values) do t:copy_(value) end
   end)
-  self.steps = steps
+  self.steps = math.tointeger(steps)
 end
 
 local meta = {__index = methods}

@@ -10,30 +10,34 @@ local check = require "rille.check"
 
 local schedule = {}
 
--- fall(u): how much of lr - min_lr is left at the share u of the way, 1 at u = 0, 0 at u = 1.
-local function make(name, fall)
+-- Warm-up and then after(o, t), as a function of the step.
+local function make(name, known, after)
   return function(given)
-    local o = check.options(name, given, {lr = check.none, min_lr = 0, warmup = 0, steps = check.none})
+    local o = check.options(name, given, known)
     check.number(name, "lr", o.lr, 0)
-    check.number(name, "min_lr", o.min_lr, 0)
-    check.number(name, "warmup", o.warmup, 0)
-    check.number(name, "steps", o.steps, o.warmup)
+    check.whole(name, "warmup", o.warmup, 0)
+    if known.steps then
+      check.number(name, "min_lr", o.min_lr, 0)
+      check.whole(name, "steps", o.steps, math.max(o.warmup, 1))
+    end
     return function(t)
+      check.number(name, "the step", t, 0)
       if t < o.warmup then return o.lr * (t + 1) / o.warmup end
-      if t >= o.steps then return o.min_lr end
-      return o.min_lr + (o.lr - o.min_lr) * fall((t - o.warmup) / (o.steps - o.warmup))
+      return after(o, t)
     end
   end
 end
 
-schedule.cosine = make("optim.cosine", function(u) return 0.5 * (1 + math.cos(math.pi * u)) end)
-schedule.linear = make("optim.linear", function(u) return 1 - u end)
-
-function schedule.constant(given)
-  local o = check.options("optim.constant", given, {lr = check.none, warmup = 0})
-  check.number("optim.constant", "lr", o.lr, 0)
-  check.number("optim.constant", "warmup", o.warmup, 0)
-  return function(t) return t < o.warmup and o.lr * (t + 1) / o.warmup or o.lr end
+-- fall(u): how much of lr - min_lr is left at the share u of the way, 1 at u = 0, 0 at u = 1.
+local function falling(name, fall)
+  return make(name, {lr = check.none, min_lr = 0, warmup = 0, steps = check.none}, function(o, t)
+    if t >= o.steps then return o.min_lr end
+    return o.min_lr + (o.lr - o.min_lr) * fall((t - o.warmup) / (o.steps - o.warmup))
+  end)
 end
+
+schedule.cosine = falling("optim.cosine", function(u) return 0.5 * (1 + math.cos(math.pi * u)) end)
+schedule.linear = falling("optim.linear", function(u) return 1 - u end)
+schedule.constant = make("optim.constant", {lr = check.none, warmup = 0}, function(o) return o.lr end)
 
 return schedule
