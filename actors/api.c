@@ -536,7 +536,10 @@ rille_load_npy(struct rille_session *s, const char *path, const struct rille_lay
 int
 rille_save_npy(const char *path, struct rille_tensor *t)
 {
-    void *data = must_alloc((size_t)type_bytes(&t->val->type) + 1);
+    int64_t bytes = type_bytes(&t->val->type);
+    TRY(rille_eval(t->s, 1, &t));
+    void *data = malloc((size_t)bytes + 1);
+    if (!data) return fail(E_MEMORY, "%s: the host has no %lld bytes for the value", path, (long long)bytes);
     int status = rille_read(t, data);
     if (!status) status = npy_write(path, &t->val->type, data);
     free(data);

@@ -371,7 +371,7 @@ create_tensor(lua_State *L)
     options_read(L, 2, "tensor", p.ndim, &o);
     const char *dtype = o.dtype ? o.dtype : values_dtype(L, 1);
     if (!(p.kind = value_kind(dtype))) unknown_dtype(L, "tensor", dtype);
-    char *bytes = lua_newuserdatauv(L, pack_bytes(&p) + 1, 0);
+    char *bytes = room_new(L, "tensor", pack_bytes(&p));
     p.at = bytes;
     pack_table(&p, 1, 0);
     struct rille_tensor **slot = tensor_slot(L);

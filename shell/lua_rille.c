@@ -82,6 +82,22 @@ collect_if_due(lua_State *L)
     sh->collect_at = left + (left / 4 > SLACK ? left / 4 : SLACK);
 }
 
+void
+room_check(lua_State *L, const char *who, size_t bytes)
+{
+    void *probe = malloc(bytes + 1);
+    if (!probe) lua_gc(L, LUA_GCCOLLECT), probe = malloc(bytes + 1);
+    if (!probe) complain(L, "%s: the host has no %zu bytes for the values", who, bytes);
+    free(probe);
+}
+
+void *
+room_new(lua_State *L, const char *who, size_t bytes)
+{
+    room_check(L, who, bytes);
+    return lua_newuserdatauv(L, bytes + 1, 0);
+}
+
 /* ---- random values, gradients ---- */
 
 static int

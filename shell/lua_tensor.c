@@ -4,6 +4,7 @@
  * computed when asked; anything else is a position (lua_index.c) or an error. */
 #include "shell/shell.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,6 +276,19 @@ push_values(lua_State *L, const struct value_kind *kind, const int64_t *shape, i
     }
 }
 
+/* Tables beyond what Lua counts, or what the host holds. */
+static void
+check_tables(lua_State *L, struct rille_tensor *t)
+{
+    const int64_t most = INT64_C(1) << 56, *shape = rille_shape(t);
+    enum { LUA_VALUE_BYTES = 16 };
+    if (rille_numel(t) > most) complain(L, "totable: there are %lld values", (long long)rille_numel(t));
+    for (int axis = 0; axis < rille_ndim(t); axis++)
+        if (shape[axis] > INT_MAX)
+            complain(L, "totable: axis %d has %lld entries, a table at most %d", axis, (long long)shape[axis], INT_MAX);
+    room_check(L, "totable", (size_t)rille_numel(t) * LUA_VALUE_BYTES);
+}
+
 static int
 tensor_totable(lua_State *L)
 {
@@ -282,7 +296,9 @@ tensor_totable(lua_State *L)
     const struct value_kind *kind = value_kind(rille_dtype(t));
     luaL_checkstack(L, RILLE_DIMS + 4, "totable");
     at_line(L);
-    const char *at = lua_newuserdatauv(L, (size_t)rille_numel(t) * (size_t)kind->bytes + 1, 0);
+    check(L, rille_eval(shell_of(L)->session, 1, &t));
+    check_tables(L, t);
+    const char *at = room_new(L, "totable", (size_t)rille_numel(t) * (size_t)kind->bytes);
     check(L, rille_read(t, (void *)at));
     push_values(L, kind, rille_shape(t), rille_ndim(t), &at);
     collect_if_due(L);

@@ -235,7 +235,7 @@ read_shown(lua_State *L)
         if (rille_shape(t)[axis] > 2 * EDGE) cut_edges(L, axis);
     t = tensor_test(L, -1);
     size_t bytes = (size_t)rille_numel(t) * rille_dtype_bytes(rille_dtype(t));
-    void *data = lua_newuserdatauv(L, bytes + 1, 0);
+    void *data = room_new(L, "tostring", bytes);
     at_line(L);
     check(L, rille_read(t, data));
     return 2;

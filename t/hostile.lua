@@ -26,6 +26,22 @@ tap.group("numbers at the ends of 64 bits", function()
   tap.fails(function() x:max_pool2d(MOST) end, {"max_pool2d", "kernel_size"}, "and a window without end")
 end)
 
+tap.group("more than there is", function()
+  local meta = {dtype = "u8", placement = rille.placement("meta", {0})}
+  for _, shape in ipairs{{1 << 59}, {1 << 30, 1 << 28}, {1 << 62}} do
+    local long = T({1}, {dtype = "u8"}):expand(shape)
+    tap.ok(tostring(long):find("1 1 1 ... 1 1 1"), "its ends can be printed")
+    tap.fails(function() long:totable() end, {"hostile.lua:", "cpu:0 wanted"}, "as tables")
+    tap.fails(function() rille.save("hostile.npy", long) end, {"hostile.lua:", "cpu:0 wanted"}, "in a file")
+    tap.fails(function() (long + 1)[{{0, 1}}]:totable() end, {"hostile.lua:", "cpu:0 wanted"}, "computed")
+    tap.fails(function() rille.zeros(shape, meta):totable() end, {"hostile.lua:", "meta", "no values"}, "on meta devices")
+    if #shape == 1 then
+      local x = rille.zeros(shape, meta)
+      tap.fails(function() x[5] = 1 end, {"hostile.lua:", "index: the host has no"}, "an entry of it is not assigned")
+    end
+  end
+end)
+
 -- As PyTorch: an error for integers, infinity and NaN for reals.
 tap.group("division by zero", function()
   local two = rille.placement("cpu", {0, 1})
