@@ -8,6 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A failure whose text does not begin with who it happened to. */
+static int
+named(int status, const char *who)
+{
+    if (status && strncmp(err_text(), who, strlen(who))) err_note("%s", who);
+    return status;
+}
+
 /* ---- operators ---- */
 
 const struct rille_op *
@@ -134,7 +142,7 @@ attr_value(const struct op *op, const struct attr_def *d, const struct rille_att
         out->list[0] = a->i;
     } else if (d->kind == ATTR_DTYPE && (a->kind == RILLE_TEXT || a->kind == RILLE_DTYPE)) {
         enum dtype t = dtype_parse(a->text);
-        if (t == DT_NONE) return err_last();
+        if (t == DT_NONE) return named(err_last(), op->name);
         out->i = t;
     } else {
         return attr_wrong(op, d, a->kind);
@@ -301,21 +309,20 @@ rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, con
     int nin, status;
     enum dtype d = DT_F32;
     if (!(op->flags & OP_SOURCE)) return fail(E_ARG, "%s: does not make a tensor from nothing", op->name);
-    if (dtype && (d = dtype_parse(dtype)) == DT_NONE) return err_last();
+    if (dtype && (d = dtype_parse(dtype)) == DT_NONE) return named(err_last(), op->name);
     if (!dtype && op->dtype == OUT_I64) d = DT_I64;
     if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "%s: at most %d dimensions, not %d", op->name, MAX_DIM, ndim);
     struct type t = type_of(d, ndim, shape);
     const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
     struct build_source source = { .type = &t };
     status = type_check(&t);
-    if (status) err_note("%s", op->name);
     if (!status) status = place_exists(s, l->place);
     if (!status) status = layout_summed(s->atlas, l, &source.layout);
     if (!status) status = operands(s, op, nargs, args, in, OPERANDS, &nin);
     if (!status) status = build_call(s, op, nin, in, NULL, &source, res);
     if (!status && source.layout != l) status = build_to_global(s, res[0], l, &res[0]);
     if (!status) *out = tensor_new(s, res[0], true);
-    return build_settle(s, status);
+    return build_settle(s, named(status, op->name));
 }
 
 /* ---- gradients ---- */

@@ -378,13 +378,13 @@ rille_layout(struct rille_session *s, const struct rille_place *rp, int n, const
     struct sbp entry[MAX_AXIS];
     uint8_t cut[MAX_AXIS];
     if (n != p->naxis)
-        return fail(E_SBP, "sbp: %d entr%s for a mesh of %d ax%s; give one entry for each mesh axis", n,
+        return fail(E_SBP, "%d entr%s for a mesh of %d ax%s; give one entry for each mesh axis", n,
                     n == 1 ? "y" : "ies", p->naxis, p->naxis == 1 ? "is" : "es");
     for (int a = 0; a < n; a++) {
         TRY(sbp_parse(sbp[a], ndim, &entry[a]));
         if (!order) continue;
         if (order[a] < 0 || order[a] >= n)
-            return fail(E_SBP, "sbp: order names mesh axis %d of a mesh of %d axes", order[a], n);
+            return fail(E_SBP, "order names mesh axis %d of a mesh of %d axes", order[a], n);
         cut[a] = (uint8_t)order[a];
     }
     TRY(layout_new(s->atlas, p, entry, order ? cut : NULL, &l));

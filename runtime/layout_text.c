@@ -151,7 +151,8 @@ resolve_axis(const char *text, int axis, int ndim, struct sbp *s)
     if (axis < 0 && ndim < 0) return fail(E_SBP, "\"%s\": S(%d) needs a tensor whose axes can be counted", text, axis);
     if (axis >= n || axis < -n) {
         if (ndim < 0) return fail(E_SBP, "\"%s\": a tensor has at most %d axes", text, MAX_DIM);
-        return fail(E_SBP, "\"%s\" splits axis %d, but the tensor has %d axes", text, axis, ndim);
+        return fail(E_SBP, "\"%s\" splits axis %d, but the tensor has %d ax%s", text, axis, ndim,
+                    ndim == 1 ? "is" : "es");
     }
     s->axis = (uint8_t)(axis < 0 ? axis + n : axis);
     return 0;

@@ -15,7 +15,7 @@ text_option(lua_State *L, int i, const char *who, const char *key)
 {
     int type = lua_getfield(L, i, key);
     if (type != LUA_TNIL && type != LUA_TSTRING) complain(L, "%s: %s is a text, found %s", who, key, what_is(L, -1));
-    const char *text = lua_tostring(L, -1);
+    const char *text = type == LUA_TNIL ? NULL : text_at(L, -1, who);
     lua_pop(L, 1); /* the table holds it */
     return text;
 }
@@ -34,7 +34,7 @@ options_read(lua_State *L, int i, const char *who, int ndim, struct options *o)
         complain(L, "%s: requires_grad is a boolean, found %s", who, what_is(L, -1));
     o->requires_grad = lua_toboolean(L, -1);
     lua_pop(L, 1);
-    o->layout = layout_read(L, i, ndim, NULL);
+    o->layout = layout_read(L, i, who, ndim, NULL);
 }
 
 void

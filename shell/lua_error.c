@@ -111,13 +111,22 @@ names_line(lua_State *L, const char *text)
     return 0;
 }
 
+const char *
+text_at(lua_State *L, int i, const char *who)
+{
+    const char *text = lua_tostring(L, i);
+    if (strlen(text) != lua_rawlen(L, i)) complain(L, "%s: the text \"%s\" goes on behind a zero byte", who, text);
+    return text;
+}
+
 int
-raise_core(lua_State *L)
+raise_core(lua_State *L, const char *who)
 {
     struct line line;
     char here[300];
     const char *text = rille_error();
     live_raise(L);
+    if (who && strncmp(text, who, strlen(who))) text = lua_pushfstring(L, "%s: %s", who, text);
     find_line(L, &line);
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);
     size_t named = names_line(L, text);

@@ -214,9 +214,10 @@ boxing_end(lua_State *L, const char *key, int ndim)
     if (lua_getfield(L, 1, key) != LUA_TTABLE)
         complain(L, "boxing: %s is a table {placement =, sbp =}, found %s", key, what_is(L, -1));
     check_keys(L, -1, "boxing", keys);
-    const struct rille_layout *l = layout_read(L, -1, ndim, NULL);
+    lua_pushfstring(L, "boxing: %s", key);
+    const struct rille_layout *l = layout_read(L, -2, lua_tostring(L, -1), ndim, NULL);
     if (!l) complain(L, "boxing: %s says neither placement nor sbp", key);
-    lua_pop(L, 1);
+    lua_pop(L, 2);
     return l;
 }
 
@@ -232,7 +233,7 @@ boxing(lua_State *L)
     check_keys(L, 1, "boxing", keys);
     lua_getfield(L, 1, "shape");
     int at = 2, ndim = shape_read(L, &at, "boxing", shape);
-    const char *dtype = lua_getfield(L, 1, "dtype") == LUA_TNIL ? "f32" : lua_tostring(L, -1);
+    const char *dtype = lua_getfield(L, 1, "dtype") == LUA_TNIL ? "f32" : lua_type(L, -1) == LUA_TSTRING ? text_at(L, -1, "boxing") : NULL;
     if (!dtype || !value_kind(dtype))
         return complain(L, "boxing: no dtype is called '%s'", dtype ? dtype : what_is(L, -1));
     const struct rille_layout *from = boxing_end(L, "from", ndim), *to = boxing_end(L, "to", ndim);

@@ -77,7 +77,7 @@ schedule_option(lua_State *L, int i, struct graph *g)
     case LUA_TSTRING:
         if (lua_rawlen(L, -1) >= sizeof g->schedule)
             complain(L, "graph: no schedule is called '%s'; there are gpipe, 1f1b, zb-h1, zb-h2", lua_tostring(L, -1));
-        strcpy(g->schedule, lua_tostring(L, -1));
+        strcpy(g->schedule, text_at(L, -1, "graph"));
         g->options.schedule = g->schedule;
         break;
     case LUA_TTABLE:
@@ -385,7 +385,7 @@ graph_trace(lua_State *L)
     if (lua_type(L, 2) != LUA_TSTRING)
         return complain(L, "trace: the name of a file is wanted, found %s", what_is(L, 2));
     at_line(L);
-    check(L, rille_graph_trace(g, lua_tostring(L, 2)));
+    check(L, rille_graph_trace(g, text_at(L, 2, "trace")));
     return 0;
 }
 

@@ -134,7 +134,7 @@ read_attr(struct call *c, int k, int i)
     case RILLE_TEXT:
     case RILLE_DTYPE:
         if (type != LUA_TSTRING) wrong_type(c, a, i);
-        out->text = lua_tostring(c->L, i);
+        out->text = text_at(c->L, i, c->o->name);
         break;
     }
     if (c->slot[k]) complain(c->L, "%s: %s is given twice", c->o->name, a->name);
@@ -234,7 +234,7 @@ read_operand_name(struct call *c, const char *name, int i)
 static void
 read_name(struct call *c, int key, int value)
 {
-    const char *name = lua_tostring(c->L, key);
+    const char *name = text_at(c->L, key, c->o->name);
     for (int k = 0; k < c->o->nattr; k++)
         if (!strcmp(c->o->attr[k].name, name)) {
             read_attr(c, k, value);

@@ -105,7 +105,8 @@ place_new(lua_State *L)
     m.rank = lua_newuserdatauv(L, (size_t)m.cap * sizeof *m.rank, 0);
     mesh_walk(L, &m, 2, 0);
     at_line(L);
-    check(L, rille_place(shell_of(L)->session, lua_tostring(L, 1), m.naxis, m.size, m.rank, &p));
+    check_as(L, "placement",
+             rille_place(shell_of(L)->session, text_at(L, 1, "placement"), m.naxis, m.size, m.rank, &p));
     place_push(L, p);
     return 1;
 }
@@ -162,7 +163,7 @@ static int
 place_index(lua_State *L)
 {
     const struct rille_place *p = place_test(L, 1);
-    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?";
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? text_at(L, 2, "placement") : "?";
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!strcmp(fields[i].name, name)) return fields[i].push(L, p);
     return complain(L, "a placement has no field '%s'; it has device, ranks, shape, size", name);
@@ -189,7 +190,6 @@ default_place(lua_State *L)
     return p;
 }
 
-/* B on every mesh axis. */
 const struct rille_layout *
 layout_whole(lua_State *L, const struct rille_place *p)
 {
@@ -211,16 +211,17 @@ struct sbp {
 };
 
 static void
-sbp_order(lua_State *L, struct sbp *sbp)
+sbp_order(lua_State *L, const char *who, struct sbp *sbp)
 {
-    if (!lua_istable(L, -1)) complain(L, "sbp: order is a list of mesh axes, found %s", what_is(L, -1));
+    if (!lua_istable(L, -1)) complain(L, "%s: order is a list of mesh axes, found %s", who, what_is(L, -1));
     if ((int)lua_rawlen(L, -1) != sbp->n)
-        complain(L, "sbp: order lists all mesh axes: %d wanted, %d found", sbp->n, (int)lua_rawlen(L, -1));
+        complain(L, "%s: order lists all mesh axes: %d wanted, %d found", who, sbp->n, (int)lua_rawlen(L, -1));
     for (int k = 0; k < sbp->n; k++) {
         int whole;
         lua_rawgeti(L, -1, k + 1);
         lua_Integer axis = lua_tointegerx(L, -1, &whole);
-        if (!whole || axis < 0 || axis >= sbp->n) complain(L, "sbp: order names a mesh axis that is not there");
+        if (!whole || axis < 0 || axis >= sbp->n)
+            complain(L, "%s: order names a mesh axis that is not there", who);
         sbp->order[k] = (int)axis;
         lua_pop(L, 1);
     }
@@ -228,35 +229,35 @@ sbp_order(lua_State *L, struct sbp *sbp)
 }
 
 static void
-sbp_table(lua_State *L, int i, struct sbp *sbp)
+sbp_table(lua_State *L, int i, const char *who, struct sbp *sbp)
 {
     static const char *const keys[] = {"order", NULL};
-    check_keys(L, i, "sbp", keys);
+    check_keys(L, i, who, keys);
     lua_Unsigned n = lua_rawlen(L, i);
     if (n == 0 || n > RILLE_AXES)
-        complain(L, "sbp: a table has one entry for each mesh axis, found %d entries", (int)n);
+        complain(L, "%s: a table has one entry for each mesh axis, found %d entries", who, (int)n);
     for (sbp->n = 0; sbp->n < (int)n; sbp->n++) {
         lua_rawgeti(L, i, sbp->n + 1);
         if (lua_type(L, -1) != LUA_TSTRING)
-            complain(L, "sbp: each entry is a text such as \"S(0)\", found %s", what_is(L, -1));
-        sbp->text[sbp->n] = lua_tostring(L, -1);
+            complain(L, "%s: each entry is a text such as \"S(0)\", found %s", who, what_is(L, -1));
+        sbp->text[sbp->n] = text_at(L, -1, who);
         lua_pop(L, 1);
     }
-    if (lua_getfield(L, i, "order") != LUA_TNIL) sbp_order(L, sbp);
+    if (lua_getfield(L, i, "order") != LUA_TNIL) sbp_order(L, who, sbp);
     lua_pop(L, 1);
 }
 
 static void
-sbp_read(lua_State *L, int i, struct sbp *sbp)
+sbp_read(lua_State *L, int i, const char *who, struct sbp *sbp)
 {
     if (lua_type(L, i) == LUA_TSTRING) {
         sbp->n = 1;
-        sbp->text[0] = lua_tostring(L, i);
+        sbp->text[0] = text_at(L, i, who);
     } else if (lua_istable(L, i))
-        sbp_table(L, i, sbp);
+        sbp_table(L, i, who, sbp);
     else
-        complain(L, "sbp: a text such as \"S(0)\", or a table with one text for each mesh axis, is wanted; found %s",
-                 what_is(L, i));
+        complain(L, "%s: a text such as \"S(0)\", or a table with one text for each mesh axis, is wanted; found %s",
+                 who, what_is(L, i));
 }
 
 /* Without an sbp: what the tensor had, or B on every mesh axis. */
@@ -269,27 +270,30 @@ sbp_default(lua_State *L, const struct rille_place *p, const struct rille_layout
 }
 
 const struct rille_layout *
-layout_read(lua_State *L, int i, int ndim, const struct rille_layout *like)
+layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_layout *like)
 {
     const struct rille_place *p = NULL;
     const struct rille_layout *layout;
     struct sbp sbp = {0};
+    int top = lua_gettop(L);
     i = lua_absindex(L, i);
     int placed = lua_getfield(L, i, "placement"), said = lua_getfield(L, i, "sbp");
     if (placed == LUA_TNIL && said == LUA_TNIL) {
-        lua_pop(L, 2);
+        lua_settop(L, top);
         return NULL;
     }
     if (placed != LUA_TNIL && !(p = place_test(L, -2)))
-        complain(L, "placement: a rille.placement is wanted, found %s", what_is(L, -2));
+        complain(L, "%s: placement is a rille.placement, found %s", who, what_is(L, -2));
     if (!p) p = like ? rille_layout_place(like) : default_place(L);
+    const char *of = lua_pushfstring(L, "%s: sbp", who);
     if (said != LUA_TNIL)
-        sbp_read(L, lua_gettop(L), &sbp);
+        sbp_read(L, top + 2, of, &sbp);
     else
         sbp_default(L, p, like, &sbp);
     at_line(L);
-    check(L, rille_layout(shell_of(L)->session, p, sbp.n, sbp.text, sbp.ordered ? sbp.order : NULL, ndim, &layout));
-    lua_pop(L, 2);
+    check_as(L, of,
+             rille_layout(shell_of(L)->session, p, sbp.n, sbp.text, sbp.ordered ? sbp.order : NULL, ndim, &layout));
+    lua_settop(L, top);
     return layout;
 }
 

@@ -51,7 +51,7 @@ check_keys(lua_State *L, int i, const char *who, const char *const *keys)
     i = lua_absindex(L, i);
     for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING) continue;
-        const char *key = lua_tostring(L, -2);
+        const char *key = text_at(L, -2, who);
         int k = 0;
         while (keys[k] && strcmp(keys[k], key)) k++;
         if (keys[k]) continue;
@@ -145,7 +145,7 @@ static const char *
 path_check(lua_State *L, int i, const char *who)
 {
     if (lua_type(L, i) != LUA_TSTRING) complain(L, "%s: the name of a file is wanted, found %s", who, what_is(L, i));
-    return lua_tostring(L, i);
+    return text_at(L, i, who);
 }
 
 static bool
@@ -156,18 +156,24 @@ ends_in(const char *text, const char *end)
 }
 
 static int
-load_npy(lua_State *L)
+load_as(lua_State *L, const char *who)
 {
-    const char *path = path_check(L, 1, "load_npy");
+    const char *path = path_check(L, 1, who);
     struct options o;
     lua_settop(L, 2);
-    options_read(L, 2, "load_npy", -1, &o);
-    if (o.dtype) complain(L, "load_npy: the file says the dtype; use :to(\"%s\") on the result", o.dtype);
+    options_read(L, 2, who, -1, &o);
+    if (o.dtype) complain(L, "%s: the file says the dtype; use :to(\"%s\") on the result", who, o.dtype);
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check(L, rille_load_npy(shell_of(L)->session, path, o.layout, slot));
+    check_as(L, who, rille_load_npy(shell_of(L)->session, path, o.layout, slot));
     options_apply(L, &o, *slot);
     return 1;
+}
+
+static int
+load_npy(lua_State *L)
+{
+    return load_as(L, "load_npy");
 }
 
 static int
@@ -180,7 +186,7 @@ static int
 load(lua_State *L)
 {
     const char *path = path_check(L, 1, "load");
-    return ends_in(path, ".npy") ? load_npy(L) : no_safetensors(L, "load", path);
+    return ends_in(path, ".npy") ? load_as(L, "load") : no_safetensors(L, "load", path);
 }
 
 /* The tensors of the table at i, by name; gives how many. */
@@ -213,7 +219,7 @@ save(lua_State *L)
     }
     struct rille_tensor *t = tensor_check(L, 2, "save");
     at_line(L);
-    check(L, rille_save_npy(path, t));
+    check_as(L, "save", rille_save_npy(path, t));
     return 0;
 }
 
@@ -413,7 +419,7 @@ add_searcher(lua_State *L)
 static int
 module_index(lua_State *L)
 {
-    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? text_at(L, 2, "rille") : NULL;
     if (!name) {
         lua_pushnil(L);
         return 1;

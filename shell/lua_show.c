@@ -12,7 +12,7 @@ static const char *
 svg_path(lua_State *L, int i)
 {
     if (lua_isnoneornil(L, i)) return NULL;
-    const char *path = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL;
+    const char *path = lua_type(L, i) == LUA_TSTRING ? text_at(L, i, "show") : NULL;
     const char *end = path ? strrchr(path, '.') : NULL;
     if (!end || strcmp(end, ".svg")) complain(L, "show: the name of an .svg file is wanted, found %s", what_is(L, i));
     return path;

@@ -151,7 +151,7 @@ static void
 set_name(lua_State *L, struct rille_tensor *t, int i)
 {
     if (!lua_isnil(L, i) && lua_type(L, i) != LUA_TSTRING) complain(L, "name is a text, found %s", what_is(L, i));
-    rille_set_name(t, lua_tostring(L, i));
+    rille_set_name(t, lua_isnil(L, i) ? NULL : text_at(L, i, "name"));
 }
 
 static const struct field {
@@ -191,7 +191,7 @@ static int
 tensor_newindex(lua_State *L)
 {
     if (lua_type(L, 2) != LUA_TSTRING) return index_set(L);
-    const char *name = lua_tostring(L, 2);
+    const char *name = text_at(L, 2, "index");
     for (int k = 0; k < NFIELD; k++)
         if (!strcmp(fields[k].name, name)) {
             if (!fields[k].set) return complain(L, "%s of a tensor cannot be assigned", name);
@@ -351,7 +351,7 @@ layout_wanted(lua_State *L, struct rille_tensor *t, const char *who)
     static const char *const keys[] = {"placement", "sbp", NULL};
     if (!lua_istable(L, 2)) complain(L, "%s: a table {placement =, sbp =} is wanted, found %s", who, what_is(L, 2));
     check_keys(L, 2, who, keys);
-    const struct rille_layout *l = layout_read(L, 2, rille_ndim(t), rille_tensor_layout(t));
+    const struct rille_layout *l = layout_read(L, 2, who, rille_ndim(t), rille_tensor_layout(t));
     return l ? l : rille_tensor_layout(t);
 }
 

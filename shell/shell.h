@@ -65,15 +65,22 @@ void collect_if_due(lua_State *L);
 
 /* Names the user's line to the core: before each call that adds nodes or may fail. */
 void at_line(lua_State *L);
-/* Raises what the core said, with the line before it. */
-int raise_core(lua_State *L);
+/* Raises what the core said, with the line before it, and who between them unless the core names it (NULL: nobody). */
+int raise_core(lua_State *L, const char *who);
 static inline void
 check(lua_State *L, int code)
 {
-    if (code) raise_core(L);
+    if (code) raise_core(L, NULL);
+}
+static inline void
+check_as(lua_State *L, const char *who, int code)
+{
+    if (code) raise_core(L, who);
 }
 /* Raises a message of the shell's own, with the line before it. */
 int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The string at i for the core, whose texts end at a zero byte: one that goes on is refused. */
+const char *text_at(lua_State *L, int i, const char *who);
 /* What an argument is, for messages: "a tensor", "the number 2.5". The text may be a new value on the stack. */
 const char *what_is(lua_State *L, int i);
 
@@ -93,10 +100,11 @@ const char *name_hint(lua_State *L, const struct nearest *best);
 
 void place_open(lua_State *L); /* into the module table at the top */
 void place_push(lua_State *L, const struct rille_place *p);
-/* The layout that the fields placement and sbp of the table at i describe; like gives what is not said (NULL: device 0
- * of the default kind, B); NULL when neither is said. */
+/* B on every mesh axis. */
 const struct rille_layout *layout_whole(lua_State *L, const struct rille_place *p);
-const struct rille_layout *layout_read(lua_State *L, int i, int ndim, const struct rille_layout *like);
+/* The layout that the fields placement and sbp of the table at i describe; like gives what is not said (NULL: device 0
+ * of the default kind, B); NULL when neither is said. who: for messages. */
+const struct rille_layout *layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_layout *like);
 
 /* ---- lua_tensor.c, lua_index.c: tensors ---- */
 

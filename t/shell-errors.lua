@@ -39,7 +39,7 @@ tap.group("operators", function()
   fails({"lt"}, function() return a < b end)
   fails({"lt"}, function() return a <= b end)
   fails({"add_"}, function() return rille.ones({2}).add_(5) end)
-  fails({"f99", "bf16"}, function() return a:to("f99") end)
+  fails({": cast: ", "f99", "bf16"}, function() return a:to("f99") end)
 end)
 
 tap.group("names", function()
@@ -98,6 +98,7 @@ tap.group("creation", function()
   fails({"number", "table"}, function() return T({{1}, 2}) end)
   fails({"string"}, function() return T({"one"}) end)
   fails({"f99", "bf16"}, function() return T({1}, {dtype = "f99"}) end)
+  fails({": zeros: ", "f99", "bf16"}, function() return rille.zeros({1}, {dtype = "f99"}) end)
   fails({"256", "u8"}, function() return T({256}, {dtype = "u8"}) end)
   fails({"'devise'", "placement"}, function() return rille.zeros({2}, {devise = "cpu"}) end)
   fails({"zeros", "-3"}, function() return rille.zeros({2, -3}) end)
@@ -110,6 +111,57 @@ tap.group("creation", function()
   fails({"S(2)"}, function() return rille.zeros({2, 2}, {placement = P0, sbp = "S(2)"}) end)
 end)
 
+-- Each way to say a layout names itself, before what is wrong with it.
+tap.group("layouts", function()
+  local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local x, file = rille.ones({4, 5}), "examples/data/digits_y.npy"
+  local ways = {
+    ["zeros: "] = function(how) rille.zeros({4, 5}, how) end,
+    ["tensor: "] = function(how) T({{4, 5}}, how) end,
+    ["arange: "] = function(how) rille.arange(5, how) end,
+    ["to_global: "] = function(how) x:to_global(how) end,
+    ["to_global_: "] = function(how) x:to_global_(how) end,
+    ["boxing: from: "] = function(how) rille.boxing{shape = {4, 5}, from = how, to = {placement = P0, sbp = "B"}} end,
+    ["boxing: to: "] = function(how) rille.boxing{shape = {4, 5}, to = how, from = {placement = P0, sbp = "B"}} end,
+    ["load: "] = function(how) rille.load(file, how) end,
+    ["load_npy: "] = function(how) rille.load_npy(file, how) end,
+  }
+  local wrong = {"Q(0)", "S(9)", "S", "", "B,B", "(B", "P(mean)", "S(0)\0junk", {}, {1}, {"B", "B", "B"}, {"B\0", "B"}, {"B", ordr = {0}},
+    {"P", "P(max)"}, {"S(0)", "S(0)", order = {0}}, {"S(0)", "S(0)", order = {0, 0}}, {"B", "B", order = {0, 2}}, 5, true}
+  for way, f in pairs(ways) do
+    local bad
+    for _, sbp in ipairs(wrong) do
+      for _, placement in ipairs{P0, P22} do
+        local good, err = pcall(f, {placement = placement, sbp = sbp})
+        if good or not err:find("shell%-errors.lua:%d+: " .. way .. "sbp: ") then bad = tostring(sbp) .. ": " .. tostring(err) end
+      end
+    end
+    tap.ok(not bad, way .. "says it of every mistake", bad)
+    tap.fails(function() f{placement = "cpu", sbp = "B"} end, way .. "placement is a rille.placement, found", way .. "placement")
+  end
+  fails({": placement: \"gpu\" is no device kind"}, function() rille.placement("gpu", {0}) end)
+  fails({": placement: there is no device 99"}, function() rille.placement("cpu", {99}) end)
+  fails({": placement: ", "zero byte"}, function() rille.placement("cpu\0", {0}) end)
+end)
+
+tap.group("texts that go on behind a zero byte", function()
+  fails({": zeros: ", "zero byte"}, function() rille.zeros({2}, {dtype = "f32\0x"}) end)
+  fails({": zeros: ", "zero byte"}, function() rille.zeros({2}, {name = "a\0x"}) end)
+  fails({": zeros: ", "zero byte"}, function() rille.zeros({2}, {["name\0"] = "a"}) end)
+  fails({": cast: ", "zero byte"}, function() a:to("f32\0x") end)
+  fails({": gelu: ", "zero byte"}, function() a:gelu("tanh\0x") end)
+  fails({": softmax: ", "zero byte"}, function() a:softmax{["axis\0"] = 1} end)
+  fails({": boxing: ", "zero byte"}, function() rille.boxing{shape = {1}, dtype = "f32\0"} end)
+  fails({": load: ", "zero byte"}, function() rille.load("x.npy\0.npy") end)
+  fails({": save: ", "zero byte"}, function() rille.save("x.npy\0.npy", a) end)
+  fails({": show: ", "zero byte"}, function() a:show("x.svg\0.svg") end)
+  fails({": graph: ", "zero byte"}, function() rille.graph(print, {schedule = "1f1b\0"}) end)
+  fails({"zero byte"}, function() a.name = "a\0b" end)
+  fails({"zero byte"}, function() a["name\0"] = "a" end)
+  fails({"zero byte"}, function() return rille["nn\0"] end)
+  fails({"zero byte"}, function() return P0["size\0"] end)
+end)
+
 tap.group("values and files", function()
   fails({"item", "one element"}, function() return a:item() end)
   fails({"5"}, function() return a:to_local(5) end)
@@ -118,7 +170,8 @@ tap.group("values and files", function()
   fails({"copy_", "number"}, function() a:copy_(1) end)
   fails({"to_global"}, function() return a:to_global("B") end)
   fails({"'place'"}, function() return a:to_global{place = P0} end)
-  fails({"no/such.npy"}, function() return rille.load("no/such.npy") end)
+  fails({": load: no/such.npy: No such file"}, function() return rille.load("no/such.npy") end)
+  fails({": save: no/such.npy: cannot be written: No such file"}, function() return rille.save("no/such.npy", a) end)
   fails({"x.safetensors", "safetensors"}, function() rille.save("x.safetensors", {a = a}) end)
   fails({"'five'", "number"}, function() rille.save("x.npy", {five = 5}) end)
   fails({"one tensor", "2"}, function() rille.save("x.npy", {a = a, b = b}) end)
