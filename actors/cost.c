@@ -6,6 +6,9 @@
  * (Zen 5). A file has a name and a number a line. */
 #include "actors/session.h"
 
+#include "runtime/file.h"
+
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +70,7 @@ read_line(const char *path, int line, const char *text, struct rille_cost *c)
 {
     char name[32];
     double value;
-    if (text[strspn(text, " \t\n")] == '\0' || *text == '#') return 0;
+    if (text[0] && (text[strspn(text, " \t\n")] == '\0' || *text == '#')) return 0;
     if (sscanf(text, "%31s %lf", name, &value) != 2 || !(value >= 0) || value > 1e15)
         return fail(E_IO, "%s:%d: the name of a cost and a number that is not negative are wanted", path, line);
     for (size_t i = 0; i < countof(parameter); i++)
@@ -87,9 +90,9 @@ cost_read(const char *path, struct box_cost *out)
     *out = built_in;
     if (!path) return 0;
     FILE *f = fopen(path, "r");
-    if (!f) return fail(E_IO, "the file of costs %s cannot be read", path);
-    for (int line = 1; !status && fgets(text, sizeof text, f); line++) status = read_line(path, line, text, &c);
-    fclose(f);
+    for (int line = 1; f && !status && fgets(text, sizeof text, f); line++) status = read_line(path, line, text, &c);
+    if (!f || ferror(f)) status = fail(E_IO, "costs: %s cannot be read: %s", path, strerror(errno));
+    if (f) fclose(f);
     if (!status) *out = used(&c);
     return status;
 }
@@ -97,12 +100,12 @@ cost_read(const char *path, struct box_cost *out)
 int
 rille_cost_write(const char *path, const struct rille_cost *c)
 {
-    FILE *f = fopen(path, "w");
-    if (!f) return fail(E_IO, "the file of costs %s cannot be written", path);
+    FILE *f;
+    TRY(file_create("costs", path, &f));
     fprintf(f, "# What moves of tensors cost on this machine, as rille --calibrate measured it.\n");
     for (size_t i = 0; i < countof(parameter); i++)
         fprintf(f, "%s %.6g\n", parameter[i].name, *parameter_in((struct rille_cost *)c, i));
-    return fclose(f) ? fail(E_IO, "the file of costs %s could not be written whole", path) : 0;
+    return file_finish("costs", path, &f);
 }
 
 void

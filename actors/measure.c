@@ -2,6 +2,8 @@
 #include "actors/actor.h"
 #include "actors/compiled.h"
 
+#include "runtime/file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,8 +130,8 @@ rille_graph_trace(struct rille_graph *g, const char *path)
         g->trace_path = strdup(path);
         return 0;
     }
-    FILE *f = fopen(path, "w");
-    if (!f) return fail(E_IO, "trace: %s cannot be written", path);
+    FILE *f;
+    TRY(file_create("trace", path, &f));
     fprintf(f, "{\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"ts\":0,\"pid\":1,\"tid\":0,"
                "\"args\":{\"name\":\"rille\"}}");
     for (int d = 0; d < p->ndevice; d++)
@@ -137,6 +139,5 @@ rille_graph_trace(struct rille_graph *g, const char *path)
                 (int)p->device[d].rank, device_kind_text(p->device[d].kind), (int)p->device[d].rank);
     for (int64_t i = 0; i < g->nact; i++) write_act(g, i, f);
     fprintf(f, "\n],\"displayTimeUnit\":\"ms\"}\n");
-    if (fclose(f)) return fail(E_IO, "trace: %s could not be written whole", path);
-    return 0;
+    return file_finish("trace", path, &f);
 }

@@ -23,9 +23,10 @@ static int
 put(lua_State *L, const char *path, char *text)
 {
     FILE *f = path ? fopen(path, "w") : stdout;
-    bool bad = !f || fputs(text, f) == EOF || (path ? fclose(f) : fflush(f));
+    int why = !f || fputs(text, f) == EOF || fflush(f) ? errno : 0;
+    if (f && path && fclose(f) && !why) why = errno;
     free(text);
-    if (bad) complain(L, "show: %s cannot be written: %s", path ? path : "stdout", strerror(errno));
+    if (why) complain(L, "show: %s cannot be written: %s", path ? path : "stdout", strerror(why));
     return 0;
 }
 

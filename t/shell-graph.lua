@@ -82,6 +82,12 @@ tap.group("looking", function()
   tap.ok(f:read("a"):find('"matmul"', 1, true), "trace names operators")
   f:close()
   os.remove(path)
+  tap.fails(function() step:trace("no/such.json") end, {"shell-graph.lua:", "trace: no/such.json cannot be written: No such file"},
+    "a trace that cannot be written tells why")
+  tap.fails(function() step:trace("/dev/full") end, {"trace: /dev/full could not be written whole: No space left"},
+    "and one that could not be written whole")
+  tap.fails(function() rille.ones({4}):show("no/such.svg") end, {"show: no/such.svg cannot be written: No such file"},
+    "so does a picture")
 end)
 
 tap.group("garbage", function()

@@ -1,0 +1,16 @@
+/* file.h - text files that are written whole, or an error that tells the reason.
+ *
+ * what stands before the name of the file in messages: "trace". */
+#ifndef RILLE_RUNTIME_FILE_H
+#define RILLE_RUNTIME_FILE_H
+
+#include "runtime/base.h"
+
+#include <stdio.h>
+
+/* E_IO. */
+int file_create(const char *what, const char *path, FILE **out);
+/* Closes it: E_IO when something was not written, then or before. */
+int file_finish(const char *what, const char *path, FILE **f);
+
+#endif
