@@ -78,7 +78,11 @@ read_line(const char *path, int line, const char *text, struct rille_cost *c)
             *parameter_in(c, i) = value;
             return 0;
         }
-    return fail(E_IO, "%s:%d: no cost is called '%s'", path, line, name);
+    struct str plain = { 0 };
+    str_add_plain(&plain, name);
+    int status = fail(E_IO, "%s:%d: no cost is called '%s'", path, line, str_text(&plain));
+    str_free(&plain);
+    return status;
 }
 
 int

@@ -65,14 +65,14 @@ take(struct cursor *c, char ch)
     return true;
 }
 
-/* 'text' or "text", at most size - 1 bytes of it. */
+/* 'text' or "text", at most size - 1 bytes of it, none of them zero. */
 static bool
 take_string(struct cursor *c, char *out, size_t size)
 {
     size_t n = 0;
     char quote = take(c, '\'') ? '\'' : take(c, '"') ? '"' : '\0';
     if (!quote) return false;
-    for (; c->at < c->end && *c->at != quote && n + 1 < size; c->at++) out[n++] = *c->at;
+    for (; c->at < c->end && *c->at != quote && *c->at && n + 1 < size; c->at++) out[n++] = *c->at;
     out[n] = '\0';
     return take(c, quote);
 }
@@ -111,7 +111,11 @@ parse_descr(struct cursor *c, struct header *h)
             h->swap = text[0] == '>';
             return 0;
         }
-    return fail(E_DTYPE, "%s: dtype '%s' is none of f4, f8, f2, i4, i8, u1, b1", c->name, text);
+    struct str plain = {0};
+    str_add_plain(&plain, text);
+    int status = fail(E_DTYPE, "%s: dtype '%s' is none of f4, f8, f2, i4, i8, u1, b1", c->name, str_text(&plain));
+    str_free(&plain);
+    return status;
 }
 
 static int

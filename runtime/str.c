@@ -50,6 +50,15 @@ str_addf(struct str *s, const char *fmt, ...)
 }
 
 void
+str_add_plain(struct str *s, const char *text)
+{
+    for (; *text; text++) {
+        bool plain = *text >= ' ' && *text <= '~';
+        str_addf(s, plain ? "%c" : "\\x%02x", (unsigned char)*text);
+    }
+}
+
+void
 str_pad(struct str *s, size_t column)
 {
     size_t line = s->len;

@@ -55,6 +55,7 @@ end
 tap.is(with_cost("alpha_ns 1e6\nhop_ns 0\n"), "2\n", "where messages are dear, hops are taken")
 tap.is(with_cost("# here\nhop_ns 1e6\n"), "1\n", "where hops are dear, it is done at once")
 tap.ok(has(with_cost("beta 3\n"), ":1: no cost is called 'beta'"), "a cost that is not known is an error with its line")
+tap.ok(has(with_cost("\27[2J 3\n"), "no cost is called '\\x1b[2J'"), "whose text does nothing to the terminal")
 tap.ok(has(run("RILLE_COST=/no/such", script), "costs: /no/such cannot be read: No such file"), "a file that is not there")
 tap.ok(has(run("RILLE_COST=/dev/zero", script), "/dev/zero:1: the name of a cost"), "nor nothing without end")
 tap.ok(has(run("RILLE_COST=t", script), "costs: t cannot be read: Is a directory"), "nor one that is none")

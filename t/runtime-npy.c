@@ -237,6 +237,20 @@ test_lies(void)
         wrong++;
     }
     is_int(wrong, 0, "every header that lies is refused, naming the file");
+    for (int ch = 0; ch < 256; ch++) {
+        uint8_t file[300];
+        struct type t;
+        void *value = NULL;
+        size_t n = compose(file, 1, "{'descr': '<f4?', 'fortran_order': False, 'shape': (1,)}", data, sizeof data);
+        *(uint8_t *)memchr(file, '?', n) = (uint8_t)ch;
+        bool good = npy_parse("evil.npy", file, n, &t, &value) && err_text()[0];
+        for (const char *p = err_text(); *p; p++) good = good && *p >= ' ' && *p <= '~';
+        if (good) continue;
+        diag("byte %d gave \"%s\"", ch, err_text());
+        free(value);
+        wrong++;
+    }
+    is_int(wrong, 0, "whatever byte stands in a dtype, it is refused in plain letters");
 }
 
 /* ---- files ---- */
