@@ -412,7 +412,7 @@ collection_program(struct rille_session *s, struct collection *c)
 {
     struct program *p = must_alloc(sizeof *p);
     struct arena *a = &p->arena;
-    p->pieces = 1;
+    p->pieces = p->cut = 1;
     p->threads = s->threads;
     p->cost = s->cost;
     p->nleaf = c->nleaf;

@@ -23,6 +23,7 @@ struct journal_entry {
 struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
+    int32_t cut; /* parts of dimension 0 of every argument: piece k is the k-th part of each */
     int64_t nrandom; /* random calls so far */
     struct val **input; /* held */
     struct journal_entry *journal;
@@ -169,6 +170,34 @@ piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
     return 0;
 }
 
+/* Into how many parts dimension 0 is cut. */
+static int32_t
+rows_cut(const struct layout *l)
+{
+    int32_t n = 1;
+    for (int a = 0; a < l->place->naxis; a++)
+        if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == 0) n *= l->place->axis[a];
+    return n;
+}
+
+/* Otherwise piece k of one argument is made of other rows than piece k of another. */
+static int
+same_cut(struct trace *r, int i, struct rille_tensor *const *in)
+{
+    int32_t cut = rows_cut(in[i]->val->layout);
+    if (i == 0) r->cut = cut;
+    if (r->pieces == 1 || cut == r->cut) return 0;
+    struct str first = { 0 }, other = { 0 };
+    layout_print(in[0]->val->layout, &first);
+    layout_print(in[i]->val->layout, &other);
+    int status = fail(E_SBP, "graph: micro_batches are taken of each part of axis 0, but argument 1 (%s) has %d and argument "
+                             "%d (%s) has %d: move one with to_global, so that their rows go together",
+                      str_text(&first), (int)r->cut, i + 1, str_text(&other), (int)cut);
+    str_free(&first);
+    str_free(&other);
+    return status;
+}
+
 static void
 trace_fini(struct rille_session *s)
 {
@@ -208,7 +237,10 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     r->input = must_alloc(sizeof(*r->input) * (size_t)(nin + 1));
     struct type *type = must_alloc(sizeof(*type) * (size_t)(nin + 1));
     int status = 0;
-    for (int i = 0; !status && i < nin; i++) status = piece_type(r, i, in[i]->val, &type[i]);
+    for (int i = 0; !status && i < nin; i++) {
+        status = piece_type(r, i, in[i]->val, &type[i]);
+        if (!status) status = same_cut(r, i, in);
+    }
     if (status) {
         free(type);
         free(r->input);
@@ -246,6 +278,23 @@ scaled(struct rille_session *s, struct val *v, double f, struct val **out)
     return 0;
 }
 
+/* Pieces are joined as they were taken: the k-th part of each part of dimension 0. What has the rows of an argument must
+ * be cut as it, or its rows come out in another order. */
+static int
+can_join(const struct trace *r, const struct val *v)
+{
+    bool rows = false;
+    for (int32_t i = 0; i < r->nin; i++) rows = rows || r->input[i]->type.dim[0] == v->type.dim[0];
+    if (!rows || rows_cut(v->layout) == r->cut) return 0;
+    struct str text = { 0 };
+    layout_print(v->layout, &text);
+    int status = fail(E_SBP, "graph: a result is %s, but the arguments' axis 0 has %d part%s: the pieces would be joined in "
+                             "another order; move it with to_global before it is returned",
+                      str_text(&text), (int)r->cut, r->cut == 1 ? "" : "s");
+    str_free(&text);
+    return status;
+}
+
 /* A result: a scalar is averaged over the pieces, another joined. */
 static int
 result_value(struct rille_session *s, struct val *v, struct val **out, bool *join)
@@ -256,7 +305,7 @@ result_value(struct rille_session *s, struct val *v, struct val **out, bool *joi
     if (!trace_per_piece(*out) || s->trace->pieces == 1) return 0;
     if (v->type.ndim > 0) {
         *join = true;
-        return 0;
+        return can_join(s->trace, v);
     }
     TRY(scaled(s, *out, 1.0 / s->trace->pieces, out));
     return trace_accumulate(s, *out, out);
@@ -337,6 +386,7 @@ traced_program(struct rille_session *s, const struct yield *y)
     struct collection *c = &s->collection;
     struct program *p = collection_program(s, c);
     p->pieces = s->trace->pieces;
+    p->cut = s->trace->cut;
     p->lag = s->trace->lag;
     for (int32_t i = 0; i < c->nleaf; i++) p->leaf[i].piece = c->leaf[i]->input >= 0 && p->pieces > 1;
     for (int32_t k = 0; k < c->nroot; k++) {

@@ -90,6 +90,34 @@ tap.group("looking", function()
     "so does a picture")
 end)
 
+-- Piece k of an argument is the k-th part of every shard, so what goes together must be cut alike.
+tap.group("rows of micro-batches", function()
+  local P = rille.placement("cpu", {0, 1})
+  local function batch(sbp) return rille.tensor({0, 1, 2, 3, 4, 5, 6, 7}, {placement = P, sbp = sbp}) end
+  local layouts = {"S(0)", "B", "P"}
+  local parts = {["S(0)"] = 2, B = 1, P = 1}
+  for _, pieces in ipairs{1, 2, 4} do
+    for _, a in ipairs(layouts) do
+      for _, b in ipairs(layouts) do
+        local name = ("%s with %s in %d pieces"):format(a, b, pieces)
+        local pair = rille.graph(function(x, y) return (x - y):square():sum() end, {micro_batches = pieces})
+        local move = rille.graph(function(x) return x:to_global{sbp = b} * 1 end, {micro_batches = pieces})
+        if pieces == 1 or parts[a] == parts[b] then
+          tap.is(pair(batch(a), batch(b)):item(), 0, name .. " go together")
+          tap.is(move(batch(a)):totable(), batch(a):totable(), "and come out in order")
+        else
+          tap.fails(function() pair(batch(a), batch(b)) end, {"shell-graph.lua:", "graph: ", "argument 1 (" .. a, "argument 2 (" .. b,
+            "to_global"}, name .. " would pair other rows")
+          tap.fails(function() move(batch(a)) end, {"shell-graph.lua:", "graph: a result is " .. b, "to_global"},
+            "or come out in another order")
+        end
+      end
+    end
+  end
+  local sums = rille.graph(function(x) return x:reshape{1, -1}:sum(1) end, {micro_batches = 2})
+  tap.is(sums(batch("S(0)")):totable(), {10, 18}, "a result of other rows is joined as it comes")
+end)
+
 tap.group("garbage", function()
   for i = 1, 50 do rille.graph(function(a) return a + i end)(T({1})) end
   collectgarbage() collectgarbage()
