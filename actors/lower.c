@@ -113,6 +113,8 @@ compute_task(struct lower *l, int32_t node, int pos, struct pval **in, struct ca
     struct task *t = &l->draft[id].task;
     t->nresult = n->nout;
     struct kcall k = { .call = c, .in = view, .out = view + n->nin, .threads = team_of(l, c, out->place->nrank) };
+    k.pieces = (struct pieces){ .n = l->program->pieces, .cut = l->program->cut };
+    for (int i = 0; i < n->nin && i < 32; i++) k.pieces.of |= (uint32_t)(in[i] && in[i]->piece) << i;
     return exec_new(&k, out->place->kind, &t->exec);
 }
 

@@ -229,7 +229,7 @@ exec_of(const struct kcall *k)
     e->seen_out = arena_dup(a, k->out, sizeof *k->out * (size_t)e->nout);
     e->stage_in = ARENA_ARRAY(a, struct stage, e->nin);
     e->stage_out = ARENA_ARRAY(a, struct stage, e->nout);
-    e->k = (struct kcall){.call = e->call, .in = e->seen_in, .out = e->seen_out, .threads = MAX(k->threads, 1)};
+    e->k = (struct kcall){.call = e->call, .in = e->seen_in, .out = e->seen_out, .pieces = k->pieces, .threads = MAX(k->threads, 1)};
     return e;
 }
 
@@ -239,7 +239,7 @@ static int
 add_check(struct exec *e)
 {
     if (!check_ref || (!e->row && !e->elt)) return 0;
-    struct kcall k = {.call = e->call, .in = e->in, .out = e->out, .threads = 1};
+    struct kcall k = {.call = e->call, .in = e->in, .out = e->out, .pieces = e->k.pieces, .threads = 1};
     e->check = exec_of(&k);
     TRY(take_ref(e->check));
     e->check_at = e->scratch_bytes;

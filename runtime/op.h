@@ -98,6 +98,13 @@ enum out_dtype {
 
 /* ---- computing ---- */
 
+/* How operands that are micro-batches lie in their batch: the rows (dimension 0) of piece k are, of each of `cut` equal
+ * parts of the batch's rows, the k-th of n. */
+struct pieces {
+    int32_t n, cut;
+    uint32_t of; /* bit i: operand i is a piece */
+};
+
 /* One rank's work: the global call, and the local views of what it reads and writes. in[i].dtype is DT_NONE where
  * absent. A number is a view of no dimensions whose data is a double (F64) or an int64_t (I64). */
 struct kcall {
@@ -106,6 +113,7 @@ struct kcall {
     const struct view *out;
     void *scratch;  /* scratch_bytes of it, 64-byte aligned */
     uint64_t piece; /* which micro-batch; random operators count it in */
+    struct pieces pieces; /* for messages: they tell positions in what the user gave */
     int threads;    /* how many threads the kernel may use (oneDNN) */
 };
 

@@ -164,6 +164,43 @@ tap.group("labels that are no classes", function()
   end
 end)
 
+-- Whatever pieces a step takes, and however the batch lies, a position is that in what the user gave.
+tap.group("positions in the whole batch", function()
+  local four = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local wrong, tried = {}, 0
+  local function words(f, ...)
+    local good, err = pcall(f, ...)
+    return good and "nothing" or tostring(err):match("at position (%S+) ") or tostring(err)
+  end
+  for _, how in ipairs{{placement = first, sbp = "B"}, {placement = first, sbp = "S(0)"}, {placement = four, sbp = {"S(0)", "B"}},
+      {placement = four, sbp = {"S(0)", "S(0)"}}} do
+    local logits, table_of = rille.zeros({16, 5}, how), rille.zeros({5, 3}, {placement = how.placement})
+    if how.placement == four then table_of = table_of:to_global{sbp = {"B", "B"}}:detach() end
+    local calls = {
+      function(ids) return rille.embedding(ids, table_of):sum() end,
+      function(ids, x) return x:cross_entropy(ids) end,
+      function(ids) return ids:one_hot(5):sum() end,
+      function(ids) return rille.embedding(ids:unsqueeze(1) + 0, table_of):sum() end,
+      function(ids) return (ids // (ids - 7)):sum() end,
+    }
+    for _, pieces in ipairs{2, 4} do
+      for c, call in ipairs(calls) do
+        local step = rille.graph(call, {micro_batches = pieces})
+        for at = 0, 15 do
+          local values = {}
+          for i = 1, 16 do values[i] = i == at + 1 and 7 or 1 end
+          local ids = rille.tensor(values, {dtype = "i64", placement = how.placement, sbp = how.sbp})
+          local got, want = words(step, ids, logits), c == 4 and ("{%d,"):format(at) or tostring(at)
+          tried = tried + 1
+          if got ~= want then wrong[#wrong + 1] = ("call %d, %d pieces, %s: %s, not %s"):format(c, pieces, ids.sbp, got, want) end
+        end
+      end
+    end
+  end
+  tap.is(#wrong, 0, ("%d of bad labels and ids are told where they are"):format(tried))
+  for i = 1, math.min(#wrong, 5) do tap.diag(wrong[i]) end
+end)
+
 tap.group("an error of the script in a step", function()
   local net = make()
   net.step(x, y):item()

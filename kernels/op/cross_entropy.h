@@ -20,6 +20,6 @@ ce_axis(int ndim)
 void ce_rule(const struct type *logits, bool whole, struct str *x, struct str *labels);
 /* exp(x - lse), lse without the axis of the classes. */
 struct val *ce_softmax(struct build *b, struct val *x, struct val *lse);
-int ce_check_labels(const struct view *labels, int64_t nclass, const struct attr *attr);
+int ce_check_labels(const struct kcall *k, int64_t nclass);
 
 #endif

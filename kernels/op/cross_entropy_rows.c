@@ -27,10 +27,10 @@ ce_rule(const struct type *logits, bool whole, struct str *x, struct str *labels
 }
 
 int
-ce_check_labels(const struct view *labels, int64_t nclass, const struct attr *attr)
+ce_check_labels(const struct kcall *k, int64_t nclass)
 {
     static const struct lookup_words words = {"cross_entropy", "label", "one of ", " classes"};
-    return lookup_check(labels, nclass, &attr[CE_IGNORE].i, &words);
+    return lookup_check(k, 1, nclass, &k->call->attr[CE_IGNORE].i, &words);
 }
 
 static int
@@ -66,7 +66,7 @@ ref(const struct kcall *k)
 {
     const struct attr *attr = k->call->attr;
     struct lines l = lines_of(&k->in[0], ce_axis(k->in[0].ndim));
-    TRY(ce_check_labels(&k->in[1], l.size, attr));
+    TRY(ce_check_labels(k, l.size));
     const int64_t *label = i64_of(&k->in[1]);
     for (int64_t r = 0; r < l.outer * l.inner; r++) {
         const double *x = f64_of(&k->in[0]) + r / l.inner * l.size * l.inner + r % l.inner;
@@ -112,7 +112,7 @@ run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     int axis = ce_axis(k->in[0].ndim);
-    TRY(ce_check_labels(&k->in[1], k->in[0].whole[axis], k->call->attr));
+    TRY(ce_check_labels(k, k->in[0].whole[axis]));
     team_run(k->threads, row_count(&k->in[0], axis), 1 + 16384 / MAX(k->in[0].dim[axis], 1), losses, (void *)k);
     return 0;
 }

@@ -35,13 +35,13 @@ divide_whole(struct build *b, const struct call *c, struct val *const *in, enum 
 }
 
 static int
-refuse(const struct call *c, const struct view *x, const int64_t *at)
+refuse(const struct kcall *k, const int64_t *at)
 {
     static const char *const name[] = {"floor_divide", "remainder"};
     struct str where = {0};
-    lookup_print_position(x, at, &where);
+    lookup_print_position(k, 0, at, &where);
     int code = fail(E_VALUE, "%s: b is 0 at position %s (positions count from 0), and integers are not divided by 0",
-                    name[c->attr[OF].i], str_text(&where));
+                    name[k->call->attr[OF].i], str_text(&where));
     str_free(&where);
     return code;
 }
@@ -52,7 +52,7 @@ copy(const struct kcall *k)
     const struct view *x = &k->in[0];
     struct walk walk;
     for (walk_start(&walk, x); walk.left > 0; walk_next(&walk, x))
-        if (lookup_id(x, walk.at) == 0) return refuse(k->call, x, walk.at);
+        if (lookup_id(x, walk.at) == 0) return refuse(k, walk.at);
     view_copy(&k->out[0], x);
     return 0;
 }

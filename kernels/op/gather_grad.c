@@ -23,7 +23,7 @@ ref(const struct kcall *k)
 {
     const struct view *y = &k->out[0], *ids = &k->in[1], *src = &k->in[2];
     int axis = axis_of(k->call);
-    TRY(lookup_check(ids, y->whole[axis], NULL, &words));
+    TRY(lookup_check(k, 1, y->whole[axis], NULL, &words));
     memset(y->data, 0, (size_t)view_numel(y) * 8);
     struct walk w;
     int64_t i = 0;
@@ -51,7 +51,7 @@ run(const struct kcall *k, const void *state)
     const struct view *y = &k->out[0], *ids = &k->in[1];
     const float *src = k->in[2].data;
     int axis = axis_of(k->call);
-    TRY(lookup_check(ids, y->whole[axis], NULL, &words));
+    TRY(lookup_check(k, 1, y->whole[axis], NULL, &words));
     memset(y->data, 0, (size_t)view_numel(y) * sizeof *src);
     struct walk w;
     for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), src++) {

@@ -31,21 +31,35 @@ lookup_id(const struct view *ids, const int64_t *at)
     return elem_get_i(ids->dtype, ids->data, index);
 }
 
-void
-lookup_print_position(const struct view *v, const int64_t *at, struct str *s)
+/* Row `row` of the piece of the batch. */
+static int64_t
+batch_row(const struct kcall *k, int i, int64_t row)
 {
+    const struct pieces *p = &k->pieces;
+    if (!(p->of >> i & 1)) return row;
+    int64_t part = MAX(k->in[i].whole[0] / p->cut, 1); /* rows of a part that are in one piece */
+    return (row / part * p->n + (int64_t)k->piece) * part + row % part;
+}
+
+void
+lookup_print_position(const struct kcall *k, int i, const int64_t *at, struct str *s)
+{
+    const struct view *v = &k->in[i];
     if (v->ndim != 1) str_add(s, "{");
-    for (int d = 0; d < v->ndim; d++) str_addf(s, d ? ", %lld" : "%lld", (long long)(v->offset[d] + at[d]));
+    for (int d = 0; d < v->ndim; d++) {
+        int64_t p = v->offset[d] + at[d];
+        str_addf(s, d ? ", %lld" : "%lld", (long long)(d ? p : batch_row(k, i, p)));
+    }
     if (v->ndim != 1) str_add(s, "}");
 }
 
 static int
-refuse(const struct view *ids, const int64_t *at, int64_t size, const struct lookup_words *w)
+refuse(const struct kcall *k, int i, const int64_t *at, int64_t size, const struct lookup_words *w)
 {
     struct str where = {0};
-    lookup_print_position(ids, at, &where);
+    lookup_print_position(k, i, at, &where);
     int code = fail(E_VALUE, "%s: %s %lld at position %s is not %s%lld%s (positions count from 0)", w->op, w->noun,
-                    (long long)lookup_id(ids, at), str_text(&where), w->before, (long long)size, w->after);
+                    (long long)lookup_id(&k->in[i], at), str_text(&where), w->before, (long long)size, w->after);
     str_free(&where);
     return code;
 }
@@ -63,13 +77,14 @@ all_allowed(const struct view *ids, int64_t size, const int64_t *skip)
 }
 
 int
-lookup_check(const struct view *ids, int64_t size, const int64_t *skip, const struct lookup_words *w)
+lookup_check(const struct kcall *k, int i, int64_t size, const int64_t *skip, const struct lookup_words *w)
 {
+    const struct view *ids = &k->in[i];
     if (view_is_dense(ids) && (skip || size > 0) && all_allowed(ids, size, skip)) return 0;
     struct walk walk;
     for (walk_start(&walk, ids); walk.left > 0; walk_next(&walk, ids)) {
         int64_t id = lookup_id(ids, walk.at);
-        if ((id < 0 || id >= size) && !(skip && id == *skip)) return refuse(ids, walk.at, size, w);
+        if ((id < 0 || id >= size) && !(skip && id == *skip)) return refuse(k, i, walk.at, size, w);
     }
     return 0;
 }

@@ -19,11 +19,11 @@ struct lookup_words {
     const char *op, *noun;      /* "embedding", "id" */
     const char *before, *after; /* "in a table of ", " rows" */
 };
-/* E_VALUE for the first of ids that is not one of `size` positions; *skip (may be NULL) is allowed too. ids: of any
- * integer dtype, any strides. */
-int lookup_check(const struct view *ids, int64_t size, const int64_t *skip, const struct lookup_words *words);
-/* Local position `at` as it is in the whole: "1" or "{0, 1}". */
-void lookup_print_position(const struct view *v, const int64_t *at, struct str *s);
+/* E_VALUE for the first of operand i, the ids, that is not one of `size` positions; *skip (may be NULL) is allowed too.
+ * ids: of any integer dtype, any strides. */
+int lookup_check(const struct kcall *k, int i, int64_t size, const int64_t *skip, const struct lookup_words *words);
+/* Local position `at` of operand i as it is in the whole, of a micro-batch in the batch: "1" or "{0, 1}". */
+void lookup_print_position(const struct kcall *k, int i, const int64_t *at, struct str *s);
 /* The id at a local position. */
 int64_t lookup_id(const struct view *ids, const int64_t *at);
 

@@ -29,7 +29,7 @@ ref(const struct kcall *k)
 {
     static const struct lookup_words words = {"one_hot", "id", "in a range of ", ""};
     int64_t n = k->call->attr[N].i, count = view_numel(&k->in[0]);
-    TRY(lookup_check(&k->in[0], n, NULL, &words));
+    TRY(lookup_check(k, 0, n, NULL, &words));
     int64_t *y = i64_of(&k->out[0]);
     memset(y, 0, (size_t)(count * n) * sizeof *y);
     for (int64_t i = 0; i < count; i++) y[i * n + i64_of(&k->in[0])[i]] = 1;
