@@ -133,7 +133,7 @@ give_back(struct worker *w, const struct in_port *p, int reg)
     int32_t *left = &w->actors->left[p->task][p->out][p->fan][reg];
     assert(*left > 0);
     w->messages++;
-    if (--*left > 0 && w->plant != PLANT_EARLY_FREE) return;
+    if ((--*left > 0 && w->plant != PLANT_EARLY_FREE) || w->plant == PLANT_KEPT) return;
     int thread = w->plan->task[p->task].thread;
     if (thread == w->id) {
         reg_free(w, p->task, p->out, reg);

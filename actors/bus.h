@@ -42,6 +42,7 @@ extern const struct bus_kind bus_zmq, bus_sim;
 
 /* sim: which of n > 0 choices happens next, 0 to n - 1 (uniform by the bus's seed). */
 uint64_t bus_sim_choose(struct bus *b, uint64_t n);
+bool bus_sim_quiet(const struct bus *b); /* sim: no message waits to be delivered */
 int64_t bus_sent(const struct bus *b); /* messages between threads, ever; any thread */
 /* "zmq", "sim:17": kind and seed; E_ARG quotes what it cannot read. */
 int bus_parse(const char *text, const struct bus_kind **kind, uint64_t *seed);

@@ -25,7 +25,7 @@ struct sim_bus {
     struct bus bus;
     int nthread;
     uint64_t random; /* state of the generator */
-    int64_t sent;
+    int64_t sent, received;
     struct queue *queue; /* nthread x nthread, by destination, then source */
 };
 
@@ -100,7 +100,16 @@ recv_sim(struct bus *b, int self, struct msg *m, int max, bool wait)
         if (choice == nready) break;
         m[n++] = q[choice]->ring[q[choice]->head++ & (q[choice]->room - 1)];
     }
+    s->received += n;
     return n;
+}
+
+bool
+bus_sim_quiet(const struct bus *b)
+{
+    assert(b->kind == &bus_sim);
+    const struct sim_bus *s = (const struct sim_bus *)b;
+    return s->sent == s->received;
 }
 
 static int64_t

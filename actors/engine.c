@@ -10,6 +10,7 @@
  * A message that belongs to an earlier run is dropped by its number. After the
  * last END nobody touches the run: buffers and arenas are the session's again. */
 #include "actors/actor.h"
+#include "actors/stuck.h"
 
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -52,6 +53,7 @@ void
 worker_send(struct worker *w, int to, const struct msg *m)
 {
     w->thread_messages++;
+    if (w->plant == PLANT_LOST && m->kind == MSG_FULL) return;
     int status = w->engine->options.bus->send(w->engine->bus, w->id, to, m);
     if (status == 0 || w->stopped) return;
     w->status = status;
@@ -226,21 +228,72 @@ start_threads(struct engine *e, int nthread)
     return 0;
 }
 
-/* The user wants the run to stop. */
+/* The worker acts no more, for the reason that was just said. */
 static void
-cancel(struct worker *w)
+give_up(struct worker *w, int status)
 {
-    w->status = fail(E_CANCEL, "interrupted");
+    w->status = status;
     strncpy(w->text, err_text(), sizeof w->text - 1);
     w->stopped = true;
 }
 
-/* One turn of a worker of the simulator: what is done late may be done now, or any ready actor acts. */
+/* The user wants the run to stop. */
 static void
+cancel(struct worker *w)
+{
+    give_up(w, fail(E_CANCEL, "interrupted"));
+}
+
+/* ---- one thread: nothing can happen unless it does it ---- */
+
+static int32_t
+begun(const void *actors, int32_t task)
+{
+    return ((const struct actors *)actors)->actor[task].begun;
+}
+
+static bool
+in_waits(const void *actors, int32_t task, int32_t port)
+{
+    const struct actors *a = actors;
+    return a->actor[task].in[port].tokens < a->plan->task[task].in[port].need;
+}
+
+static bool
+out_waits(const void *actors, int32_t task, int32_t port)
+{
+    const struct out_state *o = &((const struct actors *)actors)->actor[task].out[port];
+    return o->readers[o->write] > 0;
+}
+
+/* The run will not end: no plan that was proved does this. */
+static void
+get_stuck(struct worker *w)
+{
+    struct stuck who = { .plan = w->plan, .state = w->actors, .begun = begun, .in_waits = in_waits, .out_waits = out_waits };
+    struct str text = { 0 };
+    stuck_print(&who, &text);
+    give_up(w, fail(E_PLAN, "the run is stuck: no actor can act, no message is under way and no work is unfinished: %s",
+                    str_text(&text)));
+    str_free(&text);
+}
+
+static bool
+nothing_left(const struct engine *e, int nthread)
+{
+    for (int t = 0; t < nthread; t++)
+        if (busy(&e->worker[t])) return false;
+    return bus_sim_quiet(e->bus);
+}
+
+/* One turn of a worker of the simulator: what is done late may be done now, or any ready actor acts. */
+static bool
 turn(struct engine *e, struct worker *w)
 {
-    if (w->active && !w->stopped && w->nstream > 0 && bus_sim_choose(e->bus, 2)) worker_complete(w);
-    else step(w, false, w->nready > 1 ? (int)bus_sim_choose(e->bus, (uint64_t)w->nready) : 0);
+    if (!w->active || w->stopped || w->nstream == 0 || !bus_sim_choose(e->bus, 2))
+        return step(w, false, w->nready > 1 ? (int)bus_sim_choose(e->bus, (uint64_t)w->nready) : 0);
+    worker_complete(w);
+    return true;
 }
 
 /* The simulator: the seed says whose turn it is, until every worker has said END. */
@@ -251,7 +304,7 @@ play(struct engine *e, int nthread)
     while (e->nended < nthread - 1 || w->active) {
         bool was = w->stopped;
         if (atomic_load(&e->interrupted) && !was) cancel(w);
-        else turn(e, &e->worker[bus_sim_choose(e->bus, (uint64_t)nthread)]);
+        else if (!turn(e, &e->worker[bus_sim_choose(e->bus, (uint64_t)nthread)]) && nothing_left(e, nthread)) get_stuck(w);
         if (w->stopped && !was && w->status) stop_all(e);
     }
 }
@@ -301,7 +354,8 @@ engine_run(struct engine *e, struct run *r)
             if (atomic_load(&e->interrupted)) cancel(w);
             if (w->stopped || w->todo == 0) end(w);
             else if (w->nready > 0) worker_act(w, 0);
-            else worker_complete(w);
+            else if (w->nstream > 0) worker_complete(w);
+            else get_stuck(w);
         }
     } else if (e->options.bus->threaded) {
         attend(e, nthread);

@@ -71,6 +71,8 @@ enum plant {
     PLANT_EARLY_FREE,   /* the first reader of a thread gives a register back for all of them */
     PLANT_READER_COUNT, /* one reader too few is counted */
     PLANT_ENQUEUED,     /* inputs are given back when work is enqueued on a late device, not when it is done */
+    PLANT_KEPT,         /* a register is not given back */
+    PLANT_LOST,         /* what tells of a full register on another thread does not arrive */
 };
 void engine_plant(struct engine *e, enum plant plant);
 /* Tests: the k-th act from now fails; acts of this operator sleep. */

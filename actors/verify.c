@@ -3,6 +3,7 @@
  * A plan comes from our own compiler, and is proved all the same: a compiler's
  * mistake then is an error that names a task and a field, before anything runs,
  * not wrong numbers. All of this is linear in the size of the plan. */
+#include "actors/stuck.h"
 #include "actors/verify.h"
 
 #include "runtime/device.h"
@@ -16,17 +17,6 @@ enum { ALIGN = 64, MOST_THREADS = 64, MOST_ARGS = 64 };
 
 /* ---- saying what is wrong ---- */
 
-void
-proof_name(const struct proof *v, int32_t task, struct str *s)
-{
-    const struct task *t = &v->plan->task[task];
-    str_addf(s, "%s%s", t->kind == TASK_BOX || t->kind == TASK_FILL ? "box " : "", t->name);
-    if (t->line.file) str_addf(s, " (%s:%d)", t->line.file, (int)t->line.line);
-    if (t->device < 0 || t->device >= v->plan->ndevice) return;
-    const struct plan_device *d = &v->plan->device[t->device];
-    str_addf(s, " on %s:%d", device_kind_text(d->kind), (int)d->rank);
-}
-
 int
 proof_fail(const struct proof *v, int32_t task, const char *fmt, ...)
 {
@@ -36,7 +26,7 @@ proof_fail(const struct proof *v, int32_t task, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    proof_name(v, task, &name);
+    task_print(v->plan, task, &name);
     int status = fail(E_PLAN, "plan: task %d, %s: %s", (int)task, str_text(&name), text);
     str_free(&name);
     return status;

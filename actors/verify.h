@@ -22,8 +22,6 @@ struct proof {
 
 /* E_PLAN: "task 12, matmul (a.lua:3) on cpu:1: ". */
 int proof_fail(const struct proof *v, int32_t task, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* "matmul (a.lua:3) on cpu:1" */
-void proof_name(const struct proof *v, int32_t task, struct str *s);
 /* n things of this size may lie in an arena that has handed out so many bytes. */
 bool proof_fits(int64_t n, size_t size, const struct arena *a);
 /* E_PLAN unless got is want. */

@@ -8,6 +8,7 @@
  *
  * A path of edges that ends in a task with one act means that all acts of where
  * it begins are over: an edge into a task that acts once waits for all of them. */
+#include "actors/stuck.h"
 #include "actors/verify.h"
 
 #include "runtime/error.h"
@@ -87,10 +88,10 @@ static int
 shared(const struct memory *m, const struct block *a, const struct block *b, int32_t reader)
 {
     struct str name = {0};
-    proof_name(m->v, a->task, &name);
+    task_print(m->v->plan, a->task, &name);
     if (reader != a->task) {
         str_add(&name, ", which is read by ");
-        proof_name(m->v, reader, &name);
+        task_print(m->v->plan, reader, &name);
     }
     int status =
         proof_fail(m->v, b->task, "result %d at %lld shares bytes with result %d of %s and does not wait for it",
@@ -240,7 +241,7 @@ check_readers(const struct memory *m, const int32_t *writer)
             int32_t w = arg->kind == ARG_LEAF ? writer[arg->index] : -1;
             if (w < 0 || w == i || before(m, i, w)) continue;
             struct str name = {0};
-            proof_name(m->v, i, &name);
+            task_print(m->v->plan, i, &name);
             int status = proof_fail(m->v, w, "writes over leaf %d and does not wait for its reader %s",
                                     (int)p->leaf_part[arg->index].index, str_text(&name));
             str_free(&name);
@@ -256,7 +257,7 @@ check_checkers(const struct memory *m, const int32_t *checker, int32_t n, int32_
     for (int32_t i = 0; i < n && checker[i] < update; i++)
         if (!before(m, checker[i], update)) {
             struct str name = {0};
-            proof_name(m->v, checker[i], &name);
+            task_print(m->v->plan, checker[i], &name);
             int status = proof_fail(m->v, update, "updates and does not wait for %s, which may refuse its data",
                                     str_text(&name));
             str_free(&name);

@@ -8,6 +8,7 @@
  * this one did.
  * Persistence of such nets: Commoner et al. 1971; one run deciding for rates:
  * Ghamarian et al. 2006. */
+#include "actors/stuck.h"
 #include "actors/verify.h"
 
 #include "runtime/error.h"
@@ -22,17 +23,26 @@ struct tokens {
     bool *queued;
 };
 
-static bool
-out_waits(const struct tokens *s, int32_t task, int32_t k)
+static int32_t
+begun(const void *state, int32_t task)
 {
+    const struct tokens *s = state;
+    return s->begun[task];
+}
+
+static bool
+out_waits(const void *state, int32_t task, int32_t k)
+{
+    const struct tokens *s = state;
     const struct task *t = &s->v->plan->task[task];
     int64_t o = s->v->first_out[task] + k;
     return !t->out[k].control && (s->begun[task] + 1) % t->out[k].every == 0 && s->left[o][s->write[o]] > 0;
 }
 
 static bool
-in_waits(const struct tokens *s, int32_t task, int32_t k)
+in_waits(const void *state, int32_t task, int32_t k)
 {
+    const struct tokens *s = state;
     return s->token[s->v->first_in[task] + k] < s->v->plan->task[task].in[k].need;
 }
 
@@ -121,48 +131,12 @@ tokens_init(struct tokens *s, struct proof *v)
         }
 }
 
-/* ---- who starves ---- */
-
-static void
-starving(const struct tokens *s, int32_t task, struct str *text)
-{
-    const struct task *t = &s->v->plan->task[task];
-    proof_name(s->v, task, text);
-    str_addf(text, ", %d of %d acts done, waits for", (int)s->begun[task], (int)t->nact);
-    const char *gap = " ";
-    for (int32_t k = 0; k < t->nin; k++)
-        if (in_waits(s, task, k)) {
-            str_add(text, gap);
-            proof_name(s->v, t->in[k].task, text);
-            gap = ", ";
-        }
-    for (int32_t k = 0; k < t->nout; k++)
-        if (out_waits(s, task, k)) {
-            str_addf(text, "%sa free register of result %d (it has %d)", gap, (int)k, (int)t->out[k].nreg);
-            gap = ", ";
-        }
-}
-
-enum { NAMED = 3 };
-
 static int
-stuck(const struct tokens *s)
+get_stuck(const struct tokens *s)
 {
-    const struct plan *p = s->v->plan;
+    struct stuck who = {.plan = s->v->plan, .state = s, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
     struct str text = {0};
-    int32_t n = 0;
-    /* Those who wait for a register first: they are what closes the circle. */
-    for (int pass = 0; pass < 2; pass++)
-        for (int32_t i = 0; i < p->ntask; i++) {
-            bool reg = false;
-            if (s->begun[i] == p->task[i].nact) continue;
-            for (int32_t k = 0; k < p->task[i].nout; k++) reg = reg || out_waits(s, i, k);
-            if (reg == (pass == 1)) continue;
-            if (n++ >= NAMED) continue;
-            str_add(&text, n > 1 ? "; " : "");
-            starving(s, i, &text);
-        }
-    if (n > NAMED) str_addf(&text, "; and %d more", (int)(n - NAMED));
+    stuck_print(&who, &text);
     int status = fail(E_PLAN, "plan cannot finish: %s", str_text(&text));
     str_free(&text);
     return status;
@@ -172,7 +146,7 @@ static int
 check_finished(const struct tokens *s)
 {
     for (int32_t i = 0; i < s->v->plan->ntask; i++)
-        if (s->begun[i] < s->v->plan->task[i].nact) return stuck(s);
+        if (s->begun[i] < s->v->plan->task[i].nact) return get_stuck(s);
     return 0;
 }
 

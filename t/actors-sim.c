@@ -165,6 +165,39 @@ is_caught(enum plant plant, const char *name, const char *kind)
     if (caught) diag("by %d of %d seeds, first by %d; %d times by an assertion", caught, SEEDS / 2, first, asserted);
 }
 
+/* Where nothing can happen any more the run ends, and the error says who waits for what. */
+static void
+is_stuck(enum plant plant, int threads, const char *name, const char *words)
+{
+    enum { SEEDS = 24 };
+    int told = 0, first = -1;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            char bus[40];
+            snprintf(bus, sizeof bus, "sim:%d", seed);
+            struct train_options o = options_of(&variant[seed % 4], bus); /* with few registers */
+            struct train t;
+            struct train_state got;
+            o.threads = threads;
+            train_open(&t, &o);
+            engine_plant(t.s->engine, plant);
+            int status = train_run(&t, STEPS, &got);
+            bool good = status == E_PLAN && strstr(rille_error(), "stuck: no actor can act") && strstr(rille_error(), words);
+            if (!good) diag("seed %d: %s", seed, status ? rille_error() : "no error");
+            if (good && seed == 0) diag("%s", rille_error());
+            fflush(stdout);
+            _exit(!good);
+        }
+        int status = 0;
+        if (child < 0 || waitpid(child, &status, 0) != child || status) first = first < 0 ? seed : first;
+        else told++;
+    }
+    ok(told == SEEDS, "%s: the run ends and says who waits", name);
+    if (told < SEEDS) diag("not with seed %d", first);
+}
+
 int
 main(void)
 {
@@ -177,5 +210,8 @@ main(void)
     is_caught(PLANT_EARLY_FREE, "a register that its first reader frees", "cpu");
     is_caught(PLANT_READER_COUNT, "a wrong count of readers", "cpu");
     is_caught(PLANT_ENQUEUED, "a register given back when work is enqueued, not done,", "late");
+    is_stuck(PLANT_KEPT, 0, "a register that is not given back", "a free register of result");
+    is_stuck(PLANT_KEPT, 1, "the same on one thread", "a free register of result");
+    is_stuck(PLANT_LOST, 0, "a message that is lost", " acts done, waits for ");
     return done();
 }
