@@ -242,7 +242,7 @@ lower_all(struct lower *l)
     credit_reach(l);
     credit_updates(l);
     credit_registers(l);
-    credit_memory(l);
+    TRY(credit_memory(l));
     return 0;
 }
 

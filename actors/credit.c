@@ -269,9 +269,43 @@ pack_device(struct lower *l, int device, struct tenant *t, struct pack_item *ite
     return bytes;
 }
 
-void
+static int
+too_large(const struct plan_device *d)
+{
+    return fail(E_MEMORY, "%s:%d: what this run needs at a time is larger than 2^63 bytes", device_kind_text(d->kind),
+                (int)d->rank);
+}
+
+/* Sums of sizes are counted only when they can be. */
+static int
+check_sizes(struct lower *l)
+{
+    const int64_t most = INT64_MAX - (1 << 20);
+    struct plan *p = l->plan;
+    int64_t *left = ARENA_ARRAY(&l->tmp, int64_t, p->ndevice);
+    for (int d = 0; d < p->ndevice; d++) left[d] = most;
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct draft *draft = &l->draft[i];
+        int d = draft->task.device;
+        for (int k = 0; k < draft->nout; k++) {
+            const struct out_port *o = &draft->out[k];
+            if (o->control || o->root >= 0 || o->home) continue;
+            int64_t bytes = o->bytes, nreg = MAX(o->nreg, 1);
+            if (bytes > left[d] / nreg - ALIGN) return too_large(&p->device[d]);
+            left[d] -= nreg * (bytes + ALIGN);
+        }
+    }
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct task *t = &l->draft[i].task;
+        if (t->exec && (int64_t)exec_scratch(t->exec) > left[t->device]) return too_large(&p->device[t->device]);
+    }
+    return 0;
+}
+
+int
 credit_memory(struct lower *l)
 {
+    TRY(check_sizes(l));
     struct plan *p = l->plan;
     bool share = l->program->pieces == 1 && l->reach;
     size_t most = (size_t)l->ndraft * OP_OUT;
@@ -290,4 +324,5 @@ credit_memory(struct lower *l)
         dev->scratch = (dev->arena_bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
         dev->arena_bytes = dev->scratch + dev->scratch_bytes;
     }
+    return 0;
 }

@@ -123,6 +123,6 @@ struct view number_view(const struct type *t, void *data);
 void credit_reach(struct lower *l);
 void credit_updates(struct lower *l);
 void credit_registers(struct lower *l);
-void credit_memory(struct lower *l);
+int credit_memory(struct lower *l); /* E_MEMORY */
 
 #endif

@@ -93,12 +93,22 @@ ref_dtype(enum dtype d)
     return dtype_is_float(d) ? DT_F64 : DT_I64;
 }
 
+/* Bytes of what a way needs, all of them together at most MOST: a view of few bytes may show more than can be counted. */
+static const size_t MOST = (size_t)1 << 62;
+
+static void
+need(struct exec *e, int64_t n, size_t width)
+{
+    bool fits = e->scratch_bytes < MOST && (size_t)n < (MOST - e->scratch_bytes - 64) / width;
+    e->scratch_bytes = fits ? e->scratch_bytes + room((size_t)n * width) : MOST;
+}
+
 static void
 stage(struct exec *e, struct stage *s, struct view *seen, const struct view *v, enum dtype d)
 {
     *s = (struct stage){.used = true, .at = e->scratch_bytes, .view = dense_like(v, d)};
     *seen = s->view;
-    e->scratch_bytes += room((size_t)view_numel(v) * dtype_bytes(d));
+    need(e, view_numel(v), dtype_bytes(d));
 }
 
 static void
@@ -163,7 +173,7 @@ take_row(struct exec *e, const struct kernel_row *row)
     if (row->prepare) TRY(row->prepare(&seen, &e->state, &bytes));
     /* The stages were laid out from 0: move them behind the row's own scratch. */
     for (int i = 0; i < e->nin; i++) e->stage_in[i].at += room(bytes);
-    e->scratch_bytes += room(bytes);
+    need(e, (int64_t)bytes, 1);
     return 0;
 }
 
@@ -243,7 +253,7 @@ add_check(struct exec *e)
     e->check = exec_of(&k);
     TRY(take_ref(e->check));
     e->check_at = e->scratch_bytes;
-    e->scratch_bytes += room(e->check->scratch_bytes);
+    need(e, (int64_t)e->check->scratch_bytes, 1);
     return 0;
 }
 
@@ -253,6 +263,8 @@ exec_new(const struct kcall *k, int device, struct exec **out)
     struct exec *e = exec_of(k);
     int status = take(e, device);
     if (!status) status = add_check(e);
+    if (!status && e->scratch_bytes >= MOST)
+        status = fail(E_MEMORY, "%s: the operands, as they are computed, are larger than 2^62 bytes", e->call->op->name);
     if (status) {
         exec_free(&e);
         return status;

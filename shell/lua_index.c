@@ -380,9 +380,13 @@ add_piece(lua_State *L, int axis, int64_t start, int64_t stop, int k)
 static int
 split_even(lua_State *L, int axis, int64_t total, int64_t piece)
 {
+    enum { MOST = 1 << 20 };
     int k = 0;
     lua_newtable(L);
     piece = piece < total ? piece : total;
+    if (piece && total / piece > MOST)
+        return complain(L, "split: axis %d has %lld entries, more than %d pieces of %lld", axis, (long long)total, MOST,
+                        (long long)piece);
     for (int64_t start = 0; start < total || k == 0; start += piece)
         add_piece(L, axis, start, piece < total - start ? start + piece : total, ++k);
     return 1;

@@ -42,6 +42,25 @@ tap.group("more than there is", function()
   end
 end)
 
+tap.group("more than can be counted", function()
+  for _, dtype in ipairs{"u8", "bf16"} do
+    for _, size in ipairs{1 << 60, 1 << 61} do
+      local x = T({1}, {dtype = dtype}):expand{size}
+      for _, call in ipairs{"argmax", "argmin", "topk", "logsumexp"} do
+        local args = call == "topk" and {1, 0} or {0}
+        tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", call, "2^62 bytes"},
+          ("%s of 2^60 elements is not computed in less room than it needs"):format(call))
+      end
+      tap.fails(function() ((x:to("u8") + 1) * (x:to("u8") - 1):flip(0)):sum():item() end, {"hostile.lua:", "cpu:0"}, "nor a chain")
+    end
+  end
+  local x = rille.zeros({1 << 61, 2}, {dtype = "u8", placement = rille.placement("meta", {0})})
+  tap.fails(function() rille.plan(x:mse_loss(x + 1)) end, {"hostile.lua:", "meta:0", "2^63 bytes"}, "nor is a plan made of it")
+  tap.fails(function() x:split(1, 0) end, {"hostile.lua:", "split", "1048576 pieces"}, "a list of all that there is")
+  tap.fails(function() T({1, 2}, I64):pow(-1) end, {"hostile.lua:", "pow", "power of -1", "i64{2}"}, "an integer has no inverse")
+  tap.is(T({1, 2, -1}, I64):pow(T({-1, -1, -3}, I64)):totable(), {1, 0, -1}, "one in a tensor is cut")
+end)
+
 -- As PyTorch: an error for integers, infinity and NaN for reals.
 tap.group("division by zero", function()
   local two = rille.placement("cpu", {0, 1})

@@ -1,4 +1,5 @@
-/* pow.c - powers, element by element. Integers stay integers; what a negative exponent gives is cut towards zero. */
+/* pow.c - powers, element by element. Integers stay integers; what a negative exponent in a tensor gives is
+ * cut towards zero. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
@@ -90,12 +91,25 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         din[1] = b_sum_to(b, b_mul(b, dout[0], slope_in_exponent(b, base, exponent, n->out[0])), &exponent->type);
 }
 
+/* As in PyTorch: whole numbers have no such powers. Of a tensor nobody knows them beforehand. */
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    UNUSED(b), UNUSED(out);
+    struct promotion p = {0};
+    for (int i = 0; i < 2; i++) promotion_add(&p, &c->in[i]);
+    const struct number *n = in[1]->is_number ? &in[1]->number : NULL;
+    if (!n || !dtype_is_int(promotion_end(&p)) || n->kind != NUM_FIXED || n->i >= 0) return 0;
+    return call_fail(E_VALUE, c, "an integer has no power of %lld", (long long)n->i);
+}
+
 const struct op op_pow = {
     .name = "pow",
     .doc = "y = a^b",
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
     .infer = infer_no_truth,
+    .build = build,
     .grad = grad,
     .saves = "01a",
     .eltwise = {.f = real, .i = whole, .block_f32 = block},
