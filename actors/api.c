@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A failure whose text does not begin with who it happened to. */
 static int
 named(int status, const char *who)
 {
-    if (status && strncmp(err_text(), who, strlen(who))) err_note("%s", who);
+    if (status) err_of(who);
     return status;
 }
 
@@ -150,8 +149,9 @@ attr_value(const struct op *op, const struct attr_def *d, const struct rille_att
     return 0;
 }
 
+/* Nothing is said of attributes without the operands they are for. */
 static int
-attributes(const struct op *op, int n, const struct rille_attr *given, struct attr *out)
+attributes(const struct op *op, int n, const struct rille_attr *given, int nin, struct val *const *in, struct attr *out)
 {
     op_attr_defaults(op, out);
     for (int i = 0; i < n; i++) {
@@ -159,16 +159,17 @@ attributes(const struct op *op, int n, const struct rille_attr *given, struct at
         if (k < 0) {
             struct str names = { 0 };
             for (int j = 0; j < op_nattr(op); j++) str_addf(&names, "%s%s", j ? ", " : "", op->attr[j].name);
-            int status = fail(E_ATTR, "%s: there is no attribute %s (it has: %s)", op->name, given[i].name,
-                              names.len ? names.text : "none");
+            int status = build_refuse(E_ATTR, op, nin, in, "%s: there is no attribute %s (it has: %s)", op->name,
+                                      given[i].name, names.len ? names.text : "none");
             str_free(&names);
             return status;
         }
-        TRY(attr_value(op, &op->attr[k], &given[i], &out[k]));
+        int status = attr_value(op, &op->attr[k], &given[i], &out[k]);
+        if (status) return build_refuse(status, op, nin, in, "%s", err_text());
     }
     for (int k = 0; k < op_nattr(op); k++)
         if (op->attr[k].flags & ATTR_REQUIRED && !out[k].set)
-            return fail(E_ATTR, "%s: %s must be given", op->name, op->attr[k].name);
+            return build_refuse(E_ATTR, op, nin, in, "%s: %s must be given", op->name, op->attr[k].name);
     return 0;
 }
 
@@ -239,7 +240,9 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
             continue;
         }
         struct rille_arg none = { .kind = RILLE_ARG_NONE };
-        TRY(operand(s, op, d, i < n ? &args[i] : &none, &in[count++]));
+        int status = operand(s, op, d, i < n ? &args[i] : &none, &in[count]);
+        if (status) return build_refuse(status, op, count, in, "%s", err_text());
+        count++;
     }
     *nin = count;
     return 0;
@@ -253,8 +256,8 @@ call(struct rille_session *s, const struct op *op, int nargs, const struct rille
      const struct rille_attr *attrs, struct val **in, int *nin, struct val **res)
 {
     struct attr attr[OP_ATTR];
-    TRY(attributes(op, nattrs, attrs, attr));
     TRY(operands(s, op, nargs, args, in, OPERANDS, nin));
+    TRY(attributes(op, nattrs, attrs, *nin, in, attr));
     return build_call(s, op, *nin, in, attr, NULL, res);
 }
 
@@ -266,6 +269,7 @@ rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const
     struct val *in[OPERANDS], *res[OP_OUT];
     int nin;
     if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: makes a tensor from a shape", op->name);
+    if (op->flags & OP_MOVE) return fail(E_ARG, "%s: a layout is wanted", op->name);
     int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
     for (int k = 0; !status && k < rille_op_results(rop); k++) out[k] = tensor_new(s, res[k], false);
     return build_settle(s, status);

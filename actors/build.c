@@ -194,7 +194,7 @@ call_of(const struct op *op, int nin, struct val *const *in, const struct attr *
 }
 
 int
-build_refuse(enum err_code code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
+build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
 {
     char what[512];
     va_list ap;
@@ -205,7 +205,7 @@ build_refuse(enum err_code code, const struct op *op, int nin, struct val *const
     struct str operands = { 0 };
     call_of(op, nin, in, NULL, &c);
     call_print_operands(&c.call, &operands);
-    int status = fail(code, "%s; %s", what, str_text(&operands));
+    int status = fail((enum err_code)code, "%s%s%s", what, operands.len ? "; " : "", str_text(&operands));
     str_free(&operands);
     return status;
 }
@@ -394,7 +394,7 @@ add_composite(struct rille_session *s, const struct op *op, int nin, struct val 
     int status = op->build(&b.base, &c.call, in, out);
     s->composite = outer;
     if (!status && b.base.failed) status = err_last();
-    if (status && strncmp(err_text(), op->name, strlen(op->name))) err_note("%s", op->name);
+    if (status) err_of(op->name);
     return status;
 }
 

@@ -145,7 +145,7 @@ struct build_source {
 int build_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
                const struct build_source *source, struct val **out);
 /* Fails: what is wrong with a call, then its operands with type and layout. */
-int build_refuse(enum err_code code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
+int build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 struct val *build_number(struct rille_session *s, bool is_int, double f, int64_t i);
 int build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out);

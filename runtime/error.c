@@ -54,6 +54,13 @@ err_note(const char *fmt, ...)
     last.text[len + rest] = '\0';
 }
 
+void
+err_of(const char *who)
+{
+    size_t n = strlen(who);
+    if (strncmp(last.text, who, n) || last.text[n] != ':') err_note("%s", who);
+}
+
 const char *
 err_text(void)
 {

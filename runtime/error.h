@@ -24,6 +24,9 @@ int fail(enum err_code code, const char *fmt, ...) __attribute__((format(printf,
 /* Puts "note: " before the text of the present error. */
 void err_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Puts "who: " before it, unless it begins so. */
+void err_of(const char *who);
+
 /* The text of the last failure of this thread, "" when there was none. Valid until the next fail(). */
 const char *err_text(void);
 enum err_code err_last(void);

@@ -235,6 +235,17 @@ call_rule(struct arena *a, const struct call *c, const int64_t *size, struct rul
     return source ? source_rule(a, c, r) : rule_of_call(a, c, size, r);
 }
 
+/* What was just said, with the operator and its operands. */
+static int
+call_refuse(const struct call *c)
+{
+    struct str all = {0};
+    call_print_operands(c, &all);
+    int status = fail(err_last(), "%s: %s%s%s", c->op->name, err_text(), all.len ? "; " : "", str_text(&all));
+    str_free(&all);
+    return status;
+}
+
 int
 call_infer(struct arena *a, struct call *c, struct rule *r)
 {
@@ -247,11 +258,7 @@ call_infer(struct arena *a, struct call *c, struct rule *r)
     TRY(call_rule(a, c, size, r));
     for (int k = 0; k < c->nout; k++) {
         rule_shape(r, k, &c->out[k]);
-        int status = type_check(&c->out[k]);
-        if (status) {
-            err_note("%s", c->op->name);
-            return status;
-        }
+        if (type_check(&c->out[k])) return call_refuse(c);
     }
     return 0;
 }

@@ -6,6 +6,8 @@
  * or by name in a table. Method and function are the same; x:name_(...) computes the same and assigns it to x. */
 #include "shell/shell.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +36,48 @@ struct call {
     int64_t list[NATTR][NLIST];
 };
 
+/* ---- what is wrong with a call ---- */
+
+/* "x is f32{4, 5} S(0) on cpu[0, 1]" */
+static void
+add_tensor(lua_State *L, luaL_Buffer *b, const char *name, struct rille_tensor *t)
+{
+    const struct rille_layout *l = rille_tensor_layout(t);
+    char *place = rille_place_text(rille_layout_place(l)), size[32];
+    luaL_addstring(b, name);
+    luaL_addstring(b, " is ");
+    luaL_addstring(b, rille_dtype(t));
+    for (int d = 0; d < rille_ndim(t); d++) {
+        snprintf(size, sizeof size, "%s%lld", d ? ", " : "{", (long long)rille_shape(t)[d]);
+        luaL_addstring(b, size);
+    }
+    luaL_addstring(b, rille_ndim(t) ? "} " : "{} ");
+    luaL_addstring(b, rille_layout_text(shell_of(L)->session, l));
+    luaL_addstring(b, " on ");
+    luaL_addstring(b, place);
+    free(place);
+}
+
+/* Raises: the operator, what is wrong, and the operands found so far. */
+static int __attribute__((format(printf, 2, 3))) refuse(struct call *c, const char *fmt, ...)
+{
+    const struct lua_op *o = c->o;
+    char what[600];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    luaL_Buffer b;
+    luaL_buffinit(c->L, &b);
+    for (int k = 0, n = 0; k < c->narg && n < NOPERAND; k++) {
+        if (c->arg[k].kind != RILLE_ARG_TENSOR) continue;
+        luaL_addstring(&b, n++ ? ", " : "; ");
+        add_tensor(c->L, &b, o->operand[k < o->noperand ? k : o->noperand - 1].name, c->arg[k].tensor);
+    }
+    luaL_pushresult(&b);
+    return complain(c->L, "%s: %s%s", o->name, what, lua_tostring(c->L, -1));
+}
+
 /* ---- operands ---- */
 
 static void
@@ -58,7 +102,7 @@ next_operand(const struct call *c)
 static void
 add_operand(struct call *c, struct rille_arg arg)
 {
-    if (!next_operand(c)) complain(c->L, "%s: one tensor too many; it takes %d", c->o->name, c->o->noperand);
+    if (!next_operand(c)) refuse(c, "one tensor too many; it takes %d", c->o->noperand);
     if (c->narg == c->cap) grow(c);
     c->arg[c->narg++] = arg;
 }
@@ -83,8 +127,8 @@ kind_text(const struct rille_attr_info *a)
 static int
 wrong_type(struct call *c, const struct rille_attr_info *a, int i)
 {
-    return complain(c->L, "%s: %s is %s%s, found %s", c->o->name, a->name, kind_text(a),
-                    a->kind == RILLE_TEXT ? a->words : "", what_is(c->L, i));
+    return refuse(c, "%s is %s%s, found %s", a->name, kind_text(a), a->kind == RILLE_TEXT ? a->words : "",
+                  what_is(c->L, i));
 }
 
 static int64_t
@@ -105,7 +149,7 @@ read_list(struct call *c, const struct rille_attr_info *a, struct rille_attr *ou
         return;
     }
     int n = (int)lua_rawlen(c->L, i);
-    if (n > NLIST) complain(c->L, "%s: %s has %d entries; at most %d are possible", c->o->name, a->name, n, NLIST);
+    if (n > NLIST) refuse(c, "%s has %d entries; at most %d are possible", a->name, n, NLIST);
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(c->L, i, k);
         list[out->n++] = whole(c, a, lua_gettop(c->L));
@@ -137,7 +181,7 @@ read_attr(struct call *c, int k, int i)
         out->text = text_at(c->L, i, c->o->name);
         break;
     }
-    if (c->slot[k]) complain(c->L, "%s: %s is given twice", c->o->name, a->name);
+    if (c->slot[k]) refuse(c, "%s is given twice", a->name);
     c->slot[k] = ++c->nattr;
 }
 
@@ -148,7 +192,7 @@ spread(struct call *c, int i)
     const struct lua_op *o = c->o;
     if (!o->spread || !c->slot[0] || lua_type(c->L, i) != LUA_TNUMBER) return false;
     struct rille_attr *a = &c->attr[0];
-    if (a->n == NLIST) complain(c->L, "%s: %s has at most %d entries", o->name, a->name, NLIST);
+    if (a->n == NLIST) refuse(c, "%s has at most %d entries", a->name, NLIST);
     c->list[0][a->n++] = whole(c, &o->attr[0], i);
     return true;
 }
@@ -163,8 +207,8 @@ next_attr(struct call *c, int i)
         return;
     }
     const struct rille_operand_info *in = next_operand(c);
-    if (in) complain(c->L, "%s: a tensor is wanted for %s, found %s", o->name, in->name, what_is(c->L, i));
-    complain(c->L, "%s: one argument too many, %s", o->name, what_is(c->L, i));
+    if (in) refuse(c, "a tensor is wanted for %s, found %s", in->name, what_is(c->L, i));
+    refuse(c, "one argument too many, %s", what_is(c->L, i));
 }
 
 static int
@@ -178,8 +222,7 @@ unknown_name(struct call *c, const char *name)
         luaL_addstring(&b, o->attr[k].name);
     }
     luaL_pushresult(&b);
-    return complain(c->L, "%s: no attribute is called '%s'; it has %s", o->name, name,
-                    o->nattr ? lua_tostring(c->L, -1) : "none");
+    return refuse(c, "no attribute is called '%s'; it has %s", name, o->nattr ? lua_tostring(c->L, -1) : "none");
 }
 
 /* ---- tables: a list of tensors, a list of integers, names ---- */
@@ -202,7 +245,7 @@ add_tensor_list(struct call *c, int i)
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(L, i, k);
         struct rille_tensor *t = tensor_test(L, -1);
-        if (!t) complain(L, "%s: entry %d of the list is %s; tensors are wanted", c->o->name, k, what_is(L, -1));
+        if (!t) refuse(c, "entry %d of the list is %s; tensors are wanted", k, what_is(L, -1));
         lua_pop(L, 1);
         add_operand(c, (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = t});
     }
@@ -216,7 +259,7 @@ read_operand_name(struct call *c, const char *name, int i)
     int k = 0;
     while (k < o->noperand && (!o->operand[k].optional || strcmp(o->operand[k].name, name))) k++;
     if (k == o->noperand) return false;
-    if (k < c->narg && c->arg[k].kind != RILLE_ARG_NONE) complain(c->L, "%s: %s is given twice", o->name, name);
+    if (k < c->narg && c->arg[k].kind != RILLE_ARG_NONE) refuse(c, "%s is given twice", name);
     while (c->narg <= k) add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
     struct rille_tensor *t = tensor_test(c->L, i);
     struct rille_live **live = t ? NULL : kind_test(c->L, i, KIND_LIVE);
@@ -227,7 +270,7 @@ read_operand_name(struct call *c, const char *name, int i)
     else if (o->operand[k].number && lua_type(c->L, i) == LUA_TNUMBER)
         c->arg[k] = number_arg(c->L, i);
     else
-        complain(c->L, "%s: a tensor is wanted for %s, found %s", o->name, name, what_is(c->L, i));
+        refuse(c, "a tensor is wanted for %s, found %s", name, what_is(c->L, i));
     return true;
 }
 
@@ -269,7 +312,7 @@ read_table(struct call *c, int i)
     bool list = lua_rawlen(c->L, i) > 0, named = false;
     int at = c->position;
     if (list) c->position++;
-    if (list && at >= o->nattr) complain(c->L, "%s: a table without names is one argument too many", o->name);
+    if (list && at >= o->nattr) refuse(c, "a table without names is one argument too many");
     if (list) read_attr(c, at, i);
     named = read_names(c, i);
     if (!list && !named && at < o->nattr && o->attr[at].kind == RILLE_INTS && o->attr[at].required)
@@ -286,7 +329,7 @@ read_nil(struct call *c)
         c->position++;
         return;
     }
-    if (!in->optional) complain(c->L, "%s: a tensor is wanted for %s, found nil", c->o->name, in->name);
+    if (!in->optional) refuse(c, "a tensor is wanted for %s, found nil", in->name);
     add_operand(c, (struct rille_arg){.kind = RILLE_ARG_NONE});
 }
 

@@ -528,6 +528,8 @@ tensor_open(lua_State *L)
     lua_setfield(L, -2, "to");
     op_push(L, "concat");
     lua_setfield(L, -3, "cat");
+    lua_pushcfunction(L, tensor_to_global); /* the operator alone has no layout */
+    lua_setfield(L, -3, "to_global");
     open_index(L);
     lua_setfield(L, -3, "__methods"); /* for completion and help */
     lua_remove(L, -2);
