@@ -398,8 +398,16 @@ rille_set_grad(struct rille_tensor *t, struct rille_tensor *g)
 {
     struct rille_session *s = t->s;
     trace_journal(s, t);
-    if (g && !shape_equal(&g->val->type, &t->val->type))
-        return fail(E_SHAPE, "grad: a gradient has the shape of its tensor");
+    if (g && !shape_equal(&g->val->type, &t->val->type)) {
+        struct str has = { 0 }, wants = { 0 };
+        type_print(&g->val->type, &has);
+        type_print(&t->val->type, &wants);
+        int status = fail(E_SHAPE, "grad: a gradient has the shape of its tensor, which is %s, not %s", str_text(&wants),
+                          str_text(&has));
+        str_free(&has);
+        str_free(&wants);
+        return status;
+    }
     struct rille_tensor *fresh = NULL;
     if (g) {
         struct val *v = g->val;

@@ -113,9 +113,12 @@ static int
 no_grad(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
-    if (lua_isnoneornil(L, 1)) complain(L, "no_grad: a function is wanted, found %s", what_is(L, 1));
+    int top = lua_gettop(L);
+    if (!lua_isfunction(L, 1) && luaL_getmetafield(L, 1, "__call") == LUA_TNIL)
+        complain(L, "no_grad: a function is wanted, found %s", what_is(L, 1));
+    lua_settop(L, top);
     bool mode = rille_grad_mode(s, false);
-    int code = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+    int code = lua_pcall(L, top - 1, LUA_MULTRET, 0);
     rille_grad_mode(s, mode);
     return code ? lua_error(L) : lua_gettop(L);
 }

@@ -42,6 +42,13 @@ tap.group("operators", function()
   fails({": cast: ", "f99", "bf16"}, function() return a:to("f99") end)
 end)
 
+tap.group("gradients", function()
+  fails({"no_grad", "number 5"}, function() rille.no_grad(5) end)
+  fails({"no_grad", "nothing"}, function() rille.no_grad() end)
+  fails({": grad: ", "f32{4, 5}", "f32{3}"}, function() a.grad = rille.ones({3}) end)
+  tap.is(rille.no_grad(setmetatable({}, {__call = function(_, x) return x + 1 end}), 2), 3, "what can be called is a function")
+end)
+
 tap.group("names", function()
   fails({"shpae"}, function() return a.shpae end)
   fails({"shape"}, function() a.shape = {1} end)

@@ -114,7 +114,7 @@ infer(const struct call *c, int64_t *size)
     int64_t groups = c->attr[CONV_GROUPS].i;
     TRY(conv_check(c));
     if (x->ndim != 4 || w->ndim != 4) return call_fail(E_SHAPE, c, "x and w must have 4 dimensions");
-    if (w->dim[1] * groups != x->dim[1] || w->dim[0] % groups)
+    if (x->dim[1] % groups || w->dim[1] != x->dim[1] / groups || w->dim[0] % groups)
         return call_fail(E_SHAPE, c, "w must have %lld / groups channels, and groups must divide %lld",
                          (long long)x->dim[1], (long long)w->dim[0]);
     int64_t result[2];

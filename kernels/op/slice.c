@@ -20,7 +20,8 @@ static struct range
 range_of(const struct call *c)
 {
     int64_t n = c->in[0].dim[c->attr[AXIS].i];
-    struct range r = {.start = position(c->attr[START].i, n), .step = c->attr[STEP].i};
+    struct range r = {.start = position(c->attr[START].i, n)};
+    r.step = MIN(c->attr[STEP].i, MAX(n, 1)); /* a longer one leads out of it, as this does */
     int64_t stop = position(c->attr[STOP].i, n);
     r.size = stop > r.start ? (stop - r.start - 1) / r.step + 1 : 0;
     r.all = r.start == 0 && r.step == 1 && r.size == n;
@@ -71,7 +72,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     op_attr_defaults(&op_unslice, attr);
     attr_int(&op_unslice, attr, "axis", n->attr[AXIS].i);
     attr_int(&op_unslice, attr, "start", position(n->attr[START].i, size));
-    attr_int(&op_unslice, attr, "step", n->attr[STEP].i);
+    attr_int(&op_unslice, attr, "step", MIN(n->attr[STEP].i, MAX(size, 1)));
     attr_int(&op_unslice, attr, "size", size);
     din[0] = b_call(b, &op_unslice, 1, dout, attr);
 }

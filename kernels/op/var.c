@@ -13,7 +13,9 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     struct val *mean = b_div(b, b_sum(b, in[0], axis->list, axis->n, true), b_integer(b, n));
     struct val *square = b_square(b, b_sub(b, in[0], mean));
     struct val *sum = b_sum(b, square, axis->list, axis->n, c->attr[KEEPDIM].i);
-    out[0] = b_div(b, sum, b_integer(b, MAX(n - c->attr[CORRECTION].i, 0)));
+    int64_t left;
+    if (__builtin_sub_overflow(n, c->attr[CORRECTION].i, &left)) left = INT64_MAX; /* n is not negative */
+    out[0] = b_div(b, sum, b_integer(b, MAX(left, 0)));
     return b->failed ? (int)err_last() : 0;
 }
 
