@@ -270,7 +270,8 @@ out_waits(const void *actors, int32_t task, int32_t port)
 static void
 get_stuck(struct worker *w)
 {
-    struct stuck who = { .plan = w->plan, .state = w->actors, .begun = begun, .in_waits = in_waits, .out_waits = out_waits };
+    struct stuck who = { .plan = w->plan, .state = w->actors, .begun = begun,
+                         .in_waits = in_waits, .out_waits = out_waits };
     struct str text = { 0 };
     stuck_print(&who, &text);
     give_up(w, fail(E_PLAN, "the run is stuck: no actor can act, no message is under way and no work is unfinished: %s",
@@ -304,7 +305,8 @@ play(struct engine *e, int nthread)
     while (e->nended < nthread - 1 || w->active) {
         bool was = w->stopped;
         if (atomic_load(&e->interrupted) && !was) cancel(w);
-        else if (!turn(e, &e->worker[bus_sim_choose(e->bus, (uint64_t)nthread)]) && nothing_left(e, nthread)) get_stuck(w);
+        else if (!turn(e, &e->worker[bus_sim_choose(e->bus, (uint64_t)nthread)]) && nothing_left(e, nthread))
+            get_stuck(w);
         if (w->stopped && !was && w->status) stop_all(e);
     }
 }

@@ -190,8 +190,8 @@ same_cut(struct trace *r, int i, struct rille_tensor *const *in)
     struct str first = { 0 }, other = { 0 };
     layout_print(in[0]->val->layout, &first);
     layout_print(in[i]->val->layout, &other);
-    int status = fail(E_SBP, "graph: micro_batches are taken of each part of axis 0, but argument 1 (%s) has %d and argument "
-                             "%d (%s) has %d: move one with to_global, so that their rows go together",
+    int status = fail(E_SBP, "graph: micro_batches are taken of each part of axis 0, but argument 1 (%s) has %d and "
+                             "argument %d (%s) has %d: move one with to_global, so that their rows go together",
                       str_text(&first), (int)r->cut, i + 1, str_text(&other), (int)cut);
     str_free(&first);
     str_free(&other);
@@ -288,8 +288,8 @@ can_join(const struct trace *r, const struct val *v)
     if (!rows || rows_cut(v->layout) == r->cut) return 0;
     struct str text = { 0 };
     layout_print(v->layout, &text);
-    int status = fail(E_SBP, "graph: a result is %s, but the arguments' axis 0 has %d part%s: the pieces would be joined in "
-                             "another order; move it with to_global before it is returned",
+    int status = fail(E_SBP, "graph: a result is %s, but the arguments' axis 0 has %d part%s: the pieces would be joined "
+                             "in another order; move it with to_global before it is returned",
                       str_text(&text), (int)r->cut, r->cut == 1 ? "" : "s");
     str_free(&text);
     return status;

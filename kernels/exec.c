@@ -239,7 +239,9 @@ exec_of(const struct kcall *k)
     e->seen_out = arena_dup(a, k->out, sizeof *k->out * (size_t)e->nout);
     e->stage_in = ARENA_ARRAY(a, struct stage, e->nin);
     e->stage_out = ARENA_ARRAY(a, struct stage, e->nout);
-    e->k = (struct kcall){.call = e->call, .in = e->seen_in, .out = e->seen_out, .pieces = k->pieces, .threads = MAX(k->threads, 1)};
+    e->k = (struct kcall){.call = e->call, .in = e->seen_in, .out = e->seen_out};
+    e->k.pieces = k->pieces;
+    e->k.threads = MAX(k->threads, 1);
     return e;
 }
 

@@ -233,7 +233,8 @@ boxing(lua_State *L)
     check_keys(L, 1, "boxing", keys);
     lua_getfield(L, 1, "shape");
     int at = 2, ndim = shape_read(L, &at, "boxing", shape);
-    const char *dtype = lua_getfield(L, 1, "dtype") == LUA_TNIL ? "f32" : lua_type(L, -1) == LUA_TSTRING ? text_at(L, -1, "boxing") : NULL;
+    int type = lua_getfield(L, 1, "dtype");
+    const char *dtype = type == LUA_TNIL ? "f32" : type == LUA_TSTRING ? text_at(L, -1, "boxing") : NULL;
     if (!dtype || !value_kind(dtype))
         return complain(L, "boxing: no dtype is called '%s'", dtype ? dtype : what_is(L, -1));
     const struct rille_layout *from = boxing_end(L, "from", ndim), *to = boxing_end(L, "to", ndim);
