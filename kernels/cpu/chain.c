@@ -334,7 +334,7 @@ choose_block(struct elt *e)
     for (int i = 0; i < e->narea; i++) unit += e->area[i].tile ? 0 : e->area[i].unit;
     int64_t most = unit == 0 ? LONG_BLOCK : MIN(BLOCK, MAX(CACHE_BYTES / unit / 64 * 64, LEAST_BLOCK));
     e->block = MIN(e->numel, most);
-    if (!e->rows && e->numel > 0 && e->numel >= e->row * e->threads)
+    if (!e->rows && e->numel > 0 && e->numel / e->threads >= e->row)
         e->rows = (unit == 0 || e->row <= most / 2) && spans_rows(e);
     if (e->rows) e->block = MAX(e->block / e->row, 1) * e->row;
 }
