@@ -9,7 +9,8 @@
  *   "ab,1b->ab"   1 is a size-one dimension
  *   "ab->a"       a letter missing on the right is reduced (split only if .reduce says how)
  *   "(ab)c->abc"  a merged dimension, major factor first
- *   "a->a[n]"     a letter only on the right is new; its size comes from infer()
+ *   "a->a[n]"     a letter only on the right is new, and whole; its size comes from infer()
+ *   "a->an+"      new, but a rank may make its part of it: ref knows the part by the offset of its view
  *   "ab,=->ab"    an operand that is absent or a number: its place is "=" and it takes no part
  *
  * A primitive has a rule, ref and (most) a grad. A composite has only build():

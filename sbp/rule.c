@@ -67,7 +67,13 @@ read_letter(struct reader *r, struct rule_dim *dim, bool whole)
 static int
 read_factor(struct reader *r, struct rule_dim *dim)
 {
-    if (*r->at != '[') return read_letter(r, dim, false);
+    if (*r->at != '[') {
+        TRY(read_letter(r, dim, false));
+        if (*r->at != '+') return 0;
+        r->rule->factor[dim->factor[dim->nfactor - 1]].made = true;
+        r->at++;
+        return 0;
+    }
     r->at++;
     TRY(read_letter(r, dim, true));
     if (*r->at != ']') return bad(r, "']'");
@@ -167,7 +173,8 @@ read_rule(struct arena *a, const char *text, int nin, struct rule *out)
     return 0;
 }
 
-/* Tells each factor on which side it stands; one that no operand has is new, and whole. */
+/* Tells each factor on which side it stands; one that no operand has is new, and whole unless ranks make their parts.
+ */
 static void
 mark_sides(struct rule *r)
 {
@@ -181,7 +188,7 @@ mark_sides(struct rule *r)
                 f->in_output |= k >= r->nin;
             }
     }
-    for (int f = 0; f < r->nfactor; f++) r->factor[f].whole |= !r->factor[f].in_input;
+    for (int f = 0; f < r->nfactor; f++) r->factor[f].whole |= !r->factor[f].in_input && !r->factor[f].made;
 }
 
 int
@@ -189,6 +196,9 @@ rule_parse(struct arena *a, const char *text, struct rule *out)
 {
     TRY(read_rule(a, text, 0, out));
     mark_sides(out);
+    for (int f = 0; f < out->nfactor; f++)
+        if (out->factor[f].made && out->factor[f].in_input)
+            return fail(E_ARG, "rule \"%s\": expected '+' beside letters that only results have", text);
     return 0;
 }
 

@@ -65,7 +65,7 @@ sig_new(struct arena *a, struct sig_list *list, int factor)
 static bool
 splits(const struct rule *r, int f, enum reduce red)
 {
-    if (r->factor[f].whole || !r->factor[f].in_input) return false;
+    if (r->factor[f].whole) return false;
     for (int k = r->nin; k < r->nin + r->nout; k++)
         if (dim_of(&r->operand[k], f) < 0 && red == RED_NONE) return false;
     return true;

@@ -51,14 +51,15 @@ sound_sizes_agree(const struct sound *s, const struct type *local, int noperand)
     return true;
 }
 
-/* A dimension that only the result has is made as the call says, not as a layout cuts it. */
+/* A dimension that only the result has, and of which no rank makes a part, is made as the call says, not as a layout
+ * cuts it. */
 static inline bool
 sound_cuts_new(const struct sound *s, int k, struct sbp v)
 {
     if (v.kind != SBP_S || k < s->rule.nin) return false;
     const struct rule_dim *dim = &s->rule.operand[k].dim[v.axis];
     for (int i = 0; i < dim->nfactor; i++)
-        if (!s->rule.factor[dim->factor[i]].in_input) return true;
+        if (!s->rule.factor[dim->factor[i]].in_input && !s->rule.factor[dim->factor[i]].made) return true;
     return false;
 }
 

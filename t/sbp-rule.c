@@ -9,7 +9,7 @@ static struct arena arena;
 
 /* ---- reading ---- */
 
-/* The rule written again from what was read: "[x]" for whole letters. */
+/* The rule written again from what was read: "[x]" for whole letters, "x+" for those of which ranks make parts. */
 static void
 write_back(const struct rule *r, struct str *s)
 {
@@ -23,7 +23,7 @@ write_back(const struct rule *r, struct str *s)
             if (dim->nfactor > 1) str_add(s, "(");
             for (int i = 0; i < dim->nfactor; i++) {
                 const struct rule_factor *f = &r->factor[dim->factor[i]];
-                str_addf(s, f->whole ? "[%c]" : "%c", f->letter);
+                str_addf(s, f->whole ? "[%c]" : f->made && k >= r->nin ? "%c+" : "%c", f->letter);
             }
             if (dim->nfactor > 1) str_add(s, ")");
         }
@@ -47,6 +47,8 @@ test_forms(void)
         {"(a)b->ab", "ab->ab"},
         {"a->a[n]", NULL},
         {"a->an", "a->a[n]"},
+        {"a->an+", NULL},
+        {"a->n+a,n", "a->n+a,n+"},
         {"ab,=->ab", NULL},
         {"=,ab->ab", NULL},
         {"->", NULL},
@@ -73,45 +75,13 @@ static void
 test_refused(void)
 {
     static const char *const wrong[] = {
-        "",
-        "a",
-        "a-a",
-        "a->b->c",
-        "a,b",
-        "ab->a-",
-        "a b->ab",
-        "a->a ",
-        "[a->a",
-        "a]->a",
-        "[]->a",
-        "[ab]->a",
-        "[[a]]->a",
-        "(ab->ab",
-        "ab)->a",
-        "()->a",
-        "((a)b)->a",
-        "[(ab)]->a",
-        "(1a)->a",
-        "[1]->a",
-        "aa->a",
-        "(ab)a->a",
-        "a->aa",
-        "a=->a",
-        "=a->a",
-        "a->=",
-        "==->a",
-        "2->a",
-        "a,->b->",
-        "a->a,=",
-        "a.->a",
-        "...a->a",
-        "abcdefghi->a",
-        "(abcdefghi)->a",
-        "a>->a",
-        "a-->a",
-        "11111111a->a",
-        "a->(",
-        "a->[",
+        "",         "a",      "a-a",       "a->b->c",   "a,b",          "ab->a-",         "a b->ab",
+        "a->a ",    "[a->a",  "a]->a",     "[]->a",     "[ab]->a",      "[[a]]->a",       "(ab->ab",
+        "ab)->a",   "()->a",  "((a)b)->a", "[(ab)]->a", "(1a)->a",      "[1]->a",         "aa->a",
+        "(ab)a->a", "a->aa",  "a=->a",     "=a->a",     "a->=",         "==->a",          "2->a",
+        "a,->b->",  "a->a,=", "a.->a",     "...a->a",   "abcdefghi->a", "(abcdefghi)->a", "a>->a",
+        "a+->a",    "a->a+",  "a->a[n+]",  "a->a[n]+",  "a->+",         "a-->a",          "11111111a->a",
+        "a->(",     "a->[",
     };
     for (size_t i = 0; i < countof(wrong); i++) {
         struct rule r;

@@ -1,4 +1,4 @@
-/* one_hot.c - 1 at each id, 0 elsewhere, along a new last dimension of n. */
+/* one_hot.c - 1 at each id, 0 elsewhere, along a new last dimension of n, of which a rank may make a range. */
 #include "kernels/op/lookup.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ rule(const struct call *c, struct str *rule)
     for (int d = 0; d < c->in[0].ndim; d++) str_addf(rule, "%c", letter(d));
     str_add(rule, "->");
     for (int d = 0; d < c->in[0].ndim; d++) str_addf(rule, "%c", letter(d));
-    str_add(rule, "[N]");
+    str_add(rule, "N+");
     return 0;
 }
 
@@ -25,16 +25,34 @@ infer(const struct call *c, int64_t *size)
 }
 
 static int
-ref(const struct kcall *k)
+run(const struct kcall *k, const void *state)
 {
     static const struct lookup_words words = {"one_hot", "id", "in a range of ", ""};
-    int64_t n = k->call->attr[N].i, count = view_numel(&k->in[0]);
-    TRY(lookup_check(k, 0, n, NULL, &words));
-    int64_t *y = i64_of(&k->out[0]);
-    memset(y, 0, (size_t)(count * n) * sizeof *y);
-    for (int64_t i = 0; i < count; i++) y[i * n + i64_of(&k->in[0])[i]] = 1;
+    const struct view *ids = &k->in[0], *y = &k->out[0];
+    UNUSED(state);
+    TRY(lookup_check(k, 0, k->call->attr[N].i, NULL, &words));
+    int64_t n = y->dim[y->ndim - 1], first = y->offset[y->ndim - 1], *row = y->data;
+    memset(row, 0, (size_t)view_numel(y) * sizeof *row);
+    for (int64_t i = 0; i < view_numel(ids); i++, row += n) {
+        int64_t here = elem_get_i(ids->dtype, ids->data, i) - first;
+        if (here >= 0 && here < n) row[here] = 1;
+    }
     return 0;
 }
+
+static int
+ref(const struct kcall *k)
+{
+    return run(k, NULL);
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    return view_is_dense(&k->out[0]);
+}
+
+static const struct kernel_row rows[] = {{"direct", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 const struct op op_one_hot = {
     .name = "one_hot",
@@ -45,6 +63,7 @@ const struct op op_one_hot = {
     .infer = infer,
     .dtype = OUT_I64,
     .ref = ref,
+    .kernel = rows,
     .flags = OP_CHECKS,
     .sample = {"i64{5}<7 n=7", "i32{2,3}<4 n=5", "i64{}<3 n=3"},
 };
