@@ -3,7 +3,9 @@
 # prints what the terminal showed, without carriage returns and the marks of bracketed paste. The exit code is the
 # program's. Steps, one a line:
 #   type TEXT     types it; \n, \t, \e and \003 as in C
-#   wait TEXT     until the terminal showed TEXT since the last wait (5 seconds at most)
+#   wait TEXT     until the terminal showed TEXT since the last wait (30 seconds at most)
+#   prompt        until a line begins with a prompt, "rille> " or "... .. ", and nothing follows: only then is what is
+#                 typed echoed behind it, by the line editor
 use strict;
 use warnings;
 use Fcntl;
@@ -41,10 +43,16 @@ sub pull {
 }
 
 sub wait_for {
-  my $end = time + 5;
+  my $end = time + 30;
   my $at;
   while (($at = index($seen, $_[0], $waited)) < 0 && $open && time < $end) { pull(0.1) }
   $waited = $at < 0 ? length $seen : $at + length $_[0];
+}
+
+sub wait_for_prompt {
+  my $end = time + 30;
+  while (substr($seen, $waited) !~ /[\r\n](?:\e\[\?2004h)?(?:rille> | *\.\. )$/ && $open && time < $end) { pull(0.1) }
+  $waited = length $seen;
 }
 
 sub type {
@@ -55,9 +63,12 @@ sub type {
 
 while (defined(my $step = <STDIN>) && $open) {
   chomp $step;
-  $step =~ s/^type // ? type($step) : $step =~ s/^wait // ? wait_for($step) : die "pty.pl: $step?\n";
+  if ($step =~ s/^type //) { type($step) }
+  elsif ($step =~ s/^wait //) { wait_for($step) }
+  elsif ($step eq "prompt") { wait_for_prompt() }
+  else { die "pty.pl: $step?\n" }
 }
-my $end = time + 10;
+my $end = time + 30;
 while ($open && time < $end) { pull(0.5) }
 kill 9, $pid if $open;
 waitpid($pid, 0);

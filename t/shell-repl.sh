@@ -22,10 +22,10 @@ session() {
   printf '%s\n' 'wait rille> ' "$@" 'type :quit\n' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d cpu:4 >seen 2>&1
   code=$?
 }
-# answer CHUNK...: types all at once; $got is what is printed behind the last chunk, without the prompt.
+# answer CHUNK...: types one after the other; $got is what is printed behind the last chunk, without the prompt.
 answer() {
   local last=${*: -1} steps=()
-  for chunk; do steps+=("type ${chunk//\\/\\\\}\n"); done
+  for chunk; do steps+=("type ${chunk//\\/\\\\}\n" prompt); done
   printf '%s\n' 'wait rille> ' "${steps[@]}" 'type :quit\n' | perl "$pty" "$rille" --no-init --color never -d cpu:4 >seen 2>&1
   code=$?
   got=$(awk -v last="$last" 'index($0, "rille> " last) || index($0, ".. " last) { on = 1; next } /^rille> / { on = 0 } on' seen)
