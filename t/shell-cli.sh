@@ -87,8 +87,11 @@ done
 
 # ---- Ctrl-C without a terminal
 
-interrupt() { # interrupt CHUNK: a SIGINT half a second after the start
-  timeout -s KILL 20 bash -c 'trap "" INT; set -m; "$0" "$@" >out 2>err & p=$!; sleep 0.5; kill -INT $p; wait $p' "$rille" -e "$1" 2>/dev/null
+interrupt() { # interrupt CHUNK: a SIGINT a moment after the chunk has begun
+  rm -f begun
+  timeout -s KILL 60 bash -c 'trap "" INT; set -m; "$0" "$@" >out 2>err & p=$!
+    for k in {1..500}; do [ -e begun ] && break; sleep 0.1; done
+    sleep 0.3; kill -INT $p; wait $p' "$rille" -e "io.open('begun', 'w'):close() $1" 2>/dev/null
   code=$?; stdout=$(cat out); stderr=$(cat err)
 }
 interrupt 'while true do end'
