@@ -58,8 +58,7 @@ arg_ref(const struct kcall *k, bool (*better)(double x, double best))
 bool
 arg_accepts(const struct kcall *k)
 {
-    const struct attr *axis = &k->call->attr[AXIS];
-    return k->in[0].dtype == DT_F32 && k->out[0].dtype == DT_I64 && (!axis->set || axis->i == k->in[0].ndim - 1);
+    return k->in[0].dtype == DT_F32 && k->out[0].dtype == DT_I64;
 }
 
 /* Is it among n values? Then a search will find it. */
@@ -83,14 +82,43 @@ find_best(int64_t n, const float *x, enum reduce best)
     return i;
 }
 
+/* Of n lines side by side, what is at position s; the greatest of x or, turned round, of -x. */
+VECTOR static void
+look_at(int64_t n, const float *x, int64_t s, float sign, float *best, int64_t *first)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i] * sign;
+        bool better = v > best[i] || (v != v && best[i] == best[i]);
+        best[i] = better ? v : best[i];
+        first[i] = better ? s : first[i];
+    }
+}
+
+static void
+find_beside(const struct lines *l, const float *x, enum reduce best, int64_t *first)
+{
+    enum { BLOCK = 512 };
+    float value[BLOCK], sign = best == RED_MAX ? 1 : -1;
+    for (int64_t i = 0; i < l->inner; i += BLOCK) {
+        int64_t n = MIN(l->inner - i, BLOCK);
+        for (int64_t j = 0; j < n; j++) value[j] = x[i + j] * sign, first[i + j] = 0;
+        for (int64_t s = 1; s < l->size; s++) look_at(n, x + s * l->inner + i, s, sign, value, first + i);
+    }
+}
+
 int
 arg_run(const struct kcall *k, enum reduce best)
 {
     const struct view *x = &k->in[0];
     const struct attr *axis = &k->call->attr[AXIS];
     struct lines l = axis->set ? lines_of(x, (int)axis->i) : (struct lines){1, view_numel(x), 1};
-    for (int64_t o = 0; o < l.outer; o++)
-        ((int64_t *)k->out[0].data)[o] = find_best(l.size, (const float *)x->data + o * l.size, best);
+    const float *from = x->data;
+    int64_t *first = k->out[0].data;
+    for (int64_t o = 0; o < l.outer; o++, from += l.size * l.inner, first += l.inner)
+        if (l.inner == 1)
+            *first = find_best(l.size, from, best);
+        else
+            find_beside(&l, from, best, first);
     return 0;
 }
 

@@ -8,7 +8,7 @@ int arg_rule(const struct call *c, struct str *rule);
 int arg_infer(const struct call *c, int64_t *size);
 /* The first position whose value no other is better than. */
 int arg_ref(const struct kcall *k, bool (*better)(double x, double best));
-/* The same on dense f32 along the last dimension, or all elements. */
+/* The same on dense f32. */
 bool arg_accepts(const struct kcall *k);
 int arg_run(const struct kcall *k, enum reduce best);
 /* build() for a dimension that is split; leaves out[0] alone when it is not. best: op_max or op_min. */
