@@ -145,7 +145,7 @@ int rille_op_attrs(const struct rille_op *op, struct rille_attr_info out[16]);
 int rille_op_results(const struct rille_op *op);
 bool rille_op_hidden(const struct rille_op *op); /* not for users */
 bool rille_op_source(const struct rille_op *op); /* makes a tensor from no tensor: rille_create */
-char *rille_op_help(const struct rille_op *op);  /* its page */
+char *rille_op_help(struct rille_session *s, const struct rille_op *op); /* its page */
 
 enum rille_arg_kind { RILLE_ARG_NONE, RILLE_ARG_TENSOR, RILLE_ARG_INT, RILLE_ARG_FLOAT, RILLE_ARG_LIVE };
 struct rille_arg {
@@ -314,6 +314,7 @@ struct rille_explain_boxing {
     const char *name;  /* "all-gather", ... */
     const char *steps; /* text */
     const char *forced_by; /* "matmul (a.lua:3) -> relu (a.lua:4)" or NULL */
+    bool of_leaf;          /* what is moved was not computed: a variable */
     int ncandidate;
     struct rille_explain_path { /* ways to carry it out: the first is taken */
         const char *name;       /* its hops: "all-gather, all-gather" */

@@ -289,6 +289,7 @@ tell_moves(struct teller *t, const struct prog_node *n)
         t->moved_to[seen] = want;
         struct type type = ref_type(t->p, n->in[i]);
         TRY(tell_move(t, &type, has, want, forced_by(t, r, n)));
+        t->e->boxing[seen].of_leaf = r.kind == REF_LEAF;
     }
     return 0;
 }

@@ -2,9 +2,11 @@
  *
  * The shell's ?name and docs/operators.md are this text. The signatures in it
  * are derived, from the rule of one of the record's samples, by the same
- * function that derives those of a call. */
+ * function that derives those of a call; those of what is made of other
+ * operators are in op_made.c. */
+#include "actors/session.h"
+
 #include "kernels/sample.h"
-#include "rille.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
 #include "sbp/sig.h"
@@ -142,7 +144,6 @@ print_rule(const struct op *op, struct str *s)
     } else if (op->make_rule && op->sample[0] && sample_read(op, op->sample[0], m) && !op->make_rule(&m->call, &made)) {
         str_addf(s, "  rule           %s  for %s\n", str_text(&made), op->sample[0]);
     }
-    if (op->build && !op->rule && !op->make_rule) str_add(s, "  made of        other operators, whose layouts it has\n");
     str_free(&made);
     arena_fini(&a);
 }
@@ -160,7 +161,7 @@ print_rows(const struct op *op, struct str *s)
 }
 
 char *
-rille_op_help(const struct rille_op *rop)
+rille_op_help(struct rille_session *session, const struct rille_op *rop)
 {
     const struct op *op = (const struct op *)rop;
     struct str s = { 0 };
@@ -173,6 +174,7 @@ rille_op_help(const struct rille_op *rop)
         if (op->sample[0] && !(op->flags & (OP_SOURCE | OP_MOVE))) print_layouts(op, op->sample[0], &s);
         print_rows(op, &s);
     }
+    if (op->build) op_made_print(session, op, &s);
     str_addf(&s, "  gradient       %s\n", op->grad || op->build ? "yes" : op->flags & OP_MOVE ? "a move back" : "none");
     if (op->source) str_addf(&s, "  source         %s\n", op->source);
     err_clear();

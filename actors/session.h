@@ -168,6 +168,10 @@ void memo_free(struct memo *m);
 int grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx);
 int grad_deposit(struct rille_session *s, struct val *y);
 
+/* ---- op_made.c ---- */
+/* What op is made of and the layouts it has thereby, as a part of its page; nothing where it is never made of others. */
+void op_made_print(struct rille_session *s, const struct op *op, struct str *out);
+
 /* ---- collect.c ---- */
 enum collect_mode {
     COLLECT_RUN,     /* what has no bytes yet, and what gradients will read of it */

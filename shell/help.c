@@ -80,7 +80,7 @@ help_push(lua_State *L, const char *name)
         return true;
     }
     if (!op || rille_op_hidden(op)) return false;
-    char *text = rille_op_help(op);
+    char *text = rille_op_help(shell_of(L)->session, op);
     lua_pushstring(L, text);
     free(text);
     size_t n = lua_rawlen(L, -1);
