@@ -95,7 +95,8 @@ walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t m
         struct frame *f = &c->stack[depth - 1];
         if (f->next == f->node->nin) {
             ROOM(c->node, c->nnode, c->node_room);
-            for (int k = 0; k < f->node->nout; k++) f->node->out[k]->index = -1;
+            for (int k = 0; k < f->node->nout; k++) /* a result that is there, and read as a leaf, stays one */
+                if (f->node->out[k]->mark != mark || !is_leaf(f->node->out[k], mode)) f->node->out[k]->index = -1;
             f->node->index = c->nnode;
             c->node[c->nnode++] = f->node;
             depth--;
@@ -175,7 +176,7 @@ add_saved(struct collection *c, uint64_t mark)
                 add_root(c, v);
         }
         for (int k = 0; k < node->nout; k++)
-            if (node_saves_out(node, k)) add_root(c, node->out[k]);
+            if (node_saves_out(node, k) && !node->out[k]->store) add_root(c, node->out[k]);
     }
 }
 
@@ -342,6 +343,13 @@ collection_uses(struct collection *c)
     return c->use;
 }
 
+/* Is a result, which the walk reads so often, wanted outside of the run, and does the run not keep it? */
+static bool
+is_wanted(const struct collection *c, const struct val *v, int32_t uses)
+{
+    return !v->store && v->mark != c->root_mark && v->keep > uses;
+}
+
 /* Results that stay for their own sake, not for that of a reader that stays. */
 static void
 mark_again(const struct collection *c, int32_t i)
@@ -349,17 +357,16 @@ mark_again(const struct collection *c, int32_t i)
     const int32_t *all = c->use + c->nnode * OP_OUT + c->nleaf;
     for (int k = 0; k < c->node[i]->nout; k++) {
         struct val *v = c->node[i]->out[k];
-        if (v->mark != c->root_mark && v->keep > all[i * OP_OUT + k]) v->again = 1;
+        if (is_wanted(c, v, all[i * OP_OUT + k])) v->again = 1;
     }
 }
 
-/* Is a result wanted outside of the run that the run does not keep? */
 static bool
 wanted_again(const struct collection *c, int32_t i)
 {
     const struct node *n = c->node[i];
     for (int k = 0; k < n->nout; k++)
-        if (n->out[k]->mark != c->root_mark && n->out[k]->keep > c->use[i * OP_OUT + k]) return true;
+        if (is_wanted(c, n->out[k], c->use[i * OP_OUT + k])) return true;
     return false;
 }
 
