@@ -17,6 +17,7 @@
 #include "runtime/error.h"
 #include "runtime/str.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +94,8 @@ ref_dtype(enum dtype d)
     return dtype_is_float(d) ? DT_F64 : DT_I64;
 }
 
-/* Bytes of what a way needs, all of them together at most MOST: a view of few bytes may show more than can be counted. */
+/* Bytes of what a way needs, all of them together at most MOST: a view of few bytes may show more than can be counted.
+ */
 static const size_t MOST = (size_t)1 << 62;
 
 static void
@@ -266,7 +268,8 @@ exec_new(const struct kcall *k, int device, struct exec **out)
     int status = take(e, device);
     if (!status) status = add_check(e);
     if (!status && e->scratch_bytes >= MOST)
-        status = fail(E_MEMORY, "%s: the operands, as they are computed, are larger than 2^62 bytes", e->call->op->name);
+        status =
+            fail(E_MEMORY, "%s: the operands, as they are computed, are larger than 2^62 bytes", e->call->op->name);
     if (status) {
         exec_free(&e);
         return status;
@@ -400,29 +403,68 @@ tolerance(enum dtype d)
     return by_dtype[d];
 }
 
+/* What a dtype holds at most. */
+static double
+greatest(enum dtype d)
+{
+    static const double by_dtype[NDTYPE] = {
+        [DT_BF16] = 0x1.fep127, [DT_F16] = 65504, [DT_F32] = FLT_MAX, [DT_F64] = DBL_MAX};
+    return by_dtype[d];
+}
+
+/* A real as it is compared: beyond what the dtype holds it is the greatest, since which of the two a value there
+ * becomes is a matter of rounding. */
+static double
+held(enum dtype d, double x)
+{
+    return x > greatest(d) ? greatest(d) : x < -greatest(d) ? -greatest(d) : x;
+}
+
+/* Does element p agree with the reference, which has more room than the result? Integers wrap around in its dtype; what
+ * is infinite to the reference is infinite. */
+static bool
+agrees(const struct view *got, const struct view *want, int64_t p, double largest)
+{
+    enum dtype d = got->dtype;
+    if (!dtype_is_float(d)) {
+        _Alignas(8) char one[8];
+        elem_set_i(d, one, 0, elem_get_i(want->dtype, want->data, p));
+        return elem_get_i(d, got->data, p) == elem_get_i(d, one, 0);
+    }
+    double g = elem_get_f(d, got->data, p), w = elem_get_f(want->dtype, want->data, p);
+    if (!isfinite(w)) return g == w || (isnan(g) && isnan(w));
+    return fabs(held(d, g) - held(d, w)) <= tolerance(d) * largest;
+}
+
+/* The largest finite value, at least 1. */
+static double
+largest_of(enum dtype d, const struct view *want)
+{
+    double largest = 1;
+    for (int64_t p = 0, n = dtype_is_float(d) ? view_numel(want) : 0; p < n; p++) {
+        double w = fabs(elem_get_f(want->dtype, want->data, p));
+        if (isfinite(w)) largest = MAX(largest, held(d, w));
+    }
+    return largest;
+}
+
 /* A result beside its reference, which is dense: fails at the first element that is too far. */
 static int
 compare(const struct exec *e, int i, const struct view *got, const struct view *want)
 {
-    struct type t = type_of(DT_F64, want->ndim, want->dim);
-    int64_t n = view_numel(got);
-    double *dense = must_alloc((size_t)n * sizeof *dense + 1), largest = 1;
-    struct view flat = view_dense(&t, dense);
-    view_copy(&flat, got);
+    struct type t = type_of(got->dtype, got->ndim, got->dim);
+    int64_t n = view_numel(got), p = 0;
+    void *data = must_alloc((size_t)n * dtype_bytes(got->dtype) + 1);
+    struct view dense = view_dense(&t, data);
+    view_copy(&dense, got);
+    double largest = largest_of(got->dtype, want);
+    while (p < n && agrees(&dense, want, p, largest)) p++;
     int status = 0;
-    for (int64_t p = 0; p < n; p++) {
-        double w = elem_get_f(want->dtype, want->data, p);
-        if (isfinite(w)) largest = MAX(largest, fabs(w));
-    }
-    for (int64_t p = 0; p < n && !status; p++) {
-        double g = dense[p], w = elem_get_f(want->dtype, want->data, p);
-        bool same = g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= tolerance(got->dtype) * largest;
-        if (!same)
-            status =
-                fail(E_KERNEL, "%s: kernel \"%s\" gives %.9g where the reference gives %.9g (result %d, element %lld)",
-                     e->call->op->name, e->name, g, w, i, (long long)p);
-    }
-    free(dense);
+    if (p < n)
+        status = fail(E_KERNEL, "%s: kernel \"%s\" gives %.9g where the reference gives %.9g (result %d, element %lld)",
+                      e->call->op->name, e->name, elem_get_f(got->dtype, data, p),
+                      elem_get_f(want->dtype, want->data, p), i, (long long)p);
+    free(data);
     return status;
 }
 

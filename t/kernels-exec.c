@@ -165,6 +165,66 @@ test_checks(void)
     kernel_check(false, false);
 }
 
+/* Values at the ends of what a dtype holds, and nearer ones. */
+enum { EDGES = 12 };
+static const double edge_f[EDGES] = {0, -0.0, 1, -1, 3, 12, -100, 300, 60000, -65504, 3e38, -3e38};
+static const int64_t edge_i[EDGES] = {0, 1, 2, 3, 100, 200, -1, -128, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
+
+/* op(x, y) over all pairs of edges, or op(x), checked; NULL when it is right or x has no such dtype. */
+static const char *
+check_edges(const struct op *op, int nin, enum dtype d, enum dtype to)
+{
+    struct arena a = {0};
+    struct rule rule;
+    struct attr attr[OP_ATTR];
+    struct type in[2] = {type_of(d, 2, (int64_t[]){EDGES, 1}), type_of(d, 1, (int64_t[]){EDGES})}, out = in[0];
+    struct call c = {.op = op, .nin = nin, .nout = 1, .in = in, .out = &out, .attr = attr};
+    struct exec *e = NULL;
+    _Alignas(64) char x[EDGES * 8], y[EDGES * EDGES * 8], scratch[1 << 14];
+    op_attr_defaults(op, attr);
+    for (int i = 0; i < OP_ATTR && op->attr[i].name; i++)
+        if (op->attr[i].kind == ATTR_DTYPE) attr[i].i = to;
+    for (int i = 0; i < EDGES; i++)
+        if (dtype_is_float(d))
+            elem_set_f(d, x, i, edge_f[i]);
+        else
+            elem_set_i(d, x, i, edge_i[i]);
+    if (call_infer(&a, &c, &rule)) {
+        arena_fini(&a);
+        return NULL;
+    }
+    struct view view[3] = {view_dense(&in[0], NULL), view_dense(&in[1], NULL), view_dense(&out, NULL)};
+    struct kcall k = {.call = &c, .in = view, .out = view + 2, .threads = 1};
+    bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch &&
+                !exec_run(e, (void *[]){x, x}, (void *[]){y}, scratch, 0);
+    if (e) exec_free(&e);
+    arena_fini(&a);
+    return good ? NULL : err_text();
+}
+
+/* The reference counts in 64 bits: what wraps around or overflows in the dtype of the result is right all the same. */
+static void
+test_edges(void)
+{
+    static const struct {
+        const char *op;
+        int nin;
+    } ops[] = {{"neg", 1}, {"abs", 1},  {"square", 1},  {"cast", 1},    {"exp", 1}, {"relu", 1},
+               {"sum", 1}, {"prod", 1}, {"max", 1},     {"cumsum", 1},  {"add", 2}, {"sub", 2},
+               {"mul", 2}, {"pow", 2},  {"maximum", 2}, {"minimum", 2}, {"eq", 2},  {"lt", 2}};
+    kernel_check(true, false);
+    for (size_t o = 0; o < countof(ops); o++)
+        for (int d = DT_NONE + 1; d < NDTYPE; d++)
+            for (int to = DT_NONE + 1; to < NDTYPE; to++) {
+                const struct op *op = op_find(ops[o].op);
+                if (to > DT_NONE + 1 && strcmp(op->name, "cast")) break;
+                const char *wrong = check_edges(op, ops[o].nin, (enum dtype)d, (enum dtype)to);
+                ok(!wrong, "%s of %s at its ends is checked%s%s", op->name, dtype_text((enum dtype)d),
+                   wrong ? ": " : "", wrong ? wrong : "");
+            }
+    kernel_check(false, false);
+}
+
 static void
 test_nan(void)
 {
@@ -216,6 +276,7 @@ main(void)
     test_choice();
     test_dense();
     test_checks();
+    test_edges();
     test_nan();
     test_window();
     return done();
