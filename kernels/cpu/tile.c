@@ -23,7 +23,7 @@ enum { AHEAD = 4096, LINE = 64 };
 #define COPY(a)        (a)
 #define NEG(a)         (-(a))
 #define ABS(a)         TILE_ABS(a)
-#define SIGN(a)        PICK((a) > 0, (vec){0} + 1, PICK((a) < 0, (vec){0} - 1, a))
+#define SIGN(a)        PICK((a) > 0, (vec){0} + 1, PICK((a) < 0, (vec){0} - 1, (vec){0}))
 #define SQUARE(a)      ((a) * (a))
 #define RECIPROCAL(a)  TILE_DIV((vec){0} + 1, a)
 #define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* NaN stays */
