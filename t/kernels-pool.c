@@ -4,6 +4,7 @@
  * Shapes lie around groups of planes and vectors; values are ordinary, equal, NaN, infinite, and nothing but the least
  * there is. What is chosen is the reference's to the bit, what is summed within rounding. */
 #include "kernels/kernel.h"
+#include "kernels/op/pool.h"
 #include "kernels/sample.h"
 #include "runtime/arena.h"
 #include "runtime/device.h"
@@ -42,6 +43,11 @@ static const char *const windows[] = {
     "kernel_size=2 stride=1 dilation=3,1 padding=1,0",
     "kernel_size=3 stride=2 dilation=2 padding=1 ceil_mode=true",
     "kernel_size=1,3 stride=3 dilation=4,2",
+    "kernel_size=3,2 stride=2,1 ceil_mode=true",
+    "kernel_size=9 stride=8,5 padding=2,4 ceil_mode=true",
+    "kernel_size=9 stride=8,5 padding=2,4 ceil_mode=true count_include_pad=false",
+    "kernel_size=40,12 stride=39,11 ceil_mode=true",
+    "kernel_size=3 stride=5,3 padding=1,0 dilation=4,2 ceil_mode=true",
 };
 static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16};
 
@@ -249,10 +255,45 @@ test_groups(const char *op, const char *window, uint64_t seed)
     trial_close(&one);
 }
 
+/* ---- how many windows there are ---- */
+
+/* Is there a window u? It lies in the padded image; or, of ceil_mode, it starts in the image or before it and the
+ * windows before it do not reach the end. */
+static bool
+is_window(const struct window *w, bool ceil_mode, int64_t n, int64_t u)
+{
+    int64_t start = u * w->stride, end = start + w->dilation * (w->kernel - 1) + 1, all = n + 2 * w->padding;
+    return ceil_mode ? start < n + w->padding && end - w->stride < all : end <= all;
+}
+
+static void
+test_sizes(void)
+{
+    for (int ceil_mode = 0; ceil_mode < 2; ceil_mode++) {
+        int wrong = 0;
+        for (int i = 0; i < 7 * 7 * 6 * 4 * 4; i++) {
+            int64_t n = 1 + i % 7, kernel = 1 + i / 7 % 7, stride = 1 + i / 49 % 6;
+            int64_t padding = i / 294 % 4, dilation = 1 + i / 1176, count = 0;
+            struct attr attr[OP_ATTR] = {[POOL_KERNEL] = {.n = 1, .list = {kernel}},
+                                         [POOL_STRIDE] = {.n = 1, .list = {stride}},
+                                         [POOL_PADDING] = {.n = 1, .list = {padding}},
+                                         [POOL_DILATION] = {.n = 1, .list = {dilation}},
+                                         [POOL_CEIL] = {.i = ceil_mode}};
+            const struct window w = pool_window(attr, 0);
+            if (padding > kernel / 2) continue;
+            while (is_window(&w, ceil_mode, n, count)) count++;
+            wrong += pool_size(attr, 0, n) != count;
+        }
+        ok(!wrong, "there are as many windows as there are places for, %s",
+           ceil_mode ? "a last one beyond the padding" : "all in the padded image");
+    }
+}
+
 int
 main(void)
 {
     uint64_t seed = seed_of(1);
+    test_sizes();
     test_rows(seed);
     for (size_t o = 0; o < countof(ops); o++) {
         test_groups(ops[o], "kernel_size=3 stride=1 padding=1", seed);

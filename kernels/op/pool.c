@@ -25,9 +25,9 @@ int64_t
 pool_size(const struct attr *attr, int i, int64_t n)
 {
     struct window w = pool_window(attr, i);
-    int64_t room = n + 2 * w.padding - (w.dilation * (w.kernel - 1) + 1);
-    if (room < 0) return -1;
-    int64_t size = (room + (attr[POOL_CEIL].i ? w.stride - 1 : 0)) / w.stride + 1;
+    int64_t room = n + 2 * w.padding - (w.dilation * (w.kernel - 1) + 1) + (attr[POOL_CEIL].i ? w.stride - 1 : 0);
+    if (room < 0) return 0;
+    int64_t size = room / w.stride + 1;
     /* A window must start in the image or before it. */
     if (attr[POOL_CEIL].i && (size - 1) * w.stride >= n + w.padding) size--;
     return size;
@@ -57,7 +57,7 @@ pool_infer(const struct call *c, int64_t *size)
     TRY(pool_check(c));
     for (int i = 0; i < 2; i++) {
         size[i] = pool_size(c->attr, i, c->in[0].dim[2 + i]);
-        if (size[i] < 0) return call_fail(E_SHAPE, c, "the window is larger than the padded image");
+        if (size[i] < 1) return call_fail(E_SHAPE, c, "the window is larger than the padded image");
     }
     return 0;
 }
