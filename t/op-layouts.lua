@@ -354,6 +354,15 @@ for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_ind
   tap.ok(back < 100 * BATCH, ("and moves %d bytes"):format(back))
 end
 
+-- Of no elements too, whichever rank holds them.
+for op in ("sum prod mean any all logsumexp"):gmatch"%S+" do
+  for name, axis in pairs{["all dimensions"] = false, ["axis 0"] = 0, ["axis 1"] = 1} do
+    local function of(x) return tostring(x[op](x, axis or nil):to_global{placement = rille.placement("cpu", {0}), sbp = "B"}) end
+    local split = rille.zeros({0, 3}, {placement = P4, sbp = "S(0)", dtype = pick{"f32", "f64"}})
+    tap.is(of(split), of(rille.zeros({0, 3}, {dtype = split.dtype})), ("%s over %s of nothing, split"):format(op, name))
+  end
+end
+
 local known, total = {}, 0
 for _, op in ipairs(rille.operators()) do known[op] = true end
 for op in pairs(case) do

@@ -20,12 +20,12 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
     return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
 }
 
-/* m + log of the sum of e^(x - m), m near the greatest, 0 where that is not finite. Any m will do, so that it is no matter
- * of differentiation: a whole number has slope 0. */
+/* m + log of the sum of e^(x - m), m near the greatest, 0 where that is not finite. Any m will do, so that it is no
+ * matter of differentiation: a whole number has slope 0. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
-    if (!reduces_split(c)) return 0;
+    if (!reduces_split(c) || reduced_count(c) == 0) return 0; /* nothing has no greatest, and is as easily moved */
     const struct attr *axis = &c->attr[AXIS];
     struct val *x = dtype_is_float((enum dtype)c->in[0].dtype) ? in[0] : b_cast(b, in[0], DT_F32);
     struct val *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
