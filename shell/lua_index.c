@@ -377,16 +377,17 @@ add_piece(lua_State *L, int axis, int64_t start, int64_t stop, int k)
     lua_rawseti(L, -2, k);
 }
 
+enum { MOST_PIECES = 1 << 20 };
+
 static int
 split_even(lua_State *L, int axis, int64_t total, int64_t piece)
 {
-    enum { MOST = 1 << 20 };
     int k = 0;
     lua_newtable(L);
     piece = piece < total ? piece : total;
-    if (piece && total / piece > MOST)
-        return complain(L, "split: axis %d has %lld entries, more than %d pieces of %lld", axis, (long long)total, MOST,
-                        (long long)piece);
+    if (piece && total / piece > MOST_PIECES)
+        return complain(L, "split: axis %d has %lld entries, more than %d pieces of %lld", axis, (long long)total,
+                        MOST_PIECES, (long long)piece);
     for (int64_t start = 0; start < total || k == 0; start += piece)
         add_piece(L, axis, start, piece < total - start ? start + piece : total, ++k);
     return 1;
@@ -420,15 +421,18 @@ tensor_split(lua_State *L)
     return 1;
 }
 
-/* x:chunk(n, axis): at most n pieces of one size, the last one smaller. */
+/* x:chunk(n, axis): at most n pieces of one size, the last one smaller; of nothing n pieces, as in PyTorch. */
 static int
 tensor_chunk(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "chunk");
     int axis = axis_read(L, t, "chunk");
     int64_t total = rille_shape(t)[axis], n = count_read(L, 2, "chunk", "the number of pieces", 1);
-    int64_t piece = total ? (total - 1) / n + 1 : 1;
-    return split_even(L, axis, total, piece);
+    if (total) return split_even(L, axis, total, (total - 1) / n + 1);
+    if (n > MOST_PIECES) return complain(L, "chunk: %lld pieces, more than %d", (long long)n, MOST_PIECES);
+    lua_newtable(L);
+    for (int k = 1; k <= n; k++) add_piece(L, axis, 0, 0, k);
+    return 1;
 }
 
 /* Into the methods at the top and the module below. */

@@ -202,6 +202,13 @@ tap.group("arguments of operators", function()
   local l = rille.live(function() return 4 end)
   tap.is((T({2}) * l):item(), 8, "a live number is asked")
   tap.is(#x:split(2, {axis = 1}), 2, "split takes its axis by name")
+  for _, d in ipairs {"f16", "bf16", "f32", "f64"} do
+    local s = T({0 / 0, -0.0, 2, -1 / 0}, {dtype = d}):sign():totable()
+    tap.ok(s[1] == 0 and 1 / s[2] == math.huge and s[3] == 1 and s[4] == -1, d .. ": what is neither more nor less than 0 has sign 0")
+  end
+  local none = rille.zeros({0, 3}):chunk(4)
+  tap.ok(#none == 4 and none[4].shape[1] == 0 and none[4].shape[2] == 3, "an empty axis has as many chunks as are asked for")
+  tap.ok(not pcall(none[1].chunk, none[1], 1 << 40), "but not any number of them")
   local sizes = {}
   for i, part in ipairs(T({1, 2, 3, 4, 5}):chunk(3)) do sizes[i] = part.shape[1] end
   tap.is(sizes, {2, 2, 1}, "the last chunk is the small one")
