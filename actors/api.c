@@ -55,13 +55,14 @@ int
 rille_op_attrs(const struct rille_op *rop, struct rille_attr_info out[16])
 {
     const struct op *op = (const struct op *)rop;
-    int n = op_nattr(op);
-    for (int i = 0; i < n; i++)
-        out[i] = (struct rille_attr_info){ .name = op->attr[i].name,
-                                           .kind = (enum rille_attr_kind)op->attr[i].kind,
-                                           .required = op->attr[i].flags & ATTR_REQUIRED,
-                                           .words = op->attr[i].text,
-                                           .doc = op->attr[i].doc };
+    int n = 0;
+    for (const struct attr_def *d = op->attr; d < op->attr + op_nattr(op); d++)
+        if (!(d->flags & ATTR_HIDDEN))
+            out[n++] = (struct rille_attr_info){ .name = d->name,
+                                                 .kind = (enum rille_attr_kind)d->kind,
+                                                 .required = d->flags & ATTR_REQUIRED,
+                                                 .words = d->text,
+                                                 .doc = d->doc };
     return n;
 }
 _Static_assert((int)RILLE_INT == (int)ATTR_INT && (int)RILLE_DTYPE == (int)ATTR_DTYPE, "one list of attribute kinds");
@@ -156,9 +157,10 @@ attributes(const struct op *op, int n, const struct rille_attr *given, int nin, 
     op_attr_defaults(op, out);
     for (int i = 0; i < n; i++) {
         int k = op_attr_find(op, given[i].name);
-        if (k < 0) {
+        if (k < 0 || op->attr[k].flags & ATTR_HIDDEN) {
             struct str names = { 0 };
-            for (int j = 0; j < op_nattr(op); j++) str_addf(&names, "%s%s", j ? ", " : "", op->attr[j].name);
+            for (int j = 0; j < op_nattr(op); j++)
+                if (!(op->attr[j].flags & ATTR_HIDDEN)) str_addf(&names, "%s%s", names.len ? ", " : "", op->attr[j].name);
             int status = build_refuse(E_ATTR, op, nin, in, "%s: there is no attribute %s (it has: %s)", op->name,
                                       given[i].name, names.len ? names.text : "none");
             str_free(&names);

@@ -42,7 +42,7 @@ layout_of(struct maker *m, struct sbp sbp)
 {
     const struct place *two;
     const struct layout *l;
-    int32_t size = 2, rank[2] = { 0, 1 };
+    int32_t size = 2, rank[2] = {0, 1};
     int status = place_new(m->s->atlas, DEV_META, 1, &size, rank, &two);
     if (!status) status = layout_new(m->s->atlas, two, &sbp, NULL, &l);
     assert(!status);
@@ -58,10 +58,10 @@ find_ways(struct maker *m, int i)
     int *n = &m->nway[i];
     if (t->dtype == DT_NONE || t->weak) return;
     for (int d = 0; d < t->ndim; d++)
-        if (t->dim[d] > 1) m->way[i][(*n)++] = layout_of(m, (struct sbp){ .kind = SBP_S, .axis = (uint8_t)d });
-    m->way[i][(*n)++] = layout_of(m, (struct sbp){ .kind = SBP_B });
+        if (t->dim[d] > 1) m->way[i][(*n)++] = layout_of(m, (struct sbp){.kind = SBP_S, .axis = (uint8_t)d});
+    m->way[i][(*n)++] = layout_of(m, (struct sbp){.kind = SBP_B});
     if (t->dtype != DT_BOOL && !(in->flags & IN_INDEX))
-        m->way[i][(*n)++] = layout_of(m, (struct sbp){ .kind = SBP_P, .reduce = RED_SUM });
+        m->way[i][(*n)++] = layout_of(m, (struct sbp){.kind = SBP_P, .reduce = RED_SUM});
 }
 
 static int
@@ -89,7 +89,7 @@ kept(struct maker *m, struct str *s)
 static const char *
 layouts_text(struct maker *m, struct rille_tensor *y)
 {
-    struct str s = { 0 };
+    struct str s = {0};
     for (int i = 0; i < m->sample.call.nin; i++)
         if (m->nway[i])
             str_addf(&s, "%s%s", s.len ? ", " : "",
@@ -101,7 +101,7 @@ layouts_text(struct maker *m, struct rille_tensor *y)
 static void
 add_made(struct maker *m, struct rille_tensor *y, const struct rille_explain *e)
 {
-    struct str of = { 0 };
+    struct str of = {0};
     struct made *made = ARENA_NEW(&m->a, struct made);
     for (int k = 0; k < e->nop; k++) str_addf(&of, "%s%s", k ? ", " : "", e->ops[k].name);
     for (int k = 0; k < e->nboxing; k++) made->moved |= e->boxing[k].of_leaf && e->boxing[k].bytes > 0;
@@ -119,7 +119,7 @@ static void
 make(struct maker *m)
 {
     const struct call *c = &m->sample.call;
-    struct rille_tensor *handle[SAMPLE_IN] = { NULL }, *y = NULL;
+    struct rille_tensor *handle[SAMPLE_IN] = {NULL}, *y = NULL;
     struct val *in[SAMPLE_IN], *res[OP_OUT];
     struct rille_explain *e;
     int status = 0;
@@ -201,14 +201,15 @@ void
 op_made_print(struct rille_session *s, const struct op *op, struct str *out)
 {
     struct maker *m = must_alloc(sizeof *m);
-    *m = (struct maker){ .s = s, .end = &m->first };
+    *m = (struct maker){.s = s, .end = &m->first};
     bool paused = rille_trace_pause(s, true), grad = rille_grad_mode(s, false);
     if (op->sample[0] && sample_read(op, op->sample[0], &m->sample)) {
         for (int i = 0; i < m->sample.call.nin; i++) find_ways(m, i);
         do make(m);
         while (next(m));
     }
-    if (m->first) str_addf(out, "  layouts of %s on two ranks, and of which operators it is then made\n", op->sample[0]);
+    if (m->first)
+        str_addf(out, "  layouts of %s on two ranks, and of which operators it is then made\n", op->sample[0]);
     for (struct made *i = m->first; i; i = i->next)
         if (!i->told) print_group(i, out);
     rille_grad_mode(s, grad);

@@ -6,6 +6,7 @@
  * operators are in op_made.c. */
 #include "actors/session.h"
 
+#include "kernels/op/build.h"
 #include "kernels/sample.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
@@ -20,12 +21,12 @@ static const char *const kind_text[] = { "", "integer", "number", "boolean", "on
 static void
 print_default(const struct attr_def *d, struct str *s)
 {
-    switch (d->kind) {
+    switch (d->flags & ATTR_ABSENT ? ATTR_NONE : d->kind) {
     case ATTR_INT: str_addf(s, "%lld", (long long)d->i); break;
     case ATTR_FLOAT: str_addf(s, "%g", d->f); break;
     case ATTR_BOOL: str_add(s, d->i ? "true" : "false"); break;
     case ATTR_TEXT: str_addf(s, "\"%.*s\"", (int)strcspn(d->text, "|"), d->text); break;
-    default: str_add(s, "nil"); break;
+    default: str_add(s, "none"); break;
     }
 }
 
@@ -41,6 +42,7 @@ print_call(const struct op *op, struct str *s)
         if (f & IN_OPTIONAL) str_add(s, " = nil");
     }
     for (int i = 0; i < op_nattr(op); i++) {
+        if (op->attr[i].flags & ATTR_HIDDEN) continue;
         str_addf(s, "%s%s", shown++ ? ", " : "", op->attr[i].name);
         if (op->attr[i].flags & ATTR_REQUIRED) continue;
         str_add(s, " = ");
@@ -59,7 +61,7 @@ print_operands(const struct op *op, struct str *s)
         if (f & IN_INDEX) str_add(s, " integers");
         if (f & IN_FLOAT) str_add(s, " of a float dtype");
         if (f & IN_LIST) str_add(s, " a list of tensors");
-        if (f & IN_NUMBER) str_add(s, " a number may stand here");
+        if (f & IN_NUMBER) str_add(s, op->flags & OP_SOURCE ? " a number" : " a number may stand here");
         if (f & IN_OPTIONAL) str_add(s, f & IN_NUMBER ? ", or nothing" : " may be absent");
         str_add(s, "\n");
     }
@@ -70,6 +72,7 @@ print_attributes(const struct op *op, struct str *s)
 {
     for (int i = 0; i < op_nattr(op); i++) {
         const struct attr_def *d = &op->attr[i];
+        if (d->flags & ATTR_HIDDEN) continue;
         str_addf(s, "  %-14s %s", d->name, kind_text[d->kind]);
         for (const char *w = d->kind == ATTR_TEXT ? d->text : ""; *w;) {
             size_t n = strcspn(w, "|");
@@ -160,6 +163,15 @@ print_rows(const struct op *op, struct str *s)
     str_add(s, "the reference\n");
 }
 
+/* Where the gradient is zero none is built. */
+static const char *
+gradient_text(const struct op *op)
+{
+    if (op->grad == b_flat) return "none: flat";
+    if (op->flags & OP_MOVE) return "a move back";
+    return op->grad || op->build ? "yes" : "none";
+}
+
 char *
 rille_op_help(struct rille_session *session, const struct rille_op *rop)
 {
@@ -169,13 +181,14 @@ rille_op_help(struct rille_session *session, const struct rille_op *rop)
     if (op->doc) str_addf(&s, "  %s\n", op->doc);
     print_operands(op, &s);
     print_attributes(op, &s);
-    print_rule(op, &s);
-    if (op->rule || op->make_rule) {
-        if (op->sample[0] && !(op->flags & (OP_SOURCE | OP_MOVE))) print_layouts(op, op->sample[0], &s);
+    bool has_rule = (op->rule || op->make_rule) && !(op->flags & OP_MOVE);
+    if (has_rule) {
+        print_rule(op, &s);
+        if (op->sample[0] && !(op->flags & OP_SOURCE)) print_layouts(op, op->sample[0], &s);
         print_rows(op, &s);
     }
     if (op->build) op_made_print(session, op, &s);
-    str_addf(&s, "  gradient       %s\n", op->grad || op->build ? "yes" : op->flags & OP_MOVE ? "a move back" : "none");
+    str_addf(&s, "  gradient       %s\n", gradient_text(op));
     if (op->source) str_addf(&s, "  source         %s\n", op->source);
     err_clear();
     return s.text;

@@ -55,6 +55,8 @@ enum {
     ATTR_AXIS = 2, /* INT, INTS: axes; negative ones are made positive, out of range is an error, before anybody sees
                     * them. Counted on operand 0 (ATTR_AXIS_NEW: on one dimension more). */
     ATTR_AXIS_NEW = 4,
+    ATTR_ABSENT = 8,  /* not set is a meaning of its own, which doc tells: pages show no default */
+    ATTR_HIDDEN = 16, /* for operators of one family alone, which share their attributes: users are not offered it */
 };
 struct attr {
     bool set; /* given by the user; otherwise it holds the default */

@@ -4,6 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OPTIONS ", {dtype =, placement =, sbp =, requires_grad =, name =}"
+#define OPTION_LINES                                                                                                   \
+    "  dtype          of the tensor; \"f32\" where nothing else is said\n"                                              \
+    "  placement      a rille.placement; device 0 of the default kind\n"                                              \
+    "  sbp            any layout of it: the values are the global value; \"B\"\n"                                       \
+    "  requires_grad  boolean; false\n"                                                                               \
+    "  name           text, for messages"
+#define SHAPED(name) "rille." name "(shape" OPTIONS ")\n" OPTION_LINES
+
+/* Of an operator of this name the page goes on with what its record tells. */
 static const struct page {
     const char *name, *text;
 } pages[] = {
@@ -15,15 +25,19 @@ static const struct page {
             "  \"B\" whole everywhere, \"P\" the sum over ranks, \"P(max)\", \"P(min)\".\n"
             "  {\"B\", \"S(0)\"} on a 2-D mesh; {\"S(0)\", \"S(0)\", order = {1, 0}} cuts along mesh axis 1 first.\n"
             "  rille.sbp.split(axis), rille.sbp.broadcast, rille.sbp.partial_sum, rille.sbp.partial(\"max\")"},
-    {"tensor", "rille.tensor(values[, options])\n"
-               "  A tensor from a number or nested tables.\n"
-               "  Options of all creations: dtype, placement, sbp, requires_grad, name."},
-    {"zeros", "rille.zeros(shape[, options])   also ones, empty, rand, randn"},
-    {"full", "rille.full(shape, value[, options])"},
-    {"arange", "rille.arange(n), arange(a, b[, step][, options])   a, a + step, ... before b; whole numbers give i64"},
-    {"linspace", "rille.linspace(a, b, n[, options])   n numbers from a to b, both included"},
-    {"eye", "rille.eye(n[, m][, options])   ones on the diagonal"},
-    {"randint", "rille.randint(low, high, shape[, options])   whole numbers, high left out; i64"},
+    {"tensor", "rille.tensor(values" OPTIONS ")   a tensor from a number or nested tables\n" OPTION_LINES},
+    {"zeros", SHAPED("zeros")},
+    {"ones", SHAPED("ones")},
+    {"empty", SHAPED("empty")},
+    {"rand", SHAPED("rand")},
+    {"randn", SHAPED("randn")},
+    {"full", "rille.full(shape, value" OPTIONS ")\n" OPTION_LINES},
+    {"arange", "rille.arange(n" OPTIONS "), rille.arange(a, b, step = 1" OPTIONS ")\n"
+               "  a, a + step, ... before b; whole numbers give i64\n" OPTION_LINES},
+    {"linspace", "rille.linspace(a, b, n" OPTIONS ")   n numbers from a to b, both included\n" OPTION_LINES},
+    {"eye", "rille.eye(n, m = n" OPTIONS ")   ones on the diagonal\n" OPTION_LINES},
+    {"randint", "rille.randint(lo, hi, shape" OPTIONS ")   whole numbers, hi left out; i64\n" OPTION_LINES},
+    {"load_npy", "rille.load_npy(path[, {placement =, sbp =}])   the tensor in a .npy file"},
     {"manual_seed", "rille.manual_seed(n)   restarts the random values"},
     {"to_global", "x:to_global{placement =, sbp =}   the same values in another layout; differentiable\n"
                   "  x:to_global_{...} changes a variable in place"},
@@ -31,12 +45,32 @@ static const struct page {
     {"shards", "x:shards()   in mesh order {rank =, shape =, offset =}"},
     {"item", "x:item()   the number in a tensor of one element"},
     {"totable", "x:totable()   the values as nested tables: the global view"},
-    {"detach", "x:detach()   the same values, a leaf without gradient; x:clone() is a copy"},
+    {"detach", "x:detach()   the same values, a leaf without gradient"},
+    {"clone", "x:clone()   a copy, through which gradients pass; of a tensor without gradient a leaf"},
+    {"to", "x:to(dtype)   the same values in another dtype: x:cast(dtype)"},
+    {"numel", "x:numel()   how many elements"},
+    {"requires_grad_", "x:requires_grad_(on = true)   whether backward fills x.grad; gives x"},
+    {"fill_", "x:fill_(v), x:zero_()   in place, on variables"},
+    {"zero_", "x:zero_(), x:fill_(v)   in place, on variables"},
     {"copy_",
      "x:copy_(y), x:add_(y), x:fill_(v), ...   in place, on variables; what was computed from the old value keeps it"},
     {"index", "x[i]   entry i of axis 0;  x[{i, {a, b}, {}}]   a position, a range before b, all, for each axis;\n"
               "  x[{...}] = v   in place. Positions count from 0, negative ones from the end."},
-    {"split", "x:split(size, axis), x:split({sizes}, axis), x:chunk(n, axis)   lists of parts"},
+    {"split", "split(x, size, axis = 0), split(x, {sizes}, axis = 0)\n"
+              "  a list of parts: part k is x from start k up to start k + 1 along axis\n"
+              "  size           integer, of a part, the last one may be smaller; or their sizes, which add up to that of x\n"
+              "  axis           integer: dimension to cut\n"
+              "  made of        slice, once for each part, whose layouts it has\n"
+              "  gradient       yes"},
+    {"chunk", "chunk(x, n, axis = 0)\n"
+              "  a list of at most n parts of one size along axis, the last one smaller\n"
+              "  n              integer: how many parts\n"
+              "  axis           integer: dimension to cut\n"
+              "  made of        slice, once for each part, whose layouts it has\n"
+              "  gradient       yes"},
+    {"cat", "rille.cat({x, ...}, axis)   concat"},
+    {"floor_divide", "a // b"},
+    {"remainder", "a % b"},
     {"backward", "y:backward()   adds the gradient of y to grad of the leaves with requires_grad"},
     {"grad", "rille.grad(y, {x1, x2})   dy/dx1, dy/dx2; can be differentiated again.  x.grad is what backward added"},
     {"no_grad", "rille.no_grad(fn, ...)   runs fn; nothing in it is remembered for gradients"},
@@ -53,9 +87,15 @@ static const struct page {
     {"show", "x:show([\"file.svg\"])   draws how x is cut over its mesh: tiles with their ranks, replicas as\n"
              "  stacked sheets, addends of P side by side.\n"
              "  rille.boxing{...}:show([\"file.svg\"]) draws a move, its name and its bytes."},
-    {"save", "rille.save(\"x.npy\", x), rille.load(\"x.npy\"[, {placement =, sbp =}]), rille.load_npy(path)"},
+    {"save", "rille.save(path, {name = tensor})   safetensors; a path that ends in .npy: rille.save(path, x)"},
+    {"load", "rille.load(path[, {placement =, sbp =}])   what save wrote"},
     {"counters", "rille.counters()   nodes, compiles, cache_hits, runs, acts, messages, ... since the start"},
     {"devices", "rille.devices()   the devices used so far and their memory"},
+    {"clock", "rille.clock()   seconds, from some start"},
+    {"is_terminal", "rille.is_terminal(fd)   whether a file descriptor is one"},
+    {"help", "rille.help([name])   prints the page of a name; without one, the names"},
+    {"page", "rille.page(name)   the page of a name as text"},
+    {"operators", "rille.operators()   the names of all operators, sorted"},
     {"nn", "rille.nn   Module, Linear, Embedding, LayerNorm, ...: rille.nn.Module:extend(\"Net\")"},
     {"optim", "rille.optim   SGD, Adam, AdamW, clip_grad_norm, cosine, linear, constant"},
     {NULL, NULL},
@@ -69,25 +109,40 @@ find_page(const char *name)
     return NULL;
 }
 
+/* What an expression calls. */
+static const char *
+name_of_sign(const char *sign)
+{
+    static const char *const calls[][2] = {{"+", "add"}, {"-", "sub"},           {"*", "mul"},      {"/", "div"},
+                                           {"^", "pow"}, {"//", "floor_divide"}, {"%", "remainder"}};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        if (!strcmp(calls[i][0], sign)) return calls[i][1];
+    return sign;
+}
+
+/* The page of an operator without its last line end; without its first line where a page tells how it is called. */
+static void
+add_record(lua_State *L, luaL_Buffer *b, const struct rille_op *op, bool called)
+{
+    char *text = rille_op_help(shell_of(L)->session, op), *from = called ? strchr(text, '\n') : text;
+    size_t n = strlen(from);
+    luaL_addlstring(b, from, n && from[n - 1] == '\n' ? n - 1 : n);
+    free(text);
+}
+
 bool
 help_push(lua_State *L, const char *name)
 {
+    luaL_Buffer b;
     if (!strncmp(name, "rille.", 6)) name += 6;
+    name = name_of_sign(name);
     const struct page *page = find_page(name);
     const struct rille_op *op = rille_op_find(name);
-    if (page) {
-        lua_pushstring(L, page->text);
-        return true;
-    }
-    if (!op || rille_op_hidden(op)) return false;
-    char *text = rille_op_help(shell_of(L)->session, op);
-    lua_pushstring(L, text);
-    free(text);
-    size_t n = lua_rawlen(L, -1);
-    if (n && lua_tostring(L, -1)[n - 1] == '\n') { /* one line end, whoever prints it */
-        lua_pushlstring(L, lua_tostring(L, -1), n - 1);
-        lua_remove(L, -2);
-    }
+    if (!page && (!op || rille_op_hidden(op))) return false;
+    luaL_buffinit(L, &b);
+    if (page) luaL_addstring(&b, page->text);
+    if (op) add_record(L, &b, op, page);
+    luaL_pushresult(&b);
     return true;
 }
 

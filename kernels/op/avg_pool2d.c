@@ -10,13 +10,6 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-static int
-infer(const struct call *c, int64_t *size)
-{
-    if (c->attr[POOL_DILATION].n) return call_fail(E_ATTR, c, "windows of a mean have no dilation");
-    return pool_infer(c, size);
-}
-
 static struct plane
 plane_of(const struct kcall *k)
 {
@@ -106,9 +99,9 @@ const struct op op_avg_pool2d = {
     .name = "avg_pool2d",
     .doc = "y[n, c, u, v] = mean of x over window (u, v)",
     .in = {{"x", IN_FLOAT}},
-    .attr = {POOL_ATTRS},
+    .attr = {POOL_ATTRS(ATTR_HIDDEN, 0)},
     .make_rule = rule,
-    .infer = infer,
+    .infer = pool_infer,
     .linear = "0",
     .grad = grad,
     .ref = ref,

@@ -101,7 +101,7 @@ const struct op op_avg_pool2d_grad = {
     .name = "avg_pool2d_grad",
     .doc = "dx = sum over windows of dy / entries of the window",
     .in = {{"dy", IN_FLOAT}},
-    .attr = {POOL_ATTRS, [POOL_SIZE] = {"size", ATTR_INTS, ATTR_REQUIRED, .doc = "height and width of x"}},
+    .attr = {POOL_ATTRS(ATTR_HIDDEN, 0), [POOL_SIZE] = {"size", ATTR_INTS, ATTR_REQUIRED, .doc = "height and width of x"}},
     .make_rule = rule,
     .infer = infer,
     .linear = "0",

@@ -75,7 +75,7 @@ const struct op op_max_pool2d = {
     .name = "max_pool2d",
     .doc = "y[n, c, u, v] = greatest of x over window (u, v)",
     .in = {{"x", IN_FLOAT}},
-    .attr = {POOL_ATTRS},
+    .attr = {POOL_ATTRS(0, ATTR_HIDDEN)},
     .make_rule = rule,
     .infer = pool_infer,
     .grad = grad,

@@ -5,16 +5,17 @@
 #include "kernels/cpu/pool.h"
 #include "kernels/op/op_impl.h"
 
-/* Attributes of all of them, in this order. DILATION is that of max_pool2d, COUNT_PAD that of avg_pool2d. */
+/* Attributes of all of them, in this order. DILATION is that of max_pool2d, COUNT_PAD that of avg_pool2d: the other one has
+ * it with the flag ATTR_HIDDEN. */
 enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_COUNT_PAD, POOL_SIZE };
 
-#define POOL_ATTRS                                                                                                     \
+#define POOL_ATTRS(dilation, count_pad)                                                                                \
     [POOL_KERNEL] = {"kernel_size", ATTR_INTS, ATTR_REQUIRED, .doc = "height and width of a window"},                  \
     [POOL_STRIDE] = {"stride", ATTR_INTS, .doc = "how far a window moves; its own size"},                              \
     [POOL_PADDING] = {"padding", ATTR_INTS, .doc = "entries around the image; 0"},                                     \
-    [POOL_DILATION] = {"dilation", ATTR_INTS, .doc = "from one entry of a window to the next; 1"},                     \
+    [POOL_DILATION] = {"dilation", ATTR_INTS, dilation, .doc = "from one entry of a window to the next; 1"},           \
     [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "a last window may reach beyond the padding"},                       \
-    [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, .i = 1, .doc = "a mean counts the padding"}
+    [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "a mean counts the padding"}
 
 struct window pool_window(const struct attr *attr, int i);
 int64_t pool_size(const struct attr *attr, int i, int64_t n); /* windows over n entries, 0: none fits */

@@ -83,7 +83,7 @@ const struct op op_slice = {
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension to cut"},
              [START] = {"start", ATTR_INT, .doc = "first position"},
-             [STOP] = {"stop", ATTR_INT, .i = INT64_MAX, .doc = "the position after the last"},
+             [STOP] = {"stop", ATTR_INT, ATTR_ABSENT, .i = INT64_MAX, .doc = "the position after the last; none: the end"},
              [STEP] = {"step", ATTR_INT, .i = 1, .doc = "from one to the next"}},
     .make_rule = rule,
     .infer = infer,
