@@ -163,7 +163,8 @@ enum {
     OP_MOVE = 64,     /* to_global: output layout is what the call asks, nothing is computed */
     OP_HIDDEN = 128,  /* not offered to users (gradient helpers) */
     OP_UPDATE = 256,  /* acts once a batch on accumulated values (optimisers) */
-    OP_METHOD_ONLY = 512,
+    OP_ONE_SIDED = 512,   /* defined on one side of a value only (log, sqrt): minus infinity, what a rank holds of a maximum
+                           * of which it has nothing, may lie on the other, and no extreme passes */
 };
 
 struct op {

@@ -38,10 +38,46 @@ of_extremes(const struct sound *s, const struct sbp *v)
     return false;
 }
 
+/* ---- the same of what only operators of one kind meet, by their records ---- */
+
+static bool
+is_eltwise(const struct sound *s)
+{
+    return s->sample.call.op->flags & OP_ELTWISE;
+}
+
+static bool
+one_sided(const struct sound *s, const struct sbp *v)
+{
+    return s->sample.call.op->flags & OP_ONE_SIDED && of_extremes(s, v);
+}
+
+static bool
+truth_of_extremes(const struct sound *s, const struct sbp *v)
+{
+    return is_eltwise(s) && s->sample.call.op->dtype == OUT_BOOL && of_extremes(s, v);
+}
+
+static bool
+looks_up(const struct sound *s, const struct sbp *v)
+{
+    bool index = false;
+    for (int k = 0; k < s->rule.nin; k++) index |= sound_is_index(s, k);
+    return index && s->sample.call.op->reduce == RED_SUM && of_extremes(s, v);
+}
+
+static bool
+updates(const struct sound *s, const struct sbp *v)
+{
+    UNUSED(v);
+    return s->sample.call.op->flags & OP_UPDATE;
+}
+
 static bool
 with_number(const struct sound *s, const struct sbp *v)
 {
     UNUSED(v);
+    if (!is_eltwise(s)) return false;
     for (int k = 0; k < s->rule.nin; k++)
         if (s->sample.in[k].weak) return true;
     return false;
@@ -51,35 +87,35 @@ static bool
 to_integers(const struct sound *s, const struct sbp *v)
 {
     UNUSED(v);
-    return !dtype_is_float((enum dtype)s->sample.in[0].dtype);
+    return is_eltwise(s) && !dtype_is_float((enum dtype)s->sample.in[0].dtype);
 }
 
-/* Patterns are those of fnmatch(); a row is right only for what `when` says. */
+/* Patterns are those of fnmatch(); a row is right only for what `when` says. It names operators only where no record
+ * tells what they share: a new operator is to meet its reason here. */
 static const struct reason {
     const char *op, *sig;
     bool (*when)(const struct sound *s, const struct sbp *v);
     const char *why;
 } reasons[] = {
     {"*", "*", of_integers, "the identity of an integer maximum is a number, which arithmetic wraps around"},
-    {"@(floor|ceil|round|cast)", "P -> *", to_integers, "integers are whole already, and truth values are not summed"},
-    {"@(div|mul|floor_divide|pow|pow_slope|where|eq|ne|lt|le|gt|ge|logical_or|logical_and)", "*", with_number,
-     "it depends on the value of a number, which is bound at run time"},
+    {"*", "P -> *", to_integers, "integers are whole already, and truth values are not summed"},
+    {"*", "*", with_number, "it depends on the value of a number, which is bound at run time"},
     {"@(index_add|gather_grad|cross_entropy_spread|position)", "P*", NULL,
      "the first operand lends its shape alone, and is a variable"},
-    {"@(lt|le|gt|ge|logical_*)", "*", of_extremes, "truth of an extreme: nobody compares before reducing"},
+    {"*", "*", truth_of_extremes, "truth of an extreme: nobody compares before reducing"},
     {"@(maximum|minimum|clamp)", "*", of_extremes, "groups carry both kinds of extremes, and together only one passes"},
-    {"@(embedding|index_select|gather|cross_entropy_target|max_pool2d_pick|exp_sum)", "*", of_extremes,
-     "an axis looked up counts as summed, and an extreme does not pass a sum"},
+    {"*", "*", looks_up, "an axis looked up counts as summed, and an extreme does not pass a sum"},
+    {"@(max_pool2d_pick|exp_sum)", "*", of_extremes, "what it picks or sums by another operand counts as summed"},
     {"@(dropout|cast|concat|stack|pad|unslice|cross_entropy_spread|max_pool2d)", "*", of_extremes,
      "monotone, but no maximum is taken through it"},
     {"@(gather|gather_grad)", "S*", NULL,
      "a dimension that ids do not cover is cut by position: only the axis looked up may be split"},
-    {"@(log|sqrt|rsqrt)", "*", of_extremes,
+    {"*", "*", one_sided,
      "defined on one side: the identity of one kind of extreme lies on the other"},
     {"attention_softmax", "*P -> *", NULL, "what a mask adds to a whole row leaves the row's softmax as it is"},
     {"attention_grad", "B, B, P, *, B -> P, P, B", NULL,
      "the gradient of values does not depend on them: where partial values pass, all results are partial"},
-    {"@(sgd|adamw)", "*", NULL, "a variable and what an optimiser keeps beside it are never partial"},
+    {"*", "*", updates, "a variable and what an optimiser keeps beside it are never partial"},
 };
 
 static bool

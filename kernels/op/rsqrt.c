@@ -39,6 +39,6 @@ const struct op op_rsqrt = {
     .grad = grad,
     .saves = "a",
     .eltwise = {.f = real, .block_f32 = block},
-    .flags = OP_ELTWISE,
+    .flags = OP_ELTWISE | OP_ONE_SIDED,
     .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1"},
 };
