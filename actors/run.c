@@ -72,6 +72,33 @@ bind_parts(void **address, const int32_t *first, int32_t i, const struct store *
         address[first[i] + pos] = store->part[pos] ? store->part[pos]->data : NULL;
 }
 
+/* There was no memory: for what? "zeros: f32{1024, 1024} S(0) on cpu[0, 1]: ..." */
+static int
+no_room(int status, const char *name, const struct type *t, const struct layout *l)
+{
+    struct str s = { 0 };
+    type_print(t, &s);
+    str_add(&s, " ");
+    layout_print(l, &s);
+    str_add(&s, " on ");
+    place_print(l->place, &s);
+    err_note("%s: %s", name, str_text(&s));
+    str_free(&s);
+    return status;
+}
+
+/* What lives within the run is many values in one arena: the largest is told. */
+static int
+no_arena(int status, const struct program *g)
+{
+    const struct prog_node *most = NULL;
+    int out = 0;
+    for (int32_t i = 0; i < g->nnode; i++)
+        for (int k = 0; k < g->node[i].nout; k++)
+            if (!most || type_bytes(&g->node[i].type[k]) > type_bytes(&most->type[out])) most = &g->node[i], out = k;
+    return most ? no_room(status, most->name, &most->type[out], most->layout[out]) : status;
+}
+
 /* The whole value of root k: joined pieces make dimension 0 longer. */
 static int
 make_root(struct rille_session *s, struct runner *r, int32_t k)
@@ -79,7 +106,9 @@ make_root(struct rille_session *s, struct runner *r, int32_t k)
     const struct program *g = r->plan->program;
     struct type t = ref_type(g, g->root[k].ref);
     if (g->root[k].join) t.dim[0] *= g->pieces;
-    return store_make(s, &t, ref_layout(g, g->root[k].ref), &r->root[k]);
+    const struct ref *ref = &g->root[k].ref;
+    int status = store_make(s, &t, ref_layout(g, *ref), &r->root[k]);
+    return status && ref->kind == REF_NODE ? no_room(status, g->node[ref->index].name, &t, ref_layout(g, *ref)) : status;
 }
 
 static void
@@ -96,7 +125,8 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
     for (int i = 0; i < p->ndevice; i++) {
         struct pool *pool;
         TRY(session_pool(s, p->device[i].kind, p->device[i].rank, &pool));
-        TRY(pool_arena(pool, (size_t)p->device[i].arena_bytes, &r->run.arena[i]));
+        int status = pool_arena(pool, (size_t)p->device[i].arena_bytes, &r->run.arena[i]);
+        if (status) return no_arena(status, g);
         if (s->poison && p->device[i].arena_bytes) memset(r->run.arena[i], 0xff, (size_t)p->device[i].arena_bytes);
     }
     for (int32_t k = 0; k < g->nroot; k++) {

@@ -5,7 +5,24 @@
  * assigns that: right in every layout and in a compiled step, at the price of one pass over x. */
 #include "shell/shell.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+
+/* Raises: what is wrong, and the tensor, which is argument 1 of all functions here. */
+static int __attribute__((format(printf, 2, 3))) wrong(lua_State *L, const char *fmt, ...)
+{
+    char what[600];
+    luaL_Buffer b;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    luaL_buffinit(L, &b);
+    tensor_describe(L, &b, "x", tensor_check(L, 1, "index"));
+    luaL_pushresult(&b);
+    return complain(L, "%s; %s", what, lua_tostring(L, -1));
+}
 
 struct pick { /* what is taken of one axis: start, start + step, ... before stop */
     int64_t start, stop, step;
@@ -24,11 +41,11 @@ pick_position(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
     int good = 0;
     int64_t at = lua_tointegerx(L, i, &good);
-    if (!good) complain(L, "index: a position is a whole number, found %s", what_is(L, i));
+    if (!good) wrong(L, "index: a position is a whole number, found %s", what_is(L, i));
     int64_t from_start = at < 0 ? at + size : at;
     if (from_start < 0 || from_start >= size)
-        complain(L, "index: position %lld is out of range: axis %d has %lld entries, and positions count from 0",
-                 (long long)at, axis, (long long)size);
+        wrong(L, "index: position %lld is out of range: axis %d has %lld entries, and positions count from 0",
+              (long long)at, axis, (long long)size);
     *p = (struct pick){from_start, from_start + 1, 1, false, true};
 }
 
@@ -45,14 +62,14 @@ pick_range(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
     int64_t v[3] = {0, size, 1};
     int n = (int)lua_rawlen(L, i);
-    if (n > 3) complain(L, "index: a range is {start, stop, step}, found %d entries for axis %d", n, axis);
+    if (n > 3) wrong(L, "index: a range is {start, stop, step}, found %d entries for axis %d", n, axis);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
         int good = 0;
         lua_rawgeti(L, i, k + 1);
         v[k] = lua_tointegerx(L, -1, &good);
-        if (!good) complain(L, "index: a range is whole numbers {start, stop, step}, found %s", what_is(L, -1));
+        if (!good) wrong(L, "index: a range is whole numbers {start, stop, step}, found %s", what_is(L, -1));
     }
-    if (v[2] < 1) complain(L, "index: the step of a range is at least 1, found %lld", (long long)v[2]);
+    if (v[2] < 1) wrong(L, "index: the step of a range is at least 1, found %lld", (long long)v[2]);
     *p = (struct pick){clip(v[0], size), clip(v[1], size), v[2], false, false};
     p->whole = p->start == 0 && p->stop == size && p->step == 1;
 }
@@ -65,7 +82,7 @@ pick_read(lua_State *L, int i, int axis, int64_t size, struct pick *p)
     else if (lua_istable(L, i))
         pick_range(L, i, axis, size, p);
     else
-        complain(L, "index: a position or a range such as {0, 2} is wanted for axis %d, found %s", axis, what_is(L, i));
+        wrong(L, "index: a position or a range such as {0, 2} is wanted for axis %d, found %s", axis, what_is(L, i));
 }
 
 /* The key at i, for all axes. */
@@ -74,7 +91,7 @@ picks_read(lua_State *L, int i, struct rille_tensor *t, struct pick *picks)
 {
     const int64_t *shape = rille_shape(t);
     int ndim = rille_ndim(t), n = lua_istable(L, i) ? (int)lua_rawlen(L, i) : 1;
-    if (n > ndim) complain(L, "index: %d positions for a tensor of %d dimensions", n, ndim);
+    if (n > ndim) wrong(L, "index: %d positions for a tensor of %d dimensions", n, ndim);
     for (int axis = 0; axis < ndim; axis++) picks[axis] = (struct pick){0, shape[axis], 1, true, false};
     if (!lua_istable(L, i)) {
         pick_read(L, i, 0, shape[0], &picks[0]);
@@ -141,7 +158,7 @@ index_get(lua_State *L)
     struct pick picks[RILLE_DIMS];
     if (tensor_test(L, 2)) return index_by_tensor(L, t);
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
-        return complain(L, "index: a position, a table of ranges or a name is wanted, found %s", what_is(L, 2));
+        return wrong(L, "index: a position, a table of ranges or a name is wanted, found %s", what_is(L, 2));
     picks_read(L, 2, t, picks);
     int ndim = rille_ndim(t);
     lua_pushvalue(L, 1);
@@ -175,10 +192,10 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
     if (!v) {
         bool boolean = lua_isboolean(L, i);
         if (!boolean && lua_type(L, i) != LUA_TNUMBER)
-            complain(L, "index: a tensor or a number can be assigned, found %s", what_is(L, i));
+            wrong(L, "index: a tensor or a number can be assigned, found %s", what_is(L, i));
         if (value_kind(dtype)->store(value, boolean || lua_isinteger(L, i),
                                      boolean ? lua_toboolean(L, i) : lua_tointeger(L, i), lua_tonumber(L, i)))
-            complain(L, "index: %s does not fit in %s", lua_tostring(L, i), dtype);
+            wrong(L, "index: %s does not fit in %s", lua_tostring(L, i), dtype);
         push_whole(L, x, dtype, 0, NULL, value);
         return;
     }
@@ -208,11 +225,10 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
         bool has = !picks[axis].drop && from >= 0;
         shape[axis] = has ? rille_shape(v)[from--] : 1;
         if (shape[axis] != 1 && shape[axis] != pick_count(&picks[axis]))
-            complain(L, "index: %lld entries are assigned to %lld of axis %d", (long long)shape[axis],
-                     (long long)pick_count(&picks[axis]), axis);
+            wrong(L, "index: %lld entries are assigned to %lld of axis %d", (long long)shape[axis],
+                  (long long)pick_count(&picks[axis]), axis);
     }
-    if (from >= 0)
-        complain(L, "index: what is assigned has %d dimensions more than the part it is assigned to", from + 1);
+    if (from >= 0) wrong(L, "index: what is assigned has %d dimensions more than the part it is assigned to", from + 1);
     if (rille_ndim(v) == ndim && !memcmp(shape, rille_shape(v), (size_t)ndim * sizeof *shape)) return;
     struct rille_attr attr = {.name = "shape", .kind = RILLE_INTS, .n = ndim, .list = shape};
     apply_top(L, "reshape", 1, &attr);
@@ -279,11 +295,11 @@ assign_part(lua_State *L)
     struct pick picks[RILLE_DIMS];
     luaL_checkstack(L, 20, "index");
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
-        return complain(L, "index: a position or a table of ranges is wanted, found %s", what_is(L, 2));
+        return wrong(L, "index: a position or a table of ranges is wanted, found %s", what_is(L, 2));
     picks_read(L, 2, x, picks);
     if (!rille_is_leaf(x))
-        return complain(L, "index: only a variable can be assigned to, and this is the result of an operator; "
-                           "write x[{0, 1}] = v, not x[0][1] = v");
+        return wrong(L, "index: only a variable can be assigned to, and this is the result of an operator; "
+                        "write x[{0, 1}] = v, not x[0][1] = v");
     int ndim = rille_ndim(x);
     push_source(L, x, 3);
     align_top(L, ndim, picks);
@@ -330,7 +346,7 @@ int
 index_pairs(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "pairs");
-    if (rille_ndim(t) == 0) return complain(L, "pairs: a tensor of no dimensions has no rows");
+    if (rille_ndim(t) == 0) return wrong(L, "pairs: a tensor of no dimensions has no rows");
     lua_pushcfunction(L, next_row);
     lua_pushvalue(L, 1);
     lua_pushnil(L);
@@ -352,9 +368,9 @@ axis_read(lua_State *L, struct rille_tensor *t, const char *who)
         lua_replace(L, 3);
     }
     lua_Integer axis = lua_isnil(L, 3) ? 0 : lua_tointegerx(L, 3, &good);
-    if (!good) complain(L, "%s: axis is a whole number, found %s", who, what_is(L, 3));
+    if (!good) wrong(L, "%s: axis is a whole number, found %s", who, what_is(L, 3));
     if (axis < -ndim || axis >= ndim)
-        complain(L, "%s: axis %lld is out of range for a tensor of %d dimensions", who, (long long)axis, ndim);
+        wrong(L, "%s: axis %lld is out of range for a tensor of %d dimensions", who, (long long)axis, ndim);
     return (int)(axis < 0 ? axis + ndim : axis);
 }
 
@@ -364,7 +380,7 @@ count_read(lua_State *L, int i, const char *who, const char *what, int64_t least
     int good = 0;
     int64_t n = lua_type(L, i) == LUA_TNUMBER ? lua_tointegerx(L, i, &good) : 0;
     if (!good || n < least)
-        complain(L, "%s: %s is a whole number of at least %d, found %s", who, what, (int)least, what_is(L, i));
+        wrong(L, "%s: %s is a whole number of at least %d, found %s", who, what, (int)least, what_is(L, i));
     return n;
 }
 
@@ -386,8 +402,8 @@ split_even(lua_State *L, int axis, int64_t total, int64_t piece)
     lua_newtable(L);
     piece = piece < total ? piece : total;
     if (piece && total / piece > MOST_PIECES)
-        return complain(L, "split: axis %d has %lld entries, more than %d pieces of %lld", axis, (long long)total,
-                        MOST_PIECES, (long long)piece);
+        return wrong(L, "split: axis %d has %lld entries, more than %d pieces of %lld", axis, (long long)total,
+                     MOST_PIECES, (long long)piece);
     for (int64_t start = 0; start < total || k == 0; start += piece)
         add_piece(L, axis, start, piece < total - start ? start + piece : total, ++k);
     return 1;
@@ -408,8 +424,8 @@ tensor_split(lua_State *L)
         sum = size > INT64_MAX - sum ? INT64_MAX : sum + size;
     }
     if (sum != total)
-        return complain(L, "split: the sizes add up to %lld, but axis %d has %lld entries", (long long)sum, axis,
-                        (long long)total);
+        return wrong(L, "split: the sizes add up to %lld, but axis %d has %lld entries", (long long)sum, axis,
+                     (long long)total);
     lua_newtable(L);
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(L, 2, k);
@@ -429,7 +445,7 @@ tensor_chunk(lua_State *L)
     int axis = axis_read(L, t, "chunk");
     int64_t total = rille_shape(t)[axis], n = count_read(L, 2, "chunk", "the number of pieces", 1);
     if (total) return split_even(L, axis, total, (total - 1) / n + 1);
-    if (n > MOST_PIECES) return complain(L, "chunk: %lld pieces, more than %d", (long long)n, MOST_PIECES);
+    if (n > MOST_PIECES) return wrong(L, "chunk: %lld pieces, more than %d", (long long)n, MOST_PIECES);
     lua_newtable(L);
     for (int k = 1; k <= n; k++) add_piece(L, axis, 0, 0, k);
     return 1;

@@ -38,9 +38,8 @@ struct call {
 
 /* ---- what is wrong with a call ---- */
 
-/* "x is f32{4, 5} S(0) on cpu[0, 1]" */
-static void
-add_tensor(lua_State *L, luaL_Buffer *b, const char *name, struct rille_tensor *t)
+void
+tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rille_tensor *t)
 {
     const struct rille_layout *l = rille_tensor_layout(t);
     char *place = rille_place_text(rille_layout_place(l)), size[32];
@@ -72,7 +71,7 @@ static int __attribute__((format(printf, 2, 3))) refuse(struct call *c, const ch
     for (int k = 0, n = 0; k < c->narg && n < NOPERAND; k++) {
         if (c->arg[k].kind != RILLE_ARG_TENSOR) continue;
         luaL_addstring(&b, n++ ? ", " : "; ");
-        add_tensor(c->L, &b, o->operand[k < o->noperand ? k : o->noperand - 1].name, c->arg[k].tensor);
+        tensor_describe(c->L, &b, o->operand[k < o->noperand ? k : o->noperand - 1].name, c->arg[k].tensor);
     }
     luaL_pushresult(&b);
     return complain(c->L, "%s: %s%s", o->name, what, lua_tostring(c->L, -1));

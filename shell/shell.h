@@ -130,6 +130,8 @@ struct rille_tensor *op_apply(lua_State *L, const char *name, int nargs, const s
  * which give their operand twice. */
 void op_push(lua_State *L, const char *name);
 void op_push_unary(lua_State *L, const char *name);
+/* Adds "x is f32{4, 5} S(0) on cpu[0, 1]". */
+void tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rille_tensor *t);
 
 /* ---- lua_create.c: new tensors ---- */
 
