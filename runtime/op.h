@@ -93,7 +93,7 @@ enum out_dtype {
     OUT_FLOAT,   /* the same, integers and bools give f32 */
     OUT_BOOL,
     OUT_I64,
-    OUT_SUM,  /* integers and bool give i64, floats stay */
+    OUT_SUM,  /* the attribute named dtype; without it integers and bool give i64, floats stay */
     OUT_IN0,  /* as operand 0 */
     OUT_IN1,  /* as operand 1 */
     OUT_ATTR, /* the attribute named dtype */

@@ -193,7 +193,7 @@ out_dtype(const struct call *c)
     case OUT_FLOAT: return d == DT_NONE || dtype_is_float(d) ? d : DT_F32;
     case OUT_BOOL: return DT_BOOL;
     case OUT_I64: return DT_I64;
-    case OUT_SUM: return d == DT_NONE || dtype_is_float(d) ? d : DT_I64;
+    case OUT_SUM: given = given_dtype(c); return given ? given : d == DT_NONE || dtype_is_float(d) ? d : DT_I64;
     case OUT_IN0: return c->nin > 0 ? (enum dtype)c->in[0].dtype : DT_NONE;
     case OUT_IN1: return c->nin > 1 ? (enum dtype)c->in[1].dtype : DT_NONE;
     case OUT_ATTR: given = given_dtype(c); return given ? given : d;

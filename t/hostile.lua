@@ -49,7 +49,8 @@ tap.group("more than can be counted", function()
       local x = T({1}, {dtype = dtype}):expand{size}
       for _, call in ipairs{"argmax", "argmin", "topk", "logsumexp"} do
         local args = call == "topk" and {1, 0} or {0}
-        tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", call, "2^62 bytes"},
+        local made = call == "logsumexp" and dtype == "bf16" -- of others: a cast comes first
+        tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", call, made and call or "2^62 bytes"},
           ("%s of 2^60 elements is not computed in less room than it needs"):format(call))
       end
       tap.fails(function() ((x:to("u8") + 1) * (x:to("u8") - 1):flip(0)):sum():item() end, {"hostile.lua:", "cpu:0"}, "nor a chain")

@@ -102,14 +102,20 @@ call_ints(struct build *b, const struct op *op, struct val *x, const char *name,
     return b_call(b, op, 1, &x, attr);
 }
 
+static void
+reduction(const struct op *op, const int64_t *axes, int naxes, bool keepdim, struct attr *attr)
+{
+    op_attr_defaults(op, attr);
+    if (naxes > 0) attr_ints(op, attr, "axis", naxes, axes);
+    attr_int(op, attr, "keepdim", keepdim);
+}
+
 struct val *
 b_reduce(struct build *b, const struct op *op, struct val *x, const int64_t *axes, int naxes, bool keepdim)
 {
     if (!x) return NULL;
     struct attr attr[OP_ATTR];
-    op_attr_defaults(op, attr);
-    if (naxes > 0) attr_ints(op, attr, "axis", naxes, axes);
-    attr_int(op, attr, "keepdim", keepdim);
+    reduction(op, axes, naxes, keepdim, attr);
     return b_call(b, op, 1, &x, attr);
 }
 
@@ -127,6 +133,34 @@ b_cast(struct build *b, struct val *x, enum dtype d)
     op_attr_defaults(&op_cast, attr);
     attr_int(&op_cast, attr, "dtype", d);
     return b_call(b, &op_cast, 1, &x, attr);
+}
+
+static bool
+is_half(enum dtype d)
+{
+    return dtype_is_float(d) && dtype_bytes(d) == 2;
+}
+
+struct val *
+b_wide(struct build *b, struct val *x)
+{
+    return x && is_half(x->type.dtype) ? b_cast(b, x, DT_F32) : x;
+}
+
+struct val *
+b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim)
+{
+    if (!x || !is_half(x->type.dtype)) return b_sum(b, x, axes, naxes, keepdim);
+    struct attr attr[OP_ATTR];
+    reduction(&op_sum, axes, naxes, keepdim, attr);
+    attr_int(&op_sum, attr, "dtype", DT_F32);
+    return b_call(b, &op_sum, 1, &x, attr);
+}
+
+struct val *
+b_narrow(struct build *b, struct val *y, const struct type *x)
+{
+    return dtype_is_float(x->dtype) ? b_cast(b, y, x->dtype) : y;
 }
 
 struct val *
@@ -227,8 +261,8 @@ b_share(struct build *b, const struct node *n, struct val *dout)
     const struct attr *axis = &n->attr[0];
     struct val *x = n->in[0];
     struct val *taken = b_cast(b, b_call2(b, &op_eq, x, b_keepdim(b, n, n->out[0])), x->type.dtype);
-    struct val *count = b_sum(b, taken, axis->list, axis->n, true);
-    return b_mul(b, taken, b_div(b, b_keepdim(b, n, dout), count));
+    struct val *count = b_sum_wide(b, taken, axis->list, axis->n, true);
+    return b_mul(b, taken, b_narrow(b, b_div(b, b_keepdim(b, n, dout), count), &x->type));
 }
 
 void

@@ -63,9 +63,10 @@ split_losses(struct build *b, const struct call *c, struct val *const *in)
 {
     int64_t axis = ce_axis(c->in[0].ndim);
     double s = c->attr[SMOOTHING].f;
-    struct val *lse = b_reduce(b, &op_logsumexp, in[0], &axis, 1, false);
-    struct val *loss = b_sub(b, lse, b_scale(b, with_labels(b, &op_cross_entropy_target, c, 2, in), 1 - s));
-    if (s) loss = b_sub(b, loss, b_scale(b, b_sum(b, in[0], &axis, 1, false), s / (double)c->in[0].dim[axis]));
+    struct val *lse = b_reduce(b, &op_logsumexp, b_wide(b, in[0]), &axis, 1, false);
+    struct val *target = b_wide(b, with_labels(b, &op_cross_entropy_target, c, 2, in));
+    struct val *loss = b_sub(b, lse, b_scale(b, target, 1 - s));
+    if (s) loss = b_sub(b, loss, b_scale(b, b_sum_wide(b, in[0], &axis, 1, false), s / (double)c->in[0].dim[axis]));
     struct val *counts = b_call2(b, &op_ne, in[1], b_integer(b, c->attr[IGNORE].i));
     return b_where(b, counts, loss, b_number(b, 0));
 }

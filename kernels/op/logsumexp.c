@@ -22,17 +22,29 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
 
 /* m + log of the sum of e^(x - m), m near the greatest, 0 where that is not finite. Any m will do, so that it is no
  * matter of differentiation: a whole number has slope 0. */
-static int
-build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+static struct val *
+by_parts(struct build *b, struct val *x, const struct attr *axis, bool keepdim)
 {
-    if (!reduces_split(c) || reduced_count(c) == 0) return 0; /* nothing has no greatest, and is as easily moved */
-    const struct attr *axis = &c->attr[AXIS];
-    struct val *x = dtype_is_float((enum dtype)c->in[0].dtype) ? in[0] : b_cast(b, in[0], DT_F32);
+    if (!dtype_is_float((enum dtype)x->type.dtype)) x = b_cast(b, x, DT_F32);
     struct val *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
     struct val *finite = b_call2(b, &op_lt, b_call1(b, &op_abs, greatest), b_number(b, INFINITY));
     struct val *m = b_where(b, finite, b_call1(b, &op_floor, greatest), b_number(b, 0));
     struct val *y = b_add(b, m, b_log(b, exp_sum(b, x, m, axis)));
-    out[0] = c->attr[KEEPDIM].i ? y : b_drop_dims(b, y, axis->list, axis->n);
+    return keepdim ? y : b_drop_dims(b, y, axis->list, axis->n);
+}
+
+/* Halves are computed in f32, the gradient too: e^(x - y) of a rounded y would be off by as much as y is. Nothing has
+ * no greatest value, and is as easily moved. */
+static int
+build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    const struct attr *axis = &c->attr[AXIS];
+    bool keepdim = c->attr[KEEPDIM].i;
+    struct val *x = b_wide(b, in[0]);
+    if (x != in[0])
+        out[0] = b_narrow(b, b_reduce(b, &op_logsumexp, x, axis->list, axis->n, keepdim), &c->in[0]);
+    else if (reduces_split(c) && reduced_count(c) > 0)
+        out[0] = by_parts(b, x, axis, keepdim);
     return b->failed ? (int)err_last() : 0;
 }
 

@@ -9,8 +9,8 @@ static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
     const struct attr *axis = &c->attr[AXIS];
-    struct val *sum = b_sum(b, in[0], axis->list, axis->n, c->attr[KEEPDIM].i);
-    out[0] = b_div(b, sum, b_integer(b, reduced_count(c)));
+    struct val *sum = b_sum_wide(b, in[0], axis->list, axis->n, c->attr[KEEPDIM].i);
+    out[0] = b_narrow(b, b_div(b, sum, b_integer(b, reduced_count(c))), &c->in[0]);
     return b->failed ? (int)err_last() : 0;
 }
 

@@ -7,12 +7,13 @@ enum { MEAN, SUM, NONE };
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
-    struct val *loss = b_call1(b, &op_square, b_sub(b, in[0], in[1]));
+    struct val *loss = b_square(b, b_sub(b, b_wide(b, in[0]), b_wide(b, in[1])));
     switch (c->attr[REDUCTION].i) {
     case MEAN: loss = b_reduce(b, &op_mean, loss, NULL, 0, false); break;
     case SUM: loss = b_sum(b, loss, NULL, 0, false); break;
     }
-    out[0] = loss;
+    struct type result = {.dtype = (uint8_t)dtype_promote(c->in[0].dtype, false, c->in[1].dtype, false)};
+    out[0] = b_narrow(b, loss, &result);
     return b->failed ? (int)err_last() : 0;
 }
 

@@ -3,7 +3,16 @@
 
 #include "kernels/cpu/reduce.h"
 
-enum { AXIS, KEEPDIM };
+enum { AXIS, KEEPDIM, DTYPE };
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    enum dtype d = (enum dtype)c->attr[DTYPE].i;
+    UNUSED(size);
+    if (d == DT_NONE || dtype_is_float(d)) return 0;
+    return call_fail(E_ATTR, c, "dtype must be float, found %s", dtype_text(d));
+}
 
 static int
 ref(const struct kcall *k)
@@ -21,7 +30,7 @@ run(const struct kcall *k, const void *state)
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    if (b_wants(n, 0)) din[0] = b_unreduce(b, n, dout[0]);
+    if (b_wants(n, 0)) din[0] = b_unreduce(b, n, b_cast(b, dout[0], n->in[0]->type.dtype));
 }
 
 static const struct kernel_row rows[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
@@ -31,8 +40,10 @@ const struct op op_sum = {
     .doc = "y = sum of x over axis",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over; none: all"},
-             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
+             [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"},
+             [DTYPE] = {"dtype", ATTR_DTYPE, .doc = "of the result, a float; default: x's, i64 of integers and bool"}},
     .make_rule = reduce_rule,
+    .infer = infer,
     .dtype = OUT_SUM,
     .linear = "0",
     .reduce = RED_SUM,
@@ -40,5 +51,5 @@ const struct op op_sum = {
     .ref = ref,
     .kernel = rows,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0", "bool{4,6} axis=1",
-               "f32{3,0} axis=1"},
+               "f32{3,0} axis=1", "bf16{4,6} axis=1 dtype=f32", "f16{2,3,5} axis=0,2 dtype=f32"},
 };

@@ -1,0 +1,78 @@
+-- op-halves.lua - what is made of several operators gives in f16 and bf16 what it gives in f32, rounded once: on the way
+-- nothing overflows or is rounded, neither on one device nor between ranks. Its gradient likewise.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+
+local ONE = rille.placement("cpu", {0})
+local LINE, SQUARE = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
+local layouts = {{"one device", ONE, "B"}, {"S(0)", LINE, "S(0)"}, {"S(1)", LINE, "S(1)"}, {"2x2", SQUARE, {"S(0)", "S(1)"}}}
+local ROWS, COLUMNS = 300, 240 -- 72000: more than f16 can count
+
+-- Of values whose sums pass 65504, or nearly vanish, or of which many are the greatest.
+local function grid(f)
+  local rows = {}
+  for i = 1, ROWS do
+    rows[i] = {}
+    for j = 1, COLUMNS do rows[i][j] = f(i, j) end
+  end
+  return rille.tensor(rows)
+end
+local operands = {
+  {"ones", grid(function() return 1 end)},
+  {"large", grid(function(i, j) return 150 + (i * 7 + j * 3) % 11 end)},
+  {"of both signs", grid(function(i, j) return (i * 2 > ROWS and -1000 or 1000) + (j * 2 > COLUMNS and -3 or 3) + (i * 5 + j) % 7 / 64 end)},
+  {"small", grid(function(i, j) return ((i * 31 + j * 17) % 101 - 50) / 40 end)},
+}
+
+local calls = {}
+for name, axis in pairs{all = {}, rows = {0}, columns = {1}} do
+  local at = #axis > 0 and {axis = axis} or {}
+  for _, op in ipairs{"mean", "var", "logsumexp", "max", "min"} do
+    calls[op .. " of " .. name] = function(x) return x[op](x, at) end
+  end
+end
+for _, how in ipairs{"mean", "sum", "none"} do
+  calls["mse_loss, " .. how] = function(x) return x:mse_loss(x:flip{0}, {reduction = how}) end
+end
+for _, smoothing in ipairs{0, 0.25} do
+  calls["cross_entropy, smoothing " .. smoothing] = function(x, labels)
+    return x:cross_entropy(labels, {label_smoothing = smoothing})
+  end
+end
+local labels = {}
+for i = 1, ROWS do labels[i] = i * 13 % COLUMNS end
+labels = rille.tensor(labels, {dtype = "i64"})
+
+local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end
+
+-- The value of f and the gradient of what weighs it, of x in dtype d.
+local function values(f, x, d, place, sbp)
+  local leaf = x:to_global{placement = place, sbp = sbp}:to(d):detach():requires_grad_()
+  local y = f(leaf, labels:to_global{placement = place, sbp = place == SQUARE and {"B", "B"} or "B"})
+  return home(y), home(rille.grad(y:sum(), {leaf})), y.dtype
+end
+
+local eps = {f16 = 2 ^ -11, bf16 = 2 ^ -8}
+
+-- Is a at most n roundings from b? Both may be infinite, since the result may be.
+local function near(a, b, d, n)
+  local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * (n * eps[d]) + 2 ^ -24))
+  return same:all():item()
+end
+
+for d in pairs(eps) do
+  for _, operand in ipairs(operands) do
+    local x = operand[2]:to(d):to"f32" -- what d can hold
+    for name, f in pairs(calls) do
+      local want, slope = values(f, x, "f32", ONE, "B")
+      want, slope = want:to(d):to"f64", slope:to(d):to"f64"
+      for _, l in ipairs(layouts) do
+        local y, g, dtype = values(f, x, d, l[2], l[3])
+        tap.ok(dtype == d and near(y, want, d, 2), ("%s of %s in %s on %s is that of f32"):format(name, operand[1], d, l[1]))
+        local most = slope:abs():max():item()
+        tap.ok((g - slope):abs():max():item() <= most * eps[d] * 3 + 2 ^ -23, ("its gradient, %s of %s in %s on %s"):format(name, operand[1], d, l[1]))
+      end
+    end
+  end
+end
+tap.done()
