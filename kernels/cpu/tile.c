@@ -1,4 +1,4 @@
-/* tile.c - the loop over tiles (tile_loop.inc) for each level of x86-64, and the choice among them.
+/* tile.c - the loops over tiles (tile_loop.inc) for each level of x86-64, and the choice among them.
  *
  * Not one function compiled for several levels (simd.h), because a vector must
  * have the width of the machine's registers: gcc takes wider ones apart, and
@@ -73,93 +73,27 @@ enum { AHEAD = 4096, LINE = 64 };
 #ifdef X86_LEVELS
 #include <immintrin.h>
 
+#define TILE_SUFFIX    v4
 #define TILE_LEVEL     __attribute__((target("arch=x86-64-v4")))
 #define TILE_WIDTH     64
 #define TILE_PUT(p, v) _mm512_stream_si512((void *)(p), (__m512i)(v))
-#define TILES          tiles_f32_v4
-#define ALONE          alone_f32_v4
-#define TILE_TYPE      float
-#define TILE_INT       int32_t
-#define TILE_ABS(a)    ((vec)((ivec)(a)&INT32_MAX))
-#define TILE_DIV(a, b) ((a) / (b))
-#include "kernels/cpu/tile_loop.inc"
-#define TILES          tiles_f64_v4
-#define ALONE          alone_f64_v4
-#define TILE_TYPE      double
-#define TILE_INT       int64_t
-#define TILE_ABS(a)    ((vec)((ivec)(a)&INT64_MAX))
-#define TILE_DIV(a, b) ((a) / (b))
-#include "kernels/cpu/tile_loop.inc"
-#define TILES          tiles_i64_v4
-#define ALONE          alone_i64_v4
-#define TILE_TYPE      int64_t
-#define TILE_INT       int64_t
-#define TILE_ABS(a)    PICK((a) < 0, -(a), a)
-#define TILE_DIV(a, b) ((a) & (b)) /* not used: whole numbers are divided as reals */
-#include "kernels/cpu/tile_loop.inc"
-#undef TILE_LEVEL
-#undef TILE_WIDTH
-#undef TILE_PUT
+#include "kernels/cpu/tile_level.inc"
 
+#define TILE_SUFFIX    v3
 #define TILE_LEVEL     __attribute__((target("arch=x86-64-v3")))
 #define TILE_WIDTH     32
 #define TILE_PUT(p, v) _mm256_stream_si256((void *)(p), (__m256i)(v))
-#define TILES          tiles_f32_v3
-#define ALONE          alone_f32_v3
-#define TILE_TYPE      float
-#define TILE_INT       int32_t
-#define TILE_ABS(a)    ((vec)((ivec)(a)&INT32_MAX))
-#define TILE_DIV(a, b) ((a) / (b))
-#include "kernels/cpu/tile_loop.inc"
-#define TILES          tiles_f64_v3
-#define ALONE          alone_f64_v3
-#define TILE_TYPE      double
-#define TILE_INT       int64_t
-#define TILE_ABS(a)    ((vec)((ivec)(a)&INT64_MAX))
-#define TILE_DIV(a, b) ((a) / (b))
-#include "kernels/cpu/tile_loop.inc"
-#define TILES          tiles_i64_v3
-#define ALONE          alone_i64_v3
-#define TILE_TYPE      int64_t
-#define TILE_INT       int64_t
-#define TILE_ABS(a)    PICK((a) < 0, -(a), a)
-#define TILE_DIV(a, b) ((a) & (b)) /* not used: whole numbers are divided as reals */
-#include "kernels/cpu/tile_loop.inc"
-#undef TILE_LEVEL
-#undef TILE_WIDTH
-#undef TILE_PUT
+#include "kernels/cpu/tile_level.inc"
 
 #define TILE_PUT(p, v) _mm_stream_si128((void *)(p), (__m128i)(v))
 #else
 #define TILE_PUT(p, v) (*(vec_at *)(p) = (v))
 #endif
 
+#define TILE_SUFFIX any
 #define TILE_LEVEL
-#define TILE_WIDTH     16
-#define TILES          tiles_f32_any
-#define ALONE          alone_f32_any
-#define TILE_TYPE      float
-#define TILE_INT       int32_t
-#define TILE_ABS(a)    ((vec)((ivec)(a)&INT32_MAX))
-#define TILE_DIV(a, b) ((a) / (b))
-#include "kernels/cpu/tile_loop.inc"
-#define TILES          tiles_f64_any
-#define ALONE          alone_f64_any
-#define TILE_TYPE      double
-#define TILE_INT       int64_t
-#define TILE_ABS(a)    ((vec)((ivec)(a)&INT64_MAX))
-#define TILE_DIV(a, b) ((a) / (b))
-#include "kernels/cpu/tile_loop.inc"
-#define TILES          tiles_i64_any
-#define ALONE          alone_i64_any
-#define TILE_TYPE      int64_t
-#define TILE_INT       int64_t
-#define TILE_ABS(a)    PICK((a) < 0, -(a), a)
-#define TILE_DIV(a, b) ((a) & (b)) /* not used: whole numbers are divided as reals */
-#include "kernels/cpu/tile_loop.inc"
-#undef TILE_LEVEL
-#undef TILE_WIDTH
-#undef TILE_PUT
+#define TILE_WIDTH 16
+#include "kernels/cpu/tile_level.inc"
 
 typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow);
 
