@@ -3,11 +3,11 @@
  * Prints, for each move: the price (box_bytes), one rank's part of the plan
  * (the slowest of 64 ranks, each the best of 5) and the bytes of memory it
  * takes. Nothing runs. */
+#include "bench/clock.h"
 #include "boxing/box.h"
 #include "runtime/error.h"
 
 #include <stdio.h>
-#include <time.h>
 
 static const char *const moves[][2] = {
     {"(S(0), S(1), B)", "(B, B, B)"},       {"(S(0), S(0), S(0))", "(S(1), S(1), S(1))"},
@@ -17,14 +17,6 @@ static const char *const moves[][2] = {
     {"(S(0), S(1), P)", "(S(1), S(0), P)"}, {"(S(0), S(0), S(1))", "(S(0), S(0), S(1)) order (2, 1, 0)"},
     {"(P, B, S(0))", "(B, P, S(0))"},
 };
-
-static double
-now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 static const struct place *
 mesh(struct atlas *a, int naxis, const int32_t *axis, int stride)

@@ -3,13 +3,13 @@
  * Lines are operator and sample, as in the records: bench-kernels [NAME [SAMPLE]].
  * A call is prepared once and run for a hundredth of a second, ten times; the best is
  * printed. */
+#include "bench/clock.h"
 #include "kernels/kernel.h"
 #include "kernels/sample.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"
 
-#include <time.h>
 
 static const char *const lines[][2] = {
     {"add", "f32{64,256} f32{64,256}"},
@@ -62,14 +62,6 @@ static const char *const lines[][2] = {
     {"arange", "1048576"},
 };
 
-static double
-now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void *
 fill(const struct type *t)
 {
@@ -86,12 +78,12 @@ measure(struct exec *e, void **data, int nin, double *seconds)
     *seconds = 1e9;
     for (int round = 0; round < 10; round++) {
         int64_t n = 0;
-        double start = now(), end = start;
-        for (; end - start < 0.01; n++) {
+        double start = now_us(), end = start;
+        for (; end - start < 1e4; n++) {
             if (exec_run(e, data, data + nin, scratch, 0)) break;
-            end = now();
+            end = now_us();
         }
-        *seconds = MIN(*seconds, (end - start) / (double)MAX(n, 1));
+        *seconds = MIN(*seconds, 1e-6 * (end - start) / (double)MAX(n, 1));
     }
     free(scratch);
 }

@@ -3,6 +3,7 @@
  * An operator call adds a node; reading its result finds the plan and runs it: everything that a step of a program does
  * except work. The product of two matrices of 1024 x 1024 goes the same way and is set beside oneDNN called directly on
  * the same thread, in turns. Prints "what, least, median", microseconds; Gflop/s for the product. */
+#include "bench/clock.h"
 #include "rille.h"
 #include "runtime/base.h"
 
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ROUNDS = 15, CALLS = 2000, SIZE = 1024, WARM = 3 };
 
@@ -23,21 +23,6 @@ must(bool good)
     if (good) return;
     fprintf(stderr, "latency: %s\n", rille_error());
     exit(1);
-}
-
-static double
-now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int
-by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static struct rille_tensor *

@@ -4,13 +4,14 @@
  * result, or copy what is to be gathered or exchanged; then they meet, spinning. Prints "move, devices, bytes, column,
  * microseconds", the least of many rounds. */
 #pragma GCC optimize("O3")
+#include "bench/clock.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { THREADS = 2, MOST = 64 << 20, DEVICES = 4 };
 
@@ -26,14 +27,6 @@ static struct {
     double best;
 } job;
 static _Atomic int arrived, round_now;
-
-static double
-now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 static void
 meet(void)

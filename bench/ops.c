@@ -8,6 +8,7 @@
  * the rate at which memory is read and written (a streaming copy, an increment in place: the faster one), both measured
  * here on the same threads. */
 #pragma GCC optimize("O3")
+#include "bench/clock.h"
 #include "rille.h"
 #include "kernels/cpu/simd.h"
 #include "runtime/base.h"
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ROUNDS = 7, OPERANDS = 4, CHAIN = 10 };
@@ -42,14 +42,6 @@ check(dnnl_status_t status)
     if (status == dnnl_success) return;
     fprintf(stderr, "ops: oneDNN fails with status %d\n", (int)status);
     exit(1);
-}
-
-static double
-now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
 /* ---- copies ---- */

@@ -3,19 +3,11 @@
  * A seed is a session of its own: two training steps over a pipeline of two stages and four devices, four pieces, with
  * every kind of move between layouts, real kernels, freed registers filled with NaN. It counts when its loss and
  * weights have the bits that threads give (t/actors-sim.c says more). */
+#include "bench/clock.h"
 #include "t/train.h"
 
-#include <time.h>
 
 enum { SEEDS = 2000, STEPS = 2 };
-
-static double
-now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* One seed; how many acts and messages it took, added. */
 static bool
@@ -44,9 +36,9 @@ row(const char *name, struct train_options o)
     int wrong = 0;
     o.bus = "zmq";
     must(train_once(&o, STEPS, &want), "on threads");
-    double begin = now();
+    double begin = now_us();
     for (uint64_t seed = 0; seed < SEEDS; seed++) wrong += !agrees(o, seed, &want, &sum);
-    double seconds = now() - begin;
+    double seconds = 1e-6 * (now_us() - begin);
     printf("%-22s %6d %6d %8.2f %9.0f %12.0f %12.0f\n", name, SEEDS, wrong, seconds, SEEDS / seconds,
            (double)sum.acts / seconds, (double)sum.thread_messages / seconds);
 }

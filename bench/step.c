@@ -5,6 +5,7 @@
  * "name, layout, least, median" in microseconds, as bench/step.lua does; bench/step.sh puts all in one table. Tells on
  * stderr how long a cache line takes from core to core: four devices share two cores, and it decides what sharing costs. */
 #pragma GCC optimize("O3", "no-trapping-math")
+#include "bench/clock.h"
 #include "kernels/cpu/simd.h"
 #include "runtime/base.h"
 
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ROUNDS = 15, STEPS = 60, VALUES = 85002 };
 
@@ -100,21 +100,6 @@ adamw(int64_t n, float *restrict p, float *restrict m, float *restrict v, const 
         v[i] = 0.999f * v[i] + 0.001f * g[i] * g[i];
         p[i] = p[i] * 0.99999f - 1e-3f * m[i] / (sqrtf(v[i]) + 1e-8f);
     }
-}
-
-static double
-now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int
-by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static void
