@@ -38,18 +38,18 @@ struct rille_live;
 /* ---- session ---- */
 
 struct rille_options {
-    const char *devices;   /* "cpu:8,meta"; NULL: cpu:8 (or as many as cores, if more) */
-    int threads;           /* device threads at most; 0: RILLE_THREADS or the cores */
-    const char *bus;       /* "zmq" (NULL), "sim:SEED"; RILLE_BUS */
-    uint64_t seed;         /* of random values */
+    const char *devices; /* "cpu:8,meta"; NULL: cpu:8 (or as many as cores, if more) */
+    int threads;         /* device threads at most; 0: RILLE_THREADS or the cores */
+    const char *bus;     /* "zmq" (NULL), "sim:SEED"; RILLE_BUS */
+    uint64_t seed;       /* of random values */
     bool check_ref, check_nan;
-    size_t memory_limit;   /* bytes a device; 0: none */
-    const char *cost;      /* file of what moves cost here, which rille_calibrate made; NULL: built in */
+    size_t memory_limit; /* bytes a device; 0: none */
+    const char *cost;    /* file of what moves cost here, which rille_calibrate made; NULL: built in */
 };
 int rille_open(const struct rille_options *options, struct rille_session **s);
 void rille_close(struct rille_session **s); /* all handles must have been given back */
 
-const char *rille_error(void);      /* text of the last failure on this thread */
+const char *rille_error(void); /* text of the last failure on this thread */
 int rille_error_code(void);
 const char *rille_error_kind(void); /* "shapes do not fit", ... */
 
@@ -60,8 +60,8 @@ void rille_interrupt(struct rille_session *s);
 void rille_seed(struct rille_session *s, uint64_t seed); /* restarts the count of random calls */
 
 /* What moves cost on this machine, by which they are carried out at once or in hops. Nothing is measured unless asked:
- * rille_calibrate() takes a second or two, on four cpu devices, and changes nothing; a file that rille_cost_write() made
- * is named in the options of a session. */
+ * rille_calibrate() takes a second or two, on four cpu devices, and changes nothing; a file that rille_cost_write()
+ * made is named in the options of a session. */
 struct rille_cost {
     double alpha_ns;          /* a message */
     double beta_ns_per_byte;  /* a byte received */
@@ -90,9 +90,9 @@ struct rille_counters {
     int64_t run_allocations; /* by Rille's own code on device threads between START and END: 0 */
     int64_t live_values;     /* values and nodes now stored */
     int64_t live_nodes;
-    int64_t live_bytes;      /* in buffers, over all devices */
+    int64_t live_bytes; /* in buffers, over all devices */
     int64_t arena_bytes;
-    int64_t plans;           /* in the cache */
+    int64_t plans; /* in the cache */
 };
 void rille_count(struct rille_session *s, struct rille_counters *out);
 /* Bytes that only a collection of the caller's garbage would free (for lua_gc); a hint. */
@@ -112,7 +112,7 @@ int rille_place(struct rille_session *s, const char *kind, int naxis, const int3
                 const struct rille_place **out);
 const char *rille_place_kind(const struct rille_place *p);
 int rille_place_axes(const struct rille_place *p, int32_t sizes[RILLE_AXES]); /* number of axes */
-int rille_place_ranks(const struct rille_place *p, const int32_t **ranks);   /* number of ranks, mesh order */
+int rille_place_ranks(const struct rille_place *p, const int32_t **ranks);    /* number of ranks, mesh order */
 char *rille_place_text(const struct rille_place *p);
 
 /* One text for each mesh axis ("S(0)", "B", "P(max)"), or a single text of the whole ("(B, S(0))"). order: NULL, or
@@ -170,8 +170,8 @@ struct rille_attr {
  * rille_op_results() handles. A whole number is taken for a FLOAT, a single INT for INTS. */
 int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
                const struct rille_attr *attrs, struct rille_tensor **out);
-/* In place: leaf, a variable, takes the first result as rille_assign has it; nothing of it is differentiated. A result of
- * a wider class, which its dtype would cut (a float for an integer, an integer for a bool), is refused. */
+/* In place: leaf, a variable, takes the first result as rille_assign has it; nothing of it is differentiated. A result
+ * of a wider class, which its dtype would cut (a float for an integer, an integer for a bool), is refused. */
 int rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
                     const struct rille_arg *args, int nattrs, const struct rille_attr *attrs);
 /* A source operator ("zeros", "randn", "arange"...): a leaf of this shape, dtype (NULL: the operator's own) and layout
@@ -210,7 +210,8 @@ int rille_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out);
 /* Mesh position pos: its rank, local shape and offset. */
 int rille_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset);
 
-int rille_to_global(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out); /* differentiable */
+int rille_to_global(struct rille_tensor *t, const struct rille_layout *l,
+                    struct rille_tensor **out); /* differentiable */
 int rille_detach(struct rille_tensor *t, struct rille_tensor **out);
 int rille_clone(struct rille_tensor *t, struct rille_tensor **out);
 /* In place: the leaf takes src's value (cast to its dtype, boxed to its layout; shapes must broadcast to it). Whatever
@@ -223,7 +224,8 @@ int rille_relayout(struct rille_tensor *leaf, const struct rille_layout *l);
 
 /* Adds d t / d leaf to the grad of each leaf with requires_grad; t has one element. */
 int rille_backward(struct rille_tensor *t);
-/* d y / d x[i] in out[i] (zeros where y does not depend on it), differentiable again. y may be of any shape: its sum. */
+/* d y / d x[i] in out[i] (zeros where y does not depend on it), differentiable again. y may be of any shape: its sum.
+ */
 int rille_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out);
 /* NULL when there is none; a new handle. */
 struct rille_tensor *rille_grad(struct rille_tensor *t);
@@ -232,15 +234,17 @@ bool rille_grad_mode(struct rille_session *s, bool on);             /* returns w
 
 /* Updates (optimisers): op's first results are written over its first operands, which must be leaves; all of one step
  * are run together with rille_step(). */
-int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
-                 const struct rille_attr *attrs);
-/* Computes what updates since the last step made, with their leaves' gradients, and the values backward was called on. */
+int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args,
+                 int nattrs, const struct rille_attr *attrs);
+/* Computes what updates since the last step made, with their leaves' gradients, and the values backward was called on.
+ */
 int rille_step(struct rille_session *s);
 
 /* ---- numbers that are asked again before each call of a compiled step ---- */
 
 typedef int rille_live_fn(void *arg, double *out); /* non-zero: failed; the run is not started */
-int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg, struct rille_live **out);
+int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
+                   struct rille_live **out);
 void rille_live_free(struct rille_live **l);
 
 /* ---- graphs: compiled steps ---- */
@@ -299,7 +303,7 @@ struct rille_explain_op {
         const char **inputs, **outputs;
         int64_t bytes;
         double share; /* the busiest rank's part of the work that one device alone would do: 1 when each does all */
-    } *candidates;
+    } * candidates;
 };
 struct rille_explain_boxing {
     const char *from, *to; /* "S(0) on cpu[0, 1]" is placement_from, ... */
@@ -311,8 +315,8 @@ struct rille_explain_boxing {
     int nrank;
     const int32_t *rank;
     const int64_t *received;
-    const char *name;  /* "all-gather", ... */
-    const char *steps; /* text */
+    const char *name;      /* "all-gather", ... */
+    const char *steps;     /* text */
     const char *forced_by; /* "matmul (a.lua:3) -> relu (a.lua:4)" or NULL */
     bool of_leaf;          /* what is moved was not computed: a variable */
     int ncandidate;
@@ -322,7 +326,7 @@ struct rille_explain_boxing {
         const char **layouts;   /* where each hop ends */
         int64_t bytes, staging; /* over all ranks; what the largest rank holds between hops */
         double ns;              /* as the cost parameters have it */
-    } *candidates;
+    } * candidates;
     const char *text; /* all of it */
 };
 struct rille_explain {
@@ -343,8 +347,8 @@ int rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int
 int rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool physical, char **out);
 int rille_graph_plan(struct rille_graph *g, bool physical, char **out);
 
-/* Pictures: the tensor cut over its mesh, for a terminal (color: one a rank) and as an SVG document; and what a tensor of
- * this type goes through from one layout to another. */
+/* Pictures: the tensor cut over its mesh, for a terminal (color: one a rank) and as an SVG document; and what a tensor
+ * of this type goes through from one layout to another. */
 int rille_show(struct rille_tensor *t, bool color, char **out);
 int rille_show_svg(struct rille_tensor *t, char **out);
 int rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
@@ -355,7 +359,8 @@ int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, co
 /* ---- files ---- */
 
 /* .npy, versions 1 to 3; refuses what it cannot read exactly (objects, structures, big endian is swapped). */
-int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout, struct rille_tensor **out);
+int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout,
+                   struct rille_tensor **out);
 int rille_save_npy(const char *path, struct rille_tensor *t);
 
 /* ---- for tests ---- */

@@ -5,7 +5,7 @@
  * the bus spinning and sleeping, and inproc used plainly, polling and blocking.
  * The cores of a virtual machine may be near or far and may move: a bare cache
  * line goes to and fro before and after, so that tables can be compared. */
-#include "actors/bus.h"
+#include "actors/act/bus.h"
 #include "runtime/error.h"
 
 #include <pthread.h>

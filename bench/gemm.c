@@ -8,6 +8,7 @@
  *
  *   bench/gemm [threads] */
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 

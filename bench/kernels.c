@@ -5,11 +5,11 @@
  * printed. */
 #include "bench/clock.h"
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "kernels/sample.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"
-
 
 static const char *const lines[][2] = {
     {"add", "f32{64,256} f32{64,256}"},

@@ -1,12 +1,13 @@
-/* ops.c - large operators through the whole system, beside oneDNN or a copy of memory, and what the machine does at most.
+/* ops.c - large operators through the whole system, beside oneDNN or a copy of memory, and what the machine does at
+ * most.
  *
  *   build/release/bench/ops [threads [name]]
  *
- * Each row is one operator (or a program of some) that is called through rille.h with its plan in the cache; the peer is
- * the same work in oneDNN called directly on dense memory, or a plain copy of as many bytes. They run in turns; the least
- * time of each counts. The limit is the larger of the arithmetic at the rate of a packed 1024^3 product and the bytes at
- * the rate at which memory is read and written (a streaming copy, an increment in place: the faster one), both measured
- * here on the same threads. */
+ * Each row is one operator (or a program of some) that is called through rille.h with its plan in the cache; the peer
+ * is the same work in oneDNN called directly on dense memory, or a plain copy of as many bytes. They run in turns; the
+ * least time of each counts. The limit is the larger of the arithmetic at the rate of a packed 1024^3 product and the
+ * bytes at the rate at which memory is read and written (a streaming copy, an increment in place: the faster one), both
+ * measured here on the same threads. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "rille.h"
@@ -202,8 +203,8 @@ raw_layer_norm(int64_t rows, int64_t columns)
     dnnl_memory_desc_t weights = dense(dnnl_f32, 2, (int64_t[]){2, columns});
     dnnl_layer_normalization_desc_t op;
     dnnl_primitive_desc_t pd;
-    check(dnnl_layer_normalization_forward_desc_init(&op, dnnl_forward_inference, &d, NULL, 1e-5f,
-                                                     dnnl_use_scaleshift));
+    check(
+        dnnl_layer_normalization_forward_desc_init(&op, dnnl_forward_inference, &d, NULL, 1e-5f, dnnl_use_scaleshift));
     struct raw r = raw_open(&op, &pd);
     raw_add(&r, DNNL_ARG_SRC, &d);
     raw_add(&r, DNNL_ARG_DST, &d);
@@ -578,7 +579,8 @@ attention_row(void)
     o.attr[0] = (struct rille_attr){.name = "is_causal", .kind = RILLE_BOOL, .i = 1};
     for (int i = 0; i < 4; i++) o.in[i] = numbers("f32", 4, shape); /* the fourth is what the result is weighed with */
     for (int i = 0; i < 3; i++) must(rille_set_requires_grad(o.in[i], true));
-    struct raw r[2] = {raw_matmul(dnnl_f32, 12, 1024, 1024, 64, false), raw_matmul(dnnl_f32, 12, 1024, 64, 1024, false)};
+    struct raw r[2] = {raw_matmul(dnnl_f32, 12, 1024, 1024, 64, false),
+                       raw_matmul(dnnl_f32, 12, 1024, 64, 1024, false)};
     row("attention 12x1024x64, both ways", attention_run, &o, raw_attention, r,
         6 * 2.0 * 12 * 1024 * 1024 * 64 / 2 / f32_flops);
     ours_close(&o);
@@ -619,7 +621,8 @@ main(int argc, char **argv)
     check(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
     omp_set_num_threads(threads);
     measure_limits();
-    printf("%-36s %11s %11s %8s %11s %8s\n", "microseconds, the least", "Rille", "peer", "of peer", "limit", "of limit");
+    printf("%-36s %11s %11s %8s %11s %8s\n", "microseconds, the least", "Rille", "peer", "of peer", "limit",
+           "of limit");
     for (size_t i = 0; i < countof(products); i++) product_row(&products[i]);
     summed_row();
     rows_of_oneDNN();

@@ -6,7 +6,6 @@
 #include "bench/clock.h"
 #include "t/train.h"
 
-
 enum { SEEDS = 2000, STEPS = 2 };
 
 /* One seed; how many acts and messages it took, added. */

@@ -25,7 +25,7 @@ struct training {
     struct rille_session *s;
     const struct rille_layout *whole, *split;
     struct rille_tensor *images, *labels;
-    struct param param[PARAMS];          /* weight and bias of each layer */
+    struct param param[PARAMS];               /* weight and bias of each layer */
     struct rille_live *live_rate, *live_step; /* what a compiled step asks before each run */
     double rate;
     int step; /* from 1 */
@@ -222,7 +222,7 @@ update(struct training *t, struct param *p)
     const struct rille_attr decay = {.name = "weight_decay", .kind = RILLE_FLOAT, .f = 0.01};
     bool traced = rille_tracing(t->s);
     struct rille_tensor *gradient = rille_grad(p->value);
-    struct rille_arg arg[] = {tensor(p->value),  tensor(p->mean), tensor(p->square),
+    struct rille_arg arg[] = {tensor(p->value), tensor(p->mean), tensor(p->square),
                               tensor(gradient), number(t->rate), {.kind = RILLE_ARG_INT, .i = t->step}};
     if (traced) arg[4] = (struct rille_arg){.kind = RILLE_ARG_LIVE, .live = t->live_rate};
     if (traced) arg[5] = (struct rille_arg){.kind = RILLE_ARG_LIVE, .live = t->live_step};
@@ -260,7 +260,8 @@ trace(struct training *t, struct rille_tensor *const batch[2])
 static struct rille_tensor *
 batch_of(struct training *t, struct rille_tensor *all, int i)
 {
-    const struct rille_attr rows[] = {integer("axis", 0), integer("start", i * BATCH), integer("stop", (i + 1) * BATCH)};
+    const struct rille_attr rows[] = {integer("axis", 0), integer("start", i * BATCH),
+                                      integer("stop", (i + 1) * BATCH)};
     return moved(apply(t, "slice", rille_hold(all), NULL, 3, rows), t->split);
 }
 
@@ -277,8 +278,10 @@ main(int argc, char **argv)
         t.rate = 1e-2 * (STEPS - i) / STEPS;
         t.step = i + 1;
         if (!plain && !g) g = trace(&t, batch);
-        if (plain) loss = train(&t, batch[0], batch[1]);
-        else must(rille_graph_run(g, 2, batch, &loss));
+        if (plain)
+            loss = train(&t, batch[0], batch[1]);
+        else
+            must(rille_graph_run(g, 2, batch, &loss));
         must(rille_read(loss, &value));
         printf("%.9g\n", (double)value);
         rille_free(&batch[0]);

@@ -16,16 +16,16 @@ struct exec;
 /* k's views have NULL data. Types, attributes and views are copied. device: enum device_kind. */
 int exec_new(const struct kcall *k, int device, struct exec **out);
 void exec_free(struct exec **e);
-size_t exec_scratch(const struct exec *e);   /* bytes, 64-byte aligned by the caller */
+size_t exec_scratch(const struct exec *e); /* bytes, 64-byte aligned by the caller */
 /* Operand i, or output i - nin, as it lies for the caller (data NULL); NULL: there is no such one. */
 const struct view *exec_view(const struct exec *e, int i);
-const char *exec_row(const struct exec *e);  /* "dnnl", "ref", ... */
+const char *exec_row(const struct exec *e); /* "dnnl", "ref", ... */
 /* in[i], out[i]: data of each view, in the order of the call (NULL where absent). E_KERNEL, E_VALUE. With check_ref,
  * runs the reference beside the row and compares (RILLE_CHECK=ref). */
 int exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece);
 
-/* A chain of element-wise calls as one pass: program step s reads operands in[] of the whole chain or results of earlier
- * steps. Made by actors/compile from nodes whose only reader is the next. */
+/* A chain of element-wise calls as one pass: program step s reads operands in[] of the whole chain or results of
+ * earlier steps. Made by actors/compile from nodes whose only reader is the next. */
 struct fuse_arg {
     bool step; /* result of step `index`; else operand `index` of the chain */
     int index;

@@ -8,15 +8,15 @@
 #include <stdint.h>
 
 #define countof(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
-#define UNUSED(x) ((void)(x))
+#define MIN(a, b)  ((a) < (b) ? (a) : (b))
+#define MAX(a, b)  ((a) > (b) ? (a) : (b))
+#define UNUSED(x)  ((void)(x))
 
 /* Pass a failure on: the callee has already said what happened (error.h). */
-#define TRY(expr)                                                              \
-    do {                                                                       \
-        int try_status_ = (expr);                                              \
-        if (try_status_) return try_status_;                                   \
+#define TRY(expr)                                                                                                      \
+    do {                                                                                                               \
+        int try_status_ = (expr);                                                                                      \
+        if (try_status_) return try_status_;                                                                           \
     } while (0)
 
 /* Limits of what a value may be; anything larger is refused with an error. */

@@ -35,7 +35,8 @@ struct memory {
     void (*give)(int device, void *p);
 };
 
-/* Large blocks lie on huge pages where the host has them: one fault for 2 MiB, and an entry of the TLB reaches as far. */
+/* Large blocks lie on huge pages where the host has them: one fault for 2 MiB, and an entry of the TLB reaches as far.
+ */
 static void *
 host_take(int device, size_t bytes)
 {

@@ -40,7 +40,7 @@ void buffer_drop(struct buffer **b);
 int pool_arena(struct pool *p, size_t bytes, void **out);
 
 struct pool_count {
-    size_t live_bytes;  /* in buffers handed out */
+    size_t live_bytes; /* in buffers handed out */
     size_t arena_bytes;
     size_t peak_bytes;
     int64_t nbuffer, nalloc; /* handed out now; requests that went to the host */

@@ -288,8 +288,10 @@ static void
 node_free(struct graph *g, struct node *n)
 {
     size_t class = node_bytes(n->nin, op_nattr(n->op)) / SPARE_STEP;
-    if (class < NSPARE) spare_put(&g->spare_node[class], n);
-    else free(n);
+    if (class < NSPARE)
+        spare_put(&g->spare_node[class], n);
+    else
+        free(n);
 }
 
 struct node *
@@ -343,10 +345,14 @@ node_saves_out(const struct node *n, int k)
 static void
 past_unlink(struct graph *g, struct node *n)
 {
-    if (n->older) n->older->newer = n->newer;
-    else g->oldest = n->newer;
-    if (n->newer) n->newer->older = n->older;
-    else g->newest = n->older;
+    if (n->older)
+        n->older->newer = n->newer;
+    else
+        g->oldest = n->newer;
+    if (n->newer)
+        n->newer->older = n->older;
+    else
+        g->newest = n->older;
     n->older = n->newer = NULL;
     g->count.past--;
 }
@@ -355,8 +361,10 @@ static void
 past_link(struct graph *g, struct node *n)
 {
     n->older = g->newest;
-    if (g->newest) g->newest->newer = n;
-    else g->oldest = n;
+    if (g->newest)
+        g->newest->newer = n;
+    else
+        g->oldest = n;
     g->newest = n;
     g->count.past++;
 }
@@ -366,8 +374,10 @@ unremember(struct graph *g, struct val *v)
 {
     assert(v->past > 0);
     if (--v->past > 0 || v->hold > 0) return;
-    if (v->node) enqueue(g, v->node);
-    else val_free(g, v);
+    if (v->node)
+        enqueue(g, v->node);
+    else
+        val_free(g, v);
 }
 
 /* What n holds of its operands becomes `next` (a weaker holding). */

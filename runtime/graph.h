@@ -42,7 +42,7 @@ struct number {
         double f;
         int64_t i;
     };
-    struct rille_live *live; /* NUM_LIVE: actors/session.h; counted by the number */
+    struct rille_live *live; /* NUM_LIVE: actors/session/session.h; counted by the number */
 };
 
 struct line { /* where in the user's program; file is interned in the graph */
@@ -54,8 +54,8 @@ struct line { /* where in the user's program; file is interned in the graph */
 enum { NO_INPUT = -1, PAST_INPUT = -2 /* the trace is over */ };
 
 struct val {
-    struct node *node;  /* who computes it; NULL for a number, an input of a trace, or when forgotten */
-    uint8_t out;        /* which of node's outputs */
+    struct node *node; /* who computes it; NULL for a number, an input of a trace, or when forgotten */
+    uint8_t out;       /* which of node's outputs */
     uint8_t is_number;
     uint8_t needs_grad; /* a gradient may be asked through it */
     uint8_t again;      /* computed once and not kept, though it has a handle: the next time it is kept */
@@ -67,8 +67,8 @@ struct val {
     struct number number;
     int32_t hold, keep, past;
     struct rille_tensor *owner; /* the variable that this is a version of, or NULL; whoever sets it counts it */
-    uint64_t mark;        /* of the graph walk in progress (graph_mark) */
-    int32_t index;        /* scratch of that walk */
+    uint64_t mark;              /* of the graph walk in progress (graph_mark) */
+    int32_t index;              /* scratch of that walk */
 };
 
 enum node_phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_BATCH };
@@ -82,7 +82,7 @@ enum node_state { NODE_NEW, NODE_DONE, NODE_FORGOTTEN };
 struct node {
     const struct op *op;
     uint8_t state;
-    uint8_t spent;   /* backward has run through it: saved values are let go */
+    uint8_t spent; /* backward has run through it: saved values are let go */
     uint8_t nout;
     uint16_t nin;
     int32_t nlive;   /* outputs with hold > 0 */
@@ -96,26 +96,27 @@ struct node {
     uint64_t mark;
     int32_t index;
     struct node *older, *newer; /* list of computed nodes that remember */
-    uint8_t phase;      /* enum node_phase: what a schedule orders by */
-    uint8_t per_piece;  /* in a trace: computed once for each micro-batch */
-    uint8_t accumulate; /* in a trace: sums the pieces into one value a batch */
-    uint8_t after;      /* in a trace: depends on an accumulated value */
-    uint8_t holding;    /* enum node_holding: what graph.c holds of the operands */
-    uint8_t traced;     /* made inside a trace */
-    uint8_t queued;     /* on graph.c's work list */
+    uint8_t phase;              /* enum node_phase: what a schedule orders by */
+    uint8_t per_piece;          /* in a trace: computed once for each micro-batch */
+    uint8_t accumulate;         /* in a trace: sums the pieces into one value a batch */
+    uint8_t after;              /* in a trace: depends on an accumulated value */
+    uint8_t holding;            /* enum node_holding: what graph.c holds of the operands */
+    uint8_t traced;             /* made inside a trace */
+    uint8_t queued;             /* on graph.c's work list */
 };
 
 struct rille_live;
-struct rille_tensor; /* a handle of the public face (actors/session.h); nothing here looks into it */
+struct rille_tensor; /* a handle of the public face (actors/session/session.h); nothing here looks into it */
 struct graph;
 struct graph *graph_new(void);
 void graph_free(struct graph **g);
 
 /* A node with operands in[] (held and kept) and fresh outputs of the given types and layouts; outputs start with
- * hold = keep = 0: the caller takes a handle on them (val_hold) or gives them to other nodes. want and attr are copied. */
+ * hold = keep = 0: the caller takes a handle on them (val_hold) or gives them to other nodes. want and attr are copied.
+ */
 struct node *graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in,
-                       const struct layout *const *want, const struct attr *attr, int nout,
-                       const struct type *out_type, const struct layout *const *out_layout, struct line line);
+                       const struct layout *const *want, const struct attr *attr, int nout, const struct type *out_type,
+                       const struct layout *const *out_layout, struct line line);
 /* A leaf with bytes (takes over the store's reference; NULL for a traced input), and a number. hold = keep = 0. */
 struct val *graph_leaf(struct graph *g, const struct type *t, const struct layout *l, struct store *store);
 struct val *graph_number(struct graph *g, struct number n);
@@ -135,14 +136,14 @@ void graph_on_live(struct graph *g, void (*release)(struct rille_live *live));
 /* After a run: node's outputs have stores (set by the caller where they are outputs of the plan). Lets go of operands,
  * but for what the gradient saves while a gradient may still be asked. */
 void node_done(struct graph *g, struct node *n);
-/* The operands of a computed node that still knows them, to compute it once more: holds and keeps them again. False when
- * they are forgotten. */
+/* The operands of a computed node that still knows them, to compute it once more: holds and keeps them again. False
+ * when they are forgotten. */
 bool node_revive(struct graph *g, struct node *n);
 /* Does the gradient of n's operator read operand i, or output k? */
 bool node_saves_in(const struct node *n, int i);
 bool node_saves_out(const struct node *n, int k);
-/* May a gradient be asked through n? Not once backward has run through it, nor when its results are versions of variables,
- * which is where differentiation stops. */
+/* May a gradient be asked through n? Not once backward has run through it, nor when its results are versions of
+ * variables, which is where differentiation stops. */
 bool node_has_gradient(const struct node *n);
 /* Backward has built its nodes: saved values are no longer kept for n's sake. */
 void node_spend(struct graph *g, struct node *n);

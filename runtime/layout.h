@@ -57,8 +57,7 @@ void atlas_free(struct atlas **a);
 
 /* naxis sizes and their product of ranks. E_PLACE: no ranks, a rank negative or repeated, too many axes.
  * Whether the ranks exist is the session's business (device.h). */
-int place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32_t *rank,
-              const struct place **out);
+int place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32_t *rank, const struct place **out);
 /* The mesh position of a device number, -1 if it is not in the placement. */
 int place_find(const struct place *p, int rank);
 /* The coordinates of a mesh position, one for each axis. */

@@ -59,7 +59,7 @@ enum {
     ATTR_HIDDEN = 16, /* for operators of one family alone, which share their attributes: users are not offered it */
 };
 struct attr {
-    bool set; /* given by the user; otherwise it holds the default */
+    bool set;  /* given by the user; otherwise it holds the default */
     int32_t n; /* ATTR_INTS: how many */
     int64_t i; /* INT, BOOL, DTYPE; TEXT: which word */
     double f;
@@ -84,7 +84,8 @@ struct call {
     struct type *out;      /* dtype and, after shape inference, shape */
     const struct attr *attr;
     const struct layout *const *layout; /* layouts of the operands (NULL for numbers, absent); NULL when unknown */
-    const uint8_t *same; /* same[i] <= i: operand i is the same value as that one, and is moved once; NULL: all differ */
+    const uint8_t
+        *same; /* same[i] <= i: operand i is the same value as that one, and is moved once; NULL: all differ */
 };
 
 /* How the dtype of the outputs follows from the operands (infer() may say otherwise). */
@@ -114,18 +115,18 @@ struct kcall {
     const struct call *call;
     const struct view *in;
     const struct view *out;
-    void *scratch;  /* scratch_bytes of it, 64-byte aligned */
-    uint64_t piece; /* which micro-batch; random operators count it in */
+    void *scratch;        /* scratch_bytes of it, 64-byte aligned */
+    uint64_t piece;       /* which micro-batch; random operators count it in */
     struct pieces pieces; /* for messages: they tell positions in what the user gave */
-    int threads;    /* how many threads the kernel may use (oneDNN) */
+    int threads;          /* how many threads the kernel may use (oneDNN) */
 };
 
 /* A fast way to compute an operator. Rows are tried in order; the first whose accepts() says yes is taken.
  * Rows see strided views; one that wants dense memory says no to others (or sets dense_in: exec.c copies). */
 struct kernel_row {
-    const char *name; /* "dnnl", "avx512"; for explain and bench */
-    int device;       /* enum device_kind */
-    bool dense_in;    /* operands are made dense before run(), */
+    const char *name;                            /* "dnnl", "avx512"; for explain and bench */
+    int device;                                  /* enum device_kind */
+    bool dense_in;                               /* operands are made dense before run(), */
     bool (*takes)(const struct kcall *k, int i); /* but for those of which this says yes, as they lie; may be NULL */
     bool (*accepts)(const struct kcall *k);
     /* Makes what run() needs for these shapes and strides (oneDNN primitives); may be NULL. Called on the session
@@ -136,8 +137,8 @@ struct kernel_row {
 };
 
 /* Element-wise operators: y = f(x0, x1, x2), computed block by block (kernels/cpu/eltwise.c), which also fuses chains.
- * The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of its operands;
- * f is the meaning for reals, i for integers (NULL: integers are computed as reals). c gives attributes. */
+ * The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of its
+ * operands; f is the meaning for reals, i for integers (NULL: integers are computed as reals). c gives attributes. */
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
@@ -154,23 +155,23 @@ struct val;
 struct build;
 
 enum {
-    OP_ELTWISE = 1,   /* .eltwise is set; ref comes from it */
-    OP_VIEW = 2,      /* out[0] is a strided window of in[0]: .view gives it; no task */
-    OP_RANDOM = 4,    /* the last two operands are hidden: seed, ordinal */
-    OP_SOURCE = 8,    /* no tensor operands: placement and sbp are given by the call */
-    OP_CHECKS = 16,   /* run() checks data and may fail with E_VALUE: updates wait for it */
-    OP_INPLACE = 32,  /* out[k] may be written over in[k] for k < ninplace, element by element (adamw, sgd) */
-    OP_MOVE = 64,     /* to_global: output layout is what the call asks, nothing is computed */
-    OP_HIDDEN = 128,  /* not offered to users (gradient helpers) */
-    OP_UPDATE = 256,  /* acts once a batch on accumulated values (optimisers) */
-    OP_ONE_SIDED = 512,   /* defined on one side of a value only (log, sqrt): minus infinity, what a rank holds of a maximum
-                           * of which it has nothing, may lie on the other, and no extreme passes */
+    OP_ELTWISE = 1,     /* .eltwise is set; ref comes from it */
+    OP_VIEW = 2,        /* out[0] is a strided window of in[0]: .view gives it; no task */
+    OP_RANDOM = 4,      /* the last two operands are hidden: seed, ordinal */
+    OP_SOURCE = 8,      /* no tensor operands: placement and sbp are given by the call */
+    OP_CHECKS = 16,     /* run() checks data and may fail with E_VALUE: updates wait for it */
+    OP_INPLACE = 32,    /* out[k] may be written over in[k] for k < ninplace, element by element (adamw, sgd) */
+    OP_MOVE = 64,       /* to_global: output layout is what the call asks, nothing is computed */
+    OP_HIDDEN = 128,    /* not offered to users (gradient helpers) */
+    OP_UPDATE = 256,    /* acts once a batch on accumulated values (optimisers) */
+    OP_ONE_SIDED = 512, /* defined on one side of a value only (log, sqrt): minus infinity, what a rank holds of a
+                         * maximum of which it has nothing, may lie on the other, and no extreme passes */
 };
 
 struct op {
     const char *name;
-    const char *doc;     /* one line: what it computes, as a formula */
-    const char *source;  /* where it is from, or NULL */
+    const char *doc;    /* one line: what it computes, as a formula */
+    const char *source; /* where it is from, or NULL */
     struct operand in[OP_OPERAND];
     int nout; /* 0 means 1 */
     struct attr_def attr[OP_ATTR];
@@ -186,20 +187,21 @@ struct op {
     const char *accepts;
 
     /* How partial values pass. Groups are separated by '|', operands are hexadecimal digits: "0|1" linear in operand 0
-     * alone and in 1 alone; "01" in both together, "*" in all tensors together. linear carries P(sum); increasing carries
-     * P(max) and P(min) (where a factor is reduced, only the kind of that reduction); decreasing carries them
+     * alone and in 1 alone; "01" in both together, "*" in all tensors together. linear carries P(sum); increasing
+     * carries P(max) and P(min) (where a factor is reduced, only the kind of that reduction); decreasing carries them
      * crosswise. */
     const char *linear, *increasing, *decreasing;
     const char *(*linear_of)(const struct call *c); /* where it depends on the call; overrides linear */
-    enum reduce reduce;                        /* what a split of a reduced factor leaves; RED_NONE: it may not be split */
+    enum reduce reduce; /* what a split of a reduced factor leaves; RED_NONE: it may not be split */
     enum reduce (*reduce_of)(const struct call *c);
 
     /* How it differentiates: builds nodes. dout[k] is NULL where no gradient comes; din[i] stays NULL where there is
      * none. din arrives all NULL. saves: which operands ('0'..) and outputs ('a'..) the gradient reads, e.g. "1a". */
     void (*grad)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     const char *saves;
-    /* The result of node n with its two dimensions exchanged, as another call of its own; NULL: it has none. So that the
-     * gradient of a transposed weight is computed the way the weight lies, not as a view that every reader strides over. */
+    /* The result of node n with its two dimensions exchanged, as another call of its own; NULL: it has none. So that
+     * the gradient of a transposed weight is computed the way the weight lies, not as a view that every reader strides
+     * over. */
     struct val *(*flip)(struct build *b, const struct node *n);
 
     /* A composite: builds itself from other operators; writes nout values. NULL in out[0] without failure: this call is
@@ -209,8 +211,9 @@ struct op {
     /* How it is computed. ref: one obvious loop; sees dense views, floats as f64, integers and bools as i64. */
     int (*ref)(const struct kcall *k);
     struct eltwise eltwise;
-    /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE when in[0]'s
-     * strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies. */
+    /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE when
+     * in[0]'s strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies.
+     */
     int (*view)(const struct call *c, const struct view *in, struct view *out, int64_t *skip);
     const struct kernel_row *kernel; /* ends with a row whose name is NULL; may be NULL */
     int ninplace;
@@ -222,11 +225,7 @@ struct op {
     const char *sample[OP_SAMPLE];
 };
 
-/* The table: kernels/op/table.c, sorted by name, ends with NULL. */
-extern const struct op *const op_table[];
-extern const int op_count;
-/* NULL if there is none. */
-const struct op *op_find(const char *name);
+/* What a record says, read off it (runtime/op.c). */
 int op_nattr(const struct op *op);
 int op_noperand(const struct op *op);
 int op_attr_find(const struct op *op, const char *name); /* index or -1 */

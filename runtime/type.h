@@ -34,8 +34,9 @@ enum dtype dtype_parse(const char *text);
 bool dtype_class_fits(enum dtype from, enum dtype to);
 /* PyTorch's promotion of two dtypes, weak or not. Either may be DT_NONE (gives the other). */
 enum dtype dtype_promote(enum dtype a, bool a_weak, enum dtype b, bool b_weak);
-/* Of any number of operands, again PyTorch's: one without dimensions counts beside one that has some by its class alone,
- * and is then as wide as it is; a number counts so beside both. Start with {0}; absent operands count for nothing. */
+/* Of any number of operands, again PyTorch's: one without dimensions counts beside one that has some by its class
+ * alone, and is then as wide as it is; a number counts so beside both. Start with {0}; absent operands count for
+ * nothing. */
 struct promotion {
     enum dtype tensor, scalar, number;
 };

@@ -36,10 +36,10 @@ struct arena;
 /* E_ARG with the text and position: a rule is written by us, so tests see this, not users. */
 int rule_parse(struct arena *a, const char *text, struct rule *out);
 /* The rule of a call: record's string or make_rule(), parsed, sizes bound from c->in. new_size: sizes of the letters on
- * the right that no dimension of an operand is alone (new ones, and parts of a merged dimension), in order of appearance
- * there (from infer; RULE_FACTOR entries, unused ones -1; NULL: none). Operands that are absent or numbers take no part
- * whatever the text says of them. E_SHAPE names operator, operands, dimension:
- * "matmul: dimension 1 of a is 5 but dimension 0 of b is 6 (k); a is f32{4, 5}, b is f32{6, 8}". */
+ * the right that no dimension of an operand is alone (new ones, and parts of a merged dimension), in order of
+ * appearance there (from infer; RULE_FACTOR entries, unused ones -1; NULL: none). Operands that are absent or numbers
+ * take no part whatever the text says of them. E_SHAPE names operator, operands, dimension: "matmul: dimension 1 of a
+ * is 5 but dimension 0 of b is 6 (k); a is f32{4, 5}, b is f32{6, 8}". */
 int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out);
 /* The shape of output k; ndim and dims are set, dtype left. */
 void rule_shape(const struct rule *r, int k, struct type *out);
@@ -49,10 +49,11 @@ bool rule_reduces(const struct rule *r, int factor);
 double rule_points(const struct rule *r);
 
 /* Writers of common rules, for make_rule(). Letters are chosen by them; absent operands and numbers become "=". */
-int rule_keep(const struct call *c, int axis, struct str *rule);              /* "ab[c]->ab[c]": all operands as in[0] */
-int rule_broadcast(const struct call *c, struct str *rule);                   /* NumPy broadcasting of all operands; E_SHAPE */
-int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, struct str *rule); /* naxes 0: all */
-int rule_same(const struct call *c, struct str *rule);                        /* all operands and results one shape */
+int rule_keep(const struct call *c, int axis, struct str *rule); /* "ab[c]->ab[c]": all operands as in[0] */
+int rule_broadcast(const struct call *c, struct str *rule);      /* NumPy broadcasting of all operands; E_SHAPE */
+int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim,
+                struct str *rule);                     /* naxes 0: all */
+int rule_same(const struct call *c, struct str *rule); /* all operands and results one shape */
 /* in[0] with its elements in the same order in another shape ("(ab)c->a(bc)"), dim[i] = -1 once: what is left. For
  * make_rule() give rule, for infer() give size (then it holds the sizes that the rule needs); either may be NULL. */
 int rule_reshape(const struct call *c, int ndim, const int64_t *dim, struct str *rule, int64_t *size);

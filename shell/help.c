@@ -6,10 +6,10 @@
 
 #define OPTIONS ", {dtype =, placement =, sbp =, requires_grad =, name =}"
 #define OPTION_LINES                                                                                                   \
-    "  dtype          of the tensor; \"f32\" where nothing else is said\n"                                              \
-    "  placement      a rille.placement; device 0 of the default kind\n"                                              \
-    "  sbp            any layout of it: the values are the global value; \"B\"\n"                                       \
-    "  requires_grad  boolean; false\n"                                                                               \
+    "  dtype          of the tensor; \"f32\" where nothing else is said\n"                                             \
+    "  placement      a rille.placement; device 0 of the default kind\n"                                               \
+    "  sbp            any layout of it: the values are the global value; \"B\"\n"                                      \
+    "  requires_grad  boolean; false\n"                                                                                \
     "  name           text, for messages"
 #define SHAPED(name) "rille." name "(shape" OPTIONS ")\n" OPTION_LINES
 
@@ -56,12 +56,13 @@ static const struct page {
      "x:copy_(y), x:add_(y), x:fill_(v), ...   in place, on variables; what was computed from the old value keeps it"},
     {"index", "x[i]   entry i of axis 0;  x[{i, {a, b}, {}}]   a position, a range before b, all, for each axis;\n"
               "  x[{...}] = v   in place. Positions count from 0, negative ones from the end."},
-    {"split", "split(x, size, axis = 0), split(x, {sizes}, axis = 0)\n"
-              "  a list of parts: part k is x from start k up to start k + 1 along axis\n"
-              "  size           integer, of a part, the last one may be smaller; or their sizes, which add up to that of x\n"
-              "  axis           integer: dimension to cut\n"
-              "  made of        slice, once for each part, whose layouts it has\n"
-              "  gradient       yes"},
+    {"split",
+     "split(x, size, axis = 0), split(x, {sizes}, axis = 0)\n"
+     "  a list of parts: part k is x from start k up to start k + 1 along axis\n"
+     "  size           integer, of a part, the last one may be smaller; or their sizes, which add up to that of x\n"
+     "  axis           integer: dimension to cut\n"
+     "  made of        slice, once for each part, whose layouts it has\n"
+     "  gradient       yes"},
     {"chunk", "chunk(x, n, axis = 0)\n"
               "  a list of at most n parts of one size along axis, the last one smaller\n"
               "  n              integer: how many parts\n"

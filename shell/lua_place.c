@@ -220,8 +220,7 @@ sbp_order(lua_State *L, const char *who, struct sbp *sbp)
         int whole;
         lua_rawgeti(L, -1, k + 1);
         lua_Integer axis = lua_tointegerx(L, -1, &whole);
-        if (!whole || axis < 0 || axis >= sbp->n)
-            complain(L, "%s: order names a mesh axis that is not there", who);
+        if (!whole || axis < 0 || axis >= sbp->n) complain(L, "%s: order names a mesh axis that is not there", who);
         sbp->order[k] = (int)axis;
         lua_pop(L, 1);
     }

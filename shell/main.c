@@ -64,10 +64,13 @@ usage(const char *fmt, const char *what)
 enum { OPT_COLOR = 256, OPT_CALIBRATE, OPT_NO_INIT, OPT_VERSION, OPT_HELP };
 
 static const struct option long_options[] = {
-    {"devices", required_argument, NULL, 'd'},   {"color", required_argument, NULL, OPT_COLOR},
+    {"devices", required_argument, NULL, 'd'},
+    {"color", required_argument, NULL, OPT_COLOR},
     {"calibrate", no_argument, NULL, OPT_CALIBRATE},
-    {"no-init", no_argument, NULL, OPT_NO_INIT}, {"version", no_argument, NULL, OPT_VERSION},
-    {"help", no_argument, NULL, OPT_HELP},       {NULL, 0, NULL, 0},
+    {"no-init", no_argument, NULL, OPT_NO_INIT},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
 };
 
 static int
@@ -409,7 +412,8 @@ run_program(const struct program *p)
     lua_State *L = luaL_newstate();
     if (!L) return fputs("rille: out of memory\n", stderr), 1;
     luaL_openlibs(L);
-    lua_gc(L, LUA_GCINC, 120, 800, 0); /* handles that nobody uses keep buffers: sooner than Lua would for its own sake */
+    lua_gc(L, LUA_GCINC, 120, 800,
+           0); /* handles that nobody uses keep buffers: sooner than Lua would for its own sake */
     int code = shell_open(L, &p->options);
     if (!code) {
         struct shell *sh = shell_of(L);

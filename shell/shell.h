@@ -91,7 +91,8 @@ struct nearest { /* NULL: none is near */
     int changes;
 };
 void names_open(lua_State *L); /* into the module table at the top */
-/* The key of the table that may have been meant by a name that is none, if it is nearer than best. The table keeps it. */
+/* The key of the table that may have been meant by a name that is none, if it is nearer than best. The table keeps it.
+ */
 void name_nearest(lua_State *L, int table, const char *name, struct nearest *best);
 /* "; the nearest name is 'x'" or "", for the end of a message; the text may be a new value on the stack. */
 const char *name_hint(lua_State *L, const struct nearest *best);

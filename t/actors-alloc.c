@@ -3,7 +3,7 @@
  * malloc and its kin are replaced by functions that count who calls them: this program (the library is linked into it)
  * or a shared library (oneDNN, OpenMP, ZeroMQ), told by the return address. A run is repeated exactly: its runner is
  * taken from the plan cache and given to the engine again, so that nothing but a run lies within the count. */
-#include "actors/session.h"
+#include "actors/session/session.h"
 #include "t/train.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Tests of actors/bus_*.c: order, nothing lost, waking up, and a simulator that is fair and repeatable. */
-#include "actors/bus.h"
+#include "actors/act/bus.h"
 #include "runtime/error.h"
 #include "t/tap.h"
 

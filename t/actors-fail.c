@@ -3,7 +3,7 @@
  * Every act of a training step is made to fail in turn; memory is denied at every size; labels are bad; the user
  * interrupts. Each time the run stops on all devices, the error names a line, a variable has its old value or refuses
  * to be read until it is set again, and the next step gives the bits of a session in which nothing failed. */
-#include "actors/session.h"
+#include "actors/session/session.h"
 #include "t/train.h"
 
 #include <pthread.h>

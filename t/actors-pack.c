@@ -1,5 +1,6 @@
-/* Tests of actors/pack.c: what lives together never shares bytes, and the arena is near the least there could be. */
-#include "actors/pack.h"
+/* Tests of actors/plan/pack.c: what lives together never shares bytes, and the arena is near the least there could be.
+ */
+#include "actors/plan/pack.h"
 #include "runtime/arena.h"
 #include "t/tap.h"
 

@@ -2,7 +2,7 @@
  *
  * A seed decides whose turn it is, which message arrives, which ready actor acts and when a late device is done. Freed
  * registers are filled with NaN. 300 seeds, 2,000 with RILLE_LONG=1; a seed that fails is printed and fails again. */
-#include "actors/session.h"
+#include "actors/session/session.h"
 #include "t/train.h"
 
 #include <sys/wait.h>
@@ -184,15 +184,18 @@ is_stuck(enum plant plant, int threads, const char *name, const char *words)
             train_open(&t, &o);
             engine_plant(t.s->engine, plant);
             int status = train_run(&t, STEPS, &got);
-            bool good = status == E_PLAN && strstr(rille_error(), "stuck: no actor can act") && strstr(rille_error(), words);
+            bool good =
+                status == E_PLAN && strstr(rille_error(), "stuck: no actor can act") && strstr(rille_error(), words);
             if (!good) diag("seed %d: %s", seed, status ? rille_error() : "no error");
             if (good && seed == 0) diag("%s", rille_error());
             fflush(stdout);
             _exit(!good);
         }
         int status = 0;
-        if (child < 0 || waitpid(child, &status, 0) != child || status) first = first < 0 ? seed : first;
-        else told++;
+        if (child < 0 || waitpid(child, &status, 0) != child || status)
+            first = first < 0 ? seed : first;
+        else
+            told++;
     }
     ok(told == SEEDS, "%s: the run ends and says who waits", name);
     if (told < SEEDS) diag("not with seed %d", first);

@@ -4,6 +4,7 @@
  * lets pass is run on the simulator with poisoned registers, on buffers of
  * exactly the promised size, and compared. */
 #include "t/plans.h"
+#include "kernels/op/table.h"
 
 #include <unistd.h>
 

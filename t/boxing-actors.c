@@ -5,7 +5,7 @@
  * step and run in some order of events that a seed decides, or on threads; actors count what they read from other
  * devices, and the count is held to explain's and to the plan's, rank by rank. All once more where messages are dear,
  * so that moves go in hops. */
-#include "actors/compiled.h"
+#include "actors/session/compiled.h"
 #include "boxing/box.h"
 #include "t/tap.h"
 
@@ -62,8 +62,7 @@ list_layouts(const struct mesh *m, const struct rille_place *p, const struct ril
             bool mixed = m->naxis == 2 && i + k == 7 && (i == 3 || i == 4);
             if (!mixed) out[n++] = layout_of(p, m->naxis, (const char *const[]){entry[i], entry[k]}, NULL);
         }
-    if (m->naxis == 2)
-        out[n++] = layout_of(p, 2, (const char *const[]){"S(0)", "S(0)"}, (const int[]){1, 0});
+    if (m->naxis == 2) out[n++] = layout_of(p, 2, (const char *const[]){"S(0)", "S(0)"}, (const int[]){1, 0});
     return n;
 }
 
@@ -109,8 +108,10 @@ layout_with_depth(const struct layout *l)
     for (int a = 0; a < l->place->naxis; a++) {
         static const int8_t first = 0;
         int axis = l->sbp[a].kind == SBP_S ? l->sbp[a].axis + 1 : first;
-        if (l->sbp[a].kind == SBP_B) snprintf(text[a], sizeof text[a], "B");
-        else snprintf(text[a], sizeof text[a], "S(%d)", axis);
+        if (l->sbp[a].kind == SBP_B)
+            snprintf(text[a], sizeof text[a], "B");
+        else
+            snprintf(text[a], sizeof text[a], "S(%d)", axis);
         order[a] = l->order[a];
     }
     return layout_of((const struct rille_place *)l->place, l->place->naxis, sbp, order);
@@ -259,8 +260,10 @@ text_of(const struct mesh *m)
     static char text[2][16];
     static int at;
     char *out = text[at = !at];
-    if (m->naxis == 1) snprintf(out, sizeof text[0], "[%d]", m->size[0]);
-    else snprintf(out, sizeof text[0], "[%d, %d]", m->size[0], m->size[1]);
+    if (m->naxis == 1)
+        snprintf(out, sizeof text[0], "[%d]", m->size[0]);
+    else
+        snprintf(out, sizeof text[0], "[%d, %d]", m->size[0], m->size[1]);
     return out;
 }
 

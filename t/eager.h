@@ -8,6 +8,7 @@
 #define RILLE_T_EAGER_H
 
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "runtime/error.h"
 #include "runtime/graph.h"
 #include "sbp/rule.h"

@@ -6,6 +6,7 @@
  * nothing. One thread and three give the same bits. */
 #include "kernels/kernel.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/op/table.h"
 #include "runtime/arena.h"
 #include "runtime/device.h"
 #include "runtime/error.h"

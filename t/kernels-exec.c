@@ -1,6 +1,7 @@
 /* kernels-exec.c - which way a call is computed: the first row that accepts it, with what it wants made dense; the
  * reference where there is none; and what RILLE_CHECK finds. */
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"

@@ -4,6 +4,7 @@
  * numbers, have gaps, or are the result of an earlier step; results that leave
  * the chain half way. */
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"

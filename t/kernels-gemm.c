@@ -5,6 +5,7 @@
  * wider ones, batches of either or both operands, heads that lie across rows,
  * dtypes and threads. */
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "runtime/arena.h"
 #include "runtime/device.h"
 #include "runtime/error.h"

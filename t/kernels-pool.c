@@ -5,6 +5,7 @@
  * there is. What is chosen is the reference's to the bit, what is summed within rounding. */
 #include "kernels/kernel.h"
 #include "kernels/op/pool.h"
+#include "kernels/op/table.h"
 #include "kernels/sample.h"
 #include "runtime/arena.h"
 #include "runtime/device.h"

@@ -5,6 +5,7 @@
  * two threads must give the bits of one. */
 #include "kernels/cpu/rows.h"
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "kernels/sample.h"
 #include "runtime/arena.h"
 #include "runtime/device.h"
@@ -35,7 +36,8 @@ choose_values(struct trial *t, int k, uint64_t *random)
             elem_set_f(v->dtype, v->data, i, f);
         else
             elem_set_i(v->dtype, v->data, i,
-                       s->in[k].weak ? (int64_t)f : (int64_t)s->above[k] + (int64_t)(next_random(random) % (uint64_t)below));
+                       s->in[k].weak ? (int64_t)f
+                                     : (int64_t)s->above[k] + (int64_t)(next_random(random) % (uint64_t)below));
     }
 }
 

@@ -1,6 +1,7 @@
 /* kernels-threads.c - a kernel's threads do not change its result: one, two, three and seven give the same bits, and
  * what the reference gives, within rounding. Shapes are large enough to be shared out, and share unevenly. */
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "kernels/sample.h"
 #include "runtime/device.h"
 #include "runtime/error.h"

@@ -2,6 +2,7 @@
  * of machine that this one has, for every operand that the value may be, whether the others walk, repeat with rows or
  * are numbers, and for every length of a row up to two and a half tiles. */
 #include "kernels/cpu/tile.c"
+#include "kernels/op/table.h"
 #include "runtime/op.h"
 #include "t/tap.h"
 

@@ -5,6 +5,7 @@
  * weight; g(x) = sum of f's gradient, each with a random weight. Gradients of
  * both along the tape must be the slopes of both. */
 #include "t/eager.h"
+#include "kernels/op/table.h"
 
 enum { PROBES = 24, READ = sizeof((struct eager *)0)->read };
 #define STEP      1e-5

@@ -4,6 +4,7 @@
  *
  * A row is tried alone, by a copy of the record that has no other. */
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "runtime/arena.h"
 #include "runtime/device.h"
 #include "runtime/error.h"

@@ -1,6 +1,7 @@
 /* op-position.c - what depends on position depends on the position in the whole: a part gives the bits that the whole
  * has there, by every way of computing it, however the whole is cut. */
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "kernels/sample.h"
 #include "runtime/device.h"
 #include "runtime/error.h"

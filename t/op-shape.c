@@ -1,6 +1,7 @@
 /* op-shape.c - every record is well formed, and every sample has the types it should: found by inference, the same as
  * what the reference needs, and refused with a message that names the operator when a size or dtype is wrong. */
 #include "kernels/kernel.h"
+#include "kernels/op/table.h"
 #include "kernels/sample.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"

@@ -4,6 +4,7 @@
  * operands to lay out, composites take their signatures from what they are made
  * of, and to_global moves: these are not tried. */
 #include "t/missing.h"
+#include "kernels/op/table.h"
 
 #include <fnmatch.h>
 
@@ -118,8 +119,7 @@ static const struct reason {
      "monotone, but no maximum is taken through it"},
     {"@(gather|gather_grad)", "S*", NULL,
      "a dimension that ids do not cover is cut by position: only the axis looked up may be split"},
-    {"*", "*", one_sided,
-     "defined on one side: the identity of one kind of extreme lies on the other"},
+    {"*", "*", one_sided, "defined on one side: the identity of one kind of extreme lies on the other"},
     {"attention_softmax", "*P -> *", NULL, "what a mask adds to a whole row leaves the row's softmax as it is"},
     {"attention_grad", "B, B, P, *, B -> P, P, B", NULL,
      "the gradient of values does not depend on them: where partial values pass, all results are partial"},

@@ -7,7 +7,8 @@
 #ifndef RILLE_T_PLANS_H
 #define RILLE_T_PLANS_H
 
-#include "actors/session.h"
+#include "actors/session/session.h"
+#include "kernels/op/table.h"
 #include "runtime/error.h"
 #include "t/tap.h"
 

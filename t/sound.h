@@ -113,8 +113,10 @@ sound_inside(const struct view *part, const struct view *window, int64_t skip)
     int64_t lo = skip, hi = skip;
     for (int d = 0; d < window->ndim; d++) {
         int64_t span = (window->dim[d] - 1) * window->stride[d];
-        if (span < 0) lo += span;
-        else hi += span;
+        if (span < 0)
+            lo += span;
+        else
+            hi += span;
     }
     return view_numel(window) == 0 || (lo >= 0 && hi < view_numel(part));
 }

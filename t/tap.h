@@ -13,8 +13,7 @@
 static int tap_count, tap_failed;
 
 /* A name is a sentence that is true. */
-static inline bool __attribute__((format(printf, 2, 3)))
-ok(bool pass, const char *fmt, ...)
+static inline bool __attribute__((format(printf, 2, 3))) ok(bool pass, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -27,8 +26,7 @@ ok(bool pass, const char *fmt, ...)
     return pass;
 }
 
-static inline void __attribute__((format(printf, 1, 2)))
-diag(const char *fmt, ...)
+static inline void __attribute__((format(printf, 1, 2))) diag(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);

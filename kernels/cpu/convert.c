@@ -102,10 +102,22 @@ LOAD(i64_u8, uint8_t, int64_t, x)
 LOAD(i64_bool, uint8_t, int64_t, x != 0)
 
 static void (*const load[NCOMPUTE][NDTYPE])(const void *, int64_t, int64_t, void *) = {
-    [COMP_F32] = {[DT_F32] = f32_f32, [DT_F64] = f32_f64, [DT_BF16] = f32_bf16, [DT_F16] = f32_f16,
-                  [DT_I64] = f32_i64, [DT_I32] = f32_i32, [DT_U8] = f32_u8, [DT_BOOL] = f32_bool},
-    [COMP_F64] = {[DT_F32] = f64_f32, [DT_F64] = f64_f64, [DT_BF16] = f64_bf16, [DT_F16] = f64_f16,
-                  [DT_I64] = f64_i64, [DT_I32] = f64_i32, [DT_U8] = f64_u8, [DT_BOOL] = f64_bool},
+    [COMP_F32] = {[DT_F32] = f32_f32,
+                  [DT_F64] = f32_f64,
+                  [DT_BF16] = f32_bf16,
+                  [DT_F16] = f32_f16,
+                  [DT_I64] = f32_i64,
+                  [DT_I32] = f32_i32,
+                  [DT_U8] = f32_u8,
+                  [DT_BOOL] = f32_bool},
+    [COMP_F64] = {[DT_F32] = f64_f32,
+                  [DT_F64] = f64_f64,
+                  [DT_BF16] = f64_bf16,
+                  [DT_F16] = f64_f16,
+                  [DT_I64] = f64_i64,
+                  [DT_I32] = f64_i32,
+                  [DT_U8] = f64_u8,
+                  [DT_BOOL] = f64_bool},
     [COMP_I64] = {[DT_I64] = i64_i64, [DT_I32] = i64_i32, [DT_U8] = i64_u8, [DT_BOOL] = i64_bool},
 };
 
@@ -159,13 +171,25 @@ STORE(store_i64_u8, int64_t, uint8_t, x)
 STORE(store_i64_bool, int64_t, uint8_t, x != 0)
 
 static void (*const store[NCOMPUTE][NDTYPE])(const void *, int64_t, void *, int64_t) = {
-    [COMP_F32] = {[DT_F32] = store_f32_f32, [DT_F64] = store_f32_f64, [DT_BF16] = store_f32_bf16,
-                  [DT_F16] = store_f32_f16, [DT_BOOL] = store_f32_bool, [DT_U8] = store_f32_u8,
-                  [DT_I32] = store_f32_i32, [DT_I64] = store_f32_i64},
-    [COMP_F64] = {[DT_F32] = store_f64_f32, [DT_F64] = store_f64_f64, [DT_BOOL] = store_f64_bool,
-                  [DT_I32] = store_f64_i32, [DT_I64] = store_f64_i64},
-    [COMP_I64] = {[DT_F32] = store_i64_f32, [DT_F64] = store_i64_f64, [DT_I64] = store_i64_i64,
-                  [DT_I32] = store_i64_i32, [DT_U8] = store_i64_u8, [DT_BOOL] = store_i64_bool},
+    [COMP_F32] = {[DT_F32] = store_f32_f32,
+                  [DT_F64] = store_f32_f64,
+                  [DT_BF16] = store_f32_bf16,
+                  [DT_F16] = store_f32_f16,
+                  [DT_BOOL] = store_f32_bool,
+                  [DT_U8] = store_f32_u8,
+                  [DT_I32] = store_f32_i32,
+                  [DT_I64] = store_f32_i64},
+    [COMP_F64] = {[DT_F32] = store_f64_f32,
+                  [DT_F64] = store_f64_f64,
+                  [DT_BOOL] = store_f64_bool,
+                  [DT_I32] = store_f64_i32,
+                  [DT_I64] = store_f64_i64},
+    [COMP_I64] = {[DT_F32] = store_i64_f32,
+                  [DT_F64] = store_i64_f64,
+                  [DT_I64] = store_i64_i64,
+                  [DT_I32] = store_i64_i32,
+                  [DT_U8] = store_i64_u8,
+                  [DT_BOOL] = store_i64_bool},
 };
 
 /* Any pair, one by one. */

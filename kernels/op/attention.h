@@ -6,8 +6,9 @@
 #include "kernels/op/op_impl.h"
 
 #define ATTENTION_ATTRS                                                                                                \
-    [ATT_SCALE] = {"scale", ATTR_FLOAT, .f = 1, .doc = "times the scores"},                                            \
-    [ATT_CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i sees keys 0..i"}
+    [ATT_SCALE] = {"scale", ATTR_FLOAT, .f = 1, .doc = "times the scores"}, [ATT_CAUSAL] = {                           \
+                                                                                "is_causal", ATTR_BOOL,                \
+                                                                                .doc = "query i sees keys 0..i"}
 
 /* The texts of a rule; scores and the mask (or "=") have a letter a dimension, the keys' in brackets. */
 struct attention_text {

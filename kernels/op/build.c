@@ -34,21 +34,77 @@ b_call3(struct build *b, const struct op *op, struct val *x, struct val *y, stru
     return b_call(b, op, 3, (struct val *[]){x, y, z}, NULL);
 }
 
-struct val *b_number(struct build *b, double f) { return b->number(b, f); }
-struct val *b_integer(struct build *b, int64_t i) { return b->integer(b, i); }
+struct val *
+b_number(struct build *b, double f)
+{
+    return b->number(b, f);
+}
+struct val *
+b_integer(struct build *b, int64_t i)
+{
+    return b->integer(b, i);
+}
 
-struct val *b_neg(struct build *b, struct val *x) { return b_call1(b, &op_neg, x); }
-struct val *b_exp(struct build *b, struct val *x) { return b_call1(b, &op_exp, x); }
-struct val *b_log(struct build *b, struct val *x) { return b_call1(b, &op_log, x); }
-struct val *b_square(struct build *b, struct val *x) { return b_call1(b, &op_square, x); }
-struct val *b_sin(struct build *b, struct val *x) { return b_call1(b, &op_sin, x); }
-struct val *b_cos(struct build *b, struct val *x) { return b_call1(b, &op_cos, x); }
-struct val *b_sign(struct build *b, struct val *x) { return b_call1(b, &op_sign, x); }
-struct val *b_sigmoid(struct build *b, struct val *x) { return b_call1(b, &op_sigmoid, x); }
-struct val *b_add(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_add, x, y); }
-struct val *b_sub(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_sub, x, y); }
-struct val *b_mul(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_mul, x, y); }
-struct val *b_div(struct build *b, struct val *x, struct val *y) { return b_call2(b, &op_div, x, y); }
+struct val *
+b_neg(struct build *b, struct val *x)
+{
+    return b_call1(b, &op_neg, x);
+}
+struct val *
+b_exp(struct build *b, struct val *x)
+{
+    return b_call1(b, &op_exp, x);
+}
+struct val *
+b_log(struct build *b, struct val *x)
+{
+    return b_call1(b, &op_log, x);
+}
+struct val *
+b_square(struct build *b, struct val *x)
+{
+    return b_call1(b, &op_square, x);
+}
+struct val *
+b_sin(struct build *b, struct val *x)
+{
+    return b_call1(b, &op_sin, x);
+}
+struct val *
+b_cos(struct build *b, struct val *x)
+{
+    return b_call1(b, &op_cos, x);
+}
+struct val *
+b_sign(struct build *b, struct val *x)
+{
+    return b_call1(b, &op_sign, x);
+}
+struct val *
+b_sigmoid(struct build *b, struct val *x)
+{
+    return b_call1(b, &op_sigmoid, x);
+}
+struct val *
+b_add(struct build *b, struct val *x, struct val *y)
+{
+    return b_call2(b, &op_add, x, y);
+}
+struct val *
+b_sub(struct build *b, struct val *x, struct val *y)
+{
+    return b_call2(b, &op_sub, x, y);
+}
+struct val *
+b_mul(struct build *b, struct val *x, struct val *y)
+{
+    return b_call2(b, &op_mul, x, y);
+}
+struct val *
+b_div(struct build *b, struct val *x, struct val *y)
+{
+    return b_call2(b, &op_div, x, y);
+}
 
 struct val *
 b_where(struct build *b, struct val *cond, struct val *x, struct val *y)
@@ -56,8 +112,16 @@ b_where(struct build *b, struct val *cond, struct val *x, struct val *y)
     return b_call3(b, &op_where, cond, x, y);
 }
 
-struct val *b_scale(struct build *b, struct val *x, double f) { return b_mul(b, x, b_number(b, f)); }
-struct val *b_shift(struct build *b, struct val *x, double f) { return b_add(b, x, b_number(b, f)); }
+struct val *
+b_scale(struct build *b, struct val *x, double f)
+{
+    return b_mul(b, x, b_number(b, f));
+}
+struct val *
+b_shift(struct build *b, struct val *x, double f)
+{
+    return b_add(b, x, b_number(b, f));
+}
 
 /* ---- with attributes ---- */
 

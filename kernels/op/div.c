@@ -1,5 +1,5 @@
-/* div.c - quotient of two tensors, element by element; of integers too it is a real number. Partial sums pass as in real
- * numbers: divided by 0, a part may be NaN where the sum is infinite. */
+/* div.c - quotient of two tensors, element by element; of integers too it is a real number. Partial sums pass as in
+ * real numbers: divided by 0, a part may be NaN where the sum is infinite. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/tile.h"

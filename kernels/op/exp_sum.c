@@ -1,5 +1,5 @@
-/* exp_sum.c - the sum of e^(x - m) over dimensions, m a number for each sum that keeps it from overflowing: what is left
- * to add up of a logsumexp whose axis is split.
+/* exp_sum.c - the sum of e^(x - m) over dimensions, m a number for each sum that keeps it from overflowing: what is
+ * left to add up of a logsumexp whose axis is split.
  *
  * One operator, and not three: its gradient dy e^(x - m) lies as x lies, where that of a sum, repeated along the axis,
  * lies as dy does and would move all of it. */
@@ -125,5 +125,6 @@ const struct op op_exp_sum = {
     .ref = ref,
     .kernel = rows,
     .flags = OP_HIDDEN,
-    .sample = {"f32{4,6} f32{4,1} axis=1", "f32{2,3,5} f32{1,3,1} axis=0,2", "f32{7} f32{1}", "f32{3,1500} f32{3,1} axis=1"},
+    .sample = {"f32{4,6} f32{4,1} axis=1", "f32{2,3,5} f32{1,3,1} axis=0,2", "f32{7} f32{1}",
+               "f32{3,1500} f32{3,1} axis=1"},
 };

@@ -46,7 +46,7 @@ infer(const struct call *c, int64_t *size)
             *size++ = want;
         } else if (want != -1 && want != have) {
             return call_fail(E_SHAPE, c, "dimension %d is %lld, it cannot become %lld", own, (long long)have,
-                        (long long)want);
+                             (long long)want);
         }
     }
     return 0;

@@ -17,7 +17,7 @@ static int64_t
 whole(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
-    if (x[1] == 0) return 0; /* refused by op_divisor */
+    if (x[1] == 0) return 0;                              /* refused by op_divisor */
     if (x[1] == -1) return (int64_t)(0 - (uint64_t)x[0]); /* of the least integer too */
     return x[0] / x[1] - (x[0] % x[1] != 0 && (x[0] < 0) != (x[1] < 0));
 }

@@ -47,7 +47,7 @@ matmul_infer(const struct call *c, int64_t *size)
     for (int k = 0; k < 2; k++)
         if (c->in[k].ndim == 0)
             return call_fail(E_SHAPE, c, "%s must have a dimension at least, found a tensor of one element",
-                        c->op->in[k].name);
+                             c->op->in[k].name);
     return 0;
 }
 

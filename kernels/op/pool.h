@@ -5,8 +5,8 @@
 #include "kernels/cpu/pool.h"
 #include "kernels/op/op_impl.h"
 
-/* Attributes of all of them, in this order. DILATION is that of max_pool2d, COUNT_PAD that of avg_pool2d: the other one has
- * it with the flag ATTR_HIDDEN. */
+/* Attributes of all of them, in this order. DILATION is that of max_pool2d, COUNT_PAD that of avg_pool2d: the other one
+ * has it with the flag ATTR_HIDDEN. */
 enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_COUNT_PAD, POOL_SIZE };
 
 #define POOL_ATTRS(dilation, count_pad)                                                                                \

@@ -3,6 +3,8 @@
  * ops.def has one line an operator, sorted by name, so that op_find can bisect.
  * It is included twice: op_impl.h declares the records, the array below holds
  * them. */
+#include "kernels/op/table.h"
+
 #include "kernels/op/op_impl.h"
 
 #include <string.h>
@@ -28,34 +30,4 @@ op_find(const char *name)
             lo = mid + 1;
     }
     return NULL;
-}
-
-int
-op_nattr(const struct op *op)
-{
-    int n = 0;
-    while (n < OP_ATTR && op->attr[n].name) n++;
-    return n;
-}
-
-int
-op_noperand(const struct op *op)
-{
-    int n = 0;
-    while (n < OP_OPERAND && op->in[n].name) n++;
-    return n;
-}
-
-int
-op_attr_find(const struct op *op, const char *name)
-{
-    for (int i = 0; i < op_nattr(op); i++)
-        if (!strcmp(op->attr[i].name, name)) return i;
-    return -1;
-}
-
-void
-op_attr_defaults(const struct op *op, struct attr *attr)
-{
-    for (int i = 0; i < op_nattr(op); i++) attr[i] = (struct attr){.i = op->attr[i].i, .f = op->attr[i].f};
 }

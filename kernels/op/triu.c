@@ -27,7 +27,7 @@ const struct op op_triu = {
     .doc = "y[i, j] = x[i, j] where j >= i + diagonal, else 0",
     .in = {{"x"}},
     .attr = {[TRIANGLE_DIAGONAL] = {"diagonal", ATTR_INT,
-                           .doc = "the first one that is kept, counted from the main one upwards"}},
+                                    .doc = "the first one that is kept, counted from the main one upwards"}},
     .make_rule = rule_same,
     .infer = triangle_infer,
     .dtype = OUT_IN0,

@@ -1,0 +1,87 @@
+/* actor.h - what changes while a task runs, and the one rule by which it does.
+ *
+ *   An actor acts when every input has a full register and every output a free one.
+ *
+ * Acting takes a token of each input and a register of each output, runs the
+ * kernel, publishes the outputs to their readers and gives the inputs back to
+ * their producers. On an ordered stream that finishes later, taking happens
+ * when the work is enqueued and publishing and giving back when it is done.
+ *
+ * An actor is touched by the thread that owns its device alone. Readers of a
+ * result on other threads are told through the worker's bus, once for each
+ * thread (a fan). `waits` counts what is missing; 0 is ready. */
+#ifndef RILLE_ACT_ACTOR_H
+#define RILLE_ACT_ACTOR_H
+
+#include "actors/act/engine.h"
+
+struct in_state {
+    int32_t tokens; /* full registers (control: signals) not yet taken */
+    int32_t used;   /* acts that took the present register so far */
+    int32_t given;  /* acts that are done with the register to be given back next */
+    int32_t give;   /* which register that is */
+};
+struct out_state {
+    int32_t write;    /* the register that the next act writes */
+    int32_t show;     /* the register that is published next */
+    int32_t *readers; /* by register: fans that hold it, or -1 while it is written */
+};
+struct actor {
+    int32_t waits, begun, done;
+    int64_t received; /* bytes read of other devices' memory in this run */
+    struct in_state *in;
+    struct out_state *out;
+};
+
+struct actors {
+    const struct plan *plan;
+    struct actor *actor; /* by task */
+    int32_t ****left;    /* [task][out][fan][register]: readers of that fan that still hold it */
+    struct arena arena;
+};
+
+/* A device thread while it runs a plan. */
+struct worker {
+    struct engine *engine;
+    int id;
+    const struct run *run;
+    const struct plan *plan;
+    struct actors *actors;
+    uint32_t run_id;
+    bool active, stopped;   /* in a run; it acts no more */
+    bool quit;              /* the thread is to leave */
+    int64_t todo;           /* acts that are still to be done here */
+    int32_t *ready, nready; /* heap by priority */
+    uint64_t *ready_key;
+    int32_t room;
+    struct pending *stream; /* work enqueued on late devices, in order */
+    int32_t nstream, stream_room;
+    struct act_time *act; /* of a timed run */
+    int64_t nact, act_room;
+    int64_t acts, messages, thread_messages, allocations;
+    int64_t asked; /* must_count() when the run began */
+    enum plant plant;
+    int status;
+    char text[2048];
+};
+struct pending {
+    int32_t task, piece;
+};
+
+/* Makes room for a run of this plan; on the session thread, before START. */
+void worker_room(struct worker *w, const struct plan *p, bool timed);
+/* Puts the worker's actors back to their start; those that need nothing are ready. */
+void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
+/* A message of this run. */
+void worker_receive(struct worker *w, const struct msg *m);
+/* One act of ready actor number i of the heap (0: the first by priority). On failure w->status and w->text are set. */
+void worker_act(struct worker *w, int i);
+/* Completes the oldest work of a stream, if there is some. */
+void worker_complete(struct worker *w);
+/* Thread-to-thread sending; in engine.c. */
+void worker_send(struct worker *w, int to, const struct msg *m);
+
+/* Runs the kernel of one act (kinds.c). piece counts from 0. */
+int task_run(struct worker *w, int task, int piece);
+
+#endif

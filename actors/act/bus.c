@@ -1,0 +1,45 @@
+/* bus.c - what does not depend on the kind of bus. */
+#include "actors/act/bus.h"
+#include "runtime/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int64_t
+bus_sent(const struct bus *b)
+{
+    return b->kind->sent(b);
+}
+
+void
+bus_spin(struct bus *b, int64_t spin_ns)
+{
+    b->kind->spin(b, spin_ns);
+}
+
+/* Digits and nothing else; false also when the number has more than 64 bits. */
+static bool
+parse_seed(const char *text, uint64_t *seed)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (!digits || text[digits]) return false;
+    errno = 0;
+    *seed = strtoull(text, NULL, 10);
+    return errno == 0;
+}
+
+int
+bus_parse(const char *text, const struct bus_kind **kind, uint64_t *seed)
+{
+    *seed = 0;
+    if (!strcmp(text, "zmq")) {
+        *kind = &bus_zmq;
+        return 0;
+    }
+    if (!strncmp(text, "sim:", 4) && parse_seed(text + 4, seed)) {
+        *kind = &bus_sim;
+        return 0;
+    }
+    return fail(E_ARG, "bus: expected \"zmq\" or \"sim:SEED\", found \"%s\"", text);
+}

@@ -1,0 +1,84 @@
+/* engine.h - the threads that own devices, and a run of a plan on them.
+ *
+ * Device thread 0 is the session's own: while it waits for a run, it works. The
+ * others are started when a plan first needs them, sleep between runs, and own
+ * the actors and registers of their devices. They talk by messages alone
+ * (message.h, bus.h). On the simulator bus there is one thread, which plays all
+ * of them in an order that a seed decides. */
+#ifndef RILLE_ACT_ENGINE_H
+#define RILLE_ACT_ENGINE_H
+
+#include "actors/act/bus.h"
+#include "actors/plan/plan.h"
+
+struct engine;
+
+/* What a run is given: the plan, and where everything that is not a register lies. Owned by the session; read-only
+ * while it runs. */
+struct run {
+    const struct plan *plan;
+    void **leaf;           /* by leaf part */
+    void **root;           /* by root part */
+    uint64_t *number;      /* double or int64_t, by number */
+    void **arena;          /* by plan device */
+    struct line *line;     /* by program node: where in the user's program, this time */
+    struct actors *actors; /* the state of the plan's actors, kept between runs */
+    bool timed;            /* record when each act began and ended */
+    bool poison;           /* fill registers with NaN when their last reader gives them back */
+};
+
+/* One act, as it happened. Times in nanoseconds of CLOCK_MONOTONIC. */
+struct act_time {
+    int32_t task, piece;
+    int64_t begin, end;
+};
+
+struct engine_options {
+    int threads; /* at most */
+    const struct bus_kind *bus;
+    uint64_t seed; /* of the simulator */
+    int64_t spin_ns;
+};
+int engine_new(const struct engine_options *o, struct engine **out);
+void engine_free(struct engine **e);
+int engine_threads(const struct engine *e); /* at most */
+
+/* The actors of a plan; made once, for one run at a time. */
+struct actors *actors_new(const struct plan *p);
+void actors_free(struct actors **a);
+/* Which updates had begun when the last run failed: true for tasks that acted at least once. */
+bool actors_acted(const struct actors *a, int task);
+
+/* Runs to the end or to the first failure. On return no thread touches anything of the run. Errors: the failing act's,
+ * with the line of its node in front ("a.lua:3: embedding: ..."); E_CANCEL after engine_interrupt. */
+int engine_run(struct engine *e, struct run *r);
+void engine_interrupt(struct engine *e); /* any thread, async-signal-safe; stops the run in progress, no later one */
+
+/* Acts of the last timed run, by thread: count and array (valid until the next run). */
+int64_t engine_acts(const struct engine *e, int thread, const struct act_time **acts);
+int64_t engine_elapsed_ns(const struct engine *e); /* of the last run */
+int64_t engine_begin_ns(const struct engine *e); /* when it began; act times are on the same clock (CLOCK_MONOTONIC) */
+
+struct engine_count {
+    int64_t runs, acts, messages, thread_messages, allocations;
+};
+struct engine_count engine_count(const struct engine *e);
+
+/* Tests: mistakes that the simulator must find. */
+enum plant {
+    PLANT_NONE,
+    PLANT_NO_CREDIT,    /* an actor writes its next register whether it is free or not */
+    PLANT_EARLY_FREE,   /* the first reader of a thread gives a register back for all of them */
+    PLANT_READER_COUNT, /* one reader too few is counted */
+    PLANT_ENQUEUED,     /* inputs are given back when work is enqueued on a late device, not when it is done */
+    PLANT_KEPT,         /* a register is not given back */
+    PLANT_LOST,         /* what tells of a full register on another thread does not arrive */
+};
+void engine_plant(struct engine *e, enum plant plant);
+/* Tests: the k-th act from now fails; acts of this operator sleep. */
+void engine_fail_act(struct engine *e, int64_t k);
+void engine_slow(struct engine *e, const struct op *op, int64_t ns);
+/* What the two above do to an act of op (NULL: not an operator); called by the acting thread. */
+int engine_trouble(struct engine *e, const struct op *op);
+
+#endif

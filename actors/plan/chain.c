@@ -1,0 +1,122 @@
+/* chain.c - a chain of element-wise nodes (fuse.c) as one task for each rank. */
+#include "actors/plan/lower.h"
+
+#include "runtime/error.h"
+
+/* A chain in the making, and what the plan keeps of it. */
+struct chain {
+    struct fuse_step step[FUSE_STEPS];
+    struct plan_chain plan;
+};
+
+static int
+chain_input(struct plan_chain *c, struct ref r, const struct layout *want)
+{
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i].kind == r.kind && c->in[i].index == r.index && c->in[i].out == r.out && c->want[i] == want)
+            return i;
+    c->in[c->nin] = r;
+    c->want[c->nin] = want;
+    return c->nin++;
+}
+
+static int
+chain_step(const struct plan_chain *c, int32_t node, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (c->member[i] == node) return i;
+    return -1;
+}
+
+static void
+chain_of(struct lower *l, int32_t node, struct chain *chain)
+{
+    struct arena *a = &l->plan->arena;
+    struct plan_chain *c = &chain->plan;
+    *c = (struct plan_chain){.member = ARENA_ARRAY(a, int32_t, FUSE_STEPS),
+                             .in = ARENA_ARRAY(a, struct ref, FUSE_INPUTS),
+                             .want = ARENA_ARRAY(a, const struct layout *, FUSE_INPUTS),
+                             .shown = ARENA_ARRAY(a, int32_t, OP_OUT)};
+    c->nstep = fuse_members(l, node, c->member);
+    for (int i = 0; i < c->nstep; i++) {
+        const struct prog_node *m = &l->program->node[c->member[i]];
+        struct fuse_step *s = &chain->step[i];
+        *s = (struct fuse_step){.call = lower_call(l, m, a), .out = -1};
+        for (int k = 0; k < m->nin; k++) {
+            int inside = m->in[k].kind == REF_NODE ? chain_step(c, m->in[k].index, i) : -1;
+            s->arg[k] = inside >= 0 ? (struct fuse_arg){true, inside} : (struct fuse_arg){false, -1};
+            if (inside < 0 && m->in[k].kind != REF_NONE)
+                s->arg[k].index = chain_input(c, m->in[k], m->in[k].kind == REF_NUMBER ? NULL : m->want[k]);
+        }
+        if (!fuse_shown(l, c->member[i])) continue;
+        s->out = c->nout;
+        c->shown[c->nout++] = c->member[i];
+    }
+}
+
+static const char *
+chain_name(struct lower *l, const struct chain *chain)
+{
+    struct str s = {0};
+    for (int i = 0; i < chain->plan.nstep; i++) str_addf(&s, "%s%s", i ? "+" : "", chain->step[i].call->op->name);
+    const char *name = arena_strdup(&l->plan->arena, str_text(&s));
+    str_free(&s);
+    return name;
+}
+
+static int
+chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, const char *name, struct pval *const *in,
+           int pos)
+{
+    int32_t node = c->member[c->nstep - 1], id;
+    const struct prog_node *last = &l->program->node[node];
+    const struct layout *out = last->layout[0];
+    struct view *view = ARENA_ARRAY(&l->tmp, struct view, c->nin + c->nout);
+    double bytes = 0;
+    struct draft *d = draft_new(l, TASK_COMPUTE, node, out->place->kind, out->place->rank[pos], pos, last->piece, &id);
+    d->task.name = name;
+    d->task.chain = c;
+    draft_args(l, id, c->nin);
+    for (int i = 0; i < c->nin; i++) {
+        if (c->in[i].kind == REF_NUMBER) {
+            struct type t = ref_type(l->program, c->in[i]);
+            view[i] = number_view(&t, NULL);
+            l->draft[id].task.arg[i] = (struct arg){.kind = ARG_NUMBER, .index = c->in[i].index};
+        } else {
+            view[i] = in[i]->part[pos].view;
+            TRY(draft_reads(l, id, &in[i]->part[pos], i));
+        }
+    }
+    for (int k = 0; k < c->nout; k++) {
+        const struct prog_node *n = &l->program->node[c->shown[k]];
+        struct type local = layout_shard(n->layout[0], &n->type[0], pos);
+        view[c->nin + k] = part_local(n->layout[0], &n->type[0], pos);
+        draft_out(&l->draft[id], type_bytes(&local), 1);
+        part_is_result(&l->node_val[c->shown[k] * OP_OUT]->part[pos], id, k);
+    }
+    for (int i = 0; i < c->nin + c->nout; i++)
+        bytes += (double)view_numel(&view[i]) * (double)dtype_bytes(view[i].dtype);
+    struct task *t = &l->draft[id].task;
+    t->nresult = c->nout;
+    return exec_fused(c->nstep, chain->step, c->nin, view, c->nout, view + c->nin, out->place->kind,
+                      lower_team(l, 0, bytes), &t->exec);
+}
+
+int
+lower_chain(struct lower *l, int32_t node)
+{
+    struct chain chain;
+    struct pval *in[FUSE_INPUTS] = {0};
+    chain_of(l, node, &chain);
+    struct plan_chain *c = arena_dup(&l->plan->arena, &chain.plan, sizeof chain.plan);
+    const char *name = chain_name(l, &chain);
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i].kind != REF_NUMBER) TRY(lower_moved(l, lower_value(l, c->in[i]), c->want[i], true, &in[i]));
+    for (int k = 0; k < c->nout; k++) {
+        const struct prog_node *n = &l->program->node[c->shown[k]];
+        l->node_val[c->shown[k] * OP_OUT] = pval_new(l, &n->type[0], n->layout[0], n->piece, c->shown[k]);
+    }
+    for (int pos = 0; pos < l->program->node[node].layout[0]->place->nrank; pos++)
+        TRY(chain_task(l, &chain, c, name, in, pos));
+    return 0;
+}

@@ -1,0 +1,153 @@
+/* fuse.c - chains of element-wise operators become one task.
+ *
+ * Two of them are computed together when the second reads the first as it lies:
+ * same shape, same layout, same phase. A member may have other readers, if all
+ * of them come after the chain's last node: the chain then shows that result
+ * too. Since every reader of what is inside comes later than the end, nothing
+ * that the chain reads can depend on it.
+ *
+ * Results inside a chain are not rounded to memory, so only dtypes that are
+ * computed in themselves are joined: fused or not, the bits are the same. */
+#include "actors/plan/lower.h"
+
+#include "runtime/device.h"
+
+#include <string.h>
+
+static bool
+whole_dtype(enum dtype d)
+{
+    return d == DT_F32 || d == DT_F64 || d == DT_I64;
+}
+
+static bool
+fusible(const struct prog_node *n)
+{
+    int kind = n->layout[0]->place->kind;
+    return n->op->flags & OP_ELTWISE && n->nout == 1 && !n->accumulate && n->op->eltwise.f &&
+           (kind == DEV_CPU || kind == DEV_LATE || kind == DEV_META);
+}
+
+/* ---- who reads a node ---- */
+
+/* reader[first[i]] to reader[first[i + 1] - 1] read node i. */
+static void
+list_readers(struct lower *l)
+{
+    const struct program *p = l->program;
+    l->reader_first = ARENA_ARRAY(&l->tmp, int32_t, p->nnode + 2);
+    l->is_root = ARENA_ARRAY(&l->tmp, bool, p->nnode + 1);
+    int32_t *first = l->reader_first, n = 0;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin; k++)
+            if (p->node[i].in[k].kind == REF_NODE) first[p->node[i].in[k].index + 2]++;
+    for (int32_t i = 2; i <= p->nnode + 1; i++) first[i] = n += first[i];
+    l->reader = ARENA_ARRAY(&l->tmp, int32_t, n);
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin; k++)
+            if (p->node[i].in[k].kind == REF_NODE) l->reader[first[p->node[i].in[k].index + 1]++] = i;
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].ref.kind == REF_NODE) l->is_root[p->root[k].ref.index] = true;
+}
+
+/* Readers of node outside of its chain and of the one that ends at `end`: none before `end`? */
+static bool
+readers_follow(const struct lower *l, int32_t node, int32_t end)
+{
+    for (int32_t r = l->reader_first[node]; r < l->reader_first[node + 1]; r++) {
+        int32_t i = l->reader[r];
+        if (i < end && l->group[i] != end && l->group[i] != l->group[node]) return false;
+    }
+    return true;
+}
+
+bool
+fuse_shown(const struct lower *l, int32_t node)
+{
+    if (l->group[node] == node || l->is_root[node]) return true;
+    for (int32_t r = l->reader_first[node]; r < l->reader_first[node + 1]; r++)
+        if (l->group[l->reader[r]] != l->group[node]) return true;
+    return false;
+}
+
+/* ---- chains ---- */
+
+int
+fuse_members(const struct lower *l, int32_t node, int32_t *member)
+{
+    memcpy(member, l->member + (size_t)node * FUSE_STEPS, sizeof *member * (size_t)l->group_size[node]);
+    return l->group_size[node];
+}
+
+/* Two rising lists become one. */
+static void
+merge(const int32_t *a, int na, const int32_t *b, int nb, int32_t *out)
+{
+    for (int i = 0, k = 0; i < na || k < nb;) *out++ = k == nb || (i < na && a[i] < b[k]) ? a[i++] : b[k++];
+}
+
+/* Operands that the members read from outside, and results that they show. */
+static void
+count_ends(const struct lower *l, const int32_t *member, int n, int *nin, int *nout)
+{
+    const struct program *p = l->program;
+    *nin = *nout = 0;
+    for (int i = 0; i < n; i++) {
+        const struct prog_node *m = &p->node[member[i]];
+        for (int k = 0; k < m->nin; k++)
+            if (m->in[k].kind != REF_NONE &&
+                !(m->in[k].kind == REF_NODE && l->group[m->in[k].index] == l->group[member[i]]))
+                ++*nin;
+        *nout += fuse_shown(l, member[i]);
+    }
+}
+
+static bool
+joins(const struct lower *l, int32_t a, int32_t b, int operand)
+{
+    const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
+    return l->group[a] == a && fusible(x) && x->phase == y->phase && x->piece == y->piece &&
+           x->layout[0] == y->want[operand] && x->layout[0] == y->layout[0] && shape_equal(&x->type[0], &y->type[0]) &&
+           whole_dtype(x->type[0].dtype);
+}
+
+/* The chain that ends at a becomes part of b's, unless that makes it too long or breaks the order. */
+static void
+try_join(struct lower *l, int32_t a, int32_t b)
+{
+    int32_t member[FUSE_STEPS], of_b[FUSE_STEPS], all[FUSE_STEPS];
+    int nin, nout, size = l->group_size[a] + l->group_size[b];
+    if (size > FUSE_STEPS) return;
+    int n = fuse_members(l, a, member);
+    for (int i = 0; i < n; i++)
+        if (!readers_follow(l, member[i], b)) return;
+    for (int i = 0; i < n; i++) l->group[member[i]] = b;
+    merge(member, n, of_b, fuse_members(l, b, of_b), all);
+    count_ends(l, all, size, &nin, &nout);
+    if (nin <= FUSE_INPUTS && nout <= OP_OUT) {
+        memcpy(l->member + (size_t)b * FUSE_STEPS, all, sizeof *all * (size_t)size);
+        l->group_size[b] = size;
+        return;
+    }
+    for (int i = 0; i < n; i++) l->group[member[i]] = a;
+}
+
+void
+fuse_nodes(struct lower *l)
+{
+    const struct program *p = l->program;
+    l->group = ARENA_ARRAY(&l->tmp, int32_t, p->nnode + 1);
+    l->group_size = ARENA_ARRAY(&l->tmp, int32_t, p->nnode + 1);
+    l->member = ARENA_ARRAY(&l->tmp, int32_t, (size_t)(p->nnode + 1) * FUSE_STEPS);
+    list_readers(l);
+    for (int32_t b = 0; b < p->nnode; b++) {
+        l->group[b] = l->member[(size_t)b * FUSE_STEPS] = b;
+        l->group_size[b] = 1;
+    }
+    for (int32_t b = 0; b < p->nnode; b++) {
+        const struct prog_node *n = &p->node[b];
+        if (!fusible(n)) continue;
+        for (int k = 0; k < n->nin; k++)
+            if (n->in[k].kind == REF_NODE && joins(l, n->in[k].index, b, k)) try_join(l, n->in[k].index, b);
+    }
+}

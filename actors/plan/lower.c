@@ -1,0 +1,267 @@
+/* lower.c - program nodes become tasks: one for each rank, moves between them where layouts differ.
+ *
+ * A value may be wanted in several layouts; each move of it is made once,
+ * however many want it. Views are no tasks: a part of a value carries strides,
+ * and those who read it fold them in. */
+#include "actors/plan/lower.h"
+
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "sbp/rule.h"
+
+#include <string.h>
+
+struct pval *
+lower_value(struct lower *l, struct ref r)
+{
+    return r.kind == REF_LEAF ? l->leaf_val[r.index] : l->node_val[r.index * OP_OUT + r.out];
+}
+
+/* A move whose value outlives the run: each part is written into a buffer of its own. */
+static bool
+outlives(const struct lower *l, int32_t node)
+{
+    const struct program *p = l->program;
+    if (!(p->node[node].op->flags & OP_MOVE)) return false;
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].ref.kind == REF_NODE && p->root[k].ref.index == node) return true;
+    return false;
+}
+
+/* The operands of a node, each in the layout that it wants; NULL for numbers and absent ones. */
+static int
+operands(struct lower *l, int32_t node, struct pval **in)
+{
+    const struct prog_node *n = &l->program->node[node];
+    for (int i = 0; i < n->nin; i++) {
+        in[i] = NULL;
+        if (n->in[i].kind != REF_NODE && n->in[i].kind != REF_LEAF) continue;
+        const struct layout *want = n->op->flags & OP_MOVE ? n->layout[0] : n->want[i];
+        TRY(lower_moved(l, lower_value(l, n->in[i]), want, !outlives(l, node), &in[i]));
+    }
+    return 0;
+}
+
+struct call *
+lower_call(struct lower *l, const struct prog_node *n, struct arena *a)
+{
+    struct call *c = ARENA_NEW(a, struct call);
+    struct type *in = ARENA_ARRAY(a, struct type, n->nin);
+    for (int i = 0; i < n->nin; i++) in[i] = ref_type(l->program, n->in[i]);
+    *c = (struct call){.op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .attr = n->attr, .layout = n->want};
+    c->out = arena_dup(a, n->type, sizeof(*n->type) * (size_t)n->nout);
+    return c;
+}
+
+struct view
+number_view(const struct type *t, void *data)
+{
+    return (struct view){.data = data, .dtype = t->dtype};
+}
+
+/* How many threads a kernel is worth: a team costs microseconds to wake and as much to join, so what one core does in
+ * less than TEAM_NS is left to one. Rates are those of one core: 280 flop and 20 bytes a nanosecond. */
+int
+lower_team(const struct lower *l, double flops, double bytes)
+{
+    enum { TEAM_NS = 200000 };
+    return MAX(flops / 280, bytes / 20) > TEAM_NS ? MAX(1, l->program->threads / l->plan->nthread) : 1;
+}
+
+static int
+team_of(const struct lower *l, const struct call *c, int nrank)
+{
+    double bytes = 0, flops = 0;
+    struct rule rule;
+    struct arena tmp = {0};
+    for (int i = 0; i < c->nin; i++) bytes += (double)type_bytes(&c->in[i]);
+    for (int k = 0; k < c->nout; k++) bytes += (double)type_bytes(&c->out[k]);
+    if (c->op->flops)
+        flops = c->op->flops(c);
+    else if (!(c->op->flags & OP_SOURCE) && !call_infer(&tmp,
+                                                        &(struct call){.op = c->op,
+                                                                       .nin = c->nin,
+                                                                       .nout = c->nout,
+                                                                       .in = c->in,
+                                                                       .out = (struct type[OP_OUT]){{0}},
+                                                                       .attr = c->attr},
+                                                        &rule))
+        flops = 2 * rule_points(&rule);
+    arena_fini(&tmp);
+    return lower_team(l, flops / nrank, bytes / nrank);
+}
+
+static int
+compute_task(struct lower *l, int32_t node, int pos, struct pval **in, struct call *c)
+{
+    const struct prog_node *n = &l->program->node[node];
+    const struct layout *out = n->layout[0];
+    int32_t id;
+    struct draft *d = draft_new(l, TASK_COMPUTE, node, out->place->kind, out->place->rank[pos], pos, n->piece, &id);
+    d->checks = n->op->flags & OP_CHECKS;
+    struct view *view = ARENA_ARRAY(&l->tmp, struct view, n->nin + n->nout);
+    draft_args(l, id, n->nin);
+    for (int i = 0; i < n->nin; i++) {
+        if (in[i]) {
+            view[i] = in[i]->part[pos].view;
+            TRY(draft_reads(l, id, &in[i]->part[pos], i));
+        } else if (n->in[i].kind == REF_NUMBER) {
+            view[i] = number_view(&c->in[i], NULL);
+            l->draft[id].task.arg[i] = (struct arg){.kind = ARG_NUMBER, .index = n->in[i].index};
+        }
+    }
+    for (int k = 0; k < n->nout; k++) {
+        view[n->nin + k] = part_local(n->layout[k], &n->type[k], pos);
+        struct type local = layout_shard(n->layout[k], &n->type[k], pos);
+        draft_out(&l->draft[id], type_bytes(&local), 1);
+        part_is_result(&l->node_val[node * OP_OUT + k]->part[pos], id, k);
+    }
+    struct task *t = &l->draft[id].task;
+    t->nresult = n->nout;
+    struct kcall k = {.call = c, .in = view, .out = view + n->nin, .threads = team_of(l, c, out->place->nrank)};
+    k.pieces = (struct pieces){.n = l->program->pieces, .cut = l->program->cut};
+    for (int i = 0; i < n->nin && i < 32; i++) k.pieces.of |= (uint32_t)(in[i] && in[i]->piece) << i;
+    return exec_new(&k, out->place->kind, &t->exec);
+}
+
+/* A task that reads one part: an accumulation, or a dense copy of a window. */
+static int
+single_task(struct lower *l, enum task_kind kind, struct pval *v, int pos, bool piece, int32_t *id)
+{
+    const struct place *p = v->layout->place;
+    struct draft *d = draft_new(l, kind, v->node, p->kind, p->rank[pos], pos, piece, id);
+    struct type local = layout_shard(v->layout, &v->type, pos);
+    d->task.type = local;
+    d->task.name = kind == TASK_ACCUMULATE ? "accumulate" : "copy";
+    d->task.source = v->part[pos].view;
+    draft_out(d, type_bytes(&local), kind == TASK_ACCUMULATE ? l->program->pieces : 1);
+    d->task.nresult = 1;
+    draft_args(l, *id, 1);
+    return draft_reads(l, *id, &v->part[pos], 0);
+}
+
+/* A view of part pos; where no strides show it (a reshape of a transposed part), a dense copy, which lies as the
+ * result. */
+static int
+view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int pos, struct part *out)
+{
+    const struct prog_node *n = &l->program->node[node];
+    const struct part *from = &in->part[pos];
+    struct view v = out->view;
+    int64_t skip = 0;
+    if (n->op->view(c, &from->view, &v, &skip)) {
+        int32_t id;
+        TRY(single_task(l, TASK_COPY, in, pos, in->piece, &id));
+        l->draft[id].task.node = node;
+        part_is_result(out, id, 0);
+        return 0;
+    }
+    if (view_numel(&v) == 0) v = out->view; /* where there is nothing, it has the shape of its own layout */
+    *out = *from;
+    out->view = v;
+    out->skip = from->skip + skip;
+    return 0;
+}
+
+static int
+lower_node(struct lower *l, int32_t node)
+{
+    const struct prog_node *n = &l->program->node[node];
+    struct pval **in = ARENA_ARRAY(&l->tmp, struct pval *, n->nin);
+    if (l->group[node] != node) return 0; /* computed with a later one */
+    if (l->group_size[node] > 1) return lower_chain(l, node);
+    TRY(operands(l, node, in));
+    if (n->op->flags & OP_MOVE && !n->accumulate) {
+        l->node_val[node * OP_OUT] = in[0];
+        return 0;
+    }
+    for (int k = 0; k < n->nout; k++)
+        l->node_val[node * OP_OUT + k] = pval_new(l, &n->type[k], n->layout[k], n->piece && !n->accumulate, node);
+    struct call *c = lower_call(l, n, &l->plan->arena);
+    for (int pos = 0; pos < n->layout[0]->place->nrank; pos++) {
+        struct part *out = &l->node_val[node * OP_OUT]->part[pos];
+        int32_t id;
+        if (n->accumulate) {
+            TRY(single_task(l, TASK_ACCUMULATE, in[0], pos, true, &id));
+            part_is_result(out, id, 0);
+        } else if (n->op->flags & OP_VIEW) {
+            TRY(view_part(l, node, c, in[0], pos, out));
+        } else {
+            TRY(compute_task(l, node, pos, in, c));
+        }
+    }
+    return 0;
+}
+
+static void
+lower_leaves(struct lower *l)
+{
+    struct plan *p = l->plan;
+    for (int32_t i = 0; i < l->program->nleaf; i++) {
+        const struct prog_leaf *f = &l->program->leaf[i];
+        struct pval *v = pval_new(l, &f->type, f->layout, f->piece, -1);
+        for (int pos = 0; pos < f->layout->place->nrank; pos++) {
+            struct part *part = &v->part[pos];
+            part->kind = ARG_LEAF;
+            part->index = p->leaf_first[i] + pos;
+            struct type local = layout_shard(f->layout, &f->type, pos);
+            part->piece_stride = f->piece ? type_bytes(&local) : 0;
+        }
+        l->leaf_val[i] = v;
+    }
+}
+
+int
+lower_nodes(struct lower *l)
+{
+    const struct program *p = l->program;
+    l->node_val = ARENA_ARRAY(&l->tmp, struct pval *, MAX(1, p->nnode * OP_OUT));
+    l->leaf_val = ARENA_ARRAY(&l->tmp, struct pval *, MAX(1, p->nleaf));
+    lower_leaves(l);
+    fuse_nodes(l);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        l->at = i;
+        int status = lower_node(l, i);
+        if (!status) continue;
+        const struct line *at = &p->node[i].line;
+        if (at->file) err_note("%s:%d", at->file, at->line);
+        return status;
+    }
+    return 0;
+}
+
+/* ---- roots ---- */
+
+/* A part may be written straight into the root's buffer when it is a whole register that no other root has. */
+static bool
+takes_root(const struct lower *l, const struct part *part, bool piece)
+{
+    if (part->kind != ARG_REG || part->skip != 0 || !view_is_dense(&part->view)) return false;
+    const struct draft *d = &l->draft[part->index];
+    const struct out_port *o = &d->out[part->out];
+    int64_t bytes = view_numel(&part->view) * (int64_t)dtype_bytes(part->view.dtype);
+    return o->root < 0 && !o->home && !o->shared && o->bytes == bytes && piece == !draft_once(d);
+}
+
+int
+lower_roots(struct lower *l)
+{
+    struct plan *p = l->plan;
+    for (int32_t k = 0; k < l->program->nroot; k++) {
+        const struct prog_root *root = &l->program->root[k];
+        struct pval *v = lower_value(l, root->ref);
+        for (int pos = 0; pos < v->layout->place->nrank; pos++) {
+            struct part part = v->part[pos];
+            if (!takes_root(l, &part, root->join)) {
+                int32_t id;
+                p->over[k] = false;
+                TRY(single_task(l, TASK_COPY, v, pos, root->join, &id));
+                part_is_result(&part, id, 0);
+            }
+            struct out_port *o = &l->draft[part.index].out[part.out];
+            o->root = p->root_first[k] + pos;
+            if (root->join) o->nreg = l->program->pieces;
+        }
+    }
+    return 0;
+}

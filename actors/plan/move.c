@@ -1,0 +1,241 @@
+/* move.c - values in other layouts: the box actors of a move, made once however many want it. */
+#include "actors/plan/lower.h"
+
+#include "boxing/path.h"
+#include "runtime/error.h"
+
+#include <string.h>
+
+/* The dense block in a staging part that holds slice. */
+static struct view
+stage_window(const struct box_plan *b, int stage, const struct box *slice, int64_t *skip)
+{
+    const struct box_stage *s = &b->stage[stage];
+    int ndim = b->type.ndim;
+    for (int i = 0; i < s->nslice; i++) {
+        struct box both;
+        bool meets = box_intersect(&s->slice[i], slice, ndim, &both);
+        if (!meets || box_numel(&both, ndim) != box_numel(slice, ndim)) continue;
+        struct type t = b->type;
+        for (int k = 0; k < ndim; k++) t.dim[k] = s->slice[i].hi[k] - s->slice[i].lo[k];
+        struct view dense = view_dense(&t, NULL);
+        struct view v = part_window(&dense, s->slice[i].lo, slice, skip);
+        *skip += s->slice_offset[i];
+        return v;
+    }
+    assert(!"a staged slice is not in its stage");
+    return (struct view){0};
+}
+
+/* Which device kind a rank of the move has. */
+int
+move_kind(const struct box_plan *b, int rank)
+{
+    return place_find(b->to->place, rank) >= 0 ? b->to->place->kind : b->from->place->kind;
+}
+
+static bool
+same_arg(const struct lower *l, int32_t task, const struct arg *a, const struct part *part)
+{
+    if (a->kind != part->kind) return false;
+    if (part->kind == ARG_LEAF) return a->index == part->index && a->skip == 0 && part->skip == 0;
+    const struct edge *e = l->draft[task].in;
+    for (int k = 0; k < a->index; k++) e = e->next;
+    return e->task == part->index && e->out == part->out &&
+           a->skip == part->skip * (int64_t)dtype_bytes(part->view.dtype);
+}
+
+/* The argument by which the task reads a source; made when it has none yet. */
+static int
+move_arg(struct mover *m, int32_t task, const struct box_source *s, int32_t *arg)
+{
+    struct task *t = &m->l->draft[task].task;
+    struct part staged = {.kind = ARG_REG, .view.dtype = m->b->type.dtype};
+    const struct part *part = &m->from->part[s->staged ? 0 : s->pos];
+    if (s->staged) {
+        staged.index = m->stage_task[s->pos];
+        part = &staged;
+    }
+    for (int i = 0; i < t->narg; i++)
+        if (same_arg(m->l, task, &t->arg[i], part)) {
+            *arg = i;
+            return 0;
+        }
+    *arg = t->narg++;
+    return draft_reads(m->l, task, part, *arg);
+}
+
+static int
+move_from(struct mover *m, int32_t task, const struct box_source *s, const struct box *slice, struct box_from *from)
+{
+    const struct box_plan *b = m->b;
+    int64_t skip;
+    TRY(move_arg(m, task, s, &from->arg));
+    if (s->staged) {
+        from->view = stage_window(b, s->pos, slice, &skip);
+    } else {
+        struct box box;
+        layout_box(b->from, &b->type, s->pos, &box);
+        from->view = part_window(&m->from->part[s->pos].view, box.lo, slice, &skip);
+    }
+    from->skip = skip * (int64_t)dtype_bytes(b->type.dtype);
+    return 0;
+}
+
+/* One more move of the task: a slice of a step, done by rank. dst, skip: where it goes in the task's register. */
+int
+move_add(struct mover *m, int32_t task, const struct box_step *step, const struct box *slice, int rank,
+         const struct view *dst, int64_t skip)
+{
+    struct task *t = &m->l->draft[task].task;
+    struct box_move *move = &t->move[t->nmove++];
+    int64_t size = (int64_t)dtype_bytes(m->b->type.dtype);
+    *move = (struct box_move){
+        .verb = step->verb, .reduce = step->reduce, .skip = skip * size, .view = *dst, .slice = *slice};
+    move->nfrom = step->verb == BOX_FILL ? 0 : step->nsource;
+    move->from = ARENA_ARRAY(&m->l->plan->arena, struct box_from, move->nfrom);
+    for (int i = 0; i < move->nfrom; i++) {
+        TRY(move_from(m, task, &step->source[i], slice, &move->from[i]));
+        if (step->source[i].rank != rank) m->l->draft[task].task.received += box_numel(slice, m->b->type.ndim) * size;
+    }
+    return 0;
+}
+
+static int
+move_step(struct mover *m, int32_t task, const struct box_step *step)
+{
+    struct view view;
+    int64_t skip;
+    if (step->to_stage) {
+        view = stage_window(m->b, step->dst_index, &step->slice, &skip);
+    } else {
+        struct view part = part_local(m->b->to, &m->b->type, step->dst_index);
+        view = part_window(&part, part.offset, &step->slice, &skip);
+    }
+    return move_add(m, task, step, &step->slice, step->dst, &view, skip);
+}
+
+/* One box actor: all steps that write the same part. */
+static int
+move_task(struct mover *m, bool to_stage, int index, int rank, int64_t bytes, int32_t *id)
+{
+    const struct box_plan *b = m->b;
+    int nmove = 0, nsource = 0;
+    for (int i = 0; i < b->nstep; i++) {
+        const struct box_step *s = &b->step[i];
+        if (s->to_stage != to_stage || s->dst_index != index) continue;
+        nmove++;
+        nsource += s->nsource;
+    }
+    struct draft *d = draft_new(m->l, TASK_BOX, m->from->node, move_kind(b, rank), rank, index, m->from->piece, id);
+    d->task.move = ARENA_ARRAY(&m->l->plan->arena, struct box_move, nmove);
+    d->task.box = (struct box_plan *)b;
+    d->task.name = arena_strdup(&m->l->plan->arena, b->name);
+    draft_out(d, bytes, 1);
+    d->task.nresult = 1;
+    draft_args(m->l, *id, nsource);
+    m->l->draft[*id].task.narg = 0;
+    for (int i = 0; i < b->nstep; i++) {
+        const struct box_step *s = &b->step[i];
+        if (s->to_stage == to_stage && s->dst_index == index) TRY(move_step(m, *id, s));
+    }
+    return 0;
+}
+
+static void
+remember_box(struct lower *l, struct box_plan *b)
+{
+    if (l->nbox == l->box_room) {
+        int32_t room = l->box_room ? 2 * l->box_room : 16;
+        struct box_plan **more = ARENA_ARRAY(&l->tmp, struct box_plan *, room);
+        if (l->nbox) memcpy(more, l->box, sizeof *more * (size_t)l->nbox);
+        l->box = more;
+        l->box_room = room;
+    }
+    l->box[l->nbox++] = b;
+}
+
+static int
+move_tasks(struct lower *l, const struct box_plan *b, struct pval *from, struct pval *to)
+{
+    struct mover m = {.l = l, .b = b, .from = from};
+    size_t size = dtype_bytes(b->type.dtype);
+    m.stage_task = ARENA_ARRAY(&l->tmp, int32_t, b->nstage);
+    for (int i = 0; i < b->nstage; i++)
+        TRY(move_task(&m, true, i, b->stage[i].rank, b->stage[i].numel * (int64_t)size, &m.stage_task[i]));
+    for (int pos = 0; pos < to->layout->place->nrank; pos++) {
+        struct type local = layout_shard(to->layout, &to->type, pos);
+        int32_t id;
+        TRY(move_task(&m, false, pos, to->layout->place->rank[pos], type_bytes(&local), &id));
+        part_is_result(&to->part[pos], id, 0);
+    }
+    return 0;
+}
+
+/* One hop: the value in another layout, directly. */
+static int
+move_once(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
+{
+    struct box_plan *b;
+    TRY(box_plan(&l->plan->arena, &v->type, v->layout, layout, &b));
+    struct pval *to = *out = pval_new(l, &v->type, layout, v->piece, v->node);
+    if (b->alias) {
+        for (int pos = 0; pos < layout->place->nrank; pos++) {
+            struct view own = to->part[pos].view;
+            to->part[pos] = v->part[place_find(v->layout->place, layout->place->rank[pos])];
+            /* Where there is nothing, its shape is the new layout's all the same: {0, 4} is not {4, 0}. */
+            if (view_numel(&own) == 0) to->part[pos].view = own;
+        }
+        return 0;
+    }
+    remember_box(l, b);
+    bool shared = false;
+    if (share) TRY(share_parts(l, b, v, to, &shared));
+    return shared ? 0 : move_tasks(l, b, v, to);
+}
+
+/* The cheapest way of a move. Many values of one type take the same. */
+struct way {
+    struct way *next;
+    struct type type;
+    const struct layout *from, *to;
+    struct box_candidate *best;
+};
+
+static int
+find_way(struct lower *l, const struct type *t, const struct layout *from, const struct layout *to,
+         const struct box_candidate **best)
+{
+    struct box_path *path;
+    struct way *w = l->way;
+    while (w && (w->from != from || w->to != to || !type_equal(&w->type, t))) w = w->next;
+    if (!w) {
+        TRY(box_path(&l->tmp, l->atlas, t, from, to, &l->program->cost, &path));
+        w = ARENA_NEW(&l->tmp, struct way);
+        *w = (struct way){.next = l->way, .type = *t, .from = from, .to = to, .best = &path->candidate[0]};
+        l->way = w;
+    }
+    *best = w->best;
+    return 0;
+}
+
+/* The value in another layout, by the cheapest way. What is between two hops is this move's alone, so that a move
+ * costs what it costs whatever else is moved. */
+int
+lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
+{
+    const struct box_candidate *way;
+    struct pval *to = *out = v;
+    if (v->layout == layout) return 0;
+    for (struct pval *m = v->moved; m; m = m->moved)
+        if (m->layout == layout) {
+            *out = m;
+            return 0;
+        }
+    TRY(find_way(l, &v->type, v->layout, layout, &way));
+    for (int k = 0; k < way->nhop; k++) TRY(move_once(l, to, way->hop[k].to, share || k + 1 < way->nhop, &to));
+    to->moved = v->moved;
+    v->moved = to;
+    *out = to;
+    return 0;
+}

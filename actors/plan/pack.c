@@ -1,0 +1,453 @@
+/* pack.c - offsets in one arena: the best of several greedy ways.
+ *
+ *   placing   items one by one, in some order (largest first is the best known), each at the lowest gap that fits
+ *             between those already placed that live at the same time, or at the tightest. Quadratic: all orders
+ *             up to NTHOROUGH items, largest first up to NPLACED.
+ *   sweeping  through time as malloc and free would, with holes in bins by size: a few steps an item, however
+ *             many there are. Also tried backwards in time.
+ *
+ * With more than NPLACED items the largest are placed and the rest, which weigh
+ * little, are swept above them. (Greedy by size: Pisarchyk & Lee 2020; bins by
+ * size: Masmano et al. 2004.) */
+#include "actors/plan/pack.h"
+#include "runtime/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NTHOROUGH = 2000, NPLACED = 8000 };
+
+/* What an attempt reads and writes. Times are mirrored when the sweep goes backwards. */
+struct span {
+    int64_t bytes; /* rounded up; never 0 */
+    int32_t first, last;
+    int32_t item;
+};
+struct pack {
+    struct arena arena;
+    int n;
+    struct span *span;
+    int64_t *offset; /* of span i, in the present attempt */
+    struct ranked *order, *expiry;
+    struct placed *placed;
+    struct block *block;
+    int64_t *best; /* the offsets of the best attempt so far, and its arena */
+    int64_t best_bytes;
+};
+
+/* ---- orders ---- */
+
+struct ranked {
+    double key;
+    int32_t span;
+};
+
+static int
+by_key(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    return x->span - y->span;
+}
+
+static double
+largest(const struct span *s)
+{
+    return -(double)s->bytes;
+}
+
+static double
+most_byte_time(const struct span *s)
+{
+    return -(double)s->bytes * (1 + (double)s->last - s->first);
+}
+
+static double
+longest(const struct span *s)
+{
+    return -(double)s->last + s->first;
+}
+
+static double
+earliest(const struct span *s)
+{
+    return s->first;
+}
+
+static double
+expires(const struct span *s)
+{
+    return s->last;
+}
+
+typedef double key_fn(const struct span *s);
+
+/* The spans ranked[0..n) names, sorted by key; equal ones by number. */
+static void
+sort(const struct pack *p, struct ranked *ranked, int n, key_fn *key)
+{
+    for (int i = 0; i < n; i++) ranked[i].key = key(&p->span[ranked[i].span]);
+    qsort(ranked, (size_t)n, sizeof *ranked, by_key);
+}
+
+static void
+rank_all(const struct pack *p, struct ranked *ranked, key_fn *key)
+{
+    for (int i = 0; i < p->n; i++) ranked[i].span = i;
+    sort(p, ranked, p->n, key);
+}
+
+/* ---- placing ---- */
+
+struct placed { /* kept in order of offset */
+    int64_t offset, end;
+    int32_t first, last;
+};
+
+/* The lowest gap that fits s, or the tightest; above everything when there is none. */
+static int64_t
+gap_for(const struct placed *placed, int n, const struct span *s, bool tightest)
+{
+    int64_t top = 0, best = -1, best_gap = INT64_MAX;
+    for (int i = 0; i < n; i++) {
+        const struct placed *q = &placed[i];
+        if (q->last < s->first || q->first > s->last) continue;
+        int64_t gap = q->offset - top;
+        if (gap >= s->bytes && gap < best_gap) {
+            if (!tightest) return top;
+            best = top;
+            best_gap = gap;
+        }
+        top = MAX(top, q->end);
+    }
+    return best >= 0 ? best : top;
+}
+
+static void
+insert(struct placed *placed, int n, struct placed q)
+{
+    int lo = 0, hi = n;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (placed[mid].offset <= q.offset)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    memmove(&placed[lo + 1], &placed[lo], (size_t)(n - lo) * sizeof *placed);
+    placed[lo] = q;
+}
+
+/* Places the first n spans of the order; returns the arena they take. */
+static int64_t
+place(struct pack *p, int n, bool tightest)
+{
+    int64_t top = 0;
+    for (int i = 0; i < n; i++) {
+        const struct span *s = &p->span[p->order[i].span];
+        int64_t at = gap_for(p->placed, i, s, tightest);
+        insert(p->placed, i, (struct placed){at, at + s->bytes, s->first, s->last});
+        p->offset[p->order[i].span] = at;
+        top = MAX(top, at + s->bytes);
+    }
+    return top;
+}
+
+/* ---- sweeping ---- */
+
+/* Blocks lie one after the other without gaps, linked in order of address; a hole is also in the bin of its size. Block
+ * i is that of span i; holes have numbers from n on. */
+struct block {
+    int64_t offset, bytes;
+    int32_t before, after;      /* neighbours, -1 at the ends */
+    int32_t bin_prev, bin_next; /* of a hole */
+    bool hole;
+};
+
+enum { SUB_BITS = 4, NBIN = 64 << SUB_BITS };
+
+struct heap {
+    struct block *block;
+    int32_t tail;  /* the block at the top, -1 while there is none */
+    int32_t spare; /* holes' numbers that are unused, linked by after */
+    int64_t top;   /* the highest end ever */
+    int32_t bin[NBIN];
+    uint64_t filled[NBIN / 64];
+};
+
+/* Sizes of one bin differ by less than a sixteenth. */
+static int
+bin_of(int64_t bytes)
+{
+    int log = 63 - __builtin_clzll((unsigned long long)bytes);
+    int sub = log >= SUB_BITS ? (int)(bytes >> (log - SUB_BITS)) : (int)(bytes << (SUB_BITS - log));
+    return log << SUB_BITS | (sub & ((1 << SUB_BITS) - 1));
+}
+
+static void
+bin_add(struct heap *h, int32_t b)
+{
+    int k = bin_of(h->block[b].bytes);
+    h->block[b].hole = true;
+    h->block[b].bin_prev = -1;
+    h->block[b].bin_next = h->bin[k];
+    if (h->bin[k] >= 0) h->block[h->bin[k]].bin_prev = b;
+    h->bin[k] = b;
+    h->filled[k / 64] |= UINT64_C(1) << k % 64;
+}
+
+static void
+bin_remove(struct heap *h, int32_t b)
+{
+    struct block *x = &h->block[b];
+    int k = bin_of(x->bytes);
+    if (x->bin_next >= 0) h->block[x->bin_next].bin_prev = x->bin_prev;
+    if (x->bin_prev >= 0)
+        h->block[x->bin_prev].bin_next = x->bin_next;
+    else
+        h->bin[k] = x->bin_next;
+    if (h->bin[k] < 0) h->filled[k / 64] &= ~(UINT64_C(1) << k % 64);
+    x->hole = false;
+}
+
+/* The tightest hole of its own bin, else one of the next bin that has any; -1. */
+static int32_t
+hole_for(const struct heap *h, int64_t bytes)
+{
+    int k = bin_of(bytes);
+    int32_t best = -1;
+    for (int32_t b = h->bin[k]; b >= 0; b = h->block[b].bin_next) {
+        if (h->block[b].bytes < bytes || (best >= 0 && h->block[b].bytes >= h->block[best].bytes)) continue;
+        best = b;
+        if (h->block[b].bytes == bytes) break;
+    }
+    if (best >= 0 || ++k == NBIN) return best;
+    uint64_t word = h->filled[k / 64] & ~UINT64_C(0) << k % 64;
+    for (int w = k / 64; w < NBIN / 64; word = ++w < NBIN / 64 ? h->filled[w] : 0)
+        if (word) return h->bin[w * 64 + __builtin_ctzll(word)];
+    return -1;
+}
+
+/* Puts block b, of which offset and bytes are set, between two neighbours. */
+static void
+link_in(struct heap *h, int32_t before, int32_t b, int32_t after)
+{
+    h->block[b].before = before;
+    h->block[b].after = after;
+    if (before >= 0) h->block[before].after = b;
+    if (after >= 0)
+        h->block[after].before = b;
+    else
+        h->tail = b;
+}
+
+static void
+link_out(struct heap *h, int32_t b)
+{
+    struct block *x = &h->block[b];
+    if (x->before >= 0) h->block[x->before].after = x->after;
+    if (x->after >= 0)
+        h->block[x->after].before = x->before;
+    else
+        h->tail = x->before;
+}
+
+static void
+discard_hole(struct heap *h, int32_t b)
+{
+    bin_remove(h, b);
+    link_out(h, b);
+    h->block[b].after = h->spare;
+    h->spare = b;
+}
+
+static void
+add_hole(struct heap *h, int32_t before, int64_t offset, int64_t bytes, int32_t after)
+{
+    int32_t b = h->spare;
+    h->spare = h->block[b].after;
+    h->block[b] = (struct block){.offset = offset, .bytes = bytes};
+    link_in(h, before, b, after);
+    bin_add(h, b);
+}
+
+/* Gives block b its place: in a hole, of which the rest stays a hole, or at the top, into which a last hole grows. */
+static void
+take(struct heap *h, int32_t b, int64_t bytes)
+{
+    int32_t hole = hole_for(h, bytes);
+    if (hole < 0 && h->tail >= 0 && h->block[h->tail].hole) hole = h->tail;
+    int32_t before = hole >= 0 ? h->block[hole].before : h->tail;
+    int32_t after = hole >= 0 ? h->block[hole].after : -1;
+    int64_t room = hole >= 0 ? h->block[hole].bytes : 0;
+    int64_t at = before >= 0 ? h->block[before].offset + h->block[before].bytes : 0;
+    if (hole >= 0) discard_hole(h, hole);
+    h->block[b] = (struct block){.offset = at, .bytes = bytes};
+    link_in(h, before, b, after);
+    if (room > bytes) add_hole(h, b, at + bytes, room - bytes, after);
+    h->top = MAX(h->top, at + bytes);
+}
+
+/* Block b and the holes beside it become one hole. */
+static void
+give_back(struct heap *h, int32_t b)
+{
+    struct block *x = &h->block[b];
+    int64_t offset = x->offset, bytes = x->bytes;
+    int32_t before = x->before, after = x->after;
+    link_out(h, b);
+    if (before >= 0 && h->block[before].hole) {
+        int32_t hole = before;
+        offset = h->block[hole].offset;
+        bytes += h->block[hole].bytes;
+        before = h->block[hole].before;
+        discard_hole(h, hole);
+    }
+    if (after >= 0 && h->block[after].hole) {
+        int32_t hole = after;
+        bytes += h->block[hole].bytes;
+        after = h->block[hole].after;
+        discard_hole(h, hole);
+    }
+    add_hole(h, before, offset, bytes, after);
+}
+
+static void
+heap_init(struct heap *h, struct pack *p)
+{
+    *h = (struct heap){.block = p->block, .tail = -1, .spare = p->n};
+    for (int k = 0; k < NBIN; k++) h->bin[k] = -1;
+    for (int32_t b = 0; b < 2 * p->n + 1; b++) h->block[b].after = b + 1;
+}
+
+/* Sweeps through the spans of the order but the first skip of them, above `floor`; returns the arena. */
+static int64_t
+sweep(struct pack *p, int skip, int64_t floor)
+{
+    struct heap h;
+    heap_init(&h, p);
+    int n = p->n - skip, gone = 0;
+    struct ranked *order = p->order + skip;
+    memcpy(p->expiry, order, (size_t)n * sizeof *order);
+    sort(p, order, n, earliest);
+    sort(p, p->expiry, n, expires);
+    for (int i = 0; i < n; i++) {
+        const struct span *s = &p->span[order[i].span];
+        for (; p->span[p->expiry[gone].span].last < s->first; gone++) give_back(&h, p->expiry[gone].span);
+        take(&h, order[i].span, s->bytes);
+        p->offset[order[i].span] = floor + h.block[order[i].span].offset;
+    }
+    return floor + h.top;
+}
+
+static void
+mirror(struct pack *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        int32_t first = p->span[i].first;
+        p->span[i].first = -p->span[i].last;
+        p->span[i].last = -first;
+    }
+}
+
+/* ---- choosing ---- */
+
+/* Keeps the attempt when it is the best so far. */
+static void
+consider(struct pack *p, int64_t bytes)
+{
+    if (bytes >= p->best_bytes) return;
+    p->best_bytes = bytes;
+    memcpy(p->best, p->offset, (size_t)p->n * sizeof *p->best);
+}
+
+/* Tries the ways, cheap ones first, until the bound is met. */
+static void
+attempt(struct pack *p, int64_t bound)
+{
+    for (int backwards = 0; backwards < 2 && p->best_bytes > bound; backwards++) {
+        rank_all(p, p->order, earliest);
+        consider(p, sweep(p, 0, 0));
+        mirror(p);
+    }
+    if (p->best_bytes > bound && p->n > NTHOROUGH) {
+        int nplaced = MIN(p->n, NPLACED);
+        rank_all(p, p->order, largest);
+        consider(p, sweep(p, nplaced, place(p, nplaced, false)));
+    }
+    static key_fn *const keys[] = {largest, most_byte_time, longest, earliest};
+    for (size_t k = 0; k < 2 * countof(keys) && p->best_bytes > bound && p->n <= NTHOROUGH; k++) {
+        rank_all(p, p->order, keys[k / 2]);
+        consider(p, place(p, p->n, k % 2));
+    }
+}
+
+static int64_t
+round_up(int64_t bytes, int64_t align)
+{
+    return (bytes + align - 1) & -align;
+}
+
+/* Items without bytes take no part. */
+static void
+spans_of(struct pack *p, struct pack_item *item, int n, int64_t align)
+{
+    p->span = ARENA_ARRAY(&p->arena, struct span, n);
+    for (int i = 0; i < n; i++) {
+        item[i].offset = 0;
+        assert(item[i].bytes >= 0 && item[i].first <= item[i].last && item[i].first > INT32_MIN);
+        if (item[i].bytes == 0) continue;
+        p->span[p->n++] = (struct span){round_up(item[i].bytes, align), item[i].first, item[i].last, i};
+    }
+}
+
+int64_t
+pack_offsets(struct pack_item *item, int n, int64_t align)
+{
+    assert(align > 0 && (align & (align - 1)) == 0);
+    struct pack p = {.best_bytes = INT64_MAX};
+    spans_of(&p, item, n, align);
+    if (p.n > 0) {
+        p.offset = ARENA_ARRAY(&p.arena, int64_t, p.n);
+        p.best = ARENA_ARRAY(&p.arena, int64_t, p.n);
+        p.order = ARENA_ARRAY(&p.arena, struct ranked, p.n);
+        p.expiry = ARENA_ARRAY(&p.arena, struct ranked, p.n);
+        p.placed = ARENA_ARRAY(&p.arena, struct placed, MIN(p.n, NPLACED) + 1);
+        p.block = ARENA_ARRAY(&p.arena, struct block, 2 * p.n + 1);
+        attempt(&p, pack_bound(item, n, align));
+    }
+    for (int i = 0; i < p.n; i++) item[p.span[i].item].offset = p.best[i];
+    arena_fini(&p.arena);
+    return p.n > 0 ? p.best_bytes : 0;
+}
+
+/* A change of the bytes alive: at a time, arrivals before departures (2 t + 1). */
+struct change {
+    int64_t when, bytes;
+};
+
+static int
+by_time(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    return (x->when > y->when) - (x->when < y->when);
+}
+
+int64_t
+pack_bound(const struct pack_item *item, int n, int64_t align)
+{
+    struct change *change = must_alloc((size_t)n * 2 * sizeof *change + 1);
+    for (int i = 0; i < n; i++) {
+        int64_t bytes = round_up(item[i].bytes, align);
+        change[2 * i] = (struct change){2 * (int64_t)item[i].first, bytes};
+        change[2 * i + 1] = (struct change){2 * (int64_t)item[i].last + 1, -bytes};
+    }
+    qsort(change, (size_t)n * 2, sizeof *change, by_time);
+    int64_t alive = 0, most = 0;
+    for (int i = 0; i < 2 * n; i++) {
+        alive += change[i].bytes;
+        most = MAX(most, alive);
+    }
+    free(change);
+    return most;
+}

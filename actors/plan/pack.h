@@ -1,0 +1,23 @@
+/* pack.h - offsets in one arena for things that do not all live at the same time.
+ *
+ * Two items may share bytes when one's last position in the plan's order comes
+ * before the other's first. Finding the least arena is NP-hard; this tries
+ * several good ways, keeps the best, and stops when it meets the lower bound: the
+ * bytes alive at the worst moment. Pure and deterministic; any thread. */
+#ifndef RILLE_PLAN_PACK_H
+#define RILLE_PLAN_PACK_H
+
+#include "runtime/base.h"
+
+struct pack_item {
+    int64_t bytes;
+    int32_t first, last; /* positions in a total order, both included; first <= last */
+    int64_t offset;      /* the answer, a multiple of align; 0 when bytes is 0 */
+};
+
+/* Sets every offset; returns the bytes of the arena. align is a power of two. */
+int64_t pack_offsets(struct pack_item *item, int n, int64_t align);
+/* The bytes alive at the worst moment, each item rounded up to align: no arena is smaller. */
+int64_t pack_bound(const struct pack_item *item, int n, int64_t align);
+
+#endif

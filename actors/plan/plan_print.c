@@ -1,0 +1,388 @@
+/* plan_print.c - a plan as text, for people and for tests that compare it.
+ *
+ * The logical view has one line for a group of ranks that do the same: tasks,
+ * what they are, where, the local types of their results, registers (x2) and
+ * bytes on one rank, what they read, the line of the user's program. It says
+ * nothing that depends on the machine - threads, offsets, kernel rows - so that
+ * the same program prints the same text everywhere. Those are the physical view. */
+#include "actors/plan/plan.h"
+
+#include "runtime/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COL_NAME = 9, COL_PLACE = 32, COL_TYPE = 46, COL_BYTES = 66, COL_FROM = 76 };
+
+static const char *const phase_text[] = {"forward", "backward", "weights", "batch"};
+
+/* ---- what a task is ---- */
+
+/* The index of a move's task among the tasks of its move: first those that fill stages, then the destinations. */
+static int32_t
+place_in_move(const struct plan *p, int32_t task)
+{
+    int32_t n = 0;
+    for (int32_t i = task - 1; i >= 0 && p->task[i].box == p->task[task].box; i--) n++;
+    return n;
+}
+
+/* The local type of a result, as the reader of a plan thinks of it. A stage is a row of numbers. */
+static struct type
+result_type(const struct plan *p, int32_t task, int32_t out)
+{
+    const struct task *t = &p->task[task];
+    switch (t->kind) {
+    case TASK_COMPUTE: {
+        const struct prog_node *n = &p->program->node[t->chain ? t->chain->shown[out] : t->node];
+        int32_t k = t->chain ? 0 : out;
+        return layout_shard(n->layout[k], &n->type[k], t->pos);
+    }
+    case TASK_BOX:
+        if (place_in_move(p, task) < t->box->nstage)
+            return type_of((enum dtype)t->box->type.dtype, 1, &t->box->stage[t->pos].numel);
+        return layout_shard(t->box->to, &t->box->type, t->pos);
+    default: return t->type;
+    }
+}
+
+static int64_t
+register_bytes(const struct task *t)
+{
+    int64_t bytes = 0;
+    for (int32_t k = 0; k < t->nout; k++)
+        if (!t->out[k].control && !t->out[k].home) bytes += t->out[k].bytes * t->out[k].nreg;
+    return bytes;
+}
+
+/* Do task b and its neighbour a show the same line but for their ranks? */
+static bool
+alike(const struct plan *p, int32_t a, int32_t b)
+{
+    const struct task *x = &p->task[a], *y = &p->task[b];
+    if (x->kind != y->kind || x->node != y->node || x->box != y->box || x->nresult != y->nresult) return false;
+    if (x->nact != y->nact || p->device[x->device].kind != p->device[y->device].kind) return false;
+    if (x->kind == TASK_BOX && (place_in_move(p, a) < x->box->nstage) != (place_in_move(p, b) < x->box->nstage))
+        return false;
+    for (int32_t k = 0; k < x->nresult; k++) {
+        struct type s = result_type(p, a, k), t = result_type(p, b, k);
+        if (!type_equal(&s, &t) || x->out[k].nreg != y->out[k].nreg) return false;
+        if ((x->out[k].root < 0) != (y->out[k].root < 0)) return false;
+    }
+    return true;
+}
+
+static int32_t
+group_end(const struct plan *p, int32_t first)
+{
+    int32_t i = first + 1;
+    while (i < p->ntask && alike(p, first, i)) i++;
+    return i;
+}
+
+/* ---- lists of numbers ---- */
+
+/* A growing list; key / PER is the number, key % PER which result of a task. */
+enum { PER = OP_OUT + 1 };
+struct list {
+    int64_t *key;
+    int32_t n, room;
+};
+
+static void
+list_add(struct list *l, int64_t number, int64_t sub)
+{
+    if (l->n == l->room) {
+        l->room = l->room ? 2 * l->room : 16;
+        l->key = must_realloc(l->key, sizeof(*l->key) * (size_t)l->room);
+    }
+    l->key[l->n++] = number * PER + sub;
+}
+
+static int
+by_result(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    if (x % PER != y % PER) return x % PER < y % PER ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* "0-3, 5, 8-9.1": runs of numbers; what is after the dot is the result. Empties the list. */
+static void
+list_print(struct list *l, struct str *s)
+{
+    if (l->n > 1) qsort(l->key, (size_t)l->n, sizeof(*l->key), by_result);
+    bool first = true;
+    for (int32_t i = 0; i < l->n;) {
+        int32_t end = i;
+        while (end + 1 < l->n && l->key[end + 1] - l->key[end] <= PER && (l->key[end + 1] - l->key[end]) % PER == 0)
+            end++;
+        int64_t from = l->key[i] / PER, to = l->key[end] / PER, sub = l->key[i] % PER;
+        str_addf(s, "%s%lld", first ? "" : ", ", (long long)from);
+        if (to > from) str_addf(s, "-%lld", (long long)to);
+        if (sub > 0) str_addf(s, ".%lld", (long long)sub);
+        first = false;
+        i = end + 1;
+    }
+    l->n = 0;
+}
+
+/* ---- the logical view ---- */
+
+/* The next column: at least two spaces after what is there. */
+static void
+column(struct str *s, size_t at)
+{
+    str_add(s, "  ");
+    str_pad(s, at);
+}
+
+static void
+print_name(const struct plan *p, int32_t task, struct str *s)
+{
+    const struct task *t = &p->task[task];
+    column(s, COL_NAME);
+    if (t->kind == TASK_FILL)
+        str_addf(s, "box %s", t->box->name);
+    else if (t->kind != TASK_BOX)
+        str_add(s, t->name);
+    else
+        str_addf(s, "box %s%s", t->box->name, place_in_move(p, task) < t->box->nstage ? " (stage)" : "");
+}
+
+static void
+print_place(const struct plan *p, int32_t first, int32_t end, struct list *l, struct str *s)
+{
+    column(s, COL_PLACE);
+    str_addf(s, "%s[", device_kind_text(p->device[p->task[first].device].kind));
+    for (int32_t i = first; i < end; i++) list_add(l, p->device[p->task[i].device].rank, 0);
+    list_print(l, s);
+    str_add(s, "]");
+}
+
+static void
+print_results(const struct plan *p, int32_t task, struct str *s)
+{
+    const struct task *t = &p->task[task];
+    column(s, COL_TYPE);
+    for (int32_t k = 0; k < t->nresult; k++) {
+        struct type type = result_type(p, task, k);
+        if (k) str_add(s, ", ");
+        type_print(&type, s);
+        if (t->out[k].nreg > 1) str_addf(s, " x%d", (int)t->out[k].nreg);
+    }
+    column(s, COL_BYTES);
+    str_addf(s, "%lld B", (long long)register_bytes(t));
+}
+
+/* What a group has to do with others, and how a list of it begins: alone, or after one of the same kind. */
+enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, TO_ROOT, OVER_LEAF, NRELATION };
+static const struct {
+    const char *first, *then;
+} relation_text[] = {
+    [FROM_TASK] = {"from ", NULL},
+    [FROM_LEAF] = {"from leaf ", ", leaf "},
+    [FROM_NUMBER] = {"from number ", ", number "},
+    [AFTER] = {"after ", NULL},
+    [TO_ROOT] = {"to root ", NULL},
+    [OVER_LEAF] = {"over leaf ", NULL},
+};
+
+static void
+collect_inputs(const struct plan *p, const struct task *t, enum relation what, struct list *l)
+{
+    for (int32_t i = 0; i < t->nin; i++) {
+        const struct in_port *in = &t->in[i];
+        bool control = p->task[in->task].out[in->out].control;
+        if (what == (control ? AFTER : FROM_TASK)) list_add(l, in->task, control ? 0 : in->out);
+    }
+    for (int32_t i = 0; i < t->narg; i++) {
+        const struct arg *a = &t->arg[i];
+        if (a->kind == ARG_LEAF && what == FROM_LEAF) list_add(l, p->leaf_part[a->index].index, 0);
+        if (a->kind == ARG_NUMBER && what == FROM_NUMBER) list_add(l, a->index, 0);
+    }
+}
+
+static void
+collect_outputs(const struct plan *p, const struct task *t, enum relation what, struct list *l)
+{
+    for (int32_t k = 0; k < t->nresult; k++) {
+        if (t->out[k].root < 0) continue;
+        int32_t root = p->root_part[t->out[k].root].index;
+        if (what == TO_ROOT) list_add(l, root, 0);
+        if (what == OVER_LEAF && p->over[root]) list_add(l, p->program->root[root].over, 0);
+    }
+}
+
+static void
+print_relations(const struct plan *p, int32_t first, int32_t end, struct list *l, struct str *s)
+{
+    bool from = false, any = false;
+    column(s, COL_FROM);
+    for (int what = 0; what < NRELATION; what++) {
+        for (int32_t i = first; i < end; i++) {
+            collect_inputs(p, &p->task[i], (enum relation)what, l);
+            collect_outputs(p, &p->task[i], (enum relation)what, l);
+        }
+        if (l->n == 0) continue;
+        bool then = from && relation_text[what].then;
+        str_addf(s, "%s%s", any && !then ? "; " : "", then ? relation_text[what].then : relation_text[what].first);
+        list_print(l, s);
+        from = from || what <= FROM_NUMBER;
+        any = true;
+    }
+}
+
+/* When it acts, and where it is in the user's program. */
+static void
+print_line(const struct plan *p, const struct task *t, struct str *s)
+{
+    if (p->pieces > 1) str_addf(s, "; %s%s", phase_text[t->phase], t->nact > 1 ? ", each piece" : "");
+    if (t->line.file) str_addf(s, "; %s:%d", t->line.file, (int)t->line.line);
+    if (t->line.file && t->line.inside) str_addf(s, " in %s", t->line.inside);
+    if (t->node < 0 || t->kind != TASK_COMPUTE) return;
+    const char *whole = p->program->node[t->node].name;
+    if (whole && !t->chain && strcmp(whole, t->name)) str_addf(s, " of %s", whole);
+}
+
+static void
+print_group(const struct plan *p, int32_t first, int32_t end, struct list *l, struct str *s)
+{
+    str_addf(s, "%5d", (int)first);
+    if (end - first > 1) str_addf(s, "-%d", (int)end - 1);
+    print_name(p, first, s);
+    print_place(p, first, end, l, s);
+    print_results(p, first, s);
+    print_relations(p, first, end, l, s);
+    print_line(p, &p->task[first], s);
+    str_add(s, "\n");
+}
+
+/* How often a run carries the move out. */
+static int64_t
+move_times(const struct plan *p, const struct box_plan *b)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        if (p->task[i].box == b) return p->task[i].nact;
+    return 0;
+}
+
+static void
+print_moves(const struct plan *p, struct str *s)
+{
+    int64_t total = 0;
+    for (int32_t i = 0; i < p->nbox; i++) {
+        const struct box_plan *b = p->box[i];
+        int64_t times = move_times(p, b);
+        total += b->bytes * times;
+        str_addf(s, "move  %s  ", b->name);
+        type_print(&b->type, s);
+        str_add(s, "  ");
+        layout_print(b->from, s);
+        str_add(s, " on ");
+        place_print(b->from->place, s);
+        str_add(s, " -> ");
+        layout_print(b->to, s);
+        str_add(s, " on ");
+        place_print(b->to->place, s);
+        str_addf(s, ": %lld B, bound %lld B", (long long)b->bytes, (long long)b->bound);
+        if (times > 1) str_addf(s, ", %lld times", (long long)times);
+        str_add(s, "\n");
+    }
+    str_addf(s, "moved %lld B\n", (long long)total);
+}
+
+struct use {
+    int64_t bytes;
+    int32_t nreg;
+};
+
+static void
+print_memory(const struct plan *p, struct list *l, struct str *s)
+{
+    struct use *use = must_alloc(sizeof *use * (size_t)MAX(1, p->ndevice));
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        use[t->device].bytes += register_bytes(t);
+        for (int32_t k = 0; k < t->nout; k++)
+            if (!t->out[k].control) use[t->device].nreg += t->out[k].nreg;
+    }
+    for (int32_t d = 0, end; d < p->ndevice; d = end) {
+        for (end = d; end < p->ndevice; end++) {
+            bool same = use[end].bytes == use[d].bytes && use[end].nreg == use[d].nreg;
+            if (!same || p->device[end].kind != p->device[d].kind) break;
+            list_add(l, p->device[end].rank, 0);
+        }
+        str_addf(s, "memory %s[", device_kind_text(p->device[d].kind));
+        list_print(l, s);
+        str_addf(s, "]: %d register%s, %lld B%s\n", (int)use[d].nreg, use[d].nreg == 1 ? "" : "s",
+                 (long long)use[d].bytes, end - d > 1 ? " each" : "");
+    }
+    free(use);
+}
+
+static void
+print_logical(const struct plan *p, struct str *s)
+{
+    struct list l = {0};
+    for (int32_t i = 0, end; i < p->ntask; i = end) {
+        end = group_end(p, i);
+        print_group(p, i, end, &l, s);
+    }
+    print_moves(p, s);
+    print_memory(p, &l, s);
+    free(l.key);
+}
+
+/* ---- the physical view ---- */
+
+static void
+print_registers(const struct task *t, struct str *s)
+{
+    for (int32_t k = 0; k < t->nout; k++) {
+        const struct out_port *o = &t->out[k];
+        if (o->control) continue;
+        str_add(s, k ? ", " : "  ");
+        if (o->root >= 0)
+            str_addf(s, "root part %d", (int)o->root);
+        else
+            str_addf(s, "at %lld", (long long)o->offset);
+        str_addf(s, " + %lld B", (long long)o->bytes);
+        if (o->nreg > 1) str_addf(s, " x%d", (int)o->nreg);
+    }
+}
+
+static void
+print_physical(const struct plan *p, struct str *s)
+{
+    for (int32_t i = 0; i < p->ndevice; i++) {
+        const struct plan_device *d = &p->device[i];
+        str_addf(s, "device %s:%d  thread %d  arena %lld B  scratch at %lld + %lld B\n", device_kind_text(d->kind),
+                 (int)d->rank, d->thread, (long long)d->arena_bytes, (long long)d->scratch,
+                 (long long)d->scratch_bytes);
+    }
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        const struct plan_device *d = &p->device[t->device];
+        str_addf(s, "%5d", (int)i);
+        print_name(p, i, s);
+        column(s, COL_PLACE);
+        str_addf(s, "%s:%d  thread %d", device_kind_text(d->kind), (int)d->rank, t->thread);
+        print_registers(t, s);
+        if (t->exec) str_addf(s, "  %s, scratch %lld B", exec_row(t->exec), (long long)exec_scratch(t->exec));
+        str_add(s, "\n");
+    }
+    str_addf(s, "plan itself %lld B\n", (long long)(p->arena.used_bytes + p->program->arena.used_bytes));
+}
+
+void
+plan_print(const struct plan *p, bool physical, struct str *s)
+{
+    int64_t nreg = 0;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) nreg += p->task[i].out[k].control ? 0 : p->task[i].out[k].nreg;
+    str_addf(s, "plan: %d piece%s, %d device%s, %d task%s, %lld register%s\n", (int)p->pieces,
+             p->pieces == 1 ? "" : "s", (int)p->ndevice, p->ndevice == 1 ? "" : "s", (int)p->ntask,
+             p->ntask == 1 ? "" : "s", (long long)nreg, nreg == 1 ? "" : "s");
+    (physical ? print_physical : print_logical)(p, s);
+}

@@ -1,0 +1,69 @@
+/* program.h - what is to be computed, free of the session: a list of operator calls in an order in which they can run.
+ *
+ * A program is collected from the graph (or a trace), and compiled into a plan.
+ * Its canonical bytes are the key of the plan cache: operators, attributes,
+ * types, layouts, the shape of the program; not lines, buffers or numbers.
+ * Operands are named by index: of a node, of a leaf (a value that exists), of a
+ * number (bound when a run starts). Owns its arena; read-only once made. */
+#ifndef RILLE_PLAN_PROGRAM_H
+#define RILLE_PLAN_PROGRAM_H
+
+#include "boxing/path.h"
+#include "runtime/arena.h"
+#include "runtime/graph.h"
+
+enum ref_kind { REF_NONE, REF_NODE, REF_LEAF, REF_NUMBER };
+struct ref {
+    uint8_t kind;
+    uint8_t out; /* of a node */
+    int32_t index;
+};
+
+struct prog_leaf {
+    struct type type; /* of one piece, if piece */
+    const struct layout *layout;
+    bool piece; /* cut along dimension 0: piece k is the k-th part of every shard */
+};
+
+struct prog_node {
+    const struct op *op;
+    const struct attr *attr;
+    int32_t nin, nout;
+    const struct ref *in;
+    const struct layout *const *want; /* of each operand; NULL for numbers and absent ones */
+    const struct type *type;          /* of the results */
+    const struct layout *const *layout;
+    struct line line;
+    const char *name; /* the operator's, or of the composite that built it */
+    uint8_t phase;    /* enum node_phase */
+    bool piece;       /* acts once for each piece */
+    bool accumulate;  /* its result is the sum over the pieces, in piece order */
+};
+
+/* A value that outlives the run. */
+struct prog_root {
+    struct ref ref;
+    int32_t over; /* the leaf whose bytes it may be written over (an update of a variable), or -1 */
+    bool join;    /* one piece a time, joined along dimension 0 */
+};
+
+struct program {
+    struct arena arena;
+    int32_t nleaf, nnumber, nnode, nroot;
+    struct prog_leaf *leaf;
+    const struct type **number; /* their (weak) types */
+    struct prog_node *node;
+    struct prog_root *root;
+    int32_t pieces;       /* micro-batches; 1 if there are none */
+    int32_t cut;          /* parts into which dimension 0 of what is given in pieces is cut */
+    int32_t lag;          /* of the schedule's credits; 0: as many credits as pieces (gpipe) */
+    int32_t threads;      /* device threads at most */
+    bool shown;           /* its plan is read and not run: devices may be meta */
+    struct box_cost cost; /* by which moves are carried out at once or in hops */
+};
+
+void program_free(struct program **p);
+struct type ref_type(const struct program *p, struct ref r);
+const struct layout *ref_layout(const struct program *p, struct ref r);
+
+#endif

@@ -1,0 +1,20 @@
+/* stuck.h - who waits for what where nothing goes on, for those who know the state of a plan's actors: the verifier,
+ * which counts tokens, and the engine. */
+#ifndef RILLE_PLAN_STUCK_H
+#define RILLE_PLAN_STUCK_H
+
+#include "actors/plan/plan.h"
+
+struct stuck {
+    const struct plan *plan;
+    const void *state;
+    int32_t (*begun)(const void *state, int32_t task);                /* acts */
+    bool (*in_waits)(const void *state, int32_t task, int32_t port);  /* for full registers */
+    bool (*out_waits)(const void *state, int32_t task, int32_t port); /* for a free one */
+};
+/* "add (a.lua:3) on cpu:1, 2 of 8 acts done, waits for a free register of result 0 (it has 2); and 3 more" */
+void stuck_print(const struct stuck *s, struct str *text);
+/* "matmul (a.lua:3) on cpu:1" */
+void task_print(const struct plan *p, int32_t task, struct str *s);
+
+#endif

@@ -1,0 +1,419 @@
+/* verify.c - a plan is well-formed: every index in range, every count right, both ends of an edge agree.
+ *
+ * A plan comes from our own compiler, and is proved all the same: a compiler's
+ * mistake then is an error that names a task and a field, before anything runs,
+ * not wrong numbers. All of this is linear in the size of the plan. */
+#include "actors/plan/stuck.h"
+#include "actors/plan/verify.h"
+
+#include "runtime/device.h"
+#include "runtime/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ALIGN = 64, MOST_THREADS = 64, MOST_ARGS = 64 };
+
+/* ---- saying what is wrong ---- */
+
+int
+proof_fail(const struct proof *v, int32_t task, const char *fmt, ...)
+{
+    char text[1024];
+    struct str name = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    task_print(v->plan, task, &name);
+    int status = fail(E_PLAN, "plan: task %d, %s: %s", (int)task, str_text(&name), text);
+    str_free(&name);
+    return status;
+}
+
+int
+proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want)
+{
+    if (got == want) return 0;
+    return proof_fail(v, task, "%s is %lld, and should be %lld", field, (long long)got, (long long)want);
+}
+
+bool
+proof_fits(int64_t n, size_t size, const struct arena *a)
+{
+    return n >= 0 && (uint64_t)n <= a->used_bytes / size;
+}
+
+/* ---- devices and what lies on them before and after ---- */
+
+static int
+by_device(const void *a, const void *b)
+{
+    const struct plan_device *x = a, *y = b;
+    return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
+}
+
+struct devices {
+    struct plan_device *device;
+    int32_t n, room;
+};
+
+static void
+add_place(struct devices *s, const struct place *p)
+{
+    if (s->n + p->nrank > s->room) {
+        s->room = 2 * (s->n + p->nrank);
+        s->device = must_realloc(s->device, sizeof(*s->device) * (size_t)s->room);
+    }
+    for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
+}
+
+/* The devices that the program names, sorted, each once. */
+static void
+program_devices(const struct program *g, struct devices *s)
+{
+    const struct place *last = NULL;
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        if (g->leaf[i].layout->place != last) add_place(s, g->leaf[i].layout->place);
+        last = g->leaf[i].layout->place;
+    }
+    for (int32_t i = 0; i < g->nnode; i++)
+        for (int32_t k = 0; k < g->node[i].nout; k++) {
+            if (g->node[i].layout[k]->place != last) add_place(s, g->node[i].layout[k]->place);
+            last = g->node[i].layout[k]->place;
+        }
+    if (s->n) qsort(s->device, (size_t)s->n, sizeof(*s->device), by_device);
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->n; i++)
+        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
+    s->n = n;
+}
+
+static int
+check_device(const struct plan *p, int32_t i, const struct plan_device *want)
+{
+    const struct plan_device *d = &p->device[i];
+    if (by_device(d, want)) return fail(E_PLAN, "plan: device %d is not the one that the program names", (int)i);
+    if (d->thread >= p->nthread)
+        return fail(E_PLAN, "plan: device %d: thread %d of %d", (int)i, d->thread, (int)p->nthread);
+    bool inside = d->scratch >= 0 && d->scratch_bytes >= 0 && d->arena_bytes >= d->scratch;
+    if (!inside || d->scratch % ALIGN || d->arena_bytes - d->scratch != d->scratch_bytes)
+        return fail(E_PLAN, "plan: device %d: scratch at %lld of %lld bytes does not end an arena of %lld", (int)i,
+                    (long long)d->scratch, (long long)d->scratch_bytes, (long long)d->arena_bytes);
+    return 0;
+}
+
+static int
+check_devices(const struct plan *p)
+{
+    struct devices s = {0};
+    int status = 0, most = 0;
+    program_devices(p->program, &s);
+    if (p->ndevice != s.n) status = fail(E_PLAN, "plan: %d devices, the program names %d", (int)p->ndevice, (int)s.n);
+    for (int32_t i = 0; !status && i < s.n; i++) {
+        status = check_device(p, i, &s.device[i]);
+        most = MAX(most, p->device[i].thread);
+    }
+    free(s.device);
+    if (!status && (p->nthread != most + 1 || p->nthread > MOST_THREADS))
+        status = fail(E_PLAN, "plan: %d threads, its devices have %d", (int)p->nthread, most + 1);
+    return status;
+}
+
+static int
+check_part(const struct plan_part *part, const char *what, int32_t index, int pos, const struct layout *l,
+           const struct type *t, int64_t pieces)
+{
+    struct type local = layout_shard(l, t, pos);
+    if (part->index == index && part->pos == pos && type_equal(&part->type, &local) &&
+        part->bytes == type_bytes(&local) * pieces)
+        return 0;
+    return fail(E_PLAN, "plan: part %d of %s %d is not what the program says (%lld bytes, should be %lld)", pos, what,
+                (int)index, (long long)part->bytes, (long long)(type_bytes(&local) * pieces));
+}
+
+static int
+check_leaves(const struct plan *p)
+{
+    const struct program *g = p->program;
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->nleaf; i++) n += g->leaf[i].layout->place->nrank;
+    if (p->nleaf_part != n) return fail(E_PLAN, "plan: %d leaf parts, the program has %d", (int)p->nleaf_part, (int)n);
+    n = 0;
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        const struct prog_leaf *f = &g->leaf[i];
+        if (p->leaf_first[i] != n)
+            return fail(E_PLAN, "plan: first part of leaf %d is %d", (int)i, (int)p->leaf_first[i]);
+        for (int pos = 0; pos < f->layout->place->nrank; pos++)
+            TRY(check_part(&p->leaf_part[n + pos], "leaf", i, pos, f->layout, &f->type, f->piece ? p->pieces : 1));
+        n += f->layout->place->nrank;
+    }
+    return 0;
+}
+
+static int
+check_roots(const struct plan *p)
+{
+    const struct program *g = p->program;
+    int32_t n = 0;
+    for (int32_t k = 0; k < g->nroot; k++) n += ref_layout(g, g->root[k].ref)->place->nrank;
+    if (p->nroot_part != n) return fail(E_PLAN, "plan: %d root parts, the program has %d", (int)p->nroot_part, (int)n);
+    n = 0;
+    for (int32_t k = 0; k < g->nroot; k++) {
+        const struct prog_root *r = &g->root[k];
+        const struct layout *l = ref_layout(g, r->ref);
+        struct type t = ref_type(g, r->ref);
+        if (p->root_first[k] != n)
+            return fail(E_PLAN, "plan: first part of root %d is %d", (int)k, (int)p->root_first[k]);
+        if (p->over[k] && r->over < 0) return fail(E_PLAN, "plan: root %d is written over no leaf", (int)k);
+        for (int pos = 0; pos < l->place->nrank; pos++)
+            TRY(check_part(&p->root_part[n + pos], "root", k, pos, l, &t, r->join ? p->pieces : 1));
+        n += l->place->nrank;
+    }
+    return 0;
+}
+
+/* ---- tasks by themselves ---- */
+
+/* What goes with each kind: the marks of a task that a kind has or has not. */
+static const struct kind_rule {
+    bool exec, box, node; /* node: it is part of one always */
+} kind_rule[NTASK_KIND] = {
+    [TASK_COMPUTE] = {.exec = true, .node = true},
+    [TASK_BOX] = {.box = true},
+    [TASK_ACCUMULATE] = {0},
+    [TASK_COPY] = {0},
+    [TASK_FILL] = {.box = true},
+    [TASK_JOIN] = {.box = true},
+};
+
+static int
+check_kind(const struct proof *v, int32_t i)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    if (t->kind >= NTASK_KIND) return fail(E_PLAN, "plan: task %d is of kind %d", (int)i, t->kind);
+    if (t->device < 0 || t->device >= p->ndevice)
+        return fail(E_PLAN, "plan: task %d is on device %d", (int)i, t->device);
+    TRY(proof_same(v, i, "thread", t->thread, p->device[t->device].thread));
+    const struct kind_rule *r = &kind_rule[t->kind];
+    if (!t->exec == r->exec || !t->box == r->box)
+        return proof_fail(v, i, "kind %d does not go with what it has", t->kind);
+    if (t->node < (r->node ? 0 : -1) || t->node >= p->program->nnode)
+        return proof_fail(v, i, "node is %d", (int)t->node);
+    if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase is %d", t->phase);
+    return 0;
+}
+
+static int
+check_counts(const struct proof *v, int32_t i)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    int32_t nresult = t->kind == TASK_COMPUTE ? p->program->node[t->node].nout : 1;
+    if (t->chain) nresult = t->chain->nout;
+    TRY(proof_same(v, i, "nresult", t->nresult, nresult));
+    if (t->nout != nresult && t->nout != nresult + 1) return proof_fail(v, i, "nout is %d", (int)t->nout);
+    if (t->nact != 1 && t->nact != p->pieces) return proof_fail(v, i, "nact is %d", (int)t->nact);
+    if (!proof_fits(t->nin, sizeof(struct in_port), &p->arena)) return proof_fail(v, i, "nin is %d", (int)t->nin);
+    if (!proof_fits(t->narg, sizeof(struct arg), &p->arena)) return proof_fail(v, i, "narg is %d", (int)t->narg);
+    if (t->kind == TASK_COMPUTE && t->narg > MOST_ARGS) return proof_fail(v, i, "narg is %d", (int)t->narg);
+    if (!proof_fits(t->nmove, sizeof(struct box_move), &p->arena))
+        return proof_fail(v, i, "nmove is %d", (int)t->nmove);
+    return 0;
+}
+
+/* ---- ports, fans, readers ---- */
+
+/* A result that lies in the register of another: of the first task that fills it, of its size, once a run. */
+static int
+check_home(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct plan *p = v->plan;
+    const struct out_port *o = &p->task[i].out[k];
+    if (o->home < 1 || o->home > i || p->pieces > 1) return proof_fail(v, i, "home is %d", (int)o->home);
+    const struct task *h = &p->task[o->home - 1];
+    if (h->kind != TASK_FILL || h->out[0].home || !h->out[0].shared || h->out[0].bytes != o->bytes ||
+        (p->task[i].kind != TASK_FILL && p->task[i].kind != TASK_JOIN) || o->root >= 0 || o->shared)
+        return proof_fail(v, i, "does not lie in result 0 of task %d", (int)o->home - 1);
+    return 0;
+}
+
+static int
+check_out(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    const struct out_port *o = &t->out[k];
+    TRY(proof_same(v, i, "control of its last result", o->control, k >= t->nresult));
+    if (o->every < 1 || t->nact % o->every)
+        return proof_fail(v, i, "every is %d of %d acts", (int)o->every, (int)t->nact);
+    if (o->nreg < 1 || o->nreg > t->nact / o->every) return proof_fail(v, i, "nreg is %d", (int)o->nreg);
+    TRY(proof_same(v, i, "once", o->once, o->control || t->nact / o->every <= o->nreg));
+    if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
+    if (o->control) return proof_same(v, i, "root of a control output", o->root, -1);
+    if (o->home) return check_home(v, i, k);
+    const struct plan_device *d = &p->device[t->device];
+    if (o->root < -1 || o->root >= p->nroot_part) return proof_fail(v, i, "root is %d", (int)o->root);
+    if (o->bytes < 0) return proof_fail(v, i, "bytes is %lld", (long long)o->bytes);
+    if (o->root >= 0) return 0;
+    int64_t all, each = o->bytes + (ALIGN - 1);
+    if (o->offset < 0 || o->offset % ALIGN || o->offset > d->scratch || each > d->scratch + (ALIGN - 1) ||
+        __builtin_mul_overflow(each & ~(int64_t)(ALIGN - 1), (int64_t)o->nreg, &all) || all > d->scratch - o->offset)
+        return proof_fail(v, i, "result %d: %d registers of %lld bytes at %lld do not fit the %lld bytes for registers",
+                          (int)k, (int)o->nreg, (long long)o->bytes, (long long)o->offset, (long long)d->scratch);
+    return 0;
+}
+
+/* Every in-port of the plan has a reader that names it, and is named once: seen marks it. */
+static int
+check_fan(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen)
+{
+    const struct plan *p = v->plan;
+    const struct out_port *o = &p->task[i].out[k];
+    const struct fan *fan = &o->fan[f];
+    if (fan->thread < 0 || fan->thread >= p->nthread) return proof_fail(v, i, "a fan's thread is %d", (int)fan->thread);
+    for (int32_t g = 0; g < f; g++)
+        if (o->fan[g].thread == fan->thread) return proof_fail(v, i, "two fans for thread %d", (int)fan->thread);
+    if (fan->nreader < 1 || !proof_fits(fan->nreader, sizeof(struct reader), &p->arena))
+        return proof_fail(v, i, "nreader is %d", (int)fan->nreader);
+    for (int32_t r = 0; r < fan->nreader; r++) {
+        const struct reader *to = &fan->reader[r];
+        if (to->task <= i || to->task >= p->ntask || to->port < 0 || to->port >= p->task[to->task].nin)
+            return proof_fail(v, i, "a reader is port %d of task %d", (int)to->port, (int)to->task);
+        TRY(proof_same(v, i, "the thread of a reader", p->task[to->task].thread, fan->thread));
+        bool *mark = &seen[v->first_in[to->task] + to->port];
+        const struct in_port *in = &p->task[to->task].in[to->port];
+        if (*mark || in->task != i || in->out != k || in->fan != f)
+            return proof_fail(v, i, "port %d of task %d does not read its result %d", (int)to->port, (int)to->task,
+                              (int)k);
+        *mark = true;
+    }
+    return 0;
+}
+
+static int
+check_edges(const struct proof *v)
+{
+    const struct plan *p = v->plan;
+    bool *seen = ARENA_ARRAY((struct arena *)&v->tmp, bool, MAX(1, v->first_in[p->ntask]));
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) {
+            TRY(check_out(v, i, k));
+            for (int32_t f = 0; f < p->task[i].out[k].nfan; f++) TRY(check_fan(v, i, k, f, seen));
+        }
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++)
+            if (!seen[v->first_in[i] + k]) return proof_fail(v, i, "nobody gives to its port %d", (int)k);
+    return 0;
+}
+
+/* The balance of an edge: what a run puts on it is what a run takes off it. */
+static int
+check_rate(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct task *t = &v->plan->task[i];
+    const struct in_port *in = &t->in[k];
+    const struct task *from = &v->plan->task[in->task];
+    const struct out_port *o = &from->out[in->out];
+    if (in->hold < 1 || t->nact % in->hold) return proof_fail(v, i, "port %d: hold is %d", (int)k, (int)in->hold);
+    if (in->need < 1 || (!o->control && in->need > 1))
+        return proof_fail(v, i, "port %d: need is %d", (int)k, (int)in->need);
+    int64_t made = o->control ? from->nact : from->nact / o->every, taken = (int64_t)(t->nact / in->hold) * in->need;
+    if (made != taken)
+        return proof_fail(v, i, "port %d takes %lld tokens of task %d, which makes %lld", (int)k, (long long)taken,
+                          (int)in->task, (long long)made);
+    return 0;
+}
+
+/* ---- the threads' lists ---- */
+
+static int
+check_locals(const struct proof *v)
+{
+    const struct plan *p = v->plan;
+    int64_t all = 0;
+    for (int32_t t = 0; t < p->nthread; t++) {
+        if (p->nlocal[t] < 0 || p->nlocal[t] > p->ntask)
+            return fail(E_PLAN, "plan: thread %d: nlocal is %d", (int)t, (int)p->nlocal[t]);
+        all += p->nlocal[t];
+    }
+    if (all != p->ntask) return fail(E_PLAN, "plan: %d tasks, its threads have %lld", (int)p->ntask, (long long)all);
+    for (int32_t t = 0; t < p->nthread; t++) {
+        int64_t nact = 0;
+        int32_t last = -1;
+        for (int32_t i = 0; i < p->nlocal[t]; i++) {
+            int32_t task = p->local[t][i];
+            if (task <= last || task >= p->ntask || p->task[task].thread != t)
+                return fail(E_PLAN, "plan: thread %d has task %d in its list", (int)t, (int)task);
+            nact += p->task[task].nact;
+            last = task;
+        }
+        if (nact != p->nact[t])
+            return fail(E_PLAN, "plan: thread %d does %lld acts, its tasks %lld", (int)t, (long long)p->nact[t],
+                        (long long)nact);
+    }
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+static int
+check_frame(const struct plan *p)
+{
+    const struct program *g = p->program;
+    if (p->pieces != g->pieces)
+        return fail(E_PLAN, "plan: %d pieces, the program has %d", (int)p->pieces, (int)g->pieces);
+    TRY(check_devices(p));
+    TRY(check_leaves(p));
+    TRY(check_roots(p));
+    if (!proof_fits(p->ntask, sizeof(struct task), &p->arena)) return fail(E_PLAN, "plan: ntask is %d", (int)p->ntask);
+    if (!proof_fits(p->nbox, sizeof(struct box_plan *), &p->arena))
+        return fail(E_PLAN, "plan: nbox is %d", (int)p->nbox);
+    return 0;
+}
+
+static int
+check_tasks(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    int32_t ntask = 0;
+    for (int32_t t = 0; t < p->nthread; t++) ntask += p->nlocal[t];
+    if (ntask != p->ntask) return fail(E_PLAN, "plan: %d tasks, its threads have %d", (int)p->ntask, (int)ntask);
+    v->first_in = ARENA_ARRAY(&v->tmp, int64_t, p->ntask + 1);
+    v->first_out = ARENA_ARRAY(&v->tmp, int64_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        TRY(check_kind(v, i));
+        TRY(check_counts(v, i));
+        v->first_in[i + 1] = v->first_in[i] + p->task[i].nin;
+        v->first_out[i + 1] = v->first_out[i] + p->task[i].nout;
+    }
+    if (!proof_fits(v->first_in[p->ntask], sizeof(struct in_port), &p->arena))
+        return fail(E_PLAN, "plan: too many ports");
+    TRY(check_locals(v));
+    TRY(check_edges(v));
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++) TRY(check_rate(v, i, k));
+    return 0;
+}
+
+static int
+prove(struct proof *v)
+{
+    TRY(prove_program(v));
+    TRY(check_frame(v->plan));
+    TRY(check_tasks(v));
+    TRY(prove_run(v));
+    TRY(prove_values(v));
+    return prove_memory(v);
+}
+
+int
+plan_verify(const struct plan *p)
+{
+    struct proof v = {.plan = p};
+    int status = prove(&v);
+    arena_fini(&v.tmp);
+    return status;
+}

@@ -1,0 +1,208 @@
+/* verify_move.c - the tasks of a move do what box_plan() says, on the value that is meant.
+ *
+ * The tasks of one move follow one another, first those that fill stages, then
+ * one for each part of the destination. Every step's windows are worked out
+ * again: a window that is equal lies inside its source or destination, because
+ * its slice does. */
+#include "actors/plan/verify_value.h"
+
+static int32_t
+filled_by(const struct box_plan *b, const struct box_step *step)
+{
+    return step->to_stage ? step->dst_index : b->nstage + step->dst_index;
+}
+
+/* Sorts the steps of a move by what they fill. */
+static void
+sort_steps(struct values *s, const struct box_plan *b)
+{
+    int32_t n = b->nstage + b->to->place->nrank;
+    struct steps *t = &s->steps;
+    t->first = ARENA_ARRAY(&s->v->tmp, int32_t, n + 1);
+    t->step = ARENA_ARRAY(&s->v->tmp, const struct box_step *, b->nstep + 1);
+    for (int32_t i = 0; i < b->nstep; i++) t->first[filled_by(b, &b->step[i]) + 1]++;
+    for (int32_t i = 0; i < n; i++) t->first[i + 1] += t->first[i];
+    int32_t *next = arena_dup(&s->v->tmp, t->first, sizeof *next * (size_t)(n + 1));
+    for (int32_t i = 0; i < b->nstep; i++) t->step[next[filled_by(b, &b->step[i])]++] = &b->step[i];
+}
+
+/* Which value a move moves: a view says so itself, another is what the first argument holds. */
+static int
+moved_value(struct values *s, int32_t task, const struct box_plan *b, struct ref *r)
+{
+    const struct plan *p = s->v->plan;
+    int32_t node = p->task[task].node;
+    *r = (struct ref){0};
+    if (node >= 0 && p->program->node[node].op->flags & OP_VIEW) {
+        *r = (struct ref){.kind = REF_NODE, .index = node};
+        return 0;
+    }
+    for (int32_t i = task; i < p->ntask && p->task[i].box == b && r->kind == REF_NONE; i++)
+        for (int32_t a = 0; a < p->task[i].narg && r->kind == REF_NONE; a++) {
+            const struct arg *arg = &p->task[i].arg[a];
+            if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < p->task[i].nin &&
+                p->task[i].in[arg->index].task >= task)
+                continue; /* a stage of this move */
+            struct content c;
+            TRY(value_content(s, i, a, &c));
+            *r = c.ref;
+        }
+    return 0;
+}
+
+/* The first task of the next move. */
+int
+value_begin_move(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct box_plan *b = p->task[task].box;
+    s->box++;
+    s->box_task = 0;
+    s->box_version = NULL;
+    if (s->box >= p->nbox || p->box[s->box] != b)
+        return proof_fail(s->v, task, "its move is not number %d of the plan", (int)s->box);
+    sort_steps(s, b);
+    TRY(moved_value(s, task, b, &s->box_ref));
+    struct type t = ref_type(p->program, s->box_ref);
+    if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))
+        return proof_fail(s->v, task, "moves a value of another type");
+    if (s->box_ref.kind == REF_NONE && type_numel(&b->type) > 0) return proof_fail(s->v, task, "moves nothing");
+    return 0;
+}
+
+/* The dense block of a staging part that holds slice. */
+static bool
+stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, struct view *view, int64_t *skip)
+{
+    const struct box_stage *s = &b->stage[stage];
+    for (int32_t i = 0; i < s->nslice; i++) {
+        bool inside = true;
+        struct type t = {.dtype = b->type.dtype, .ndim = b->type.ndim};
+        for (int d = 0; d < t.ndim; d++) {
+            inside = inside && slice->lo[d] >= s->slice[i].lo[d] && slice->hi[d] <= s->slice[i].hi[d];
+            t.dim[d] = s->slice[i].hi[d] - s->slice[i].lo[d];
+        }
+        if (!inside) continue;
+        struct view dense = view_dense(&t, NULL);
+        *view = value_window(&dense, s->slice[i].lo, slice, skip);
+        *skip += s->slice_offset[i];
+        return true;
+    }
+    return false;
+}
+
+static int
+check_from(struct values *s, int32_t task, const struct box_step *step, int32_t i, const struct box_from *f)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct box_plan *b = t->box;
+    const struct box_source *from = &step->source[i];
+    struct view part, view;
+    int64_t skip, more = 0;
+    if (f->arg < 0 || f->arg >= t->narg)
+        return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
+    if (from->staged) {
+        struct content c;
+        TRY(value_content(s, task, f->arg, &c));
+        bool found =
+            !c.layout && c.box == b && c.pos == from->pos && stage_window(b, from->pos, &step->slice, &view, &skip);
+        if (!found)
+            return proof_fail(s->v, task, "argument %d is not stage %d of its move", (int)f->arg, (int)from->pos);
+    } else {
+        struct box box;
+        TRY(value_read(s, task, f->arg, s->box_ref, b->from, from->pos, &part, &skip));
+        TRY(value_version(s, task, f->arg, &s->box_version));
+        layout_box(b->from, &b->type, from->pos, &box);
+        view = value_window(&part, box.lo, &step->slice, &more);
+    }
+    if (!value_same_view(&f->view, &view))
+        return proof_fail(s->v, task, "the window of a source is not what its step says");
+    return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
+                      (skip + more) * (int64_t)dtype_bytes(b->type.dtype));
+}
+
+static int
+check_step(struct values *s, int32_t task, const struct box_step *step, const struct box_move *m)
+{
+    const struct box_plan *b = s->v->plan->task[task].box;
+    struct view view;
+    int64_t skip;
+    TRY(proof_same(s->v, task, "verb of a move", m->verb, step->verb));
+    TRY(proof_same(s->v, task, "reduce of a move", m->reduce, step->reduce));
+    TRY(proof_same(s->v, task, "nfrom", m->nfrom, step->verb == BOX_FILL ? 0 : step->nsource));
+    if (step->to_stage) {
+        if (!stage_window(b, step->dst_index, &step->slice, &view, &skip))
+            return proof_fail(s->v, task, "a step fills nothing");
+    } else {
+        struct view part = value_part(b->to, &b->type, step->dst_index);
+        view = value_window(&part, part.offset, &step->slice, &skip);
+    }
+    if (!value_same_view(&m->view, &view))
+        return proof_fail(s->v, task, "the window of a destination is not what its step says");
+    TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(b->type.dtype)));
+    for (int32_t i = 0; i < m->nfrom; i++) TRY(check_from(s, task, step, i, &m->from[i]));
+    return 0;
+}
+
+static int64_t
+received(const struct box_plan *b, const struct box_step *step)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; step->verb != BOX_FILL && i < step->nsource; i++)
+        if (step->source[i].rank != step->dst)
+            n += box_numel(&step->slice, b->type.ndim) * (int64_t)dtype_bytes(b->type.dtype);
+    return n;
+}
+
+static int
+check_moves(struct values *s, int32_t task, int32_t index)
+{
+    const struct task *t = &s->v->plan->task[task];
+    int32_t first = s->steps.first[index], n = s->steps.first[index + 1] - first;
+    int64_t bytes = 0, nsource = 0;
+    TRY(proof_same(s->v, task, "nmove", t->nmove, n));
+    for (int32_t i = 0; i < n; i++) nsource += s->steps.step[first + i]->nsource;
+    if (t->narg > nsource)
+        return proof_fail(s->v, task, "narg is %d for %lld sources", (int)t->narg, (long long)nsource);
+    for (int32_t i = 0; i < n; i++) {
+        TRY(check_step(s, task, s->steps.step[first + i], &t->move[i]));
+        bytes += received(t->box, s->steps.step[first + i]);
+    }
+    return proof_same(s->v, task, "received", t->received, bytes);
+}
+
+int
+value_move(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct box_plan *b = t->box;
+    if (task == 0 || p->task[task - 1].box != b) TRY(value_begin_move(s, task));
+    int32_t index = s->box_task++, stages = b->nstage;
+    if (index >= stages + b->to->place->nrank) return proof_fail(s->v, task, "its move has no such part");
+    bool staged = index < stages;
+    struct content c = {
+        .ref = s->box_ref, .layout = staged ? NULL : b->to, .pos = staged ? index : index - stages, .box = b};
+    TRY(proof_same(s->v, task, "pos", t->pos, c.pos));
+    TRY(proof_same(s->v, task, "node", t->node,
+                   s->box_ref.kind == REF_NODE   ? s->box_ref.index
+                   : s->box_ref.kind == REF_LEAF ? -1
+                                                 : t->node));
+    bool piece = s->box_ref.kind == REF_NONE ? t->nact > 1 : value_varies(s->v, s->box_ref);
+    TRY(value_rate(s, task, piece, 1));
+    int64_t bytes;
+    if (staged) {
+        int kind = place_find(b->to->place, b->stage[index].rank) >= 0 ? b->to->place->kind : b->from->place->kind;
+        TRY(value_on(s, task, kind, b->stage[index].rank));
+        bytes = b->stage[index].numel * (int64_t)dtype_bytes(b->type.dtype);
+    } else {
+        TRY(value_at(s, task, b->to));
+        struct type local = layout_shard(b->to, &b->type, c.pos);
+        bytes = type_bytes(&local);
+    }
+    TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, bytes));
+    TRY(check_moves(s, task, index));
+    *value_result(s, task, 0) = c;
+    bool last = task + 1 == p->ntask || p->task[task + 1].box != b;
+    return last ? proof_same(s->v, task, "parts of its move", s->box_task, stages + b->to->place->nrank) : 0;
+}

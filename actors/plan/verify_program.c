@@ -1,0 +1,244 @@
+/* verify_program.c - the program of a plan is legal: operands exist, types follow from them, signatures are allowed.
+ *
+ * Types are computed again from the operators' rules and compared; the layouts
+ * of every call are asked for again as a signature. Nothing that was remembered
+ * from building the program is used. */
+#include "actors/plan/verify.h"
+
+#include "runtime/error.h"
+#include "sbp/sig.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { MOST_OPERANDS = 64 };
+
+static int __attribute__((format(printf, 3, 4))) node_fail(const struct program *g, int32_t i, const char *fmt, ...)
+{
+    const struct prog_node *n = &g->node[i];
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n->line.file)
+        return fail(E_PLAN, "plan: node %d, %s (%s:%d): %s", (int)i, n->op->name, n->line.file, (int)n->line.line,
+                    text);
+    return fail(E_PLAN, "plan: node %d, %s: %s", (int)i, n->op->name, text);
+}
+
+/* ---- types ---- */
+
+static bool
+type_sound(const struct type *t)
+{
+    return t->dtype > DT_NONE && t->dtype < NDTYPE && t->ndim <= MAX_DIM && type_check(t) == 0;
+}
+
+static bool
+value_sound(const struct type *t, const struct layout *l)
+{
+    return type_sound(t) && l && layout_fits(l, t) == 0;
+}
+
+static int
+check_leaves(const struct program *g)
+{
+    for (int32_t i = 0; i < g->nleaf; i++)
+        if (!value_sound(&g->leaf[i].type, g->leaf[i].layout))
+            return fail(E_PLAN, "plan: leaf %d has no sound type", (int)i);
+    for (int32_t i = 0; i < g->nnumber; i++)
+        if (!g->number[i] || !type_sound(g->number[i]) || g->number[i]->ndim)
+            return fail(E_PLAN, "plan: number %d has no sound type", (int)i);
+    return 0;
+}
+
+/* ---- operands ---- */
+
+/* Names something that exists; of nodes, one of the first n. */
+static bool
+ref_sound(const struct program *g, struct ref r, int32_t n)
+{
+    if (r.index < 0) return false;
+    switch (r.kind) {
+    case REF_NODE: return r.index < n && r.out < g->node[r.index].nout;
+    case REF_LEAF: return r.index < g->nleaf;
+    case REF_NUMBER: return r.index < g->nnumber;
+    default: return r.kind == REF_NONE;
+    }
+}
+
+static bool
+is_tensor(struct ref r)
+{
+    return r.kind == REF_NODE || r.kind == REF_LEAF;
+}
+
+static bool
+differs_by_piece(const struct program *g, struct ref r)
+{
+    if (r.kind == REF_LEAF) return g->leaf[r.index].piece;
+    return r.kind == REF_NODE && g->node[r.index].piece && !g->node[r.index].accumulate;
+}
+
+/* How many operands a call of op has: at least, at most. */
+static void
+operand_range(const struct op *op, int *least, int *most)
+{
+    *least = *most = 0;
+    for (int i = 0; i < op_noperand(op); i++) {
+        ++*most;
+        if (!(op->in[i].flags & IN_OPTIONAL)) *least = i + 1;
+        if (op->in[i].flags & IN_LIST) *most = MOST_OPERANDS;
+    }
+}
+
+static int
+check_operands(const struct program *g, int32_t i)
+{
+    const struct prog_node *n = &g->node[i];
+    int least, most;
+    operand_range(n->op, &least, &most);
+    if (n->nin < least || n->nin > most) return node_fail(g, i, "nin is %d", (int)n->nin);
+    if (n->nout != MAX(1, n->op->nout)) return node_fail(g, i, "nout is %d", (int)n->nout);
+    if (n->phase > PHASE_BATCH) return node_fail(g, i, "phase is %d", n->phase);
+    if (n->accumulate && !n->piece) return node_fail(g, i, "sums pieces, and is not computed for each");
+    for (int32_t k = 0; k < n->nin; k++) {
+        if (!ref_sound(g, n->in[k], i)) return node_fail(g, i, "operand %d names what does not exist", (int)k);
+        if (is_tensor(n->in[k]) && !(n->op->flags & OP_MOVE)) {
+            struct type t = ref_type(g, n->in[k]);
+            if (!n->want[k] || layout_fits(n->want[k], &t)) return node_fail(g, i, "operand %d has no layout", (int)k);
+        }
+        if (!n->piece && differs_by_piece(g, n->in[k]))
+            return node_fail(g, i, "operand %d differs from piece to piece, its result does not", (int)k);
+    }
+    return 0;
+}
+
+/* "none|tanh": 2 */
+static int
+words_of(const char *text)
+{
+    int n = 1;
+    for (const char *c = text; c && *c; c++) n += *c == '|';
+    return n;
+}
+
+/* Attributes lie where infer() and view() may trust them. */
+static int
+check_attr(const struct program *g, int32_t i, int k)
+{
+    const struct prog_node *n = &g->node[i];
+    const struct attr_def *def = &n->op->attr[k];
+    const struct attr *a = &n->attr[k];
+    if (a->n < 0 || a->n > ATTR_LIST) return node_fail(g, i, "attribute %s has %d values", def->name, (int)a->n);
+    if (def->kind == ATTR_DTYPE && (a->i < 0 || a->i >= NDTYPE))
+        return node_fail(g, i, "attribute %s is no dtype", def->name);
+    if (def->kind == ATTR_TEXT && (a->i < 0 || a->i >= words_of(def->text)))
+        return node_fail(g, i, "attribute %s is none of its words", def->name);
+    if (!(def->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || n->nin == 0 || !is_tensor(n->in[0])) return 0;
+    int64_t ndim = ref_type(g, n->in[0]).ndim + (def->flags & ATTR_AXIS_NEW ? 1 : 0);
+    bool inside = def->kind != ATTR_INT || (a->i >= 0 && a->i < MAX(1, ndim));
+    for (int32_t e = 0; def->kind == ATTR_INTS && e < a->n; e++)
+        inside = inside && a->list[e] >= 0 && a->list[e] < ndim;
+    return inside ? 0 : node_fail(g, i, "attribute %s names no axis", def->name);
+}
+
+/* ---- a call, derived again ---- */
+
+static int
+same_types(const struct program *g, int32_t i, const struct type *out)
+{
+    const struct prog_node *n = &g->node[i];
+    for (int32_t k = 0; k < n->nout; k++) {
+        if (type_equal(&out[k], &n->type[k])) continue;
+        struct str want = {0}, found = {0};
+        type_print(&out[k], &want);
+        type_print(&n->type[k], &found);
+        int status =
+            node_fail(g, i, "result %d is %s, its operands give %s", (int)k, str_text(&found), str_text(&want));
+        str_free(&want);
+        str_free(&found);
+        return status;
+    }
+    return 0;
+}
+
+static int
+check_call(struct arena *a, const struct program *g, int32_t i)
+{
+    const struct prog_node *n = &g->node[i];
+    struct type in[MOST_OPERANDS] = {0}, out[OP_OUT] = {0};
+    const struct layout *layout[MOST_OPERANDS + OP_OUT] = {0};
+    for (int32_t k = 0; k < n->nin; k++) {
+        in[k] = ref_type(g, n->in[k]);
+        layout[k] = is_tensor(n->in[k]) ? n->want[k] : NULL;
+    }
+    for (int32_t k = 0; k < n->nout; k++) layout[n->nin + k] = n->layout[k];
+    struct call c = {
+        .op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .out = out, .attr = n->attr, .layout = layout};
+    struct rule rule;
+    int status = call_infer(a, &c, &rule);
+    if (!status) TRY(same_types(g, i, out));
+    if (!status) status = sig_check(a, &c, &rule, layout);
+    if (!status) return 0;
+    char text[1024];
+    snprintf(text, sizeof text, "%s", err_text());
+    return node_fail(g, i, "%s", text);
+}
+
+static int
+check_node(struct arena *a, const struct program *g, int32_t i)
+{
+    const struct prog_node *n = &g->node[i];
+    if (!n->op) return fail(E_PLAN, "plan: node %d has no operator", (int)i);
+    TRY(check_operands(g, i));
+    for (int32_t k = 0; k < n->nout; k++)
+        if (!value_sound(&n->type[k], n->layout[k]) || n->layout[k]->place != n->layout[0]->place)
+            return node_fail(g, i, "result %d has no sound type and layout", (int)k);
+    for (int k = 0; n->attr && k < op_nattr(n->op); k++) TRY(check_attr(g, i, k));
+    if (n->op->flags & OP_MOVE) {
+        struct type t = ref_type(g, n->in[0]);
+        return is_tensor(n->in[0]) ? same_types(g, i, &t) : node_fail(g, i, "moves no tensor");
+    }
+    /* A source is given its shape, and any layout fits what it makes. */
+    return n->op->flags & OP_SOURCE ? 0 : check_call(a, g, i);
+}
+
+static int
+check_root(const struct program *g, int32_t k)
+{
+    const struct prog_root *r = &g->root[k];
+    if (!ref_sound(g, r->ref, g->nnode) || !is_tensor(r->ref))
+        return fail(E_PLAN, "plan: root %d names no value", (int)k);
+    if (r->over < -1 || r->over >= g->nleaf)
+        return fail(E_PLAN, "plan: root %d is written over leaf %d", (int)k, (int)r->over);
+    struct type t = ref_type(g, r->ref);
+    if (r->join && (t.ndim == 0 || !differs_by_piece(g, r->ref)))
+        return fail(E_PLAN, "plan: root %d joins pieces of what has none", (int)k);
+    if (!r->join && g->pieces > 1 && differs_by_piece(g, r->ref))
+        return fail(E_PLAN, "plan: root %d is one value, and differs from piece to piece", (int)k);
+    return 0;
+}
+
+int
+prove_program(struct proof *v)
+{
+    const struct program *g = v->plan->program;
+    const struct arena *m = &g->arena;
+    if (g->pieces < 1) return fail(E_PLAN, "plan: %d pieces", (int)g->pieces);
+    if (!proof_fits(g->nleaf, sizeof *g->leaf, m) || !proof_fits(g->nnode, sizeof *g->node, m) ||
+        !proof_fits(g->nroot, sizeof *g->root, m) || !proof_fits(g->nnumber, sizeof *g->number, m))
+        return fail(E_PLAN, "plan: a program of %d leaves, %d nodes, %d roots, %d numbers is larger than its memory",
+                    (int)g->nleaf, (int)g->nnode, (int)g->nroot, (int)g->nnumber);
+    TRY(check_leaves(g));
+    struct arena a = {0};
+    int status = 0;
+    for (int32_t i = 0; i < g->nnode && !status; i++) {
+        status = check_node(&a, g, i);
+        arena_reset(&a);
+    }
+    arena_fini(&a);
+    for (int32_t k = 0; k < g->nroot && !status; k++) status = check_root(g, k);
+    return status;
+}

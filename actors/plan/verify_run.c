@@ -1,0 +1,182 @@
+/* verify_run.c - the plan runs to its end: one greedy run of tokens, without bytes.
+ *
+ * An actor acts when every in-port has its tokens and every result a free
+ * register; that is all that can hold it up, and acting never takes away what
+ * another one waits for (a token has one reader, a register one writer). So if
+ * one order of events reaches the end, every order does, and one run decides.
+ * At the end every register must have been given back: the next run starts as
+ * this one did.
+ * Persistence of such nets: Commoner et al. 1971; one run deciding for rates:
+ * Ghamarian et al. 2006. */
+#include "actors/plan/stuck.h"
+#include "actors/plan/verify.h"
+
+#include "runtime/error.h"
+
+/* What an actor's ports hold now; flat, by port number. */
+struct tokens {
+    struct proof *v;
+    int32_t *token, *used, *give; /* by in-port: tokens, acts on the present register, registers given back */
+    int32_t *write, **left;       /* by out-port: the next register, and by register how many still read it */
+    int32_t *begun;               /* by task */
+    int32_t *queue, nqueue;       /* tasks to look at again */
+    bool *queued;
+};
+
+static int32_t
+begun(const void *state, int32_t task)
+{
+    const struct tokens *s = state;
+    return s->begun[task];
+}
+
+static bool
+out_waits(const void *state, int32_t task, int32_t k)
+{
+    const struct tokens *s = state;
+    const struct task *t = &s->v->plan->task[task];
+    int64_t o = s->v->first_out[task] + k;
+    return !t->out[k].control && (s->begun[task] + 1) % t->out[k].every == 0 && s->left[o][s->write[o]] > 0;
+}
+
+static bool
+in_waits(const void *state, int32_t task, int32_t k)
+{
+    const struct tokens *s = state;
+    return s->token[s->v->first_in[task] + k] < s->v->plan->task[task].in[k].need;
+}
+
+static bool
+can_act(const struct tokens *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    if (s->begun[task] == t->nact) return false;
+    for (int32_t k = 0; k < t->nin; k++)
+        if (in_waits(s, task, k)) return false;
+    for (int32_t k = 0; k < t->nout; k++)
+        if (out_waits(s, task, k)) return false;
+    return true;
+}
+
+static void
+look_at(struct tokens *s, int32_t task)
+{
+    if (s->queued[task]) return;
+    s->queued[task] = true;
+    s->queue[s->nqueue++] = task;
+}
+
+static void
+publish(struct tokens *s, int32_t task, int32_t k)
+{
+    const struct out_port *out = &s->v->plan->task[task].out[k];
+    int64_t o = s->v->first_out[task] + k;
+    for (int32_t f = 0; f < out->nfan; f++)
+        for (int32_t r = 0; r < out->fan[f].nreader; r++) {
+            const struct reader *to = &out->fan[f].reader[r];
+            s->token[s->v->first_in[to->task] + to->port]++;
+            if (!out->control) s->left[o][s->write[o]]++;
+            look_at(s, to->task);
+        }
+    if (!out->control) s->write[o] = (s->write[o] + 1) % out->nreg;
+}
+
+static void
+take(struct tokens *s, int32_t task, int32_t k)
+{
+    const struct in_port *in = &s->v->plan->task[task].in[k];
+    const struct out_port *out = &s->v->plan->task[in->task].out[in->out];
+    int64_t i = s->v->first_in[task] + k, o = s->v->first_out[in->task] + in->out;
+    if (++s->used[i] < in->hold) return;
+    s->used[i] = 0;
+    s->token[i] -= in->need;
+    if (out->control) return;
+    if (--s->left[o][s->give[i]] == 0) look_at(s, in->task);
+    s->give[i] = (s->give[i] + 1) % out->nreg;
+}
+
+static void
+act(struct tokens *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    s->begun[task]++;
+    for (int32_t k = 0; k < t->nin; k++) take(s, task, k);
+    for (int32_t k = 0; k < t->nout; k++)
+        if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish(s, task, k);
+}
+
+static void
+tokens_init(struct tokens *s, struct proof *v)
+{
+    const struct plan *p = v->plan;
+    struct arena *a = &v->tmp;
+    int64_t nin = v->first_in[p->ntask] + 1, nout = v->first_out[p->ntask] + 1;
+    *s = (struct tokens){.v = v,
+                         .token = ARENA_ARRAY(a, int32_t, nin),
+                         .used = ARENA_ARRAY(a, int32_t, nin),
+                         .give = ARENA_ARRAY(a, int32_t, nin),
+                         .write = ARENA_ARRAY(a, int32_t, nout),
+                         .left = ARENA_ARRAY(a, int32_t *, nout),
+                         .begun = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                         .queue = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                         .queued = ARENA_ARRAY(a, bool, p->ntask + 1)};
+    int64_t nreg = 0;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) nreg += p->task[i].out[k].nreg;
+    int32_t *left = ARENA_ARRAY(a, int32_t, nreg + 1);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) {
+            s->left[v->first_out[i] + k] = left;
+            left += p->task[i].out[k].nreg;
+        }
+}
+
+static int
+get_stuck(const struct tokens *s)
+{
+    struct stuck who = {.plan = s->v->plan, .state = s, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
+    struct str text = {0};
+    stuck_print(&who, &text);
+    int status = fail(E_PLAN, "plan cannot finish: %s", str_text(&text));
+    str_free(&text);
+    return status;
+}
+
+static int
+check_finished(const struct tokens *s)
+{
+    for (int32_t i = 0; i < s->v->plan->ntask; i++)
+        if (s->begun[i] < s->v->plan->task[i].nact) return get_stuck(s);
+    return 0;
+}
+
+/* The run left everything as it found it. */
+static int
+check_rest(const struct tokens *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    for (int32_t k = 0; k < t->nin; k++)
+        if (s->token[s->v->first_in[task] + k]) return proof_fail(s->v, task, "tokens are left at port %d", (int)k);
+    for (int32_t k = 0; k < t->nout; k++)
+        for (int32_t r = 0; r < t->out[k].nreg; r++)
+            if (s->left[s->v->first_out[task] + k][r])
+                return proof_fail(s->v, task, "a register of result %d is not given back", (int)k);
+    return 0;
+}
+
+int
+prove_run(struct proof *v)
+{
+    struct tokens s;
+    tokens_init(&s, v);
+    /* The last tasks are at the bottom: what comes first in the plan is taken first. */
+    for (int32_t i = v->plan->ntask - 1; i >= 0; i--) look_at(&s, i);
+    while (s.nqueue > 0) {
+        int32_t task = s.queue[--s.nqueue];
+        s.queued[task] = false;
+        while (can_act(&s, task)) act(&s, task);
+    }
+    TRY(check_finished(&s));
+    for (int32_t i = 0; i < v->plan->ntask; i++) TRY(check_rest(&s, i));
+    return 0;
+}

@@ -1,0 +1,297 @@
+/* verify_value.c - every task reads and writes the bytes that the program means.
+ *
+ * Goes through the tasks in order and notes for each result what it holds: part
+ * `pos` of a program value in a layout. What a task must read follows from the
+ * program; that it is there, under the offset and strides that the task uses, is
+ * what is shown. So a plan that passes computes its program, whatever made it;
+ * the kernels themselves and box_plan() are trusted. */
+#include "actors/plan/verify_value.h"
+
+#include "runtime/error.h"
+
+/* ---- kinds ---- */
+
+/* Positions of a node come one after the other, each once. */
+static int
+next_position(const struct values *s, int32_t task, int32_t node)
+{
+    return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, s->done[node]++);
+}
+
+/* Operand (or then result) i of the task's kernel was said to lie like this, and to be this part of the whole. */
+static bool
+made_for(const struct task *t, int32_t i, const struct view *v)
+{
+    const struct view *made = exec_view(t->exec, i);
+    bool same = made && value_same_view(made, v);
+    for (int d = 0; same && d < v->ndim; d++) same = made->offset[d] == v->offset[d] && made->whole[d] == v->whole[d];
+    return same;
+}
+
+/* The task's arguments are these operands, in these layouts. Of partial values all positions read one version. */
+static int
+check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *in, const struct layout *const *want)
+{
+    static const uint8_t kind[] = {[REF_NONE] = ARG_NONE, [REF_NUMBER] = ARG_NUMBER};
+    const struct task *t = &s->v->plan->task[task];
+    TRY(proof_same(s->v, task, "narg", t->narg, nin));
+    if (t->pos == 0) s->version[t->node] = ARENA_ARRAY(&s->v->tmp, const void *, nin + 1);
+    for (int32_t i = 0; i < nin; i++) {
+        struct view view;
+        if (in[i].kind == REF_NODE || in[i].kind == REF_LEAF) {
+            TRY(value_read_at(s, task, i, in[i], want[i], t->pos, &view));
+            TRY(value_version(s, task, i, &s->version[t->node][i]));
+            if (!made_for(t, i, &view))
+                return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
+            continue;
+        }
+        TRY(proof_same(s->v, task, "kind of an argument", t->arg[i].kind, kind[in[i].kind]));
+        if (in[i].kind == REF_NUMBER) TRY(proof_same(s->v, task, "index of a number", t->arg[i].index, in[i].index));
+    }
+    return 0;
+}
+
+/* Result number `out` of the task is result k of a node. */
+static int
+check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t k)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct prog_node *n = &s->v->plan->program->node[node];
+    struct type local = layout_shard(n->layout[k], &n->type[k], t->pos);
+    TRY(proof_same(s->v, task, "bytes of a result", t->out[out].bytes, type_bytes(&local)));
+    struct view view = value_part(n->layout[k], &n->type[k], t->pos);
+    if (!made_for(t, t->narg + out, &view))
+        return proof_fail(s->v, task, "its kernel was made for another result %d", (int)out);
+    *value_result(s, task, out) =
+        (struct content){.ref = {REF_NODE, (uint8_t)k, node}, .layout = n->layout[k], .pos = t->pos};
+    return 0;
+}
+
+static bool
+is_member(const struct plan_chain *c, int32_t n, int32_t node)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (c->member[i] == node) return true;
+    return false;
+}
+
+/* Operand k of a member is an earlier member, or among what the chain reads. */
+static bool
+is_read(const struct plan_chain *c, int32_t member, const struct prog_node *n, int32_t k)
+{
+    struct ref r = n->in[k];
+    if (r.kind == REF_NONE || (r.kind == REF_NODE && is_member(c, member, r.index))) return true;
+    for (int32_t a = 0; a < c->nin; a++) {
+        bool same = c->in[a].kind == r.kind && c->in[a].index == r.index && c->in[a].out == r.out;
+        if (same && (r.kind == REF_NUMBER || c->want[a] == n->want[k])) return true;
+    }
+    return false;
+}
+
+/* A member is an element-wise node of the chain's shape and layout. */
+static int
+check_member(struct values *s, int32_t task, int32_t i)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct program *g = s->v->plan->program;
+    const struct plan_chain *c = t->chain;
+    const struct prog_node *last = &g->node[t->node];
+    int32_t m = c->member[i];
+    if (m < 0 || m > t->node || (i && m <= c->member[i - 1]))
+        return proof_fail(s->v, task, "member %d of its chain is node %d", (int)i, (int)m);
+    const struct prog_node *n = &g->node[m];
+    if (!(n->op->flags & OP_ELTWISE) || n->accumulate || n->layout[0] != last->layout[0] || n->piece != last->piece ||
+        !shape_equal(&n->type[0], &last->type[0]))
+        return proof_fail(s->v, task, "%s does not belong in its chain", n->op->name);
+    if (m != t->node) TRY(next_position(s, task, m));
+    for (int32_t k = 0; k < n->nin; k++)
+        if (!is_read(c, i, n, k)) return proof_fail(s->v, task, "operand %d of %s is not read", (int)k, n->op->name);
+    return 0;
+}
+
+static int
+check_chain(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct plan_chain *c = t->chain;
+    TRY(proof_same(s->v, task, "narg", t->narg, c->nin));
+    bool ends = c->nstep >= 2 && proof_fits(c->nstep, sizeof *c->member, &s->v->plan->arena) &&
+                c->member[c->nstep - 1] == t->node;
+    if (!ends) return proof_fail(s->v, task, "its chain of %d does not end at node %d", (int)c->nstep, (int)t->node);
+    for (int32_t i = 0; i < c->nstep; i++) TRY(check_member(s, task, i));
+    TRY(check_arguments(s, task, c->nin, c->in, c->want));
+    for (int32_t k = 0; k < c->nout; k++) {
+        bool shown = is_member(c, c->nstep, c->shown[k]) && (k == 0 || c->shown[k] > c->shown[k - 1]);
+        if (!shown) return proof_fail(s->v, task, "shows node %d", (int)c->shown[k]);
+        TRY(check_result(s, task, k, c->shown[k], 0));
+    }
+    return 0;
+}
+
+static int
+check_compute(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct prog_node *n = &p->program->node[t->node];
+    if (n->accumulate || n->op->flags & (OP_MOVE | OP_VIEW))
+        return proof_fail(s->v, task, "node %d computes nothing", (int)t->node);
+    TRY(next_position(s, task, t->node));
+    TRY(value_at(s, task, n->layout[0]));
+    TRY(value_rate(s, task, n->piece, 1));
+    if (t->chain) return check_chain(s, task);
+    TRY(check_arguments(s, task, n->nin, n->in, n->want));
+    for (int32_t k = 0; k < n->nout; k++) TRY(check_result(s, task, k, t->node, k));
+    return 0;
+}
+
+/* A task that reads part pos of value r as it is: an accumulation, a copy. */
+static int
+check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, struct ref result,
+             const void **version)
+{
+    const struct task *t = &s->v->plan->task[task];
+    struct type whole = ref_type(s->v->plan->program, r), local;
+    struct view view;
+    TRY(value_at(s, task, l));
+    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(value_read_at(s, task, 0, r, l, t->pos, &view));
+    TRY(value_version(s, task, 0, version));
+    local = layout_shard(l, &whole, t->pos);
+    if (!type_equal(&t->type, &local)) return proof_fail(s->v, task, "type is not that of its part");
+    if (!value_same_view(&t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
+    TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, type_bytes(&local)));
+    *value_result(s, task, 0) = (struct content){.ref = result, .layout = l, .pos = t->pos};
+    return 0;
+}
+
+/* Sums come in the order of the nodes that ask for them; a task's own node is that of what is summed. */
+static int
+check_accumulate(struct values *s, int32_t task)
+{
+    const struct program *g = s->v->plan->program;
+    if (s->sum >= 0 && s->done[s->sum] == g->node[s->sum].layout[0]->place->nrank) s->sum++;
+    s->sum = MAX(s->sum, 0);
+    while (s->sum < g->nnode && !g->node[s->sum].accumulate) s->sum++;
+    if (s->sum == g->nnode) return proof_fail(s->v, task, "the program has no such sum of pieces");
+    const struct prog_node *n = &g->node[s->sum];
+    TRY(next_position(s, task, s->sum));
+    TRY(value_rate(s, task, true, s->v->plan->pieces));
+    return check_single(s, task, n->in[0], n->layout[0], (struct ref){.kind = REF_NODE, .index = s->sum},
+                        &s->node_version[s->sum]);
+}
+
+/* Does the task's argument hold what its root is? */
+static bool
+copies_root(const struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct prog_root *root = &p->program->root[p->root_part[t->out[0].root].index];
+    struct view view;
+    struct content c;
+    int64_t skip;
+    return t->narg == 1 && !value_content(s, task, 0, &c) && t->pos >= 0 &&
+           t->pos < ref_layout(p->program, root->ref)->place->nrank &&
+           value_find(s->v, &c, root->ref, ref_layout(p->program, root->ref), t->pos, &view, &skip);
+}
+
+/* A dense copy that stands for a view which no strides show: its elements are the result's, in the same order. */
+static int
+check_view_copy(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct prog_node *n = t->node < 0 ? NULL : &s->v->plan->program->node[t->node];
+    if (!n || !(n->op->flags & OP_VIEW)) return proof_fail(s->v, task, "copies to no root, and for no view");
+    TRY(value_rate(s, task, n->piece, 1));
+    TRY(check_single(s, task, n->in[0], n->want[0], (struct ref){.kind = REF_NODE, .index = t->node},
+                     &s->node_version[t->node]));
+    struct view view;
+    struct content c;
+    int64_t skip;
+    TRY(value_content(s, task, 0, &c));
+    if (value_find_view(s->v, &c, n, t->pos, &view, &skip))
+        return proof_fail(s->v, task, "strides show what it copies");
+    value_result(s, task, 0)->layout = n->layout[0];
+    return 0;
+}
+
+static int
+check_copy(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    if (t->out[0].root < 0 || (t->node >= 0 && p->program->node[t->node].op->flags & OP_VIEW && !copies_root(s, task)))
+        return check_view_copy(s, task);
+    const struct plan_part *part = &p->root_part[t->out[0].root];
+    const struct prog_root *root = &p->program->root[part->index];
+    TRY(proof_same(s->v, task, "pos", t->pos, part->pos));
+    TRY(value_rate(s, task, root->join, 1));
+    return check_single(s, task, root->ref, ref_layout(p->program, root->ref), value_unmoved(s->v, root->ref),
+                        &s->root_version[part->index]);
+}
+
+/* ---- what outlives the run ---- */
+
+/* A result that is written into a root part is that part of the root's value, whole and dense. */
+static int
+check_root(struct values *s, int32_t task, int32_t k)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct out_port *o = &t->out[k];
+    if (o->control || o->root < 0) return 0;
+    const struct plan_part *part = &p->root_part[o->root];
+    const struct prog_root *root = &p->program->root[part->index];
+    if (s->root_task[o->root] >= 0) return proof_fail(s->v, task, "root part %d has two writers", (int)o->root);
+    s->root_task[o->root] = task;
+    struct view view;
+    int64_t skip;
+    bool whole = value_find(s->v, value_result(s, task, k), root->ref, ref_layout(p->program, root->ref), part->pos,
+                            &view, &skip);
+    if (!whole || skip || !view_is_dense(&view))
+        return proof_fail(s->v, task, "result %d is not part %d of root %d", (int)k, (int)part->pos, (int)part->index);
+    TRY(proof_same(s->v, task, "nreg of a root", o->nreg, root->join ? p->pieces : 1));
+    TRY(proof_same(s->v, task, "times that a root is made", t->nact / o->every, o->nreg));
+    return proof_same(s->v, task, "bytes of a root", o->bytes * o->nreg, part->bytes);
+}
+
+static int
+check_complete(const struct values *s)
+{
+    const struct plan *p = s->v->plan;
+    for (int32_t i = 0; i < p->program->nnode; i++) {
+        const struct prog_node *n = &p->program->node[i];
+        int32_t want = n->op->flags & (OP_MOVE | OP_VIEW) && !n->accumulate ? 0 : n->layout[0]->place->nrank;
+        if (s->done[i] != want)
+            return fail(E_PLAN, "plan: node %d, %s, is computed on %d ranks of %d", (int)i, n->op->name,
+                        (int)s->done[i], (int)want);
+    }
+    for (int32_t r = 0; r < p->nroot_part; r++)
+        if (s->root_task[r] < 0) return fail(E_PLAN, "plan: nobody writes root part %d", (int)r);
+    if (s->box + 1 != p->nbox) return fail(E_PLAN, "plan: %d moves, its tasks have %d", (int)p->nbox, (int)s->box + 1);
+    return 0;
+}
+
+static int (*const check_kind[NTASK_KIND])(struct values *, int32_t) = {
+    [TASK_COMPUTE] = check_compute, [TASK_BOX] = value_move,  [TASK_ACCUMULATE] = check_accumulate,
+    [TASK_COPY] = check_copy,       [TASK_FILL] = value_fill, [TASK_JOIN] = value_join};
+
+int
+prove_values(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    struct values s = {.v = v, .box = -1, .sum = -1};
+    s.out = ARENA_ARRAY(&v->tmp, struct content, v->first_out[p->ntask] + 1);
+    s.done = ARENA_ARRAY(&v->tmp, int32_t, p->program->nnode + 1);
+    s.version = ARENA_ARRAY(&v->tmp, const void **, p->program->nnode + 1);
+    s.node_version = ARENA_ARRAY(&v->tmp, const void *, p->program->nnode + 1);
+    s.root_version = ARENA_ARRAY(&v->tmp, const void *, p->program->nroot + 1);
+    s.root_task = ARENA_ARRAY(&v->tmp, int32_t, p->nroot_part + 1);
+    for (int32_t r = 0; r < p->nroot_part; r++) s.root_task[r] = -1;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        TRY(check_kind[p->task[i].kind](&s, i));
+        for (int32_t k = 0; k < p->task[i].nresult; k++) TRY(check_root(&s, i, k));
+    }
+    return check_complete(&s);
+}

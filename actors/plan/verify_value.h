@@ -1,0 +1,81 @@
+/* verify_value.h - what registers hold, while a plan is proved; shared by verify_value.c, verify_part.c, verify_move.c.
+ */
+#ifndef RILLE_PLAN_VERIFY_VALUE_H
+#define RILLE_PLAN_VERIFY_VALUE_H
+
+#include "actors/plan/verify.h"
+
+struct content {
+    struct ref ref;              /* NODE or LEAF, never a move; NONE: a move of nothing, so of no bytes */
+    const struct layout *layout; /* NULL: a staging part */
+    int32_t pos;                 /* mesh position; staging: which stage */
+    const struct box_plan *box;  /* the move that made it, NULL: a kernel did */
+};
+
+/* The steps of a move by what they fill: stages, then destination parts. */
+struct steps {
+    int32_t *first; /* [nstage + nrank + 1] */
+    const struct box_step **step;
+};
+
+struct values {
+    struct proof *v;
+    struct content *out;                       /* by out-port */
+    int32_t *done;                             /* by node: positions computed so far */
+    int32_t *root_task;                        /* by root part: who writes it */
+    const void ***version;                     /* by node and argument; see value_version */
+    const void **node_version, **root_version; /* of what is summed or copied */
+    const void *box_version;
+    int32_t sum;        /* the node whose sums come now */
+    int32_t box;        /* index of the move that the tasks now are part of */
+    int32_t box_task;   /* how many of them were seen */
+    struct ref box_ref; /* what it moves */
+    struct steps steps;
+};
+
+/* ---- verify_part.c ---- */
+
+/* A part by itself: dense, knowing its place in the whole. */
+struct view value_part(const struct layout *l, const struct type *t, int pos);
+/* The window of a part (it begins at lo) that holds slice; *skip elements from the part's start. */
+struct view value_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
+bool value_same_view(const struct view *a, const struct view *b);
+/* The value itself, however often it was moved. */
+struct ref value_unmoved(const struct proof *v, struct ref r);
+bool value_varies(const struct proof *v, struct ref r); /* from piece to piece */
+/* How part pos of value r in layout l lies in a register or leaf that holds c: view, and elements to skip. */
+bool value_find(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
+                struct view *view, int64_t *skip);
+/* How result r of a view operator lies there, by its record; false: no strides show it. */
+bool value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos,
+                     struct view *view, int64_t *skip);
+/* What argument a of a task holds. */
+int value_content(const struct values *s, int32_t task, int32_t a, struct content *c);
+struct content *value_result(const struct values *s, int32_t task, int32_t k);
+/* Argument a is part pos of value r in layout l; it lies as *view, *skip elements from the argument's register or leaf.
+ * _at: under the argument's own skip. */
+int value_read(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
+               struct view *view, int64_t *skip);
+int value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
+                  struct view *view);
+/* The addends of a partial value belong together: all positions read those that one kernel or one move made. *version
+ * is NULL before the first of them. */
+int value_version(const struct values *s, int32_t task, int32_t a, const void **version);
+/* The task runs on this rank; on the one at its pos. */
+int value_on(const struct values *s, int32_t task, int kind, int rank);
+int value_at(const struct values *s, int32_t task, const struct layout *l);
+/* It acts once a piece, or once; results are published every so many acts. */
+int value_rate(const struct values *s, int32_t task, bool piece, int32_t every);
+
+/* ---- verify_move.c ---- */
+
+int value_move(struct values *s, int32_t task);
+/* The first task of the next move: its number and value are right; s->steps and s->box_ref are set. */
+int value_begin_move(struct values *s, int32_t task);
+
+/* ---- verify_share.c ---- */
+
+int value_fill(struct values *s, int32_t task);
+int value_join(struct values *s, int32_t task);
+
+#endif

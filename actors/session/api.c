@@ -1,0 +1,575 @@
+/* api.c - the public face: operators by their records, calls, gradients, updates. */
+#include "actors/session/session.h"
+
+#include "kernels/kernel.h"
+#include "kernels/op/table.h"
+#include "runtime/npy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int
+named(int status, const char *who)
+{
+    if (status) err_of(who);
+    return status;
+}
+
+/* ---- operators ---- */
+
+const struct rille_op *
+rille_op_find(const char *name)
+{
+    return (const struct rille_op *)op_find(name);
+}
+
+const struct rille_op *
+rille_op_at(int i)
+{
+    return i >= 0 && i < op_count ? (const struct rille_op *)op_table[i] : NULL;
+}
+
+const char *
+rille_op_name(const struct rille_op *op)
+{
+    return ((const struct op *)op)->name;
+}
+
+int
+rille_op_operands(const struct rille_op *rop, struct rille_operand_info out[16])
+{
+    const struct op *op = (const struct op *)rop;
+    int n = op_noperand(op);
+    for (int i = 0; i < n; i++) {
+        unsigned f = op->in[i].flags;
+        out[i] = (struct rille_operand_info){.name = op->in[i].name,
+                                             .number = f & IN_NUMBER,
+                                             .optional = f & IN_OPTIONAL,
+                                             .list = f & IN_LIST,
+                                             .hidden = f & IN_HIDDEN};
+    }
+    return n;
+}
+
+int
+rille_op_attrs(const struct rille_op *rop, struct rille_attr_info out[16])
+{
+    const struct op *op = (const struct op *)rop;
+    int n = 0;
+    for (const struct attr_def *d = op->attr; d < op->attr + op_nattr(op); d++)
+        if (!(d->flags & ATTR_HIDDEN))
+            out[n++] = (struct rille_attr_info){.name = d->name,
+                                                .kind = (enum rille_attr_kind)d->kind,
+                                                .required = d->flags & ATTR_REQUIRED,
+                                                .words = d->text,
+                                                .doc = d->doc};
+    return n;
+}
+_Static_assert((int)RILLE_INT == (int)ATTR_INT && (int)RILLE_DTYPE == (int)ATTR_DTYPE, "one list of attribute kinds");
+
+int
+rille_op_results(const struct rille_op *op)
+{
+    int n = ((const struct op *)op)->nout;
+    return n ? n : 1;
+}
+
+bool
+rille_op_hidden(const struct rille_op *op)
+{
+    return ((const struct op *)op)->flags & OP_HIDDEN;
+}
+
+bool
+rille_op_source(const struct rille_op *op)
+{
+    return ((const struct op *)op)->flags & OP_SOURCE;
+}
+
+/* ---- attributes ---- */
+
+static int
+attr_text(const struct op *op, const struct attr_def *d, const char *text, struct attr *out)
+{
+    const char *p = d->text ? d->text : "";
+    for (int word = 0; *p; word++) {
+        size_t n = strcspn(p, "|");
+        if (strlen(text) == n && !strncmp(p, text, n)) {
+            out->i = word;
+            return 0;
+        }
+        p += n + (p[n] == '|');
+    }
+    return fail(E_ATTR, "%s: %s is one of %s, not \"%s\"", op->name, d->name, d->text ? d->text : "", text);
+}
+
+static int
+attr_list(const struct op *op, const struct attr_def *d, const struct rille_attr *a, struct attr *out)
+{
+    if (a->n > ATTR_LIST)
+        return fail(E_ATTR, "%s: %s has at most %d entries, not %d", op->name, d->name, ATTR_LIST, a->n);
+    out->n = a->n;
+    if (a->n > 0) memcpy(out->list, a->list, sizeof(int64_t) * (size_t)a->n);
+    return 0;
+}
+
+static int
+attr_wrong(const struct op *op, const struct attr_def *d, enum rille_attr_kind got)
+{
+    static const char *const kind[] = {"nothing", "an integer",         "a number", "true or false",
+                                       "a text",  "a list of integers", "a dtype"};
+    return fail(E_ATTR, "%s: %s must be %s, not %s", op->name, d->name, kind[d->kind], kind[got]);
+}
+
+static int
+attr_value(const struct op *op, const struct attr_def *d, const struct rille_attr *a, struct attr *out)
+{
+    out->set = true;
+    if (d->kind == ATTR_INT && a->kind == RILLE_INT) {
+        out->i = a->i;
+    } else if (d->kind == ATTR_INT && a->kind == RILLE_FLOAT && a->f == floor(a->f) && fabs(a->f) < 1e15) {
+        out->i = (int64_t)a->f;
+    } else if (d->kind == ATTR_FLOAT && (a->kind == RILLE_INT || a->kind == RILLE_FLOAT)) {
+        out->f = a->kind == RILLE_INT ? (double)a->i : a->f;
+    } else if (d->kind == ATTR_BOOL && a->kind == RILLE_BOOL) {
+        out->i = a->i;
+    } else if (d->kind == ATTR_TEXT && a->kind == RILLE_TEXT) {
+        return attr_text(op, d, a->text, out);
+    } else if (d->kind == ATTR_INTS && a->kind == RILLE_INTS) {
+        return attr_list(op, d, a, out);
+    } else if (d->kind == ATTR_INTS && a->kind == RILLE_INT) {
+        out->n = 1;
+        out->list[0] = a->i;
+    } else if (d->kind == ATTR_DTYPE && (a->kind == RILLE_TEXT || a->kind == RILLE_DTYPE)) {
+        enum dtype t = dtype_parse(a->text);
+        if (t == DT_NONE) return named(err_last(), op->name);
+        out->i = t;
+    } else {
+        return attr_wrong(op, d, a->kind);
+    }
+    return 0;
+}
+
+/* Nothing is said of attributes without the operands they are for. */
+static int
+attributes(const struct op *op, int n, const struct rille_attr *given, int nin, struct val *const *in, struct attr *out)
+{
+    op_attr_defaults(op, out);
+    for (int i = 0; i < n; i++) {
+        int k = op_attr_find(op, given[i].name);
+        if (k < 0 || op->attr[k].flags & ATTR_HIDDEN) {
+            struct str names = {0};
+            for (int j = 0; j < op_nattr(op); j++)
+                if (!(op->attr[j].flags & ATTR_HIDDEN))
+                    str_addf(&names, "%s%s", names.len ? ", " : "", op->attr[j].name);
+            int status = build_refuse(E_ATTR, op, nin, in, "%s: there is no attribute %s (it has: %s)", op->name,
+                                      given[i].name, names.len ? names.text : "none");
+            str_free(&names);
+            return status;
+        }
+        int status = attr_value(op, &op->attr[k], &given[i], &out[k]);
+        if (status) return build_refuse(status, op, nin, in, "%s", err_text());
+    }
+    for (int k = 0; k < op_nattr(op); k++)
+        if (op->attr[k].flags & ATTR_REQUIRED && !out[k].set)
+            return build_refuse(E_ATTR, op, nin, in, "%s: %s must be given", op->name, op->attr[k].name);
+    return 0;
+}
+
+/* ---- operands ---- */
+
+static struct val *
+live_value(struct rille_session *s, struct rille_live *live)
+{
+    struct number n = {.kind = NUM_FIXED};
+    if (tracing(s)) {
+        n = (struct number){.kind = NUM_LIVE, .live = live};
+        live->nref++; /* the number's, until the graph lets it go */
+    } else if (live->fn(live->arg, &n.f)) {
+        return NULL;
+    }
+    return build_fresh(s, graph_number(s->graph, n));
+}
+
+static const struct operand *
+operand_at(const struct op *op, int noperand, int i)
+{
+    if (i < noperand) return &op->in[i];
+    return noperand > 0 && op->in[noperand - 1].flags & IN_LIST ? &op->in[noperand - 1] : NULL;
+}
+
+static int
+operand(struct rille_session *s, const struct op *op, const struct operand *d, const struct rille_arg *a,
+        struct val **out)
+{
+    *out = NULL;
+    switch (a->kind) {
+    case RILLE_ARG_NONE:
+        return d->flags & IN_OPTIONAL ? 0 : fail(E_ARG, "%s: operand %s is missing", op->name, d->name);
+    case RILLE_ARG_TENSOR: *out = a->tensor->val; return 0;
+    default: break;
+    }
+    if (!(d->flags & IN_NUMBER)) return fail(E_ARG, "%s: operand %s must be a tensor, not a number", op->name, d->name);
+    if (a->kind == RILLE_ARG_LIVE)
+        *out = live_value(s, a->live);
+    else
+        *out = build_number(s, a->kind == RILLE_ARG_INT, a->f, a->i);
+    return *out ? 0 : fail(E_VALUE, "%s: a live number's function failed", op->name);
+}
+
+/* Seed and ordinal of a random operator. In a trace the ordinal is that of the call within it. */
+static struct val *
+hidden_number(struct rille_session *s, enum number_kind kind)
+{
+    struct number n = {.kind = (uint8_t)(tracing(s) ? kind : NUM_FIXED), .is_int = true};
+    if (kind == NUM_ORDINAL)
+        n.i = tracing(s) ? trace_ordinal(s) : (int64_t)s->ordinal++;
+    else if (!tracing(s))
+        n.i = (int64_t)s->seed;
+    return build_fresh(s, graph_number(s->graph, n));
+}
+
+static int
+operands(struct rille_session *s, const struct op *op, int n, const struct rille_arg *args, struct val **in, int room,
+         int *nin)
+{
+    int noperand = op_noperand(op), count = 0;
+    for (int i = 0; i < MAX(n, noperand); i++) {
+        const struct operand *d = operand_at(op, noperand, i);
+        if (!d) return fail(E_ARG, "%s: takes at most %d operands, not %d", op->name, noperand, n);
+        if (i >= n && d->flags & IN_LIST && i > 0) break;
+        if (count == room) return fail(E_ARG, "%s: more than %d operands", op->name, room);
+        if (d->flags & IN_HIDDEN) {
+            in[count++] = hidden_number(s, i == noperand - 1 ? NUM_ORDINAL : NUM_SEED);
+            continue;
+        }
+        struct rille_arg none = {.kind = RILLE_ARG_NONE};
+        int status = operand(s, op, d, i < n ? &args[i] : &none, &in[count]);
+        if (status) return build_refuse(status, op, count, in, "%s", err_text());
+        count++;
+    }
+    *nin = count;
+    return 0;
+}
+
+enum { OPERANDS = 256 }; /* of a list: what joins one does so in parts */
+
+/* in has room for OPERANDS. */
+static int
+call(struct rille_session *s, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
+     const struct rille_attr *attrs, struct val **in, int *nin, struct val **res)
+{
+    struct attr attr[OP_ATTR];
+    TRY(operands(s, op, nargs, args, in, OPERANDS, nin));
+    TRY(attributes(op, nattrs, attrs, *nin, in, attr));
+    return build_call(s, op, *nin, in, attr, NULL, res);
+}
+
+int
+rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int nattrs,
+           const struct rille_attr *attrs, struct rille_tensor **out)
+{
+    const struct op *op = (const struct op *)rop;
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin;
+    if (op->flags & OP_SOURCE) return fail(E_ARG, "%s: makes a tensor from a shape", op->name);
+    if (op->flags & OP_MOVE) return fail(E_ARG, "%s: a layout is wanted", op->name);
+    int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
+    for (int k = 0; !status && k < rille_op_results(rop); k++) out[k] = tensor_new(s, res[k], false);
+    return build_settle(s, status);
+}
+
+/* What stays of a wider class in a narrower one would be cut: 1.5 in an integer, 2 in a bool. */
+static int
+call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *op, int nargs,
+          const struct rille_arg *args, int nattrs, const struct rille_attr *attrs, struct rille_tensor **out)
+{
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin;
+    enum dtype has = leaf->val->type.dtype;
+    TRY(call(s, op, nargs, args, nattrs, attrs, in, &nin, res));
+    if (!dtype_class_fits(res[0]->type.dtype, has))
+        return build_refuse(E_DTYPE, op, nin, in, "%s_: the result is %s, the variable is %s and stays so", op->name,
+                            dtype_text(res[0]->type.dtype), dtype_text(has));
+    *out = tensor_new(s, res[0], false);
+    return 0;
+}
+
+int
+rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
+                const struct rille_arg *args, int nattrs, const struct rille_attr *attrs)
+{
+    struct rille_tensor *out = NULL;
+    bool on = rille_grad_mode(s, false);
+    int status = build_settle(s, call_into(s, leaf, (const struct op *)op, nargs, args, nattrs, attrs, &out));
+    if (!status) status = rille_assign(leaf, out);
+    rille_free(&out);
+    rille_grad_mode(s, on);
+    return status;
+}
+
+int
+rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int ndim,
+             const int64_t *shape, const char *dtype, const struct rille_layout *layout, struct rille_tensor **out)
+{
+    const struct op *op = (const struct op *)rop;
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin, status;
+    enum dtype d = DT_F32;
+    if (!(op->flags & OP_SOURCE)) return fail(E_ARG, "%s: does not make a tensor from nothing", op->name);
+    if (dtype && (d = dtype_parse(dtype)) == DT_NONE) return named(err_last(), op->name);
+    if (!dtype && op->dtype == OUT_I64) d = DT_I64;
+    if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "%s: at most %d dimensions, not %d", op->name, MAX_DIM, ndim);
+    struct type t = type_of(d, ndim, shape);
+    const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
+    struct build_source source = {.type = &t};
+    status = type_check(&t);
+    if (!status) status = place_exists(s, l->place);
+    if (!status) status = layout_summed(s->atlas, l, &source.layout);
+    if (!status) status = operands(s, op, nargs, args, in, OPERANDS, &nin);
+    if (!status) status = build_call(s, op, nin, in, NULL, &source, res);
+    if (!status && source.layout != l) status = build_to_global(s, res[0], l, &res[0]);
+    if (!status) *out = tensor_new(s, res[0], true);
+    return build_settle(s, named(status, op->name));
+}
+
+/* ---- gradients ---- */
+
+static void
+watch(struct rille_session *s, struct rille_tensor *t)
+{
+    for (int32_t i = 0; i < s->nwatch; i++)
+        if (s->watch[i] == t) return;
+    if (s->nwatch == s->watch_room) {
+        s->watch_room = s->watch_room ? 2 * s->watch_room : 8;
+        s->watch = must_realloc(s->watch, sizeof(*s->watch) * (size_t)s->watch_room);
+    }
+    s->watch[s->nwatch++] = t;
+}
+
+int
+rille_backward(struct rille_tensor *t)
+{
+    struct rille_session *s = t->s;
+    if (rille_numel(t) != 1) {
+        struct str text = {0};
+        type_print(&t->val->type, &text);
+        int status = fail(E_SHAPE, "backward: a tensor of one element is wanted, this one is %s; take its sum or mean",
+                          str_text(&text));
+        str_free(&text);
+        return status;
+    }
+    int status = grad_deposit(s, t->val);
+    if (status)
+        err_note("backward");
+    else if (!tracing(s))
+        watch(s, t);
+    return build_settle(s, status);
+}
+
+static int
+zeros_like(struct rille_session *s, const struct val *x, struct val **out)
+{
+    struct val *res[OP_OUT];
+    struct build_source source = {.type = &x->type};
+    TRY(layout_summed(s->atlas, x->layout, &source.layout));
+    TRY(build_call(s, op_find("zeros"), 0, NULL, NULL, &source, res));
+    *out = res[0];
+    return 0;
+}
+
+int
+rille_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out)
+{
+    struct rille_session *s = y->s;
+    struct val **v = must_alloc(sizeof *v * (size_t)(2 * n + 1)), **dx = v + n;
+    for (int i = 0; i < n; i++) v[i] = x[i]->val;
+    int status = grad_values(s, y->val, n, v, dx);
+    if (status) err_note("grad");
+    for (int i = 0; !status && i < n; i++)
+        if (!dx[i]) status = zeros_like(s, v[i], &dx[i]);
+    for (int i = 0; !status && i < n; i++) out[i] = tensor_new(s, dx[i], false);
+    free(v);
+    return build_settle(s, status);
+}
+
+struct rille_tensor *
+rille_grad(struct rille_tensor *t)
+{
+    return t->grad ? rille_hold(t->grad) : NULL;
+}
+
+int
+rille_set_grad(struct rille_tensor *t, struct rille_tensor *g)
+{
+    struct rille_session *s = t->s;
+    trace_journal(s, t);
+    if (g && !shape_equal(&g->val->type, &t->val->type)) {
+        struct str has = {0}, wants = {0};
+        type_print(&g->val->type, &has);
+        type_print(&t->val->type, &wants);
+        int status = fail(E_SHAPE, "grad: a gradient has the shape of its tensor, which is %s, not %s",
+                          str_text(&wants), str_text(&has));
+        str_free(&has);
+        str_free(&wants);
+        return status;
+    }
+    struct rille_tensor *fresh = NULL;
+    if (g) {
+        struct val *v = g->val;
+        if (v->owner || !v->node) TRY(build_to_global(s, v, v->layout, &v));
+        fresh = tensor_new(s, v, true);
+    }
+    rille_free(&t->grad);
+    t->grad = fresh;
+    return build_settle(s, 0);
+}
+
+/* ---- updates ---- */
+
+static void
+remember_update(struct rille_session *s, struct rille_tensor *t)
+{
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].t == t) return;
+    if (s->nupdate == s->update_room) {
+        s->update_room = s->update_room ? 2 * s->update_room : 32;
+        s->update = must_realloc(s->update, sizeof(*s->update) * (size_t)s->update_room);
+    }
+    struct val *before = t->val;
+    val_hold(before);
+    s->update[s->nupdate++] = (struct pending_update){.t = t, .before = before};
+}
+
+int
+rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int nattrs,
+             const struct rille_attr *attrs)
+{
+    const struct op *op = (const struct op *)rop;
+    struct val *in[OPERANDS], *res[OP_OUT];
+    int nin;
+    bool on = s->grad_on;
+    enum node_phase phase = s->phase;
+    for (int k = 0; k < op->ninplace && k < nargs; k++)
+        if (args[k].kind == RILLE_ARG_TENSOR && !args[k].tensor->leaf)
+            return fail(E_STATE, "%s: %s must be a variable", op->name, op->in[k].name);
+    s->grad_on = false;
+    s->phase = PHASE_BATCH;
+    int status = call(s, op, nargs, args, nattrs, attrs, in, &nin, res);
+    s->grad_on = on;
+    s->phase = phase;
+    for (int k = 0; !status && k < op->ninplace && k < nargs; k++) {
+        struct rille_tensor *t = args[k].tensor;
+        if (args[k].kind != RILLE_ARG_TENSOR) continue;
+        if (res[k]->layout != t->val->layout) status = build_to_global(s, res[k], t->val->layout, &res[k]);
+        if (status) break;
+        if (tracing(s))
+            trace_journal(s, t);
+        else
+            remember_update(s, t);
+        tensor_rebind(t, res[k]);
+    }
+    return build_settle(s, status);
+}
+
+/* The versions before the updates: what a failed step leaves. */
+static void
+undo_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) tensor_rebind(s->update[i].t, s->update[i].before);
+}
+
+static void
+forget_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
+    s->nupdate = s->nwatch = 0;
+}
+
+/* While a step runs, its updates may write over the versions before them; those that no update reads any more must keep
+ * their bytes. */
+static void
+lend_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) {
+        struct pending_update *u = &s->update[i];
+        u->lent = u->before->keep > 1;
+        if (u->lent) val_unkeep(s->graph, u->before);
+    }
+}
+
+static void
+take_back_updates(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].lent) val_keep(s->update[i].before);
+}
+
+int
+rille_step(struct rille_session *s)
+{
+    if (tracing(s)) return 0;
+    int n = 0;
+    struct val **v = must_alloc(sizeof *v * (size_t)(2 * s->nupdate + s->nwatch + 1));
+    for (int32_t i = 0; i < s->nwatch; i++) v[n++] = s->watch[i]->val;
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].t->grad) v[n++] = s->update[i].t->grad->val;
+    for (int32_t i = 0; i < s->nupdate; i++) v[n++] = s->update[i].t->val;
+    lend_updates(s);
+    int status = session_eval(s, n, v);
+    take_back_updates(s);
+    free(v);
+    if (status) undo_updates(s);
+    forget_updates(s);
+    return status;
+}
+
+/* ---- live numbers ---- */
+
+int
+rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg, struct rille_live **out)
+{
+    UNUSED(s);
+    struct rille_live *l = must_alloc(sizeof *l);
+    *l = (struct rille_live){.fn = fn, .drop = drop, .arg = arg, .nref = 1};
+    *out = l;
+    return 0;
+}
+
+void
+rille_live_free(struct rille_live **lp)
+{
+    struct rille_live *l = *lp;
+    *lp = NULL;
+    if (!l || --l->nref > 0) return;
+    if (l->drop) l->drop(l->arg);
+    free(l);
+}
+
+/* ---- files ---- */
+
+int
+rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout, struct rille_tensor **out)
+{
+    struct type t;
+    void *data;
+    TRY(npy_read(path, &t, &data));
+    int status = rille_from_host(s, dtype_text(t.dtype), t.ndim, t.dim, data, layout, out);
+    free(data);
+    if (status) err_note("%s", path);
+    return status;
+}
+
+int
+rille_save_npy(const char *path, struct rille_tensor *t)
+{
+    int64_t bytes = type_bytes(&t->val->type);
+    TRY(rille_eval(t->s, 1, &t));
+    void *data = malloc((size_t)bytes + 1);
+    if (!data) return fail(E_MEMORY, "%s: the host has no %lld bytes for the value", path, (long long)bytes);
+    int status = rille_read(t, data);
+    if (!status) status = npy_write(path, &t->val->type, data);
+    free(data);
+    return status;
+}

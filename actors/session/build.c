@@ -1,0 +1,493 @@
+/* build.c - adding a node: what the result is, and where it lies.
+ *
+ * Types come from the dimension rule, the layout from the cheapest signature.
+ * Both are pure functions of operator, attributes, types and layouts, so they
+ * are remembered: a training loop that is traced again and again derives
+ * nothing. A composite operator builds itself from others. */
+#include "actors/session/session.h"
+
+#include "boxing/box.h"
+#include "kernels/kernel.h"
+#include "kernels/op/table.h"
+#include "sbp/sig.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_MAX = 4096, IN_MAX = 256 };
+
+struct derived {
+    struct derived *next;
+    uint64_t hash;
+    size_t nkey;
+    unsigned char *key;
+    int32_t nin, nout;
+    struct type type[OP_OUT];
+    const struct layout *layout[OP_OUT];
+    const struct layout **want; /* nin */
+};
+
+/* ---- the memo ---- */
+
+struct key {
+    size_t n;
+    bool full; /* too long to be remembered */
+    unsigned char byte[KEY_MAX];
+};
+
+static void
+key_add(struct key *k, const void *p, size_t n)
+{
+    if (k->n + n > KEY_MAX) {
+        k->full = true;
+        return;
+    }
+    memcpy(k->byte + k->n, p, n);
+    k->n += n;
+}
+
+static void
+key_attr(struct key *k, const struct op *op, const struct attr *attr)
+{
+    for (int i = 0, n = op_nattr(op); i < n; i++) {
+        struct {
+            int64_t i;
+            double f;
+            int32_t n, set;
+        } head = {attr[i].i, attr[i].f, attr[i].n, attr[i].set};
+        key_add(k, &head, sizeof head);
+        key_add(k, attr[i].list, sizeof(int64_t) * (size_t)attr[i].n);
+    }
+}
+
+/* The first operand that is the same value as operand i. */
+static uint8_t
+same_as(struct val *const *in, int i)
+{
+    int k = 0;
+    while (in[k] != in[i]) k++;
+    return (uint8_t)k;
+}
+
+static void
+key_call(struct key *k, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+{
+    k->n = 0;
+    k->full = false;
+    key_add(k, &op, sizeof op);
+    for (int i = 0; i < nin; i++) {
+        struct {
+            uint8_t dtype, ndim, weak, number, same, pad[3];
+            int32_t layout;
+        } head = {.same = same_as(in, i)};
+        if (in[i]) {
+            head.dtype = in[i]->type.dtype;
+            head.ndim = in[i]->type.ndim;
+            head.weak = in[i]->type.weak;
+            head.number = in[i]->is_number;
+            head.layout = in[i]->layout ? in[i]->layout->id : -1;
+        }
+        key_add(k, &head, sizeof head);
+        if (in[i]) key_add(k, in[i]->type.dim, sizeof(int64_t) * in[i]->type.ndim);
+    }
+    key_attr(k, op, attr);
+}
+
+static uint64_t
+hash_of(const unsigned char *p, size_t n)
+{
+    uint64_t h = 0x9e3779b97f4a7c15ull ^ n;
+    for (; n >= 8; p += 8, n -= 8) {
+        uint64_t w;
+        memcpy(&w, p, 8);
+        h = (h ^ w) * 0xff51afd7ed558ccdull;
+        h ^= h >> 32;
+    }
+    for (; n > 0; p++, n--) h = (h ^ *p) * 0x100000001b3ull;
+    return h ^ h >> 29;
+}
+
+static struct derived *
+memo_find(const struct memo *m, const struct key *k, uint64_t hash)
+{
+    if (m->room == 0) return NULL;
+    for (struct derived *d = m->slot[hash & (uint64_t)(m->room - 1)]; d; d = d->next)
+        if (d->hash == hash && d->nkey == k->n && !memcmp(d->key, k->byte, k->n)) return d;
+    return NULL;
+}
+
+void
+memo_free(struct memo *m)
+{
+    for (int32_t i = 0; i < m->room; i++)
+        while (m->slot[i]) {
+            struct derived *d = m->slot[i];
+            m->slot[i] = d->next;
+            free(d->key);
+            free(d);
+        }
+    free(m->slot);
+    *m = (struct memo){0};
+}
+
+/* Programs that never repeat a derivation (growing shapes) must not grow the memo for ever. */
+enum { MEMO_MOST = 1 << 16 };
+
+static void
+memo_grow(struct memo *m)
+{
+    if (m->n >= MEMO_MOST) memo_free(m);
+    if (m->n * 2 < m->room) return;
+    int32_t room = m->room ? 2 * m->room : 1024;
+    struct derived **slot = must_alloc(sizeof *slot * (size_t)room);
+    for (int32_t i = 0; i < m->room; i++)
+        while (m->slot[i]) {
+            struct derived *d = m->slot[i];
+            m->slot[i] = d->next;
+            d->next = slot[d->hash & (uint64_t)(room - 1)];
+            slot[d->hash & (uint64_t)(room - 1)] = d;
+        }
+    free(m->slot);
+    m->slot = slot;
+    m->room = room;
+}
+
+static void
+memo_put(struct memo *m, const struct key *k, uint64_t hash, const struct derived *made)
+{
+    memo_grow(m);
+    size_t wants = sizeof(made->want[0]) * (size_t)made->nin;
+    struct derived *d = must_alloc(sizeof *d + wants);
+    *d = *made;
+    d->want = (const struct layout **)(void *)(d + 1);
+    if (wants) memcpy(d->want, made->want, wants);
+    d->hash = hash;
+    d->nkey = k->n;
+    d->key = must_alloc(k->n);
+    memcpy(d->key, k->byte, k->n);
+    d->next = m->slot[hash & (uint64_t)(m->room - 1)];
+    m->slot[hash & (uint64_t)(m->room - 1)] = d;
+    m->n++;
+}
+
+/* ---- calls ---- */
+
+/* A call on values, with room for what it points to. */
+struct called {
+    struct call call;
+    struct type type[IN_MAX];
+    const struct layout *layout[IN_MAX];
+    uint8_t same[IN_MAX];
+};
+
+static void
+call_of(const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct called *c)
+{
+    for (int i = 0; i < nin; i++) {
+        c->type[i] = in[i] ? in[i]->type : (struct type){0};
+        c->layout[i] = in[i] ? in[i]->layout : NULL;
+        c->same[i] = same_as(in, i);
+    }
+    c->call = (struct call){.op = op,
+                            .nin = nin,
+                            .nout = op->nout ? op->nout : 1,
+                            .in = c->type,
+                            .attr = attr,
+                            .layout = c->layout,
+                            .same = c->same};
+}
+
+int
+build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
+{
+    char what[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    struct called c;
+    struct str operands = {0};
+    call_of(op, nin, in, NULL, &c);
+    call_print_operands(&c.call, &operands);
+    int status = fail((enum err_code)code, "%s%s%s", what, operands.len ? "; " : "", str_text(&operands));
+    str_free(&operands);
+    return status;
+}
+
+/* ---- attributes ---- */
+
+static int
+axis_normalise(const struct op *op, const struct attr_def *def, struct val *x, int ndim, int64_t *axis)
+{
+    int64_t a = *axis < 0 ? *axis + ndim : *axis;
+    if (a < 0 || a >= ndim)
+        return build_refuse(E_ATTR, op, 1, &x, "%s: %s is %lld, but the %s has %d dimension%s", op->name, def->name,
+                            (long long)*axis, def->flags & ATTR_AXIS_NEW ? "result" : "tensor", ndim,
+                            ndim == 1 ? "" : "s");
+    *axis = a;
+    return 0;
+}
+
+/* Negative axes become positive; out of range is an error. */
+static int
+attr_axes(const struct op *op, struct attr *attr, struct val *first)
+{
+    for (int i = 0, n = op_nattr(op); i < n; i++) {
+        const struct attr_def *def = &op->attr[i];
+        if (!(def->flags & (ATTR_AXIS | ATTR_AXIS_NEW)) || !first) continue;
+        int ndim = first->type.ndim + (def->flags & ATTR_AXIS_NEW ? 1 : 0);
+        if (def->kind == ATTR_INT) {
+            if (ndim == 0 && (attr[i].i == 0 || attr[i].i == -1))
+                attr[i].i = 0;
+            else
+                TRY(axis_normalise(op, def, first, ndim, &attr[i].i));
+        }
+        bool scalar = def->kind == ATTR_INTS && ndim == 0;
+        for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
+        if (scalar) attr[i].n = 0; /* a scalar is a line of one: all of its dimensions */
+        for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++) {
+            TRY(axis_normalise(op, def, first, ndim, &attr[i].list[k]));
+            for (int j = 0; j < k; j++)
+                if (attr[i].list[j] == attr[i].list[k])
+                    return build_refuse(E_ATTR, op, 1, &first, "%s: %s names dimension %d twice", op->name, def->name,
+                                        (int)attr[i].list[k]);
+        }
+    }
+    return 0;
+}
+
+/* ---- derivation ---- */
+
+int64_t
+price_move(void *arg, const struct type *t, const struct layout *from, const struct layout *to)
+{
+    UNUSED(arg);
+    return from == to ? 0 : box_bytes(t, from, to);
+}
+
+/* The placement that all tensor operands share. */
+static int
+common_place(const struct call *c, const struct place **out)
+{
+    int first = -1;
+    for (int i = 0; i < c->nin; i++) {
+        if (!c->layout[i]) continue;
+        if (first < 0) first = i;
+        if (c->layout[i]->place == c->layout[first]->place) continue;
+        struct str s = {0};
+        call_print_operands(c, &s);
+        int status = fail(E_PLACE,
+                          "%s: operands lie on different placements: %s; move one with "
+                          "to_global{placement = ..., sbp = ...}",
+                          c->op->name, str_text(&s));
+        str_free(&s);
+        return status;
+    }
+    if (first < 0) return fail(E_ARG, "%s: at least one operand must be a tensor", c->op->name);
+    *out = c->layout[first]->place;
+    return 0;
+}
+
+static int
+derive(struct rille_session *s, struct call *c, struct derived *d)
+{
+    struct rule rule;
+    const struct place *place = NULL;
+    TRY(common_place(c, &place));
+    TRY(call_infer(&s->scratch, c, &rule));
+    struct sig_choice choice;
+    TRY(sig_choose(&s->scratch, s->atlas, place, c, &rule, price_move, s, false, &choice));
+    for (int k = 0; k < c->nout; k++) {
+        d->type[k] = c->out[k];
+        d->layout[k] = choice.best.layout[c->nin + k];
+    }
+    for (int i = 0; i < c->nin; i++) d->want[i] = c->layout[i] ? choice.best.layout[i] : NULL;
+    return 0;
+}
+
+/* ---- adding ---- */
+
+static bool
+any_needs_grad(int nin, struct val *const *in)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i] && in[i]->needs_grad) return true;
+    return false;
+}
+
+static int
+add_node(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+         const struct derived *d, struct val **out)
+{
+    struct node *n = graph_add(s->graph, op, nin, in, d->want, attr, d->nout, d->type, d->layout, s->at);
+    n->name = s->composite ? s->composite : op->name;
+    n->phase = (uint8_t)s->phase;
+    s->nodes++;
+    bool grad = s->grad_on && (op->grad || op->flags & OP_MOVE) && any_needs_grad(nin, in);
+    for (int k = 0; k < d->nout; k++) {
+        n->out[k]->needs_grad = grad && dtype_is_float(d->type[k].dtype);
+        out[k] = build_fresh(s, n->out[k]);
+    }
+    return tracing(s) ? trace_classify(s, n) : 0;
+}
+
+/* Values just made are held until the outermost call is over, so that nothing goes while it may still be taken. */
+struct val *
+build_fresh(struct rille_session *s, struct val *v)
+{
+    if (s->nfresh == s->fresh_room) {
+        s->fresh_room = s->fresh_room ? 2 * s->fresh_room : 64;
+        s->fresh = must_realloc(s->fresh, sizeof(*s->fresh) * (size_t)s->fresh_room);
+    }
+    val_hold(v);
+    s->fresh[s->nfresh++] = v;
+    return v;
+}
+
+int
+build_settle(struct rille_session *s, int status)
+{
+    while (s->nfresh > 0) val_drop(s->graph, &s->fresh[--s->nfresh]);
+    if (s->scratch.used_bytes) arena_reset(&s->scratch);
+    s->composite = NULL;
+    return status;
+}
+
+static int
+add_source(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+           const struct build_source *source, struct val **out)
+{
+    const struct layout *want[IN_MAX] = {0};
+    struct derived made = {.nin = nin, .nout = 1, .want = want};
+    made.type[0] = source->type ? *source->type : in[0]->type;
+    made.layout[0] = source->layout;
+    TRY(type_check(&made.type[0]));
+    TRY(layout_fits(source->layout, &made.type[0]));
+    if (op->flags & OP_MOVE) want[0] = source->layout;
+    return add_node(s, op, nin, in, attr, &made, out);
+}
+
+static int
+add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+              struct val **out)
+{
+    struct key key;
+    key_call(&key, op, nin, in, attr);
+    uint64_t hash = hash_of(key.byte, key.n);
+    const struct derived *d = key.full ? NULL : memo_find(&s->memo, &key, hash);
+    if (d) return add_node(s, op, nin, in, attr, d, out);
+    const struct layout *want[IN_MAX];
+    struct type result[OP_OUT] = {0};
+    struct derived made = {.nin = nin, .want = want};
+    struct called c;
+    call_of(op, nin, in, attr, &c);
+    c.call.out = result;
+    made.nout = c.call.nout;
+    TRY(derive(s, &c.call, &made));
+    if (!key.full) memo_put(&s->memo, &key, hash, &made);
+    return add_node(s, op, nin, in, attr, &made, out);
+}
+
+static int
+add_composite(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+              struct val **out)
+{
+    struct called c;
+    call_of(op, nin, in, attr, &c);
+    struct builder b = builder_of(s);
+    const char *outer = s->composite;
+    if (!outer) s->composite = op->name;
+    int status = op->build(&b.base, &c.call, in, out);
+    s->composite = outer;
+    if (!status && b.base.failed) status = err_last();
+    if (status) err_of(op->name);
+    return status;
+}
+
+int
+build_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *given,
+           const struct build_source *source, struct val **out)
+{
+    if (nin > IN_MAX) return fail(E_ARG, "%s: at most %d operands, not %d", op->name, IN_MAX, nin);
+    struct attr attr[OP_ATTR];
+    int nattr = op_nattr(op);
+    if (given)
+        memcpy(attr, given, sizeof *attr * (size_t)nattr);
+    else
+        op_attr_defaults(op, attr);
+    TRY(attr_axes(op, attr, nin ? in[0] : NULL));
+    out[0] = NULL;
+    if (op->flags & (OP_SOURCE | OP_MOVE)) return add_source(s, op, nin, in, attr, source, out);
+    if (op->build) {
+        TRY(add_composite(s, op, nin, in, attr, out));
+        if (out[0]) return 0;
+    }
+    return add_primitive(s, op, nin, in, attr, out);
+}
+
+struct val *
+build_number(struct rille_session *s, bool is_int, double f, int64_t i)
+{
+    struct number n = {.kind = NUM_FIXED, .is_int = is_int};
+    if (is_int)
+        n.i = i;
+    else
+        n.f = f;
+    return build_fresh(s, graph_number(s->graph, n));
+}
+
+int
+build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out)
+{
+    struct build_source source = {.layout = l};
+    TRY(layout_fits(l, &v->type));
+    enum reduce from = layout_partial(v->layout), to = layout_partial(l);
+    if (from && to && from != to) {
+        struct sbp a = {.kind = SBP_P, .reduce = (uint8_t)from}, b = {.kind = SBP_P, .reduce = (uint8_t)to};
+        struct str x = {0}, y = {0};
+        sbp_print(a, &x);
+        sbp_print(b, &y);
+        int status = fail(E_SBP, "to_global: %s cannot become %s: go through B or S first", str_text(&x), str_text(&y));
+        str_free(&x);
+        str_free(&y);
+        return status;
+    }
+    return build_call(s, op_find("to_global"), 1, &v, NULL, &source, out);
+}
+
+/* ---- what kernels build with ---- */
+
+static struct val *
+builder_add(struct build *base, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+            struct val **res)
+{
+    struct builder *b = (struct builder *)base;
+    struct val *out[OP_OUT] = {0};
+    if (base->failed) return NULL;
+    if (build_call(b->s, op, nin, in, attr, NULL, out)) {
+        base->failed = true;
+        return NULL;
+    }
+    for (int k = 0; res && k < (op->nout ? op->nout : 1); k++) res[k] = out[k];
+    return out[0];
+}
+
+static struct val *
+builder_number(struct build *base, double f)
+{
+    return build_number(((struct builder *)base)->s, false, f, 0);
+}
+
+static struct val *
+builder_integer(struct build *base, int64_t i)
+{
+    return build_number(((struct builder *)base)->s, true, 0, i);
+}
+
+struct builder
+builder_of(struct rille_session *s)
+{
+    return (struct builder){.base = {.add = builder_add, .number = builder_number, .integer = builder_integer}, .s = s};
+}

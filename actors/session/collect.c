@@ -1,0 +1,443 @@
+/* collect.c - from the values that are wanted to a program: what must be computed, in which order.
+ *
+ * The walk visits what has no bytes yet. What has bytes is a leaf of the
+ * program; numbers are bound when it starts. The key of the plan cache is
+ * written straight from the walk, so that a known program costs no more than
+ * this; only an unknown one is copied out of the graph. */
+#include "actors/session/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct frame {
+    struct node *node;
+    int32_t next;
+};
+
+#define ROOM(array, n, room)                                                                                           \
+    do {                                                                                                               \
+        if ((n) == (room)) {                                                                                           \
+            (room) = (room) ? 2 * (room) : 64;                                                                         \
+            (array) = must_realloc((array), sizeof(*(array)) * (size_t)(room));                                        \
+        }                                                                                                              \
+    } while (0)
+
+int
+val_whole(const struct val *v)
+{
+    const char *name = v->owner ? v->owner->name : NULL;
+    if (!v->torn) return 0;
+    return fail(E_STATE, "%s%s was half written when a run failed; set it again before it is read",
+                name ? "variable " : "the variable", name ? name : "");
+}
+
+static int
+unknown(const struct val *v)
+{
+    if (v->input != NO_INPUT)
+        return fail(E_STATE,
+                    "the value was made inside a graph from its arguments, and exists only while the compiled step "
+                    "runs; return it from the function");
+    return fail(E_STATE,
+                "the value was let go (backward has run through it, or it is older than the %d operators that "
+                "are remembered)",
+                NPAST);
+}
+
+/* A leaf, a number: entered once. */
+static void
+enter_leaf(struct collection *c, struct val *v)
+{
+    struct val ***list = v->is_number ? &c->number : &c->leaf;
+    int32_t *n = v->is_number ? &c->nnumber : &c->nleaf, *room = v->is_number ? &c->number_room : &c->leaf_room;
+    ROOM(*list, *n, *room);
+    v->index = *n;
+    (*list)[(*n)++] = v;
+}
+
+/* Where this walk ends: at what has bytes; in a trace at whatever was not made in it; to explain, at variables and at
+ * what is not remembered. */
+static bool
+is_leaf(const struct val *v, enum collect_mode mode)
+{
+    if (v->is_number || (v->input >= 0 && mode != COLLECT_RUN)) return true;
+    switch (mode) {
+    case COLLECT_TRACE: return !v->node || !v->node->traced;
+    case COLLECT_EXPLAIN: return !v->node || v->owner || v->node->state == NODE_FORGOTTEN;
+    default: return v->store != NULL;
+    }
+}
+
+static int
+visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t mark, enum collect_mode mode)
+{
+    if (v->mark == mark && (is_leaf(v, mode) || v->node->mark == mark)) return 0;
+    if (mode != COLLECT_EXPLAIN) TRY(val_whole(v));
+    if (is_leaf(v, mode)) {
+        v->mark = mark;
+        enter_leaf(c, v);
+        return 0;
+    }
+    if (!v->node || (mode != COLLECT_EXPLAIN && !node_revive(s->graph, v->node))) return unknown(v);
+    v->mark = mark;
+    if (v->node->mark == mark) return 0;
+    v->node->mark = mark;
+    return -1; /* to be entered */
+}
+
+/* Depth first, operands before their node; an own stack, since programs may be long. */
+static int
+walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t mark, enum collect_mode mode)
+{
+    int32_t depth = 0;
+    int status = visit_val(s, c, root, mark, mode);
+    if (status >= 0) return status;
+    ROOM(c->stack, depth, c->stack_room);
+    c->stack[depth++] = (struct frame){root->node, 0};
+    while (depth > 0) {
+        struct frame *f = &c->stack[depth - 1];
+        if (f->next == f->node->nin) {
+            ROOM(c->node, c->nnode, c->node_room);
+            for (int k = 0; k < f->node->nout; k++) /* a result that is there, and read as a leaf, stays one */
+                if (f->node->out[k]->mark != mark || !is_leaf(f->node->out[k], mode)) f->node->out[k]->index = -1;
+            f->node->index = c->nnode;
+            c->node[c->nnode++] = f->node;
+            depth--;
+            continue;
+        }
+        struct val *v = f->node->in[f->next++];
+        if (!v) continue;
+        status = visit_val(s, c, v, mark, mode);
+        if (status > 0) return status;
+        if (status == 0) continue;
+        ROOM(c->stack, depth, c->stack_room);
+        c->stack[depth++] = (struct frame){v->node, 0};
+    }
+    return 0;
+}
+
+static void
+add_root(struct collection *c, struct val *v)
+{
+    ROOM(c->root, c->nroot, c->root_room);
+    c->root[c->nroot++] = v;
+}
+
+/* Updates, and what depends on them, go last: then all that reads the old versions comes before. */
+static void
+updates_last(struct collection *c)
+{
+    int32_t n = 0, late = 0;
+    struct node **tail = NULL;
+    for (int32_t i = 0; i < c->nnode; i++) {
+        struct node *node = c->node[i];
+        bool after = node->op->flags & OP_UPDATE;
+        for (int k = 0; k < node->nin && !after; k++) {
+            const struct val *v = node->in[k];
+            after = v && v->node && v->node->mark == node->mark && v->node->index < 0;
+        }
+        if (!after) {
+            node->index = n;
+            c->node[n++] = node;
+            continue;
+        }
+        if (!tail) tail = must_alloc(sizeof *tail * (size_t)c->nnode);
+        node->index = -1;
+        tail[late++] = node;
+    }
+    for (int32_t i = 0; i < late; i++) {
+        tail[i]->index = n;
+        c->node[n++] = tail[i];
+    }
+    free(tail);
+}
+
+/* A variable's present version that is computed on the way is a root, and so is a result with a handle that was
+ * computed before and not kept: they would be computed again and again else. */
+static void
+add_variables(struct collection *c)
+{
+    for (int32_t i = 0; i < c->nnode; i++)
+        for (int k = 0; k < c->node[i]->nout; k++) {
+            struct val *v = c->node[i]->out[k];
+            bool present = v->owner && tensor_is_present(v->owner, v);
+            if ((present || v->again) && !v->store) add_root(c, v);
+        }
+}
+
+/* What gradients will read must outlive the run: it is a root too. */
+static void
+add_saved(struct collection *c, uint64_t mark)
+{
+    int32_t n = c->nnode;
+    for (int32_t i = 0; i < n; i++) {
+        struct node *node = c->node[i];
+        if (!node_has_gradient(node)) continue;
+        for (int k = 0; k < node->nin; k++) {
+            struct val *v = node->in[k];
+            if (v && !v->is_number && !v->store && v->node && v->node->mark == mark && node_saves_in(node, k))
+                add_root(c, v);
+        }
+        for (int k = 0; k < node->nout; k++)
+            if (node_saves_out(node, k) && !node->out[k]->store) add_root(c, node->out[k]);
+    }
+}
+
+static void
+unique_roots(struct collection *c, struct rille_session *s)
+{
+    uint64_t mark = graph_mark(s->graph);
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->nroot; i++) {
+        struct val *v = c->root[i];
+        if (v->mark == mark) continue;
+        v->mark = mark;
+        c->root[n++] = v;
+    }
+    c->nroot = n;
+    c->root_mark = mark;
+}
+
+int
+collect(struct rille_session *s, int n, struct val *const *root, enum collect_mode mode)
+{
+    struct collection *c = &s->collection;
+    c->nnode = c->nleaf = c->nnumber = c->nroot = 0;
+    uint64_t mark = graph_mark(s->graph);
+    for (int i = 0; i < n; i++) {
+        if (mode == COLLECT_RUN && root[i]->store) continue;
+        TRY(walk(s, c, root[i], mark, mode));
+        add_root(c, root[i]);
+    }
+    updates_last(c);
+    if (mode == COLLECT_RUN) add_variables(c);
+    if (mode == COLLECT_RUN) add_saved(c, mark);
+    unique_roots(c, s);
+    return 0;
+}
+
+/* ---- the key ---- */
+
+static struct ref
+ref_of(const struct val *v)
+{
+    if (!v) return (struct ref){0};
+    if (v->is_number) return (struct ref){.kind = REF_NUMBER, .index = v->index};
+    if (v->index >= 0) return (struct ref){.kind = REF_LEAF, .index = v->index};
+    return (struct ref){.kind = REF_NODE, .index = v->node->index, .out = v->out};
+}
+
+static void
+put(struct str *k, const void *p, size_t n)
+{
+    str_addn(k, p, n);
+}
+
+static void
+put_type(struct str *k, const struct type *t, const struct layout *l)
+{
+    int32_t head[2] = {t->dtype | t->ndim << 8 | t->weak << 16, l ? l->id : -1};
+    put(k, head, sizeof head);
+    put(k, t->dim, sizeof(t->dim[0]) * t->ndim);
+}
+
+/* As a number: a struct has bytes between its members that are anything. */
+static void
+put_ref(struct str *k, const struct val *v)
+{
+    struct ref r = ref_of(v);
+    int32_t packed = r.index << 8 | r.kind << 4 | r.out;
+    put(k, &packed, sizeof packed);
+}
+
+static void
+put_node(struct str *k, const struct node *n)
+{
+    uint32_t head[2] = {(uint32_t)n->nin | (uint32_t)n->nout << 16,
+                        (uint32_t)n->phase | (uint32_t)n->per_piece << 8 | (uint32_t)n->accumulate << 16};
+    put(k, &n->op, sizeof n->op);
+    put(k, head, sizeof head);
+    for (int i = 0; i < n->nin; i++) {
+        int32_t want = n->want[i] ? n->want[i]->id : -1;
+        put_ref(k, n->in[i]);
+        put(k, &want, sizeof want);
+    }
+    for (int i = 0, nattr = op_nattr(n->op); i < nattr; i++) {
+        const struct attr *a = &n->attr[i];
+        int64_t value[2] = {a->i, a->n | (int64_t)a->set << 32};
+        put(k, value, sizeof value);
+        put(k, &a->f, sizeof a->f);
+        put(k, a->list, sizeof(a->list[0]) * (size_t)a->n);
+    }
+    for (int o = 0; o < n->nout; o++) put_type(k, &n->out[o]->type, n->out[o]->layout);
+}
+
+/* The leaf that root v (a result of an in-place operator) may be written over, -1. */
+static int32_t
+over_of(const struct val *v)
+{
+    const struct node *n = v->node;
+    if (!n || !(n->op->flags & OP_INPLACE) || v->out >= n->op->ninplace) return -1;
+    const struct val *old = n->in[v->out];
+    if (!old || old->is_number || ref_of(old).kind != REF_LEAF) return -1;
+    if (old->layout != v->layout || n->want[v->out] != v->layout || !type_equal(&old->type, &v->type)) return -1;
+    return old->index;
+}
+
+void
+collection_key(struct rille_session *s, struct collection *c)
+{
+    str_clear(&c->key);
+    int32_t head[4] = {c->nnode, c->nleaf, c->nnumber, s->threads};
+    put(&c->key, head, sizeof head);
+    for (int32_t i = 0; i < c->nleaf; i++) put_type(&c->key, &c->leaf[i]->type, c->leaf[i]->layout);
+    for (int32_t i = 0; i < c->nnumber; i++) put(&c->key, &c->number[i]->type.dtype, 1);
+    for (int32_t i = 0; i < c->nnode; i++) put_node(&c->key, c->node[i]);
+    for (int32_t i = 0; i < c->nroot; i++) {
+        put_ref(&c->key, c->root[i]);
+    }
+}
+
+/* ---- the program ---- */
+
+static void
+copy_node(struct arena *a, const struct node *n, struct prog_node *p)
+{
+    struct ref *in = ARENA_ARRAY(a, struct ref, n->nin);
+    struct type *type = ARENA_ARRAY(a, struct type, n->nout);
+    const struct layout **layout = ARENA_ARRAY(a, const struct layout *, n->nout);
+    for (int i = 0; i < n->nin; i++) in[i] = ref_of(n->in[i]);
+    for (int k = 0; k < n->nout; k++) {
+        type[k] = n->out[k]->type;
+        layout[k] = n->out[k]->layout;
+    }
+    *p = (struct prog_node){.op = n->op,
+                            .nin = n->nin,
+                            .nout = n->nout,
+                            .in = in,
+                            .want = arena_dup(a, n->want, sizeof(*n->want) * (size_t)n->nin),
+                            .type = type,
+                            .layout = layout,
+                            .line = n->line,
+                            .name = n->name,
+                            .phase = n->phase,
+                            .piece = n->per_piece || n->accumulate,
+                            .accumulate = n->accumulate};
+    if (n->attr) p->attr = arena_dup(a, n->attr, sizeof(*n->attr) * (size_t)op_nattr(n->op));
+    if (p->line.file) p->line.file = arena_strdup(a, p->line.file);
+}
+
+/* How often the nodes of the walk read a value: results at node * OP_OUT + out, leaves after those. */
+int32_t *
+collection_uses(struct collection *c)
+{
+    int32_t n = c->nnode * OP_OUT + c->nleaf;
+    if (2 * n > c->use_room) {
+        c->use_room = 4 * n;
+        c->use = must_realloc(c->use, sizeof(*c->use) * (size_t)c->use_room);
+    }
+    memset(c->use, 0, sizeof(*c->use) * (size_t)n);
+    for (int32_t i = 0; i < c->nnode; i++)
+        for (int k = 0; k < c->node[i]->nin; k++) {
+            const struct val *v = c->node[i]->in[k];
+            if (v && !v->is_number) c->use[collection_slot(c, v)]++;
+        }
+    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* as it was, for collection_stays */
+    return c->use;
+}
+
+/* Is a result, which the walk reads so often, wanted outside of the run, and does the run not keep it? */
+static bool
+is_wanted(const struct collection *c, const struct val *v, int32_t uses)
+{
+    return !v->store && v->mark != c->root_mark && v->keep > uses;
+}
+
+/* Results that stay for their own sake, not for that of a reader that stays. */
+static void
+mark_again(const struct collection *c, int32_t i)
+{
+    const int32_t *all = c->use + c->nnode * OP_OUT + c->nleaf;
+    for (int k = 0; k < c->node[i]->nout; k++) {
+        struct val *v = c->node[i]->out[k];
+        if (is_wanted(c, v, all[i * OP_OUT + k])) v->again = 1;
+    }
+}
+
+static bool
+wanted_again(const struct collection *c, int32_t i)
+{
+    const struct node *n = c->node[i];
+    for (int k = 0; k < n->nout; k++)
+        if (is_wanted(c, n->out[k], c->use[i * OP_OUT + k])) return true;
+    return false;
+}
+
+/* A node is done after the run unless somebody still wants a result that was not kept: then it stays, to be computed
+ * once more, and so do those that it reads. What it reads is not free to be written over, nor what a gradient will
+ * read; such reads are taken out of `use`. */
+void
+collection_stays(struct collection *c)
+{
+    if (c->nnode > c->stays_room) {
+        c->stays_room = 2 * c->nnode;
+        c->stays = must_realloc(c->stays, sizeof(*c->stays) * (size_t)c->stays_room);
+    }
+    for (int32_t i = c->nnode - 1; i >= 0; i--) {
+        struct node *n = c->node[i];
+        c->stays[i] = wanted_again(c, i);
+        if (c->stays[i]) mark_again(c, i);
+        bool saves = node_has_gradient(n);
+        for (int k = 0; k < n->nin; k++) {
+            const struct val *v = n->in[k];
+            if (!v || v->is_number) continue;
+            if (c->stays[i] || (saves && node_saves_in(n, k))) c->use[collection_slot(c, v)]--;
+        }
+    }
+}
+
+int32_t
+collection_slot(const struct collection *c, const struct val *v)
+{
+    struct ref r = ref_of(v);
+    return r.kind == REF_NODE ? r.index * OP_OUT + r.out : c->nnode * OP_OUT + r.index;
+}
+
+void
+collection_free(struct collection *c)
+{
+    free(c->node);
+    free(c->leaf);
+    free(c->number);
+    free(c->root);
+    free(c->stack);
+    free(c->use);
+    free(c->stays);
+    str_free(&c->key);
+    *c = (struct collection){0};
+}
+
+struct program *
+collection_program(struct rille_session *s, struct collection *c)
+{
+    struct program *p = must_alloc(sizeof *p);
+    struct arena *a = &p->arena;
+    p->pieces = p->cut = 1;
+    p->threads = s->threads;
+    p->cost = s->cost;
+    p->nleaf = c->nleaf;
+    p->nnumber = c->nnumber;
+    p->nnode = c->nnode;
+    p->nroot = c->nroot;
+    p->leaf = ARENA_ARRAY(a, struct prog_leaf, c->nleaf + 1);
+    p->number = ARENA_ARRAY(a, const struct type *, c->nnumber + 1);
+    p->node = ARENA_ARRAY(a, struct prog_node, c->nnode + 1);
+    p->root = ARENA_ARRAY(a, struct prog_root, c->nroot + 1);
+    for (int32_t i = 0; i < c->nleaf; i++)
+        p->leaf[i] = (struct prog_leaf){.type = c->leaf[i]->type, .layout = c->leaf[i]->layout};
+    for (int32_t i = 0; i < c->nnumber; i++) p->number[i] = arena_dup(a, &c->number[i]->type, sizeof(struct type));
+    for (int32_t i = 0; i < c->nnode; i++) copy_node(a, c->node[i], &p->node[i]);
+    for (int32_t i = 0; i < c->nroot; i++)
+        p->root[i] = (struct prog_root){.ref = ref_of(c->root[i]), .over = over_of(c->root[i])};
+    return p;
+}

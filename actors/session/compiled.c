@@ -1,0 +1,229 @@
+/* compiled.c - calling a compiled step: bytes in, run, versions out.
+ *
+ * A variable's new version takes the bytes of the old one when its handle alone
+ * needs them; then nothing is allocated and nothing is rebound. */
+#include "actors/session/compiled.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void
+rille_graph_free(struct rille_graph **gp)
+{
+    struct rille_graph *g = *gp;
+    *gp = NULL;
+    if (!g) return;
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        rille_free(&g->origin[i].t);
+        val_drop(g->s->graph, &g->origin[i].val);
+    }
+    for (int32_t k = 0; k < g->nroot; k++) rille_free(&g->outcome[k].t);
+    for (int32_t i = 0; i < g->npresence; i++) rille_free(&g->presence[i].t);
+    for (int32_t i = 0; i < g->nnumber; i++)
+        if (g->number[i].kind == NUM_LIVE) rille_live_free(&g->number[i].live);
+    runner_free(&g->runner);
+    arena_fini(&g->arena);
+    free(g->act);
+    free(g->act_thread);
+    free(g->trace_path);
+    free(g);
+}
+
+int
+rille_graph_results(const struct rille_graph *g)
+{
+    return g->nout;
+}
+
+/* ---- calling it ---- */
+
+static struct val *
+origin_value(const struct origin *o, struct rille_tensor *const *in)
+{
+    switch (o->kind) {
+    case FROM_INPUT: return in[o->input]->val;
+    case FROM_VARIABLE: return o->t->val;
+    case FROM_GRADIENT: return o->t->grad ? o->t->grad->val : NULL;
+    default: return o->val;
+    }
+}
+
+bool
+rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in)
+{
+    const struct program *p = g->runner->plan->program;
+    if (nin != g->nin || g->epoch != g->s->epoch) return false;
+    for (int i = 0; i < nin; i++)
+        if (!type_equal(&in[i]->val->type, &g->in_type[i]) || in[i]->val->layout != g->in_layout[i]) return false;
+    for (int32_t i = 0; i < g->npresence; i++)
+        if ((g->presence[i].t->grad != NULL) != g->presence[i].had) return false;
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        const struct val *v = origin_value(&g->origin[i], in);
+        if (!v || v->layout != p->leaf[i].layout) return false;
+        if (g->origin[i].kind != FROM_INPUT && !type_equal(&v->type, &p->leaf[i].type)) return false;
+    }
+    return true;
+}
+
+static int
+compute_leaves(struct rille_graph *g, struct rille_tensor *const *in)
+{
+    struct rille_session *s = g->s;
+    int32_t n = 0;
+    struct val **v = must_alloc(sizeof *v * (size_t)(g->nleaf + 1));
+    int status = 0;
+    for (int32_t i = 0; i < g->nleaf && !status; i++) {
+        struct val *leaf = origin_value(&g->origin[i], in);
+        status = val_whole(leaf);
+        if (!leaf->store) v[n++] = leaf;
+    }
+    if (!status && n) status = session_eval(s, n, v);
+    free(v);
+    return status;
+}
+
+/* A variable's bytes may be written over when its handle alone needs them and no argument is the same. */
+static bool
+donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int nin, struct rille_tensor *const *in)
+{
+    const struct origin *from = &g->origin[leaf];
+    if (o->kind != FROM_VARIABLE || from->kind != FROM_VARIABLE || from->t != o->t) return false;
+    const struct val *v = o->t->val;
+    for (int i = 0; i < nin; i++)
+        if (in[i]->val == v) return false;
+    return v->keep == 1 && v->store->nref == 1;
+}
+
+/* A live number is asked once a call, however many operators read it. */
+static int
+bind_numbers(struct rille_graph *g)
+{
+    uint64_t *out = g->runner->run.number;
+    for (int32_t i = 0; i < g->nnumber; i++) {
+        int32_t same = i;
+        for (int32_t k = 0; k < i && same == i && g->number[i].kind == NUM_LIVE; k++)
+            if (g->number[k].live == g->number[i].live) same = k;
+        if (same < i)
+            out[i] = out[same];
+        else
+            TRY(number_bind(g->s, &g->number[i], &out[i]));
+    }
+    return 0;
+}
+
+static int
+bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
+{
+    struct runner *r = g->runner;
+    const struct program *p = r->plan->program;
+    TRY(compute_leaves(g, in));
+    for (int32_t i = 0; i < g->nleaf; i++) r->leaf[i] = origin_value(&g->origin[i], in)->store;
+    TRY(bind_numbers(g));
+    g->s->ordinal += (uint64_t)g->nrandom;
+    memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
+    for (int32_t i = 0; i < g->nroot; i++) {
+        int32_t k = g->outcome[i].input;
+        if (p->root[k].over >= 0 && r->plan->over[k])
+            r->donate[k] = donates(g, &g->outcome[i], p->root[k].over, nin, in);
+    }
+    return 0;
+}
+
+static struct val *
+root_value(struct rille_graph *g, int32_t k)
+{
+    const struct program *p = g->runner->plan->program;
+    struct type t = ref_type(p, p->root[k].ref);
+    if (p->root[k].join) t.dim[0] *= p->pieces;
+    store_hold(g->runner->root[k]);
+    return graph_leaf(g->s->graph, &t, ref_layout(p, p->root[k].ref), g->runner->root[k]);
+}
+
+/* The variable's new version; when it was written in place and nobody else looks at it, the version stays the same. */
+static void
+take_variable(struct rille_graph *g, struct rille_tensor *t, int32_t k)
+{
+    struct val *v = t->val;
+    if (g->runner->donate[k] && v->hold == 1 && v->past == 0 && v->store == g->runner->root[k]) return;
+    tensor_rebind(t, root_value(g, k));
+}
+
+static void
+take_outcomes(struct rille_graph *g, struct rille_tensor **out)
+{
+    struct runner *r = g->runner;
+    int n = 0;
+    for (int32_t i = 0; i < g->nroot; i++) {
+        const struct outcome *o = &g->outcome[i];
+        if (o->kind == FROM_INPUT) {
+            out[n++] = tensor_new(g->s, root_value(g, o->input), false);
+        } else if (o->kind == FROM_VARIABLE) {
+            take_variable(g, o->t, o->input);
+        } else {
+            rille_free(&o->t->grad);
+            o->t->grad = tensor_new(g->s, root_value(g, o->input), true);
+        }
+    }
+    for (int32_t i = 0; i < g->npresence; i++)
+        if (!g->presence[i].has) rille_free(&g->presence[i].t->grad);
+    for (int32_t k = 0; k < r->plan->program->nroot; k++) store_drop(&r->root[k]);
+}
+
+static void
+mark_torn(struct rille_graph *g)
+{
+    const struct plan *p = g->runner->plan;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        if (!t->updates || !actors_acted(g->runner->actors, i)) continue;
+        for (int k = 0; k < t->nout; k++) {
+            int32_t root = t->out[k].root >= 0 ? p->root_part[t->out[k].root].index : -1;
+            if (root < 0 || !g->runner->donate[root]) continue;
+            for (int32_t j = 0; j < g->nroot; j++)
+                if (g->outcome[j].kind == FROM_VARIABLE && g->outcome[j].input == root) g->outcome[j].t->val->torn = 1;
+        }
+    }
+}
+
+int
+rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out)
+{
+    struct rille_session *s = g->s;
+    TRY(trace_refuses(s, "calling a graph"));
+    assert(nin == g->nin);
+    TRY(bind_graph(g, nin, in));
+    int status = runner_run(s, g->runner, true);
+    if (status) {
+        mark_torn(g);
+        return status;
+    }
+    take_outcomes(g, out);
+    measure_keep(g);
+    if (!g->trace_path) return 0;
+    char *path = g->trace_path;
+    g->trace_path = NULL;
+    status = rille_graph_trace(g, path);
+    free(path);
+    return status;
+}
+
+const struct program *
+graph_program(const struct rille_graph *g)
+{
+    return g->runner->plan->program;
+}
+
+struct rille_session *
+graph_session(const struct rille_graph *g)
+{
+    return g->s;
+}
+
+int
+rille_graph_plan(struct rille_graph *g, bool physical, char **out)
+{
+    struct str s = {0};
+    plan_print(g->runner->plan, physical, &s);
+    *out = s.text;
+    return 0;
+}

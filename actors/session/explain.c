@@ -1,0 +1,456 @@
+/* explain.c - what was derived and what it costs: each operator with its candidates, each move with its bound.
+ *
+ * Works on a program: of the values asked for, computed or not, or of a traced
+ * graph. The candidates are derived once more, with the same pure functions
+ * that chose. */
+#include "actors/session/session.h"
+
+#include "boxing/path.h"
+#include "sbp/sig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct teller {
+    struct rille_session *s;
+    const struct program *p;
+    struct rille_explain *e;
+    struct arena *a;
+    struct str text;
+    /* moves already told: (value, target layout) */
+    struct ref *moved;
+    const struct layout **moved_to;
+};
+
+static const char *
+text_of(struct teller *t, const struct layout *l)
+{
+    return rille_layout_text(t->s, (const struct rille_layout *)l);
+}
+
+/* Layouts as text, without those of numbers and absent operands. */
+static const char **
+texts(struct teller *t, int n, const struct layout *const *l, int *count)
+{
+    const char **out = ARENA_ARRAY(t->a, const char *, n + 1);
+    int k = 0;
+    for (int i = 0; i < n; i++)
+        if (l[i]) out[k++] = text_of(t, l[i]);
+    if (count) *count = k;
+    return out;
+}
+
+static char *
+line_text(struct teller *t, const struct line *l)
+{
+    char buf[512];
+    if (!l->file) return arena_strdup(t->a, "?");
+    snprintf(buf, sizeof buf, "%s:%d", l->file, l->line);
+    return arena_strdup(t->a, buf);
+}
+
+/* ---- operators ---- */
+
+static bool
+same_ref(struct ref a, struct ref b)
+{
+    return a.kind == b.kind && a.index == b.index && a.out == b.out;
+}
+
+/* How much of dimension d of operand k its largest part has. */
+static double
+cut_of(const struct type *t, const struct layout *l, int d)
+{
+    struct type part = layout_shard(l, t, 0);
+    return t->dim[d] ? (double)part.dim[d] / (double)t->dim[d] : 1;
+}
+
+/* The part of all points at which the busiest rank computes: each factor is cut wherever it occurs. */
+static double
+share_of(const struct call *c, const struct rule *r, const struct layout *const *layout)
+{
+    double cut[RULE_FACTOR], share = 1;
+    for (int f = 0; f < r->nfactor; f++) cut[f] = 1;
+    for (int k = 0; k < r->nin + r->nout; k++) {
+        const struct rule_operand *o = &r->operand[k];
+        const struct type *t = k < r->nin ? &c->in[k] : &c->out[k - r->nin];
+        for (int d = 0; !o->ignored && layout[k] && d < o->ndim && d < t->ndim; d++)
+            if (o->dim[d].nfactor) {
+                double *had = &cut[o->dim[d].factor[0]];
+                *had = MIN(*had, cut_of(t, layout[k], d));
+            }
+    }
+    for (int f = 0; f < r->nfactor; f++) share *= cut[f];
+    return share;
+}
+
+static int
+tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
+{
+    struct type in[64], out[OP_OUT] = {0};
+    const struct layout *layout[64];
+    uint8_t same[64];
+    const struct place *place = NULL;
+    if (n->op->flags & (OP_SOURCE | OP_MOVE) || n->nin > 64) return 0;
+    for (int i = 0; i < n->nin; i++) {
+        in[i] = ref_type(t->p, n->in[i]);
+        layout[i] = ref_layout(t->p, n->in[i]);
+        if (layout[i]) place = layout[i]->place;
+        for (same[i] = 0; !same_ref(n->in[same[i]], n->in[i]); same[i]++) {
+        }
+    }
+    struct call c = {.op = n->op,
+                     .nin = n->nin,
+                     .nout = n->nout,
+                     .in = in,
+                     .out = out,
+                     .attr = n->attr,
+                     .layout = layout,
+                     .same = same};
+    struct rule rule;
+    struct sig_choice choice;
+    TRY(call_infer(&t->s->scratch, &c, &rule));
+    TRY(sig_choose(&t->s->scratch, t->s->atlas, place, &c, &rule, price_move, t->s, true, &choice));
+    op->ncandidate = choice.ncandidate;
+    op->candidates = ARENA_ARRAY(t->a, struct rille_explain_candidate, choice.ncandidate + 1);
+    for (int k = 0; k < choice.ncandidate; k++) {
+        const struct sig_candidate *s = &choice.candidate[k];
+        op->candidates[k] = (struct rille_explain_candidate){.inputs = texts(t, n->nin, s->layout, NULL),
+                                                             .outputs = texts(t, n->nout, s->layout + n->nin, NULL),
+                                                             .bytes = s->bytes,
+                                                             .share = share_of(&c, &rule, s->layout)};
+    }
+    return 0;
+}
+
+static int
+tell_op(struct teller *t, const struct prog_node *n)
+{
+    if (n->op->flags & OP_MOVE) return 0;
+    struct rille_explain_op *op = &t->e->ops[t->e->nop++];
+    op->name = n->op->name;
+    op->line = line_text(t, &n->line);
+    op->inputs = texts(t, n->nin, n->want, &op->ninput);
+    op->outputs = texts(t, n->nout, n->layout, &op->noutput);
+    return tell_candidates(t, n, op);
+}
+
+/* ---- moves ---- */
+
+static void
+print_boxing(struct str *s, const struct rille_explain_boxing *b)
+{
+    str_addf(s, "boxing         %s on ", b->from);
+    place_print((const struct place *)b->from_place, s);
+    str_addf(s, " -> %s on ", b->to);
+    place_print((const struct place *)b->to_place, s);
+    str_addf(s, ": %s, %lld bytes (least possible %lld)\n", b->name, (long long)b->bytes, (long long)b->bound);
+    for (int k = 0; k < b->ncandidate && b->ncandidate > 1; k++) {
+        const struct rille_explain_path *p = &b->candidates[k];
+        str_add(s, k ? "      or       " : "      chosen   ");
+        str_add(s, p->name);
+        if (p->nhop > 1) str_add(s, " by way of");
+        for (int h = 0; h + 1 < p->nhop; h++) str_addf(s, "%s %s", h ? "," : "", p->layouts[h]);
+        str_pad(s, 60);
+        str_addf(s, "  %.1f us\n", p->ns / 1e3);
+    }
+    if (b->forced_by) str_addf(s, "      forced by %s\n", b->forced_by);
+    for (int i = 0; i < b->nrank; i++)
+        if (b->received[i])
+            str_addf(s, "      rank %d receives %lld bytes\n", (int)b->rank[i], (long long)b->received[i]);
+    for (const char *p = b->steps; *p;) {
+        size_t n = strcspn(p, "\n");
+        str_addf(s, "      %.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
+static char *
+kept(struct teller *t, struct str *s)
+{
+    char *out = arena_strdup(t->a, str_text(s));
+    str_free(s);
+    return out;
+}
+
+/* Carries the hops out on paper: what each rank of both ends receives, and the steps as text. */
+static int
+tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
+{
+    const struct layout *from = way->hop[0].from, *to = way->hop[way->nhop - 1].to;
+    struct box_plan *whole;
+    struct str steps = {0};
+    TRY(box_plan(t->a, type, from, to, &whole));
+    x->nrank = whole->nrank;
+    x->rank = whole->rank;
+    int64_t *received = ARENA_ARRAY(t->a, int64_t, x->nrank);
+    for (int k = 0; k < way->nhop; k++) {
+        struct box_plan *b = whole;
+        if (way->nhop > 1) {
+            TRY(box_plan(t->a, type, way->hop[k].from, way->hop[k].to, &b));
+            str_addf(&steps, "%s to %s on ", b->name, text_of(t, b->to));
+            place_print(b->to->place, &steps);
+            str_add(&steps, ":\n");
+        }
+        box_print(b, &steps);
+        for (int i = 0, m = 0; i < b->nrank; i++) { /* both ascending */
+            while (x->rank[m] != b->rank[i]) m++;
+            received[m] += b->received[i];
+        }
+    }
+    x->received = received;
+    x->steps = kept(t, &steps);
+    return 0;
+}
+
+static struct rille_explain_path
+path_of(struct teller *t, const struct box_candidate *c)
+{
+    struct str name = {0};
+    struct rille_explain_path p = {.nhop = c->nhop, .bytes = c->bytes, .staging = c->staging, .ns = c->ns};
+    p.layouts = ARENA_ARRAY(t->a, const char *, c->nhop + 1);
+    for (int k = 0; k < c->nhop; k++) {
+        str_addf(&name, "%s%s", k ? ", " : "", c->hop[k].name);
+        p.layouts[k] = text_of(t, c->hop[k].to);
+    }
+    p.name = kept(t, &name);
+    return p;
+}
+
+static int
+tell_move(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+          const char *forced)
+{
+    struct box_path *path;
+    struct str text = {0};
+    struct rille_explain_boxing *x = &t->e->boxing[t->e->nboxing++];
+    TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->cost, &path));
+    *x = (struct rille_explain_boxing){.from = text_of(t, from),
+                                       .to = text_of(t, to),
+                                       .from_place = (const struct rille_place *)from->place,
+                                       .to_place = (const struct rille_place *)to->place,
+                                       .ndim = type->ndim,
+                                       .dtype = dtype_text(type->dtype),
+                                       .bytes = path->candidate[0].bytes,
+                                       .bound = path->bound,
+                                       .ncandidate = path->ncandidate,
+                                       .name = box_name(type, from, to),
+                                       .forced_by = forced};
+    memcpy(x->shape, type->dim, sizeof(type->dim[0]) * type->ndim);
+    TRY(tell_way(t, type, &path->candidate[0], x));
+    x->candidates = ARENA_ARRAY(t->a, struct rille_explain_path, path->ncandidate + 1);
+    for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = path_of(t, &path->candidate[k]);
+    print_boxing(&text, x);
+    x->text = kept(t, &text);
+    t->e->bytes += x->bytes;
+    return 0;
+}
+
+/* A value that only changes its name on the way (to_global to the layout it has) is the value before. */
+static struct ref
+source_of(const struct program *p, struct ref r)
+{
+    while (r.kind == REF_NODE) {
+        const struct prog_node *n = &p->node[r.index];
+        if (!(n->op->flags & OP_MOVE) || n->accumulate || ref_layout(p, n->in[0]) != n->layout[0]) break;
+        r = n->in[0];
+    }
+    return r;
+}
+
+static bool
+told(struct teller *t, struct ref r, const struct layout *to, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (same_ref(t->moved[i], r) && t->moved_to[i] == to) return true;
+    return false;
+}
+
+static const char *
+forced_by(struct teller *t, struct ref r, const struct prog_node *n)
+{
+    struct str s = {0};
+    if (r.kind == REF_NODE) {
+        const struct prog_node *from = &t->p->node[r.index];
+        str_addf(&s, "%s (%s)", from->op->name, line_text(t, &from->line));
+    } else {
+        str_add(&s, "a leaf");
+    }
+    str_addf(&s, " -> %s (%s)", n->op->name, line_text(t, &n->line));
+    return kept(t, &s);
+}
+
+static int
+tell_moves(struct teller *t, const struct prog_node *n)
+{
+    for (int i = 0; i < n->nin; i++) {
+        const struct layout *want = n->op->flags & OP_MOVE ? n->layout[0] : n->want[i];
+        const struct layout *has = ref_layout(t->p, n->in[i]);
+        if (!want || !has || want == has) continue;
+        struct ref r = source_of(t->p, n->in[i]);
+        int seen = t->e->nboxing;
+        if (told(t, r, want, seen)) continue;
+        t->moved[seen] = r;
+        t->moved_to[seen] = want;
+        struct type type = ref_type(t->p, n->in[i]);
+        TRY(tell_move(t, &type, has, want, forced_by(t, r, n)));
+        t->e->boxing[seen].of_leaf = r.kind == REF_LEAF;
+    }
+    return 0;
+}
+
+/* ---- as text ---- */
+
+static void
+print_list(struct str *s, const char *const *list)
+{
+    for (int i = 0; list[i]; i++) str_addf(s, "%s%s", i ? ", " : "", list[i]);
+}
+
+static void
+print_op(struct str *s, const struct rille_explain_op *op)
+{
+    str_addf(s, "%-14s ", op->name);
+    print_list(s, op->inputs);
+    str_add(s, " -> ");
+    print_list(s, op->outputs);
+    str_pad(s, 60);
+    str_addf(s, "  %s\n", op->line);
+    enum { SHOWN = 6 };
+    for (int k = 0; k < op->ncandidate && k < SHOWN; k++) {
+        str_add(s, k ? "      or       " : "      chosen   ");
+        print_list(s, op->candidates[k].inputs);
+        str_add(s, " -> ");
+        print_list(s, op->candidates[k].outputs);
+        str_pad(s, 60);
+        str_addf(s, "  %lld bytes, %.3g of the work each\n", (long long)op->candidates[k].bytes,
+                 op->candidates[k].share);
+    }
+    if (op->ncandidate > SHOWN) str_addf(s, "      and %d more\n", op->ncandidate - SHOWN);
+}
+
+static void
+print_all(struct teller *t)
+{
+    struct str *s = &t->text;
+    for (int i = 0; i < t->e->nop; i++) print_op(s, &t->e->ops[i]);
+    for (int i = 0; i < t->e->nboxing; i++) str_add(s, t->e->boxing[i].text);
+    str_addf(s, "%d operators, %d moves, %lld bytes moved\n", t->e->nop, t->e->nboxing, (long long)t->e->bytes);
+}
+
+/* ---- the whole ---- */
+
+static struct rille_explain *
+explain_new(struct arena **a)
+{
+    struct rille_explain *e = must_alloc(sizeof *e);
+    *a = must_alloc(sizeof **a);
+    e->memory = *a;
+    return e;
+}
+
+void
+rille_explain_free(struct rille_explain **ep)
+{
+    struct rille_explain *e = *ep;
+    *ep = NULL;
+    if (!e) return;
+    arena_fini(e->memory);
+    free(e->memory);
+    free(e->text);
+    free(e);
+}
+
+static int
+explain_program(struct rille_session *s, const struct program *p, struct rille_explain **out)
+{
+    struct teller t = {.s = s, .p = p};
+    int32_t operands = 1;
+    t.e = explain_new(&t.a);
+    for (int32_t i = 0; i < p->nnode; i++) operands += p->node[i].nin;
+    t.e->ops = ARENA_ARRAY(t.a, struct rille_explain_op, p->nnode + 1);
+    t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, operands);
+    t.moved = ARENA_ARRAY(t.a, struct ref, operands);
+    t.moved_to = ARENA_ARRAY(t.a, const struct layout *, operands);
+    int status = 0;
+    for (int32_t i = 0; !status && i < p->nnode; i++) {
+        status = tell_moves(&t, &p->node[i]);
+        if (!status) status = tell_op(&t, &p->node[i]);
+    }
+    print_all(&t);
+    t.e->text = t.text.text;
+    if (status) rille_explain_free(&t.e);
+    *out = t.e;
+    return build_settle(s, status);
+}
+
+static int
+program_of(struct rille_session *s, int n, struct rille_tensor *const *t, struct program **out)
+{
+    struct val **v = must_alloc(sizeof *v * (size_t)(n + 1));
+    for (int i = 0; i < n; i++) v[i] = t[i]->val;
+    int status = collect(s, n, v, COLLECT_EXPLAIN);
+    free(v);
+    if (!status) *out = collection_program(s, &s->collection);
+    return status;
+}
+
+int
+rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out)
+{
+    struct program *p;
+    TRY(program_of(s, n, t, &p));
+    int status = explain_program(s, p, out);
+    program_free(&p);
+    return status;
+}
+
+int
+rille_graph_explain(struct rille_graph *g, struct rille_explain **out)
+{
+    return explain_program(graph_session(g), graph_program(g), out);
+}
+
+int
+rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool physical, char **out)
+{
+    struct program *p;
+    struct plan *plan;
+    struct str text = {0};
+    TRY(program_of(s, n, t, &p));
+    for (int32_t k = 0; k < p->nroot; k++) p->root[k].over = -1;
+    p->shown = true;
+    TRY(plan_compile(p, s->atlas, &plan));
+    plan_print(plan, physical, &text);
+    plan_free(&plan);
+    *out = text.text;
+    return 0;
+}
+
+int
+rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
+             const struct rille_layout *from, const struct rille_layout *to, struct rille_explain **out)
+{
+    const struct layout *f = (const struct layout *)from, *g = (const struct layout *)to;
+    enum dtype d = dtype_parse(dtype);
+    if (d == DT_NONE) return err_last();
+    if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "boxing: at most %d dimensions, not %d", MAX_DIM, ndim);
+    struct type type = type_of(d, ndim, shape);
+    TRY(type_check(&type));
+    TRY(layout_fits(f, &type));
+    TRY(layout_fits(g, &type));
+    int32_t nrank = f->place->nrank + g->place->nrank;
+    if (type_bytes(&type) > INT64_MAX / 4 / nrank)
+        return fail(E_SHAPE, "boxing: what %d ranks receive of %lld bytes cannot be counted", (int)nrank,
+                    (long long)type_bytes(&type));
+    struct teller t = {.s = s};
+    t.e = explain_new(&t.a);
+    t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, 1);
+    int status = tell_move(&t, &type, f, g, NULL);
+    if (!status) str_add(&t.text, t.e->boxing[0].text);
+    t.e->text = t.text.text;
+    if (status) rille_explain_free(&t.e);
+    *out = t.e;
+    return status;
+}

@@ -1,0 +1,272 @@
+/* grad.c - reverse-mode differentiation: a gradient is more nodes of the same graph.
+ *
+ * From a value back to the leaves, in the reverse of the order of creation; each
+ * operator's record says how a gradient passes through it, in terms of other
+ * operators, so that gradients have layouts, prices and gradients of their own.
+ * A leaf's gradient is summed over the pieces where it is deposited, before
+ * anything moves it. */
+#include "actors/session/session.h"
+
+#include "kernels/kernel.h"
+#include "kernels/op/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Gradients by value, for the values that the walk reached; val->index says where. */
+struct sweep {
+    struct rille_session *s;
+    struct node **node; /* reached, by serial once sorted */
+    int32_t nnode, node_room;
+    struct val **at;   /* values that a gradient passes through */
+    struct val **grad; /* theirs so far, NULL: none yet */
+    int32_t nat, at_room;
+    uint64_t mark;
+};
+
+static int32_t
+slot_of(struct sweep *w, struct val *v)
+{
+    if (v->mark == w->mark) return v->index;
+    if (w->nat == w->at_room) {
+        w->at_room = w->at_room ? 2 * w->at_room : 128;
+        w->at = must_realloc(w->at, sizeof(*w->at) * (size_t)w->at_room);
+        w->grad = must_realloc(w->grad, sizeof(*w->grad) * (size_t)w->at_room);
+    }
+    v->mark = w->mark;
+    v->index = w->nat;
+    w->at[w->nat] = v;
+    w->grad[w->nat] = NULL;
+    return w->nat++;
+}
+
+/* A version of a variable is where differentiation stops. */
+static bool
+stops(const struct val *v)
+{
+    return !v->node || v->owner;
+}
+
+static void
+reach(struct sweep *w, struct val *v)
+{
+    slot_of(w, v);
+    if (stops(v) || v->node->mark == w->mark) return;
+    v->node->mark = w->mark;
+    if (w->nnode == w->node_room) {
+        w->node_room = w->node_room ? 2 * w->node_room : 128;
+        w->node = must_realloc(w->node, sizeof(*w->node) * (size_t)w->node_room);
+    }
+    w->node[w->nnode++] = v->node;
+}
+
+static int
+by_serial_down(const void *a, const void *b)
+{
+    const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
+    return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
+}
+
+static int
+find_nodes(struct sweep *w, struct val *root)
+{
+    reach(w, root);
+    for (int32_t i = 0; i < w->nnode; i++) {
+        const struct node *n = w->node[i];
+        if (n->spent)
+            return fail(E_STATE, "backward has already run through %s (%s:%d); what it needed was let go", n->name,
+                        n->line.file ? n->line.file : "?", n->line.line);
+        for (int k = 0; k < n->nin; k++)
+            if (n->in[k] && n->in[k]->needs_grad) reach(w, n->in[k]);
+    }
+    if (w->nnode > 1) qsort(w->node, (size_t)w->nnode, sizeof(*w->node), by_serial_down);
+    return 0;
+}
+
+static int
+call2(struct rille_session *s, const char *op, struct val *a, struct val *b, struct val **out)
+{
+    struct val *in[2] = {a, b}, *res[OP_OUT];
+    TRY(build_call(s, op_find(op), 2, in, NULL, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+static int
+cast_to(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+{
+    const struct op *op = op_find("cast");
+    struct attr attr[OP_ATTR];
+    *out = v;
+    if (v->type.dtype == d) return 0;
+    op_attr_defaults(op, attr);
+    attr[op_attr_find(op, "dtype")].set = true;
+    attr[op_attr_find(op, "dtype")].i = d;
+    struct val *res[OP_OUT];
+    TRY(build_call(s, op, 1, &v, attr, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+/* g comes for v: on v's placement, in its dtype, added to what came before. */
+static int
+receive(struct sweep *w, struct val *v, struct val *g)
+{
+    struct rille_session *s = w->s;
+    if (!shape_equal(&g->type, &v->type))
+        return fail(E_KERNEL,
+                    "a gradient does not have its operand's shape: this is a mistake in an operator's record");
+    if (g->layout->place != v->layout->place) {
+        const struct layout *l;
+        TRY(layout_summed(s->atlas, v->layout, &l));
+        TRY(build_to_global(s, g, l, &g));
+    }
+    TRY(cast_to(s, g, v->type.dtype, &g));
+    int32_t i = slot_of(w, v);
+    if (w->grad[i]) TRY(call2(s, "add", w->grad[i], g, &g));
+    w->grad[i] = g;
+    return 0;
+}
+
+static int
+through_node(struct sweep *w, struct node *n)
+{
+    struct rille_session *s = w->s;
+    struct val *dout[OP_OUT] = {0};
+    bool any = false;
+    for (int k = 0; k < n->nout; k++) {
+        if (n->out[k]->mark == w->mark) dout[k] = w->grad[n->out[k]->index];
+        any = any || dout[k];
+    }
+    if (!any) return 0;
+    struct val **din = must_alloc(sizeof *din * (size_t)(n->nin + 1));
+    struct builder b = builder_of(s);
+    struct line at = s->at;
+    s->at = n->line;
+    s->composite = n->name;
+    int status = 0;
+    if (n->op->grad)
+        n->op->grad(&b.base, n, dout, din);
+    else
+        din[0] = dout[0];
+    if (b.base.failed) status = err_last();
+    if (status) err_note("gradient of %s", n->name);
+    for (int i = 0; !status && i < n->nin; i++)
+        if (din[i] && n->in[i] && n->in[i]->needs_grad) status = receive(w, n->in[i], din[i]);
+    s->at = at;
+    s->composite = NULL;
+    free(din);
+    return status;
+}
+
+/* Ones in y's shape (1/m of them, when y is one of m pieces). */
+static int
+seed(struct rille_session *s, struct val *y, struct val **out)
+{
+    const struct layout *l;
+    TRY(layout_summed(s->atlas, y->layout, &l));
+    struct build_source source = {.type = &y->type, .layout = l};
+    struct val *one = build_number(s, false, 1.0 / trace_pieces(s), 0), *res[OP_OUT];
+    TRY(build_call(s, op_find("full"), 1, &one, NULL, &source, res));
+    *out = res[0];
+    return 0;
+}
+
+static int
+sweep_from(struct sweep *w, struct rille_session *s, struct val *y)
+{
+    struct val *dy;
+    enum node_phase phase = s->phase;
+    w->s = s;
+    w->mark = graph_mark(s->graph);
+    if (!y->needs_grad) return fail(E_STATE, "no gradient can be asked here: nothing that it depends on requires one");
+    TRY(find_nodes(w, y));
+    s->phase = PHASE_BACKWARD;
+    int status = seed(s, y, &dy);
+    if (!status) status = receive(w, y, dy);
+    for (int32_t i = 0; !status && i < w->nnode; i++) status = through_node(w, w->node[i]);
+    s->phase = phase;
+    return status;
+}
+
+static void
+sweep_fini(struct sweep *w)
+{
+    free(w->node);
+    free(w->at);
+    free(w->grad);
+}
+
+int
+grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx)
+{
+    struct sweep w = {0};
+    for (int i = 0; i < n; i++) dx[i] = NULL;
+    int status = sweep_from(&w, s, y);
+    for (int i = 0; !status && i < n; i++)
+        if (x[i]->mark == w.mark) dx[i] = w.grad[x[i]->index];
+    sweep_fini(&w);
+    return status;
+}
+
+/* The layout of a gradient suits its parameter: where the parameter is B, a partial may stay. */
+static int
+suit(struct rille_session *s, struct val *v, const struct layout *l, struct val **g)
+{
+    struct sbp want[MAX_AXIS];
+    const struct layout *has = (*g)->layout;
+    bool same = true;
+    for (int a = 0; a < l->place->naxis; a++) {
+        want[a] = l->sbp[a];
+        if (l->sbp[a].kind == SBP_B && has->sbp[a].kind == SBP_P)
+            want[a] = has->sbp[a];
+        else if (l->sbp[a].kind == SBP_P)
+            want[a] = (struct sbp){.kind = SBP_B};
+        same = same && !memcmp(&want[a], &has->sbp[a], sizeof want[a]);
+    }
+    UNUSED(v);
+    if (same && !memcmp(has->order, l->order, sizeof has->order)) return 0;
+    const struct layout *to;
+    TRY(layout_new(s->atlas, l->place, want, l->order, &to));
+    return build_to_global(s, *g, to, g);
+}
+
+static int
+deposit(struct rille_session *s, struct val *v, struct val *g)
+{
+    struct rille_tensor *t = v->owner;
+    TRY(trace_accumulate(s, g, &g));
+    TRY(suit(s, v, v->layout, &g));
+    if (t->grad) TRY(call2(s, "add", t->grad->val, g, &g));
+    trace_journal(s, t);
+    if (t->grad && t->grad->nref == 1) {
+        tensor_rebind(t->grad, g);
+        return 0;
+    }
+    struct rille_tensor *fresh = tensor_new(s, g, true);
+    rille_free(&t->grad);
+    t->grad = fresh;
+    return 0;
+}
+
+int
+grad_deposit(struct rille_session *s, struct val *y)
+{
+    struct sweep w = {0};
+    bool on = s->grad_on;
+    s->grad_on = false;
+    int status = sweep_from(&w, s, y);
+    for (int32_t i = 0; !status && i < w.nat; i++) {
+        struct val *v = w.at[i];
+        if (w.grad[i] && v->owner && v->owner->requires_grad && v->owner->nref > 0) {
+            enum node_phase phase = s->phase;
+            s->phase = PHASE_WEIGHT;
+            status = deposit(s, v, w.grad[i]);
+            s->phase = phase;
+        }
+    }
+    for (int32_t i = 0; !status && i < w.nnode; i++) node_spend(s->graph, w.node[i]);
+    s->grad_on = on;
+    sweep_fini(&w);
+    return status;
+}

@@ -1,0 +1,145 @@
+/* measure.c - what a compiled step did: how long each device was busy, what it sent, and each act on a time line. */
+#include "actors/act/actor.h"
+#include "actors/session/compiled.h"
+
+#include "runtime/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void
+device_stats(struct rille_graph *g)
+{
+    const struct plan *p = g->runner->plan;
+    struct rille_stats *st = &g->stats;
+    for (int d = 0; d < st->ndevice; d++) {
+        struct pool *pool;
+        struct rille_device_stats *dev = &st->device[d];
+        dev->kind = device_kind_text(p->device[d].kind);
+        dev->device = p->device[d].rank;
+        dev->busy = 0;
+        dev->bytes_in = dev->bytes_out = 0;
+        if (!session_pool(g->s, p->device[d].kind, p->device[d].rank, &pool))
+            dev->peak_memory = (int64_t)(pool_count(pool).peak_bytes);
+    }
+    for (int32_t i = 0; i < p->ntask; i++)
+        if (p->task[i].device < st->ndevice)
+            st->device[p->task[i].device].bytes_in += g->runner->actors->actor[i].received;
+    for (int64_t i = 0; i < g->nact; i++) {
+        int d = p->task[g->act[i].task].device;
+        if (d < st->ndevice) st->device[d].busy += (double)(g->act[i].end - g->act[i].begin) * 1e-9;
+    }
+}
+
+/* Bytes that others read of each device. */
+static void
+bytes_out(struct rille_graph *g)
+{
+    const struct plan *p = g->runner->plan;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        for (int m = 0; m < t->nmove; m++)
+            for (int f = 0; f < t->move[m].nfrom; f++) {
+                const struct arg *a = &t->arg[t->move[m].from[f].arg];
+                int d = -1;
+                if (a->kind == ARG_REG) d = p->task[t->in[a->index].task].device;
+                if (d < 0 || d == t->device || d >= g->stats.ndevice) continue;
+                g->stats.device[d].bytes_out += view_numel(&t->move[m].from[f].view) *
+                                                (int64_t)dtype_bytes(t->move[m].from[f].view.dtype) * t->nact;
+            }
+    }
+}
+
+void
+measure_keep(struct rille_graph *g)
+{
+    const struct plan *p = g->runner->plan;
+    const struct act_time *acts;
+    g->nact = 0;
+    for (int t = 0; t < p->nthread; t++) {
+        int64_t n = engine_acts(g->s->engine, t, &acts);
+        if (g->nact + n > g->act_room) {
+            g->act_room = 2 * (g->nact + n);
+            g->act = must_realloc(g->act, sizeof(*g->act) * (size_t)g->act_room);
+            g->act_thread = must_realloc(g->act_thread, sizeof(*g->act_thread) * (size_t)g->act_room);
+        }
+        if (n) memcpy(g->act + g->nact, acts, sizeof *acts * (size_t)n);
+        for (int64_t i = 0; i < n; i++) g->act_thread[g->nact + i] = t;
+        g->nact += n;
+    }
+    g->begin_ns = engine_begin_ns(g->s->engine);
+    g->stats.step_time = (double)engine_elapsed_ns(g->s->engine) * 1e-9;
+}
+
+int
+rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
+{
+    struct rille_graph *g = (struct rille_graph *)cg;
+    struct rille_stats *st = &g->stats;
+    const struct plan *p = g->runner->plan;
+    double busy = 0;
+    st->ndevice = MIN(p->ndevice, (int)countof(st->device));
+    device_stats(g);
+    bytes_out(g);
+    for (int d = 0; d < st->ndevice; d++) {
+        busy += st->device[d].busy;
+        st->device[d].idle = MAX(0.0, st->step_time - st->device[d].busy);
+    }
+    st->ideal = busy / p->nthread;
+    st->bubble = st->step_time > 0 ? MAX(0.0, 1 - busy / (st->step_time * p->nthread)) : 0;
+    *out = *st;
+    return 0;
+}
+
+static void
+json_text(FILE *f, const char *text)
+{
+    fputc('"', f);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') fputc('\\', f);
+        if ((unsigned char)*text >= 32) fputc(*text, f);
+    }
+    fputc('"', f);
+}
+
+static void
+write_act(const struct rille_graph *g, int64_t i, FILE *f)
+{
+    const struct act_time *a = &g->act[i];
+    const struct task *t = &g->runner->plan->task[a->task];
+    static const char *const phase[] = {"forward", "backward", "weight", "batch"};
+    fprintf(f, ",\n{\"name\":");
+    json_text(f, t->name);
+    fprintf(f,
+            ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":1,\"tid\":%d,\"args\":{\"piece\":%d,"
+            "\"thread\":%d,\"line\":",
+            phase[t->phase], (double)(a->begin - g->begin_ns) * 1e-3, (double)(a->end - a->begin) * 1e-3,
+            (int)g->runner->plan->device[t->device].rank, (int)a->piece, (int)g->act_thread[i]);
+    char line[512];
+    snprintf(line, sizeof line, "%s:%d", t->line.file ? t->line.file : "", t->line.line);
+    json_text(f, line);
+    fprintf(f, "}}");
+}
+
+int
+rille_graph_trace(struct rille_graph *g, const char *path)
+{
+    const struct plan *p = g->runner->plan;
+    if (g->nact == 0) {
+        free(g->trace_path);
+        g->trace_path = strdup(path);
+        return 0;
+    }
+    FILE *f;
+    TRY(file_create("trace", path, &f));
+    fprintf(f, "{\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"ts\":0,\"pid\":1,\"tid\":0,"
+               "\"args\":{\"name\":\"rille\"}}");
+    for (int d = 0; d < p->ndevice; d++)
+        fprintf(
+            f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":1,\"tid\":%d,\"args\":{\"name\":\"%s:%d\"}}",
+            (int)p->device[d].rank, device_kind_text(p->device[d].kind), (int)p->device[d].rank);
+    for (int64_t i = 0; i < g->nact; i++) write_act(g, i, f);
+    fprintf(f, "\n],\"displayTimeUnit\":\"ms\"}\n");
+    return file_finish("trace", path, &f);
+}

@@ -1,0 +1,325 @@
+/* run.c - from values that are wanted to their bytes.
+ *
+ * Collect, find the plan, bind what exists and what will outlive the run, run,
+ * and let go of everything that nobody needs any more. A variable's new version
+ * takes the bytes of the old one when nobody but this run reads the old one. */
+#include "actors/session/session.h"
+
+#include "boxing/box.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int
+store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out)
+{
+    const struct place *p = l->place;
+    struct store *store = store_new(p->nrank);
+    for (int pos = 0; pos < p->nrank; pos++) {
+        struct type local = layout_shard(l, t, pos);
+        int64_t bytes = type_bytes(&local);
+        struct pool *pool;
+        if (bytes == 0) continue;
+        int status = session_pool(s, p->kind, p->rank[pos], &pool);
+        if (!status) status = buffer_new(pool, (size_t)bytes, &store->part[pos]);
+        if (!status) continue;
+        store_drop(&store);
+        return status;
+    }
+    *out = store;
+    return 0;
+}
+
+/* ---- runners ---- */
+
+struct runner *
+runner_new(struct plan *p)
+{
+    struct runner *r = must_alloc(sizeof *r);
+    const struct program *g = p->program;
+    r->plan = p;
+    r->actors = actors_new(p);
+    r->leaf = ARENA_ARRAY(&r->arena, struct store *, g->nleaf + 1);
+    r->root = ARENA_ARRAY(&r->arena, struct store *, g->nroot + 1);
+    r->donate = ARENA_ARRAY(&r->arena, bool, g->nroot + 1);
+    r->run = (struct run){.plan = p,
+                          .actors = r->actors,
+                          .leaf = ARENA_ARRAY(&r->arena, void *, p->nleaf_part + 1),
+                          .root = ARENA_ARRAY(&r->arena, void *, p->nroot_part + 1),
+                          .number = ARENA_ARRAY(&r->arena, uint64_t, g->nnumber + 1),
+                          .line = ARENA_ARRAY(&r->arena, struct line, g->nnode + 1),
+                          .arena = ARENA_ARRAY(&r->arena, void *, p->ndevice + 1)};
+    for (int32_t i = 0; i < g->nnode; i++) r->run.line[i] = g->node[i].line;
+    return r;
+}
+
+void
+runner_free(struct runner **rp)
+{
+    struct runner *r = *rp;
+    if (!r) return;
+    actors_free(&r->actors);
+    plan_free(&r->plan);
+    arena_fini(&r->arena);
+    free(r);
+    *rp = NULL;
+}
+
+static void
+bind_parts(void **address, const int32_t *first, int32_t i, const struct store *store)
+{
+    for (int pos = 0; pos < store->n; pos++) address[first[i] + pos] = store->part[pos] ? store->part[pos]->data : NULL;
+}
+
+/* There was no memory: for what? "zeros: f32{1024, 1024} S(0) on cpu[0, 1]: ..." */
+static int
+no_room(int status, const char *name, const struct type *t, const struct layout *l)
+{
+    struct str s = {0};
+    type_print(t, &s);
+    str_add(&s, " ");
+    layout_print(l, &s);
+    str_add(&s, " on ");
+    place_print(l->place, &s);
+    err_note("%s: %s", name, str_text(&s));
+    str_free(&s);
+    return status;
+}
+
+/* What lives within the run is many values in one arena: the largest is told. */
+static int
+no_arena(int status, const struct program *g)
+{
+    const struct prog_node *most = NULL;
+    int out = 0;
+    for (int32_t i = 0; i < g->nnode; i++)
+        for (int k = 0; k < g->node[i].nout; k++)
+            if (!most || type_bytes(&g->node[i].type[k]) > type_bytes(&most->type[out])) most = &g->node[i], out = k;
+    return most ? no_room(status, most->name, &most->type[out], most->layout[out]) : status;
+}
+
+/* The whole value of root k: joined pieces make dimension 0 longer. */
+static int
+make_root(struct rille_session *s, struct runner *r, int32_t k)
+{
+    const struct program *g = r->plan->program;
+    struct type t = ref_type(g, g->root[k].ref);
+    if (g->root[k].join) t.dim[0] *= g->pieces;
+    const struct ref *ref = &g->root[k].ref;
+    int status = store_make(s, &t, ref_layout(g, *ref), &r->root[k]);
+    return status && ref->kind == REF_NODE ? no_room(status, g->node[ref->index].name, &t, ref_layout(g, *ref))
+                                           : status;
+}
+
+static void
+drop_roots(struct runner *r, int32_t n)
+{
+    for (int32_t k = 0; k < n; k++) store_drop(&r->root[k]);
+}
+
+int
+runner_run(struct rille_session *s, struct runner *r, bool timed)
+{
+    struct plan *p = r->plan;
+    const struct program *g = p->program;
+    for (int i = 0; i < p->ndevice; i++) {
+        struct pool *pool;
+        TRY(session_pool(s, p->device[i].kind, p->device[i].rank, &pool));
+        int status = pool_arena(pool, (size_t)p->device[i].arena_bytes, &r->run.arena[i]);
+        if (status) return no_arena(status, g);
+        if (s->poison && p->device[i].arena_bytes) memset(r->run.arena[i], 0xff, (size_t)p->device[i].arena_bytes);
+    }
+    for (int32_t k = 0; k < g->nroot; k++) {
+        int status = 0;
+        r->root[k] = NULL;
+        if (p->over[k] && r->donate[k]) {
+            r->root[k] = r->leaf[g->root[k].over];
+            store_hold(r->root[k]);
+        } else {
+            status = make_root(s, r, k);
+        }
+        if (status) {
+            drop_roots(r, k);
+            return status;
+        }
+        bind_parts(r->run.root, p->root_first, k, r->root[k]);
+    }
+    for (int32_t i = 0; i < g->nleaf; i++) bind_parts(r->run.leaf, p->leaf_first, i, r->leaf[i]);
+    r->run.timed = timed;
+    r->run.poison = s->poison;
+    int status = engine_run(s->engine, &r->run);
+    if (status) drop_roots(r, g->nroot);
+    return status;
+}
+
+/* ---- numbers ---- */
+
+static int
+live_number(const struct number *n, double *f)
+{
+    int status = n->live->fn(n->live->arg, f);
+    return status ? fail(E_VALUE, "a live number's function failed") : 0;
+}
+
+/* The bits that a kernel reads: an int64_t or a double. */
+int
+number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
+{
+    double f = n->f;
+    int64_t i = n->i;
+    if (n->kind == NUM_LIVE) {
+        TRY(live_number(n, &f));
+        i = (int64_t)f;
+    } else if (n->kind == NUM_ORDINAL) {
+        i += (int64_t)s->ordinal; /* n->i: which call of the trace it is */
+    } else if (n->kind == NUM_SEED) {
+        i = (int64_t)s->seed;
+    }
+    if (n->is_int)
+        memcpy(out, &i, sizeof i);
+    else
+        memcpy(out, &f, sizeof f);
+    return 0;
+}
+
+/* ---- one evaluation ---- */
+
+/* The leaf's bytes may be written over: only this run's nodes still need them, and they have no other name. */
+static bool
+may_donate(const struct collection *c, const struct val *leaf)
+{
+    return leaf->keep == c->use[collection_slot(c, leaf)] && leaf->store->nref == 1;
+}
+
+static int
+bind(struct rille_session *s, struct collection *c, struct runner *r)
+{
+    const struct program *g = r->plan->program;
+    assert(g->nleaf == c->nleaf && g->nroot == c->nroot && g->nnumber == c->nnumber);
+    for (int32_t i = 0; i < c->nleaf; i++) r->leaf[i] = c->leaf[i]->store;
+    for (int32_t i = 0; i < c->nnode; i++) r->run.line[i] = c->node[i]->line;
+    for (int32_t i = 0; i < c->nnumber; i++) TRY(number_bind(s, &c->number[i]->number, &r->run.number[i]));
+    for (int32_t k = 0; k < c->nroot; k++) r->donate[k] = r->plan->over[k] && may_donate(c, c->leaf[g->root[k].over]);
+    return 0;
+}
+
+/* Somebody wants the bytes: whoever holds the value or reads it, or the gradient of the operator that made it. */
+static bool
+is_kept(const struct val *v)
+{
+    return v->keep > 0 || (v->node && node_has_gradient(v->node) && node_saves_out(v->node, v->out));
+}
+
+/* Gives the roots their bytes; what the bytes were before is no more. */
+static void
+take_roots(struct collection *c, struct runner *r)
+{
+    const struct program *g = r->plan->program;
+    for (int32_t k = 0; k < c->nroot; k++) {
+        if (r->plan->over[k] && r->donate[k]) store_drop(&c->leaf[g->root[k].over]->store);
+        if (is_kept(c->root[k]))
+            c->root[k]->store = r->root[k];
+        else
+            store_drop(&r->root[k]);
+        r->root[k] = NULL;
+    }
+}
+
+static void
+settle_nodes(struct rille_session *s, struct collection *c)
+{
+    for (int32_t i = c->nnode - 1; i >= 0; i--)
+        if (!c->stays[i]) val_hold(c->node[i]->out[0]);
+    for (int32_t i = c->nnode - 1; i >= 0; i--) {
+        if (c->stays[i]) continue;
+        struct val *v = c->node[i]->out[0];
+        node_done(s->graph, c->node[i]);
+        val_drop(s->graph, &v);
+    }
+}
+
+/* Variables that a failed run had begun to write over. */
+static void
+mark_torn(struct collection *c, struct runner *r)
+{
+    const struct plan *p = r->plan;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        if (!t->updates || !actors_acted(r->actors, i)) continue;
+        for (int k = 0; k < t->nout; k++) {
+            if (t->out[k].root < 0) continue;
+            int32_t root = p->root_part[t->out[k].root].index;
+            if (p->over[root] && r->donate[root]) c->leaf[p->program->root[root].over]->torn = 1;
+        }
+    }
+}
+
+int
+session_eval(struct rille_session *s, int n, struct val *const *v)
+{
+    struct collection *c = &s->collection;
+    bool ready = true;
+    for (int i = 0; i < n; i++) {
+        TRY(val_whole(v[i]));
+        ready = ready && v[i]->store;
+    }
+    if (ready) return 0;
+    TRY(collect(s, n, v, COLLECT_RUN));
+    struct runner *r;
+    TRY(cache_find(s, c, &r));
+    collection_uses(c);
+    collection_stays(c);
+    TRY(bind(s, c, r));
+    int status = runner_run(s, r, false);
+    if (status) {
+        mark_torn(c, r);
+        return status;
+    }
+    take_roots(c, r);
+    settle_nodes(s, c);
+    return 0;
+}
+
+/* ---- reading ---- */
+
+/* Mesh position pos adds to the global value when its coordinate on every B axis is 0; `first` when it is on every P
+ * axis too. */
+static bool
+contributes(const struct layout *l, int pos, bool *first)
+{
+    int32_t coord[MAX_AXIS];
+    place_coord(l->place, pos, coord);
+    *first = true;
+    for (int a = 0; a < l->place->naxis; a++) {
+        if (l->sbp[a].kind == SBP_B && coord[a]) return false;
+        if (l->sbp[a].kind == SBP_P && coord[a]) *first = false;
+    }
+    return true;
+}
+
+int
+session_read(struct rille_session *s, struct val *v, void *out)
+{
+    UNUSED(s);
+    const struct layout *l = v->layout;
+    if (l->place->kind == DEV_META)
+        return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
+    enum reduce reduce = layout_partial(l);
+    struct view whole = view_dense(&v->type, out);
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        bool first;
+        if (!contributes(l, pos, &first) || !v->store->part[pos]) continue;
+        struct type local = layout_shard(l, &v->type, pos);
+        struct box box;
+        layout_box(l, &v->type, pos, &box);
+        struct view src = view_dense(&local, v->store->part[pos]->data), dst = whole;
+        int64_t skip = 0;
+        for (int i = 0; i < dst.ndim; i++) {
+            skip += box.lo[i] * dst.stride[i];
+            dst.dim[i] = local.dim[i];
+        }
+        dst.data = (char *)out + skip * (int64_t)dtype_bytes(v->type.dtype);
+        box_combine(first ? RED_NONE : reduce, first, &dst, &src);
+    }
+    return 0;
+}

@@ -1,0 +1,435 @@
+/* session.c - opening and closing, devices and their memory, placements and layouts, counters. */
+#include "actors/session/session.h"
+
+#include "kernels/kernel.h"
+#include "kernels/op/table.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The text of a layout, interned with its session. */
+struct layout_text {
+    struct layout_text *next;
+    const struct layout *layout;
+    char text[];
+};
+
+/* ---- devices ---- */
+
+/* "cpu:8,meta,late:2": how many devices of each kind. */
+static int
+parse_devices(struct rille_session *s, const char *text)
+{
+    bool first = true, named[NDEVICE_KIND] = {false};
+    while (*text) {
+        size_t n = strcspn(text, ",");
+        char word[64];
+        if (n == 0 || n >= sizeof word) return fail(E_PLACE, "devices \"%s\": kind:count, separated by commas", text);
+        memcpy(word, text, n);
+        word[n] = '\0';
+        char *colon = strchr(word, ':'), *end = NULL;
+        long count = 1;
+        if (colon) {
+            *colon = '\0';
+            count = strtol(colon + 1, &end, 10);
+        }
+        int kind = device_kind_parse(word);
+        if (kind < 0) return err_last();
+        if (kind == DEV_CUDA) return fail(E_PLACE, "devices: this build has no CUDA plug-in");
+        if (named[kind]) return fail(E_PLACE, "devices: \"%s\" is named twice", word);
+        if (colon && (end == colon + 1 || *end || count < 1 || count > 4096))
+            return fail(E_PLACE, "devices: \"%s\" wants a number of devices from 1 to 4096, not \"%s\"", word,
+                        colon + 1);
+        named[kind] = true;
+        s->ndevice[kind] = (int32_t)count;
+        if (first) s->default_kind = kind;
+        first = false;
+        text += n + (text[n] == ',');
+    }
+    return 0;
+}
+
+static int
+cores(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+static int
+set_devices(struct rille_session *s, const struct rille_options *o)
+{
+    s->ndevice[DEV_META] = INT_MAX;
+    s->default_kind = DEV_CPU;
+    if (!o || !o->devices) {
+        s->ndevice[DEV_CPU] = MAX(8, cores());
+        return 0;
+    }
+    TRY(parse_devices(s, o->devices));
+    return s->ndevice[DEV_CPU] || s->default_kind != DEV_CPU ? 0
+                                                             : fail(E_PLACE, "devices \"%s\" names none", o->devices);
+}
+
+int
+session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
+{
+    if (rank >= s->npool[kind]) {
+        int32_t room = MAX(rank + 1, 2 * s->npool[kind]);
+        s->pool[kind] = must_realloc(s->pool[kind], sizeof(*s->pool[kind]) * (size_t)room);
+        for (int32_t i = s->npool[kind]; i < room; i++) s->pool[kind][i] = NULL;
+        s->npool[kind] = room;
+    }
+    if (!s->pool[kind][rank]) {
+        s->pool[kind][rank] = pool_new(kind, rank, s->memory_limit);
+        if (!s->pool[kind][rank]) return err_last();
+    }
+    *out = s->pool[kind][rank];
+    return 0;
+}
+
+int
+place_exists(struct rille_session *s, const struct place *p)
+{
+    for (int i = 0; i < p->nrank; i++)
+        if (p->rank[i] >= s->ndevice[p->kind])
+            return fail(E_PLACE, "placement: there is no device %d; this session has %s:%d (devices count from 0)",
+                        (int)p->rank[i], device_kind_text(p->kind), (int)s->ndevice[p->kind]);
+    return 0;
+}
+
+int
+rille_device_count(struct rille_session *s, const char *kind)
+{
+    int k = device_kind_parse(kind);
+    return k < 0 ? -1 : s->ndevice[k];
+}
+
+const char *
+rille_default_kind(struct rille_session *s)
+{
+    return device_kind_text(s->default_kind);
+}
+
+bool
+rille_device_info(struct rille_session *s, int i, struct rille_device_info *out)
+{
+    for (int kind = 0; kind < NDEVICE_KIND; kind++)
+        for (int32_t rank = 0; rank < s->npool[kind]; rank++) {
+            if (!s->pool[kind][rank] || i-- > 0) continue;
+            struct pool_count c = pool_count(s->pool[kind][rank]);
+            *out = (struct rille_device_info){.kind = device_kind_text(kind),
+                                              .device = rank,
+                                              .thread = rank % MAX(1, s->threads),
+                                              .live_bytes = (int64_t)c.live_bytes,
+                                              .arena_bytes = (int64_t)c.arena_bytes,
+                                              .peak_bytes = (int64_t)c.peak_bytes,
+                                              .limit_bytes = (int64_t)s->memory_limit};
+            return true;
+        }
+    return false;
+}
+
+/* ---- opening and closing ---- */
+
+static int
+env_int(const char *name, int otherwise)
+{
+    const char *e = getenv(name);
+    int n = e ? atoi(e) : 0;
+    return n > 0 ? n : otherwise;
+}
+
+static int
+open_engine(struct rille_session *s, const struct rille_options *o)
+{
+    const char *bus = o && o->bus ? o->bus : getenv("RILLE_BUS");
+    struct engine_options e = {.bus = &bus_zmq};
+    if (bus && *bus) TRY(bus_parse(bus, &e.bus, &e.seed));
+    e.threads = o && o->threads > 0 ? o->threads : env_int("RILLE_THREADS", cores());
+    e.threads = MIN(e.threads, 1 << 6);
+    e.spin_ns = e.threads <= cores() ? 50000 : 0;
+    s->threads = e.threads;
+    s->poison = !e.bus->threaded;
+    return engine_new(&e, &s->engine);
+}
+
+static void
+live_release(struct rille_live *live)
+{
+    rille_live_free(&live);
+}
+
+int
+rille_open(const struct rille_options *o, struct rille_session **out)
+{
+    struct rille_session *s = must_alloc(sizeof *s);
+    s->atlas = atlas_new();
+    s->graph = graph_new();
+    graph_on_orphan(s->graph, tensor_orphan);
+    graph_on_live(s->graph, live_release);
+    s->grad_on = true;
+    s->seed = o ? o->seed : 0;
+    s->memory_limit = o ? o->memory_limit : 0;
+    if (o && (o->check_ref || o->check_nan)) kernel_check(o->check_ref, o->check_nan);
+    int status = set_devices(s, o);
+    if (!status) status = cost_read(o ? o->cost : NULL, &s->cost);
+    if (!status) status = open_engine(s, o);
+    if (status) rille_close(&s);
+    *out = s;
+    return status;
+}
+
+void
+rille_close(struct rille_session **sp)
+{
+    struct rille_session *s = *sp;
+    *sp = NULL;
+    if (!s) return;
+    build_settle(s, 0);
+    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
+    engine_free(&s->engine);
+    cache_free(&s->cache);
+    memo_free(&s->memo);
+    collection_free(&s->collection);
+    graph_free(&s->graph);
+    for (int kind = 0; kind < NDEVICE_KIND; kind++) {
+        for (int32_t i = 0; i < s->npool[kind]; i++)
+            if (s->pool[kind][i]) pool_free(&s->pool[kind][i]);
+        free(s->pool[kind]);
+    }
+    while (s->text) {
+        struct layout_text *t = s->text;
+        s->text = t->next;
+        free(t);
+    }
+    atlas_free(&s->atlas);
+    arena_fini(&s->scratch);
+    free(s->fresh);
+    free(s->update);
+    free(s->watch);
+    free(s);
+}
+
+const char *
+rille_error(void)
+{
+    return err_text();
+}
+
+int
+rille_error_code(void)
+{
+    return err_last();
+}
+
+const char *
+rille_error_kind(void)
+{
+    return err_name(err_last());
+}
+
+void
+rille_at(struct rille_session *s, const char *file, int line, const char *inside)
+{
+    if (!file)
+        s->at.file = NULL;
+    else if (!s->at.file || strcmp(s->at.file, file))
+        s->at.file = graph_file(s->graph, file);
+    s->at.line = line;
+    s->at.inside = inside ? graph_file(s->graph, inside) : NULL;
+}
+
+void
+rille_interrupt(struct rille_session *s)
+{
+    engine_interrupt(s->engine);
+}
+
+void
+rille_seed(struct rille_session *s, uint64_t seed)
+{
+    s->seed = seed;
+    s->ordinal = 0;
+}
+
+void
+rille_epoch(struct rille_session *s)
+{
+    s->epoch++;
+}
+
+bool
+rille_grad_mode(struct rille_session *s, bool on)
+{
+    bool was = s->grad_on;
+    s->grad_on = on;
+    return was;
+}
+
+/* ---- counters ---- */
+
+void
+rille_count(struct rille_session *s, struct rille_counters *out)
+{
+    struct engine_count e = engine_count(s->engine);
+    struct graph_count g = graph_count(s->graph);
+    *out = (struct rille_counters){.nodes = s->nodes,
+                                   .compiles = s->compiles,
+                                   .cache_hits = s->hits,
+                                   .runs = e.runs,
+                                   .acts = e.acts,
+                                   .messages = e.messages,
+                                   .thread_messages = e.thread_messages,
+                                   .run_allocations = e.allocations,
+                                   .live_values = g.vals,
+                                   .live_nodes = g.nodes,
+                                   .plans = s->cache.n};
+    for (int kind = 0; kind < NDEVICE_KIND; kind++)
+        for (int32_t i = 0; i < s->npool[kind]; i++) {
+            if (!s->pool[kind][i]) continue;
+            struct pool_count c = pool_count(s->pool[kind][i]);
+            out->live_bytes += (int64_t)c.live_bytes;
+            out->arena_bytes += (int64_t)c.arena_bytes;
+            out->allocations += c.nalloc;
+        }
+}
+
+int64_t
+rille_external_bytes(struct rille_session *s)
+{
+    struct rille_counters c;
+    rille_count(s, &c);
+    return c.live_bytes;
+}
+
+/* ---- placements and layouts ---- */
+
+int
+rille_place(struct rille_session *s, const char *kind, int naxis, const int32_t *sizes, const int32_t *ranks,
+            const struct rille_place **out)
+{
+    const struct place *p;
+    int k = device_kind_parse(kind);
+    if (k < 0) return err_last();
+    TRY(place_new(s->atlas, k, naxis, sizes, ranks, &p));
+    TRY(place_exists(s, p));
+    *out = (const struct rille_place *)p;
+    return 0;
+}
+
+const char *
+rille_place_kind(const struct rille_place *p)
+{
+    return device_kind_text(((const struct place *)p)->kind);
+}
+
+int
+rille_place_axes(const struct rille_place *rp, int32_t sizes[RILLE_AXES])
+{
+    const struct place *p = (const struct place *)rp;
+    for (int a = 0; a < p->naxis; a++) sizes[a] = p->axis[a];
+    return p->naxis;
+}
+
+int
+rille_place_ranks(const struct rille_place *rp, const int32_t **ranks)
+{
+    const struct place *p = (const struct place *)rp;
+    *ranks = p->rank;
+    return p->nrank;
+}
+
+char *
+rille_place_text(const struct rille_place *p)
+{
+    struct str s = {0};
+    place_print((const struct place *)p, &s);
+    return s.text;
+}
+
+const struct layout *
+session_layout(struct rille_session *s)
+{
+    const struct place *p;
+    int32_t one = 1, zero = 0;
+    int status = place_new(s->atlas, s->default_kind, 1, &one, &zero, &p);
+    assert(!status);
+    UNUSED(status);
+    return layout_broadcast(s->atlas, p);
+}
+
+int
+layout_summed(struct atlas *a, const struct layout *l, const struct layout **out)
+{
+    struct sbp whole[MAX_AXIS];
+    for (int i = 0; i < l->place->naxis; i++)
+        whole[i] = l->sbp[i].kind == SBP_P ? (struct sbp){.kind = SBP_B} : l->sbp[i];
+    return layout_new(a, l->place, whole, l->order, out);
+}
+
+int
+rille_layout(struct rille_session *s, const struct rille_place *rp, int n, const char *const *sbp, const int *order,
+             int ndim, const struct rille_layout **out)
+{
+    const struct place *p = (const struct place *)rp;
+    const struct layout *l;
+    if (n == 1 && !order && (p->naxis > 1 || strchr(sbp[0], '('))) {
+        TRY(layout_parse(s->atlas, p, sbp[0], ndim, &l));
+        *out = (const struct rille_layout *)l;
+        return 0;
+    }
+    struct sbp entry[MAX_AXIS];
+    uint8_t cut[MAX_AXIS];
+    if (n != p->naxis)
+        return fail(E_SBP, "%d entr%s for a mesh of %d ax%s; give one entry for each mesh axis", n,
+                    n == 1 ? "y" : "ies", p->naxis, p->naxis == 1 ? "is" : "es");
+    for (int a = 0; a < n; a++) {
+        TRY(sbp_parse(sbp[a], ndim, &entry[a]));
+        if (!order) continue;
+        if (order[a] < 0 || order[a] >= n)
+            return fail(E_SBP, "order names mesh axis %d of a mesh of %d axes", order[a], n);
+        cut[a] = (uint8_t)order[a];
+    }
+    TRY(layout_new(s->atlas, p, entry, order ? cut : NULL, &l));
+    *out = (const struct rille_layout *)l;
+    return 0;
+}
+
+const struct rille_place *
+rille_layout_place(const struct rille_layout *l)
+{
+    return (const struct rille_place *)((const struct layout *)l)->place;
+}
+
+const char *
+rille_layout_text(struct rille_session *s, const struct rille_layout *rl)
+{
+    const struct layout *l = (const struct layout *)rl;
+    for (struct layout_text *t = s->text; t; t = t->next)
+        if (t->layout == l) return t->text;
+    struct str text = {0};
+    layout_print(l, &text);
+    struct layout_text *t = must_alloc(sizeof *t + text.len + 1);
+    memcpy(t->text, str_text(&text), text.len + 1);
+    t->layout = l;
+    t->next = s->text;
+    s->text = t;
+    str_free(&text);
+    return t->text;
+}
+
+/* ---- for tests ---- */
+
+void
+rille_fail_act(struct rille_session *s, int64_t k)
+{
+    engine_fail_act(s->engine, k);
+}
+
+void
+rille_slow_op(struct rille_session *s, const char *op, double seconds)
+{
+    engine_slow(s->engine, op ? op_find(op) : NULL, (int64_t)(seconds * 1e9));
+}

@@ -1,0 +1,230 @@
+/* session.h - what one session owns, shared by the files that make it up; nothing outside actors/ includes it.
+ *
+ * The session thread owns all of this. Device threads see plans and runs only. */
+#ifndef RILLE_SESSION_SESSION_H
+#define RILLE_SESSION_SESSION_H
+
+#include "actors/act/engine.h"
+#include "actors/plan/program.h"
+#include "rille.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+
+/* The user's handle on a value; a leaf is a variable whose present version is val. Counted by handles (nref) and by the
+ * versions that name it as their owner (nversion); the struct goes when both are 0. */
+struct rille_tensor {
+    struct rille_session *s;
+    struct val *val; /* held while nref > 0 */
+    int32_t nref, nversion;
+    bool leaf, requires_grad, watched; /* watched: backward was called on it since the last step */
+    struct rille_tensor *grad;
+    char *name;
+    int32_t journal; /* entry of the trace in progress, -1 */
+};
+
+struct rille_live {
+    rille_live_fn *fn;
+    void (*drop)(void *arg);
+    void *arg;
+    int32_t nref;
+};
+
+/* ---- memo of derivations: (operator, attributes, operand types and layouts) -> results (build.c) ---- */
+struct derived;
+struct memo {
+    struct derived **slot;
+    int32_t room, n;
+};
+
+/* A plan with its actors and the places where a run finds its bytes; made once, for one run at a time (run.c). */
+struct runner {
+    struct plan *plan;
+    struct actors *actors;
+    struct run run;
+    struct store **leaf, **root; /* by leaf and root of the program; set before a run, borrowed */
+    bool *donate;                /* root k takes the bytes of its leaf */
+    struct arena arena;
+};
+
+/* ---- plan cache (cache.c) ---- */
+struct cached {
+    struct cached *next; /* in its hash chain */
+    uint64_t hash, used;
+    size_t nkey;
+    unsigned char *key;
+    struct runner *runner;
+};
+struct cache {
+    struct cached **slot;
+    int32_t room, n;
+    uint64_t clock;
+};
+
+/* An update that waits for rille_step, and the version it started from. */
+struct pending_update {
+    struct rille_tensor *t;
+    struct val *before;
+    bool lent; /* its bytes may be written over by the step that runs */
+};
+
+/* What a walk from the roots finds, reused from run to run (collect.c). */
+struct collection {
+    struct node **node;
+    struct val **leaf, **number, **root;
+    int32_t nnode, nleaf, nnumber, nroot;
+    int32_t node_room, leaf_room, number_room, root_room, stack_room, use_room;
+    struct frame *stack;
+    int32_t *use; /* per node output and leaf: readers within the collection that are done with it after the run */
+    bool *stays;  /* per node: it is not done after the run, since a result that was not kept is still wanted */
+    int32_t stays_room;
+    uint64_t root_mark;
+    struct str key;
+};
+
+struct trace;
+struct rille_session {
+    struct atlas *atlas;
+    struct graph *graph;
+    struct engine *engine;
+    struct pool **pool[NDEVICE_KIND];
+    int32_t npool[NDEVICE_KIND];   /* room of the array */
+    int32_t ndevice[NDEVICE_KIND]; /* how many devices of a kind there are */
+    int default_kind;
+    size_t memory_limit;
+    int32_t threads;
+    struct box_cost cost; /* of moves: built in, or as calibrated (cost.c) */
+    struct line at;
+    const char *composite; /* the composite operator that is being built */
+    enum node_phase phase;
+    uint64_t seed, ordinal, epoch;
+    bool grad_on, poison;
+    struct arena scratch; /* of one call: reset when the outermost one is over */
+    struct val **fresh;   /* values made by the call in progress */
+    int32_t nfresh, fresh_room;
+    struct memo memo;
+    struct cache cache;
+    struct collection collection;
+    struct pending_update *update;
+    int32_t nupdate, update_room;
+    struct rille_tensor **watch;
+    int32_t nwatch, watch_room;
+    struct trace *trace; /* in progress */
+    bool paused;
+    int64_t ntensor, nodes, compiles, hits, external;
+    struct layout_text *text; /* interned texts of layouts */
+};
+
+/* ---- session.c ---- */
+int session_pool(struct rille_session *s, int kind, int rank, struct pool **out);
+/* Default layout: whole on device 0 of the default kind. */
+const struct layout *session_layout(struct rille_session *s);
+/* The layout with B wherever l is partial: how values, gradients and sources lie that are not sums of parts. */
+int layout_summed(struct atlas *a, const struct layout *l, const struct layout **out);
+int place_exists(struct rille_session *s, const struct place *p);
+
+/* ---- cost.c ---- */
+/* What moves cost: from the file, or as built in when path is NULL. */
+int cost_read(const char *path, struct box_cost *out);
+
+/* ---- tensor.c ---- */
+struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);
+/* The leaf takes v as its present version; the old one stays with those who use it. */
+void tensor_rebind(struct rille_tensor *t, struct val *v);
+void tensor_orphan(struct rille_tensor *t);
+/* Is v what the variable t now holds? */
+bool tensor_is_present(const struct rille_tensor *t, const struct val *v);
+
+/* ---- build.c ---- */
+/* Calls op on values: derives types and layouts, adds the node (or the nodes of a composite). out has room for the
+ * op's results. source: type and layout of a source operator's result, or the target layout of
+ * to_global (type NULL). */
+struct build_source {
+    const struct type *type;
+    const struct layout *layout;
+};
+int build_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+               const struct build_source *source, struct val **out);
+/* Fails: what is wrong with a call, then its operands with type and layout. */
+int build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+struct val *build_number(struct rille_session *s, bool is_int, double f, int64_t i);
+int build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out);
+/* Every value that a call makes is held until build_settle, which ends the call: what has a handle or a reader by then
+ * stays. Returns status. */
+struct val *build_fresh(struct rille_session *s, struct val *v);
+int build_settle(struct rille_session *s, int status);
+/* What kernels build gradients and composites with. */
+struct builder {
+    struct build base;
+    struct rille_session *s;
+};
+struct builder builder_of(struct rille_session *s);
+int64_t price_move(void *arg, const struct type *t, const struct layout *from, const struct layout *to);
+void memo_free(struct memo *m);
+
+/* ---- grad.c ---- */
+/* d sum(y) / d x[i], NULL in din where y does not depend on it. With deposit, leaves are found by walking and each gets
+ * its gradient added. spend: the forward nodes let go of what they saved. */
+int grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx);
+int grad_deposit(struct rille_session *s, struct val *y);
+
+/* ---- op_made.c ---- */
+/* What op is made of and the layouts it has thereby, as a part of its page; nothing where it is never made of others.
+ */
+void op_made_print(struct rille_session *s, const struct op *op, struct str *out);
+
+/* ---- collect.c ---- */
+enum collect_mode {
+    COLLECT_RUN,     /* what has no bytes yet, and what gradients will read of it */
+    COLLECT_TRACE,   /* what was made in the trace */
+    COLLECT_EXPLAIN, /* everything from variables and forgotten values on, computed or not */
+};
+int collect(struct rille_session *s, int n, struct val *const *root, enum collect_mode mode);
+void collection_key(struct rille_session *s, struct collection *c);
+struct program *collection_program(struct rille_session *s, struct collection *c);
+
+int32_t *collection_uses(struct collection *c);
+void collection_stays(struct collection *c);
+int32_t collection_slot(const struct collection *c, const struct val *v);
+void collection_free(struct collection *c);
+
+/* ---- cache.c ---- */
+/* The runner of the program that was collected: found, or compiled and kept. */
+int cache_find(struct rille_session *s, struct collection *c, struct runner **out);
+void cache_free(struct cache *c);
+
+/* E_STATE, naming the variable, when a failed run has left it half written. */
+int val_whole(const struct val *v);
+
+/* ---- run.c ---- */
+/* Computes these values in one run; those that have their bytes are left alone. */
+int session_eval(struct rille_session *s, int n, struct val *const *v);
+/* Global value of a computed value, dense, on the host. */
+int session_read(struct rille_session *s, struct val *v, void *out);
+/* Takes over the plan. */
+struct runner *runner_new(struct plan *p);
+void runner_free(struct runner **r);
+/* Makes stores for roots that have none (or lets them take their leaf's), then runs. */
+int runner_run(struct rille_session *s, struct runner *r, bool timed);
+int number_bind(struct rille_session *s, const struct number *n, uint64_t *out);
+/* Buffers of a value of this type and layout. */
+int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);
+
+/* ---- trace.c ---- */
+/* In a trace (and not paused): reading is an error that names what was asked. */
+int trace_refuses(struct rille_session *s, const char *what);
+void trace_journal(struct rille_session *s, struct rille_tensor *t);
+bool tracing(const struct rille_session *s);
+int trace_pieces(const struct rille_session *s);
+/* How many random calls came before in this trace; one more from now on. */
+int64_t trace_ordinal(struct rille_session *s);
+/* Is v computed once for each piece? */
+bool trace_per_piece(const struct val *v);
+/* The classification of a node just added: per piece, after accumulation. E_PLAN when it mixes both. */
+int trace_classify(struct rille_session *s, struct node *n);
+/* v summed over the pieces (v itself outside of micro-batches, or when it is once a batch). */
+int trace_accumulate(struct rille_session *s, struct val *v, struct val **out);
+const struct program *graph_program(const struct rille_graph *g);
+struct rille_session *graph_session(const struct rille_graph *g);
+
+#endif

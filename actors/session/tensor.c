@@ -1,0 +1,456 @@
+/* tensor.c - handles: the values that a user's program names, and the variables among them. */
+#include "actors/session/session.h"
+
+#include "boxing/box.h"
+#include "kernels/op/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- handles and versions ---- */
+
+static void
+own(struct rille_tensor *t, struct val *v)
+{
+    if (v->owner == t) return;
+    if (v->owner) tensor_orphan(v->owner);
+    v->owner = t;
+    t->nversion++;
+}
+
+struct rille_tensor *
+tensor_new(struct rille_session *s, struct val *v, bool leaf)
+{
+    struct rille_tensor *t = must_alloc(sizeof *t);
+    t->s = s;
+    t->nref = 1;
+    t->leaf = leaf;
+    t->journal = -1;
+    t->val = v;
+    val_hold(v);
+    if (leaf) own(t, v);
+    s->ntensor++;
+    return t;
+}
+
+void
+tensor_orphan(struct rille_tensor *t)
+{
+    if (--t->nversion == 0 && t->nref == 0) free(t);
+}
+
+bool
+tensor_is_present(const struct rille_tensor *t, const struct val *v)
+{
+    return t->nref > 0 && t->val == v;
+}
+
+void
+tensor_rebind(struct rille_tensor *t, struct val *v)
+{
+    struct val *old = t->val;
+    val_hold(v);
+    t->val = v;
+    if (t->leaf) {
+        own(t, v);
+        v->needs_grad = t->requires_grad;
+    }
+    val_drop(t->s->graph, &old);
+}
+
+struct rille_tensor *
+rille_hold(struct rille_tensor *t)
+{
+    t->nref++;
+    return t;
+}
+
+static void
+unwatch(struct rille_session *s, struct rille_tensor *t)
+{
+    for (int32_t i = 0; i < s->nwatch; i++)
+        if (s->watch[i] == t) s->watch[i--] = s->watch[--s->nwatch];
+    for (int32_t i = 0; i < s->nupdate; i++)
+        if (s->update[i].t == t) {
+            val_drop(s->graph, &s->update[i].before);
+            s->update[i--] = s->update[--s->nupdate];
+        }
+}
+
+void
+rille_free(struct rille_tensor **tp)
+{
+    struct rille_tensor *t = *tp;
+    *tp = NULL;
+    if (!t || --t->nref > 0) return;
+    struct rille_session *s = t->s;
+    t->nversion++; /* not to go while it is taken down */
+    unwatch(s, t);
+    rille_free(&t->grad);
+    val_drop(s->graph, &t->val);
+    free(t->name);
+    t->name = NULL;
+    s->ntensor--;
+    tensor_orphan(t);
+}
+
+/* ---- properties ---- */
+
+const char *
+rille_dtype(const struct rille_tensor *t)
+{
+    return dtype_text(t->val->type.dtype);
+}
+
+int
+rille_ndim(const struct rille_tensor *t)
+{
+    return t->val->type.ndim;
+}
+
+const int64_t *
+rille_shape(const struct rille_tensor *t)
+{
+    return t->val->type.dim;
+}
+
+int64_t
+rille_numel(const struct rille_tensor *t)
+{
+    return type_numel(&t->val->type);
+}
+
+size_t
+rille_dtype_bytes(const char *dtype)
+{
+    for (int d = 1; d < NDTYPE; d++)
+        if (!strcmp(dtype_text((enum dtype)d), dtype)) return dtype_bytes((enum dtype)d);
+    return 0;
+}
+
+const struct rille_layout *
+rille_tensor_layout(const struct rille_tensor *t)
+{
+    return (const struct rille_layout *)t->val->layout;
+}
+
+bool
+rille_is_leaf(const struct rille_tensor *t)
+{
+    return t->leaf;
+}
+
+bool
+rille_requires_grad(const struct rille_tensor *t)
+{
+    return t->leaf ? t->requires_grad : t->val->needs_grad;
+}
+
+int
+rille_set_requires_grad(struct rille_tensor *t, bool on)
+{
+    if (!t->leaf)
+        return fail(E_STATE, "requires_grad can be set on leaf tensors only; this one is a result: detach it");
+    if (on && !dtype_is_float(t->val->type.dtype))
+        return fail(E_DTYPE, "only tensors of a float dtype have gradients, this one is %s", rille_dtype(t));
+    t->requires_grad = on;
+    t->val->needs_grad = on;
+    return 0;
+}
+
+const char *
+rille_name(const struct rille_tensor *t)
+{
+    return t->name;
+}
+
+void
+rille_set_name(struct rille_tensor *t, const char *name)
+{
+    free(t->name);
+    t->name = name ? strdup(name) : NULL;
+}
+
+int
+rille_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset)
+{
+    const struct layout *l = t->val->layout;
+    struct box b;
+    if (pos < 0 || pos >= l->place->nrank)
+        return fail(E_ARG, "shard %d: the tensor has %d shards", pos, (int)l->place->nrank);
+    layout_box(l, &t->val->type, pos, &b);
+    *rank = l->place->rank[pos];
+    for (int i = 0; i < t->val->type.ndim; i++) {
+        shape[i] = b.hi[i] - b.lo[i];
+        offset[i] = b.lo[i];
+    }
+    return 0;
+}
+
+/* ---- leaves from bytes ---- */
+
+/* Part pos of a global value: its slice; of a partial, the identity on all ranks but the first. */
+static int
+fill_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, void *data)
+{
+    struct type local = layout_shard(l, t, pos);
+    struct box box;
+    layout_box(l, t, pos, &box);
+    struct view dst = view_dense(&local, data), src = *whole;
+    int64_t skip = 0;
+    int32_t coord[MAX_AXIS];
+    place_coord(l->place, pos, coord);
+    for (int a = 0; a < l->place->naxis; a++)
+        if (l->sbp[a].kind == SBP_P && coord[a]) {
+            box_fill(layout_partial(l), &dst);
+            return 0;
+        }
+    for (int i = 0; i < src.ndim; i++) {
+        skip += box.lo[i] * src.stride[i];
+        src.dim[i] = local.dim[i];
+    }
+    src.data = (char *)whole->data + skip * (int64_t)dtype_bytes(t->dtype);
+    view_copy(&dst, &src);
+    return 0;
+}
+
+int
+rille_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
+                const struct rille_layout *layout, struct rille_tensor **out)
+{
+    enum dtype d = dtype_parse(dtype);
+    if (d == DT_NONE) return err_last();
+    if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "a tensor has at most %d dimensions, not %d", MAX_DIM, ndim);
+    struct type t = type_of(d, ndim, shape);
+    const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
+    TRY(type_check(&t));
+    TRY(layout_fits(l, &t));
+    struct store *store = NULL;
+    if (l->place->kind != DEV_META) {
+        TRY(store_make(s, &t, l, &store));
+        struct view whole = view_dense(&t, (void *)(uintptr_t)data);
+        for (int pos = 0; pos < l->place->nrank; pos++)
+            if (store->part[pos]) fill_part(&whole, l, &t, pos, store->part[pos]->data);
+    }
+    *out = tensor_new(s, graph_leaf(s->graph, &t, l, store), true);
+    return 0;
+}
+
+/* ---- reading ---- */
+
+int
+rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t)
+{
+    TRY(trace_refuses(s, "reading a value"));
+    struct val **v = must_alloc(sizeof *v * (size_t)(n + 1));
+    for (int i = 0; i < n; i++) v[i] = t[i]->val;
+    int status = session_eval(s, n, v);
+    free(v);
+    return status;
+}
+
+int
+rille_read(struct rille_tensor *t, void *out)
+{
+    TRY(rille_eval(t->s, 1, &t));
+    return session_read(t->s, t->val, out);
+}
+
+int
+rille_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
+{
+    const struct type *type = &t->val->type;
+    uint64_t bytes;
+    if (type_numel(type) != 1)
+        return fail(E_SHAPE, "item: a tensor of one element is wanted, this one has %lld", (long long)type_numel(type));
+    TRY(trace_refuses(t->s, "item()"));
+    TRY(rille_read(t, &bytes));
+    *is_int = !dtype_is_float(type->dtype);
+    if (*is_int)
+        *i = elem_get_i(type->dtype, &bytes, 0);
+    else
+        *f = elem_get_f(type->dtype, &bytes, 0);
+    return 0;
+}
+
+int
+rille_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out)
+{
+    struct rille_session *s = t->s;
+    const struct layout *l = t->val->layout, *here;
+    const struct place *p;
+    int32_t one = 1, r = rank;
+    int pos = place_find(l->place, rank);
+    if (pos < 0) {
+        struct str text = {0};
+        place_print(l->place, &text);
+        int status = fail(E_PLACE, "to_local: rank %d is not in the tensor's placement %s", rank, str_text(&text));
+        str_free(&text);
+        return status;
+    }
+    TRY(rille_eval(s, 1, &t));
+    TRY(place_new(s->atlas, l->place->kind, 1, &one, &r, &p));
+    here = layout_broadcast(s->atlas, p);
+    struct type local = layout_shard(l, &t->val->type, pos);
+    struct store *store = store_new(1);
+    store->part[0] = t->val->store->part[pos];
+    if (store->part[0]) buffer_hold(store->part[0]);
+    *out = tensor_new(s, graph_leaf(s->graph, &local, here, store), true);
+    return 0;
+}
+
+/* ---- new names, new layouts ---- */
+
+int
+rille_to_global(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
+{
+    struct rille_session *s = t->s;
+    struct val *v;
+    TRY(place_exists(s, ((const struct layout *)l)->place));
+    int status = build_to_global(s, t->val, (const struct layout *)l, &v);
+    if (!status) *out = tensor_new(s, v, false);
+    return build_settle(s, status);
+}
+
+/* The same value under a new name: the bytes are shared when they are there. */
+static int
+same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
+{
+    struct rille_session *s = t->s;
+    bool on = s->grad_on;
+    struct val *v = NULL;
+    int status = val_whole(t->val);
+    if (status) return build_settle(s, status);
+    if (t->val->store && !tracing(s)) {
+        store_hold(t->val->store);
+        v = build_fresh(s, graph_leaf(s->graph, &t->val->type, t->val->layout, t->val->store));
+    } else {
+        if (leaf) s->grad_on = false;
+        status = build_to_global(s, t->val, t->val->layout, &v);
+        s->grad_on = on;
+    }
+    if (!status) *out = tensor_new(s, v, leaf);
+    return build_settle(s, status);
+}
+
+int
+rille_detach(struct rille_tensor *t, struct rille_tensor **out)
+{
+    return same_value(t, true, out);
+}
+
+int
+rille_clone(struct rille_tensor *t, struct rille_tensor **out)
+{
+    if (!t->s->grad_on || !t->val->needs_grad) return same_value(t, true, out);
+    struct val *v;
+    int status = build_to_global(t->s, t->val, t->val->layout, &v);
+    if (!status) *out = tensor_new(t->s, v, false);
+    return build_settle(t->s, status);
+}
+
+/* ---- in place ---- */
+
+static int
+must_be_leaf(const struct rille_tensor *t)
+{
+    if (t->leaf) return 0;
+    return fail(E_STATE, "in place: this tensor is a result, not a variable; clone or detach it first");
+}
+
+/* Does a value of this type become one of shape `to` by repeating it? */
+static bool
+fits_in(const struct type *from, const struct type *to)
+{
+    for (int d = 1; d <= from->ndim; d++) {
+        int64_t n = from->dim[from->ndim - d];
+        if (d > to->ndim || (n != 1 && n != to->dim[to->ndim - d])) return false;
+    }
+    return true;
+}
+
+static int
+does_not_fit(const struct type *from, const struct type *to)
+{
+    struct str a = {0}, b = {0};
+    type_print(from, &a);
+    type_print(to, &b);
+    int status =
+        fail(E_SHAPE, "in place: the variable is %s and stays so, the new value is %s", str_text(&b), str_text(&a));
+    str_free(&a);
+    str_free(&b);
+    return status;
+}
+
+/* src as a new version of t: broadcast to its shape, in its dtype and layout. */
+static int
+version_of(struct rille_tensor *t, struct val *v, struct val **out)
+{
+    struct rille_session *s = t->s;
+    struct val *res[OP_OUT];
+    if (!shape_equal(&v->type, &t->val->type)) {
+        if (!fits_in(&v->type, &t->val->type)) return does_not_fit(&v->type, &t->val->type);
+        const struct op *expand = op_find("expand");
+        struct attr attr[OP_ATTR];
+        op_attr_defaults(expand, attr);
+        attr[0].set = true;
+        attr[0].n = t->val->type.ndim;
+        memcpy(attr[0].list, t->val->type.dim, sizeof(int64_t) * t->val->type.ndim);
+        TRY(build_call(s, expand, 1, &v, attr, NULL, res));
+        v = res[0];
+    }
+    if (v->type.dtype != t->val->type.dtype) {
+        const struct op *cast = op_find("cast");
+        struct attr attr[OP_ATTR];
+        op_attr_defaults(cast, attr);
+        attr[0].set = true;
+        attr[0].i = t->val->type.dtype;
+        TRY(build_call(s, cast, 1, &v, attr, NULL, res));
+        v = res[0];
+    }
+    if (v->layout != t->val->layout || v->owner || !v->node) TRY(build_to_global(s, v, t->val->layout, &v));
+    *out = v;
+    return 0;
+}
+
+int
+rille_assign(struct rille_tensor *t, struct rille_tensor *src)
+{
+    struct rille_session *s = t->s;
+    struct val *v;
+    bool on = s->grad_on;
+    TRY(must_be_leaf(t));
+    s->grad_on = false;
+    int status = version_of(t, src->val, &v);
+    s->grad_on = on;
+    if (!status && tracing(s) && trace_per_piece(v))
+        status = fail(E_PLAN, "in place: a value that differs from micro-batch to micro-batch cannot be put into a "
+                              "variable, which changes once a batch");
+    if (!status) {
+        trace_journal(s, t);
+        tensor_rebind(t, v);
+    }
+    return build_settle(s, status);
+}
+
+int
+rille_relayout(struct rille_tensor *t, const struct rille_layout *layout)
+{
+    struct rille_session *s = t->s;
+    const struct layout *l = (const struct layout *)layout;
+    struct val *v;
+    bool on = s->grad_on;
+    TRY(must_be_leaf(t));
+    TRY(trace_refuses(s, "to_global_"));
+    TRY(place_exists(s, l->place));
+    if (l == t->val->layout) return 0;
+    s->grad_on = false;
+    int status = build_to_global(s, t->val, l, &v);
+    s->grad_on = on;
+    if (!status) {
+        tensor_rebind(t, v);
+        rille_free(&t->grad);
+        s->epoch++;
+    }
+    return build_settle(s, status);
+}

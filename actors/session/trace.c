@@ -1,0 +1,504 @@
+/* trace.c - compiled steps: a function's calls, recorded once and run many times.
+ *
+ * Between begin and end calls add nodes and nothing runs. What the function
+ * changed - variables, gradients - is kept in a journal, so that afterwards (or
+ * after a failure) everything is as before; the changes become results of the
+ * plan.
+ *
+ * With micro-batches the arguments stand for one piece; a gradient is summed
+ * over the pieces where it is deposited, and all after that happens once. */
+#include "actors/session/compiled.h"
+#include "kernels/op/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct journal_entry {
+    struct rille_tensor *t;    /* held */
+    struct val *val;           /* held */
+    struct rille_tensor *grad; /* held, or NULL */
+    bool had_grad;
+};
+
+struct trace {
+    struct rille_graph_options options;
+    int32_t pieces, lag, nin;
+    int32_t cut;        /* parts of dimension 0 of every argument: piece k is the k-th part of each */
+    int64_t nrandom;    /* random calls so far */
+    struct val **input; /* held */
+    struct journal_entry *journal;
+    int32_t njournal, room;
+};
+
+/* ---- while tracing ---- */
+
+bool
+tracing(const struct rille_session *s)
+{
+    return s->trace && !s->paused;
+}
+
+bool
+rille_tracing(const struct rille_session *s)
+{
+    return tracing(s);
+}
+
+bool
+rille_trace_pause(struct rille_session *s, bool pause)
+{
+    bool was = s->paused;
+    s->paused = pause;
+    return was;
+}
+
+int
+trace_pieces(const struct rille_session *s)
+{
+    return tracing(s) ? s->trace->pieces : 1;
+}
+
+int64_t
+trace_ordinal(struct rille_session *s)
+{
+    return s->trace->nrandom++;
+}
+
+int
+trace_refuses(struct rille_session *s, const char *what)
+{
+    if (!tracing(s)) return 0;
+    return fail(E_STATE,
+                "%s inside a graph: its values exist only when the compiled step runs; return the tensor instead",
+                what);
+}
+
+bool
+trace_per_piece(const struct val *v)
+{
+    return v->input >= 0 || (v->node && v->node->per_piece && !v->node->accumulate);
+}
+
+int
+trace_classify(struct rille_session *s, struct node *n)
+{
+    n->traced = 1;
+    if (s->trace->pieces == 1) return 0;
+    n->per_piece = n->op->flags & OP_RANDOM ? 1 : 0;
+    for (int i = 0; i < n->nin; i++) {
+        const struct val *v = n->in[i];
+        if (!v) continue;
+        if (trace_per_piece(v))
+            n->per_piece = 1;
+        else if (v->node && (v->node->accumulate || v->node->after))
+            n->after = 1;
+    }
+    if (n->per_piece && n->op->flags & OP_UPDATE)
+        return fail(E_PLAN,
+                    "%s: a value that differs from micro-batch to micro-batch enters an update, which happens once "
+                    "a batch",
+                    n->name);
+    if (n->per_piece && n->after)
+        return fail(E_PLAN, "%s: mixes a value of one micro-batch with one that is known only after all of them",
+                    n->name);
+    return 0;
+}
+
+int
+trace_accumulate(struct rille_session *s, struct val *v, struct val **out)
+{
+    *out = v;
+    if (!tracing(s) || s->trace->pieces == 1 || !trace_per_piece(v)) return 0;
+    TRY(build_to_global(s, v, v->layout, out));
+    (*out)->node->accumulate = 1;
+    return 0;
+}
+
+void
+trace_journal(struct rille_session *s, struct rille_tensor *t)
+{
+    struct trace *r = s->trace;
+    if (!tracing(s) || t->journal >= 0) return;
+    if (r->njournal == r->room) {
+        r->room = r->room ? 2 * r->room : 32;
+        r->journal = must_realloc(r->journal, sizeof(*r->journal) * (size_t)r->room);
+    }
+    t->journal = r->njournal;
+    struct journal_entry *e = &r->journal[r->njournal++];
+    *e = (struct journal_entry){.t = rille_hold(t), .val = t->val, .had_grad = t->grad != NULL};
+    val_hold(e->val);
+    if (t->grad) e->grad = rille_hold(t->grad);
+}
+
+/* ---- begin, abort ---- */
+
+static int
+schedule_lag(const struct rille_graph_options *o, int32_t *lag)
+{
+    const char *name = o->schedule ? o->schedule : "1f1b";
+    *lag = 1;
+    if (!strcmp(name, "1f1b"))
+        *lag = o->lag > 0 ? o->lag : 1;
+    else if (!strcmp(name, "gpipe"))
+        *lag = 0;
+    else if (!strcmp(name, "zb-h1") || !strcmp(name, "zb-h2"))
+        return fail(E_ARG,
+                    "graph: schedule \"%s\" splits the backward pass, which this version does not do; there are "
+                    "\"1f1b\" and \"gpipe\"",
+                    name);
+    else
+        return fail(E_ARG, "graph: there is no schedule \"%s\"; there are \"1f1b\" and \"gpipe\"", name);
+    return 0;
+}
+
+static int
+check_options(const struct rille_graph_options *o)
+{
+    if (o->split_backward) return fail(E_ARG, "graph: split_backward is not in this version");
+    if (o->auto_parallel) return fail(E_ARG, "graph: auto_parallel is not in this version");
+    if (o->recompute) return fail(E_ARG, "graph: recompute is not in this version");
+    if (o->zero) return fail(E_ARG, "graph: zero = %d is not in this version", o->zero);
+    if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches is %d", o->micro_batches);
+    return 0;
+}
+
+/* The type of one piece: every shard must divide, so that it is cut where it lies. */
+static int
+piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
+{
+    *out = v->type;
+    if (r->pieces == 1) return 0;
+    if (v->type.ndim == 0 || v->type.dim[0] % r->pieces)
+        return fail(E_SHAPE, "graph: argument %d has %lld rows, which micro_batches = %d does not divide", i + 1,
+                    (long long)(v->type.ndim ? v->type.dim[0] : 1), (int)r->pieces);
+    out->dim[0] /= r->pieces;
+    for (int pos = 0; pos < v->layout->place->nrank; pos++) {
+        struct type all = layout_shard(v->layout, &v->type, pos), one = layout_shard(v->layout, out, pos);
+        if (all.dim[0] != one.dim[0] * r->pieces)
+            return fail(E_SHAPE, "graph: argument %d: the %lld rows on rank %d are not divided by micro_batches = %d",
+                        i + 1, (long long)all.dim[0], (int)v->layout->place->rank[pos], (int)r->pieces);
+    }
+    return 0;
+}
+
+/* Into how many parts dimension 0 is cut. */
+static int32_t
+rows_cut(const struct layout *l)
+{
+    int32_t n = 1;
+    for (int a = 0; a < l->place->naxis; a++)
+        if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == 0) n *= l->place->axis[a];
+    return n;
+}
+
+/* Otherwise piece k of one argument is made of other rows than piece k of another. */
+static int
+same_cut(struct trace *r, int i, struct rille_tensor *const *in)
+{
+    int32_t cut = rows_cut(in[i]->val->layout);
+    if (i == 0) r->cut = cut;
+    if (r->pieces == 1 || cut == r->cut) return 0;
+    struct str first = {0}, other = {0};
+    layout_print(in[0]->val->layout, &first);
+    layout_print(in[i]->val->layout, &other);
+    int status = fail(E_SBP,
+                      "graph: micro_batches are taken of each part of axis 0, but argument 1 (%s) has %d and "
+                      "argument %d (%s) has %d: move one with to_global, so that their rows go together",
+                      str_text(&first), (int)r->cut, i + 1, str_text(&other), (int)cut);
+    str_free(&first);
+    str_free(&other);
+    return status;
+}
+
+static void
+trace_fini(struct rille_session *s)
+{
+    struct trace *r = s->trace;
+    for (int32_t i = 0; i < r->njournal; i++) {
+        struct journal_entry *e = &r->journal[i];
+        e->t->journal = -1;
+        tensor_rebind(e->t, e->val);
+        rille_free(&e->t->grad);
+        e->t->grad = e->grad;
+        val_drop(s->graph, &e->val);
+        rille_free(&e->t);
+    }
+    for (int32_t i = 0; i < r->nin; i++) {
+        r->input[i]->input = PAST_INPUT; /* what the user kept of it is no input of the next trace */
+        val_drop(s->graph, &r->input[i]);
+    }
+    free(r->input);
+    free(r->journal);
+    free(r);
+    s->trace = NULL;
+    s->paused = false;
+}
+
+int
+rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
+                  struct rille_tensor **piece)
+{
+    int32_t lag;
+    if (s->trace) return fail(E_STATE, "graph: a graph is called while another one is being traced");
+    TRY(check_options(o));
+    TRY(schedule_lag(o, &lag));
+    struct trace *r = must_alloc(sizeof *r);
+    r->options = *o;
+    r->pieces = MAX(1, o->micro_batches);
+    r->lag = lag;
+    r->input = must_alloc(sizeof(*r->input) * (size_t)(nin + 1));
+    struct type *type = must_alloc(sizeof *type * (size_t)(nin + 1));
+    int status = 0;
+    for (int i = 0; !status && i < nin; i++) {
+        status = piece_type(r, i, in[i]->val, &type[i]);
+        if (!status) status = same_cut(r, i, in);
+    }
+    if (status) {
+        free(type);
+        free(r->input);
+        free(r);
+        return status;
+    }
+    s->trace = r;
+    for (int i = 0; i < nin; i++) {
+        struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
+        v->input = (int16_t)i;
+        val_hold(v);
+        r->input[r->nin++] = v;
+        piece[i] = tensor_new(s, v, false);
+    }
+    free(type);
+    return 0;
+}
+
+void
+rille_trace_abort(struct rille_session *s)
+{
+    if (!s->trace) return;
+    trace_fini(s);
+    build_settle(s, 0);
+}
+
+/* ---- end: the compiled step ---- */
+
+static int
+scaled(struct rille_session *s, struct val *v, double f, struct val **out)
+{
+    struct val *in[2] = {v, build_number(s, false, f, 0)}, *res[OP_OUT];
+    TRY(build_call(s, op_find("mul"), 2, in, NULL, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+/* Pieces are joined as they were taken: the k-th part of each part of dimension 0. What has the rows of an argument
+ * must be cut as it, or its rows come out in another order. */
+static int
+can_join(const struct trace *r, const struct val *v)
+{
+    bool rows = false;
+    for (int32_t i = 0; i < r->nin; i++) rows = rows || r->input[i]->type.dim[0] == v->type.dim[0];
+    if (!rows || rows_cut(v->layout) == r->cut) return 0;
+    struct str text = {0};
+    layout_print(v->layout, &text);
+    int status = fail(E_SBP,
+                      "graph: a result is %s, but the arguments' axis 0 has %d part%s: the pieces would be joined "
+                      "in another order; move it with to_global before it is returned",
+                      str_text(&text), (int)r->cut, r->cut == 1 ? "" : "s");
+    str_free(&text);
+    return status;
+}
+
+/* A result: a scalar is averaged over the pieces, another joined. */
+static int
+result_value(struct rille_session *s, struct val *v, struct val **out, bool *join)
+{
+    *out = v;
+    *join = false;
+    if (v->input >= 0) TRY(build_to_global(s, v, v->layout, out));
+    if (!trace_per_piece(*out) || s->trace->pieces == 1) return 0;
+    if (v->type.ndim > 0) {
+        *join = true;
+        return can_join(s->trace, v);
+    }
+    TRY(scaled(s, *out, 1.0 / s->trace->pieces, out));
+    return trace_accumulate(s, *out, out);
+}
+
+/* What the trace gives: results first, then variables and gradients that it changed. */
+struct yield {
+    struct val **val;
+    struct outcome *outcome;
+    bool *join;
+    int32_t n;
+};
+
+static int
+yields(struct rille_session *s, int nout, struct rille_tensor *const *out, struct yield *y)
+{
+    const struct trace *r = s->trace;
+    for (int i = 0; i < nout; i++) {
+        struct line at = s->at;
+        if (out[i]->val->node) s->at = out[i]->val->node->line;
+        int status = result_value(s, out[i]->val, &y->val[y->n], &y->join[y->n]);
+        s->at = at;
+        if (status) return status;
+        y->outcome[y->n++] = (struct outcome){.kind = FROM_INPUT, .input = i};
+    }
+    for (int32_t i = 0; i < r->njournal; i++) {
+        const struct journal_entry *e = &r->journal[i];
+        struct rille_tensor *g = e->t->grad;
+        if (g && (!e->grad || g != e->grad)) {
+            y->val[y->n] = g->val;
+            y->outcome[y->n++] = (struct outcome){.kind = FROM_GRADIENT, .t = e->t};
+        }
+    }
+    for (int32_t i = 0; i < r->njournal; i++) {
+        const struct journal_entry *e = &r->journal[i];
+        if (e->t->val == e->val) continue;
+        y->val[y->n] = e->t->val;
+        y->outcome[y->n++] = (struct outcome){.kind = FROM_VARIABLE, .t = e->t};
+    }
+    return 0;
+}
+
+/* Captured values that were not computed yet are computed now. */
+static int
+capture(struct rille_session *s, int n, struct val *const *root)
+{
+    struct collection *c = &s->collection;
+    TRY(collect(s, n, root, COLLECT_TRACE));
+    int32_t late = 0;
+    struct val **v = must_alloc(sizeof *v * (size_t)(c->nleaf + 1));
+    for (int32_t i = 0; i < c->nleaf; i++)
+        if (!c->leaf[i]->store && c->leaf[i]->input < 0) v[late++] = c->leaf[i];
+    int status = late ? session_eval(s, late, v) : 0;
+    free(v);
+    if (!status && late) status = collect(s, n, root, COLLECT_TRACE);
+    return status;
+}
+
+static struct origin
+origin_of(const struct rille_session *s, struct val *v)
+{
+    const struct trace *r = s->trace;
+    if (v->input >= 0) return (struct origin){.kind = FROM_INPUT, .input = v->input};
+    for (int32_t i = 0; i < r->njournal; i++) {
+        const struct journal_entry *e = &r->journal[i];
+        if (e->val == v) return (struct origin){.kind = FROM_VARIABLE, .t = rille_hold(e->t)};
+        if (e->grad && e->grad->val == v) return (struct origin){.kind = FROM_GRADIENT, .t = rille_hold(e->t)};
+    }
+    if (v->owner && v->owner->nref > 0 && v->owner->val == v)
+        return (struct origin){.kind = FROM_VARIABLE, .t = rille_hold(v->owner)};
+    val_hold(v);
+    return (struct origin){.kind = FROM_VALUE, .val = v};
+}
+
+static struct program *
+traced_program(struct rille_session *s, const struct yield *y)
+{
+    struct collection *c = &s->collection;
+    struct program *p = collection_program(s, c);
+    p->pieces = s->trace->pieces;
+    p->cut = s->trace->cut;
+    p->lag = s->trace->lag;
+    for (int32_t i = 0; i < c->nleaf; i++) p->leaf[i].piece = c->leaf[i]->input >= 0 && p->pieces > 1;
+    for (int32_t k = 0; k < c->nroot; k++) {
+        for (int32_t i = 0; i < y->n; i++)
+            if (y->val[i] == c->root[k]) p->root[k].join = y->join[i];
+    }
+    return p;
+}
+
+/* Root k of the program is the value of yield of[k]; several yields may name one value. */
+static void
+graph_outcomes(struct rille_graph *g, const struct yield *y, const struct collection *c)
+{
+    g->outcome = ARENA_ARRAY(&g->arena, struct outcome, y->n + 1);
+    g->nroot = y->n;
+    for (int32_t i = 0; i < y->n; i++) {
+        g->outcome[i] = y->outcome[i];
+        if (g->outcome[i].t) rille_hold(g->outcome[i].t);
+        for (int32_t k = 0; k < c->nroot; k++)
+            if (c->root[k] == y->val[i] && g->outcome[i].kind != FROM_INPUT) g->outcome[i].input = k;
+    }
+}
+
+static void
+graph_sources(struct rille_graph *g, struct rille_session *s)
+{
+    const struct collection *c = &s->collection;
+    const struct trace *r = s->trace;
+    g->nleaf = c->nleaf;
+    g->origin = ARENA_ARRAY(&g->arena, struct origin, c->nleaf + 1);
+    for (int32_t i = 0; i < c->nleaf; i++) g->origin[i] = origin_of(s, c->leaf[i]);
+    g->nrandom = r->nrandom;
+    g->nnumber = c->nnumber;
+    g->number = ARENA_ARRAY(&g->arena, struct number, c->nnumber + 1);
+    for (int32_t i = 0; i < c->nnumber; i++) {
+        g->number[i] = c->number[i]->number;
+        if (g->number[i].kind == NUM_LIVE) g->number[i].live->nref++;
+    }
+    g->npresence = r->njournal;
+    g->presence = ARENA_ARRAY(&g->arena, struct presence, r->njournal + 1);
+    for (int32_t i = 0; i < r->njournal; i++)
+        g->presence[i] =
+            (struct presence){rille_hold(r->journal[i].t), r->journal[i].had_grad, r->journal[i].t->grad != NULL};
+}
+
+static int
+make_graph(struct rille_session *s, int nout, const struct yield *y, struct rille_graph **out)
+{
+    const struct trace *r = s->trace;
+    struct plan *plan;
+    TRY(capture(s, y->n, y->val));
+    s->compiles++;
+    struct collection *c = &s->collection;
+    TRY(plan_compile(traced_program(s, y), s->atlas, &plan));
+    struct rille_graph *g = must_alloc(sizeof *g);
+    g->s = s;
+    g->epoch = s->epoch;
+    g->nin = r->nin;
+    g->nout = nout;
+    g->runner = runner_new(plan);
+    g->in_type = ARENA_ARRAY(&g->arena, struct type, r->nin + 1);
+    g->in_layout = ARENA_ARRAY(&g->arena, const struct layout *, r->nin + 1);
+    for (int32_t i = 0; i < r->nin; i++) {
+        g->in_type[i] = r->input[i]->type;
+        if (r->pieces > 1) g->in_type[i].dim[0] *= r->pieces;
+        g->in_layout[i] = r->input[i]->layout;
+    }
+    graph_sources(g, s);
+    graph_outcomes(g, y, c);
+    *out = g;
+    return 0;
+}
+
+/* Results share a root when they are one value: which root result i is. */
+static void
+result_roots(struct rille_graph *g, const struct yield *y, const struct collection *c)
+{
+    for (int32_t i = 0; i < y->n; i++)
+        for (int32_t k = 0; g->outcome[i].kind == FROM_INPUT && k < c->nroot; k++)
+            if (c->root[k] == y->val[i]) {
+                g->outcome[i].input = k;
+                break;
+            }
+}
+
+int
+rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **gp)
+{
+    int32_t most = nout + 2 * s->trace->njournal + 1;
+    struct yield y = {.val = ARENA_ARRAY(&s->scratch, struct val *, most),
+                      .outcome = ARENA_ARRAY(&s->scratch, struct outcome, most),
+                      .join = ARENA_ARRAY(&s->scratch, bool, most)};
+    *gp = NULL;
+    int status = yields(s, nout, out, &y);
+    bool paused = rille_trace_pause(s, true);
+    if (!status) status = make_graph(s, nout, &y, gp);
+    if (!status) result_roots(*gp, &y, &s->collection);
+    rille_trace_pause(s, paused);
+    trace_fini(s);
+    return build_settle(s, status);
+}

@@ -1,0 +1,34 @@
+/* op.c - what is read off one operator's record: how many operands and attributes it has, and their defaults. */
+#include "runtime/op.h"
+
+#include <string.h>
+
+int
+op_nattr(const struct op *op)
+{
+    int n = 0;
+    while (n < OP_ATTR && op->attr[n].name) n++;
+    return n;
+}
+
+int
+op_noperand(const struct op *op)
+{
+    int n = 0;
+    while (n < OP_OPERAND && op->in[n].name) n++;
+    return n;
+}
+
+int
+op_attr_find(const struct op *op, const char *name)
+{
+    for (int i = 0; i < op_nattr(op); i++)
+        if (!strcmp(op->attr[i].name, name)) return i;
+    return -1;
+}
+
+void
+op_attr_defaults(const struct op *op, struct attr *attr)
+{
+    for (int i = 0; i < op_nattr(op); i++) attr[i] = (struct attr){.i = op->attr[i].i, .f = op->attr[i].f};
+}
