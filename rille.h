@@ -170,8 +170,8 @@ struct rille_attr {
  * rille_op_results() handles. A whole number is taken for a FLOAT, a single INT for INTS. */
 int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
                const struct rille_attr *attrs, struct rille_tensor **out);
-/* In place: leaf, a variable, takes the first result as rille_assign has it; nothing of it is differentiated. A result
- * of a wider class, which its dtype would cut (a float for an integer, an integer for a bool), is refused. */
+/* In place: leaf, a variable, takes the first result as rille_tensor_assign has it; nothing of it is differentiated. A
+ * result of a wider class, which its dtype would cut (a float for an integer, an integer for a bool), is refused. */
 int rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
                     const struct rille_arg *args, int nattrs, const struct rille_attr *attrs);
 /* A source operator ("zeros", "randn", "arange"...): a leaf of this shape, dtype (NULL: the operator's own) and layout
@@ -182,55 +182,55 @@ int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, 
 /* ---- tensors ---- */
 
 /* A leaf from host values: the global value, dense, row-major, of dtype. Copies. */
-int rille_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
-                    const struct rille_layout *layout, struct rille_tensor **out);
-void rille_free(struct rille_tensor **t);
-struct rille_tensor *rille_hold(struct rille_tensor *t); /* one more handle on the same tensor */
+int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
+                           const struct rille_layout *layout, struct rille_tensor **out);
+void rille_tensor_free(struct rille_tensor **t);
+struct rille_tensor *rille_tensor_hold(struct rille_tensor *t); /* one more handle on the same tensor */
 
-const char *rille_dtype(const struct rille_tensor *t);
-int rille_ndim(const struct rille_tensor *t);
-const int64_t *rille_shape(const struct rille_tensor *t);
-int64_t rille_numel(const struct rille_tensor *t);
+const char *rille_tensor_dtype(const struct rille_tensor *t);
+int rille_tensor_ndim(const struct rille_tensor *t);
+const int64_t *rille_tensor_shape(const struct rille_tensor *t);
+int64_t rille_tensor_numel(const struct rille_tensor *t);
 size_t rille_dtype_bytes(const char *dtype); /* 0: unknown */
 const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
-bool rille_is_leaf(const struct rille_tensor *t);
-bool rille_requires_grad(const struct rille_tensor *t);
-int rille_set_requires_grad(struct rille_tensor *t, bool on); /* leaves of float dtype only */
-const char *rille_name(const struct rille_tensor *t);         /* NULL: none */
-void rille_set_name(struct rille_tensor *t, const char *name);
+bool rille_tensor_is_leaf(const struct rille_tensor *t);
+bool rille_tensor_requires_grad(const struct rille_tensor *t);
+int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on); /* leaves of float dtype only */
+const char *rille_tensor_name(const struct rille_tensor *t);         /* NULL: none */
+void rille_tensor_set_name(struct rille_tensor *t, const char *name);
 
 /* Computes the values of these tensors in one run. Nothing happens for those that have theirs. */
 int rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t);
 /* The global value, dense, row-major, to numel * dtype_bytes bytes. */
-int rille_read(struct rille_tensor *t, void *out);
+int rille_tensor_read(struct rille_tensor *t, void *out);
 /* The value of a tensor of one element. Integers and bools in *i with *is_int. */
-int rille_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int);
+int rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int);
 /* The part at rank, as a tensor on that device alone. */
-int rille_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out);
+int rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out);
 /* Mesh position pos: its rank, local shape and offset. */
-int rille_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset);
+int rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset);
 
-int rille_to_global(struct rille_tensor *t, const struct rille_layout *l,
-                    struct rille_tensor **out); /* differentiable */
-int rille_detach(struct rille_tensor *t, struct rille_tensor **out);
-int rille_clone(struct rille_tensor *t, struct rille_tensor **out);
+int rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l,
+                           struct rille_tensor **out); /* differentiable */
+int rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out);
+int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
 /* In place: the leaf takes src's value (cast to its dtype, boxed to its layout; shapes must broadcast to it). Whatever
  * was computed from the old value keeps it. */
-int rille_assign(struct rille_tensor *leaf, struct rille_tensor *src);
+int rille_tensor_assign(struct rille_tensor *leaf, struct rille_tensor *src);
 /* to_global_: a leaf changes its layout, dtype of its gradient and all. */
-int rille_relayout(struct rille_tensor *leaf, const struct rille_layout *l);
+int rille_tensor_relayout(struct rille_tensor *leaf, const struct rille_layout *l);
 
 /* ---- gradients ---- */
 
 /* Adds d t / d leaf to the grad of each leaf with requires_grad; t has one element. */
-int rille_backward(struct rille_tensor *t);
+int rille_tensor_backward(struct rille_tensor *t);
 /* d y / d x[i] in out[i] (zeros where y does not depend on it), differentiable again. y may be of any shape: its sum.
  */
-int rille_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out);
+int rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out);
 /* NULL when there is none; a new handle. */
-struct rille_tensor *rille_grad(struct rille_tensor *t);
-int rille_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* NULL clears */
-bool rille_grad_mode(struct rille_session *s, bool on);             /* returns what it was */
+struct rille_tensor *rille_tensor_grad(struct rille_tensor *t);
+int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* NULL clears */
+bool rille_grad_mode(struct rille_session *s, bool on);                    /* returns what it was */
 
 /* Updates (optimisers): op's first results are written over its first operands, which must be leaves; all of one step
  * are run together with rille_step(). */
@@ -287,9 +287,9 @@ struct rille_stats {
     struct rille_device_stats device[64];
 };
 int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
-/* Times of acts are kept from the next run on; rille_graph_trace writes those of the last run as Chrome trace JSON. If
- * none was kept yet, path gets those of the next run when it ends. */
-int rille_graph_trace(struct rille_graph *g, const char *path);
+/* Times of acts are kept from the next run on; rille_graph_timeline writes those of the last run as Chrome trace JSON.
+ * If none was kept yet, path gets those of the next run when it ends. */
+int rille_graph_timeline(struct rille_graph *g, const char *path);
 
 /* ---- seeing ---- */
 
@@ -349,8 +349,8 @@ int rille_graph_plan(struct rille_graph *g, bool physical, char **out);
 
 /* Pictures: the tensor cut over its mesh, for a terminal (color: one a rank) and as an SVG document; and what a tensor
  * of this type goes through from one layout to another. */
-int rille_show(struct rille_tensor *t, bool color, char **out);
-int rille_show_svg(struct rille_tensor *t, char **out);
+int rille_tensor_show(struct rille_tensor *t, bool color, char **out);
+int rille_tensor_show_svg(struct rille_tensor *t, char **out);
 int rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                     const struct rille_layout *from, const struct rille_layout *to, bool color, char **out);
 int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,

@@ -49,7 +49,7 @@ static void
 add(struct rille_tensor *x, struct rille_tensor *y)
 {
     struct rille_tensor *z = call("add", x, y);
-    rille_free(&z);
+    rille_tensor_free(&z);
 }
 
 static void
@@ -57,8 +57,8 @@ add_and_read(struct rille_tensor *x, struct rille_tensor *y)
 {
     float value;
     struct rille_tensor *z = call("add", x, y);
-    must(!rille_read(z, &value));
-    rille_free(&z);
+    must(!rille_tensor_read(z, &value));
+    rille_tensor_free(&z);
 }
 
 static void
@@ -73,8 +73,8 @@ time_calls(const char *what, void (*f)(struct rille_tensor *x, struct rille_tens
     }
     qsort(time_us + 1, ROUNDS, sizeof *time_us, by_size);
     printf("%s\t%.2f\t%.2f\n", what, time_us[1], time_us[1 + ROUNDS / 2]);
-    rille_free(&x);
-    rille_free(&y);
+    rille_tensor_free(&x);
+    rille_tensor_free(&y);
 }
 
 /* ---- one large product ---- */
@@ -152,7 +152,7 @@ our_product_us(struct rille_tensor *x, struct rille_tensor *y)
     double begin = now_us();
     struct rille_tensor *z = call("matmul", x, y);
     must(!rille_eval(session, 1, &z));
-    rille_free(&z);
+    rille_tensor_free(&z);
     return now_us() - begin;
 }
 
@@ -183,8 +183,8 @@ time_product(void)
     tell_rate("Gflop/s, the same, packed (limit)", packed_us);
     raw_close(&raw);
     raw_close(&packed);
-    rille_free(&x);
-    rille_free(&y);
+    rille_tensor_free(&x);
+    rille_tensor_free(&y);
 }
 
 int

@@ -335,13 +335,13 @@ ours_run(void *arg)
 {
     struct rille_tensor *result = ours_call(arg);
     must(rille_eval(session, 1, &result));
-    rille_free(&result);
+    rille_tensor_free(&result);
 }
 
 static void
 ours_close(struct ours *o)
 {
-    for (int i = 0; i < o->nin; i++) rille_free(&o->in[i]);
+    for (int i = 0; i < o->nin; i++) rille_tensor_free(&o->in[i]);
 }
 
 /* x * a + b, five times. */
@@ -349,30 +349,30 @@ static void
 chain_run(void *arg)
 {
     const struct ours *o = arg;
-    struct rille_tensor *t = rille_hold(o->in[0]);
+    struct rille_tensor *t = rille_tensor_hold(o->in[0]);
     for (int i = 0; i < CHAIN; i++) {
         struct rille_arg in[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = t}, {.kind = RILLE_ARG_FLOAT, .f = 0.9}};
         struct rille_tensor *next;
         must(rille_call(session, rille_op_find(i % 2 ? "add" : "mul"), 2, in, 0, NULL, &next));
-        rille_free(&t);
+        rille_tensor_free(&t);
         t = next;
     }
     must(rille_eval(session, 1, &t));
-    rille_free(&t);
+    rille_tensor_free(&t);
 }
 
 /* Forward, and the gradients of all three operands, as a step of training asks for them. */
 static void
 attention_run(void *arg)
 {
-    struct ours *o = arg, weigh = {.op = "mul", .nin = 2, .in = {ours_call(o), rille_hold(o->in[3])}};
+    struct ours *o = arg, weigh = {.op = "mul", .nin = 2, .in = {ours_call(o), rille_tensor_hold(o->in[3])}};
     struct ours sum = {.op = "sum", .nin = 1, .in = {ours_call(&weigh)}};
     struct rille_tensor *loss = ours_call(&sum), *want[4] = {loss};
-    must(rille_backward(loss));
-    for (int i = 0; i < 3; i++) want[1 + i] = rille_grad(o->in[i]);
+    must(rille_tensor_backward(loss));
+    for (int i = 0; i < 3; i++) want[1 + i] = rille_tensor_grad(o->in[i]);
     must(rille_eval(session, 4, want));
-    for (int i = 0; i < 3; i++) must(rille_set_grad(o->in[i], NULL));
-    for (int i = 0; i < 4; i++) rille_free(&want[i]);
+    for (int i = 0; i < 3; i++) must(rille_tensor_set_grad(o->in[i], NULL));
+    for (int i = 0; i < 4; i++) rille_tensor_free(&want[i]);
     ours_close(&weigh);
     ours_close(&sum);
 }
@@ -383,11 +383,11 @@ summed_run(void *arg)
 {
     struct ours *o = arg, sum = {.op = "sum", .nin = 1, .in = {ours_call(o)}};
     struct rille_tensor *loss = ours_call(&sum), *want[3] = {loss};
-    must(rille_backward(loss));
-    for (int i = 0; i < 2; i++) want[1 + i] = rille_grad(o->in[i]);
+    must(rille_tensor_backward(loss));
+    for (int i = 0; i < 2; i++) want[1 + i] = rille_tensor_grad(o->in[i]);
     must(rille_eval(session, 3, want));
-    for (int i = 0; i < 2; i++) must(rille_set_grad(o->in[i], NULL));
-    for (int i = 0; i < 3; i++) rille_free(&want[i]);
+    for (int i = 0; i < 2; i++) must(rille_tensor_set_grad(o->in[i], NULL));
+    for (int i = 0; i < 3; i++) rille_tensor_free(&want[i]);
     ours_close(&sum);
 }
 
@@ -553,7 +553,7 @@ summed_row(void)
     if (!wanted("sum of")) return;
     struct raw r = raw_matmul(dnnl_f32, 1, 1024, 1024, 1024, false);
     struct ours o = {.op = "matmul", .nin = 2, .in = {numbers("f32", 2, shape), numbers("f32", 2, shape)}};
-    for (int i = 0; i < 2; i++) must(rille_set_requires_grad(o.in[i], true));
+    for (int i = 0; i < 2; i++) must(rille_tensor_set_requires_grad(o.in[i], true));
     row("sum of matmul 1024^3, both ways", summed_run, &o, raw_thrice, &r, 3 * 2147483648.0 / f32_flops);
     ours_close(&o);
     raw_close(&r);
@@ -578,13 +578,13 @@ attention_row(void)
     struct ours o = {.op = "scaled_dot_product_attention", .nin = 3, .nattr = 1};
     o.attr[0] = (struct rille_attr){.name = "is_causal", .kind = RILLE_BOOL, .i = 1};
     for (int i = 0; i < 4; i++) o.in[i] = numbers("f32", 4, shape); /* the fourth is what the result is weighed with */
-    for (int i = 0; i < 3; i++) must(rille_set_requires_grad(o.in[i], true));
+    for (int i = 0; i < 3; i++) must(rille_tensor_set_requires_grad(o.in[i], true));
     struct raw r[2] = {raw_matmul(dnnl_f32, 12, 1024, 1024, 64, false),
                        raw_matmul(dnnl_f32, 12, 1024, 64, 1024, false)};
     row("attention 12x1024x64, both ways", attention_run, &o, raw_attention, r,
         6 * 2.0 * 12 * 1024 * 1024 * 64 / 2 / f32_flops);
     ours_close(&o);
-    rille_free(&o.in[3]);
+    rille_tensor_free(&o.in[3]);
     for (int i = 0; i < 2; i++) raw_close(&r[i]);
 }
 

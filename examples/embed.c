@@ -69,7 +69,7 @@ apply(struct training *t, const char *name, struct rille_tensor *x, const struct
     struct rille_arg arg[2] = {tensor(x)};
     if (y) arg[1] = *y;
     must(rille_call(t->s, rille_op_find(name), y ? 2 : 1, arg, nattr, attr, &result));
-    rille_free(&x);
+    rille_tensor_free(&x);
     return result;
 }
 
@@ -92,8 +92,8 @@ static struct rille_tensor *
 moved(struct rille_tensor *x, const struct rille_layout *l)
 {
     struct rille_tensor *result;
-    must(rille_to_global(x, l, &result));
-    rille_free(&x);
+    must(rille_tensor_to_global(x, l, &result));
+    rille_tensor_free(&x);
     return result;
 }
 
@@ -130,8 +130,8 @@ leaf(struct training *t, struct rille_tensor *x)
 {
     struct rille_tensor *result;
     x = moved(x, t->whole);
-    must(rille_detach(x, &result));
-    rille_free(&x);
+    must(rille_tensor_detach(x, &result));
+    rille_tensor_free(&x);
     return result;
 }
 
@@ -144,7 +144,7 @@ start_param(struct training *t, struct param *p, int ndim, const int64_t *shape,
     struct rille_tensor *random;
     must(rille_create(t->s, rille_op_find("rand"), 0, NULL, ndim, shape, NULL, NULL, &random));
     p->value = leaf(t, with_number(t, "sub", with_number(t, "mul", random, 2 * bound), bound));
-    must(rille_set_requires_grad(p->value, true));
+    must(rille_tensor_set_requires_grad(p->value, true));
     must(rille_create(t->s, zeros, 0, NULL, ndim, shape, NULL, t->whole, &p->mean));
     must(rille_create(t->s, zeros, 0, NULL, ndim, shape, NULL, t->whole, &p->square));
 }
@@ -182,12 +182,12 @@ finish(struct training *t)
     rille_live_free(&t->live_rate);
     rille_live_free(&t->live_step);
     for (int i = 0; i < PARAMS; i++) {
-        rille_free(&t->param[i].value);
-        rille_free(&t->param[i].mean);
-        rille_free(&t->param[i].square);
+        rille_tensor_free(&t->param[i].value);
+        rille_tensor_free(&t->param[i].mean);
+        rille_tensor_free(&t->param[i].square);
     }
-    rille_free(&t->images);
-    rille_free(&t->labels);
+    rille_tensor_free(&t->images);
+    rille_tensor_free(&t->labels);
     rille_close(&t->s);
 }
 
@@ -198,16 +198,16 @@ static struct rille_tensor *
 linear(struct training *t, struct rille_tensor *x, const struct param *weight, const struct param *bias)
 {
     const struct rille_attr axes[] = {integer("axis0", 0), integer("axis1", 1)};
-    struct rille_tensor *turned = apply(t, "transpose", rille_hold(weight->value), NULL, 2, axes);
+    struct rille_tensor *turned = apply(t, "transpose", rille_tensor_hold(weight->value), NULL, 2, axes);
     x = with_tensor(t, "matmul", x, turned);
-    rille_free(&turned);
+    rille_tensor_free(&turned);
     return with_tensor(t, "add", x, bias->value);
 }
 
 static struct rille_tensor *
 loss_of(struct training *t, struct rille_tensor *x, struct rille_tensor *y)
 {
-    struct rille_tensor *h = rille_hold(x);
+    struct rille_tensor *h = rille_tensor_hold(x);
     for (int i = 0; i < LAYERS; i++) {
         if (i > 0) h = apply(t, "gelu", h, NULL, 0, NULL);
         h = linear(t, h, &t->param[2 * i], &t->param[2 * i + 1]);
@@ -221,14 +221,14 @@ update(struct training *t, struct param *p)
 {
     const struct rille_attr decay = {.name = "weight_decay", .kind = RILLE_FLOAT, .f = 0.01};
     bool traced = rille_tracing(t->s);
-    struct rille_tensor *gradient = rille_grad(p->value);
+    struct rille_tensor *gradient = rille_tensor_grad(p->value);
     struct rille_arg arg[] = {tensor(p->value), tensor(p->mean), tensor(p->square),
                               tensor(gradient), number(t->rate), {.kind = RILLE_ARG_INT, .i = t->step}};
     if (traced) arg[4] = (struct rille_arg){.kind = RILLE_ARG_LIVE, .live = t->live_rate};
     if (traced) arg[5] = (struct rille_arg){.kind = RILLE_ARG_LIVE, .live = t->live_step};
     must(rille_update(t->s, rille_op_find("adamw"), 6, arg, 1, &decay));
-    must(rille_set_grad(p->value, NULL));
-    rille_free(&gradient);
+    must(rille_tensor_set_grad(p->value, NULL));
+    rille_tensor_free(&gradient);
 }
 
 /* Forward, backward, update. Outside of a trace rille_step() computes all of it; within one it is recorded. */
@@ -236,7 +236,7 @@ static struct rille_tensor *
 train(struct training *t, struct rille_tensor *x, struct rille_tensor *y)
 {
     struct rille_tensor *loss = loss_of(t, x, y);
-    must(rille_backward(loss));
+    must(rille_tensor_backward(loss));
     for (int i = 0; i < PARAMS; i++) update(t, &t->param[i]);
     must(rille_step(t->s));
     return loss;
@@ -250,9 +250,9 @@ trace(struct training *t, struct rille_tensor *const batch[2])
     must(rille_trace_begin(t->s, &(struct rille_graph_options){0}, 2, batch, piece));
     loss = train(t, piece[0], piece[1]);
     must(rille_trace_end(t->s, 1, &loss, &g));
-    rille_free(&piece[0]);
-    rille_free(&piece[1]);
-    rille_free(&loss);
+    rille_tensor_free(&piece[0]);
+    rille_tensor_free(&piece[1]);
+    rille_tensor_free(&loss);
     return g;
 }
 
@@ -262,7 +262,7 @@ batch_of(struct training *t, struct rille_tensor *all, int i)
 {
     const struct rille_attr rows[] = {integer("axis", 0), integer("start", i * BATCH),
                                       integer("stop", (i + 1) * BATCH)};
-    return moved(apply(t, "slice", rille_hold(all), NULL, 3, rows), t->split);
+    return moved(apply(t, "slice", rille_tensor_hold(all), NULL, 3, rows), t->split);
 }
 
 int
@@ -282,11 +282,11 @@ main(int argc, char **argv)
             loss = train(&t, batch[0], batch[1]);
         else
             must(rille_graph_run(g, 2, batch, &loss));
-        must(rille_read(loss, &value));
+        must(rille_tensor_read(loss, &value));
         printf("%.9g\n", (double)value);
-        rille_free(&batch[0]);
-        rille_free(&batch[1]);
-        rille_free(&loss);
+        rille_tensor_free(&batch[0]);
+        rille_tensor_free(&batch[1]);
+        rille_tensor_free(&loss);
     }
     rille_graph_free(&g);
     finish(&t);

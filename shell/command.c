@@ -75,7 +75,8 @@ print_variable(lua_State *L, const char *name, int value)
         luaL_addstring(&b, luaL_typename(L, value));
     luaL_pushresult(&b);
     printf("  %-16s %s", name, lua_tostring(L, -1));
-    if (t) printf(", %lld bytes", (long long)(rille_numel(t) * (int64_t)rille_dtype_bytes(rille_dtype(t))));
+    if (t)
+        printf(", %lld bytes", (long long)(rille_tensor_numel(t) * (int64_t)rille_dtype_bytes(rille_tensor_dtype(t))));
     putchar('\n');
     lua_pop(L, 1);
 }

@@ -40,8 +40,8 @@ options_read(lua_State *L, int i, const char *who, int ndim, struct options *o)
 void
 options_apply(lua_State *L, const struct options *o, struct rille_tensor *t)
 {
-    if (o->name) rille_set_name(t, o->name);
-    if (o->requires_grad) check(L, rille_set_requires_grad(t, true));
+    if (o->name) rille_tensor_set_name(t, o->name);
+    if (o->requires_grad) check(L, rille_tensor_set_requires_grad(t, true));
 }
 
 static int64_t
@@ -376,7 +376,7 @@ create_tensor(lua_State *L)
     pack_table(&p, 1, 0);
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check(L, rille_from_host(shell_of(L)->session, dtype, p.ndim, p.shape, bytes, o.layout, slot));
+    check(L, rille_tensor_from_host(shell_of(L)->session, dtype, p.ndim, p.shape, bytes, o.layout, slot));
     options_apply(L, &o, *slot);
     return 1;
 }

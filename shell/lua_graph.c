@@ -222,7 +222,7 @@ trace_by_environment(lua_State *L, struct rille_graph *g)
         snprintf(path, sizeof path, "%s", sh->trace);
     else
         snprintf(path, sizeof path, "%.*s-%d%s", stem, sh->trace, sh->ntrace, dot ? dot : "");
-    check(L, rille_graph_trace(g, path));
+    check(L, rille_graph_timeline(g, path));
 }
 
 /* The call's arguments are at 2 to last, its pattern at the top. Gives the number of the new trace. */
@@ -385,7 +385,7 @@ graph_trace(lua_State *L)
     if (lua_type(L, 2) != LUA_TSTRING)
         return complain(L, "trace: the name of a file is wanted, found %s", what_is(L, 2));
     at_line(L);
-    check(L, rille_graph_trace(g, text_at(L, 2, "trace")));
+    check(L, rille_graph_timeline(g, text_at(L, 2, "trace")));
     return 0;
 }
 

@@ -89,8 +89,8 @@ pick_read(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 static void
 picks_read(lua_State *L, int i, struct rille_tensor *t, struct pick *picks)
 {
-    const int64_t *shape = rille_shape(t);
-    int ndim = rille_ndim(t), n = lua_istable(L, i) ? (int)lua_rawlen(L, i) : 1;
+    const int64_t *shape = rille_tensor_shape(t);
+    int ndim = rille_tensor_ndim(t), n = lua_istable(L, i) ? (int)lua_rawlen(L, i) : 1;
     if (n > ndim) wrong(L, "index: %d positions for a tensor of %d dimensions", n, ndim);
     for (int axis = 0; axis < ndim; axis++) picks[axis] = (struct pick){0, shape[axis], 1, true, false};
     if (!lua_istable(L, i)) {
@@ -160,7 +160,7 @@ index_get(lua_State *L)
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
         return wrong(L, "index: a position, a table of ranges or a name is wanted, found %s", what_is(L, 2));
     picks_read(L, 2, t, picks);
-    int ndim = rille_ndim(t);
+    int ndim = rille_tensor_ndim(t);
     lua_pushvalue(L, 1);
     for (int axis = 0; axis < ndim; axis++)
         if (!picks[axis].whole) slice_top(L, axis, picks[axis].start, picks[axis].stop, picks[axis].step);
@@ -178,7 +178,7 @@ push_whole(lua_State *L, struct rille_tensor *x, const char *dtype, int ndim, co
     const struct rille_layout *whole = layout_whole(L, rille_layout_place(rille_tensor_layout(x)));
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check(L, rille_from_host(shell_of(L)->session, dtype, ndim, shape, data, whole, slot));
+    check(L, rille_tensor_from_host(shell_of(L)->session, dtype, ndim, shape, data, whole, slot));
     return *slot;
 }
 
@@ -186,7 +186,7 @@ push_whole(lua_State *L, struct rille_tensor *x, const char *dtype, int ndim, co
 static void
 push_source(lua_State *L, struct rille_tensor *x, int i)
 {
-    const char *dtype = rille_dtype(x);
+    const char *dtype = rille_tensor_dtype(x);
     char value[8];
     struct rille_tensor *v = tensor_test(L, i);
     if (!v) {
@@ -205,10 +205,10 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
         const struct rille_layout *whole = layout_whole(L, home);
         struct rille_tensor **slot = tensor_slot(L);
         at_line(L);
-        check(L, rille_to_global(v, whole, slot));
+        check(L, rille_tensor_to_global(v, whole, slot));
         lua_remove(L, -2);
     }
-    if (strcmp(rille_dtype(v), dtype)) {
+    if (strcmp(rille_tensor_dtype(v), dtype)) {
         struct rille_attr attr = {.name = "dtype", .kind = RILLE_DTYPE, .text = dtype};
         apply_top(L, "cast", 1, &attr);
     }
@@ -220,16 +220,16 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
 {
     struct rille_tensor *v = tensor_test(L, -1);
     int64_t shape[RILLE_DIMS];
-    int from = rille_ndim(v) - 1;
+    int from = rille_tensor_ndim(v) - 1;
     for (int axis = ndim - 1; axis >= 0; axis--) {
         bool has = !picks[axis].drop && from >= 0;
-        shape[axis] = has ? rille_shape(v)[from--] : 1;
+        shape[axis] = has ? rille_tensor_shape(v)[from--] : 1;
         if (shape[axis] != 1 && shape[axis] != pick_count(&picks[axis]))
             wrong(L, "index: %lld entries are assigned to %lld of axis %d", (long long)shape[axis],
                   (long long)pick_count(&picks[axis]), axis);
     }
     if (from >= 0) wrong(L, "index: what is assigned has %d dimensions more than the part it is assigned to", from + 1);
-    if (rille_ndim(v) == ndim && !memcmp(shape, rille_shape(v), (size_t)ndim * sizeof *shape)) return;
+    if (rille_tensor_ndim(v) == ndim && !memcmp(shape, rille_tensor_shape(v), (size_t)ndim * sizeof *shape)) return;
     struct rille_attr attr = {.name = "shape", .kind = RILLE_INTS, .n = ndim, .list = shape};
     apply_top(L, "reshape", 1, &attr);
 }
@@ -238,8 +238,8 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
 static void
 spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {
-    int64_t size = rille_shape(x)[axis], count = pick_count(p);
-    if (p->whole || rille_shape(tensor_test(L, -1))[axis] == 1) return;
+    int64_t size = rille_tensor_shape(x)[axis], count = pick_count(p);
+    if (p->whole || rille_tensor_shape(tensor_test(L, -1))[axis] == 1) return;
     int64_t *ids = room_new(L, "index", (size_t)size * sizeof *ids);
     for (int64_t j = 0; j < size; j++) {
         int64_t k = j < p->start ? 0 : (j - p->start) / p->step;
@@ -257,8 +257,8 @@ spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 static struct rille_tensor *
 push_mask(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {
-    int ndim = rille_ndim(x);
-    int64_t shape[RILLE_DIMS], size = rille_shape(x)[axis];
+    int ndim = rille_tensor_ndim(x);
+    int64_t shape[RILLE_DIMS], size = rille_tensor_shape(x)[axis];
     for (int d = 0; d < ndim; d++) shape[d] = d == axis ? size : 1;
     char *mask = room_new(L, "index", (size_t)size);
     for (int64_t j = 0; j < size; j++) mask[j] = j >= p->start && j < p->stop && (j - p->start) % p->step == 0;
@@ -272,7 +272,7 @@ static void
 merge_top(lua_State *L, struct rille_tensor *x, const struct pick *picks)
 {
     int v = lua_gettop(L), masks = 0;
-    for (int axis = 0; axis < rille_ndim(x); axis++) {
+    for (int axis = 0; axis < rille_tensor_ndim(x); axis++) {
         if (picks[axis].whole) continue;
         struct rille_tensor *mask = push_mask(L, x, axis, &picks[axis]);
         if (!masks++) continue;
@@ -297,10 +297,10 @@ assign_part(lua_State *L)
     if (lua_type(L, 2) != LUA_TNUMBER && !lua_istable(L, 2))
         return wrong(L, "index: a position or a table of ranges is wanted, found %s", what_is(L, 2));
     picks_read(L, 2, x, picks);
-    if (!rille_is_leaf(x))
+    if (!rille_tensor_is_leaf(x))
         return wrong(L, "index: only a variable can be assigned to, and this is the result of an operator; "
                         "write x[{0, 1}] = v, not x[0][1] = v");
-    int ndim = rille_ndim(x);
+    int ndim = rille_tensor_ndim(x);
     push_source(L, x, 3);
     align_top(L, ndim, picks);
     for (int axis = 0; axis < ndim; axis++)
@@ -308,7 +308,7 @@ assign_part(lua_State *L)
     for (int axis = 0; axis < ndim; axis++) spread_top(L, x, axis, &picks[axis]);
     merge_top(L, x, picks);
     at_line(L);
-    check(L, rille_assign(x, tensor_test(L, -1)));
+    check(L, rille_tensor_assign(x, tensor_test(L, -1)));
     return 0;
 }
 
@@ -333,7 +333,7 @@ next_row(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "pairs");
     lua_Integer row = lua_isnil(L, 2) ? 0 : lua_tointeger(L, 2) + 1;
-    if (row >= rille_shape(t)[0]) return 0;
+    if (row >= rille_tensor_shape(t)[0]) return 0;
     lua_settop(L, 1);
     lua_pushinteger(L, row);
     index_get(L);
@@ -346,7 +346,7 @@ int
 index_pairs(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "pairs");
-    if (rille_ndim(t) == 0) return wrong(L, "pairs: a tensor of no dimensions has no rows");
+    if (rille_tensor_ndim(t) == 0) return wrong(L, "pairs: a tensor of no dimensions has no rows");
     lua_pushcfunction(L, next_row);
     lua_pushvalue(L, 1);
     lua_pushnil(L);
@@ -360,7 +360,7 @@ static int
 axis_read(lua_State *L, struct rille_tensor *t, const char *who)
 {
     static const char *const keys[] = {"axis", NULL};
-    int good = 1, ndim = rille_ndim(t);
+    int good = 1, ndim = rille_tensor_ndim(t);
     lua_settop(L, 3);
     if (lua_istable(L, 3)) {
         check_keys(L, 3, who, keys);
@@ -415,7 +415,7 @@ tensor_split(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "split");
     int axis = axis_read(L, t, "split");
-    int64_t total = rille_shape(t)[axis], start = 0, sum = 0;
+    int64_t total = rille_tensor_shape(t)[axis], start = 0, sum = 0;
     if (!lua_istable(L, 2)) return split_even(L, axis, total, count_read(L, 2, "split", "the size of a piece", 1));
     int n = (int)lua_rawlen(L, 2);
     for (int k = 1; k <= n; k++, lua_pop(L, 1)) {
@@ -443,7 +443,7 @@ tensor_chunk(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "chunk");
     int axis = axis_read(L, t, "chunk");
-    int64_t total = rille_shape(t)[axis], n = count_read(L, 2, "chunk", "the number of pieces", 1);
+    int64_t total = rille_tensor_shape(t)[axis], n = count_read(L, 2, "chunk", "the number of pieces", 1);
     if (total) return split_even(L, axis, total, (total - 1) / n + 1);
     if (n > MOST_PIECES) return wrong(L, "chunk: %lld pieces, more than %d", (long long)n, MOST_PIECES);
     lua_newtable(L);

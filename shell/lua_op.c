@@ -45,12 +45,12 @@ tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rille_ten
     char *place = rille_place_text(rille_layout_place(l)), size[32];
     luaL_addstring(b, name);
     luaL_addstring(b, " is ");
-    luaL_addstring(b, rille_dtype(t));
-    for (int d = 0; d < rille_ndim(t); d++) {
-        snprintf(size, sizeof size, "%s%lld", d ? ", " : "{", (long long)rille_shape(t)[d]);
+    luaL_addstring(b, rille_tensor_dtype(t));
+    for (int d = 0; d < rille_tensor_ndim(t); d++) {
+        snprintf(size, sizeof size, "%s%lld", d ? ", " : "{", (long long)rille_tensor_shape(t)[d]);
         luaL_addstring(b, size);
     }
-    luaL_addstring(b, rille_ndim(t) ? "} " : "{} ");
+    luaL_addstring(b, rille_tensor_ndim(t) ? "} " : "{} ");
     luaL_addstring(b, rille_layout_text(shell_of(L)->session, l));
     luaL_addstring(b, " on ");
     luaL_addstring(b, place);
@@ -436,7 +436,7 @@ op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
     check(L, rille_call(shell_of(L)->session, op, nargs, args, nattrs, attrs, out));
-    for (int k = 1; k < rille_op_results(op); k++) rille_free(&out[k]);
+    for (int k = 1; k < rille_op_results(op); k++) rille_tensor_free(&out[k]);
     return *slot = out[0];
 }
 

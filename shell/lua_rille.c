@@ -137,7 +137,7 @@ grad(lua_State *L)
     luaL_checkstack(L, n + 4, "grad");
     for (int k = 0; k < n; k++) slot[k] = tensor_slot(L);
     at_line(L);
-    check(L, rille_grad_of(y, n, x, out));
+    check(L, rille_tensor_grad_of(y, n, x, out));
     for (int k = 0; k < n; k++) *slot[k] = out[k];
     return n;
 }

@@ -37,7 +37,7 @@ tensor_show(lua_State *L)
     struct rille_tensor *t = tensor_check(L, 1, "show");
     const char *path = svg_path(L, 2);
     char *text;
-    check(L, path ? rille_show_svg(t, &text) : rille_show(t, shell_of(L)->color, &text));
+    check(L, path ? rille_tensor_show_svg(t, &text) : rille_tensor_show(t, shell_of(L)->color, &text));
     return put(L, path, text);
 }
 

@@ -63,21 +63,21 @@ push_shape(lua_State *L, int n, const int64_t *shape)
 static int
 get_shape(lua_State *L, struct rille_tensor *t)
 {
-    push_shape(L, rille_ndim(t), rille_shape(t));
+    push_shape(L, rille_tensor_ndim(t), rille_tensor_shape(t));
     return 1;
 }
 
 static int
 get_ndim(lua_State *L, struct rille_tensor *t)
 {
-    lua_pushinteger(L, rille_ndim(t));
+    lua_pushinteger(L, rille_tensor_ndim(t));
     return 1;
 }
 
 static int
 get_dtype(lua_State *L, struct rille_tensor *t)
 {
-    lua_pushstring(L, rille_dtype(t));
+    lua_pushstring(L, rille_tensor_dtype(t));
     return 1;
 }
 
@@ -105,7 +105,7 @@ get_device(lua_State *L, struct rille_tensor *t)
 static int
 get_requires_grad(lua_State *L, struct rille_tensor *t)
 {
-    lua_pushboolean(L, rille_requires_grad(t));
+    lua_pushboolean(L, rille_tensor_requires_grad(t));
     return 1;
 }
 
@@ -113,21 +113,21 @@ static int
 get_grad(lua_State *L, struct rille_tensor *t)
 {
     struct rille_tensor **slot = tensor_slot(L);
-    if (!(*slot = rille_grad(t))) lua_pushnil(L);
+    if (!(*slot = rille_tensor_grad(t))) lua_pushnil(L);
     return 1;
 }
 
 static int
 get_name(lua_State *L, struct rille_tensor *t)
 {
-    lua_pushstring(L, rille_name(t));
+    lua_pushstring(L, rille_tensor_name(t));
     return 1;
 }
 
 static int
 get_is_leaf(lua_State *L, struct rille_tensor *t)
 {
-    lua_pushboolean(L, rille_is_leaf(t));
+    lua_pushboolean(L, rille_tensor_is_leaf(t));
     return 1;
 }
 
@@ -136,7 +136,7 @@ set_requires_grad(lua_State *L, struct rille_tensor *t, int i)
 {
     if (!lua_isboolean(L, i)) complain(L, "requires_grad is a boolean, found %s", what_is(L, i));
     at_line(L);
-    check(L, rille_set_requires_grad(t, lua_toboolean(L, i)));
+    check(L, rille_tensor_set_requires_grad(t, lua_toboolean(L, i)));
 }
 
 static void
@@ -144,14 +144,14 @@ set_grad(lua_State *L, struct rille_tensor *t, int i)
 {
     struct rille_tensor *g = lua_isnil(L, i) ? NULL : tensor_check(L, i, "grad");
     at_line(L);
-    check(L, rille_set_grad(t, g));
+    check(L, rille_tensor_set_grad(t, g));
 }
 
 static void
 set_name(lua_State *L, struct rille_tensor *t, int i)
 {
     if (!lua_isnil(L, i) && lua_type(L, i) != LUA_TSTRING) complain(L, "name is a text, found %s", what_is(L, i));
-    rille_set_name(t, lua_isnil(L, i) ? NULL : text_at(L, i, "name"));
+    rille_tensor_set_name(t, lua_isnil(L, i) ? NULL : text_at(L, i, "name"));
 }
 
 static const struct field {
@@ -207,7 +207,7 @@ static int
 tensor_gc(lua_State *L)
 {
     struct rille_tensor **t = lua_touserdata(L, 1);
-    if (*t) rille_free(t);
+    if (*t) rille_tensor_free(t);
     return 0;
 }
 
@@ -215,8 +215,8 @@ static int
 tensor_len(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "#");
-    if (rille_ndim(t) == 0) return complain(L, "#: a tensor of no dimensions has no axis 0");
-    lua_pushinteger(L, rille_shape(t)[0]);
+    if (rille_tensor_ndim(t) == 0) return complain(L, "#: a tensor of no dimensions has no axis 0");
+    lua_pushinteger(L, rille_tensor_shape(t)[0]);
     return 1;
 }
 
@@ -238,7 +238,7 @@ tensor_less(lua_State *L)
 static int
 tensor_numel(lua_State *L)
 {
-    lua_pushinteger(L, rille_numel(tensor_check(L, 1, "numel")));
+    lua_pushinteger(L, rille_tensor_numel(tensor_check(L, 1, "numel")));
     return 1;
 }
 
@@ -250,10 +250,10 @@ tensor_item(lua_State *L)
     int64_t i = 0;
     bool is_int = false;
     at_line(L);
-    check(L, rille_item(t, &f, &i, &is_int));
+    check(L, rille_tensor_item(t, &f, &i, &is_int));
     if (!is_int)
         lua_pushnumber(L, f);
-    else if (!strcmp(rille_dtype(t), "bool"))
+    else if (!strcmp(rille_tensor_dtype(t), "bool"))
         lua_pushboolean(L, i != 0);
     else
         lua_pushinteger(L, i);
@@ -280,27 +280,27 @@ push_values(lua_State *L, const struct value_kind *kind, const int64_t *shape, i
 static void
 check_tables(lua_State *L, struct rille_tensor *t)
 {
-    const int64_t most = INT64_C(1) << 56, *shape = rille_shape(t);
+    const int64_t most = INT64_C(1) << 56, *shape = rille_tensor_shape(t);
     enum { LUA_VALUE_BYTES = 16 };
-    if (rille_numel(t) > most) complain(L, "totable: there are %lld values", (long long)rille_numel(t));
-    for (int axis = 0; axis < rille_ndim(t); axis++)
+    if (rille_tensor_numel(t) > most) complain(L, "totable: there are %lld values", (long long)rille_tensor_numel(t));
+    for (int axis = 0; axis < rille_tensor_ndim(t); axis++)
         if (shape[axis] > INT_MAX)
             complain(L, "totable: axis %d has %lld entries, a table at most %d", axis, (long long)shape[axis], INT_MAX);
-    room_check(L, "totable", (size_t)rille_numel(t) * LUA_VALUE_BYTES);
+    room_check(L, "totable", (size_t)rille_tensor_numel(t) * LUA_VALUE_BYTES);
 }
 
 static int
 tensor_totable(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "totable");
-    const struct value_kind *kind = value_kind(rille_dtype(t));
+    const struct value_kind *kind = value_kind(rille_tensor_dtype(t));
     luaL_checkstack(L, RILLE_DIMS + 4, "totable");
     at_line(L);
     check(L, rille_eval(shell_of(L)->session, 1, &t));
     check_tables(L, t);
-    const char *at = room_new(L, "totable", (size_t)rille_numel(t) * (size_t)kind->bytes);
-    check(L, rille_read(t, (void *)at));
-    push_values(L, kind, rille_shape(t), rille_ndim(t), &at);
+    const char *at = room_new(L, "totable", (size_t)rille_tensor_numel(t) * (size_t)kind->bytes);
+    check(L, rille_tensor_read(t, (void *)at));
+    push_values(L, kind, rille_tensor_shape(t), rille_tensor_ndim(t), &at);
     collect_if_due(L);
     return 1;
 }
@@ -315,7 +315,7 @@ tensor_to_local(lua_State *L)
         return complain(L, "to_local: a rank is a whole number, found %s", what_is(L, 2));
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check(L, rille_to_local(t, (int)rank, slot));
+    check(L, rille_tensor_to_local(t, (int)rank, slot));
     return 1;
 }
 
@@ -324,13 +324,13 @@ tensor_shards(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "shards");
     const int32_t *ranks;
-    int n = rille_place_ranks(rille_layout_place(rille_tensor_layout(t)), &ranks), ndim = rille_ndim(t);
+    int n = rille_place_ranks(rille_layout_place(rille_tensor_layout(t)), &ranks), ndim = rille_tensor_ndim(t);
     at_line(L);
     lua_createtable(L, n, 0);
     for (int pos = 0; pos < n; pos++) {
         int rank;
         int64_t shape[RILLE_DIMS], offset[RILLE_DIMS];
-        check(L, rille_shard(t, pos, &rank, shape, offset));
+        check(L, rille_tensor_shard(t, pos, &rank, shape, offset));
         lua_createtable(L, 0, 3);
         lua_pushinteger(L, rank);
         lua_setfield(L, -2, "rank");
@@ -351,7 +351,7 @@ layout_wanted(lua_State *L, struct rille_tensor *t, const char *who)
     static const char *const keys[] = {"placement", "sbp", NULL};
     if (!lua_istable(L, 2)) complain(L, "%s: a table {placement =, sbp =} is wanted, found %s", who, what_is(L, 2));
     check_keys(L, 2, who, keys);
-    const struct rille_layout *l = layout_read(L, 2, who, rille_ndim(t), rille_tensor_layout(t));
+    const struct rille_layout *l = layout_read(L, 2, who, rille_tensor_ndim(t), rille_tensor_layout(t));
     return l ? l : rille_tensor_layout(t);
 }
 
@@ -362,7 +362,7 @@ tensor_to_global(lua_State *L)
     const struct rille_layout *l = layout_wanted(L, t, "to_global");
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check(L, rille_to_global(t, l, slot));
+    check(L, rille_tensor_to_global(t, l, slot));
     return 1;
 }
 
@@ -373,7 +373,7 @@ tensor_to_global_(lua_State *L)
     struct rille_tensor *t = tensor_check(L, 1, "to_global_");
     const struct rille_layout *l = layout_wanted(L, t, "to_global_");
     at_line(L);
-    check(L, rille_relayout(t, l));
+    check(L, rille_tensor_relayout(t, l));
     rille_epoch(shell_of(L)->session);
     lua_settop(L, 1);
     return 1;
@@ -385,7 +385,7 @@ tensor_detach(lua_State *L)
     struct rille_tensor *t = tensor_check(L, 1, "detach");
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check(L, rille_detach(t, slot));
+    check(L, rille_tensor_detach(t, slot));
     return 1;
 }
 
@@ -395,7 +395,7 @@ tensor_clone(lua_State *L)
     struct rille_tensor *t = tensor_check(L, 1, "clone");
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check(L, rille_clone(t, slot));
+    check(L, rille_tensor_clone(t, slot));
     return 1;
 }
 
@@ -406,7 +406,7 @@ tensor_copy_(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "copy_"), *src = tensor_check(L, 2, "copy_");
     at_line(L);
-    check(L, rille_assign(t, src));
+    check(L, rille_tensor_assign(t, src));
     lua_settop(L, 1);
     return 1;
 }
@@ -455,7 +455,7 @@ tensor_backward(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "backward");
     at_line(L);
-    check(L, rille_backward(t));
+    check(L, rille_tensor_backward(t));
     return 0;
 }
 

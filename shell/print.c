@@ -185,14 +185,14 @@ print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t)
     char text[32];
     const struct rille_layout *l = rille_tensor_layout(t);
     char *place = rille_place_text(rille_layout_place(l));
-    if (rille_name(t)) {
-        luaL_addstring(b, rille_name(t));
+    if (rille_tensor_name(t)) {
+        luaL_addstring(b, rille_tensor_name(t));
         luaL_addstring(b, ": ");
     }
-    luaL_addstring(b, rille_dtype(t));
+    luaL_addstring(b, rille_tensor_dtype(t));
     luaL_addstring(b, " {");
-    for (int axis = 0; axis < rille_ndim(t); axis++) {
-        snprintf(text, sizeof text, "%s%" PRId64, axis ? ", " : "", rille_shape(t)[axis]);
+    for (int axis = 0; axis < rille_tensor_ndim(t); axis++) {
+        snprintf(text, sizeof text, "%s%" PRId64, axis ? ", " : "", rille_tensor_shape(t)[axis]);
         luaL_addstring(b, text);
     }
     luaL_addstring(b, "} ");
@@ -200,7 +200,8 @@ print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t)
     luaL_addstring(b, " on ");
     luaL_addstring(b, place);
     free(place);
-    if (rille_requires_grad(t)) luaL_addstring(b, rille_is_leaf(t) ? ", requires_grad" : ", with gradient");
+    if (rille_tensor_requires_grad(t))
+        luaL_addstring(b, rille_tensor_is_leaf(t) ? ", requires_grad" : ", with gradient");
 }
 
 /* ---- what is shown ---- */
@@ -210,7 +211,7 @@ static void
 cut_edges(lua_State *L, int axis)
 {
     struct rille_tensor *t = tensor_test(L, -1);
-    int64_t size = rille_shape(t)[axis], start[2] = {0, size - EDGE};
+    int64_t size = rille_tensor_shape(t)[axis], start[2] = {0, size - EDGE};
     struct rille_arg part[2], whole = {.kind = RILLE_ARG_TENSOR, .tensor = t};
     for (int k = 0; k < 2; k++) {
         struct rille_attr attrs[] = {{.name = "axis", .kind = RILLE_INT, .i = axis},
@@ -230,14 +231,14 @@ static int
 read_shown(lua_State *L)
 {
     struct rille_tensor *t = tensor_test(L, 1);
-    bool large = rille_numel(t) > LARGE;
-    for (int axis = 0; large && axis < rille_ndim(t); axis++)
-        if (rille_shape(t)[axis] > 2 * EDGE) cut_edges(L, axis);
+    bool large = rille_tensor_numel(t) > LARGE;
+    for (int axis = 0; large && axis < rille_tensor_ndim(t); axis++)
+        if (rille_tensor_shape(t)[axis] > 2 * EDGE) cut_edges(L, axis);
     t = tensor_test(L, -1);
-    size_t bytes = (size_t)rille_numel(t) * rille_dtype_bytes(rille_dtype(t));
+    size_t bytes = (size_t)rille_tensor_numel(t) * rille_dtype_bytes(rille_tensor_dtype(t));
     void *data = room_new(L, "tostring", bytes);
     at_line(L);
-    check(L, rille_read(t, data));
+    check(L, rille_tensor_read(t, data));
     return 2;
 }
 
@@ -260,7 +261,7 @@ void
 print_tensor(lua_State *L, struct rille_tensor *t)
 {
     luaL_Buffer b;
-    struct table table = {.kind = value_kind(rille_dtype(t)), .ndim = rille_ndim(t)};
+    struct table table = {.kind = value_kind(rille_tensor_dtype(t)), .ndim = rille_tensor_ndim(t)};
     bool good = read_quietly(L, 1);
     int shown = lua_gettop(L) - 1;
     luaL_buffinit(L, &b);
@@ -268,10 +269,10 @@ print_tensor(lua_State *L, struct rille_tensor *t)
     if (!good) {
         luaL_addstring(&b, "\n  no values: ");
         luaL_addstring(&b, lua_tostring(L, shown));
-    } else if (rille_numel(t) > 0) {
-        int64_t n = rille_numel(tensor_test(L, shown));
-        memcpy(table.full, rille_shape(t), (size_t)table.ndim * sizeof *table.full);
-        memcpy(table.shape, rille_shape(tensor_test(L, shown)), (size_t)table.ndim * sizeof *table.shape);
+    } else if (rille_tensor_numel(t) > 0) {
+        int64_t n = rille_tensor_numel(tensor_test(L, shown));
+        memcpy(table.full, rille_tensor_shape(t), (size_t)table.ndim * sizeof *table.full);
+        memcpy(table.shape, rille_tensor_shape(tensor_test(L, shown)), (size_t)table.ndim * sizeof *table.shape);
         table.data = lua_touserdata(L, shown + 1);
         if (table.kind->real) choose_form(&table, n);
         choose_width(&table, n);

@@ -128,7 +128,7 @@ plain(int threads, const char *kind, bool timed)
     r->run.timed = timed;
     snprintf(name, sizeof name, "%s, threads: %d%s: a step allocates nothing", kind, threads, timed ? ", timed" : "");
     repeat(t.s, r, name);
-    rille_free(&loss);
+    rille_tensor_free(&loss);
     train_close(&t);
 }
 

@@ -24,9 +24,9 @@ static bool
 old_or_refused(struct rille_tensor *w, const float *old, int n, bool *torn)
 {
     float now[WIDTH * HIDDEN];
-    if (rille_read(w, now)) {
+    if (rille_tensor_read(w, now)) {
         *torn = true;
-        return rille_error_code() == E_STATE && says("half written") && says(rille_name(w));
+        return rille_error_code() == E_STATE && says("half written") && says(rille_tensor_name(w));
     }
     return !memcmp(now, old, sizeof *now * (size_t)n);
 }
@@ -45,14 +45,14 @@ set_again(struct train *t)
 {
     struct rille_tensor *w1 = train_tensor(t, WIDTH, HIDDEN, 0, "B", 2);
     struct rille_tensor *w2 = train_tensor(t, HIDDEN, CLASSES, 1, "S(0)", 3);
-    int status = rille_assign(t->w1, w1);
-    if (!status) status = rille_assign(t->w2, w2);
-    rille_free(&w1);
-    rille_free(&w2);
+    int status = rille_tensor_assign(t->w1, w1);
+    if (!status) status = rille_tensor_assign(t->w2, w2);
+    rille_tensor_free(&w1);
+    rille_tensor_free(&w2);
     if (!status)
         status = rille_eval(t->s, 2, (struct rille_tensor *[]){t->w1, t->w2}); /* so that they are written over */
-    if (!status) status = rille_set_grad(t->w1, NULL);
-    return status ? status : rille_set_grad(t->w2, NULL);
+    if (!status) status = rille_tensor_set_grad(t->w1, NULL);
+    return status ? status : rille_tensor_set_grad(t->w2, NULL);
 }
 
 /* With the weights set again, a step is as if nothing had been. */
@@ -71,8 +71,8 @@ static void
 expect(struct train *t, struct train_state *start, struct train_state *want)
 {
     *start = (struct train_state){0};
-    must(rille_read(t->w1, start->w1), "w1");
-    must(rille_read(t->w2, start->w2), "w2");
+    must(rille_tensor_read(t->w1, start->w1), "w1");
+    must(rille_tensor_read(t->w2, start->w2), "w2");
     must(train_run(t, 1, want), "a step");
     must(set_again(t), "set again");
 }
@@ -95,7 +95,7 @@ fail_act(struct train *t, int k, const struct train_state *start, const struct t
         c->silent++;
     else if (strncmp(rille_error(), "train.lua:", 10) && c->unnamed++ == 0)
         diag("act %d: %s", k, rille_error());
-    rille_free(&loss);
+    rille_tensor_free(&loss);
     if (!weights_left(t, start, &torn) && c->changed++ == 0) diag("act %d: weights: %s", k, rille_error());
     c->torn += torn;
     if (!goes_on(t, want) && c->stuck++ == 0) diag("act %d: does not go on", k);
@@ -139,14 +139,14 @@ replaced_update(void)
     train_open(&t, &(struct train_options){.bus = "zmq"});
     expect(&t, &start, &want);
     must(train_loss(&t, t.x, t.y, &loss), "loss");
-    must(rille_backward(loss), "backward");
+    must(rille_tensor_backward(loss), "backward");
     must(train_update(&t, t.w1, 6), "update");
     other = train_tensor(&t, WIDTH, HIDDEN, 0, "B", 5);
-    must(rille_assign(t.w1, other), "assign");
-    rille_free(&other);
-    rille_free(&loss); /* nobody else needs the old bytes */
-    must(rille_set_grad(t.w1, NULL), "grad");
-    must(rille_set_grad(t.w2, NULL), "grad");
+    must(rille_tensor_assign(t.w1, other), "assign");
+    rille_tensor_free(&other);
+    rille_tensor_free(&loss); /* nobody else needs the old bytes */
+    must(rille_tensor_set_grad(t.w1, NULL), "grad");
+    must(rille_tensor_set_grad(t.w2, NULL), "grad");
     rille_fail_act(t.s, 1);
     ok(rille_step(t.s) == E_KERNEL, "a step whose update was replaced can fail");
     rille_fail_act(t.s, 0);
@@ -164,16 +164,16 @@ lines_of_the_call(void)
     float v[ROWS * WIDTH];
     train_open(&t, &(struct train_options){.bus = "zmq"});
     must(train_call(&t, "relu", 10, t.x, NULL, &y), "relu");
-    must(rille_read(y, v), "read");
+    must(rille_tensor_read(y, v), "read");
     must(train_call(&t, "relu", 20, t.x, NULL, &z), "relu");
     rille_fail_act(t.s, 1);
-    ok(rille_read(z, v) == E_KERNEL && !strncmp(rille_error(), "train.lua:20: ", 14),
+    ok(rille_tensor_read(z, v) == E_KERNEL && !strncmp(rille_error(), "train.lua:20: ", 14),
        "a plan found again names the new line");
     struct rille_counters c;
     rille_count(t.s, &c);
     ok(c.cache_hits > 0, "it was found");
-    rille_free(&y);
-    rille_free(&z);
+    rille_tensor_free(&y);
+    rille_tensor_free(&z);
     train_close(&t);
 }
 
@@ -198,14 +198,14 @@ bad_labels(const struct train_options *o, const char *name, int seeds)
         expect(&t, &start, &want);
         good = t.y;
         label[seed * 5 % ROWS] = CLASSES;
-        must(rille_from_host(t.s, "i64", 1, shape, label, train_layout(&t, 1, "S(0)"), &t.y), "labels");
+        must(rille_tensor_from_host(t.s, "i64", 1, shape, label, train_layout(&t, 1, "S(0)"), &t.y), "labels");
         int status = train_step(&t, &loss);
         if (status != E_VALUE || strncmp(rille_error(), "train.lua:4:", 12)) {
             if (silent++ == 0) diag("%s: %d, %s", bus, status, rille_error());
         }
-        rille_free(&loss);
+        rille_tensor_free(&loss);
         changed += !weights_left(&t, &start, &torn) || torn;
-        rille_free(&t.y);
+        rille_tensor_free(&t.y);
         t.y = good;
         stuck += !goes_on(&t, &want);
         train_close(&t);
@@ -237,11 +237,11 @@ no_memory(const char *schedule)
         struct train_state start, want, got;
         bool torn;
         train_open(&t, &(struct train_options){.bus = "zmq", .schedule = schedule});
-        struct rille_tensor *w1 = rille_hold(t.w1), *loss;
+        struct rille_tensor *w1 = rille_tensor_hold(t.w1), *loss;
         must(train_once(&t.options, 1, &want), "elsewhere");
         start = (struct train_state){0};
-        must(rille_read(t.w1, start.w1), "w1");
-        must(rille_read(t.w2, start.w2), "w2");
+        must(rille_tensor_read(t.w1, start.w1), "w1");
+        must(rille_tensor_read(t.w2, start.w2), "w2");
         limit_pools(t.s, spare);
         int status = train_step(&t, &loss);
         if (status) {
@@ -252,10 +252,10 @@ no_memory(const char *schedule)
             given++;
             wrong += train_state(&t, loss, &got) || memcmp(&got, &want, sizeof got);
         }
-        rille_free(&loss);
+        rille_tensor_free(&loss);
         limit_pools(t.s, 0);
         stuck += !goes_on(&t, &want);
-        rille_free(&w1);
+        rille_tensor_free(&w1);
         train_close(&t);
     }
     const char *name = schedule ? schedule : "plain";
@@ -341,7 +341,7 @@ interrupt(const struct train_options *o, bool by_signal)
     rille_slow_op(t.s, "gelu", 0);
     if (!ok(status == E_CANCEL && says("interrupted"), "%s: the run says so", name))
         diag("%d: %s", status, rille_error());
-    rille_free(&loss);
+    rille_tensor_free(&loss);
     if (!ok(did < all / 2, "%s: soon", name)) diag("after %d of %d acts", (int)did, (int)all);
     ok(weights_left(&t, &start, &torn) && !torn, "%s: nothing is updated", name);
     ok(goes_on(&t, &want), "%s: and the session goes on", name);

@@ -122,8 +122,9 @@ make_input(const struct layout *from, struct rille_tensor **x)
 {
     float value[DEPTH * NELEM];
     for (int i = 0; i < DEPTH * NELEM; i++) value[i] = element(i / NELEM, i % NELEM);
-    must(rille_from_host(s, "f32", 3, (const int64_t[]){DEPTH, ROWS, COLUMNS}, value, layout_with_depth(from), x),
-         "input");
+    must(
+        rille_tensor_from_host(s, "f32", 3, (const int64_t[]){DEPTH, ROWS, COLUMNS}, value, layout_with_depth(from), x),
+        "input");
 }
 
 static struct rille_tensor *
@@ -148,17 +149,17 @@ trace(struct rille_tensor *x, const struct rille_layout *from, const struct rill
     must(rille_trace_begin(s, &o, 1, &x, &piece), "trace");
     v = reduced(piece, reduce_of(inner(from)) == RED_MAX);
     *as_meant = rille_tensor_layout(v) == from;
-    must(rille_to_global(v, to, &y), "to_global");
+    must(rille_tensor_to_global(v, to, &y), "to_global");
     if (read) {
         struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = y};
         must(rille_call(s, rille_op_find("relu"), 1, &arg, 0, NULL, &z), "relu");
     } else
-        z = rille_hold(y);
+        z = rille_tensor_hold(y);
     must(rille_trace_end(s, 1, &z, &g), "end of trace");
-    rille_free(&piece);
-    rille_free(&v);
-    rille_free(&y);
-    rille_free(&z);
+    rille_tensor_free(&piece);
+    rille_tensor_free(&v);
+    rille_tensor_free(&y);
+    rille_tensor_free(&z);
     return g;
 }
 
@@ -166,7 +167,7 @@ static bool
 value_stays(struct rille_tensor *y, bool max, bool read)
 {
     float got[NELEM], want[NELEM];
-    must(rille_read(y, got), "read");
+    must(rille_tensor_read(y, got), "read");
     expected(max, want);
     for (int i = 0; i < NELEM; i++)
         if (got[i] != (read ? fmaxf(want[i], 0) : want[i])) return false;
@@ -222,9 +223,9 @@ pair_is_right(const struct rille_layout *from, const struct rille_layout *to)
     if (!stays || !agree || !as_meant)
         diag("%s -> %s: %s%s%s", rille_layout_text(s, from), rille_layout_text(s, to), stays ? "" : "another value ",
              agree ? "" : "other counts ", as_meant ? "" : "the sum is not laid out as meant");
-    rille_free(&y);
+    rille_tensor_free(&y);
     rille_graph_free(&g);
-    rille_free(&x);
+    rille_tensor_free(&x);
     npair++;
     return stays && agree && as_meant;
 }

@@ -100,10 +100,10 @@ operand(struct program *p, struct rille_tensor *t, const struct rille_place *pla
 {
     struct rille_tensor *moved;
     bool there = rille_layout_place(rille_tensor_layout(t)) == place;
-    if (there && chance(&p->layouts, 2)) return rille_hold(t);
-    bool partial = strcmp(rille_dtype(t), "bool") != 0;
-    if (!rille_to_global(t, layout(p, place, rille_ndim(t), partial), &moved)) return moved;
-    if (rille_to_global(t, layout(p, place, rille_ndim(t), false), &moved)) wrong(p, "a move");
+    if (there && chance(&p->layouts, 2)) return rille_tensor_hold(t);
+    bool partial = strcmp(rille_tensor_dtype(t), "bool") != 0;
+    if (!rille_tensor_to_global(t, layout(p, place, rille_tensor_ndim(t), partial), &moved)) return moved;
+    if (rille_tensor_to_global(t, layout(p, place, rille_tensor_ndim(t), false), &moved)) wrong(p, "a move");
     return moved;
 }
 
@@ -114,21 +114,23 @@ static unsigned char bytes[2][BYTES];
 static void
 compare(struct program *p, const struct rille_tensor *a, const struct rille_tensor *b, const char *what)
 {
-    bool alike = !strcmp(rille_dtype(a), rille_dtype(b)) && rille_ndim(a) == rille_ndim(b);
-    for (int i = 0; alike && i < rille_ndim(a); i++) alike = rille_shape(a)[i] == rille_shape(b)[i];
-    size_t n = (size_t)rille_numel(a) * rille_dtype_bytes(rille_dtype(a));
+    bool alike = !strcmp(rille_tensor_dtype(a), rille_tensor_dtype(b)) && rille_tensor_ndim(a) == rille_tensor_ndim(b);
+    for (int i = 0; alike && i < rille_tensor_ndim(a); i++)
+        alike = rille_tensor_shape(a)[i] == rille_tensor_shape(b)[i];
+    size_t n = (size_t)rille_tensor_numel(a) * rille_dtype_bytes(rille_tensor_dtype(a));
     if (!alike || n > BYTES) {
         wrong(p, "another type");
         return;
     }
-    if (rille_read((struct rille_tensor *)a, bytes[0]) || rille_read((struct rille_tensor *)b, bytes[1])) {
+    if (rille_tensor_read((struct rille_tensor *)a, bytes[0]) ||
+        rille_tensor_read((struct rille_tensor *)b, bytes[1])) {
         wrong(p, what);
         return;
     }
     /* Minus nought is nought. */
     bool same = true;
-    bool is_f32 = !strcmp(rille_dtype(a), "f32"), is_f64 = !strcmp(rille_dtype(a), "f64");
-    for (int64_t i = 0; i < rille_numel(a) && same; i++)
+    bool is_f32 = !strcmp(rille_tensor_dtype(a), "f32"), is_f64 = !strcmp(rille_tensor_dtype(a), "f64");
+    for (int64_t i = 0; i < rille_tensor_numel(a) && same; i++)
         same = is_f32   ? ((float *)(void *)bytes[0])[i] == ((float *)(void *)bytes[1])[i]
                : is_f64 ? ((double *)(void *)bytes[0])[i] == ((double *)(void *)bytes[1])[i]
                         : true;
@@ -140,7 +142,7 @@ compare(struct program *p, const struct rille_tensor *a, const struct rille_tens
 static void
 replace(struct world *w, int i, struct rille_tensor *t)
 {
-    rille_free(&w->t[i]);
+    rille_tensor_free(&w->t[i]);
     w->t[i] = t;
 }
 
@@ -178,8 +180,8 @@ attributes(struct program *p, const struct instruction *in, const struct rille_t
 {
     static const char *const dtype[] = {"f32", "i64", "i32", "bool", "f64"};
     uint64_t *r = &p->random;
-    int ndim = rille_ndim(x), axis = ndim ? below(r, ndim) : 0, other = ndim ? below(r, ndim) : 0;
-    int64_t size = ndim ? rille_shape(x)[axis] : 1, start = below(r, (int)size + 1);
+    int ndim = rille_tensor_ndim(x), axis = ndim ? below(r, ndim) : 0, other = ndim ? below(r, ndim) : 0;
+    int64_t size = ndim ? rille_tensor_shape(x)[axis] : 1, start = below(r, (int)size + 1);
     switch (in->attrs) {
     case AXIS: a[0] = (struct rille_attr){.name = "axis", .kind = RILLE_INT, .i = axis}; return 1;
     case AXES:
@@ -209,7 +211,7 @@ attributes(struct program *p, const struct instruction *in, const struct rille_t
         return 2;
     case FLAT: /* the first two dimensions as one, or all as one */
         list[0] = -1;
-        list[1] = ndim ? rille_shape(x)[ndim - 1] : 1;
+        list[1] = ndim ? rille_tensor_shape(x)[ndim - 1] : 1;
         a[0] = (struct rille_attr){.name = "shape", .kind = RILLE_INTS, .n = 1 + chance(r, 2), .list = list};
         return 1;
     case DTYPE:
@@ -228,13 +230,13 @@ call(struct program *p, struct world *w, const char *op, int nin, const int *ind
     struct rille_tensor *in[3] = {NULL};
     const struct rille_place *place = w->spread ? w->place[below(&p->layouts, PLACES)] : NULL;
     for (int i = 0; i < nin; i++) {
-        in[i] = w->spread ? operand(p, w->t[index[i]], place) : rille_hold(w->t[index[i]]);
+        in[i] = w->spread ? operand(p, w->t[index[i]], place) : rille_tensor_hold(w->t[index[i]]);
         arg[i] = (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = in[i]};
     }
     int narg = nin;
     if (number) arg[narg++] = (struct rille_arg){.kind = RILLE_ARG_INT, .i = number};
     int status = rille_call(w->s, rille_op_find(op), narg, arg, nattr, attr, out);
-    for (int i = 0; i < nin; i++) rille_free(&in[i]);
+    for (int i = 0; i < nin; i++) rille_tensor_free(&in[i]);
     return status;
 }
 
@@ -247,7 +249,7 @@ cut(struct world *w, struct rille_tensor **t)
                                {.kind = RILLE_ARG_INT, .i = MOST}};
     struct rille_tensor *in = *t;
     int status = rille_call(w->s, rille_op_find("clamp"), 3, arg, 0, NULL, t);
-    rille_free(&in);
+    rille_tensor_free(&in);
     return status;
 }
 
@@ -264,8 +266,8 @@ both(struct program *p, const struct instruction *in, const int *index, int natt
         many = cut(&p->many, b);
     }
     if (one != many) wrong(p, "one world refuses");
-    if (!one && many) rille_free(a);
-    if (one && !many) rille_free(b);
+    if (!one && many) rille_tensor_free(a);
+    if (one && !many) rille_tensor_free(b);
     return !one && !many;
 }
 
@@ -274,9 +276,9 @@ keep(struct program *p, struct rille_tensor *a, struct rille_tensor *b)
 {
     int to = LEAVES + below(&p->random, POOL - LEAVES);
     bool early = chance(&p->random, 4);
-    if (rille_numel(a) * 8 > BYTES || rille_numel(a) > 4000) {
-        rille_free(&a);
-        rille_free(&b);
+    if (rille_tensor_numel(a) * 8 > BYTES || rille_tensor_numel(a) > 4000) {
+        rille_tensor_free(&a);
+        rille_tensor_free(&b);
         return;
     }
     replace(&p->one, to, a);
@@ -291,18 +293,19 @@ look_up(struct program *p, const int *index)
     struct rille_tensor *ids[2], *out[2] = {NULL};
     const struct rille_tensor *table = p->one.t[index[1]];
     static const struct instruction remainder = {"remainder", 1, PLAIN, false, false};
-    if (rille_ndim(table) == 0 || rille_shape(table)[0] == 0) return false;
-    if (!both(p, &remainder, index, 0, NULL, rille_shape(table)[0], &ids[0], &ids[1])) return false;
+    if (rille_tensor_ndim(table) == 0 || rille_tensor_shape(table)[0] == 0) return false;
+    if (!both(p, &remainder, index, 0, NULL, rille_tensor_shape(table)[0], &ids[0], &ids[1])) return false;
     struct world *w[2] = {&p->one, &p->many};
     int status[2];
     for (int i = 0; i < 2; i++) {
         const struct rille_place *place = rille_layout_place(rille_tensor_layout(ids[i]));
-        struct rille_tensor *t = w[i]->spread ? operand(p, w[i]->t[index[1]], place) : rille_hold(w[i]->t[index[1]]);
+        struct rille_tensor *t =
+            w[i]->spread ? operand(p, w[i]->t[index[1]], place) : rille_tensor_hold(w[i]->t[index[1]]);
         struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = ids[i]},
                                    {.kind = RILLE_ARG_TENSOR, .tensor = t}};
         status[i] = rille_call(w[i]->s, rille_op_find("embedding"), 2, arg, 0, NULL, &out[i]);
-        rille_free(&t);
-        rille_free(&ids[i]);
+        rille_tensor_free(&t);
+        rille_tensor_free(&ids[i]);
     }
     if (status[0] != status[1]) wrong(p, "one world refuses");
     if (!status[0] && !status[1]) keep(p, out[0], out[1]);
@@ -339,12 +342,13 @@ update(struct program *p)
     int leaf = below(&p->random, LEAVES), from = below(&p->random, POOL);
     if (!p->one.t[from] || (p->traced && leaf < INPUTS)) return;
     say(p, "leaf %d = %d", leaf, from);
-    int one = rille_assign(p->one.t[leaf], p->one.t[from]);
+    int one = rille_tensor_assign(p->one.t[leaf], p->one.t[from]);
     const struct rille_place *place = rille_layout_place(rille_tensor_layout(p->many.t[leaf]));
     struct rille_tensor *t; /* a partial maximum cannot become a partial sum */
-    if (rille_to_global(p->many.t[from], layout(p, place, rille_ndim(p->many.t[from]), false), &t)) wrong(p, "a move");
-    int many = rille_assign(p->many.t[leaf], t);
-    rille_free(&t);
+    if (rille_tensor_to_global(p->many.t[from], layout(p, place, rille_tensor_ndim(p->many.t[from]), false), &t))
+        wrong(p, "a move");
+    int many = rille_tensor_assign(p->many.t[leaf], t);
+    rille_tensor_free(&t);
     if (one != many) wrong(p, "one world refuses an update");
 }
 
@@ -377,12 +381,12 @@ leaf(struct program *p, int i)
             v.i32[k] = value;
     }
     const struct rille_place *place = p->many.place[below(&p->layouts, PLACES)];
-    if (rille_from_host(p->one.s, dtype, ndim, shape, &v, NULL, &p->one.t[i])) wrong(p, "a leaf");
-    if (rille_from_host(p->many.s, dtype, ndim, shape, &v, layout(p, place, ndim, true), &p->many.t[i]))
+    if (rille_tensor_from_host(p->one.s, dtype, ndim, shape, &v, NULL, &p->one.t[i])) wrong(p, "a leaf");
+    if (rille_tensor_from_host(p->many.s, dtype, ndim, shape, &v, layout(p, place, ndim, true), &p->many.t[i]))
         wrong(p, "a leaf");
     if (strcmp(dtype, "f64")) return;
-    rille_set_requires_grad(p->one.t[i], true);
-    rille_set_requires_grad(p->many.t[i], true);
+    rille_tensor_set_requires_grad(p->one.t[i], true);
+    rille_tensor_set_requires_grad(p->many.t[i], true);
 }
 
 static void
@@ -391,21 +395,21 @@ backward(struct program *p)
     static const struct instruction sum = {"sum", 1, PLAIN, false, false};
     for (int i = LEAVES; i < POOL; i++) {
         struct rille_tensor *a, *b;
-        if (!p->one.t[i] || !rille_requires_grad(p->one.t[i])) continue;
+        if (!p->one.t[i] || !rille_tensor_requires_grad(p->one.t[i])) continue;
         say(p, "backward of %d", i);
         if (!both(p, &sum, &i, 0, NULL, 0, &a, &b)) continue;
-        int one = rille_backward(a), many = rille_backward(b);
+        int one = rille_tensor_backward(a), many = rille_tensor_backward(b);
         if (one != many) wrong(p, "one world has no gradient");
         if (!one) compare(p, a, b, "the sum");
-        rille_free(&a);
-        rille_free(&b);
+        rille_tensor_free(&a);
+        rille_tensor_free(&b);
         if (one || many) continue;
         for (int k = 0; k < LEAVES; k++) {
-            struct rille_tensor *g = rille_grad(p->one.t[k]), *h = rille_grad(p->many.t[k]);
+            struct rille_tensor *g = rille_tensor_grad(p->one.t[k]), *h = rille_tensor_grad(p->many.t[k]);
             if (!g != !h) wrong(p, "one world has no gradient of a leaf");
             if (g && h) compare(p, g, h, "a gradient");
-            rille_free(&g);
-            rille_free(&h);
+            rille_tensor_free(&g);
+            rille_tensor_free(&h);
         }
         return;
     }
@@ -428,8 +432,8 @@ run(struct rille_session *one, struct rille_session *many, const char *kind, uin
     for (int i = 0; i < POOL && !p.wrong; i++)
         if (p.one.t[i]) say(&p, "value %d", i), compare(&p, p.one.t[i], p.many.t[i], "at the end");
     for (int i = 0; i < POOL; i++) {
-        rille_free(&p.one.t[i]);
-        rille_free(&p.many.t[i]);
+        rille_tensor_free(&p.one.t[i]);
+        rille_tensor_free(&p.many.t[i]);
     }
     return p.wrong == 0;
 }
@@ -448,7 +452,7 @@ call_graph(struct program *p, struct rille_graph *g, struct rille_tensor *const 
     for (int i = 0; i < nout; i++) {
         say(p, "result %d, value %d", i, index[i]);
         if (!p->wrong) compare(p, p->one.t[index[i]], out[i], "of a compiled step");
-        rille_free(&out[i]);
+        rille_tensor_free(&out[i]);
     }
     for (int i = INPUTS; i < LEAVES && !p->wrong; i++) {
         say(p, "leaf %d", i);
@@ -495,10 +499,10 @@ run_traced(struct rille_session *one, struct rille_session *many, const char *ki
     else
         end_trace(&p, in);
     for (int i = 0; i < POOL; i++) {
-        rille_free(&p.one.t[i]);
-        rille_free(&p.many.t[i]);
+        rille_tensor_free(&p.one.t[i]);
+        rille_tensor_free(&p.many.t[i]);
     }
-    for (int i = 0; i < INPUTS; i++) rille_free(&in[i]);
+    for (int i = 0; i < INPUTS; i++) rille_tensor_free(&in[i]);
     return p.wrong == 0;
 }
 

@@ -68,7 +68,7 @@ train_tensor(struct train *t, int rows, int columns, int stage, const char *sbp,
     for (int i = 0; i < rows * columns; i++)
         v[i] =
             t->options.exact ? (float)(next_random(&seed) % 3) - 1 : (float)(next_random(&seed) >> 40) * 0x1p-23f - 1;
-    must(rille_from_host(t->s, "f32", 2, shape, v, train_layout(t, stage, sbp), &out), "from_host");
+    must(rille_tensor_from_host(t->s, "f32", 2, shape, v, train_layout(t, stage, sbp), &out), "from_host");
     return out;
 }
 
@@ -78,7 +78,7 @@ train_labels(struct train *t)
     int64_t v[ROWS], shape[1] = {ROWS};
     struct rille_tensor *out;
     for (int i = 0; i < ROWS; i++) v[i] = i * 7 % CLASSES;
-    must(rille_from_host(t->s, "i64", 1, shape, v, train_layout(t, 1, "S(0)"), &out), "labels");
+    must(rille_tensor_from_host(t->s, "i64", 1, shape, v, train_layout(t, 1, "S(0)"), &out), "labels");
     return out;
 }
 
@@ -99,29 +99,29 @@ train_loss(struct train *t, struct rille_tensor *x, struct rille_tensor *y, stru
     bool exact = t->options.exact;
     int status = train_call(t, "matmul", 1, x, t->w1, &h);
     if (!status) status = train_call(t, exact ? "relu" : "gelu", 2, h, NULL, &a);
-    if (!status) status = rille_to_global(a, train_layout(t, 1, "S(1)"), &moved);
+    if (!status) status = rille_tensor_to_global(a, train_layout(t, 1, "S(1)"), &moved);
     if (!status) status = train_call(t, "matmul", 3, moved, t->w2, &o);
     if (!status) status = train_call(t, exact ? "mul" : "cross_entropy", 4, o, y, exact ? &p : loss);
     if (!status && exact) status = train_call(t, "sum", 5, p, NULL, loss);
-    rille_free(&h);
-    rille_free(&a);
-    rille_free(&moved);
-    rille_free(&o);
-    rille_free(&p);
+    rille_tensor_free(&h);
+    rille_tensor_free(&a);
+    rille_tensor_free(&moved);
+    rille_tensor_free(&o);
+    rille_tensor_free(&p);
     return status;
 }
 
 static inline int
 train_update(struct train *t, struct rille_tensor *w, int line)
 {
-    struct rille_tensor *g = rille_grad(w);
+    struct rille_tensor *g = rille_tensor_grad(w);
     struct rille_arg arg[4] = {{.kind = RILLE_ARG_TENSOR, .tensor = w},
                                {.kind = RILLE_ARG_NONE},
                                {.kind = RILLE_ARG_TENSOR, .tensor = g},
                                {.kind = RILLE_ARG_FLOAT, .f = t->options.exact ? 1 : 0.1}};
     rille_at(t->s, "train.lua", line, NULL);
     int status = rille_update(t->s, rille_op_find("sgd"), 4, arg, 0, NULL);
-    rille_free(&g);
+    rille_tensor_free(&g);
     return status;
 }
 
@@ -129,13 +129,13 @@ static inline int
 train_body(struct train *t, struct rille_tensor *x, struct rille_tensor *y, struct rille_tensor **loss)
 {
     int status = train_loss(t, x, y, loss);
-    if (!status) status = rille_backward(*loss);
+    if (!status) status = rille_tensor_backward(*loss);
     if (!status) status = train_update(t, t->w1, 6);
     if (!status) status = train_update(t, t->w2, 7);
     if (!status) status = rille_step(t->s);
-    if (!status) status = rille_set_grad(t->w1, NULL);
-    if (!status) status = rille_set_grad(t->w2, NULL);
-    if (status) rille_free(loss);
+    if (!status) status = rille_tensor_set_grad(t->w1, NULL);
+    if (!status) status = rille_tensor_set_grad(t->w2, NULL);
+    if (status) rille_tensor_free(loss);
     return status;
 }
 
@@ -151,9 +151,9 @@ train_trace(struct train *t)
         status = rille_trace_end(t->s, 1, &loss, &t->graph);
     else
         rille_trace_abort(t->s);
-    rille_free(&piece[0]);
-    rille_free(&piece[1]);
-    rille_free(&loss);
+    rille_tensor_free(&piece[0]);
+    rille_tensor_free(&piece[1]);
+    rille_tensor_free(&loss);
     return status;
 }
 
@@ -161,15 +161,15 @@ train_trace(struct train *t)
 static inline void
 train_reset(struct train *t)
 {
-    rille_free(&t->w1);
-    rille_free(&t->w2);
+    rille_tensor_free(&t->w1);
+    rille_tensor_free(&t->w2);
     rille_graph_free(&t->graph);
     t->w1 = train_tensor(t, WIDTH, HIDDEN, 0, "B", 2);
     t->w2 = train_tensor(t, HIDDEN, CLASSES, 1, "S(0)", 3);
-    rille_set_name(t->w1, "w1");
-    rille_set_name(t->w2, "w2");
-    must(rille_set_requires_grad(t->w1, true), "w1");
-    must(rille_set_requires_grad(t->w2, true), "w2");
+    rille_tensor_set_name(t->w1, "w1");
+    rille_tensor_set_name(t->w2, "w2");
+    must(rille_tensor_set_requires_grad(t->w1, true), "w1");
+    must(rille_tensor_set_requires_grad(t->w2, true), "w2");
 }
 
 static inline void
@@ -192,10 +192,10 @@ static inline void
 train_close(struct train *t)
 {
     rille_graph_free(&t->graph);
-    rille_free(&t->x);
-    rille_free(&t->y);
-    rille_free(&t->w1);
-    rille_free(&t->w2);
+    rille_tensor_free(&t->x);
+    rille_tensor_free(&t->y);
+    rille_tensor_free(&t->w1);
+    rille_tensor_free(&t->w2);
     rille_close(&t->s);
 }
 
@@ -216,9 +216,9 @@ train_step(struct train *t, struct rille_tensor **loss)
 static inline int
 train_state(struct train *t, struct rille_tensor *loss, struct train_state *out)
 {
-    int status = rille_read(loss, &out->loss);
-    if (!status) status = rille_read(t->w1, out->w1);
-    if (!status) status = rille_read(t->w2, out->w2);
+    int status = rille_tensor_read(loss, &out->loss);
+    if (!status) status = rille_tensor_read(t->w1, out->w1);
+    if (!status) status = rille_tensor_read(t->w2, out->w2);
     return status;
 }
 
@@ -231,7 +231,7 @@ train_run(struct train *t, int n, struct train_state *out)
         struct rille_tensor *loss;
         status = train_step(t, &loss);
         if (!status && i == n - 1) status = train_state(t, loss, out);
-        rille_free(&loss);
+        rille_tensor_free(&loss);
     }
     return status;
 }

@@ -303,8 +303,8 @@ rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct
     struct rille_tensor *out = NULL;
     bool on = rille_grad_mode(s, false);
     int status = build_settle(s, call_into(s, leaf, (const struct op *)op, nargs, args, nattrs, attrs, &out));
-    if (!status) status = rille_assign(leaf, out);
-    rille_free(&out);
+    if (!status) status = rille_tensor_assign(leaf, out);
+    rille_tensor_free(&out);
     rille_grad_mode(s, on);
     return status;
 }
@@ -349,10 +349,10 @@ watch(struct rille_session *s, struct rille_tensor *t)
 }
 
 int
-rille_backward(struct rille_tensor *t)
+rille_tensor_backward(struct rille_tensor *t)
 {
     struct rille_session *s = t->s;
-    if (rille_numel(t) != 1) {
+    if (rille_tensor_numel(t) != 1) {
         struct str text = {0};
         type_print(&t->val->type, &text);
         int status = fail(E_SHAPE, "backward: a tensor of one element is wanted, this one is %s; take its sum or mean",
@@ -380,7 +380,7 @@ zeros_like(struct rille_session *s, const struct val *x, struct val **out)
 }
 
 int
-rille_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out)
+rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out)
 {
     struct rille_session *s = y->s;
     struct val **v = must_alloc(sizeof *v * (size_t)(2 * n + 1)), **dx = v + n;
@@ -395,13 +395,13 @@ rille_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, stru
 }
 
 struct rille_tensor *
-rille_grad(struct rille_tensor *t)
+rille_tensor_grad(struct rille_tensor *t)
 {
-    return t->grad ? rille_hold(t->grad) : NULL;
+    return t->grad ? rille_tensor_hold(t->grad) : NULL;
 }
 
 int
-rille_set_grad(struct rille_tensor *t, struct rille_tensor *g)
+rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g)
 {
     struct rille_session *s = t->s;
     trace_journal(s, t);
@@ -421,7 +421,7 @@ rille_set_grad(struct rille_tensor *t, struct rille_tensor *g)
         if (v->owner || !v->node) TRY(build_to_global(s, v, v->layout, &v));
         fresh = tensor_new(s, v, true);
     }
-    rille_free(&t->grad);
+    rille_tensor_free(&t->grad);
     t->grad = fresh;
     return build_settle(s, 0);
 }
@@ -555,7 +555,7 @@ rille_load_npy(struct rille_session *s, const char *path, const struct rille_lay
     struct type t;
     void *data;
     TRY(npy_read(path, &t, &data));
-    int status = rille_from_host(s, dtype_text(t.dtype), t.ndim, t.dim, data, layout, out);
+    int status = rille_tensor_from_host(s, dtype_text(t.dtype), t.ndim, t.dim, data, layout, out);
     free(data);
     if (status) err_note("%s", path);
     return status;
@@ -568,7 +568,7 @@ rille_save_npy(const char *path, struct rille_tensor *t)
     TRY(rille_eval(t->s, 1, &t));
     void *data = malloc((size_t)bytes + 1);
     if (!data) return fail(E_MEMORY, "%s: the host has no %lld bytes for the value", path, (long long)bytes);
-    int status = rille_read(t, data);
+    int status = rille_tensor_read(t, data);
     if (!status) status = npy_write(path, &t->val->type, data);
     free(data);
     return status;

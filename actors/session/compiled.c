@@ -14,11 +14,11 @@ rille_graph_free(struct rille_graph **gp)
     *gp = NULL;
     if (!g) return;
     for (int32_t i = 0; i < g->nleaf; i++) {
-        rille_free(&g->origin[i].t);
+        rille_tensor_free(&g->origin[i].t);
         val_drop(g->s->graph, &g->origin[i].val);
     }
-    for (int32_t k = 0; k < g->nroot; k++) rille_free(&g->outcome[k].t);
-    for (int32_t i = 0; i < g->npresence; i++) rille_free(&g->presence[i].t);
+    for (int32_t k = 0; k < g->nroot; k++) rille_tensor_free(&g->outcome[k].t);
+    for (int32_t i = 0; i < g->npresence; i++) rille_tensor_free(&g->presence[i].t);
     for (int32_t i = 0; i < g->nnumber; i++)
         if (g->number[i].kind == NUM_LIVE) rille_live_free(&g->number[i].live);
     runner_free(&g->runner);
@@ -160,12 +160,12 @@ take_outcomes(struct rille_graph *g, struct rille_tensor **out)
         } else if (o->kind == FROM_VARIABLE) {
             take_variable(g, o->t, o->input);
         } else {
-            rille_free(&o->t->grad);
+            rille_tensor_free(&o->t->grad);
             o->t->grad = tensor_new(g->s, root_value(g, o->input), true);
         }
     }
     for (int32_t i = 0; i < g->npresence; i++)
-        if (!g->presence[i].has) rille_free(&g->presence[i].t->grad);
+        if (!g->presence[i].has) rille_tensor_free(&g->presence[i].t->grad);
     for (int32_t k = 0; k < r->plan->program->nroot; k++) store_drop(&r->root[k]);
 }
 
@@ -202,7 +202,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (!g->trace_path) return 0;
     char *path = g->trace_path;
     g->trace_path = NULL;
-    status = rille_graph_trace(g, path);
+    status = rille_graph_timeline(g, path);
     free(path);
     return status;
 }

@@ -140,11 +140,11 @@ line_of(struct rille_session *s, int n, bool reversed, const char *sbp, const st
 static int
 trace_moves(const struct shuttle *m, struct rille_tensor *start, struct rille_tensor **out)
 {
-    *out = rille_hold(start);
+    *out = rille_tensor_hold(start);
     for (int i = 1; i <= m->n; i++) {
         struct rille_tensor *next;
-        int status = rille_to_global(*out, m->at[i % 2], &next);
-        rille_free(out);
+        int status = rille_tensor_to_global(*out, m->at[i % 2], &next);
+        rille_tensor_free(out);
         TRY(status);
         *out = next;
     }
@@ -162,8 +162,8 @@ trace_shuttle(struct rille_session *s, const struct shuttle *m, struct rille_ten
         status = rille_trace_end(s, 1, &y, g);
     else
         rille_trace_abort(s);
-    rille_free(&y);
-    rille_free(&piece);
+    rille_tensor_free(&y);
+    rille_tensor_free(&piece);
     return status;
 }
 
@@ -185,7 +185,7 @@ best_run(struct rille_graph *g, struct rille_tensor *x, double *ns)
         double start = now_ns(), took;
         TRY(rille_graph_run(g, 1, &x, &y));
         took = now_ns() - start;
-        rille_free(&y);
+        rille_tensor_free(&y);
         if (i == 0 || took < *ns) *ns = took;
     }
     return 0;
@@ -201,7 +201,7 @@ time_shuttle(struct rille_session *s, const struct shuttle *m, double *ns)
     if (!status) status = trace_shuttle(s, m, x, &g);
     if (!status) status = best_run(g, x, ns);
     rille_graph_free(&g);
-    rille_free(&x);
+    rille_tensor_free(&x);
     return status;
 }
 

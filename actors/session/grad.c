@@ -244,7 +244,7 @@ deposit(struct rille_session *s, struct val *v, struct val *g)
         return 0;
     }
     struct rille_tensor *fresh = tensor_new(s, g, true);
-    rille_free(&t->grad);
+    rille_tensor_free(&t->grad);
     t->grad = fresh;
     return 0;
 }

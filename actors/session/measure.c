@@ -123,7 +123,7 @@ write_act(const struct rille_graph *g, int64_t i, FILE *f)
 }
 
 int
-rille_graph_trace(struct rille_graph *g, const char *path)
+rille_graph_timeline(struct rille_graph *g, const char *path)
 {
     const struct plan *p = g->runner->plan;
     if (g->nact == 0) {

@@ -131,8 +131,8 @@ make(struct maker *m)
         if (e->nop != 1 || strcmp(e->ops[0].name, c->op->name)) add_made(m, y, e);
         rille_explain_free(&e);
     }
-    rille_free(&y);
-    for (int i = 0; i < c->nin; i++) rille_free(&handle[i]);
+    rille_tensor_free(&y);
+    for (int i = 0; i < c->nin; i++) rille_tensor_free(&handle[i]);
 }
 
 /* The next combination; false after the last. */

@@ -4,7 +4,7 @@
 #include "boxing/show.h"
 
 int
-rille_show(struct rille_tensor *t, bool color, char **out)
+rille_tensor_show(struct rille_tensor *t, bool color, char **out)
 {
     struct str s = {0};
     box_show_text(&t->val->type, t->val->layout, color, &s);
@@ -13,7 +13,7 @@ rille_show(struct rille_tensor *t, bool color, char **out)
 }
 
 int
-rille_show_svg(struct rille_tensor *t, char **out)
+rille_tensor_show_svg(struct rille_tensor *t, char **out)
 {
     struct str s = {0};
     box_show_svg(&t->val->type, t->val->layout, &s);

@@ -59,7 +59,7 @@ tensor_rebind(struct rille_tensor *t, struct val *v)
 }
 
 struct rille_tensor *
-rille_hold(struct rille_tensor *t)
+rille_tensor_hold(struct rille_tensor *t)
 {
     t->nref++;
     return t;
@@ -78,7 +78,7 @@ unwatch(struct rille_session *s, struct rille_tensor *t)
 }
 
 void
-rille_free(struct rille_tensor **tp)
+rille_tensor_free(struct rille_tensor **tp)
 {
     struct rille_tensor *t = *tp;
     *tp = NULL;
@@ -86,7 +86,7 @@ rille_free(struct rille_tensor **tp)
     struct rille_session *s = t->s;
     t->nversion++; /* not to go while it is taken down */
     unwatch(s, t);
-    rille_free(&t->grad);
+    rille_tensor_free(&t->grad);
     val_drop(s->graph, &t->val);
     free(t->name);
     t->name = NULL;
@@ -97,25 +97,25 @@ rille_free(struct rille_tensor **tp)
 /* ---- properties ---- */
 
 const char *
-rille_dtype(const struct rille_tensor *t)
+rille_tensor_dtype(const struct rille_tensor *t)
 {
     return dtype_text(t->val->type.dtype);
 }
 
 int
-rille_ndim(const struct rille_tensor *t)
+rille_tensor_ndim(const struct rille_tensor *t)
 {
     return t->val->type.ndim;
 }
 
 const int64_t *
-rille_shape(const struct rille_tensor *t)
+rille_tensor_shape(const struct rille_tensor *t)
 {
     return t->val->type.dim;
 }
 
 int64_t
-rille_numel(const struct rille_tensor *t)
+rille_tensor_numel(const struct rille_tensor *t)
 {
     return type_numel(&t->val->type);
 }
@@ -135,44 +135,44 @@ rille_tensor_layout(const struct rille_tensor *t)
 }
 
 bool
-rille_is_leaf(const struct rille_tensor *t)
+rille_tensor_is_leaf(const struct rille_tensor *t)
 {
     return t->leaf;
 }
 
 bool
-rille_requires_grad(const struct rille_tensor *t)
+rille_tensor_requires_grad(const struct rille_tensor *t)
 {
     return t->leaf ? t->requires_grad : t->val->needs_grad;
 }
 
 int
-rille_set_requires_grad(struct rille_tensor *t, bool on)
+rille_tensor_set_requires_grad(struct rille_tensor *t, bool on)
 {
     if (!t->leaf)
         return fail(E_STATE, "requires_grad can be set on leaf tensors only; this one is a result: detach it");
     if (on && !dtype_is_float(t->val->type.dtype))
-        return fail(E_DTYPE, "only tensors of a float dtype have gradients, this one is %s", rille_dtype(t));
+        return fail(E_DTYPE, "only tensors of a float dtype have gradients, this one is %s", rille_tensor_dtype(t));
     t->requires_grad = on;
     t->val->needs_grad = on;
     return 0;
 }
 
 const char *
-rille_name(const struct rille_tensor *t)
+rille_tensor_name(const struct rille_tensor *t)
 {
     return t->name;
 }
 
 void
-rille_set_name(struct rille_tensor *t, const char *name)
+rille_tensor_set_name(struct rille_tensor *t, const char *name)
 {
     free(t->name);
     t->name = name ? strdup(name) : NULL;
 }
 
 int
-rille_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset)
+rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset)
 {
     const struct layout *l = t->val->layout;
     struct box b;
@@ -215,8 +215,8 @@ fill_part(const struct view *whole, const struct layout *l, const struct type *t
 }
 
 int
-rille_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
-                const struct rille_layout *layout, struct rille_tensor **out)
+rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
+                       const struct rille_layout *layout, struct rille_tensor **out)
 {
     enum dtype d = dtype_parse(dtype);
     if (d == DT_NONE) return err_last();
@@ -250,21 +250,21 @@ rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t)
 }
 
 int
-rille_read(struct rille_tensor *t, void *out)
+rille_tensor_read(struct rille_tensor *t, void *out)
 {
     TRY(rille_eval(t->s, 1, &t));
     return session_read(t->s, t->val, out);
 }
 
 int
-rille_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
+rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
 {
     const struct type *type = &t->val->type;
     uint64_t bytes;
     if (type_numel(type) != 1)
         return fail(E_SHAPE, "item: a tensor of one element is wanted, this one has %lld", (long long)type_numel(type));
     TRY(trace_refuses(t->s, "item()"));
-    TRY(rille_read(t, &bytes));
+    TRY(rille_tensor_read(t, &bytes));
     *is_int = !dtype_is_float(type->dtype);
     if (*is_int)
         *i = elem_get_i(type->dtype, &bytes, 0);
@@ -274,7 +274,7 @@ rille_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
 }
 
 int
-rille_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out)
+rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out)
 {
     struct rille_session *s = t->s;
     const struct layout *l = t->val->layout, *here;
@@ -302,7 +302,7 @@ rille_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out)
 /* ---- new names, new layouts ---- */
 
 int
-rille_to_global(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
+rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
 {
     struct rille_session *s = t->s;
     struct val *v;
@@ -334,13 +334,13 @@ same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
 }
 
 int
-rille_detach(struct rille_tensor *t, struct rille_tensor **out)
+rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out)
 {
     return same_value(t, true, out);
 }
 
 int
-rille_clone(struct rille_tensor *t, struct rille_tensor **out)
+rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out)
 {
     if (!t->s->grad_on || !t->val->needs_grad) return same_value(t, true, out);
     struct val *v;
@@ -414,7 +414,7 @@ version_of(struct rille_tensor *t, struct val *v, struct val **out)
 }
 
 int
-rille_assign(struct rille_tensor *t, struct rille_tensor *src)
+rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
 {
     struct rille_session *s = t->s;
     struct val *v;
@@ -434,7 +434,7 @@ rille_assign(struct rille_tensor *t, struct rille_tensor *src)
 }
 
 int
-rille_relayout(struct rille_tensor *t, const struct rille_layout *layout)
+rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
 {
     struct rille_session *s = t->s;
     const struct layout *l = (const struct layout *)layout;
@@ -449,7 +449,7 @@ rille_relayout(struct rille_tensor *t, const struct rille_layout *layout)
     s->grad_on = on;
     if (!status) {
         tensor_rebind(t, v);
-        rille_free(&t->grad);
+        rille_tensor_free(&t->grad);
         s->epoch++;
     }
     return build_settle(s, status);

@@ -126,9 +126,9 @@ trace_journal(struct rille_session *s, struct rille_tensor *t)
     }
     t->journal = r->njournal;
     struct journal_entry *e = &r->journal[r->njournal++];
-    *e = (struct journal_entry){.t = rille_hold(t), .val = t->val, .had_grad = t->grad != NULL};
+    *e = (struct journal_entry){.t = rille_tensor_hold(t), .val = t->val, .had_grad = t->grad != NULL};
     val_hold(e->val);
-    if (t->grad) e->grad = rille_hold(t->grad);
+    if (t->grad) e->grad = rille_tensor_hold(t->grad);
 }
 
 /* ---- begin, abort ---- */
@@ -219,10 +219,10 @@ trace_fini(struct rille_session *s)
         struct journal_entry *e = &r->journal[i];
         e->t->journal = -1;
         tensor_rebind(e->t, e->val);
-        rille_free(&e->t->grad);
+        rille_tensor_free(&e->t->grad);
         e->t->grad = e->grad;
         val_drop(s->graph, &e->val);
-        rille_free(&e->t);
+        rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
         r->input[i]->input = PAST_INPUT; /* what the user kept of it is no input of the next trace */
@@ -385,11 +385,11 @@ origin_of(const struct rille_session *s, struct val *v)
     if (v->input >= 0) return (struct origin){.kind = FROM_INPUT, .input = v->input};
     for (int32_t i = 0; i < r->njournal; i++) {
         const struct journal_entry *e = &r->journal[i];
-        if (e->val == v) return (struct origin){.kind = FROM_VARIABLE, .t = rille_hold(e->t)};
-        if (e->grad && e->grad->val == v) return (struct origin){.kind = FROM_GRADIENT, .t = rille_hold(e->t)};
+        if (e->val == v) return (struct origin){.kind = FROM_VARIABLE, .t = rille_tensor_hold(e->t)};
+        if (e->grad && e->grad->val == v) return (struct origin){.kind = FROM_GRADIENT, .t = rille_tensor_hold(e->t)};
     }
     if (v->owner && v->owner->nref > 0 && v->owner->val == v)
-        return (struct origin){.kind = FROM_VARIABLE, .t = rille_hold(v->owner)};
+        return (struct origin){.kind = FROM_VARIABLE, .t = rille_tensor_hold(v->owner)};
     val_hold(v);
     return (struct origin){.kind = FROM_VALUE, .val = v};
 }
@@ -418,7 +418,7 @@ graph_outcomes(struct rille_graph *g, const struct yield *y, const struct collec
     g->nroot = y->n;
     for (int32_t i = 0; i < y->n; i++) {
         g->outcome[i] = y->outcome[i];
-        if (g->outcome[i].t) rille_hold(g->outcome[i].t);
+        if (g->outcome[i].t) rille_tensor_hold(g->outcome[i].t);
         for (int32_t k = 0; k < c->nroot; k++)
             if (c->root[k] == y->val[i] && g->outcome[i].kind != FROM_INPUT) g->outcome[i].input = k;
     }
@@ -442,8 +442,8 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
     g->npresence = r->njournal;
     g->presence = ARENA_ARRAY(&g->arena, struct presence, r->njournal + 1);
     for (int32_t i = 0; i < r->njournal; i++)
-        g->presence[i] =
-            (struct presence){rille_hold(r->journal[i].t), r->journal[i].had_grad, r->journal[i].t->grad != NULL};
+        g->presence[i] = (struct presence){rille_tensor_hold(r->journal[i].t), r->journal[i].had_grad,
+                                           r->journal[i].t->grad != NULL};
 }
 
 static int

@@ -1,4 +1,5 @@
-/* table.h - every operator there is: the array that ops.def lists, and how to find one by name. Constant; any thread. */
+/* table.h - every operator there is: the array that ops.def lists, and how to find one by name. Constant; any thread.
+ */
 #ifndef RILLE_KERNELS_OP_TABLE_H
 #define RILLE_KERNELS_OP_TABLE_H
 
