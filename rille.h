@@ -23,6 +23,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 #define RILLE_VERSION "0.1.0"
 enum { RILLE_DIMS = 8, RILLE_AXES = 6 };
@@ -370,6 +373,9 @@ void rille_fail_act(struct rille_session *s, int64_t k);
 /* Kernels whose operator has this name also sleep so long (0: none). */
 void rille_slow_op(struct rille_session *s, const char *op, double seconds);
 
+#if defined __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

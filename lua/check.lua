@@ -8,7 +8,7 @@ local rille = require "rille"
 
 local check = {}
 
-local own = debug.getinfo(1, "S").source:match("^(.*[/\\])") or "=rille"
+local own = "=rille." -- how the chunks of Rille's own modules are called
 
 -- The level, counted from the caller, of the nearest Lua function outside this folder; 0 when there is none.
 local function users_level()

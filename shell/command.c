@@ -234,7 +234,7 @@ command_doctor(lua_State *L, int env, const char *text)
     printf("  rille %s, %s, line editor: %s\n", RILLE_VERSION, LUA_RELEASE, editor);
     printf("  cores: %ld; devices: %s:%d\n", sysconf(_SC_NPROCESSORS_ONLN), rille_default_kind(s),
            rille_device_count(s, rille_default_kind(s)));
-    printf("  modules: %s%s\n", shell_of(L)->lua_dir, access(shell_of(L)->lua_dir, R_OK) ? " (cannot be read)" : "");
+    printf("  modules in Lua: %s\n", getenv("RILLE_LUA_DIR") ? getenv("RILLE_LUA_DIR") : "inside");
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) printf("  %s: %s\n", names[k], environment(names[k]));
     return COMMAND_DONE;
 }

@@ -1,7 +1,7 @@
 /* lua_error.c - which line of the user's program a call stands on, and errors that begin with it.
  *
- * The user's line is that of the first Lua function on the stack that is not in Rille's own modules (files under
- * lua_dir); when such modules were passed, the innermost one's class tells where in them ("nn.Linear"). The core is
+ * The user's line is that of the first Lua function on the stack that is not in Rille's own modules (modules.c);
+ * when such modules were passed, the innermost one's class tells where in them ("nn.Linear"). The core is
  * told before every call, so this must be cheap: two questions to Lua and one comparison of text.
  *
  * What the core says about a call has no line in it and gets the user's. What it says about a run names first the line
@@ -35,18 +35,17 @@ file_of(const lua_Debug *ar)
 static void
 find_line(lua_State *L, struct line *line)
 {
-    struct shell *sh = shell_of(L);
     lua_Debug ar;
     line->number = 0;
     line->file[0] = line->inside[0] = 0;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "Sl", &ar);
         if (ar.currentline < 0) continue;
-        const char *file = file_of(&ar);
-        if (!strncmp(file, sh->lua_dir, sh->lua_dir_size)) {
+        if (module_is_source(ar.source)) {
             if (!line->inside[0]) find_inside(L, &ar, line->inside, sizeof line->inside);
             continue;
         }
+        const char *file = file_of(&ar);
         size_t n = strlen(file);
         size_t cut = n < sizeof line->file ? 0 : n - sizeof line->file + 1; /* the end of a long path tells more */
         memcpy(line->file, file + cut, n - cut + 1);

@@ -1,7 +1,6 @@
 /* lua_rille.c - the module `rille`: opening it, kinds of userdata, and the functions that belong to nothing else.
  *
- * The parts written in Lua (rille.nn, rille.optim, ...) are files NAME.lua in one directory: beside the installed
- * program in share/rille/lua, else where the program was built. They are loaded when they are first asked for. */
+ * The parts written in Lua (rille.nn, rille.optim, ...) are loaded when they are first asked for (modules.c). */
 #include "shell/shell.h"
 
 #include <stdlib.h>
@@ -373,33 +372,16 @@ static const luaL_Reg functions[] = {
 
 /* ---- modules written in Lua ---- */
 
-static void
-find_lua_dir(struct shell *sh)
-{
-    char exe[400];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    exe[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(exe, '/');
-    if (slash) *slash = 0;
-    snprintf(sh->lua_dir, sizeof sh->lua_dir, "%s/../share/rille/lua/", exe);
-    if (access(sh->lua_dir, R_OK)) snprintf(sh->lua_dir, sizeof sh->lua_dir, "%s/", RILLE_LUA_DIR);
-    sh->lua_dir_size = strlen(sh->lua_dir);
-}
-
-/* A searcher: "rille.nn.linear" is nn/linear.lua in the directory. */
+/* A searcher: "rille.nn.linear" is nn/linear.lua. */
 static int
 search(lua_State *L)
 {
     const char *name = luaL_checkstring(L, 1);
     if (strncmp(name, "rille.", 6)) return 0;
-    luaL_gsub(L, name + 6, ".", "/");
-    const char *path = lua_pushfstring(L, "%s%s.lua", shell_of(L)->lua_dir, lua_tostring(L, -1));
-    if (access(path, R_OK)) {
-        lua_pushfstring(L, "no file '%s'", path);
-        return 1;
-    }
-    if (luaL_loadfile(L, path)) return lua_error(L);
-    lua_pushstring(L, path);
+    int code = module_load(L, name + 6);
+    if (code == MODULE_NONE) return lua_pushfstring(L, "rille has no module '%s'", name + 6), 1;
+    if (code) return lua_error(L);
+    lua_pushstring(L, name);
     return 2;
 }
 
@@ -427,8 +409,7 @@ module_index(lua_State *L)
         lua_pushnil(L);
         return 1;
     }
-    const char *path = lua_pushfstring(L, "%s%s.lua", shell_of(L)->lua_dir, name);
-    if (strchr(name, '.') || strchr(name, '/') || access(path, R_OK)) {
+    if (strchr(name, '.') || !module_exists(L, name)) {
         struct nearest best = {0};
         name_nearest(L, 1, name, &best);
         return complain(L, "rille has no '%s'%s", name, name_hint(L, &best));
@@ -444,11 +425,33 @@ module_index(lua_State *L)
 
 /* ---- opening ---- */
 
+static const char shell_key; /* in the registry: the struct shell */
+
+/* The state that this thread asked for last: its registry is what all its coroutines share. Lua's extra space would do
+ * for a state of our own, but has nothing in coroutines that a program made before it required the module. */
+static _Thread_local struct {
+    const void *registry;
+    struct shell *shell;
+} last;
+
+struct shell *
+shell_of(lua_State *L)
+{
+    const void *registry = lua_topointer(L, LUA_REGISTRYINDEX);
+    if (registry == last.registry) return last.shell;
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &shell_key);
+    last.shell = lua_touserdata(L, -1);
+    last.registry = registry;
+    lua_pop(L, 1);
+    return last.shell;
+}
+
 static int
 shell_close(lua_State *L)
 {
-    struct shell *sh = lua_touserdata(L, 1);
+    struct shell *sh = shell_of(L);
     if (sh->session) rille_close(&sh->session);
+    last.registry = NULL;
     return 0;
 }
 
@@ -459,7 +462,7 @@ module_loaded(lua_State *L)
     return 1;
 }
 
-/* The module table at the top becomes a global and what require gives. */
+/* The module table at the top is what require gives. */
 static void
 publish(lua_State *L)
 {
@@ -472,7 +475,6 @@ publish(lua_State *L)
     lua_pushvalue(L, -4);
     lua_setfield(L, -2, "rille");
     lua_pop(L, 3);
-    lua_setglobal(L, "rille");
 }
 
 static void
@@ -499,20 +501,25 @@ open_module(lua_State *L)
 }
 
 int
-shell_open(lua_State *L, const struct rille_options *options)
+shell_open(lua_State *L, const struct environment *e)
 {
     struct shell *sh = lua_newuserdatauv(L, sizeof *sh, 0);
     memset(sh, 0, sizeof *sh);
-    *(struct shell **)lua_getextraspace(L) = sh;
-    sh->main = sh->running = L;
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &shell_key);
+    last.registry = NULL;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    sh->main = lua_tothread(L, -1);
+    lua_pop(L, 1);
+    sh->running = L;
     sh->collect_at = SLACK;
-    find_lua_dir(sh);
+    sh->trace = e->trace;
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, shell_close);
     lua_setfield(L, -2, "__gc");
     lua_setmetatable(L, -2);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &kind_key[KIND_SHELL]);
-    int code = rille_open(options, &sh->session);
+    lua_pop(L, 1);
+    int code = rille_open(&e->options, &sh->session);
     if (!code) open_module(L);
     return code;
 }

@@ -28,7 +28,8 @@ static const char help[] =
     "      --no-init        without ~/.config/rille/init.lua\n"
     "      --version        print the version\n"
     "      --help           print this\n\n"
-    "Environment: RILLE_SEED (random values), RILLE_THREADS (device threads), RILLE_TRACE=FILE (times of graphs),\n"
+    "Environment: RILLE_DEVICES (as -d), RILLE_SEED (random values), RILLE_THREADS (device threads),\n"
+    "RILLE_TRACE=FILE (times of graphs), RILLE_LUA_DIR (Rille's own modules, for who works on them),\n"
     "RILLE_CHECK=ref,nan (check kernels), RILLE_BUS=sim:SEED (simulated messages), RILLE_COST=FILE (costs of moves).\n"
     "In the shell: :help, and ?name for the page of an operator or function.\n";
 
@@ -44,10 +45,8 @@ struct program {
     struct action action[NCHUNK];
     int naction;
     bool interactive, color, no_init, calibrate;
-    char cost[PATH_MAX]; /* file of what moves cost */
-    struct rille_options options;
-    uint64_t seed;
-    bool seeded;
+    const char *devices; /* -d, or NULL */
+    struct environment environment;
 };
 
 /* ---- usage ---- */
@@ -94,7 +93,7 @@ static int
 read_option(struct program *p, int c)
 {
     switch (c) {
-    case 'd': p->options.devices = optarg; return 0;
+    case 'd': p->devices = optarg; return 0;
     case 'e':
     case 'E':
     case 'l':
@@ -126,84 +125,6 @@ read_options(struct program *p)
     }
     p->script = optind;
     return 0;
-}
-
-/* ---- environment ---- */
-
-static int
-number_of(const char *name, uint64_t most, uint64_t *out, bool *set)
-{
-    const char *text = getenv(name);
-    char *end;
-    if (!text || !*text) return 0;
-    errno = 0;
-    *out = strtoull(text, &end, 10);
-    if (*end || errno || *text == '-' || *out > most) {
-        fprintf(stderr, "rille: %s is a whole number, not '%s'\n", name, text);
-        return EXIT_USAGE;
-    }
-    *set = true;
-    return 0;
-}
-
-static int
-read_checks(struct program *p)
-{
-    const char *text = getenv("RILLE_CHECK");
-    while (text && *text) {
-        size_t n = strcspn(text, ",");
-        if (n == 3 && !strncmp(text, "ref", n))
-            p->options.check_ref = true;
-        else if (n == 3 && !strncmp(text, "nan", n))
-            p->options.check_nan = true;
-        else
-            return usage("RILLE_CHECK is a list of ref and nan, not '%s'", text);
-        text += n + (text[n] == ',');
-    }
-    return 0;
-}
-
-/* A file among the user's settings; false when there is no place for them. */
-static bool
-config_path(const char *name, char path[PATH_MAX])
-{
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (config && *config)
-        n = snprintf(path, PATH_MAX, "%s/rille/%s", config, name);
-    else if (home)
-        n = snprintf(path, PATH_MAX, "%s/.config/rille/%s", home, name);
-    return n >= 0 && n < PATH_MAX;
-}
-
-/* RILLE_COST names the file of costs; else it is taken if it was made. --calibrate makes it. */
-static void
-find_costs(struct program *p)
-{
-    const char *named = getenv("RILLE_COST");
-    bool has = true;
-    if (named && *named)
-        snprintf(p->cost, sizeof p->cost, "%s", named);
-    else
-        has = config_path("cost", p->cost) && (p->calibrate || !access(p->cost, R_OK));
-    if (!has) p->cost[0] = 0;
-    if (has && !(p->calibrate && access(p->cost, R_OK))) p->options.cost = p->cost;
-}
-
-static int
-read_environment(struct program *p)
-{
-    uint64_t threads = 0;
-    bool set = false;
-    int code = number_of("RILLE_THREADS", INT_MAX, &threads, &set);
-    if (!code) code = number_of("RILLE_SEED", UINT64_MAX, &p->seed, &p->seeded);
-    if (!code) code = read_checks(p);
-    p->options.threads = (int)threads;
-    p->options.seed = p->seed;
-    find_costs(p);
-    p->options.bus = getenv("RILLE_BUS");
-    if (p->options.bus && !*p->options.bus) p->options.bus = NULL;
-    return code;
 }
 
 /* ---- running ---- */
@@ -346,7 +267,7 @@ static int
 run_init(lua_State *L)
 {
     char path[PATH_MAX];
-    if (!config_path("init.lua", path)) return 0;
+    if (!environment_path("XDG_CONFIG_HOME", ".config", "init.lua", path)) return 0;
     if (access(path, R_OK)) return 0;
     if (luaL_loadfile(L, path)) return load_failed(L);
     return exit_code(run_protected(L, 0, 0));
@@ -388,7 +309,7 @@ make_folders(const char *path)
 
 /* --calibrate: what the parameters were, what they are, and where they are kept. */
 static int
-calibrate(struct rille_session *s, const struct program *p)
+calibrate(struct rille_session *s, const char *path)
 {
     struct rille_cost old, now;
     rille_cost(s, &old);
@@ -399,10 +320,10 @@ calibrate(struct rille_session *s, const struct program *p)
     printf("%-20s %12.4g %12.4g\n", "ns a byte received", old.beta_ns_per_byte, now.beta_ns_per_byte);
     printf("%-20s %12.4g %12.4g\n", "ns a byte combined", old.gamma_ns_per_byte, now.gamma_ns_per_byte);
     printf("%-20s %12.4g %12.4g\n", "ns a byte copied", old.copy_ns_per_byte, now.copy_ns_per_byte);
-    if (!p->cost[0]) return fputs("rille: there is no folder for settings to keep it in\n", stderr), 1;
-    make_folders(p->cost);
-    if (rille_cost_write(p->cost, &now)) return fprintf(stderr, "rille: %s\n", rille_error()), 1;
-    printf("kept in %s\n", p->cost);
+    if (!path[0]) return fputs("rille: there is no folder for settings to keep it in\n", stderr), 1;
+    make_folders(path);
+    if (rille_cost_write(path, &now)) return fprintf(stderr, "rille: %s\n", rille_error()), 1;
+    printf("kept in %s\n", path);
     return 0;
 }
 
@@ -414,15 +335,13 @@ run_program(const struct program *p)
     luaL_openlibs(L);
     lua_gc(L, LUA_GCINC, 120, 800,
            0); /* handles that nobody uses keep buffers: sooner than Lua would for its own sake */
-    int code = shell_open(L, &p->options);
+    int code = shell_open(L, &p->environment);
     if (!code) {
         struct shell *sh = shell_of(L);
+        lua_setglobal(L, "rille");
         sh->color = p->color;
-        sh->trace = getenv("RILLE_TRACE");
-        if (sh->trace && !*sh->trace) sh->trace = NULL;
-        if (p->seeded) rille_seed(sh->session, p->seed);
         interrupt_open(L);
-        code = p->calibrate ? calibrate(sh->session, p) : run_all(L, p);
+        code = p->calibrate ? calibrate(sh->session, p->environment.cost) : run_all(L, p);
         fflush(stdout);
     } else
         code = open_failed();
@@ -451,7 +370,12 @@ main(int argc, char **argv)
     setlocale(LC_CTYPE, ""); /* of the line editor; numbers stay as Lua writes them */
     int code = argc > 1 ? subcommand(argv[1]) : 0;
     if (!code) code = read_options(&p);
-    if (!code) code = read_environment(&p);
     if (code) return code < 0 ? 0 : code;
+    if (environment_read(&p.environment)) {
+        fprintf(stderr, "rille: %s\n", p.environment.error);
+        return EXIT_USAGE;
+    }
+    if (p.devices) p.environment.options.devices = p.devices;
+    if (p.calibrate && p.environment.cost[0] && access(p.environment.cost, R_OK)) p.environment.options.cost = NULL;
     return run_program(&p);
 }

@@ -13,6 +13,8 @@
 
 #include "rille.h"
 
+#include <limits.h>
+
 /* The kinds of userdata that the shell makes; each has one metatable. */
 enum kind { KIND_SHELL, KIND_TENSOR, KIND_PLACE, KIND_LIVE, KIND_GRAPH, NKIND };
 
@@ -22,31 +24,51 @@ struct line { /* a line of the user's program */
     char inside[64]; /* "nn.Linear" where the call went through a module of Rille's own, else "" */
 };
 
+struct environment {
+    struct rille_options options;
+    const char *trace;    /* RILLE_TRACE: a file for the trace of each graph, or NULL */
+    char cost[PATH_MAX];  /* file of what moves cost, "" when there is no place for it */
+    char error[PATH_MAX]; /* after a failure */
+};
+
 struct shell {
     struct rille_session *session;
     lua_State *main;         /* the state that was opened */
     lua_State *running;      /* the state whose call is in the core now: live numbers are asked on it */
     const void *meta[NKIND]; /* metatables, as lua_topointer() tells them */
     struct line line;        /* what rille_at() was last told */
-    char lua_dir[512];       /* where the modules written in Lua are */
-    size_t lua_dir_size;
-    const char *trace; /* RILLE_TRACE: a file for the trace of each graph, or NULL */
+    const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     int ntrace;
     unsigned made;      /* tensors pushed, ever */
     int64_t collect_at; /* a collection is due when so many bytes hang on handles */
     bool color;
 };
 
-static inline struct shell *
-shell_of(lua_State *L)
-{
-    return *(struct shell **)lua_getextraspace(L);
-}
+/* The shell of the state; coroutines share it. */
+struct shell *shell_of(lua_State *L);
+
+/* ---- environment.c ---- */
+
+/* RILLE_DEVICES, RILLE_SEED and the others; non-zero: error says what is wrong with them. */
+int environment_read(struct environment *e);
+/* The file `name` of Rille's in the folder that the variable xdg names, else in under_home of the user's home; false
+ * when there is no place for it. */
+bool environment_path(const char *xdg, const char *under_home, const char *name, char path[PATH_MAX]);
+
+/* ---- modules.c: the modules written in Lua, which are inside ---- */
+
+/* Loads rille.NAME ("nn.linear"): LUA_OK and the function, Lua's code and a message, or MODULE_NONE and nothing. */
+enum { MODULE_NONE = -1 };
+int module_load(lua_State *L, const char *name);
+bool module_exists(lua_State *L, const char *name);
+/* Is this the source of one of them, as lua_Debug tells it? */
+bool module_is_source(const char *source);
 
 /* ---- lua_rille.c: the module ---- */
 
-/* Opens the session and puts the module into the state. A failure of the core: its code, and rille_error() says why. */
-int shell_open(lua_State *L, const struct rille_options *options);
+/* Opens the session and pushes the module, which require finds from now on. A failure of the core: its code and nothing
+ * pushed; rille_error() says why. */
+int shell_open(lua_State *L, const struct environment *e);
 /* A userdata of this kind, zeroed. */
 void *kind_new(lua_State *L, enum kind kind, size_t size);
 /* The userdata at index i if it is of this kind, else NULL. */

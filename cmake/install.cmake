@@ -1,0 +1,96 @@
+# install.cmake - Rille for others: librille.so, librille.a, rille.h, pkg-config and CMake files, the module of plain Lua,
+# the program, examples; and the package that CPack makes of them.
+
+# ---- the shared library: only rille_*, with the version of the symbols
+
+set(RILLE_ABI 0)
+file(WRITE ${CMAKE_BINARY_DIR}/librille.map "RILLE_${RILLE_ABI} { global: rille_*; local: *; };\n")
+add_library(rille_shared SHARED $<TARGET_OBJECTS:librille>)
+set_target_properties(rille_shared PROPERTIES OUTPUT_NAME rille EXPORT_NAME rille LINKER_LANGUAGE C
+  VERSION ${PROJECT_VERSION} SOVERSION ${RILLE_ABI} LINK_DEPENDS ${CMAKE_BINARY_DIR}/librille.map)
+target_link_libraries(rille_shared PRIVATE $<TARGET_PROPERTY:librille,LINK_LIBRARIES>)
+target_link_options(rille_shared PRIVATE -Wl,--version-script=${CMAKE_BINARY_DIR}/librille.map)
+if(NOT RILLE_SANITIZE)
+  target_link_options(rille_shared PRIVATE -Wl,-z,defs)
+endif()
+
+# ---- the archive: one object, whose hidden names are local
+
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/librille.a
+  COMMAND ${CMAKE_COMMAND} -E rm -f librille.a
+  COMMAND ${CMAKE_LINKER} -r -o librille.o --whole-archive $<TARGET_FILE:librille>
+  COMMAND ${CMAKE_OBJCOPY} --strip-debug --wildcard --keep-global-symbol=rille_* librille.o
+  COMMAND ${CMAKE_AR} rcs librille.a librille.o
+  DEPENDS librille WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)
+add_custom_target(rille_archive ALL DEPENDS ${CMAKE_BINARY_DIR}/librille.a)
+
+# ---- the module of plain Lua 5.4: only luaopen_rille; Lua's own names are the host's
+
+file(WRITE ${CMAKE_BINARY_DIR}/module.map "{ global: luaopen_rille; local: *; };\n")
+add_library(rille_lua MODULE $<TARGET_OBJECTS:rille_module>)
+set_target_properties(rille_lua PROPERTIES OUTPUT_NAME rille PREFIX "" LINKER_LANGUAGE C
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lua LINK_DEPENDS ${CMAKE_BINARY_DIR}/module.map)
+target_link_libraries(rille_lua PRIVATE librille)
+target_link_options(rille_lua PRIVATE -Wl,--version-script=${CMAKE_BINARY_DIR}/module.map)
+
+# ---- files that tell others
+
+# What the archive needs, by its linker name: all of it is shared libraries, so nothing that these need in turn.
+set(RILLE_NEEDS "")
+get_target_property(linked librille LINK_LIBRARIES)
+foreach(item ${linked}) # PkgConfig::ZMQ was found as ZMQ
+  if(item MATCHES "^PkgConfig::(.+)$")
+    list(APPEND RILLE_NEEDS ${${CMAKE_MATCH_1}_LIBRARIES})
+  endif()
+endforeach()
+set(RILLE_LINK "")
+foreach(library ${RILLE_NEEDS} ${DNNL_LIBRARY} ${OpenMP_C_LIB_NAMES} m dl pthread)
+  get_filename_component(name ${library} NAME_WE)
+  string(REGEX REPLACE "^lib" "" name ${name})
+  list(APPEND RILLE_LINK -l${name})
+endforeach()
+list(REMOVE_DUPLICATES RILLE_LINK)
+list(JOIN RILLE_LINK " " RILLE_PC_LINK)
+configure_file(cmake/rille.pc.in rille.pc @ONLY)
+
+include(CMakePackageConfigHelpers)
+configure_package_config_file(cmake/rille-config.cmake.in rille-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rille PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+write_basic_package_version_file(rille-config-version.cmake COMPATIBILITY SameMinorVersion)
+target_include_directories(rille_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+# ---- where they go
+
+set(RILLE_LUA_MODULES ${CMAKE_INSTALL_PREFIX}/lib/lua/5.4 CACHE PATH "where plain Lua 5.4 looks for modules in C")
+file(RELATIVE_PATH lua_modules ${CMAKE_INSTALL_PREFIX} ${RILLE_LUA_MODULES})
+if(lua_modules MATCHES "^\\.\\.")
+  set(lua_modules ${RILLE_LUA_MODULES})
+endif()
+install(TARGETS rille RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS rille_shared EXPORT rille LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS rille_lua LIBRARY DESTINATION ${lua_modules})
+install(FILES ${CMAKE_BINARY_DIR}/librille.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES rille.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${CMAKE_BINARY_DIR}/rille.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(EXPORT rille FILE rille-targets.cmake NAMESPACE rille:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rille)
+install(FILES ${CMAKE_BINARY_DIR}/rille-config.cmake ${CMAKE_BINARY_DIR}/rille-config-version.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rille)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/rille)
+install(FILES README.md LICENSE GLOSSARY.md docs/operators.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# ---- cpack -G DEB
+
+set(CPACK_GENERATOR DEB TGZ)
+set(CPACK_PACKAGE_NAME rille)
+set(CPACK_PACKAGE_VENDOR Rille)
+set(CPACK_PACKAGE_CONTACT "the authors of Rille <rille@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "tensor programs on many devices as if they were one")
+set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION math)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "lua5.4, libzmq3-dev, libdnnl-dev")
+include(CPack)

@@ -1,0 +1,20 @@
+rockspec_format = "3.0"
+package = "rille"
+version = "0.1.0-1"
+source = {url = "git+https://rille.invalid/rille.git", tag = "v0.1.0"}
+description = {
+  summary = "Tensor programs on many devices as if they were one",
+  detailed = "Placements, SBP layouts, boxing, compiled steps and pipelines; require \"rille\" in plain Lua.",
+  license = "Apache-2.0",
+}
+dependencies = {"lua >= 5.4, < 5.5"}
+build_dependencies = {}
+build = {
+  type = "cmake",
+  variables = {
+    CMAKE_BUILD_TYPE = "None",
+    CMAKE_C_FLAGS = "-O2",
+    CMAKE_INSTALL_PREFIX = "$(PREFIX)",
+    RILLE_LUA_MODULES = "$(LIBDIR)",
+  },
+}

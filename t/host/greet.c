@@ -1,0 +1,26 @@
+/* greet.c - a module of Lua in C, whose helpers are not static and have names that Rille's inside knows too. */
+#include <lauxlib.h>
+#include <lua.h>
+
+int fail(int code);
+int tracing(const void *what);
+int luaopen_greet(lua_State *L);
+
+int
+fail(int code)
+{
+    return code + 1000;
+}
+
+int
+tracing(const void *what)
+{
+    return what ? 7 : 8;
+}
+
+int
+luaopen_greet(lua_State *L)
+{
+    lua_pushinteger(L, fail(3) + tracing(L));
+    return 1;
+}

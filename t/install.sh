@@ -1,0 +1,107 @@
+#!/bin/bash
+# The library for others: what librille.so, librille.a and Lua's rille.so show, and that strangers who have only an
+# installed prefix build, link and run. install.sh path/to/rille; prints TAP.
+rille=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD n=0 failed=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+ok() { # ok NAME COMMAND...
+  local name=$1; shift; n=$((n + 1))
+  if "$@" >"$dir/log" 2>&1; then echo "ok $n - $name"
+  else failed=1; echo "not ok $n - $name"; sed 's/^/# /' "$dir/log" | head -20
+  fi
+}
+skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
+prints() { local want=$1; shift; local got; got=$("$@"); [ "$got" = "$want" ] || { echo "got: $got"; false; }; }
+same() { diff <(sort -u <<<"$1") <(sort -u <<<"$2"); }
+
+if grep -q 'RILLE_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
+  echo "1..0 # SKIP a program of others is not built with a sanitizer"; exit 0
+fi
+
+# ---- names
+
+declared=$(sed 's,/\*.*\*/,,; /^typedef/d' "$root/rille.h" | grep -oE '\brille_[a-z0-9_]+\(' | tr -d '(' | sort -u)
+defined() { nm "$@" | awk '$2 ~ /^[TDBRVW]$/ { sub(/@.*/, "", $3); print $3 }' | grep -v '^RILLE_'; }
+ok "librille.so shows the functions of rille.h and nothing else" same "$(defined -D "$build/librille.so")" "$declared"
+ok "so does librille.a" same "$(defined -g "$build/librille.a")" "$declared"
+ok "Lua's rille.so shows its opening alone" same "$(defined -D "$build/lua/rille.so")" luaopen_rille
+ok "the program shows no name of ours" same "$(nm -D --defined-only "$rille" | grep -cE ' [TDBR] .*(rille_|fail|pool_)')" 0
+ok "symbols have a version" grep -q 'rille_open@@RILLE_0' <(nm -D --with-symbol-versions "$build/librille.so")
+ok "the library's own name has one too" grep -q 'SONAME.*\[librille.so.0\]' <(readelf -d "$build/librille.so")
+
+# ---- an installed prefix, moved away from where it was installed
+
+mkdir "$dir/stage"
+ok "make install takes DESTDIR" env DESTDIR="$dir/stage" cmake --install "$build" --prefix /opt/rille
+mv "$dir/stage/opt/rille" "$dir/prefix"
+cp "$root/examples/embed.c" "$root/t/host/host.c" "$root/t/host/greet.c" "$dir"
+cd "$dir/prefix/share/rille" || exit 2
+export PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig
+flags=$(pkg-config --cflags --libs rille) static=$(pkg-config --static --cflags --libs rille)
+lib=$dir/prefix/lib
+
+ok "pkg-config builds examples/embed.c" cc -std=c11 -o "$dir/embed" "$dir/embed.c" $flags -lm -Wl,-rpath,"$lib"
+"$dir/embed" >"$dir/losses" 2>&1
+ok "which runs" cmp "$dir/losses" <("$dir/prefix/bin/rille" -d cpu:2 examples/embed.lua)
+ok "a host with fail, pool_new and arena_alloc links" cc -o "$dir/host" "$dir/host.c" $flags -Wl,-rpath,"$lib"
+ok "and both keep their own" prints "12 3" "$dir/host"
+mkdir "$dir/archive" && cp "$lib/librille.a" "$dir/archive"
+ok "it links with the archive" cc -o "$dir/host-static" "$dir/host.c" ${static//-L$lib/-L$dir/archive} -L"$dir/archive"
+ok "and both keep their own there" prints "12 3" "$dir/host-static"
+command -v c++ >/dev/null && ok "rille.h is a header of C++ as well" c++ -x c++ -fsyntax-only -Wall -Werror $flags - <<<'#include <rille.h>
+int main() { return rille_error_code(); }'
+
+mkdir "$dir/project"
+cat >"$dir/project/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.16)
+project(host C)
+find_package(rille REQUIRED)
+add_executable(shared ../host.c)
+target_link_libraries(shared rille::rille)
+add_executable(static ../host.c)
+target_link_libraries(static rille::static)
+CMAKE
+ok "find_package(rille) is enough" cmake -S "$dir/project" -B "$dir/project/build" -DCMAKE_PREFIX_PATH="$dir/prefix"
+ok "to build" cmake --build "$dir/project/build"
+ok "with rille::rille" prints "12 3" "$dir/project/build/shared"
+ok "and with rille::static" prints "12 3" "$dir/project/build/static"
+
+# ---- the program alone, and modules
+
+cp "$dir/prefix/bin/rille" "$dir/alone"
+cd / || exit 2
+ok "the program runs alone, Lua modules and all" prints 2 env -i "$dir/alone" -d cpu:1 -E '#rille.nn.Linear(3, 2).weight'
+lua=$(pkg-config --cflags lua5.4)
+ok "a module in C with helpers of our names" cc -shared -fPIC $lua -o "$dir/greet.so" "$dir/greet.c"
+ok "calls its own" prints 1010 env LUA_CPATH="$dir/?.so" "$dir/alone" -d cpu:1 -E '(require "greet")'
+
+lua54() { env LUA_CPATH="$dir/prefix/lib/lua/5.4/?.so" RILLE_DEVICES=cpu:2 lua5.4 -e "$1"; }
+if command -v lua5.4 >/dev/null; then
+  ok "plain Lua requires it" prints 6.0 lua54 'print(require "rille".tensor({1, 2, 3}):sum():item())'
+  ok "it sets no global" prints nil lua54 'require "rille" print(rille)'
+  ok "its modules are inside" prints 4 lua54 'local r = require "rille" print(#r.nn.Linear(2, 4).bias)'
+  ok "it may be required in a coroutine, and used in an older one" prints 3.0 lua54 '
+    local r
+    local old = coroutine.create(function() coroutine.yield() print(r.ones({3}):sum():item()) end)
+    coroutine.resume(old)
+    coroutine.wrap(function() r = require "rille" end)()
+    assert(coroutine.resume(old))'
+  ok "its errors have lines" prints 'x.lua:2: manual_seed: a whole number is wanted, found a table' lua54 '
+    local r = require "rille"
+    print(select(2, pcall(load("\nr.manual_seed({})", "@x.lua", "t", {r = r}))))'
+  ok "bad settings are an error of require" prints false env RILLE_DEVICES=abacus \
+    LUA_CPATH="$dir/prefix/lib/lua/5.4/?.so" lua5.4 -e 'print((pcall(require, "rille")))'
+else
+  skip "plain Lua requires it" "there is no lua5.4"
+fi
+
+# ---- the package of Debian
+
+if [ -n "${RILLE_LONG:-}" ]; then
+  ok "cpack makes a package" cpack -G DEB --config "$build/CPackConfig.cmake" -B "$dir/package"
+  ok "which unpacks" dpkg -x "$dir"/package/*.deb "$dir/root"
+  ok "and runs" prints 3.0 env -i "$dir/root/usr/bin/rille" -d cpu:1 -E 'rille.ones({3}):sum():item()'
+fi
+echo "1..$n"
+exit $failed
