@@ -304,8 +304,9 @@ struct rille_explain_op {
     int ncandidate;
     struct rille_explain_candidate {
         const char **inputs, **outputs;
-        int64_t bytes;
-        double share; /* the busiest rank's part of the work that one device alone would do: 1 when each does all */
+        int64_t bytes; /* moved now */
+        int64_t owed;  /* what it adds to the debt: bytes that partial results will take at least to be whole or split */
+        double share;  /* the busiest rank's part of the work that one device alone would do: 1 when each does all */
     } * candidates;
 };
 struct rille_explain_boxing {

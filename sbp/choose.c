@@ -1,8 +1,9 @@
-/* choose.c - the signature that moves the fewest bytes.
+/* choose.c - the signature of the fewest bytes, moved now and owed.
  *
- * What a signature costs is the sum, over operands that move, of the price of one
- * move. A signature that cannot win is dropped before anything is priced, and a
- * price is asked once (search.h).
+ * What a signature moves is the sum, over operands that move, of the price of one
+ * move; what it owes is in debt.c. A signature that makes an operand partial by
+ * itself is never tried, one that cannot win is dropped before anything is
+ * priced, and a price is asked once (search.h).
  *
  * All combinations are tried while there are at most EXACT of them; beyond, two
  * axes at a time are improved from the best of several starts. */
@@ -16,18 +17,6 @@
 
 /* ---- what a point costs ---- */
 
-static const struct layout *
-layout_at(const struct search *s, int operand, const struct point *p)
-{
-    struct sbp sbp[MAX_AXIS];
-    const struct layout *l = NULL;
-    for (int x = 0; x < s->place->naxis; x++) sbp[x] = s->list.sig[p->choice[x]].v[operand];
-    int status = layout_new(s->atlas, s->place, sbp, s->order[p->order], &l);
-    assert(!status); /* sig_legal has said so */
-    UNUSED(status);
-    return l;
-}
-
 /* Twins share what is known. */
 static int64_t
 price_of(const struct search *s, const struct mover *m, int code, const struct point *p)
@@ -35,8 +24,8 @@ price_of(const struct search *s, const struct mover *m, int code, const struct p
     const struct mover *first = m->twin >= 0 ? &s->mover[m->twin] : m;
     int64_t *kept = first->price ? &first->price[p->order * first->ncode + code] : NULL;
     if (kept && *kept != UNKNOWN) return *kept;
-    const struct layout *l = layout_at(s, m->operand, p);
-    int64_t bytes = m->back ? s->ask(s->arg, m->type, l, m->home) : s->ask(s->arg, m->type, m->home, l);
+    const struct layout *l = point_layout(s, m->operand, p);
+    int64_t bytes = m->back ? s->q->price(s->q->arg, m->type, l, m->home) : s->q->price(s->q->arg, m->type, m->home, l);
     if (kept) *kept = bytes;
     return bytes;
 }
@@ -52,14 +41,17 @@ moved_before(const struct search *s, int i, int code, const struct point *p)
     return false;
 }
 
-/* Is a before b: fewer bytes; more operands left as they are; the order S, B, P of the first axis that differs. */
+/* Is a before b: fewer bytes in all; fewer now; more operands left as they are; the order S, B, P of the first axis
+ * that differs. */
 static int
 point_compare(const struct point *a, const struct point *b)
 {
+    int64_t x = a->bytes + a->owed, y = b->bytes + b->owed;
+    if (x != y) return x < y ? -1 : 1;
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
     if (a->nsame != b->nsame) return a->nsame > b->nsame ? -1 : 1;
-    for (int x = 0; x < MAX_AXIS; x++)
-        if (a->choice[x] != b->choice[x]) return a->choice[x] < b->choice[x] ? -1 : 1;
+    for (int i = 0; i < MAX_AXIS; i++)
+        if (a->choice[i] != b->choice[i]) return a->choice[i] < b->choice[i] ? -1 : 1;
     return (a->order > b->order) - (a->order < b->order);
 }
 
@@ -68,13 +60,13 @@ static bool
 price_point(const struct search *s, struct point *p, const struct point *bound)
 {
     int code[RULE_OPERAND + OP_OUT];
-    p->bytes = 0, p->nsame = 0;
+    p->bytes = 0, p->owed = 0, p->nsame = 0;
     for (int i = 0; i < s->nmover; i++) {
         code[i] = mover_code(s, &s->mover[i], p->choice);
         p->nsame += !s->mover[i].back && mover_stays(&s->mover[i], code[i], p->order);
     }
     if (bound && point_compare(bound, p) <= 0) return false;
-    if (!sig_legal(s->place, s->rule, &s->list, p->choice, s->order[p->order])) return false;
+    if (!sig_legal(s->q->place, s->q->rule, &s->list, p->choice, s->order[p->order])) return false;
     for (int i = 0; i < s->nmover; i++) {
         const struct mover *m = &s->mover[i];
         if (mover_stays(m, code[i], p->order) || moved_before(s, i, code[i], p)) continue;
@@ -83,7 +75,8 @@ price_point(const struct search *s, struct point *p, const struct point *bound)
         p->bytes += bytes;
         if (bound && point_compare(bound, p) <= 0) return false;
     }
-    return true;
+    p->owed = point_owes(s, p);
+    return p->owed != INT64_MAX && (!bound || point_compare(bound, p) > 0);
 }
 
 static void
@@ -117,11 +110,11 @@ has_partial(const struct search *s, int g)
 
 /* The signature of axis x that leaves most operands as they are; on an axis of one rank nothing is partial. */
 static int
-most_matching(const struct search *s, int x)
+most_matching(const struct search *s, int x, uint64_t may)
 {
     int best = -1, most = -1;
     for (int g = 0; g < s->list.nsig; g++) {
-        if (s->place->axis[x] == 1 && has_partial(s, g)) continue;
+        if (!(may >> g & 1) || (s->q->place->axis[x] == 1 && has_partial(s, g))) continue;
         int n = matches(s, g, x);
         if (n > most) best = g, most = n;
     }
@@ -132,26 +125,33 @@ static struct point
 greedy_point(const struct search *s)
 {
     struct point p = {0};
-    for (int x = 0; x < s->place->naxis; x++) p.choice[x] = most_matching(s, x);
+    for (int x = 0; x < s->q->place->naxis; x++) p.choice[x] = most_matching(s, x, ~0ull);
+    for (int i = 0; i < s->nfree; i++) p.choice[s->axis[i]] = most_matching(s, s->axis[i], s->may[i]);
     return p;
+}
+
+/* The next signature after g that free axis i may have; the first again, and false, after the last. */
+static bool
+next_signature(const struct search *s, int i, int *g)
+{
+    uint64_t later = *g < SIG_AXIS - 1 ? s->may[i] >> (*g + 1) : 0;
+    *g = later ? *g + 1 + __builtin_ctzll(later) : __builtin_ctzll(s->may[i]);
+    return later;
 }
 
 /* The next combination of the free axes, the last axis fastest; false after the last. */
 static bool
 next_point(const struct search *s, struct point *p)
 {
-    for (int i = s->nfree - 1; i >= 0; i--) {
-        int *c = &p->choice[s->axis[i]];
-        if (++*c < s->list.nsig) return true;
-        *c = 0;
-    }
+    for (int i = s->nfree - 1; i >= 0; i--)
+        if (next_signature(s, i, &p->choice[s->axis[i]])) return true;
     return false;
 }
 
 static void
 rewind_point(const struct search *s, struct point *p)
 {
-    for (int i = 0; i < s->nfree; i++) p->choice[s->axis[i]] = 0;
+    for (int i = 0; i < s->nfree; i++) p->choice[s->axis[i]] = __builtin_ctzll(s->may[i]);
 }
 
 static bool
@@ -168,14 +168,18 @@ search_all(const struct search *s, struct point *best)
     return found;
 }
 
-/* Every pair of signatures on two axes, the others as in *best. */
+/* Every pair of signatures on two free axes, the others as in *best. */
 static void
-improve_pair(const struct search *s, int x, int y, struct point *best)
+improve_pair(const struct search *s, int i, int j, struct point *best)
 {
     bool found = true;
     struct point p = *best;
-    for (p.choice[x] = 0; p.choice[x] < s->list.nsig; p.choice[x]++)
-        for (p.choice[y] = 0; p.choice[y] < s->list.nsig; p.choice[y]++) improve(s, &p, best, &found);
+    int *g = &p.choice[s->axis[i]], *h = &p.choice[s->axis[j]];
+    *g = __builtin_ctzll(s->may[i]), *h = __builtin_ctzll(s->may[j]);
+    do do
+            improve(s, &p, best, &found);
+        while (next_signature(s, j, h));
+    while (next_signature(s, i, g));
 }
 
 /* Changes two axes at a time while that helps: often one cannot move without another. */
@@ -186,7 +190,7 @@ descend(const struct search *s, struct point *best)
     do {
         before = *best;
         for (int i = 1; i < s->nfree; i++)
-            for (int j = 0; j < i; j++) improve_pair(s, s->axis[j], s->axis[i], best);
+            for (int j = 0; j < i; j++) improve_pair(s, j, i, best);
     } while (point_compare(&before, best));
 }
 
@@ -200,7 +204,8 @@ search_by_pairs(const struct search *s, struct point *best)
         p.order = o;
         improve(s, &p, &start, &started);
         for (int g = 0; g < s->list.nsig; g++) {
-            for (int i = 0; i < s->nfree; i++) p.choice[s->axis[i]] = g;
+            for (int i = 0; i < s->nfree; i++)
+                if (s->may[i] >> g & 1) p.choice[s->axis[i]] = g;
             improve(s, &p, &start, &started);
         }
         if (!started) continue;
@@ -216,10 +221,10 @@ search_by_pairs(const struct search *s, struct point *best)
 static void
 candidate_of(const struct search *s, const struct point *p, struct sig_candidate *out)
 {
-    *out = (struct sig_candidate){.bytes = p->bytes, .nsame = p->nsame};
+    *out = (struct sig_candidate){.bytes = p->bytes, .owed = p->owed, .nsame = p->nsame};
     out->layout = arena_alloc(s->arena, sizeof *out->layout * (size_t)s->list.noperand);
     for (int k = 0; k < s->list.noperand; k++)
-        if (!s->rule->operand[k].ignored) out->layout[k] = layout_at(s, k, p);
+        if (!s->q->rule->operand[k].ignored) out->layout[k] = point_layout(s, k, p);
     for (int i = 0; i < s->nmover; i++) {
         const struct mover *m = &s->mover[i];
         if (!m->back && mover_stays(m, mover_code(s, m, p->choice), p->order)) out->layout[m->operand] = m->home;
@@ -282,22 +287,35 @@ none(const struct call *c)
     return code;
 }
 
-int
-sig_choose(struct arena *a, struct atlas *at, const struct place *p, const struct call *c, const struct rule *r,
-           sig_price_fn *price, void *arg, bool all, struct sig_choice *out)
+static int
+find_best(struct search *s, struct point *best)
 {
-    *out = (struct sig_choice){0};
-    const struct layout *whole = p->nrank == 1 ? layout_broadcast(at, p) : NULL;
-    if (whole && !all && all_whole(c, r, whole)) {
-        choose_whole(a, r, whole, &out->best);
+    TRY(search_init(s));
+    bool found = s->ncombination <= EXACT ? search_all(s, best) : search_by_pairs(s, best);
+    return found ? 0 : none(s->q->call);
+}
+
+int
+sig_choose(struct arena *a, const struct sig_question *q, struct sig_candidate *best)
+{
+    struct search s = {.arena = a, .q = q};
+    struct point p = {0};
+    const struct layout *whole = q->place->nrank == 1 ? layout_broadcast(q->atlas, q->place) : NULL;
+    if (whole && all_whole(q->call, q->rule, whole)) {
+        choose_whole(a, q->rule, whole, best);
         return 0;
     }
-    struct search s = {.arena = a, .atlas = at, .place = p, .call = c, .rule = r, .ask = price, .arg = arg};
+    TRY(find_best(&s, &p));
+    candidate_of(&s, &p, best);
+    return 0;
+}
+
+int
+sig_list_all(struct arena *a, const struct sig_question *q, struct sig_choice *out)
+{
+    struct search s = {.arena = a, .q = q};
     struct point best = {0};
-    TRY(search_init(&s));
-    bool found = s.ncombination <= EXACT ? search_all(&s, &best) : search_by_pairs(&s, &best);
-    if (!found) return none(c);
-    candidate_of(&s, &best, &out->best);
-    if (all) list_all(&s, &best, out);
+    TRY(find_best(&s, &best));
+    list_all(&s, &best, out);
     return 0;
 }

@@ -27,7 +27,7 @@ inversions(const uint8_t *order, int naxis)
 static void
 add_order(struct search *s, const uint8_t *order)
 {
-    int n = s->place->naxis;
+    int n = s->q->place->naxis;
     uint32_t bits = inversions(order, n);
     for (int o = 0; o < s->norder; o++)
         if (s->inverted[o] == bits) return;
@@ -40,13 +40,13 @@ static void
 find_orders(struct search *s)
 {
     static const uint8_t mesh[MAX_AXIS] = {0, 1, 2, 3, 4, 5};
-    int room = s->call->nin + 1;
+    int room = s->q->call->nin + 1;
     s->order = arena_alloc(s->arena, sizeof *s->order * (size_t)room);
     s->inverted = ARENA_ARRAY(s->arena, uint32_t, room);
     add_order(s, mesh);
     if (s->nfree < 2) return;
-    for (int k = 0; k < s->call->nin && s->norder < 63; k++)
-        if (!s->rule->operand[k].ignored) add_order(s, s->call->layout[k]->order);
+    for (int k = 0; k < s->q->call->nin && s->norder < 63; k++)
+        if (!s->q->rule->operand[k].ignored) add_order(s, s->q->call->layout[k]->order);
 }
 
 /* Which pairs of axes cut one dimension of some operand: only there does the order show. */
@@ -141,7 +141,7 @@ find_home(struct search *s, struct mover *m)
         scale *= first->nentry;
     }
     m->home_code = code;
-    uint32_t pairs = layout_pairs(s, m->home), bits = inversions(m->home->order, s->place->naxis);
+    uint32_t pairs = layout_pairs(s, m->home), bits = inversions(m->home->order, s->q->place->naxis);
     for (int o = 0; o < s->norder; o++)
         if (!((s->inverted[o] ^ bits) & pairs)) m->home_orders |= 1ull << o;
     m->ncode = scale;
@@ -154,27 +154,27 @@ find_home(struct search *s, struct mover *m)
 static int
 twin_of(const struct search *s, int k)
 {
-    if (!s->call->same || s->call->same[k] == k) return -1;
+    if (!s->q->call->same || s->q->call->same[k] == k) return -1;
     for (int i = 0; i < s->nmover; i++)
-        if (!s->mover[i].back && s->mover[i].operand == s->call->same[k]) return i;
+        if (!s->mover[i].back && s->mover[i].operand == s->q->call->same[k]) return i;
     return -1;
 }
 
 static void
 find_movers(struct search *s)
 {
-    const struct call *c = s->call;
+    const struct call *c = s->q->call;
     s->mover = ARENA_ARRAY(s->arena, struct mover, c->nin + c->op->ninplace);
     for (int k = 0; k < c->nin; k++)
-        if (!s->rule->operand[k].ignored) {
-            assert(c->layout[k] && c->layout[k]->place == s->place);
+        if (!s->q->rule->operand[k].ignored) {
+            assert(c->layout[k] && c->layout[k]->place == s->q->place);
             s->mover[s->nmover++] =
                 (struct mover){.operand = k, .type = &c->in[k], .home = c->layout[k], .twin = twin_of(s, k)};
         }
     for (int k = 0; k < c->op->ninplace; k++)
-        if (!s->rule->operand[k].ignored)
+        if (!s->q->rule->operand[k].ignored)
             s->mover[s->nmover++] = (struct mover){
-                .operand = s->rule->nin + k, .back = true, .type = &c->out[k], .home = c->layout[k], .twin = -1};
+                .operand = s->q->rule->nin + k, .back = true, .type = &c->out[k], .home = c->layout[k], .twin = -1};
     for (int i = 0; i < s->nmover; i++) number_entries(s, &s->mover[i]);
     for (int i = 0; i < s->nmover; i++) find_home(s, &s->mover[i]);
 }
@@ -193,6 +193,18 @@ mover_stays(const struct mover *m, int code, int order)
     return code == m->home_code && m->home_orders >> order & 1;
 }
 
+const struct layout *
+point_layout(const struct search *s, int operand, const struct point *p)
+{
+    struct sbp sbp[MAX_AXIS];
+    const struct layout *l = NULL;
+    for (int x = 0; x < s->q->place->naxis; x++) sbp[x] = s->list.sig[p->choice[x]].v[operand];
+    int status = layout_new(s->q->atlas, s->q->place, sbp, s->order[p->order], &l);
+    assert(!status); /* sig_legal has said so */
+    UNUSED(status);
+    return l;
+}
+
 /* ---- all of it ---- */
 
 static int
@@ -200,19 +212,20 @@ count_combinations(const struct search *s)
 {
     int n = 1;
     for (int i = 0; i < s->nfree; i++)
-        if ((n *= s->list.nsig) > EXACT) return EXACT + 1;
+        if ((n *= __builtin_popcountll(s->may[i])) > EXACT) return EXACT + 1;
     return n;
 }
 
 int
 search_init(struct search *s)
 {
-    TRY(sig_axis(s->arena, s->call, s->rule, &s->list));
-    for (int x = 0; x < s->place->naxis; x++)
-        if (s->place->axis[x] > 1) s->axis[s->nfree++] = x;
-    s->ncombination = count_combinations(s);
+    TRY(sig_axis(s->arena, s->q->call, s->q->rule, &s->list));
+    for (int x = 0; x < s->q->place->naxis; x++)
+        if (s->q->place->axis[x] > 1) s->axis[s->nfree++] = x;
     find_orders(s);
     find_meetings(s);
     find_movers(s);
+    debt_init(s);
+    s->ncombination = count_combinations(s);
     return 0;
 }

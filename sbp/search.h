@@ -33,14 +33,11 @@ struct mover {
 
 struct search {
     struct arena *arena;
-    struct atlas *atlas;
-    const struct place *place;
-    const struct call *call;
-    const struct rule *rule;
-    sig_price_fn *ask;
-    void *arg;
+    const struct sig_question *q;
     struct sig_list list;
     int nfree, axis[MAX_AXIS]; /* axes of more than one rank */
+    uint64_t may[MAX_AXIS];    /* by free axis: the signatures that make nothing partial by itself */
+    uint64_t forced[MAX_AXIS]; /* those whose partial results the operands' layouts ask for: they owe nothing there */
     int ncombination;          /* EXACT + 1: too many */
     int nmover;
     struct mover *mover;
@@ -48,23 +45,41 @@ struct search {
     uint8_t (*order)[MAX_AXIS];
     uint32_t *inverted; /* of each order: the pairs of axes of which the later one cuts first (pair_bit) */
     uint64_t *meets;    /* signature -> signatures that cut a dimension it cuts too */
+    struct debt *debt;  /* NDEBT of them, the latest asked for */
 };
 
 /* A point of the search: what is compared. */
 struct point {
-    int64_t bytes;
+    int64_t bytes, owed;
     int nsame;
     int order;
     int choice[MAX_AXIS];
 };
 
-/* Fills list, axes, orders and movers; the first members up to arg are given. */
+/* Fills all but arena and q. */
 int search_init(struct search *s);
+/* The layout that an operand has at a point which is legal. */
+const struct layout *point_layout(const struct search *s, int operand, const struct point *p);
 /* Does an earlier order give the same layouts? */
 bool order_repeats(const struct search *s, const int *choice, int order);
 bool sbp_equal(struct sbp a, struct sbp b);
 int mover_code(const struct search *s, const struct mover *m, const int *choice);
 /* Does the operand stay where it is? */
 bool mover_stays(const struct mover *m, int code, int order);
+
+/* ---- debt.c ---- */
+
+enum { NDEBT = 64 };
+/* What it will take to make these axes (bits, of the place) of a layout whole or split. */
+struct debt {
+    const struct type *type;
+    const struct layout *layout;
+    uint32_t axes;
+    int64_t bytes;
+};
+/* Fills may, forced and debt; search_init has done the rest. */
+void debt_init(struct search *s);
+/* What the call adds to the debt at a point. INT64_MAX: a result can never be paid for. */
+int64_t point_owes(const struct search *s, const struct point *p);
 
 #endif

@@ -62,12 +62,23 @@ sig_new(struct arena *a, struct sig_list *list, int factor)
     return s;
 }
 
+/* A result without elements (the momentum of an optimiser that keeps none) is whole on every rank, whatever is cut. */
+static bool
+is_empty(const struct rule *r, int k)
+{
+    const struct rule_operand *o = &r->operand[k];
+    for (int d = 0; d < o->ndim; d++)
+        for (int i = 0; i < o->dim[d].nfactor; i++)
+            if (r->factor[o->dim[d].factor[i]].size == 0) return true;
+    return false;
+}
+
 static bool
 splits(const struct rule *r, int f, enum reduce red)
 {
     if (r->factor[f].whole) return false;
     for (int k = r->nin; k < r->nin + r->nout; k++)
-        if (dim_of(&r->operand[k], f) < 0 && red == RED_NONE) return false;
+        if (dim_of(&r->operand[k], f) < 0 && red == RED_NONE && !is_empty(r, k)) return false;
     return true;
 }
 
@@ -79,7 +90,7 @@ add_split(struct arena *a, const struct rule *r, int f, enum reduce red, struct 
         int d = dim_of(&r->operand[k], f);
         if (d >= 0)
             s->v[k] = split(d);
-        else if (k >= r->nin)
+        else if (k >= r->nin && !is_empty(r, k))
             s->v[k] = partial(red);
     }
 }
@@ -381,6 +392,35 @@ sig_layouts(struct atlas *at, const struct place *p, const struct call *c, const
         UNUSED(status);
     }
     return true;
+}
+
+/* ---- how much work a rank has ---- */
+
+/* How much of dimension d of a tensor its largest part has. */
+static double
+largest_cut(const struct type *t, const struct layout *l, int d)
+{
+    struct type part = layout_shard(l, t, 0);
+    return t->dim[d] ? (double)part.dim[d] / (double)t->dim[d] : 1;
+}
+
+/* Each factor is cut wherever it occurs; of a merged dimension the major factor is. */
+double
+sig_share(const struct call *c, const struct rule *r, const struct layout *const *layout)
+{
+    double cut[RULE_FACTOR], share = 1;
+    for (int f = 0; f < r->nfactor; f++) cut[f] = 1;
+    for (int k = 0; k < r->nin + r->nout; k++) {
+        const struct rule_operand *o = &r->operand[k];
+        const struct type *t = k < r->nin ? &c->in[k] : &c->out[k - r->nin];
+        for (int d = 0; !o->ignored && layout[k] && d < o->ndim && d < t->ndim; d++)
+            if (o->dim[d].nfactor) {
+                double *had = &cut[o->dim[d].factor[0]];
+                *had = MIN(*had, largest_cut(t, layout[k], d));
+            }
+    }
+    for (int f = 0; f < r->nfactor; f++) share *= cut[f];
+    return share;
 }
 
 /* ---- checking layouts that somebody else chose ---- */

@@ -4,8 +4,11 @@
  * (split a factor wherever it occurs), from .linear/.increasing/.decreasing
  * (partials pass) and all-B. On an N-D mesh a signature is one of these per
  * axis; it is legal if every shard that occurs is a box of every operand and
- * all uses of one factor are cut in one order. Pure; nothing here knows what
- * moving costs: the caller passes the price. */
+ * all uses of one factor are cut in one order.
+ *
+ * The choice weighs what a signature moves now and what it leaves to be paid:
+ * a partial result is a debt. Pure, any thread; nothing here knows what moving
+ * costs: the caller passes the price. */
 #ifndef RILLE_SBP_SIG_H
 #define RILLE_SBP_SIG_H
 
@@ -38,21 +41,41 @@ bool sig_legal(const struct place *p, const struct rule *r, const struct sig_lis
 /* Bytes that a move of a tensor of type t would receive over all ranks; a pure function. INT64_MAX: not possible. */
 typedef int64_t sig_price_fn(void *arg, const struct type *t, const struct layout *from, const struct layout *to);
 
+/* What is asked: a call whose operands lie as call->layout says, all on one place, and what moving them costs. */
+struct sig_question {
+    struct atlas *atlas;
+    const struct place *place;
+    const struct call *call;
+    const struct rule *rule;
+    sig_price_fn *price;
+    void *arg; /* of price */
+};
 struct sig_candidate {
     const struct layout **layout; /* inputs, outputs */
     int64_t bytes;                /* moved to bring the operands there (in an in-place update also back) */
+    int64_t owed;                 /* what it adds to the debt (below) */
     int nsame;                    /* operands left as they are */
 };
+
+/* The signature of the least bytes moved now plus owed; of equals the one that moves less now, then the one that leaves
+ * most operands as they are, then the first in the order S, B, P. E_SBP when none can be reached.
+ *
+ * Nothing becomes partial by itself, but for a B operand beside one that is P(sum) on that axis.
+ *
+ * Owed is what the results' partial axes will take at least to become whole or split, less what operands owe already
+ * on axes on which they are taken as they lie; never below 0. An axis on which a factor is cut owes nothing where an
+ * operand that has the factor is cut so already, and every other that has it is cut so or B: that P is what was laid
+ * out. Results of an in-place update owe nothing: they are moved back, which is priced. */
+int sig_choose(struct arena *a, const struct sig_question *q, struct sig_candidate *best);
+/* Every candidate of the choice, best first; with more than some thousands of combinations, only the chosen one. */
 struct sig_choice {
-    int ncandidate;                  /* 0 unless all was asked */
-    struct sig_candidate *candidate; /* best first */
-    struct sig_candidate best;
+    int ncandidate;
+    struct sig_candidate *candidate;
 };
-/* The signature that moves the fewest bytes; of equals the one that leaves most operands as they are; of those the
- * first in the order S, B, P. c->layout has the operands' layouts, all on place p. all: list every legal candidate too
- * (for explain). E_SBP when there is none. */
-int sig_choose(struct arena *a, struct atlas *at, const struct place *p, const struct call *c, const struct rule *r,
-               sig_price_fn *price, void *arg, bool all, struct sig_choice *out);
+int sig_list_all(struct arena *a, const struct sig_question *q, struct sig_choice *out);
+/* The part of all points of the call at which the busiest rank computes under these layouts (inputs, outputs; NULL for
+ * numbers and absent operands). */
+double sig_share(const struct call *c, const struct rule *r, const struct layout *const *layout);
 
 /* Do these layouts of operands and results form a legal signature? For the verifier. E_SBP says why not. */
 int sig_check(struct arena *a, const struct call *c, const struct rule *r, const struct layout *const *layout);

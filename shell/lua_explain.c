@@ -70,10 +70,11 @@ push_op(lua_State *L, const struct rille_explain_op *op)
     lua_createtable(L, op->ncandidate, 0);
     for (int k = 0; k < op->ncandidate; k++) {
         const struct rille_explain_candidate *c = &op->candidates[k];
-        lua_createtable(L, 0, 4);
+        lua_createtable(L, 0, 5);
         set_strings(L, "inputs", op->ninput, c->inputs);
         set_strings(L, "outputs", op->noutput, c->outputs);
         set_integer(L, "bytes", c->bytes);
+        set_integer(L, "owed", c->owed);
         lua_pushnumber(L, c->share);
         lua_setfield(L, -2, "share");
         lua_rawseti(L, -2, k + 1);

@@ -297,13 +297,14 @@ derive(struct rille_session *s, struct call *c, struct derived *d)
     const struct place *place = NULL;
     TRY(common_place(c, &place));
     TRY(call_infer(&s->scratch, c, &rule));
-    struct sig_choice choice;
-    TRY(sig_choose(&s->scratch, s->atlas, place, c, &rule, price_move, s, false, &choice));
+    struct sig_candidate best;
+    struct sig_question q = {s->atlas, place, c, &rule, price_move, s};
+    TRY(sig_choose(&s->scratch, &q, &best));
     for (int k = 0; k < c->nout; k++) {
         d->type[k] = c->out[k];
-        d->layout[k] = choice.best.layout[c->nin + k];
+        d->layout[k] = best.layout[c->nin + k];
     }
-    for (int i = 0; i < c->nin; i++) d->want[i] = c->layout[i] ? choice.best.layout[i] : NULL;
+    for (int i = 0; i < c->nin; i++) d->want[i] = c->layout[i] ? best.layout[i] : NULL;
     return 0;
 }
 

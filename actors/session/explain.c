@@ -58,33 +58,6 @@ same_ref(struct ref a, struct ref b)
     return a.kind == b.kind && a.index == b.index && a.out == b.out;
 }
 
-/* How much of dimension d of operand k its largest part has. */
-static double
-cut_of(const struct type *t, const struct layout *l, int d)
-{
-    struct type part = layout_shard(l, t, 0);
-    return t->dim[d] ? (double)part.dim[d] / (double)t->dim[d] : 1;
-}
-
-/* The part of all points at which the busiest rank computes: each factor is cut wherever it occurs. */
-static double
-share_of(const struct call *c, const struct rule *r, const struct layout *const *layout)
-{
-    double cut[RULE_FACTOR], share = 1;
-    for (int f = 0; f < r->nfactor; f++) cut[f] = 1;
-    for (int k = 0; k < r->nin + r->nout; k++) {
-        const struct rule_operand *o = &r->operand[k];
-        const struct type *t = k < r->nin ? &c->in[k] : &c->out[k - r->nin];
-        for (int d = 0; !o->ignored && layout[k] && d < o->ndim && d < t->ndim; d++)
-            if (o->dim[d].nfactor) {
-                double *had = &cut[o->dim[d].factor[0]];
-                *had = MIN(*had, cut_of(t, layout[k], d));
-            }
-    }
-    for (int f = 0; f < r->nfactor; f++) share *= cut[f];
-    return share;
-}
-
 static int
 tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
 {
@@ -111,7 +84,8 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     struct rule rule;
     struct sig_choice choice;
     TRY(call_infer(&t->s->scratch, &c, &rule));
-    TRY(sig_choose(&t->s->scratch, t->s->atlas, place, &c, &rule, price_move, t->s, true, &choice));
+    struct sig_question q = {t->s->atlas, place, &c, &rule, price_move, t->s};
+    TRY(sig_list_all(&t->s->scratch, &q, &choice));
     op->ncandidate = choice.ncandidate;
     op->candidates = ARENA_ARRAY(t->a, struct rille_explain_candidate, choice.ncandidate + 1);
     for (int k = 0; k < choice.ncandidate; k++) {
@@ -119,7 +93,8 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
         op->candidates[k] = (struct rille_explain_candidate){.inputs = texts(t, n->nin, s->layout, NULL),
                                                              .outputs = texts(t, n->nout, s->layout + n->nin, NULL),
                                                              .bytes = s->bytes,
-                                                             .share = share_of(&c, &rule, s->layout)};
+                                                             .owed = s->owed,
+                                                             .share = sig_share(&c, &rule, s->layout)};
     }
     return 0;
 }
@@ -324,8 +299,8 @@ print_op(struct str *s, const struct rille_explain_op *op)
         str_add(s, " -> ");
         print_list(s, op->candidates[k].outputs);
         str_pad(s, 60);
-        str_addf(s, "  %lld bytes, %.3g of the work each\n", (long long)op->candidates[k].bytes,
-                 op->candidates[k].share);
+        str_addf(s, "  %lld bytes moved, %lld owed, %.3g of the work each\n", (long long)op->candidates[k].bytes,
+                 (long long)op->candidates[k].owed, op->candidates[k].share);
     }
     if (op->ncandidate > SHOWN) str_addf(s, "      and %d more\n", op->ncandidate - SHOWN);
 }

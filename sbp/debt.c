@@ -1,0 +1,160 @@
+/* debt.c - what a call leaves to be paid: its partial results.
+ *
+ * A P is a promise to add up. It costs nothing now and what it takes, later, to
+ * make it whole or split; a choice that looks at moves alone would promise
+ * without end. So nothing becomes partial by itself, and what a signature adds
+ * to the debt counts like what it moves - but for the P that the user's layouts
+ * ask for: where operands already lie cut along a factor that is reduced, the
+ * P is the meaning of those layouts. */
+#include "sbp/search.h"
+
+#include "runtime/arena.h"
+
+/* ---- which signatures may be tried ---- */
+
+static bool
+lies_partial_sum(const struct search *s, int x)
+{
+    for (int i = 0; i < s->nmover; i++) {
+        struct sbp home = s->mover[i].home->sbp[x];
+        if (!s->mover[i].back && home.kind == SBP_P && home.reduce == RED_SUM) return true;
+    }
+    return false;
+}
+
+/* May an operand that lies as home be taken as want? A P comes from that P, or from a B where another operand is
+ * P(sum): one rank keeps the value, the others hold zeros. From S it would be padded to the full size, and the identity
+ * of a maximum is not neutral in arithmetic (inf - inf). */
+static bool
+may_take(struct sbp home, struct sbp want, bool beside_sum)
+{
+    if (want.kind != SBP_P || sbp_equal(home, want)) return true;
+    return home.kind == SBP_B && want.reduce == RED_SUM && beside_sum;
+}
+
+static bool
+signature_may(const struct search *s, const struct sig *g, int x, bool beside_sum)
+{
+    for (int i = 0; i < s->nmover; i++) {
+        const struct mover *m = &s->mover[i];
+        if (!m->back && !may_take(m->home->sbp[x], g->v[m->operand], beside_sum)) return false;
+    }
+    return true;
+}
+
+/* Do the operands lie so that cutting this factor on axis x is what they ask for? One that has it is cut so, the others
+ * that have it are too, or B. */
+static bool
+signature_forced(const struct search *s, const struct sig *g, int x)
+{
+    bool cut = false;
+    for (int i = 0; i < s->nmover && g->factor >= 0; i++) {
+        const struct mover *m = &s->mover[i];
+        struct sbp home = m->home->sbp[x], want = g->v[m->operand];
+        if (m->back || want.kind != SBP_S) continue;
+        if (!sbp_equal(home, want) && home.kind != SBP_B) return false;
+        cut |= sbp_equal(home, want);
+    }
+    return cut;
+}
+
+void
+debt_init(struct search *s)
+{
+    for (int i = 0; i < s->nfree; i++) {
+        int x = s->axis[i];
+        bool beside_sum = lies_partial_sum(s, x);
+        for (int g = 0; g < s->list.nsig; g++) {
+            if (signature_may(s, &s->list.sig[g], x, beside_sum)) s->may[i] |= 1ull << g;
+            if (signature_forced(s, &s->list.sig[g], x)) s->forced[i] |= 1ull << g;
+        }
+    }
+    s->debt = ARENA_ARRAY(s->arena, struct debt, NDEBT);
+}
+
+/* ---- what a partial layout owes ---- */
+
+/* The layout with these axes as v says, cutting after all others: then each part stays with a rank that has an addend
+ * of it, so that no way of splitting along that dimension is cheaper. */
+static const struct layout *
+paid_layout(const struct search *s, const struct layout *l, uint32_t axes, struct sbp v)
+{
+    struct sbp sbp[MAX_AXIS];
+    uint8_t order[MAX_AXIS];
+    const struct layout *to;
+    int n = 0, naxis = l->place->naxis;
+    for (int x = 0; x < naxis; x++) sbp[x] = axes >> x & 1 ? v : l->sbp[x];
+    for (int last = 0; last < 2; last++)
+        for (int i = 0; i < naxis; i++)
+            if ((int)(axes >> l->order[i] & 1) == last) order[n++] = l->order[i];
+    int status = layout_new(s->q->atlas, l->place, sbp, order, &to);
+    assert(!status);
+    UNUSED(status);
+    return to;
+}
+
+static int64_t
+least_price(const struct search *s, const struct type *t, const struct layout *l, uint32_t axes)
+{
+    struct sbp v = {.kind = SBP_B};
+    int64_t least = s->q->price(s->q->arg, t, l, paid_layout(s, l, axes, v));
+    for (int d = 0; d < t->ndim; d++) {
+        v = (struct sbp){.kind = SBP_S, .axis = (uint8_t)d};
+        least = MIN(least, s->q->price(s->q->arg, t, l, paid_layout(s, l, axes, v)));
+    }
+    return least;
+}
+
+static int64_t
+debt_of(const struct search *s, const struct type *t, const struct layout *l, uint32_t axes)
+{
+    if (!axes) return 0;
+    struct debt *d = &s->debt[((uint32_t)l->id * 7 + axes) % NDEBT];
+    if (d->layout != l || d->axes != axes || !type_equal(d->type, t))
+        *d = (struct debt){.type = t, .layout = l, .axes = axes, .bytes = least_price(s, t, l, axes)};
+    return d->bytes;
+}
+
+/* ---- what a call adds ---- */
+
+/* The axes on which an operand or result is partial at p; but: signatures, by free axis, that do not count. */
+static uint32_t
+partial_axes(const struct search *s, int operand, const struct point *p, const uint64_t *but)
+{
+    uint32_t axes = 0;
+    for (int i = 0; i < s->nfree; i++) {
+        int x = s->axis[i], g = p->choice[x];
+        if (s->list.sig[g].v[operand].kind == SBP_P && !(but && but[i] >> g & 1)) axes |= 1u << x;
+    }
+    return axes;
+}
+
+/* What mover i owed before, on the axes that leave it partial; a value that is several operands owes once. */
+static int64_t
+owed_before(const struct search *s, int i, const struct point *p)
+{
+    const struct mover *m = &s->mover[i];
+    uint32_t lies = 0, taken = 0;
+    if (m->back || m->twin >= 0 || !layout_has_partial(m->home)) return 0;
+    for (int x = 0; x < s->q->place->naxis; x++)
+        if (m->home->sbp[x].kind == SBP_P) lies |= 1u << x;
+    for (int j = i; j < s->nmover; j++)
+        if (j == i || (!s->mover[j].back && s->mover[j].twin == i))
+            taken |= partial_axes(s, s->mover[j].operand, p, NULL);
+    return debt_of(s, m->type, m->home, lies & taken);
+}
+
+int64_t
+point_owes(const struct search *s, const struct point *p)
+{
+    int64_t sum = 0;
+    for (int k = s->q->rule->nin + s->q->call->op->ninplace; k < s->list.noperand; k++) {
+        uint32_t axes = s->q->rule->operand[k].ignored ? 0 : partial_axes(s, k, p, s->forced);
+        if (!axes) continue;
+        int64_t owed = debt_of(s, &s->q->call->out[k - s->q->rule->nin], point_layout(s, k, p), axes);
+        if (owed == INT64_MAX) return INT64_MAX;
+        sum += owed;
+    }
+    for (int i = 0; i < s->nmover && sum > 0; i++) sum -= owed_before(s, i, p);
+    return MAX(sum, 0);
+}

@@ -1,0 +1,87 @@
+-- choices.lua - what the choice of layouts means for a user: results, their layouts, and the bytes that move.
+
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+
+local P2 = rille.placement("cpu", {0, 1})
+local P4 = rille.placement("cpu", {0, 1, 2, 3})
+local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
+
+-- A leaf with the values of x.
+local function laid(x, placement, sbp) return rille.tensor(x:totable(), {placement = placement, sbp = sbp}) end
+
+tap.group("two plain tensors", function()
+  local x, y = rille.randn({4, 6}), rille.randn({4, 6})
+  local z = laid(x, P2, "S(0)") + laid(y, P2, "S(1)")
+  tap.is(z.sbp, "S(0)", "S(0) + S(1) is S(0)")
+  tap.is(rille.explain(z).bytes, 48, "one of them is exchanged")
+  tap.is(z:totable(), (x + y):totable(), "and the sum is that of one device")
+end)
+
+-- The table of sbp/README.md.
+tap.group("sums and products", function()
+  local small, wide, column = rille.ones({64, 64}), rille.ones({64, 1024}), rille.ones({64})
+  for _, t in ipairs{
+    {"add", small, "P", small, "P", "P"}, {"add", small, "P", small, "B", "P"}, {"mul", small, "P", small, "B", "P"},
+    {"add", small, "P", small, "S(0)", "S(0)"}, {"add", small, "S(1)", small, "P", "S(1)"},
+    {"add", column, "P", small, "S(0)", "S(0)"}, {"matmul", small, "P", small, "B", "P"},
+    {"matmul", small, "P", wide, "B", "S(0)"}, {"matmul", small, "S(1)", small, "B", "P"},
+    {"matmul", small, "S(1)", small, "S(0)", "P"}, {"matmul", small, "S(0)", small, "S(0)", "S(0)"},
+  } do
+    local name, a, from, b, with, want = table.unpack(t)
+    local y = rille[name](laid(a, P4, from), laid(b, P4, with))
+    tap.is(y.sbp, want, ("%s of %s and %s is %s"):format(name, from, with, want))
+  end
+end)
+
+-- The identity of a maximum is -inf: arithmetic with it gives NaN where the whole has an infinity.
+tap.group("infinities on a mesh", function()
+  local inf = math.huge
+  local x = rille.tensor{{inf, 1, 2, 3}, {4, -inf, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, inf}}
+  local y = rille.tensor{{1, 2, 3, 4}, {5, 6, 7, 8}, {-inf, 1, 1, inf}, {13, 14, 15, 16}}
+  for _, name in ipairs{"add", "sub", "mul", "maximum", "minimum"} do
+    local a = laid(x, P22, {"S(0)", "B"})
+    local b = laid(y, P22, {"B", "S(0)"})
+    local got = rille[name](a, b)
+    tap.is(got.sbp, "(S(0), S(0))", name .. " of (S(0), B) and (B, S(0)) is (S(0), S(0))")
+    tap.is(got:totable(), rille[name](x, y):totable(), name .. ": infinities stay what they are")
+  end
+end)
+
+tap.group("moments over a split axis", function()
+  local x = rille.randn({64, 1024})
+  local v = laid(x, P2, "S(0)"):var{axis = 0}
+  tap.is(rille.explain(v).bytes, 8192, "var moves one number a column, twice")
+  tap.near(v:totable(), x:var{axis = 0}:totable(), "and is the variance", 1e-4, 1e-5)
+end)
+
+tap.group("gradient descent on a split parameter", function()
+  for _, how in ipairs{{}, {momentum = 0.9}, {weight_decay = 0.1}, {momentum = 0.9, nesterov = true}} do
+    local w = rille.ones({64, 8}, {placement = P4, sbp = "S(0)", requires_grad = true})
+    local opt = rille.optim.SGD({w}, {lr = 0.5, momentum = how.momentum, weight_decay = how.weight_decay,
+                                      nesterov = how.nesterov})
+    local step = rille.graph(function(x)
+      local loss = (w * x):sum()
+      loss:backward() opt:step() opt:zero_grad()
+      return loss
+    end)
+    step(rille.ones({64, 8}, {placement = P4, sbp = "S(0)"}))
+    local what = next(how) and next(how) or "plain"
+    tap.is(step:explain().bytes, 0, what .. ": a step moves nothing")
+    tap.is(w.sbp, "S(0)", what .. ": the parameter stays split")
+    tap.near(w[63][7]:item(), how.weight_decay and 0.45 or how.nesterov and 0.05 or 0.5, what .. ": and is updated",
+             1e-6)
+  end
+end)
+
+tap.group("what is owed", function()
+  local a = rille.ones({16, 16}, {placement = P4, sbp = "S(0)"})
+  local op = rille.explain(a:matmul(a * 2)).ops[2]
+  tap.is({op.candidates[1].bytes, op.candidates[1].owed}, {3072, 0}, "the chosen product owes nothing")
+  local p
+  for _, c in ipairs(op.candidates) do if c.outputs[1] == "P" then p = c end end
+  tap.is({p.bytes, p.owed}, {768, 3072}, "the partial one would move less and owe more")
+  tap.ok(tostring(rille.explain(a:matmul(a * 2))):find("768 bytes moved, 3072 owed", 1, true), "and says so in print")
+end)
+
+tap.done()
