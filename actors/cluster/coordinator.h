@@ -1,0 +1,153 @@
+/* coordinator.h - who belongs to a cluster, what it is doing and what it lost: a state machine.
+ *
+ *   GATHER   workers say HELLO; each is let in (WELCOME) or not (REFUSE)
+ *   FORM     every rank is there: FORM tells where devices live; each maps the epoch's memory and says READY
+ *   IDLE     programs are shipped (PROGRAM -> HAVE) and runs begin
+ *   RUN      START to all; END from all, with the first failure in between answered by STOP to all
+ *   BROKEN   a member is lost: the epoch is over, and nothing runs until coordinator_recover() begins the next one
+ *
+ * No clock, no socket, no thread: packets and ticks come in, packets and notices go out through the functions given at
+ * the start. ZeroMQ (controller.c) and the simulator (t/cluster-sim.c) drive it alike. What it needs of a link: packets
+ * of one direction arrive in order or not at all. A gap in their numbers is the end of that member; what comes twice is
+ * dropped; what belongs to another epoch is dropped.
+ *
+ * A member is lost when its process or link ends (coordinator_gone) or when no heartbeat came for so many ticks. Ticks,
+ * not time: a controller that was itself stopped for a while has counted none.
+ *
+ * A **slot** is a device thread of the cluster. Plans name slots, and the table that FORM sends says which worker runs
+ * each: when workers are lost for good, the others take over their slots, and no plan changes.
+ *
+ * Owner: the controller's thread of the cluster. Texts given in are copied; what goes out is valid during the call. */
+#ifndef RILLE_CLUSTER_COORDINATOR_H
+#define RILLE_CLUSTER_COORDINATOR_H
+
+#include "actors/cluster/wire.h"
+
+enum {
+    CLUSTER_WORLD = 1 << 16,
+    CLUSTER_SLOTS = 1 << 10,
+    CLUSTER_ID = 16,
+    LAG_TICKS = 20, /* a packet that a heartbeat tells of comes within so many, or is lost */
+};
+
+/* Devices first to first + n - 1 of a kind live in these slots, in turns. */
+struct home {
+    uint32_t kind, first, n, slot, nslot;
+};
+
+enum coordinator_phase { CLUSTER_GATHER, CLUSTER_FORM, CLUSTER_IDLE, CLUSTER_SHIP, CLUSTER_RUN, CLUSTER_BROKEN };
+const char *coordinator_phase_text(enum coordinator_phase phase);
+
+enum member_state {
+    MEMBER_ABSENT,  /* nobody has this rank yet */
+    MEMBER_PRESENT, /* it is let in */
+    MEMBER_READY,   /* the epoch's memory is mapped */
+    MEMBER_BUSY,    /* it has a program to make, or a run to end */
+    MEMBER_LOST,
+    MEMBER_RETIRED, /* lost for good: others run its slots */
+};
+const char *member_state_text(enum member_state state);
+
+struct member_info {
+    enum member_state state;
+    int peer; /* its link, -1 */
+    char *host, *devices;
+    uint32_t pid, cores;
+    uint64_t memory, beats;
+    int missed; /* ticks since the last sign of life */
+    int lag;    /* ticks for which a packet that it sent has not come */
+};
+
+enum notice_kind {
+    NOTICE_FULL,    /* every rank is there: coordinator_form() is next */
+    NOTICE_FORMED,  /* the epoch stands: runs may begin */
+    NOTICE_REFUSED, /* one that wanted to join was not let in; text */
+    NOTICE_LOST,    /* rank, text */
+    NOTICE_ACTS,    /* rank; the packet that brought them */
+    NOTICE_ENDED,   /* the run (or the making of its program) is over: status, rank of the first failure, text, node */
+};
+struct notice {
+    enum notice_kind kind;
+    int rank, status, node;
+    uint32_t run;
+    const char *text;
+    const struct packet *packet; /* ACTS; ENDED of a failure: the END */
+};
+
+struct coordinator_env {
+    void *arg;
+    void (*send)(void *arg, int peer, const struct packet *p);
+    void (*cut)(void *arg, int peer); /* the link is not used any more */
+    void (*tell)(void *arg, const struct notice *n);
+};
+
+struct coordinator_options {
+    int world;           /* workers */
+    int silence;         /* ticks without a heartbeat after which a member is lost */
+    const char *version; /* of the program: a worker has the same */
+    const char *machine; /* members must be able to map its memory */
+    const char *segment; /* that memory, and its bytes */
+    uint64_t memory;
+    unsigned char job[CLUSTER_ID];
+    /* By rank: what the worker that was started for it says in HELLO; NULL, or all zero: anybody may have the rank. */
+    const unsigned char (*secret)[CLUSTER_ID];
+};
+
+struct coordinator;
+struct coordinator *coordinator_new(const struct coordinator_options *o, const struct coordinator_env *env);
+void coordinator_free(struct coordinator **c);
+
+/* A packet came by link `peer`, whose first packet makes it known. */
+void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
+/* A heartbeat of the rank; its link is another one, and proves nothing but life. */
+void coordinator_beat(struct coordinator *c, const struct packet *p);
+/* The link ended. */
+void coordinator_cut(struct coordinator *c, int peer, const char *how);
+/* The process that has the rank, or was started for it, ended: "was killed by signal 9". */
+void coordinator_gone(struct coordinator *c, int rank, const char *how);
+void coordinator_tick(struct coordinator *c);
+/* The heartbeat for a rank; false: nobody has it. */
+bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
+
+/* After NOTICE_FULL: an epoch begins. */
+struct form {
+    uint32_t threads;
+    const char *bus;
+    int nhome, nslot;
+    const struct home *home;
+    const uint32_t *owner; /* by slot: the rank whose it is while that is there */
+};
+void coordinator_form(struct coordinator *c, const struct form *f);
+
+/* In IDLE: ships the program to members that lack it, then runs it. Ends with NOTICE_ENDED (or LOST). Valid until then:
+ * what it points to. */
+struct start {
+    uint64_t program;
+    const void *bytes;
+    size_t nbyte;
+    unsigned char digest[CLUSTER_ID]; /* of the plan, as the controller made it */
+    uint32_t run, flags;
+    const uint64_t *places, *numbers;
+    int nplace, nnumber;
+};
+enum { START_TIMED = 1 };
+void coordinator_start(struct coordinator *c, const struct start *s);
+void coordinator_stop(struct coordinator *c);
+void coordinator_forget(struct coordinator *c, uint64_t program);
+
+/* In BROKEN: the next epoch gathers, with `workers` members: lost ranks are wanted again, lowest first, and those
+ * beyond are retired. E_ARG when more are alive than that, or none would be. */
+int coordinator_recover(struct coordinator *c, int workers);
+/* The job ends with this exit status: BYE to everybody. */
+void coordinator_bye(struct coordinator *c, int status);
+
+enum coordinator_phase coordinator_phase(const struct coordinator *c);
+uint32_t coordinator_epoch(const struct coordinator *c);
+int coordinator_world(const struct coordinator *c);
+const struct member_info *coordinator_member(const struct coordinator *c, int rank);
+/* Which rank runs each slot in this epoch. */
+uint32_t coordinator_slot(const struct coordinator *c, int slot);
+/* Bytes that it keeps for each member: what a large cluster costs its controller. */
+size_t coordinator_bytes(const struct coordinator *c);
+
+#endif

@@ -1,0 +1,78 @@
+/* member.h - a worker's side of the cluster: a state machine.
+ *
+ *   JOIN     linked, HELLO said; WELCOME or REFUSE is awaited
+ *   IN       a member; work comes from the coordinator and is handed to the executor, one piece after the other
+ *   LEFT     it ends: told to (0), or cut off (not 0)
+ *
+ * Like the coordinator it knows no clock, socket or thread: packets, ticks and what the executor answers come in,
+ * packets and work go out. The executor does its work in the order in which it is given - but STOP, which is about the
+ * run that it is at now. Owner: the worker's link thread. */
+#ifndef RILLE_CLUSTER_MEMBER_H
+#define RILLE_CLUSTER_MEMBER_H
+
+#include "actors/cluster/wire.h"
+
+enum work_kind {
+    WORK_WELCOME, /* map the segment */
+    WORK_FORM,    /* map the epoch's bus; member_ready() answers */
+    WORK_PROGRAM, /* compile; member_have() answers */
+    WORK_FORGET,
+    WORK_START, /* run; member_ended() answers */
+    WORK_STOP,  /* the run in progress acts no more */
+    WORK_LEAVE, /* end, with this exit status and (if it is not 0) for this reason */
+};
+struct work {
+    enum work_kind kind;
+    const struct packet *packet; /* WELCOME, FORM, START, STOP, FORGET */
+    uint32_t epoch;
+    uint64_t program;
+    const void *bytes; /* of the program */
+    size_t n;
+    int status;
+    const char *text;
+};
+
+struct member_env {
+    void *arg;
+    void (*send)(void *arg, const struct packet *p); /* to the coordinator */
+    void (*work)(void *arg, const struct work *w);   /* valid during the call */
+};
+
+enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* bytes of a program */
+
+struct member_options {
+    struct packet hello; /* what is said of this process; spans live as long as the member */
+    int silence;         /* ticks without a heartbeat of the coordinator after which it is gone */
+};
+
+struct worker_member;
+struct worker_member *member_new(const struct member_options *o, const struct member_env *env);
+void member_free(struct worker_member **m);
+void member_linked(struct worker_member *m); /* says HELLO */
+void member_receive(struct worker_member *m, const struct packet *p);
+void member_tick(struct worker_member *m); /* a BEAT is due: member_beat() */
+void member_cut(struct worker_member *m, const char *how);
+/* A heartbeat: of the coordinator (in), of this worker (out; false while it has no rank). */
+void member_heard(struct worker_member *m, const struct packet *p);
+bool member_beat(struct worker_member *m, struct packet *out);
+
+/* The executor's answers. */
+void member_ready(struct worker_member *m, uint32_t epoch, int status, const char *text);
+void member_have(struct worker_member *m, uint32_t epoch, uint64_t program, int status, const char *text,
+                 const unsigned char *digest);
+struct run_end {
+    uint32_t epoch, run;
+    int status, node;
+    const char *text;
+    uint64_t acts;
+    const int32_t *begun; /* updates that had begun, of a run that failed */
+    int nbegun;
+    const void *times; /* of a timed run */
+    size_t ntime;      /* bytes */
+};
+void member_ended(struct worker_member *m, const struct run_end *e);
+/* Says farewell: the worker ends by itself. */
+void member_leave(struct worker_member *m, const char *why);
+int member_rank(const struct worker_member *m); /* -1: none yet */
+
+#endif

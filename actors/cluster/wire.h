@@ -1,0 +1,70 @@
+/* wire.h - what a controller and its workers say to each other, as bytes.
+ *
+ * A packet is a header of 24 bytes and a body whose fields stand in a table, one for each kind (wire.def). Nothing is
+ * trusted: lengths, kinds, the version and every field are checked before anything is believed, and a packet that is
+ * longer than its fields is refused like one that is shorter. Numbers are little endian. Text and bytes that a decoded
+ * packet names lie in the buffer that it was decoded from, which the caller keeps as long.
+ *
+ * The header's `seq` counts the packets of one direction of one link: a gap means that the link lost something, and is
+ * the end of the link; what comes twice is dropped. A heartbeat, which has a link of its own, tells with it how many
+ * packets the other link was given, so that the loss of the last one is seen too (coordinator.h, member.h). Values; any
+ * thread. */
+#ifndef RILLE_CLUSTER_WIRE_H
+#define RILLE_CLUSTER_WIRE_H
+
+#include "runtime/base.h"
+#include "runtime/str.h"
+
+enum {
+    WIRE_MAGIC = 0x4c52,          /* "RL" */
+    WIRE_VERSION = 1,             /* of the packets; a worker of another one is not let in */
+    WIRE_HEAD = 24,               /* bytes */
+    WIRE_TEXT = 2048,             /* a text has at most so many bytes */
+    WIRE_PIECE = 1 << 20,         /* programs and reports of acts travel in pieces of at most so many bytes */
+    WIRE_MOST = (1 << 22) + 4096, /* a packet: the tables of START are the longest body */
+};
+
+/* Bytes that lie somewhere else; text has no end mark. */
+struct span {
+    const unsigned char *bytes;
+    uint32_t n;
+};
+struct span span_text(const char *text);
+bool span_is(struct span a, struct span b);
+/* What cannot be printed as \x1b: texts of strangers end up in terminals. */
+void span_print(struct span s, struct str *out);
+
+enum packet_kind {
+    PACKET_NONE,
+#define PACKET(NAME, name) PACKET_##NAME,
+#define FIELD(NAME, kind, field)
+#include "actors/cluster/wire.def"
+#undef PACKET
+#undef FIELD
+    NPACKET
+};
+
+/* One struct holds the fields of all kinds: most are shared, and which ones a kind has is the table's to say. */
+struct packet {
+    uint8_t kind;
+    uint32_t epoch, seq;
+    uint32_t protocol, pid, cores, threads, world, run, status, flags;
+    int32_t rank, node;
+    uint64_t memory, program, offset, total, count;
+    struct span version, host, machine, devices, text, job, digest, segment, bus, secret;
+    struct span bytes;  /* of a program, of acts */
+    struct span homes;  /* u32: where devices live, as struct home (coordinator.h) has it */
+    struct span slots;  /* u32: which worker runs each slot */
+    struct span places; /* i64: where leaf parts, root parts and arenas lie */
+    struct span numbers;
+    struct span begun; /* i32: updates that had begun in a run that failed */
+};
+
+const char *packet_name(int kind); /* "HELLO"; "?" */
+/* Adds the packet's bytes to out. The caller has kept the limits: asserted. */
+void packet_write(const struct packet *p, struct str *out);
+/* E_BUS: what is wrong with the bytes. */
+int packet_read(const void *bytes, size_t n, struct packet *out);
+void packet_print(const struct packet *p, struct str *out); /* for logs and the simulator's traces */
+
+#endif
