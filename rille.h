@@ -215,6 +215,9 @@ int rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t
 
 int rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l,
                            struct rille_tensor **out); /* differentiable */
+/* As rille_tensor_to_global; its gradient goes back to where t lies (whole where t is partial) before anything takes
+ * it. */
+int rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out);
 int rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out);
 int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
 /* In place: the leaf takes src's value (cast to its dtype, boxed to its layout; shapes must broadcast to it). Whatever
@@ -234,6 +237,11 @@ int rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *con
 struct rille_tensor *rille_tensor_grad(struct rille_tensor *t);
 int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* NULL clears */
 bool rille_grad_mode(struct rille_session *s, bool on);                    /* returns what it was */
+
+/* From now on products (matmul, conv2d, attention) take f32 operands in this dtype of 16 bits, and sums, norms, losses
+ * and powers take operands of 16 bits as f32; NULL: everything is taken as it is. A trace keeps what was on when it was
+ * made. *was (may be NULL): what it was. */
+int rille_autocast(struct rille_session *s, const char *dtype, const char **was);
 
 /* Updates (optimisers): op's first results are written over its first operands, which must be leaves; all of one step
  * are run together with rille_step(). */
@@ -269,6 +277,8 @@ void rille_trace_abort(struct rille_session *s);
 bool rille_tracing(const struct rille_session *s);
 /* While paused, calls are as outside a trace (an optimiser makes its state). Returns what it was. */
 bool rille_trace_pause(struct rille_session *s, bool pause);
+/* t; in a trace with micro-batches its mean over them, known after the last: for what changes once a step. */
+int rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out);
 /* Does g fit these inputs (types, layouts), the captured variables, their gradients and the session's epoch? */
 bool rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in);
 /* Runs it. out has room for the number of results traced. */

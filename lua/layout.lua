@@ -9,6 +9,9 @@ function layout.is_tensor(v)
   return debug.getmetatable(v) == tensor_type
 end
 
+local floats = {f32 = true, f64 = true, bf16 = true, f16 = true}
+function layout.is_float(t) return floats[t.dtype] or false end
+
 -- The SBP that is whole on every rank of a placement.
 function layout.whole(placement)
   local sbp = {}
@@ -19,6 +22,12 @@ end
 -- Where t lies, as the options that put another tensor there.
 function layout.of(t)
   return {placement = t.placement, sbp = t.sbp}
+end
+
+-- Where an optimiser's state of a parameter lies: as the parameter, unless rille.parallel said otherwise.
+layout.state = setmetatable({}, {__mode = "k"}) -- parameter -> {placement =, sbp =}
+function layout.of_state(p)
+  return layout.state[p] or layout.of(p)
 end
 
 function layout.equal(a, b)

@@ -102,6 +102,7 @@ struct node {
     uint8_t after;              /* in a trace: depends on an accumulated value */
     uint8_t holding;            /* enum node_holding: what graph.c holds of the operands */
     uint8_t traced;             /* made inside a trace */
+    uint8_t pins;               /* a move whose gradient goes back to where the operand lies */
     uint8_t queued;             /* on graph.c's work list */
 };
 

@@ -166,6 +166,8 @@ enum {
     OP_UPDATE = 256,    /* acts once a batch on accumulated values (optimisers) */
     OP_ONE_SIDED = 512, /* defined on one side of a value only (log, sqrt): minus infinity, what a rank holds of a
                          * maximum of which it has nothing, may lie on the other, and no extreme passes */
+    OP_NARROW = 1024,   /* under autocast float operands are taken in its 16 bits: a product */
+    OP_WIDE = 2048,     /* under autocast operands of 16 bits are taken as f32: what adds up, or raises to powers */
 };
 
 struct op {

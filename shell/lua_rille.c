@@ -107,6 +107,16 @@ manual_seed(lua_State *L)
     return 0;
 }
 
+/* rille._autocast(dtype or nil): what it was. */
+static int
+autocast(lua_State *L)
+{
+    const char *was, *dtype = lua_isnoneornil(L, 1) ? NULL : text_at(L, 1, "autocast");
+    check(L, rille_autocast(shell_of(L)->session, dtype, &was));
+    lua_pushstring(L, was);
+    return 1;
+}
+
 /* rille.no_grad(fn, ...): what fn gives. */
 static int
 no_grad(lua_State *L)
@@ -307,6 +317,16 @@ trace_pause(lua_State *L)
     return 1;
 }
 
+/* rille._trace_mean(t): of the micro-batches of a trace; elsewhere t. */
+static int
+trace_mean(lua_State *L)
+{
+    struct rille_tensor *t = tensor_check(L, 1, "_trace_mean"), **slot = tensor_slot(L);
+    at_line(L);
+    check(L, rille_trace_mean(t, slot));
+    return 1;
+}
+
 static int
 tracing(lua_State *L)
 {
@@ -353,6 +373,7 @@ slow_op(lua_State *L)
 static const luaL_Reg functions[] = {
     {"manual_seed", manual_seed},
     {"no_grad", no_grad},
+    {"_autocast", autocast},
     {"grad", grad},
     {"load_npy", load_npy},
     {"load", load},
@@ -362,6 +383,7 @@ static const luaL_Reg functions[] = {
     {"clock", wall_clock},
     {"is_terminal", is_terminal},
     {"_trace_pause", trace_pause},
+    {"_trace_mean", trace_mean},
     {"_tracing", tracing},
     {"_step", step},
     {"_epoch", epoch},

@@ -366,6 +366,18 @@ tensor_to_global(lua_State *L)
     return 1;
 }
 
+/* x:_pin{placement =, sbp =}: to_global, and the gradient goes back to where x lies. */
+static int
+tensor_pin(lua_State *L)
+{
+    struct rille_tensor *t = tensor_check(L, 1, "to_global");
+    const struct rille_layout *l = layout_wanted(L, t, "to_global");
+    struct rille_tensor **slot = tensor_slot(L);
+    at_line(L);
+    check(L, rille_tensor_pin(t, l, slot));
+    return 1;
+}
+
 /* In place: a variable changes its layout. */
 static int
 tensor_to_global_(lua_State *L)
@@ -466,6 +478,7 @@ static const luaL_Reg methods[] = {
     {"to_local", tensor_to_local},
     {"shards", tensor_shards},
     {"to_global", tensor_to_global},
+    {"_pin", tensor_pin},
     {"to_global_", tensor_to_global_},
     {"detach", tensor_detach},
     {"clone", tensor_clone},

@@ -43,6 +43,42 @@ tap.group("sharing", function()
   tap.is(#net:modules(), 3, "a module that holds itself is walked once")
 end)
 
+tap.group("tied", function()
+  local net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+  nn.tie(net[1], "weight", net[2], "weight")
+  tap.ok(rawequal(net[1].weight, net[2].weight), "nn.tie makes two names one tensor")
+  local state = net:state_dict()
+  state["0.weight"] = nil
+  tap.ok(pcall(net.load_state_dict, net, state), "a state may have either name")
+  state["0.weight"] = rille.ones{2, 2}
+  tap.fails(function() net:load_state_dict(state) end, {"'0.weight' and '1.weight' are one tensor", "nn-module.lua"},
+    "but not two values")
+  state["0.weight"], state["1.weight"] = nil, nil
+  tap.fails(function() net:load_state_dict(state) end, {"'0.weight' is missing"}, "nor none")
+  tap.fails(function() nn.tie(net[1], "weight", nn.Linear(2, 3), "weight") end, {"{2, 2}", "{3, 2}", "nn-module.lua"},
+    "shapes are equal")
+  tap.fails(function() nn.tie(net[1], "wieght", net[2], "weight") end, {"wieght"}, "the name exists")
+end)
+
+tap.group("buffers", function()
+  local net = nn.Module:extend("Net")()
+  net.a = nn.Linear(2, 2)
+  net:buffer("seen", rille.zeros{2})
+  tap.is(#net:parameters(), 2, "a buffer is no parameter")
+  local name, t = net:named_buffers()()
+  tap.ok(name == "seen" and rawequal(t, net.seen) and net:state_dict().seen, "but has a name and is in the state")
+  net:to_global{placement = P0, sbp = "B"}
+  tap.is(net.seen.placement.ranks, {0, 1}, "and goes where the module goes")
+  local state = net:state_dict()
+  state.seen = rille.tensor{3, 4}
+  tap.is(net:load_state_dict(state).seen:totable(), {3, 4}, "it is loaded")
+  tap.fails(function() net:buffer("w", nn.Parameter(rille.ones{1})) end, {"'w'", "parameter"}, "a parameter is no buffer")
+  nn.tie(net, "seen", net, "again")
+  net:to("bf16")
+  tap.is({net.a.weight.dtype, net.seen.dtype, net.a.weight.requires_grad}, {"bf16", "bf16", true}, "to() casts all")
+  tap.ok(rawequal(net.seen, net.again), "and what was one stays one")
+end)
+
 tap.group("classes", function()
   local Child = Net:extend("Child")
   function Child:init(d) Net.init(self, d); self.more = nn.Linear(d, d) end
@@ -104,6 +140,21 @@ tap.group("start", function()
   tap.is(two:totable(), one:totable(), "the start depends on the seed alone")
   tap.ok(one:abs():max():item() <= 0.1 and one:abs():max():item() > 0.099, "Linear starts within 1 / sqrt(inputs)")
   tap.ok(math.abs(one:mean():item()) < 0.003, "around zero")
+  for name, check in pairs{
+    zeros_ = function(p) return p:abs():max():item() == 0 end, ones_ = function(p) return p:min():item() == 1 end,
+    normal_ = function(p) return math.abs(p:var():item() - 1) < 0.05 end,
+    uniform_ = function(p) return p:min():item() >= 0 and p:max():item() < 1 and math.abs(p:mean():item() - 0.5) < 0.02 end,
+    xavier_uniform_ = function(p) return math.abs(p:abs():max():item() - math.sqrt(6 / 150)) < 1e-3 end,
+    xavier_normal_ = function(p) return math.abs(p:var():item() - 2 / 150) < 1e-3 end,
+    kaiming_uniform_ = function(p) return math.abs(p:abs():max():item() - math.sqrt(6 / 100)) < 1e-3 end,
+    kaiming_normal_ = function(p) return math.abs(p:var():item() - 2 / 100) < 1e-3 end} do
+    local p, q = weights(), weights():to_global_{placement = P0, sbp = "S(1)"}
+    rille.manual_seed(3); nn.init[name](p)
+    rille.manual_seed(3); nn.init[name](q)
+    tap.ok(check(p), "nn.init." .. name .. " has its distribution")
+    tap.is(q:totable(), p:totable(), "wherever the parameter lies")
+  end
+  tap.fails(function() nn.init.xavier_normal_(rille.zeros{3}) end, {"two dimensions", "nn-module.lua"}, "fans need two dimensions")
   local e = nn.Embedding(100, 100).weight
   tap.ok(math.abs(e:square():mean():item() - 1) < 0.05, "Embedding starts with variance 1")
 end)

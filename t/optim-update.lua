@@ -134,6 +134,41 @@ tap.group("state", function()
   tap.fails(function() opt2:load_state_dict{} end, {"steps", "missing"}, "what is missing is named")
 end)
 
+tap.group("groups", function()
+  local function leaf(v) return T({v}, {requires_grad = true}) end
+  local function train(make)
+    local a, b = leaf(1), leaf(2)
+    local opts = make(a, b)
+    for i = 1, 3 do
+      (a * a + b * b):sum():backward()
+      for _, opt in ipairs(opts) do opt.lr = 0.1 * i; opt:step() end
+      opts[1]:zero_grad()
+      b.grad = nil
+    end
+    return {a:item(), b:item()}
+  end
+  local want = train(function(a, b)
+    return {optim.AdamW({a}, {lr = 0.1, weight_decay = 0.5, betas = {0.5, 0.9}}), optim.AdamW({b}, {lr = 0.1, weight_decay = 0})}
+  end)
+  tap.is(train(function(a, b)
+    return {optim.AdamW({{params = {a}, weight_decay = 0.5, betas = {0.5, 0.9}}, {params = {b}}}, {lr = 0.1, weight_decay = 0})}
+  end), want, "each group has its options, and the optimiser's for the rest")
+
+  local a, b = leaf(1), leaf(1)
+  local opt = optim.SGD({{params = {a}}, {params = {b}, lr = 1}}, {lr = 0.25})
+  local step = rille.graph(function() (a + b):sum():backward(); opt:step(); opt:zero_grad() end)
+  step()
+  opt.lr, opt.groups[2].lr = 0.5, 2
+  step()
+  tap.is({a:item(), b:item()}, {0.25, -2}, "a group's own rate is its own, also later and in a compiled step")
+  tap.is(#opt:state_dict().steps.shape, 0, "groups have one state")
+  local function line(f, texts, name) texts[#texts + 1] = "optim-update.lua"; tap.fails(f, texts, name) end
+  line(function() optim.SGD({{params = {a}, rate = 1}}) end, {"'rate'", "params, lr"}, "an unknown option of a group is named")
+  line(function() optim.SGD({{a}}) end, {"group 1", "params"}, "a group without params")
+  line(function() optim.SGD({{params = {a}}, {params = {a}}}) end, {"twice"}, "a parameter in two groups")
+  line(function() optim.SGD({{params = {a}, lr = -1}}) end, {"lr", "-1"}, "a negative rate of a group")
+end)
+
 tap.group("mistakes", function()
   local w = T({1}, {requires_grad = true})
   local function line(f, texts, name) texts[#texts + 1] = "optim-update.lua"; tap.fails(f, texts, name) end

@@ -253,6 +253,36 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
     return 0;
 }
 
+/* What autocast makes of an operand: products take f32 in its 16 bits, sums and powers take 16 bits as f32. */
+static enum dtype
+autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
+{
+    if (op->flags & OP_NARROW && d == DT_F32) return s->autocast;
+    return op->flags & OP_WIDE && (d == DT_BF16 || d == DT_F16) ? DT_F32 : d;
+}
+
+/* A cast is a node before the operator's, so that a move that follows moves what was cast. */
+static int
+autocast(struct rille_session *s, const struct op *op, int nin, struct val **in)
+{
+    if (s->autocast == DT_NONE || !(op->flags & (OP_NARROW | OP_WIDE))) return 0;
+    for (int i = 0; i < nin; i++)
+        if (in[i] && !in[i]->is_number) TRY(build_cast(s, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]));
+    return 0;
+}
+
+int
+rille_autocast(struct rille_session *s, const char *dtype, const char **was)
+{
+    enum dtype d = dtype ? dtype_parse(dtype) : DT_NONE;
+    if (dtype && d == DT_NONE) return named(err_last(), "autocast");
+    if (dtype && d != DT_BF16 && d != DT_F16)
+        return fail(E_DTYPE, "autocast: a dtype of 16 bits is wanted (bf16, f16), not %s", dtype);
+    if (was) *was = s->autocast == DT_NONE ? NULL : dtype_text(s->autocast);
+    s->autocast = d;
+    return 0;
+}
+
 enum { OPERANDS = 256 }; /* of a list: what joins one does so in parts */
 
 /* in has room for OPERANDS. */
@@ -262,6 +292,7 @@ call(struct rille_session *s, const struct op *op, int nargs, const struct rille
 {
     struct attr attr[OP_ATTR];
     TRY(operands(s, op, nargs, args, in, OPERANDS, nin));
+    TRY(autocast(s, op, *nin, in));
     TRY(attributes(op, nattrs, attrs, *nin, in, attr));
     return build_call(s, op, *nin, in, attr, NULL, res);
 }

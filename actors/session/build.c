@@ -440,6 +440,22 @@ build_number(struct rille_session *s, bool is_int, double f, int64_t i)
 }
 
 int
+build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+{
+    const struct op *op = op_find("cast");
+    struct attr attr[OP_ATTR];
+    struct val *res[OP_OUT];
+    *out = v;
+    if (v->type.dtype == d) return 0;
+    op_attr_defaults(op, attr);
+    attr[op_attr_find(op, "dtype")].set = true;
+    attr[op_attr_find(op, "dtype")].i = d;
+    TRY(build_call(s, op, 1, &v, attr, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+int
 build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out)
 {
     struct build_source source = {.layout = l};

@@ -92,22 +92,6 @@ call2(struct rille_session *s, const char *op, struct val *a, struct val *b, str
     return 0;
 }
 
-static int
-cast_to(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
-{
-    const struct op *op = op_find("cast");
-    struct attr attr[OP_ATTR];
-    *out = v;
-    if (v->type.dtype == d) return 0;
-    op_attr_defaults(op, attr);
-    attr[op_attr_find(op, "dtype")].set = true;
-    attr[op_attr_find(op, "dtype")].i = d;
-    struct val *res[OP_OUT];
-    TRY(build_call(s, op, 1, &v, attr, NULL, res));
-    *out = res[0];
-    return 0;
-}
-
 /* g comes for v: on v's placement, in its dtype, added to what came before. */
 static int
 receive(struct sweep *w, struct val *v, struct val *g)
@@ -121,11 +105,21 @@ receive(struct sweep *w, struct val *v, struct val *g)
         TRY(layout_summed(s->atlas, v->layout, &l));
         TRY(build_to_global(s, g, l, &g));
     }
-    TRY(cast_to(s, g, v->type.dtype, &g));
+    TRY(build_cast(s, g, v->type.dtype, &g));
     int32_t i = slot_of(w, v);
     if (w->grad[i]) TRY(call2(s, "add", w->grad[i], g, &g));
     w->grad[i] = g;
     return 0;
+}
+
+/* The gradient of what a pin moved lies where its operand does. */
+static int
+go_back(struct rille_session *s, const struct node *n, struct val **din)
+{
+    const struct layout *l;
+    if (!n->pins || !*din) return 0;
+    TRY(layout_summed(s->atlas, n->in[0]->layout, &l));
+    return l == (*din)->layout ? 0 : build_to_global(s, *din, l, din);
 }
 
 static int
@@ -150,6 +144,7 @@ through_node(struct sweep *w, struct node *n)
     else
         din[0] = dout[0];
     if (b.base.failed) status = err_last();
+    if (!status) status = go_back(s, n, &din[0]);
     if (status) err_note("gradient of %s", n->name);
     for (int i = 0; !status && i < n->nin; i++)
         if (din[i] && n->in[i] && n->in[i]->needs_grad) status = receive(w, n->in[i], din[i]);

@@ -98,6 +98,7 @@ struct rille_session {
     enum node_phase phase;
     uint64_t seed, ordinal, epoch;
     bool grad_on, poison;
+    enum dtype autocast;  /* DT_NONE: calls take their operands as they are */
     struct arena scratch; /* of one call: reset when the outermost one is over */
     struct val **fresh;   /* values made by the call in progress */
     int32_t nfresh, fresh_room;
@@ -148,6 +149,8 @@ int build_call(struct rille_session *s, const struct op *op, int nin, struct val
 int build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 struct val *build_number(struct rille_session *s, bool is_int, double f, int64_t i);
+/* v itself where it has that dtype. */
+int build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **out);
 int build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out);
 /* Every value that a call makes is held until build_settle, which ends the call: what has a handle or a reader by then
  * stays. Returns status. */

@@ -312,6 +312,18 @@ rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l, str
     return build_settle(s, status);
 }
 
+int
+rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
+{
+    struct rille_session *s = t->s;
+    struct val *v;
+    TRY(place_exists(s, ((const struct layout *)l)->place));
+    int status = build_to_global(s, t->val, (const struct layout *)l, &v);
+    if (!status) v->node->pins = 1;
+    if (!status) *out = tensor_new(s, v, false);
+    return build_settle(s, status);
+}
+
 /* The same value under a new name: the bytes are shared when they are there. */
 static int
 same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
@@ -399,15 +411,7 @@ version_of(struct rille_tensor *t, struct val *v, struct val **out)
         TRY(build_call(s, expand, 1, &v, attr, NULL, res));
         v = res[0];
     }
-    if (v->type.dtype != t->val->type.dtype) {
-        const struct op *cast = op_find("cast");
-        struct attr attr[OP_ATTR];
-        op_attr_defaults(cast, attr);
-        attr[0].set = true;
-        attr[0].i = t->val->type.dtype;
-        TRY(build_call(s, cast, 1, &v, attr, NULL, res));
-        v = res[0];
-    }
+    TRY(build_cast(s, v, t->val->type.dtype, &v));
     if (v->layout != t->val->layout || v->owner || !v->node) TRY(build_to_global(s, v, t->val->layout, &v));
     *out = v;
     return 0;

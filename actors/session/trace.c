@@ -115,6 +115,35 @@ trace_accumulate(struct rille_session *s, struct val *v, struct val **out)
     return 0;
 }
 
+static int
+scaled(struct rille_session *s, struct val *v, double f, struct val **out)
+{
+    struct val *in[2] = {v, build_number(s, false, f, 0)}, *res[OP_OUT];
+    TRY(build_call(s, op_find("mul"), 2, in, NULL, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+/* Of a value that differs from piece to piece: its mean over the pieces, known after all of them. */
+static int
+mean_of_pieces(struct rille_session *s, struct val *v, struct val **out)
+{
+    *out = v;
+    if (!tracing(s) || s->trace->pieces == 1 || !trace_per_piece(v)) return 0;
+    TRY(scaled(s, v, 1.0 / s->trace->pieces, out));
+    return trace_accumulate(s, *out, out);
+}
+
+int
+rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out)
+{
+    struct rille_session *s = t->s;
+    struct val *v;
+    int status = mean_of_pieces(s, t->val, &v);
+    if (!status) *out = tensor_new(s, v, false);
+    return build_settle(s, status);
+}
+
 void
 trace_journal(struct rille_session *s, struct rille_tensor *t)
 {
@@ -282,15 +311,6 @@ rille_trace_abort(struct rille_session *s)
 
 /* ---- end: the compiled step ---- */
 
-static int
-scaled(struct rille_session *s, struct val *v, double f, struct val **out)
-{
-    struct val *in[2] = {v, build_number(s, false, f, 0)}, *res[OP_OUT];
-    TRY(build_call(s, op_find("mul"), 2, in, NULL, NULL, res));
-    *out = res[0];
-    return 0;
-}
-
 /* Pieces are joined as they were taken: the k-th part of each part of dimension 0. What has the rows of an argument
  * must be cut as it, or its rows come out in another order. */
 static int
@@ -321,8 +341,7 @@ result_value(struct rille_session *s, struct val *v, struct val **out, bool *joi
         *join = true;
         return can_join(s->trace, v);
     }
-    TRY(scaled(s, *out, 1.0 / s->trace->pieces, out));
-    return trace_accumulate(s, *out, out);
+    return mean_of_pieces(s, *out, out);
 }
 
 /* What the trace gives: results first, then variables and gradients that it changed. */

@@ -91,6 +91,7 @@ const struct op op_cross_entropy = {
              [IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"},
              [SMOOTHING] = {"label_smoothing", ATTR_FLOAT, .doc = "share of the target spread over all classes"}},
     .build = build,
+    .flags = OP_WIDE,
     .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 reduction=sum label_smoothing=0.25", "f32{7} i64{}<7",
                "f32{5,3} i64{5}<3 ignore_index=1", "bf16{3,4} i64{3}<4 reduction=none"},
 };

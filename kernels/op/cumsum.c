@@ -89,5 +89,6 @@ const struct op op_cumsum = {
     .grad = grad,
     .ref = ref,
     .kernel = rows,
+    .flags = OP_WIDE,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=1 reverse=1", "i32{7} axis=0"},
 };

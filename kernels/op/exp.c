@@ -35,6 +35,6 @@ const struct op op_exp = {
     .grad = grad,
     .saves = "a",
     .eltwise = {.f = real, .block_f32 = block},
-    .flags = OP_ELTWISE,
+    .flags = OP_ELTWISE | OP_WIDE,
     .sample = {"f32{4,6}", "f32{7}", "f64{3}", "i64{3}<4"},
 };

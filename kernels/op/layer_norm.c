@@ -46,6 +46,7 @@ const struct op op_layer_norm = {
     .saves = "01",
     .ref = ref,
     .kernel = rows,
+    .flags = OP_WIDE,
     .sample = {"f32{4,6} f32{6} f32{6}", "f32{2,3,5} - f32{5}", "f32{2,3,5} normalized_shape=3,5",
                "f32{3,17} f32{17} -", "bf16{4,7} bf16{7} bf16{7}"},
 };

@@ -131,5 +131,6 @@ const struct op op_logsumexp = {
     .build = build,
     .ref = ref,
     .kernel = rows,
+    .flags = OP_WIDE,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "f32{7}", "f32{3,1500} axis=1"},
 };

@@ -22,5 +22,6 @@ const struct op op_mean = {
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
     .dtype = OUT_FLOAT,
     .build = build,
+    .flags = OP_WIDE,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0"},
 };

@@ -113,7 +113,7 @@ const struct op op_pow = {
     .grad = grad,
     .saves = "01a",
     .eltwise = {.f = real, .i = whole, .block_f32 = block},
-    .flags = OP_ELTWISE,
+    .flags = OP_ELTWISE | OP_WIDE,
     .sample = {"f32{4,6} #3", "f32{5} #2", "f32{4,6}>0.3 f32{6}", "#2 f32{3}", "f32{3}>0.2 #-1.5",
                "i64{3,2}<5 i64{2}<4"},
 };

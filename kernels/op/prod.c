@@ -48,5 +48,6 @@ const struct op op_prod = {
     .saves = "0",
     .ref = ref,
     .kernel = rows,
+    .flags = OP_WIDE,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4}<4 axis=0"},
 };

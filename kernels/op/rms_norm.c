@@ -55,5 +55,6 @@ const struct op op_rms_norm = {
     .saves = "01",
     .ref = ref,
     .kernel = rows,
+    .flags = OP_WIDE,
     .sample = {"f32{4,6} f32{6}", "f32{2,3,5}", "f32{2,3,5} f32{3,5}", "bf16{3,17} bf16{17}"},
 };

@@ -53,6 +53,7 @@ const struct op op_scaled_dot_product_attention = {
     .attr = {[CAUSAL] = {"is_causal", ATTR_BOOL, .doc = "query i sees keys 0..i"},
              [SCALE] = {"scale", ATTR_FLOAT, ATTR_ABSENT, .doc = "of the products; none: 1 / sqrt(size)"}},
     .build = build,
+    .flags = OP_NARROW,
     .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} is_causal=true",
                "f32{1,2,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}",
                "f32{2,4,3} f32{2,4,3} f32{2,4,3} f32{2,1,4} scale=0.5"},

@@ -3,28 +3,38 @@
 -- q, k, v: (batch, length, d). Each is projected, cut into heads of d / heads,
 -- attended per head, joined and projected again. The four projections are
 -- Linear layers, so that a split of their weights by rows (q, k, v) and columns
--- (out) is a split by heads.
+-- (out) is a split by heads. With fewer heads for keys and values (kv_heads) each
+-- of those serves heads / kv_heads queries (Ainslie et al. 2023).
 
 local rille = require "rille"
 local check = require "rille.check"
 local Module = require "rille.nn.module"
 local Linear = require "rille.nn.linear"
+local rotary = require "rille.nn.rotary"
 
 local MultiheadAttention = Module:extend("nn.MultiheadAttention")
 
+local who = "nn.MultiheadAttention"
+
 function MultiheadAttention:init(d, heads, options)
-  check.count("nn.MultiheadAttention", "d", d)
-  check.count("nn.MultiheadAttention", "the number of heads", heads)
-  check.that(d % heads == 0, "nn.MultiheadAttention: d = %d does not divide into %d heads", d, heads)
-  options = check.options("nn.MultiheadAttention", options, {is_causal = false, bias = true})
-  self.heads, self.how = heads, {is_causal = options.is_causal}
+  check.count(who, "d", d)
+  check.count(who, "the number of heads", heads)
+  check.that(d % heads == 0, "%s: d = %d does not divide into %d heads", who, d, heads)
+  options = check.options(who, options, {is_causal = false, bias = true, kv_heads = heads, rotary = check.none})
+  check.count(who, "kv_heads", options.kv_heads)
+  check.that(heads % options.kv_heads == 0, "%s: %d heads do not divide into groups for %d kv_heads", who, heads,
+    options.kv_heads)
+  check.that(options.rotary == nil or rotary.is(options.rotary), "%s: rotary is an nn.Rotary, not %s", who,
+    check.shown(options.rotary))
+  local few = d // heads * options.kv_heads
+  self.heads, self.kv_heads, self.is_causal, self.rotary = heads, options.kv_heads, options.is_causal, options.rotary
   self.q_proj = Linear(d, d, {bias = options.bias})
-  self.k_proj = Linear(d, d, {bias = options.bias})
-  self.v_proj = Linear(d, d, {bias = options.bias})
+  self.k_proj = Linear(d, few, {bias = options.bias})
+  self.v_proj = Linear(d, few, {bias = options.bias})
   self.out_proj = Linear(d, d, {bias = options.bias})
 end
 
--- (batch, length, d) -> (batch, heads, length, d / heads)
+-- (batch, length, heads * size) -> (batch, heads, length, size)
 local function split_heads(x, heads)
   local batch, length, d = x.shape[1], x.shape[2], x.shape[3]
   return x:reshape{batch, length, heads, d // heads}:permute{0, 2, 1, 3}
@@ -35,16 +45,34 @@ local function join_heads(x)
   return x:permute{0, 2, 1, 3}:reshape{batch, length, heads * size}
 end
 
--- k defaults to q, v to k. mask: bool, true is seen; else it is added.
-function MultiheadAttention:forward(q, k, v, mask)
-  k = k or q
-  v = v or k
-  check.that(q.ndim == 3, "nn.MultiheadAttention: the input is (batch, length, d), not of %d dimensions", q.ndim)
-  local attended = rille.scaled_dot_product_attention(split_heads(self.q_proj(q), self.heads),
-    split_heads(self.k_proj(k), self.heads), split_heads(self.v_proj(v), self.heads), mask, self.how)
-  return self.out_proj(join_heads(attended))
+-- Each of the few heads once for every query that it serves.
+local function spread(x, times)
+  if times == 1 then return x end
+  local batch, few, length, size = x.shape[1], x.shape[2], x.shape[3], x.shape[4]
+  return x:reshape{batch, few, 1, length, size}:expand{batch, few, times, length, size}
+    :reshape{batch, few * times, length, size}
 end
 
-function MultiheadAttention:describe() return ("%d heads"):format(self.heads) end
+-- k defaults to q, v to k. mask: bool, true is seen; else it is added. cache: keys and values of what came before
+-- (rille.models.cache); it gives those of all, and who sees whom.
+function MultiheadAttention:forward(q, k, v, mask, cache)
+  k = k or q
+  v = v or k
+  check.that(q.ndim == 3, "%s: the input is (batch, length, d), not of %d dimensions", who, q.ndim)
+  local at = cache and cache:positions()
+  q, k = split_heads(self.q_proj(q), self.heads), split_heads(self.k_proj(k), self.kv_heads)
+  v = split_heads(self.v_proj(v), self.kv_heads)
+  if self.rotary then q, k = self.rotary:turn(q, at), self.rotary:turn(k, at) end
+  local is_causal = self.is_causal
+  if cache then k, v, mask, is_causal = cache:keep(self, k, v) end
+  local times = self.heads // self.kv_heads
+  return self.out_proj(join_heads(rille.scaled_dot_product_attention(q, spread(k, times), spread(v, times), mask,
+    {is_causal = is_causal})))
+end
+
+function MultiheadAttention:describe()
+  if self.kv_heads == self.heads then return ("%d heads"):format(self.heads) end
+  return ("%d heads, %d of keys and values"):format(self.heads, self.kv_heads)
+end
 
 return MultiheadAttention

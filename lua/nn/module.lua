@@ -8,31 +8,36 @@
 --
 -- An instance is a plain table. It remembers the order in which its fields were
 -- first set; walking them in that order finds its parts: tensors that were
--- parameters when they were set, modules, and tables of these. A table's list
--- part counts from 0 in names, as in every checkpoint.
+-- parameters when they were set, buffers, modules, and tables of these. A table's
+-- list part counts from 0 in names, as in every checkpoint.
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
+local pin = require "rille.nn.pin"
 
 local Module = {__name = "nn.Module", training = true}
 Module.__index = Module
 
 local order_of = setmetatable({}, {__mode = "k"}) -- instance -> names of its fields, first set first
-local parameter_of = setmetatable({}, {__mode = "k"}) -- instance -> set of the names that hold parameters
+local kind_of = setmetatable({}, {__mode = "k"}) -- instance -> name -> "parameter" or "buffer", where a tensor is one
 
 function Module.__newindex(self, name, value)
   local order = order_of[self]
   order[#order + 1] = name
-  if layout.is_tensor(value) and value.requires_grad then parameter_of[self][name] = true end
+  if layout.is_tensor(value) and value.requires_grad then kind_of[self][name] = "parameter" end
   rawset(self, name, value)
 end
 
-function Module.__call(self, ...) return self:forward(...) end
+function Module.__call(self, ...)
+  local p = pin.of[self]
+  if p then return pin.call(self, p, ...) end
+  return self:forward(...)
+end
 
 local function construct(class, ...)
   local self = setmetatable({}, class)
-  order_of[self], parameter_of[self] = {}, {}
+  order_of[self], kind_of[self] = {}, {}
   if class.init then class.init(self, ...) end
   return self
 end
@@ -63,37 +68,43 @@ local function name_in_path(key)
   return math.type(key) == "integer" and tostring(key - 1) or key
 end
 
--- Calls visit(name, part, known) for what a module or a plain table holds, in order of definition.
--- known: the part was a parameter when it was set (it may have been frozen since).
+-- Calls visit(name, part, kind, key) for what a module or a plain table holds, in order of definition.
+-- kind: what a tensor was when it was set (a parameter may have been frozen since).
 local function each_part(v, visit)
   if is_module(v) then
-    for _, key in ipairs(order_of[v]) do visit(name_in_path(key), rawget(v, key), parameter_of[v][key]) end
+    for _, key in ipairs(order_of[v]) do visit(name_in_path(key), rawget(v, key), kind_of[v][key], key) end
   elseif getmetatable(v) == nil then
-    for i, part in ipairs(v) do visit(name_in_path(i), part) end
-    for _, key in ipairs(check.sorted_keys(v)) do visit(key, v[key]) end
+    for i, part in ipairs(v) do visit(name_in_path(i), part, nil, i) end
+    for _, key in ipairs(check.sorted_keys(v)) do visit(key, v[key], nil, key) end
   end
 end
 
--- Calls on_module(m) and on_parameter(path, p) for all that is in v; each module and table once, however it is reached.
-local function walk(v, path, seen, on_module, on_parameter)
+-- Calls on_module(m, path) and on_tensor(path, t, kind, holder, key) for all that is in v; each module and table once,
+-- however it is reached. The path of v itself is "".
+local function walk(v, path, seen, on_module, on_tensor)
   if seen[v] then return end
   seen[v] = true
-  if is_module(v) then on_module(v) end
-  each_part(v, function(name, part, known)
+  if is_module(v) then on_module(v, path) end
+  local within = path == "" and "" or path .. "."
+  each_part(v, function(name, part, kind, key)
     if layout.is_tensor(part) then
-      if known or part.requires_grad then on_parameter(path .. name, part) end
+      kind = kind or part.requires_grad and "parameter"
+      if kind then on_tensor(within .. name, part, kind, v, key) end
     elseif type(part) == "table" then
-      walk(part, path .. name .. ".", seen, on_module, on_parameter)
+      walk(part, within .. name, seen, on_module, on_tensor)
     end
   end)
 end
 
 local function nothing() end
 
--- All names of parameters with their tensors: {{name, tensor}, ...}. A tensor that has two names is there twice.
-local function entries(module)
+-- All names of parameters and buffers, or of one kind: {{name, tensor, holder, key}, ...}. A tensor that has two names is
+-- there twice.
+local function entries(module, wanted)
   local list = {}
-  walk(module, "", {}, nothing, function(name, p) list[#list + 1] = {name, p} end)
+  walk(module, "", {}, nothing, function(name, t, kind, holder, key)
+    if not wanted or kind == wanted then list[#list + 1] = {name, t, holder, key} end
+  end)
   return list
 end
 
@@ -104,9 +115,19 @@ function Module:modules()
   return list
 end
 
--- Each parameter once, under its first name: for name, p in net:named_parameters() do
-function Module:named_parameters()
-  local list, seen, i = entries(self), {}, 0
+-- Each module under its first path, this one under "": for path, m in net:named_modules() do
+function Module:named_modules()
+  local list, i = {}, 0
+  walk(self, "", {}, function(m, path) list[#list + 1] = {path, m} end, nothing)
+  return function()
+    i = i + 1
+    if list[i] then return list[i][1], list[i][2] end
+  end
+end
+
+-- An iterator over entries that gives each tensor once, under its first name.
+local function once(list)
+  local seen, i = {}, 0
   return function()
     repeat i = i + 1 until not list[i] or not seen[list[i][2]]
     if not list[i] then return nil end
@@ -115,11 +136,25 @@ function Module:named_parameters()
   end
 end
 
+-- Each parameter once, under its first name: for name, p in net:named_parameters() do
+function Module:named_parameters() return once(entries(self, "parameter")) end
+
 function Module:parameters()
   local list = {}
   for _, p in self:named_parameters() do list[#list + 1] = p end
   return list
 end
+
+-- Makes t, which is no parameter, part of the state: it is saved, loaded and laid out with the rest.
+function Module:buffer(name, t)
+  check.that(type(name) == "string" and layout.is_tensor(t), "%s:buffer takes a name and a tensor", self.__name)
+  check.that(not t.requires_grad, "%s:buffer: '%s' requires a gradient; it is a parameter", self.__name, name)
+  self[name] = t
+  kind_of[self][name] = "buffer"
+  return t
+end
+
+function Module:named_buffers() return once(entries(self, "buffer")) end
 
 -- Calls fn on every module, parts before the whole.
 function Module:apply(fn)
@@ -130,7 +165,7 @@ end
 
 -- ---- state ----
 
--- name -> value of each parameter as it is now; later updates do not change it.
+-- name -> value of each parameter and buffer as it is now; later updates do not change it.
 function Module:state_dict()
   local state = {}
   for _, entry in ipairs(entries(self)) do state[entry[1]] = entry[2]:detach() end
@@ -147,33 +182,55 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- What keeps state from being loaded, as lines of text.
-local function mismatches(list, state)
-  local wrong, known = {}, {}
+-- Tensors with all their names, in order: {{tensor, {name, ...}}, ...}.
+local function by_tensor(list)
+  local groups, group_of = {}, {}
   for _, entry in ipairs(list) do
-    local name, p = entry[1], entry[2]
-    local value = state[name]
-    known[name] = true
-    if not layout.is_tensor(value) then
-      wrong[#wrong + 1] = ("'%s' is missing"):format(name)
-    elseif not same_shape(p.shape, value.shape) then
-      wrong[#wrong + 1] = ("'%s' is %s here, %s in what is loaded"):format(name, shape_text(p.shape), shape_text(value.shape))
+    local name, t = entry[1], entry[2]
+    if not group_of[t] then
+      group_of[t] = {t, {}}
+      groups[#groups + 1] = group_of[t]
     end
+    table.insert(group_of[t][2], name)
+  end
+  return groups
+end
+
+local function same_values(a, b) return rawequal(a, b) or a:ne(b:to_global(layout.of(a))):any():item() == false end
+
+-- What of state one tensor takes, which may stand under any of its names; complaints go to wrong.
+local function value_for(t, names, state, wrong)
+  local value, from
+  for _, name in ipairs(names) do
+    local v = state[name]
+    if layout.is_tensor(v) then
+      if not same_shape(t.shape, v.shape) then
+        wrong[#wrong + 1] = ("'%s' is %s here, %s in what is loaded"):format(name, shape_text(t.shape), shape_text(v.shape))
+      elseif value and not same_values(value, v) then
+        wrong[#wrong + 1] = ("'%s' and '%s' are one tensor here and differ in what is loaded"):format(from, name)
+      end
+      value, from = value or v, from or name
+    end
+  end
+  if not value then wrong[#wrong + 1] = ("'%s' is missing"):format(names[1]) end
+  return value
+end
+
+-- Copies values into parameters and buffers, which keep their layout, dtype and identity. All or nothing.
+function Module:load_state_dict(state)
+  check.that(type(state) == "table", "%s:load_state_dict takes a table of tensors, not a %s", self.__name, type(state))
+  local wrong, known, values = {}, {}, {}
+  for _, group in ipairs(by_tensor(entries(self))) do
+    local t, names = group[1], group[2]
+    for _, name in ipairs(names) do known[name] = true end
+    values[#values + 1] = {t, value_for(t, names, state, wrong)}
   end
   for _, name in ipairs(check.sorted_keys(state)) do
     if not known[name] then wrong[#wrong + 1] = ("'%s' is not a parameter of this module"):format(name) end
   end
-  return wrong
-end
-
--- Copies values into the parameters, which keep their layout and identity. All or nothing.
-function Module:load_state_dict(state)
-  check.that(type(state) == "table", "%s:load_state_dict takes a table of tensors, not a %s", self.__name, type(state))
-  local list = entries(self)
-  local wrong = mismatches(list, state)
   check.that(#wrong == 0, "%s:load_state_dict: %s", self.__name, table.concat(wrong, "; "))
   rille.no_grad(function()
-    for _, entry in ipairs(list) do entry[2]:copy_(state[entry[1]]) end
+    for _, pair in ipairs(values) do pair[1]:copy_(pair[2]) end
   end)
   return self
 end
@@ -189,10 +246,38 @@ end
 
 function Module:eval() return self:train(false) end
 
--- Lays every parameter out anew, in place: net:to_global{placement = P, sbp = "B"}.
+-- Lays every parameter and buffer out anew, in place: net:to_global{placement = P, sbp = "B"}.
 function Module:to_global(options)
-  for _, p in self:named_parameters() do p:to_global_(options) end
+  for _, t in once(entries(self)) do t:to_global_(options) end
   return self
+end
+
+-- Casts every parameter and buffer of a float dtype. They become other tensors: optimisers are made afterwards.
+function Module:to(dtype)
+  local cast = {}
+  for _, entry in ipairs(entries(self)) do
+    local _, t, holder, key = table.unpack(entry)
+    if layout.is_float(t) and t.dtype ~= dtype then
+      if not cast[t] then
+        cast[t] = rille.no_grad(function() return t:to(dtype) end):detach()
+        cast[t].requires_grad = t.requires_grad
+      end
+      holder[key] = cast[t]
+    end
+  end
+  rille._epoch()
+  return self
+end
+
+-- One tensor under two names: nn.tie(a, "weight", b, "weight") gives b what a has.
+function Module.tie(a, name, b, other)
+  check.that(is_module(a) and is_module(b), "nn.tie takes a module, a name, a module, a name")
+  local t, old = rawget(a, name), rawget(b, other)
+  check.that(layout.is_tensor(t), "nn.tie: %s has no tensor '%s'", a.__name, tostring(name))
+  check.that(old == nil or layout.is_tensor(old) and same_shape(t.shape, old.shape), "nn.tie: '%s' of %s is %s, '%s' of %s is %s",
+    name, a.__name, shape_text(t.shape), other, b.__name, layout.is_tensor(old) and shape_text(old.shape) or check.shown(old))
+  b[other] = t
+  kind_of[b][other] = kind_of[a][name]
 end
 
 -- ---- looking ----

@@ -1,21 +1,102 @@
--- rotary.lua - the tables of rille.rotary: cos, sin of position * base^(-2i / size), each (length, size / 2).
--- Su et al. 2021. Angles are computed in f64: at large positions f32 has no digits left for them.
+-- rotary.lua - turning queries and keys by their position. Su et al. 2021.
+--
+-- nn.rotary_tables gives the tables of rille.rotary: cos, sin of position * frequency, each (length, size / 2), where
+-- frequency i is base^(-2i / size). Angles are computed in f64: at large positions f32 has no digits left for them.
+-- nn.Rotary keeps the tables on each placement where they were wanted, so that a model's blocks share them; they are
+-- constants and no part of a model's state.
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
+local trace = require "rille.trace"
 
-return function(length, size, options)
+-- How longer contexts change the frequencies: factor f(i-th frequency) by `type` (`rope_type` in config.json).
+local scalings = {}
+
+function scalings.default() return 1 end
+function scalings.linear(o) return 1 / o.factor end
+
+-- Llama 3: wavelengths that the trained length holds often stay, those longer than it are stretched, between is blended.
+function scalings.llama3(o, frequency)
+  local turns = o.original_max_position_embeddings * frequency / (2 * math.pi)
+  local kept = (turns - o.low_freq_factor) / (o.high_freq_factor - o.low_freq_factor)
+  kept = math.min(1, math.max(0, kept))
+  return kept + (1 - kept) / o.factor
+end
+
+local wants = {
+  default = {},
+  linear = {"factor"},
+  llama3 = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"},
+}
+
+local function check_scaling(who, scaling)
+  local kind = scaling.rope_type or scaling.type
+  check.that(type(kind) == "string" and wants[kind], "%s: no scaling is called %s; there are: %s", who, check.shown(kind),
+    table.concat(check.sorted_keys(wants), ", "))
+  for _, name in ipairs(wants[kind]) do
+    check.that(type(scaling[name]) == "number" and scaling[name] > 0, "%s: the scaling %s wants a positive number '%s'", who, kind,
+      name)
+  end
+  return kind
+end
+
+local function frequencies(size, options)
+  local list = {}
+  local scaling = options.scaling or {rope_type = "default"}
+  local factor = scalings[check_scaling("nn.rotary_tables", scaling)]
+  for i = 0, size // 2 - 1 do
+    local f = options.base ^ (-2 * i / size)
+    list[i + 1] = f * factor(scaling, f)
+  end
+  return list
+end
+
+local function tables(length, size, options)
   check.count("nn.rotary_tables", "the length", length)
   check.count("nn.rotary_tables", "the size", size)
   check.that(size % 2 == 0, "nn.rotary_tables: the size is even, not %d", size)
-  options = check.options("nn.rotary_tables", options, {base = 10000, dtype = "f32", placement = check.none})
-
-  local function row(n)
-    local place = options.placement
-    return rille.arange(n, {dtype = "f64", placement = place, sbp = place and layout.whole(place)})
-  end
-  local frequency = (row(size // 2) * (-2 * math.log(options.base) / size)):exp()
-  local angle = row(length):reshape{length, 1} * frequency:reshape{1, size // 2}
+  options = check.options("nn.rotary_tables", options, {base = 10000, dtype = "f32", placement = check.none,
+    scaling = check.none})
+  local place = options.placement
+  local where = {dtype = "f64", placement = place, sbp = place and layout.whole(place)}
+  local frequency = rille.tensor(frequencies(size, options), where)
+  local angle = rille.arange(length, where):reshape{length, 1} * frequency:reshape{1, size // 2}
   return angle:cos():to(options.dtype):detach(), angle:sin():to(options.dtype):detach()
 end
+
+local Rotary = {}
+Rotary.__index, Rotary.__name = Rotary, "nn.Rotary"
+
+-- Constants are made outside of a trace: a compiled step reads them as they are.
+function Rotary:tables(placement)
+  for _, kept in ipairs(self.kept) do
+    if kept.placement == placement then return kept.cos, kept.sin end
+  end
+  local kept = {placement = placement}
+  kept.cos, kept.sin = trace.outside(tables, self.length, self.size,
+    {base = self.base, scaling = self.scaling, placement = placement})
+  table.insert(self.kept, kept)
+  return kept.cos, kept.sin
+end
+
+-- x: (batch, heads, n, size), turned by its place; at: i64 (batch, n), or nil for 0, 1, 2...
+function Rotary:turn(x, at)
+  local cos, sin = self:tables(x.placement)
+  if not at then return rille.rotary(x, cos, sin) end
+  local batch, n, half = at.shape[1], at.shape[2], self.size // 2
+  cos = rille.embedding(at, cos):reshape{batch, 1, n, half}
+  sin = rille.embedding(at, sin):reshape{batch, 1, n, half}
+  local a, b = x:slice(3, 0, half), x:slice(3, half, 2 * half)
+  return rille.concat({a * cos - b * sin, b * cos + a * sin}, 3):to(x.dtype)
+end
+
+local function new(length, size, options)
+  options = check.options("nn.Rotary", options, {base = 10000, scaling = check.none})
+  check.count("nn.Rotary", "the length", length)
+  check.that(math.type(size) == "integer" and size > 0 and size % 2 == 0, "nn.Rotary: the size is even, not %s", check.shown(size))
+  if options.scaling then check_scaling("nn.Rotary", options.scaling) end
+  return setmetatable({length = length, size = size, base = options.base, scaling = options.scaling, kept = {}}, Rotary)
+end
+
+return {tables = tables, new = new, is = function(v) return getmetatable(v) == Rotary end}

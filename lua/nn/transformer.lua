@@ -12,21 +12,24 @@ local MultiheadAttention = require "rille.nn.attention"
 
 local TransformerBlock = Module:extend("nn.TransformerBlock")
 
+-- approximate, eps: of the GELU and of the norms.
 function TransformerBlock:init(d, heads, options)
   check.count("nn.TransformerBlock", "d", d)
-  options = check.options("nn.TransformerBlock", options, {hidden = 4 * d, is_causal = true, dropout = 0})
-  self.norm1 = LayerNorm(d)
+  options = check.options("nn.TransformerBlock", options, {hidden = 4 * d, is_causal = true, dropout = 0,
+    approximate = check.none, eps = 1e-5})
+  self.norm1 = LayerNorm(d, {eps = options.eps})
   self.attention = MultiheadAttention(d, heads, {is_causal = options.is_causal})
-  self.norm2 = LayerNorm(d)
+  self.norm2 = LayerNorm(d, {eps = options.eps})
   self.fc1 = Linear(d, options.hidden)
   self.fc2 = Linear(options.hidden, d)
   self.dropout = Dropout(options.dropout)
+  self.how = {approximate = options.approximate}
 end
 
-function TransformerBlock:forward(x, mask)
+function TransformerBlock:forward(x, mask, cache)
   local h = self.norm1(x)
-  x = x + self.dropout(self.attention(h, h, h, mask))
-  return x + self.dropout(self.fc2(self.fc1(self.norm2(x)):gelu()))
+  x = x + self.dropout(self.attention(h, h, h, mask, cache))
+  return x + self.dropout(self.fc2(self.fc1(self.norm2(x)):gelu(self.how)))
 end
 
 return TransformerBlock

@@ -2,23 +2,26 @@
 --
 -- A kind of optimiser is a table:
 --   name, options   its defaults; each becomes a field, so opt.lr = 0.01 is what the next step uses
---   check(opt)      complains about options that make no sense
---   slots(opt)      names of the tensors it keeps for each parameter, like the parameter, zero at the start
---   update(opt, p, g, slot, lr, step)   records the update of one parameter
+--   check(o)        complains about options that make no sense
+--   slots(o)        names of the tensors it keeps for each parameter, like the parameter, zero at the start
+--   update(o, p, g, slot, lr, step)   records the update of one parameter
 --
--- Inside a trace nothing runs; there lr and the step count are live numbers,
--- asked before each call of the compiled step, so a schedule does not recompile.
+-- Parameters are a list, or a list of groups {params =, lr =, weight_decay = ...}: what a group does not say, the
+-- optimiser says; opt.groups[1].lr = 0.01 is set like opt.lr. o is a group.
+--
+-- State lies as the parameter does, or as rille.parallel said (layout.of_state). Inside a trace nothing runs; there lr
+-- and the step count are live numbers, asked before each call of the compiled step, so a schedule does not recompile.
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
+local trace = require "rille.trace"
 
 local methods = {}
 
-local function check_parameters(name, params)
+local function check_parameters(name, params, seen)
   check.that(type(params) == "table", "%s takes a list of parameters, not a %s", name, type(params))
   check.that(#params > 0, "%s: the list of parameters is empty", name)
-  local seen = {}
   for i, p in ipairs(params) do
     check.that(layout.is_tensor(p), "%s: parameter %d is a %s, not a tensor", name, i, type(p))
     check.that(p.requires_grad, "%s: parameter %d does not require a gradient", name, i)
@@ -27,12 +30,36 @@ local function check_parameters(name, params)
   end
 end
 
--- Calls fn as outside a trace: what it makes is there before the compiled step runs.
-local function outside_trace(fn)
-  local before = rille._trace_pause(true)
-  local good, err = pcall(fn)
-  rille._trace_pause(before)
-  if not good then error(err, 0) end
+-- {params =, ...} as a group of opt: a table that has its own options and opt's for the rest.
+local function group_of(opt, given)
+  local kind, own = opt.kind, {params = table.move(given.params, 1, #given.params, 1, {})}
+  for name, value in pairs(given) do
+    if name ~= "params" then
+      check.that(kind.options[name] ~= nil, "%s: no option of a group is called '%s'; there are: params, %s", kind.name,
+        tostring(name), table.concat(check.sorted_keys(kind.options), ", "))
+      own[name] = value
+    end
+  end
+  local group = setmetatable(own, {__index = opt, __newindex = function(g, name, value)
+    check.that(kind.options[name] ~= nil, "%s: no option of a group is called '%s'", kind.name, tostring(name))
+    rawset(g, name, value)
+  end})
+  check.number(kind.name, "lr", group.lr, 0)
+  kind.check(group)
+  return group
+end
+
+-- A list of parameters is one group; a list of tables is a list of groups.
+local function groups_of(opt, given)
+  local name, groups, seen = opt.kind.name, {}, {}
+  check.that(type(given) == "table", "%s takes a list of parameters, not a %s", name, type(given))
+  if type(given[1]) ~= "table" then given = {{params = given}} end
+  for i, g in ipairs(given) do
+    check.that(type(g) == "table" and g.params ~= nil, "%s: group %d is {params = list, ...}, not %s", name, i, check.shown(g))
+    check_parameters(name, g.params, seen)
+    groups[i] = group_of(opt, g)
+  end
+  return groups
 end
 
 -- Small steps are lost in 16 bits: state is kept in 32 at least.
@@ -40,14 +67,24 @@ local function slot_dtype(p)
   return (p.dtype == "bf16" or p.dtype == "f16") and "f32" or p.dtype
 end
 
+-- Calls visit(i, group, p) for every parameter, counted through all groups.
+local function each(opt, visit)
+  local n = 0
+  for _, group in ipairs(opt.groups) do
+    for _, p in ipairs(group.params) do
+      n = n + 1
+      visit(n, group, p)
+    end
+  end
+end
+
 local function make_slots(opt)
-  local names, slots = opt.kind.slots(opt), {}
-  outside_trace(function()
-    for i, p in ipairs(opt.params) do
-      local how = layout.of(p)
-      how.dtype = slot_dtype(p)
-      slots[i] = {}
-      for _, name in ipairs(names) do slots[i][name] = rille.zeros(p.shape, how) end
+  local slots = {}
+  trace.outside(each, opt, function(i, group, p)
+    local how = layout.of_state(p)
+    slots[i] = {}
+    for _, name in ipairs(opt.kind.slots(group)) do
+      slots[i][name] = rille.zeros(p.shape, {placement = how.placement, sbp = how.sbp, dtype = slot_dtype(p)})
     end
   end)
   return slots
@@ -55,41 +92,40 @@ end
 
 -- A parameter may have been laid out anew since: its state follows.
 local function follow(slot, p)
+  local how = layout.of_state(p)
   for _, t in pairs(slot) do
-    if not layout.equal(t, p) then
-      outside_trace(function() t:to_global_(layout.of(p)) end)
+    if not layout.equal(t, how) then
+      trace.outside(function() t:to_global_{placement = how.placement, sbp = how.sbp} end)
     end
   end
 end
 
--- The user sets opt.lr between steps.
-local function rate(opt)
-  return check.number(opt.kind.name, "lr", opt.lr, 0)
+-- The user sets opt.lr, or a group's, between steps.
+local function rate(group)
+  return check.number(group.kind.name, "lr", group.lr, 0)
 end
 
--- The learning rate and the number of this step (from 1), as operands.
+-- The number of this step (from 1), and each group's learning rate, as operands.
 local function numbers(opt)
-  if rille._tracing() then
-    return rille.live(function() return rate(opt) end), rille.live(function()
-      opt.steps = opt.steps + 1
-      return opt.steps
-    end)
+  local rates, tracing = {}, rille._tracing()
+  for _, group in ipairs(opt.groups) do
+    rates[group] = tracing and rille.live(function() return rate(group) end) or rate(group)
   end
-  local lr = rate(opt)
-  opt.steps = opt.steps + 1
-  return lr, opt.steps
+  local function count()
+    opt.steps = opt.steps + 1
+    return opt.steps
+  end
+  return tracing and rille.live(count) or count(), rates
 end
 
 -- Updates every parameter that has a gradient.
 function methods:step()
-  local lr, step = numbers(self)
-  rille.no_grad(function()
-    for i, p in ipairs(self.params) do
-      local g = p.grad
-      if g then
-        follow(self.slots[i], p)
-        self.kind.update(self, p, g, self.slots[i], lr, step)
-      end
+  local step, rate_of = numbers(self)
+  rille.no_grad(each, self, function(i, group, p)
+    local g = p.grad
+    if g then
+      follow(self.slots[i], p)
+      self.kind.update(group, p, g, self.slots[i], rate_of[group], step)
     end
   end)
   rille._step()
@@ -149,11 +185,13 @@ end
 -- The constructor of a kind: optim.SGD(params, options).
 return function(kind)
   return function(params, given)
-    check_parameters(kind.name, params)
     local opt = check.options(kind.name, given, kind.options)
-    opt.kind, opt.params, opt.steps = kind, table.move(params, 1, #params, 1, {}), 0
+    opt.kind, opt.steps = kind, 0
+    opt.groups = groups_of(opt, params)
     check.number(kind.name, "lr", opt.lr, 0)
     kind.check(opt)
+    opt.params = {}
+    each(opt, function(i, _, p) opt.params[i] = p end)
     opt.slots = make_slots(opt)
     return setmetatable(opt, meta)
   end

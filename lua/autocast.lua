@@ -1,0 +1,16 @@
+-- autocast.lua - rille.autocast("bf16", fn, ...): what fn gives, with its products in 16 bits.
+--
+-- Parameters stay as they are. matmul, conv2d and attention take f32 operands in bf16 and give bf16; norms, softmax,
+-- losses, sums and powers take what has 16 bits as f32. Casts are operators of their own, so what is moved afterwards is
+-- half as large; gradients pass through them. A compiled step keeps what was on when it was traced.
+
+local rille = require "rille"
+local check = require "rille.check"
+
+return function(dtype, fn, ...)
+  check.that(dtype == "bf16" or dtype == "f16", "rille.autocast: the dtype is \"bf16\" or \"f16\", not %s", check.shown(dtype))
+  check.that(type(fn) == "function" or type(fn) == "table", "rille.autocast takes a dtype and a function, not %s", check.shown(fn))
+  local was = rille._autocast(dtype)
+  local undo <close> = setmetatable({}, {__close = function() rille._autocast(was) end})
+  return table.unpack(table.pack(fn(...)))
+end

@@ -1,0 +1,50 @@
+-- batch_norm2d.lua - (x - mean) / sqrt(variance + eps) * weight + bias for each channel; x: (batch, channels, h, w).
+-- Ioffe & Szegedy 2015.
+--
+-- While training, mean and variance are those of the whole batch (of a micro-batch, in a compiled step that has them),
+-- however it is split over ranks. Running ones, for eval(), are buffers, updated once a step.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local Module = require "rille.nn.module"
+local start = require "rille.nn.start"
+
+local BatchNorm2d = Module:extend("nn.BatchNorm2d")
+
+function BatchNorm2d:init(channels, options)
+  check.count("nn.BatchNorm2d", "the number of channels", channels)
+  options = check.options("nn.BatchNorm2d", options, {eps = 1e-5, momentum = 0.1})
+  self.eps, self.momentum = options.eps, options.momentum
+  self.weight, self.bias = start.full({channels}, 1), start.full({channels}, 0)
+  self:buffer("running_mean", rille.zeros{channels})
+  self:buffer("running_var", rille.ones{channels})
+end
+
+-- running = running + momentum (of this batch - running); in a trace with micro-batches, of all of them.
+local function follow(running, now, momentum)
+  rille.no_grad(function()
+    local mean = rille._trace_mean(now:to_global(layout.of(running)))
+    running:copy_(running + (mean - running) * momentum)
+  end)
+end
+
+function BatchNorm2d:forward(x)
+  check.that(x.ndim == 4, "nn.BatchNorm2d: the input is (batch, channels, height, width), not of %d dimensions", x.ndim)
+  local channels = self.weight.shape[1]
+  local function across(t) return t:reshape{1, channels, 1, 1} end
+  local mean, var = self.running_mean, self.running_var
+  if self.training then
+    local n = x:numel() // channels
+    mean = x:mean{axis = {0, 2, 3}}
+    var = (x - across(mean)):square():mean{axis = {0, 2, 3}}
+    follow(self.running_mean, mean, self.momentum)
+    follow(self.running_var, var * (n / math.max(n - 1, 1)), self.momentum)
+  end
+  local scale = (var + self.eps):rsqrt() * self.weight
+  return (x - across(mean)) * across(scale) + across(self.bias)
+end
+
+function BatchNorm2d:describe() return tostring(self.weight.shape[1]) end
+
+return BatchNorm2d

@@ -1,0 +1,69 @@
+-- init.lua - new values for parameters, in place, as torch.nn.init names them: nn.init.normal_(p, 0, 0.02).
+--
+-- What is drawn depends on the seed and the position in the whole tensor, never on where it lies. Values are lazy: what
+-- is overwritten before it was read is never drawn.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+
+local init = {}
+
+local function like(p, how)
+  how = how or layout.of(p)
+  how.dtype = p.dtype
+  return how
+end
+
+local function set(name, p, value)
+  check.that(layout.is_tensor(p), "nn.init.%s takes a tensor, not %s", name, check.shown(p))
+  rille.no_grad(function() p:copy_(value()) end)
+  return p
+end
+
+function init.constant_(p, value)
+  return set("constant_", p, function() return rille.full(p.shape, value, like(p)) end)
+end
+
+function init.zeros_(p) return init.constant_(p, 0) end
+function init.ones_(p) return init.constant_(p, 1) end
+
+function init.normal_(p, mean, std)
+  return set("normal_", p, function() return rille.randn(p.shape, like(p)) * (std or 1) + (mean or 0) end)
+end
+
+-- Uniform in [a, b).
+function init.uniform_(p, a, b)
+  a, b = a or 0, b or 1
+  return set("uniform_", p, function() return rille.rand(p.shape, like(p)) * (b - a) + a end)
+end
+
+-- Inputs and outputs of one value: {out, in, ...} with what follows counted into both.
+local function fans(name, p)
+  check.that(layout.is_tensor(p) and p.ndim >= 2, "nn.init.%s takes a tensor of two dimensions or more", name)
+  local field = 1
+  for i = 3, p.ndim do field = field * p.shape[i] end
+  return p.shape[2] * field, p.shape[1] * field
+end
+
+-- Glorot & Bengio 2010.
+function init.xavier_uniform_(p, gain)
+  local n_in, n_out = fans("xavier_uniform_", p)
+  local bound = (gain or 1) * math.sqrt(6 / (n_in + n_out))
+  return init.uniform_(p, -bound, bound)
+end
+
+function init.xavier_normal_(p, gain)
+  local n_in, n_out = fans("xavier_normal_", p)
+  return init.normal_(p, 0, (gain or 1) * math.sqrt(2 / (n_in + n_out)))
+end
+
+-- He et al. 2015, for ReLU.
+function init.kaiming_uniform_(p)
+  local bound = math.sqrt(6 / fans("kaiming_uniform_", p))
+  return init.uniform_(p, -bound, bound)
+end
+
+function init.kaiming_normal_(p) return init.normal_(p, 0, math.sqrt(2 / fans("kaiming_normal_", p))) end
+
+return check.names("nn.init", init)

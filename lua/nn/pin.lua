@@ -1,0 +1,55 @@
+-- pin.lua - where the input, the output and the parameters of a module lie while it is called.
+--
+--   pin.of[m] = {placement = P, input = sbp, output = sbp, use = {weight = sbp}}     each may be missing
+--
+-- A rule that chooses layouts one operator at a time does not know what comes after a block. A pin says it:
+-- the first argument comes as `input`, the result leaves as `output`, on `placement`; their gradients go back
+-- to where the values came from, so that a move in the forward pass has its mirror image in the backward pass.
+-- While the module runs, a parameter that is in `use` lies as that says, and its gradient is what the call
+-- makes it: it moves when it is deposited. Which pins there are decides rille.parallel; a layer knows of none.
+
+local rille = require "rille"
+local layout = require "rille.layout"
+
+local pin = {of = setmetatable({}, {__mode = "k"})}
+
+-- t on the placement (its own when nil) as sbp (whole ranks when nil and t must go elsewhere).
+local function laid(t, placement, sbp, move)
+  if not layout.is_tensor(t) then return t end
+  placement = placement or t.placement
+  if not sbp and placement == t.placement then return t end
+  sbp = sbp or #placement.shape == #t.placement.shape and t.sbp or layout.whole(placement)
+  return move(t, {placement = placement, sbp = sbp})
+end
+
+local function there_and_back(t, where) return t:_pin(where) end
+local function there(t, where) return layout.equal(t, where) and t or t:to_global(where) end
+
+-- Runs fn(...) while the fields of m hold what `use` says, however fn ends.
+local function with_used(m, p, fn, ...)
+  local kept = {}
+  local undo <close> = setmetatable({}, {__close = function()
+    for name, t in pairs(kept) do rawset(m, name, t) end
+  end})
+  for name, sbp in pairs(p.use) do
+    kept[name] = rawget(m, name)
+    rawset(m, name, laid(kept[name], p.placement, sbp, there))
+  end
+  return fn(m, ...)
+end
+
+local function forward(m, ...) return m:forward(...) end
+
+function pin.call(m, p, x, ...)
+  if p.input or p.placement then x = laid(x, p.placement, p.input, there_and_back) end
+  local results
+  if p.use then
+    results = table.pack(with_used(m, p, forward, x, ...))
+  else
+    results = table.pack(m:forward(x, ...))
+  end
+  if p.output then results[1] = laid(results[1], p.placement, p.output, there_and_back) end
+  return table.unpack(results, 1, results.n)
+end
+
+return pin

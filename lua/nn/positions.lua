@@ -1,0 +1,26 @@
+-- positions.lua - adds a learned vector for each position; weight: (length, d), x: (batch, n, d), n <= length.
+
+local rille = require "rille"
+local check = require "rille.check"
+local Module = require "rille.nn.module"
+local start = require "rille.nn.start"
+
+local Positions = Module:extend("nn.Positions")
+
+function Positions:init(length, d)
+  check.count("nn.Positions", "the length", length)
+  check.count("nn.Positions", "d", d)
+  self.weight = start.normal({length, d})
+end
+
+-- at: where each entry of x stands, i64 (batch, n); 0, 1, 2... when nil.
+function Positions:forward(x, at)
+  local n, length = x.shape[2], self.weight.shape[1]
+  check.that(n <= length, "nn.Positions: %d positions are more than the %d there are", n, length)
+  if at then return x + rille.embedding(at, self.weight) end
+  return x + self.weight:slice(0, 0, n)
+end
+
+function Positions:describe() return table.concat(self.weight.shape, ", ") end
+
+return Positions

@@ -1,0 +1,73 @@
+-- rille.autocast: products in 16 bits, sums and norms in 32; parameters stay f32, traces keep it, moves carry half the bytes.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local P = rille.placement("cpu", {0, 1})
+local x = rille.randn{4, 8}
+local half = x:to("bf16")
+
+local function under(fn, ...) return rille.autocast("bf16", fn, ...) end
+
+tap.group("dtypes", function()
+  for name, case in pairs{
+    matmul = {function() return x:matmul(x:transpose(0, 1)) end, "bf16"},
+    ["matmul of f64"] = {function() return x:to("f64"):matmul(x:to("f64"):transpose(0, 1)) end, "f64"},
+    attention = {function() local q = x:reshape{1, 1, 4, 8}; return rille.scaled_dot_product_attention(q, q, q) end, "bf16"},
+    conv2d = {function() return rille.ones({1, 1, 4, 4}):conv2d(rille.ones{1, 1, 2, 2}) end, "bf16"},
+    softmax = {function() return half:softmax(-1) end, "f32"}, layer_norm = {function() return half:layer_norm() end, "f32"},
+    rms_norm = {function() return half:rms_norm() end, "f32"}, sum = {function() return half:sum() end, "f32"},
+    mean = {function() return half:mean() end, "f32"}, exp = {function() return half:exp() end, "f32"},
+    loss = {function() return half:cross_entropy(rille.zeros({4}, {dtype = "i64"})) end, "f32"},
+    gelu = {function() return half:gelu() end, "bf16"}, ["half + f32"] = {function() return half + x end, "f32"},
+    ["sum of integers"] = {function() return rille.arange(3):sum() end, "i64"}} do
+    tap.is(under(case[1]).dtype, case[2], name)
+  end
+  tap.is(x:matmul(x:transpose(0, 1)).dtype, "f32", "afterwards all is as before")
+end)
+
+tap.group("scope", function()
+  pcall(under, error, "stop")
+  tap.is((x:matmul(x:transpose(0, 1))).dtype, "f32", "an error ends it")
+  local inner = under(function() return under(function() return 1 end), x:matmul(x:transpose(0, 1)).dtype end)
+  tap.is(inner, 1, "results come through")
+  tap.is({select(2, under(function() return 1, nil, 3 end))}, {nil, 3}, "all of them")
+  tap.fails(function() rille.autocast("f32", print) end, {"bf16", "f32", "nn-autocast.lua"}, "16 bits are wanted")
+  tap.fails(function() rille.autocast("bf16") end, {"function", "nn-autocast.lua"}, "and a function")
+end)
+
+-- Three steps; losses, and the greatest distance of parameters.
+local function train(how)
+  rille.manual_seed(3)
+  local net = nn.TransformerBlock(8, 2)
+  local opt = optim.AdamW(net:parameters(), {lr = 1e-2})
+  local input = rille.randn{2, 4, 8}
+  local function step(a)
+    local loss = how == "f32" and net(a):square():mean() or under(function() return net(a):square():mean() end)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end
+  local run = how == "graph" and rille.graph(step) or step
+  local losses = {}
+  for i = 1, 3 do losses[i] = run(input):item() end
+  for _, p in ipairs(net:parameters()) do assert(p.dtype == "f32") end
+  return losses
+end
+
+tap.group("training", function()
+  local plain, wide = train("plain"), train("f32")
+  tap.near(plain, wide, "losses are those of f32 but for rounding", 2e-2, 1e-3)
+  tap.ok(plain[3] ~= wide[3], "which there is")
+  tap.is(train("graph"), plain, "a compiled step keeps what was on when it was traced")
+end)
+
+tap.group("moves", function()
+  local w = rille.randn({8, 8}, {placement = P, sbp = "S(0)", requires_grad = true})
+  local a = rille.randn({4, 8}, {placement = P, sbp = "S(0)"})
+  local function bytes(fn) return rille.explain(fn()).bytes end
+  local wide = bytes(function() return a:matmul(w:to_global{sbp = "B"}) end)
+  local y = under(function() return a:matmul(w) end)
+  local moved = rille.explain(y)
+  tap.is({moved.boxing[1].dtype, 2 * moved.bytes <= wide}, {"bf16", true}, "what is moved was cast before")
+end)
+
+tap.done()

@@ -1,0 +1,58 @@
+-- nn.BatchNorm2d: statistics are those of a batch however it lies, and running ones change once a step.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local nn = rille.nn
+local P = rille.placement("cpu", {0, 1})
+rille.manual_seed(2)
+local x = rille.randn{8, 3, 4, 4} * 2 + 1
+
+local function flat(t) return t:reshape{-1}:totable() end
+
+tap.group("one batch", function()
+  local bn = nn.BatchNorm2d(3)
+  local y = bn(x)
+  tap.near(y:mean{axis = {0, 2, 3}}:totable(), {0, 0, 0}, "each channel has mean 0", 1e-5, 1e-5)
+  tap.near(y:square():mean{axis = {0, 2, 3}}:totable(), {1, 1, 1}, "and variance 1", 1e-4)
+  local rows = x:permute{1, 0, 2, 3}:reshape{3, -1}
+  tap.near(bn.running_mean:totable(), (rows:mean{axis = 1} * 0.1):totable(), "the running mean goes a tenth of the way")
+  tap.near(bn.running_var:totable(), (rows:var{axis = 1} * 0.1 + 0.9):totable(), "so does the variance, the unbiased one", 1e-4)
+  bn:eval()
+  local before = bn.running_mean:totable()
+  tap.near(flat(bn(x)), flat((x - bn.running_mean:reshape{1, 3, 1, 1}) / (bn.running_var:reshape{1, 3, 1, 1} + 1e-5):sqrt()),
+    "eval takes the running ones", 1e-4, 1e-5)
+  tap.is(bn.running_mean:totable(), before, "and leaves them")
+  tap.fails(function() bn(rille.ones{2, 3}) end, {"nn.BatchNorm2d", "2 dimensions", "nn-norm2d.lua"}, "images are wanted")
+end)
+
+-- Gradient of the input and running values after a step.
+local function step(place, sbp, pieces)
+  local bn = nn.BatchNorm2d(3)
+  bn:to_global{placement = place, sbp = "B"}
+  local a = x:to_global{placement = place, sbp = sbp}
+  local function run(v)
+    local loss = (bn(v) * v):square():sum()
+    loss:backward()
+    return loss
+  end
+  local loss = (pieces and rille.graph(run, {micro_batches = pieces}) or run)(a)
+  return {loss:item(), bn.weight.grad:totable(), bn.running_mean:totable(), bn.running_var:totable()}
+end
+
+tap.group("layouts", function()
+  local one = rille.placement("cpu", {0})
+  local want = step(one, "B")
+  tap.near(step(P, "S(0)"), want, "a split batch has the statistics of all ranks", 1e-4, 1e-5)
+  tap.near(step(P, "S(1)"), want, "split channels too", 1e-4, 1e-5)
+  tap.near(step(one, "B", 1), want, "a compiled step too", 1e-4, 1e-5)
+  local pieces = step(one, "B", 2)
+  local bn = nn.BatchNorm2d(3)
+  local means = {}
+  for k = 0, 1 do
+    local part = x:slice(0, 4 * k, 4 * k + 4)
+    means[k + 1] = part:mean{axis = {0, 2, 3}}
+  end
+  tap.near(pieces[3], ((means[1] + means[2]) * 0.05):totable(), "micro-batches change the running ones once, by their mean", 1e-4)
+  tap.near(step(P, "S(0)", 2)[3], pieces[3], "on every layout", 1e-4)
+end)
+
+tap.done()
