@@ -97,7 +97,8 @@ recv_ring(struct wire *w, int self, struct msg *m)
 static void
 open_bus(struct wire *w, int64_t spin_ns)
 {
-    if (!bus_zmq.open(2, spin_ns, 0, &w->bus)) return;
+    struct bus_options o = {.nthread = 2, .spin_ns = spin_ns};
+    if (!bus_zmq.open(&o, &w->bus) && !bus_zmq.grow(w->bus, 2)) return;
     fprintf(stderr, "%s\n", err_text());
     exit(1);
 }
@@ -129,13 +130,16 @@ close_bus(struct wire *w)
 static void
 send_bus(struct wire *w, int self, const struct msg *m)
 {
-    bus_zmq.send(w->bus, self, 1 - self, m);
+    struct msg out = *m;
+    out.from = addr_of(0, self);
+    out.to = addr_of(0, 1 - self);
+    bus_send(w->bus, &out);
 }
 
 static void
 recv_bus(struct wire *w, int self, struct msg *m)
 {
-    while (!bus_zmq.recv(w->bus, self, m, 1, true)) continue;
+    while (!bus_recv(w->bus, (uint32_t)self, m, 1, true)) continue;
 }
 
 static void
@@ -288,7 +292,7 @@ same_thread(void)
     open_ring(&w);
     int64_t start = now_ns();
     for (int i = 0; i < 100 * ROUNDS; i++) {
-        m.seq++;
+        m.piece++;
         ring_put(w.ring[0], &m);
         ring_take(w.ring[0], &m);
     }
@@ -303,14 +307,16 @@ burst(double *send_ns, double *recv_ns)
 {
     enum { N = 100000, AT_ONCE = 64 };
     struct bus *b;
-    struct msg m[AT_ONCE] = {{.kind = MSG_FULL}};
+    struct bus_options o = {.nthread = 2};
+    struct msg m[AT_ONCE];
     int64_t sending = 0, taking = 0;
-    if (bus_zmq.open(2, 0, 0, &b)) exit(1);
+    for (int i = 0; i < AT_ONCE; i++) m[i] = (struct msg){.kind = MSG_FULL, .from = addr_of(0, 0), .to = addr_of(0, 1)};
+    if (bus_zmq.open(&o, &b) || bus_zmq.grow(b, 2)) exit(1);
     for (int k = 0; k < N / AT_ONCE; k++) {
         int64_t start = now_ns();
-        for (int i = 0; i < AT_ONCE; i++) bus_zmq.send(b, 0, 1, &m[i]);
+        for (int i = 0; i < AT_ONCE; i++) bus_send(b, &m[i]);
         int64_t middle = now_ns();
-        for (int n = 0; n < AT_ONCE;) n += bus_zmq.recv(b, 1, m + n, AT_ONCE - n, false);
+        for (int n = 0; n < AT_ONCE;) n += bus_recv(b, 1, m + n, AT_ONCE - n, false);
         sending += middle - start, taking += now_ns() - middle;
     }
     bus_zmq.close(&b);

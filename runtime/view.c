@@ -20,6 +20,12 @@ view_numel(const struct view *v)
     return n;
 }
 
+int64_t
+view_bytes(const struct view *v)
+{
+    return view_numel(v) * (int64_t)dtype_bytes(v->dtype);
+}
+
 bool
 view_is_dense(const struct view *v)
 {

@@ -5,6 +5,20 @@
 #include "actors/session/session.h"
 #include "t/train.h"
 
+/* Mistakes of an actor that the simulator must find. The actors of this program are those below, which make them. */
+enum fault {
+    NO_FAULT,
+    NO_CREDIT,    /* an actor writes its next register whether it is free or not */
+    EARLY_FREE,   /* the first reader of a thread gives a register back for all of them */
+    READER_COUNT, /* one reader too few is counted */
+    ENQUEUED,     /* inputs are given back when work is enqueued on a late device, not when it is done */
+    KEPT,         /* a register is not given back */
+    LOST,         /* what tells of a full register on another thread does not arrive */
+};
+static enum fault fault;
+#define FAULT(mistake) (fault == (mistake))
+#include "actors/act/actor.c"
+
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,7 +138,7 @@ many_seeds(void)
 
 /* In a process of its own: 0 when all went well, else the mistake showed (an assertion, an error, another result). */
 static int
-shows(enum plant plant, const struct variant *v, uint64_t seed)
+shows(enum fault mistake, const struct variant *v, uint64_t seed)
 {
     fflush(stdout);
     pid_t child = fork();
@@ -136,7 +150,7 @@ shows(enum plant plant, const struct variant *v, uint64_t seed)
         struct train_state got;
         fclose(stderr); /* the assertion's text */
         train_open(&t, &o);
-        engine_plant(t.s->engine, plant);
+        fault = mistake;
         int status = train_run(&t, STEPS, &got);
         _exit(status || !same(&got, &v->want));
     }
@@ -146,19 +160,19 @@ shows(enum plant plant, const struct variant *v, uint64_t seed)
 }
 
 static void
-is_caught(enum plant plant, const char *name, const char *kind)
+is_caught(enum fault mistake, const char *name, const char *kind)
 {
     enum { SEEDS = 60 };
     int caught = 0, first = -1, asserted = 0;
     for (int seed = 0; seed < SEEDS; seed++) {
         const struct variant *v = &variant[seed % 8]; /* those with pieces */
         if (strcmp(v->kind, kind)) continue;
-        int status = shows(plant, v, (uint64_t)seed);
+        int status = shows(mistake, v, (uint64_t)seed);
         if (status == 0) continue;
         if (caught++ == 0) first = seed;
         asserted += WIFSIGNALED(status);
     }
-    if (plant == PLANT_NONE)
+    if (mistake == NO_FAULT)
         ok(caught == 0, "%s", name);
     else
         ok(caught > 0, "%s is caught", name);
@@ -167,7 +181,7 @@ is_caught(enum plant plant, const char *name, const char *kind)
 
 /* Where nothing can happen any more the run ends, and the error says who waits for what. */
 static void
-is_stuck(enum plant plant, int threads, const char *name, const char *words)
+is_stuck(enum fault mistake, int threads, const char *name, const char *words)
 {
     enum { SEEDS = 24 };
     int told = 0, first = -1;
@@ -182,7 +196,7 @@ is_stuck(enum plant plant, int threads, const char *name, const char *words)
             struct train_state got;
             o.threads = threads;
             train_open(&t, &o);
-            engine_plant(t.s->engine, plant);
+            fault = mistake;
             int status = train_run(&t, STEPS, &got);
             bool good =
                 status == E_PLAN && strstr(rille_error(), "stuck: no actor can act") && strstr(rille_error(), words);
@@ -208,13 +222,13 @@ main(void)
     for (int i = 0; i < 12; i++) on_threads(&variant[i]);
     exact_ones_agree();
     many_seeds();
-    is_caught(PLANT_NONE, "without a mistake nothing is caught", "cpu");
-    is_caught(PLANT_NO_CREDIT, "an actor that does not wait for a free register", "cpu");
-    is_caught(PLANT_EARLY_FREE, "a register that its first reader frees", "cpu");
-    is_caught(PLANT_READER_COUNT, "a wrong count of readers", "cpu");
-    is_caught(PLANT_ENQUEUED, "a register given back when work is enqueued, not done,", "late");
-    is_stuck(PLANT_KEPT, 0, "a register that is not given back", "a free register of result");
-    is_stuck(PLANT_KEPT, 1, "the same on one thread", "a free register of result");
-    is_stuck(PLANT_LOST, 0, "a message that is lost", " acts done, waits for ");
+    is_caught(NO_FAULT, "without a mistake nothing is caught", "cpu");
+    is_caught(NO_CREDIT, "an actor that does not wait for a free register", "cpu");
+    is_caught(EARLY_FREE, "a register that its first reader frees", "cpu");
+    is_caught(READER_COUNT, "a wrong count of readers", "cpu");
+    is_caught(ENQUEUED, "a register given back when work is enqueued, not done,", "late");
+    is_stuck(KEPT, 0, "a register that is not given back", "a free register of result");
+    is_stuck(KEPT, 1, "the same on one thread", "a free register of result");
+    is_stuck(LOST, 0, "a message that is lost", " acts done, waits for ");
     return done();
 }

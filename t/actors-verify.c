@@ -37,14 +37,26 @@ copy_program(struct arena *a, struct program *g)
     }
 }
 
+static bool
+is_node(const struct task *t)
+{
+    return t->kind->flags & KIND_NODE;
+}
+
+static void
+copy_moves(struct arena *a, struct task_move *m)
+{
+    m->step = COPY(a, m->step, m->nstep);
+    for (int32_t i = 0; i < m->nstep; i++) m->step[i].from = COPY(a, m->step[i].from, m->step[i].nfrom);
+}
+
 static void
 copy_task(struct arena *a, struct task *t)
 {
     t->in = COPY(a, t->in, t->nin);
     t->out = COPY(a, t->out, t->nout);
     t->arg = COPY(a, t->arg, t->narg);
-    t->move = COPY(a, t->move, t->nmove);
-    if (t->chain) {
+    if (is_node(t) && t->chain) {
         t->chain = arena_dup(a, t->chain, sizeof *t->chain);
         t->chain->member = COPY(a, t->chain->member, t->chain->nstep);
         t->chain->in = COPY(a, t->chain->in, t->chain->nin);
@@ -56,7 +68,7 @@ copy_task(struct arena *a, struct task *t)
         o->fan = COPY(a, o->fan, o->nfan);
         for (int32_t f = 0; f < o->nfan; f++) o->fan[f].reader = COPY(a, o->fan[f].reader, o->fan[f].nreader);
     }
-    for (int32_t i = 0; i < t->nmove; i++) t->move[i].from = COPY(a, t->move[i].from, t->move[i].nfrom);
+    if (task_box(t)) copy_moves(a, &t->move);
 }
 
 /* Kernels and moves are shared with the original. */
@@ -92,7 +104,7 @@ struct field {
 struct slot {
     void *at;
     uint8_t bytes, field;
-    bool is_bool, is_signed;
+    bool is_bool, is_signed, is_kind;
 };
 struct slots {
     struct slot *slot;
@@ -121,7 +133,7 @@ add_slot(struct slots *s, const char *name, const void *at, size_t bytes, bool i
         s->slot = realloc(s->slot, sizeof(*s->slot) * (size_t)s->room);
     }
     s->slot[s->n++] =
-        (struct slot){(void *)(uintptr_t)at, (uint8_t)bytes, (uint8_t)field_index(name), is_bool, is_signed};
+        (struct slot){(void *)(uintptr_t)at, (uint8_t)bytes, (uint8_t)field_index(name), is_bool, is_signed, false};
 }
 
 #define IS_BOOL(x)       _Generic((x), bool : true, default : false)
@@ -161,9 +173,10 @@ port_slots(struct slots *s, const struct task *t)
         SLOT(s, "out_port.nreg", o->nreg);
         SLOT(s, "out_port.every", o->every);
         SLOT(s, "out_port.bytes", o->bytes);
-        SLOT(s, "out_port.offset", o->offset);
-        SLOT(s, "out_port.root", o->root);
-        SLOT(s, "out_port.home", o->home);
+        SLOT(s, "where.kind", o->where.kind);
+        SLOT(s, "where.index", o->where.index);
+        SLOT(s, "where.offset", o->where.offset);
+        SLOT(s, "where.stride", o->where.stride);
         SLOT(s, "out_port.shared", o->shared);
         SLOT(s, "out_port.nfan", o->nfan);
         for (int32_t f = 0; f < o->nfan; f++) {
@@ -215,6 +228,7 @@ static void
 task_slots(struct slots *s, const struct task *t)
 {
     SLOT(s, "task.kind", t->kind);
+    s->slot[s->n - 1].is_kind = true;
     SLOT(s, "task.thread", t->thread);
     SLOT(s, "task.phase", t->phase);
     SLOT(s, "task.device", t->device);
@@ -226,14 +240,18 @@ task_slots(struct slots *s, const struct task *t)
     SLOT(s, "task.nout", t->nout);
     SLOT(s, "task.narg", t->narg);
     SLOT(s, "task.nresult", t->nresult);
-    SLOT(s, "task.nmove", t->nmove);
     SLOT(s, "task.updates", t->updates);
-    SLOT(s, "task.received", t->received);
-    if (t->kind == TASK_COPY || t->kind == TASK_ACCUMULATE) {
+    if (task_box(t)) {
+        SLOT(s, "task_move.stage", t->move.stage);
+        SLOT(s, "task_move.nstep", t->move.nstep);
+        SLOT(s, "task_move.received", t->move.received);
+        for (int32_t i = 0; i < t->move.nstep; i++) move_slots(s, &t->move.step[i]);
+    } else if (is_node(t)) {
+        if (t->chain) chain_slots(s, t->chain);
+    } else {
         type_slots(s, &t->type, "task.type", "task.type", "task.type");
         view_slots(s, &t->source, "task.source", "task.source.stride");
     }
-    if (t->chain) chain_slots(s, t->chain);
     port_slots(s, t);
     for (int32_t i = 0; i < t->narg; i++) {
         SLOT(s, "arg.kind", t->arg[i].kind);
@@ -241,7 +259,6 @@ task_slots(struct slots *s, const struct task *t)
         SLOT(s, "arg.skip", t->arg[i].skip);
         SLOT(s, "arg.piece_stride", t->arg[i].piece_stride);
     }
-    for (int32_t i = 0; i < t->nmove; i++) move_slots(s, &t->move[i]);
 }
 
 static void
@@ -334,10 +351,19 @@ plan_slots(struct slots *s, const struct plan *p)
 enum change { MORE, LESS, ZERO, LARGE, NCHANGE };
 static const char *const change_text[] = {"one more", "one less", "0", "large"};
 
+static const struct task_kind *const kinds[] = {
+#define KIND(name) &kind_##name,
+#include "actors/plan/kind/kinds.def"
+#undef KIND
+};
+
+/* A kind is a pointer; as a number, its place in the list. */
 static int64_t
 get(const struct slot *s)
 {
     int64_t v = 0;
+    for (int64_t i = 0; s->is_kind && i < (int64_t)countof(kinds); i++)
+        if (!memcmp(s->at, &kinds[i], sizeof kinds[i])) return i;
     memcpy(&v, s->at, s->bytes);
     int shift = 64 - 8 * s->bytes;
     return s->is_signed ? (int64_t)((uint64_t)v << shift) >> shift : v;
@@ -346,12 +372,17 @@ get(const struct slot *s)
 static void
 put(const struct slot *s, int64_t v)
 {
+    if (s->is_kind) {
+        memcpy(s->at, &kinds[(v + (int64_t)countof(kinds)) % (int64_t)countof(kinds)], sizeof kinds[0]);
+        return;
+    }
     memcpy(s->at, &v, s->bytes);
 }
 
 static int64_t
 changed(const struct slot *s, enum change c, int64_t v)
 {
+    if (s->is_kind) return c == ZERO ? 0 : c == LARGE ? v + 2 : c == MORE ? v + 1 : v - 1;
     static const int64_t large[] = {0, 255, 32767, 0, 0x7fffff00, 0, 0, 0, INT64_MAX / 3};
     if (s->is_bool) return !v;
     switch (c) {
@@ -549,17 +580,18 @@ test_shared(struct rille_session *s, uint64_t seed)
         for (int32_t a = 0; a < p->ntask; a++)
             for (int32_t b = a + 1; b < p->ntask; b++) {
                 struct out_port *x = &p->task[a].out[0], *y = &p->task[b].out[0];
-                bool both = p->task[a].device == p->task[b].device && x->root < 0 && y->root < 0 && x->bytes > 0 &&
-                            y->bytes > 0;
-                if (!both || x->offset == y->offset || x->nreg != y->nreg || x->bytes != y->bytes) continue;
-                int64_t was = y->offset;
-                y->offset = x->offset;
+                struct where *at = &x->where, *to = &y->where;
+                bool both = p->task[a].device == p->task[b].device && at->kind == IN_ARENA && to->kind == IN_ARENA &&
+                            x->bytes > 0 && y->bytes > 0;
+                if (!both || at->offset == to->offset || x->nreg != y->nreg || x->bytes != y->bytes) continue;
+                int64_t was = to->offset;
+                to->offset = at->offset;
                 tried++;
                 if (plan_verify(p))
                     refused++;
                 else
                     harmless += outcome(e, p) == want;
-                y->offset = was;
+                to->offset = was;
             }
         plan_free(&p);
     }

@@ -192,7 +192,8 @@ counts_agree(struct rille_graph *g, const struct rille_layout *from, const struc
         agree = agree && b->bytes == b->bound;
         for (int i = 0; i < b->nrank; i++) said[b->rank[i]] += b->received[i];
     }
-    for (int32_t i = 0; i < p->ntask; i++) planned[p->device[p->task[i].device].rank] += p->task[i].received;
+    for (int32_t i = 0; i < p->ntask; i++)
+        if (task_box(&p->task[i])) planned[p->device[p->task[i].device].rank] += p->task[i].move.received;
     for (int d = 0; d < st.ndevice; d++) {
         int rank = st.device[d].device;
         agree = agree && st.device[d].bytes_in == said[rank] && planned[rank] == said[rank];

@@ -53,6 +53,8 @@ nobody_asks_which_operator() {
       [[ $file = kernels/op/* && $line =~ \&op_$own[^a-z0-9_] ]] || echo "$line"
     done
 }
+# Nor which kind a task has, outside of the kinds' folder: what others must know is in the kind's record.
+nobody_asks_which_kind() { find_text '[=!]= *&?kind_[a-z0-9_]+|&?\bkind_[a-z0-9_]+ *[=!]=' actors | grep -v '^actors/plan/kind/'; }
 # Only the host's lack of memory for bookkeeping ends the process (runtime/arena.c).
 core_neither_prints_nor_exits() {
   find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
@@ -84,7 +86,7 @@ headers_have_guards_of_their_own() {
 
 rules=(arrows_point_down includes_name_a_file_from_the_root shell_sees_the_public_face_alone
   examples_see_the_public_face_alone lua_is_only_in_shell readline_is_only_in_shell zmq_is_only_in_actors
-  dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nobody_asks_which_operator core_neither_prints_nor_exits
+  dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
   structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
   headers_have_guards_of_their_own)
 
@@ -94,6 +96,7 @@ plant() {
   printf '%s\n' 'int x;' '#include "actors/bus.h"' '#include <zmq.h>' '#include <lua.h>' '#include <dnnl.h>' \
     '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' \
     "/* TO""DO */" 'if (n->op == &op_matmul) return;' >runtime/bad.c
+  echo 'if (t->kind == &kind_box) return;' >actors/bad.c
   printf '%s\n' '/* bad.h - x */' '#ifndef BAD' >runtime/bad.h
   echo '#include "runtime/type.h"' >shell/bad.c
   echo '#include "runtime/type.h"' >examples/bad.c

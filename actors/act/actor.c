@@ -1,13 +1,17 @@
 /* actor.c - ready -> act -> publish -> give back. */
 #include "actors/act/actor.h"
 
+#include "runtime/clock.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#ifndef FAULT /* t/actors-sim.c compiles this file once more, with mistakes */
+#define FAULT(mistake) false
+#endif
 
 /* ---- the heap of ready actors ---- */
 
@@ -87,7 +91,8 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
     const struct out_port *o = &w->plan->task[task].out[out];
     const struct fan *fan = &o->fan[f];
     assert(fan->thread == w->id);
-    if (!o->once) w->actors->left[task][out][f][reg] = fan->nreader - (w->plant == PLANT_READER_COUNT);
+    if (!o->once)
+        w->actors->left[w->actors->first_out[task] + out][f * o->nreg + reg] = fan->nreader - FAULT(READER_COUNT);
     for (int i = 0; i < fan->nreader; i++) deliver(w, &fan->reader[i]);
     w->messages += fan->nreader;
 }
@@ -97,11 +102,9 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
 static void
 poison(struct worker *w, int task, int out, int reg)
 {
-    const struct task *t = &w->plan->task[task];
-    const struct out_port *o = &t->out[out];
-    if (o->root >= 0 || o->bytes == 0 || w->plan->pieces == 1) return;
-    char *p = (char *)w->run->arena[t->device] + o->offset + reg * ((o->bytes + 63) & ~(int64_t)63);
-    memset(p, 0xff, (size_t)o->bytes);
+    const struct out_port *o = &w->plan->task[task].out[out];
+    if (o->where.kind != IN_ARENA || o->bytes == 0 || w->plan->pieces == 1) return;
+    memset(reg_address(w->run, &o->where, reg), 0xff, (size_t)o->bytes);
 }
 
 /* All readers of one thread gave a register back. */
@@ -115,32 +118,19 @@ reg_free(struct worker *w, int task, int out, int reg)
     if (reg == o->write) wait_less(w, task);
 }
 
-static struct msg
-message(const struct worker *w, enum msg_kind kind, int to_thread, int task, int out, int fan, int reg, int piece)
-{
-    return (struct msg){.kind = (uint8_t)kind,
-                        .slot = (uint16_t)out,
-                        .run = w->run_id,
-                        .src = id_of(0, w->id, task),
-                        .dst = id_of(0, to_thread, fan),
-                        .reg = (uint32_t)reg,
-                        .piece = (uint32_t)piece};
-}
-
 static void
-give_back(struct worker *w, const struct in_port *p, int reg)
+give_back(struct worker *w, const struct in_port *p, int32_t *left, int reg)
 {
-    int32_t *left = &w->actors->left[p->task][p->out][p->fan][reg];
     assert(*left > 0);
     w->messages++;
-    if ((--*left > 0 && w->plant != PLANT_EARLY_FREE) || w->plant == PLANT_KEPT) return;
+    if ((--*left > 0 && !FAULT(EARLY_FREE)) || FAULT(KEPT)) return;
     int thread = w->plan->task[p->task].thread;
-    if (thread == w->id) {
+    if (thread == w->id)
         reg_free(w, p->task, p->out, reg);
-        return;
-    }
-    struct msg m = message(w, MSG_FREE, thread, p->task, p->out, p->fan, reg, 0);
-    worker_send(w, thread, &m);
+    else
+        worker_send(
+            w, thread,
+            (struct msg){.kind = MSG_FREE, .task = (uint32_t)p->task, .out = (uint16_t)p->out, .reg = (uint16_t)reg});
 }
 
 /* ---- acting ---- */
@@ -167,7 +157,7 @@ take(struct worker *w, int task)
         if (p->control || a->begun % p->every) continue;
         s->readers[s->write] = p->nfan;
         s->write = (s->write + 1) % p->nreg;
-        if (s->readers[s->write] > 0 && w->plant != PLANT_NO_CREDIT) a->waits++;
+        if (s->readers[s->write] > 0 && !FAULT(NO_CREDIT)) a->waits++;
     }
     if (a->waits == 0 && a->begun < t->nact) heap_push(w, task);
 }
@@ -184,8 +174,14 @@ publish(struct worker *w, int task, int out, int piece)
             fan_arrive(w, task, out, f, reg);
             continue;
         }
-        struct msg m = message(w, MSG_FULL, p->fan[f].thread, task, out, f, reg, piece);
-        worker_send(w, p->fan[f].thread, &m);
+        if (!FAULT(LOST))
+            worker_send(w, p->fan[f].thread,
+                        (struct msg){.kind = MSG_FULL,
+                                     .fan = (uint16_t)f,
+                                     .task = (uint32_t)task,
+                                     .out = (uint16_t)out,
+                                     .reg = (uint16_t)reg,
+                                     .piece = (uint32_t)piece});
     }
 }
 
@@ -198,10 +194,10 @@ is_late(const struct worker *w, int task)
 static bool
 enqueued_early(const struct worker *w, int task)
 {
-    return w->plant == PLANT_ENQUEUED && is_late(w, task);
+    return FAULT(ENQUEUED) && is_late(w, task);
 }
 
-/* What PLANT_ENQUEUED does wrong. */
+/* What the mistake ENQUEUED does wrong. */
 static void
 give_early(struct worker *w, int task, int piece)
 {
@@ -209,7 +205,8 @@ give_early(struct worker *w, int task, int piece)
     for (int i = 0; i < t->nin; i++) {
         const struct in_port *p = &t->in[i];
         const struct out_port *o = &w->plan->task[p->task].out[p->out];
-        if (!o->once && (piece + 1) % p->hold == 0) give_back(w, p, piece / p->hold % o->nreg);
+        int reg = piece / p->hold % o->nreg;
+        if (!o->once && (piece + 1) % p->hold == 0) give_back(w, p, &w->actors->actor[task].in[i].left[reg], reg);
     }
 }
 
@@ -232,7 +229,7 @@ finish(struct worker *w, int task, int piece)
         s->given = 0;
         int reg = s->give;
         s->give = (reg + 1) % o->nreg;
-        if (!o->once && !enqueued_early(w, task)) give_back(w, p, reg);
+        if (!o->once && !enqueued_early(w, task)) give_back(w, p, &s->left[reg], reg);
     }
 }
 
@@ -249,23 +246,28 @@ failed(struct worker *w, int task, int status)
         snprintf(w->text, sizeof w->text, "%s", err_text());
 }
 
-static int64_t
-now_ns(void)
+/* The whole work of an act, done here and now. */
+static int
+carry_out(struct worker *w, struct act *a)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    const struct task *t = a->task;
+    if (w->run->before_act) TRY(w->run->before_act(w->run->hook, task_op(w->plan, t)));
+    act_address(w, a);
+    TRY(t->kind->begin(a));
+    return t->kind->done ? t->kind->done(a) : 0;
 }
 
 static void
 work(struct worker *w, int task, int piece)
 {
+    struct act a = {.plan = w->plan, .task = &w->plan->task[task], .piece = piece};
     int64_t begin = w->run->timed ? now_ns() : 0;
-    int status = task_run(w, task, piece);
+    int status = carry_out(w, &a);
     if (status) {
         failed(w, task, status);
         return;
     }
+    w->actors->actor[task].received += a.received;
     if (w->run->timed && w->nact < w->act_room) w->act[w->nact++] = (struct act_time){task, piece, begin, now_ns()};
     finish(w, task, piece);
 }
@@ -297,15 +299,37 @@ worker_complete(struct worker *w)
 void
 worker_receive(struct worker *w, const struct msg *m)
 {
-    int task = id_index(m->src);
+    int task = (int)m->task;
     switch (m->kind) {
-    case MSG_FULL: fan_arrive(w, task, m->slot, id_index(m->dst), (int)m->reg); break;
-    case MSG_FREE: reg_free(w, task, m->slot, (int)m->reg); break;
+    case MSG_FULL: fan_arrive(w, task, m->out, m->fan, m->reg); break;
+    case MSG_FREE: reg_free(w, task, m->out, m->reg); break;
     default: break;
     }
 }
 
 /* ---- the state of a plan's actors ---- */
+
+/* One row for all results: [fan][register] of the first, of the second, ... */
+static void
+count_left(struct actors *a)
+{
+    const struct plan *p = a->plan;
+    size_t nout = 0, nleft = 0;
+    a->first_out = ARENA_ARRAY(&a->arena, int32_t, p->ntask + 1);
+    for (int i = 0; i < p->ntask; i++) {
+        a->first_out[i] = (int32_t)nout;
+        nout += (size_t)p->task[i].nout;
+        for (int k = 0; k < p->task[i].nout; k++)
+            nleft += (size_t)p->task[i].out[k].nfan * (size_t)p->task[i].out[k].nreg;
+    }
+    a->left = ARENA_ARRAY(&a->arena, int32_t *, nout + 1);
+    int32_t *left = ARENA_ARRAY(&a->arena, int32_t, nleft + 1), **each = a->left;
+    for (int i = 0; i < p->ntask; i++)
+        for (int k = 0; k < p->task[i].nout; k++) {
+            *each++ = left;
+            left += p->task[i].out[k].nfan * p->task[i].out[k].nreg;
+        }
+}
 
 struct actors *
 actors_new(const struct plan *p)
@@ -313,18 +337,18 @@ actors_new(const struct plan *p)
     struct actors *a = must_alloc(sizeof *a);
     a->plan = p;
     a->actor = ARENA_ARRAY(&a->arena, struct actor, p->ntask);
-    a->left = ARENA_ARRAY(&a->arena, int32_t ***, p->ntask);
+    count_left(a);
     for (int i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
+        a->naddress = MAX(a->naddress, t->narg + t->nresult);
         a->actor[i].in = ARENA_ARRAY(&a->arena, struct in_state, t->nin);
         a->actor[i].out = ARENA_ARRAY(&a->arena, struct out_state, t->nout);
-        a->left[i] = ARENA_ARRAY(&a->arena, int32_t **, t->nout);
-        for (int k = 0; k < t->nout; k++) {
-            const struct out_port *o = &t->out[k];
-            a->actor[i].out[k].readers = ARENA_ARRAY(&a->arena, int32_t, o->nreg);
-            a->left[i][k] = ARENA_ARRAY(&a->arena, int32_t *, o->nfan);
-            for (int f = 0; f < o->nfan; f++) a->left[i][k][f] = ARENA_ARRAY(&a->arena, int32_t, o->nreg);
+        for (int k = 0; k < t->nin; k++) {
+            const struct in_port *in = &t->in[k];
+            int32_t nreg = p->task[in->task].out[in->out].nreg;
+            a->actor[i].in[k].left = a->left[a->first_out[in->task] + in->out] + in->fan * nreg;
         }
+        for (int k = 0; k < t->nout; k++) a->actor[i].out[k].readers = ARENA_ARRAY(&a->arena, int32_t, t->out[k].nreg);
     }
     return a;
 }
@@ -353,7 +377,7 @@ actor_reset(struct worker *w, int task)
     a->begun = a->done = 0;
     a->received = 0;
     a->waits = t->nin;
-    memset(a->in, 0, sizeof(*a->in) * (size_t)t->nin);
+    for (int k = 0; k < t->nin; k++) a->in[k] = (struct in_state){.left = a->in[k].left};
     for (int k = 0; k < t->nout; k++) {
         a->out[k].write = a->out[k].show = 0;
         memset(a->out[k].readers, 0, sizeof(int32_t) * (size_t)t->out[k].nreg);
@@ -362,22 +386,26 @@ actor_reset(struct worker *w, int task)
 }
 
 void
-worker_room(struct worker *w, const struct plan *p, bool timed)
+worker_room(struct worker *w, const struct run *run)
 {
-    int32_t need = p->nlocal[w->id];
+    const struct plan *p = run->plan;
     int64_t nact = p->nact[w->id];
-    if (need > w->room) {
-        w->room = need;
-        w->ready = must_realloc(w->ready, sizeof(*w->ready) * (size_t)need);
-        w->ready_key = must_realloc(w->ready_key, sizeof(*w->ready_key) * (size_t)need);
+    if (p->nlocal[w->id] > w->room) {
+        w->room = p->nlocal[w->id];
+        w->ready = must_realloc(w->ready, sizeof *w->ready * (size_t)w->room);
+        w->ready_key = must_realloc(w->ready_key, sizeof *w->ready_key * (size_t)w->room);
     }
     if (nact > w->stream_room) {
         w->stream_room = (int32_t)nact;
-        w->stream = must_realloc(w->stream, sizeof(*w->stream) * (size_t)nact);
+        w->stream = must_realloc(w->stream, sizeof *w->stream * (size_t)nact);
     }
-    if (timed && nact > w->act_room) {
+    if (run->actors->naddress > w->address_room) {
+        w->address_room = run->actors->naddress;
+        w->address = must_realloc(w->address, sizeof *w->address * (size_t)w->address_room);
+    }
+    if (run->timed && nact > w->act_room) {
         w->act_room = nact;
-        w->act = must_realloc(w->act, sizeof(*w->act) * (size_t)nact);
+        w->act = must_realloc(w->act, sizeof *w->act * (size_t)nact);
     }
 }
 

@@ -20,11 +20,12 @@ struct in_state {
     int32_t used;   /* acts that took the present register so far */
     int32_t given;  /* acts that are done with the register to be given back next */
     int32_t give;   /* which register that is */
+    int32_t *left;  /* by register of the producer: readers on this thread that still hold it */
 };
 struct out_state {
     int32_t write;    /* the register that the next act writes */
     int32_t show;     /* the register that is published next */
-    int32_t *readers; /* by register: fans that hold it, or -1 while it is written */
+    int32_t *readers; /* by register: fans that hold it */
 };
 struct actor {
     int32_t waits, begun, done;
@@ -36,14 +37,17 @@ struct actor {
 struct actors {
     const struct plan *plan;
     struct actor *actor; /* by task */
-    int32_t ****left;    /* [task][out][fan][register]: readers of that fan that still hold it */
+    int32_t *first_out;  /* by task: number of its first result among all */
+    int32_t **left;      /* by result: [fan][register], readers of that fan that still hold it; the fan's thread's */
+    int32_t naddress;    /* arguments and results that a task has at most */
     struct arena arena;
 };
 
 /* A device thread while it runs a plan. */
 struct worker {
     struct engine *engine;
-    int id;
+    uint32_t addr; /* where messages reach it */
+    int id;        /* thread */
     const struct run *run;
     const struct plan *plan;
     struct actors *actors;
@@ -56,11 +60,12 @@ struct worker {
     int32_t room;
     struct pending *stream; /* work enqueued on late devices, in order */
     int32_t nstream, stream_room;
+    void **address; /* of an act's arguments and results */
+    int32_t address_room;
     struct act_time *act; /* of a timed run */
     int64_t nact, act_room;
     int64_t acts, messages, thread_messages, allocations;
     int64_t asked; /* must_count() when the run began */
-    enum plant plant;
     int status;
     char text[2048];
 };
@@ -69,7 +74,7 @@ struct pending {
 };
 
 /* Makes room for a run of this plan; on the session thread, before START. */
-void worker_room(struct worker *w, const struct plan *p, bool timed);
+void worker_room(struct worker *w, const struct run *run);
 /* Puts the worker's actors back to their start; those that need nothing are ready. */
 void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
 /* A message of this run. */
@@ -78,10 +83,14 @@ void worker_receive(struct worker *w, const struct msg *m);
 void worker_act(struct worker *w, int i);
 /* Completes the oldest work of a stream, if there is some. */
 void worker_complete(struct worker *w);
-/* Thread-to-thread sending; in engine.c. */
-void worker_send(struct worker *w, int to, const struct msg *m);
+/* Sends from this worker to another of its process; in engine.c. */
+void worker_send(struct worker *w, int to, struct msg m);
+/* The run fails for the reason that was just said: the worker acts no more. */
+void worker_fail(struct worker *w, int status);
 
-/* Runs the kernel of one act (kinds.c). piece counts from 0. */
-int task_run(struct worker *w, int task, int piece);
+/* Fills in the addresses of an act whose plan, task and piece are known (address.c). w->address holds them. */
+void act_address(struct worker *w, struct act *a);
+/* Where register reg of a result lies in a run. The only place that knows. */
+char *reg_address(const struct run *r, const struct where *w, int reg);
 
 #endif

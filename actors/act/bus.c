@@ -6,18 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t
-bus_sent(const struct bus *b)
-{
-    return b->kind->sent(b);
-}
-
-void
-bus_spin(struct bus *b, int64_t spin_ns)
-{
-    b->kind->spin(b, spin_ns);
-}
-
 /* Digits and nothing else; false also when the number has more than 64 bits. */
 static bool
 parse_seed(const char *text, uint64_t *seed)

@@ -1,14 +1,15 @@
-/* bus.h - carries messages between the threads that own devices.
+/* bus.h - carries messages between the threads that own devices, and says when each of them goes on.
  *
  * Two kinds: zmq (one inproc PAIR per pair of threads, a doorbell counter per
- * source, one wake socket a thread) and sim (no threads at all: one caller
- * drives every thread's loop, a seed chooses whose turn it is and which channel
- * delivers next; order is kept only within a channel, as with zmq).
+ * source, one wake socket a thread; the threads wait for it) and sim (no threads
+ * at all: one caller drives every end's loop, a seed chooses whose turn it is
+ * and which channel delivers next; order is kept only within a channel, as with
+ * zmq; ends of several processes may be on one simulator).
  *
  * What orders the bytes of a register between threads is the doorbell's release
  * and acquire. Messages of one (source, destination) arrive in the order sent;
- * nothing else is promised. Thread t's end is used by thread t alone. Thread 0
- * is the session's. */
+ * nothing else is promised. An end is used by its own thread alone. Thread 0 of
+ * a process is the session's. */
 #ifndef RILLE_ACT_BUS_H
 #define RILLE_ACT_BUS_H
 
@@ -19,35 +20,67 @@ struct bus {
     const struct bus_kind *kind;
 };
 
+/* The loop behind an end, one turn at a time; called by the end's own thread (sim: by whoever drives). */
+struct bus_user {
+    void *of;
+    /* Takes what has come and does one thing; with wait, sleeps for a message when there is nothing to do. False: there
+     * was nothing, and nobody came. */
+    bool (*turn)(void *of, bool wait);
+    bool (*busy)(const void *of); /* it could do something now, without a message */
+};
+
+struct bus_options {
+    int process;      /* the ends are threads 0 to nthread - 1 of it */
+    int nthread;      /* at most MOST_THREADS */
+    int64_t spin_ns;  /* how long an idle end spins before it sleeps (0: at once) */
+    uint64_t seed;    /* sim */
+    struct bus *with; /* sim: the bus of another process, for this one's ends too; NULL: one of its own */
+};
+
 struct bus_kind {
     const char *name;
-    /* nthread ends; spin_ns: how long an idle end spins before it sleeps (0: at once). seed: for sim. E_BUS.
-     * Other threads may use their ends once they are started after this. */
-    int (*open)(int nthread, int64_t spin_ns, uint64_t seed, struct bus **out);
-    /* After the other threads have been joined. What was not delivered is dropped. */
+    /* A bus for the ends of one process. E_BUS, E_MEMORY. */
+    int (*open)(const struct bus_options *o, struct bus **out);
+    /* After the other threads have been joined. What was not delivered is dropped. Idempotent: clears *b. */
     void (*close)(struct bus **b);
-    /* From thread `from` (its own end) to thread `to` != from. Never blocks, never loses; E_BUS when the bus is
+    /* From now on ends 0 to nthread - 1 may be used. The session's thread, between runs; never closes ends. E_BUS. */
+    int (*grow)(struct bus *b, int nthread);
+    /* The loop behind an end, where this bus drives them. The session's thread, between runs; again replaces it. */
+    void (*attach)(struct bus *b, uint32_t end, struct bus_user user);
+    /* To m->to, from the thread of end m->from; the two differ. Never blocks, never loses; E_BUS when the bus is
      * broken. Allocates nothing (sim: its queues grow). */
-    int (*send)(struct bus *b, int from, int to, const struct msg *m);
-    /* Takes what has arrived at `self`, at most max messages; returns how many. With wait, sleeps until there is at
-     * least one. 0 is possible then too: a signal came (look at your flags and wait again), or nobody could ever send
-     * (one thread, sim). */
-    int (*recv)(struct bus *b, int self, struct msg *m, int max, bool wait);
-    /* Threads beyond this many use the end? false: somebody else drives the loops (sim). */
-    bool threaded;
-    int64_t (*sent)(const struct bus *b);
-    void (*spin)(struct bus *b, int64_t spin_ns);
+    int (*send)(struct bus *b, const struct msg *m);
+    /* Takes what has arrived at end `self`, at most max messages; returns how many. The end's thread. With wait, sleeps
+     * until there is at least one. 0 is possible then too: a signal came (look at your flags and wait again), or nobody
+     * could ever send (one thread, sim). */
+    int (*recv)(struct bus *b, uint32_t self, struct msg *m, int max, bool wait);
+    /* Lets something happen for the thread of end `self`, which waits for its run: zmq takes a turn there and may
+     * sleep; sim takes a turn at an end that the seed says. False: nothing can happen any more (sim). */
+    bool (*drive)(struct bus *b, uint32_t self);
+    /* Which of n > 0 things that may come next does: zmq the first, sim by its seed. */
+    uint64_t (*choose)(struct bus *b, uint64_t n);
+    bool threaded;                        /* each end has a thread of its own; false: who drives plays them all */
+    int64_t (*sent)(const struct bus *b); /* messages ever; any thread, does not block */
 };
 extern const struct bus_kind bus_zmq, bus_sim;
 
-/* sim: which of n > 0 choices happens next, 0 to n - 1 (uniform by the bus's seed). */
-uint64_t bus_sim_choose(struct bus *b, uint64_t n);
-bool bus_sim_quiet(const struct bus *b); /* sim: no message waits to be delivered */
-int64_t bus_sent(const struct bus *b);   /* messages between threads, ever; any thread */
+static inline int
+bus_send(struct bus *b, const struct msg *m)
+{
+    return b->kind->send(b, m);
+}
+static inline int
+bus_recv(struct bus *b, uint32_t self, struct msg *m, int max, bool wait)
+{
+    return b->kind->recv(b, self, m, max, wait);
+}
+static inline uint64_t
+bus_choose(struct bus *b, uint64_t n)
+{
+    return b->kind->choose(b, n);
+}
+
 /* "zmq", "sim:17": kind and seed; E_ARG quotes what it cannot read. */
 int bus_parse(const char *text, const struct bus_kind **kind, uint64_t *seed);
-
-/* Whether ends should spin, when the number of busy threads or cores changes; any thread. */
-void bus_spin(struct bus *b, int64_t spin_ns);
 
 #endif

@@ -1,11 +1,11 @@
-/* bus_sim.c - a bus without threads: a seed decides when what is delivered.
+/* bus_sim.c - a bus without threads: a seed decides when what is delivered, and whose turn it is.
  *
- * One caller drives the loops of all threads. A message sent waits in the queue
- * of its (source, destination); each receive delivers a random number of heads
- * of random queues, possibly none, so that every delay and every order across
- * queues that real threads could show will come up, while order within a queue
- * holds. The same seed and the same calls give the same deliveries: a race
- * becomes a number. */
+ * One caller drives the loops of all ends, of one process or of several. A message
+ * sent waits in the queue of its (source, destination); each receive delivers a
+ * random number of heads of random queues, possibly none, so that every delay and
+ * every order across queues that real threads could show will come up, while order
+ * within a queue holds. The same seed and the same calls give the same deliveries:
+ * a race becomes a number. */
 #include "actors/act/bus.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_THREAD = 1 << ID_THREAD_BITS, FIRST_ROOM = 64 };
+enum { FIRST_ROOM = 64 };
 
 /* A ring of room (a power of two) messages; head and tail only grow. */
 struct queue {
@@ -21,12 +21,20 @@ struct queue {
     uint64_t room, head, tail;
 };
 
+struct sim_end {
+    uint32_t addr;
+    struct bus_user user; /* turn NULL: nobody uses it yet */
+    struct queue *from;   /* by end */
+};
+
 struct sim_bus {
     struct bus bus;
-    int nthread;
+    int nopen;       /* processes that have it open */
     uint64_t random; /* state of the generator */
     int64_t sent, received;
-    struct queue *queue; /* nthread x nthread, by destination, then source */
+    struct sim_end *end;
+    int nend;
+    int *used, nused; /* ends that have a user */
 };
 
 /* splitmix64: Steele, Lea & Flood 2014. */
@@ -39,8 +47,8 @@ next(uint64_t *state)
     return z ^ z >> 31;
 }
 
-uint64_t
-bus_sim_choose(struct bus *b, uint64_t n)
+static uint64_t
+choose_sim(struct bus *b, uint64_t n)
 {
     assert(b->kind == &bus_sim && n > 0);
     struct sim_bus *s = (struct sim_bus *)b;
@@ -49,6 +57,20 @@ bus_sim_choose(struct bus *b, uint64_t n)
     do r = next(&s->random);
     while (r < uneven);
     return r % n;
+}
+
+/* Threads of a process follow one another. */
+static int
+end_of(const struct sim_bus *s, uint32_t addr)
+{
+    for (int i = 0; i < s->nend; i++)
+        if (addr_process(s->end[i].addr) == addr_process(addr)) {
+            i += addr_thread(addr);
+            assert(i < s->nend && s->end[i].addr == addr);
+            return i;
+        }
+    assert(!"an address is on this bus");
+    return -1;
 }
 
 static void
@@ -63,53 +85,83 @@ grow(struct queue *q)
 }
 
 static int
-send_sim(struct bus *b, int from, int to, const struct msg *m)
+send_sim(struct bus *b, const struct msg *m)
 {
     struct sim_bus *s = (struct sim_bus *)b;
-    assert(from != to && from >= 0 && from < s->nthread && to >= 0 && to < s->nthread);
-    struct queue *q = &s->queue[to * s->nthread + from];
+    assert(m->from != m->to);
+    struct queue *q = &s->end[end_of(s, m->to)].from[end_of(s, m->from)];
     if (q->tail - q->head == q->room) grow(q);
     q->ring[q->tail++ & (q->room - 1)] = *m;
     s->sent++;
     return 0;
 }
 
-/* The queues to `self` that hold something; returns how many. */
+/* How many queues to this end hold something; with a number, *q is the one of that number. */
 static int
-ready(const struct sim_bus *s, int self, struct queue **q)
+ready(const struct sim_bus *s, const struct sim_end *e, int number, struct queue **q)
 {
     int n = 0;
-    for (int from = 0; from < s->nthread; from++) {
-        struct queue *each = &s->queue[self * s->nthread + from];
-        if (each->head != each->tail) q[n++] = each;
+    for (int from = 0; from < s->nend; from++) {
+        struct queue *each = &e->from[from];
+        if (each->head == each->tail) continue;
+        if (n++ == number) *q = each;
     }
     return n;
 }
 
 /* Ending now is one choice among the heads; one who waits may not choose it first. */
 static int
-recv_sim(struct bus *b, int self, struct msg *m, int max, bool wait)
+recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, bool wait)
 {
     struct sim_bus *s = (struct sim_bus *)b;
-    assert(self >= 0 && self < s->nthread);
-    struct queue *q[MAX_THREAD];
+    const struct sim_end *e = &s->end[end_of(s, self)];
+    struct queue *q = NULL;
     int n = 0, nready;
-    while (n < max && (nready = ready(s, self, q)) > 0) {
+    while (n < max && (nready = ready(s, e, -1, NULL)) > 0) {
         bool may_end = n > 0 || !wait;
-        int choice = (int)bus_sim_choose(b, (uint64_t)nready + may_end);
+        int choice = (int)choose_sim(b, (uint64_t)nready + may_end);
         if (choice == nready) break;
-        m[n++] = q[choice]->ring[q[choice]->head++ & (q[choice]->room - 1)];
+        ready(s, e, choice, &q);
+        m[n++] = q->ring[q->head++ & (q->room - 1)];
     }
     s->received += n;
     return n;
 }
 
-bool
-bus_sim_quiet(const struct bus *b)
+/* No end can act and no message waits: nothing will ever happen again. */
+static bool
+quiet(const struct sim_bus *s)
 {
-    assert(b->kind == &bus_sim);
-    const struct sim_bus *s = (const struct sim_bus *)b;
+    for (int i = 0; i < s->nused; i++) {
+        const struct bus_user *u = &s->end[s->used[i]].user;
+        if (u->busy(u->of)) return false;
+    }
     return s->sent == s->received;
+}
+
+static bool
+drive_sim(struct bus *b, uint32_t self)
+{
+    struct sim_bus *s = (struct sim_bus *)b;
+    UNUSED(self);
+    const struct bus_user *u = &s->end[s->used[choose_sim(b, (uint64_t)s->nused)]].user;
+    return u->turn(u->of, false) || !quiet(s);
+}
+
+static void
+attach_sim(struct bus *b, uint32_t end, struct bus_user user)
+{
+    struct sim_bus *s = (struct sim_bus *)b;
+    int i = end_of(s, end);
+    if (!s->end[i].user.turn) s->used[s->nused++] = i;
+    s->end[i].user = user;
+}
+
+static int
+grow_sim(struct bus *b, int nthread)
+{
+    UNUSED(b), UNUSED(nthread);
+    return 0;
 }
 
 static int64_t
@@ -118,20 +170,37 @@ sent_sim(const struct bus *b)
     return ((const struct sim_bus *)b)->sent;
 }
 
+/* The ends of one more process: with queues from all, and to all. */
 static void
-spin_sim(struct bus *b, int64_t spin_ns)
+add_process(struct sim_bus *s, int process, int nthread)
 {
-    UNUSED(b), UNUSED(spin_ns);
+    int n = s->nend + nthread;
+    s->end = must_realloc(s->end, sizeof *s->end * (size_t)n);
+    s->used = must_realloc(s->used, sizeof *s->used * (size_t)n);
+    for (int i = 0; i < n; i++) {
+        struct queue *from = must_alloc(sizeof *from * (size_t)n);
+        if (i < s->nend) {
+            memcpy(from, s->end[i].from, sizeof *from * (size_t)s->nend);
+            free(s->end[i].from);
+        } else {
+            s->end[i] = (struct sim_end){.addr = addr_of(process, i - s->nend)};
+        }
+        s->end[i].from = from;
+    }
+    s->nend = n;
 }
 
 static int
-open_sim(int nthread, int64_t spin_ns, uint64_t seed, struct bus **out)
+open_sim(const struct bus_options *o, struct bus **out)
 {
-    UNUSED(spin_ns);
-    assert(nthread >= 1 && nthread <= MAX_THREAD);
-    struct sim_bus *s = must_alloc(sizeof *s);
-    *s = (struct sim_bus){.bus = {&bus_sim}, .nthread = nthread, .random = seed};
-    s->queue = must_alloc((size_t)nthread * (size_t)nthread * sizeof *s->queue);
+    assert(o->nthread >= 1 && o->nthread <= MOST_THREADS);
+    struct sim_bus *s = (struct sim_bus *)o->with;
+    if (!s) {
+        s = must_alloc(sizeof *s);
+        *s = (struct sim_bus){.bus = {&bus_sim}, .random = o->seed};
+    }
+    s->nopen++;
+    add_process(s, o->process, o->nthread);
     *out = &s->bus;
     return 0;
 }
@@ -140,20 +209,27 @@ static void
 close_sim(struct bus **b)
 {
     struct sim_bus *s = (struct sim_bus *)*b;
-    if (!s) return;
-    for (int i = 0; i < s->nthread * s->nthread; i++) free(s->queue[i].ring);
-    free(s->queue);
-    free(s);
     *b = NULL;
+    if (!s || --s->nopen > 0) return;
+    for (int i = 0; i < s->nend; i++) {
+        for (int k = 0; k < s->nend; k++) free(s->end[i].from[k].ring);
+        free(s->end[i].from);
+    }
+    free(s->end);
+    free(s->used);
+    free(s);
 }
 
 const struct bus_kind bus_sim = {
     .name = "sim",
     .open = open_sim,
     .close = close_sim,
+    .grow = grow_sim,
+    .attach = attach_sim,
     .send = send_sim,
     .recv = recv_sim,
+    .drive = drive_sim,
+    .choose = choose_sim,
     .threaded = false,
     .sent = sent_sim,
-    .spin = spin_sim,
 };

@@ -16,10 +16,12 @@
  * the sleeper that finds 0 takes that one. So at most one is ever under way.
  *
  * No limit on queued messages: the credits of a verified plan are the limit.
- * All sockets are made, joined and closed on the session's thread, while no
- * other thread runs; in between each is used by its own thread alone.
+ * Sockets are made and joined on the session's thread, between runs, when a run
+ * first wants their threads, and closed there; in between each is used by its own
+ * thread alone, which knows of it by a message that came later.
  * (libzmq 4.3.4: socket_base.cpp process_commands, pipe.cpp check_read.) */
 #include "actors/act/bus.h"
+#include "runtime/clock.h"
 #include "runtime/error.h"
 
 #include <zmq.h>
@@ -31,9 +33,8 @@
 #include <string.h>
 #include <sched.h>
 #include <sys/resource.h>
-#include <time.h>
 
-enum { CACHE_LINE = 64, MAX_THREAD = 1 << ID_THREAD_BITS, SPIN_BATCH = 64, LOOK_UP_MS = 100, CROWD_NS = 6000 };
+enum { CACHE_LINE = 64, SPIN_BATCH = 64, LOOK_UP_MS = 100, CROWD_NS = 6000 };
 
 struct doorbell {
     _Alignas(CACHE_LINE) _Atomic uint64_t sent;
@@ -44,20 +45,22 @@ struct end {
     atomic_int core;                          /* where this thread ran when it last waited; a hint */
     /* What follows is the thread's own, but for the doorbells, which the senders ring. */
     _Alignas(CACHE_LINE) struct doorbell *bell; /* by source */
-    uint64_t taken[MAX_THREAD];                 /* by source: messages received */
-    void *link[MAX_THREAD];                     /* PAIR, by the other thread */
-    void *waker[MAX_THREAD];                    /* PUSH, by the thread it wakes */
+    uint64_t taken[MOST_THREADS];               /* by source: messages received */
+    void *link[MOST_THREADS];                   /* PAIR, by the other thread */
+    void *waker[MOST_THREADS];                  /* PUSH, by the thread it wakes */
     void *wake;                                 /* PULL */
     int first;                                  /* source to look at first, so that none waits for ever */
 };
 
 struct zmq_bus {
     struct bus bus;
-    int nthread;
-    _Atomic int64_t spin_ns;
+    int process, most;   /* threads that there can be */
+    _Atomic int nthread; /* ends that exist; all threads look at it */
+    int64_t spin_ns;
     void *context;
     struct end *end;
-    struct doorbell *bell; /* nthread x nthread, by destination, then source */
+    struct bus_user user;  /* of the session's end */
+    struct doorbell *bell; /* most x most, by destination, then source */
 };
 
 /* ---- messages ---- */
@@ -87,11 +90,19 @@ take(void *socket, void *bytes, size_t n)
     assert(got == (int)n);
 }
 
+/* How many ends there are; a thread that does not know of the newest yet has no message of it. */
+static inline int
+ends(const struct zmq_bus *z)
+{
+    return atomic_load_explicit(&z->nthread, memory_order_relaxed);
+}
+
 static int
-send_zmq(struct bus *b, int from, int to, const struct msg *m)
+send_zmq(struct bus *b, const struct msg *m)
 {
     struct zmq_bus *z = (struct zmq_bus *)b;
-    assert(from != to && from >= 0 && from < z->nthread && to >= 0 && to < z->nthread);
+    int from = addr_thread(m->from), to = addr_thread(m->to);
+    assert(from != to && from < ends(z) && to < ends(z) && addr_process(m->to) == z->process);
     struct end *me = &z->end[from], *peer = &z->end[to];
     TRY(put(me->link[to], m, sizeof *m));
     atomic_fetch_add(&peer->bell[from].sent, 1);
@@ -102,7 +113,7 @@ send_zmq(struct bus *b, int from, int to, const struct msg *m)
 static bool
 rung(const struct zmq_bus *z, const struct end *e)
 {
-    for (int from = 0; from < z->nthread; from++)
+    for (int from = 0, n = ends(z); from < n; from++)
         if (atomic_load(&e->bell[from].sent) != e->taken[from]) return true;
     return false;
 }
@@ -110,25 +121,17 @@ rung(const struct zmq_bus *z, const struct end *e)
 static int
 collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
 {
-    int n = 0;
-    for (int k = 0; k < z->nthread && n < max; k++) {
-        int from = (e->first + k) % z->nthread;
+    int n = 0, nend = ends(z);
+    for (int k = 0; k < nend && n < max; k++) {
+        int from = e->first + k < nend ? e->first + k : e->first + k - nend;
         uint64_t sent = atomic_load_explicit(&e->bell[from].sent, memory_order_acquire);
         for (; e->taken[from] != sent && n < max; e->taken[from]++) take(e->link[from], &m[n++], sizeof *m);
     }
-    e->first = (e->first + 1) % z->nthread;
+    e->first = e->first + 1 < nend ? e->first + 1 : 0;
     return n;
 }
 
 /* ---- waiting ---- */
-
-static int64_t
-now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static inline void
 relax(void)
@@ -144,7 +147,7 @@ relax(void)
 static bool
 crowded(const struct zmq_bus *z, const struct end *e, int core)
 {
-    for (int i = 0; i < z->nthread; i++) {
+    for (int i = 0, n = ends(z); i < n; i++) {
         const struct end *other = &z->end[i];
         if (other != e && atomic_load_explicit(&other->core, memory_order_relaxed) == core &&
             !atomic_load_explicit(&other->sleeping, memory_order_relaxed))
@@ -158,7 +161,7 @@ crowded(const struct zmq_bus *z, const struct end *e, int core)
 static bool
 spin(const struct zmq_bus *z, struct end *e)
 {
-    int64_t budget = atomic_load_explicit(&z->spin_ns, memory_order_relaxed), begin = now_ns(), now;
+    int64_t budget = z->spin_ns, begin = now_ns(), now;
     int core = sched_getcpu();
     if (budget <= 0) return false;
     atomic_store_explicit(&e->core, core, memory_order_relaxed);
@@ -184,15 +187,38 @@ doze(const struct zmq_bus *z, struct end *e)
 }
 
 static int
-recv_zmq(struct bus *b, int self, struct msg *m, int max, bool wait)
+recv_zmq(struct bus *b, uint32_t self, struct msg *m, int max, bool wait)
 {
     struct zmq_bus *z = (struct zmq_bus *)b;
-    assert(self >= 0 && self < z->nthread);
-    struct end *e = &z->end[self];
+    assert(addr_thread(self) < ends(z));
+    struct end *e = &z->end[addr_thread(self)];
     int n = collect(z, e, m, max);
-    if (n || !wait || z->nthread == 1) return n;
+    if (n || !wait || ends(z) == 1) return n;
     if (!spin(z, e)) doze(z, e);
     return collect(z, e, m, max);
+}
+
+static bool
+drive_zmq(struct bus *b, uint32_t self)
+{
+    const struct bus_user *u = &((struct zmq_bus *)b)->user;
+    UNUSED(self);
+    u->turn(u->of, true);
+    return true;
+}
+
+static uint64_t
+choose_zmq(struct bus *b, uint64_t n)
+{
+    UNUSED(b), UNUSED(n);
+    return 0;
+}
+
+/* The other ends have threads, which take their turns themselves. */
+static void
+attach_zmq(struct bus *b, uint32_t end, struct bus_user user)
+{
+    if (addr_thread(end) == 0) ((struct zmq_bus *)b)->user = user;
 }
 
 static int64_t
@@ -200,15 +226,8 @@ sent_zmq(const struct bus *b)
 {
     const struct zmq_bus *z = (const struct zmq_bus *)b;
     uint64_t sum = 0;
-    for (int i = 0; i < z->nthread * z->nthread; i++)
-        sum += atomic_load_explicit(&z->bell[i].sent, memory_order_relaxed);
+    for (int i = 0; i < z->most * z->most; i++) sum += atomic_load_explicit(&z->bell[i].sent, memory_order_relaxed);
     return (int64_t)sum;
-}
-
-static void
-spin_zmq(struct bus *b, int64_t spin_ns)
-{
-    atomic_store_explicit(&((struct zmq_bus *)b)->spin_ns, spin_ns, memory_order_relaxed);
 }
 
 /* ---- opening and closing ---- */
@@ -225,8 +244,8 @@ socket_new(struct zmq_bus *z, int type, void **out)
     return 0;
 }
 
-/* Makes a socket at each side and joins them. The binding side learns of its peer when it next looks at its mailbox,
- * which reading ZMQ_EVENTS does: from then on its sends succeed. */
+/* Makes a socket at each side and joins them. A binding side that sends learns of its peer when it next looks at its
+ * mailbox, which reading ZMQ_EVENTS does: from then on its sends succeed. (A PULL may be waited on meanwhile.) */
 static int
 join(struct zmq_bus *z, int type, void **binds, int peer_type, void **connects, const char *name)
 {
@@ -238,7 +257,7 @@ join(struct zmq_bus *z, int type, void **binds, int peer_type, void **connects, 
     if (zmq_connect(*connects, name)) return broken(name);
     int events;
     size_t n = sizeof events;
-    return zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? broken(name) : 0;
+    return type == ZMQ_PAIR && zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? broken(name) : 0;
 }
 
 /* The session must see an interrupt that came from another thread, or just before it fell asleep. */
@@ -249,24 +268,7 @@ look_up(void *wake)
     return zmq_setsockopt(wake, ZMQ_RCVTIMEO, &ms, sizeof ms) ? broken("option") : 0;
 }
 
-static int
-join_all(struct zmq_bus *z)
-{
-    char name[48];
-    for (int i = 0; i < z->nthread; i++) {
-        for (int j = 0; j < z->nthread; j++) {
-            if (i == j) continue;
-            snprintf(name, sizeof name, "inproc://wake-%d", i);
-            TRY(join(z, ZMQ_PULL, &z->end[i].wake, ZMQ_PUSH, &z->end[j].waker[i], name));
-            if (i > j) continue;
-            snprintf(name, sizeof name, "inproc://link-%d-%d", i, j);
-            TRY(join(z, ZMQ_PAIR, &z->end[i].link[j], ZMQ_PAIR, &z->end[j].link[i], name));
-        }
-    }
-    return look_up(z->end[0].wake);
-}
-
-/* Each socket has a file descriptor: with 24 threads more than the usual soft limit of 1024. */
+/* Each socket has a file descriptor: from 23 threads on more than the usual soft limit of 1024. */
 static void
 allow_files(int n)
 {
@@ -278,24 +280,75 @@ allow_files(int n)
 }
 
 static int
+sockets_of(int nthread)
+{
+    return nthread * (2 * nthread - 1);
+}
+
+/* Thread j's sockets to one of the threads before it, and that one's to it. */
+static int
+join_two(struct zmq_bus *z, int i, int j)
+{
+    char name[48];
+    struct end *a = &z->end[i], *b = &z->end[j];
+    snprintf(name, sizeof name, "inproc://wake-%d", i);
+    TRY(join(z, ZMQ_PULL, &a->wake, ZMQ_PUSH, &b->waker[i], name));
+    snprintf(name, sizeof name, "inproc://wake-%d", j);
+    TRY(join(z, ZMQ_PULL, &b->wake, ZMQ_PUSH, &a->waker[j], name));
+    snprintf(name, sizeof name, "inproc://link-%d-%d", i, j);
+    return join(z, ZMQ_PAIR, &a->link[j], ZMQ_PAIR, &b->link[i], name);
+}
+
+static void
+close_socket(void **socket)
+{
+    if (*socket) zmq_close(*socket);
+    *socket = NULL;
+}
+
+/* Closes what join_two made of thread j. */
+static void
+part(struct zmq_bus *z, int j)
+{
+    for (int i = 0; i < j; i++) {
+        close_socket(&z->end[i].link[j]);
+        close_socket(&z->end[i].waker[j]);
+        close_socket(&z->end[j].link[i]);
+        close_socket(&z->end[j].waker[i]);
+    }
+    close_socket(&z->end[j].wake);
+}
+
+/* The threads that there are sleep: they use their new sockets after the next message that they get. */
+static int
+grow_zmq(struct bus *b, int nthread)
+{
+    struct zmq_bus *z = (struct zmq_bus *)b;
+    assert(nthread <= z->most);
+    if (nthread > ends(z)) allow_files(sockets_of(nthread));
+    for (int j = ends(z); j < nthread; j++) {
+        int status = 0;
+        for (int i = 0; !status && i < j; i++) status = join_two(z, i, j);
+        if (!status && j == 1) status = look_up(z->end[0].wake);
+        if (status) {
+            part(z, j);
+            err_note("%d threads need %d sockets", nthread, sockets_of(nthread));
+            return status;
+        }
+        atomic_store(&z->nthread, j + 1);
+    }
+    return 0;
+}
+
+static int
 start(struct zmq_bus *z)
 {
-    int nsocket = z->nthread * (2 * z->nthread - 1);
-    allow_files(nsocket);
     z->context = zmq_ctx_new();
     if (!z->context) return broken("context");
     zmq_ctx_set(z->context, ZMQ_IO_THREADS, 0);
     zmq_ctx_set(z->context, ZMQ_BLOCKY, 0);
-    zmq_ctx_set(z->context, ZMQ_MAX_SOCKETS, nsocket + 1);
-    int status = join_all(z);
-    if (status) err_note("%d threads need %d sockets", z->nthread, nsocket);
-    return status;
-}
-
-static void
-close_socket(void *socket)
-{
-    if (socket) zmq_close(socket);
+    zmq_ctx_set(z->context, ZMQ_MAX_SOCKETS, sockets_of(z->most) + 1);
+    return 0;
 }
 
 static void
@@ -303,13 +356,8 @@ close_zmq(struct bus **b)
 {
     struct zmq_bus *z = (struct zmq_bus *)*b;
     if (!z) return;
-    for (int i = 0; z->context && i < z->nthread; i++) {
-        close_socket(z->end[i].wake);
-        for (int j = 0; j < z->nthread; j++) {
-            close_socket(z->end[i].link[j]);
-            close_socket(z->end[i].waker[j]);
-        }
-    }
+    for (int j = z->context ? ends(z) - 1 : 0; j > 0; j--) part(z, j);
+    if (z->end) close_socket(&z->end[0].wake);
     while (z->context && zmq_ctx_term(z->context) && errno == EINTR) continue;
     free(z->bell);
     free(z->end);
@@ -326,25 +374,24 @@ lines_new(size_t bytes)
 }
 
 static int
-open_zmq(int nthread, int64_t spin_ns, uint64_t seed, struct bus **out)
+open_zmq(const struct bus_options *o, struct bus **out)
 {
-    UNUSED(seed);
-    assert(nthread >= 1 && nthread <= MAX_THREAD);
-    size_t n = (size_t)nthread;
+    assert(o->nthread >= 1 && o->nthread <= MOST_THREADS);
+    size_t n = (size_t)o->nthread;
     *out = NULL;
     struct zmq_bus *z = calloc(1, sizeof *z);
     if (!z) return fail(E_MEMORY, "zmq bus: no memory");
-    *z = (struct zmq_bus){.bus = {&bus_zmq}, .nthread = nthread};
-    spin_zmq(&z->bus, spin_ns);
+    *z = (struct zmq_bus){
+        .bus = {&bus_zmq}, .process = o->process, .most = o->nthread, .nthread = 1, .spin_ns = o->spin_ns};
     z->end = lines_new(n * sizeof *z->end);
     z->bell = lines_new(n * n * sizeof *z->bell);
     struct bus *b = &z->bus;
-    int status = z->end && z->bell ? 0 : fail(E_MEMORY, "zmq bus: no memory for %d ends", nthread);
-    for (int i = 0; !status && i < nthread; i++) {
+    int status = z->end && z->bell ? 0 : fail(E_MEMORY, "zmq bus: no memory for %d ends", o->nthread);
+    for (int i = 0; !status && i < o->nthread; i++) {
         z->end[i].bell = z->bell + (size_t)i * n;
         atomic_init(&z->end[i].core, -1); /* nowhere yet */
     }
-    if (!status && nthread > 1) status = start(z);
+    if (!status && n > 1) status = start(z);
     if (status) close_zmq(&b);
     *out = b;
     return status;
@@ -354,9 +401,12 @@ const struct bus_kind bus_zmq = {
     .name = "zmq",
     .open = open_zmq,
     .close = close_zmq,
+    .grow = grow_zmq,
+    .attach = attach_zmq,
     .send = send_zmq,
     .recv = recv_zmq,
+    .drive = drive_zmq,
+    .choose = choose_zmq,
     .threaded = true,
     .sent = sent_zmq,
-    .spin = spin_zmq,
 };

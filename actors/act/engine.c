@@ -12,26 +12,28 @@
 #include "actors/act/actor.h"
 #include "actors/plan/stuck.h"
 
+#include "runtime/clock.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { MAX_THREAD = 64, BATCH = 32 };
+enum { BATCH = 32 };
 
 struct engine {
     struct engine_options options;
     struct bus *bus;
     int nstarted; /* threads beyond the session's that exist */
-    pthread_t thread[MAX_THREAD];
-    struct worker worker[MAX_THREAD];
+    pthread_t thread[MOST_THREADS];
+    struct worker worker[MOST_THREADS];
     const struct run *job; /* written before START is sent */
+    int nthread;           /* of that run */
     uint32_t run_id;
     int nended;
     int64_t begin_ns, elapsed_ns, runs;
@@ -41,35 +43,29 @@ struct engine {
     atomic_llong fail_in; /* acts until one is made to fail; 0: none */
 };
 
-static int64_t
-now_ns(void)
+void
+worker_fail(struct worker *w, int status)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    w->status = status;
+    snprintf(w->text, sizeof w->text, "%s", err_text());
+    w->stopped = true;
 }
 
 void
-worker_send(struct worker *w, int to, const struct msg *m)
+worker_send(struct worker *w, int to, struct msg m)
 {
     w->thread_messages++;
-    if (w->plant == PLANT_LOST && m->kind == MSG_FULL) return;
-    int status = w->engine->options.bus->send(w->engine->bus, w->id, to, m);
-    if (status == 0 || w->stopped) return;
-    w->status = status;
-    w->stopped = true;
-    strncpy(w->text, err_text(), sizeof w->text - 1);
+    m.from = w->addr;
+    m.to = addr_of(addr_process(w->addr), to);
+    m.run = w->run_id;
+    int status = bus_send(w->engine->bus, &m);
+    if (status && !w->stopped) worker_fail(w, status);
 }
 
 static void
 tell(struct worker *w, int to, enum msg_kind kind)
 {
-    struct msg m = {.kind = (uint8_t)kind,
-                    .status = (uint8_t)w->status,
-                    .run = w->run_id,
-                    .src = id_of(0, w->id, 0),
-                    .dst = id_of(0, to, 0)};
-    worker_send(w, to, &m);
+    worker_send(w, to, (struct msg){.kind = (uint8_t)kind, .status = (uint8_t)w->status});
 }
 
 /* ---- one worker ---- */
@@ -81,7 +77,7 @@ end(struct worker *w)
     if (!w->active) return;
     w->active = false;
     w->allocations += must_count() - w->asked;
-    if (w->id != 0) tell(w, 0, w->status ? MSG_FAIL : MSG_END);
+    if (w->id != 0) tell(w, 0, MSG_END);
 }
 
 static void
@@ -100,13 +96,13 @@ take_message(struct worker *w, const struct msg *m)
         w->quit = true;
         return;
     }
-    if (w->id == 0 && (m->kind == MSG_END || m->kind == MSG_FAIL)) {
+    if (m->kind == MSG_END) {
         if (m->run != w->run_id) return;
         e->nended++;
-        if (m->kind == MSG_FAIL && !w->stopped) stop_all(e);
+        if (m->status && !w->stopped) stop_all(e);
         return;
     }
-    if (m->run > w->run_id) worker_begin(w, e->job, m->run);
+    if (run_after(m->run, w->run_id)) worker_begin(w, e->job, m->run);
     if (m->run != w->run_id || !w->active) return;
     if (m->kind == MSG_STOP)
         w->stopped = true;
@@ -114,33 +110,50 @@ take_message(struct worker *w, const struct msg *m)
         worker_receive(w, m);
 }
 
-/* Takes what has come and does one act. True when something happened. */
 static bool
-step(struct worker *w, bool wait, int choice)
+busy(const void *of)
 {
-    struct msg m[BATCH];
-    int n = w->engine->bus ? w->engine->options.bus->recv(w->engine->bus, w->id, m, BATCH, wait) : 0;
-    for (int i = 0; i < n; i++) take_message(w, &m[i]);
-    if (!w->active) return n > 0;
-    if (w->stopped || w->todo == 0) {
-        end(w);
-        return true;
-    }
-    if (w->nready > 0) {
-        worker_act(w, choice < w->nready ? choice : 0);
-    } else if (w->nstream > 0) {
-        worker_complete(w);
-    } else {
-        return n > 0;
-    }
-    if (w->stopped || w->todo == 0) end(w);
-    return true;
+    const struct worker *w = of;
+    return w->active && (w->stopped || w->todo == 0 || w->nready > 0 || w->nstream > 0);
 }
 
 static bool
-busy(const struct worker *w)
+take_messages(struct worker *w, bool wait)
 {
-    return w->active && (w->stopped || w->todo == 0 || w->nready > 0 || w->nstream > 0);
+    struct msg m[BATCH];
+    int n = bus_recv(w->engine->bus, w->addr, m, BATCH, wait);
+    for (int i = 0; i < n; i++) take_message(w, &m[i]);
+    return n > 0;
+}
+
+/* One act, or the end of one; false: there is none. Where a seed decides, what is done late may be done now, and any
+ * ready actor may act. */
+static bool
+work(struct worker *w)
+{
+    struct bus *b = w->engine->bus;
+    if (w->nstream > 0 && (w->nready == 0 || (b && bus_choose(b, 2)))) {
+        worker_complete(w);
+        return true;
+    }
+    if (w->nready == 0) return false;
+    worker_act(w, w->nready > 1 && b ? (int)bus_choose(b, (uint64_t)w->nready) : 0);
+    return true;
+}
+
+/* Takes what has come and does one thing. */
+static bool
+turn(void *of, bool wait)
+{
+    struct worker *w = of;
+    struct bus *b = w->engine->bus;
+    bool idle = !busy(w), came = false;
+    if (b && (!w->active || w->plan->nthread > 1)) came = take_messages(w, wait && idle);
+    if (!w->active) return came;
+    bool did = !w->stopped && w->todo > 0 && work(w);
+    if (!w->stopped && w->todo > 0) return came || did;
+    end(w);
+    return true;
 }
 
 static void *
@@ -150,7 +163,7 @@ device_thread(void *arg)
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    while (!w->quit) step(w, !busy(w), 0);
+    while (!w->quit) turn(w, true);
     return NULL;
 }
 
@@ -160,11 +173,18 @@ static void
 quit_threads(struct engine *e)
 {
     for (int t = 1; t <= e->nstarted; t++) {
-        struct msg m = {.kind = MSG_QUIT};
-        e->options.bus->send(e->bus, 0, t, &m);
+        struct msg m = {.kind = MSG_QUIT, .from = e->worker[0].addr, .to = e->worker[t].addr};
+        bus_send(e->bus, &m);
     }
     for (int t = 1; t <= e->nstarted; t++) pthread_join(e->thread[t], NULL);
     e->nstarted = 0;
+}
+
+static void
+attach(struct engine *e, int thread)
+{
+    struct worker *w = &e->worker[thread];
+    e->bus->kind->attach(e->bus, w->addr, (struct bus_user){.of = w, .turn = turn, .busy = busy});
 }
 
 int
@@ -172,17 +192,23 @@ engine_new(const struct engine_options *o, struct engine **out)
 {
     struct engine *e = must_alloc(sizeof *e);
     e->options = *o;
-    if (e->options.threads > MAX_THREAD) e->options.threads = MAX_THREAD;
-    for (int t = 0; t < MAX_THREAD; t++) {
-        e->worker[t].engine = e;
-        e->worker[t].id = t;
+    if (e->options.threads > MOST_THREADS) e->options.threads = MOST_THREADS;
+    for (int t = 0; t < MOST_THREADS; t++) {
+        struct worker *w = &e->worker[t];
+        *w = (struct worker){.engine = e, .id = t, .addr = addr_of(o->process, t)};
     }
-    if (e->options.threads > 1) {
-        int status = o->bus->open(e->options.threads, o->spin_ns, o->seed, &e->bus);
+    if (e->options.threads > 1 || o->with) {
+        struct bus_options b = {.process = o->process,
+                                .nthread = e->options.threads,
+                                .spin_ns = o->spin_ns,
+                                .seed = o->seed,
+                                .with = o->with};
+        int status = o->bus->open(&b, &e->bus);
         if (status) {
             free(e);
             return status;
         }
+        attach(e, 0);
     }
     *out = e;
     return 0;
@@ -197,21 +223,16 @@ engine_free(struct engine **ep)
         quit_threads(e);
         e->options.bus->close(&e->bus);
     }
-    for (int t = 0; t < MAX_THREAD; t++) {
+    for (int t = 0; t < MOST_THREADS; t++) {
         struct worker *w = &e->worker[t];
         free(w->ready);
         free(w->ready_key);
         free(w->stream);
+        free(w->address);
         free(w->act);
     }
     free(e);
     *ep = NULL;
-}
-
-int
-engine_threads(const struct engine *e)
-{
-    return e->options.threads;
 }
 
 void
@@ -220,36 +241,29 @@ engine_interrupt(struct engine *e)
     atomic_store(&e->interrupted, 1);
 }
 
+/* The threads of a run, where they are not there yet. */
 static int
 start_threads(struct engine *e, int nthread)
 {
-    if (!e->options.bus->threaded) return 0;
+    if (e->nstarted + 1 < nthread) TRY(e->bus->kind->grow(e->bus, nthread));
     for (; e->nstarted + 1 < nthread; e->nstarted++) {
-        struct worker *w = &e->worker[e->nstarted + 1];
-        w->quit = false;
-        if (pthread_create(&e->thread[e->nstarted + 1], NULL, device_thread, w))
+        int t = e->nstarted + 1;
+        e->worker[t].quit = false;
+        attach(e, t);
+        if (e->bus->kind->threaded && pthread_create(&e->thread[t], NULL, device_thread, &e->worker[t]))
             return fail(E_BUS, "a device thread could not be started");
     }
     return 0;
-}
-
-/* The worker acts no more, for the reason that was just said. */
-static void
-give_up(struct worker *w, int status)
-{
-    w->status = status;
-    strncpy(w->text, err_text(), sizeof w->text - 1);
-    w->stopped = true;
 }
 
 /* The user wants the run to stop. */
 static void
 cancel(struct worker *w)
 {
-    give_up(w, fail(E_CANCEL, "interrupted"));
+    worker_fail(w, fail(E_CANCEL, "interrupted"));
 }
 
-/* ---- one thread: nothing can happen unless it does it ---- */
+/* ---- a run ---- */
 
 static int32_t
 begun(const void *actors, int32_t task)
@@ -279,55 +293,23 @@ get_stuck(struct worker *w)
         .plan = w->plan, .state = w->actors, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
     struct str text = {0};
     stuck_print(&who, &text);
-    give_up(w, fail(E_PLAN, "the run is stuck: no actor can act, no message is under way and no work is unfinished: %s",
-                    str_text(&text)));
+    worker_fail(w, fail(E_PLAN,
+                        "the run is stuck: no actor can act, no message is under way and no work is unfinished: %s",
+                        str_text(&text)));
     str_free(&text);
 }
 
-static bool
-nothing_left(const struct engine *e, int nthread)
-{
-    for (int t = 0; t < nthread; t++)
-        if (busy(&e->worker[t])) return false;
-    return bus_sim_quiet(e->bus);
-}
-
-/* One turn of a worker of the simulator: what is done late may be done now, or any ready actor acts. */
-static bool
-turn(struct engine *e, struct worker *w)
-{
-    if (!w->active || w->stopped || w->nstream == 0 || !bus_sim_choose(e->bus, 2))
-        return step(w, false, w->nready > 1 ? (int)bus_sim_choose(e->bus, (uint64_t)w->nready) : 0);
-    worker_complete(w);
-    return true;
-}
-
-/* The simulator: the seed says whose turn it is, until every worker has said END. */
+/* Until every thread has said END; the session's works as device thread 0. */
 static void
-play(struct engine *e, int nthread)
+attend(struct engine *e)
 {
     struct worker *w = &e->worker[0];
-    while (e->nended < nthread - 1 || w->active) {
+    while (e->nended < e->nthread - 1 || w->active) {
         bool was = w->stopped;
         if (atomic_load(&e->interrupted) && !was)
             cancel(w);
-        else if (!turn(e, &e->worker[bus_sim_choose(e->bus, (uint64_t)nthread)]) && nothing_left(e, nthread))
+        else if (e->nthread == 1 ? !turn(w, false) : !e->bus->kind->drive(e->bus, w->addr))
             get_stuck(w);
-        if (w->stopped && !was && w->status) stop_all(e);
-    }
-}
-
-/* The session thread as device thread 0, until every thread has said END. */
-static void
-attend(struct engine *e, int nthread)
-{
-    struct worker *w = &e->worker[0];
-    while (e->nended < nthread - 1 || w->active) {
-        bool was = w->stopped;
-        if (atomic_load(&e->interrupted) && !was)
-            cancel(w);
-        else
-            step(w, !busy(w), 0);
         if (w->stopped && !was && w->status) stop_all(e);
     }
 }
@@ -343,6 +325,26 @@ outcome(struct engine *e, int nthread)
     return 0;
 }
 
+/* Tests: an act that is made to sleep, or to fail. */
+static int
+trouble(void *engine, const struct op *op)
+{
+    struct engine *e = engine;
+    if (e->slow_ns > 0 && op && op == e->slow_op) {
+        struct timespec t = {e->slow_ns / 1000000000, e->slow_ns % 1000000000};
+        nanosleep(&t, NULL);
+    }
+    if (atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0 && atomic_fetch_sub(&e->fail_in, 1) == 1)
+        return fail(E_KERNEL, "made to fail by a test");
+    return 0;
+}
+
+static bool
+has_trouble(struct engine *e)
+{
+    return e->slow_ns > 0 || atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0;
+}
+
 int
 engine_run(struct engine *e, struct run *r)
 {
@@ -350,32 +352,19 @@ engine_run(struct engine *e, struct run *r)
     assert(nthread <= e->options.threads);
     struct worker *w = &e->worker[0];
     e->job = r;
+    e->nthread = nthread;
     e->nended = 0;
     e->runs++;
     uint32_t id = ++e->run_id;
     e->begin_ns = now_ns();
     atomic_store(&e->interrupted, 0);
+    r->before_act = has_trouble(e) ? trouble : NULL;
+    r->hook = e;
     if (nthread > 1) TRY(start_threads(e, nthread));
-    for (int t = 0; t < nthread; t++) worker_room(&e->worker[t], r->plan, r->timed);
+    for (int t = 0; t < nthread; t++) worker_room(&e->worker[t], r);
     worker_begin(w, r, id);
     for (int t = 1; t < nthread; t++) tell(w, t, MSG_START);
-    if (nthread == 1) {
-        while (w->active) {
-            if (atomic_load(&e->interrupted)) cancel(w);
-            if (w->stopped || w->todo == 0)
-                end(w);
-            else if (w->nready > 0)
-                worker_act(w, 0);
-            else if (w->nstream > 0)
-                worker_complete(w);
-            else
-                get_stuck(w);
-        }
-    } else if (e->options.bus->threaded) {
-        attend(e, nthread);
-    } else {
-        play(e, nthread);
-    }
+    attend(e);
     e->elapsed_ns = now_ns() - e->begin_ns;
     return outcome(e, nthread);
 }
@@ -413,12 +402,6 @@ engine_count(const struct engine *e)
 }
 
 void
-engine_plant(struct engine *e, enum plant plant)
-{
-    for (int t = 0; t < MAX_THREAD; t++) e->worker[t].plant = plant;
-}
-
-void
 engine_fail_act(struct engine *e, int64_t k)
 {
     atomic_store(&e->fail_in, k);
@@ -429,16 +412,4 @@ engine_slow(struct engine *e, const struct op *op, int64_t ns)
 {
     e->slow_op = op;
     e->slow_ns = ns;
-}
-
-int
-engine_trouble(struct engine *e, const struct op *op)
-{
-    if (e->slow_ns > 0 && op && op == e->slow_op) {
-        struct timespec t = {e->slow_ns / 1000000000, e->slow_ns % 1000000000};
-        nanosleep(&t, NULL);
-    }
-    if (atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0 && atomic_fetch_sub(&e->fail_in, 1) == 1)
-        return fail(E_KERNEL, "made to fail by a test");
-    return 0;
 }

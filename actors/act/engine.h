@@ -25,6 +25,10 @@ struct run {
     struct actors *actors; /* the state of the plan's actors, kept between runs */
     bool timed;            /* record when each act began and ended */
     bool poison;           /* fill registers with NaN when their last reader gives them back */
+    /* Tests: called before each act with `hook` and the act's operator (NULL: none); fails the act. NULL: nothing. Set
+     * by engine_run. */
+    int (*before_act)(void *hook, const struct op *op);
+    void *hook;
 };
 
 /* One act, as it happened. Times in nanoseconds of CLOCK_MONOTONIC. */
@@ -34,14 +38,15 @@ struct act_time {
 };
 
 struct engine_options {
+    int process; /* number in the cluster; 0 when alone */
     int threads; /* at most */
     const struct bus_kind *bus;
     uint64_t seed; /* of the simulator */
     int64_t spin_ns;
+    struct bus *with; /* sim: the bus of another process's engine; NULL: one of its own */
 };
 int engine_new(const struct engine_options *o, struct engine **out);
 void engine_free(struct engine **e);
-int engine_threads(const struct engine *e); /* at most */
 
 /* The actors of a plan; made once, for one run at a time. */
 struct actors *actors_new(const struct plan *p);
@@ -64,21 +69,8 @@ struct engine_count {
 };
 struct engine_count engine_count(const struct engine *e);
 
-/* Tests: mistakes that the simulator must find. */
-enum plant {
-    PLANT_NONE,
-    PLANT_NO_CREDIT,    /* an actor writes its next register whether it is free or not */
-    PLANT_EARLY_FREE,   /* the first reader of a thread gives a register back for all of them */
-    PLANT_READER_COUNT, /* one reader too few is counted */
-    PLANT_ENQUEUED,     /* inputs are given back when work is enqueued on a late device, not when it is done */
-    PLANT_KEPT,         /* a register is not given back */
-    PLANT_LOST,         /* what tells of a full register on another thread does not arrive */
-};
-void engine_plant(struct engine *e, enum plant plant);
 /* Tests: the k-th act from now fails; acts of this operator sleep. */
 void engine_fail_act(struct engine *e, int64_t k);
 void engine_slow(struct engine *e, const struct op *op, int64_t ns);
-/* What the two above do to an act of op (NULL: not an operator); called by the acting thread. */
-int engine_trouble(struct engine *e, const struct op *op);
 
 #endif

@@ -1,52 +1,63 @@
-/* message.h - every message that actors, threads and the session exchange.
+/* message.h - a register changes hands, or a run begins or ends.
  *
- * 32 bytes of numbers, never a pointer: the same message is valid in a thread's
- * ring, over ZeroMQ, in a log and in the simulator. An actor's id holds process,
- * device thread and index, so that routing is arithmetic. */
+ * 32 bytes of numbers, never a pointer: the same message is valid between
+ * threads, between processes, in a log and in the simulator. It is sent to m.to,
+ * an address of process and thread, which the bus alone interprets. `task` and
+ * `out` are indices in the receiver's part of the plan: threads of one process
+ * have one part, so there both ends count alike; between processes a FULL names
+ * the receiver's RECV task and a FREE the sender's SEND task, by indices that
+ * were exchanged when their parts were connected.
+ *
+ * Run numbers wrap: compare them with run_after. */
 #ifndef RILLE_ACT_MESSAGE_H
 #define RILLE_ACT_MESSAGE_H
 
 #include "runtime/base.h"
 
 enum msg_kind {
-    MSG_FULL = 1, /* producer -> a destination thread: register `reg` of output `slot` of `src` holds `piece` */
-    MSG_FREE,     /* that thread -> producer: nobody here reads it any more */
-    MSG_START,    /* session -> thread: run `run` of the plan in its mailbox begins */
-    MSG_STOP,     /* session or a thread that failed -> thread: act no more, send END */
-    MSG_END,      /* thread -> session: nothing of run `run` will happen here any more; status says how it went */
-    MSG_FAIL,     /* thread -> session: `src` failed with `status`; its text is in the thread's slot */
-    MSG_STREAM,   /* a device's stream -> its thread: the work of act `seq` of actor `src` is done */
+    MSG_FULL = 1, /* producer -> a thread of readers: register `reg` of result (task, out) holds `piece`; `fan` says
+                     which of its readers are meant */
+    MSG_FREE,     /* that thread -> producer: nobody there reads register `reg` of result (task, out) any more */
+    MSG_START,    /* session -> thread: begin run `run` */
+    MSG_STOP,     /* session -> thread: act no more, answer END */
+    MSG_END,      /* thread -> session: nothing of `run` happens here any more; status: 0, or the error that ended it */
     MSG_QUIT,     /* session -> thread: leave */
 };
 
 struct msg {
-    uint8_t kind, status;
-    uint16_t slot;
-    uint32_t epoch, run, src, dst, reg, piece, seq;
+    uint8_t kind, status; /* enum msg_kind, enum err_code */
+    uint16_t fan;
+    uint32_t epoch; /* of the cluster; 0 in one process */
+    uint32_t from, to;
+    uint32_t run, task;
+    uint16_t out, reg;
+    uint32_t piece;
 };
 _Static_assert(sizeof(struct msg) == 32, "a message fits inline in a ZeroMQ message");
 
-/* Actor ids: process 8 bits, thread 6, index 18. */
-enum { ID_INDEX_BITS = 18, ID_THREAD_BITS = 6 };
+/* Addresses: process 22 bits, thread 10. */
+enum { ADDR_THREAD_BITS = 10, ADDR_PROCESS_BITS = 22, MOST_THREADS = 64 };
 static inline uint32_t
-id_of(int process, int thread, int index)
+addr_of(int process, int thread)
 {
-    return (uint32_t)process << (ID_INDEX_BITS + ID_THREAD_BITS) | (uint32_t)thread << ID_INDEX_BITS | (uint32_t)index;
+    return (uint32_t)process << ADDR_THREAD_BITS | (uint32_t)thread;
 }
 static inline int
-id_thread(uint32_t id)
+addr_thread(uint32_t addr)
 {
-    return (int)(id >> ID_INDEX_BITS & ((1u << ID_THREAD_BITS) - 1));
+    return (int)(addr & ((1u << ADDR_THREAD_BITS) - 1));
 }
 static inline int
-id_index(uint32_t id)
+addr_process(uint32_t addr)
 {
-    return (int)(id & ((1u << ID_INDEX_BITS) - 1));
+    return (int)(addr >> ADDR_THREAD_BITS);
 }
-static inline int
-id_process(uint32_t id)
+
+/* Does run a come after run b? They are less than 2^31 runs apart. */
+static inline bool
+run_after(uint32_t a, uint32_t b)
 {
-    return (int)(id >> (ID_INDEX_BITS + ID_THREAD_BITS));
+    return (int32_t)(a - b) > 0;
 }
 
 #endif

@@ -73,7 +73,7 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
     const struct layout *out = last->layout[0];
     struct view *view = ARENA_ARRAY(&l->tmp, struct view, c->nin + c->nout);
     double bytes = 0;
-    struct draft *d = draft_new(l, TASK_COMPUTE, node, out->place->kind, out->place->rank[pos], pos, last->piece, &id);
+    struct draft *d = draft_new(l, &kind_compute, node, out->place->kind, out->place->rank[pos], pos, last->piece, &id);
     d->task.name = name;
     d->task.chain = c;
     draft_args(l, id, c->nin);

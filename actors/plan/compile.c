@@ -236,9 +236,6 @@ lower_all(struct lower *l)
 {
     TRY(lower_nodes(l));
     TRY(lower_roots(l));
-    if (l->plan->nthread > 1 && l->ndraft > PLAN_TASKS)
-        return fail(E_PLAN, "plan: %d tasks on %d threads, and messages count to %d; read values in between",
-                    (int)l->ndraft, (int)l->plan->nthread, PLAN_TASKS);
     credit_reach(l);
     credit_updates(l);
     credit_registers(l);

@@ -53,7 +53,7 @@ writer_of(const struct lower *l, int32_t part)
 {
     for (int32_t i = 0; i < l->ndraft; i++)
         for (int k = 0; k < l->draft[i].nout; k++)
-            if (l->draft[i].out[k].root == part) return i;
+            if (l->draft[i].out[k].where.kind == IN_ROOT && l->draft[i].out[k].where.index == part) return i;
     return -1;
 }
 
@@ -141,7 +141,8 @@ credits_of(const struct lower *l, int32_t i, int o, int nstage)
 static const struct place *
 place_of(const struct lower *l, const struct draft *d)
 {
-    if (d->task.box) return d->task.box->to->place;
+    const struct box_plan *b = task_box(&d->task);
+    if (b) return b->to->place;
     return d->task.node >= 0 ? l->program->node[d->task.node].layout[0]->place : NULL;
 }
 
@@ -158,7 +159,7 @@ credit_registers(struct lower *l)
         d->stage = p && p->id < ROOM && stage[p->id] >= 0 ? stage[p->id] : 0;
         for (int k = 0; k < d->nout; k++) {
             struct out_port *o = &d->out[k];
-            if (o->control || o->root >= 0 || !d->piece || d->task.kind == TASK_ACCUMULATE) continue;
+            if (o->where.kind == NOWHERE || o->where.kind == IN_ROOT || draft_once(d)) continue;
             o->nreg = credits_of(l, i, k, nstage);
         }
     }
@@ -175,7 +176,7 @@ struct tenant {
 static int64_t
 block_bytes(const struct out_port *o)
 {
-    return ((o->bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1)) * o->nreg;
+    return o->where.stride * o->nreg;
 }
 
 static int
@@ -186,7 +187,7 @@ tenants_of(const struct lower *l, int device, struct tenant *t)
         const struct draft *d = &l->draft[i];
         if (d->task.device != device) continue;
         for (int k = 0; k < d->nout; k++)
-            if (!d->out[k].control && d->out[k].root < 0 && !d->out[k].home) t[n++] = (struct tenant){i, k, i};
+            if (d->out[k].where.kind == IN_ARENA) t[n++] = (struct tenant){i, k, i};
     }
     return n;
 }
@@ -195,8 +196,8 @@ tenants_of(const struct lower *l, int device, struct tenant *t)
 static bool
 reads_block(const struct lower *l, const struct edge *e, const struct tenant *t)
 {
-    int32_t home = l->draft[e->task].out[e->out].home;
-    return home ? home - 1 == t->task && t->out == 0 : e->task == t->task && e->out == t->out;
+    const struct where *w = &l->draft[e->task].out[e->out].where;
+    return w->kind == IN_TASK ? w->index == t->task && t->out == 0 : e->task == t->task && e->out == t->out;
 }
 
 static bool
@@ -215,10 +216,16 @@ last_readers(const struct lower *l, struct tenant *t, int n, int32_t *index)
     for (int i = 0; i < n; i++) index[t[i].task * (OP_OUT + 1) + t[i].out] = i + 1;
     for (int32_t r = 0; r < l->ndraft; r++)
         for (const struct edge *e = l->draft[r].in; e; e = e->next) {
-            int32_t home = l->draft[e->task].out[e->out].home;
-            int32_t at = home ? index[(home - 1) * (OP_OUT + 1)] : index[e->task * (OP_OUT + 1) + e->out];
+            const struct where *w = &l->draft[e->task].out[e->out].where;
+            int32_t at = w->kind == IN_TASK ? index[w->index * (OP_OUT + 1)] : index[e->task * (OP_OUT + 1) + e->out];
             if (at) t[at - 1].last = MAX(t[at - 1].last, r);
         }
+}
+
+static bool
+lies_in(const struct out_port *o, int32_t task)
+{
+    return o->where.kind == IN_TASK && o->where.index == task;
 }
 
 /* After task a, everybody who writes b's block. */
@@ -228,7 +235,7 @@ order_writers(struct lower *l, int32_t a, const struct tenant *b)
     if (a != b->task) lower_order(l, a, b->task);
     if (!l->draft[b->task].out[b->out].shared) return;
     for (int32_t i = b->task + 1; i <= b->last; i++)
-        if (l->draft[i].task.kind == TASK_FILL && l->draft[i].out[0].home == b->task + 1) lower_order(l, a, i);
+        if (l->draft[i].task.kind->flags & KIND_WRITES && lies_in(&l->draft[i].out[0], b->task)) lower_order(l, a, i);
 }
 
 /* b is written where a lay: after all of a's readers. */
@@ -261,7 +268,7 @@ pack_device(struct lower *l, int device, struct tenant *t, struct pack_item *ite
                                      .first = share ? t[i].task : 0,
                                      .last = share ? t[i].last : l->ndraft};
     int64_t bytes = pack_offsets(item, n, ALIGN);
-    for (int i = 0; i < n; i++) l->draft[t[i].task].out[t[i].out].offset = item[i].offset;
+    for (int i = 0; i < n; i++) l->draft[t[i].task].out[t[i].out].where.offset = item[i].offset;
     if (!share) return bytes;
     for (int b = 0; b < n; b++)
         for (int a = 0; a < b; a++)
@@ -289,7 +296,7 @@ check_sizes(struct lower *l)
         int d = draft->task.device;
         for (int k = 0; k < draft->nout; k++) {
             const struct out_port *o = &draft->out[k];
-            if (o->control || o->root >= 0 || o->home) continue;
+            if (o->where.kind != IN_ARENA) continue;
             int64_t bytes = o->bytes, nreg = MAX(o->nreg, 1);
             if (bytes > left[d] / nreg - ALIGN) return too_large(&p->device[d]);
             left[d] -= nreg * (bytes + ALIGN);

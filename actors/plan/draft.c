@@ -19,8 +19,8 @@ device_index(struct lower *l, int kind, int rank)
 }
 
 struct draft *
-draft_new(struct lower *l, enum task_kind kind, int32_t node, int device_kind, int rank, int32_t pos, bool piece,
-          int32_t *id)
+draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int device_kind, int rank, int32_t pos,
+          bool piece, int32_t *id)
 {
     if (l->ndraft == l->room) {
         int32_t room = l->room ? 2 * l->room : 256;
@@ -37,7 +37,7 @@ draft_new(struct lower *l, enum task_kind kind, int32_t node, int device_kind, i
     d->control = -1;
     d->piece = piece;
     struct task *t = &d->task;
-    t->kind = (uint8_t)kind;
+    t->kind = kind;
     t->node = node;
     t->device = (int16_t)device_index(l, device_kind, rank);
     t->thread = l->plan->device[t->device].thread;
@@ -57,14 +57,15 @@ draft_new(struct lower *l, enum task_kind kind, int32_t node, int device_kind, i
 void
 draft_out(struct draft *d, int64_t bytes, int32_t every)
 {
-    d->out[d->nout++] = (struct out_port){.nreg = 1, .every = every, .bytes = bytes, .root = -1};
+    struct where where = {IN_ARENA, d->task.device, 0, where_stride(bytes)};
+    d->out[d->nout++] = (struct out_port){.nreg = 1, .every = every, .bytes = bytes, .where = where};
 }
 
 /* Does the result of this task come once a batch? */
 bool
 draft_once(const struct draft *d)
 {
-    return !d->piece || d->task.kind == TASK_ACCUMULATE;
+    return !d->piece || d->task.kind->flags & KIND_ONCE_A_BATCH;
 }
 
 /* The port by which task `to` reads result `out` of task `from`; made when it is not there yet. */
@@ -175,7 +176,7 @@ lower_order(struct lower *l, int32_t a, int32_t b)
     struct draft *from = &l->draft[a], *to = &l->draft[b];
     if (from->control < 0) {
         from->control = from->nout;
-        from->out[from->nout++] = (struct out_port){.control = true, .nreg = 1, .every = 1, .root = -1};
+        from->out[from->nout++] = (struct out_port){.control = true, .nreg = 1, .every = 1};
     }
     struct edge *e = ARENA_NEW(&l->tmp, struct edge);
     *e = (struct edge){.task = a, .out = from->control, .hold = 1, .need = 1};

@@ -97,7 +97,7 @@ compute_task(struct lower *l, int32_t node, int pos, struct pval **in, struct ca
     const struct prog_node *n = &l->program->node[node];
     const struct layout *out = n->layout[0];
     int32_t id;
-    struct draft *d = draft_new(l, TASK_COMPUTE, node, out->place->kind, out->place->rank[pos], pos, n->piece, &id);
+    struct draft *d = draft_new(l, &kind_compute, node, out->place->kind, out->place->rank[pos], pos, n->piece, &id);
     d->checks = n->op->flags & OP_CHECKS;
     struct view *view = ARENA_ARRAY(&l->tmp, struct view, n->nin + n->nout);
     draft_args(l, id, n->nin);
@@ -126,15 +126,15 @@ compute_task(struct lower *l, int32_t node, int pos, struct pval **in, struct ca
 
 /* A task that reads one part: an accumulation, or a dense copy of a window. */
 static int
-single_task(struct lower *l, enum task_kind kind, struct pval *v, int pos, bool piece, int32_t *id)
+single_task(struct lower *l, const struct task_kind *kind, struct pval *v, int pos, bool piece, int32_t *id)
 {
     const struct place *p = v->layout->place;
     struct draft *d = draft_new(l, kind, v->node, p->kind, p->rank[pos], pos, piece, id);
     struct type local = layout_shard(v->layout, &v->type, pos);
     d->task.type = local;
-    d->task.name = kind == TASK_ACCUMULATE ? "accumulate" : "copy";
+    d->task.name = kind->name;
     d->task.source = v->part[pos].view;
-    draft_out(d, type_bytes(&local), kind == TASK_ACCUMULATE ? l->program->pieces : 1);
+    draft_out(d, type_bytes(&local), kind->flags & KIND_ONCE_A_BATCH ? l->program->pieces : 1);
     d->task.nresult = 1;
     draft_args(l, *id, 1);
     return draft_reads(l, *id, &v->part[pos], 0);
@@ -151,7 +151,7 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
     int64_t skip = 0;
     if (n->op->view(c, &from->view, &v, &skip)) {
         int32_t id;
-        TRY(single_task(l, TASK_COPY, in, pos, in->piece, &id));
+        TRY(single_task(l, &kind_copy, in, pos, in->piece, &id));
         l->draft[id].task.node = node;
         part_is_result(out, id, 0);
         return 0;
@@ -182,7 +182,7 @@ lower_node(struct lower *l, int32_t node)
         struct part *out = &l->node_val[node * OP_OUT]->part[pos];
         int32_t id;
         if (n->accumulate) {
-            TRY(single_task(l, TASK_ACCUMULATE, in[0], pos, true, &id));
+            TRY(single_task(l, &kind_accumulate, in[0], pos, true, &id));
             part_is_result(out, id, 0);
         } else if (n->op->flags & OP_VIEW) {
             TRY(view_part(l, node, c, in[0], pos, out));
@@ -240,7 +240,7 @@ takes_root(const struct lower *l, const struct part *part, bool piece)
     const struct draft *d = &l->draft[part->index];
     const struct out_port *o = &d->out[part->out];
     int64_t bytes = view_numel(&part->view) * (int64_t)dtype_bytes(part->view.dtype);
-    return o->root < 0 && !o->home && !o->shared && o->bytes == bytes && piece == !draft_once(d);
+    return o->where.kind == IN_ARENA && !o->shared && o->bytes == bytes && piece == !draft_once(d);
 }
 
 int
@@ -255,11 +255,11 @@ lower_roots(struct lower *l)
             if (!takes_root(l, &part, root->join)) {
                 int32_t id;
                 p->over[k] = false;
-                TRY(single_task(l, TASK_COPY, v, pos, root->join, &id));
+                TRY(single_task(l, &kind_copy, v, pos, root->join, &id));
                 part_is_result(&part, id, 0);
             }
             struct out_port *o = &l->draft[part.index].out[part.out];
-            o->root = p->root_first[k] + pos;
+            o->where = (struct where){IN_ROOT, p->root_first[k] + pos, 0, o->bytes};
             if (root->join) o->nreg = l->program->pieces;
         }
     }

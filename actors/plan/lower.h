@@ -75,8 +75,8 @@ int fuse_members(const struct lower *l, int32_t node, int32_t *member);
 bool fuse_shown(const struct lower *l, int32_t node);
 
 /* draft.c */
-struct draft *draft_new(struct lower *l, enum task_kind kind, int32_t node, int device_kind, int rank, int32_t pos,
-                        bool piece, int32_t *id); /* valid until the next one */
+struct draft *draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int device_kind, int rank,
+                        int32_t pos, bool piece, int32_t *id); /* valid until the next one */
 void draft_out(struct draft *d, int64_t bytes, int32_t every);
 bool draft_once(const struct draft *d); /* its results come once a batch */
 void draft_args(struct lower *l, int32_t task, int n);

@@ -88,7 +88,7 @@ move_add(struct mover *m, int32_t task, const struct box_step *step, const struc
          const struct view *dst, int64_t skip)
 {
     struct task *t = &m->l->draft[task].task;
-    struct box_move *move = &t->move[t->nmove++];
+    struct box_move *move = &t->move.step[t->move.nstep++];
     int64_t size = (int64_t)dtype_bytes(m->b->type.dtype);
     *move = (struct box_move){
         .verb = step->verb, .reduce = step->reduce, .skip = skip * size, .view = *dst, .slice = *slice};
@@ -96,7 +96,8 @@ move_add(struct mover *m, int32_t task, const struct box_step *step, const struc
     move->from = ARENA_ARRAY(&m->l->plan->arena, struct box_from, move->nfrom);
     for (int i = 0; i < move->nfrom; i++) {
         TRY(move_from(m, task, &step->source[i], slice, &move->from[i]));
-        if (step->source[i].rank != rank) m->l->draft[task].task.received += box_numel(slice, m->b->type.ndim) * size;
+        if (step->source[i].rank != rank)
+            m->l->draft[task].task.move.received += box_numel(slice, m->b->type.ndim) * size;
     }
     return 0;
 }
@@ -127,9 +128,10 @@ move_task(struct mover *m, bool to_stage, int index, int rank, int64_t bytes, in
         nmove++;
         nsource += s->nsource;
     }
-    struct draft *d = draft_new(m->l, TASK_BOX, m->from->node, move_kind(b, rank), rank, index, m->from->piece, id);
-    d->task.move = ARENA_ARRAY(&m->l->plan->arena, struct box_move, nmove);
-    d->task.box = (struct box_plan *)b;
+    struct draft *d = draft_new(m->l, &kind_box, m->from->node, move_kind(b, rank), rank, index, m->from->piece, id);
+    d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, nmove);
+    d->task.move.box = (struct box_plan *)b;
+    d->task.move.stage = to_stage;
     d->task.name = arena_strdup(&m->l->plan->arena, b->name);
     draft_out(d, bytes, 1);
     d->task.nresult = 1;

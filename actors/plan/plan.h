@@ -15,12 +15,31 @@
 #ifndef RILLE_PLAN_PLAN_H
 #define RILLE_PLAN_PLAN_H
 
+#include "actors/plan/kind.h"
 #include "actors/plan/program.h"
 #include "boxing/box.h"
 #include "kernels/kernel.h"
 
-/* FILL and JOIN: a move to parts that are alike on several ranks of one memory (share.c). */
-enum task_kind { TASK_COMPUTE, TASK_BOX, TASK_ACCUMULATE, TASK_COPY, TASK_FILL, TASK_JOIN, NTASK_KIND };
+/* Where the registers of a result lie: one after the other, `stride` bytes apart, from `offset` on. Stride 0: they have
+ * no bytes. */
+struct where {
+    uint8_t kind;  /* enum where_kind */
+    int32_t index; /* plan device; root part; task */
+    int64_t offset, stride;
+};
+enum where_kind {
+    NOWHERE,  /* a control output */
+    IN_ARENA, /* of the device `index`; 64-byte aligned */
+    IN_ROOT,  /* root part `index`, a buffer that outlives the run */
+    IN_TASK,  /* the registers of result 0 of task `index`, whose own are not IN_TASK */
+};
+
+enum { REG_ALIGN = 64 };
+static inline int64_t
+where_stride(int64_t bytes)
+{
+    return (int64_t)(((uint64_t)bytes + REG_ALIGN - 1) & ~(uint64_t)(REG_ALIGN - 1));
+}
 
 struct in_port {
     int32_t task, out; /* who produces it */
@@ -40,13 +59,11 @@ struct fan {
 struct out_port {
     bool control; /* no bytes, never waits for a free register */
     int32_t nreg;
-    int32_t every;  /* published after so many acts */
-    bool once;      /* no register is filled twice in a run: nobody waits for one to come back, so none is sent back */
-    int64_t bytes;  /* of one register */
-    int64_t offset; /* of the first, in the device's arena; registers follow one another, 64-byte aligned */
-    int32_t root;   /* the root part that it is written into instead, or -1 */
-    int32_t home;   /* 1 + the FILL task in whose register it lies instead; 0: in one of its own */
-    bool shared;    /* others lie in it */
+    int32_t every; /* published after so many acts */
+    bool once;     /* no register is filled twice in a run: nobody waits for one to come back, so none is sent back */
+    int64_t bytes; /* of one register */
+    bool shared;   /* others lie in it */
+    struct where where;
     int32_t nfan;
     struct fan *fan;
 };
@@ -84,8 +101,19 @@ struct plan_chain {
     int32_t *shown;             /* program nodes */
 };
 
+/* A task's part in a move. */
+struct task_move {
+    struct box_plan *box; /* the move */
+    bool stage;           /* it fills a stage of the move, not a part of its destination */
+    int32_t nstep;
+    struct box_move *step;
+    int64_t received; /* bytes it reads of other devices' memory, an act */
+};
+
 struct task {
-    uint8_t kind, thread, phase;
+    const struct task_kind *kind;
+    uint8_t thread, phase;
+    bool updates;   /* writes over a variable */
     int16_t device; /* index in plan->device */
     int32_t node;   /* program node it is part of (of the value that is moved), -1 */
     int32_t pos;    /* mesh position, or destination index of a move */
@@ -100,14 +128,12 @@ struct task {
     struct arg *arg;
     int32_t nresult; /* the first nresult outs are the operator's results */
     struct exec *exec;
-    struct plan_chain *chain; /* COMPUTE: of a chain; NULL: of its node alone */
-    int32_t nmove;
-    struct box_move *move;
-    struct type type;     /* COPY, ACCUMULATE: the local type */
-    struct view source;   /* COPY: how it lies in its argument */
-    bool updates;         /* writes over a variable */
-    int64_t received;     /* BOX: bytes it reads of other devices' memory, an act */
-    struct box_plan *box; /* BOX: the move it is part of */
+    struct type type;             /* of a task that is no node: the local type of its result */
+    union {                       /* by kind */
+        struct plan_chain *chain; /* compute: of a chain; NULL: of its node alone */
+        struct task_move move;    /* box, fill, join */
+        struct view source;       /* accumulate, copy: how it lies in its argument */
+    };
 };
 
 struct plan_device {
@@ -122,8 +148,6 @@ struct plan_part {
     struct type type;   /* local, of one piece */
     int64_t bytes;      /* of the whole buffer: all pieces */
 };
-
-enum { PLAN_TASKS = 1 << 18 }; /* at most, on several threads: a message counts to it */
 
 struct plan {
     struct arena arena;
@@ -141,6 +165,19 @@ struct plan {
     int32_t nbox;                     /* distinct moves */
     struct box_plan **box;
 };
+
+/* The move that a task is part of; NULL. */
+static inline const struct box_plan *
+task_box(const struct task *t)
+{
+    return t->kind->flags & KIND_MOVE ? t->move.box : NULL;
+}
+/* The operator that it computes (of a chain: of its last node); NULL. */
+static inline const struct op *
+task_op(const struct plan *p, const struct task *t)
+{
+    return t->kind->flags & KIND_NODE ? p->program->node[t->node].op : NULL;
+}
 
 /* Takes over the program, also when it fails. E_PLAN when it cannot run to its end (naming who starves), E_MEMORY... */
 int plan_compile(struct program *p, struct atlas *at, struct plan **out);

@@ -18,32 +18,16 @@ static const char *const phase_text[] = {"forward", "backward", "weights", "batc
 
 /* ---- what a task is ---- */
 
-/* The index of a move's task among the tasks of its move: first those that fill stages, then the destinations. */
-static int32_t
-place_in_move(const struct plan *p, int32_t task)
-{
-    int32_t n = 0;
-    for (int32_t i = task - 1; i >= 0 && p->task[i].box == p->task[task].box; i--) n++;
-    return n;
-}
-
-/* The local type of a result, as the reader of a plan thinks of it. A stage is a row of numbers. */
 static struct type
 result_type(const struct plan *p, int32_t task, int32_t out)
 {
-    const struct task *t = &p->task[task];
-    switch (t->kind) {
-    case TASK_COMPUTE: {
-        const struct prog_node *n = &p->program->node[t->chain ? t->chain->shown[out] : t->node];
-        int32_t k = t->chain ? 0 : out;
-        return layout_shard(n->layout[k], &n->type[k], t->pos);
-    }
-    case TASK_BOX:
-        if (place_in_move(p, task) < t->box->nstage)
-            return type_of((enum dtype)t->box->type.dtype, 1, &t->box->stage[t->pos].numel);
-        return layout_shard(t->box->to, &t->box->type, t->pos);
-    default: return t->type;
-    }
+    return p->task[task].kind->result(p, task, out);
+}
+
+static bool
+has_register(const struct out_port *o)
+{
+    return o->where.kind == IN_ARENA || o->where.kind == IN_ROOT;
 }
 
 static int64_t
@@ -51,7 +35,7 @@ register_bytes(const struct task *t)
 {
     int64_t bytes = 0;
     for (int32_t k = 0; k < t->nout; k++)
-        if (!t->out[k].control && !t->out[k].home) bytes += t->out[k].bytes * t->out[k].nreg;
+        if (has_register(&t->out[k])) bytes += t->out[k].bytes * t->out[k].nreg;
     return bytes;
 }
 
@@ -60,14 +44,14 @@ static bool
 alike(const struct plan *p, int32_t a, int32_t b)
 {
     const struct task *x = &p->task[a], *y = &p->task[b];
-    if (x->kind != y->kind || x->node != y->node || x->box != y->box || x->nresult != y->nresult) return false;
-    if (x->nact != y->nact || p->device[x->device].kind != p->device[y->device].kind) return false;
-    if (x->kind == TASK_BOX && (place_in_move(p, a) < x->box->nstage) != (place_in_move(p, b) < x->box->nstage))
+    if (x->kind != y->kind || x->node != y->node || task_box(x) != task_box(y) || x->nresult != y->nresult)
         return false;
+    if (x->nact != y->nact || p->device[x->device].kind != p->device[y->device].kind) return false;
+    if (task_box(x) && x->move.stage != y->move.stage) return false;
     for (int32_t k = 0; k < x->nresult; k++) {
         struct type s = result_type(p, a, k), t = result_type(p, b, k);
         if (!type_equal(&s, &t) || x->out[k].nreg != y->out[k].nreg) return false;
-        if ((x->out[k].root < 0) != (y->out[k].root < 0)) return false;
+        if ((x->out[k].where.kind == IN_ROOT) != (y->out[k].where.kind == IN_ROOT)) return false;
     }
     return true;
 }
@@ -140,14 +124,8 @@ column(struct str *s, size_t at)
 static void
 print_name(const struct plan *p, int32_t task, struct str *s)
 {
-    const struct task *t = &p->task[task];
     column(s, COL_NAME);
-    if (t->kind == TASK_FILL)
-        str_addf(s, "box %s", t->box->name);
-    else if (t->kind != TASK_BOX)
-        str_add(s, t->name);
-    else
-        str_addf(s, "box %s%s", t->box->name, place_in_move(p, task) < t->box->nstage ? " (stage)" : "");
+    p->task[task].kind->print(p, task, s);
 }
 
 static void
@@ -207,8 +185,8 @@ static void
 collect_outputs(const struct plan *p, const struct task *t, enum relation what, struct list *l)
 {
     for (int32_t k = 0; k < t->nresult; k++) {
-        if (t->out[k].root < 0) continue;
-        int32_t root = p->root_part[t->out[k].root].index;
+        if (t->out[k].where.kind != IN_ROOT) continue;
+        int32_t root = p->root_part[t->out[k].where.index].index;
         if (what == TO_ROOT) list_add(l, root, 0);
         if (what == OVER_LEAF && p->over[root]) list_add(l, p->program->root[root].over, 0);
     }
@@ -240,9 +218,9 @@ print_line(const struct plan *p, const struct task *t, struct str *s)
     if (p->pieces > 1) str_addf(s, "; %s%s", phase_text[t->phase], t->nact > 1 ? ", each piece" : "");
     if (t->line.file) str_addf(s, "; %s:%d", t->line.file, (int)t->line.line);
     if (t->line.file && t->line.inside) str_addf(s, " in %s", t->line.inside);
-    if (t->node < 0 || t->kind != TASK_COMPUTE) return;
+    if (!task_op(p, t) || t->chain) return;
     const char *whole = p->program->node[t->node].name;
-    if (whole && !t->chain && strcmp(whole, t->name)) str_addf(s, " of %s", whole);
+    if (whole && strcmp(whole, t->name)) str_addf(s, " of %s", whole);
 }
 
 static void
@@ -263,7 +241,7 @@ static int64_t
 move_times(const struct plan *p, const struct box_plan *b)
 {
     for (int32_t i = 0; i < p->ntask; i++)
-        if (p->task[i].box == b) return p->task[i].nact;
+        if (task_box(&p->task[i]) == b) return p->task[i].nact;
     return 0;
 }
 
@@ -343,10 +321,12 @@ print_registers(const struct task *t, struct str *s)
         const struct out_port *o = &t->out[k];
         if (o->control) continue;
         str_add(s, k ? ", " : "  ");
-        if (o->root >= 0)
-            str_addf(s, "root part %d", (int)o->root);
+        if (o->where.kind == IN_ROOT)
+            str_addf(s, "root part %d", (int)o->where.index);
+        else if (o->where.kind == IN_TASK)
+            str_addf(s, "in task %d", (int)o->where.index);
         else
-            str_addf(s, "at %lld", (long long)o->offset);
+            str_addf(s, "at %lld", (long long)o->where.offset);
         str_addf(s, " + %lld B", (long long)o->bytes);
         if (o->nreg > 1) str_addf(s, " x%d", (int)o->nreg);
     }

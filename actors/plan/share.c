@@ -136,6 +136,13 @@ part_bytes(const struct sharing *s)
     return type_bytes(&t);
 }
 
+/* The result lies in the register of the first task that fills it. */
+static void
+lie_in(struct out_port *o, int32_t task)
+{
+    o->where = (struct where){.kind = IN_TASK, .index = task};
+}
+
 static int
 fill_task(struct sharing *s, int32_t rank)
 {
@@ -148,15 +155,15 @@ fill_task(struct sharing *s, int32_t rank)
         nmove++;
         nsource += s->item[i].step->nsource;
     }
-    struct draft *d = draft_new(l, TASK_FILL, s->m.from->node, move_kind(b, rank), rank, s->member[0], false, &id);
-    d->task.move = ARENA_ARRAY(&l->plan->arena, struct box_move, nmove);
-    d->task.box = (struct box_plan *)b;
+    struct draft *d = draft_new(l, &kind_fill, s->m.from->node, move_kind(b, rank), rank, s->member[0], false, &id);
+    d->task.move.step = ARENA_ARRAY(&l->plan->arena, struct box_move, nmove);
+    d->task.move.box = (struct box_plan *)b;
     d->task.name = arena_strdup(&l->plan->arena, b->name);
     d->task.type = layout_shard(s->to->layout, &s->to->type, s->member[0]);
     draft_out(d, part_bytes(s), 1);
     d->task.nresult = 1;
     if (s->nfill)
-        d->out[0].home = s->fill[0] + 1;
+        lie_in(&d->out[0], s->fill[0]);
     else
         d->out[0].shared = true;
     s->fill[s->nfill++] = id;
@@ -181,14 +188,14 @@ join_task(struct sharing *s, int32_t pos)
     int64_t own = 0;
     for (int32_t i = 0; i < s->nitem; i++)
         if (s->item[i].rank == rank) own += box_numel(&s->item[i].slice, b->type.ndim);
-    struct draft *d = draft_new(l, TASK_JOIN, s->m.from->node, b->to->place->kind, rank, pos, false, &id);
-    d->task.box = (struct box_plan *)b;
+    struct draft *d = draft_new(l, &kind_join, s->m.from->node, b->to->place->kind, rank, pos, false, &id);
+    d->task.move.box = (struct box_plan *)b;
     d->task.name = "join";
     d->task.type = layout_shard(s->to->layout, &s->to->type, pos);
-    d->task.received = part_bytes(s) - own * (int64_t)dtype_bytes(b->type.dtype);
+    d->task.move.received = part_bytes(s) - own * (int64_t)dtype_bytes(b->type.dtype);
     draft_out(d, part_bytes(s), 1);
     d->task.nresult = 1;
-    d->out[0].home = s->fill[0] + 1;
+    lie_in(&d->out[0], s->fill[0]);
     for (int32_t i = 0; i < s->nfill; i++) TRY(draft_follows(l, id, s->fill[i], 0, &port));
     part_is_result(&s->to->part[pos], id, 0);
     return 0;

@@ -9,7 +9,7 @@ void
 task_print(const struct plan *p, int32_t task, struct str *s)
 {
     const struct task *t = &p->task[task];
-    str_addf(s, "%s%s", t->kind == TASK_BOX || t->kind == TASK_FILL ? "box " : "", t->name);
+    t->kind->print(p, task, s);
     if (t->line.file) str_addf(s, " (%s:%d)", t->line.file, (int)t->line.line);
     if (t->device < 0 || t->device >= p->ndevice) return;
     const struct plan_device *d = &p->device[t->device];

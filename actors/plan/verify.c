@@ -176,31 +176,32 @@ check_roots(const struct plan *p)
 
 /* ---- tasks by themselves ---- */
 
-/* What goes with each kind: the marks of a task that a kind has or has not. */
-static const struct kind_rule {
-    bool exec, box, node; /* node: it is part of one always */
-} kind_rule[NTASK_KIND] = {
-    [TASK_COMPUTE] = {.exec = true, .node = true},
-    [TASK_BOX] = {.box = true},
-    [TASK_ACCUMULATE] = {0},
-    [TASK_COPY] = {0},
-    [TASK_FILL] = {.box = true},
-    [TASK_JOIN] = {.box = true},
-};
+static bool
+is_kind(const struct task_kind *k)
+{
+    static const struct task_kind *const all[] = {
+#define KIND(name) &kind_##name,
+#include "actors/plan/kind/kinds.def"
+#undef KIND
+    };
+    for (size_t i = 0; i < countof(all); i++)
+        if (all[i] == k) return true;
+    return false;
+}
 
 static int
 check_kind(const struct proof *v, int32_t i)
 {
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
-    if (t->kind >= NTASK_KIND) return fail(E_PLAN, "plan: task %d is of kind %d", (int)i, t->kind);
+    if (!is_kind(t->kind)) return fail(E_PLAN, "plan: task %d is of no kind", (int)i);
     if (t->device < 0 || t->device >= p->ndevice)
         return fail(E_PLAN, "plan: task %d is on device %d", (int)i, t->device);
     TRY(proof_same(v, i, "thread", t->thread, p->device[t->device].thread));
-    const struct kind_rule *r = &kind_rule[t->kind];
-    if (!t->exec == r->exec || !t->box == r->box)
-        return proof_fail(v, i, "kind %d does not go with what it has", t->kind);
-    if (t->node < (r->node ? 0 : -1) || t->node >= p->program->nnode)
+    unsigned has = t->kind->flags;
+    if (!t->exec == !!(has & KIND_EXEC) || (has & KIND_MOVE && !t->move.box))
+        return proof_fail(v, i, "a task of kind %s has not what it needs, or more", t->kind->name);
+    if (t->node < (has & KIND_NODE ? 0 : -1) || t->node >= p->program->nnode)
         return proof_fail(v, i, "node is %d", (int)t->node);
     if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase is %d", t->phase);
     return 0;
@@ -211,16 +212,16 @@ check_counts(const struct proof *v, int32_t i)
 {
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
-    int32_t nresult = t->kind == TASK_COMPUTE ? p->program->node[t->node].nout : 1;
-    if (t->chain) nresult = t->chain->nout;
+    bool node = t->kind->flags & KIND_NODE;
+    int32_t nresult = !node ? 1 : t->chain ? t->chain->nout : p->program->node[t->node].nout;
     TRY(proof_same(v, i, "nresult", t->nresult, nresult));
     if (t->nout != nresult && t->nout != nresult + 1) return proof_fail(v, i, "nout is %d", (int)t->nout);
     if (t->nact != 1 && t->nact != p->pieces) return proof_fail(v, i, "nact is %d", (int)t->nact);
     if (!proof_fits(t->nin, sizeof(struct in_port), &p->arena)) return proof_fail(v, i, "nin is %d", (int)t->nin);
     if (!proof_fits(t->narg, sizeof(struct arg), &p->arena)) return proof_fail(v, i, "narg is %d", (int)t->narg);
-    if (t->kind == TASK_COMPUTE && t->narg > MOST_ARGS) return proof_fail(v, i, "narg is %d", (int)t->narg);
-    if (!proof_fits(t->nmove, sizeof(struct box_move), &p->arena))
-        return proof_fail(v, i, "nmove is %d", (int)t->nmove);
+    if (node && t->narg > MOST_ARGS) return proof_fail(v, i, "narg is %d", (int)t->narg);
+    if (task_box(t) && !proof_fits(t->move.nstep, sizeof(struct box_move), &p->arena))
+        return proof_fail(v, i, "nstep is %d", (int)t->move.nstep);
     return 0;
 }
 
@@ -228,15 +229,43 @@ check_counts(const struct proof *v, int32_t i)
 
 /* A result that lies in the register of another: of the first task that fills it, of its size, once a run. */
 static int
-check_home(const struct proof *v, int32_t i, int32_t k)
+check_alias(const struct proof *v, int32_t i, int32_t k)
 {
     const struct plan *p = v->plan;
     const struct out_port *o = &p->task[i].out[k];
-    if (o->home < 1 || o->home > i || p->pieces > 1) return proof_fail(v, i, "home is %d", (int)o->home);
-    const struct task *h = &p->task[o->home - 1];
-    if (h->kind != TASK_FILL || h->out[0].home || !h->out[0].shared || h->out[0].bytes != o->bytes ||
-        (p->task[i].kind != TASK_FILL && p->task[i].kind != TASK_JOIN) || o->root >= 0 || o->shared)
-        return proof_fail(v, i, "does not lie in result 0 of task %d", (int)o->home - 1);
+    int32_t index = o->where.index;
+    if (index < 0 || index >= i || p->pieces > 1) return proof_fail(v, i, "lies in task %d", (int)index);
+    const struct task *h = &p->task[index];
+    bool first = h->kind->flags & KIND_WRITES && h->out[0].where.kind == IN_ARENA && h->out[0].shared;
+    if (!first || h->out[0].bytes != o->bytes || !(p->task[i].kind->flags & KIND_ALIAS) || o->shared ||
+        o->where.offset || o->where.stride)
+        return proof_fail(v, i, "does not lie in result 0 of task %d", (int)index);
+    return 0;
+}
+
+/* Registers in a root part: one after the other, dense. */
+static int
+check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
+{
+    if (o->where.index < 0 || o->where.index >= v->plan->nroot_part)
+        return proof_fail(v, i, "root part is %d", (int)o->where.index);
+    TRY(proof_same(v, i, "offset in a root", o->where.offset, 0));
+    return proof_same(v, i, "stride in a root", o->where.stride, o->bytes);
+}
+
+static int
+check_in_arena(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct out_port *o = &v->plan->task[i].out[k];
+    const struct where *w = &o->where;
+    const struct plan_device *d = &v->plan->device[v->plan->task[i].device];
+    int64_t all, each = o->bytes + (ALIGN - 1);
+    TRY(proof_same(v, i, "device of a result", w->index, v->plan->task[i].device));
+    if (w->offset < 0 || w->offset % ALIGN || w->offset > d->scratch || each > d->scratch + (ALIGN - 1) ||
+        w->stride != (each & ~(int64_t)(ALIGN - 1)) || __builtin_mul_overflow(w->stride, (int64_t)o->nreg, &all) ||
+        all > d->scratch - w->offset)
+        return proof_fail(v, i, "result %d: %d registers of %lld bytes at %lld do not fit the %lld bytes for registers",
+                          (int)k, (int)o->nreg, (long long)o->bytes, (long long)w->offset, (long long)d->scratch);
     return 0;
 }
 
@@ -252,18 +281,14 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     if (o->nreg < 1 || o->nreg > t->nact / o->every) return proof_fail(v, i, "nreg is %d", (int)o->nreg);
     TRY(proof_same(v, i, "once", o->once, o->control || t->nact / o->every <= o->nreg));
     if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
-    if (o->control) return proof_same(v, i, "root of a control output", o->root, -1);
-    if (o->home) return check_home(v, i, k);
-    const struct plan_device *d = &p->device[t->device];
-    if (o->root < -1 || o->root >= p->nroot_part) return proof_fail(v, i, "root is %d", (int)o->root);
-    if (o->bytes < 0) return proof_fail(v, i, "bytes is %lld", (long long)o->bytes);
-    if (o->root >= 0) return 0;
-    int64_t all, each = o->bytes + (ALIGN - 1);
-    if (o->offset < 0 || o->offset % ALIGN || o->offset > d->scratch || each > d->scratch + (ALIGN - 1) ||
-        __builtin_mul_overflow(each & ~(int64_t)(ALIGN - 1), (int64_t)o->nreg, &all) || all > d->scratch - o->offset)
-        return proof_fail(v, i, "result %d: %d registers of %lld bytes at %lld do not fit the %lld bytes for registers",
-                          (int)k, (int)o->nreg, (long long)o->bytes, (long long)o->offset, (long long)d->scratch);
-    return 0;
+    if (o->control) return proof_same(v, i, "where of a control output", o->where.kind, NOWHERE);
+    if (o->bytes < 0 || o->bytes > INT64_MAX - ALIGN) return proof_fail(v, i, "bytes is %lld", (long long)o->bytes);
+    switch (o->where.kind) {
+    case IN_ARENA: return check_in_arena(v, i, k);
+    case IN_ROOT: return check_in_root(v, i, o);
+    case IN_TASK: return check_alias(v, i, k);
+    default: return proof_fail(v, i, "result %d lies nowhere", (int)k);
+    }
 }
 
 /* Every in-port of the plan has a reader that names it, and is named once: seen marks it. */

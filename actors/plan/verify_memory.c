@@ -76,9 +76,9 @@ blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *
         const struct task *t = &m->v->plan->task[task[i]];
         for (int32_t k = 0; k < t->nout; k++) {
             const struct out_port *o = &t->out[k];
-            if (o->control || o->root >= 0 || o->bytes == 0 || o->home) continue;
+            if (o->where.kind != IN_ARENA || o->bytes == 0) continue;
             int64_t bytes = ((o->bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1)) * o->nreg;
-            block[nblock++] = (struct block){o->offset, o->offset + bytes, task[i], k};
+            block[nblock++] = (struct block){o->where.offset, o->where.offset + bytes, task[i], k};
         }
     }
     return nblock;
@@ -100,6 +100,12 @@ shared(const struct memory *m, const struct block *a, const struct block *b, int
     return status;
 }
 
+static bool
+lies_in(const struct out_port *o, int32_t task)
+{
+    return o->where.kind == IN_TASK && o->where.index == task;
+}
+
 /* Everybody who writes b's block comes after task `reader`. */
 static int
 check_writers(const struct memory *m, const struct block *a, const struct block *b, int32_t reader)
@@ -107,7 +113,7 @@ check_writers(const struct memory *m, const struct block *a, const struct block 
     const struct plan *p = m->v->plan;
     if (!before(m, reader, b->task)) return shared(m, a, b, reader);
     for (int32_t i = b->task + 1; p->task[b->task].out[b->out].shared && i < p->ntask; i++)
-        if (p->task[i].kind == TASK_FILL && p->task[i].out[0].home == b->task + 1 && !before(m, reader, i))
+        if (p->task[i].kind->flags & KIND_WRITES && lies_in(&p->task[i].out[0], b->task) && !before(m, reader, i))
             return shared(m, a, b, reader);
     return 0;
 }
@@ -131,7 +137,7 @@ check_heir(const struct memory *m, const struct block *a, const struct block *b)
     TRY(check_fans(m, a, b, o));
     for (int32_t i = a->task + 1; o->shared && i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nresult; k++) {
-            if (p->task[i].out[k].home != a->task + 1) continue;
+            if (!lies_in(&p->task[i].out[k], a->task)) continue;
             TRY(check_writers(m, a, b, i));
             TRY(check_fans(m, a, b, &p->task[i].out[k]));
         }
@@ -203,7 +209,7 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
 {
     const struct plan *p = m->v->plan;
     const struct task *t = &p->task[task];
-    const struct plan_part *part = &p->root_part[t->out[k].root];
+    const struct plan_part *part = &p->root_part[t->out[k].where.index];
     const struct prog_root *root = &p->program->root[part->index];
     int32_t leaf = p->leaf_first[root->over] + part->pos;
     const struct prog_leaf *f = &p->program->leaf[root->over];
@@ -211,7 +217,7 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
         f->piece || root->join)
         return proof_fail(m->v, task, "root %d is written over leaf %d, which lies otherwise", (int)part->index,
                           (int)root->over);
-    const struct op *op = t->kind == TASK_COMPUTE ? p->program->node[t->node].op : NULL;
+    const struct op *op = task_op(p, t);
     bool inplace = op && op->flags & OP_INPLACE && k < op->ninplace && k < t->narg && t->arg[k].kind == ARG_LEAF &&
                    t->arg[k].index == leaf && t->arg[k].skip == 0;
     if (!inplace)
@@ -227,7 +233,7 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
 static bool
 is_over(const struct plan *p, const struct task *t, int32_t k)
 {
-    return !t->out[k].control && t->out[k].root >= 0 && p->over[p->root_part[t->out[k].root].index];
+    return t->out[k].where.kind == IN_ROOT && p->over[p->root_part[t->out[k].where.index].index];
 }
 
 /* Everybody else who reads what an update writes over has read it. */
@@ -285,7 +291,8 @@ check_updates(const struct memory *m)
         if (t->updates && !over) return proof_fail(m->v, i, "is marked as an update and writes over nothing");
         if (t->updates && t->nact != 1) return proof_fail(m->v, i, "updates %d times", (int)t->nact);
         if (over) TRY(check_checkers(m, checker, nchecker, i));
-        if (t->kind == TASK_COMPUTE && p->program->node[t->node].op->flags & OP_CHECKS) checker[nchecker++] = i;
+        const struct op *op = task_op(p, t);
+        if (op && op->flags & OP_CHECKS) checker[nchecker++] = i;
     }
     return check_readers(m, writer);
 }

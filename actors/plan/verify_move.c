@@ -37,7 +37,7 @@ moved_value(struct values *s, int32_t task, const struct box_plan *b, struct ref
         *r = (struct ref){.kind = REF_NODE, .index = node};
         return 0;
     }
-    for (int32_t i = task; i < p->ntask && p->task[i].box == b && r->kind == REF_NONE; i++)
+    for (int32_t i = task; i < p->ntask && task_box(&p->task[i]) == b && r->kind == REF_NONE; i++)
         for (int32_t a = 0; a < p->task[i].narg && r->kind == REF_NONE; a++) {
             const struct arg *arg = &p->task[i].arg[a];
             if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < p->task[i].nin &&
@@ -55,7 +55,7 @@ int
 value_begin_move(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
-    const struct box_plan *b = p->task[task].box;
+    const struct box_plan *b = p->task[task].move.box;
     s->box++;
     s->box_task = 0;
     s->box_version = NULL;
@@ -95,7 +95,7 @@ static int
 check_from(struct values *s, int32_t task, const struct box_step *step, int32_t i, const struct box_from *f)
 {
     const struct task *t = &s->v->plan->task[task];
-    const struct box_plan *b = t->box;
+    const struct box_plan *b = t->move.box;
     const struct box_source *from = &step->source[i];
     struct view part, view;
     int64_t skip, more = 0;
@@ -124,7 +124,7 @@ check_from(struct values *s, int32_t task, const struct box_step *step, int32_t 
 static int
 check_step(struct values *s, int32_t task, const struct box_step *step, const struct box_move *m)
 {
-    const struct box_plan *b = s->v->plan->task[task].box;
+    const struct box_plan *b = s->v->plan->task[task].move.box;
     struct view view;
     int64_t skip;
     TRY(proof_same(s->v, task, "verb of a move", m->verb, step->verb));
@@ -160,15 +160,15 @@ check_moves(struct values *s, int32_t task, int32_t index)
     const struct task *t = &s->v->plan->task[task];
     int32_t first = s->steps.first[index], n = s->steps.first[index + 1] - first;
     int64_t bytes = 0, nsource = 0;
-    TRY(proof_same(s->v, task, "nmove", t->nmove, n));
+    TRY(proof_same(s->v, task, "nstep", t->move.nstep, n));
     for (int32_t i = 0; i < n; i++) nsource += s->steps.step[first + i]->nsource;
     if (t->narg > nsource)
         return proof_fail(s->v, task, "narg is %d for %lld sources", (int)t->narg, (long long)nsource);
     for (int32_t i = 0; i < n; i++) {
-        TRY(check_step(s, task, s->steps.step[first + i], &t->move[i]));
-        bytes += received(t->box, s->steps.step[first + i]);
+        TRY(check_step(s, task, s->steps.step[first + i], &t->move.step[i]));
+        bytes += received(t->move.box, s->steps.step[first + i]);
     }
-    return proof_same(s->v, task, "received", t->received, bytes);
+    return proof_same(s->v, task, "received", t->move.received, bytes);
 }
 
 int
@@ -176,14 +176,15 @@ value_move(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    const struct box_plan *b = t->box;
-    if (task == 0 || p->task[task - 1].box != b) TRY(value_begin_move(s, task));
+    const struct box_plan *b = t->move.box;
+    if (task == 0 || task_box(&p->task[task - 1]) != b) TRY(value_begin_move(s, task));
     int32_t index = s->box_task++, stages = b->nstage;
     if (index >= stages + b->to->place->nrank) return proof_fail(s->v, task, "its move has no such part");
     bool staged = index < stages;
     struct content c = {
         .ref = s->box_ref, .layout = staged ? NULL : b->to, .pos = staged ? index : index - stages, .box = b};
     TRY(proof_same(s->v, task, "pos", t->pos, c.pos));
+    TRY(proof_same(s->v, task, "stage", t->move.stage, staged));
     TRY(proof_same(s->v, task, "node", t->node,
                    s->box_ref.kind == REF_NODE   ? s->box_ref.index
                    : s->box_ref.kind == REF_LEAF ? -1
@@ -203,6 +204,6 @@ value_move(struct values *s, int32_t task)
     TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, bytes));
     TRY(check_moves(s, task, index));
     *value_result(s, task, 0) = c;
-    bool last = task + 1 == p->ntask || p->task[task + 1].box != b;
+    bool last = task + 1 == p->ntask || task_box(&p->task[task + 1]) != b;
     return last ? proof_same(s->v, task, "parts of its move", s->box_task, stages + b->to->place->nrank) : 0;
 }

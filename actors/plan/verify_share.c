@@ -34,7 +34,7 @@ check_source(struct values *s, int32_t task, const struct box_move *m, const str
              const struct box_from *f)
 {
     const struct task *t = &s->v->plan->task[task];
-    const struct box_plan *b = t->box;
+    const struct box_plan *b = t->move.box;
     struct view part, view;
     struct box box;
     int64_t skip, more;
@@ -55,7 +55,7 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    const struct box_plan *b = t->box;
+    const struct box_plan *b = t->move.box;
     int64_t skip, size = (int64_t)dtype_bytes(b->type.dtype);
     struct box whole;
     layout_box(b->to, &b->type, t->pos, &whole);
@@ -86,8 +86,8 @@ check_shared(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    const struct box_plan *b = t->box;
-    if (task == 0 || p->task[task - 1].box != b) TRY(value_begin_move(s, task));
+    const struct box_plan *b = t->move.box;
+    if (task == 0 || task_box(&p->task[task - 1]) != b) TRY(value_begin_move(s, task));
     if (t->pos < 0 || t->pos >= b->to->place->nrank) return proof_fail(s->v, task, "pos is %d", (int)t->pos);
     if (s->box_ref.kind == REF_NODE) TRY(proof_same(s->v, task, "node", t->node, s->box_ref.index));
     TRY(value_rate(s, task, false, 1));
@@ -100,10 +100,17 @@ value_fill(struct values *s, int32_t task)
     const struct task *t = &s->v->plan->task[task];
     int64_t received = 0;
     TRY(check_shared(s, task));
-    for (int32_t i = 0; i < t->nmove; i++) TRY(check_slice(s, task, &t->move[i], &received));
-    TRY(proof_same(s->v, task, "received", t->received, received));
-    *value_result(s, task, 0) = (struct content){.layout = NULL, .pos = -1, .box = t->box};
+    for (int32_t i = 0; i < t->move.nstep; i++) TRY(check_slice(s, task, &t->move.step[i], &received));
+    TRY(proof_same(s->v, task, "received", t->move.received, received));
+    *value_result(s, task, 0) = (struct content){.layout = NULL, .pos = -1, .box = t->move.box};
     return 0;
+}
+
+/* Does this task fill slices of a part of the move? */
+static bool
+fills(const struct task *t, const struct box_plan *b)
+{
+    return task_box(t) == b && t->kind->flags & KIND_ALIAS && t->kind->flags & KIND_WRITES;
 }
 
 /* The slices of all that the task joins: they cover its part, none twice. */
@@ -112,26 +119,26 @@ check_cover(struct values *s, int32_t task, int64_t *own)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    const struct box_plan *b = t->box;
+    const struct box_plan *b = t->move.box;
     int ndim = b->type.ndim;
     int64_t sum = 0;
+    int32_t first = t->out[0].where.index;
     struct box mine, both;
     layout_box(b->to, &b->type, t->pos, &mine);
     for (int32_t i = 0; i < t->nin; i++) {
         const struct task *f = &p->task[t->in[i].task];
         if (p->task[t->in[i].task].out[t->in[i].out].control) continue;
-        if (f->kind != TASK_FILL || f->box != b ||
-            (f->out[0].home ? f->out[0].home - 1 : t->in[i].task) != t->out[0].home - 1)
+        if (!fills(f, b) || (f->out[0].where.kind == IN_TASK ? f->out[0].where.index : t->in[i].task) != first)
             return proof_fail(s->v, task, "joins what is not of its part");
-        for (int32_t k = 0; k < f->nmove; k++) {
-            const struct box *slice = &f->move[k].slice;
+        for (int32_t k = 0; k < f->move.nstep; k++) {
+            const struct box *slice = &f->move.step[k].slice;
             if (!within(slice, &mine, ndim)) return proof_fail(s->v, task, "joins a slice of another part");
             sum += box_numel(slice, ndim);
             if (f->device == t->device) *own += box_numel(slice, ndim);
             for (int32_t j = 0; j <= i; j++) {
                 const struct task *g = &p->task[t->in[j].task];
-                for (int32_t n = 0; n < (j < i ? (g->kind == TASK_FILL ? g->nmove : 0) : k); n++)
-                    if (box_intersect(slice, &g->move[n].slice, ndim, &both))
+                for (int32_t n = 0; n < (j < i ? (fills(g, b) ? g->move.nstep : 0) : k); n++)
+                    if (box_intersect(slice, &g->move.step[n].slice, ndim, &both))
                         return proof_fail(s->v, task, "a slice is filled twice");
             }
         }
@@ -145,13 +152,13 @@ int
 value_join(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
-    const struct box_plan *b = t->box;
+    const struct box_plan *b = t->move.box;
     int64_t own = 0;
     TRY(check_shared(s, task));
     TRY(value_at(s, task, b->to));
+    if (t->out[0].where.kind != IN_TASK) return proof_fail(s->v, task, "joins nothing");
     TRY(check_cover(s, task, &own));
-    if (!t->out[0].home) return proof_fail(s->v, task, "joins nothing");
-    TRY(proof_same(s->v, task, "received", t->received,
+    TRY(proof_same(s->v, task, "received", t->move.received,
                    local_bytes(b, t->pos) - own * (int64_t)dtype_bytes(b->type.dtype)));
     *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .layout = b->to, .pos = t->pos, .box = b};
     return 0;

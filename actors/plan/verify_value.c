@@ -128,8 +128,8 @@ check_chain(struct values *s, int32_t task)
     return 0;
 }
 
-static int
-check_compute(struct values *s, int32_t task)
+int
+value_compute(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
@@ -166,8 +166,8 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
 }
 
 /* Sums come in the order of the nodes that ask for them; a task's own node is that of what is summed. */
-static int
-check_accumulate(struct values *s, int32_t task)
+int
+value_accumulate(struct values *s, int32_t task)
 {
     const struct program *g = s->v->plan->program;
     if (s->sum >= 0 && s->done[s->sum] == g->node[s->sum].layout[0]->place->nrank) s->sum++;
@@ -187,7 +187,7 @@ copies_root(const struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    const struct prog_root *root = &p->program->root[p->root_part[t->out[0].root].index];
+    const struct prog_root *root = &p->program->root[p->root_part[t->out[0].where.index].index];
     struct view view;
     struct content c;
     int64_t skip;
@@ -216,14 +216,15 @@ check_view_copy(struct values *s, int32_t task)
     return 0;
 }
 
-static int
-check_copy(struct values *s, int32_t task)
+int
+value_copy(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    if (t->out[0].root < 0 || (t->node >= 0 && p->program->node[t->node].op->flags & OP_VIEW && !copies_root(s, task)))
+    if (t->out[0].where.kind != IN_ROOT ||
+        (t->node >= 0 && p->program->node[t->node].op->flags & OP_VIEW && !copies_root(s, task)))
         return check_view_copy(s, task);
-    const struct plan_part *part = &p->root_part[t->out[0].root];
+    const struct plan_part *part = &p->root_part[t->out[0].where.index];
     const struct prog_root *root = &p->program->root[part->index];
     TRY(proof_same(s->v, task, "pos", t->pos, part->pos));
     TRY(value_rate(s, task, root->join, 1));
@@ -240,11 +241,12 @@ check_root(struct values *s, int32_t task, int32_t k)
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
     const struct out_port *o = &t->out[k];
-    if (o->control || o->root < 0) return 0;
-    const struct plan_part *part = &p->root_part[o->root];
+    if (o->where.kind != IN_ROOT) return 0;
+    int32_t at = o->where.index;
+    const struct plan_part *part = &p->root_part[at];
     const struct prog_root *root = &p->program->root[part->index];
-    if (s->root_task[o->root] >= 0) return proof_fail(s->v, task, "root part %d has two writers", (int)o->root);
-    s->root_task[o->root] = task;
+    if (s->root_task[at] >= 0) return proof_fail(s->v, task, "root part %d has two writers", (int)at);
+    s->root_task[at] = task;
     struct view view;
     int64_t skip;
     bool whole = value_find(s->v, value_result(s, task, k), root->ref, ref_layout(p->program, root->ref), part->pos,
@@ -273,10 +275,6 @@ check_complete(const struct values *s)
     return 0;
 }
 
-static int (*const check_kind[NTASK_KIND])(struct values *, int32_t) = {
-    [TASK_COMPUTE] = check_compute, [TASK_BOX] = value_move,  [TASK_ACCUMULATE] = check_accumulate,
-    [TASK_COPY] = check_copy,       [TASK_FILL] = value_fill, [TASK_JOIN] = value_join};
-
 int
 prove_values(struct proof *v)
 {
@@ -290,7 +288,7 @@ prove_values(struct proof *v)
     s.root_task = ARENA_ARRAY(&v->tmp, int32_t, p->nroot_part + 1);
     for (int32_t r = 0; r < p->nroot_part; r++) s.root_task[r] = -1;
     for (int32_t i = 0; i < p->ntask; i++) {
-        TRY(check_kind[p->task[i].kind](&s, i));
+        TRY(p->task[i].kind->check(&s, i));
         for (int32_t k = 0; k < p->task[i].nresult; k++) TRY(check_root(&s, i, k));
     }
     return check_complete(&s);

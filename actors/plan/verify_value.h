@@ -67,6 +67,12 @@ int value_at(const struct values *s, int32_t task, const struct layout *l);
 /* It acts once a piece, or once; results are published every so many acts. */
 int value_rate(const struct values *s, int32_t task, bool piece, int32_t every);
 
+/* ---- verify_value.c: what a task of this kind reads and gives ---- */
+
+int value_compute(struct values *s, int32_t task);
+int value_accumulate(struct values *s, int32_t task);
+int value_copy(struct values *s, int32_t task);
+
 /* ---- verify_move.c ---- */
 
 int value_move(struct values *s, int32_t task);

@@ -177,7 +177,8 @@ mark_torn(struct rille_graph *g)
         const struct task *t = &p->task[i];
         if (!t->updates || !actors_acted(g->runner->actors, i)) continue;
         for (int k = 0; k < t->nout; k++) {
-            int32_t root = t->out[k].root >= 0 ? p->root_part[t->out[k].root].index : -1;
+            const struct where *w = &t->out[k].where;
+            int32_t root = w->kind == IN_ROOT ? p->root_part[w->index].index : -1;
             if (root < 0 || !g->runner->donate[root]) continue;
             for (int32_t j = 0; j < g->nroot; j++)
                 if (g->outcome[j].kind == FROM_VARIABLE && g->outcome[j].input == root) g->outcome[j].t->val->torn = 1;

@@ -6,13 +6,13 @@
  * (Zen 5). A file has a name and a number a line. */
 #include "actors/session/session.h"
 
+#include "runtime/clock.h"
 #include "runtime/file.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static const struct box_cost built_in = {
     .alpha_ns = 150,
@@ -167,14 +167,6 @@ trace_shuttle(struct rille_session *s, const struct shuttle *m, struct rille_ten
     return status;
 }
 
-static double
-now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 /* The best of some runs: whatever else the machine does only adds. */
 static int
 best_run(struct rille_graph *g, struct rille_tensor *x, double *ns)
@@ -182,9 +174,9 @@ best_run(struct rille_graph *g, struct rille_tensor *x, double *ns)
     enum { RUNS = 30 };
     for (int i = 0; i < RUNS; i++) {
         struct rille_tensor *y;
-        double start = now_ns(), took;
+        int64_t start = now_ns();
         TRY(rille_graph_run(g, 1, &x, &y));
-        took = now_ns() - start;
+        double took = (double)(now_ns() - start);
         rille_tensor_free(&y);
         if (i == 0 || took < *ns) *ns = took;
     }

@@ -39,14 +39,14 @@ bytes_out(struct rille_graph *g)
     const struct plan *p = g->runner->plan;
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
-        for (int m = 0; m < t->nmove; m++)
-            for (int f = 0; f < t->move[m].nfrom; f++) {
-                const struct arg *a = &t->arg[t->move[m].from[f].arg];
+        for (int m = 0; task_box(t) && m < t->move.nstep; m++)
+            for (int f = 0; f < t->move.step[m].nfrom; f++) {
+                const struct box_from *from = &t->move.step[m].from[f];
+                const struct arg *a = &t->arg[from->arg];
                 int d = -1;
                 if (a->kind == ARG_REG) d = p->task[t->in[a->index].task].device;
                 if (d < 0 || d == t->device || d >= g->stats.ndevice) continue;
-                g->stats.device[d].bytes_out += view_numel(&t->move[m].from[f].view) *
-                                                (int64_t)dtype_bytes(t->move[m].from[f].view.dtype) * t->nact;
+                g->stats.device[d].bytes_out += view_bytes(&from->view) * t->nact;
             }
     }
 }

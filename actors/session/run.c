@@ -247,8 +247,8 @@ mark_torn(struct collection *c, struct runner *r)
         const struct task *t = &p->task[i];
         if (!t->updates || !actors_acted(r->actors, i)) continue;
         for (int k = 0; k < t->nout; k++) {
-            if (t->out[k].root < 0) continue;
-            int32_t root = p->root_part[t->out[k].root].index;
+            if (t->out[k].where.kind != IN_ROOT) continue;
+            int32_t root = p->root_part[t->out[k].where.index].index;
             if (p->over[root] && r->donate[root]) c->leaf[p->program->root[root].over]->torn = 1;
         }
     }

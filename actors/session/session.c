@@ -148,7 +148,7 @@ open_engine(struct rille_session *s, const struct rille_options *o)
     struct engine_options e = {.bus = &bus_zmq};
     if (bus && *bus) TRY(bus_parse(bus, &e.bus, &e.seed));
     e.threads = o && o->threads > 0 ? o->threads : env_int("RILLE_THREADS", cores());
-    e.threads = MIN(e.threads, 1 << 6);
+    e.threads = MIN(e.threads, MOST_THREADS);
     e.spin_ns = e.threads <= cores() ? 50000 : 0;
     s->threads = e.threads;
     s->poison = !e.bus->threaded;

@@ -1,0 +1,32 @@
+/* box.c - a task that fills one part of a move's destination, or one of its stages, from parts of others.
+ *
+ * It reads other devices' registers in place, and counts what it reads of them. */
+#include "actors/plan/kind/move.h"
+#include "actors/plan/verify_value.h"
+
+/* A stage is a row of numbers. */
+static struct type
+result(const struct plan *p, int32_t task, int32_t out)
+{
+    const struct task *t = &p->task[task];
+    const struct box_plan *b = t->move.box;
+    UNUSED(out);
+    if (t->move.stage) return type_of((enum dtype)b->type.dtype, 1, &b->stage[t->pos].numel);
+    return layout_shard(b->to, &b->type, t->pos);
+}
+
+static void
+print(const struct plan *p, int32_t task, struct str *s)
+{
+    const struct task *t = &p->task[task];
+    str_addf(s, "box %s%s", t->name, t->move.stage ? " (stage)" : "");
+}
+
+const struct task_kind kind_box = {
+    .name = "box",
+    .flags = KIND_MOVE | KIND_WRITES,
+    .begin = move_begin,
+    .check = value_move,
+    .result = result,
+    .print = print,
+};

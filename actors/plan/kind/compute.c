@@ -1,0 +1,26 @@
+/* compute.c - a task that calls a kernel: a program node on one rank, or a chain of them. */
+#include "actors/plan/verify_value.h"
+
+static int
+begin(struct act *a)
+{
+    return exec_run(a->task->exec, a->in, a->out, a->scratch, (uint64_t)a->piece);
+}
+
+static struct type
+result(const struct plan *p, int32_t task, int32_t out)
+{
+    const struct task *t = &p->task[task];
+    const struct prog_node *n = &p->program->node[t->chain ? t->chain->shown[out] : t->node];
+    int32_t k = t->chain ? 0 : out;
+    return layout_shard(n->layout[k], &n->type[k], t->pos);
+}
+
+const struct task_kind kind_compute = {
+    .name = "compute",
+    .flags = KIND_EXEC | KIND_NODE | KIND_WRITES,
+    .begin = begin,
+    .check = value_compute,
+    .result = result,
+    .print = kind_print_name,
+};

@@ -1,0 +1,45 @@
+/* move.c - the work of a move's tasks: every slice is copied, or combined in the order of its sources. */
+#include "actors/plan/kind/move.h"
+
+enum { SOURCES = 32 };
+
+static bool
+on_other_device(const struct plan *p, const struct task *t, const struct arg *arg)
+{
+    const struct plan_device *d = &p->device[t->device];
+    if (arg->kind == ARG_REG) return p->task[t->in[arg->index].task].device != t->device;
+    const struct plan_part *part = &p->leaf_part[arg->index];
+    const struct place *place = p->program->leaf[part->index].layout->place;
+    return place->rank[part->pos] != d->rank || place->kind != d->kind;
+}
+
+/* One step of a move, at most SOURCES sources a pass: a later pass goes on from what the one before it left. */
+static void
+take_step(struct act *a, const struct box_move *m)
+{
+    const struct task *t = a->task;
+    struct view dst = m->view, src[SOURCES + 1];
+    dst.data = (char *)a->out[0] + m->skip;
+    if (m->verb == BOX_FILL) {
+        box_fill(m->reduce, &dst);
+        return;
+    }
+    int n = 0;
+    for (int i = 0; i < m->nfrom; i++) {
+        const struct box_from *f = &m->from[i];
+        if (on_other_device(a->plan, t, &t->arg[f->arg])) a->received += view_bytes(&f->view);
+        src[n] = f->view;
+        src[n++].data = (char *)a->in[f->arg] + f->skip;
+        if (n <= SOURCES && i < m->nfrom - 1) continue;
+        box_reduce(m->reduce, &dst, n, src);
+        src[0] = dst;
+        n = 1;
+    }
+}
+
+int
+move_begin(struct act *a)
+{
+    for (int i = 0; i < a->task->move.nstep; i++) take_step(a, &a->task->move.step[i]);
+    return 0;
+}

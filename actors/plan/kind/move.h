@@ -1,0 +1,10 @@
+/* move.h - what tasks that are part of a move have in common. */
+#ifndef RILLE_PLAN_KIND_MOVE_H
+#define RILLE_PLAN_KIND_MOVE_H
+
+#include "actors/plan/plan.h"
+
+/* Carries out the steps of the task's part; counts what it reads of other devices' memory. The device's thread. */
+int move_begin(struct act *a);
+
+#endif

@@ -1,0 +1,16 @@
+/* clock.h - the clock of everything that is measured: CLOCK_MONOTONIC, in nanoseconds. Any thread. */
+#ifndef RILLE_RUNTIME_CLOCK_H
+#define RILLE_RUNTIME_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline int64_t
+now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+#endif
