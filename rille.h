@@ -1,8 +1,10 @@
 /* rille.h - the public face of librille: tensors that lie over many devices, and programs on them.
  *
  * One session owns devices, threads, memory, the stored program and its plans.
- * Everything here is called on the thread that opened the session. A session's
- * values are lazy: an operator call adds a node (shape, dtype, layout and
+ * It is used by the thread that opened it: all others are refused, but for
+ * rille_interrupt(). So are NULL and what belongs to another session; functions
+ * that return a pointer, a count or nothing then give NULL, 0 or -1, do nothing,
+ * and rille_error() tells. A session's values are lazy: an operator call adds a node (shape, dtype, layout and
  * placement errors come at once), and the value is computed when it is read.
  *
  * Functions that can fail return 0 or a code > 0; rille_error() then tells what
@@ -50,11 +52,13 @@ struct rille_options {
     const char *cost;    /* file of what moves cost here, which rille_calibrate made; NULL: built in */
 };
 int rille_open(const struct rille_options *options, struct rille_session **s);
-void rille_close(struct rille_session **s); /* all handles must have been given back */
+/* Non-zero when handles were not given back: they are freed, and rille_error() says which. */
+int rille_close(struct rille_session **s);
 
 const char *rille_error(void); /* text of the last failure on this thread */
 int rille_error_code(void);
 const char *rille_error_kind(void); /* "shapes do not fit", ... */
+const char *rille_error_line(void); /* "file:line" that rille_at() named for what failed, "" when there is none */
 
 /* Names the line of the user's program for what is called next; file is copied. inside: "nn.Linear" or NULL. */
 void rille_at(struct rille_session *s, const char *file, int line, const char *inside);

@@ -325,3 +325,15 @@ layout_by_id(const struct atlas *a, int id)
     assert(id >= 0 && id < a->layouts.n);
     return a->layouts.record[id];
 }
+
+bool
+atlas_has_place(const struct atlas *a, const struct place *p)
+{
+    return p->id >= 0 && p->id < a->places.n && a->places.record[p->id] == p;
+}
+
+bool
+atlas_has_layout(const struct atlas *a, const struct layout *l)
+{
+    return l->id >= 0 && l->id < a->layouts.n && a->layouts.record[l->id] == l;
+}

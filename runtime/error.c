@@ -9,12 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 2000 };
+enum { TEXT_BYTES = 2000, LINE_BYTES = 512 };
 
 static _Thread_local struct {
     enum err_code code;
     char text[TEXT_BYTES];
+    const char *file;
+    int line;
 } last;
+
+static _Thread_local struct {
+    const char *file;
+    int line;
+} now;
 
 static const char *const names[NERR] = {
     [E_OK] = "no error",
@@ -35,7 +42,25 @@ fail(enum err_code code, const char *fmt, ...)
     va_end(ap);
     memcpy(last.text, text, sizeof text);
     last.code = code;
+    last.file = now.file;
+    last.line = now.line;
     return (int)code;
+}
+
+void
+err_at(const char *file, int line)
+{
+    now.file = file;
+    now.line = line;
+}
+
+const char *
+err_line(void)
+{
+    static _Thread_local char text[LINE_BYTES];
+    text[0] = '\0';
+    if (last.code && last.file) snprintf(text, sizeof text, "%s:%d", last.file, last.line);
+    return text;
 }
 
 void
@@ -77,6 +102,7 @@ void
 err_clear(void)
 {
     last.code = E_OK;
+    last.file = NULL;
     last.text[0] = '\0';
 }
 

@@ -27,6 +27,12 @@ void err_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Puts "who: " before it, unless it begins so. */
 void err_of(const char *who);
 
+/* The line of the user's program that failures of this thread belong to from now on; file must live on. NULL: none. */
+void err_at(const char *file, int line);
+
+/* The line of the last failure, "file:line", or "". Valid until it is asked again. */
+const char *err_line(void);
+
 /* The text of the last failure of this thread, "" when there was none. Valid until the next fail(). */
 const char *err_text(void);
 enum err_code err_last(void);

@@ -72,6 +72,10 @@ const struct layout *layout_broadcast(struct atlas *a, const struct place *p); /
 /* The same with one mesh axis changed (order kept). */
 const struct layout *layout_by_id(const struct atlas *a, int id);
 
+/* Was it made by this atlas? */
+bool atlas_has_place(const struct atlas *a, const struct place *p);
+bool atlas_has_layout(const struct atlas *a, const struct layout *l);
+
 /* E_SBP when an S names a dimension that a tensor of this type lacks. */
 int layout_fits(const struct layout *l, const struct type *t);
 

@@ -401,20 +401,38 @@ graph_tostring(lua_State *L)
 static int
 graph_gc(lua_State *L)
 {
-    struct graph *g = lua_touserdata(L, 1);
-    while (g->ntrace) rille_graph_free(&g->trace[--g->ntrace]);
+    struct graph *g = kind_test(L, 1, KIND_GRAPH);
+    while (g && g->ntrace) rille_graph_free(&g->trace[--g->ntrace]);
     return 0;
+}
+
+/* __index; upvalue: the methods */
+static int
+graph_index(lua_State *L)
+{
+    struct nearest best = {0};
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+    if (lua_type(L, 2) != LUA_TSTRING) return complain(L, "a graph has methods alone, found %s", what_is(L, 2));
+    name_nearest(L, lua_upvalueindex(1), text_at(L, 2, "graph"), &best);
+    return complain(L, "a graph has no method '%s'%s", lua_tostring(L, 2), name_hint(L, &best));
 }
 
 void
 graph_open(lua_State *L)
 {
-    static const luaL_Reg meta[] = {
-        {"__call", graph_call}, {"__gc", graph_gc}, {"__tostring", graph_tostring}, {NULL, NULL}};
+    static const luaL_Reg meta[] = {{"__call", graph_call},
+                                    {"__gc", graph_gc},
+                                    {"__close", graph_gc},
+                                    {"__tostring", graph_tostring},
+                                    {NULL, NULL}};
     static const luaL_Reg methods[] = {
         {"explain", graph_explain}, {"plan", graph_plan}, {"stats", graph_stats}, {"trace", graph_trace}, {NULL, NULL}};
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "__methods"); /* for completion */
+    lua_pushcclosure(L, graph_index, 1);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
     lua_pushcfunction(L, graph_new);

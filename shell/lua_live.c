@@ -68,9 +68,22 @@ live_new(lua_State *L)
 static int
 live_gc(lua_State *L)
 {
-    struct rille_live **live = lua_touserdata(L, 1);
-    if (*live) rille_live_free(live);
+    struct rille_live **live = kind_test(L, 1, KIND_LIVE);
+    if (live && *live) rille_live_free(live);
     return 0;
+}
+
+static int
+live_index(lua_State *L)
+{
+    return complain(L, "a live number has no fields, found %s", what_is(L, 2));
+}
+
+static int
+live_tostring(lua_State *L)
+{
+    lua_pushstring(L, kind_test(L, 1, KIND_LIVE) ? "live number" : what_is(L, 1));
+    return 1;
 }
 
 void
@@ -88,7 +101,8 @@ live_raise(lua_State *L)
 void
 live_open(lua_State *L)
 {
-    static const luaL_Reg meta[] = {{"__gc", live_gc}, {NULL, NULL}};
+    static const luaL_Reg meta[] = {{"__gc", live_gc},          {"__close", live_gc},          {"__index", live_index},
+                                    {"__newindex", live_index}, {"__tostring", live_tostring}, {NULL, NULL}};
     kind_make(L, KIND_LIVE, "rille.live", meta);
     lua_pop(L, 1);
     lua_pushcfunction(L, live_new);

@@ -159,10 +159,18 @@ static const struct {
     int (*push)(lua_State *L, const struct rille_place *p);
 } fields[] = {{"device", place_device}, {"ranks", place_ranks}, {"shape", place_shape}, {"size", place_size}};
 
+static const struct rille_place *
+place_check(lua_State *L, int i)
+{
+    const struct rille_place *p = place_test(L, i);
+    if (!p) complain(L, "a placement is wanted, found %s", what_is(L, i));
+    return p;
+}
+
 static int
 place_index(lua_State *L)
 {
-    const struct rille_place *p = place_test(L, 1);
+    const struct rille_place *p = place_check(L, 1);
     const char *name = lua_type(L, 2) == LUA_TSTRING ? text_at(L, 2, "placement") : "?";
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!strcmp(fields[i].name, name)) return fields[i].push(L, p);
@@ -172,7 +180,7 @@ place_index(lua_State *L)
 static int
 place_tostring(lua_State *L)
 {
-    char *text = rille_place_text(place_test(L, 1));
+    char *text = rille_place_text(place_check(L, 1));
     lua_pushstring(L, text);
     free(text);
     return 1;

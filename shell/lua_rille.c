@@ -27,7 +27,8 @@ kind_test(lua_State *L, int i, enum kind kind)
 {
     void *u = lua_type(L, i) == LUA_TUSERDATA ? lua_touserdata(L, i) : NULL;
     if (!u || !lua_getmetatable(L, i)) return NULL;
-    bool same = lua_topointer(L, -1) == shell_of(L)->meta[kind];
+    const struct shell *sh = shell_of(L);
+    bool same = lua_topointer(L, -1) == sh->meta[kind] && sh->session;
     lua_pop(L, 1);
     return same ? u : NULL;
 }

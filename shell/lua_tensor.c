@@ -206,8 +206,8 @@ tensor_newindex(lua_State *L)
 static int
 tensor_gc(lua_State *L)
 {
-    struct rille_tensor **t = lua_touserdata(L, 1);
-    if (*t) rille_tensor_free(t);
+    struct rille_tensor **t = kind_test(L, 1, KIND_TENSOR);
+    if (t && *t) rille_tensor_free(t);
     return 0;
 }
 
@@ -527,9 +527,15 @@ open_index(lua_State *L)
 void
 tensor_open(lua_State *L)
 {
-    static const luaL_Reg meta[] = {{"__newindex", tensor_newindex}, {"__gc", tensor_gc},   {"__len", tensor_len},
-                                    {"__tostring", tensor_tostring}, {"__lt", tensor_less}, {"__le", tensor_less},
-                                    {"__pairs", index_pairs},        {NULL, NULL}};
+    static const luaL_Reg meta[] = {{"__newindex", tensor_newindex},
+                                    {"__gc", tensor_gc},
+                                    {"__close", tensor_gc},
+                                    {"__len", tensor_len},
+                                    {"__tostring", tensor_tostring},
+                                    {"__lt", tensor_less},
+                                    {"__le", tensor_less},
+                                    {"__pairs", index_pairs},
+                                    {NULL, NULL}};
     kind_make(L, KIND_TENSOR, "rille.tensor", meta);
     lua_insert(L, -2); /* metatable, module */
     lua_newtable(L);

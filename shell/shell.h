@@ -71,7 +71,8 @@ bool module_is_source(const char *source);
 int shell_open(lua_State *L, const struct environment *e);
 /* A userdata of this kind, zeroed. */
 void *kind_new(lua_State *L, enum kind kind, size_t size);
-/* The userdata at index i if it is of this kind, else NULL. */
+/* The userdata at index i if it is of this kind, else NULL; also when the session is closed: what Lua makes while it
+ * closes a state has no finaliser, and outlives its handle. */
 void *kind_test(lua_State *L, int i, enum kind kind);
 /* Pushes the metatable of a new kind, with the name and these functions. */
 void kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods);

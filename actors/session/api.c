@@ -1,5 +1,6 @@
 /* api.c - the public face: operators by their records, calls, gradients, updates. */
 #include "actors/session/session.h"
+#include "actors/session/face.h"
 
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
@@ -21,6 +22,7 @@ named(int status, const char *who)
 const struct rille_op *
 rille_op_find(const char *name)
 {
+    if (face_given(name, "the name", __func__)) return NULL;
     return (const struct rille_op *)op_find(name);
 }
 
@@ -33,12 +35,14 @@ rille_op_at(int i)
 const char *
 rille_op_name(const struct rille_op *op)
 {
+    if (face_given(op, "the operator", __func__)) return NULL;
     return ((const struct op *)op)->name;
 }
 
 int
 rille_op_operands(const struct rille_op *rop, struct rille_operand_info out[16])
 {
+    if (face_given(rop, "the operator", __func__) || face_given(out, "out", __func__)) return 0;
     const struct op *op = (const struct op *)rop;
     int n = op_noperand(op);
     for (int i = 0; i < n; i++) {
@@ -55,6 +59,7 @@ rille_op_operands(const struct rille_op *rop, struct rille_operand_info out[16])
 int
 rille_op_attrs(const struct rille_op *rop, struct rille_attr_info out[16])
 {
+    if (face_given(rop, "the operator", __func__) || face_given(out, "out", __func__)) return 0;
     const struct op *op = (const struct op *)rop;
     int n = 0;
     for (const struct attr_def *d = op->attr; d < op->attr + op_nattr(op); d++)
@@ -71,6 +76,7 @@ _Static_assert((int)RILLE_INT == (int)ATTR_INT && (int)RILLE_DTYPE == (int)ATTR_
 int
 rille_op_results(const struct rille_op *op)
 {
+    if (face_given(op, "the operator", __func__)) return 0;
     int n = ((const struct op *)op)->nout;
     return n ? n : 1;
 }
@@ -78,12 +84,14 @@ rille_op_results(const struct rille_op *op)
 bool
 rille_op_hidden(const struct rille_op *op)
 {
+    if (face_given(op, "the operator", __func__)) return false;
     return ((const struct op *)op)->flags & OP_HIDDEN;
 }
 
 bool
 rille_op_source(const struct rille_op *op)
 {
+    if (face_given(op, "the operator", __func__)) return false;
     return ((const struct op *)op)->flags & OP_SOURCE;
 }
 
@@ -301,6 +309,11 @@ int
 rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int nattrs,
            const struct rille_attr *attrs, struct rille_tensor **out)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_given(rop, "the operator", __func__));
+    TRY(face_args(s, nargs, args, __func__));
+    TRY(face_attrs(nattrs, attrs, __func__));
+    TRY(face_given(out, "out", __func__));
     const struct op *op = (const struct op *)rop;
     struct val *in[OPERANDS], *res[OP_OUT];
     int nin;
@@ -331,6 +344,11 @@ int
 rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
                 const struct rille_arg *args, int nattrs, const struct rille_attr *attrs)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_tensors(s, 1, &leaf, __func__));
+    TRY(face_given(op, "the operator", __func__));
+    TRY(face_args(s, nargs, args, __func__));
+    TRY(face_attrs(nattrs, attrs, __func__));
     struct rille_tensor *out = NULL;
     bool on = rille_grad_mode(s, false);
     int status = build_settle(s, call_into(s, leaf, (const struct op *)op, nargs, args, nattrs, attrs, &out));
@@ -344,6 +362,12 @@ int
 rille_create(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int ndim,
              const int64_t *shape, const char *dtype, const struct rille_layout *layout, struct rille_tensor **out)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_given(rop, "the operator", __func__));
+    TRY(face_args(s, nargs, args, __func__));
+    TRY(face_shape(ndim, shape, __func__));
+    TRY((layout ? face_layout(s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
     const struct op *op = (const struct op *)rop;
     struct val *in[OPERANDS], *res[OP_OUT];
     int nin, status;
@@ -382,6 +406,7 @@ watch(struct rille_session *s, struct rille_tensor *t)
 int
 rille_tensor_backward(struct rille_tensor *t)
 {
+    TRY(face_tensor(t, __func__));
     struct rille_session *s = t->s;
     if (rille_tensor_numel(t) != 1) {
         struct str text = {0};
@@ -413,6 +438,9 @@ zeros_like(struct rille_session *s, const struct val *x, struct val **out)
 int
 rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out)
 {
+    TRY(face_tensor(y, __func__));
+    TRY(face_tensors(y->s, n, x, __func__));
+    TRY(face_given(out, "out", __func__));
     struct rille_session *s = y->s;
     struct val **v = must_alloc(sizeof *v * (size_t)(2 * n + 1)), **dx = v + n;
     for (int i = 0; i < n; i++) v[i] = x[i]->val;
@@ -428,12 +456,15 @@ rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *
 struct rille_tensor *
 rille_tensor_grad(struct rille_tensor *t)
 {
+    if (face_tensor(t, __func__)) return NULL;
     return t->grad ? rille_tensor_hold(t->grad) : NULL;
 }
 
 int
 rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g)
 {
+    TRY(face_tensor(t, __func__));
+    TRY((g ? face_tensors(t->s, 1, &g, __func__) : 0));
     struct rille_session *s = t->s;
     trace_journal(s, t);
     if (g && !shape_equal(&g->val->type, &t->val->type)) {
@@ -477,6 +508,10 @@ int
 rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, const struct rille_arg *args, int nattrs,
              const struct rille_attr *attrs)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_given(rop, "the operator", __func__));
+    TRY(face_args(s, nargs, args, __func__));
+    TRY(face_attrs(nattrs, attrs, __func__));
     const struct op *op = (const struct op *)rop;
     struct val *in[OPERANDS], *res[OP_OUT];
     int nin;
@@ -540,6 +575,7 @@ take_back_updates(struct rille_session *s)
 int
 rille_step(struct rille_session *s)
 {
+    TRY(face_session(s, __func__));
     if (tracing(s)) return 0;
     int n = 0;
     struct val **v = must_alloc(sizeof *v * (size_t)(2 * s->nupdate + s->nwatch + 1));
@@ -561,9 +597,12 @@ rille_step(struct rille_session *s)
 int
 rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg, struct rille_live **out)
 {
-    UNUSED(s);
+    TRY(face_session(s, __func__));
+    if (!fn) return fail(E_ARG, "%s: the function is NULL", __func__);
+    TRY(face_given(out, "out", __func__));
     struct rille_live *l = must_alloc(sizeof *l);
-    *l = (struct rille_live){.fn = fn, .drop = drop, .arg = arg, .nref = 1};
+    *l = (struct rille_live){.s = s, .fn = fn, .drop = drop, .arg = arg, .nref = 1};
+    LIST_PUSH(s->lives, l);
     *out = l;
     return 0;
 }
@@ -571,9 +610,12 @@ rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *ar
 void
 rille_live_free(struct rille_live **lp)
 {
+    if (face_given(lp, "the pointer to the live number", __func__) || (*lp ? face_session((*lp)->s, __func__) : 0))
+        return;
     struct rille_live *l = *lp;
     *lp = NULL;
     if (!l || --l->nref > 0) return;
+    LIST_TAKE(l->s->lives, l);
     if (l->drop) l->drop(l->arg);
     free(l);
 }
@@ -583,6 +625,10 @@ rille_live_free(struct rille_live **lp)
 int
 rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout, struct rille_tensor **out)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_given(path, "the path", __func__));
+    TRY((layout ? face_layout(s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
     struct type t;
     void *data;
     TRY(npy_read(path, &t, &data));
@@ -595,6 +641,8 @@ rille_load_npy(struct rille_session *s, const char *path, const struct rille_lay
 int
 rille_save_npy(const char *path, struct rille_tensor *t)
 {
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_tensor(t, __func__));
     int64_t bytes = type_bytes(&t->val->type);
     TRY(rille_eval(t->s, 1, &t));
     void *data = malloc((size_t)bytes + 1);

@@ -3,6 +3,7 @@
  * A variable's new version takes the bytes of the old one when its handle alone
  * needs them; then nothing is allocated and nothing is rebound. */
 #include "actors/session/compiled.h"
+#include "actors/session/face.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,11 @@
 void
 rille_graph_free(struct rille_graph **gp)
 {
+    if (face_given(gp, "the pointer to the graph", __func__) || (*gp ? face_graph(*gp, __func__) : 0)) return;
     struct rille_graph *g = *gp;
     *gp = NULL;
     if (!g) return;
+    LIST_TAKE(g->s->graphs, g);
     for (int32_t i = 0; i < g->nleaf; i++) {
         rille_tensor_free(&g->origin[i].t);
         val_drop(g->s->graph, &g->origin[i].val);
@@ -32,6 +35,7 @@ rille_graph_free(struct rille_graph **gp)
 int
 rille_graph_results(const struct rille_graph *g)
 {
+    if (face_graph(g, __func__)) return 0;
     return g->nout;
 }
 
@@ -51,6 +55,7 @@ origin_value(const struct origin *o, struct rille_tensor *const *in)
 bool
 rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
+    if (face_graph(g, __func__) || face_tensors(g->s, nin, in, __func__)) return false;
     const struct program *p = g->runner->plan->program;
     if (nin != g->nin || g->epoch != g->s->epoch) return false;
     for (int i = 0; i < nin; i++)
@@ -189,9 +194,12 @@ mark_torn(struct rille_graph *g)
 int
 rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out)
 {
+    TRY(face_graph(g, __func__));
+    TRY(face_tensors(g->s, nin, in, __func__));
+    TRY(face_given(out, "out", __func__));
     struct rille_session *s = g->s;
     TRY(trace_refuses(s, "calling a graph"));
-    assert(nin == g->nin);
+    if (nin != g->nin) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->nin, nin);
     TRY(bind_graph(g, nin, in));
     int status = runner_run(s, g->runner, true);
     if (status) {
@@ -223,6 +231,8 @@ graph_session(const struct rille_graph *g)
 int
 rille_graph_plan(struct rille_graph *g, bool physical, char **out)
 {
+    TRY(face_graph(g, __func__));
+    TRY(face_given(out, "out", __func__));
     struct str s = {0};
     plan_print(g->runner->plan, physical, &s);
     *out = s.text;

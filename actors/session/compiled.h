@@ -28,6 +28,7 @@ struct presence {
 
 struct rille_graph {
     struct rille_session *s;
+    struct rille_graph *next, *back; /* in its list */
     struct runner *runner;
     uint64_t epoch;
     int64_t nrandom; /* ordinals that a call takes */

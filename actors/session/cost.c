@@ -5,6 +5,7 @@
  * built-in ones were measured by rille_calibrate() on two cores of an AMD EPYC
  * (Zen 5). A file has a name and a number a line. */
 #include "actors/session/session.h"
+#include "actors/session/face.h"
 
 #include "runtime/clock.h"
 #include "runtime/file.h"
@@ -104,6 +105,8 @@ cost_read(const char *path, struct box_cost *out)
 int
 rille_cost_write(const char *path, const struct rille_cost *c)
 {
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_given(c, "the cost", __func__));
     FILE *f;
     TRY(file_create("costs", path, &f));
     fprintf(f, "# What moves of tensors cost on this machine, as rille --calibrate measured it.\n");
@@ -115,6 +118,7 @@ rille_cost_write(const char *path, const struct rille_cost *c)
 void
 rille_cost(struct rille_session *s, struct rille_cost *out)
 {
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return;
     *out = shown(&s->cost);
 }
 
@@ -245,6 +249,8 @@ time_sum(struct rille_session *s, double *ns)
 int
 rille_calibrate(struct rille_session *s, struct rille_cost *out)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_given(out, "out", __func__));
     double two, four, copy, sum, bytes = 4.0 * ROWS * COLUMNS;
     if (rille_device_count(s, "cpu") < 4) return fail(E_PLACE, "calibrate: four cpu devices are needed");
     TRY(time_small(s, 2, &two));

@@ -4,6 +4,7 @@
  * graph. The candidates are derived once more, with the same pure functions
  * that chose. */
 #include "actors/session/session.h"
+#include "actors/session/face.h"
 
 #include "boxing/path.h"
 #include "sbp/sig.h"
@@ -328,6 +329,7 @@ explain_new(struct arena **a)
 void
 rille_explain_free(struct rille_explain **ep)
 {
+    if (face_given(ep, "the pointer to the record", __func__)) return;
     struct rille_explain *e = *ep;
     *ep = NULL;
     if (!e) return;
@@ -374,6 +376,8 @@ program_of(struct rille_session *s, int n, struct rille_tensor *const *t, struct
 int
 rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out)
 {
+    TRY(face_tensors(s, n, t, __func__));
+    TRY(face_given(out, "out", __func__));
     struct program *p;
     TRY(program_of(s, n, t, &p));
     int status = explain_program(s, p, out);
@@ -384,12 +388,16 @@ rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, str
 int
 rille_graph_explain(struct rille_graph *g, struct rille_explain **out)
 {
+    TRY(face_graph(g, __func__));
+    TRY(face_given(out, "out", __func__));
     return explain_program(graph_session(g), graph_program(g), out);
 }
 
 int
 rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool physical, char **out)
 {
+    TRY(face_tensors(s, n, t, __func__));
+    TRY(face_given(out, "out", __func__));
     struct program *p;
     struct plan *plan;
     struct str text = {0};
@@ -407,6 +415,12 @@ int
 rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
              const struct rille_layout *from, const struct rille_layout *to, struct rille_explain **out)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_given(dtype, "the dtype", __func__));
+    TRY(face_shape(ndim, shape, __func__));
+    TRY(face_layout(s, from, __func__));
+    TRY(face_layout(s, to, __func__));
+    TRY(face_given(out, "out", __func__));
     const struct layout *f = (const struct layout *)from, *g = (const struct layout *)to;
     enum dtype d = dtype_parse(dtype);
     if (d == DT_NONE) return err_last();

@@ -1,6 +1,7 @@
 /* measure.c - what a compiled step did: how long each device was busy, what it sent, and each act on a time line. */
 #include "actors/act/actor.h"
 #include "actors/session/compiled.h"
+#include "actors/session/face.h"
 
 #include "runtime/file.h"
 
@@ -75,6 +76,8 @@ measure_keep(struct rille_graph *g)
 int
 rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
 {
+    TRY(face_graph(cg, __func__));
+    TRY(face_given(out, "out", __func__));
     struct rille_graph *g = (struct rille_graph *)cg;
     struct rille_stats *st = &g->stats;
     const struct plan *p = g->runner->plan;
@@ -125,6 +128,8 @@ write_act(const struct rille_graph *g, int64_t i, FILE *f)
 int
 rille_graph_timeline(struct rille_graph *g, const char *path)
 {
+    TRY(face_graph(g, __func__));
+    TRY(face_given(path, "the path", __func__));
     const struct plan *p = g->runner->plan;
     if (g->nact == 0) {
         free(g->trace_path);

@@ -5,6 +5,7 @@
  * function that derives those of a call; those of what is made of other
  * operators are in op_made.c. */
 #include "actors/session/session.h"
+#include "actors/session/face.h"
 
 #include "kernels/op/build.h"
 #include "kernels/sample.h"
@@ -177,6 +178,7 @@ gradient_text(const struct op *op)
 char *
 rille_op_help(struct rille_session *session, const struct rille_op *rop)
 {
+    if (face_session(session, __func__) || face_given(rop, "the operator", __func__)) return NULL;
     const struct op *op = (const struct op *)rop;
     struct str s = {0};
     print_call(op, &s);

@@ -1,5 +1,6 @@
 /* session.c - opening and closing, devices and their memory, placements and layouts, counters. */
 #include "actors/session/session.h"
+#include "actors/session/face.h"
 
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
@@ -102,6 +103,7 @@ place_exists(struct rille_session *s, const struct place *p)
 int
 rille_device_count(struct rille_session *s, const char *kind)
 {
+    if (face_session(s, __func__) || face_given(kind, "the kind", __func__)) return -1;
     int k = device_kind_parse(kind);
     return k < 0 ? -1 : s->ndevice[k];
 }
@@ -109,12 +111,14 @@ rille_device_count(struct rille_session *s, const char *kind)
 const char *
 rille_default_kind(struct rille_session *s)
 {
+    if (face_session(s, __func__)) return NULL;
     return device_kind_text(s->default_kind);
 }
 
 bool
 rille_device_info(struct rille_session *s, int i, struct rille_device_info *out)
 {
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return false;
     for (int kind = 0; kind < NDEVICE_KIND; kind++)
         for (int32_t rank = 0; rank < s->npool[kind]; rank++) {
             if (!s->pool[kind][rank] || i-- > 0) continue;
@@ -164,7 +168,9 @@ live_release(struct rille_live *live)
 int
 rille_open(const struct rille_options *o, struct rille_session **out)
 {
+    TRY(face_given(out, "out", __func__));
     struct rille_session *s = must_alloc(sizeof *s);
+    s->owner = face_thread();
     s->atlas = atlas_new();
     s->graph = graph_new();
     graph_on_orphan(s->graph, tensor_orphan);
@@ -181,12 +187,74 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     return status;
 }
 
-void
+/* What the host program forgot, and what kept it. */
+struct forgotten {
+    struct str names;
+    int n;
+};
+
+static void
+forget(struct forgotten *f, const char *what, const char *name)
+{
+    enum { NAMED = 8 };
+    if (f->n < NAMED) str_addf(&f->names, "%s%s%s%s", f->n ? ", " : "", what, name ? " " : "", name ? name : "");
+    if (f->n == NAMED) str_add(&f->names, ", ...");
+    f->n++;
+}
+
+static void
+forget_tensor(struct forgotten *f, const struct rille_tensor *t)
+{
+    struct str type = {0};
+    type_print(&t->val->type, &type);
+    forget(f, str_text(&type), t->name);
+    str_free(&type);
+}
+
+/* Gradients are their tensors' handles: these go first, so that what is left is the user's. */
+static void
+forget_tensors(struct rille_session *s, struct forgotten *f)
+{
+    for (struct rille_tensor *t = s->tensors; t; t = t->next) {
+        if (t->grad) t->grad->nref--;
+        t->grad = NULL;
+    }
+    while (s->tensors) {
+        struct rille_tensor *t = s->tensors;
+        if (t->nref > 0) forget_tensor(f, t);
+        t->nref = 1;
+        rille_tensor_free(&t);
+    }
+}
+
+/* Frees all handles that are left. */
+static int
+forget_handles(struct rille_session *s)
+{
+    struct forgotten f = {0};
+    rille_trace_abort(s);
+    while (s->graphs) {
+        struct rille_graph *g = s->graphs;
+        forget(&f, "a graph", NULL);
+        rille_graph_free(&g);
+    }
+    forget_tensors(s, &f);
+    int status = f.n == 0 ? 0
+                          : fail(E_STATE, "close: %d handle%s not given back, and freed now: %s", f.n,
+                                 f.n == 1 ? " was" : "s were", str_text(&f.names));
+    str_free(&f.names);
+    return status;
+}
+
+int
 rille_close(struct rille_session **sp)
 {
+    TRY(face_given(sp, "the pointer to the session", __func__));
+    if (!*sp) return 0;
+    TRY(face_session(*sp, __func__));
     struct rille_session *s = *sp;
     *sp = NULL;
-    if (!s) return;
+    int status = forget_handles(s);
     build_settle(s, 0);
     for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
     engine_free(&s->engine);
@@ -204,12 +272,19 @@ rille_close(struct rille_session **sp)
         s->text = t->next;
         free(t);
     }
+    while (s->lives) {
+        struct rille_live *live = s->lives;
+        live->nref = 1;
+        rille_live_free(&live);
+    }
     atlas_free(&s->atlas);
     arena_fini(&s->scratch);
     free(s->fresh);
     free(s->update);
     free(s->watch);
     free(s);
+    err_at(NULL, 0);
+    return status;
 }
 
 const char *
@@ -225,6 +300,12 @@ rille_error_code(void)
 }
 
 const char *
+rille_error_line(void)
+{
+    return err_line();
+}
+
+const char *
 rille_error_kind(void)
 {
     return err_name(err_last());
@@ -233,6 +314,7 @@ rille_error_kind(void)
 void
 rille_at(struct rille_session *s, const char *file, int line, const char *inside)
 {
+    if (face_session(s, __func__)) return;
     if (!file)
         s->at.file = NULL;
     else if (!s->at.file || strcmp(s->at.file, file))
@@ -244,12 +326,14 @@ rille_at(struct rille_session *s, const char *file, int line, const char *inside
 void
 rille_interrupt(struct rille_session *s)
 {
+    if (face_given(s, "the session", __func__)) return;
     engine_interrupt(s->engine);
 }
 
 void
 rille_seed(struct rille_session *s, uint64_t seed)
 {
+    if (face_session(s, __func__)) return;
     s->seed = seed;
     s->ordinal = 0;
 }
@@ -257,12 +341,14 @@ rille_seed(struct rille_session *s, uint64_t seed)
 void
 rille_epoch(struct rille_session *s)
 {
+    if (face_session(s, __func__)) return;
     s->epoch++;
 }
 
 bool
 rille_grad_mode(struct rille_session *s, bool on)
 {
+    if (face_session(s, __func__)) return false;
     bool was = s->grad_on;
     s->grad_on = on;
     return was;
@@ -273,6 +359,7 @@ rille_grad_mode(struct rille_session *s, bool on)
 void
 rille_count(struct rille_session *s, struct rille_counters *out)
 {
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return;
     struct engine_count e = engine_count(s->engine);
     struct graph_count g = graph_count(s->graph);
     *out = (struct rille_counters){.nodes = s->nodes,
@@ -299,6 +386,7 @@ rille_count(struct rille_session *s, struct rille_counters *out)
 int64_t
 rille_external_bytes(struct rille_session *s)
 {
+    if (face_session(s, __func__)) return 0;
     struct rille_counters c;
     rille_count(s, &c);
     return c.live_bytes;
@@ -310,6 +398,11 @@ int
 rille_place(struct rille_session *s, const char *kind, int naxis, const int32_t *sizes, const int32_t *ranks,
             const struct rille_place **out)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_given(kind, "the kind", __func__));
+    TRY(face_given(sizes, "the list of sizes", __func__));
+    TRY(face_given(ranks, "the list of ranks", __func__));
+    TRY(face_given(out, "out", __func__));
     const struct place *p;
     int k = device_kind_parse(kind);
     if (k < 0) return err_last();
@@ -322,12 +415,14 @@ rille_place(struct rille_session *s, const char *kind, int naxis, const int32_t 
 const char *
 rille_place_kind(const struct rille_place *p)
 {
+    if (face_given(p, "the placement", __func__)) return NULL;
     return device_kind_text(((const struct place *)p)->kind);
 }
 
 int
 rille_place_axes(const struct rille_place *rp, int32_t sizes[RILLE_AXES])
 {
+    if (face_given(rp, "the placement", __func__) || face_given(sizes, "the list of sizes", __func__)) return 0;
     const struct place *p = (const struct place *)rp;
     for (int a = 0; a < p->naxis; a++) sizes[a] = p->axis[a];
     return p->naxis;
@@ -336,6 +431,7 @@ rille_place_axes(const struct rille_place *rp, int32_t sizes[RILLE_AXES])
 int
 rille_place_ranks(const struct rille_place *rp, const int32_t **ranks)
 {
+    if (face_given(rp, "the placement", __func__) || face_given(ranks, "ranks", __func__)) return 0;
     const struct place *p = (const struct place *)rp;
     *ranks = p->rank;
     return p->nrank;
@@ -344,6 +440,7 @@ rille_place_ranks(const struct rille_place *rp, const int32_t **ranks)
 char *
 rille_place_text(const struct rille_place *p)
 {
+    if (face_given(p, "the placement", __func__)) return NULL;
     struct str s = {0};
     place_print((const struct place *)p, &s);
     return s.text;
@@ -369,10 +466,22 @@ layout_summed(struct atlas *a, const struct layout *l, const struct layout **out
     return layout_new(a, l->place, whole, l->order, out);
 }
 
+static int
+face_texts(int n, const char *const *text, const char *who)
+{
+    if (n < 1 || !text) return fail(E_ARG, "%s: there is no sbp", who);
+    for (int i = 0; i < n; i++) TRY(face_given(text[i], "an sbp", who));
+    return 0;
+}
+
 int
 rille_layout(struct rille_session *s, const struct rille_place *rp, int n, const char *const *sbp, const int *order,
              int ndim, const struct rille_layout **out)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_place(s, rp, __func__));
+    TRY(face_texts(n, sbp, __func__));
+    TRY(face_given(out, "out", __func__));
     const struct place *p = (const struct place *)rp;
     const struct layout *l;
     if (n == 1 && !order && (p->naxis > 1 || strchr(sbp[0], '('))) {
@@ -400,12 +509,14 @@ rille_layout(struct rille_session *s, const struct rille_place *rp, int n, const
 const struct rille_place *
 rille_layout_place(const struct rille_layout *l)
 {
+    if (face_given(l, "the layout", __func__)) return NULL;
     return (const struct rille_place *)((const struct layout *)l)->place;
 }
 
 const char *
 rille_layout_text(struct rille_session *s, const struct rille_layout *rl)
 {
+    if (face_session(s, __func__) || face_layout(s, rl, __func__)) return NULL;
     const struct layout *l = (const struct layout *)rl;
     for (struct layout_text *t = s->text; t; t = t->next)
         if (t->layout == l) return t->text;
@@ -425,11 +536,13 @@ rille_layout_text(struct rille_session *s, const struct rille_layout *rl)
 void
 rille_fail_act(struct rille_session *s, int64_t k)
 {
+    if (face_session(s, __func__)) return;
     engine_fail_act(s->engine, k);
 }
 
 void
 rille_slow_op(struct rille_session *s, const char *op, double seconds)
 {
+    if (face_session(s, __func__)) return;
     engine_slow(s->engine, op ? op_find(op) : NULL, (int64_t)(seconds * 1e9));
 }

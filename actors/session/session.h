@@ -19,10 +19,13 @@ struct rille_tensor {
     bool leaf, requires_grad, watched; /* watched: backward was called on it since the last step */
     struct rille_tensor *grad;
     char *name;
-    int32_t journal; /* entry of the trace in progress, -1 */
+    int32_t journal;                  /* entry of the trace in progress, -1 */
+    struct rille_tensor *next, *back; /* in the session's list while nref > 0 */
 };
 
 struct rille_live {
+    struct rille_session *s;
+    struct rille_live *next, *back; /* in its list */
     rille_live_fn *fn;
     void (*drop)(void *arg);
     void *arg;
@@ -83,6 +86,10 @@ struct collection {
 
 struct trace;
 struct rille_session {
+    const void *owner;            /* the thread that opened it (face.h) */
+    struct rille_tensor *tensors; /* all that have handles; so the two below */
+    struct rille_live *lives;
+    struct rille_graph *graphs;
     struct atlas *atlas;
     struct graph *graph;
     struct engine *engine;
@@ -126,6 +133,20 @@ int place_exists(struct rille_session *s, const struct place *p);
 /* ---- cost.c ---- */
 /* What moves cost: from the file, or as built in when path is NULL. */
 int cost_read(const char *path, struct box_cost *out);
+
+/* ---- lists of handles ---- */
+#define LIST_PUSH(head, x)                                                                                             \
+    do {                                                                                                               \
+        (x)->back = NULL;                                                                                              \
+        (x)->next = (head);                                                                                            \
+        if (head) (head)->back = (x);                                                                                  \
+        (head) = (x);                                                                                                  \
+    } while (0)
+#define LIST_TAKE(head, x)                                                                                             \
+    do {                                                                                                               \
+        if ((x)->next) (x)->next->back = (x)->back;                                                                    \
+        *((x)->back ? &(x)->back->next : &(head)) = (x)->next;                                                         \
+    } while (0)
 
 /* ---- tensor.c ---- */
 struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);

@@ -1,11 +1,14 @@
 /* show.c - pictures of tensors' layouts, and of moves between two: boxing draws, this finds types and layouts. */
 #include "actors/session/session.h"
+#include "actors/session/face.h"
 
 #include "boxing/show.h"
 
 int
 rille_tensor_show(struct rille_tensor *t, bool color, char **out)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
     struct str s = {0};
     box_show_text(&t->val->type, t->val->layout, color, &s);
     *out = s.text;
@@ -15,6 +18,8 @@ rille_tensor_show(struct rille_tensor *t, bool color, char **out)
 int
 rille_tensor_show_svg(struct rille_tensor *t, char **out)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
     struct str s = {0};
     box_show_svg(&t->val->type, t->val->layout, &s);
     *out = s.text;
@@ -39,6 +44,12 @@ int
 rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                 const struct rille_layout *from, const struct rille_layout *to, bool color, char **out)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_given(dtype, "the dtype", __func__));
+    TRY(face_shape(ndim, shape, __func__));
+    TRY(face_layout(s, from, __func__));
+    TRY(face_layout(s, to, __func__));
+    TRY(face_given(out, "out", __func__));
     const struct layout *f = (const struct layout *)from, *g = (const struct layout *)to;
     struct type type;
     struct str text = {0};
@@ -53,6 +64,12 @@ int
 rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                     const struct rille_layout *from, const struct rille_layout *to, char **out)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_given(dtype, "the dtype", __func__));
+    TRY(face_shape(ndim, shape, __func__));
+    TRY(face_layout(s, from, __func__));
+    TRY(face_layout(s, to, __func__));
+    TRY(face_given(out, "out", __func__));
     const struct layout *f = (const struct layout *)from, *g = (const struct layout *)to;
     struct type type;
     struct str text = {0};

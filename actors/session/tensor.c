@@ -1,5 +1,6 @@
 /* tensor.c - handles: the values that a user's program names, and the variables among them. */
 #include "actors/session/session.h"
+#include "actors/session/face.h"
 
 #include "boxing/box.h"
 #include "kernels/op/table.h"
@@ -30,6 +31,7 @@ tensor_new(struct rille_session *s, struct val *v, bool leaf)
     val_hold(v);
     if (leaf) own(t, v);
     s->ntensor++;
+    LIST_PUSH(s->tensors, t);
     return t;
 }
 
@@ -61,6 +63,7 @@ tensor_rebind(struct rille_tensor *t, struct val *v)
 struct rille_tensor *
 rille_tensor_hold(struct rille_tensor *t)
 {
+    if (face_tensor(t, __func__)) return NULL;
     t->nref++;
     return t;
 }
@@ -80,10 +83,12 @@ unwatch(struct rille_session *s, struct rille_tensor *t)
 void
 rille_tensor_free(struct rille_tensor **tp)
 {
+    if (face_given(tp, "the pointer to the tensor", __func__) || (*tp ? face_tensor(*tp, __func__) : 0)) return;
     struct rille_tensor *t = *tp;
     *tp = NULL;
     if (!t || --t->nref > 0) return;
     struct rille_session *s = t->s;
+    LIST_TAKE(s->tensors, t);
     t->nversion++; /* not to go while it is taken down */
     unwatch(s, t);
     rille_tensor_free(&t->grad);
@@ -99,30 +104,35 @@ rille_tensor_free(struct rille_tensor **tp)
 const char *
 rille_tensor_dtype(const struct rille_tensor *t)
 {
+    if (face_tensor(t, __func__)) return NULL;
     return dtype_text(t->val->type.dtype);
 }
 
 int
 rille_tensor_ndim(const struct rille_tensor *t)
 {
+    if (face_tensor(t, __func__)) return -1;
     return t->val->type.ndim;
 }
 
 const int64_t *
 rille_tensor_shape(const struct rille_tensor *t)
 {
+    if (face_tensor(t, __func__)) return NULL;
     return t->val->type.dim;
 }
 
 int64_t
 rille_tensor_numel(const struct rille_tensor *t)
 {
+    if (face_tensor(t, __func__)) return -1;
     return type_numel(&t->val->type);
 }
 
 size_t
 rille_dtype_bytes(const char *dtype)
 {
+    if (face_given(dtype, "the dtype", __func__)) return 0;
     for (int d = 1; d < NDTYPE; d++)
         if (!strcmp(dtype_text((enum dtype)d), dtype)) return dtype_bytes((enum dtype)d);
     return 0;
@@ -131,24 +141,28 @@ rille_dtype_bytes(const char *dtype)
 const struct rille_layout *
 rille_tensor_layout(const struct rille_tensor *t)
 {
+    if (face_tensor(t, __func__)) return NULL;
     return (const struct rille_layout *)t->val->layout;
 }
 
 bool
 rille_tensor_is_leaf(const struct rille_tensor *t)
 {
+    if (face_tensor(t, __func__)) return false;
     return t->leaf;
 }
 
 bool
 rille_tensor_requires_grad(const struct rille_tensor *t)
 {
+    if (face_tensor(t, __func__)) return false;
     return t->leaf ? t->requires_grad : t->val->needs_grad;
 }
 
 int
 rille_tensor_set_requires_grad(struct rille_tensor *t, bool on)
 {
+    TRY(face_tensor(t, __func__));
     if (!t->leaf)
         return fail(E_STATE, "requires_grad can be set on leaf tensors only; this one is a result: detach it");
     if (on && !dtype_is_float(t->val->type.dtype))
@@ -161,12 +175,14 @@ rille_tensor_set_requires_grad(struct rille_tensor *t, bool on)
 const char *
 rille_tensor_name(const struct rille_tensor *t)
 {
+    if (face_tensor(t, __func__)) return NULL;
     return t->name;
 }
 
 void
 rille_tensor_set_name(struct rille_tensor *t, const char *name)
 {
+    if (face_tensor(t, __func__)) return;
     free(t->name);
     t->name = name ? strdup(name) : NULL;
 }
@@ -174,6 +190,10 @@ rille_tensor_set_name(struct rille_tensor *t, const char *name)
 int
 rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(rank, "rank", __func__));
+    TRY(face_given(shape, "the shape", __func__));
+    TRY(face_given(offset, "the offset", __func__));
     const struct layout *l = t->val->layout;
     struct box b;
     if (pos < 0 || pos >= l->place->nrank)
@@ -218,6 +238,12 @@ int
 rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
                        const struct rille_layout *layout, struct rille_tensor **out)
 {
+    TRY(face_session(s, __func__));
+    TRY(face_given(dtype, "the dtype", __func__));
+    TRY(face_shape(ndim, shape, __func__));
+    TRY(face_given(data, "the data", __func__));
+    TRY((layout ? face_layout(s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
     enum dtype d = dtype_parse(dtype);
     if (d == DT_NONE) return err_last();
     if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "a tensor has at most %d dimensions, not %d", MAX_DIM, ndim);
@@ -241,6 +267,7 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
 int
 rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t)
 {
+    TRY(face_tensors(s, n, t, __func__));
     TRY(trace_refuses(s, "reading a value"));
     struct val **v = must_alloc(sizeof *v * (size_t)(n + 1));
     for (int i = 0; i < n; i++) v[i] = t[i]->val;
@@ -252,6 +279,8 @@ rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t)
 int
 rille_tensor_read(struct rille_tensor *t, void *out)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
     TRY(rille_eval(t->s, 1, &t));
     return session_read(t->s, t->val, out);
 }
@@ -259,6 +288,10 @@ rille_tensor_read(struct rille_tensor *t, void *out)
 int
 rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(f, "f", __func__));
+    TRY(face_given(i, "i", __func__));
+    TRY(face_given(is_int, "is_int", __func__));
     const struct type *type = &t->val->type;
     uint64_t bytes;
     if (type_numel(type) != 1)
@@ -276,6 +309,8 @@ rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
 int
 rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
     struct rille_session *s = t->s;
     const struct layout *l = t->val->layout, *here;
     const struct place *p;
@@ -304,6 +339,9 @@ rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **ou
 int
 rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_layout(t->s, l, __func__));
+    TRY(face_given(out, "out", __func__));
     struct rille_session *s = t->s;
     struct val *v;
     TRY(place_exists(s, ((const struct layout *)l)->place));
@@ -348,12 +386,16 @@ same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
 int
 rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
     return same_value(t, true, out);
 }
 
 int
 rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
     if (!t->s->grad_on || !t->val->needs_grad) return same_value(t, true, out);
     struct val *v;
     int status = build_to_global(t->s, t->val, t->val->layout, &v);
@@ -420,6 +462,8 @@ version_of(struct rille_tensor *t, struct val *v, struct val **out)
 int
 rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_tensors(t->s, 1, &src, __func__));
     struct rille_session *s = t->s;
     struct val *v;
     bool on = s->grad_on;
@@ -440,6 +484,8 @@ rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
 int
 rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_layout(t->s, layout, __func__));
     struct rille_session *s = t->s;
     const struct layout *l = (const struct layout *)layout;
     struct val *v;

@@ -8,6 +8,7 @@
  * With micro-batches the arguments stand for one piece; a gradient is summed
  * over the pieces where it is deposited, and all after that happens once. */
 #include "actors/session/compiled.h"
+#include "actors/session/face.h"
 #include "kernels/op/table.h"
 
 #include <stdio.h>
@@ -42,12 +43,14 @@ tracing(const struct rille_session *s)
 bool
 rille_tracing(const struct rille_session *s)
 {
+    if (face_session(s, __func__)) return false;
     return tracing(s);
 }
 
 bool
 rille_trace_pause(struct rille_session *s, bool pause)
 {
+    if (face_session(s, __func__)) return false;
     bool was = s->paused;
     s->paused = pause;
     return was;
@@ -268,6 +271,9 @@ int
 rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
                   struct rille_tensor **piece)
 {
+    TRY(face_tensors(s, nin, in, __func__));
+    TRY(face_given(o, "the options", __func__));
+    TRY(face_given(piece, "piece", __func__));
     int32_t lag;
     if (s->trace) return fail(E_STATE, "graph: a graph is called while another one is being traced");
     TRY(check_options(o));
@@ -304,6 +310,7 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
 void
 rille_trace_abort(struct rille_session *s)
 {
+    if (face_session(s, __func__)) return;
     if (!s->trace) return;
     trace_fini(s);
     build_settle(s, 0);
@@ -489,6 +496,7 @@ make_graph(struct rille_session *s, int nout, const struct yield *y, struct rill
     }
     graph_sources(g, s);
     graph_outcomes(g, y, c);
+    LIST_PUSH(s->graphs, g);
     *out = g;
     return 0;
 }
@@ -508,6 +516,9 @@ result_roots(struct rille_graph *g, const struct yield *y, const struct collecti
 int
 rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **gp)
 {
+    TRY(face_tensors(s, nout, out, __func__));
+    TRY(face_given(gp, "out", __func__));
+    if (!s->trace) return fail(E_STATE, "graph: nothing is being traced");
     int32_t most = nout + 2 * s->trace->njournal + 1;
     struct yield y = {.val = ARENA_ARRAY(&s->scratch, struct val *, most),
                       .outcome = ARENA_ARRAY(&s->scratch, struct outcome, most),
