@@ -1,0 +1,212 @@
+/* local.c - what one change costs, and choices made node by node. */
+#include "sbp/local.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void
+count_tensors(struct local *l, int32_t *last, bool store)
+{
+    const struct net *n = l->net;
+    memset(last, 0xff, sizeof *last * (size_t)n->nnode);
+    for (int32_t i = 0; i < n->ntensor; i++)
+        for (int32_t k = -1; k < n->tensor[i].nuse; k++) {
+            int32_t node = k < 0 ? n->tensor[i].maker : n->tensor[i].use[k].node;
+            if (last[node] == i) continue;
+            last[node] = i;
+            if (store)
+                l->tensor[l->first[node]++] = i;
+            else
+                l->first[node + 1]++;
+        }
+}
+
+void
+local_begin(struct local *l, const struct net *n, const int32_t *choice)
+{
+    int32_t forms = 1;
+    *l = (struct local){.net = n};
+    for (int32_t i = 0; i < n->ntensor; i++) forms = MAX(forms, n->tensor[i].nto);
+    l->choice = ARENA_ARRAY(&l->arena, int32_t, MAX(1, n->nnode));
+    l->seen = ARENA_ARRAY(&l->arena, int32_t, forms);
+    l->first = ARENA_ARRAY(&l->arena, int32_t, n->nnode + 2);
+    int32_t *last = ARENA_ARRAY(&l->arena, int32_t, MAX(1, n->nnode));
+    count_tensors(l, last, false);
+    for (int32_t i = 0; i < n->nnode; i++) l->first[i + 1] += l->first[i];
+    l->tensor = ARENA_ARRAY(&l->arena, int32_t, l->first[n->nnode] + 1);
+    count_tensors(l, last, true);
+    memmove(l->first + 1, l->first, sizeof *l->first * (size_t)n->nnode);
+    l->first[0] = 0;
+    for (int32_t i = 0; i < n->nnode; i++) l->choice[i] = choice ? choice[i] : UNDECIDED;
+}
+
+void
+local_end(struct local *l)
+{
+    arena_fini(&l->arena);
+}
+
+static int64_t
+tensor_cost(struct local *l, const struct net_tensor *t)
+{
+    int64_t sum = 0;
+    if (l->choice[t->maker] == UNDECIDED) return 0;
+    int32_t from = t->form[l->choice[t->maker]];
+    l->mark++;
+    for (int32_t k = 0; k < t->nuse; k++) {
+        int32_t c = l->choice[t->use[k].node];
+        if (c == UNDECIDED || l->seen[t->use[k].form[c]] == l->mark) continue;
+        l->seen[t->use[k].form[c]] = l->mark;
+        int64_t price = t->price[(int64_t)from * t->nto + t->use[k].form[c]];
+        if (price >= NET_NEVER) return NET_NEVER;
+        sum += price;
+    }
+    return sum;
+}
+
+int64_t
+local_cost(struct local *l, int32_t node, int32_t k)
+{
+    int64_t sum = l->net->node[node].cost[k];
+    int32_t was = l->choice[node];
+    l->choice[node] = k;
+    for (int32_t i = l->first[node]; i < l->first[node + 1] && sum < NET_NEVER; i++) {
+        int64_t c = tensor_cost(l, &l->net->tensor[l->tensor[i]]);
+        sum = c >= NET_NEVER ? NET_NEVER : sum + c;
+    }
+    l->choice[node] = was;
+    return sum;
+}
+
+/* The best candidate beside the decided neighbours; of equals the cheapest by itself, then start's, then the first. */
+static int32_t
+best_of(struct local *l, int32_t node, const int32_t *start, const uint8_t *allowed)
+{
+    const struct net_node *v = &l->net->node[node];
+    int32_t best = -1;
+    int64_t least = 0;
+    for (int32_t k = 0; k < v->ncand; k++) {
+        if (allowed && !allowed[k]) continue;
+        int64_t cost = local_cost(l, node, k);
+        bool equal = best >= 0 && cost == least;
+        if (best >= 0 && !equal && cost > least) continue;
+        if (equal && v->cost[k] > v->cost[best]) continue;
+        if (equal && v->cost[k] == v->cost[best] && !(start && start[node] == k)) continue;
+        best = k;
+        least = cost;
+    }
+    return best;
+}
+
+void
+local_improve(struct local *l)
+{
+    enum { ROUNDS = 50 };
+    bool changed = true;
+    for (int round = 0; changed && round < ROUNDS; round++) {
+        changed = false;
+        for (int32_t i = 0; i < l->net->nnode; i++) {
+            int64_t now = local_cost(l, i, l->choice[i]);
+            int32_t k = best_of(l, i, l->choice, NULL);
+            if (local_cost(l, i, k) >= now) continue;
+            l->choice[i] = k;
+            changed = true;
+        }
+    }
+}
+
+/* ---- outward ---- */
+
+struct front { /* nodes beside decided ones, in the order in which they were reached */
+    int32_t *node, head, n;
+    uint8_t *reached;
+};
+
+static void
+reach(struct front *f, int32_t node)
+{
+    if (f->reached[node]) return;
+    f->reached[node] = 1;
+    f->node[f->n++] = node;
+}
+
+static void
+reach_around(struct local *l, struct front *f, int32_t node)
+{
+    for (int32_t i = l->first[node]; i < l->first[node + 1]; i++) {
+        const struct net_tensor *t = &l->net->tensor[l->tensor[i]];
+        reach(f, t->maker);
+        for (int32_t k = 0; k < t->nuse; k++) reach(f, t->use[k].node);
+    }
+}
+
+static int32_t
+possible(const struct net_node *v)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < v->ncand; k++) n += v->cost[k] < NET_NEVER;
+    return n;
+}
+
+void
+choose_outward(struct local *l, const int32_t *start)
+{
+    const struct net *n = l->net;
+    struct front f = {.node = ARENA_ARRAY(&l->arena, int32_t, MAX(1, n->nnode)),
+                      .reached = ARENA_ARRAY(&l->arena, uint8_t, MAX(1, n->nnode))};
+    for (int32_t i = 0; i < n->nnode; i++)
+        if (possible(&n->node[i]) == 1) reach(&f, i);
+    for (int32_t next = 0; f.head < n->nnode;) {
+        if (f.head == f.n) { /* a part of the program that no hint reaches */
+            while (f.reached[next]) next++;
+            reach(&f, next);
+        }
+        int32_t node = f.node[f.head++];
+        l->choice[node] = best_of(l, node, start, NULL);
+        reach_around(l, &f, node);
+    }
+}
+
+/* ---- axis by axis ---- */
+
+static int
+heavier(const void *a, const void *b, void *weight)
+{
+    const int64_t *w = weight;
+    int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
+    return w[i] != w[j] ? (w[i] > w[j] ? -1 : 1) : i - j;
+}
+
+static void
+by_weight(struct local *l, int32_t *order)
+{
+    const struct net *n = l->net;
+    int64_t *weight = ARENA_ARRAY(&l->arena, int64_t, MAX(1, n->nnode));
+    for (int32_t i = 0; i < n->nnode; i++) {
+        order[i] = i;
+        for (int32_t k = 0; k < n->node[i].ncand; k++)
+            if (n->node[i].cost[k] < NET_NEVER) weight[i] = MAX(weight[i], n->node[i].cost[k]);
+    }
+    qsort_r(order, (size_t)n->nnode, sizeof *order, heavier, weight);
+}
+
+void
+choose_by_levels(struct local *l, const int32_t *start)
+{
+    const struct net *n = l->net;
+    int32_t *order = ARENA_ARRAY(&l->arena, int32_t, MAX(1, n->nnode));
+    uint8_t **allowed = ARENA_ARRAY(&l->arena, uint8_t *, MAX(1, n->nnode));
+    for (int32_t i = 0; i < n->nnode; i++) {
+        allowed[i] = ARENA_ARRAY(&l->arena, uint8_t, n->node[i].ncand);
+        memset(allowed[i], 1, (size_t)n->node[i].ncand);
+    }
+    by_weight(l, order);
+    for (int32_t level = 0; level < MAX(1, n->nlevel); level++)
+        for (int32_t i = 0; i < n->nnode; i++) {
+            const struct net_node *v = &n->node[order[i]];
+            int32_t best = best_of(l, order[i], start, allowed[order[i]]);
+            l->choice[order[i]] = best;
+            for (int32_t k = 0; v->part && k < v->ncand; k++)
+                if (v->part[k * n->nlevel + level] != v->part[best * n->nlevel + level]) allowed[order[i]][k] = 0;
+        }
+}

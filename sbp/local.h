@@ -1,0 +1,30 @@
+/* local.h - a choice of a net, changed one node at a time (inside sbp/).
+ *
+ * Knows for each node the tensors that it makes or reads, so that what a change
+ * costs is asked of its neighbours alone. A node may be undecided: then nobody
+ * pays for conversions from or to it. One owner, one thread. */
+#ifndef RILLE_SBP_LOCAL_H
+#define RILLE_SBP_LOCAL_H
+
+#include "sbp/net.h"
+
+enum { UNDECIDED = -1 };
+struct local {
+    const struct net *net;
+    struct arena arena;
+    int32_t *choice;         /* by node: a candidate, or UNDECIDED */
+    int32_t *first, *tensor; /* by node: its tensors, each once */
+    int32_t *seen, mark;     /* by form: scratch */
+};
+void local_begin(struct local *l, const struct net *n, const int32_t *choice); /* NULL: all undecided */
+void local_end(struct local *l);
+/* What node costs with candidate k, with all conversions of its tensors between decided nodes. */
+int64_t local_cost(struct local *l, int32_t node, int32_t k);
+/* Changes nodes to better candidates until no single change gains anything. */
+void local_improve(struct local *l);
+
+/* Choices by rule, of all nodes; `start` decides between equals (NULL: the first). */
+void choose_outward(struct local *l, const int32_t *start);   /* SOLVE_PROPAGATE */
+void choose_by_levels(struct local *l, const int32_t *start); /* SOLVE_RECURSIVE */
+
+#endif

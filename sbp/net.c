@@ -1,0 +1,136 @@
+/* net.c - what a choice costs and how much memory it takes: the definitions that search and checker answer to. */
+#include "sbp/net.h"
+
+#include "runtime/error.h"
+
+#include <string.h>
+
+/* Each form in which somebody wants the tensor is paid once. seen: nto marks, of which `mark` is this tensor's. */
+static int64_t
+tensor_cost(const struct net_tensor *t, const int32_t *choice, int32_t *seen, int32_t mark)
+{
+    int64_t sum = 0;
+    for (int32_t k = 0; k < t->nuse; k++) {
+        int32_t to = t->use[k].form[choice[t->use[k].node]];
+        if (seen[to] == mark) continue;
+        seen[to] = mark;
+        int64_t price = t->price[(int64_t)t->form[choice[t->maker]] * t->nto + to];
+        if (price >= NET_NEVER) return NET_NEVER;
+        sum += price;
+    }
+    return sum;
+}
+
+static int32_t
+most_forms(const struct net *n)
+{
+    int32_t most = 1;
+    for (int32_t i = 0; i < n->ntensor; i++) most = MAX(most, n->tensor[i].nto);
+    return most;
+}
+
+int64_t
+net_cost(const struct net *n, const int32_t *choice)
+{
+    int64_t sum = 0;
+    struct arena tmp = {0};
+    int32_t *seen = ARENA_ARRAY(&tmp, int32_t, most_forms(n));
+    for (int32_t i = 0; i < n->nnode && sum < NET_NEVER; i++) {
+        int64_t c = n->node[i].cost[choice[i]];
+        sum = c >= NET_NEVER ? NET_NEVER : sum + c;
+    }
+    for (int32_t i = 0; i < n->ntensor && sum < NET_NEVER; i++) {
+        int64_t c = tensor_cost(&n->tensor[i], choice, seen, i + 1);
+        sum = c >= NET_NEVER ? NET_NEVER : sum + c;
+    }
+    arena_fini(&tmp);
+    return sum;
+}
+
+static int32_t
+last_time(const struct net *n)
+{
+    int32_t last = 0;
+    for (int32_t i = 0; i < n->nnode; i++) last = MAX(last, n->node[i].time + 1);
+    for (int32_t i = 0; i < n->ntensor; i++) last = MAX(last, n->tensor[i].dies);
+    return last;
+}
+
+int64_t
+net_peak(const struct net *n, const int32_t *choice)
+{
+    struct arena tmp = {0};
+    int32_t end = last_time(n);
+    int64_t *change = ARENA_ARRAY(&tmp, int64_t, end + 1), live = 0, peak = 0;
+    for (int32_t i = 0; i < n->nnode; i++) {
+        if (!n->node[i].memory) continue;
+        change[n->node[i].time] += n->node[i].memory[choice[i]];
+        change[n->node[i].time + 1] -= n->node[i].memory[choice[i]];
+    }
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        const struct net_tensor *t = &n->tensor[i];
+        if (!t->bytes || t->dies <= t->born) continue;
+        change[t->born] += t->bytes[t->form[choice[t->maker]]];
+        change[t->dies] -= t->bytes[t->form[choice[t->maker]]];
+    }
+    for (int32_t t = 0; t < end; t++) {
+        live += change[t];
+        peak = MAX(peak, live);
+    }
+    arena_fini(&tmp);
+    return peak;
+}
+
+/* ---- whether a net is one ---- */
+
+static int
+check_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, int64_t *sum)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (cost[i] < 0) return fail(E_PLAN, "cost network: %s %d has a cost below zero", what, (int)of);
+        if (cost[i] < NET_NEVER) most = MAX(most, cost[i]);
+    }
+    if (most > NET_NEVER - *sum) return fail(E_PLAN, "cost network: costs add up to more than can be counted");
+    *sum += most;
+    return 0;
+}
+
+static int
+check_node(const struct net *n, int32_t i, int64_t *sum)
+{
+    const struct net_node *v = &n->node[i];
+    if (v->ncand < 1 || v->ncand > UINT16_MAX)
+        return fail(E_PLAN, "cost network: node %d has %d candidates", (int)i, (int)v->ncand);
+    if (v->time < 0) return fail(E_PLAN, "cost network: node %d runs at time %d", (int)i, (int)v->time);
+    return check_costs(v->cost, v->ncand, "node", i, sum);
+}
+
+static int
+check_forms(const struct net *n, int32_t node, const uint16_t *form, int32_t nform, int32_t tensor)
+{
+    if (node < 0 || node >= n->nnode)
+        return fail(E_PLAN, "cost network: tensor %d names node %d", (int)tensor, (int)node);
+    for (int32_t c = 0; c < n->node[node].ncand; c++)
+        if (form[c] >= nform) return fail(E_PLAN, "cost network: tensor %d has no form %d", (int)tensor, (int)form[c]);
+    return 0;
+}
+
+static int
+check_tensor(const struct net *n, int32_t i, int64_t *sum)
+{
+    const struct net_tensor *t = &n->tensor[i];
+    TRY(check_forms(n, t->maker, t->form, t->nfrom, i));
+    for (int32_t k = 0; k < t->nuse; k++) TRY(check_forms(n, t->use[k].node, t->use[k].form, t->nto, i));
+    if (t->born < 0) return fail(E_PLAN, "cost network: tensor %d is born at time %d", (int)i, (int)t->born);
+    return t->nuse ? check_costs(t->price, (int64_t)t->nfrom * t->nto, "tensor", i, sum) : 0;
+}
+
+int
+net_check(const struct net *n)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < n->nnode; i++) TRY(check_node(n, i, &sum));
+    for (int32_t i = 0; i < n->ntensor; i++) TRY(check_tensor(n, i, &sum));
+    return 0;
+}

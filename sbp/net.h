@@ -1,0 +1,56 @@
+/* net.h - a cost network: operators with candidates, tensors with what each conversion costs.
+ *
+ * A node is an operator; its candidates are the signatures it may take, each with
+ * a cost of its own. A tensor is made by one node in one of several forms
+ * (layouts, for a planner) and read by others, each in the form that its own
+ * candidate wants; it is converted at most once to each form, however many read
+ * it there. Costs are whole nanoseconds, so that sums are exact and so is a
+ * certificate. Nothing here knows a layout: the files of the IOPDDL contest are
+ * read into the same struct (bench/iopddl.c).
+ *
+ * A net is read-only; whoever makes it owns it, any thread may read it. */
+#ifndef RILLE_SBP_NET_H
+#define RILLE_SBP_NET_H
+
+#include "runtime/arena.h"
+
+/* What is not possible. Sums of as many as 2^20 possible costs stay below it. */
+#define NET_NEVER (INT64_MAX / 4)
+
+struct net_node {
+    int32_t ncand;         /* at least 1, at most 65535 */
+    const int64_t *cost;   /* by candidate; NET_NEVER: a hint forbids it */
+    const int64_t *memory; /* by candidate: bytes on the fullest rank while it runs; NULL: none */
+    int32_t time;          /* when it runs, in the order of the program */
+    const uint8_t
+        *part; /* [candidate * nlevel + level]: what it decides on each mesh axis (SOLVE_RECURSIVE); or NULL */
+};
+struct net_use {
+    int32_t node;         /* who reads; one that reads twice stands twice */
+    const uint16_t *form; /* its candidate -> the form that it wants */
+};
+struct net_tensor {
+    int32_t maker;
+    const uint16_t *form; /* the maker's candidate -> the form in which it comes */
+    int32_t nfrom, nto;   /* forms in which it may come, and in which it may be wanted */
+    int32_t nuse;
+    const struct net_use *use;
+    const int64_t *price; /* [from * nto + to]; NET_NEVER: no such conversion. NULL when nobody reads it */
+    const int64_t *bytes; /* by form in which it comes, on the fullest rank; NULL: none */
+    int32_t born, dies;   /* it takes memory at times born <= t < dies */
+};
+struct net {
+    int32_t nnode, ntensor, nlevel;
+    struct net_node *node;
+    struct net_tensor *tensor;
+    int64_t memory_limit; /* 0: none */
+};
+
+/* The definition: what a choice (a candidate for each node) costs. NET_NEVER when it is not possible. */
+int64_t net_cost(const struct net *n, const int32_t *choice);
+/* The most bytes that are live at one time. */
+int64_t net_peak(const struct net *n, const int32_t *choice);
+/* E_PLAN when indices, sizes or costs are out of range: a negative or too large cost, a maker that is no node... */
+int net_check(const struct net *n);
+
+#endif

@@ -1,0 +1,390 @@
+/* reduce.c - the steps of reduce.h, each applied where it can until none can. */
+#include "sbp/reduce.h"
+
+#include "sbp/trail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Two neighbours pay together in a table of at most so many entries, made in at most so many steps. */
+enum { PAIR_ENTRIES = 1 << 16, PAIR_STEPS = 1 << 24, GROWTH = 4 };
+
+struct work { /* variables to look at; each at most once */
+    struct cfn *c;
+    int32_t *queue, head, n;
+    uint8_t *queued;
+};
+
+static void
+look_at(struct work *w, int32_t v)
+{
+    if (w->queued[v]) return;
+    w->queued[v] = 1;
+    w->queue[(w->head + w->n++) % w->c->nvar] = v;
+}
+
+static void
+look_around(struct work *w, int32_t v)
+{
+    const struct cfn_var *x = &w->c->var[v];
+    for (int32_t k = 0; k < x->nedge; k++) look_at(w, edge_other(&w->c->edge[x->edge[k]], v));
+}
+
+/* ---- support ---- */
+
+static bool
+supported(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t i)
+{
+    int32_t n = c->var[edge_other(e, v)].n;
+    for (int32_t j = 0; j < n; j++)
+        if (edge_cost(c, e, v, i, j) < NET_NEVER) return true;
+    return false;
+}
+
+/* True when values of v went. */
+static bool
+keep_supported(struct cfn *c, int32_t v)
+{
+    struct cfn_var *x = &c->var[v];
+    uint8_t keep[UINT16_MAX];
+    int32_t left = 0;
+    for (int32_t i = 0; i < x->n; i++) {
+        keep[i] = x->cost[i] < NET_NEVER;
+        for (int32_t k = 0; k < x->nedge && keep[i]; k++) keep[i] = supported(c, &c->edge[x->edge[k]], v, i);
+        left += keep[i];
+    }
+    if (left == x->n) return false;
+    cfn_keep(c, v, keep);
+    return true;
+}
+
+static bool
+support_all(struct work *w, bool *removed)
+{
+    struct cfn *c = w->c;
+    *removed = false;
+    for (int32_t v = 0; v < c->nvar; v++)
+        if (c->var[v].n) look_at(w, v);
+    trail_say(c->trail, "support\n");
+    while (w->n) {
+        int32_t v = w->queue[w->head];
+        w->head = (w->head + 1) % c->nvar;
+        w->n--;
+        w->queued[v] = 0;
+        if (!keep_supported(c, v)) continue;
+        *removed = true;
+        if (c->var[v].n == 0) return false;
+        look_around(w, v);
+    }
+    return true;
+}
+
+/* ---- cut ---- */
+
+/* T(i, j) = T(i, 0) + T(0, j) - T(0, 0), all possible. */
+static bool
+is_sum(const struct cfn *c, const struct cfn_edge *e)
+{
+    int32_t nu = c->var[e->u].n, nv = c->var[e->v].n;
+    const int64_t *t = e->table->cost;
+    for (int32_t i = 0; i < nu; i++)
+        for (int32_t j = 0; j < nv; j++) {
+            int64_t x = t[(int64_t)i * nv + j];
+            if (x >= NET_NEVER || x - t[(int64_t)i * nv] != t[j] - t[0]) return false;
+        }
+    return true;
+}
+
+static void
+cut_sum(struct cfn *c, int32_t edge)
+{
+    struct cfn_edge *e = &c->edge[edge];
+    struct cfn_var *u = &c->var[e->u], *v = &c->var[e->v];
+    const int64_t *t = e->table->cost;
+    trail_say(c->trail, "cut %d %d\n", (int)e->u, (int)e->v);
+    for (int32_t i = 0; i < u->n; i++) u->cost[i] = cost_add(u->cost[i], t[(int64_t)i * v->n] - t[0]);
+    for (int32_t j = 0; j < v->n; j++) v->cost[j] = cost_add(v->cost[j], t[j]);
+    cfn_cut(c, edge);
+}
+
+static bool
+cut_sums(struct work *w, int32_t v)
+{
+    struct cfn *c = w->c;
+    bool any = false;
+    for (int32_t k = 0; k < c->var[v].nedge;) {
+        int32_t edge = c->var[v].edge[k];
+        if (!is_sum(c, &c->edge[edge])) {
+            k++;
+            continue;
+        }
+        look_at(w, edge_other(&c->edge[edge], v));
+        cut_sum(c, edge);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- out ---- */
+
+/* What the neighbours a (and b; -1: there is none) pay for v's best value. */
+static int64_t
+least(const struct cfn *c, int32_t v, int32_t ea, int32_t a, int32_t eb, int32_t b)
+{
+    const struct cfn_var *x = &c->var[v];
+    int64_t best = NET_NEVER;
+    for (int32_t i = 0; i < x->n; i++) {
+        int64_t sum = x->cost[i];
+        if (ea >= 0) sum = cost_add(sum, edge_cost(c, &c->edge[ea], v, i, a));
+        if (eb >= 0) sum = cost_add(sum, edge_cost(c, &c->edge[eb], v, i, b));
+        best = MIN(best, sum);
+    }
+    return best;
+}
+
+static void
+leave(struct work *w, int32_t v)
+{
+    struct cfn *c = w->c;
+    look_around(w, v);
+    while (c->var[v].nedge) cfn_cut(c, c->var[v].edge[c->var[v].nedge - 1]);
+    c->var[v].n = 0;
+}
+
+/* Each neighbour pays for its own values; for a variable of one value. */
+static void
+out_decided(struct work *w, int32_t v)
+{
+    struct cfn *c = w->c;
+    struct cfn_var *x = &c->var[v];
+    c->constant += x->cost[0];
+    for (int32_t k = 0; k < x->nedge; k++) {
+        const struct cfn_edge *e = &c->edge[x->edge[k]];
+        struct cfn_var *o = &c->var[edge_other(e, v)];
+        for (int32_t j = 0; j < o->n; j++) o->cost[j] = cost_add(o->cost[j], edge_cost(c, e, v, 0, j));
+    }
+}
+
+static void
+out_leaf(struct work *w, int32_t v)
+{
+    struct cfn *c = w->c;
+    int32_t edge = c->var[v].edge[0];
+    struct cfn_var *o = &c->var[edge_other(&c->edge[edge], v)];
+    for (int32_t j = 0; j < o->n; j++) o->cost[j] = cost_add(o->cost[j], least(c, v, edge, j, -1, 0));
+}
+
+static void
+out_link(struct work *w, int32_t v)
+{
+    struct cfn *c = w->c;
+    int32_t ea = c->var[v].edge[0], eb = c->var[v].edge[1];
+    int32_t a = edge_other(&c->edge[ea], v), b = edge_other(&c->edge[eb], v), na = c->var[a].n, nb = c->var[b].n;
+    struct cfn_table *t = cfn_table_new((int64_t)na * nb);
+    for (int32_t i = 0; i < na; i++)
+        for (int32_t j = 0; j < nb; j++) t->cost[(int64_t)i * nb + j] = least(c, v, ea, i, eb, j);
+    cfn_join(c, a, b, t);
+    cfn_table_drop(&t);
+}
+
+static bool
+pays_off(const struct cfn *c, int32_t v)
+{
+    const struct cfn_var *x = &c->var[v];
+    int64_t na = c->var[edge_other(&c->edge[x->edge[0]], v)].n, nb = c->var[edge_other(&c->edge[x->edge[1]], v)].n;
+    return na * nb <= PAIR_ENTRIES && na * nb * x->n <= PAIR_STEPS;
+}
+
+static bool
+out(struct work *w, int32_t v)
+{
+    struct cfn *c = w->c;
+    struct cfn_var *x = &c->var[v];
+    if (x->n > 1 && (x->nedge > 2 || (x->nedge == 2 && !pays_off(c, v)))) return false;
+    trail_say(c->trail, "out %d\n", (int)v);
+    trail_gone(c->trail, c, v);
+    if (x->n == 1)
+        out_decided(w, v);
+    else if (x->nedge == 0)
+        c->constant += least(c, v, -1, 0, -1, 0);
+    else if (x->nedge == 1)
+        out_leaf(w, v);
+    else
+        out_link(w, v);
+    leave(w, v);
+    return true;
+}
+
+/* ---- as ---- */
+
+/* The one value of v that is possible beside value j of the edge's other end; -1 when there are several. */
+static int32_t
+only_value(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t j)
+{
+    int32_t only = -1;
+    for (int32_t i = 0; i < c->var[v].n; i++) {
+        if (edge_cost(c, e, v, i, j) >= NET_NEVER) continue;
+        if (only >= 0) return -1;
+        only = i;
+    }
+    return only;
+}
+
+static bool
+decides(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t *map)
+{
+    int32_t n = c->var[edge_other(e, v)].n;
+    if (n > GROWTH * c->var[v].n) return false;
+    for (int32_t j = 0; j < n; j++)
+        if ((map[j] = only_value(c, e, v, j)) < 0) return false;
+    return true;
+}
+
+/* v is map[value of u]: its costs and edges become u's. */
+static void
+become(struct work *w, int32_t v, int32_t edge, const int32_t *map)
+{
+    struct cfn *c = w->c;
+    int32_t u = edge_other(&c->edge[edge], v);
+    trail_say(c->trail, "as %d %d\n", (int)v, (int)u);
+    trail_gone(c->trail, c, v);
+    for (int32_t j = 0; j < c->var[u].n; j++) {
+        int64_t cost = cost_add(c->var[v].cost[map[j]], edge_cost(c, &c->edge[edge], v, map[j], j));
+        c->var[u].cost[j] = cost_add(c->var[u].cost[j], cost);
+    }
+    for (int32_t k = 0; k < c->var[v].nedge; k++) {
+        int32_t e = c->var[v].edge[k], o = edge_other(&c->edge[e], v), no = c->var[o].n;
+        if (e == edge) continue;
+        struct cfn_table *t = cfn_table_new((int64_t)c->var[u].n * no);
+        for (int32_t j = 0; j < c->var[u].n; j++)
+            for (int32_t i = 0; i < no; i++) t->cost[(int64_t)j * no + i] = edge_cost(c, &c->edge[e], v, map[j], i);
+        cfn_join(c, u, o, t);
+        cfn_table_drop(&t);
+    }
+    leave(w, v);
+}
+
+static bool
+as(struct work *w, int32_t v)
+{
+    struct cfn *c = w->c;
+    int32_t map[UINT16_MAX];
+    for (int32_t k = 0; k < c->var[v].nedge; k++) {
+        int32_t edge = c->var[v].edge[k];
+        if (!decides(c, &c->edge[edge], v, map)) continue;
+        become(w, v, edge, map);
+        return true;
+    }
+    return false;
+}
+
+/* ---- all of them ---- */
+
+static void
+shrink(struct work *w)
+{
+    struct cfn *c = w->c;
+    for (int32_t v = 0; v < c->nvar; v++)
+        if (c->var[v].n) look_at(w, v);
+    while (w->n) {
+        int32_t v = w->queue[w->head];
+        w->head = (w->head + 1) % c->nvar;
+        w->n--;
+        w->queued[v] = 0;
+        if (c->var[v].n == 0 || out(w, v)) continue;
+        if (cut_sums(w, v))
+            look_at(w, v);
+        else
+            as(w, v);
+    }
+}
+
+static void
+work_begin(struct work *w, struct cfn *c)
+{
+    *w = (struct work){.c = c};
+    w->queue = must_alloc(sizeof *w->queue * (size_t)MAX(1, c->nvar));
+    w->queued = must_alloc((size_t)MAX(1, c->nvar));
+}
+
+static void
+work_end(struct work *w)
+{
+    free(w->queue);
+    free(w->queued);
+}
+
+bool
+cfn_support(struct cfn *c)
+{
+    struct work w;
+    bool removed;
+    work_begin(&w, c);
+    bool possible = support_all(&w, &removed);
+    work_end(&w);
+    return possible;
+}
+
+bool
+cfn_reduce(struct cfn *c)
+{
+    struct work w;
+    bool removed;
+    work_begin(&w, c);
+    bool possible = support_all(&w, &removed);
+    for (removed = true; possible && removed;) {
+        shrink(&w);
+        possible = support_all(&w, &removed) && c->constant < NET_NEVER / 2;
+    }
+    work_end(&w);
+    return possible;
+}
+
+/* ---- drop ---- */
+
+/* Value s of v costs at least as much as t, whatever the neighbours do. */
+static bool
+beaten(const struct cfn *c, int32_t v, int32_t s, int32_t t)
+{
+    const struct cfn_var *x = &c->var[v];
+    int64_t worse = x->cost[t] - x->cost[s];
+    for (int32_t k = 0; k < x->nedge; k++) {
+        const struct cfn_edge *e = &c->edge[x->edge[k]];
+        int32_t n = c->var[edge_other(e, v)].n;
+        int64_t most = -NET_NEVER;
+        for (int32_t j = 0; j < n; j++) {
+            int64_t at = edge_cost(c, e, v, t, j), as_now = edge_cost(c, e, v, s, j);
+            if (as_now >= NET_NEVER) continue;
+            if (at >= NET_NEVER) return false;
+            most = MAX(most, at - as_now);
+        }
+        worse += MAX(most, -NET_NEVER / 4);
+    }
+    return worse <= 0;
+}
+
+static bool
+drop_beaten(struct cfn *c, int32_t v)
+{
+    struct cfn_var *x = &c->var[v];
+    for (int32_t s = 0; s < x->n; s++)
+        for (int32_t t = 0; t < x->n; t++) {
+            if (s == t || !beaten(c, v, s, t)) continue;
+            uint8_t keep[UINT16_MAX];
+            memset(keep, 1, (size_t)x->n);
+            keep[s] = 0;
+            trail_say(c->trail, "drop %d %d %d\n", (int)v, (int)x->value[s], (int)x->value[t]);
+            cfn_keep(c, v, keep);
+            return true;
+        }
+    return false;
+}
+
+bool
+cfn_dominate(struct cfn *c, int32_t most)
+{
+    bool any = false;
+    for (int32_t v = 0; v < c->nvar; v++)
+        while (c->var[v].n > 1 && c->var[v].n <= most && drop_beaten(c, v)) any = true;
+    return any;
+}

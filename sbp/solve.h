@@ -1,0 +1,44 @@
+/* solve.h - the best choice of a net, or a choice and how far from the best it can be.
+ *
+ * "optimal" is exact: reductions, a dual bound with solutions on the way, values
+ * that the bound rules out, and branching on what is left (reduce.h, dual.h). It
+ * always returns a choice and a bound; where nothing stopped it they are equal.
+ * "propagate" decides outward from what is decided, each node by the least
+ * conversion to decided neighbours; "recursive" decides one mesh axis after the
+ * other, heavy nodes first (MindSpore's double recursion: Cai et al. 2021);
+ * "greedy" is the choice one starts from. A memory limit is priced: each time's
+ * bytes cost what a Lagrangian says, so the bound holds under the limit.
+ *
+ * Pure and deterministic, unless stop() ended it. One call, one thread. */
+#ifndef RILLE_SBP_SOLVE_H
+#define RILLE_SBP_SOLVE_H
+
+#include "runtime/str.h"
+#include "sbp/net.h"
+
+enum solve_mode { SOLVE_GREEDY, SOLVE_PROPAGATE, SOLVE_RECURSIVE, SOLVE_OPTIMAL, NSOLVE };
+
+struct solve_options {
+    enum solve_mode mode;
+    const int32_t *start;    /* a choice to start from; NULL: none is known */
+    bool (*stop)(void *arg); /* asked now and then: true ends the search; NULL: never */
+    void *arg;
+    bool proof; /* write a certificate's steps */
+};
+struct solved {
+    int32_t *choice;     /* a candidate for each node; NULL where none is possible */
+    int64_t cost, bound; /* bound <= the least possible <= cost */
+    int64_t peak;        /* the most bytes at one time */
+    struct str proof;    /* the steps from which bound follows (proof.h); the caller's to free */
+};
+/* E_PLAN: the net is none, no choice is possible, or none was found that meets the memory limit - the text ends with
+ * the least peak that was found. */
+int net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out);
+
+/* How much worse the whole would be if a node took another candidate: of the best such plan, at least low[node][k] and
+ * at most high[node][k] more than s->cost (0 for what was chosen; NET_NEVER: not possible). low and high are arrays by
+ * node of arrays by candidate, the caller's. First by the dual, for all; then exactly, node by node, until stop(). */
+int net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg), void *arg, int64_t *const *low,
+               int64_t *const *high);
+
+#endif

@@ -1,0 +1,41 @@
+/* trail.h - what was done to a cost function network: to find the values of eliminated variables again, and as the
+ * text of a proof (inside sbp/).
+ *
+ * An eliminated variable takes the value that is best for its neighbours' values,
+ * so the trail keeps what it cost at that moment. The text says what was done and
+ * nothing of why: proof.c, which shares no code with the search, does it again.
+ * Owned by one search, on one thread. */
+#ifndef RILLE_SBP_TRAIL_H
+#define RILLE_SBP_TRAIL_H
+
+#include "runtime/str.h"
+#include "sbp/cfn.h"
+
+struct gone_edge {
+    int32_t other, n; /* the other end, how many values it had, which */
+    uint16_t *value;
+    struct cfn_table *table; /* held */
+    bool first;              /* the variable is the table's rows */
+};
+struct gone {
+    int32_t v, n, nedge;
+    int64_t *cost;
+    uint16_t *value;
+    struct gone_edge *edge;
+};
+struct trail {
+    struct gone *gone;
+    int32_t ngone, room;
+    struct str *text; /* NULL: no proof is wanted */
+};
+
+/* Before v is taken out of c: what it costs beside its neighbours. */
+void trail_gone(struct trail *t, const struct cfn *c, int32_t v);
+/* Back to a branching point. */
+void trail_cut(struct trail *t, int32_t ngone);
+/* value[v], which candidate, of every variable that is left in c is set; sets those of eliminated ones. */
+void trail_restore(const struct trail *t, int32_t *value);
+/* One line of the proof; nothing without a text. */
+void trail_say(struct trail *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
