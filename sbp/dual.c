@@ -50,15 +50,18 @@ sum_of(const struct cfn *c, int32_t v, int64_t *sum)
     }
 }
 
-/* v keeps `kept` of what it has through this edge; the edge hands the least of the rest to its other end. */
+/* The edge hands to v all that it can: for each value the least of what is left of its costs. */
 static void
-send(struct cfn *c, struct cfn_edge *e, int32_t v, const int64_t *kept)
+pull(struct dual *d, struct cfn_edge *e, int32_t v)
 {
-    int32_t o = edge_other(e, v);
+    struct cfn *c = d->c;
+    int32_t o = edge_other(e, v), n = c->var[o].n;
+    const int64_t *other = message_to(e, o);
+    for (int32_t j = 0; j < n; j++) d->given[j] = -other[j];
     if (e->u == v)
-        over_rows(kept, c->var[v].n, e->table->cost, c->var[o].n, e->to_v);
+        over_columns(d->given, n, e->table->cost, c->var[v].n, e->to_u);
     else
-        over_columns(kept, c->var[v].n, e->table->cost, c->var[o].n, e->to_u);
+        over_rows(d->given, n, e->table->cost, c->var[v].n, e->to_v);
 }
 
 static int
@@ -103,13 +106,6 @@ comes_before(const struct cfn *c, int32_t a, int32_t b)
     return c->rank[a] != c->rank[b] ? c->rank[a] < c->rank[b] : a < b;
 }
 
-/* Floor of a / b for b > 0. */
-static int64_t
-floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
-
 static int32_t
 least_of(const int64_t *x, int32_t n)
 {
@@ -139,23 +135,31 @@ choose(struct dual *d, int32_t v, bool forth)
     d->pick[v] = least_of(d->given, x->n);
 }
 
-/* v shares what it has among the edges ahead, as TRW-S does: one part each, of as many as the busier side has. */
+/* v takes what the edges behind it have, and shares what is above its least value among those ahead, as TRW-S does: one
+ * part each, of as many as the busier side has. */
 static void
 pass_on(struct dual *d, int32_t v, bool forth)
 {
     struct cfn *c = d->c;
     const struct cfn_var *x = &c->var[v];
     int32_t ahead = 0;
-    for (int32_t k = 0; k < x->nedge; k++) ahead += comes_before(c, v, edge_other(&c->edge[x->edge[k]], v)) == forth;
+    for (int32_t k = 0; k < x->nedge; k++) {
+        struct cfn_edge *e = &c->edge[x->edge[k]];
+        if (comes_before(c, v, edge_other(e, v)) == forth)
+            ahead++;
+        else
+            pull(d, e, v);
+    }
     int32_t parts = MAX(1, MAX(ahead, x->nedge - ahead));
     sum_of(c, v, d->sum);
     choose(d, v, forth);
-    for (int32_t k = 0; k < x->nedge; k++) {
+    int64_t low = d->sum[least_of(d->sum, x->n)];
+    for (int32_t i = 0; i < x->n; i++) d->given[i] = (d->sum[i] - low) / parts;
+    for (int32_t k = 0; k < x->nedge && ahead; k++) {
         struct cfn_edge *e = &c->edge[x->edge[k]];
         if (comes_before(c, v, edge_other(e, v)) != forth) continue;
-        const int64_t *m = message_to(e, v);
-        for (int32_t i = 0; i < x->n; i++) d->given[i] = floor_div(d->sum[i], parts) - m[i];
-        send(c, e, v, d->given);
+        int64_t *m = message_to(e, v);
+        for (int32_t i = 0; i < x->n; i++) m[i] -= d->given[i];
     }
 }
 
@@ -272,7 +276,7 @@ improve(struct dual *d, int32_t v)
 int64_t
 dual_polish(struct dual *d)
 {
-    enum { ROUNDS = 50 };
+    enum { ROUNDS = 20 };
     struct cfn *c = d->c;
     bool changed = true;
     for (int round = 0; changed && round < ROUNDS; round++) {
@@ -291,7 +295,7 @@ dual_polish(struct dual *d)
 /* ---- what is ruled out ---- */
 
 static void
-say_messages(struct dual *d)
+say_messages(struct dual *d, int64_t below)
 {
     struct cfn *c = d->c;
     struct str *to = c->trail->text;
@@ -305,7 +309,10 @@ say_messages(struct dual *d)
         for (int32_t j = 0; j < c->var[e->v].n; j++) str_addf(to, " %lld", (long long)e->to_v[j]);
         str_add(to, "\n");
     }
-    str_add(to, "prune\n");
+    if (below >= NET_NEVER)
+        str_add(to, "prune -\n");
+    else
+        str_addf(to, "prune %lld\n", (long long)below);
 }
 
 bool
@@ -316,7 +323,7 @@ dual_prune(struct dual *d, int64_t below, int64_t *gone)
     uint8_t **all = must_alloc(sizeof *all * (size_t)MAX(1, d->n));
     bool possible = d->bound < below;
     *gone = 0;
-    say_messages(d);
+    say_messages(d, below);
     for (int32_t k = 0; k < d->n && possible; k++) { /* all by the same messages, before any goes */
         int32_t v = d->order[k], left = 0;
         rises(d, v);

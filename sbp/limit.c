@@ -4,19 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-static int32_t
-last_time(const struct net *n)
-{
-    int32_t last = 1;
-    for (int32_t i = 0; i < n->nnode; i++) last = MAX(last, n->node[i].time + 1);
-    for (int32_t i = 0; i < n->ntensor; i++) last = MAX(last, n->tensor[i].dies);
-    return last;
-}
-
 void
 limit_begin(struct limit *m, const struct net *n)
 {
-    *m = (struct limit){.net = n, .ntime = last_time(n)};
+    *m = (struct limit){.net = n, .ntime = net_times(n)};
     m->price = ARENA_ARRAY(&m->arena, int64_t, m->ntime);
     m->sum = ARENA_ARRAY(&m->arena, int64_t, m->ntime + 1);
     m->live = ARENA_ARRAY(&m->arena, int64_t, m->ntime + 1);

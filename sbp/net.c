@@ -47,10 +47,10 @@ net_cost(const struct net *n, const int32_t *choice)
     return sum;
 }
 
-static int32_t
-last_time(const struct net *n)
+int32_t
+net_times(const struct net *n)
 {
-    int32_t last = 0;
+    int32_t last = 1;
     for (int32_t i = 0; i < n->nnode; i++) last = MAX(last, n->node[i].time + 1);
     for (int32_t i = 0; i < n->ntensor; i++) last = MAX(last, n->tensor[i].dies);
     return last;
@@ -60,7 +60,7 @@ int64_t
 net_peak(const struct net *n, const int32_t *choice)
 {
     struct arena tmp = {0};
-    int32_t end = last_time(n);
+    int32_t end = net_times(n);
     int64_t *change = ARENA_ARRAY(&tmp, int64_t, end + 1), live = 0, peak = 0;
     for (int32_t i = 0; i < n->nnode; i++) {
         if (!n->node[i].memory) continue;

@@ -50,6 +50,8 @@ struct net {
 int64_t net_cost(const struct net *n, const int32_t *choice);
 /* The most bytes that are live at one time. */
 int64_t net_peak(const struct net *n, const int32_t *choice);
+/* How many times there are: all are below it. */
+int32_t net_times(const struct net *n);
 /* E_PLAN when indices, sizes or costs are out of range: a negative or too large cost, a maker that is no node... */
 int net_check(const struct net *n);
 

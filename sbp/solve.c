@@ -233,7 +233,9 @@ struct limited {
     int32_t *choice;     /* of the last bound */
     struct result *best;
     int64_t scale, least_peak;
-    int32_t budget; /* bounds that may still be asked */
+    int32_t budget;      /* bounds that may still be asked */
+    int64_t *best_price; /* by time: those of the best bound */
+    int64_t best_bound;  /* scaled */
 };
 
 /* A choice that meets the limit and costs less becomes the best. */
@@ -295,6 +297,10 @@ raise(struct limited *m, int32_t rounds)
         if (bound >= NET_NEVER) return NET_NEVER;
         idle = bound > most ? 0 : idle + 1;
         most = MAX(most, bound);
+        if (bound > m->best_bound && m->best_price) {
+            m->best_bound = bound;
+            memcpy(m->best_price, m->limit.price, sizeof *m->best_price * (size_t)m->limit.ntime);
+        }
         if (m->best->cost < NET_NEVER && ceil_div(most, m->scale) >= m->best->cost) break;
         if (limit_live(&m->limit, m->choice) <= m->net->memory_limit && limit_price(&m->limit) <= 1) break;
         if (k % 4 == 0) repair(m);
@@ -358,9 +364,25 @@ limited_branch(struct limited *m, int32_t rounds)
 
 enum { LIMIT_ROUNDS = 120, LIMIT_NODES = 4000 };
 
-/* From a solution without the limit (r) to one with it. */
+/* The proof of the best bound, at its prices. */
 static void
-solve_limited(const struct net *n, const struct solve_options *o, struct result *r, int64_t *least_peak)
+limited_proof(struct limited *m, struct solved *out)
+{
+    memcpy(m->limit.price, m->best_price, sizeof *m->best_price * (size_t)m->limit.ntime);
+    int64_t worth = limit_price(&m->limit);
+    struct search s = {.net = m->net, .o = m->o, .best = NET_NEVER, .scale = m->scale, .choice = m->choice, .root = true};
+    s.extra = (const int64_t *const *)m->limit.extra;
+    s.trail.text = &out->proof;
+    str_clear(&out->proof);
+    int64_t bound = search(&s) - worth;
+    out->certified = bound <= 0 ? 0 : MIN(ceil_div(bound, m->scale), m->best->cost);
+    out->price = m->best_price;
+}
+
+/* From a solution without the limit (r) to one with it. proof: NULL, or takes the proof; prices are in a. */
+static void
+solve_limited(struct arena *a, const struct net *n, const struct solve_options *o, struct result *r,
+              int64_t *least_peak, struct solved *proof)
 {
     struct limited m = {.net = n, .o = o, .best = r, .scale = cfn_scale(n), .least_peak = INT64_MAX};
     struct arena tmp = {0};
@@ -372,11 +394,15 @@ solve_limited(const struct net *n, const struct solve_options *o, struct result 
     r->cost = NET_NEVER;
     if (o->start && net_cost(n, o->start) < NET_NEVER) offer(&m, o->start);
     m.budget = LIMIT_ROUNDS;
-    lower = MAX(lower, raise(&m, LIMIT_ROUNDS));
+    m.best_bound = -NET_NEVER;
+    if (proof) m.best_price = ARENA_ARRAY(a, int64_t, m.limit.ntime);
+    int64_t raised = raise(&m, LIMIT_ROUNDS);
+    lower = MAX(lower, raised);
     m.budget = n->nnode <= 64 ? LIMIT_NODES : 0;
     if (lower < r->cost && limited_branch(&m, 6)) lower = r->cost;
     r->bound = MIN(lower, r->cost);
     *least_peak = m.least_peak;
+    if (proof && m.best_bound > -NET_NEVER) limited_proof(&m, proof);
     limit_end(&m.limit);
     arena_fini(&tmp);
 }
@@ -418,8 +444,9 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
     solve_free(n, o, !optimal, o->proof ? &out->proof : NULL, &all);
     int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;
+    out->certified = all.bound;
     if (n->memory_limit && all.cost < NET_NEVER && (optimal ? least_peak : net_peak(n, r.choice)) > n->memory_limit)
-        solve_limited(n, o, &all, &least_peak);
+        solve_limited(a, n, o, &all, &least_peak, o->proof ? out : NULL);
     if (optimal || (n->memory_limit && net_peak(n, r.choice) > n->memory_limit)) r = all;
     r.bound = MIN(all.bound, r.cost);
     if (r.cost >= NET_NEVER && n->memory_limit && least_peak < INT64_MAX) return nothing_meets(n, least_peak);
@@ -428,6 +455,9 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     out->cost = r.cost;
     out->bound = r.bound;
     out->peak = net_peak(n, r.choice);
+    out->certified = MIN(out->certified, out->bound);
+    out->scale = cfn_scale(n);
+    out->ntime = net_times(n);
     return 0;
 }
 
@@ -478,7 +508,7 @@ regret_exact(const struct net *n, const struct solved *s, int32_t node, int32_t 
     int64_t least_peak;
     solve_free(&forced, o, false, NULL, &r);
     if (n->memory_limit && r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit)
-        solve_limited(&forced, o, &r, &least_peak);
+        solve_limited(&tmp, &forced, o, &r, &least_peak, NULL);
     *low = r.bound >= NET_NEVER ? NET_NEVER : MAX(*low, r.bound - s->cost);
     *high = r.cost >= NET_NEVER ? NET_NEVER : MIN(*high, MAX(0, r.cost - s->cost));
     arena_fini(&tmp);

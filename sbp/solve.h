@@ -29,7 +29,12 @@ struct solved {
     int32_t *choice;     /* a candidate for each node; NULL where none is possible */
     int64_t cost, bound; /* bound <= the least possible <= cost */
     int64_t peak;        /* the most bytes at one time */
-    struct str proof;    /* the steps from which bound follows (proof.h); the caller's to free */
+    /* What a certificate says (certify.h); with options.proof. */
+    struct str proof;     /* the steps from which `certified` follows; the caller's to free */
+    int64_t certified;    /* <= bound: what branching under a memory limit found is not written down */
+    int64_t scale;        /* of the costs in the proof */
+    int32_t ntime;        /* times at which bytes are counted */
+    const int64_t *price; /* by time: of a byte (limit.h); NULL without a limit that matters */
 };
 /* E_PLAN: the net is none, no choice is possible, or none was found that meets the memory limit - the text ends with
  * the least peak that was found. */

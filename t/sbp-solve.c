@@ -2,78 +2,8 @@
 #include "sbp/solve.h"
 
 #include "runtime/error.h"
-#include "runtime/rng.h"
+#include "t/nets.h"
 #include "t/tap.h"
-
-enum { NODES = 7, CANDS = 4, FORMS = 4, READERS = 4 };
-
-static uint64_t state;
-
-static int64_t
-draw(int64_t n)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((state >> 33) % (uint64_t)n);
-}
-
-static int64_t
-draw_cost(int64_t most, int never)
-{
-    return never && draw(never) == 0 ? NET_NEVER : draw(3) == 0 ? 0 : draw(most);
-}
-
-static uint16_t *
-draw_forms(struct arena *a, int32_t n, int32_t nform)
-{
-    uint16_t *f = ARENA_ARRAY(a, uint16_t, n);
-    for (int32_t i = 0; i < n; i++) f[i] = (uint16_t)draw(nform);
-    return f;
-}
-
-static void
-draw_tensor(struct arena *a, const struct net *n, struct net_tensor *t, int32_t maker)
-{
-    *t = (struct net_tensor){.maker = maker, .nfrom = (int32_t)(1 + draw(FORMS)), .nto = (int32_t)(1 + draw(FORMS))};
-    t->form = draw_forms(a, n->node[maker].ncand, t->nfrom);
-    t->nuse = (int32_t)draw(READERS);
-    struct net_use *use = ARENA_ARRAY(a, struct net_use, READERS);
-    for (int32_t k = 0; k < t->nuse; k++) {
-        use[k].node = (int32_t)draw(n->nnode);
-        use[k].form = draw_forms(a, n->node[use[k].node].ncand, t->nto);
-    }
-    t->use = use;
-    int64_t *price = ARENA_ARRAY(a, int64_t, t->nfrom * t->nto), *bytes = ARENA_ARRAY(a, int64_t, t->nfrom);
-    for (int32_t k = 0; k < t->nfrom * t->nto; k++) price[k] = draw_cost(40, 12);
-    for (int32_t k = 0; k < t->nfrom; k++) bytes[k] = draw(20);
-    t->price = price;
-    t->bytes = bytes;
-    t->born = maker;
-    t->dies = (int32_t)(maker + 1 + draw(4));
-}
-
-static struct net
-draw_net(struct arena *a)
-{
-    struct net n = {.nnode = (int32_t)(1 + draw(NODES)), .nlevel = 1};
-    n.node = ARENA_ARRAY(a, struct net_node, n.nnode);
-    for (int32_t i = 0; i < n.nnode; i++) {
-        n.node[i] = (struct net_node){.ncand = (int32_t)(1 + draw(CANDS)), .time = i};
-        int64_t *cost = ARENA_ARRAY(a, int64_t, CANDS), *memory = ARENA_ARRAY(a, int64_t, CANDS);
-        uint8_t *part = ARENA_ARRAY(a, uint8_t, CANDS);
-        for (int k = 0; k < CANDS; k++) {
-            cost[k] = draw_cost(50, 20);
-            memory[k] = draw(10);
-            part[k] = (uint8_t)draw(2);
-        }
-        n.node[i].cost = cost;
-        n.node[i].memory = memory;
-        n.node[i].part = part;
-    }
-    n.ntensor = (int32_t)draw(2 * n.nnode + 1);
-    n.tensor = ARENA_ARRAY(a, struct net_tensor, n.ntensor + 1);
-    for (int32_t i = 0; i < n.ntensor; i++) draw_tensor(a, &n, &n.tensor[i], (int32_t)draw(n.nnode));
-    return n;
-}
 
 /* The least cost of all choices that meet the limit, with node `node` at candidate k (-1: any); the least peak. */
 static int64_t
@@ -155,9 +85,7 @@ all(const char *name, int n, uint64_t seed, bool limited, bool (*test)(struct ar
     int failed = 0;
     for (int k = 0; k < n && failed < 3; k++) {
         struct arena a = {0};
-        state = seed + (uint64_t)k;
-        for (int i = 0; i < 4; i++) draw(2);
-        struct net net = draw_net(&a);
+        struct net net = draw_net(&a, seed + (uint64_t)k);
         int64_t peak;
         exhaustive(&net, -1, 0, &peak);
         if (limited && peak < INT64_MAX) net.memory_limit = MAX(1, peak + draw(12) - 1);

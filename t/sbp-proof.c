@@ -1,0 +1,109 @@
+/* Tests of sbp/proof.c and sbp/certify.c: every certificate that the search writes is accepted, no damaged one that
+ * claims more than is true is. */
+#include "sbp/proof.h"
+
+#include "runtime/error.h"
+#include "sbp/certify.h"
+#include "t/nets.h"
+#include "t/tap.h"
+
+static bool
+written(struct arena *a, const struct net *n, struct solved *s, struct str *text)
+{
+    int status = net_solve(a, n, &(struct solve_options){.mode = SOLVE_OPTIMAL, .proof = true}, s);
+    if (!status) certify(n, s, 1, &(struct certify_with){"alpha_ns", 150}, text);
+    str_free(&s->proof);
+    return !status;
+}
+
+static bool
+accepted(const char *text, size_t n)
+{
+    struct str said = {0};
+    bool good = proof_check(text, n, &said) == 0;
+    str_free(&said);
+    return good;
+}
+
+/* The text with one line "KEY VALUE" changed by so much. */
+static bool
+accepted_with(const struct str *text, const char *key, int64_t by)
+{
+    struct str other = {0};
+    const char *at = strstr(str_text(text), key);
+    long long value = strtoll(at + strlen(key), NULL, 10);
+    str_addn(&other, str_text(text), (size_t)(at - str_text(text)));
+    str_addf(&other, "%s%lld", key, value + (long long)by);
+    str_add(&other, strchr(at + 1, '\n'));
+    bool good = accepted(other.text, other.len);
+    str_free(&other);
+    return good;
+}
+
+/* No prefix of a certificate is one. */
+static bool
+cut_off_is_refused(const struct str *text)
+{
+    for (size_t n = 0; n < text->len; n += 1 + text->len / 97)
+        if (accepted(text->text, n)) return false;
+    return true;
+}
+
+/* Whatever bytes are changed: an answer. What is accepted then proves what it says, so a true bound. */
+static bool
+changed_is_answered(struct str *text, int64_t optimum)
+{
+    for (int k = 0; k < 40; k++) {
+        size_t at = (size_t)draw((int64_t)text->len);
+        char was = text->text[at];
+        text->text[at] = "0123456789 \n-abz"[draw(16)];
+        bool same_net = at > (size_t)(strstr(str_text(text), "\nproof") - str_text(text));
+        const char *claim = strstr(str_text(text), "\nbound ");
+        if (accepted(text->text, text->len) && same_net && claim && strtoll(claim + 7, NULL, 10) > optimum)
+            return false;
+        text->text[at] = was;
+    }
+    return true;
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(1);
+    int n = getenv("RILLE_LONG") ? 10000 : 600, made = 0, good = 0, higher = 0, lower = 0, cut = 0, changed = 0,
+        twice = 0;
+    for (int k = 0; k < n; k++) {
+        struct arena a = {0};
+        struct str text = {0};
+        struct solved s;
+        struct net net = draw_net(&a, seed + (uint64_t)k);
+        if (k % 3 == 0) net.memory_limit = 10 + draw(40);
+        if (written(&a, &net, &s, &text)) {
+            made++;
+            if (accepted(text.text, text.len))
+                good++;
+            else
+                diag("SEED=%llu: %s", (unsigned long long)seed + (unsigned long long)k, err_text());
+            higher += !accepted_with(&text, "\nbound ", s.cost - s.certified + 1);
+            lower += !accepted_with(&text, "\ncost ", -1);
+            cut += cut_off_is_refused(&text);
+            changed += changed_is_answered(&text, s.cost);
+            size_t len = text.len;
+            char *copy = strdup(text.text);
+            str_addn(&text, copy, len);
+            twice += !accepted(text.text, text.len);
+            free(copy);
+        }
+        str_free(&text);
+        arena_fini(&a);
+    }
+    ok(made > n / 2, "there are certificates: %d", made);
+    is_int(good, made, "each is accepted");
+    is_int(higher, made, "a bound above the cost is refused");
+    is_int(lower, made, "a cost one less is refused");
+    is_int(cut, made, "half of one is refused");
+    is_int(changed, made, "one with changed bytes is answered, and never proves what is not so");
+    is_int(twice, made, "two in one file are refused");
+    ok(!accepted("", 0), "so is nothing");
+    return done();
+}
