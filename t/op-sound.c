@@ -92,10 +92,11 @@ to_integers(const struct sound *s, const struct sbp *v)
 }
 
 static bool
-to_half(const struct sound *s, const struct sbp *v)
+rounds(const struct sound *s, const struct sbp *v)
 {
     UNUSED(v);
-    return dtype_bytes((enum dtype)s->sample.out[0].dtype) == 2;
+    enum dtype from = (enum dtype)s->sample.in[0].dtype, to = (enum dtype)s->sample.out[0].dtype;
+    return from != to && (dtype_bytes(to) == 2 || from == DT_F64);
 }
 
 /* Patterns are those of fnmatch(); a row is right only for what `when` says. It names operators only where no record
@@ -108,7 +109,7 @@ static const struct reason {
     {"*", "*", of_integers, "the identity of an integer maximum is a number, which arithmetic wraps around"},
     {"*", "P -> *", to_integers, "integers are whole already, and truth values are not summed"},
     {"*", "*", with_number, "it depends on the value of a number, which is bound at run time"},
-    {"cast", "P -> *", to_half, "the whole is rounded, not each rank's part of it"},
+    {"cast", "P -> *", rounds, "the whole is rounded, not each rank's part of it"},
     {"@(index_add|gather_grad|cross_entropy_spread|position)", "P*", NULL,
      "the first operand lends its shape alone, and is a variable"},
     {"*", "*", truth_of_extremes, "truth of an extreme: nobody compares before reducing"},

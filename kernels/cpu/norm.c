@@ -1,8 +1,10 @@
 /* norm.c - normalisation of rows.
  *
  * A row is read twice (its mean and variance, then the result) and lies in the
- * cache the second time; the variance is that around the mean. The gradient of
- * the weight is shared out by columns, so that its sums have one order. */
+ * cache the second time; the variance is that around the mean. The mean is two
+ * floats: what the rest is taken off is small, and so is what is rounded then.
+ * The gradient of the weight is shared out by columns, so that its sums have one
+ * order. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/norm.h"
 
@@ -14,7 +16,8 @@
 #include <string.h>
 
 struct stats {
-    float mean, rstd;
+    float mean, rest; /* the mean is their sum */
+    float rstd;
 };
 
 struct task {
@@ -32,6 +35,13 @@ row_at(const struct view *v, int64_t r, int64_t n)
 
 /* ---- blocks ---- */
 
+/* x - mean */
+INLINE float
+distance(float x, struct stats t)
+{
+    return (x - t.mean) - t.rest;
+}
+
 VECTOR static void
 shift_by(int64_t n, const float *x, float mean, float *y)
 {
@@ -43,7 +53,7 @@ VECTOR static void
 scale_shift(int64_t n, const float *x, struct stats t, const float *weight, const float *bias, float *y)
 {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - t.mean) * t.rstd * weight[i] + bias[i];
+    for (int64_t i = 0; i < n; i++) y[i] = distance(x[i], t) * t.rstd * weight[i] + bias[i];
 }
 
 /* u = dy weight, ux = u xhat. */
@@ -53,7 +63,7 @@ slopes(int64_t n, const float *x, const float *dy, const float *weight, struct s
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
         u[i] = dy[i] * weight[i];
-        ux[i] = u[i] * ((x[i] - t.mean) * t.rstd);
+        ux[i] = u[i] * (distance(x[i], t) * t.rstd);
     }
 }
 
@@ -72,29 +82,35 @@ slope(int64_t n, const float *x, const float *dy, const float *weight, struct st
       float *dx)
 {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) dx[i] = t.rstd * (dy[i] * weight[i] - mean_u - (x[i] - t.mean) * t.rstd * mean_ux);
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = t.rstd * (dy[i] * weight[i] - mean_u - distance(x[i], t) * t.rstd * mean_ux);
 }
 
 VECTOR static void
 add_slope(int64_t n, const float *x, const float *dy, struct stats t, float *sum)
 {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) sum[i] += dy[i] * ((x[i] - t.mean) * t.rstd);
+    for (int64_t i = 0; i < n; i++) sum[i] += dy[i] * (distance(x[i], t) * t.rstd);
 }
 
 /* ---- rows ---- */
 
+/* The mean of floats, then that of the distances from it, which are small. */
 static struct stats
 stats_of(const struct row *x, const struct norm *s)
 {
     float room[ROW_BLOCK];
-    double mean = s->center ? row_sum(x) / (double)x->n : 0, sum = 0;
+    float mean = s->center ? (float)(row_sum(x, 0) / (double)x->n) : 0;
+    double sum = 0, squares = 0, size = (double)x->n;
     for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
         int64_t n = MIN(x->n - i, ROW_BLOCK);
-        shift_by(n, row_load(x, i, n, room), (float)mean, room);
-        sum += vec_dot(n, room, room);
+        shift_by(n, row_load(x, i, n, room), mean, room);
+        if (s->center) sum += vec_sum(n, room);
+        squares += vec_dot(n, room, room);
     }
-    return (struct stats){(float)mean, (float)(1 / sqrt(sum / (double)x->n + s->eps))};
+    double rest = sum / size, variance = squares / size - rest * rest;
+    if (variance < 0) variance = 0;
+    return (struct stats){mean, (float)rest, (float)(1 / sqrt(variance + s->eps))};
 }
 
 /* A block of a vector of n elements, `other` repeated where it is absent. */

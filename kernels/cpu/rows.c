@@ -287,13 +287,15 @@ row_max(const struct row *r)
 }
 
 double
-row_sum(const struct row *r)
+row_sum(const struct row *r, float shift)
 {
     float room[ROW_BLOCK];
     double sum = 0;
     for (int64_t i = 0; i < r->n; i += ROW_BLOCK) {
         int64_t n = MIN(r->n - i, ROW_BLOCK);
-        sum += vec_sum(n, row_load(r, i, n, room));
+        const float *x = row_load(r, i, n, room);
+        if (shift != 0) vec_affine(n, 1, x, -shift, room), x = room;
+        sum += vec_sum(n, x);
     }
     return sum;
 }

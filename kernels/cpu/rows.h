@@ -27,7 +27,7 @@ void row_store(const struct row *r, int64_t from, int64_t n, const float *x);
 float row_get(const struct row *r, int64_t i);
 
 float row_max(const struct row *r);
-double row_sum(const struct row *r);
+double row_sum(const struct row *r, float shift); /* of x - shift */
 /* Sum of exp(x - shift), where no x is greater than shift. */
 double row_exp_sum(const struct row *r, float shift);
 

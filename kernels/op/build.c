@@ -211,14 +211,37 @@ b_wide(struct build *b, struct val *x)
     return x && is_half(x->type.dtype) ? b_cast(b, x, DT_F32) : x;
 }
 
+static struct val *
+sum_as(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim, enum dtype d)
+{
+    if (!x) return NULL;
+    struct attr attr[OP_ATTR];
+    reduction(&op_sum, axes, naxes, keepdim, attr);
+    attr_int(&op_sum, attr, "dtype", d);
+    return b_call(b, &op_sum, 1, &x, attr);
+}
+
 struct val *
 b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim)
 {
     if (!x || !is_half(x->type.dtype)) return b_sum(b, x, axes, naxes, keepdim);
-    struct attr attr[OP_ATTR];
-    reduction(&op_sum, axes, naxes, keepdim, attr);
-    attr_int(&op_sum, attr, "dtype", DT_F32);
-    return b_call(b, &op_sum, 1, &x, attr);
+    return sum_as(b, x, axes, naxes, keepdim, DT_F32);
+}
+
+struct val *
+b_mean_exact(struct build *b, struct val *x, const int64_t *axes, int naxes)
+{
+    if (!x) return NULL;
+    int64_t n = naxes ? 1 : type_numel(&x->type);
+    for (int i = 0; i < naxes; i++) n *= x->type.dim[axes[i]];
+    return b_div(b, sum_as(b, x, axes, naxes, true, DT_F64), b_integer(b, n));
+}
+
+struct val *
+b_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
+{
+    if (!x) return NULL;
+    return b_cast(b, b_sub(b, x, b_mean_exact(b, x, axes, naxes)), x->type.dtype == DT_F64 ? DT_F64 : DT_F32);
 }
 
 struct val *

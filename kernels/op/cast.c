@@ -19,13 +19,14 @@ whole(const struct call *c, const int64_t *x)
     return x[0];
 }
 
-/* Cutting and "not zero" do not add up: partial sums pass between floats, and from integers. To 16 bits they would, but
- * for being rounded once on every rank; there the whole is rounded. */
+/* Cutting and "not zero" do not add up: partial sums pass between floats, and from integers. To 16 bits, and from f64,
+ * they would, but for being rounded once on every rank; there the whole is rounded. */
 static const char *
 linear_of(const struct call *c)
 {
     enum dtype from = c->in[0].dtype, to = (enum dtype)c->attr[DTYPE].i;
-    if (to == DT_BOOL || from == DT_BOOL || (dtype_bytes(to) == 2 && from != to)) return NULL;
+    bool rounds = dtype_bytes(to) == 2 ? from != to : from == DT_F64 && to != from;
+    if (to == DT_BOOL || from == DT_BOOL || rounds) return NULL;
     return dtype_is_float(from) && !dtype_is_float(to) ? NULL : "0";
 }
 

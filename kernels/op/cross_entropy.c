@@ -57,16 +57,22 @@ with_labels(struct build *b, const struct op *op, const struct call *c, int nin,
     return b_call(b, op, nin, in, attr);
 }
 
-/* lse - (1 - s) x[label] - s mean of x, 0 where ignored. */
+/* log sum of e^(x - m) - (1 - s) (x[label] - m) - s (mean of x - m), 0 where ignored: m, near the greatest, is taken
+ * off first, so that no digit of what lies far from 0 is lost. */
 static struct val *
 split_losses(struct build *b, const struct call *c, struct val *const *in)
 {
-    int64_t axis = ce_axis(c->in[0].ndim);
+    struct attr axis = {.set = true, .n = 1, .list = {ce_axis(c->in[0].ndim)}};
     double s = c->attr[SMOOTHING].f;
-    struct val *lse = b_reduce(b, &op_logsumexp, b_wide(b, in[0]), &axis, 1, false);
+    struct val *m, *rest = b_log_exp_sum(b, b_wide(b, in[0]), &axis, &m);
+    rest = b_drop_dims(b, rest, axis.list, 1);
+    m = b_drop_dims(b, m, axis.list, 1);
     struct val *target = b_wide(b, with_labels(b, &op_cross_entropy_target, c, 2, in));
-    struct val *loss = b_sub(b, lse, b_scale(b, target, 1 - s));
-    if (s) loss = b_sub(b, loss, b_scale(b, b_sum_wide(b, in[0], &axis, 1, false), s / (double)c->in[0].dim[axis]));
+    struct val *loss = b_sub(b, rest, b_scale(b, b_sub(b, target, m), 1 - s));
+    if (s) {
+        struct val *mean = b_drop_dims(b, b_mean_exact(b, in[0], axis.list, 1), axis.list, 1);
+        loss = b_cast(b, b_sub(b, loss, b_scale(b, b_sub(b, mean, m), s)), rest->type.dtype);
+    }
     struct val *counts = b_call2(b, &op_ne, in[1], b_integer(b, c->attr[IGNORE].i));
     return b_where(b, counts, loss, b_number(b, 0));
 }
@@ -75,7 +81,8 @@ static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
     TRY(check(c));
-    bool split = c->layout && splits(c->layout[0], ce_axis(c->in[0].ndim));
+    int axis = ce_axis(c->in[0].ndim);
+    bool split = c->layout && c->in[0].dim[axis] > 0 && splits(c->layout[0], axis);
     struct val *loss = split ? split_losses(b, c, in) : with_labels(b, &op_cross_entropy_rows, c, 2, in);
     if (c->attr[REDUCTION].i != NONE) loss = b_sum(b, loss, NULL, 0, false);
     if (c->attr[REDUCTION].i == MEAN) loss = b_div(b, loss, with_labels(b, &op_label_count, c, 1, in + 1));

@@ -18,8 +18,8 @@ ce_axis(int ndim)
 }
 /* "aVb" for the logits and "ab" for the labels. whole: the classes may not be split. */
 void ce_rule(const struct type *logits, bool whole, struct str *x, struct str *labels);
-/* exp(x - lse), lse without the axis of the classes. */
-struct val *ce_softmax(struct build *b, struct val *x, struct val *lse);
+/* exp((x - max) - rest); max and rest without the axis of the classes, f32 of halves, and so is the result. */
+struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest);
 int ce_check_labels(const struct kcall *k, int64_t nclass);
 
 #endif

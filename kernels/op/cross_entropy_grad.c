@@ -1,6 +1,6 @@
 /* cross_entropy_grad.c - the gradient of cross_entropy_rows.
  *
- *   dx[c] = (exp(x[c] - lse) - t[c]) dloss;   t: 1 - s at the label, and s / C everywhere; 0 where ignored */
+ *   dx[c] = (exp((x[c] - m) - rest) - t[c]) dloss;   t: 1 - s at the label, and s / C everywhere; 0 where ignored */
 #include "kernels/op/cross_entropy.h"
 
 #include "kernels/cpu/rows.h"
@@ -13,7 +13,8 @@ rule(const struct call *c, struct str *rule)
 {
     struct str x = {0}, l = {0};
     ce_rule(&c->in[0], true, &x, &l);
-    str_addf(rule, "%s,%s,%s,%s->%s", str_text(&x), str_text(&l), str_text(&l), str_text(&l), str_text(&x));
+    str_addf(rule, "%s,%s,%s,%s,%s->%s", str_text(&x), str_text(&l), str_text(&l), str_text(&l), str_text(&l),
+             str_text(&x));
     str_free(&x);
     str_free(&l);
     return 0;
@@ -25,14 +26,15 @@ ref(const struct kcall *k)
     const struct attr *attr = k->call->attr;
     struct lines l = lines_of(&k->in[0], ce_axis(k->in[0].ndim));
     const int64_t *label = i64_of(&k->in[1]);
-    const double *lse = f64_of(&k->in[2]), *g = f64_of(&k->in[3]);
+    const double *max = f64_of(&k->in[2]), *rest = f64_of(&k->in[3]), *g = f64_of(&k->in[4]);
     for (int64_t r = 0; r < l.outer * l.inner; r++) {
         int64_t at = r / l.inner * l.size * l.inner + r % l.inner;
         const double *x = f64_of(&k->in[0]) + at;
         double *y = f64_of(&k->out[0]) + at, s = attr[CE_SMOOTHING].f;
         for (int64_t c = 0; c < l.size; c++) {
             double t = (c == label[r] ? 1 - s : 0) + s / (double)l.size;
-            y[c * l.inner] = label[r] == attr[CE_IGNORE].i ? 0 : (exp(x[c * l.inner] - lse[r]) - t) * g[r];
+            double p = exp(x[c * l.inner] - max[r] - rest[r]);
+            y[c * l.inner] = label[r] == attr[CE_IGNORE].i ? 0 : (p - t) * g[r];
         }
     }
     return 0;
@@ -44,18 +46,25 @@ static bool
 accepts(const struct kcall *k)
 {
     enum dtype d = k->in[0].dtype;
-    return (d == DT_F32 || d == DT_BF16 || d == DT_F16) && k->in[2].dtype == DT_F32 && k->in[3].dtype == DT_F32;
+    return (d == DT_F32 || d == DT_BF16 || d == DT_F16) && k->in[2].dtype == DT_F32 && k->in[3].dtype == DT_F32 &&
+           k->in[4].dtype == DT_F32;
 }
 
+/* What all classes of a position share. */
+struct terms {
+    float max, rest, g;
+};
+
 static void
-row_grad(const struct row *x, const struct row *y, float lse, float g, float spread)
+row_grad(const struct row *x, const struct row *y, struct terms p, float spread)
 {
     float room[ROW_BLOCK];
     for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
         int64_t n = MIN(x->n - i, ROW_BLOCK);
         float *to = row_into(y, i, room);
-        vec_exp_sum(n, row_load(x, i, n, room), lse, to);
-        vec_affine(n, g, to, -spread * g, to);
+        vec_affine(n, 1, row_load(x, i, n, room), -p.max, to);
+        vec_exp_sum(n, to, p.rest, to);
+        vec_affine(n, p.g, to, -spread * p.g, to);
         row_store(y, i, n, to);
     }
 }
@@ -69,9 +78,9 @@ row_zero(const struct row *y)
 
 /* The label's own share is taken off in f32, before it is stored. */
 static void
-row_label(const struct row *x, const struct row *y, int64_t label, float lse, float g, float target)
+row_label(const struct row *x, const struct row *y, int64_t label, struct terms p, float target)
 {
-    float value = (expf(row_get(x, label) - lse) - target) * g;
+    float value = (expf(row_get(x, label) - p.max - p.rest) - target) * p.g;
     struct row at = {y->data, y->dtype, y->stride, 1};
     at.data += label * y->stride * (int64_t)dtype_bytes(y->dtype);
     row_store(&at, 0, 1, &value);
@@ -83,7 +92,7 @@ gradients(void *arg, int64_t lo, int64_t hi)
     const struct kcall *k = arg;
     const struct attr *attr = k->call->attr;
     const struct view *labels = &k->in[1];
-    const float *lse = k->in[2].data, *g = k->in[3].data;
+    const float *max = k->in[2].data, *rest = k->in[3].data, *g = k->in[4].data;
     int axis = ce_axis(k->in[0].ndim);
     for (int64_t r = lo; r < hi; r++) {
         struct row x = row_of(&k->in[0], axis, r), y = row_of(&k->out[0], axis, r);
@@ -93,8 +102,9 @@ gradients(void *arg, int64_t lo, int64_t hi)
             continue;
         }
         float s = (float)attr[CE_SMOOTHING].f, spread = s / (float)x.n;
-        row_grad(&x, &y, lse[r], g[r], spread);
-        row_label(&x, &y, label, lse[r], g[r], 1 - s + spread);
+        struct terms p = {max[r], rest[r], g[r]};
+        row_grad(&x, &y, p, spread);
+        row_label(&x, &y, label, p, 1 - s + spread);
     }
 }
 
@@ -107,22 +117,21 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* With h the gradient of dx and p = exp(x - lse): that of x is h p dloss, of lse the same summed and negated, and of
- * dloss the sum of h (p - t). */
+/* With h the gradient of dx and p = exp((x - m) - rest): that of x is h p dloss, of m and of rest the same summed and
+ * negated, and of dloss the sum of h (p - t). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    struct val *x = n->in[0], *label = n->in[1], *lse = n->in[2], *g = n->in[3], *h = dout[0];
+    struct val *x = n->in[0], *label = n->in[1], *max = n->in[2], *rest = n->in[3], *g = n->in[4], *h = dout[0];
     int64_t axis = ce_axis(x->type.ndim);
-    enum dtype d = x->type.dtype;
     struct val *counts = b_cast(b, b_call2(b, &op_ne, label, b_integer(b, n->attr[CE_IGNORE].i)), g->type.dtype);
-    struct val *hp = b_mul(b, b_mul(b, h, ce_softmax(b, x, lse)), b_cast(b, b_line(b, b_mul(b, g, counts), axis), d));
-    if (b_wants(n, 0)) din[0] = hp;
-    if (b_wants(n, 2)) din[2] = b_cast(b, b_neg(b, b_sum(b, hp, &axis, 1, false)), lse->type.dtype);
-    if (b_wants(n, 3)) {
-        struct val *one = b_shift(b, b_scale(b, g, 0), 1), *in[] = {x, label, lse, one};
-        struct val *slope = b_call(b, &op_cross_entropy_grad, 4, in, n->attr);
-        din[3] = b_cast(b, b_sum(b, b_mul(b, h, slope), &axis, 1, false), g->type.dtype);
+    struct val *hp = b_mul(b, b_mul(b, h, ce_softmax(b, x, max, rest)), b_line(b, b_mul(b, g, counts), axis));
+    if (b_wants(n, 0)) din[0] = b_narrow(b, hp, &x->type);
+    if (b_wants(n, 2) || b_wants(n, 3)) din[2] = din[3] = b_neg(b, b_sum(b, hp, &axis, 1, false));
+    if (b_wants(n, 4)) {
+        struct val *one = b_shift(b, b_scale(b, g, 0), 1), *in[] = {x, label, max, rest, one};
+        struct val *slope = b_call(b, &op_cross_entropy_grad, 5, in, n->attr);
+        din[4] = b_cast(b, b_sum_wide(b, b_mul(b, h, slope), &axis, 1, false), g->type.dtype);
     }
 }
 
@@ -131,16 +140,17 @@ static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = a
 const struct op op_cross_entropy_grad = {
     .name = "cross_entropy_grad",
     .doc = "dx = (softmax(x) - target) dloss at each position",
-    .in = {{"logits", IN_FLOAT}, {"labels", IN_INDEX}, {"lse", IN_FLOAT}, {"dloss", IN_FLOAT}},
+    .in = {{"logits", IN_FLOAT}, {"labels", IN_INDEX}, {"m", IN_FLOAT}, {"rest", IN_FLOAT}, {"dloss", IN_FLOAT}},
     .attr = {CE_ATTRS},
     .make_rule = rule,
     .dtype = OUT_IN0,
-    .linear = "3",
+    .linear = "4",
     .grad = grad,
-    .saves = "0123",
+    .saves = "01234",
     .ref = ref,
     .kernel = rows,
     .flags = OP_HIDDEN,
-    .sample = {"f32{4,6} i64{4}<6 f32{4} f32{4}", "f32{2,5,3} i32{2,3}<5 f32{2,3} f32{2,3} label_smoothing=0.25",
-               "bf16{3,4} i64{3}<4 f32{3} f32{3} ignore_index=2", "f32{2,17} i64{2}<17 f32{2} f32{2}"},
+    .sample = {"f32{4,6} i64{4}<6 f32{4} f32{4} f32{4}",
+               "f32{2,5,3} i32{2,3}<5 f32{2,3} f32{2,3} f32{2,3} label_smoothing=0.25",
+               "bf16{3,4} i64{3}<4 f32{3} f32{3} f32{3} ignore_index=2", "f32{2,17} i64{2}<17 f32{2} f32{2} f32{2}"},
 };

@@ -1,10 +1,11 @@
-/* cross_entropy_rows.c - the loss of each position, and the logarithm of its sum of exponentials.
+/* cross_entropy_rows.c - the loss of each position, and the logarithm of its sum of exponentials as two numbers.
  *
- *   lse = log sum over c of exp x[c];   with smoothing s and C classes:
- *   loss = lse - (1 - s) x[label] - s / C sum over c of x[c];   0 where the label is ignored
+ *   m = max over c of x[c], rest = log sum over c of exp(x[c] - m);   with smoothing s and C classes:
+ *   loss = rest - (1 - s) (x[label] - m) - s / C sum over c of (x[c] - m);   0 where the label is ignored
  *
  * A row is read once for its maximum and once for its sum, while it lies in the
- * cache; lse is kept for the gradient, which then needs one more reading. */
+ * cache; m and rest are kept for the gradient, which then needs one more reading.
+ * Their sum, rounded, would lose the digits of a row that lies far from 0. */
 #include "kernels/op/cross_entropy.h"
 
 #include "kernels/cpu/rows.h"
@@ -38,7 +39,8 @@ rule(const struct call *c, struct str *rule)
 {
     struct str x = {0}, labels = {0};
     ce_rule(&c->in[0], true, &x, &labels);
-    str_addf(rule, "%s,%s->%s,%s", str_text(&x), str_text(&labels), str_text(&labels), str_text(&labels));
+    str_addf(rule, "%s,%s->%s,%s,%s", str_text(&x), str_text(&labels), str_text(&labels), str_text(&labels),
+             str_text(&labels));
     str_free(&x);
     str_free(&labels);
     return 0;
@@ -50,15 +52,15 @@ infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     enum dtype d = c->in[0].dtype == DT_F64 ? DT_F64 : DT_F32;
-    c->out[0].dtype = c->out[1].dtype = (uint8_t)d;
+    for (int i = 0; i < c->nout; i++) c->out[i].dtype = (uint8_t)d;
     return 0;
 }
 
 static double
-loss_of(const struct attr *attr, double lse, double at_label, double sum, int64_t nclass)
+loss_of(const struct attr *attr, double rest, double at_label, double sum, int64_t nclass)
 {
     double s = attr[CE_SMOOTHING].f;
-    return lse - (1 - s) * at_label - (s ? s / (double)nclass * sum : 0);
+    return rest - (1 - s) * at_label - (s ? s / (double)nclass * sum : 0);
 }
 
 static int
@@ -72,11 +74,11 @@ ref(const struct kcall *k)
         const double *x = f64_of(&k->in[0]) + r / l.inner * l.size * l.inner + r % l.inner;
         double max = -INFINITY, exps = 0, sum = 0;
         for (int64_t c = 0; c < l.size; c++) max = fmax(max, x[c * l.inner]);
-        for (int64_t c = 0; c < l.size; c++) exps += exp(x[c * l.inner] - max), sum += x[c * l.inner];
-        double lse = max + log(exps);
+        for (int64_t c = 0; c < l.size; c++) exps += exp(x[c * l.inner] - max), sum += x[c * l.inner] - max;
         bool ignored = label[r] == attr[CE_IGNORE].i;
-        f64_of(&k->out[0])[r] = ignored ? 0 : loss_of(attr, lse, x[label[r] * l.inner], sum, l.size);
-        f64_of(&k->out[1])[r] = lse;
+        f64_of(&k->out[0])[r] = ignored ? 0 : loss_of(attr, log(exps), x[label[r] * l.inner] - max, sum, l.size);
+        f64_of(&k->out[1])[r] = max;
+        f64_of(&k->out[2])[r] = log(exps);
     }
     return 0;
 }
@@ -96,14 +98,16 @@ losses(void *arg, int64_t lo, int64_t hi)
     const struct kcall *k = arg;
     const struct attr *attr = k->call->attr;
     const struct view *x = &k->in[0], *labels = &k->in[1];
-    float *loss = k->out[0].data, *lse = k->out[1].data;
+    float *loss = k->out[0].data, *max = k->out[1].data, *rest = k->out[2].data;
     for (int64_t r = lo; r < hi; r++) {
         struct row row = row_of(x, ce_axis(x->ndim), r);
-        float max = row_max(&row);
-        lse[r] = (float)(max + log(row_exp_sum(&row, max)));
+        max[r] = row_max(&row);
+        double log_sum = log(row_exp_sum(&row, max[r]));
+        rest[r] = (float)log_sum;
         int64_t label = elem_get_i(labels->dtype, labels->data, r);
-        double sum = attr[CE_SMOOTHING].f ? row_sum(&row) : 0;
-        loss[r] = label == attr[CE_IGNORE].i ? 0 : (float)loss_of(attr, lse[r], row_get(&row, label), sum, row.n);
+        double sum = attr[CE_SMOOTHING].f ? row_sum(&row, max[r]) : 0;
+        bool ignored = label == attr[CE_IGNORE].i;
+        loss[r] = ignored ? 0 : (float)loss_of(attr, log_sum, (double)row_get(&row, label) - max[r], sum, row.n);
     }
 }
 
@@ -118,36 +122,50 @@ run(const struct kcall *k, const void *state)
 }
 
 struct val *
-ce_softmax(struct build *b, struct val *x, struct val *lse)
+ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest)
 {
-    return b_exp(b, b_sub(b, x, b_cast(b, b_line(b, lse, ce_axis(x->type.ndim)), x->type.dtype)));
+    int axis = ce_axis(x->type.ndim);
+    return b_exp(b, b_sub(b, b_sub(b, x, b_line(b, max, axis)), b_line(b, rest, axis)));
+}
+
+/* What the slopes of m and rest add. Where they are one - all that is asked of the two is their sum - the softmax times
+ * it; else what m has more goes to the greatest. */
+static struct val *
+through_sum(struct build *b, struct val *x, struct val *max, struct val *rest, struct val *const *dout)
+{
+    int axis = ce_axis(x->type.ndim);
+    struct val *dmax = dout[1], *drest = dout[2], *dx = NULL;
+    if (drest) dx = b_mul(b, ce_softmax(b, x, max, rest), b_line(b, drest, axis));
+    if (dmax == drest) return dx;
+    struct val *more = !drest ? dmax : !dmax ? b_neg(b, drest) : b_sub(b, dmax, drest);
+    struct val *greatest = b_call2(b, &op_eq, x, b_line(b, max, axis));
+    struct val *at_greatest = b_mul(b, b_cast(b, greatest, more->type.dtype), b_line(b, more, axis));
+    return dx ? b_add(b, dx, at_greatest) : at_greatest;
 }
 
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    struct val *x = n->in[0], *lse = n->out[1];
+    struct val *x = n->in[0], *max = n->out[1], *rest = n->out[2];
     if (!b_wants(n, 0)) return;
-    struct val *in[] = {x, n->in[1], lse, dout[0]};
-    if (dout[0]) din[0] = b_call(b, &op_cross_entropy_grad, 4, in, n->attr);
-    if (!dout[1]) return;
-    struct val *g = b_cast(b, b_line(b, dout[1], ce_axis(x->type.ndim)), x->type.dtype);
-    struct val *through = b_mul(b, ce_softmax(b, x, lse), g);
-    din[0] = din[0] ? b_add(b, din[0], through) : through;
+    struct val *in[] = {x, n->in[1], max, rest, dout[0]};
+    if (dout[0]) din[0] = b_call(b, &op_cross_entropy_grad, 5, in, n->attr);
+    struct val *through = b_narrow(b, through_sum(b, x, max, rest, dout), &x->type);
+    if (through) din[0] = din[0] ? b_add(b, din[0], through) : through;
 }
 
 static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 const struct op op_cross_entropy_rows = {
     .name = "cross_entropy_rows",
-    .doc = "loss = -log softmax(logits)[label] at each position; and log sum exp logits",
+    .doc = "loss = -log softmax(logits)[label] at each position; and m, log sum exp(logits - m)",
     .in = {{"logits", IN_FLOAT}, {"labels", IN_INDEX}},
-    .nout = 2,
+    .nout = 3,
     .attr = {CE_ATTRS},
     .make_rule = rule,
     .infer = infer,
     .grad = grad,
-    .saves = "01b",
+    .saves = "01bc",
     .ref = ref,
     .kernel = rows,
     .flags = OP_CHECKS | OP_HIDDEN,

@@ -1,4 +1,7 @@
-/* log_softmax.c - logarithms of probabilities: x less the logarithm of its sum of exponentials, along one axis. */
+/* log_softmax.c - logarithms of probabilities: x less the logarithm of its sum of exponentials, along one axis.
+ *
+ * The greatest is taken off first and the logarithm then: their sum, rounded,
+ * would lose the digits of a row that lies far from 0. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/rows.h"
@@ -44,11 +47,12 @@ range(void *arg, int64_t lo, int64_t hi)
     float room[ROW_BLOCK];
     for (int64_t r = lo; r < hi; r++) {
         struct row x = row_of(&k->in[0], axis, r), y = row_of(&k->out[0], axis, r);
-        float max = row_max(&x), lse = (float)(max + log(row_exp_sum(&x, max)));
+        float max = row_max(&x), rest = (float)log(row_exp_sum(&x, max));
         for (int64_t i = 0; i < x.n; i += ROW_BLOCK) {
             int64_t n = MIN(x.n - i, ROW_BLOCK);
             float *to = row_into(&y, i, room);
-            vec_affine(n, 1, row_load(&x, i, n, room), -lse, to);
+            vec_affine(n, 1, row_load(&x, i, n, room), -max, to);
+            vec_affine(n, 1, to, -rest, to);
             row_store(&y, i, n, to);
         }
     }

@@ -20,16 +20,23 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
     return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
 }
 
-/* m + log of the sum of e^(x - m), m near the greatest, 0 where that is not finite. Any m will do, so that it is no
- * matter of differentiation: a whole number has slope 0. */
+/* m is 0 where the greatest is not finite. Any will do, so that it is no matter of differentiation: a whole number has
+ * slope 0. */
+struct val *
+b_log_exp_sum(struct build *b, struct val *x, const struct attr *axis, struct val **m)
+{
+    struct val *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
+    struct val *finite = b_call2(b, &op_lt, b_call1(b, &op_abs, greatest), b_number(b, INFINITY));
+    *m = b_where(b, finite, b_call1(b, &op_floor, greatest), b_number(b, 0));
+    return b_log(b, exp_sum(b, x, *m, axis));
+}
+
 static struct val *
 by_parts(struct build *b, struct val *x, const struct attr *axis, bool keepdim)
 {
+    struct val *m;
     if (!dtype_is_float((enum dtype)x->type.dtype)) x = b_cast(b, x, DT_F32);
-    struct val *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
-    struct val *finite = b_call2(b, &op_lt, b_call1(b, &op_abs, greatest), b_number(b, INFINITY));
-    struct val *m = b_where(b, finite, b_call1(b, &op_floor, greatest), b_number(b, 0));
-    struct val *y = b_add(b, m, b_log(b, exp_sum(b, x, m, axis)));
+    struct val *rest = b_log_exp_sum(b, x, axis, &m), *y = b_add(b, m, rest);
     return keepdim ? y : b_drop_dims(b, y, axis->list, axis->n);
 }
 
@@ -109,13 +116,15 @@ accepts(const struct kcall *k)
 
 static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
-/* dx = dy e^(x - y) */
+/* dx = dy e^(x - y) / the sum of e^(x - y): that is 1 but for what y lost when it was rounded, which far from 0 is all
+ * there is of a share's digits. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     if (!b_wants(n, 0)) return;
-    struct val *share = b_exp(b, b_sub(b, n->in[0], b_keepdim(b, n, n->out[0])));
-    din[0] = b_mul(b, b_keepdim(b, n, dout[0]), share);
+    struct val *x = n->in[0], *y = b_keepdim(b, n, n->out[0]), *dy = b_keepdim(b, n, dout[0]);
+    struct val *sum = exp_sum(b, x, y, &n->attr[AXIS]);
+    din[0] = b_mul(b, b_div(b, dy, sum), b_exp(b, b_sub(b, x, y)));
 }
 
 const struct op op_logsumexp = {

@@ -138,23 +138,31 @@ norm_grad(struct build *b, const struct node *n, struct val *const *dout, struct
     if (b_wants(n, BIAS)) din[BIAS] = b_sum_to(b, dy, &bias->type);
 }
 
+/* The normalised dimensions: how many. */
+static int
+axes_of_norm(const struct val *x, const struct attr *attr, int64_t *axes)
+{
+    int dims = (int)attr[NORM_DIMS].i;
+    for (int i = 0; i < dims; i++) axes[i] = x->type.ndim - dims + i;
+    return dims;
+}
+
 struct val *
 b_norm_mean(struct build *b, struct val *x, const struct attr *attr)
 {
     if (!x) return NULL;
     int64_t axes[MAX_DIM], size = 1;
-    int dims = (int)attr[NORM_DIMS].i;
-    for (int i = 0; i < dims; i++) {
-        axes[i] = x->type.ndim - dims + i;
-        size *= x->type.dim[axes[i]];
-    }
+    int dims = axes_of_norm(x, attr, axes);
+    for (int i = 0; i < dims; i++) size *= x->type.dim[axes[i]];
     return b_scale(b, b_sum(b, x, axes, dims, true), 1 / (double)size);
 }
 
 static struct val *
 centered(struct build *b, struct val *x, const struct attr *attr)
 {
-    return attr[NORM_CENTER].i ? b_sub(b, x, b_norm_mean(b, x, attr)) : x;
+    int64_t axes[MAX_DIM];
+    if (!x || !attr[NORM_CENTER].i) return x;
+    return b_narrow(b, b_center(b, x, axes, axes_of_norm(x, attr, axes)), &x->type);
 }
 
 struct val *

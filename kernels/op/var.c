@@ -10,8 +10,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 {
     const struct attr *axis = &c->attr[AXIS];
     int64_t n = reduced_count(c);
-    struct val *mean = b_div(b, b_sum_wide(b, in[0], axis->list, axis->n, true), b_integer(b, n));
-    struct val *square = b_square(b, b_sub(b, in[0], mean));
+    struct val *square = b_square(b, b_center(b, in[0], axis->list, axis->n));
     struct val *sum = b_sum(b, square, axis->list, axis->n, c->attr[KEEPDIM].i);
     int64_t left;
     if (__builtin_sub_overflow(n, c->attr[CORRECTION].i, &left)) left = INT64_MAX; /* n is not negative */

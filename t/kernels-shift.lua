@@ -1,0 +1,75 @@
+-- kernels-shift.lua - what lies far from 0 keeps its digits: of x + c an operator whose result does not depend on a common
+-- shift, or moves with it, is as near the exact value as of x; its gradient and the gradient's gradient likewise. Exact is
+-- what f64 gives for the same floats.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+
+local ROWS, COLUMNS = 16, 512
+local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
+local layouts = {{"one device", ONE, "B"}, {"rows on four", FOUR, "S(0)"}, {"columns on four", FOUR, "S(1)"}}
+local shifts = {0, 1e2, 1e3, 1e5, -1e5}
+
+rille.manual_seed(tap.seed(5))
+local normal = rille.randn({ROWS, COLUMNS}) * 3
+local weights = rille.randn({ROWS, COLUMNS}) -- what a result is weighed with, so that its gradient is not all alike
+local again = rille.randn({ROWS, COLUMNS})
+local labels = rille.randint(0, COLUMNS, {ROWS})
+
+-- name, f(x, labels), whether the result moves with the shift (then it cannot have more digits than a float of its size)
+local calls = {
+  {"softmax", function(x) return x:softmax{axis = 1} end},
+  {"softmax down columns", function(x) return x:softmax{axis = 0} end},
+  {"log_softmax", function(x) return x:log_softmax{axis = 1} end},
+  {"log_softmax down columns", function(x) return x:log_softmax{axis = 0} end},
+  {"logsumexp", function(x) return x:logsumexp{axis = 1} end, true},
+  {"logsumexp down columns", function(x) return x:logsumexp{axis = 0} end, true},
+  {"logsumexp of all", function(x) return x:logsumexp() end, true},
+  {"cross_entropy", function(x, y) return x:cross_entropy(y, {reduction = "none"}) end},
+  {"cross_entropy, smoothed", function(x, y) return x:cross_entropy(y, {reduction = "none", label_smoothing = 0.1}) end},
+  {"cross_entropy, mean", function(x, y) return x:cross_entropy(y) end},
+  {"layer_norm", function(x) return x:layer_norm() end},
+  {"var", function(x) return x:var{axis = 1} end},
+  {"var of all", function(x) return x:var() end},
+}
+
+local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end
+
+-- As many weights as y has elements, in its layout.
+local function weighed(y, w)
+  local like = w
+  for d = 1, 2 - #y.shape do like = like:sum{axis = 0} / 4 end
+  if #y.shape == 1 and y.shape[1] == ROWS then like = w:sum{axis = 1} / 20 end
+  like = like:to_global{placement = y.placement, sbp = "B"}:to(y.dtype)
+  return (y * like):sum()
+end
+
+-- The value, the gradient, the gradient of what weighs the gradient; nil where there is none.
+local function values(f, x, place, sbp)
+  local y = labels:to_global{placement = place, sbp = sbp == "S(0)" and "S(0)" or "B"}
+  local leaf = x:to_global{placement = place, sbp = sbp}:detach():requires_grad_()
+  local value = f(leaf, y)
+  local slope = rille.grad(weighed(value, weights), {leaf}, {create_graph = true})
+  local bend = rille.grad(weighed(slope, again), {leaf})
+  return {home(value), home(slope), home(bend)}
+end
+
+local parts = {"the value", "the gradient", "its gradient"}
+for _, call in ipairs(calls) do
+  for _, l in ipairs(layouts) do
+    local base = {}
+    for _, c in ipairs(shifts) do
+      local x = (normal + c):to"f32"
+      local want, got = values(call[2], x:to"f64", ONE, "B"), values(call[2], x, l[2], l[3])
+      for i, part in ipairs(parts) do
+        local err = (got[i] - want[i]):abs():max():item()
+        local size = want[i]:abs():max():item()
+        if c == 0 then base[i] = math.max(err, size * 2 ^ -24) end
+        local allowed = 4 * base[i]
+        if call[3] and i == 1 then allowed = math.max(allowed, size * 2 ^ -23) end
+        tap.ok(err <= allowed, ("%s, %s, shifted by %g: %s is as near"):format(call[1], l[1], c, part),
+          ("off by %g, %g without a shift"):format(err, base[i]))
+      end
+    end
+  end
+end
+tap.done()
