@@ -2,8 +2,9 @@
  * a Weyl sequence advances.
  *
  * Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3",
- * SC 2011. The counter of element i is (piece, i); a uniform and a normal take
- * one word or two of its block, so that an element stands for itself. */
+ * SC 2011. The counter of a block is (piece, its number); its four words belong
+ * to four elements or two, as their position in the whole says, so that an
+ * element stands for itself. */
 #include "runtime/rng.h"
 
 #include <math.h>
@@ -44,30 +45,50 @@ rng_key(uint64_t seed, uint64_t ordinal)
     return (uint64_t)word[1] << 32 | word[0];
 }
 
-float
-rng_uniform(uint64_t key, uint64_t piece, uint64_t i)
+uint32_t
+rng_word(uint64_t key, uint64_t piece, uint64_t i)
 {
     uint32_t word[4];
-    philox(key, piece, i, word);
-    return (float)(word[0] >> 8) * 0x1p-24f;
-}
-
-/* Box & Muller 1958: sqrt(-2 ln u) cos(2 pi v), u in (0, 1] so that the logarithm is finite. In double, rounded once:
- * the same bits wherever libm is right to within a float's half unit. */
-float
-rng_normal(uint64_t key, uint64_t piece, uint64_t i)
-{
-    uint32_t word[4];
-    philox(key, piece, i, word);
-    double u = ((double)word[0] + 1.0) * 0x1p-32;
-    double v = (double)word[1] * 0x1p-32;
-    return (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586476925 * v));
+    philox(key, piece, i / 4, word);
+    return word[i % 4];
 }
 
 uint64_t
 rng_bits(uint64_t key, uint64_t piece, uint64_t i)
 {
     uint32_t word[4];
-    philox(key, piece, i, word);
-    return (uint64_t)word[1] << 32 | word[0];
+    philox(key, piece, i / 2, word);
+    const uint32_t *pair = word + i % 2 * 2;
+    return (uint64_t)pair[1] << 32 | pair[0];
+}
+
+double
+rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits)
+{
+    if (digits <= 32) return ldexp(rng_word(key, piece, i) >> (32 - digits), -digits);
+    return ldexp((double)(rng_bits(key, piece, i) >> (64 - digits)), -digits);
+}
+
+/* Box & Muller 1958: sqrt(-2 ln u) times the cosine or the sine of 2 pi v, u in (0, 1] so that the logarithm is finite.
+ */
+static double
+normal(double u, double v, bool odd)
+{
+    double turn = 6.283185307179586476925 * v;
+    return sqrt(-2.0 * log(u)) * (odd ? sin(turn) : cos(turn));
+}
+
+/* In double, rounded once: the same bits wherever libm is right to within a float's half unit. */
+float
+rng_normal(uint64_t key, uint64_t piece, uint64_t i)
+{
+    double u = ((double)rng_word(key, piece, i & ~1ull) + 1.0) * 0x1p-32;
+    return (float)normal(u, (double)rng_word(key, piece, i | 1) * 0x1p-32, i % 2);
+}
+
+double
+rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i)
+{
+    double u = ((double)(rng_bits(key, piece, i & ~1ull) >> 11) + 1.0) * 0x1p-53;
+    return normal(u, (double)(rng_bits(key, piece, i | 1) >> 11) * 0x1p-53, i % 2);
 }

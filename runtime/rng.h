@@ -11,9 +11,15 @@
 void philox(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4]);
 /* The key of the ordinal-th random call under seed. */
 uint64_t rng_key(uint64_t seed, uint64_t ordinal);
-/* Element i: uniform in [0, 1) with 24 bits; standard normal (Box-Muller on the pair of its counter); 64 bits. */
-float rng_uniform(uint64_t key, uint64_t piece, uint64_t i);
-float rng_normal(uint64_t key, uint64_t piece, uint64_t i);
+/* Element i. All four words of a block are used: 32 bits are word i % 4 of the block of counter (piece, i / 4), 64 bits
+ * two words of block i / 2, the lower first. */
+uint32_t rng_word(uint64_t key, uint64_t piece, uint64_t i);
 uint64_t rng_bits(uint64_t key, uint64_t piece, uint64_t i);
+/* Uniform in [0, 1), the first `digits` binary digits: up to 32 of the word, more (up to 53) of the 64 bits. */
+double rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits);
+/* Standard normal: of two neighbours the even one takes the cosine and the odd one the sine of their pair of words
+ * (f64: of their two pairs). */
+float rng_normal(uint64_t key, uint64_t piece, uint64_t i);
+double rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i);
 
 #endif

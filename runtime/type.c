@@ -35,6 +35,13 @@ dtype_is_float(enum dtype d)
     return dtypes[d].class == 'F';
 }
 
+int
+dtype_digits(enum dtype d)
+{
+    static const int digits[NDTYPE] = {[DT_F64] = 53, [DT_F32] = 24, [DT_F16] = 11, [DT_BF16] = 8};
+    return digits[d];
+}
+
 bool
 dtype_is_int(enum dtype d)
 {

@@ -37,13 +37,13 @@ near(double got, double want, double deviation, const char *name)
 }
 
 static void
-test_uniform(uint64_t key)
+test_uniform(uint64_t key, int digits)
 {
     enum { DRAWS = 100000, BINS = 16 };
     double sum = 0, lag = 0, last = 0;
     int bin[BINS] = {0}, outside = 0;
     for (int i = 0; i < DRAWS; i++) {
-        double u = rng_uniform(key, 0, (uint64_t)i);
+        double u = rng_uniform(key, 0, (uint64_t)i, digits);
         if (!(u >= 0 && u < 1))
             outside++;
         else
@@ -52,8 +52,9 @@ test_uniform(uint64_t key)
         lag += (u - 0.5) * (last - 0.5);
         last = u;
     }
-    is_int(outside, 0, "uniform values lie in [0, 1)");
-    near(sum / DRAWS, 0.5, sqrt(1.0 / 12 / DRAWS), "their mean is 1/2");
+    ok(outside == 0, "uniform values of %d digits lie in [0, 1)", digits);
+    near(sum / DRAWS, 0.5 - ldexp(0.5, -digits), sqrt(1.0 / 12 / DRAWS),
+         "their mean is 1/2, less half a unit of the last digit");
     near(lag / DRAWS, 0, 1.0 / 12 / sqrt(DRAWS), "neighbours are not correlated");
     double chi2 = 0, each = (double)DRAWS / BINS;
     for (int b = 0; b < BINS; b++) chi2 += (bin[b] - each) * (bin[b] - each) / each;
@@ -61,18 +62,21 @@ test_uniform(uint64_t key)
 }
 
 static void
-test_normal(uint64_t key)
+test_normal(uint64_t key, bool f64)
 {
     enum { DRAWS = 100000 };
-    double m1 = 0, m2 = 0, m3 = 0, m4 = 0;
+    double m1 = 0, m2 = 0, m3 = 0, m4 = 0, lag = 0, square = 0, last = 0;
     for (int i = 0; i < DRAWS; i++) {
-        double z = rng_normal(key, 0, (uint64_t)i);
+        double z = f64 ? rng_normal_f64(key, 0, (uint64_t)i) : rng_normal(key, 0, (uint64_t)i);
         m1 += z, m2 += z * z, m3 += z * z * z, m4 += z * z * z * z;
+        lag += z * last, square += (z * z - 1) * (last * last - 1), last = z;
     }
     near(m1 / DRAWS, 0, sqrt(1.0 / DRAWS), "normal values have mean 0");
     near(m2 / DRAWS, 1, sqrt(2.0 / DRAWS), "variance 1");
     near(m3 / DRAWS, 0, sqrt(15.0 / DRAWS), "third moment 0");
     near(m4 / DRAWS, 3, sqrt(96.0 / DRAWS), "fourth moment 3");
+    near(lag / DRAWS, 0, sqrt(1.0 / DRAWS), "neighbours are not correlated");
+    near(square / DRAWS, 0, 2 / sqrt(DRAWS), "nor are their squares");
 }
 
 static void
@@ -92,12 +96,33 @@ test_keys(void)
        "and on each of them");
 }
 
+/* Values are pure functions of words, told here once more. */
+static void
+test_words(void)
+{
+    uint64_t key = rng_key(7, 2);
+    int wrong = 0;
+    for (uint64_t i = 0; i < 1000; i++) {
+        uint32_t four[4], two[4];
+        philox(key, 9, i / 4, four);
+        philox(key, 9, i / 2, two);
+        uint64_t bits = (uint64_t)two[i % 2 * 2 + 1] << 32 | two[i % 2 * 2];
+        wrong += rng_word(key, 9, i) != four[i % 4] || rng_bits(key, 9, i) != bits;
+        wrong += rng_uniform(key, 9, i, 24) != (four[i % 4] >> 8) * 0x1p-24;
+        wrong += rng_uniform(key, 9, i, 53) != (double)(bits >> 11) * 0x1p-53;
+        wrong += rng_uniform(key, 9, i, 8) != floor(rng_uniform(key, 9, i, 24) * 256) / 256;
+    }
+    is_int(wrong, 0, "element i is word i % 4 of block i / 4, or half a block of two");
+}
+
 int
 main(void)
 {
     test_vectors();
-    test_uniform(rng_key(7, 0));
-    test_normal(rng_key(7, 1));
+    static const int digits[] = {8, 11, 24, 53};
+    for (size_t i = 0; i < countof(digits); i++) test_uniform(rng_key(7, 0), digits[i]);
+    for (int f64 = 0; f64 < 2; f64++) test_normal(rng_key(7, 1), f64);
+    test_words();
     test_keys();
     return done();
 }

@@ -5,13 +5,25 @@
 
 #include "runtime/view.h"
 
-/* Positions first, first + 1, ..., first + n - 1 of the whole. */
-void random_uniform(uint64_t key, uint64_t piece, uint64_t first, int64_t n, float *y);
-void random_normal(uint64_t key, uint64_t piece, uint64_t first, int64_t n, float *y);
+enum random { RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_BITS };
+enum { RANDOM_BLOCK = 1024, RANDOM_GRAIN = 16384 }; /* RANDOM_GRAIN: values worth a thread */
+
+/* Whose values: from which position of the whole on. */
+struct random_at {
+    uint64_t key, piece, position;
+};
+/* Room for a block of values and what lies before them in theirs. */
+union random_room {
+    float f32[RANDOM_BLOCK + 8];
+    double f64[RANDOM_BLOCK + 4];
+    uint64_t u64[RANDOM_BLOCK + 4];
+};
+
+/* n <= RANDOM_BLOCK values for a tensor of dtype d, somewhere in room: double of f64, uint64_t of bits, else float. */
+const void *random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n, union random_room *room);
 
 /* Fills a dense float view, each element by its position in the whole. */
-void random_fill(const struct view *y, uint64_t key, uint64_t piece,
-                 void (*draw)(uint64_t key, uint64_t piece, uint64_t first, int64_t n, float *y));
+void random_fill(const struct view *y, uint64_t key, uint64_t piece, enum random law, int threads);
 
 /* The elements of a dense view fall into runs of equal length whose positions in the whole are consecutive. */
 int64_t whole_run(const struct view *v);

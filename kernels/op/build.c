@@ -229,19 +229,13 @@ b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool 
 }
 
 struct val *
-b_mean_exact(struct build *b, struct val *x, const int64_t *axes, int naxes)
+b_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
 {
     if (!x) return NULL;
     int64_t n = naxes ? 1 : type_numel(&x->type);
     for (int i = 0; i < naxes; i++) n *= x->type.dim[axes[i]];
-    return b_div(b, sum_as(b, x, axes, naxes, true, DT_F64), b_integer(b, n));
-}
-
-struct val *
-b_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
-{
-    if (!x) return NULL;
-    return b_cast(b, b_sub(b, x, b_mean_exact(b, x, axes, naxes)), x->type.dtype == DT_F64 ? DT_F64 : DT_F32);
+    struct val *mean = b_div(b, sum_as(b, x, axes, naxes, true, DT_F64), b_integer(b, n));
+    return b_cast(b, b_sub(b, x, mean), x->type.dtype == DT_F64 ? DT_F64 : DT_F32);
 }
 
 struct val *

@@ -51,8 +51,7 @@ struct val *b_cast(struct build *b, struct val *x, enum dtype d);
 struct val *b_wide(struct build *b, struct val *x);
 struct val *b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_narrow(struct build *b, struct val *y, const struct type *x);
-/* The mean in f64, kept with size 1; and x less it, in f32 of halves and integers: far from 0 no digit is lost. */
-struct val *b_mean_exact(struct build *b, struct val *x, const int64_t *axes, int naxes);
+/* x less its mean, which is taken in f64; in f32 of halves and integers. Far from 0 no digit is lost. */
 struct val *b_center(struct build *b, struct val *x, const int64_t *axes, int naxes);
 /* Along one axis, or several: log of the sum of e^(x - *m), *m near the greatest, both kept with size 1. */
 struct val *b_log_exp_sum(struct build *b, struct val *x, const struct attr *axis, struct val **m);

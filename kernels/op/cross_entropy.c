@@ -64,15 +64,13 @@ split_losses(struct build *b, const struct call *c, struct val *const *in)
 {
     struct attr axis = {.set = true, .n = 1, .list = {ce_axis(c->in[0].ndim)}};
     double s = c->attr[SMOOTHING].f;
-    struct val *m, *rest = b_log_exp_sum(b, b_wide(b, in[0]), &axis, &m);
+    struct val *x = b_wide(b, in[0]), *m, *rest = b_log_exp_sum(b, x, &axis, &m);
+    struct val *below = s ? b_sum(b, b_sub(b, x, m), axis.list, 1, false) : NULL;
     rest = b_drop_dims(b, rest, axis.list, 1);
     m = b_drop_dims(b, m, axis.list, 1);
     struct val *target = b_wide(b, with_labels(b, &op_cross_entropy_target, c, 2, in));
     struct val *loss = b_sub(b, rest, b_scale(b, b_sub(b, target, m), 1 - s));
-    if (s) {
-        struct val *mean = b_drop_dims(b, b_mean_exact(b, in[0], axis.list, 1), axis.list, 1);
-        loss = b_cast(b, b_sub(b, loss, b_scale(b, b_sub(b, mean, m), s)), rest->type.dtype);
-    }
+    if (below) loss = b_sub(b, loss, b_scale(b, below, s / (double)c->in[0].dim[axis.list[0]]));
     struct val *counts = b_call2(b, &op_ne, in[1], b_integer(b, c->attr[IGNORE].i));
     return b_where(b, counts, loss, b_number(b, 0));
 }

@@ -8,11 +8,13 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/team.h"
 #include "runtime/rng.h"
 
 #include <math.h>
 
 enum { P, TRAINING };
+enum { DIGITS = 24 }; /* of the uniform value that is compared with p, whatever the dtype */
 
 static int
 infer(const struct call *c, int64_t *size)
@@ -40,7 +42,7 @@ ref(const struct kcall *k)
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++) {
-        bool keep = (double)rng_uniform(key, k->piece, (uint64_t)w.whole) >= p;
+        bool keep = rng_uniform(key, k->piece, (uint64_t)w.whole, DIGITS) >= p;
         elem_set_f(y->dtype, y->data, i, keep ? elem_get_f(x->dtype, x->data, i) * scale : 0);
     }
     return 0;
@@ -61,30 +63,41 @@ drop(int64_t n, const float *u, float p, float scale, float *x)
     for (int64_t i = 0; i < n; i++) x[i] = u[i] >= p ? x[i] * scale : 0;
 }
 
+VECTOR static void
+drop_f64(int64_t n, const float *u, float p, double scale, double *x)
+{
+    for (int64_t i = 0; i < n; i++) x[i] = u[i] >= p ? x[i] * scale : 0;
+}
+
+static void
+range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct kcall *k = arg;
+    union random_room room;
+    double block[RANDOM_BLOCK], p = k->call->attr[P].f, scale = 1 / (1 - p);
+    const struct view *from = &k->in[0], *to = &k->out[0];
+    int64_t length = whole_run(to), bytes = (int64_t)dtype_bytes(to->dtype);
+    enum compute type = compute_of(to->dtype);
+    uint64_t key = random_key(k);
+    for (int64_t i = lo, m; i < hi; i += m) {
+        m = MIN(MIN(length - i % length, RANDOM_BLOCK), hi - i);
+        struct random_at at = {key, k->piece, whole_position(to, i)};
+        const float *u = random_values(RANDOM_UNIFORM, DT_F32, &at, m, &room);
+        block_load(type, from->dtype, (const char *)from->data + i * bytes, 1, m, block);
+        if (type == COMP_F64)
+            drop_f64(m, u, least_float(p), scale, block);
+        else
+            drop(m, u, least_float(p), (float)scale, (float *)block);
+        block_store(type, to->dtype, block, m, (char *)to->data + i * bytes, 1);
+    }
+}
+
 static int
 run(const struct kcall *k, const void *state)
 {
-    enum { BLOCK = 1024 };
-    float u[BLOCK], x[BLOCK];
-    const struct view *from = &k->in[0], *to = &k->out[0];
-    int64_t n = view_numel(to), length = whole_run(to), bytes = (int64_t)dtype_bytes(to->dtype);
-    uint64_t key = random_key(k);
-    double p = k->call->attr[P].f;
     UNUSED(state);
-    for (int64_t i = 0, m; i < n; i += m) {
-        m = MIN(length - i % length, BLOCK);
-        random_uniform(key, k->piece, whole_position(to, i), m, u);
-        block_load(COMP_F32, from->dtype, (const char *)from->data + i * bytes, 1, m, x);
-        drop(m, u, least_float(p), (float)(1 / (1 - p)), x);
-        block_store(COMP_F32, to->dtype, x, m, (char *)to->data + i * bytes, 1);
-    }
+    team_run(k->threads, view_numel(&k->out[0]), RANDOM_GRAIN, range, (void *)k);
     return 0;
-}
-
-static bool
-accepts(const struct kcall *k)
-{
-    return k->out[0].dtype != DT_F64 && view_is_dense(&k->out[0]);
 }
 
 /* The same elements of dy are dropped, the others scaled. */
@@ -94,7 +107,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_call(b, &op_dropout, 3, (struct val *[]){dout[0], n->in[1], n->in[2]}, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = dense_out, .run = run}, {NULL}};
 
 const struct op op_dropout = {
     .name = "dropout",

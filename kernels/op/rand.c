@@ -1,4 +1,4 @@
-/* rand.c - independent values, uniform in [0, 1). */
+/* rand.c - independent values, uniform in [0, 1), of as many binary digits as the dtype has: never 1. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/random.h"
@@ -12,7 +12,8 @@ ref(const struct kcall *k)
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
-        elem_set_f(y->dtype, y->data, i, rng_uniform(key, k->piece, (uint64_t)w.whole));
+        elem_set_f(y->dtype, y->data, i,
+                   rng_uniform(key, k->piece, (uint64_t)w.whole, dtype_digits(k->call->out[0].dtype)));
     return 0;
 }
 
@@ -20,7 +21,7 @@ static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    random_fill(&k->out[0], random_key(k), k->piece, random_uniform);
+    random_fill(&k->out[0], random_key(k), k->piece, RANDOM_UNIFORM, k->threads);
     return 0;
 }
 

@@ -1,33 +1,80 @@
 /* randint.c - independent whole numbers, uniform in lo <= y < hi. */
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/random.h"
+#include "kernels/cpu/team.h"
 #include "runtime/rng.h"
+
+enum { LO, HI };
+
+/* The upper half of the product of 64 random bits with how many there are: no value is likelier than another by more
+ * than one part in 2^64 / (hi - lo). */
+__extension__ typedef unsigned __int128 product;
+static int64_t
+value_of(uint64_t bits, int64_t lo, int64_t hi)
+{
+    uint64_t count = (uint64_t)hi - (uint64_t)lo;
+    return (int64_t)((uint64_t)lo + (uint64_t)((product)bits * count >> 64));
+}
+
+static int
+bounds(const struct kcall *k, int64_t *lo, int64_t *hi)
+{
+    *lo = number_i(&k->in[LO], 0);
+    *hi = number_i(&k->in[HI], 1);
+    if (*lo < *hi) return 0;
+    return fail(E_VALUE, "randint: lo must be less than hi, found %lld and %lld", (long long)*lo, (long long)*hi);
+}
 
 static int
 ref(const struct kcall *k)
 {
     const struct view *y = &k->out[0];
     uint64_t key = random_key(k);
-    int64_t lo = number_i(&k->in[0], 0), hi = number_i(&k->in[1], 1);
-    if (hi <= lo)
-        return fail(E_VALUE, "randint: lo must be less than hi, found %lld and %lld", (long long)lo, (long long)hi);
+    int64_t lo, hi, i = 0;
+    TRY(bounds(k, &lo, &hi));
     struct walk w;
-    int64_t i = 0;
-    for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++) {
-        uint64_t bits = rng_bits(key, k->piece, (uint64_t)w.whole);
-        elem_set_i(y->dtype, y->data, i, (int64_t)((uint64_t)lo + bits % ((uint64_t)hi - (uint64_t)lo)));
-    }
+    for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
+        elem_set_i(y->dtype, y->data, i, value_of(rng_bits(key, k->piece, (uint64_t)w.whole), lo, hi));
     return 0;
+}
+
+/* ---- fast ---- */
+
+struct work {
+    const struct view *y;
+    uint64_t key, piece;
+    int64_t lo, hi;
+};
+
+static void
+range(void *arg, int64_t first, int64_t last)
+{
+    const struct work *w = arg;
+    const struct view *y = w->y;
+    union random_room room;
+    int64_t run = whole_run(y), value[RANDOM_BLOCK];
+    for (int64_t i = first, m; i < last; i += m) {
+        m = MIN(MIN(run - i % run, RANDOM_BLOCK), last - i);
+        struct random_at at = {w->key, w->piece, whole_position(y, i)};
+        const uint64_t *bits = random_values(RANDOM_BITS, y->dtype, &at, m, &room);
+        for (int64_t j = 0; j < m; j++) value[j] = value_of(bits[j], w->lo, w->hi);
+        block_store(COMP_I64, y->dtype, value, m, (char *)y->data + i * (int64_t)dtype_bytes(y->dtype), 1);
+    }
 }
 
 static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    return ref(k);
+    struct work w = {.y = &k->out[0], .key = random_key(k), .piece = k->piece};
+    TRY(bounds(k, &w.lo, &w.hi));
+    team_run(k->threads, view_numel(w.y), RANDOM_GRAIN, range, &w);
+    return 0;
 }
 
-static const struct kernel_row rows[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {{"blocks", .accepts = dense_out, .run = run}, {NULL}};
 
 const struct op op_randint = {
     .name = "randint",
@@ -37,6 +84,6 @@ const struct op op_randint = {
     .dtype = OUT_I64,
     .ref = ref,
     .kernel = rows,
-    .flags = OP_SOURCE | OP_RANDOM,
+    .flags = OP_SOURCE | OP_RANDOM | OP_CHECKS,
     .sample = {"#3 #6 #1 #0", "#-5 #100 #7 #3"},
 };

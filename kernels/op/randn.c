@@ -12,7 +12,9 @@ ref(const struct kcall *k)
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
-        elem_set_f(y->dtype, y->data, i, rng_normal(key, k->piece, (uint64_t)w.whole));
+        elem_set_f(y->dtype, y->data, i,
+                   k->call->out[0].dtype == DT_F64 ? rng_normal_f64(key, k->piece, (uint64_t)w.whole)
+                                                   : (double)rng_normal(key, k->piece, (uint64_t)w.whole));
     return 0;
 }
 
@@ -20,7 +22,7 @@ static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    random_fill(&k->out[0], random_key(k), k->piece, random_normal);
+    random_fill(&k->out[0], random_key(k), k->piece, RANDOM_NORMAL, k->threads);
     return 0;
 }
 
