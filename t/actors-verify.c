@@ -178,6 +178,7 @@ port_slots(struct slots *s, const struct task *t)
         SLOT(s, "where.offset", o->where.offset);
         SLOT(s, "where.stride", o->where.stride);
         SLOT(s, "out_port.shared", o->shared);
+        SLOT(s, "out_port.alone", o->alone);
         SLOT(s, "out_port.nfan", o->nfan);
         for (int32_t f = 0; f < o->nfan; f++) {
             SLOT(s, "fan.thread", o->fan[f].thread);

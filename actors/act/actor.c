@@ -97,13 +97,13 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
     w->messages += fan->nreader;
 }
 
-/* Not where a block has one tenant after the other: by the time that the owner hears of the last reader, the next
- * tenant may have been told by that reader itself, and be at work. */
+/* Fills a freed register with NaN, so that a late reader is seen. Not where a block has one tenant after the other: by
+ * the time that the owner hears of the last reader, the next tenant may be at work. */
 static void
 poison(struct worker *w, int task, int out, int reg)
 {
     const struct out_port *o = &w->plan->task[task].out[out];
-    if (o->where.kind != IN_ARENA || o->bytes == 0 || w->plan->pieces == 1) return;
+    if (!o->alone || o->bytes == 0) return;
     memset(reg_address(w->run, &o->where, reg), 0xff, (size_t)o->bytes);
 }
 
@@ -114,7 +114,7 @@ reg_free(struct worker *w, int task, int out, int reg)
     struct out_state *o = &w->actors->actor[task].out[out];
     assert(o->readers[reg] > 0);
     if (--o->readers[reg] > 0) return;
-    if (w->run->poison && w->plan->pieces > 1) poison(w, task, out, reg);
+    if (w->run->poison) poison(w, task, out, reg);
     if (reg == o->write) wait_less(w, task);
 }
 

@@ -52,17 +52,44 @@ struct devices {
 static void
 add_place(struct devices *s, const struct place *p)
 {
-    for (int i = 0; i < p->nrank; i++) {
-        bool known = false;
-        for (int k = 0; k < s->n && !known; k++)
-            known = s->device[k].kind == p->kind && s->device[k].rank == p->rank[i];
-        if (known) continue;
-        if (s->n == s->room) {
-            s->room = s->room ? 2 * s->room : 16;
-            s->device = must_realloc(s->device, sizeof(*s->device) * (size_t)s->room);
-        }
-        s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
+    if (s->n + p->nrank > s->room) {
+        s->room = 2 * (s->n + p->nrank);
+        s->device = must_realloc(s->device, sizeof *s->device * (size_t)s->room);
     }
+    for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
+}
+
+/* Sorted, each once. */
+static void
+sort_devices(struct devices *s)
+{
+    int n = 0;
+    if (s->n) qsort(s->device, (size_t)s->n, sizeof *s->device, by_device);
+    for (int i = 0; i < s->n; i++)
+        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
+    s->n = n;
+}
+
+/* All devices that the program names. Placements that come again in a row are looked at once; many of them are put in
+ * order now and then, so that the list stays as long as there are devices. */
+static void
+list_devices(const struct program *g, struct devices *s)
+{
+    const struct place *last = NULL;
+    int sorted = 0;
+    for (int32_t i = 0; i < g->nleaf + g->nnode; i++) {
+        const struct prog_node *node = i < g->nleaf ? NULL : &g->node[i - g->nleaf];
+        for (int32_t k = 0; k < (node ? node->nout : 1); k++) {
+            const struct place *p = node ? node->layout[k]->place : g->leaf[i].layout->place;
+            if (p == last) continue;
+            last = p;
+            add_place(s, p);
+            if (s->n < 2 * sorted + 4096) continue;
+            sort_devices(s);
+            sorted = s->n;
+        }
+    }
+    sort_devices(s);
 }
 
 static int
@@ -70,17 +97,9 @@ plan_devices(struct plan *p)
 {
     const struct program *g = p->program;
     struct devices s = {0};
-    const struct place *last = NULL;
-    for (int32_t i = 0; i < g->nleaf; i++) add_place(&s, g->leaf[i].layout->place);
-    for (int32_t i = 0; i < g->nnode; i++)
-        for (int32_t k = 0; k < g->node[i].nout; k++) {
-            if (g->node[i].layout[k]->place == last) continue;
-            last = g->node[i].layout[k]->place;
-            add_place(&s, last);
-        }
-    if (s.n) qsort(s.device, (size_t)s.n, sizeof(*s.device), by_device);
+    list_devices(g, &s);
     p->ndevice = s.n;
-    p->device = arena_dup(&p->arena, s.device, sizeof(*s.device) * (size_t)s.n);
+    p->device = arena_dup(&p->arena, s.device, sizeof *s.device * (size_t)s.n);
     free(s.device);
     p->nthread = MAX(1, MIN(p->ndevice, g->threads));
     for (int i = 0; i < p->ndevice; i++) {
@@ -132,28 +151,42 @@ plan_parts(struct plan *p)
 
 /* ---- from drafts to the flat plan ---- */
 
-static int32_t
-fan_for(struct out_port *o, int thread)
-{
-    for (int32_t f = 0; f < o->nfan; f++)
-        if (o->fan[f].thread == thread) return f;
-    return -1;
-}
+/* Arrays of all tasks' ports, of which each task has a part. */
+struct ports {
+    struct in_port *in;
+    struct out_port *out;
+    int32_t nin, nout;
+    int32_t *first_out; /* by task: number of its first out-port */
+};
 
 static void
-flatten_ports(struct lower *l)
+flatten_ports(struct lower *l, struct ports *all)
 {
     struct plan *p = l->plan;
+    int32_t nin = 0, nout = 0;
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        nin += l->draft[i].nin;
+        nout += l->draft[i].nout;
+    }
+    *all = (struct ports){.in = ARENA_ARRAY(&p->arena, struct in_port, nin),
+                          .out = ARENA_ARRAY(&p->arena, struct out_port, nout),
+                          .nin = nin,
+                          .nout = nout,
+                          .first_out = ARENA_ARRAY(&l->tmp, int32_t, l->ndraft + 1)};
+    nin = nout = 0;
     for (int32_t i = 0; i < l->ndraft; i++) {
         struct draft *d = &l->draft[i];
         struct task *t = &p->task[i];
         *t = d->task;
         t->nin = d->nin;
-        t->in = ARENA_ARRAY(&p->arena, struct in_port, d->nin);
+        t->in = all->in + nin;
         t->nout = d->nout;
-        t->out = arena_dup(&p->arena, d->out, sizeof(*d->out) * (size_t)d->nout);
+        t->out = all->out + nout;
+        all->first_out[i] = nout;
+        nin += d->nin;
+        nout += d->nout;
         for (int k = 0; k < d->nout; k++) {
-            t->out[k].fan = ARENA_ARRAY(&p->arena, struct fan, p->nthread);
+            t->out[k] = d->out[k];
             t->out[k].once = t->out[k].control || t->nact / t->out[k].every <= t->out[k].nreg;
         }
         int32_t n = 0;
@@ -162,39 +195,63 @@ flatten_ports(struct lower *l)
     }
 }
 
-static void
-count_readers(struct plan *p)
+/* The readers of each out-port, in the order of the tasks: reader[first[o]] to reader[first[o + 1] - 1]. */
+static struct reader *
+list_readers(struct lower *l, const struct ports *all, int32_t **first_reader)
 {
-    for (int32_t i = 0; i < p->ntask; i++)
-        for (int32_t k = 0; k < p->task[i].nin; k++) {
-            struct in_port *in = &p->task[i].in[k];
-            struct out_port *o = &p->task[in->task].out[in->out];
-            int32_t f = fan_for(o, p->task[i].thread);
-            if (f < 0) {
-                f = o->nfan++;
-                o->fan[f].thread = p->task[i].thread;
-            }
-            in->fan = f;
-            o->fan[f].nreader++;
-        }
-}
-
-static void
-list_readers(struct plan *p)
-{
-    for (int32_t i = 0; i < p->ntask; i++)
-        for (int32_t k = 0; k < p->task[i].nout; k++)
-            for (int32_t f = 0; f < p->task[i].out[k].nfan; f++) {
-                struct fan *fan = &p->task[i].out[k].fan[f];
-                fan->reader = ARENA_ARRAY(&p->arena, struct reader, fan->nreader);
-                fan->nreader = 0;
-            }
+    struct plan *p = l->plan;
+    int32_t *first = *first_reader = ARENA_ARRAY(&l->tmp, int32_t, all->nout + 2);
+    struct reader *reader = ARENA_ARRAY(&l->tmp, struct reader, all->nin + 1);
+    for (int32_t i = 0; i < all->nin; i++) first[all->first_out[all->in[i].task] + all->in[i].out + 2]++;
+    for (int32_t o = 2; o <= all->nout + 1; o++) first[o] += first[o - 1];
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             const struct in_port *in = &p->task[i].in[k];
-            struct fan *fan = &p->task[in->task].out[in->out].fan[in->fan];
-            ((struct reader *)fan->reader)[fan->nreader++] = (struct reader){i, k};
+            reader[first[all->first_out[in->task] + in->out + 1]++] = (struct reader){i, k};
         }
+    return reader;
+}
+
+/* Sorts the readers of an out-port by thread: a fan for each. at, of: by thread, 0 at first and again at the end. */
+static void
+make_fans(struct plan *p, struct out_port *o, const struct reader *reader, int32_t n, int32_t *of,
+          struct reader *sorted, struct fan *fan)
+{
+    for (int32_t i = 0; i < n; i++) {
+        int32_t thread = p->task[reader[i].task].thread;
+        if (!of[thread]) {
+            fan[o->nfan] = (struct fan){.thread = thread};
+            of[thread] = ++o->nfan;
+        }
+        fan[of[thread] - 1].nreader++;
+    }
+    o->fan = fan;
+    for (int32_t f = 0; f < o->nfan; f++) {
+        fan[f].reader = sorted;
+        sorted += fan[f].nreader;
+        fan[f].nreader = 0;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        struct task *t = &p->task[reader[i].task];
+        int32_t f = t->in[reader[i].port].fan = of[t->thread] - 1;
+        ((struct reader *)fan[f].reader)[fan[f].nreader++] = reader[i];
+    }
+    for (int32_t f = 0; f < o->nfan; f++) of[fan[f].thread] = 0;
+}
+
+static void
+flatten_fans(struct lower *l, const struct ports *all)
+{
+    struct plan *p = l->plan;
+    int32_t *first, *of = ARENA_ARRAY(&l->tmp, int32_t, p->nthread), nfan = 0;
+    struct reader *reader = list_readers(l, all, &first);
+    for (int32_t o = 0; o < all->nout; o++) nfan += MIN(first[o + 1] - first[o], p->nthread);
+    struct reader *sorted = ARENA_ARRAY(&p->arena, struct reader, all->nin);
+    struct fan *fan = ARENA_ARRAY(&p->arena, struct fan, nfan);
+    for (int32_t o = 0; o < all->nout; o++) {
+        make_fans(p, &all->out[o], reader + first[o], first[o + 1] - first[o], of, sorted + first[o], fan);
+        fan += all->out[o].nfan;
+    }
 }
 
 static void
@@ -223,9 +280,9 @@ flatten(struct lower *l)
     struct plan *p = l->plan;
     p->ntask = l->ndraft;
     p->task = ARENA_ARRAY(&p->arena, struct task, p->ntask);
-    flatten_ports(l);
-    count_readers(p);
-    list_readers(p);
+    struct ports all;
+    flatten_ports(l, &all);
+    flatten_fans(l, &all);
     list_locals(p);
     p->nbox = l->nbox;
     p->box = arena_dup(&p->arena, l->box, sizeof(*l->box) * (size_t)l->nbox);
@@ -236,11 +293,10 @@ lower_all(struct lower *l)
 {
     TRY(lower_nodes(l));
     TRY(lower_roots(l));
-    credit_reach(l);
-    credit_updates(l);
+    order_begin(l);
+    guard_updates(l);
     credit_registers(l);
-    TRY(credit_memory(l));
-    return 0;
+    return arena_registers(l);
 }
 
 int
@@ -249,7 +305,8 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     struct plan *p = must_alloc(sizeof *p);
     p->program = g;
     p->pieces = g->pieces;
-    struct lower l = {.program = g, .atlas = at, .plan = p};
+    struct lower l = {.program = g, .atlas = at, .plan = p, .gate = -1, .at = -1};
+    stages_find(&l.stages, g, &l.tmp);
     int status = plan_devices(p);
     if (!status) {
         plan_parts(p);

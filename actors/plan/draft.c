@@ -8,14 +8,22 @@
 
 #include <string.h>
 
+/* Devices are sorted by kind, then rank. */
 static int32_t
-device_index(struct lower *l, int kind, int rank)
+device_index(const struct lower *l, int kind, int rank)
 {
     const struct plan *p = l->plan;
-    for (int32_t i = 0; i < p->ndevice; i++)
-        if (p->device[i].kind == kind && p->device[i].rank == rank) return i;
-    assert(!"a device of the program is not in the plan");
-    return -1;
+    int32_t lo = 0, hi = p->ndevice;
+    while (hi - lo > 1) {
+        int32_t mid = lo + (hi - lo) / 2;
+        const struct plan_device *d = &p->device[mid];
+        if (d->kind < kind || (d->kind == kind && d->rank <= rank))
+            lo = mid;
+        else
+            hi = mid;
+    }
+    assert(p->device[lo].kind == kind && p->device[lo].rank == rank);
+    return lo;
 }
 
 struct draft *
@@ -34,7 +42,7 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
     *id = l->ndraft++;
     struct draft *d = &l->draft[*id];
     d->in_end = &d->in;
-    d->control = -1;
+    d->control = d->credit = -1;
     d->piece = piece;
     struct task *t = &d->task;
     t->kind = kind;
@@ -46,10 +54,10 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
     t->priority = (uint64_t)*id;
     t->told = node >= 0 ? node : l->at;
     if (t->told >= 0) t->line = l->program->node[t->told].line;
+    if (l->at >= 0) d->stage = l->stages.stage[l->at];
     if (node >= 0) {
-        const struct prog_node *n = &l->program->node[node];
-        t->phase = n->phase;
-        t->name = n->op->name;
+        t->phase = l->stages.phase[node];
+        t->name = l->program->node[node].op->name;
     }
     return d;
 }
@@ -68,6 +76,17 @@ draft_once(const struct draft *d)
     return !d->piece || d->task.kind->flags & KIND_ONCE_A_BATCH;
 }
 
+void
+draft_edge(struct lower *l, int32_t to, const struct edge *e)
+{
+    struct draft *d = &l->draft[to];
+    struct edge *made = arena_dup(&l->tmp, e, sizeof *e);
+    made->next = NULL;
+    *d->in_end = made;
+    d->in_end = &made->next;
+    d->nin++;
+}
+
 /* The port by which task `to` reads result `out` of task `from`; made when it is not there yet. */
 int
 draft_follows(struct lower *l, int32_t to, int32_t from, int32_t out, int32_t *port)
@@ -81,11 +100,8 @@ draft_follows(struct lower *l, int32_t to, int32_t from, int32_t out, int32_t *p
     if (!once && !d->piece)
         return fail(E_PLAN, "%s: a value that differs from piece to piece enters what is computed once a batch",
                     d->task.name);
-    struct edge *e = ARENA_NEW(&l->tmp, struct edge);
-    *e = (struct edge){.task = from, .out = out, .hold = once && d->piece ? l->program->pieces : 1, .need = 1};
-    *d->in_end = e;
-    d->in_end = &e->next;
-    d->nin++;
+    int32_t hold = once && d->piece ? l->program->pieces : 1;
+    draft_edge(l, to, &(struct edge){.task = from, .out = out, .hold = hold, .need = 1});
     return 0;
 }
 
@@ -158,35 +174,4 @@ part_window(const struct view *part, const int64_t *lo, const struct box *slice,
         v.dim[i] = slice->hi[i] - slice->lo[i];
     }
     return v;
-}
-
-/* ---- order ---- */
-
-bool
-lower_before(const struct lower *l, int32_t a, int32_t b)
-{
-    return l->reach && (l->reach[(size_t)b * (size_t)l->words + (size_t)a / 64] >> (a % 64) & 1);
-}
-
-void
-lower_order(struct lower *l, int32_t a, int32_t b)
-{
-    assert(a < b);
-    if (lower_before(l, a, b)) return;
-    struct draft *from = &l->draft[a], *to = &l->draft[b];
-    if (from->control < 0) {
-        from->control = from->nout;
-        from->out[from->nout++] = (struct out_port){.control = true, .nreg = 1, .every = 1};
-    }
-    struct edge *e = ARENA_NEW(&l->tmp, struct edge);
-    *e = (struct edge){.task = a, .out = from->control, .hold = 1, .need = 1};
-    if (from->task.nact > to->task.nact) e->need = from->task.nact;
-    if (from->task.nact < to->task.nact) e->hold = to->task.nact;
-    *to->in_end = e;
-    to->in_end = &e->next;
-    to->nin++;
-    if (!l->reach) return;
-    uint64_t *rb = l->reach + (size_t)b * (size_t)l->words, *ra = l->reach + (size_t)a * (size_t)l->words;
-    for (int32_t i = 0; i < l->words; i++) rb[i] |= ra[i];
-    rb[a / 64] |= 1ull << (a % 64);
 }

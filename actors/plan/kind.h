@@ -33,6 +33,7 @@ enum kind_flags {
     KIND_ONCE_A_BATCH = 8, /* its results come once a batch, whatever it reads */
     KIND_ALIAS = 16,       /* its result may lie in a register that another task has (where: IN_TASK) */
     KIND_WRITES = 32,      /* its acts write the bytes of its results */
+    KIND_ORDER = 64,       /* it has no results: others wait for it */
 };
 
 struct task_kind {

@@ -21,11 +21,7 @@ lower_value(struct lower *l, struct ref r)
 static bool
 outlives(const struct lower *l, int32_t node)
 {
-    const struct program *p = l->program;
-    if (!(p->node[node].op->flags & OP_MOVE)) return false;
-    for (int32_t k = 0; k < p->nroot; k++)
-        if (p->root[k].ref.kind == REF_NODE && p->root[k].ref.index == node) return true;
-    return false;
+    return l->program->node[node].op->flags & OP_MOVE && l->is_root[node];
 }
 
 /* The operands of a node, each in the layout that it wants; NULL for numbers and absent ones. */
@@ -221,7 +217,8 @@ lower_nodes(struct lower *l)
     fuse_nodes(l);
     for (int32_t i = 0; i < p->nnode; i++) {
         l->at = i;
-        int status = lower_node(l, i);
+        int status = guard_node(l, i);
+        if (!status) status = lower_node(l, i);
         if (!status) continue;
         const struct line *at = &p->node[i].line;
         if (at->file) err_note("%s:%d", at->file, at->line);
@@ -255,6 +252,7 @@ lower_roots(struct lower *l)
             if (!takes_root(l, &part, root->join)) {
                 int32_t id;
                 p->over[k] = false;
+                l->at = v->node;
                 TRY(single_task(l, &kind_copy, v, pos, root->join, &id));
                 part_is_result(&part, id, 0);
             }

@@ -4,6 +4,7 @@
 #define RILLE_PLAN_LOWER_H
 
 #include "actors/plan/plan.h"
+#include "actors/plan/stage.h"
 
 /* Where one rank's part of a value is found. */
 struct part {
@@ -36,12 +37,11 @@ struct draft {
     struct task task;
     struct edge *in, **in_end;
     int32_t nin;
-    struct out_port out[OP_OUT + 1]; /* results, then the control output if there is one */
+    struct out_port out[OP_OUT + 2]; /* results, then the control and the credit output if there are such */
     int32_t nout;
-    int32_t control; /* index of the control output, -1 */
-    bool piece, checks;
-    int32_t stage;
-    struct part *source; /* parts that arguments read, in order of arguments */
+    int32_t control, credit; /* index of that output, -1 */
+    bool piece, checks, gate;
+    int32_t stage; /* virtual stage */
 };
 
 struct lower {
@@ -53,8 +53,13 @@ struct lower {
     int32_t ndraft, room;
     struct pval **node_val; /* [node * OP_OUT + out] */
     struct pval **leaf_val;
-    uint64_t *reach; /* bit [b * words + a]: a happens before b; NULL when there are too many tasks */
-    int32_t words;
+    struct stages stages;
+    struct order {
+        int32_t *line, *place; /* by task: which line it lies on, and where (order.c) */
+        int32_t *seen, stamp;
+    } order;
+    int32_t gate, gated; /* the last gate, -1; drafts before this have one behind them, if they need it */
+    bool *is_update;     /* by node: it may be written over a leaf */
     struct box_plan **box;
     int32_t nbox, box_room;
     struct way *way; /* how moves go that were looked at already (move.c) */
@@ -87,17 +92,29 @@ struct view part_local(const struct layout *layout, const struct type *type, int
 struct view part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
 void part_is_result(struct part *p, int32_t task, int32_t out);
 struct pval *pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece, int32_t node);
-/* a happens before b, from now on (no edge when it did already). */
-void lower_order(struct lower *l, int32_t a, int32_t b);
-bool lower_before(const struct lower *l, int32_t a, int32_t b);
+void draft_edge(struct lower *l, int32_t to, const struct edge *e); /* one more, whatever others there are */
+
+/* order.c */
+void order_begin(struct lower *l); /* when all tasks are there */
+bool order_before(struct lower *l, int32_t a, int32_t b);
+/* a happens before b, from now on (no edge when it is known to); a comes first in the list. */
+void order_after(struct lower *l, int32_t a, int32_t b);
+void order_edge(struct lower *l, int32_t a, int32_t b);
+/* And a's next act after b's present one. */
+void order_credit(struct lower *l, int32_t a, int32_t b);
 
 /* move.c */
 struct mover { /* a move in the making */
     struct lower *l;
     const struct box_plan *b;
     struct pval *from;
-    int32_t *stage_task; /* by stage */
+    int32_t *stage_task;     /* by stage */
+    int32_t *first_step;     /* by stage, then by destination: the first of its steps */
+    int32_t *arg, *arg_task; /* by source position, then by stage: its argument of that task */
 };
+void mover_init(struct mover *m, struct lower *l, const struct box_plan *b, struct pval *from);
+/* The steps that fill a stage, or a destination part. */
+const struct box_step *mover_steps(const struct mover *m, bool to_stage, int32_t index, int32_t *n);
 int move_kind(const struct box_plan *b, int rank);
 int move_add(struct mover *m, int32_t task, const struct box_step *step, const struct box *slice, int rank,
              const struct view *dst, int64_t skip);
@@ -119,10 +136,15 @@ struct pval *lower_value(struct lower *l, struct ref r);
 struct call *lower_call(struct lower *l, const struct prog_node *n, struct arena *a);
 struct view number_view(const struct type *t, void *data);
 
+/* guard.c */
+int guard_node(struct lower *l, int32_t node); /* before it is lowered */
+void guard_updates(struct lower *l);
+
 /* credit.c */
-void credit_reach(struct lower *l);
-void credit_updates(struct lower *l);
 void credit_registers(struct lower *l);
-int credit_memory(struct lower *l); /* E_MEMORY */
+int32_t credit_group(const struct lower *l, const struct draft *d);
+
+/* arena.c */
+int arena_registers(struct lower *l); /* E_MEMORY */
 
 #endif

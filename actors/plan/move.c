@@ -34,35 +34,58 @@ move_kind(const struct box_plan *b, int rank)
     return place_find(b->to->place, rank) >= 0 ? b->to->place->kind : b->from->place->kind;
 }
 
-static bool
-same_arg(const struct lower *l, int32_t task, const struct arg *a, const struct part *part)
+/* The steps that fill a stage or, after those, a destination part: they stand together, in this order. */
+static void
+find_steps(struct mover *m)
 {
-    if (a->kind != part->kind) return false;
-    if (part->kind == ARG_LEAF) return a->index == part->index && a->skip == 0 && part->skip == 0;
-    const struct edge *e = l->draft[task].in;
-    for (int k = 0; k < a->index; k++) e = e->next;
-    return e->task == part->index && e->out == part->out &&
-           a->skip == part->skip * (int64_t)dtype_bytes(part->view.dtype);
+    const struct box_plan *b = m->b;
+    int32_t n = b->nstage + b->to->place->nrank;
+    m->first_step = ARENA_ARRAY(&m->l->tmp, int32_t, n + 1);
+    for (int i = 0; i < b->nstep; i++) {
+        const struct box_step *s = &b->step[i];
+        m->first_step[(s->to_stage ? s->dst_index : b->nstage + s->dst_index) + 1]++;
+    }
+    for (int32_t i = 0; i < n; i++) m->first_step[i + 1] += m->first_step[i];
+}
+
+void
+mover_init(struct mover *m, struct lower *l, const struct box_plan *b, struct pval *from)
+{
+    int32_t n = from->layout->place->nrank + b->nstage;
+    *m = (struct mover){.l = l, .b = b, .from = from};
+    m->stage_task = ARENA_ARRAY(&l->tmp, int32_t, b->nstage);
+    m->arg = ARENA_ARRAY(&l->tmp, int32_t, n);
+    m->arg_task = ARENA_ARRAY(&l->tmp, int32_t, n);
+    for (int32_t i = 0; i < n; i++) m->arg_task[i] = -1;
+    find_steps(m);
+}
+
+const struct box_step *
+mover_steps(const struct mover *m, bool to_stage, int32_t index, int32_t *n)
+{
+    int32_t at = to_stage ? index : m->b->nstage + index;
+    *n = m->first_step[at + 1] - m->first_step[at];
+    return m->b->step + m->first_step[at];
 }
 
 /* The argument by which the task reads a source; made when it has none yet. */
 static int
 move_arg(struct mover *m, int32_t task, const struct box_source *s, int32_t *arg)
 {
-    struct task *t = &m->l->draft[task].task;
     struct part staged = {.kind = ARG_REG, .view.dtype = m->b->type.dtype};
     const struct part *part = &m->from->part[s->staged ? 0 : s->pos];
+    int32_t at = s->staged ? m->from->layout->place->nrank + s->pos : s->pos;
     if (s->staged) {
         staged.index = m->stage_task[s->pos];
         part = &staged;
     }
-    for (int i = 0; i < t->narg; i++)
-        if (same_arg(m->l, task, &t->arg[i], part)) {
-            *arg = i;
-            return 0;
-        }
-    *arg = t->narg++;
-    return draft_reads(m->l, task, part, *arg);
+    if (m->arg_task[at] != task) {
+        m->arg_task[at] = task;
+        m->arg[at] = m->l->draft[task].task.narg++;
+        TRY(draft_reads(m->l, task, part, m->arg[at]));
+    }
+    *arg = m->arg[at];
+    return 0;
 }
 
 static int
@@ -121,26 +144,19 @@ static int
 move_task(struct mover *m, bool to_stage, int index, int rank, int64_t bytes, int32_t *id)
 {
     const struct box_plan *b = m->b;
-    int nmove = 0, nsource = 0;
-    for (int i = 0; i < b->nstep; i++) {
-        const struct box_step *s = &b->step[i];
-        if (s->to_stage != to_stage || s->dst_index != index) continue;
-        nmove++;
-        nsource += s->nsource;
-    }
+    int32_t nmove, nsource = 0;
+    const struct box_step *step = mover_steps(m, to_stage, index, &nmove);
+    for (int i = 0; i < nmove; i++) nsource += step[i].nsource;
     struct draft *d = draft_new(m->l, &kind_box, m->from->node, move_kind(b, rank), rank, index, m->from->piece, id);
     d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, nmove);
     d->task.move.box = (struct box_plan *)b;
     d->task.move.stage = to_stage;
-    d->task.name = arena_strdup(&m->l->plan->arena, b->name);
+    d->task.name = b->name;
     draft_out(d, bytes, 1);
     d->task.nresult = 1;
     draft_args(m->l, *id, nsource);
     m->l->draft[*id].task.narg = 0;
-    for (int i = 0; i < b->nstep; i++) {
-        const struct box_step *s = &b->step[i];
-        if (s->to_stage == to_stage && s->dst_index == index) TRY(move_step(m, *id, s));
-    }
+    for (int i = 0; i < nmove; i++) TRY(move_step(m, *id, &step[i]));
     return 0;
 }
 
@@ -160,9 +176,9 @@ remember_box(struct lower *l, struct box_plan *b)
 static int
 move_tasks(struct lower *l, const struct box_plan *b, struct pval *from, struct pval *to)
 {
-    struct mover m = {.l = l, .b = b, .from = from};
+    struct mover m;
     size_t size = dtype_bytes(b->type.dtype);
-    m.stage_task = ARENA_ARRAY(&l->tmp, int32_t, b->nstage);
+    mover_init(&m, l, b, from);
     for (int i = 0; i < b->nstage; i++)
         TRY(move_task(&m, true, i, b->stage[i].rank, b->stage[i].numel * (int64_t)size, &m.stage_task[i]));
     for (int pos = 0; pos < to->layout->place->nrank; pos++) {

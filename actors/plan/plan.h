@@ -28,7 +28,7 @@ struct where {
     int64_t offset, stride;
 };
 enum where_kind {
-    NOWHERE,  /* a control output */
+    NOWHERE,  /* an output of order or of credits */
     IN_ARENA, /* of the device `index`; 64-byte aligned */
     IN_ROOT,  /* root part `index`, a buffer that outlives the run */
     IN_TASK,  /* the registers of result 0 of task `index`, whose own are not IN_TASK */
@@ -63,6 +63,7 @@ struct out_port {
     bool once;     /* no register is filled twice in a run: nobody waits for one to come back, so none is sent back */
     int64_t bytes; /* of one register */
     bool shared;   /* others lie in it */
+    bool alone;    /* nobody else has its bytes in this run, so that they may be spoilt when it is free */
     struct where where;
     int32_t nfan;
     struct fan *fan;
@@ -126,7 +127,7 @@ struct task {
     struct in_port *in; /* data and control */
     struct out_port *out;
     struct arg *arg;
-    int32_t nresult; /* the first nresult outs are the operator's results */
+    int32_t nresult; /* the first nresult outs are results; then one of order, one of credits, if there are such */
     struct exec *exec;
     struct type type;             /* of a task that is no node: the local type of its result */
     union {                       /* by kind */

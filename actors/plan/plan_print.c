@@ -154,7 +154,7 @@ print_results(const struct plan *p, int32_t task, struct str *s)
 }
 
 /* What a group has to do with others, and how a list of it begins: alone, or after one of the same kind. */
-enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, TO_ROOT, OVER_LEAF, NRELATION };
+enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, LENT_BY, TO_ROOT, OVER_LEAF, NRELATION };
 static const struct {
     const char *first, *then;
 } relation_text[] = {
@@ -162,6 +162,7 @@ static const struct {
     [FROM_LEAF] = {"from leaf ", ", leaf "},
     [FROM_NUMBER] = {"from number ", ", number "},
     [AFTER] = {"after ", NULL},
+    [LENT_BY] = {"credit of ", NULL},
     [TO_ROOT] = {"to root ", NULL},
     [OVER_LEAF] = {"over leaf ", NULL},
 };
@@ -171,8 +172,8 @@ collect_inputs(const struct plan *p, const struct task *t, enum relation what, s
 {
     for (int32_t i = 0; i < t->nin; i++) {
         const struct in_port *in = &t->in[i];
-        bool control = p->task[in->task].out[in->out].control;
-        if (what == (control ? AFTER : FROM_TASK)) list_add(l, in->task, control ? 0 : in->out);
+        bool result = in->out < p->task[in->task].nresult, control = p->task[in->task].out[in->out].control;
+        if (what == (result ? FROM_TASK : control ? AFTER : LENT_BY)) list_add(l, in->task, result ? in->out : 0);
     }
     for (int32_t i = 0; i < t->narg; i++) {
         const struct arg *a = &t->arg[i];
@@ -282,8 +283,7 @@ print_memory(const struct plan *p, struct list *l, struct str *s)
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         use[t->device].bytes += register_bytes(t);
-        for (int32_t k = 0; k < t->nout; k++)
-            if (!t->out[k].control) use[t->device].nreg += t->out[k].nreg;
+        for (int32_t k = 0; k < t->nresult; k++) use[t->device].nreg += t->out[k].nreg;
     }
     for (int32_t d = 0, end; d < p->ndevice; d = end) {
         for (end = d; end < p->ndevice; end++) {
@@ -317,9 +317,8 @@ print_logical(const struct plan *p, struct str *s)
 static void
 print_registers(const struct task *t, struct str *s)
 {
-    for (int32_t k = 0; k < t->nout; k++) {
+    for (int32_t k = 0; k < t->nresult; k++) {
         const struct out_port *o = &t->out[k];
-        if (o->control) continue;
         str_add(s, k ? ", " : "  ");
         if (o->where.kind == IN_ROOT)
             str_addf(s, "root part %d", (int)o->where.index);
@@ -360,7 +359,7 @@ plan_print(const struct plan *p, bool physical, struct str *s)
 {
     int64_t nreg = 0;
     for (int32_t i = 0; i < p->ntask; i++)
-        for (int32_t k = 0; k < p->task[i].nout; k++) nreg += p->task[i].out[k].control ? 0 : p->task[i].out[k].nreg;
+        for (int32_t k = 0; k < p->task[i].nresult; k++) nreg += p->task[i].out[k].nreg;
     str_addf(s, "plan: %d piece%s, %d device%s, %d task%s, %lld register%s\n", (int)p->pieces,
              p->pieces == 1 ? "" : "s", (int)p->ndevice, p->ndevice == 1 ? "" : "s", (int)p->ntask,
              p->ntask == 1 ? "" : "s", (long long)nreg, nreg == 1 ? "" : "s");

@@ -7,6 +7,7 @@
  * slices, as if it had copied them. */
 #include "actors/plan/lower.h"
 
+#include "boxing/grid.h"
 #include "runtime/device.h"
 
 /* One slice of the shared part, and who fills it. */
@@ -14,46 +15,39 @@ struct item {
     struct box slice;
     const struct box_step *step;
     int32_t rank;
+    int32_t next; /* of that rank, -1 */
 };
 
+/* Of one group of ranks whose parts are alike: they have the same corner (boxing/grid.h), the first of them. */
 struct sharing {
     struct mover m;
+    struct grid grid;
     struct pval *to;
+    int32_t corner;
     int32_t *member, nmember; /* mesh positions that hold the same box */
     struct item *item;
     int32_t nitem, room;
+    int32_t *first, *last; /* by device of the move (box_plan.rank): its items */
+    int64_t *own;          /* bytes that it fills */
     int32_t *fill, nfill;
 };
 
 enum { SLAB_LEAST = 1024 }; /* elements: less is not worth being done by several */
 
-static bool
-same_box(const struct box *a, const struct box *b, int ndim)
-{
-    for (int d = 0; d < ndim; d++)
-        if (a->lo[d] != b->lo[d] || a->hi[d] != b->hi[d]) return false;
-    return true;
-}
-
 static void
-find_members(struct sharing *s, int32_t leader)
+find_members(struct sharing *s, int32_t corner)
 {
-    const struct box_plan *b = s->m.b;
-    struct box mine, other;
-    layout_box(b->to, &b->type, leader, &mine);
+    s->corner = corner;
     s->nmember = 0;
-    for (int32_t pos = 0; pos < b->to->place->nrank; pos++) {
-        layout_box(b->to, &b->type, pos, &other);
-        if (same_box(&mine, &other, b->type.ndim)) s->member[s->nmember++] = pos;
-    }
+    for (int32_t i = 0; i < s->grid.nreplica; i++)
+        s->member[s->nmember++] = grid_pos(&s->grid, (struct spot){corner, 0, i});
 }
 
 static bool
 is_member(const struct sharing *s, int32_t rank)
 {
-    for (int32_t i = 0; i < s->nmember; i++)
-        if (s->m.b->to->place->rank[s->member[i]] == rank) return true;
-    return false;
+    int32_t pos = place_find(s->m.b->to->place, rank);
+    return pos >= 0 && grid_spot(&s->grid, pos).corner == s->corner;
 }
 
 static void
@@ -66,7 +60,7 @@ add_item(struct sharing *s, const struct box *slice, const struct box_step *step
         s->item = more;
         s->room = room;
     }
-    s->item[s->nitem++] = (struct item){*slice, step, rank};
+    s->item[s->nitem++] = (struct item){*slice, step, rank, -1};
 }
 
 /* A slice that no member owns is cut into as many slabs as there are members. */
@@ -95,12 +89,12 @@ static void
 add_staged(struct sharing *s, const struct box_step *step)
 {
     const struct box_plan *b = s->m.b;
-    int32_t stage = step->source[0].pos;
-    for (int i = 0; i < b->nstep; i++) {
+    int32_t stage = step->source[0].pos, n;
+    const struct box_step *filled = mover_steps(&s->m, true, stage, &n);
+    for (int32_t i = 0; i < n; i++) {
         struct box both;
-        if (b->step[i].to_stage && b->step[i].dst_index == stage &&
-            box_intersect(&b->step[i].slice, &step->slice, b->type.ndim, &both))
-            add_item(s, &both, &b->step[i], b->stage[stage].rank);
+        if (box_intersect(&filled[i].slice, &step->slice, b->type.ndim, &both))
+            add_item(s, &both, &filled[i], b->stage[stage].rank);
     }
 }
 
@@ -108,11 +102,10 @@ add_staged(struct sharing *s, const struct box_step *step)
 static bool
 find_items(struct sharing *s)
 {
-    const struct box_plan *b = s->m.b;
+    int32_t n;
+    const struct box_step *step = mover_steps(&s->m, false, s->corner, &n);
     s->nitem = 0;
-    for (int i = 0; i < b->nstep; i++) {
-        const struct box_step *step = &b->step[i];
-        if (step->to_stage || step->dst_index != s->member[0]) continue;
+    for (int32_t i = 0; i < n; i++, step++) {
         if (step->verb == BOX_FILL) return false;
         bool staged = false;
         for (int k = 0; k < step->nsource; k++) staged = staged || step->source[k].staged;
@@ -127,12 +120,48 @@ find_items(struct sharing *s)
     return true;
 }
 
+/* Which device of the move a rank is. */
+static int32_t
+device_of(const struct box_plan *b, int32_t rank)
+{
+    int32_t lo = 0, hi = b->nrank;
+    while (hi - lo > 1) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (b->rank[mid] <= rank)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Each device's items, in order, and their bytes. */
+static void
+sort_items(struct sharing *s)
+{
+    const struct box_plan *b = s->m.b;
+    int64_t size = (int64_t)dtype_bytes(b->type.dtype);
+    for (int i = 0; i < b->nrank; i++) {
+        s->first[i] = -1;
+        s->own[i] = 0;
+    }
+    for (int32_t i = 0; i < s->nitem; i++) {
+        int32_t d = device_of(b, s->item[i].rank);
+        s->own[d] += box_numel(&s->item[i].slice, b->type.ndim) * size;
+        if (s->first[d] < 0)
+            s->first[d] = i;
+        else
+            s->item[s->last[d]].next = i;
+        s->last[d] = i;
+    }
+}
+
 /* ---- tasks ---- */
 
 static int64_t
 part_bytes(const struct sharing *s)
 {
-    struct type t = layout_shard(s->to->layout, &s->to->type, s->member[0]);
+    struct type t = layout_shard(s->to->layout, &s->to->type, s->corner);
     return type_bytes(&t);
 }
 
@@ -144,22 +173,21 @@ lie_in(struct out_port *o, int32_t task)
 }
 
 static int
-fill_task(struct sharing *s, int32_t rank)
+fill_task(struct sharing *s, int32_t first)
 {
     struct lower *l = s->m.l;
     const struct box_plan *b = s->m.b;
     int nmove = 0, nsource = 0;
-    int32_t id;
-    for (int32_t i = 0; i < s->nitem; i++) {
-        if (s->item[i].rank != rank) continue;
+    int32_t id, rank = s->item[first].rank;
+    for (int32_t i = first; i >= 0; i = s->item[i].next) {
         nmove++;
         nsource += s->item[i].step->nsource;
     }
-    struct draft *d = draft_new(l, &kind_fill, s->m.from->node, move_kind(b, rank), rank, s->member[0], false, &id);
+    struct draft *d = draft_new(l, &kind_fill, s->m.from->node, move_kind(b, rank), rank, s->corner, false, &id);
     d->task.move.step = ARENA_ARRAY(&l->plan->arena, struct box_move, nmove);
     d->task.move.box = (struct box_plan *)b;
-    d->task.name = arena_strdup(&l->plan->arena, b->name);
-    d->task.type = layout_shard(s->to->layout, &s->to->type, s->member[0]);
+    d->task.name = b->name;
+    d->task.type = layout_shard(s->to->layout, &s->to->type, s->corner);
     draft_out(d, part_bytes(s), 1);
     d->task.nresult = 1;
     if (s->nfill)
@@ -169,9 +197,8 @@ fill_task(struct sharing *s, int32_t rank)
     s->fill[s->nfill++] = id;
     draft_args(l, id, nsource);
     l->draft[id].task.narg = 0;
-    struct view part = part_local(b->to, &b->type, s->member[0]);
-    for (int32_t i = 0; i < s->nitem; i++) {
-        if (s->item[i].rank != rank) continue;
+    struct view part = part_local(b->to, &b->type, s->corner);
+    for (int32_t i = first; i >= 0; i = s->item[i].next) {
         int64_t skip;
         struct view dst = part_window(&part, part.offset, &s->item[i].slice, &skip);
         TRY(move_add(&s->m, id, s->item[i].step, &s->item[i].slice, rank, &dst, skip));
@@ -184,19 +211,16 @@ join_task(struct sharing *s, int32_t pos)
 {
     struct lower *l = s->m.l;
     const struct box_plan *b = s->m.b;
-    int32_t id, port, rank = b->to->place->rank[pos];
-    int64_t own = 0;
-    for (int32_t i = 0; i < s->nitem; i++)
-        if (s->item[i].rank == rank) own += box_numel(&s->item[i].slice, b->type.ndim);
+    int32_t id, rank = b->to->place->rank[pos];
     struct draft *d = draft_new(l, &kind_join, s->m.from->node, b->to->place->kind, rank, pos, false, &id);
     d->task.move.box = (struct box_plan *)b;
     d->task.name = "join";
     d->task.type = layout_shard(s->to->layout, &s->to->type, pos);
-    d->task.move.received = part_bytes(s) - own * (int64_t)dtype_bytes(b->type.dtype);
+    d->task.move.received = part_bytes(s) - s->own[device_of(b, rank)];
     draft_out(d, part_bytes(s), 1);
     d->task.nresult = 1;
     lie_in(&d->out[0], s->fill[0]);
-    for (int32_t i = 0; i < s->nfill; i++) TRY(draft_follows(l, id, s->fill[i], 0, &port));
+    for (int32_t i = 0; i < s->nfill; i++) draft_edge(l, id, &(struct edge){.task = s->fill[i], .hold = 1, .need = 1});
     part_is_result(&s->to->part[pos], id, 0);
     return 0;
 }
@@ -205,11 +229,8 @@ static int
 share_group(struct sharing *s)
 {
     s->nfill = 0;
-    for (int32_t i = 0; i < s->nitem; i++) {
-        bool seen = false;
-        for (int32_t k = 0; k < i && !seen; k++) seen = s->item[k].rank == s->item[i].rank;
-        if (!seen) TRY(fill_task(s, s->item[i].rank));
-    }
+    for (int32_t i = 0; i < s->nitem; i++)
+        if (s->first[device_of(s->m.b, s->item[i].rank)] == i) TRY(fill_task(s, i));
     for (int32_t i = 0; i < s->nmember; i++) TRY(join_task(s, s->member[i]));
     return 0;
 }
@@ -229,24 +250,21 @@ may_share(const struct lower *l, const struct box_plan *b, const struct pval *fr
            !layout_has_partial(b->to) && type_numel(&b->type) > 0;
 }
 
-/* What the members of this group receive when they share; by mesh position. */
+/* What devices receive when this group shares: sources of others, and what others fill. */
 static void
-count_received(const struct sharing *s, int64_t *received)
+count_received(struct sharing *s, int64_t *received)
 {
     const struct box_plan *b = s->m.b;
-    const struct place *p = b->to->place;
     int64_t size = (int64_t)dtype_bytes(b->type.dtype);
-    for (int32_t m = 0; m < s->nmember; m++) {
-        int32_t rank = p->rank[s->member[m]];
-        int64_t own = 0, read = 0;
-        for (int32_t i = 0; i < s->nitem; i++) {
-            const struct item *it = &s->item[i];
-            int64_t bytes = box_numel(&it->slice, b->type.ndim) * size;
-            if (it->rank != rank) continue;
-            own += bytes;
-            for (int k = 0; k < it->step->nsource; k++) read += it->step->source[k].rank != rank ? bytes : 0;
-        }
-        received[s->member[m]] += read + part_bytes(s) - own;
+    sort_items(s);
+    for (int32_t i = 0; i < s->nitem; i++) {
+        const struct item *it = &s->item[i];
+        int64_t bytes = box_numel(&it->slice, b->type.ndim) * size, *r = &received[device_of(b, it->rank)];
+        for (int k = 0; k < it->step->nsource; k++) *r += it->step->source[k].rank != it->rank ? bytes : 0;
+    }
+    for (int32_t i = 0; i < s->nmember; i++) {
+        int32_t d = device_of(b, b->to->place->rank[s->member[i]]);
+        received[d] += part_bytes(s) - s->own[d];
     }
 }
 
@@ -254,10 +272,8 @@ count_received(const struct sharing *s, int64_t *received)
 static bool
 sends_as_little(const struct box_plan *b, const int64_t *received)
 {
-    for (int i = 0; i < b->nrank; i++) {
-        int pos = place_find(b->to->place, b->rank[i]);
-        if (b->received[i] != (pos < 0 ? 0 : received[pos])) return false;
-    }
+    for (int i = 0; i < b->nrank; i++)
+        if (b->received[i] != received[i]) return false;
     return true;
 }
 
@@ -265,22 +281,29 @@ int
 share_parts(struct lower *l, const struct box_plan *b, struct pval *from, struct pval *to, bool *done)
 {
     int32_t n = b->to->place->nrank;
-    struct sharing s = {.m = {.l = l, .b = b, .from = from}, .to = to};
     *done = false;
     if (!may_share(l, b, from)) return 0;
+    struct sharing s = {.to = to, .grid = grid_of(b->to, &b->type)};
+    if (s.grid.nreplica < 2) return 0;
+    mover_init(&s.m, l, b, from);
     s.member = ARENA_ARRAY(&l->tmp, int32_t, n);
-    s.fill = ARENA_ARRAY(&l->tmp, int32_t, n + b->nstage + b->nstep);
-    int64_t *received = ARENA_ARRAY(&l->tmp, int64_t, n);
+    s.fill = ARENA_ARRAY(&l->tmp, int32_t, b->nrank);
+    s.first = ARENA_ARRAY(&l->tmp, int32_t, b->nrank);
+    s.last = ARENA_ARRAY(&l->tmp, int32_t, b->nrank);
+    s.own = ARENA_ARRAY(&l->tmp, int64_t, b->nrank);
+    int64_t *received = ARENA_ARRAY(&l->tmp, int64_t, b->nrank);
     for (int32_t pos = 0; pos < n; pos++) {
+        if (grid_spot(&s.grid, pos).corner != pos) continue;
         find_members(&s, pos);
-        if (s.nmember < 2 || part_bytes(&s) == 0 || !find_items(&s)) return 0;
-        if (s.member[0] == pos) count_received(&s, received);
+        if (part_bytes(&s) == 0 || !find_items(&s)) return 0;
+        count_received(&s, received);
     }
     if (!sends_as_little(b, received)) return 0;
     for (int32_t pos = 0; pos < n; pos++) {
+        if (grid_spot(&s.grid, pos).corner != pos) continue;
         find_members(&s, pos);
-        if (s.member[0] != pos) continue;
         find_items(&s);
+        sort_items(&s);
         TRY(share_group(&s));
     }
     *done = true;

@@ -3,11 +3,17 @@
  * Per device the arena is cut where registers begin and end. Going through the
  * tasks in order, each cut knows who had it last; the next one to have it must
  * be written after that one's readers are done. Order is what edges say, however
- * many in a row: bit a of row b, "a happens before b". With several pieces, or
- * too many tasks for such rows, nothing may be shared at all.
+ * many in a row. A path of edges that ends in a task with one act means that all
+ * acts of where it begins are over: an edge into a task that acts once waits for
+ * all of them. Between tasks that act once a piece it speaks of one piece.
  *
- * A path of edges that ends in a task with one act means that all acts of where
- * it begins are over: an edge into a task that acts once waits for all of them. */
+ * Registers that are written once a piece are written again. So where two of
+ * them have a cut, both have as many and the same ones meet, slot by slot; and
+ * in the next period the first of a cut follows the last: its writer has an
+ * output with no more registers than that, whose reader comes after - or is -
+ * each reader of the last. What is made once a batch and read for each piece is
+ * needed to the end, and a sum over the pieces is written from the beginning:
+ * neither meets anything that is written once a piece. */
 #include "actors/plan/stuck.h"
 #include "actors/plan/verify.h"
 
@@ -15,41 +21,73 @@
 
 #include <stdlib.h>
 
-enum { ALIGN = 64, REACH_TASKS = 8192 };
+enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    uint64_t *before; /* NULL: edges alone */
-    int32_t words;
+    int32_t *row, *seat; /* by task: a row of tasks each of which reads the one before; where in it */
+    int32_t *seen, stamp, *queue;
 };
 
 /* ---- order ---- */
 
+/* Rows are as long as they come: a task sits behind the one it reads that is furthest from a beginning, if nobody does
+ * yet who has further to go. */
 static void
-find_order(struct memory *m)
+find_rows(struct memory *m)
 {
     const struct plan *p = m->v->plan;
-    if (p->ntask > REACH_TASKS) return;
-    m->words = (p->ntask + 63) / 64;
-    m->before = ARENA_ARRAY(&m->v->tmp, uint64_t, (int64_t)p->ntask * m->words + 1);
-    for (int32_t b = 0; b < p->ntask; b++) {
-        uint64_t *row = m->before + (int64_t)b * m->words;
+    struct arena *a = &m->v->tmp;
+    int32_t *togo = ARENA_ARRAY(a, int32_t, p->ntask + 1), *next = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->row = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->seat = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->seen = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->queue = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) next[i] = -1;
+    for (int32_t b = p->ntask - 1; b >= 0; b--)
         for (int32_t k = 0; k < p->task[b].nin; k++) {
-            int32_t a = p->task[b].in[k].task;
-            const uint64_t *more = m->before + (int64_t)a * m->words;
-            for (int32_t w = 0; w <= a / 64; w++) row[w] |= more[w];
-            row[a / 64] |= 1ull << (a % 64);
+            int32_t x = p->task[b].in[k].task;
+            if (next[x] >= 0 && togo[b] < togo[x]) continue;
+            next[x] = b;
+            togo[x] = togo[b] + 1;
+        }
+    for (int32_t b = 0; b < p->ntask; b++) {
+        m->row[b] = b;
+        for (int32_t k = 0; k < p->task[b].nin; k++) {
+            int32_t x = p->task[b].in[k].task;
+            if (next[x] != b || m->seat[x] < m->seat[b]) continue;
+            m->row[b] = m->row[x];
+            m->seat[b] = m->seat[x] + 1;
         }
     }
 }
 
 static bool
-before(const struct memory *m, int32_t a, int32_t b)
+sits_behind(const struct memory *m, int32_t a, int32_t x)
 {
-    if (m->before) return m->before[(int64_t)b * m->words + a / 64] >> (a % 64) & 1;
-    const struct task *t = &m->v->plan->task[b];
-    for (int32_t k = 0; k < t->nin; k++)
-        if (t->in[k].task == a) return true;
+    return m->row[x] == m->row[a] && m->seat[x] >= m->seat[a];
+}
+
+/* Back from b, the nearest first, until a's row is met behind a. */
+static bool
+before(struct memory *m, int32_t a, int32_t b)
+{
+    const struct plan *p = m->v->plan;
+    int32_t n = 0;
+    if (a >= b) return false;
+    if (sits_behind(m, a, b)) return true;
+    m->stamp++;
+    m->queue[n++] = b;
+    for (int32_t at = 0; at < n; at++) {
+        const struct task *t = &p->task[m->queue[at]];
+        for (int32_t k = 0; k < t->nin; k++) {
+            int32_t x = t->in[k].task;
+            if (x < a || m->seen[x] == m->stamp) continue;
+            if (sits_behind(m, a, x)) return true;
+            m->seen[x] = m->stamp;
+            m->queue[n++] = x;
+        }
+    }
     return false;
 }
 
@@ -57,7 +95,7 @@ before(const struct memory *m, int32_t a, int32_t b)
 
 struct block {
     int64_t lo, hi;
-    int32_t task, out;
+    int32_t task, out, slot;
 };
 
 static int
@@ -67,6 +105,19 @@ by_offset(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static const struct out_port *
+port_of(const struct memory *m, const struct block *b)
+{
+    return &m->v->plan->task[b->task].out[b->out];
+}
+
+/* Written once a piece: again and again. */
+static bool
+comes_again(const struct memory *m, const struct block *b)
+{
+    return m->v->plan->task[b->task].nact > 1 && port_of(m, b)->every == 1;
+}
+
 /* The registers of a device in task order. */
 static int32_t
 blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *block)
@@ -74,11 +125,12 @@ blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *
     int32_t nblock = 0;
     for (int32_t i = 0; i < n; i++) {
         const struct task *t = &m->v->plan->task[task[i]];
-        for (int32_t k = 0; k < t->nout; k++) {
+        for (int32_t k = 0; k < t->nresult; k++) {
             const struct out_port *o = &t->out[k];
             if (o->where.kind != IN_ARENA || o->bytes == 0) continue;
-            int64_t bytes = ((o->bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1)) * o->nreg;
-            block[nblock++] = (struct block){o->where.offset, o->where.offset + bytes, task[i], k};
+            int64_t bytes = (o->bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1), at = o->where.offset;
+            for (int32_t r = 0; r < o->nreg; r++)
+                block[nblock++] = (struct block){at + r * bytes, at + (r + 1) * bytes, task[i], k, r};
         }
     }
     return nblock;
@@ -106,33 +158,44 @@ lies_in(const struct out_port *o, int32_t task)
     return o->where.kind == IN_TASK && o->where.index == task;
 }
 
-/* Everybody who writes b's block comes after task `reader`. */
+/* Everybody who writes b's block comes after task `reader`, and what is over then is all that it does with a. */
 static int
-check_writers(const struct memory *m, const struct block *a, const struct block *b, int32_t reader)
+check_writers(struct memory *m, const struct block *a, const struct block *b, int32_t reader)
 {
     const struct plan *p = m->v->plan;
-    if (!before(m, reader, b->task)) return shared(m, a, b, reader);
-    for (int32_t i = b->task + 1; p->task[b->task].out[b->out].shared && i < p->ntask; i++)
+    bool over = comes_again(m, a) || p->task[reader].nact == 1 || p->task[b->task].nact == 1;
+    if (!over || !before(m, reader, b->task)) return shared(m, a, b, reader);
+    for (int32_t i = b->task + 1; port_of(m, b)->shared && i < p->ntask; i++)
         if (p->task[i].kind->flags & KIND_WRITES && lies_in(&p->task[i].out[0], b->task) && !before(m, reader, i))
             return shared(m, a, b, reader);
     return 0;
 }
 
 static int
-check_fans(const struct memory *m, const struct block *a, const struct block *b, const struct out_port *o)
+check_fans(struct memory *m, const struct block *a, const struct block *b, const struct out_port *o)
 {
     for (int32_t f = 0; f < o->nfan; f++)
         for (int32_t r = 0; r < o->fan[f].nreader; r++) TRY(check_writers(m, a, b, o->fan[f].reader[r].task));
     return 0;
 }
 
+/* Two blocks that are both written for each piece: register for register. */
+static bool
+in_step(const struct memory *m, const struct block *a, const struct block *b)
+{
+    return port_of(m, a)->nreg == port_of(m, b)->nreg && a->slot == b->slot;
+}
+
 /* b is written when nobody needs a any more. */
 static int
-check_heir(const struct memory *m, const struct block *a, const struct block *b)
+check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
     const struct plan *p = m->v->plan;
-    if (p->pieces > 1 || !m->before) return shared(m, a, b, a->task);
-    const struct out_port *o = &p->task[a->task].out[a->out];
+    const struct out_port *o = port_of(m, a);
+    bool again = comes_again(m, b), sum = p->task[b->task].nact > 1 && !again;
+    TRY(proof_same(m->v, a->task, "alone of what shares bytes", o->alone, false));
+    TRY(proof_same(m->v, b->task, "alone of what shares bytes", port_of(m, b)->alone, false));
+    if (comes_again(m, a) && (sum || (again && !in_step(m, a, b)))) return shared(m, a, b, a->task);
     TRY(check_writers(m, a, b, a->task));
     TRY(check_fans(m, a, b, o));
     for (int32_t i = a->task + 1; o->shared && i < p->ntask; i++)
@@ -141,6 +204,41 @@ check_heir(const struct memory *m, const struct block *a, const struct block *b)
             TRY(check_writers(m, a, b, i));
             TRY(check_fans(m, a, b, &p->task[i].out[k]));
         }
+    return 0;
+}
+
+/* Does the task's act for the piece that takes the same register next wait for `reader`? */
+static bool
+waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
+{
+    const struct plan *p = m->v->plan;
+    const struct task *t = &p->task[task];
+    for (int32_t k = 0; k < t->nout; k++) {
+        const struct out_port *o = &t->out[k];
+        if (o->control || o->every != 1 || o->nreg > nreg) continue;
+        for (int32_t f = 0; f < o->nfan; f++)
+            for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+                const struct reader *to = &o->fan[f].reader[r];
+                bool piece = p->task[to->task].nact == t->nact && p->task[to->task].in[to->port].hold == 1;
+                if (piece && (to->task == reader || before(m, reader, to->task))) return true;
+            }
+    }
+    return false;
+}
+
+/* In the next period the first of a cut is written when nobody needs the last any more. */
+static int
+check_return(struct memory *m, const struct block *last, const struct block *first)
+{
+    const struct out_port *o = port_of(m, last);
+    int32_t nreg = port_of(m, first)->nreg;
+    if (last->task == first->task && last->out == first->out) return 0;
+    if (!in_step(m, last, first) || !waits_for(m, first->task, nreg, last->task))
+        return shared(m, last, first, last->task);
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++)
+            if (!waits_for(m, first->task, nreg, o->fan[f].reader[r].task))
+                return shared(m, last, first, o->fan[f].reader[r].task);
     return 0;
 }
 
@@ -158,45 +256,75 @@ cut_at(const int64_t *cut, int32_t n, int64_t at)
     return lo;
 }
 
-static int
-check_blocks(const struct memory *m, const struct block *block, int32_t n, int64_t *cut, int32_t *owner)
+/* Who has each cut. */
+struct cuts {
+    int64_t *at;
+    int32_t n;
+    int32_t *owner, *first, *last; /* the one now; of those that come again the first and the last; -1 */
+};
+
+static void
+cut_blocks(struct cuts *c, const struct block *block, int32_t n)
 {
-    int32_t ncut = 0;
+    c->n = 0;
     for (int32_t i = 0; i < n; i++) {
-        cut[2 * i] = block[i].lo;
-        cut[2 * i + 1] = block[i].hi;
+        c->at[2 * i] = block[i].lo;
+        c->at[2 * i + 1] = block[i].hi;
     }
-    qsort(cut, (size_t)(2 * n), sizeof *cut, by_offset);
+    qsort(c->at, (size_t)(2 * n), sizeof *c->at, by_offset);
     for (int32_t i = 0; i < 2 * n; i++)
-        if (ncut == 0 || cut[i] > cut[ncut - 1]) cut[ncut++] = cut[i];
-    for (int32_t i = 0; i < ncut; i++) owner[i] = -1;
+        if (c->n == 0 || c->at[i] > c->at[c->n - 1]) c->at[c->n++] = c->at[i];
+    for (int32_t i = 0; i < c->n; i++) c->owner[i] = c->first[i] = c->last[i] = -1;
+}
+
+static int
+check_blocks(struct memory *m, const struct block *block, int32_t n, struct cuts *c)
+{
+    cut_blocks(c, block, n);
     for (int32_t b = 0; b < n; b++) {
-        int32_t last = -1;
-        for (int32_t c = cut_at(cut, ncut, block[b].lo); cut[c] < block[b].hi; c++) {
-            if (owner[c] >= 0 && owner[c] != last) TRY(check_heir(m, &block[owner[c]], &block[b]));
-            last = owner[c];
-            owner[c] = b;
+        int32_t was = -1;
+        for (int32_t k = cut_at(c->at, c->n, block[b].lo); c->at[k] < block[b].hi; k++) {
+            if (c->owner[k] >= 0 && c->owner[k] != was) TRY(check_heir(m, &block[c->owner[k]], &block[b]));
+            was = c->owner[k];
+            c->owner[k] = b;
+            if (!comes_again(m, &block[b])) continue;
+            c->last[k] = b;
+            if (c->first[k] < 0) c->first[k] = b;
         }
+    }
+    for (int32_t k = 0, last = -1, first = -1; k < c->n; k++) {
+        bool same = c->last[k] == last && c->first[k] == first;
+        last = c->last[k];
+        first = c->first[k];
+        if (last >= 0 && !same) TRY(check_return(m, &block[last], &block[first]));
     }
     return 0;
 }
 
 static int
-check_registers(const struct memory *m)
+check_registers(struct memory *m)
 {
     const struct plan *p = m->v->plan;
     struct arena *a = &m->v->tmp;
-    int64_t nout = m->v->first_out[p->ntask];
+    int64_t most = 0;
     int32_t *first = ARENA_ARRAY(a, int32_t, p->ndevice + 2), *task = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     for (int32_t i = 0; i < p->ntask; i++) first[p->task[i].device + 2]++;
     for (int32_t d = 0; d < p->ndevice; d++) first[d + 2] += first[d + 1];
     for (int32_t i = 0; i < p->ntask; i++) task[first[p->task[i].device + 1]++] = i;
-    struct block *block = ARENA_ARRAY(a, struct block, nout + 1);
-    int64_t *cut = ARENA_ARRAY(a, int64_t, 2 * nout + 1);
-    int32_t *owner = ARENA_ARRAY(a, int32_t, 2 * nout + 1);
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        int64_t n = 0;
+        for (int32_t i = first[d]; i < first[d + 1]; i++)
+            for (int32_t k = 0; k < p->task[task[i]].nresult; k++) n += p->task[task[i]].out[k].nreg;
+        most = MAX(most, n);
+    }
+    struct block *block = ARENA_ARRAY(a, struct block, most + 1);
+    struct cuts c = {.at = ARENA_ARRAY(a, int64_t, 2 * most + 1),
+                     .owner = ARENA_ARRAY(a, int32_t, 2 * most + 1),
+                     .first = ARENA_ARRAY(a, int32_t, 2 * most + 1),
+                     .last = ARENA_ARRAY(a, int32_t, 2 * most + 1)};
     for (int32_t d = 0; d < p->ndevice; d++) {
         int32_t n = blocks_of(m, task + first[d], first[d + 1] - first[d], block);
-        TRY(check_blocks(m, block, n, cut, owner));
+        TRY(check_blocks(m, block, n, &c));
     }
     return 0;
 }
@@ -238,7 +366,7 @@ is_over(const struct plan *p, const struct task *t, int32_t k)
 
 /* Everybody else who reads what an update writes over has read it. */
 static int
-check_readers(const struct memory *m, const int32_t *writer)
+check_readers(struct memory *m, const int32_t *writer)
 {
     const struct plan *p = m->v->plan;
     for (int32_t i = 0; i < p->ntask; i++)
@@ -256,29 +384,57 @@ check_readers(const struct memory *m, const int32_t *writer)
     return 0;
 }
 
-/* Bad input must not leave half an update: tasks that may refuse it are done before any update begins. */
-static int
-check_checkers(const struct memory *m, const int32_t *checker, int32_t n, int32_t update)
+/* Bad input must not leave half an update: tasks that may refuse it are done before any update begins. Of the tasks
+ * that check, in order, how many at least are done when a task begins: as many as of one that it follows, and those
+ * after them that it follows itself. */
+struct checks {
+    int32_t *task, n;     /* those that check, in order */
+    int32_t *done, *mark; /* by task; by number of a check: the last task found to follow it */
+};
+
+static void
+count_checks(const struct plan *p, struct checks *c, int32_t i)
 {
-    for (int32_t i = 0; i < n && checker[i] < update; i++)
-        if (!before(m, checker[i], update)) {
-            struct str name = {0};
-            task_print(m->v->plan, checker[i], &name);
-            int status = proof_fail(m->v, update, "updates and does not wait for %s, which may refuse its data",
-                                    str_text(&name));
-            str_free(&name);
-            return status;
+    const struct task *t = &p->task[i];
+    for (int32_t k = 0; k < t->nin; k++) {
+        int32_t a = t->in[k].task, at = c->done[a];
+        c->done[i] = MAX(c->done[i], at);
+        /* A check knows its own number by those before it. */
+        int32_t lo = 0, hi = c->n;
+        while (lo < hi) {
+            int32_t mid = lo + (hi - lo) / 2;
+            if (c->task[mid] < a)
+                lo = mid + 1;
+            else
+                hi = mid;
         }
-    return 0;
+        if (lo < c->n && c->task[lo] == a) c->mark[lo] = i;
+    }
+    while (c->done[i] < c->n && c->mark[c->done[i]] == i && c->task[c->done[i]] < i) c->done[i]++;
 }
 
 static int
-check_updates(const struct memory *m)
+check_checked(const struct memory *m, const struct checks *c, int32_t update)
+{
+    int32_t next = c->done[update];
+    if (next >= c->n) return 0;
+    struct str name = {0};
+    task_print(m->v->plan, c->task[next], &name);
+    int status =
+        proof_fail(m->v, update, "updates and does not wait for %s, which may refuse its data", str_text(&name));
+    str_free(&name);
+    return status;
+}
+
+static int
+check_updates(struct memory *m)
 {
     const struct plan *p = m->v->plan;
-    int32_t *writer = ARENA_ARRAY(&m->v->tmp, int32_t, p->nleaf_part + 1),
-            *checker = ARENA_ARRAY(&m->v->tmp, int32_t, p->ntask + 1);
-    int32_t nchecker = 0;
+    struct arena *a = &m->v->tmp;
+    int32_t *writer = ARENA_ARRAY(a, int32_t, p->nleaf_part + 1);
+    struct checks c = {.task = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                       .done = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                       .mark = ARENA_ARRAY(a, int32_t, p->ntask + 1)};
     for (int32_t i = 0; i < p->nleaf_part; i++) writer[i] = -1;
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
@@ -290,9 +446,10 @@ check_updates(const struct memory *m)
         }
         if (t->updates && !over) return proof_fail(m->v, i, "is marked as an update and writes over nothing");
         if (t->updates && t->nact != 1) return proof_fail(m->v, i, "updates %d times", (int)t->nact);
-        if (over) TRY(check_checkers(m, checker, nchecker, i));
+        count_checks(p, &c, i);
+        if (over) TRY(check_checked(m, &c, i));
         const struct op *op = task_op(p, t);
-        if (op && op->flags & OP_CHECKS) checker[nchecker++] = i;
+        if (op && op->flags & OP_CHECKS) c.task[c.n++] = i;
     }
     return check_readers(m, writer);
 }
@@ -301,7 +458,7 @@ int
 prove_memory(struct proof *v)
 {
     struct memory m = {.v = v};
-    find_order(&m);
+    find_rows(&m);
     TRY(check_registers(&m));
     return check_updates(&m);
 }

@@ -6,6 +6,8 @@
 
 #include "runtime/error.h"
 
+#include <stdlib.h>
+
 static bool
 within(const struct box *in, const struct box *out, int ndim)
 {
@@ -14,18 +16,27 @@ within(const struct box *in, const struct box *out, int ndim)
     return true;
 }
 
-/* A step of the move that says how this slice comes about: from parts of the source, all of them that it takes. */
-static const struct box_step *
-step_for(const struct box_plan *b, const struct box_move *m)
+/* Does the step say how this slice comes about: from parts of the source, all of them that it takes? */
+static bool
+says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {
-    for (int32_t i = 0; i < b->nstep; i++) {
-        const struct box_step *s = &b->step[i];
-        bool staged = false;
-        for (int32_t k = 0; k < s->nsource; k++) staged = staged || s->source[k].staged;
-        if (!staged && s->verb == m->verb && s->reduce == m->reduce && s->nsource == m->nfrom &&
-            within(&m->slice, &s->slice, b->type.ndim))
-            return s;
-    }
+    for (int32_t k = 0; k < s->nsource; k++)
+        if (s->source[k].staged) return false;
+    return s->verb == m->verb && s->reduce == m->reduce && s->nsource == m->nfrom && within(&m->slice, &s->slice, ndim);
+}
+
+/* Such a step, of those that fill the task's part or its device's stage. */
+static const struct box_step *
+step_for(const struct values *s, int32_t task, const struct box_move *m)
+{
+    const struct plan *p = s->v->plan;
+    const struct box_plan *b = p->task[task].move.box;
+    int32_t rank = p->device[p->task[task].device].rank, stage = 0;
+    while (stage < b->nstage && b->stage[stage].rank != rank) stage++;
+    const int32_t filled[2] = {stage, b->nstage + p->task[task].pos};
+    for (int f = stage < b->nstage ? 0 : 1; f < 2; f++)
+        for (int32_t i = s->steps.first[filled[f]]; i < s->steps.first[filled[f] + 1]; i++)
+            if (says_so(s->steps.step[i], m, b->type.ndim)) return s->steps.step[i];
     return NULL;
 }
 
@@ -59,7 +70,7 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
     int64_t skip, size = (int64_t)dtype_bytes(b->type.dtype);
     struct box whole;
     layout_box(b->to, &b->type, t->pos, &whole);
-    const struct box_step *step = step_for(b, m);
+    const struct box_step *step = step_for(s, task, m);
     if (!step || !within(&m->slice, &whole, b->type.ndim)) return proof_fail(s->v, task, "fills a slice of no step");
     struct view part = value_part(b->to, &b->type, t->pos);
     struct view view = value_window(&part, part.offset, &m->slice, &skip);
@@ -102,6 +113,10 @@ value_fill(struct values *s, int32_t task)
     TRY(check_shared(s, task));
     for (int32_t i = 0; i < t->move.nstep; i++) TRY(check_slice(s, task, &t->move.step[i], &received));
     TRY(proof_same(s->v, task, "received", t->move.received, received));
+    int32_t home = t->out[0].where.kind == IN_TASK ? t->out[0].where.index : task;
+    if (s->filled != home) s->nfill = 0;
+    s->filled = home;
+    s->nfill++;
     *value_result(s, task, 0) = (struct content){.layout = NULL, .pos = -1, .box = t->move.box};
     return 0;
 }
@@ -113,38 +128,84 @@ fills(const struct task *t, const struct box_plan *b)
     return task_box(t) == b && t->kind->flags & KIND_ALIAS && t->kind->flags & KIND_WRITES;
 }
 
+static int
+by_begin(const void *a, const void *b)
+{
+    const struct box *x = *(const struct box *const *)a, *y = *(const struct box *const *)b;
+    for (int d = 0; d < MAX_DIM; d++)
+        if (x->lo[d] != y->lo[d]) return x->lo[d] < y->lo[d] ? -1 : 1;
+    return 0;
+}
+
+/* Sorted by where they begin, boxes that meet are near each other along the first dimension that they are cut in. */
+static bool
+any_meet(const struct box **slice, int32_t n, int ndim)
+{
+    int cut = 0;
+    struct box both;
+    qsort(slice, (size_t)n, sizeof *slice, by_begin);
+    while (cut + 1 < ndim && slice[0]->lo[cut] == slice[n - 1]->lo[cut]) cut++;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = i + 1; k < n && (ndim == 0 || slice[k]->lo[cut] < slice[i]->hi[cut]); k++)
+            if (box_intersect(slice[i], slice[k], ndim, &both)) return true;
+    return false;
+}
+
 /* The slices of all that the task joins: they cover its part, none twice. */
 static int
-check_cover(struct values *s, int32_t task, int64_t *own)
+check_cover(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
     const struct box_plan *b = t->move.box;
-    int ndim = b->type.ndim;
     int64_t sum = 0;
-    int32_t first = t->out[0].where.index;
-    struct box mine, both;
+    int32_t n = 0;
+    struct box mine;
     layout_box(b->to, &b->type, t->pos, &mine);
     for (int32_t i = 0; i < t->nin; i++) {
         const struct task *f = &p->task[t->in[i].task];
-        if (p->task[t->in[i].task].out[t->in[i].out].control) continue;
-        if (!fills(f, b) || (f->out[0].where.kind == IN_TASK ? f->out[0].where.index : t->in[i].task) != first)
-            return proof_fail(s->v, task, "joins what is not of its part");
+        n += fills(f, b) ? f->move.nstep : 0;
+    }
+    const struct box **slice = ARENA_ARRAY(&s->v->tmp, const struct box *, n + 1);
+    n = 0;
+    for (int32_t i = 0; i < t->nin; i++) {
+        const struct task *f = &p->task[t->in[i].task];
+        if (f->out[t->in[i].out].control) continue;
         for (int32_t k = 0; k < f->move.nstep; k++) {
-            const struct box *slice = &f->move.step[k].slice;
-            if (!within(slice, &mine, ndim)) return proof_fail(s->v, task, "joins a slice of another part");
-            sum += box_numel(slice, ndim);
-            if (f->device == t->device) *own += box_numel(slice, ndim);
-            for (int32_t j = 0; j <= i; j++) {
-                const struct task *g = &p->task[t->in[j].task];
-                for (int32_t n = 0; n < (j < i ? (fills(g, b) ? g->move.nstep : 0) : k); n++)
-                    if (box_intersect(slice, &g->move.step[n].slice, ndim, &both))
-                        return proof_fail(s->v, task, "a slice is filled twice");
-            }
+            const struct box *of = &f->move.step[k].slice;
+            if (!within(of, &mine, b->type.ndim)) return proof_fail(s->v, task, "joins a slice of another part");
+            sum += box_numel(of, b->type.ndim);
+            slice[n++] = of;
         }
     }
-    if (sum != box_numel(&mine, ndim))
-        return proof_fail(s->v, task, "joins %lld elements of %lld", (long long)sum, (long long)box_numel(&mine, ndim));
+    if (sum != box_numel(&mine, b->type.ndim))
+        return proof_fail(s->v, task, "joins %lld elements of %lld", (long long)sum,
+                          (long long)box_numel(&mine, b->type.ndim));
+    return any_meet(slice, n, b->type.ndim) ? proof_fail(s->v, task, "a slice is filled twice") : 0;
+}
+
+/* What a task joins are tasks that fill its part, each once; how many, and how many elements its own device fills. */
+static int
+check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    int32_t last = -1;
+    *n = 0;
+    *own = 0;
+    for (int32_t i = 0; i < t->nin; i++) {
+        int32_t fill = t->in[i].task;
+        const struct task *f = &p->task[fill];
+        if (f->out[t->in[i].out].control) continue;
+        if (!fills(f, t->move.box) || t->in[i].out ||
+            (f->out[0].where.kind == IN_TASK ? f->out[0].where.index : fill) != t->out[0].where.index)
+            return proof_fail(s->v, task, "joins what is not of its part");
+        if (fill <= last) return proof_fail(s->v, task, "joins a slice twice");
+        last = fill;
+        ++*n;
+        for (int32_t k = 0; k < f->move.nstep && f->device == t->device; k++)
+            *own += box_numel(&f->move.step[k].slice, t->move.box->type.ndim);
+    }
     return 0;
 }
 
@@ -153,11 +214,17 @@ value_join(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct box_plan *b = t->move.box;
-    int64_t own = 0;
+    int64_t own;
+    int32_t n;
     TRY(check_shared(s, task));
     TRY(value_at(s, task, b->to));
     if (t->out[0].where.kind != IN_TASK) return proof_fail(s->v, task, "joins nothing");
-    TRY(check_cover(s, task, &own));
+    TRY(check_fills(s, task, &n, &own));
+    /* All who join one part join the same tasks: all that fill it. */
+    TRY(proof_same(s->v, task, "the part that it joins", t->out[0].where.index, s->filled));
+    TRY(proof_same(s->v, task, "tasks that fill its part", n, s->nfill));
+    if (s->joined != s->filled) TRY(check_cover(s, task));
+    s->joined = s->filled;
     TRY(proof_same(s->v, task, "received", t->move.received,
                    local_bytes(b, t->pos) - own * (int64_t)dtype_bytes(b->type.dtype)));
     *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .layout = b->to, .pos = t->pos, .box = b};

@@ -31,6 +31,8 @@ struct values {
     int32_t box_task;   /* how many of them were seen */
     struct ref box_ref; /* what it moves */
     struct steps steps;
+    int32_t filled, nfill,
+        joined; /* first task of the part that was filled last, by how many tasks; that was joined last */
 };
 
 /* ---- verify_part.c ---- */

@@ -1,0 +1,537 @@
+/* arena.c - where registers lie in the memory of their device, and the order that sharing it needs.
+ *
+ * A tenant is a result with its registers. Two share bytes when one is done with
+ * before the other is written; where edges do not say so already, a control edge
+ * does. The list of tasks is an order in which everything could run, so a tenant
+ * lives from its writer to its last reader in the list.
+ *
+ * In a program of several pieces, what is made once a piece is written again and
+ * again. Tasks of one group (credit.c) have one piece in work at a time, so
+ * tenants of a group with one register each share bytes as in a run of one piece;
+ * and the last of a period is done with before the first of the next is written:
+ * an edge with one credit, from that one's writer to this one's readers, says so.
+ * Such an edge makes a task wait for tasks on an earlier piece alone, so it closes
+ * no circle. The groups themselves, and tenants of several registers, live at the
+ * same time; what is made once a batch comes before or after all of them.
+ *
+ * Devices whose tenants are alike are packed once. */
+#include "actors/plan/lower.h"
+
+#include "actors/plan/pack.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64, BATCH = -1 };
+
+/* A tenant as packing sees it: numbers of its device alone, so that those of like devices are equal. */
+struct item {
+    int64_t bytes;       /* of a register, aligned */
+    int32_t first, last; /* positions among the device's tasks */
+    int32_t nreg, group; /* BATCH: once a batch */
+    int64_t offset;
+    bool alone; /* nobody else has its bytes */
+};
+/* Item b is written where a was; again: in the next period. */
+struct pair {
+    int32_t a, b;
+    bool again;
+};
+
+struct tenant {
+    int32_t task, out;
+    int32_t last; /* task that reads it last, itself if nobody does */
+    bool pieces;  /* it is in use until the last piece: once a batch, and read for each piece */
+};
+
+struct memory {
+    struct lower *l;
+    int32_t *first_out, *of;        /* by task: number of its first result; by result: its tenant, -1 */
+    struct tenant *tenant;          /* by device, then by task */
+    int32_t *first;                 /* by device: its first tenant */
+    int32_t *first_task, *task;     /* by device: its tasks, in order */
+    int32_t *first_reader, *reader; /* by tenant: who reads it, in order */
+    int32_t *next_writer;           /* by task: the next that fills the same register (share.c), -1 */
+    /* Of the device packed last. */
+    struct item *item, *packed;
+    int32_t nitem, npacked;
+    int64_t bytes;
+    struct pair *pair;
+    int32_t npair, pair_room;
+};
+
+/* ---- tenants ---- */
+
+static bool
+is_tenant(const struct out_port *o)
+{
+    return o->where.kind == IN_ARENA;
+}
+
+/* Puts what each device has one after the other: first[d] for d <= ndevice, from counts at first[d + 1]. */
+static void
+add_up(int32_t *first, int32_t n)
+{
+    for (int32_t d = 0; d < n; d++) first[d + 1] += first[d];
+}
+
+static void
+list_tenants(struct memory *m)
+{
+    struct lower *l = m->l;
+    struct arena *a = &l->tmp;
+    int32_t ndevice = l->plan->ndevice, nout = 0;
+    m->first_out = ARENA_ARRAY(a, int32_t, l->ndraft + 1);
+    m->first = ARENA_ARRAY(a, int32_t, ndevice + 1);
+    m->first_task = ARENA_ARRAY(a, int32_t, ndevice + 1);
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct draft *d = &l->draft[i];
+        m->first_out[i] = nout;
+        nout += d->nout;
+        m->first_task[d->task.device + 1]++;
+        for (int k = 0; k < d->nout; k++) m->first[d->task.device + 1] += is_tenant(&d->out[k]);
+    }
+    add_up(m->first, ndevice);
+    add_up(m->first_task, ndevice);
+    m->tenant = ARENA_ARRAY(a, struct tenant, m->first[ndevice] + 1);
+    m->of = ARENA_ARRAY(a, int32_t, nout + 1);
+    m->task = ARENA_ARRAY(a, int32_t, l->ndraft + 1);
+    int32_t *next = arena_dup(a, m->first, sizeof *next * (size_t)(ndevice + 1));
+    int32_t *next_task = arena_dup(a, m->first_task, sizeof *next * (size_t)(ndevice + 1));
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct draft *d = &l->draft[i];
+        m->task[next_task[d->task.device]++] = i;
+        for (int k = 0; k < d->nout; k++) {
+            int32_t *of = &m->of[m->first_out[i] + k];
+            *of = is_tenant(&d->out[k]) ? next[d->task.device]++ : -1;
+            if (*of >= 0) m->tenant[*of] = (struct tenant){.task = i, .out = k, .last = i};
+        }
+    }
+}
+
+/* Whose register an edge reads, -1: none that is packed. */
+static int32_t
+read_by(const struct memory *m, const struct edge *e)
+{
+    const struct where *w = &m->l->draft[e->task].out[e->out].where;
+    return w->kind == IN_TASK ? m->of[m->first_out[w->index]] : m->of[m->first_out[e->task] + e->out];
+}
+
+static void
+each_reader(struct memory *m, int32_t *next, int32_t *reader)
+{
+    const struct lower *l = m->l;
+    for (int32_t i = 0; i < l->ndraft; i++)
+        for (const struct edge *e = l->draft[i].in; e; e = e->next) {
+            int32_t t = read_by(m, e);
+            if (t < 0) continue;
+            int32_t at = next[t]++;
+            if (reader) reader[at] = i;
+            m->tenant[t].last = i;
+            if (e->hold > 1) m->tenant[t].pieces = true;
+        }
+}
+
+static void
+list_readers(struct memory *m)
+{
+    struct arena *a = &m->l->tmp;
+    int32_t n = m->first[m->l->plan->ndevice];
+    m->first_reader = ARENA_ARRAY(a, int32_t, n + 2);
+    each_reader(m, m->first_reader + 1, NULL);
+    add_up(m->first_reader, n);
+    int32_t *next = arena_dup(a, m->first_reader, sizeof *next * (size_t)(n + 1));
+    m->reader = ARENA_ARRAY(a, int32_t, m->first_reader[n] + 1);
+    each_reader(m, next, m->reader);
+}
+
+/* Registers that several tasks fill belong to the first of them. */
+static void
+list_writers(struct memory *m)
+{
+    const struct lower *l = m->l;
+    m->next_writer = ARENA_ARRAY(&m->l->tmp, int32_t, l->ndraft + 1);
+    int32_t *last = ARENA_ARRAY(&m->l->tmp, int32_t, l->ndraft + 1);
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        m->next_writer[i] = -1;
+        last[i] = i;
+        const struct draft *d = &l->draft[i];
+        if (!(d->task.kind->flags & KIND_WRITES) || d->nout == 0 || d->out[0].where.kind != IN_TASK) continue;
+        int32_t home = d->out[0].where.index;
+        m->next_writer[last[home]] = i;
+        last[home] = i;
+    }
+}
+
+/* ---- items ---- */
+
+/* How many of a device's tasks come up to this one in the list, less one. */
+static int32_t
+position_of(const struct memory *m, int32_t device, int32_t task)
+{
+    int32_t lo = m->first_task[device], hi = m->first_task[device + 1];
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (m->task[mid] <= task)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo - m->first_task[device] - 1;
+}
+
+static struct item
+item_of(const struct memory *m, int32_t device, const struct tenant *t)
+{
+    const struct draft *d = &m->l->draft[t->task];
+    const struct out_port *o = &d->out[t->out];
+    int32_t end = m->first_task[device + 1] - m->first_task[device];
+    bool batch = m->l->program->pieces == 1 || draft_once(d);
+    return (struct item){.bytes = where_stride(o->bytes),
+                         .first = position_of(m, device, t->task),
+                         .last = t->pieces ? end : position_of(m, device, t->last),
+                         .nreg = o->nreg,
+                         .alone = true,
+                         .group = batch ? BATCH : credit_group(m->l, d)};
+}
+
+/* What is made once a piece lives from the first such task of the device to the last, seen from what is made once a
+ * batch; a sum over the pieces is written from the first one on. */
+static void
+span_pieces(const struct memory *m, int32_t device, int32_t *first, int32_t *last)
+{
+    *first = INT32_MAX;
+    *last = -1;
+    for (int32_t i = 0; i < m->nitem; i++)
+        if (m->item[i].group != BATCH) {
+            *first = MIN(*first, m->item[i].first);
+            *last = MAX(*last, m->item[i].last);
+        }
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct tenant *t = &m->tenant[m->first[device] + i];
+        if (m->l->draft[t->task].piece && m->item[i].group == BATCH) m->item[i].first = MIN(m->item[i].first, *first);
+    }
+}
+
+/* ---- packing a device ---- */
+
+/* Packs the items of one group that have one register, from 0 on; returns their bytes. */
+static int64_t
+pack_group(struct memory *m, int32_t group, struct pack_item *p, int32_t *at)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *it = &m->item[i];
+        if (it->group != group || (group != BATCH && it->nreg > 1)) continue;
+        at[n] = i;
+        p[n++] = (struct pack_item){.bytes = it->bytes, .first = it->first, .last = it->last};
+    }
+    int64_t bytes = pack_offsets(p, n, ALIGN);
+    for (int32_t k = 0; k < n; k++) m->item[at[k]].offset = p[k].offset;
+    return bytes;
+}
+
+/* Groups one after the other, then what has several registers; what is made once a batch around them. */
+static int64_t
+pack_pieces(struct memory *m, int32_t first, int32_t last, struct pack_item *p, int32_t *at)
+{
+    bool *done = ARENA_ARRAY(&m->l->tmp, bool, m->nitem + 1);
+    int64_t bytes = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < m->nitem; i++) {
+        struct item *it = &m->item[i];
+        if (it->group == BATCH || done[i]) continue;
+        int64_t more = it->nreg > 1 ? it->bytes * it->nreg : pack_group(m, it->group, p, at);
+        if (it->nreg > 1) it->offset = 0;
+        for (int32_t k = i; k < m->nitem; k++) {
+            bool mine = k == i || (it->nreg == 1 && m->item[k].group == it->group && m->item[k].nreg == 1);
+            if (!mine) continue;
+            m->item[k].offset += bytes;
+            done[k] = true;
+        }
+        bytes += more;
+    }
+    p[n] = (struct pack_item){.bytes = bytes, .first = first, .last = last};
+    at[n++] = -1;
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *it = &m->item[i];
+        if (it->group != BATCH) continue;
+        at[n] = i;
+        p[n++] = (struct pack_item){.bytes = it->bytes * it->nreg, .first = it->first, .last = it->last};
+    }
+    int64_t all = pack_offsets(p, n, ALIGN);
+    for (int32_t k = 1; k < n; k++) m->item[at[k]].offset = p[k].offset;
+    for (int32_t i = 0; i < m->nitem; i++)
+        if (m->item[i].group != BATCH) m->item[i].offset += p[0].offset;
+    return all;
+}
+
+static int64_t
+pack_items(struct memory *m, int32_t first, int32_t last)
+{
+    struct pack_item *p = ARENA_ARRAY(&m->l->tmp, struct pack_item, m->nitem + 1);
+    int32_t *at = ARENA_ARRAY(&m->l->tmp, int32_t, m->nitem + 1);
+    return last < 0 ? pack_group(m, BATCH, p, at) : pack_pieces(m, first, last, p, at);
+}
+
+/* ---- who follows whom ---- */
+
+static void
+add_pair(struct memory *m, int32_t a, int32_t b, bool again)
+{
+    if (m->npair == m->pair_room) {
+        m->pair_room = m->pair_room ? 2 * m->pair_room : 256;
+        m->pair = must_realloc(m->pair, sizeof *m->pair * (size_t)m->pair_room);
+    }
+    m->pair[m->npair++] = (struct pair){a, b, again};
+    m->item[a].alone = m->item[b].alone = false;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Items in the order in which they are written. */
+struct written {
+    int32_t first, item;
+};
+static int
+by_time(const void *a, const void *b)
+{
+    const struct written *x = a, *y = b;
+    return x->first != y->first ? x->first - y->first : x->item - y->item;
+}
+
+static int32_t
+cut_at(const int64_t *cut, int32_t n, int64_t at)
+{
+    int32_t lo = 0, hi = n;
+    while (hi - lo > 1) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (cut[mid] <= at)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The arena is cut where items begin and end; the next to have a cut follows the one that had it last. */
+struct sweep {
+    int64_t *cut;
+    int32_t ncut;
+    int32_t *owner;           /* by cut: the last to have it, -1 */
+    int32_t *opened, *closed; /* by cut: the first and the last to have it in a period, -1 */
+};
+
+static int32_t *
+nobody(struct memory *m, int32_t n)
+{
+    int32_t *list = ARENA_ARRAY(&m->l->tmp, int32_t, n + 1);
+    for (int32_t i = 0; i < n; i++) list[i] = -1;
+    return list;
+}
+
+static void
+cut_arena(struct memory *m, struct sweep *s)
+{
+    int32_t n = 0;
+    s->cut = ARENA_ARRAY(&m->l->tmp, int64_t, 2 * m->nitem + 1);
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *it = &m->item[i];
+        if (it->bytes == 0) continue;
+        s->cut[n++] = it->offset;
+        s->cut[n++] = it->offset + it->bytes * it->nreg;
+    }
+    qsort(s->cut, (size_t)n, sizeof *s->cut, by_number);
+    for (int32_t i = 0; i < n; i++)
+        if (s->ncut == 0 || s->cut[i] > s->cut[s->ncut - 1]) s->cut[s->ncut++] = s->cut[i];
+    s->owner = nobody(m, s->ncut);
+    s->opened = nobody(m, s->ncut);
+    s->closed = nobody(m, s->ncut);
+}
+
+static void
+take_cuts(struct memory *m, struct sweep *s, int32_t b)
+{
+    const struct item *it = &m->item[b];
+    if (it->bytes == 0) return;
+    int32_t last = -1, c = cut_at(s->cut, s->ncut, it->offset);
+    for (; s->cut[c] < it->offset + it->bytes * it->nreg; c++) {
+        int32_t a = s->owner[c];
+        if (a >= 0 && a != last) add_pair(m, a, b, false);
+        last = a;
+        s->owner[c] = b;
+        if (it->group == BATCH) continue;
+        s->closed[c] = b;
+        if (s->opened[c] < 0) s->opened[c] = b;
+    }
+}
+
+/* In the next period the first of a cut follows the last. */
+static void
+close_periods(struct memory *m, const struct sweep *s)
+{
+    int32_t a = -1, b = -1;
+    for (int32_t c = 0; c < s->ncut; c++) {
+        bool same = s->closed[c] == a && s->opened[c] == b;
+        a = s->closed[c];
+        b = s->opened[c];
+        if (a != b && !same) add_pair(m, a, b, true);
+    }
+}
+
+static void
+find_pairs(struct memory *m)
+{
+    struct sweep s = {0};
+    struct written *w = ARENA_ARRAY(&m->l->tmp, struct written, m->nitem + 1);
+    m->npair = 0;
+    cut_arena(m, &s);
+    for (int32_t i = 0; i < m->nitem; i++) w[i] = (struct written){m->item[i].first, i};
+    qsort(w, (size_t)m->nitem, sizeof *w, by_time);
+    for (int32_t i = 0; i < m->nitem; i++) take_cuts(m, &s, w[i].item);
+    close_periods(m, &s);
+}
+
+/* ---- order ---- */
+
+/* After task a, everybody who writes the block. */
+static void
+order_writers(const struct memory *m, int32_t a, int32_t writer)
+{
+    for (int32_t w = writer; w >= 0; w = m->next_writer[w]) order_after(m->l, a, w);
+}
+
+/* b is written where a lay: after all who read a, the last of them first: those before it often are before b then. */
+static void
+order_pair(const struct memory *m, const struct tenant *a, const struct tenant *b, bool again)
+{
+    const int32_t *first = &m->first_reader[a - m->tenant];
+    for (int32_t i = first[1] - 1; i >= first[0]; i--) {
+        if (i + 1 < first[1] && m->reader[i] == m->reader[i + 1]) continue;
+        if (again)
+            order_credit(m->l, b->task, m->reader[i]);
+        else
+            order_writers(m, m->reader[i], b->task);
+    }
+    if (first[0] < first[1]) return;
+    if (again)
+        order_credit(m->l, b->task, a->task);
+    else
+        order_writers(m, a->task, b->task);
+}
+
+/* ---- all devices ---- */
+
+/* Is this device packed as the one before? */
+static bool
+is_alike(const struct memory *m)
+{
+    if (m->nitem != m->npacked) return false;
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *a = &m->item[i], *b = &m->packed[i];
+        if (a->bytes != b->bytes || a->first != b->first || a->last != b->last || a->nreg != b->nreg ||
+            a->group != b->group)
+            return false;
+    }
+    return true;
+}
+
+static void
+pack_device(struct memory *m, int32_t device)
+{
+    const struct tenant *t = &m->tenant[m->first[device]];
+    int32_t first, last;
+    m->nitem = m->first[device + 1] - m->first[device];
+    for (int32_t i = 0; i < m->nitem; i++) m->item[i] = item_of(m, device, &t[i]);
+    span_pieces(m, device, &first, &last);
+    if (!is_alike(m)) {
+        m->bytes = pack_items(m, first, last);
+        find_pairs(m);
+        struct item *was = m->packed;
+        m->packed = m->item;
+        m->npacked = m->nitem;
+        m->item = was;
+    }
+    for (int32_t i = 0; i < m->nitem; i++) {
+        struct out_port *o = &m->l->draft[t[i].task].out[t[i].out];
+        o->where.offset = m->packed[i].offset;
+        o->alone = m->packed[i].alone;
+    }
+    for (int32_t i = 0; i < m->npair; i++) order_pair(m, &t[m->pair[i].a], &t[m->pair[i].b], m->pair[i].again);
+    m->l->plan->device[device].arena_bytes = m->bytes;
+}
+
+static int
+too_large(const struct plan_device *d)
+{
+    return fail(E_MEMORY, "%s:%d: what this run needs at a time is larger than 2^63 bytes", device_kind_text(d->kind),
+                (int)d->rank);
+}
+
+/* Sums of sizes are counted only when they can be. */
+static int
+check_sizes(struct lower *l)
+{
+    const int64_t most = INT64_MAX - (1 << 20);
+    struct plan *p = l->plan;
+    int64_t *left = ARENA_ARRAY(&l->tmp, int64_t, p->ndevice);
+    for (int d = 0; d < p->ndevice; d++) left[d] = most;
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct draft *draft = &l->draft[i];
+        int d = draft->task.device;
+        for (int k = 0; k < draft->nout; k++) {
+            const struct out_port *o = &draft->out[k];
+            if (!is_tenant(o)) continue;
+            int64_t bytes = o->bytes, nreg = MAX(o->nreg, 1);
+            if (bytes > left[d] / nreg - ALIGN) return too_large(&p->device[d]);
+            left[d] -= nreg * (bytes + ALIGN);
+        }
+    }
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct task *t = &l->draft[i].task;
+        if (t->exec && (int64_t)exec_scratch(t->exec) > left[t->device]) return too_large(&p->device[t->device]);
+    }
+    return 0;
+}
+
+static void
+add_scratch(struct lower *l)
+{
+    struct plan *p = l->plan;
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct task *task = &l->draft[i].task;
+        if (!task->exec) continue;
+        struct plan_device *d = &p->device[task->device];
+        d->scratch_bytes = MAX(d->scratch_bytes, (int64_t)exec_scratch(task->exec));
+    }
+    for (int d = 0; d < p->ndevice; d++) {
+        struct plan_device *dev = &p->device[d];
+        dev->scratch = (dev->arena_bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
+        dev->arena_bytes = dev->scratch + dev->scratch_bytes;
+    }
+}
+
+int
+arena_registers(struct lower *l)
+{
+    struct memory m = {.l = l};
+    TRY(check_sizes(l));
+    list_tenants(&m);
+    list_readers(&m);
+    list_writers(&m);
+    int32_t most = 0;
+    for (int32_t d = 0; d < l->plan->ndevice; d++) most = MAX(most, m.first[d + 1] - m.first[d]);
+    m.item = ARENA_ARRAY(&l->tmp, struct item, most + 1);
+    m.packed = ARENA_ARRAY(&l->tmp, struct item, most + 1);
+    for (int32_t d = 0; d < l->plan->ndevice; d++) pack_device(&m, d);
+    free(m.pair);
+    add_scratch(l);
+    return 0;
+}

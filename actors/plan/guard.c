@@ -1,0 +1,167 @@
+/* guard.c - the order of updates: what they replace was read, and what may refuse its data has accepted it.
+ *
+ * Bad input must not leave half an update. So all tasks that check data are
+ * followed by one gate, and every update by the gate: as many edges as there are
+ * tasks, not pairs of them. Where updates come between checks (a second step in
+ * one program) the checks behind them have a gate of their own, after the first. */
+#include "actors/plan/lower.h"
+
+#include <string.h>
+
+/* ---- the gate ---- */
+
+/* The nodes that compute a root which may be written over a leaf. */
+static void
+mark_updates(struct lower *l)
+{
+    const struct program *p = l->program;
+    l->is_update = ARENA_ARRAY(&l->tmp, bool, p->nnode + 1);
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].over >= 0 && p->root[k].ref.kind == REF_NODE) l->is_update[p->root[k].ref.index] = true;
+}
+
+/* Before an update is lowered: a gate behind the checks that have none yet. */
+int
+guard_node(struct lower *l, int32_t node)
+{
+    if (!l->is_update) mark_updates(l);
+    if (!l->is_update[node]) return 0;
+    int32_t n = 0, end = l->ndraft, last = -1;
+    for (int32_t i = l->gated; i < end; i++)
+        if (l->draft[i].checks) n++, last = i;
+    int32_t first = l->gated, id;
+    l->gated = end;
+    if (n == 0) return 0;
+    const struct plan_device *at = &l->plan->device[l->draft[last].task.device];
+    struct draft *d = draft_new(l, &kind_gate, -1, at->kind, at->rank, 0, false, &id);
+    d->task.name = "gate";
+    d->task.phase = PHASE_BATCH;
+    d->gate = true;
+    if (l->gate >= 0) order_edge(l, l->gate, id);
+    for (int32_t i = first; i < end; i++)
+        if (l->draft[i].checks) order_edge(l, i, id);
+    l->gate = id;
+    return 0;
+}
+
+/* ---- readers of what is written over ---- */
+
+/* Who writes each root part, and who reads each leaf part that may be written over. */
+struct guard {
+    struct lower *l;
+    int32_t *writer;         /* by root part: task, -1 */
+    bool *wanted;            /* by leaf part: it may be written over */
+    int32_t *first, *reader; /* by leaf part: its readers, in order, are reader[first[p]] to reader[first[p + 1] - 1] */
+};
+
+static void
+find_writers(struct guard *g)
+{
+    const struct lower *l = g->l;
+    for (int32_t r = 0; r < l->plan->nroot_part; r++) g->writer[r] = -1;
+    for (int32_t i = 0; i < l->ndraft; i++)
+        for (int k = 0; k < l->draft[i].nout; k++)
+            if (l->draft[i].out[k].where.kind == IN_ROOT) g->writer[l->draft[i].out[k].where.index] = i;
+}
+
+static void
+mark_wanted(struct guard *g)
+{
+    const struct plan *p = g->l->plan;
+    for (int32_t k = 0; k < p->program->nroot; k++) {
+        int32_t over = p->program->root[k].over;
+        if (over < 0 || !p->over[k]) continue;
+        int32_t n = p->program->leaf[over].layout->place->nrank;
+        memset(g->wanted + p->leaf_first[over], true, (size_t)n);
+    }
+}
+
+/* Calls are made twice: to count, then to fill in. */
+static void
+each_read(struct guard *g, int32_t *next, int32_t *reader)
+{
+    const struct lower *l = g->l;
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct task *t = &l->draft[i].task;
+        for (int32_t a = 0; a < t->narg; a++) {
+            if (t->arg[a].kind != ARG_LEAF || !g->wanted[t->arg[a].index]) continue;
+            int32_t at = next[t->arg[a].index]++;
+            if (reader) reader[at] = i;
+        }
+    }
+}
+
+static void
+find_readers(struct guard *g)
+{
+    struct arena *a = &g->l->tmp;
+    int32_t n = g->l->plan->nleaf_part;
+    g->first = ARENA_ARRAY(a, int32_t, n + 2);
+    each_read(g, g->first + 1, NULL);
+    for (int32_t p = 0; p < n; p++) g->first[p + 1] += g->first[p];
+    int32_t *next = arena_dup(a, g->first, sizeof *next * (size_t)(n + 1));
+    g->reader = ARENA_ARRAY(a, int32_t, g->first[n] + 1);
+    each_read(g, next, g->reader);
+}
+
+/* Writing a root part over a leaf's: nobody may read that one later. */
+static bool
+may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part)
+{
+    int32_t w = g->writer[root_part];
+    if (w < 0) return false;
+    int32_t n = g->first[leaf_part + 1];
+    return n == g->first[leaf_part] || g->reader[n - 1] <= w;
+}
+
+/* The last reader first: those before it are often before it anyhow. */
+static void
+wait_for_readers(struct guard *g, int32_t root_part, int32_t leaf_part)
+{
+    int32_t w = g->writer[root_part], before = w;
+    for (int32_t i = g->first[leaf_part + 1] - 1; i >= g->first[leaf_part]; i--) {
+        if (g->reader[i] == w || g->reader[i] == before) continue;
+        before = g->reader[i];
+        order_after(g->l, before, w);
+    }
+}
+
+static void
+guard_root(struct guard *g, int32_t k)
+{
+    struct lower *l = g->l;
+    struct plan *p = l->plan;
+    const struct prog_root *r = &l->program->root[k];
+    p->over[k] = p->over[k] && r->over >= 0;
+    int n = p->over[k] ? ref_layout(l->program, r->ref)->place->nrank : 0;
+    for (int pos = 0; pos < n && p->over[k]; pos++)
+        p->over[k] = may_replace(g, p->root_first[k] + pos, p->leaf_first[r->over] + pos);
+    for (int pos = 0; pos < n && p->over[k]; pos++) {
+        wait_for_readers(g, p->root_first[k] + pos, p->leaf_first[r->over] + pos);
+        l->draft[g->writer[p->root_first[k] + pos]].task.updates = true;
+    }
+}
+
+/* Every update follows the last gate before it. */
+static void
+follow_gates(struct lower *l)
+{
+    int32_t gate = -1;
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        if (l->draft[i].gate) gate = i;
+        if (gate >= 0 && l->draft[i].task.updates) order_after(l, gate, i);
+    }
+}
+
+void
+guard_updates(struct lower *l)
+{
+    struct guard g = {.l = l};
+    g.writer = ARENA_ARRAY(&l->tmp, int32_t, l->plan->nroot_part + 1);
+    g.wanted = ARENA_ARRAY(&l->tmp, bool, l->plan->nleaf_part + 1);
+    find_writers(&g);
+    mark_wanted(&g);
+    find_readers(&g);
+    for (int32_t k = 0; k < l->program->nroot; k++) guard_root(&g, k);
+    follow_gates(l);
+}

@@ -1,0 +1,26 @@
+/* gate.c - a task that does nothing, once a batch: those who wait for it wait for all that it follows. */
+#include "actors/plan/verify_value.h"
+
+static int
+begin(struct act *a)
+{
+    UNUSED(a);
+    return 0;
+}
+
+static int
+check(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    TRY(proof_same(s->v, task, "narg", t->narg, 0));
+    return proof_same(s->v, task, "nact", t->nact, 1);
+}
+
+const struct task_kind kind_gate = {
+    .name = "gate",
+    .flags = KIND_ORDER,
+    .begin = begin,
+    .check = check,
+    .result = kind_result_type,
+    .print = kind_print_name,
+};

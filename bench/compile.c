@@ -1,0 +1,365 @@
+/* compile.c - from a traced program to a proved plan: how long it takes, how much memory, how large the plan is.
+ *
+ *   compile [NAME]      all rows, or those whose name begins with NAME
+ *
+ * Each row is a process of its own, so that its memory is its own. Seconds are those of rille_trace_end: collecting the
+ * program, making the plan, proving it, making its actors. "MB" is the most memory that the process ever had, "B/task"
+ * the plan's own bytes, "arena" what the fullest device needs beside the least it could (the bytes alive at the worst
+ * moment of the plan's order). */
+#include "actors/plan/plan.h"
+#include "actors/session/compiled.h"
+#include "bench/clock.h"
+#include "rille.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WIDE = 8, MOST_RANKS = 1024 };
+
+struct bench {
+    struct rille_session *s;
+    int n, ranks, pieces; /* operators or layers, devices, micro-batches */
+    struct rille_tensor *x, *y, *w;
+    struct rille_tensor **param;
+    int nparam;
+};
+
+static void
+must(int status, const char *what)
+{
+    if (!status) return;
+    printf("%s: %s\n", what, rille_error());
+    exit(1);
+}
+
+static const struct rille_layout *
+layout_on(struct bench *b, int first, int n, const char *sbp)
+{
+    int32_t rank[MOST_RANKS], size = n;
+    const struct rille_place *p;
+    const struct rille_layout *l;
+    for (int i = 0; i < n; i++) rank[i] = first + i;
+    must(rille_place(b->s, "cpu", 1, &size, rank, &p), "placement");
+    must(rille_layout(b->s, p, 1, &sbp, NULL, -1, &l), "layout");
+    return l;
+}
+
+static struct rille_tensor *
+floats(struct bench *b, int64_t rows, int64_t columns, const struct rille_layout *l)
+{
+    int64_t shape[2] = {rows, columns};
+    float *v = calloc((size_t)(rows * columns), sizeof *v);
+    struct rille_tensor *t;
+    must(rille_tensor_from_host(b->s, "f32", 2, shape, v, l, &t), "floats");
+    free(v);
+    return t;
+}
+
+static struct rille_tensor *
+param(struct bench *b, int64_t rows, int64_t columns, const struct rille_layout *l)
+{
+    struct rille_tensor *t = floats(b, rows, columns, l);
+    must(rille_tensor_set_requires_grad(t, true), "parameter");
+    b->param = realloc(b->param, sizeof *b->param * (size_t)(b->nparam + 1));
+    return b->param[b->nparam++] = t;
+}
+
+/* The result takes the place of a, which is given back. */
+static void
+call(struct bench *b, const char *op, struct rille_tensor **a, struct rille_tensor *other)
+{
+    struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = *a}, {.kind = RILLE_ARG_TENSOR, .tensor = other}};
+    struct rille_tensor *out;
+    must(rille_call(b->s, rille_op_find(op), other ? 2 : 1, arg, 0, NULL, &out), op);
+    rille_tensor_free(a);
+    *a = out;
+}
+
+static void
+move(struct rille_tensor **a, const struct rille_layout *l)
+{
+    struct rille_tensor *out;
+    must(rille_tensor_to_global(*a, l, &out), "to_global");
+    rille_tensor_free(a);
+    *a = out;
+}
+
+/* Backward and plain gradient descent. */
+static void
+train(struct bench *b, struct rille_tensor *loss)
+{
+    must(rille_tensor_backward(loss), "backward");
+    for (int i = 0; i < b->nparam; i++) {
+        struct rille_tensor *g = rille_tensor_grad(b->param[i]);
+        struct rille_arg arg[4] = {{.kind = RILLE_ARG_TENSOR, .tensor = b->param[i]},
+                                   {.kind = RILLE_ARG_NONE},
+                                   {.kind = RILLE_ARG_TENSOR, .tensor = g},
+                                   {.kind = RILLE_ARG_FLOAT, .f = 0.1}};
+        must(rille_update(b->s, rille_op_find("sgd"), 4, arg, 0, NULL), "sgd");
+        rille_tensor_free(&g);
+    }
+    must(rille_step(b->s), "step");
+    for (int i = 0; i < b->nparam; i++) must(rille_tensor_set_grad(b->param[i], NULL), "zero_grad");
+}
+
+/* ---- programs: what is there before, and what is traced ---- */
+
+static void
+data_inputs(struct bench *b)
+{
+    int64_t rows = 2ll * b->ranks * b->pieces;
+    int64_t *label = calloc((size_t)rows, sizeof *label);
+    const struct rille_layout *split = layout_on(b, 0, b->ranks, "S(0)");
+    b->x = floats(b, rows, WIDE, split);
+    must(rille_tensor_from_host(b->s, "i64", 1, &rows, label, split, &b->y), "labels");
+    free(label);
+}
+
+static void
+chain_before(struct bench *b)
+{
+    data_inputs(b);
+    b->w = floats(b, WIDE, WIDE, layout_on(b, 0, b->ranks, "B"));
+}
+
+static struct rille_tensor *
+chain(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
+{
+    (void)y;
+    for (int i = 0; i < b->n; i++) call(b, "matmul", &x, b->w);
+    return x;
+}
+
+/* Products of one value, summed up in pairs. */
+static struct rille_tensor *
+wide(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
+{
+    struct rille_tensor **all = malloc(sizeof *all * (size_t)b->n);
+    (void)y;
+    for (int i = 0; i < b->n; i++) {
+        all[i] = rille_tensor_hold(x);
+        call(b, "matmul", &all[i], b->w);
+    }
+    for (int n = b->n; n > 1; n = (n + 1) / 2)
+        for (int i = 0; i < n / 2; i++) {
+            struct rille_tensor *sum = all[2 * i];
+            call(b, "add", &sum, all[2 * i + 1]);
+            rille_tensor_free(&all[2 * i + 1]);
+            all[i] = sum;
+            if (i == n / 2 - 1 && n % 2) all[n / 2] = all[n - 1];
+        }
+    rille_tensor_free(&x);
+    x = all[0];
+    free(all);
+    return x;
+}
+
+static void
+dp_before(struct bench *b)
+{
+    data_inputs(b);
+    for (int i = 0; i < b->n; i++) {
+        param(b, WIDE, WIDE, layout_on(b, 0, b->ranks, "B"));
+        param(b, 1, WIDE, layout_on(b, 0, b->ranks, "B"));
+    }
+}
+
+static struct rille_tensor *
+dp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
+{
+    for (int i = 0; i < b->n; i++) {
+        call(b, "matmul", &x, b->param[2 * i]);
+        call(b, "add", &x, b->param[2 * i + 1]);
+        call(b, "relu", &x, NULL);
+    }
+    call(b, "cross_entropy", &x, y);
+    train(b, x);
+    return x;
+}
+
+/* Pairs of layers, the first split by columns and the second by rows. */
+static void
+tp_before(struct bench *b)
+{
+    data_inputs(b);
+    must(rille_tensor_relayout(b->x, layout_on(b, 0, b->ranks, "B")), "batch");
+    must(rille_tensor_relayout(b->y, layout_on(b, 0, b->ranks, "B")), "labels");
+    for (int i = 0; i < b->n; i++) {
+        param(b, WIDE, 4 * b->ranks, layout_on(b, 0, b->ranks, "S(1)"));
+        param(b, 4 * b->ranks, WIDE, layout_on(b, 0, b->ranks, "S(0)"));
+    }
+}
+
+static struct rille_tensor *
+tp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
+{
+    for (int i = 0; i < b->n; i++) {
+        call(b, "matmul", &x, b->param[2 * i]);
+        call(b, "gelu", &x, NULL);
+        call(b, "matmul", &x, b->param[2 * i + 1]);
+        move(&x, layout_on(b, 0, b->ranks, "B"));
+    }
+    call(b, "cross_entropy", &x, y);
+    train(b, x);
+    return x;
+}
+
+/* Four layers a stage, a device a stage. */
+static void
+pp_before(struct bench *b)
+{
+    int64_t rows = 2 * b->pieces, label[256] = {0};
+    b->x = floats(b, rows, WIDE, layout_on(b, 0, 1, "B"));
+    must(rille_tensor_from_host(b->s, "i64", 1, &rows, label, layout_on(b, b->ranks - 1, 1, "B"), &b->y), "labels");
+    for (int i = 0; i < 4 * b->ranks; i++) param(b, WIDE, WIDE, layout_on(b, i / 4, 1, "B"));
+}
+
+static struct rille_tensor *
+pp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
+{
+    for (int i = 0; i < 4 * b->ranks; i++) {
+        if (i && i % 4 == 0) move(&x, layout_on(b, i / 4, 1, "B"));
+        call(b, "matmul", &x, b->param[i]);
+        call(b, "relu", &x, NULL);
+    }
+    call(b, "cross_entropy", &x, y);
+    train(b, x);
+    return x;
+}
+
+static void
+move_before(struct bench *b)
+{
+    b->x = floats(b, 2 * b->ranks, b->ranks, layout_on(b, 0, b->ranks, "S(0)"));
+    b->y = floats(b, 1, 1, layout_on(b, 0, b->ranks, "B"));
+}
+
+static struct rille_tensor *
+all_to_all(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
+{
+    (void)y;
+    move(&x, layout_on(b, 0, b->ranks, "S(1)"));
+    return x;
+}
+
+static struct rille_tensor *
+all_reduce(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
+{
+    (void)y;
+    struct rille_tensor *t = x;
+    struct rille_attr axis = {.name = "axis", .kind = RILLE_INTS, .n = 1, .list = (int64_t[]){0}};
+    struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = t};
+    must(rille_call(b->s, rille_op_find("sum"), 1, &arg, 1, &axis, &x), "sum");
+    rille_tensor_free(&t);
+    move(&x, layout_on(b, 0, b->ranks, "B"));
+    return x;
+}
+
+/* ---- rows ---- */
+
+typedef struct rille_tensor *program_fn(struct bench *b, struct rille_tensor *x, struct rille_tensor *y);
+
+static const struct row {
+    const char *name;
+    void (*before)(struct bench *b);
+    program_fn *program;
+    int n, ranks, pieces;
+} row[] = {
+    {"chain", chain_before, chain, 10000, 1, 1},
+    {"chain", chain_before, chain, 10000, 8, 1},
+    {"chain", chain_before, chain, 10000, 64, 1},
+    {"chain", chain_before, chain, 100, 1024, 1},
+    {"wide", chain_before, wide, 10000, 8, 1},
+    {"wide", chain_before, wide, 4000, 64, 1},
+    {"dp", dp_before, dp, 200, 1, 1},
+    {"dp", dp_before, dp, 200, 8, 1},
+    {"dp", dp_before, dp, 100, 16, 1},
+    {"dp", dp_before, dp, 10, 256, 1},
+    {"dp, 8 pieces", dp_before, dp, 200, 8, 8},
+    {"tp", tp_before, tp, 100, 8, 1},
+    {"tp", tp_before, tp, 5, 128, 1},
+    {"pp, 8 pieces", pp_before, pp, 4, 4, 8},
+    {"pp, 64 pieces", pp_before, pp, 4, 64, 64},
+    {"all-to-all", move_before, all_to_all, 1, 256, 1},
+    {"all-to-all", move_before, all_to_all, 1, 1024, 1},
+    {"all-reduce", move_before, all_reduce, 1, 256, 1},
+    {"all-reduce", move_before, all_reduce, 1, 1024, 1},
+};
+
+static int64_t
+arena_bytes(const struct plan *p)
+{
+    int64_t most = 0;
+    for (int32_t d = 0; d < p->ndevice; d++) most = MAX(most, p->device[d].scratch);
+    return most;
+}
+
+static int64_t
+control_edges(const struct plan *p)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++) {
+            const struct in_port *in = &p->task[i].in[k];
+            n += p->task[in->task].out[in->out].control;
+        }
+    return n;
+}
+
+static void
+tell(const struct row *r, const struct plan *p, double seconds)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    printf("%-14s %6d %6d %8d %9.3f %7ld %8.2f %8lld %10.1f %9.2f\n", r->name, r->n, r->ranks, (int)p->ntask, seconds,
+           u.ru_maxrss / 1024, 1e6 * seconds / p->ntask, (long long)(p->arena.used_bytes / (size_t)p->ntask),
+           (double)arena_bytes(p) / 1024, (double)control_edges(p) / p->ntask);
+    fflush(stdout);
+}
+
+static void
+run(const struct row *r)
+{
+    char devices[20];
+    struct rille_graph_options g = {.micro_batches = r->pieces};
+    struct rille_graph *graph;
+    struct rille_tensor *piece[2], *out;
+    snprintf(devices, sizeof devices, "cpu:%d", r->ranks);
+    struct rille_options o = {.devices = devices};
+    struct bench b = {.n = r->n, .ranks = r->ranks, .pieces = r->pieces};
+    must(rille_open(&o, &b.s), "open");
+    r->before(&b);
+    struct rille_tensor *in[2] = {b.x, b.y};
+    must(rille_trace_begin(b.s, &g, 2, in, piece), "trace");
+    out = r->program(&b, rille_tensor_hold(piece[0]), piece[1]);
+    double begin = now_us();
+    must(rille_trace_end(b.s, 1, &out, &graph), r->name);
+    tell(r, graph->runner->plan, 1e-6 * (now_us() - begin));
+    _exit(0);
+}
+
+int
+main(int argc, char **argv)
+{
+    printf("%-14s %6s %6s %8s %9s %7s %8s %8s %10s %9s\n", "", "n", "ranks", "tasks", "seconds", "MB", "us/task",
+           "B/task", "arena KiB", "ctl/task");
+    fflush(stdout);
+    for (size_t i = 0; i < countof(row); i++) {
+        if (argc > 1 && strncmp(row[i].name, argv[1], strlen(argv[1]))) continue;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            run(&row[i]);
+        }
+        int status;
+        if (waitpid(child, &status, 0) < 0 || status)
+            printf("%-14s %6d %6d    %s\n", row[i].name, row[i].n, row[i].ranks,
+                   WIFSIGNALED(status) ? "more than 60 seconds" : "refused");
+        fflush(stdout);
+    }
+    return 0;
+}

@@ -1,0 +1,88 @@
+-- plan-credits.lua - how many registers a result has follows from the program: its stages, phases and the schedule.
+--
+-- Read off the text of plans, so nothing here depends on time.
+
+local rille = require "rille"
+local tap = dofile("t/tap.lua")
+
+local function text_of(step) return tostring(step:plan()) end
+
+-- Registers of the first result of each task with this name, by the order of the list; how often is one per device.
+local function registers(plan, name, phase)
+  local found = {}
+  for line in plan:gmatch("[^\n]+") do
+    local task, device, rest = line:match("^ *[%d-]+ +([%w%- +]-)  +cpu%[(%d+)%] +(.*)$")
+    if task == name and (not phase or rest:find("; " .. phase, 1, true)) then
+      local n = rest:match("^%w+%b{} x(%d+)")
+      found[#found + 1] = {device = tonumber(device), n = n and tonumber(n) or 1}
+    end
+  end
+  return found
+end
+
+local function counts(list)
+  local n = {}
+  for i, r in ipairs(list) do n[i] = r.n end
+  return table.concat(n, " ")
+end
+
+-- A chain of products over these devices, one after the other; what a stage does to x.
+local function pipeline(devices, pieces, schedule, skip)
+  local on, weight = {}, {}
+  for s, d in ipairs(devices) do
+    on[s] = rille.placement("cpu", {d})
+    weight[s] = rille.randn({8, 8}, {placement = on[s]}):requires_grad_(true)
+  end
+  local gain = rille.randn({8}, {placement = on[1]}):requires_grad_(true)
+  local step = rille.graph(function(x, y)
+    x = x * gain
+    local first = x
+    for s = 1, #devices do x = (s > 1 and x:to_global{placement = on[s], sbp = "B"} or x):matmul(weight[s]) end
+    if skip then x = x + first:to_global{placement = on[#devices], sbp = "B"} end
+    local loss = x:mse_loss(y)
+    loss:backward()
+    return loss
+  end, {micro_batches = pieces, schedule = schedule})
+  local x = rille.randn({2 * pieces, 8}, {placement = on[1]})
+  step(x, rille.randn({2 * pieces, 8}, {placement = on[#devices]}))
+  return text_of(step)
+end
+
+tap.group("a stage has as many registers as pieces are between its forward and its backward", function()
+  local boxes = registers(pipeline({0, 1, 2, 3}, 8, "1f1b"), "box permute", "forward")
+  tap.is(counts(boxes), "3 2 1", "1f1b: p - s of them at the end of each hop")
+  boxes = registers(pipeline({0, 1, 2, 3}, 8, {lag = 2}), "box permute", "forward")
+  tap.is(counts(boxes), "5 3 1", "lag 2: 2 (p - 1 - s) + 1")
+  boxes = registers(pipeline({0, 1, 2, 3}, 8, "gpipe"), "box permute", "forward")
+  tap.is(counts(boxes), "8 8 8", "gpipe: one for each piece")
+end)
+
+tap.group("stages are those of the program", function()
+  local plain = pipeline({0, 1, 2, 3}, 8, "1f1b")
+  for i = 0, 1100 do -- orders of the eight devices
+    local order, left = {}, {0, 1, 2, 3, 4, 5, 6, 7}
+    for n = 8, 1, -1 do
+      order[#order + 1] = table.remove(left, i % n + 1)
+      i = i // n
+    end
+    rille.placement("cpu", order)
+  end
+  tap.is(counts(registers(pipeline({4, 5, 6, 7}, 8, "1f1b"), "box permute", "forward")),
+    counts(registers(plain, "box permute", "forward")), "however many placements were made before")
+  local turns = registers(pipeline({0, 1, 0, 1}, 8, "1f1b"), "box permute", "forward")
+  tap.is(counts(turns), "3 2 1", "devices that come again are stages of their own: interleaved")
+end)
+
+tap.group("a value that skips stages is not what they wait for", function()
+  local mul = registers(pipeline({0, 1, 2, 3}, 8, "1f1b", true), "mul", "forward")
+  tap.is(mul[1].n, 4, "it has a register for each hop that it skips, and one more")
+end)
+
+tap.group("gradients of weights come last", function()
+  local plan = pipeline({0, 1}, 4, "1f1b")
+  local weights = registers(plan, "contract", "weights")
+  tap.is(#weights, 2, "they are a phase of their own")
+  tap.is(#registers(plan, "contract", "backward"), 0, "and none is in another")
+end)
+
+tap.done()

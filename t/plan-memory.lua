@@ -1,0 +1,53 @@
+-- plan-memory.lua - registers share memory however many tasks there are, and in pieces too.
+
+local rille = require "rille"
+local tap = dofile("t/tap.lua")
+local nn = rille.nn
+
+-- Bytes of a device's arena: it grows, so every program has a device of its own.
+local function arena(device)
+  for _, d in ipairs(rille.devices()) do
+    if d.device == device then return d.arena_bytes end
+  end
+end
+
+local function chain(device, n)
+  local p = rille.placement("cpu", {device})
+  local x, w = rille.ones({64, 64}, {placement = p}), rille.eye(64, {placement = p})
+  local y = x
+  for _ = 1, n do y = y:matmul(w) end
+  tap.is(y:sum():item(), 64 * 64, n .. " products of unit matrices")
+  return arena(device)
+end
+
+tap.group("memory does not grow with the length of a chain", function()
+  local short, long = chain(0, 20), chain(1, 9000)
+  tap.is(long, short, "9,000 products need what 20 need")
+end)
+
+-- A perceptron of K layers trained on a batch of so many rows, in so many pieces.
+local function train(device, pieces)
+  local K <const>, N <const>, ROWS <const> = 12, 32, 512
+  local p = rille.placement("cpu", {device})
+  local layer = {}
+  for i = 1, K do
+    layer[i] = nn.Linear(N, N)
+    layer[i]:to_global{placement = p, sbp = "B"}
+  end
+  local step = rille.graph(function(x)
+    for i = 1, K do x = layer[i](x):relu() end
+    local loss = x:sum()
+    loss:backward()
+    return loss
+  end, {micro_batches = pieces, schedule = "1f1b"})
+  step(rille.randn({ROWS, N}, {placement = p}))
+  return arena(device)
+end
+
+tap.group("pieces share memory as whole batches do", function()
+  local whole, half, eighth = train(2, 1), train(3, 2), train(4, 8)
+  tap.ok(half <= 0.6 * whole, "two pieces need half of it", ("%d of %d bytes"):format(half, whole))
+  tap.ok(eighth <= 0.2 * whole, "eight pieces an eighth", ("%d of %d bytes"):format(eighth, whole))
+end)
+
+tap.done()
