@@ -21,7 +21,7 @@ evaluate(lua_State *L, int env, const char *text, const char *command)
     bool more;
     int before = lua_gettop(L);
     if (!*text) luaL_error(L, ":%s: an expression is wanted", command);
-    if (repl_load(L, env, text, "=(command)", &more)) lua_error(L);
+    if (chunk_load(L, env, text, "=(command)", &more)) lua_error(L);
     lua_call(L, 0, LUA_MULTRET);
     return lua_gettop(L) - before;
 }
@@ -281,7 +281,7 @@ command_help(lua_State *L, int env, const char *text)
     }
     for (const struct command *c = commands; c->name; c++) printf("  :%s %s\n", c->name, c->help);
     puts("  ?NAME is a page, rille.help() lists them. A trailing ; prints nothing, _ is the last value.\n"
-         "  Ctrl-C stops what runs, a second time at once; Ctrl-D ends.");
+         "  Ctrl-C stops what runs; Ctrl-D ends.");
     return COMMAND_DONE;
 }
 

@@ -1,10 +1,14 @@
-/* interrupt.c - Ctrl-C: what runs is stopped, the session lives on.
+/* interrupt.c - Ctrl-C and the end: what runs is stopped, the session lives on.
  *
- * The first press stops Lua: a hook is set in every coroutine that is running or waiting for one that is, and raises
- * "interrupted" at the next instruction; a run of a plan in progress ends first, so that no variable is half written.
- * The second press also asks the core to abort the run, and the hook stays set, so that a loop around pcall cannot hold
- * it up. The third ends the program. Hooks are per coroutine and Lua does not tell which run, so coroutine.resume and
- * coroutine.wrap are replaced by functions that keep a list. */
+ * The first press stops Lua - a hook is set in every coroutine that is running or waiting for one that is, and raises
+ * "interrupted" at the next instruction - and asks the core to stop its run, which it does at the next act, or when the
+ * updates of variables that have begun are done. From the second press on the hook stays set, so that a loop around
+ * pcall cannot hold it up; it tells what is waited for. At a prompt no press ends the program; in a script the third
+ * does. Hooks are per coroutine and Lua does not tell which run, so coroutine.resume and coroutine.wrap are replaced by
+ * functions that keep a list.
+ *
+ * At a prompt SIGTERM and SIGHUP (the terminal was closed) do the same with what runs, and end the loop; a second one
+ * ends the program at once. History needs no saving: each entry is in its file. */
 #include "shell/shell.h"
 
 #include <signal.h>
@@ -14,7 +18,8 @@
 enum { DEPTH = 256 }; /* Lua itself allows fewer coroutines inside each other */
 
 static lua_State *chain[DEPTH]; /* the main state, the coroutine it resumed, ... */
-static volatile sig_atomic_t depth, presses;
+static volatile sig_atomic_t depth, presses, quit;
+static bool interactive;
 static struct shell *shell; /* whose session is interrupted */
 static struct sigaction before;
 
@@ -22,17 +27,73 @@ static void
 stop(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
-    if (presses < 2) lua_sethook(L, NULL, 0, 0);
-    luaL_error(L, "interrupted");
+    if (presses < 2 && !quit) lua_sethook(L, NULL, 0, 0);
+    luaL_error(L, quit ? "the program is to end" : "interrupted");
+}
+
+static void
+stop_all(void)
+{
+    int mask = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
+    for (int k = 0; k < depth && k < DEPTH; k++) lua_sethook(chain[k], stop, mask, 1);
+    if (depth && shell->session) rille_interrupt(shell->session);
+}
+
+/* In a signal handler: the text is whole, and nothing is allocated. */
+static void
+tell(const char *text)
+{
+    ssize_t written = write(2, text, strlen(text));
+    (void)written;
+}
+
+static void
+tell_wait(void)
+{
+    tell("\nwaiting for what cannot be stopped at once");
+    tell(interactive ? "; Ctrl-\\ ends the program\n" : "; a third Ctrl-C ends the program\n");
 }
 
 static void
 on_press(int number)
 {
-    int mask = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
-    if (++presses >= 3) _exit(128 + number);
-    for (int k = 0; k < depth && k < DEPTH; k++) lua_sethook(chain[k], stop, mask, 1);
-    if (presses == 2) rille_interrupt(shell->session);
+    presses = presses + 1;
+    if (presses >= 3 && !interactive) _exit(128 + number);
+    stop_all();
+    if (presses == 2) tell_wait();
+}
+
+static void
+on_quit(int number)
+{
+    if (quit) _exit(128 + number);
+    quit = number;
+    stop_all();
+}
+
+void
+interrupt_interactive(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_quit;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    interactive = true;
+}
+
+int
+interrupt_quit(void)
+{
+    return quit;
+}
+
+/* The core has raised "interrupted" in the hook's place. */
+static void
+spent(void)
+{
+    for (int k = 0; presses < 2 && !quit && k < depth && k < DEPTH; k++) lua_sethook(chain[k], NULL, 0, 0);
 }
 
 void
@@ -120,6 +181,7 @@ wrap(lua_State *L)
 void
 interrupt_open(lua_State *L)
 {
+    shell_of(L)->cancelled = spent;
     lua_getglobal(L, "coroutine");
     lua_getfield(L, -1, "resume");
     lua_pushcclosure(L, resume, 1);

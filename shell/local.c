@@ -7,99 +7,12 @@
  *
  * __here writes into the environment of all chunks, which shows the globals behind it; so modules never see a user's
  * locals, and a closure of one line and the next line share the variable. Locals inside blocks and functions stay what
- * they are. The tokens are those of the Lua 5.4 manual, section 3.1; depth counts what "end" and "until" close. */
+ * they are; depth counts what "end" and "until" close. Reading a global that is not there is an error: on a typed line
+ * it is a misspelt name. */
 #include "shell/repl.h"
+#include "shell/token.h"
 
-#include <ctype.h>
 #include <string.h>
-
-struct token {
-    const char *at;
-    size_t size;
-    enum { T_END, T_NAME, T_NUMBER, T_STRING, T_OTHER } kind;
-};
-
-/* After "[", "=" any number of times, "[": where the matching "]==]" ends; NULL when it is no long bracket. */
-static const char *
-skip_long(const char *s)
-{
-    size_t level = strspn(s + 1, "=");
-    if (s[0] != '[' || s[1 + level] != '[') return NULL;
-    for (s += level + 2; *s; s++)
-        if (s[0] == ']' && strspn(s + 1, "=") >= level && s[1 + level] == ']') return s + level + 2;
-    return s;
-}
-
-static const char *
-skip_string(const char *s)
-{
-    char quote = *s++;
-    while (*s && *s != quote) s += s[0] == '\\' && s[1] ? 2 : 1;
-    return *s ? s + 1 : s;
-}
-
-static const char *
-skip_number(const char *s)
-{
-    bool hex = s[0] == '0' && (s[1] == 'x' || s[1] == 'X');
-    while (isalnum((unsigned char)*s) || *s == '.') {
-        char c = (char)tolower((unsigned char)*s++);
-        if (c == (hex ? 'p' : 'e') && (*s == '+' || *s == '-')) s++;
-    }
-    return s;
-}
-
-static const char *
-skip_space(const char *s)
-{
-    for (;;) {
-        while (isspace((unsigned char)*s)) s++;
-        if (s[0] != '-' || s[1] != '-') return s;
-        const char *end = s[2] == '[' ? skip_long(s + 2) : NULL;
-        s = end ? end : s + strcspn(s, "\n");
-    }
-}
-
-static struct token
-next_token(const char *s)
-{
-    const char *end;
-    struct token t = {.at = skip_space(s), .kind = T_OTHER};
-    s = t.at;
-    if (!*s)
-        t.kind = T_END, end = s;
-    else if (isalpha((unsigned char)*s) || *s == '_') {
-        for (t.kind = T_NAME, end = s; isalnum((unsigned char)*end) || *end == '_';) end++;
-    } else if (isdigit((unsigned char)*s) || (*s == '.' && isdigit((unsigned char)s[1])))
-        t.kind = T_NUMBER, end = skip_number(s);
-    else if (*s == '"' || *s == '\'')
-        t.kind = T_STRING, end = skip_string(s);
-    else if ((end = skip_long(s)))
-        t.kind = T_STRING;
-    else
-        end = s + 1;
-    t.size = (size_t)(end - s);
-    return t;
-}
-
-static const char *
-after(const struct token *t)
-{
-    return t->at + t->size;
-}
-
-static bool
-is(const struct token *t, const char *text)
-{
-    return t->size == strlen(text) && !strncmp(t->at, text, t->size) && t->kind != T_STRING;
-}
-
-static bool
-is_any(const struct token *t, const char *const *words)
-{
-    while (*words && !is(t, *words)) words++;
-    return *words != NULL;
-}
 
 /* ---- rewriting ---- */
 
@@ -128,46 +41,46 @@ add_field(struct rewrite *r, const struct token *name)
 {
     copy_to(r, name->at);
     luaL_addstring(&r->b, LOCAL_TABLE ".");
-    copy_to(r, after(name));
+    copy_to(r, token_after(name));
 }
 
 /* <const> and <close>; t is what stands behind the name. */
 static struct token
 skip_attribute(struct rewrite *r, struct token t)
 {
-    if (!is(&t, "<")) return t;
-    struct token word = next_token(after(&t)), close = next_token(after(&word));
-    if (word.kind != T_NAME || !is(&close, ">")) return t;
-    skip_to(r, after(&close));
-    return next_token(after(&close));
+    if (!token_is(&t, "<")) return t;
+    struct token word = token_next(token_after(&t)), close = token_next(token_after(&word));
+    if (word.kind != T_NAME || !token_is(&close, ">")) return t;
+    skip_to(r, token_after(&close));
+    return token_next(token_after(&close));
 }
 
 /* "local" has been read. Gives where to go on; what is no declaration is left for Lua to complain about. */
 static const char *
 rewrite_local(struct rewrite *r, const struct token *local)
 {
-    struct token t = next_token(after(local));
-    if (is(&t, "function")) {
-        struct token name = next_token(after(&t));
-        if (name.kind != T_NAME) return after(local);
+    struct token t = token_next(token_after(local));
+    if (token_is(&t, "function")) {
+        struct token name = token_next(token_after(&t));
+        if (name.kind != T_NAME) return token_after(local);
         copy_to(r, local->at);
         skip_to(r, t.at);
         add_field(r, &name);
         return t.at; /* the function opens a block */
     }
-    if (t.kind != T_NAME) return after(local);
+    if (t.kind != T_NAME) return token_after(local);
     copy_to(r, local->at);
     skip_to(r, t.at);
     for (;;) {
         add_field(r, &t);
-        const char *end = after(&t);
-        t = skip_attribute(r, next_token(end));
-        if (is(&t, "=")) return r->done > t.at ? r->done : t.at;
-        if (!is(&t, ",")) {
+        const char *end = token_after(&t);
+        t = skip_attribute(r, token_next(end));
+        if (token_is(&t, "=")) return r->done > t.at ? r->done : t.at;
+        if (!token_is(&t, ",")) {
             luaL_addstring(&r->b, " = nil ");
             return r->done > end ? r->done : end;
         }
-        t = next_token(after(&t));
+        t = token_next(token_after(&t));
         if (t.kind != T_NAME) return t.at;
     }
 }
@@ -180,14 +93,14 @@ local_rewrite(lua_State *L, const char *chunk)
     const char *at = chunk;
     int depth = 0;
     luaL_buffinit(L, &r.b);
-    for (struct token t; (t = next_token(at)).kind != T_END;) {
-        at = after(&t);
+    for (struct token t; (t = token_next(at)).kind != T_END;) {
+        at = token_after(&t);
         if (t.kind != T_NAME) continue;
-        if (is_any(&t, open))
+        if (token_is_any(&t, open))
             depth++;
-        else if (is_any(&t, close))
+        else if (token_is_any(&t, close))
             depth--;
-        else if (depth == 0 && is(&t, "local"))
+        else if (depth == 0 && token_is(&t, "local"))
             at = rewrite_local(&r, &t);
     }
     luaL_addstring(&r.b, r.done);
@@ -196,25 +109,55 @@ local_rewrite(lua_State *L, const char *chunk)
 
 /* ---- the environment ---- */
 
-/* Upvalue 1 of these: the names of locals that are nil now. A local that is nil hides a global all the same. */
+/* Upvalue 1 of these: the names that are nil now, NIL_LOCAL or NIL_GLOBAL. A local that is nil hides a global all the
+ * same, and a global that was set to nil is no misspelt name. */
+enum { NIL_LOCAL = 1, NIL_GLOBAL };
+
+static int
+kind_of_nil(lua_State *L)
+{
+    lua_pushvalue(L, 2);
+    lua_rawget(L, lua_upvalueindex(1));
+    int kind = (int)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    return kind;
+}
+
+/* What the user may have meant, among locals, globals and the names of other programs. */
+static int
+unknown_name(lua_State *L)
+{
+    struct nearest best = {0};
+    const char *name = text_at(L, 2, "name"), *other = name_elsewhere("", name);
+    if (other) return complain(L, "no global is called '%s'; %s", name, other);
+    name_nearest(L, 1, name, &best);
+    lua_pushglobaltable(L);
+    name_nearest(L, -1, name, &best);
+    return complain(L, "no global is called '%s'%s", name, name_hint(L, &best));
+}
 
 static int
 read_name(lua_State *L)
 {
-    lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 0;
+    int kind = kind_of_nil(L);
+    if (kind == NIL_LOCAL) return 0;
     lua_pushglobaltable(L);
     lua_pushvalue(L, 2);
-    lua_gettable(L, -2);
-    return 1;
+    if (lua_gettable(L, -2) != LUA_TNIL || kind == NIL_GLOBAL || lua_type(L, 2) != LUA_TSTRING) return 1;
+    if (!strcmp(lua_tostring(L, 2), "_")) return 1; /* no value was printed yet */
+    return unknown_name(L);
 }
 
 static int
 write_name(lua_State *L)
 {
-    lua_pushvalue(L, 2);
-    bool local = lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL;
-    if (!local) lua_pushglobaltable(L);
+    bool local = kind_of_nil(L) == NIL_LOCAL;
+    if (!local) {
+        lua_pushvalue(L, 2);
+        lua_isnil(L, 3) ? lua_pushinteger(L, NIL_GLOBAL) : lua_pushnil(L);
+        lua_rawset(L, lua_upvalueindex(1));
+        lua_pushglobaltable(L);
+    }
     lua_pushvalue(L, 2);
     lua_pushvalue(L, 3);
     if (local)
@@ -230,7 +173,7 @@ declare(lua_State *L)
 {
     lua_pushvalue(L, 2);
     if (lua_isnil(L, 3))
-        lua_pushboolean(L, true);
+        lua_pushinteger(L, NIL_LOCAL);
     else
         lua_pushnil(L);
     lua_rawset(L, lua_upvalueindex(1));

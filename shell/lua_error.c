@@ -124,6 +124,8 @@ raise_core(lua_State *L, const char *who)
     struct line line;
     char here[300];
     const char *text = rille_error();
+    struct shell *sh = shell_of(L);
+    if (sh->cancelled && !strcmp(rille_error_kind(), "interrupted")) sh->cancelled();
     live_raise(L);
     if (who && strncmp(text, who, strlen(who))) text = lua_pushfstring(L, "%s: %s", who, text);
     find_line(L, &line);

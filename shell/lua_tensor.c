@@ -183,6 +183,8 @@ tensor_index(lua_State *L)
     if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TNUMBER)
         return fields[lua_tointeger(L, -1)].get(L, tensor_check(L, 1, "index"));
     struct nearest best = {0};
+    const char *other = name_elsewhere("tensor", text_at(L, 2, "index"));
+    if (other) return complain(L, "a tensor has no field or method '%s': %s", lua_tostring(L, 2), other);
     for (int k = 1; k <= 2; k++) name_nearest(L, lua_upvalueindex(k), lua_tostring(L, 2), &best);
     return complain(L, "a tensor has no field or method '%s'%s", lua_tostring(L, 2), name_hint(L, &best));
 }

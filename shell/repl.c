@@ -1,13 +1,16 @@
 /* repl.c - the shell: read a chunk, run it, print what it gives.
  *
- * Lines are gathered until Lua finds the chunk complete. A chunk that is an expression prints its values unless it ends
- * in ";". An error, and Ctrl-C, end the chunk and leave the session as it is. */
+ * Lines are gathered until Lua finds the chunk complete. The values of its last expression are printed unless it ends
+ * in
+ * ";". An error, and Ctrl-C, end the chunk and leave the session as it is; so does Ctrl-D in a chunk that was begun. */
 #include "shell/repl.h"
 
 #include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char environment, own_globals; /* keys in the registry */
@@ -28,45 +31,6 @@ repl_is_own(lua_State *L, const char *global)
     return own;
 }
 
-/* ---- loading ---- */
-
-static bool
-ends_in_eof(const char *message)
-{
-    static const char mark[] = "near <eof>";
-    size_t n = strlen(message), m = sizeof mark - 1;
-    return n >= m && !strcmp(message + n - m, mark);
-}
-
-/* Loads the text at the top in place of it. */
-static int
-load_top(lua_State *L, int env, const char *name)
-{
-    size_t size;
-    const char *text = lua_tolstring(L, -1, &size);
-    int code = luaL_loadbufferx(L, text, size, name, "t");
-    lua_remove(L, -2);
-    if (!code) {
-        lua_pushvalue(L, env);
-        lua_setupvalue(L, -2, 1);
-    }
-    return code;
-}
-
-/* As an expression, "{1," is found to end too early; as a chunk it is merely wrong. So both are asked. */
-int
-repl_load(lua_State *L, int env, const char *chunk, const char *name, bool *more)
-{
-    lua_pushfstring(L, "return %s", chunk);
-    if (load_top(L, env, name) == LUA_OK) return LUA_OK;
-    *more = ends_in_eof(lua_tostring(L, -1));
-    lua_pop(L, 1);
-    local_rewrite(L, chunk);
-    int code = load_top(L, env, name);
-    if (code) *more = *more || ends_in_eof(lua_tostring(L, -1));
-    return code;
-}
-
 /* ---- printing ---- */
 
 /* The first line of a tensor's text in colour. */
@@ -84,6 +48,7 @@ show_all(lua_State *L)
 {
     int n = lua_gettop(L);
     for (int i = 1; i <= n; i++) {
+        if (lua_isnil(L, i)) continue;
         show_value(L, i);
         print_text(L, lua_tostring(L, -1), tensor_test(L, i) != NULL);
         lua_pop(L, 1);
@@ -116,7 +81,7 @@ repl_show(lua_State *L, int first)
 static bool
 is_dull(const char *frame, size_t size)
 {
-    static const char *const dull[] = {"[C]:", "(...", ": in main chunk"};
+    static const char *const dull[] = {"[C]:", "(...tail", ": in main chunk"};
     for (size_t k = 0; k < sizeof dull / sizeof *dull; k++) {
         const char *found = strstr(frame, dull[k]);
         if (found && found < frame + size) return true;
@@ -124,7 +89,30 @@ is_dull(const char *frame, size_t size)
     return false;
 }
 
-/* The message, and the user's functions that it came through. */
+enum { FRAMES = 20 }; /* lines of a traceback at most */
+
+/* The user's functions that the error came through: equal ones are told once. */
+static void
+print_frames(const char *line)
+{
+    const char *last = NULL;
+    size_t last_size = 0;
+    int equal = 0, told = 0;
+    while (line) {
+        const char *end = strchr(++line, '\n');
+        size_t n = end ? (size_t)(end - line) : strlen(line);
+        bool same = last && n == last_size && !strncmp(line, last, n);
+        if (same) equal++;
+        if (!same && equal) fprintf(stderr, "\t... and %d times more\n", equal), told++;
+        if (!same) equal = 0;
+        if (!same && !is_dull(line, n) && told++ < FRAMES) fprintf(stderr, "%.*s\n", (int)n, line);
+        last = line;
+        last_size = n;
+        line = end;
+    }
+    if (equal) fprintf(stderr, "\t... and %d times more\n", equal);
+}
+
 static void
 print_error(lua_State *L, const char *text)
 {
@@ -133,13 +121,7 @@ print_error(lua_State *L, const char *text)
     size_t size = trace ? (size_t)(trace - text) : strlen(text);
     fflush(stdout);
     fprintf(stderr, "%s%.*s%s\n", color ? "\033[31m" : "", (int)size, text, color ? "\033[0m" : "");
-    const char *line = trace ? strchr(trace + 1, '\n') : NULL;
-    while (line) {
-        const char *end = strchr(++line, '\n');
-        size_t n = end ? (size_t)(end - line) : strlen(line);
-        if (!is_dull(line, n)) fprintf(stderr, "%.*s\n", (int)n, line);
-        line = end;
-    }
+    if (trace) print_frames(strchr(trace + 1, '\n'));
 }
 
 static int
@@ -159,14 +141,6 @@ show_protected(lua_State *L)
     return 0;
 }
 
-static bool
-is_silent(const char *chunk)
-{
-    size_t n = strlen(chunk);
-    while (n && isspace((unsigned char)chunk[n - 1])) n--;
-    return n && chunk[n - 1] == ';';
-}
-
 /* "x;" is the expression x. Pushes the chunk as it is to be tried. */
 static void
 push_chunk(lua_State *L, const char *chunk)
@@ -176,8 +150,29 @@ push_chunk(lua_State *L, const char *chunk)
     lua_pushlstring(L, chunk, n);
 }
 
+/* How long a line took, where one would ask: on a terminal, above half a second. */
 static void
-run_chunk(lua_State *L, bool silent)
+tell_time(lua_State *L, double seconds)
+{
+    struct winsize w;
+    if (seconds < 0.5 || !isatty(1)) return;
+    int columns = ioctl(1, TIOCGWINSZ, &w) || w.ws_col < 12 ? 80 : w.ws_col;
+    char text[32];
+    snprintf(text, sizeof text, seconds < 100 ? "%.2f s" : "%.0f s", seconds);
+    bool color = shell_of(L)->color;
+    printf("%s%*s%s\n", color ? "\033[2m" : "", columns - 1, text, color ? "\033[0m" : "");
+}
+
+static double
+now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void
+run_values(lua_State *L, bool silent)
 {
     if (run_quiet(L, 0, LUA_MULTRET)) {
         failed(L);
@@ -194,17 +189,25 @@ run_chunk(lua_State *L, bool silent)
     collect_if_due(L);
 }
 
+static void
+run_chunk(lua_State *L, bool silent)
+{
+    double start = now();
+    run_values(L, silent);
+    tell_time(L, now() - start);
+}
+
 /* Runs what was typed so far; true when it wants more lines. */
 static bool
 evaluate(lua_State *L, const char *chunk, int number)
 {
     char name[32];
-    bool more = false, silent = is_silent(chunk);
+    bool more = false, silent = chunk_is_silent(chunk);
     snprintf(name, sizeof name, "=shell:%d", number);
     lua_settop(L, 0);
     repl_push_environment(L);
     push_chunk(L, chunk);
-    int code = repl_load(L, 1, silent ? lua_tostring(L, 2) : chunk, name, &more);
+    int code = chunk_load(L, 1, silent ? lua_tostring(L, 2) : chunk, name, &more);
     if (code && more) return true;
     if (code) return failed(L);
     lua_replace(L, 1);
@@ -273,22 +276,58 @@ next_chunk(struct input *in)
     in->number++;
 }
 
-/* One line of input; COMMAND_QUIT ends the loop. */
+/* A page or a command, or a chunk; COMMAND_QUIT ends the loop. False in *done: it wants more lines. */
+static int
+take_chunk(lua_State *L, struct input *in, const char *chunk, bool *done)
+{
+    const char *first = chunk + strspn(chunk, " \t");
+    *done = true;
+    if (!chunk_is_marked(chunk))
+        *done = !evaluate(L, chunk, in->number);
+    else if (first[0] == '?')
+        run_marked(L, page_protected, first + 1 + strspn(first + 1, " \t"));
+    else
+        return run_marked(L, command_protected, first + 1);
+    return COMMAND_DONE;
+}
+
+/* What was pasted with the prompts that it was printed with: each chunk as if it had been typed. */
+static int
+take_transcript(lua_State *L, struct input *in)
+{
+    int end = COMMAND_DONE, n = 0;
+    bool done;
+    for (;;) {
+        lua_settop(L, 0);
+        chunk_push_transcript(L, in->chunk);
+        lua_rawgeti(L, 1, ++n);
+        const char *chunk = lua_tostring(L, 2);
+        char *copy = chunk && end != COMMAND_QUIT ? strdup(chunk) : NULL;
+        lua_settop(L, 0);
+        if (!copy) return end;
+        copy[strlen(copy) - 1] = 0; /* its line end */
+        end = take_chunk(L, in, copy, &done);
+        edit_remember(copy);
+        in->number++;
+        free(copy);
+    }
+}
+
+/* One line of input, or the many of an editor that has them. */
 static int
 take_line(lua_State *L, struct input *in, const char *line)
 {
-    const char *first = line + strspn(line, " \t");
     int end = COMMAND_DONE;
-    if (!in->chunk && !*first) return end;
-    bool marked = !in->chunk && (first[0] == '?' || (first[0] == ':' && first[1] != ':'));
+    bool done = true;
+    if (!in->chunk && !line[strspn(line, " \t\n")]) return end;
     append(in, line);
-    if (marked && first[0] == '?')
-        run_marked(L, page_protected, first + 1 + strspn(first + 1, " \t"));
-    else if (marked)
-        end = run_marked(L, command_protected, first + 1);
-    else if (evaluate(L, in->chunk, in->number))
-        return COMMAND_DONE;
-    edit_remember(in->chunk);
+    if (chunk_is_transcript(in->chunk)) {
+        end = take_transcript(L, in);
+    } else {
+        end = take_chunk(L, in, in->chunk, &done);
+        if (!done) return end;
+        edit_remember(in->chunk);
+    }
     next_chunk(in);
     return end;
 }
@@ -321,12 +360,14 @@ repl_run(lua_State *L)
     printf("rille %s on %s:%d, %s. :help tells more.\n", RILLE_VERSION, rille_default_kind(s),
            rille_device_count(s, rille_default_kind(s)), LUA_RELEASE);
     edit_open(L);
+    interrupt_interactive();
     void (*before)(int) = signal(SIGINT, SIG_IGN); /* between reading and running */
     while (state != COMMAND_QUIT) {
         fflush(stdout);
-        end = edit_line(in.chunk ? "    .. " : "rille> ", &line);
-        if (end == EDIT_EOF) break;
-        if (end == EDIT_INTERRUPT)
+        end = edit_line(in.chunk ? PROMPT_MORE : PROMPT, &line);
+        if (end == EDIT_EOF && (!in.chunk || interrupt_quit())) break;
+        if (end == EDIT_EOF) putchar('\n');
+        if (end != EDIT_LINE)
             next_chunk(&in);
         else
             state = take_line(L, &in, line);
@@ -336,5 +377,5 @@ repl_run(lua_State *L)
     free(in.chunk);
     edit_close();
     signal(SIGINT, before);
-    return 0;
+    return interrupt_quit() ? 128 + interrupt_quit() : 0;
 }

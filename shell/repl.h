@@ -1,6 +1,7 @@
 /* repl.h - the parts of the interactive shell.
  *
  *   edit      reads one line, with history and completion: readline, libedit or plain
+ *   chunk     what was typed as a function: completeness, the last expression, transcripts
  *   local     makes a chunk's top-level locals outlive it
  *   complete  the names that a beginning may become
  *   show      a value as text, tables opened
@@ -15,10 +16,25 @@
 
 enum edit_end { EDIT_LINE, EDIT_EOF, EDIT_INTERRUPT };
 void edit_open(lua_State *L); /* loads the history */
-void edit_close(void);        /* saves it */
-/* One line without its end, to be freed; EDIT_INTERRUPT after Ctrl-C. */
+void edit_close(void);
+/* A line without its end - of an editor of many lines a whole chunk - to be freed; EDIT_INTERRUPT after Ctrl-C. */
 enum edit_end edit_line(const char *prompt, char **line);
-void edit_remember(const char *chunk); /* one entry of the history, of one line or many */
+/* One entry of the history, of one line or many; it is in the file at once. */
+void edit_remember(const char *chunk);
+
+/* ---- chunk.c ---- */
+
+#define PROMPT      "rille> "
+#define PROMPT_MORE "    .. "
+/* Loads a chunk that returns the values of its last expression, if it has one; pushes the function, or a message.
+ * *more: more lines may make it right. LUA_OK or Lua's code. */
+int chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more);
+bool chunk_wants_more(lua_State *L, const char *chunk);
+bool chunk_is_marked(const char *chunk); /* with ":" or "?": no Lua */
+bool chunk_is_silent(const char *chunk); /* ends in ";" */
+/* Does the text begin with a prompt, so that it was copied from a terminal? Pushes the list of chunks in it. */
+bool chunk_is_transcript(const char *text);
+void chunk_push_transcript(lua_State *L, const char *text);
 
 /* ---- local.c ---- */
 
@@ -47,9 +63,6 @@ const char *command_name(int i);                          /* NULL behind the las
 /* ---- repl.c ---- */
 
 void repl_push_environment(lua_State *L);
-/* Loads a chunk, as an expression where it is one; pushes the function, or a message. *more: more lines may make it
- * right. LUA_OK or Lua's code. */
-int repl_load(lua_State *L, int env, const char *chunk, const char *name, bool *more);
 void repl_show(lua_State *L, int first);            /* prints the values from first on; the first becomes "_" */
 bool repl_is_own(lua_State *L, const char *global); /* was this global there before the user came? */
 

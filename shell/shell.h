@@ -39,8 +39,9 @@ struct shell {
     struct line line;        /* what rille_at() was last told */
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     int ntrace;
-    unsigned made;      /* tensors pushed, ever */
-    int64_t collect_at; /* a collection is due when so many bytes hang on handles */
+    void (*cancelled)(void); /* called when a run was cancelled by Ctrl-C; or NULL */
+    unsigned made;           /* tensors pushed, ever */
+    int64_t collect_at;      /* a collection is due when so many bytes hang on handles */
     bool color;
 };
 
@@ -117,6 +118,8 @@ void names_open(lua_State *L); /* into the module table at the top */
 /* The key of the table that may have been meant by a name that is none, if it is nearer than best. The table keeps it.
  */
 void name_nearest(lua_State *L, int table, const char *name, struct nearest *best);
+/* How Rille says what other programs call so: scope "" (a global), "tensor", "rille"; NULL when it is not known. */
+const char *name_elsewhere(const char *scope, const char *name);
 /* "; the nearest name is 'x'" or "", for the end of a message; the text may be a new value on the stack. */
 const char *name_hint(lua_State *L, const struct nearest *best);
 
@@ -214,6 +217,8 @@ void interrupt_open(lua_State *L);
 void interrupt_start(lua_State *L); /* from now on Ctrl-C stops what runs */
 void interrupt_stop(void);          /* what it did before */
 int interrupt_count(void);          /* how often it was pressed since interrupt_start() */
+void interrupt_interactive(void); /* from now on the prompt is what one comes back to, and no press ends the program */
+int interrupt_quit(void);         /* the signal that wants the program to end; 0: none */
 
 /* ---- main.c ---- */
 

@@ -51,7 +51,7 @@ sub wait_for {
 
 sub wait_for_prompt {
   my $end = time + 30;
-  while (substr($seen, $waited) !~ /[\r\n](?:\e\[\?2004h)?(?:rille> | *\.\. )$/ && $open && time < $end) { pull(0.1) }
+  while (substr($seen, $waited) !~ /[\r\n](?:\e\[\?2004h)?(?:rille> | *\.\. +)$/ && $open && time < $end) { pull(0.1) }
   $waited = length $seen;
 }
 

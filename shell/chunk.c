@@ -1,0 +1,195 @@
+/* chunk.c - what was typed, as a function of Lua: an expression, statements, or statements that end in an expression.
+ *
+ * "a = f(2); a" is no chunk of Lua. It becomes "a = f(2); return a": the chunk is cut before the last of its tokens
+ * that leaves a chunk before it and a list of expressions behind it. A name cannot go on with what stands before it,
+ * but for behind an operator, where nothing that is whole ends; what begins with "(", "{" or a string can, as f (x)
+ * does, and is taken behind ";" alone. */
+#include "shell/repl.h"
+#include "shell/token.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { CUTS = 64 }; /* tokens tried from the end */
+
+/* ---- loading ---- */
+
+static bool
+ends_in_eof(const char *message)
+{
+    static const char mark[] = "near <eof>";
+    size_t n = strlen(message), m = sizeof mark - 1;
+    return n >= m && !strcmp(message + n - m, mark);
+}
+
+/* Loads the text at the top in place of it. The line end closes the line: an open quote is then an error of it. */
+static int
+load_top(lua_State *L, int env, const char *name)
+{
+    size_t size;
+    lua_pushliteral(L, "\n");
+    lua_concat(L, 2);
+    const char *text = lua_tolstring(L, -1, &size);
+    int code = luaL_loadbufferx(L, text, size, name, "t");
+    lua_remove(L, -2);
+    if (!code) {
+        lua_pushvalue(L, env);
+        lua_setupvalue(L, -2, 1);
+    }
+    return code;
+}
+
+/* Is the text a chunk (or, as_values, a list of expressions)? */
+static bool
+is_chunk(lua_State *L, const char *text, size_t size, bool as_values)
+{
+    lua_pushstring(L, as_values ? "return " : "");
+    lua_pushlstring(L, text, size);
+    lua_pushliteral(L, "\n");
+    lua_concat(L, 3);
+    const char *all = lua_tolstring(L, -1, &size);
+    bool good = luaL_loadbufferx(L, all, size, "=?", "t") == LUA_OK;
+    lua_pop(L, 2);
+    return good;
+}
+
+/* May an expression begin with this token, though another one ended before it? */
+static bool
+begins_value(const struct token *t, bool behind_semicolon)
+{
+    static const char *const not_first[] = {"and", "break", "do", "else",   "elseif", "end",  "for",   "goto",  "if",
+                                            "in",  "local", "or", "repeat", "return", "then", "until", "while", NULL};
+    static const char *const opens[] = {"(", "{", "-", NULL};
+    if (t->kind == T_NAME) return !token_is_any(t, not_first);
+    if (t->kind == T_NUMBER || token_is(t, "#")) return true;
+    return behind_semicolon && (t->kind == T_STRING || token_is_any(t, opens));
+}
+
+/* Where the last expression of the chunk begins; NULL when it ends otherwise. */
+static const char *
+last_value(lua_State *L, const char *chunk)
+{
+    const char *cut[CUTS], *at = chunk;
+    int n = 0, depth = 0;
+    bool semicolon = false;
+    for (struct token t; (t = token_next(at)).kind != T_END; at = token_after(&t)) {
+        if (depth == 0 && t.at != chunk && begins_value(&t, semicolon)) cut[n++ % CUTS] = t.at;
+        depth += token_depth(&t);
+        semicolon = token_is(&t, ";");
+    }
+    for (int k = n - 1; k >= 0 && k > n - CUTS; k--) {
+        const char *c = cut[k % CUTS];
+        if (is_chunk(L, c, strlen(c), true) && is_chunk(L, chunk, (size_t)(c - chunk), false)) return c;
+    }
+    return NULL;
+}
+
+/* Pushes the chunk, with "return" before its last expression where it has one. */
+static void
+push_with_return(lua_State *L, const char *chunk)
+{
+    const char *cut = last_value(L, chunk);
+    if (!cut) {
+        lua_pushstring(L, chunk);
+        return;
+    }
+    lua_pushlstring(L, chunk, (size_t)(cut - chunk));
+    lua_pushliteral(L, " return ");
+    lua_pushstring(L, cut);
+    lua_concat(L, 3);
+}
+
+/* As an expression, "{1," is found to end too early; as a chunk it is merely wrong. So both are asked. */
+int
+chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more)
+{
+    lua_pushfstring(L, "return %s", chunk);
+    if (load_top(L, env, name) == LUA_OK) return LUA_OK;
+    *more = ends_in_eof(lua_tostring(L, -1));
+    lua_pop(L, 1);
+    push_with_return(L, chunk);
+    local_rewrite(L, lua_tostring(L, -1));
+    lua_remove(L, -2);
+    int code = load_top(L, env, name);
+    if (code) *more = *more || ends_in_eof(lua_tostring(L, -1));
+    return code;
+}
+
+bool
+chunk_is_marked(const char *chunk)
+{
+    const char *first = chunk + strspn(chunk, " \t");
+    return first[0] == '?' || (first[0] == ':' && first[1] != ':');
+}
+
+bool
+chunk_wants_more(lua_State *L, const char *chunk)
+{
+    bool more = false;
+    if (chunk_is_marked(chunk)) return false;
+    repl_push_environment(L);
+    int code = chunk_load(L, lua_gettop(L), chunk, "=?", &more);
+    lua_pop(L, 2);
+    return code && more;
+}
+
+bool
+chunk_is_silent(const char *chunk)
+{
+    size_t n = strlen(chunk);
+    while (n && isspace((unsigned char)chunk[n - 1])) n--;
+    return n && chunk[n - 1] == ';';
+}
+
+/* ---- transcripts ---- */
+
+static const struct {
+    const char *first, *next;
+} prompts[] = {{PROMPT, PROMPT_MORE}, {">>> ", "... "}, {"> ", ">> "}};
+
+/* What stands behind the prompt that the line begins with; NULL without one. */
+static const char *
+behind(const char *line, const char *prompt)
+{
+    size_t n = strlen(prompt);
+    while (n && prompt[n - 1] == ' ') n--; /* an empty line may have lost the space */
+    if (strncmp(line, prompt, n)) return NULL;
+    return line[n] == ' ' ? line + n + 1 : line[n] == '\n' || !line[n] ? line + n : NULL;
+}
+
+bool
+chunk_is_transcript(const char *text)
+{
+    for (size_t k = 0; k < sizeof prompts / sizeof *prompts; k++)
+        if (behind(text, prompts[k].first)) return true;
+    return false;
+}
+
+/* The chunks that were typed there, without what was answered: those lines have no prompt. */
+void
+chunk_push_transcript(lua_State *L, const char *text)
+{
+    luaL_Buffer b;
+    size_t k = 0;
+    int n = 0;
+    while (!behind(text, prompts[k].first)) k++;
+    lua_newtable(L);
+    int list = lua_gettop(L);
+    while (*text) {
+        const char *begin = behind(text, prompts[k].first);
+        if (!begin) {
+            text += strcspn(text, "\n");
+            text += *text == '\n';
+            continue;
+        }
+        luaL_buffinit(L, &b);
+        do {
+            size_t size = strcspn(begin, "\n");
+            luaL_addlstring(&b, begin, size);
+            luaL_addchar(&b, '\n');
+            text = begin + size + (begin[size] == '\n');
+        } while (*text && (begin = behind(text, prompts[k].next)));
+        luaL_pushresult(&b);
+        lua_rawseti(L, list, ++n);
+    }
+}
