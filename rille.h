@@ -240,7 +240,10 @@ int rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *con
 /* NULL when there is none; a new handle. */
 struct rille_tensor *rille_tensor_grad(struct rille_tensor *t);
 int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* NULL clears */
-bool rille_grad_mode(struct rille_session *s, bool on);                    /* returns what it was */
+/* A leaf's gradient is deposited in this layout, of the leaf's placement; NULL: in one that suits the leaf's own. A new
+ * layout of the leaf forgets it. */
+int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
+bool rille_grad_mode(struct rille_session *s, bool on); /* returns what it was */
 
 /* From now on products (matmul, conv2d, attention) take f32 operands in this dtype of 16 bits, and sums, norms, losses
  * and powers take operands of 16 bits as f32; NULL: everything is taken as it is. A trace keeps what was on when it was
@@ -319,8 +322,8 @@ struct rille_explain_op {
     struct rille_explain_candidate {
         const char **inputs, **outputs;
         int64_t bytes; /* moved now */
-        int64_t owed;  /* what it adds to the debt: bytes that partial results will take at least to be whole or split */
-        double share;  /* the busiest rank's part of the work that one device alone would do: 1 when each does all */
+        int64_t owed; /* what it adds to the debt: bytes that partial results will take at least to be whole or split */
+        double share; /* the busiest rank's part of the work that one device alone would do: 1 when each does all */
     } * candidates;
 };
 struct rille_explain_boxing {

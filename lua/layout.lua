@@ -24,11 +24,19 @@ function layout.of(t)
   return {placement = t.placement, sbp = t.sbp}
 end
 
--- Where an optimiser's state of a parameter lies: as the parameter, unless rille.parallel said otherwise.
-layout.state = setmetatable({}, {__mode = "k"}) -- parameter -> {placement =, sbp =}
+-- Where an optimiser's state of a parameter lies: as the parameter, unless it is set apart (ZeRO). So does a gradient, from
+-- where it is deposited.
+local state = setmetatable({}, {__mode = "k"}) -- parameter -> {placement =, sbp =}
 function layout.of_state(p)
-  return layout.state[p] or layout.of(p)
+  return state[p] or layout.of(p)
 end
+
+function layout.set_apart(p, of_state, of_gradient)
+  state[p] = of_state
+  p:_grad_layout(of_gradient)
+end
+
+function layout.rest(p) layout.set_apart(p, nil, nil) end
 
 function layout.equal(a, b)
   return a.sbp == b.sbp and a.placement == b.placement

@@ -17,6 +17,7 @@ return check.names("rille.nn", {
   GELU = require "rille.nn.gelu",
   SiLU = require "rille.nn.silu",
   SwiGLU = require "rille.nn.swiglu",
+  MixtureOfExperts = require "rille.nn.experts",
   MultiheadAttention = require "rille.nn.attention",
   TransformerBlock = require "rille.nn.transformer",
   CrossEntropyLoss = require "rille.nn.cross_entropy",

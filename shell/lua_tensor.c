@@ -380,6 +380,15 @@ tensor_pin(lua_State *L)
     return 1;
 }
 
+/* p:_grad_layout{placement =, sbp =}: how its gradient is deposited; nil: as suits p. */
+static int
+tensor_grad_layout(lua_State *L)
+{
+    struct rille_tensor *t = tensor_check(L, 1, "_grad_layout");
+    check(L, rille_tensor_set_grad_layout(t, lua_isnoneornil(L, 2) ? NULL : layout_wanted(L, t, "_grad_layout")));
+    return 0;
+}
+
 /* In place: a variable changes its layout. */
 static int
 tensor_to_global_(lua_State *L)
@@ -481,6 +490,7 @@ static const luaL_Reg methods[] = {
     {"shards", tensor_shards},
     {"to_global", tensor_to_global},
     {"_pin", tensor_pin},
+    {"_grad_layout", tensor_grad_layout},
     {"to_global_", tensor_to_global_},
     {"detach", tensor_detach},
     {"clone", tensor_clone},

@@ -453,6 +453,20 @@ rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *
     return build_settle(s, status);
 }
 
+int
+rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *layout)
+{
+    const struct layout *l = (const struct layout *)layout;
+    if (!t->leaf) return fail(E_STATE, "gradient: this tensor is a result, not a variable");
+    if (l && l->place != t->val->layout->place)
+        return fail(E_PLACE, "gradient: a gradient lies on the placement of its tensor");
+    if (l) TRY(layout_fits(l, &t->val->type));
+    if (l && layout_partial(l)) return fail(E_SBP, "gradient: a layout that is asked for is not partial");
+    t->grad_layout = l;
+    t->s->epoch++;
+    return 0;
+}
+
 struct rille_tensor *
 rille_tensor_grad(struct rille_tensor *t)
 {

@@ -206,24 +206,26 @@ grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x,
 
 /* The layout of a gradient suits its parameter: where the parameter is B, a partial may stay. */
 static int
-suit(struct rille_session *s, struct val *v, const struct layout *l, struct val **g)
+suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out)
 {
     struct sbp want[MAX_AXIS];
-    const struct layout *has = (*g)->layout;
-    bool same = true;
     for (int a = 0; a < l->place->naxis; a++) {
         want[a] = l->sbp[a];
         if (l->sbp[a].kind == SBP_B && has->sbp[a].kind == SBP_P)
             want[a] = has->sbp[a];
         else if (l->sbp[a].kind == SBP_P)
             want[a] = (struct sbp){.kind = SBP_B};
-        same = same && !memcmp(&want[a], &has->sbp[a], sizeof want[a]);
     }
-    UNUSED(v);
-    if (same && !memcmp(has->order, l->order, sizeof has->order)) return 0;
-    const struct layout *to;
-    TRY(layout_new(s->atlas, l->place, want, l->order, &to));
-    return build_to_global(s, *g, to, g);
+    return layout_new(s->atlas, l->place, want, l->order, out);
+}
+
+/* g as t wants its gradient. */
+static int
+suit(struct rille_session *s, const struct rille_tensor *t, struct val **g)
+{
+    const struct layout *to = t->grad_layout;
+    if (!to) TRY(suiting(s, t->val->layout, (*g)->layout, &to));
+    return to == (*g)->layout ? 0 : build_to_global(s, *g, to, g);
 }
 
 static int
@@ -231,7 +233,7 @@ deposit(struct rille_session *s, struct val *v, struct val *g)
 {
     struct rille_tensor *t = v->owner;
     TRY(trace_accumulate(s, g, &g));
-    TRY(suit(s, v, v->layout, &g));
+    TRY(suit(s, t, &g));
     if (t->grad) TRY(call2(s, "add", t->grad->val, g, &g));
     trace_journal(s, t);
     if (t->grad && t->grad->nref == 1) {

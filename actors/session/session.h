@@ -18,6 +18,7 @@ struct rille_tensor {
     int32_t nref, nversion;
     bool leaf, requires_grad, watched; /* watched: backward was called on it since the last step */
     struct rille_tensor *grad;
+    const struct layout *grad_layout; /* how its gradient is deposited; NULL: as suits val's own */
     char *name;
     int32_t journal;                  /* entry of the trace in progress, -1 */
     struct rille_tensor *next, *back; /* in the session's list while nref > 0 */

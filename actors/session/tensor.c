@@ -500,6 +500,7 @@ rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
     if (!status) {
         tensor_rebind(t, v);
         rille_tensor_free(&t->grad);
+        t->grad_layout = NULL;
         s->epoch++;
     }
     return build_settle(s, status);

@@ -136,6 +136,15 @@ local function once(list)
   end
 end
 
+-- Every name of a parameter or buffer: {name =, tensor =, kind = "parameter" or "buffer", key = its field}.
+function Module:named_tensors()
+  local list = {}
+  walk(self, "", {}, nothing, function(name, t, kind, _, key)
+    list[#list + 1] = {name = name, tensor = t, kind = kind, key = key}
+  end)
+  return list
+end
+
 -- Each parameter once, under its first name: for name, p in net:named_parameters() do
 function Module:named_parameters() return once(entries(self, "parameter")) end
 

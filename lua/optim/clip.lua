@@ -1,7 +1,7 @@
 -- clip.lua - keeps the norm of all gradients together at or below a limit. Pascanu, Mikolov & Bengio 2013.
 --
--- Gradients may lie on several placements and in any layout. Each takes its
--- parameter's layout first (a partial one is summed once); every placement adds
+-- Gradients may lie on several placements and in any layout. Each takes the layout
+-- of its optimiser's state first (a partial one is summed once); every placement adds
 -- up the squares it has, the sums meet on the first one, and the factor goes back.
 
 local rille = require "rille"
@@ -23,7 +23,7 @@ local function by_placement(params)
     if g then
       local group = group_of(p.placement)
       group.params[#group.params + 1] = p
-      group.grads[#group.grads + 1] = g:to_global(layout.of(p))
+      group.grads[#group.grads + 1] = g:to_global(layout.of_state(p))
     end
   end
   return groups

@@ -1,0 +1,138 @@
+-- files.lua - language models in files: Hugging Face's folders (config.json and safetensors) and llm.c's checkpoints.
+--
+-- A kind's rows say which of their tensors are which of ours (language.lua); what is turned there is turned here, what is
+-- joined there is cut here, and the other way when saving. The head is lm_head.weight on both sides; tied, it need not
+-- be there.
+
+local rille = require "rille"
+local check = require "rille.check"
+local json = require "rille.json"
+local layout = require "rille.layout"
+
+local files = {}
+
+local HEAD = "lm_head.weight"
+
+-- Calls visit(theirs, ours, turn) for each row of the kind, ours a list of names.
+local function each_row(kind, config, visit)
+  for _, row in ipairs(kind.names) do
+    for i = 0, row[1]:find("%d", 1, true) and config.layers - 1 or 0 do
+      local ours = {}
+      for k = 2, #row do ours[k - 1] = row[k]:gsub("%%d", i) end
+      visit(row[1]:gsub("%%d", i), ours, row.turn)
+    end
+  end
+  visit(HEAD, {HEAD})
+end
+
+-- ---- theirs to ours ----
+
+local function is_ignored(kind, name)
+  for _, pattern in ipairs(kind.ignored) do
+    if name:find(pattern) then return true end
+  end
+end
+
+-- Our state from their tensors; complains about all that is missing or unknown.
+function files.state(kind, config, tensors, path)
+  local state, wrong, known = {}, {}, {}
+  each_row(kind, config, function(theirs, ours, turn)
+    local name = tensors[theirs] and theirs or kind.prefix .. theirs
+    local value = tensors[name]
+    known[name] = true
+    if not value then
+      if theirs ~= HEAD or not config.tied then wrong[#wrong + 1] = ("'%s' is missing"):format(theirs) end
+      return
+    end
+    if turn and value.ndim == 2 then value = value:transpose(0, 1) end
+    if value.ndim == 0 or value.shape[1] % #ours ~= 0 then
+      wrong[#wrong + 1] = ("'%s' does not divide into %d along its %s axis"):format(name, #ours, turn and "last" or "first")
+      return
+    end
+    local parts = #ours == 1 and {value} or value:chunk(#ours, 0)
+    for i, our in ipairs(ours) do state[our] = parts[i] end
+  end)
+  for _, name in ipairs(check.sorted_keys(tensors)) do
+    if not known[name] and not is_ignored(kind, name) then wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(name, kind.name) end
+  end
+  check.that(#wrong == 0, "models.%s: %s: %s", kind.name, path, table.concat(wrong, "; "))
+  return state
+end
+
+-- A turned tensor is split along its other axis. sbp: text, a table for an N-D mesh, or nil.
+local function turned(sbp)
+  if type(sbp) == "string" then
+    return (sbp:gsub("S%((%-?%d)%)", function(d) return ("S(%d)"):format((d == "0" or d == "-2") and 1 or 0) end))
+  end
+  if type(sbp) ~= "table" then return sbp end
+  local t = {order = sbp.order}
+  for i, one in ipairs(sbp) do t[i] = turned(one) end
+  return t
+end
+
+-- How their tensors are read: where ours will lie, so that each rank reads its own bytes.
+local function read_options(kind, config, options)
+  if not options.placement and not options.sbp then return nil end
+  local turns = {}
+  each_row(kind, config, function(theirs, _, turn) turns[theirs], turns[kind.prefix .. theirs] = turn, turn end)
+  local sbp = options.sbp or layout.whole(options.placement)
+  return {placement = options.placement, sbp = function(name) return turns[name] and turned(sbp) or sbp end}
+end
+
+local function is_file(path)
+  local file = io.open(path, "rb")
+  if file then file:close() end
+  return file ~= nil
+end
+
+local function read_folder(kind, path, options, complete)
+  local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
+  if dir == path and is_file(dir .. "/model.safetensors") then path = dir .. "/model.safetensors" end
+  local theirs = json.load(dir .. "/config.json")
+  check.that(type(theirs) == "table" and theirs.model_type == kind.name, "models.%s: %s/config.json is of a '%s' model", kind.name,
+    dir, type(theirs) == "table" and tostring(theirs.model_type) or "?")
+  for name, value in pairs(theirs) do
+    if value == json.null then theirs[name] = nil end
+  end
+  local config = complete(kind.from_config(theirs))
+  return config, files.state(kind, config, rille.load(path, read_options(kind, config, options)), path), theirs
+end
+
+function files.load(kind, path, options, complete)
+  local who = "models." .. kind.name .. ".load"
+  check.that(type(path) == "string", "%s takes a path, not %s", who, check.shown(path))
+  check.that(options.quantize == nil or options.quantize == "int8", "%s: quantize is \"int8\", not %s", who,
+    check.shown(options.quantize))
+  local read = path:find("%.bin$") and kind.read_bin or read_folder
+  local config, state, theirs = read(kind, path, options, complete)
+  local _, first = next(state)
+  local model = kind.empty(config, {placement = options.placement, sbp = options.sbp, dtype = options.dtype or first.dtype})
+  model.theirs = theirs
+  model:load_state_dict(state)
+  if options.quantize then require("rille.models.quantize")(model) end
+  return model
+end
+
+-- ---- ours to theirs ----
+
+function files.save(kind, model, dir)
+  check.that(type(dir) == "string", "models.%s: save takes a folder, not %s", kind.name, check.shown(dir))
+  local state, tensors, config = model:state_dict(), {}, model.config
+  each_row(kind, config, function(theirs, ours, turn)
+    if theirs == HEAD and config.tied then return end
+    local parts = {}
+    for i, name in ipairs(ours) do parts[i] = state[name] end
+    local value = #parts == 1 and parts[1] or rille.concat(parts, 0)
+    tensors[theirs] = turn and value.ndim == 2 and value:transpose(0, 1) or value
+  end)
+  local words = {torch_dtype = ({f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 = "float64"})[model:parameters()[1].dtype]}
+  for name, value in pairs(model.theirs or {}) do words[name] = value end
+  for name, value in pairs(kind.to_config(config)) do words[name] = value end
+  rille.save(dir .. "/model.safetensors", tensors)
+  local file, why = io.open(dir .. "/config.json", "wb")
+  check.that(file, "models.%s: %s", kind.name, why)
+  file:write(json.encode(words), "\n")
+  check.that(file:close(), "models.%s: %s/config.json could not be written", kind.name, dir)
+end
+
+return files

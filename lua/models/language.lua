@@ -1,0 +1,100 @@
+-- language.lua - what language models share: sizes, ids, logits, files in Hugging Face's form.
+--
+-- A kind of model is a table:
+--   name, class, options   the class, an extension of Model, is made with a config; options beside the common sizes
+--   complete(config)       fills in what follows from the rest, and complains
+--   names                  rows {theirs, ours, ours, ...}: a tensor of the files and those here that are joined in it along
+--                          axis 0; turn = true: it is transposed there. %d stands for a layer.
+--   prefix, ignored        what theirs may begin with; patterns of names there that mean nothing
+--   from_config, to_config         config.json's words to ours and back
+-- A class has features(ids, cache), (batch, length) -> (batch, length, width), start() and a layer lm_head.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local Module = require "rille.nn.module"
+local files = require "rille.models.files"
+
+local language = {}
+
+local Model = Module:extend("models.Model")
+language.Model = Model
+
+function Model:init(config) self.config = config end
+
+function Model:check_ids(ids)
+  check.that(layout.is_tensor(ids) and ids.ndim == 2 and not layout.is_float(ids),
+    "%s takes ids, integers (batch, length), not %s", self.__name,
+    layout.is_tensor(ids) and ("%s of %d dimensions"):format(ids.dtype, ids.ndim) or check.shown(ids))
+  check.that(ids.shape[2] <= self.config.length, "%s: %d positions are more than the %d it has", self.__name, ids.shape[2],
+    self.config.length)
+end
+
+-- features -> f32 logits (batch, length, vocab)
+function Model:logits(x)
+  local y = self.lm_head(x)
+  return y.dtype == "f32" and y or y:to("f32")
+end
+
+function Model:forward(ids, cache) return self:logits(self:features(ids, cache)) end
+
+function Model:generate(ids, options) return require("rille.models.generate")(self, ids, options) end
+
+function Model:save(dir) return files.save(self.kind, self, dir) end
+
+function Model:describe()
+  local c = self.config
+  return ("%d layers of %d, %d heads, %d ids"):format(c.layers, c.width, c.heads, c.vocab)
+end
+
+local sizes = {"vocab", "length", "layers", "heads", "width"}
+
+-- Options of new, checked and completed: config, and {placement =, sbp =, dtype =}.
+local function read_options(kind, given)
+  local who, known = "models." .. kind.name .. ".new", {placement = check.none, sbp = check.none, dtype = "f32"}
+  for name, value in pairs(kind.options) do known[name] = value end
+  for _, name in ipairs(sizes) do known[name] = check.none end
+  local config = check.options(who, given, known)
+  for _, name in ipairs(sizes) do check.count(who, name, config[name]) end
+  local where = {placement = config.placement, sbp = config.sbp, dtype = config.dtype}
+  config.placement, config.sbp, config.dtype = nil, nil, nil
+  kind.complete(config)
+  return config, where
+end
+
+-- Where parameters are wanted, as to_global takes it; nil: where they are.
+function language.place(model, where)
+  if not where.placement and not where.sbp then return end
+  local placement = where.placement or model:parameters()[1].placement
+  model:to_global{placement = placement, sbp = where.sbp or layout.whole(placement)}
+end
+
+-- rille.models.NAME: {new =, load =}.
+function language.kind(kind)
+  kind.class.kind = kind
+
+  -- A model whose parameters have no values worth reading yet.
+  function kind.empty(config, where)
+    local model = kind.class(config)
+    if where.dtype then model:to(where.dtype) end
+    language.place(model, where)
+    return model
+  end
+
+  local api = {}
+  function api.new(given)
+    local config, where = read_options(kind, given)
+    local model = kind.empty(config, where)
+    model:start()
+    return model
+  end
+
+  function api.load(path, given)
+    local options = check.options("models." .. kind.name .. ".load", given,
+      {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none})
+    return files.load(kind, path, options, function(config) return (read_options(kind, config)) end)
+  end
+  return check.names("rille.models." .. kind.name, api)
+end
+
+return language

@@ -1,0 +1,203 @@
+-- parallel.lua - rille.parallel(model, recipe): layouts of a whole model, by the known ways of parallel training.
+--
+--   local t = rille.parallel(model, {data = 0, tensor = 1})     print(t)
+--   t["h.0.fc1.weight"].sbp = "B";  rille.parallel(model, t)
+--
+-- A recipe is a table of layouts and nothing else: parameters are laid out by it, optimisers' state and gradients follow
+-- (layout.lua), and modules are pinned (nn/pin.lua), for a rule that looks at one operator cannot know what is cheapest in a
+-- stack of blocks. What the known ways are stands in parallel/axes.lua. Nothing is changed before all of it is known to fit.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local pin = require "rille.nn.pin"
+local plan = require "rille.parallel.plan"
+
+local applied = setmetatable({}, {__mode = "k"}) -- model -> the plan it has
+local plan_of = setmetatable({}, {__mode = "k"}) -- table of layouts -> the plan it was made of
+
+-- ---- the table ----
+
+local function sbp_text(sbp)
+  if type(sbp) ~= "table" then return tostring(sbp) end
+  local text = #sbp == 1 and sbp[1] or "(" .. table.concat(sbp, ", ") .. ")"
+  return sbp.order and ("%s order (%s)"):format(text, table.concat(sbp.order, ", ")) or text
+end
+
+-- One line: where it lies, then what is pinned.
+local function entry_text(entry, whole)
+  local words = {}
+  if entry.sbp then words[1] = sbp_text(entry.sbp) end
+  if entry.placement then words[#words + 1] = "on " .. tostring(entry.placement) end
+  for _, key in ipairs{"state", "gradient", "input", "output"} do
+    if entry[key] then words[#words + 1] = ("%s %s"):format(key, sbp_text(entry[key])) end
+  end
+  for _, name in ipairs(check.sorted_keys(entry.use or {})) do
+    words[#words + 1] = ("%s used as %s"):format(name, sbp_text(entry.use[name]))
+  end
+  if whole then words[#words + 1] = "(no recipe knows its layer: whole)" end
+  return table.concat(words, "  ")
+end
+
+local shown = {}
+
+-- Parameters first, then pins of modules, both in the model's order; what a user added comes last.
+function shown.__tostring(t)
+  local p, names, width, have = plan_of[t], {}, 0, {}
+  for _, name in ipairs(p and p.order or {}) do
+    if rawget(t, name) then names[#names + 1], have[name] = name, true end
+  end
+  for _, name in ipairs(check.sorted_keys(t)) do
+    if not have[name] then names[#names + 1] = name end
+  end
+  for _, name in ipairs(names) do width = math.max(width, #name) end
+  for i, name in ipairs(names) do
+    local holder = name:match("^(.*)%.[^.]*$") or ""
+    names[i] = ("%-" .. width .. "s  %s"):format(name, entry_text(t[name], p and t[name].sbp and p.whole[holder]))
+  end
+  return table.concat(names, "\n")
+end
+
+-- ---- from a table to what is set ----
+
+local parameter_keys = {placement = true, sbp = true, state = true, gradient = true}
+local module_keys = {placement = true, input = true, output = true, use = true}
+
+local function check_keys(name, entry, known, what)
+  check.that(type(entry) == "table", "rille.parallel: '%s' has a table, {placement =, sbp =}, not %s", name, check.shown(entry))
+  for key in pairs(entry) do
+    check.that(known[key], "rille.parallel: '%s' is a %s; its entry has %s, not '%s'", name, what,
+      table.concat(check.sorted_keys(known), ", "), tostring(key))
+  end
+end
+
+-- Text of the layout that x would have; raises when it cannot. Nothing is computed.
+local function tried(name, x, placement, sbp)
+  local good, moved = pcall(function() return x:detach():to_global{placement = placement, sbp = sbp} end)
+  check.that(good, "rille.parallel: '%s': %s", name, (tostring(moved):gsub("^[^:]*:%d+: ", "")))
+  return moved.sbp
+end
+
+local function read_parameter(name, t, entry)
+  check_keys(name, entry, parameter_keys, "parameter")
+  local placement = entry.placement or t.placement
+  local sbp = entry.sbp or #placement.shape == #t.placement.shape and t.sbp or layout.whole(placement)
+  local set = {tensor = t, placement = placement, sbp = tried(name, t, placement, sbp)}
+  for _, key in ipairs{"state", "gradient"} do
+    if entry[key] then set[key] = {placement = placement, sbp = tried(name, t, placement, entry[key])} end
+  end
+  return set
+end
+
+-- placement_of(t): where t will lie.
+local function read_pin(name, m, entry, placement_of)
+  check_keys(name, entry, module_keys, "module")
+  local set = {module = m, pin = {placement = entry.placement, input = entry.input, output = entry.output}}
+  for key, sbp in pairs(entry.use or {}) do
+    local t = rawget(m, key)
+    check.that(layout.is_tensor(t), "rille.parallel: '%s' has no parameter '%s'", name, tostring(key))
+    set.pin.use = set.pin.use or {}
+    set.pin.use[key] = tried(name .. "." .. key, t, entry.placement or placement_of(t), sbp)
+  end
+  return set
+end
+
+-- What the entries say, as lists of parameters and pins to set.
+local function read_entries(model, entries)
+  local tensors, modules, out = {}, {}, {parameters = {}, pins = {}}
+  for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end
+  for path, m in model:named_modules() do modules[path] = m end
+  local names, goes = check.sorted_keys(entries), {}
+  for _, name in ipairs(names) do
+    local t = tensors[name]
+    check.that(t or modules[name], "rille.parallel: %s has no parameter and no module '%s'", model.__name, name)
+    if t then
+      local s = read_parameter(name, t, entries[name])
+      goes[t] = s.placement
+      table.insert(out.parameters, s)
+    end
+  end
+  for _, name in ipairs(names) do
+    if not tensors[name] then
+      table.insert(out.pins, read_pin(name, modules[name], entries[name], function(t) return goes[t] or t.placement end))
+    end
+  end
+  return out
+end
+
+-- Layouts of state and gradients, pins: those of the last recipe are gone.
+local function set(model, what)
+  for _, m in ipairs(model:modules()) do pin.of[m] = nil end
+  for _, p in ipairs(model:parameters()) do layout.rest(p) end
+  for _, s in ipairs(what.parameters) do
+    if not layout.equal(s.tensor, s) then s.tensor:to_global_{placement = s.placement, sbp = s.sbp} end
+    layout.set_apart(s.tensor, s.state, s.gradient)
+  end
+  for _, s in ipairs(what.pins) do
+    if next(s.pin) then pin.of[s.module] = s.pin end
+  end
+  rille._epoch()
+end
+
+local function copy_of(entries)
+  local t = {}
+  for name, entry in pairs(entries) do
+    t[name] = {}
+    for key, value in pairs(entry) do t[name][key] = value end
+  end
+  return setmetatable(t, shown)
+end
+
+-- Is it a table of layouts, or a recipe? The former has tables with names in them.
+local function is_table_of_layouts(given)
+  if getmetatable(given) == shown then return true end
+  for name, value in pairs(given) do
+    if type(value) == "table" and type(next(value)) == "string" then return type(name) == "string" end
+  end
+  return false
+end
+
+local function parallel(model, given)
+  check.that(type(model) == "table" and model.named_tensors, "rille.parallel takes a module, not %s", check.shown(model))
+  check.that(type(given) == "table", "rille.parallel takes a recipe or a table of layouts, not %s", check.shown(given))
+  local p, entries
+  if is_table_of_layouts(given) then
+    p, entries = plan_of[given], given
+  elseif next(given) ~= nil then
+    p = plan.of(model, given)
+    entries = p.entries
+  end
+  local what = read_entries(model, entries or {})
+  set(model, what)
+  applied[model] = p
+  local t = copy_of(entries or {})
+  for name, tensor in model:named_parameters() do
+    t[name] = t[name] or {}
+    t[name].placement, t[name].sbp = tensor.placement, tensor.sbp
+  end
+  plan_of[t] = p
+  return t
+end
+
+-- ---- what goes in ----
+
+local function whole_at(model)
+  local first = model:parameters()[1]
+  check.that(first, "rille.parallel: the model has no parameters")
+  return {placement = first.placement, sbp = sbp_text(layout.whole(first.placement))}
+end
+
+-- Where ids, and labels, should lie.
+local function of_ids(which)
+  return function(model)
+    check.that(type(model) == "table" and model.named_tensors, "rille.parallel.%s takes a module, not %s", which, check.shown(model))
+    local p = applied[model]
+    if not p then return whole_at(model) end
+    return {placement = p[which].placement, sbp = p[which].sbp}
+  end
+end
+
+return setmetatable({input = of_ids("input"), labels = of_ids("labels")}, {
+  __call = function(_, model, given) return parallel(model, given) end,
+  __index = function(_, name) check.fail("rille.parallel has no '%s'; there are: input, labels", tostring(name)) end,
+})

@@ -1,0 +1,146 @@
+-- axes.lua - what a mesh axis cuts, by the part it plays in a recipe: the whole knowledge of tensor parallelism.
+--
+-- Columns are activations (batch, length, width) and parameters ({out, in}), as they lie and, where another layout is
+-- written behind a slash, as they lie while a layer uses them. What a table does not say is B.
+--
+--   stream    between blocks, where what layers give is added up       norm     what a norm takes
+--   inner     what column layers take (a norm's result)                wide     what column layers give: heads, hidden
+--   row_in    what row layers take                                     logits, ids, labels
+--   column    weights of q, k, v, fc1, gate, up, the head, and embeddings      column_bias
+--   row       weights of out and fc2; their bias is whole                       positions
+--
+-- data        the batch is cut, weights are whole.
+-- tensor      Megatron's 1D (Shoeybi et al. 2019); `sequence`: the stream is cut along the length (Korthikanti et al. 2022).
+-- rows, columns   2D (Xu & You 2021), output-stationary in column layers, input-stationary in row layers: a weight is
+--             gathered over `rows`, what a layer takes or gives is gathered or summed over `columns`.
+-- i, j, k     3D (Bian et al. 2021): column layers gather their input over j and their weight over i and sum over k, row
+--             layers have j and k exchanged. A weight's input is cut by k (or j) first and by i within: that is an order.
+--
+-- 2.5D is 2D with one more data axis. The order in which axes cut one dimension is that of `order`, for parameters its
+-- reverse, so that what is gathered over one axis is one block.
+
+local check = require "rille.check"
+
+local axes = {}
+
+axes.order = {"data", "tensor", "sequence", "rows", "columns", "i", "j", "k"}
+
+local cuts = {
+  data = {stream = "S(0)", norm = "S(0)", inner = "S(0)", wide = "S(0)", row_in = "S(0)", logits = "S(0)", ids = "S(0)",
+    labels = "S(0)"},
+  tensor = {wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)", row = "S(1)",
+    experts = "S(0)"},
+  sequence = {stream = "S(1)", norm = "S(1)", wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)",
+    column_bias = "S(0)", row = "S(1)", experts = "S(0)"},
+  rows = {stream = "S(0)", norm = "S(0)", inner = "S(0)", wide = "S(0)", row_in = "S(0)", logits = "S(0)", ids = "S(0)",
+    labels = "S(0)", column = "S(1)/B", row = "S(0)/B"},
+  columns = {stream = "S(2)", wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)",
+    row = "S(1)", positions = "S(1)", experts = "S(0)"},
+  i = {stream = "S(0)", norm = "S(0)", inner = "S(0)", wide = "S(0)", row_in = "S(0)", logits = "S(0)", ids = "S(0)",
+    labels = "S(0)", column = "S(1)/B", row = "S(1)/B"},
+  j = {stream = "S(0)", norm = "S(0)", wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)",
+    row = "S(1)"},
+  k = {stream = "S(2)", inner = "S(2)", wide = "S(0)", logits = "S(0)", labels = "S(0)", column = "S(1)", row = "S(0)",
+    positions = "S(1)"},
+}
+
+local is_parameter = {column = true, column_bias = true, row = true, positions = true, experts = true, whole = true}
+
+-- Mesh axes (from 0) in the order in which they cut; nil where that is mesh order.
+local function cutting_order(parts, reverse)
+  local rank, list, plain = {}, {}, true
+  for i, name in ipairs(axes.order) do rank[name] = i end
+  for a = 0, #parts - 1 do list[a + 1] = a end
+  table.sort(list, function(a, b)
+    local x, y = rank[parts[a + 1]] or 0, rank[parts[b + 1]] or 0
+    if x ~= y then return reverse == (x > y) end
+    return a < b
+  end)
+  for i, a in ipairs(list) do plain = plain and a == i - 1 end
+  return not plain and list or nil
+end
+
+-- Text of a layout from its entries, with an order where two axes cut one dimension otherwise than mesh order has it.
+local function text_of(entries, order)
+  if #entries == 1 then return entries[1] end
+  local text, last, matters = "(" .. table.concat(entries, ", ") .. ")", {}, false
+  for _, a in ipairs(order or {}) do
+    local e = entries[a + 1]
+    if e:sub(1, 1) == "S" then
+      matters = matters or last[e] and a < last[e]
+      last[e] = a
+    end
+  end
+  return matters and ("%s order (%s)"):format(text, table.concat(order, ", ")) or text
+end
+
+-- parts: for each mesh axis the part it plays, or "none". The layout of what a column of the table names, as text; used:
+-- as it lies in use; zero: also cut along dimension 0 by the data axes, after all others.
+function axes.layout(parts, what, used, zero)
+  local entries = {}
+  for a, part in ipairs(parts) do
+    local cut = cuts[part] and cuts[part][what] or "B"
+    if is_parameter[what] then cut = used and cut:match("/(.*)$") or cut:match("^[^/]*") end
+    entries[a] = zero and part == "data" and is_parameter[what] and "S(0)" or cut
+  end
+  return text_of(entries, cutting_order(parts, is_parameter[what] or false))
+end
+
+-- The product of the sizes of the axes that cut heads.
+function axes.ways(parts, shape, what, dimension)
+  local n = 1
+  for a, part in ipairs(parts) do
+    if cuts[part] and cuts[part][what] == dimension then n = n * shape[a] end
+  end
+  return n
+end
+
+-- ---- which axis plays which part ----
+
+local function list_of(v) return type(v) == "table" and v or {v} end
+
+local methods = {
+  ["1d"] = {"tensor"}, ["2d"] = {"rows", "columns"}, ["2.5d"] = {"rows", "columns", "data"}, ["3d"] = {"i", "j", "k"},
+}
+
+local function tensor_parts(recipe)
+  local list = list_of(recipe.tensor)
+  local method = recipe.method or ({"1d", "2d"})[#list]
+  check.that(method, "rille.parallel: with %d tensor axes method says \"2.5d\" or \"3d\"", #list)
+  local parts = methods[method]
+  check.that(parts, "rille.parallel: no method is called '%s'; there are: %s", tostring(method),
+    table.concat(check.sorted_keys(methods), ", "))
+  check.that(#parts == #list, "rille.parallel: method %s takes %d mesh axes, tensor names %d", method, #parts, #list)
+  check.that(not recipe.sequence or method == "1d", "rille.parallel: sequence goes with method 1d, not %s", method)
+  return list, recipe.sequence and {"sequence"} or parts, method
+end
+
+-- For each axis of a mesh of this shape, the part it plays.
+function axes.parts(recipe, shape)
+  local parts = {}
+  for a = 1, #shape do parts[a] = "none" end
+  local function take(axis, part)
+    check.that(math.type(axis) == "integer", "rille.parallel: a mesh axis is a number from 0 on, not %s", check.shown(axis))
+    check.that(axis >= 0 and axis < #shape, "rille.parallel: the mesh has no axis %d; it has %d, counted from 0", axis, #shape)
+    check.that(parts[axis + 1] == "none", "rille.parallel: mesh axis %d cannot play two parts, %s and %s", axis, parts[axis + 1],
+      part)
+    parts[axis + 1] = part
+  end
+  if recipe.data ~= nil then
+    for _, axis in ipairs(list_of(recipe.data)) do take(axis, "data") end
+  end
+  if recipe.tensor == nil then
+    check.that(recipe.method == nil, "rille.parallel: a method wants tensor axes")
+    check.that(not recipe.sequence, "rille.parallel: sequence wants a tensor axis")
+    return parts
+  end
+  local list, roles, method = tensor_parts(recipe)
+  for i, axis in ipairs(list) do take(axis, roles[i]) end
+  if method == "2.5d" then
+    local a, b = shape[list[1] + 1], shape[list[2] + 1]
+    check.that(a == b, "rille.parallel: method 2.5d takes axes of sizes q, q and depth; the first two are %d and %d", a, b)
+  end
+  return parts
+end
+
+return axes

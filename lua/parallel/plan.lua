@@ -1,0 +1,270 @@
+-- plan.lua - from a recipe to a table of layouts: name of a parameter -> {placement =, sbp =, state =, gradient =}, name of a
+-- module -> a pin {placement =, input =, output =, use =}. Nothing is changed here.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local axes = require "rille.parallel.axes"
+local class_of = require "rille.parallel.classes"
+
+local plan = {}
+
+local function join(path, name) return path == "" and name or path .. "." .. name end
+
+-- ---- stages ----
+
+-- The longest list of modules in v and below: its members' paths, in order.
+local function longest_list(model)
+  local best, seen = {}, {}
+  local function look(v, path)
+    if seen[v] then return end
+    seen[v] = true
+    local paths = {}
+    for i, member in ipairs(v) do
+      if type(member) == "table" and member.forward then paths[i] = join(path, tostring(i - 1)) end
+    end
+    if #paths > #best then best = paths end
+  end
+  look(model, "")
+  for path, m in model:named_modules() do
+    look(m, path)
+    for key, value in pairs(m) do
+      if type(value) == "table" and getmetatable(value) == nil then look(value, join(path, tostring(key))) end
+    end
+  end
+  return best
+end
+
+-- n members over s stages: how many the k-th (from 1) gets; the first get one more.
+local function share(n, s, k) return n // s + (k <= n % s and 1 or 0) end
+
+-- path -> placement for the members of the longest list; what stands before them is on the first stage, else on the last.
+local function deal(model, recipe)
+  local stages, members = {}, longest_list(model)
+  check.that(type(recipe.stages) == "table" and #recipe.stages > 0, "rille.parallel: stages is a list of placements")
+  local chunks = recipe.chunks or 1
+  check.count("rille.parallel", "chunks", chunks)
+  for _ = 1, chunks do
+    for i, p in ipairs(recipe.stages) do
+      check.that(type(p) == "userdata" and p.ranks, "rille.parallel: stage %d is a placement, not %s", i - 1, check.shown(p))
+      stages[#stages + 1] = p
+    end
+  end
+  check.that(#stages <= #members, "rille.parallel: %d stages are more than the %d blocks there are; 1 to %d would do", #stages,
+    #members, #members)
+  local at, next_member = {}, 1
+  for k, p in ipairs(stages) do
+    for _ = 1, share(#members, #stages, k) do
+      at[members[next_member]] = p
+      next_member = next_member + 1
+    end
+  end
+  return {at = at, first = stages[1], last = stages[#stages], list = members[1]:match("^(.-)%.?[^.]*$")}
+end
+
+-- Where the parts of the model lie: of(path) of a module or parameter.
+local function places(model, recipe)
+  if not recipe.stages then
+    check.that(recipe.chunks == nil, "rille.parallel: chunks want stages")
+    local placement
+    for name, p in model:named_parameters() do
+      placement = placement or p.placement
+      check.that(p.placement == placement, "rille.parallel: '%s' lies elsewhere than the parameters before it; name the stages", name)
+    end
+    check.that(placement, "rille.parallel: the model has no parameters")
+    return {first = placement, last = placement, of = function() return placement end}
+  end
+  local dealt = deal(model, recipe)
+  -- Parts are walked in order of definition: those met before a member of the list are on the first stage.
+  local before, met = {}, false
+  for path in model:named_modules() do
+    met = met or dealt.at[path] ~= nil
+    before[path] = not met
+  end
+  local function of(path)
+    local at = path
+    while at do
+      if dealt.at[at] then return dealt.at[at] end
+      at = at:match("^(.*)%.[^.]*$")
+    end
+    local module = before[path] == nil and (path:match("^(.*)%.[^.]*$") or "") or path
+    return before[module] and dealt.first or dealt.last
+  end
+  return {first = dealt.first, last = dealt.last, of = of, at = dealt.at, staged = true}
+end
+
+-- ---- what each part is ----
+
+-- "path.of.module" -> {role, ...}: what recipes know of it, from the classes of those that hold it.
+local function roles_of(model)
+  local role, known_any, whole = {}, false, {}
+  for path, m in model:named_modules() do
+    local known = class_of(m)
+    known_any = known_any or (known and true or false)
+    for what, list in pairs(known or {}) do
+      if type(list) == "table" and what ~= "counts" then
+        for _, name in ipairs(list) do role[join(path, name)] = what end
+      end
+    end
+    if known and known.block then role[path] = "block" end
+    if not known and role[path] == nil then whole[path] = true end
+  end
+  check.that(known_any, "rille.parallel: %s has no layer that recipes know (nn.TransformerBlock, nn.MultiheadAttention, nn.SwiGLU, " ..
+    "rille.models)", model.__name)
+  return role, whole
+end
+
+-- The column of the table of axes for a parameter of a module in this role.
+local parameter_roles = {
+  columns = {weight = "column", bias = "column_bias"}, heads = {weight = "column", bias = "column_bias"},
+  tables = {weight = "column"}, rows = {weight = "row"}, positions = {weight = "positions"},
+}
+
+-- What a module in this role takes and gives; without a word it is left to follow. A norm gives what column layers take;
+-- where the axes gather before it (2D) its gradient stays partial until then.
+local module_roles = {
+  columns = {output = "wide"}, rows = {input = "row_in", output = "stream"}, tables = {input = "ids", output = "stream"},
+  positions = {output = "stream"}, norms = {input = "norm", output = "inner"}, heads = {output = "logits"},
+  block = {output = "stream"},
+}
+
+local function divisors(n)
+  local list = {}
+  for d = 1, n do
+    if n % d == 0 then list[#list + 1] = tostring(d) end
+  end
+  return table.concat(list, ", ")
+end
+
+local function check_counts(model, place, parts)
+  for path, m in model:named_modules() do
+    local known = class_of(m)
+    for _, count in ipairs(known and known.counts or {}) do
+      local p = parts(place.of(path))
+      local ways = axes.ways(p, place.of(path).shape, "wide", "S(2)")
+      check.that(m[count[1]] % ways == 0, "rille.parallel: %d %s of '%s' do not divide over %d ranks; %s would do", m[count[1]],
+        count[2], path, ways, divisors(m[count[1]]))
+    end
+    if known and known.experts then
+      local p = parts(place.of(path))
+      for _, part in ipairs(p) do
+        check.that(part ~= "i", "rille.parallel: experts ('%s') go with methods 1d, 2d and 2.5d, not 3d", path)
+      end
+    end
+  end
+end
+
+-- ---- the table ----
+
+local known = {data = check.none, tensor = check.none, method = check.none, sequence = check.none, zero = check.none,
+  stages = check.none, chunks = check.none}
+
+local function read_recipe(given)
+  local recipe = check.options("rille.parallel", given, known)
+  local zero = recipe.zero or 0
+  check.that(math.type(zero) == "integer" and zero >= 0 and zero <= 3, "rille.parallel: zero goes from 0 to 3, not %s", check.shown(zero))
+  check.that(zero == 0 or recipe.data ~= nil, "rille.parallel: zero wants a data axis: {data = 0, zero = %d}", zero)
+  recipe.zero = zero
+  return recipe
+end
+
+-- Where a parameter lies, its optimiser's state and its gradient.
+local function parameter_entry(placement, parts, what, zero)
+  local entry, cut = {placement = placement, sbp = axes.layout(parts, what, false, zero == 3)}, axes.layout(parts, what, false, true)
+  if zero == 1 or zero == 2 then entry.state = cut end
+  if zero == 2 then entry.gradient = cut end
+  return entry
+end
+
+-- What is pinned of a module in this role, without what follows by itself.
+local function pin_of(role, parts)
+  local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")
+  for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what) end
+  local sums = inner:find("S(2)", 1, true)                         -- column layers leave partial sums
+  if role == "norms" then
+    if pin.input == stream then pin.input = nil end
+    if pin.input == inner then pin.output = nil end                -- gathered before the norm: its gradient is summed there
+  elseif role == "rows" then
+    if pin.input == axes.layout(parts, "wide") then pin.input = nil end
+  elseif role == "columns" or role == "heads" then
+    if not sums then pin.output = nil end
+  end
+  return pin
+end
+
+local function add_pins(out, path, pin)
+  for key, value in pairs(pin) do
+    out.entries[path] = out.entries[path] or {}
+    out.entries[path][key] = value
+  end
+end
+
+local function add_parameters(model, out, place, parts, roles, zero)
+  local entry_of = {}
+  for _, found in ipairs(model:named_tensors()) do
+    local name, t, kind, key = found.name, found.tensor, found.kind, found.key
+    local path = name:match("^(.*)%.[^.]*$") or ""
+    local placement, what = place.of(path), "whole"
+    if roles[name] == "experts" then what = "experts"
+    elseif parameter_roles[roles[path]] then what = parameter_roles[roles[path]][key] or "whole" end
+    local p = parts(placement)
+    if not entry_of[t] then
+      entry_of[t] = parameter_entry(placement, p, what, kind == "parameter" and zero or 0)
+      out.entries[name] = entry_of[t]
+      out.order[#out.order + 1] = name
+    end
+    local used = axes.layout(p, what, true)
+    if used ~= entry_of[t].sbp or placement ~= entry_of[t].placement then
+      add_pins(out, path, {use = out.entries[path] and out.entries[path].use or {}})
+      out.entries[path].use[key] = used
+    end
+  end
+end
+
+local function add_modules(model, out, place, parts, roles, recipe)
+  local holds = {}
+  for _, found in ipairs(model:named_tensors()) do holds[found.name:match("^(.*)%.[^.]*$") or ""] = true end
+  local function within_member(path)
+    while path do
+      if place.at and place.at[path] then return true end
+      path = path:match("^(.*)%.[^.]*$")
+    end
+  end
+  for path in model:named_modules() do
+    local placement = place.of(path)
+    if recipe.tensor ~= nil or roles[path] == "block" then add_pins(out, path, pin_of(roles[path], parts(placement))) end
+    if place.staged and path ~= "" and (place.at[path] or holds[path] and not within_member(path)) then
+      add_pins(out, path, {placement = placement})
+      if place.at[path] then add_pins(out, path, {input = axes.layout(parts(placement), "stream")}) end
+    end
+    if out.entries[path] and not out.known[path] then
+      out.known[path] = true
+      out.order[#out.order + 1] = path
+    end
+  end
+end
+
+-- recipe, as the user gave it -> {entries =, order =, input =, labels =}
+function plan.of(model, given)
+  local recipe = read_recipe(given)
+  local place, cached = places(model, recipe), {}
+  local function parts(placement)
+    for _, c in ipairs(cached) do
+      if c.placement == placement then return c.parts end
+    end
+    local p = axes.parts(recipe, placement.shape)
+    table.insert(cached, {placement = placement, parts = p})
+    return p
+  end
+  parts(place.first)
+  local roles, whole = roles_of(model)
+  check_counts(model, place, parts)
+  local out = {entries = {}, order = {}, known = {}, whole = whole, zero = recipe.zero}
+  add_parameters(model, out, place, parts, roles, recipe.zero)
+  add_modules(model, out, place, parts, roles, recipe)
+  out.input = {placement = place.first, sbp = axes.layout(parts(place.first), "ids")}
+  out.labels = {placement = place.last, sbp = axes.layout(parts(place.last), "labels")}
+  return out
+end
+
+return plan

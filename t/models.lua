@@ -1,0 +1,188 @@
+-- rille.models: sizes, layouts, what is refused; text goes on alike however it is asked for and wherever it lies.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local P2, P22 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
+
+local sizes = {
+  gpt2 = {vocab = 31, length = 24, layers = 2, heads = 2, width = 16},
+  llama = {vocab = 31, length = 24, layers = 2, heads = 4, kv_heads = 2, width = 16, hidden = 24},
+  moe = {vocab = 31, length = 24, layers = 2, heads = 2, width = 16, experts = 4},
+}
+local function new(kind, more)
+  local options = {}
+  for k, v in pairs(sizes[kind]) do options[k] = v end
+  for k, v in pairs(more or {}) do options[k] = v end
+  rille.manual_seed(5)
+  return rille.models[kind].new(options)
+end
+local function ids(rows, options) return rille.tensor(rows, {dtype = "i64"}):to_global(options or {sbp = "B"}) end
+local text = {{3, 1, 4, 1, 5, 9}, {2, 6, 5, 3, 5, 8}}
+
+for kind in pairs(sizes) do
+  tap.group(kind, function()
+    local m = new(kind)
+    local logits = m(ids(text))
+    tap.is({logits.shape, logits.dtype}, {{2, 6, 31}, "f32"}, kind .. ": ids give f32 logits")
+    tap.near(logits:reshape{12, 31}:cross_entropy(ids{{1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9}}:reshape{12}):item(), math.log(31),
+      kind .. ": a new one knows nothing", 0.05)
+    local split = new(kind, {placement = P22, sbp = {"S(0)", "B"}})
+    tap.near(split(ids(text, {placement = P22, sbp = {"S(0)", "B"}})):totable(), logits:totable(),
+      kind .. ": the same seed gives the same model on 2 x 2", 1e-4, 1e-5)
+    local half = new(kind, {dtype = "bf16"})
+    tap.is({half:parameters()[1].dtype, half(ids(text)).dtype}, {"bf16", "f32"}, kind .. ": in bf16 logits are f32")
+    tap.near(half(ids(text)):totable(), logits:totable(), kind .. ": and near", 0.1, 0.05)
+    local opt, losses = optim.AdamW(m:parameters(), {lr = 1e-2}), {}
+    for i = 1, 4 do
+      local loss = m(ids(text)):reshape{12, 31}:cross_entropy(ids(text):reshape{12})
+      opt:zero_grad(); loss:backward(); opt:step()
+      losses[i] = loss:item()
+    end
+    tap.ok(losses[4] < losses[1] - 0.1, kind .. ": it learns")
+    tap.fails(function() m(ids{{31}}):totable() end, {"31", "models.lua"}, kind .. ": an id beyond the vocabulary")
+    tap.fails(function() m(rille.zeros({1, 25}, {dtype = "i64"})) end, {"25", "24", "models.lua"}, kind .. ": too many positions")
+    tap.fails(function() m(rille.zeros{1, 2}) end, {"integers", "f32", "models.lua"}, kind .. ": floats are no ids")
+    tap.fails(function() m(rille.zeros({2}, {dtype = "i64"})) end, {"1 dimensions", "models.lua"}, kind .. ": nor is one row")
+    tap.fails(function() new(kind, {widht = 3}) end, {"'widht'", "models.lua"}, kind .. ": an unknown option")
+    tap.fails(function() new(kind, {heads = 3}) end, {"16", "3", "models.lua"}, kind .. ": heads that do not divide the width")
+    tap.fails(function() new(kind, {layers = 0}) end, {"layers", "0", "models.lua"}, kind .. ": no layers")
+  end)
+end
+
+-- One id at a time by the whole forward pass.
+local function by_hand(m, row, n)
+  local all = {table.unpack(row)}
+  for _ = 1, n do all[#all + 1] = m(ids{all})[{0, -1}]:argmax(-1):item() end
+  return all
+end
+
+for kind in pairs(sizes) do
+  tap.group(kind .. " goes on", function()
+    local m = new(kind)
+    for _, p in ipairs(m:parameters()) do p.requires_grad = true; rille.no_grad(function() p:mul_(4) end) end
+    local want = {by_hand(m, text[1], 8), by_hand(m, text[2], 8)}
+    local greedy = {max_new_tokens = 8, temperature = 0}
+    tap.is(m:generate(ids(text), greedy):totable(), want, kind .. ": greedy is the most likely id each time")
+    tap.is(m:generate(text, greedy), want, kind .. ": lists give lists")
+    local short = {{3, 1}, text[2], {7}}
+    tap.is(m:generate(short, greedy), {by_hand(m, short[1], 8), want[2], by_hand(m, short[3], 8)},
+      kind .. ": prompts of different lengths go on as if alone")
+    local how = {max_new_tokens = 6, temperature = 0.8, top_k = 9, top_p = 0.9, seed = 4}
+    local drawn = m:generate(text, how)
+    tap.is(m:generate(text, how), drawn, kind .. ": a seed repeats")
+    tap.is(m:generate({text[1]}, how)[1], drawn[1], kind .. ": the first row draws alike with others beside it")
+    for _, layout in ipairs{{P2, "S(0)", "B"}, {P2, "B", "S(0)"}, {P22, {"S(0)", "B"}, {"B", "S(0)"}}} do
+      m:to_global{placement = layout[1], sbp = layout[3]}
+      local out = m:generate(ids(text, {placement = layout[1], sbp = layout[2]}), how)
+      tap.is({out:totable(), out.placement == layout[1]}, {drawn, true}, ("%s: the same ids with weights of %s"):format(kind,
+        m:parameters()[1].sbp))
+    end
+  end)
+end
+
+-- Shares of what is drawn, over many seeds.
+tap.group("distribution", function()
+  local m = new("gpt2")
+  rille.no_grad(function() for _, p in ipairs(m:parameters()) do p:mul_(6) end end)
+  local row, n = text[1], 400
+  local logits = (m(ids{row})[{0, -1}] * (1 / 1.5)):softmax(-1):totable()
+  local order = {}
+  for i = 1, #logits do order[i] = i end
+  table.sort(order, function(a, b) return logits[a] > logits[b] end)
+  local rows = {}
+  for i = 1, n do rows[i] = row end
+  local function shares(more)
+    more.max_new_tokens, more.temperature, more.seed = 1, 1.5, tap.seed(11)
+    local count = {}
+    for i = 1, #logits do count[i] = 0 end
+    for _, all in ipairs(m:generate(rows, more)) do count[all[#all] + 1] = count[all[#all] + 1] + 1 end
+    return count
+  end
+  local count, worst = shares{}, 0
+  for i, p in ipairs(logits) do worst = math.max(worst, math.abs(count[i] - n * p) / math.sqrt(n * p * (1 - p) + 1)) end
+  tap.ok(worst < 5, "ids come as often as their probability says", worst)
+  local of_top, outside = shares{top_k = 3}, 0
+  for i = 4, #order do outside = outside + of_top[order[i]] end
+  tap.is(outside, 0, "top_k = 3 draws the three most likely")
+  local mass, kept = 0, 0
+  while mass < 0.6 do kept = kept + 1; mass = mass + logits[order[kept]] end
+  local nucleus = shares{top_p = 0.6}
+  outside = 0
+  for i = kept + 1, #order do outside = outside + nucleus[order[i]] end
+  tap.is({outside, nucleus[order[kept]] > 0}, {0, true}, "top_p draws the fewest ids that have that share, and all of them")
+end)
+
+tap.group("stop and on_token", function()
+  local m = new("gpt2")
+  local function go(ids, more)
+    local how = {max_new_tokens = 8, temperature = 2, seed = 9}
+    for k, v in pairs(more or {}) do how[k] = v end
+    return m:generate(ids, how)
+  end
+  local want, told, other = go(text), {}, {}
+  for i = 7, 14 do other[want[2][i]] = true end
+  local first = 7
+  while other[want[1][first]] do first = first + 1 end
+  local stop = want[1][first]
+  tap.ok(first < 14, "the rows differ", first)
+  local got = go(text, {stop = {stop, 1000}, on_token = function(t) told[#told + 1] = t end})
+  tap.is(got, {{table.unpack(want[1], 1, first)}, want[2]}, "a stop id ends its row and is kept; the other goes on")
+  tap.is({told[1][1], told[first - 6][1], told[first - 5][1], #told}, {want[1][7], stop, false, 8},
+    "on_token gets one id a row, false for rows that ended")
+  local t = go(ids(text), {stop = stop}):totable()
+  tap.ok(#t[1] == 14 and t[1][14] == stop, "in a tensor an ended row is filled with its stop id")
+  tap.is(#go({text[1]}, {stop = stop})[1], first, "nothing is computed when all rows have ended")
+  tap.is(m:generate(text, {max_new_tokens = 0}), text, "no new ids is allowed")
+  tap.ok(m.training, "a model in training is in training afterwards")
+  tap.is(text[1], {3, 1, 4, 1, 5, 9}, "the prompt stays as it was")
+  local function line(words, f) words[#words + 1] = "models.lua"; tap.fails(f, words, table.concat(words, ", ")) end
+  line({"6", "20", "24"}, function() m:generate(text, {max_new_tokens = 20}) end)
+  line({"'temprature'"}, function() m:generate(text, {temprature = 1}) end)
+  line({"top_p", "1.5"}, function() m:generate(text, {top_p = 1.5}) end)
+  line({"top_k", "0"}, function() m:generate(text, {top_k = 0}) end)
+  line({"prompt 1", "empty"}, function() m:generate{{1}, {}} end)
+  line({"on_token"}, function() m:generate(text, {on_token = 1}) end)
+  line({"ids"}, function() m:generate(3) end)
+  tap.fails(function() m:generate({{31}}, {max_new_tokens = 1}) end, {"31"}, "an id beyond the vocabulary")
+end)
+
+tap.group("resnet", function()
+  local x, y = rille.randn{8, 1, 8, 8}, rille.randint(0, 3, {8})
+  local function train(place, sbp)
+    rille.manual_seed(3)
+    local m = rille.models.resnet.new{classes = 3, channels = 1, width = 4, blocks = {1, 1}, placement = place, sbp = "B"}
+    local opt, losses = optim.SGD(m:parameters(), {lr = 0.1}), {}
+    for i = 1, 3 do
+      local loss = m(x:to_global{placement = place, sbp = sbp}):cross_entropy(y:to_global{placement = place, sbp = sbp})
+      opt:zero_grad(); loss:backward(); opt:step()
+      losses[i] = loss:item()
+    end
+    return losses
+  end
+  local want = train(rille.placement("cpu", {0}), "B")
+  tap.ok(want[3] < want[1], "it learns")
+  tap.near(train(P2, "S(0)"), want, "a split batch gives the same", 1e-3)
+  local m = rille.models.resnet.new{classes = 3}
+  tap.is(m:eval()(rille.ones{2, 3, 8, 8}).shape, {2, 3}, "logits for each class")
+  tap.fails(function() m(rille.ones{2, 1, 8, 8}) end, {"3, height", "{2, 1, 8, 8}", "models.lua"}, "other channels")
+  tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {}} end, {"blocks"}, "no blocks")
+end)
+
+tap.group("json", function()
+  local json = require "rille.json"
+  for _, s in ipairs{'{"a": 1, "b": [1, 2.5, "x"], "c": null, "d": true, "e": {}, "f": []}', '"\\ud83d\\ude00\\n"', "-1e-3", "[]"} do
+    local text = json.encode(json.decode(s))
+    tap.is(json.encode(json.decode(text)), text, "goes round: " .. s)
+  end
+  tap.is(json.encode(json.decode('{"b": [1, 2.5, "x"], "a": null, "c": []}')),
+    '{\n  "a": null,\n  "b": [\n    1,\n    2.5,\n    "x"\n  ],\n  "c": []\n}', "names are sorted")
+  tap.is({json.decode('"\\u00e9\\t"'), math.type(json.decode("3")), math.type(json.decode("3.0"))}, {"é\t", "integer", "float"},
+    "text and numbers are read")
+  tap.is(json.decode("null"), json.null, "null has a value")
+  for _, s in ipairs{"", "{", '{"a" 1}', '{"a": 1,}', "[1 2]", '"\\x"', '"\\ud83d"', "01", "1.", "tru", '{"a": 1, "a": 2}', "1 2",
+    '"\n"', ("["):rep(300)} do
+    tap.fails(function() json.decode(s, "x.json") end, {"x.json: line"}, "refused: " .. s:sub(1, 20))
+  end
+end)
+
+tap.done()

@@ -1,0 +1,198 @@
+-- rille.parallel: every recipe gives one device's losses and the same text; its table is what is set, prints, and can be
+-- edited and given back; what does not fit is refused and changes nothing.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local function mesh(ranks) return rille.placement("cpu", ranks) end
+local P1, P2, P4, P8 = mesh{0}, mesh{0, 1}, mesh{0, 1, 2, 3}, mesh{0, 1, 2, 3, 4, 5, 6, 7}
+local Q4 = mesh{4, 5, 6, 7}
+local P22, P24, P23 = mesh{{0, 1}, {2, 3}}, mesh{{0, 1, 2, 3}, {4, 5, 6, 7}}, mesh{{0, 1, 2}, {3, 4, 5}}
+local Q22 = mesh{{4, 5}, {6, 7}}
+local P222 = mesh{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
+
+local long = os.getenv("RILLE_LONG") -- every recipe for every model, and text of each
+
+local sizes = {
+  gpt2 = {vocab = 37, length = 8, layers = 2, heads = 4, width = 16},
+  llama = {vocab = 37, length = 8, layers = 2, heads = 4, kv_heads = 2, width = 16, hidden = 24},
+  moe = {vocab = 37, length = 8, layers = 2, heads = 4, width = 16, experts = 4},
+}
+local function whole(place) local t = {}; for i = 1, #place.shape do t[i] = "B" end; return t end
+local function new(kind, place)
+  rille.manual_seed(7)
+  local m = rille.models[kind].new(sizes[kind])
+  return m:to_global{placement = place, sbp = whole(place)}
+end
+
+local rows, labels = {}, {}
+for r = 1, 8 do
+  rows[r], labels[r] = {}, {}
+  for i = 1, 8 do rows[r][i], labels[r][i] = (r * 7 + i * 5) % 37, (r * 7 + i * 5 + 5) % 37 end
+end
+local function ids(t, how) return rille.tensor(t, {dtype = "i64"}):to_global(how) end
+
+-- Losses of three steps with clipping; then two prompts go on.
+local function train(m, pieces)
+  local x, y = ids(rows, rille.parallel.input(m)), ids(labels, rille.parallel.labels(m))
+  local opt, out = optim.AdamW(m:parameters(), {lr = 1e-2}), {}
+  local function step(a, b)
+    local logits = m(a)
+    local loss = logits:reshape{-1, 37}:cross_entropy(b:reshape{-1})
+    loss:backward()
+    optim.clip_grad_norm(m:parameters(), 0.5)
+    opt:step(); opt:zero_grad()
+    return loss
+  end
+  local run = pieces and rille.graph(step, {micro_batches = pieces}) or step
+  for i = 1, long and 3 or 2 do out[i] = run(x, y):item() end
+  return out, opt
+end
+local function text(m) return m:generate({{3, 1, 4}, {1, 5}}, {max_new_tokens = 3, seed = 2, temperature = 0.7}) end
+
+local recipes = { -- what, mesh, recipe, micro-batches, kinds it is not for
+  {"data", P8, {data = 0}},
+  {"data over two axes", P24, {data = {0, 1}}},
+  {"1D", P2, {tensor = 0}, 2},
+  {"1D, heads on 4", P4, {tensor = 0}, nil, {llama = true}},
+  {"data x 1D", P22, {data = 0, tensor = 1}, 2},
+  {"1D x data", P22, {data = 1, tensor = 0}},
+  {"1D with sequence", P2, {tensor = 0, sequence = true}},
+  {"data x 1D with sequence", P22, {data = 0, tensor = 1, sequence = true}},
+  {"2D", P22, {tensor = {0, 1}, method = "2d"}, 2},
+  {"2D, axes exchanged", P22, {tensor = {1, 0}}},
+  {"2D, rectangular", P24, {tensor = {0, 1}, method = "2d"}, nil, {llama = true}},
+  {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}},
+  {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}, nil, {moe = true}},
+  {"3D, axes exchanged", P222, {tensor = {2, 0, 1}, method = "3d"}, nil, {moe = true}},
+  {"data x 2D", P222, {data = 2, tensor = {0, 1}}},
+  {"zero 1", P4, {data = 0, zero = 1}, 2},
+  {"zero 2", P4, {data = 0, zero = 2}, 1},
+  {"zero 3", P4, {data = 0, zero = 3}, 2},
+  {"zero 3 x 1D", P22, {data = 0, tensor = 1, zero = 3}},
+  {"zero 2 x 2D", P222, {data = 0, tensor = {1, 2}, zero = 2}},
+  {"stages", P4, {stages = {P1, mesh{1}}}, 4},
+  {"stages, eager", P4, {stages = {P2, mesh{2, 3}}}},
+  {"stages x 1D", P2, {stages = {P2, mesh{2, 3}}, tensor = 0}, 2},
+  {"stages x data x 1D", P22, {stages = {P22, Q22}, data = 0, tensor = 1}},
+  {"stages x 2D", P22, {stages = {P22, Q22}, tensor = {0, 1}}, 2},
+  {"stages x zero 3", P22, {stages = {P4, Q4}, data = 0, zero = 3}, 1},
+}
+for _, kind in ipairs{"gpt2", "llama", "moe"} do
+  tap.group(kind, function()
+    local one = new(kind, P1)
+    local want, said = train(one), text(one)
+    tap.ok(want[#want] < want[1], kind .. ": it learns on one device")
+    for i, r in ipairs(recipes) do
+      if not (r[5] and r[5][kind]) and (kind == "gpt2" or long or i % 4 == 3) then
+        local m = new(kind, r[2])
+        local t = rille.parallel(m, r[3])
+        tap.near(train(m), want, ("%s: %s"):format(kind, r[1]), 2e-4, 1e-5)
+        if long or i % 2 == 0 then tap.is(text(m), said, ("%s: %s says the same"):format(kind, r[1])) end
+        if r[4] and kind == "gpt2" then
+          m = new(kind, r[2])
+          rille.parallel(m, t)
+          tap.near(train(m, r[4]), want, ("%s: %s, compiled, by its table, %d pieces"):format(kind, r[1], r[4]), 2e-4, 1e-5)
+        end
+      end
+    end
+  end)
+end
+
+tap.group("what lies where", function()
+  local m = new("gpt2", P22)
+  rille.parallel(m, {tensor = {0, 1}})
+  local fc1 = m.h[1].fc1.weight
+  tap.is({fc1.sbp, fc1:to_local(3).shape}, {"(S(1), S(0))", {32, 8}}, "2D cuts a weight both ways")
+  m = new("gpt2", P222)
+  local t = rille.parallel(m, {tensor = {0, 1, 2}, method = "3d"})
+  tap.is({m.h[1].fc1.weight.sbp, m.h[1].fc1.weight:to_local(0).shape, m.h[1].fc2.weight:to_local(0).shape},
+    {"(S(1), S(0), S(1)) order (1, 2, 0)", {32, 4}, {8, 16}}, "3D cuts it in three, inputs by k first")
+  tap.is(t["h.0.attention.out_proj"], {input = "(S(0), S(2), B)", output = "(S(0), S(0), S(2))",
+    use = {weight = "(B, S(1), S(0))"}}, "and says what its layers take and give")
+
+  m = new("gpt2", P4)
+  local opt = optim.AdamW(m:parameters(), {lr = 1e-2})
+  t = rille.parallel(m, {data = 0, zero = 2})
+  local function step()
+    m(ids(rows, rille.parallel.input(m))):square():mean():backward()
+    local g = m.wte.weight.grad
+    opt:step(); opt:zero_grad()
+    return g
+  end
+  local g = step()
+  tap.is({m.wte.weight.sbp, g.sbp, opt.slots[1].m.sbp, t["wte.weight"].state}, {"B", "S(0)", "S(0)", "S(0)"},
+    "zero 2 cuts gradients and state, of an optimiser that was made before too")
+  rille.parallel(m, {data = 0})
+  g = step()
+  tap.is({g.sbp, opt.slots[1].m.sbp}, {"P", "B"}, "without zero they lie as the parameter again")
+  m.wte.weight:to_global_{placement = P4, sbp = "B"}
+  rille.parallel(m, {data = 0, zero = 1})
+  tap.is({step().sbp, opt.slots[1].m.sbp}, {"P", "S(0)"}, "zero 1 cuts the state alone")
+end)
+
+tap.group("the table", function()
+  local m = new("gpt2", P22)
+  local t = rille.parallel(m, {data = 0, tensor = 1})
+  local text_ = tostring(t)
+  tap.ok(text_:find("h.0.fc1.weight%s+%(B, S%(0%)%)  on cpu") and text_:find("h.1.fc2%s+output %(S%(0%), B%)"), "prints layouts and pins",
+    text_)
+  tap.ok(text_:find("wte.weight") < text_:find("h.0.norm1.weight"), "in the model's order")
+  t["h.0.fc1.weight"].sbp = {"B", "B"}
+  t["h.0"].output = nil
+  t["h.1.fc1"] = {output = {"S(0)", "B"}}
+  local again = rille.parallel(m, t)
+  tap.is({m.h[1].fc1.weight.sbp, again["h.1.fc1"].output, again["h.0"].output}, {"(B, B)", {"S(0)", "B"}, nil}, "edited, it is what is set")
+  tap.is(rille.parallel.input(m).sbp, "(S(0), B)", "ids go where they went")
+  tap.near(train(m), (train(new("gpt2", P1))), "losses stay", 2e-4, 1e-5)
+  local before = m.h[1].fc2.weight.sbp
+  tap.is(next(rille.parallel(m, {})["h.0.fc2.weight"]) ~= nil and m.h[1].fc2.weight.sbp, before, "{} changes no layout")
+  tap.is(rille.parallel.input(m).sbp, "(B, B)", "and takes all else away")
+  local net = nn.Sequential(nn.Linear(4, 8), nn.TransformerBlock(8, 2), nn.Linear(8, 3))
+  net:to_global{placement = P2, sbp = "B"}
+  text_ = tostring(rille.parallel(net, {tensor = 0}))
+  tap.ok(text_:find("0.weight%s+B  on cpu%[0, 1%]  %(no recipe knows") and not text_:find("fc1.weight[^\n]+no recipe"),
+    "a layer that no recipe knows stays whole, and the table says so", text_)
+end)
+
+tap.group("mistakes", function()
+  local function refused(place, recipe, words, name)
+    local m = new("gpt2", place)
+    rille.parallel(m, {data = 0})
+    local layouts = {}
+    for n, p in m:named_parameters() do layouts[n] = p.sbp end
+    words[#words + 1] = "parallel.lua"
+    tap.fails(function() rille.parallel(m, recipe) end, words, name)
+    local same = rille.parallel.input(m).sbp ~= "B" and #place.shape == 1 or #place.shape > 1
+    for n, p in m:named_parameters() do same = same and layouts[n] == p.sbp end
+    tap.ok(same, name .. ": nothing was changed")
+  end
+  refused(mesh{0, 1, 2}, {tensor = 0}, {"4 heads", "'h.0.attention'", "3 ranks", "1, 2, 4"}, "heads that do not divide")
+  refused(P4, {tensor = 1}, {"no axis 1", "it has 1"}, "an axis that is not there")
+  refused(P4, {tensor = "x"}, {"number from 0", "x"}, "no axis at all")
+  refused(P22, {data = 0, tensor = 0}, {"axis 0", "data and tensor"}, "one axis twice")
+  refused(P22, {tensor = {0, 1}, method = "5d"}, {"'5d'", "1d, 2.5d, 2d, 3d"}, "an unknown method")
+  refused(P22, {tensor = {0, 1}, method = "3d"}, {"3d takes 3", "names 2"}, "too few axes")
+  refused(P222, {tensor = {0, 1, 2}}, {"2.5d", "3d"}, "three axes and no method")
+  refused(mesh{{{0}, {1}}}, {tensor = {0, 1, 2}, method = "2.5d"}, {"2.5d", "1 and 2"}, "2.5D that is not square")
+  refused(P22, {data = 0, tensor = 1, method = "2d", sequence = true}, {"2d takes 2"}, "a method for other axes")
+  refused(P22, {tensor = {0, 1}, sequence = true}, {"sequence", "1d"}, "sequence with 2D")
+  refused(P4, {data = 0, sequence = true}, {"sequence", "tensor"}, "sequence alone")
+  refused(P4, {data = 0, zero = 4}, {"zero", "3", "4"}, "zero 4")
+  refused(P4, {zero = 1}, {"zero", "data"}, "zero without data")
+  refused(P4, {tensr = 0}, {"'tensr'", "tensor"}, "an unknown name")
+  refused(P4, {stages = {P1, P2, P4}}, {"3 stages", "2 blocks"}, "more stages than blocks")
+  refused(P4, {stages = {P1, "cpu"}}, {"stage 1", "placement"}, "a stage that is none")
+  refused(P4, {data = 0, chunks = 2}, {"chunks", "stages"}, "chunks without stages")
+  refused(P4, {["h.0.fc3"] = {output = "B"}}, {"'h.0.fc3'", "no module"}, "a name that is not there")
+  refused(P4, {["wte.weight"] = {sbp = "S(5)"}}, {"'wte.weight'", "S(5)"}, "a layout that does not fit")
+  refused(P4, {["wte.weight"] = {output = "B"}}, {"'wte.weight'", "parameter", "'output'"}, "a pin of a parameter")
+  refused(P4, {["h.0"] = {sbp = "B"}}, {"'h.0'", "module", "'sbp'"}, "a layout of a module")
+  refused(P4, {["h.0.fc1"] = {use = {wieght = "B"}}}, {"'h.0.fc1'", "wieght"}, "a use of nothing")
+  tap.fails(function() rille.parallel(nn.Linear(2, 2), {data = 0}) end, {"no layer", "parallel.lua"}, "a model that no recipe knows")
+  tap.fails(function() rille.parallel(3, {}) end, {"module", "3", "parallel.lua"}, "no module")
+  tap.fails(function() rille.parallel(new("gpt2", P1)) end, {"recipe", "nil", "parallel.lua"}, "no recipe")
+  tap.fails(function() rille.parallel(new("moe", P222), {tensor = {0, 1, 2}, method = "3d"}) end, {"experts", "3d"}, "experts in 3D")
+  tap.fails(function() return rille.parallel.output end, {"output", "input, labels"}, "an unknown function")
+end)
+
+tap.done()
