@@ -247,8 +247,9 @@ bool rille_grad_mode(struct rille_session *s, bool on); /* returns what it was *
 
 /* From now on products (matmul, conv2d, attention) take f32 operands in this dtype of 16 bits, and sums, norms, losses
  * and powers take operands of 16 bits as f32; NULL: everything is taken as it is. A trace keeps what was on when it was
- * made. *was (may be NULL): what it was. */
-int rille_autocast(struct rille_session *s, const char *dtype, const char **was);
+ * made. */
+int rille_autocast(struct rille_session *s, const char *dtype);
+const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: none */
 
 /* Updates (optimisers): op's first results are written over its first operands, which must be leaves; all of one step
  * are run together with rille_step(). */

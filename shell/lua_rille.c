@@ -112,9 +112,9 @@ manual_seed(lua_State *L)
 static int
 autocast(lua_State *L)
 {
-    const char *was, *dtype = lua_isnoneornil(L, 1) ? NULL : text_at(L, 1, "autocast");
-    check(L, rille_autocast(shell_of(L)->session, dtype, &was));
-    lua_pushstring(L, was);
+    const char *dtype = lua_isnoneornil(L, 1) ? NULL : text_at(L, 1, "autocast");
+    lua_pushstring(L, rille_autocast_dtype(shell_of(L)->session));
+    check(L, rille_autocast(shell_of(L)->session, dtype));
     return 1;
 }
 

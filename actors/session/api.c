@@ -280,15 +280,21 @@ autocast(struct rille_session *s, const struct op *op, int nin, struct val **in)
 }
 
 int
-rille_autocast(struct rille_session *s, const char *dtype, const char **was)
+rille_autocast(struct rille_session *s, const char *dtype)
 {
+    TRY(face_session(s, __func__));
     enum dtype d = dtype ? dtype_parse(dtype) : DT_NONE;
     if (dtype && d == DT_NONE) return named(err_last(), "autocast");
     if (dtype && d != DT_BF16 && d != DT_F16)
         return fail(E_DTYPE, "autocast: a dtype of 16 bits is wanted (bf16, f16), not %s", dtype);
-    if (was) *was = s->autocast == DT_NONE ? NULL : dtype_text(s->autocast);
     s->autocast = d;
     return 0;
+}
+
+const char *
+rille_autocast_dtype(const struct rille_session *s)
+{
+    return face_session(s, __func__) || s->autocast == DT_NONE ? NULL : dtype_text(s->autocast);
 }
 
 enum { OPERANDS = 256 }; /* of a list: what joins one does so in parts */
@@ -456,6 +462,8 @@ rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *
 int
 rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *layout)
 {
+    TRY(face_tensor(t, __func__));
+    TRY((layout ? face_layout(t->s, layout, __func__) : 0));
     const struct layout *l = (const struct layout *)layout;
     if (!t->leaf) return fail(E_STATE, "gradient: this tensor is a result, not a variable");
     if (l && l->place != t->val->layout->place)

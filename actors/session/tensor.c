@@ -353,6 +353,9 @@ rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l, str
 int
 rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_layout(t->s, l, __func__));
+    TRY(face_given(out, "out", __func__));
     struct rille_session *s = t->s;
     struct val *v;
     TRY(place_exists(s, ((const struct layout *)l)->place));

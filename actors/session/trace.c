@@ -140,6 +140,8 @@ mean_of_pieces(struct rille_session *s, struct val *v, struct val **out)
 int
 rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out)
 {
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
     struct rille_session *s = t->s;
     struct val *v;
     int status = mean_of_pieces(s, t->val, &v);

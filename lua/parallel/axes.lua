@@ -7,7 +7,7 @@
 --   inner     what column layers take (a norm's result)                wide     what column layers give: heads, hidden
 --   row_in    what row layers take                                     logits, ids, labels
 --   column    weights of q, k, v, fc1, gate, up, the head, and embeddings      column_bias
---   row       weights of out and fc2; their bias is whole                       positions
+--   row       weights of out and fc2                                row_bias       positions
 --
 -- data        the batch is cut, weights are whole.
 -- tensor      Megatron's 1D (Shoeybi et al. 2019); `sequence`: the stream is cut along the length (Korthikanti et al. 2022).
@@ -41,10 +41,10 @@ local cuts = {
   j = {stream = "S(0)", norm = "S(0)", wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)",
     row = "S(1)"},
   k = {stream = "S(2)", inner = "S(2)", wide = "S(0)", logits = "S(0)", labels = "S(0)", column = "S(1)", row = "S(0)",
-    positions = "S(1)"},
+    row_bias = "S(0)", positions = "S(1)"},
 }
 
-local is_parameter = {column = true, column_bias = true, row = true, positions = true, experts = true, whole = true}
+local is_parameter = {column = true, column_bias = true, row = true, row_bias = true, positions = true, experts = true, whole = true}
 
 -- Mesh axes (from 0) in the order in which they cut; nil where that is mesh order.
 local function cutting_order(parts, reverse)

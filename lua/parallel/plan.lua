@@ -117,7 +117,7 @@ end
 -- The column of the table of axes for a parameter of a module in this role.
 local parameter_roles = {
   columns = {weight = "column", bias = "column_bias"}, heads = {weight = "column", bias = "column_bias"},
-  tables = {weight = "column"}, rows = {weight = "row"}, positions = {weight = "positions"},
+  tables = {weight = "column"}, rows = {weight = "row", bias = "row_bias"}, positions = {weight = "positions"},
 }
 
 -- What a module in this role takes and gives; without a word it is left to follow. A norm gives what column layers take;

@@ -1,0 +1,156 @@
+-- Recipes move what their formulas say: bytes and collectives of one transformer block, forward and backward, and of an
+-- update, on meshes of up to 64 devices.
+--
+-- T tokens, width h, hidden 4h; W = 12 h^2 weights. Elements that a device receives, with what is gathered forward kept for
+-- the backward pass:
+--
+--   1D                        8 (p-1)/p Th                       4 all-reduces
+--   1D with sequence          8 (p-1)/p Th                       each of them a reduce-scatter and an all-gather
+--   2D, q x r                 2 (r-1)/qr 4 Th + 2 (q-1)/qr W     q cuts rows; each side that moves does so once each way
+--   2.5D, q x q x d           2D with T/d tokens
+--   3D, l x l x l             2 (l-1)/l^3 (16 Th + W), and 2 (l-1)/l^3 2 Th for norms, which want a whole row
+--   data, d                   2 (d-1)/d of all parameters; with zero the same, as reduce-scatter and all-gather
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local pin = require "rille.nn.pin"
+
+local function mesh(kind, shape)
+  local n = -1
+  local function part(axis)
+    if axis > #shape then n = n + 1; return n end
+    local list = {}
+    for k = 1, shape[axis] do list[k] = part(axis + 1) end
+    return list
+  end
+  return rille.placement(kind, part(1))
+end
+
+local function block(place, recipe, h, heads)
+  local net, whole = nn.Sequential(nn.TransformerBlock(h, heads)), {}
+  for axis = 1, #place.shape do whole[axis] = "B" end
+  net:to_global{placement = place, sbp = whole}
+  rille.parallel(net, recipe)
+  return net, pin.of[net[1]].output
+end
+
+-- "(P, S(0)) order (1, 0)" -> {"P", "S(0)", order = {1, 0}}
+local function entries_of(sbp)
+  local list = {}
+  for letter, axis in sbp:gsub(" order.*", ""):gmatch("([SBP])%(?(%d?)") do
+    list[#list + 1] = axis ~= "" and ("%s(%s)"):format(letter, axis) or letter
+  end
+  local order = sbp:match("order %((.*)%)")
+  if order then
+    list.order = {}
+    for axis in order:gmatch("%d") do table.insert(list.order, math.tointeger(tonumber(axis))) end
+  end
+  return list
+end
+
+-- A gradient where it is deposited: as its parameter, but partial may stay where that is whole.
+local function deposited(g, p)
+  local want, has = entries_of(p.sbp), entries_of(g.sbp)
+  for axis, e in ipairs(want) do
+    if e == "B" and has[axis] == "P" then want[axis] = "P" end
+  end
+  return g:to_global{sbp = want}
+end
+
+-- Elements that all devices receive, how many moves there are of activations and of weights, and the elements of those.
+local function moved(shape, recipe, b, s, h, heads)
+  local place = mesh("meta", shape)
+  local net, stream = block(place, recipe, h, heads)
+  local x = rille.zeros({b, s, h}, {placement = place, sbp = stream, requires_grad = true})
+  local y = net(x)
+  local params = net:parameters()
+  local grads = {rille.grad((y * rille.zeros({b, s, h}, {placement = place, sbp = stream})):sum(), {x, table.unpack(params)})}
+  for i, p in ipairs(params) do grads[i + 1] = deposited(grads[i + 1], p) end
+  local e, count, large = rille.explain(y, table.unpack(grads)), {0, 0, 0}, 0
+  for _, move in ipairs(e.boxing) do
+    if move.bytes > 0 then count[#move.shape] = count[#move.shape] + 1 end
+    if #move.shape > 1 then large = large + move.bytes // 4 end
+  end
+  return e.bytes // 4, {activations = count[3], weights = count[2], others = count[1]}, large
+end
+
+-- want: of one device; over all devices it is a whole number.
+local function expect(what, shape, recipe, sizes, want, activations, weights)
+  local b, s, h, heads = table.unpack(sizes)
+  local devices = 1
+  for _, n in ipairs(shape) do devices = devices * n end
+  local bytes, count = moved(shape, recipe, b, s, h, heads)
+  local name = ("%s on %s"):format(what, table.concat(shape, " x "))
+  tap.is(bytes, math.tointeger(want(b * s * h, 12 * h * h) * devices + 0.0) or want(b * s * h, 12 * h * h) * devices,
+    name .. ": elements over all devices are the formula's")
+  tap.is(count, {activations = activations, weights = weights, others = 0}, name .. ": so many moves, none of norms and biases")
+end
+
+tap.group("1D", function()
+  for _, p in ipairs{2, 4, 8, 9, 16, 64} do
+    local heads = p == 9 and 9 or 64
+    local sizes = {2, 4 * p, 2 * heads, heads}
+    local function formula(Th) return 8 * (p - 1) * (Th // p) end
+    expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0)
+    expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0)
+  end
+  -- more tokens than the width: a rule that looks at one product alone would move the weights
+  expect("1D, long", {4}, {tensor = 0}, {4, 256, 16, 4}, function(Th) return 6 * Th end, 4, 0)
+  expect("data x 1D", {2, 4}, {data = 0, tensor = 1}, {4, 16, 32, 4}, function(Th) return 8 * 3 * (Th // 2 // 4) end, 4, 0)
+end)
+
+tap.group("2D", function()
+  for _, shape in ipairs{{2, 2}, {3, 3}, {4, 4}, {8, 8}, {2, 4}, {4, 2}, {2, 32}} do
+    local q, r = shape[1], shape[2]
+    expect("2D", shape, {tensor = {0, 1}}, {q * r, 4, 2 * q * r, q * r}, function(Th, W)
+      return (2 * (r - 1) * 4 * Th + 2 * (q - 1) * W) // (q * r)
+    end, 8, 12)
+  end
+end)
+
+tap.group("2.5D", function()
+  for _, shape in ipairs{{2, 2, 1}, {2, 2, 2}, {2, 2, 4}, {3, 3, 1}, {2, 2, 16}, {4, 4, 4}} do
+    local q, d = shape[1], shape[3]
+    expect("2.5D", shape, {tensor = {0, 1, 2}, method = "2.5d"}, {q * q * d, 4, 2 * q * q, q * q}, function(Th, W)
+      return 2 * (q - 1) * (4 * Th // d + W) // (q * q)
+    end, 8, 12)
+  end
+end)
+
+tap.group("3D", function()
+  for _, l in ipairs{2, 4} do
+    local l3 = l * l * l
+    expect("3D", {l, l, l}, {tensor = {0, 1, 2}, method = "3d"}, {l * l, 2 * l, l3, l}, function(Th, W)
+      return 2 * (l - 1) * (18 * Th + W) // l3
+    end, 22, 12)
+  end
+end)
+
+-- The best dataflow of 2D is fully sharded data parallel over rows and 1D with sequence over columns.
+tap.group("equal ways", function()
+  local sizes = {16, 8, 32, 16}
+  local two = moved({4, 4}, {tensor = {0, 1}}, table.unpack(sizes))
+  local _, _, zero = moved({4, 4}, {data = 0, tensor = 1, sequence = true, zero = 3}, table.unpack(sizes))
+  tap.is(zero, two, "2D moves what ZeRO 3 over 1D with sequence does, norms and biases apart")
+  local plain, nothing = moved({1, 1}, {tensor = {0, 1}}, 2, 4, 16, 2), moved({1, 1, 1}, {tensor = {0, 1, 2}, method = "3d"}, 2, 4, 16, 2)
+  tap.is({plain, nothing}, {0, 0}, "one device moves nothing")
+end)
+
+-- A whole step: what parameters cost, with state and gradients as zero has them.
+tap.group("updates", function()
+  for _, d in ipairs{2, 4, 8} do
+    for zero = 0, 3 do
+      local place = mesh("cpu", {d})
+      local net, stream = block(place, {data = 0, zero = zero}, 16, 2)
+      local n = 0
+      for _, p in ipairs(net:parameters()) do n = n + p:numel() end
+      local opt = optim.AdamW(net:parameters(), {lr = 1e-3})
+      local x = rille.randn({d, 4, 16}, {placement = place, sbp = stream})
+      local step = rille.graph(function(a) net(a):square():sum():backward(); opt:step(); opt:zero_grad() end)
+      step(x)
+      tap.is(step:explain().bytes // 4, 2 * (d - 1) * n, ("data over %d, zero %d: every parameter goes each way once"):format(d, zero))
+    end
+  end
+end)
+
+tap.done()
