@@ -11,6 +11,13 @@ op_nattr(const struct op *op)
     return n;
 }
 
+bool
+op_is_placed(const struct op *op)
+{
+    bool by_element = op->flags & OP_ELTWISE && !(op->flags & OP_RANDOM);
+    return !by_element && !(op->flags & OP_UNPLACED);
+}
+
 int
 op_noperand(const struct op *op)
 {

@@ -168,6 +168,7 @@ enum {
                          * maximum of which it has nothing, may lie on the other, and no extreme passes */
     OP_NARROW = 1024,   /* under autocast float operands are taken in its 16 bits: a product */
     OP_WIDE = 2048,     /* under autocast operands of 16 bits are taken as f32: what adds up, or raises to powers */
+    OP_UNPLACED = 4096, /* where in the whole a part lies does not matter to it, so that ranks may share a kernel */
 };
 
 struct op {
@@ -229,6 +230,7 @@ struct op {
 
 /* What a record says, read off it (runtime/op.c). */
 int op_nattr(const struct op *op);
+bool op_is_placed(const struct op *op); /* its values may depend on where in the whole a part lies */
 int op_noperand(const struct op *op);
 int op_attr_find(const struct op *op, const char *name); /* index or -1 */
 void op_attr_defaults(const struct op *op, struct attr *attr);

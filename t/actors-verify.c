@@ -47,7 +47,13 @@ static void
 copy_moves(struct arena *a, struct task_move *m)
 {
     m->step = COPY(a, m->step, m->nstep);
-    for (int32_t i = 0; i < m->nstep; i++) m->step[i].from = COPY(a, m->step[i].from, m->step[i].nfrom);
+    for (int32_t i = 0; i < m->nstep; i++) {
+        struct box_move *b = &m->step[i];
+        b->view = COPY(a, b->view, 1);
+        if (b->slice) b->slice = COPY(a, b->slice, 1);
+        b->from = COPY(a, b->from, b->nfrom);
+        for (int32_t k = 0; k < b->nfrom; k++) b->from[k].view = COPY(a, b->from[k].view, 1);
+    }
 }
 
 static void
@@ -56,6 +62,7 @@ copy_task(struct arena *a, struct task *t)
     t->in = COPY(a, t->in, t->nin);
     t->out = COPY(a, t->out, t->nout);
     t->arg = COPY(a, t->arg, t->narg);
+    if (t->source) t->source = COPY(a, t->source, 1);
     if (is_node(t) && t->chain) {
         t->chain = arena_dup(a, t->chain, sizeof *t->chain);
         t->chain->member = COPY(a, t->chain->member, t->chain->nstep);
@@ -194,19 +201,19 @@ port_slots(struct slots *s, const struct task *t)
 static void
 move_slots(struct slots *s, const struct box_move *m)
 {
-    for (int d = 0; d < m->view.ndim; d++) {
-        SLOT(s, "box_move.slice", m->slice.lo[d]);
-        SLOT(s, "box_move.slice", m->slice.hi[d]);
+    for (int d = 0; m->slice && d < m->view->ndim; d++) {
+        SLOT(s, "box_move.slice", m->slice->lo[d]);
+        SLOT(s, "box_move.slice", m->slice->hi[d]);
     }
     SLOT(s, "box_move.verb", m->verb);
     SLOT(s, "box_move.reduce", m->reduce);
     SLOT(s, "box_move.nfrom", m->nfrom);
     SLOT(s, "box_move.skip", m->skip);
-    view_slots(s, &m->view, "box_move.view", "box_move.view.stride");
+    view_slots(s, m->view, "box_move.view", "box_move.view.stride");
     for (int32_t i = 0; i < m->nfrom; i++) {
         SLOT(s, "box_from.arg", m->from[i].arg);
         SLOT(s, "box_from.skip", m->from[i].skip);
-        view_slots(s, &m->from[i].view, "box_from.view", "box_from.view.stride");
+        view_slots(s, m->from[i].view, "box_from.view", "box_from.view.stride");
     }
 }
 
@@ -251,7 +258,7 @@ task_slots(struct slots *s, const struct task *t)
         if (t->chain) chain_slots(s, t->chain);
     } else {
         type_slots(s, &t->type, "task.type", "task.type", "task.type");
-        view_slots(s, &t->source, "task.source", "task.source.stride");
+        if (t->source) view_slots(s, t->source, "task.source", "task.source.stride");
     }
     port_slots(s, t);
     for (int32_t i = 0; i < t->narg; i++) {

@@ -401,30 +401,15 @@ find_pairs(struct memory *m)
 
 /* ---- order ---- */
 
-/* After task a, everybody who writes the block. */
-static void
-order_writers(const struct memory *m, int32_t a, int32_t writer)
-{
-    for (int32_t w = writer; w >= 0; w = m->next_writer[w]) order_after(m->l, a, w);
-}
-
-/* b is written where a lay: after all who read a, the last of them first: those before it often are before b then. */
+/* b is written where a lay: everybody who writes it comes after all who read a. */
 static void
 order_pair(const struct memory *m, const struct tenant *a, const struct tenant *b, bool again)
 {
-    const int32_t *first = &m->first_reader[a - m->tenant];
-    for (int32_t i = first[1] - 1; i >= first[0]; i--) {
-        if (i + 1 < first[1] && m->reader[i] == m->reader[i + 1]) continue;
-        if (again)
-            order_credit(m->l, b->task, m->reader[i]);
-        else
-            order_writers(m, m->reader[i], b->task);
-    }
-    if (first[0] < first[1]) return;
-    if (again)
-        order_credit(m->l, b->task, a->task);
-    else
-        order_writers(m, a->task, b->task);
+    const int32_t *reader = m->reader + m->first_reader[a - m->tenant], alone = a->task;
+    int32_t n = m->first_reader[a - m->tenant + 1] - m->first_reader[a - m->tenant];
+    if (n == 0) reader = &alone, n = 1;
+    for (int32_t i = 0; again && i < n; i++) order_credit(m->l, b->task, reader[i]);
+    for (int32_t w = b->task; !again && w >= 0; w = m->next_writer[w]) order_all(m->l, reader, n, w);
 }
 
 /* ---- all devices ---- */

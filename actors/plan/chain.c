@@ -41,7 +41,7 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
     for (int i = 0; i < c->nstep; i++) {
         const struct prog_node *m = &l->program->node[c->member[i]];
         struct fuse_step *s = &chain->step[i];
-        *s = (struct fuse_step){.call = lower_call(l, m, a), .out = -1};
+        *s = (struct fuse_step){.call = lower_call(l, m, &l->tmp), .out = -1};
         for (int k = 0; k < m->nin; k++) {
             int inside = m->in[k].kind == REF_NODE ? chain_step(c, m->in[k].index, i) : -1;
             s->arg[k] = inside >= 0 ? (struct fuse_arg){true, inside} : (struct fuse_arg){false, -1};
@@ -64,15 +64,22 @@ chain_name(struct lower *l, const struct chain *chain)
     return name;
 }
 
+/* Threads for the kernel: by the bytes of a rank. */
+static int
+chain_team(const struct lower *l, const struct kernels *k)
+{
+    double bytes = 0;
+    for (int i = 0; i < k->nview; i++) bytes += (double)view_bytes(&k->at[i]);
+    return lower_team(l, 0, bytes);
+}
+
 static int
 chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, const char *name, struct pval *const *in,
-           int pos)
+           struct kernels *kernels, int pos)
 {
     int32_t node = c->member[c->nstep - 1], id;
     const struct prog_node *last = &l->program->node[node];
     const struct layout *out = last->layout[0];
-    struct view *view = ARENA_ARRAY(&l->tmp, struct view, c->nin + c->nout);
-    double bytes = 0;
     struct draft *d = draft_new(l, &kind_compute, node, out->place->kind, out->place->rank[pos], pos, last->piece, &id);
     d->task.name = name;
     d->task.chain = c;
@@ -80,26 +87,29 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
     for (int i = 0; i < c->nin; i++) {
         if (c->in[i].kind == REF_NUMBER) {
             struct type t = ref_type(l->program, c->in[i]);
-            view[i] = number_view(&t, NULL);
+            kernels->at[i] = number_view(&t, NULL);
             l->draft[id].task.arg[i] = (struct arg){.kind = ARG_NUMBER, .index = c->in[i].index};
         } else {
-            view[i] = in[i]->part[pos].view;
-            TRY(draft_reads(l, id, &in[i]->part[pos], i));
+            kernels->view[i] = in[i]->part[pos].view;
+            kernels->at[i] = *in[i]->part[pos].view;
+            TRY(draft_reads(l, id, &in[i]->part[pos], i, false));
         }
     }
     for (int k = 0; k < c->nout; k++) {
-        const struct prog_node *n = &l->program->node[c->shown[k]];
-        struct type local = layout_shard(n->layout[0], &n->type[0], pos);
-        view[c->nin + k] = part_local(n->layout[0], &n->type[0], pos);
-        draft_out(&l->draft[id], type_bytes(&local), 1);
-        part_is_result(&l->node_val[c->shown[k] * OP_OUT]->part[pos], id, k);
+        struct part *part = &l->node_val[c->shown[k] * OP_OUT]->part[pos];
+        kernels->view[c->nin + k] = part->view;
+        kernels->at[c->nin + k] = *part->view;
+        draft_out(l, &l->draft[id], view_bytes(part->view), 1);
+        part_is_result(part, id, k);
     }
-    for (int i = 0; i < c->nin + c->nout; i++)
-        bytes += (double)view_numel(&view[i]) * (double)dtype_bytes(view[i].dtype);
     struct task *t = &l->draft[id].task;
     t->nresult = c->nout;
-    return exec_fused(c->nstep, chain->step, c->nin, view, c->nout, view + c->nin, out->place->kind,
-                      lower_team(l, 0, bytes), &t->exec);
+    t->exec = kernels_find(kernels, t->device);
+    if (t->exec) return 0;
+    TRY(exec_fused(c->nstep, chain->step, c->nin, kernels->at, c->nout, kernels->at + c->nin, out->place->kind,
+                   chain_team(l, kernels), &t->exec));
+    kernels_add(kernels, t->device, t->exec);
+    return 0;
 }
 
 int
@@ -116,7 +126,9 @@ lower_chain(struct lower *l, int32_t node)
         const struct prog_node *n = &l->program->node[c->shown[k]];
         l->node_val[c->shown[k] * OP_OUT] = pval_new(l, &n->type[0], n->layout[0], n->piece, c->shown[k]);
     }
+    struct kernels kernels;
+    kernels_begin(&kernels, l, c->nin + c->nout, false);
     for (int pos = 0; pos < l->program->node[node].layout[0]->place->nrank; pos++)
-        TRY(chain_task(l, &chain, c, name, in, pos));
+        TRY(chain_task(l, &chain, c, name, in, &kernels, pos));
     return 0;
 }

@@ -103,7 +103,7 @@ plan_devices(struct plan *p)
     free(s.device);
     p->nthread = MAX(1, MIN(p->ndevice, g->threads));
     for (int i = 0; i < p->ndevice; i++) {
-        p->device[i].thread = (uint8_t)(i % p->nthread);
+        p->device[i].thread = i % p->nthread;
         if (p->device[i].kind == DEV_META && !g->shown)
             return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
     }
@@ -311,8 +311,9 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     if (!status) {
         plan_parts(p);
         status = lower_all(&l);
-        flatten(&l);
+        if (!status) flatten(&l);
     }
+    free(l.draft);
     arena_fini(&l.tmp);
     if (!status) status = plan_verify(p);
     if (status) plan_free(&p);
@@ -335,7 +336,8 @@ plan_free(struct plan **pp)
 {
     struct plan *p = *pp;
     if (!p) return;
-    for (int32_t i = 0; i < p->ntask; i++) exec_free(&p->task[i].exec);
+    for (int32_t i = 0; i < p->nexec; i++) exec_free(&p->exec[i]);
+    free(p->exec);
     program_free(&p->program);
     arena_fini(&p->arena);
     free(p);

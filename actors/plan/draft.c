@@ -32,16 +32,12 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
 {
     if (l->ndraft == l->room) {
         int32_t room = l->room ? 2 * l->room : 256;
-        struct draft *more = ARENA_ARRAY(&l->tmp, struct draft, room);
-        if (l->ndraft) memcpy(more, l->draft, sizeof *more * (size_t)l->ndraft);
-        for (int32_t i = 0; i < l->ndraft; i++)
-            if (!more[i].in) more[i].in_end = &more[i].in;
-        l->draft = more;
+        l->draft = must_realloc(l->draft, sizeof *l->draft * (size_t)room);
         l->room = room;
     }
     *id = l->ndraft++;
     struct draft *d = &l->draft[*id];
-    d->in_end = &d->in;
+    *d = (struct draft){0};
     d->control = d->credit = -1;
     d->piece = piece;
     struct task *t = &d->task;
@@ -62,11 +58,24 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
     return d;
 }
 
+int32_t
+draft_port(struct lower *l, struct draft *d, const struct out_port *o)
+{
+    if (d->nout == d->out_room) {
+        d->out_room = d->out_room ? 2 * d->out_room : 1;
+        struct out_port *more = ARENA_ARRAY(&l->tmp, struct out_port, d->out_room);
+        if (d->nout) memcpy(more, d->out, sizeof *more * (size_t)d->nout);
+        d->out = more;
+    }
+    d->out[d->nout] = *o;
+    return d->nout++;
+}
+
 void
-draft_out(struct draft *d, int64_t bytes, int32_t every)
+draft_out(struct lower *l, struct draft *d, int64_t bytes, int32_t every)
 {
     struct where where = {IN_ARENA, d->task.device, 0, where_stride(bytes)};
-    d->out[d->nout++] = (struct out_port){.nreg = 1, .every = every, .bytes = bytes, .where = where};
+    draft_port(l, d, &(struct out_port){.nreg = 1, .every = every, .bytes = bytes, .where = where});
 }
 
 /* Does the result of this task come once a batch? */
@@ -82,39 +91,48 @@ draft_edge(struct lower *l, int32_t to, const struct edge *e)
     struct draft *d = &l->draft[to];
     struct edge *made = arena_dup(&l->tmp, e, sizeof *e);
     made->next = NULL;
-    *d->in_end = made;
-    d->in_end = &made->next;
+    if (d->last_in)
+        d->last_in->next = made;
+    else
+        d->in = made;
+    d->last_in = made;
     d->nin++;
 }
 
-/* The port by which task `to` reads result `out` of task `from`; made when it is not there yet. */
-int
-draft_follows(struct lower *l, int32_t to, int32_t from, int32_t out, int32_t *port)
+/* May task `to` read what task `from` makes? */
+static int
+check_rates(const struct lower *l, int32_t to, int32_t from)
+{
+    if (draft_once(&l->draft[from]) || l->draft[to].piece) return 0;
+    return fail(E_PLAN, "%s: a value that differs from piece to piece enters what is computed once a batch",
+                l->draft[to].task.name);
+}
+
+/* The port by which the task reads a part; made when it is not there yet, or when it cannot be (fresh). */
+static int
+follow(struct lower *l, int32_t to, const struct part *part, bool fresh, int32_t *port)
 {
     struct draft *d = &l->draft[to];
     *port = 0;
-    for (struct edge *e = d->in; e; e = e->next, ++*port)
-        if (e->task == from && e->out == out) return 0;
-    const struct draft *f = &l->draft[from];
-    bool once = draft_once(f);
-    if (!once && !d->piece)
-        return fail(E_PLAN, "%s: a value that differs from piece to piece enters what is computed once a batch",
-                    d->task.name);
-    int32_t hold = once && d->piece ? l->program->pieces : 1;
-    draft_edge(l, to, &(struct edge){.task = from, .out = out, .hold = hold, .need = 1});
+    for (struct edge *e = fresh ? NULL : d->in; e; e = e->next, ++*port)
+        if (e->task == part->index && e->out == part->out) return 0;
+    TRY(check_rates(l, to, part->index));
+    *port = d->nin;
+    int32_t hold = draft_once(&l->draft[part->index]) && d->piece ? l->program->pieces : 1;
+    draft_edge(l, to, &(struct edge){.task = part->index, .out = part->out, .hold = hold, .need = 1});
     return 0;
 }
 
-/* The next argument of the task reads this part. */
+/* The next argument of the task reads this part. fresh: no other argument reads the same task. */
 int
-draft_reads(struct lower *l, int32_t task, const struct part *part, int argument)
+draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh)
 {
     struct arg *arg = &l->draft[task].task.arg[argument];
     *arg = (struct arg){.kind = part->kind,
                         .index = part->index,
-                        .skip = part->skip * (int64_t)dtype_bytes(part->view.dtype),
+                        .skip = part->skip * (int64_t)dtype_bytes(part->view->dtype),
                         .piece_stride = part->piece_stride};
-    if (part->kind == ARG_REG) TRY(draft_follows(l, task, part->index, part->out, &arg->index));
+    if (part->kind == ARG_REG) TRY(follow(l, task, part, fresh, &arg->index));
     return 0;
 }
 
@@ -141,6 +159,19 @@ part_local(const struct layout *layout, const struct type *type, int pos)
     return v;
 }
 
+struct view
+part_placed(const struct pval *v, int pos)
+{
+    struct view view = *v->part[pos].view;
+    struct box b;
+    layout_box(v->layout, &v->type, pos, &b);
+    for (int i = 0; i < v->type.ndim; i++) {
+        view.offset[i] = b.lo[i];
+        view.whole[i] = v->type.dim[i];
+    }
+    return view;
+}
+
 struct pval *
 pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece, int32_t node)
 {
@@ -150,7 +181,17 @@ pval_new(struct lower *l, const struct type *type, const struct layout *layout, 
     v->piece = piece;
     v->node = node;
     v->part = ARENA_ARRAY(&l->tmp, struct part, layout->place->nrank);
-    for (int pos = 0; pos < layout->place->nrank; pos++) v->part[pos].view = part_local(layout, type, pos);
+    struct type last = {0};
+    for (int pos = 0; pos < layout->place->nrank; pos++) {
+        struct type local = layout_shard(layout, type, pos);
+        if (pos > 0 && type_equal(&local, &last)) {
+            v->part[pos].view = v->part[pos - 1].view;
+            continue;
+        }
+        struct view dense = view_dense(&local, NULL);
+        v->part[pos].view = intern_view(l, &dense);
+        last = local;
+    }
     return v;
 }
 

@@ -114,16 +114,13 @@ may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part)
     return n == g->first[leaf_part] || g->reader[n - 1] <= w;
 }
 
-/* The last reader first: those before it are often before it anyhow. */
 static void
 wait_for_readers(struct guard *g, int32_t root_part, int32_t leaf_part)
 {
-    int32_t w = g->writer[root_part], before = w;
-    for (int32_t i = g->first[leaf_part + 1] - 1; i >= g->first[leaf_part]; i--) {
-        if (g->reader[i] == w || g->reader[i] == before) continue;
-        before = g->reader[i];
-        order_after(g->l, before, w);
-    }
+    int32_t w = g->writer[root_part], *reader = g->reader + g->first[leaf_part];
+    int32_t n = g->first[leaf_part + 1] - g->first[leaf_part];
+    while (n > 0 && reader[n - 1] == w) n--;
+    order_all(g->l, reader, n, w);
 }
 
 static void

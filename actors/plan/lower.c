@@ -87,37 +87,65 @@ team_of(const struct lower *l, const struct call *c, int nrank)
     return lower_team(l, flops / nrank, bytes / nrank);
 }
 
+/* A node that is computed, its operands in their layouts. */
+struct computing {
+    int32_t node;
+    struct pval **in;
+    struct call *call;
+    int threads; /* of a kernel */
+    struct kernels kernels;
+};
+
 static int
-compute_task(struct lower *l, int32_t node, int pos, struct pval **in, struct call *c)
+make_kernel(struct lower *l, const struct computing *c, struct exec **e)
 {
-    const struct prog_node *n = &l->program->node[node];
+    const struct prog_node *n = &l->program->node[c->node];
+    struct kcall k = {.call = c->call, .in = c->kernels.at, .out = c->kernels.at + n->nin, .threads = c->threads};
+    k.pieces = (struct pieces){.n = l->program->pieces, .cut = l->program->cut};
+    for (int i = 0; i < n->nin && i < 32; i++) k.pieces.of |= (uint32_t)(c->in[i] && c->in[i]->piece) << i;
+    return exec_new(&k, n->layout[0]->place->kind, e);
+}
+
+/* View i of the kernel that is looked for: a part, or a number. */
+static void
+look_at(struct kernels *k, int32_t i, const struct pval *v, int pos)
+{
+    k->view[i] = v->part[pos].view;
+    k->at[i] = k->placed ? part_placed(v, pos) : *v->part[pos].view;
+}
+
+static int
+compute_task(struct lower *l, struct computing *c, int pos)
+{
+    const struct prog_node *n = &l->program->node[c->node];
     const struct layout *out = n->layout[0];
+    struct kernels *k = &c->kernels;
     int32_t id;
-    struct draft *d = draft_new(l, &kind_compute, node, out->place->kind, out->place->rank[pos], pos, n->piece, &id);
+    struct draft *d = draft_new(l, &kind_compute, c->node, out->place->kind, out->place->rank[pos], pos, n->piece, &id);
     d->checks = n->op->flags & OP_CHECKS;
-    struct view *view = ARENA_ARRAY(&l->tmp, struct view, n->nin + n->nout);
     draft_args(l, id, n->nin);
     for (int i = 0; i < n->nin; i++) {
-        if (in[i]) {
-            view[i] = in[i]->part[pos].view;
-            TRY(draft_reads(l, id, &in[i]->part[pos], i));
+        if (c->in[i]) {
+            look_at(k, i, c->in[i], pos);
+            TRY(draft_reads(l, id, &c->in[i]->part[pos], i, false));
         } else if (n->in[i].kind == REF_NUMBER) {
-            view[i] = number_view(&c->in[i], NULL);
+            k->at[i] = number_view(&c->call->in[i], NULL);
             l->draft[id].task.arg[i] = (struct arg){.kind = ARG_NUMBER, .index = n->in[i].index};
         }
     }
-    for (int k = 0; k < n->nout; k++) {
-        view[n->nin + k] = part_local(n->layout[k], &n->type[k], pos);
-        struct type local = layout_shard(n->layout[k], &n->type[k], pos);
-        draft_out(&l->draft[id], type_bytes(&local), 1);
-        part_is_result(&l->node_val[node * OP_OUT + k]->part[pos], id, k);
+    for (int o = 0; o < n->nout; o++) {
+        struct pval *v = l->node_val[c->node * OP_OUT + o];
+        look_at(k, n->nin + o, v, pos);
+        draft_out(l, &l->draft[id], view_bytes(v->part[pos].view), 1);
+        part_is_result(&v->part[pos], id, o);
     }
     struct task *t = &l->draft[id].task;
     t->nresult = n->nout;
-    struct kcall k = {.call = c, .in = view, .out = view + n->nin, .threads = team_of(l, c, out->place->nrank)};
-    k.pieces = (struct pieces){.n = l->program->pieces, .cut = l->program->cut};
-    for (int i = 0; i < n->nin && i < 32; i++) k.pieces.of |= (uint32_t)(in[i] && in[i]->piece) << i;
-    return exec_new(&k, out->place->kind, &t->exec);
+    t->exec = kernels_find(k, t->device);
+    if (t->exec) return 0;
+    TRY(make_kernel(l, c, &t->exec));
+    kernels_add(k, t->device, t->exec);
+    return 0;
 }
 
 /* A task that reads one part: an accumulation, or a dense copy of a window. */
@@ -130,10 +158,10 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, int p
     d->task.type = local;
     d->task.name = kind->name;
     d->task.source = v->part[pos].view;
-    draft_out(d, type_bytes(&local), kind->flags & KIND_ONCE_A_BATCH ? l->program->pieces : 1);
+    draft_out(l, d, type_bytes(&local), kind->flags & KIND_ONCE_A_BATCH ? l->program->pieces : 1);
     d->task.nresult = 1;
     draft_args(l, *id, 1);
-    return draft_reads(l, *id, &v->part[pos], 0);
+    return draft_reads(l, *id, &v->part[pos], 0, false);
 }
 
 /* A view of part pos; where no strides show it (a reshape of a transposed part), a dense copy, which lies as the
@@ -143,19 +171,19 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
 {
     const struct prog_node *n = &l->program->node[node];
     const struct part *from = &in->part[pos];
-    struct view v = out->view;
+    struct view v = part_placed(l->node_val[node * OP_OUT], pos), operand = part_placed(in, pos);
     int64_t skip = 0;
-    if (n->op->view(c, &from->view, &v, &skip)) {
+    if (n->op->view(c, &operand, &v, &skip)) {
         int32_t id;
         TRY(single_task(l, &kind_copy, in, pos, in->piece, &id));
         l->draft[id].task.node = node;
         part_is_result(out, id, 0);
         return 0;
     }
-    if (view_numel(&v) == 0) v = out->view; /* where there is nothing, it has the shape of its own layout */
+    const struct view *own = out->view;
     *out = *from;
-    out->view = v;
     out->skip = from->skip + skip;
+    out->view = view_numel(&v) == 0 ? own : intern_view(l, &v); /* nothing has the shape of its own layout */
     return 0;
 }
 
@@ -173,7 +201,11 @@ lower_node(struct lower *l, int32_t node)
     }
     for (int k = 0; k < n->nout; k++)
         l->node_val[node * OP_OUT + k] = pval_new(l, &n->type[k], n->layout[k], n->piece && !n->accumulate, node);
-    struct call *c = lower_call(l, n, &l->plan->arena);
+    struct computing c = {.node = node, .in = in, .call = lower_call(l, n, &l->tmp)};
+    if (!n->accumulate && !(n->op->flags & OP_VIEW)) {
+        c.threads = team_of(l, c.call, n->layout[0]->place->nrank);
+        kernels_begin(&c.kernels, l, n->nin + n->nout, op_is_placed(n->op));
+    }
     for (int pos = 0; pos < n->layout[0]->place->nrank; pos++) {
         struct part *out = &l->node_val[node * OP_OUT]->part[pos];
         int32_t id;
@@ -181,9 +213,9 @@ lower_node(struct lower *l, int32_t node)
             TRY(single_task(l, &kind_accumulate, in[0], pos, true, &id));
             part_is_result(out, id, 0);
         } else if (n->op->flags & OP_VIEW) {
-            TRY(view_part(l, node, c, in[0], pos, out));
+            TRY(view_part(l, node, c.call, in[0], pos, out));
         } else {
-            TRY(compute_task(l, node, pos, in, c));
+            TRY(compute_task(l, &c, pos));
         }
     }
     return 0;
@@ -233,10 +265,10 @@ lower_nodes(struct lower *l)
 static bool
 takes_root(const struct lower *l, const struct part *part, bool piece)
 {
-    if (part->kind != ARG_REG || part->skip != 0 || !view_is_dense(&part->view)) return false;
+    if (part->kind != ARG_REG || part->skip != 0 || !view_is_dense(part->view)) return false;
     const struct draft *d = &l->draft[part->index];
     const struct out_port *o = &d->out[part->out];
-    int64_t bytes = view_numel(&part->view) * (int64_t)dtype_bytes(part->view.dtype);
+    int64_t bytes = view_bytes(part->view);
     return o->where.kind == IN_ARENA && !o->shared && o->bytes == bytes && piece == !draft_once(d);
 }
 

@@ -8,12 +8,12 @@
 
 /* Where one rank's part of a value is found. */
 struct part {
-    uint8_t kind;         /* ARG_REG, ARG_LEAF */
-    int32_t index;        /* task, or leaf part */
-    int32_t out;          /* of the task */
-    struct view view;     /* how it lies there; data NULL */
-    int64_t skip;         /* elements from the start of the register or buffer */
-    int64_t piece_stride; /* leaf: bytes */
+    uint8_t kind;            /* ARG_REG, ARG_LEAF */
+    int32_t index;           /* task, or leaf part */
+    int32_t out;             /* of the task */
+    const struct view *view; /* how it lies there, interned */
+    int64_t skip;            /* elements from the start of the register or buffer */
+    int64_t piece_stride;    /* leaf: bytes */
 };
 
 /* A value in one layout: the result of a node, a leaf, or either of them moved. */
@@ -35,10 +35,10 @@ struct edge {
 /* A task in the making. */
 struct draft {
     struct task task;
-    struct edge *in, **in_end;
+    struct edge *in, *last_in;
     int32_t nin;
-    struct out_port out[OP_OUT + 2]; /* results, then the control and the credit output if there are such */
-    int32_t nout;
+    struct out_port *out; /* results, then the control and the credit output if there are such */
+    int32_t nout, out_room;
     int32_t control, credit; /* index of that output, -1 */
     bool piece, checks, gate;
     int32_t stage; /* virtual stage */
@@ -55,9 +55,16 @@ struct lower {
     struct pval **leaf_val;
     struct stages stages;
     struct order {
-        int32_t *line, *place; /* by task: which line it lies on, and where (order.c) */
-        int32_t *seen, stamp;
+        int32_t *line, *place;        /* by task: which line it lies on, and where (order.c) */
+        int32_t *seen, stamp, *queue; /* of a search */
+        int32_t *wanted, *wanted_by;  /* by line: how far it must be met, in which search */
+        int32_t *met;                 /* by line: how far it was */
     } order;
+    struct intern {
+        const struct view **view; /* open addressing */
+        int32_t n, room;
+    } intern;
+    int32_t exec_room;
     int32_t gate, gated; /* the last gate, -1; drafts before this have one behind them, if they need it */
     bool *is_update;     /* by node: it may be written over a leaf */
     struct box_plan **box;
@@ -79,15 +86,37 @@ int fuse_members(const struct lower *l, int32_t node, int32_t *member);
 /* Is the result of a member wanted by anybody outside of its chain, or after the run? */
 bool fuse_shown(const struct lower *l, int32_t node);
 
+/* intern.c: the one view with these sizes and strides. */
+const struct view *intern_view(struct lower *l, const struct view *v);
+/* The kernels of a node, by the views of its operands and results. */
+struct kernels {
+    struct lower *l;
+    int32_t nview;
+    bool placed;              /* they depend on where parts lie: none is shared */
+    const struct view **view; /* of the rank that is looked at; NULL for absent operands */
+    struct view *at;          /* the same, with their places in the whole if placed */
+    struct made_kernel {
+        int32_t runner;
+        const struct view **view;
+        struct exec *exec;
+    } * made;
+    int32_t n, room;
+};
+void kernels_begin(struct kernels *k, struct lower *l, int32_t nview, bool placed);
+struct exec *kernels_find(const struct kernels *k, int32_t device); /* NULL: none that fits */
+void kernels_add(struct kernels *k, int32_t device, struct exec *e);
+
 /* draft.c */
 struct draft *draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int device_kind, int rank,
                         int32_t pos, bool piece, int32_t *id); /* valid until the next one */
-void draft_out(struct draft *d, int64_t bytes, int32_t every);
-bool draft_once(const struct draft *d); /* its results come once a batch */
+void draft_out(struct lower *l, struct draft *d, int64_t bytes, int32_t every);
+int32_t draft_port(struct lower *l, struct draft *d, const struct out_port *o); /* one more; which */
+bool draft_once(const struct draft *d);                                         /* its results come once a batch */
 void draft_args(struct lower *l, int32_t task, int n);
-int draft_follows(struct lower *l, int32_t to, int32_t from, int32_t out, int32_t *port); /* `to` takes its register */
-int draft_reads(struct lower *l, int32_t task, const struct part *part, int argument);
+int draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh);
 struct view part_local(const struct layout *layout, const struct type *type, int pos);
+/* How the part of a value at a mesh position lies, knowing its place in the whole. */
+struct view part_placed(const struct pval *v, int pos);
 /* The window of a part (its box in the whole starts at lo) that holds slice; *skip elements from the part's start. */
 struct view part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
 void part_is_result(struct part *p, int32_t task, int32_t out);
@@ -96,9 +125,10 @@ void draft_edge(struct lower *l, int32_t to, const struct edge *e); /* one more,
 
 /* order.c */
 void order_begin(struct lower *l); /* when all tasks are there */
-bool order_before(struct lower *l, int32_t a, int32_t b);
 /* a happens before b, from now on (no edge when it is known to); a comes first in the list. */
 void order_after(struct lower *l, int32_t a, int32_t b);
+/* The same of each of n tasks, which are in order. */
+void order_all(struct lower *l, const int32_t *a, int32_t n, int32_t b);
 void order_edge(struct lower *l, int32_t a, int32_t b);
 /* And a's next act after b's present one. */
 void order_credit(struct lower *l, int32_t a, int32_t b);

@@ -72,7 +72,8 @@ mover_steps(const struct mover *m, bool to_stage, int32_t index, int32_t *n)
 static int
 move_arg(struct mover *m, int32_t task, const struct box_source *s, int32_t *arg)
 {
-    struct part staged = {.kind = ARG_REG, .view.dtype = m->b->type.dtype};
+    struct view row = {.dtype = m->b->type.dtype};
+    struct part staged = {.kind = ARG_REG, .view = &row};
     const struct part *part = &m->from->part[s->staged ? 0 : s->pos];
     int32_t at = s->staged ? m->from->layout->place->nrank + s->pos : s->pos;
     if (s->staged) {
@@ -82,7 +83,7 @@ move_arg(struct mover *m, int32_t task, const struct box_source *s, int32_t *arg
     if (m->arg_task[at] != task) {
         m->arg_task[at] = task;
         m->arg[at] = m->l->draft[task].task.narg++;
-        TRY(draft_reads(m->l, task, part, m->arg[at]));
+        TRY(draft_reads(m->l, task, part, m->arg[at], true));
     }
     *arg = m->arg[at];
     return 0;
@@ -93,14 +94,16 @@ move_from(struct mover *m, int32_t task, const struct box_source *s, const struc
 {
     const struct box_plan *b = m->b;
     int64_t skip;
+    struct view view;
     TRY(move_arg(m, task, s, &from->arg));
     if (s->staged) {
-        from->view = stage_window(b, s->pos, slice, &skip);
+        view = stage_window(b, s->pos, slice, &skip);
     } else {
         struct box box;
         layout_box(b->from, &b->type, s->pos, &box);
-        from->view = part_window(&m->from->part[s->pos].view, box.lo, slice, &skip);
+        view = part_window(m->from->part[s->pos].view, box.lo, slice, &skip);
     }
+    from->view = intern_view(m->l, &view);
     from->skip = skip * (int64_t)dtype_bytes(b->type.dtype);
     return 0;
 }
@@ -114,7 +117,7 @@ move_add(struct mover *m, int32_t task, const struct box_step *step, const struc
     struct box_move *move = &t->move.step[t->move.nstep++];
     int64_t size = (int64_t)dtype_bytes(m->b->type.dtype);
     *move = (struct box_move){
-        .verb = step->verb, .reduce = step->reduce, .skip = skip * size, .view = *dst, .slice = *slice};
+        .verb = step->verb, .reduce = step->reduce, .skip = skip * size, .view = intern_view(m->l, dst)};
     move->nfrom = step->verb == BOX_FILL ? 0 : step->nsource;
     move->from = ARENA_ARRAY(&m->l->plan->arena, struct box_from, move->nfrom);
     for (int i = 0; i < move->nfrom; i++) {
@@ -152,7 +155,7 @@ move_task(struct mover *m, bool to_stage, int index, int rank, int64_t bytes, in
     d->task.move.box = (struct box_plan *)b;
     d->task.move.stage = to_stage;
     d->task.name = b->name;
-    draft_out(d, bytes, 1);
+    draft_out(m->l, d, bytes, 1);
     d->task.nresult = 1;
     draft_args(m->l, *id, nsource);
     m->l->draft[*id].task.narg = 0;
@@ -199,10 +202,10 @@ move_once(struct lower *l, struct pval *v, const struct layout *layout, bool sha
     struct pval *to = *out = pval_new(l, &v->type, layout, v->piece, v->node);
     if (b->alias) {
         for (int pos = 0; pos < layout->place->nrank; pos++) {
-            struct view own = to->part[pos].view;
+            const struct view *own = to->part[pos].view;
             to->part[pos] = v->part[place_find(v->layout->place, layout->place->rank[pos])];
             /* Where there is nothing, its shape is the new layout's all the same: {0, 4} is not {4, 0}. */
-            if (view_numel(&own) == 0) to->part[pos].view = own;
+            if (view_numel(own) == 0) to->part[pos].view = own;
         }
         return 0;
     }

@@ -34,6 +34,10 @@ order_begin(struct lower *l)
     o->line = ARENA_ARRAY(&l->tmp, int32_t, n);
     o->place = ARENA_ARRAY(&l->tmp, int32_t, n);
     o->seen = ARENA_ARRAY(&l->tmp, int32_t, n);
+    o->queue = ARENA_ARRAY(&l->tmp, int32_t, n);
+    o->wanted = ARENA_ARRAY(&l->tmp, int32_t, n);
+    o->wanted_by = ARENA_ARRAY(&l->tmp, int32_t, n);
+    o->met = ARENA_ARRAY(&l->tmp, int32_t, n);
     find_heirs(l, height, heir);
     for (int32_t b = 0; b < l->ndraft; b++) {
         o->line[b] = b;
@@ -45,42 +49,69 @@ order_begin(struct lower *l)
     }
 }
 
-/* x is a, or behind it on its line. */
-static bool
-is_behind(const struct order *o, int32_t a, int32_t x)
+/* Marks how far along its line each task must be met: as far as the last of those wanted there. Returns how many lines
+ * that are, and the first task wanted. */
+static int32_t
+want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
 {
-    return o->line[x] == o->line[a] && o->place[x] >= o->place[a];
+    int32_t nline = 0;
+    *first = INT32_MAX;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t line = o->line[a[i]];
+        *first = MIN(*first, a[i]);
+        if (o->wanted_by[line] != o->stamp) {
+            o->wanted_by[line] = o->stamp;
+            o->wanted[line] = -1;
+            o->met[line] = -1;
+            nline++;
+        }
+        o->wanted[line] = MAX(o->wanted[line], o->place[a[i]]);
+    }
+    return nline;
 }
 
-/* True: a happens before b. False: it does not, or the way is long. */
-bool
-order_before(struct lower *l, int32_t a, int32_t b)
+/* Task x happens before; true when that was the last of a line that was wanted. */
+static bool
+meet(struct order *o, int32_t x)
+{
+    int32_t line = o->line[x];
+    if (o->wanted_by[line] != o->stamp || o->met[line] >= o->place[x]) return false;
+    bool was = o->met[line] >= o->wanted[line];
+    o->met[line] = o->place[x];
+    return !was && o->met[line] >= o->wanted[line];
+}
+
+/* Goes back from b, the nearest first, until all that is wanted was met, or for LOOKS edges and as many again as there
+ * are wanted and as b has. */
+static void
+search(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
 {
     struct order *o = &l->order;
-    int32_t stack[LOOKS + 1], n = 0, looks = 0;
-    if (a == b) return false;
-    if (is_behind(o, a, b)) return true;
-    o->stamp++;
-    stack[n++] = b;
-    while (n > 0)
-        for (const struct edge *e = l->draft[stack[--n]].in; e; e = e->next) {
+    int32_t n = 0;
+    left -= meet(o, b);
+    o->queue[n++] = b;
+    for (int32_t at = 0; at < n && left > 0; at++)
+        for (const struct edge *e = l->draft[o->queue[at]].in; e && left > 0; e = e->next) {
             int32_t x = e->task;
-            if (x < a || o->seen[x] == o->stamp) continue;
-            if (is_behind(o, a, x)) return true;
-            if (++looks > LOOKS) return false;
+            if (x < first || o->seen[x] == o->stamp) continue;
+            if (looks-- == 0) return;
             o->seen[x] = o->stamp;
-            stack[n++] = x;
+            o->queue[n++] = x;
+            left -= meet(o, x);
         }
-    return false;
+}
+
+/* Not b itself, of course. */
+static bool
+is_met(const struct order *o, int32_t a, int32_t b)
+{
+    return a != b && o->met[o->line[a]] >= o->place[a];
 }
 
 static int32_t
-control_of(struct draft *d)
+control_of(struct lower *l, struct draft *d)
 {
-    if (d->control < 0) {
-        d->control = d->nout;
-        d->out[d->nout++] = (struct out_port){.control = true, .nreg = 1, .every = 1};
-    }
+    if (d->control < 0) d->control = draft_port(l, d, &(struct out_port){.control = true, .nreg = 1, .every = 1});
     return d->control;
 }
 
@@ -89,16 +120,32 @@ order_edge(struct lower *l, int32_t a, int32_t b)
 {
     assert(a < b);
     struct draft *from = &l->draft[a], *to = &l->draft[b];
-    struct edge e = {.task = a, .out = control_of(from), .hold = 1, .need = 1};
+    struct edge e = {.task = a, .out = control_of(l, from), .hold = 1, .need = 1};
     if (from->task.nact > to->task.nact) e.need = from->task.nact;
     if (from->task.nact < to->task.nact) e.hold = to->task.nact;
     draft_edge(l, b, &e);
 }
 
 void
+order_all(struct lower *l, const int32_t *a, int32_t n, int32_t b)
+{
+    struct order *o = &l->order;
+    int32_t first;
+    o->stamp++;
+    int32_t nline = want(o, a, n, &first);
+    search(l, b, nline, first, LOOKS + n + l->draft[b].nin);
+    for (int32_t i = n - 1; i >= 0; i--) {
+        bool twice = i + 1 < n && a[i] == a[i + 1];
+        if (twice || is_met(o, a[i], b)) continue;
+        order_edge(l, a[i], b);
+        meet(o, a[i]);
+    }
+}
+
+void
 order_after(struct lower *l, int32_t a, int32_t b)
 {
-    if (!order_before(l, a, b)) order_edge(l, a, b);
+    order_all(l, &a, 1, b);
 }
 
 /* Does b take a register of a's credits already? */
@@ -117,9 +164,6 @@ order_credit(struct lower *l, int32_t a, int32_t b)
     struct draft *d = &l->draft[a];
     assert(a < b && d->task.nact == l->draft[b].task.nact);
     if (holds_credit(l, a, b)) return;
-    if (d->credit < 0) {
-        d->credit = d->nout;
-        d->out[d->nout++] = (struct out_port){.nreg = 1, .every = 1};
-    }
+    if (d->credit < 0) d->credit = draft_port(l, d, &(struct out_port){.nreg = 1, .every = 1});
     draft_edge(l, b, &(struct edge){.task = a, .out = d->credit, .hold = 1, .need = 1});
 }

@@ -81,15 +81,15 @@ struct arg {
 struct box_from {
     int32_t arg;
     int64_t skip; /* bytes, beyond the argument's own */
-    struct view view;
+    const struct view *view;
 };
 struct box_move {
     uint8_t verb, reduce; /* enum box_verb */
     int32_t nfrom;
     struct box_from *from; /* in the order in which they are combined */
     int64_t skip;          /* bytes */
-    struct view view;      /* data NULL */
-    struct box slice;      /* in global positions */
+    const struct view *view;
+    const struct box *slice; /* fill: in global positions */
 };
 
 /* Element-wise nodes that are computed in one pass (fuse.c): what the chain reads, in the order of the task's
@@ -104,8 +104,8 @@ struct plan_chain {
 
 /* A task's part in a move. */
 struct task_move {
-    struct box_plan *box; /* the move */
-    bool stage;           /* it fills a stage of the move, not a part of its destination */
+    const struct box_plan *box; /* the move */
+    bool stage;                 /* it fills a stage of the move, not a part of its destination */
     int32_t nstep;
     struct box_move *step;
     int64_t received; /* bytes it reads of other devices' memory, an act */
@@ -113,11 +113,11 @@ struct task_move {
 
 struct task {
     const struct task_kind *kind;
-    uint8_t thread, phase;
-    bool updates;   /* writes over a variable */
-    int16_t device; /* index in plan->device */
-    int32_t node;   /* program node it is part of (of the value that is moved), -1 */
-    int32_t pos;    /* mesh position, or destination index of a move */
+    uint8_t phase;
+    bool updates;           /* writes over a variable */
+    int32_t thread, device; /* index in plan->device */
+    int32_t node;           /* program node it is part of (of the value that is moved), -1 */
+    int32_t pos;            /* mesh position, or destination index of a move */
     int32_t nact;
     uint64_t priority; /* smaller first */
     const char *name;  /* operator, "box all-gather", ... */
@@ -130,16 +130,16 @@ struct task {
     int32_t nresult; /* the first nresult outs are results; then one of order, one of credits, if there are such */
     struct exec *exec;
     struct type type;             /* of a task that is no node: the local type of its result */
+    const struct view *source;    /* accumulate, copy: how it lies in its argument; else NULL */
     union {                       /* by kind */
         struct plan_chain *chain; /* compute: of a chain; NULL: of its node alone */
         struct task_move move;    /* box, fill, join */
-        struct view source;       /* accumulate, copy: how it lies in its argument */
     };
 };
 
 struct plan_device {
-    uint8_t kind, thread;
-    int32_t rank;
+    uint8_t kind;
+    int32_t thread, rank;
     int64_t arena_bytes; /* registers, then scratch */
     int64_t scratch, scratch_bytes;
 };
@@ -163,7 +163,9 @@ struct plan {
     struct plan_part *leaf_part, *root_part;
     int32_t *leaf_first, *root_first; /* first part of leaf i, root k; parts follow in mesh order */
     bool *over;                       /* per root: it may be written over its leaf */
-    int32_t nbox;                     /* distinct moves */
+    int32_t nexec;                    /* kernels, of which tasks that are alike share one; malloc */
+    struct exec **exec;
+    int32_t nbox; /* distinct moves */
     struct box_plan **box;
 };
 

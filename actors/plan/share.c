@@ -188,7 +188,7 @@ fill_task(struct sharing *s, int32_t first)
     d->task.move.box = (struct box_plan *)b;
     d->task.name = b->name;
     d->task.type = layout_shard(s->to->layout, &s->to->type, s->corner);
-    draft_out(d, part_bytes(s), 1);
+    draft_out(l, d, part_bytes(s), 1);
     d->task.nresult = 1;
     if (s->nfill)
         lie_in(&d->out[0], s->fill[0]);
@@ -202,6 +202,8 @@ fill_task(struct sharing *s, int32_t first)
         int64_t skip;
         struct view dst = part_window(&part, part.offset, &s->item[i].slice, &skip);
         TRY(move_add(&s->m, id, s->item[i].step, &s->item[i].slice, rank, &dst, skip));
+        struct task *t = &l->draft[id].task;
+        t->move.step[t->move.nstep - 1].slice = arena_dup(&l->plan->arena, &s->item[i].slice, sizeof s->item[i].slice);
     }
     return 0;
 }
@@ -217,7 +219,7 @@ join_task(struct sharing *s, int32_t pos)
     d->task.name = "join";
     d->task.type = layout_shard(s->to->layout, &s->to->type, pos);
     d->task.move.received = part_bytes(s) - s->own[device_of(b, rank)];
-    draft_out(d, part_bytes(s), 1);
+    draft_out(l, d, part_bytes(s), 1);
     d->task.nresult = 1;
     lie_in(&d->out[0], s->fill[0]);
     for (int32_t i = 0; i < s->nfill; i++) draft_edge(l, id, &(struct edge){.task = s->fill[i], .hold = 1, .need = 1});

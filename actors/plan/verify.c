@@ -199,7 +199,8 @@ check_kind(const struct proof *v, int32_t i)
         return fail(E_PLAN, "plan: task %d is on device %d", (int)i, t->device);
     TRY(proof_same(v, i, "thread", t->thread, p->device[t->device].thread));
     unsigned has = t->kind->flags;
-    if (!t->exec == !!(has & KIND_EXEC) || (has & KIND_MOVE && !t->move.box))
+    bool single = !(has & (KIND_MOVE | KIND_NODE | KIND_ORDER));
+    if (!t->exec == !!(has & KIND_EXEC) || !t->source == single || (has & KIND_MOVE && !t->move.box))
         return proof_fail(v, i, "a task of kind %s has not what it needs, or more", t->kind->name);
     if (t->node < (has & KIND_NODE ? 0 : -1) || t->node >= p->program->nnode)
         return proof_fail(v, i, "node is %d", (int)t->node);

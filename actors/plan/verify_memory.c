@@ -25,8 +25,11 @@ enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    int32_t *row, *seat; /* by task: a row of tasks each of which reads the one before; where in it */
-    int32_t *seen, stamp, *queue;
+    int32_t *row, *seat;          /* by task: a row of tasks each of which reads the one before; where in it */
+    int32_t *seen, stamp, *queue; /* by task; of a search */
+    int32_t *asked, *last, *met;  /* by row: the search that asks for it, for which seat; how far it was met */
+    int32_t *next_writer;         /* by task: the next that writes the same register, -1 */
+    int32_t *user, nuser, room;   /* all who use a register */
 };
 
 /* ---- order ---- */
@@ -43,6 +46,9 @@ find_rows(struct memory *m)
     m->seat = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     m->seen = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     m->queue = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->asked = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->last = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    m->met = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     for (int32_t i = 0; i < p->ntask; i++) next[i] = -1;
     for (int32_t b = p->ntask - 1; b >= 0; b--)
         for (int32_t k = 0; k < p->task[b].nin; k++) {
@@ -62,33 +68,46 @@ find_rows(struct memory *m)
     }
 }
 
-static bool
-sits_behind(const struct memory *m, int32_t a, int32_t x)
+/* Goes back from task b, the nearest first, until of each row that has any of the n tasks the last of them is met, or
+ * one behind it. Returns the first of them that does not come before b; -1: all do. */
+static int32_t
+not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {
-    return m->row[x] == m->row[a] && m->seat[x] >= m->seat[a];
+    const struct plan *p = m->v->plan;
+    int32_t stamp = ++m->stamp, first = INT32_MAX, left = 0, nqueue = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t row = m->row[a[i]];
+        if (m->asked[row] != stamp) {
+            m->asked[row] = stamp;
+            m->last[row] = m->met[row] = -1;
+            left++;
+        }
+        m->last[row] = MAX(m->last[row], m->seat[a[i]]);
+        first = MIN(first, a[i]);
+    }
+    m->queue[nqueue++] = b;
+    for (int32_t at = 0; at < nqueue && left > 0; at++) {
+        int32_t x = m->queue[at], row = m->row[x];
+        if (x != b && m->asked[row] == stamp && m->met[row] < m->seat[x]) {
+            left -= m->met[row] < m->last[row] && m->seat[x] >= m->last[row];
+            m->met[row] = m->seat[x];
+        }
+        for (int32_t k = 0; k < p->task[x].nin; k++) {
+            int32_t y = p->task[x].in[k].task;
+            if (y < first || m->seen[y] == stamp) continue;
+            m->seen[y] = stamp;
+            m->queue[nqueue++] = y;
+        }
+    }
+    for (int32_t i = 0; i < n && left > 0; i++)
+        if (m->met[m->row[a[i]]] < m->seat[a[i]]) return a[i];
+    return -1;
 }
 
-/* Back from b, the nearest first, until a's row is met behind a. */
 static bool
 before(struct memory *m, int32_t a, int32_t b)
 {
-    const struct plan *p = m->v->plan;
-    int32_t n = 0;
-    if (a >= b) return false;
-    if (sits_behind(m, a, b)) return true;
-    m->stamp++;
-    m->queue[n++] = b;
-    for (int32_t at = 0; at < n; at++) {
-        const struct task *t = &p->task[m->queue[at]];
-        for (int32_t k = 0; k < t->nin; k++) {
-            int32_t x = t->in[k].task;
-            if (x < a || m->seen[x] == m->stamp) continue;
-            if (sits_behind(m, a, x)) return true;
-            m->seen[x] = m->stamp;
-            m->queue[n++] = x;
-        }
-    }
-    return false;
+    return not_before(m, &a, 1, b) < 0;
 }
 
 /* ---- registers ---- */
@@ -152,31 +171,52 @@ shared(const struct memory *m, const struct block *a, const struct block *b, int
     return status;
 }
 
-static bool
-lies_in(const struct out_port *o, int32_t task)
-{
-    return o->where.kind == IN_TASK && o->where.index == task;
-}
-
-/* Everybody who writes b's block comes after task `reader`, and what is over then is all that it does with a. */
-static int
-check_writers(struct memory *m, const struct block *a, const struct block *b, int32_t reader)
+/* Results that lie in one register: each names the next (task) that does. */
+static void
+list_writers(struct memory *m)
 {
     const struct plan *p = m->v->plan;
-    bool over = comes_again(m, a) || p->task[reader].nact == 1 || p->task[b->task].nact == 1;
-    if (!over || !before(m, reader, b->task)) return shared(m, a, b, reader);
-    for (int32_t i = b->task + 1; port_of(m, b)->shared && i < p->ntask; i++)
-        if (p->task[i].kind->flags & KIND_WRITES && lies_in(&p->task[i].out[0], b->task) && !before(m, reader, i))
-            return shared(m, a, b, reader);
-    return 0;
+    m->next_writer = ARENA_ARRAY(&m->v->tmp, int32_t, p->ntask + 1);
+    int32_t *last = ARENA_ARRAY(&m->v->tmp, int32_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        m->next_writer[i] = -1;
+        last[i] = i;
+        if (p->task[i].nresult == 0 || p->task[i].out[0].where.kind != IN_TASK) continue;
+        int32_t *at = &last[p->task[i].out[0].where.index];
+        m->next_writer[*at] = i;
+        *at = i;
+    }
 }
 
-static int
-check_fans(struct memory *m, const struct block *a, const struct block *b, const struct out_port *o)
+static void
+add_user(struct memory *m, int32_t task)
+{
+    if (m->nuser == m->room) {
+        m->room = m->room ? 2 * m->room : 256;
+        m->user = must_realloc(m->user, sizeof *m->user * (size_t)m->room);
+    }
+    m->user[m->nuser++] = task;
+}
+
+static void
+add_readers(struct memory *m, const struct out_port *o)
 {
     for (int32_t f = 0; f < o->nfan; f++)
-        for (int32_t r = 0; r < o->fan[f].nreader; r++) TRY(check_writers(m, a, b, o->fan[f].reader[r].task));
-    return 0;
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) add_user(m, o->fan[f].reader[r].task);
+}
+
+/* Who writes or reads the block. */
+static void
+list_users(struct memory *m, const struct block *a)
+{
+    const struct plan *p = m->v->plan;
+    m->nuser = 0;
+    add_user(m, a->task);
+    add_readers(m, port_of(m, a));
+    for (int32_t i = port_of(m, a)->shared ? m->next_writer[a->task] : -1; i >= 0; i = m->next_writer[i]) {
+        add_user(m, i);
+        add_readers(m, &p->task[i].out[0]);
+    }
 }
 
 /* Two blocks that are both written for each piece: register for register. */
@@ -186,24 +226,24 @@ in_step(const struct memory *m, const struct block *a, const struct block *b)
     return port_of(m, a)->nreg == port_of(m, b)->nreg && a->slot == b->slot;
 }
 
-/* b is written when nobody needs a any more. */
+/* b is written when nobody needs a any more: everybody who writes it comes after all who use that, and what is over
+ * then is all that they do with it. */
 static int
 check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
     const struct plan *p = m->v->plan;
-    const struct out_port *o = port_of(m, a);
     bool again = comes_again(m, b), sum = p->task[b->task].nact > 1 && !again;
-    TRY(proof_same(m->v, a->task, "alone of what shares bytes", o->alone, false));
+    TRY(proof_same(m->v, a->task, "alone of what shares bytes", port_of(m, a)->alone, false));
     TRY(proof_same(m->v, b->task, "alone of what shares bytes", port_of(m, b)->alone, false));
     if (comes_again(m, a) && (sum || (again && !in_step(m, a, b)))) return shared(m, a, b, a->task);
-    TRY(check_writers(m, a, b, a->task));
-    TRY(check_fans(m, a, b, o));
-    for (int32_t i = a->task + 1; o->shared && i < p->ntask; i++)
-        for (int32_t k = 0; k < p->task[i].nresult; k++) {
-            if (!lies_in(&p->task[i].out[k], a->task)) continue;
-            TRY(check_writers(m, a, b, i));
-            TRY(check_fans(m, a, b, &p->task[i].out[k]));
-        }
+    list_users(m, a);
+    for (int32_t i = 0; i < m->nuser && !comes_again(m, a) && p->task[b->task].nact > 1; i++)
+        if (p->task[m->user[i]].nact > 1) return shared(m, a, b, m->user[i]);
+    for (int32_t w = b->task; w >= 0; w = port_of(m, b)->shared ? m->next_writer[w] : -1) {
+        if (!(p->task[w].kind->flags & KIND_WRITES)) continue;
+        int32_t late = not_before(m, m->user, m->nuser, w);
+        if (late >= 0) return shared(m, a, b, late);
+    }
     return 0;
 }
 
@@ -459,6 +499,8 @@ prove_memory(struct proof *v)
 {
     struct memory m = {.v = v};
     find_rows(&m);
-    TRY(check_registers(&m));
-    return check_updates(&m);
+    list_writers(&m);
+    int status = check_registers(&m);
+    free(m.user);
+    return status ? status : check_updates(&m);
 }

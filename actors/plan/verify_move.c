@@ -115,7 +115,7 @@ check_from(struct values *s, int32_t task, const struct box_step *step, int32_t 
         layout_box(b->from, &b->type, from->pos, &box);
         view = value_window(&part, box.lo, &step->slice, &more);
     }
-    if (!value_same_view(&f->view, &view))
+    if (!value_same_view(f->view, &view))
         return proof_fail(s->v, task, "the window of a source is not what its step says");
     return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
                       (skip + more) * (int64_t)dtype_bytes(b->type.dtype));
@@ -137,7 +137,7 @@ check_step(struct values *s, int32_t task, const struct box_step *step, const st
         struct view part = value_part(b->to, &b->type, step->dst_index);
         view = value_window(&part, part.offset, &step->slice, &skip);
     }
-    if (!value_same_view(&m->view, &view))
+    if (!value_same_view(m->view, &view))
         return proof_fail(s->v, task, "the window of a destination is not what its step says");
     TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(b->type.dtype)));
     for (int32_t i = 0; i < m->nfrom; i++) TRY(check_from(s, task, step, i, &m->from[i]));

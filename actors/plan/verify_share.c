@@ -22,7 +22,7 @@ says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {
     for (int32_t k = 0; k < s->nsource; k++)
         if (s->source[k].staged) return false;
-    return s->verb == m->verb && s->reduce == m->reduce && s->nsource == m->nfrom && within(&m->slice, &s->slice, ndim);
+    return s->verb == m->verb && s->reduce == m->reduce && s->nsource == m->nfrom && within(m->slice, &s->slice, ndim);
 }
 
 /* Such a step, of those that fill the task's part or its device's stage. */
@@ -54,8 +54,8 @@ check_source(struct values *s, int32_t task, const struct box_move *m, const str
     TRY(value_read(s, task, f->arg, s->box_ref, b->from, from->pos, &part, &skip));
     TRY(value_version(s, task, f->arg, &s->box_version));
     layout_box(b->from, &b->type, from->pos, &box);
-    view = value_window(&part, box.lo, &m->slice, &more);
-    if (!value_same_view(&f->view, &view))
+    view = value_window(&part, box.lo, m->slice, &more);
+    if (!value_same_view(f->view, &view))
         return proof_fail(s->v, task, "the window of a source is not what its step says");
     return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
                       (skip + more) * (int64_t)dtype_bytes(b->type.dtype));
@@ -70,16 +70,16 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
     int64_t skip, size = (int64_t)dtype_bytes(b->type.dtype);
     struct box whole;
     layout_box(b->to, &b->type, t->pos, &whole);
-    const struct box_step *step = step_for(s, task, m);
-    if (!step || !within(&m->slice, &whole, b->type.ndim)) return proof_fail(s->v, task, "fills a slice of no step");
+    const struct box_step *step = m->slice ? step_for(s, task, m) : NULL;
+    if (!step || !within(m->slice, &whole, b->type.ndim)) return proof_fail(s->v, task, "fills a slice of no step");
     struct view part = value_part(b->to, &b->type, t->pos);
-    struct view view = value_window(&part, part.offset, &m->slice, &skip);
-    if (!value_same_view(&m->view, &view))
+    struct view view = value_window(&part, part.offset, m->slice, &skip);
+    if (!value_same_view(m->view, &view))
         return proof_fail(s->v, task, "the window of a destination is not what its step says");
     TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * size));
     for (int32_t i = 0; i < m->nfrom; i++) {
         TRY(check_source(s, task, m, &step->source[i], &m->from[i]));
-        if (step->source[i].rank != p->device[t->device].rank) *received += box_numel(&m->slice, b->type.ndim) * size;
+        if (step->source[i].rank != p->device[t->device].rank) *received += box_numel(m->slice, b->type.ndim) * size;
     }
     return 0;
 }
@@ -172,7 +172,7 @@ check_cover(struct values *s, int32_t task)
         const struct task *f = &p->task[t->in[i].task];
         if (f->out[t->in[i].out].control) continue;
         for (int32_t k = 0; k < f->move.nstep; k++) {
-            const struct box *of = &f->move.step[k].slice;
+            const struct box *of = f->move.step[k].slice;
             if (!within(of, &mine, b->type.ndim)) return proof_fail(s->v, task, "joins a slice of another part");
             sum += box_numel(of, b->type.ndim);
             slice[n++] = of;
@@ -204,7 +204,7 @@ check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
         last = fill;
         ++*n;
         for (int32_t k = 0; k < f->move.nstep && f->device == t->device; k++)
-            *own += box_numel(&f->move.step[k].slice, t->move.box->type.ndim);
+            *own += box_numel(f->move.step[k].slice, t->move.box->type.ndim);
     }
     return 0;
 }

@@ -18,13 +18,22 @@ next_position(const struct values *s, int32_t task, int32_t node)
     return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, s->done[node]++);
 }
 
+/* Must its kernel know which part of the whole it computes? */
+static bool
+depends_on_place(const struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    return !t->chain && op_is_placed(s->v->plan->program->node[t->node].op);
+}
+
 /* Operand (or then result) i of the task's kernel was said to lie like this, and to be this part of the whole. */
 static bool
-made_for(const struct task *t, int32_t i, const struct view *v)
+made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
 {
     const struct view *made = exec_view(t->exec, i);
     bool same = made && value_same_view(made, v);
-    for (int d = 0; same && d < v->ndim; d++) same = made->offset[d] == v->offset[d] && made->whole[d] == v->whole[d];
+    for (int d = 0; same && placed && d < v->ndim; d++)
+        same = made->offset[d] == v->offset[d] && made->whole[d] == v->whole[d];
     return same;
 }
 
@@ -41,7 +50,7 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
         if (in[i].kind == REF_NODE || in[i].kind == REF_LEAF) {
             TRY(value_read_at(s, task, i, in[i], want[i], t->pos, &view));
             TRY(value_version(s, task, i, &s->version[t->node][i]));
-            if (!made_for(t, i, &view))
+            if (!made_for(t, i, depends_on_place(s, task), &view))
                 return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
             continue;
         }
@@ -60,7 +69,7 @@ check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t 
     struct type local = layout_shard(n->layout[k], &n->type[k], t->pos);
     TRY(proof_same(s->v, task, "bytes of a result", t->out[out].bytes, type_bytes(&local)));
     struct view view = value_part(n->layout[k], &n->type[k], t->pos);
-    if (!made_for(t, t->narg + out, &view))
+    if (!made_for(t, t->narg + out, depends_on_place(s, task), &view))
         return proof_fail(s->v, task, "its kernel was made for another result %d", (int)out);
     *value_result(s, task, out) =
         (struct content){.ref = {REF_NODE, (uint8_t)k, node}, .layout = n->layout[k], .pos = t->pos};
@@ -159,7 +168,7 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     TRY(value_version(s, task, 0, version));
     local = layout_shard(l, &whole, t->pos);
     if (!type_equal(&t->type, &local)) return proof_fail(s->v, task, "type is not that of its part");
-    if (!value_same_view(&t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
+    if (!value_same_view(t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
     TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, type_bytes(&local)));
     *value_result(s, task, 0) = (struct content){.ref = result, .layout = l, .pos = t->pos};
     return 0;

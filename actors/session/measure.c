@@ -47,7 +47,7 @@ bytes_out(struct rille_graph *g)
                 int d = -1;
                 if (a->kind == ARG_REG) d = p->task[t->in[a->index].task].device;
                 if (d < 0 || d == t->device || d >= g->stats.ndevice) continue;
-                g->stats.device[d].bytes_out += view_bytes(&from->view) * t->nact;
+                g->stats.device[d].bytes_out += view_bytes(from->view) * t->nact;
             }
     }
 }

@@ -161,7 +161,7 @@ const struct op op_adamw = {
     .ref = ref,
     .kernel = rows,
     .ninplace = 3,
-    .flags = OP_INPLACE | OP_UPDATE | OP_HIDDEN,
+    .flags = OP_INPLACE | OP_UPDATE | OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6} f32{4,6} f32{4,6} #0.01 #3", "f32{7} f32{7} f32{7} f32{7} #0.1 #1 weight_decay=0.1",
                "bf16{17} f32{17} f32{17} bf16{17} #0.1 #2 weight_decay=0.1 decoupled=0"},
 };

@@ -109,7 +109,7 @@ const struct op op_avg_pool2d_grad = {
     .grad = grad,
     .ref = ref,
     .kernel = rows,
-    .flags = OP_HIDDEN,
+    .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{2,3,3,5} kernel_size=2 stride=1 size=4,6",
                "f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1 size=5,7",
                "f32{1,2,3,3} kernel_size=3 stride=2 padding=1 ceil_mode=true count_include_pad=false size=4,5"},

@@ -117,4 +117,5 @@ const struct op op_concat = {
     .kernel = rows,
     .flops = flops,
     .sample = {"f32{4,6} f32{2,6}", "f32{2,3,5} f32{2,1,5} f32{2,0,5} axis=1", "i64{3} i32{2}", "f32{5}"},
+    .flags = OP_UNPLACED,
 };

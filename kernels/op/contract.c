@@ -61,6 +61,6 @@ const struct op op_contract = {
     .saves = "01",
     .ref = contract_ref,
     .kernel = rows,
-    .flags = OP_HIDDEN,
+    .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "bf16{5,3} bf16{5,7}"},
 };

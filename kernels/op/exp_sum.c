@@ -124,7 +124,7 @@ const struct op op_exp_sum = {
     .saves = "01a",
     .ref = ref,
     .kernel = rows,
-    .flags = OP_HIDDEN,
+    .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,1} axis=1", "f32{2,3,5} f32{1,3,1} axis=0,2", "f32{7} f32{1}",
                "f32{3,1500} f32{3,1} axis=1"},
 };

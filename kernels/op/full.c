@@ -28,6 +28,6 @@ const struct op op_full = {
     .infer = source_f32,
     .ref = ref,
     .kernel = rows,
-    .flags = OP_SOURCE,
+    .flags = OP_SOURCE | OP_UNPLACED,
     .sample = {"#2.5", "#3"},
 };

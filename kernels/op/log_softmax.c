@@ -88,6 +88,6 @@ const struct op op_log_softmax = {
     .saves = "a",
     .ref = ref,
     .kernel = rows,
-    .flags = OP_WIDE,
+    .flags = OP_WIDE | OP_UNPLACED,
     .sample = {"f32{4,6}", "f32{2,3,5} axis=1", "f32{2,17}", "bf16{4,7} axis=0"},
 };

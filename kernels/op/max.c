@@ -42,4 +42,5 @@ const struct op op_max = {
     .ref = ref,
     .kernel = rows,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0"},
+    .flags = OP_UNPLACED,
 };

@@ -88,7 +88,7 @@ const struct op op_max_pool2d_grad = {
     .saves = "0",
     .ref = ref,
     .kernel = rows,
-    .flags = OP_HIDDEN,
+    .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{2,3,4,6} f32{2,3,3,5} kernel_size=2 stride=1",
                "f32{1,2,5,7} f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1",
                "f32{2,1,6,5} f32{2,1,3,2} kernel_size=2 dilation=2 ceil_mode=true"},

@@ -83,7 +83,7 @@ const struct op op_norm_weight = {
     .saves = "01",
     .ref = ref,
     .kernel = rows,
-    .flags = OP_HIDDEN,
+    .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6}", "f32{2,3,5} f32{2,3,5} dims=2", "f32{4,6} f32{4,6} center=0",
                "bf16{3,17} bf16{3,17}"},
 };

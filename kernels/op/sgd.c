@@ -123,7 +123,7 @@ const struct op op_sgd = {
     .ref = ref,
     .kernel = rows,
     .ninplace = 2,
-    .flags = OP_INPLACE | OP_UPDATE | OP_HIDDEN,
+    .flags = OP_INPLACE | OP_UPDATE | OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6} f32{4,6} #0.1 momentum=0.9", "f32{7} - f32{7} #0.1 weight_decay=0.5",
                "f32{5} f32{5} f32{5} #0.1 momentum=0.5 nesterov=1 weight_decay=0.1",
                "bf16{3} f32{3} bf16{3} #0.1 momentum=0.9"},

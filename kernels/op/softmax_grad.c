@@ -106,6 +106,6 @@ const struct op op_softmax_grad = {
     .saves = "01",
     .ref = ref,
     .kernel = rows,
-    .flags = OP_HIDDEN,
+    .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6}", "f32{2,3,5} f32{2,3,5} axis=1", "bf16{2,17} bf16{2,17}"},
 };

@@ -50,7 +50,7 @@ const struct op op_sum = {
     .grad = grad,
     .ref = ref,
     .kernel = rows,
-    .flags = OP_WIDE,
+    .flags = OP_WIDE | OP_UNPLACED,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0", "bool{4,6} axis=1",
                "f32{3,0} axis=1", "bf16{4,6} axis=1 dtype=f32", "f16{2,3,5} axis=0,2 dtype=f32"},
 };

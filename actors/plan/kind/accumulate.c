@@ -4,7 +4,7 @@
 static int
 begin(struct act *a)
 {
-    struct view dst = view_dense(&a->task->type, a->out[0]), src = a->task->source;
+    struct view dst = view_dense(&a->task->type, a->out[0]), src = *a->task->source;
     src.data = a->in[0];
     box_combine(RED_SUM, a->piece == 0, &dst, &src);
     return 0;

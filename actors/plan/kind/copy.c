@@ -5,7 +5,7 @@
 static int
 begin(struct act *a)
 {
-    struct view dst = view_dense(&a->task->type, a->out[0]), src = a->task->source;
+    struct view dst = view_dense(&a->task->type, a->out[0]), src = *a->task->source;
     src.data = a->in[0];
     view_copy(&dst, &src);
     return 0;

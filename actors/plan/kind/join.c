@@ -10,7 +10,7 @@ begin(struct act *a)
     for (int i = 0; i < t->nin; i++) {
         const struct task *fill = &a->plan->task[t->in[i].task];
         if (fill->device == t->device || a->plan->task[t->in[i].task].out[t->in[i].out].control) continue;
-        for (int m = 0; m < fill->move.nstep; m++) a->received += view_bytes(&fill->move.step[m].view);
+        for (int m = 0; m < fill->move.nstep; m++) a->received += view_bytes(fill->move.step[m].view);
     }
     return 0;
 }

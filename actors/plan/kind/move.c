@@ -18,7 +18,7 @@ static void
 take_step(struct act *a, const struct box_move *m)
 {
     const struct task *t = a->task;
-    struct view dst = m->view, src[SOURCES + 1];
+    struct view dst = *m->view, src[SOURCES + 1];
     dst.data = (char *)a->out[0] + m->skip;
     if (m->verb == BOX_FILL) {
         box_fill(m->reduce, &dst);
@@ -27,8 +27,8 @@ take_step(struct act *a, const struct box_move *m)
     int n = 0;
     for (int i = 0; i < m->nfrom; i++) {
         const struct box_from *f = &m->from[i];
-        if (on_other_device(a->plan, t, &t->arg[f->arg])) a->received += view_bytes(&f->view);
-        src[n] = f->view;
+        if (on_other_device(a->plan, t, &t->arg[f->arg])) a->received += view_bytes(f->view);
+        src[n] = *f->view;
         src[n++].data = (char *)a->in[f->arg] + f->skip;
         if (n <= SOURCES && i < m->nfrom - 1) continue;
         box_reduce(m->reduce, &dst, n, src);

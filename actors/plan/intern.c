@@ -1,0 +1,123 @@
+/* intern.c - views that are equal are one, and ranks of a node that are alike share its kernel.
+ *
+ * A view is kept by its sizes and strides alone: where a part lies in the whole
+ * follows from its layout (part_placed). A kernel is made for views; it serves
+ * all ranks whose views are the same, on one thread: kernels of one thread never
+ * run at the same time, and what a row keeps (oneDNN's memory objects) is for one
+ * run at a time. Operators whose values depend on where a part lies have a kernel
+ * for each place. */
+#include "actors/plan/lower.h"
+
+#include "runtime/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- views ---- */
+
+static uint64_t
+mix(uint64_t h, uint64_t w)
+{
+    h = (h ^ w) * 0xff51afd7ed558ccdull;
+    return h ^ h >> 32;
+}
+
+static uint64_t
+hash_of(const struct view *v)
+{
+    uint64_t h = mix(0x2545f4914f6cdd1dull, (uint64_t)v->dtype << 8 | v->ndim);
+    for (int d = 0; d < v->ndim; d++) h = mix(mix(h, (uint64_t)v->dim[d]), (uint64_t)v->stride[d]);
+    return h;
+}
+
+static bool
+same_view(const struct view *a, const struct view *b)
+{
+    size_t n = sizeof a->dim[0] * a->ndim;
+    return a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->dim, b->dim, n) && !memcmp(a->stride, b->stride, n);
+}
+
+static void
+grow(struct intern *t, struct arena *a)
+{
+    int32_t was = t->room;
+    const struct view **old = t->view;
+    t->room = was ? 2 * was : 256;
+    t->view = ARENA_ARRAY(a, const struct view *, t->room);
+    for (int32_t i = 0; i < was; i++) {
+        if (!old[i]) continue;
+        uint32_t at = (uint32_t)hash_of(old[i]) & (uint32_t)(t->room - 1);
+        while (t->view[at]) at = (at + 1) & (uint32_t)(t->room - 1);
+        t->view[at] = old[i];
+    }
+}
+
+const struct view *
+intern_view(struct lower *l, const struct view *v)
+{
+    struct intern *t = &l->intern;
+    if (2 * t->n >= t->room) grow(t, &l->tmp);
+    uint32_t at = (uint32_t)hash_of(v) & (uint32_t)(t->room - 1);
+    for (; t->view[at]; at = (at + 1) & (uint32_t)(t->room - 1))
+        if (same_view(t->view[at], v)) return t->view[at];
+    struct view *made = ARENA_NEW(&l->plan->arena, struct view);
+    *made = (struct view){.dtype = v->dtype, .ndim = v->ndim};
+    memcpy(made->dim, v->dim, sizeof v->dim[0] * v->ndim);
+    memcpy(made->stride, v->stride, sizeof v->stride[0] * v->ndim);
+    t->n++;
+    return t->view[at] = made;
+}
+
+/* ---- kernels ---- */
+
+void
+kernels_begin(struct kernels *k, struct lower *l, int32_t nview, bool placed)
+{
+    *k = (struct kernels){.l = l, .nview = nview, .placed = placed};
+    k->view = ARENA_ARRAY(&l->tmp, const struct view *, nview);
+    k->at = ARENA_ARRAY(&l->tmp, struct view, nview);
+}
+
+/* Which kernels may not run at the same time: those of a thread; of devices that work later, those of a device. */
+static int32_t
+runner_of(const struct lower *l, int32_t device)
+{
+    const struct plan_device *d = &l->plan->device[device];
+    return d->kind == DEV_CPU || d->kind == DEV_META ? d->thread : l->plan->nthread + device;
+}
+
+struct exec *
+kernels_find(const struct kernels *k, int32_t device)
+{
+    size_t bytes = sizeof *k->view * (size_t)k->nview;
+    for (int32_t i = 0; i < k->n && !k->placed; i++)
+        if (k->made[i].runner == runner_of(k->l, device) && !memcmp(k->made[i].view, k->view, bytes))
+            return k->made[i].exec;
+    return NULL;
+}
+
+/* The plan owns it from now on. */
+void
+kernels_add(struct kernels *k, int32_t device, struct exec *e)
+{
+    struct lower *l = k->l;
+    struct plan *p = l->plan;
+    if (p->nexec == l->exec_room) {
+        l->exec_room = l->exec_room ? 2 * l->exec_room : 64;
+        p->exec = must_realloc(p->exec, sizeof(struct exec *) * (size_t)l->exec_room);
+    }
+    p->exec[p->nexec++] = e;
+    if (k->placed) return;
+    if (k->n == k->room) {
+        int32_t room = k->room ? 2 * k->room : 4;
+        struct made_kernel *more = ARENA_ARRAY(&l->tmp, struct made_kernel, room);
+        if (k->n) memcpy(more, k->made, sizeof *more * (size_t)k->n);
+        k->made = more;
+        k->room = room;
+    }
+    k->made[k->n++] = (struct made_kernel){
+        .runner = runner_of(l, device),
+        .view = arena_dup(&l->tmp, k->view, sizeof *k->view * (size_t)k->nview),
+        .exec = e,
+    };
+}
