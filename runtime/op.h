@@ -207,6 +207,11 @@ struct op {
      * over. */
     struct val *(*flip)(struct build *b, const struct node *n);
 
+    /* The value that a call on x gives where it is there already: x (a cast to the dtype that it has), or the operand
+     * of the call that gave x (a transpose of a transpose). NULL: it is not. before: the call that gave x, NULL where
+     * it is not known any more. */
+    struct val *(*fold)(const struct call *c, struct val *x, const struct node *before);
+
     /* A composite: builds itself from other operators; writes nout values. NULL in out[0] without failure: this call is
      * not a composite after all (then rule, ref... are there). */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);

@@ -318,20 +318,33 @@ any_needs_grad(int nin, struct val *const *in)
     return false;
 }
 
-static int
-add_node(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-         const struct derived *d, struct val **out)
+int
+build_add(struct rille_session *s, const struct op *op, struct val *const *in, const struct attr *attr,
+          const struct node_made *d, struct val **out)
 {
-    struct node *n = graph_add(s->graph, op, nin, in, d->want, attr, d->nout, d->type, d->layout, s->at);
+    struct node *n = graph_add(s->graph, op, d->nin, in, d->want, attr, d->nout, d->type, d->layout, s->at);
     n->name = s->composite ? s->composite : op->name;
     n->phase = (uint8_t)s->phase;
     s->nodes++;
-    bool grad = s->grad_on && (op->grad || op->flags & OP_MOVE) && any_needs_grad(nin, in);
+    bool grad = s->grad_on && (op->grad || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
     for (int k = 0; k < d->nout; k++) {
         n->out[k]->needs_grad = grad && dtype_is_float(d->type[k].dtype);
         out[k] = build_fresh(s, n->out[k]);
     }
     return tracing(s) ? trace_classify(s, n) : 0;
+}
+
+static int
+add_derived(struct rille_session *s, const struct op *op, struct val *const *in, const struct attr *attr,
+            const struct derived *d, struct val **out)
+{
+    struct val *moved[IN_MAX];
+    struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
+    for (int i = 0; i < d->nin; i++) {
+        moved[i] = in[i];
+        if (tracing(s) && d->want[i]) TRY(reuse_below(s, d->want[i], &moved[i]));
+    }
+    return build_add(s, op, moved, attr, &made, out);
 }
 
 /* Values just made are held until the outermost call is over, so that nothing goes while it may still be taken. */
@@ -360,14 +373,12 @@ static int
 add_source(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
            const struct build_source *source, struct val **out)
 {
-    const struct layout *want[IN_MAX] = {0};
-    struct derived made = {.nin = nin, .nout = 1, .want = want};
-    made.type[0] = source->type ? *source->type : in[0]->type;
-    made.layout[0] = source->layout;
-    TRY(type_check(&made.type[0]));
-    TRY(layout_fits(source->layout, &made.type[0]));
-    if (op->flags & OP_MOVE) want[0] = source->layout;
-    return add_node(s, op, nin, in, attr, &made, out);
+    const struct layout *want[IN_MAX] = {op->flags & OP_MOVE ? source->layout : NULL};
+    const struct type *type = source->type ? source->type : &in[0]->type;
+    struct node_made made = {nin, 1, want, type, &source->layout};
+    TRY(type_check(type));
+    TRY(layout_fits(source->layout, type));
+    return build_add(s, op, in, attr, &made, out);
 }
 
 static int
@@ -378,7 +389,7 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
     key_call(&key, op, nin, in, attr);
     uint64_t hash = hash_of(key.byte, key.n);
     const struct derived *d = key.full ? NULL : memo_find(&s->memo, &key, hash);
-    if (d) return add_node(s, op, nin, in, attr, d, out);
+    if (d) return add_derived(s, op, in, attr, d, out);
     const struct layout *want[IN_MAX];
     struct type result[OP_OUT] = {0};
     struct derived made = {.nin = nin, .want = want};
@@ -388,7 +399,7 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
     made.nout = c.call.nout;
     TRY(derive(s, &c.call, &made));
     if (!key.full) memo_put(&s->memo, &key, hash, &made);
-    return add_node(s, op, nin, in, attr, &made, out);
+    return add_derived(s, op, in, attr, &made, out);
 }
 
 static int
@@ -407,6 +418,21 @@ add_composite(struct rille_session *s, const struct op *op, int nin, struct val 
     return status;
 }
 
+/* What the call gives, when that is there already. Outside of a trace only x itself: what came before may be let go.
+ * Where x was moved to be looked at, the way back is another look at what was moved. A value through which a gradient
+ * may be asked does not stand for one through which none is. */
+static struct val *
+folded(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+{
+    struct called c;
+    if (!op->fold || !in[0] || in[0]->is_number) return NULL;
+    const struct node *n = tracing(s) && in[0]->node && in[0]->node->traced ? in[0]->node : NULL;
+    call_of(op, nin, in, attr, &c);
+    struct val *v = op->fold(&c.call, in[0], n);
+    if (!v || (v->needs_grad && !s->grad_on && s->phase == PHASE_FORWARD)) return NULL;
+    return v == in[0] || n->want[0] == v->layout ? v : NULL;
+}
+
 int
 build_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *given,
            const struct build_source *source, struct val **out)
@@ -419,7 +445,8 @@ build_call(struct rille_session *s, const struct op *op, int nin, struct val *co
     else
         op_attr_defaults(op, attr);
     TRY(attr_axes(op, attr, nin ? in[0] : NULL));
-    out[0] = NULL;
+    out[0] = folded(s, op, nin, in, attr);
+    if (out[0]) return 0;
     if (op->flags & (OP_SOURCE | OP_MOVE)) return add_source(s, op, nin, in, attr, source, out);
     if (op->build) {
         TRY(add_composite(s, op, nin, in, attr, out));

@@ -59,6 +59,23 @@ same_ref(struct ref a, struct ref b)
     return a.kind == b.kind && a.index == b.index && a.out == b.out;
 }
 
+/* What the node has comes first: where a view looks at what was moved for its readers, that is not the cheapest of its
+ * own. */
+static void
+chosen_first(const struct prog_node *n, struct sig_choice *all)
+{
+    for (int k = 1; k < all->ncandidate; k++) {
+        struct sig_candidate c = all->candidate[k];
+        bool same = true;
+        for (int i = 0; i < n->nin + n->nout; i++)
+            same = same && c.layout[i] == (i < n->nin ? n->want[i] : n->layout[i - n->nin]);
+        if (!same) continue;
+        memmove(&all->candidate[1], &all->candidate[0], sizeof c * (size_t)k);
+        all->candidate[0] = c;
+        return;
+    }
+}
+
 static int
 tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
 {
@@ -87,6 +104,7 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     TRY(call_infer(&t->s->scratch, &c, &rule));
     struct sig_question q = {t->s->atlas, place, &c, &rule, price_move, t->s};
     TRY(sig_list_all(&t->s->scratch, &q, &choice));
+    chosen_first(n, &choice);
     op->ncandidate = choice.ncandidate;
     op->candidates = ARENA_ARRAY(t->a, struct rille_explain_candidate, choice.ncandidate + 1);
     for (int k = 0; k < choice.ncandidate; k++) {

@@ -184,6 +184,15 @@ struct builder {
     struct rille_session *s;
 };
 struct builder builder_of(struct rille_session *s);
+/* Adds the node of a call of which all is known. */
+struct node_made {
+    int nin, nout;
+    const struct layout *const *want; /* nin */
+    const struct type *type;          /* nout */
+    const struct layout *const *layout;
+};
+int build_add(struct rille_session *s, const struct op *op, struct val *const *in, const struct attr *attr,
+              const struct node_made *made, struct val **out);
 int64_t price_move(void *arg, const struct type *t, const struct layout *from, const struct layout *to);
 void memo_free(struct memo *m);
 
@@ -192,6 +201,13 @@ void memo_free(struct memo *m);
  * its gradient added. spend: the forward nodes let go of what they saved. */
 int grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx);
 int grad_deposit(struct rille_session *s, struct val *y);
+
+/* ---- reuse.c ---- */
+/* Equal calls of the program that was made of c become one. */
+void reuse_equal(struct program *p, const struct collection *c);
+/* In a trace: *v, which will be wanted in a layout, becomes a view of what was moved, where it is a view and that costs
+ * no more. */
+int reuse_below(struct rille_session *s, const struct layout *want, struct val **v);
 
 /* ---- op_made.c ---- */
 /* What op is made of and the layouts it has thereby, as a part of its page; nothing where it is never made of others.

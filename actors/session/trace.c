@@ -435,6 +435,7 @@ traced_program(struct rille_session *s, const struct yield *y)
         for (int32_t i = 0; i < y->n; i++)
             if (y->val[i] == c->root[k]) p->root[k].join = y->join[i];
     }
+    reuse_equal(p, c);
     return p;
 }
 

@@ -30,6 +30,13 @@ linear_of(const struct call *c)
     return dtype_is_float(from) && !dtype_is_float(to) ? NULL : "0";
 }
 
+static struct val *
+fold(const struct call *c, struct val *x, const struct node *before)
+{
+    UNUSED(before);
+    return c->attr[DTYPE].i == x->type.dtype ? x : NULL;
+}
+
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -45,6 +52,7 @@ const struct op op_cast = {
     .dtype = OUT_ATTR,
     .linear_of = linear_of,
     .grad = grad,
+    .fold = fold,
     .eltwise = {.f = real, .i = whole, .tile = TILE_COPY},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} dtype=bf16", "f32{4,6} dtype=f64", "i64{5} dtype=f32", "f32{5} dtype=i32", "bool{3} dtype=f32",

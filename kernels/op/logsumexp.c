@@ -7,6 +7,7 @@
 #include "kernels/cpu/reduce.h"
 #include "kernels/cpu/vmath.h"
 
+#include <float.h>
 #include <math.h>
 
 enum { AXIS, KEEPDIM };
@@ -20,14 +21,16 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
     return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
 }
 
-/* m is 0 where the greatest is not finite. Any will do, so that it is no matter of differentiation: a whole number has
- * slope 0. */
+/* m is finite. Any will do, so that it is no matter of differentiation: a whole number has slope 0. It is read more
+ * than once and what leads to it is increasing, so that each reader would reduce a P(max) for itself; none passes a
+ * product, be it with 1. */
 struct val *
 b_log_exp_sum(struct build *b, struct val *x, const struct attr *axis, struct val **m)
 {
+    double most = x && x->type.dtype == DT_F64 ? DBL_MAX : FLT_MAX;
     struct val *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
-    struct val *finite = b_call2(b, &op_lt, b_call1(b, &op_abs, greatest), b_number(b, INFINITY));
-    *m = b_where(b, finite, b_call1(b, &op_floor, greatest), b_number(b, 0));
+    struct val *finite = b_call3(b, &op_clamp, greatest, b_number(b, -most), b_number(b, most));
+    *m = b_scale(b, b_call1(b, &op_floor, finite), 1);
     return b_log(b, exp_sum(b, x, *m, axis));
 }
 

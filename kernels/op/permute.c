@@ -34,6 +34,19 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
     return 0;
 }
 
+static struct val *
+fold(const struct call *c, struct val *x, const struct node *before)
+{
+    const struct attr *a = &c->attr[AXES], *b = before && before->op == c->op ? &before->attr[AXES] : NULL;
+    bool same = true, back = b && a->n == b->n;
+    if (a->n != x->type.ndim) return NULL; /* infer() will say so */
+    for (int d = 0; d < a->n; d++) {
+        same = same && a->list[d] == d;
+        back = back && b->list[a->list[d]] == d;
+    }
+    return same ? x : back ? before->in[0] : NULL;
+}
+
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -54,6 +67,7 @@ const struct op op_permute = {
     .linear = "0",
     .increasing = "0",
     .grad = grad,
+    .fold = fold,
     .view = view,
     .flags = OP_VIEW,
     .sample = {"f32{4,6} axes=1,0", "i64{2,3,5} axes=2,0,1"},

@@ -4,6 +4,8 @@
  * correspond, the operand must be one run. Elsewhere it is copied. */
 #include "kernels/op/op_impl.h"
 
+#include <string.h>
+
 enum { SHAPE };
 
 static int
@@ -54,6 +56,21 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
     return 0;
 }
 
+/* Sizes that say -1 are left to infer(). */
+static bool
+is_shaped(const struct type *t, const struct attr *shape)
+{
+    return shape->n == t->ndim && !memcmp(shape->list, t->dim, sizeof(t->dim[0]) * t->ndim);
+}
+
+static struct val *
+fold(const struct call *c, struct val *x, const struct node *before)
+{
+    if (is_shaped(&x->type, &c->attr[SHAPE])) return x;
+    bool back = before && before->op == c->op && is_shaped(&before->in[0]->type, &c->attr[SHAPE]);
+    return back ? before->in[0] : NULL;
+}
+
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -72,6 +89,7 @@ const struct op op_reshape = {
     .linear = "0",
     .increasing = "0",
     .grad = grad,
+    .fold = fold,
     .view = view,
     .flags = OP_VIEW,
     .sample = {"f32{4,6} shape=2,2,6", "f32{4,6} shape=-1", "f32{2,3,5} shape=6,5", "f32{4,6} shape=6,4",

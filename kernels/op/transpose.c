@@ -28,6 +28,15 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
     return 0;
 }
 
+static struct val *
+fold(const struct call *c, struct val *x, const struct node *before)
+{
+    const struct attr *a = c->attr, *b = before && before->op == c->op ? before->attr : NULL;
+    if (a[A].i == a[B].i) return x;
+    bool back = b && MIN(a[A].i, a[B].i) == MIN(b[A].i, b[B].i) && MAX(a[A].i, a[B].i) == MAX(b[A].i, b[B].i);
+    return back ? before->in[0] : NULL;
+}
+
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -45,6 +54,7 @@ const struct op op_transpose = {
     .linear = "0",
     .increasing = "0",
     .grad = grad,
+    .fold = fold,
     .view = view,
     .flags = OP_VIEW,
     .sample = {"f32{4,6} axis0=0 axis1=1", "i64{2,3,5} axis0=0 axis1=2"},

@@ -1,0 +1,211 @@
+/* reuse.c - in a trace nothing is made twice.
+ *
+ * Equal calls on equal operands become one node of the program: a step that
+ * casts or transposes one weight three times, or whose gradient computes again
+ * what the forward pass has, does it once. This comes after all is derived and
+ * differentiated, so that no value changes by a bit. Random calls, updates and
+ * sources are never equal, and what outlives the run is made for itself.
+ *
+ * And a move goes below a view when it costs no more there: who wants the
+ * transpose of a split weight whole gathers the weight and looks at that, so that
+ * all who look at it, the gradient too, share what was gathered. */
+#include "actors/session/session.h"
+
+#include "sbp/sig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- equal calls ---- */
+
+struct merge {
+    struct program *p;
+    const struct collection *c;
+    struct arena scratch;
+    int32_t *node;   /* what stands for each node of the program: itself, or an equal one before it */
+    int32_t *number; /* and for each number */
+    bool *kept;      /* a result of it outlives the run */
+    int32_t *slot;   /* by hash: a node + 1 */
+    int32_t room;    /* of slot, a power of two */
+};
+
+static bool
+same_number(const struct number *x, const struct number *y)
+{
+    if (x->kind != y->kind || x->is_int != y->is_int) return false;
+    return x->kind == NUM_LIVE ? x->live == y->live : x->kind == NUM_FIXED && x->i == y->i; /* the bits of f too */
+}
+
+/* Numbers are few: each is compared with those before it. */
+static void
+find_numbers(struct merge *m)
+{
+    for (int32_t i = 0; i < m->p->nnumber; i++) {
+        int32_t k = 0;
+        while (k < i && (m->number[k] != k || m->p->number[k]->dtype != m->p->number[i]->dtype ||
+                         !same_number(&m->c->number[k]->number, &m->c->number[i]->number)))
+            k++;
+        m->number[i] = k;
+    }
+}
+
+/* The operand in terms of what stands for it. */
+static struct ref
+settled(const struct merge *m, struct ref r)
+{
+    if (r.kind == REF_NODE) r.index = m->node[r.index];
+    if (r.kind == REF_NUMBER) r.index = m->number[r.index];
+    return r;
+}
+
+static uint64_t
+mix(uint64_t h, uint64_t w)
+{
+    h = (h ^ w) * 0xff51afd7ed558ccdull;
+    return h ^ h >> 32;
+}
+
+static uint64_t
+hash_node(const struct merge *m, const struct prog_node *n)
+{
+    uint64_t h = mix(0x9e3779b97f4a7c15ull, (uint64_t)(uintptr_t)n->op);
+    for (int i = 0; i < n->nin; i++) {
+        struct ref r = settled(m, n->in[i]);
+        h = mix(h, (uint64_t)r.kind << 40 | (uint64_t)r.out << 32 | (uint32_t)r.index);
+    }
+    for (int i = 0, nattr = op_nattr(n->op); i < nattr; i++) {
+        h = mix(h, (uint64_t)n->attr[i].i);
+        for (int k = 0; k < n->attr[i].n; k++) h = mix(h, (uint64_t)n->attr[i].list[k]);
+    }
+    for (int k = 0; k < n->nout; k++) h = mix(h, (uint64_t)n->layout[k]->id);
+    return h;
+}
+
+static bool
+same_attr(const struct op *op, const struct attr *a, const struct attr *b)
+{
+    for (int i = 0, n = op_nattr(op); i < n; i++) {
+        if (a[i].set != b[i].set || a[i].n != b[i].n || a[i].i != b[i].i) return false;
+        if (memcmp(&a[i].f, &b[i].f, sizeof a[i].f)) return false;
+        if (memcmp(a[i].list, b[i].list, sizeof(a[i].list[0]) * (size_t)a[i].n)) return false;
+    }
+    return true;
+}
+
+static bool
+same_node(const struct merge *m, const struct prog_node *a, const struct prog_node *b)
+{
+    if (a->op != b->op || a->nin != b->nin || a->nout != b->nout) return false;
+    for (int i = 0; i < a->nin; i++) {
+        struct ref x = settled(m, a->in[i]), y = settled(m, b->in[i]);
+        if (x.kind != y.kind || x.index != y.index || x.out != y.out || a->want[i] != b->want[i]) return false;
+    }
+    for (int k = 0; k < a->nout; k++)
+        if (a->layout[k] != b->layout[k] || !type_equal(&a->type[k], &b->type[k])) return false;
+    return same_attr(a->op, a->attr, b->attr);
+}
+
+static bool
+is_repeatable(const struct merge *m, int32_t i)
+{
+    const struct prog_node *n = &m->p->node[i];
+    return !(n->op->flags & (OP_RANDOM | OP_INPLACE | OP_UPDATE | OP_SOURCE)) && !n->accumulate && !m->kept[i];
+}
+
+/* Finds what stands for node i. What does acts in the earlier phase of the two. */
+static void
+find_equal(struct merge *m, int32_t i)
+{
+    struct prog_node *n = &m->p->node[i];
+    m->node[i] = i;
+    if (!is_repeatable(m, i)) return;
+    uint64_t at = hash_node(m, n) & (uint64_t)(m->room - 1);
+    for (; m->slot[at]; at = (at + 1) & (uint64_t)(m->room - 1)) {
+        struct prog_node *other = &m->p->node[m->slot[at] - 1];
+        if (!same_node(m, other, n)) continue;
+        m->node[i] = m->slot[at] - 1;
+        other->phase = MIN(other->phase, n->phase);
+        return;
+    }
+    m->slot[at] = i + 1;
+}
+
+/* Leaves the nodes out for which others stand. */
+static void
+renumber(struct merge *m)
+{
+    struct program *p = m->p;
+    int32_t *index = ARENA_ARRAY(&m->scratch, int32_t, p->nnode), n = 0;
+    for (int32_t i = 0; i < p->nnode; i++) {
+        if (m->node[i] != i) continue;
+        struct prog_node *to = &p->node[n];
+        *to = p->node[i];
+        struct ref *in = ARENA_ARRAY(&p->arena, struct ref, to->nin);
+        for (int k = 0; k < to->nin; k++) {
+            in[k] = settled(m, to->in[k]);
+            if (in[k].kind == REF_NODE) in[k].index = index[in[k].index];
+        }
+        to->in = in;
+        index[i] = n++;
+    }
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].ref.kind == REF_NODE) p->root[k].ref.index = index[p->root[k].ref.index];
+    p->nnode = n;
+}
+
+void
+reuse_equal(struct program *p, const struct collection *c)
+{
+    struct merge m = {.p = p, .c = c, .room = 64};
+    while (m.room < 2 * p->nnode) m.room *= 2;
+    m.node = ARENA_ARRAY(&m.scratch, int32_t, p->nnode + 1);
+    m.number = ARENA_ARRAY(&m.scratch, int32_t, p->nnumber + 1);
+    m.kept = ARENA_ARRAY(&m.scratch, bool, p->nnode + 1);
+    m.slot = ARENA_ARRAY(&m.scratch, int32_t, m.room);
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].ref.kind == REF_NODE) m.kept[p->root[k].ref.index] = true;
+    find_numbers(&m);
+    for (int32_t i = 0; i < p->nnode; i++) find_equal(&m, i);
+    renumber(&m);
+    arena_fini(&m.scratch);
+}
+
+/* ---- moves below views ---- */
+
+/* The cheapest layout of the operand of a view that gives the result as wanted; NULL when the move costs less above. */
+static const struct layout *
+layout_below(struct rille_session *s, const struct node *n, const struct layout *want)
+{
+    const struct val *x = n->in[0], *y = n->out[0];
+    struct type out[OP_OUT] = {0};
+    struct rule rule;
+    struct sig_choice all;
+    struct call c = {
+        .op = n->op, .nin = 1, .nout = n->nout, .in = &x->type, .out = out, .attr = n->attr, .layout = &x->layout};
+    struct sig_question q = {s->atlas, want->place, &c, &rule, price_move, s};
+    if (call_infer(&s->scratch, &c, &rule) || sig_list_all(&s->scratch, &q, &all)) return NULL;
+    const struct sig_candidate *best = NULL;
+    for (int i = 0; i < all.ncandidate; i++) {
+        const struct sig_candidate *k = &all.candidate[i];
+        if (k->layout[1] == want && (!best || k->bytes < best->bytes)) best = k;
+    }
+    return best && best->bytes <= price_move(NULL, &y->type, y->layout, want) ? best->layout[0] : NULL;
+}
+
+int
+reuse_below(struct rille_session *s, const struct layout *want, struct val **v)
+{
+    const struct node *n = (*v)->node;
+    bool view = n && n->traced && n->op->flags & OP_VIEW && n->nin == 1 && n->nout == 1;
+    if (!view || (*v)->layout == want || (*v)->owner || want->place != (*v)->layout->place) return 0;
+    const struct layout *below = layout_below(s, n, want);
+    if (!below) return 0;
+    struct val *x = n->in[0];
+    TRY(reuse_below(s, below, &x));
+    struct node_made made = {.nin = 1, .nout = 1, .want = &below, .type = &n->out[0]->type, .layout = &want};
+    struct line at = s->at;
+    s->at = n->line;
+    int status = build_add(s, n->op, &x, n->attr, &made, v);
+    s->at = at;
+    return status;
+}
