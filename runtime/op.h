@@ -216,6 +216,10 @@ struct op {
      * not a composite after all (then rule, ref... are there). */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
+    /* The same call written with others that work in parts, where an axis that must stay whole is cut (out[0] stays
+     * NULL where none is). It is taken where it moves fewer bytes. */
+    int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
+
     /* How it is computed. ref: one obvious loop; sees dense views, floats as f64, integers and bools as i64. */
     int (*ref)(const struct kcall *k);
     struct eltwise eltwise;

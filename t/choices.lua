@@ -55,6 +55,50 @@ tap.group("moments over a split axis", function()
   tap.near(v:totable(), x:var{axis = 0}:totable(), "and is the variance", 1e-4, 1e-5)
 end)
 
+-- Numbers a row move, not the rows: where an operator must see a whole axis and the axis is cut, it is written in parts.
+-- (A mean is of f64, so that what lies far from 0 keeps its digits.)
+tap.group("rows that are cut", function()
+  local x, w, b = rille.randn({64, 1024}), rille.randn({1024}), rille.randn({1024})
+  local function run(f, placement)
+    local function leaf(t, sbp)
+      local l = placement and laid(t, placement, sbp) or laid(t, rille.placement("cpu", {0}), "B")
+      l.requires_grad = true
+      return l
+    end
+    local p, q, r = leaf(x, "S(1)"), leaf(w, "S(0)"), leaf(b, "S(0)")
+    local y = f(p, q, r);
+    (y * y:sigmoid()):sum():backward()
+    return y, {p.grad:totable(), q.grad and q.grad:totable(), r.grad and r.grad:totable()}
+  end
+  for _, t in ipairs{
+    {"softmax", 3072, function(p) return p:softmax(-1) end},
+    {"log_softmax", 3072, function(p) return p:log_softmax(-1) end},
+    {"layer_norm", 4608, function(p, q, r) return rille.layer_norm(p, q, r) end},
+    {"layer_norm without weight", 4608, function(p) return rille.layer_norm(p) end},
+    {"rms_norm", 1536, function(p, q) return rille.rms_norm(p, q) end},
+    {"softmax of halves", 3072, function(p) return p:to("bf16"):softmax(-1):to("f32") end},
+  } do
+    local name, bytes, f = table.unpack(t)
+    local y, g = run(f, P4)
+    local one, dx = run(f)
+    local rough = name:find("halves") and 0.02 or 1e-4
+    tap.is({y.sbp, rille.explain(y).bytes}, {"S(1)", bytes}, ("%s moves %d bytes"):format(name, bytes))
+    tap.near(y:totable(), one:totable(), name .. ": the values are those of one device", rough, 1e-5)
+    tap.near(g, dx, name .. ": and the gradients", 10 * rough, rough)
+  end
+  local narrow = laid(rille.randn({64, 8}), P4, "S(1)"):softmax(-1)
+  tap.is({narrow.sbp, #rille.explain(narrow).ops}, {"S(0)", 1}, "short rows are cheaper to move than to take apart")
+  local inf = math.huge
+  local odd = rille.ones({4, 64}):totable()
+  odd[1][3], odd[2][3], odd[3][5] = inf, -inf, 3.3e38
+  for k = 1, 64 do odd[4][k] = -inf end
+  for _, name in ipairs{"softmax", "log_softmax"} do
+    local got = laid(rille.tensor(odd), P2, "S(1)")
+    tap.near(rille[name](got, -1):totable(), rille[name](rille.tensor(odd), -1):totable(),
+             name .. " of infinities is that of one device", 1e-5, 1e-6)
+  end
+end)
+
 tap.group("gradient descent on a split parameter", function()
   for _, how in ipairs{{}, {momentum = 0.9}, {weight_decay = 0.1}, {momentum = 0.9, nesterov = true}} do
     local w = rille.ones({64, 8}, {placement = P4, sbp = "S(0)", requires_grad = true})

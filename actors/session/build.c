@@ -24,6 +24,7 @@ struct derived {
     size_t nkey;
     unsigned char *key;
     int32_t nin, nout;
+    int64_t bytes; /* that the operands move */
     struct type type[OP_OUT];
     const struct layout *layout[OP_OUT];
     const struct layout **want; /* nin */
@@ -300,6 +301,7 @@ derive(struct rille_session *s, struct call *c, struct derived *d)
     struct sig_candidate best;
     struct sig_question q = {s->atlas, place, c, &rule, price_move, s};
     TRY(sig_choose(&s->scratch, &q, &best));
+    d->bytes = best.bytes;
     for (int k = 0; k < c->nout; k++) {
         d->type[k] = c->out[k];
         d->layout[k] = best.layout[c->nin + k];
@@ -381,41 +383,74 @@ add_source(struct rille_session *s, const struct op *op, int nin, struct val *co
     return build_add(s, op, in, attr, &made, out);
 }
 
+/* What is derived of a call: remembered, or made in the room given. */
 static int
-add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-              struct val **out)
+derived_of(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+           struct derived *room, const struct derived **out)
 {
     struct key key;
     key_call(&key, op, nin, in, attr);
     uint64_t hash = hash_of(key.byte, key.n);
-    const struct derived *d = key.full ? NULL : memo_find(&s->memo, &key, hash);
-    if (d) return add_derived(s, op, in, attr, d, out);
-    const struct layout *want[IN_MAX];
+    *out = key.full ? NULL : memo_find(&s->memo, &key, hash);
+    if (*out) return 0;
     struct type result[OP_OUT] = {0};
-    struct derived made = {.nin = nin, .want = want};
     struct called c;
     call_of(op, nin, in, attr, &c);
     c.call.out = result;
-    made.nout = c.call.nout;
-    TRY(derive(s, &c.call, &made));
-    if (!key.full) memo_put(&s->memo, &key, hash, &made);
-    return add_derived(s, op, in, attr, &made, out);
+    room->nin = nin;
+    room->nout = c.call.nout;
+    TRY(derive(s, &c.call, room));
+    if (!key.full) memo_put(&s->memo, &key, hash, room);
+    *out = room;
+    return 0;
 }
 
+/* Lets a record write the call with other operators. */
 static int
-add_composite(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-              struct val **out)
+compose(struct rille_session *s, int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
+        const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct val **out)
 {
     struct called c;
     call_of(op, nin, in, attr, &c);
     struct builder b = builder_of(s);
     const char *outer = s->composite;
     if (!outer) s->composite = op->name;
-    int status = op->build(&b.base, &c.call, in, out);
+    int status = write(&b.base, &c.call, in, out);
     s->composite = outer;
     if (!status && b.base.failed) status = err_last();
     if (status) err_of(op->name);
     return status;
+}
+
+/* The call in parts, where these move fewer bytes than it does in one piece; else out[0] stays NULL, and what was
+ * written is let go. */
+static int
+add_split_form(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+               int64_t bytes, struct val **out)
+{
+    int64_t before = s->moved;
+    TRY(compose(s, op->split_form, op, nin, in, attr, out));
+    if (out[0] && s->moved - before < bytes) return 0;
+    s->moved = before;
+    out[0] = NULL;
+    return 0;
+}
+
+static int
+add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+              struct val **out)
+{
+    const struct layout *want[IN_MAX];
+    struct derived room = {.want = want};
+    const struct derived *d;
+    TRY(derived_of(s, op, nin, in, attr, &room, &d));
+    if (op->split_form && d->bytes > 0) {
+        TRY(add_split_form(s, op, nin, in, attr, d->bytes, out));
+        if (out[0]) return 0;
+        TRY(derived_of(s, op, nin, in, attr, &room, &d)); /* the parts may have driven it out of the memo */
+    }
+    s->moved += d->bytes;
+    return add_derived(s, op, in, attr, d, out);
 }
 
 /* What the call gives, when that is there already. Outside of a trace only x itself: what came before may be let go.
@@ -449,7 +484,7 @@ build_call(struct rille_session *s, const struct op *op, int nin, struct val *co
     if (out[0]) return 0;
     if (op->flags & (OP_SOURCE | OP_MOVE)) return add_source(s, op, nin, in, attr, source, out);
     if (op->build) {
-        TRY(add_composite(s, op, nin, in, attr, out));
+        TRY(compose(s, op->build, op, nin, in, attr, out));
         if (out[0]) return 0;
     }
     return add_primitive(s, op, nin, in, attr, out);

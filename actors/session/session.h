@@ -120,6 +120,7 @@ struct rille_session {
     struct trace *trace; /* in progress */
     bool paused;
     int64_t ntensor, nodes, compiles, hits, external;
+    int64_t moved;            /* bytes that the calls made so far move: what a form in parts costs is the difference */
     struct layout_text *text; /* interned texts of layouts */
 };
 

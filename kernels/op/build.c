@@ -190,6 +190,30 @@ b_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepd
 }
 
 struct val *
+b_line_max(struct build *b, struct val *x, int64_t axis)
+{
+    return b_call1(b, &op_floor, b_reduce(b, &op_max, x, &axis, 1, true));
+}
+
+struct val *
+b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis)
+{
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_exp_sum, attr);
+    attr_ints(&op_exp_sum, attr, "axis", 1, &axis);
+    return x && m ? b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr) : NULL;
+}
+
+struct val *
+b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d)
+{
+    struct attr attr[OP_ATTR];
+    reduction(&op_line_sum, axes, naxes, true, attr);
+    attr_int(&op_line_sum, attr, "dtype", d);
+    return x ? b_call(b, &op_line_sum, 1, &x, attr) : NULL;
+}
+
+struct val *
 b_cast(struct build *b, struct val *x, enum dtype d)
 {
     if (!x || x->type.dtype == d) return x;

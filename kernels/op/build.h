@@ -71,6 +71,13 @@ struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
 /* The same with size 1 where it was reduced. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
+/* Where an axis is cut: the greatest of each line, kept with size 1, as a whole number (floor), which is taken from x
+ * so that no exponential overflows and has slope 0; the sum of e^(x - m); a sum, in a dtype. What these two give back
+ * to x lies as x does: a number a line moves. */
+struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
+struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
+struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
+
 /* Along one axis: softmax, its gradient from its result, entries of src added up in a tensor of like's shape. */
 struct val *b_softmax(struct build *b, struct val *x, int axis);
 struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis);

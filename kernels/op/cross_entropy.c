@@ -10,14 +10,6 @@
 enum { REDUCTION, IGNORE, SMOOTHING };
 enum { MEAN, SUM, NONE };
 
-static bool
-splits(const struct layout *l, int dim)
-{
-    for (int a = 0; l && a < l->place->naxis; a++)
-        if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == dim && l->place->axis[a] > 1) return true;
-    return false;
-}
-
 /* Labels have the shape of the logits without the axis of the classes. */
 static int
 check(const struct call *c)
@@ -80,7 +72,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
 {
     TRY(check(c));
     int axis = ce_axis(c->in[0].ndim);
-    bool split = c->layout && c->in[0].dim[axis] > 0 && splits(c->layout[0], axis);
+    bool split = c->in[0].dim[axis] > 0 && is_cut(c, 0, axis);
     struct val *loss = split ? split_losses(b, c, in) : with_labels(b, &op_cross_entropy_rows, c, 2, in);
     if (c->attr[REDUCTION].i != NONE) loss = b_sum(b, loss, NULL, 0, false);
     if (c->attr[REDUCTION].i == MEAN) loss = b_div(b, loss, with_labels(b, &op_label_count, c, 1, in + 1));

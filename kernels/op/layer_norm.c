@@ -28,6 +28,12 @@ linear_of(const struct call *c)
     return absent(&c->in[2]) ? "1" : "12";
 }
 
+static int
+split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    return norm_parts(b, c, in, out, true);
+}
+
 static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run}, {NULL}};
 
 const struct op op_layer_norm = {
@@ -43,6 +49,7 @@ const struct op op_layer_norm = {
     .linear_of = linear_of,
     .increasing = "2",
     .grad = grad,
+    .split_form = split_form,
     .saves = "01",
     .ref = ref,
     .kernel = rows,

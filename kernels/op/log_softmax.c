@@ -75,6 +75,18 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_sub(b, dout[0], b_mul(b, b_exp(b, n->out[0]), b_sum(b, dout[0], &axis, 1, true)));
 }
 
+/* The axis cut: e^(x - m) where x lies, and of each line the greatest and the sum. Halves are computed in f32. */
+static int
+split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    int64_t axis = c->attr[AXIS].i;
+    if (!is_cut(c, 0, (int)axis) || type_numel(&c->in[0]) == 0) return 0;
+    struct val *x = b_wide(b, in[0]);
+    struct val *m = b_line_max(b, x, axis), *y = b_sub(b, x, m);
+    out[0] = b_narrow(b, b_sub(b, y, b_log(b, b_line_exp_sum(b, x, m, axis))), &c->in[0]);
+    return b->failed ? (int)err_last() : 0;
+}
+
 static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 const struct op op_log_softmax = {
@@ -85,6 +97,7 @@ const struct op op_log_softmax = {
     .make_rule = rule,
     .dtype = OUT_IN0,
     .grad = grad,
+    .split_form = split_form,
     .saves = "a",
     .ref = ref,
     .kernel = rows,

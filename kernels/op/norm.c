@@ -177,3 +177,35 @@ b_norm_xhat(struct build *b, struct val *x, const struct attr *attr)
 {
     return b_mul(b, centered(b, x, attr), b_norm_rstd(b, x, attr));
 }
+
+/* ---- in parts ---- */
+
+static struct val *
+line_mean(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d)
+{
+    int64_t n = 1;
+    for (int i = 0; x && i < naxes; i++) n *= x->type.dim[axes[i]];
+    return b_scale(b, b_line_sum(b, x, axes, naxes, d), 1 / (double)n);
+}
+
+int
+norm_parts(struct build *b, const struct call *c, struct val *const *in, struct val **out, bool center)
+{
+    int64_t axes[MAX_DIM];
+    int naxes = norm_dims(c);
+    bool cut = false;
+    for (int i = 0; i < naxes; i++) {
+        axes[i] = c->in[X].ndim - naxes + i;
+        cut = cut || is_cut(c, X, (int)axes[i]);
+    }
+    if (!cut || type_numel(&c->in[X]) == 0) return 0;
+    struct val *d = b_wide(b, in[X]);
+    enum dtype wide = d ? d->type.dtype : DT_F32;
+    if (center) d = b_cast(b, b_sub(b, d, line_mean(b, d, axes, naxes, DT_F64)), wide); /* as b_center */
+    struct val *variance = line_mean(b, b_mul(b, d, d), axes, naxes, wide);
+    struct val *y = b_mul(b, d, b_call1(b, &op_rsqrt, b_shift(b, variance, c->attr[EPS].f)));
+    if (!absent(&c->in[WEIGHT])) y = b_mul(b, y, in[WEIGHT]);
+    if (c->nin > BIAS && !absent(&c->in[BIAS])) y = b_add(b, y, in[BIAS]);
+    out[0] = b_narrow(b, y, &c->in[X]);
+    return b->failed ? (int)err_last() : 0;
+}

@@ -19,6 +19,8 @@ int norm_ref(const struct kcall *k, bool center);
 int norm_run(const struct kcall *k, bool center);
 bool norm_accepts(const struct kcall *k);
 void norm_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din, bool center);
+/* Their split_form: sums over the normalised dimensions, a number a row each. */
+int norm_parts(struct build *b, const struct call *c, struct val *const *in, struct val **out, bool center);
 
 /* The parts of a rule: x "ab[c][d]" and what belongs to its last `dims` dimensions, "[c][d]". */
 void norm_text(const struct type *x, int dims, struct str *x_text, struct str *last);

@@ -125,6 +125,15 @@ linear_if_tensors(const struct call *c)
     return "01";
 }
 
+bool
+is_cut(const struct call *c, int k, int d)
+{
+    const struct layout *l = c->layout ? c->layout[k] : NULL;
+    for (int a = 0; l && a < l->place->naxis; a++)
+        if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == d && l->place->axis[a] > 1) return true;
+    return false;
+}
+
 int
 infer_one_more(const struct call *c, int64_t *size)
 {

@@ -89,6 +89,9 @@ size_add(int64_t a, int64_t b)
 /* Element-wise operators that pass partial sums when every operand is a tensor: add and sub. */
 const char *linear_if_tensors(const struct call *c);
 
+/* Is dimension d of operand k cut into parts? */
+bool is_cut(const struct call *c, int k, int d);
+
 /* Every element of a view, whatever its strides, is `value`. */
 void fill_view(const struct view *v, double value);
 void fill_view_int(const struct view *v, int64_t value);

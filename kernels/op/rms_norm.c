@@ -36,6 +36,12 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     return b->failed ? (int)err_last() : 0;
 }
 
+static int
+split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    return norm_parts(b, c, in, out, false);
+}
+
 static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run}, {NULL}};
 
 const struct op op_rms_norm = {
@@ -52,6 +58,7 @@ const struct op op_rms_norm = {
     .linear = "1",
     .build = build,
     .grad = grad,
+    .split_form = split_form,
     .saves = "01",
     .ref = ref,
     .kernel = rows,

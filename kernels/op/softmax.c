@@ -1,6 +1,6 @@
 /* softmax.c - exponentials normalised to sum 1 along one axis.
  *
- * The axis stays whole on every rank. Row maximum, exponentials and their sum,
+ * The axis stays whole on every rank, or the call is written in parts. Row maximum, exponentials and their sum,
  * then the division: three passes over a row that lies in the cache.
  * The maximum is subtracted first, so that nothing overflows. */
 #include "kernels/op/op_impl.h"
@@ -95,6 +95,18 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_softmax_grad(b, n->out[0], dout[0], (int)n->attr[AXIS].i);
 }
 
+/* The axis cut: e^(x - m) where x lies, and of each line the greatest and the sum. Halves are computed in f32. */
+static int
+split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    int64_t axis = c->attr[AXIS].i;
+    if (!is_cut(c, 0, (int)axis) || type_numel(&c->in[0]) == 0) return 0;
+    struct val *x = b_wide(b, in[0]);
+    struct val *m = b_line_max(b, x, axis), *y = b_exp(b, b_sub(b, x, m));
+    out[0] = b_narrow(b, b_div(b, y, b_line_exp_sum(b, x, m, axis)), &c->in[0]);
+    return b->failed ? (int)err_last() : 0;
+}
+
 static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 const struct op op_softmax = {
@@ -106,6 +118,7 @@ const struct op op_softmax = {
     .make_rule = rule,
     .dtype = OUT_IN0,
     .grad = grad,
+    .split_form = split_form,
     .saves = "a",
     .ref = ref,
     .kernel = rows,

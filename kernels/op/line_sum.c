@@ -1,0 +1,52 @@
+/* line_sum.c - a sum over dimensions that are cut: as sum, but for its gradient.
+ *
+ * The gradient of a sum, repeated along what was summed, lies as the sum does,
+ * and meets x only after it has been repeated: all of it would move. Here it is
+ * multiplied with ones that lie as x does, so that a number a line moves. */
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/reduce.h"
+
+static int
+ref(const struct kcall *k)
+{
+    return reduce_ref(k, RED_SUM);
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return reduce_run(k, RED_SUM);
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *x = n->in[0];
+    if (!b_wants(n, 0)) return;
+    struct val *ones = b_cast(b, b_call2(b, &op_eq, x, x), x->type.dtype);
+    din[0] = b_mul(b, ones, b_cast(b, b_keepdim(b, n, dout[0]), x->type.dtype));
+}
+
+static const struct kernel_row rows[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+
+const struct op op_line_sum = {
+    .name = "line_sum",
+    .doc = "y = sum of x over axis",
+    .in = {{"x", IN_FLOAT}},
+    .attr = {{"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over; none: all"},
+             {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"},
+             {"dtype", ATTR_DTYPE, .doc = "of the result, a float; default: x's"}},
+    .make_rule = reduce_rule,
+    .dtype = OUT_SUM,
+    .linear = "0",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "0",
+    .ref = ref,
+    .kernel = rows,
+    .flags = OP_HIDDEN,
+    .sample = {"f32{4,6} axis=1 keepdim=1", "f32{2,3,5} axis=0,2 keepdim=1", "f32{7}", "f32{3,17} axis=1",
+               "f32{3,4} axis=1 dtype=f64"},
+};
