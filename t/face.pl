@@ -53,6 +53,7 @@ my @sound = (
   [qr/^const char \* (name|op) rille_op_find/, '"relu"'],
   [qr/^const char \* op /, 'NULL'],
   [qr/^const char \* path/, 'file'],
+  [qr/^const char \*\* /, '(const char **)room'],
   [qr/^const char \*/, '"text"'],
   [qr/^char \*\*/, '&text'],
   [qr/^const int64_t \* /, 'shape'],
