@@ -62,7 +62,8 @@ const char *rille_error_line(void); /* "file:line" that rille_at() named for wha
 
 /* Names the line of the user's program for what is called next; file is copied. inside: "nn.Linear" or NULL. */
 void rille_at(struct rille_session *s, const char *file, int line, const char *inside);
-/* Asks a run in progress to stop; the run fails with "interrupted". Safe in a signal handler. */
+/* Asks a run in progress to stop; it fails with "interrupted" at its next act, and did not happen: its random numbers
+ * are given back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */
 void rille_interrupt(struct rille_session *s);
 void rille_seed(struct rille_session *s, uint64_t seed); /* restarts the count of random calls */
 
@@ -258,12 +259,16 @@ int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, 
 /* Computes what updates since the last step made, with their leaves' gradients, and the values backward was called on.
  */
 int rille_step(struct rille_session *s);
+/* Forgets the updates since the last step: their variables are as before. */
+void rille_step_undo(struct rille_session *s);
 
 /* ---- numbers that are asked again before each call of a compiled step ---- */
 
 typedef int rille_live_fn(void *arg, double *out); /* non-zero: failed; the run is not started */
 int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
                    struct rille_live **out);
+/* undo is called when the run that the number was asked for did not happen: it failed, or was interrupted. */
+void rille_live_undo(struct rille_live *l, void (*undo)(void *arg));
 void rille_live_free(struct rille_live **l);
 
 /* ---- graphs: compiled steps ---- */

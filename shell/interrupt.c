@@ -13,8 +13,10 @@
 
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+enum { SOON = 3 };    /* seconds */
 enum { DEPTH = 256 }; /* Lua itself allows fewer coroutines inside each other */
 
 static lua_State *chain[DEPTH]; /* the main state, the coroutine it resumed, ... */
@@ -54,10 +56,22 @@ tell_wait(void)
     tell(interactive ? "; Ctrl-\\ ends the program\n" : "; a third Ctrl-C ends the program\n");
 }
 
+/* A press long after the last one is a first one again: what that interrupted was told, and has gone on. */
+static void
+count_press(void)
+{
+    static struct timespec last;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    bool soon = now.tv_sec - last.tv_sec <= SOON;
+    presses = soon ? presses + 1 : 1;
+    last = now;
+}
+
 static void
 on_press(int number)
 {
-    presses = presses + 1;
+    count_press();
     if (presses >= 3 && !interactive) _exit(128 + number);
     stop_all();
     if (presses == 2) tell_wait();
@@ -178,9 +192,23 @@ wrap(lua_State *L)
     return 1;
 }
 
+/* rille._forget_presses(), for tests: the next press is a first one. */
+static int
+forget_presses(lua_State *L)
+{
+    (void)L;
+    presses = 0;
+    spent();
+    return 0;
+}
+
 void
 interrupt_open(lua_State *L)
 {
+    lua_getglobal(L, "rille");
+    lua_pushcfunction(L, forget_presses);
+    lua_setfield(L, -2, "_forget_presses");
+    lua_pop(L, 1);
     shell_of(L)->cancelled = spent;
     lua_getglobal(L, "coroutine");
     lua_getfield(L, -1, "resume");

@@ -1,4 +1,4 @@
-/* lua_live.c - rille.live(fn): a number that is asked again before each run.
+/* lua_live.c - rille.live(fn): a number that is asked again before each run; and counters of runs.
  *
  * The core calls back while a Lua function is in it, and knows nothing of Lua's errors. So fn is called protected; what
  * it raises is kept aside, the run fails, and whoever asked for the run raises it then. */
@@ -10,7 +10,7 @@ static const char live_error; /* key in the registry: what a function raised */
 
 struct live {
     struct shell *shell;
-    int function; /* reference in the registry */
+    int function; /* reference in the registry: the function, or a counter's {table, key} */
 };
 
 /* Calls the function that is its argument. */
@@ -40,6 +40,49 @@ live_ask(void *arg, double *out)
     return 0;
 }
 
+/* ---- counters ---- */
+
+lua_Integer
+count_field(lua_State *L, int i, int more)
+{
+    i = lua_absindex(L, i);
+    lua_pushvalue(L, i + 1);
+    lua_rawget(L, i);
+    lua_Integer n = lua_tointeger(L, -1) + more;
+    lua_pop(L, 1);
+    lua_pushvalue(L, i + 1);
+    lua_pushinteger(L, n);
+    lua_rawset(L, i);
+    return n;
+}
+
+static lua_Integer
+count_more(struct live *live, int more)
+{
+    lua_State *L = live->shell->running;
+    int top = lua_gettop(L);
+    if (!lua_checkstack(L, 8)) return 0;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, live->function);
+    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -2, 2);
+    lua_Integer n = count_field(L, -2, more);
+    lua_settop(L, top);
+    return n;
+}
+
+static int
+counter_ask(void *arg, double *out)
+{
+    *out = (double)count_more(arg, 1);
+    return 0;
+}
+
+static void
+counter_undo(void *arg)
+{
+    count_more(arg, -1);
+}
+
 static void
 live_drop(void *arg)
 {
@@ -48,20 +91,43 @@ live_drop(void *arg)
     free(live);
 }
 
+/* Pushes a live number that asks what is at index 1. */
+static struct rille_live *
+live_push(lua_State *L, rille_live_fn *ask)
+{
+    struct rille_live **slot = kind_new(L, KIND_LIVE, sizeof(struct rille_live *));
+    struct live *live = malloc(sizeof *live);
+    if (!live) luaL_error(L, "not enough memory");
+    live->shell = shell_of(L);
+    lua_pushvalue(L, 1);
+    live->function = luaL_ref(L, LUA_REGISTRYINDEX);
+    int code = rille_live_new(live->shell->session, ask, live_drop, live, slot);
+    if (code) live_drop(live);
+    check(L, code);
+    return *slot;
+}
+
 static int
 live_new(lua_State *L)
 {
     if (!lua_isfunction(L, 1))
         return complain(L, "live: a function that gives a number is wanted, found %s", what_is(L, 1));
-    struct rille_live **slot = kind_new(L, KIND_LIVE, sizeof(struct rille_live *));
-    struct live *live = malloc(sizeof *live);
-    if (!live) return luaL_error(L, "not enough memory");
-    live->shell = shell_of(L);
-    lua_pushvalue(L, 1);
-    live->function = luaL_ref(L, LUA_REGISTRYINDEX);
-    int code = rille_live_new(live->shell->session, live_ask, live_drop, live, slot);
-    if (code) live_drop(live);
-    check(L, code);
+    live_push(L, live_ask);
+    return 1;
+}
+
+/* rille._counter(table, key): counts the runs that it is asked for, but for those that did not happen. */
+static int
+counter_new(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    luaL_checkstring(L, 2);
+    lua_settop(L, 2);
+    lua_createtable(L, 2, 0);
+    lua_insert(L, 1);
+    lua_rawseti(L, 1, 2);
+    lua_rawseti(L, 1, 1);
+    rille_live_undo(live_push(L, counter_ask), counter_undo);
     return 1;
 }
 
@@ -107,4 +173,6 @@ live_open(lua_State *L)
     lua_pop(L, 1);
     lua_pushcfunction(L, live_new);
     lua_setfield(L, -2, "live");
+    lua_pushcfunction(L, counter_new);
+    lua_setfield(L, -2, "_counter");
 }

@@ -335,11 +335,21 @@ tracing(lua_State *L)
     return 1;
 }
 
+/* rille._step(table, key, record): record() names the updates of a step, which is carried out and counted in the field;
+ * all of it or nothing. It is done here, since Ctrl-C can come before any line of Lua. */
 static int
 step(lua_State *L)
 {
+    struct rille_session *s = shell_of(L)->session;
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 3);
+    if (lua_pcall(L, 0, 0, 0)) {
+        rille_step_undo(s);
+        return lua_error(L);
+    }
     at_line(L);
-    check(L, rille_step(shell_of(L)->session));
+    check(L, rille_step(s));
+    if (!rille_tracing(s)) count_field(L, 1, 1);
     collect_if_due(L);
     return 0;
 }

@@ -177,6 +177,8 @@ int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table,
 
 void graph_open(lua_State *L);
 void live_open(lua_State *L);
+/* Adds to the whole number that the table at i has under the key at i + 1, and returns it; no Lua runs. */
+lua_Integer count_field(lua_State *L, int i, int more);
 void live_raise(lua_State *L); /* after a failure: raises what a live number's function raised, if that was why */
 void explain_open(lua_State *L);
 void explain_push(lua_State *L, struct rille_explain **e); /* takes it */

@@ -29,6 +29,7 @@ my @sound = (
   [qr/^struct rille_graph \*\*/, '&graph'],
   [qr/^(const )?struct rille_graph \*/, 'w->g'],
   [qr/^struct rille_live \*\* l /, '&w->live'],
+  [qr/^struct rille_live \* /, 'w->live'],
   [qr/^struct rille_live \*\*/, '&live'],
   [qr/^const struct rille_place \*\*/, '&place'],
   [qr/^const struct rille_place \*/, 'w->place'],
@@ -47,6 +48,7 @@ my @sound = (
   [qr/^struct rille_attr_info /, '(struct rille_attr_info *)room'],
   [qr/^rille_live_fn \*/, 'tell'],
   [qr/^void \(\*/, 'drop'],
+  [qr/^const char \*\*/, '&words'],
   [qr/^const char \*const \* sbp/, '(const char *[]){"B"}'],
   [qr/^const char \* dtype/, '"f32"'],
   [qr/^const char \* kind/, '"cpu"'],
@@ -180,7 +182,8 @@ act(int n, struct world *w, struct world *other)
     const struct rille_layout *layout;
     const int32_t *ranks;
     char *text;
-    (void)other, (void)room, (void)shape, (void)one, (void)zero, (void)fresh, (void)made, (void)graph, (void)live;
+    const char *words;
+    (void)words, (void)other, (void)room, (void)shape, (void)one, (void)zero, (void)fresh, (void)made, (void)graph, (void)live;
     (void)explain, (void)place, (void)layout, (void)ranks, (void)text;
     switch (n) {
 C

@@ -275,6 +275,10 @@ work(struct worker *w, int task, int piece)
 void
 worker_act(struct worker *w, int i)
 {
+    if (w->plan->task[w->ready[i]].updates && !worker_may_update(w)) {
+        w->stopped = true;
+        return;
+    }
     int task = heap_take(w, i);
     int piece = w->actors->actor[task].begun;
     take(w, task);

@@ -81,6 +81,8 @@ void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
 void worker_receive(struct worker *w, const struct msg *m);
 /* One act of ready actor number i of the heap (0: the first by priority). On failure w->status and w->text are set. */
 void worker_act(struct worker *w, int i);
+/* May variables be written over from now on? false: the run was cancelled before. In engine.c. */
+bool worker_may_update(struct worker *w);
 /* Completes the oldest work of a stream, if there is some. */
 void worker_complete(struct worker *w);
 /* Sends from this worker to another of its process; in engine.c. */

@@ -26,6 +26,10 @@
 
 enum { BATCH = 32 };
 
+/* Whether variables are written over: the first who asks decides for the run. Shut, it can be cancelled; open, all its
+ * updates will be done, so that no variable is left half written; stopped, none will begin. */
+enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED };
+
 struct engine {
     struct engine_options options;
     struct bus *bus;
@@ -38,6 +42,7 @@ struct engine {
     int nended;
     int64_t begin_ns, elapsed_ns, runs;
     atomic_int interrupted;
+    atomic_int gate; /* of the run in progress: enum gate */
     const struct op *slow_op;
     int64_t slow_ns;
     atomic_llong fail_in; /* acts until one is made to fail; 0: none */
@@ -256,7 +261,26 @@ start_threads(struct engine *e, int nthread)
     return 0;
 }
 
-/* The user wants the run to stop. */
+static bool
+gate_turn(struct engine *e, int to)
+{
+    int is = GATE_SHUT;
+    return atomic_compare_exchange_strong(&e->gate, &is, to) || is == to;
+}
+
+bool
+worker_may_update(struct worker *w)
+{
+    return gate_turn(w->engine, GATE_OPEN);
+}
+
+/* The user wants the run to stop, and it still can. */
+static bool
+stops(struct engine *e)
+{
+    return atomic_load(&e->interrupted) && gate_turn(e, GATE_STOPPED);
+}
+
 static void
 cancel(struct worker *w)
 {
@@ -306,7 +330,7 @@ attend(struct engine *e)
     struct worker *w = &e->worker[0];
     while (e->nended < e->nthread - 1 || w->active) {
         bool was = w->stopped;
-        if (atomic_load(&e->interrupted) && !was)
+        if (!was && stops(e))
             cancel(w);
         else if (e->nthread == 1 ? !turn(w, false) : !e->bus->kind->drive(e->bus, w->addr))
             get_stuck(w);
@@ -358,6 +382,7 @@ engine_run(struct engine *e, struct run *r)
     uint32_t id = ++e->run_id;
     e->begin_ns = now_ns();
     atomic_store(&e->interrupted, 0);
+    atomic_store(&e->gate, GATE_SHUT);
     r->before_act = has_trouble(e) ? trouble : NULL;
     r->hook = e;
     if (nthread > 1) TRY(start_threads(e, nthread));

@@ -57,7 +57,9 @@ bool actors_acted(const struct actors *a, int task);
 /* Runs to the end or to the first failure. On return no thread touches anything of the run. Errors: the failing act's,
  * with the line of its node in front ("a.lua:3: embedding: ..."); E_CANCEL after engine_interrupt. */
 int engine_run(struct engine *e, struct run *r);
-void engine_interrupt(struct engine *e); /* any thread, async-signal-safe; stops the run in progress, no later one */
+/* Stops the run in progress, no later one, unless it has begun to update variables: then these updates are done, and
+ * the run with them. Any thread, async-signal-safe. */
+void engine_interrupt(struct engine *e);
 
 /* Acts of the last timed run, by thread: count and array (valid until the next run). */
 int64_t engine_acts(const struct engine *e, int thread, const struct act_time **acts);

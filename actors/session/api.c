@@ -594,6 +594,14 @@ take_back_updates(struct rille_session *s)
         if (s->update[i].lent) val_keep(s->update[i].before);
 }
 
+void
+rille_step_undo(struct rille_session *s)
+{
+    if (face_session(s, __func__) || tracing(s)) return;
+    undo_updates(s);
+    forget_updates(s);
+}
+
 int
 rille_step(struct rille_session *s)
 {
@@ -627,6 +635,13 @@ rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *ar
     LIST_PUSH(s->lives, l);
     *out = l;
     return 0;
+}
+
+void
+rille_live_undo(struct rille_live *l, void (*undo)(void *arg))
+{
+    if (face_given(l, "the live number", __func__) || face_session(l->s, __func__)) return;
+    l->undo = undo;
 }
 
 void

@@ -99,19 +99,40 @@ donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int 
     return v->keep == 1 && v->store->nref == 1;
 }
 
+/* The first of the graph's numbers that is the same live one. */
+static int32_t
+asked_first(const struct rille_graph *g, int32_t i)
+{
+    for (int32_t k = 0; k < i && g->number[i].kind == NUM_LIVE; k++)
+        if (g->number[k].kind == NUM_LIVE && g->number[k].live == g->number[i].live) return k;
+    return i;
+}
+
+/* The call did not happen: the live numbers among the first n that were asked for it are told. */
+static void
+undo_numbers(struct rille_graph *g, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        struct rille_live *live = g->number[i].kind == NUM_LIVE ? g->number[i].live : NULL;
+        if (live && live->undo && asked_first(g, i) == i) live->undo(live->arg);
+    }
+}
+
 /* A live number is asked once a call, however many operators read it. */
 static int
 bind_numbers(struct rille_graph *g)
 {
     uint64_t *out = g->runner->run.number;
     for (int32_t i = 0; i < g->nnumber; i++) {
-        int32_t same = i;
-        for (int32_t k = 0; k < i && same == i && g->number[i].kind == NUM_LIVE; k++)
-            if (g->number[k].live == g->number[i].live) same = k;
+        int32_t same = asked_first(g, i);
+        int status = 0;
         if (same < i)
             out[i] = out[same];
         else
-            TRY(number_bind(g->s, &g->number[i], &out[i]));
+            status = number_bind(g->s, &g->number[i], &out[i]);
+        if (!status) continue;
+        undo_numbers(g, i);
+        return status;
     }
     return 0;
 }
@@ -200,9 +221,12 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     struct rille_session *s = g->s;
     TRY(trace_refuses(s, "calling a graph"));
     if (nin != g->nin) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->nin, nin);
+    uint64_t ordinal = s->ordinal;
     TRY(bind_graph(g, nin, in));
     int status = runner_run(s, g->runner, true);
     if (status) {
+        s->ordinal = ordinal;
+        undo_numbers(g, g->nnumber);
         mark_torn(g);
         return status;
     }

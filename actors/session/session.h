@@ -29,6 +29,7 @@ struct rille_live {
     struct rille_live *next, *back; /* in its list */
     rille_live_fn *fn;
     void (*drop)(void *arg);
+    void (*undo)(void *arg); /* NULL: nothing has to be taken back */
     void *arg;
     int32_t nref;
 };

@@ -111,24 +111,21 @@ local function numbers(opt)
   for _, group in ipairs(opt.groups) do
     rates[group] = tracing and rille.live(function() return rate(group) end) or rate(group)
   end
-  local function count()
-    opt.steps = opt.steps + 1
-    return opt.steps
-  end
-  return tracing and rille.live(count) or count(), rates
+  return tracing and rille._counter(opt, "steps") or opt.steps + 1, rates
 end
 
 -- Updates every parameter that has a gradient.
 function methods:step()
-  local step, rate_of = numbers(self)
-  rille.no_grad(each, self, function(i, group, p)
-    local g = p.grad
-    if g then
-      follow(self.slots[i], p)
-      self.kind.update(group, p, g, self.slots[i], rate_of[group], step)
-    end
+  rille._step(self, "steps", function()
+    local step, rate_of = numbers(self)
+    rille.no_grad(each, self, function(i, group, p)
+      local g = p.grad
+      if g then
+        follow(self.slots[i], p)
+        self.kind.update(group, p, g, self.slots[i], rate_of[group], step)
+      end
+    end)
   end)
-  rille._step()
 end
 
 function methods:zero_grad()

@@ -1,0 +1,54 @@
+-- stop.lua - steps that a signal interrupts at any moment: stop.lua plain|compiled. After each it looks at what is there:
+-- every parameter has been updated as often as every other, in all its places, and as often as the optimiser that counts
+-- has counted. Prints "go" when the next signal may come, "bad ..." where something is wrong. Reads a line before it goes
+-- on.
+local rille = require "rille"
+local P = rille.placement("cpu", {0, 1, 2, 3})
+local options = {placement = P, sbp = "B", requires_grad = true}
+local params = {}
+for k = 1, 6 do params[k] = rille.zeros({256, 256}, options) end
+local counted = rille.zeros({4}, options)
+local opt, adam = rille.optim.SGD(params, {lr = 1}), rille.optim.Adam({counted}, {lr = 1e-3})
+local x = rille.ones({64, 256}, {placement = P, sbp = "S(0)"})
+
+-- The gradient of each parameter is -1 everywhere, exactly.
+local function run()
+  local loss = x:sum() * 0
+  for _, p in ipairs(params) do loss = loss - p:sum() end
+  (loss + counted:sum()):backward()
+  opt:step()
+  adam:step()
+  opt:zero_grad()
+  adam:zero_grad()
+  return loss + rille.rand({1}, {placement = P}):sum()
+end
+local step = arg[1] == "compiled" and rille.graph(run) or run
+
+-- A plain loop has two steps, and can be stopped between them.
+local function whole()
+  local first = params[1]:max():item()
+  for k, p in ipairs(params) do
+    local low, high = p:min():item(), p:max():item()
+    if low ~= first or high ~= first then return ("parameter %d is %g to %g, the first is %g"):format(k, low, high, first) end
+  end
+  local ahead = first - adam.steps
+  if ahead ~= 0 and (arg[1] == "compiled" or ahead ~= 1) then return ("%g updates, %d steps"):format(first, adam.steps) end
+end
+
+step()
+io.stdout:setvbuf("line")
+for trial = 1, tonumber(arg[2]) do
+  local ok, why = pcall(function()
+    print("go")
+    while true do step() end
+  end)
+  while not pcall(io.read) do end
+  rille._forget_presses()
+  if ok or not tostring(why):find("interrupted") then print("bad", why) end
+  opt:zero_grad()
+  adam:zero_grad()
+  local wrong = whole()
+  if wrong then print("bad", wrong) break end
+  if arg[1] == "plain" and params[1]:max():item() > adam.steps then adam.steps = adam.steps + 1 end
+end
+print("done", adam.steps)
