@@ -6,6 +6,7 @@ return check.names("rille.nn", {
   Module = require "rille.nn.module",
   Sequential = require "rille.nn.sequential",
   Linear = require "rille.nn.linear",
+  Int8Linear = require "rille.nn.int8_linear",
   Embedding = require "rille.nn.embedding",
   Positions = require "rille.nn.positions",
   Conv2d = require "rille.nn.conv2d",

@@ -4,6 +4,10 @@
 --   line:update(i, loss, 64)          step 12/800  loss 1.2345  84210 samples/s  busy 87 %
 --   line:finish()
 --
+-- With `flops`, those of one sample forward and backward, it also tells the share of what this machine can do (MFU),
+-- which is measured once on a large product; with `unit`, samples have another name. A step in which devices wait for each
+-- other tells its bubble.
+--
 -- On a terminal the line is written over itself, ten times a second at most;
 -- elsewhere (a file, a pipe) a line is printed for every tenth of the whole.
 
@@ -25,10 +29,37 @@ local function busy_share(step)
 end
 train.busy_share = busy_share
 
+local peak
+
+-- Flops a second of a product on the default device, the best of a few; measured when it is first asked for.
+function train.peak()
+  if peak then return peak end
+  local n = 1024
+  local a, b = rille.rand{n, n}, rille.rand{n, n}
+  local product = rille.graph(function(x, y) return rille.matmul(x, y) end)
+  product(a, b)
+  local best = math.huge
+  for _ = 1, 5 do
+    local start = rille.clock()
+    product(a, b)
+    best = math.min(best, rille.clock() - start)
+  end
+  peak = 2.0 * n * n * n / best
+  return peak
+end
+
+local function bubble_of(step)
+  local stats = step and step:stats()
+  return stats and #stats.devices > 1 and stats.bubble or nil
+end
+
 local function text_of(self, at, loss, now)
-  local text = ("step %d/%d  loss %.4f  %.0f samples/s"):format(at, self.total, loss, self.samples / (now - self.start))
-  local busy = busy_share(self.step)
-  return busy and ("%s  busy %.0f %%"):format(text, 100 * busy) or text
+  local speed = self.samples / (now - self.start)
+  local text = ("step %d/%d  loss %.4f  %.0f %s/s"):format(at, self.total, loss, speed, self.unit)
+  if self.flops then text = ("%s  MFU %.0f %%"):format(text, 100 * speed * self.flops / train.peak()) end
+  local busy, bubble = busy_share(self.step), bubble_of(self.step)
+  if busy then text = ("%s  busy %.0f %%"):format(text, 100 * busy) end
+  return bubble and ("%s  bubble %.0f %%"):format(text, 100 * bubble) or text
 end
 
 -- After step `at` (from 1) of `samples` samples.
@@ -53,8 +84,13 @@ function methods:finish()
 end
 
 function train.progress(given)
-  local self = check.options("rille.train.progress", given, {total = check.none, step = check.none, file = io.stderr})
+  local self = check.options("rille.train.progress", given, {total = check.none, step = check.none, file = io.stderr, unit = "samples",
+    flops = check.none})
   check.count("rille.train.progress", "total", self.total)
+  if self.flops then
+    check.number("rille.train.progress", "flops", self.flops, 0)
+    train.peak()
+  end
   self.terminal = self.file == io.stderr and rille.is_terminal(2)
   self.samples, self.start, self.shown = 0, rille.clock(), 0
   return setmetatable(self, {__index = methods})

@@ -2,12 +2,14 @@
 # Every example runs, prints what its first lines promise, and ends well.
 rille=$1
 n=0 failed=0
+tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
 
-# name, words that its output must hold...
+# name and arguments in one text, words that the output must hold...
 example() {
-  local name=$1 out code
+  local call=$1 name=${1%% *} arguments= out code
+  [ "$call" = "$name" ] || arguments=${call#* }
   shift
-  out=$("$rille" -d cpu:4 "examples/$name.lua" </dev/null 2>&1)
+  out=$("$rille" -d cpu:4 "examples/$name.lua" $arguments </dev/null 2>&1)
   code=$?
   n=$((n + 1))
   for word in "$@"; do
@@ -23,9 +25,16 @@ example tensor "shape" "3 x 4" "matmul"
 example sbp "A0 S(0) times B0 B gives Y0 S(0)" "Y0 B times B1 S(1) gives Y2 S(1)" "device 3 holds 4 x 3 from column 3" "bytes move"
 example autograd "12.0 3.0" "12.0 -6.0" "comes as P" "3.14159"
 example pipeline "gpipe" "1f1b"
+small="--steps 3 --batch 4 --length 16 --layers 2 --width 32 --write 8"
+example "gpt $small --plot $tmp/gpt.svg" "single on cpu[0]" "tokens/s" "MFU" "held back" "The "
+example "gpt $small --recipe pp-tp --micro-batches 2" "pp-tp on cpu[0, 1]" "bubble" "held back"
+example "resnet --steps 3 --recipe dp" "of 360 held-out images"
 
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 code=$? n=$((n + 1))
 if [ "$code" = 1 ]; then echo "ok $n - a layout that is not there is an error"; else echo "not ok $n - a layout that is not there is an error"; failed=1; fi
+n=$((n + 1))
+if grep -q "prefers-color-scheme:dark" "$tmp/gpt.svg" && grep -q "<polyline" "$tmp/gpt.svg" && tail -1 "$tmp/gpt.svg" | grep -q "</svg>"
+then echo "ok $n - gpt.lua draws its losses"; else echo "not ok $n - gpt.lua draws its losses"; failed=1; fi
 echo "1..$n"
 exit $failed

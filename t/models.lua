@@ -146,6 +146,27 @@ tap.group("stop and on_token", function()
   tap.fails(function() m:generate({{31}}, {max_new_tokens = 1}) end, {"31"}, "an id beyond the vocabulary")
 end)
 
+tap.group("int8", function()
+  local quantize = require "rille.models.quantize"
+  for _, kind in ipairs{"gpt2", "llama"} do
+    local m = new(kind)
+    local want = m(ids(text)):totable()
+    local bytes = 0
+    for _, found in ipairs(quantize(m):named_tensors()) do
+      if found.tensor.dtype == "u8" then bytes = bytes + found.tensor:numel() end
+    end
+    tap.ok(bytes > 2 * 8 * 16 * 16, kind .. ": weights of linear layers are bytes", bytes)
+    tap.near(m(ids(text)):totable(), want, kind .. ": logits stay near", 0.05, 0.03)
+    local said = m:generate(text, {max_new_tokens = 4, temperature = 0})
+    rille.parallel(m:to_global{placement = P2, sbp = "B"}, {tensor = 0})
+    tap.is({m:generate(text, {max_new_tokens = 4, temperature = 0}), (m.h or m.layers)[1].attention.q_proj.weight.sbp}, {said, "S(0)"},
+      kind .. ": split too")
+  end
+  local w = nn.Linear(3, 2)
+  rille.no_grad(function() w.weight:copy_(rille.tensor{{0, 0, 0}, {-1, 0.5, 1}}); w.bias:zero_() end)
+  tap.near(nn.Int8Linear(w)(rille.eye(3)):totable(), {{0, -1}, {0, 0.5}, {0, 1}}, "a row of zeros stays zero", 1e-2, 5e-3)
+end)
+
 tap.group("resnet", function()
   local x, y = rille.randn{8, 1, 8, 8}, rille.randint(0, 3, {8})
   local function train(place, sbp)

@@ -1,0 +1,172 @@
+-- gpt.lua - a small GPT learns a text, laid over devices by any recipe, and then writes on.
+--
+--   rille examples/gpt.lua                                  this repository's documents, character by character, one device
+--   rille examples/gpt.lua --recipe dp-tp --text a.txt      any text, the batch and the layers split over four devices
+--   rille -d cpu:8 examples/gpt.lua --recipe 3d
+--
+-- All recipes give the same losses (but for rounding); see `recipes` below. It stops when --steps are done, or as many as
+-- fit in --minutes. --plot writes the curve of losses, --log each loss as a line.
+
+local rille = require "rille"
+local optim = rille.optim
+
+local o = rille.args(arg, {text = "", recipe = "single", layers = 4, heads = 4, width = 128, length = 128, batch = 16,
+  ["micro-batches"] = 1, steps = 2000, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
+  temperature = 0.8, plot = "", log = "", bf16 = false, dropout = 0.0})
+rille.manual_seed(o.seed)
+
+-- ---- recipes: a mesh, and what its axes are for ----
+
+local cube = {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
+local recipes = {
+  single   = {{0}, {}},
+  dp       = {{0, 1}, {data = 0}},
+  tp       = {{0, 1}, {tensor = 0}},
+  sp       = {{0, 1}, {tensor = 0, sequence = true}},
+  ["dp-tp"] = {{{0, 1}, {2, 3}}, {data = 0, tensor = 1}},
+  ["2d"]   = {{{0, 1}, {2, 3}}, {tensor = {0, 1}, method = "2d"}},
+  ["2.5d"] = {cube, {tensor = {0, 1, 2}, method = "2.5d"}},
+  ["3d"]   = {cube, {tensor = {0, 1, 2}, method = "3d"}},
+  zero     = {{0, 1, 2, 3}, {data = 0, zero = 3}},
+  pp       = {{0}, {stages = {{0}, {1}}}},
+  ["pp-tp"] = {{0, 1}, {stages = {{0, 1}, {2, 3}}, tensor = 0}},
+}
+local recipe = recipes[o.recipe]
+if not recipe then
+  local names = {}
+  for name in pairs(recipes) do names[#names + 1] = name end
+  table.sort(names)
+  error(("no recipe is called '%s'; there are: %s"):format(o.recipe, table.concat(names, ", ")), 0)
+end
+
+-- ---- text: every character that occurs has a number ----
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("a")
+  file:close()
+  return text
+end
+
+local here = arg[0]:match("^(.*/)") or "./"
+local files = {}
+for path in o.text:gmatch("[^,]+") do files[#files + 1] = path end
+if #files == 0 then
+  for _, name in ipairs{"ARCHITECTURE.md", "README.md", "GLOSSARY.md", "STYLE.md", "CONTRIBUTING.md", "actors/README.md",
+    "sbp/README.md", "boxing/README.md", "kernels/README.md", "shell/README.md", "t/README.md", "docs/operators.md"} do
+    files[#files + 1] = here .. "../" .. name
+  end
+end
+local parts = {}
+for i, path in ipairs(files) do parts[i] = read(path) end
+local text = table.concat(parts, "\n")
+
+local id_of, text_of, vocab = {}, {}, 0
+for _, code in utf8.codes(text, true) do
+  local c = utf8.char(code)
+  if not id_of[c] then id_of[c], text_of[vocab], vocab = vocab, c, vocab + 1 end
+end
+local function encode(s)
+  local ids = {}
+  for _, code in utf8.codes(s, true) do ids[#ids + 1] = id_of[utf8.char(code)] end
+  return ids
+end
+local function decode(ids)
+  local s = {}
+  for i, id in ipairs(ids) do s[i] = text_of[id] end
+  return table.concat(s)
+end
+
+-- ---- windows of the text: 9 of 10 to learn, in an order given by the seed; the rest to test ----
+
+local ids = encode(text)
+local windows = (#ids - 1) // o.length
+local order = rille.data.permutation(windows, o.seed)
+local held = math.max(windows // 10, 1)
+
+local function batch(model, first, count, from)
+  local x, y = {}, {}
+  for k = 1, count do
+    local at = order[from + (first + k - 1) % (from == 0 and held or windows - held) + 1] * o.length
+    x[k], y[k] = table.move(ids, at + 1, at + o.length, 1, {}), table.move(ids, at + 2, at + o.length + 1, 1, {})
+  end
+  local function place(rows, where) return rille.tensor(rows, {dtype = "i64", placement = where.placement, sbp = where.sbp}) end
+  return place(x, rille.parallel.input(model)), place(y, rille.parallel.labels(model))
+end
+
+-- ---- the model ----
+
+local placement, how = rille.placement("cpu", recipe[1]), recipe[2]
+for i, devices in ipairs(how.stages or {}) do how.stages[i] = rille.placement("cpu", devices) end
+local model = rille.models.gpt2.new{vocab = vocab, length = o.length * 2, layers = o.layers, heads = o.heads, width = o.width,
+  dropout = o.dropout, placement = placement}
+rille.parallel(model, how)
+
+local decayed, others, count = {}, {}, 0
+for _, p in ipairs(model:parameters()) do
+  table.insert(p.ndim > 1 and decayed or others, p)
+  count = count + p:numel()
+end
+local opt = optim.AdamW({{params = decayed}, {params = others, weight_decay = 0}}, {lr = o.lr, weight_decay = 0.1, betas = {0.9, 0.95}})
+
+local function loss_of(x, y)
+  local logits = model(x)
+  return logits:reshape{-1, vocab}:cross_entropy(y:reshape{-1})
+end
+local forward = o.bf16 and function(x, y) return rille.autocast("bf16", loss_of, x, y) end or loss_of
+
+local step = rille.graph(function(x, y)
+  local loss = forward(x, y)
+  loss:backward()
+  optim.clip_grad_norm(model:parameters(), 1)
+  opt:step(); opt:zero_grad()
+  return loss
+end, {micro_batches = o["micro-batches"]})
+local test = rille.graph(function(x, y) return forward(x, y) end)
+
+local function validate()
+  model:eval()
+  local sum, n = 0, math.min(math.max(held // o.batch, 1), 8)
+  for i = 0, n - 1 do sum = sum + rille.no_grad(test, batch(model, i * o.batch, o.batch, 0)):item() end
+  model:train()
+  return sum / n
+end
+
+-- ---- training ----
+
+print(("%d characters, %d different; %d parameters; %s on %s"):format(#ids, vocab, count, o.recipe, tostring(placement)))
+local tokens = o.batch * o.length
+local flops = 6 * (count - model.wpe.weight:numel()) + 12 * o.layers * o.width * o.length -- of a token, forward and backward
+local line = rille.train.progress{total = o.steps, step = step, unit = "tokens", flops = flops}
+local log = o.log ~= "" and assert(io.open(o.log, "w"))
+local losses, checks = {}, {}
+local function schedule(n) return optim.cosine{lr = o.lr, min_lr = o.lr / 10, warmup = math.min(o.warmup, n), steps = n} end
+local lr, total, start = schedule(o.steps), o.steps, nil
+
+local t = 0
+while t < total do
+  opt.lr = lr(t)
+  local loss = step(batch(model, t * o.batch, o.batch, held)):item()
+  t = t + 1
+  losses[t] = loss
+  if log then log:write(("%.6f\n"):format(loss)) end
+  if t == 2 then start = rille.clock() end
+  if t == 12 and o.steps > 12 then -- as many steps as there is time for
+    total = math.min(o.steps, math.max(t, math.floor(o.minutes * 60 / ((rille.clock() - start) / 10) * 0.9)))
+    lr, line.total = schedule(total), total
+  end
+  line:update(t, loss, tokens)
+  if t % o.every == 0 or t == total then checks[#checks + 1] = {t - 1, validate()} end
+end
+line:finish()
+if log then log:close() end
+print(("loss %.4f, on text that was held back %.4f"):format(losses[t], checks[#checks][2]))
+if o.plot ~= "" then
+  rille.plot(o.plot, {learned = losses, ["held back"] = checks}, {title = "loss of examples/gpt.lua", x = "step", y = "nats a character"})
+end
+
+-- ---- and it writes ----
+
+model:eval()
+local room = math.min(o.write, model.config.length - #encode(o.prompt))
+print(decode(model:generate({encode(o.prompt)}, {max_new_tokens = room, temperature = o.temperature, seed = o.seed})[1]))

@@ -1,0 +1,42 @@
+-- resnet.lua - a residual network reads handwritten digits, on one device or with the batch split over several.
+--
+--   rille examples/resnet.lua                 one device
+--   rille examples/resnet.lua --recipe dp     four; statistics of the norms are those of the whole batch
+
+local rille = require "rille"
+local optim = rille.optim
+
+local o = rille.args(arg, {recipe = "single", steps = 200, batch = 64, width = 8, lr = 0.05, seed = 3})
+rille.manual_seed(o.seed)
+local devices = ({single = {0}, dp = {0, 1, 2, 3}})[o.recipe] or error("no recipe is called '" .. o.recipe .. "'; there are: dp, single", 0)
+local placement = rille.placement("cpu", devices)
+
+local here = arg[0]:match("^(.*/)") or "./"
+local order = rille.tensor(rille.data.permutation(1797, o.seed), {dtype = "i64"})
+local images = rille.load_npy(here .. "data/digits_x.npy"):reshape{1797, 1, 8, 8}:index_select(0, order):to("f32") / 16
+local labels = rille.load_npy(here .. "data/digits_y.npy"):index_select(0, order):to("i64")
+images, labels = images:to_global{placement = placement, sbp = "B"}, labels:to_global{placement = placement, sbp = "B"}
+local n = 1797 * 8 // 10
+local batches = rille.data.loader{images:slice(0, 0, n), labels:slice(0, 0, n), batch = o.batch, shuffle = true, seed = o.seed,
+  drop_last = true, sbp = "S(0)"}
+
+local model = rille.models.resnet.new{classes = 10, channels = 1, width = o.width, blocks = {1, 1, 1}, placement = placement, sbp = "B"}
+local opt = optim.SGD(model:parameters(), {lr = o.lr, momentum = 0.9, nesterov = true, weight_decay = 1e-4})
+local lr = optim.cosine{lr = o.lr, warmup = math.min(10, o.steps), steps = o.steps}
+local step = rille.graph(function(x, y)
+  local loss = model(x):cross_entropy(y)
+  loss:backward(); opt:step(); opt:zero_grad()
+  return loss
+end)
+
+local line = rille.train.progress{total = o.steps, step = step}
+for t = 1, o.steps do
+  opt.lr = lr(t - 1)
+  line:update(t, step(batches:next()):item(), o.batch)
+end
+line:finish()
+
+model:eval() -- the norms take what they have seen so far
+local guess = rille.no_grad(model, images:slice(0, n, 1797)):argmax(-1)
+local right = guess:eq(labels:slice(0, n, 1797)):to("f32"):mean():item()
+print(("%s: %.2f %% of %d held-out images are read correctly"):format(o.recipe, 100 * right, 1797 - n))

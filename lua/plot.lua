@@ -1,0 +1,127 @@
+-- plot.lua - rille.plot(file, {loss = {3.2, 2.9, ...}, ["validation loss"] = {{0, 3.3}, {100, 2.1}}}): curves as an SVG.
+--
+-- A series is a list of numbers, at 0, 1, 2..., or of points {x, y}. Options, a third table: title, x, y (words at the axes),
+-- log = true (y by powers). One file serves light and dark pages: its colours follow the reader's.
+
+local check = require "rille.check"
+
+local WIDTH, HEIGHT = 720, 400
+local LEFT, RIGHT, TOP, BOTTOM = 64, 24, 36, 48
+local MOST = 2000 -- points drawn of a series: as many as one can see
+
+-- Told apart by brightness too (Okabe & Ito 2008): on light, on dark.
+local colours = {{"#0072b2", "#56b4e9"}, {"#d55e00", "#e69f00"}, {"#009e73", "#4fd1a5"}, {"#aa4499", "#cc79a7"},
+  {"#7a6a00", "#f0e442"}, {"#555555", "#bbbbbb"}}
+
+local function style()
+  local light, dark = {}, {}
+  for i, pair in ipairs(colours) do
+    light[i] = (".s%d{stroke:%s}.f%d{fill:%s}"):format(i, pair[1], i, pair[1])
+    dark[i] = (".s%d{stroke:%s}.f%d{fill:%s}"):format(i, pair[2], i, pair[2])
+  end
+  return ([[<style>text{font:12px system-ui,sans-serif;fill:#333}.page{fill:#fff}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}%s
+@media (prefers-color-scheme:dark){text{fill:#ccc}.page{fill:#16181d}.grid{stroke:#333}%s}</style>]]):format(
+    table.concat(light), table.concat(dark))
+end
+
+local function escaped(s) return (s:gsub("[&<>\"]", {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;"})) end
+
+-- ---- points ----
+
+local function is_finite(v) return type(v) == "number" and v == v and math.abs(v) < math.huge end
+
+-- {{x, y}, ...} of finite numbers; what is none is left out.
+local function points_of(name, series, log)
+  check.that(type(series) == "table", "rille.plot: '%s' is a list of numbers, not %s", name, check.shown(series))
+  local points = {}
+  for i, v in ipairs(series) do
+    local x, y = i - 1, v
+    if type(v) == "table" then x, y = v[1], v[2] end
+    check.that(type(x) == "number" and type(y) == "number", "rille.plot: entry %d of '%s' is no number and no {x, y}", i, name)
+    if is_finite(x) and is_finite(y) and (not log or y > 0) then points[#points + 1] = {x, log and math.log(y, 10) or y} end
+  end
+  return points
+end
+
+-- At most MOST of them: means of runs of neighbours.
+local function thinned(points)
+  local run = math.ceil(#points / MOST)
+  if run <= 1 then return points end
+  local few = {}
+  for i = 1, #points, run do
+    local x, y, n = 0, 0, 0
+    for k = i, math.min(i + run - 1, #points) do x, y, n = x + points[k][1], y + points[k][2], n + 1 end
+    few[#few + 1] = {x / n, y / n}
+  end
+  return few
+end
+
+local function bounds(all, axis)
+  local low, high = math.huge, -math.huge
+  for _, s in ipairs(all) do
+    for _, p in ipairs(s.points) do low, high = math.min(low, p[axis]), math.max(high, p[axis]) end
+  end
+  if low > high then return 0, 1 end
+  if low == high then return low - 0.5, high + 0.5 end
+  return low, high
+end
+
+-- Round numbers from low to high, about n of them: 1, 2 or 5 times a power of ten apart.
+local function ticks(low, high, n)
+  local rough = (high - low) / n
+  local power = 10 ^ math.floor(math.log(rough, 10))
+  local apart = power * (rough / power < 1.5 and 1 or rough / power < 3.5 and 2 or rough / power < 7.5 and 5 or 10)
+  local list = {}
+  for k = math.ceil(low / apart - 1e-9), math.floor(high / apart + 1e-9) do list[#list + 1] = k * apart end
+  return list
+end
+
+-- ---- the drawing ----
+
+local function draw(all, o)
+  local x0, x1 = bounds(all, 1)
+  local y0, y1 = bounds(all, 2)
+  local margin = (y1 - y0) * 0.04
+  y0, y1 = y0 - margin, y1 + margin
+  local function px(x) return LEFT + (x - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT) end
+  local function py(y) return HEIGHT - BOTTOM - (y - y0) / (y1 - y0) * (HEIGHT - TOP - BOTTOM) end
+  local out = {('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">'):format(WIDTH, HEIGHT,
+    WIDTH, HEIGHT), style(), ('<rect class="page" width="%d" height="%d"/>'):format(WIDTH, HEIGHT)}
+  local function add(format, ...) out[#out + 1] = format:format(...) end
+  for _, y in ipairs(ticks(y0, y1, 6)) do
+    add('<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/>', LEFT, WIDTH - RIGHT, py(y), py(y))
+    add('<text x="%d" y="%.1f" text-anchor="end">%s</text>', LEFT - 8, py(y) + 4, ("%.4g"):format(o.log and 10 ^ y or y))
+  end
+  for _, x in ipairs(ticks(x0, x1, 8)) do
+    add('<text x="%.1f" y="%d" text-anchor="middle">%s</text>', px(x), HEIGHT - BOTTOM + 18, ("%.6g"):format(x))
+  end
+  if o.title then add('<text x="%d" y="22" style="font-weight:600">%s</text>', LEFT, escaped(o.title)) end
+  if o.x then add('<text x="%d" y="%d" text-anchor="middle">%s</text>', (LEFT + WIDTH - RIGHT) // 2, HEIGHT - 10, escaped(o.x)) end
+  if o.y then
+    add('<text transform="translate(16,%d) rotate(-90)" text-anchor="middle">%s</text>', (TOP + HEIGHT - BOTTOM) // 2, escaped(o.y))
+  end
+  for i, s in ipairs(all) do
+    local path, c = {}, (i - 1) % #colours + 1
+    for k, p in ipairs(s.points) do path[k] = ("%.1f,%.1f"):format(px(p[1]), py(p[2])) end
+    if #path == 1 then add('<circle class="f%d" cx="%.1f" cy="%.1f" r="3"/>', c, px(s.points[1][1]), py(s.points[1][2])) end
+    add('<polyline class="line s%d" points="%s"/>', c, table.concat(path, " "))
+    add('<rect class="f%d" x="%d" y="%d" width="14" height="4"/><text x="%d" y="%d">%s</text>', c, WIDTH - 170, TOP + 18 * i - 6,
+      WIDTH - 150, TOP + 18 * i, escaped(s.name))
+  end
+  out[#out + 1] = "</svg>\n"
+  return table.concat(out, "\n")
+end
+
+return function(path, series, options)
+  check.that(type(path) == "string", "rille.plot takes a file's name, not %s", check.shown(path))
+  check.that(type(series) == "table", "rille.plot takes {name = {numbers}}, not %s", check.shown(series))
+  local o = check.options("rille.plot", options, {title = check.none, x = check.none, y = check.none, log = false})
+  local all = {}
+  for _, name in ipairs(check.sorted_keys(series)) do
+    all[#all + 1] = {name = name, points = thinned(points_of(name, series[name] or series[math.tointeger(name)], o.log))}
+  end
+  local file, why = io.open(path, "wb")
+  check.that(file, "rille.plot: %s", why)
+  file:write(draw(all, o))
+  check.that(file:close(), "rille.plot: %s could not be written", path)
+end
