@@ -132,7 +132,9 @@ end
 
 local function number_text(v)
   check.that(v == v and v ~= math.huge and v ~= -math.huge, "json: %s is no number in JSON", tostring(v))
-  return math.type(v) == "integer" and tostring(v) or ("%.17g"):format(v)
+  if math.type(v) == "integer" then return tostring(v) end
+  local short = ("%.15g"):format(v)
+  return tonumber(short) == v and short or ("%.17g"):format(v)
 end
 
 -- Objects by sorted names, two spaces a level.

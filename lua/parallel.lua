@@ -74,7 +74,7 @@ end
 -- Text of the layout that x would have; raises when it cannot. Nothing is computed.
 local function tried(name, x, placement, sbp)
   local good, moved = pcall(function() return x:detach():to_global{placement = placement, sbp = sbp} end)
-  check.that(good, "rille.parallel: '%s': %s", name, (tostring(moved):gsub("^[^:]*:%d+: ", "")))
+  if not good then check.fail("rille.parallel: '%s': %s", name, (tostring(moved):gsub("^[^:]*:%d+: ", ""))) end
   return moved.sbp
 end
 

@@ -131,6 +131,9 @@ tap.group("what lies where", function()
 end)
 
 tap.group("the table", function()
+  local runs = rille.counters().runs
+  tostring(rille.parallel(rille.models.gpt2.new(sizes.gpt2), {data = 0}))
+  tap.is(rille.counters().runs, runs, "laying out a model computes nothing")
   local m = new("gpt2", P22)
   local t = rille.parallel(m, {data = 0, tensor = 1})
   local text_ = tostring(t)

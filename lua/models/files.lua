@@ -115,8 +115,11 @@ end
 
 -- ---- ours to theirs ----
 
-function files.save(kind, model, dir)
+-- max_shard_size: as rille.save's. The folder is made where there is none.
+function files.save(kind, model, dir, given)
   check.that(type(dir) == "string", "models.%s: save takes a folder, not %s", kind.name, check.shown(dir))
+  local options = check.options("models." .. kind.name .. ": save", given, {max_shard_size = "5GB"})
+  check.that(not model.quantized, "models.%s: a model of int8 weights is not saved; save the one it was made of", kind.name)
   local state, tensors, config = model:state_dict(), {}, model.config
   each_row(kind, config, function(theirs, ours, turn)
     if theirs == HEAD and config.tied then return end
@@ -128,7 +131,7 @@ function files.save(kind, model, dir)
   local words = {torch_dtype = ({f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 = "float64"})[model:parameters()[1].dtype]}
   for name, value in pairs(model.theirs or {}) do words[name] = value end
   for name, value in pairs(kind.to_config(config)) do words[name] = value end
-  rille.save(dir .. "/model.safetensors", tensors)
+  rille.save(dir, tensors, options)
   local file, why = io.open(dir .. "/config.json", "wb")
   check.that(file, "models.%s: %s", kind.name, why)
   file:write(json.encode(words), "\n")

@@ -82,6 +82,7 @@ end
 return language.kind{
   name = "gpt2", class = GPT2, names = names, prefix = "transformer.", from_config = from_config, to_config = to_config,
   ignored = {"%.attn%.bias$", "%.attn%.masked_bias$"},
+  read_bin = require "rille.models.llmc",
   options = {dropout = 0, eps = 1e-5, activation = "gelu_new", tied = true, hidden = check.none},
   complete = function(c)
     c.hidden = c.hidden or 4 * c.width

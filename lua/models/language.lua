@@ -6,6 +6,7 @@
 --   names                  rows {theirs, ours, ours, ...}: a tensor of the files and those here that are joined in it along
 --                          axis 0; turn = true: it is transposed there. %d stands for a layer.
 --   prefix, ignored        what theirs may begin with; patterns of names there that mean nothing
+--   read_bin               reads a file that ends in .bin; none: it is none of theirs
 --   from_config, to_config         config.json's words to ours and back
 -- A class has features(ids, cache), (batch, length) -> (batch, length, width), start() and a layer lm_head.
 
@@ -40,7 +41,7 @@ function Model:forward(ids, cache) return self:logits(self:features(ids, cache))
 
 function Model:generate(ids, options) return require("rille.models.generate")(self, ids, options) end
 
-function Model:save(dir) return files.save(self.kind, self, dir) end
+function Model:save(dir, options) return files.save(self.kind, self, dir, options) end
 
 function Model:describe()
   local c = self.config

@@ -11,5 +11,6 @@ return function(model)
     end
   end
   for _, p in ipairs(model:parameters()) do p.requires_grad = false end
+  model.quantized = "int8"
   return model:eval()
 end
