@@ -1,0 +1,44 @@
+-- generate.lua - a GPT-2 or Llama of a folder (config.json, model.safetensors, tokenizer.json) goes on with a text.
+--
+--   rille examples/generate.lua gpt2 --prompt "A rille is"            a folder as Hugging Face's hub has it
+--   rille examples/generate.lua gpt2 --ids 464,3290 --greedy          ids instead of text: no tokenizer is needed
+--   rille examples/generate.lua llama --devices 2 --quantize int8     heads and hidden split over two devices, a byte a weight
+
+local rille = require "rille"
+
+local dir = table.remove(arg, 1)
+if not dir or dir:sub(1, 1) == "-" then error("the first argument is a folder with config.json", 0) end
+local o = rille.args(arg, {prompt = "", ids = "", count = 40, temperature = 0.8, greedy = false, ["top-k"] = 0, ["top-p"] = 0.95,
+  seed = 1, devices = 1, quantize = "", dtype = ""})
+
+-- ---- the model: its kind stands in config.json ----
+
+local json = require "rille.json"
+local kind = json.load(dir .. "/config.json").model_type
+local ranks = {}
+for i = 1, o.devices do ranks[i] = i - 1 end
+local function given(text) return text ~= "" and text or nil end
+local model = rille.models[kind].load(dir, {placement = rille.placement("cpu", ranks), quantize = given(o.quantize),
+  dtype = given(o.dtype)})
+if o.devices > 1 then rille.parallel(model, {tensor = 0}) end
+
+-- ---- from text to ids and back ----
+
+local tokens = o.ids == "" and rille.tokenizer(dir .. "/tokenizer.json")
+local prompt = tokens and tokens:encode(o.prompt) or {}
+for id in o.ids:gmatch("%d+") do prompt[#prompt + 1] = math.tointeger(tonumber(id)) end
+local function say(ids)
+  io.write(tokens and tokens:decode(ids) or " " .. table.concat(ids, " "))
+  io.flush()
+end
+
+say(prompt)
+local first, start
+model:generate({prompt}, {max_new_tokens = o.count, temperature = o.greedy and 0 or o.temperature, seed = o.seed,
+  top_k = o["top-k"] > 0 and o["top-k"] or nil, top_p = o["top-p"] < 1 and o["top-p"] or nil,
+  on_token = function(ids)
+    if not first then first, start = true, rille.clock() end -- the prompt's pass and the making of the step are apart
+    say(ids)
+  end})
+print()
+io.stderr:write(("%.1f ids/s\n"):format((o.count - 1) / (rille.clock() - start)))
