@@ -75,14 +75,16 @@ enum reduce
 layout_partial(const struct layout *l)
 {
     for (int i = 0; i < l->place->naxis; i++)
-        if (l->sbp[i].kind == SBP_P) return l->sbp[i].reduce;
+        if (l->sbp[i].kind == SBP_P && l->place->axis[i] > 1) return l->sbp[i].reduce;
     return RED_NONE;
 }
 
 bool
 layout_has_partial(const struct layout *l)
 {
-    return layout_partial(l) != RED_NONE;
+    for (int i = 0; i < l->place->naxis; i++)
+        if (l->sbp[i].kind == SBP_P) return true;
+    return false;
 }
 
 /* A partial on a mesh axis of one rank is the value itself. */

@@ -93,7 +93,7 @@ void layout_box(const struct layout *l, const struct type *t, int pos, struct bo
 /* The local type at pos. */
 struct type layout_shard(const struct layout *l, const struct type *t, int pos);
 bool layout_has_partial(const struct layout *l);
-/* The kind of partial in l, RED_NONE if there is none. */
+/* The kind of partial in l, RED_NONE if there is none: an axis of one rank holds the whole, whatever it is called. */
 enum reduce layout_partial(const struct layout *l);
 /* True when every device holds under b exactly what it holds under a (same device set, same boxes, no P on axes
  * longer than one in either unless the layouts are equal): moving is a change of name. */

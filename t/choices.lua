@@ -118,6 +118,16 @@ tap.group("gradient descent on a split parameter", function()
   end
 end)
 
+tap.group("an axis of one rank has no kind", function()
+  local one, x = rille.placement("cpu", {0}), rille.tensor{1, 2, 3}
+  for _, from in ipairs{"P", "P(max)", "P(min)"} do
+    for _, to in ipairs{"P", "P(max)", "P(min)"} do
+      local y = laid(x, one, from):to_global{placement = P2, sbp = to}
+      tap.is({y.sbp, y:totable()}, {to, {1, 2, 3}}, ("%s of one rank becomes %s of two"):format(from, to))
+    end
+  end
+end)
+
 tap.group("what is owed", function()
   local a = rille.ones({16, 16}, {placement = P4, sbp = "S(0)"})
   local op = rille.explain(a:matmul(a * 2)).ops[2]
