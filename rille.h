@@ -66,6 +66,9 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
  * are given back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */
 void rille_interrupt(struct rille_session *s);
 void rille_seed(struct rille_session *s, uint64_t seed); /* restarts the count of random calls */
+/* The random state: what has the same seed and count draws the same numbers from then on, compiled or not. */
+void rille_random_state(struct rille_session *s, uint64_t *seed, uint64_t *count);
+void rille_random_restore(struct rille_session *s, uint64_t seed, uint64_t count);
 
 /* What moves cost on this machine, by which they are carried out at once or in hops. Nothing is measured unless asked:
  * rille_calibrate() takes a second or two, on four cpu devices, and changes nothing; a file that rille_cost_write()
@@ -385,10 +388,70 @@ int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, co
 
 /* ---- files ---- */
 
-/* .npy, versions 1 to 3; refuses what it cannot read exactly (objects, structures, big endian is swapped). */
+/* Named tensors in a file or a folder of shards, open for reading: the head is read and checked completely, values are
+ * read when they are loaded, those of a rank's own shard alone. format: "safetensors", "npy", "npz", "gguf", "llmc";
+ * NULL: as the end of the path tells. */
+struct rille_file;
+int rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out);
+void rille_file_close(struct rille_file **f);
+struct rille_file_entry {
+    const char *name, *dtype; /* dtype: as the file calls it when Rille has none such; then it cannot be loaded */
+    int ndim;
+    const int64_t *shape;
+};
+bool rille_file_entry(const struct rille_file *f, int i,
+                      struct rille_file_entry *out);               /* by name; false past the end */
+int rille_file_find(const struct rille_file *f, const char *name); /* -1: it is not there */
+/* What else the file says, in its order; false past the end. */
+bool rille_file_text(const struct rille_file *f, int i, const char **key, const char **value);
+/* A leaf. dtype: what floats become, NULL: the file's. */
+int rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
+                    struct rille_tensor **out);
+/* The one tensor of a .npy file. */
 int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout,
                    struct rille_tensor **out);
-int rille_save_npy(const char *path, struct rille_tensor *t);
+
+/* Writes tensors by name: to path.safetensors, to path.npy (one, whatever its name), or, where path is a folder, to
+ * shards with an index, replacing those of an earlier save. One file is there whole or not at all. */
+struct rille_save_options {
+    int nmetadata;
+    const char *const *metadata; /* key, value, key, value ... */
+    int64_t shard_bytes;         /* of a folder; 0: 5 GB */
+    bool digest;                 /* safetensors: with a digest of all bytes, for rille_verify() */
+    int nold;
+    const char *const *old; /* files to remove once the new one is there */
+};
+struct rille_saving; /* a save in progress, on a thread of its own; values are those of the call, whatever follows */
+int rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
+               const struct rille_save_options *o,
+               struct rille_saving **in_background); /* NULL: returns when it is done */
+/* Waits, and fails as the save did. To be called before its session is closed. */
+int rille_saving_end(struct rille_saving **saving);
+/* Fails unless all bytes of the file are those that were saved with a digest. */
+int rille_verify(const char *path);
+
+/* ---- tokens to train on ---- */
+
+/* A sequence of ids, or several, one a file (llm.c's token files, of 16 or 32 bits). Files are not read before ids are
+ * wanted. Windows of length + 1 ids lie one behind the other, each sharing its last id with the next; none goes from
+ * one file into another. */
+struct rille_tokens;
+int rille_tokens_open(struct rille_session *s, int n, const char *const *path, struct rille_tokens **out);
+int rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, struct rille_tokens **out); /* copies */
+void rille_tokens_close(struct rille_tokens **t);
+int64_t rille_tokens_count(const struct rille_tokens *t, int64_t *most); /* of ids in all, in the longest file */
+int64_t rille_tokens_windows(const struct rille_tokens *t, int64_t length);
+/* Rows first .. first + n - 1 of an epoch, whose order seed and epoch give: x {n, length} i64, and y, x one further.
+ * Windows of the next so many rows are fetched meanwhile. */
+struct rille_token_rows {
+    int64_t length, first, n, next;
+    uint64_t seed, epoch;
+    const struct rille_layout *x, *y; /* NULL: whole on device 0 */
+};
+int rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *rows, struct rille_tensor **x,
+                       struct rille_tensor **y);
+/* All ids, i64 {n}. */
+int rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, struct rille_tensor **out);
 
 /* ---- for tests ---- */
 

@@ -50,6 +50,14 @@ must_realloc(void *p, size_t bytes)
     return q;
 }
 
+void *
+must_copy(const void *p, size_t bytes)
+{
+    void *q = must_alloc(bytes);
+    if (bytes) memcpy(q, p, bytes);
+    return q;
+}
+
 static void
 chunk_push(struct arena *a, size_t bytes)
 {

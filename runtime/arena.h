@@ -25,9 +25,10 @@ void arena_fini(struct arena *a);
 #define ARENA_NEW(a, type)      ((type *)arena_alloc((a), sizeof(type)))
 #define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
 
-/* malloc, calloc, realloc that end the process when the host has no memory. */
+/* malloc, calloc, realloc, and a copy, that end the process when the host has no memory. */
 void *must_alloc(size_t bytes); /* zeroed */
 void *must_realloc(void *p, size_t bytes);
+void *must_copy(const void *p, size_t bytes);
 /* How often the calling thread has asked the host for memory through this file. */
 int64_t must_count(void);
 

@@ -79,6 +79,27 @@ layout_partial(const struct layout *l)
     return RED_NONE;
 }
 
+int
+layout_origin(const struct layout *l, int pos)
+{
+    int32_t coord[MAX_AXIS];
+    int origin = 0;
+    place_coord(l->place, pos, coord);
+    for (int a = 0; a < l->place->naxis; a++)
+        origin = origin * l->place->axis[a] + (l->sbp[a].kind == SBP_B ? 0 : coord[a]);
+    return origin;
+}
+
+bool
+layout_is_later_part(const struct layout *l, int pos)
+{
+    int32_t coord[MAX_AXIS];
+    place_coord(l->place, pos, coord);
+    for (int a = 0; a < l->place->naxis; a++)
+        if (l->sbp[a].kind == SBP_P && coord[a]) return true;
+    return false;
+}
+
 bool
 layout_has_partial(const struct layout *l)
 {

@@ -92,6 +92,12 @@ void shard_range(int64_t n, int64_t parts, int64_t i, int64_t *lo, int64_t *hi);
 void layout_box(const struct layout *l, const struct type *t, int pos, struct box *out);
 /* The local type at pos. */
 struct type layout_shard(const struct layout *l, const struct type *t, int pos);
+/* The first mesh position with the bytes that pos has: 0 on every B axis. Each value is read and written there, once.
+ */
+int layout_origin(const struct layout *l, int pos);
+/* Does pos hold a part of a sum that is not the first? A leaf's value stands in the first, the others are the identity.
+ */
+bool layout_is_later_part(const struct layout *l, int pos);
 bool layout_has_partial(const struct layout *l);
 /* The kind of partial in l, RED_NONE if there is none: an axis of one rank holds the whole, whatever it is called. */
 enum reduce layout_partial(const struct layout *l);

@@ -92,3 +92,24 @@ rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i)
     double u = ((double)(rng_bits(key, piece, i & ~1ull) >> 11) + 1.0) * 0x1p-53;
     return normal(u, (double)(rng_bits(key, piece, i | 1) >> 11) * 0x1p-53, i % 2);
 }
+
+/* A Feistel network of six rounds over the least even number of bits that holds n, with Philox as its round function;
+ * what falls outside walks on until it is inside (Black & Rogaway 2002), four steps at most on average. */
+uint64_t
+rng_shuffle(uint64_t key, uint64_t n, uint64_t i)
+{
+    enum { ROUND_KEYS = 6 };
+    int half = 1;
+    while (half < 32 && (n - 1) >> (2 * half)) half++;
+    uint64_t mask = (UINT64_C(1) << half) - 1;
+    do {
+        uint64_t left = i >> half, right = i & mask;
+        for (uint64_t round = 0; round < ROUND_KEYS; round++) {
+            uint64_t next = left ^ (rng_bits(key, round, right) & mask);
+            left = right;
+            right = next;
+        }
+        i = left << half | right;
+    } while (i >= n);
+    return i;
+}

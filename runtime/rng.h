@@ -21,5 +21,7 @@ double rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits);
  * (f64: of their two pairs). */
 float rng_normal(uint64_t key, uint64_t piece, uint64_t i);
 double rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i);
+/* The i-th of 0 .. n - 1 in an order that the key gives: a permutation without a table, for an epoch of any length. */
+uint64_t rng_shuffle(uint64_t key, uint64_t n, uint64_t i);
 
 #endif

@@ -88,8 +88,12 @@ static const struct page {
     {"show", "x:show([\"file.svg\"])   draws how x is cut over its mesh: tiles with their ranks, replicas as\n"
              "  stacked sheets, addends of P side by side.\n"
              "  rille.boxing{...}:show([\"file.svg\"]) draws a move, its name and its bytes."},
-    {"save", "rille.save(path, {name = tensor})   safetensors; a path that ends in .npy: rille.save(path, x)"},
-    {"load", "rille.load(path[, {placement =, sbp =}])   what save wrote"},
+    {"save", "rille.save(path, {name = tensor} | net | tensor[, {max_shard_size = \"5GB\"}])\n\n"
+             "path.safetensors, path.npy (one tensor), or a folder, which gets shards and an index."},
+    {"load",
+     "rille.load(path[, {placement =, sbp =, dtype =, names =}])   tensors by name: .safetensors, .npz, .gguf, a "
+     "folder\n"
+     "  of shards; .npy: one tensor. placement and sbp may be functions of the name; dtype is what floats become."},
     {"counters", "rille.counters()   nodes, compiles, cache_hits, runs, acts, messages, ... since the start"},
     {"devices", "rille.devices()   the devices used so far and their memory"},
     {"clock", "rille.clock()   seconds, from some start"},

@@ -152,90 +152,6 @@ grad(lua_State *L)
     return n;
 }
 
-/* ---- files ---- */
-
-static const char *
-path_check(lua_State *L, int i, const char *who)
-{
-    if (lua_type(L, i) != LUA_TSTRING) complain(L, "%s: the name of a file is wanted, found %s", who, what_is(L, i));
-    return text_at(L, i, who);
-}
-
-static bool
-ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
-static int
-load_as(lua_State *L, const char *who)
-{
-    const char *path = path_check(L, 1, who);
-    struct options o;
-    lua_settop(L, 2);
-    options_read(L, 2, who, -1, &o);
-    if (o.dtype) complain(L, "%s: the file says the dtype; use :to(\"%s\") on the result", who, o.dtype);
-    struct rille_tensor **slot = tensor_slot(L);
-    at_line(L);
-    check_as(L, who, rille_load_npy(shell_of(L)->session, path, o.layout, slot));
-    options_apply(L, &o, *slot);
-    return 1;
-}
-
-static int
-load_npy(lua_State *L)
-{
-    return load_as(L, "load_npy");
-}
-
-static int
-no_safetensors(lua_State *L, const char *who, const char *path)
-{
-    return complain(L, "%s: %s: this version reads and writes .npy files; safetensors is not in it", who, path);
-}
-
-static int
-load(lua_State *L)
-{
-    const char *path = path_check(L, 1, "load");
-    return ends_in(path, ".npy") ? load_as(L, "load") : no_safetensors(L, "load", path);
-}
-
-/* The tensors of the table at i, by name; gives how many. */
-static int
-check_tensors(lua_State *L, int i)
-{
-    int n = 0;
-    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1), n++) {
-        if (lua_type(L, -2) != LUA_TSTRING) complain(L, "save: names are texts, found %s", what_is(L, -2));
-        const char *name = lua_tostring(L, -2);
-        if (!tensor_test(L, -1)) complain(L, "save: '%s' is %s, no tensor", name, what_is(L, -1));
-    }
-    return n;
-}
-
-/* rille.save(path, {name = tensor}); a .npy file holds one, whatever its name, and rille.save(path, tensor) is enough.
- */
-static int
-save(lua_State *L)
-{
-    const char *path = path_check(L, 1, "save");
-    lua_settop(L, 2);
-    int n = lua_istable(L, 2) ? check_tensors(L, 2) : 1;
-    if (!ends_in(path, ".npy")) return no_safetensors(L, "save", path);
-    if (n != 1) return complain(L, "save: a .npy file holds one tensor, found %d", n);
-    if (lua_istable(L, 2)) {
-        lua_pushnil(L);
-        lua_next(L, 2);
-        lua_replace(L, 2);
-    }
-    struct rille_tensor *t = tensor_check(L, 2, "save");
-    at_line(L);
-    check_as(L, "save", rille_save_npy(path, t));
-    return 0;
-}
-
 /* ---- counters, devices ---- */
 
 static int
@@ -386,9 +302,6 @@ static const luaL_Reg functions[] = {
     {"no_grad", no_grad},
     {"_autocast", autocast},
     {"grad", grad},
-    {"load_npy", load_npy},
-    {"load", load},
-    {"save", save},
     {"counters", counters},
     {"devices", devices},
     {"clock", wall_clock},
@@ -485,6 +398,7 @@ static int
 shell_close(lua_State *L)
 {
     struct shell *sh = shell_of(L);
+    rille_saving_end(&sh->saving);
     if (sh->session) rille_close(&sh->session);
     last.registry = NULL;
     return 0;
@@ -525,6 +439,8 @@ open_module(lua_State *L)
     graph_open(L);
     live_open(L);
     explain_open(L);
+    files_open(L);
+    tokens_open(L);
     help_open(L);
     names_open(L);
     lua_createtable(L, 0, 1);

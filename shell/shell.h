@@ -16,7 +16,7 @@
 #include <limits.h>
 
 /* The kinds of userdata that the shell makes; each has one metatable. */
-enum kind { KIND_SHELL, KIND_TENSOR, KIND_PLACE, KIND_LIVE, KIND_GRAPH, NKIND };
+enum kind { KIND_SHELL, KIND_TENSOR, KIND_PLACE, KIND_LIVE, KIND_GRAPH, KIND_FILE, KIND_TOKENS, NKIND };
 
 struct line { /* a line of the user's program */
     char file[256];
@@ -43,6 +43,7 @@ struct shell {
     unsigned made;           /* tensors pushed, ever */
     int64_t collect_at;      /* a collection is due when so many bytes hang on handles */
     bool color;
+    struct rille_saving *saving; /* in the background; NULL: none */
 };
 
 /* The shell of the state; coroutines share it. */
@@ -184,6 +185,16 @@ void explain_open(lua_State *L);
 void explain_push(lua_State *L, struct rille_explain **e); /* takes it */
 void text_push(lua_State *L, char **text);                 /* a table that prints as this text; takes it */
 bool plan_physical(lua_State *L, int i);                   /* the option of plan() in the table at i */
+
+/* ---- lua_file.c: files ---- */
+
+void files_open(lua_State *L);
+/* Waits for a save in the background; raises what it failed of. */
+void files_finish(lua_State *L);
+
+/* ---- lua_tokens.c: ids to train on ---- */
+
+void tokens_open(lua_State *L);
 
 /* ---- lua_show.c: pictures ---- */
 

@@ -79,7 +79,6 @@ tap.group("mistakes", function()
   tap.fails(function() data.loader{x} end, {"batch"}, "no batch size")
   tap.fails(function() data.loader{x, rille.arange(9), batch = 2} end, {"9", "10"}, "different numbers of rows")
   tap.fails(function() data.tokens("x.bin") end, {"llm.c", "20240520"}, "token files are not read yet")
-  tap.fails(function() rille.io.llmc("x.bin") end, {"llm.c", "20240326"}, "nor are checkpoints")
 end)
 
 tap.done()

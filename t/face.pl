@@ -40,6 +40,11 @@ my @sound = (
   [qr/^const struct rille_arg \*.* rille_create$/, 'NULL'],
   [qr/^const struct rille_arg \*/, 'w->arg'],
   [qr/^const struct rille_attr \*/, 'NULL'],
+  [qr/^struct rille_(file|tokens) \*\* [ft] rille_\w+_close$/, '&w->$1'],
+  [qr/^(?:const )?struct rille_(file|tokens) \*(?!\*)/, 'w->$1'],
+  [qr/^struct rille_(file|tokens|saving) \*\*/, '(struct rille_$1 **)room'],
+  [qr/^const struct rille_save_options \*/, 'NULL'],
+  [qr/^const struct rille_token_rows \*/, '&rows'],
   [qr/^struct rille_explain \*\* e /, '&w->explain'],
   [qr/^struct rille_explain \*\*/, '&explain'],
   [qr/^struct rille_(\w+) \*/, '(struct rille_$1 *)room'],
@@ -55,7 +60,11 @@ my @sound = (
   [qr/^const char \* (name|op) rille_op_find/, '"relu"'],
   [qr/^const char \* op /, 'NULL'],
   [qr/^const char \* path/, 'file'],
-  [qr/^const char \*\* /, '(const char **)room'],
+  [qr/^const char \* format/, '"npy"'],
+  [qr/^const char \*\*/, '(const char **)room'],
+  [qr/^const char \*const \* name/, '(const char *[]){"x"}'],
+  [qr/^const char \*const \* path/, '(const char *[]){file}'],
+  [qr/^uint64_t \*/, '(uint64_t *)room'],
   [qr/^const char \*/, '"text"'],
   [qr/^char \*\*/, '&text'],
   [qr/^const int64_t \* /, 'shape'],
@@ -108,11 +117,11 @@ for my $text (@functions) {
     next unless $arguments[$i]{pointer};
     $changed[$i] = "NULL";
     $add->("NONE", @changed);
-    next unless $values[$i] =~ /^w->(t|list|layout|place|arg)$/ && grep { /^w->(s|t|g)$/ } @values[0 .. $i - 1];
+    next unless $values[$i] =~ /^w->(t|list|layout|place|arg)$/ && grep { /^w->(s|t|g|file|tokens)$/ } @values[0 .. $i - 1];
     ($changed[$i] = $values[$i]) =~ s/^w/other/;
     $add->("FOREIGN", @changed);
   }
-  $add->("THREAD", @values) if grep { /^&?w->(s|t|g|list|live|spare)$/ } @values and $function ne "rille_interrupt";
+  $add->("THREAD", @values) if grep { /^&?w->(s|t|g|list|live|spare|file|tokens)$/ } @values and $function ne "rille_interrupt";
 }
 
 print <<'C';
@@ -137,7 +146,10 @@ struct world {
     const struct rille_layout *layout;
     struct rille_arg arg[1];
     struct rille_explain *explain;
+    struct rille_file *file;
+    struct rille_tokens *tokens;
 };
+static const struct rille_token_rows rows = {.length = 1, .n = 1};
 static char file[] = "face.npy";
 static const struct rille_options options = {.devices = "cpu:2", .threads = 1};
 static const struct rille_graph_options graph_options;
@@ -158,6 +170,9 @@ build(struct world *w)
     w->spare = rille_tensor_hold(w->t);
     w->list[0] = w->list[1] = w->t;
     w->arg[0] = (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = w->t};
+    rille_save(w->s, "face-in.npy", 1, (const char *[]){"x"}, w->list, NULL, NULL);
+    rille_file_open(w->s, "face-in.npy", NULL, &w->file);
+    rille_tokens_of(w->s, 3, (int64_t[]){1, 2, 3}, &w->tokens);
     rille_live_new(w->s, tell, drop, NULL, &w->live);
     rille_explain(w->s, 1, w->list, &w->explain);
     rille_trace_begin(w->s, &graph_options, 1, w->list, &piece);

@@ -4,7 +4,6 @@
 
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
-#include "runtime/npy.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -655,37 +654,4 @@ rille_live_free(struct rille_live **lp)
     LIST_TAKE(l->s->lives, l);
     if (l->drop) l->drop(l->arg);
     free(l);
-}
-
-/* ---- files ---- */
-
-int
-rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout, struct rille_tensor **out)
-{
-    TRY(face_session(s, __func__));
-    TRY(face_given(path, "the path", __func__));
-    TRY((layout ? face_layout(s, layout, __func__) : 0));
-    TRY(face_given(out, "out", __func__));
-    struct type t;
-    void *data;
-    TRY(npy_read(path, &t, &data));
-    int status = rille_tensor_from_host(s, dtype_text(t.dtype), t.ndim, t.dim, data, layout, out);
-    free(data);
-    if (status) err_note("%s", path);
-    return status;
-}
-
-int
-rille_save_npy(const char *path, struct rille_tensor *t)
-{
-    TRY(face_given(path, "the path", __func__));
-    TRY(face_tensor(t, __func__));
-    int64_t bytes = type_bytes(&t->val->type);
-    TRY(rille_eval(t->s, 1, &t));
-    void *data = malloc((size_t)bytes + 1);
-    if (!data) return fail(E_MEMORY, "%s: the host has no %lld bytes for the value", path, (long long)bytes);
-    int status = rille_tensor_read(t, data);
-    if (!status) status = npy_write(path, &t->val->type, data);
-    free(data);
-    return status;
 }

@@ -282,21 +282,6 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
 
 /* ---- reading ---- */
 
-/* Mesh position pos adds to the global value when its coordinate on every B axis is 0; `first` when it is on every P
- * axis too. */
-static bool
-contributes(const struct layout *l, int pos, bool *first)
-{
-    int32_t coord[MAX_AXIS];
-    place_coord(l->place, pos, coord);
-    *first = true;
-    for (int a = 0; a < l->place->naxis; a++) {
-        if (l->sbp[a].kind == SBP_B && coord[a]) return false;
-        if (l->sbp[a].kind == SBP_P && coord[a]) *first = false;
-    }
-    return true;
-}
-
 int
 session_read(struct rille_session *s, struct val *v, void *out)
 {
@@ -307,8 +292,8 @@ session_read(struct rille_session *s, struct val *v, void *out)
     enum reduce reduce = layout_partial(l);
     struct view whole = view_dense(&v->type, out);
     for (int pos = 0; pos < l->place->nrank; pos++) {
-        bool first;
-        if (!contributes(l, pos, &first) || !v->store->part[pos]) continue;
+        if (layout_origin(l, pos) != pos || !v->store->part[pos]) continue;
+        bool first = !layout_is_later_part(l, pos);
         struct type local = layout_shard(l, &v->type, pos);
         struct box box;
         layout_box(l, &v->type, pos, &box);

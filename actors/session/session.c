@@ -339,6 +339,22 @@ rille_seed(struct rille_session *s, uint64_t seed)
 }
 
 void
+rille_random_state(struct rille_session *s, uint64_t *seed, uint64_t *count)
+{
+    if (face_session(s, __func__) || face_given(seed, "seed", __func__) || face_given(count, "count", __func__)) return;
+    *seed = s->seed;
+    *count = s->ordinal;
+}
+
+void
+rille_random_restore(struct rille_session *s, uint64_t seed, uint64_t count)
+{
+    if (face_session(s, __func__)) return;
+    s->seed = seed;
+    s->ordinal = count;
+}
+
+void
 rille_epoch(struct rille_session *s)
 {
     if (face_session(s, __func__)) return;

@@ -159,6 +159,12 @@ void tensor_orphan(struct rille_tensor *t);
 /* Is v what the variable t now holds? */
 bool tensor_is_present(const struct rille_tensor *t, const struct val *v);
 
+/* ---- file.c ---- */
+/* A leaf whose values come box by box: each shard asks for its own, once. */
+typedef int leaf_reader(void *arg, const struct box *b, void *out);
+int leaf_read(struct rille_session *s, const struct type *t, const struct layout *l, leaf_reader *read, void *arg,
+              struct rille_tensor **out);
+
 /* ---- build.c ---- */
 /* Calls op on values: derives types and layouts, adds the node (or the nodes of a composite). out has room for the
  * op's results. source: type and layout of a source operator's result, or the target layout of

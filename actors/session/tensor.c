@@ -218,13 +218,10 @@ fill_part(const struct view *whole, const struct layout *l, const struct type *t
     layout_box(l, t, pos, &box);
     struct view dst = view_dense(&local, data), src = *whole;
     int64_t skip = 0;
-    int32_t coord[MAX_AXIS];
-    place_coord(l->place, pos, coord);
-    for (int a = 0; a < l->place->naxis; a++)
-        if (l->sbp[a].kind == SBP_P && coord[a]) {
-            box_fill(layout_partial(l), &dst);
-            return 0;
-        }
+    if (layout_is_later_part(l, pos)) {
+        box_fill(layout_partial(l), &dst);
+        return 0;
+    }
     for (int i = 0; i < src.ndim; i++) {
         skip += box.lo[i] * src.stride[i];
         src.dim[i] = local.dim[i];

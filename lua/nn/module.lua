@@ -13,6 +13,7 @@
 
 local rille = require "rille"
 local check = require "rille.check"
+local files = require "rille.nn.files"
 local layout = require "rille.layout"
 local pin = require "rille.nn.pin"
 
@@ -243,6 +244,8 @@ function Module:load_state_dict(state)
   end)
   return self
 end
+
+Module.load, Module.__saved = files.load, files.saved
 
 -- ---- modes and places ----
 

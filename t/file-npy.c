@@ -1,13 +1,70 @@
-/* runtime-npy.c - .npy files: what NumPy writes is read, what is written NumPy reads, and nothing that a file says is
+/* file-npy.c - .npy files: what NumPy writes is read, what is written NumPy reads, and nothing that a file says is
  * believed without proof. */
+#include "runtime/arena.h"
 #include "runtime/error.h"
-#include "runtime/npy.h"
+#include "runtime/file/npy.h"
+#include "runtime/file/pieces.h"
 #include "t/tap.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/rille-npy-XXXXXX";
+
+/* ---- the one value of a file, in one call ---- */
+
+static int
+whole_value(struct tensors *f, struct type *t, void **data)
+{
+    struct box all = box_all(&f->entry[0].type);
+    *t = f->entry[0].type;
+    *data = malloc((size_t)type_bytes(t) + 1);
+    int status = entry_read(f, 0, &all, DT_NONE, *data);
+    if (status) free(*data);
+    return status;
+}
+
+static int
+npy_parse(const char *name, const void *bytes, size_t n, struct type *t, void **data)
+{
+    struct tensors *f;
+    TRY(tensors_of(source_of_bytes(name, must_copy(bytes, n), n), &format_npy, &f));
+    int status = whole_value(f, t, data);
+    tensors_close(&f);
+    return status;
+}
+
+static int
+npy_read(const char *path, struct type *t, void **data)
+{
+    struct tensors *f;
+    TRY(tensors_open(path, NULL, &f));
+    int status = whole_value(f, t, data);
+    tensors_close(&f);
+    return status;
+}
+
+struct memory {
+    const struct type *type;
+    const char *data;
+};
+
+/* Any box of at most the last axis cut: enough for values that fit into one piece. */
+static int
+give(void *arg, const struct box *b, void *out)
+{
+    const struct memory *m = arg;
+    memcpy(out, m->data, (size_t)box_numel(b, m->type->ndim) * dtype_bytes(m->type->dtype));
+    return 0;
+}
+
+static int
+npy_write(const char *path, const struct type *t, const void *data)
+{
+    struct memory m = {t, data};
+    struct save_item item = {.name = "", .type = *t, .read = give, .arg = &m};
+    return npy_save(path, &item);
+}
 
 static const char *
 path_of(const char *name)

@@ -1,0 +1,381 @@
+/* file.c - tensors from files and to files: each shard is filled from its own bytes, a file from its tensors' shards.
+ *
+ * What a save writes are stores, held from the call on. A store that is held is
+ * never written over, so a save in the background needs no copy: the next step
+ * takes other buffers. Its thread reads those bytes, calls the writers of
+ * runtime/file and touches nothing else of the session. */
+#include "actors/session/face.h"
+#include "boxing/box.h"
+#include "runtime/file/npy.h"
+#include "runtime/file/safetensors.h"
+#include "runtime/file/tensors.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- reading ---- */
+
+struct rille_file {
+    struct rille_session *s;
+    struct tensors *tensors;
+};
+
+static int
+file_given(const struct rille_file *f, const char *who)
+{
+    TRY(face_given(f, "the file", who));
+    return face_session(f->s, who);
+}
+
+int
+rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out)
+{
+    struct tensors *tensors;
+    TRY(face_session(s, __func__));
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_given(out, "out", __func__));
+    *out = NULL;
+    TRY(tensors_open(path, format, &tensors));
+    *out = must_alloc(sizeof **out);
+    **out = (struct rille_file){s, tensors};
+    return 0;
+}
+
+void
+rille_file_close(struct rille_file **f)
+{
+    if (face_given(f, "the file", __func__) || !*f || file_given(*f, __func__)) return;
+    tensors_close(&(*f)->tensors);
+    free(*f);
+    *f = NULL;
+}
+
+bool
+rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry *out)
+{
+    if (file_given(f, __func__) || face_given(out, "out", __func__)) return false;
+    if (i < 0 || i >= f->tensors->nentry) return false;
+    const struct entry *e = &f->tensors->entry[i];
+    const char *dtype = e->type.dtype != DT_NONE ? dtype_text(e->type.dtype) : e->foreign;
+    *out = (struct rille_file_entry){e->name, dtype, e->type.ndim, e->type.dim};
+    return true;
+}
+
+int
+rille_file_find(const struct rille_file *f, const char *name)
+{
+    if (file_given(f, __func__) || face_given(name, "the name", __func__)) return -1;
+    return tensors_find(f->tensors, name);
+}
+
+bool
+rille_file_text(const struct rille_file *f, int i, const char **key, const char **value)
+{
+    if (file_given(f, __func__) || face_given(key, "key", __func__) || face_given(value, "value", __func__))
+        return false;
+    if (i < 0 || i >= f->tensors->nmetadata) return false;
+    *key = f->tensors->metadata[i].key;
+    *value = f->tensors->metadata[i].value;
+    return true;
+}
+
+/* The bytes of mesh position pos. Those that another position has too are read there and copied. */
+static int
+read_part(const struct type *t, const struct layout *l, struct store *store, int pos, leaf_reader *read, void *arg)
+{
+    struct type local = layout_shard(l, t, pos);
+    struct box box;
+    int origin = layout_origin(l, pos);
+    void *data = store->part[pos]->data;
+    if (origin < pos) {
+        memcpy(data, store->part[origin]->data, (size_t)type_bytes(&local));
+        return 0;
+    }
+    if (layout_is_later_part(l, pos)) {
+        struct view v = view_dense(&local, data);
+        box_fill(layout_partial(l), &v);
+        return 0;
+    }
+    layout_box(l, t, pos, &box);
+    return read(arg, &box, data);
+}
+
+int
+leaf_read(struct rille_session *s, const struct type *t, const struct layout *l, leaf_reader *read, void *arg,
+          struct rille_tensor **out)
+{
+    struct store *store = NULL;
+    TRY(layout_fits(l, t));
+    if (l->place->kind != DEV_META) TRY(store_make(s, t, l, &store));
+    for (int pos = 0; store && pos < l->place->nrank; pos++) {
+        int status = store->part[pos] ? read_part(t, l, store, pos, read, arg) : 0;
+        if (!status) continue;
+        store_drop(&store);
+        return status;
+    }
+    *out = tensor_new(s, graph_leaf(s->graph, t, l, store), true);
+    return 0;
+}
+
+struct wanted { /* an entry of a file, as a dtype */
+    struct tensors *tensors;
+    int32_t entry;
+    enum dtype dtype;
+};
+
+static int
+read_wanted(void *arg, const struct box *b, void *out)
+{
+    const struct wanted *w = arg;
+    return entry_read(w->tensors, w->entry, b, w->dtype, out);
+}
+
+int
+rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
+                struct rille_tensor **out)
+{
+    TRY(file_given(f, __func__));
+    TRY((layout ? face_layout(f->s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
+    if (i < 0 || i >= f->tensors->nentry)
+        return fail(E_ARG, "%s: entry %d of %d", f->tensors->path, i, (int)f->tensors->nentry);
+    const struct entry *e = &f->tensors->entry[i];
+    const struct layout *l = layout ? (const struct layout *)layout : session_layout(f->s);
+    struct type t = e->type;
+    enum dtype d = dtype ? dtype_parse(dtype) : DT_NONE;
+    if (dtype && d == DT_NONE) return err_last();
+    if (dtype && !dtype_is_float(d))
+        return fail(E_DTYPE, "%s: dtype is what floats become, a float dtype, not %s", f->tensors->path, dtype);
+    TRY(entry_check(f->tensors, e));
+    if (dtype && dtype_is_float(t.dtype)) t.dtype = (uint8_t)d;
+    struct wanted w = {f->tensors, i, t.dtype};
+    int status = leaf_read(f->s, &t, l, read_wanted, &w, out);
+    if (status && e->name[0] && !strstr(err_text(), e->name)) err_note("'%s'", e->name);
+    if (status && !strstr(err_text(), f->tensors->path)) err_note("%s", f->tensors->path);
+    return status;
+}
+
+int
+rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout, struct rille_tensor **out)
+{
+    struct rille_file *f;
+    TRY(face_session(s, __func__));
+    TRY(face_given(path, "the path", __func__));
+    TRY((layout ? face_layout(s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
+    TRY(rille_file_open(s, path, "npy", &f));
+    int status = rille_file_load(f, 0, NULL, layout, out);
+    rille_file_close(&f);
+    return status;
+}
+
+int
+rille_verify(const char *path)
+{
+    TRY(face_given(path, "the path", __func__));
+    return safetensors_verify(path);
+}
+
+/* ---- what is saved ---- */
+
+/* A value as it was at the call, without partial sums. */
+struct saved {
+    struct type type;
+    const struct layout *layout;
+    struct store *store; /* held */
+};
+
+/* Any box of it, dense, from the shards that it meets. Called on the saving thread. */
+static int
+saved_read(void *arg, const struct box *b, void *out)
+{
+    const struct saved *v = arg;
+    size_t width = dtype_bytes(v->type.dtype);
+    int ndim = v->type.ndim;
+    struct type piece = v->type;
+    for (int i = 0; i < ndim; i++) piece.dim[i] = b->hi[i] - b->lo[i];
+    struct view whole = view_dense(&piece, out);
+    for (int pos = 0; pos < v->layout->place->nrank; pos++) {
+        struct box shard, both;
+        if (layout_origin(v->layout, pos) != pos || !v->store->part[pos]) continue;
+        layout_box(v->layout, &v->type, pos, &shard);
+        if (!box_intersect(b, &shard, ndim, &both)) continue;
+        struct type local = layout_shard(v->layout, &v->type, pos);
+        struct view src = view_dense(&local, v->store->part[pos]->data), dst = whole;
+        int64_t from = 0, to = 0;
+        for (int i = 0; i < ndim; i++) {
+            from += (both.lo[i] - shard.lo[i]) * src.stride[i];
+            to += (both.lo[i] - b->lo[i]) * dst.stride[i];
+            src.dim[i] = dst.dim[i] = both.hi[i] - both.lo[i];
+        }
+        src.data = (char *)src.data + from * (int64_t)width;
+        dst.data = (char *)dst.data + to * (int64_t)width;
+        view_copy(&dst, &src);
+    }
+    return 0;
+}
+
+/* The values of n tensors, computed in one run; partial sums are made whole first. */
+static int
+take_values(struct rille_session *s, int n, const char *const *name, struct rille_tensor *const *t, struct saved *out)
+{
+    struct rille_tensor **whole = must_alloc(sizeof(struct rille_tensor *) * (size_t)(n + 1));
+    int status = trace_refuses(s, "saving");
+    for (int i = 0; !status && i < n; i++) {
+        const struct layout *l = t[i]->val->layout, *summed = l;
+        if (l->place->kind == DEV_META)
+            status = fail(E_PLACE, "'%s' is on meta devices: it has a layout and no values", name[i]);
+        if (!status && layout_has_partial(l)) status = layout_summed(s->atlas, l, &summed);
+        if (status || summed == l)
+            whole[i] = rille_tensor_hold(t[i]);
+        else
+            status = rille_tensor_to_global(t[i], (const struct rille_layout *)summed, &whole[i]);
+    }
+    if (!status) status = rille_eval(s, n, whole);
+    for (int i = 0; i < n && whole[i]; i++) {
+        struct val *v = whole[i]->val;
+        if (!status) {
+            out[i] = (struct saved){v->type, v->layout, v->store};
+            store_hold(v->store);
+        }
+        rille_tensor_free(&whole[i]);
+    }
+    free(whole);
+    return status;
+}
+
+/* ---- saving ---- */
+
+struct rille_saving {
+    char *path;
+    int n, nmetadata, nold;
+    struct saved *value;
+    struct save_item *item;
+    struct safetensors_options options;
+    int64_t shard_bytes;
+    char **old;
+    struct arena arena;
+    bool background;
+    pthread_t thread;
+    int status;
+    char *why; /* of the failure: errors belong to the thread that had them */
+};
+
+static bool
+ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+static int
+save_now(struct rille_saving *g)
+{
+    struct stat st;
+    if (ends_in(g->path, ".npy")) return npy_save(g->path, g->item);
+    if (stat(g->path, &st) == 0 && S_ISDIR(st.st_mode))
+        return folder_save(g->path, g->n, g->item, g->shard_bytes, &g->options);
+    if (ends_in(g->path, ".safetensors")) return safetensors_save(g->path, g->n, g->item, &g->options);
+    return fail(E_IO, "%s: the end of its name tells the format to write: .safetensors or .npy; or it is a folder",
+                g->path);
+}
+
+static int
+save_and_remove(struct rille_saving *g)
+{
+    TRY(save_now(g));
+    for (int i = 0; i < g->nold; i++)
+        if (unlink(g->old[i]) && errno != ENOENT)
+            return fail(E_IO, "%s: cannot be removed: %s", g->old[i], strerror(errno));
+    return 0;
+}
+
+static void *
+save_thread(void *arg)
+{
+    struct rille_saving *g = arg;
+    g->status = save_and_remove(g);
+    if (g->status) g->why = strdup(err_text());
+    return NULL;
+}
+
+/* A thread that takes no signals: they are the session's thread's. */
+static int
+start_thread(struct rille_saving *g)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int why = pthread_create(&g->thread, NULL, save_thread, g);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    g->background = !why;
+    return why ? fail(E_STATE, "%s: no thread to save it: %s", g->path, strerror(why)) : 0;
+}
+
+static struct rille_saving *
+saving_new(const char *path, int n, const char *const *name, const struct rille_save_options *o)
+{
+    struct rille_saving *g = must_alloc(sizeof *g);
+    struct arena *a = &g->arena;
+    g->path = arena_strdup(a, path);
+    g->n = n;
+    g->value = ARENA_ARRAY(a, struct saved, n + 1);
+    g->item = ARENA_ARRAY(a, struct save_item, n + 1);
+    for (int i = 0; i < n; i++)
+        g->item[i] = (struct save_item){.name = arena_strdup(a, name[i]), .read = saved_read, .arg = &g->value[i]};
+    struct save_text *text = ARENA_ARRAY(a, struct save_text, o->nmetadata + 1);
+    for (int i = 0; i < o->nmetadata; i++)
+        text[i] = (struct save_text){arena_strdup(a, o->metadata[2 * i]), arena_strdup(a, o->metadata[2 * i + 1])};
+    g->options = (struct safetensors_options){text, o->nmetadata, o->digest};
+    g->shard_bytes = o->shard_bytes > 0 ? o->shard_bytes : INT64_C(5000000000);
+    g->nold = o->nold;
+    g->old = ARENA_ARRAY(a, char *, o->nold + 1);
+    for (int i = 0; i < o->nold; i++) g->old[i] = arena_strdup(a, o->old[i]);
+    return g;
+}
+
+int
+rille_saving_end(struct rille_saving **gp)
+{
+    TRY(face_given(gp, "the save", __func__));
+    struct rille_saving *g = *gp;
+    *gp = NULL;
+    if (!g) return 0;
+    if (g->background) pthread_join(g->thread, NULL);
+    int status = g->why ? fail((enum err_code)g->status, "%s", g->why) : g->status;
+    for (int i = 0; i < g->n; i++)
+        if (g->value[i].store) store_drop(&g->value[i].store);
+    free(g->why);
+    arena_fini(&g->arena);
+    free(g);
+    return status;
+}
+
+int
+rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
+           const struct rille_save_options *o, struct rille_saving **in_background)
+{
+    static const struct rille_save_options none;
+    TRY(face_session(s, __func__));
+    TRY(face_given(path, "the path", __func__));
+    TRY(n ? face_given(name, "the names", __func__) : 0);
+    TRY(face_tensors(s, n, t, __func__));
+    struct rille_saving *g = saving_new(path, n, name, o ? o : &none);
+    int status = 0;
+    if (in_background) *in_background = NULL;
+    if (ends_in(path, ".npy") && n != 1) status = fail(E_ARG, "%s: a .npy file holds one tensor, found %d", path, n);
+    if (!status) status = take_values(s, n, name, t, g->value);
+    for (int i = 0; !status && i < n; i++) g->item[i].type = g->value[i].type;
+    if (!status && in_background) status = start_thread(g);
+    if (!status && in_background) {
+        *in_background = g;
+        return 0;
+    }
+    g->status = status ? status : save_and_remove(g);
+    return rille_saving_end(&g);
+}

@@ -1,0 +1,29 @@
+-- files.lua - a module in a file: rille.save(path, net), net:load(path).
+
+local rille = require "rille"
+local check = require "rille.check"
+
+local files = {}
+
+-- What a file of the module holds: each tensor once, under its first name.
+function files.saved(module)
+  local state = {}
+  for name, t in module:named_parameters() do state[name] = t end
+  for name, t in module:named_buffers() do state[name] = t end
+  return state
+end
+
+-- Reads each tensor into the layout that it has in the module; strict, and all or nothing.
+function files.load(module, path)
+  check.that(type(path) == "string", "%s:load: the name of a file is wanted, not %s", module.__name, check.shown(path))
+  local state, shapes = module:state_dict(), {}
+  for _, entry in ipairs(rille.io.contents(path)) do shapes[entry.name] = entry.shape end
+  -- One that does not fit is told by load_state_dict, so it may lie anywhere meanwhile.
+  local function fits(name) return state[name] and #shapes[name] == state[name].ndim end
+  return module:load_state_dict(rille.load(path, {
+    placement = function(name) return fits(name) and state[name].placement or nil end,
+    sbp = function(name) return fits(name) and state[name].sbp or nil end,
+  }))
+end
+
+return files

@@ -1,0 +1,125 @@
+/* folder.c - a model in a folder: shards of safetensors and the index that says which tensor is in which. */
+#include "runtime/file/folder.h"
+
+#include "runtime/error.h"
+#include "runtime/file/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SINGLE "model.safetensors"
+#define INDEX  ".safetensors.index.json"
+enum { MAX_INDEX = 100 << 20 };
+
+static bool
+ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+static bool
+is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool
+folder_is_set(const char *path)
+{
+    return ends_in(path, INDEX) || is_folder(path);
+}
+
+/* The folder's name with a file's behind it, in f's arena. */
+static char *
+join(struct tensors *f, const char *folder, size_t n, const char *name)
+{
+    char *path = arena_alloc(&f->arena, n + strlen(name) + 2);
+    memcpy(path, folder, n);
+    if (n && path[n - 1] != '/') path[n++] = '/';
+    strcpy(path + n, name);
+    return path;
+}
+
+static int
+open_shard(struct tensors *f, const char *path)
+{
+    struct source *s;
+    TRY(source_open(path, &s));
+    return format_safetensors.open(f, tensors_add_source(f, s));
+}
+
+/* A shard is a file beside the index, whatever the index would like. */
+static int
+check_shard_name(const char *index, const char *name)
+{
+    if (name[0] && name[0] != '.' && !strchr(name, '/') && ends_in(name, ".safetensors")) return 0;
+    return fail(E_IO, "%s: weight_map names a file '%.200s', which is no .safetensors file beside it", index, name);
+}
+
+/* Opens each file that the map names, once. */
+static int
+open_shards(struct tensors *f, const char *index, size_t folder, json_t *map)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value)
+    {
+        const char *file = json_string_value(value);
+        bool open = false;
+        if (!file) return fail(E_IO, "%s: weight_map says no file for '%.200s'", index, name);
+        TRY(check_shard_name(index, file));
+        char *path = join(f, index, folder, file);
+        for (int32_t i = 0; i < f->nsource && !open; i++) open = !strcmp(f->source[i]->name, path);
+        if (!open) TRY(open_shard(f, path));
+    }
+    return 0;
+}
+
+/* The map and the shards say the same of every tensor. */
+static int
+check_map(const struct tensors *f, const char *index, size_t folder, json_t *map)
+{
+    for (int32_t i = 0; i < f->nentry; i++) {
+        const struct entry *e = &f->entry[i];
+        const char *says = json_string_value(json_object_get(map, e->name)), *is = e->source->name + folder;
+        if (!says) return fail(E_IO, "%s: it does not know of '%s', which is in %s", index, e->name, is);
+        if (strcmp(says, is)) return fail(E_IO, "%s: '%s' should be in %s and is in %s", index, e->name, says, is);
+    }
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value) if (tensors_find(f, name) < 0) return fail(
+        E_IO, "%s: '%s' should be in %s and is not", index, name, json_string_value(value));
+    return 0;
+}
+
+static int
+open_index(struct tensors *f, const char *index)
+{
+    const char *slash = strrchr(index, '/');
+    size_t folder = slash ? (size_t)(slash - index) + 1 : 0;
+    json_t *root;
+    TRY(json_file(index, MAX_INDEX, &root));
+    json_t *map = json_object_get(root, "weight_map");
+    int status =
+        json_is_object(map) ? open_shards(f, index, folder, map) : fail(E_IO, "%s: no weight_map in it", index);
+    if (!status) status = tensors_seal(f);
+    if (!status) status = check_map(f, index, folder, map);
+    json_decref(root);
+    return status;
+}
+
+int
+folder_open(struct tensors *f, const char *path)
+{
+    f->format = &format_safetensors;
+    if (!is_folder(path)) return open_index(f, path);
+    const char *single = join(f, path, strlen(path), SINGLE), *index = join(f, path, strlen(path), "model" INDEX);
+    if (access(index, F_OK) == 0) return open_index(f, index);
+    if (access(single, F_OK) == 0) return open_shard(f, single);
+    return fail(E_IO, "%s: a folder without %s and without %s: there is no whole model in it", path, SINGLE,
+                "model" INDEX);
+}

@@ -1,0 +1,207 @@
+/* gguf.c - reading GGUF files, versions 2 and 3: heads of named values, then tensors.
+ *
+ *   "GGUF" u32 version, u64 ntensor, u64 nvalue
+ *   nvalue times:  key, u32 type, value        texts are u64 length and bytes
+ *   ntensor times: name, u32 ndim, u64 sizes (last axis first), u32 type, u64 offset
+ *   padding to the alignment; tensors, each at its offset
+ *
+ * Blocks of quantised types have no dtype here: such tensors can be listed, not
+ * read. ggml's docs/gguf.md describes the format. */
+#include "runtime/error.h"
+#include "runtime/file/tensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_KEY = 65535, MAX_TEXT = 1 << 16, MAX_NEST = 4, ALIGNMENT = 32 };
+
+/* ---- types of tensors ---- */
+
+static const struct {
+    const char *name; /* NULL: the number is not used */
+    uint8_t dtype;
+} types[] = {
+    [0] = {"F32", DT_F32},    [1] = {"F16", DT_F16},  [2] = {"Q4_0", 0},      [3] = {"Q4_1", 0},
+    [6] = {"Q5_0", 0},        [7] = {"Q5_1", 0},      [8] = {"Q8_0", 0},      [9] = {"Q8_1", 0},
+    [10] = {"Q2_K", 0},       [11] = {"Q3_K", 0},     [12] = {"Q4_K", 0},     [13] = {"Q5_K", 0},
+    [14] = {"Q6_K", 0},       [15] = {"Q8_K", 0},     [16] = {"IQ2_XXS", 0},  [17] = {"IQ2_XS", 0},
+    [18] = {"IQ3_XXS", 0},    [19] = {"IQ1_S", 0},    [20] = {"IQ4_NL", 0},   [21] = {"IQ3_S", 0},
+    [22] = {"IQ2_S", 0},      [23] = {"IQ4_XS", 0},   [24] = {"I8", 0},       [25] = {"I16", 0},
+    [26] = {"I32", DT_I32},   [27] = {"I64", DT_I64}, [28] = {"F64", DT_F64}, [29] = {"IQ1_M", 0},
+    [30] = {"BF16", DT_BF16}, [34] = {"TQ1_0", 0},    [35] = {"TQ2_0", 0},    [39] = {"MXFP4", 0},
+};
+
+/* ---- named values ---- */
+
+enum { VALUE_BOOL = 7, VALUE_TEXT, VALUE_LIST };
+static const struct {
+    uint8_t bytes; /* 0: texts and lists */
+    char kind;     /* u, i, f, b: how it becomes text */
+} values[] = {{1, 'u'}, {1, 'i'}, {2, 'u'}, {2, 'i'}, {4, 'u'}, {4, 'i'}, {4, 'f'},
+              {1, 'b'}, {0, 0},   {0, 0},   {8, 'u'}, {8, 'i'}, {8, 'f'}};
+
+static int
+malformed(const struct cursor *c, const char *why)
+{
+    return fail(E_IO, "%s: not a GGUF file: %s", c->source->name, why);
+}
+
+/* A text of at most `most` bytes into out, which has room for one more; longer ones are an error. */
+static int
+take_text(struct cursor *c, char *out, uint64_t most)
+{
+    uint64_t n;
+    TRY(cursor_u64(c, &n));
+    if (n > most) return malformed(c, "a name is too long");
+    TRY(cursor_take(c, out, (int64_t)n));
+    out[n] = '\0';
+    return strlen(out) == n ? 0 : malformed(c, "a name has a zero byte");
+}
+
+static int
+skip_text(struct cursor *c)
+{
+    uint64_t n;
+    TRY(cursor_u64(c, &n));
+    if (n > (uint64_t)INT64_MAX) return malformed(c, "a text is longer than the file");
+    return cursor_skip(c, (int64_t)n);
+}
+
+static int
+skip_list(struct cursor *c, int depth)
+{
+    uint32_t type;
+    uint64_t n;
+    TRY(cursor_u32(c, &type));
+    TRY(cursor_u64(c, &n));
+    if (type >= countof(values)) return malformed(c, "a list has values of an unknown type");
+    if (depth == MAX_NEST) return malformed(c, "lists are nested too deep");
+    if (n > (uint64_t)c->source->size) return malformed(c, "a list is longer than the file");
+    if (values[type].bytes) return cursor_skip(c, (int64_t)n * values[type].bytes);
+    for (uint64_t i = 0; i < n; i++) TRY(type == VALUE_TEXT ? skip_text(c) : skip_list(c, depth + 1));
+    return 0;
+}
+
+static void
+number_text(const uint8_t *bytes, int n, char kind, struct str *out)
+{
+    uint64_t u = 0;
+    memcpy(&u, bytes, (size_t)n);
+    int shift = 64 - 8 * n;
+    float f;
+    double d;
+    switch (kind) {
+    case 'u': str_addf(out, "%llu", (unsigned long long)u); break;
+    case 'i': str_addf(out, "%lld", (long long)((int64_t)(u << shift) >> shift)); break;
+    case 'b': str_add(out, u ? "true" : "false"); break;
+    default:
+        memcpy(&f, bytes, sizeof f);
+        memcpy(&d, bytes, sizeof d);
+        str_addf(out, "%.17g", n == 4 ? (double)f : d);
+    }
+}
+
+/* One named value. Numbers and short texts are kept as metadata, lists and long texts are passed over. */
+static int
+take_value(struct tensors *f, struct cursor *c, char *room, int64_t *alignment)
+{
+    char key[MAX_KEY + 1];
+    uint32_t type;
+    uint8_t number[8] = {0};
+    struct str text = {0};
+    TRY(take_text(c, key, MAX_KEY));
+    TRY(cursor_u32(c, &type));
+    if (type >= countof(values)) return malformed(c, "a value has an unknown type");
+    if (type == VALUE_LIST) return skip_list(c, 0);
+    if (type == VALUE_TEXT) {
+        uint64_t n;
+        TRY(cursor_u64(c, &n));
+        if (n > MAX_TEXT)
+            return n > (uint64_t)INT64_MAX ? malformed(c, "a text is too long") : cursor_skip(c, (int64_t)n);
+        TRY(cursor_take(c, room, (int64_t)n));
+        room[n] = '\0';
+        tensors_tell(f, key, room);
+        return 0;
+    }
+    TRY(cursor_take(c, number, values[type].bytes));
+    number_text(number, values[type].bytes, values[type].kind, &text);
+    tensors_tell(f, key, str_text(&text));
+    if (!strcmp(key, "general.alignment")) *alignment = strtoll(str_text(&text), NULL, 10);
+    str_free(&text);
+    return 0;
+}
+
+/* ---- tensors ---- */
+
+static int
+take_tensor(struct tensors *f, struct cursor *c, char *room)
+{
+    uint32_t ndim, type;
+    uint64_t size, offset;
+    TRY(take_text(c, room, MAX_TEXT));
+    TRY(cursor_u32(c, &ndim));
+    if (ndim > MAX_DIM) return malformed(c, "a tensor has too many axes");
+    struct entry *e = tensors_add(f, room, c->source);
+    e->type.ndim = (uint8_t)ndim;
+    for (uint32_t i = 0; i < ndim; i++) {
+        TRY(cursor_u64(c, &size));
+        if (size > (uint64_t)INT64_MAX) return malformed(c, "a size is negative");
+        e->type.dim[ndim - 1 - i] = (int64_t)size;
+    }
+    TRY(cursor_u32(c, &type));
+    TRY(cursor_u64(c, &offset));
+    if (type >= countof(types) || !types[type].name)
+        return fail(E_IO, "%s: '%s' has an unknown type %u", c->source->name, e->name, type);
+    if (offset > (uint64_t)c->source->size) return malformed(c, "a tensor lies beyond the end");
+    e->type.dtype = types[type].dtype;
+    e->foreign = types[type].name;
+    e->offset = (int64_t)offset;
+    return 0;
+}
+
+/* Offsets become positions in the file. What has no dtype here is not read, so its size is not held. */
+static int
+place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
+{
+    int64_t first = (c->at + alignment - 1) / alignment * alignment;
+    for (int32_t i = 0; i < f->nentry; i++) {
+        struct entry *e = &f->entry[i];
+        if (e->offset % alignment) return malformed(c, "a tensor is not aligned");
+        e->offset += first;
+        if (e->type.dtype != DT_NONE) TRY(entry_fits(e, c->source->size));
+    }
+    return 0;
+}
+
+static int
+take_all(struct tensors *f, struct cursor *c, char *room)
+{
+    char magic[4];
+    uint32_t version;
+    uint64_t ntensor, nvalue;
+    int64_t alignment = ALIGNMENT;
+    TRY(cursor_take(c, magic, sizeof magic));
+    if (memcmp(magic, "GGUF", sizeof magic)) return malformed(c, "it does not begin with GGUF");
+    TRY(cursor_u32(c, &version));
+    if (version < 2 || version > 3) return fail(E_IO, "%s: GGUF version %u, expected 2 or 3", c->source->name, version);
+    TRY(cursor_u64(c, &ntensor));
+    TRY(cursor_u64(c, &nvalue));
+    for (uint64_t i = 0; i < nvalue; i++) TRY(take_value(f, c, room, &alignment));
+    if (alignment < 8 || alignment > 1 << 20 || alignment % 8)
+        return malformed(c, "general.alignment is no multiple of 8");
+    for (uint64_t i = 0; i < ntensor; i++) TRY(take_tensor(f, c, room));
+    return place_tensors(f, c, alignment);
+}
+
+static int
+open_gguf(struct tensors *f, struct source *s)
+{
+    struct cursor c;
+    char *room = must_alloc(MAX_TEXT + 1);
+    cursor_init(&c, s, "a GGUF file");
+    int status = take_all(f, &c, room);
+    free(room);
+    return status;
+}
+
+const struct format format_gguf = {.name = "gguf", .ending = ".gguf", .open = open_gguf};

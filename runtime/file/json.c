@@ -1,0 +1,36 @@
+/* json.c - JSON as files have it: strict, no name twice, errors that name the file. */
+#include "runtime/file/json.h"
+
+#include "runtime/error.h"
+#include "runtime/file/source.h"
+#include "runtime/str.h"
+
+#include <stdlib.h>
+
+int
+json_text(const char *file, const char *text, size_t n, json_t **out)
+{
+    json_error_t why;
+    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
+    if (!*out) {
+        struct str plain = {0};
+        str_add_plain(&plain, why.text);
+        int status = fail(E_IO, "%s: not JSON: %s, in line %d", file, str_text(&plain), why.line);
+        str_free(&plain);
+        return status;
+    }
+    if (json_is_object(*out)) return 0;
+    json_decref(*out);
+    return fail(E_IO, "%s: its JSON is no object", file);
+}
+
+int
+json_file(const char *path, int64_t most, json_t **out)
+{
+    char *text;
+    size_t n;
+    TRY(source_whole(path, most, &text, &n));
+    int status = json_text(path, text, n, out);
+    free(text);
+    return status;
+}

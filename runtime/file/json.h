@@ -1,0 +1,13 @@
+/* json.h - JSON as files have it: strict, no name twice, errors that name the file. The library is jansson. */
+#ifndef RILLE_RUNTIME_FILE_JSON_H
+#define RILLE_RUNTIME_FILE_JSON_H
+
+#include "runtime/base.h"
+
+#include <jansson.h>
+
+/* An object; the caller's to json_decref(). E_IO. */
+int json_text(const char *file, const char *text, size_t n, json_t **out);
+int json_file(const char *path, int64_t most, json_t **out);
+
+#endif

@@ -1,0 +1,18 @@
+/* npy.h - NumPy's .npy, versions 1 to 3: one tensor, without a name.
+ *
+ * A header that does not parse, that promises more than the file holds, or that
+ * names a dtype Rille lacks is refused. Big-endian values are swapped, Fortran
+ * order is transposed, when they are read. */
+#ifndef RILLE_RUNTIME_FILE_NPY_H
+#define RILLE_RUNTIME_FILE_NPY_H
+
+#include "runtime/file/save.h"
+#include "runtime/file/tensors.h"
+
+enum { NPY_HEAD = (1 << 16) + 12 }; /* no head is longer */
+
+/* The head of an .npy file in the first n bytes of it: type and order of e, and how long it is. */
+int npy_head(const char *name, const void *bytes, size_t n, struct entry *e, size_t *head_bytes);
+int npy_save(const char *path, const struct save_item *item);
+
+#endif

@@ -1,0 +1,271 @@
+/* npz.c - NumPy's .npz: a zip file of .npy files, stored or deflated (zlib).
+ *
+ *   members: local head, packed bytes | central directory: a record a member | end record
+ *
+ * Numbers that do not fit 32 bits stand in an extra field of the record, and an end record of 64 bits comes before the
+ * other (ZIP64). Opening reads the directory and the head of each array. A member is unpacked when one of its values is
+ * first wanted, whole, so that its checksum is held; how large it may be follows from its packed size. PKWARE's
+ * APPNOTE.TXT describes the format. */
+#include "runtime/error.h"
+#include "runtime/file/npy.h"
+#include "runtime/file/tensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { END = 22, END64 = 56, LOCATOR = 20, RECORD = 46, LOCAL = 30, MAX_COMMENT = 65535, BLOCK = 1 << 16 };
+enum { STORED = 0, DEFLATED = 8, DEFLATE_MOST = 1032, ENCRYPTED = 1 };
+
+struct member {
+    uint16_t flags, method;
+    uint32_t crc;
+    int64_t packed, bytes, local; /* sizes; where its local head is */
+};
+
+static uint64_t
+number(const uint8_t *p, int bytes)
+{
+    uint64_t v = 0;
+    memcpy(&v, p, (size_t)bytes);
+    return v;
+}
+
+static int
+damaged(const struct source *s, const char *why)
+{
+    return fail(E_IO, "%s: not an .npz file, or damaged: %s", s->name, why);
+}
+
+/* A size or a position within the file. */
+static int
+within(const struct source *s, uint64_t v, int64_t *out)
+{
+    if (v > (uint64_t)s->size) return damaged(s, "a position lies beyond its end");
+    *out = (int64_t)v;
+    return 0;
+}
+
+/* ---- the directory ---- */
+
+struct directory {
+    int64_t at, n; /* of the next record; how many are left */
+};
+
+/* The end record of 64 bits, which a locator before the other one points to; or none. */
+static int
+find_end64(const struct source *s, int64_t end, struct directory *d)
+{
+    uint8_t b[END64];
+    int64_t at = 0;
+    if (end < LOCATOR) return 0;
+    TRY(source_read(s, end - LOCATOR, b, LOCATOR));
+    if (number(b, 4) != 0x07064b50) return 0;
+    TRY(within(s, number(b + 8, 8), &at));
+    TRY(source_read(s, at, b, END64));
+    if (number(b, 4) != 0x06064b50) return damaged(s, "its end record of 64 bits is not where it should be");
+    TRY(within(s, number(b + 32, 8), &d->n));
+    return within(s, number(b + 48, 8), &d->at);
+}
+
+/* The end record is the last whose comment reaches to the end of the file. */
+static int
+find_end(const struct source *s, uint8_t *b, struct directory *d)
+{
+    int64_t n = MIN(s->size, (int64_t)END + MAX_COMMENT), first = s->size - n;
+    TRY(source_read(s, first, b, n));
+    for (int64_t i = n - END; i >= 0; i--) {
+        if (number(b + i, 4) != 0x06054b50 || i + END + (int64_t)number(b + i + 20, 2) != n) continue;
+        d->n = (int64_t)number(b + i + 10, 2);
+        TRY(within(s, number(b + i + 16, 4), &d->at));
+        return find_end64(s, first + i, d);
+    }
+    return damaged(s, "it has no directory at its end");
+}
+
+/* Numbers that are all ones are in the extra field of kind 1, in this order. */
+static int
+wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *value[3])
+{
+    for (; n >= 4; extra += 4 + number(extra + 2, 2)) {
+        int64_t size = (int64_t)number(extra + 2, 2);
+        const uint8_t *p = extra + 4;
+        if ((n -= 4 + size) < 0) return damaged(s, "an extra field is longer than its record");
+        if (number(extra, 2) != 1) continue;
+        for (int i = 0; i < 3; i++) {
+            if (*value[i] != UINT32_MAX) continue;
+            if ((size -= 8) < 0) return damaged(s, "a number of 64 bits is missing");
+            *value[i] = number(p, 8);
+            p += 8;
+        }
+    }
+    return 0;
+}
+
+/* The next record, with its name in room, which holds what three lengths of 16 bits may say. */
+static int
+next_record(const struct source *s, struct directory *d, struct member *m, uint8_t *room, const char **name)
+{
+    uint8_t b[RECORD];
+    TRY(source_read(s, d->at, b, RECORD));
+    if (number(b, 4) != 0x02014b50) return damaged(s, "its directory is broken");
+    int64_t nname = (int64_t)number(b + 28, 2), nextra = (int64_t)number(b + 30, 2);
+    uint64_t bytes = number(b + 24, 4), packed = number(b + 20, 4), local = number(b + 42, 4);
+    TRY(source_read(s, d->at + RECORD, room, nname + nextra));
+    TRY(wide_numbers(s, room + nname, nextra, (uint64_t *[]){&bytes, &packed, &local}));
+    room[nname] = '\0';
+    if ((int64_t)strlen((char *)room) != nname) return damaged(s, "a name has a zero byte");
+    *name = (char *)room;
+    *m = (struct member){.flags = (uint16_t)number(b + 8, 2), .method = (uint16_t)number(b + 10, 2)};
+    m->crc = (uint32_t)number(b + 16, 4);
+    TRY(within(s, packed, &m->packed));
+    TRY(within(s, local, &m->local));
+    if (bytes > (uint64_t)m->packed * (m->method == STORED ? 1 : DEFLATE_MOST))
+        return fail(E_IO, "%s: '%.200s' says that it has %llu bytes, packed %lld: more than there can be", s->name,
+                    *name, (unsigned long long)bytes, (long long)m->packed);
+    m->bytes = (int64_t)bytes;
+    d->at += RECORD + nname + nextra + (int64_t)number(b + 32, 2);
+    d->n--;
+    return 0;
+}
+
+/* ---- members ---- */
+
+/* Where the packed bytes begin. */
+static int
+find_packed(const struct source *s, const struct member *m, int64_t *at)
+{
+    uint8_t b[LOCAL];
+    TRY(source_read(s, m->local, b, LOCAL));
+    if (number(b, 4) != 0x04034b50) return damaged(s, "a member is not where the directory says");
+    *at = m->local + LOCAL + (int64_t)number(b + 26, 2) + (int64_t)number(b + 28, 2);
+    return *at <= s->size && m->packed <= s->size - *at ? 0 : damaged(s, "a member reaches beyond its end");
+}
+
+static int
+inflate_blocks(const struct source *s, int64_t at, int64_t packed, z_stream *z, uint8_t *block)
+{
+    int status = Z_OK;
+    while (status == Z_OK && z->avail_out) {
+        if (!z->avail_in && packed) {
+            z->avail_in = (uInt)MIN((int64_t)BLOCK, packed);
+            z->next_in = block;
+            TRY(source_read(s, at, block, z->avail_in));
+            at += z->avail_in;
+            packed -= z->avail_in;
+        }
+        status = inflate(z, Z_NO_FLUSH);
+    }
+    return status == Z_OK || status == Z_STREAM_END ? 0 : damaged(s, "deflated bytes are broken");
+}
+
+/* zlib counts in 32 bits: more is unpacked in turns. */
+static int
+unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out, int64_t n)
+{
+    z_stream z = {0};
+    uint8_t *block = must_alloc(BLOCK);
+    int status = inflateInit2(&z, -MAX_WBITS) == Z_OK ? 0 : fail(E_MEMORY, "%s: no memory to unpack", s->name);
+    int64_t given = 0;
+    while (!status && given < n) {
+        int64_t turn = MIN(n - given, INT64_C(1) << 30), before = packed - (int64_t)z.total_in;
+        z.next_out = out + given;
+        z.avail_out = (uInt)turn;
+        /* what is left of the block goes on first */
+        status = inflate_blocks(s, at + packed - before + z.avail_in, before - z.avail_in, &z, block);
+        if (!status && z.avail_out) status = damaged(s, "a member has fewer bytes than it says");
+        given += turn;
+    }
+    inflateEnd(&z);
+    free(block);
+    return status;
+}
+
+/* The first n bytes. */
+static int
+unpack_first(const struct source *s, const struct member *m, uint8_t *out, int64_t n)
+{
+    int64_t at = 0;
+    TRY(find_packed(s, m, &at));
+    return m->method == STORED ? source_read(s, at, out, n) : unpack_deflated(s, at, m->packed, out, n);
+}
+
+static int
+check_member(const struct source *s, const struct member *m, const char *name)
+{
+    size_t n = strlen(name);
+    if (n < 4 || strcmp(name + n - 4, ".npy")) return fail(E_IO, "%s: '%.200s' in it is no .npy file", s->name, name);
+    if (m->flags & ENCRYPTED) return fail(E_IO, "%s: '%.200s' is encrypted", s->name, name);
+    if (m->method == DEFLATED || (m->method == STORED && m->bytes == m->packed)) return 0;
+    return fail(E_IO, "%s: '%.200s' is packed in a way that is not read (method %d)", s->name, name, (int)m->method);
+}
+
+static int
+add_member(struct tensors *f, const struct source *s, const struct member *m, const char *name, uint8_t *room)
+{
+    size_t first;
+    TRY(check_member(s, m, name));
+    int64_t n = MIN(m->bytes, (int64_t)NPY_HEAD);
+    char *own = arena_strdup(&f->arena, name);
+    own[strlen(own) - 4] = '\0';
+    struct entry *e = tensors_add(f, own, s);
+    TRY(unpack_first(s, m, room, n));
+    TRY(npy_head(s->name, room, (size_t)n, e, &first));
+    e->offset = (int64_t)first;
+    e->packed = arena_dup(&f->arena, m, sizeof *m);
+    return entry_fits(e, m->bytes);
+}
+
+static int
+add_members(struct tensors *f, const struct source *s, uint8_t *room)
+{
+    struct directory d = {0};
+    struct member m;
+    const char *name = NULL;
+    TRY(find_end(s, room, &d));
+    while (d.n > 0) {
+        TRY(next_record(s, &d, &m, room, &name));
+        TRY(add_member(f, s, &m, arena_strdup(&f->arena, name), room));
+    }
+    return 0;
+}
+
+static int
+open_npz(struct tensors *f, struct source *s)
+{
+    if (s->size < END) return damaged(s, "it is too short");
+    uint8_t *room = must_alloc(2 * MAX_COMMENT + NPY_HEAD);
+    int status = add_members(f, s, room);
+    free(room);
+    return status;
+}
+
+static int
+check_sum(const struct source *s, const struct entry *e, const uint8_t *bytes, int64_t n, uint32_t want)
+{
+    uLong crc = crc32(0, NULL, 0);
+    for (int64_t i = 0; i < n; i += 1 << 30) crc = crc32(crc, bytes + i, (uInt)MIN(n - i, INT64_C(1) << 30));
+    if ((uint32_t)crc == want) return 0;
+    return fail(E_IO, "%s: '%.200s' is damaged: its checksum differs", s->name, e->name);
+}
+
+/* The entry's source becomes the member's bytes. */
+static int
+unpack(struct tensors *f, struct entry *e)
+{
+    const struct member *m = e->packed;
+    uint8_t *bytes = malloc((size_t)m->bytes + 1);
+    if (!bytes)
+        return fail(E_MEMORY, "%s: no memory for the %lld bytes of '%s'", f->path, (long long)m->bytes, e->name);
+    int status = unpack_first(e->source, m, bytes, m->bytes);
+    if (!status) status = check_sum(e->source, e, bytes, m->bytes, m->crc);
+    if (status) {
+        free(bytes);
+        return status;
+    }
+    e->source = tensors_add_source(f, source_of_bytes(f->path, bytes, (size_t)m->bytes));
+    e->packed = NULL;
+    return 0;
+}
+
+const struct format format_npz = {.name = "npz", .ending = ".npz", .open = open_npz, .unpack = unpack};

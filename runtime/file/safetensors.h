@@ -1,0 +1,27 @@
+/* safetensors.h - what readers and writers of .safetensors files share, and writing them. */
+#ifndef RILLE_RUNTIME_FILE_SAFETENSORS_H
+#define RILLE_RUNTIME_FILE_SAFETENSORS_H
+
+#include "runtime/file/save.h"
+
+enum { SAFETENSORS_HEAD = 100000000 }; /* bytes that a head may have */
+const char *safetensors_dtype(enum dtype d);
+
+/* Writes items to one file; they are put in the order of the format: wider dtypes first, then by name. metadata: n
+ * pairs. With a digest, metadata ends with SAFETENSORS_DIGEST, the XXH3 of all else in the file: see
+ * safetensors_verify. */
+struct safetensors_options {
+    const struct save_text *metadata;
+    int nmetadata;
+    bool digest;
+};
+int safetensors_save(const char *path, int n, struct save_item *item, const struct safetensors_options *o);
+/* E_IO naming the path unless the file is whole and its digest is that of its bytes. */
+int safetensors_verify(const char *path);
+
+/* A folder of shards of at most shard_bytes, with an index; one file when that is enough. Shards of an earlier save go.
+ * The index goes first and comes back last: a save that is torn is refused by readers. */
+int folder_save(const char *path, int n, struct save_item *item, int64_t shard_bytes,
+                const struct safetensors_options *o);
+
+#endif

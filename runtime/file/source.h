@@ -1,0 +1,49 @@
+/* source.h - a file to read from: bytes at positions, or an error.
+ *
+ * Every reader of a format takes a source, so that what holds of files holds of
+ * bytes in memory (tests, members of archives). Reading goes by pread and copies
+ * into the caller's memory: a file that is cut off meanwhile is E_IO and never a
+ * signal, several threads may read one source, and the system's page cache is
+ * the only other copy. Positions and sizes are in bytes. */
+#ifndef RILLE_RUNTIME_FILE_SOURCE_H
+#define RILLE_RUNTIME_FILE_SOURCE_H
+
+#include "runtime/base.h"
+
+struct source {
+    char *name; /* for messages */
+    int fd;     /* -1: the bytes are in memory */
+    uint8_t *bytes;
+    int64_t size; /* when it was opened */
+};
+
+/* E_IO naming the path; anything but a plain file is refused. */
+int source_open(const char *path, struct source **out);
+/* Takes bytes over, which free() gives back. */
+struct source *source_of_bytes(const char *name, void *bytes, size_t n);
+void source_close(struct source **s);
+
+/* n bytes from offset on; E_IO when the source ends before. */
+int source_read(const struct source *s, int64_t offset, void *out, int64_t n);
+/* Tells the system that these bytes will be wanted soon; returns at once. */
+void source_expect(const struct source *s, int64_t offset, int64_t n);
+/* All of a file of at most `most` bytes, with a zero behind it; the caller's to free(). */
+int source_whole(const char *path, int64_t most, char **out, size_t *n);
+
+/* A position that moves forward through a source, in small reads; never passes the end. The caller owns it. */
+struct cursor {
+    const struct source *source;
+    const char *what; /* a format's name, for messages: "not a .gguf file: ..." */
+    int64_t at, limit;
+    int64_t first;  /* position of block[0] */
+    int32_t nblock; /* bytes of block that are there */
+    uint8_t block[4096];
+};
+void cursor_init(struct cursor *c, const struct source *s, const char *what);
+int cursor_take(struct cursor *c, void *out, int64_t n);
+int cursor_skip(struct cursor *c, int64_t n);
+/* Little-endian numbers. */
+int cursor_u32(struct cursor *c, uint32_t *out);
+int cursor_u64(struct cursor *c, uint64_t *out);
+
+#endif

@@ -1,0 +1,292 @@
+/* tensors.c - a file of named tensors: the formats, finding an entry, reading a box of it. */
+#include "runtime/file/tensors.h"
+
+#include "runtime/error.h"
+#include "runtime/file/folder.h"
+#include "runtime/file/pieces.h"
+#include "runtime/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct format *const formats[] = {&format_safetensors, &format_npy, &format_npz, &format_gguf,
+                                               &format_llmc};
+
+/* ---- opening ---- */
+
+static int
+format_find(const char *path, const char *name, const struct format **out)
+{
+    size_t n = strlen(path);
+    for (size_t i = 0; i < countof(formats); i++) {
+        const struct format *f = formats[i];
+        size_t m = f->ending ? strlen(f->ending) : 0;
+        if (name ? strcmp(name, f->name) : !m || n < m || strcmp(path + n - m, f->ending)) continue;
+        *out = f;
+        return 0;
+    }
+    return fail(E_IO,
+                "%s: which format it has is told by the end of its name: .safetensors, .npy, .npz or .gguf; or "
+                "it is a folder of .safetensors files",
+                path);
+}
+
+static struct tensors *
+tensors_new(const char *path)
+{
+    struct tensors *f = must_alloc(sizeof *f);
+    f->path = arena_strdup(&f->arena, path);
+    return f;
+}
+
+/* What ends each opening: a set whose head was read, or none. */
+static int
+opened(struct tensors *f, int status, struct tensors **out)
+{
+    if (!status) status = tensors_seal(f);
+    if (status) tensors_close(&f);
+    *out = f;
+    return status;
+}
+
+int
+tensors_of(struct source *s, const struct format *format, struct tensors **out)
+{
+    struct tensors *f = tensors_new(s->name);
+    f->format = format;
+    return opened(f, format->open(f, tensors_add_source(f, s)), out);
+}
+
+int
+tensors_open(const char *path, const char *name, struct tensors **out)
+{
+    const struct format *format = NULL;
+    struct source *s;
+    *out = NULL;
+    if (!name && folder_is_set(path)) {
+        struct tensors *f = tensors_new(path);
+        return opened(f, folder_open(f, path), out);
+    }
+    TRY(format_find(path, name, &format));
+    TRY(source_open(path, &s));
+    return tensors_of(s, format, out);
+}
+
+void
+tensors_close(struct tensors **fp)
+{
+    struct tensors *f = *fp;
+    *fp = NULL;
+    if (!f) return;
+    for (int32_t i = 0; i < f->nsource; i++) source_close(&f->source[i]);
+    free(f->source);
+    free(f->entry);
+    free(f->metadata);
+    arena_fini(&f->arena);
+    free(f);
+}
+
+/* Room for one more of a list whose entries have so many bytes. */
+static void *
+more(void *list, int32_t n, int32_t *room, size_t bytes)
+{
+    if (n < *room) return list;
+    *room = MAX(16, 2 * *room);
+    return must_realloc(list, bytes * (size_t)*room);
+}
+
+struct source *
+tensors_add_source(struct tensors *f, struct source *s)
+{
+    f->source = more(f->source, f->nsource, &f->source_room, sizeof *f->source);
+    return f->source[f->nsource++] = s;
+}
+
+struct entry *
+tensors_add(struct tensors *f, const char *name, const struct source *s)
+{
+    f->entry = more(f->entry, f->nentry, &f->entry_room, sizeof *f->entry);
+    struct entry *e = &f->entry[f->nentry++];
+    *e = (struct entry){.name = arena_strdup(&f->arena, name), .source = s};
+    return e;
+}
+
+void
+tensors_tell(struct tensors *f, const char *key, const char *value)
+{
+    f->metadata = more(f->metadata, f->nmetadata, &f->metadata_room, sizeof *f->metadata);
+    f->metadata[f->nmetadata++] = (struct metadata){arena_strdup(&f->arena, key), arena_strdup(&f->arena, value)};
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+int
+tensors_seal(struct tensors *f)
+{
+    if (f->nentry) qsort(f->entry, (size_t)f->nentry, sizeof *f->entry, by_name);
+    for (int32_t i = 1; i < f->nentry; i++)
+        if (!strcmp(f->entry[i - 1].name, f->entry[i].name))
+            return fail(E_IO, "%s: the name '%s' is there twice", f->path, f->entry[i].name);
+    return 0;
+}
+
+int32_t
+tensors_find(const struct tensors *f, const char *name)
+{
+    struct entry key = {.name = name}, *e = NULL;
+    if (f->nentry) e = bsearch(&key, f->entry, (size_t)f->nentry, sizeof key, by_name);
+    return e ? (int32_t)(e - f->entry) : -1;
+}
+
+int
+entry_fits(const struct entry *e, int64_t end)
+{
+    if (type_check(&e->type)) return fail(E_IO, "%s: the shape of '%s' is larger than 2^62", e->source->name, e->name);
+    int64_t n = type_bytes(&e->type);
+    if (e->offset >= 0 && e->offset <= end && n <= end - e->offset) return 0;
+    return fail(E_IO, "%s: '%s' has %lld bytes from position %lld on, beyond the end at %lld", e->source->name, e->name,
+                (long long)n, (long long)e->offset, (long long)end);
+}
+
+/* ---- reading ---- */
+
+int
+entry_check(const struct tensors *f, const struct entry *e)
+{
+    if (e->type.dtype != DT_NONE) return 0;
+    return fail(E_DTYPE, "%s: '%s' is %s, a dtype that Rille does not have", f->path, e->name, e->foreign);
+}
+
+/* Runs shorter than SHORT go through a window of the file, so that a column of a matrix is not a call a row. */
+enum { SHORT = 512, WINDOW = 1 << 16, PIECE = 1 << 20 };
+struct window {
+    int64_t first, end;
+    uint8_t byte[WINDOW];
+};
+
+static int
+read_run(const struct source *s, struct window *w, int64_t at, int64_t end, void *out, int64_t n)
+{
+    if (n >= SHORT) return source_read(s, at, out, n);
+    if (at < w->first || at + n > w->end) {
+        w->first = at;
+        w->end = MIN(end, at + WINDOW);
+        TRY(source_read(s, at, w->byte, w->end - at));
+    }
+    memcpy(out, w->byte + (at - w->first), (size_t)n);
+    return 0;
+}
+
+/* The bytes of a box of a row-major value of type t that begins at offset, one run of neighbours after the other. */
+static int
+read_runs(const struct source *s, int64_t offset, const struct type *t, const struct box *b, char *out)
+{
+    int64_t stride[MAX_DIM], width = (int64_t)dtype_bytes(t->dtype), run = 1, at[MAX_DIM], from = 0, last = 0;
+    int outer = t->ndim;
+    struct window w = {0};
+    if (box_numel(b, t->ndim) == 0) return 0;
+    type_strides(t, stride);
+    while (outer > 0 && run == stride[outer - 1]) { /* all behind this axis is in the box */
+        outer--;
+        run *= b->hi[outer] - b->lo[outer];
+    }
+    for (int i = 0; i < t->ndim; i++) {
+        at[i] = b->lo[i];
+        from += b->lo[i] * stride[i];
+        last += (b->hi[i] - 1) * stride[i];
+    }
+    int64_t n = run * width, end = offset + (last + 1) * width;
+    for (;; out += n) {
+        TRY(read_run(s, &w, offset + from * width, end, out, n));
+        int i = outer - 1;
+        for (; i >= 0; i--) {
+            from += stride[i];
+            if (++at[i] < b->hi[i]) break;
+            from -= (b->hi[i] - b->lo[i]) * stride[i];
+            at[i] = b->lo[i];
+        }
+        if (i < 0) return 0;
+    }
+}
+
+/* The first axis runs fastest: the file holds the transposed value, row-major. */
+static int
+read_fortran(const struct entry *e, const struct box *b, void *out)
+{
+    struct type turned = e->type, local = e->type;
+    struct box box;
+    int n = e->type.ndim;
+    for (int i = 0; i < n; i++) {
+        turned.dim[i] = e->type.dim[n - 1 - i];
+        box.lo[i] = b->lo[n - 1 - i];
+        box.hi[i] = b->hi[n - 1 - i];
+        local.dim[i] = b->hi[i] - b->lo[i];
+    }
+    void *data = malloc((size_t)MAX(type_bytes(&local), 1));
+    if (!data) return fail(E_MEMORY, "%s: no memory for %lld bytes", e->name, (long long)type_bytes(&local));
+    int status = read_runs(e->source, e->offset, &turned, &box, data);
+    struct view to = view_dense(&local, out), from = to;
+    int64_t stride = 1;
+    for (int i = 0; i < n; i++) {
+        from.stride[i] = stride;
+        stride *= local.dim[i];
+    }
+    from.data = data;
+    if (!status) view_copy(&to, &from);
+    free(data);
+    return status;
+}
+
+static void
+swap_bytes(uint8_t *p, size_t width, int64_t n)
+{
+    for (; n > 0; n--, p += width)
+        for (size_t i = 0; i < width / 2; i++) {
+            uint8_t byte = p[i];
+            p[i] = p[width - 1 - i];
+            p[width - 1 - i] = byte;
+        }
+}
+
+static int
+read_own(const struct entry *e, const struct box *b, void *out)
+{
+    int64_t n = box_numel(b, e->type.ndim);
+    uint8_t *byte = out;
+    TRY(e->fortran ? read_fortran(e, b, out) : read_runs(e->source, e->offset, &e->type, b, out));
+    if (e->swap) swap_bytes(byte, dtype_bytes(e->type.dtype), n);
+    for (int64_t i = 0; e->type.dtype == DT_BOOL && i < n; i++) byte[i] = byte[i] != 0;
+    return 0;
+}
+
+static int
+read_as(const struct entry *e, const struct box *b, enum dtype dtype, char *out, void *room)
+{
+    struct pieces w = pieces_begin(b, e->type.ndim, PIECE / (int64_t)dtype_bytes(e->type.dtype));
+    while (pieces_next(&w)) {
+        int64_t n = box_numel(&w.piece, e->type.ndim);
+        struct type from = type_of(e->type.dtype, 1, &n), to = type_of(dtype, 1, &n);
+        struct view src = view_dense(&from, room), dst = view_dense(&to, out);
+        TRY(read_own(e, &w.piece, room));
+        view_copy(&dst, &src);
+        out += n * (int64_t)dtype_bytes(dtype);
+    }
+    return 0;
+}
+
+int
+entry_read(struct tensors *f, int32_t i, const struct box *b, enum dtype dtype, void *out)
+{
+    struct entry *e = &f->entry[i];
+    TRY(entry_check(f, e));
+    if (e->packed) TRY(f->format->unpack(f, e));
+    if (dtype == DT_NONE || dtype == e->type.dtype) return read_own(e, b, out);
+    void *room = must_alloc(PIECE);
+    int status = read_as(e, b, dtype, out, room);
+    free(room);
+    return status;
+}

@@ -1,0 +1,78 @@
+/* tensors.h - a file of named tensors, open for reading: what is in it, and any box of any of them.
+ *
+ * Opening reads and checks the head alone, completely: what a head says is
+ * believed only where the file bears it out, whatever the format. Nothing is
+ * taken in memory for values before they are asked for. A set may span several
+ * files (shards). It belongs to one thread. Formats are rows of a table
+ * (tensors.c); the path tells which, or the caller.
+ *
+ * Errors are E_IO, E_DTYPE or E_MEMORY and name the file. */
+#ifndef RILLE_RUNTIME_FILE_TENSORS_H
+#define RILLE_RUNTIME_FILE_TENSORS_H
+
+#include "runtime/arena.h"
+#include "runtime/file/source.h"
+#include "runtime/layout.h"
+
+struct entry {
+    const char *name;
+    struct type type;    /* as in the file; DT_NONE: a dtype that Rille lacks, see foreign */
+    const char *foreign; /* what the file calls that dtype */
+    const struct source *source;
+    int64_t offset;     /* of the first element in it */
+    bool swap;          /* big-endian */
+    bool fortran;       /* the first axis runs fastest */
+    const void *packed; /* of an archive's member, unpacked when it is first read; NULL: the bytes stand as they are */
+};
+
+struct tensors;
+struct format {
+    const char *name;   /* "safetensors" */
+    const char *ending; /* of paths; NULL: only by name */
+    int (*open)(struct tensors *f, struct source *s);
+    int (*unpack)(struct tensors *f, struct entry *e); /* NULL: nothing is packed */
+};
+
+struct metadata {
+    const char *key, *value;
+};
+
+struct tensors {
+    char *path;
+    const struct format *format;
+    struct source **source;
+    int32_t nsource, source_room;
+    struct entry *entry; /* by name, once it is open */
+    int32_t nentry, entry_room;
+    struct metadata *metadata; /* what else the file says, as text, in its order */
+    int32_t nmetadata, metadata_room;
+    struct arena arena; /* names and texts */
+};
+
+/* format: one's name, or NULL: as the path's ending tells. A folder, or an index (.safetensors.index.json), is a set of
+ * shards. */
+int tensors_open(const char *path, const char *format, struct tensors **out);
+/* The same of a source that is open, which it takes over, whatever comes of it. */
+int tensors_of(struct source *s, const struct format *format, struct tensors **out);
+void tensors_close(struct tensors **f);
+
+/* Its position, or -1. */
+int32_t tensors_find(const struct tensors *f, const char *name);
+/* E_DTYPE, naming the entry, when Rille has no such dtype. */
+int entry_check(const struct tensors *f, const struct entry *e);
+/* The box, dense and row-major, as `dtype` (DT_NONE: the entry's own). */
+int entry_read(struct tensors *f, int32_t i, const struct box *b, enum dtype dtype, void *out);
+
+/* ---- for formats ---- */
+
+struct source *tensors_add_source(struct tensors *f, struct source *s); /* takes it over */
+struct entry *tensors_add(struct tensors *f, const char *name, const struct source *s);
+void tensors_tell(struct tensors *f, const char *key, const char *value);
+/* Sorts; E_IO when two entries have one name. */
+int tensors_seal(struct tensors *f);
+/* Does the value of this type lie within [from, end) of its source? E_IO otherwise; checks the type as well. */
+int entry_fits(const struct entry *e, int64_t end);
+
+extern const struct format format_safetensors, format_npy, format_npz, format_gguf, format_llmc;
+
+#endif

@@ -1,0 +1,368 @@
+/* lua_file.c - tensors in files: rille.load, rille.save, and what the modules in Lua build checkpoints of.
+ *
+ * One save may be in the background (struct shell's saving). Whatever reads or writes files next waits for it first and
+ * raises its error, and so does the end of the program. */
+#include "shell/shell.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *
+path_check(lua_State *L, int i, const char *who)
+{
+    if (lua_type(L, i) != LUA_TSTRING) complain(L, "%s: the name of a file is wanted, found %s", who, what_is(L, i));
+    return text_at(L, i, who);
+}
+
+void
+files_finish(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    if (sh->saving) check_as(L, "save", rille_saving_end(&sh->saving));
+}
+
+/* ---- files that are open: closed by Lua's collector when something is raised meanwhile ---- */
+
+static int
+file_gc(lua_State *L)
+{
+    rille_file_close(lua_touserdata(L, 1));
+    return 0;
+}
+
+/* Pushes it. */
+static struct rille_file *
+file_push(lua_State *L, const char *who, const char *path, const char *format)
+{
+    struct rille_file **f = kind_new(L, KIND_FILE, sizeof(struct rille_file *));
+    files_finish(L);
+    at_line(L);
+    check_as(L, who, rille_file_open(shell_of(L)->session, path, format, f));
+    return *f;
+}
+
+/* ---- loading ---- */
+
+/* Where an entry of so many dimensions goes: placement and sbp of the options at `i`, either of which may be a function
+ * of the name. */
+static const struct rille_layout *
+entry_layout(lua_State *L, int i, const char *who, const struct rille_file_entry *e)
+{
+    static const char *const keys[] = {"placement", "sbp"};
+    if (lua_isnoneornil(L, i)) return NULL;
+    lua_createtable(L, 0, 2);
+    for (int k = 0; k < 2; k++) {
+        if (lua_getfield(L, i, keys[k]) == LUA_TFUNCTION) {
+            lua_pushstring(L, e->name);
+            lua_call(L, 1, 1);
+        }
+        lua_setfield(L, -2, keys[k]);
+    }
+    if (e->name[0]) who = lua_pushfstring(L, "%s: '%s'", who, e->name);
+    return layout_read(L, lua_gettop(L) - (e->name[0] != 0), who, e->ndim, NULL);
+}
+
+/* Pushes entry k, laid out as the options at i say. */
+static void
+entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
+{
+    struct rille_file_entry e;
+    const char *dtype = NULL;
+    int top = lua_gettop(L);
+    rille_file_entry(f, k, &e);
+    const struct rille_layout *layout = entry_layout(L, i, who, &e);
+    if (!lua_isnoneornil(L, i)) {
+        int type = lua_getfield(L, i, "dtype");
+        if (type != LUA_TNIL && type != LUA_TSTRING) complain(L, "%s: dtype is a text, found %s", who, what_is(L, -1));
+        dtype = type == LUA_TNIL ? NULL : text_at(L, -1, who);
+    }
+    struct rille_tensor **slot = tensor_slot(L);
+    at_line(L);
+    check_as(L, who, rille_file_load(f, k, dtype, layout, slot));
+    lua_insert(L, top + 1);
+    lua_settop(L, top + 1);
+}
+
+/* Adds the entries that the list on top names, to the table below it; pops the list. */
+static void
+load_names(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
+{
+    int list = lua_gettop(L), n = (int)lua_rawlen(L, list);
+    for (int k = 1; k <= n; k++) {
+        if (lua_rawgeti(L, list, k) != LUA_TSTRING)
+            complain(L, "%s: names is a list of texts, found %s", who, what_is(L, -1));
+        const char *name = text_at(L, -1, who);
+        int at = rille_file_find(f, name);
+        if (at < 0) complain(L, "%s: %s: no tensor is called '%s'", who, path, name);
+        entry_load(L, f, at, i, who);
+        lua_rawset(L, list - 1);
+    }
+    lua_pop(L, 1);
+}
+
+/* Pushes the table of all tensors or of those that names lists; of a file that has one without a name, that. */
+static int
+load_all(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
+{
+    struct rille_file_entry e;
+    if (rille_file_entry(f, 0, &e) && !e.name[0]) {
+        entry_load(L, f, 0, i, who);
+        return 1;
+    }
+    lua_newtable(L);
+    if (!lua_isnoneornil(L, i)) {
+        int type = lua_getfield(L, i, "names");
+        if (type == LUA_TTABLE) {
+            load_names(L, f, path, i, who);
+            return 1;
+        }
+        if (type != LUA_TNIL) complain(L, "%s: names is a list of texts, found %s", who, what_is(L, -1));
+        lua_pop(L, 1);
+    }
+    for (int k = 0; rille_file_entry(f, k, &e); k++) {
+        lua_pushstring(L, e.name);
+        entry_load(L, f, k, i, who);
+        lua_rawset(L, -3);
+    }
+    return 1;
+}
+
+static void
+load_options(lua_State *L, int i, const char *who)
+{
+    static const char *const keys[] = {"placement", "sbp", "dtype", "names", NULL};
+    if (lua_isnoneornil(L, i)) return;
+    if (!lua_istable(L, i)) complain(L, "%s: the options are a table, found %s", who, what_is(L, i));
+    check_keys(L, i, who, keys);
+}
+
+/* rille.load(path[, options]) */
+static int
+load(lua_State *L)
+{
+    const char *path = path_check(L, 1, "load");
+    lua_settop(L, 2);
+    load_options(L, 2, "load");
+    return load_all(L, file_push(L, "load", path, NULL), path, 2, "load");
+}
+
+/* rille._load(path, format, options): of a format that the name does not tell. */
+static int
+load_format(lua_State *L)
+{
+    const char *path = path_check(L, 1, "load"), *format = luaL_optstring(L, 2, NULL);
+    lua_settop(L, 3);
+    load_options(L, 3, "load");
+    return load_all(L, file_push(L, "load", path, format), path, 3, "load");
+}
+
+/* rille._contents(path[, format]): a list of {name =, dtype =, shape =} in order of name, and what else the file says.
+ */
+static int
+contents(lua_State *L)
+{
+    const char *path = path_check(L, 1, "contents"), *key, *value;
+    struct rille_file_entry e;
+    struct rille_file *f = file_push(L, "contents", path, luaL_optstring(L, 2, NULL));
+    lua_newtable(L);
+    for (int k = 0; rille_file_entry(f, k, &e); k++) {
+        lua_createtable(L, 0, 3);
+        lua_pushstring(L, e.name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, e.dtype);
+        lua_setfield(L, -2, "dtype");
+        push_shape(L, e.ndim, e.shape);
+        lua_setfield(L, -2, "shape");
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_newtable(L);
+    for (int k = 0; rille_file_text(f, k, &key, &value); k++) {
+        lua_pushstring(L, value);
+        lua_setfield(L, -2, key);
+    }
+    return 2;
+}
+
+/* rille.load_npy(path[, options of a creation]) */
+static int
+load_npy(lua_State *L)
+{
+    const char *who = "load_npy", *path = path_check(L, 1, who);
+    struct options o;
+    lua_settop(L, 2);
+    options_read(L, 2, who, -1, &o);
+    if (o.dtype) complain(L, "%s: the file says the dtype; use :to(\"%s\") on the result", who, o.dtype);
+    files_finish(L);
+    struct rille_tensor **slot = tensor_slot(L);
+    at_line(L);
+    check_as(L, who, rille_load_npy(shell_of(L)->session, path, o.layout, slot));
+    options_apply(L, &o, *slot);
+    return 1;
+}
+
+/* ---- saving ---- */
+
+struct names { /* tensors by name, as the core wants them; in a userdata on the stack */
+    int n;
+    const char **name;
+    struct rille_tensor **tensor;
+};
+
+static int
+count_tensors(lua_State *L, int i, const char *who)
+{
+    int n = 0;
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1), n++) {
+        if (lua_type(L, -2) != LUA_TSTRING) complain(L, "%s: names are texts, found %s", who, what_is(L, -2));
+        const char *name = text_at(L, -2, who);
+        if (!tensor_test(L, -1)) complain(L, "%s: '%s' is %s, no tensor", who, name, what_is(L, -1));
+    }
+    return n;
+}
+
+/* The table at i, or the one tensor. Pushes what keeps it. */
+static void
+names_read(lua_State *L, int i, const char *who, struct names *out)
+{
+    bool table = lua_istable(L, i);
+    int n = table ? count_tensors(L, i, who) : 1;
+    struct rille_tensor *one = table ? NULL : tensor_check(L, i, who);
+    char *room = lua_newuserdatauv(L, (sizeof *out->name + sizeof *out->tensor) * (size_t)(n + 1), 0);
+    *out = (struct names){.name = (const char **)room,
+                          .tensor = (struct rille_tensor **)(room + sizeof *out->name * (size_t)(n + 1))};
+    if (!table) {
+        out->name[0] = "";
+        out->tensor[out->n++] = one;
+        return;
+    }
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
+        out->name[out->n] = lua_tostring(L, -2);
+        out->tensor[out->n++] = tensor_test(L, -1);
+    }
+}
+
+/* 5000000000, "5GB", "200 MB", "1KB"; K is 1,000. */
+static int64_t
+size_read(lua_State *L, int i, const char *who)
+{
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = {{"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+    if (lua_isnil(L, i)) return 0;
+    double n = lua_type(L, i) == LUA_TNUMBER ? lua_tonumber(L, i) : 0;
+    char unit[3] = "B";
+    if (lua_type(L, i) == LUA_TSTRING && sscanf(lua_tostring(L, i), "%lf %2[A-Z]", &n, unit) < 1) n = 0;
+    for (size_t k = 0; k < sizeof units / sizeof *units; k++)
+        if (!strcmp(units[k].unit, unit) && n * units[k].bytes >= 1 && n * units[k].bytes < 9e18)
+            return (int64_t)(n * units[k].bytes);
+    return complain(L, "%s: max_shard_size is a number of bytes or a text such as \"5GB\", found %s", who,
+                    what_is(L, i));
+}
+
+/* A folder for shards is made where there is nothing. */
+static void
+make_folder(lua_State *L, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) && mkdir(path, 0777)) complain(L, "save: %s: no folder can be made there", path);
+    if (!stat(path, &st) && !S_ISDIR(st.st_mode)) complain(L, "save: %s: max_shard_size is for a folder", path);
+}
+
+/* rille.save(path, {name = tensor} | tensor | module[, {max_shard_size =}]) */
+static int
+save(lua_State *L)
+{
+    static const char *const keys[] = {"max_shard_size", NULL};
+    const char *path = path_check(L, 1, "save");
+    struct rille_save_options o = {0};
+    struct names names;
+    lua_settop(L, 3);
+    if (!lua_isnil(L, 3)) {
+        if (!lua_istable(L, 3)) complain(L, "save: the options are a table, found %s", what_is(L, 3));
+        check_keys(L, 3, "save", keys);
+        lua_getfield(L, 3, "max_shard_size");
+        o.shard_bytes = size_read(L, -1, "save");
+        lua_pop(L, 1);
+    }
+    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module gives what its file holds */
+        lua_pushvalue(L, 2);
+        lua_call(L, 1, 1);
+        lua_replace(L, 2);
+    }
+    names_read(L, 2, "save", &names);
+    files_finish(L);
+    if (o.shard_bytes) make_folder(L, path);
+    at_line(L);
+    check_as(L, "save", rille_save(shell_of(L)->session, path, names.n, names.name, names.tensor, &o, NULL));
+    return 0;
+}
+
+/* The texts of the list at i, pushed as one block. */
+static const char *const *
+texts_read(lua_State *L, int i, int *n)
+{
+    *n = (int)lua_rawlen(L, i);
+    const char **text = lua_newuserdatauv(L, sizeof *text * (size_t)(*n + 1), 0);
+    for (int k = 0; k < *n; k++, lua_pop(L, 1)) {
+        lua_rawgeti(L, i, k + 1);
+        text[k] = text_at(L, -1, "save"); /* the list keeps it */
+    }
+    return text;
+}
+
+/* rille._checkpoint(path, tensors, metadata, old, background): with a digest; metadata is a list {key, value, ...}, old
+ * one of files that go once this one is there. */
+static int
+checkpoint(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    const char *path = path_check(L, 1, "checkpoint.save");
+    struct rille_save_options o = {.digest = true};
+    struct names names;
+    bool background = lua_toboolean(L, 5);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    luaL_checktype(L, 4, LUA_TTABLE);
+    o.metadata = texts_read(L, 3, &o.nmetadata);
+    o.nmetadata /= 2;
+    o.old = texts_read(L, 4, &o.nold);
+    names_read(L, 2, "checkpoint.save", &names);
+    files_finish(L);
+    at_line(L);
+    check_as(L, "checkpoint.save",
+             rille_save(sh->session, path, names.n, names.name, names.tensor, &o, background ? &sh->saving : NULL));
+    return 0;
+}
+
+/* rille._verify(path): nil, or what is wrong with it. */
+static int
+verify(lua_State *L)
+{
+    const char *path = path_check(L, 1, "verify");
+    if (!rille_verify(path)) return 0;
+    lua_pushstring(L, rille_error());
+    return 1;
+}
+
+/* rille._finish(): waits for a save in the background. */
+static int
+finish(lua_State *L)
+{
+    files_finish(L);
+    return 0;
+}
+
+static const luaL_Reg functions[] = {
+    {"load", load},         {"load_npy", load_npy},  {"save", save},
+    {"_load", load_format}, {"_contents", contents}, {"_checkpoint", checkpoint},
+    {"_verify", verify},    {"_finish", finish},     {NULL, NULL},
+};
+
+void
+files_open(lua_State *L)
+{
+    static const luaL_Reg methods[] = {{"__gc", file_gc}, {NULL, NULL}};
+    kind_make(L, KIND_FILE, "rille.file", methods);
+    lua_pop(L, 1);
+    luaL_setfuncs(L, functions, 0);
+}
