@@ -118,6 +118,7 @@ end
 local parameter_roles = {
   columns = {weight = "column", bias = "column_bias"}, heads = {weight = "column", bias = "column_bias"},
   tables = {weight = "column"}, rows = {weight = "row", bias = "row_bias"}, positions = {weight = "positions"},
+  norms = {weight = "norm_weight", bias = "norm_weight"},
 }
 
 -- What a module in this role takes and gives; without a word it is left to follow. A norm gives what column layers take;
