@@ -227,6 +227,9 @@ int rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l,
  * it. */
 int rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out);
 int rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out);
+/* The addends of a partial tensor, one behind the other along a new first dimension; and a partial tensor of such. */
+int rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out);
+int rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, struct rille_tensor **out);
 int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
 /* In place: the leaf takes src's value (cast to its dtype, boxed to its layout; shapes must broadcast to it). Whatever
  * was computed from the old value keeps it. */

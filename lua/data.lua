@@ -1,4 +1,4 @@
--- data.lua - data sets in memory, cut into batches.
+-- data.lua - data sets, cut into batches: in memory here, tokens in data/tokens.lua, text files in data/table.lua.
 --
 --   for x, y in rille.data.loader{x, y, batch = 64, shuffle = true, seed = 1} do ... end
 --
@@ -7,6 +7,8 @@
 
 local rille = require "rille"
 local check = require "rille.check"
+local epochs = require "rille.data.epochs"
+local files = require "rille.data.table"
 local layout = require "rille.layout"
 
 local data = {}
@@ -43,7 +45,7 @@ local function take(t, order, from, to, sbp)
   return t:index_select(0, rille.tensor(ids, where))
 end
 
-local methods = {}
+local methods = setmetatable({}, {__index = epochs.methods})
 
 function methods:order(epoch)
   if self.shuffle then return data.permutation(self.size, generator(self.seed + generator(epoch)())()) end
@@ -52,47 +54,23 @@ function methods:order(epoch)
   return order
 end
 
--- The batches of an epoch, counted from 0: for x, y in loader:epoch(3) do
-function methods:epoch(epoch)
-  local order, at = self:order(epoch), 1
-  return function()
-    local last = math.min(at + self.batch - 1, self.size)
-    if last < at or self.drop_last and last < at + self.batch - 1 then return nil end
-    local batch = {}
-    for i, t in ipairs(self.tensors) do batch[i] = take(t, order, at, last, self.sbp) end
-    at = last + 1
-    return table.unpack(batch)
+-- The order of the epoch that was asked for last is kept.
+function methods:take(epoch, first, n)
+  if self.ordered ~= epoch or self.ordered_by ~= self.seed then
+    self.ordered, self.ordered_by, self.order_now = epoch, self.seed, self:order(epoch)
   end
-end
-
-function methods:begin()
-  self.running = self:epoch(self.next_epoch)
-  self.next_epoch = self.next_epoch + 1
-end
-
--- The next batch, of the next epoch when this one is over: for loops over steps.
-function methods:next()
-  if not self.running then self:begin() end
-  local batch = table.pack(self.running())
-  if batch[1] == nil then
-    self:begin()
-    batch = table.pack(self.running())
-  end
+  local batch = {}
+  for i, t in ipairs(self.tensors) do batch[i] = take(t, self.order_now, first + 1, first + n, self.sbp) end
   return table.unpack(batch)
 end
 
-local meta = {__index = methods}
-
--- How many batches an epoch has.
-function meta.__len(self)
-  return self.drop_last and self.size // self.batch or (self.size + self.batch - 1) // self.batch
+-- The batches of an epoch, counted from 0: for x, y in loader:epoch(3) do
+function methods:epoch(epoch)
+  local one = setmetatable({running = epoch, at = 0}, {__index = self})
+  return function() return one:advance() end
 end
 
--- A loader in a for loop: every loop is the next epoch.
-function meta.__call(self, _, before)
-  if before == nil then self:begin() end
-  return self.running()
-end
+local meta = {__index = methods, __len = epochs.count, __call = epochs.call}
 
 -- data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp = of the batches}
 function data.loader(given)
@@ -109,14 +87,14 @@ function data.loader(given)
     check.that(layout.is_tensor(t) and t.ndim > 0, "%s: entry %d is not a tensor with rows", who, i)
     check.that(#t == #tensors[1], "%s: tensor %d has %d rows, the first %d", who, i, #t, #tensors[1])
   end
-  self.tensors, self.size, self.next_epoch = tensors, #tensors[1], 0
+  self.who, self.tensors, self.size = who, tensors, #tensors[1]
+  epochs.start(self)
   check.that(self.size >= self.batch or not self.drop_last, "%s: %d rows are less than one batch of %d", who, self.size,
     self.batch)
   return setmetatable(self, meta)
 end
 
-function data.tokens()
-  check.fail("rille.data.tokens: this version does not read llm.c token files (.bin, magic 20240520) yet")
-end
+data.tokens = require "rille.data.tokens"
+data.csv, data.text = files.csv, files.text
 
 return check.names("rille.data", data)

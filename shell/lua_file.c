@@ -4,6 +4,8 @@
  * raises its error, and so does the end of the program. */
 #include "shell/shell.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -265,7 +267,8 @@ static void
 make_folder(lua_State *L, const char *path)
 {
     struct stat st;
-    if (stat(path, &st) && mkdir(path, 0777)) complain(L, "save: %s: no folder can be made there", path);
+    if (stat(path, &st) && mkdir(path, 0777))
+        complain(L, "save: %s: no folder can be made there: %s", path, strerror(errno));
     if (!stat(path, &st) && !S_ISDIR(st.st_mode)) complain(L, "save: %s: max_shard_size is for a folder", path);
 }
 
@@ -344,6 +347,58 @@ verify(lua_State *L)
     return 1;
 }
 
+/* rille._list(folder, make): the names in a folder, which is made when there is none and make is true. */
+static int
+list(lua_State *L)
+{
+    const char *path = path_check(L, 1, "checkpoint");
+    if (lua_toboolean(L, 2)) make_folder(L, path);
+    DIR *d = opendir(path);
+    if (!d) return complain(L, "checkpoint: %s: %s", path, strerror(errno));
+    lua_newtable(L);
+    for (const struct dirent *e; (e = readdir(d));) {
+        lua_pushstring(L, e->d_name);
+        lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    }
+    closedir(d);
+    return 1;
+}
+
+/* rille._random() gives seed and count of the random state; rille._random(seed, count) restores it. */
+static int
+random_state(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    uint64_t seed, count;
+    if (lua_gettop(L) > 0)
+        rille_random_restore(s, (uint64_t)luaL_checkinteger(L, 1), (uint64_t)luaL_checkinteger(L, 2));
+    rille_random_state(s, &seed, &count);
+    lua_pushinteger(L, (lua_Integer)seed);
+    lua_pushinteger(L, (lua_Integer)count);
+    return 2;
+}
+
+/* rille._parts(t): the addends of a partial tensor; rille._of_parts(parts, {placement =, sbp =}) puts them together. */
+static int
+parts(lua_State *L)
+{
+    struct rille_tensor *t = tensor_check(L, 1, "parts"), **slot = tensor_slot(L);
+    at_line(L);
+    check_as(L, "parts", rille_tensor_parts(t, slot));
+    return 1;
+}
+
+static int
+of_parts(lua_State *L)
+{
+    struct rille_tensor *t = tensor_check(L, 1, "parts");
+    const struct rille_layout *l = layout_read(L, 2, "parts", rille_tensor_ndim(t) - 1, NULL);
+    struct rille_tensor **slot = tensor_slot(L);
+    at_line(L);
+    check_as(L, "parts", rille_tensor_of_parts(t, l, slot));
+    return 1;
+}
+
 /* rille._finish(): waits for a save in the background. */
 static int
 finish(lua_State *L)
@@ -353,9 +408,19 @@ finish(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    {"load", load},         {"load_npy", load_npy},  {"save", save},
-    {"_load", load_format}, {"_contents", contents}, {"_checkpoint", checkpoint},
-    {"_verify", verify},    {"_finish", finish},     {NULL, NULL},
+    {"load", load},
+    {"load_npy", load_npy},
+    {"save", save},
+    {"_load", load_format},
+    {"_contents", contents},
+    {"_checkpoint", checkpoint},
+    {"_verify", verify},
+    {"_finish", finish},
+    {"_list", list},
+    {"_random", random_state},
+    {"_parts", parts},
+    {"_of_parts", of_parts},
+    {NULL, NULL},
 };
 
 void

@@ -327,6 +327,14 @@ calibrate(struct rille_session *s, const char *path)
     return 0;
 }
 
+/* A save in the background ends with the program, and its error is the program's. */
+static int
+finish(lua_State *L)
+{
+    files_finish(L);
+    return 0;
+}
+
 static int
 run_program(const struct program *p)
 {
@@ -342,6 +350,9 @@ run_program(const struct program *p)
         sh->color = p->color;
         interrupt_open(L);
         code = p->calibrate ? calibrate(sh->session, p->environment.cost) : run_all(L, p);
+        lua_pushcfunction(L, finish);
+        int last = sh->saving ? exit_code(run_protected(L, 0, 0)) : 0;
+        code = code ? code : last;
         fflush(stdout);
     } else
         code = open_failed();

@@ -73,12 +73,34 @@ tap.group("layouts", function()
   tap.is({split.sbp, split:totable()}, {"S(0)", {{0, 1}, {2, 3}, {4, 5}, {6, 7}}}, "or as sbp says")
 end)
 
+tap.group("going on", function()
+  local x = rille.arange(10)
+  local function new(seed) return data.loader{x, batch = 3, shuffle = true, seed = seed} end
+  local a, b = new(1), new(2)
+  for _ = 1, 6 do a:next() end
+  local state = a:state()
+  local want = {}
+  for i = 1, 9 do want[i] = a:next():totable() end
+  b:load_state(state)
+  local got = {}
+  for i = 1, 9 do got[i] = b:next():totable() end
+  tap.is(got, want, "a state is a place in an epoch, whatever the seed was before")
+  b:load_state(state)
+  local n = 0
+  for _ in b:batches() do n = n + 1 end
+  tap.is(n, 2, "the first loop after a load finishes its epoch")
+  n = 0
+  for _ in b:batches() do n = n + 1 end
+  tap.is(n, 4, "and the next is whole")
+  tap.fails(function() data.loader{rille.arange(9), batch = 3}:load_state(state) end, {"9 rows", "10"}, "a state of other data is refused")
+end)
+
 tap.group("mistakes", function()
   local x = rille.arange(10)
   tap.fails(function() data.loader{x, batch = 4, shufle = true} end, {"shufle"}, "an unknown option")
   tap.fails(function() data.loader{x} end, {"batch"}, "no batch size")
   tap.fails(function() data.loader{x, rille.arange(9), batch = 2} end, {"9", "10"}, "different numbers of rows")
-  tap.fails(function() data.tokens("x.bin") end, {"llm.c", "20240520"}, "token files are not read yet")
+  tap.fails(function() data.loader{x, batch = 4}:load_state{size = 9} end, {"rille.data.loader", "seed"}, "a state that is none")
 end)
 
 tap.done()

@@ -1,0 +1,77 @@
+/* parts.c - the addends of a partial tensor as a tensor of their own.
+ *
+ * A partial sum over n ranks is a tensor of one dimension more, of size n, split along it: each rank's addend is its
+ * row. Both have the same bytes in the same places, so going from one to the other moves nothing. A checkpoint keeps
+ * gradients that were not applied in this way, since their sum rounds otherwise than the sum of what will be added to
+ * them. */
+#include "actors/session/face.h"
+
+#include <string.h>
+
+/* The type and layout of the addends; false when there is no dimension left. */
+static bool
+parts_of(struct rille_session *s, const struct type *t, const struct layout *l, struct type *type,
+         const struct layout **layout)
+{
+    struct sbp sbp[MAX_AXIS];
+    if (t->ndim == MAX_DIM) return false;
+    *type = *t;
+    type->ndim++;
+    type->dim[0] = 1;
+    memcpy(type->dim + 1, t->dim, sizeof *t->dim * t->ndim);
+    for (int a = 0; a < l->place->naxis; a++) {
+        sbp[a] = l->sbp[a];
+        if (sbp[a].kind == SBP_S) sbp[a].axis++;
+        if (sbp[a].kind != SBP_P) continue;
+        type->dim[0] *= l->place->axis[a];
+        sbp[a] = (struct sbp){.kind = SBP_S, .axis = 0};
+    }
+    return layout_new(s->atlas, l->place, sbp, l->order, layout) == 0;
+}
+
+static void
+share(struct rille_session *s, const struct store *store, const struct type *t, const struct layout *l,
+      struct rille_tensor **out)
+{
+    struct store *same = (struct store *)(uintptr_t)store;
+    store_hold(same);
+    *out = tensor_new(s, graph_leaf(s->graph, t, l, same), true);
+}
+
+int
+rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out)
+{
+    struct type type;
+    const struct layout *l;
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
+    if (!layout_has_partial(t->val->layout) || !parts_of(t->s, &t->val->type, t->val->layout, &type, &l))
+        return fail(E_SBP, "parts: the tensor is no partial sum, or has %d dimensions", MAX_DIM);
+    TRY(rille_eval(t->s, 1, &t));
+    share(t->s, t->val->store, &type, l, out);
+    return 0;
+}
+
+int
+rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, struct rille_tensor **out)
+{
+    struct type type = {0}, twin;
+    const struct layout *l = (const struct layout *)layout, *there;
+    struct rille_tensor *moved;
+    TRY(face_tensor(parts, __func__));
+    TRY(face_layout(parts->s, layout, __func__));
+    TRY(face_given(out, "out", __func__));
+    const struct type *have = &parts->val->type;
+    type.dtype = have->dtype;
+    type.ndim = (uint8_t)MAX(have->ndim - 1, 0);
+    memcpy(type.dim, have->dim + 1, sizeof *type.dim * type.ndim);
+    TRY(layout_fits(l, &type));
+    if (!layout_has_partial(l) || !parts_of(parts->s, &type, l, &twin, &there) || !type_equal(&twin, have))
+        return fail(E_SBP, "parts: the layout is not that of a sum of %lld parts",
+                    have->ndim ? (long long)have->dim[0] : 0);
+    TRY(rille_tensor_to_global(parts, (const struct rille_layout *)there, &moved));
+    int status = rille_eval(parts->s, 1, &moved);
+    if (!status) share(parts->s, moved->val->store, &type, l, out);
+    rille_tensor_free(&moved);
+    return status;
+}

@@ -1,0 +1,256 @@
+-- checkpoint.lua - a training on the disk: what follows a load is what would have followed the save.
+--
+--   rille.checkpoint.save(dir, {model = net, optimizer = opt, data = loader, step = n, note = {...}}, {async = true, keep = 3})
+--   local step, note = rille.checkpoint.load(dir, {model = net, optimizer = opt, data = loader})
+--
+-- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, written under another name first: it is whole
+-- or is not there. It has a digest of its bytes. Tensors are called model.NAME, optimizer.NAME.SLOT and gradient.NAME;
+-- all else (step, note, random state, options, where the data stand) is JSON in the metadata. Values are whole, so
+-- layouts and meshes may differ between the two.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local state_text = require "rille.state_text"
+
+local checkpoint = {}
+
+local PATTERN, METADATA = "^checkpoint%-(%d+)%-step%-%d+%.safetensors$", "rille.checkpoint"
+
+-- ---- the folder ----
+
+-- The checkpoints in a folder: {{number, path}, ...}, the newest first; and what an interrupted save left.
+local function list(dir, names)
+  local found, torn = {}, {}
+  for _, name in ipairs(names) do
+    local number = name:match(PATTERN)
+    if number then found[#found + 1] = {math.tointeger(tonumber(number)), dir .. "/" .. name} end
+    if name:find("^checkpoint%-.*%.tmp$") then torn[#torn + 1] = dir .. "/" .. name end
+  end
+  table.sort(found, function(a, b) return a[1] > b[1] end)
+  return found, torn
+end
+
+-- ---- parts ----
+
+local function check_parts(who, parts, more)
+  local known = {model = check.none, optimizer = check.none, data = check.none}
+  for name in pairs(more) do known[name] = check.none end
+  check.that(type(parts) == "table", "%s: the parts are a table {model =, optimizer =, data =}, not %s", who, check.shown(parts))
+  check.options(who, parts, known)
+  local methods = {model = "named_parameters", optimizer = "load_state_dict", data = "load_state"}
+  for name, method in pairs(methods) do
+    local part = parts[name]
+    check.that(part == nil or type(part) == "table" and part[method], "%s: %s is %s, which has no state", who, name, check.shown(part))
+  end
+end
+
+-- The parameters of model and optimiser by name. One that is not the model's is called by its place in the optimiser.
+local function names_of(parts)
+  local name_of, params = {}, {}
+  local function know(name, p)
+    if not name_of[p] then
+      name_of[p] = name
+      params[#params + 1] = p
+    end
+  end
+  if parts.model then
+    for name, p in parts.model:named_parameters() do know(name, p) end
+  end
+  for i, p in ipairs(parts.optimizer and parts.optimizer.params or {}) do know(tostring(i - 1), p) end
+  return name_of, params
+end
+
+-- Calls visit(name in the file, tensor) for all that the parts hold and keep.
+local function each_tensor(parts, name_of, visit)
+  if parts.model then
+    for name, t in parts.model:named_parameters() do visit("model." .. name, t) end
+    for name, t in parts.model:named_buffers() do visit("model." .. name, t) end
+  end
+  local opt = parts.optimizer
+  for i, p in ipairs(opt and opt.params or {}) do
+    for slot, t in pairs(opt.slots[i]) do visit(("optimizer.%s.%s"):format(name_of[p], slot), t) end
+  end
+end
+
+-- An optimiser's numbers: its own and those of its groups, each with its parameters.
+local function optimizer_numbers(opt, name_of)
+  local numbers = {kind = opt.kind.name, steps = opt.steps, options = {}, groups = {}}
+  for name in pairs(opt.kind.options) do numbers.options[name] = opt[name] end
+  for i, group in ipairs(opt.groups) do
+    local own, params = {}, {}
+    for name in pairs(opt.kind.options) do own[name] = rawget(group, name) end
+    for k, p in ipairs(group.params) do params[k] = name_of[p] end
+    numbers.groups[i] = {own = own, params = params}
+  end
+  return numbers
+end
+
+-- ---- gradients that were not applied ----
+--
+-- One that is a partial sum is kept as its addends, with where it lay: put back there, it is the same bits.
+
+local function place_text(t)
+  return ("%s %s %s"):format(t.device, table.concat(t.placement.shape, "x"), table.concat(t.placement.ranks, ","))
+end
+
+local function is_partial(t) return t.sbp:find("P", 1, true) ~= nil end
+
+local function take_gradients(params, name_of, tensors)
+  local partial = {}
+  for _, p in ipairs(params) do
+    local g, name = p.grad, name_of[p]
+    if g and is_partial(g) and g.ndim < 8 then
+      tensors["gradient." .. name] = rille._parts(g)
+      partial[name] = {sbp = g.sbp, place = place_text(g), dtype = g.dtype}
+    else
+      tensors["gradient." .. name] = g
+    end
+  end
+  return partial
+end
+
+local function gradient_of(p, value, partial)
+  if not partial then return value end
+  if place_text(p) == partial.place and value.dtype == p.dtype then
+    return rille._of_parts(value, {placement = p.placement, sbp = partial.sbp})
+  end
+  return value:sum(0)
+end
+
+-- ---- saving ----
+
+function checkpoint.save(dir, parts, options)
+  local who = "rille.checkpoint.save"
+  check.that(type(dir) == "string", "%s: the name of a folder is wanted, not %s", who, check.shown(dir))
+  check_parts(who, parts, {step = true, note = true})
+  local o = check.options(who, options, {async = false, keep = check.none})
+  if o.keep then check.count(who, "keep", o.keep) end
+  local step = check.whole(who, "step", parts.step or 0, 0)
+  local name_of, params = names_of(parts)
+  local tensors = {}
+  each_tensor(parts, name_of, function(name, t) tensors[name] = t end)
+  local partial = take_gradients(params, name_of, tensors)
+  local seed, count = rille._random()
+  local text, why = state_text.encode({step = step, note = parts.note, random = {seed = seed, count = count}, partial = partial,
+    optimizer = parts.optimizer and optimizer_numbers(parts.optimizer, name_of), data = parts.data and parts.data:state()},
+    "checkpoint")
+  check.that(text, "%s: %s", who, why)
+  rille._finish() -- a save in progress belongs to the list
+  local found, torn = list(dir, rille._list(dir, true))
+  for i = o.keep or #found + 1, #found do torn[#torn + 1] = found[i][2] end
+  local path = ("%s/checkpoint-%08d-step-%d.safetensors"):format(dir, (found[1] and found[1][1] or 0) + 1, math.tointeger(step))
+  rille._checkpoint(path, tensors, {METADATA, text}, torn, o.async)
+end
+
+-- ---- loading ----
+
+local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
+
+-- What each tensor of the file goes to; complaints go to wrong.
+local function targets_of(contents, parts, name_of, params, partial, wrong)
+  local targets, has = {}, {}
+  for _, entry in ipairs(contents) do has[entry.name] = entry end
+  local function want(name, t, first)
+    local entry = has[name]
+    local shape = entry and table.move(entry.shape, first or 1, #entry.shape, 1, {})
+    if not entry then
+      wrong[#wrong + 1] = ("'%s' is missing"):format(name)
+    elseif shape_text(shape) ~= shape_text(t.shape) then
+      wrong[#wrong + 1] = ("'%s' is %s here, %s in the checkpoint"):format(name, shape_text(t.shape), shape_text(shape))
+    end
+    targets[name] = t
+  end
+  each_tensor(parts, name_of, function(name, t) want(name, t) end)
+  for _, p in ipairs(params) do
+    local name = name_of[p]
+    if has["gradient." .. name] then want("gradient." .. name, p, partial[name] and 2) end
+  end
+  for _, entry in ipairs(contents) do
+    local part = entry.name:match("^%a+")
+    if parts[part] and not targets[entry.name] then
+      wrong[#wrong + 1] = ("'%s' of the checkpoint is not in the %s"):format(entry.name, part)
+    end
+  end
+  return targets
+end
+
+local function check_optimizer(opt, saved, name_of, wrong)
+  if type(saved) ~= "table" then
+    wrong[#wrong + 1] = "there is no optimizer in the checkpoint"
+  elseif saved.kind ~= opt.kind.name then
+    wrong[#wrong + 1] = ("the optimizer is %s here, %s in the checkpoint"):format(opt.kind.name, tostring(saved.kind))
+  else
+    local here = optimizer_numbers(opt, name_of)
+    local function names(o)
+      local text = {}
+      for i, group in ipairs(o.groups) do text[i] = "{" .. table.concat(group.params, ", ") .. "}" end
+      return table.concat(text, " ")
+    end
+    if names(here) ~= names(saved) then
+      wrong[#wrong + 1] = ("the optimizer has the groups %s here, %s in the checkpoint"):format(names(here), names(saved))
+    end
+  end
+end
+
+local function load_optimizer(opt, saved)
+  opt.steps = saved.steps
+  for name, value in pairs(saved.options) do rawset(opt, name, value) end
+  for i, group in ipairs(opt.groups) do
+    for name in pairs(opt.kind.options) do rawset(group, name, saved.groups[i].own[name]) end
+  end
+end
+
+-- Everything is read and checked before anything is changed.
+local function load_file(who, path, parts)
+  local contents, says = rille._contents(path)
+  local saved = state_text.decode(says[METADATA] or "")
+  check.that(type(saved) == "table" and type(saved.random) == "table" and type(saved.partial) == "table", "%s: %s: it is not a checkpoint of a training", who, path)
+  local name_of, params = names_of(parts)
+  local wrong = {}
+  local targets = targets_of(contents, parts, name_of, params, saved.partial, wrong)
+  if parts.optimizer then check_optimizer(parts.optimizer, saved.optimizer, name_of, wrong) end
+  local why = parts.data and parts.data:refuses(saved.data)
+  if why then wrong[#wrong + 1] = "data: " .. why end
+  check.that(#wrong == 0, "%s: %s: %s", who, path, table.concat(wrong, "; "))
+  local values = rille._load(path, nil, {names = check.sorted_keys(targets),
+    placement = function(name) return targets[name].placement end,
+    sbp = function(name)
+      local partial = saved.partial[name:match("^gradient%.(.*)")]
+      return partial and layout.whole(targets[name].placement) or targets[name].sbp
+    end})
+  rille.no_grad(function()
+    for name, t in pairs(targets) do
+      if not name:find("^gradient%.") then t:copy_(values[name]) end
+    end
+  end)
+  for _, p in ipairs(params) do
+    local value = values["gradient." .. name_of[p]]
+    p.grad = value and gradient_of(p, value, saved.partial[name_of[p]])
+  end
+  if parts.optimizer then load_optimizer(parts.optimizer, saved.optimizer) end
+  if parts.data then parts.data:load_state(saved.data) end
+  rille._random(saved.random.seed, saved.random.count)
+  return saved.step, saved.note
+end
+
+function checkpoint.load(dir, parts, options)
+  local who = "rille.checkpoint.load"
+  check.that(type(dir) == "string", "%s: the name of a folder is wanted, not %s", who, check.shown(dir))
+  check_parts(who, parts, {})
+  local o = check.options(who, options, {fallback = false})
+  rille._finish()
+  local found = list(dir, rille._list(dir, false))
+  check.that(#found > 0, "%s: %s: there is no checkpoint in this folder", who, dir)
+  local damaged = {}
+  for _, entry in ipairs(found) do
+    local why = rille._verify(entry[2])
+    if not why then return load_file(who, entry[2], parts) end
+    damaged[#damaged + 1] = why
+    if not o.fallback then break end
+  end
+  check.fail("%s: %s%s", who, table.concat(damaged, "; "),
+    not o.fallback and found[2] and "; {fallback = true} loads the one before it" or "")
+end
+
+return check.names("rille.checkpoint", checkpoint)

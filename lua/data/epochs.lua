@@ -1,0 +1,88 @@
+-- epochs.lua - walking through a data set again and again: which epoch, which row, and going on there after a load.
+--
+-- A kind of reader has size (rows), batch, drop_last, seed, and take(self, epoch, first, n), which gives the tensors of n
+-- rows from place `first` (from 0) of an epoch's order on. The rest is here:
+--
+--   for x, y in reader:batches() do      every loop is the next epoch
+--   local x, y = reader:next()           one batch; of the next epoch when this one is over
+--   reader:state()  reader:load_state(s) where it stands, as numbers; the first loop after a load finishes its epoch
+
+local check = require "rille.check"
+
+local epochs = {}
+
+local methods = {}
+epochs.methods = methods
+
+-- What a new reader starts with.
+function epochs.start(self)
+  self.next_epoch, self.at = 0, 0
+end
+
+function methods:begin()
+  self.running, self.next_epoch, self.at = self.next_epoch, self.next_epoch + 1, 0
+end
+
+-- The next batch of the epoch that runs; nothing at its end.
+function methods:advance()
+  local n = math.min(self.batch, self.size - self.at)
+  if not self.running or n < 1 or self.drop_last and n < self.batch then
+    self.running = nil
+    return nil
+  end
+  self.at = self.at + n
+  return self:take(self.running, self.at - n, n)
+end
+
+local function go_on(self)
+  if not (self.resumed and self.running) then self:begin() end
+  self.resumed = nil
+end
+
+function methods:batches()
+  go_on(self)
+  return function() return self:advance() end
+end
+
+function methods:next()
+  self.resumed = nil
+  local batch = table.pack(self:advance())
+  if batch[1] ~= nil then return table.unpack(batch) end
+  self:begin()
+  return self:advance()
+end
+
+-- How many batches an epoch has.
+function epochs.count(self)
+  return self.drop_last and self.size // self.batch or (self.size + self.batch - 1) // self.batch
+end
+
+-- A reader itself in a for loop.
+function epochs.call(self, _, before)
+  if before == nil then go_on(self) end
+  return self:advance()
+end
+
+function methods:state()
+  return {size = self.size, seed = self.seed, next_epoch = self.next_epoch, at = self.at, running = self.running or -1}
+end
+
+-- What keeps a state from being loaded, or nil.
+function methods:refuses(state)
+  if type(state) ~= "table" then return "there is no state of a reader" end
+  for _, name in ipairs{"size", "seed", "next_epoch", "at", "running"} do
+    if math.type(state[name]) ~= "integer" then return ("its '%s' is no whole number"):format(name) end
+  end
+  if state.size ~= self.size then return ("it has %d rows here, %d in what is loaded"):format(self.size, state.size) end
+  if state.at < 0 or state.at > state.size then return ("it stands at row %d of %d"):format(state.at, state.size) end
+end
+
+function methods:load_state(state)
+  local why = self:refuses(state)
+  check.that(not why, "%s: %s", self.who, why)
+  self.seed, self.next_epoch, self.at = state.seed, state.next_epoch, state.at
+  self.running = state.running >= 0 and state.running or nil
+  self.resumed = true
+end
+
+return epochs

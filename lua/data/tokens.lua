@@ -1,0 +1,50 @@
+-- tokens.lua - windows of token ids to train a language model on.
+--
+--   local data = rille.data.tokens("train.bin", {batch = 8, length = 256, seed = 1, placement = P, sbp = "S(0)"})
+--   for x, y in data:batches() do ... end        x, y: i64 {batch, length}; y is x one further
+--
+-- From llm.c's token files (one or a list), a list of ids or a tensor of them. Windows do not overlap (each shares its
+-- last id with the next) and none goes from one file into another; seed and epoch give their order. A rank reads its own
+-- rows, when they are wanted; meanwhile the system fetches those of the next batch.
+
+local rille = require "rille"
+local check = require "rille.check"
+local epochs = require "rille.data.epochs"
+
+local who = "rille.data.tokens"
+
+local methods = setmetatable({}, {__index = epochs.methods})
+
+function methods:take(epoch, first, n)
+  return self.tokens:batch(who, {length = self.length, first = first, n = n, next = self.batch, seed = self.seed, epoch = epoch},
+    self.x, self.y)
+end
+
+local meta = {__index = methods, __len = epochs.count, __call = epochs.call}
+
+-- Where x or y lies: only what was said.
+local function lies(t) return {placement = t.placement, sbp = t.sbp} end
+
+local function check_room(self)
+  local ids, most = self.tokens:count()
+  self.size = self.tokens:windows(self.length)
+  check.that(self.size > 0, "%s: windows of length %d take %d ids; there are %d%s", who, self.length, self.length + 1, most,
+    ids > most and " in the longest file" or "")
+  check.that(self.size >= self.batch, "%s: a batch of %d windows of length %d; %d ids have only %d windows", who, self.batch,
+    self.length, ids, self.size)
+end
+
+return function(from, given)
+  local self = check.options(who, given, {batch = check.none, length = check.none, seed = 0, placement = check.none,
+    sbp = check.none, labels = check.none})
+  check.count(who, "batch", self.batch)
+  check.count(who, "length", self.length)
+  check.that(math.type(self.seed) == "integer", "%s: the seed is an integer, not %s", who, check.shown(self.seed))
+  local labels = check.options(who .. ": labels", self.labels, {placement = check.none, sbp = check.none})
+  self.who, self.drop_last, self.x = who, true, lies(self)
+  self.y = self.labels and lies(labels) or self.x
+  self.tokens = rille._tokens(who, from)
+  check_room(self)
+  epochs.start(self)
+  return setmetatable(self, meta)
+end

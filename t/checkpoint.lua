@@ -1,0 +1,164 @@
+-- checkpoint.lua - what follows a load is what would have followed the save: compiled steps, groups, gradients not yet
+-- applied, random numbers, the place in the data; and what is damaged or does not fit is refused before anything changes.
+
+local tap = dofile("t/tap.lua")
+local nn, optim, T = rille.nn, rille.optim, rille.tensor
+local P = rille.placement("cpu", {0, 1})
+local dir = os.tmpname()
+os.remove(dir)
+os.execute("mkdir '" .. dir .. "'")
+local function list(at)
+  local p, names = io.popen("ls -A '" .. at .. "'"), {}
+  for name in p:lines() do names[#names + 1] = name end
+  p:close()
+  return names
+end
+
+local kinds = {
+  {"SGD", {lr = 0.1}}, {"SGD with momentum", {lr = 0.1, momentum = 0.9}, optim.SGD}, {"AdamW", {lr = 0.05, betas = {0.8, 0.95}}, optim.AdamW}}
+kinds[1][3] = optim.SGD
+
+-- how: "eager" or "compiled"; the batch is split, weights of the first layer too.
+local function training(kind, how, seed)
+  rille.manual_seed(seed)
+  local net = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 3))
+  net:to_global{placement = P, sbp = "B"}
+  net[1].weight:to_global_{placement = P, sbp = "S(1)"}
+  local ids = {}
+  for i = 1, 40 do ids[i] = i * i % 11 end
+  local t = {net = net}
+  t.opt = kind[3]({{params = {net[1].weight, net[3].weight}, lr = 0.02}, {params = {net[1].bias, net[3].bias}}}, kind[2])
+  t.data = rille.data.tokens(ids, {batch = 2, length = 4, seed = seed, placement = P, sbp = "S(0)"})
+  local function run(x, y)
+    local loss = net(x:to("f32") / 10):cross_entropy(y[{{}, 0}] % 3)
+    loss:backward()
+    return loss
+  end
+  local step = how == "eager" and run or rille.graph(run)
+  local function apply() t.opt:step(); t.opt:zero_grad() end
+  local update = rille.graph(function(x, y) local loss = run(x, y); apply(); return loss end)
+  function t.run(n)
+    local losses = {}
+    for i = 1, n do
+      local x, y = t.data:next()
+      if how == "compiled" and i % 2 == 0 then
+        losses[i] = update(x, y):item()
+      else
+        losses[i] = step(x, y):item()
+        if i % 3 ~= 0 then apply() end                             -- every third leaves its gradients for the next
+      end
+      t.opt.lr = t.opt.lr * 0.9
+    end
+    losses[n + 1] = rille.rand({2}):totable()
+    return losses
+  end
+  t.parts = {model = net, optimizer = t.opt, data = t.data}
+  function t.save(step_number, options, note)
+    rille.checkpoint.save(dir, {model = net, optimizer = t.opt, data = t.data, step = step_number, note = note}, options)
+  end
+  function t.state() local s = {}; for i, p in ipairs(net:parameters()) do s[i] = p:totable() end; return s end
+  return t
+end
+
+tap.group("resuming", function()
+  for _, kind in ipairs(kinds) do
+    for _, how in ipairs{"eager", "compiled"} do
+      local a = training(kind, how, 1)
+      a.run(3)                                                     -- its gradients are not applied yet
+      a.save(3)
+      local want = {a.run(20), a.state(), a.opt.lr}
+      for _, before in ipairs{0, 4} do                             -- compiled after the load, or before it
+        local b = training(kind, how, 2)
+        if before > 0 then b.run(before) end
+        tap.is(rille.checkpoint.load(dir, b.parts), 3, ("%s, %s, after %d steps of another run: loads"):format(kind[1], how, before))
+        tap.is({b.run(20), b.state(), b.opt.lr}, want, "and goes on bit for bit")
+      end
+    end
+  end
+end)
+
+tap.group("notes", function()
+  local net = nn.Linear(2, 2)
+  local note = {best = math.huge, low = -math.huge, list = {1, 2.5, {true, false}}, name = 'a "b"\n\1 é', deep = {a = {b = {c = 1e-300}}}, big = math.mininteger, third = 1 / 3, one = 1.0}
+  rille.checkpoint.save(dir .. "/n", {model = net, note = note, step = 7})
+  local step, back = rille.checkpoint.load(dir .. "/n", {model = net})
+  tap.is({step, back}, {7, note}, "every number and text comes back")
+  tap.is({math.type(back.one), math.type(back.big)}, {"float", "integer"}, "as the kind of number that it was")
+  for name, bad in pairs{tensor = T{1}, func = print, gap = {[3] = 1}, both = {1, a = 2}, bytes = "\255", loop = (function() local t = {}; t.t = t; return t end)()} do
+    tap.fails(function() rille.checkpoint.save(dir .. "/n", {model = net, note = {x = bad}}) end, {"rille.checkpoint.save: checkpoint"}, "what cannot be written is named: " .. name)
+  end
+  tap.is(#list(dir .. "/n"), 1, "and nothing is saved then")
+end)
+
+tap.group("keep and background", function()
+  local a, at = training(kinds[3], "compiled", 1), dir .. "/k"
+  local states = {}
+  for step = 1, 6 do
+    a.run(1)
+    rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step}, {async = true, keep = 2})
+    states[step] = a.state()
+    a.run(1)                                                       -- while it is written
+  end
+  tap.is({rille.checkpoint.load(at, a.parts), a.state()}, {6, states[6]}, "what is saved beside the training is what was there at the call")
+  tap.is(#list(at), 2, "keep = 2 leaves two")
+  local b = training(kinds[3], "eager", 1)
+  os.execute("rm -r '" .. at .. "'")
+  b.save(1)
+  rille.checkpoint.save(at, {model = b.net, step = 1}, {async = true})
+  os.execute("chmod a-w '" .. at .. "'")
+  tap.is(rille.checkpoint.load(at, {model = b.net}), 1, "a load waits for it")
+  os.execute("chmod u+w '" .. at .. "'")
+  os.execute("rm -r '" .. at .. "'")
+  rille._checkpoint(dir .. "/gone/x.safetensors", {x = T{1}}, {}, {}, true)
+  tap.fails(function() rille.save(dir .. "/y.safetensors", {x = T{1}}) end, {"gone/x.safetensors"}, "an error of a save in the background is raised by the next")
+  rille.save(dir .. "/y.safetensors", {x = T{1}})
+end)
+
+tap.group("what does not fit", function()
+  local a, at = training(kinds[3], "eager", 1), dir .. "/f"
+  rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = 1})
+  local function refused(parts, words, name)
+    local before = a.state()
+    tap.fails(function() rille.checkpoint.load(at, parts, {fallback = true}) end, words, name)
+    tap.is(a.state(), before, "and nothing is changed")
+  end
+  a.run(2)
+  refused({model = nn.Linear(4, 6)}, {"'model.weight' is missing", "'model.0.weight'"}, "another model")
+  refused({model = nn.Sequential(nn.Linear(4, 5), nn.Dropout(0.3), nn.Linear(5, 3))}, {"'model.0.weight' is {5, 4} here, {6, 4}"}, "other sizes")
+  refused({model = a.net, optimizer = optim.SGD(a.net:parameters(), {lr = 1})}, {"optim.SGD", "optim.AdamW"}, "another optimiser")
+  refused({model = a.net, optimizer = optim.AdamW(a.net:parameters(), {lr = 1})}, {"groups"}, "other groups")
+  refused({model = a.net, data = rille.data.loader{T{1, 2, 3}, batch = 1}}, {"3 rows"}, "other data")
+  refused({modl = a.net}, {"'modl'"}, "a part that is none")
+  refused({model = 5}, {"model is 5"}, "or has no state")
+  tap.is(rille.checkpoint.load(at, {}), 1, "parts that are not asked for stay as they are")
+  tap.fails(function() rille.checkpoint.save(at, {model = a.net, step = 1.5}) end, {"step"}, "a step is a whole number")
+  tap.fails(function() rille.checkpoint.save(at, {model = a.net}, {keep = 0}) end, {"keep"}, "keep is at least 1")
+  tap.fails(function() rille.checkpoint.load(dir .. "/none", a.parts) end, {"/none"}, "a folder that is not there is named")
+end)
+
+tap.group("damage", function()
+  local net, at = nn.Linear(2, 2), dir .. "/d"
+  rille.checkpoint.save(at, {model = net, step = 1, note = "first"})
+  rille.checkpoint.save(at, {model = net, step = 2, note = "second"})
+  local path = at .. "/" .. list(at)[2]
+  local f = assert(io.open(path, "rb"))
+  local whole = f:read("a")
+  f:close()
+  local accepted = 0
+  local function try(bytes)
+    local g = assert(io.open(path, "wb"))
+    g:write(bytes)
+    g:close()
+    local good, err = pcall(rille.checkpoint.load, at, {model = net})
+    if good or not err:find("checkpoint-00000002", 1, true) then accepted = accepted + 1 end
+  end
+  for i = 1, #whole do try(whole:sub(1, i - 1) .. string.char(whole:byte(i) ~ (1 << i % 8)) .. whole:sub(i + 1)) end
+  tap.is(accepted, 0, ("one changed bit in any of %d bytes: refused and named"):format(#whole))
+  for cut = 0, #whole - 1, 7 do try(whole:sub(1, cut)) end
+  try(whole .. "x")
+  tap.is(accepted, 0, "so is every truncation, and a byte more")
+  tap.is(select(2, rille.checkpoint.load(at, {model = net}, {fallback = true})), "first", "fallback: the one before it")
+end)
+
+os.execute("rm -rf '" .. dir .. "'")
+tap.done()

@@ -1,0 +1,119 @@
+-- data-tokens.lua - windows of token ids: each once an epoch, in an order that the seed gives, alike on every layout;
+-- and text files as tensors.
+
+local tap = dofile("t/tap.lua")
+local data = rille.data
+local dir = os.tmpname()
+os.remove(dir)
+os.execute("mkdir '" .. dir .. "'")
+
+local function write(name, bytes)
+  local f = assert(io.open(dir .. "/" .. name, "wb"))
+  f:write(bytes)
+  f:close()
+  return dir .. "/" .. name
+end
+local function token_file(name, from, to, wide)
+  local out = {string.pack("<i4i4i4", wide and 20240801 or 20240520, wide and 7 or 1, to - from + 1) .. ("\0"):rep(1012)}
+  for i = from, to do out[#out + 1] = string.pack(wide and "<I4" or "<I2", i) end
+  return write(name, table.concat(out))
+end
+local function starts(d)
+  local list = {}
+  for x in d:batches() do
+    for _, row in ipairs(x:totable()) do list[#list + 1] = row[1] end
+  end
+  return list
+end
+local function sorted(list)
+  local copy = table.move(list, 1, #list, 1, {})
+  table.sort(copy)
+  return copy
+end
+
+tap.group("windows", function()
+  for _, case in ipairs{{101, 10, 2}, {1000, 7, 5}, {17, 1, 4}, {65, 64, 1}, {300, 3, 8}} do
+    local n, length, batch = table.unpack(case)
+    local path = token_file("a.bin", 0, n - 1, n == 1000)
+    local d = data.tokens(path, {batch = batch, length = length, seed = 3})
+    local seen, windows, wrong = starts(d), (n - 1) // length, 0
+    for i, start in ipairs(sorted(seen)) do
+      if start % length ~= 0 or i > 1 and start == sorted(seen)[i - 1] then wrong = wrong + 1 end
+    end
+    tap.is({#seen, wrong}, {windows // batch * batch, 0}, ("%d ids, windows of %d: none twice, none half"):format(n, length))
+    tap.is(#d, windows // batch, "and # counts batches")
+  end
+  local d = data.tokens({token_file("b.bin", 0, 50), token_file("c.bin", 100, 151)}, {batch = 1, length = 10, seed = 1})
+  tap.is(sorted(starts(d)), {0, 10, 20, 30, 40, 100, 110, 120, 130, 140}, "no window crosses two files")
+end)
+
+tap.group("layouts", function()
+  local path, want = token_file("l.bin", 0, 400), nil
+  for _, how in ipairs{{{0}, "B"}, {{1, 0}, "S(0)"}, {{0, 1, 2}, "S(1)"}, {{{0, 1}, {2, 3}}, {"S(0)", "S(1)"}}, {{{0, 1}, {2, 3}}, {"S(0)", "B"}}} do
+    local place, got = rille.placement("cpu", how[1]), {}
+    local labels = {placement = rille.placement("cpu", {5}), sbp = "B"}
+    local d = data.tokens(path, {batch = 4, length = 9, seed = 7, placement = place, sbp = how[2], labels = labels})
+    local right = true
+    for x, y in d:batches() do
+      right = right and x.placement == place and y.placement == labels.placement
+      got[#got + 1] = {x:totable(), y:totable()}
+    end
+    want = want or got
+    tap.is(got, want, "the same batches on " .. tostring(place))
+    tap.ok(right, "where they were asked for, labels apart")
+  end
+end)
+
+tap.group("going on", function()
+  local path = token_file("g.bin", 0, 200)
+  local function new(seed) return data.tokens(path, {batch = 3, length = 10, seed = seed}) end
+  local a, b = new(1), new(2)
+  for _ = 1, 8 do a:next() end
+  b:load_state(a:state())
+  local want, got = {}, {}
+  for i = 1, 10 do want[i], got[i] = a:next():totable(), b:next():totable() end
+  tap.is(got, want, "what follows a state is the same, in the middle of an epoch and after it")
+  tap.fails(function() data.tokens(path, {batch = 3, length = 20}):load_state(a:state()) end, {"10 rows", "20"}, "windows of another length are refused")
+end)
+
+tap.group("mistakes", function()
+  local path = token_file("m.bin", 0, 100)
+  tap.fails(function() data.tokens(path, {batch = 2, length = 200}) end, {"200", "101"}, "windows longer than the data")
+  tap.fails(function() data.tokens(path, {batch = 20, length = 10}) end, {"20", "10 windows"}, "batches larger than an epoch")
+  tap.fails(function() data.tokens(path, {batch = 2}) end, {"length"}, "no length")
+  tap.fails(function() data.tokens(path, {batch = 2, length = 3, sed = 1}) end, {"'sed'"}, "an unknown option")
+  tap.fails(function() data.tokens({path, 5}, {batch = 2, length = 3}) end, {"data-tokens.lua:", "files", "5"}, "a list of files that has another thing")
+  tap.fails(function() data.tokens({1, -2}, {batch = 1, length = 1}) end, {"-2"}, "an id that is none")
+  tap.fails(function() data.tokens(dir .. "/none.bin", {batch = 1, length = 1}) end, {"none.bin"}, "a file that is not there")
+  tap.fails(function() data.tokens(write("other.bin", ("x"):rep(2000)), {batch = 1, length = 1}) end, {"other.bin", "20240520"}, "a file of another kind")
+  tap.fails(function() data.tokens(rille.zeros({4}), {batch = 1, length = 1}) end, {"i64"}, "a tensor of no ids")
+  tap.is(data.tokens(rille.arange(9), {batch = 2, length = 4}):next().shape, {2, 4}, "a tensor of ids will do")
+end)
+
+tap.group("llm.c", function()
+  tap.is(rille.io.llmc.tokens(token_file("t.bin", 65530, 65540, true)):totable()[7], 65536, "tokens of 32 bits")
+  local head = string.pack("<i4i4i4i4i4i4i4i4", 20240326, 5, 4, 3, 2, 1, 2, 3) .. ("\0"):rep(1024 - 32)
+  local sizes = {6, 8, 4, 4, 24, 12, 8, 4, 4, 4, 32, 16, 32, 4, 2, 2}
+  local count = 0
+  for _, n in ipairs(sizes) do count = count + n end
+  local path = write("gpt.bin", head .. ("\0\0"):rep(count - 2) .. string.pack("<I2I2", 0x3f80, 0xc000))
+  local t, config = rille.io.llmc.load(path)
+  tap.is({t.lnfb.dtype, t.lnfb:totable(), t.qkvw.shape, config.num_layers, config.padded_vocab_size}, {"bf16", {1, -2}, {2, 6, 2}, 2, 3},
+    "a checkpoint of version 5: tensors under llm.c's names, and the sizes")
+  tap.is(rille.io.llmc.load(path, {names = {"fcw"}, dtype = "f32"}).fcw.dtype, "f32", "with the options of load")
+  write("gpt.bin", head .. ("\0\0"):rep(count - 1))
+  tap.fails(function() rille.io.llmc.load(path) end, {"gpt.bin"}, "one that is cut off")
+end)
+
+tap.group("text files", function()
+  local path = write("a.csv", 'a,"b c",d\r\n1,2.5,-3\r\n\r\n4,"5",6e2\r\n')
+  local t, names = data.csv(path, {header = true})
+  tap.is({t:totable(), names}, {{{1, 2.5, -3}, {4, 5, 600}}, {"a", "b c", "d"}}, "csv: a tensor, and the names of its columns")
+  tap.fails(function() data.csv(path) end, {"a.csv:1", "'a'", "header"}, "a line that is no numbers is named")
+  tap.fails(function() data.csv(write("b.csv", "1,2\n3\n")) end, {"b.csv:2", "1 columns", "2"}, "so is one of other columns")
+  tap.is(data.csv(write("c.csv", "1;2\n"), {separator = ";", dtype = "i64"}):totable(), {{1, 2}}, "other separators and dtypes")
+  tap.is(data.text(write("t.txt", "ab\0\255")):totable(), {97, 98, 0, 255}, "a text is its bytes")
+end)
+
+os.execute("rm -rf '" .. dir .. "'")
+tap.done()
