@@ -29,6 +29,11 @@ small="--steps 3 --batch 4 --length 16 --layers 2 --width 32 --write 8"
 example "gpt $small --plot $tmp/gpt.svg" "single on cpu[0]" "tokens/s" "MFU" "held back" "The "
 example "gpt $small --recipe pp-tp --micro-batches 2" "pp-tp on cpu[0, 1]" "bubble" "held back"
 example "resnet --steps 3 --recipe dp" "of 360 held-out images"
+"$rille" -d cpu:1 -e "rille.models.llama.new{vocab = 61, length = 16, layers = 2, heads = 4, kv_heads = 2, width = 16}:save('$tmp/new')"
+for i in $(seq 400); do echo $((i * 7 % 61)); done >"$tmp/ids"
+example "finetune $tmp/new $tmp/tuned --ids $tmp/ids --steps 3 --recipe dp-tp" "llama: loss 4." "saved in $tmp/tuned"
+example "generate $tmp/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
+example "generate $tmp/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
 
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 code=$? n=$((n + 1))

@@ -1,0 +1,117 @@
+-- Language models in files: Hugging Face's folders, whole and in shards, and llm.c's checkpoints; what does not fit is named.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local json = require "rille.json"
+local P2, P22 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
+
+local dir = os.tmpname()
+os.remove(dir)
+
+local sizes = {
+  gpt2 = {vocab = 31, length = 12, layers = 2, heads = 2, width = 16},
+  llama = {vocab = 31, length = 12, layers = 2, heads = 4, kv_heads = 2, width = 16, hidden = 24, theta = 5e5,
+    rope_scaling = {rope_type = "llama3", factor = 8, low_freq_factor = 1, high_freq_factor = 4, original_max_position_embeddings = 8}},
+  moe = {vocab = 31, length = 12, layers = 1, heads = 2, width = 16, experts = 4},
+}
+local function new(kind, more)
+  local options = {}
+  for k, v in pairs(sizes[kind]) do options[k] = v end
+  for k, v in pairs(more or {}) do options[k] = v end
+  rille.manual_seed(5)
+  return rille.models[kind].new(options)
+end
+local ids = rille.tensor({{3, 1, 4, 1, 5}}, {dtype = "i64"})
+local function logits(m, where) return m(where and ids:to_global(where) or ids):totable() end
+local function rewrite(at, change)
+  local config = json.load(at .. "/config.json")
+  change(config)
+  local file = assert(io.open(at .. "/config.json", "w"))
+  file:write(json.encode(config))
+  file:close()
+end
+
+for _, kind in ipairs{"gpt2", "llama", "moe"} do
+  tap.group(kind, function()
+    local load, m, at = rille.models[kind].load, new(kind), dir .. kind
+    local want = logits(m)
+    m:save(at)
+    tap.is(logits(load(at)), want, kind .. ": a folder that was not there is made, and gives the same model")
+    tap.is(logits(load(at .. "/model.safetensors")), want, kind .. ": by the name of its file too")
+    for _, l in ipairs{{P2, "B", "B"}, {P2, "S(0)", "B"}, {P22, {"B", "S(0)"}, {"S(0)", "B"}}} do
+      local split = load(at, {placement = l[1], sbp = l[2]})
+      tap.near(logits(split, {placement = l[1], sbp = l[3]}), want, ("%s: read as %s"):format(kind, split:parameters()[1].sbp), 1e-4, 1e-6)
+    end
+    m:save(at, {max_shard_size = "9KB"})
+    tap.ok(io.open(at .. "/model.safetensors.index.json"), kind .. ": it may be cut into shards")
+    tap.is(logits(load(at)), want, kind .. ": which give the same model")
+    rille.parallel(m:to_global{placement = P2, sbp = "B"}, {tensor = 0})
+    m:save(at)
+    tap.is({logits(load(at)), (io.open(at .. "/model.safetensors.index.json"))}, {want, nil}, kind .. ": a split model saves the same; old shards go")
+    local half = new(kind, {dtype = "bf16"})
+    half:save(at)
+    tap.is({load(at):parameters()[1].dtype, load(at, {dtype = "f32"}):parameters()[1].dtype}, {"bf16", "f32"},
+      kind .. ": the file's dtype is kept, unless another is asked for")
+    m:save(at)
+    tap.is({load(at, {quantize = "int8"}):named_buffers()() ~= nil, (pcall(load, at, {quantize = "int4"}))}, {true, false},
+      kind .. ": int8 on request")
+    local t = rille.load(at .. "/model.safetensors")
+    local function refused(words, name, change)
+      local changed = {}
+      for n, x in pairs(t) do changed[n] = x end
+      change(changed)
+      rille.save(at, changed, {max_shard_size = "1GB"})
+      words[#words + 1] = "models-files.lua"
+      tap.fails(function() load(at) end, words, kind .. ": " .. name)
+    end
+    local some
+    for n in pairs(t) do some = (n:find("norm") or n:find("ln_")) and n or some end
+    refused({("'%s' is missing"):format(some)}, "a tensor that is missing", function(c) c[some] = nil end)
+    refused({"'other.weight'"}, "one that is none of its", function(c) c["other.weight"] = rille.ones{1} end)
+    refused({"{16} here, {3}"}, "one of another shape", function(c) c[some] = rille.ones{3} end)
+    rille.save(at, t, {max_shard_size = "1GB"})
+    rewrite(at, function(c) c.model_type = "bert" end)
+    tap.fails(function() load(at) end, {"'bert'", kind, "models-files.lua"}, kind .. ": a model of another kind")
+    rewrite(at, function(c) c.model_type, c.kept = kind, {"for", "others"} end)
+    local kept = load(at)
+    kept:save(at)
+    tap.is(json.load(at .. "/config.json").kept[2], "others", kind .. ": config.json is kept whole")
+    tap.fails(function() load(at .. "x") end, {at .. "x", "models-files.lua"}, kind .. ": no such folder")
+    os.execute(("rm -rf '%s'"):format(at))
+  end)
+end
+
+tap.group("names", function()
+  local m, at = new("gpt2"), dir .. "names"
+  local want = logits(m)
+  m:save(at)
+  local t, long = rille.load(at .. "/model.safetensors"), {}
+  for name, x in pairs(t) do long["transformer." .. name] = x end
+  long["lm_head.weight"] = t["wte.weight"]
+  long["transformer.h.0.attn.bias"] = rille.ones{1, 1, 12, 12}
+  rille.save(at, long, {max_shard_size = "1GB"})
+  tap.is(logits(rille.models.gpt2.load(at)), want, "names that begin with transformer., a head that is the table, a mask that means nothing")
+  long["lm_head.weight"] = rille.ones{31, 16}
+  rille.save(at, long, {max_shard_size = "1GB"})
+  tap.fails(function() rille.models.gpt2.load(at) end, {"lm_head.weight", "differ"}, "a tied head that is not the table")
+  rewrite(at, function(c) c.tie_word_embeddings = false end)
+  tap.ok(not rawequal(rille.models.gpt2.load(at).lm_head.weight, rille.models.gpt2.load(at).wte.weight), "an untied head is its own")
+  os.execute(("rm -rf '%s'"):format(at))
+  local q = require "rille.models.quantize"(new("gpt2"))
+  tap.fails(function() q:save(at) end, {"int8", "models-files.lua"}, "int8 weights are not saved")
+end)
+
+-- Hugging Face's newer form of rotary settings.
+tap.group("rope_parameters", function()
+  local m, at = new("llama"), dir .. "rope"
+  m:save(at)
+  rewrite(at, function(c)
+    c.rope_parameters = c.rope_scaling
+    c.rope_parameters.rope_theta, c.rope_theta, c.rope_scaling = c.rope_theta, nil, nil
+  end)
+  tap.is(logits(rille.models.llama.load(at)), logits(m), "rope_parameters means rope_theta and rope_scaling")
+  rewrite(at, function(c) c.rope_parameters.rope_type = "yarn" end)
+  tap.fails(function() rille.models.llama.load(at) end, {"yarn", "llama3"}, "a scaling that is not known")
+  os.execute(("rm -rf '%s'"):format(at))
+end)
+
+tap.done()
