@@ -102,6 +102,18 @@ static const struct page {
     {"page", "rille.page(name)   the page of a name as text"},
     {"operators", "rille.operators()   the names of all operators, sorted"},
     {"nn", "rille.nn   Module, Linear, Embedding, LayerNorm, ...: rille.nn.Module:extend(\"Net\")"},
+    {"models",
+     "rille.models   gpt2, llama, moe, resnet: rille.models.gpt2.new{vocab =, length =, layers =, heads =, width =}\n"
+     "  m(ids), m:generate(ids, {max_new_tokens =, temperature =}), m:save(dir), m.config\n"
+     "  rille.models.llama.load(dir[, {placement =, sbp =, dtype =, quantize = \"int8\"}])   a Hugging Face folder"},
+    {"parallel", "rille.parallel(model, {data =, tensor =, method =, sequence =, zero =, stages =, chunks =})\n\n"
+                 "Lays a model out over the axes of its mesh and gives the table of what it set, which prints and can "
+                 "be given back.\n"
+                 "  {data = 0, tensor = 1}; {tensor = {0, 1}} is 2D, {0, 1, 2} with method \"2.5d\" or \"3d\"; {data = "
+                 "0, zero = 3}\n"
+                 "  rille.parallel.input(model), rille.parallel.labels(model)   where ids and labels should lie"},
+    {"autocast", "rille.autocast(\"bf16\", fn, ...)   what fn gives; its products take and give 16 bits"},
+    {"plot", "rille.plot(file, {name = {numbers}}[, {title =, x =, y =, log =}])   curves as an SVG"},
     {"optim", "rille.optim   SGD, Adam, AdamW, clip_grad_norm, cosine, linear, constant"},
     {NULL, NULL},
 };
