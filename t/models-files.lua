@@ -75,6 +75,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local kept = load(at)
     kept:save(at)
     tap.is(json.load(at .. "/config.json").kept[2], "others", kind .. ": config.json is kept whole")
+    tap.fails(function() m:save(at .. "/config.json") end, {"is a file", "models-files.lua"}, kind .. ": a file is no folder")
     tap.fails(function() load(at .. "x") end, {at .. "x", "models-files.lua"}, kind .. ": no such folder")
     os.execute(("rm -rf '%s'"):format(at))
   end)

@@ -155,6 +155,8 @@ tap.group("start", function()
     tap.is(q:totable(), p:totable(), "wherever the parameter lies")
   end
   tap.fails(function() nn.init.xavier_normal_(rille.zeros{3}) end, {"two dimensions", "nn-module.lua"}, "fans need two dimensions")
+  tap.ok(math.abs(nn.Embedding(100, 100, {std = 0.02}).weight:var():item() - 4e-4) < 2e-5, "or with another deviation")
+  tap.fails(function() nn.Embedding(2, 2, {stf = 1}) end, {"stf", "std", "nn-module.lua"}, "which has a name")
   local e = nn.Embedding(100, 100).weight
   tap.ok(math.abs(e:square():mean():item() - 1) < 0.05, "Embedding starts with variance 1")
 end)

@@ -79,10 +79,13 @@ local function read_options(kind, config, options)
   return {placement = options.placement, sbp = function(name) return turns[name] and turned(sbp) or sbp end}
 end
 
+-- Something that can be read, and no folder.
 local function is_file(path)
   local file = io.open(path, "rb")
-  if file then file:close() end
-  return file ~= nil
+  if not file then return false end
+  local first, why = file:read(1)
+  file:close()
+  return first ~= nil or why == nil
 end
 
 local function read_folder(kind, path, options, complete)
@@ -118,6 +121,7 @@ end
 -- max_shard_size: as rille.save's. The folder is made where there is none.
 function files.save(kind, model, dir, given)
   check.that(type(dir) == "string", "models.%s: save takes a folder, not %s", kind.name, check.shown(dir))
+  check.that(not is_file(dir), "models.%s: save: '%s' is a file; a folder is wanted", kind.name, dir)
   local options = check.options("models." .. kind.name .. ": save", given, {max_shard_size = "5GB"})
   check.that(not model.quantized, "models.%s: a model of int8 weights is not saved; save the one it was made of", kind.name)
   local state, tensors, config = model:state_dict(), {}, model.config

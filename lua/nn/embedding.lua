@@ -7,10 +7,12 @@ local start = require "rille.nn.start"
 
 local Embedding = Module:extend("nn.Embedding")
 
-function Embedding:init(n, d)
+function Embedding:init(n, d, options)
   check.count("nn.Embedding", "the number of entries", n)
   check.count("nn.Embedding", "the size of an entry", d)
-  self.weight = start.normal({n, d})
+  options = check.options("nn.Embedding", options, {std = 1})
+  check.number("nn.Embedding", "std", options.std, 0)
+  self.weight = start.normal({n, d}, options.std)
 end
 
 function Embedding:forward(ids) return rille.embedding(ids, self.weight) end
