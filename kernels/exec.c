@@ -16,6 +16,7 @@
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/str.h"
+#include "runtime/stream.h"
 
 #include <float.h>
 #include <math.h>
@@ -219,8 +220,7 @@ static int
 take(struct exec *e, int device)
 {
     const struct op *op = e->call->op;
-    /* A plan of meta devices is read, not run: it says what a cpu would do. */
-    if (device == DEV_LATE || device == DEV_META) device = DEV_CPU;
+    device = device_kind(device)->rows;
     const struct kernel_row *row = choose_row(e, device);
     if (row) return take_row(e, row);
     if (device != DEV_CPU) return fail(E_KERNEL, "%s has no kernel for %s", op->name, device_kind_text(device));
@@ -232,6 +232,7 @@ exec_of(const struct kcall *k)
 {
     struct exec *e = must_alloc(sizeof *e);
     struct arena *a = &e->arena;
+    assert(k->call->nin <= EXEC_IN && k->call->nout <= OP_OUT);
     e->call = call_copy(a, k->call);
     e->nin = k->call->nin;
     e->nout = k->call->nout;
@@ -282,7 +283,7 @@ int
 exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout, const struct view *out,
            int device, int threads, struct exec **made)
 {
-    if (device != DEV_CPU && device != DEV_LATE && device != DEV_META)
+    if (!(device_kind(device)->flags & FUSES))
         return fail(E_KERNEL, "chains of element-wise operators are for the cpu, not for %s", device_kind_text(device));
     struct exec *e = must_alloc(sizeof *e);
     e->name = "eltwise";
@@ -333,41 +334,65 @@ exec_row(const struct exec *e)
 
 /* ---- running ---- */
 
+/* The views of one run, as the way sees them, with their data. An exec itself is not written, so that several runs of
+ * it may be under way. */
+struct views {
+    struct view in[EXEC_IN], out[OP_OUT];
+};
+
 static void
-bring_in(const struct exec *e, void *const *in, char *scratch)
+bring_in(const struct exec *e, struct views *v, void *const *in, char *scratch)
 {
     for (int i = 0; i < e->nin; i++) {
         const struct stage *s = &e->stage_in[i];
-        e->in[i].data = in[i];
-        e->seen_in[i].data = s->used ? scratch + s->at : in[i];
-        if (s->used) view_copy(&e->seen_in[i], &e->in[i]);
+        v->in[i] = e->seen_in[i];
+        v->in[i].data = s->used ? scratch + s->at : in[i];
+        if (!s->used) continue;
+        struct view from = e->in[i];
+        from.data = in[i];
+        view_copy(&v->in[i], &from);
     }
 }
 
 static void
-aim_out(const struct exec *e, void *const *out, char *scratch)
+aim_out(const struct exec *e, struct views *v, void *const *out, char *scratch)
 {
     for (int i = 0; i < e->nout; i++) {
         const struct stage *s = &e->stage_out[i];
-        e->out[i].data = out[i];
-        e->seen_out[i].data = s->used ? scratch + s->at : out[i];
+        v->out[i] = e->seen_out[i];
+        v->out[i].data = s->used ? scratch + s->at : out[i];
     }
 }
 
 static void
-bring_out(const struct exec *e)
+bring_out(const struct exec *e, const struct views *v, void *const *out)
 {
-    for (int i = 0; i < e->nout; i++)
-        if (e->stage_out[i].used) view_copy(&e->out[i], &e->seen_out[i]);
+    for (int i = 0; i < e->nout; i++) {
+        if (!e->stage_out[i].used) continue;
+        struct view to = e->out[i];
+        to.data = out[i];
+        view_copy(&to, &v->out[i]);
+    }
+}
+
+static struct kcall
+call_of(const struct exec *e, const struct views *v, void *scratch, uint64_t piece)
+{
+    struct kcall k = e->k;
+    k.in = v->in;
+    k.out = v->out;
+    k.scratch = scratch;
+    k.piece = piece;
+    return k;
 }
 
 static int
-run_window(const struct exec *e, void *out)
+run_window(const struct exec *e, const struct views *v, void *out)
 {
-    struct view window = e->seen_out[0];
-    window.data = (char *)e->seen_in[0].data + e->skip * (int64_t)dtype_bytes(window.dtype);
-    e->out[0].data = out;
-    view_copy(&e->out[0], &window);
+    struct view window = e->seen_out[0], dense = e->out[0];
+    window.data = (char *)v->in[0].data + e->skip * (int64_t)dtype_bytes(window.dtype);
+    dense.data = out;
+    view_copy(&dense, &window);
     return 0;
 }
 
@@ -384,14 +409,13 @@ run_way(const struct exec *e, void *const *in, void *const *out, char *scratch, 
         elt_run(e->elt, in, out, scratch);
         return 0;
     }
-    bring_in(e, in, scratch);
-    if (e->window) return run_window(e, out[0]);
-    aim_out(e, out, scratch);
-    struct kcall k = e->k;
-    k.scratch = scratch;
-    k.piece = piece;
+    struct views v;
+    bring_in(e, &v, in, scratch);
+    if (e->window) return run_window(e, &v, out[0]);
+    aim_out(e, &v, out, scratch);
+    struct kcall k = call_of(e, &v, scratch, piece);
     TRY(e->row ? e->row->run(&k, e->state) : run_ref(&k));
-    bring_out(e);
+    bring_out(e, &v, out);
     return 0;
 }
 
@@ -473,16 +497,16 @@ static int
 run_checked(const struct exec *e, void *const *in, void *const *out, char *scratch, uint64_t piece)
 {
     const struct exec *c = e->check;
-    bring_in(c, in, scratch + e->check_at);
-    aim_out(c, out, scratch + e->check_at);
-    struct kcall k = c->k;
-    k.piece = piece;
+    struct views v;
+    bring_in(c, &v, in, scratch + e->check_at);
+    aim_out(c, &v, out, scratch + e->check_at);
+    struct kcall k = call_of(c, &v, NULL, piece);
     TRY(run_ref(&k));
     TRY(run_way(e, in, out, scratch, piece));
     for (int i = 0; i < e->nout; i++) {
         struct view got = e->out[i];
         got.data = out[i];
-        TRY(compare(e, i, &got, &c->seen_out[i]));
+        TRY(compare(e, i, &got, &v.out[i]));
     }
     return 0;
 }
@@ -507,6 +531,26 @@ exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch,
 {
     TRY(e->check ? run_checked(e, in, out, scratch, piece) : run_way(e, in, out, scratch, piece));
     return check_nan ? look_for_nan(e, out) : 0;
+}
+
+/* The work of exec_enqueue, when the stream comes to it: its addresses are those that work there touches. */
+static int
+run_late(const struct stream_work *w, const struct stream *s)
+{
+    const struct exec *e = w->of;
+    void *in[EXEC_IN], *out[OP_OUT];
+    for (int i = 0; i < e->nin; i++) in[i] = stream_reach(s, w->in[i]);
+    for (int i = 0; i < e->nout; i++) out[i] = stream_reach(s, w->out[i]);
+    return exec_run(e, in, out, stream_reach(s, w->scratch), w->piece);
+}
+
+int
+exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s, uint64_t piece)
+{
+    if (!s) return exec_run(e, in, out, scratch, piece);
+    struct stream_work w = {.run = run_late, .of = e, .in = in, .out = out, .scratch = scratch, .piece = piece};
+    assert(e->nin <= EXEC_IN);
+    return stream_enqueue(s, &w);
 }
 
 /* ---- the reference alone ---- */

@@ -3,8 +3,9 @@
  * exec_new() decides, on the session thread at compile time, how a call with
  * these local shapes and strides will be computed: the first row that accepts
  * it, else ref with conversions; what must be made dense; how much scratch.
- * exec_run() does it, on a device thread, without allocating. An exec is
- * read-only after it was made, but one exec is run by one thread at a time. */
+ * exec_run() does it, on a device thread, without allocating; exec_enqueue() puts
+ * it on a stream. Addresses come with each of these: an exec is read-only after it
+ * was made. (A row's own state may be for one thread at a time.) */
 #ifndef RILLE_KERNELS_KERNEL_H
 #define RILLE_KERNELS_KERNEL_H
 
@@ -13,7 +14,7 @@
 
 struct exec;
 
-/* k's views have NULL data. Types, attributes and views are copied. device: enum device_kind. */
+/* k's views have NULL data. Types, attributes and views are copied. device: its kind. */
 int exec_new(const struct kcall *k, int device, struct exec **out);
 void exec_free(struct exec **e);
 size_t exec_scratch(const struct exec *e); /* bytes, 64-byte aligned by the caller */
@@ -23,6 +24,12 @@ const char *exec_row(const struct exec *e); /* "dnnl", "ref", ... */
 /* in[i], out[i]: data of each view, in the order of the call (NULL where absent). E_KERNEL, E_VALUE. With check_ref,
  * runs the reference beside the row and compares (RILLE_CHECK=ref). */
 int exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece);
+/* The same as work on a stream (s NULL: now). in, out and what they point to stay until the work is done. What fails
+ * there is the stream's trouble. The thread that owns the stream; does not block. */
+struct stream;
+enum { EXEC_IN = 64 }; /* operands at most */
+int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s,
+                 uint64_t piece);
 
 /* A chain of element-wise calls as one pass: program step s reads operands in[] of the whole chain or results of
  * earlier steps. Made by actors/compile from nodes whose only reader is the next. */

@@ -30,11 +30,6 @@ enum { CREST_FADES = 4096, CREST_SLACK = 4 };      /* blocks given back; a part 
 
 /* ---- kinds ---- */
 
-struct memory {
-    void *(*take)(int device, size_t bytes); /* aligned to ALIGN, or NULL */
-    void (*give)(int device, void *p);
-};
-
 /* Large blocks lie on huge pages where the host has them: one fault for 2 MiB, and an entry of the TLB reaches as far.
  */
 static void *
@@ -50,37 +45,62 @@ host_take(int device, size_t bytes)
 }
 
 static void
-host_give(int device, void *p)
+host_give(int device, void *p, size_t bytes)
 {
-    UNUSED(device);
+    UNUSED(device), UNUSED(bytes);
     free(p);
 }
 
-static const struct memory host_memory = {host_take, host_give};
+static void
+host_copy(void *dst, const void *src, size_t bytes)
+{
+    memcpy(dst, src, bytes);
+}
 
-static const struct {
-    const char *text;
-    const struct memory *memory; /* NULL: buffers without bytes */
-    const char *missing;         /* why there are no pools of this kind, or NULL */
-} kinds[NDEVICE_KIND] = {
-    [DEV_CPU] = {"cpu", &host_memory, NULL},
-    [DEV_META] = {"meta", NULL, NULL},
-    [DEV_LATE] = {"late", &host_memory, NULL},
-    [DEV_CUDA] = {"cuda", NULL, "no CUDA plug-in"},
+static void
+host_fill(void *p, int byte, size_t bytes)
+{
+    memset(p, byte, bytes);
+}
+
+static const struct device_kind device_cpu = {
+    .name = "cpu",
+    .flags = HOST_READS | FUSES | ONE_MEMORY,
+    .rows = DEV_CPU,
+    .take = host_take,
+    .give = host_give,
+    .copy = host_copy,
+    .fill = host_fill,
 };
+/* A plan of meta devices says what a cpu would do. */
+static const struct device_kind device_meta = {.name = "meta", .flags = NO_BYTES | FUSES, .rows = DEV_CPU};
+static const struct device_kind device_cuda = {.name = "cuda", .rows = DEV_CUDA, .missing = "no CUDA plug-in"};
+
+static const struct device_kind *const kinds[NDEVICE_KIND] = {
+    [DEV_CPU] = &device_cpu,
+    [DEV_META] = &device_meta,
+    [DEV_LATE] = &device_late,
+    [DEV_CUDA] = &device_cuda,
+};
+
+const struct device_kind *
+device_kind(int kind)
+{
+    assert(kind >= 0 && kind < NDEVICE_KIND);
+    return kinds[kind];
+}
 
 const char *
 device_kind_text(int kind)
 {
-    assert(kind >= 0 && kind < NDEVICE_KIND);
-    return kinds[kind].text;
+    return device_kind(kind)->name;
 }
 
 int
 device_kind_parse(const char *text)
 {
     for (int k = 0; k < NDEVICE_KIND; k++)
-        if (!strcmp(text, kinds[k].text)) return k;
+        if (!strcmp(text, kinds[k]->name)) return k;
     fail(E_PLACE, "\"%s\" is no device kind: expected cpu, meta or cuda", text);
     return -1;
 }
@@ -94,8 +114,8 @@ struct block {
 };
 
 struct pool {
-    int kind, device;
-    const struct memory *memory;
+    int device;
+    const struct device_kind *kind;
     size_t limit_bytes; /* 0: none */
     size_t idle_bytes;
     size_t crest; /* the most bytes that were live lately */
@@ -125,7 +145,7 @@ static void
 block_release(struct pool *p, struct block *b)
 {
     ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, b->room);
-    p->memory->give(p->device, b->buffer.data);
+    p->kind->give(p->device, b->buffer.data, b->room);
     p->idle_bytes -= b->room;
     free(b);
 }
@@ -160,9 +180,9 @@ refuse(const struct pool *p, size_t bytes)
     char wanted[32], free_text[32];
     bytes_text(bytes, wanted);
     if (!p->limit_bytes)
-        return fail(E_MEMORY, "%s:%d wanted %s, the host has no more", kinds[p->kind].text, p->device, wanted);
+        return fail(E_MEMORY, "%s:%d wanted %s, the host has no more", p->kind->name, p->device, wanted);
     bytes_text(p->limit_bytes - MIN(p->limit_bytes, used_bytes(p)), free_text);
-    return fail(E_MEMORY, "%s:%d wanted %s, %s of its limit free", kinds[p->kind].text, p->device, wanted, free_text);
+    return fail(E_MEMORY, "%s:%d wanted %s, %s of its limit free", p->kind->name, p->device, wanted, free_text);
 }
 
 /* room bytes from the device, within the limit; idle blocks make way. */
@@ -172,10 +192,10 @@ memory_take(struct pool *p, size_t bytes, size_t room, void **out)
     size_t limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX / 4, used = used_bytes(p);
     if (room > limit || used > limit - room) return refuse(p, bytes);
     if (p->idle_bytes > limit - room - used) pool_trim(p, limit - room - used);
-    *out = p->memory->take(p->device, room);
+    *out = p->kind->take(p->device, room);
     if (!*out) {
         pool_trim(p, 0);
-        *out = p->memory->take(p->device, room);
+        *out = p->kind->take(p->device, room);
     }
     if (!*out) return refuse(p, bytes);
     p->count.nalloc++;
@@ -217,7 +237,7 @@ int
 buffer_new(struct pool *p, size_t bytes, struct buffer **out)
 {
     struct block *b = NULL;
-    if (bytes && p->memory) TRY(block_find(p, bytes, &b));
+    if (bytes && p->kind->take) TRY(block_find(p, bytes, &b));
     if (!b) b = must_alloc(sizeof *b);
     b->next = NULL;
     b->buffer.pool = p;
@@ -279,14 +299,13 @@ struct pool *
 pool_new(int kind, int device, size_t limit_bytes)
 {
     assert(kind >= 0 && kind < NDEVICE_KIND);
-    if (kinds[kind].missing) {
-        fail(E_PLACE, "%s:%d cannot be used: %s", kinds[kind].text, device, kinds[kind].missing);
+    if (kinds[kind]->missing) {
+        fail(E_PLACE, "%s:%d cannot be used: %s", kinds[kind]->name, device, kinds[kind]->missing);
         return NULL;
     }
     struct pool *p = must_alloc(sizeof *p);
-    p->kind = kind;
     p->device = device;
-    p->memory = kinds[kind].memory;
+    p->kind = kinds[kind];
     p->limit_bytes = limit_bytes;
     return p;
 }
@@ -298,10 +317,8 @@ pool_free(struct pool **pool)
     *pool = NULL;
     if (!p) return;
     assert(p->count.nbuffer == 0);
-    if (p->memory) {
-        pool_trim(p, 0);
-        p->memory->give(p->device, p->arena);
-    }
+    pool_trim(p, 0);
+    if (p->arena) p->kind->give(p->device, p->arena, p->count.arena_bytes);
     free(p);
 }
 
@@ -315,10 +332,10 @@ pool_limit(struct pool *p, size_t limit_bytes)
 int
 pool_arena(struct pool *p, size_t bytes, void **out)
 {
-    if (p->memory && bytes > p->count.arena_bytes) {
+    if (p->kind->take && bytes > p->count.arena_bytes) {
         size_t room = (bytes + ALIGN - 1) / ALIGN * ALIGN;
         if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
-        p->memory->give(p->device, p->arena);
+        if (p->arena) p->kind->give(p->device, p->arena, p->count.arena_bytes);
         p->arena = NULL;
         p->count.arena_bytes = 0;
         TRY(memory_take(p, bytes, room, &p->arena));

@@ -1,23 +1,58 @@
 /* device.h - device kinds, devices and the memory they have.
  *
- * A device is a number within its kind. Its pool gives buffers: bytes that
- * outlive a run (values of variables, results), taken and given back on the
- * session thread, so no lock is needed; and one arena block, shared by all
- * plans, in which a plan's registers have fixed offsets. Bytes of a CPU device
- * are host memory, 64-byte aligned.
+ * A device is a number within its kind; a kind is a record. A device's pool gives
+ * buffers: bytes that outlive a run (values of variables, results), taken and
+ * given back on the session thread, so no lock is needed; and one arena block,
+ * shared by all plans, in which a plan's registers have fixed offsets. Host code
+ * touches bytes of a device through its kind alone, but where it has HOST_READS.
  *
- * Kinds: cpu; meta (as many ranks as are named, no values); late (tests: a
- * CPU device whose stream completes work after it was enqueued); cuda comes as
- * a plug-in row. */
+ * Kinds: cpu (work is done when it is begun); meta (as many ranks as are named, no
+ * values); late (tests: work is enqueued on streams and done later, and its memory
+ * faults when host code touches it); cuda comes as a plug-in row. */
 #ifndef RILLE_RUNTIME_DEVICE_H
 #define RILLE_RUNTIME_DEVICE_H
 
 #include "runtime/base.h"
 
-enum device_kind { DEV_CPU, DEV_META, DEV_LATE, DEV_CUDA, NDEVICE_KIND };
+enum { DEV_CPU, DEV_META, DEV_LATE, DEV_CUDA, NDEVICE_KIND };
+
+enum device_flags {
+    HOST_READS = 1, /* host code may touch its bytes */
+    NO_BYTES = 2,   /* values have a layout and no bytes: plans of it are read, not run */
+    FUSES = 4,      /* chains of element-wise operators are computed in one pass */
+    ONE_MEMORY = 8, /* every device of the kind reads the others' bytes in place */
+};
+
+struct stream;
+struct stream_work;
+
+/* All functions but those of streams: the session's thread, between runs. */
+struct device_kind {
+    const char *name;
+    unsigned flags;
+    int rows;                                /* the kind whose kernel rows compute for it */
+    const char *missing;                     /* why there are no devices of this kind; NULL: there may be */
+    void *(*take)(int device, size_t bytes); /* 64-byte aligned; NULL when there is no memory */
+    void (*give)(int device, void *p, size_t bytes);
+    void (*copy)(void *dst, const void *src, size_t bytes); /* between its memory and the host's, or in it; blocks */
+    void (*fill)(void *p, int byte, size_t bytes);          /* blocks */
+    /* ---- streams (stream.h); NULL: the work of an act is done when it was begun ---- */
+    /* driven: work is done when somebody calls step (the simulator), not by itself. E_MEMORY. */
+    int (*stream_new)(int device, bool driven, struct stream **out);
+    void (*stream_free)(struct stream **s); /* drained */
+    int (*enqueue)(struct stream *s, const struct stream_work *w);
+    int64_t (*mark)(const struct stream *s);
+    bool (*passed)(const struct stream *s, int64_t mark);
+    void (*wait)(struct stream *s, const struct stream *other, int64_t mark);
+    int (*trouble)(struct stream *s, int64_t mark);
+    bool (*step)(struct stream *s);
+    void *(*reach)(void *p); /* the address by which its work, in host code, touches p */
+};
+const struct device_kind *device_kind(int kind);
 const char *device_kind_text(int kind);
 /* -1 after fail(E_PLACE) naming the text. */
 int device_kind_parse(const char *text);
+extern const struct device_kind device_late;
 
 struct pool;
 struct buffer {

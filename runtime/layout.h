@@ -31,7 +31,7 @@ struct sbp {
 /* Device kinds have a row each in device.h; a place only keeps the number. */
 struct place {
     int32_t id;
-    uint8_t kind; /* enum device_kind */
+    uint8_t kind; /* of device: DEV_CPU, ... */
     uint8_t naxis;
     int32_t nrank;
     int32_t axis[MAX_AXIS]; /* sizes, major first */

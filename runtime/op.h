@@ -125,7 +125,7 @@ struct kcall {
  * Rows see strided views; one that wants dense memory says no to others (or sets dense_in: exec.c copies). */
 struct kernel_row {
     const char *name;                            /* "dnnl", "avx512"; for explain and bench */
-    int device;                                  /* enum device_kind */
+    int device;                                  /* its kind: DEV_CPU, ... */
     bool dense_in;                               /* operands are made dense before run(), */
     bool (*takes)(const struct kcall *k, int i); /* but for those of which this says yes, as they lie; may be NULL */
     bool (*accepts)(const struct kcall *k);

@@ -11,7 +11,10 @@ enum fault {
     NO_CREDIT,    /* an actor writes its next register whether it is free or not */
     EARLY_FREE,   /* the first reader of a thread gives a register back for all of them */
     READER_COUNT, /* one reader too few is counted */
-    ENQUEUED,     /* inputs are given back when work is enqueued on a late device, not when it is done */
+    EARLY_BACK,   /* inputs are given back when work is enqueued on a stream, not when it is done */
+    EARLY_READ,   /* all readers are told when work is enqueued on a stream */
+    NO_EVENT,     /* a stream does not wait for another */
+    NEXT_ADDRESS, /* work on a stream has the addresses of the act after it */
     KEPT,         /* a register is not given back */
     LOST,         /* what tells of a full register on another thread does not arrive */
 };
@@ -120,6 +123,7 @@ seed_agrees(const struct variant *v, uint64_t seed)
     snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed);
     struct train_options o = options_of(v, bus);
     struct train_state got;
+    o.threads = seed % 2 ? 2 : 4; /* two: streams of one thread wait for each other */
     int status = train_once(&o, STEPS, &got);
     if (!status && same(&got, &v->want)) return true;
     diag("%s, RILLE_BUS=sim:%llu: %s", text_of(v), (unsigned long long)seed, status ? rille_error() : "another result");
@@ -148,6 +152,7 @@ shows(enum fault mistake, const struct variant *v, uint64_t seed)
         struct train_options o = options_of(v, bus);
         struct train t;
         struct train_state got;
+        o.threads = mistake == NO_EVENT ? 2 : 4;
         fclose(stderr); /* the assertion's text */
         train_open(&t, &o);
         fault = mistake;
@@ -226,7 +231,10 @@ main(void)
     is_caught(NO_CREDIT, "an actor that does not wait for a free register", "cpu");
     is_caught(EARLY_FREE, "a register that its first reader frees", "cpu");
     is_caught(READER_COUNT, "a wrong count of readers", "cpu");
-    is_caught(ENQUEUED, "a register given back when work is enqueued, not done,", "late");
+    is_caught(EARLY_BACK, "a register given back when work is enqueued, not done,", "late");
+    is_caught(EARLY_READ, "a reader that is told before the work is done", "late");
+    is_caught(NO_EVENT, "a stream that does not wait for another", "late");
+    is_caught(NEXT_ADDRESS, "work that has the addresses of the next act", "late");
     is_stuck(KEPT, 0, "a register that is not given back", "a free register of result");
     is_stuck(KEPT, 1, "the same on one thread", "a free register of result");
     is_stuck(LOST, 0, "a message that is lost", " acts done, waits for ");

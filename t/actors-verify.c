@@ -173,6 +173,7 @@ port_slots(struct slots *s, const struct task *t)
         SLOT(s, "in_port.hold", t->in[k].hold);
         SLOT(s, "in_port.need", t->in[k].need);
         SLOT(s, "in_port.fan", t->in[k].fan);
+        SLOT(s, "in_port.token", t->in[k].token);
     }
     for (int32_t k = 0; k < t->nout; k++) {
         const struct out_port *o = &t->out[k];
@@ -190,6 +191,7 @@ port_slots(struct slots *s, const struct task *t)
         for (int32_t f = 0; f < o->nfan; f++) {
             SLOT(s, "fan.thread", o->fan[f].thread);
             SLOT(s, "fan.nreader", o->fan[f].nreader);
+            SLOT(s, "fan.nissued", o->fan[f].nissued);
             for (int32_t r = 0; r < o->fan[f].nreader; r++) {
                 SLOT(s, "reader.task", o->fan[f].reader[r].task);
                 SLOT(s, "reader.port", o->fan[f].reader[r].port);

@@ -125,7 +125,7 @@ test_arena(void)
     is_int(pool_arena(p, 500 * KB, &large), 0, "it grows");
     pool_arena(p, 2000, &again);
     ok(again == large && pool_count(p).arena_bytes >= 500 * KB, "and does not shrink");
-    memset(large, 1, 500 * KB);
+    device_kind(DEV_LATE)->fill(large, 1, 500 * KB);
     is_int(buffer_new(p, 600 * KB, &b), E_MEMORY, "it counts towards the limit");
     is_int(pool_arena(p, 2 * MB, &again), E_MEMORY, "and is refused beyond it");
     pool_free(&p);

@@ -84,17 +84,38 @@ deliver(struct worker *w, const struct reader *r)
     if (++w->actors->actor[r->task].in[r->port].tokens == p->need) wait_less(w, r->task);
 }
 
-/* A full register reached this thread: all its readers here have it. */
+/* The readers from `first` to before `end` of a fan on this thread have a full register, or a signal. */
+static void
+tell_readers(struct worker *w, const struct fan *fan, int first, int end)
+{
+    assert(fan->thread == w->id);
+    for (int i = first; i < end; i++) deliver(w, &fan->reader[i]);
+    w->messages += end - first;
+}
+
+/* All readers of a fan on this thread will give the register back. */
+static void
+count_readers(struct worker *w, int task, int out, int f, int reg)
+{
+    const struct out_port *o = &w->plan->task[task].out[out];
+    if (o->once) return;
+    w->actors->left[w->actors->first_out[task] + out][f * o->nreg + reg] = o->fan[f].nreader - FAULT(READER_COUNT);
+}
+
+/* A full register of another thread reached this one: all its readers here have it. */
 static void
 fan_arrive(struct worker *w, int task, int out, int f, int reg)
 {
-    const struct out_port *o = &w->plan->task[task].out[out];
-    const struct fan *fan = &o->fan[f];
-    assert(fan->thread == w->id);
-    if (!o->once)
-        w->actors->left[w->actors->first_out[task] + out][f * o->nreg + reg] = fan->nreader - FAULT(READER_COUNT);
-    for (int i = 0; i < fan->nreader; i++) deliver(w, &fan->reader[i]);
-    w->messages += fan->nreader;
+    const struct fan *fan = &w->plan->task[task].out[out].fan[f];
+    count_readers(w, task, out, f, reg);
+    tell_readers(w, fan, 0, fan->nreader);
+}
+
+static int
+fill_nan(const struct stream_work *work, const struct stream *s)
+{
+    memset(stream_reach(s, work->scratch), 0xff, (size_t)work->piece);
+    return 0;
 }
 
 /* Fills a freed register with NaN, so that a late reader is seen. Not where a block has one tenant after the other: by
@@ -102,9 +123,13 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
 static void
 poison(struct worker *w, int task, int out, int reg)
 {
-    const struct out_port *o = &w->plan->task[task].out[out];
+    const struct task *t = &w->plan->task[task];
+    const struct out_port *o = &t->out[out];
+    const struct flow *f = w->flow_of[t->device];
     if (!o->alone || o->bytes == 0) return;
-    memset(reg_address(w->run, &o->where, reg), 0xff, (size_t)o->bytes);
+    struct stream_work work = {
+        .run = fill_nan, .scratch = reg_address(w->run, &o->where, reg), .piece = (uint64_t)o->bytes};
+    stream_enqueue(f ? f->stream : NULL, &work);
 }
 
 /* All readers of one thread gave a register back. */
@@ -135,102 +160,67 @@ give_back(struct worker *w, const struct in_port *p, int32_t *left, int reg)
 
 /* ---- acting ---- */
 
-/* Takes a token of each input and the next register of each output. */
 static void
-take(struct worker *w, int task)
+send_full(struct worker *w, int task, int out, int f, int reg, int piece)
+{
+    if (FAULT(LOST)) return;
+    worker_send(w, w->plan->task[task].out[out].fan[f].thread,
+                (struct msg){.kind = MSG_FULL,
+                             .fan = (uint16_t)f,
+                             .task = (uint32_t)task,
+                             .out = (uint16_t)out,
+                             .reg = (uint16_t)reg,
+                             .piece = (uint32_t)piece});
+}
+
+/* The act takes the register that it writes; returns which. The next one may not be free yet. */
+static int
+take_register(struct actor *a, const struct out_port *p, struct out_state *s)
+{
+    int reg = s->write;
+    if (p->control) return reg;
+    s->readers[reg] = p->nfan;
+    s->write = reg + 1 < p->nreg ? reg + 1 : 0;
+    if (s->readers[s->write] > 0 && !FAULT(NO_CREDIT)) a->waits++;
+    return reg;
+}
+
+/* The act takes its share of a full register; true when that was the last: *reg is given back when the work is done. */
+static bool
+take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in_state *s, int *reg)
+{
+    assert(s->tokens >= p->need);
+    if (++s->used < p->hold) return false;
+    s->used = 0;
+    s->tokens -= p->need;
+    if (s->tokens < p->need) a->waits++;
+    const struct out_port *o = &w->plan->task[p->task].out[p->out];
+    *reg = s->read;
+    s->read = *reg + 1 < o->nreg ? *reg + 1 : 0;
+    return !o->once;
+}
+
+/* Everything that an act does to others, where its work is done when it has begun. */
+static void
+settle(struct worker *w, int task, int piece)
 {
     const struct task *t = &w->plan->task[task];
     struct actor *a = &w->actors->actor[task];
-    a->begun++;
-    for (int i = 0; i < t->nin; i++) {
-        const struct in_port *p = &t->in[i];
-        struct in_state *s = &a->in[i];
-        assert(s->tokens >= p->need);
-        if (++s->used < p->hold) continue;
-        s->used = 0;
-        s->tokens -= p->need;
-        if (s->tokens < p->need) a->waits++;
-    }
-    for (int i = 0; i < t->nout; i++) {
-        const struct out_port *p = &t->out[i];
-        struct out_state *s = &a->out[i];
-        if (p->control || a->begun % p->every) continue;
-        s->readers[s->write] = p->nfan;
-        s->write = (s->write + 1) % p->nreg;
-        if (s->readers[s->write] > 0 && !FAULT(NO_CREDIT)) a->waits++;
-    }
-    if (a->waits == 0 && a->begun < t->nact) heap_push(w, task);
-}
-
-static void
-publish(struct worker *w, int task, int out, int piece)
-{
-    const struct out_port *p = &w->plan->task[task].out[out];
-    struct out_state *s = &w->actors->actor[task].out[out];
-    int reg = s->show;
-    if (!p->control) s->show = (reg + 1) % p->nreg;
-    for (int f = 0; f < p->nfan; f++) {
-        if (p->fan[f].thread == w->id) {
-            fan_arrive(w, task, out, f, reg);
-            continue;
-        }
-        if (!FAULT(LOST))
-            worker_send(w, p->fan[f].thread,
-                        (struct msg){.kind = MSG_FULL,
-                                     .fan = (uint16_t)f,
-                                     .task = (uint32_t)task,
-                                     .out = (uint16_t)out,
-                                     .reg = (uint16_t)reg,
-                                     .piece = (uint32_t)piece});
-    }
-}
-
-static bool
-is_late(const struct worker *w, int task)
-{
-    return w->plan->device[w->plan->task[task].device].kind == DEV_LATE;
-}
-
-static bool
-enqueued_early(const struct worker *w, int task)
-{
-    return FAULT(ENQUEUED) && is_late(w, task);
-}
-
-/* What the mistake ENQUEUED does wrong. */
-static void
-give_early(struct worker *w, int task, int piece)
-{
-    const struct task *t = &w->plan->task[task];
-    for (int i = 0; i < t->nin; i++) {
-        const struct in_port *p = &t->in[i];
-        const struct out_port *o = &w->plan->task[p->task].out[p->out];
-        int reg = piece / p->hold % o->nreg;
-        if (!o->once && (piece + 1) % p->hold == 0) give_back(w, p, &w->actors->actor[task].in[i].left[reg], reg);
-    }
-}
-
-/* The work of an act is done: outputs to their readers, inputs back to their producers. */
-static void
-finish(struct worker *w, int task, int piece)
-{
-    const struct task *t = &w->plan->task[task];
-    struct actor *a = &w->actors->actor[task];
+    int reg;
     a->done++;
-    w->todo--;
-    w->acts++;
-    for (int i = 0; i < t->nout; i++)
-        if (t->out[i].control || a->done % t->out[i].every == 0) publish(w, task, i, piece);
-    for (int i = 0; i < t->nin; i++) {
-        const struct in_port *p = &t->in[i];
-        const struct out_port *o = &w->plan->task[p->task].out[p->out];
-        struct in_state *s = &a->in[i];
-        if (o->control || ++s->given < p->hold) continue;
-        s->given = 0;
-        int reg = s->give;
-        s->give = (reg + 1) % o->nreg;
-        if (!o->once && !enqueued_early(w, task)) give_back(w, p, &s->left[reg], reg);
+    for (int k = 0; k < t->nout; k++) {
+        const struct out_port *p = &t->out[k];
+        if (p->every > 1 && !p->control && a->done % p->every) continue;
+        reg = take_register(a, p, &a->out[k]);
+        for (int f = 0; f < p->nfan; f++)
+            if (p->fan[f].thread == w->id)
+                fan_arrive(w, task, k, f, reg);
+            else
+                send_full(w, task, k, f, reg, piece);
     }
+    for (int k = 0; k < t->nin; k++)
+        if (take_input(w, a, &t->in[k], &a->in[k], &reg)) give_back(w, &t->in[k], &a->in[k].left[reg], reg);
+    if (a->waits == 0 && a->begun < t->nact) heap_push(w, task);
 }
 
 static void
@@ -246,30 +236,193 @@ failed(struct worker *w, int task, int status)
         snprintf(w->text, sizeof w->text, "%s", err_text());
 }
 
-/* The whole work of an act, done here and now. */
 static int
-carry_out(struct worker *w, struct act *a)
+begin_work(const struct worker *w, struct act *a)
 {
-    const struct task *t = a->task;
-    if (w->run->before_act) TRY(w->run->before_act(w->run->hook, task_op(w->plan, t)));
-    act_address(w, a);
-    TRY(t->kind->begin(a));
-    return t->kind->done ? t->kind->done(a) : 0;
+    if (w->run->before_act) TRY(w->run->before_act(w->run->hook, task_op(w->plan, a->task)));
+    return a->task->kind->begin(a);
+}
+
+static int
+end_work(struct act *a)
+{
+    return a->task->kind->done ? a->task->kind->done(a) : 0;
 }
 
 static void
-work(struct worker *w, int task, int piece)
+count_act(struct worker *w, int task, const struct act *a, int64_t begin_ns)
 {
-    struct act a = {.plan = w->plan, .task = &w->plan->task[task], .piece = piece};
-    int64_t begin = w->run->timed ? now_ns() : 0;
-    int status = carry_out(w, &a);
+    w->todo--;
+    w->acts++;
+    w->actors->actor[task].received += a->received;
+    if (w->run->timed && w->nact < w->act_room)
+        w->act[w->nact++] = (struct act_time){task, a->piece, begin_ns, now_ns()};
+}
+
+/* Where a device has no streams: the work is done here. */
+static void
+act_now(struct worker *w, int task)
+{
+    struct actor *actor = &w->actors->actor[task];
+    struct act a = {.plan = w->plan, .task = &w->plan->task[task], .piece = actor->begun++};
+    int64_t begin_ns = w->run->timed ? now_ns() : 0;
+    act_address(w, &a, w->address);
+    int status = begin_work(w, &a);
+    if (!status) status = end_work(&a);
     if (status) {
         failed(w, task, status);
         return;
     }
-    w->actors->actor[task].received += a.received;
-    if (w->run->timed && w->nact < w->act_room) w->act[w->nact++] = (struct act_time){task, piece, begin, now_ns()};
-    finish(w, task, piece);
+    count_act(w, task, &a, begin_ns);
+    settle(w, task, a.piece);
+}
+
+/* ---- acting on streams ---- */
+
+/* The stream waits for those of the inputs that were filled on others: for all that is on these now. */
+static void
+wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
+{
+    for (int i = 0; i < w->nflow; i++) {
+        const struct flow *other = &w->flow[i];
+        bool wanted = false;
+        for (int k = 0; k < t->nin && !wanted && !flow_empty(other); k++)
+            wanted = t->in[k].token == TOKEN_EVENT && w->flow_of[w->plan->task[t->in[k].task].device] == other;
+        if (wanted && !FAULT(NO_EVENT)) stream_wait(f->stream, other->stream, stream_mark(other->stream));
+    }
+}
+
+/* Work was enqueued: those who come behind it on a stream are told. */
+static void
+issue_outputs(struct worker *w, int task, int piece)
+{
+    const struct task *t = &w->plan->task[task];
+    struct actor *a = &w->actors->actor[task];
+    for (int k = 0; k < t->nout; k++) {
+        const struct out_port *p = &t->out[k];
+        if (!p->control && a->begun % p->every) continue;
+        int reg = take_register(a, p, &a->out[k]);
+        for (int f = 0; f < p->nfan; f++)
+            if (p->fan[f].thread == w->id) {
+                count_readers(w, task, k, f, reg);
+                tell_readers(w, &p->fan[f], 0, FAULT(EARLY_READ) ? p->fan[f].nreader : p->fan[f].nissued);
+            } else if (FAULT(EARLY_READ)) {
+                send_full(w, task, k, f, reg, piece);
+            }
+    }
+}
+
+static void
+issue_inputs(struct worker *w, int task)
+{
+    const struct task *t = &w->plan->task[task];
+    struct actor *a = &w->actors->actor[task];
+    int reg;
+    for (int k = 0; k < t->nin; k++) {
+        bool early = t->in[k].token == TOKEN_ISSUED || FAULT(EARLY_BACK);
+        if (take_input(w, a, &t->in[k], &a->in[k], &reg) && early) give_back(w, &t->in[k], &a->in[k].left[reg], reg);
+    }
+}
+
+/* Work is done: all others are told. */
+static void
+done_outputs(struct worker *w, int task, int piece)
+{
+    const struct task *t = &w->plan->task[task];
+    struct actor *a = &w->actors->actor[task];
+    for (int k = 0; k < t->nout; k++) {
+        const struct out_port *p = &t->out[k];
+        if ((!p->control && a->done % p->every) || FAULT(EARLY_READ)) continue;
+        int reg = a->out[k].show;
+        a->out[k].show = reg + 1 < p->nreg ? reg + 1 : 0;
+        for (int f = 0; f < p->nfan; f++)
+            if (p->fan[f].thread == w->id)
+                tell_readers(w, &p->fan[f], p->fan[f].nissued, p->fan[f].nreader);
+            else
+                send_full(w, task, k, f, p->control ? 0 : reg, piece);
+    }
+}
+
+static void
+done_inputs(struct worker *w, int task)
+{
+    const struct task *t = &w->plan->task[task];
+    struct actor *a = &w->actors->actor[task];
+    for (int k = 0; k < t->nin; k++) {
+        const struct in_port *p = &t->in[k];
+        const struct out_port *o = &w->plan->task[p->task].out[p->out];
+        struct in_state *s = &a->in[k];
+        if (o->once || p->token == TOKEN_ISSUED || FAULT(EARLY_BACK) || ++s->given < p->hold) continue;
+        int reg = s->give;
+        s->given = 0;
+        s->give = reg + 1 < o->nreg ? reg + 1 : 0;
+        give_back(w, p, &s->left[reg], reg);
+    }
+}
+
+/* The oldest act of a flow, whose work is done. */
+static void
+finish(struct worker *w, struct flow *f)
+{
+    struct under_way *u = flow_oldest(f);
+    int task = (int)(u->act.task - w->plan->task);
+    int status = stream_trouble(f->stream, u->mark);
+    f->first++;
+    w->nunder--;
+    if (!status) status = end_work(&u->act);
+    if (status) {
+        failed(w, task, status);
+        return;
+    }
+    w->actors->actor[task].done++;
+    count_act(w, task, &u->act, u->begin_ns);
+    done_outputs(w, task, u->act.piece);
+    done_inputs(w, task);
+}
+
+static bool
+step_driven(struct worker *w, struct flow *f)
+{
+    for (int i = 0; i < w->nflow && f->driven; i++)
+        if (stream_step(w->flow[i].stream)) return true;
+    return false;
+}
+
+/* Until there is room on the stream: others' work may have to go first. */
+static void
+make_way(struct worker *w, struct flow *f)
+{
+    while (f->next - f->first == FLOW_ACTS && !w->stopped)
+        if (stream_passed(f->stream, flow_oldest(f)->mark))
+            finish(w, f);
+        else
+            step_driven(w, f);
+}
+
+static void
+act_issue(struct worker *w, int task, struct flow *f)
+{
+    struct actor *actor = &w->actors->actor[task];
+    void **address;
+    make_way(w, f);
+    if (w->stopped) return;
+    struct under_way *u = flow_next(f, &address);
+    u->begin_ns = w->run->timed ? now_ns() : 0;
+    u->act = (struct act){.plan = w->plan, .task = &w->plan->task[task], .stream = f->stream, .piece = actor->begun++};
+    act_address(w, &u->act, address);
+    wait_for_inputs(w, u->act.task, f);
+    int status = begin_work(w, &u->act);
+    if (status) {
+        failed(w, task, status);
+        return;
+    }
+    u->mark = stream_mark(f->stream);
+    f->next++;
+    w->nunder++;
+    issue_outputs(w, task, u->act.piece);
+    issue_inputs(w, task);
+    if (FAULT(NEXT_ADDRESS)) act_address(w, &u->act, address);
+    if (actor->waits == 0 && actor->begun < u->act.task->nact) heap_push(w, task);
 }
 
 void
@@ -280,24 +433,45 @@ worker_act(struct worker *w, int i)
         return;
     }
     int task = heap_take(w, i);
-    int piece = w->actors->actor[task].begun;
-    take(w, task);
-    if (is_late(w, task)) {
-        if (enqueued_early(w, task)) give_early(w, task, piece);
-        assert(w->nstream < w->stream_room);
-        w->stream[w->nstream++] = (struct pending){task, piece};
-        return;
+    struct flow *f = w->flow_of[w->plan->task[task].device];
+    if (f)
+        act_issue(w, task, f);
+    else
+        act_now(w, task);
+}
+
+bool
+worker_complete(struct worker *w)
+{
+    bool any = false;
+    for (int i = 0; i < w->nflow; i++) {
+        struct flow *f = &w->flow[i];
+        while (!w->stopped && !flow_empty(f) && stream_passed(f->stream, flow_oldest(f)->mark)) {
+            finish(w, f);
+            any = true;
+        }
     }
-    work(w, task, piece);
+    return any;
+}
+
+bool
+worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b)
+{
+    int i = (int)choose(b, (uint64_t)w->nflow);
+    return stream_step(w->flow[i].stream);
 }
 
 void
-worker_complete(struct worker *w)
+worker_drain(struct worker *w)
 {
-    if (w->nstream == 0) return;
-    struct pending p = w->stream[0];
-    memmove(w->stream, w->stream + 1, sizeof(*w->stream) * (size_t)--w->nstream);
-    work(w, p.task, p.piece);
+    for (int i = 0; i < w->nflow; i++) {
+        struct flow *f = &w->flow[i];
+        int64_t all = stream_mark(f->stream);
+        while (!stream_passed(f->stream, all)) step_driven(w, f);
+        stream_trouble(f->stream, all);
+        f->first = f->next = 0;
+    }
+    w->nunder = 0;
 }
 
 void
@@ -389,8 +563,39 @@ actor_reset(struct worker *w, int task)
     if (a->waits == 0) heap_push(w, task);
 }
 
-void
-worker_room(struct worker *w, const struct run *run)
+static struct flow *
+flow_of(struct worker *w, const struct plan_device *d)
+{
+    for (int i = 0; i < w->nflow; i++)
+        if (w->flow[i].kind == d->kind && w->flow[i].rank == d->rank) return &w->flow[i];
+    return NULL;
+}
+
+/* The streams of its devices, those that it has already among them. */
+static int
+room_for_flows(struct worker *w, const struct run *run, bool driven)
+{
+    const struct plan *p = run->plan;
+    if (p->ndevice > w->device_room) {
+        w->device_room = p->ndevice;
+        w->flow_of = must_realloc(w->flow_of, sizeof *w->flow_of * (size_t)p->ndevice);
+    }
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        const struct plan_device *dev = &p->device[d];
+        if (dev->thread != w->id || !device_kind(dev->kind)->stream_new || flow_of(w, dev)) continue;
+        w->flow = must_realloc(w->flow, sizeof *w->flow * (size_t)(w->nflow + 1));
+        TRY(flow_new(&w->flow[w->nflow], dev->kind, dev->rank, driven));
+        w->nflow++;
+    }
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        w->flow_of[d] = p->device[d].thread == w->id && w->nflow ? flow_of(w, &p->device[d]) : NULL;
+        if (w->flow_of[d]) flow_room(w->flow_of[d], run->actors->naddress);
+    }
+    return 0;
+}
+
+int
+worker_room(struct worker *w, const struct run *run, bool driven)
 {
     const struct plan *p = run->plan;
     int64_t nact = p->nact[w->id];
@@ -398,10 +603,6 @@ worker_room(struct worker *w, const struct run *run)
         w->room = p->nlocal[w->id];
         w->ready = must_realloc(w->ready, sizeof *w->ready * (size_t)w->room);
         w->ready_key = must_realloc(w->ready_key, sizeof *w->ready_key * (size_t)w->room);
-    }
-    if (nact > w->stream_room) {
-        w->stream_room = (int32_t)nact;
-        w->stream = must_realloc(w->stream, sizeof *w->stream * (size_t)nact);
     }
     if (run->actors->naddress > w->address_room) {
         w->address_room = run->actors->naddress;
@@ -411,6 +612,19 @@ worker_room(struct worker *w, const struct run *run)
         w->act_room = nact;
         w->act = must_realloc(w->act, sizeof *w->act * (size_t)nact);
     }
+    return room_for_flows(w, run, driven);
+}
+
+void
+worker_free(struct worker *w)
+{
+    for (int i = 0; i < w->nflow; i++) flow_free(&w->flow[i]);
+    free(w->flow);
+    free(w->flow_of);
+    free(w->ready);
+    free(w->ready_key);
+    free(w->address);
+    free(w->act);
 }
 
 void
@@ -423,7 +637,7 @@ worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
     w->active = true;
     w->stopped = false;
     w->status = 0;
-    w->nready = w->nstream = 0;
+    w->nready = 0;
     w->nact = 0;
     w->todo = w->plan->nact[w->id];
     w->asked = must_count();

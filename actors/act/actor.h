@@ -4,8 +4,8 @@
  *
  * Acting takes a token of each input and a register of each output, runs the
  * kernel, publishes the outputs to their readers and gives the inputs back to
- * their producers. On an ordered stream that finishes later, taking happens
- * when the work is enqueued and publishing and giving back when it is done.
+ * their producers. On a stream (flow.h) taking happens when the work is enqueued,
+ * publishing and giving back then or when it is done, as each edge's token says.
  *
  * An actor is touched by the thread that owns its device alone. Readers of a
  * result on other threads are told through the worker's bus, once for each
@@ -14,17 +14,19 @@
 #define RILLE_ACT_ACTOR_H
 
 #include "actors/act/engine.h"
+#include "actors/act/flow.h"
 
 struct in_state {
     int32_t tokens; /* full registers (control: signals) not yet taken */
     int32_t used;   /* acts that took the present register so far */
-    int32_t given;  /* acts that are done with the register to be given back next */
-    int32_t give;   /* which register that is */
+    int32_t read;   /* which register that is */
+    int32_t given;  /* streams: acts that are done with the register to be given back next */
+    int32_t give;   /* streams: which register that is */
     int32_t *left;  /* by register of the producer: readers on this thread that still hold it */
 };
 struct out_state {
     int32_t write;    /* the register that the next act writes */
-    int32_t show;     /* the register that is published next */
+    int32_t show;     /* streams: the register that is published next, to those who wait for the work */
     int32_t *readers; /* by register: fans that hold it */
 };
 struct actor {
@@ -58,8 +60,11 @@ struct worker {
     int32_t *ready, nready; /* heap by priority */
     uint64_t *ready_key;
     int32_t room;
-    struct pending *stream; /* work enqueued on late devices, in order */
-    int32_t nstream, stream_room;
+    struct flow *flow; /* the streams of its devices, of all plans so far */
+    int32_t nflow;
+    struct flow **flow_of; /* by plan device: NULL when its work is done at once */
+    int32_t device_room;
+    int64_t nunder; /* acts whose work is under way */
     void **address; /* of an act's arguments and results */
     int32_t address_room;
     struct act_time *act; /* of a timed run */
@@ -69,29 +74,37 @@ struct worker {
     int status;
     char text[2048];
 };
-struct pending {
-    int32_t task, piece;
-};
 
-/* Makes room for a run of this plan; on the session thread, before START. */
-void worker_room(struct worker *w, const struct run *run);
+/* Makes room for a run of this plan, and streams for its devices; on the session thread, before START. driven: streams
+ * do their work when worker_step says so. E_MEMORY. */
+int worker_room(struct worker *w, const struct run *run, bool driven);
+void worker_free(struct worker *w);
 /* Puts the worker's actors back to their start; those that need nothing are ready. */
 void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
 /* A message of this run. */
 void worker_receive(struct worker *w, const struct msg *m);
 /* One act of ready actor number i of the heap (0: the first by priority). On failure w->status and w->text are set. */
 void worker_act(struct worker *w, int i);
+<<<<<<< HEAD
 /* May variables be written over from now on? false: the run was cancelled before. In engine.c. */
 bool worker_may_update(struct worker *w);
 /* Completes the oldest work of a stream, if there is some. */
 void worker_complete(struct worker *w);
+=======
+/* Finishes acts whose work is done on its stream; false: there are none. */
+bool worker_complete(struct worker *w);
+/* Driven streams: one of them, by choice, does its oldest work; false: it has none that can be done. */
+bool worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b);
+/* Waits until nothing is on a stream any more. */
+void worker_drain(struct worker *w);
+>>>>>>> 79f5912 (runtime, actors: streams; an act has its own addresses, late work is late, its memory faults under host code)
 /* Sends from this worker to another of its process; in engine.c. */
 void worker_send(struct worker *w, int to, struct msg m);
 /* The run fails for the reason that was just said: the worker acts no more. */
 void worker_fail(struct worker *w, int status);
 
-/* Fills in the addresses of an act whose plan, task and piece are known (address.c). w->address holds them. */
-void act_address(struct worker *w, struct act *a);
+/* Fills in the addresses of an act whose plan, task and piece are known; `address` has room for them (address.c). */
+void act_address(const struct worker *w, struct act *a, void **address);
 /* Where register reg of a result lies in a run. The only place that knows. */
 char *reg_address(const struct run *r, const struct where *w, int reg);
 

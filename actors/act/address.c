@@ -1,6 +1,8 @@
 /* address.c - where the bytes of an act lie: a plan's offsets upon a run's bases. */
 #include "actors/act/actor.h"
 
+#include "runtime/device.h"
+
 /* What has no elements has no memory; a kernel is given an address all the same. */
 static _Alignas(64) char nothing[64];
 
@@ -13,32 +15,41 @@ reg_address(const struct run *r, const struct where *w, int reg)
     return base + w->offset + reg * w->stride;
 }
 
+/* Numbers lie in the host's memory, or behind the arena of a device whose work does not reach that. */
+static void *
+number_address(const struct run *r, int device, int32_t i)
+{
+    const struct plan_device *d = &r->plan->device[device];
+    if (device_kind(d->kind)->flags & HOST_READS) return &r->number[i];
+    return (uint64_t *)((char *)r->arena[device] + where_stride(d->arena_bytes)) + i;
+}
+
 static void *
 arg_address(const struct worker *w, const struct act *a, const struct arg *arg)
 {
     switch (arg->kind) {
     case ARG_REG: {
         const struct in_port *p = &a->task->in[arg->index];
-        int reg = w->actors->actor[a->task - w->plan->task].in[arg->index].give;
+        int reg = w->actors->actor[a->task - w->plan->task].in[arg->index].read;
         return reg_address(w->run, &w->plan->task[p->task].out[p->out].where, reg) + arg->skip;
     }
     case ARG_LEAF: {
         char *base = w->run->leaf[arg->index];
         return base ? base + arg->skip + a->piece * arg->piece_stride : nothing;
     }
-    case ARG_NUMBER: return &w->run->number[arg->index];
+    case ARG_NUMBER: return number_address(w->run, a->task->device, arg->index);
     default: return NULL;
     }
 }
 
 void
-act_address(struct worker *w, struct act *a)
+act_address(const struct worker *w, struct act *a, void **address)
 {
     const struct task *t = a->task;
     const struct actor *actor = &w->actors->actor[t - w->plan->task];
-    void **in = w->address, **out = in + t->narg;
+    void **in = address, **out = in + t->narg;
     for (int i = 0; i < t->narg; i++) in[i] = arg_address(w, a, &t->arg[i]);
-    for (int k = 0; k < t->nresult; k++) out[k] = reg_address(w->run, &t->out[k].where, actor->out[k].show);
+    for (int k = 0; k < t->nresult; k++) out[k] = reg_address(w->run, &t->out[k].where, actor->out[k].write);
     a->in = in;
     a->out = out;
     a->scratch = (char *)w->run->arena[t->device] + w->plan->device[t->device].scratch;

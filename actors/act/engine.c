@@ -80,6 +80,7 @@ static void
 end(struct worker *w)
 {
     if (!w->active) return;
+    worker_drain(w);
     w->active = false;
     w->allocations += must_count() - w->asked;
     if (w->id != 0) tell(w, 0, MSG_END);
@@ -119,7 +120,7 @@ static bool
 busy(const void *of)
 {
     const struct worker *w = of;
-    return w->active && (w->stopped || w->todo == 0 || w->nready > 0 || w->nstream > 0);
+    return w->active && (w->stopped || w->todo == 0 || w->nready > 0 || w->nunder > 0);
 }
 
 static bool
@@ -131,18 +132,28 @@ take_messages(struct worker *w, bool wait)
     return n > 0;
 }
 
-/* One act, or the end of one; false: there is none. Where a seed decides, what is done late may be done now, and any
- * ready actor may act. */
+/* What is to be done here next by the seed of a simulator: any ready actor acts, a stream does its oldest work, or what
+ * is done is noticed. */
+static bool
+play(struct worker *w, struct bus *b)
+{
+    bool streams = w->nunder > 0;
+    uint64_t choice = bus_choose(b, (uint64_t)(w->nready > 0) + 2 * streams);
+    if (streams && choice == 0) return worker_step(w, b->kind->choose, b);
+    if (streams && choice == 1) return worker_complete(w);
+    worker_act(w, (int)bus_choose(b, (uint64_t)w->nready));
+    return true;
+}
+
+/* One act, or the end of some; false: there is none. */
 static bool
 work(struct worker *w)
 {
     struct bus *b = w->engine->bus;
-    if (w->nstream > 0 && (w->nready == 0 || (b && bus_choose(b, 2)))) {
-        worker_complete(w);
-        return true;
-    }
-    if (w->nready == 0) return false;
-    worker_act(w, w->nready > 1 && b ? (int)bus_choose(b, (uint64_t)w->nready) : 0);
+    if (b && !b->kind->threaded) return (w->nready > 0 || w->nunder > 0) && play(w, b);
+    bool any = w->nunder > 0 && worker_complete(w);
+    if (w->nready == 0 || w->stopped) return any;
+    worker_act(w, 0);
     return true;
 }
 
@@ -229,12 +240,7 @@ engine_free(struct engine **ep)
         e->options.bus->close(&e->bus);
     }
     for (int t = 0; t < MOST_THREADS; t++) {
-        struct worker *w = &e->worker[t];
-        free(w->ready);
-        free(w->ready_key);
-        free(w->stream);
-        free(w->address);
-        free(w->act);
+        worker_free(&e->worker[t]);
     }
     free(e);
     *ep = NULL;
@@ -332,7 +338,7 @@ attend(struct engine *e)
         bool was = w->stopped;
         if (!was && stops(e))
             cancel(w);
-        else if (e->nthread == 1 ? !turn(w, false) : !e->bus->kind->drive(e->bus, w->addr))
+        else if (e->nthread == 1 ? !turn(w, false) && !busy(w) : !e->bus->kind->drive(e->bus, w->addr))
             get_stuck(w);
         if (w->stopped && !was && w->status) stop_all(e);
     }
@@ -386,7 +392,8 @@ engine_run(struct engine *e, struct run *r)
     r->before_act = has_trouble(e) ? trouble : NULL;
     r->hook = e;
     if (nthread > 1) TRY(start_threads(e, nthread));
-    for (int t = 0; t < nthread; t++) worker_room(&e->worker[t], r);
+    bool driven = e->bus && !e->bus->kind->threaded;
+    for (int t = 0; t < nthread; t++) TRY(worker_room(&e->worker[t], r, driven));
     worker_begin(w, r, id);
     for (int t = 1; t < nthread; t++) tell(w, t, MSG_START);
     attend(e);

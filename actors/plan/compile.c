@@ -7,6 +7,7 @@
  * one after the other; all edges point forward in it, so plans have no cycles
  * but those of registers. */
 #include "actors/plan/lower.h"
+#include "actors/plan/token.h"
 
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -212,7 +213,8 @@ list_readers(struct lower *l, const struct ports *all, int32_t **first_reader)
     return reader;
 }
 
-/* Sorts the readers of an out-port by thread: a fan for each. at, of: by thread, 0 at first and again at the end. */
+/* Sorts the readers of an out-port by thread: a fan for each, in which those who are told early come first. at, of: by
+ * thread, 0 at first and again at the end. */
 static void
 make_fans(struct plan *p, struct out_port *o, const struct reader *reader, int32_t n, int32_t *of,
           struct reader *sorted, struct fan *fan)
@@ -231,11 +233,15 @@ make_fans(struct plan *p, struct out_port *o, const struct reader *reader, int32
         sorted += fan[f].nreader;
         fan[f].nreader = 0;
     }
-    for (int32_t i = 0; i < n; i++) {
-        struct task *t = &p->task[reader[i].task];
-        int32_t f = t->in[reader[i].port].fan = of[t->thread] - 1;
-        ((struct reader *)fan[f].reader)[fan[f].nreader++] = reader[i];
-    }
+    for (int early = 1; early >= 0; early--)
+        for (int32_t i = 0; i < n; i++) {
+            struct task *t = &p->task[reader[i].task];
+            struct in_port *in = &t->in[reader[i].port];
+            if ((in->token != TOKEN_DONE) != early) continue;
+            int32_t f = in->fan = of[t->thread] - 1;
+            ((struct reader *)fan[f].reader)[fan[f].nreader++] = reader[i];
+            fan[f].nissued += early;
+        }
     for (int32_t f = 0; f < o->nfan; f++) of[fan[f].thread] = 0;
 }
 
@@ -282,6 +288,7 @@ flatten(struct lower *l)
     p->task = ARENA_ARRAY(&p->arena, struct task, p->ntask);
     struct ports all;
     flatten_ports(l, &all);
+    token_choose(p);
     flatten_fans(l, &all);
     list_locals(p);
     p->nbox = l->nbox;

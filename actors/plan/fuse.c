@@ -25,7 +25,7 @@ fusible(const struct prog_node *n)
 {
     int kind = n->layout[0]->place->kind;
     return n->op->flags & OP_ELTWISE && n->nout == 1 && !n->accumulate && n->op->eltwise.f &&
-           (kind == DEV_CPU || kind == DEV_LATE || kind == DEV_META);
+           device_kind(kind)->flags & FUSES;
 }
 
 /* ---- who reads a node ---- */

@@ -41,11 +41,21 @@ where_stride(int64_t bytes)
     return (int64_t)(((uint64_t)bytes + REG_ALIGN - 1) & ~(uint64_t)(REG_ALIGN - 1));
 }
 
+/* What tells a reader that it may go on, and when a register goes back (token.c). Either way the producer's work is
+ * done before the reader's work begins. */
+enum token {
+    TOKEN_DONE,   /* the producer's work is done; the register goes back when the reader's is */
+    TOKEN_ISSUED, /* it is enqueued on the stream that is the reader's too; so does the register go back */
+    TOKEN_EVENT,  /* it is enqueued on another stream of this thread, for which the reader's waits; the register goes
+                     back  when the reader's work is done */
+};
+
 struct in_port {
     int32_t task, out; /* who produces it */
     int32_t hold;      /* acts that read one register before it is given back */
     int32_t need;      /* control: tokens an act takes; data: 1 */
     int32_t fan;       /* which fan of the producer's result it belongs to */
+    uint8_t token;     /* enum token: what it is told */
 };
 
 struct reader {
@@ -54,6 +64,7 @@ struct reader {
 /* The readers of one result on one thread: told by one message, answered by one. */
 struct fan {
     int32_t thread, nreader;
+    int32_t nissued; /* the first so many are told when the work is enqueued, the others when it is done */
     const struct reader *reader;
 };
 struct out_port {

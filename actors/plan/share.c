@@ -242,7 +242,7 @@ share_group(struct sharing *s)
 static bool
 in_one_memory(const struct layout *l)
 {
-    return l->place->kind == DEV_CPU || l->place->kind == DEV_LATE;
+    return device_kind(l->place->kind)->flags & ONE_MEMORY;
 }
 
 static bool

@@ -445,6 +445,7 @@ prove(struct proof *v)
     TRY(prove_program(v));
     TRY(check_frame(v->plan));
     TRY(check_tasks(v));
+    TRY(prove_tokens(v));
     TRY(prove_run(v));
     TRY(prove_values(v));
     return prove_memory(v);

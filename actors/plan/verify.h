@@ -2,6 +2,7 @@
  *
  *   verify_program.c  the program is legal: operands, types, signatures
  *   verify.c          indices and counts are in range, ports and readers agree
+ *   verify_token.c    every edge means "happens before", whatever the streams
  *   verify_run.c      it runs to its end: one greedy run of tokens
  *   verify_value.c    every task reads and writes the bytes that the program means (with verify_part.c, verify_move.c)
  *   verify_memory.c   no two live registers share bytes, updates come after those who read what they replace
@@ -29,6 +30,8 @@ int proof_same(const struct proof *v, int32_t task, const char *field, int64_t g
 
 /* verify_program.c */
 int prove_program(struct proof *v);
+/* verify_token.c */
+int prove_tokens(struct proof *v);
 /* verify_run.c */
 int prove_run(struct proof *v);
 /* verify_value.c */

@@ -125,9 +125,12 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
     for (int i = 0; i < p->ndevice; i++) {
         struct pool *pool;
         TRY(session_pool(s, p->device[i].kind, p->device[i].rank, &pool));
-        int status = pool_arena(pool, (size_t)p->device[i].arena_bytes, &r->run.arena[i]);
+        const struct device_kind *kind = device_kind(p->device[i].kind);
+        int64_t arena = p->device[i].arena_bytes, numbers = kind->flags & HOST_READS ? 0 : 8 * (int64_t)g->nnumber;
+        int status = pool_arena(pool, (size_t)(numbers ? where_stride(arena) + numbers : arena), &r->run.arena[i]);
         if (status) return no_arena(status, g);
-        if (s->poison && p->device[i].arena_bytes) memset(r->run.arena[i], 0xff, (size_t)p->device[i].arena_bytes);
+        if (s->poison && arena) kind->fill(r->run.arena[i], 0xff, (size_t)arena);
+        if (numbers) kind->copy((char *)r->run.arena[i] + where_stride(arena), r->run.number, (size_t)numbers);
     }
     for (int32_t k = 0; k < g->nroot; k++) {
         int status = 0;
@@ -282,12 +285,23 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
 
 /* ---- reading ---- */
 
+/* A part's bytes where host code reads them: as they lie, or a copy. */
+static void *
+on_host(int kind, const struct buffer *b, void **copy)
+{
+    *copy = NULL;
+    if (device_kind(kind)->flags & HOST_READS) return b->data;
+    *copy = must_alloc(b->bytes);
+    device_kind(kind)->copy(*copy, b->data, b->bytes);
+    return *copy;
+}
+
 int
 session_read(struct rille_session *s, struct val *v, void *out)
 {
     UNUSED(s);
     const struct layout *l = v->layout;
-    if (l->place->kind == DEV_META)
+    if (device_kind(l->place->kind)->flags & NO_BYTES)
         return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
     enum reduce reduce = layout_partial(l);
     struct view whole = view_dense(&v->type, out);
@@ -297,7 +311,8 @@ session_read(struct rille_session *s, struct val *v, void *out)
         struct type local = layout_shard(l, &v->type, pos);
         struct box box;
         layout_box(l, &v->type, pos, &box);
-        struct view src = view_dense(&local, v->store->part[pos]->data), dst = whole;
+        void *copy, *data = on_host(l->place->kind, v->store->part[pos], &copy);
+        struct view src = view_dense(&local, data), dst = whole;
         int64_t skip = 0;
         for (int i = 0; i < dst.ndim; i++) {
             skip += box.lo[i] * dst.stride[i];
@@ -305,6 +320,7 @@ session_read(struct rille_session *s, struct val *v, void *out)
         }
         dst.data = (char *)out + skip * (int64_t)dtype_bytes(v->type.dtype);
         box_combine(first ? RED_NONE : reduce, first, &dst, &src);
+        free(copy);
     }
     return 0;
 }

@@ -231,6 +231,21 @@ fill_part(const struct view *whole, const struct layout *l, const struct type *t
     return 0;
 }
 
+/* Host code fills the part, or a copy of it that the device's kind brings there. */
+static void
+write_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, const struct buffer *b)
+{
+    const struct device_kind *kind = device_kind(l->place->kind);
+    if (kind->flags & HOST_READS) {
+        fill_part(whole, l, t, pos, b->data);
+        return;
+    }
+    void *copy = must_alloc(b->bytes);
+    fill_part(whole, l, t, pos, copy);
+    kind->copy(b->data, copy, b->bytes);
+    free(copy);
+}
+
 int
 rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
                        const struct rille_layout *layout, struct rille_tensor **out)
@@ -249,11 +264,11 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
     TRY(type_check(&t));
     TRY(layout_fits(l, &t));
     struct store *store = NULL;
-    if (l->place->kind != DEV_META) {
+    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) {
         TRY(store_make(s, &t, l, &store));
         struct view whole = view_dense(&t, (void *)(uintptr_t)data);
         for (int pos = 0; pos < l->place->nrank; pos++)
-            if (store->part[pos]) fill_part(&whole, l, &t, pos, store->part[pos]->data);
+            if (store->part[pos]) write_part(&whole, l, &t, pos, store->part[pos]);
     }
     *out = tensor_new(s, graph_leaf(s->graph, &t, l, store), true);
     return 0;

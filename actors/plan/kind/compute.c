@@ -4,7 +4,7 @@
 static int
 begin(struct act *a)
 {
-    return exec_run(a->task->exec, a->in, a->out, a->scratch, (uint64_t)a->piece);
+    return exec_enqueue(a->task->exec, a->in, a->out, a->scratch, a->stream, (uint64_t)a->piece);
 }
 
 static struct type

@@ -1,5 +1,6 @@
 /* move.c - the work of a move's tasks: every slice is copied, or combined in the order of its sources. */
 #include "actors/plan/kind/move.h"
+#include "runtime/stream.h"
 
 enum { SOURCES = 32 };
 
@@ -15,11 +16,10 @@ on_other_device(const struct plan *p, const struct task *t, const struct arg *ar
 
 /* One step of a move, at most SOURCES sources a pass: a later pass goes on from what the one before it left. */
 static void
-take_step(struct act *a, const struct box_move *m)
+take_step(const struct box_move *m, const struct stream_work *w, const struct stream *s)
 {
-    const struct task *t = a->task;
     struct view dst = *m->view, src[SOURCES + 1];
-    dst.data = (char *)a->out[0] + m->skip;
+    dst.data = (char *)stream_reach(s, w->out[0]) + m->skip;
     if (m->verb == BOX_FILL) {
         box_fill(m->reduce, &dst);
         return;
@@ -27,9 +27,8 @@ take_step(struct act *a, const struct box_move *m)
     int n = 0;
     for (int i = 0; i < m->nfrom; i++) {
         const struct box_from *f = &m->from[i];
-        if (on_other_device(a->plan, t, &t->arg[f->arg])) a->received += view_bytes(f->view);
         src[n] = *f->view;
-        src[n++].data = (char *)a->in[f->arg] + f->skip;
+        src[n++].data = (char *)stream_reach(s, w->in[f->arg]) + f->skip;
         if (n <= SOURCES && i < m->nfrom - 1) continue;
         box_reduce(m->reduce, &dst, n, src);
         src[0] = dst;
@@ -37,9 +36,26 @@ take_step(struct act *a, const struct box_move *m)
     }
 }
 
+static int
+carry_out(const struct stream_work *w, const struct stream *s)
+{
+    const struct task *t = w->of;
+    for (int i = 0; i < t->move.nstep; i++) take_step(&t->move.step[i], w, s);
+    return 0;
+}
+
+static void
+count_received(struct act *a, const struct box_move *m)
+{
+    for (int i = 0; i < m->nfrom; i++)
+        if (on_other_device(a->plan, a->task, &a->task->arg[m->from[i].arg]))
+            a->received += view_bytes(m->from[i].view);
+}
+
 int
 move_begin(struct act *a)
 {
-    for (int i = 0; i < a->task->move.nstep; i++) take_step(a, &a->task->move.step[i]);
-    return 0;
+    for (int i = 0; i < a->task->move.nstep; i++) count_received(a, &a->task->move.step[i]);
+    return stream_enqueue(a->stream,
+                          &(struct stream_work){.run = carry_out, .of = a->task, .in = a->in, .out = a->out});
 }

@@ -1,0 +1,33 @@
+/* flow.c - making room for work that is under way. */
+#include "actors/act/flow.h"
+
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+#include <stdlib.h>
+
+int
+flow_new(struct flow *f, int kind, int rank, bool driven)
+{
+    *f = (struct flow){.kind = kind, .rank = rank, .driven = driven};
+    TRY(device_kind(kind)->stream_new(rank, driven, &f->stream));
+    f->act = must_alloc(sizeof *f->act * FLOW_ACTS);
+    return 0;
+}
+
+void
+flow_free(struct flow *f)
+{
+    f->stream->kind->stream_free(&f->stream);
+    free(f->act);
+    free(f->address);
+}
+
+void
+flow_room(struct flow *f, int32_t naddress)
+{
+    assert(flow_empty(f));
+    if (naddress <= f->naddress) return;
+    f->naddress = naddress;
+    f->address = must_realloc(f->address, sizeof *f->address * (size_t)naddress * FLOW_ACTS);
+}

@@ -1,0 +1,50 @@
+/* flow.h - the stream of a device as its thread sees it: acts whose work is under way, in order.
+ *
+ * An act keeps its place, and its addresses, until its work is done. Touched by
+ * the thread of the device alone; made and freed by the session's, between runs. */
+#ifndef RILLE_ACT_FLOW_H
+#define RILLE_ACT_FLOW_H
+
+#include "actors/plan/kind.h"
+#include "runtime/stream.h"
+
+enum { FLOW_ACTS = 64 }; /* at most under way on a stream */
+
+struct under_way {
+    struct act act;
+    int64_t mark, begin_ns;
+};
+struct flow {
+    int kind, rank;
+    bool driven;
+    struct stream *stream;
+    struct under_way *act; /* FLOW_ACTS of them, a ring */
+    int64_t first, next;   /* the oldest; where the next goes */
+    void **address;        /* FLOW_ACTS times naddress */
+    int32_t naddress;
+};
+
+int flow_new(struct flow *f, int kind, int rank, bool driven); /* E_MEMORY */
+void flow_free(struct flow *f);
+/* Acts have so many addresses at most; nothing is under way. */
+void flow_room(struct flow *f, int32_t naddress);
+
+static inline bool
+flow_empty(const struct flow *f)
+{
+    return f->first == f->next;
+}
+static inline struct under_way *
+flow_oldest(const struct flow *f)
+{
+    return &f->act[f->first % FLOW_ACTS];
+}
+/* The place of the next act, and room for its addresses. */
+static inline struct under_way *
+flow_next(const struct flow *f, void ***address)
+{
+    *address = f->address + (f->next % FLOW_ACTS) * f->naddress;
+    return &f->act[f->next % FLOW_ACTS];
+}
+
+#endif

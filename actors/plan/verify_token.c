@@ -1,0 +1,66 @@
+/* verify_token.c - every edge keeps its promise: the producer's work is done before the reader's begins, and a register
+ * is written again after its readers' work.
+ *
+ * All other proofs take an edge for "happens before"; this one shows that of each edge, whatever the streams. */
+#include "actors/plan/verify.h"
+
+#include "runtime/device.h"
+
+static bool
+checks(const struct plan *p, const struct task *t)
+{
+    const struct op *op = task_op(p, t);
+    return op && op->flags & OP_CHECKS;
+}
+
+static bool
+keeps(const struct plan *p, const struct task *from, const struct task *to, uint8_t token)
+{
+    const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
+    bool streams = device_kind(a->kind)->stream_new && device_kind(b->kind)->stream_new;
+    switch (token) {
+    case TOKEN_DONE: return true;
+    case TOKEN_ISSUED: return streams && from->device == to->device;
+    case TOKEN_EVENT: return streams && a->kind == b->kind && a->thread == b->thread;
+    default: return false;
+    }
+}
+
+static int
+check_port(const struct proof *v, int32_t task, int32_t k)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[task];
+    const struct in_port *in = &t->in[k];
+    const struct task *from = &p->task[in->task];
+    if (!keeps(p, from, t, in->token))
+        return proof_fail(v, task, "port %d goes on before the work of task %d is done", (int)k, (int)in->task);
+    if (t->updates && checks(p, from) && in->token != TOKEN_DONE)
+        return proof_fail(v, task, "updates before it is known whether task %d refuses its data", (int)in->task);
+    return 0;
+}
+
+/* Those who are told early are the first of their fan. */
+static int
+check_fan(const struct proof *v, int32_t task, const struct fan *fan)
+{
+    for (int32_t r = 0; r < fan->nreader; r++) {
+        const struct reader *to = &fan->reader[r];
+        bool early = v->plan->task[to->task].in[to->port].token != TOKEN_DONE;
+        if (early != (r < fan->nissued))
+            return proof_fail(v, task, "reader %d of a fan is not told when its token says", (int)r);
+    }
+    return proof_same(v, task, "nissued within its readers", fan->nissued >= 0 && fan->nissued <= fan->nreader, 1);
+}
+
+int
+prove_tokens(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        for (int32_t k = 0; k < p->task[i].nin; k++) TRY(check_port(v, i, k));
+        for (int32_t k = 0; k < p->task[i].nout; k++)
+            for (int32_t f = 0; f < p->task[i].out[k].nfan; f++) TRY(check_fan(v, i, &p->task[i].out[k].fan[f]));
+    }
+    return 0;
+}

@@ -1,0 +1,71 @@
+/* stream.h - ordered work of a device.
+ *
+ * Work on a stream is done in the order in which it was enqueued, some time later.
+ * A mark names the work that is on the stream so far; it is passed when all of
+ * that is done. Work of one stream may wait for a mark of another. A stream is
+ * used by the thread that owns its device; `passed` by any thread. Nothing here
+ * blocks or allocates but what makes and frees a stream. */
+#ifndef RILLE_RUNTIME_STREAM_H
+#define RILLE_RUNTIME_STREAM_H
+
+#include "runtime/device.h"
+
+/* What every kind's stream begins with. */
+struct stream {
+    const struct device_kind *kind;
+};
+
+/* One piece of work, in host code that stands for a kernel. What it points to stays until the work is done. It touches
+ * bytes by stream_reach alone. */
+struct stream_work {
+    int (*run)(const struct stream_work *w, const struct stream *s); /* E_..., after fail(): see stream_trouble */
+    const void *of;
+    void *const *in, *const *out;
+    void *scratch;
+    uint64_t piece;
+};
+
+/* Puts work on the stream; s NULL: does it now. */
+static inline int
+stream_enqueue(struct stream *s, const struct stream_work *w)
+{
+    return s ? s->kind->enqueue(s, w) : w->run(w, NULL);
+}
+/* Names all work that is on the stream now. */
+static inline int64_t
+stream_mark(const struct stream *s)
+{
+    return s->kind->mark(s);
+}
+static inline bool
+stream_passed(const struct stream *s, int64_t mark)
+{
+    return s->kind->passed(s, mark);
+}
+/* Work that is enqueued on s from now on waits for a mark of another stream of its kind. */
+static inline void
+stream_wait(struct stream *s, const struct stream *other, int64_t mark)
+{
+    s->kind->wait(s, other, mark);
+}
+/* 0, or why work before a mark that is passed failed (fail() is called): the first that did; work after it is not
+ * begun. Told with nothing left on the stream, it is forgotten. */
+static inline int
+stream_trouble(struct stream *s, int64_t mark)
+{
+    return s->kind->trouble(s, mark);
+}
+/* A driven stream: does its oldest work; false: there is none, or it waits. */
+static inline bool
+stream_step(struct stream *s)
+{
+    return s->kind->step(s);
+}
+/* The address by which work on the stream touches p. */
+static inline void *
+stream_reach(const struct stream *s, void *p)
+{
+    return s ? s->kind->reach(p) : p;
+}
+
+#endif
