@@ -316,11 +316,11 @@ struct rille_device_stats {
 struct rille_stats {
     double step_time, bubble, ideal; /* seconds; bubble: share of device time idle */
     int ndevice;
-    struct rille_device_stats device[64];
+    struct rille_device_stats *device; /* the graph's; another call to rille_graph_stats writes them */
 };
 int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
-/* Times of acts are kept from the next run on; rille_graph_timeline writes those of the last run as Chrome trace JSON.
- * If none was kept yet, path gets those of the next run when it ends. */
+/* Writes the times of the acts of the last run that was timed as Chrome trace JSON: the first runs are, and all from
+ * the first time that this is called. If none was timed yet, path gets those of the next run when it ends. */
 int rille_graph_timeline(struct rille_graph *g, const char *path);
 
 /* ---- seeing ---- */

@@ -249,6 +249,17 @@ end_work(struct act *a)
     return a->task->kind->done ? a->task->kind->done(a) : 0;
 }
 
+/* A clock is read only where the thread turns to another device, not for each act. */
+void
+worker_bill(struct worker *w, int32_t device)
+{
+    if (w->on == device) return;
+    int64_t now = now_ns();
+    if (w->on >= 0) w->actors->busy_ns[w->on] += now - w->since_ns;
+    w->on = device;
+    w->since_ns = now;
+}
+
 static void
 count_act(struct worker *w, int task, const struct act *a, int64_t begin_ns)
 {
@@ -265,6 +276,7 @@ act_now(struct worker *w, int task)
 {
     struct actor *actor = &w->actors->actor[task];
     struct act a = {.plan = w->plan, .task = &w->plan->task[task], .piece = actor->begun++};
+    worker_bill(w, a.task->device);
     int64_t begin_ns = w->run->timed ? now_ns() : 0;
     act_address(w, &a, w->address);
     int status = begin_work(w, &a);
@@ -374,6 +386,9 @@ finish(struct worker *w, struct flow *f)
         failed(w, task, status);
         return;
     }
+    int64_t now = now_ns();
+    w->actors->busy_ns[u->act.task->device] += now - MAX(u->begin_ns, f->until_ns);
+    f->until_ns = now;
     w->actors->actor[task].done++;
     count_act(w, task, &u->act, u->begin_ns);
     done_outputs(w, task, u->act.piece);
@@ -407,7 +422,8 @@ act_issue(struct worker *w, int task, struct flow *f)
     make_way(w, f);
     if (w->stopped) return;
     struct under_way *u = flow_next(f, &address);
-    u->begin_ns = w->run->timed ? now_ns() : 0;
+    worker_bill(w, -1);
+    u->begin_ns = now_ns();
     u->act = (struct act){.plan = w->plan, .task = &w->plan->task[task], .stream = f->stream, .piece = actor->begun++};
     act_address(w, &u->act, address);
     wait_for_inputs(w, u->act.task, f);
@@ -515,6 +531,7 @@ actors_new(const struct plan *p)
     struct actors *a = must_alloc(sizeof *a);
     a->plan = p;
     a->actor = ARENA_ARRAY(&a->arena, struct actor, p->ntask);
+    a->busy_ns = ARENA_ARRAY(&a->arena, int64_t, p->ndevice);
     count_left(a);
     for (int i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
@@ -637,6 +654,9 @@ worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
     w->active = true;
     w->stopped = false;
     w->status = 0;
+    w->on = -1;
+    for (int32_t d = 0; d < w->plan->ndevice; d++)
+        if (w->plan->device[d].thread == w->id) w->actors->busy_ns[d] = 0;
     w->nready = 0;
     w->nact = 0;
     w->todo = w->plan->nact[w->id];

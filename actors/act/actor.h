@@ -41,6 +41,8 @@ struct actors {
     struct actor *actor; /* by task */
     int32_t *first_out;  /* by task: number of its first result among all */
     int32_t **left;      /* by result: [fan][register], readers of that fan that still hold it; the fan's thread's */
+    int64_t *busy_ns;    /* by plan device: in the last run, from its first act to when it had nothing to do, again and
+                            again; the thread's of the device */
     int32_t naddress;    /* arguments and results that a task has at most */
     struct arena arena;
 };
@@ -71,6 +73,8 @@ struct worker {
     int64_t nact, act_room;
     int64_t acts, messages, thread_messages, allocations;
     int64_t asked; /* must_count() when the run began */
+    int32_t on;    /* the device that the thread works for since `since_ns`, -1: it has nothing to do */
+    int64_t since_ns;
     int status;
     char text[2048];
 };
@@ -83,21 +87,18 @@ void worker_free(struct worker *w);
 void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
 /* A message of this run. */
 void worker_receive(struct worker *w, const struct msg *m);
+/* From now on the thread works for this device; -1: it has nothing to do. */
+void worker_bill(struct worker *w, int32_t device);
 /* One act of ready actor number i of the heap (0: the first by priority). On failure w->status and w->text are set. */
 void worker_act(struct worker *w, int i);
-<<<<<<< HEAD
 /* May variables be written over from now on? false: the run was cancelled before. In engine.c. */
 bool worker_may_update(struct worker *w);
-/* Completes the oldest work of a stream, if there is some. */
-void worker_complete(struct worker *w);
-=======
 /* Finishes acts whose work is done on its stream; false: there are none. */
 bool worker_complete(struct worker *w);
 /* Driven streams: one of them, by choice, does its oldest work; false: it has none that can be done. */
 bool worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b);
 /* Waits until nothing is on a stream any more. */
 void worker_drain(struct worker *w);
->>>>>>> 79f5912 (runtime, actors: streams; an act has its own addresses, late work is late, its memory faults under host code)
 /* Sends from this worker to another of its process; in engine.c. */
 void worker_send(struct worker *w, int to, struct msg m);
 /* The run fails for the reason that was just said: the worker acts no more. */

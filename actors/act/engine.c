@@ -81,6 +81,7 @@ end(struct worker *w)
 {
     if (!w->active) return;
     worker_drain(w);
+    worker_bill(w, -1);
     w->active = false;
     w->allocations += must_count() - w->asked;
     if (w->id != 0) tell(w, 0, MSG_END);
@@ -164,6 +165,7 @@ turn(void *of, bool wait)
     struct worker *w = of;
     struct bus *b = w->engine->bus;
     bool idle = !busy(w), came = false;
+    if (idle && w->active) worker_bill(w, -1);
     if (b && (!w->active || w->plan->nthread > 1)) came = take_messages(w, wait && idle);
     if (!w->active) return came;
     bool did = !w->stopped && w->todo > 0 && work(w);

@@ -20,6 +20,7 @@ struct flow {
     struct stream *stream;
     struct under_way *act; /* FLOW_ACTS of them, a ring */
     int64_t first, next;   /* the oldest; where the next goes */
+    int64_t until_ns;      /* when the last act was found done */
     void **address;        /* FLOW_ACTS times naddress */
     int32_t naddress;
 };

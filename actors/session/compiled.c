@@ -118,23 +118,28 @@ undo_numbers(struct rille_graph *g, int32_t n)
     }
 }
 
-/* A live number is asked once a call, however many operators read it. */
+/* Each live number is asked once a call, however many operators read it, before anything of the call is bound: its
+ * function may run and assign what it likes but this step itself. */
 static int
-bind_numbers(struct rille_graph *g)
+ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
-    uint64_t *out = g->runner->run.number;
-    for (int32_t i = 0; i < g->nnumber; i++) {
-        int32_t same = asked_first(g, i);
-        int status = 0;
-        if (same < i)
-            out[i] = out[same];
-        else
-            status = number_bind(g->s, &g->number[i], &out[i]);
-        if (!status) continue;
-        undo_numbers(g, i);
-        return status;
+    int32_t i = 0;
+    int status = 0;
+    bool any = false;
+    g->asking = true;
+    for (; i < g->nnumber && !status; i++) {
+        struct rille_live *live = g->number[i].live;
+        if (g->number[i].kind != NUM_LIVE || asked_first(g, i) < i) continue;
+        any = true;
+        if (live->fn(live->arg, &live->value)) status = fail(E_VALUE, "a live number's function failed");
     }
-    return 0;
+    g->asking = false;
+    if (!status && any && !rille_graph_fits(g, nin, in))
+        status = fail(E_STATE, "a live number's function changed what its step was traced with");
+    else if (status)
+        i--;
+    if (status) undo_numbers(g, i);
+    return status;
 }
 
 static int
@@ -142,9 +147,11 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
     struct runner *r = g->runner;
     const struct program *p = r->plan->program;
+    if (g->asking) return fail(E_STATE, "a step is called by the function of a live number that it reads");
+    TRY(ask_numbers(g, nin, in));
     TRY(compute_leaves(g, in));
     for (int32_t i = 0; i < g->nleaf; i++) r->leaf[i] = origin_value(&g->origin[i], in)->store;
-    TRY(bind_numbers(g));
+    for (int32_t i = 0; i < g->nnumber; i++) number_bind(g->s, &g->number[i], &r->run.number[i]);
     g->s->ordinal += (uint64_t)g->nrandom;
     memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
     for (int32_t i = 0; i < g->nroot; i++) {
@@ -223,7 +230,8 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (nin != g->nin) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->nin, nin);
     uint64_t ordinal = s->ordinal;
     TRY(bind_graph(g, nin, in));
-    int status = runner_run(s, g->runner, true);
+    int status = runner_run(s, g->runner, g->watched || g->ncall < WARM_CALLS);
+    g->ncall++;
     if (status) {
         s->ordinal = ordinal;
         undo_numbers(g, g->nnumber);

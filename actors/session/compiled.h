@@ -39,13 +39,18 @@ struct rille_graph {
     struct outcome *outcome; /* by root */
     struct number *number;
     struct presence *presence;
+    bool asking;  /* its live numbers */
+    bool watched; /* a time line was asked for: acts of every call are timed */
+    int64_t ncall;
     struct rille_stats stats;
-    struct act_time *act; /* of the last run */
+    struct act_time *act; /* of the last run that was timed */
     int32_t *act_thread;
     int64_t nact, act_room, begin_ns;
     char *trace_path;
     struct arena arena;
 };
+
+enum { WARM_CALLS = 2 }; /* the first calls are timed, whether asked or not */
 
 /* measure.c: keeps the times of the run that just ended. */
 void measure_keep(struct rille_graph *g);

@@ -19,18 +19,13 @@ device_stats(struct rille_graph *g)
         struct rille_device_stats *dev = &st->device[d];
         dev->kind = device_kind_text(p->device[d].kind);
         dev->device = p->device[d].rank;
-        dev->busy = 0;
+        dev->busy = (double)g->runner->actors->busy_ns[d] * 1e-9;
         dev->bytes_in = dev->bytes_out = 0;
         if (!session_pool(g->s, p->device[d].kind, p->device[d].rank, &pool))
             dev->peak_memory = (int64_t)(pool_count(pool).peak_bytes);
     }
     for (int32_t i = 0; i < p->ntask; i++)
-        if (p->task[i].device < st->ndevice)
-            st->device[p->task[i].device].bytes_in += g->runner->actors->actor[i].received;
-    for (int64_t i = 0; i < g->nact; i++) {
-        int d = p->task[g->act[i].task].device;
-        if (d < st->ndevice) st->device[d].busy += (double)(g->act[i].end - g->act[i].begin) * 1e-9;
-    }
+        st->device[p->task[i].device].bytes_in += g->runner->actors->actor[i].received;
 }
 
 /* Bytes that others read of each device. */
@@ -46,7 +41,7 @@ bytes_out(struct rille_graph *g)
                 const struct arg *a = &t->arg[from->arg];
                 int d = -1;
                 if (a->kind == ARG_REG) d = p->task[t->in[a->index].task].device;
-                if (d < 0 || d == t->device || d >= g->stats.ndevice) continue;
+                if (d < 0 || d == t->device) continue;
                 g->stats.device[d].bytes_out += view_bytes(from->view) * t->nact;
             }
     }
@@ -57,6 +52,8 @@ measure_keep(struct rille_graph *g)
 {
     const struct plan *p = g->runner->plan;
     const struct act_time *acts;
+    g->stats.step_time = (double)engine_elapsed_ns(g->s->engine) * 1e-9;
+    if (!g->runner->run.timed) return;
     g->nact = 0;
     for (int t = 0; t < p->nthread; t++) {
         int64_t n = engine_acts(g->s->engine, t, &acts);
@@ -70,7 +67,6 @@ measure_keep(struct rille_graph *g)
         g->nact += n;
     }
     g->begin_ns = engine_begin_ns(g->s->engine);
-    g->stats.step_time = (double)engine_elapsed_ns(g->s->engine) * 1e-9;
 }
 
 int
@@ -82,7 +78,8 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     struct rille_stats *st = &g->stats;
     const struct plan *p = g->runner->plan;
     double busy = 0;
-    st->ndevice = MIN(p->ndevice, (int)countof(st->device));
+    st->ndevice = p->ndevice;
+    if (!st->device) st->device = ARENA_ARRAY(&g->arena, struct rille_device_stats, p->ndevice);
     device_stats(g);
     bytes_out(g);
     for (int d = 0; d < st->ndevice; d++) {
@@ -131,6 +128,7 @@ rille_graph_timeline(struct rille_graph *g, const char *path)
     TRY(face_graph(g, __func__));
     TRY(face_given(path, "the path", __func__));
     const struct plan *p = g->runner->plan;
+    g->watched = true;
     if (g->nact == 0) {
         free(g->trace_path);
         g->trace_path = strdup(path);

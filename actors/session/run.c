@@ -157,21 +157,14 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
 
 /* ---- numbers ---- */
 
-static int
-live_number(const struct number *n, double *f)
-{
-    int status = n->live->fn(n->live->arg, f);
-    return status ? fail(E_VALUE, "a live number's function failed") : 0;
-}
-
 /* The bits that a kernel reads: an int64_t or a double. */
-int
+void
 number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
 {
     double f = n->f;
     int64_t i = n->i;
     if (n->kind == NUM_LIVE) {
-        TRY(live_number(n, &f));
+        f = n->live->value;
         i = (int64_t)f;
     } else if (n->kind == NUM_ORDINAL) {
         i += (int64_t)s->ordinal; /* n->i: which call of the trace it is */
@@ -182,7 +175,6 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
         memcpy(out, &i, sizeof i);
     else
         memcpy(out, &f, sizeof f);
-    return 0;
 }
 
 /* ---- one evaluation ---- */
@@ -201,7 +193,7 @@ bind(struct rille_session *s, struct collection *c, struct runner *r)
     assert(g->nleaf == c->nleaf && g->nroot == c->nroot && g->nnumber == c->nnumber);
     for (int32_t i = 0; i < c->nleaf; i++) r->leaf[i] = c->leaf[i]->store;
     for (int32_t i = 0; i < c->nnode; i++) r->run.line[i] = c->node[i]->line;
-    for (int32_t i = 0; i < c->nnumber; i++) TRY(number_bind(s, &c->number[i]->number, &r->run.number[i]));
+    for (int32_t i = 0; i < c->nnumber; i++) number_bind(s, &c->number[i]->number, &r->run.number[i]);
     for (int32_t k = 0; k < c->nroot; k++) r->donate[k] = r->plan->over[k] && may_donate(c, c->leaf[g->root[k].over]);
     return 0;
 }

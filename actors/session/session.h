@@ -32,6 +32,7 @@ struct rille_live {
     void (*undo)(void *arg); /* NULL: nothing has to be taken back */
     void *arg;
     int32_t nref;
+    double value; /* as it was last asked */
 };
 
 /* ---- memo of derivations: (operator, attributes, operand types and layouts) -> results (build.c) ---- */
@@ -255,7 +256,7 @@ struct runner *runner_new(struct plan *p);
 void runner_free(struct runner **r);
 /* Makes stores for roots that have none (or lets them take their leaf's), then runs. */
 int runner_run(struct rille_session *s, struct runner *r, bool timed);
-int number_bind(struct rille_session *s, const struct number *n, uint64_t *out);
+void number_bind(struct rille_session *s, const struct number *n, uint64_t *out);
 /* Buffers of a value of this type and layout. */
 int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);
 
