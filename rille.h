@@ -103,7 +103,8 @@ struct rille_counters {
     int64_t live_nodes;
     int64_t live_bytes; /* in buffers, over all devices */
     int64_t arena_bytes;
-    int64_t plans; /* in the cache */
+    int64_t plans;      /* in the cache */
+    int64_t plan_bytes; /* of host memory, about */
 };
 void rille_count(struct rille_session *s, struct rille_counters *out);
 /* Bytes that only a collection of the caller's garbage would free (for lua_gc); a hint. */

@@ -48,6 +48,7 @@ struct exec {
     int64_t skip;
     struct exec *check; /* the reference beside it, into scratch */
     size_t check_at;
+    struct exec_made made;
 };
 
 static bool check_ref, check_nan;
@@ -227,6 +228,17 @@ take(struct exec *e, int device)
     return op->flags & OP_ELTWISE ? take_chain(e) : take_ref(e);
 }
 
+/* Keeps what was asked for; calls are copied. */
+static void
+remember(struct exec *e, int nstep, const struct fuse_step *step)
+{
+    struct fuse_step *own = arena_dup(&e->arena, step, sizeof *step * (size_t)nstep);
+    for (int i = 0; i < nstep; i++)
+        if (own[i].call != e->call) own[i].call = call_copy(&e->arena, own[i].call);
+    e->made.nstep = nstep;
+    e->made.step = own;
+}
+
 static struct exec *
 exec_of(const struct kcall *k)
 {
@@ -245,6 +257,10 @@ exec_of(const struct kcall *k)
     e->k = (struct kcall){.call = e->call, .in = e->seen_in, .out = e->seen_out};
     e->k.pieces = k->pieces;
     e->k.threads = MAX(k->threads, 1);
+    struct fuse_step whole = {.call = e->call};
+    for (int i = 0; i < MIN(e->nin, OP_OPERAND); i++) whole.arg[i].index = i;
+    remember(e, 1, &whole);
+    e->made.pieces = k->pieces;
     return e;
 }
 
@@ -289,7 +305,8 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
     e->name = "eltwise";
     e->nin = nin;
     e->nout = nout;
-    e->call = call_copy(&e->arena, step[nstep - 1].call);
+    remember(e, nstep, step);
+    e->call = e->made.step[nstep - 1].call;
     e->in = arena_dup(&e->arena, in, sizeof *in * (size_t)nin);
     e->out = arena_dup(&e->arena, out, sizeof *out * (size_t)nout);
     int status = elt_new(&e->arena, nstep, step, nin, in, nout, out, threads, &e->elt);
@@ -311,6 +328,20 @@ exec_free(struct exec **e)
     arena_fini(&(*e)->arena);
     free(*e);
     *e = NULL;
+}
+
+const struct exec_made *
+exec_made(const struct exec *e)
+{
+    return &e->made;
+}
+
+/* A row's state is a oneDNN primitive, its descriptors and memory objects: about so much, measured for products. */
+size_t
+exec_bytes(const struct exec *e)
+{
+    enum { STATE_BYTES = 8 << 10 };
+    return sizeof *e + e->arena.used_bytes + (e->state ? STATE_BYTES : 0) + (e->check ? exec_bytes(e->check) : 0);
 }
 
 size_t

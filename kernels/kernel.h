@@ -32,7 +32,7 @@ int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *
                  uint64_t piece);
 
 /* A chain of element-wise calls as one pass: program step s reads operands in[] of the whole chain or results of
- * earlier steps. Made by actors/compile from nodes whose only reader is the next. */
+ * earlier steps. */
 struct fuse_arg {
     bool step; /* result of step `index`; else operand `index` of the chain */
     int index;
@@ -42,6 +42,14 @@ struct fuse_step {
     struct fuse_arg arg[OP_OPERAND];
     int out; /* output of the chain that it writes, or -1 */
 };
+/* What an exec was made to compute: a plain call is one step that reads operand i as argument i and writes output 0. */
+struct exec_made {
+    int nstep;
+    const struct fuse_step *step;
+    struct pieces pieces; /* as the call had them; of a chain all 0 */
+};
+const struct exec_made *exec_made(const struct exec *e);
+size_t exec_bytes(const struct exec *e); /* of memory that it holds, about */
 int exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
                const struct view *out, int device, int threads, struct exec **e);
 

@@ -88,11 +88,7 @@ posix_memalign(void **p, size_t align, size_t n)
 static struct runner *
 last_runner(struct rille_session *s)
 {
-    struct cached *last = NULL;
-    for (int32_t i = 0; i < s->cache.room; i++)
-        for (struct cached *c = s->cache.slot[i]; c; c = c->next)
-            if (!last || c->used > last->used) last = c;
-    return last->runner;
+    return s->cache.latest->runner;
 }
 
 static void

@@ -1,4 +1,5 @@
--- plan-cache.lua - a loop that does the same again and again finds its plans, whatever garbage lies about.
+-- plan-cache.lua - a loop that does the same again and again finds its plans, whatever garbage lies about; plans are kept
+-- by their bytes.
 
 local rille = require "rille"
 local tap = dofile("t/tap.lua")
@@ -32,4 +33,17 @@ for _, case in ipairs{{"one device", {0}, "B"}, {"two devices", {0, 1}, "S(0)"}}
   tap.ok(first > 0 and first <= 5, name .. ": the first steps make a few plans")
   tap.is(compiles(step, 300), 0, name .. ": the others find them")
 end
+tap.group("plans are kept by their bytes", function()
+  local p = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7})
+  local w = rille.eye(8, {placement = p, sbp = "B"})
+  local most = 0
+  for i = 1, 300 do
+    local y = rille.ones({8 * i, 8}, {placement = p, sbp = "S(0)"})
+    for _ = 1, 40 do y = y:matmul(w) end
+    y:sum():item()
+    most = math.max(most, rille.counters().plan_bytes)
+  end
+  tap.ok(most > 0 and most <= 64 << 20, "300 plans of 320 tasks take 64 MiB at most", most .. " bytes")
+end)
+
 tap.done()

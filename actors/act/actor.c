@@ -558,6 +558,12 @@ actors_free(struct actors **ap)
     *ap = NULL;
 }
 
+size_t
+actors_bytes(const struct actors *a)
+{
+    return sizeof *a + a->arena.used_bytes;
+}
+
 bool
 actors_acted(const struct actors *a, int task)
 {

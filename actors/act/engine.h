@@ -51,6 +51,7 @@ void engine_free(struct engine **e);
 /* The actors of a plan; made once, for one run at a time. */
 struct actors *actors_new(const struct plan *p);
 void actors_free(struct actors **a);
+size_t actors_bytes(const struct actors *a); /* of host memory */
 /* Which updates had begun when the last run failed: true for tasks that acted at least once. */
 bool actors_acted(const struct actors *a, int task);
 

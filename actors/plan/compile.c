@@ -338,6 +338,14 @@ program_free(struct program **gp)
     *gp = NULL;
 }
 
+size_t
+plan_bytes(const struct plan *p)
+{
+    size_t bytes = sizeof *p + p->arena.used_bytes + p->program->arena.used_bytes;
+    for (int32_t i = 0; i < p->nexec; i++) bytes += exec_bytes(p->exec[i]);
+    return bytes;
+}
+
 void
 plan_free(struct plan **pp)
 {

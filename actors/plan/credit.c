@@ -4,7 +4,7 @@
 static struct moment
 moment_of(const struct draft *d)
 {
-    return (struct moment){.stage = d->stage, .phase = d->task.phase};
+    return (struct moment){.stage = d->task.stage, .phase = d->task.phase};
 }
 
 /* What the reader of an edge asks: data that crosses devices wants two, so that one is filled while one is read. */
@@ -39,9 +39,9 @@ credit_registers(struct lower *l)
 int32_t
 credit_group(const struct lower *l, const struct draft *d)
 {
-    struct moment forward = {d->stage, PHASE_FORWARD}, backward = {d->stage, PHASE_BACKWARD},
-                  weight = {d->stage, PHASE_WEIGHT};
+    struct moment forward = {d->task.stage, PHASE_FORWARD}, backward = {d->task.stage, PHASE_BACKWARD},
+                  weight = {d->task.stage, PHASE_WEIGHT};
     bool alone = stages_credits(l->program, &l->stages, forward, backward) == 1 &&
                  stages_credits(l->program, &l->stages, forward, weight) == 1;
-    return d->stage * (PHASE_BATCH + 1) + (alone ? 0 : d->task.phase);
+    return d->task.stage * (PHASE_BATCH + 1) + (alone ? 0 : d->task.phase);
 }

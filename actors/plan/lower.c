@@ -177,6 +177,7 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
         int32_t id;
         TRY(single_task(l, &kind_copy, in, pos, in->piece, &id));
         l->draft[id].task.node = node;
+        l->draft[id].task.phase = l->stages.phase[node];
         part_is_result(out, id, 0);
         return 0;
     }

@@ -41,7 +41,6 @@ struct draft {
     int32_t nout, out_room;
     int32_t control, credit; /* index of that output, -1 */
     bool piece, checks, gate;
-    int32_t stage; /* virtual stage */
 };
 
 struct lower {

@@ -127,6 +127,7 @@ struct task {
     uint8_t phase;
     bool updates;           /* writes over a variable */
     int32_t thread, device; /* index in plan->device */
+    int32_t stage;          /* virtual stage (stage.h) */
     int32_t node;           /* program node it is part of (of the value that is moved), -1 */
     int32_t pos;            /* mesh position, or destination index of a move */
     int32_t nact;
@@ -196,6 +197,7 @@ task_op(const struct plan *p, const struct task *t)
 /* Takes over the program, also when it fails. E_PLAN when it cannot run to its end (naming who starves), E_MEMORY... */
 int plan_compile(struct program *p, struct atlas *at, struct plan **out);
 void plan_free(struct plan **p);
+size_t plan_bytes(const struct plan *p); /* of host memory, about */
 
 /* Text of a plan: logical bytes, equal ranks collapsed; the same on every machine. physical: threads, offsets, rows. */
 void plan_print(const struct plan *p, bool physical, struct str *s);

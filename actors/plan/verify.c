@@ -448,6 +448,7 @@ prove(struct proof *v)
     TRY(prove_tokens(v));
     TRY(prove_run(v));
     TRY(prove_values(v));
+    TRY(prove_credits(v));
     return prove_memory(v);
 }
 

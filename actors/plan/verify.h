@@ -36,6 +36,8 @@ int prove_tokens(struct proof *v);
 int prove_run(struct proof *v);
 /* verify_value.c */
 int prove_values(struct proof *v);
+/* verify_kernel.c */
+int prove_credits(struct proof *v);
 /* verify_memory.c */
 int prove_memory(struct proof *v);
 

@@ -148,10 +148,13 @@ value_compute(struct values *s, int32_t task)
     TRY(next_position(s, task, t->node));
     TRY(value_at(s, task, n->layout[0]));
     TRY(value_rate(s, task, n->piece, 1));
-    if (t->chain) return check_chain(s, task);
+    if (t->chain) {
+        TRY(check_chain(s, task));
+        return value_kernel(s, task);
+    }
     TRY(check_arguments(s, task, n->nin, n->in, n->want));
     for (int32_t k = 0; k < n->nout; k++) TRY(check_result(s, task, k, t->node, k));
-    return 0;
+    return value_kernel(s, task);
 }
 
 /* A task that reads part pos of value r as it is: an accumulation, a copy. */

@@ -31,6 +31,11 @@ struct values {
     int32_t box_task;   /* how many of them were seen */
     struct ref box_ref; /* what it moves */
     struct steps steps;
+    struct {
+        const struct exec *exec;
+        const struct plan_chain *chain;
+        int32_t node;
+    } proved[64]; /* kernels that were looked at lately, by address */
     int32_t filled, nfill,
         joined; /* first task of the part that was filled last, by how many tasks; that was joined last */
 };
@@ -74,6 +79,11 @@ int value_rate(const struct values *s, int32_t task, bool piece, int32_t every);
 int value_compute(struct values *s, int32_t task);
 int value_accumulate(struct values *s, int32_t task);
 int value_copy(struct values *s, int32_t task);
+
+/* ---- verify_kernel.c ---- */
+
+/* The task's kernel computes its node, or its chain. */
+int value_kernel(struct values *s, int32_t task);
 
 /* ---- verify_move.c ---- */
 

@@ -1,13 +1,14 @@
 /* cache.c - plans that were made before, found by the canonical bytes of their program.
  *
- * Hashed, then compared byte by byte. At most PLANS are kept; the one that was
- * used longest ago goes first. */
+ * Hashed, then compared byte by byte. They take MOST_BYTES at most (about: what
+ * oneDNN keeps is estimated); the one that was used longest ago goes first, the
+ * last one made stays whatever it takes. */
 #include "actors/session/session.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLANS = 256, SLOTS = 1024 };
+static const size_t MOST_BYTES = (size_t)64 << 20;
 
 static uint64_t
 hash_of(const unsigned char *p, size_t n)
@@ -31,15 +32,30 @@ cached_free(struct cached *e)
     free(e);
 }
 
+/* Out of the list by use. */
+static void
+unlist(struct cache *c, struct cached *e)
+{
+    *(e->before ? &e->before->after : &c->latest) = e->after;
+    *(e->after ? &e->after->before : &c->oldest) = e->before;
+}
+
+static void
+list_first(struct cache *c, struct cached *e)
+{
+    e->before = NULL;
+    e->after = c->latest;
+    *(c->latest ? &c->latest->before : &c->oldest) = e;
+    c->latest = e;
+}
+
 void
 cache_free(struct cache *c)
 {
-    for (int32_t i = 0; i < c->room; i++)
-        while (c->slot[i]) {
-            struct cached *e = c->slot[i];
-            c->slot[i] = e->next;
-            cached_free(e);
-        }
+    for (struct cached *e = c->latest, *next; e; e = next) {
+        next = e->after;
+        cached_free(e);
+    }
     free(c->slot);
     *c = (struct cache){0};
 }
@@ -47,34 +63,48 @@ cache_free(struct cache *c)
 static void
 drop_oldest(struct cache *c)
 {
-    struct cached **oldest = NULL;
-    for (int32_t i = 0; i < c->room; i++)
-        for (struct cached **e = &c->slot[i]; *e; e = &(*e)->next)
-            if (!oldest || (*e)->used < (*oldest)->used) oldest = e;
-    struct cached *gone = *oldest;
-    *oldest = gone->next;
-    cached_free(gone);
+    struct cached *e = c->oldest, **at = &c->slot[e->hash % (uint64_t)c->room];
+    while (*at != e) at = &(*at)->next;
+    *at = e->next;
+    unlist(c, e);
+    c->bytes -= e->bytes;
     c->n--;
+    cached_free(e);
+}
+
+/* As many chains as plans. */
+static void
+make_room(struct cache *c)
+{
+    if (c->n < c->room) return;
+    int32_t room = c->room ? 2 * c->room : 256;
+    struct cached **slot = must_alloc(sizeof *slot * (size_t)room);
+    for (struct cached *e = c->latest; e; e = e->after) {
+        e->next = slot[e->hash % (uint64_t)room];
+        slot[e->hash % (uint64_t)room] = e;
+    }
+    free(c->slot);
+    c->slot = slot;
+    c->room = room;
 }
 
 static void
 cache_put(struct cache *c, uint64_t hash, const struct str *key, struct runner *r)
 {
-    if (c->room == 0) {
-        c->room = SLOTS;
-        c->slot = must_alloc(sizeof(*c->slot) * SLOTS);
-    }
-    if (c->n >= PLANS) drop_oldest(c);
+    make_room(c);
     struct cached *e = must_alloc(sizeof *e);
-    *e = (struct cached){.next = c->slot[hash % SLOTS],
+    *e = (struct cached){.next = c->slot[hash % (uint64_t)c->room],
                          .hash = hash,
-                         .used = ++c->clock,
                          .nkey = key->len,
                          .key = must_alloc(key->len),
+                         .bytes = sizeof *e + key->len + runner_bytes(r),
                          .runner = r};
     memcpy(e->key, key->text, key->len);
-    c->slot[hash % SLOTS] = e;
+    c->slot[hash % (uint64_t)c->room] = e;
+    list_first(c, e);
+    c->bytes += e->bytes;
     c->n++;
+    while (c->bytes > MOST_BYTES && c->n > 1) drop_oldest(c);
 }
 
 int
@@ -82,9 +112,11 @@ cache_find(struct rille_session *s, struct collection *c, struct runner **out)
 {
     collection_key(s, c);
     uint64_t hash = hash_of((const unsigned char *)c->key.text, c->key.len);
-    for (struct cached *e = s->cache.room ? s->cache.slot[hash % SLOTS] : NULL; e; e = e->next) {
+    uint64_t room = (uint64_t)s->cache.room;
+    for (struct cached *e = room ? s->cache.slot[hash % room] : NULL; e; e = e->next) {
         if (e->hash != hash || e->nkey != c->key.len || memcmp(e->key, c->key.text, e->nkey)) continue;
-        e->used = ++s->cache.clock;
+        unlist(&s->cache, e);
+        list_first(&s->cache, e);
         s->hits++;
         *out = e->runner;
         return 0;

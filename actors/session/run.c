@@ -53,6 +53,12 @@ runner_new(struct plan *p)
     return r;
 }
 
+size_t
+runner_bytes(const struct runner *r)
+{
+    return sizeof *r + r->arena.used_bytes + actors_bytes(r->actors) + plan_bytes(r->plan);
+}
+
 void
 runner_free(struct runner **rp)
 {

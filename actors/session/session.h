@@ -54,16 +54,18 @@ struct runner {
 
 /* ---- plan cache (cache.c) ---- */
 struct cached {
-    struct cached *next; /* in its hash chain */
-    uint64_t hash, used;
-    size_t nkey;
+    struct cached *next;           /* in its hash chain */
+    struct cached *before, *after; /* by use, the latest first */
+    uint64_t hash;
+    size_t nkey, bytes;
     unsigned char *key;
     struct runner *runner;
 };
 struct cache {
     struct cached **slot;
+    struct cached *latest, *oldest;
     int32_t room, n;
-    uint64_t clock;
+    size_t bytes;
 };
 
 /* An update that waits for rille_step, and the version it started from. */
@@ -240,6 +242,7 @@ void collection_free(struct collection *c);
 
 /* ---- cache.c ---- */
 /* The runner of the program that was collected: found, or compiled and kept. */
+size_t runner_bytes(const struct runner *r); /* about, of host memory */
 int cache_find(struct rille_session *s, struct collection *c, struct runner **out);
 void cache_free(struct cache *c);
 

@@ -1,0 +1,175 @@
+/* verify_kernel.c - a task's kernel computes what the program says: the operator with its attributes, the types, the
+ * wiring of a chain; scratch is as large as it needs; credits and phases are those of the schedule.
+ *
+ * A kernel is asked what it was made for (exec_made), and that is compared with
+ * the program's nodes. That it computes this is what kernels/ and its tests
+ * promise. Ranks that are alike share a kernel, which is looked at once. */
+#include "actors/plan/stage.h"
+#include "actors/plan/verify_value.h"
+
+#include "runtime/error.h"
+
+#include <string.h>
+
+/* ---- calls ---- */
+
+static bool
+same_attr(const struct attr *a, const struct attr *b)
+{
+    return a->n == b->n && a->i == b->i && !memcmp(&a->f, &b->f, sizeof a->f) &&
+           !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
+}
+
+static int
+check_call(const struct values *s, int32_t task, const struct prog_node *n, const struct call *c)
+{
+    if (c->op != n->op)
+        return proof_fail(s->v, task, "its kernel computes %s, the program says %s", c->op->name, n->op->name);
+    TRY(proof_same(s->v, task, "operands of its kernel", c->nin, n->nin));
+    TRY(proof_same(s->v, task, "results of its kernel", c->nout, n->nout));
+    for (int k = 0, nattr = op_nattr(n->op); k < nattr; k++)
+        if (!c->attr != !n->attr || (n->attr && !same_attr(&c->attr[k], &n->attr[k])))
+            return proof_fail(s->v, task, "its kernel has another %s", n->op->attr[k].name);
+    for (int32_t i = 0; i < n->nin; i++) {
+        struct type t = ref_type(s->v->plan->program, n->in[i]);
+        if (!type_equal(&c->in[i], &t) || c->in[i].weak != t.weak)
+            return proof_fail(s->v, task, "its kernel was made for another type of operand %d", (int)i);
+    }
+    for (int32_t k = 0; k < n->nout; k++)
+        if (!type_equal(&c->out[k], &n->type[k]))
+            return proof_fail(s->v, task, "its kernel was made for another type of result %d", (int)k);
+    return 0;
+}
+
+/* ---- wiring ---- */
+
+/* Where argument k of member i of a chain comes from: a step before it, else an operand of the chain. */
+static struct fuse_arg
+source_of(const struct plan_chain *c, int32_t i, const struct prog_node *n, int32_t k)
+{
+    struct ref r = n->in[k];
+    for (int32_t j = 0; r.kind == REF_NODE && j < i; j++)
+        if (c->member[j] == r.index) return (struct fuse_arg){true, j};
+    for (int32_t a = 0; a < c->nin; a++) {
+        bool same = c->in[a].kind == r.kind && c->in[a].index == r.index && c->in[a].out == r.out;
+        if (same && (r.kind == REF_NUMBER || c->want[a] == n->want[k])) return (struct fuse_arg){false, a};
+    }
+    return (struct fuse_arg){false, -1};
+}
+
+static int
+check_step(const struct values *s, int32_t task, int32_t i, const struct fuse_step *step)
+{
+    const struct plan_chain *c = s->v->plan->task[task].chain;
+    const struct prog_node *n = &s->v->plan->program->node[c->member[i]];
+    int out = -1;
+    TRY(check_call(s, task, n, step->call));
+    for (int32_t k = 0; k < n->nin; k++) {
+        if (n->in[k].kind == REF_NONE) continue;
+        struct fuse_arg want = source_of(c, i, n, k);
+        if (step->arg[k].step != want.step || step->arg[k].index != want.index)
+            return proof_fail(s->v, task, "operand %d of %s in its kernel is another value", (int)k, n->op->name);
+    }
+    for (int32_t k = 0; k < c->nout; k++)
+        if (c->shown[k] == c->member[i]) out = (int)k;
+    return proof_same(s->v, task, "the result of a step of its kernel", step->out, out);
+}
+
+/* Which operands differ from piece to piece: positions in messages follow from it. */
+static int
+check_pieces(const struct values *s, int32_t task, const struct prog_node *n, const struct pieces *p)
+{
+    const struct program *g = s->v->plan->program;
+    uint32_t of = 0;
+    for (int32_t i = 0; i < n->nin && i < 32; i++)
+        if (n->in[i].kind == REF_NODE || n->in[i].kind == REF_LEAF) of |= (uint32_t)value_varies(s->v, n->in[i]) << i;
+    TRY(proof_same(s->v, task, "pieces of its kernel", p->n, g->pieces));
+    TRY(proof_same(s->v, task, "cuts of its kernel", p->cut, g->cut));
+    return proof_same(s->v, task, "operands of its kernel that are pieces", p->of, of);
+}
+
+static int
+check_made(const struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct prog_node *n = &s->v->plan->program->node[t->node];
+    const struct exec_made *made = exec_made(t->exec);
+    TRY(proof_same(s->v, task, "steps of its kernel", made->nstep, t->chain ? t->chain->nstep : 1));
+    for (int32_t i = 0; t->chain && i < made->nstep; i++) TRY(check_step(s, task, i, &made->step[i]));
+    if (t->chain) return 0;
+    TRY(check_pieces(s, task, n, &made->pieces));
+    for (int32_t i = 0; i < MIN(n->nin, OP_OPERAND); i++)
+        if (made->step[0].arg[i].step || made->step[0].arg[i].index != i)
+            return proof_fail(s->v, task, "operand %d of its kernel is another value", (int)i);
+    return check_call(s, task, n, made->step[0].call);
+}
+
+/* ---- the task ---- */
+
+int
+value_kernel(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct plan_device *d = &p->device[t->device];
+    if ((int64_t)exec_scratch(t->exec) > d->scratch_bytes)
+        return proof_fail(s->v, task, "its kernel wants %lld bytes of scratch, the device has %lld",
+                          (long long)exec_scratch(t->exec), (long long)d->scratch_bytes);
+    size_t at = ((uintptr_t)t->exec >> 6) % countof(s->proved);
+    if (s->proved[at].exec == t->exec && s->proved[at].node == t->node && s->proved[at].chain == t->chain) return 0;
+    TRY(check_made(s, task));
+    s->proved[at].exec = t->exec;
+    s->proved[at].node = t->node;
+    s->proved[at].chain = t->chain;
+    return 0;
+}
+
+/* ---- credits ---- */
+
+static struct moment
+moment_of(const struct task *t)
+{
+    return (struct moment){.stage = t->stage, .phase = t->phase};
+}
+
+/* What a reader asks: as many registers as pieces lie between, two at least where data crosses devices. */
+static int32_t
+asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
+{
+    int32_t n = 1;
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            const struct task *to = &v->plan->task[o->fan[f].reader[r].task];
+            n = MAX(n, stages_credits(v->plan->program, st, moment_of(from), moment_of(to)));
+            if (to->device != from->device) n = MAX(n, MIN(2, v->plan->pieces));
+        }
+    return n;
+}
+
+/* A task is of its node's phase; one that computes the node, of its stage. */
+static int
+check_moment(const struct proof *v, const struct stages *st, int32_t task)
+{
+    const struct task *t = &v->plan->task[task];
+    int phase = t->kind->flags & KIND_ORDER ? PHASE_BATCH : t->node >= 0 ? st->phase[t->node] : PHASE_FORWARD;
+    TRY(proof_same(v, task, "phase", t->phase, phase));
+    if (t->kind->flags & KIND_NODE) return proof_same(v, task, "stage", t->stage, st->stage[t->node]);
+    return t->stage < 0 || t->stage >= st->n ? proof_fail(v, task, "stage is %d of %d", (int)t->stage, (int)st->n) : 0;
+}
+
+int
+prove_credits(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    struct stages st;
+    stages_find(&st, p->program, &v->tmp);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        TRY(check_moment(v, &st, i));
+        bool each = t->nact > 1 && !(t->kind->flags & KIND_ONCE_A_BATCH);
+        for (int32_t k = 0; k < t->nresult; k++)
+            if (t->out[k].where.kind == IN_ARENA)
+                TRY(proof_same(v, i, "nreg", t->out[k].nreg, each ? asked(v, &st, t, &t->out[k]) : 1));
+    }
+    return 0;
+}

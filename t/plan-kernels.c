@@ -1,0 +1,207 @@
+/* plan-kernels.c - mistakes that a compiler could make are refused: a kernel of another operator, with another
+ * attribute, wired otherwise; scratch that is too small; registers that are too few; an order that is missing.
+ *
+ * Each is planted in every task of random plans that can have it. */
+#include "t/plans.h"
+
+#include "runtime/device.h"
+
+#include <unistd.h>
+
+struct count {
+    int planted, refused, harmless;
+};
+
+/* The plan as it is now: refused, or harmless when it may be and still computes the same. */
+static void
+judge(struct plan *p, struct count *c)
+{
+    c->planted++;
+    c->refused += plan_verify(p) == E_PLAN;
+}
+
+static void
+judge_run(struct engine *e, struct plan *p, uint64_t want, struct count *c)
+{
+    c->planted++;
+    if (plan_verify(p) == E_PLAN)
+        c->refused++;
+    else
+        c->harmless += outcome(e, p) == want;
+}
+
+/* ---- kernels ---- */
+
+static const struct view *
+views_of(const struct exec *e, int from, int n, struct view *out)
+{
+    for (int i = 0; i < n; i++) out[i] = *exec_view(e, from + i);
+    return out;
+}
+
+/* A kernel as the task's, but for its call. */
+static struct exec *
+other_kernel(const struct plan *p, const struct task *t, const struct call *call)
+{
+    struct view in[OP_OPERAND], out[OP_OUT];
+    struct kcall k = {.call = call,
+                      .in = views_of(t->exec, 0, call->nin, in),
+                      .out = views_of(t->exec, call->nin, call->nout, out),
+                      .pieces = exec_made(t->exec)->pieces,
+                      .threads = 1};
+    struct exec *e;
+    return exec_new(&k, p->device[t->device].kind, &e) ? NULL : e;
+}
+
+static void
+judge_kernel(struct plan *p, struct task *t, struct exec *e, struct count *c)
+{
+    struct exec *was = t->exec;
+    if (!e) return;
+    t->exec = e;
+    judge(p, c);
+    t->exec = was;
+    exec_free(&e);
+}
+
+static void
+plant_operator(struct plan *p, struct task *t, struct count *c)
+{
+    static const char *const pair[][2] = {{"relu", "neg"}, {"neg", "relu"}, {"add", "mul"}, {"mul", "sub"}};
+    struct call call = *exec_made(t->exec)->step[0].call;
+    const char *name = call.op->name;
+    for (size_t i = 0; i < countof(pair); i++)
+        if (!strcmp(name, pair[i][0]) && !t->chain) {
+            call.op = op_find(pair[i][1]);
+            judge_kernel(p, t, other_kernel(p, t, &call), c);
+        }
+}
+
+static void
+plant_attribute(struct plan *p, struct task *t, struct count *c)
+{
+    struct call call = *exec_made(t->exec)->step[0].call;
+    struct attr attr[OP_ATTR];
+    if (t->chain || strcmp(call.op->name, "softmax")) return;
+    memcpy(attr, call.attr, sizeof *attr * (size_t)op_nattr(call.op));
+    attr[0].i = !attr[0].i;
+    call.attr = attr;
+    judge_kernel(p, t, other_kernel(p, t, &call), c);
+}
+
+/* Operands of one step of a chain change places; or a step reads another. */
+static void
+plant_wiring(struct plan *p, struct task *t, struct count *c)
+{
+    const struct exec_made *made = exec_made(t->exec);
+    struct fuse_step step[64];
+    struct view in[64], out[OP_OUT];
+    if (!t->chain || made->nstep > 64) return;
+    views_of(t->exec, 0, t->chain->nin, in);
+    views_of(t->exec, t->chain->nin, t->chain->nout, out);
+    for (int i = 0; i < made->nstep; i++) {
+        struct exec *e;
+        memcpy(step, made->step, sizeof *step * (size_t)made->nstep);
+        struct fuse_arg *a = step[i].arg;
+        if (step[i].call->nin < 2 || (a[0].step == a[1].step && a[0].index == a[1].index)) continue;
+        struct fuse_arg first = a[0];
+        a[0] = a[1];
+        a[1] = first;
+        if (!exec_fused(made->nstep, step, t->chain->nin, in, t->chain->nout, out, p->device[t->device].kind, 1, &e))
+            judge_kernel(p, t, e, c);
+    }
+}
+
+/* ---- memory and credits ---- */
+
+static void
+plant_scratch(struct plan *p, struct count *c)
+{
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        struct plan_device *at = &p->device[d], was = *at;
+        if (at->scratch_bytes < 64) continue;
+        at->scratch_bytes -= 64;
+        at->arena_bytes -= 64;
+        judge(p, c);
+        *at = was;
+    }
+}
+
+static void
+plant_credits(struct plan *p, struct count *c)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nresult; k++) {
+            struct out_port *o = &p->task[i].out[k], was = *o;
+            if (o->nreg < 2 || o->where.kind != IN_ARENA) continue;
+            o->nreg = 1;
+            o->once = p->task[i].nact / o->every <= 1;
+            judge(p, c);
+            *o = was;
+        }
+}
+
+/* The reader of a control edge forgets it. */
+static void
+plant_order(struct engine *e, struct plan *p, uint64_t want, struct count *c)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++) {
+            struct task *t = &p->task[i];
+            struct in_port *in = &t->in[k], was = *in;
+            struct out_port *o = &p->task[in->task].out[in->out];
+            if (!o->control || k + 1 < t->nin || o->fan[in->fan].nreader < 2) continue;
+            struct fan *fan = &o->fan[in->fan], had = *fan;
+            struct reader *reader = (struct reader *)fan->reader, last = reader[fan->nreader - 1];
+            if (last.task != i || last.port != k) continue;
+            fan->nreader--;
+            t->nin--;
+            judge_run(e, p, want, c);
+            t->nin++;
+            *fan = had;
+            *in = was;
+        }
+}
+
+static void
+told(const struct count *c, const char *what)
+{
+    diag("%s: %d planted, %d refused, %d harmless", what, c->planted, c->refused, c->harmless);
+    ok(c->planted > 0 && c->refused + c->harmless == c->planted && c->refused > 0, "%s is found", what);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(7);
+    struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    struct count operator= {0}, attribute = {0}, wiring = {0}, scratch = {0}, credits = {0}, order = {0};
+    alarm(300);
+    if (rille_open(&o, &s)) return 1;
+    struct engine *e = simulator(seed);
+    for (int i = 0; i < (getenv("RILLE_LONG") ? 20000 : 1500); i++) {
+        struct plan *p = random_plan(s, &seed, i % 2);
+        if (!p) continue;
+        uint64_t want = outcome(e, p);
+        for (int32_t t = 0; t < p->ntask; t++) {
+            if (!p->task[t].exec) continue;
+            plant_operator(p, &p->task[t], &operator);
+            plant_attribute(p, &p->task[t], &attribute);
+            plant_wiring(p, &p->task[t], &wiring);
+        }
+        plant_scratch(p, &scratch);
+        plant_credits(p, &credits);
+        plant_order(e, p, want, &order);
+        plan_free(&p);
+    }
+    told(&operator, "a kernel of another operator");
+    told(&attribute, "a kernel with another attribute");
+    told(&wiring, "a chain whose operands are swapped");
+    told(&scratch, "scratch that is too small");
+    told(&credits, "a register less than the schedule wants");
+    told(&order, "an order that is missing");
+    engine_free(&e);
+    rille_close(&s);
+    return done();
+}
