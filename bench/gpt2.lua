@@ -1,0 +1,117 @@
+-- gpt2.lua - a training step of GPT-2 124M with AdamW, and writing with it: how long, and what the machine would need at least.
+--
+--   rille bench/gpt2.lua [--steps 8] [--layers 12]          bench/gpt2.sh runs it beside the peers
+--
+-- Prints lines "name, case, least, median" (milliseconds a step or an id). A case is batch x length and a dtype. The limit is
+-- measured here: every product of a step computed alone, again and again on the same memory, and AdamW's traffic (3 reads and
+-- 3 writes of every parameter, and its gradient's read) at the speed of a copy. It has no attention, no norms, no loss.
+
+local rille = require "rille"
+local optim = rille.optim
+local o = rille.args(arg, {steps = 8, layers = 12, only = ""})
+local VOCAB, WIDTH, HEADS = 50257, 768, 12
+
+local function report(name, case, times)
+  table.sort(times)
+  print(("%s\t%s\t%.1f\t%.1f"):format(name, case, times[1] * 1e3, times[(#times + 1) // 2] * 1e3))
+  io.stdout:flush()
+end
+
+local function wanted(name) return o.only == "" or name:find(o.only, 1, true) end
+
+local function timed(rounds, run)
+  local times = {}
+  for i = 0, rounds do
+    local start = rille.clock()
+    run()
+    if i > 0 then times[i] = rille.clock() - start end -- the first one compiles
+  end
+  return times
+end
+
+-- ---- the step ----
+
+local function new(place)
+  rille.manual_seed(0)
+  return rille.models.gpt2.new{vocab = VOCAB, length = 1024, layers = o.layers, heads = HEADS, width = WIDTH, placement = place}
+end
+
+local function training(name, case, batch, length, how)
+  if not wanted(name .. case) then return end
+  local model = new(rille.placement("cpu", how.devices or {0}))
+  rille.parallel(model, how.recipe or {})
+  local opt = optim.AdamW(model:parameters(), {lr = 1e-4, weight_decay = 0.01})
+  local x = rille.randint(0, VOCAB, {batch, length}):to_global(rille.parallel.input(model))
+  local y = rille.randint(0, VOCAB, {batch, length}):to_global(rille.parallel.labels(model))
+  local function loss_of(a, b) return model(a):reshape{-1, VOCAB}:cross_entropy(b:reshape{-1}) end
+  local step = rille.graph(function(a, b)
+    local loss = how.bf16 and rille.autocast("bf16", loss_of, a, b) or loss_of(a, b)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {micro_batches = how.pieces or 1})
+  report(name, case, timed(o.steps, function() step(x, y):item() end))
+end
+
+-- ---- the limit ----
+
+-- Milliseconds of a product alone, forward or as one of its two gradients: they have the same three sizes.
+local function product(m, k, n)
+  local a, b = rille.rand{m, k}, rille.rand{k, n}
+  local run = rille.graph(function(p, q) return rille.matmul(p, q) end)
+  local times = timed(5, function() run(a, b) end)
+  table.sort(times)
+  return times[1]
+end
+
+local function limit(case, tokens)
+  if not wanted("limit" .. case) then return end
+  local sum, d = 0, WIDTH
+  for _, p in ipairs{{3 * d, d, o.layers}, {d, d, o.layers}, {4 * d, d, o.layers}, {d, 4 * d, o.layers}, {VOCAB, d, 1}} do
+    local out, into, times = table.unpack(p)
+    sum = sum + times * (product(tokens, into, out) + product(tokens, out, into) + product(into, tokens, out))
+  end
+  local parameters = o.layers * (12 * d * d + 13 * d) + (VOCAB + 1024) * d
+  local x = rille.ones{64 << 20}
+  local copy = rille.graph(function(v) return v * 1 end)
+  local times = timed(4, function() copy(x) end)
+  table.sort(times)
+  local seconds_a_float = times[1] / (64 << 20) / 2 -- read and written
+  report("limit: products, AdamW", case, {sum + 7 * parameters * seconds_a_float})
+end
+
+-- ---- writing ----
+
+local function writing(name, case, how)
+  if not wanted(name .. case) then return end
+  local model = new(rille.placement("cpu", {0}))
+  if how.quantize then require "rille.models.quantize"(model) end
+  local times, last = {}, nil
+  model:generate(rille.randint(0, VOCAB, {1, 32}), {max_new_tokens = 2 * o.steps + 3, temperature = 0, on_token = function()
+    local now = rille.clock()
+    if last then times[#times + 1] = now - last end
+    last = now
+  end})
+  table.remove(times, 1) -- the step is compiled
+  report(name, case, times)
+  if how.quantize then return end
+  local bytes = 0
+  for _, p in ipairs(model:parameters()) do bytes = bytes + 4 * p:numel() end
+  local x = rille.ones{64 << 20}
+  local sum = rille.graph(function(v) return v:sum() end)
+  local read = timed(4, function() sum(x) end)
+  table.sort(read)
+  report("limit: weights are read once", case, {read[1] / (256 << 20) * bytes})
+end
+
+limit("4x64", 256)
+training("Rille", "4x64", 4, 64, {})
+training("Rille, bf16", "4x64", 4, 64, {bf16 = true})
+training("Rille, dp 2", "4x64", 4, 64, {devices = {0, 1}, recipe = {data = 0}})
+training("Rille, tp 2", "4x64", 4, 64, {devices = {0, 1}, recipe = {tensor = 0}})
+training("Rille, zero 3 over 2", "4x64", 4, 64, {devices = {0, 1}, recipe = {data = 0, zero = 3}})
+training("Rille, 2 stages, 4 pieces", "4x64", 4, 64,
+  {recipe = {stages = {rille.placement("cpu", {0}), rille.placement("cpu", {1})}}, pieces = 4})
+limit("1x1024", 1024)
+training("Rille", "1x1024", 1, 1024, {})
+writing("Rille", "an id", {})
+writing("Rille, int8", "an id", {quantize = true})
