@@ -2,13 +2,14 @@
 --
 --   rille examples/finetune.lua gpt2 tuned --text book.txt
 --   rille examples/finetune.lua gpt2 tuned --ids ids.txt --recipe dp-tp     numbers instead of text: no tokenizer is needed
+--   rille examples/finetune.lua gpt2 tuned --tokens train.bin               or llm.c's token files
 
 local rille = require "rille"
 local optim = rille.optim
 
 local from, to = table.remove(arg, 1), table.remove(arg, 1)
 if not from or not to or from:sub(1, 1) == "-" or to:sub(1, 1) == "-" then error("two folders are wanted: from, to", 0) end
-local o = rille.args(arg, {text = "", ids = "", recipe = "single", steps = 100, batch = 4, length = 128, lr = 1e-4, warmup = 10,
+local o = rille.args(arg, {text = "", ids = "", tokens = "", recipe = "single", steps = 100, batch = 4, length = 128, lr = 1e-4, warmup = 10,
   ["micro-batches"] = 1, seed = 1, bf16 = false, log = ""})
 rille.manual_seed(o.seed)
 
@@ -24,7 +25,7 @@ local kind = require("rille.json").load(from .. "/config.json").model_type
 local model = rille.models[kind].load(from, {placement = rille.placement("cpu", recipe[1]), dtype = "f32"})
 rille.parallel(model, recipe[2])
 
--- ---- ids, cut into windows in an order given by the seed ----
+-- ---- ids, in windows that come in an order given by the seed ----
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -32,25 +33,16 @@ local function read(path)
   file:close()
   return text
 end
-local ids = {}
+local ids = o.tokens
 if o.ids ~= "" then
+  ids = {}
   for id in read(o.ids):gmatch("%d+") do ids[#ids + 1] = math.tointeger(tonumber(id)) end
-else
+elseif o.tokens == "" then
   ids = rille.tokenizer(from .. "/tokenizer.json"):encode(read(o.text))
 end
-local length = math.min(o.length, model.config.length)
-local windows = (#ids - 1) // length
-if windows < 1 then error(("%d ids are less than one window of %d"):format(#ids, length + 1), 0) end
-local order = rille.data.permutation(windows, o.seed)
-local function batch(t)
-  local x, y = {}, {}
-  for k = 1, o.batch do
-    local at = order[(t * o.batch + k - 1) % windows + 1] * length
-    x[k], y[k] = table.move(ids, at + 1, at + length, 1, {}), table.move(ids, at + 2, at + length + 1, 1, {})
-  end
-  local function place(rows, where) return rille.tensor(rows, {dtype = "i64", placement = where.placement, sbp = where.sbp}) end
-  return place(x, rille.parallel.input(model)), place(y, rille.parallel.labels(model))
-end
+local x, length = rille.parallel.input(model), math.min(o.length, model.config.length)
+local data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, placement = x.placement, sbp = x.sbp,
+  labels = rille.parallel.labels(model)})
 
 -- ---- training ----
 
@@ -70,7 +62,7 @@ local log = o.log ~= "" and assert(io.open(o.log, "w"))
 local first, last
 for t = 0, o.steps - 1 do
   opt.lr = lr(t)
-  last = step(batch(t)):item()
+  last = step(data:next()):item()
   first = first or last
   if log then log:write(("%.6f\n"):format(last)) end
   line:update(t + 1, last, o.batch * length)

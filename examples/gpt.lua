@@ -5,14 +5,15 @@
 --   rille -d cpu:8 examples/gpt.lua --recipe 3d
 --
 -- All recipes give the same losses (but for rounding); see `recipes` below. It stops when --steps are done, or as many as
--- fit in --minutes. --plot writes the curve of losses, --log each loss as a line.
+-- fit in --minutes. --plot writes the curve of losses, --log each loss as a line; --checkpoint names a folder where the
+-- training is saved every --every steps, beside the training, and --resume goes on from there.
 
 local rille = require "rille"
 local optim = rille.optim
 
 local o = rille.args(arg, {text = "", recipe = "single", layers = 4, heads = 4, width = 128, length = 128, batch = 16,
   ["micro-batches"] = 1, steps = 2000, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
-  temperature = 0.8, plot = "", log = "", bf16 = false, dropout = 0.0})
+  temperature = 0.8, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
 rille.manual_seed(o.seed)
 
 -- ---- recipes: a mesh, and what its axes are for ----
@@ -48,6 +49,8 @@ local function read(path)
   return text
 end
 
+if o.resume and o.checkpoint == "" then error("--resume wants a folder: --checkpoint DIR", 0) end
+
 local here = arg[0]:match("^(.*/)") or "./"
 local files = {}
 for path in o.text:gmatch("[^,]+") do files[#files + 1] = path end
@@ -77,23 +80,6 @@ local function decode(ids)
   return table.concat(s)
 end
 
--- ---- windows of the text: 9 of 10 to learn, in an order given by the seed; the rest to test ----
-
-local ids = encode(text)
-local windows = (#ids - 1) // o.length
-local order = rille.data.permutation(windows, o.seed)
-local held = math.max(windows // 10, 1)
-
-local function batch(model, first, count, from)
-  local x, y = {}, {}
-  for k = 1, count do
-    local at = order[from + (first + k - 1) % (from == 0 and held or windows - held) + 1] * o.length
-    x[k], y[k] = table.move(ids, at + 1, at + o.length, 1, {}), table.move(ids, at + 2, at + o.length + 1, 1, {})
-  end
-  local function place(rows, where) return rille.tensor(rows, {dtype = "i64", placement = where.placement, sbp = where.sbp}) end
-  return place(x, rille.parallel.input(model)), place(y, rille.parallel.labels(model))
-end
-
 -- ---- the model ----
 
 local placement, how = rille.placement("cpu", recipe[1]), recipe[2]
@@ -101,6 +87,17 @@ for i, devices in ipairs(how.stages or {}) do how.stages[i] = rille.placement("c
 local model = rille.models.gpt2.new{vocab = vocab, length = o.length * 2, layers = o.layers, heads = o.heads, width = o.width,
   dropout = o.dropout, placement = placement}
 rille.parallel(model, how)
+
+-- ---- 9 of 10 characters to learn, in windows that come in an order given by the seed; the rest to test ----
+
+local ids = encode(text)
+local cut = #ids * 9 // 10
+local function windows(from, to)
+  local x = rille.parallel.input(model)
+  return rille.data.tokens(table.move(ids, from, to, 1, {}), {batch = o.batch, length = o.length, seed = o.seed,
+    placement = x.placement, sbp = x.sbp, labels = rille.parallel.labels(model)})
+end
+local data, held = windows(1, cut), windows(cut + 1, #ids)
 
 local decayed, others, count = {}, {}, 0
 for _, p in ipairs(model:parameters()) do
@@ -125,9 +122,9 @@ end, {micro_batches = o["micro-batches"]})
 local test = rille.graph(function(x, y) return forward(x, y) end)
 
 local function validate()
+  local sum, n = 0, math.min(#held, 8)
   model:eval()
-  local sum, n = 0, math.min(math.max(held // o.batch, 1), 8)
-  for i = 0, n - 1 do sum = sum + rille.no_grad(test, batch(model, i * o.batch, o.batch, 0)):item() end
+  for _ = 1, n do sum = sum + rille.no_grad(test, held:next()):item() end
   model:train()
   return sum / n
 end
@@ -141,22 +138,36 @@ local line = rille.train.progress{total = o.steps, step = step, unit = "tokens",
 local log = o.log ~= "" and assert(io.open(o.log, "w"))
 local losses, checks = {}, {}
 local function schedule(n) return optim.cosine{lr = o.lr, min_lr = o.lr / 10, warmup = math.min(o.warmup, n), steps = n} end
-local lr, total, start = schedule(o.steps), o.steps, nil
+local t, total, start = 0, o.steps, nil
 
-local t = 0
+local parts = {model = model, optimizer = opt, data = data}
+if o.resume then
+  local note
+  t, note = rille.checkpoint.load(o.checkpoint, parts)
+  losses, checks = note.losses, note.checks
+  if o.steps == note.steps then total = note.total end -- as many as there was time for then
+  print(("goes on after step %d"):format(t))
+end
+local lr, begun = schedule(total), t
+line.total = total
+
 while t < total do
   opt.lr = lr(t)
-  local loss = step(batch(model, t * o.batch, o.batch, held)):item()
+  local loss = step(data:next()):item()
   t = t + 1
   losses[t] = loss
   if log then log:write(("%.6f\n"):format(loss)) end
-  if t == 2 then start = rille.clock() end
-  if t == 12 and o.steps > 12 then -- as many steps as there is time for
+  if t == begun + 2 then start = rille.clock() end
+  if t == 12 and begun == 0 and t < total then -- as many steps as there is time for
     total = math.min(o.steps, math.max(t, math.floor(o.minutes * 60 / ((rille.clock() - start) / 10) * 0.9)))
     lr, line.total = schedule(total), total
   end
   line:update(t, loss, tokens)
   if t % o.every == 0 or t == total then checks[#checks + 1] = {t - 1, validate()} end
+  if o.checkpoint ~= "" and (t % o.every == 0 or t == total) then
+    rille.checkpoint.save(o.checkpoint, {model = model, optimizer = opt, data = data, step = t,
+      note = {steps = o.steps, total = total, losses = losses, checks = checks}}, {async = true, keep = 2})
+  end
 end
 line:finish()
 if log then log:close() end

@@ -10,20 +10,9 @@ local check = require "rille.check"
 local epochs = require "rille.data.epochs"
 local files = require "rille.data.table"
 local layout = require "rille.layout"
+local generator = require("rille.random").integers
 
 local data = {}
-
--- splitmix64 (Steele, Lea & Flood 2014): a generator of 64-bit integers from a 64-bit seed.
-local function generator(seed)
-  local state = seed
-  return function()
-    state = state + 0x9e3779b97f4a7c15
-    local z = state
-    z = (z ~ (z >> 30)) * 0xbf58476d1ce4e5b9
-    z = (z ~ (z >> 27)) * 0x94d049bb133111eb
-    return z ~ (z >> 31)
-  end
-end
 
 -- The positions 0 .. n - 1 in an order given by the seed (Fisher & Yates).
 function data.permutation(n, seed)
