@@ -4,6 +4,7 @@
  * All combinations of small and odd sizes, transposed operands, rows cut out of
  * wider ones, batches of either or both operands, heads that lie across rows,
  * dtypes and threads. */
+#include "kernels/cpu/dnnl.h"
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 #include "runtime/arena.h"
@@ -186,5 +187,8 @@ main(void)
     for (size_t d = 0; d < countof(dtypes); d++) try_large(dtypes[d]);
     for (enum group g = NONE; g < NGROUP; g++)
         for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
+    diag("the same in panels");
+    gemm_panel = (struct gemm_panel){1, 2, 1};
+    for (enum group g = NONE; g < NGROUP; g++) try_group(g, DT_F32);
     return done();
 }

@@ -230,7 +230,7 @@ failed(struct worker *w, int task, int status)
     struct line at = t->told >= 0 ? w->run->line[t->told] : t->line;
     w->status = status;
     w->stopped = true;
-    if (at.file)
+    if (at.file && status != E_CANCEL)
         snprintf(w->text, sizeof w->text, "%s:%d: %s", at.file, (int)at.line, err_text());
     else
         snprintf(w->text, sizeof w->text, "%s", err_text());
@@ -666,6 +666,7 @@ worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
     w->nready = 0;
     w->nact = 0;
     w->todo = w->plan->nact[w->id];
+    worker_ask(w);
     w->asked = must_count();
     for (int i = 0; i < w->plan->nlocal[w->id]; i++) actor_reset(w, w->plan->local[w->id][i]);
 }

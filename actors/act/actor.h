@@ -93,6 +93,8 @@ void worker_bill(struct worker *w, int32_t device);
 void worker_act(struct worker *w, int i);
 /* May variables be written over from now on? false: the run was cancelled before. In engine.c. */
 bool worker_may_update(struct worker *w);
+/* Kernels of this thread may be stopped as the run may; in engine.c. */
+void worker_ask(struct worker *w);
 /* Finishes acts whose work is done on its stream; false: there are none. */
 bool worker_complete(struct worker *w);
 /* Driven streams: one of them, by choice, does its oldest work; false: it has none that can be done. */

@@ -12,6 +12,7 @@
 #include "actors/act/actor.h"
 #include "actors/plan/stuck.h"
 
+#include "kernels/stop.h"
 #include "runtime/clock.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -289,6 +290,19 @@ stops(struct engine *e)
     return atomic_load(&e->interrupted) && gate_turn(e, GATE_STOPPED);
 }
 
+/* Long kernels ask it. */
+static bool
+wants_stop(void *engine)
+{
+    return stops(engine);
+}
+
+void
+worker_ask(struct worker *w)
+{
+    stop_ask(wants_stop, w->engine);
+}
+
 static void
 cancel(struct worker *w)
 {
@@ -399,6 +413,7 @@ engine_run(struct engine *e, struct run *r)
     worker_begin(w, r, id);
     for (int t = 1; t < nthread; t++) tell(w, t, MSG_START);
     attend(e);
+    stop_ask(NULL, NULL);
     e->elapsed_ns = now_ns() - e->begin_ns;
     return outcome(e, nthread);
 }

@@ -2,6 +2,7 @@
 #include "kernels/cpu/dnnl.h"
 
 #include "kernels/cpu/team.h"
+#include "kernels/stop.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
 
@@ -168,6 +169,7 @@ prim_run(const struct kcall *k, const void *state)
     const struct prim *p = state;
     team_set(p->threads);
     for (int64_t r = 0; r < p->nrun; r++) {
+        if (r) TRY(stop_check());
         for (int i = 0; i < p->narg; i++) {
             int64_t skip = i < p->nskip ? p->skip[r * p->nskip + i] : 0;
             dnnl_memory_set_data_handle(p->arg[i].memory, (char *)bytes_of(k, p->from[i]) + skip);

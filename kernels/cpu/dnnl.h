@@ -53,6 +53,13 @@ int prim_at(const struct prim *p, void *const *at, void *scratch, const char *wh
 
 /* ---- rows (cpu/gemm.c, cpu/conv.c, cpu/pool_dnnl.c) ---- */
 
+/* A product of more than 2 * flops is computed in panels of its result of about flops, with sides of at least `side`
+ * elements that are multiples of `step`. Tests make it small. */
+extern struct gemm_panel {
+    double flops;
+    int64_t side, step;
+} gemm_panel;
+
 bool gemm_accepts(const struct kcall *k); /* matmul */
 bool gemm_takes(const struct kcall *k, int i);
 int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

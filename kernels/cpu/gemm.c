@@ -4,7 +4,8 @@
  * and what is left of the batch. Transposed operands and rows cut out of wider
  * ones are strides, never copies. A batch over one and the same b is more rows
  * of a; oneDNN walks the batch that remains, or, where only its plain loop would
- * (strides that its kernels do not know), we repeat a single product.
+ * (strides that its kernels do not know), we repeat a single product. A long
+ * one is repeated over panels of the result.
  *
  * One core (AVX-512, 280 Gflop/s at most): 256x768x768 f32 255, bf16 500 Gflop/s;
  * 64x256x256 245; 48 heads of 64x64x64 out of rows of 768: 230. bench/gemm.c. */
@@ -12,6 +13,9 @@
 
 #include "runtime/arena.h"
 #include "runtime/error.h"
+
+#include <math.h>
+#include <stdlib.h>
 
 enum { A, B, C, NMATRIX }; /* c[m,n] = sum of a[m,k] b[k,n] */
 
@@ -247,6 +251,53 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, struct prim_arg *ar
     return prim_describe(&op, threads, NULL, nbatch ? NULL : gemm_prefers(g), false, pd);
 }
 
+struct gemm_panel gemm_panel = {1e11, 2048, 16};
+
+/* Equal parts of about `side` or more. */
+static int64_t
+part_of(int64_t size, int64_t side)
+{
+    int64_t n = MAX(1, size / side), part = (size + n - 1) / n, step = gemm_panel.step;
+    return MIN(size, (part + step - 1) / step * step);
+}
+
+/* A long product is computed in panels of c, that between them it can be stopped (kernels/stop.h): squares of rows and
+ * columns that take half a second on one core, and are not so small that reading a and b again costs much. */
+static struct matrix
+panel_of(const struct gemm *g)
+{
+    struct matrix c = g->x[C];
+    double k = (double)g->x[A].cols;
+    int64_t side = MAX((int64_t)sqrt(gemm_panel.flops / 2 / k), gemm_panel.side);
+    if (2 * (double)c.rows * (double)c.cols * k <= 2 * gemm_panel.flops) return c;
+    c.rows = part_of(c.rows, side);
+    c.cols = part_of(c.cols, side);
+    return c;
+}
+
+static int64_t
+panels(int64_t size, int64_t panel)
+{
+    return (size + panel - 1) / panel;
+}
+
+/* Bytes from the first to the r-th panel, for each argument; the last panels end where the matrix does, and compute a
+ * part of those before them again. */
+static int64_t *
+panel_skips(const struct gemm *g, const struct matrix *panel, const int64_t *product, int64_t n)
+{
+    const struct matrix *c = &g->x[C];
+    int64_t across = panels(c->cols, panel->cols), each = panels(c->rows, panel->rows) * across;
+    int64_t *skip = must_alloc((size_t)(n * each * NMATRIX) * sizeof *skip), bytes = (int64_t)dtype_bytes(g->dtype);
+    for (int64_t r = 0; r < n * each; r++) {
+        int64_t row = MIN(r % each / across * panel->rows, c->rows - panel->rows);
+        int64_t col = MIN(r % across * panel->cols, c->cols - panel->cols);
+        const int64_t first[NMATRIX] = {row * g->x[A].row, col * g->x[B].col, row * c->row + col * c->col};
+        for (int i = 0; i < NMATRIX; i++) skip[r * NMATRIX + i] = product[r / each * NMATRIX + i] + first[i] * bytes;
+    }
+    return skip;
+}
+
 /* Bytes from the first to the r-th product, for each argument. */
 static int64_t *
 batch_skips(const struct gemm *g, int64_t n)
@@ -280,8 +331,13 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
                                     {.arg = DNNL_ARG_WEIGHTS, .from = swapped ? 0 : 1},
                                     {.arg = DNNL_ARG_DST, .from = PRIM_OUT}};
     dnnl_primitive_desc_t pd;
-    int nbatch = batch_goes_on(g) ? g->nbatch : 0;
-    TRY(gemm_describe(g, nbatch, threads, arg, &pd));
+    struct matrix part = panel_of(g);
+    bool whole = part.rows == g->x[C].rows && part.cols == g->x[C].cols;
+    int nbatch = whole && batch_goes_on(g) ? g->nbatch : 0;
+    struct gemm panel = *g;
+    panel.x[A].rows = panel.x[C].rows = part.rows;
+    panel.x[B].cols = panel.x[C].cols = part.cols;
+    TRY(gemm_describe(&panel, nbatch, threads, arg, &pd));
     if (nbatch && prim_is_plain(pd)) {
         dnnl_primitive_desc_destroy(pd);
         nbatch = 0;
@@ -290,7 +346,14 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
     int64_t n = 1;
     for (int d = nbatch; d < g->nbatch; d++) n *= g->batch[d].size;
     TRY(prim_new(pd, NMATRIX, arg, threads, state, scratch_bytes));
-    if (n > 1) prim_repeat(*state, n, batch_skips(g, n), NMATRIX);
+    int64_t *skip = n > 1 || !whole ? batch_skips(g, n) : NULL;
+    if (whole) {
+        if (skip) prim_repeat(*state, n, skip, NMATRIX);
+        return 0;
+    }
+    int64_t each = panels(g->x[C].rows, part.rows) * panels(g->x[C].cols, part.cols);
+    prim_repeat(*state, n * each, panel_skips(g, &part, skip, n), NMATRIX);
+    free(skip);
     return 0;
 }
 
