@@ -253,6 +253,10 @@ int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* NU
 int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
 bool rille_grad_mode(struct rille_session *s, bool on); /* returns what it was */
 
+/* While on, what is computed is not kept for the backward pass, but computed again there from what it began with, with
+ * the same bits. One region from on to off. Returns what it was; on within on changes nothing. */
+bool rille_recompute(struct rille_session *s, bool on);
+
 /* From now on products (matmul, conv2d, attention) take f32 operands in this dtype of 16 bits, and sums, norms, losses
  * and powers take operands of 16 bits as f32; NULL: everything is taken as it is. A trace keeps what was on when it was
  * made. */

@@ -331,6 +331,7 @@ graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in, 
 bool
 node_saves_in(const struct node *n, int i)
 {
+    if (n->region) return true; /* computing it again reads all of them */
     const char *s = n->op->saves;
     return s && strchr(s, '0' + i) != NULL;
 }

@@ -103,6 +103,8 @@ struct node {
     uint8_t holding;            /* enum node_holding: what graph.c holds of the operands */
     uint8_t traced;             /* made inside a trace */
     uint8_t pins;               /* a move whose gradient goes back to where the operand lies */
+    uint8_t again;              /* computes for the backward pass what another node computed before */
+    int32_t region;             /* what is computed again together; 0: kept for the backward pass */
     uint8_t queued;             /* on graph.c's work list */
 };
 

@@ -108,6 +108,14 @@ manual_seed(lua_State *L)
     return 0;
 }
 
+/* rille._recompute(on): what it was. */
+static int
+recompute(lua_State *L)
+{
+    lua_pushboolean(L, rille_recompute(shell_of(L)->session, lua_toboolean(L, 1)));
+    return 1;
+}
+
 /* rille._autocast(dtype or nil): what it was. */
 static int
 autocast(lua_State *L)
@@ -302,6 +310,7 @@ static const luaL_Reg functions[] = {
     {"manual_seed", manual_seed},
     {"no_grad", no_grad},
     {"_autocast", autocast},
+    {"_recompute", recompute},
     {"grad", grad},
     {"counters", counters},
     {"devices", devices},

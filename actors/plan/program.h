@@ -38,6 +38,7 @@ struct prog_node {
     uint8_t phase;    /* enum node_phase */
     bool piece;       /* acts once for each piece */
     bool accumulate;  /* its result is the sum over the pieces, in piece order */
+    bool again;       /* made to be computed a second time: nothing else stands for it */
 };
 
 /* A value that outlives the run. */

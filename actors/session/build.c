@@ -327,6 +327,7 @@ build_add(struct rille_session *s, const struct op *op, struct val *const *in, c
     struct node *n = graph_add(s->graph, op, d->nin, in, d->want, attr, d->nout, d->type, d->layout, s->at);
     n->name = s->composite ? s->composite : op->name;
     n->phase = (uint8_t)s->phase;
+    n->region = s->grad_on ? s->region : 0;
     s->nodes++;
     bool grad = s->grad_on && (op->grad || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
     for (int k = 0; k < d->nout; k++) {

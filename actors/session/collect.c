@@ -253,8 +253,9 @@ put_ref(struct str *k, const struct val *v)
 static void
 put_node(struct str *k, const struct node *n)
 {
-    uint32_t head[2] = {(uint32_t)n->nin | (uint32_t)n->nout << 16,
-                        (uint32_t)n->phase | (uint32_t)n->per_piece << 8 | (uint32_t)n->accumulate << 16};
+    uint32_t head[2] = {(uint32_t)n->nin | (uint32_t)n->nout << 16, (uint32_t)n->phase | (uint32_t)n->per_piece << 8 |
+                                                                        (uint32_t)n->accumulate << 16 |
+                                                                        (uint32_t)n->again << 24};
     put(k, &n->op, sizeof n->op);
     put(k, head, sizeof head);
     for (int i = 0; i < n->nin; i++) {
@@ -322,7 +323,8 @@ copy_node(struct arena *a, const struct node *n, struct prog_node *p)
                             .name = n->name,
                             .phase = n->phase,
                             .piece = n->per_piece || n->accumulate,
-                            .accumulate = n->accumulate};
+                            .accumulate = n->accumulate,
+                            .again = n->again};
     if (n->attr) p->attr = arena_dup(a, n->attr, sizeof(*n->attr) * (size_t)op_nattr(n->op));
     if (p->line.file) p->line.file = arena_strdup(a, p->line.file);
 }

@@ -18,8 +18,9 @@ struct sweep {
     struct rille_session *s;
     struct node **node; /* reached, by serial once sorted */
     int32_t nnode, node_room;
-    struct val **at;   /* values that a gradient passes through */
-    struct val **grad; /* theirs so far, NULL: none yet */
+    struct val **at;     /* values that a gradient passes through */
+    struct val **grad;   /* theirs so far, NULL: none yet */
+    struct node **again; /* for each node, what computes it again; NULL: nothing yet */
     int32_t nat, at_room;
     uint64_t mark;
 };
@@ -122,6 +123,58 @@ go_back(struct rille_session *s, const struct node *n, struct val **din)
     return l == (*din)->layout ? 0 : build_to_global(s, *din, l, din);
 }
 
+/* ---- regions that are computed again ---- */
+
+/* v, or what stands for it where its node is computed again. */
+static struct val *
+val_again(const struct sweep *w, struct val *v)
+{
+    if (!v || stops(v) || v->node->mark != w->mark || !w->again[v->node->index]) return v;
+    return w->again[v->node->index]->out[v->out];
+}
+
+/* The same call on what is computed again; its result has the layout that it had. */
+static int
+node_again(struct sweep *w, struct node *n)
+{
+    struct rille_session *s = w->s;
+    struct type type[OP_OUT];
+    const struct layout *layout[OP_OUT];
+    struct val *out[OP_OUT], **in = must_alloc(sizeof *in * (size_t)(n->nin + 1));
+    struct node_made made = {n->nin, n->nout, n->want, type, layout};
+    for (int k = 0; k < n->nout; k++) type[k] = n->out[k]->type, layout[k] = n->out[k]->layout;
+    for (int i = 0; i < n->nin; i++) in[i] = val_again(w, n->in[i]);
+    s->at = n->line;
+    s->composite = n->name;
+    int status = build_add(s, n->op, in, n->attr, &made, out);
+    free(in);
+    if (status) return status;
+    for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad; /* the record asks */
+    w->again[n->index] = out[0]->node;
+    w->again[n->index]->again = 1;
+    return 0;
+}
+
+/* The node that a gradient is built on: n, or what computes it again. Its whole region is, the first time it is asked.
+ */
+static int
+node_for_grad(struct sweep *w, struct node *n, struct node **out)
+{
+    struct line at = w->s->at;
+    const char *composite = w->s->composite;
+    int status = 0;
+    *out = n;
+    if (!n->region) return 0;
+    for (int32_t i = w->nnode; !status && !w->again[n->index] && i-- > 0;)
+        if (w->node[i]->region == n->region) status = node_again(w, w->node[i]);
+    w->s->at = at;
+    w->s->composite = composite;
+    *out = w->again[n->index];
+    return status;
+}
+
+/* ---- the sweep ---- */
+
 static int
 through_node(struct sweep *w, struct node *n)
 {
@@ -133,6 +186,8 @@ through_node(struct sweep *w, struct node *n)
         any = any || dout[k];
     }
     if (!any) return 0;
+    struct node *from;
+    TRY(node_for_grad(w, n, &from));
     struct val **din = must_alloc(sizeof *din * (size_t)(n->nin + 1));
     struct builder b = builder_of(s);
     struct line at = s->at;
@@ -140,7 +195,7 @@ through_node(struct sweep *w, struct node *n)
     s->composite = n->name;
     int status = 0;
     if (n->op->grad)
-        n->op->grad(&b.base, n, dout, din);
+        n->op->grad(&b.base, from, dout, din);
     else
         din[0] = dout[0];
     if (b.base.failed) status = err_last();
@@ -176,6 +231,8 @@ sweep_from(struct sweep *w, struct rille_session *s, struct val *y)
     w->mark = graph_mark(s->graph);
     if (!y->needs_grad) return fail(E_STATE, "no gradient can be asked here: nothing that it depends on requires one");
     TRY(find_nodes(w, y));
+    w->again = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
+    for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
     s->phase = PHASE_BACKWARD;
     int status = seed(s, y, &dy);
     if (!status) status = receive(w, y, dy);
@@ -188,6 +245,7 @@ static void
 sweep_fini(struct sweep *w)
 {
     free(w->node);
+    free(w->again);
     free(w->at);
     free(w->grad);
 }

@@ -109,7 +109,8 @@ static bool
 is_repeatable(const struct merge *m, int32_t i)
 {
     const struct prog_node *n = &m->p->node[i];
-    return !(n->op->flags & (OP_RANDOM | OP_INPLACE | OP_UPDATE | OP_SOURCE)) && !n->accumulate && !m->kept[i];
+    return !(n->op->flags & (OP_RANDOM | OP_INPLACE | OP_UPDATE | OP_SOURCE)) && !n->accumulate && !n->again &&
+           !m->kept[i];
 }
 
 /* Finds what stands for node i. What does acts in the earlier phase of the two. */

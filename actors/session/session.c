@@ -370,6 +370,15 @@ rille_grad_mode(struct rille_session *s, bool on)
     return was;
 }
 
+bool
+rille_recompute(struct rille_session *s, bool on)
+{
+    if (face_session(s, __func__)) return false;
+    bool was = s->region != 0;
+    if (on != was) s->region = on ? ++s->nregion : 0;
+    return was;
+}
+
 /* ---- counters ---- */
 
 void

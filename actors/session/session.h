@@ -110,6 +110,7 @@ struct rille_session {
     enum node_phase phase;
     uint64_t seed, ordinal, epoch;
     bool grad_on, poison;
+    int32_t region, nregion; /* what is added now is computed again for the backward pass, as this region; 0: it is kept */
     enum dtype autocast;  /* DT_NONE: calls take their operands as they are */
     struct arena scratch; /* of one call: reset when the outermost one is over */
     struct val **fresh;   /* values made by the call in progress */

@@ -30,10 +30,28 @@ function Module.__newindex(self, name, value)
   rawset(self, name, value)
 end
 
+local recomputed = setmetatable({}, {__mode = "k"}) -- modules whose insides are not kept for the backward pass
+
+local function plainly(fn, ...) return fn(...) end
+
+local function in_region(fn, ...)
+  local was = rille._recompute(true)
+  local undo <close> = setmetatable({}, {__close = function() rille._recompute(was) end})
+  return table.unpack(table.pack(fn(...)))
+end
+
 function Module.__call(self, ...)
-  local p = pin.of[self]
-  if p then return pin.call(self, p, ...) end
-  return self:forward(...)
+  local p, around = pin.of[self], recomputed[self] and in_region or plainly
+  if p then return pin.call(self, p, around, ...) end
+  return around(self.forward, self, ...)
+end
+
+-- What this module computes on its way is computed again in the backward pass instead of kept: memory for time, the same
+-- bits. Chen et al. 2016. net.blocks[1]:recompute(); recompute(false) takes it back.
+function Module:recompute(on)
+  recomputed[self] = on == nil or on or nil
+  rille._epoch()
+  return self
 end
 
 local function construct(class, ...)

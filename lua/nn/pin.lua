@@ -25,8 +25,8 @@ end
 local function there_and_back(t, where) return t:_pin(where) end
 local function there(t, where) return layout.equal(t, where) and t or t:to_global(where) end
 
--- Runs fn(...) while the fields of m hold what `use` says, however fn ends.
-local function with_used(m, p, fn, ...)
+-- m:forward(...) while the fields of m hold what `use` says, however it ends.
+local function with_used(m, p, ...)
   local kept = {}
   local undo <close> = setmetatable({}, {__close = function()
     for name, t in pairs(kept) do rawset(m, name, t) end
@@ -35,19 +35,15 @@ local function with_used(m, p, fn, ...)
     kept[name] = rawget(m, name)
     rawset(m, name, laid(kept[name], p.placement, sbp, there))
   end
-  return fn(m, ...)
+  return m:forward(...)
 end
 
-local function forward(m, ...) return m:forward(...) end
+local function forward(m, _, ...) return m:forward(...) end
 
-function pin.call(m, p, x, ...)
+-- Calls m with what its pin says. around(f, ...) gives what f(...) gives: it is for the part in which parameters are used.
+function pin.call(m, p, around, x, ...)
   if p.input or p.placement then x = laid(x, p.placement, p.input, there_and_back) end
-  local results
-  if p.use then
-    results = table.pack(with_used(m, p, forward, x, ...))
-  else
-    results = table.pack(m:forward(x, ...))
-  end
+  local results = table.pack(around(p.use and with_used or forward, m, p, x, ...))
   if p.output then results[1] = laid(results[1], p.placement, p.output, there_and_back) end
   return table.unpack(results, 1, results.n)
 end

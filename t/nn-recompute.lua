@@ -1,0 +1,95 @@
+-- module:recompute(): the same bits, plain and compiled, on every layout; less memory.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local function mesh(ranks) return rille.placement("cpu", ranks) end
+
+local function new(place, recipe, again)
+  rille.manual_seed(4)
+  local blocks = {}
+  for i = 1, 3 do
+    blocks[i] = nn.TransformerBlock(16, 2, {dropout = 0.2})
+    if again then blocks[i]:recompute() end
+  end
+  local net, whole = nn.Sequential(table.unpack(blocks)), {}
+  for i = 1, #place.shape do whole[i] = "B" end
+  net:to_global{placement = place, sbp = whole}
+  rille.parallel(net, recipe)
+  return net, whole
+end
+
+-- Losses of three steps, the last gradient, and the compiled step.
+local function train(place, recipe, how, again)
+  local net, whole = new(place, recipe, again)
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local x = rille.randn({4, 6, 16}):to_global{placement = place, sbp = whole}
+  x = x:to_global(rille.parallel.input(net))
+  local last
+  local function step(a)
+    local loss = (how == "autocast" and rille.autocast("bf16", net, a) or net(a)):square():mean()
+    if how == "read first" then loss:item() end
+    loss:backward()
+    opt:step()
+    if how ~= "compiled" and how ~= "pieces" then last = net[1].fc1.weight.grad:totable() end
+    opt:zero_grad()
+    return loss
+  end
+  local compiled = (how == "compiled" or how == "pieces") and rille.graph(step, {micro_batches = how == "pieces" and 2 or 1})
+  local losses = {}
+  for i = 1, 3 do losses[i] = (compiled or step)(x):item() end
+  return {losses, last}, compiled
+end
+
+tap.group("memory", function()
+  local function bytes(again)
+    rille.manual_seed(1)
+    local blocks = {}
+    for i = 1, 6 do blocks[i] = nn.TransformerBlock(16, 2) end
+    local net = nn.Sequential(table.unpack(blocks))
+    if again then for _, block in ipairs(blocks) do block:recompute() end end
+    local step = rille.graph(function(x) net(x):square():mean():backward() end)
+    step(rille.randn{16, 16, 16})
+    return step:stats().devices[1].peak_memory
+  end
+  local less = bytes(true) -- first: what a device had at most is never less again
+  local kept = bytes(false)
+  tap.ok(less < 0.7 * kept, "a step takes less", ("%d of %d"):format(less, kept))
+end)
+
+local P1 = mesh{0}
+tap.group("bits", function()
+  for _, how in ipairs{"plain", "read first", "compiled", "pieces", "autocast"} do
+    tap.is((train(P1, {}, how, true)), (train(P1, {}, how, false)), how .. ": the same bits")
+  end
+  for name, case in pairs{["1D"] = {mesh{0, 1}, {tensor = 0}}, sequence = {mesh{0, 1}, {tensor = 0, sequence = true}},
+    ["2D"] = {mesh{{0, 1}, {2, 3}}, {tensor = {0, 1}}}, ["zero 3"] = {mesh{0, 1}, {data = 0, zero = 3}},
+    stages = {P1, {stages = {P1, mesh{1}}}}} do
+    for _, how in ipairs{"plain", "compiled", "pieces"} do
+      tap.is((train(case[1], case[2], how, true)), (train(case[1], case[2], how, false)), ("%s, %s: the same bits"):format(name, how))
+    end
+  end
+end)
+
+tap.group("more", function()
+  local function second(again)
+    rille.manual_seed(2)
+    local m = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 1))
+    if again then m:recompute() end
+    local x = rille.tensor({{1, 2, 3}}, {requires_grad = true})
+    local dx = rille.grad(m(x):sum(), {x})
+    return rille.grad(dx:square():sum(), {x}):totable()
+  end
+  tap.is(second(true), second(false), "a gradient can be differentiated again")
+  local outer = nn.Sequential(nn.Sequential(nn.Linear(2, 2)):recompute()):recompute()
+  local x = rille.tensor({{1, 2}}, {requires_grad = true})
+  outer(x):sum():backward()
+  tap.ok(x.grad, "regions within regions are one")
+  local Fails = nn.Module:extend("Fails")
+  function Fails:forward() error("stop") end
+  pcall(Fails():recompute(), x)
+  tap.is(rille._recompute(false), false, "an error inside ends the region")
+  local m = nn.Linear(2, 2):recompute()
+  tap.ok(rawequal(m:recompute(false), m), "recompute(false) takes it back")
+end)
+
+tap.done()
