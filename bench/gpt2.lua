@@ -50,6 +50,8 @@ local function training(name, case, batch, length, how)
     return loss
   end, {micro_batches = how.pieces or 1})
   report(name, case, timed(o.steps, function() step(x, y):item() end))
+  step, model, opt = nil, nil, nil
+  collectgarbage()
 end
 
 -- ---- the limit ----
@@ -93,7 +95,7 @@ local function writing(name, case, how)
   end})
   table.remove(times, 1) -- the step is compiled
   report(name, case, times)
-  if how.quantize then return end
+  if how.quantize then return end -- the limit below is that of f32
   local bytes = 0
   for _, p in ipairs(model:parameters()) do bytes = bytes + 4 * p:numel() end
   local x = rille.ones{64 << 20}

@@ -12,8 +12,8 @@ local rille = require "rille"
 local optim = rille.optim
 
 local o = rille.args(arg, {text = "", recipe = "single", layers = 4, heads = 4, width = 128, length = 128, batch = 16,
-  ["micro-batches"] = 1, steps = 2000, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
-  temperature = 0.8, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
+  ["micro-batches"] = 1, steps = 800, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
+  temperature = 0.8, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.1})
 rille.manual_seed(o.seed)
 
 -- ---- recipes: a mesh, and what its axes are for ----
@@ -55,9 +55,9 @@ local here = arg[0]:match("^(.*/)") or "./"
 local files = {}
 for path in o.text:gmatch("[^,]+") do files[#files + 1] = path end
 if #files == 0 then
-  for _, name in ipairs{"ARCHITECTURE.md", "README.md", "GLOSSARY.md", "STYLE.md", "CONTRIBUTING.md", "actors/README.md",
-    "sbp/README.md", "boxing/README.md", "kernels/README.md", "shell/README.md", "t/README.md", "docs/operators.md"} do
-    files[#files + 1] = here .. "../" .. name
+  for name in ([[README ARCHITECTURE GLOSSARY STYLE CONTRIBUTING docs/library docs/operators actors/README bench/README
+      boxing/README kernels/README lua/README runtime/README sbp/README shell/README t/README]]):gmatch("%S+") do
+    files[#files + 1] = here .. "../" .. name .. ".md"
   end
 end
 local parts = {}
