@@ -3,9 +3,9 @@
  *   compile [NAME]      all rows, or those whose name begins with NAME
  *
  * Each row is a process of its own, so that its memory is its own. Seconds are those that rille_trace_end takes of one
- * core: collecting the program, making the plan, proving it, making its actors. "MB" is the most memory that the process ever had, "B/task"
- * the plan's own bytes, "arena" what the fullest device needs beside the least it could (the bytes alive at the worst
- * moment of the plan's order). */
+ * core: collecting the program, making the plan, proving it, making its actors. "MB" is the most memory that the
+ * process ever had, "B/task" the plan's own bytes, "arena" what the fullest device needs beside the least it could (the
+ * bytes alive at the worst moment of the plan's order). */
 #include "actors/plan/plan.h"
 #include "actors/session/compiled.h"
 #include "rille.h"
@@ -133,14 +133,15 @@ chain(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Products of one value, summed up in pairs. */
+/* Products of multiples of one value, summed up in pairs. */
 static struct rille_tensor *
 wide(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
     struct rille_tensor **all = malloc(sizeof *all * (size_t)b->n);
     (void)y;
     for (int i = 0; i < b->n; i++) {
-        all[i] = rille_tensor_hold(x);
+        struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = x}, {.kind = RILLE_ARG_FLOAT, .f = i}};
+        must(rille_call(b->s, rille_op_find("mul"), 2, arg, 0, NULL, &all[i]), "mul");
         call(b, "matmul", &all[i], b->w);
     }
     for (int n = b->n; n > 1; n = (n + 1) / 2)

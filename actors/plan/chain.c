@@ -37,7 +37,7 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
                              .in = ARENA_ARRAY(a, struct ref, FUSE_INPUTS),
                              .want = ARENA_ARRAY(a, const struct layout *, FUSE_INPUTS),
                              .shown = ARENA_ARRAY(a, int32_t, OP_OUT)};
-    c->nstep = fuse_members(l, node, c->member);
+    c->nstep = fuse_members(&l->outline->fusion, node, c->member);
     for (int i = 0; i < c->nstep; i++) {
         const struct prog_node *m = &l->program->node[c->member[i]];
         struct fuse_step *s = &chain->step[i];
@@ -48,7 +48,7 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
             if (inside < 0 && m->in[k].kind != REF_NONE)
                 s->arg[k].index = chain_input(c, m->in[k], m->in[k].kind == REF_NUMBER ? NULL : m->want[k]);
         }
-        if (!fuse_shown(l, c->member[i])) continue;
+        if (!fuse_shown(&l->outline->fusion, c->member[i])) continue;
         s->out = c->nout;
         c->shown[c->nout++] = c->member[i];
     }

@@ -15,27 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct type
-ref_type(const struct program *p, struct ref r)
-{
-    switch (r.kind) {
-    case REF_NODE: return p->node[r.index].type[r.out];
-    case REF_LEAF: return p->leaf[r.index].type;
-    case REF_NUMBER: return *p->number[r.index];
-    default: return (struct type){0};
-    }
-}
-
-const struct layout *
-ref_layout(const struct program *p, struct ref r)
-{
-    switch (r.kind) {
-    case REF_NODE: return p->node[r.index].layout[r.out];
-    case REF_LEAF: return p->leaf[r.index].layout;
-    default: return NULL;
-    }
-}
-
 /* ---- devices ---- */
 
 static int
@@ -313,29 +292,21 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     p->program = g;
     p->pieces = g->pieces;
     struct lower l = {.program = g, .atlas = at, .plan = p, .gate = -1, .at = -1};
-    stages_find(&l.stages, g, &l.tmp);
     int status = plan_devices(p);
+    if (!status) status = outline_new(g, at, &l.outline);
     if (!status) {
+        memcpy(p->digest, l.outline->digest, sizeof p->digest);
         plan_parts(p);
         status = lower_all(&l);
         if (!status) flatten(&l);
     }
     free(l.draft);
+    outline_free(&l.outline);
     arena_fini(&l.tmp);
     if (!status) status = plan_verify(p);
     if (status) plan_free(&p);
     *out = p;
     return status;
-}
-
-void
-program_free(struct program **gp)
-{
-    struct program *g = *gp;
-    if (!g) return;
-    arena_fini(&g->arena);
-    free(g);
-    *gp = NULL;
 }
 
 size_t

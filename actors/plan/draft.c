@@ -50,9 +50,9 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
     t->priority = (uint64_t)*id;
     t->told = node >= 0 ? node : l->at;
     if (t->told >= 0) t->line = l->program->node[t->told].line;
-    if (l->at >= 0) d->task.stage = l->stages.stage[l->at];
+    if (l->at >= 0) d->task.stage = l->outline->stages.stage[l->at];
     if (node >= 0) {
-        t->phase = l->stages.phase[node];
+        t->phase = l->outline->stages.phase[node];
         t->name = l->program->node[node].op->name;
     }
     return d;

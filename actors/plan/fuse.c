@@ -8,7 +8,7 @@
  *
  * Results inside a chain are not rounded to memory, so only dtypes that are
  * computed in themselves are joined: fused or not, the bits are the same. */
-#include "actors/plan/lower.h"
+#include "actors/plan/outline.h"
 
 #include "runtime/device.h"
 
@@ -32,17 +32,17 @@ fusible(const struct prog_node *n)
 
 /* reader[first[i]] to reader[first[i + 1] - 1] read node i. */
 static void
-list_readers(struct lower *l)
+list_readers(struct fusion *l)
 {
     const struct program *p = l->program;
-    l->reader_first = ARENA_ARRAY(&l->tmp, int32_t, p->nnode + 2);
-    l->is_root = ARENA_ARRAY(&l->tmp, bool, p->nnode + 1);
+    l->reader_first = ARENA_ARRAY(l->arena, int32_t, p->nnode + 2);
+    l->is_root = ARENA_ARRAY(l->arena, bool, p->nnode + 1);
     int32_t *first = l->reader_first, n = 0;
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin; k++)
             if (p->node[i].in[k].kind == REF_NODE) first[p->node[i].in[k].index + 2]++;
     for (int32_t i = 2; i <= p->nnode + 1; i++) first[i] = n += first[i];
-    l->reader = ARENA_ARRAY(&l->tmp, int32_t, n);
+    l->reader = ARENA_ARRAY(l->arena, int32_t, n);
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin; k++)
             if (p->node[i].in[k].kind == REF_NODE) l->reader[first[p->node[i].in[k].index + 1]++] = i;
@@ -52,7 +52,7 @@ list_readers(struct lower *l)
 
 /* Readers of node outside of its chain and of the one that ends at `end`: none before `end`? */
 static bool
-readers_follow(const struct lower *l, int32_t node, int32_t end)
+readers_follow(const struct fusion *l, int32_t node, int32_t end)
 {
     for (int32_t r = l->reader_first[node]; r < l->reader_first[node + 1]; r++) {
         int32_t i = l->reader[r];
@@ -62,7 +62,7 @@ readers_follow(const struct lower *l, int32_t node, int32_t end)
 }
 
 bool
-fuse_shown(const struct lower *l, int32_t node)
+fuse_shown(const struct fusion *l, int32_t node)
 {
     if (l->group[node] == node || l->is_root[node]) return true;
     for (int32_t r = l->reader_first[node]; r < l->reader_first[node + 1]; r++)
@@ -73,7 +73,7 @@ fuse_shown(const struct lower *l, int32_t node)
 /* ---- chains ---- */
 
 int
-fuse_members(const struct lower *l, int32_t node, int32_t *member)
+fuse_members(const struct fusion *l, int32_t node, int32_t *member)
 {
     memcpy(member, l->member + (size_t)node * FUSE_STEPS, sizeof *member * (size_t)l->group_size[node]);
     return l->group_size[node];
@@ -88,7 +88,7 @@ merge(const int32_t *a, int na, const int32_t *b, int nb, int32_t *out)
 
 /* Operands that the members read from outside, and results that they show. */
 static void
-count_ends(const struct lower *l, const int32_t *member, int n, int *nin, int *nout)
+count_ends(const struct fusion *l, const int32_t *member, int n, int *nin, int *nout)
 {
     const struct program *p = l->program;
     *nin = *nout = 0;
@@ -103,7 +103,7 @@ count_ends(const struct lower *l, const int32_t *member, int n, int *nin, int *n
 }
 
 static bool
-joins(const struct lower *l, int32_t a, int32_t b, int operand)
+joins(const struct fusion *l, int32_t a, int32_t b, int operand)
 {
     const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
     return l->group[a] == a && fusible(x) && x->phase == y->phase && x->piece == y->piece &&
@@ -113,7 +113,7 @@ joins(const struct lower *l, int32_t a, int32_t b, int operand)
 
 /* The chain that ends at a becomes part of b's, unless that makes it too long or breaks the order. */
 static void
-try_join(struct lower *l, int32_t a, int32_t b)
+try_join(struct fusion *l, int32_t a, int32_t b)
 {
     int32_t member[FUSE_STEPS], of_b[FUSE_STEPS], all[FUSE_STEPS];
     int nin, nout, size = l->group_size[a] + l->group_size[b];
@@ -133,12 +133,12 @@ try_join(struct lower *l, int32_t a, int32_t b)
 }
 
 void
-fuse_nodes(struct lower *l)
+fuse_nodes(struct fusion *l)
 {
     const struct program *p = l->program;
-    l->group = ARENA_ARRAY(&l->tmp, int32_t, p->nnode + 1);
-    l->group_size = ARENA_ARRAY(&l->tmp, int32_t, p->nnode + 1);
-    l->member = ARENA_ARRAY(&l->tmp, int32_t, (size_t)(p->nnode + 1) * FUSE_STEPS);
+    l->group = ARENA_ARRAY(l->arena, int32_t, p->nnode + 1);
+    l->group_size = ARENA_ARRAY(l->arena, int32_t, p->nnode + 1);
+    l->member = ARENA_ARRAY(l->arena, int32_t, (size_t)(p->nnode + 1) * FUSE_STEPS);
     list_readers(l);
     for (int32_t b = 0; b < p->nnode; b++) {
         l->group[b] = l->member[(size_t)b * FUSE_STEPS] = b;

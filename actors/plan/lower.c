@@ -21,7 +21,7 @@ lower_value(struct lower *l, struct ref r)
 static bool
 outlives(const struct lower *l, int32_t node)
 {
-    return l->program->node[node].op->flags & OP_MOVE && l->is_root[node];
+    return l->program->node[node].op->flags & OP_MOVE && l->outline->fusion.is_root[node];
 }
 
 /* The operands of a node, each in the layout that it wants; NULL for numbers and absent ones. */
@@ -177,7 +177,7 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
         int32_t id;
         TRY(single_task(l, &kind_copy, in, pos, in->piece, &id));
         l->draft[id].task.node = node;
-        l->draft[id].task.phase = l->stages.phase[node];
+        l->draft[id].task.phase = l->outline->stages.phase[node];
         part_is_result(out, id, 0);
         return 0;
     }
@@ -193,8 +193,8 @@ lower_node(struct lower *l, int32_t node)
 {
     const struct prog_node *n = &l->program->node[node];
     struct pval **in = ARENA_ARRAY(&l->tmp, struct pval *, n->nin);
-    if (l->group[node] != node) return 0; /* computed with a later one */
-    if (l->group_size[node] > 1) return lower_chain(l, node);
+    if (l->outline->fusion.group[node] != node) return 0; /* computed with a later one */
+    if (l->outline->fusion.group_size[node] > 1) return lower_chain(l, node);
     TRY(operands(l, node, in));
     if (n->op->flags & OP_MOVE && !n->accumulate) {
         l->node_val[node * OP_OUT] = in[0];
@@ -247,7 +247,6 @@ lower_nodes(struct lower *l)
     l->node_val = ARENA_ARRAY(&l->tmp, struct pval *, MAX(1, p->nnode * OP_OUT));
     l->leaf_val = ARENA_ARRAY(&l->tmp, struct pval *, MAX(1, p->nleaf));
     lower_leaves(l);
-    fuse_nodes(l);
     for (int32_t i = 0; i < p->nnode; i++) {
         l->at = i;
         int status = guard_node(l, i);

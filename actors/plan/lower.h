@@ -3,8 +3,8 @@
 #ifndef RILLE_PLAN_LOWER_H
 #define RILLE_PLAN_LOWER_H
 
+#include "actors/plan/outline.h"
 #include "actors/plan/plan.h"
-#include "actors/plan/stage.h"
 
 /* Where one rank's part of a value is found. */
 struct part {
@@ -52,7 +52,7 @@ struct lower {
     int32_t ndraft, room;
     struct pval **node_val; /* [node * OP_OUT + out] */
     struct pval **leaf_val;
-    struct stages stages;
+    struct outline *outline;
     struct order {
         int32_t *line, *place;        /* by task: which line it lies on, and where (order.c) */
         int32_t *seen, stamp, *queue; /* of a search */
@@ -68,22 +68,8 @@ struct lower {
     bool *is_update;     /* by node: it may be written over a leaf */
     struct box_plan **box;
     int32_t nbox, box_room;
-    struct way *way; /* how moves go that were looked at already (move.c) */
-    int32_t at;      /* the node that is being lowered: by its line an error in the move of a leaf is told */
-    int32_t *group;  /* by node: the last node of the chain that it is computed in, itself when alone (fuse.c) */
-    int32_t *group_size;
-    int32_t *member;                /* by end of a chain: its nodes, FUSE_STEPS places each */
-    int32_t *reader_first, *reader; /* by node: who reads it (fuse.c) */
-    bool *is_root;                  /* by node: it outlives the run */
+    int32_t at; /* the node that is being lowered: by its line an error in the move of a leaf is told */
 };
-
-/* fuse.c: which element-wise nodes are computed together, in one pass over their elements. */
-void fuse_nodes(struct lower *l);
-/* The members of the chain that ends at node, in order; returns how many (at most FUSE_STEPS). */
-enum { FUSE_STEPS = 24, FUSE_INPUTS = 32 };
-int fuse_members(const struct lower *l, int32_t node, int32_t *member);
-/* Is the result of a member wanted by anybody outside of its chain, or after the run? */
-bool fuse_shown(const struct lower *l, int32_t node);
 
 /* intern.c: the one view with these sizes and strides. */
 const struct view *intern_view(struct lower *l, const struct view *v);
@@ -140,6 +126,10 @@ struct mover { /* a move in the making */
     int32_t *stage_task;     /* by stage */
     int32_t *first_step;     /* by stage, then by destination: the first of its steps */
     int32_t *arg, *arg_task; /* by source position, then by stage: its argument of that task */
+    struct box *box;         /* of source positions that were asked for */
+    bool *boxed;
+    struct view part; /* the destination part asked for last */
+    int32_t part_index;
 };
 void mover_init(struct mover *m, struct lower *l, const struct box_plan *b, struct pval *from);
 /* The steps that fill a stage, or a destination part. */

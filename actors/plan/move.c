@@ -52,7 +52,9 @@ void
 mover_init(struct mover *m, struct lower *l, const struct box_plan *b, struct pval *from)
 {
     int32_t n = from->layout->place->nrank + b->nstage;
-    *m = (struct mover){.l = l, .b = b, .from = from};
+    *m = (struct mover){.l = l, .b = b, .from = from, .part_index = -1};
+    m->box = ARENA_ARRAY(&l->tmp, struct box, from->layout->place->nrank);
+    m->boxed = ARENA_ARRAY(&l->tmp, bool, from->layout->place->nrank);
     m->stage_task = ARENA_ARRAY(&l->tmp, int32_t, b->nstage);
     m->arg = ARENA_ARRAY(&l->tmp, int32_t, n);
     m->arg_task = ARENA_ARRAY(&l->tmp, int32_t, n);
@@ -99,9 +101,9 @@ move_from(struct mover *m, int32_t task, const struct box_source *s, const struc
     if (s->staged) {
         view = stage_window(b, s->pos, slice, &skip);
     } else {
-        struct box box;
-        layout_box(b->from, &b->type, s->pos, &box);
-        view = part_window(m->from->part[s->pos].view, box.lo, slice, &skip);
+        if (!m->boxed[s->pos]) layout_box(b->from, &b->type, s->pos, &m->box[s->pos]);
+        m->boxed[s->pos] = true;
+        view = part_window(m->from->part[s->pos].view, m->box[s->pos].lo, slice, &skip);
     }
     from->view = intern_view(m->l, &view);
     from->skip = skip * (int64_t)dtype_bytes(b->type.dtype);
@@ -136,8 +138,9 @@ move_step(struct mover *m, int32_t task, const struct box_step *step)
     if (step->to_stage) {
         view = stage_window(m->b, step->dst_index, &step->slice, &skip);
     } else {
-        struct view part = part_local(m->b->to, &m->b->type, step->dst_index);
-        view = part_window(&part, part.offset, &step->slice, &skip);
+        if (m->part_index != step->dst_index) m->part = part_local(m->b->to, &m->b->type, step->dst_index);
+        m->part_index = step->dst_index;
+        view = part_window(&m->part, m->part.offset, &step->slice, &skip);
     }
     return move_add(m, task, step, &step->slice, step->dst, &view, skip);
 }
@@ -215,37 +218,11 @@ move_once(struct lower *l, struct pval *v, const struct layout *layout, bool sha
     return shared ? 0 : move_tasks(l, b, v, to);
 }
 
-/* The cheapest way of a move. Many values of one type take the same. */
-struct way {
-    struct way *next;
-    struct type type;
-    const struct layout *from, *to;
-    struct box_candidate *best;
-};
-
-static int
-find_way(struct lower *l, const struct type *t, const struct layout *from, const struct layout *to,
-         const struct box_candidate **best)
-{
-    struct box_path *path;
-    struct way *w = l->way;
-    while (w && (w->from != from || w->to != to || !type_equal(&w->type, t))) w = w->next;
-    if (!w) {
-        TRY(box_path(&l->tmp, l->atlas, t, from, to, &l->program->cost, &path));
-        w = ARENA_NEW(&l->tmp, struct way);
-        *w = (struct way){.next = l->way, .type = *t, .from = from, .to = to, .best = &path->candidate[0]};
-        l->way = w;
-    }
-    *best = w->best;
-    return 0;
-}
-
 /* The value in another layout, by the cheapest way. What is between two hops is this move's alone, so that a move
  * costs what it costs whatever else is moved. */
 int
 lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
 {
-    const struct box_candidate *way;
     struct pval *to = *out = v;
     if (v->layout == layout) return 0;
     for (struct pval *m = v->moved; m; m = m->moved)
@@ -253,7 +230,7 @@ lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool s
             *out = m;
             return 0;
         }
-    TRY(find_way(l, &v->type, v->layout, layout, &way));
+    const struct box_candidate *way = outline_way(l->outline, &v->type, v->layout, layout);
     for (int k = 0; k < way->nhop; k++) TRY(move_once(l, to, way->hop[k].to, share || k + 1 < way->nhop, &to));
     to->moved = v->moved;
     v->moved = to;

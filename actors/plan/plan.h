@@ -164,7 +164,8 @@ struct plan_part {
 
 struct plan {
     struct arena arena;
-    struct program *program; /* owned */
+    struct program *program;  /* owned */
+    unsigned char digest[16]; /* of the outline (outline.h) */
     int32_t nthread, ndevice, ntask, pieces;
     struct plan_device *device;
     struct task *task; /* in an order in which they could run one after the other */

@@ -65,6 +65,12 @@ struct program {
 };
 
 void program_free(struct program **p);
+/* As bytes, canonical: equal programs give equal bytes, in any process. Placements and layouts go by what they are,
+ * operators by name; lines and names of composites are left out. Appends to s. */
+void program_write(const struct program *p, struct str *s);
+/* The program of these bytes, if they are what program_write makes and the program is legal; they may come from
+ * anybody. Placements and layouts are interned in the atlas. E_PLAN, saying at which byte. */
+int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
 struct type ref_type(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
 

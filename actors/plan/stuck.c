@@ -1,4 +1,4 @@
-/* stuck.c - who waits for what where nothing goes on, as text. */
+/* stuck.c - the deadlock report as text. */
 #include "actors/plan/stuck.h"
 
 #include "runtime/device.h"

@@ -1,5 +1,5 @@
-/* stuck.h - who waits for what where nothing goes on, for those who know the state of a plan's actors: the verifier,
- * which counts tokens, and the engine. */
+/* stuck.h - deadlock report: which tasks are blocked, and on which registers. Shared by the verifier, which counts
+ * tokens, and the engine. Any thread. */
 #ifndef RILLE_PLAN_STUCK_H
 #define RILLE_PLAN_STUCK_H
 

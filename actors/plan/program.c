@@ -1,0 +1,35 @@
+/* program.c - what is read off a program, and its end. */
+#include "actors/plan/program.h"
+
+#include <stdlib.h>
+
+struct type
+ref_type(const struct program *p, struct ref r)
+{
+    switch (r.kind) {
+    case REF_NODE: return p->node[r.index].type[r.out];
+    case REF_LEAF: return p->leaf[r.index].type;
+    case REF_NUMBER: return *p->number[r.index];
+    default: return (struct type){0};
+    }
+}
+
+const struct layout *
+ref_layout(const struct program *p, struct ref r)
+{
+    switch (r.kind) {
+    case REF_NODE: return p->node[r.index].layout[r.out];
+    case REF_LEAF: return p->leaf[r.index].layout;
+    default: return NULL;
+    }
+}
+
+void
+program_free(struct program **gp)
+{
+    struct program *g = *gp;
+    if (!g) return;
+    arena_fini(&g->arena);
+    free(g);
+    *gp = NULL;
+}
