@@ -215,6 +215,8 @@ void rille_tensor_set_name(struct rille_tensor *t, const char *name);
 int rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t);
 /* The global value, dense, row-major, to numel * dtype_bytes bytes. */
 int rille_tensor_read(struct rille_tensor *t, void *out);
+/* Those from start[i] on and before stop[i] along each axis; only their owners are asked. */
+int rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out);
 /* The value of a tensor of one element. Integers and bools in *i with *is_int. */
 int rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int);
 /* The part at rank, as a tensor on that device alone. */

@@ -88,6 +88,9 @@ static const struct page {
     {"show", "x:show([\"file.svg\"])   draws how x is cut over its mesh: tiles with their ranks, replicas as\n"
              "  stacked sheets, addends of P side by side.\n"
              "  rille.boxing{...}:show([\"file.svg\"]) draws a move, its name and its bytes."},
+    {"stats", "x:stats()   {numel =, nan =, inf =, zeros =, min =, max =, mean =, std =} of all values; prints\n"
+              "  min, max, mean and std are of those that are neither nan nor infinite"},
+    {"hist", "x:hist(bins = 30)   {min =, max =, counts =}: how many lie in each of equal parts; prints as bars"},
     {"save", "rille.save(path, {name = tensor} | net | tensor[, {max_shard_size = \"5GB\"}])\n\n"
              "path.safetensors, path.npy (one tensor), or a folder, which gets shards and an index."},
     {"load",

@@ -74,9 +74,32 @@ boxing_show(lua_State *L)
     return put(L, path, text);
 }
 
+/* A method that is written in Lua: its name is upvalue 1. */
+static int
+look_call(lua_State *L)
+{
+    tensor_check(L, 1, lua_tostring(L, lua_upvalueindex(1)));
+    int n = lua_gettop(L);
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "rille.look");
+    lua_call(L, 1, 1);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_gettable(L, -2);
+    lua_insert(L, 1);
+    lua_settop(L, n + 1);
+    lua_call(L, n, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
 void
 show_open(lua_State *L)
 {
+    static const char *const looks[] = {"stats", "hist"};
+    for (int k = 0; k < 2; k++) {
+        lua_pushstring(L, looks[k]);
+        lua_pushcclosure(L, look_call, 1);
+        lua_setfield(L, -2, looks[k]);
+    }
     lua_pushcfunction(L, tensor_show);
     lua_setfield(L, -2, "show");
 }

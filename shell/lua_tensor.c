@@ -48,6 +48,8 @@ tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor *
     }
 }
 
+static const char shape_meta; /* key in the registry: what shapes print and compare by */
+
 void
 push_shape(lua_State *L, int n, const int64_t *shape)
 {
@@ -56,6 +58,51 @@ push_shape(lua_State *L, int n, const int64_t *shape)
         lua_pushinteger(L, shape[d]);
         lua_rawseti(L, -2, d + 1);
     }
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &shape_meta);
+    lua_setmetatable(L, -2);
+}
+
+static int
+shape_tostring(lua_State *L)
+{
+    luaL_Buffer b;
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_Integer n = (lua_Integer)lua_rawlen(L, 1);
+    luaL_buffinit(L, &b);
+    luaL_addchar(&b, '{');
+    for (lua_Integer k = 1; k <= n; k++) {
+        if (k > 1) luaL_addstring(&b, ", ");
+        lua_rawgeti(L, 1, k);
+        luaL_tolstring(L, -1, NULL);
+        lua_remove(L, -2);
+        luaL_addvalue(&b);
+    }
+    luaL_addchar(&b, '}');
+    luaL_pushresult(&b);
+    return 1;
+}
+
+/* x.shape == y.shape, x.shape == {2, 3} */
+static int
+shape_equal(lua_State *L)
+{
+    bool same = lua_istable(L, 1) && lua_istable(L, 2) && lua_rawlen(L, 1) == lua_rawlen(L, 2);
+    for (lua_Integer k = 1; same && k <= (lua_Integer)lua_rawlen(L, 1); k++) {
+        lua_rawgeti(L, 1, k);
+        lua_rawgeti(L, 2, k);
+        same = lua_rawequal(L, -1, -2);
+        lua_pop(L, 2);
+    }
+    lua_pushboolean(L, same);
+    return 1;
+}
+
+static void
+open_shapes(lua_State *L)
+{
+    static const luaL_Reg meta[] = {{"__tostring", shape_tostring}, {"__eq", shape_equal}, {NULL, NULL}};
+    luaL_newlib(L, meta);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &shape_meta);
 }
 
 /* ---- fields ---- */
@@ -548,6 +595,7 @@ tensor_open(lua_State *L)
                                     {"__le", tensor_less},
                                     {"__pairs", index_pairs},
                                     {NULL, NULL}};
+    open_shapes(L);
     kind_make(L, KIND_TENSOR, "rille.tensor", meta);
     lua_insert(L, -2); /* metatable, module */
     lua_newtable(L);

@@ -4,13 +4,16 @@
  *     0.1234 -1.2000 ...
  *
  * First what it is, then its rows, numbers in columns. More than two dimensions are printed as matrices, each under its
- * leading positions. A large tensor shows the first and last EDGE entries of each axis, and only those are read. */
+ * leading positions. A large tensor shows the first and last EDGE entries of each axis, and only those are read, from
+ * whoever owns them. Rows that are wider than the terminal leave columns out in the middle; a vector is folded. */
 #include "shell/shell.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 enum { LARGE = 1000, EDGE = 3, CELL = 48 };
 
@@ -22,6 +25,7 @@ struct table {
     const char *data;
     bool science, point; /* reals: 1.2e+05; with a fraction */
     int width;
+    int64_t columns; /* that fit into a line */
 };
 
 /* ---- one number ---- */
@@ -92,16 +96,39 @@ elided(const struct table *t, int axis)
 }
 
 static void
-add_row(luaL_Buffer *b, const struct table *t, const char *row)
+add_cell(luaL_Buffer *b, const struct table *t, const char *at)
 {
     char text[CELL], cell[2 * CELL];
+    cell_text(t, at, text);
+    snprintf(cell, sizeof cell, " %*s", t->width, text);
+    luaL_addstring(b, cell);
+}
+
+/* A gap stands where the tensor's own middle was not read, or else where the line has no room. */
+static void
+add_row(luaL_Buffer *b, const struct table *t, const char *row)
+{
     int last = t->ndim - 1;
+    int64_t n = t->shape[last], head = n, tail = n;
+    if (elided(t, last)) head = EDGE, tail = EDGE;
+    if (n > t->columns) head = t->columns - t->columns / 2, tail = n - t->columns / 2;
+    if (elided(t, last)) head = head < EDGE ? head : EDGE, tail = tail > EDGE ? tail : EDGE;
     luaL_addstring(b, "\n ");
-    for (int64_t k = 0; k < t->shape[last]; k++) {
-        if (k == EDGE && elided(t, last)) luaL_addstring(b, " ...");
-        cell_text(t, row + k * t->kind->bytes, text);
-        snprintf(cell, sizeof cell, " %*s", t->width, text);
-        luaL_addstring(b, cell);
+    for (int64_t k = 0; k < n; k++) {
+        if (k >= head && k < tail) continue;
+        if (k == tail && (tail > head || elided(t, last))) luaL_addstring(b, " ...");
+        add_cell(b, t, row + k * t->kind->bytes);
+    }
+    if (tail >= n && n > head) luaL_addstring(b, " ...");
+}
+
+static void
+add_vector(luaL_Buffer *b, const struct table *t)
+{
+    for (int64_t k = 0; k < t->shape[0]; k++) {
+        if (k % t->columns == 0) luaL_addstring(b, "\n ");
+        if (k == EDGE && elided(t, 0)) luaL_addstring(b, " ...");
+        add_cell(b, t, t->data + k * t->kind->bytes);
     }
 }
 
@@ -162,7 +189,7 @@ add_values(luaL_Buffer *b, const struct table *t)
         luaL_addstring(b, "\n  ");
         luaL_addstring(b, text);
     } else if (t->ndim == 1)
-        add_row(b, t, t->data);
+        add_vector(b, t);
     else if (t->ndim == 2)
         add_matrix(b, t, t->data);
     else {
@@ -206,6 +233,69 @@ print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t)
 
 /* ---- what is shown ---- */
 
+static void
+choose_shown(struct table *t, struct rille_tensor *x)
+{
+    bool large = rille_tensor_numel(x) > LARGE;
+    for (int axis = 0; axis < t->ndim; axis++) {
+        t->full[axis] = rille_tensor_shape(x)[axis];
+        t->shape[axis] = large && t->full[axis] > 2 * EDGE ? 2 * EDGE : t->full[axis];
+    }
+}
+
+static int64_t
+numel(int ndim, const int64_t *shape)
+{
+    int64_t n = 1;
+    for (int axis = 0; axis < ndim; axis++) n *= shape[axis];
+    return n;
+}
+
+/* Copies a dense corner of these sizes to where it stands in what is shown. */
+static void
+place_corner(const struct table *t, int axis, const int64_t *at, const int64_t *size, const char **from, char *to)
+{
+    int64_t stride = numel(t->ndim - axis - 1, t->shape + axis + 1) * t->kind->bytes;
+    if (axis == t->ndim) {
+        memcpy(to, *from, (size_t)t->kind->bytes);
+        *from += t->kind->bytes;
+        return;
+    }
+    for (int64_t k = 0; k < size[axis]; k++) place_corner(t, axis + 1, at, size, from, to + (at[axis] + k) * stride);
+}
+
+/* What is shown has a corner for each choice of the first or last entries along the axes that are cut. */
+static int
+read_corner(struct table *t, struct rille_tensor *x, unsigned corner, char *room, char *out)
+{
+    int64_t start[RILLE_DIMS], stop[RILLE_DIMS], at[RILLE_DIMS], size[RILLE_DIMS];
+    const char *from = room;
+    for (int axis = 0; axis < t->ndim; axis++) {
+        bool cut = elided(t, axis), behind = corner >> axis & 1;
+        if (behind && !cut) return 0;
+        size[axis] = cut ? EDGE : t->full[axis];
+        start[axis] = behind ? t->full[axis] - EDGE : 0;
+        stop[axis] = start[axis] + size[axis];
+        at[axis] = behind ? EDGE : 0;
+    }
+    int code = rille_tensor_read_part(x, start, stop, room);
+    if (!code) place_corner(t, 0, at, size, &from, out);
+    return code;
+}
+
+/* Arguments: the tensor, the table. Gives the bytes of what is shown. */
+static int
+read_shown(lua_State *L)
+{
+    struct rille_tensor *x = tensor_test(L, 1);
+    struct table *t = lua_touserdata(L, 2);
+    size_t bytes = (size_t)numel(t->ndim, t->shape) * (size_t)t->kind->bytes;
+    char *room = room_new(L, "tostring", bytes), *out = room_new(L, "tostring", bytes);
+    at_line(L);
+    for (unsigned corner = 0; corner < 1u << t->ndim; corner++) check(L, read_corner(t, x, corner, room, out));
+    return 1;
+}
+
 /* Replaces the tensor at the top by its first and last entries along an axis. */
 static void
 cut_edges(lua_State *L, int axis)
@@ -226,57 +316,95 @@ cut_edges(lua_State *L, int axis)
     lua_pop(L, 2);
 }
 
-/* Argument: the tensor. Gives the tensor that is shown, and its bytes. */
+/* The same of a tensor that the host has no room for: its edges alone are computed. */
 static int
-read_shown(lua_State *L)
+compute_shown(lua_State *L)
 {
-    struct rille_tensor *t = tensor_test(L, 1);
-    bool large = rille_tensor_numel(t) > LARGE;
-    for (int axis = 0; large && axis < rille_tensor_ndim(t); axis++)
-        if (rille_tensor_shape(t)[axis] > 2 * EDGE) cut_edges(L, axis);
-    t = tensor_test(L, -1);
-    size_t bytes = (size_t)rille_tensor_numel(t) * rille_dtype_bytes(rille_tensor_dtype(t));
-    void *data = room_new(L, "tostring", bytes);
+    struct table *t = lua_touserdata(L, 2);
+    size_t bytes = (size_t)numel(t->ndim, t->shape) * (size_t)t->kind->bytes;
+    lua_pushvalue(L, 1);
+    for (int axis = 0; axis < t->ndim; axis++)
+        if (elided(t, axis)) cut_edges(L, axis);
+    struct rille_tensor *x = tensor_test(L, -1);
+    void *out = room_new(L, "tostring", bytes);
     at_line(L);
-    check(L, rille_tensor_read(t, data));
-    return 2;
+    check(L, rille_tensor_read(x, out));
+    return 1;
 }
 
-/* Reads what is shown, without gradients; leaves the two results of read_shown, or false and the reason. */
+/* Leaves the bytes of what is shown, or false and the reason. */
 static bool
-read_quietly(lua_State *L, int i)
+read_quietly(lua_State *L, int i, struct table *t)
 {
+    static const lua_CFunction ways[] = {read_shown, compute_shown};
     struct rille_session *s = shell_of(L)->session;
-    bool mode = rille_grad_mode(s, false);
-    lua_pushcfunction(L, read_shown);
-    lua_pushvalue(L, i);
-    int code = lua_pcall(L, 1, 2, 0);
-    rille_grad_mode(s, mode);
-    if (code) lua_pushnil(L);
-    return code == LUA_OK;
+    for (int k = 0;; k++) {
+        bool mode = rille_grad_mode(s, false);
+        lua_pushcfunction(L, ways[k]);
+        lua_pushvalue(L, i);
+        lua_pushlightuserdata(L, t);
+        int code = lua_pcall(L, 2, 1, 0);
+        rille_grad_mode(s, mode);
+        if (!code || k || strcmp(rille_error_kind(), "out of memory")) return code == LUA_OK;
+        lua_pop(L, 1);
+    }
+}
+
+/* ", 2 nan, 1 inf": of the values shown. */
+static void
+add_strange(luaL_Buffer *b, const struct table *t, int64_t n)
+{
+    int nans = 0, infs = 0;
+    char text[64];
+    for (int64_t i = 0; t->kind->real && i < n; i++) {
+        double v = t->kind->real(t->data + i * t->kind->bytes);
+        nans += isnan(v) != 0;
+        infs += isinf(v) != 0;
+    }
+    if (nans) snprintf(text, sizeof text, ", %d nan", nans), luaL_addstring(b, text);
+    if (infs) snprintf(text, sizeof text, ", %d inf", infs), luaL_addstring(b, text);
+}
+
+/* Columns of the terminal; where there is none, lines have an end all the same. */
+static int
+line_width(void)
+{
+    struct winsize w;
+    return isatty(1) && !ioctl(1, TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : 80;
+}
+
+static void
+add_table(luaL_Buffer *b, struct table *t, int64_t n)
+{
+    enum { MARGIN = 1, GAP = 4 };
+    if (t->kind->real) choose_form(t, n);
+    choose_width(t, n);
+    int64_t room = line_width() - MARGIN, fit = room / (t->width + 1);
+    if (t->ndim > 1 && t->shape[t->ndim - 1] > fit) fit = (room - GAP) / (t->width + 1);
+    t->columns = fit < 1 ? 1 : fit;
+    add_values(b, t);
 }
 
 /* The tensor is at index 1 of the stack, as __tostring gets it. */
 void
-print_tensor(lua_State *L, struct rille_tensor *t)
+print_tensor(lua_State *L, struct rille_tensor *x)
 {
     luaL_Buffer b;
-    struct table table = {.kind = value_kind(rille_tensor_dtype(t)), .ndim = rille_tensor_ndim(t)};
-    bool good = read_quietly(L, 1);
-    int shown = lua_gettop(L) - 1;
+    struct table t = {.kind = value_kind(rille_tensor_dtype(x)), .ndim = rille_tensor_ndim(x)};
+    choose_shown(&t, x);
+    int64_t n = numel(t.ndim, t.shape);
+    bool good = read_quietly(L, 1, &t), partial;
+    int shown = lua_gettop(L);
+    t.data = lua_touserdata(L, shown);
+    partial = strchr(rille_layout_text(shell_of(L)->session, rille_tensor_layout(x)), 'P');
     luaL_buffinit(L, &b);
-    print_head(L, &b, t);
+    print_head(L, &b, x);
+    if (good && partial) luaL_addstring(&b, ", reduced for display");
+    if (good) add_strange(&b, &t, n);
     if (!good) {
         luaL_addstring(&b, "\n  no values: ");
         luaL_addstring(&b, lua_tostring(L, shown));
-    } else if (rille_tensor_numel(t) > 0) {
-        int64_t n = rille_tensor_numel(tensor_test(L, shown));
-        memcpy(table.full, rille_tensor_shape(t), (size_t)table.ndim * sizeof *table.full);
-        memcpy(table.shape, rille_tensor_shape(tensor_test(L, shown)), (size_t)table.ndim * sizeof *table.shape);
-        table.data = lua_touserdata(L, shown + 1);
-        if (table.kind->real) choose_form(&table, n);
-        choose_width(&table, n);
-        add_values(&b, &table);
-    }
+    } else if (n > 0)
+        add_table(&b, &t, n);
     luaL_pushresult(&b);
 }

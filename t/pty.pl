@@ -24,7 +24,7 @@ if (!$pid) {
   setsid();
   sysopen(my $tty, $slave, O_RDWR) or die "pty.pl: $slave: $!\n";
   ioctl($tty, $control, 0);
-  my $window = pack("S4", 40, 200, 0, 0); # rows, columns
+  my $window = pack("S4", 40, $ENV{PTY_COLUMNS} // 200, 0, 0); # rows, columns
   ioctl($tty, $size, $window);
   POSIX::dup2(fileno($tty), $_) for 0 .. 2;
   close($master);

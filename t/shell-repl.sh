@@ -174,6 +174,15 @@ shows "Ctrl-D in a chunk that was begun gives the chunk up" alive
 session 'type 1 + 1\n' 'wait rille> ' 'type \004'
 is "Ctrl-D ends the shell with 0" "$code" 0
 
+# ---- what is printed fits the terminal
+
+printf 'for _, s in ipairs{{1000}, {7}, {3, 200}, {40, 40}, {2, 3, 50}, {0}, {}} do print(rille.randn(s)) end print("all")\n' >wide.lua
+for columns in 1 20 40 80 120; do
+  PTY_COLUMNS=$columns session 'type dofile("wide.lua")\n' 'wait all'
+  tr -d '\r' <seen >lines
+  ok "rows fit $columns columns" awk -v most=$((columns < 20 ? 20 : columns)) '/^ [ -][ 0-9.-]*$/ && length > most { print; bad = 1 } END { exit bad }' lines
+done
+
 # ---- Ctrl-C
 
 spin='io.stderr:write("spin", "ning\\n") while true do end'

@@ -199,7 +199,11 @@ bind(struct rille_session *s, struct collection *c, struct runner *r)
     assert(g->nleaf == c->nleaf && g->nroot == c->nroot && g->nnumber == c->nnumber);
     for (int32_t i = 0; i < c->nleaf; i++) r->leaf[i] = c->leaf[i]->store;
     for (int32_t i = 0; i < c->nnode; i++) r->run.line[i] = c->node[i]->line;
-    for (int32_t i = 0; i < c->nnumber; i++) number_bind(s, &c->number[i]->number, &r->run.number[i]);
+    for (int32_t i = 0; i < c->nnumber; i++) { /* what a trace left uncomputed may read a live one */
+        struct rille_live *live = c->number[i]->number.kind == NUM_LIVE ? c->number[i]->number.live : NULL;
+        if (live && live->fn(live->arg, &live->value)) return fail(E_VALUE, "a live number's function failed");
+        number_bind(s, &c->number[i]->number, &r->run.number[i]);
+    }
     for (int32_t k = 0; k < c->nroot; k++) r->donate[k] = r->plan->over[k] && may_donate(c, c->leaf[g->root[k].over]);
     return 0;
 }
@@ -294,30 +298,47 @@ on_host(int kind, const struct buffer *b, void **copy)
     return *copy;
 }
 
+/* The part of v's box `from`, which lies at data, that is in box `to`, which out is dense for. */
+static void
+read_overlap(const struct type *t, const struct box *from, void *data, const struct box *to, void *out, enum reduce r,
+             bool first)
+{
+    struct type local = *t, wanted = *t;
+    struct view src, dst;
+    int64_t bytes = (int64_t)dtype_bytes(t->dtype), skip_src = 0, skip_dst = 0;
+    for (int i = 0; i < t->ndim; i++) {
+        local.dim[i] = from->hi[i] - from->lo[i];
+        wanted.dim[i] = to->hi[i] - to->lo[i];
+    }
+    src = view_dense(&local, data);
+    dst = view_dense(&wanted, out);
+    for (int i = 0; i < t->ndim; i++) {
+        int64_t lo = MAX(from->lo[i], to->lo[i]), hi = MIN(from->hi[i], to->hi[i]);
+        if (hi <= lo) return;
+        src.dim[i] = dst.dim[i] = hi - lo;
+        skip_src += (lo - from->lo[i]) * src.stride[i];
+        skip_dst += (lo - to->lo[i]) * dst.stride[i];
+    }
+    src.data = (char *)src.data + skip_src * bytes;
+    dst.data = (char *)dst.data + skip_dst * bytes;
+    box_combine(r, first, &dst, &src);
+}
+
 int
-session_read(struct rille_session *s, struct val *v, void *out)
+session_read(struct rille_session *s, struct val *v, const struct box *part, void *out)
 {
     UNUSED(s);
     const struct layout *l = v->layout;
     if (device_kind(l->place->kind)->flags & NO_BYTES)
         return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
     enum reduce reduce = layout_partial(l);
-    struct view whole = view_dense(&v->type, out);
     for (int pos = 0; pos < l->place->nrank; pos++) {
         if (layout_origin(l, pos) != pos || !v->store->part[pos]) continue;
         bool first = !layout_is_later_part(l, pos);
-        struct type local = layout_shard(l, &v->type, pos);
         struct box box;
         layout_box(l, &v->type, pos, &box);
         void *copy, *data = on_host(l->place->kind, v->store->part[pos], &copy);
-        struct view src = view_dense(&local, data), dst = whole;
-        int64_t skip = 0;
-        for (int i = 0; i < dst.ndim; i++) {
-            skip += box.lo[i] * dst.stride[i];
-            dst.dim[i] = local.dim[i];
-        }
-        dst.data = (char *)out + skip * (int64_t)dtype_bytes(v->type.dtype);
-        box_combine(first ? RED_NONE : reduce, first, &dst, &src);
+        read_overlap(&v->type, &box, data, part, out, first ? RED_NONE : reduce, first);
         free(copy);
     }
     return 0;

@@ -253,8 +253,8 @@ int val_whole(const struct val *v);
 /* ---- run.c ---- */
 /* Computes these values in one run; those that have their bytes are left alone. */
 int session_eval(struct rille_session *s, int n, struct val *const *v);
-/* Global value of a computed value, dense, on the host. */
-int session_read(struct rille_session *s, struct val *v, void *out);
+/* A part of the global value of a computed value, dense, on the host; from whoever owns it. */
+int session_read(struct rille_session *s, struct val *v, const struct box *part, void *out);
 /* Takes over the plan. */
 struct runner *runner_new(struct plan *p);
 void runner_free(struct runner **r);

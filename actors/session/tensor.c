@@ -293,8 +293,28 @@ rille_tensor_read(struct rille_tensor *t, void *out)
 {
     TRY(face_tensor(t, __func__));
     TRY(face_given(out, "out", __func__));
+    int64_t start[MAX_DIM] = {0};
+    return rille_tensor_read_part(t, start, t->val->type.dim, out);
+}
+
+int
+rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(start, "start", __func__));
+    TRY(face_given(stop, "stop", __func__));
+    TRY(face_given(out, "out", __func__));
+    const struct type *type = &t->val->type;
+    struct box part = {{0}, {0}};
+    for (int i = 0; i < type->ndim; i++) {
+        if (start[i] < 0 || stop[i] < start[i] || stop[i] > type->dim[i])
+            return fail(E_SHAPE, "read: positions %lld to %lld of axis %d, which has %lld", (long long)start[i],
+                        (long long)stop[i], i, (long long)type->dim[i]);
+        part.lo[i] = start[i];
+        part.hi[i] = stop[i];
+    }
     TRY(rille_eval(t->s, 1, &t));
-    return session_read(t->s, t->val, out);
+    return session_read(t->s, t->val, &part, out);
 }
 
 int

@@ -1,0 +1,63 @@
+-- look.lua - what a tensor's values are like: x:stats(), x:hist(). All of them are counted, wherever they lie: only sums,
+-- least and greatest ones move.
+
+local check = require "rille.check"
+
+local look = {}
+
+-- x with numbers only, and where they are.
+local function finite(x)
+  local y = x:detach():to("f64")
+  local is = (y - y):eq(0) -- neither nan nor an infinity
+  return y, is, is:to("f64")
+end
+
+local stats_meta = {}
+function stats_meta.__tostring(s)
+  local text = ("%d values: %g to %g, mean %g, std %g, %d zeros"):format(s.numel, s.min, s.max, s.mean, s.std, s.zeros)
+  if s.nan > 0 then text = text .. (", %d nan"):format(s.nan) end
+  if s.inf > 0 then text = text .. (", %d inf"):format(s.inf) end
+  return text
+end
+
+-- {numel =, nan =, inf =, zeros =, min =, max =, mean =, std =}: the last four of those that are neither nan nor infinite;
+-- nan where there are none.
+function look.stats(x)
+  local y, is, one = finite(x)
+  local numel, n = x:numel(), one:sum():item()
+  local nan = numel > 0 and y:ne(y):to("f64"):sum():item() or 0
+  local s = {numel = numel, nan = math.tointeger(nan), inf = math.tointeger(numel - n - nan), zeros = 0}
+  s.min, s.max, s.mean, s.std = 0 / 0, 0 / 0, 0 / 0, 0 / 0
+  if n > 0 then
+    s.zeros = math.tointeger(y:eq(0):to("f64"):sum():item())
+    s.min, s.max = is:where(y, math.huge):min():item(), is:where(y, -math.huge):max():item()
+    s.mean = is:where(y, 0):sum():item() / n
+    s.std = n > 1 and math.sqrt((is:where(y - s.mean, 0) ^ 2):sum():item() / (n - 1)) or 0 / 0
+  end
+  return setmetatable(s, stats_meta)
+end
+
+local blocks = {[0] = " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}
+local hist_meta = {}
+function hist_meta.__tostring(h)
+  local most, text = 1, {}
+  for _, count in ipairs(h.counts) do most = math.max(most, count) end
+  for i, count in ipairs(h.counts) do text[i] = blocks[math.ceil(8 * count / most)] end
+  return ("%g |%s| %g   most %d"):format(h.min, table.concat(text), h.max, most)
+end
+
+-- {min =, max =, counts =}: how many lie in each of `bins` equal parts of what lies between min and max.
+function look.hist(x, bins)
+  bins = check.whole("hist", "the number of bins", bins or 30, 1)
+  local y, is = finite(x)
+  local s = look.stats(x)
+  local h = {min = s.min, max = s.max, counts = {}}
+  local width = (s.max - s.min) / bins
+  local bin = width > 0 and ((y - s.min) / width):floor():minimum(bins - 1) or y * 0
+  for i = 0, bins - 1 do
+    h.counts[i + 1] = s.min == s.min and math.tointeger(is:where(bin:eq(i):to("f64"), 0):sum():item()) or 0
+  end
+  return setmetatable(h, hist_meta)
+end
+
+return look
