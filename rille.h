@@ -182,6 +182,9 @@ struct rille_attr {
  * rille_op_results() handles. A whole number is taken for a FLOAT, a single INT for INTS. */
 int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
                const struct rille_attr *attrs, struct rille_tensor **out);
+/* How often each axis of each tensor among the operands of the next call is cut: a constraint on its layouts, obeyed by
+ * the choice and by a planner. pieces: operand by operand, naxis[i] numbers each. */
+int rille_strategy(struct rille_session *s, int noperand, const int *naxis, const int32_t *pieces);
 /* In place: leaf, a variable, takes the first result as rille_tensor_assign has it; nothing of it is differentiated. A
  * result of a wider class, which its dtype would cut (a float for an integer, an integer for a bool), is refused. */
 int rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
@@ -234,6 +237,9 @@ int rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out);
 int rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out);
 int rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, struct rille_tensor **out);
 int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
+/* Whether a planner may choose the leaf's layout (sbp = "auto"): the first planned step does, and it is kept. Clears
+ * nothing else; to_global_ ends it. */
+int rille_tensor_auto(struct rille_tensor *leaf, bool on);
 /* In place: the leaf takes src's value (cast to its dtype, boxed to its layout; shapes must broadcast to it). Whatever
  * was computed from the old value keeps it. */
 int rille_tensor_assign(struct rille_tensor *leaf, struct rille_tensor *src);
@@ -290,9 +296,15 @@ struct rille_graph_options {
     int micro_batches;    /* 0 means 1 */
     const char *schedule; /* "1f1b" (NULL), "gpipe" */
     int lag;              /* 0: of the schedule */
-    bool split_backward, auto_parallel, recompute;
+    bool split_backward, recompute;
     int zero;
+    const char
+        *auto_parallel;   /* who lays the step out: NULL, its lines; "optimal", "propagate", "recursive", "greedy" */
+    int64_t memory_limit; /* of a planned step: bytes a device; 0: none */
+    double time_limit;    /* seconds that the planner may search; 0: 1 */
 };
+/* E_ARG: an option is not one of those there are. rille_trace_begin checks too. */
+int rille_graph_check(const struct rille_graph_options *o);
 /* Tracing: begin, build the program on the inputs given back (one piece each), end with its results. Between begin and
  * end every call is recorded and nothing runs; reading a value is an error. abort after a failure: versions and
  * gradients are as before. */
@@ -342,6 +354,8 @@ struct rille_explain_op {
         const char **inputs, **outputs;
         int64_t bytes; /* moved now */
         int64_t owed; /* what it adds to the debt: bytes that partial results will take at least to be whole or split */
+        int64_t regret, regret_high; /* of a planned step: how many ns more the whole would cost, at least and at most
+                                      * (INT64_MAX: not known); -1: not planned */
         double share; /* the busiest rank's part of the work that one device alone would do: 1 when each does all */
     } * candidates;
 };
@@ -358,6 +372,7 @@ struct rille_explain_boxing {
     const char *name;      /* "all-gather", ... */
     const char *steps;     /* text */
     const char *forced_by; /* "matmul (a.lua:3) -> relu (a.lua:4)" or NULL */
+    int64_t times;         /* how often a step does it */
     bool of_leaf;          /* what is moved was not computed: a variable */
     int ncandidate;
     struct rille_explain_path { /* ways to carry it out: the first is taken */
@@ -373,12 +388,31 @@ struct rille_explain {
     int nop, nboxing;
     struct rille_explain_op *ops;
     struct rille_explain_boxing *boxing;
-    int64_t bytes;
+    int64_t bytes;       /* of all moves, as often as a step does them */
+    bool planned;        /* the next four are said */
+    int64_t cost, bound; /* nanoseconds; no plan costs less than bound */
+    double gap;          /* (cost - bound) / cost */
+    int64_t peak;        /* bytes on the fullest device, as the planner reckons */
     char *text;
     void *memory; /* all of the above */
 };
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
+/* Writes what proves the plan of a planned step; rille_certificate_check() checks such a file, sharing nothing with the search: 0,
+ * and what is proven in *said, or E_PLAN. */
+int rille_graph_certify(struct rille_graph *g, const char *path);
+int rille_certificate_check(const char *path, char **said);
+/* The step on a cluster that one does not have: laid out anew on a mesh of meta devices. With as many axes as the step
+ * has, what it was asked to lie like holds; with another number all layouts are free. */
+struct rille_cluster {
+    int naxis;
+    int32_t mesh[RILLE_AXES];
+    double bandwidth[RILLE_AXES]; /* bytes a second that a rank receives over each axis; 0: as here */
+    double latency[RILLE_AXES];   /* seconds a message; 0: as here */
+    double flops;                 /* a second, of each device; 0: as here */
+    int64_t memory;               /* bytes of each; 0: no limit */
+};
+int rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct rille_explain **out);
 void rille_explain_free(struct rille_explain **e);
 /* One move without a tensor. */
 int rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,

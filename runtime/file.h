@@ -13,4 +13,7 @@ int file_create(const char *what, const char *path, FILE **out);
 /* Closes it: E_IO when something was not written, then or before. */
 int file_finish(const char *what, const char *path, FILE **f);
 
+/* All of a file, freed by the caller; a 0 stands after its n bytes. E_IO. */
+int file_read(const char *what, const char *path, char **out, size_t *n);
+
 #endif

@@ -287,6 +287,8 @@ node_new(struct graph *g, int nin, int nattr)
 static void
 node_free(struct graph *g, struct node *n)
 {
+    free(n->strategy);
+    n->strategy = NULL;
     size_t class = node_bytes(n->nin, op_nattr(n->op)) / SPARE_STEP;
     if (class < NSPARE)
         spare_put(&g->spare_node[class], n);

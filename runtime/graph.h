@@ -102,6 +102,8 @@ struct node {
     uint8_t after;              /* in a trace: depends on an accumulated value */
     uint8_t holding;            /* enum node_holding: what graph.c holds of the operands */
     uint8_t traced;             /* made inside a trace */
+    struct strategy *strategy;  /* how the user wants it cut (sbp/strategy.h), owned; or NULL */
+    uint8_t asked;              /* a move that the user wrote: a planner obeys it */
     uint8_t pins;               /* a move whose gradient goes back to where the operand lies */
     uint8_t again;              /* computes for the backward pass what another node computed before */
     int32_t region;             /* what is computed again together; 0: kept for the backward pass */

@@ -94,8 +94,7 @@ write_tensor(struct writer *w, const struct net *n, const struct net_tensor *t)
     id_text(w->out, bytes);
     str_addf(w->out, " %d %d %d", (int)t->born, (int)t->dies, (int)t->nuse);
     for (int32_t k = 0; k < t->nuse; k++)
-        str_addf(w->out, " %d %d", (int)t->use[k].node,
-                 (int)list16(w, t->use[k].form, n->node[t->use[k].node].ncand));
+        str_addf(w->out, " %d %d", (int)t->use[k].node, (int)list16(w, t->use[k].form, n->node[t->use[k].node].ncand));
     str_add(w->out, "\n");
 }
 

@@ -131,7 +131,7 @@ read_tensor(struct proof *r, struct proof_tensor *t)
     const char *at = r->at;
     TRY(proof_number(r, 0, INT32_MAX, &id));
     TRY(proof_number32(r, 1, MOST, &t->nfrom));
-    TRY(proof_number32(r, 1, MOST, &t->nto));
+    TRY(proof_number32(r, 0, MOST, &t->nto));
     const char *after = r->at;
     r->at = at;
     TRY(list_of(r, r->node[t->maker].cost->n, t->nfrom - 1, false, &t->form));

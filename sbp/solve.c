@@ -370,7 +370,8 @@ limited_proof(struct limited *m, struct solved *out)
 {
     memcpy(m->limit.price, m->best_price, sizeof *m->best_price * (size_t)m->limit.ntime);
     int64_t worth = limit_price(&m->limit);
-    struct search s = {.net = m->net, .o = m->o, .best = NET_NEVER, .scale = m->scale, .choice = m->choice, .root = true};
+    struct search s = {
+        .net = m->net, .o = m->o, .best = NET_NEVER, .scale = m->scale, .choice = m->choice, .root = true};
     s.extra = (const int64_t *const *)m->limit.extra;
     s.trail.text = &out->proof;
     str_clear(&out->proof);

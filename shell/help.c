@@ -77,7 +77,13 @@ static const struct page {
     {"no_grad", "rille.no_grad(fn, ...)   runs fn; nothing in it is remembered for gradients"},
     {"graph",
      "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =})\n"
-     "  step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)"},
+     "  step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)\n"
+     "  auto_parallel = true lays the step out: e = step:explain() has e.cost and e.bound, in ns, and e.gap; with\n"
+     "  memory_limit =, in bytes a device, and time_limit =, in seconds. step:certify(file) writes what proves it."},
+    {"whatif",
+     "rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =})\n"
+     "  The step, planned for a cluster that one does not have: a record as step:explain() gives, with step_time."},
+    {"certificate", "rille.certificate(path)   what the certificate of a plan proves; an error when it proves nothing"},
     {"live", "rille.live(fn)   a number that is asked before each call of a compiled step"},
     {"explain",
      "rille.explain(y)   each operator's signature, candidates and bytes; each boxing's steps, bytes and bound"},

@@ -35,6 +35,7 @@ options_read(lua_State *L, int i, const char *who, int ndim, struct options *o)
     o->requires_grad = lua_toboolean(L, -1);
     lua_pop(L, 1);
     o->layout = layout_read(L, i, who, ndim, NULL);
+    o->planned = layout_auto(L, i);
 }
 
 void
@@ -42,6 +43,7 @@ options_apply(lua_State *L, const struct options *o, struct rille_tensor *t)
 {
     if (o->name) rille_tensor_set_name(t, o->name);
     if (o->requires_grad) check(L, rille_tensor_set_requires_grad(t, true));
+    if (o->planned) check(L, rille_tensor_auto(t, true));
 }
 
 static int64_t

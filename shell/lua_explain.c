@@ -75,6 +75,8 @@ push_op(lua_State *L, const struct rille_explain_op *op)
         set_strings(L, "outputs", op->noutput, c->outputs);
         set_integer(L, "bytes", c->bytes);
         set_integer(L, "owed", c->owed);
+        if (c->regret >= 0) set_integer(L, "regret", c->regret);
+        if (c->regret >= 0 && c->regret_high < INT64_MAX) set_integer(L, "regret_high", c->regret_high);
         lua_pushnumber(L, c->share);
         lua_setfield(L, -2, "share");
         lua_rawseti(L, -2, k + 1);
@@ -116,6 +118,7 @@ push_boxing(lua_State *L, const struct rille_explain_boxing *b)
     set_string(L, "dtype", b->dtype);
     set_integer(L, "bytes", b->bytes);
     set_integer(L, "bound", b->bound);
+    set_integer(L, "times", b->times);
     set_string(L, "name", b->name);
     set_string(L, "steps", b->steps);
     set_string(L, "forced_by", b->forced_by);
@@ -129,6 +132,22 @@ push_boxing(lua_State *L, const struct rille_explain_boxing *b)
     lua_setfield(L, -2, "received");
     lua_rawgetp(L, LUA_REGISTRYINDEX, &boxing_meta);
     lua_setmetatable(L, -2);
+}
+
+/* What a planner says: cost and bound in ns, the gap between them. */
+static void
+set_plan(lua_State *L, const struct rille_explain *x)
+{
+    set_integer(L, "cost", x->cost);
+    set_integer(L, "bound", x->bound);
+    set_integer(L, "memory", x->peak);
+    if (x->cost == x->bound)
+        lua_pushinteger(L, 0);
+    else
+        lua_pushnumber(L, x->gap);
+    lua_setfield(L, -2, "gap");
+    lua_pushnumber(L, (double)x->cost * 1e-9);
+    lua_setfield(L, -2, "step_time");
 }
 
 void
@@ -149,6 +168,7 @@ explain_push(lua_State *L, struct rille_explain **e)
     }
     lua_setfield(L, -2, "boxing");
     set_integer(L, "bytes", x->bytes);
+    if (x->planned) set_plan(L, x);
     set_string(L, "text", x->text);
     set_text_meta(L);
     rille_explain_free(e);

@@ -15,7 +15,7 @@ enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
 
 struct graph {
     struct rille_graph_options options;
-    char schedule[16];
+    char schedule[16], mode[16];
     int ntrace;
     struct rille_graph *trace[MAX_TRACES];
     int last; /* which ran last; -1: none */
@@ -90,18 +90,52 @@ schedule_option(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
 }
 
+/* A number that is not negative; 0 when it is not given. */
+static double
+amount_option(lua_State *L, int i, const char *key)
+{
+    int good = 1;
+    double v = 0;
+    if (lua_getfield(L, i, key) != LUA_TNIL) {
+        v = lua_tonumberx(L, -1, &good);
+        if (!good || !(v > 0) || v > 9e18) complain(L, "graph: %s is a number above 0, found %s", key, what_is(L, -1));
+    }
+    lua_pop(L, 1);
+    return v;
+}
+
+/* auto_parallel = true, "optimal", "propagate"...; how many bytes and seconds it may take. */
+static void
+planner_options(lua_State *L, int i, struct graph *g)
+{
+    switch (lua_getfield(L, i, "auto_parallel")) {
+    case LUA_TNIL: break;
+    case LUA_TBOOLEAN:
+        if (lua_toboolean(L, -1)) strcpy(g->mode, "optimal");
+        break;
+    case LUA_TSTRING: snprintf(g->mode, sizeof g->mode, "%s", text_at(L, -1, "graph")); break;
+    default: complain(L, "graph: auto_parallel is true, false or the name of a mode, found %s", what_is(L, -1));
+    }
+    lua_pop(L, 1);
+    g->options.auto_parallel = g->mode[0] ? g->mode : NULL;
+    g->options.memory_limit = (int64_t)amount_option(L, i, "memory_limit");
+    g->options.time_limit = amount_option(L, i, "time_limit");
+}
+
 static void
 graph_options(lua_State *L, int i, struct graph *g)
 {
-    static const char *const keys[] = {"micro_batches", "schedule", "auto_parallel", "recompute", "zero", NULL};
+    static const char *const keys[] = {"micro_batches", "schedule",     "auto_parallel", "recompute",
+                                       "zero",          "memory_limit", "time_limit",    NULL};
     if (lua_isnil(L, i)) return;
     if (!lua_istable(L, i)) complain(L, "graph: the options are a table, found %s", what_is(L, i));
     check_keys(L, i, "graph", keys);
     g->options.micro_batches = (int)whole_option(L, i, "micro_batches", 1, 1 << 20, 1);
     g->options.zero = (int)whole_option(L, i, "zero", 0, 3, 0);
-    g->options.auto_parallel = bool_option(L, i, "auto_parallel");
+    planner_options(L, i, g);
     g->options.recompute = bool_option(L, i, "recompute");
     schedule_option(L, i, g);
+    check(L, rille_graph_check(&g->options));
 }
 
 static int
@@ -390,6 +424,100 @@ graph_trace(lua_State *L)
 }
 
 static int
+graph_certify(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    if (g->last < 0) return complain(L, "certify: the step was not called yet: there is no plan to certify");
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return complain(L, "certify: the name of a file is wanted, found %s", what_is(L, 2));
+    at_line(L);
+    check(L, rille_graph_certify(g->trace[g->last], text_at(L, 2, "certify")));
+    return 0;
+}
+
+/* A number above 0, or a list of them, one for each mesh axis. */
+static void
+link_field(lua_State *L, const char *key, int naxis, double *out)
+{
+    int type = lua_getfield(L, 2, key), good = 1;
+    if (type != LUA_TNIL && type != LUA_TTABLE && type != LUA_TNUMBER)
+        complain(L, "whatif: %s is a number, or a list with one for each mesh axis, found %s", key, what_is(L, -1));
+    if (type == LUA_TTABLE && (int)lua_rawlen(L, -1) != naxis)
+        complain(L, "whatif: %s has %d entries, but the mesh has %d axes", key, (int)lua_rawlen(L, -1), naxis);
+    for (int a = 0; type != LUA_TNIL && a < naxis; a++) {
+        if (type == LUA_TTABLE)
+            lua_rawgeti(L, -1, a + 1);
+        else
+            lua_pushvalue(L, -1);
+        out[a] = lua_tonumberx(L, -1, &good);
+        if (!good || !(out[a] > 0)) complain(L, "whatif: %s is above 0, found %s", key, what_is(L, -1));
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+}
+
+static double
+amount_field(lua_State *L, const char *key)
+{
+    int good = 1;
+    double v = 0;
+    if (lua_getfield(L, 2, key) != LUA_TNIL) {
+        v = lua_tonumberx(L, -1, &good);
+        if (!good || !(v > 0) || v > 9e18) complain(L, "whatif: %s is a number above 0, found %s", key, what_is(L, -1));
+    }
+    lua_pop(L, 1);
+    return v;
+}
+
+/* rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =}) */
+static int
+whatif(lua_State *L)
+{
+    static const char *const keys[] = {"mesh", "bandwidth", "latency", "flops", "memory", NULL};
+    struct graph *g = graph_check(L, 1);
+    struct rille_cluster c = {0};
+    struct rille_explain *e;
+    if (!lua_istable(L, 2)) return complain(L, "whatif: a table {mesh =, ...} is wanted, found %s", what_is(L, 2));
+    check_keys(L, 2, "whatif", keys);
+    if (g->last < 0) return complain(L, "whatif: the step was not called yet: there is nothing to plan");
+    if (lua_getfield(L, 2, "mesh") != LUA_TTABLE) return complain(L, "whatif: mesh is a list of sizes");
+    c.naxis = (int)lua_rawlen(L, -1);
+    if (c.naxis < 1 || c.naxis > RILLE_AXES) return complain(L, "whatif: a mesh has 1 to %d axes", RILLE_AXES);
+    for (int a = 0; a < c.naxis; a++) {
+        int good;
+        lua_rawgeti(L, -1, a + 1);
+        lua_Integer n = lua_tointegerx(L, -1, &good);
+        if (!good || n < 1 || n > INT32_MAX)
+            return complain(L, "whatif: mesh has an axis of %s devices", luaL_tolstring(L, -1, NULL));
+        c.mesh[a] = (int32_t)n;
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    link_field(L, "bandwidth", c.naxis, c.bandwidth);
+    link_field(L, "latency", c.naxis, c.latency);
+    c.flops = amount_field(L, "flops");
+    c.memory = (int64_t)amount_field(L, "memory");
+    at_line(L);
+    check(L, rille_graph_whatif(g->trace[g->last], &c, &e));
+    explain_push(L, &e);
+    return 1;
+}
+
+/* rille.certificate(path): what a certificate proves, in a sentence; an error when it proves nothing. */
+static int
+certificate(lua_State *L)
+{
+    char *said;
+    if (lua_type(L, 1) != LUA_TSTRING)
+        return complain(L, "certificate: the name of a file is wanted, found %s", what_is(L, 1));
+    at_line(L);
+    check(L, rille_certificate_check(text_at(L, 1, "certificate"), &said));
+    lua_pushstring(L, said);
+    free(said);
+    return 1;
+}
+
+static int
 graph_tostring(lua_State *L)
 {
     struct graph *g = graph_check(L, 1);
@@ -426,8 +554,8 @@ graph_open(lua_State *L)
                                     {"__close", graph_gc},
                                     {"__tostring", graph_tostring},
                                     {NULL, NULL}};
-    static const luaL_Reg methods[] = {
-        {"explain", graph_explain}, {"plan", graph_plan}, {"stats", graph_stats}, {"trace", graph_trace}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"explain", graph_explain}, {"plan", graph_plan},       {"stats", graph_stats},
+                                       {"trace", graph_trace},     {"certify", graph_certify}, {NULL, NULL}};
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_pushvalue(L, -1);
@@ -437,4 +565,8 @@ graph_open(lua_State *L)
     lua_pop(L, 1);
     lua_pushcfunction(L, graph_new);
     lua_setfield(L, -2, "graph");
+    lua_pushcfunction(L, whatif);
+    lua_setfield(L, -2, "whatif");
+    lua_pushcfunction(L, certificate);
+    lua_setfield(L, -2, "certificate");
 }

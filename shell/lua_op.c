@@ -273,6 +273,33 @@ read_operand_name(struct call *c, const char *name, int i)
     return true;
 }
 
+/* strategy = {{2, 1}, {1, 4}}: how often each axis of each operand is cut. */
+static void
+read_strategy(struct call *c, int i)
+{
+    enum { MOST = 8 };
+    lua_State *L = c->L;
+    int naxis[MOST], n = (int)(lua_istable(L, i) ? lua_rawlen(L, i) : 0), at = 0;
+    int32_t pieces[MOST * RILLE_DIMS];
+    if (!lua_istable(L, i) || n > MOST) refuse(c, "strategy is a list with one list of numbers for each operand");
+    for (int k = 0; k < n; k++) {
+        if (lua_rawgeti(L, i, k + 1) != LUA_TTABLE || lua_rawlen(L, -1) > RILLE_DIMS)
+            refuse(c, "strategy is a list with one list of numbers for each operand");
+        naxis[k] = (int)lua_rawlen(L, -1);
+        for (int d = 0; d < naxis[k]; d++) {
+            int good;
+            lua_rawgeti(L, -1, d + 1);
+            lua_Integer x = lua_tointegerx(L, -1, &good);
+            if (!good || x < 1 || x > INT32_MAX)
+                refuse(c, "strategy: an axis is cut into %s pieces", luaL_tolstring(L, -1, NULL));
+            pieces[at++] = (int32_t)x;
+            lua_pop(L, 1);
+        }
+        lua_pop(L, 1);
+    }
+    check(L, rille_strategy(shell_of(L)->session, n, naxis, pieces));
+}
+
 static void
 read_name(struct call *c, int key, int value)
 {
@@ -282,7 +309,10 @@ read_name(struct call *c, int key, int value)
             read_attr(c, k, value);
             return;
         }
-    if (!read_operand_name(c, name, value)) unknown_name(c, name);
+    if (!strcmp(name, "strategy"))
+        read_strategy(c, value);
+    else if (!read_operand_name(c, name, value))
+        unknown_name(c, name);
 }
 
 /* Gives whether there were any. */

@@ -276,6 +276,14 @@ sbp_default(lua_State *L, const struct rille_place *p, const struct rille_layout
     for (int k = 0; k < sbp->n; k++) sbp->text[k] = like ? rille_layout_text(shell_of(L)->session, like) : "B";
 }
 
+bool
+layout_auto(lua_State *L, int i)
+{
+    bool is = lua_istable(L, i) && lua_getfield(L, i, "sbp") == LUA_TSTRING && !strcmp(lua_tostring(L, -1), "auto");
+    if (lua_istable(L, i)) lua_pop(L, 1);
+    return is;
+}
+
 const struct rille_layout *
 layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_layout *like)
 {
@@ -284,6 +292,7 @@ layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_l
     struct sbp sbp = {0};
     int top = lua_gettop(L);
     i = lua_absindex(L, i);
+    bool planned = layout_auto(L, i);
     int placed = lua_getfield(L, i, "placement"), said = lua_getfield(L, i, "sbp");
     if (placed == LUA_TNIL && said == LUA_TNIL) {
         lua_settop(L, top);
@@ -293,7 +302,9 @@ layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_l
         complain(L, "%s: placement is a rille.placement, found %s", who, what_is(L, -2));
     if (!p) p = like ? rille_layout_place(like) : default_place(L);
     const char *of = lua_pushfstring(L, "%s: sbp", who);
-    if (said != LUA_TNIL)
+    if (planned)
+        sbp_default(L, p, NULL, &sbp);
+    else if (said != LUA_TNIL)
         sbp_read(L, top + 2, of, &sbp);
     else
         sbp_default(L, p, like, &sbp);

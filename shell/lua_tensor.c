@@ -409,6 +409,7 @@ tensor_to_global(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "to_global");
     const struct rille_layout *l = layout_wanted(L, t, "to_global");
+    if (layout_auto(L, 2)) complain(L, "to_global: sbp = \"auto\" is for variables: to_global_, or when they are made");
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
     check(L, rille_tensor_to_global(t, l, slot));
@@ -444,6 +445,7 @@ tensor_to_global_(lua_State *L)
     const struct rille_layout *l = layout_wanted(L, t, "to_global_");
     at_line(L);
     check(L, rille_tensor_relayout(t, l));
+    if (layout_auto(L, 2)) check(L, rille_tensor_auto(t, true));
     rille_epoch(shell_of(L)->session);
     lua_settop(L, 1);
     return 1;

@@ -374,11 +374,27 @@ subcommand(const char *name)
     return 0;
 }
 
+/* rille verify FILE: is the certificate of a plan right? */
+static int
+verify(int argc, char **argv)
+{
+    char *said;
+    if (argc != 3) return usage("verify takes the name of one file%s", "");
+    if (rille_certificate_check(argv[2], &said)) {
+        fprintf(stderr, "rille: %s\n", rille_error());
+        return 1;
+    }
+    puts(said);
+    free(said);
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
     struct program p = {.argc = argc, .argv = argv};
     setlocale(LC_CTYPE, ""); /* of the line editor; numbers stay as Lua writes them */
+    if (argc > 1 && !strcmp(argv[1], "verify")) return verify(argc, argv);
     int code = argc > 1 ? subcommand(argv[1]) : 0;
     if (!code) code = read_options(&p);
     if (code) return code < 0 ? 0 : code;

@@ -133,6 +133,8 @@ const struct rille_layout *layout_whole(lua_State *L, const struct rille_place *
 /* The layout that the fields placement and sbp of the table at i describe; like gives what is not said (NULL: device 0
  * of the default kind, B); NULL when neither is said. who: for messages. */
 const struct rille_layout *layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_layout *like);
+/* Is the sbp of the options at i "auto"? layout_read then gives B; what it is for is marked with rille_tensor_auto. */
+bool layout_auto(lua_State *L, int i);
 
 /* ---- lua_tensor.c, lua_index.c: tensors ---- */
 
@@ -167,6 +169,7 @@ struct options {       /* of a creation */
     const char *dtype; /* NULL: not said */
     const struct rille_layout *layout;
     bool requires_grad;
+    bool planned; /* sbp = "auto" */
     const char *name;
 };
 void create_open(lua_State *L);

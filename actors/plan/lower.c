@@ -5,6 +5,8 @@
  * and those who read it fold them in. */
 #include "actors/plan/lower.h"
 
+#include "actors/plan/rates.h"
+
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"
@@ -56,12 +58,13 @@ number_view(const struct type *t, void *data)
 }
 
 /* How many threads a kernel is worth: a team costs microseconds to wake and as much to join, so what one core does in
- * less than TEAM_NS is left to one. Rates are those of one core: 280 flop and 20 bytes a nanosecond. */
+ * less than TEAM_NS is left to one. */
 int
 lower_team(const struct lower *l, double flops, double bytes)
 {
     enum { TEAM_NS = 200000 };
-    return MAX(flops / 280, bytes / 20) > TEAM_NS ? MAX(1, l->program->threads / l->plan->nthread) : 1;
+    return MAX(flops / FLOPS_PER_NS, bytes / BYTES_PER_NS) > TEAM_NS ? MAX(1, l->program->threads / l->plan->nthread)
+                                                                     : 1;
 }
 
 static int

@@ -34,11 +34,13 @@ struct prog_node {
     const struct type *type;          /* of the results */
     const struct layout *const *layout;
     struct line line;
-    const char *name; /* the operator's, or of the composite that built it */
-    uint8_t phase;    /* enum node_phase */
-    bool piece;       /* acts once for each piece */
-    bool accumulate;  /* its result is the sum over the pieces, in piece order */
-    bool again;       /* made to be computed a second time: nothing else stands for it */
+    const char *name;                /* the operator's, or of the composite that built it */
+    uint8_t phase;                   /* enum node_phase */
+    bool piece;                      /* acts once for each piece */
+    bool accumulate;                 /* its result is the sum over the pieces, in piece order */
+    bool again;                      /* made to be computed a second time: nothing else stands for it */
+    const struct strategy *strategy; /* how the user wants it cut, or NULL */
+    bool asked;                      /* a move that the user wrote; others are there because layouts differed */
 };
 
 /* A value that outlives the run. */

@@ -4,6 +4,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
+#include "sbp/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -308,6 +309,25 @@ call(struct rille_session *s, const struct op *op, int nargs, const struct rille
     TRY(autocast(s, op, *nin, in));
     TRY(attributes(op, nattrs, attrs, *nin, in, attr));
     return build_call(s, op, *nin, in, attr, NULL, res);
+}
+
+int
+rille_strategy(struct rille_session *s, int noperand, const int *naxis, const int32_t *pieces)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(naxis, "naxis", __func__));
+    TRY(face_given(pieces, "pieces", __func__));
+    if (noperand < 0 || noperand > STRATEGY_OPERAND)
+        return fail(E_ARG, "strategy: at most %d operands can be told how to be cut", STRATEGY_OPERAND);
+    struct strategy *to = must_alloc(sizeof *to);
+    to->noperand = noperand;
+    for (int i = 0; i < noperand; i++) {
+        to->naxis[i] = naxis[i];
+        for (int d = 0; d < naxis[i] && d < MAX_DIM; d++) to->pieces[i][d] = *pieces++;
+    }
+    free(s->strategy);
+    s->strategy = to;
+    return 0;
 }
 
 int

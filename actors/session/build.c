@@ -6,6 +6,8 @@
  * nothing. A composite operator builds itself from others. */
 #include "actors/session/session.h"
 
+#include "sbp/strategy.h"
+
 #include "boxing/box.h"
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
@@ -291,6 +293,21 @@ common_place(const struct call *c, const struct place **out)
     return 0;
 }
 
+/* The best signature that cuts the operands as the user wants. */
+static int
+choose_as_asked(struct rille_session *s, const struct sig_question *q, struct sig_candidate *best)
+{
+    struct sig_choice all;
+    TRY(strategy_check(s->strategy, q->call));
+    TRY(sig_list_all(&s->scratch, q, &all));
+    for (int k = 0; k < all.ncandidate; k++)
+        if (strategy_fits(s->strategy, q->call, all.candidate[k].layout)) {
+            *best = all.candidate[k];
+            return 0;
+        }
+    return strategy_fail(s->strategy, q->call, q->place);
+}
+
 static int
 derive(struct rille_session *s, struct call *c, struct derived *d)
 {
@@ -300,7 +317,10 @@ derive(struct rille_session *s, struct call *c, struct derived *d)
     TRY(call_infer(&s->scratch, c, &rule));
     struct sig_candidate best;
     struct sig_question q = {s->atlas, place, c, &rule, price_move, s};
-    TRY(sig_choose(&s->scratch, &q, &best));
+    if (s->strategy)
+        TRY(choose_as_asked(s, &q, &best));
+    else
+        TRY(sig_choose(&s->scratch, &q, &best));
     d->bytes = best.bytes;
     for (int k = 0; k < c->nout; k++) {
         d->type[k] = c->out[k];
@@ -328,6 +348,8 @@ build_add(struct rille_session *s, const struct op *op, struct val *const *in, c
     n->name = s->composite ? s->composite : op->name;
     n->phase = (uint8_t)s->phase;
     n->region = s->grad_on ? s->region : 0;
+    n->strategy = s->strategy;
+    s->strategy = NULL;
     s->nodes++;
     bool grad = s->grad_on && (op->grad || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
     for (int k = 0; k < d->nout; k++) {
@@ -368,6 +390,8 @@ build_settle(struct rille_session *s, int status)
 {
     while (s->nfresh > 0) val_drop(s->graph, &s->fresh[--s->nfresh]);
     if (s->scratch.used_bytes) arena_reset(&s->scratch);
+    free(s->strategy);
+    s->strategy = NULL;
     s->composite = NULL;
     return status;
 }
@@ -392,7 +416,7 @@ derived_of(struct rille_session *s, const struct op *op, int nin, struct val *co
     struct key key;
     key_call(&key, op, nin, in, attr);
     uint64_t hash = hash_of(key.byte, key.n);
-    *out = key.full ? NULL : memo_find(&s->memo, &key, hash);
+    *out = key.full || s->strategy ? NULL : memo_find(&s->memo, &key, hash);
     if (*out) return 0;
     struct type result[OP_OUT] = {0};
     struct called c;
@@ -401,7 +425,7 @@ derived_of(struct rille_session *s, const struct op *op, int nin, struct val *co
     room->nin = nin;
     room->nout = c.call.nout;
     TRY(derive(s, &c.call, room));
-    if (!key.full) memo_put(&s->memo, &key, hash, room);
+    if (!key.full && !s->strategy) memo_put(&s->memo, &key, hash, room);
     *out = room;
     return 0;
 }
@@ -413,12 +437,17 @@ compose(struct rille_session *s, int (*write)(struct build *, const struct call 
 {
     struct called c;
     call_of(op, nin, in, attr, &c);
+    struct strategy *strategy = s->strategy;
+    s->strategy = NULL;
     struct builder b = builder_of(s);
     const char *outer = s->composite;
     if (!outer) s->composite = op->name;
     int status = write(&b.base, &c.call, in, out);
     s->composite = outer;
     if (!status && b.base.failed) status = err_last();
+    if (!status && out[0] && strategy)
+        status = fail(E_ARG, "strategy: it is made of several operators, which are cut each in their own way");
+    s->strategy = strategy;
     if (status) err_of(op->name);
     return status;
 }
@@ -445,7 +474,7 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
     struct derived room = {.want = want};
     const struct derived *d;
     TRY(derived_of(s, op, nin, in, attr, &room, &d));
-    if (op->split_form && d->bytes > 0) {
+    if (op->split_form && d->bytes > 0 && !s->strategy) {
         TRY(add_split_form(s, op, nin, in, attr, d->bytes, out));
         if (out[0]) return 0;
         TRY(derived_of(s, op, nin, in, attr, &room, &d)); /* the parts may have driven it out of the memo */

@@ -6,6 +6,8 @@
  * this; only an unknown one is copied out of the graph. */
 #include "actors/session/session.h"
 
+#include "sbp/strategy.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +36,8 @@ val_whole(const struct val *v)
 static int
 unknown(const struct val *v)
 {
+    if (v->layout && v->layout->place->kind == DEV_META)
+        return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
     if (v->input != NO_INPUT)
         return fail(E_STATE,
                     "the value was made inside a graph from its arguments, and exists only while the compiled step "
@@ -324,8 +328,10 @@ copy_node(struct arena *a, const struct node *n, struct prog_node *p)
                             .phase = n->phase,
                             .piece = n->per_piece || n->accumulate,
                             .accumulate = n->accumulate,
-                            .again = n->again};
+                            .again = n->again,
+                            .asked = n->asked};
     if (n->attr) p->attr = arena_dup(a, n->attr, sizeof(*n->attr) * (size_t)op_nattr(n->op));
+    if (n->strategy) p->strategy = arena_dup(a, n->strategy, sizeof *n->strategy);
     if (p->line.file) p->line.file = arena_strdup(a, p->line.file);
 }
 

@@ -3,6 +3,7 @@
  * A variable's new version takes the bytes of the old one when its handle alone
  * needs them; then nothing is allocated and nothing is rebound. */
 #include "actors/session/compiled.h"
+#include "actors/plan/assign.h"
 #include "actors/session/face.h"
 
 #include <stdlib.h>
@@ -25,6 +26,7 @@ rille_graph_free(struct rille_graph **gp)
     for (int32_t i = 0; i < g->nnumber; i++)
         if (g->number[i].kind == NUM_LIVE) rille_live_free(&g->number[i].live);
     runner_free(&g->runner);
+    assigned_free(&g->assigned);
     arena_fini(&g->arena);
     free(g->act);
     free(g->act_thread);
@@ -202,6 +204,21 @@ take_outcomes(struct rille_graph *g, struct rille_tensor **out)
     for (int32_t k = 0; k < r->plan->program->nroot; k++) store_drop(&r->root[k]);
 }
 
+/* Of a step on meta devices: what it would give, without values. */
+static int
+meta_outcomes(struct rille_graph *g, struct rille_tensor **out)
+{
+    const struct program *p = g->runner->plan->program;
+    for (int32_t i = 0, n = 0; i < g->nroot; i++) {
+        if (g->outcome[i].kind != FROM_INPUT) continue;
+        struct ref r = p->root[g->outcome[i].input].ref;
+        struct type t = ref_type(p, r);
+        if (p->root[g->outcome[i].input].join) t.dim[0] *= p->pieces;
+        out[n++] = tensor_new(g->s, graph_leaf(g->s->graph, &t, ref_layout(p, r), NULL), false);
+    }
+    return 0;
+}
+
 static void
 mark_torn(struct rille_graph *g)
 {
@@ -228,6 +245,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     struct rille_session *s = g->s;
     TRY(trace_refuses(s, "calling a graph"));
     if (nin != g->nin) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->nin, nin);
+    if (g->meta) return meta_outcomes(g, out);
     uint64_t ordinal = s->ordinal;
     TRY(bind_graph(g, nin, in));
     int status = runner_run(s, g->runner, g->watched || g->ncall < WARM_CALLS);

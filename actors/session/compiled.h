@@ -30,6 +30,7 @@ struct rille_graph {
     struct rille_session *s;
     struct rille_graph *next, *back; /* in its list */
     struct runner *runner;
+    bool meta; /* on devices that are not there: calls give tensors without values */
     uint64_t epoch;
     int64_t nrandom; /* ordinals that a call takes */
     int32_t nin, nout, nleaf, nroot, nnumber, npresence;
@@ -39,6 +40,8 @@ struct rille_graph {
     struct outcome *outcome; /* by root */
     struct number *number;
     struct presence *presence;
+    struct assigned *assigned; /* of a planned step (planned.c), or NULL */
+    struct program traced;     /* its program before it was planned: nodes, leaves, roots; in the plan's arena */
     bool asking;  /* its live numbers */
     bool watched; /* a time line was asked for: acts of every call are timed */
     int64_t ncall;

@@ -5,6 +5,7 @@
  * that chose. */
 #include "actors/session/session.h"
 #include "actors/session/face.h"
+#include "actors/session/planned.h"
 
 #include "boxing/path.h"
 #include "sbp/sig.h"
@@ -22,6 +23,7 @@ struct teller {
     /* moves already told: (value, target layout) */
     struct ref *moved;
     const struct layout **moved_to;
+    struct assigned *planned; /* of a planned step, or NULL */
 };
 
 static const char *
@@ -113,9 +115,51 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
                                                              .outputs = texts(t, n->nout, s->layout + n->nin, NULL),
                                                              .bytes = s->bytes,
                                                              .owed = s->owed,
+                                                             .regret = -1,
+                                                             .regret_high = -1,
                                                              .share = sig_share(&c, &rule, s->layout)};
     }
     return 0;
+}
+
+static int64_t
+moved_by(struct teller *t, const struct prog_node *n, const struct assign_candidate *c)
+{
+    int64_t sum = 0, bytes;
+    for (int i = 0; i < n->nin; i++) {
+        struct type type = ref_type(t->p, n->in[i]);
+        const struct layout *has = ref_layout(t->p, n->in[i]);
+        if (has && c->layout[i] && assign_price(&type, has, c->layout[i], &t->s->cost, NULL, &bytes) < NET_NEVER)
+            sum += bytes;
+    }
+    return sum;
+}
+
+/* A planned step: the candidates that the planner had, the chosen one in front, then by regret. */
+static void
+tell_planned(struct teller *t, int32_t node, const struct prog_node *n, struct rille_explain_op *op)
+{
+    const struct assigned *a = t->planned;
+    int32_t count = a->net.node[node].ncand, k = 0, first = 0;
+    op->candidates = ARENA_ARRAY(t->a, struct rille_explain_candidate, count + 1);
+    for (int32_t i = 0; i < count; i++) {
+        const struct assign_candidate *c = &a->candidate[node][i];
+        int64_t low = a->regret[node][i], high = a->regret_high[node][i];
+        if (low >= NET_NEVER) continue;
+        struct rille_explain_candidate x = {.inputs = texts(t, n->nin, c->layout, NULL),
+                                            .outputs = texts(t, n->nout, c->layout + n->nin, NULL),
+                                            .bytes = moved_by(t, n, c),
+                                            .regret = low,
+                                            .regret_high = high >= NET_NEVER ? INT64_MAX : high,
+                                            .share = c->share};
+        bool chosen = i == a->solved.choice[node];
+        int32_t at = k++;
+        for (; at > (chosen ? 0 : first) && (chosen || x.regret < op->candidates[at - 1].regret); at--)
+            op->candidates[at] = op->candidates[at - 1];
+        op->candidates[at] = x;
+        first += chosen;
+    }
+    op->ncandidate = k;
 }
 
 static int
@@ -127,7 +171,10 @@ tell_op(struct teller *t, const struct prog_node *n)
     op->line = line_text(t, &n->line);
     op->inputs = texts(t, n->nin, n->want, &op->ninput);
     op->outputs = texts(t, n->nout, n->layout, &op->noutput);
-    return tell_candidates(t, n, op);
+    int32_t i = (int32_t)(n - t->p->node), node = t->planned && i < t->planned->nprog ? t->planned->node[i] : -1;
+    if (node < 0 || !t->planned->candidate[node]) return tell_candidates(t, n, op);
+    tell_planned(t, node, n, op);
+    return 0;
 }
 
 /* ---- moves ---- */
@@ -212,13 +259,42 @@ path_of(struct teller *t, const struct box_candidate *c)
     return p;
 }
 
+/* On a mesh too large to go through rank by rank: what the closed form says, which is the least there is. */
+static void
+tell_priced(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+            const char *forced, int64_t times, struct rille_explain_boxing *x)
+{
+    struct str text = {0};
+    *x = (struct rille_explain_boxing){.from = text_of(t, from),
+                                       .to = text_of(t, to),
+                                       .from_place = (const struct rille_place *)from->place,
+                                       .to_place = (const struct rille_place *)to->place,
+                                       .ndim = type->ndim,
+                                       .dtype = dtype_text(type->dtype),
+                                       .name = "exchange",
+                                       .steps = "",
+                                       .times = times,
+                                       .forced_by = forced};
+    memcpy(x->shape, type->dim, sizeof(type->dim[0]) * type->ndim);
+    x->bytes = x->bound = box_bytes(type, from, to);
+    str_addf(&text, "boxing         %s -> %s on %d ranks: %lld bytes (least possible %lld)\n", x->from, x->to,
+             (int)to->place->nrank, (long long)x->bytes, (long long)x->bound);
+    x->text = kept(t, &text);
+    t->e->bytes += x->bytes * times;
+}
+
 static int
 tell_move(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
-          const char *forced)
+          const char *forced, int64_t times)
 {
+    enum { WALKED = 64 };
     struct box_path *path;
     struct str text = {0};
     struct rille_explain_boxing *x = &t->e->boxing[t->e->nboxing++];
+    if (MAX(from->place->nrank, to->place->nrank) > WALKED && to->place->kind == DEV_META) {
+        tell_priced(t, type, from, to, forced, times, x);
+        return 0;
+    }
     TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->cost, &path));
     *x = (struct rille_explain_boxing){.from = text_of(t, from),
                                        .to = text_of(t, to),
@@ -230,6 +306,7 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
                                        .bound = path->bound,
                                        .ncandidate = path->ncandidate,
                                        .name = box_name(type, from, to),
+                                       .times = times,
                                        .forced_by = forced};
     memcpy(x->shape, type->dim, sizeof(type->dim[0]) * type->ndim);
     TRY(tell_way(t, type, &path->candidate[0], x));
@@ -237,7 +314,7 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
     for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = path_of(t, &path->candidate[k]);
     print_boxing(&text, x);
     x->text = kept(t, &text);
-    t->e->bytes += x->bytes;
+    t->e->bytes += x->bytes * times;
     return 0;
 }
 
@@ -275,6 +352,14 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
     return kept(t, &s);
 }
 
+/* How often a step makes a value, and so moves it. */
+static int64_t
+times_of(const struct program *p, struct ref r)
+{
+    bool piece = r.kind == REF_LEAF ? p->leaf[r.index].piece : p->node[r.index].piece && !p->node[r.index].accumulate;
+    return piece ? p->pieces : 1;
+}
+
 static int
 tell_moves(struct teller *t, const struct prog_node *n)
 {
@@ -288,7 +373,7 @@ tell_moves(struct teller *t, const struct prog_node *n)
         t->moved[seen] = r;
         t->moved_to[seen] = want;
         struct type type = ref_type(t->p, n->in[i]);
-        TRY(tell_move(t, &type, has, want, forced_by(t, r, n)));
+        TRY(tell_move(t, &type, has, want, forced_by(t, r, n), times_of(t->p, r)));
         t->e->boxing[seen].of_leaf = r.kind == REF_LEAF;
     }
     return 0;
@@ -300,6 +385,18 @@ static void
 print_list(struct str *s, const char *const *list)
 {
     for (int i = 0; list[i]; i++) str_addf(s, "%s%s", i ? ", " : "", list[i]);
+}
+
+static void
+print_regret(struct str *s, const struct rille_explain_candidate *c)
+{
+    str_addf(s, "  %lld bytes moved, %.3g of the work each", (long long)c->bytes, c->share);
+    if (c->regret_high == c->regret)
+        str_addf(s, ", +%lld ns\n", (long long)c->regret);
+    else if (c->regret_high == INT64_MAX)
+        str_addf(s, ", at least +%lld ns\n", (long long)c->regret);
+    else
+        str_addf(s, ", +%lld to %lld ns\n", (long long)c->regret, (long long)c->regret_high);
 }
 
 static void
@@ -318,8 +415,11 @@ print_op(struct str *s, const struct rille_explain_op *op)
         str_add(s, " -> ");
         print_list(s, op->candidates[k].outputs);
         str_pad(s, 60);
-        str_addf(s, "  %lld bytes moved, %lld owed, %.3g of the work each\n", (long long)op->candidates[k].bytes,
-                 (long long)op->candidates[k].owed, op->candidates[k].share);
+        if (op->candidates[k].regret >= 0)
+            print_regret(s, &op->candidates[k]);
+        else
+            str_addf(s, "  %lld bytes moved, %lld owed, %.3g of the work each\n", (long long)op->candidates[k].bytes,
+                     (long long)op->candidates[k].owed, op->candidates[k].share);
     }
     if (op->ncandidate > SHOWN) str_addf(s, "      and %d more\n", op->ncandidate - SHOWN);
 }
@@ -331,6 +431,21 @@ print_all(struct teller *t)
     for (int i = 0; i < t->e->nop; i++) print_op(s, &t->e->ops[i]);
     for (int i = 0; i < t->e->nboxing; i++) str_add(s, t->e->boxing[i].text);
     str_addf(s, "%d operators, %d moves, %lld bytes moved\n", t->e->nop, t->e->nboxing, (long long)t->e->bytes);
+}
+
+/* What the planner says of the whole. */
+static void
+tell_plan(struct teller *t)
+{
+    const struct solved *s = &t->planned->solved;
+    t->e->planned = true;
+    t->e->cost = s->cost;
+    t->e->bound = s->bound;
+    t->e->gap = s->cost ? (double)(s->cost - s->bound) / (double)s->cost : 0;
+    t->e->peak = s->peak;
+    str_addf(&t->text, "planned: %lld ns a step, bound %lld ns%s", (long long)s->cost, (long long)s->bound,
+             s->cost == s->bound ? ": no plan costs less\n" : "");
+    if (s->cost != s->bound) str_addf(&t->text, ": within %.3f %% of the best\n", 100 * t->e->gap);
 }
 
 /* ---- the whole ---- */
@@ -357,10 +472,10 @@ rille_explain_free(struct rille_explain **ep)
     free(e);
 }
 
-static int
-explain_program(struct rille_session *s, const struct program *p, struct rille_explain **out)
+int
+explain_program(struct rille_session *s, const struct program *p, struct assigned *planned, struct rille_explain **out)
 {
-    struct teller t = {.s = s, .p = p};
+    struct teller t = {.s = s, .p = p, .planned = planned};
     int32_t operands = 1;
     t.e = explain_new(&t.a);
     for (int32_t i = 0; i < p->nnode; i++) operands += p->node[i].nin;
@@ -373,6 +488,7 @@ explain_program(struct rille_session *s, const struct program *p, struct rille_e
         status = tell_moves(&t, &p->node[i]);
         if (!status) status = tell_op(&t, &p->node[i]);
     }
+    if (planned) tell_plan(&t);
     print_all(&t);
     t.e->text = t.text.text;
     if (status) rille_explain_free(&t.e);
@@ -398,7 +514,7 @@ rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, str
     TRY(face_given(out, "out", __func__));
     struct program *p;
     TRY(program_of(s, n, t, &p));
-    int status = explain_program(s, p, out);
+    int status = explain_program(s, p, NULL, out);
     program_free(&p);
     return status;
 }
@@ -408,7 +524,8 @@ rille_graph_explain(struct rille_graph *g, struct rille_explain **out)
 {
     TRY(face_graph(g, __func__));
     TRY(face_given(out, "out", __func__));
-    return explain_program(graph_session(g), graph_program(g), out);
+    TRY(planned_regret(g));
+    return explain_program(graph_session(g), graph_program(g), graph_assigned(g), out);
 }
 
 int
@@ -454,7 +571,7 @@ rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t
     struct teller t = {.s = s};
     t.e = explain_new(&t.a);
     t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, 1);
-    int status = tell_move(&t, &type, f, g, NULL);
+    int status = tell_move(&t, &type, f, g, NULL, 1);
     if (!status) str_add(&t.text, t.e->boxing[0].text);
     t.e->text = t.text.text;
     if (status) rille_explain_free(&t.e);

@@ -17,6 +17,7 @@ struct rille_tensor {
     struct val *val; /* held while nref > 0 */
     int32_t nref, nversion;
     bool leaf, requires_grad, watched; /* watched: backward was called on it since the last step */
+    bool planned;                      /* its layout is a planner's to choose */
     struct rille_tensor *grad;
     const struct layout *grad_layout; /* how its gradient is deposited; NULL: as suits val's own */
     char *name;
@@ -110,10 +111,12 @@ struct rille_session {
     enum node_phase phase;
     uint64_t seed, ordinal, epoch;
     bool grad_on, poison;
-    int32_t region, nregion; /* what is added now is computed again for the backward pass, as this region; 0: it is kept */
-    enum dtype autocast;  /* DT_NONE: calls take their operands as they are */
-    struct arena scratch; /* of one call: reset when the outermost one is over */
-    struct val **fresh;   /* values made by the call in progress */
+    /* What is added now is computed again for the backward pass, as this region; 0: it is kept. */
+    int32_t region, nregion;
+    struct strategy *strategy; /* of the next call, owned; or NULL */
+    enum dtype autocast;       /* DT_NONE: calls take their operands as they are */
+    struct arena scratch;      /* of one call: reset when the outermost one is over */
+    struct val **fresh;        /* values made by the call in progress */
     int32_t nfresh, fresh_room;
     struct memo memo;
     struct cache cache;
@@ -240,6 +243,12 @@ int32_t *collection_uses(struct collection *c);
 void collection_stays(struct collection *c);
 int32_t collection_slot(const struct collection *c, const struct val *v);
 void collection_free(struct collection *c);
+
+/* ---- explain.c ---- */
+struct assigned;
+/* planned: of a step that a planner laid out, with its regrets; or NULL. */
+int explain_program(struct rille_session *s, const struct program *p, struct assigned *planned,
+                    struct rille_explain **out);
 
 /* ---- cache.c ---- */
 /* The runner of the program that was collected: found, or compiled and kept. */

@@ -378,6 +378,7 @@ rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l, str
     struct val *v;
     TRY(place_exists(s, ((const struct layout *)l)->place));
     int status = build_to_global(s, t->val, (const struct layout *)l, &v);
+    if (!status) v->node->asked = 1;
     if (!status) *out = tensor_new(s, v, false);
     return build_settle(s, status);
 }
@@ -392,7 +393,7 @@ rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct ri
     struct val *v;
     TRY(place_exists(s, ((const struct layout *)l)->place));
     int status = build_to_global(s, t->val, (const struct layout *)l, &v);
-    if (!status) v->node->pins = 1;
+    if (!status) v->node->pins = v->node->asked = 1;
     if (!status) *out = tensor_new(s, v, false);
     return build_settle(s, status);
 }
@@ -528,6 +529,7 @@ rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
     TRY(must_be_leaf(t));
     TRY(trace_refuses(s, "to_global_"));
     TRY(place_exists(s, l->place));
+    t->planned = false;
     if (l == t->val->layout) return 0;
     s->grad_on = false;
     int status = build_to_global(s, t->val, l, &v);
@@ -539,4 +541,14 @@ rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
         s->epoch++;
     }
     return build_settle(s, status);
+}
+
+int
+rille_tensor_auto(struct rille_tensor *t, bool on)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(must_be_leaf(t));
+    t->planned = on;
+    if (on) t->s->epoch++; /* steps that were planned with its layout as it was are planned again */
+    return 0;
 }

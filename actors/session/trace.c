@@ -9,6 +9,7 @@
  * over the pieces where it is deposited, and all after that happens once. */
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
+#include "actors/session/planned.h"
 #include "kernels/op/table.h"
 
 #include <stdio.h>
@@ -186,15 +187,19 @@ schedule_lag(const struct rille_graph_options *o, int32_t *lag)
     return 0;
 }
 
-static int
-check_options(const struct rille_graph_options *o)
+int
+rille_graph_check(const struct rille_graph_options *o)
 {
+    int32_t lag;
+    enum solve_mode mode;
+    TRY(face_given(o, "the options", __func__));
     if (o->split_backward) return fail(E_ARG, "graph: split_backward is not in this version");
-    if (o->auto_parallel) return fail(E_ARG, "graph: auto_parallel is not in this version");
     if (o->recompute) return fail(E_ARG, "graph: recompute is not in this version");
     if (o->zero) return fail(E_ARG, "graph: zero = %d is not in this version", o->zero);
     if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches is %d", o->micro_batches);
-    return 0;
+    if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
+    if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
+    return schedule_lag(o, &lag);
 }
 
 /* The type of one piece: every shard must divide, so that it is cut where it lies. */
@@ -278,7 +283,7 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     TRY(face_given(piece, "piece", __func__));
     int32_t lag;
     if (s->trace) return fail(E_STATE, "graph: a graph is called while another one is being traced");
-    TRY(check_options(o));
+    TRY(rille_graph_check(o));
     TRY(schedule_lag(o, &lag));
     struct trace *r = must_alloc(sizeof *r);
     r->options = *o;
@@ -399,7 +404,8 @@ capture(struct rille_session *s, int n, struct val *const *root)
     int32_t late = 0;
     struct val **v = must_alloc(sizeof *v * (size_t)(c->nleaf + 1));
     for (int32_t i = 0; i < c->nleaf; i++)
-        if (!c->leaf[i]->store && c->leaf[i]->input < 0) v[late++] = c->leaf[i];
+        if (!c->leaf[i]->store && c->leaf[i]->input < 0 && c->leaf[i]->layout->place->kind != DEV_META)
+            v[late++] = c->leaf[i];
     int status = late ? session_eval(s, late, v) : 0;
     free(v);
     if (!status && late) status = collect(s, n, root, COLLECT_TRACE);
@@ -475,21 +481,10 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
                                            r->journal[i].t->grad != NULL};
 }
 
-static int
-make_graph(struct rille_session *s, int nout, const struct yield *y, struct rille_graph **out)
+static void
+graph_inputs(struct rille_graph *g, const struct trace *r)
 {
-    const struct trace *r = s->trace;
-    struct plan *plan;
-    TRY(capture(s, y->n, y->val));
-    s->compiles++;
-    struct collection *c = &s->collection;
-    TRY(plan_compile(traced_program(s, y), s->atlas, &plan));
-    struct rille_graph *g = must_alloc(sizeof *g);
-    g->s = s;
-    g->epoch = s->epoch;
     g->nin = r->nin;
-    g->nout = nout;
-    g->runner = runner_new(plan);
     g->in_type = ARENA_ARRAY(&g->arena, struct type, r->nin + 1);
     g->in_layout = ARENA_ARRAY(&g->arena, const struct layout *, r->nin + 1);
     for (int32_t i = 0; i < r->nin; i++) {
@@ -497,9 +492,53 @@ make_graph(struct rille_session *s, int nout, const struct yield *y, struct rill
         if (r->pieces > 1) g->in_type[i].dim[0] *= r->pieces;
         g->in_layout[i] = r->input[i]->layout;
     }
+}
+
+/* Steps on meta devices are planned and never run. */
+static bool
+graph_is_meta(struct rille_graph *g, const struct program *p)
+{
+    for (int32_t i = 0; i < p->nleaf; i++) g->meta = g->meta || p->leaf[i].layout->place->kind == DEV_META;
+    for (int32_t i = 0; i < p->nnode; i++) g->meta = g->meta || p->node[i].layout[0]->place->kind == DEV_META;
+    return g->meta;
+}
+
+/* The program laid out, if that was asked for, and compiled. */
+static int
+make_plan(struct rille_graph *g, const struct yield *y, struct plan **out)
+{
+    struct rille_session *s = g->s;
+    const struct rille_graph_options *o = &s->trace->options;
+    struct program *p = traced_program(s, y);
+    p->shown = graph_is_meta(g, p);
+    int status = o->auto_parallel ? planned_assign(g, p, o) : 0;
+    if (status) {
+        program_free(&p);
+        return status;
+    }
+    return plan_compile(p, s->atlas, out);
+}
+
+static int
+make_graph(struct rille_session *s, int nout, const struct yield *y, struct rille_graph **out)
+{
+    struct plan *plan;
+    TRY(capture(s, y->n, y->val));
+    s->compiles++;
+    struct rille_graph *g = must_alloc(sizeof *g);
+    g->s = s;
+    g->epoch = s->epoch;
+    g->nout = nout;
+    graph_inputs(g, s->trace);
     graph_sources(g, s);
-    graph_outcomes(g, y, c);
+    graph_outcomes(g, y, &s->collection);
     LIST_PUSH(s->graphs, g);
+    int status = make_plan(g, y, &plan);
+    if (status) {
+        rille_graph_free(&g);
+        return status;
+    }
+    g->runner = runner_new(plan);
     *out = g;
     return 0;
 }
@@ -533,5 +572,6 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     if (!status) result_roots(*gp, &y, &s->collection);
     rille_trace_pause(s, paused);
     trace_fini(s);
+    if (!status) status = planned_settle(*gp);
     return build_settle(s, status);
 }

@@ -1,0 +1,669 @@
+/* assign.c - a program as a cost network, and a choice as the program's layouts. */
+#include "actors/plan/assign.h"
+
+#include "actors/plan/candidate.h"
+#include "kernels/op/table.h"
+#include "runtime/error.h"
+#include "sbp/strategy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One value of the program: who makes it, and who reads it in which layouts. */
+struct reader {
+    int32_t node;                       /* of the net */
+    const struct layout *const *layout; /* by candidate, `stride` apart */
+    int32_t stride;
+    struct reader *next;
+};
+struct value {
+    int32_t maker;
+    const struct layout *const *layout; /* by the maker's candidate, `stride` apart */
+    int32_t stride;
+    struct type type;
+    int64_t times; /* how often it is made in a step */
+    int32_t born, dies;
+    struct reader *reader, **end;
+};
+struct kept { /* arrays that were made already, by content */
+    struct kept *next;
+    size_t bytes;
+    const void *data;
+};
+struct priced {
+    struct priced *next;
+    size_t bytes;
+    const void *key;
+    const int64_t *price;
+};
+enum { KEPT = 4096 };
+
+struct planner {
+    struct program *p;
+    struct atlas *atlas;
+    const struct assign_options *o;
+    struct assigned *a;
+    struct candidates cand;
+    const struct candidate_list **list; /* by net node; NULL: of a leaf or a root */
+    const struct layout *const **form;  /* by net node without a list: its candidates' layouts */
+    int32_t *start;
+    struct value *value; /* results at node * OP_OUT + out, leaves after those */
+    struct kept *kept[KEPT];
+    struct priced *priced[KEPT];
+};
+
+/* ---- what moving costs ---- */
+
+/* P is never made of what is not partial on an axis, but for a B that joins a sum. */
+static bool
+may_move(const struct layout *from, const struct layout *to)
+{
+    if (layout_partial(to) == RED_NONE) return true;
+    if (from->place != to->place || memcmp(from->order, to->order, sizeof from->order)) return false;
+    for (int a = 0; a < to->place->naxis; a++) {
+        struct sbp x = from->sbp[a], y = to->sbp[a];
+        if (y.kind != SBP_P || to->place->axis[a] == 1) continue;
+        if (x.kind == SBP_P && x.reduce == y.reduce) continue;
+        if (x.kind != SBP_B || y.reduce != RED_SUM) return false;
+    }
+    return true;
+}
+
+/* Does the axis lie under `to` as under `from`? */
+static bool
+axis_stays(const struct layout *from, const struct layout *to, int a)
+{
+    struct sbp x = from->sbp[a], y = to->sbp[a];
+    return from->place == to->place && x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
+}
+
+/* What a rank receives is the mean of box_bytes, which is exact over all ranks and the most where parts are equal. It
+ * waits for the slowest axis that takes part. */
+static double
+sending(const struct layout *from, const struct layout *to, double bytes, const struct box_cost *cost,
+        const struct assign_links *links)
+{
+    double alpha = 0, beta = 0;
+    for (int a = 0; a < to->place->naxis; a++) {
+        if (axis_stays(from, to, a)) continue;
+        alpha += (links ? links->alpha_ns[a] : cost->alpha_ns) * (to->place->axis[a] - 1);
+        beta = MAX(beta, links ? links->beta_ns_per_byte[a] : cost->beta_ns_per_byte);
+    }
+    return alpha + MAX(beta, links ? 0 : cost->beta_ns_per_byte) * bytes / to->place->nrank;
+}
+
+int64_t
+assign_price(const struct type *t, const struct layout *from, const struct layout *to, const struct box_cost *cost,
+             const struct assign_links *links, int64_t *bytes)
+{
+    *bytes = 0;
+    if (from == to) return 0;
+    if (!may_move(from, to)) return NET_NEVER;
+    int64_t all = box_bytes(t, from, to);
+    if (all == INT64_MAX) return NET_NEVER;
+    *bytes = all;
+    struct type local = layout_shard(to, t, 0);
+    double own = (double)type_bytes(&local), ns = cost->hop_ns + cost->copy_ns_per_byte * own;
+    if (layout_has_partial(from) && !layout_has_partial(to))
+        ns += cost->gamma_ns_per_byte * (own + (double)all / to->place->nrank);
+    if (all > 0) ns += sending(from, to, (double)all, cost, links);
+    return ns >= 1e17 ? NET_NEVER : (int64_t)ceil(ns);
+}
+
+/* ---- arrays by content ---- */
+
+static uint64_t
+hash_of(const void *p, size_t n)
+{
+    const uint8_t *b = p;
+    uint64_t h = 1469598103934665603u;
+    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 1099511628211u;
+    return h ^ h >> 29;
+}
+
+static const void *
+keep(struct planner *w, const void *data, size_t bytes)
+{
+    struct kept **head = &w->kept[hash_of(data, bytes) % KEPT];
+    for (struct kept *k = *head; k; k = k->next)
+        if (k->bytes == bytes && !memcmp(k->data, data, bytes)) return k->data;
+    struct kept *k = ARENA_NEW(&w->a->arena, struct kept);
+    *k = (struct kept){.next = *head, .bytes = bytes, .data = arena_dup(&w->a->arena, data, bytes)};
+    *head = k;
+    return k->data;
+}
+
+/* ---- nodes ---- */
+
+static struct ref
+source_of(const struct program *p, struct ref r)
+{
+    while (r.kind == REF_NODE) {
+        const struct prog_node *n = &p->node[r.index];
+        if (!(n->op->flags & OP_MOVE) || n->accumulate || n->asked) break;
+        const struct layout *from = ref_layout(p, n->in[0]);
+        if (!from || from->place != n->layout[0]->place) break;
+        r = n->in[0];
+    }
+    return r;
+}
+
+/* A move that nobody asked for, on one placement: it is there or not as the plan will have it. */
+static bool
+is_alias(const struct program *p, int32_t i)
+{
+    struct ref r = source_of(p, (struct ref){.kind = REF_NODE, .index = i});
+    return r.kind != REF_NODE || r.index != i;
+}
+
+static struct value *
+value_of(struct planner *w, struct ref r)
+{
+    r = source_of(w->p, r);
+    return &w->value[r.kind == REF_LEAF ? w->p->nnode * OP_OUT + r.index : r.index * OP_OUT + r.out];
+}
+
+static int32_t
+node_new(struct planner *w, int32_t ncand, const int64_t *cost)
+{
+    struct net *n = &w->a->net;
+    n->node[n->nnode] = (struct net_node){.ncand = ncand, .cost = cost, .time = n->nnode};
+    return n->nnode++;
+}
+
+static void
+made(struct planner *w, struct value *v, int32_t node, const struct layout *const *layout, int32_t stride,
+     const struct type *t, int64_t times)
+{
+    (void)w;
+    *v = (struct value){
+        .maker = node, .layout = layout, .stride = stride, .type = *t, .times = times, .born = node, .dies = node + 1};
+    v->end = &v->reader;
+}
+
+static void
+reads(struct planner *w, struct ref r, int32_t node, const struct layout *const *layout, int32_t stride)
+{
+    struct value *v = value_of(w, r);
+    struct reader *x = ARENA_NEW(&w->a->arena, struct reader);
+    *x = (struct reader){.node = node, .layout = layout, .stride = stride};
+    *v->end = x;
+    v->end = &x->next;
+    v->dies = MAX(v->dies, node + 1);
+}
+
+static const int64_t *
+nothing(struct planner *w, int32_t n)
+{
+    int64_t *cost = ARENA_ARRAY(&w->a->arena, int64_t, n);
+    return keep(w, cost, sizeof *cost * (size_t)n);
+}
+
+/* A node that only says where something lies: these layouts, at no cost. */
+static int32_t
+place_node(struct planner *w, const struct layout *const *layout, int32_t n, const struct layout *now)
+{
+    int32_t node = node_new(w, n, nothing(w, n));
+    w->form[node] = layout;
+    for (int32_t k = 0; k < n; k++)
+        if (layout[k] == now) w->start[node] = k;
+    return node;
+}
+
+static const struct layout *const *
+just(struct planner *w, const struct layout *l)
+{
+    return arena_dup(&w->a->arena, &l, sizeof l);
+}
+
+static int
+leaf_node(struct planner *w, int32_t i)
+{
+    const struct prog_leaf *f = &w->p->leaf[i];
+    const struct assign_leaf *o = &w->o->leaf[i];
+    const struct layout **layout;
+    int32_t n = 1;
+    if (o->follows >= 0) {
+        w->a->leaf[i] = w->a->leaf[o->follows];
+    } else if (o->free) {
+        TRY(candidate_layouts(&w->cand, &f->type, f->layout->place, &layout, &n));
+        w->a->leaf[i] = place_node(w, layout, n, f->layout);
+    } else {
+        w->a->leaf[i] = place_node(w, just(w, f->layout), 1, f->layout);
+    }
+    int32_t node = w->a->leaf[i];
+    made(w, &w->value[w->p->nnode * OP_OUT + i], node, w->form[node], 1, &f->type, f->piece ? w->p->pieces : 1);
+    return 0;
+}
+
+static int64_t
+times_of(const struct planner *w, const struct prog_node *n)
+{
+    return n->piece ? w->p->pieces : 1;
+}
+
+/* A strategy rules out what does not cut the operands so. */
+static void
+forbid(struct planner *w, const struct prog_node *n, const struct candidate_list *l, int64_t *cost)
+{
+    struct type in[STRATEGY_OPERAND * 2];
+    const struct layout *layout[STRATEGY_OPERAND * 2];
+    if (!n->strategy || n->nin > STRATEGY_OPERAND * 2) return;
+    for (int i = 0; i < n->nin; i++) {
+        in[i] = ref_type(w->p, n->in[i]);
+        layout[i] = ref_layout(w->p, n->in[i]);
+    }
+    struct call c = {.op = n->op, .nin = n->nin, .in = in, .layout = layout};
+    for (int32_t k = 0; k < l->n; k++)
+        if (!strategy_fits(n->strategy, &c, l->candidate[k].layout)) cost[k] = NET_NEVER;
+}
+
+/* What the busiest rank computes. */
+static const int64_t *
+work(struct planner *w, const struct prog_node *n, const struct candidate_list *l)
+{
+    struct arena tmp = {0};
+    int64_t *cost = ARENA_ARRAY(&tmp, int64_t, l->n);
+    double whole = MAX(l->flops / w->o->rates.flops_per_ns, l->bytes / w->o->rates.bytes_per_ns);
+    for (int32_t k = 0; k < l->n && !(n->op->flags & OP_VIEW); k++) {
+        double ns = (w->o->rates.act_ns + whole * l->candidate[k].share) * (double)times_of(w, n);
+        cost[k] = ns >= 1e17 ? NET_NEVER - 1 : (int64_t)ceil(ns);
+    }
+    forbid(w, n, l, cost);
+    const int64_t *kept = keep(w, cost, sizeof *cost * (size_t)l->n);
+    arena_fini(&tmp);
+    return kept;
+}
+
+/* A move that was asked for, or to another placement, or a sum over pieces: it reads in the layout that it gives. */
+static int
+move_node(struct planner *w, int32_t i)
+{
+    const struct prog_node *n = &w->p->node[i];
+    const struct layout **all, **layout;
+    int32_t nall, count = 0;
+    TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0]->place, &all, &nall));
+    layout = ARENA_ARRAY(&w->a->arena, const struct layout *, nall + 2);
+    const struct value *from = value_of(w, n->in[0]);
+    if (n->asked) {
+        layout[count++] = n->layout[0];
+    } else {
+        memcpy(layout, all, sizeof *all * (size_t)nall);
+        count = nall;
+        bool known = false;
+        for (int32_t k = 0; k < count && !known; k++) known = layout[k] == n->layout[0];
+        if (!known) layout[count++] = n->layout[0];
+    }
+    /* The gradient of each piece is summed where it is born: as whatever its maker may give. */
+    if (n->accumulate) {
+        int32_t ncand = w->a->net.node[from->maker].ncand, have = 0;
+        layout = ARENA_ARRAY(&w->a->arena, const struct layout *, ncand + count + 1);
+        for (int32_t k = 0; k < ncand; k++) {
+            const struct layout *l = from->layout[(int64_t)k * from->stride];
+            bool known = false;
+            for (int32_t j = 0; j < have && !known; j++) known = layout[j] == l;
+            if (!known) layout[have++] = l;
+        }
+        bool known = false;
+        for (int32_t j = 0; j < have && !known; j++) known = layout[j] == n->layout[0];
+        if (!known) layout[have++] = n->layout[0];
+        count = have;
+    }
+    int32_t node = w->a->node[i] = place_node(w, layout, count, n->layout[0]);
+    reads(w, n->in[0], node, layout, 1);
+    made(w, &w->value[i * OP_OUT], node, layout, 1, &n->type[0], n->accumulate ? 1 : times_of(w, n));
+    return 0;
+}
+
+/* What makes a tensor from none, inside a composite: it may be made as it is wanted. */
+static int
+source_node(struct planner *w, int32_t i)
+{
+    const struct prog_node *n = &w->p->node[i];
+    const struct layout **layout;
+    int32_t count = 1;
+    if (!strcmp(n->name, n->op->name)) /* the user's own: its layout was given */
+        w->a->node[i] = place_node(w, just(w, n->layout[0]), 1, n->layout[0]);
+    else {
+        TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0]->place, &layout, &count));
+        w->a->node[i] = place_node(w, layout, count, n->layout[0]);
+    }
+    made(w, &w->value[i * OP_OUT], w->a->node[i], w->form[w->a->node[i]], 1, &n->type[0], times_of(w, n));
+    return 0;
+}
+
+static int
+compute_node(struct planner *w, int32_t i)
+{
+    const struct prog_node *n = &w->p->node[i];
+    const struct candidate_list *l;
+    int32_t now;
+    TRY(candidates_of(&w->cand, i, &l, &now));
+    int32_t node = w->a->node[i] = node_new(w, l->n, work(w, n, l));
+    w->a->candidate[node] = l->candidate;
+    w->list[node] = l;
+    w->start[node] = now;
+    w->a->net.node[node].part = l->part;
+    int32_t stride = l->nlayout;
+    const struct layout **flat = ARENA_ARRAY(&w->a->arena, const struct layout *, (int64_t)l->n *stride);
+    for (int32_t k = 0; k < l->n; k++)
+        memcpy(flat + (int64_t)k * stride, l->candidate[k].layout, sizeof *flat * (size_t)stride);
+    for (int k = 0; k < n->nin; k++)
+        if (n->in[k].kind == REF_NODE || n->in[k].kind == REF_LEAF) reads(w, n->in[k], node, flat + k, stride);
+    for (int k = 0; k < n->nout; k++)
+        made(w, &w->value[i * OP_OUT + k], node, flat + n->nin + k, stride, &n->type[k], times_of(w, n));
+    return 0;
+}
+
+static int
+program_node(struct planner *w, int32_t i)
+{
+    const struct prog_node *n = &w->p->node[i];
+    w->a->node[i] = -1;
+    if (is_alias(w->p, i)) return 0;
+    if (n->op->flags & OP_MOVE) return move_node(w, i);
+    if (n->op->flags & OP_SOURCE) return source_node(w, i);
+    return compute_node(w, i);
+}
+
+/* Where a root must lie. */
+static void
+root_node(struct planner *w, int32_t k)
+{
+    const struct prog_root *r = &w->p->root[k];
+    const struct assign_root *o = &w->o->root[k];
+    struct value *v = value_of(w, r->ref);
+    v->dies = INT32_MAX;
+    if (o->leaf >= 0) {
+        int32_t leaf = w->a->leaf[o->leaf];
+        reads(w, r->ref, leaf, w->form[leaf], 1);
+    } else if (o->fixed) {
+        const struct layout *const *l = just(w, ref_layout(w->p, r->ref));
+        reads(w, r->ref, place_node(w, l, 1, l[0]), l, 1);
+    }
+    v->dies = INT32_MAX;
+}
+
+/* ---- tensors ---- */
+
+static uint16_t
+index_of(const struct layout **list, int32_t *n, const struct layout *l)
+{
+    int32_t k = 0;
+    while (k < *n && list[k] != l) k++;
+    if (k == *n) list[(*n)++] = l;
+    return (uint16_t)k;
+}
+
+/* Which of the distinct layouts each candidate has. */
+static const uint16_t *
+forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int32_t stride, const struct layout **list,
+      int32_t *n)
+{
+    struct arena tmp = {0};
+    uint16_t *f = ARENA_ARRAY(&tmp, uint16_t, ncand);
+    for (int32_t k = 0; k < ncand; k++) f[k] = index_of(list, n, layout[(int64_t)k * stride]);
+    const uint16_t *kept = keep(w, f, sizeof *f * (size_t)ncand);
+    arena_fini(&tmp);
+    return kept;
+}
+
+struct price_key {
+    struct type type;
+    int64_t times;
+    int32_t nfrom, nto;
+};
+
+static const int64_t *
+prices(struct planner *w, const struct value *v, const struct layout **from, int32_t nfrom, const struct layout **to,
+       int32_t nto)
+{
+    struct arena tmp = {0};
+    size_t bytes = sizeof(struct price_key) + sizeof *from * (size_t)(nfrom + nto);
+    char *key = arena_alloc(&tmp, bytes);
+    struct price_key head;
+    memset(&head, 0, sizeof head);
+    head.type.dtype = v->type.dtype;
+    head.type.ndim = v->type.ndim;
+    memcpy(head.type.dim, v->type.dim, sizeof v->type.dim[0] * v->type.ndim);
+    head.times = v->times;
+    head.nfrom = nfrom;
+    head.nto = nto;
+    memcpy(key, &head, sizeof head);
+    memcpy(key + sizeof head, from, sizeof *from * (size_t)nfrom);
+    memcpy(key + sizeof head + sizeof *from * (size_t)nfrom, to, sizeof *to * (size_t)nto);
+    struct priced **at = &w->priced[hash_of(key, bytes) % KEPT], *p = *at;
+    while (p && (p->bytes != bytes || memcmp(p->key, key, bytes))) p = p->next;
+    if (!p) {
+        int64_t *price = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto), sent;
+        for (int32_t f = 0; f < nfrom; f++)
+            for (int32_t t = 0; t < nto; t++) {
+                int64_t one = assign_price(&v->type, from[f], to[t], &w->p->cost, w->o->links, &sent);
+                price[(int64_t)f * nto + t] = one >= NET_NEVER / v->times ? NET_NEVER : one * v->times;
+            }
+        p = ARENA_NEW(&w->a->arena, struct priced);
+        *p = (struct priced){.next = *at, .bytes = bytes, .price = price};
+        p->key = arena_dup(&w->a->arena, key, bytes);
+        *at = p;
+    }
+    arena_fini(&tmp);
+    return p->price;
+}
+
+static const int64_t *
+bytes_of(struct planner *w, const struct value *v, const struct layout **from, int32_t n)
+{
+    struct arena tmp = {0};
+    int64_t *bytes = ARENA_ARRAY(&tmp, int64_t, n);
+    for (int32_t k = 0; k < n; k++) {
+        struct type local = layout_shard(from[k], &v->type, 0);
+        bytes[k] = type_bytes(&local);
+    }
+    const int64_t *kept = keep(w, bytes, sizeof *bytes * (size_t)n);
+    arena_fini(&tmp);
+    return kept;
+}
+
+static void
+tensor_of(struct planner *w, const struct value *v)
+{
+    struct net *n = &w->a->net;
+    struct net_tensor *t = &n->tensor[n->ntensor++];
+    struct arena tmp = {0};
+    int32_t ncand = n->node[v->maker].ncand, most = 0;
+    *t = (struct net_tensor){.maker = v->maker, .born = v->born, .dies = MIN(v->dies, n->nnode)};
+    for (const struct reader *r = v->reader; r; r = r->next) {
+        most += n->node[r->node].ncand;
+        t->nuse++;
+    }
+    const struct layout **from = ARENA_ARRAY(&tmp, const struct layout *, ncand);
+    const struct layout **to = ARENA_ARRAY(&tmp, const struct layout *, most + 1);
+    struct net_use *use = ARENA_ARRAY(&w->a->arena, struct net_use, t->nuse + 1), *u = use;
+    t->form = forms(w, ncand, v->layout, v->stride, from, &t->nfrom);
+    for (const struct reader *r = v->reader; r; r = r->next, u++) {
+        u->node = r->node;
+        u->form = forms(w, n->node[r->node].ncand, r->layout, r->stride, to, &t->nto);
+    }
+    t->use = use;
+    if (t->nuse) t->price = prices(w, v, from, t->nfrom, to, t->nto);
+    t->bytes = bytes_of(w, v, from, t->nfrom);
+    arena_fini(&tmp);
+}
+
+static int
+build(struct planner *w)
+{
+    struct program *p = w->p;
+    struct assigned *a = w->a;
+    int32_t room = p->nleaf + p->nnode + p->nroot + 1;
+    a->net.node = ARENA_ARRAY(&a->arena, struct net_node, room);
+    a->net.tensor = ARENA_ARRAY(&a->arena, struct net_tensor, p->nnode * OP_OUT + p->nleaf + 1);
+    a->net.memory_limit = w->o->memory_limit;
+    a->net.nlevel = MAX_AXIS;
+    a->nprog = p->nnode;
+    a->node = ARENA_ARRAY(&a->arena, int32_t, p->nnode + 1);
+    a->leaf = ARENA_ARRAY(&a->arena, int32_t, p->nleaf + 1);
+    a->candidate = ARENA_ARRAY(&a->arena, const struct assign_candidate *, room);
+    w->list = ARENA_ARRAY(&a->arena, const struct candidate_list *, room);
+    w->form = ARENA_ARRAY(&a->arena, const struct layout *const *, room);
+    w->start = ARENA_ARRAY(&a->arena, int32_t, room);
+    w->value = ARENA_ARRAY(&a->arena, struct value, p->nnode * OP_OUT + p->nleaf + 1);
+    for (int32_t i = 0; i < p->nleaf; i++)
+        if (w->o->leaf[i].follows < 0) TRY(leaf_node(w, i));
+    for (int32_t i = 0; i < p->nleaf; i++)
+        if (w->o->leaf[i].follows >= 0) TRY(leaf_node(w, i));
+    for (int32_t i = 0; i < p->nnode; i++) TRY(program_node(w, i));
+    for (int32_t k = 0; k < p->nroot; k++) root_node(w, k);
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int k = 0; k < p->node[i].nout && a->node[i] >= 0; k++) tensor_of(w, &w->value[i * OP_OUT + k]);
+    for (int32_t i = 0; i < p->nleaf; i++) tensor_of(w, &w->value[p->nnode * OP_OUT + i]);
+    return 0;
+}
+
+/* ---- and back ---- */
+
+static const struct layout *
+chosen(const struct planner *w, const struct value *v)
+{
+    return v->layout[(int64_t)w->a->solved.choice[v->maker] * v->stride];
+}
+
+static void
+rewrite_node(struct planner *w, int32_t i)
+{
+    struct prog_node *n = &w->p->node[i];
+    const struct layout **want = ARENA_ARRAY(&w->p->arena, const struct layout *, n->nin + 1);
+    const struct layout **layout = ARENA_ARRAY(&w->p->arena, const struct layout *, n->nout);
+    int32_t node = w->a->node[i];
+    if (node < 0) {
+        want[0] = layout[0] = chosen(w, value_of(w, (struct ref){.kind = REF_NODE, .index = i}));
+    } else if (w->list[node]) {
+        const struct layout *const *l = w->a->candidate[node][w->a->solved.choice[node]].layout;
+        memcpy(want, l, sizeof *want * (size_t)n->nin);
+        memcpy(layout, l + n->nin, sizeof *layout * (size_t)n->nout);
+    } else {
+        layout[0] = w->form[node][w->a->solved.choice[node]];
+        if (n->op->flags & OP_MOVE) want[0] = layout[0];
+    }
+    n->want = want;
+    n->layout = layout;
+}
+
+/* A result of an in-place operator that lies as the leaf it is computed from may be written over it. */
+static int32_t
+over_of(const struct program *p, struct ref r, int32_t leaf)
+{
+    if (r.kind != REF_NODE || leaf < 0) return -1;
+    const struct prog_node *n = &p->node[r.index];
+    if (!(n->op->flags & OP_INPLACE) || r.out >= n->op->ninplace) return -1;
+    struct ref old = source_of(p, n->in[r.out]);
+    if (old.kind != REF_LEAF || old.index != leaf || n->want[r.out] != n->layout[r.out]) return -1;
+    return type_equal(&p->leaf[leaf].type, &n->type[r.out]) ? leaf : -1;
+}
+
+/* A move at the end, to where a root must lie. */
+static struct ref
+append_move(struct planner *w, struct ref r, const struct layout *to)
+{
+    struct program *p = w->p;
+    struct prog_node *more = ARENA_ARRAY(&p->arena, struct prog_node, p->nnode + 1);
+    struct type *t = ARENA_NEW(&p->arena, struct type);
+    memcpy(more, p->node, sizeof *more * (size_t)p->nnode);
+    p->node = more;
+    *t = ref_type(p, r);
+    struct prog_node *n = &p->node[p->nnode];
+    if (r.kind == REF_NODE) *n = p->node[r.index];
+    n->op = op_find("to_global");
+    n->attr = NULL;
+    n->nin = n->nout = 1;
+    n->in = arena_dup(&p->arena, &r, sizeof r);
+    n->want = n->layout = arena_dup(&p->arena, &to, sizeof to);
+    n->type = t;
+    n->accumulate = n->asked = false;
+    n->name = n->op->name;
+    if (r.kind == REF_NODE && p->node[r.index].accumulate) n->piece = false;
+    return (struct ref){.kind = REF_NODE, .index = p->nnode++};
+}
+
+static void
+rewrite_root(struct planner *w, int32_t k, const struct layout *was)
+{
+    struct prog_root *r = &w->p->root[k];
+    const struct assign_root *o = &w->o->root[k];
+    struct ref source = source_of(w->p, r->ref);
+    const struct layout *must = o->leaf >= 0 ? w->p->leaf[o->leaf].layout : o->fixed ? was : NULL;
+    const struct layout *is = ref_layout(w->p, source);
+    r->over = -1;
+    if (must && is != must) {
+        r->ref = append_move(w, source, must);
+    } else if (must) {
+        if (source.kind == REF_NODE) r->ref = source;
+        r->over = over_of(w->p, source, o->leaf);
+    }
+}
+
+static void
+rewrite(struct planner *w)
+{
+    struct program *p = w->p;
+    int32_t nnode = p->nnode;
+    const struct layout **was = ARENA_ARRAY(&w->a->arena, const struct layout *, p->nroot + 1);
+    for (int32_t k = 0; k < p->nroot; k++) was[k] = ref_layout(p, p->root[k].ref);
+    for (int32_t i = 0; i < p->nleaf; i++) p->leaf[i].layout = chosen(w, &w->value[p->nnode * OP_OUT + i]);
+    for (int32_t i = 0; i < nnode; i++) rewrite_node(w, i);
+    for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k]);
+}
+
+int
+assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out)
+{
+    struct planner *w = must_alloc(sizeof *w);
+    struct assigned *a = must_alloc(sizeof *a);
+    *w = (struct planner){.p = p, .atlas = at, .o = o, .a = a};
+    candidates_begin(&w->cand, &a->arena, at, p);
+    int status = build(w);
+    struct solve_options s = {.mode = o->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = true};
+    if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
+    if (!status) {
+        a->form = ARENA_ARRAY(&a->arena, const struct layout *const *, a->net.nnode);
+        memcpy(a->form, w->form, sizeof *a->form * (size_t)a->net.nnode);
+        rewrite(w);
+    }
+    free(w);
+    if (status) assigned_free(&a);
+    *out = a;
+    return status;
+}
+
+void
+assigned_free(struct assigned **ap)
+{
+    struct assigned *a = *ap;
+    if (!a) return;
+    str_free(&a->solved.proof);
+    arena_fini(&a->arena);
+    free(a);
+    *ap = NULL;
+}
+
+const struct layout *
+assigned_leaf(const struct assigned *a, int32_t leaf)
+{
+    int32_t node = a->leaf[leaf];
+    return a->form[node][a->solved.choice[node]];
+}
+
+int
+assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg)
+{
+    if (a->regret) return 0;
+    int32_t n = a->net.nnode;
+    a->regret = ARENA_ARRAY(&a->arena, int64_t *, n + 1);
+    a->regret_high = ARENA_ARRAY(&a->arena, int64_t *, n + 1);
+    for (int32_t i = 0; i < n; i++) {
+        a->regret[i] = ARENA_ARRAY(&a->arena, int64_t, a->net.node[i].ncand);
+        a->regret_high[i] = ARENA_ARRAY(&a->arena, int64_t, a->net.node[i].ncand);
+    }
+    return net_regret(&a->net, &a->solved, stop, arg, a->regret, a->regret_high);
+}

@@ -1,0 +1,75 @@
+/* assign.h - layouts for a whole program: from a program to a cost network, solved, and back.
+ *
+ * A step between tracing and compiling: the operators stay, the layouts in which
+ * they read and give change, and with them the moves between. What the user moved
+ * (prog_node.asked), arguments, variables whose layout is fixed and results that
+ * must lie as they do are obeyed; moves that were put in by nobody's wish vanish.
+ * Everything after - compile, verify, explain - reads the rewritten program alone,
+ * and the verifier judges every signature.
+ *
+ * Costs are whole nanoseconds: what the busiest rank computes, and what moves
+ * take; of equals fewer bytes. They depend on the machine model in `rates`, never
+ * on the machine. The program belongs to the caller; one thread. */
+#ifndef RILLE_PLAN_ASSIGN_H
+#define RILLE_PLAN_ASSIGN_H
+
+#include "actors/plan/program.h"
+#include "sbp/certify.h"
+
+/* What computing costs a rank. */
+struct assign_rates {
+    double flops_per_ns, bytes_per_ns;
+    double act_ns; /* any act, however small */
+};
+/* Mesh axes over which moving costs something else than the program's cost parameters say. */
+struct assign_links {
+    double alpha_ns[MAX_AXIS], beta_ns_per_byte[MAX_AXIS];
+};
+struct assign_leaf {
+    bool free;       /* its layout is the planner's */
+    int32_t follows; /* it lies as this leaf, which is free (an optimiser's state); -1 */
+};
+struct assign_root {
+    int32_t leaf; /* it must lie as this leaf; -1 */
+    bool fixed;   /* it must lie as it does */
+};
+struct assign_options {
+    enum solve_mode mode;
+    struct assign_rates rates;
+    const struct assign_links *links; /* NULL: all axes alike */
+    const struct assign_leaf *leaf;   /* by leaf */
+    const struct assign_root *root;   /* by root */
+    int64_t memory_limit;             /* bytes a device; 0: none */
+    bool (*stop)(void *arg);
+    void *arg;
+};
+
+/* What one node of the program could have been: layouts of operands (NULL: numbers, absent) and results. */
+struct assign_candidate {
+    const struct layout *const *layout;
+    double share; /* the busiest rank's part of the work */
+};
+struct assigned {
+    struct arena arena;
+    struct net net;
+    struct solved solved;
+    int32_t nprog; /* nodes of the program when it was laid out; moves to where roots lie may have come after */
+    int32_t *node; /* by program node: the net's, -1: it has none */
+    int32_t *leaf; /* by leaf */
+    const struct assign_candidate **candidate; /* by net node: ncand; NULL for a leaf's */
+    const struct layout *const **form;         /* by net node that computes nothing: its candidates' layouts */
+    int64_t **regret, **regret_high;           /* by net node, by candidate; NULL until assign_regret */
+    int64_t bytes;                             /* that all moves of the plan send */
+};
+
+/* Rewrites p. Layouts are interned in `at`. E_SBP, E_PLAN ("memory: ..."). On failure p is as it was. */
+int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
+void assigned_free(struct assigned **a);
+/* The layout that a free leaf got. */
+const struct layout *assigned_leaf(const struct assigned *a, int32_t leaf);
+int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
+/* What moving t takes, in whole nanoseconds; NET_NEVER: it is not to be done. Bytes over all ranks to *bytes. */
+int64_t assign_price(const struct type *t, const struct layout *from, const struct layout *to,
+                     const struct box_cost *cost, const struct assign_links *links, int64_t *bytes);
+
+#endif

@@ -1,0 +1,277 @@
+/* candidate.c - which signatures a node may take. */
+#include "actors/plan/candidate.h"
+
+#include "runtime/error.h"
+#include "runtime/str.h"
+#include "sbp/sig.h"
+
+#include <string.h>
+
+enum { MOST = 4096, MEMO = 1024, OPERANDS = 64 };
+
+struct listed_call {
+    struct listed_call *next;
+    size_t n;
+    const char *key;
+    struct candidate_list list;
+};
+
+/* ---- cutting orders that the program's fixed layouts have ---- */
+
+static void
+add_order(struct candidates *c, const struct layout *l)
+{
+    bool plain = true;
+    for (int a = 0; l && a < l->place->naxis; a++) plain = plain && l->order[a] == a;
+    if (!l || plain) return;
+    for (int32_t k = 0; k < c->norder; k++)
+        if (!memcmp(c->order[k], l->order, sizeof l->order)) return;
+    uint8_t(*more)[MAX_AXIS] = arena_alloc(c->arena, sizeof *more * (size_t)(c->norder + 1));
+    if (c->norder) memcpy(more, c->order, sizeof *more * (size_t)c->norder);
+    memcpy(more[c->norder++], l->order, sizeof l->order);
+    c->order = more;
+}
+
+void
+candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const struct program *p)
+{
+    *c = (struct candidates){.arena = a, .atlas = at, .program = p};
+    c->memo = ARENA_ARRAY(a, struct listed_call *, MEMO);
+    for (int32_t i = 0; i < p->nleaf; i++) add_order(c, p->leaf[i].layout);
+    for (int32_t i = 0; i < p->nnode; i++)
+        if (p->node[i].asked) add_order(c, p->node[i].layout[0]);
+}
+
+/* ---- one call ---- */
+
+static struct call
+call_of(const struct program *p, const struct prog_node *n, struct type *in, struct type *out, struct arena *a)
+{
+    const struct layout **layout = ARENA_ARRAY(a, const struct layout *, n->nin + 1);
+    for (int i = 0; i < n->nin; i++) {
+        in[i] = ref_type(p, n->in[i]);
+        layout[i] = ref_layout(p, n->in[i]);
+    }
+    memcpy(out, n->type, sizeof *out * (size_t)n->nout);
+    return (struct call){
+        .op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .out = out, .attr = n->attr, .layout = layout};
+}
+
+static void
+put_type(struct str *k, const struct type *t, const struct layout *l)
+{
+    int32_t head[2] = {t->dtype | t->ndim << 8 | t->weak << 16, l ? l->place->id : -1};
+    str_addn(k, head, sizeof head);
+    str_addn(k, t->dim, sizeof t->dim[0] * t->ndim);
+}
+
+static void
+key_of(const struct call *c, const struct prog_node *n, struct str *k)
+{
+    str_addn(k, &n->op, sizeof n->op);
+    for (int i = 0; i < c->nin; i++) put_type(k, &c->in[i], c->layout[i]);
+    for (int i = 0; i < c->nout; i++) put_type(k, &c->out[i], n->layout[i]);
+    for (int i = 0; i < op_nattr(n->op); i++) {
+        const struct attr *a = &n->attr[i];
+        str_addn(k, &a->set, sizeof a->set);
+        str_addn(k, &a->i, sizeof a->i);
+        str_addn(k, &a->f, sizeof a->f);
+        str_addn(k, &a->n, sizeof a->n);
+        str_addn(k, a->list, sizeof a->list[0] * (size_t)a->n);
+    }
+}
+
+static bool
+is_listed(const struct candidate_list *l, const struct layout *const *layout)
+{
+    for (int32_t k = 0; k < l->n; k++)
+        if (!memcmp(l->candidate[k].layout, layout, sizeof *layout * (size_t)l->nlayout)) return true;
+    return false;
+}
+
+static void
+add(struct candidates *c, struct candidate_list *l, const struct call *call, const struct rule *r,
+    const struct layout *const *layout, const int *choice, int naxis)
+{
+    if (is_listed(l, layout)) return;
+    l->candidate[l->n].layout = arena_dup(c->arena, layout, sizeof *layout * (size_t)l->nlayout);
+    l->candidate[l->n].share = r ? sig_share(call, r, layout) : 1;
+    for (int a = 0; a < naxis; a++) l->part[l->n * MAX_AXIS + a] = choice ? (uint8_t)choice[a] : 255;
+    l->n++;
+}
+
+/* An axis of one rank takes the first signature: every one is the same there. */
+static bool
+next_choice(const struct place *p, int nsig, int *choice)
+{
+    for (int a = p->naxis - 1; a >= 0; a--) {
+        if (p->axis[a] == 1) continue;
+        if (++choice[a] < nsig) return true;
+        choice[a] = 0;
+    }
+    return false;
+}
+
+static int64_t
+product(const struct place *p, int nsig)
+{
+    int64_t n = 1;
+    for (int a = 0; a < p->naxis && n <= MOST; a++) n *= p->axis[a] > 1 ? nsig : 1;
+    return n;
+}
+
+static void
+all_products(struct candidates *c, struct candidate_list *l, const struct call *call, const struct rule *r,
+             const struct sig_list *s, const struct place *p)
+{
+    const struct layout *layout[OPERANDS + OP_OUT];
+    int choice[MAX_AXIS] = {0};
+    do {
+        for (int32_t o = -1; o < c->norder; o++)
+            if (sig_layouts(c->atlas, p, call, r, s, choice, o < 0 ? NULL : c->order[o], layout))
+                add(c, l, call, r, layout, choice, p->naxis);
+    } while (next_choice(p, s->nsig, choice));
+}
+
+/* On meshes of many axes: one signature on all axes, and each that differs from it on one. */
+static void
+some_products(struct candidates *c, struct candidate_list *l, const struct call *call, const struct rule *r,
+              const struct sig_list *s, const struct place *p)
+{
+    const struct layout *layout[OPERANDS + OP_OUT];
+    for (int all = 0; all < s->nsig; all++)
+        for (int one = 0; one < s->nsig; one++)
+            for (int a = 0; a < p->naxis; a++) {
+                int choice[MAX_AXIS];
+                for (int x = 0; x < p->naxis; x++) choice[x] = x == a ? one : all;
+                if (sig_layouts(c->atlas, p, call, r, s, choice, NULL, layout))
+                    add(c, l, call, r, layout, choice, p->naxis);
+            }
+}
+
+static int
+list_call(struct candidates *c, struct call *call, const struct prog_node *n, struct candidate_list *l)
+{
+    struct rule rule;
+    struct sig_list s;
+    struct arena tmp = {0};
+    const struct place *p = n->layout[0]->place;
+    int status = call_infer(&tmp, call, &rule);
+    if (!status) status = sig_axis(&tmp, call, &rule, &s);
+    if (status) {
+        arena_fini(&tmp);
+        return status;
+    }
+    int64_t most = product(p, s.nsig);
+    bool every = most <= MOST;
+    int64_t room = every ? most * (c->norder + 1) : (int64_t)s.nsig * s.nsig * p->naxis;
+    l->nlayout = n->nin + n->nout;
+    l->candidate = ARENA_ARRAY(c->arena, struct assign_candidate, room + 1);
+    l->part = ARENA_ARRAY(c->arena, uint8_t, (room + 1) * MAX_AXIS);
+    for (int i = 0; i < call->nin; i++) l->bytes += (double)type_bytes(&call->in[i]);
+    for (int k = 0; k < call->nout; k++) l->bytes += (double)type_bytes(&call->out[k]);
+    l->flops = n->op->flops ? n->op->flops(call) : 2 * rule_points(&rule);
+    if (every)
+        all_products(c, l, call, &rule, &s, p);
+    else
+        some_products(c, l, call, &rule, &s, p);
+    arena_fini(&tmp);
+    return 0;
+}
+
+static uint64_t
+hash_of(const struct str *k)
+{
+    uint64_t h = 1469598103934665603u;
+    for (size_t i = 0; i < k->len; i++) h = (h ^ (uint8_t)k->text[i]) * 1099511628211u;
+    return h ^ h >> 29;
+}
+
+static int
+find(struct candidates *c, struct call *call, const struct prog_node *n, struct candidate_list **out)
+{
+    struct str key = {0};
+    key_of(call, n, &key);
+    struct listed_call **head = &c->memo[hash_of(&key) % MEMO], *m = *head;
+    while (m && (m->n != key.len || memcmp(m->key, key.text, key.len))) m = m->next;
+    int status = 0;
+    if (!m) {
+        m = ARENA_NEW(c->arena, struct listed_call);
+        m->n = key.len;
+        m->key = arena_dup(c->arena, key.text, key.len);
+        status = list_call(c, call, n, &m->list);
+        m->next = *head;
+        if (!status) *head = m;
+    }
+    str_free(&key);
+    *out = &m->list;
+    return status;
+}
+
+int
+candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out, int32_t *now)
+{
+    const struct prog_node *n = &c->program->node[i];
+    struct type in[OPERANDS], result[OP_OUT];
+    const struct layout *layout[OPERANDS + OP_OUT];
+    struct arena tmp = {0};
+    struct candidate_list *l;
+    if (n->nin > OPERANDS) return fail(E_PLAN, "%s: more operands than a planner looks at", n->name);
+    struct call call = call_of(c->program, n, in, result, &tmp);
+    int status = find(c, &call, n, &l);
+    arena_fini(&tmp);
+    TRY(status);
+    for (int k = 0; k < n->nin; k++) layout[k] = n->want[k];
+    for (int k = 0; k < n->nout; k++) layout[n->nin + k] = n->layout[k];
+    for (*now = 0; *now < l->n; ++*now)
+        if (!memcmp(l->candidate[*now].layout, layout, sizeof *layout * (size_t)l->nlayout)) break;
+    if (*now == l->n) { /* what it is now stays possible, whatever was not looked at */
+        struct candidate_list *wide = ARENA_NEW(c->arena, struct candidate_list);
+        *wide = *l;
+        wide->candidate = ARENA_ARRAY(c->arena, struct assign_candidate, l->n + 1);
+        wide->part = ARENA_ARRAY(c->arena, uint8_t, (l->n + 1) * MAX_AXIS);
+        memcpy(wide->candidate, l->candidate, sizeof *l->candidate * (size_t)l->n);
+        memcpy(wide->part, l->part, (size_t)l->n * MAX_AXIS);
+        add(c, wide, &call, NULL, layout, NULL, MAX_AXIS);
+        l = wide;
+    }
+    *out = l;
+    return 0;
+}
+
+/* ---- leaves ---- */
+
+static bool
+next_entry(const struct place *p, int nentry, int *entry)
+{
+    for (int a = p->naxis - 1; a >= 0; a--) {
+        if (p->axis[a] == 1) continue;
+        if (++entry[a] < nentry) return true;
+        entry[a] = 0;
+    }
+    return false;
+}
+
+int
+candidate_layouts(struct candidates *c, const struct type *t, const struct place *p, const struct layout ***out,
+                  int32_t *n)
+{
+    int nentry = t->ndim + 1, entry[MAX_AXIS] = {0};
+    *n = 0;
+    if (product(p, nentry) > MOST) return fail(E_PLAN, "a mesh of this many axes has too many layouts to plan");
+    *out = ARENA_ARRAY(c->arena, const struct layout *, product(p, nentry) * (c->norder + 1) + 1);
+    do {
+        struct sbp sbp[MAX_AXIS];
+        for (int a = 0; a < p->naxis; a++)
+            sbp[a] =
+                entry[a] ? (struct sbp){.kind = SBP_S, .axis = (uint8_t)(entry[a] - 1)} : (struct sbp){.kind = SBP_B};
+        for (int32_t o = -1; o < c->norder; o++) {
+            const struct layout *l;
+            bool known = false;
+            TRY(layout_new(c->atlas, p, sbp, o < 0 ? NULL : c->order[o], &l));
+            for (int32_t k = 0; k < *n && !known; k++) known = (*out)[k] == l;
+            if (!known) (*out)[(*n)++] = l;
+        }
+    } while (next_entry(p, nentry, entry));
+    return 0;
+}

@@ -1,0 +1,31 @@
+/* candidate.h - the signatures that a node of a program may take, as lists of layouts (inside actors/plan).
+ *
+ * All products of one signature a mesh axis that are legal, each once; equal calls share one list. The order in which
+ * mesh axes cut is the mesh's, or one that the program's fixed layouts have. One owner, one thread. */
+#ifndef RILLE_PLAN_CANDIDATE_H
+#define RILLE_PLAN_CANDIDATE_H
+
+#include "actors/plan/assign.h"
+
+struct candidate_list {
+    int32_t n, nlayout;
+    struct assign_candidate *candidate;
+    double flops, bytes; /* of the whole call */
+    uint8_t *part;       /* [candidate * axes + axis]: which signature of that axis */
+};
+struct candidates {      /* of one program */
+    struct arena *arena; /* lists live in it */
+    struct atlas *atlas;
+    const struct program *program;
+    int32_t norder;
+    uint8_t (*order)[MAX_AXIS];
+    struct listed_call **memo;
+};
+void candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const struct program *p);
+/* Of node i, with what it is now among them: *now. */
+int candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out, int32_t *now);
+/* Every layout without partial values that a tensor of this type may have on a place. */
+int candidate_layouts(struct candidates *c, const struct type *t, const struct place *p, const struct layout ***out,
+                      int32_t *n);
+
+#endif

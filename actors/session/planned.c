@@ -1,0 +1,219 @@
+/* planned.c - what a planner may choose in a step, and variables moved to where it chose. */
+#include "actors/session/planned.h"
+
+#include "actors/plan/rates.h"
+#include "actors/session/face.h"
+#include "runtime/clock.h"
+#include "runtime/file.h"
+#include "sbp/proof.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const mode_name[NSOLVE] = {
+    [SOLVE_GREEDY] = "greedy",
+    [SOLVE_PROPAGATE] = "propagate",
+    [SOLVE_RECURSIVE] = "recursive",
+    [SOLVE_OPTIMAL] = "optimal",
+};
+
+int
+planned_mode(const char *name, enum solve_mode *out)
+{
+    for (int i = 0; i < NSOLVE; i++)
+        if (!strcmp(name, mode_name[i])) {
+            *out = (enum solve_mode)i;
+            return 0;
+        }
+    return fail(E_ARG,
+                "graph: auto_parallel = \"%s\" is no mode; there are \"optimal\" (true), \"propagate\", "
+                "\"recursive\" and \"greedy\"",
+                name);
+}
+
+/* ---- which layouts are free ---- */
+
+static bool
+is_free(const struct origin *o)
+{
+    return o->kind == FROM_VARIABLE && o->t->planned;
+}
+
+static bool
+same_shape(const struct type *a, const struct type *b)
+{
+    return a->ndim == b->ndim && !memcmp(a->dim, b->dim, sizeof a->dim[0] * a->ndim);
+}
+
+static int32_t
+leaf_behind(const struct program *p, struct ref r)
+{
+    while (r.kind == REF_NODE && p->node[r.index].op->flags & OP_MOVE) r = p->node[r.index].in[0];
+    return r.kind == REF_LEAF ? r.index : -1;
+}
+
+/* An optimiser's state lies as its parameter: what an update of a free leaf reads beside it in its shape. */
+static void
+follow(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf)
+{
+    for (int32_t i = 0; i < p->nnode; i++) {
+        const struct prog_node *n = &p->node[i];
+        int32_t first = n->op->flags & OP_UPDATE && n->nin ? leaf_behind(p, n->in[0]) : -1;
+        if (first < 0 || !leaf[first].free) continue;
+        for (int k = 1; k < n->nin; k++) {
+            int32_t other = leaf_behind(p, n->in[k]);
+            if (other < 0 || other == first || leaf[other].free || leaf[other].follows >= 0) continue;
+            if (g->origin[other].kind == FROM_VARIABLE && same_shape(&p->leaf[other].type, &p->leaf[first].type))
+                leaf[other].follows = first;
+        }
+    }
+}
+
+/* A variable's new version lies as the variable; a gradient and a joined result as they do. */
+static void
+fix_roots(const struct rille_graph *g, const struct program *p, struct assign_root *root)
+{
+    for (int32_t k = 0; k < p->nroot; k++) root[k] = (struct assign_root){.leaf = -1, .fixed = p->root[k].join};
+    for (int32_t i = 0; i < g->nroot; i++) {
+        const struct outcome *o = &g->outcome[i];
+        int32_t k = o->input;
+        if (o->kind == FROM_INPUT) continue;
+        if (o->kind == FROM_GRADIENT) root[k].fixed = root[k].leaf < 0;
+        for (int32_t j = 0; o->kind == FROM_VARIABLE && j < g->nleaf; j++)
+            if (g->origin[j].kind == FROM_VARIABLE && g->origin[j].t == o->t) root[k].leaf = j;
+        if (o->kind == FROM_VARIABLE && root[k].leaf < 0) root[k].fixed = true;
+        if (root[k].leaf >= 0) root[k].fixed = false;
+    }
+}
+
+void
+planned_freedom(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf,
+                struct assign_root *root)
+{
+    for (int32_t i = 0; i < p->nleaf; i++)
+        leaf[i] = (struct assign_leaf){.free = is_free(&g->origin[i]), .follows = -1};
+    follow(g, p, leaf);
+    fix_roots(g, p, root);
+}
+
+/* As it was traced, for rille_graph_whatif. */
+static void
+planned_keep(struct rille_graph *g, const struct program *p)
+{
+    g->traced = *p;
+    g->traced.node = arena_dup(&g->arena, p->node, sizeof *p->node * (size_t)p->nnode);
+    g->traced.leaf = arena_dup(&g->arena, p->leaf, sizeof *p->leaf * (size_t)p->nleaf);
+    g->traced.root = arena_dup(&g->arena, p->root, sizeof *p->root * (size_t)p->nroot);
+}
+
+static bool
+is_late(void *deadline)
+{
+    return now_ns() > *(int64_t *)deadline;
+}
+
+int
+planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
+{
+    struct rille_session *s = g->s;
+    int64_t deadline = now_ns() + (int64_t)((o->time_limit > 0 ? o->time_limit : 1) * 1e9);
+    struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
+    struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
+    struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = o->memory_limit, .stop = is_late};
+    a.arg = &deadline;
+    TRY(planned_mode(o->auto_parallel, &a.mode));
+    a.rates = (struct assign_rates){.flops_per_ns = FLOPS_PER_NS, .bytes_per_ns = BYTES_PER_NS, .act_ns = 100};
+    planned_keep(g, p);
+    planned_freedom(g, p, leaf, root);
+    return assign_layouts(p, s->atlas, &a, &g->assigned);
+}
+
+int
+planned_settle(struct rille_graph *g)
+{
+    if (!g->assigned) return 0;
+    const struct program *p = g->runner->plan->program;
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        const struct origin *o = &g->origin[i];
+        if (o->kind != FROM_VARIABLE || o->t->val->layout == p->leaf[i].layout) continue;
+        TRY(rille_tensor_relayout(o->t, (const struct rille_layout *)p->leaf[i].layout));
+    }
+    for (int32_t i = 0; i < g->nleaf; i++)
+        if (g->origin[i].kind == FROM_VARIABLE) g->origin[i].t->planned = false;
+    g->epoch = g->s->epoch;
+    return 0;
+}
+
+/* ---- what it says of its choice ---- */
+
+/* So many looks: what is left is an interval, and the same one on every machine. */
+struct patience {
+    int64_t left;
+};
+
+static bool
+is_tired(void *arg)
+{
+    return --((struct patience *)arg)->left < 0;
+}
+
+int
+planned_regret(struct rille_graph *g)
+{
+    struct patience p = {g->assigned ? 400000 / (g->assigned->net.nnode + 50) : 0};
+    return g->assigned ? assign_regret(g->assigned, is_tired, &p) : 0;
+}
+
+struct assigned *
+graph_assigned(struct rille_graph *g)
+{
+    return g->assigned;
+}
+
+/* ---- certificates ---- */
+
+int
+rille_graph_certify(struct rille_graph *g, const char *path)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(path, "the path", __func__));
+    if (!g->assigned) return fail(E_STATE, "certify: the step was not planned: it was made without auto_parallel");
+    const struct box_cost *c = &g->s->cost;
+    const struct certify_with with[] = {
+        {"alpha_ns", c->alpha_ns},
+        {"beta_ns_per_byte", c->beta_ns_per_byte},
+        {"gamma_ns_per_byte", c->gamma_ns_per_byte},
+        {"copy_ns_per_byte", c->copy_ns_per_byte},
+        {"hop_ns", c->hop_ns},
+        {"flops_per_ns", FLOPS_PER_NS},
+        {"bytes_per_ns", BYTES_PER_NS},
+    };
+    struct str text = {0};
+    FILE *f;
+    certify(&g->assigned->net, &g->assigned->solved, countof(with), with, &text);
+    int status = file_create("certify", path, &f);
+    if (!status) {
+        fwrite(str_text(&text), 1, text.len, f);
+        status = file_finish("certify", path, &f);
+    }
+    str_free(&text);
+    return status;
+}
+
+int
+rille_certificate_check(const char *path, char **said)
+{
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_given(said, "said", __func__));
+    char *text;
+    size_t n;
+    struct str s = {0};
+    TRY(file_read("verify", path, &text, &n));
+    int status = proof_check(text, n, &s);
+    free(text);
+    if (status)
+        str_free(&s);
+    else
+        *said = s.text;
+    return status;
+}

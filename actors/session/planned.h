@@ -1,0 +1,24 @@
+/* planned.h - a compiled step that a planner lays out: which layouts it may choose, and what it says of its choice.
+ *
+ * Between trace.c, which has the program, and plan_compile(). On the session thread. */
+#ifndef RILLE_SESSION_PLANNED_H
+#define RILLE_SESSION_PLANNED_H
+
+#include "actors/plan/assign.h"
+#include "actors/session/compiled.h"
+
+/* The modes by name; E_ARG names those there are. */
+int planned_mode(const char *name, enum solve_mode *out);
+/* Chooses layouts for g's program p, whose leaves come from g->origin and whose roots become g->outcome; keeps what was
+ * found in g. */
+int planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
+/* What is free in it: leaf and root have room for the program's. */
+void planned_freedom(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf,
+                     struct assign_root *root);
+/* How much worse each other candidate would be, once; nothing for a step that was not planned. */
+int planned_regret(struct rille_graph *g);
+struct assigned *graph_assigned(struct rille_graph *g);
+/* Moves variables whose layout the planner chose to where it chose; after the trace. From then on it is theirs. */
+int planned_settle(struct rille_graph *g);
+
+#endif

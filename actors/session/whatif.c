@@ -1,0 +1,154 @@
+/* whatif.c - a step on a cluster that one does not have: its program on a mesh of meta devices, planned anew. */
+#include "actors/plan/rates.h"
+#include "actors/session/face.h"
+#include "actors/session/planned.h"
+#include "runtime/clock.h"
+#include "runtime/device.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cluster {
+    struct rille_session *s;
+    const struct rille_cluster *c;
+    struct arena arena;
+    int32_t nplace;
+    const struct place **from, **to;
+    bool free; /* another number of axes: nothing lies as it did */
+};
+
+static int
+check_cluster(const struct rille_cluster *c)
+{
+    int64_t n = 1;
+    if (c->naxis < 1 || c->naxis > MAX_AXIS) return fail(E_ARG, "whatif: a mesh has 1 to %d axes", MAX_AXIS);
+    for (int a = 0; a < c->naxis; a++) {
+        if (c->mesh[a] < 1) return fail(E_ARG, "whatif: mesh has an axis of %d devices", (int)c->mesh[a]);
+        if ((n *= c->mesh[a]) > 1 << 24) return fail(E_ARG, "whatif: mesh has more than %d devices", 1 << 24);
+        if (c->bandwidth[a] < 0 || c->latency[a] < 0) return fail(E_ARG, "whatif: bandwidth and latency are above 0");
+    }
+    if (c->flops < 0 || c->memory < 0) return fail(E_ARG, "whatif: flops and memory are above 0");
+    return 0;
+}
+
+/* The mesh that stands for a placement: each of the step's has devices of its own. */
+static int
+place_for(struct cluster *k, const struct place *p, const struct place **out)
+{
+    for (int32_t i = 0; i < k->nplace; i++)
+        if (k->from[i] == p) {
+            *out = k->to[i];
+            return 0;
+        }
+    int32_t n = 1;
+    for (int a = 0; a < k->c->naxis; a++) n *= k->c->mesh[a];
+    int32_t *rank = must_alloc(sizeof *rank * (size_t)n);
+    for (int32_t i = 0; i < n; i++) rank[i] = k->nplace * n + i;
+    int status = place_new(k->s->atlas, DEV_META, k->c->naxis, k->c->mesh, rank, out);
+    free(rank);
+    if (status) return status;
+    const struct place **more = ARENA_ARRAY(&k->arena, const struct place *, 2 * (k->nplace + 1));
+    memcpy(more, k->from, sizeof *more * (size_t)k->nplace);
+    memcpy(more + k->nplace + 1, k->to, sizeof *more * (size_t)k->nplace);
+    k->from = more;
+    k->to = more + k->nplace + 1;
+    k->from[k->nplace] = p;
+    k->to[k->nplace++] = *out;
+    k->free = k->free || p->naxis != k->c->naxis;
+    return 0;
+}
+
+static int
+layout_for(struct cluster *k, const struct layout *l, const struct layout **out)
+{
+    const struct place *p;
+    *out = NULL;
+    if (!l) return 0;
+    TRY(place_for(k, l->place, &p));
+    if (l->place->naxis == k->c->naxis) return layout_new(k->s->atlas, p, l->sbp, l->order, out);
+    *out = layout_broadcast(k->s->atlas, p);
+    return 0;
+}
+
+static int
+layouts_for(struct cluster *k, struct arena *a, int n, const struct layout *const *l, const struct layout *const **out)
+{
+    const struct layout **to = ARENA_ARRAY(a, const struct layout *, n + 1);
+    for (int i = 0; i < n; i++) TRY(layout_for(k, l[i], &to[i]));
+    *out = to;
+    return 0;
+}
+
+static int
+program_for(struct cluster *k, const struct program *p, struct program *q)
+{
+    *q = *p;
+    q->arena = (struct arena){0};
+    q->shown = true;
+    q->node = arena_dup(&q->arena, p->node, sizeof *p->node * (size_t)p->nnode);
+    q->leaf = arena_dup(&q->arena, p->leaf, sizeof *p->leaf * (size_t)p->nleaf);
+    q->root = arena_dup(&q->arena, p->root, sizeof *p->root * (size_t)p->nroot);
+    for (int32_t i = 0; i < q->nleaf; i++) TRY(layout_for(k, p->leaf[i].layout, &q->leaf[i].layout));
+    for (int32_t i = 0; i < q->nnode; i++) {
+        TRY(layouts_for(k, &q->arena, p->node[i].nin, p->node[i].want, &q->node[i].want));
+        TRY(layouts_for(k, &q->arena, p->node[i].nout, p->node[i].layout, &q->node[i].layout));
+    }
+    for (int32_t i = 0; k->free && i < q->nnode; i++) q->node[i].asked = false;
+    return 0;
+}
+
+static bool
+is_late(void *deadline)
+{
+    return now_ns() > *(int64_t *)deadline;
+}
+
+static int
+plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct rille_explain **out)
+{
+    const struct rille_cluster *c = k->c;
+    struct box_cost was = k->s->cost;
+    int64_t deadline = now_ns() + 1000000000;
+    struct assign_leaf *leaf = ARENA_ARRAY(&k->arena, struct assign_leaf, q->nleaf + 1);
+    struct assign_root *root = ARENA_ARRAY(&k->arena, struct assign_root, q->nroot + 1);
+    struct assign_links links;
+    struct assigned *a;
+    planned_freedom(g, q, leaf, root);
+    for (int32_t i = 0; k->free && i < q->nleaf; i++) leaf[i].free = leaf[i].follows < 0;
+    for (int32_t i = 0; k->free && i < q->nroot; i++) root[i].fixed = false;
+    for (int x = 0; x < c->naxis; x++) {
+        links.alpha_ns[x] = c->latency[x] > 0 ? c->latency[x] * 1e9 : q->cost.alpha_ns;
+        links.beta_ns_per_byte[x] = c->bandwidth[x] > 0 ? 1e9 / c->bandwidth[x] : q->cost.beta_ns_per_byte;
+    }
+    double speed = c->flops > 0 ? c->flops * 1e-9 / FLOPS_PER_NS : 1;
+    struct assign_options o = {.mode = SOLVE_OPTIMAL, .links = &links, .leaf = leaf, .root = root, .stop = is_late};
+    o.rates = (struct assign_rates){FLOPS_PER_NS * speed, BYTES_PER_NS * speed, 100};
+    o.memory_limit = c->memory;
+    o.arg = &deadline;
+    q->cost.gamma_ns_per_byte /= speed;
+    q->cost.copy_ns_per_byte /= speed;
+    int status = assign_layouts(q, k->s->atlas, &o, &a);
+    if (!status) status = assign_regret(a, is_late, &deadline);
+    k->s->cost = q->cost;
+    if (!status) status = explain_program(k->s, q, a, out);
+    k->s->cost = was;
+    assigned_free(&a);
+    return status;
+}
+
+int
+rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct rille_explain **out)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(c, "the cluster", __func__));
+    TRY(face_given(out, "out", __func__));
+    TRY(check_cluster(c));
+    struct cluster k = {.s = g->s, .c = c};
+    struct program q;
+    int status = program_for(&k, g->assigned ? &g->traced : graph_program(g), &q);
+    if (!status) status = plan_for(&k, g, &q, out);
+    arena_fini(&q.arena);
+    arena_fini(&k.arena);
+    return build_settle(g->s, status);
+}

@@ -1,0 +1,115 @@
+-- Tests of planned steps (actors/plan/assign.c, actors/session/planned.c): whatever a planner chooses, the step computes
+-- what one device computes, moves the bytes that it says, and no mode is better than the optimum.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+
+local modes = {"greedy", "propagate", "recursive", "optimal"}
+local meshes = {one = {0}, line = {0, 1, 2, 3}, grid = {{0, 1}, {2, 3}}}
+
+local function place(name) return rille.placement("cpu", meshes[name]) end
+local function entries(name, sbp) return name == "grid" and {sbp, "B"} or sbp end
+
+local function block(d)
+  local Block = nn.Module:extend("Block")
+  function Block:init() self.norm, self.up, self.down = nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d) end
+  function Block:forward(x) return x + self.down(self.up(self.norm(x)):gelu()) end
+  return Block()
+end
+
+-- Programs: what is built, and the input of a batch.
+local programs = {
+  mlp = function()
+    return nn.Sequential(nn.Linear(16, 48), nn.GELU(), nn.Linear(48, 8)), {24, 16}
+  end,
+  blocks = function() return nn.Sequential(block(16), block(16), nn.Linear(16, 8)), {24, 16} end,
+  tied = function()
+    local net = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.Linear(16, 8))
+    nn.tie(net[1], "weight", net[3], "weight")
+    return net, {24, 16}
+  end,
+}
+
+-- Three losses, and the step.
+local function train(program, mesh, sbp, batch, options)
+  rille.manual_seed(11)
+  local net, shape = programs[program]()
+  local P = place(mesh)
+  net:to_global{placement = P, sbp = sbp == "auto" and sbp or entries(mesh, sbp)}
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x, y)
+    local loss = net(x):cross_entropy(y)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, options)
+  local x = rille.randn(shape, {placement = P, sbp = entries(mesh, batch)})
+  local y = rille.randint(0, 8, {shape[1]}, {placement = P, sbp = entries(mesh, batch)})
+  local losses = {}
+  for i = 1, 3 do losses[i] = step(x, y):item() end
+  return losses, step, net
+end
+
+local function near(a, b)
+  for i = 1, #b do if math.abs(a[i] - b[i]) > 1e-4 * (1 + math.abs(b[i])) then return false end end
+  return #a == #b
+end
+
+local function received(step)
+  local sum = 0
+  for _, d in ipairs(step:stats().devices) do sum = sum + d.bytes_in end
+  return sum
+end
+
+for program in pairs(programs) do
+  local want = train(program, "one", "B", "B", {})
+  for _, mesh in ipairs{"line", "grid"} do
+    for _, pieces in ipairs{1, 2} do
+      local cost = {}
+      for _, mode in ipairs(modes) do
+        local got, step = train(program, mesh, "B", "S(0)", {auto_parallel = mode, micro_batches = pieces})
+        local e, name = step:explain(), ("%s on %s in %d, %s"):format(program, mesh, pieces, mode)
+        tap.ok(near(got, want), name .. ": the losses of one device")
+        tap.ok(e.bytes == received(step), ("%s: the bytes that actors count (%d, %d)"):format(name, e.bytes, received(step)))
+        tap.ok(e.bound <= e.cost, name .. ": the bound is no more than the cost")
+        cost[mode] = e.cost
+      end
+      tap.ok(cost.optimal <= math.min(cost.greedy, cost.propagate, cost.recursive), program .. ": optimal is the least")
+    end
+  end
+end
+
+-- Layouts that are the planner's.
+do
+  local want = train("mlp", "one", "B", "B", {})
+  local got, step, net = train("mlp", "line", "auto", "S(0)", {auto_parallel = true})
+  tap.ok(near(got, want), "auto: the losses of one device")
+  local fixed = select(2, train("mlp", "line", "B", "S(0)", {auto_parallel = true}))
+  tap.ok(step:explain().cost <= fixed:explain().cost, "auto costs no more than B")
+  local chosen = net:parameters()[1].sbp
+  local eval = rille.graph(function(x) return net(x):sum() end, {auto_parallel = true})
+  eval(rille.randn({24, 16}, {placement = place("line"), sbp = "S(0)"}))
+  tap.is(net:parameters()[1].sbp, chosen, "the first plan fixes it for later graphs")
+end
+
+-- Certificates.
+do
+  local _, step = train("blocks", "line", "auto", "S(0)", {auto_parallel = true})
+  local path = os.tmpname()
+  step:certify(path)
+  local said = rille.certificate(path)
+  tap.ok(said:find(tostring(step:explain().cost), 1, true), "verify says the cost: " .. said)
+  local f = assert(io.open(path)); local text = f:read("a"); f:close()
+  f = assert(io.open(path, "w")); f:write((text:gsub("\nchoice %d+", "\nchoice 0", 1))); f:close()
+  local good, why = pcall(rille.certificate, path)
+  tap.ok(not good or text:find("\nchoice 0"), "another choice is not proven: " .. tostring(why))
+  os.remove(path)
+end
+
+-- Limits.
+do
+  local _, step = train("mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 1e9})
+  tap.ok(step:explain().gap == 0, "a limit that is far away changes nothing")
+  local good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 200})
+  tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "what nothing meets names the least: " .. tostring(why))
+end
+tap.done()
