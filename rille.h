@@ -474,6 +474,29 @@ int rille_saving_end(struct rille_saving **saving);
 /* Fails unless all bytes of the file are those that were saved with a digest. */
 int rille_verify(const char *path);
 
+/* ---- text ---- */
+
+/* A byte-level BPE tokenizer, from tokenizer.json or *.tiktoken (pattern and special, texts that take the ids behind
+ * the last, are for the latter; NULL: cl100k's). It needs no session, and one thread at a time. Text is any bytes. */
+struct rille_tokenizer;
+int rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
+                         struct rille_tokenizer **out);
+void rille_tokenizer_free(struct rille_tokenizer **t);
+int64_t rille_tokenizer_size(const struct rille_tokenizer *t); /* of ids, special ones too */
+/* *ids is the caller's to free(). */
+int rille_tokenizer_encode(struct rille_tokenizer *t, const char *text, size_t n, uint32_t **ids, size_t *nids);
+/* *text, which ends in a zero, is the caller's to free(). */
+int rille_tokenizer_decode(const struct rille_tokenizer *t, size_t n, const int64_t *ids, char **text, size_t *ntext);
+int rille_tokenizer_save(struct rille_tokenizer *t, const char *path); /* tokenizer.json */
+
+/* Learns a tokenizer of at most `size` ids, special ones last, from texts that are added one by one. pattern NULL:
+ * GPT-2's. */
+struct rille_trainer;
+int rille_trainer_new(const char *pattern, int nspecial, const char *const *special, struct rille_trainer **out);
+void rille_trainer_free(struct rille_trainer **r);
+int rille_trainer_add(struct rille_trainer *r, const char *text, size_t n);
+int rille_trainer_end(struct rille_trainer *r, int64_t size, struct rille_tokenizer **out);
+
 /* ---- tokens to train on ---- */
 
 /* A sequence of ids, or several, one a file (llm.c's token files, of 16 or 32 bits). Files are not read before ids are

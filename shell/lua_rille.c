@@ -451,6 +451,7 @@ open_module(lua_State *L)
     explain_open(L);
     files_open(L);
     tokens_open(L);
+    tokenizers_open(L);
     help_open(L);
     names_open(L);
     lua_createtable(L, 0, 1);

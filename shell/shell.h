@@ -16,7 +16,18 @@
 #include <limits.h>
 
 /* The kinds of userdata that the shell makes; each has one metatable. */
-enum kind { KIND_SHELL, KIND_TENSOR, KIND_PLACE, KIND_LIVE, KIND_GRAPH, KIND_FILE, KIND_TOKENS, NKIND };
+enum kind {
+    KIND_SHELL,
+    KIND_TENSOR,
+    KIND_PLACE,
+    KIND_LIVE,
+    KIND_GRAPH,
+    KIND_FILE,
+    KIND_TOKENS,
+    KIND_TOKENIZER,
+    KIND_TRAINER,
+    NKIND
+};
 
 struct line { /* a line of the user's program */
     char file[256];
@@ -198,6 +209,10 @@ void files_finish(lua_State *L);
 /* ---- lua_tokens.c: ids to train on ---- */
 
 void tokens_open(lua_State *L);
+
+/* ---- lua_tokenizer.c: text to ids ---- */
+
+void tokenizers_open(lua_State *L);
 
 /* ---- lua_show.c: pictures ---- */
 

@@ -40,9 +40,9 @@ my @sound = (
   [qr/^const struct rille_arg \*.* rille_create$/, 'NULL'],
   [qr/^const struct rille_arg \*/, 'w->arg'],
   [qr/^const struct rille_attr \*/, 'NULL'],
-  [qr/^struct rille_(file|tokens) \*\* [ft] rille_\w+_close$/, '&w->$1'],
-  [qr/^(?:const )?struct rille_(file|tokens) \*(?!\*)/, 'w->$1'],
-  [qr/^struct rille_(file|tokens|saving) \*\*/, '(struct rille_$1 **)room'],
+  [qr/^struct rille_(file|tokens|tokenizer|trainer) \*\* [ftr] rille_\w+_(?:close|free)$/, '&w->$1'],
+  [qr/^(?:const )?struct rille_(file|tokens|tokenizer|trainer) \*(?!\*)/, 'w->$1'],
+  [qr/^struct rille_(file|tokens|tokenizer|trainer|saving) \*\*/, '(struct rille_$1 **)room'],
   [qr/^const struct rille_save_options \*/, 'NULL'],
   [qr/^const struct rille_token_rows \*/, '&rows'],
   [qr/^struct rille_explain \*\* e /, '&w->explain'],
@@ -62,6 +62,10 @@ my @sound = (
   [qr/^const char \* path/, 'file'],
   [qr/^const char \* format/, '"npy"'],
   [qr/^const char \*\*/, '(const char **)room'],
+  [qr/^uint32_t \*\*/, '(uint32_t **)room'],
+  [qr/^size_t \*/, '(size_t *)room'],
+  [qr/^const char \*const \* special/, 'NULL'],
+  [qr/^const char \* pattern/, 'NULL'],
   [qr/^const char \*const \* name/, '(const char *[]){"x"}'],
   [qr/^const char \*const \* path/, '(const char *[]){file}'],
   [qr/^uint64_t \*/, '(uint64_t *)room'],
@@ -151,6 +155,8 @@ struct world {
     struct rille_explain *explain;
     struct rille_file *file;
     struct rille_tokens *tokens;
+    struct rille_tokenizer *tokenizer;
+    struct rille_trainer *trainer;
 };
 static const struct rille_token_rows rows = {.length = 1, .n = 1};
 static char file[] = "face.npy";
@@ -175,6 +181,9 @@ build(struct world *w)
     w->arg[0] = (struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = w->t};
     rille_save(w->s, "face-in.npy", 1, (const char *[]){"x"}, w->list, NULL, NULL);
     rille_file_open(w->s, "face-in.npy", NULL, &w->file);
+    rille_trainer_new(NULL, 0, NULL, &w->trainer);
+    rille_trainer_add(w->trainer, "to be or not to be", 18);
+    rille_trainer_end(w->trainer, 260, &w->tokenizer);
     rille_tokens_of(w->s, 3, (int64_t[]){1, 2, 3}, &w->tokens);
     rille_live_new(w->s, tell, drop, NULL, &w->live);
     rille_explain(w->s, 1, w->list, &w->explain);

@@ -1,0 +1,45 @@
+-- tokenizer.lua - text to ids and back: byte-level BPE.
+--
+--   local tok = rille.tokenizer("tokenizer.json")                 also *.tiktoken, {pattern =, special = {texts}}
+--   tok:encode("any bytes")  tok:decode{1, 2}  tok.size  tok:save("tokenizer.json")
+--   rille.tokenizer.train(texts, {size = 8192, special = {"<|endoftext|>"}})
+--
+-- In train a string is a text, {file = path} a file; pattern is what cuts words, GPT-2's by default.
+
+local rille = require "rille"
+local check = require "rille.check"
+
+local tokenizer = {}
+
+local function text_of(who, from)
+  if type(from) == "string" then return from end
+  check.that(type(from) == "table" and type(from.file) == "string", "%s: a text or {file = path} is wanted, not %s", who,
+    check.shown(from))
+  local file, why = io.open(from.file, "rb")
+  check.that(file, "%s: %s", who, why)
+  local text = file:read("a")
+  file:close()
+  check.that(text, "%s: %s cannot be read", who, from.file)
+  return text
+end
+
+function tokenizer.train(texts, given)
+  local who = "rille.tokenizer.train"
+  local o = check.options(who, given, {size = check.none, special = {}, pattern = check.none})
+  check.count(who, "size", o.size)
+  check.that(type(o.special) == "table", "%s: special is a list of texts, not %s", who, check.shown(o.special))
+  if type(texts) == "string" or type(texts) == "table" and texts.file then texts = {texts} end
+  check.that(type(texts) == "table" and #texts > 0, "%s: a list of texts or files is wanted, not %s", who, check.shown(texts))
+  local trainer = rille._trainer(o.pattern, o.special)
+  for _, from in ipairs(texts) do trainer:add(text_of(who, from)) end
+  return trainer:finish(o.size)
+end
+
+return setmetatable(tokenizer, {
+  __call = function(_, path, given)
+    local o = check.options("rille.tokenizer", given, {pattern = check.none, special = check.none})
+    check.that(type(path) == "string", "rille.tokenizer: the name of a file is wanted, not %s", check.shown(path))
+    return rille._tokenizer(path, o.pattern, o.special)
+  end,
+  __index = function(_, name) check.fail("rille.tokenizer has no '%s'; it has train, and is called", tostring(name)) end,
+})

@@ -1,0 +1,52 @@
+/* alphabet.c - how byte-level vocabularies spell bytes as characters that can be seen. */
+#include "runtime/text/alphabet.h"
+
+enum { FIRST_OTHER = 256, NOTHERS = 68 };
+
+static bool
+is_itself(int byte)
+{
+    return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+}
+
+/* The k-th byte that is not itself, by a table that is made of the rule: 0 .. 32, 127 .. 160, 173. */
+static int
+other(int k)
+{
+    return k <= 32 ? k : k <= 66 ? k - 33 + 127 : 173;
+}
+
+static int
+code_point(int byte)
+{
+    if (is_itself(byte)) return byte;
+    return FIRST_OTHER + (byte <= 32 ? byte : byte <= 160 ? byte - 127 + 33 : 67);
+}
+
+bool
+alphabet_read(const char *text, uint8_t *out, size_t *n)
+{
+    const uint8_t *p = (const uint8_t *)text;
+    for (*n = 0; *p; ++*n) {
+        int c = *p++;
+        if (c >= 0xc2 && c <= 0xdf)
+            c = (c & 0x1f) << 6 | (*p++ & 0x3f); /* the text is UTF-8 */
+        else if (c >= 0x80)
+            return false;
+        if (c >= FIRST_OTHER ? c >= FIRST_OTHER + NOTHERS : !is_itself(c)) return false;
+        out[*n] = (uint8_t)(c >= FIRST_OTHER ? other(c - FIRST_OTHER) : c);
+    }
+    return true;
+}
+
+void
+alphabet_write(const uint8_t *bytes, size_t n, struct str *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        int c = code_point(bytes[i]);
+        if (c < 0x80)
+            str_addn(out, &(char){(char)c}, 1);
+        else
+            str_addn(out, (char[]){(char)(0xc0 | c >> 6), (char)(0x80 | (c & 0x3f))}, 2);
+    }
+}

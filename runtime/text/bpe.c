@@ -1,0 +1,321 @@
+/* bpe.c - byte-level byte-pair encoding: tables, joining neighbours, the cache of short pieces. */
+#include "runtime/text/bpe.h"
+
+#include "runtime/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+void
+ids_add(struct ids *ids, uint32_t id)
+{
+    if (ids->n == ids->room) {
+        ids->room = MAX((size_t)256, 2 * ids->room);
+        ids->list = must_realloc(ids->list, ids->room * sizeof *ids->list);
+    }
+    ids->list[ids->n++] = id;
+}
+
+/* ---- tokens ---- */
+
+struct pair {
+    uint32_t left, right, rank, id; /* id NO_TOKEN: the slot is free */
+};
+
+/* A piece of at most PIECE bytes that became at most NID tokens; a slot of 64 bytes, found by hash alone. */
+enum { PIECE = 26, NID = 9, CACHE = 1 << 15 };
+struct cached_piece {
+    uint8_t n, nid; /* n 0: free */
+    uint8_t bytes[PIECE];
+    uint32_t id[NID];
+};
+_Static_assert(sizeof(struct cached_piece) == 64, "a slot is a line of cache");
+
+void
+bpe_init(struct bpe *b)
+{
+    *b = (struct bpe){0};
+    for (int i = 0; i < 256; i++) b->byte[i] = NO_TOKEN;
+    b->cache = must_alloc(sizeof *b->cache * CACHE);
+}
+
+void
+bpe_fini(struct bpe *b)
+{
+    free(b->token);
+    free(b->slot);
+    free(b->pair);
+    free(b->cache);
+    arena_fini(&b->arena);
+}
+
+static uint64_t
+hash_of(const void *bytes, size_t n)
+{
+    return XXH3_64bits(bytes, n);
+}
+
+static void
+put_slot(struct bpe *b, uint32_t id)
+{
+    uint32_t i = (uint32_t)hash_of(b->token[id].bytes, b->token[id].n) & (b->slot_room - 1);
+    while (b->slot[i]) i = (i + 1) & (b->slot_room - 1);
+    b->slot[i] = id + 1;
+}
+
+/* Half of the slots stay free. */
+static void
+grow_slots(struct bpe *b)
+{
+    if (2 * (b->ndistinct + 1) <= b->slot_room) return;
+    uint32_t *old = b->slot, room = b->slot_room;
+    b->slot_room = MAX(1024u, 2 * room);
+    b->slot = must_alloc(sizeof *b->slot * b->slot_room);
+    for (uint32_t i = 0; i < room; i++)
+        if (old[i]) put_slot(b, old[i] - 1);
+    free(old);
+}
+
+bool
+bpe_add(struct bpe *b, uint32_t id, const void *bytes, size_t n, bool known)
+{
+    if (id >= b->token_room) {
+        uint32_t room = MAX(id + 1, 2 * b->token_room);
+        b->token = must_realloc(b->token, sizeof *b->token * room);
+        memset(b->token + b->token_room, 0, sizeof *b->token * (room - b->token_room));
+        b->token_room = room;
+    }
+    struct bpe_token *t = &b->token[id];
+    if (t->bytes) return t->n == n && !memcmp(t->bytes, bytes, n);
+    uint8_t *own = arena_alloc(&b->arena, n + 1);
+    memcpy(own, bytes, n);
+    *t = (struct bpe_token){own, (uint32_t)n};
+    b->ntoken = MAX(b->ntoken, id + 1);
+    grow_slots(b);
+    b->ndistinct++;
+    if (known) put_slot(b, id);
+    if (known && n == 1) b->byte[own[0]] = id;
+    return true;
+}
+
+uint32_t
+bpe_find(const struct bpe *b, const void *bytes, size_t n)
+{
+    if (!b->slot_room) return NO_TOKEN;
+    for (uint32_t i = (uint32_t)hash_of(bytes, n) & (b->slot_room - 1); b->slot[i]; i = (i + 1) & (b->slot_room - 1)) {
+        const struct bpe_token *t = &b->token[b->slot[i] - 1];
+        if (t->n == n && !memcmp(t->bytes, bytes, n)) return b->slot[i] - 1;
+    }
+    return NO_TOKEN;
+}
+
+int
+bpe_seal(struct bpe *b, const char *name)
+{
+    for (int i = 0; i < 256; i++)
+        if (b->byte[i] == NO_TOKEN) return fail(E_ARG, "%s: the vocabulary has no token for byte %d", name, i);
+    return 0;
+}
+
+/* ---- pairs ---- */
+
+static uint32_t
+pair_slot(const struct bpe *b, uint32_t left, uint32_t right)
+{
+    uint64_t key = ((uint64_t)left << 32 | right) * UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t i = (uint32_t)(key >> 32) & (b->pair_room - 1);
+    while (b->pair[i].id != NO_TOKEN && (b->pair[i].left != left || b->pair[i].right != right))
+        i = (i + 1) & (b->pair_room - 1);
+    return i;
+}
+
+static void
+grow_pairs(struct bpe *b)
+{
+    if (2 * (b->npair + 1) <= b->pair_room) return;
+    struct pair *old = b->pair;
+    uint32_t room = b->pair_room;
+    b->pair_room = MAX(1024u, 2 * room);
+    b->pair = must_alloc(sizeof *b->pair * b->pair_room);
+    for (uint32_t i = 0; i < b->pair_room; i++) b->pair[i].id = NO_TOKEN;
+    for (uint32_t i = 0; i < room; i++)
+        if (old[i].id != NO_TOKEN) b->pair[pair_slot(b, old[i].left, old[i].right)] = old[i];
+    free(old);
+}
+
+void
+bpe_join(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id)
+{
+    grow_pairs(b);
+    struct pair *p = &b->pair[pair_slot(b, left, right)];
+    if (p->id != NO_TOKEN) return;
+    *p = (struct pair){left, right, rank, id};
+    b->npair++;
+}
+
+void
+bpe_join_by_id(struct bpe *b)
+{
+    for (uint32_t id = 0; id < b->ntoken; id++) {
+        const struct bpe_token *t = &b->token[id];
+        if (t->n < 2 || bpe_find(b, t->bytes, t->n) != id) continue;
+        for (uint32_t k = 1; k < t->n; k++) {
+            uint32_t left = bpe_find(b, t->bytes, k), right = bpe_find(b, t->bytes + k, t->n - k);
+            if (left != NO_TOKEN && right != NO_TOKEN) bpe_join(b, left, right, id, id);
+        }
+    }
+}
+
+static const struct pair *
+find_pair(const struct bpe *b, uint32_t left, uint32_t right)
+{
+    if (!b->pair_room) return NULL;
+    const struct pair *p = &b->pair[pair_slot(b, left, right)];
+    return p->id == NO_TOKEN ? NULL : p;
+}
+
+/* ---- joining ---- */
+
+/* A token of the piece that is being encoded; neighbours are a list. */
+struct part {
+    uint32_t id, rank, becomes; /* with its right neighbour: NO_TOKEN when they are no pair */
+    int32_t left, right;        /* -1: none */
+};
+
+static void
+price(const struct bpe *b, struct part *part, int32_t i)
+{
+    const struct pair *p = part[i].right < 0 ? NULL : find_pair(b, part[i].id, part[part[i].right].id);
+    part[i].rank = p ? p->rank : UINT32_MAX;
+    part[i].becomes = p ? p->id : NO_TOKEN;
+}
+
+static void
+begin_parts(const struct bpe *b, const uint8_t *piece, int32_t n, struct part *part)
+{
+    for (int32_t i = 0; i < n; i++) part[i] = (struct part){b->byte[piece[i]], 0, 0, i - 1, i + 1 < n ? i + 1 : -1};
+    for (int32_t i = 0; i < n; i++) price(b, part, i);
+}
+
+static void
+join_part(const struct bpe *b, struct part *part, int32_t i)
+{
+    int32_t gone = part[i].right;
+    part[i].id = part[i].becomes;
+    part[i].right = part[gone].right;
+    part[gone].id = NO_TOKEN;
+    if (part[i].right >= 0) part[part[i].right].left = i;
+    price(b, part, i);
+    if (part[i].left >= 0) price(b, part, part[i].left);
+}
+
+/* Short pieces: the least is looked for each time. */
+static void
+join_few(const struct bpe *b, struct part *part)
+{
+    for (;;) {
+        int32_t best = -1;
+        uint32_t rank = UINT32_MAX;
+        for (int32_t i = 0; i >= 0; i = part[i].right)
+            if (part[i].rank < rank) rank = part[best = i].rank;
+        if (best < 0) return;
+        join_part(b, part, best);
+    }
+}
+
+/* Long pieces: a heap of candidates by rank and position; one that does not hold any more is passed over. */
+struct candidate {
+    uint32_t rank;
+    int32_t at;
+};
+
+static bool
+before(struct candidate a, struct candidate b)
+{
+    return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
+}
+
+static void
+heap_push(struct candidate *heap, size_t *n, struct candidate c)
+{
+    size_t i = (*n)++;
+    for (; i && before(c, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = c;
+}
+
+static struct candidate
+heap_pop(struct candidate *heap, size_t *n)
+{
+    struct candidate top = heap[0], last = heap[--*n];
+    size_t i = 0;
+    for (size_t k; (k = 2 * i + 1) < *n; i = k) {
+        if (k + 1 < *n && before(heap[k + 1], heap[k])) k++;
+        if (!before(heap[k], last)) break;
+        heap[i] = heap[k];
+    }
+    heap[i] = last;
+    return top;
+}
+
+static void
+join_many(const struct bpe *b, struct part *part, int32_t n)
+{
+    struct candidate *heap = must_realloc(NULL, sizeof *heap * 3 * (size_t)n); /* a join adds two at most, of n - 1 */
+    size_t nheap = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (part[i].becomes != NO_TOKEN) heap_push(heap, &nheap, (struct candidate){part[i].rank, i});
+    while (nheap) {
+        struct candidate c = heap_pop(heap, &nheap);
+        if (part[c.at].id == NO_TOKEN || part[c.at].becomes == NO_TOKEN || part[c.at].rank != c.rank) continue;
+        join_part(b, part, c.at);
+        int32_t left = part[c.at].left;
+        if (part[c.at].becomes != NO_TOKEN) heap_push(heap, &nheap, (struct candidate){part[c.at].rank, c.at});
+        if (left >= 0 && part[left].becomes != NO_TOKEN)
+            heap_push(heap, &nheap, (struct candidate){part[left].rank, left});
+    }
+    free(heap);
+}
+
+enum { FEW = 64 };
+
+static void
+encode_piece(const struct bpe *b, const uint8_t *piece, size_t n, struct ids *out)
+{
+    struct part few[FEW], *part = few;
+    uint32_t id = b->whole ? bpe_find(b, piece, n) : NO_TOKEN;
+    if (id != NO_TOKEN) {
+        ids_add(out, id);
+        return;
+    }
+    if (n > FEW) part = must_realloc(NULL, sizeof *part * n);
+    begin_parts(b, piece, (int32_t)n, part);
+    if (n > FEW)
+        join_many(b, part, (int32_t)n);
+    else
+        join_few(b, part);
+    for (int32_t i = 0; i >= 0; i = part[i].right) ids_add(out, part[i].id);
+    if (part != few) free(part);
+}
+
+void
+bpe_encode(struct bpe *b, const uint8_t *piece, size_t n, struct ids *out)
+{
+    size_t first = out->n;
+    if (n == 0) return;
+    if (n > PIECE) {
+        encode_piece(b, piece, n, out);
+        return;
+    }
+    struct cached_piece *c = &b->cache[hash_of(piece, n) & (CACHE - 1)];
+    if (c->n == n && !memcmp(c->bytes, piece, n)) {
+        for (int i = 0; i < c->nid; i++) ids_add(out, c->id[i]);
+        return;
+    }
+    encode_piece(b, piece, n, out);
+    if (out->n - first > NID) return;
+    c->n = (uint8_t)n;
+    c->nid = (uint8_t)(out->n - first);
+    memcpy(c->bytes, piece, n);
+    memcpy(c->id, out->list + first, sizeof *c->id * c->nid);
+}

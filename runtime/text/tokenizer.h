@@ -1,0 +1,67 @@
+/* tokenizer.h - from text to ids and back: special tokens, a pattern that cuts text into pieces, byte-pair encoding.
+ *
+ * Read from tokenizer.json (Hugging Face; byte-level BPE alone, anything else is
+ * refused by name) or *.tiktoken (a line a token: base64 and rank), or trained.
+ * Text is any bytes; decoding what encoding gave is the same bytes. Errors name
+ * the file. One thread: pieces are cached. */
+#ifndef RILLE_RUNTIME_TEXT_TOKENIZER_H
+#define RILLE_RUNTIME_TEXT_TOKENIZER_H
+
+#include "runtime/str.h"
+#include "runtime/text/bpe.h"
+#include "runtime/text/split.h"
+
+struct special {
+    const char *text;
+    size_t n;
+    uint32_t id;
+    bool control; /* "special" in tokenizer.json: not part of plain text */
+};
+
+struct join { /* in order of rank, to be written */
+    uint32_t left, right, id;
+};
+
+struct tokenizer {
+    struct bpe bpe;
+    struct splitter *splitter;
+    char *pattern[8]; /* NULL: GPT-2's, which ByteLevel has by itself */
+    int npattern;
+    bool prefix_space; /* a text begins with a space, as if a word came before */
+    struct special *special;
+    int nspecial, special_room;
+    bool starts[256]; /* does a special token begin with this byte? */
+    struct join *join;
+    uint32_t njoin, join_room;
+};
+
+struct tokenizer *tokenizer_new(void);
+void tokenizer_free(struct tokenizer **t);
+/* By the end of the path. pattern, special (texts, which take the ids behind the last): for .tiktoken. */
+int tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
+                   struct tokenizer **out);
+/* tokenizer.json, in its spelling that all readers know. */
+int tokenizer_save(struct tokenizer *t, const char *path);
+
+int tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *out);
+/* E_ARG naming an id that is none. */
+int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct str *out);
+
+/* Learns from texts, added one by one: size ids in all, of which the specials are the last. Fewer when the texts have
+ * no more pairs. */
+struct trainer;
+struct trainer *trainer_new(const char *pattern, int nspecial, const char *const *special);
+void trainer_free(struct trainer **r);
+int trainer_add(struct trainer *r, const void *text, size_t n);
+int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
+
+/* ---- for readers ---- */
+
+int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern); /* one more pattern; NULL: GPT-2's */
+int tokenizer_special(struct tokenizer *t, const char *name, const char *text, size_t n, uint32_t id, bool control);
+void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
+int tokenizer_read_json(struct tokenizer *t, const char *path);
+int tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *pattern, int nspecial,
+                            const char *const *special);
+
+#endif

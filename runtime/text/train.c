@@ -1,0 +1,352 @@
+/* train.c - learning a vocabulary: the pair that occurs most often becomes a token, again and again.
+ *
+ * Texts are cut into words first; a word is kept once, with how often it occurs. Each pair knows the words it was seen
+ * in, so a join touches those alone. Of equals the pair of lesser ids wins: the same texts give the same file. */
+#include "runtime/error.h"
+#include "runtime/text/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+struct word {
+    uint32_t first, n; /* its tokens, in the trainer's list */
+    int64_t count;
+};
+
+/* A pair of neighbours, how often it occurs, and the words in which it was seen. */
+struct seen {
+    uint64_t key; /* left << 32 | right */
+    int64_t count;
+    uint32_t *word;
+    uint32_t nword, room;
+};
+
+struct trainer {
+    struct splitter *splitter;
+    char *pattern;
+    int nspecial;
+    char **special;
+    uint32_t *token; /* of all words */
+    uint32_t ntoken, token_room;
+    struct word *word;
+    uint32_t nword, word_room;
+    uint32_t *slot; /* hash table of words by their bytes: index + 1 */
+    uint32_t slot_room;
+    struct seen *seen; /* hash table; a key of all ones is free */
+    uint32_t nseen, seen_room;
+    struct arena arena;
+    int status;
+};
+
+static const uint64_t no_pair = UINT64_MAX;
+
+struct trainer *
+trainer_new(const char *pattern, int nspecial, const char *const *special)
+{
+    struct trainer *r = must_alloc(sizeof *r);
+    r->splitter = splitter_new();
+    r->status = splitter_add(r->splitter, "train", pattern ? pattern : split_gpt2);
+    r->pattern = pattern ? arena_strdup(&r->arena, pattern) : NULL;
+    r->nspecial = nspecial;
+    r->special = ARENA_ARRAY(&r->arena, char *, nspecial + 1);
+    for (int i = 0; i < nspecial; i++) r->special[i] = arena_strdup(&r->arena, special[i]);
+    return r;
+}
+
+void
+trainer_free(struct trainer **rp)
+{
+    struct trainer *r = *rp;
+    *rp = NULL;
+    if (!r) return;
+    for (uint32_t i = 0; i < r->seen_room; i++) free(r->seen[i].word);
+    splitter_free(&r->splitter);
+    free(r->token);
+    free(r->word);
+    free(r->slot);
+    free(r->seen);
+    arena_fini(&r->arena);
+    free(r);
+}
+
+/* ---- words ---- */
+
+static bool
+is_word(const struct trainer *r, const struct word *w, const uint8_t *bytes, size_t n)
+{
+    if (w->n != n) return false;
+    for (size_t i = 0; i < n; i++)
+        if (r->token[w->first + i] != bytes[i]) return false;
+    return true;
+}
+
+/* The slot of a word of these bytes, or the free one where it would be. */
+static uint32_t
+word_slot(const struct trainer *r, const uint8_t *bytes, size_t n)
+{
+    uint32_t i = (uint32_t)XXH3_64bits(bytes, n) & (r->slot_room - 1);
+    while (r->slot[i] && !is_word(r, &r->word[r->slot[i] - 1], bytes, n)) i = (i + 1) & (r->slot_room - 1);
+    return i;
+}
+
+static void
+grow_words(struct trainer *r)
+{
+    if (2 * (r->nword + 1) <= r->slot_room) return;
+    r->slot_room = MAX(4096u, 2 * r->slot_room);
+    free(r->slot);
+    r->slot = must_alloc(sizeof *r->slot * r->slot_room);
+    uint8_t *bytes = NULL;
+    for (uint32_t k = 0; k < r->nword; k++) {
+        const struct word *w = &r->word[k];
+        bytes = must_realloc(bytes, w->n + 1);
+        for (uint32_t i = 0; i < w->n; i++) bytes[i] = (uint8_t)r->token[w->first + i];
+        r->slot[word_slot(r, bytes, w->n)] = k + 1;
+    }
+    free(bytes);
+}
+
+static void
+add_word(void *arg, const uint8_t *bytes, size_t n)
+{
+    struct trainer *r = arg;
+    grow_words(r);
+    uint32_t slot = word_slot(r, bytes, n);
+    if (r->slot[slot]) {
+        r->word[r->slot[slot] - 1].count++;
+        return;
+    }
+    if (r->nword == r->word_room) {
+        r->word_room = MAX(4096u, 2 * r->word_room);
+        r->word = must_realloc(r->word, sizeof *r->word * r->word_room);
+    }
+    while (r->ntoken + n > r->token_room) {
+        r->token_room = MAX(1u << 16, 2 * r->token_room);
+        r->token = must_realloc(r->token, sizeof *r->token * r->token_room);
+    }
+    r->word[r->nword] = (struct word){r->ntoken, (uint32_t)n, 1};
+    r->slot[slot] = ++r->nword;
+    for (size_t i = 0; i < n; i++) r->token[r->ntoken++] = bytes[i];
+}
+
+/* A special token is no part of a word. */
+static const uint8_t *
+find_special(const struct trainer *r, const uint8_t *text, size_t n, size_t *size)
+{
+    const uint8_t *first = NULL;
+    for (int i = 0; i < r->nspecial; i++) {
+        const uint8_t *at = memmem(text, n, r->special[i], strlen(r->special[i]));
+        if (!at || (first && at >= first)) continue;
+        first = at;
+        *size = strlen(r->special[i]);
+    }
+    return first;
+}
+
+int
+trainer_add(struct trainer *r, const void *text, size_t n)
+{
+    const uint8_t *p = text;
+    if (r->status) return r->status;
+    if (n > UINT32_MAX / 2 - r->ntoken) return fail(E_ARG, "train: the texts are longer than 2 GiB");
+    for (;;) {
+        size_t size = 0;
+        const uint8_t *special = find_special(r, p, n, &size);
+        size_t plain = special ? (size_t)(special - p) : n;
+        TRY(splitter_run(r->splitter, p, plain, add_word, r));
+        if (!special) return 0;
+        p += plain + size;
+        n -= plain + size;
+    }
+}
+
+/* ---- pairs ---- */
+
+static uint32_t
+seen_slot(const struct trainer *r, uint64_t key)
+{
+    uint32_t i = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (r->seen_room - 1);
+    while (r->seen[i].key != no_pair && r->seen[i].key != key) i = (i + 1) & (r->seen_room - 1);
+    return i;
+}
+
+static void
+grow_seen(struct trainer *r)
+{
+    if (2 * (r->nseen + 1) <= r->seen_room) return;
+    struct seen *old = r->seen;
+    uint32_t room = r->seen_room;
+    r->seen_room = MAX(4096u, 2 * room);
+    r->seen = must_alloc(sizeof *r->seen * r->seen_room);
+    for (uint32_t i = 0; i < r->seen_room; i++) r->seen[i].key = no_pair;
+    for (uint32_t i = 0; i < room; i++)
+        if (old[i].key != no_pair) r->seen[seen_slot(r, old[i].key)] = old[i];
+    free(old);
+}
+
+/* The pair occurs `more` times more often, in word w. */
+static void
+count_pair(struct trainer *r, uint32_t left, uint32_t right, int64_t more, uint32_t w)
+{
+    grow_seen(r);
+    uint64_t key = (uint64_t)left << 32 | right;
+    struct seen *s = &r->seen[seen_slot(r, key)];
+    if (s->key == no_pair) {
+        *s = (struct seen){.key = key};
+        r->nseen++;
+    }
+    s->count += more;
+    if (more < 0 || (s->nword && s->word[s->nword - 1] == w)) return;
+    if (s->nword == s->room) {
+        s->room = MAX(4u, 2 * s->room);
+        s->word = must_realloc(s->word, sizeof *s->word * s->room);
+    }
+    s->word[s->nword++] = w;
+}
+
+static void
+count_word(struct trainer *r, uint32_t w, int64_t sign)
+{
+    const struct word *word = &r->word[w];
+    const uint32_t *token = r->token + word->first;
+    for (uint32_t i = 0; i + 1 < word->n; i++) count_pair(r, token[i], token[i + 1], sign * word->count, w);
+}
+
+/* ---- the most frequent, by a heap of claims: one whose count has changed is put back as it is now ---- */
+
+struct claim {
+    int64_t count;
+    uint64_t key;
+};
+struct claims {
+    struct claim *list;
+    size_t n, room;
+};
+
+static bool
+before(struct claim a, struct claim b)
+{
+    return a.count != b.count ? a.count > b.count : a.key < b.key;
+}
+
+static void
+claim_push(struct claims *c, struct claim x)
+{
+    if (c->n == c->room) {
+        c->room = MAX((size_t)1024, 2 * c->room);
+        c->list = must_realloc(c->list, sizeof *c->list * c->room);
+    }
+    size_t i = c->n++;
+    for (; i && before(x, c->list[(i - 1) / 2]); i = (i - 1) / 2) c->list[i] = c->list[(i - 1) / 2];
+    c->list[i] = x;
+}
+
+static struct claim
+claim_pop(struct claims *c)
+{
+    struct claim top = c->list[0], last = c->list[--c->n];
+    size_t i = 0;
+    for (size_t k; (k = 2 * i + 1) < c->n; i = k) {
+        if (k + 1 < c->n && before(c->list[k + 1], c->list[k])) k++;
+        if (!before(c->list[k], last)) break;
+        c->list[i] = c->list[k];
+    }
+    c->list[i] = last;
+    return top;
+}
+
+/* The pair that occurs most often now; false when there is none. */
+static bool
+most_frequent(struct trainer *r, struct claims *c, uint64_t *key)
+{
+    while (c->n) {
+        struct claim top = claim_pop(c);
+        int64_t now = r->seen[seen_slot(r, top.key)].count;
+        if (now < 1) continue;
+        if (now == top.count) {
+            *key = top.key;
+            return true;
+        }
+        claim_push(c, (struct claim){now, top.key});
+    }
+    return false;
+}
+
+/* In each word that has it the pair becomes id; pairs that this makes are claimed. */
+static void
+join_words(struct trainer *r, struct claims *c, uint64_t key, uint32_t id)
+{
+    struct seen taken = r->seen[seen_slot(r, key)];
+    r->seen[seen_slot(r, key)].word = NULL;
+    r->seen[seen_slot(r, key)].nword = r->seen[seen_slot(r, key)].room = 0;
+    for (uint32_t k = 0; k < taken.nword; k++) {
+        struct word *w = &r->word[taken.word[k]];
+        uint32_t *token = r->token + w->first, n = 0;
+        count_word(r, taken.word[k], -1);
+        for (uint32_t i = 0; i < w->n; n++) {
+            bool both = i + 1 < w->n && ((uint64_t)token[i] << 32 | token[i + 1]) == key;
+            token[n] = both ? id : token[i];
+            i += both ? 2 : 1;
+        }
+        w->n = n;
+        count_word(r, taken.word[k], 1);
+        for (uint32_t i = 0; i + 1 < n; i++) {
+            uint64_t made = (uint64_t)token[i] << 32 | token[i + 1];
+            if (token[i] == id || token[i + 1] == id)
+                claim_push(c, (struct claim){r->seen[seen_slot(r, made)].count, made});
+        }
+    }
+    free(taken.word);
+}
+
+/* ---- the vocabulary ---- */
+
+/* The token that the pair becomes: a new one, unless others have been joined to the same bytes before. */
+static uint32_t
+add_join(struct tokenizer *t, uint64_t key, uint32_t id)
+{
+    const struct bpe_token *left = &t->bpe.token[key >> 32], *right = &t->bpe.token[key & UINT32_MAX];
+    uint8_t *bytes = must_realloc(NULL, left->n + right->n + 1);
+    memcpy(bytes, left->bytes, left->n);
+    memcpy(bytes + left->n, right->bytes, right->n);
+    uint32_t found = bpe_find(&t->bpe, bytes, left->n + right->n);
+    if (found != NO_TOKEN)
+        id = found;
+    else
+        bpe_add(&t->bpe, id, bytes, left->n + right->n, true);
+    tokenizer_join(t, (uint32_t)(key >> 32), (uint32_t)key, id);
+    free(bytes);
+    return id;
+}
+
+static void
+learn(struct trainer *r, struct tokenizer *t, uint32_t size)
+{
+    struct claims c = {0};
+    uint64_t key;
+    for (uint32_t w = 0; w < r->nword; w++) count_word(r, w, 1);
+    for (uint32_t i = 0; i < r->seen_room; i++)
+        if (r->seen[i].key != no_pair) claim_push(&c, (struct claim){r->seen[i].count, r->seen[i].key});
+    while (t->bpe.ntoken < size && most_frequent(r, &c, &key)) join_words(r, &c, key, add_join(t, key, t->bpe.ntoken));
+    free(c.list);
+}
+
+int
+trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out)
+{
+    *out = NULL;
+    if (r->status) return r->status;
+    if (size < 256u + (uint32_t)r->nspecial)
+        return fail(E_ARG, "train: a size of %u; bytes and %d special tokens take %d", (unsigned)size, r->nspecial,
+                    256 + r->nspecial);
+    struct tokenizer *t = tokenizer_new();
+    for (int i = 0; i < 256; i++) bpe_add(&t->bpe, (uint32_t)i, &(uint8_t){(uint8_t)i}, 1, true);
+    learn(r, t, size - (uint32_t)r->nspecial);
+    int status = tokenizer_cut(t, "train", r->pattern);
+    for (int i = 0; !status && i < r->nspecial; i++)
+        status = tokenizer_special(t, "train", r->special[i], strlen(r->special[i]), t->bpe.ntoken, true);
+    if (status) tokenizer_free(&t);
+    *out = t;
+    return status;
+}

@@ -1,0 +1,178 @@
+-- text-tokenizer.lua - text to ids and back: the ids of PyPI's tokenizers and tiktoken for thousands of generated strings,
+-- any bytes round, what is refused. Strings are a function of a seed, here and in t/golden/tokenizer.py, which says how
+-- the digests were made; COUNT= in its environment and here compares more of them.
+
+local tap = dofile("t/tap.lua")
+local golden = dofile("t/golden/tokenizer.lua")
+local dir = os.tmpname()
+os.remove(dir)
+os.execute("mkdir '" .. dir .. "'")
+local function read(path) local f = assert(io.open(path, "rb")); local s = f:read("a"); f:close(); return s end
+local function write(name, s) local f = assert(io.open(dir .. "/" .. name, "wb")); f:write(s); f:close(); return dir .. "/" .. name end
+
+-- splitmix64
+local function generator(seed)
+  local state = seed
+  return function(n)
+    state = state + 0x9e3779b97f4a7c15
+    local z = state
+    z = (z ~ (z >> 30)) * 0xbf58476d1ce4e5b9
+    z = (z ~ (z >> 27)) * 0x94d049bb133111eb
+    return ((z ~ (z >> 31)) >> 1) % n
+  end
+end
+local function generated(seed)
+  local draw, out = generator(seed), {}
+  for _ = 1, draw(24) do
+    local kind = draw(10)
+    if kind < 3 then
+      out[#out + 1] = golden.bits[draw(#golden.bits) + 1]
+    else
+      local block = golden.blocks[draw(#golden.blocks) + 1]
+      if kind == 3 then
+        local c = utf8.char(block[1] + draw(block[2]))
+        out[#out + 1] = c:rep(1 + draw(40))
+      else
+        for _ = 1, 1 + draw(6) do out[#out + 1] = utf8.char(block[1] + draw(block[2])) end
+      end
+    end
+  end
+  return table.concat(out)
+end
+local function digest(h, ids)
+  for i = 1, #ids do h = (h ~ ids[i]) * 1099511628211 end
+  return (h ~ 0xffffffff) * 1099511628211
+end
+
+local json = read("t/golden/tokenizer.json")
+local function quote(s) return '"' .. s:gsub('[\\"]', "\\%0") .. '"' end
+local function with_cutter(text) return (json:gsub('"pre_tokenizer":%b{}', function() return '"pre_tokenizer":' .. text end)) end
+local function split_by(pattern)
+  return '{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":' .. quote(pattern)
+    .. '},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]}'
+end
+
+tap.group("the ids of others", function()
+  for name, pattern in pairs(golden.patterns) do
+    local ways = {json = rille.tokenizer(write("a.json", with_cutter(split_by(pattern)))),
+      tiktoken = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = pattern, special = {"<|endoftext|>"}})}
+    if name == "gpt2" then ways.own = rille.tokenizer("t/golden/tokenizer.json") end
+    for way, tok in pairs(ways) do
+      local h, round = 1469598103934665603, true
+      local want = golden[way .. " " .. name] or golden["tiktoken " .. name]
+      for seed = 0, (tonumber(os.getenv("COUNT")) or golden.count) - 1 do
+        local text = generated(seed)
+        local ids = tok:encode(text)
+        h = digest(h, ids)
+        round = round and tok:decode(ids) == text
+      end
+      tap.ok(h == want, ("%s, %s: the same ids for every string"):format(name, way), ("%x, want %x"):format(h, want))
+      tap.ok(round, "and every string comes back")
+    end
+  end
+end)
+
+tap.group("any bytes", function()
+  local tok, draw, wrong = rille.tokenizer("t/golden/tokenizer.json"), generator(tonumber(os.getenv("SEED")) or 17), 0
+  for _ = 1, 2000 do
+    local bytes = {}
+    for i = 1, draw(60) do bytes[i] = string.char(draw(3) == 0 and draw(256) or 32 + draw(90)) end
+    local s = table.concat(bytes)
+    if tok:decode(tok:encode(s)) ~= s then wrong = wrong + 1 end
+  end
+  tap.is(wrong, 0, "bytes that are no UTF-8 go round")
+  for _, s in ipairs{"\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xc0\x80", "a\xff\xfeb", "\xe2\x82", "\0\0", ("\xff"):rep(100)} do
+    if tok:decode(tok:encode(s)) ~= s then wrong = wrong + 1 end
+  end
+  tap.is(wrong, 0, "halves, surrogates, what is overlong or too large")
+  for _, s in ipairs{("a"):rep(200000), (" "):rep(200000), ("ab "):rep(50000), ("日"):rep(50000), ("\n "):rep(50000)} do
+    if tok:decode(tok:encode(s)) ~= s then wrong = wrong + 1 end
+  end
+  tap.is(wrong, 0, "long runs, in reasonable time")
+end)
+
+tap.group("files", function()
+  local tok = rille.tokenizer("t/golden/tokenizer.json")
+  tap.is({tok.size, #tok:encode("<|endoftext|>"), tostring(tok)}, {601, 1, "tokenizer of 601 ids"}, "size counts special tokens")
+  for name, t in pairs{json = tok, tiktoken = rille.tokenizer("t/golden/tokenizer.tiktoken", {special = {"<|endoftext|>"}}),
+    split = rille.tokenizer(write("s.json", with_cutter(split_by(golden.patterns.o200k))))} do
+    t:save(dir .. "/saved.json")
+    local back, same = rille.tokenizer(dir .. "/saved.json"), t.size == tok.size
+    for seed = 0, 300 do
+      local a, b = t:encode(generated(seed)), back:encode(generated(seed))
+      same = same and table.concat(a, " ") == table.concat(b, " ")
+    end
+    tap.ok(same, name .. ": saved and read again it gives the same ids")
+  end
+  local pairs_json = json:gsub('"merges":%b[]', function(list)
+    return (list:gsub('"([^" ]+) ([^" ]+)"', '["%1","%2"]'))
+  end)
+  local strings_json = json:gsub('%["([^"]+)","([^"]+)"%]', '"%1 %2"')
+  for name, text in pairs{["pairs"] = pairs_json, ["texts"] = strings_json} do
+    tap.is(rille.tokenizer(write("m.json", text)):encode("hello the"), tok:encode("hello the"), "merges as " .. name)
+  end
+  local function refused(text, words, name)
+    tap.fails(function() rille.tokenizer(write("bad.json", text)) end, {"bad.json", table.unpack(words)}, name)
+  end
+  local function changed(from, to) local s, n = json:gsub(from, function() return to end, 1); assert(n == 1, from); return s end
+  refused(changed('"normalizer":null', '"normalizer":{"type":"NFC"}'), {"NFC"}, "a normalizer is refused by name")
+  refused(with_cutter('{"type":"Metaspace"}'), {"Metaspace"}, "so is another way to cut")
+  refused(with_cutter("null"), {"pre_tokenizer"}, "and none")
+  refused(with_cutter(split_by("(")), {"pattern"}, "a pattern that does not compile")
+  refused(changed('"type":"BPE"', '"type":"Unigram"'), {"Unigram"}, "another model")
+  refused(changed('"byte_fallback":false', '"byte_fallback":true'), {"byte_fallback"}, "byte_fallback")
+  refused(changed('"dropout":null', '"dropout":0.5'), {"dropout"}, "dropout")
+  refused(changed('"lstrip":false', '"lstrip":true'), {"lstrip"}, "a special token that takes spaces along")
+  refused(changed('"!":%d+,', ""), {"'!'"}, "a merge of what is no token")
+  refused(changed('"ÿ":%d+,', ""), {"byte 255"}, "a vocabulary without a byte")
+  refused(changed('"!":(%d+)', '"!":99999999'), {"99999999"}, "ids without end")
+  refused(json:sub(1, -10), {"JSON"}, "a file that is cut off")
+  refused("[]", {"object"}, "no object")
+  tap.fails(function() rille.tokenizer(write("bad.tiktoken", "IQ== 0\nIQ== 1\n")) end, {"bad.tiktoken:2", "twice"}, "a token twice")
+  tap.fails(function() rille.tokenizer(write("bad.tiktoken", "I= 0\n")) end, {"bad.tiktoken:1", "base64"}, "what is no base64")
+  tap.fails(function() rille.tokenizer(write("bad.tiktoken", "IQ== 0\n")) end, {"byte 0"}, "a file without all bytes")
+  tap.fails(function() rille.tokenizer("t/tap.lua") end, {"t/tap.lua", ".json"}, "another kind of file")
+  tap.fails(function() tok:decode{5, -1} end, {"-1"}, "an id that is none")
+  tap.fails(function() tok:decode{5, 601} end, {"601"}, "one beyond the end")
+  tap.fails(function() tok:encode(5) end, {"text", "5"}, "what is no text")
+  tap.fails(function() return tok.vocab end, {"vocab", "encode"}, "a name that is none")
+  tap.is(tok:decode(rille.tensor({72, 72}, {dtype = "i64"})), tok:decode{72, 72}, "a tensor of ids is decoded")
+end)
+
+-- Every truncation, and changed bytes, of both kinds: refused, or another tokenizer that works.
+tap.group("damage", function()
+  local draw, wrong, times = generator(tonumber(os.getenv("SEED")) or 5), 0, os.getenv("RILLE_LONG") and 20000 or 300
+  for name, text in pairs{["d.json"] = json, ["d.tiktoken"] = read("t/golden/tokenizer.tiktoken")} do
+    for _ = 1, times do
+      local at, s = 1 + draw(#text), text
+      if draw(3) == 0 then s = s:sub(1, at)
+      else for _ = 1, 1 + draw(3) do at = 1 + draw(#s); s = s:sub(1, at - 1) .. string.char(draw(256)) .. s:sub(at + 1 + draw(2)) end end
+      local good, tok = pcall(rille.tokenizer, write(name, s))
+      if good then good, tok = pcall(function() return tok:decode(tok:encode("the hello 123 \xff")) == "the hello 123 \xff" end)
+      elseif not tok:find(name, 1, true) then wrong = wrong + 1; tap.diag(tok) end
+      if good and tok ~= true then wrong = wrong + 1 end
+    end
+  end
+  tap.is(wrong, 0, ("%d damaged files are refused by name, or work"):format(2 * times))
+end)
+
+tap.group("training", function()
+  local corpus = {("low lower lowest new newer newest "):rep(20), "wide wider widest", {file = "README.md"}}
+  local tok = rille.tokenizer.train(corpus, {size = 700, special = {"<|endoftext|>", "<|pad|>"}})
+  tap.is(tok.size, 700, "it has the size that was asked")
+  tap.is({tok:encode("<|endoftext|>"), tok:encode("<|pad|>")}, {{698}, {699}}, "special tokens are the last")
+  local text = read("README.md")
+  tap.ok(#tok:encode(text) < #text / 2 and tok:decode(tok:encode(text)) == text, "a text it has seen becomes short and comes back")
+  tok:save(dir .. "/t.json")
+  tap.is(rille.tokenizer(dir .. "/t.json"):encode(text), tok:encode(text), "and it goes through a file")
+  -- a, b, ab ... counted by hand: "aaab aaab ab": pairs aa 4, ab 3; aa+a and aa+b follow
+  local small = rille.tokenizer.train({"aaab", "aaab", "ab"}, {size = 258})
+  tap.is(small:encode("aaab"), {256, 257}, "the most frequent pair first, then what that made")
+  tap.is(rille.tokenizer.train("aaaaaaaa", {size = 300}).size, 259, "fewer ids where the text has no more pairs")
+  tap.fails(function() rille.tokenizer.train(corpus, {size = 100}) end, {"256"}, "too small a size")
+  tap.fails(function() rille.tokenizer.train({{file = dir .. "/none"}}, {size = 300}) end, {"none"}, "a file that is not there")
+  tap.fails(function() rille.tokenizer.train({5}, {size = 300}) end, {"5"}, "what is no text")
+end)
+
+os.execute("rm -rf '" .. dir .. "'")
+tap.done()
