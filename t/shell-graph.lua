@@ -90,10 +90,11 @@ tap.group("looking", function()
     "so does a picture")
 end)
 
--- Piece k of an argument is the k-th part of every shard, so what goes together must be cut alike.
+-- Piece k of an argument is the k-th part of every shard; what is not split there is cut alike.
 tap.group("rows of micro-batches", function()
-  local P = rille.placement("cpu", {0, 1})
-  local function batch(sbp) return rille.tensor({0, 1, 2, 3, 4, 5, 6, 7}, {placement = P, sbp = sbp}) end
+  local P, Q = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3, 4})
+  local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local function batch(sbp, place) return rille.tensor({0, 1, 2, 3, 4, 5, 6, 7}, {placement = place or P, sbp = sbp}) end
   local layouts = {"S(0)", "B", "P"}
   local parts = {["S(0)"] = 2, B = 1, P = 1}
   for _, pieces in ipairs{1, 2, 4} do
@@ -102,18 +103,25 @@ tap.group("rows of micro-batches", function()
         local name = ("%s with %s in %d pieces"):format(a, b, pieces)
         local pair = rille.graph(function(x, y) return (x - y):square():sum() end, {micro_batches = pieces})
         local move = rille.graph(function(x) return x:to_global{sbp = b} * 1 end, {micro_batches = pieces})
+        tap.is({pair(batch(a), batch(b)):item(), pair(batch(a), batch(b)):item()}, {0, 0}, name .. " go together")
         if pieces == 1 or parts[a] == parts[b] then
-          tap.is(pair(batch(a), batch(b)):item(), 0, name .. " go together")
           tap.is(move(batch(a)):totable(), batch(a):totable(), "and come out in order")
         else
-          tap.fails(function() pair(batch(a), batch(b)) end, {"shell-graph.lua:", "graph: ", "argument 1 (" .. a, "argument 2 (" .. b,
-            "to_global"}, name .. " would pair other rows")
           tap.fails(function() move(batch(a)) end, {"shell-graph.lua:", "graph: a result is " .. b, "to_global"},
-            "or come out in another order")
+            "what would come out in another order is refused")
         end
       end
     end
   end
+  local mesh = rille.graph(function(x, y, z) return (x - y):square():sum() + (x - z):square():sum() end, {micro_batches = 2})
+  for _, sbp in ipairs{{"B", "B"}, {"S(0)", "B"}, {"B", "S(0)"}, {"P", "B"}} do
+    tap.is(mesh(batch({"S(0)", "B"}, P22), batch({"B", "B"}, P22), batch({"S(0)", "B"}, P22)):item(), 0, "on a mesh too")
+    local good, sum = pcall(mesh, batch({"S(0)", "B"}, P22), batch(sbp, P22), batch({"B", "B"}, P22))
+    tap.ok(not good or sum:item() == 0, "rows of other axes go together or are refused")
+  end
+  local other = rille.graph(function(x, y) return x:sum() + y:sum():to_global{placement = P, sbp = "B"} end, {micro_batches = 2})
+  tap.fails(function() other(batch("S(0)"), batch("B", Q)) end, {"shell-graph.lua:", "argument 1 (S(0))", "argument 2 (B)", "to_global"},
+    "a mesh with other axes cannot be cut alike")
   local sums = rille.graph(function(x) return x:reshape{1, -1}:sum(1) end, {micro_batches = 2})
   tap.is(sums(batch("S(0)")):totable(), {10, 18}, "a result of other rows is joined as it comes")
 end)

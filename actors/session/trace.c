@@ -231,6 +231,43 @@ rows_cut(const struct layout *l)
     return n;
 }
 
+static bool
+cuts_rows(const struct layout *l, int axis)
+{
+    return l->sbp[axis].kind == SBP_S && l->sbp[axis].axis == 0;
+}
+
+/* l with its rows cut as `like` cuts them; l itself where the meshes differ or an axis of it is taken otherwise. */
+static int
+cut_alike(struct rille_session *s, const struct layout *l, const struct layout *like, const struct layout **out)
+{
+    struct sbp want[MAX_AXIS];
+    *out = l;
+    if (l->place->naxis != like->place->naxis) return 0;
+    for (int a = 0; a < l->place->naxis; a++) {
+        bool cut = cuts_rows(like, a), same = cuts_rows(l, a) == cut;
+        if (l->place->axis[a] != like->place->axis[a] || (!same && l->sbp[a].kind == SBP_S)) return 0;
+        want[a] = cut ? like->sbp[a] : l->sbp[a];
+    }
+    return layout_new(s->atlas, l->place, want, like->order, out);
+}
+
+int
+rille_trace_align(struct rille_session *s, int nin, struct rille_tensor *const *in, int i, struct rille_tensor **out)
+{
+    TRY(face_tensors(s, nin, in, __func__));
+    TRY(face_given(out, "out", __func__));
+    if (i < 0 || i >= nin) return fail(E_ARG, "graph: there is no argument %d of %d", i, nin);
+    const struct val *x = in[i]->val;
+    const struct layout *like = x->layout, *l;
+    for (int k = 0; k < nin; k++)
+        if (rows_cut(in[k]->val->layout) > rows_cut(like)) like = in[k]->val->layout;
+    *out = NULL;
+    if (x->type.ndim == 0 || rows_cut(x->layout) == rows_cut(like)) return 0;
+    TRY(cut_alike(s, x->layout, like, &l));
+    return l == x->layout ? 0 : rille_tensor_to_global(in[i], (const struct rille_layout *)l, out);
+}
+
 /* Otherwise piece k of one argument is made of other rows than piece k of another. */
 static int
 same_cut(struct trace *r, int i, struct rille_tensor *const *in)

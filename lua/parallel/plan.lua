@@ -50,6 +50,7 @@ local function deal(model, recipe)
       stages[#stages + 1] = p
     end
   end
+  check.that(#members > 0, "rille.parallel: %s has no list of modules to deal over stages", model.__name)
   check.that(#stages <= #members, "rille.parallel: %d stages are more than the %d blocks there are; 1 to %d would do", #stages,
     #members, #members)
   local at, next_member = {}, 1
@@ -59,7 +60,7 @@ local function deal(model, recipe)
       next_member = next_member + 1
     end
   end
-  return {at = at, first = stages[1], last = stages[#stages], list = members[1]:match("^(.-)%.?[^.]*$")}
+  return {at = at, first = stages[1], last = stages[#stages]}
 end
 
 -- Where the parts of the model lie: of(path) of a module or parameter.
