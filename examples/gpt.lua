@@ -11,9 +11,9 @@
 local rille = require "rille"
 local optim = rille.optim
 
-local o = rille.args(arg, {text = "", recipe = "single", layers = 4, heads = 4, width = 128, length = 128, batch = 16,
-  ["micro-batches"] = 1, steps = 800, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
-  temperature = 0.8, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.1})
+local o = rille.args(arg, {text = "", recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
+  ["micro-batches"] = 1, steps = 2000, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
+  temperature = 0.5, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
 rille.manual_seed(o.seed)
 
 -- ---- recipes: a mesh, and what its axes are for ----
@@ -55,8 +55,8 @@ local here = arg[0]:match("^(.*/)") or "./"
 local files = {}
 for path in o.text:gmatch("[^,]+") do files[#files + 1] = path end
 if #files == 0 then
-  for name in ([[README ARCHITECTURE GLOSSARY STYLE CONTRIBUTING docs/library docs/operators actors/README bench/README
-      boxing/README kernels/README lua/README runtime/README sbp/README shell/README t/README]]):gmatch("%S+") do
+  for name in ([[ARCHITECTURE GLOSSARY STYLE CONTRIBUTING README docs/library actors/README sbp/README boxing/README
+      kernels/README lua/README runtime/README shell/README t/README]]):gmatch("%S+") do
     files[#files + 1] = here .. "../" .. name .. ".md"
   end
 end
@@ -84,7 +84,7 @@ end
 
 local placement, how = rille.placement("cpu", recipe[1]), recipe[2]
 for i, devices in ipairs(how.stages or {}) do how.stages[i] = rille.placement("cpu", devices) end
-local model = rille.models.gpt2.new{vocab = vocab, length = o.length * 2, layers = o.layers, heads = o.heads, width = o.width,
+local model = rille.models.gpt2.new{vocab = vocab, length = o.length, layers = o.layers, heads = o.heads, width = o.width,
   dropout = o.dropout, placement = placement}
 rille.parallel(model, how)
 
@@ -176,8 +176,14 @@ if o.plot ~= "" then
   rille.plot(o.plot, {learned = losses, ["held back"] = checks}, {title = "loss of examples/gpt.lua", x = "step", y = "nats a character"})
 end
 
--- ---- and it writes ----
+-- ---- and it writes: when its context is full, it goes on from the second half of it ----
 
 model:eval()
-local room = math.min(o.write, model.config.length - #encode(o.prompt))
-print(decode(model:generate({encode(o.prompt)}, {max_new_tokens = room, temperature = o.temperature, seed = o.seed})[1]))
+local written = encode(o.prompt)
+while #written < #encode(o.prompt) + o.write do
+  local seen = {table.unpack(written, math.max(1, #written - o.length // 2 + 1))}
+  local room = math.min(o.length - #seen, #encode(o.prompt) + o.write - #written)
+  local out = model:generate({seen}, {max_new_tokens = room, temperature = o.temperature, seed = o.seed + #written})[1]
+  table.move(out, #seen + 1, #out, #written + 1, written)
+end
+print(decode(written))
