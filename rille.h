@@ -402,8 +402,8 @@ struct rille_explain {
 };
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
-/* Writes what proves the plan of a planned step; rille_certificate_check() checks such a file, sharing nothing with the search: 0,
- * and what is proven in *said, or E_PLAN. */
+/* Writes what proves the plan of a planned step; rille_certificate_check() checks such a file, sharing nothing with the
+ * search: 0, and what is proven in *said, or E_PLAN. */
 int rille_graph_certify(struct rille_graph *g, const char *path);
 int rille_certificate_check(const char *path, char **said);
 /* The step on a cluster that one does not have: laid out anew on a mesh of meta devices. With as many axes as the step
@@ -493,8 +493,8 @@ int rille_tokenizer_encode(struct rille_tokenizer *t, const char *text, size_t n
 int rille_tokenizer_decode(const struct rille_tokenizer *t, size_t n, const int64_t *ids, char **text, size_t *ntext);
 int rille_tokenizer_save(struct rille_tokenizer *t, const char *path); /* tokenizer.json */
 
-/* Learns a tokenizer of at most `size` ids, special ones last, from texts that are added one by one. pattern NULL:
- * GPT-2's. */
+/* Learns a tokenizer of `size` ids, special ones last (reserved ones before, where the texts give no more), from texts
+ * that are added one by one. pattern NULL: GPT-2's. */
 struct rille_trainer;
 int rille_trainer_new(const char *pattern, int nspecial, const char *const *special, struct rille_trainer **out);
 void rille_trainer_free(struct rille_trainer **r);

@@ -47,8 +47,8 @@ int tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids
 /* E_ARG naming an id that is none. */
 int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct str *out);
 
-/* Learns from texts, added one by one: size ids in all, of which the specials are the last. Fewer when the texts have
- * no more pairs. */
+/* Learns from texts, added one by one: size ids in all, of which the specials are the last. Where the texts have
+ * no more pairs, ids are reserved: <|reserved_0|> and so on. */
 struct trainer;
 struct trainer *trainer_new(const char *pattern, int nspecial, const char *const *special);
 void trainer_free(struct trainer **r);

@@ -5,6 +5,7 @@
 #include "runtime/error.h"
 #include "runtime/text/tokenizer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -332,6 +333,18 @@ learn(struct trainer *r, struct tokenizer *t, uint32_t size)
     free(c.list);
 }
 
+/* Where the texts have no more pairs the ids that are left are reserved, so that the size is the one that was asked. */
+static int
+reserve(struct tokenizer *t, uint32_t size)
+{
+    for (int i = 0; t->bpe.ntoken < size; i++) {
+        char text[32];
+        int n = snprintf(text, sizeof text, "<|reserved_%d|>", i);
+        TRY(tokenizer_special(t, "train", text, (size_t)n, t->bpe.ntoken, true));
+    }
+    return 0;
+}
+
 int
 trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out)
 {
@@ -344,6 +357,7 @@ trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out)
     for (int i = 0; i < 256; i++) bpe_add(&t->bpe, (uint32_t)i, &(uint8_t){(uint8_t)i}, 1, true);
     learn(r, t, size - (uint32_t)r->nspecial);
     int status = tokenizer_cut(t, "train", r->pattern);
+    if (!status) status = reserve(t, size - (uint32_t)r->nspecial);
     for (int i = 0; !status && i < r->nspecial; i++)
         status = tokenizer_special(t, "train", r->special[i], strlen(r->special[i]), t->bpe.ntoken, true);
     if (status) tokenizer_free(&t);
