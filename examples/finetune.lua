@@ -33,12 +33,13 @@ local function read(path)
   file:close()
   return text
 end
-local ids = o.tokens
+local ids, tokens = o.tokens, nil
 if o.ids ~= "" then
   ids = {}
   for id in read(o.ids):gmatch("%d+") do ids[#ids + 1] = math.tointeger(tonumber(id)) end
 elseif o.tokens == "" then
-  ids = rille.tokenizer(from .. "/tokenizer.json"):encode(read(o.text))
+  tokens = rille.tokenizer(from .. "/tokenizer.json")
+  ids = tokens:encode(read(o.text))
 end
 local x, length = rille.parallel.input(model), math.min(o.length, model.config.length)
 local data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, placement = x.placement, sbp = x.sbp,
@@ -71,4 +72,5 @@ line:finish()
 if log then log:close() end
 
 model:save(to)
+if tokens then tokens:save(to .. "/tokenizer.json") end
 print(("%s: loss %.4f at first, %.4f at last; saved in %s"):format(kind, first, last, to))

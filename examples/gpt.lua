@@ -1,6 +1,7 @@
 -- gpt.lua - a small GPT learns a text, laid over devices by any recipe, and then writes on.
 --
 --   rille examples/gpt.lua                                  this repository's documents, character by character, one device
+--   rille examples/gpt.lua --bpe 1024                       pieces of words instead of characters
 --   rille examples/gpt.lua --recipe dp-tp --text a.txt      any text, the batch and the layers split over four devices
 --   rille -d cpu:8 examples/gpt.lua --recipe 3d
 --
@@ -11,7 +12,7 @@
 local rille = require "rille"
 local optim = rille.optim
 
-local o = rille.args(arg, {text = "", recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
+local o = rille.args(arg, {text = "", bpe = 0, recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
   ["micro-batches"] = 1, steps = 2000, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
   temperature = 0.5, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
 rille.manual_seed(o.seed)
@@ -40,7 +41,7 @@ if not recipe then
   error(("no recipe is called '%s'; there are: %s"):format(o.recipe, table.concat(names, ", ")), 0)
 end
 
--- ---- text: every character that occurs has a number ----
+-- ---- text: every character that occurs has a number; or, with --bpe, pieces of words have ----
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -64,21 +65,34 @@ local parts = {}
 for i, path in ipairs(files) do parts[i] = read(path) end
 local text = table.concat(parts, "\n")
 
-local id_of, text_of, vocab = {}, {}, 0
-for _, code in utf8.codes(text, true) do
-  local c = utf8.char(code)
-  if not id_of[c] then id_of[c], text_of[vocab], vocab = vocab, c, vocab + 1 end
+-- How many ids there are, text to ids, ids to text.
+local function characters()
+  local id_of, text_of, n = {}, {}, 0
+  for _, code in utf8.codes(text, true) do
+    local c = utf8.char(code)
+    if not id_of[c] then id_of[c], text_of[n], n = n, c, n + 1 end
+  end
+  local function encode(s)
+    local ids = {}
+    for _, code in utf8.codes(s, true) do
+      ids[#ids + 1] = id_of[utf8.char(code)] or error("the text has no '" .. utf8.char(code) .. "'", 0)
+    end
+    return ids
+  end
+  local function decode(ids)
+    local s = {}
+    for i, id in ipairs(ids) do s[i] = text_of[id] end
+    return table.concat(s)
+  end
+  return n, encode, decode
 end
-local function encode(s)
-  local ids = {}
-  for _, code in utf8.codes(s, true) do ids[#ids + 1] = id_of[utf8.char(code)] end
-  return ids
+
+local function pieces()
+  local tokens = rille.tokenizer.train({text}, {size = o.bpe})
+  return tokens.size, function(s) return tokens:encode(s) end, function(ids) return tokens:decode(ids) end
 end
-local function decode(ids)
-  local s = {}
-  for i, id in ipairs(ids) do s[i] = text_of[id] end
-  return table.concat(s)
-end
+
+local vocab, encode, decode = (o.bpe > 0 and pieces or characters)()
 
 -- ---- the model ----
 
@@ -88,7 +102,7 @@ local model = rille.models.gpt2.new{vocab = vocab, length = o.length, layers = o
   dropout = o.dropout, placement = placement}
 rille.parallel(model, how)
 
--- ---- 9 of 10 characters to learn, in windows that come in an order given by the seed; the rest to test ----
+-- ---- 9 of 10 ids to learn, in windows that come in an order given by the seed; the rest to test ----
 
 local ids = encode(text)
 local cut = #ids * 9 // 10
@@ -131,7 +145,7 @@ end
 
 -- ---- training ----
 
-print(("%d characters, %d different; %d parameters; %s on %s"):format(#ids, vocab, count, o.recipe, tostring(placement)))
+print(("%d ids, %d different; %d parameters; %s on %s"):format(#ids, vocab, count, o.recipe, tostring(placement)))
 local tokens = o.batch * o.length
 local flops = 6 * (count - model.wpe.weight:numel()) + 12 * o.layers * o.width * o.length -- of a token, forward and backward
 local line = rille.train.progress{total = o.steps, step = step, unit = "tokens", flops = flops}
@@ -173,7 +187,7 @@ line:finish()
 if log then log:close() end
 print(("loss %.4f, on text that was held back %.4f"):format(losses[t], checks[#checks][2]))
 if o.plot ~= "" then
-  rille.plot(o.plot, {learned = losses, ["held back"] = checks}, {title = "loss of examples/gpt.lua", x = "step", y = "nats a character"})
+  rille.plot(o.plot, {learned = losses, ["held back"] = checks}, {title = "loss of examples/gpt.lua", x = "step", y = o.bpe > 0 and "nats an id" or "nats a character"})
 end
 
 -- ---- and it writes: when its context is full, it goes on from the second half of it ----

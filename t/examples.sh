@@ -31,11 +31,15 @@ example "gpt $small --recipe pp-tp --micro-batches 2" "pp-tp on cpu[0, 1]" "bubb
 example "gpt $small --every 2 --checkpoint $tmp/training --recipe zero" "held back"
 example "gpt $small --steps 5 --every 2 --checkpoint $tmp/training --resume --recipe 2d" "goes on after step 3" "step 5/5"
 example "resnet --steps 3 --recipe dp" "of 360 held-out images"
-"$rille" -d cpu:1 -e "rille.models.llama.new{vocab = 61, length = 16, layers = 2, heads = 4, kv_heads = 2, width = 16}:save('$tmp/new')"
+"$rille" -d cpu:1 -e "rille.models.llama.new{vocab = 300, length = 16, layers = 2, heads = 4, kv_heads = 2, width = 16}:save('$tmp/new')
+  rille.tokenizer.train({file = 'README.md'}, {size = 300}):save('$tmp/new/tokenizer.json')"
 for i in $(seq 400); do echo $((i * 7 % 61)); done >"$tmp/ids"
-example "finetune $tmp/new $tmp/tuned --ids $tmp/ids --steps 3 --recipe dp-tp" "llama: loss 4." "saved in $tmp/tuned"
+example "finetune $tmp/new $tmp/tuned --ids $tmp/ids --steps 3 --recipe dp-tp" "llama: loss 5." "saved in $tmp/tuned"
 example "generate $tmp/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
 example "generate $tmp/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
+example "finetune $tmp/new $tmp/told --text README.md --steps 3" "llama: loss 5." "saved in $tmp/told"
+example "generate $tmp/told --prompt Rille --count 5" "Rille" "ids/s"
+example "gpt $small --bpe 300" "300 different" "held back" "The "
 
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 code=$? n=$((n + 1))
