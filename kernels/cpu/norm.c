@@ -4,16 +4,19 @@
  * cache the second time; the variance is that around the mean. The mean is two
  * floats: what the rest is taken off is small, and so is what is rounded then.
  * The gradient of the weight is shared out by columns, so that its sums have one
- * order. */
+ * order: of a few rows in f32, of these in f64. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/norm.h"
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/team.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { TOGETHER = 32 }; /* rows whose slopes are added up in f32 */
 
 struct stats {
     float mean, rest; /* the mean is their sum */
@@ -91,6 +94,14 @@ add_slope(int64_t n, const float *x, const float *dy, struct stats t, float *sum
 {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) sum[i] += dy[i] * (distance(x[i], t) * t.rstd);
+}
+
+/* Moves what a few rows came to: sum += part, part = 0. */
+VECTOR static void
+carry(int64_t n, float *part, double *sum)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] += part[i];
+    memset(part, 0, (size_t)n * sizeof *part);
 }
 
 /* ---- rows ---- */
@@ -186,16 +197,19 @@ static void
 weight_range(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
-    float sum[ROW_BLOCK], x_room[ROW_BLOCK], d_room[ROW_BLOCK];
-    struct row dw = row_at(t->to, 0, t->s->n);
+    double sum[ROW_BLOCK];
+    float part[ROW_BLOCK] = {0}, x_room[ROW_BLOCK], d_room[ROW_BLOCK];
+    int64_t bytes = (int64_t)dtype_bytes(t->to->dtype);
     for (int64_t i = lo; i < hi; i += ROW_BLOCK) {
         int64_t n = MIN(hi - i, ROW_BLOCK);
         memset(sum, 0, sizeof sum);
         for (int64_t r = 0; r < t->s->rows; r++) {
             struct row x = row_at(t->x, r, t->s->n), dy = row_at(t->dy, r, t->s->n);
-            add_slope(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), t->stats[r], sum);
+            add_slope(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), t->stats[r], part);
+            if (r % TOGETHER == TOGETHER - 1) carry(n, part, sum);
         }
-        row_store(&dw, i, n, sum);
+        carry(n, part, sum);
+        block_store(COMP_F64, t->to->dtype, sum, n, (char *)t->to->data + i * bytes, 1);
     }
 }
 

@@ -2,6 +2,8 @@
  * like is only looked at; split positions leave partial sums. */
 #include "kernels/op/gather.h"
 
+#include "kernels/cpu/convert.h"
+
 #include <string.h>
 
 static int
@@ -38,26 +40,45 @@ ref(const struct kcall *k)
     return 0;
 }
 
+/* ---- fast: sums in scratch, reals in f64, and rounded once ---- */
+
 static bool
 accepts(const struct kcall *k)
 {
-    return k->out[0].dtype == DT_F32 && k->in[2].dtype == DT_F32;
+    return k->out[0].dtype != DT_BOOL && k->in[2].dtype == k->out[0].dtype;
+}
+
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    *scratch_bytes = (size_t)view_numel(&k->out[0]) * sizeof(double);
+    return 0;
 }
 
 static int
 run(const struct kcall *k, const void *state)
 {
-    UNUSED(state);
-    const struct view *y = &k->out[0], *ids = &k->in[1];
-    const float *src = k->in[2].data;
+    enum { BLOCK = 1024 };
+    const struct view *y = &k->out[0], *ids = &k->in[1], *src = &k->in[2];
+    enum compute sums = dtype_is_float(y->dtype) ? COMP_F64 : COMP_I64;
+    int64_t block[BLOCK], *whole = k->scratch, n = view_numel(y), i = 0, bytes = (int64_t)dtype_bytes(src->dtype);
+    double *real = k->scratch;
     int axis = axis_of(k->call);
+    UNUSED(state);
     TRY(lookup_check(k, 1, y->whole[axis], NULL, &words));
-    memset(y->data, 0, (size_t)view_numel(y) * sizeof *src);
+    memset(k->scratch, 0, (size_t)n * sizeof *real);
     struct walk w;
-    for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), src++) {
-        int64_t to = gather_index(y, axis, ids, w.at);
-        if (to >= 0) ((float *)y->data)[to] += *src;
+    for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), i++) {
+        int64_t in = i % BLOCK, to = gather_index(y, axis, ids, w.at);
+        if (in == 0) block_load(sums, src->dtype, (const char *)src->data + i * bytes, 1, MIN(w.left, BLOCK), block);
+        if (to < 0) continue;
+        if (sums == COMP_F64)
+            real[to] += ((const double *)block)[in];
+        else
+            whole[to] = (int64_t)((uint64_t)whole[to] + (uint64_t)block[in]);
     }
+    block_store(sums, y->dtype, k->scratch, n, y->data, 1);
     return 0;
 }
 
@@ -73,7 +94,8 @@ flops(const struct call *c)
     return (double)type_numel(&c->in[2]);
 }
 
-static const struct kernel_row rows[] = {{"simple", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {
+    {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_gather_grad = {
     .name = "gather_grad",

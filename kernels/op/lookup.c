@@ -1,6 +1,9 @@
 /* lookup.c - reading and writing entries by their positions. */
+#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lookup.h"
 
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/simd.h"
 #include "kernels/cpu/team.h"
 
 #include <string.h>
@@ -159,41 +162,50 @@ put_lists(struct put *p, int axis, const struct view *ids)
     }
 }
 
-enum { PUT_BLOCK = 256 };
+enum { PUT_BLOCK = 512 };
 
-static void
-add_f32(const struct put *p, int64_t from, int64_t n, float *sum)
+VECTOR static void
+add_f32(int64_t n, const float *x, double *sum)
 {
+    for (int64_t i = 0; i < n; i++) sum[i] += x[i];
+}
+
+VECTOR static void
+add_f64(int64_t n, const double *x, double *sum)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] += x[i];
+}
+
+/* Adds n elements of src from `from` on. */
+static void
+add_source(const struct put *p, int64_t from, int64_t n, double *sum)
+{
+    const char *x = (const char *)p->src->data + from * (int64_t)dtype_bytes(p->src->dtype);
+    double room[PUT_BLOCK];
     if (p->src->dtype == DT_F32) {
-        const float *x = (const float *)p->src->data + from;
-        for (int64_t i = 0; i < n; i++) sum[i] += x[i];
-    } else {
-        const uint16_t *x = (const uint16_t *)p->src->data + from;
-        for (int64_t i = 0; i < n; i++) sum[i] += bf16_to_f32(x[i]);
+        add_f32(n, (const float *)x, sum);
+        return;
     }
+    block_load(COMP_F64, p->src->dtype, x, 1, n, room);
+    add_f64(n, room, sum);
 }
 
-static void
-store_f32(const struct put *p, int64_t to, int64_t n, const float *sum)
-{
-    if (p->out->dtype == DT_F32) {
-        memcpy((float *)p->out->data + to, sum, (size_t)n * sizeof *sum);
-    } else {
-        uint16_t *y = (uint16_t *)p->out->data + to;
-        for (int64_t i = 0; i < n; i++) y[i] = f32_to_bf16(sum[i]);
-    }
-}
-
+/* A single source is copied. */
 static void
 put_entry(const struct put *p, int64_t outer, int64_t e)
 {
-    float sum[PUT_BLOCK];
-    int64_t to = (outer * p->l.size + e) * p->l.inner;
-    for (int64_t i = 0; i < p->l.inner; i += PUT_BLOCK) {
-        int64_t n = MIN(p->l.inner - i, PUT_BLOCK);
+    double sum[PUT_BLOCK];
+    int64_t bytes = (int64_t)dtype_bytes(p->out->dtype), inner = p->l.inner, first = p->first[e];
+    char *to = (char *)p->out->data + (outer * p->l.size + e) * inner * bytes;
+    if (p->next[first] < 0) {
+        memcpy(to, (const char *)p->src->data + (outer * p->nid + first) * inner * bytes, (size_t)(inner * bytes));
+        return;
+    }
+    for (int64_t i = 0; i < inner; i += PUT_BLOCK) {
+        int64_t n = MIN(inner - i, PUT_BLOCK);
         memset(sum, 0, sizeof sum);
-        for (int32_t j = p->first[e]; j >= 0; j = p->next[j]) add_f32(p, (outer * p->nid + j) * p->l.inner + i, n, sum);
-        store_f32(p, to + i, n, sum);
+        for (int32_t j = p->first[e]; j >= 0; j = p->next[j]) add_source(p, (outer * p->nid + j) * inner + i, n, sum);
+        block_store(COMP_F64, p->out->dtype, sum, n, to + i * bytes, 1);
     }
 }
 

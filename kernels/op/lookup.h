@@ -31,7 +31,8 @@ int64_t lookup_id(const struct view *ids, const int64_t *at);
 void lookup_take(const struct view *x, int axis, const struct view *ids, const struct view *out);
 /* out = sum of src's entries at their positions along axis; all dense, floats of one dtype. */
 void lookup_put(const struct view *out, int axis, const struct view *ids, const struct view *src);
-/* The same for a row: out and src f32 or bf16, sums in f32 in the order of ids. scratch: lookup_scratch() bytes. */
+/* The same for a row: out and src of any float dtype, sums in f64 in the order of ids. scratch: lookup_scratch() bytes.
+ */
 void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src, int threads,
                      void *scratch);
 size_t lookup_scratch(const struct view *out, int axis, const struct view *ids);
