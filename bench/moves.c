@@ -5,6 +5,7 @@
  * microseconds", the least of many rounds. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
+#include "runtime/simd.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -38,13 +39,6 @@ meet(void)
     } else
         while (round_now == now) continue;
 }
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
-    !defined(__SANITIZE_THREAD__)
-#define VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VECTOR
-#endif
 
 static VECTOR void
 add(float *restrict out, const float *restrict a, const float *restrict b, int64_t n)

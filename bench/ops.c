@@ -11,7 +11,7 @@
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "rille.h"
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 #include "runtime/base.h"
 
 #include <dnnl.h>

@@ -7,7 +7,7 @@
  * costs. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "bench/clock.h"
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 #include "runtime/base.h"
 
 #include <dnnl.h>

@@ -17,40 +17,16 @@
 #pragma GCC optimize("O3", "no-trapping-math") /* the loops below are all that a reduction costs */
 #include "boxing/box.h"
 
+#include "runtime/half.h"
+#include "runtime/simd.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Compiled for several levels of x86-64, of which the loader picks one; not under a sanitizer: it is not ready then. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
-    !defined(__SANITIZE_THREAD__)
-#define VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VECTOR
-#endif
-
 enum { BLOCK = 2048 }; /* elements combined at a time: two blocks of f64 fit a first-level cache */
 
 typedef void combine_fn(void *dst, const void *a, const void *b, int64_t n);
-
-/* bf16_to_f32 and f32_to_bf16 as the loops need them: in line, several times as fast as calls. */
-static inline float
-wide(uint16_t h)
-{
-    uint32_t bits = (uint32_t)h << 16;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static inline uint16_t
-narrow(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    uint32_t nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
-    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : nearest);
-}
 
 /* to[i] = x op y of a[i] and b[i], contiguous. to may be a: elements do not depend on each other, which ivdep tells. */
 #define COMBINE(name, type, expr)                                                                                      \
@@ -71,12 +47,12 @@ COMBINE(min_f32, float, x < y || x != x ? x : y)
 COMBINE(sum_f64, double, x + y)
 COMBINE(max_f64, double, x > y || x != x ? x : y)
 COMBINE(min_f64, double, x < y || x != x ? x : y)
-COMBINE(sum_bf16, uint16_t, narrow(wide(x) + wide(y)))
-COMBINE(max_bf16, uint16_t, wide(x) > wide(y) || wide(x) != wide(x) ? x : y)
-COMBINE(min_bf16, uint16_t, wide(x) < wide(y) || wide(x) != wide(x) ? x : y)
-COMBINE(sum_f16, uint16_t, f32_to_f16(f16_to_f32(x) + f16_to_f32(y)))
-COMBINE(max_f16, uint16_t, f16_to_f32(x) > f16_to_f32(y) || f16_to_f32(x) != f16_to_f32(x) ? x : y)
-COMBINE(min_f16, uint16_t, f16_to_f32(x) < f16_to_f32(y) || f16_to_f32(x) != f16_to_f32(x) ? x : y)
+COMBINE(sum_bf16, uint16_t, to_bf16(from_bf16(x) + from_bf16(y)))
+COMBINE(max_bf16, uint16_t, from_bf16(x) > from_bf16(y) || from_bf16(x) != from_bf16(x) ? x : y)
+COMBINE(min_bf16, uint16_t, from_bf16(x) < from_bf16(y) || from_bf16(x) != from_bf16(x) ? x : y)
+COMBINE(sum_f16, uint16_t, to_f16(from_f16(x) + from_f16(y)))
+COMBINE(max_f16, uint16_t, from_f16(x) > from_f16(y) || from_f16(x) != from_f16(x) ? x : y)
+COMBINE(min_f16, uint16_t, from_f16(x) < from_f16(y) || from_f16(x) != from_f16(x) ? x : y)
 COMBINE(sum_i32, int32_t, (uint32_t)x + (uint32_t)y) /* wraps */
 COMBINE(max_i32, int32_t, x > y ? x : y)
 COMBINE(min_i32, int32_t, x < y ? x : y)

@@ -2,6 +2,7 @@
 #include "runtime/type.h"
 
 #include "runtime/error.h"
+#include "runtime/half.h"
 
 #include <math.h>
 #include <string.h>
@@ -203,61 +204,28 @@ type_print(const struct type *t, struct str *s)
 
 /* ---- half precision ---- */
 
-static uint32_t
-float_bits(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-static float
-bits_float(uint32_t u)
-{
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-/* bf16 is the upper half of f32. */
 float
 bf16_to_f32(uint16_t h)
 {
-    return bits_float((uint32_t)h << 16);
+    return from_bf16(h);
 }
 
 uint16_t
 f32_to_bf16(float f)
 {
-    uint32_t u = float_bits(f);
-    if (isnan(f)) return (uint16_t)(u >> 16 | 0x40); /* quiet, or the cut payload might spell infinity */
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+    return to_bf16(f);
 }
 
-/* f16: 1 sign, 5 exponent (bias 15), 10 fraction bits. */
 float
 f16_to_f32(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 0x3ff;
-
-    if (exponent == 31) return bits_float(sign | 0x7f800000 | fraction << 13);
-    if (exponent > 0) return bits_float(sign | (exponent + 127 - 15) << 23 | fraction << 13);
-    float tiny = (float)fraction * 0x1p-24f;
-    return sign ? -tiny : tiny;
+    return from_f16(h);
 }
 
 uint16_t
 f32_to_f16(float f)
 {
-    uint32_t u = float_bits(f), sign = u >> 16 & 0x8000;
-
-    u &= 0x7fffffff;
-    if (u > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (u >> 13 & 0x3ff));
-    if (u >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and more round to infinity */
-    if (u < 0x38800000) /* below 2^-14: one half has the unit of the f16 subnormals, so the addition rounds */
-        return (uint16_t)(sign | (float_bits(bits_float(u) + 0.5f) - float_bits(0.5f)));
-    u += 0xfff + (u >> 13 & 1);
-    return (uint16_t)(sign | (u - ((uint32_t)(127 - 15) << 23)) >> 13);
+    return to_f16(f);
 }
 
 /* ---- elements ---- */
@@ -302,8 +270,8 @@ elem_set_f(enum dtype d, void *p, int64_t i, double v)
     switch (d) {
     case DT_F32: ((float *)p)[i] = (float)v; break;
     case DT_F64: ((double *)p)[i] = v; break;
-    case DT_BF16: ((uint16_t *)p)[i] = f32_to_bf16((float)v); break;
-    case DT_F16: ((uint16_t *)p)[i] = f32_to_f16((float)v); break;
+    case DT_BF16: ((uint16_t *)p)[i] = to_bf16(odd_of(v)); break;
+    case DT_F16: ((uint16_t *)p)[i] = to_f16(odd_of(v)); break;
     case DT_BOOL: ((uint8_t *)p)[i] = v != 0; break;
     case DT_U8: ((uint8_t *)p)[i] = (uint8_t)cut(v, 0, UINT8_MAX); break;
     case DT_I32: ((int32_t *)p)[i] = (int32_t)cut(v, INT32_MIN, INT32_MAX); break;

@@ -142,6 +142,22 @@ test_half_rounding(const struct half *f)
     ok(wrong == 0, "%s: rounds to nearest, ties to even, between all neighbours", f->name);
 }
 
+/* A double that lies nearer to the middle than a float can tell: through f32 it would be taken for the middle. */
+static void
+test_half_of_double(const struct half *f)
+{
+    int wrong = 0;
+    enum dtype d = dtype_parse(f->name);
+    for (uint16_t h = 0; h < f->infinity; h++) {
+        double middle = (half_value(f, h) + half_value(f, (uint16_t)(h + 1))) / 2;
+        double near[3] = {nextafter(middle, 0), middle, nextafter(middle, INFINITY)};
+        uint16_t want[3] = {h, h & 1 ? (uint16_t)(h + 1) : h, (uint16_t)(h + 1)}, got[6];
+        for (int i = 0; i < 3; i++) elem_set_f(d, got, i, near[i]), elem_set_f(d, got, 3 + i, -near[i]);
+        for (int i = 0; i < 3; i++) wrong += got[i] != want[i] || got[3 + i] != (want[i] | 0x8000);
+    }
+    ok(wrong == 0, "%s: a double is rounded once", f->name);
+}
+
 /* ---- elements ---- */
 
 static void
@@ -238,6 +254,7 @@ main(void)
     for (size_t i = 0; i < countof(halves); i++) {
         test_half_values(&halves[i]);
         test_half_rounding(&halves[i]);
+        test_half_of_double(&halves[i]);
     }
     test_elements();
     test_shapes();

@@ -309,7 +309,7 @@ pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, in
         if (factor) vec_affine(r.n, factor[i], line, 0, line);
     }
     memset(to + n * x->size, 0, (size_t)((lines - n) * x->size) * sizeof *to);
-    if (turned) cols_turn(lines, x->size, to, turn);
+    if (turned) cols_turn(lines, x->size, to, x->size, turn, lines);
     if (plain) return;
     if (rows) block_store(COMP_F32, d, to, lines * x->size, rows, 1);
     if (turned) block_store(COMP_F32, d, turn, lines * x->size, turned, 1);
@@ -329,7 +329,7 @@ unpack(float *x, const struct matrix *to, int64_t from, int64_t n, const float *
 static void
 unpack_turned(const struct worker *w, const struct matrix *to, const float *factor)
 {
-    cols_turn(to->size, w->a->queries, w->r.turned, w->r.lines[0]);
+    cols_turn(to->size, w->a->queries, w->r.turned, w->a->queries, w->r.lines[0], to->size);
     unpack(w->r.lines[0], to, w->from, w->nquery, factor);
 }
 

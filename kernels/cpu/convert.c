@@ -6,7 +6,8 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/convert.h"
 
-#include "kernels/cpu/simd.h"
+#include "runtime/half.h"
+#include "runtime/simd.h"
 
 #include <assert.h>
 
@@ -21,42 +22,6 @@ compute_dtype(enum compute c)
 {
     static const enum dtype of[NCOMPUTE] = {DT_F32, DT_F64, DT_I64};
     return of[c];
-}
-
-/* ---- half precision, without branches ---- */
-
-INLINE float
-from_bf16(uint16_t h)
-{
-    return float_of((uint32_t)h << 16);
-}
-
-INLINE uint16_t
-to_bf16(float f)
-{
-    uint32_t u = bits_of(f), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
-    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
-}
-
-/* Fraction and exponent moved into place are a float 2^112 too small, subnormal or not: one product puts it right. */
-INLINE float
-from_f16(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
-    uint32_t finite = bits_of(float_of(rest) * 0x1p112f), special = rest | 0x7f800000;
-    return float_of(sign | (rest >= 31u << 23 ? special : finite));
-}
-
-INLINE uint16_t
-to_f16(float f)
-{
-    uint32_t u = bits_of(f), sign = u >> 16 & 0x8000;
-    u &= 0x7fffffff;
-    uint32_t tiny = bits_of(float_of(u) + 0.5f) - bits_of(0.5f);
-    uint32_t normal = (u + 0xfff + (u >> 13 & 1) - (112u << 23)) >> 13;
-    uint32_t finite = u < 0x38800000 ? tiny : normal;
-    uint32_t special = u > 0x7f800000 ? 0x7e00 | (u >> 13 & 0x3ff) : 0x7c00;
-    return (uint16_t)(sign | (u >= 0x477ff000 ? special : finite));
 }
 
 /* ---- loops ---- */
@@ -160,6 +125,8 @@ STORE(store_f32_i32, float, int32_t, CUT(x, int32_t, INT32_MIN, INT32_MAX, 0x1p3
 STORE(store_f32_i64, float, int64_t, CUT(x, int64_t, INT64_MIN, INT64_MAX, 0x1p63f))
 STORE(store_f64_f32, double, float, x)
 STORE(store_f64_f64, double, double, x)
+STORE(store_f64_bf16, double, uint16_t, to_bf16(odd_of(x)))
+STORE(store_f64_f16, double, uint16_t, to_f16(odd_of(x)))
 STORE(store_f64_bool, double, uint8_t, x != 0)
 STORE(store_f64_i32, double, int32_t, CUT(x, int32_t, INT32_MIN, INT32_MAX, 0x1p31))
 STORE(store_f64_i64, double, int64_t, CUT(x, int64_t, INT64_MIN, INT64_MAX, 0x1p63))
@@ -181,6 +148,8 @@ static void (*const store[NCOMPUTE][NDTYPE])(const void *, int64_t, void *, int6
                   [DT_I64] = store_f32_i64},
     [COMP_F64] = {[DT_F32] = store_f64_f32,
                   [DT_F64] = store_f64_f64,
+                  [DT_BF16] = store_f64_bf16,
+                  [DT_F16] = store_f64_f16,
                   [DT_BOOL] = store_f64_bool,
                   [DT_I32] = store_f64_i32,
                   [DT_I64] = store_f64_i64},

@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/rows.h"
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 
 #include <math.h>

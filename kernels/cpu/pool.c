@@ -10,7 +10,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/pool.h"
 
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "kernels/cpu/random.h"
 
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 
 #include <math.h>

@@ -13,7 +13,7 @@
 #include "kernels/cpu/reduce.h"
 
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 #include "runtime/error.h"
 #include "runtime/str.h"
@@ -43,7 +43,7 @@ reduce_start_i(enum reduce r, enum dtype d)
 
 /* ---- which dimensions go ---- */
 
-static void
+void
 reduced_dims(const struct call *c, bool *gone)
 {
     const struct attr *axis = &c->attr[AXIS];

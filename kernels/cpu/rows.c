@@ -3,7 +3,7 @@
 #include "kernels/cpu/rows.h"
 
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 
 #include <math.h>
 #include <string.h>
@@ -91,8 +91,8 @@ exp_negative(float x)
     return x < -87.0f ? 0 : float_of(bits_of(e) + k);
 }
 
-VECTOR static void
-exp_shifted(int64_t n, const float *x, float shift, float *y)
+VECTOR void
+vec_exp_below(int64_t n, const float *x, float shift, float *y)
 {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) y[i] = exp_negative(x[i] - shift);
@@ -102,7 +102,7 @@ exp_shifted(int64_t n, const float *x, float shift, float *y)
 float
 vec_exp_sum(int64_t n, const float *x, float shift, float *y)
 {
-    exp_shifted(n, x, shift, y);
+    vec_exp_below(n, x, shift, y);
     return vec_sum(n, y);
 }
 
@@ -204,13 +204,13 @@ turn_four(const float *x, int64_t width, float *y, int64_t n)
 }
 
 void
-cols_turn(int64_t n, int64_t width, const float *x, float *y)
+cols_turn(int64_t n, int64_t width, const float *x, int64_t x_pitch, float *y, int64_t y_pitch)
 {
     int64_t n4 = n / 4 * 4, width4 = width / 4 * 4;
     for (int64_t c = 0; c < width4; c += 4)
-        for (int64_t i = 0; i < n4; i += 4) turn_four(x + i * width + c, width, y + c * n + i, n);
+        for (int64_t i = 0; i < n4; i += 4) turn_four(x + i * x_pitch + c, x_pitch, y + c * y_pitch + i, y_pitch);
     for (int64_t i = 0; i < n; i++)
-        for (int64_t c = i < n4 ? width4 : 0; c < width; c++) y[c * n + i] = x[i * width + c];
+        for (int64_t c = i < n4 ? width4 : 0; c < width; c++) y[c * y_pitch + i] = x[i * x_pitch + c];
 }
 
 /* ---- rows ---- */

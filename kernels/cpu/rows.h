@@ -37,6 +37,7 @@ float vec_sum(int64_t n, const float *x);
 float vec_dot(int64_t n, const float *x, const float *y);
 /* y = exp(x - shift) where no x is greater than shift; gives their sum. Off by 2 units of the last place at most. */
 float vec_exp_sum(int64_t n, const float *x, float shift, float *y);
+void vec_exp_below(int64_t n, const float *x, float shift, float *y);           /* the same without the sum */
 void vec_affine(int64_t n, float scale, const float *x, float shift, float *y); /* y = scale * x + shift */
 
 /* Down the columns of n dense rows of `width` elements, a multiple of COLS; max, sum, shift: one of each column. */
@@ -46,7 +47,7 @@ void cols_max(int64_t n, int64_t width, const float *x, float *max); /* the grea
 void cols_exp(int64_t n, int64_t width, float *x, const float *shift, float *sum);
 void cols_dot(int64_t n, int64_t width, const float *x, const float *y, float *sum);     /* the sum of x y */
 void cols_slope(int64_t n, int64_t width, const float *x, const float *shift, float *y); /* y = x (y - shift) */
-/* y[c][i] = x[i][c], for any n and width. */
-void cols_turn(int64_t n, int64_t width, const float *x, float *y);
+/* y[c][i] = x[i][c], for any n and width; pitch: from one row of x or y to the next. */
+void cols_turn(int64_t n, int64_t width, const float *x, int64_t x_pitch, float *y, int64_t y_pitch);
 
 #endif

@@ -12,7 +12,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/vmath.h"
 
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 
 #include <math.h>
 #include <stdbool.h>

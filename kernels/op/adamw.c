@@ -10,7 +10,7 @@
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 
 #include <math.h>

@@ -2,8 +2,9 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/arg.h"
 
-#include "kernels/cpu/reduce.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/convert.h"
+#include "runtime/simd.h"
+#include "kernels/cpu/team.h"
 
 enum { AXIS, KEEPDIM };
 
@@ -58,51 +59,112 @@ arg_ref(const struct kcall *k, bool (*better)(double x, double best))
 bool
 arg_accepts(const struct kcall *k)
 {
-    return k->in[0].dtype == DT_F32 && k->out[0].dtype == DT_I64;
+    return k->out[0].dtype == DT_I64;
 }
 
-/* Is it among n values? Then a search will find it. */
-VECTOR static bool
-has(int64_t n, const float *x, float value)
+/* ---- fast: blocks of a compute type ---- */
+
+enum { BLOCK = 512, SOME = 64 };
+
+#define GREATER(v, best) ((v) > (best))
+#define LESS(v, best)    ((v) < (best))
+/* Of reals: NaN wins, the first. */
+#define REAL_GREATER(v, best) ((v) > (best) || ((v) != (v) && (best) == (best)))
+#define REAL_LESS(v, best)    ((v) < (best) || ((v) != (v) && (best) == (best)))
+
+/* any: is there a better one among n? scan: then which is best, and where; x begins at position `from` of its line.
+ * look: of n lines side by side, what is at position s. */
+#define SEARCH(name, type, better)                                                                                     \
+    VECTOR static bool any_##name(int64_t n, const type *x, type best)                                                 \
+    {                                                                                                                  \
+        int32_t found = 0;                                                                                             \
+        for (int64_t i = 0; i < n; i++) found |= better(x[i], best);                                                   \
+        return found;                                                                                                  \
+    }                                                                                                                  \
+    static void scan_##name(int64_t n, const void *block, int64_t from, void *value, int64_t *first)                   \
+    {                                                                                                                  \
+        const type *x = block;                                                                                         \
+        type *best = value;                                                                                            \
+        if (from == 0) *best = x[0];                                                                                   \
+        for (int64_t i = 0, m; i < n; i += m) {                                                                        \
+            m = MIN(n - i, SOME);                                                                                      \
+            if (!any_##name(m, x + i, *best)) continue;                                                                \
+            for (int64_t j = i; j < i + m; j++)                                                                        \
+                if (better(x[j], *best)) *best = x[j], *first = from + j;                                              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    VECTOR static void look_##name(int64_t n, const void *block, int64_t s, void *values, int64_t *first)              \
+    {                                                                                                                  \
+        const type *x = block;                                                                                         \
+        type *best = values;                                                                                           \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                           \
+        {                                                                                                              \
+            bool take = s == 0 || better(x[i], best[i]);                                                               \
+            best[i] = take ? x[i] : best[i];                                                                           \
+            first[i] = take ? s : first[i];                                                                            \
+        }                                                                                                              \
+    }
+SEARCH(max_f32, float, REAL_GREATER)
+SEARCH(min_f32, float, REAL_LESS)
+SEARCH(max_f64, double, REAL_GREATER)
+SEARCH(min_f64, double, REAL_LESS)
+SEARCH(max_i64, int64_t, GREATER)
+SEARCH(min_i64, int64_t, LESS)
+
+struct search {
+    void (*scan)(int64_t n, const void *x, int64_t from, void *value, int64_t *first);
+    void (*look)(int64_t n, const void *x, int64_t s, void *values, int64_t *first);
+};
+static const struct search searches[NCOMPUTE][2] = {
+    [COMP_F32] = {{scan_max_f32, look_max_f32}, {scan_min_f32, look_min_f32}},
+    [COMP_F64] = {{scan_max_f64, look_max_f64}, {scan_min_f64, look_min_f64}},
+    [COMP_I64] = {{scan_max_i64, look_max_i64}, {scan_min_i64, look_min_i64}},
+};
+
+struct work {
+    const struct view *x;
+    struct lines l;
+    struct search f;
+    int64_t *first;
+    int64_t blocks; /* of lines side by side, in an outer position */
+};
+
+/* n elements from element `at` on, as a block. */
+static const void *
+block_at(const struct view *x, int64_t at, int64_t n, void *room)
 {
-    int32_t found = 0;
-    for (int64_t i = 0; i < n; i++) found |= x[i] == value || (x[i] != x[i] && value != value);
-    return found;
+    enum compute type = compute_of((enum dtype)x->dtype);
+    const char *from = (const char *)x->data + at * (int64_t)dtype_bytes((enum dtype)x->dtype);
+    if ((enum dtype)x->dtype == compute_dtype(type)) return from;
+    block_load(type, (enum dtype)x->dtype, from, 1, n, room);
+    return room;
 }
 
-/* The best value first, in lanes; then where it stands: the block, and the place in the block. */
-static int64_t
-find_best(int64_t n, const float *x, enum reduce best)
+static void
+find_along(void *arg, int64_t lo, int64_t hi)
 {
-    enum { BLOCK = 256 };
-    float value = (float)reduce_fold_f32(n, x, best);
-    int64_t i = 0;
-    while (i + BLOCK < n && !has(BLOCK, x + i, value)) i += BLOCK;
-    while (i < n - 1 && !(x[i] == value || (x[i] != x[i] && value != value))) i++;
-    return i;
-}
-
-/* Of n lines side by side, what is at position s; the greatest of x or, turned round, of -x. */
-VECTOR static void
-look_at(int64_t n, const float *x, int64_t s, float sign, float *best, int64_t *first)
-{
-    for (int64_t i = 0; i < n; i++) {
-        float v = x[i] * sign;
-        bool better = v > best[i] || (v != v && best[i] == best[i]);
-        best[i] = better ? v : best[i];
-        first[i] = better ? s : first[i];
+    const struct work *w = arg;
+    int64_t room[BLOCK], value;
+    for (int64_t o = lo; o < hi; o++) {
+        w->first[o] = 0;
+        for (int64_t i = 0; i < w->l.size; i += BLOCK) {
+            int64_t n = MIN(w->l.size - i, BLOCK);
+            w->f.scan(n, block_at(w->x, o * w->l.size + i, n, room), i, &value, &w->first[o]);
+        }
     }
 }
 
 static void
-find_beside(const struct lines *l, const float *x, enum reduce best, int64_t *first)
+find_beside(void *arg, int64_t lo, int64_t hi)
 {
-    enum { BLOCK = 512 };
-    float value[BLOCK], sign = best == RED_MAX ? 1 : -1;
-    for (int64_t i = 0; i < l->inner; i += BLOCK) {
-        int64_t n = MIN(l->inner - i, BLOCK);
-        for (int64_t j = 0; j < n; j++) value[j] = x[i + j] * sign, first[i + j] = 0;
-        for (int64_t s = 1; s < l->size; s++) look_at(n, x + s * l->inner + i, s, sign, value, first + i);
+    const struct work *w = arg;
+    int64_t room[BLOCK], value[BLOCK];
+    for (int64_t b = lo; b < hi; b++) {
+        int64_t o = b / w->blocks, from = b % w->blocks * BLOCK, n = MIN(w->l.inner - from, BLOCK);
+        for (int64_t s = 0; s < w->l.size; s++) {
+            const void *x = block_at(w->x, (o * w->l.size + s) * w->l.inner + from, n, room);
+            w->f.look(n, x, s, value, w->first + o * w->l.inner + from);
+        }
     }
 }
 
@@ -112,13 +174,12 @@ arg_run(const struct kcall *k, enum reduce best)
     const struct view *x = &k->in[0];
     const struct attr *axis = &k->call->attr[AXIS];
     struct lines l = axis->set ? lines_of(x, (int)axis->i) : (struct lines){1, view_numel(x), 1};
-    const float *from = x->data;
-    int64_t *first = k->out[0].data;
-    for (int64_t o = 0; o < l.outer; o++, from += l.size * l.inner, first += l.inner)
-        if (l.inner == 1)
-            *first = find_best(l.size, from, best);
-        else
-            find_beside(&l, from, best, first);
+    struct work w = {.x = x, .l = l, .first = k->out[0].data, .blocks = (l.inner + BLOCK - 1) / BLOCK};
+    w.f = searches[compute_of((enum dtype)x->dtype)][best == RED_MIN];
+    if (l.inner == 1)
+        team_run(k->threads, l.outer, 1 + 32768 / MAX(l.size, 1), find_along, &w);
+    else
+        team_run(k->threads, l.outer * w.blocks, 1 + 32768 / MAX(l.size * MIN(l.inner, BLOCK), 1), find_beside, &w);
     return 0;
 }
 

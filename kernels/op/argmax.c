@@ -31,7 +31,7 @@ run(const struct kcall *k, const void *state)
     return arg_run(k, RED_MAX);
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = arg_accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {{"blocks", .dense_in = true, .accepts = arg_accepts, .run = run}, {NULL}};
 
 const struct op op_argmax = {
     .name = "argmax",

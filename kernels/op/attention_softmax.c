@@ -7,7 +7,7 @@
 #include "kernels/op/attention.h"
 
 #include "kernels/cpu/rows.h"
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 
 #include <math.h>

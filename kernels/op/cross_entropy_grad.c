@@ -3,10 +3,8 @@
  *   dx[c] = (exp((x[c] - m) - rest) - t[c]) dloss;   t: 1 - s at the label, and s / C everywhere; 0 where ignored */
 #include "kernels/op/cross_entropy.h"
 
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/team.h"
-
 #include <math.h>
+#include <string.h>
 
 static int
 rule(const struct call *c, struct str *rule)
@@ -42,78 +40,57 @@ ref(const struct kcall *k)
 
 /* ---- fast ---- */
 
+/* The label's own share is taken off before the line is rounded to its dtype. */
+static void
+one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
+{
+    const struct attr *attr = k->call->attr;
+    const struct view *x = &k->in[0], *labels = &k->in[1];
+    int64_t label = elem_get_i((enum dtype)labels->dtype, labels->data, r);
+    double max = line_get(&k->in[2], r), rest = line_get(&k->in[3], r), g = line_get(&k->in[4], r);
+    double s = attr[CE_SMOOTHING].f, spread = s / (double)n;
+    if (label == attr[CE_IGNORE].i) {
+        memset(at[1], 0, (size_t)n * compute_bytes(compute_of((enum dtype)x->dtype)));
+        return;
+    }
+    f->affine(n, 1, at[0], -max, at[1]);
+    f->exps(n, at[1], rest, g, at[1]);
+    if (spread) f->affine(n, 1, at[1], -spread * g, at[1]);
+    line_set(x, at[1], label, (exp(line_at(x, at[0], label) - max - rest) - (1 - s + spread)) * g);
+}
+
+static struct line_call
+lines(const struct kcall *k)
+{
+    return (struct line_call){.l = lines_of(&k->in[0], ce_axis(k->in[0].ndim)),
+                              .nview = 2,
+                              .view = {&k->in[0], &k->out[0]},
+                              .out = 2,
+                              .one = one_line};
+}
+
 static bool
 accepts(const struct kcall *k)
 {
-    enum dtype d = k->in[0].dtype;
-    return (d == DT_F32 || d == DT_BF16 || d == DT_F16) && k->in[2].dtype == DT_F32 && k->in[3].dtype == DT_F32 &&
-           k->in[4].dtype == DT_F32;
+    struct line_call c = lines(k);
+    return lines_accept(&c);
 }
 
-/* What all classes of a position share. */
-struct terms {
-    float max, rest, g;
-};
-
-static void
-row_grad(const struct row *x, const struct row *y, struct terms p, float spread)
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    float room[ROW_BLOCK];
-    for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
-        int64_t n = MIN(x->n - i, ROW_BLOCK);
-        float *to = row_into(y, i, room);
-        vec_affine(n, 1, row_load(x, i, n, room), -p.max, to);
-        vec_exp_sum(n, to, p.rest, to);
-        vec_affine(n, p.g, to, -spread * p.g, to);
-        row_store(y, i, n, to);
-    }
-}
-
-static void
-row_zero(const struct row *y)
-{
-    static const float zero[ROW_BLOCK];
-    for (int64_t i = 0; i < y->n; i += ROW_BLOCK) row_store(y, i, MIN(y->n - i, ROW_BLOCK), zero);
-}
-
-/* The label's own share is taken off in f32, before it is stored. */
-static void
-row_label(const struct row *x, const struct row *y, int64_t label, struct terms p, float target)
-{
-    float value = (expf(row_get(x, label) - p.max - p.rest) - target) * p.g;
-    struct row at = {y->data, y->dtype, y->stride, 1};
-    at.data += label * y->stride * (int64_t)dtype_bytes(y->dtype);
-    row_store(&at, 0, 1, &value);
-}
-
-static void
-gradients(void *arg, int64_t lo, int64_t hi)
-{
-    const struct kcall *k = arg;
-    const struct attr *attr = k->call->attr;
-    const struct view *labels = &k->in[1];
-    const float *max = k->in[2].data, *rest = k->in[3].data, *g = k->in[4].data;
-    int axis = ce_axis(k->in[0].ndim);
-    for (int64_t r = lo; r < hi; r++) {
-        struct row x = row_of(&k->in[0], axis, r), y = row_of(&k->out[0], axis, r);
-        int64_t label = elem_get_i(labels->dtype, labels->data, r);
-        if (label == attr[CE_IGNORE].i) {
-            row_zero(&y);
-            continue;
-        }
-        float s = (float)attr[CE_SMOOTHING].f, spread = s / (float)x.n;
-        struct terms p = {max[r], rest[r], g[r]};
-        row_grad(&x, &y, p, spread);
-        row_label(&x, &y, label, p, 1 - s + spread);
-    }
+    UNUSED(state);
+    struct line_call c = lines(k);
+    *scratch_bytes = lines_scratch(&c, k->threads);
+    return 0;
 }
 
 static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    int axis = ce_axis(k->in[0].ndim);
-    team_run(k->threads, row_count(&k->in[0], axis), 1 + 16384 / MAX(k->in[0].dim[axis], 1), gradients, (void *)k);
+    struct line_call c = lines(k);
+    lines_run(&c, k);
     return 0;
 }
 
@@ -135,7 +112,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     }
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {
+    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_cross_entropy_grad = {
     .name = "cross_entropy_grad",

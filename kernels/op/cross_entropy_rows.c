@@ -8,9 +8,6 @@
  * Their sum, rounded, would lose the digits of a row that lies far from 0. */
 #include "kernels/op/cross_entropy.h"
 
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/team.h"
-
 #include <math.h>
 
 void
@@ -85,39 +82,50 @@ ref(const struct kcall *k)
 
 /* ---- fast ---- */
 
+static void
+one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
+{
+    const struct attr *attr = k->call->attr;
+    const struct view *labels = &k->in[1];
+    int64_t label = elem_get_i((enum dtype)labels->dtype, labels->data, r);
+    double max = f->max(n, at[0]), rest = log(f->exp_sum(n, at[0], max, NULL));
+    double below = attr[CE_SMOOTHING].f ? f->sum(n, at[0], max) : 0;
+    bool ignored = label == attr[CE_IGNORE].i;
+    line_put(&k->out[0], r, ignored ? 0 : loss_of(attr, rest, line_at(&k->in[0], at[0], label) - max, below, n));
+    line_put(&k->out[1], r, max);
+    line_put(&k->out[2], r, rest);
+}
+
+static struct line_call
+lines(const struct kcall *k)
+{
+    return (struct line_call){
+        .l = lines_of(&k->in[0], ce_axis(k->in[0].ndim)), .nview = 1, .view = {&k->in[0]}, .out = 0, .one = one_line};
+}
+
 static bool
 accepts(const struct kcall *k)
 {
-    enum dtype d = k->in[0].dtype;
-    return d == DT_F32 || d == DT_BF16 || d == DT_F16;
+    struct line_call c = lines(k);
+    return lines_accept(&c);
 }
 
-static void
-losses(void *arg, int64_t lo, int64_t hi)
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    const struct kcall *k = arg;
-    const struct attr *attr = k->call->attr;
-    const struct view *x = &k->in[0], *labels = &k->in[1];
-    float *loss = k->out[0].data, *max = k->out[1].data, *rest = k->out[2].data;
-    for (int64_t r = lo; r < hi; r++) {
-        struct row row = row_of(x, ce_axis(x->ndim), r);
-        max[r] = row_max(&row);
-        double log_sum = log(row_exp_sum(&row, max[r]));
-        rest[r] = (float)log_sum;
-        int64_t label = elem_get_i(labels->dtype, labels->data, r);
-        double sum = attr[CE_SMOOTHING].f ? row_sum(&row, max[r]) : 0;
-        bool ignored = label == attr[CE_IGNORE].i;
-        loss[r] = ignored ? 0 : (float)loss_of(attr, log_sum, (double)row_get(&row, label) - max[r], sum, row.n);
-    }
+    UNUSED(state);
+    struct line_call c = lines(k);
+    *scratch_bytes = lines_scratch(&c, k->threads);
+    return 0;
 }
 
 static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    int axis = ce_axis(k->in[0].ndim);
-    TRY(ce_check_labels(k, k->in[0].whole[axis]));
-    team_run(k->threads, row_count(&k->in[0], axis), 1 + 16384 / MAX(k->in[0].dim[axis], 1), losses, (void *)k);
+    struct line_call c = lines(k);
+    TRY(ce_check_labels(k, k->in[0].whole[ce_axis(k->in[0].ndim)]));
+    lines_run(&c, k);
     return 0;
 }
 
@@ -154,7 +162,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (through) din[0] = din[0] ? b_add(b, din[0], through) : through;
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {
+    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_cross_entropy_rows = {
     .name = "cross_entropy_rows",

@@ -1,5 +1,10 @@
 /* cumsum.c - running sums along a dimension, from the front or from the back. */
+#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/convert.h"
+#include "runtime/simd.h"
+#include "kernels/cpu/team.h"
 
 enum { AXIS, REVERSE };
 
@@ -35,35 +40,141 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* f32 with one accumulator in f64 for each line, all lines of `inner` together. */
+/* ---- fast: sums of reals in f64, of others in i64 ---- */
+
+enum { WIDTH = 256, BLOCK = 512, NARROW = 8, FEW = 4 };
+
+struct work {
+    const struct view *x, *y;
+    struct lines l;
+    bool reverse;
+    int64_t blocks; /* of lines side by side, in an outer position */
+};
+
+static enum compute
+sums_of(const struct view *y)
+{
+    return dtype_is_float((enum dtype)y->dtype) ? COMP_F64 : COMP_I64;
+}
+
+/* n elements, `stride` apart, from element `at` on. */
+static void
+load(const struct view *x, enum compute type, int64_t at, int64_t stride, int64_t n, void *block)
+{
+    enum dtype d = (enum dtype)x->dtype;
+    block_load(type, d, (const char *)x->data + at * (int64_t)dtype_bytes(d), stride, n, block);
+}
+
+static void
+store(const struct view *y, enum compute type, int64_t at, int64_t stride, int64_t n, const void *block)
+{
+    enum dtype d = (enum dtype)y->dtype;
+    block_store(type, d, block, n, (char *)y->data + at * (int64_t)dtype_bytes(d), stride);
+}
+
+VECTOR static void
+add_real(int64_t n, const double *x, double *sum)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] += x[i];
+}
+
+VECTOR static void
+add_whole(int64_t n, const int64_t *x, int64_t *sum)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] = (int64_t)((uint64_t)sum[i] + (uint64_t)x[i]);
+}
+
+/* Lines side by side: a row of sums, to which one position after the other is added. */
+static void
+sum_beside(void *arg, int64_t lo, int64_t hi)
+{
+    const struct work *w = arg;
+    enum compute type = sums_of(w->y);
+    for (int64_t b = lo; b < hi; b++) {
+        int64_t from = b % w->blocks * WIDTH, n = MIN(w->l.inner - from, WIDTH), sum[WIDTH] = {0}, room[WIDTH];
+        for (int64_t s = 0; s < w->l.size; s++) {
+            int64_t row = b / w->blocks * w->l.size + (w->reverse ? w->l.size - 1 - s : s);
+            load(w->x, type, row * w->l.inner + from, 1, n, room);
+            if (type == COMP_F64)
+                add_real(n, (const double *)room, (double *)sum);
+            else
+                add_whole(n, room, sum);
+            store(w->y, type, row * w->l.inner + from, 1, n, sum);
+        }
+    }
+}
+
+/* Running sums of n elements of each of some lines, which hide how long an addition takes. */
+static void
+run_real(int64_t n, bool reverse, double (*line)[BLOCK], double *sum)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int l = 0; l < FEW; l++) {
+            double *x = &line[l][reverse ? n - 1 - i : i];
+            *x = sum[l] += *x;
+        }
+}
+
+static void
+run_whole(int64_t n, bool reverse, int64_t (*line)[BLOCK], int64_t *sum)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int l = 0; l < FEW; l++) {
+            int64_t *x = &line[l][reverse ? n - 1 - i : i];
+            *x = sum[l] = whole_sum(sum[l], *x);
+        }
+}
+
+/* FEW lines from line `first` on, those that there are. */
+static void
+sum_few(const struct work *w, int64_t first, int64_t nline)
+{
+    union {
+        double real[FEW][BLOCK];
+        int64_t whole[FEW][BLOCK];
+    } block = {0};
+    int64_t sum[FEW] = {0}, inner = w->l.inner;
+    enum compute type = sums_of(w->y);
+    for (int64_t done = 0, n; done < w->l.size; done += n) {
+        n = MIN(w->l.size - done, BLOCK);
+        int64_t at = w->reverse ? w->l.size - done - n : done;
+        for (int64_t l = 0; l < nline; l++) {
+            int64_t line = first + l, to = (line / inner * w->l.size + at) * inner + line % inner;
+            load(w->x, type, to, inner, n, block.whole[l]);
+        }
+        if (type == COMP_F64)
+            run_real(n, w->reverse, block.real, (double *)sum);
+        else
+            run_whole(n, w->reverse, block.whole, sum);
+        for (int64_t l = 0; l < nline; l++) {
+            int64_t line = first + l, to = (line / inner * w->l.size + at) * inner + line % inner;
+            store(w->y, type, to, inner, n, block.whole[l]);
+        }
+    }
+}
+
+static void
+sum_along(void *arg, int64_t lo, int64_t hi)
+{
+    const struct work *w = arg;
+    int64_t nline = w->l.outer * w->l.inner;
+    for (int64_t g = lo; g < hi; g++) sum_few(w, g * FEW, MIN(nline - g * FEW, FEW));
+}
+
 static int
 run(const struct kcall *k, const void *state)
 {
-    enum { WIDTH = 256 };
-    const float *x = k->in[0].data;
-    float *y = k->out[0].data;
-    struct lines l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i);
-    bool reverse = k->call->attr[REVERSE].i;
     UNUSED(state);
-    for (int64_t o = 0; o < l.outer; o++)
-        for (int64_t first = 0; first < l.inner; first += WIDTH) {
-            double sum[WIDTH] = {0};
-            int64_t width = MIN(l.inner - first, WIDTH);
-            for (int64_t s = 0; s < l.size; s++) {
-                int64_t here = (o * l.size + (reverse ? l.size - 1 - s : s)) * l.inner + first;
-                for (int64_t i = 0; i < width; i++) y[here + i] = (float)(sum[i] += x[here + i]);
-            }
-        }
+    struct lines l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i);
+    struct work w = {&k->in[0], &k->out[0], l, k->call->attr[REVERSE].i, (l.inner + WIDTH - 1) / WIDTH};
+    if (l.inner < NARROW)
+        team_run(k->threads, (l.outer * l.inner + FEW - 1) / FEW, 1 + 8192 / MAX(l.size, 1), sum_along, &w);
+    else
+        team_run(k->threads, l.outer * w.blocks, 1 + 32768 / MAX(l.size * MIN(l.inner, WIDTH), 1), sum_beside, &w);
     return 0;
 }
 
-static bool
-accepts(const struct kcall *k)
-{
-    return k->in[0].dtype == DT_F32 && view_is_dense(&k->out[0]);
-}
-
-static const struct kernel_row rows[] = {{"f32", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {{"blocks", .dense_in = true, .accepts = dense_out, .run = run}, {NULL}};
 
 /* dx = the running sum of dy the other way */
 static void

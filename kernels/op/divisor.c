@@ -8,7 +8,7 @@
 #include "kernels/op/divisor.h"
 
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 #include "kernels/op/lookup.h"
 

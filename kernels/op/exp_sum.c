@@ -5,9 +5,6 @@
  * lies as dy does and would move all of it. */
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/reduce.h"
-#include "kernels/cpu/vmath.h"
-
 #include <math.h>
 
 enum { AXIS };
@@ -63,45 +60,53 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- f32, the last dimensions reduced ---- */
+/* ---- fast: what logsumexp reduces lies together ---- */
 
-static float
-line(int64_t n, const float *x, float m)
+static void
+one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
 {
-    enum { BLOCK = 1024 };
-    float y[BLOCK];
-    double sum = 0;
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int64_t w = MIN(n - i, BLOCK);
-        for (int64_t j = 0; j < w; j++) y[j] = x[i + j] - m;
-        vec_exp(w, y, y);
-        sum += reduce_fold_f32(w, y, RED_SUM);
-    }
-    return (float)sum;
+    line_put(&k->out[0], r, f->exp_sum_any(n, at[0], line_get(&k->in[1], r)));
 }
 
-static int
-run(const struct kcall *k, const void *state)
+static bool
+lines(const struct kcall *k, struct line_call *c)
 {
-    const float *x = k->in[0].data, *m = k->in[1].data;
-    float *y = k->out[0].data;
-    int64_t n = view_numel(&k->out[0]), size = n ? view_numel(&k->in[0]) / n : 0;
-    UNUSED(state);
-    for (int64_t i = 0; i < n; i++) y[i] = line(size, x + i * size, m[i]);
-    return 0;
+    bool gone[MAX_DIM] = {false};
+    struct axes axes = axes_of(&k->call->attr[AXIS], ATTR_INTS, k->in[0].ndim);
+    for (int i = 0; i < axes.n; i++) gone[axes.axis[i]] = true;
+    *c = (struct line_call){.nview = 1, .view = {&k->in[0]}, .one = one_line};
+    return lines_over(&k->in[0], gone, &c->l);
 }
 
 static bool
 accepts(const struct kcall *k)
 {
-    int n = k->in[0].ndim;
-    struct axes gone = axes_of(&k->call->attr[AXIS], ATTR_INTS, n);
-    bool last = true;
-    for (int i = 0; i < gone.n; i++) last = last && gone.has[n - 1 - i];
-    return k->in[0].dtype == DT_F32 && k->in[1].dtype == DT_F32 && last && dense_out(k);
+    struct line_call c;
+    return lines(k, &c) && lines_accept(&c) && dense_out(k);
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    struct line_call c;
+    lines(k, &c);
+    *scratch_bytes = lines_scratch(&c, k->threads);
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct line_call c;
+    lines(k, &c);
+    lines_run(&c, k);
+    return 0;
+}
+
+static const struct kernel_row rows[] = {
+    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)

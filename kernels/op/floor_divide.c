@@ -2,7 +2,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/divisor.h"
 
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 
 #include <math.h>
 

@@ -4,9 +4,6 @@
  * would lose the digits of a row that lies far from 0. */
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/team.h"
-
 #include <math.h>
 
 enum { AXIS };
@@ -32,38 +29,50 @@ ref(const struct kcall *k)
     return 0;
 }
 
+/* ---- fast ---- */
+
+static void
+one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
+{
+    UNUSED(k);
+    UNUSED(r);
+    double max = f->max(n, at[0]), rest = log(f->exp_sum(n, at[0], max, NULL));
+    f->affine(n, 1, at[0], -max, at[1]);
+    f->affine(n, 1, at[1], -rest, at[1]);
+}
+
+static struct line_call
+lines(const struct kcall *k)
+{
+    return (struct line_call){.l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i),
+                              .nview = 2,
+                              .view = {&k->in[0], &k->out[0]},
+                              .out = 2,
+                              .one = one_line};
+}
+
 static bool
 accepts(const struct kcall *k)
 {
-    enum dtype d = k->in[0].dtype;
-    return d == DT_F32 || d == DT_BF16 || d == DT_F16;
+    struct line_call c = lines(k);
+    return lines_accept(&c);
 }
 
-static void
-range(void *arg, int64_t lo, int64_t hi)
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    const struct kcall *k = arg;
-    int axis = (int)k->call->attr[AXIS].i;
-    float room[ROW_BLOCK];
-    for (int64_t r = lo; r < hi; r++) {
-        struct row x = row_of(&k->in[0], axis, r), y = row_of(&k->out[0], axis, r);
-        float max = row_max(&x), rest = (float)log(row_exp_sum(&x, max));
-        for (int64_t i = 0; i < x.n; i += ROW_BLOCK) {
-            int64_t n = MIN(x.n - i, ROW_BLOCK);
-            float *to = row_into(&y, i, room);
-            vec_affine(n, 1, row_load(&x, i, n, room), -max, to);
-            vec_affine(n, 1, to, -rest, to);
-            row_store(&y, i, n, to);
-        }
-    }
+    UNUSED(state);
+    struct line_call c = lines(k);
+    *scratch_bytes = lines_scratch(&c, k->threads);
+    return 0;
 }
 
 static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    int axis = (int)k->call->attr[AXIS].i;
-    team_run(k->threads, row_count(&k->in[0], axis), 1 + 16384 / MAX(k->in[0].dim[axis], 1), range, (void *)k);
+    struct line_call c = lines(k);
+    lines_run(&c, k);
     return 0;
 }
 
@@ -87,7 +96,8 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
     return b->failed ? (int)err_last() : 0;
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {
+    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_log_softmax = {
     .name = "log_softmax",

@@ -5,7 +5,6 @@
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/reduce.h"
-#include "kernels/cpu/vmath.h"
 
 #include <float.h>
 #include <math.h>
@@ -38,21 +37,56 @@ static struct val *
 by_parts(struct build *b, struct val *x, const struct attr *axis, bool keepdim)
 {
     struct val *m;
-    if (!dtype_is_float((enum dtype)x->type.dtype)) x = b_cast(b, x, DT_F32);
     struct val *rest = b_log_exp_sum(b, x, axis, &m), *y = b_add(b, m, rest);
     return keepdim ? y : b_drop_dims(b, y, axis->list, axis->n);
 }
 
-/* Halves are computed in f32, the gradient too: e^(x - y) of a rounded y would be off by as much as y is. Nothing has
- * no greatest value, and is as easily moved. */
+/* Are the dimensions that go, but for those of one, in one piece? Else *order has them last. */
+static bool
+are_together(const struct call *c, int64_t *order)
+{
+    bool gone[MAX_DIM], begun = false, ended = false, together = true;
+    int n = 0;
+    reduced_dims(c, gone);
+    for (int d = 0; d < c->in[0].ndim; d++) {
+        if (c->in[0].dim[d] == 1) continue;
+        together = together && !(gone[d] && ended);
+        begun = begun || gone[d];
+        ended = begun && !gone[d];
+    }
+    for (int last = 0; last < 2; last++)
+        for (int d = 0; d < c->in[0].ndim; d++)
+            if (gone[d] == last) order[n++] = d;
+    return together;
+}
+
+/* With the dimensions that go moved behind the others. */
+static struct val *
+moved(struct build *b, const struct call *c, struct val *x, const int64_t *order)
+{
+    int n = c->in[0].ndim, ngone = c->attr[AXIS].n;
+    int64_t last[MAX_DIM], size[MAX_DIM];
+    bool gone[MAX_DIM];
+    reduced_dims(c, gone);
+    for (int i = 0; i < ngone; i++) last[i] = n - ngone + i;
+    for (int d = 0; d < n; d++) size[d] = gone[d] ? 1 : c->in[0].dim[d];
+    struct val *y = b_reduce(b, &op_logsumexp, b_permute(b, x, n, order), last, ngone, false);
+    return c->attr[KEEPDIM].i ? b_reshape(b, y, n, size) : y;
+}
+
+/* Halves are computed in f32, the gradient too: e^(x - y) of a rounded y would be off by as much as y is; integers
+ * likewise. Nothing has no greatest value, and is as easily moved. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
     const struct attr *axis = &c->attr[AXIS];
     bool keepdim = c->attr[KEEPDIM].i;
-    struct val *x = b_wide(b, in[0]);
+    int64_t order[MAX_DIM];
+    struct val *x = dtype_is_float((enum dtype)c->in[0].dtype) ? b_wide(b, in[0]) : b_cast(b, in[0], DT_F32);
     if (x != in[0])
         out[0] = b_narrow(b, b_reduce(b, &op_logsumexp, x, axis->list, axis->n, keepdim), &c->in[0]);
+    else if (!are_together(c, order))
+        out[0] = moved(b, c, x, order);
     else if (reduces_split(c) && reduced_count(c) > 0)
         out[0] = by_parts(b, x, axis, keepdim);
     return b->failed ? (int)err_last() : 0;
@@ -79,45 +113,54 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ln of the sum of e^(x - m), plus m, over n floats side by side. */
-static double
-line(int64_t n, const float *x)
+/* ---- fast ---- */
+
+static void
+one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
 {
-    enum { BLOCK = 1024 };
-    float y[BLOCK];
-    double greatest = reduce_fold_f32(n, x, RED_MAX), sum = 0;
-    float m = isinf(greatest) ? 0 : (float)greatest;
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int64_t w = MIN(n - i, BLOCK);
-        for (int64_t j = 0; j < w; j++) y[j] = x[i + j] - m;
-        vec_exp(w, y, y);
-        sum += reduce_fold_f32(w, y, RED_SUM);
-    }
-    return m + log(sum);
+    double max = f->max(n, at[0]), m = isfinite(max) ? max : 0;
+    double sum = m == max ? f->exp_sum(n, at[0], m, NULL) : f->exp_sum_any(n, at[0], m);
+    line_put(&k->out[0], r, m + log(sum));
+}
+
+static bool
+lines(const struct kcall *k, struct line_call *c)
+{
+    bool gone[MAX_DIM];
+    reduced_dims(k->call, gone);
+    *c = (struct line_call){.nview = 1, .view = {&k->in[0]}, .one = one_line};
+    return lines_over(&k->in[0], gone, &c->l);
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    struct line_call c;
+    return lines(k, &c) && lines_accept(&c) && dense_out(k);
+}
+
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    struct line_call c;
+    lines(k, &c);
+    *scratch_bytes = lines_scratch(&c, k->threads);
+    return 0;
 }
 
 static int
 run(const struct kcall *k, const void *state)
 {
-    const struct view *x = &k->in[0], *y = &k->out[0];
-    int64_t n = view_numel(y), size = n ? view_numel(x) / n : 0;
     UNUSED(state);
-    for (int64_t i = 0; i < n; i++) ((float *)y->data)[i] = (float)line(size, (const float *)x->data + i * size);
+    struct line_call c;
+    lines(k, &c);
+    lines_run(&c, k);
     return 0;
 }
 
-/* Dense f32 whose last dimensions are those that go. */
-static bool
-accepts(const struct kcall *k)
-{
-    const struct attr *axis = &k->call->attr[AXIS];
-    int64_t least = k->in[0].ndim;
-    for (int i = 0; i < axis->n; i++) least = MIN(least, axis->list[i]);
-    bool last = axis->n == 0 || least == k->in[0].ndim - axis->n;
-    return k->in[0].dtype == DT_F32 && last && view_is_dense(&k->out[0]);
-}
-
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {
+    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 /* dx = dy e^(x - y) / the sum of e^(x - y): that is 1 but for what y lost when it was rounded, which far from 0 is all
  * there is of a share's digits. */

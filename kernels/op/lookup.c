@@ -3,7 +3,7 @@
 #include "kernels/op/lookup.h"
 
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 
 #include <string.h>

@@ -33,15 +33,6 @@ axes_of(const struct attr *a, enum attr_kind kind, int ndim)
     return x;
 }
 
-struct lines
-lines_of(const struct view *v, int axis)
-{
-    struct lines l = {1, axis < v->ndim ? v->dim[axis] : 1, 1}; /* a scalar is a line of one */
-    for (int d = 0; d < axis; d++) l.outer *= v->dim[d];
-    for (int d = axis + 1; d < v->ndim; d++) l.inner *= v->dim[d];
-    return l;
-}
-
 int64_t
 whole_index(const struct view *v, const int64_t *at)
 {

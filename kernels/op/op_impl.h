@@ -6,6 +6,7 @@
 #ifndef RILLE_KERNELS_OP_IMPL_H
 #define RILLE_KERNELS_OP_IMPL_H
 
+#include "kernels/cpu/lines.h"
 #include "kernels/kernel.h"
 #include "kernels/op/build.h"
 #include "runtime/device.h"
@@ -54,12 +55,6 @@ struct axes {
     bool has[MAX_DIM];
 };
 struct axes axes_of(const struct attr *a, enum attr_kind kind, int ndim);
-
-/* A dense tensor seen as [outer, size of axis, inner]: element (o, i, k) is at (o * size + i) * inner + k. */
-struct lines {
-    int64_t outer, size, inner;
-};
-struct lines lines_of(const struct view *v, int axis);
 
 /* Walks local positions in row-major order: at[] is the position, *whole its index in the whole (global) tensor. */
 struct walk {

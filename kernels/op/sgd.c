@@ -6,7 +6,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/simd.h"
+#include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 
 enum { P, M, G, LR };

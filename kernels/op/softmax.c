@@ -5,9 +5,6 @@
  * The maximum is subtracted first, so that nothing overflows. */
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/team.h"
-
 #include <math.h>
 
 enum { AXIS };
@@ -35,57 +32,47 @@ ref(const struct kcall *k)
 
 /* ---- fast ---- */
 
+static void
+one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
+{
+    UNUSED(k);
+    UNUSED(r);
+    double sum = f->exp_sum(n, at[0], f->max(n, at[0]), at[1]);
+    f->affine(n, 1 / sum, at[1], 0, at[1]);
+}
+
+static struct line_call
+lines(const struct kcall *k)
+{
+    return (struct line_call){.l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i),
+                              .nview = 2,
+                              .view = {&k->in[0], &k->out[0]},
+                              .out = 2,
+                              .one = one_line};
+}
+
 static bool
 accepts(const struct kcall *k)
 {
-    enum dtype d = k->in[0].dtype;
-    return d == DT_F32 || d == DT_BF16 || d == DT_F16;
+    struct line_call c = lines(k);
+    return lines_accept(&c);
 }
 
-/* A row in one block: the exponentials stay there until they are divided. */
-static void
-short_row(const struct row *x, const struct row *y)
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    float room[ROW_BLOCK], *to = row_into(y, 0, room);
-    const float *from = row_load(x, 0, x->n, room);
-    float sum = vec_exp_sum(x->n, from, vec_max(x->n, from), to);
-    vec_affine(x->n, 1 / sum, to, 0, to);
-    row_store(y, 0, x->n, to);
-}
-
-static void
-long_row(const struct row *x, const struct row *y)
-{
-    float room[ROW_BLOCK], max = row_max(x), scale = (float)(1 / row_exp_sum(x, max));
-    for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
-        int64_t n = MIN(x->n - i, ROW_BLOCK);
-        float *to = row_into(y, i, room);
-        vec_exp_sum(n, row_load(x, i, n, room), max, to);
-        vec_affine(n, scale, to, 0, to);
-        row_store(y, i, n, to);
-    }
-}
-
-static void
-range(void *arg, int64_t lo, int64_t hi)
-{
-    const struct kcall *k = arg;
-    int axis = (int)k->call->attr[AXIS].i;
-    for (int64_t r = lo; r < hi; r++) {
-        struct row x = row_of(&k->in[0], axis, r), y = row_of(&k->out[0], axis, r);
-        if (x.n <= ROW_BLOCK)
-            short_row(&x, &y);
-        else
-            long_row(&x, &y);
-    }
+    UNUSED(state);
+    struct line_call c = lines(k);
+    *scratch_bytes = lines_scratch(&c, k->threads);
+    return 0;
 }
 
 static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    int axis = (int)k->call->attr[AXIS].i;
-    team_run(k->threads, row_count(&k->in[0], axis), 1 + 16384 / MAX(k->in[0].dim[axis], 1), range, (void *)k);
+    struct line_call c = lines(k);
+    lines_run(&c, k);
     return 0;
 }
 
@@ -107,7 +94,8 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
     return b->failed ? (int)err_last() : 0;
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {
+    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_softmax = {
     .name = "softmax",

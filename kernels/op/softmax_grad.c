@@ -1,10 +1,6 @@
 /* softmax_grad.c - the gradient of softmax: dx = y (dy - sum of y dy), along one axis. */
 #include "kernels/op/op_impl.h"
 
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/cpu/team.h"
-
 enum { AXIS };
 
 static int
@@ -30,54 +26,46 @@ ref(const struct kcall *k)
 
 /* ---- fast ---- */
 
+static void
+one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
+{
+    UNUSED(k);
+    UNUSED(r);
+    f->slope(n, at[0], at[1], f->dot(n, at[0], at[1]), at[2]);
+}
+
+static struct line_call
+lines(const struct kcall *k)
+{
+    return (struct line_call){.l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i),
+                              .nview = 3,
+                              .view = {&k->in[0], &k->in[1], &k->out[0]},
+                              .out = 4,
+                              .one = one_line};
+}
+
 static bool
 accepts(const struct kcall *k)
 {
-    enum dtype d = k->out[0].dtype;
-    return (d == DT_F32 || d == DT_BF16 || d == DT_F16) && k->in[0].dtype == d && k->in[1].dtype == d;
+    struct line_call c = lines(k);
+    return lines_accept(&c);
 }
 
-VECTOR static void
-combine(int64_t n, const float *y, const float *dy, float sum, float *dx)
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - sum);
-}
-
-static void
-one_row(const struct row *y, const struct row *dy, const struct row *dx)
-{
-    float room[2][ROW_BLOCK];
-    double sum = 0;
-    for (int64_t i = 0; i < y->n; i += ROW_BLOCK) {
-        int64_t n = MIN(y->n - i, ROW_BLOCK);
-        sum += vec_dot(n, row_load(y, i, n, room[0]), row_load(dy, i, n, room[1]));
-    }
-    for (int64_t i = 0; i < y->n; i += ROW_BLOCK) {
-        int64_t n = MIN(y->n - i, ROW_BLOCK);
-        float *to = row_into(dx, i, room[0]);
-        combine(n, row_load(y, i, n, room[0]), row_load(dy, i, n, room[1]), (float)sum, to);
-        row_store(dx, i, n, to);
-    }
-}
-
-static void
-range(void *arg, int64_t lo, int64_t hi)
-{
-    const struct kcall *k = arg;
-    int axis = (int)k->call->attr[AXIS].i;
-    for (int64_t r = lo; r < hi; r++) {
-        struct row y = row_of(&k->in[0], axis, r), dy = row_of(&k->in[1], axis, r), dx = row_of(&k->out[0], axis, r);
-        one_row(&y, &dy, &dx);
-    }
+    UNUSED(state);
+    struct line_call c = lines(k);
+    *scratch_bytes = lines_scratch(&c, k->threads);
+    return 0;
 }
 
 static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    int axis = (int)k->call->attr[AXIS].i;
-    team_run(k->threads, row_count(&k->in[0], axis), 1 + 32768 / MAX(k->in[0].dim[axis], 1), range, (void *)k);
+    struct line_call c = lines(k);
+    lines_run(&c, k);
     return 0;
 }
 
@@ -93,7 +81,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_sub(b, b_mul(b, h, b_sub(b, dy, inner)), b_mul(b, dy, outer));
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_row rows[] = {
+    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_softmax_grad = {
     .name = "softmax_grad",

@@ -8,8 +8,8 @@
  * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc
  * vectorises fully at O3, and only when comparisons may be computed for lanes
  * whose result is not taken. */
-#ifndef RILLE_KERNELS_CPU_SIMD_H
-#define RILLE_KERNELS_CPU_SIMD_H
+#ifndef RILLE_RUNTIME_SIMD_H
+#define RILLE_RUNTIME_SIMD_H
 
 #include <stdint.h>
 #include <string.h>

@@ -1,0 +1,405 @@
+/* lines.c - the lines of tensors along an axis. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/lines.h"
+
+#include "kernels/cpu/rows.h"
+#include "runtime/simd.h"
+#include "kernels/cpu/team.h"
+#include "kernels/cpu/vmath.h"
+
+#include <math.h>
+
+enum { BLOCK = 1024, TOGETHER = 16, ROOM = 1 << 17, GRAIN = 16384 };
+
+struct lines
+lines_of(const struct view *v, int axis)
+{
+    struct lines l = {1, axis < v->ndim ? v->dim[axis] : 1, 1}; /* a scalar is a line of one */
+    for (int d = 0; d < axis; d++) l.outer *= v->dim[d];
+    for (int d = axis + 1; d < v->ndim; d++) l.inner *= v->dim[d];
+    return l;
+}
+
+bool
+lines_over(const struct view *v, const bool *gone, struct lines *l)
+{
+    *l = (struct lines){1, 1, 1};
+    for (int d = 0; d < v->ndim; d++) {
+        if (v->dim[d] == 1) continue;
+        if (gone[d] && l->inner != 1) return false;
+        *(gone[d] ? &l->size : l->size > 1 ? &l->inner : &l->outer) *= v->dim[d];
+    }
+    return true;
+}
+
+/* ---- loops over doubles ---- */
+
+enum { LANES = 32 };
+
+INLINE double
+greater(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+VECTOR static double
+max_block(int64_t n, const double *x)
+{
+    double lane[LANES], max = -INFINITY;
+    int64_t i = 0;
+    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] = greater(x[i + l], lane[l]);
+    for (; i < n; i++) max = greater(x[i], max);
+    for (int l = 0; l < LANES; l++) max = greater(lane[l], max);
+    return max;
+}
+
+VECTOR static double
+sum_block(int64_t n, const double *x)
+{
+    double lane[LANES] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] += x[i + l];
+    for (; i < n; i++) sum += x[i];
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+    return sum + lane[0];
+}
+
+VECTOR static double
+dot_block(int64_t n, const double *x, const double *y)
+{
+    double lane[LANES] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] += x[i + l] * y[i + l];
+    for (; i < n; i++) sum += x[i] * y[i];
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+    return sum + lane[0];
+}
+
+INLINE double
+double_of(uint64_t u)
+{
+    double d;
+    memcpy(&d, &u, sizeof d);
+    return d;
+}
+
+/* e^x = 2^k e^r, ln 2 in two parts; the series of e^r on +-0.3466. The power of two is applied in two halves, so that
+ * results below 2^-1022 and the step to infinity come out right. */
+INLINE double
+exp_one(double x)
+{
+    static const double inverse[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
+                                     1.0 / 362880,     1.0 / 40320,     1.0 / 5040,     1.0 / 720,
+                                     1.0 / 120,        1.0 / 24,        1.0 / 6,        0.5};
+    double z = x < -746  ? -746
+               : x > 710 ? 710
+                         : x,
+           n = z * 1.44269504088896340736 + 0x1.8p52; /* k is in the low bits */
+    uint64_t k;
+    memcpy(&k, &n, sizeof k);
+    k = (k & 0xffff) ^ 0x8000; /* k + 2^15, so that no sign is lost in halving */
+    uint64_t half = k / 2;
+    n -= 0x1.8p52;
+    double r = fma(n, -1.90821492927058770002e-10, fma(n, -6.93147180369123816490e-01, z)), q = inverse[0];
+    for (int i = 1; i < 12; i++) q = fma(q, r, inverse[i]);
+    double e = 1 + fma(r * r, q, r);
+    e = e * double_of((half - 0x4000 + 1023) << 52) * double_of((k - half - 0x4000 + 1023) << 52);
+    return x != x ? x : e;
+}
+
+VECTOR static void
+exp_block(int64_t n, const double *x, double shift, double *y)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) y[i] = exp_one(x[i] - shift);
+}
+
+VECTOR static void
+affine_f64(int64_t n, double scale, const void *from, double shift, void *to)
+{
+    const double *x = from;
+    double *y = to;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) y[i] = scale * x[i] + shift;
+}
+
+VECTOR static void
+slope_f64(int64_t n, const void *from, const void *beside, double shift, void *to)
+{
+    const double *x = from, *y = beside;
+    double *z = to;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - shift);
+}
+
+/* ---- loops over floats that rows.h does not have ---- */
+
+static double
+max_f32(int64_t n, const void *x)
+{
+    return vec_max(n, x);
+}
+
+static double
+max_f64(int64_t n, const void *x)
+{
+    return max_block(n, x);
+}
+
+VECTOR static void
+slope_f32(int64_t n, const void *from, const void *beside, double shift, void *to)
+{
+    const float *x = from, *y = beside;
+    float *z = to, s = (float)shift;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - s);
+}
+
+static void
+affine_f32(int64_t n, double scale, const void *x, double shift, void *y)
+{
+    vec_affine(n, (float)scale, x, (float)shift, y);
+}
+
+/* e^(x - shift) for any x. */
+static void
+exp_any_f32(int64_t n, const float *x, float shift, float *y)
+{
+    vec_affine(n, 1, x, -shift, y);
+    vec_exp(n, y, y);
+}
+
+/* ---- by blocks ---- */
+
+#define BY_BLOCKS(type, suffix, sum_of, dot_of, exp_of, exp_any)                                                       \
+    static double sum_##suffix(int64_t n, const void *from, double shift)                                              \
+    {                                                                                                                  \
+        type room[BLOCK];                                                                                              \
+        const type *x = from;                                                                                          \
+        double sum = 0;                                                                                                \
+        for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
+            if (shift != 0) affine_##suffix(MIN(n - i, BLOCK), 1, x + i, -shift, room);                                \
+            sum += sum_of(MIN(n - i, BLOCK), shift != 0 ? room : x + i);                                               \
+        }                                                                                                              \
+        return sum;                                                                                                    \
+    }                                                                                                                  \
+    static double dot_##suffix(int64_t n, const void *from, const void *beside)                                        \
+    {                                                                                                                  \
+        const type *x = from, *y = beside;                                                                             \
+        double sum = 0;                                                                                                \
+        for (int64_t i = 0; i < n; i += BLOCK) sum += dot_of(MIN(n - i, BLOCK), x + i, y + i);                         \
+        return sum;                                                                                                    \
+    }                                                                                                                  \
+    static double exp_sum_##suffix(int64_t n, const void *from, double shift, void *to)                                \
+    {                                                                                                                  \
+        type room[BLOCK];                                                                                              \
+        const type *x = from;                                                                                          \
+        double sum = 0;                                                                                                \
+        for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
+            type *y = to ? (type *)to + i : room;                                                                      \
+            exp_of(MIN(n - i, BLOCK), x + i, (type)shift, y);                                                          \
+            sum += sum_of(MIN(n - i, BLOCK), y);                                                                       \
+        }                                                                                                              \
+        return sum;                                                                                                    \
+    }                                                                                                                  \
+    static double exp_sum_any_##suffix(int64_t n, const void *from, double shift)                                      \
+    {                                                                                                                  \
+        type room[BLOCK];                                                                                              \
+        const type *x = from;                                                                                          \
+        double sum = 0;                                                                                                \
+        for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
+            exp_any(MIN(n - i, BLOCK), x + i, (type)shift, room);                                                      \
+            sum += sum_of(MIN(n - i, BLOCK), room);                                                                    \
+        }                                                                                                              \
+        return sum;                                                                                                    \
+    }                                                                                                                  \
+    static void exps_##suffix(int64_t n, const void *from, double shift, double scale, void *to)                       \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
+            type *y = (type *)to + i;                                                                                  \
+            exp_of(MIN(n - i, BLOCK), x + i, (type)shift, y);                                                          \
+            affine_##suffix(MIN(n - i, BLOCK), scale, y, 0, y);                                                        \
+        }                                                                                                              \
+    }
+BY_BLOCKS(float, f32, vec_sum, vec_dot, vec_exp_below, exp_any_f32)
+BY_BLOCKS(double, f64, sum_block, dot_block, exp_block, exp_block)
+
+static const struct reals reals_of[NCOMPUTE] = {
+    [COMP_F32] = {max_f32, sum_f32, dot_f32, exp_sum_f32, exp_sum_any_f32, exps_f32, affine_f32, slope_f32},
+    [COMP_F64] = {max_f64, sum_f64, dot_f64, exp_sum_f64, exp_sum_any_f64, exps_f64, affine_f64, slope_f64},
+};
+
+/* ---- lines side by side ---- */
+
+/* y[c][i] = x[i][c]; i < n, c < width. */
+static void
+turn_f64(int64_t n, int64_t width, const double *x, int64_t x_pitch, double *y, int64_t y_pitch)
+{
+    enum { TILE = 8 };
+    for (int64_t from = 0; from < n; from += TILE)
+        for (int64_t c = 0; c < width; c++)
+            for (int64_t i = from; i < MIN(from + TILE, n); i++) y[c * y_pitch + i] = x[i * x_pitch + c];
+}
+
+/* `width` lines from element `at` of v on, as rows of n in `to`. Other dtypes become reals some elements at a time. */
+static void
+turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t width, void *to)
+{
+    enum { SOME = 64 };
+    double room[SOME * TOGETHER];
+    int64_t bytes = (int64_t)dtype_bytes(v->dtype);
+    enum compute type = compute_of(v->dtype);
+    const char *from = (const char *)v->data + at * bytes;
+    if (pitch == 1) {
+        block_load(type, v->dtype, from, 1, n, to);
+    } else if (v->dtype == DT_F32) {
+        cols_turn(n, width, (const float *)from, pitch, to, n);
+    } else if (v->dtype == DT_F64) {
+        turn_f64(n, width, (const double *)from, pitch, to, n);
+    } else {
+        for (int64_t i = 0; i < n; i += SOME) {
+            int64_t m = MIN(n - i, SOME);
+            for (int64_t j = 0; j < m; j++)
+                block_load(type, v->dtype, from + (i + j) * pitch * bytes, 1, width, (float *)room + j * width);
+            cols_turn(m, width, (const float *)room, width, (float *)to + i, n);
+        }
+    }
+}
+
+static void
+turn_out(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t width, const void *from)
+{
+    enum { SOME = 64 };
+    double room[SOME * TOGETHER];
+    int64_t bytes = (int64_t)dtype_bytes(v->dtype);
+    char *to = (char *)v->data + at * bytes;
+    if (pitch == 1) {
+        block_store(COMP_F32, v->dtype, from, n, to, 1);
+    } else if (v->dtype == DT_F32) {
+        cols_turn(width, n, from, n, (float *)to, pitch);
+    } else if (v->dtype == DT_F64) {
+        turn_f64(width, n, from, n, (double *)to, pitch);
+    } else {
+        for (int64_t i = 0; i < n; i += SOME) {
+            int64_t m = MIN(n - i, SOME);
+            cols_turn(width, m, (const float *)from + i, n, (float *)room, width);
+            for (int64_t j = 0; j < m; j++)
+                block_store(COMP_F32, v->dtype, (const float *)room + j * width, width, to + (i + j) * pitch * bytes,
+                            1);
+        }
+    }
+}
+
+/* ---- the call ---- */
+
+bool
+lines_accept(const struct line_call *c)
+{
+    enum compute type = compute_of((enum dtype)c->view[0]->dtype);
+    for (int i = 0; i < c->nview; i++)
+        if (compute_of((enum dtype)c->view[i]->dtype) != type) return false;
+    return type != COMP_I64;
+}
+
+/* Do a view's lines lie as reals in memory? */
+static bool
+in_place(const struct line_call *c, int i)
+{
+    enum dtype d = (enum dtype)c->view[i]->dtype;
+    return c->l.inner == 1 && d == compute_dtype(compute_of(d));
+}
+
+/* How many neighbours are brought together: as many as a cache has room for. */
+static int64_t
+neighbours(const struct line_call *c)
+{
+    int64_t room = MAX(ROOM / MAX(c->l.size, 1), 1);
+    return MIN(MIN(room, TOGETHER), c->l.inner);
+}
+
+/* Bytes of scratch that one thread needs for view i. */
+static int64_t
+room_of(const struct line_call *c, int i)
+{
+    if (in_place(c, i)) return 0;
+    int64_t bytes = (int64_t)compute_bytes(compute_of((enum dtype)c->view[i]->dtype));
+    return (neighbours(c) * c->l.size * bytes + 63) / 64 * 64;
+}
+
+static int64_t
+room_of_all(const struct line_call *c)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < c->nview; i++) bytes += room_of(c, i);
+    return bytes;
+}
+
+size_t
+lines_scratch(const struct line_call *c, int threads)
+{
+    return (size_t)(room_of_all(c) * threads);
+}
+
+struct work {
+    const struct line_call *c;
+    const struct kcall *k;
+    int64_t per, groups; /* groups of neighbours in one outer position, and in all */
+    int64_t shares;
+};
+
+/* `width` lines from (outer, inner) on. */
+static void
+run_group(const struct work *w, int64_t outer, int64_t inner, int64_t width, char *scratch)
+{
+    const struct line_call *c = w->c;
+    void *line[LINE_VIEWS], *first[LINE_VIEWS];
+    int64_t at = outer * c->l.size * c->l.inner + inner, n = c->l.size, step[LINE_VIEWS];
+    for (int i = 0; i < c->nview; i++) {
+        const struct view *v = c->view[i];
+        enum compute type = compute_of((enum dtype)v->dtype);
+        step[i] = n * (int64_t)compute_bytes(type);
+        first[i] = in_place(c, i) ? (char *)v->data + at * (int64_t)dtype_bytes(v->dtype) : scratch;
+        scratch += room_of(c, i);
+        if (!in_place(c, i) && !(c->out >> i & 1)) turn_in(v, at, n, c->l.inner, width, first[i]);
+    }
+    for (int64_t l = 0; l < width; l++) {
+        for (int i = 0; i < c->nview; i++) line[i] = (char *)first[i] + l * step[i];
+        c->one(w->k, &reals_of[compute_of((enum dtype)c->view[0]->dtype)], outer * c->l.inner + inner + l, n, line);
+    }
+    for (int i = 0; i < c->nview; i++)
+        if (!in_place(c, i) && c->out >> i & 1) turn_out(c->view[i], at, n, c->l.inner, width, first[i]);
+}
+
+static void
+run_share(void *arg, int64_t lo, int64_t hi)
+{
+    const struct work *w = arg;
+    int64_t inner = w->c->l.inner, step = neighbours(w->c);
+    for (int64_t share = lo; share < hi; share++) {
+        char *scratch = (char *)w->k->scratch + share * room_of_all(w->c);
+        for (int64_t g = w->groups * share / w->shares; g < w->groups * (share + 1) / w->shares; g++) {
+            int64_t from = g % w->per * step;
+            run_group(w, g / w->per, from, MIN(inner - from, step), scratch);
+        }
+    }
+}
+
+/* Shares, and not groups, are given to threads: each has its part of scratch. */
+void
+lines_run(const struct line_call *c, const struct kcall *k)
+{
+    int64_t step = neighbours(c);
+    if (c->l.outer == 0 || c->l.inner == 0) return;
+    struct work w = {.c = c, .k = k, .per = (c->l.inner + step - 1) / step};
+    w.groups = c->l.outer * w.per;
+    int64_t grain = 1 + GRAIN / MAX(step * c->l.size, 1);
+    w.shares = MAX(MIN((int64_t)k->threads, w.groups / grain), 1);
+    team_run((int)w.shares, w.shares, 1, run_share, &w);
+}

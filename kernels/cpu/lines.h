@@ -1,0 +1,80 @@
+/* lines.h - the lines of tensors along an axis, one after another, each as n reals that lie side by side.
+ *
+ * What an operator does to a line is written once, for lines of floats and of
+ * doubles, wherever they lie: those that do not lie so in memory are brought to
+ * scratch, up to sixteen neighbours together, so that a line of cache is read
+ * once; results are brought back. f32, bf16 and f16 are floats, f64 are doubles. */
+#ifndef RILLE_KERNELS_CPU_LINES_H
+#define RILLE_KERNELS_CPU_LINES_H
+
+#include "kernels/cpu/convert.h"
+#include "runtime/op.h"
+
+/* A dense tensor seen as [outer, size of axis, inner]: element (o, i, k) is at (o * size + i) * inner + k. */
+struct lines {
+    int64_t outer, size, inner;
+};
+struct lines lines_of(const struct view *v, int axis);
+/* The lines over several dimensions (gone[d]); false where they do not lie together. */
+bool lines_over(const struct view *v, const bool *gone, struct lines *l);
+
+/* Loops over n reals of a type; numbers beside them are double, and rounded to the type first. y may be x. Sums are of
+ * lanes within a block of 1024, of blocks in double. */
+struct reals {
+    double (*max)(int64_t n, const void *x);               /* NaN does not count */
+    double (*sum)(int64_t n, const void *x, double shift); /* of x - shift */
+    double (*dot)(int64_t n, const void *x, const void *y);
+    /* y = exp(x - shift), no x greater than shift; gives their sum. y NULL: the sum alone. */
+    double (*exp_sum)(int64_t n, const void *x, double shift, void *y);
+    double (*exp_sum_any)(int64_t n, const void *x, double shift);                  /* the sum, for any x */
+    void (*exps)(int64_t n, const void *x, double shift, double scale, void *y);    /* y = scale exp(x - shift) */
+    void (*affine)(int64_t n, double scale, const void *x, double shift, void *y);  /* y = scale x + shift */
+    void (*slope)(int64_t n, const void *x, const void *y, double shift, void *to); /* to = x (y - shift) */
+};
+
+enum { LINE_VIEWS = 4 };
+
+/* A call for every line: dense views that all have these lines. */
+struct line_call {
+    struct lines l;
+    int nview;
+    const struct view *view[LINE_VIEWS];
+    unsigned out; /* bit i: view i is written */
+    /* Line r of each view; r counts inner positions fastest. */
+    void (*one)(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line);
+};
+
+size_t lines_scratch(const struct line_call *c, int threads);
+/* k->scratch has that many bytes. */
+void lines_run(const struct line_call *c, const struct kcall *k);
+
+/* May the lines of these views be walked together? All are floats, or all doubles. */
+bool lines_accept(const struct line_call *c);
+
+/* For results that have one number a line: v's element r. */
+static inline void
+line_put(const struct view *v, int64_t r, double x)
+{
+    elem_set_f((enum dtype)v->dtype, v->data, r, x);
+}
+static inline double
+line_get(const struct view *v, int64_t r)
+{
+    return elem_get_f((enum dtype)v->dtype, v->data, r);
+}
+/* Element i of a line. */
+static inline double
+line_at(const struct view *v, const void *line, int64_t i)
+{
+    return v->dtype == DT_F64 ? ((const double *)line)[i] : ((const float *)line)[i];
+}
+static inline void
+line_set(const struct view *v, void *line, int64_t i, double x)
+{
+    if (v->dtype == DT_F64)
+        ((double *)line)[i] = x;
+    else
+        ((float *)line)[i] = (float)x;
+}
+
+#endif

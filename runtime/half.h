@@ -1,0 +1,57 @@
+/* half.h - half precision, without branches, in line: for loops over many elements.
+ *
+ * bf16 is the upper half of f32: 1 sign, 8 exponent, 7 fraction bits. f16: 1 sign, 5 exponent (bias 15), 10 fraction
+ * bits. To the nearest, of two the even one; NaN stays NaN. runtime/type.h has the same as calls. */
+#ifndef RILLE_RUNTIME_HALF_H
+#define RILLE_RUNTIME_HALF_H
+
+#include "runtime/simd.h"
+
+#include <math.h>
+
+INLINE float
+from_bf16(uint16_t h)
+{
+    return float_of((uint32_t)h << 16);
+}
+
+INLINE uint16_t
+to_bf16(float f)
+{
+    uint32_t u = bits_of(f), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
+    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+}
+
+/* Fraction and exponent moved into place are a float 2^112 too small, subnormal or not: one product puts it right. */
+INLINE float
+from_f16(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
+    uint32_t finite = bits_of(float_of(rest) * 0x1p112f), special = rest | 0x7f800000;
+    return float_of(sign | (rest >= 31u << 23 ? special : finite));
+}
+
+INLINE uint16_t
+to_f16(float f)
+{
+    uint32_t u = bits_of(f), sign = u >> 16 & 0x8000;
+    u &= 0x7fffffff;
+    uint32_t tiny = bits_of(float_of(u) + 0.5f) - bits_of(0.5f);
+    uint32_t normal = (u + 0xfff + (u >> 13 & 1) - (112u << 23)) >> 13;
+    uint32_t finite = u < 0x38800000 ? tiny : normal;
+    uint32_t special = u > 0x7f800000 ? 0x7e00 | (u >> 13 & 0x3ff) : 0x7c00;
+    return (uint16_t)(sign | (u >= 0x477ff000 ? special : finite));
+}
+
+/* A double as the float from which halves are rounded: inexact ones are cut towards zero, and their last bit is set, so
+ * that rounding once more gives what one rounding of the double does. */
+INLINE float
+odd_of(double d)
+{
+    float f = (float)d;
+    uint32_t u = bits_of(f);
+    u -= fabs((double)f) > fabs(d);
+    return float_of(u | ((double)f != d));
+}
+
+#endif
