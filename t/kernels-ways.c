@@ -18,7 +18,6 @@ static const struct {
 } left[] = {
     {"to_global", "*", "nothing is computed: it is moved"},
     {"@(logsumexp|exp_sum)", "*", "dimensions that do not lie together are moved there before"},
-    {"@(matmul|contract|conv2d|conv2d_grad_x|conv2d_grad_w)", "@(f16|f64)", "oneDNN has no such products here"},
     {"@(layer_norm|rms_norm|norm_grad|norm_weight|adamw|sgd)", "f64", "lanes of doubles are not written"},
     {"@(attention|attention_grad|attention_softmax|*pool2d*)", "f64", "lanes of doubles are not written"},
     {"sgd", "@(bf16|f16)", "variables are f32, what is kept beside them too"},

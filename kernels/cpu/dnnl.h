@@ -66,6 +66,13 @@ int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 bool contract_accepts(const struct kcall *k); /* contract */
 bool contract_takes(const struct kcall *k, int i);
 int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+/* The same of doubles, by our own loops (cpu/gemm_f64.c). */
+bool gemm_f64_accepts(const struct kcall *k);
+int gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int gemm_f64_run(const struct kcall *k, const void *state);
+bool contract_f64_accepts(const struct kcall *k);
+int contract_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int contract_f64_run(const struct kcall *k, const void *state);
 /* c[m,n] = a[m,k] b[k,n] in dense memory, or c += with add, for prim_at(): a and b of dtype d, c of f32; one thread. */
 int gemm_dense(enum dtype d, int64_t m, int64_t n, int64_t k, bool add, void **product, size_t *scratch_bytes);
 

@@ -10,6 +10,8 @@
  * One core (AVX-512, 280 Gflop/s at most): 256x768x768 f32 255, bf16 500 Gflop/s;
  * 64x256x256 245; 48 heads of 64x64x64 out of rows of 768: 230. bench/gemm.c. */
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/gemm_f64.h"
+#include "kernels/cpu/team.h"
 
 #include "runtime/arena.h"
 #include "runtime/error.h"
@@ -371,6 +373,130 @@ contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     bool ok = gemm_of_contract(k, &g);
     assert(ok);
     return gemm_make(&g, k->threads, state, scratch_bytes);
+}
+
+/* ---- doubles: our own (gemm_f64.h) ---- */
+
+static bool
+f64_fits(const struct kcall *k)
+{
+    return fits(k) && k->out[0].dtype == DT_F64;
+}
+
+/* c lies row by row, or its transpose does, which then is computed. */
+static bool
+f64_settle(struct gemm *g, bool *swapped)
+{
+    *swapped = g->x[C].col != 1 && g->x[C].cols > 1;
+    if (*swapped) gemm_transpose(g);
+    return g->x[C].col == 1 || g->x[C].cols == 1;
+}
+
+bool
+gemm_f64_accepts(const struct kcall *k)
+{
+    bool swapped;
+    if (!f64_fits(k)) return false;
+    struct gemm g = gemm_of_matmul(k);
+    return f64_settle(&g, &swapped);
+}
+
+bool
+contract_f64_accepts(const struct kcall *k)
+{
+    bool swapped;
+    struct gemm g;
+    return f64_fits(k) && gemm_of_contract(k, &g) && f64_settle(&g, &swapped);
+}
+
+/* Products, cut into rows of c that are worth a thread. */
+struct doubles {
+    struct gemm g;
+    double *data[NMATRIX];
+    char *scratch;
+    int64_t units, per, shares; /* pieces of rows in all, in one product; ranges of them, one a thread */
+};
+enum { ROWS = 64 };
+
+static size_t
+f64_scratch(const struct gemm *g)
+{
+    return (gemm_f64_scratch(ROWS, g->x[C].cols, g->x[A].cols) + 63) / 64 * 64;
+}
+
+static void
+f64_share(void *arg, int64_t lo, int64_t hi)
+{
+    const struct doubles *d = arg;
+    const struct matrix *x = d->g.x;
+    for (int64_t share = lo; share < hi; share++)
+        for (int64_t u = d->units * share / d->shares; u < d->units * (share + 1) / d->shares; u++) {
+            struct matrix_f64 to[NMATRIX];
+            int64_t left = u / d->per, row = u % d->per * ROWS;
+            for (int i = 0; i < NMATRIX; i++) to[i] = (struct matrix_f64){d->data[i], x[i].row, x[i].col};
+            for (int b = d->g.nbatch - 1; b >= 0; left /= d->g.batch[b].size, b--)
+                for (int i = 0; i < NMATRIX; i++) to[i].data += left % d->g.batch[b].size * d->g.batch[b].step[i];
+            to[A].data += row * x[A].row;
+            to[C].data += row * x[C].row;
+            gemm_f64(MIN(x[C].rows - row, ROWS), x[C].cols, x[A].cols, to[A], to[B], false, to[C],
+                     d->scratch + (size_t)share * f64_scratch(&d->g));
+        }
+}
+
+static int
+f64_run(const struct kcall *k, struct gemm g)
+{
+    enum { GRAIN = 1 << 15 }; /* products that are worth a thread */
+    bool swapped;
+    f64_settle(&g, &swapped);
+    struct doubles d = {.g = g, .data = {k->in[swapped].data, k->in[!swapped].data, k->out[0].data}};
+    d.scratch = k->scratch;
+    d.per = (g.x[C].rows + ROWS - 1) / ROWS;
+    d.units = d.per;
+    for (int b = 0; b < g.nbatch; b++) d.units *= g.batch[b].size;
+    int64_t work = MIN(g.x[C].rows, ROWS) * g.x[C].cols * g.x[A].cols;
+    d.shares = MAX(MIN((int64_t)k->threads, d.units / (1 + GRAIN / MAX(work, 1))), 1);
+    team_run((int)d.shares, d.shares, 1, f64_share, &d);
+    return 0;
+}
+
+int
+gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    bool swapped;
+    struct gemm g = gemm_of_matmul(k);
+    f64_settle(&g, &swapped);
+    *scratch_bytes = f64_scratch(&g) * (size_t)k->threads;
+    return 0;
+}
+
+int
+contract_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    bool swapped;
+    struct gemm g;
+    gemm_of_contract(k, &g);
+    f64_settle(&g, &swapped);
+    *scratch_bytes = f64_scratch(&g) * (size_t)k->threads;
+    return 0;
+}
+
+int
+gemm_f64_run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return f64_run(k, gemm_of_matmul(k));
+}
+
+int
+contract_f64_run(const struct kcall *k, const void *state)
+{
+    struct gemm g;
+    UNUSED(state);
+    gemm_of_contract(k, &g);
+    return f64_run(k, g);
 }
 
 int

@@ -3,6 +3,7 @@
  * The gradient of y = x w with respect to w, where x has any number of leading
  * dimensions: a split of any of them leaves partial sums. */
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
 
 static int
@@ -46,6 +47,9 @@ contract_ref(const struct kcall *k)
 static const struct kernel_row rows[] = {
     {"dnnl", .dense_in = true, .takes = contract_takes, .accepts = contract_accepts, .prepare = contract_prepare,
      .run = prim_run, .drop = prim_drop},
+    {"f64", .dense_in = true, .accepts = contract_f64_accepts, .prepare = contract_f64_prepare,
+     .run = contract_f64_run},
+    WIDE_ROW,
     {NULL},
 };
 
@@ -62,5 +66,6 @@ const struct op op_contract = {
     .ref = contract_ref,
     .kernel = rows,
     .flags = OP_HIDDEN | OP_UNPLACED,
-    .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "bf16{5,3} bf16{5,7}"},
+    .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "bf16{5,3} bf16{5,7}", "f16{5,3} f16{5,7}",
+               "f64{2,40,9} f64{2,40,20}"},
 };

@@ -5,6 +5,9 @@
  * channels, which leaves partial sums. A bias is added to the result. */
 #include "kernels/op/conv.h"
 
+#include "kernels/cpu/conv_f64.h"
+#include "kernels/cpu/wide.h"
+
 enum { X, W, BIAS };
 
 /* ---- shared ---- */
@@ -168,6 +171,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_row rows[] = {
     {"dnnl", .dense_in = true, .accepts = conv_accepts, .prepare = conv_prepare, .run = prim_run, .drop = prim_drop},
+    {"f64", .dense_in = true, .accepts = conv_f64_accepts, .prepare = conv_f64_prepare, .run = conv_f64_run},
+    WIDE_ROW,
     {NULL},
 };
 
@@ -188,5 +193,6 @@ const struct op op_conv2d = {
     .flags = OP_NARROW | OP_UNPLACED,
     .sample = {"f32{2,3,5,6} f32{4,3,3,2}", "f32{2,4,6,5} f32{6,2,3,3} - padding=1 stride=2 groups=2",
                "f32{1,2,7,7} f32{2,2,3,3} - dilation=2,1 padding=2,0", "bf16{2,2,4,4} bf16{3,2,2,2}",
+               "f16{2,2,4,4} f16{3,2,2,2}", "f64{2,4,6,5} f64{6,2,3,3} - padding=1 stride=2,1 groups=2 dilation=1,2",
                "f32{2,3,4,4} f32{2,3,2,2} f32{2}"},
 };

@@ -2,6 +2,9 @@
  * which a split leaves partial sums. */
 #include "kernels/op/conv.h"
 
+#include "kernels/cpu/conv_f64.h"
+#include "kernels/cpu/wide.h"
+
 enum { X, DY };
 
 static int
@@ -50,6 +53,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_row rows[] = {
     {"dnnl", .dense_in = true, .accepts = conv_accepts, .prepare = conv_w_prepare, .run = prim_run, .drop = prim_drop},
+    {"f64", .dense_in = true, .accepts = conv_f64_accepts, .prepare = conv_w_f64_prepare, .run = conv_w_f64_run},
+    WIDE_ROW,
     {NULL},
 };
 
@@ -68,5 +73,6 @@ const struct op op_conv2d_grad_w = {
     .kernel = rows,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{2,3,5,6} f32{2,4,3,5} size=3,2", "f32{2,4,6,5} f32{2,6,3,3} padding=1 stride=2 groups=2 size=3,3",
-               "f32{1,2,7,7} f32{1,2,7,5} dilation=2,1 padding=2,0 size=3,3", "bf16{2,2,4,4} bf16{2,3,3,3} size=2,2"},
+               "f32{1,2,7,7} f32{1,2,7,5} dilation=2,1 padding=2,0 size=3,3", "bf16{2,2,4,4} bf16{2,3,3,3} size=2,2",
+               "f64{2,4,6,5} f64{2,6,3,3} padding=1 stride=2 groups=2 size=3,3"},
 };

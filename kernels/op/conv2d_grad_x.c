@@ -1,6 +1,9 @@
 /* conv2d_grad_x.c - the gradient of conv2d with respect to the image: dy spread back through the windows. */
 #include "kernels/op/conv.h"
 
+#include "kernels/cpu/conv_f64.h"
+#include "kernels/cpu/wide.h"
+
 enum { DY, W };
 
 static int
@@ -45,6 +48,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_row rows[] = {
     {"dnnl", .dense_in = true, .accepts = conv_accepts, .prepare = conv_x_prepare, .run = prim_run, .drop = prim_drop},
+    {"f64", .dense_in = true, .accepts = conv_f64_accepts, .prepare = conv_x_f64_prepare, .run = conv_x_f64_run},
+    WIDE_ROW,
     {NULL},
 };
 
@@ -63,5 +68,6 @@ const struct op op_conv2d_grad_x = {
     .kernel = rows,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{2,4,3,5} f32{4,3,3,2} size=5,6", "f32{2,6,3,3} f32{6,2,3,3} padding=1 stride=2 groups=2 size=6,5",
-               "f32{1,2,7,5} f32{2,2,3,3} dilation=2,1 padding=2,0 size=7,7", "bf16{2,3,3,3} bf16{3,2,2,2} size=4,4"},
+               "f32{1,2,7,5} f32{2,2,3,3} dilation=2,1 padding=2,0 size=7,7", "bf16{2,3,3,3} bf16{3,2,2,2} size=4,4",
+               "f64{2,6,3,3} f64{6,2,3,3} padding=1 stride=2 groups=2 size=6,5"},
 };

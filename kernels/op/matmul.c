@@ -4,6 +4,7 @@
  * result. A split of k leaves partial sums; every other factor is split with the
  * result. Operands of two dtypes are cast to their promotion first. */
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
 
 /* Dimensions of the batch of an operand of ndim dimensions. */
@@ -153,6 +154,8 @@ matmul_ref(const struct kcall *k)
 static const struct kernel_row rows[] = {
     {"dnnl", .dense_in = true, .takes = gemm_takes, .accepts = gemm_accepts, .prepare = gemm_prepare, .run = prim_run,
      .drop = prim_drop},
+    {"f64", .dense_in = true, .accepts = gemm_f64_accepts, .prepare = gemm_f64_prepare, .run = gemm_f64_run},
+    WIDE_ROW,
     {NULL},
 };
 

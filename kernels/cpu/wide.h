@@ -1,0 +1,18 @@
+/* wide.h - a row for halves made of the operator's row for f32: operands become f32 in scratch, results are rounded
+ * once. For operators whose library has nothing for f16, or less than this. */
+#ifndef RILLE_KERNELS_CPU_WIDE_H
+#define RILLE_KERNELS_CPU_WIDE_H
+
+#include "runtime/op.h"
+
+bool wide_accepts(const struct kcall *k);
+int wide_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int wide_run(const struct kcall *k, const void *state);
+void wide_drop(void *state);
+
+#define WIDE_ROW                                                                                                       \
+    {                                                                                                                  \
+        "f32", .dense_in = true, .accepts = wide_accepts, .prepare = wide_prepare, .run = wide_run, .drop = wide_drop  \
+    }
+
+#endif
