@@ -21,7 +21,6 @@ static const struct {
     {"@(layer_norm|rms_norm|norm_grad|norm_weight|adamw|sgd)", "f64", "lanes of doubles are not written"},
     {"@(attention|attention_grad|attention_softmax|*pool2d*)", "f64", "lanes of doubles are not written"},
     {"sgd", "@(bf16|f16)", "variables are f32, what is kept beside them too"},
-    {"topk", "*", "it selects one after the other"},
 };
 
 static const enum dtype floats[] = {DT_F32, DT_BF16, DT_F16, DT_F64};

@@ -19,7 +19,6 @@ struct windows {
     int64_t deep, wide; /* of the matrix of windows: c p q and u v */
     char *scratch;
     size_t room; /* of one thread */
-    int64_t shares;
 };
 
 static int64_t
@@ -133,29 +132,24 @@ weights(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, vo
 
 struct work {
     const struct windows *s;
-    int64_t units;
     void (*one)(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch);
 };
 
 static void
-run_share(void *arg, int64_t lo, int64_t hi)
+run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct work *w = arg;
     const struct windows *s = w->s;
-    for (int64_t share = lo; share < hi; share++) {
-        struct matrix_f64 all = {(double *)(s->scratch + (size_t)share * s->room), s->wide, 1};
-        for (int64_t u = w->units * share / s->shares; u < w->units * (share + 1) / s->shares; u++)
-            w->one(s, u / s->groups, u % s->groups, all, (char *)all.data + matrix_room(s));
-    }
+    struct matrix_f64 all = {(double *)(s->scratch + (size_t)share * s->room), s->wide, 1};
+    for (int64_t u = lo; u < hi; u++) w->one(s, u / s->groups, u % s->groups, all, (char *)all.data + matrix_room(s));
 }
 
 static int
-run(struct windows *s, int threads, int64_t units,
+run(const struct windows *s, int threads, int64_t units,
     void (*one)(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch))
 {
-    struct work w = {s, units, one};
-    s->shares = MAX(MIN((int64_t)threads, units), 1);
-    team_run((int)s->shares, s->shares, 1, run_share, &w);
+    struct work w = {s, one};
+    team_shares(threads, units, 1, run_units, &w);
     return 0;
 }
 

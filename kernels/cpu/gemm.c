@@ -414,7 +414,7 @@ struct doubles {
     struct gemm g;
     double *data[NMATRIX];
     char *scratch;
-    int64_t units, per, shares; /* pieces of rows in all, in one product; ranges of them, one a thread */
+    int64_t per; /* pieces of rows in one product */
 };
 enum { ROWS = 64 };
 
@@ -425,22 +425,21 @@ f64_scratch(const struct gemm *g)
 }
 
 static void
-f64_share(void *arg, int64_t lo, int64_t hi)
+f64_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct doubles *d = arg;
     const struct matrix *x = d->g.x;
-    for (int64_t share = lo; share < hi; share++)
-        for (int64_t u = d->units * share / d->shares; u < d->units * (share + 1) / d->shares; u++) {
-            struct matrix_f64 to[NMATRIX];
-            int64_t left = u / d->per, row = u % d->per * ROWS;
-            for (int i = 0; i < NMATRIX; i++) to[i] = (struct matrix_f64){d->data[i], x[i].row, x[i].col};
-            for (int b = d->g.nbatch - 1; b >= 0; left /= d->g.batch[b].size, b--)
-                for (int i = 0; i < NMATRIX; i++) to[i].data += left % d->g.batch[b].size * d->g.batch[b].step[i];
-            to[A].data += row * x[A].row;
-            to[C].data += row * x[C].row;
-            gemm_f64(MIN(x[C].rows - row, ROWS), x[C].cols, x[A].cols, to[A], to[B], false, to[C],
-                     d->scratch + (size_t)share * f64_scratch(&d->g));
-        }
+    for (int64_t u = lo; u < hi; u++) {
+        struct matrix_f64 to[NMATRIX];
+        int64_t left = u / d->per, row = u % d->per * ROWS;
+        for (int i = 0; i < NMATRIX; i++) to[i] = (struct matrix_f64){d->data[i], x[i].row, x[i].col};
+        for (int b = d->g.nbatch - 1; b >= 0; left /= d->g.batch[b].size, b--)
+            for (int i = 0; i < NMATRIX; i++) to[i].data += left % d->g.batch[b].size * d->g.batch[b].step[i];
+        to[A].data += row * x[A].row;
+        to[C].data += row * x[C].row;
+        gemm_f64(MIN(x[C].rows - row, ROWS), x[C].cols, x[A].cols, to[A], to[B], false, to[C],
+                 d->scratch + (size_t)share * f64_scratch(&d->g));
+    }
 }
 
 static int
@@ -452,11 +451,9 @@ f64_run(const struct kcall *k, struct gemm g)
     struct doubles d = {.g = g, .data = {k->in[swapped].data, k->in[!swapped].data, k->out[0].data}};
     d.scratch = k->scratch;
     d.per = (g.x[C].rows + ROWS - 1) / ROWS;
-    d.units = d.per;
-    for (int b = 0; b < g.nbatch; b++) d.units *= g.batch[b].size;
-    int64_t work = MIN(g.x[C].rows, ROWS) * g.x[C].cols * g.x[A].cols;
-    d.shares = MAX(MIN((int64_t)k->threads, d.units / (1 + GRAIN / MAX(work, 1))), 1);
-    team_run((int)d.shares, d.shares, 1, f64_share, &d);
+    int64_t units = d.per, work = MIN(g.x[C].rows, ROWS) * g.x[C].cols * g.x[A].cols;
+    for (int b = 0; b < g.nbatch; b++) units *= g.batch[b].size;
+    team_shares(k->threads, units, 1 + GRAIN / MAX(work, 1), f64_rows, &d);
     return 0;
 }
 

@@ -350,8 +350,7 @@ lines_scratch(const struct line_call *c, int threads)
 struct work {
     const struct line_call *c;
     const struct kcall *k;
-    int64_t per, groups; /* groups of neighbours in one outer position, and in all */
-    int64_t shares;
+    int64_t per; /* groups of neighbours in one outer position */
 };
 
 /* `width` lines from (outer, inner) on. */
@@ -378,28 +377,22 @@ run_group(const struct work *w, int64_t outer, int64_t inner, int64_t width, cha
 }
 
 static void
-run_share(void *arg, int64_t lo, int64_t hi)
+run_groups(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct work *w = arg;
     int64_t inner = w->c->l.inner, step = neighbours(w->c);
-    for (int64_t share = lo; share < hi; share++) {
-        char *scratch = (char *)w->k->scratch + share * room_of_all(w->c);
-        for (int64_t g = w->groups * share / w->shares; g < w->groups * (share + 1) / w->shares; g++) {
-            int64_t from = g % w->per * step;
-            run_group(w, g / w->per, from, MIN(inner - from, step), scratch);
-        }
+    char *scratch = (char *)w->k->scratch + share * room_of_all(w->c);
+    for (int64_t g = lo; g < hi; g++) {
+        int64_t from = g % w->per * step;
+        run_group(w, g / w->per, from, MIN(inner - from, step), scratch);
     }
 }
 
-/* Shares, and not groups, are given to threads: each has its part of scratch. */
 void
 lines_run(const struct line_call *c, const struct kcall *k)
 {
     int64_t step = neighbours(c);
     if (c->l.outer == 0 || c->l.inner == 0) return;
     struct work w = {.c = c, .k = k, .per = (c->l.inner + step - 1) / step};
-    w.groups = c->l.outer * w.per;
-    int64_t grain = 1 + GRAIN / MAX(step * c->l.size, 1);
-    w.shares = MAX(MIN((int64_t)k->threads, w.groups / grain), 1);
-    team_run((int)w.shares, w.shares, 1, run_share, &w);
+    team_shares(k->threads, c->l.outer * w.per, 1 + GRAIN / MAX(step * c->l.size, 1), run_groups, &w);
 }

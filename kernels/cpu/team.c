@@ -64,3 +64,24 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
     }
 #endif
 }
+
+struct shares {
+    void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi);
+    void *arg;
+    int64_t n, count;
+};
+
+static void
+run_shares(void *arg, int64_t lo, int64_t hi)
+{
+    const struct shares *s = arg;
+    for (int64_t i = lo; i < hi; i++) s->part(s->arg, i, s->n * i / s->count, s->n * (i + 1) / s->count);
+}
+
+void
+team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi),
+            void *arg)
+{
+    struct shares s = {part, arg, n, MAX(MIN((int64_t)threads, n / MAX(grain, 1)), 1)};
+    if (n > 0) team_run((int)s.count, s.count, 1, run_shares, &s);
+}

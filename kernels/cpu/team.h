@@ -14,4 +14,8 @@ void team_set(int n);
  * and threads alone, so that results are the same bits every time. */
 void team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg);
 
+/* The same, telling each call which of the shares it has: share < threads, so that it may use a part of scratch. */
+void team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi),
+                 void *arg);
+
 #endif

@@ -2,6 +2,12 @@
  * greatest; of equals the first stands first. */
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/team.h"
+#include "runtime/simd.h"
+
+#include <string.h>
+
 enum { K, AXIS, LARGEST, SORTED };
 
 static int
@@ -71,6 +77,135 @@ ref(const struct kcall *k)
     return 0;
 }
 
+/* ---- fast: a heap of the best k so far, the worst of them on top ---- */
+
+/* Larger keys stand before smaller ones, and of equals the first. */
+struct entry {
+    uint64_t key;
+    int64_t at;
+};
+
+INLINE uint64_t
+key_of_real(double x)
+{
+    uint64_t u;
+    double v = x == 0 ? 0 : x; /* zeros are equal */
+    memcpy(&u, &v, sizeof u);
+    return x != x ? UINT64_MAX : u >> 63 ? ~u : u | (uint64_t)1 << 63;
+}
+
+static bool
+stands_before(struct entry a, struct entry b)
+{
+    return a.key > b.key || (a.key == b.key && a.at < b.at);
+}
+
+/* Lets e sink from place i of a heap of n. */
+static void
+sink(struct entry *heap, int64_t n, int64_t i, struct entry e)
+{
+    for (int64_t below = 2 * i + 1; below < n; below = 2 * i + 1) {
+        if (below + 1 < n && stands_before(heap[below], heap[below + 1])) below++;
+        if (!stands_before(e, heap[below])) break;
+        heap[i] = heap[below];
+        i = below;
+    }
+    heap[i] = e;
+}
+
+/* The best first: the top, which is the worst, goes behind what is left. */
+static void
+in_order(struct entry *heap, int64_t n)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        struct entry last = heap[i];
+        heap[i] = heap[0];
+        sink(heap, i, 0, last);
+    }
+}
+
+struct work {
+    const struct kcall *k;
+    struct lines l;
+    int64_t n; /* how many are kept of a line */
+};
+enum { BLOCK = 256 };
+
+/* Keys of elements from..from + n of line (outer, inner). */
+static void
+keys(const struct work *w, int64_t first, int64_t n, uint64_t *key)
+{
+    const struct view *x = &w->k->in[0];
+    enum dtype d = (enum dtype)x->dtype;
+    int64_t room[BLOCK];
+    bool least = !w->k->call->attr[LARGEST].i;
+    const char *from = (const char *)x->data + first * (int64_t)dtype_bytes(d);
+    block_load(dtype_is_float(d) ? COMP_F64 : COMP_I64, d, from, w->l.inner, n, room);
+    if (dtype_is_float(d))
+        for (int64_t i = 0; i < n; i++) key[i] = key_of_real(((const double *)room)[i]);
+    else
+        for (int64_t i = 0; i < n; i++) key[i] = (uint64_t)room[i] ^ (uint64_t)1 << 63;
+    for (int64_t i = 0; least && i < n; i++) key[i] = ~key[i];
+}
+
+static void
+one_line(const struct work *w, int64_t r, struct entry *heap)
+{
+    const struct view *x = &w->k->in[0], *value = &w->k->out[0];
+    int64_t first = r / w->l.inner * w->l.size * w->l.inner + r % w->l.inner, have = 0;
+    uint64_t key[BLOCK];
+    for (int64_t from = 0; from < w->l.size; from += BLOCK) {
+        int64_t n = MIN(w->l.size - from, BLOCK);
+        keys(w, first + from * w->l.inner, n, key);
+        for (int64_t i = 0; i < n; i++) {
+            struct entry e = {key[i], from + i};
+            if (have < w->n) {
+                heap[have++] = e;
+                if (have == w->n)
+                    for (int64_t p = w->n / 2; p-- > 0;) sink(heap, w->n, p, heap[p]);
+            } else if (stands_before(e, heap[0])) {
+                sink(heap, w->n, 0, e);
+            }
+        }
+    }
+    in_order(heap, have);
+    int64_t to = r / w->l.inner * w->n * w->l.inner + r % w->l.inner, *at = w->k->out[1].data;
+    size_t bytes = dtype_bytes((enum dtype)x->dtype);
+    for (int64_t p = 0; p < have; p++, to += w->l.inner) {
+        at[to] = heap[p].at;
+        memcpy((char *)value->data + (size_t)to * bytes,
+               (const char *)x->data + (size_t)(first + heap[p].at * w->l.inner) * bytes, bytes);
+    }
+}
+
+static void
+some_lines(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    const struct work *w = arg;
+    for (int64_t r = lo; r < hi; r++) one_line(w, r, (struct entry *)w->k->scratch + share * w->n);
+}
+
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    *scratch_bytes = (size_t)k->call->attr[K].i * sizeof(struct entry) * (size_t)k->threads;
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct work w = {k, lines_of(&k->in[0], (int)k->call->attr[AXIS].i), k->call->attr[K].i};
+    if (w.n == 0) return 0;
+    team_shares(k->threads, w.l.outer * w.l.inner, 1 + 8192 / MAX(w.l.size, 1), some_lines, &w);
+    return 0;
+}
+
+static const struct kernel_row rows[] = {
+    {"heap", .dense_in = true, .accepts = dense_out, .prepare = prepare, .run = run}, {NULL}};
+
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -102,6 +237,8 @@ const struct op op_topk = {
     .grad = grad,
     .saves = "0b",
     .ref = ref,
+    .kernel = rows,
     .flops = flops,
-    .sample = {"f32{4,6} k=2", "f32{5,3} k=3 axis=0", "i64{7} k=7 largest=false", "f32{3} k=0"},
+    .sample = {"f32{4,6} k=2", "f32{5,3} k=3 axis=0", "i64{7} k=7 largest=false", "f32{3} k=0",
+               "f16{2,300,3} k=40 axis=1", "f64{2,300} k=300 largest=false"},
 };
