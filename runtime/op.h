@@ -142,10 +142,11 @@ struct kernel_row {
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
-    /* Fast, optional: if it is plain arithmetic, which (enum tile_op of kernels/cpu/tile.h); else for f32 a function of
-     * blocks: n contiguous elements; operand k at x[k]; y may be one of them. */
+    /* Fast, optional: if it is plain arithmetic, which (enum tile_op of kernels/cpu/tile.h); else for f32 and f64
+     * functions of blocks: n contiguous elements; operand k at x[k]; y may be one of them. */
     int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
+    void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
 };
 
 /* ---- the record ---- */

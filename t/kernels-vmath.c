@@ -54,7 +54,7 @@ static const struct range {
     {"log", vec_log, log, 0, 3e38, 0.9, 0, false},
     {"tanh", vec_tanh, tanh, -10, 10, 1.4, 0, true},
     {"sigmoid", vec_sigmoid, sigmoid, -100, 100, 2.8, 0, true},
-    {"silu", vec_silu, silu, -80, 80, 3.5, 0, true},
+    {"silu", vec_silu, silu, -120, 80, 3.5, 0, true},
     {"erf", vec_erf, erf, -5, 5, 2.5, 0, true},
     {"sin", vec_sin, sin, -3, 3, 1.5, 0, true},
     {"cos", vec_cos, cos, -1.5, 1.5, 1.5, 0, true},

@@ -127,6 +127,8 @@ compute_step(const struct elt *e, struct run *r, const struct step *s, int64_t n
 
     if (s->type == COMP_F32 && f->block_f32)
         f->block_f32(s->call, n, (const float *const *)x, y);
+    else if (s->type == COMP_F64 && f->block_f64)
+        f->block_f64(s->call, n, (const double *const *)x, y);
     else if (s->type == COMP_I64)
         each_int(s, n, x, y);
     else

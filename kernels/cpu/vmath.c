@@ -203,10 +203,15 @@ gelu_tanh_slope_one(float x)
     return x != x ? x : y;
 }
 
+/* x / (1 + e^-x). Below 0 the power of two of e^x comes last, so that nothing is rounded to a subnormal before. */
 INLINE float
 silu_one(float x)
 {
-    return x == -INFINITY ? -0.0f : x * sigmoid_one(x);
+    float a = fabsf(x), z = a > 110.0f ? -110.0f : -a, n = nearest(z * 1.44269504f), e = exp_near(exp_rest(z, n));
+    int32_t k = (int32_t)n, half = k / 2;
+    float low = power_of_two(half), high = power_of_two(k - half), up = 1.0f / (1.0f + e * low * high);
+    float below = (x < -110.0f ? -110.0f : x) * e * up * low * high;
+    return x != x ? x : x < 0 ? below : x * up;
 }
 
 /* sin x (quarter 0) or cos x (quarter 1) for |x| < FAR: x = k pi / 2 + r, pi / 2 in three parts. */

@@ -2,6 +2,7 @@
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/vmath.h"
+#include "kernels/cpu/vmath_f64.h"
 
 #include <math.h>
 
@@ -34,7 +35,7 @@ const struct op op_exp = {
     .increasing = "0",
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .block_f32 = block},
+    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_exp},
     .flags = OP_ELTWISE | OP_WIDE,
     .sample = {"f32{4,6}", "f32{7}", "f64{3}", "i64{3}<4"},
 };

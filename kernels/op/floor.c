@@ -2,6 +2,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/vmath_f64.h"
 #include "runtime/simd.h"
 
 #include <math.h>
@@ -36,7 +37,7 @@ const struct op op_floor = {
     .accepts = "FI",
     .increasing = "0",
     .grad = b_flat,
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .block_f32 = block, .block_f64 = f64_floor},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

@@ -2,6 +2,7 @@
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/vmath.h"
+#include "kernels/cpu/vmath_f64.h"
 
 #include <math.h>
 
@@ -67,7 +68,7 @@ const struct op op_gelu_slope = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block},
+    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_gelu_slope},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6}", "f32{7} approximate=tanh", "f64{3}"},
 };

@@ -2,6 +2,7 @@
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/vmath.h"
+#include "kernels/cpu/vmath_f64.h"
 
 #include <math.h>
 
@@ -33,7 +34,7 @@ const struct op op_log = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block},
+    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_log},
     .flags = OP_ELTWISE | OP_ONE_SIDED | OP_WIDE,
     .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1", "i64{4}<9"},
 };

@@ -3,6 +3,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/vmath_f64.h"
 #include "runtime/simd.h"
 
 #include <math.h>
@@ -49,7 +50,6 @@ cube(int64_t n, const float *x, float *y)
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
-    UNUSED(c);
     const float *u = x[0], *v = x[1];
     if (v[0] == 2 && all_are(n, v, 2)) {
         square(n, u, y);
@@ -59,7 +59,7 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
         cube(n, u, y);
         return;
     }
-    for (int64_t i = 0; i < n; i++) y[i] = powf(u[i], v[i]);
+    f32_by_f64(f64_pow, c, n, 2, x, y);
 }
 
 /* d a^b / da = b a^(b-1); 0 where b is 0, also at a = 0. */
@@ -112,7 +112,7 @@ const struct op op_pow = {
     .build = build,
     .grad = grad,
     .saves = "01a",
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = whole, .block_f32 = block, .block_f64 = f64_pow},
     .flags = OP_ELTWISE | OP_WIDE,
     .sample = {"f32{4,6} #3", "f32{5} #2", "f32{4,6}>0.3 f32{6}", "#2 f32{3}", "f32{3}>0.2 #-1.5",
                "i64{3,2}<5 i64{2}<4"},

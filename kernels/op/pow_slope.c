@@ -2,6 +2,8 @@
  * derivative, also at a = 0, where a^(b-k) alone would not be finite. */
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/vmath_f64.h"
+
 #include <math.h>
 
 enum { ORDER };
@@ -13,6 +15,12 @@ real(const struct call *c, const double *x)
     int64_t order = c->attr[ORDER].i;
     for (int64_t k = 0; k < order; k++) factor *= x[1] - (double)k;
     return factor == 0 ? 0 : factor * pow(x[0], x[1] - (double)order);
+}
+
+static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    f32_by_f64(f64_pow_slope, c, n, 2, x, y);
 }
 
 static void
@@ -34,7 +42,7 @@ const struct op op_pow_slope = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real},
+    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_pow_slope},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6} #3", "f32{5}>0.2 #0.5 order=2"},
 };

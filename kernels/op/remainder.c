@@ -1,6 +1,9 @@
 /* remainder.c - what is left of a division that floors: it has the sign of b, as in Lua; by integer zero
  * there is none. */
+#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/divisor.h"
+
+#include "runtime/simd.h"
 
 #include <math.h>
 
@@ -10,6 +13,69 @@ real(const struct call *c, const double *x)
     UNUSED(c);
     double r = fmod(x[0], x[1]);
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
+}
+
+/* a - q b, q = a / b cut: exact with one rounding, and no rounding is left when q < 2^52. A quotient that was rounded
+ * up to a whole number leaves one of the other sign, which one more b puts right, as where the signs differ. */
+INLINE double
+remainder_one(double a, double b)
+{
+    double r = fma(-trunc(a / b), b, a), over = copysign(b, a);
+    r = r != 0 && (r < 0) != (a < 0) ? r + over : r;
+    r = fabs(r) >= fabs(b) ? r - over : r;
+    r = r == 0 ? copysign(0, a) : r;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+/* Are all quotients small enough? Not those of infinities, NaN and zeros. */
+VECTOR static bool
+are_near_f32(int64_t n, const float *a, const float *b)
+{
+    int32_t far = 0;
+    for (int64_t i = 0; i < n; i++) far |= !(fabsf(a[i] / b[i]) < 0x1p30f);
+    return !far;
+}
+
+VECTOR static bool
+are_near_f64(int64_t n, const double *a, const double *b)
+{
+    int64_t far = 0;
+    for (int64_t i = 0; i < n; i++) far |= !(fabs(a[i] / b[i]) < 0x1p52);
+    return !far;
+}
+
+VECTOR static void
+near_f32(int64_t n, const float *a, const float *b, float *y)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) y[i] = (float)remainder_one(a[i], b[i]);
+}
+
+VECTOR static void
+near_f64(int64_t n, const double *a, const double *b, double *y)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) y[i] = remainder_one(a[i], b[i]);
+}
+
+static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    if (are_near_f32(n, x[0], x[1])) {
+        near_f32(n, x[0], x[1], y);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) y[i] = (float)real(c, (double[]){x[0][i], x[1][i]});
+}
+
+static void
+block_of_doubles(const struct call *c, int64_t n, const double *const *x, double *y)
+{
+    if (are_near_f64(n, x[0], x[1])) {
+        near_f64(n, x[0], x[1], y);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) y[i] = real(c, (double[]){x[0][i], x[1][i]});
 }
 
 static int64_t
@@ -46,7 +112,7 @@ const struct op op_remainder = {
     .build = build,
     .grad = grad,
     .saves = "01",
-    .eltwise = {.f = real, .i = whole},
+    .eltwise = {.f = real, .i = whole, .block_f32 = block, .block_f64 = block_of_doubles},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}>1", "i64{6} #3"},
 };

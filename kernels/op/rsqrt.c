@@ -2,6 +2,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/vmath_f64.h"
 #include "runtime/simd.h"
 
 #include <math.h>
@@ -38,7 +39,7 @@ const struct op op_rsqrt = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .block_f32 = block},
+    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_rsqrt},
     .flags = OP_ELTWISE | OP_ONE_SIDED,
     .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1"},
 };

@@ -2,6 +2,7 @@
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/vmath.h"
+#include "kernels/cpu/vmath_f64.h"
 
 #include <math.h>
 
@@ -37,7 +38,7 @@ const struct op op_sigmoid = {
     .increasing = "0",
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .block_f32 = block},
+    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_sigmoid},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
 };

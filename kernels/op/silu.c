@@ -2,6 +2,7 @@
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/vmath.h"
+#include "kernels/cpu/vmath_f64.h"
 
 #include <math.h>
 
@@ -38,7 +39,7 @@ const struct op op_silu = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block},
+    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_silu},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
 };

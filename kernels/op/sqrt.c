@@ -2,6 +2,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/vmath_f64.h"
 #include "runtime/simd.h"
 
 #include <math.h>
@@ -36,7 +37,7 @@ const struct op op_sqrt = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .block_f32 = block},
+    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_sqrt},
     .flags = OP_ELTWISE | OP_ONE_SIDED,
     .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1", "i64{4}<9"},
 };
