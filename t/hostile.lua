@@ -49,8 +49,9 @@ tap.group("more than can be counted", function()
       local x = T({1}, {dtype = dtype}):expand{size}
       for _, call in ipairs{"argmax", "argmin", "topk", "logsumexp"} do
         local args = call == "topk" and {1, 0} or {0}
-        local made = call == "logsumexp" and dtype == "bf16" -- of others: a cast comes first
-        tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", call, made and call or "2^62 bytes"},
+        -- Brought together, in its own dtype or f32, it is too long to be counted, or at least longer than any memory.
+        local uncounted = size == 1 << 61 and (call == "logsumexp" or dtype == "bf16")
+        tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", uncounted and "2^62 bytes" or "cpu:0 wanted"},
           ("%s of 2^60 elements is not computed in less room than it needs"):format(call))
       end
       tap.fails(function() ((x:to("u8") + 1) * (x:to("u8") - 1):flip(0)):sum():item() end, {"hostile.lua:", "cpu:0"}, "nor a chain")
