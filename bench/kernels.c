@@ -1,8 +1,8 @@
 /* kernels.c - how fast kernels are: time of a call, and bytes of operands and results a second.
  *
  * Lines are operator and sample, as in the records: bench-kernels [NAME [SAMPLE]].
- * A call is prepared once and run for a hundredth of a second, ten times; the best is
- * printed. */
+ * Values are as samples say: "i64{5}<7" below 7, "f32{4}>0.5" above it. A call is prepared once and run for a hundredth
+ * of a second, ten times; the best is printed. One that fails is an error. */
 #include "bench/clock.h"
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
@@ -45,6 +45,42 @@ static const char *const lines[][2] = {
     {"cumsum", "f32{1024,1024} axis=1"},
     {"logsumexp", "f32{1024,1024} axis=1"},
     {"dropout", "f32{1048576} #1 #1"},
+    {"softmax", "f32{1024,1024}"},
+    {"softmax", "f32{8,1000,1024} axis=1"},
+    {"softmax", "f64{1024,1024}"},
+    {"log_softmax", "bf16{1024,1024}"},
+    {"softmax_grad", "f32{1024,1024} f32{1024,1024}"},
+    {"logsumexp", "f32{8192,1000} axis=0"},
+    {"cross_entropy_rows", "f32{256,50257} i64{256}<50257"},
+    {"cross_entropy_rows", "f32{8,1000,1024} i64{8,1024}<1000"},
+    {"cross_entropy_grad", "f32{256,50257} i64{256}<50257 f32{256}>9 f32{256}>1 f32{256}"},
+    {"layer_norm", "f32{256,768} f32{768} f32{768}"},
+    {"norm_grad", "f32{256,768} f32{256,768} f32{768}"},
+    {"norm_weight", "f32{256,768} f32{256,768}"},
+    {"argmax", "bf16{8192,1000} axis=1"},
+    {"cumsum", "bf16{1024,1024} axis=1"},
+    {"cumsum", "i64{1024,1024} axis=0"},
+    {"topk", "f32{20000} k=20000 largest=false"},
+    {"topk", "f32{64,10000} k=10"},
+    {"embedding", "i64{256}<50257 f32{50257,768}"},
+    {"index_add", "f32{50257,768} i64{256}<50257 f32{256,768} axis=0"},
+    {"index_select", "f32{50257,768} i64{256}<50257 axis=0"},
+    {"gather", "f32{256,50257} i64{256,1}<50257 axis=1"},
+    {"gather_grad", "f32{256,5000} i64{256,100}<5000 f32{256,100} axis=1"},
+    {"matmul", "f32{512,1000} f32{1000,256}"},
+    {"matmul", "f16{512,1000} f16{1000,256}"},
+    {"matmul", "f64{512,1000} f64{1000,256}"},
+    {"conv2d", "f64{8,16,32,32} f64{32,16,3,3} - padding=1"},
+    {"exp", "f64{65536}"},
+    {"tanh", "f64{65536}"},
+    {"pow", "f32{65536}>0.1 #2.5"},
+    {"pow", "f64{65536}>0.1 #2.5"},
+    {"pow_slope", "f32{65536}>0.1 #2.5"},
+    {"softplus", "f32{65536}"},
+    {"remainder", "f32{65536} #0.75"},
+    {"silu", "f32{65536}"},
+    {"floor_divide", "i64{65536}<1000 i64{65536}>1"},
+    {"adamw", "f32{1048576} f32{1048576} f32{1048576}>0.1 f32{1048576} #0.001 #3"},
     {"transpose", "f32{2048,2048} axis0=0 axis1=1"},
     {"unslice", "f32{1024,1024} axis=1 start=0 size=2048"},
     {"position", "f32{1048576} axis=0"},
@@ -62,30 +98,42 @@ static const char *const lines[][2] = {
     {"arange", "1048576"},
 };
 
+/* Reals from -1 to 2, above what the sample says; integers below what it says. */
 static void *
-fill(const struct type *t)
+fill(const struct type *t, int64_t below, double above)
 {
     size_t bytes = (size_t)type_bytes(t);
     char *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    for (int64_t i = 0; i < type_numel(t); i++) elem_set_f(t->dtype, p, i, (double)(i % 61) / 20 - 1);
+    bool real = dtype_is_float((enum dtype)t->dtype);
+    for (int64_t i = 0; i < type_numel(t); i++) {
+        double x = (double)(i % 61) / 20 + (above != 0 ? above : -1);
+        int64_t n = (int64_t)above + i * 7919 % (below ? below : 61);
+        if (real)
+            elem_set_f((enum dtype)t->dtype, p, i, x);
+        else
+            elem_set_i((enum dtype)t->dtype, p, i, t->dtype == DT_BOOL ? n % 2 : n);
+    }
     return p;
 }
 
-static void
+static int
 measure(struct exec *e, void **data, int nin, double *seconds)
 {
+    int status = 0;
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     *seconds = 1e9;
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < 10 && !status; round++) {
         int64_t n = 0;
         double start = now_us(), end = start;
         for (; end - start < 1e4; n++) {
-            if (exec_run(e, data, data + nin, scratch, 0)) break;
+            status = exec_run(e, data, data + nin, scratch, 0);
+            if (status) break;
             end = now_us();
         }
         *seconds = MIN(*seconds, 1e-6 * (end - start) / (double)MAX(n, 1));
     }
     free(scratch);
+    return status;
 }
 
 /* A source has a number of elements for its sample. */
@@ -115,20 +163,22 @@ bench(const char *name, const char *text)
     for (int i = 0; i < n; i++) {
         const struct type *t = i < s.call.nin ? &s.in[i] : &s.out[i - s.call.nin];
         view[i] = view_dense(t, NULL);
-        data[i] = t->dtype ? fill(t) : NULL;
+        bool in = i < s.call.nin;
+        data[i] = t->dtype ? fill(t, in ? s.below[i] : 0, in ? s.above[i] : 0) : NULL;
         if (t->weak) elem_set_f(t->dtype, data[i], 0, s.number[i]);
         bytes += (double)type_bytes(t);
     }
     struct kcall k = {.call = &s.call, .in = view, .out = view + s.call.nin, .threads = 1};
     struct exec *e;
     TRY(exec_new(&k, DEV_CPU, &e));
-    measure(e, data, s.call.nin, &seconds);
-    printf("%-10s %-32s %-8s %12.2f us %8.2f GB/s %8.3f ns/element\n", name, text, exec_row(e), seconds * 1e6,
-           bytes / seconds * 1e-9, seconds * 1e9 / (double)MAX(view_numel(&view[0]), view_numel(&view[n - 1])));
+    int status = measure(e, data, s.call.nin, &seconds);
+    if (!status)
+        printf("%-10s %-32s %-8s %12.2f us %8.2f GB/s %8.3f ns/element\n", name, text, exec_row(e), seconds * 1e6,
+               bytes / seconds * 1e-9, seconds * 1e9 / (double)MAX(view_numel(&view[0]), view_numel(&view[n - 1])));
     exec_free(&e);
     for (int i = 0; i < n; i++) free(data[i]);
     arena_fini(&a);
-    return 0;
+    return status;
 }
 
 int

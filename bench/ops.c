@@ -11,16 +11,18 @@
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "rille.h"
-#include "runtime/simd.h"
 #include "runtime/base.h"
+#include "runtime/simd.h"
 
 #include <dnnl.h>
-#include <immintrin.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 enum { ROUNDS = 7, OPERANDS = 4, CHAIN = 10 };
 

@@ -170,6 +170,7 @@ enum {
     OP_NARROW = 1024,   /* under autocast float operands are taken in its 16 bits: a product */
     OP_WIDE = 2048,     /* under autocast operands of 16 bits are taken as f32: what adds up, or raises to powers */
     OP_UNPLACED = 4096, /* where in the whole a part lies does not matter to it, so that ranks may share a kernel */
+    OP_NONZERO = 8192,  /* no element of its result is 0: integers may be divided by it as it is */
 };
 
 struct op {

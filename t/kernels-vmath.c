@@ -1,6 +1,7 @@
 /* kernels-vmath.c - the vectorised functions are within the errors that kernels/cpu/vmath.h claims, and are exact where
- * libm is: at infinities, NaN, zeros and subnormals. */
+ * libm is: at infinities, NaN, zeros and subnormals. Doubles likewise (kernels/cpu/vmath_f64.h). */
 #include "kernels/cpu/vmath.h"
+#include "kernels/cpu/vmath_f64.h"
 #include "t/tap.h"
 
 enum { BLOCK = 1000, BLOCKS = 100 };
@@ -114,6 +115,91 @@ try_ends(const struct range *r)
     ok(good, "%s is right at infinities, NaN, zeros and subnormals", r->name);
 }
 
+/* ---- doubles: what kernels/cpu/vmath_f64.h claims ---- */
+
+static long double
+sigmoid_l(long double x)
+{
+    return 1 / (1 + expl(-x));
+}
+static long double
+softplus_l(long double x)
+{
+    return fmaxl(x, 0) + log1pl(expl(-fabsl(x)));
+}
+static long double
+cube_root_of(long double x)
+{
+    return powl(x, 1.0L / 3);
+}
+
+static const struct range_f64 {
+    const char *name;
+    block_f64 *block;
+    long double (*f)(long double x);
+    double lo, hi, ulp;
+} ranges_f64[] = {
+    {"exp", f64_exp, expl, -700, 700, 4},
+    {"log", f64_log, logl, 0, 1000, 4},
+    {"tanh", f64_tanh, tanhl, -10, 10, 4},
+    {"erf", f64_erf, erfl, -5, 5, 4},
+    {"sin", f64_sin, sinl, -3, 3, 4},
+    {"cos", f64_cos, cosl, -1.5, 1.5, 4},
+    {"sigmoid", f64_sigmoid, sigmoid_l, -700, 700, 6},
+    {"softplus", f64_softplus, softplus_l, -700, 700, 6},
+    {"pow", f64_pow, cube_root_of, 0, 1e6, 5}, /* the exponent is rounded, too */
+};
+
+/* And an element's bits are the same wherever in a block it lies. */
+static void
+try_range_f64(const struct range_f64 *r, uint64_t *random)
+{
+    static const struct attr none[OP_ATTR];
+    const struct call c = {.attr = none};
+    double x[BLOCK], third[BLOCK], y[BLOCK], moved[BLOCK], worst = 0, at = 0;
+    int other = 0;
+    for (int b = 0; b < BLOCKS / 10; b++) {
+        for (int i = 0; i < BLOCK; i++) {
+            x[i] = r->lo + (r->hi - r->lo) * (double)(next_random(random) >> 11) * 0x1p-53;
+            third[i] = 1.0 / 3;
+        }
+        r->block(&c, BLOCK, (const double *const[]){x, third}, y);
+        r->block(&c, BLOCK - 3, (const double *const[]){x + 3, third}, moved);
+        other += memcmp(y + 3, moved, (BLOCK - 3) * sizeof *y) != 0;
+        for (int i = 0; i < BLOCK; i++) {
+            long double want = r->f((long double)x[i]);
+            double unit = nextafter(fabs((double)want), INFINITY) - fabs((double)want);
+            double e = (double)(fabsl(y[i] - want) / unit);
+            if (e > worst) worst = e, at = x[i];
+        }
+    }
+    if (!ok(worst <= r->ulp, "%s of doubles is within %g units of the last place", r->name, r->ulp))
+        diag("%.2f at %.17g", worst, at);
+    ok(other == 0, "%s of doubles: a place in a block changes nothing", r->name);
+}
+
+static void
+try_ends_f64(void)
+{
+    const double x[] = {NAN, INFINITY, -INFINITY, 0, -0.0};
+    static const struct attr none[OP_ATTR];
+    static const struct {
+        block_f64 *block;
+        double (*f)(double x);
+    } ends[] = {{f64_exp, exp}, {f64_log, log}, {f64_tanh, tanh}, {f64_erf, erf}, {f64_sin, sin}, {f64_silu, silu}};
+    const struct call c = {.attr = none};
+    double y[5];
+    bool good = true;
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+        ends[k].block(&c, 5, (const double *const[]){x}, y);
+        for (int i = 0; i < 5; i++) {
+            double want = ends[k].f(x[i]);
+            good &= isnan(want) ? isnan(y[i]) : y[i] == want && signbit(y[i]) == signbit(want);
+        }
+    }
+    ok(good, "functions of doubles are right at infinities, NaN and zeros");
+}
+
 int
 main(void)
 {
@@ -122,5 +208,7 @@ main(void)
         try_range(&ranges[i], &random);
         if (ranges[i].ends) try_ends(&ranges[i]);
     }
+    for (size_t i = 0; i < sizeof ranges_f64 / sizeof *ranges_f64; i++) try_range_f64(&ranges_f64[i], &random);
+    try_ends_f64();
     return done();
 }

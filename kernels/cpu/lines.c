@@ -6,6 +6,7 @@
 #include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/vmath.h"
+#include "kernels/cpu/vmath_f64.h"
 
 #include <math.h>
 
@@ -81,43 +82,18 @@ dot_block(int64_t n, const double *x, const double *y)
     return sum + lane[0];
 }
 
-INLINE double
-double_of(uint64_t u)
-{
-    double d;
-    memcpy(&d, &u, sizeof d);
-    return d;
-}
-
-/* e^x = 2^k e^r, ln 2 in two parts; the series of e^r on +-0.3466. The power of two is applied in two halves, so that
- * results below 2^-1022 and the step to infinity come out right. */
-INLINE double
-exp_one(double x)
-{
-    static const double inverse[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
-                                     1.0 / 362880,     1.0 / 40320,     1.0 / 5040,     1.0 / 720,
-                                     1.0 / 120,        1.0 / 24,        1.0 / 6,        0.5};
-    double z = x < -746  ? -746
-               : x > 710 ? 710
-                         : x,
-           n = z * 1.44269504088896340736 + 0x1.8p52; /* k is in the low bits */
-    uint64_t k;
-    memcpy(&k, &n, sizeof k);
-    k = (k & 0xffff) ^ 0x8000; /* k + 2^15, so that no sign is lost in halving */
-    uint64_t half = k / 2;
-    n -= 0x1.8p52;
-    double r = fma(n, -1.90821492927058770002e-10, fma(n, -6.93147180369123816490e-01, z)), q = inverse[0];
-    for (int i = 1; i < 12; i++) q = fma(q, r, inverse[i]);
-    double e = 1 + fma(r * r, q, r);
-    e = e * double_of((half - 0x4000 + 1023) << 52) * double_of((k - half - 0x4000 + 1023) << 52);
-    return x != x ? x : e;
-}
-
 VECTOR static void
-exp_block(int64_t n, const double *x, double shift, double *y)
+less(int64_t n, const double *x, double shift, double *y)
 {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) y[i] = exp_one(x[i] - shift);
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] - shift;
+}
+
+static void
+exp_block(int64_t n, const double *x, double shift, double *y)
+{
+    less(n, x, shift, y);
+    vec_exp_f64(n, y, y);
 }
 
 VECTOR static void

@@ -123,15 +123,55 @@ pow_one(double x, double z, struct given g)
 }
 BLOCK(pow, 2)
 
+static block_f64 f64_lowered;
+
 INLINE double
-pow_slope_one(double x, double z, struct given g)
+lowered_one(double x, double z, struct given g)
 {
-    double factor = 1;
-    for (int64_t k = 0; k < g.order; k++) factor *= z - (double)k;
-    double power = pow(x, z - (double)g.order);
-    return factor == 0 ? 0 : factor * power;
+    return pow(x, z - (double)g.order);
 }
-BLOCK(pow_slope, 2)
+BLOCK(lowered, 2)
+
+/* y times z (z - 1) ... (z - order + 1); 0 where that is, whatever y. */
+VECTOR static void
+times_falling(int64_t n, int64_t order, const double *z, double *y)
+{
+    enum { PIECE = 256 };
+    double factor[PIECE];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t m = MIN(n - i, PIECE);
+        for (int64_t j = 0; j < m; j++) factor[j] = 1;
+        for (int64_t k = 0; k < order; k++)
+            for (int64_t j = 0; j < m; j++) factor[j] *= z[i + j] - (double)k;
+        for (int64_t j = 0; j < m; j++) y[i + j] = factor[j] == 0 ? 0 : factor[j] * y[i + j];
+    }
+}
+
+void
+f64_pow_slope(const struct call *c, int64_t n, const double *const *x, double *y)
+{
+    f64_lowered(c, n, x, y);
+    times_falling(n, c->attr[0].i, x[1], y);
+}
+
+void
+vec_exp_f64(int64_t n, const double *x, double *y)
+{
+    static const struct call none;
+    f64_exp(&none, n, (const double *const[]){x}, y);
+}
+
+VECTOR static void
+widen(int64_t n, const float *x, double *y)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = x[i];
+}
+
+VECTOR static void
+narrow(int64_t n, const double *x, float *y)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = (float)x[i];
+}
 
 void
 f32_by_f64(block_f64 *f, const struct call *c, int64_t n, int narg, const float *const *x, float *y)
@@ -142,9 +182,8 @@ f32_by_f64(block_f64 *f, const struct call *c, int64_t n, int narg, const float 
     assert(narg <= MOST);
     for (int64_t i = 0; i < n; i += SOME) {
         int64_t m = MIN(n - i, SOME);
-        for (int k = 0; k < narg; k++)
-            for (int64_t j = 0; j < m; j++) from[k][j] = x[k][i + j];
+        for (int k = 0; k < narg; k++) widen(m, x[k] + i, from[k]);
         f(c, m, at, to);
-        for (int64_t j = 0; j < m; j++) y[i + j] = (float)to[j];
+        narrow(m, to, y + i);
     }
 }

@@ -16,6 +16,8 @@ block_f64 f64_gelu, f64_gelu_slope; /* attribute 0: 0 exact, 1 with tanh */
 block_f64 f64_pow, f64_pow_slope;   /* attribute 0 of the slope: which derivative */
 block_f64 f64_sqrt, f64_rsqrt, f64_floor, f64_ceil;
 
+void vec_exp_f64(int64_t n, const double *x, double *y); /* y may be x */
+
 /* A function of floats as one of doubles, rounded once. */
 void f32_by_f64(block_f64 *f, const struct call *c, int64_t n, int narg, const float *const *x, float *y);
 

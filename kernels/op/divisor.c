@@ -22,7 +22,7 @@ divide_whole(struct build *b, const struct call *c, struct val *const *in, enum 
     struct promotion p = {0};
     for (int i = 0; i < 2; i++) promotion_add(&p, &c->in[i]);
     struct val *by = in[1];
-    if (!dtype_is_int(promotion_end(&p)) || (by->node && by->node->op == &op_divisor)) return 0;
+    if (!dtype_is_int(promotion_end(&p)) || (by->node && by->node->op->flags & OP_NONZERO)) return 0;
     if (by->is_number) {
         bool nought = by->number.kind == NUM_FIXED && by->number.is_int && by->number.i == 0;
         return nought ? call_fail(E_VALUE, c, "integers are not divided by the number 0") : 0;
@@ -113,6 +113,6 @@ const struct op op_divisor = {
     .accepts = "IB",
     .ref = copy,
     .kernel = rows,
-    .flags = OP_CHECKS | OP_HIDDEN,
+    .flags = OP_CHECKS | OP_HIDDEN | OP_NONZERO,
     .sample = {"i64{4,6}>1", "u8{7}>1", "i32{}>1", "i64{0}"},
 };
