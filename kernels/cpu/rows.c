@@ -268,24 +268,6 @@ row_store(const struct row *r, int64_t from, int64_t n, const float *x)
         memcpy(to, x, (size_t)n * sizeof *x);
 }
 
-float
-row_get(const struct row *r, int64_t i)
-{
-    return (float)elem_get_f(r->dtype, r->data, i * r->stride);
-}
-
-float
-row_max(const struct row *r)
-{
-    float room[ROW_BLOCK], max = -INFINITY;
-    for (int64_t i = 0; i < r->n; i += ROW_BLOCK) {
-        int64_t n = MIN(r->n - i, ROW_BLOCK);
-        float m = vec_max(n, row_load(r, i, n, room));
-        max = m > max ? m : max;
-    }
-    return max;
-}
-
 double
 row_sum(const struct row *r, float shift)
 {
@@ -296,18 +278,6 @@ row_sum(const struct row *r, float shift)
         const float *x = row_load(r, i, n, room);
         if (shift != 0) vec_affine(n, 1, x, -shift, room), x = room;
         sum += vec_sum(n, x);
-    }
-    return sum;
-}
-
-double
-row_exp_sum(const struct row *r, float shift)
-{
-    float room[ROW_BLOCK];
-    double sum = 0;
-    for (int64_t i = 0; i < r->n; i += ROW_BLOCK) {
-        int64_t n = MIN(r->n - i, ROW_BLOCK);
-        sum += vec_exp_sum(n, row_load(r, i, n, room), shift, room);
     }
     return sum;
 }

@@ -24,12 +24,8 @@ const float *row_load(const struct row *r, int64_t from, int64_t n, float *room)
 /* Where to compute elements from `from` on, to be given to row_store: in place when they lie so, else room. */
 float *row_into(const struct row *r, int64_t from, float *room);
 void row_store(const struct row *r, int64_t from, int64_t n, const float *x);
-float row_get(const struct row *r, int64_t i);
 
-float row_max(const struct row *r);
 double row_sum(const struct row *r, float shift); /* of x - shift */
-/* Sum of exp(x - shift), where no x is greater than shift. */
-double row_exp_sum(const struct row *r, float shift);
 
 /* Over n contiguous elements; y may be x. */
 float vec_max(int64_t n, const float *x);
