@@ -49,14 +49,37 @@ struct program {
     struct environment environment;
 };
 
+/* ---- messages ---- */
+
+void
+tell_error(const char *text)
+{
+    for (const char *at = text; *at; at++) {
+        unsigned char c = (unsigned char)*at;
+        if ((c < 32 && c != '\n' && c != '\t') || c == 127)
+            fprintf(stderr, "\\%d", c);
+        else
+            fputc(c, stderr);
+    }
+}
+
+static void
+tell_line(const char *text)
+{
+    fputs("rille: ", stderr);
+    tell_error(text);
+    fputc('\n', stderr);
+}
+
 /* ---- usage ---- */
 
 static int
 usage(const char *fmt, const char *what)
 {
-    fputs("rille: ", stderr);
-    fprintf(stderr, fmt, what);
-    fputs("\nrille --help tells the options\n", stderr);
+    char text[1000];
+    snprintf(text, sizeof text, fmt, what);
+    tell_line(text);
+    fputs("rille --help tells the options\n", stderr);
     return EXIT_USAGE;
 }
 
@@ -160,7 +183,7 @@ run_protected(lua_State *L, int nargs, int nresults)
     int code = run_quiet(L, nargs, nresults);
     if (code) {
         fflush(stdout);
-        fprintf(stderr, "rille: %s\n", lua_tostring(L, -1));
+        tell_line(lua_tostring(L, -1));
         lua_pop(L, 1);
     }
     return code;
@@ -175,7 +198,7 @@ exit_code(int code)
 static int
 load_failed(lua_State *L)
 {
-    fprintf(stderr, "rille: %s\n", lua_tostring(L, -1));
+    tell_line(lua_tostring(L, -1));
     lua_pop(L, 1);
     return 1;
 }
@@ -183,7 +206,7 @@ load_failed(lua_State *L)
 static int
 run_text(lua_State *L, const char *text, const char *name)
 {
-    if (luaL_loadbuffer(L, text, strlen(text), name)) return load_failed(L);
+    if (luaL_loadbufferx(L, text, strlen(text), name, "t")) return load_failed(L);
     return exit_code(run_protected(L, 0, 0));
 }
 
@@ -193,7 +216,7 @@ run_expression(lua_State *L, const char *text)
 {
     lua_getglobal(L, "print");
     const char *chunk = lua_pushfstring(L, "return %s", text);
-    int code = luaL_loadbuffer(L, chunk, strlen(chunk), "=(command line)");
+    int code = luaL_loadbufferx(L, chunk, strlen(chunk), "=(command line)", "t");
     lua_remove(L, -2);
     if (code) return load_failed(L);
     int base = lua_gettop(L) - 1;
@@ -243,7 +266,7 @@ static int
 run_script(lua_State *L, const struct program *p, const char *name)
 {
     int nargs = name ? p->argc - p->script - 1 : 0;
-    if (luaL_loadfile(L, name && strcmp(name, "-") ? name : NULL)) return load_failed(L);
+    if (luaL_loadfilex(L, name && strcmp(name, "-") ? name : NULL, "t")) return load_failed(L);
     luaL_checkstack(L, nargs + 3, "too many arguments");
     for (int k = 0; k < nargs; k++) lua_pushstring(L, p->argv[p->script + 1 + k]);
     return exit_code(run_protected(L, nargs, 0));
@@ -269,7 +292,7 @@ run_init(lua_State *L)
     char path[PATH_MAX];
     if (!environment_path("XDG_CONFIG_HOME", ".config", "init.lua", path)) return 0;
     if (access(path, R_OK)) return 0;
-    if (luaL_loadfile(L, path)) return load_failed(L);
+    if (luaL_loadfilex(L, path, "t")) return load_failed(L);
     return exit_code(run_protected(L, 0, 0));
 }
 
@@ -292,7 +315,7 @@ run_all(lua_State *L, const struct program *p)
 static int
 open_failed(void)
 {
-    fprintf(stderr, "rille: %s\n", rille_error());
+    tell_line(rille_error());
     return EXIT_USAGE;
 }
 
@@ -313,7 +336,7 @@ calibrate(struct rille_session *s, const char *path)
 {
     struct rille_cost old, now;
     rille_cost(s, &old);
-    if (rille_calibrate(s, &now)) return fprintf(stderr, "rille: %s\n", rille_error()), 1;
+    if (rille_calibrate(s, &now)) return tell_line(rille_error()), 1;
     printf("%-20s %12s %12s\n", "cost", "was", "is");
     printf("%-20s %12.4g %12.4g\n", "ns a hop", old.hop_ns, now.hop_ns);
     printf("%-20s %12.4g %12.4g\n", "ns a message", old.alpha_ns, now.alpha_ns);
@@ -322,7 +345,7 @@ calibrate(struct rille_session *s, const char *path)
     printf("%-20s %12.4g %12.4g\n", "ns a byte copied", old.copy_ns_per_byte, now.copy_ns_per_byte);
     if (!path[0]) return fputs("rille: there is no folder for settings to keep it in\n", stderr), 1;
     make_folders(path);
-    if (rille_cost_write(path, &now)) return fprintf(stderr, "rille: %s\n", rille_error()), 1;
+    if (rille_cost_write(path, &now)) return tell_line(rille_error()), 1;
     printf("kept in %s\n", path);
     return 0;
 }
@@ -399,7 +422,7 @@ main(int argc, char **argv)
     if (!code) code = read_options(&p);
     if (code) return code < 0 ? 0 : code;
     if (environment_read(&p.environment)) {
-        fprintf(stderr, "rille: %s\n", p.environment.error);
+        tell_line(p.environment.error);
         return EXIT_USAGE;
     }
     if (p.devices) p.environment.options.devices = p.devices;

@@ -120,7 +120,11 @@ print_error(lua_State *L, const char *text)
     const char *trace = strstr(text, "\nstack traceback:");
     size_t size = trace ? (size_t)(trace - text) : strlen(text);
     fflush(stdout);
-    fprintf(stderr, "%s%.*s%s\n", color ? "\033[31m" : "", (int)size, text, color ? "\033[0m" : "");
+    lua_pushlstring(L, text, size);
+    fputs(color ? "\033[31m" : "", stderr);
+    tell_error(lua_tostring(L, -1));
+    fputs(color ? "\033[0m\n" : "\n", stderr);
+    lua_pop(L, 1);
     if (trace) print_frames(strchr(trace + 1, '\n'));
 }
 

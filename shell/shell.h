@@ -253,6 +253,8 @@ int interrupt_quit(void);         /* the signal that wants the program to end; 0
 
 /* ---- main.c ---- */
 
+/* To stderr; control characters, which names and files may have, as Lua writes them: \27. */
+void tell_error(const char *text);
 /* lua_pcall with Ctrl-C; an error leaves its text and a traceback on the stack. LUA_OK or Lua's code. */
 int run_quiet(lua_State *L, int nargs, int nresults);
 /* The same, and the error is printed instead. */

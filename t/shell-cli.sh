@@ -104,5 +104,17 @@ is "and one that was resumed" "$code" 130
 interrupt 'local t <close> = setmetatable({}, {__close = function() print("closed") end}) while true do end'
 is "what is to be closed is closed" "$stdout" closed
 
+# ---- what is hostile
+
+go -d $'cpu:2\e[31mX'
+has "control characters of an option are told as numbers" "$stderr" '\27[31mX'
+go $'no\esuch.lua'
+has "those of a file's name too" "$stderr" 'no\27such.lua'
+ok "and none reaches the terminal" bash -c '! grep -q $'"'\\e'"' err'
+if command -v luac5.4 >/dev/null; then
+  echo 'print(1)' >plain.lua; luac5.4 -o plain.luac plain.lua
+  go plain.luac
+  is "a chunk of bytes is not run" "$code" 1
+fi
 echo "1..$n"
 [ "$failed" = 0 ]
