@@ -65,6 +65,8 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 /* Asks a run in progress to stop; it fails with "interrupted" at its next act, and did not happen: its random numbers
  * are given back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */
 void rille_interrupt(struct rille_session *s);
+/* What the run in progress is doing, "matmul (a.lua:3)", "" for nothing; as free to call as rille_interrupt(). */
+void rille_doing(struct rille_session *s, char *text, size_t size);
 void rille_seed(struct rille_session *s, uint64_t seed); /* restarts the count of random calls */
 /* The random state: what has the same seed and count draws the same numbers from then on, compiled or not. */
 void rille_random_state(struct rille_session *s, uint64_t *seed, uint64_t *count);

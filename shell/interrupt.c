@@ -52,7 +52,11 @@ tell(const char *text)
 static void
 tell_wait(void)
 {
-    tell("\nwaiting for what cannot be stopped at once");
+    char doing[200] = "";
+    if (shell->session) rille_doing(shell->session, doing, sizeof doing);
+    tell("\nwaiting for ");
+    tell(doing[0] ? doing : "a function of Lua's own, which");
+    tell(doing[0] ? ", which cannot be stopped at once" : " cannot be stopped");
     tell(interactive ? "; Ctrl-\\ ends the program\n" : "; a third Ctrl-C ends the program\n");
 }
 

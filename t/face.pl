@@ -53,6 +53,7 @@ my @sound = (
   [qr/^struct rille_attr_info /, '(struct rille_attr_info *)room'],
   [qr/^rille_live_fn \*/, 'tell'],
   [qr/^void \(\*/, 'drop'],
+  [qr/^char \* text/, 'room'],
   [qr/^const char \*\*/, '&words'],
   [qr/^const char \*const \* sbp/, '(const char *[]){"B"}'],
   [qr/^const char \* dtype/, '"f32"'],
@@ -128,7 +129,7 @@ for my $text (@functions) {
     ($changed[$i] = $values[$i]) =~ s/^w/other/;
     $add->("FOREIGN", @changed);
   }
-  $add->("THREAD", @values) if grep { /^&?w->(s|t|g|list|live|spare|file|tokens)$/ } @values and $function ne "rille_interrupt";
+  $add->("THREAD", @values) if grep { /^&?w->(s|t|g|list|live|spare|file|tokens)$/ } @values and $function !~ /^rille_(interrupt|doing)$/;
 }
 
 print <<'C';

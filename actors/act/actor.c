@@ -279,8 +279,10 @@ act_now(struct worker *w, int task)
     worker_bill(w, a.task->device);
     int64_t begin_ns = w->run->timed ? now_ns() : 0;
     act_address(w, &a, w->address);
+    w->acting = task + 1;
     int status = begin_work(w, &a);
     if (!status) status = end_work(&a);
+    w->acting = 0;
     if (status) {
         failed(w, task, status);
         return;

@@ -77,6 +77,7 @@ struct worker {
     int64_t since_ns;
     int status;
     char text[2048];
+    volatile int32_t acting; /* the task whose kernel runs now, plus 1; 0: none. Read by a signal handler */
 };
 
 /* Makes room for a run of this plan, and streams for its devices; on the session thread, before START. driven: streams

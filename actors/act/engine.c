@@ -17,6 +17,7 @@
 #include "runtime/device.h"
 #include "runtime/error.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -255,6 +256,44 @@ engine_interrupt(struct engine *e)
     atomic_store(&e->interrupted, 1);
 }
 
+/* Without the library's printf, which a signal handler may not call. */
+static char *
+put_text(char *at, const char *end, const char *text)
+{
+    while (*text && at < end) *at++ = *text++;
+    return at;
+}
+
+static char *
+put_number(char *at, const char *end, int n)
+{
+    char digit[12];
+    int k = 0;
+    do digit[k++] = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    while (k > 0 && at < end) *at++ = digit[--k];
+    return at;
+}
+
+void
+engine_doing(const struct engine *e, char *text, size_t size)
+{
+    char *at = text;
+    const char *end = text + size - 1;
+    for (int t = 0; at == text && t < e->nthread; t++) {
+        const struct worker *w = &e->worker[t];
+        int32_t acting = w->acting;
+        if (acting == 0) continue;
+        const struct task *task = &w->plan->task[acting - 1];
+        struct line line = task->told >= 0 ? w->run->line[task->told] : task->line;
+        at = put_text(at, end, task->name ? task->name : "a move");
+        if (!line.file) break;
+        at = put_text(put_text(at, end, " ("), end, line.file);
+        at = put_text(put_number(put_text(at, end, ":"), end, line.line), end, ")");
+    }
+    *at = '\0';
+}
+
 /* The threads of a run, where they are not there yet. */
 static int
 start_threads(struct engine *e, int nthread)
@@ -378,7 +417,8 @@ trouble(void *engine, const struct op *op)
     struct engine *e = engine;
     if (e->slow_ns > 0 && op && op == e->slow_op) {
         struct timespec t = {e->slow_ns / 1000000000, e->slow_ns % 1000000000};
-        nanosleep(&t, NULL);
+        while (nanosleep(&t, &t) && errno == EINTR) { /* no signal shortens a kernel */
+        }
     }
     if (atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0 && atomic_fetch_sub(&e->fail_in, 1) == 1)
         return fail(E_KERNEL, "made to fail by a test");

@@ -61,6 +61,8 @@ int engine_run(struct engine *e, struct run *r);
 /* Stops the run in progress, no later one, unless it has begun to update variables: then these updates are done, and
  * the run with them. Any thread, async-signal-safe. */
 void engine_interrupt(struct engine *e);
+/* What the run in progress is doing: "matmul (a.lua:3)"; "" when nothing is. Any thread, async-signal-safe. */
+void engine_doing(const struct engine *e, char *text, size_t size);
 
 /* Acts of the last timed run, by thread: count and array (valid until the next run). */
 int64_t engine_acts(const struct engine *e, int thread, const struct act_time **acts);

@@ -331,6 +331,13 @@ rille_interrupt(struct rille_session *s)
 }
 
 void
+rille_doing(struct rille_session *s, char *text, size_t size)
+{
+    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0) return;
+    engine_doing(s->engine, text, size);
+}
+
+void
 rille_seed(struct rille_session *s, uint64_t seed)
 {
     if (face_session(s, __func__)) return;
