@@ -4,6 +4,7 @@
 # program's. Steps, one a line:
 #   type TEXT     types it; \n, \t, \e and \003 as in C
 #   wait TEXT     until the terminal showed TEXT since the last wait (30 seconds at most)
+#   pause         a second or two, so that two signals are two
 #   prompt        until a line begins with a prompt, "rille> " or "... .. ", and nothing follows: only then is what is
 #                 typed echoed behind it, by the line editor
 use strict;
@@ -66,6 +67,7 @@ while (defined(my $step = <STDIN>) && $open) {
   if ($step =~ s/^type //) { type($step) }
   elsif ($step =~ s/^wait //) { wait_for($step) }
   elsif ($step eq "prompt") { wait_for_prompt() }
+  elsif ($step eq "pause") { my $end = time + 1; pull(0.1) while $open && time <= $end }
   else { die "pty.pl: $step?\n" }
 }
 my $end = time + 30;

@@ -195,8 +195,8 @@ session "type while true do pcall(function() $spin end) end\\n" 'wait spinning' 
   'wait interrupted' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
 shows "twice it stops a loop around pcall" alive
 # The kernel sleeps on; a press before it began is caught, and the loop comes to it all the same.
-slow='rille._slow_op("relu", 2); for k = 1, 9 do pcall(function() io.stderr:write("slee", "ping "); rille.ones({2}):relu():sum():item() end) end'
-session "type $slow\\n" 'wait sleeping' 'type \003' 'wait ^C' 'type \003' 'wait waiting for' 'wait rille> ' \
+slow='rille._slow_op("relu", 4); for k = 1, 9 do pcall(function() io.stderr:write("slee", "ping "); rille.ones({2}):relu():sum():item() end) end'
+session "type $slow\\n" 'wait sleeping' 'type \003' 'pause' 'type \003' 'wait waiting for' 'wait rille> ' \
   'type "al" .. "ive"\n' 'wait alive'
 shows "a second press says what is waited for" 'waiting for '
 shows "and the session goes on" alive
