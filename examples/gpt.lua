@@ -1,7 +1,7 @@
 -- gpt.lua - a small GPT learns a text, laid over devices by any recipe, and then writes on.
 --
---   rille examples/gpt.lua                                  this repository's documents, character by character, one device
---   rille examples/gpt.lua --bpe 1024                       pieces of words instead of characters
+--   rille examples/gpt.lua                                  this repository's documents, in 768 pieces of words, one device
+--   rille examples/gpt.lua --bpe 0                          character by character
 --   rille examples/gpt.lua --recipe dp-tp --text a.txt      any text, the batch and the layers split over four devices
 --   rille -d cpu:8 examples/gpt.lua --recipe 3d
 --
@@ -12,8 +12,8 @@
 local rille = require "rille"
 local optim = rille.optim
 
-local o = rille.args(arg, {text = "", bpe = 0, recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
-  ["micro-batches"] = 1, steps = 2000, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
+local o = rille.args(arg, {text = "", bpe = 768, recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
+  ["micro-batches"] = 1, steps = 1500, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 150,
   temperature = 0.5, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
 rille.manual_seed(o.seed)
 
@@ -41,7 +41,7 @@ if not recipe then
   error(("no recipe is called '%s'; there are: %s"):format(o.recipe, table.concat(names, ", ")), 0)
 end
 
--- ---- text: every character that occurs has a number; or, with --bpe, pieces of words have ----
+-- ---- text: pieces of words have numbers; or, with --bpe 0, every character that occurs ----
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -187,7 +187,8 @@ line:finish()
 if log then log:close() end
 print(("loss %.4f, on text that was held back %.4f"):format(losses[t], checks[#checks][2]))
 if o.plot ~= "" then
-  rille.plot(o.plot, {learned = losses, ["held back"] = checks}, {title = "loss of examples/gpt.lua", x = "step", y = o.bpe > 0 and "nats an id" or "nats a character"})
+  rille.plot(o.plot, {learned = losses, ["held back"] = checks},
+    {title = "loss of examples/gpt.lua", x = "step", y = o.bpe > 0 and "nats an id" or "nats a character"})
 end
 
 -- ---- and it writes: when its context is full, it goes on from the second half of it ----
