@@ -190,7 +190,8 @@ end
 -- Where ids, and labels, should lie.
 local function of_ids(which)
   return function(model)
-    check.that(type(model) == "table" and model.named_tensors, "rille.parallel.%s takes a module, not %s", which, check.shown(model))
+    check.that(type(model) == "table" and model.named_tensors, "rille.parallel.%s takes a module, not %s", which,
+      check.shown(model))
     local p = applied[model]
     if not p then return whole_at(model) end
     return {placement = p[which].placement, sbp = p[which].sbp}

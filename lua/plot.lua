@@ -19,7 +19,8 @@ local function style()
     light[i] = (".s%d{stroke:%s}.f%d{fill:%s}"):format(i, pair[1], i, pair[1])
     dark[i] = (".s%d{stroke:%s}.f%d{fill:%s}"):format(i, pair[2], i, pair[2])
   end
-  return ([[<style>text{font:12px system-ui,sans-serif;fill:#333}.page{fill:#fff}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}%s
+  return ([[<style>text{font:12px system-ui,sans-serif;fill:#333}.page{fill:#fff}.grid{stroke:#ddd}
+.line{fill:none;stroke-width:1.8;stroke-linejoin:round}%s
 @media (prefers-color-scheme:dark){text{fill:#ccc}.page{fill:#16181d}.grid{stroke:#333}%s}</style>]]):format(
     table.concat(light), table.concat(dark))
 end
@@ -85,8 +86,8 @@ local function draw(all, o)
   y0, y1 = y0 - margin, y1 + margin
   local function px(x) return LEFT + (x - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT) end
   local function py(y) return HEIGHT - BOTTOM - (y - y0) / (y1 - y0) * (HEIGHT - TOP - BOTTOM) end
-  local out = {('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">'):format(WIDTH, HEIGHT,
-    WIDTH, HEIGHT), style(), ('<rect class="page" width="%d" height="%d"/>'):format(WIDTH, HEIGHT)}
+  local head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">'
+  local out = {head:format(WIDTH, HEIGHT, WIDTH, HEIGHT), style(), ('<rect class="page" width="%d" height="%d"/>'):format(WIDTH, HEIGHT)}
   local function add(format, ...) out[#out + 1] = format:format(...) end
   for _, y in ipairs(ticks(y0, y1, 6)) do
     add('<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/>', LEFT, WIDTH - RIGHT, py(y), py(y))
@@ -96,9 +97,10 @@ local function draw(all, o)
     add('<text x="%.1f" y="%d" text-anchor="middle">%s</text>', px(x), HEIGHT - BOTTOM + 18, ("%.6g"):format(x))
   end
   if o.title then add('<text x="%d" y="22" style="font-weight:600">%s</text>', LEFT, escaped(o.title)) end
-  if o.x then add('<text x="%d" y="%d" text-anchor="middle">%s</text>', (LEFT + WIDTH - RIGHT) // 2, HEIGHT - 10, escaped(o.x)) end
+  local middle, half_way = (LEFT + WIDTH - RIGHT) // 2, (TOP + HEIGHT - BOTTOM) // 2
+  if o.x then add('<text x="%d" y="%d" text-anchor="middle">%s</text>', middle, HEIGHT - 10, escaped(o.x)) end
   if o.y then
-    add('<text transform="translate(16,%d) rotate(-90)" text-anchor="middle">%s</text>', (TOP + HEIGHT - BOTTOM) // 2, escaped(o.y))
+    add('<text transform="translate(16,%d) rotate(-90)" text-anchor="middle">%s</text>', half_way, escaped(o.y))
   end
   for i, s in ipairs(all) do
     local path, c = {}, (i - 1) % #colours + 1

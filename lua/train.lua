@@ -84,8 +84,8 @@ function methods:finish()
 end
 
 function train.progress(given)
-  local self = check.options("rille.train.progress", given, {total = check.none, step = check.none, file = io.stderr, unit = "samples",
-    flops = check.none})
+  local self = check.options("rille.train.progress", given, {total = check.none, step = check.none, file = io.stderr,
+    unit = "samples", flops = check.none})
   check.count("rille.train.progress", "total", self.total)
   if self.flops then
     check.number("rille.train.progress", "flops", self.flops, 0)

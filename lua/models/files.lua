@@ -53,7 +53,9 @@ function files.state(kind, config, tensors, path)
     for i, our in ipairs(ours) do state[our] = parts[i] end
   end)
   for _, name in ipairs(check.sorted_keys(tensors)) do
-    if not known[name] and not is_ignored(kind, name) then wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(name, kind.name) end
+    if not known[name] and not is_ignored(kind, name) then
+      wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(name, kind.name)
+    end
   end
   check.that(#wrong == 0, "models.%s: %s: %s", kind.name, path, table.concat(wrong, "; "))
   return state
@@ -92,8 +94,8 @@ local function read_folder(kind, path, options, complete)
   local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
   if dir == path and is_file(dir .. "/model.safetensors") then path = dir .. "/model.safetensors" end
   local theirs = json.load(dir .. "/config.json")
-  check.that(type(theirs) == "table" and theirs.model_type == kind.name, "models.%s: %s/config.json is of a '%s' model", kind.name,
-    dir, type(theirs) == "table" and tostring(theirs.model_type) or "?")
+  check.that(type(theirs) == "table" and theirs.model_type == kind.name,
+    "models.%s: %s/config.json is of a '%s' model", kind.name, dir, type(theirs) == "table" and tostring(theirs.model_type) or "?")
   for name, value in pairs(theirs) do
     if value == json.null then theirs[name] = nil end
   end
@@ -118,6 +120,8 @@ end
 
 -- ---- ours to theirs ----
 
+local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 = "float64"}
+
 -- max_shard_size: as rille.save's. The folder is made where there is none.
 function files.save(kind, model, dir, given)
   check.that(type(dir) == "string", "models.%s: save takes a folder, not %s", kind.name, check.shown(dir))
@@ -132,7 +136,7 @@ function files.save(kind, model, dir, given)
     local value = #parts == 1 and parts[1] or rille.concat(parts, 0)
     tensors[theirs] = turn and value.ndim == 2 and value:transpose(0, 1) or value
   end)
-  local words = {torch_dtype = ({f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 = "float64"})[model:parameters()[1].dtype]}
+  local words = {torch_dtype = torch_dtypes[model:parameters()[1].dtype]}
   for name, value in pairs(model.theirs or {}) do words[name] = value end
   for name, value in pairs(kind.to_config(config)) do words[name] = value end
   rille.save(dir, tensors, options)

@@ -10,86 +10,18 @@ local check = require "rille.check"
 local layout = require "rille.layout"
 local random = require "rille.random"
 local cache = require "rille.models.cache"
+local choose = require "rille.models.choose"
+local prompts = require "rille.models.prompts"
 
 local who = "generate"
 
--- ---- the next id ----
-
--- Logits without those below the k-th greatest.
-local function top_k(logits, k)
-  k = math.min(k, logits.shape[2])
-  local values = logits:topk(k)
-  return rille.where(logits:lt(values:slice(1, k - 1, k)), -math.huge, logits)
-end
-
--- Keeps the most likely ids until their share is `share` at least: all above the greatest bound over which the share is
--- still reached, which halving finds to 2^-32 of the range of probabilities.
-local function top_p(p, share)
-  local low, high = p:max{axis = 1, keepdim = true} * 0, p:max{axis = 1, keepdim = true}
-  for _ = 1, 32 do
-    local middle = (low + high) * 0.5
-    local reached = rille.where(p:gt(middle), p, 0):sum{axis = 1, keepdim = true}:ge(share)
-    low, high = rille.where(reached, middle, low), rille.where(reached, high, middle)
-  end
-  return rille.where(p:gt(low), p, 0)
-end
-
--- logits: (batch, vocab) -> ids (batch, 1). drawn: (batch, 1), in [0, 1).
-local function choose(logits, drawn, o)
-  if o.temperature == 0 then return logits:argmax{axis = 1, keepdim = true} end
-  logits = logits * (1 / o.temperature)
-  if o.top_k then logits = top_k(logits, o.top_k) end
-  local p = logits:softmax(1)
-  if o.top_p and o.top_p < 1 then p = top_p(p, o.top_p) end
-  local sum = p:cumsum(1)
-  local bound = drawn * sum:slice(1, sum.shape[2] - 1, sum.shape[2])
-  return sum:gt(bound):to("i64"):argmax{axis = 1, keepdim = true}
-end
-
--- ---- prompts ----
-
--- Rows of ids as Lua lists, and how what is made goes back: as a tensor like the prompt's, or as lists.
-local function read_prompts(ids)
-  if not layout.is_tensor(ids) then
-    check.that(type(ids) == "table" and #ids > 0, "%s takes ids: a tensor (batch, length) or a list of lists, not %s", who,
-      check.shown(ids))
-    for i, row in ipairs(ids) do
-      check.that(type(row) == "table" and #row > 0, "%s: prompt %d is a list of ids, not %s", who, i - 1,
-        type(row) == "table" and "empty" or check.shown(row))
-    end
-    return ids
-  end
-  check.that(ids.ndim == 2 and ids.shape[1] > 0 and ids.shape[2] > 0, "%s: prompts are (batch, length), not {%s}", who,
-    table.concat(ids.shape, ", "))
-  return ids:totable()
-end
-
-local function copied(rows)
-  local copy, longest = {}, 0
-  for r, row in ipairs(rows) do
-    copy[r] = table.move(row, 1, #row, 1, {})
-    longest = math.max(longest, #row)
-  end
-  return copy, longest
-end
-
--- Rows of one length: shorter ones end with their last id, which nothing sees.
-local function padded(rows, longest)
-  local t = {}
-  for r, row in ipairs(rows) do
-    t[r] = table.move(row, 1, #row, 1, {})
-    for i = #row + 1, longest do t[r][i] = row[#row] end
-  end
-  return t
-end
+-- ---- options ----
 
 -- Ids lie as prompts do, but never cut along a row.
 local function place_of(model, ids)
   if layout.is_tensor(ids) then return {placement = ids.placement, sbp = (ids.sbp:gsub("S%(1%)", "B"))} end
   return rille.parallel.input(model)
 end
-
--- ---- options ----
 
 local function read_options(model, given, longest)
   local o = check.options(who, given, {max_new_tokens = 20, temperature = 1, top_k = check.none, top_p = check.none,
@@ -101,14 +33,15 @@ local function read_options(model, given, longest)
     check.number(who, "top_p", o.top_p, 0)
     check.that(o.top_p > 0 and o.top_p <= 1, "%s: top_p is above 0 and at most 1, not %g", who, o.top_p)
   end
-  check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token is a function, not %s", who, check.shown(o.on_token))
+  check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token is a function, not %s", who,
+    check.shown(o.on_token))
   local stops = {}
   for _, id in ipairs(type(o.stop) == "table" and o.stop or {o.stop}) do
     stops[check.whole(who, "a stop id", id, 0)] = true
   end
   o.stops = stops
-  check.that(longest + o.max_new_tokens <= model.config.length, "%s: a prompt of %d and %d new ids are more positions than the %d it has",
-    who, longest, o.max_new_tokens, model.config.length)
+  check.that(longest + o.max_new_tokens <= model.config.length,
+    "%s: a prompt of %d and %d new ids are more positions than the %d it has", who, longest, o.max_new_tokens, model.config.length)
   o.seed = o.seed or rille.randint(0, 1 << 53, {1}):item()
   check.that(math.type(o.seed) == "integer", "%s: the seed is an integer, not %s", who, check.shown(o.seed))
   return o
@@ -151,7 +84,7 @@ local function go_on(model, rows, longest, o, where)
     return choose(logits, u, o)
   end
 
-  local prompt = rille.tensor(padded(rows, longest), {dtype = "i64", placement = where.placement, sbp = where.sbp})
+  local prompt = rille.tensor(prompts.padded(rows, longest), {dtype = "i64", placement = where.placement, sbp = where.sbp})
   local chosen = pick(last_of(model:features(prompt, kept), rows), drawn()):totable()
   local step = rille.graph(function(ids, at, u)
     kept:go_to(at)
@@ -179,11 +112,11 @@ end
 local function as_tensor(rows, ids, where)
   local longest = 0
   for _, row in ipairs(rows) do longest = math.max(longest, #row) end
-  return rille.tensor(padded(rows, longest), {dtype = ids.dtype, placement = where.placement, sbp = where.sbp})
+  return rille.tensor(prompts.padded(rows, longest), {dtype = ids.dtype, placement = where.placement, sbp = where.sbp})
 end
 
 return function(model, ids, given)
-  local rows, longest = copied(read_prompts(ids))
+  local rows, longest = prompts.read(who, ids)
   local o, where = read_options(model, given, longest), place_of(model, ids)
   local training = model.training
   if o.max_new_tokens > 0 then

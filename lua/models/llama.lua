@@ -29,7 +29,8 @@ function Llama:init(config)
   language.Model.init(self, config)
   local d = config.width
   check.that(d % config.heads == 0, "models.llama: a width of %d does not divide into %d heads", d, config.heads)
-  check.that(d // config.heads % 2 == 0, "models.llama: a head's size, %d, is odd; rotary positions turn pairs", d // config.heads)
+  check.that(d // config.heads % 2 == 0, "models.llama: a head's size, %d, is odd; rotary positions turn pairs",
+    d // config.heads)
   local rotary = nn.Rotary(config.length, d // config.heads, {base = config.theta, scaling = config.rope_scaling})
   self.embed_tokens = nn.Embedding(config.vocab, d)
   self.layers = {}

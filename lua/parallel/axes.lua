@@ -14,7 +14,8 @@
 -- rows, columns   2D (Xu & You 2021), output-stationary in column layers, input-stationary in row layers: a weight is
 --             gathered over `rows`, what a layer takes or gives is gathered or summed over `columns`.
 -- i, j, k     3D (Bian et al. 2021): column layers gather their input over j and their weight over i and sum over k, row
---             layers have j and k exchanged. Norms sum their rows' statistics over k. A weight's input is cut by k (or j) first and by i within: that is an order.
+--             layers have j and k exchanged. Norms sum their rows' statistics over k. A weight's input is cut by k (or j)
+--             first and by i within: that is an order.
 --
 -- 2.5D is 2D with one more data axis. The order in which axes cut one dimension is that of `order`, for parameters its
 -- reverse, so that what is gathered over one axis is one block.
@@ -40,11 +41,13 @@ local cuts = {
     labels = "S(0)", column = "S(1)/B", row = "S(1)/B"},
   j = {stream = "S(0)", norm = "S(0)", wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)",
     row = "S(1)"},
-  k = {stream = "S(2)", norm = "S(2)", inner = "S(2)", wide = "S(0)", logits = "S(0)", labels = "S(0)", column = "S(1)", row = "S(0)",
+  k = {stream = "S(2)", norm = "S(2)", inner = "S(2)", wide = "S(0)", logits = "S(0)", labels = "S(0)",
+    column = "S(1)", row = "S(0)",
     row_bias = "S(0)", norm_weight = "S(0)", positions = "S(1)"},
 }
 
-local is_parameter = {column = true, column_bias = true, row = true, row_bias = true, norm_weight = true, positions = true, experts = true, whole = true}
+local is_parameter = {column = true, column_bias = true, row = true, row_bias = true, norm_weight = true, positions = true,
+  experts = true, whole = true}
 
 -- Mesh axes (from 0) in the order in which they cut; nil where that is mesh order.
 local function cutting_order(parts, reverse)

@@ -70,7 +70,8 @@ local function places(model, recipe)
     local placement
     for name, p in model:named_parameters() do
       placement = placement or p.placement
-      check.that(p.placement == placement, "rille.parallel: '%s' lies elsewhere than the parameters before it; name the stages", name)
+      check.that(p.placement == placement,
+        "rille.parallel: '%s' lies elsewhere than the parameters before it; name the stages", name)
     end
     check.that(placement, "rille.parallel: the model has no parameters")
     return {first = placement, last = placement, of = function() return placement end}

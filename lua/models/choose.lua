@@ -1,0 +1,34 @@
+-- choose.lua - the next ids, from logits: the most likely ones, or drawn.
+
+local rille = require "rille"
+
+-- Logits without those below the k-th greatest.
+local function top_k(logits, k)
+  k = math.min(k, logits.shape[2])
+  local values = logits:topk(k)
+  return rille.where(logits:lt(values:slice(1, k - 1, k)), -math.huge, logits)
+end
+
+-- Keeps the most likely ids until their share is `share` at least: all above the greatest bound over which the share is
+-- still reached, which halving finds to 2^-32 of the range of probabilities.
+local function top_p(p, share)
+  local low, high = p:max{axis = 1, keepdim = true} * 0, p:max{axis = 1, keepdim = true}
+  for _ = 1, 32 do
+    local middle = (low + high) * 0.5
+    local reached = rille.where(p:gt(middle), p, 0):sum{axis = 1, keepdim = true}:ge(share)
+    low, high = rille.where(reached, middle, low), rille.where(reached, high, middle)
+  end
+  return rille.where(p:gt(low), p, 0)
+end
+
+-- logits: (batch, vocab) -> ids (batch, 1). drawn: (batch, 1), in [0, 1).
+return function(logits, drawn, o)
+  if o.temperature == 0 then return logits:argmax{axis = 1, keepdim = true} end
+  logits = logits * (1 / o.temperature)
+  if o.top_k then logits = top_k(logits, o.top_k) end
+  local p = logits:softmax(1)
+  if o.top_p and o.top_p < 1 then p = top_p(p, o.top_p) end
+  local sum = p:cumsum(1)
+  local bound = drawn * sum:slice(1, sum.shape[2] - 1, sum.shape[2])
+  return sum:gt(bound):to("i64"):argmax{axis = 1, keepdim = true}
+end

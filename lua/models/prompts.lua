@@ -1,0 +1,44 @@
+-- prompts.lua - what a language model is asked to go on with: a tensor of ids (batch, length), or lists of any lengths.
+
+local check = require "rille.check"
+local layout = require "rille.layout"
+
+local prompts = {}
+
+-- Rows of ids as Lua lists.
+local function rows_of(who, ids)
+  if not layout.is_tensor(ids) then
+    check.that(type(ids) == "table" and #ids > 0, "%s takes ids: a tensor (batch, length) or a list of lists, not %s", who,
+      check.shown(ids))
+    for i, row in ipairs(ids) do
+      check.that(type(row) == "table" and #row > 0, "%s: prompt %d is a list of ids, not %s", who, i - 1,
+        type(row) == "table" and "empty" or check.shown(row))
+    end
+    return ids
+  end
+  check.that(ids.ndim == 2 and ids.shape[1] > 0 and ids.shape[2] > 0, "%s: prompts are (batch, length), not {%s}", who,
+    table.concat(ids.shape, ", "))
+  return ids:totable()
+end
+
+function prompts.read(who, ids)
+  local rows = rows_of(who, ids)
+  local copy, longest = {}, 0
+  for r, row in ipairs(rows) do
+    copy[r] = table.move(row, 1, #row, 1, {})
+    longest = math.max(longest, #row)
+  end
+  return copy, longest
+end
+
+-- Rows of one length: shorter ones end with their last id, which nothing sees.
+function prompts.padded(rows, longest)
+  local t = {}
+  for r, row in ipairs(rows) do
+    t[r] = table.move(row, 1, #row, 1, {})
+    for i = #row + 1, longest do t[r][i] = row[#row] end
+  end
+  return t
+end
+
+return prompts
