@@ -1,7 +1,7 @@
 -- gpt.lua - a small GPT learns a text, laid over devices by any recipe, and then writes on.
 --
---   rille examples/gpt.lua                                  this repository's documents, in 768 pieces of words, one device
---   rille examples/gpt.lua --bpe 0                          character by character
+--   rille examples/gpt.lua                                  this repository's documents, character by character, one device
+--   rille examples/gpt.lua --bpe 1024 --text a.txt          pieces of words: for longer texts
 --   rille examples/gpt.lua --recipe dp-tp --text a.txt      any text, the batch and the layers split over four devices
 --   rille -d cpu:8 examples/gpt.lua --recipe 3d
 --
@@ -12,8 +12,8 @@
 local rille = require "rille"
 local optim = rille.optim
 
-local o = rille.args(arg, {text = "", bpe = 768, recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
-  ["micro-batches"] = 1, steps = 1500, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 150,
+local o = rille.args(arg, {text = "", bpe = 0, recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
+  ["micro-batches"] = 1, steps = 1400, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
   temperature = 0.5, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
 rille.manual_seed(o.seed)
 
@@ -41,7 +41,7 @@ if not recipe then
   error(("no recipe is called '%s'; there are: %s"):format(o.recipe, table.concat(names, ", ")), 0)
 end
 
--- ---- text: pieces of words have numbers; or, with --bpe 0, every character that occurs ----
+-- ---- text: every character that occurs has a number; or, with --bpe, pieces of words have ----
 
 local function read(path)
   local file = assert(io.open(path, "rb"))

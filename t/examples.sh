@@ -39,7 +39,7 @@ example "generate $tmp/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
 example "generate $tmp/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
 example "finetune $tmp/new $tmp/told --text README.md --steps 3" "llama: loss 5." "saved in $tmp/told"
 example "generate $tmp/told --prompt Rille --count 5" "Rille" "ids/s"
-example "gpt $small --bpe 0" " different;" "held back" "The "
+example "gpt $small --bpe 300" "300 different" "held back" "The "
 
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 code=$? n=$((n + 1))
