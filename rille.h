@@ -307,10 +307,6 @@ struct rille_graph_options {
 };
 /* E_ARG: an option is not one of those there are. rille_trace_begin checks too. */
 int rille_graph_check(const struct rille_graph_options *o);
-/* With micro-batches rows go together: argument i with its rows cut as those of the argument that is cut most, where
- * its mesh has the same axes. *out: a new handle, to be given in its place; NULL where it stays as it is. */
-int rille_trace_align(struct rille_session *s, int nin, struct rille_tensor *const *in, int i,
-                      struct rille_tensor **out);
 /* Tracing: begin, build the program on the inputs given back (one piece each), end with its results. Between begin and
  * end every call is recorded and nothing runs; reading a value is an error. abort after a failure: versions and
  * gradients are as before. */

@@ -324,22 +324,6 @@ run_trace(lua_State *L, struct graph *g, int k, int nin, struct rille_tensor *co
     return count;
 }
 
-/* Rows of the arguments are cut alike; what is laid out anew stays on the stack. */
-static void
-align(lua_State *L, const struct graph *g, int nin, struct rille_tensor **in)
-{
-    struct rille_tensor *made[MAX_TENSORS];
-    if (g->options.micro_batches <= 1) return;
-    luaL_checkstack(L, nin + 8, "graph");
-    for (int i = 0; i < nin; i++) {
-        struct rille_tensor **slot = tensor_slot(L);
-        at_line(L);
-        check(L, rille_trace_align(shell_of(L)->session, nin, in, i, slot));
-        made[i] = *slot ? *slot : in[i];
-    }
-    memcpy(in, made, sizeof *in * (size_t)nin);
-}
-
 static int
 graph_call(lua_State *L)
 {
@@ -348,7 +332,6 @@ graph_call(lua_State *L)
     int last = lua_gettop(L);
     int nin = tensors_of(L, 2, last, in);
     if (rille_tracing(shell_of(L)->session)) return complain(L, "graph: a step cannot be called inside another one");
-    align(L, g, nin, in);
     push_pattern(L, 2, last);
     int k = find_trace(L, g, nin, in);
     if (k < 0) k = make_trace(L, g, last, nin, in);

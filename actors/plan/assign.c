@@ -2,7 +2,7 @@
 #include "actors/plan/assign.h"
 
 #include "actors/plan/candidate.h"
-#include "kernels/op/table.h"
+#include "actors/plan/rewrite.h"
 #include "runtime/error.h"
 #include "sbp/strategy.h"
 
@@ -136,31 +136,18 @@ keep(struct planner *w, const void *data, size_t bytes)
 
 /* ---- nodes ---- */
 
-static struct ref
-source_of(const struct program *p, struct ref r)
-{
-    while (r.kind == REF_NODE) {
-        const struct prog_node *n = &p->node[r.index];
-        if (!(n->op->flags & OP_MOVE) || n->accumulate || n->asked) break;
-        const struct layout *from = ref_layout(p, n->in[0]);
-        if (!from || from->place != n->layout[0]->place) break;
-        r = n->in[0];
-    }
-    return r;
-}
-
 /* A move that nobody asked for, on one placement: it is there or not as the plan will have it. */
 static bool
 is_alias(const struct program *p, int32_t i)
 {
-    struct ref r = source_of(p, (struct ref){.kind = REF_NODE, .index = i});
+    struct ref r = rewrite_source(p, (struct ref){.kind = REF_NODE, .index = i});
     return r.kind != REF_NODE || r.index != i;
 }
 
 static struct value *
 value_of(struct planner *w, struct ref r)
 {
-    r = source_of(w->p, r);
+    r = rewrite_source(w->p, r);
     return &w->value[r.kind == REF_LEAF ? w->p->nnode * OP_OUT + r.index : r.index * OP_OUT + r.out];
 }
 
@@ -550,56 +537,20 @@ rewrite_node(struct planner *w, int32_t i)
     n->layout = layout;
 }
 
-/* A result of an in-place operator that lies as the leaf it is computed from may be written over it. */
-static int32_t
-over_of(const struct program *p, struct ref r, int32_t leaf)
-{
-    if (r.kind != REF_NODE || leaf < 0) return -1;
-    const struct prog_node *n = &p->node[r.index];
-    if (!(n->op->flags & OP_INPLACE) || r.out >= n->op->ninplace) return -1;
-    struct ref old = source_of(p, n->in[r.out]);
-    if (old.kind != REF_LEAF || old.index != leaf || n->want[r.out] != n->layout[r.out]) return -1;
-    return type_equal(&p->leaf[leaf].type, &n->type[r.out]) ? leaf : -1;
-}
-
-/* A move at the end, to where a root must lie. */
-static struct ref
-append_move(struct planner *w, struct ref r, const struct layout *to)
-{
-    struct program *p = w->p;
-    struct prog_node *more = ARENA_ARRAY(&p->arena, struct prog_node, p->nnode + 1);
-    struct type *t = ARENA_NEW(&p->arena, struct type);
-    memcpy(more, p->node, sizeof *more * (size_t)p->nnode);
-    p->node = more;
-    *t = ref_type(p, r);
-    struct prog_node *n = &p->node[p->nnode];
-    if (r.kind == REF_NODE) *n = p->node[r.index];
-    n->op = op_find("to_global");
-    n->attr = NULL;
-    n->nin = n->nout = 1;
-    n->in = arena_dup(&p->arena, &r, sizeof r);
-    n->want = n->layout = arena_dup(&p->arena, &to, sizeof to);
-    n->type = t;
-    n->accumulate = n->asked = false;
-    n->name = n->op->name;
-    if (r.kind == REF_NODE && p->node[r.index].accumulate) n->piece = false;
-    return (struct ref){.kind = REF_NODE, .index = p->nnode++};
-}
-
 static void
 rewrite_root(struct planner *w, int32_t k, const struct layout *was)
 {
     struct prog_root *r = &w->p->root[k];
     const struct assign_root *o = &w->o->root[k];
-    struct ref source = source_of(w->p, r->ref);
+    struct ref source = rewrite_source(w->p, r->ref);
     const struct layout *must = o->leaf >= 0 ? w->p->leaf[o->leaf].layout : o->fixed ? was : NULL;
     const struct layout *is = ref_layout(w->p, source);
     r->over = -1;
     if (must && is != must) {
-        r->ref = append_move(w, source, must);
+        r->ref = rewrite_move(w->p, source, must);
     } else if (must) {
         if (source.kind == REF_NODE) r->ref = source;
-        r->over = over_of(w->p, source, o->leaf);
+        r->over = rewrite_over(w->p, source, o->leaf);
     }
 }
 

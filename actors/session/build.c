@@ -340,6 +340,16 @@ any_needs_grad(int nin, struct val *const *in)
     return false;
 }
 
+/* What is computed again for the backward pass is so stage by stage: what comes to other devices is kept, and a region
+ * begins there. */
+static int32_t
+region_of(struct rille_session *s, const struct op *op, struct val *const *in, const struct node_made *d)
+{
+    if (!s->region || !(op->flags & OP_MOVE) || in[0]->layout->place == d->layout[0]->place) return s->region;
+    s->region = ++s->nregion;
+    return 0;
+}
+
 int
 build_add(struct rille_session *s, const struct op *op, struct val *const *in, const struct attr *attr,
           const struct node_made *d, struct val **out)
@@ -347,7 +357,7 @@ build_add(struct rille_session *s, const struct op *op, struct val *const *in, c
     struct node *n = graph_add(s->graph, op, d->nin, in, d->want, attr, d->nout, d->type, d->layout, s->at);
     n->name = s->composite ? s->composite : op->name;
     n->phase = (uint8_t)s->phase;
-    n->region = s->grad_on ? s->region : 0;
+    n->region = s->grad_on ? region_of(s, op, in, d) : 0;
     n->strategy = s->strategy;
     s->strategy = NULL;
     s->nodes++;

@@ -9,6 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void
+drop_sorted(struct rille_graph *g)
+{
+    for (int32_t i = 0; g->sorted && i < g->nleaf; i++) store_drop(&g->sorted[i]);
+}
+
 void
 rille_graph_free(struct rille_graph **gp)
 {
@@ -27,6 +33,8 @@ rille_graph_free(struct rille_graph **gp)
         if (g->number[i].kind == NUM_LIVE) rille_live_free(&g->number[i].live);
     runner_free(&g->runner);
     assigned_free(&g->assigned);
+    segments_free(&g->segments);
+    drop_sorted(g);
     arena_fini(&g->arena);
     free(g->act);
     free(g->act_thread);
@@ -144,6 +152,44 @@ ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     return status;
 }
 
+/* Arguments whose pieces are not one after the other in memory. */
+static int
+sort_arguments(struct rille_graph *g, struct rille_tensor *const *in)
+{
+    const struct program *p = g->runner->plan->program;
+    if (p->pieces == 1) return 0;
+    if (!g->sorted) g->sorted = ARENA_ARRAY(&g->arena, struct store *, g->nleaf + 1);
+    drop_sorted(g);
+    for (int32_t i = 0; i < g->nleaf; i++) {
+        if (g->origin[i].kind != FROM_INPUT || !p->leaf[i].piece) continue;
+        const struct val *v = in[g->origin[i].input]->val;
+        if (segments_in_order(&g->segments, v->layout, v->type.dim[0] / p->pieces)) continue;
+        TRY(segments_sort(&g->segments, g->s, &v->type, v->layout, v->store, false, &g->sorted[i]));
+        g->runner->leaf[i] = g->sorted[i];
+    }
+    return 0;
+}
+
+/* Results whose pieces are joined: their rows back in their own order. */
+static int
+sort_results(struct rille_graph *g)
+{
+    const struct program *p = g->runner->plan->program;
+    for (int32_t k = 0; k < p->nroot; k++) {
+        const struct layout *l = ref_layout(p, p->root[k].ref);
+        struct type t = ref_type(p, p->root[k].ref);
+        struct store *sorted;
+        if (!p->root[k].join || segments_in_order(&g->segments, l, t.dim[0]) ||
+            g->segments.bound[g->segments.n] != t.dim[0] * p->pieces)
+            continue;
+        t.dim[0] *= p->pieces;
+        TRY(segments_sort(&g->segments, g->s, &t, l, g->runner->root[k], true, &sorted));
+        store_drop(&g->runner->root[k]);
+        g->runner->root[k] = sorted;
+    }
+    return 0;
+}
+
 static int
 bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
@@ -153,6 +199,7 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     TRY(ask_numbers(g, nin, in));
     TRY(compute_leaves(g, in));
     for (int32_t i = 0; i < g->nleaf; i++) r->leaf[i] = origin_value(&g->origin[i], in)->store;
+    TRY(sort_arguments(g, in));
     for (int32_t i = 0; i < g->nnumber; i++) number_bind(g->s, &g->number[i], &r->run.number[i]);
     g->s->ordinal += (uint64_t)g->nrandom;
     memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
@@ -250,6 +297,8 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     TRY(bind_graph(g, nin, in));
     int status = runner_run(s, g->runner, g->watched || g->ncall < WARM_CALLS);
     g->ncall++;
+    drop_sorted(g);
+    if (!status) status = sort_results(g);
     if (status) {
         s->ordinal = ordinal;
         undo_numbers(g, g->nnumber);

@@ -7,6 +7,7 @@
 #ifndef RILLE_SESSION_COMPILED_H
 #define RILLE_SESSION_COMPILED_H
 
+#include "actors/session/segments.h"
 #include "actors/session/session.h"
 
 enum place_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE };
@@ -36,14 +37,17 @@ struct rille_graph {
     int32_t nin, nout, nleaf, nroot, nnumber, npresence;
     struct type *in_type;
     const struct layout **in_layout;
-    struct origin *origin;   /* by leaf */
-    struct outcome *outcome; /* by root */
+    struct origin *origin;    /* by leaf */
+    struct outcome *outcome;  /* by root */
+    struct segments segments; /* of the arguments' rows */
+    struct store **sorted;    /* by leaf: an argument's rows in order of pieces, for one run; NULL: they lie so */
     struct number *number;
     struct presence *presence;
+    bool sliced;               /* its updates are (zero) */
     struct assigned *assigned; /* of a planned step (planned.c), or NULL */
     struct program traced;     /* its program before it was planned: nodes, leaves, roots; in the plan's arena */
-    bool asking;  /* its live numbers */
-    bool watched; /* a time line was asked for: acts of every call are timed */
+    bool asking;               /* its live numbers */
+    bool watched;              /* a time line was asked for: acts of every call are timed */
     int64_t ncall;
     struct rille_stats stats;
     struct act_time *act; /* of the last run that was timed */

@@ -9,21 +9,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int
+device_at(const struct plan *p, const struct place *place, int pos)
+{
+    int d = 0;
+    while (p->device[d].kind != place->kind || p->device[d].rank != place->rank[pos]) d++;
+    return d;
+}
+
+/* What the step holds besides its registers: what it reads, and what it leaves where it is not written over that. */
+static void
+count_values(struct rille_graph *g)
+{
+    const struct plan *p = g->runner->plan;
+    for (int32_t i = 0; i < p->nleaf_part; i++) {
+        const struct plan_part *part = &p->leaf_part[i];
+        g->stats.device[device_at(p, p->program->leaf[part->index].layout->place, part->pos)].peak_memory +=
+            part->bytes;
+    }
+    for (int32_t i = 0; i < p->nroot_part; i++) {
+        const struct plan_part *part = &p->root_part[i];
+        const struct layout *l = ref_layout(p->program, p->program->root[part->index].ref);
+        if (!g->runner->donate[part->index])
+            g->stats.device[device_at(p, l->place, part->pos)].peak_memory += part->bytes;
+    }
+}
+
 static void
 device_stats(struct rille_graph *g)
 {
     const struct plan *p = g->runner->plan;
     struct rille_stats *st = &g->stats;
     for (int d = 0; d < st->ndevice; d++) {
-        struct pool *pool;
         struct rille_device_stats *dev = &st->device[d];
         dev->kind = device_kind_text(p->device[d].kind);
         dev->device = p->device[d].rank;
         dev->busy = (double)g->runner->actors->busy_ns[d] * 1e-9;
         dev->bytes_in = dev->bytes_out = 0;
-        if (!session_pool(g->s, p->device[d].kind, p->device[d].rank, &pool))
-            dev->peak_memory = (int64_t)(pool_count(pool).peak_bytes);
+        dev->peak_memory = p->device[d].arena_bytes;
     }
+    count_values(g);
     for (int32_t i = 0; i < p->ntask; i++)
         st->device[p->task[i].device].bytes_in += g->runner->actors->actor[i].received;
 }

@@ -2,6 +2,7 @@
 #include "actors/session/planned.h"
 
 #include "actors/plan/rates.h"
+#include "actors/plan/zero.h"
 #include "actors/session/face.h"
 #include "runtime/clock.h"
 #include "runtime/file.h"
@@ -129,9 +130,21 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
 }
 
 int
+planned_zero(struct rille_graph *g, struct program *p, int level)
+{
+    struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
+    struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
+    int32_t *of = ARENA_ARRAY(&g->arena, int32_t, p->nroot + 1);
+    planned_freedom(g, p, leaf, root);
+    for (int32_t k = 0; k < p->nroot; k++) of[k] = root[k].leaf;
+    g->sliced = true;
+    return zero_layouts(p, g->s->atlas, level, of);
+}
+
+int
 planned_settle(struct rille_graph *g)
 {
-    if (!g->assigned) return 0;
+    if (!g->assigned && !g->sliced) return 0;
     const struct program *p = g->runner->plan->program;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct origin *o = &g->origin[i];
@@ -139,7 +152,7 @@ planned_settle(struct rille_graph *g)
         TRY(rille_tensor_relayout(o->t, (const struct rille_layout *)p->leaf[i].layout));
     }
     for (int32_t i = 0; i < g->nleaf; i++)
-        if (g->origin[i].kind == FROM_VARIABLE) g->origin[i].t->planned = false;
+        if (g->assigned && g->origin[i].kind == FROM_VARIABLE) g->origin[i].t->planned = false;
     g->epoch = g->s->epoch;
     return 0;
 }

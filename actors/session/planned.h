@@ -12,13 +12,16 @@ int planned_mode(const char *name, enum solve_mode *out);
 /* Chooses layouts for g's program p, whose leaves come from g->origin and whose roots become g->outcome; keeps what was
  * found in g. */
 int planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
+/* ZeRO: updates and optimisers' state split over the ranks that hold a parameter alike. */
+int planned_zero(struct rille_graph *g, struct program *p, int level);
 /* What is free in it: leaf and root have room for the program's. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf,
                      struct assign_root *root);
 /* How much worse each other candidate would be, once; nothing for a step that was not planned. */
 int planned_regret(struct rille_graph *g);
 struct assigned *graph_assigned(struct rille_graph *g);
-/* Moves variables whose layout the planner chose to where it chose; after the trace. From then on it is theirs. */
+/* Moves variables whose layout the step was given the choice of to where it wants them; after the trace. From then on
+ * it is theirs. */
 int planned_settle(struct rille_graph *g);
 
 #endif

@@ -10,6 +10,7 @@
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
+#include "actors/session/segments.h"
 #include "kernels/op/table.h"
 
 #include <stdio.h>
@@ -26,9 +27,10 @@ struct journal_entry {
 struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
-    int32_t cut;        /* parts of dimension 0 of every argument: piece k is the k-th part of each */
-    int64_t nrandom;    /* random calls so far */
-    struct val **input; /* held */
+    bool split;               /* weight gradients wait for credits of their own */
+    struct segments segments; /* of the arguments' rows: piece k is the k-th part of each */
+    int64_t nrandom;          /* random calls so far */
+    struct val **input;       /* held */
     struct journal_entry *journal;
     int32_t njournal, room;
 };
@@ -168,38 +170,54 @@ trace_journal(struct rille_session *s, struct rille_tensor *t)
 
 /* ---- begin, abort ---- */
 
+/* Schedules are numbers of credits (stage.h): by how many pieces each hop may be ahead, and whether weight gradients
+ * may wait. Any order in which stages are dealt to devices will do. */
+struct schedule {
+    const char *name;
+    int32_t lag;
+    bool split;
+};
+static const struct schedule schedules[] = {
+    {"1f1b", 1, false}, {"gpipe", 0, false}, {"interleaved", 1, false}, {"zb-h1", 1, true}, {"zb-h2", 2, true},
+};
+
 static int
-schedule_lag(const struct rille_graph_options *o, int32_t *lag)
+no_schedule(const char *name)
 {
-    const char *name = o->schedule ? o->schedule : "1f1b";
-    *lag = 1;
-    if (!strcmp(name, "1f1b"))
-        *lag = o->lag > 0 ? o->lag : 1;
-    else if (!strcmp(name, "gpipe"))
-        *lag = 0;
-    else if (!strcmp(name, "zb-h1") || !strcmp(name, "zb-h2"))
-        return fail(E_ARG,
-                    "graph: schedule \"%s\" splits the backward pass, which this version does not do; there are "
-                    "\"1f1b\" and \"gpipe\"",
-                    name);
-    else
-        return fail(E_ARG, "graph: there is no schedule \"%s\"; there are \"1f1b\" and \"gpipe\"", name);
-    return 0;
+    struct str all = {0};
+    for (size_t i = 0; i < countof(schedules); i++) str_addf(&all, "%s\"%s\"", i ? ", " : "", schedules[i].name);
+    int status = fail(E_ARG, "graph: there is no schedule \"%s\"; there are %s and {lag =, split_backward =}", name,
+                      str_text(&all));
+    str_free(&all);
+    return status;
+}
+
+static int
+find_schedule(const struct rille_graph_options *o, struct schedule *out)
+{
+    *out = (struct schedule){"lag", MAX(1, o->lag), o->split_backward};
+    if (!o->schedule) return 0;
+    for (size_t i = 0; i < countof(schedules); i++)
+        if (!strcmp(schedules[i].name, o->schedule)) {
+            *out = schedules[i];
+            return 0;
+        }
+    return no_schedule(o->schedule);
 }
 
 int
 rille_graph_check(const struct rille_graph_options *o)
 {
-    int32_t lag;
+    struct schedule schedule;
     enum solve_mode mode;
     TRY(face_given(o, "the options", __func__));
-    if (o->split_backward) return fail(E_ARG, "graph: split_backward is not in this version");
-    if (o->recompute) return fail(E_ARG, "graph: recompute is not in this version");
-    if (o->zero) return fail(E_ARG, "graph: zero = %d is not in this version", o->zero);
+    if (o->zero < 0 || o->zero > 3) return fail(E_ARG, "graph: zero is 0 to 3, not %d", o->zero);
     if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches is %d", o->micro_batches);
     if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
     if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
-    return schedule_lag(o, &lag);
+    if (o->auto_parallel && o->zero)
+        return fail(E_ARG, "graph: zero and auto_parallel both say how updates lie; take one");
+    return find_schedule(o, &schedule);
 }
 
 /* The type of one piece: every shard must divide, so that it is cut where it lies. */
@@ -221,72 +239,6 @@ piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
     return 0;
 }
 
-/* Into how many parts dimension 0 is cut. */
-static int32_t
-rows_cut(const struct layout *l)
-{
-    int32_t n = 1;
-    for (int a = 0; a < l->place->naxis; a++)
-        if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == 0) n *= l->place->axis[a];
-    return n;
-}
-
-static bool
-cuts_rows(const struct layout *l, int axis)
-{
-    return l->sbp[axis].kind == SBP_S && l->sbp[axis].axis == 0;
-}
-
-/* l with its rows cut as `like` cuts them; l itself where the meshes differ or an axis of it is taken otherwise. */
-static int
-cut_alike(struct rille_session *s, const struct layout *l, const struct layout *like, const struct layout **out)
-{
-    struct sbp want[MAX_AXIS];
-    *out = l;
-    if (l->place->naxis != like->place->naxis) return 0;
-    for (int a = 0; a < l->place->naxis; a++) {
-        bool cut = cuts_rows(like, a), same = cuts_rows(l, a) == cut;
-        if (l->place->axis[a] != like->place->axis[a] || (!same && l->sbp[a].kind == SBP_S)) return 0;
-        want[a] = cut ? like->sbp[a] : l->sbp[a];
-    }
-    return layout_new(s->atlas, l->place, want, like->order, out);
-}
-
-int
-rille_trace_align(struct rille_session *s, int nin, struct rille_tensor *const *in, int i, struct rille_tensor **out)
-{
-    TRY(face_tensors(s, nin, in, __func__));
-    TRY(face_given(out, "out", __func__));
-    if (i < 0 || i >= nin) return fail(E_ARG, "graph: there is no argument %d of %d", i, nin);
-    const struct val *x = in[i]->val;
-    const struct layout *like = x->layout, *l;
-    for (int k = 0; k < nin; k++)
-        if (rows_cut(in[k]->val->layout) > rows_cut(like)) like = in[k]->val->layout;
-    *out = NULL;
-    if (x->type.ndim == 0 || rows_cut(x->layout) == rows_cut(like)) return 0;
-    TRY(cut_alike(s, x->layout, like, &l));
-    return l == x->layout ? 0 : rille_tensor_to_global(in[i], (const struct rille_layout *)l, out);
-}
-
-/* Otherwise piece k of one argument is made of other rows than piece k of another. */
-static int
-same_cut(struct trace *r, int i, struct rille_tensor *const *in)
-{
-    int32_t cut = rows_cut(in[i]->val->layout);
-    if (i == 0) r->cut = cut;
-    if (r->pieces == 1 || cut == r->cut) return 0;
-    struct str first = {0}, other = {0};
-    layout_print(in[0]->val->layout, &first);
-    layout_print(in[i]->val->layout, &other);
-    int status = fail(E_SBP,
-                      "graph: micro_batches are taken of each part of axis 0, but argument 1 (%s) has %d and "
-                      "argument %d (%s) has %d: move one with to_global, so that their rows go together",
-                      str_text(&first), (int)r->cut, i + 1, str_text(&other), (int)cut);
-    str_free(&first);
-    str_free(&other);
-    return status;
-}
-
 static void
 trace_fini(struct rille_session *s)
 {
@@ -305,6 +257,8 @@ trace_fini(struct rille_session *s)
         val_drop(s->graph, &r->input[i]);
     }
     free(r->input);
+    if (r->options.recompute) s->region = 0;
+    segments_free(&r->segments);
     free(r->journal);
     free(r);
     s->trace = NULL;
@@ -318,28 +272,29 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     TRY(face_tensors(s, nin, in, __func__));
     TRY(face_given(o, "the options", __func__));
     TRY(face_given(piece, "piece", __func__));
-    int32_t lag;
+    struct schedule schedule;
     if (s->trace) return fail(E_STATE, "graph: a graph is called while another one is being traced");
     TRY(rille_graph_check(o));
-    TRY(schedule_lag(o, &lag));
+    TRY(find_schedule(o, &schedule));
     struct trace *r = must_alloc(sizeof *r);
     r->options = *o;
     r->pieces = MAX(1, o->micro_batches);
-    r->lag = lag;
+    r->lag = schedule.lag;
+    r->split = schedule.split;
     r->input = must_alloc(sizeof(*r->input) * (size_t)(nin + 1));
     struct type *type = must_alloc(sizeof *type * (size_t)(nin + 1));
     int status = 0;
-    for (int i = 0; !status && i < nin; i++) {
-        status = piece_type(r, i, in[i]->val, &type[i]);
-        if (!status) status = same_cut(r, i, in);
-    }
+    for (int i = 0; !status && i < nin; i++) status = piece_type(r, i, in[i]->val, &type[i]);
+    if (!status) status = segments_find(&r->segments, r->pieces, nin, in);
     if (status) {
+        segments_free(&r->segments);
         free(type);
         free(r->input);
         free(r);
         return status;
     }
     s->trace = r;
+    if (o->recompute) s->region = ++s->nregion;
     for (int i = 0; i < nin; i++) {
         struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
         v->input = (int16_t)i;
@@ -362,20 +317,18 @@ rille_trace_abort(struct rille_session *s)
 
 /* ---- end: the compiled step ---- */
 
-/* Pieces are joined as they were taken: the k-th part of each part of dimension 0. What has the rows of an argument
- * must be cut as it, or its rows come out in another order. */
+/* Pieces are joined as they were taken: the k-th part of each segment. What has the rows of an argument must lie in
+ * whole segments, or its rows come out in another order. */
 static int
 can_join(const struct trace *r, const struct val *v)
 {
-    bool rows = false;
-    for (int32_t i = 0; i < r->nin; i++) rows = rows || r->input[i]->type.dim[0] == v->type.dim[0];
-    if (!rows || rows_cut(v->layout) == r->cut) return 0;
+    if (segments_fit(&r->segments, v->layout, v->type.dim[0])) return 0;
     struct str text = {0};
     layout_print(v->layout, &text);
     int status = fail(E_SBP,
-                      "graph: a result is %s, but the arguments' axis 0 has %d part%s: the pieces would be joined "
-                      "in another order; move it with to_global before it is returned",
-                      str_text(&text), (int)r->cut, r->cut == 1 ? "" : "s");
+                      "graph: a result is %s, which cuts rows that lie together in the arguments: the pieces would be "
+                      "joined in another order; move it with to_global before it is returned",
+                      str_text(&text));
     str_free(&text);
     return status;
 }
@@ -471,8 +424,9 @@ traced_program(struct rille_session *s, const struct yield *y)
     struct collection *c = &s->collection;
     struct program *p = collection_program(s, c);
     p->pieces = s->trace->pieces;
-    p->cut = s->trace->cut;
+    p->cut = MAX(1, s->trace->segments.n);
     p->lag = s->trace->lag;
+    p->split = s->trace->split;
     for (int32_t i = 0; i < c->nleaf; i++) p->leaf[i].piece = c->leaf[i]->input >= 0 && p->pieces > 1;
     for (int32_t k = 0; k < c->nroot; k++) {
         for (int32_t i = 0; i < y->n; i++)
@@ -548,7 +502,7 @@ make_plan(struct rille_graph *g, const struct yield *y, struct plan **out)
     const struct rille_graph_options *o = &s->trace->options;
     struct program *p = traced_program(s, y);
     p->shown = graph_is_meta(g, p);
-    int status = o->auto_parallel ? planned_assign(g, p, o) : 0;
+    int status = o->auto_parallel ? planned_assign(g, p, o) : o->zero ? planned_zero(g, p, o->zero) : 0;
     if (status) {
         program_free(&p);
         return status;
@@ -567,6 +521,8 @@ make_graph(struct rille_session *s, int nout, const struct yield *y, struct rill
     g->epoch = s->epoch;
     g->nout = nout;
     graph_inputs(g, s->trace);
+    g->segments = s->trace->segments; /* taken over */
+    s->trace->segments = (struct segments){0};
     graph_sources(g, s);
     graph_outcomes(g, y, &s->collection);
     LIST_PUSH(s->graphs, g);

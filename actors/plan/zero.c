@@ -1,0 +1,113 @@
+/* zero.c - updates on slices. */
+#include "actors/plan/zero.h"
+
+#include "actors/plan/rewrite.h"
+
+#include <string.h>
+
+/* l with every axis of the set on which it is whole cutting dimension 0, after those that cut already. */
+static int
+sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct layout **out)
+{
+    struct sbp sbp[MAX_AXIS];
+    uint8_t order[MAX_AXIS];
+    int n = 0, naxis = l->place->naxis;
+    bool any = false;
+    for (int pass = 0; pass < 2; pass++)
+        for (int k = 0; k < naxis; k++) {
+            int a = l->order[k];
+            bool whole = l->sbp[a].kind == SBP_B && l->place->axis[a] > 1 && axes >> a & 1;
+            if (whole != (pass == 1)) continue;
+            sbp[a] = whole ? (struct sbp){.kind = SBP_S} : l->sbp[a];
+            order[n++] = (uint8_t)a;
+            any = any || whole;
+        }
+    *out = l;
+    return any ? layout_new(at, l->place, sbp, order, out) : 0;
+}
+
+static bool
+same_shape(const struct type *a, const struct type *b)
+{
+    return a->ndim == b->ndim && !memcmp(a->dim, b->dim, sizeof a->dim[0] * a->ndim);
+}
+
+/* The leaf that an update reads and whose new version it gives; -1. */
+static int32_t
+updated(const struct program *p, struct ref r, const int32_t *root_leaf)
+{
+    r = rewrite_source(p, r);
+    for (int32_t k = 0; r.kind == REF_LEAF && k < p->nroot; k++)
+        if (root_leaf[k] == r.index) return r.index;
+    return -1;
+}
+
+/* The axes over which a gradient is still to be summed: there replicas cost a reduction anyhow, and slices no more. All
+ * of them where no gradient says. */
+static uint32_t
+axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_leaf)
+{
+    uint32_t axes = 0;
+    for (int k = 1; k < n->nin; k++) {
+        struct type type = ref_type(p, n->in[k]);
+        if (!n->want[k] || !same_shape(&type, &n->type[0]) || updated(p, n->in[k], root_leaf) >= 0) continue;
+        const struct layout *l = ref_layout(p, rewrite_source(p, n->in[k]));
+        for (int a = 0; a < l->place->naxis; a++) axes |= (uint32_t)(l->sbp[a].kind == SBP_P) << a;
+    }
+    return axes ? axes : UINT32_MAX;
+}
+
+static int
+slice_update(struct program *p, struct atlas *at, int32_t i, int level, const int32_t *root_leaf)
+{
+    struct prog_node *n = &p->node[i];
+    const struct type *t = &n->type[0];
+    const struct layout *l;
+    if (t->ndim == 0 || layout_has_partial(n->layout[0])) return 0;
+    TRY(sliced(at, n->layout[0], axes_of(p, n, root_leaf), &l));
+    if (l == n->layout[0]) return 0;
+    struct ref *in = arena_dup(&p->arena, n->in, sizeof *in * (size_t)n->nin);
+    const struct layout **want = arena_dup(&p->arena, n->want, sizeof *want * (size_t)n->nin);
+    const struct layout **layout = arena_dup(&p->arena, n->layout, sizeof *layout * (size_t)n->nout);
+    for (int k = 0; k < n->nin; k++) {
+        struct type type = ref_type(p, n->in[k]);
+        if (!want[k] || !same_shape(&type, t)) continue;
+        int32_t state = k > 0 ? updated(p, n->in[k], root_leaf) : -1;
+        if (state >= 0) p->leaf[state].layout = l;
+        if (state >= 0 || level > 1) in[k] = rewrite_source(p, in[k]);
+        want[k] = l;
+    }
+    for (int k = 0; k < n->nout; k++)
+        if (same_shape(&n->type[k], t)) layout[k] = l;
+    n->in = in;
+    n->want = want;
+    n->layout = layout;
+    return 0;
+}
+
+/* New versions go back to where their variables lie. */
+static void
+bring_back(struct program *p, const int32_t *root_leaf)
+{
+    for (int32_t k = 0; k < p->nroot; k++) {
+        if (root_leaf[k] < 0) continue;
+        struct ref source = rewrite_source(p, p->root[k].ref);
+        const struct layout *must = p->leaf[root_leaf[k]].layout;
+        if (ref_layout(p, source) == must) {
+            p->root[k].ref = source;
+            p->root[k].over = rewrite_over(p, source, root_leaf[k]);
+        } else {
+            p->root[k].ref = rewrite_move(p, source, must);
+            p->root[k].over = -1;
+        }
+    }
+}
+
+int
+zero_layouts(struct program *p, struct atlas *at, int level, const int32_t *root_leaf)
+{
+    for (int32_t i = 0; i < p->nnode; i++)
+        if (p->node[i].op->flags & OP_UPDATE) TRY(slice_update(p, at, i, level, root_leaf));
+    bring_back(p, root_leaf);
+    return 0;
+}

@@ -1,0 +1,166 @@
+/* segments.c - rows in order of pieces, and back. */
+#include "actors/session/segments.h"
+
+#include "runtime/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int
+by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void
+add_bounds(struct segments *s, const struct type *t, const struct layout *l)
+{
+    s->bound = must_realloc(s->bound, sizeof *s->bound * (size_t)(s->n + 2 * l->place->nrank + 2));
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        struct box b;
+        layout_box(l, t, pos, &b);
+        s->bound[s->n++] = b.lo[0];
+        s->bound[s->n++] = b.hi[0];
+    }
+}
+
+static void
+sort_bounds(struct segments *s)
+{
+    int32_t n = 0;
+    qsort(s->bound, (size_t)s->n, sizeof *s->bound, by_value);
+    for (int32_t i = 0; i < s->n; i++)
+        if (n == 0 || s->bound[i] != s->bound[n - 1]) s->bound[n++] = s->bound[i];
+    s->n = n - 1;
+}
+
+/* "1, 2, 4": the numbers that divide every segment. */
+static int
+no_pieces(const struct segments *s, int64_t rows)
+{
+    struct str good = {0};
+    for (int64_t m = 1; m <= rows && good.len < 200; m++) {
+        bool divides = true;
+        for (int32_t i = 0; i < s->n; i++) divides = divides && (s->bound[i + 1] - s->bound[i]) % m == 0;
+        if (divides) str_addf(&good, "%s%lld", good.len ? ", " : "", (long long)m);
+    }
+    int32_t bad = 0;
+    while ((s->bound[bad + 1] - s->bound[bad]) % s->pieces == 0) bad++;
+    int status = fail(E_SHAPE,
+                      "graph: micro_batches = %d does not divide the %lld rows from %lld on, of %lld, that lie "
+                      "together for all arguments; %s would do",
+                      (int)s->pieces, (long long)(s->bound[bad + 1] - s->bound[bad]), (long long)s->bound[bad],
+                      (long long)rows, str_text(&good));
+    str_free(&good);
+    return status;
+}
+
+int
+segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *const *in)
+{
+    *s = (struct segments){.pieces = pieces};
+    if (pieces == 1) return 0;
+    int64_t rows = -1;
+    for (int i = 0; i < n; i++) {
+        const struct type *t = &in[i]->val->type;
+        if (t->ndim == 0)
+            return fail(E_SHAPE, "graph: argument %d is a scalar: it has no rows that micro_batches = %d could divide",
+                        i + 1, (int)pieces);
+        if (rows >= 0 && t->dim[0] != rows)
+            return fail(E_SHAPE,
+                        "graph: argument %d has %lld rows and argument 1 has %lld: micro_batches take rows of all "
+                        "arguments together",
+                        i + 1, (long long)t->dim[0], (long long)rows);
+        rows = t->dim[0];
+        add_bounds(s, t, in[i]->val->layout);
+    }
+    if (n == 0) return 0;
+    sort_bounds(s);
+    for (int32_t i = 0; i < s->n; i++)
+        if ((s->bound[i + 1] - s->bound[i]) % pieces) return no_pieces(s, rows);
+    return 0;
+}
+
+void
+segments_free(struct segments *s)
+{
+    free(s->bound);
+    s->bound = NULL;
+}
+
+/* How many segments lie in lo to hi; -1: one is cut. */
+static int32_t
+count_in(const struct segments *s, int64_t lo, int64_t hi)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->n; i++) {
+        if (s->bound[i + 1] <= lo || s->bound[i] >= hi) continue;
+        if (s->bound[i] < lo || s->bound[i + 1] > hi) return -1;
+        n++;
+    }
+    return n;
+}
+
+static int32_t
+most_in(const struct segments *s, const struct layout *l, int64_t rows)
+{
+    int32_t most = 0;
+    struct type t = {.dtype = DT_F32, .ndim = 1, .dim = {rows * s->pieces}};
+    struct layout line = *l;
+    for (int a = 0; a < l->place->naxis; a++)
+        if (line.sbp[a].kind == SBP_S && line.sbp[a].axis != 0) line.sbp[a] = (struct sbp){.kind = SBP_B};
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        struct box b;
+        layout_box(&line, &t, pos, &b);
+        int32_t n = count_in(s, b.lo[0], b.hi[0]);
+        if (n < 0) return -1;
+        most = MAX(most, n);
+    }
+    return most;
+}
+
+bool
+segments_in_order(const struct segments *s, const struct layout *l, int64_t rows)
+{
+    return s->pieces == 1 || s->n == 0 || most_in(s, l, rows) == 1;
+}
+
+bool
+segments_fit(const struct segments *s, const struct layout *l, int64_t rows)
+{
+    return s->n == 0 || s->bound[s->n] != rows * s->pieces || most_in(s, l, rows) >= 0;
+}
+
+/* One shard: the k-th part of each of its segments, for each piece. */
+static void
+sort_shard(const struct segments *s, const struct device_kind *kind, const struct box *b, int64_t row_bytes,
+           const char *from, char *to, bool back)
+{
+    int64_t at = 0;
+    for (int32_t k = 0; k < s->pieces; k++)
+        for (int32_t i = 0; i < s->n; i++) {
+            if (s->bound[i] < b->lo[0] || s->bound[i + 1] > b->hi[0]) continue;
+            int64_t part = (s->bound[i + 1] - s->bound[i]) / s->pieces;
+            int64_t own = (s->bound[i] - b->lo[0] + k * part) * row_bytes, bytes = part * row_bytes;
+            if (bytes) kind->copy(to + (back ? own : at), from + (back ? at : own), (size_t)bytes);
+            at += bytes;
+        }
+}
+
+int
+segments_sort(const struct segments *s, struct rille_session *session, const struct type *t, const struct layout *l,
+              const struct store *from, bool back, struct store **out)
+{
+    TRY(store_make(session, t, l, out));
+    const struct device_kind *kind = device_kind(l->place->kind);
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        struct box b;
+        struct type local = layout_shard(l, t, pos);
+        layout_box(l, t, pos, &b);
+        if (!from->part[pos] || local.dim[0] == 0) continue;
+        int64_t row_bytes = type_bytes(&local) / local.dim[0];
+        sort_shard(s, kind, &b, row_bytes, from->part[pos]->data, (*out)->part[pos]->data, back);
+    }
+    return 0;
+}

@@ -1,0 +1,69 @@
+-- Tests of actors/plan/zero.c and of schedules in the options of a graph: updates and their state on slices, the same bits.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+
+local function train(mesh, sbp, batch, options, make)
+  rille.manual_seed(4)
+  local P = rille.placement("cpu", mesh)
+  local net = nn.Sequential(nn.Linear(10, 18), nn.GELU(), nn.Linear(18, 6))
+  net:to_global{placement = P, sbp = sbp}
+  if type(sbp) == "table" then net:parameters()[1]:to_global_{placement = P, sbp = {"B", "S(0)"}} end
+  local opt = make(net)
+  local step = rille.graph(function(x, y)
+    local loss = net(x):cross_entropy(y)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, options)
+  local x = rille.randn({24, 10}, {placement = P, sbp = batch})
+  local y = rille.randint(0, 6, {24}, {placement = P, sbp = batch})
+  local losses = {}
+  for i = 1, 3 do losses[i] = step(x, y):item() end
+  return {losses, net:parameters()[1]:totable()}, step, net, opt
+end
+
+local makers = {
+  AdamW = function(net) return optim.AdamW(net:parameters(), {lr = 0.01}) end,
+  SGD = function(net) return optim.SGD(net:parameters(), {lr = 0.1, momentum = 0.9}) end,
+}
+local cases = {
+  {"4 ranks", {0, 1, 2, 3}, "B", "S(0)"},
+  {"2 x 2, a weight split", {{0, 1}, {2, 3}}, {"B", "B"}, {"S(0)", "B"}},
+}
+for _, case in ipairs(cases) do
+  for name, make in pairs(makers) do
+    for _, pieces in ipairs{1, 2} do
+      local want, plain = train(case[2], case[3], case[4], {micro_batches = pieces}, make)
+      for zero = 1, 3 do
+        local what = ("%s, %s in %d, zero %d"):format(case[1], name, pieces, zero)
+        local got, step, net = train(case[2], case[3], case[4], {micro_batches = pieces, zero = zero}, make)
+        tap.is(got, want, what .. ": the same bits")
+        local split, gathered = 0, 0
+        for _, op in ipairs(step:explain().ops) do
+          if op.name == "adamw" or op.name == "sgd" then
+            split = split + (op.outputs[1]:find("S%(0%)") and 1 or 0)
+          end
+        end
+        for _, move in ipairs(step:explain().boxing) do gathered = gathered + (move.to == move.from and 0 or 1) end
+        tap.is(split, 4, what .. ": every update computes on slices")
+        tap.ok(gathered > 0 and net:parameters()[2].sbp == net:parameters()[4].sbp and not net:parameters()[4].sbp:find("S"),
+          what .. ": parameters lie as they did")
+        tap.ok(step:explain().bytes <= plain:explain().bytes, what .. ": no more bytes than all-reduce")
+      end
+    end
+  end
+end
+tap.fails(function() rille.graph(function(x) return x end, {zero = 1, auto_parallel = true}) end, {"zero", "auto_parallel"},
+  "zero and a planner both say how updates lie")
+
+-- Waiting weight gradients and recomputation change no bit either.
+do
+  local want = train({0, 1}, "B", "S(0)", {micro_batches = 4}, makers.AdamW)
+  for _, schedule in ipairs{"gpipe", "interleaved", "zb-h1", "zb-h2", {lag = 3, split_backward = true}} do
+    for _, recompute in ipairs{false, true} do
+      tap.is(train({0, 1}, "B", "S(0)", {micro_batches = 4, schedule = schedule, recompute = recompute}, makers.AdamW), want,
+        ("%s%s: the same bits"):format(tostring(schedule):sub(1, 5) == "table" and "lag 3 split" or schedule, recompute and ", recomputed" or ""))
+    end
+  end
+end
+tap.done()
