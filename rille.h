@@ -50,6 +50,23 @@ struct rille_options {
     bool check_ref, check_nan;
     size_t memory_limit; /* bytes a device; 0: none */
     const char *cost;    /* file of what moves cost here, which rille_calibrate made; NULL: built in */
+    const struct rille_workers *cluster; /* devices are workers'; NULL: this process's own. Read by rille_open() */
+};
+
+/* A session over worker processes: their devices count through them in order of rank. rille_open() waits until all are
+ * there. */
+enum { RILLE_SECRET = 16 };
+struct rille_workers {
+    int workers;
+    const char *bind;     /* where workers join: "tcp://127.0.0.1:5555"; NULL: sockets in a folder of the user's own */
+    const char *key_file; /* of rille_key_new(); NULL: none, for this host alone */
+    /* Starts the process of a rank, which calls rille_worker() with this address and secret (by a pipe: a secret is
+     * never in arguments or environment); the first `started` ranks, and again when they were lost. 0 and *pid, or
+     * non-zero after saying why to the user. NULL: workers come by themselves. */
+    int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
+    int started;
+    void (*say)(void *arg, const char *text); /* news: who was not let in; any thread; NULL: nobody listens */
+    void *arg;
 };
 int rille_open(const struct rille_options *options, struct rille_session **s);
 /* Non-zero when handles were not given back: they are freed, and rille_error() says which. */
@@ -62,6 +79,39 @@ const char *rille_error_line(void); /* "file:line" that rille_at() named for wha
 
 /* Names the line of the user's program for what is called next; file is copied. inside: "nn.Linear" or NULL. */
 void rille_at(struct rille_session *s, const char *file, int line, const char *inside);
+/* ---- worker processes ---- */
+
+struct rille_worker_options {
+    const char *join, *key_file, *devices;
+    int rank; /* wanted; -1: any */
+    unsigned char secret[RILLE_SECRET]; /* zero: this process came by itself */
+    int wait_seconds;                   /* for the coordinator to be there */
+    bool check_ref, check_nan;
+    void (*die)(int status); /* ends the process (_exit), where a kernel does not come back; NULL: it is waited for */
+};
+/* Runs what a controller gives it until the job ends: 0; else why it was not let in, or cut off. */
+int rille_worker(const struct rille_worker_options *options);
+int rille_address(const char *text); /* non-zero: what is wrong with an address */
+int rille_devices(const char *text); /* the same for a list of devices */
+int rille_key_new(char **text);      /* what a key file holds */
+
+struct rille_worker_info {
+    int rank, pid;
+    char host[64], devices[256], state[16]; /* devices: "cpu:2 cpu:3" */
+    double heartbeat;                       /* seconds since the last one */
+};
+/* i-th worker; false when there is none. Without a cluster this process is the only one. */
+bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out);
+bool rille_in_cluster(struct rille_session *s);
+bool rille_was_lost(void); /* was the last failure on this thread the loss of a worker? */
+
+/* Keeps all variables, their gradients and the counters of random values as they are now; and goes back to them. When
+ * workers were lost they are replaced first, or those that are left take their devices (workers: how many there are to
+ * be; 0: as many as before). Handles and graphs stay valid. */
+int rille_snapshot(struct rille_session *s);
+bool rille_has_snapshot(struct rille_session *s);
+int rille_recover(struct rille_session *s, int workers);
+
 /* Asks a run in progress to stop; it fails with "interrupted" at its next act, and did not happen: its random numbers
  * are given back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */
 void rille_interrupt(struct rille_session *s);

@@ -116,7 +116,8 @@ struct block {
 struct pool {
     int device;
     const struct device_kind *kind;
-    size_t limit_bytes; /* 0: none */
+    struct pool_source source; /* instead of the kind's memory; take NULL: there is none */
+    size_t limit_bytes;        /* 0: none */
     size_t idle_bytes;
     size_t crest; /* the most bytes that were live lately */
     void *arena;
@@ -135,6 +136,21 @@ class_of(size_t bytes, size_t *room)
     return (high * STEPS + (int)units - STEPS) % NCLASS;
 }
 
+static void *
+take(struct pool *p, size_t bytes)
+{
+    return p->source.take ? p->source.take(p->source.of, bytes) : p->kind->take(p->device, bytes);
+}
+
+static void
+give(struct pool *p, void *data, size_t bytes)
+{
+    if (p->source.take)
+        p->source.give(p->source.of, data);
+    else
+        p->kind->give(p->device, data, bytes);
+}
+
 static size_t
 used_bytes(const struct pool *p)
 {
@@ -145,7 +161,7 @@ static void
 block_release(struct pool *p, struct block *b)
 {
     ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, b->room);
-    p->kind->give(p->device, b->buffer.data, b->room);
+    give(p, b->buffer.data, b->room);
     p->idle_bytes -= b->room;
     free(b);
 }
@@ -192,10 +208,10 @@ memory_take(struct pool *p, size_t bytes, size_t room, void **out)
     size_t limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX / 4, used = used_bytes(p);
     if (room > limit || used > limit - room) return refuse(p, bytes);
     if (p->idle_bytes > limit - room - used) pool_trim(p, limit - room - used);
-    *out = p->kind->take(p->device, room);
+    *out = take(p, room);
     if (!*out) {
         pool_trim(p, 0);
-        *out = p->kind->take(p->device, room);
+        *out = take(p, room);
     }
     if (!*out) return refuse(p, bytes);
     p->count.nalloc++;
@@ -311,6 +327,13 @@ pool_new(int kind, int device, size_t limit_bytes)
 }
 
 void
+pool_from(struct pool *p, const struct pool_source *source)
+{
+    assert(p->count.nalloc == 0);
+    if (p->kind->take) p->source = *source;
+}
+
+void
 pool_free(struct pool **pool)
 {
     struct pool *p = *pool;
@@ -318,7 +341,7 @@ pool_free(struct pool **pool)
     if (!p) return;
     assert(p->count.nbuffer == 0);
     pool_trim(p, 0);
-    if (p->arena) p->kind->give(p->device, p->arena, p->count.arena_bytes);
+    if (p->arena) give(p, p->arena, p->count.arena_bytes);
     free(p);
 }
 
@@ -335,7 +358,7 @@ pool_arena(struct pool *p, size_t bytes, void **out)
     if (p->kind->take && bytes > p->count.arena_bytes) {
         size_t room = (bytes + ALIGN - 1) / ALIGN * ALIGN;
         if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
-        if (p->arena) p->kind->give(p->device, p->arena, p->count.arena_bytes);
+        if (p->arena) give(p, p->arena, p->count.arena_bytes);
         p->arena = NULL;
         p->count.arena_bytes = 0;
         TRY(memory_take(p, bytes, room, &p->arena));

@@ -64,6 +64,14 @@ struct buffer {
 
 /* limit_bytes 0: no limit but the host's. */
 struct pool *pool_new(int kind, int device, size_t limit_bytes);
+/* Memory of another kind's making, for a kind whose bytes the host can read: from now on the pool's comes from there. A
+ * fresh pool. take: 64-byte aligned, or NULL. */
+struct pool_source {
+    void *(*take)(void *of, size_t bytes);
+    void (*give)(void *of, void *p);
+    void *of;
+};
+void pool_from(struct pool *p, const struct pool_source *source);
 void pool_free(struct pool **p); /* all buffers must have been given back */
 void pool_limit(struct pool *p, size_t limit_bytes);
 /* E_MEMORY: "cpu:1 wanted 2.1 GB, 0.4 GB of its limit free". bytes 0 gives a buffer without data. Freed blocks are kept

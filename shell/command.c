@@ -147,6 +147,17 @@ command_devices(lua_State *L, int env, const char *text)
 }
 
 static int
+command_workers(lua_State *L, int env, const char *text)
+{
+    struct rille_worker_info w;
+    (void)env, (void)text;
+    for (int i = 0; rille_worker_info(shell_of(L)->session, i, &w); i++)
+        printf("  %-3d %-8s pid %-8d %-16s heartbeat %.1f s ago  %s\n", w.rank, w.state, w.pid, w.host, w.heartbeat,
+               w.devices);
+    return COMMAND_DONE;
+}
+
+static int
 command_mem(lua_State *L, int env, const char *text)
 {
     struct rille_counters c;
@@ -255,6 +266,7 @@ static const struct command {
     {"whos", "             your variables", command_whos},
     {"actors", "           plans, runs, acts and messages so far", command_actors},
     {"devices", "          devices in use", command_devices},
+    {"workers", "          worker processes", command_workers},
     {"mem", "              memory", command_mem},
     {"explain", "EXPR      signatures, candidates and boxing of a tensor or a step", command_explain},
     {"plan", "EXPR         its tasks, registers and memory", command_plan},

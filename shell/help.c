@@ -38,6 +38,12 @@ static const struct page {
     {"eye", "rille.eye(n, m = n" OPTIONS ")   ones on the diagonal\n" OPTION_LINES},
     {"randint", "rille.randint(lo, hi, shape" OPTIONS ")   whole numbers, hi left out; i64\n" OPTION_LINES},
     {"load_npy", "rille.load_npy(path[, {placement =, sbp =}])   the tensor in a .npy file"},
+    {"workers", "rille.workers()   the worker processes: {rank =, host =, pid =, devices =, state =, heartbeat =}"},
+    {"is_lost", "rille.is_lost(err)   does the error tell that a worker was lost?"},
+    {"snapshot", "rille.snapshot(note)   keeps all variables, random counters and the note as they are now"},
+    {"recover",
+     "rille.recover([{workers = n}])   replaces lost workers, or goes on with n; all is as at the last snapshot,\n"
+     "  whose note it gives"},
     {"manual_seed", "rille.manual_seed(n)   restarts the random values"},
     {"to_global", "x:to_global{placement =, sbp =}   the same values in another layout; differentiable\n"
                   "  x:to_global_{...} changes a variable in place"},

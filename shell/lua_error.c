@@ -127,6 +127,7 @@ raise_core(lua_State *L, const char *who)
     struct shell *sh = shell_of(L);
     if (sh->cancelled && !strcmp(rille_error_kind(), "interrupted")) sh->cancelled();
     live_raise(L);
+    lost_remember(L);
     if (who && strncmp(text, who, strlen(who))) text = lua_pushfstring(L, "%s: %s", who, text);
     find_line(L, &line);
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);

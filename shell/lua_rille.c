@@ -453,6 +453,7 @@ open_module(lua_State *L)
     tokens_open(L);
     tokenizers_open(L);
     help_open(L);
+    workers_open(L);
     names_open(L);
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, module_index);

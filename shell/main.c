@@ -1,6 +1,7 @@
 /* main.c - the program: options as in lua(1), a session, then chunks, a script or the shell.
  *
- * Exit codes: 0 ok, 1 an error of the script, 2 usage, 130 interrupted. Messages go to stderr. */
+ * Exit codes: 0 ok, 1 an error of the script, 2 usage, 3 a worker was lost, 130 interrupted. Messages go to stderr. */
+#include "shell/front.h"
 #include "shell/shell.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@ enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
 
 static const char help[] =
     "usage: rille [options] [script.lua [args]]\n"
+    "       rille launch -n N ..., rille coordinator, rille worker, rille keys: many processes; rille launch --help\n"
     "Runs a script, or the shell when there is none and stdin is a terminal. '-' is stdin as a script.\n\n"
     "  -d, --devices LIST   devices of this process, as in cpu:4 or cpu:2,cuda:0 or cuda:all;\n"
     "                       without it cpu:8, or as many as there are cores\n"
@@ -177,6 +179,8 @@ run_quiet(lua_State *L, int nargs, int nresults)
     return code;
 }
 
+static bool was_lost; /* was the last error that was printed the loss of a worker? */
+
 int
 run_protected(lua_State *L, int nargs, int nresults)
 {
@@ -184,6 +188,7 @@ run_protected(lua_State *L, int nargs, int nresults)
     if (code) {
         fflush(stdout);
         tell_line(lua_tostring(L, -1));
+        was_lost = lost_is(L, -1);
         lua_pop(L, 1);
     }
     return code;
@@ -192,7 +197,7 @@ run_protected(lua_State *L, int nargs, int nresults)
 static int
 exit_code(int code)
 {
-    return code == LUA_OK ? 0 : interrupt_count() ? EXIT_INTERRUPTED : 1;
+    return code == LUA_OK ? 0 : interrupt_count() ? EXIT_INTERRUPTED : was_lost ? EXIT_LOST : 1;
 }
 
 static int
@@ -383,20 +388,6 @@ run_program(const struct program *p)
     return code;
 }
 
-static int
-subcommand(const char *name)
-{
-    static const char *const names[] = {"launch", "coordinator", "worker"};
-    for (int k = 0; k < 3; k++)
-        if (!strcmp(names[k], name)) {
-            fprintf(stderr,
-                    "rille: %s: this version runs one process; worker processes and the coordinator are not in it\n",
-                    name);
-            return EXIT_USAGE;
-        }
-    return 0;
-}
-
 /* rille verify FILE: is the certificate of a plan right? */
 static int
 verify(int argc, char **argv)
@@ -415,11 +406,13 @@ verify(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
+    struct front front;
+    int code = front_read(&argc, argv, &front);
+    if (code >= 0) return code;
     struct program p = {.argc = argc, .argv = argv};
     setlocale(LC_CTYPE, ""); /* of the line editor; numbers stay as Lua writes them */
     if (argc > 1 && !strcmp(argv[1], "verify")) return verify(argc, argv);
-    int code = argc > 1 ? subcommand(argv[1]) : 0;
-    if (!code) code = read_options(&p);
+    code = read_options(&p);
     if (code) return code < 0 ? 0 : code;
     if (environment_read(&p.environment)) {
         tell_line(p.environment.error);
@@ -427,5 +420,8 @@ main(int argc, char **argv)
     }
     if (p.devices) p.environment.options.devices = p.devices;
     if (p.calibrate && p.environment.cost[0] && access(p.environment.cost, R_OK)) p.environment.options.cost = NULL;
-    return run_program(&p);
+    if (front_options(&front, p.environment.options.devices, &p.environment.options)) return open_failed();
+    code = run_program(&p);
+    front_close(&front);
+    return code;
 }

@@ -55,6 +55,7 @@ struct shell {
     int64_t collect_at;      /* a collection is due when so many bytes hang on handles */
     bool color;
     struct rille_saving *saving; /* in the background; NULL: none */
+    char lost[512]; /* what was said when a worker was last lost */
 };
 
 /* The shell of the state; coroutines share it. */
@@ -119,6 +120,12 @@ int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2
 const char *text_at(lua_State *L, int i, const char *who);
 /* What an argument is, for messages: "a tensor", "the number 2.5". The text may be a new value on the stack. */
 const char *what_is(lua_State *L, int i);
+
+/* ---- lua_workers.c: worker processes ---- */
+
+void workers_open(lua_State *L);   /* into the module table at the top */
+void lost_remember(lua_State *L);  /* after a failure of the core: was it the loss of a worker? */
+bool lost_is(lua_State *L, int i); /* does the text at i tell of one? */
 
 /* ---- names.c: misspelt names ---- */
 

@@ -104,7 +104,7 @@ my (@cases, @names);
 for my $text (@functions) {
   $text =~ s/\s+/ /g;
   my ($function, $list) = $text =~ /\b(rille_\w+)\((.*)\)$/;
-  next if $function =~ /^rille_(error.*|calibrate)$/;
+  next if $function =~ /^rille_(error.*|calibrate|worker)$/;
   $list =~ s/\(void \*arg\)/()/g;
   my @arguments;
   for my $argument ($list eq "void" ? () : split /, /, $list) {

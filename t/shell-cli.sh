@@ -66,10 +66,11 @@ go -e 'os.exit(false)'
 is "os.exit(false) is 1" "$code" 1
 go -e 'os.exit(5, true)'
 is "os.exit may close the state" "$code" 5
-for what in launch coordinator worker; do
-  go $what
-  is "$what is not in this version: exit 2" "$code" 2
-  has "$what: the message says what is missing" "$stderr" "worker processes"
+for what in "launch -n" "coordinator --bind" "worker --join"; do
+  read -r word option <<<"$what"
+  go "$word"
+  is "$word without $option is an error of usage" "$code" 2
+  has "$word: the message says what is missing" "$stderr" "$option"
 done
 for options in "-d" "-l" "-E" "--devices" "--color" "--color=blue" "--versio=1" "-x"; do
   go $options

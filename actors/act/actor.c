@@ -230,6 +230,7 @@ failed(struct worker *w, int task, int status)
     struct line at = t->told >= 0 ? w->run->line[t->told] : t->line;
     w->status = status;
     w->stopped = true;
+    w->blame = t->told;
     if (at.file && status != E_CANCEL)
         snprintf(w->text, sizeof w->text, "%s:%d: %s", at.file, (int)at.line, err_text());
     else
@@ -451,6 +452,8 @@ worker_act(struct worker *w, int i)
         return;
     }
     int task = heap_take(w, i);
+    if (w->doing)
+        atomic_store_explicit(w->doing, (uint64_t)w->run_id << 32 | (uint64_t)(task + 1), memory_order_relaxed);
     struct flow *f = w->flow_of[w->plan->task[task].device];
     if (f)
         act_issue(w, task, f);
@@ -572,6 +575,18 @@ actors_acted(const struct actors *a, int task)
     return a->actor[task].begun > 0;
 }
 
+void
+actors_clear(struct actors *a)
+{
+    for (int i = 0; i < a->plan->ntask; i++) a->actor[i].begun = 0;
+}
+
+void
+actors_mark(struct actors *a, int task)
+{
+    a->actor[task].begun = 1;
+}
+
 static void
 actor_reset(struct worker *w, int task)
 {
@@ -662,6 +677,7 @@ worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
     w->active = true;
     w->stopped = false;
     w->status = 0;
+    w->blame = -1;
     w->on = -1;
     for (int32_t d = 0; d < w->plan->ndevice; d++)
         if (w->plan->device[d].thread == w->id) w->actors->busy_ns[d] = 0;

@@ -50,8 +50,9 @@ struct actors {
 /* A device thread while it runs a plan. */
 struct worker {
     struct engine *engine;
-    uint32_t addr; /* where messages reach it */
-    int id;        /* thread */
+    uint32_t addr;           /* where messages reach it */
+    int id;                  /* thread of the plan */
+    _Atomic uint64_t *doing; /* engine_options.doing; NULL */
     const struct run *run;
     const struct plan *plan;
     struct actors *actors;
@@ -76,6 +77,7 @@ struct worker {
     int32_t on;    /* the device that the thread works for since `since_ns`, -1: it has nothing to do */
     int64_t since_ns;
     int status;
+    int32_t blame; /* program node whose act failed, -1 */
     char text[2048];
     volatile int32_t acting; /* the task whose kernel runs now, plus 1; 0: none. Read by a signal handler */
 };
@@ -102,7 +104,7 @@ bool worker_complete(struct worker *w);
 bool worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b);
 /* Waits until nothing is on a stream any more. */
 void worker_drain(struct worker *w);
-/* Sends from this worker to another of its process; in engine.c. */
+/* Sends from this worker to the one of another thread of the plan; in engine.c. */
 void worker_send(struct worker *w, int to, struct msg m);
 /* The run fails for the reason that was just said: the worker acts no more. */
 void worker_fail(struct worker *w, int status);

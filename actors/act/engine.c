@@ -30,7 +30,7 @@ enum { BATCH = 32 };
 
 /* Whether variables are written over: the first who asks decides for the run. Shut, it can be cancelled; open, all its
  * updates will be done, so that no variable is left half written; stopped, none will begin. */
-enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED };
+enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED, GATE_BITS = 2 };
 
 struct engine {
     struct engine_options options;
@@ -39,12 +39,13 @@ struct engine {
     pthread_t thread[MOST_THREADS];
     struct worker worker[MOST_THREADS];
     const struct run *job; /* written before START is sent */
-    int nthread;           /* of that run */
+    int nthread;           /* of that run: workers here that take part */
     uint32_t run_id;
     int nended;
     int64_t begin_ns, elapsed_ns, runs;
     atomic_int interrupted;
-    atomic_int gate; /* of the run in progress: enum gate */
+    atomic_int aborted;
+    _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; of another run: shut */
     const struct op *slow_op;
     int64_t slow_ns;
     atomic_llong fail_in; /* acts until one is made to fail; 0: none */
@@ -62,8 +63,9 @@ void
 worker_send(struct worker *w, int to, struct msg m)
 {
     w->thread_messages++;
+    const uint32_t *route = w->engine->options.route;
     m.from = w->addr;
-    m.to = addr_of(addr_process(w->addr), to);
+    m.to = route ? route[to] : addr_of(addr_process(w->addr), to);
     m.run = w->run_id;
     int status = bus_send(w->engine->bus, &m);
     if (status && !w->stopped) worker_fail(w, status);
@@ -86,14 +88,14 @@ end(struct worker *w)
     worker_bill(w, -1);
     w->active = false;
     w->allocations += must_count() - w->asked;
-    if (w->id != 0) tell(w, 0, MSG_END);
+    if (w != w->engine->worker) tell(w, w->engine->worker[0].id, MSG_END);
 }
 
 static void
 stop_all(struct engine *e)
 {
     struct worker *w = &e->worker[0];
-    for (int t = 1; t < w->plan->nthread; t++) tell(w, t, MSG_STOP);
+    for (int t = 1; t < e->nthread; t++) tell(w, e->worker[t].id, MSG_STOP);
     w->stopped = true;
 }
 
@@ -212,11 +214,15 @@ engine_new(const struct engine_options *o, struct engine **out)
 {
     struct engine *e = must_alloc(sizeof *e);
     e->options = *o;
+    e->gate = o->gate ? o->gate : &e->own_gate;
     if (e->options.threads > MOST_THREADS) e->options.threads = MOST_THREADS;
     for (int t = 0; t < MOST_THREADS; t++) {
         struct worker *w = &e->worker[t];
         *w = (struct worker){.engine = e, .id = t, .addr = addr_of(o->process, t)};
+        if (o->doing && t < o->threads) w->doing = o->doing[t];
     }
+    for (int t = 0; t < o->nroute; t++)
+        if (addr_process(o->route[t]) == o->process) e->worker[addr_thread(o->route[t])].id = t;
     if (e->options.threads > 1 || o->with) {
         struct bus_options b = {.process = o->process,
                                 .nthread = e->options.threads,
@@ -294,6 +300,12 @@ engine_doing(const struct engine *e, char *text, size_t size)
     *at = '\0';
 }
 
+void
+engine_abort(struct engine *e)
+{
+    atomic_store(&e->aborted, 1);
+}
+
 /* The threads of a run, where they are not there yet. */
 static int
 start_threads(struct engine *e, int nthread)
@@ -312,8 +324,10 @@ start_threads(struct engine *e, int nthread)
 static bool
 gate_turn(struct engine *e, int to)
 {
-    int is = GATE_SHUT;
-    return atomic_compare_exchange_strong(&e->gate, &is, to) || is == to;
+    uint64_t is = atomic_load(e->gate), wanted = (uint64_t)e->run_id << GATE_BITS | (uint64_t)to;
+    while (is >> GATE_BITS != e->run_id)
+        if (atomic_compare_exchange_weak(e->gate, &is, wanted)) return true;
+    return is == wanted;
 }
 
 bool
@@ -326,7 +340,7 @@ worker_may_update(struct worker *w)
 static bool
 stops(struct engine *e)
 {
-    return atomic_load(&e->interrupted) && gate_turn(e, GATE_STOPPED);
+    return atomic_load(&e->aborted) || (atomic_load(&e->interrupted) && gate_turn(e, GATE_STOPPED));
 }
 
 /* Long kernels ask it. */
@@ -384,16 +398,24 @@ get_stuck(struct worker *w)
     str_free(&text);
 }
 
+/* Others wait for what this thread has said last. */
+static bool
+unsettled(const struct worker *w)
+{
+    const struct bus *b = w->engine->bus;
+    return b && b->kind->settled && !b->kind->settled(b, w->addr);
+}
+
 /* Until every thread has said END; the session's works as device thread 0. */
 static void
 attend(struct engine *e)
 {
     struct worker *w = &e->worker[0];
-    while (e->nended < e->nthread - 1 || w->active) {
+    while (e->nended < e->nthread - 1 || w->active || unsettled(w)) {
         bool was = w->stopped;
         if (!was && stops(e))
             cancel(w);
-        else if (e->nthread == 1 ? !turn(w, false) && !busy(w) : !e->bus->kind->drive(e->bus, w->addr))
+        else if (w->plan->nthread == 1 ? !turn(w, false) && !busy(w) : !e->bus->kind->drive(e->bus, w->addr))
             get_stuck(w);
         if (w->stopped && !was && w->status) stop_all(e);
     }
@@ -434,24 +456,25 @@ has_trouble(struct engine *e)
 int
 engine_run(struct engine *e, struct run *r)
 {
-    int nthread = r->plan->nthread;
-    assert(nthread <= e->options.threads);
+    int nthread = e->options.route ? e->options.threads : r->plan->nthread;
+    assert(nthread <= e->options.threads && (!e->options.route || r->plan->nthread == e->options.nroute));
     struct worker *w = &e->worker[0];
     e->job = r;
     e->nthread = nthread;
     e->nended = 0;
     e->runs++;
-    uint32_t id = ++e->run_id;
+    uint32_t id = e->run_id = r->id ? r->id : e->run_id + 1;
     e->begin_ns = now_ns();
     atomic_store(&e->interrupted, 0);
-    atomic_store(&e->gate, GATE_SHUT);
+    atomic_store(&e->aborted, 0);
     r->before_act = has_trouble(e) ? trouble : NULL;
     r->hook = e;
     if (nthread > 1) TRY(start_threads(e, nthread));
     bool driven = e->bus && !e->bus->kind->threaded;
     for (int t = 0; t < nthread; t++) TRY(worker_room(&e->worker[t], r, driven));
     worker_begin(w, r, id);
-    for (int t = 1; t < nthread; t++) tell(w, t, MSG_START);
+    if (e->bus && e->bus->kind->admit) e->bus->kind->admit(e->bus, id);
+    for (int t = 1; t < nthread; t++) tell(w, e->worker[t].id, MSG_START);
     attend(e);
     stop_ask(NULL, NULL);
     e->elapsed_ns = now_ns() - e->begin_ns;
@@ -469,6 +492,14 @@ int64_t
 engine_elapsed_ns(const struct engine *e)
 {
     return e->elapsed_ns;
+}
+
+int32_t
+engine_blame(const struct engine *e)
+{
+    for (int t = 0; t < e->nthread; t++)
+        if (e->worker[t].status) return e->worker[t].blame;
+    return -1;
 }
 
 int64_t

@@ -11,6 +11,8 @@
 #include "actors/act/bus.h"
 #include "actors/plan/plan.h"
 
+#include <stdatomic.h>
+
 struct engine;
 
 /* What a run is given: the plan, and where everything that is not a register lies. Owned by the session; read-only
@@ -25,6 +27,7 @@ struct run {
     struct actors *actors; /* the state of the plan's actors, kept between runs */
     bool timed;            /* record when each act began and ended */
     bool poison;           /* fill registers with NaN when their last reader gives them back */
+    uint32_t id;           /* its number, where a cluster counts them; 0: the engine does */
     /* Tests: called before each act with `hook` and the act's operator (NULL: none); fails the act. NULL: nothing. Set
      * by engine_run. */
     int (*before_act)(void *hook, const struct op *op);
@@ -44,6 +47,16 @@ struct engine_options {
     uint64_t seed; /* of the simulator */
     int64_t spin_ns;
     struct bus *with; /* sim: the bus of another process's engine; NULL: one of its own */
+    /* In a cluster: where messages reach each thread of a plan, which are those of several processes; this one has
+     * those with its number. NULL: all threads are this process's own. */
+    const uint32_t *route;
+    int nroute;
+    /* By thread of this process: a word in which it says what it does, for whoever looks from outside: run << 32 | task
+     * + 1. NULL: nobody looks. */
+    _Atomic uint64_t *const *doing;
+    /* In a cluster: the word by which all processes decide together whether a run can still be cancelled. NULL: alone.
+     */
+    _Atomic uint64_t *gate;
 };
 int engine_new(const struct engine_options *o, struct engine **out);
 void engine_free(struct engine **e);
@@ -54,6 +67,9 @@ void actors_free(struct actors **a);
 size_t actors_bytes(const struct actors *a); /* of host memory */
 /* Which updates had begun when the last run failed: true for tasks that acted at least once. */
 bool actors_acted(const struct actors *a, int task);
+/* The same of a run that another process made: forgets it, says that a task acted. */
+void actors_clear(struct actors *a);
+void actors_mark(struct actors *a, int task);
 
 /* Runs to the end or to the first failure. On return no thread touches anything of the run. Errors: the failing act's,
  * with the line of its node in front ("a.lua:3: embedding: ..."); E_CANCEL after engine_interrupt. */
@@ -63,10 +79,13 @@ int engine_run(struct engine *e, struct run *r);
 void engine_interrupt(struct engine *e);
 /* What the run in progress is doing: "matmul (a.lua:3)"; "" when nothing is. Any thread, async-signal-safe. */
 void engine_doing(const struct engine *e, char *text, size_t size);
+/* Stops it whatever it has begun: another process, without which it cannot end, has failed. Any thread. */
+void engine_abort(struct engine *e);
 
 /* Acts of the last timed run, by thread: count and array (valid until the next run). */
 int64_t engine_acts(const struct engine *e, int thread, const struct act_time **acts);
 int64_t engine_elapsed_ns(const struct engine *e); /* of the last run */
+int32_t engine_blame(const struct engine *e);      /* the program node whose act failed in it, -1 */
 int64_t engine_begin_ns(const struct engine *e); /* when it began; act times are on the same clock (CLOCK_MONOTONIC) */
 
 struct engine_count {

@@ -137,11 +137,11 @@ tell(struct coordinator *c, struct notice n)
 /* ---- losing a member ---- */
 
 static void
-stop_run(struct coordinator *c)
+stop_run(struct coordinator *c, uint32_t why)
 {
     for (int r = 0; r < c->options.world; r++)
         if (is_in(&c->member[r]) && !c->member[r].ended)
-            send_to(c, r, (struct packet){.kind = PACKET_STOP, .run = c->start.run});
+            send_to(c, r, (struct packet){.kind = PACKET_STOP, .run = c->start.run, .flags = why});
 }
 
 static void
@@ -171,7 +171,7 @@ lose(struct coordinator *c, int rank, const char *how)
     detach(c, m);
     for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0;
     c->phase = CLUSTER_BROKEN;
-    if (running) stop_run(c);
+    if (running) stop_run(c, STOP_FAILED);
     tell(c, (struct notice){.kind = NOTICE_LOST, .rank = rank, .text = how});
 }
 
@@ -338,7 +338,8 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                             .rank = rank,
                             .world = (uint32_t)c->options.world,
                             .segment = span_text(c->options.segment),
-                            .memory = c->options.memory});
+                            .memory = c->options.memory,
+                            .beat = span_text(c->options.beat)});
     if (c->phase == CLUSTER_GATHER && all_in(c)) tell(c, (struct notice){.kind = NOTICE_FULL, .rank = rank});
 }
 
@@ -549,7 +550,7 @@ end(struct coordinator *c, int rank, const struct packet *p)
     if (c->phase != CLUSTER_RUN || p->run != c->start.run || m->ended) return;
     m->ended = true;
     m->info.state = MEMBER_READY;
-    if (blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), p->node, p->text)) stop_run(c);
+    if (blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), p->node, p->text)) stop_run(c, STOP_FAILED);
     tell(c, (struct notice){.kind = NOTICE_ACTS, .rank = rank, .run = p->run, .packet = p});
     for (int r = 0; r < c->options.world; r++)
         if (is_in(&c->member[r]) && !c->member[r].ended) return;
@@ -574,7 +575,7 @@ leave(struct coordinator *c, int rank, const struct packet *p)
 void
 coordinator_stop(struct coordinator *c)
 {
-    if (c->phase == CLUSTER_RUN) stop_run(c);
+    if (c->phase == CLUSTER_RUN) stop_run(c, STOP_ASKED);
 }
 
 /* ---- receiving ---- */

@@ -88,12 +88,14 @@ struct coordinator_options {
     const char *machine; /* members must be able to map its memory */
     const char *segment; /* that memory, and its bytes */
     uint64_t memory;
+    const char *beat; /* address of the link of heartbeats */
     unsigned char job[CLUSTER_ID];
     /* By rank: what the worker that was started for it says in HELLO; NULL, or all zero: anybody may have the rank. */
     const unsigned char (*secret)[CLUSTER_ID];
 };
 
 struct coordinator;
+/* Texts and secrets of the options live as long as the coordinator. */
 struct coordinator *coordinator_new(const struct coordinator_options *o, const struct coordinator_env *env);
 void coordinator_free(struct coordinator **c);
 
@@ -131,6 +133,7 @@ struct start {
     int nplace, nnumber;
 };
 enum { START_TIMED = 1 };
+enum { STOP_ASKED, STOP_FAILED };
 void coordinator_start(struct coordinator *c, const struct start *s);
 void coordinator_stop(struct coordinator *c);
 void coordinator_forget(struct coordinator *c, uint64_t program);

@@ -261,7 +261,8 @@ member_ended(struct worker_member *m, const struct run_end *e)
                                 .node = e->node,
                                 .text = span_text(e->text),
                                 .count = e->acts,
-                                .begun = {(const void *)e->begun, (uint32_t)(4 * e->nbegun)}});
+                                .begun = {(const void *)e->begun, (uint32_t)(4 * e->nbegun)},
+                                .busy = {(const void *)e->busy, (uint32_t)(8 * e->nbusy)}});
 }
 
 void

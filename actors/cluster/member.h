@@ -67,8 +67,10 @@ struct run_end {
     uint64_t acts;
     const int32_t *begun; /* updates that had begun, of a run that failed */
     int nbegun;
-    const void *times; /* of a timed run */
-    size_t ntime;      /* bytes */
+    const uint64_t *busy; /* plan device, nanoseconds; for each device of this worker */
+    int nbusy;            /* numbers */
+    const void *times;    /* of a timed run */
+    size_t ntime;         /* bytes */
 };
 void member_ended(struct worker_member *m, const struct run_end *e);
 /* Says farewell: the worker ends by itself. */

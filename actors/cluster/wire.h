@@ -51,13 +51,14 @@ struct packet {
     uint32_t protocol, pid, cores, threads, world, run, status, flags;
     int32_t rank, node;
     uint64_t memory, program, offset, total, count;
-    struct span version, host, machine, devices, text, job, digest, segment, bus, secret;
+    struct span version, host, machine, devices, text, job, digest, segment, beat, bus, secret;
     struct span bytes;  /* of a program, of acts */
     struct span homes;  /* u32: where devices live, as struct home (coordinator.h) has it */
     struct span slots;  /* u32: which worker runs each slot */
     struct span places; /* i64: where leaf parts, root parts and arenas lie */
     struct span numbers;
     struct span begun; /* i32: updates that had begun in a run that failed */
+    struct span busy;  /* u64: plan device, nanoseconds that it was busy */
 };
 
 const char *packet_name(int kind); /* "HELLO"; "?" */

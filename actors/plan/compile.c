@@ -72,6 +72,21 @@ list_devices(const struct program *g, struct devices *s)
     sort_devices(s);
 }
 
+/* The thread of a device: where the cluster has it, else in turns. */
+static int
+plan_thread(const struct plan_map *map, struct plan_device *d, int turn)
+{
+    d->thread = turn;
+    if (!map || d->kind == DEV_META) return 0;
+    for (int i = 0; i < map->nhome; i++) {
+        const struct plan_home *h = &map->home[i];
+        if (h->kind != d->kind || d->rank < h->first || d->rank - h->first >= h->n) continue;
+        d->thread = h->slot + (d->rank - h->first) % h->nslot;
+        return 0;
+    }
+    return fail(E_PLACE, "no worker has device %s:%d", device_kind_text(d->kind), (int)d->rank);
+}
+
 static int
 plan_devices(struct plan *p)
 {
@@ -81,9 +96,10 @@ plan_devices(struct plan *p)
     p->ndevice = s.n;
     p->device = arena_dup(&p->arena, s.device, sizeof *s.device * (size_t)s.n);
     free(s.device);
-    p->nthread = MAX(1, MIN(p->ndevice, g->threads));
+    p->nshare = MAX(1, MIN(p->ndevice, g->threads));
+    p->nthread = g->map ? g->map->nslot : p->nshare;
     for (int i = 0; i < p->ndevice; i++) {
-        p->device[i].thread = i % p->nthread;
+        TRY(plan_thread(g->map, &p->device[i], i % p->nthread));
         if (p->device[i].kind == DEV_META && !g->shown)
             return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
     }

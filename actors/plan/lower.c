@@ -63,7 +63,7 @@ int
 lower_team(const struct lower *l, double flops, double bytes)
 {
     enum { TEAM_NS = 200000 };
-    return MAX(flops / FLOPS_PER_NS, bytes / BYTES_PER_NS) > TEAM_NS ? MAX(1, l->program->threads / l->plan->nthread)
+    return MAX(flops / FLOPS_PER_NS, bytes / BYTES_PER_NS) > TEAM_NS ? MAX(1, l->program->threads / l->plan->nshare)
                                                                      : 1;
 }
 

@@ -167,6 +167,7 @@ struct plan {
     struct program *program;  /* owned */
     unsigned char digest[16]; /* of the outline (outline.h) */
     int32_t nthread, ndevice, ntask, pieces;
+    int32_t nshare; /* threads that share the cores, as one process would have them: team sizes follow from it */
     struct plan_device *device;
     struct task *task; /* in an order in which they could run one after the other */
     int32_t *nlocal;   /* per thread: how many tasks, which */

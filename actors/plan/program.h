@@ -50,6 +50,16 @@ struct prog_root {
     bool join;    /* one piece a time, joined along dimension 0 */
 };
 
+/* Which threads of a cluster devices belong to: first to first + n - 1 of a kind are dealt to nslot slots from `slot`
+ * on. An input of the plan, not of the program: it changes no bit. */
+struct plan_home {
+    int32_t kind, first, n, slot, nslot;
+};
+struct plan_map {
+    int32_t nhome, nslot;
+    struct plan_home *home;
+};
+
 struct program {
     struct arena arena;
     int32_t nleaf, nnumber, nnode, nroot;
@@ -57,13 +67,14 @@ struct program {
     const struct type **number; /* their (weak) types */
     struct prog_node *node;
     struct prog_root *root;
-    int32_t pieces;       /* micro-batches; 1 if there are none */
-    int32_t cut;          /* parts into which dimension 0 of what is given in pieces is cut */
-    int32_t lag;          /* of the schedule's credits; 0: as many credits as pieces (gpipe) */
-    bool split;           /* gradients of weights may wait: more credits from forward to them (stage.h) */
-    int32_t threads;      /* device threads at most */
-    bool shown;           /* its plan is read and not run: devices may be meta */
-    struct box_cost cost; /* by which moves are carried out at once or in hops */
+    int32_t pieces;             /* micro-batches; 1 if there are none */
+    int32_t cut;                /* parts into which dimension 0 of what is given in pieces is cut */
+    int32_t lag;                /* of the schedule's credits; 0: as many credits as pieces (gpipe) */
+    bool split;                 /* gradients of weights may wait: more credits from forward to them (stage.h) */
+    int32_t threads;            /* device threads at most */
+    const struct plan_map *map; /* of a cluster; NULL: one process. Lives as long as the program */
+    bool shown;                 /* its plan is read and not run: devices may be meta */
+    struct box_cost cost;       /* by which moves are carried out at once or in hops */
 };
 
 void program_free(struct program **p);

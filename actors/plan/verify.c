@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ALIGN = 64, MOST_THREADS = 64, MOST_ARGS = 64 };
+enum { ALIGN = 64, MOST_THREADS = 256, MOST_ARGS = 64 };
 
 /* ---- saying what is wrong ---- */
 
@@ -116,7 +116,8 @@ check_devices(const struct plan *p)
         most = MAX(most, p->device[i].thread);
     }
     free(s.device);
-    if (!status && (p->nthread != most + 1 || p->nthread > MOST_THREADS))
+    const struct plan_map *map = p->program->map;
+    if (!status && ((map ? p->nthread != map->nslot : p->nthread != most + 1) || p->nthread > MOST_THREADS))
         status = fail(E_PLAN, "plan: %d threads, its devices have %d", (int)p->nthread, most + 1);
     return status;
 }

@@ -124,7 +124,7 @@ cache_find(struct rille_session *s, struct collection *c, struct runner **out)
     struct plan *p;
     s->compiles++;
     TRY(plan_compile(collection_program(s, c), s->atlas, &p));
-    *out = runner_new(p);
+    *out = runner_new(s, p);
     cache_put(&s->cache, hash, &c->key, *out);
     return 0;
 }

@@ -6,6 +6,7 @@
  * this; only an unknown one is copied out of the graph. */
 #include "actors/session/session.h"
 
+#include "actors/cluster/controller.h"
 #include "sbp/strategy.h"
 
 #include <stdlib.h>
@@ -432,6 +433,7 @@ collection_program(struct rille_session *s, struct collection *c)
     struct arena *a = &p->arena;
     p->pieces = p->cut = 1;
     p->threads = s->threads;
+    p->map = s->cluster ? cluster_map(s->cluster) : NULL;
     p->cost = s->cost;
     p->nleaf = c->nleaf;
     p->nnumber = c->nnumber;

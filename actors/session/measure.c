@@ -35,6 +35,15 @@ count_values(struct rille_graph *g)
     }
 }
 
+/* Bytes of other devices' memory that a task reads in a whole run; counted by the acts themselves where they are here.
+ */
+static int64_t
+task_received(const struct plan *p, int32_t i)
+{
+    const struct task *t = &p->task[i];
+    return t->kind->flags & KIND_MOVE ? t->move.received * t->nact : 0;
+}
+
 static void
 device_stats(struct rille_graph *g)
 {
@@ -50,7 +59,8 @@ device_stats(struct rille_graph *g)
     }
     count_values(g);
     for (int32_t i = 0; i < p->ntask; i++)
-        st->device[p->task[i].device].bytes_in += g->runner->actors->actor[i].received;
+        st->device[p->task[i].device].bytes_in +=
+            g->s->cluster ? task_received(p, i) : g->runner->actors->actor[i].received;
 }
 
 /* Bytes that others read of each device. */
@@ -72,24 +82,37 @@ bytes_out(struct rille_graph *g)
     }
 }
 
+static void
+keep_acts(struct rille_graph *g, const struct act_time *acts, int64_t n)
+{
+    const struct plan *p = g->runner->plan;
+    if (g->nact + n > g->act_room) {
+        g->act_room = 2 * (g->nact + n);
+        g->act = must_realloc(g->act, sizeof(*g->act) * (size_t)g->act_room);
+        g->act_thread = must_realloc(g->act_thread, sizeof(*g->act_thread) * (size_t)g->act_room);
+    }
+    if (n) memcpy(g->act + g->nact, acts, sizeof *acts * (size_t)n);
+    for (int64_t i = g->nact; i < g->nact + n; i++) g->act_thread[i] = p->task[g->act[i].task].thread;
+    g->nact += n;
+}
+
 void
 measure_keep(struct rille_graph *g)
 {
     const struct plan *p = g->runner->plan;
     const struct act_time *acts;
-    g->stats.step_time = (double)engine_elapsed_ns(g->s->engine) * 1e-9;
+    int64_t elapsed_ns = g->s->cluster ? g->s->run_elapsed_ns : engine_elapsed_ns(g->s->engine);
+    g->stats.step_time = (double)elapsed_ns * 1e-9;
     if (!g->runner->run.timed) return;
     g->nact = 0;
+    if (g->s->cluster) {
+        keep_acts(g, g->s->act, g->s->nact);
+        g->begin_ns = g->s->run_begin_ns;
+        return;
+    }
     for (int t = 0; t < p->nthread; t++) {
         int64_t n = engine_acts(g->s->engine, t, &acts);
-        if (g->nact + n > g->act_room) {
-            g->act_room = 2 * (g->nact + n);
-            g->act = must_realloc(g->act, sizeof(*g->act) * (size_t)g->act_room);
-            g->act_thread = must_realloc(g->act_thread, sizeof(*g->act_thread) * (size_t)g->act_room);
-        }
-        if (n) memcpy(g->act + g->nact, acts, sizeof *acts * (size_t)n);
-        for (int64_t i = 0; i < n; i++) g->act_thread[g->nact + i] = t;
-        g->nact += n;
+        keep_acts(g, acts, n);
     }
     g->begin_ns = engine_begin_ns(g->s->engine);
 }

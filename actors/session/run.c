@@ -33,10 +33,11 @@ store_make(struct rille_session *s, const struct type *t, const struct layout *l
 /* ---- runners ---- */
 
 struct runner *
-runner_new(struct plan *p)
+runner_new(struct rille_session *s, struct plan *p)
 {
     struct runner *r = must_alloc(sizeof *r);
     const struct program *g = p->program;
+    r->s = s;
     r->plan = p;
     r->actors = actors_new(p);
     r->leaf = ARENA_ARRAY(&r->arena, struct store *, g->nleaf + 1);
@@ -64,6 +65,7 @@ runner_free(struct runner **rp)
 {
     struct runner *r = *rp;
     if (!r) return;
+    remote_free(r->s, r);
     actors_free(&r->actors);
     plan_free(&r->plan);
     arena_fini(&r->arena);
@@ -156,7 +158,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
     for (int32_t i = 0; i < g->nleaf; i++) bind_parts(r->run.leaf, p->leaf_first, i, r->leaf[i]);
     r->run.timed = timed;
     r->run.poison = s->poison;
-    int status = engine_run(s->engine, &r->run);
+    int status = s->cluster ? remote_run(s, r) : engine_run(s->engine, &r->run);
     if (status) drop_roots(r, g->nroot);
     return status;
 }

@@ -1,5 +1,7 @@
 /* session.c - opening and closing, devices and their memory, placements and layouts, counters. */
 #include "actors/session/session.h"
+
+#include "actors/cluster/controller.h"
 #include "actors/session/face.h"
 
 #include "kernels/kernel.h"
@@ -19,39 +21,6 @@ struct layout_text {
 
 /* ---- devices ---- */
 
-/* "cpu:8,meta,late:2": how many devices of each kind. */
-static int
-parse_devices(struct rille_session *s, const char *text)
-{
-    bool first = true, named[NDEVICE_KIND] = {false};
-    while (*text) {
-        size_t n = strcspn(text, ",");
-        char word[64];
-        if (n == 0 || n >= sizeof word) return fail(E_PLACE, "devices \"%s\": kind:count, separated by commas", text);
-        memcpy(word, text, n);
-        word[n] = '\0';
-        char *colon = strchr(word, ':'), *end = NULL;
-        long count = 1;
-        if (colon) {
-            *colon = '\0';
-            count = strtol(colon + 1, &end, 10);
-        }
-        int kind = device_kind_parse(word);
-        if (kind < 0) return err_last();
-        if (kind == DEV_CUDA) return fail(E_PLACE, "devices: this build has no CUDA plug-in");
-        if (named[kind]) return fail(E_PLACE, "devices: \"%s\" is named twice", word);
-        if (colon && (end == colon + 1 || *end || count < 1 || count > 4096))
-            return fail(E_PLACE, "devices: \"%s\" wants a number of devices from 1 to 4096, not \"%s\"", word,
-                        colon + 1);
-        named[kind] = true;
-        s->ndevice[kind] = (int32_t)count;
-        if (first) s->default_kind = kind;
-        first = false;
-        text += n + (text[n] == ',');
-    }
-    return 0;
-}
-
 static int
 cores(void)
 {
@@ -68,7 +37,11 @@ set_devices(struct rille_session *s, const struct rille_options *o)
         s->ndevice[DEV_CPU] = MAX(8, cores());
         return 0;
     }
-    TRY(parse_devices(s, o->devices));
+    struct device_counts d;
+    TRY(device_counts_parse(o->devices, &d));
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (k != DEV_META) s->ndevice[k] = d.n[k];
+    s->default_kind = d.first;
     return s->ndevice[DEV_CPU] || s->default_kind != DEV_CPU ? 0
                                                              : fail(E_PLACE, "devices \"%s\" names none", o->devices);
 }
@@ -85,6 +58,7 @@ session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
     if (!s->pool[kind][rank]) {
         s->pool[kind][rank] = pool_new(kind, rank, s->memory_limit);
         if (!s->pool[kind][rank]) return err_last();
+        if (s->cluster) remote_pool(s, s->pool[kind][rank]);
     }
     *out = s->pool[kind][rank];
     return 0;
@@ -159,6 +133,28 @@ open_engine(struct rille_session *s, const struct rille_options *o)
     return engine_new(&e, &s->engine);
 }
 
+/* With workers no device is this process's own. */
+static int
+open_cluster(struct rille_session *s, const struct rille_workers *o)
+{
+    struct cluster_options co = {.world = o->workers,
+                                 .bind = o->bind,
+                                 .key_file = o->key_file,
+                                 .version = RILLE_VERSION,
+                                 .threads = s->threads,
+                                 .start = o->start,
+                                 .started = o->started,
+                                 .say = o->say,
+                                 .arg = o->arg};
+    if (s->poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is one process; it has no workers");
+    TRY(cluster_open(&co, &s->cluster));
+    const struct device_counts *d = cluster_devices(s->cluster);
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (k != DEV_META) s->ndevice[k] = d->n[k];
+    s->default_kind = d->first;
+    return 0;
+}
+
 static void
 live_release(struct rille_live *live)
 {
@@ -182,6 +178,7 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     int status = set_devices(s, o);
     if (!status) status = cost_read(o ? o->cost : NULL, &s->cost);
     if (!status) status = open_engine(s, o);
+    if (!status && o && o->cluster) status = open_cluster(s, o->cluster);
     if (status) rille_close(&s);
     *out = s;
     return status;
@@ -254,11 +251,13 @@ rille_close(struct rille_session **sp)
     TRY(face_session(*sp, __func__));
     struct rille_session *s = *sp;
     *sp = NULL;
+    snapshot_free(&s->snapshot);
     int status = forget_handles(s);
     build_settle(s, 0);
     for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
     engine_free(&s->engine);
     cache_free(&s->cache);
+    free(s->act);
     memo_free(&s->memo);
     collection_free(&s->collection);
     graph_free(&s->graph);
@@ -267,6 +266,7 @@ rille_close(struct rille_session **sp)
             if (s->pool[kind][i]) pool_free(&s->pool[kind][i]);
         free(s->pool[kind]);
     }
+    cluster_close(&s->cluster, 0);
     while (s->text) {
         struct layout_text *t = s->text;
         s->text = t->next;
@@ -328,6 +328,7 @@ rille_interrupt(struct rille_session *s)
 {
     if (face_given(s, "the session", __func__)) return;
     engine_interrupt(s->engine);
+    if (s->cluster) cluster_interrupt(s->cluster);
 }
 
 void
@@ -393,6 +394,8 @@ rille_count(struct rille_session *s, struct rille_counters *out)
 {
     if (face_session(s, __func__) || face_given(out, "out", __func__)) return;
     struct engine_count e = engine_count(s->engine);
+    e.runs += s->remote_runs;
+    e.acts += s->remote_acts;
     struct graph_count g = graph_count(s->graph);
     *out = (struct rille_counters){.nodes = s->nodes,
                                    .compiles = s->compiles,

@@ -51,6 +51,8 @@ struct runner {
     struct store **leaf, **root; /* by leaf and root of the program; set before a run, borrowed */
     bool *donate;                /* root k takes the bytes of its leaf */
     struct arena arena;
+    struct rille_session *s;
+    struct remote *remote; /* in a cluster; NULL until it first runs */
 };
 
 /* ---- plan cache (cache.c) ---- */
@@ -91,6 +93,8 @@ struct collection {
 };
 
 struct trace;
+struct cluster;
+struct snapshot;
 struct rille_session {
     const void *owner;            /* the thread that opened it (face.h) */
     struct rille_tensor *tensors; /* all that have handles; so the two below */
@@ -99,6 +103,11 @@ struct rille_session {
     struct atlas *atlas;
     struct graph *graph;
     struct engine *engine;
+    struct cluster *cluster; /* of worker processes; NULL: devices are this process's own */
+    uint64_t programs;       /* that were named for it */
+    struct act_time *act;    /* of the last timed run there */
+    int64_t nact, act_room, run_begin_ns, run_elapsed_ns, remote_runs, remote_acts;
+    struct snapshot *snapshot; /* NULL: none */
     struct pool **pool[NDEVICE_KIND];
     int32_t npool[NDEVICE_KIND];   /* room of the array */
     int32_t ndevice[NDEVICE_KIND]; /* how many devices of a kind there are */
@@ -265,13 +274,23 @@ int session_eval(struct rille_session *s, int n, struct val *const *v);
 /* A part of the global value of a computed value, dense, on the host; from whoever owns it. */
 int session_read(struct rille_session *s, struct val *v, const struct box *part, void *out);
 /* Takes over the plan. */
-struct runner *runner_new(struct plan *p);
+struct runner *runner_new(struct rille_session *s, struct plan *p);
 void runner_free(struct runner **r);
 /* Makes stores for roots that have none (or lets them take their leaf's), then runs. */
 int runner_run(struct rille_session *s, struct runner *r, bool timed);
 void number_bind(struct rille_session *s, const struct number *n, uint64_t *out);
 /* Buffers of a value of this type and layout. */
 int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);
+
+/* ---- remote.c ---- */
+/* Runs a bound runner on the cluster's workers. E_LOST names who was lost. */
+int remote_run(struct rille_session *s, struct runner *r);
+void remote_free(struct rille_session *s, struct runner *r);
+/* The pool's memory is the cluster's. */
+void remote_pool(struct rille_session *s, struct pool *p);
+
+/* ---- recover.c ---- */
+void snapshot_free(struct snapshot **p);
 
 /* ---- trace.c ---- */
 /* In a trace (and not paused): reading is an error that names what was asked. */

@@ -531,7 +531,7 @@ make_graph(struct rille_session *s, int nout, const struct yield *y, struct rill
         rille_graph_free(&g);
         return status;
     }
-    g->runner = runner_new(plan);
+    g->runner = runner_new(s, plan);
     *out = g;
     return 0;
 }

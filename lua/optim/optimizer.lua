@@ -15,6 +15,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
+local snapshot = require "rille.snapshot"
 local trace = require "rille.trace"
 
 local methods = {}
@@ -179,6 +180,22 @@ function meta.__tostring(opt)
   return ("%s(%d parameters, %s)"):format(opt.kind.name, #opt.params, table.concat(text, ", "))
 end
 
+-- For rille.snapshot: what puts the options and the count of steps back; tensors are the core's to keep.
+local function keep(opt)
+  local was, steps = {}, opt.steps
+  for g = 0, #opt.groups do
+    local group = opt.groups[g] or opt
+    was[g] = {}
+    for name in pairs(opt.kind.options) do was[g][name] = rawget(group, name) end
+  end
+  return function()
+    opt.steps = steps
+    for g = 0, #opt.groups do
+      for name in pairs(opt.kind.options) do rawset(opt.groups[g] or opt, name, was[g][name]) end
+    end
+  end
+end
+
 -- The constructor of a kind: optim.SGD(params, options).
 return function(kind)
   return function(params, given)
@@ -190,6 +207,7 @@ return function(kind)
     opt.params = {}
     each(opt, function(i, _, p) opt.params[i] = p end)
     opt.slots = make_slots(opt)
-    return setmetatable(opt, meta)
+    snapshot.watch(setmetatable(opt, meta), keep)
+    return opt
   end
 end

@@ -1,0 +1,412 @@
+/* bus_host.c - rings in shared memory, and futexes to sleep on.
+ *
+ * A ring has one writer and one reader. The writer fills an entry and then moves `sent` (release); the reader sees it
+ * move (acquire), takes the entry and then moves `taken`. Where a ring is full its messages wait with the sender, in
+ * order, and follow when it next sends or waits: what is under way is bounded by the plan's credits, so that this is
+ * rare, and nobody ever blocks.
+ *
+ * Going to sleep is the protocol of bus_zmq: say `sleeping`, look once more, wait; the sender moves `sent`, then looks
+ * at `sleeping`. Each stores first and loads second, sequentially consistent, so that at least one sees the other. A
+ * wake that nobody needed any more is harmless: the sleeper looks again.
+ *
+ * What another process may have written is checked before it is used: counters are compared with the ring's length,
+ * indices of a message by whoever knows the plan. */
+#include "actors/cluster/bus_host.h"
+
+#include "runtime/arena.h"
+#include "runtime/clock.h"
+#include "runtime/error.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { LINE = 64, ENTRIES = 512, LOOK_UP_MS = 100, SPIN_BATCH = 64, MAGIC = 0x52624831 };
+
+struct ring {
+    _Alignas(LINE) _Atomic uint32_t sent;
+    _Alignas(LINE) _Atomic uint32_t taken;
+    _Alignas(LINE) struct msg entry[ENTRIES];
+};
+
+struct end_shared {
+    _Alignas(LINE) _Atomic uint32_t sleeping;
+    _Alignas(LINE) _Atomic uint64_t doing;
+};
+
+struct head {
+    _Alignas(LINE) uint32_t magic, nslot;
+    _Alignas(LINE) _Atomic uint64_t gate;
+};
+
+/* Messages for which a ring had no room. */
+struct spill {
+    struct msg *msg;
+    int32_t n, room;
+};
+
+struct end { /* of this process; its thread's */
+    int slot, first;
+    struct spill *spill; /* by receiver */
+    int nspilled;
+    int64_t sent;
+};
+
+struct host_bus {
+    struct bus bus;
+    struct head *head;
+    struct end_shared *shared;
+    struct ring *ring; /* nslot x nslot, by receiver, then sender */
+    int nslot, nthread, process;
+    uint32_t addr[BUS_HOST_SLOTS]; /* by slot */
+    struct end end[MOST_THREADS];
+    struct bus_user user[MOST_THREADS];
+    int64_t spin_ns;
+    _Atomic uint32_t run;
+};
+
+/* ---- the segment ---- */
+
+static size_t
+lines(size_t bytes)
+{
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+size_t
+bus_host_bytes(int nslot)
+{
+    size_t n = (size_t)nslot;
+    return lines(sizeof(struct head)) + lines(n * sizeof(struct end_shared)) + n * n * sizeof(struct ring);
+}
+
+void
+bus_host_format(void *segment, int nslot)
+{
+    struct head *head = segment;
+    head->magic = MAGIC;
+    head->nslot = (uint32_t)nslot;
+}
+
+static struct end_shared *
+ends_of(void *segment)
+{
+    return (struct end_shared *)(void *)((char *)segment + lines(sizeof(struct head)));
+}
+
+_Atomic uint64_t *
+bus_host_gate(void *segment)
+{
+    return &((struct head *)segment)->gate;
+}
+
+_Atomic uint64_t *
+bus_host_doing(void *segment, int slot)
+{
+    return &ends_of(segment)[slot].doing;
+}
+
+int
+bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, struct bus **out)
+{
+    struct head *head = segment;
+    if (nslot < 1 || nslot > BUS_HOST_SLOTS || bytes < bus_host_bytes(nslot) || head->magic != MAGIC ||
+        head->nslot != (uint32_t)nslot)
+        return fail(E_BUS, "host bus: the segment is not one of %d slots", nslot);
+    struct host_bus *h = must_alloc(sizeof *h);
+    h->bus.kind = &bus_host;
+    h->head = head;
+    h->nslot = nslot;
+    h->shared = ends_of(segment);
+    h->ring = (struct ring *)(void *)((char *)h->shared + lines((size_t)nslot * sizeof *h->shared));
+    for (int s = 0; s < nslot; s++) {
+        int thread = 0;
+        for (int k = 0; k < s; k++) thread += owner[k] == owner[s];
+        h->addr[s] = addr_of((int)owner[s], thread);
+    }
+    *out = &h->bus;
+    return 0;
+}
+
+static int
+slot_of(const struct host_bus *h, uint32_t addr)
+{
+    for (int s = 0; s < h->nslot; s++)
+        if (h->addr[s] == addr) return s;
+    return -1;
+}
+
+static struct ring *
+ring_of(const struct host_bus *h, int to, int from)
+{
+    return &h->ring[(size_t)to * (size_t)h->nslot + (size_t)from];
+}
+
+/* ---- opening and closing ---- */
+
+static int
+open_host(const struct bus_options *o, struct bus **out)
+{
+    struct host_bus *h = (struct host_bus *)o->with;
+    assert(h && h->bus.kind == &bus_host);
+    h->process = o->process;
+    h->spin_ns = o->spin_ns;
+    for (int s = 0; s < h->nslot; s++) {
+        if (addr_process(h->addr[s]) != o->process) continue;
+        if (h->nthread == MOST_THREADS) return fail(E_BUS, "host bus: more than %d threads", MOST_THREADS);
+        struct end *e = &h->end[h->nthread++];
+        e->slot = s;
+        e->spill = must_alloc(sizeof *e->spill * (size_t)h->nslot);
+    }
+    *out = &h->bus;
+    return 0;
+}
+
+static void
+close_host(struct bus **b)
+{
+    struct host_bus *h = (struct host_bus *)*b;
+    *b = NULL;
+    if (!h) return;
+    for (int t = 0; t < h->nthread; t++) {
+        for (int s = 0; s < h->nslot; s++) free(h->end[t].spill[s].msg);
+        free(h->end[t].spill);
+    }
+    free(h);
+}
+
+static int
+grow_host(struct bus *b, int nthread)
+{
+    return nthread <= ((struct host_bus *)b)->nthread ? 0 : fail(E_BUS, "host bus: there are not %d threads", nthread);
+}
+
+static void
+attach_host(struct bus *b, uint32_t end, struct bus_user user)
+{
+    ((struct host_bus *)b)->user[addr_thread(end)] = user;
+}
+
+/* ---- sending ---- */
+
+static void
+futex_wait(_Atomic uint32_t *word, uint32_t while_it_is, int64_t ns)
+{
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    syscall(SYS_futex, word, FUTEX_WAIT, while_it_is, &t, NULL, 0);
+}
+
+static void
+wake(struct end_shared *peer)
+{
+    if (atomic_load(&peer->sleeping) && atomic_exchange(&peer->sleeping, 0))
+        syscall(SYS_futex, &peer->sleeping, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static bool
+ring_put(struct ring *r, const struct msg *m)
+{
+    uint32_t sent = atomic_load_explicit(&r->sent, memory_order_relaxed);
+    if (sent - atomic_load_explicit(&r->taken, memory_order_acquire) >= ENTRIES) return false;
+    r->entry[sent % ENTRIES] = *m;
+    atomic_store(&r->sent, sent + 1);
+    return true;
+}
+
+static void
+spill_add(struct end *e, int to, const struct msg *m)
+{
+    struct spill *s = &e->spill[to];
+    if (s->n == s->room) {
+        s->room = s->room ? 2 * s->room : ENTRIES;
+        s->msg = must_realloc(s->msg, sizeof *s->msg * (size_t)s->room);
+    }
+    s->msg[s->n++] = *m;
+    e->nspilled++;
+}
+
+/* What waited, as far as there is room now. */
+static void
+spill_send(struct host_bus *h, struct end *e, int to)
+{
+    struct spill *s = &e->spill[to];
+    int32_t k = 0;
+    while (k < s->n && ring_put(ring_of(h, to, e->slot), &s->msg[k])) k++;
+    if (k == 0) return;
+    memmove(s->msg, s->msg + k, sizeof *s->msg * (size_t)(s->n - k));
+    s->n -= k;
+    e->nspilled -= k;
+    wake(&h->shared[to]);
+}
+
+static void
+spill_all(struct host_bus *h, struct end *e)
+{
+    for (int to = 0; to < h->nslot && e->nspilled; to++)
+        if (e->spill[to].n) spill_send(h, e, to);
+}
+
+static int
+send_host(struct bus *b, const struct msg *m)
+{
+    struct host_bus *h = (struct host_bus *)b;
+    struct end *e = &h->end[addr_thread(m->from)];
+    int to = slot_of(h, m->to);
+    if (to < 0) return fail(E_BUS, "host bus: nobody has address %x", m->to);
+    e->sent++;
+    if (e->spill[to].n) spill_send(h, e, to);
+    if (e->spill[to].n || !ring_put(ring_of(h, to, e->slot), m))
+        spill_add(e, to, m);
+    else
+        wake(&h->shared[to]);
+    return 0;
+}
+
+/* ---- receiving ---- */
+
+/* The next message of a ring, if there is one that may be taken now. */
+static const struct msg *
+ring_peek(const struct host_bus *h, struct ring *r)
+{
+    uint32_t taken = atomic_load_explicit(&r->taken, memory_order_relaxed);
+    uint32_t n = atomic_load(&r->sent) - taken;
+    if (n == 0 || n > ENTRIES) return NULL;
+    const struct msg *m = &r->entry[taken % ENTRIES];
+    bool early = (m->kind == MSG_FULL || m->kind == MSG_FREE) &&
+                 run_after(m->run, atomic_load_explicit(&h->run, memory_order_acquire));
+    return early ? NULL : m;
+}
+
+static int
+collect(const struct host_bus *h, struct end *e, struct msg *m, int max)
+{
+    int n = 0;
+    for (int k = 0; k < h->nslot && n < max; k++) {
+        struct ring *r = ring_of(h, e->slot, (e->first + k) % h->nslot);
+        for (const struct msg *next; n < max && (next = ring_peek(h, r)) != NULL;) {
+            m[n++] = *next;
+            atomic_fetch_add(&r->taken, 1);
+        }
+    }
+    e->first = (e->first + 1) % h->nslot;
+    return n;
+}
+
+static bool
+rung(const struct host_bus *h, const struct end *e)
+{
+    for (int from = 0; from < h->nslot; from++)
+        if (ring_peek(h, ring_of(h, e->slot, from))) return true;
+    return false;
+}
+
+static inline void
+relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static bool
+spin(const struct host_bus *h, const struct end *e)
+{
+    int64_t until = h->spin_ns > 0 ? now_ns() + h->spin_ns : 0;
+    while (until && now_ns() < until)
+        for (int i = 0; i < SPIN_BATCH; i++) {
+            if (rung(h, e)) return true;
+            relax();
+        }
+    return false;
+}
+
+/* Until a message is there, a nudge or a signal came, or it is time to look up. */
+static void
+doze(struct host_bus *h, struct end *e)
+{
+    struct end_shared *me = &h->shared[e->slot];
+    int64_t ns = e->nspilled ? 50000 : (int64_t)LOOK_UP_MS * 1000000;
+    atomic_store(&me->sleeping, 1);
+    if (!rung(h, e)) futex_wait(&me->sleeping, 1, ns);
+    atomic_store(&me->sleeping, 0);
+}
+
+static int
+recv_host(struct bus *b, uint32_t self, struct msg *m, int max, bool wait)
+{
+    struct host_bus *h = (struct host_bus *)b;
+    struct end *e = &h->end[addr_thread(self)];
+    if (e->nspilled) spill_all(h, e);
+    int n = collect(h, e, m, max);
+    if (n || !wait) return n;
+    if (!spin(h, e)) doze(h, e);
+    return collect(h, e, m, max);
+}
+
+static bool
+drive_host(struct bus *b, uint32_t self)
+{
+    struct bus_user *u = &((struct host_bus *)b)->user[addr_thread(self)];
+    u->turn(u->of, true);
+    return true;
+}
+
+static uint64_t
+choose_host(struct bus *b, uint64_t n)
+{
+    UNUSED(b);
+    UNUSED(n);
+    return 0;
+}
+
+static int64_t
+sent_host(const struct bus *b)
+{
+    const struct host_bus *h = (const struct host_bus *)b;
+    int64_t n = 0;
+    for (int t = 0; t < h->nthread; t++) n += h->end[t].sent;
+    return n;
+}
+
+static bool
+settled_host(const struct bus *b, uint32_t self)
+{
+    return ((const struct host_bus *)b)->end[addr_thread(self)].nspilled == 0;
+}
+
+static void
+admit_host(struct bus *b, uint32_t run)
+{
+    atomic_store(&((struct host_bus *)b)->run, run);
+}
+
+void
+bus_host_nudge(struct bus *b)
+{
+    struct host_bus *h = (struct host_bus *)b;
+    wake(&h->shared[h->end[0].slot]);
+}
+
+const struct bus_kind bus_host = {
+    .name = "host",
+    .open = open_host,
+    .close = close_host,
+    .grow = grow_host,
+    .attach = attach_host,
+    .send = send_host,
+    .recv = recv_host,
+    .drive = drive_host,
+    .choose = choose_host,
+    .admit = admit_host,
+    .settled = settled_host,
+    .threaded = true,
+    .sent = sent_host,
+};

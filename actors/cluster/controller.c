@@ -1,0 +1,769 @@
+/* controller.c - the coordinator driven by sockets, a clock and the ends of processes.
+ *
+ * Who lost a member makes sure that it is gone: it is killed (by a pidfd, which names that process and no other) before
+ * anybody goes on, since what it would yet write lies in memory that others will use. */
+#include "actors/cluster/controller.h"
+
+#include "actors/cluster/bus_host.h"
+#include "actors/cluster/link.h"
+#include "actors/cluster/machine.h"
+#include "actors/plan/plan.h"
+#include "runtime/arena.h"
+#include "runtime/clock.h"
+#include "runtime/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TICK_MS = 100, SILENCE_TICKS = 8, BYE_MS = 2000, LOSSES = 64, THREADS_MOST = 64 };
+
+struct process {    /* behind a rank */
+    int pid, pidfd; /* 0, -1: not known */
+    bool child;
+    int beat_peer; /* -1 */
+    int64_t heard_ns;
+};
+
+struct cluster {
+    struct cluster_options options;
+    struct coordinator *c;
+    struct link *link;
+    struct segment *segment, *bus;
+    struct process *process; /* by rank */
+    unsigned char (*secret)[CLUSTER_ID];
+    struct str machine, packet;
+    char path[SEGMENT_PATH]; /* of the segment */
+    pthread_mutex_t lock;    /* guards everything here but what is said to be the session's */
+    pthread_t thread;
+    bool started, quit;
+    int wake_fd;          /* wakes whoever polls */
+    atomic_bool attended; /* the session's thread takes what comes on the control socket */
+    atomic_int interrupted;
+    bool full, formed, ended;
+    int64_t tick_ns;
+    struct cluster_job *job;
+    int status, blame, node; /* of the run that ended */
+    char text[WIRE_TEXT];
+    uint32_t run;
+    struct cluster_loss loss[LOSSES];
+    int nloss;
+    /* Settled when the world first forms. */
+    struct device_counts devices;
+    struct home *home;
+    uint32_t *owner;
+    int nhome, nslot;
+    struct plan_map map;
+};
+
+/* ---- what the coordinator wants ---- */
+
+static void
+on_send(void *arg, int peer, const struct packet *p)
+{
+    struct cluster *c = arg;
+    str_clear(&c->packet);
+    packet_write(p, &c->packet);
+    /* Who takes nothing is lost by its silence: the state machine is not told from inside its own call. */
+    if (link_send(c->link, LINK_CONTROL, peer, c->packet.text, c->packet.len)) err_clear();
+}
+
+static void
+on_cut(void *arg, int peer)
+{
+    UNUSED(arg);
+    UNUSED(peer); /* a ROUTER's peer goes when its process does */
+}
+
+static void
+wake(struct cluster *c)
+{
+    uint64_t one = 1;
+    if (write(c->wake_fd, &one, sizeof one) < 0) return; /* it is awake already */
+}
+
+static void
+watch_process(struct cluster *c, int rank, int pid, bool child)
+{
+    struct process *p = &c->process[rank];
+    if (p->pidfd >= 0) return;
+    p->pid = pid;
+    p->child = child;
+    p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (p->pidfd >= 0) fcntl(p->pidfd, F_SETFD, FD_CLOEXEC);
+}
+
+static void
+kill_process(struct process *p)
+{
+    struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
+    if (p->pidfd < 0) return;
+    syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
+    poll(&end, 1, BYE_MS);
+    if (p->child) waitpid(p->pid, NULL, 0);
+    close(p->pidfd);
+    *p = (struct process){.pidfd = -1, .beat_peer = -1};
+}
+
+/* The task that the lost worker was at: what its slots say, if they speak of this run. */
+static int32_t
+task_of(const struct cluster *c, int rank)
+{
+    for (int s = 0; c->bus && s < c->nslot; s++) {
+        if (coordinator_slot(c->c, s) != (uint32_t)rank) continue;
+        uint64_t doing = atomic_load(bus_host_doing(segment_base(c->bus), s));
+        if (doing >> 32 == c->run && (uint32_t)doing) return (int32_t)(uint32_t)doing - 1;
+    }
+    return -1;
+}
+
+static void
+note_loss(struct cluster *c, const struct notice *n)
+{
+    const struct member_info *m = coordinator_member(c->c, n->rank);
+    if (c->nloss < LOSSES) {
+        struct cluster_loss *l = &c->loss[c->nloss++];
+        *l = (struct cluster_loss){.rank = n->rank, .pid = c->process[n->rank].pid, .task = -1};
+        if (!l->pid) l->pid = (int)m->pid;
+        snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : "this host");
+        snprintf(l->how, sizeof l->how, "%s", n->text);
+        if (c->job) {
+            l->run = c->run;
+            l->task = task_of(c, n->rank);
+        }
+    }
+    kill_process(&c->process[n->rank]);
+}
+
+static void
+take_end(struct cluster *c, const struct packet *p)
+{
+    if (!c->job) return;
+    if (p->kind == PACKET_ACTS) {
+        if (c->job->acts) c->job->acts(c->job->arg, p->bytes.bytes, p->bytes.n);
+        return;
+    }
+    c->job->nact += (int64_t)p->count;
+    for (uint32_t i = 0; c->job->begun && i < p->begun.n; i += 4) {
+        int32_t task;
+        memcpy(&task, p->begun.bytes + i, 4);
+        c->job->begun(c->job->arg, task);
+    }
+    for (uint32_t i = 0; c->job->busy && i + 16 <= p->busy.n; i += 16) {
+        uint64_t pair[2];
+        memcpy(pair, p->busy.bytes + i, 16);
+        c->job->busy(c->job->arg, pair[0], pair[1]);
+    }
+}
+
+static void
+on_tell(void *arg, const struct notice *n)
+{
+    struct cluster *c = arg;
+    switch (n->kind) {
+    case NOTICE_FULL: c->full = true; break;
+    case NOTICE_FORMED: c->formed = true; break;
+    case NOTICE_REFUSED:
+        if (c->options.say) c->options.say(c->options.arg, n->text);
+        break;
+    case NOTICE_LOST: note_loss(c, n); break;
+    case NOTICE_ACTS: take_end(c, n->packet); break;
+    case NOTICE_ENDED:
+        c->ended = true;
+        c->status = n->status;
+        c->blame = n->rank;
+        c->node = n->node;
+        snprintf(c->text, sizeof c->text, "%s", n->text);
+        break;
+    }
+    wake(c);
+}
+
+/* ---- what comes ---- */
+
+static void
+take_control(struct cluster *c)
+{
+    const void *bytes;
+    size_t n;
+    int peer;
+    struct packet p;
+    while (link_receive(c->link, LINK_CONTROL, &peer, &bytes, &n)) {
+        if (packet_read(bytes, n, &p)) {
+            coordinator_cut(c->c, peer, "sent what is no packet");
+            continue;
+        }
+        coordinator_receive(c->c, peer, &p);
+        if (p.kind != PACKET_HELLO) continue;
+        for (int r = 0; r < c->options.world; r++) { /* whom did that let in? */
+            const struct member_info *m = coordinator_member(c->c, r);
+            if (m->peer == peer && machine_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
+            if (m->peer == peer) c->process[r].heard_ns = now_ns();
+        }
+    }
+}
+
+static void
+take_beats(struct cluster *c)
+{
+    const void *bytes;
+    size_t n;
+    int peer;
+    struct packet p;
+    while (link_receive(c->link, LINK_BEAT, &peer, &bytes, &n)) {
+        if (packet_read(bytes, n, &p) || p.kind != PACKET_BEAT) continue;
+        coordinator_beat(c->c, &p);
+        if (p.rank < 0 || p.rank >= c->options.world || p.job.n != CLUSTER_ID) continue;
+        c->process[p.rank].beat_peer = peer;
+        c->process[p.rank].heard_ns = now_ns();
+    }
+}
+
+static void
+how_it_ended(struct process *p, char how[64])
+{
+    siginfo_t info = {0};
+    bool known = p->child && !waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOWAIT) && info.si_pid;
+    if (!known)
+        snprintf(how, 64, "ended");
+    else if (info.si_code == CLD_EXITED)
+        snprintf(how, 64, "ended with exit code %d", info.si_status);
+    else
+        snprintf(how, 64, "was killed by signal %d", info.si_status);
+}
+
+static void
+take_ends(struct cluster *c)
+{
+    char how[64];
+    for (int r = 0; r < c->options.world; r++) {
+        struct process *p = &c->process[r];
+        struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
+        if (p->pidfd < 0 || poll(&end, 1, 0) != 1) continue;
+        take_control(c); /* what it said before */
+        if (p->pidfd < 0) continue;
+        how_it_ended(p, how);
+        coordinator_gone(c->c, r, how);
+        kill_process(p);
+    }
+}
+
+static void
+tick(struct cluster *c)
+{
+    struct packet p;
+    coordinator_tick(c->c);
+    for (int r = 0; r < c->options.world; r++) {
+        if (c->process[r].beat_peer < 0 || !coordinator_pulse(c->c, r, &p)) continue;
+        str_clear(&c->packet);
+        packet_write(&p, &c->packet);
+        if (link_send(c->link, LINK_BEAT, c->process[r].beat_peer, c->packet.text, c->packet.len)) err_clear();
+    }
+    c->tick_ns = now_ns() + TICK_MS * 1000000ll;
+}
+
+/* ---- an epoch ---- */
+
+static int
+member_counts(struct cluster *c, int rank, struct device_counts *out)
+{
+    const char *text = coordinator_member(c->c, rank)->devices;
+    int status = device_counts_parse(text, out);
+    for (int k = 0; k < NDEVICE_KIND && !status; k++)
+        if (out->n[k] && k != DEV_CPU && k != DEV_META)
+            status = fail(E_PLACE, "it has %s devices, and this version's workers have cpu devices alone",
+                          device_kind_text(k));
+    if (status) err_note("worker %d", rank);
+    return status;
+}
+
+/* Threads that a worker's devices are dealt to: as many as its share of the cores, but not more than it has devices. */
+static uint32_t
+threads_of(const struct cluster *c, const struct device_counts *d)
+{
+    int n = 0, share = MAX(1, c->options.threads / c->options.world);
+    for (int k = 0; k < NDEVICE_KIND; k++) n = MAX(n, d->n[k]);
+    return (uint32_t)MAX(1, MIN(MIN(n, share), THREADS_MOST));
+}
+
+/* Devices are counted through the workers in order of rank, kind by kind; each worker has slots of its own. */
+static int
+settle_homes(struct cluster *c)
+{
+    c->home = must_alloc(sizeof *c->home * (size_t)(c->options.world * NDEVICE_KIND));
+    c->owner = must_alloc(sizeof *c->owner * BUS_HOST_SLOTS);
+    for (int r = 0; r < c->options.world; r++) {
+        struct device_counts d;
+        TRY(member_counts(c, r, &d));
+        uint32_t nslot = threads_of(c, &d);
+        if (c->nslot + (int)nslot > BUS_HOST_SLOTS)
+            return fail(E_ARG, "more than %d device threads on one host", BUS_HOST_SLOTS);
+        if (r == 0) c->devices.first = d.first;
+        for (int k = 0; k < NDEVICE_KIND; k++) {
+            if (!d.n[k] || k == DEV_META) continue;
+            c->home[c->nhome++] = (struct home){.kind = (uint32_t)k,
+                                                .first = (uint32_t)c->devices.n[k],
+                                                .n = (uint32_t)d.n[k],
+                                                .slot = (uint32_t)c->nslot,
+                                                .nslot = nslot};
+            c->devices.n[k] += d.n[k];
+        }
+        for (uint32_t t = 0; t < nslot; t++) c->owner[c->nslot++] = (uint32_t)r;
+    }
+    c->map = (struct plan_map){
+        .nhome = c->nhome, .nslot = c->nslot, .home = must_alloc(sizeof *c->map.home * (size_t)(c->nhome + 1))};
+    for (int i = 0; i < c->nhome; i++)
+        c->map.home[i] = (struct plan_home){(int32_t)c->home[i].kind, (int32_t)c->home[i].first, (int32_t)c->home[i].n,
+                                            (int32_t)c->home[i].slot, (int32_t)c->home[i].nslot};
+    return 0;
+}
+
+/* "PATH BYTES" */
+static int
+new_bus(struct cluster *c, char text[SEGMENT_PATH + 32])
+{
+    char path[SEGMENT_PATH];
+    size_t bytes = bus_host_bytes(c->nslot);
+    segment_free(&c->bus);
+    TRY(segment_new(bytes, &c->bus));
+    bus_host_format(segment_base(c->bus), c->nslot);
+    segment_path(c->bus, path);
+    snprintf(text, SEGMENT_PATH + 32, "%s %zu", path, segment_bytes(c->bus));
+    return 0;
+}
+
+static int
+begin_epoch(struct cluster *c)
+{
+    char bus[SEGMENT_PATH + 32];
+    c->full = false;
+    if (!c->home) TRY(settle_homes(c));
+    TRY(new_bus(c, bus));
+    struct form f = {.threads = (uint32_t)c->options.threads,
+                     .bus = bus,
+                     .nhome = c->nhome,
+                     .nslot = c->nslot,
+                     .home = c->home,
+                     .owner = c->owner};
+    coordinator_form(c->c, &f);
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+static void
+pump(struct cluster *c)
+{
+    take_beats(c);
+    take_control(c);
+    take_ends(c);
+    if (now_ns() >= c->tick_ns) tick(c);
+}
+
+/* Sleeps until something may have come, the next tick at the latest. Called without the lock. */
+static void
+sleep_on(struct cluster *c, bool control, bool processes)
+{
+    struct pollfd fd[3 + 64];
+    nfds_t n = 0;
+    int64_t left = (c->tick_ns - now_ns()) / 1000000;
+    fd[n++] = (struct pollfd){.fd = c->wake_fd, .events = POLLIN};
+    fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_BEAT), .events = POLLIN};
+    if (control) fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_CONTROL), .events = POLLIN};
+    for (int r = 0; processes && r < c->options.world && n < countof(fd); r++)
+        if (c->process[r].pidfd >= 0) fd[n++] = (struct pollfd){.fd = c->process[r].pidfd, .events = POLLIN};
+    poll(fd, n, (int)MAX(1, MIN(left + 1, TICK_MS)));
+    uint64_t count;
+    if (fd[0].revents && read(c->wake_fd, &count, sizeof count) < 0) return;
+}
+
+static void *
+cluster_thread(void *arg)
+{
+    struct cluster *c = arg;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    pthread_mutex_lock(&c->lock);
+    while (!c->quit) {
+        pump(c);
+        bool attended = atomic_load(&c->attended);
+        pthread_mutex_unlock(&c->lock);
+        sleep_on(c, !attended, !attended);
+        pthread_mutex_lock(&c->lock);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* The session's thread takes part until `done`, a loss, or an interrupt: then once. */
+static int
+attend(struct cluster *c, const bool *done)
+{
+    int status = 0;
+    atomic_store(&c->attended, true);
+    while (!status) {
+        pump(c);
+        if (c->full && (status = begin_epoch(c))) break;
+        if (*done) break;
+        if (c->nloss && coordinator_phase(c->c) == CLUSTER_BROKEN) status = E_LOST;
+        if (!status && atomic_load(&c->interrupted)) status = E_CANCEL;
+        if (status) break;
+        pthread_mutex_unlock(&c->lock);
+        sleep_on(c, true, true);
+        pthread_mutex_lock(&c->lock);
+    }
+    atomic_store(&c->attended, false);
+    return status;
+}
+
+static int
+say_lost(const struct cluster *c)
+{
+    const struct cluster_loss *l = &c->loss[0];
+    return fail(E_LOST, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
+}
+
+/* Until the epoch stands. */
+static int
+gather(struct cluster *c)
+{
+    c->formed = false;
+    int status = attend(c, &c->formed);
+    if (status == E_LOST) return say_lost(c);
+    return status == E_CANCEL ? fail(E_CANCEL, "interrupted while workers were waited for") : status;
+}
+
+/* ---- opening and closing ---- */
+
+static size_t
+host_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)1 << 34;
+}
+
+static int
+random_bytes(void *p, size_t n)
+{
+    return getrandom(p, n, 0) == (ssize_t)n ? 0 : fail(E_IO, "no random bytes: %s", strerror(errno));
+}
+
+static int
+start_worker(struct cluster *c, int rank)
+{
+    int pid = 0;
+    TRY(random_bytes(c->secret[rank], CLUSTER_ID));
+    TRY(c->options.start(c->options.arg, rank, link_endpoint(c->link, LINK_CONTROL), c->secret[rank], &pid));
+    watch_process(c, rank, pid, true);
+    return 0;
+}
+
+static int
+start_absent(struct cluster *c)
+{
+    for (int r = 0; r < c->options.started; r++)
+        if (coordinator_member(c->c, r)->state == MEMBER_ABSENT) TRY(start_worker(c, r));
+    return 0;
+}
+
+static int
+open_link(struct cluster *c)
+{
+    struct key key;
+    const char *file = c->options.key_file;
+    if (file) TRY(key_read(file, &key));
+    int status = link_serve(c->options.bind, file ? &key : NULL, &c->link);
+    key_forget(&key);
+    return status;
+}
+
+static int
+open_coordinator(struct cluster *c)
+{
+    struct coordinator_env env = {c, on_send, on_cut, on_tell};
+    segment_path(c->segment, c->path);
+    machine_text(&c->machine);
+    struct coordinator_options o = {.world = c->options.world,
+                                    .silence = SILENCE_TICKS,
+                                    .version = c->options.version,
+                                    .machine = str_text(&c->machine),
+                                    .segment = c->path,
+                                    .memory = segment_bytes(c->segment),
+                                    .beat = link_endpoint(c->link, LINK_BEAT),
+                                    .secret = (const unsigned char(*)[CLUSTER_ID])c->secret};
+    TRY(random_bytes(o.job, sizeof o.job));
+    c->c = coordinator_new(&o, &env);
+    return 0;
+}
+
+static int
+open_all(struct cluster *c)
+{
+    TRY(open_link(c));
+    TRY(segment_new(host_memory(), &c->segment));
+    TRY(open_coordinator(c));
+    if (c->options.start) TRY(start_absent(c));
+    c->tick_ns = now_ns() + TICK_MS * 1000000ll;
+    if (pthread_create(&c->thread, NULL, cluster_thread, c))
+        return fail(E_BUS, "the cluster's thread could not be started");
+    c->started = true;
+    return 0;
+}
+
+int
+cluster_open(const struct cluster_options *o, struct cluster **out)
+{
+    struct cluster *c = must_alloc(sizeof *c);
+    c->options = *o;
+    c->process = must_alloc(sizeof *c->process * (size_t)o->world);
+    c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);
+    for (int r = 0; r < o->world; r++) c->process[r] = (struct process){.pidfd = -1, .beat_peer = -1};
+    pthread_mutex_init(&c->lock, NULL);
+    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int status = c->wake_fd < 0 ? fail(E_IO, "eventfd: %s", strerror(errno)) : open_all(c);
+    pthread_mutex_lock(&c->lock);
+    if (!status) status = gather(c);
+    pthread_mutex_unlock(&c->lock);
+    *out = c;
+    if (status) cluster_close(out, 1);
+    return status;
+}
+
+static bool
+anybody(const struct cluster *c)
+{
+    for (int r = 0; r < c->options.world; r++) {
+        struct pollfd end = {.fd = c->process[r].pidfd, .events = POLLIN};
+        if (end.fd >= 0 && poll(&end, 1, 0) != 1) return true;
+    }
+    return false;
+}
+
+/* BYE, then time to leave, then the end. */
+static void
+dismiss(struct cluster *c, int status)
+{
+    int64_t until = now_ns() + BYE_MS * 1000000ll;
+    coordinator_bye(c->c, status);
+    while (anybody(c) && now_ns() < until) {
+        struct timespec nap = {.tv_nsec = 1000000};
+        take_control(c);
+        nanosleep(&nap, NULL);
+    }
+    for (int r = 0; r < c->options.world; r++) kill_process(&c->process[r]);
+}
+
+void
+cluster_close(struct cluster **cp, int status)
+{
+    struct cluster *c = *cp;
+    char text[WIRE_TEXT];
+    int code = err_last();
+    *cp = NULL;
+    if (!c) return;
+    snprintf(text, sizeof text, "%s", err_text());
+    if (c->started) {
+        pthread_mutex_lock(&c->lock);
+        c->quit = true;
+        pthread_mutex_unlock(&c->lock);
+        wake(c);
+        pthread_join(c->thread, NULL);
+    }
+    if (c->c) dismiss(c, status);
+    coordinator_free(&c->c);
+    link_free(&c->link);
+    segment_free(&c->bus);
+    segment_free(&c->segment);
+    if (c->wake_fd >= 0) close(c->wake_fd);
+    str_free(&c->machine);
+    str_free(&c->packet);
+    free(c->map.home);
+    free(c->home);
+    free(c->owner);
+    explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
+    free(c->secret);
+    free(c->process);
+    free(c);
+    if (code) fail((enum err_code)code, "%s", text); /* what was said before is what counts */
+}
+
+/* ---- runs ---- */
+
+static int
+finish_run(struct cluster *c, struct cluster_job *job)
+{
+    job->rank = c->blame;
+    job->node = c->node;
+    return c->status ? fail((enum err_code)MIN(c->status, NERR - 1), "%s", c->text) : 0;
+}
+
+/* An interrupt stops the run everywhere; then its end is waited for. */
+static int
+stop_and_wait(struct cluster *c)
+{
+    atomic_store(&c->interrupted, 0);
+    coordinator_stop(c->c);
+    return attend(c, &c->ended);
+}
+
+int
+cluster_run(struct cluster *c, struct cluster_job *job)
+{
+    int status;
+    job->rank = job->node = -1;
+    pthread_mutex_lock(&c->lock);
+    if (coordinator_phase(c->c) != CLUSTER_IDLE) {
+        status = c->nloss ? say_lost(c)
+                          : fail(E_STATE, "the cluster is %s", coordinator_phase_text(coordinator_phase(c->c)));
+        pthread_mutex_unlock(&c->lock);
+        return status;
+    }
+    c->job = job;
+    c->ended = false;
+    job->start.run = ++c->run;
+    atomic_store(&c->interrupted, 0);
+    coordinator_start(c->c, &job->start);
+    status = attend(c, &c->ended);
+    while (status == E_CANCEL) status = stop_and_wait(c);
+    c->job = NULL;
+    status = status == E_LOST ? say_lost(c) : status ? status : finish_run(c, job);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+void
+cluster_interrupt(struct cluster *c)
+{
+    atomic_store(&c->interrupted, 1);
+    wake(c);
+}
+
+void
+cluster_forget(struct cluster *c, uint64_t program)
+{
+    pthread_mutex_lock(&c->lock);
+    coordinator_forget(c->c, program);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- loss and recovery ---- */
+
+bool
+cluster_lost(struct cluster *c, int i, struct cluster_loss *out)
+{
+    pthread_mutex_lock(&c->lock);
+    bool there = i < c->nloss;
+    if (there) *out = c->loss[i];
+    pthread_mutex_unlock(&c->lock);
+    return there;
+}
+
+static int
+recover(struct cluster *c, int workers)
+{
+    int there = 0;
+    if (coordinator_phase(c->c) != CLUSTER_BROKEN) return fail(E_STATE, "recover: no worker is lost");
+    for (int r = 0; r < c->options.world; r++) there += coordinator_member(c->c, r)->state != MEMBER_RETIRED;
+    TRY(coordinator_recover(c->c, workers ? workers : there));
+    c->nloss = 0;
+    atomic_store(&c->interrupted, 0);
+    if (c->options.start) TRY(start_absent(c));
+    return gather(c);
+}
+
+int
+cluster_recover(struct cluster *c, int workers)
+{
+    pthread_mutex_lock(&c->lock);
+    int status = recover(c, workers);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+/* ---- what is asked ---- */
+
+int
+cluster_world(const struct cluster *c)
+{
+    return c->options.world;
+}
+
+uint32_t
+cluster_epoch(struct cluster *c)
+{
+    pthread_mutex_lock(&c->lock);
+    uint32_t epoch = coordinator_epoch(c->c);
+    pthread_mutex_unlock(&c->lock);
+    return epoch;
+}
+
+const struct device_counts *
+cluster_devices(const struct cluster *c)
+{
+    return &c->devices;
+}
+
+const struct plan_map *
+cluster_map(const struct cluster *c)
+{
+    return &c->map;
+}
+
+struct segment *
+cluster_segment(const struct cluster *c)
+{
+    return c->segment;
+}
+
+/* "cpu:2 cpu:3": the devices whose slots the rank runs now. */
+static void
+print_devices(const struct cluster *c, int rank, char *out, size_t size)
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < c->nhome; i++) {
+        const struct home *h = &c->home[i];
+        for (uint32_t d = 0; d < h->n && n + 16 < size; d++)
+            if (coordinator_slot(c->c, (int)(h->slot + d % h->nslot)) == (uint32_t)rank)
+                n += (size_t)snprintf(out + n, size - n, "%s%s:%u", n ? " " : "", device_kind_text((int)h->kind),
+                                      h->first + d);
+    }
+}
+
+static void
+describe(const struct cluster *c, int rank, struct cluster_worker *out)
+{
+    const struct member_info *m = coordinator_member(c->c, rank);
+    *out = (struct cluster_worker){.rank = rank, .pid = (int)m->pid};
+    snprintf(out->host, sizeof out->host, "%s", m->host ? m->host : "");
+    snprintf(out->state, sizeof out->state, "%s", member_state_text(m->state));
+    if (m->state != MEMBER_LOST) print_devices(c, rank, out->devices, sizeof out->devices);
+    out->heartbeat = (double)(now_ns() - c->process[rank].heard_ns) * 1e-9;
+}
+
+bool
+cluster_worker(struct cluster *c, int i, struct cluster_worker *out)
+{
+    bool there = false;
+    pthread_mutex_lock(&c->lock);
+    for (int r = 0; r < c->options.world && !there; r++) {
+        if (coordinator_member(c->c, r)->state == MEMBER_RETIRED || i-- > 0) continue;
+        describe(c, r, out);
+        there = true;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return there;
+}

@@ -1,0 +1,82 @@
+/* controller.h - a cluster as the session sees it: open it, run programs on it, hear what was lost, recover.
+ *
+ * The coordinator (coordinator.h) is driven by two threads under one lock: one of the cluster's own, which lives by
+ * ticks of 100 ms, watches processes and takes what comes at any time; and the session's, which takes it by itself
+ * while it waits for a run, so that a run costs no change of threads here. All functions are the session thread's, but
+ * for cluster_interrupt().
+ *
+ * This version has all processes on one host: devices lie in one segment that all of them map, and a value of any
+ * device is read and written in place by the session too. Workers of other hosts are refused. */
+#ifndef RILLE_CLUSTER_CONTROLLER_H
+#define RILLE_CLUSTER_CONTROLLER_H
+
+#include "actors/cluster/coordinator.h"
+#include "actors/cluster/devices.h"
+#include "actors/cluster/segment.h"
+#include "actors/plan/program.h"
+
+struct cluster;
+
+struct cluster_options {
+    int world;            /* workers */
+    const char *bind;     /* "tcp://127.0.0.1:5555"; NULL: sockets in a folder of the user's own */
+    const char *key_file; /* NULL: none */
+    const char *version;
+    int threads; /* session constant that team sizes of kernels follow from */
+    /* Starts the process of a rank, which joins the address; the secret reaches it by a pipe alone. NULL in start:
+     * workers come by themselves; else the first `started` ranks are started, and again when they were lost. */
+    int (*start)(void *arg, int rank, const char *address, const unsigned char secret[CLUSTER_ID], int *pid);
+    int started;
+    void (*say)(void *arg,
+                const char *text); /* news for the user: who was not let in, who is waited for; may be NULL */
+    void *arg;
+};
+
+/* Binds, starts workers, waits until all are there. E_ARG, E_BUS, E_IO, E_MEMORY, E_CANCEL; E_LOST: one ended first. */
+int cluster_open(const struct cluster_options *o, struct cluster **out);
+/* The job ends with this exit status; workers too, at the latest with the time that they are given. */
+void cluster_close(struct cluster **c, int status);
+
+int cluster_world(const struct cluster *c);
+uint32_t cluster_epoch(struct cluster *c);
+/* All devices, counted through the workers. */
+const struct device_counts *cluster_devices(const struct cluster *c);
+const struct plan_map *cluster_map(const struct cluster *c);
+struct segment *cluster_segment(const struct cluster *c);
+
+struct cluster_worker {
+    int rank, pid;
+    char host[64], devices[256], state[16]; /* devices: "cpu:2 cpu:3" */
+    double heartbeat;                       /* seconds since the last one */
+};
+bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out); /* the i-th that is there or was lost */
+
+/* A run of a program, shipped before if it must be. */
+struct cluster_job {
+    struct start start;
+    void *arg;
+    void (*acts)(void *arg, const void *times, size_t n);  /* of a timed run: what came, worker by worker */
+    void (*begun)(void *arg, int32_t task);                /* of a failed one: updates that had begun */
+    void (*busy)(void *arg, uint64_t device, uint64_t ns); /* how long devices of the plan had work */
+    /* Out: of a failure. */
+    int rank, node; /* -1 */
+    int64_t nact;
+};
+/* E_LOST: a member was lost, cluster_lost() tells. Other codes: the first failure. E_CANCEL after cluster_interrupt().
+ */
+int cluster_run(struct cluster *c, struct cluster_job *job);
+void cluster_interrupt(struct cluster *c); /* any thread, async-signal-safe */
+void cluster_forget(struct cluster *c, uint64_t program);
+
+struct cluster_loss {
+    int rank, pid;
+    char host[64], how[256];
+    uint32_t run; /* in which it ran, 0: none */
+    int32_t task; /* of that run's plan, which it was at; -1 */
+};
+/* The members lost in this epoch, first first; false: no more. */
+bool cluster_lost(struct cluster *c, int i, struct cluster_loss *out);
+/* The next epoch: replaces what was lost, or goes on with so many workers (0: as many as there were). */
+int cluster_recover(struct cluster *c, int workers);
+
+#endif

@@ -1,0 +1,53 @@
+/* devices.c - lists of devices, read and printed. */
+#include "actors/cluster/devices.h"
+
+#include "runtime/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEVICES_MOST = 4096 };
+
+static int
+parse_word(char *word, struct device_counts *out, bool first)
+{
+    char *colon = strchr(word, ':'), *end = NULL;
+    long count = 1;
+    if (colon) {
+        *colon = '\0';
+        count = strtol(colon + 1, &end, 10);
+    }
+    int kind = device_kind_parse(word);
+    if (kind < 0) return err_last();
+    if (kind == DEV_CUDA) return fail(E_PLACE, "devices: this build has no CUDA plug-in");
+    if (out->n[kind]) return fail(E_PLACE, "devices: \"%s\" is named twice", word);
+    if (colon && (end == colon + 1 || *end || count < 1 || count > DEVICES_MOST))
+        return fail(E_PLACE, "devices: \"%s\" wants a number of devices from 1 to %d, not \"%s\"", word, DEVICES_MOST,
+                    colon + 1);
+    out->n[kind] = (int32_t)count;
+    if (first) out->first = kind;
+    return 0;
+}
+
+int
+device_counts_parse(const char *text, struct device_counts *out)
+{
+    *out = (struct device_counts){.first = DEV_CPU};
+    for (const char *at = text; *at;) {
+        size_t n = strcspn(at, ",");
+        char word[64];
+        if (n == 0 || n >= sizeof word) return fail(E_PLACE, "devices \"%s\": kind:count, separated by commas", text);
+        memcpy(word, at, n);
+        word[n] = '\0';
+        TRY(parse_word(word, out, at == text));
+        at += n + (at[n] == ',');
+    }
+    return 0;
+}
+
+void
+device_counts_print(const struct device_counts *d, struct str *out)
+{
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (d->n[k]) str_addf(out, "%s%s:%d", out->len ? "," : "", device_kind_text(k), (int)d->n[k]);
+}

@@ -1,0 +1,16 @@
+/* devices.h - how many devices of each kind a process has: "cpu:8,late:2". Values. */
+#ifndef RILLE_CLUSTER_DEVICES_H
+#define RILLE_CLUSTER_DEVICES_H
+
+#include "runtime/device.h"
+#include "runtime/str.h"
+
+struct device_counts {
+    int32_t n[NDEVICE_KIND];
+    int first; /* the kind that is named first */
+};
+/* E_PLACE: what is wrong with the text. */
+int device_counts_parse(const char *text, struct device_counts *out);
+void device_counts_print(const struct device_counts *d, struct str *out);
+
+#endif

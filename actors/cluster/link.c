@@ -1,0 +1,523 @@
+/* link.c - a ROUTER and a DEALER for packets, a pair more for heartbeats, CURVE and its ZAP.
+ *
+ * Options, and why (libzmq 4.3.4): LINGER 0, since an unsent message must not hold up an end; MAXMSGSIZE, since a
+ * header of 9 bytes makes the receiver ask for what it says; MANDATORY, since a ROUTER drops what nobody takes;
+ * IMMEDIATE, since a DEALER queues for who is not there yet; HANDSHAKE_IVL 2 s; no ZMTP heartbeats, which cut healthy
+ * links that are busy. Peers of a ROUTER are known by the routing ids that it gives them, which are never given twice.
+ */
+#include "actors/cluster/link.h"
+
+#include "actors/cluster/wire.h"
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+#include <zmq.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ID_MOST = 16, PEERS = 1 << 17, FOLDER = 96 };
+static const char let_in[] = "rille"; /* the User-Id of who may */
+
+struct peer_id {
+    uint8_t n, bytes[ID_MOST];
+};
+
+struct link_end {
+    void *socket;
+    char endpoint[LINK_ENDPOINT];
+    zmq_msg_t msg; /* the last that came */
+    struct peer_id *peer;
+    int npeer, room;
+};
+
+struct link {
+    void *context, *monitor, *zap;
+    pthread_t zap_thread;
+    bool serves, zap_runs;
+    struct key key; /* zero: none */
+    struct link_end end[NLINK_SOCKET];
+    enum link_state state;
+    char folder[FOLDER]; /* of the ipc sockets; "" */
+};
+
+static int
+broken(const char *what)
+{
+    return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
+}
+
+/* ---- addresses ---- */
+
+static bool
+starts(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+static bool
+is_local_host(const char *host, size_t n)
+{
+    return (n == 9 && !memcmp(host, "localhost", 9)) || (n > 4 && !memcmp(host, "127.", 4)) ||
+           (n == 5 && !memcmp(host, "[::1]", 5));
+}
+
+int
+link_address(const char *text, bool *local)
+{
+    *local = starts(text, "ipc:///");
+    if (*local) return strlen(text) < 108 ? 0 : fail(E_ARG, "the address %s is too long", text);
+    const char *host = text + 6, *colon = strrchr(text, ':');
+    if (!starts(text, "tcp://") || colon <= host || strlen(text) >= LINK_ENDPOINT)
+        return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
+    size_t digits = strspn(colon + 1, "0123456789");
+    long port = strtol(colon + 1, NULL, 10);
+    if (digits == 0 || digits > 5 || colon[1 + digits] || port < 1 || port > 65535)
+        return fail(E_ARG, "\"%s\" is no address: its port is a number from 1 to 65535", text);
+    size_t n = (size_t)(colon - host);
+    if (strcspn(host, " \t/;") < n) return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
+    *local = is_local_host(host, n);
+    return 0;
+}
+
+/* ---- who may: ZAP (RFC 27) ---- */
+
+enum { ZAP_FRAMES = 7 }; /* version, request, domain, address, identity, mechanism, key */
+
+static int
+receive_frames(void *socket, zmq_msg_t frame[ZAP_FRAMES])
+{
+    int n = 0, more = 1;
+    size_t size = sizeof more;
+    while (more) {
+        zmq_msg_t spare;
+        zmq_msg_t *to = n < ZAP_FRAMES ? &frame[n] : &spare;
+        zmq_msg_init(to);
+        if (zmq_msg_recv(to, socket, 0) < 0) {
+            zmq_msg_close(to);
+            break;
+        }
+        if (n < ZAP_FRAMES)
+            n++;
+        else
+            zmq_msg_close(to);
+        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size);
+    }
+    return n;
+}
+
+static void
+send_text(void *socket, const char *text, int flags)
+{
+    zmq_send(socket, text, strlen(text), flags);
+}
+
+static bool
+may_enter(const struct link *l, int n, zmq_msg_t frame[ZAP_FRAMES])
+{
+    uint8_t want[32];
+    if (n != ZAP_FRAMES || zmq_msg_size(&frame[6]) != 32 || !zmq_z85_decode(want, l->key.public[KEY_WORKER]))
+        return false;
+    return !memcmp(zmq_msg_data(&frame[6]), want, 32);
+}
+
+static void *
+zap_thread(void *arg)
+{
+    struct link *l = arg;
+    zmq_msg_t frame[ZAP_FRAMES];
+    for (;;) {
+        int n = receive_frames(l->zap, frame);
+        if (n == 0 && errno == ETERM) break;
+        if (n >= 2) {
+            bool yes = may_enter(l, n, frame);
+            send_text(l->zap, "1.0", ZMQ_SNDMORE);
+            zmq_send(l->zap, zmq_msg_data(&frame[1]), zmq_msg_size(&frame[1]), ZMQ_SNDMORE);
+            send_text(l->zap, yes ? "200" : "400", ZMQ_SNDMORE);
+            send_text(l->zap, "", ZMQ_SNDMORE);
+            send_text(l->zap, yes ? let_in : "", ZMQ_SNDMORE);
+            send_text(l->zap, "", 0);
+        }
+        for (int i = 0; i < n; i++) zmq_msg_close(&frame[i]);
+    }
+    zmq_close(l->zap);
+    return NULL;
+}
+
+/* Before any bind: a server without it would let everybody in. */
+static int
+start_zap(struct link *l)
+{
+    int linger = 0;
+    l->zap = zmq_socket(l->context, ZMQ_REP);
+    if (!l->zap) return broken("zap");
+    zmq_setsockopt(l->zap, ZMQ_LINGER, &linger, sizeof linger);
+    if (zmq_bind(l->zap, "inproc://zeromq.zap.01")) return broken("zap");
+    if (pthread_create(&l->zap_thread, NULL, zap_thread, l)) return fail(E_BUS, "zap: no thread");
+    l->zap_runs = true;
+    return 0;
+}
+
+/* ---- sockets ---- */
+
+static bool
+has_key(const struct link *l)
+{
+    return l->key.secret[0][0] != '\0';
+}
+
+static int
+secure(const struct link *l, void *socket)
+{
+    int one = 1, failed = 0;
+    const struct key *k = &l->key;
+    if (!has_key(l)) return 0;
+    if (l->serves) {
+        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &one, sizeof one);
+        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, k->secret[KEY_COORDINATOR], KEY_TEXT);
+        failed |= zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, let_in, sizeof let_in - 1);
+    } else {
+        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, k->public[KEY_COORDINATOR], KEY_TEXT);
+        failed |= zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, k->public[KEY_WORKER], KEY_TEXT);
+        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, k->secret[KEY_WORKER], KEY_TEXT);
+    }
+    return failed ? broken("CURVE") : 0;
+}
+
+static int
+open_socket(struct link *l, enum link_socket which)
+{
+    static const struct {
+        int option, value;
+    } set[] = {{ZMQ_LINGER, 0},
+               {ZMQ_SNDHWM, 0},
+               {ZMQ_RCVHWM, 0},
+               {ZMQ_IMMEDIATE, 1},
+               {ZMQ_IPV6, 0},
+               {ZMQ_TCP_KEEPALIVE, 1},
+               {ZMQ_HANDSHAKE_IVL, 2000},
+               {ZMQ_RECONNECT_IVL, 100},
+               {ZMQ_RECONNECT_IVL_MAX, 1000}};
+    static const int64_t most = WIRE_MOST;
+    static const int mandatory = 1;
+    struct link_end *e = &l->end[which];
+    e->socket = zmq_socket(l->context, l->serves ? ZMQ_ROUTER : ZMQ_DEALER);
+    if (!e->socket) return broken("socket");
+    for (size_t i = 0; i < countof(set); i++)
+        if (zmq_setsockopt(e->socket, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
+    if (zmq_setsockopt(e->socket, ZMQ_MAXMSGSIZE, &most, sizeof most)) return broken("option");
+    if (l->serves && zmq_setsockopt(e->socket, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory))
+        return broken("option");
+    return secure(l, e->socket);
+}
+
+static int
+new_link(const struct key *key, bool serves, struct link **out)
+{
+    struct link *l = must_alloc(sizeof *l);
+    l->serves = serves;
+    if (key) l->key = *key;
+    for (int i = 0; i < NLINK_SOCKET; i++) zmq_msg_init(&l->end[i].msg);
+    *out = l;
+    l->context = zmq_ctx_new();
+    if (!l->context) return broken("context");
+    zmq_ctx_set(l->context, ZMQ_BLOCKY, 0);
+    zmq_ctx_set(l->context, ZMQ_MAX_SOCKETS, 1 << 16);
+    return 0;
+}
+
+/* ---- the coordinator's end ---- */
+
+/* A folder of mode 0700 that nobody else can have made. */
+static int
+make_folder(struct link *l)
+{
+    const char *base[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+    for (size_t i = 0; i < countof(base); i++) {
+        if (!base[i] || base[i][0] != '/' || strlen(base[i]) > FOLDER - 24) continue;
+        snprintf(l->folder, sizeof l->folder, "%s/rille-XXXXXX", base[i]);
+        if (mkdtemp(l->folder)) return 0;
+        l->folder[0] = '\0';
+    }
+    return fail(E_IO, "no folder for sockets can be made in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s", strerror(errno));
+}
+
+static int
+bind_end(struct link *l, enum link_socket which, const char *address)
+{
+    struct link_end *e = &l->end[which];
+    size_t n = sizeof e->endpoint;
+    TRY(open_socket(l, which));
+    if (zmq_bind(e->socket, address)) return broken(address);
+    return zmq_getsockopt(e->socket, ZMQ_LAST_ENDPOINT, e->endpoint, &n) ? broken(address) : 0;
+}
+
+static int
+bind_folder(struct link *l)
+{
+    static const char *const name[NLINK_SOCKET] = {"control", "beat"};
+    char address[LINK_ENDPOINT];
+    TRY(make_folder(l));
+    for (int i = 0; i < NLINK_SOCKET; i++) {
+        snprintf(address, sizeof address, "ipc://%s/%s", l->folder, name[i]);
+        TRY(bind_end(l, i, address));
+    }
+    return 0;
+}
+
+/* Heartbeats have a port of their own, which WELCOME tells. */
+static int
+bind_tcp(struct link *l, const char *bind)
+{
+    char beat[LINK_ENDPOINT];
+    TRY(bind_end(l, LINK_CONTROL, bind));
+    snprintf(beat, sizeof beat, "%.*s:*", (int)(strrchr(bind, ':') - bind), bind);
+    return bind_end(l, LINK_BEAT, beat);
+}
+
+int
+link_serve(const char *bind, const struct key *key, struct link **out)
+{
+    bool local = true;
+    *out = NULL;
+    if (bind) TRY(link_address(bind, &local));
+    if (!local && !key)
+        return fail(E_ARG,
+                    "%s can be reached from other hosts, and there is no key: make one with rille keys > FILE, and "
+                    "give --key-file FILE to the coordinator and its workers",
+                    bind);
+    struct link *l;
+    int status = new_link(key, true, &l);
+    if (!status && key) status = start_zap(l);
+    if (!status) status = bind && starts(bind, "tcp:") ? bind_tcp(l, bind) : bind_folder(l);
+    if (status) link_free(&l);
+    *out = l;
+    return status;
+}
+
+/* ---- the worker's end ---- */
+
+static int
+connect_end(struct link *l, enum link_socket which, const char *address)
+{
+    snprintf(l->end[which].endpoint, LINK_ENDPOINT, "%s", address);
+    TRY(open_socket(l, which));
+    return 0;
+}
+
+static int
+watch(struct link *l)
+{
+    static const int linger = 0;
+    int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    if (zmq_socket_monitor(l->end[LINK_CONTROL].socket, "inproc://watch", events)) return broken("monitor");
+    l->monitor = zmq_socket(l->context, ZMQ_PAIR);
+    if (!l->monitor) return broken("monitor");
+    zmq_setsockopt(l->monitor, ZMQ_LINGER, &linger, sizeof linger);
+    return zmq_connect(l->monitor, "inproc://watch") ? broken("monitor") : 0;
+}
+
+int
+link_join(const char *address, const struct key *key, struct link **out)
+{
+    bool local;
+    *out = NULL;
+    TRY(link_address(address, &local));
+    if (!local && !key) return fail(E_ARG, "%s is another host, and there is no key (--key-file FILE)", address);
+    struct link *l;
+    int status = new_link(key, false, &l);
+    if (!status) status = connect_end(l, LINK_CONTROL, address);
+    if (!status) status = watch(l);
+    if (!status && zmq_connect(l->end[LINK_CONTROL].socket, address)) status = broken(address);
+    if (status) link_free(&l);
+    *out = l;
+    return status;
+}
+
+int
+link_join_beat(struct link *l, const char *address)
+{
+    bool local;
+    TRY(link_address(address, &local));
+    if (l->end[LINK_BEAT].socket) return 0;
+    TRY(connect_end(l, LINK_BEAT, address));
+    return zmq_connect(l->end[LINK_BEAT].socket, address) ? broken(address) : 0;
+}
+
+enum link_state
+link_state(struct link *l)
+{
+    zmq_msg_t event, address;
+    while (l->monitor) {
+        zmq_msg_init(&event);
+        zmq_msg_init(&address);
+        bool got = zmq_msg_recv(&event, l->monitor, ZMQ_DONTWAIT) >= 0;
+        uint16_t what = 0;
+        if (got && zmq_msg_size(&event) >= 2) memcpy(&what, zmq_msg_data(&event), sizeof what);
+        if (got) zmq_msg_recv(&address, l->monitor, 0);
+        zmq_msg_close(&event);
+        zmq_msg_close(&address);
+        if (!got) break;
+        if (what == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+            l->state = LINK_UP;
+        else if (what != ZMQ_EVENT_DISCONNECTED)
+            l->state = LINK_DENIED;
+        else if (l->state == LINK_UP)
+            l->state = LINK_DOWN;
+        if (l->state != LINK_UP) break;
+    }
+    return l->state;
+}
+
+int
+link_state_fd(const struct link *l)
+{
+    int fd = -1;
+    size_t n = sizeof fd;
+    zmq_getsockopt(l->monitor, ZMQ_FD, &fd, &n);
+    return fd;
+}
+
+/* ---- closing ---- */
+
+static void
+remove_folder(const char *folder)
+{
+    static const char *const name[NLINK_SOCKET] = {"control", "beat"};
+    char path[LINK_ENDPOINT + 16];
+    for (int i = 0; i < NLINK_SOCKET; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, name[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+void
+link_sweep(const char *address)
+{
+    const char *folder = address + 6, *slash = strrchr(address, '/');
+    char path[LINK_ENDPOINT];
+    struct stat st;
+    if (!starts(address, "ipc:///") || slash <= folder || !strstr(folder, "/rille-")) return;
+    snprintf(path, sizeof path, "%.*s", (int)(slash - folder), folder);
+    if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == getuid()) remove_folder(path);
+}
+
+void
+link_free(struct link **lp)
+{
+    struct link *l = *lp;
+    *lp = NULL;
+    if (!l) return;
+    for (int i = 0; i < NLINK_SOCKET; i++) {
+        zmq_msg_close(&l->end[i].msg);
+        if (l->end[i].socket) zmq_close(l->end[i].socket);
+        free(l->end[i].peer);
+    }
+    if (l->monitor) zmq_close(l->monitor);
+    if (l->context) zmq_ctx_shutdown(l->context);
+    if (l->zap_runs)
+        pthread_join(l->zap_thread, NULL);
+    else if (l->zap)
+        zmq_close(l->zap);
+    while (l->context && zmq_ctx_term(l->context) && errno == EINTR) continue;
+    if (l->folder[0]) remove_folder(l->folder);
+    key_forget(&l->key);
+    free(l);
+}
+
+/* ---- messages ---- */
+
+const char *
+link_endpoint(const struct link *l, enum link_socket which)
+{
+    return l->end[which].endpoint;
+}
+
+int
+link_fd(const struct link *l, enum link_socket which)
+{
+    int fd = -1;
+    size_t n = sizeof fd;
+    if (l->end[which].socket) zmq_getsockopt(l->end[which].socket, ZMQ_FD, &fd, &n);
+    return fd;
+}
+
+/* The number of a routing id, a new one when it is not known; -1: there are too many. Newcomers are at the end, and who
+ * has long been there has said most. */
+static int
+number_of(struct link_end *e, const void *id, size_t n)
+{
+    if (n == 0 || n > ID_MOST) return -1;
+    for (int i = 0; i < e->npeer; i++)
+        if (e->peer[i].n == n && !memcmp(e->peer[i].bytes, id, n)) return i;
+    if (e->npeer == PEERS) return -1;
+    if (e->npeer == e->room) {
+        e->room = e->room ? 2 * e->room : 16;
+        e->peer = must_realloc(e->peer, sizeof *e->peer * (size_t)e->room);
+    }
+    struct peer_id *p = &e->peer[e->npeer];
+    p->n = (uint8_t)n;
+    memcpy(p->bytes, id, n);
+    return e->npeer++;
+}
+
+/* Takes the next message whole; false: there is none. *good: it has as many frames as it should, from who may. */
+static bool
+take(struct link *l, struct link_end *e, int *peer, bool *good)
+{
+    zmq_msg_t id;
+    *peer = 0;
+    if (l->serves) {
+        zmq_msg_init(&id);
+        bool got = zmq_msg_recv(&id, e->socket, ZMQ_DONTWAIT) >= 0;
+        if (got) *peer = zmq_msg_more(&id) ? number_of(e, zmq_msg_data(&id), zmq_msg_size(&id)) : -1;
+        bool more = got && zmq_msg_more(&id);
+        zmq_msg_close(&id);
+        if (!more) {
+            *good = false;
+            return got;
+        }
+    }
+    if (zmq_msg_recv(&e->msg, e->socket, ZMQ_DONTWAIT) < 0) return false;
+    *good = *peer >= 0 && !zmq_msg_more(&e->msg);
+    while (zmq_msg_more(&e->msg))
+        if (zmq_msg_recv(&e->msg, e->socket, ZMQ_DONTWAIT) < 0) break;
+    const char *user = l->serves && has_key(l) ? zmq_msg_gets(&e->msg, "User-Id") : let_in;
+    *good = *good && user && !strcmp(user, let_in);
+    return true;
+}
+
+bool
+link_receive(struct link *l, enum link_socket which, int *peer, const void **bytes, size_t *n)
+{
+    struct link_end *e = &l->end[which];
+    bool good;
+    while (e->socket && take(l, e, peer, &good)) {
+        if (!good) continue;
+        *bytes = zmq_msg_data(&e->msg);
+        *n = zmq_msg_size(&e->msg);
+        return true;
+    }
+    return false;
+}
+
+int
+link_send(struct link *l, enum link_socket which, int peer, const void *bytes, size_t n)
+{
+    struct link_end *e = &l->end[which];
+    assert(n <= WIRE_MOST);
+    if (!e->socket) return fail(E_BUS, "there is no link");
+    if (l->serves) {
+        assert(peer >= 0 && peer < e->npeer);
+        const struct peer_id *p = &e->peer[peer];
+        if (zmq_send(e->socket, p->bytes, p->n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) return broken("send");
+    }
+    return zmq_send(e->socket, bytes, n, ZMQ_DONTWAIT) < 0 ? broken("send") : 0;
+}

@@ -1,0 +1,52 @@
+/* link.h - the sockets between a coordinator and its workers: ZeroMQ over ipc or tcp.
+ *
+ * Two for each worker: `control` carries packets in order, `beat` the heartbeats, so that a long packet on the one
+ * delays no sign of life on the other. A coordinator's end serves many peers, which it numbers as they come; a worker's
+ * has one. With a key both are CURVE; libzmq lets in whoever knows the server's public key when nobody answers for its
+ * ZAP, so the name that our own ZAP gives to who may is looked for on every message.
+ *
+ * Nothing here waits. link_fd() is readable when something may have come - an edge: read until there is no more, also
+ * after a send. A link is used by one thread at a time; who hands it over uses a lock. */
+#ifndef RILLE_CLUSTER_LINK_H
+#define RILLE_CLUSTER_LINK_H
+
+#include "actors/cluster/key.h"
+
+enum link_socket { LINK_CONTROL, LINK_BEAT, NLINK_SOCKET };
+enum { LINK_ENDPOINT = 256 };
+
+struct link;
+
+/* "tcp://127.0.0.1:5555", "ipc:///run/..."; reads the rest of what it must know. E_ARG: what is wrong with the address;
+ * *local: nobody on another host can reach it. */
+int link_address(const char *text, bool *local);
+
+/* bind: a tcp address, or NULL: ipc in a folder of the user's own, which goes with the link. key NULL: none, for
+ * addresses of this host alone (E_ARG else). E_BUS: port in use, no right to it... */
+int link_serve(const char *bind, const struct key *key, struct link **out);
+/* address: what link_serve()'s endpoint was. Joins when the coordinator is there; until then nothing comes. */
+int link_join(const char *address, const struct key *key, struct link **out);
+int link_join_beat(struct link *l, const char *address);
+void link_free(struct link **l);
+/* Of a coordinator that is no more: the folder that it left. */
+void link_sweep(const char *address);
+
+const char *link_endpoint(const struct link *l, enum link_socket which);
+int link_fd(const struct link *l, enum link_socket which);
+/* A worker's end: readable when link_state() may have changed. */
+int link_state_fd(const struct link *l);
+
+/* True when a message came; *peer: from whom (0 at a worker's end). The bytes are the link's until the next call. */
+bool link_receive(struct link *l, enum link_socket which, int *peer, const void **bytes, size_t *n);
+/* E_BUS: the peer is not there any more, or takes nothing. */
+int link_send(struct link *l, enum link_socket which, int peer, const void *bytes, size_t n);
+
+enum link_state {
+    LINK_WAITING, /* for the coordinator to be there */
+    LINK_UP,
+    LINK_DENIED, /* the key is not the coordinator's, or one is wanted, or none */
+    LINK_DOWN,   /* it was up */
+};
+enum link_state link_state(struct link *l); /* of a worker's end */
+
+#endif

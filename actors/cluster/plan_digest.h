@@ -1,0 +1,11 @@
+/* plan_digest.h - 16 bytes that tell two plans apart: processes compare them before they run together. */
+#ifndef RILLE_CLUSTER_PLAN_DIGEST_H
+#define RILLE_CLUSTER_PLAN_DIGEST_H
+
+#include "actors/plan/plan.h"
+
+/* Of everything that must be equal where messages name tasks and registers by number: tasks, ports, rates, registers,
+ * where they lie. Lines and names do not count. */
+void plan_digest(const struct plan *p, unsigned char out[16]);
+
+#endif

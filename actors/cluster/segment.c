@@ -1,0 +1,274 @@
+/* segment.c - a memfd, and who has which of its bytes.
+ *
+ * Large pieces are whole pages from a list of free extents, in order of address, first fit, joined again when they are
+ * given back. Small ones are cells of a size class, cut from a chunk and kept for their class. The device pools above
+ * (runtime/device.c) keep what is asked for again and again, so that neither is called in a step. */
+#include "actors/cluster/segment.h"
+
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ALIGN = 64, PAGE = 4096, CHUNK = 16 * PAGE, SMALL = PAGE / 2, NCLASS = 6 /* 64 to 2048 bytes */ };
+
+struct extent {
+    size_t at, bytes;
+};
+
+struct segment {
+    int fd;
+    char *base;
+    size_t bytes, used;
+    struct extent *free; /* by address, never two that touch */
+    int32_t nfree, free_room;
+    struct extent *taken; /* by address */
+    int32_t ntaken, taken_room;
+    void **cell[NCLASS]; /* free cells; each class a stack */
+    int32_t ncell[NCLASS], cell_room[NCLASS];
+    struct extent *chunk; /* of small cells; bytes: of a cell */
+    int32_t nchunk, chunk_room;
+};
+
+#define ROOM(array, n, room)                                                                                           \
+    do {                                                                                                               \
+        if ((n) == (room)) {                                                                                           \
+            (room) = (room) ? 2 * (room) : 16;                                                                         \
+            (array) = must_realloc((array), sizeof *(array) * (size_t)(room));                                         \
+        }                                                                                                              \
+    } while (0)
+
+/* ---- making and mapping ---- */
+
+static int
+map(int fd, size_t bytes, struct segment **out)
+{
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED) return fail(E_MEMORY, "shared memory of %zu bytes: %s", bytes, strerror(errno));
+    struct segment *s = must_alloc(sizeof *s);
+    *s = (struct segment){.fd = fd, .base = base, .bytes = bytes};
+    ROOM(s->free, s->nfree, s->free_room);
+    s->free[s->nfree++] = (struct extent){0, bytes};
+    *out = s;
+    return 0;
+}
+
+static int
+make(int fd, size_t bytes)
+{
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    if (fchmod(fd, 0600) || ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, seals))
+        return fail(E_MEMORY, "shared memory of %zu bytes: %s", bytes, strerror(errno));
+    return 0;
+}
+
+int
+segment_new(size_t bytes, struct segment **out)
+{
+    bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    int fd = memfd_create("rille", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return fail(E_MEMORY, "shared memory: %s", strerror(errno));
+    int status = make(fd, bytes);
+    if (!status) status = map(fd, bytes, out);
+    if (status) close(fd);
+    return status;
+}
+
+int
+segment_open(const char *path, size_t bytes, struct segment **out)
+{
+    struct stat st;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return fail(E_IO, "shared memory %s: %s", path, strerror(errno));
+    int status = 0, seals = fcntl(fd, F_GET_SEALS);
+    if (fstat(fd, &st) || seals < 0 || !(seals & F_SEAL_SHRINK) || (uint64_t)st.st_size != bytes || bytes == 0)
+        status = fail(E_IO, "shared memory %s: it is not what the coordinator told", path);
+    if (!status) status = map(fd, bytes, out);
+    if (status) close(fd);
+    return status;
+}
+
+void
+segment_free(struct segment **sp)
+{
+    struct segment *s = *sp;
+    *sp = NULL;
+    if (!s) return;
+    munmap(s->base, s->bytes);
+    close(s->fd);
+    for (int c = 0; c < NCLASS; c++) free(s->cell[c]);
+    free(s->free);
+    free(s->taken);
+    free(s->chunk);
+    free(s);
+}
+
+void
+segment_path(const struct segment *s, char path[SEGMENT_PATH])
+{
+    snprintf(path, SEGMENT_PATH, "/proc/%ld/fd/%d", (long)getpid(), s->fd);
+}
+
+size_t
+segment_bytes(const struct segment *s)
+{
+    return s->bytes;
+}
+
+char *
+segment_base(const struct segment *s)
+{
+    return s->base;
+}
+
+size_t
+segment_used(const struct segment *s)
+{
+    return s->used;
+}
+
+/* ---- pages ---- */
+
+/* The first extent of the list that does not begin before `at`. */
+static int32_t
+lower_bound(const struct extent *list, int32_t n, size_t at)
+{
+    int32_t lo = 0, hi = n;
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (list[mid].at < at)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static void
+insert(struct extent *list, int32_t *n, int32_t i, struct extent e)
+{
+    memmove(list + i + 1, list + i, sizeof e * (size_t)(*n - i));
+    list[i] = e;
+    ++*n;
+}
+
+static void delete (struct extent *list, int32_t *n, int32_t i)
+{
+    memmove(list + i, list + i + 1, sizeof *list * (size_t)(*n - i - 1));
+    --*n;
+}
+
+static void
+free_extent(struct segment *s, struct extent e)
+{
+    int32_t i = lower_bound(s->free, s->nfree, e.at);
+    bool left = i > 0 && s->free[i - 1].at + s->free[i - 1].bytes == e.at;
+    bool right = i < s->nfree && e.at + e.bytes == s->free[i].at;
+    if (left) {
+        s->free[i - 1].bytes += e.bytes;
+        if (!right) return;
+        s->free[i - 1].bytes += s->free[i].bytes;
+        delete (s->free, &s->nfree, i);
+    } else if (right) {
+        s->free[i].at = e.at;
+        s->free[i].bytes += e.bytes;
+    } else {
+        ROOM(s->free, s->nfree, s->free_room);
+        insert(s->free, &s->nfree, i, e);
+    }
+}
+
+static char *
+take_pages(struct segment *s, size_t bytes)
+{
+    int32_t i = 0;
+    bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    while (i < s->nfree && s->free[i].bytes < bytes) i++;
+    if (i == s->nfree) return NULL;
+    struct extent e = {s->free[i].at, bytes};
+    if (fallocate(s->fd, 0, (off_t)e.at, (off_t)e.bytes) && errno != EOPNOTSUPP) return NULL;
+    s->free[i].at += bytes;
+    s->free[i].bytes -= bytes;
+    if (s->free[i].bytes == 0) delete (s->free, &s->nfree, i);
+    ROOM(s->taken, s->ntaken, s->taken_room);
+    insert(s->taken, &s->ntaken, lower_bound(s->taken, s->ntaken, e.at), e);
+    return s->base + e.at;
+}
+
+static void
+give_pages(struct segment *s, size_t at)
+{
+    int32_t i = lower_bound(s->taken, s->ntaken, at);
+    assert(i < s->ntaken && s->taken[i].at == at);
+    struct extent e = s->taken[i];
+    delete (s->taken, &s->ntaken, i);
+    s->used -= e.bytes;
+    fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)e.at, (off_t)e.bytes);
+    free_extent(s, e);
+}
+
+/* ---- cells ---- */
+
+static int
+class_of(size_t bytes)
+{
+    int c = 0;
+    while ((size_t)ALIGN << c < bytes) c++;
+    return c;
+}
+
+static void
+push_cell(struct segment *s, int c, void *p)
+{
+    ROOM(s->cell[c], s->ncell[c], s->cell_room[c]);
+    s->cell[c][s->ncell[c]++] = p;
+}
+
+static bool
+cut_chunk(struct segment *s, int c)
+{
+    char *p = take_pages(s, CHUNK);
+    size_t size = (size_t)ALIGN << c;
+    if (!p) return false;
+    ROOM(s->chunk, s->nchunk, s->chunk_room);
+    size_t at = (size_t)(p - s->base);
+    insert(s->chunk, &s->nchunk, lower_bound(s->chunk, s->nchunk, at), (struct extent){at, size});
+    for (size_t i = CHUNK / size; i > 0; i--) push_cell(s, c, p + (i - 1) * size);
+    return true;
+}
+
+void *
+segment_take(struct segment *s, size_t bytes)
+{
+    if (bytes > s->bytes) return NULL;
+    if (bytes > SMALL) {
+        char *p = take_pages(s, bytes);
+        if (p) s->used += (bytes + PAGE - 1) / PAGE * PAGE;
+        return p;
+    }
+    int c = class_of(bytes);
+    if (s->ncell[c] == 0 && !cut_chunk(s, c)) return NULL;
+    s->used += (size_t)ALIGN << c;
+    return s->cell[c][--s->ncell[c]];
+}
+
+void
+segment_give(struct segment *s, void *p)
+{
+    if (!p) return;
+    size_t at = (size_t)((char *)p - s->base);
+    int32_t i = lower_bound(s->chunk, s->nchunk, at + 1) - 1;
+    if (i < 0 || at >= s->chunk[i].at + CHUNK) {
+        give_pages(s, at);
+        return;
+    }
+    s->used -= s->chunk[i].bytes;
+    push_cell(s, class_of(s->chunk[i].bytes), p);
+}

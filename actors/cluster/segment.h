@@ -1,0 +1,33 @@
+/* segment.h - memory that the processes of one host share: the devices of a cluster lie in it.
+ *
+ * The controller makes a segment (a memfd: it has no name anywhere, and is gone with the last process that maps it) and
+ * says who has which bytes; workers open it by the path that it tells them and map it whole. So an address is an
+ * offset, the same in every process, and bytes are read in place wherever they were written. Pages are asked for when
+ * they are taken and given back when they are freed: E_MEMORY comes at the line that wanted them, not as a signal
+ * later.
+ *
+ * Taking and giving back: the controller's session thread alone. */
+#ifndef RILLE_CLUSTER_SEGMENT_H
+#define RILLE_CLUSTER_SEGMENT_H
+
+#include "runtime/base.h"
+
+struct segment;
+enum { SEGMENT_PATH = 64 };
+
+/* bytes: address space; pages come as they are taken. E_MEMORY. */
+int segment_new(size_t bytes, struct segment **out);
+/* As the maker told it. E_MEMORY, E_IO: it is not there, is no such memory or not so large. */
+int segment_open(const char *path, size_t bytes, struct segment **out);
+void segment_free(struct segment **s);
+
+void segment_path(const struct segment *s, char path[SEGMENT_PATH]);
+size_t segment_bytes(const struct segment *s);
+char *segment_base(const struct segment *s);
+
+/* 64-byte aligned, zeroed when fresh; NULL when there is no room or the host has no more. */
+void *segment_take(struct segment *s, size_t bytes);
+void segment_give(struct segment *s, void *p);
+size_t segment_used(const struct segment *s); /* bytes taken */
+
+#endif

@@ -1,0 +1,22 @@
+/* serve.h - what a worker is: a process that joins a coordinator and runs what it is given, until it is told to end. */
+#ifndef RILLE_CLUSTER_SERVE_H
+#define RILLE_CLUSTER_SERVE_H
+
+#include "actors/cluster/coordinator.h"
+#include "actors/cluster/devices.h"
+
+struct serve_options {
+    const char *join;     /* the coordinator's address */
+    const char *key_file; /* NULL: none */
+    const char *version;
+    struct device_counts devices;
+    int rank;                         /* wanted; -1: any */
+    unsigned char secret[CLUSTER_ID]; /* what proves that the coordinator started this process; zero: it did not */
+    int wait_s;                       /* how long the coordinator is waited for */
+    bool check_ref, check_nan;        /* as rille_open() has them */
+    void (*die)(int status);          /* ends the process at once, where a kernel runs on; NULL: it is waited for */
+};
+/* 0: the job ended. E_BUS, E_ARG, E_IO...: it was not let in, or was cut off. The calling thread is device thread 0. */
+int cluster_serve(const struct serve_options *o);
+
+#endif

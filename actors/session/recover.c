@@ -1,0 +1,154 @@
+/* recover.c - a consistent copy of all variables beside the training, and going back to it.
+ *
+ * A snapshot holds the bytes that variables and gradients have now, and the counters of random values. Holding is all
+ * it costs at first: an update writes over a variable's bytes only where nobody else holds them, so the next one writes
+ * elsewhere and the snapshot stays what it was. Bytes of the cluster's devices outlive the worker that wrote them
+ * (segment.h), so that this copy is there whoever is lost; a version that nobody changed is held twice and lies there
+ * once. The old snapshot stays until the new one is whole. */
+#include "actors/session/session.h"
+
+#include "actors/cluster/controller.h"
+#include "actors/session/face.h"
+
+#include <stdlib.h>
+
+/* A variable as it was. */
+struct kept {
+    struct rille_tensor *t; /* held */
+    struct type type;
+    const struct layout *layout;
+    struct store *store, *grad; /* held; grad NULL: there was none */
+    struct type grad_type;
+    const struct layout *grad_layout;
+};
+struct snapshot {
+    int32_t n;
+    uint64_t seed, ordinal;
+    struct kept kept[];
+};
+
+void
+snapshot_free(struct snapshot **sp)
+{
+    struct snapshot *p = *sp;
+    *sp = NULL;
+    if (!p) return;
+    for (int32_t i = 0; i < p->n; i++) {
+        store_drop(&p->kept[i].store);
+        store_drop(&p->kept[i].grad);
+        rille_tensor_free(&p->kept[i].t);
+    }
+    free(p);
+}
+
+/* It has bytes, or will when it is computed: not on meta devices, not made inside a trace. */
+static bool
+has_bytes(const struct val *v)
+{
+    return v->layout->place->kind != DEV_META && (v->store || (v->node && !v->node->traced));
+}
+
+static bool
+is_variable(const struct rille_tensor *t)
+{
+    return t->leaf && t->nref > 0 && has_bytes(t->val);
+}
+
+/* What is lazy yet gets its bytes, in one run. */
+static int
+compute(struct rille_session *s, int32_t count)
+{
+    struct val **v = must_alloc(sizeof *v * (size_t)(2 * count + 1));
+    int n = 0;
+    for (struct rille_tensor *t = s->tensors; t; t = t->next) {
+        if (!is_variable(t)) continue;
+        v[n++] = t->val;
+        if (t->grad && has_bytes(t->grad->val)) v[n++] = t->grad->val;
+    }
+    int status = session_eval(s, n, v);
+    free(v);
+    return status;
+}
+
+static void
+keep(struct rille_tensor *t, struct kept *k)
+{
+    *k = (struct kept){
+        .t = rille_tensor_hold(t), .type = t->val->type, .layout = t->val->layout, .store = t->val->store};
+    store_hold(k->store);
+    if (!t->grad || !t->grad->val->store) return;
+    k->grad = t->grad->val->store;
+    k->grad_type = t->grad->val->type;
+    k->grad_layout = t->grad->val->layout;
+    store_hold(k->grad);
+}
+
+int
+rille_snapshot(struct rille_session *s)
+{
+    int32_t n = 0;
+    TRY(face_session(s, __func__));
+    TRY(trace_refuses(s, "snapshot"));
+    TRY(rille_step(s)); /* updates that wait are part of what is kept */
+    for (struct rille_tensor *t = s->tensors; t; t = t->next) n += is_variable(t);
+    TRY(compute(s, n));
+    struct snapshot *p = must_alloc(sizeof *p + sizeof *p->kept * (size_t)n);
+    p->seed = s->seed;
+    p->ordinal = s->ordinal;
+    for (struct rille_tensor *t = s->tensors; t; t = t->next)
+        if (is_variable(t)) keep(t, &p->kept[p->n++]);
+    snapshot_free(&s->snapshot);
+    s->snapshot = p;
+    return 0;
+}
+
+bool
+rille_has_snapshot(struct rille_session *s)
+{
+    return !face_session(s, __func__) && s->snapshot;
+}
+
+/* ---- back ---- */
+
+static struct val *
+value_of(struct rille_session *s, const struct type *t, const struct layout *l, struct store *store)
+{
+    store_hold(store);
+    return graph_leaf(s->graph, t, l, store);
+}
+
+static void
+restore(struct rille_session *s, const struct kept *k)
+{
+    struct rille_tensor *t = k->t;
+    if (t->val->store != k->store || t->val->torn) tensor_rebind(t, value_of(s, &k->type, k->layout, k->store));
+    rille_tensor_free(&t->grad);
+    if (k->grad) t->grad = tensor_new(s, value_of(s, &k->grad_type, k->grad_layout, k->grad), true);
+}
+
+static void
+restore_all(struct rille_session *s)
+{
+    struct snapshot *p = s->snapshot;
+    for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);
+    s->nupdate = s->nwatch = 0;
+    for (int32_t i = 0; i < p->n; i++) restore(s, &p->kept[i]);
+    s->seed = p->seed;
+    s->ordinal = p->ordinal;
+}
+
+int
+rille_recover(struct rille_session *s, int workers)
+{
+    TRY(face_session(s, __func__));
+    TRY(trace_refuses(s, "recover"));
+    if (!s->snapshot) return fail(E_STATE, "recover: there is no snapshot to go back to; rille.snapshot() makes one");
+    if (s->cluster) {
+        struct cluster_loss l;
+        if (cluster_lost(s->cluster, 0, &l) || workers) TRY(cluster_recover(s->cluster, workers));
+    } else if (workers) {
+        return fail(E_STATE, "recover: this is one process, which has no workers");
+    }
+    restore_all(s);
+    return 0;
+}

@@ -1,0 +1,100 @@
+/* workers.c - the public face of a cluster: being a worker, making keys, seeing who is there. */
+#include "actors/session/session.h"
+
+#include "actors/cluster/controller.h"
+#include "actors/cluster/key.h"
+#include "actors/cluster/link.h"
+#include "actors/cluster/machine.h"
+#include "actors/cluster/serve.h"
+#include "actors/session/face.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert((int)RILLE_SECRET == (int)CLUSTER_ID, "a secret has the bytes of an id");
+
+int
+rille_worker(const struct rille_worker_options *o)
+{
+    TRY(face_given(o, "the options", __func__));
+    TRY(face_given(o->join, "the address to join", __func__));
+    struct serve_options so = {.join = o->join,
+                               .key_file = o->key_file,
+                               .version = RILLE_VERSION,
+                               .rank = o->rank,
+                               .wait_s = o->wait_seconds,
+                               .check_ref = o->check_ref,
+                               .check_nan = o->check_nan,
+                               .die = o->die};
+    memcpy(so.secret, o->secret, sizeof so.secret);
+    TRY(device_counts_parse(o->devices, &so.devices));
+    return cluster_serve(&so);
+}
+
+int
+rille_address(const char *text)
+{
+    bool local;
+    TRY(face_given(text, "the address", __func__));
+    return link_address(text, &local);
+}
+
+int
+rille_devices(const char *text)
+{
+    struct device_counts d;
+    TRY(face_given(text, "the devices", __func__));
+    return device_counts_parse(text, &d);
+}
+
+int
+rille_key_new(char **out)
+{
+    struct str s = {0};
+    TRY(face_given(out, "out", __func__));
+    int status = key_new(&s);
+    *out = s.text;
+    return status;
+}
+
+bool
+rille_was_lost(void)
+{
+    return err_last() == E_LOST;
+}
+
+/* One process is its own worker. */
+static bool
+alone(struct rille_session *s, int i, struct rille_worker_info *out)
+{
+    size_t n = 0;
+    if (i != 0) return false;
+    *out = (struct rille_worker_info){.rank = 0, .pid = (int)getpid(), .state = "ready"};
+    machine_host(out->host);
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        for (int32_t d = 0; k != DEV_META && d < s->ndevice[k] && n + 16 < sizeof out->devices; d++)
+            n += (size_t)snprintf(out->devices + n, sizeof out->devices - n, "%s%s:%d", n ? " " : "",
+                                  device_kind_text(k), (int)d);
+    return true;
+}
+
+bool
+rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out)
+{
+    struct cluster_worker w;
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return false;
+    if (!s->cluster) return alone(s, i, out);
+    if (!cluster_worker(s->cluster, i, &w)) return false;
+    *out = (struct rille_worker_info){.rank = w.rank, .pid = w.pid, .heartbeat = w.heartbeat};
+    memcpy(out->host, w.host, sizeof out->host);
+    memcpy(out->devices, w.devices, sizeof out->devices);
+    memcpy(out->state, w.state, sizeof out->state);
+    return true;
+}
+
+bool
+rille_in_cluster(struct rille_session *s)
+{
+    return !face_session(s, __func__) && s->cluster;
+}

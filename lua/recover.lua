@@ -1,0 +1,13 @@
+-- recover.lua - rille.recover{workers =}: lost workers are replaced, or their devices taken over by those that are left;
+-- then everything is as it was at the last snapshot, whose note it gives. {workers = n}: with so many workers.
+
+local rille = require "rille"
+local check = require "rille.check"
+local snapshot = require "rille.snapshot"
+
+return function(options)
+  local o = check.options("rille.recover", options, {workers = 0})
+  check.whole("rille.recover", "workers", o.workers, 0)
+  rille._recover(math.tointeger(o.workers))
+  return snapshot.restore()
+end

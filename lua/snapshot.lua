@@ -1,0 +1,43 @@
+-- snapshot.lua - rille.snapshot(note): all variables, random counters, optimisers and `note` as they are now.
+--
+-- The core keeps tensors (their bytes are held, not copied). What lives in Lua alone - an optimiser's learning rate and
+-- count of steps - is asked for here: snapshot.watch(object, keep) says that keep(object) gives a function which puts the
+-- object back to where it is now. Watched objects are not kept alive.
+
+local rille = require "rille"
+local check = require "rille.check"
+
+local M = {watched = setmetatable({}, {__mode = "k"})}
+
+-- A copy of a note: numbers, texts, booleans and tables of them.
+local function copy(value, seen, path)
+  local kind = type(value)
+  if kind == "number" or kind == "string" or kind == "boolean" or kind == "nil" then return value end
+  check.that(kind == "table", "rille.snapshot: %s is %s; a note is made of numbers, texts and tables of them", path,
+    check.shown(value))
+  check.that(not seen[value], "rille.snapshot: %s contains itself", path)
+  seen[value] = true
+  local out = {}
+  for k, v in pairs(value) do
+    check.that(type(k) == "number" or type(k) == "string", "rille.snapshot: a key of %s is %s, not a number or a text", path,
+      check.shown(k))
+    out[k] = copy(v, seen, ("%s.%s"):format(path, k))
+  end
+  seen[value] = nil
+  return out
+end
+
+function M.watch(object, keep) M.watched[object] = keep end
+
+-- Puts everything back to the last snapshot, whose note it gives.
+function M.restore()
+  for _, back in ipairs(M.last.back) do back() end
+  return copy(M.last.note, {}, "the note")
+end
+
+return setmetatable(M, {__call = function(_, note)
+  local last = {note = copy(note, {}, "the note"), back = {}}
+  rille._snapshot()
+  for object, keep in pairs(M.watched) do last.back[#last.back + 1] = keep(object) end
+  M.last = last
+end})

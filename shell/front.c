@@ -1,0 +1,357 @@
+/* front.c - command lines of many processes.
+ *
+ *   rille launch -n N [options] [script]              a controller here, which starts N workers
+ *   rille coordinator --bind A --world N [...]        a controller here; workers come by themselves
+ *   rille worker --join A                             one of those workers
+ *   rille keys                                        a key file, to stdout
+ *   rille [options] script, under a launcher          rank 0: a controller, and the parent of worker 0; others: workers
+ *
+ * What is not the cluster's stays in the arguments, and main.c reads it as without a cluster. */
+#include "shell/front.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { USAGE = 2, WORKERS_MOST = FRONT_CHILDREN, WAIT_STARTED = 30, WAIT_JOINED = 300 };
+
+static const char help[] =
+    "usage: rille launch -n N [options] [script.lua [args]]      N worker processes on this host\n"
+    "       rille coordinator --bind tcp://HOST:PORT --world N [options] [script.lua [args]]\n"
+    "       rille worker --join tcp://HOST:PORT [options]\n"
+    "       rille keys > FILE                                    a key for coordinator and workers\n\n"
+    "  -n N               how many workers to start\n"
+    "  -d, --devices LIST devices of each worker, as without workers\n"
+    "      --bind ADDRESS where workers join; beyond this host only with a key\n"
+    "      --world N      how many workers there are to be\n"
+    "      --join ADDRESS of the coordinator\n"
+    "      --rank R       of this worker; without it any that is free\n"
+    "      --wait SECONDS for the coordinator to be there (300)\n"
+    "      --key-file F   the key, which others cannot read\n\n"
+    "launch and coordinator take the options of rille --help as well.\n";
+
+/* ---- reading arguments ---- */
+
+struct words { /* what the cluster's options said */
+    const char *n, *bind, *world, *join, *rank, *wait, *key_file, *secret_fd, *hosts, *hostfile, *keep, *devices;
+    bool help;
+};
+
+static const struct option {
+    const char *name;
+    size_t at;
+    bool kept; /* main.c reads it too */
+} options[] = {
+    {"-n", offsetof(struct words, n), false},
+    {"--bind", offsetof(struct words, bind), false},
+    {"--world", offsetof(struct words, world), false},
+    {"--join", offsetof(struct words, join), false},
+    {"--rank", offsetof(struct words, rank), false},
+    {"--wait", offsetof(struct words, wait), false},
+    {"--key-file", offsetof(struct words, key_file), false},
+    {"--secret-fd", offsetof(struct words, secret_fd), false},
+    {"-H", offsetof(struct words, hosts), false},
+    {"--hostfile", offsetof(struct words, hostfile), false},
+    {"--keep", offsetof(struct words, keep), false},
+    {"-d", offsetof(struct words, devices), true},
+    {"--devices", offsetof(struct words, devices), true},
+};
+/* Options of main.c that have a value, which is no script. */
+static const char *const valued[] = {"-e", "-E", "-l", "--color"};
+
+static int
+usage(const char *fmt, const char *what)
+{
+    fputs("rille: ", stderr);
+    fprintf(stderr, fmt, what);
+    fputs("\nrille launch --help tells the options\n", stderr);
+    return USAGE;
+}
+
+/* The option that the argument is, and its value when that stands in the same one ("--bind=A", "-n4"). */
+static const struct option *
+match(const char *arg, const char **value)
+{
+    *value = NULL;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        size_t n = strlen(options[i].name);
+        if (strncmp(arg, options[i].name, n)) continue;
+        bool is_long = options[i].name[1] == '-';
+        if (arg[n] && (!is_long || arg[n] != '=')) {
+            if (is_long) continue;
+            *value = arg + n;
+        } else if (arg[n]) {
+            *value = arg + n + 1;
+        }
+        return &options[i];
+    }
+    return NULL;
+}
+
+static bool
+has_value(const char *arg)
+{
+    for (size_t i = 0; i < sizeof valued / sizeof *valued; i++)
+        if (!strcmp(arg, valued[i])) return true;
+    return false;
+}
+
+/* Takes the cluster's options out of argv[first...], up to the script. */
+static int
+take_words(int *argc, char **argv, int first, struct words *w)
+{
+    int from = first, to = first;
+    while (from < *argc && argv[from][0] == '-' && argv[from][1] && strcmp(argv[from], "--")) {
+        const char *value;
+        const struct option *o = match(argv[from], &value);
+        if (!strcmp(argv[from], "--help")) w->help = true;
+        if (o && !value && from + 1 == *argc) return usage("%s needs an argument", argv[from]);
+        int more = (o && !value) || (!o && has_value(argv[from]) && from + 1 < *argc);
+        if (o) *(const char **)(void *)((char *)w + o->at) = value ? value : argv[from + 1];
+        for (int i = 0; i <= more; i++, from++)
+            if (!o || o->kept) argv[to++] = argv[from];
+    }
+    while (from < *argc) argv[to++] = argv[from++];
+    *argc = to;
+    argv[to] = NULL;
+    return 0;
+}
+
+static int
+whole(const char *text, int least, int most, int *out)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (!*text || *end || n < least || n > most) return -1;
+    *out = (int)n;
+    return 0;
+}
+
+static int
+only(const struct words *w, const char *word, const char *allowed)
+{
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *value = *(const char *const *)(const void *)((const char *)w + options[i].at);
+        if (!value || options[i].kept || strstr(allowed, options[i].name)) continue;
+        fprintf(stderr, "rille: %s has no option %s\n", word, options[i].name);
+        return usage("%s", word);
+    }
+    return 0;
+}
+
+static int
+refused(const char *what)
+{
+    fprintf(stderr, "rille: %s\n", what);
+    return USAGE;
+}
+
+/* ---- the controller's side ---- */
+
+static int
+start(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid)
+{
+    const struct front *f = arg;
+    return spawn_worker(address, rank, f->devices, f->cluster.key_file, secret, pid);
+}
+
+static void
+say(void *arg, const char *text)
+{
+    (void)arg;
+    fprintf(stderr, "rille: %s\n", text);
+}
+
+static int
+launch(const struct words *w, struct front *f)
+{
+    int code = only(w, "launch", "-n -H --hostfile --keep");
+    if (code) return code;
+    if (w->hosts || w->hostfile)
+        return refused("launch: this version starts workers on this host alone; -H and --hostfile are not in it");
+    if (w->keep) return refused("launch: --keep is not in this version: workers end with their controller");
+    if (!w->n) return usage("launch: -n N is wanted: how many workers%s", "");
+    if (whole(w->n, 1, WORKERS_MOST, &f->cluster.workers))
+        return usage("launch: -n is a number of workers from 1 to 256, not '%s'", w->n);
+    f->cluster.start = start;
+    f->cluster.started = f->cluster.workers;
+    f->on = true;
+    return -1;
+}
+
+static int
+coordinator(const struct words *w, struct front *f)
+{
+    int code = only(w, "coordinator", "--bind --world --key-file --keep");
+    if (code) return code;
+    if (w->keep) return refused("coordinator: --keep is not in this version: workers end with their controller");
+    if (!w->bind) return usage("coordinator: --bind ADDRESS is wanted: where workers join%s", "");
+    if (rille_address(w->bind)) return usage("coordinator: --bind: %s", rille_error());
+    if (!w->world) return usage("coordinator: --world N is wanted: how many workers there are to be%s", "");
+    if (whole(w->world, 1, WORKERS_MOST, &f->cluster.workers))
+        return usage("coordinator: --world is a number of workers from 1 to 256, not '%s'", w->world);
+    f->cluster.bind = w->bind;
+    f->cluster.key_file = w->key_file;
+    f->on = true;
+    return -1;
+}
+
+/* ---- the worker's side ---- */
+
+static int
+serve(struct rille_worker_options *o)
+{
+    signal(SIGINT, SIG_IGN); /* the terminal's is the controller's to answer */
+    signal(SIGPIPE, SIG_IGN);
+    o->die = _exit;
+    if (!rille_worker(o)) return 0;
+    fprintf(stderr, "rille: worker: %s\n", rille_error());
+    return 1;
+}
+
+static const char *
+own_devices(const char *given)
+{
+    static char text[32];
+    const char *environment = getenv("RILLE_DEVICES");
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (given) return given;
+    if (environment && *environment) return environment;
+    snprintf(text, sizeof text, "cpu:%ld", cores > 8 ? cores : 8);
+    return text;
+}
+
+static int
+read_secret(const char *fd_text, unsigned char secret[RILLE_SECRET])
+{
+    int fd;
+    if (!fd_text) return 0;
+    if (whole(fd_text, 0, 1 << 20, &fd) || read(fd, secret, RILLE_SECRET) != RILLE_SECRET) return -1;
+    close(fd);
+    return 0;
+}
+
+static int
+worker(const struct words *w)
+{
+    struct rille_worker_options o = {.join = w->join,
+                                     .key_file = w->key_file,
+                                     .devices = own_devices(w->devices),
+                                     .rank = -1,
+                                     .wait_seconds = w->secret_fd ? WAIT_STARTED : WAIT_JOINED};
+    int code = only(w, "worker", "--join --rank --key-file --secret-fd --wait --keep");
+    if (code) return code;
+    if (w->keep) return refused("worker: --keep is not in this version: workers end with their controller");
+    if (!w->join) return usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
+    if (rille_address(w->join)) return usage("worker: --join: %s", rille_error());
+    if (rille_devices(o.devices)) return usage("worker: %s", rille_error());
+    if (w->rank && whole(w->rank, 0, WORKERS_MOST - 1, &o.rank))
+        return usage("worker: --rank counts from 0, and is not '%s'", w->rank);
+    if (w->wait && whole(w->wait, 1, 1 << 24, &o.wait_seconds))
+        return usage("worker: --wait is a number of seconds, not '%s'", w->wait);
+    if (read_secret(w->secret_fd, o.secret)) return usage("worker: --secret-fd %s gives no secret", w->secret_fd);
+    return serve(&o);
+}
+
+/* ---- keys ---- */
+
+/* To a file that only its owner can read, also where the shell has made it otherwise. */
+static int
+keys(void)
+{
+    struct stat st;
+    char *text;
+    if (rille_key_new(&text)) return fprintf(stderr, "rille: %s\n", rille_error()), 1;
+    bool safe = fstat(1, &st) || !S_ISREG(st.st_mode) || !fchmod(1, 0600);
+    if (!safe) fprintf(stderr, "rille: keys: the file cannot be kept from others: %s\n", strerror(errno));
+    bool written = safe && fputs(text, stdout) >= 0 && fflush(stdout) == 0;
+    free(text);
+    return written ? 0 : 1;
+}
+
+/* ---- under a launcher ---- */
+
+static int
+ranked(int *argc, char **argv, struct front *f)
+{
+    struct words w = {0};
+    struct ranked r;
+    char why[FRONT_TEXT];
+    static char address[FRONT_TEXT];
+    if (ranked_read(&r, why)) return refused(why);
+    if (!r.launcher) return -1;
+    int code = take_words(argc, argv, 1, &w);
+    if (code) return code;
+    code = only(&w, r.launcher, "--key-file");
+    if (code) return code;
+    f->found = r.launcher;
+    snprintf(address, sizeof address, "%s", r.address);
+    if (r.rank > 0) {
+        struct rille_worker_options o = {.join = address,
+                                         .key_file = w.key_file,
+                                         .devices = own_devices(w.devices),
+                                         .rank = r.rank,
+                                         .wait_seconds = WAIT_JOINED};
+        return rille_devices(o.devices) ? usage("%s", rille_error()) : serve(&o);
+    }
+    f->on = true;
+    f->cluster.workers = r.size;
+    snprintf(f->bind, sizeof f->bind, "%s", r.address);
+    f->cluster.bind = f->bind;
+    f->cluster.key_file = w.key_file;
+    f->cluster.start = start;
+    f->cluster.started = 1;
+    return -1;
+}
+
+/* ---- all of it ---- */
+
+static int
+by_word(const char *word, const struct words *w, struct front *f)
+{
+    if (!strcmp(word, "launch")) return launch(w, f);
+    if (!strcmp(word, "coordinator")) return coordinator(w, f);
+    if (!strcmp(word, "worker")) return worker(w);
+    return refused("attach is not in this version: the prompt is the one that launch or coordinator opened");
+}
+
+int
+front_read(int *argc, char **argv, struct front *f)
+{
+    static const char *const word[] = {"launch", "coordinator", "worker", "attach"};
+    struct words w = {0};
+    *f = (struct front){0};
+    f->cluster.say = say;
+    f->cluster.arg = f;
+    if (*argc == 2 && !strcmp(argv[1], "keys")) return keys();
+    for (size_t i = 0; *argc > 1 && i < sizeof word / sizeof *word; i++) {
+        if (strcmp(argv[1], word[i])) continue;
+        int code = take_words(argc, argv, 2, &w);
+        if (code) return code;
+        if (w.help) return fputs(help, stdout), 0;
+        memmove(argv + 1, argv + 2, sizeof *argv * (size_t)(*argc - 1));
+        --*argc;
+        return by_word(word[i], &w, f);
+    }
+    return ranked(argc, argv, f);
+}
+
+int
+front_options(struct front *f, const char *devices, struct rille_options *o)
+{
+    if (!f->on) return 0;
+    if (devices && rille_devices(devices)) return -1;
+    f->devices = devices;
+    o->cluster = &f->cluster;
+    return 0;
+}
+
+void
+front_close(struct front *f)
+{
+    if (f->on) spawn_close();
+}

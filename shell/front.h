@@ -1,0 +1,43 @@
+/* front.h - the words of the command line that make a cluster: rille launch, coordinator, worker, keys; and the
+ * variables by which torchrun, srun, mpirun and Kubernetes tell a process that it is one of many. */
+#ifndef RILLE_SHELL_FRONT_H
+#define RILLE_SHELL_FRONT_H
+
+#include "rille.h"
+
+#include <sys/types.h>
+
+enum { EXIT_LOST = 3, FRONT_TEXT = 256, FRONT_CHILDREN = 256 };
+
+/* Where a process stands among those that a launcher started. */
+struct ranked {
+    const char *launcher; /* "Slurm"; NULL: it is alone */
+    int rank, size;
+    char address[FRONT_TEXT]; /* where the one of rank 0 is the coordinator */
+};
+/* What the environment says. Non-zero: it contradicts itself, and `why` says how. */
+int ranked_read(struct ranked *r, char why[FRONT_TEXT]);
+
+struct front {
+    bool on; /* this process is a controller */
+    struct rille_workers cluster;
+    const char *devices; /* of each worker that is started; NULL: as alone */
+    const char *found;   /* the launcher, for :doctor; NULL: none */
+    char bind[FRONT_TEXT];
+};
+
+/* Takes the cluster's word and options out of the arguments. -1: go on, as controller if f->on says so; else the exit
+ * code: all is done (a worker has ended, a key was made), or it was a usage error, which was told. */
+int front_read(int *argc, char **argv, struct front *f);
+/* The session's options for a controller; devices is what -d said, or NULL. Non-zero: rille_error() says what is wrong.
+ */
+int front_options(struct front *f, const char *devices, struct rille_options *options);
+/* After the session: nothing is left of those who were started. */
+void front_close(struct front *f);
+
+/* spawn.c: processes of this program. label: what their lines begin with. */
+int spawn_worker(const char *address, int rank, const char *devices, const char *key_file,
+                 const unsigned char secret[RILLE_SECRET], int *pid);
+void spawn_close(void); /* waits for the last lines */
+
+#endif

@@ -1,0 +1,98 @@
+/* lua_workers.c - worker processes as Lua sees them: who is there, who was lost, snapshots.
+ *
+ * Losing a worker is an error like any other, a text with the user's line; what it is is remembered by that text, so
+ * that is_lost() knows it again in whatever a program made of it. */
+#include "shell/shell.h"
+
+#include <string.h>
+
+/* ---- losses ---- */
+
+void
+lost_remember(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    if (rille_was_lost()) snprintf(sh->lost, sizeof sh->lost, "%s", rille_error());
+}
+
+bool
+lost_is(lua_State *L, int i)
+{
+    const struct shell *sh = shell_of(L);
+    const char *text = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL;
+    return text && sh->lost[0] && strstr(text, sh->lost);
+}
+
+static int
+is_lost(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    lua_pushboolean(L, lost_is(L, 1));
+    return 1;
+}
+
+/* ---- who is there ---- */
+
+/* "cpu:2 cpu:3" as a list. */
+static void
+push_devices(lua_State *L, const char *text)
+{
+    lua_newtable(L);
+    for (int n = 1; *text; n++) {
+        size_t k = strcspn(text, " ");
+        lua_pushlstring(L, text, k);
+        lua_rawseti(L, -2, n);
+        text += k + (text[k] == ' ');
+    }
+}
+
+static int
+workers(lua_State *L)
+{
+    struct rille_worker_info w;
+    lua_newtable(L);
+    for (int i = 0; rille_worker_info(shell_of(L)->session, i, &w); i++) {
+        lua_createtable(L, 0, 6);
+        lua_pushinteger(L, w.rank);
+        lua_setfield(L, -2, "rank");
+        lua_pushinteger(L, w.pid);
+        lua_setfield(L, -2, "pid");
+        lua_pushstring(L, w.host);
+        lua_setfield(L, -2, "host");
+        lua_pushstring(L, w.state);
+        lua_setfield(L, -2, "state");
+        lua_pushnumber(L, w.heartbeat);
+        lua_setfield(L, -2, "heartbeat");
+        push_devices(L, w.devices);
+        lua_setfield(L, -2, "devices");
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* ---- what lua/snapshot.lua and lua/recover.lua are made of ---- */
+
+static int
+snapshot(lua_State *L)
+{
+    at_line(L);
+    check_as(L, "snapshot", rille_snapshot(shell_of(L)->session));
+    return 0;
+}
+
+static int
+recover(lua_State *L)
+{
+    int count = (int)luaL_optinteger(L, 1, 0);
+    at_line(L);
+    check_as(L, "recover", rille_recover(shell_of(L)->session, count));
+    return 0;
+}
+
+void
+workers_open(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"workers", workers}, {"is_lost", is_lost}, {"_snapshot", snapshot}, {"_recover", recover}, {NULL, NULL}};
+    luaL_setfuncs(L, functions, 0);
+}

@@ -1,0 +1,96 @@
+/* ranked.c - what launchers tell a process: its rank, how many there are, where the first one is.
+ *
+ * One row a launcher, first match wins. Slurm counts only inside a step: a shell of salloc has most of its variables
+ * too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1, MPICH 4.0, Kubernetes' indexed jobs.) */
+#include "shell/front.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct row {
+    const char *launcher, *rank, *size;
+    const char *also;   /* a variable that must be there too */
+    const char *local;  /* how many there are on this host; NULL: not told */
+    const char *job[2]; /* equal in all processes of a job and in no other: the port follows from them */
+} rows[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", {NULL}},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID", NULL, {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     NULL,
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", {NULL}},
+    {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, {NULL}},
+};
+
+static int
+number(const char *name, int *out)
+{
+    const char *text = getenv(name);
+    char *end;
+    long n = text ? strtol(text, &end, 10) : -1;
+    if (!text || !*text || *end || n < 0 || n > 1 << 20) return -1;
+    *out = (int)n;
+    return 0;
+}
+
+/* Above the ports that systems give out, and below those that services have. */
+static int
+port_of(const struct row *row)
+{
+    unsigned h = 2166136261u;
+    char parent[32];
+    snprintf(parent, sizeof parent, "%ld", (long)getppid()); /* of one host's processes the same */
+    for (int i = 0; i < 2; i++) {
+        const char *text = row->job[i] ? getenv(row->job[i]) : NULL;
+        for (text = text ? text : i == 0 ? parent : ""; *text; text++) h = (h ^ (unsigned char)*text) * 16777619u;
+    }
+    return 20000 + (int)(h % 12000);
+}
+
+static int
+find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
+{
+    const char *host = getenv("MASTER_ADDR");
+    int port = 0;
+    if (!host || !*host || !strcmp(host, "localhost")) host = "127.0.0.1";
+    if (!getenv("MASTER_PORT")) {
+        port = port_of(row);
+    } else if (number("MASTER_PORT", &port) || port < 1 || port > 65535) {
+        snprintf(why, FRONT_TEXT, "MASTER_PORT is a port, not '%s'", getenv("MASTER_PORT"));
+        return -1;
+    }
+    int n = snprintf(r->address, sizeof r->address, "tcp://%s:%d", host, port);
+    if (n < (int)sizeof r->address) return 0;
+    snprintf(why, FRONT_TEXT, "MASTER_ADDR is too long");
+    return -1;
+}
+
+int
+ranked_read(struct ranked *r, char why[FRONT_TEXT])
+{
+    *r = (struct ranked){0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *row = &rows[i];
+        int local;
+        if (!getenv(row->rank) || !getenv(row->size) || (row->also && !getenv(row->also))) continue;
+        if (number(row->rank, &r->rank) || number(row->size, &r->size) || r->size < 1 || r->rank >= r->size) {
+            snprintf(why, FRONT_TEXT, "%s is '%.60s' and %s '%.60s': a rank is below the number of processes",
+                     row->rank, getenv(row->rank), row->size, getenv(row->size));
+            return -1;
+        }
+        if (row->local && !number(row->local, &local) && local != r->size) {
+            snprintf(why, FRONT_TEXT, "%s started %d processes, %d of them here: this version wants all on one host",
+                     row->launcher, r->size, local);
+            return -1;
+        }
+        if (r->size == 1) return 0;
+        r->launcher = row->launcher;
+        return find_address(row, r, why);
+    }
+    return 0;
+}

@@ -1,0 +1,168 @@
+/* Tests of actors/cluster/plan_digest.c, key.c and actors/plan/program_bytes.c: what one process writes another reads,
+ * and makes the same plan of; nothing else is believed, whatever the bytes are. The programs are those of a training
+ * step and its parts. */
+#include "actors/cluster/key.h"
+#include "actors/cluster/plan_digest.h"
+#include "actors/session/compiled.h"
+#include "actors/session/session.h"
+#include "t/train.h"
+
+enum { PROGRAMS = 64 };
+
+static uint64_t state;
+static struct plan *plans[PROGRAMS]; /* the session's */
+static int nplan;
+
+static void
+gather(struct train *t)
+{
+    struct rille_session *s = t->s;
+    for (int32_t i = 0; i < s->cache.room; i++)
+        for (struct cached *e = s->cache.slot[i]; e && nplan < PROGRAMS; e = e->next) plans[nplan++] = e->runner->plan;
+    if (t->graph && nplan < PROGRAMS) plans[nplan++] = t->graph->runner->plan;
+}
+
+/* What comes of the bytes in a process of its own; plan NULL: they are refused. */
+struct made {
+    struct atlas *atlas;
+    struct plan *plan;
+    bool legal; /* the program */
+};
+
+static struct made
+make(const void *bytes, size_t n)
+{
+    struct made m = {.atlas = atlas_new()};
+    struct program *g;
+    m.legal = !program_read(bytes, n, m.atlas, &g);
+    if (m.legal && plan_compile(g, m.atlas, &m.plan)) m.plan = NULL;
+    return m;
+}
+
+static void
+made_free(struct made *m)
+{
+    plan_free(&m->plan);
+    atlas_free(&m->atlas);
+}
+
+static void
+test_round(void)
+{
+    int same = 0, digests = 0;
+    for (int i = 0; i < nplan; i++) {
+        struct str first = {0}, again = {0};
+        unsigned char a[16], b[16];
+        program_write(plans[i]->program, &first);
+        struct made m = make(first.text, first.len);
+        struct plan *p = m.plan;
+        if (!p) diag("%s", err_text());
+        if (p) program_write(p->program, &again);
+        same += p && again.len == first.len && !memcmp(again.text, first.text, first.len);
+        plan_digest(plans[i], a);
+        if (p) plan_digest(p, b);
+        digests += p && !memcmp(a, b, sizeof a);
+        made_free(&m);
+        str_free(&first);
+        str_free(&again);
+    }
+    ok(nplan > 1 && same == nplan, "%d programs come back as they were", nplan);
+    ok(digests == nplan, "and give the same plans");
+    int pairs = 0;
+    for (int i = 0; i < nplan; i++)
+        for (int k = 0; k < i; k++) {
+            unsigned char a[16], b[16];
+            plan_digest(plans[i], a);
+            plan_digest(plans[k], b);
+            pairs += !memcmp(a, b, sizeof a);
+        }
+    ok(!pairs, "no two of them have one digest");
+}
+
+/* Cut off anywhere, or with a byte more: refused. */
+static void
+test_cuts(void)
+{
+    struct str s = {0};
+    int taken = 0;
+    program_write(plans[0]->program, &s);
+    struct atlas *atlas = atlas_new();
+    struct program *g;
+    for (size_t n = 0; n < s.len; n++) taken += !program_read(s.text, n, atlas, &g);
+    str_addn(&s, "", 1);
+    taken += !program_read(s.text, s.len, atlas, &g);
+    ok(!taken, "a program that is cut off, or longer, is refused");
+    atlas_free(&atlas);
+    str_free(&s);
+}
+
+/* Damaged ones are refused, or are programs that can be lowered and proved like any other. */
+static void
+test_mutations(void)
+{
+    int n = getenv("RILLE_LONG") ? 2000000 : 4000, taken = 0, made = 0;
+    for (int i = 0; i < n; i++) {
+        struct str s = {0};
+        program_write(plans[next_random(&state) % (uint64_t)nplan]->program, &s);
+        for (int k = (int)(next_random(&state) % 3); k >= 0; k--) {
+            size_t at = next_random(&state) % s.len;
+            if (next_random(&state) % 2)
+                s.text[at] = (char)(s.text[at] ^ (char)(1u << next_random(&state) % 8));
+            else
+                s.text[at] = (char)next_random(&state);
+        }
+        struct made m = make(s.text, s.len);
+        taken += m.legal;
+        made += m.plan != NULL;
+        made_free(&m);
+        str_free(&s);
+    }
+    ok(taken > 0 && made > 0, "of %d damaged programs %d are legal ones and %d have plans; none does harm", n, taken,
+       made);
+}
+
+static void
+test_keys(void)
+{
+    struct str text = {0};
+    struct key k;
+    if (key_new(&text)) {
+        ok(true, "keys # SKIP %s", err_text());
+        return;
+    }
+    ok(!key_parse(text.text, text.len, &k) && strcmp(k.public[0], k.public[1]), "a new key is read, with two sides");
+    int taken = 0, n = 20000;
+    for (size_t cut = 0; cut + 1 < text.len; cut++) taken += !key_parse(text.text, cut, &k);
+    ok(!taken, "a key that is cut off is refused");
+    for (int i = 0; i < n; i++) {
+        struct str bad = {0};
+        str_addn(&bad, text.text, text.len);
+        for (int c = (int)(next_random(&state) % 4); c >= 0; c--)
+            bad.text[next_random(&state) % bad.len] = (char)next_random(&state);
+        key_parse(bad.text, bad.len, &k);
+        str_free(&bad);
+    }
+    ok(true, "%d damaged keys do no harm", n);
+    str_free(&text);
+}
+
+int
+main(void)
+{
+    struct train step, plain;
+    struct train_state left;
+    state = seed_of(11);
+    train_open(&step, &(struct train_options){.schedule = "1f1b"});
+    train_open(&plain, &(struct train_options){.exact = true});
+    must(train_run(&step, 2, &left), "compiled steps");
+    must(train_run(&plain, 2, &left), "plain steps");
+    gather(&step);
+    gather(&plain);
+    test_round();
+    test_cuts();
+    test_mutations();
+    test_keys();
+    train_close(&step);
+    train_close(&plain);
+    return done();
+}

@@ -1,0 +1,218 @@
+#!/bin/bash
+# Worker processes: the same bits as one process, whatever is lost, and nothing left of them. (The rest of what can be said
+# of a cluster is said by t/cluster-sim.c, without processes.)
+rille=$1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/run" "$dir/tmp"
+export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
+unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
+root=$PWD n=0 failed=0
+
+ok() { # NAME CONDITION...
+  local name=$1
+  shift
+  n=$((n + 1))
+  if "$@"; then echo "ok $n - $name"; else
+    failed=1
+    echo "not ok $n - $name"
+    head -5 "$dir/err" 2>/dev/null | sed 's/^/# /'
+  fi
+}
+go() { timeout -k 5 60 "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); stderr=$(cat "$dir/err"); }
+says() { local t; for t; do grep -qF -e "$t" "$dir/err" || return 1; done; }
+ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
+
+# ---- the same bits ----
+
+digits() { # LAYOUT ARGUMENTS...: losses of 5 steps, to the last bit
+  local layout=$1
+  shift
+  rm -f "$dir/log"
+  go "$@" "$root/examples/digits.lua" --steps 5 --log "$dir/log" --layout "$layout"
+  cat "$dir/log"
+}
+cd "$root" || exit 1
+for layout in single dp tp dp-tp pp pp-tp; do
+  want=$(digits $layout -d cpu:4)
+  for shape in "1 4" "2 2" "4 1"; do
+    read -r workers devices <<<"$shape"
+    got=$(digits $layout launch -n "$workers" -d "cpu:$devices")
+    ok "$layout on $workers x $devices is what one process computes" [ -n "$want" -a "$want" = "$got" ]
+  done
+done
+cd "$dir" || exit 1
+
+cat >stats.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1})
+local w = rille.ones({8, 8}, {placement = P, sbp = "S(1)"})
+local step = rille.graph(function(x) return x:matmul(w):to_global{placement = P, sbp = "B"} end)
+local x = rille.ones({4, 8}, {placement = P, sbp = "B"})
+for _ = 1, 3 do step(x) end
+local s = step:stats()
+step:trace("trace.json")
+step(x)
+print(s.devices[1].bytes_in, s.devices[1].busy > 0, s.step_time > 0, io.open("trace.json"):read("a"):find("matmul") ~= nil)
+LUA
+go -d cpu:2 stats.lua
+one=$stdout
+go launch -n 2 -d cpu:1 stats.lua
+ok "a step's statistics and time line come from the workers" [ "$code $stdout" = "0 $one" ]
+
+# ---- errors ----
+
+cat >errors.lua <<'LUA'
+local P = rille.placement("cpu", {1})
+local w = rille.ones({4, 2}, {placement = P})
+local ids = rille.tensor({9}, {dtype = "i64", placement = P})
+print(pcall(function() return rille.embedding(ids, w):sum():item() end))
+print(pcall(rille.zeros, {1 << 40}, {placement = P}))
+print(pcall(function() return rille.zeros({1 << 40}, {placement = P}):sum():item() end))
+print(w:sum():item())
+LUA
+go launch -n 2 -d cpu:1 errors.lua
+ok "after errors on a worker, and of memory, every rank is alive" grep -q '^8' "$dir/out"
+ok "an error names operator and line" grep -q 'errors.lua:4: .*embedding' "$dir/out"
+ok "memory that there is not is an error" grep -q 'wanted 4.4 TB' "$dir/out"
+
+echo 'rille.snapshot() print(pcall(rille.recover, {workers = 9}))' >fewer.lua
+go launch -n 2 -d cpu:1 fewer.lua
+ok "recover without a loss, with a number of workers, says that none is lost" grep -q "no worker is lost" "$dir/out"
+go launch -n 2 -d cpu:1 -e 'rille.recover()'
+ok "recover without a snapshot says so" ends 1 "no snapshot"
+go launch -n 2 -d cpu:1 -e 'rille.snapshot{print}'
+ok "a note that cannot be kept is refused" ends 1 "numbers, texts and tables"
+
+# ---- losses ----
+
+# Twelve steps with a loss before each of those named; what is printed is compared line by line, each step's last time.
+cat >train.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1, 2, 3})
+rille.manual_seed(3)
+local net = rille.nn.Linear(8, 4)
+net:to_global{placement = P, sbp = "B"}
+local opt = rille.optim.AdamW(net:parameters(), {lr = 0.1})
+local lr = rille.optim.cosine{lr = 0.1, min_lr = 0.01, warmup = 3, steps = 12}
+local step = rille.graph(function(x, y)
+  local loss = net(x):cross_entropy(y)
+  loss:backward(); opt:step(); opt:zero_grad()
+  return loss
+end)
+local y = rille.tensor({0, 1, 2, 3}, {dtype = "i64", placement = P, sbp = "S(0)"})
+local crash, fewer, seen, i = {}, arg[1] == "fewer", {}, 0
+for k = 2, #arg do crash[tonumber(arg[k])] = true end
+rille.snapshot{step = 0}
+while i < 12 do
+  local good, err = pcall(function()
+    if crash[i] then
+      crash[i] = nil
+      local w = rille.workers()
+      os.execute(("kill -%s %d"):format(i % 2 == 0 and "KILL" or "STOP", w[#w].pid))
+    end
+    opt.lr = lr(i)
+    local loss = step(rille.randn({4, 8}, {placement = P, sbp = "S(0)"}), y):item()
+    i = i + 1
+    seen[i] = ("%a"):format(loss)
+    if i % 3 == 0 then rille.snapshot{step = i} end
+  end)
+  if not good then
+    assert(rille.is_lost(err), err)
+    local w = rille.workers()
+    i = rille.recover(fewer and {workers = #w - 1} or nil).step
+  end
+end
+for k = 1, 12 do print(seen[k]) end
+print(net.weight:sum():item(), opt.steps, #rille.workers())
+LUA
+go -d cpu:4 train.lua same
+want=$(head -n 12 <<<"$stdout") tail=$(tail -n 1 <<<"$stdout" | cut -f 1,2)
+go launch -n 4 -d cpu:1 train.lua same 2 5 8
+ok "three losses, by death and by silence: replaced, and the same bits" \
+  [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	4" ]
+go launch -n 4 -d cpu:1 train.lua fewer 2 4 8
+ok "three losses, and one worker that runs the devices of four: the same bits" \
+  [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	1" ]
+
+cat >lost.lua <<'LUA'
+local x = rille.ones({64, 64}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
+x:sum():item()
+os.execute("kill -9 " .. rille.workers()[2].pid)
+local function go() for _ = 1, 1e6 do x:sum():item() end end
+local good, err = pcall(go)
+print(good, rille.is_lost(err), rille.is_lost(setmetatable({}, {__tostring = function() return err end})), rille.is_lost(nil))
+print(rille.workers()[2].state, pcall(go))
+error(err, 0)
+LUA
+go launch -n 2 -d cpu:1 lost.lua
+ok "a loss is known again, and stays until recovery" grep -q "^lost	false	.*worker 1 (.*, pid [0-9]*) was killed by signal 9" "$dir/out"
+ok "and ends the program with 3" ends 3 "lost.lua:4" "was killed by signal 9"
+
+printf ':workers\nx = rille.ones({4})\nos.execute("kill -9 " .. rille.workers()[2].pid)\nx:sum():item()\n1 + 41\n:workers\n' >lines
+timeout 30 "$rille" launch -n 2 -d cpu:1 -i -e '' <lines >out 2>err
+code=$?
+ok "at a prompt a loss is an error like others, and the prompt stays" grep -q 42 out
+ok ":workers tells who was lost" grep -q '1 *lost' out
+
+cat >alone.lua <<'LUA'
+local x = rille.ones({2})
+rille.snapshot{"note", {1}}
+local before = x * 2
+x:copy_(rille.zeros({2}))
+local seed = rille.rand({1}):item()
+local note = rille.recover()
+print(x:sum():item(), before:sum():item(), note[1], note[2][1], rille.rand({1}):item() == seed, #rille.workers())
+LUA
+go -d cpu:2 alone.lua
+ok "one process has snapshots as well" [ "$code $stdout" = "0 2.0	4.0	note	1	true	1" ]
+go launch -n 2 -d cpu:1 alone.lua
+ok "and two" [ "$code $stdout" = "0 2.0	4.0	note	1	true	2" ]
+
+# ---- ends ----
+
+port=$((20000 + RANDOM % 20000))
+"$rille" keys >"$dir/key"
+ok "a key file is its owner's alone" [ "$(stat -c %a "$dir/key")" = 600 ]
+ok "and holds no more than three lines" [ "$(wc -l <"$dir/key")" = 3 ]
+chmod 644 "$dir/key"
+go worker --join "tcp://127.0.0.1:$port" --key-file "$dir/key" -d cpu:1
+ok "one that others can read is refused" ends 1 "others can read"
+chmod 600 "$dir/key"
+sed '2s/./x/' "$dir/key" >"$dir/bad"
+chmod 600 "$dir/bad"
+go coordinator --bind "tcp://127.0.0.1:$port" --world 1 --key-file "$dir/bad" -e ''
+ok "one with an error says in which line" ends 2 "line 2"
+go coordinator --bind "tcp://127.0.0.1:70000" --world 1 -e ''
+ok "a port that is none is an error of usage" ends 2 "70000"
+go worker --join "127.0.0.1:5555"
+ok "and so is an address that is none" ends 2 "tcp://HOST:PORT"
+go launch -n 1000 -e ''
+ok "and too many workers" ends 2 "-n"
+go worker --join "tcp://127.0.0.1:$port" -d cpu:1 --wait 1
+ok "a worker whose coordinator does not come says so" ends 1 "no coordinator"
+echo 'os.execute("sleep 30")' >sleep.lua
+"$rille" coordinator --bind "tcp://127.0.0.1:$port" --world 1 sleep.lua >/dev/null 2>&1 &
+controller=$!
+"$rille" worker --join "tcp://127.0.0.1:$port" -d cpu:1 2>"$dir/err" &
+worker=$!
+for _ in $(seq 50); do sleep 0.1; grep -qa "sleep" "/proc/$controller/task/$controller/children" 2>/dev/null && break; pgrep -P "$controller" >/dev/null && break; done
+go worker --join "tcp://127.0.0.1:$port" -d cpu:1
+ok "one worker too many ends with a reason" ends 1 "has its 1 worker already"
+go coordinator --bind "tcp://127.0.0.1:$port" --world 1 -e ''
+ok "a port in use says so" ends 2 "$port"
+pkill -P "$controller" sleep
+kill -9 "$controller"
+wait "$worker" 2>/dev/null
+ok "a worker that was cut off ends, and not with 0" [ $? = 1 ]
+"$rille" launch -n 2 -d cpu:1 sleep.lua >/dev/null 2>&1 &
+controller=$!
+for _ in $(seq 50); do sleep 0.1; pgrep -P "$controller" sleep >/dev/null && break; done
+workers=$(pgrep -P "$controller" rille)
+pkill -P "$controller" sleep
+kill -9 "$controller"
+for _ in $(seq 50); do kill -0 $workers 2>/dev/null || break; sleep 0.1; done
+ok "a controller that is killed leaves no worker" eval '! kill -0 $workers 2>/dev/null'
+ok "and nobody leaves a file" [ -z "$(ls -A "$dir/run" "$dir/tmp" | grep -v ':$' | tr -d '\n')" ]
+
+echo "1..$n"
+exit $failed
