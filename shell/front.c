@@ -8,6 +8,7 @@
  *
  * What is not the cluster's stays in the arguments, and main.c reads it as without a cluster. */
 #include "shell/front.h"
+#include "shell/shell.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -205,6 +206,10 @@ coordinator(const struct words *w, struct front *f)
 static int
 serve(struct rille_worker_options *o)
 {
+    struct environment e;
+    if (environment_read(&e)) return refused(e.error);
+    o->check_ref = e.options.check_ref;
+    o->check_nan = e.options.check_nan;
     signal(SIGINT, SIG_IGN); /* the terminal's is the controller's to answer */
     signal(SIGPIPE, SIG_IGN);
     o->die = _exit;
