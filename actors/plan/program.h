@@ -67,11 +67,11 @@ struct program {
     const struct type **number; /* their (weak) types */
     struct prog_node *node;
     struct prog_root *root;
-    int32_t pieces;             /* micro-batches; 1 if there are none */
-    int32_t cut;                /* parts into which dimension 0 of what is given in pieces is cut */
-    int32_t lag;                /* of the schedule's credits; 0: as many credits as pieces (gpipe) */
-    bool split;                 /* gradients of weights may wait: more credits from forward to them (stage.h) */
-    int32_t threads;            /* device threads at most */
+    int32_t pieces;  /* micro-batches; 1 if there are none */
+    int32_t cut;     /* equal parts into which dimension 0 of what is given in pieces is cut; 0: of several lengths */
+    int32_t lag;     /* of the schedule's credits; 0: as many credits as pieces (gpipe) */
+    bool split;      /* gradients of weights may wait: more credits from forward to them (stage.h) */
+    int32_t threads; /* device threads at most */
     const struct plan_map *map; /* of a cluster; NULL: one process. Lives as long as the program */
     bool shown;                 /* its plan is read and not run: devices may be meta */
     struct box_cost cost;       /* by which moves are carried out at once or in hops */

@@ -335,7 +335,7 @@ static int
 each_program(struct wire *w, struct program *p)
 {
     TRY(each_i32(w, &p->pieces, 1, 1 << 20));
-    TRY(each_i32(w, &p->cut, 1, INT32_MAX));
+    TRY(each_i32(w, &p->cut, 0, INT32_MAX));
     TRY(each_i32(w, &p->lag, 0, 1 << 20));
     TRY(each_bool(w, &p->split));
     TRY(each_i32(w, &p->threads, 0, 1 << 20));

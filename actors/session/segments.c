@@ -89,6 +89,14 @@ segments_free(struct segments *s)
     s->bound = NULL;
 }
 
+int32_t
+segments_alike(const struct segments *s)
+{
+    for (int32_t i = 1; i < s->n; i++)
+        if (s->bound[i + 1] - s->bound[i] != s->bound[1] - s->bound[0]) return 0;
+    return MAX(1, s->n);
+}
+
 /* How many segments lie in lo to hi; -1: one is cut. */
 static int32_t
 count_in(const struct segments *s, int64_t lo, int64_t hi)

@@ -20,6 +20,8 @@ struct segments {
  * that would do. */
 int segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *const *in);
 void segments_free(struct segments *s);
+/* How many segments, when they are equally long: what messages tell positions by; 0: they are not. */
+int32_t segments_alike(const struct segments *s);
 /* Do the rows of a tensor of so many rows a piece, so laid out, lie in order of pieces already? */
 bool segments_in_order(const struct segments *s, const struct layout *l, int64_t rows);
 /* Is every shard of it whole segments? Then its pieces can be joined. */

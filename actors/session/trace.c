@@ -424,7 +424,6 @@ traced_program(struct rille_session *s, const struct yield *y)
     struct collection *c = &s->collection;
     struct program *p = collection_program(s, c);
     p->pieces = s->trace->pieces;
-    p->cut = MAX(1, s->trace->segments.n);
     p->lag = s->trace->lag;
     p->split = s->trace->split;
     for (int32_t i = 0; i < c->nleaf; i++) p->leaf[i].piece = c->leaf[i]->input >= 0 && p->pieces > 1;
@@ -502,6 +501,7 @@ make_plan(struct rille_graph *g, const struct yield *y, struct plan **out)
     const struct rille_graph_options *o = &s->trace->options;
     struct program *p = traced_program(s, y);
     p->shown = graph_is_meta(g, p);
+    p->cut = segments_alike(&g->segments);
     int status = o->auto_parallel ? planned_assign(g, p, o) : o->zero ? planned_zero(g, p, o->zero) : 0;
     if (status) {
         program_free(&p);
