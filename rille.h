@@ -169,6 +169,13 @@ struct rille_device_info {
 };
 /* i-th device that was used so far; false when there is none. */
 bool rille_device_info(struct rille_session *s, int i, struct rille_device_info *out);
+struct rille_gpu_info {
+    char name[256];
+    int64_t memory;   /* bytes */
+    int major, minor; /* compute capability */
+};
+/* The GPU that cuda:device lies on. */
+int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out);
 
 /* ---- placements and layouts ---- */
 

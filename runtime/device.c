@@ -10,6 +10,7 @@
 #include "runtime/device.h"
 
 #include "runtime/arena.h"
+#include "runtime/device_cuda.h"
 #include "runtime/error.h"
 
 #include <stdio.h>
@@ -51,16 +52,18 @@ host_give(int device, void *p, size_t bytes)
     free(p);
 }
 
-static void
+static int
 host_copy(void *dst, const void *src, size_t bytes)
 {
     memcpy(dst, src, bytes);
+    return 0;
 }
 
-static void
+static int
 host_fill(void *p, int byte, size_t bytes)
 {
     memset(p, byte, bytes);
+    return 0;
 }
 
 static const struct device_kind device_cpu = {
@@ -74,7 +77,6 @@ static const struct device_kind device_cpu = {
 };
 /* A plan of meta devices says what a cpu would do. */
 static const struct device_kind device_meta = {.name = "meta", .flags = NO_BYTES | FUSES, .rows = DEV_CPU};
-static const struct device_kind device_cuda = {.name = "cuda", .rows = DEV_CUDA, .missing = "no CUDA plug-in"};
 
 static const struct device_kind *const kinds[NDEVICE_KIND] = {
     [DEV_CPU] = &device_cpu,
@@ -196,7 +198,8 @@ refuse(const struct pool *p, size_t bytes)
     char wanted[32], free_text[32];
     bytes_text(bytes, wanted);
     if (!p->limit_bytes)
-        return fail(E_MEMORY, "%s:%d wanted %s, the host has no more", p->kind->name, p->device, wanted);
+        return fail(E_MEMORY, "%s:%d wanted %s, the %s has no more", p->kind->name, p->device, wanted,
+                    p->kind->flags & HOST_READS ? "host" : "device");
     bytes_text(p->limit_bytes - MIN(p->limit_bytes, used_bytes(p)), free_text);
     return fail(E_MEMORY, "%s:%d wanted %s, %s of its limit free", p->kind->name, p->device, wanted, free_text);
 }

@@ -8,7 +8,7 @@
  *
  * Kinds: cpu (work is done when it is begun); meta (as many ranks as are named, no
  * values); late (tests: work is enqueued on streams and done later, and its memory
- * faults when host code touches it); cuda comes as a plug-in row. */
+ * faults when host code touches it); cuda (GPUs, by a plug-in: device_cuda.h). */
 #ifndef RILLE_RUNTIME_DEVICE_H
 #define RILLE_RUNTIME_DEVICE_H
 
@@ -34,8 +34,9 @@ struct device_kind {
     const char *missing;                     /* why there are no devices of this kind; NULL: there may be */
     void *(*take)(int device, size_t bytes); /* 64-byte aligned; NULL when there is no memory */
     void (*give)(int device, void *p, size_t bytes);
-    void (*copy)(void *dst, const void *src, size_t bytes); /* between its memory and the host's, or in it; blocks */
-    void (*fill)(void *p, int byte, size_t bytes);          /* blocks */
+    /* Both block. E_KERNEL: the device is broken. */
+    int (*copy)(void *dst, const void *src, size_t bytes); /* between its memory and the host's, or in it */
+    int (*fill)(void *p, int byte, size_t bytes);
     /* ---- streams (stream.h); NULL: the work of an act is done when it was begun ---- */
     /* driven: work is done when somebody calls step (the simulator), not by itself. E_MEMORY. */
     int (*stream_new)(int device, bool driven, struct stream **out);

@@ -2,16 +2,12 @@
  *
  * It stands for a GPU where there is none. Its memory is a range of addresses that
  * nothing lies at; the bytes of address p are at p + LATE_BYTES, where its work
- * finds them (reach). A stream is a thread that does the work in order, or, driven,
- * a queue of which the simulator does the oldest when its seed says so. */
+ * finds them (reach). Its streams are those of the host (stream_host.h). */
 #include "runtime/arena.h"
-#include "runtime/error.h"
-#include "runtime/stream.h"
+#include "runtime/stream_host.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -111,180 +107,27 @@ give(int device, void *p, size_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
-static void
+static int
 copy(void *dst, const void *src, size_t bytes)
 {
     memcpy(reach(dst), reach((void *)(uintptr_t)src), bytes);
+    return 0;
 }
 
-static void
+static int
 fill(void *p, int byte, size_t bytes)
 {
     memset(reach(p), byte, bytes);
+    return 0;
 }
 
 /* ---- streams ---- */
 
-enum { ROOM = 4096 };
-
-struct item {
-    struct stream_work work; /* run NULL: waits for `mark` of `other` */
-    const struct stream *other;
-    int64_t mark;
-};
-
-struct late_stream {
-    struct stream stream;
-    bool driven;
-    pthread_t thread;
-    pthread_mutex_t lock; /* the worker sleeps on `more` when there is no work */
-    pthread_cond_t more;
-    bool quit;
-    _Atomic int64_t enqueued, done; /* the owner's, the worker's */
-    struct item item[ROOM];
-    int status; /* of the work that failed; the worker's, until `done` says so */
-    char text[1024];
-    _Atomic int64_t failed; /* mark of the work before it; INT64_MAX: none did */
-};
-
-static struct late_stream *
-late(const struct stream *s)
-{
-    return (struct late_stream *)(uintptr_t)s;
-}
-
-static bool
-passed(const struct stream *s, int64_t mark)
-{
-    return atomic_load_explicit(&late(s)->done, memory_order_acquire) >= mark;
-}
-
-static int64_t
-mark(const struct stream *s)
-{
-    return atomic_load_explicit(&late(s)->enqueued, memory_order_relaxed);
-}
-
-/* After a failure nothing more is begun; what it says is the failing thread's, and kept for the owner's. */
-static void
-carry_out(struct late_stream *s, const struct item *i, int64_t n)
-{
-    if (atomic_load_explicit(&s->failed, memory_order_relaxed) < n || !i->work.run) return;
-    int status = i->work.run(&i->work, &s->stream);
-    if (!status) return;
-    s->status = status;
-    snprintf(s->text, sizeof s->text, "%s", err_text());
-    atomic_store_explicit(&s->failed, n, memory_order_release);
-}
-
-static void
-put(struct late_stream *s, const struct item *item)
-{
-    int64_t n = atomic_load_explicit(&s->enqueued, memory_order_relaxed);
-    assert(n - atomic_load_explicit(&s->done, memory_order_acquire) < ROOM);
-    s->item[n % ROOM] = *item;
-    if (s->driven) {
-        atomic_store_explicit(&s->enqueued, n + 1, memory_order_release);
-        return;
-    }
-    pthread_mutex_lock(&s->lock);
-    atomic_store_explicit(&s->enqueued, n + 1, memory_order_release);
-    pthread_cond_signal(&s->more);
-    pthread_mutex_unlock(&s->lock);
-}
-
-static int
-enqueue(struct stream *s, const struct stream_work *w)
-{
-    put(late(s), &(struct item){.work = *w});
-    return 0;
-}
-
-static void
-wait_for(struct stream *s, const struct stream *other, int64_t m)
-{
-    put(late(s), &(struct item){.other = other, .mark = m});
-}
-
-static bool
-step(struct stream *stream)
-{
-    struct late_stream *s = late(stream);
-    int64_t n = atomic_load_explicit(&s->done, memory_order_relaxed);
-    if (n == atomic_load_explicit(&s->enqueued, memory_order_acquire)) return false;
-    const struct item *i = &s->item[n % ROOM];
-    if (i->other && !passed(i->other, i->mark)) return false;
-    carry_out(s, i, n);
-    atomic_store_explicit(&s->done, n + 1, memory_order_release);
-    return true;
-}
-
-static bool
-has_work(struct late_stream *s)
-{
-    return atomic_load_explicit(&s->done, memory_order_relaxed) <
-           atomic_load_explicit(&s->enqueued, memory_order_acquire);
-}
-
-static void *
-stream_thread(void *arg)
-{
-    struct late_stream *s = arg;
-    for (bool quit = false; !quit;) {
-        while (step(&s->stream)) continue;
-        pthread_mutex_lock(&s->lock);
-        while (!s->quit && !has_work(s)) pthread_cond_wait(&s->more, &s->lock);
-        quit = s->quit;
-        pthread_mutex_unlock(&s->lock);
-        if (!quit) usleep(0); /* its oldest work may wait for another stream */
-    }
-    return NULL;
-}
-
-static int
-trouble(struct stream *stream, int64_t m)
-{
-    struct late_stream *s = late(stream);
-    if (atomic_load_explicit(&s->failed, memory_order_acquire) >= m) return 0;
-    if (passed(stream, mark(stream))) atomic_store_explicit(&s->failed, INT64_MAX, memory_order_relaxed);
-    return fail((enum err_code)s->status, "%s", s->text);
-}
-
 static int
 stream_new(int device, bool driven, struct stream **out)
 {
-    struct late_stream *s = must_alloc(sizeof *s);
     UNUSED(device);
-    s->stream.kind = &device_late;
-    s->driven = driven;
-    atomic_store(&s->failed, INT64_MAX);
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->more, NULL);
-    if (!driven && pthread_create(&s->thread, NULL, stream_thread, s)) {
-        free(s);
-        return fail(E_MEMORY, "a stream's thread could not be started");
-    }
-    *out = &s->stream;
-    return 0;
-}
-
-static void
-stream_free(struct stream **stream)
-{
-    struct late_stream *s = late(*stream);
-    *stream = NULL;
-    if (!s) return;
-    assert(!has_work(s));
-    if (!s->driven) {
-        pthread_mutex_lock(&s->lock);
-        s->quit = true;
-        pthread_cond_signal(&s->more);
-        pthread_mutex_unlock(&s->lock);
-        pthread_join(s->thread, NULL);
-    }
-    pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->more);
-    free(s);
+    return host_stream_new(&device_late, driven, out);
 }
 
 const struct device_kind device_late = {
@@ -296,12 +139,12 @@ const struct device_kind device_late = {
     .copy = copy,
     .fill = fill,
     .stream_new = stream_new,
-    .stream_free = stream_free,
-    .enqueue = enqueue,
-    .mark = mark,
-    .passed = passed,
-    .wait = wait_for,
-    .trouble = trouble,
-    .step = step,
+    .stream_free = host_stream_free,
+    .enqueue = host_stream_enqueue,
+    .mark = host_stream_mark,
+    .passed = host_stream_passed,
+    .wait = host_stream_wait,
+    .trouble = host_stream_trouble,
+    .step = host_stream_step,
     .reach = reach,
 };

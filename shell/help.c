@@ -110,6 +110,7 @@ static const struct page {
      "folder\n"
      "  of shards; .npy: one tensor. placement and sbp may be functions of the name; dtype is what floats become."},
     {"counters", "rille.counters()   nodes, compiles, cache_hits, runs, acts, messages, ... since the start"},
+    {"device_info", "rille.device_info(\"cuda\", 0)   the GPU of a device: {name =, memory =, capability =}"},
     {"devices", "rille.devices()   the devices used so far and their memory"},
     {"clock", "rille.clock()   seconds, from some start"},
     {"is_terminal", "rille.is_terminal(fd)   whether a file descriptor is one"},

@@ -3,6 +3,7 @@
  * The parts written in Lua (rille.nn, rille.optim, ...) are loaded when they are first asked for (modules.c). */
 #include "shell/shell.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -217,6 +218,29 @@ devices(lua_State *L)
     return 1;
 }
 
+/* rille.device_info("cuda", 0): {name =, memory =, capability =} */
+static int
+device_info(lua_State *L)
+{
+    struct rille_gpu_info gpu;
+    const char *kind = text_at(L, 1, "device_info");
+    int isnum;
+    lua_Integer device = lua_tointegerx(L, 2, &isnum);
+    if (strcmp(kind, "cuda")) complain(L, "device_info: it is of devices of kind cuda, found \"%s\"", kind);
+    if (!isnum) complain(L, "device_info: the second argument is a device's number, found %s", what_is(L, 2));
+    at_line(L);
+    check_as(L, "device_info",
+             rille_gpu_info(shell_of(L)->session, device < 0 || device > INT_MAX ? -1 : (int)device, &gpu));
+    lua_newtable(L);
+    lua_pushstring(L, gpu.name);
+    lua_setfield(L, -2, "name");
+    lua_pushinteger(L, gpu.memory);
+    lua_setfield(L, -2, "memory");
+    lua_pushfstring(L, "%d.%d", gpu.major, gpu.minor);
+    lua_setfield(L, -2, "capability");
+    return 1;
+}
+
 /* ---- what the modules in Lua need ---- */
 
 /* Seconds, from some start; never backwards. */
@@ -314,6 +338,7 @@ static const luaL_Reg functions[] = {
     {"grad", grad},
     {"counters", counters},
     {"devices", devices},
+    {"device_info", device_info},
     {"clock", wall_clock},
     {"is_terminal", is_terminal},
     {"_trace_pause", trace_pause},

@@ -100,7 +100,7 @@ fi
 
 if [ -n "${RILLE_LONG:-}" ]; then
   ok "cpack makes a package" cpack -G DEB --config "$build/CPackConfig.cmake" -B "$dir/package"
-  ok "which unpacks" dpkg -x "$dir"/package/*.deb "$dir/root"
+  ok "which unpacks" dpkg -x "$dir"/package/rille_*.deb "$dir/root"
   ok "and runs" prints 3.0 env -i "$dir/root/usr/bin/rille" -d cpu:1 -E 'rille.ones({3}):sum():item()'
 fi
 echo "1..$n"

@@ -1,6 +1,7 @@
 /* devices.c - lists of devices, read and printed. */
 #include "actors/cluster/devices.h"
 
+#include "runtime/device_cuda.h"
 #include "runtime/error.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 enum { DEVICES_MOST = 4096 };
 
 static int
-parse_word(char *word, struct device_counts *out, bool first)
+parse_word(char *word, struct device_counts *out, struct cuda_choice *gpus, bool first)
 {
     char *colon = strchr(word, ':'), *end = NULL;
     long count = 1;
@@ -19,19 +20,24 @@ parse_word(char *word, struct device_counts *out, bool first)
     }
     int kind = device_kind_parse(word);
     if (kind < 0) return err_last();
-    if (kind == DEV_CUDA) return fail(E_PLACE, "devices: this build has no CUDA plug-in");
+    if (first) out->first = kind;
+    if (kind == DEV_CUDA) {
+        TRY(cuda_parse(colon ? colon + 1 : "0", gpus));
+        out->n[kind] = gpus->n;
+        return 0;
+    }
     if (out->n[kind]) return fail(E_PLACE, "devices: \"%s\" is named twice", word);
     if (colon && (end == colon + 1 || *end || count < 1 || count > DEVICES_MOST))
         return fail(E_PLACE, "devices: \"%s\" wants a number of devices from 1 to %d, not \"%s\"", word, DEVICES_MOST,
                     colon + 1);
     out->n[kind] = (int32_t)count;
-    if (first) out->first = kind;
     return 0;
 }
 
 int
 device_counts_parse(const char *text, struct device_counts *out)
 {
+    struct cuda_choice gpus = {0};
     *out = (struct device_counts){.first = DEV_CPU};
     for (const char *at = text; *at;) {
         size_t n = strcspn(at, ",");
@@ -39,10 +45,10 @@ device_counts_parse(const char *text, struct device_counts *out)
         if (n == 0 || n >= sizeof word) return fail(E_PLACE, "devices \"%s\": kind:count, separated by commas", text);
         memcpy(word, at, n);
         word[n] = '\0';
-        TRY(parse_word(word, out, at == text));
+        TRY(parse_word(word, out, &gpus, at == text));
         at += n + (at[n] == ',');
     }
-    return 0;
+    return cuda_choose(&gpus);
 }
 
 void

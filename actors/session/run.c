@@ -137,8 +137,8 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
         int64_t arena = p->device[i].arena_bytes, numbers = kind->flags & HOST_READS ? 0 : 8 * (int64_t)g->nnumber;
         int status = pool_arena(pool, (size_t)(numbers ? where_stride(arena) + numbers : arena), &r->run.arena[i]);
         if (status) return no_arena(status, g);
-        if (s->poison && arena) kind->fill(r->run.arena[i], 0xff, (size_t)arena);
-        if (numbers) kind->copy((char *)r->run.arena[i] + where_stride(arena), r->run.number, (size_t)numbers);
+        if (s->poison && arena) TRY(kind->fill(r->run.arena[i], 0xff, (size_t)arena));
+        if (numbers) TRY(kind->copy((char *)r->run.arena[i] + where_stride(arena), r->run.number, (size_t)numbers));
     }
     for (int32_t k = 0; k < g->nroot; k++) {
         int status = 0;
@@ -289,15 +289,15 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
 
 /* ---- reading ---- */
 
-/* A part's bytes where host code reads them: as they lie, or a copy. */
-static void *
-on_host(int kind, const struct buffer *b, void **copy)
+/* A part's bytes where host code reads them: as they lie, or a copy, which is the caller's also after a failure. */
+static int
+on_host(int kind, const struct buffer *b, void **data, void **copy)
 {
     *copy = NULL;
-    if (device_kind(kind)->flags & HOST_READS) return b->data;
-    *copy = must_alloc(b->bytes);
-    device_kind(kind)->copy(*copy, b->data, b->bytes);
-    return *copy;
+    *data = b->data;
+    if (device_kind(kind)->flags & HOST_READS) return 0;
+    *data = *copy = must_alloc(b->bytes);
+    return device_kind(kind)->copy(*copy, b->data, b->bytes);
 }
 
 /* The part of v's box `from`, which lies at data, that is in box `to`, which out is dense for. */
@@ -339,9 +339,11 @@ session_read(struct rille_session *s, struct val *v, const struct box *part, voi
         bool first = !layout_is_later_part(l, pos);
         struct box box;
         layout_box(l, &v->type, pos, &box);
-        void *copy, *data = on_host(l->place->kind, v->store->part[pos], &copy);
-        read_overlap(&v->type, &box, data, part, out, first ? RED_NONE : reduce, first);
+        void *copy, *data;
+        int status = on_host(l->place->kind, v->store->part[pos], &data, &copy);
+        if (!status) read_overlap(&v->type, &box, data, part, out, first ? RED_NONE : reduce, first);
         free(copy);
+        TRY(status);
     }
     return 0;
 }

@@ -141,7 +141,7 @@ segments_fit(const struct segments *s, const struct layout *l, int64_t rows)
 }
 
 /* One shard: the k-th part of each of its segments, for each piece. */
-static void
+static int
 sort_shard(const struct segments *s, const struct device_kind *kind, const struct box *b, int64_t row_bytes,
            const char *from, char *to, bool back)
 {
@@ -151,9 +151,10 @@ sort_shard(const struct segments *s, const struct device_kind *kind, const struc
             if (s->bound[i] < b->lo[0] || s->bound[i + 1] > b->hi[0]) continue;
             int64_t part = (s->bound[i + 1] - s->bound[i]) / s->pieces;
             int64_t own = (s->bound[i] - b->lo[0] + k * part) * row_bytes, bytes = part * row_bytes;
-            if (bytes) kind->copy(to + (back ? own : at), from + (back ? at : own), (size_t)bytes);
+            if (bytes) TRY(kind->copy(to + (back ? own : at), from + (back ? at : own), (size_t)bytes));
             at += bytes;
         }
+    return 0;
 }
 
 int
@@ -168,7 +169,10 @@ segments_sort(const struct segments *s, struct rille_session *session, const str
         layout_box(l, t, pos, &b);
         if (!from->part[pos] || local.dim[0] == 0) continue;
         int64_t row_bytes = type_bytes(&local) / local.dim[0];
-        sort_shard(s, kind, &b, row_bytes, from->part[pos]->data, (*out)->part[pos]->data, back);
+        int status = sort_shard(s, kind, &b, row_bytes, from->part[pos]->data, (*out)->part[pos]->data, back);
+        if (!status) continue;
+        store_drop(out);
+        return status;
     }
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
+#include "runtime/device_cuda.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -107,6 +108,17 @@ rille_device_info(struct rille_session *s, int i, struct rille_device_info *out)
             return true;
         }
     return false;
+}
+
+int
+rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out)
+{
+    struct cuda_gpu gpu;
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return err_last();
+    TRY(cuda_gpu_of(device, &gpu));
+    *out = (struct rille_gpu_info){.memory = (int64_t)gpu.bytes, .major = gpu.major, .minor = gpu.minor};
+    memcpy(out->name, gpu.name, sizeof out->name);
+    return 0;
 }
 
 /* ---- opening and closing ---- */

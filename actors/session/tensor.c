@@ -232,18 +232,19 @@ fill_part(const struct view *whole, const struct layout *l, const struct type *t
 }
 
 /* Host code fills the part, or a copy of it that the device's kind brings there. */
-static void
+static int
 write_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, const struct buffer *b)
 {
     const struct device_kind *kind = device_kind(l->place->kind);
     if (kind->flags & HOST_READS) {
         fill_part(whole, l, t, pos, b->data);
-        return;
+        return 0;
     }
     void *copy = must_alloc(b->bytes);
     fill_part(whole, l, t, pos, copy);
-    kind->copy(b->data, copy, b->bytes);
+    int status = kind->copy(b->data, copy, b->bytes);
     free(copy);
+    return status;
 }
 
 int
@@ -267,8 +268,13 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
     if (!(device_kind(l->place->kind)->flags & NO_BYTES)) {
         TRY(store_make(s, &t, l, &store));
         struct view whole = view_dense(&t, (void *)(uintptr_t)data);
-        for (int pos = 0; pos < l->place->nrank; pos++)
-            if (store->part[pos]) write_part(&whole, l, &t, pos, store->part[pos]);
+        int status = 0;
+        for (int pos = 0; pos < l->place->nrank && !status; pos++)
+            if (store->part[pos]) status = write_part(&whole, l, &t, pos, store->part[pos]);
+        if (status) {
+            store_drop(&store);
+            return status;
+        }
     }
     *out = tensor_new(s, graph_leaf(s->graph, &t, l, store), true);
     return 0;

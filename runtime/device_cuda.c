@@ -1,0 +1,254 @@
+/* device_cuda.c - the kind cuda: memory of GPUs by the plug-in, work by host threads.
+ *
+ * A device is a part of a GPU; it takes at most that part of the GPU's memory. The
+ * plug-in's memory is reached by host and GPU at one address, so the kernels of the
+ * cpu compute for the kind, on streams of the host. The first error of a GPU is
+ * kept: from then on nothing is taken, and all work says it. */
+#include "runtime/device_cuda.h"
+
+#include "runtime/error.h"
+#include "runtime/stream_host.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, while it is made */
+static const struct cuda_plugin *plugin;
+static struct cuda_choice choice;
+static struct cuda_gpu gpu_of[CUDA_DEVICES];     /* by device */
+static _Atomic size_t taken_bytes[CUDA_DEVICES]; /* by device */
+static const char *_Atomic broken;               /* the first error of a GPU */
+
+/* ---- the plug-in ---- */
+
+static const char *const places[] = {"", "../" RILLE_LIBDIR "/", "../../"};
+
+/* Beside the file this code lies in, or where it is installed as seen from there; else where the loader looks. */
+static void *
+find_plugin(void)
+{
+    Dl_info self;
+    char path[PATH_MAX];
+    if (dladdr(places, &self) && self.dli_fname) {
+        const char *slash = strrchr(self.dli_fname, '/');
+        int n = slash ? (int)(slash - self.dli_fname) + 1 : 0;
+        for (size_t i = 0; i < countof(places); i++) {
+            snprintf(path, sizeof path, "%.*s%slibrille-cuda.so", n, self.dli_fname, places[i]);
+            if (n && !access(path, F_OK)) return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        }
+    }
+    return dlopen("librille-cuda.so", RTLD_NOW | RTLD_LOCAL);
+}
+
+static int
+open_plugin(void)
+{
+    if (plugin) return 0;
+    void *file = find_plugin();
+    if (!file) return fail(E_PLACE, "devices: no CUDA plug-in: %s", dlerror());
+    const struct cuda_plugin *(*get)(void);
+    *(void **)&get = dlsym(file, "rille_cuda_plugin");
+    const struct cuda_plugin *found = get ? get() : NULL;
+    int version = found ? found->version : 0;
+    if (version == CUDA_PLUGIN_VERSION) {
+        plugin = found;
+        return 0;
+    }
+    dlclose(file);
+    return fail(E_PLACE, "devices: librille-cuda.so is of another version of Rille: %d, expected %d", version,
+                CUDA_PLUGIN_VERSION);
+}
+
+/* ---- naming devices ---- */
+
+static int
+add(struct cuda_choice *c, int gpu, int parts)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->device[i].gpu == gpu) return fail(E_PLACE, "devices: \"cuda:%d\" is named twice", gpu);
+    if (parts > CUDA_DEVICES - c->n) return fail(E_PLACE, "devices: at most %d of kind cuda", CUDA_DEVICES);
+    for (int i = 0; i < parts; i++) c->device[c->n++] = (struct cuda_device){gpu, parts};
+    return 0;
+}
+
+/* "0" or "0x4" */
+static bool
+read_number(const char *text, long *gpu, long *parts)
+{
+    char *end;
+    *parts = 1;
+    if (*text < '0' || *text > '9') return false;
+    *gpu = strtol(text, &end, 10);
+    if (*end != 'x') return *end == '\0';
+    if (end[1] < '1' || end[1] > '9') return false;
+    *parts = strtol(end + 1, &end, 10);
+    return *end == '\0';
+}
+
+static int
+parse(const char *text, struct cuda_choice *c)
+{
+    long gpu = 0, parts = 1;
+    int ngpu = 0;
+    bool all = !strcmp(text, "all");
+    if (!all && !read_number(text, &gpu, &parts))
+        return fail(E_PLACE, "devices: \"cuda:%s\": expected cuda:all, cuda:0, or cuda:0x4 for four that share GPU 0",
+                    text);
+    TRY(open_plugin());
+    const char *why = plugin->count(&ngpu);
+    if (why || ngpu == 0)
+        return fail(E_PLACE, "devices: \"cuda:%s\": no device: %s", text, why ? why : "the driver shows none");
+    if (gpu >= ngpu)
+        return fail(E_PLACE, "devices: \"cuda:%s\": there is no GPU %ld; this host shows %d (GPUs count from 0)", text,
+                    gpu, ngpu);
+    for (int i = 0; all && i < ngpu; i++) TRY(add(c, i, 1));
+    return all ? 0 : add(c, (int)gpu, (int)MIN(parts, CUDA_DEVICES + 1));
+}
+
+int
+cuda_parse(const char *text, struct cuda_choice *c)
+{
+    pthread_mutex_lock(&lock);
+    int status = parse(text, c);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static bool
+equal(const struct cuda_choice *a, const struct cuda_choice *b)
+{
+    return a->n == b->n && !memcmp(a->device, b->device, sizeof *a->device * (size_t)a->n);
+}
+
+static int
+choose(const struct cuda_choice *c)
+{
+    if (choice.n && equal(&choice, c)) return 0;
+    if (choice.n) return fail(E_STATE, "devices: this process has named other devices of kind cuda before");
+    for (int i = 0; i < c->n; i++) {
+        const char *why = plugin->open(c->device[i].gpu, &gpu_of[i]);
+        if (why) return fail(E_PLACE, "devices: \"cuda:%d\": %s", c->device[i].gpu, why);
+    }
+    choice = *c;
+    device_cuda.rows = DEV_CPU;
+    device_cuda.missing = NULL;
+    return 0;
+}
+
+int
+cuda_choose(const struct cuda_choice *c)
+{
+    if (c->n == 0) return 0;
+    pthread_mutex_lock(&lock);
+    int status = choose(c);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+int
+cuda_gpu_of(int device, struct cuda_gpu *out)
+{
+    pthread_mutex_lock(&lock);
+    bool known = device >= 0 && device < choice.n;
+    if (known) *out = gpu_of[device];
+    int n = choice.n;
+    pthread_mutex_unlock(&lock);
+    return known ? 0 : fail(E_PLACE, "there is no cuda:%d; this process has %d of kind cuda", device, n);
+}
+
+/* ---- memory ---- */
+
+/* What every use says after the first error. */
+static int
+say_broken(void)
+{
+    const char *why = atomic_load(&broken);
+    return why ? fail(E_KERNEL, "cuda: %s; this process cannot use devices of this kind any more", why) : 0;
+}
+
+static int
+note(const char *why)
+{
+    const char *none = NULL;
+    if (why) atomic_compare_exchange_strong(&broken, &none, why);
+    return say_broken();
+}
+
+static void *
+take(int device, size_t bytes)
+{
+    size_t part = gpu_of[device].bytes / (size_t)choice.device[device].parts;
+    size_t before = atomic_fetch_add(&taken_bytes[device], bytes);
+    bool fits = before <= part && bytes <= part - before && !atomic_load(&broken);
+    void *p = fits ? plugin->take(choice.device[device].gpu, bytes) : NULL;
+    if (!p) atomic_fetch_sub(&taken_bytes[device], bytes);
+    return p;
+}
+
+static void
+give(int device, void *p, size_t bytes)
+{
+    if (!p) return;
+    plugin->give(choice.device[device].gpu, p);
+    atomic_fetch_sub(&taken_bytes[device], bytes);
+}
+
+static int
+copy(void *dst, const void *src, size_t bytes)
+{
+    return note(plugin->copy(dst, src, bytes));
+}
+
+static int
+fill(void *p, int byte, size_t bytes)
+{
+    return note(plugin->fill(p, byte, bytes));
+}
+
+static void *
+reach(void *p)
+{
+    return p;
+}
+
+/* ---- streams ---- */
+
+static int
+stream_new(int device, bool driven, struct stream **out)
+{
+    UNUSED(device);
+    return host_stream_new(&device_cuda, driven, out);
+}
+
+static int
+trouble(struct stream *s, int64_t mark)
+{
+    int status = host_stream_trouble(s, mark);
+    return status ? status : say_broken();
+}
+
+struct device_kind device_cuda = {
+    .name = "cuda",
+    .flags = FUSES | ONE_MEMORY,
+    .rows = DEV_CUDA,
+    .missing = "no CUDA plug-in was opened",
+    .take = take,
+    .give = give,
+    .copy = copy,
+    .fill = fill,
+    .stream_new = stream_new,
+    .stream_free = host_stream_free,
+    .enqueue = host_stream_enqueue,
+    .mark = host_stream_mark,
+    .passed = host_stream_passed,
+    .wait = host_stream_wait,
+    .trouble = trouble,
+    .step = host_stream_step,
+    .reach = reach,
+};

@@ -1,0 +1,53 @@
+/* device_cuda.h - GPUs: the plug-in librille-cuda.so, and the devices that a process names on them.
+ *
+ * The plug-in is the one file that is linked with CUDA. It is opened when devices of
+ * kind cuda are first named, and shows one function, rille_cuda_plugin, that gives
+ * the record below. Which device lies on which GPU is decided once for the process
+ * (cuda_choose); until then the kind says why it is missing. This header is also
+ * the plug-in's, in C++: it includes nothing of the core. */
+#ifndef RILLE_RUNTIME_DEVICE_CUDA_H
+#define RILLE_RUNTIME_DEVICE_CUDA_H
+
+#include <stddef.h>
+
+enum { CUDA_PLUGIN_VERSION = 1 }; /* of the record: another means another build */
+
+struct cuda_gpu {
+    char name[256];
+    size_t bytes;     /* of memory */
+    int major, minor; /* compute capability */
+};
+
+/* Texts say what is wrong and live as long as the process; NULL: nothing is. Every thread. */
+struct cuda_plugin {
+    int version;
+    const char *(*count)(int *ngpu); /* why there are none */
+    /* Makes it ready too: a GPU that is held by others is found here. */
+    const char *(*open)(int gpu, struct cuda_gpu *out);
+    void *(*take)(int gpu, size_t bytes); /* 256-byte aligned, reached by host and GPU; NULL: there is no memory */
+    void (*give)(int gpu, void *p);
+    const char *(*copy)(void *dst, const void *src, size_t bytes); /* blocks */
+    const char *(*fill)(void *p, int byte, size_t bytes);          /* blocks */
+};
+
+/* What devices are named: device i is a 1/parts of a GPU. */
+enum { CUDA_DEVICES = 64 };
+struct cuda_choice {
+    int n;
+    struct cuda_device {
+        int gpu, parts;
+    } device[CUDA_DEVICES];
+};
+
+/* Adds the devices of "all", "0", or "0x4" (four that share GPU 0). E_PLACE: no plug-in, no driver, no such GPU. */
+int cuda_parse(const char *text, struct cuda_choice *c);
+/* From now on these are the devices of the kind. E_PLACE: a GPU is not to be had; E_STATE: the process has named
+ * others. */
+int cuda_choose(const struct cuda_choice *c);
+/* The GPU of a device that was chosen. E_PLACE: there is no such device. */
+int cuda_gpu_of(int device, struct cuda_gpu *out);
+
+struct device_kind;
+extern struct device_kind device_cuda; /* written by cuda_choose alone */
+
+#endif

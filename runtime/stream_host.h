@@ -1,0 +1,19 @@
+/* stream_host.h - streams whose work is done by a thread of the host, for kinds without streams of their own.
+ *
+ * The functions of struct device_kind (device.h); host_stream_new is told whose
+ * stream it is. Owner and threads: as in stream.h. */
+#ifndef RILLE_RUNTIME_STREAM_HOST_H
+#define RILLE_RUNTIME_STREAM_HOST_H
+
+#include "runtime/stream.h"
+
+int host_stream_new(const struct device_kind *kind, bool driven, struct stream **out); /* E_MEMORY */
+void host_stream_free(struct stream **s);                                              /* drained */
+int host_stream_enqueue(struct stream *s, const struct stream_work *w);
+int64_t host_stream_mark(const struct stream *s);
+bool host_stream_passed(const struct stream *s, int64_t mark);
+void host_stream_wait(struct stream *s, const struct stream *other, int64_t mark);
+int host_stream_trouble(struct stream *s, int64_t mark);
+bool host_stream_step(struct stream *s);
+
+#endif

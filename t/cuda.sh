@@ -1,0 +1,112 @@
+#!/bin/bash
+# cuda.sh - devices of kind cuda: the plug-in, how they are named, what is said where there is none; and where there is
+# a GPU, that it computes what a cpu does. cuda.sh path/to/rille; prints TAP.
+rille=$(realpath "$1") build=$(dirname "$(realpath "$1")") n=0 failed=0
+plugin=$build/librille-cuda.so
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+ok() { # ok NAME COMMAND...
+  local name=$1; shift; n=$((n + 1))
+  if "$@" >"$dir/log" 2>&1; then echo "ok $n - $name"
+  else failed=1; echo "not ok $n - $name"; sed 's/^/# /' "$dir/log" | head -20
+  fi
+}
+skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
+# refuses TEXT DEVICES...: exit 2, nothing printed, one line that holds the text; without hanging.
+refuses() {
+  local text=$1 out code; shift
+  out=$(timeout 60 "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
+  echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
+  [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err"
+}
+prints() { local want=$1 got; shift; got=$("$@" 2>&1); echo "got: $got"; [ "$got" = "$want" ]; }
+
+# ---- naming: read before anything is opened
+
+for text in x 0x 0x0 -1 0y4 "" 0x4x2 " 0" 1.5; do
+  ok "cuda:$text is no GPU, and the forms are told" refuses "expected cuda:all, cuda:0, or cuda:0x4" "cuda:$text"
+done
+ok "a cpu's error is told first" refuses '"cpu" wants a number' "cpu:0,cuda:0"
+ok "device_info is of kind cuda" prints true "$rille" -d cpu:1 -e \
+  'print((select(2, pcall(rille.device_info, "cpu", 0))):find("kind cuda") ~= nil)'
+ok "and of devices that there are" prints true "$rille" -d cpu:1 -e \
+  'print((select(2, pcall(rille.device_info, "cuda", 0))):find("no cuda:0", 1, true) ~= nil)'
+
+# ---- eight GPUs in host memory, by the same record: all of it but CUDA
+
+own=$rille rille=$dir/rille root=$PWD
+cp "$own" "$rille"
+ok "a program without the plug-in says so" refuses "no CUDA plug-in" cuda:0
+echo 'not a library' >"$dir/librille-cuda.so"
+ok "one that is damaged is named" refuses "$dir/librille-cuda.so" cuda:0
+make_plugin() { rm -f "$dir/librille-cuda.so"; cc -shared -fPIC "$@" -I"$root" -o "$dir/librille-cuda.so" "$root/t/host/gpus.c"; }
+ok "a plug-in is a C record" make_plugin
+ok "cuda:9 where there are 8" refuses "there is no GPU 9; this host shows 8" cuda:9
+ok "nor is there one beyond numbers" refuses "there is no GPU" cuda:99999999999999999999
+ok "a GPU is named once" refuses '"cuda:0" is named twice' cuda:0,cuda:0x2
+ok "also by all" refuses "named twice" cuda:3,cuda:all
+ok "64 devices at most" refuses "at most 64" cuda:0x65
+ok "a GPU that is held by others is named" refuses '"cuda:7": busy' cuda:0,cuda:7
+describe='local i = rille.device_info("cuda", 1) print(i.name, i.memory, i.capability)'
+ok "a device is described" prints $'gpu 5\t100000000\t9.0' "$rille" -d cuda:3,cuda:5 -e "$describe"
+ok "devices of other kinds go with them" prints $'gpu 2\t100000000\t9.0' "$rille" -d cpu:2,cuda:2x2 -e "$describe"
+program='local p = rille.placement(KIND, RANKS)
+  local x = rille.arange(64):reshape({8, 8}):to_global{placement = p, sbp = "S(0)"}
+  print((x:matmul(x) + x):sum():item())'
+want=$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $program")
+for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2; do
+  ranks='{0, 1, 2, 3}'; [ $devices = cuda:0 ] && ranks='{0}'
+  ok "$devices computes what a cpu does" prints "$want" "$rille" -d $devices -e "KIND, RANKS = 'cuda', $ranks $program"
+done
+big='local ok, e = pcall(function() return rille.ones({N}):sum():item() end) print(ok, tostring(e):match("cuda:0 wanted [^,]*") or "")
+  print(rille.ones({8}):sum():item())'
+ok "a GPU that is full says so, the session goes on" prints $'false\tcuda:0 wanted 120.0 MB\n8.0' "$rille" -d cuda:0 -e "N = 3e7 // 1 | 0 $big"
+ok "a quarter of one is full sooner" prints $'false\tcuda:0 wanted 40.0 MB\n8.0' "$rille" -d cuda:0x4 -e "N = 1e7 // 1 | 0 $big"
+ok "a plug-in whose copies fail is made" make_plugin -DBREAKS
+ok "a GPU that breaks is told, the cpu lives on" prints $'true\n8.0' "$rille" -d cpu:1,cuda:0 -e '
+  local p = rille.placement("cuda", {0})
+  local ok, e = pcall(function() return rille.tensor({1, 2}, {placement = p}):sum():item() end)
+  print(not ok and tostring(e):find("struck by lightning", 1, true) ~= nil)
+  print(rille.ones({8}):sum():item())'
+ok "a plug-in of another version is made" make_plugin -DVERSION=999
+ok "and refused" refuses "another version of Rille: 999" cuda:0
+rille=$own
+
+# ---- the plug-in
+
+if ! grep -q '^CMAKE_CUDA_COMPILER:.*=/' "$build/CMakeCache.txt"; then
+  ok "without the plug-in cuda says so" refuses "no CUDA plug-in" cuda:0
+  echo "1..$n"; exit $failed
+fi
+ok "where nvcc is found there is a plug-in" test -f "$plugin"
+ok "it shows one name" prints rille_cuda_plugin sh -c "nm -D --defined-only '$plugin' | awk '{ print \$3 }'"
+ok "it needs no library of CUDA" sh -c "! readelf -d '$plugin' | grep NEEDED | grep -E 'cuda|nv'"
+rille=$dir/rille
+rm -f "$dir/librille-cuda.so"
+cp "$plugin" "$dir/librille-cuda.so"
+hidden() { CUDA_VISIBLE_DEVICES= refuses "no device" cuda:all; }
+ok "it is found beside the program; hidden devices are none" hidden
+rille=$own
+
+# ---- with a GPU
+
+if ! "$rille" -d cuda:0 -e 'os.exit(0)' 2>"$dir/err"; then
+  for devices in cuda:all cuda:0 cuda:0x4 cpu:2,cuda:0 cuda:9 cuda; do
+    ok "-d $devices: no device" refuses "no device" "$devices"
+  done
+  ok "CUDA_VISIBLE_DEVICES is the driver's" env CUDA_VISIBLE_DEVICES=0 bash -c "! '$rille' -d cuda:0 -e 'os.exit(0)'"
+  for name in "a GPU is described" "a GPU computes what a cpu does" "so do four devices on one" "there is no GPU 63" \
+    "a GPU is named once"; do
+    skip "$name" "no device"
+  done
+  echo "1..$n"; exit $failed
+fi
+ok "a GPU is described" prints true "$rille" -d cuda:0 -e \
+  'local i = rille.device_info("cuda", 0) print(i.memory > 0 and #i.name > 0 and i.capability:find("^%d+%.%d+$") ~= nil)'
+ok "a GPU computes what a cpu does" prints "$want" "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $program"
+ok "so do four devices on one" prints "$want" "$rille" -d cuda:0x4 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $program"
+ok "there is no GPU 63" refuses "there is no GPU 63" cuda:63
+ok "a GPU is named once" refuses "named twice" cuda:0,cuda:0
+echo "1..$n"
+exit $failed
