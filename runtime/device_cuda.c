@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,21 +28,32 @@ static const char *_Atomic broken;               /* the first error of a GPU */
 
 /* ---- the plug-in ---- */
 
-static const char *const places[] = {"", "../" RILLE_LIBDIR "/", "../../"};
+/* The file this code lies in: the program, whatever name it was started by, or a library. "" when nobody knows. */
+static void
+own_path(char *path, size_t room)
+{
+    Dl_info self;
+    struct link_map *map = NULL;
+    ssize_t n = 0;
+    if (dladdr1(&plugin, &self, (void **)&map, RTLD_DL_LINKMAP) && map && *map->l_name)
+        n = snprintf(path, room, "%s", map->l_name);
+    else
+        n = readlink("/proc/self/exe", path, room - 1);
+    path[n < 0 || n >= (ssize_t)room ? 0 : n] = '\0';
+}
 
-/* Beside the file this code lies in, or where it is installed as seen from there; else where the loader looks. */
+/* Beside that file, or where it is installed as seen from there; else where the loader looks. */
 static void *
 find_plugin(void)
 {
-    Dl_info self;
-    char path[PATH_MAX];
-    if (dladdr(places, &self) && self.dli_fname) {
-        const char *slash = strrchr(self.dli_fname, '/');
-        int n = slash ? (int)(slash - self.dli_fname) + 1 : 0;
-        for (size_t i = 0; i < countof(places); i++) {
-            snprintf(path, sizeof path, "%.*s%slibrille-cuda.so", n, self.dli_fname, places[i]);
-            if (n && !access(path, F_OK)) return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        }
+    static const char *const places[] = {"", "../" RILLE_LIBDIR "/", "../../"};
+    char own[PATH_MAX], path[PATH_MAX + 64];
+    own_path(own, sizeof own);
+    char *slash = strrchr(own, '/');
+    for (size_t i = 0; slash && i < countof(places); i++) {
+        slash[1] = '\0';
+        snprintf(path, sizeof path, "%s%slibrille-cuda.so", own, places[i]);
+        if (!access(path, F_OK)) return dlopen(path, RTLD_NOW | RTLD_LOCAL);
     }
     return dlopen("librille-cuda.so", RTLD_NOW | RTLD_LOCAL);
 }

@@ -40,6 +40,7 @@ cp "$own" "$rille"
 ok "a program without the plug-in says so" refuses "no CUDA plug-in" cuda:0
 echo 'not a library' >"$dir/librille-cuda.so"
 ok "one that is damaged is named" refuses "$dir/librille-cuda.so" cuda:0
+launch_refuses() { timeout 60 "$rille" launch -n 2 -d cuda:0 /dev/null 2>&1 | tee /dev/stderr | grep -qF "it has cuda devices"; [ "${PIPESTATUS[0]}" = 2 ]; }
 make_plugin() { rm -f "$dir/librille-cuda.so"; cc -shared -fPIC "$@" -I"$root" -o "$dir/librille-cuda.so" "$root/t/host/gpus.c"; }
 ok "a plug-in is a C record" make_plugin
 ok "cuda:9 where there are 8" refuses "there is no GPU 9; this host shows 8" cuda:9
@@ -54,6 +55,8 @@ ok "devices of other kinds go with them" prints $'gpu 2\t100000000\t9.0' "$rille
 program='local p = rille.placement(KIND, RANKS)
   local x = rille.arange(64):reshape({8, 8}):to_global{placement = p, sbp = "S(0)"}
   print((x:matmul(x) + x):sum():item())'
+ok "a program that is found by PATH finds it too" env -C / PATH="$dir:$PATH" rille -d cuda:0 -e 'os.exit(rille.device_info("cuda", 0) ~= nil)'
+ok "workers have no GPUs yet: launch says so" launch_refuses
 want=$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $program")
 for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2; do
   ranks='{0, 1, 2, 3}'; [ $devices = cuda:0 ] && ranks='{0}'
@@ -63,6 +66,10 @@ big='local ok, e = pcall(function() return rille.ones({N}):sum():item() end) pri
   print(rille.ones({8}):sum():item())'
 ok "a GPU that is full says so, the session goes on" prints $'false\tcuda:0 wanted 120.0 MB\n8.0' "$rille" -d cuda:0 -e "N = 3e7 // 1 | 0 $big"
 ok "a quarter of one is full sooner" prints $'false\tcuda:0 wanted 40.0 MB\n8.0' "$rille" -d cuda:0x4 -e "N = 1e7 // 1 | 0 $big"
+for file in nn-ranks several-results; do # whole tests of cpus, which know devices by their kind alone
+  sed 's/"cpu"/"cuda"/g' "t/$file.lua" >"$dir/$file.lua"
+  ok "t/$file.lua passes on eight devices of four GPUs" "$rille" -d cuda:0,cuda:1x3,cuda:2x2,cuda:4x2 "$dir/$file.lua"
+done
 ok "a plug-in whose copies fail is made" make_plugin -DBREAKS
 ok "a GPU that breaks is told, the cpu lives on" prints $'true\n8.0' "$rille" -d cpu:1,cuda:0 -e '
   local p = rille.placement("cuda", {0})
@@ -86,7 +93,12 @@ rille=$dir/rille
 rm -f "$dir/librille-cuda.so"
 cp "$plugin" "$dir/librille-cuda.so"
 hidden() { CUDA_VISIBLE_DEVICES= refuses "no device" cuda:all; }
+libdir=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$build/CMakeCache.txt")
 ok "it is found beside the program; hidden devices are none" hidden
+mkdir -p "$dir/prefix/bin" "$dir/prefix/$libdir"
+mv "$dir/rille" "$dir/prefix/bin"; mv "$dir/librille-cuda.so" "$dir/prefix/$libdir"
+rille=$dir/prefix/bin/rille
+ok "and where it is installed" hidden
 rille=$own
 
 # ---- with a GPU

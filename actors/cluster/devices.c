@@ -1,7 +1,6 @@
 /* devices.c - lists of devices, read and printed. */
 #include "actors/cluster/devices.h"
 
-#include "runtime/device_cuda.h"
 #include "runtime/error.h"
 
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 enum { DEVICES_MOST = 4096 };
 
 static int
-parse_word(char *word, struct device_counts *out, struct cuda_choice *gpus, bool first)
+parse_word(char *word, struct device_counts *out, bool first)
 {
     char *colon = strchr(word, ':'), *end = NULL;
     long count = 1;
@@ -22,8 +21,8 @@ parse_word(char *word, struct device_counts *out, struct cuda_choice *gpus, bool
     if (kind < 0) return err_last();
     if (first) out->first = kind;
     if (kind == DEV_CUDA) {
-        TRY(cuda_parse(colon ? colon + 1 : "0", gpus));
-        out->n[kind] = gpus->n;
+        TRY(cuda_parse(colon ? colon + 1 : "0", &out->gpus));
+        out->n[kind] = out->gpus.n;
         return 0;
     }
     if (out->n[kind]) return fail(E_PLACE, "devices: \"%s\" is named twice", word);
@@ -37,7 +36,6 @@ parse_word(char *word, struct device_counts *out, struct cuda_choice *gpus, bool
 int
 device_counts_parse(const char *text, struct device_counts *out)
 {
-    struct cuda_choice gpus = {0};
     *out = (struct device_counts){.first = DEV_CPU};
     for (const char *at = text; *at;) {
         size_t n = strcspn(at, ",");
@@ -45,15 +43,23 @@ device_counts_parse(const char *text, struct device_counts *out)
         if (n == 0 || n >= sizeof word) return fail(E_PLACE, "devices \"%s\": kind:count, separated by commas", text);
         memcpy(word, at, n);
         word[n] = '\0';
-        TRY(parse_word(word, out, &gpus, at == text));
+        TRY(parse_word(word, out, at == text));
         at += n + (at[n] == ',');
     }
-    return cuda_choose(&gpus);
+    return 0;
+}
+
+static void
+print_gpus(const struct cuda_choice *c, struct str *out)
+{
+    for (int i = 0; i < c->n; i += c->device[i].parts)
+        str_addf(out, "%scuda:%dx%d", out->len ? "," : "", c->device[i].gpu, c->device[i].parts);
 }
 
 void
 device_counts_print(const struct device_counts *d, struct str *out)
 {
+    print_gpus(&d->gpus, out);
     for (int k = 0; k < NDEVICE_KIND; k++)
-        if (d->n[k]) str_addf(out, "%s%s:%d", out->len ? "," : "", device_kind_text(k), (int)d->n[k]);
+        if (d->n[k] && k != DEV_CUDA) str_addf(out, "%s%s:%d", out->len ? "," : "", device_kind_text(k), (int)d->n[k]);
 }

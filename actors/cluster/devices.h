@@ -3,13 +3,15 @@
 #define RILLE_CLUSTER_DEVICES_H
 
 #include "runtime/device.h"
+#include "runtime/device_cuda.h"
 #include "runtime/str.h"
 
 struct device_counts {
     int32_t n[NDEVICE_KIND];
-    int first; /* the kind that is named first */
+    int first;               /* the kind that is named first */
+    struct cuda_choice gpus; /* of the n[DEV_CUDA] devices */
 };
-/* E_PLACE: what is wrong with the text. */
+/* Reads alone: a session takes the GPUs (cuda_choose). E_PLACE: what is wrong with the text. */
 int device_counts_parse(const char *text, struct device_counts *out);
 void device_counts_print(const struct device_counts *d, struct str *out);
 

@@ -40,6 +40,7 @@ set_devices(struct rille_session *s, const struct rille_options *o)
     }
     struct device_counts d;
     TRY(device_counts_parse(o->devices, &d));
+    TRY(cuda_choose(&d.gpus));
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (k != DEV_META) s->ndevice[k] = d.n[k];
     s->default_kind = d.first;
