@@ -30,13 +30,29 @@ put(lua_State *L, const char *path, char *text)
     return 0;
 }
 
+/* A notebook is shown the picture, with the one of the terminal beside it. Takes both. */
+static int
+display(lua_State *L, char *svg, char *plain)
+{
+    shell_of(L)->display("image/svg+xml", svg, plain);
+    free(svg);
+    free(plain);
+    return 0;
+}
+
 /* x:show([path]) */
 static int
 tensor_show(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "show");
     const char *path = svg_path(L, 2);
-    char *text;
+    char *text, *svg;
+    if (!path && shell_of(L)->display) {
+        check(L, rille_tensor_show_svg(t, &svg));
+        if (!rille_tensor_show(t, false, &text)) return display(L, svg, text);
+        free(svg);
+        return raise_core(L, "show");
+    }
     check(L, path ? rille_tensor_show_svg(t, &text) : rille_tensor_show(t, shell_of(L)->color, &text));
     return put(L, path, text);
 }
@@ -60,7 +76,7 @@ boxing_show(lua_State *L)
 {
     struct shell *sh = shell_of(L);
     int64_t shape[RILLE_DIMS];
-    char *text;
+    char *text, *svg;
     if (!lua_istable(L, 1)) return complain(L, "show: the record of a boxing is wanted, found %s", what_is(L, 1));
     const char *path = svg_path(L, 2);
     lua_settop(L, 2);
@@ -69,6 +85,12 @@ boxing_show(lua_State *L)
     const char *dtype = lua_getfield(L, 1, "dtype") == LUA_TSTRING ? lua_tostring(L, -1) : "";
     const struct rille_layout *from = end_of(L, "from", "placement_from", ndim);
     const struct rille_layout *to = end_of(L, "to", "placement_to", ndim);
+    if (!path && sh->display) {
+        check(L, rille_show_move_svg(sh->session, dtype, ndim, shape, from, to, &svg));
+        if (!rille_show_move(sh->session, dtype, ndim, shape, from, to, false, &text)) return display(L, svg, text);
+        free(svg);
+        return raise_core(L, "show");
+    }
     check(L, path ? rille_show_move_svg(sh->session, dtype, ndim, shape, from, to, &text)
                   : rille_show_move(sh->session, dtype, ndim, shape, from, to, sh->color, &text));
     return put(L, path, text);

@@ -2,6 +2,7 @@
  *
  * Exit codes: 0 ok, 1 an error of the script, 2 usage, 3 a worker was lost, 130 interrupted. Messages go to stderr. */
 #include "shell/front.h"
+#include "shell/jupyter.h"
 #include "shell/shell.h"
 
 #include <errno.h>
@@ -28,6 +29,8 @@ static const char help[] =
     "      --color WHEN     auto, always or never\n"
     "      --calibrate      measure what moves cost here, print it and keep it in ~/.config/rille/cost\n"
     "      --no-init        without ~/.config/rille/init.lua\n"
+    "      --jupyter FILE   a Jupyter kernel; FILE tells its sockets\n"
+    "      --jupyter-install  tells Jupyter of it, for this user\n"
     "      --version        print the version\n"
     "      --help           print this\n\n"
     "Environment: RILLE_DEVICES (as -d), RILLE_SEED (random values), RILLE_THREADS (device threads),\n"
@@ -46,7 +49,8 @@ struct program {
     int script; /* index in argv; argc: none */
     struct action action[NCHUNK];
     int naction;
-    bool interactive, color, no_init, calibrate;
+    bool interactive, color, no_init, calibrate, install;
+    const char *jupyter; /* a connection file, or NULL */
     const char *devices; /* -d, or NULL */
     struct environment environment;
 };
@@ -85,13 +89,15 @@ usage(const char *fmt, const char *what)
     return EXIT_USAGE;
 }
 
-enum { OPT_COLOR = 256, OPT_CALIBRATE, OPT_NO_INIT, OPT_VERSION, OPT_HELP };
+enum { OPT_COLOR = 256, OPT_CALIBRATE, OPT_NO_INIT, OPT_JUPYTER, OPT_JUPYTER_INSTALL, OPT_VERSION, OPT_HELP };
 
 static const struct option long_options[] = {
     {"devices", required_argument, NULL, 'd'},
     {"color", required_argument, NULL, OPT_COLOR},
     {"calibrate", no_argument, NULL, OPT_CALIBRATE},
     {"no-init", no_argument, NULL, OPT_NO_INIT},
+    {"jupyter", required_argument, NULL, OPT_JUPYTER},
+    {"jupyter-install", no_argument, NULL, OPT_JUPYTER_INSTALL},
     {"version", no_argument, NULL, OPT_VERSION},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
@@ -129,6 +135,8 @@ read_option(struct program *p, int c)
     case OPT_COLOR: return set_color(p, optarg);
     case OPT_CALIBRATE: p->calibrate = true; return 0;
     case OPT_NO_INIT: p->no_init = true; return 0;
+    case OPT_JUPYTER: p->jupyter = optarg; return 0;
+    case OPT_JUPYTER_INSTALL: p->install = true; return 0;
     case OPT_VERSION: printf("rille %s, %s\n", RILLE_VERSION, LUA_RELEASE); return -1;
     case OPT_HELP: fputs(help, stdout); return -1;
     }
@@ -309,6 +317,7 @@ run_all(lua_State *L, const struct program *p)
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);
     if (!code && script) code = run_script(L, p, p->argv[p->script]);
+    if (!code && p->jupyter) return jupyter_run(L, p->jupyter);
     bool alone = !script && p->naction == 0;
     if (!p->interactive && (!alone || code)) return code;
     if (alone && !p->interactive && !isatty(0)) return run_script(L, p, NULL);
@@ -324,8 +333,7 @@ open_failed(void)
     return EXIT_USAGE;
 }
 
-/* Makes the folders that the file is in. */
-static void
+void
 make_folders(const char *path)
 {
     char at[PATH_MAX];
@@ -414,6 +422,7 @@ main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "verify")) return verify(argc, argv);
     code = read_options(&p);
     if (code) return code < 0 ? 0 : code;
+    if (p.install) return jupyter_install();
     if (environment_read(&p.environment)) {
         tell_line(p.environment.error);
         return EXIT_USAGE;

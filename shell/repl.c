@@ -56,8 +56,8 @@ show_all(lua_State *L)
     return 0;
 }
 
-static void
-keep_last(lua_State *L, int i)
+void
+repl_keep_last(lua_State *L, int i)
 {
     repl_push_environment(L);
     lua_pushliteral(L, "_");
@@ -71,7 +71,7 @@ repl_show(lua_State *L, int first)
 {
     int n = lua_gettop(L) - first + 1;
     if (n <= 0) return;
-    keep_last(L, first);
+    repl_keep_last(L, first);
     lua_pushcfunction(L, show_all);
     for (int k = 0; k < n; k++) lua_pushvalue(L, first + k);
     lua_call(L, n, 0);
@@ -91,10 +91,10 @@ is_dull(const char *frame, size_t size)
 
 enum { FRAMES = 20 }; /* lines of a traceback at most */
 
-/* The user's functions that the error came through: equal ones are told once. */
-static void
-print_frames(const char *line)
+void
+repl_print_frames(FILE *to, const char *text)
 {
+    const char *trace = strstr(text, "\nstack traceback:"), *line = trace ? strchr(trace + 1, '\n') : NULL;
     const char *last = NULL;
     size_t last_size = 0;
     int equal = 0, told = 0;
@@ -103,14 +103,14 @@ print_frames(const char *line)
         size_t n = end ? (size_t)(end - line) : strlen(line);
         bool same = last && n == last_size && !strncmp(line, last, n);
         if (same) equal++;
-        if (!same && equal) fprintf(stderr, "\t... and %d times more\n", equal), told++;
+        if (!same && equal) fprintf(to, "\t... and %d times more\n", equal), told++;
         if (!same) equal = 0;
-        if (!same && !is_dull(line, n) && told++ < FRAMES) fprintf(stderr, "%.*s\n", (int)n, line);
+        if (!same && !is_dull(line, n) && told++ < FRAMES) fprintf(to, "%.*s\n", (int)n, line);
         last = line;
         last_size = n;
         line = end;
     }
-    if (equal) fprintf(stderr, "\t... and %d times more\n", equal);
+    if (equal) fprintf(to, "\t... and %d times more\n", equal);
 }
 
 static void
@@ -125,7 +125,7 @@ print_error(lua_State *L, const char *text)
     tell_error(lua_tostring(L, -1));
     fputs(color ? "\033[0m\n" : "\n", stderr);
     lua_pop(L, 1);
-    if (trace) print_frames(strchr(trace + 1, '\n'));
+    repl_print_frames(stderr, text);
 }
 
 static int
@@ -183,7 +183,7 @@ run_values(lua_State *L, bool silent)
         return;
     }
     int n = lua_gettop(L);
-    if (n && silent) keep_last(L, 1);
+    if (n && silent) repl_keep_last(L, 1);
     if (n && !silent) {
         lua_pushcfunction(L, show_protected);
         lua_insert(L, 1);
@@ -252,6 +252,20 @@ run_marked(lua_State *L, lua_CFunction function, const char *text)
     int result = (int)lua_tointeger(L, -1);
     lua_settop(L, 0);
     return result;
+}
+
+int
+repl_marked(lua_State *L)
+{
+    const char *text = lua_tostring(L, 1), *first = text + strspn(text, " \t\n");
+    const char *rest = first + 1 + strspn(first + 1, " \t");
+    size_t n = strlen(rest);
+    while (n && isspace((unsigned char)rest[n - 1])) n--;
+    lua_settop(L, 1);
+    repl_push_environment(L);
+    lua_replace(L, 1);
+    lua_pushlstring(L, rest, n);
+    return *first == '?' ? page_protected(L) : command_protected(L);
 }
 
 /* ---- the loop ---- */
@@ -350,6 +364,16 @@ remember_globals(lua_State *L)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &own_globals);
 }
 
+void
+repl_open(lua_State *L)
+{
+    remember_globals(L);
+    local_environment(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &environment);
+    interrupt_interactive();
+    signal(SIGINT, SIG_IGN); /* between reading and running */
+}
+
 int
 repl_run(lua_State *L)
 {
@@ -358,14 +382,11 @@ repl_run(lua_State *L)
     char *line;
     int state = COMMAND_DONE;
     struct rille_session *s = shell_of(L)->session;
-    remember_globals(L);
-    local_environment(L);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &environment);
+    void (*before)(int) = signal(SIGINT, SIG_IGN);
+    repl_open(L);
     printf("rille %s on %s:%d, %s. :help tells more.\n", RILLE_VERSION, rille_default_kind(s),
            rille_device_count(s, rille_default_kind(s)), LUA_RELEASE);
     edit_open(L);
-    interrupt_interactive();
-    void (*before)(int) = signal(SIGINT, SIG_IGN); /* between reading and running */
     while (state != COMMAND_QUIT) {
         fflush(stdout);
         end = edit_line(in.chunk ? PROMPT_MORE : PROMPT, &line);

@@ -62,7 +62,13 @@ const char *command_name(int i);                          /* NULL behind the las
 
 /* ---- repl.c ---- */
 
+void repl_open(lua_State *L); /* an environment for chunks; between runs Ctrl-C does nothing */
 void repl_push_environment(lua_State *L);
+void repl_keep_last(lua_State *L, int i); /* the value is "_" */
+/* The user's functions that an error with a traceback came through: equal ones are told once. */
+void repl_print_frames(FILE *to, const char *text);
+/* For Lua: runs what begins with ":" or "?", the argument; gives a COMMAND_. */
+int repl_marked(lua_State *L);
 void repl_show(lua_State *L, int first);            /* prints the values from first on; the first becomes "_" */
 bool repl_is_own(lua_State *L, const char *global); /* was this global there before the user came? */
 

@@ -51,11 +51,13 @@ struct shell {
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     int ntrace;
     void (*cancelled)(void); /* called when a run was cancelled by Ctrl-C; or NULL */
-    unsigned made;           /* tensors pushed, ever */
-    int64_t collect_at;      /* a collection is due when so many bytes hang on handles */
+    /* Shows a document of this MIME type, and as plain text, where that can be done: a notebook; or NULL. */
+    void (*display)(const char *type, const char *text, const char *plain);
+    unsigned made;      /* tensors pushed, ever */
+    int64_t collect_at; /* a collection is due when so many bytes hang on handles */
     bool color;
     struct rille_saving *saving; /* in the background; NULL: none */
-    char lost[512]; /* what was said when a worker was last lost */
+    char lost[512];              /* what was said when a worker was last lost */
 };
 
 /* The shell of the state; coroutines share it. */
@@ -266,6 +268,8 @@ void tell_error(const char *text);
 int run_quiet(lua_State *L, int nargs, int nresults);
 /* The same, and the error is printed instead. */
 int run_protected(lua_State *L, int nargs, int nresults);
+
+void make_folders(const char *path); /* those that the file is in */
 
 /* ---- repl.c, command.c, complete.c ---- */
 

@@ -41,7 +41,8 @@ shell_sees_the_public_face_alone() { quoted shell | grep -vE ':(rille\.h|shell/.
 examples_see_the_public_face_alone() { quoted examples | grep -vE ':rille\.h$'; }
 lua_is_only_in_shell() { only_in shell '(lua[0-9.]*/)?(lua|lauxlib|lualib|luaconf)\.h'; }
 readline_is_only_in_shell() { only_in shell '(readline|editline)/.*'; }
-zmq_is_only_in_actors() { only_in actors 'zmq.*\.h'; }
+# A notebook's sockets carry no message of actors, and its protocol is ZeroMQ's own: one file of the shell speaks it.
+zmq_is_only_in_actors() { only_in actors 'zmq.*\.h' | grep -v '^shell/jupyter_sockets\.c:'; }
 dnnl_is_only_in_kernels() { only_in kernels '(oneapi/dnnl/)?dnnl.*\.h' | grep -v '"kernels/cpu/dnnl.h"'; }
 cuda_is_only_in_its_plugin() { only_in kernels/cuda 'cu(da|blas|dnn).*\.h|nccl\.h' | grep -v '^runtime/device_'; }
 

@@ -1,0 +1,173 @@
+"""jupyter.py - a notebook's front end tries the kernel: jupyter.py path/to/rille. Prints TAP.
+
+The front end is jupyter_client, which starts the program by the description that --jupyter-install wrote."""
+import os, signal, subprocess, sys, tempfile, time
+
+home = tempfile.mkdtemp()
+os.environ.update(JUPYTER_DATA_DIR=home, HOME=home, XDG_CONFIG_HOME=home)
+from jupyter_client.manager import KernelManager
+
+count = failed = 0
+
+
+def ok(name, passed, *found):
+    global count, failed
+    count += 1
+    failed += not passed
+    print(("ok" if passed else "not ok"), count, "-", name, flush=True)
+    if not passed:
+        print("#", *map(repr, found), flush=True)
+
+
+rille = sys.argv[1]
+told = subprocess.run([rille, "--jupyter-install"], capture_output=True, text=True)
+ok("--jupyter-install tells where it wrote", home in told.stdout and told.returncode == 0, told)
+
+km = KernelManager(kernel_name="rille")
+km.start_kernel()
+kc = km.client()
+kc.start_channels()
+kc.wait_for_ready(timeout=60)
+ok("the kernel answers", True)
+
+
+def collect(msg_id, until="idle", timeout=60):
+    """All that is published for the request, and when."""
+    got = []
+    while True:
+        m = kc.get_iopub_msg(timeout=timeout)
+        if m["parent_header"].get("msg_id") != msg_id:
+            continue
+        got.append((m["msg_type"], m["content"], time.time()))
+        if m["content"].get("execution_state") == until or m["msg_type"] == until:
+            return got
+
+
+def run(code, **options):
+    msg_id = kc.execute(code, **options)
+    got = collect(msg_id)
+    return kc.get_shell_msg(timeout=60)["content"], got
+
+
+def said(got, kind):
+    return [c for t, c, _ in got if t == kind]
+
+
+def text(got):
+    return "".join(c["text"] for c in said(got, "stream"))
+
+
+def plain(got):
+    return [c["data"]["text/plain"] for c in said(got, "execute_result")]
+
+
+reply, got = run("1 + 1")
+ok("the last expression is the result", reply["status"] == "ok" and plain(got) == ["2"], reply, got)
+first = reply["execution_count"]
+reply, got = run("x = 20\nlocal y = 2\nx + y, nil, 'two'")
+ok("all values that are not nil are shown", plain(got) == ["22\ntwo"], got)
+ok("cells are counted", reply["execution_count"] == first + 1, reply)
+ok("a local lives on to the next cell, and _ is the last value", plain(run("y + _")[1]) == ["24"])
+ok("a trailing ; shows nothing", plain(run("x;")[1]) == [])
+ok("what is printed is a stream", text(run("print('é', 1)")[1]) == "é\t1\n")
+got = run("io.stderr:write('oops\\n')")[1]
+ok("stderr is a stream of its own", said(got, "stream") == [{"name": "stderr", "text": "oops\n"}], got)
+got = run("io.write('a\\xffb\\n')")[1]
+ok("what is no UTF-8 is replaced", text(got) == "a\ufffdb\n", got)
+got = run("for i = 1, 20000 do print(i) end")[1]
+ok("much output comes whole and in order", text(got) == "".join("%d\n" % i for i in range(1, 20001)))
+
+reply, got = run("error('wrong')")
+ok("an error is told", reply["status"] == "error" and "wrong" in reply["evalue"], reply)
+ok("and published", "wrong" in said(got, "error")[0]["evalue"], got)
+reply, got = run("x = = 1")
+ok("so is one of the grammar", reply["status"] == "error", reply)
+reply, got = run("rille.ones(2, 3):matmul(rille.ones(2, 3))")
+ok("an error of an operator names it and the cell", "matmul" in reply["evalue"] and "In[" in reply["evalue"], reply)
+ok("after errors cells run", plain(run("2 + 2")[1]) == ["4"])
+
+ids = [kc.execute("local t = rille.clock() while rille.clock() < t + 0.5 do end error('first')"), kc.execute("z = 1"), kc.execute("z = 2")]
+for i in ids:
+    collect(i)
+states = [kc.get_shell_msg(timeout=60)["content"]["status"] for _ in ids]
+ok("cells that wait behind an error do not run", states == ["error", "aborted", "aborted"], states)
+ok("later ones do", plain(run("tostring(rawget(_G, 'z'))")[1]) == ["nil"])
+
+ok("a command works in a cell", "of kind cpu" in text(run(":devices")[1]))
+ok("a page too", "matmul" in text(run("?matmul")[1]))
+reply, got = run("?no_such_name")
+ok("a page that is not there is an error", reply["status"] == "error", reply)
+reply, _ = run(":quit")
+ok(":quit asks the front end to end", reply["payload"][0]["source"] == "ask_exit", reply)
+
+got = run("rille.ones({4, 4}, {placement = rille.placement('cpu', {0, 1}), sbp = 'S(0)'}):show()")[1]
+shown = said(got, "display_data")
+ok("a picture is SVG, and text", len(shown) == 1 and "<svg" in shown[0]["data"]["image/svg+xml"]
+   and shown[0]["data"]["text/plain"], got)
+
+
+def ask(msg_id):
+    return kc.get_shell_msg(timeout=60)["content"]
+
+
+c = ask(kc.complete("é = rille.matm", 14))
+ok("names are completed, counted in characters", "rille.matmul" in c["matches"] and c["cursor_start"] == 4
+   and c["cursor_end"] == 14, c)
+ok("a name has a page", "matmul" in ask(kc.inspect("rille.matmul(a, b)", 9))["data"]["text/plain"])
+ok("no page is no error", ask(kc.inspect("no_such_name"))["found"] is False)
+for code, status in (("x = 1", "complete"), ("for i = 1, 2 do", "incomplete"), ("x = = 1", "invalid"),
+                     (":whos", "complete")):
+    ok("%r is %s" % (code, status), ask(kc.is_complete(code))["status"] == status)
+h = ask(kc.history(raw=True, output=False, hist_access_type="tail", n=2))["history"]
+ok("the tail of the history", [e[2] for e in h][-1] == ":quit" or len(h) == 2, h)
+h = ask(kc.history(raw=True, output=False, hist_access_type="range", start=first, stop=first + 1))["history"]
+ok("a range of it", [e[2] for e in h] == ["1 + 1"], h)
+h = ask(kc.history(raw=True, output=False, hist_access_type="search", pattern="*matmul*", n=9))["history"]
+ok("a search in it", len(h) == 2, h)
+
+# ---- during a run
+
+msg_id = kc.execute("print('before'); while true do end")
+collect(msg_id, until="stream")
+ok("output comes while the cell runs", True)
+kc.control_channel.send(kc.session.msg("interrupt_request", {}))
+got = collect(msg_id)
+reply = ask(msg_id)
+ok("the control socket interrupts a run", reply["status"] == "error" and "interrupted" in reply["evalue"], reply)
+ok("the interrupt is answered", kc.get_control_msg(timeout=60)["msg_type"] == "interrupt_reply")
+ok("after it cells run", plain(run("x")[1]) == ["20"])
+
+msg_id = kc.execute("name = io.read(); n = io.read('n'); print(name, n)", allow_stdin=True)
+for value in ("Ada", "36"):
+    kc.get_stdin_msg(timeout=60)
+    kc.input(value)
+ok("io.read asks the front end", text(collect(msg_id)) == "Ada\t36\n" and ask(msg_id)["status"] == "ok")
+msg_id = kc.execute("io.read()", allow_stdin=True)
+kc.get_stdin_msg(timeout=60)
+kc.control_channel.send(kc.session.msg("interrupt_request", {}))
+collect(msg_id)
+ok("what waits for input can be interrupted", "interrupted" in ask(msg_id)["evalue"])
+reply, _ = run("io.read()", allow_stdin=False)
+ok("a front end that cannot be asked is not", reply["status"] == "error", reply)
+
+# ---- wrong messages
+
+key, kc.session.key = kc.session.key, b"another key"
+kc.execute("forged = true")
+kc.session.key = key
+ok("a message with a wrong signature is refused", plain(run("tostring(rawget(_G, 'forged'))")[1]) == ["nil"])
+kc.shell_channel.socket.send_multipart([b"nonsense"])
+ok("so is one that is none", plain(run("3")[1]) == ["3"])
+
+kc.shutdown()
+for _ in range(600):
+    if not km.is_alive():
+        break
+    time.sleep(0.1)
+ok("shutdown ends the program", not km.is_alive())
+kc.stop_channels()
+km.cleanup_resources()
+if km.is_alive():
+    km.shutdown_kernel(now=True)
+print("1..%d" % count)
+sys.exit(failed > 0)
