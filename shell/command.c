@@ -261,7 +261,7 @@ static const struct command {
     const char *name, *help;
     int (*run)(lua_State *L, int env, const char *text);
 } commands[] = {
-    {"help", "[NAME]       this list, or the page of an operator or function; also ?NAME", command_help},
+    {"help", "[NAME]       this list, or the page of a name; also ?NAME; /WORD: pages that have it", command_help},
     {"time", "EXPR         how long it takes; tensors are computed", command_time},
     {"whos", "             your variables", command_whos},
     {"actors", "           plans, runs, acts and messages so far", command_actors},

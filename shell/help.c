@@ -163,6 +163,22 @@ add_record(lua_State *L, luaL_Buffer *b, const struct rille_op *op, bool called)
     free(text);
 }
 
+/* Pushes what a function of lua/pages.lua gives of the name; false, and nothing pushed, when that is nil. */
+static bool
+push_from_lua(lua_State *L, const char *function, const char *name)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "rille.pages");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, function);
+    lua_remove(L, -2);
+    lua_pushstring(L, name);
+    lua_call(L, 1, 1);
+    bool found = lua_isstring(L, -1);
+    if (!found) lua_pop(L, 1);
+    return found;
+}
+
 bool
 help_push(lua_State *L, const char *name)
 {
@@ -171,11 +187,12 @@ help_push(lua_State *L, const char *name)
     name = name_of_sign(name);
     const struct page *page = find_page(name);
     const struct rille_op *op = rille_op_find(name);
-    if (!page && (!op || rille_op_hidden(op))) return false;
+    if (!page && (!op || rille_op_hidden(op))) return push_from_lua(L, "page", name);
     luaL_buffinit(L, &b);
     if (page) luaL_addstring(&b, page->text);
     if (op) add_record(L, &b, op, page);
     luaL_pushresult(&b);
+    if (page && push_from_lua(L, "below", name)) lua_concat(L, 2);
     return true;
 }
 

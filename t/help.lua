@@ -1,0 +1,43 @@
+-- Every public name of the modules written in Lua has a page, and the example on it runs and gives what it says.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local pages = require "rille.pages"
+
+local known = {}
+tap.group("examples", function()
+  for _, name in ipairs(pages.names()) do
+    known[name] = true
+    local code, shows, gives = pages.example(name)
+    local env = setmetatable({}, {__index = _G})
+    local run, why = load(code .. "\nreturn " .. shows, "=" .. name, "t", env)
+    local good, got = pcall(run or error, run and nil or why)
+    if env.dir then os.execute("rm -r '" .. env.dir .. "'") end -- a folder of checkpoints
+    tap.is(good and tostring(got) or got, gives, "?" .. name .. ": the example gives what it says")
+  end
+end)
+
+tap.group("names", function()
+  local public, missing = 0, {}
+  local function count(prefix, t)
+    for name in pairs(t) do
+      public = public + 1
+      if not known[prefix .. "." .. name] then missing[#missing + 1] = prefix .. "." .. name end
+    end
+  end
+  for _, module in ipairs{"nn", "optim", "data", "models", "parallel", "checkpoint", "tokenizer", "io", "train"} do
+    count(module, rille[module])
+    tap.ok(pcall(rille.page, module), module .. " has a page")
+  end
+  count("nn.init", rille.nn.init)
+  tap.is(table.concat(missing, " "), "", ("each of %d public names has a page"):format(public))
+  tap.ok(public > 55, "there are many", public)
+end)
+
+tap.group("asking", function()
+  tap.is(rille.page("Linear"), rille.page("rille.nn.Linear"), "the last part of a name is enough where it is clear")
+  tap.ok(rille.page("nn"):find("?nn.Linear", 1, true), "a module's page names what is in it")
+  tap.ok(rille.page("/softmax"):find("?softmax", 1, true), "/word finds pages")
+  tap.ok(not pcall(rille.page, "/no such word at all"), "a word that is nowhere is an error")
+  tap.ok(not pcall(rille.page, "nn.Nothing"), "so is a name that is none")
+end)
+tap.done()
