@@ -286,8 +286,9 @@ redisplay(void)
     int end = rl_end, point = rl_point, mark = rl_mark;
     size_t n = (size_t)rl_end + 1;
     for (int k = 0; k < rl_end; k++) n += line[k] == '\n' ? sizeof PROMPT_MORE - 1 : 0;
-    char *more = n > room ? realloc(shown, n) : shown;
-    if (!more || n == (size_t)end + 1) {
+    bool one_line = n == (size_t)end + 1;
+    char *more = !one_line && n > room ? realloc(shown, n) : shown;
+    if (one_line || !more) {
         rl_redisplay();
         return;
     }

@@ -60,10 +60,12 @@ local function received(step)
   return sum
 end
 
-for program in pairs(programs) do
+-- Each program on each mesh, whole or in pieces; the largest only once.
+local runs = {mlp = {line = {1, 2}, grid = {2}}, blocks = {line = {1}}, tied = {grid = {1}}}
+for program, places in pairs(runs) do
   local want = train(program, "one", "B", "B", {})
-  for _, mesh in ipairs{"line", "grid"} do
-    for _, pieces in ipairs{1, 2} do
+  for mesh, all in pairs(places) do
+    for _, pieces in ipairs(all) do
       local cost = {}
       for _, mode in ipairs(modes) do
         local got, step = train(program, mesh, "B", "S(0)", {auto_parallel = mode, micro_batches = pieces})

@@ -173,7 +173,7 @@ is_tired(void *arg)
 int
 planned_regret(struct rille_graph *g)
 {
-    struct patience p = {g->assigned ? 400000 / (g->assigned->net.nnode + 50) : 0};
+    struct patience p = {g->assigned ? 100000 / (g->assigned->net.nnode + 50) : 0};
     return g->assigned ? assign_regret(g->assigned, is_tired, &p) : 0;
 }
 
