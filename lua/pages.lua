@@ -3,6 +3,8 @@
 -- A row: how it is called, what it does, an example, an expression of it, and what that is as text. t/help.lua runs every
 -- example, and finds a row for every public name.
 
+local examples = require "rille.examples"
+
 local pages = {}
 
 local rows = {
@@ -372,7 +374,8 @@ local rows = {
     "line.samples", "64"},
 }
 for name, text in pairs{zeros_ = "0", ones_ = "1", constant_ = "a value",
-  normal_ = "a normal distribution, by mean and deviation", uniform_ = "a uniform one, between two ends", kaiming_uniform_ = "He's uniform one", kaiming_normal_ = "He's normal one",
+  normal_ = "a normal distribution, by mean and deviation", uniform_ = "a uniform one, between two ends",
+  kaiming_uniform_ = "He's uniform one", kaiming_normal_ = "He's normal one",
   xavier_uniform_ = "Glorot's uniform one", xavier_normal_ = "Glorot's normal one"} do
   local given = name == "constant_" and ", 1" or ""
   rows["nn.init." .. name] = {("rille.nn.init.%s(p, ...)"):format(name), "New values of a parameter, in place: " .. text .. ".",
@@ -439,7 +442,7 @@ function pages.page(name)
   return ("%s\n  %s\n  example\n    %s\n    %s   --> %s%s"):format(row[1], row[2], code, row[4], row[5], below(known))
 end
 
--- What the page of a module goes on with.
-function pages.below(name) return below(name) end
+-- What a page that is not here goes on with: its example, the names in a module.
+function pages.below(name) return examples.below(name) .. below(name) end
 
 return pages

@@ -192,7 +192,7 @@ help_push(lua_State *L, const char *name)
     if (page) luaL_addstring(&b, page->text);
     if (op) add_record(L, &b, op, page);
     luaL_pushresult(&b);
-    if (page && push_from_lua(L, "below", name)) lua_concat(L, 2);
+    if (push_from_lua(L, "below", name)) lua_concat(L, 2);
     return true;
 }
 

@@ -16,6 +16,19 @@ tap.group("examples", function()
   end
 end)
 
+tap.group("examples of what is written in C", function()
+  for name, e in pairs(require("rille.examples").all) do
+    local good, got = pcall(load("return " .. e[1], "=" .. name, "t"))
+    tap.is(good and tostring(got) or got, e[2], "?" .. name .. ": the example gives what it says")
+    tap.ok(rille.page(name):find(e[1] .. "   --> " .. e[2], 1, true), "?" .. name .. " has it")
+  end
+  local bare = {}
+  for _, name in ipairs(rille.operators()) do
+    if not require("rille.examples").all[name] then bare[#bare + 1] = name end
+  end
+  tap.is(table.concat(bare, " "), "", "each operator has one")
+end)
+
 tap.group("names", function()
   local public, missing = 0, {}
   local function count(prefix, t)
