@@ -1,5 +1,5 @@
--- examples.lua - an example for each operator and each function of Rille's own in C: what one types, and what that gives
--- as text. Their pages end with it; t/help.lua runs all. lua/pages.lua has those of what is written in Lua.
+-- examples.lua - an example for each operator, function and method that has its page elsewhere: what one types, and
+-- what that gives as text. Their pages end with it; t/help.lua runs all. lua/pages.lua has those of what is written in Lua.
 
 local examples = {
   -- elementwise
@@ -150,6 +150,21 @@ local examples = {
   is_lost = {"rille.is_lost('another error')", "false"},
   manual_seed = {"(function() rille.manual_seed(1) local a = rille.rand(1):item() rille.manual_seed(1)"
     .. " return a == rille.rand(1):item() end)()", "true"},
+  -- files, models, clusters
+  save = {"(function(n) rille.save(n .. '.npy', rille.ones(2)) return os.remove(n), (os.remove(n .. '.npy')) end)(os.tmpname())", "true"},
+  load = {"(function(n) local p = n .. '.safetensors' rille.save(p, {w = rille.ones(2)}) local w = rille.load(p).w:sum():item()"
+    .. " os.remove(n) os.remove(p) return w end)(os.tmpname())", "2.0"},
+  load_npy = {"(function(n) local p = n .. '.npy' rille.save(p, rille.ones(2)) local w = rille.load_npy(p):sum():item()"
+    .. " os.remove(n) os.remove(p) return w end)(os.tmpname())", "2.0"},
+  plot = {"(function(n) local p = n .. '.svg' rille.plot(p, {loss = {3, 2, 1}}) return os.remove(n), (os.remove(p)) end)(os.tmpname())", "true"},
+  autocast = {"rille.autocast('bf16', function() return rille.ones(2, 2):matmul(rille.ones(2, 2)).dtype end)", "bf16"},
+  parallel = {"type(rille.parallel(rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}, {data = 0}))", "table"},
+  whatif = {"(function(step) step(rille.ones(64)) return rille.whatif(step, {mesh = {2}}).step_time > 0 end)"
+    .. "(rille.graph(function(x) return x:exp() end))", "true"},
+  certificate = {"pcall(rille.certificate, 'no such file')", "false"},
+  device_info = {"type(rille.device_info)", "function"},
+  snapshot = {"rille.snapshot('note')", "nil"},
+  recover = {"(function() rille.snapshot('note') return rille.recover() end)()", "note"},
   workers = {"type(rille.workers())", "table"},
 }
 

@@ -8,6 +8,11 @@ local examples = require "rille.examples"
 local pages = {}
 
 local rows = {
+  ["args"] = {
+    "rille.args(arg, {name = default, ...})",
+    "The command line of a script: --name value, --name=value, and --flag for what is false by default.",
+    "options = rille.args({'--epochs', '3'}, {epochs = 40, plain = false})",
+    "options.epochs", "3"},
   ["checkpoint"] = {
     "rille.checkpoint",
     "A training on the disk: what follows a load is what would have followed the save.",

@@ -46,6 +46,25 @@ tap.group("names", function()
   tap.ok(public > 55, "there are many", public)
 end)
 
+tap.group("functions and methods", function()
+  local examples, bare, public = require("rille.examples").all, {}, 0
+  for _, where in ipairs{rille, debug.getmetatable(rille.ones(1)).__methods} do
+    for name in pairs(where) do
+      local base = name:gsub("_$", "") -- x:add_(y) is on the page of add
+      if name:sub(1, 1) ~= "_" then
+        public = public + 1
+        if not (examples[name] or examples[base] or known[name]) then
+          bare[#bare + 1] = name
+        end
+      end
+    end
+  end
+  tap.is(table.concat(bare, " "), "", ("each of %d has a page with an example"):format(public))
+  for _, name in ipairs{"args", "autocast", "parallel", "plot", "recover", "snapshot"} do
+    tap.ok(known[name] or examples[name], name .. ", loaded when it is asked for, too")
+  end
+end)
+
 tap.group("asking", function()
   tap.is(rille.page("Linear"), rille.page("rille.nn.Linear"), "the last part of a name is enough where it is clear")
   tap.ok(rille.page("nn"):find("?nn.Linear", 1, true), "a module's page names what is in it")
