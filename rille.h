@@ -48,8 +48,8 @@ struct rille_options {
     const char *bus;     /* "zmq" (NULL), "sim:SEED"; RILLE_BUS */
     uint64_t seed;       /* of random values */
     bool check_ref, check_nan;
-    size_t memory_limit; /* bytes a device; 0: none */
-    const char *cost;    /* file of what moves cost here, which rille_calibrate made; NULL: built in */
+    size_t memory_limit;                 /* bytes a device; 0: none */
+    const char *cost;                    /* file of what moves cost here, which rille_calibrate made; NULL: built in */
     const struct rille_workers *cluster; /* devices are workers'; NULL: this process's own. Read by rille_open() */
 };
 
@@ -83,7 +83,7 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 
 struct rille_worker_options {
     const char *join, *key_file, *devices;
-    int rank; /* wanted; -1: any */
+    int rank;                           /* wanted; -1: any */
     unsigned char secret[RILLE_SECRET]; /* zero: this process came by itself */
     int wait_seconds;                   /* for the coordinator to be there */
     bool check_ref, check_nan;

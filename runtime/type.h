@@ -27,7 +27,7 @@ struct type {
 size_t dtype_bytes(enum dtype d);
 const char *dtype_text(enum dtype d);
 bool dtype_is_float(enum dtype d);
-int dtype_digits(enum dtype d); /* binary digits of a float, the hidden one too; 0 of others */
+int dtype_digits(enum dtype d);  /* binary digits of a float, the hidden one too; 0 of others */
 bool dtype_is_int(enum dtype d); /* i64 i32 u8, not bool */
 /* DT_NONE after fail(E_DTYPE) naming the text when it is not a dtype. */
 enum dtype dtype_parse(const char *text);

@@ -59,10 +59,11 @@ struct bus_kind {
     bool (*drive)(struct bus *b, uint32_t self);
     /* Which of n > 0 things that may come next does: zmq the first, sim by its seed. */
     uint64_t (*choose)(struct bus *b, uint64_t n);
-    /* From now on messages of runs up to this one may be taken: everything that a thread looks at when it begins the run
-     * is there. The session's thread. NULL: nothing comes before its time. */
+    /* From now on messages of runs up to this one may be taken: everything that a thread looks at when it begins the
+     * run is there. The session's thread. NULL: nothing comes before its time. */
     void (*admit)(struct bus *b, uint32_t run);
-    /* Has everything that was sent from this end left it? The end's thread; false: a recv goes on with it. NULL: always. */
+    /* Has everything that was sent from this end left it? The end's thread; false: a recv goes on with it. NULL:
+     * always. */
     bool (*settled)(const struct bus *b, uint32_t self);
     bool threaded;                        /* each end has a thread of its own; false: who drives plays them all */
     int64_t (*sent)(const struct bus *b); /* messages ever; any thread, does not block */
