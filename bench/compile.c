@@ -4,8 +4,7 @@
  *
  * Each row is a process of its own, so that its memory is its own. Seconds are those that rille_trace_end takes of one
  * core: collecting the program, making the plan, proving it, making its actors. "MB" is the most memory that the
- * process ever had, "B/task" the plan's own bytes, "arena" what the fullest device needs beside the least it could (the
- * bytes alive at the worst moment of the plan's order). */
+ * process ever had, "B/task" the plan's own bytes, "arena" what the fullest device needs for registers and scratch. */
 #include "actors/plan/plan.h"
 #include "actors/session/compiled.h"
 #include "rille.h"
