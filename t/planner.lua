@@ -114,4 +114,38 @@ do
   local good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 200})
   tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "what nothing meets names the least: " .. tostring(why))
 end
+
+-- What is wrong is told, and how it would be right.
+do
+  local P = place("line")
+  local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})
+  local step = rille.graph(function(a) return a:matmul(a):relu():sum() end, {auto_parallel = true})
+  local function graph(options) return function() rille.graph(function(a) return a:matmul(a) end, options)(x) end end
+  tap.fails(function() rille.whatif(step, {mesh = {4}}) end, {"whatif", "not called yet"}, "a step that was not called is not planned")
+  step(x)
+  local wrong = {
+    {graph{auto_parallel = "best"}, {"best", "optimal", "propagate"}},
+    {graph{auto_parallel = 3}, {"auto_parallel", "3"}},
+    {graph{auto_parallel = true, memory_limit = -3}, {"memory_limit", "-3"}},
+    {graph{auto_parallel = true, memory_limit = 10}, {"memory", "10 bytes", "least possible"}},
+    {graph{auto_parallel = true, time_limit = 0}, {"time_limit"}},
+    {graph{auto_parallel = true, micro_batches = 3}, {"micro_batches = 3", "8"}},
+    {function() x:to_global{sbp = "auto"} end, {"auto", "variables"}},
+    {function() x:matmul(x, {strategy = 3}) end, {"matmul", "strategy", "list"}},
+    {function() x:matmul(x, {strategy = {{2, 0}, {1, 1}}}) end, {"strategy", "0 pieces"}},
+    {function() x:matmul(x, {strategy = {{3, 1}, {1, 1}}}) end, {"strategy {{3, 1}, {1, 1}}", "cpu[0, 1, 2, 3]"}},
+    {function() x:cross_entropy(rille.zeros({8}, {dtype = "i64", placement = P}), {strategy = {{4, 1}, {4}}}) end,
+      {"cross_entropy", "several operators"}},
+    {function() rille.whatif(step, {mesh = {}}) end, {"mesh", "axes"}},
+    {function() rille.whatif(step, {mesh = {4, 2}, bandwidth = {1}}) end, {"bandwidth", "2 axes"}},
+    {function() rille.whatif(step, {mesh = {4}, latency = -1}) end, {"latency"}},
+    {function() rille.whatif(step, {mesh = {4}, flops = "fast"}) end, {"flops"}},
+    {function() step:certify("/nonexistent/plan") end, {"certify", "/nonexistent/plan"}},
+    {function() rille.certificate("/dev/null") end, {"certificate"}},
+    {function() rille.graph(function(a) return a end)(x); rille.graph(function(a) return a * 2 end):certify("x") end, {"certify", "not called"}},
+  }
+  for i, case in ipairs(wrong) do tap.fails(case[1], case[2], "wrong input " .. i .. " is told") end
+  tap.ok(x:sum():item() == x:sum():item(), "and nothing is lost")
+  tap.ok(rille.whatif(step, {mesh = {1024, 96}, bandwidth = 1e11}).step_time > 0, "98,304 devices are planned for")
+end
 tap.done()
