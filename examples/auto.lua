@@ -19,7 +19,7 @@ local function train(name, batch, weights, mode)
     local loss = net(x):cross_entropy(y)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, {auto_parallel = mode})
+  end, {auto_parallel = mode, time_limit = 60}) -- seconds at most; it takes some milliseconds
   local x = rille.rand({256, 64}, {placement = P, sbp = batch})
   local y = rille.randint(0, 10, {256}, {placement = P, sbp = batch})
   local loss

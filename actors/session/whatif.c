@@ -49,8 +49,10 @@ place_for(struct cluster *k, const struct place *p, const struct place **out)
     free(rank);
     if (status) return status;
     const struct place **more = ARENA_ARRAY(&k->arena, const struct place *, 2 * (k->nplace + 1));
-    memcpy(more, k->from, sizeof *more * (size_t)k->nplace);
-    memcpy(more + k->nplace + 1, k->to, sizeof *more * (size_t)k->nplace);
+    for (int32_t i = 0; i < k->nplace; i++) {
+        more[i] = k->from[i];
+        more[k->nplace + 1 + i] = k->to[i];
+    }
     k->from = more;
     k->to = more + k->nplace + 1;
     k->from[k->nplace] = p;
