@@ -198,7 +198,7 @@ quit_threads(struct engine *e)
         struct msg m = {.kind = MSG_QUIT, .from = e->worker[0].addr, .to = e->worker[t].addr};
         bus_send(e->bus, &m);
     }
-    for (int t = 1; t <= e->nstarted; t++) pthread_join(e->thread[t], NULL);
+    for (int t = 1; e->bus->kind->threaded && t <= e->nstarted; t++) pthread_join(e->thread[t], NULL);
     e->nstarted = 0;
 }
 
