@@ -277,6 +277,16 @@ buffer_hold(struct buffer *b)
     b->nref++;
 }
 
+void *
+buffer_on_host(int kind, const struct buffer *b, void **copy)
+{
+    *copy = NULL;
+    if (device_kind(kind)->flags & HOST_READS) return b->data;
+    *copy = must_alloc(b->bytes);
+    device_kind(kind)->copy(*copy, b->data, b->bytes);
+    return *copy;
+}
+
 /* Others make way first: what was just given back is what is asked for next. */
 static void
 block_idle(struct pool *p, struct block *b)

@@ -3,8 +3,9 @@
  * On one stream order is enough: the reader is enqueued behind the producer at once,
  * and a register goes back to be written behind its reader. Another stream of the
  * same thread waits for an event. Everybody else - host code, other threads, other
- * kinds of devices - hears when the work is done. So does an update of those who
- * may refuse its data: whether they did is known to the host alone, and only then. */
+ * kinds of devices - hears when the work is done. So do an update, and a gate, of
+ * those who may refuse data: whether they did is known to the host alone, and only
+ * then. */
 #include "actors/plan/token.h"
 
 #include "runtime/device.h"
@@ -23,10 +24,11 @@ may_refuse(const struct plan *p, const struct task *t)
 }
 
 static enum token
-token_of(const struct plan *p, const struct task *from, const struct task *to)
+token_of(const struct plan *p, const struct task *from, int32_t out, const struct task *to)
 {
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
-    if (!has_streams(a) || !has_streams(b) || (to->updates && may_refuse(p, from))) return TOKEN_DONE;
+    if (!has_streams(a) || !has_streams(b)) return TOKEN_DONE;
+    if ((to->updates || from->out[out].control) && may_refuse(p, from)) return TOKEN_DONE;
     if (from->device == to->device) return TOKEN_ISSUED;
     return a->kind == b->kind && a->thread == b->thread ? TOKEN_EVENT : TOKEN_DONE;
 }
@@ -37,6 +39,6 @@ token_choose(struct plan *p)
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
-            in->token = (uint8_t)token_of(p, &p->task[in->task], &p->task[i]);
+            in->token = (uint8_t)token_of(p, &p->task[in->task], in->out, &p->task[i]);
         }
 }

@@ -35,8 +35,8 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     const struct task *from = &p->task[in->task];
     if (!keeps(p, from, t, in->token))
         return proof_fail(v, task, "port %d goes on before the work of task %d is done", (int)k, (int)in->task);
-    if (t->updates && checks(p, from) && in->token != TOKEN_DONE)
-        return proof_fail(v, task, "updates before it is known whether task %d refuses its data", (int)in->task);
+    if ((t->updates || from->out[in->out].control) && checks(p, from) && in->token != TOKEN_DONE)
+        return proof_fail(v, task, "goes on before it is known whether task %d refuses its data", (int)in->task);
     return 0;
 }
 

@@ -84,18 +84,12 @@ rille_file_text(const struct rille_file *f, int i, const char **key, const char 
     return true;
 }
 
-/* The bytes of mesh position pos. Those that another position has too are read there and copied. */
+/* The bytes of mesh position pos, into host memory. */
 static int
-read_part(const struct type *t, const struct layout *l, struct store *store, int pos, leaf_reader *read, void *arg)
+read_bytes(const struct type *t, const struct layout *l, int pos, leaf_reader *read, void *arg, void *data)
 {
     struct type local = layout_shard(l, t, pos);
     struct box box;
-    int origin = layout_origin(l, pos);
-    void *data = store->part[pos]->data;
-    if (origin < pos) {
-        memcpy(data, store->part[origin]->data, (size_t)type_bytes(&local));
-        return 0;
-    }
     if (layout_is_later_part(l, pos)) {
         struct view v = view_dense(&local, data);
         box_fill(layout_partial(l), &v);
@@ -105,13 +99,32 @@ read_part(const struct type *t, const struct layout *l, struct store *store, int
     return read(arg, &box, data);
 }
 
+/* The same, where they belong. Those that another position has too are read there and copied. */
+static int
+read_part(const struct type *t, const struct layout *l, struct store *store, int pos, leaf_reader *read, void *arg)
+{
+    const struct device_kind *kind = device_kind(l->place->kind);
+    struct buffer *part = store->part[pos];
+    int origin = layout_origin(l, pos);
+    if (origin < pos) {
+        kind->copy(part->data, store->part[origin]->data, part->bytes);
+        return 0;
+    }
+    if (kind->flags & HOST_READS) return read_bytes(t, l, pos, read, arg, part->data);
+    void *copy = must_alloc(part->bytes);
+    int status = read_bytes(t, l, pos, read, arg, copy);
+    if (!status) kind->copy(part->data, copy, part->bytes);
+    free(copy);
+    return status;
+}
+
 int
 leaf_read(struct rille_session *s, const struct type *t, const struct layout *l, leaf_reader *read, void *arg,
           struct rille_tensor **out)
 {
     struct store *store = NULL;
     TRY(layout_fits(l, t));
-    if (l->place->kind != DEV_META) TRY(store_make(s, t, l, &store));
+    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) TRY(store_make(s, t, l, &store));
     for (int pos = 0; store && pos < l->place->nrank; pos++) {
         int status = store->part[pos] ? read_part(t, l, store, pos, read, arg) : 0;
         if (!status) continue;
@@ -206,7 +219,8 @@ saved_read(void *arg, const struct box *b, void *out)
         layout_box(v->layout, &v->type, pos, &shard);
         if (!box_intersect(b, &shard, ndim, &both)) continue;
         struct type local = layout_shard(v->layout, &v->type, pos);
-        struct view src = view_dense(&local, v->store->part[pos]->data), dst = whole;
+        void *copy, *data = buffer_on_host(v->layout->place->kind, v->store->part[pos], &copy);
+        struct view src = view_dense(&local, data), dst = whole;
         int64_t from = 0, to = 0;
         for (int i = 0; i < ndim; i++) {
             from += (both.lo[i] - shard.lo[i]) * src.stride[i];
@@ -216,6 +230,7 @@ saved_read(void *arg, const struct box *b, void *out)
         src.data = (char *)src.data + from * (int64_t)width;
         dst.data = (char *)dst.data + to * (int64_t)width;
         view_copy(&dst, &src);
+        free(copy);
     }
     return 0;
 }

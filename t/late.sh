@@ -1,0 +1,21 @@
+#!/bin/bash
+# late.sh - tests in Lua hold on devices whose work is done later, and whose memory faults when host code touches it:
+# the same files, with "late" for "cpu". All that can be with RILLE_LONG=1.
+set -u
+some=(several-results boxing-grad shell-graph file-save optim-clip random-calls nn-ranks)
+all=(shell-tensor optim-update steps nn-layers op-layouts data-loader nn-module op-halves hostile-calls)
+[ -n "${RILLE_LONG:-}" ] && some+=("${all[@]}")
+n=0 failed=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+for test in "${some[@]}"; do
+  n=$((n + 1))
+  sed 's/"cpu"/"late"/g; s/cpu:/late:/g; s/cpu\[/late[/g' "t/$test.lua" >"$folder/$test.lua"
+  if "$1" -d late:8 "$folder/$test.lua" >"$folder/out" 2>&1 && grep -q '^ok' "$folder/out"; then echo "ok $n - $test"; else
+    echo "not ok $n - $test"
+    failed=1
+    grep -v '^ok' "$folder/out" | head -20 | sed 's/^/#   /'
+  fi
+done
+echo "1..$n"
+exit $failed
