@@ -2,6 +2,7 @@
 #include "actors/plan/lower.h"
 
 #include "boxing/path.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 
 #include <string.h>
@@ -196,11 +197,21 @@ move_tasks(struct lower *l, const struct box_plan *b, struct pval *from, struct 
     return 0;
 }
 
+/* A move reads its sources in place. A plan that is read and not run reads nothing. */
+static bool
+reaches(const struct lower *l, int from, int to)
+{
+    return from == to || l->program->shown || (device_kind(from)->flags & device_kind(to)->flags & HOST_READS);
+}
+
 /* One hop: the value in another layout, directly. */
 static int
 move_once(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
 {
     struct box_plan *b;
+    if (!reaches(l, v->layout->place->kind, layout->place->kind))
+        return fail(E_PLACE, "a value does not go from %s to %s devices: their memories do not reach each other",
+                    device_kind_text(v->layout->place->kind), device_kind_text(layout->place->kind));
     TRY(box_plan(&l->plan->arena, &v->type, v->layout, layout, &b));
     struct pval *to = *out = pval_new(l, &v->type, layout, v->piece, v->node);
     if (b->alias) {
