@@ -277,14 +277,14 @@ buffer_hold(struct buffer *b)
     b->nref++;
 }
 
-void *
-buffer_on_host(int kind, const struct buffer *b, void **copy)
+int
+buffer_on_host(int kind, const struct buffer *b, void **data, void **copy)
 {
     *copy = NULL;
-    if (device_kind(kind)->flags & HOST_READS) return b->data;
-    *copy = must_alloc(b->bytes);
-    device_kind(kind)->copy(*copy, b->data, b->bytes);
-    return *copy;
+    *data = b->data;
+    if (device_kind(kind)->flags & HOST_READS) return 0;
+    *data = *copy = must_alloc(b->bytes);
+    return device_kind(kind)->copy(*copy, b->data, b->bytes);
 }
 
 /* Others make way first: what was just given back is what is asked for next. */

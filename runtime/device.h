@@ -80,8 +80,9 @@ void pool_limit(struct pool *p, size_t limit_bytes);
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
 void buffer_hold(struct buffer *b);
 void buffer_drop(struct buffer **b);
-/* Its bytes where host code reads them: as they lie (*copy NULL), or in a copy that the caller frees. Between runs. */
-void *buffer_on_host(int kind, const struct buffer *b, void **copy);
+/* Its bytes where host code reads them: as they lie (*copy NULL), or in a copy that the caller frees, also after a
+ * failure. Between runs. */
+int buffer_on_host(int kind, const struct buffer *b, void **data, void **copy);
 /* The arena block of the device, at least bytes long; grows between runs only (content is lost). E_MEMORY. */
 int pool_arena(struct pool *p, size_t bytes, void **out);
 

@@ -219,7 +219,12 @@ saved_read(void *arg, const struct box *b, void *out)
         layout_box(v->layout, &v->type, pos, &shard);
         if (!box_intersect(b, &shard, ndim, &both)) continue;
         struct type local = layout_shard(v->layout, &v->type, pos);
-        void *copy, *data = buffer_on_host(v->layout->place->kind, v->store->part[pos], &copy);
+        void *copy, *data;
+        int status = buffer_on_host(v->layout->place->kind, v->store->part[pos], &data, &copy);
+        if (status) {
+            free(copy);
+            return status;
+        }
         struct view src = view_dense(&local, data), dst = whole;
         int64_t from = 0, to = 0;
         for (int i = 0; i < ndim; i++) {

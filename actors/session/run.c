@@ -289,17 +289,6 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
 
 /* ---- reading ---- */
 
-/* A part's bytes where host code reads them: as they lie, or a copy, which is the caller's also after a failure. */
-static int
-on_host(int kind, const struct buffer *b, void **data, void **copy)
-{
-    *copy = NULL;
-    *data = b->data;
-    if (device_kind(kind)->flags & HOST_READS) return 0;
-    *data = *copy = must_alloc(b->bytes);
-    return device_kind(kind)->copy(*copy, b->data, b->bytes);
-}
-
 /* The part of v's box `from`, which lies at data, that is in box `to`, which out is dense for. */
 static void
 read_overlap(const struct type *t, const struct box *from, void *data, const struct box *to, void *out, enum reduce r,
@@ -340,7 +329,7 @@ session_read(struct rille_session *s, struct val *v, const struct box *part, voi
         struct box box;
         layout_box(l, &v->type, pos, &box);
         void *copy, *data;
-        int status = on_host(l->place->kind, v->store->part[pos], &data, &copy);
+        int status = buffer_on_host(l->place->kind, v->store->part[pos], &data, &copy);
         if (!status) read_overlap(&v->type, &box, data, part, out, first ? RED_NONE : reduce, first);
         free(copy);
         TRY(status);
