@@ -401,6 +401,51 @@ int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
  * the first time that this is called. If none was timed yet, path gets those of the next run when it ends. */
 int rille_graph_timeline(struct rille_graph *g, const char *path);
 
+/* What a step does when: its plan on a virtual clock, each device working by itself, and its last timed run. */
+struct rille_chart_span { /* acts of a device on one piece, one after the other */
+    int device, stage;    /* number among the chart's devices; virtual stage */
+    int piece;            /* -1: of the whole batch */
+    const char *what;     /* "forward", "backward", "weight", "move", "update" */
+    double begin, end;    /* seconds from the first act on */
+};
+struct rille_chart_stall {
+    int stage;
+    double share;     /* of the time of the stage's devices */
+    const char *text; /* "stage 1 waited 18 % for a register of matmul (train.lua:14)" */
+};
+enum { RILLE_CHART_POINTS = 256 };
+struct rille_chart_run {
+    double time, bubble; /* seconds; share of the devices' time that they do not act */
+    int nspan, nstall;   /* nspan 0: there was no such run */
+    struct rille_chart_span *span;
+    struct rille_chart_stall *stall; /* the longest first */
+    double *busy;                    /* by device */
+    int64_t *memory;                 /* [device][point]: most bytes in registers, in equal parts of the time */
+};
+struct rille_chart_device {
+    const char *kind;
+    int device, thread;
+    int64_t arena; /* bytes for all registers and scratch */
+};
+struct rille_chart {
+    int ndevice, nstage, nthread, pieces;
+    struct rille_chart_device *device;
+    bool split;    /* gradients of weights may wait */
+    int lag;       /* of its credits; 0: as many as pieces */
+    bool reckoned; /* no run was timed, no costs were given: planned with the built-in rates */
+    double forward, backward, weight, moving; /* seconds of a piece on a device of a stage, planned */
+    struct rille_chart_run planned, measured;
+    void *memory; /* all of the above */
+};
+/* Seconds of one piece on each device of a stage (move: of a part of a move; update: of all that a device does once a
+ * batch). */
+struct rille_chart_costs {
+    double forward, backward, weight, move, update;
+};
+/* costs NULL: as measured, or where no run was timed as the built-in rates have it. From then on all runs are timed. */
+int rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, struct rille_chart **out);
+void rille_chart_free(struct rille_chart **c);
+
 /* ---- seeing ---- */
 
 struct rille_explain_op {

@@ -97,9 +97,18 @@ static const struct page {
     {"boxing",
      "rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}   one move, priced\n"
      "  Fields: name, bytes, bound, received (by rank), steps, candidates. b:show() draws it, also e.boxing[1]:show()"},
-    {"show", "x:show([\"file.svg\"])   draws how x is cut over its mesh: tiles with their ranks, replicas as\n"
-             "  stacked sheets, addends of P side by side.\n"
-             "  rille.boxing{...}:show([\"file.svg\"]) draws a move, its name and its bytes."},
+    {"show",
+     "x:show([\"file.svg\"])   draws how x is cut over its mesh: tiles with their ranks, replicas as\n"
+     "  stacked sheets, addends of P side by side.\n"
+     "  rille.boxing{...}:show([\"file.svg\"]) draws a move, its name and its bytes.\n"
+     "  step:show([\"file.svg\"]) draws what a compiled step does when: a row a device, pieces numbered, planned\n"
+     "  above measured, memory below, and who waited for what. step:show(nil, {forward = 1, backward = 2}) plans\n"
+     "  with these costs."},
+    {"chart",
+     "step:chart([{forward =, backward =, weight =, move =, update =}])   what step:show() draws, as a table:\n"
+     "  planned (on a virtual clock, by these seconds a piece and stage, or by measured ones) and measured, each\n"
+     "  {time =, bubble =, spans =, stalls =, devices =}; a span is {device =, stage =, piece =, what =, from =, to "
+     "=}"},
     {"stats", "x:stats()   {numel =, nan =, inf =, zeros =, min =, max =, mean =, std =} of all values; prints\n"
               "  min, max, mean and std are of those that are neither nan nor infinite"},
     {"hist", "x:hist(bins = 30)   {min =, max =, counts =}: how many lie in each of equal parts; prints as bars"},

@@ -423,6 +423,30 @@ graph_trace(lua_State *L)
     return 0;
 }
 
+/* step:chart([costs]): what it does when, planned and measured; schedule: as the options have it. */
+static int
+graph_chart(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    chart_push(L, last_trace(L), 2);
+    if (g->options.schedule)
+        lua_pushstring(L, g->options.schedule);
+    else if (g->options.lag)
+        lua_pushfstring(L, "lag %d%s", g->options.lag, g->options.split_backward ? ", split" : "");
+    else
+        lua_pushliteral(L, "1f1b");
+    lua_setfield(L, -2, "schedule");
+    return 1;
+}
+
+/* step:show([path]): that as a picture. */
+static int
+graph_show(lua_State *L)
+{
+    graph_check(L, 1);
+    return picture_call(L, "step");
+}
+
 static int
 graph_certify(lua_State *L)
 {
@@ -554,8 +578,9 @@ graph_open(lua_State *L)
                                     {"__close", graph_gc},
                                     {"__tostring", graph_tostring},
                                     {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"explain", graph_explain}, {"plan", graph_plan},       {"stats", graph_stats},
-                                       {"trace", graph_trace},     {"certify", graph_certify}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"explain", graph_explain}, {"plan", graph_plan},   {"stats", graph_stats}, {"trace", graph_trace},
+        {"certify", graph_certify}, {"chart", graph_chart}, {"show", graph_show},   {NULL, NULL}};
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_pushvalue(L, -1);

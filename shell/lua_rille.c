@@ -348,6 +348,7 @@ static const luaL_Reg functions[] = {
     {"_epoch", epoch},
     {"_fail_act", fail_act},
     {"_slow_op", slow_op},
+    {"_show", show_drawn},
     {NULL, NULL},
 };
 

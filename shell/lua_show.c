@@ -18,16 +18,24 @@ svg_path(lua_State *L, int i)
     return path;
 }
 
-/* Prints the picture, or writes it to the file; takes it. */
+/* Prints the picture, or writes it to the file. */
 static int
-put(lua_State *L, const char *path, char *text)
+write_picture(lua_State *L, const char *path, const char *text)
 {
     FILE *f = path ? fopen(path, "w") : stdout;
     int why = !f || fputs(text, f) == EOF || fflush(f) ? errno : 0;
     if (f && path && fclose(f) && !why) why = errno;
-    free(text);
     if (why) complain(L, "show: %s cannot be written: %s", path ? path : "stdout", strerror(why));
     return 0;
+}
+
+/* The same, of a text that is the core's; takes it. */
+static int
+put(lua_State *L, const char *path, char *text)
+{
+    lua_pushstring(L, text);
+    free(text);
+    return write_picture(L, path, lua_tostring(L, -1));
 }
 
 /* A notebook is shown the picture, with the one of the terminal beside it. Takes both. */
@@ -94,6 +102,44 @@ boxing_show(lua_State *L)
     check(L, path ? rille_show_move_svg(sh->session, dtype, ndim, shape, from, to, &text)
                   : rille_show_move(sh->session, dtype, ndim, shape, from, to, sh->color, &text));
     return put(L, path, text);
+}
+
+int
+picture_call(lua_State *L, const char *name)
+{
+    int n = lua_gettop(L);
+    lua_getglobal(L, "require");
+    lua_pushfstring(L, "rille.show.%s", name);
+    lua_call(L, 1, 1);
+    lua_insert(L, 1);
+    lua_call(L, n, 0);
+    return 0;
+}
+
+/* rille._show(path, svg, plain): writes the picture to the file; without one shows it in the notebook, or prints it.
+ * The two are functions, of which one is called: svg() gives a document, plain(columns, color) lines. */
+int
+show_drawn(lua_State *L)
+{
+    struct shell *sh = shell_of(L);
+    const char *path = svg_path(L, 1);
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    luaL_checktype(L, 3, LUA_TFUNCTION);
+    lua_settop(L, 3);
+    if (path || sh->display) {
+        lua_pushvalue(L, 2);
+        lua_call(L, 0, 1);
+    }
+    if (path) return write_picture(L, path, luaL_checkstring(L, 4));
+    lua_pushvalue(L, 3);
+    lua_pushinteger(L, sh->display ? 100 : print_columns());
+    lua_pushboolean(L, sh->color && !sh->display);
+    lua_call(L, 2, 1);
+    if (sh->display)
+        sh->display("image/svg+xml", luaL_checkstring(L, 4), luaL_checkstring(L, 5));
+    else
+        write_picture(L, NULL, luaL_checkstring(L, 4));
+    return 0;
 }
 
 /* A method that is written in Lua: its name is upvalue 1. */

@@ -365,9 +365,8 @@ add_strange(luaL_Buffer *b, const struct table *t, int64_t n)
     if (infs) snprintf(text, sizeof text, ", %d inf", infs), luaL_addstring(b, text);
 }
 
-/* Columns of the terminal; where there is none, lines have an end all the same. */
-static int
-line_width(void)
+int
+print_columns(void)
 {
     struct winsize w;
     return isatty(1) && !ioctl(1, TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : 80;
@@ -379,7 +378,7 @@ add_table(luaL_Buffer *b, struct table *t, int64_t n)
     enum { MARGIN = 1, GAP = 4 };
     if (t->kind->real) choose_form(t, n);
     choose_width(t, n);
-    int64_t room = line_width() - MARGIN, fit = room / (t->width + 1);
+    int64_t room = print_columns() - MARGIN, fit = room / (t->width + 1);
     if (t->ndim > 1 && t->shape[t->ndim - 1] > fit) fit = (room - GAP) / (t->width + 1);
     t->columns = fit < 1 ? 1 : fit;
     add_values(b, t);

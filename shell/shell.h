@@ -227,6 +227,13 @@ void tokenizers_open(lua_State *L);
 
 void show_open(lua_State *L);  /* x:show(), into the methods at the top */
 int boxing_show(lua_State *L); /* the method of a boxing's record */
+int show_drawn(lua_State *L);  /* rille._show */
+/* A picture that is drawn in Lua: calls the function that lua/show/NAME.lua gives with what is on the stack. */
+int picture_call(lua_State *L, const char *name);
+
+/* ---- lua_chart.c: the schedule of a step ---- */
+
+void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index of a table, nil or nothing */
 
 /* ---- value.c: dtypes as Lua values ---- */
 
@@ -243,6 +250,7 @@ void value_dtypes(lua_State *L); /* pushes "f32 f64 ..." */
 
 /* ---- print.c ---- */
 
+int print_columns(void); /* of the terminal; where there is none, lines have an end all the same */
 void print_tensor(lua_State *L, struct rille_tensor *t);               /* pushes its text */
 void print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t); /* adds its first line, without the end */
 

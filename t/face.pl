@@ -47,6 +47,9 @@ my @sound = (
   [qr/^const struct rille_token_rows \*/, '&rows'],
   [qr/^struct rille_explain \*\* e /, '&w->explain'],
   [qr/^struct rille_explain \*\*/, '&explain'],
+  [qr/^struct rille_chart \*\* c /, '&w->chart'],
+  [qr/^struct rille_chart \*\*/, '&chart'],
+  [qr/^const struct rille_chart_costs \*/, 'NULL'],
   [qr/^struct rille_(\w+) \*/, '(struct rille_$1 *)room'],
   [qr/^const struct rille_cost \*/, '(const struct rille_cost *)room'],
   [qr/^struct rille_operand_info /, '(struct rille_operand_info *)room'],
@@ -154,6 +157,7 @@ struct world {
     const struct rille_layout *layout;
     struct rille_arg arg[1];
     struct rille_explain *explain;
+    struct rille_chart *chart;
     struct rille_file *file;
     struct rille_tokens *tokens;
     struct rille_tokenizer *tokenizer;
@@ -191,6 +195,7 @@ build(struct world *w)
     rille_trace_begin(w->s, &graph_options, 1, w->list, &piece);
     rille_call(w->s, rille_op_find("relu"), 1, &(struct rille_arg){.kind = RILLE_ARG_TENSOR, .tensor = piece}, 0, NULL, &result);
     rille_trace_end(w->s, 1, &result, &w->g);
+    rille_graph_chart(w->g, NULL, &w->chart);
     rille_tensor_free(&piece);
     rille_tensor_free(&result);
 }
@@ -206,13 +211,14 @@ act(int n, struct world *w, struct world *other)
     struct rille_graph *graph;
     struct rille_live *live;
     struct rille_explain *explain;
+    struct rille_chart *chart;
     const struct rille_place *place;
     const struct rille_layout *layout;
     const int32_t *ranks;
     char *text;
     const char *words;
     (void)words, (void)other, (void)room, (void)shape, (void)one, (void)zero, (void)fresh, (void)made, (void)graph, (void)live;
-    (void)explain, (void)place, (void)layout, (void)ranks, (void)text;
+    (void)explain, (void)chart, (void)place, (void)layout, (void)ranks, (void)text;
     switch (n) {
 C
 for my $i (0 .. $#cases) { print "    case $i: $cases[$i][2]; break;\n" }

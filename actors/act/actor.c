@@ -18,8 +18,7 @@
 static uint64_t
 key_of(const struct worker *w, int task)
 {
-    const struct task *t = &w->plan->task[task];
-    return (uint64_t)t->phase << 56 | (uint64_t)w->actors->actor[task].begun << 32 | (t->priority & 0xffffffffu);
+    return task_key(&w->plan->task[task], w->actors->actor[task].begun);
 }
 
 static void

@@ -9,7 +9,7 @@
 #define RILLE_ACT_ENGINE_H
 
 #include "actors/act/bus.h"
-#include "actors/plan/plan.h"
+#include "actors/plan/play.h"
 
 #include <stdatomic.h>
 
@@ -32,12 +32,6 @@ struct run {
      * by engine_run. */
     int (*before_act)(void *hook, const struct op *op);
     void *hook;
-};
-
-/* One act, as it happened. Times in nanoseconds of CLOCK_MONOTONIC. */
-struct act_time {
-    int32_t task, piece;
-    int64_t begin, end;
 };
 
 struct engine_options {

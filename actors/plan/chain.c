@@ -41,7 +41,7 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
     for (int i = 0; i < c->nstep; i++) {
         const struct prog_node *m = &l->program->node[c->member[i]];
         struct fuse_step *s = &chain->step[i];
-        *s = (struct fuse_step){.call = lower_call(l, m, &l->tmp), .out = -1};
+        *s = (struct fuse_step){.call = program_call(l->program, m, &l->tmp), .out = -1};
         for (int k = 0; k < m->nin; k++) {
             int inside = m->in[k].kind == REF_NODE ? chain_step(c, m->in[k].index, i) : -1;
             s->arg[k] = inside >= 0 ? (struct fuse_arg){true, inside} : (struct fuse_arg){false, -1};

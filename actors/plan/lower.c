@@ -40,17 +40,6 @@ operands(struct lower *l, int32_t node, struct pval **in)
     return 0;
 }
 
-struct call *
-lower_call(struct lower *l, const struct prog_node *n, struct arena *a)
-{
-    struct call *c = ARENA_NEW(a, struct call);
-    struct type *in = ARENA_ARRAY(a, struct type, n->nin);
-    for (int i = 0; i < n->nin; i++) in[i] = ref_type(l->program, n->in[i]);
-    *c = (struct call){.op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .attr = n->attr, .layout = n->want};
-    c->out = arena_dup(a, n->type, sizeof(*n->type) * (size_t)n->nout);
-    return c;
-}
-
 struct view
 number_view(const struct type *t, void *data)
 {
@@ -70,23 +59,8 @@ lower_team(const struct lower *l, double flops, double bytes)
 static int
 team_of(const struct lower *l, const struct call *c, int nrank)
 {
-    double bytes = 0, flops = 0;
-    struct rule rule;
-    struct arena tmp = {0};
-    for (int i = 0; i < c->nin; i++) bytes += (double)type_bytes(&c->in[i]);
-    for (int k = 0; k < c->nout; k++) bytes += (double)type_bytes(&c->out[k]);
-    if (c->op->flops)
-        flops = c->op->flops(c);
-    else if (!(c->op->flags & OP_SOURCE) && !call_infer(&tmp,
-                                                        &(struct call){.op = c->op,
-                                                                       .nin = c->nin,
-                                                                       .nout = c->nout,
-                                                                       .in = c->in,
-                                                                       .out = (struct type[OP_OUT]){{0}},
-                                                                       .attr = c->attr},
-                                                        &rule))
-        flops = 2 * rule_points(&rule);
-    arena_fini(&tmp);
+    double flops, bytes;
+    call_work(c, &flops, &bytes);
     return lower_team(l, flops / nrank, bytes / nrank);
 }
 
@@ -205,7 +179,7 @@ lower_node(struct lower *l, int32_t node)
     }
     for (int k = 0; k < n->nout; k++)
         l->node_val[node * OP_OUT + k] = pval_new(l, &n->type[k], n->layout[k], n->piece && !n->accumulate, node);
-    struct computing c = {.node = node, .in = in, .call = lower_call(l, n, &l->tmp)};
+    struct computing c = {.node = node, .in = in, .call = program_call(l->program, n, &l->tmp)};
     if (!n->accumulate && !(n->op->flags & OP_VIEW)) {
         c.threads = team_of(l, c.call, n->layout[0]->place->nrank);
         kernels_begin(&c.kernels, l, n->nin + n->nout, op_is_placed(n->op));

@@ -152,7 +152,6 @@ int lower_team(const struct lower *l, double flops, double bytes);
 int lower_nodes(struct lower *l);
 int lower_roots(struct lower *l);
 struct pval *lower_value(struct lower *l, struct ref r);
-struct call *lower_call(struct lower *l, const struct prog_node *n, struct arena *a);
 struct view number_view(const struct type *t, void *data);
 
 /* guard.c */

@@ -196,6 +196,14 @@ task_op(const struct plan *p, const struct task *t)
     return t->kind->flags & KIND_NODE ? p->program->node[t->node].op : NULL;
 }
 
+/* Of the tasks that are ready on a device the one with the least key acts next: forward before backward before weight
+ * gradients, then the first pieces, then by priority. */
+static inline uint64_t
+task_key(const struct task *t, int32_t act)
+{
+    return (uint64_t)t->phase << 56 | (uint64_t)act << 32 | (t->priority & 0xffffffffu);
+}
+
 /* Takes over the program, also when it fails. E_PLAN when it cannot run to its end (naming who starves), E_MEMORY... */
 int plan_compile(struct program *p, struct atlas *at, struct plan **out);
 void plan_free(struct plan **p);

@@ -33,3 +33,14 @@ program_free(struct program **gp)
     free(g);
     *gp = NULL;
 }
+
+struct call *
+program_call(const struct program *p, const struct prog_node *n, struct arena *a)
+{
+    struct call *c = ARENA_NEW(a, struct call);
+    struct type *in = ARENA_ARRAY(a, struct type, n->nin);
+    for (int i = 0; i < n->nin; i++) in[i] = ref_type(p, n->in[i]);
+    *c = (struct call){.op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .attr = n->attr, .layout = n->want};
+    c->out = arena_dup(a, n->type, sizeof(*n->type) * (size_t)n->nout);
+    return c;
+}

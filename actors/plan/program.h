@@ -86,5 +86,7 @@ void program_write(const struct program *p, struct str *s);
 int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
 struct type ref_type(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
+/* A node as a call of its operator, on whole tensors. */
+struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
 
 #endif

@@ -7,4 +7,8 @@
 #define FLOPS_PER_NS 280.0
 #define BYTES_PER_NS 20.0
 
+struct call;
+/* What a call does on whole tensors: floating-point operations, and bytes read and written (reckon.c). */
+void call_work(const struct call *c, double *flops, double *bytes);
+
 #endif

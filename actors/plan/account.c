@@ -1,0 +1,273 @@
+/* account.c - from the times of acts back to what each of them waited for.
+ *
+ * Act n of a reader takes token n / hold of an edge, which act (n / hold + 1) every - 1
+ * of the producer published (a control edge: the last of the tokens it needs). Register
+ * r of a result is written again after all readers of register r - nreg gave it back.
+ * So all that an act waited for has a time; the latest one is why it began no sooner,
+ * unless its device was at work until then. */
+#include "actors/plan/account.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct books {
+    const struct plan *plan;
+    int64_t *first;       /* by task: number of its first act */
+    int64_t *begin, *end; /* by number of an act; -1: it is not known */
+};
+
+static struct books
+books_open(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a)
+{
+    struct books b = {.plan = p, .first = ARENA_ARRAY(a, int64_t, p->ntask + 1)};
+    for (int32_t i = 0; i < p->ntask; i++) b.first[i + 1] = b.first[i] + p->task[i].nact;
+    b.begin = ARENA_ARRAY(a, int64_t, b.first[p->ntask] + 1);
+    b.end = ARENA_ARRAY(a, int64_t, b.first[p->ntask] + 1);
+    for (int64_t i = 0; i < b.first[p->ntask]; i++) b.begin[i] = b.end[i] = -1;
+    for (int64_t i = 0; i < nact; i++) {
+        b.begin[b.first[act[i].task] + act[i].piece] = act[i].begin;
+        b.end[b.first[act[i].task] + act[i].piece] = act[i].end;
+    }
+    return b;
+}
+
+static int64_t
+end_of(const struct books *b, int32_t task, int64_t n)
+{
+    return n < b->plan->task[task].nact ? b->end[b->first[task] + n] : -1;
+}
+
+/* ---- why an act began no sooner ---- */
+
+struct cause {
+    enum stall_kind kind;
+    int32_t on;
+    int64_t at; /* from when on it was there */
+};
+
+static void
+later(struct cause *c, enum stall_kind kind, int32_t on, int64_t at)
+{
+    if (at > c->at) *c = (struct cause){kind, on, at};
+}
+
+static void
+cause_of_input(const struct books *b, const struct in_port *in, int64_t n, struct cause *c)
+{
+    const struct out_port *out = &b->plan->task[in->task].out[in->out];
+    int64_t token = in->need * (n / in->hold + 1), every = out->control ? 1 : out->every;
+    later(c, STALL_INPUT, in->task, end_of(b, in->task, token * every - 1));
+}
+
+/* Each reader of register r of a result, and when it gave it back. */
+static void
+cause_of_register(const struct books *b, const struct out_port *out, int64_t r, struct cause *c)
+{
+    for (int32_t f = 0; f < out->nfan; f++)
+        for (int32_t k = 0; k < out->fan[f].nreader; k++) {
+            const struct reader *to = &out->fan[f].reader[k];
+            int64_t hold = b->plan->task[to->task].in[to->port].hold;
+            later(c, STALL_REGISTER, to->task, end_of(b, to->task, (r + 1) * hold - 1));
+        }
+}
+
+static struct cause
+cause_of(const struct books *b, int32_t task, int64_t n)
+{
+    const struct task *t = &b->plan->task[task];
+    struct cause c = {STALL_TURN, -1, -1};
+    for (int32_t k = 0; k < t->nin; k++) cause_of_input(b, &t->in[k], n, &c);
+    for (int32_t k = 0; k < t->nout; k++) {
+        const struct out_port *out = &t->out[k];
+        if (!out->control && n / out->every >= out->nreg) cause_of_register(b, out, n / out->every - out->nreg, &c);
+    }
+    return c;
+}
+
+/* ---- idle time ---- */
+
+struct stalls {
+    struct stall *list;
+    int32_t n, room;
+    struct arena *arena;
+};
+
+/* Waits of one stage for one line of the program are one. */
+static bool
+alike(const struct plan *p, const struct stall *s, const struct stall *t)
+{
+    if (s->kind != t->kind || s->stage != t->stage || (s->on < 0) != (t->on < 0)) return false;
+    if (s->kind == STALL_TURN || s->kind == STALL_END) return true;
+    const struct task *x = &p->task[s->on], *y = &p->task[t->on], *v = &p->task[s->task], *w = &p->task[t->task];
+    if (s->kind == STALL_REGISTER && (v->node != w->node || v->kind != w->kind)) return false;
+    return x->node == y->node && x->stage == y->stage && x->phase == y->phase && x->kind == y->kind;
+}
+
+static void
+stall_add(const struct plan *p, struct stalls *l, struct stall s)
+{
+    int32_t i = 0;
+    if (s.ns <= 0) return;
+    s.longest = s.ns;
+    while (i < l->n && !alike(p, &l->list[i], &s)) i++;
+    if (i < l->n) {
+        struct stall *t = &l->list[i];
+        t->ns += s.ns;
+        if (s.ns > t->longest) t->task = s.task, t->on = s.on, t->longest = s.ns;
+        return;
+    }
+    if (l->n == l->room) {
+        struct stall *list = ARENA_ARRAY(l->arena, struct stall, 2 * l->room + 8);
+        if (l->n) memcpy(list, l->list, sizeof *list * (size_t)l->n);
+        l->room = 2 * l->room + 8;
+        l->list = list;
+    }
+    l->list[l->n++] = s;
+}
+
+static int
+by_begin(const void *a, const void *b)
+{
+    const struct act_time *x = a, *y = b;
+    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
+}
+
+/* The virtual stage of what a device does most; -1: it does nothing. */
+static int32_t
+stage_of(const struct plan *p, int32_t device)
+{
+    int32_t stage = -1;
+    for (int32_t i = 0; i < p->ntask; i++)
+        if (p->task[i].device == device && p->task[i].phase != PHASE_BATCH && (stage < 0 || p->task[i].stage < stage))
+            stage = p->task[i].stage;
+    return stage;
+}
+
+/* The acts of one device, in order of time: what lies between them. */
+static void
+device_stalls(const struct books *b, const struct act_time *act, int64_t nact, int32_t stage, struct account *o,
+              struct stalls *l)
+{
+    int64_t free = o->begin;
+    for (int64_t i = 0; i < nact; i++) {
+        struct cause c = cause_of(b, act[i].task, act[i].piece);
+        int64_t there = MIN(MAX(c.at, free), MAX(act[i].begin, free));
+        stall_add(b->plan, l, (struct stall){c.kind, stage, act[i].task, c.on, .ns = there - free});
+        stall_add(b->plan, l, (struct stall){STALL_TURN, stage, act[i].task, -1, .ns = act[i].begin - there});
+        free = MAX(free, act[i].end);
+    }
+    stall_add(b->plan, l, (struct stall){STALL_END, stage, -1, -1, .ns = o->end - free});
+}
+
+static int
+by_length(const void *a, const void *b)
+{
+    const struct stall *x = a, *y = b;
+    return x->ns != y->ns ? (x->ns < y->ns) - (x->ns > y->ns) : (x->stage > y->stage) - (x->stage < y->stage);
+}
+
+static void
+find_stalls(const struct books *b, const struct act_time *act, int64_t nact, struct arena *a, struct account *o)
+{
+    const struct plan *p = b->plan;
+    struct stalls l = {.arena = a};
+    int64_t *first = ARENA_ARRAY(a, int64_t, p->ndevice + 2);
+    struct act_time *sorted = ARENA_ARRAY(a, struct act_time, nact + 1);
+    int32_t *stage = ARENA_ARRAY(a, int32_t, p->ndevice + 1);
+    for (int64_t i = 0; i < nact; i++) first[p->task[act[i].task].device + 2]++;
+    for (int32_t d = 1; d <= p->ndevice; d++) first[d + 1] += first[d];
+    for (int64_t i = 0; i < nact; i++) sorted[first[p->task[act[i].task].device + 1]++] = act[i];
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        stage[d] = stage_of(p, d);
+        qsort(sorted + first[d], (size_t)(first[d + 1] - first[d]), sizeof *sorted, by_begin);
+        for (int64_t i = first[d]; i < first[d + 1]; i++) o->busy[d] += sorted[i].end - sorted[i].begin;
+        device_stalls(b, sorted + first[d], first[d + 1] - first[d], stage[d], o, &l);
+    }
+    for (int32_t i = 0; i < l.n; i++)
+        for (int32_t d = 0; d < p->ndevice; d++) l.list[i].ndevice += stage[d] == l.list[i].stage;
+    qsort(l.list, (size_t)l.n, sizeof *l.list, by_length);
+    o->stall = l.list;
+    o->nstall = l.n;
+}
+
+/* ---- memory ---- */
+
+/* A register with bytes comes to life, or goes. */
+struct change {
+    int64_t at, bytes;
+    int32_t device;
+};
+
+static int
+by_time(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    if (x->at != y->at) return (x->at > y->at) - (x->at < y->at);
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* what goes, goes first */
+}
+
+/* When register r of a result was given back by the last who read it, also of those whose own lies in it. */
+static int64_t
+until(const struct books *b, int32_t task, int32_t k, int64_t r)
+{
+    const struct out_port *out = &b->plan->task[task].out[k];
+    struct cause c = {STALL_TURN, -1, end_of(b, task, (r + 1) * out->every - 1)};
+    cause_of_register(b, out, r, &c);
+    for (int32_t f = 0; f < out->nfan; f++)
+        for (int32_t i = 0; i < out->fan[f].nreader; i++) {
+            int32_t reader = out->fan[f].reader[i].task;
+            const struct task *t = &b->plan->task[reader];
+            for (int32_t o = 0; o < t->nresult; o++)
+                if (t->out[o].where.kind == IN_TASK && t->out[o].where.index == task &&
+                    t->nact == b->plan->task[task].nact)
+                    cause_of_register(b, &t->out[o], r, &c);
+        }
+    return c.at;
+}
+
+static void
+find_memory(const struct books *b, struct arena *a, struct account *o)
+{
+    const struct plan *p = b->plan;
+    int64_t n = 0, room = 0, *now = ARENA_ARRAY(a, int64_t, p->ndevice + 1);
+    for (int32_t i = 0; i < p->ntask; i++) room += 2 * (int64_t)p->task[i].nact * p->task[i].nout;
+    struct change *list = must_alloc(sizeof *list * (size_t)(room + 1));
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) {
+            const struct out_port *out = &p->task[i].out[k];
+            for (int64_t r = 0; out->where.kind == IN_ARENA && r < p->task[i].nact / out->every; r++) {
+                int64_t from = b->begin[b->first[i] + r * out->every], to = until(b, i, k, r);
+                if (from < 0 || to < 0 || !out->bytes) continue;
+                list[n++] = (struct change){from, out->bytes, out->where.index};
+                list[n++] = (struct change){to, -out->bytes, out->where.index};
+            }
+        }
+    qsort(list, (size_t)n, sizeof *list, by_time);
+    int64_t span = MAX(1, o->end - o->begin);
+    int32_t point = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t at = (int32_t)MIN(o->npoint - 1, (list[i].at - o->begin) * o->npoint / span);
+        for (; point < at; point++)
+            for (int32_t d = 0; d < p->ndevice; d++) o->memory[(int64_t)d * o->npoint + point + 1] = now[d];
+        int64_t *most = &o->memory[(int64_t)list[i].device * o->npoint + point];
+        now[list[i].device] += list[i].bytes;
+        *most = MAX(*most, now[list[i].device]);
+    }
+    free(list);
+}
+
+void
+plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
+             struct account *out)
+{
+    *out = (struct account){.npoint = npoint, .begin = nact ? INT64_MAX : 0};
+    for (int64_t i = 0; i < nact; i++) {
+        out->begin = MIN(out->begin, act[i].begin);
+        out->end = MAX(out->end, act[i].end);
+    }
+    out->busy = ARENA_ARRAY(a, int64_t, p->ndevice + 1);
+    out->memory = ARENA_ARRAY(a, int64_t, (int64_t)p->ndevice * npoint + 1);
+    struct books b = books_open(p, act, nact, a);
+    find_stalls(&b, act, nact, a, out);
+    find_memory(&b, a, out);
+}

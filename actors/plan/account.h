@@ -1,0 +1,40 @@
+/* account.h - what the acts of a run say: who waited, for what, and how many bytes lay in registers when.
+ *
+ * Follows from a plan and when its acts began and ended, played or measured: act n of a task took known tokens and
+ * registers, so what it waited for last is known. Any thread; belongs to the arena given. */
+#ifndef RILLE_PLAN_ACCOUNT_H
+#define RILLE_PLAN_ACCOUNT_H
+
+#include "actors/plan/play.h"
+
+enum stall_kind {
+    STALL_INPUT,    /* for the result of `on` */
+    STALL_REGISTER, /* for a register of its own, that `on` still read */
+    STALL_TURN,     /* for its thread, which did something else */
+    STALL_END,      /* nothing was left to do */
+};
+/* The idle time of the devices of one virtual stage, of one kind. */
+struct stall {
+    enum stall_kind kind;
+    int32_t stage;    /* whose devices were idle */
+    int32_t task, on; /* of the longest wait: which task waited, for whom; -1: nobody */
+    int64_t ns;       /* over all its devices and acts */
+    int64_t longest;
+    int32_t ndevice; /* that the stage has */
+};
+
+struct account {
+    int64_t begin, end; /* of the first act, of the last */
+    int64_t *busy;      /* by device: in acts */
+    int32_t nstall;
+    struct stall *stall; /* the longest first */
+    int32_t npoint;
+    int64_t *memory; /* [device][point]: the most bytes in registers in each of npoint equal parts of the time */
+};
+void plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
+                  struct account *out);
+
+/* What one act of each task takes on one core, as rates.h reckons: nanoseconds, by task. */
+void plan_reckon(const struct plan *p, int64_t *cost);
+
+#endif

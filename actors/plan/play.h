@@ -1,0 +1,27 @@
+/* play.h - a plan on a virtual clock: when its acts would begin and end if each took a given time.
+ *
+ * The actors' own rule, one act at a time on each device, the first ready task by
+ * priority; nothing is computed. Pure: of the plan and the times alone. Any thread;
+ * what is given belongs to the arena. */
+#ifndef RILLE_PLAN_PLAY_H
+#define RILLE_PLAN_PLAY_H
+
+#include "actors/plan/plan.h"
+
+/* One act, played or as it happened: act number `piece` of its task, from 0. Nanoseconds, on any one clock. */
+struct act_time {
+    int32_t task, piece;
+    int64_t begin, end;
+};
+
+enum play_share {
+    PLAY_DEVICES, /* each device works by itself */
+    PLAY_THREADS, /* devices of one thread take turns, as where threads are few */
+};
+
+/* cost: by task, nanoseconds of an act. Every act of the plan in the order in which they end, from time 0.
+ * E_PLAN when the plan does not run to its end, which no proved plan says of itself. */
+int plan_play(const struct plan *p, const int64_t *cost, enum play_share share, struct arena *a, struct act_time **act,
+              int64_t *nact);
+
+#endif

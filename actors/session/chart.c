@@ -1,0 +1,296 @@
+/* chart.c - the schedule of a compiled step as data for a picture: planned, on a virtual clock, and as it was measured.
+ *
+ * Acts of one device that follow each other, of one stage, piece and kind of work, are one span. What they cost on the
+ * virtual clock is given, or the mean of what was measured, or reckoned. */
+#include "actors/plan/account.h"
+#include "actors/session/compiled.h"
+#include "actors/session/face.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum work { FORWARD, BACKWARD, WEIGHT, UPDATE, MOVE, NWORK };
+static const char *const work_text[NWORK] = {"forward", "backward", "weight", "update", "move"};
+
+static enum work
+work_of(const struct plan *p, int32_t task)
+{
+    const struct task *t = &p->task[task];
+    if (t->nact < p->pieces) return UPDATE;
+    if (t->kind->flags & KIND_MOVE) return MOVE;
+    static const enum work of[] = {
+        [PHASE_FORWARD] = FORWARD, [PHASE_BACKWARD] = BACKWARD, [PHASE_WEIGHT] = WEIGHT, [PHASE_BATCH] = UPDATE};
+    return of[t->phase];
+}
+
+struct charting {
+    const struct rille_graph *g;
+    const struct plan *p;
+    struct rille_chart *c;
+    struct arena *a;
+    int64_t *cost; /* by task */
+};
+
+/* ---- costs ---- */
+
+static int
+by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of each task's acts: what the machine did meanwhile is in few of them. */
+static bool
+measured_costs(struct charting *x)
+{
+    int64_t *first = ARENA_ARRAY(x->a, int64_t, x->p->ntask + 2), *ns = ARENA_ARRAY(x->a, int64_t, x->g->nact + 1);
+    for (int64_t i = 0; i < x->g->nact; i++) first[x->g->act[i].task + 2]++;
+    for (int32_t i = 1; i <= x->p->ntask; i++) first[i + 1] += first[i];
+    for (int64_t i = 0; i < x->g->nact; i++) ns[first[x->g->act[i].task + 1]++] = x->g->act[i].end - x->g->act[i].begin;
+    for (int32_t i = 0; i < x->p->ntask; i++) {
+        int64_t n = first[i + 1] - first[i];
+        if (n) qsort(ns + first[i], (size_t)n, sizeof *ns, by_number);
+        if (n) x->cost[i] = ns[first[i] + n / 2];
+    }
+    return x->g->nact > 0;
+}
+
+/* Number of the tasks that share what is given for one device, stage and kind of work. */
+static int32_t
+group_of(const struct charting *x, int32_t task)
+{
+    const struct task *t = &x->p->task[task];
+    return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)work_of(x->p, task);
+}
+
+/* Each group takes what was given for it, dealt as its tasks were reckoned; the last of them takes what is left. */
+static void
+given_costs(struct charting *x, const struct rille_chart_costs *given)
+{
+    const double of[NWORK] = {given->forward, given->backward, given->weight, given->update, given->move};
+    int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK;
+    double *weight = ARENA_ARRAY(x->a, double, ngroup + 1), *before = ARENA_ARRAY(x->a, double, ngroup + 1);
+    for (int32_t i = 0; i < x->p->ntask; i++)
+        if (!(x->p->task[i].kind->flags & KIND_ORDER)) weight[group_of(x, i)] += (double)x->cost[i] + 1;
+    for (int32_t i = 0; i < x->p->ntask; i++) {
+        int32_t k = group_of(x, i);
+        double ns = of[k % NWORK] * 1e9, share = (double)x->cost[i] + 1;
+        x->cost[i] = x->p->task[i].kind->flags & KIND_ORDER ? 0 : (int64_t)ns;
+        if (k % NWORK == MOVE || x->cost[i] == 0) continue;
+        int64_t until = (int64_t)(ns * (before[k] + share) / weight[k] + 0.5);
+        x->cost[i] = until - (int64_t)(ns * before[k] / weight[k] + 0.5);
+        before[k] += share;
+    }
+}
+
+/* The mean over devices and their stages of what a piece takes, in seconds. */
+static void
+mean_costs(struct charting *x)
+{
+    double *const to[NWORK] = {&x->c->forward, &x->c->backward, &x->c->weight, NULL, &x->c->moving};
+    int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK;
+    double *ns = ARENA_ARRAY(x->a, double, ngroup + 1);
+    for (int32_t i = 0; i < x->p->ntask; i++) ns[group_of(x, i)] += (double)x->cost[i];
+    int32_t n = 0; /* devices, each as often as it has stages: those that compute forward */
+    for (int32_t k = 0; k < ngroup; k++) n += k % NWORK == FORWARD && ns[k] > 0;
+    for (int32_t k = 0; k < ngroup; k++)
+        if (to[k % NWORK] && n) *to[k % NWORK] += ns[k] * 1e-9 / n;
+}
+
+/* ---- spans ---- */
+
+struct placed { /* an act and where it is drawn */
+    int32_t device;
+    struct act_time act;
+};
+
+static int
+by_device(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    if (x->device != y->device) return x->device < y->device ? -1 : 1;
+    if (x->act.begin != y->act.begin) return x->act.begin < y->act.begin ? -1 : 1;
+    return (x->act.end > y->act.end) - (x->act.end < y->act.end);
+}
+
+static struct rille_chart_span
+span_of(const struct charting *x, const struct act_time *act, int64_t begin)
+{
+    const struct task *t = &x->p->task[act->task];
+    enum work work = work_of(x->p, act->task);
+    return (struct rille_chart_span){.device = t->device,
+                                     .stage = t->stage,
+                                     .piece = work == UPDATE ? -1 : act->piece,
+                                     .what = work_text[work],
+                                     .begin = (double)(act->begin - begin) * 1e-9,
+                                     .end = (double)(act->end - begin) * 1e-9};
+}
+
+static bool
+goes_on(const struct rille_chart_span *s, const struct rille_chart_span *t, double slack)
+{
+    return s->device == t->device && s->stage == t->stage && s->piece == t->piece && s->what == t->what &&
+           t->begin - s->end <= slack;
+}
+
+static void
+find_spans(struct charting *x, const struct act_time *act, int64_t nact, const struct account *o,
+           struct rille_chart_run *r)
+{
+    struct placed *sorted = must_alloc(sizeof *sorted * (size_t)(nact + 1));
+    for (int64_t i = 0; i < nact; i++) sorted[i] = (struct placed){x->p->task[act[i].task].device, act[i]};
+    qsort(sorted, (size_t)nact, sizeof *sorted, by_device);
+    r->span = ARENA_ARRAY(x->a, struct rille_chart_span, nact + 1);
+    for (int64_t i = 0; i < nact; i++) {
+        struct rille_chart_span s = span_of(x, &sorted[i].act, o->begin);
+        if (s.begin == s.end) continue;
+        if (r->nspan && goes_on(&r->span[r->nspan - 1], &s, r->time / 500))
+            r->span[r->nspan - 1].end = s.end;
+        else
+            r->span[r->nspan++] = s;
+    }
+    free(sorted);
+}
+
+/* ---- stalls, in words ---- */
+
+static void
+print_task(const struct charting *x, int32_t task, int32_t stage, struct str *s)
+{
+    const struct task *t = &x->p->task[task];
+    static const char *const of[] = {"", ", backward", ", weight gradients", ""};
+    str_add(s, t->name);
+    if (t->told >= 0 && x->g->runner->run.line[t->told].file)
+        str_addf(s, " (%s:%d)", x->g->runner->run.line[t->told].file, (int)x->g->runner->run.line[t->told].line);
+    str_add(s, of[t->phase]);
+    if (t->stage != stage && t->phase != PHASE_BATCH) str_addf(s, " of stage %d", (int)t->stage);
+}
+
+static void
+print_stall(const struct charting *x, const struct stall *t, double share, struct str *s)
+{
+    str_addf(s, "stage %d ", (int)t->stage);
+    switch (t->kind) {
+    case STALL_INPUT:
+        str_addf(s, "waited %.0f %% for ", 100 * share);
+        print_task(x, t->on, t->stage, s);
+        break;
+    case STALL_REGISTER:
+        str_addf(s, "waited %.0f %% for a register of ", 100 * share);
+        print_task(x, t->task, t->stage, s);
+        str_add(s, ", which was still read by ");
+        print_task(x, t->on, t->stage, s);
+        break;
+    case STALL_TURN: str_addf(s, "waited %.0f %% for its thread, which other devices have too", 100 * share); break;
+    case STALL_END: str_addf(s, "had nothing left to do for the last %.0f %%", 100 * share); break;
+    }
+}
+
+static void
+tell_stalls(struct charting *x, const struct account *o, struct rille_chart_run *r)
+{
+    struct str s = {0};
+    r->stall = ARENA_ARRAY(x->a, struct rille_chart_stall, o->nstall + 1);
+    for (int32_t i = 0; i < o->nstall; i++) {
+        const struct stall *t = &o->stall[i];
+        double share = (double)t->ns / MAX(1.0, (double)(o->end - o->begin) * t->ndevice);
+        if (share < 0.005 || t->stage < 0) continue;
+        str_clear(&s);
+        print_stall(x, t, share, &s);
+        r->stall[r->nstall++] =
+            (struct rille_chart_stall){.stage = t->stage, .share = share, .text = arena_strdup(x->a, str_text(&s))};
+    }
+    str_free(&s);
+}
+
+/* ---- the whole ---- */
+
+static void
+tell_run(struct charting *x, const struct act_time *act, int64_t nact, struct rille_chart_run *r)
+{
+    struct account o;
+    double busy = 0;
+    plan_account(x->p, act, nact, RILLE_CHART_POINTS, x->a, &o);
+    r->time = (double)(o.end - o.begin) * 1e-9;
+    r->busy = ARENA_ARRAY(x->a, double, x->p->ndevice + 1);
+    for (int32_t d = 0; d < x->p->ndevice; d++) busy += r->busy[d] = (double)o.busy[d] * 1e-9;
+    r->bubble = r->time > 0 ? MAX(0.0, 1 - busy / (r->time * x->p->ndevice)) : 0;
+    r->memory = o.memory;
+    find_spans(x, act, nact, &o, r);
+    tell_stalls(x, &o, r);
+}
+
+static void
+tell_devices(struct charting *x)
+{
+    struct rille_chart *c = x->c;
+    c->device = ARENA_ARRAY(x->a, struct rille_chart_device, x->p->ndevice + 1);
+    c->nstage = 1;
+    for (int32_t i = 0; i < x->p->ntask; i++) c->nstage = MAX(c->nstage, x->p->task[i].stage + 1);
+    c->ndevice = x->p->ndevice;
+    c->nthread = x->p->nthread;
+    c->pieces = x->p->pieces;
+    c->split = x->p->program->split;
+    c->lag = x->p->program->lag;
+    for (int32_t d = 0; d < c->ndevice; d++)
+        c->device[d] = (struct rille_chart_device){.kind = device_kind_text(x->p->device[d].kind),
+                                                   .device = x->p->device[d].rank,
+                                                   .thread = x->p->device[d].thread,
+                                                   .arena = x->p->device[d].arena_bytes};
+}
+
+static int
+tell_planned(struct charting *x, const struct rille_chart_costs *costs)
+{
+    struct act_time *act;
+    int64_t nact;
+    x->cost = ARENA_ARRAY(x->a, int64_t, x->p->ntask + 1);
+    plan_reckon(x->p, x->cost);
+    if (costs)
+        given_costs(x, costs);
+    else
+        x->c->reckoned = !measured_costs(x);
+    mean_costs(x);
+    TRY(plan_play(x->p, x->cost, PLAY_DEVICES, x->a, &act, &nact));
+    tell_run(x, act, nact, &x->c->planned);
+    return 0;
+}
+
+static int
+check_costs(const struct rille_chart_costs *k)
+{
+    const double of[] = {k->forward, k->backward, k->weight, k->move, k->update};
+    for (size_t i = 0; i < countof(of); i++)
+        if (!(of[i] >= 0 && of[i] < 1e6)) return fail(E_ARG, "chart: a cost is 0 to a million seconds, not %g", of[i]);
+    return 0;
+}
+
+int
+rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, struct rille_chart **out)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(out, "out", __func__));
+    if (costs) TRY(check_costs(costs));
+    struct charting x = {.g = g, .p = g->runner->plan, .c = must_alloc(sizeof *x.c)};
+    x.a = x.c->memory = must_alloc(sizeof *x.a);
+    g->watched = true;
+    tell_devices(&x);
+    int status = tell_planned(&x, costs);
+    if (!status && g->nact) tell_run(&x, g->act, g->nact, &x.c->measured);
+    if (status) rille_chart_free(&x.c);
+    *out = x.c;
+    return status;
+}
+
+void
+rille_chart_free(struct rille_chart **cp)
+{
+    if (face_given(cp, "the pointer to the chart", __func__)) return;
+    struct rille_chart *c = *cp;
+    *cp = NULL;
+    if (!c) return;
+    arena_fini(c->memory);
+    free(c->memory);
+    free(c);
+}

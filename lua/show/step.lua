@@ -1,0 +1,261 @@
+-- step.lua - step:show([file.svg]): the schedule of a compiled step. Rows are devices, time goes to the right; planned
+-- above measured, the memory of registers below, then who waited for what.
+
+local rille = require "rille"
+local check = require "rille.check"
+local paint = require "rille.show.paint"
+local theory_of = require "rille.show.theory"
+
+local ROWS <const> = 16 -- devices that are drawn; of more, the first and the last
+local STALLS <const> = 4
+
+-- ---- what is said of it ----
+
+local function headline(c)
+  local places = #c.devices == 1 and c.devices[1].device or ("%d devices"):format(#c.devices)
+  if c.threads < #c.devices then places = places .. (" on %d thread%s"):format(c.threads, c.threads > 1 and "s" or "") end
+  local pieces = c.pieces > 1 and (", %d micro-batches, %s"):format(c.pieces, c.schedule) or ""
+  return ("%d stage%s, %s%s"):format(c.stages, c.stages > 1 and "s" or "", places, pieces)
+end
+
+local function planned_text(c, theory)
+  local from = c.given and "as given" or c.reckoned and "costs reckoned, nothing was measured yet" or "by measured costs"
+  local text = ("planned: %s a step, %s idle (%s)"):format(paint.seconds(c.planned.time), paint.percent(c.planned.bubble), from)
+  if not theory then return text end
+  return text .. ("; theory says %s: %s beside m%s (F + B + W)"):format(paint.percent(theory.bubble), theory.formula,
+    c.interleaved and " v" or "")
+end
+
+local function measured_text(c)
+  local text = ("measured: %s a step, %s idle"):format(paint.seconds(c.measured.time), paint.percent(c.measured.bubble))
+  if c.threads < #c.devices then
+    text = text .. (", at least %s of which since devices share threads"):format(paint.percent(1 - c.threads / #c.devices))
+  end
+  return text
+end
+
+-- Who waited for what: where devices share threads that is how the plan would have it, since what was measured is
+-- mostly that.
+local function stalls_of(c)
+  local planned = not c.measured or c.threads < #c.devices
+  local list, texts = (planned and c.planned or c.measured).stalls, {}
+  for i = 1, math.min(STALLS, #list) do texts[i] = list[i].text end
+  if #texts > 0 and planned and c.measured then texts[1] = "planned: " .. texts[1] end
+  return texts
+end
+
+-- The rows that are drawn: numbers of devices, false for those left out.
+local function rows_of(c)
+  local rows, n = {}, #c.devices
+  for d = 1, n do
+    if n <= ROWS or d <= ROWS - 2 or d == n then rows[#rows + 1] = d
+    elseif rows[#rows] then rows[#rows + 1] = false end
+  end
+  return rows
+end
+
+local function spans_of(run, device)
+  local list = {}
+  for _, s in ipairs(run.spans) do
+    if s.device == device then list[#list + 1] = s end
+  end
+  return list
+end
+
+-- ---- on the terminal ----
+
+local textures = {forward = "░", backward = "▓", weight = "▒", move = "»", update = "█"}
+
+-- What each cell shows: the kind of work that takes most of its time, and of which piece; nil: idle.
+local function cells_of(spans, time, columns)
+  local cells, most = {}, {}
+  for _, s in ipairs(spans) do
+    local from, to = s.from / time * columns, s.to / time * columns
+    for k = math.floor(from), math.min(columns - 1, math.ceil(to) - 1) do
+      local share = math.min(to, k + 1) - math.max(from, k)
+      if share > (most[k] or 0.25) then cells[k], most[k] = s, share end
+    end
+  end
+  return cells
+end
+
+-- One device's row: each span begins with its piece's number where that fits.
+local function row_text(spans, time, columns, color)
+  local cells, out, k = cells_of(spans, time, columns), {}, 0
+  while k < columns do
+    local s, n = cells[k], 1
+    while k + n < columns and cells[k + n] == s do n = n + 1 end
+    if s then
+      local number = s.piece and tostring(s.piece) or ""
+      if #number > n then number = n == 1 and number:sub(-1) or "" end
+      local fill = color and " " or textures[s.what]
+      out[#out + 1] = paint.colored(number .. fill:rep(n - #number), s.what, color)
+    else
+      out[#out + 1] = paint.colored(("·"):rep(n), "idle", color)
+    end
+    k = k + n
+  end
+  return table.concat(out)
+end
+
+local function memory_text(points, most, columns)
+  local out = {}
+  for k = 0, columns - 1 do
+    local bytes = 0
+    for i = k * #points // columns + 1, math.max(k * #points // columns + 1, (k + 1) * #points // columns) do
+      bytes = math.max(bytes, points[i])
+    end
+    out[#out + 1] = paint.blocks[math.ceil(8 * bytes / math.max(1, most))]
+  end
+  return table.concat(out)
+end
+
+-- What the colours (or textures) mean, in lines that fit.
+local function legend_text(columns, color)
+  local lines, used = {}, columns
+  for _, what in ipairs{"forward", "backward", "weight", "move", "update"} do
+    local entry = (color and paint.colored("  ", what, color) or textures[what]:rep(2)) .. " " .. what
+    if used + #what + 5 > columns then lines[#lines + 1], used = "", 0 end
+    lines[#lines] = lines[#lines] .. "  " .. entry
+    used = used + #what + 5
+  end
+  return lines
+end
+
+local function plain_picture(c, theory, columns, color)
+  local lines, rows = {}, rows_of(c)
+  local label = 0
+  for _, d in ipairs(c.devices) do label = math.max(label, #d.device) end
+  local width = math.max(8, columns - label - 3)
+  local function add(line) lines[#lines + 1] = line end
+  local function say(text) add(paint.wrap(text, columns, "  ")) end
+  local function panel(run, draw)
+    for _, d in ipairs(rows) do
+      add(d and ("  %-" .. label .. "s %s"):format(c.devices[d].device, draw(d)) or "  ...")
+    end
+  end
+  add(paint.colored(paint.wrap(headline(c), columns, "  "), "head", color))
+  say(planned_text(c, theory))
+  panel(c.planned, function(d) return row_text(spans_of(c.planned, d), c.planned.time, width, color) end)
+  if c.measured then
+    say(measured_text(c))
+    panel(c.measured, function(d) return row_text(spans_of(c.measured, d), c.measured.time, width, color) end)
+  end
+  local run, most = c.measured or c.planned, 0
+  for _, d in ipairs(run.devices) do most = math.max(most, d.peak) end
+  if most > 0 then
+    local amount = 0
+    for _, d in ipairs(run.devices) do amount = math.max(amount, #paint.bytes(d.peak)) end
+    say("memory in registers, and its peak:")
+    panel(run, function(d)
+      local text = paint.bytes(run.devices[d].peak)
+      return memory_text(run.devices[d].memory, most, math.max(4, width - amount - 1)) .. (" "):rep(amount - #text + 1) .. text
+    end)
+  end
+  for _, line in ipairs(legend_text(columns, color)) do add(line) end
+  for _, text in ipairs(stalls_of(c)) do say(text) end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+-- ---- as SVG ----
+
+local WIDTH <const>, LEFT <const>, RIGHT <const>, ROW <const>, GAP <const> = 960, 76, 20, 24, 4
+
+local function tip_of(s)
+  return ("%s%s, stage %d, %s"):format(s.what, s.piece and " of piece " .. s.piece or "", s.stage, paint.seconds(s.to - s.from))
+end
+
+-- The rows of a run, from y on; time 0 to `time` is the whole width. Gives the y below.
+local function draw_run(doc, c, run, rows, y, time)
+  local scale = (WIDTH - LEFT - RIGHT) / time
+  for _, d in ipairs(rows) do
+    doc:text(LEFT - 8, y + ROW / 2 + 4, "end small", d and c.devices[d].device or "...")
+    if d then doc:box(LEFT, y, run.time * scale, ROW - GAP, "idle") end
+    for _, s in ipairs(d and spans_of(run, d) or {}) do
+      local x, w = LEFT + s.from * scale, (s.to - s.from) * scale
+      local label = s.piece and tostring(s.piece) or ""
+      if w >= 0.15 then doc:box(x, y, math.max(0.3, w - (w > 4 and 0.8 or 0)), ROW - GAP, s.what, w > 1 and tip_of(s) or nil) end
+      if w >= 7 * #label + 3 then doc:text(x + w / 2, y + ROW / 2 + 2, "mid small", label) end
+    end
+    y = y + ROW
+  end
+  return y
+end
+
+local function draw_axis(doc, y, time)
+  local apart = 10 ^ math.floor(math.log(time / 4, 10))
+  apart = time / apart > 20 and apart * 5 or time / apart > 10 and apart * 2 or apart
+  for k = 0, math.floor(time / apart + 1e-9) do
+    local x = LEFT + k * apart / time * (WIDTH - LEFT - RIGHT)
+    doc:add('<path d="M%.1f %.1fv4" class="rule"/>', x, y)
+    doc:text(x, y + 16, "mid small faint", k == 0 and "0" or paint.seconds(k * apart))
+  end
+  return y + 26
+end
+
+-- A curve for each device that is drawn, all to one scale.
+local function draw_memory(doc, c, run, rows, y, time)
+  local most = 1
+  for _, d in ipairs(run.devices) do most = math.max(most, d.peak) end
+  local scale = run.time / time * (WIDTH - LEFT - RIGHT)
+  for _, d in ipairs(rows) do
+    if d then
+      local points, path, base = run.devices[d].memory, {}, y + ROW - GAP
+      for k, bytes in ipairs(points) do
+        path[#path + 1] = ("L%.1f %.1f"):format(LEFT + (k - 1) / #points * scale, base - bytes / most * (ROW - GAP))
+        path[#path + 1] = ("L%.1f %.1f"):format(LEFT + k / #points * scale, base - bytes / most * (ROW - GAP))
+      end
+      doc:add('<path d="M%.1f %.1f%sL%.1f %.1fz" class="forward"/>', LEFT, base, table.concat(path), LEFT + scale, base)
+      doc:text(LEFT - 8, y + ROW / 2 + 4, "end small", c.devices[d].device)
+      doc:text(LEFT + 4, y + ROW / 2 + 3, "small", paint.bytes(run.devices[d].peak))
+    end
+    y = y + ROW
+  end
+  return y
+end
+
+local function draw_legend(doc, y)
+  local x = LEFT
+  for _, what in ipairs{"forward", "backward", "weight", "move", "update", "idle"} do
+    doc:box(x, y - 10, 18, 12, what)
+    doc:text(x + 24, y, "small", what == "weight" and "weight gradients" or what)
+    x = x + (what == "weight" and 142 or 96)
+  end
+  return y + 14
+end
+
+local function svg_picture(c, theory)
+  local doc, rows, y = paint.document("Schedule: " .. headline(c)), rows_of(c), 62
+  local time = math.max(c.planned.time, c.measured and c.measured.time or 0)
+  doc:text(LEFT, 30, "head", headline(c))
+  y = draw_legend(doc, 52) + 22
+  doc:text(LEFT, y - 8, "faint", planned_text(c, theory))
+  y = draw_run(doc, c, c.planned, rows, y, time)
+  if c.measured then
+    y = y + 24
+    doc:text(LEFT, y - 8, "faint", measured_text(c))
+    y = draw_run(doc, c, c.measured, rows, y, time)
+  end
+  y = draw_axis(doc, y, time)
+  local run = c.measured or c.planned
+  y = y + 22
+  doc:text(LEFT, y - 8, "faint", "memory in registers, to one scale, and its peak")
+  y = draw_memory(doc, c, run, rows, y, time) + 18
+  for _, text in ipairs(stalls_of(c)) do
+    for line in paint.wrap(text, 125, "    "):gmatch("[^\n]+") do
+      doc:text(LEFT, y, "", line)
+      y = y + 18
+    end
+  end
+  return doc:finish(WIDTH, y + 4)
+end
+
+-- costs: as step:chart takes them, for the planned picture.
+return function(step, path, costs)
+  check.that(path == nil or type(path) == "string", "show: the name of an .svg file is wanted, found %s", check.shown(path))
+  local c = step:chart(costs)
+  c.given = costs ~= nil
+  local theory = theory_of(c)
+  rille._show(path, function() return svg_picture(c, theory) end,
+    function(columns, color) return plain_picture(c, theory, columns, color) end)
+end

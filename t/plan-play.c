@@ -1,0 +1,128 @@
+/* plan-play.c - a plan on the virtual clock: random plans at random costs. All acts come once, no device does two at a
+ * time, nobody begins before what it reads is there, and no device is idle without a reason. */
+#include "t/plans.h"
+
+#include "actors/plan/account.h"
+
+#include <unistd.h>
+
+struct count {
+    int plans, acts, once, apart, caused, explained, balanced, shared, ran;
+};
+
+static int64_t *
+random_costs(const struct plan *p, uint64_t *rng)
+{
+    int64_t *cost = must_alloc(sizeof *cost * (size_t)(p->ntask + 1));
+    for (int32_t i = 0; i < p->ntask; i++) cost[i] = (int64_t)(next_random(rng) % 5) * 100;
+    return cost;
+}
+
+static bool
+comes_once(const struct plan *p, const struct act_time *act, int64_t n)
+{
+    int64_t want = 0;
+    int32_t *done = must_alloc(sizeof *done * (size_t)(p->ntask + 1));
+    bool good = true;
+    for (int64_t i = 0; i < n; i++) good = good && act[i].piece == done[act[i].task]++;
+    for (int32_t i = 0; i < p->ntask; i++) want += p->task[i].nact;
+    free(done);
+    return good && n == want;
+}
+
+/* Acts come in the order in which they end, so those of a lane do too. */
+static bool
+one_at_a_time(const struct plan *p, const struct act_time *act, int64_t n, bool threads)
+{
+    int64_t *until = must_alloc(sizeof *until * (size_t)(p->ndevice + p->nthread));
+    bool good = true;
+    for (int64_t i = 0; i < n; i++) {
+        const struct task *t = &p->task[act[i].task];
+        int64_t *u = &until[threads ? t->thread : t->device];
+        good = good && act[i].begin >= *u && act[i].end >= act[i].begin;
+        *u = act[i].end;
+    }
+    free(until);
+    return good;
+}
+
+/* Tokens by the order of ends alone: when an act begins, each of its ports had what it needs. */
+static bool
+has_inputs(const struct plan *p, const struct act_time *act, int64_t n)
+{
+    int64_t **end = must_alloc(sizeof *end * (size_t)(p->ntask + 1));
+    bool good = true;
+    for (int32_t i = 0; i < p->ntask; i++) end[i] = must_alloc(sizeof **end * (size_t)(p->task[i].nact + 1));
+    for (int64_t i = 0; i < n; i++) end[act[i].task][act[i].piece] = act[i].end;
+    for (int64_t i = 0; i < n; i++)
+        for (int32_t k = 0; k < p->task[act[i].task].nin; k++) {
+            const struct in_port *in = &p->task[act[i].task].in[k];
+            const struct out_port *out = &p->task[in->task].out[in->out];
+            int64_t published = 0, wanted = (int64_t)in->need * (act[i].piece / in->hold + 1);
+            for (int32_t a = 0; a < p->task[in->task].nact; a++)
+                published += end[in->task][a] <= act[i].begin && (out->control || (a + 1) % out->every == 0);
+            good = good && published >= wanted;
+        }
+    for (int32_t i = 0; i < p->ntask; i++) free(end[i]);
+    free(end);
+    return good;
+}
+
+static void
+try_plan(const struct plan *p, uint64_t *rng, struct count *c)
+{
+    struct arena a = {0};
+    struct account o;
+    struct act_time *act;
+    int64_t n, idle = 0, busy = 0, *cost = random_costs(p, rng);
+    c->plans++;
+    if (plan_play(p, cost, PLAY_DEVICES, &a, &act, &n)) diag("%s", err_text());
+    c->acts += (int)n;
+    c->once += comes_once(p, act, n);
+    c->apart += one_at_a_time(p, act, n, false);
+    c->caused += has_inputs(p, act, n);
+    plan_account(p, act, n, 16, &a, &o);
+    bool turn = false;
+    for (int32_t i = 0; i < o.nstall; i++) {
+        idle += o.stall[i].ns;
+        turn = turn || o.stall[i].kind == STALL_TURN;
+    }
+    for (int32_t d = 0; d < p->ndevice; d++) busy += o.busy[d];
+    c->explained += !turn;
+    c->balanced += idle + busy == (o.end - o.begin) * p->ndevice;
+    if (!plan_play(p, cost, PLAY_THREADS, &a, &act, &n))
+        c->shared += comes_once(p, act, n) && one_at_a_time(p, act, n, true) && has_inputs(p, act, n);
+    arena_fini(&a);
+    free(cost);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(5);
+    struct rille_options o = {.devices = "cpu:4", .threads = 2, .bus = "zmq"};
+    struct rille_session *s;
+    struct count c = {0};
+    struct engine *e = simulator(seed);
+    alarm(300);
+    if (rille_open(&o, &s)) return 1;
+    for (int i = 0; i < (getenv("RILLE_LONG") ? 5000 : 300); i++) {
+        struct plan *p = random_plan(s, &seed, i % 2);
+        if (!p) continue;
+        try_plan(p, &seed, &c);
+        c.ran += outcome(e, p) != 0;
+        plan_free(&p);
+    }
+    diag("%d plans, %d acts", c.plans, c.acts);
+    ok(c.plans > 100, "there are plans");
+    is_int(c.once, c.plans, "all acts of a plan come, once each and in order");
+    is_int(c.apart, c.plans, "a device does one act at a time");
+    is_int(c.caused, c.plans, "an act begins when all that it reads is there");
+    is_int(c.explained, c.plans, "a device that is idle waits for a result or for a register");
+    is_int(c.balanced, c.plans, "busy and idle times add up");
+    is_int(c.shared, c.plans, "devices of a thread take turns");
+    is_int(c.ran, c.plans, "and what was played is what actors run to its end");
+    engine_free(&e);
+    rille_close(&s);
+    return done();
+}

@@ -1,0 +1,109 @@
+-- show-step.lua - step:chart() and step:show(): schedules on the virtual clock against their formulas, and the picture.
+
+local rille = require "rille"
+local tap = dofile("t/tap.lua")
+
+-- A chain of products over p devices, one after the other.
+local function pipeline(p, pieces, schedule)
+  local on, weight = {}, {}
+  for s = 1, p do
+    on[s] = rille.placement("cpu", {s - 1})
+    weight[s] = rille.randn({8, 8}, {placement = on[s]}):requires_grad_(true)
+  end
+  local step = rille.graph(function(x, y)
+    for s = 1, p do x = (s > 1 and x:to_global{placement = on[s], sbp = "B"} or x):matmul(weight[s]):tanh() end
+    local loss = x:mse_loss(y)
+    loss:backward()
+    return loss
+  end, {micro_batches = pieces, schedule = schedule})
+  step(rille.randn({2 * pieces, 8}, {placement = on[1]}), rille.randn({2 * pieces, 8}, {placement = on[p]}))
+  return step
+end
+
+-- The first stage has no gradient of its input to hand on: all its backward is for its weights. With several pieces
+-- that is apart (W), so that a B less is at the end.
+tap.group("on the virtual clock", function()
+  for _, p in ipairs{2, 3, 4, 8} do
+    for _, m in ipairs{1, 4, 8, 16} do
+      local plain, split = pipeline(p, m, "1f1b"), pipeline(p, m, "zb-h1")
+      local name = ("%d stages, %d pieces: "):format(p, m)
+      local function time(step, costs) return math.tointeger(math.floor(step:chart(costs).planned.time * 1e9 + 0.5)) end
+      local joint = {forward = 1e-6, backward = 2e-6, weight = 0}
+      local least = (m + p - 1) * 3
+      local last = m > 1 and least - 2 or least
+      tap.is(time(plain, joint), last * 1000, name .. "1f1b takes (m + p - 1) (F + B)")
+      tap.is(time(pipeline(p, m, "gpipe"), joint), last * 1000, name .. "so does gpipe")
+      local apart = {forward = 1e-6, backward = 1e-6, weight = 1e-6}
+      tap.ok(time(plain, apart) <= least * 1000, name .. "with weight gradients apart 1f1b takes no longer")
+      tap.ok(time(split, apart) <= time(plain, apart), name .. "zb-h1 takes no longer than 1f1b")
+      if m >= p then tap.ok(time(split, apart) >= (3 * m + p - 1) * 1000, name .. "and not less than can be") end
+    end
+  end
+end)
+
+tap.group("what a chart says", function()
+  local step = pipeline(4, 8, "1f1b")
+  local c = step:chart()
+  tap.is({c.stages, c.pieces, #c.devices, c.schedule}, {4, 8, 4, "1f1b"}, "stages, pieces, devices, schedule")
+  for _, name in ipairs{"planned", "measured"} do
+    local run, idle, busy = c[name], 0, 0
+    for _, d in ipairs(run.devices) do
+      busy = busy + d.busy
+      tap.ok(d.peak > 0, name .. ": a device holds registers")
+    end
+    tap.near(run.bubble, 1 - busy / (run.time * 4), name .. ": the bubble is what is not busy")
+    for i, s in ipairs(run.spans) do
+      if not (s.from >= 0 and s.to <= run.time * 1.000001 and s.from < s.to) then tap.ok(false, name .. ": span " .. i .. " lies in the run") end
+    end
+    for _, s in ipairs(run.stalls) do idle = idle + s.share tap.ok(s.text:find("^stage %d "), name .. ": " .. s.text) end
+    tap.ok(idle / 4 <= run.bubble + 1e-6, name .. ": nobody waits longer than there is idle time")
+  end
+  local peak = step:chart{forward = 1, backward = 1, weight = 1}.planned.devices
+  tap.ok(peak[1].peak > peak[4].peak, "with 1f1b the first stage holds more than the last")
+  tap.fails(function() step:chart{forward = -1} end, "forward", "a negative cost is refused")
+  tap.fails(function() step:chart{sideways = 1} end, "sideways", "an unknown one too")
+  tap.fails(function() step:chart(3) end, "table", "and what is no table")
+  tap.fails(function() rille.graph(function(x) return x end):show() end, "called", "a step that was not called has no schedule")
+end)
+
+-- What step:show() draws, at a width.
+local function drawn(step, columns, color, costs)
+  local plain, svg
+  local show = rille._show
+  rille._show = function(_, make_svg, make_plain) svg, plain = make_svg(), make_plain(columns, color) end
+  local good, why = pcall(step.show, step, nil, costs)
+  rille._show = show
+  assert(good, why)
+  return plain, svg
+end
+
+tap.group("the picture", function()
+  for _, step in ipairs{pipeline(4, 8, "1f1b"), pipeline(2, 1, "gpipe"), pipeline(3, 200, "1f1b")} do
+    for _, columns in ipairs{1, 20, 40, 80, 120} do
+      local plain = drawn(step, columns, false)
+      local widest = 0
+      for line in plain:gmatch("[^\n]+") do widest = math.max(widest, utf8.len(line)) end
+      if columns >= 40 then tap.ok(widest <= columns, ("fits into %d columns"):format(columns), widest) end
+      local colored = drawn(step, columns, true)
+      tap.ok(colored:find("\27[30;48;5;", 1, true) and not plain:find("\27"), "has colours when they are wanted")
+    end
+    local _, svg = drawn(step, 80, false)
+    local open = 0
+    for slash, closed in svg:gmatch("<(/?)[%a]+[^<>]-(/?)>") do open = open + (slash == "/" and -1 or closed == "/" and 0 or 1) end
+    tap.is(open, 0, "as SVG every element ends")
+    tap.ok(svg:find("prefers%-color%-scheme:dark") and svg:find("<title>Schedule"), "for dark pages too, and with a title")
+  end
+  local plain = drawn(pipeline(4, 8, "1f1b"), 80, false, {forward = 1, backward = 2})
+  tap.ok(plain:find("idle %(as given%)"), "costs that were given are told to be")
+  tap.ok(plain:find("27.3 %%"), "theory says (p - 1) / (m + p - 1)")
+  tap.ok(plain:find("cpu:0 0"), "device 0 begins with piece 0")
+  local path = os.tmpname()
+  pipeline(2, 4, "1f1b"):show(path .. ".svg")
+  local f = assert(io.open(path .. ".svg"))
+  tap.ok(f:read("a"):find("^<svg.*</svg>%s*$"), "with the name of a file it is a whole document")
+  f:close()
+  os.remove(path) os.remove(path .. ".svg")
+  tap.fails(function() pipeline(2, 1):show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
+end)
+
+tap.done()
