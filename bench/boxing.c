@@ -1,7 +1,7 @@
 /* boxing.c - how fast moves are decided on a mesh that one does not have: 8 x 16 x 8 ranks.
  *
- * Prints, for each move: the price (box_bytes), one rank's part of the plan
- * (the slowest of 64 ranks, each the best of 5) and the bytes of memory it
+ * Prints, for each move: the price (box_bytes), one rank's part of the plan and
+ * its border (the slowest of 64 ranks, each the best of 5) and the bytes of memory it
  * takes. Nothing runs. */
 #include "bench/clock.h"
 #include "boxing/box.h"
@@ -27,16 +27,20 @@ mesh(struct atlas *a, int naxis, const int32_t *axis, int stride)
     return place_new(a, 0, naxis, axis, rank, &p) ? NULL : p;
 }
 
-/* The best of 5: others use the machine too. */
+/* Its part, and what crosses its border. The best of 5: others use the machine too. */
 static double
 plan_us(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to, int rank)
 {
     double best = 1e9;
+    int32_t src = place_find(from->place, rank), dst = place_find(to->place, rank);
+    struct box_ranks one = {src >= 0, dst >= 0, &src, &dst};
     for (int k = 0; k < 5; k++) {
         struct box_plan *plan;
         arena_reset(a);
         double start = now_us();
-        if (box_plan_rank(a, t, from, to, rank, &plan)) printf("%s\n", err_text());
+        struct box_border border;
+        if (box_plan_part(a, t, from, to, &one, &plan)) printf("%s\n", err_text());
+        box_border(a, plan, &one, &border);
         best = MIN(best, now_us() - start);
     }
     return best;

@@ -206,15 +206,23 @@ box_inside(const struct box *inner, const struct box *outer, int ndim)
     return true;
 }
 
+int32_t
+box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice)
+{
+    const struct box_work *w = &p->stage[stage].work;
+    int32_t k = 0;
+    while (k < w->nstep && !box_inside(slice, w->step[k].slice, p->type.ndim)) k++;
+    assert(k < w->nstep);
+    return k;
+}
+
 struct view
 box_stage_slice(const struct box_plan *p, int32_t stage, void *data, const struct box *slice)
 {
     const struct box_stage *s = &p->stage[stage];
-    int32_t k = 0;
-    while (k < s->nslice && !box_inside(slice, &s->slice[k], p->type.ndim)) k++;
-    assert(k < s->nslice);
+    int32_t k = box_stage_find(p, stage, slice);
     int64_t width = (int64_t)dtype_bytes(p->type.dtype);
-    return box_slice(&p->type, &s->slice[k], data ? (char *)data + s->slice_offset[k] * width : NULL, slice);
+    return box_slice(&p->type, s->work.step[k].slice, data ? (char *)data + s->offset[k] * width : NULL, slice);
 }
 
 static struct view
@@ -226,22 +234,40 @@ part_slice(const struct layout *l, const struct type *t, int pos, void *data, co
 }
 
 static void
-apply_step(const struct box_plan *p, const struct box_step *s, void *const *src, void **stage, void **dst)
+apply_step(const struct box_plan *p, const struct box_step *s, const struct view *to, void *const *src, void **stage)
 {
-    struct view to = s->to_stage ? box_stage_slice(p, s->dst_index, stage[s->dst_index], &s->slice)
-                                 : part_slice(p->to, &p->type, s->dst_index, dst[s->dst_index], &s->slice);
     if (s->verb == BOX_FILL) {
-        box_fill(s->reduce, &to);
+        box_fill(s->reduce, to);
         return;
     }
     struct view *from = must_alloc(sizeof *from * (size_t)s->nsource);
     for (int32_t k = 0; k < s->nsource; k++) {
-        int32_t at = s->source[k].pos;
-        from[k] = s->source[k].staged ? box_stage_slice(p, at, stage[at], &s->slice)
-                                      : part_slice(p->from, &p->type, at, src[at], &s->slice);
+        int32_t at = s->source[k].stage, pos = s->source[k].pos;
+        from[k] = at >= 0 ? box_stage_slice(p, at, stage[at], s->slice)
+                          : part_slice(p->from, &p->type, pos, src[pos], s->slice);
     }
-    box_reduce(s->reduce, &to, s->nsource, from);
+    box_reduce(s->reduce, to, s->nsource, from);
     free(from);
+}
+
+static void
+apply_stage(const struct box_plan *p, int32_t i, void *const *src, void **stage)
+{
+    const struct box_work *w = &p->stage[i].work;
+    stage[i] = must_alloc((size_t)p->stage[i].numel * dtype_bytes(p->type.dtype));
+    for (int32_t k = 0; k < w->nstep; k++) {
+        struct view to = box_stage_slice(p, i, stage[i], w->step[k].slice);
+        apply_step(p, &w->step[k], &to, src, stage);
+    }
+}
+
+static void
+apply_part(const struct box_plan *p, const struct box_work *w, void *const *src, void **stage, void **dst)
+{
+    for (int32_t k = 0; k < w->nstep; k++) {
+        struct view to = part_slice(p->to, &p->type, w->pos, dst[w->pos], w->step[k].slice);
+        apply_step(p, &w->step[k], &to, src, stage);
+    }
 }
 
 static void
@@ -261,10 +287,9 @@ box_apply(const struct box_plan *p, void *const *src, void **dst)
         apply_alias(p, src, dst);
         return;
     }
-    size_t width = dtype_bytes(p->type.dtype);
     void **stage = must_alloc(sizeof *stage * (size_t)MAX(p->nstage, 1));
-    for (int i = 0; i < p->nstage; i++) stage[i] = must_alloc((size_t)p->stage[i].numel * width);
-    for (int i = 0; i < p->nstep; i++) apply_step(p, &p->step[i], src, stage, dst);
-    for (int i = 0; i < p->nstage; i++) free(stage[i]);
+    for (int32_t i = 0; i < p->nstage; i++) apply_stage(p, i, src, stage);
+    for (int32_t i = 0; i < p->npart; i++) apply_part(p, &p->part[i], src, stage, dst);
+    for (int32_t i = 0; i < p->nstage; i++) free(stage[i]);
     free(stage);
 }

@@ -26,56 +26,84 @@ enum box_verb {
     BOX_FILL,   /* dst slice = the identity of `reduce` (other ranks hold the value of a P) */
 };
 
-/* Who is read: a part of the source tensor, or an owner's staging part. */
+enum {
+    BOX_PART = -1,     /* the part itself is read, no stage */
+    BOX_ELSEWHERE = -2 /* a stage that is not in this plan: of a rank that is not in its set */
+};
+
+/* Who is read: a part of the source tensor, or what its rank reduced of it. */
 struct box_source {
-    int32_t rank; /* device number */
-    int32_t pos;  /* source part: mesh position in `from`; staging: index into stage[] */
-    bool staged;
+    int32_t rank, pos; /* device number, mesh position in `from` */
+    int32_t stage;     /* index into stage[], or one of the above */
 };
 
 struct box_step {
     uint8_t verb, reduce;
-    bool to_stage; /* writes stage[dst_index]; else the destination part at mesh position dst_index of `to` */
-    int32_t dst;   /* device number of who does it (and receives) */
-    int32_t dst_index;
     int32_t nsource;
     const struct box_source *source;
-    struct box slice; /* in global positions */
+    const struct box *slice; /* in global positions */
 };
 
-/* A staging part: what one owner reduces. Its bytes are its slices one after the other. */
+/* The steps by which one rank fills its stage or its destination part: each element once. */
+struct box_work {
+    int32_t rank, pos; /* device number, mesh position: in `from` of a stage, in `to` of a destination part */
+    int32_t nstep;
+    int32_t same; /* index of the first part that has these very steps: replicas share a list */
+    const struct box_step *step;
+};
+
+/* A staging part: what one owner reduces. Its bytes are its steps' slices one after the other, each dense row-major. */
 struct box_stage {
-    int32_t rank;
+    struct box_work work;
     int64_t numel;
-    int32_t nslice;
-    const struct box *slice;     /* global positions, each dense row-major in the staging bytes */
-    const int64_t *slice_offset; /* elements */
+    const int64_t *offset; /* of each slice, in elements */
 };
 
 struct box_plan {
     struct type type;
     const struct layout *from, *to;
     bool alias; /* nothing moves and every part is in place: the same bytes under another layout */
-    int nstage;
-    struct box_stage *stage;
-    int nstep;
-    struct box_step *step; /* those that fill stages first, then by destination */
-    int64_t bytes;         /* received over all ranks: what steps read of other ranks' memory */
-    int64_t bound;         /* the proven least */
-    int nrank;
-    int32_t *rank;     /* every device in from or to, ascending */
+    int32_t nstage, npart;
+    struct box_stage *stage; /* in the order of the source mesh; done before parts */
+    struct box_work *part;   /* in the order of the destination mesh; none in an alias */
+    int64_t bytes;           /* received over all ranks: what steps read of other ranks' memory */
+    int64_t bound;           /* the proven least; -1 in a plan for some ranks */
+    int32_t nrank;
+    int32_t *rank;     /* every device in from or to (that the plan is for), ascending */
     int64_t *received; /* bytes, by index of rank */
-    const char *name;  /* "all-gather", "all-reduce", "slice", "exchange": for people */
+    const char *name;  /* box_name; NULL in a plan for some ranks */
+};
+
+/* Some of the ranks: their mesh positions in either placement, ascending. */
+struct box_ranks {
+    int32_t nfrom, nto;
+    const int32_t *from, *to;
 };
 
 /* In arena a. E_SBP: P to another kind of P. */
 int box_plan(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
              struct box_plan **out);
-/* One rank's part alone: the stage that it fills and its destination part, in time and memory of what it exchanges.
- * bytes and received are its own, bound is the whole move's. A staged source on another rank has pos -1: it is that
- * rank's stage. */
-int box_plan_rank(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to, int rank,
-                  struct box_plan **out);
+/* What these ranks do of it alone: their stages and destination parts, in time and memory of what they exchange. */
+int box_plan_part(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
+                  const struct box_ranks *mine, struct box_plan **out);
+
+/* A step of one rank reads a slice of another's part or stage. */
+struct box_read {
+    bool from_stage, to_stage;
+    int32_t from, to; /* mesh positions: `from` in the source, `to` in the source if it fills a stage, else in `to` */
+    const struct box *slice;
+};
+
+/* What steps of these ranks read of ranks that are not among them, and what steps of others read of these ranks. Either
+ * list is sorted by (to_stage, to, from_stage, from, slice), stages first, and each entry there once: where two sets of
+ * ranks meet, what one reads of the other is what the other is read, entry by entry. In time and memory of what these
+ * ranks exchange. */
+struct box_border {
+    int32_t nin, nout;
+    struct box_read *in, *out;
+};
+void box_border(struct arena *a, const struct box_plan *p, const struct box_ranks *mine, struct box_border *out);
+
 /* What people call the move: "none", "slice" (nothing is sent), "all-gather", "reduce-scatter", "all-reduce",
  * "all-to-all", "broadcast", "permute", else "exchange". */
 const char *box_name(const struct type *t, const struct layout *from, const struct layout *to);
@@ -94,6 +122,8 @@ void box_fill(enum reduce r, const struct view *dst);
  * data may be NULL. */
 struct view box_slice(const struct type *t, const struct box *part, void *data, const struct box *slice);
 struct view box_stage_slice(const struct box_plan *p, int32_t stage, void *data, const struct box *slice);
+/* Which of a stage's slices holds this one; the bytes of it follow those of the slices before. */
+int32_t box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice);
 /* One step's inner loop, one source at a time: dst = combine(dst, src) or copy over a slice of two views of one shape;
  * any strides. */
 void box_combine(enum reduce r, bool first, const struct view *dst, const struct view *src);

@@ -111,13 +111,13 @@ deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t d
 void
 deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to)
 {
-    *d = (struct deal){.from = from, .to = to};
+    *d = (struct deal){.from = from, .to = to, .src = -1, .owned = -1};
     d->ntile = from->layout->place->nrank / from->naddend / from->nreplica;
-    d->apart = true;
-    for (int32_t pos = 0; pos < to->layout->place->nrank && d->apart; pos++) d->apart = grid_other(to, from, pos) < 0;
+    d->apart = to->naddend > 1 && grid_apart(from, to);
     d->give = ARENA_ARRAY(a, int32_t, from->naddend);
     d->ntaken = ARENA_ARRAY(a, int32_t, to->naddend);
-    d->owner = ARENA_ARRAY(a, int32_t, from->layout->place->nrank);
+    d->owner = ARENA_ARRAY(a, int32_t, MAX(to->nreplica, from->naddend * from->nreplica));
+    if (to->naddend == 1) d->ntaken[0] = from->naddend;
 }
 
 static void
@@ -210,15 +210,13 @@ deal_shares(const struct deal *d, int32_t src, int32_t dst)
 void
 deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
 {
+    if (d->src == src && d->dst == dst && d->turn == turn) return;
     d->src = src;
     d->dst = dst;
     d->turn = turn;
+    d->owned = -1;
+    if (d->to->naddend == 1) return; /* all go to the one group */
     memset(d->ntaken, 0, sizeof *d->ntaken * (size_t)d->to->naddend);
-    if (d->to->naddend == 1) {
-        memset(d->give, 0, sizeof *d->give * (size_t)d->from->naddend);
-        d->ntaken[0] = d->from->naddend;
-        return;
-    }
     keep_whole_addends(d);
     struct rest r = rest_of(d->from, d->to, src, dst);
     if (r.n <= 1 || r.missing <= sum_cost(r.n, d->to->nreplica, r.held))
@@ -232,6 +230,8 @@ void
 deal_owners(struct deal *d, int32_t group)
 {
     const struct grid *from = d->from, *to = d->to;
+    if (d->owned == group) return;
+    d->owned = group;
     d->nowner = 0;
     for (int32_t k = 0; k < to->nreplica; k++) {
         int32_t pos = grid_pos(to, (struct spot){d->dst, group, k}), addend = addend_of(from, to, d->src, pos);
@@ -244,9 +244,36 @@ deal_owners(struct deal *d, int32_t group)
             d->owner[d->nowner++] = grid_pos(from, (struct spot){d->src, i, k});
 }
 
-int32_t
-deal_source(const struct deal *d, int32_t reader, int32_t turn, int32_t addend)
+bool
+deal_share(const struct box *cell, int ndim, int32_t n, int32_t k, struct box *share)
 {
-    int32_t replica = reader < 0 ? turn % d->from->nreplica : grid_spot(d->from, reader).replica;
+    int best = -1;
+    double best_share = 1;
+    for (int d = 0; d < ndim; d++) {
+        int64_t size = cell->hi[d] - cell->lo[d];
+        double most = (double)((size + n - 1) / n) / (double)size;
+        if (most < best_share) {
+            best = d;
+            best_share = most;
+        }
+    }
+    *share = *cell;
+    if (best < 0) return k == 0;
+    int64_t lo, hi;
+    shard_range(cell->hi[best] - cell->lo[best], n, k, &lo, &hi);
+    share->lo[best] = cell->lo[best] + lo;
+    share->hi[best] = cell->lo[best] + hi;
+    return lo < hi;
+}
+
+int32_t
+deal_replica(const struct grid *from, int32_t reader, int32_t turn)
+{
+    return reader < 0 ? turn % from->nreplica : grid_spot(from, reader).replica;
+}
+
+int32_t
+deal_source(const struct deal *d, int32_t replica, int32_t addend)
+{
     return grid_pos(d->from, (struct spot){d->src, addend, replica});
 }

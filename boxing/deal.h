@@ -22,16 +22,18 @@
 struct deal {
     const struct grid *from, *to;
     int32_t ntile;    /* of the source */
-    bool apart;       /* no device is on both sides */
+    bool apart;       /* no device is on both sides; asked of a partial destination only */
     int32_t src, dst; /* the cell: corners of its tiles */
     int32_t turn;     /* the share */
     int32_t *give;    /* by addend: the group that gets it */
     int32_t *ntaken;  /* by group: addends it gets */
-    bool direct;      /* of deal_owners */
+    int32_t owned;    /* deal_owners was last asked for this group, -1: not of this share of the cell */
+    bool direct;      /* and said so */
     int32_t nowner;
     int32_t *owner;
 };
 
+/* In arena a: as much as a cell has addends and a group members. */
 void deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to);
 /* A cell is dealt in so many shares: where any of several groups may serve, they take turns. 1 nearly always. */
 int32_t deal_shares(const struct deal *d, int32_t src, int32_t dst);
@@ -40,14 +42,18 @@ void deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn);
 /* Who adds up for a group that gets several addends: the source positions in owner[] a share each, or with direct every
  * member for itself, which then costs the same and is one hop less. */
 void deal_owners(struct deal *d, int32_t group);
+/* Share k of n of a cell: cut along the dimension that keeps the largest share smallest. False: it is empty. */
+bool deal_share(const struct box *cell, int ndim, int32_t n, int32_t k, struct box *share);
 /* Transmissions of each element of a cell, the fewest possible. No allocation. */
 int64_t deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t dst);
 /* The same for a cell of which no destination holds anything. */
 int64_t deal_cost_apart(const struct grid *from, const struct grid *to);
 
-/* The source position from which a device takes an addend of the cell. reader: that device's own source position; it
- * reads itself if it can, else the replica that has its place along the source's B axes. -1: it has none, and the
- * replicas take turns. */
-int32_t deal_source(const struct deal *d, int32_t reader, int32_t turn, int32_t addend);
+/* The replica from which a device takes addends of any cell. reader: that device's own source position; it reads itself
+ * if it can, else the replica that has its place along the source's B axes. -1: it has none, and the replicas take
+ * turns. */
+int32_t deal_replica(const struct grid *from, int32_t reader, int32_t turn);
+/* The source position that has an addend of the cell. */
+int32_t deal_source(const struct deal *d, int32_t replica, int32_t addend);
 
 #endif

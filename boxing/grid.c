@@ -1,14 +1,6 @@
 /* grid.c - digits of mesh positions, and the walk over tiles that meet a box. */
 #include "boxing/grid.h"
 
-static bool
-ranks_are_dense(const struct place *p)
-{
-    for (int i = 1; i < p->nrank; i++)
-        if (p->rank[i] != p->rank[0] + i) return false;
-    return true;
-}
-
 struct grid
 grid_of(const struct layout *l, const struct type *t)
 {
@@ -25,7 +17,6 @@ grid_of(const struct layout *l, const struct type *t)
         int a = l->order[i], d = l->sbp[a].axis;
         if (l->sbp[a].kind == SBP_S) g.cut[d][g.ncut[d]++] = (uint8_t)a;
     }
-    g.dense_ranks = ranks_are_dense(p);
     return g;
 }
 
@@ -60,20 +51,35 @@ grid_pos(const struct grid *g, struct spot s)
 }
 
 int32_t
-grid_find(const struct grid *g, int32_t rank)
-{
-    const struct place *p = g->layout->place;
-    if (!g->dense_ranks) return place_find(p, rank);
-    int32_t pos = rank - p->rank[0];
-    return pos >= 0 && pos < p->nrank ? pos : -1;
-}
-
-int32_t
 grid_other(const struct grid *of, const struct grid *in, int32_t pos)
 {
     const struct place *p = of->layout->place, *q = in->layout->place;
     if (p == q) return pos;
-    return p->kind == q->kind ? grid_find(in, p->rank[pos]) : -1;
+    return p->kind == q->kind ? place_find(q, p->rank[pos]) : -1;
+}
+
+static int32_t
+least(const struct place *p)
+{
+    return p->rank[p->by_rank[0]];
+}
+
+static int32_t
+greatest(const struct place *p)
+{
+    return p->rank[p->by_rank[p->nrank - 1]];
+}
+
+bool
+grid_apart(const struct grid *g, const struct grid *h)
+{
+    const struct place *p = g->layout->place, *q = h->layout->place;
+    if (p == q) return false;
+    if (p->kind != q->kind) return true;
+    if (greatest(p) < least(q) || greatest(q) < least(p)) return true;
+    for (int32_t pos = 0; pos < q->nrank; pos++)
+        if (place_find(p, q->rank[pos]) >= 0) return false;
+    return true;
 }
 
 int32_t

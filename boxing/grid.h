@@ -18,7 +18,6 @@ struct grid {
     int32_t nreplica;         /* and along B axes */
     uint8_t ncut[MAX_DIM];
     uint8_t cut[MAX_DIM][MAX_AXIS]; /* the mesh axes that cut a dimension, in order */
-    bool dense_ranks;               /* rank[i] = rank[0] + i: finding a rank is a subtraction */
 };
 
 struct spot {
@@ -29,11 +28,11 @@ struct spot {
 struct grid grid_of(const struct layout *l, const struct type *t);
 struct spot grid_spot(const struct grid *g, int32_t pos);
 int32_t grid_pos(const struct grid *g, struct spot s);
-/* The mesh position of a device, -1 if it has none. */
-int32_t grid_find(const struct grid *g, int32_t rank);
 /* Where the device at a position of one grid is in another, -1: it is not there. */
 int32_t grid_other(const struct grid *of, const struct grid *in, int32_t pos);
 int32_t grid_rank(const struct grid *g, int32_t pos);
+/* Is no device on both? */
+bool grid_apart(const struct grid *g, const struct grid *h);
 /* Tiles counted in mesh order; for turns. */
 int32_t grid_tile(const struct grid *g, int32_t corner);
 /* The kind of partial that counts: on axes longer than one. RED_NONE if there is none. */

@@ -112,57 +112,66 @@ print_step(const struct box_plan *p, const struct box_step *step, struct str *s)
     static const char *const verb[] = {[BOX_COPY] = "copy", [BOX_REDUCE] = "", [BOX_FILL] = "fill"};
     str_add(s, step->verb == BOX_REDUCE ? reduce_text(step->reduce) : verb[step->verb]);
     str_add(s, " ");
-    print_slice(p, &step->slice, s);
+    print_slice(p, step->slice, s);
     if (step->verb == BOX_FILL) str_addf(s, " with what %s ignores", reduce_text(step->reduce));
     for (int k = 0; k < MIN(step->nsource, MANY); k++)
-        str_addf(s, "%s%d%s", k ? ", " : " from ", step->source[k].rank, step->source[k].staged ? "'s share" : "");
+        str_addf(s, "%s%d%s", k ? ", " : " from ", step->source[k].rank,
+                 step->source[k].stage == BOX_PART ? "" : "'s share");
     if (step->nsource > MANY) str_addf(s, ", ... (%d in all)", step->nsource);
 }
 
-/* The steps from first to before `end` as one line without its rank. */
+/* Work as one line without its rank. */
 static void
-print_steps(const struct box_plan *p, int first, int end, struct str *s)
+print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
 {
-    for (int i = first; i < MIN(end, first + MANY); i++) {
-        if (i > first) str_add(s, "; ");
-        print_step(p, &p->step[i], s);
+    str_clear(s);
+    for (int32_t i = 0; i < MIN(w->nstep, MANY); i++) {
+        if (i > 0) str_add(s, "; ");
+        print_step(p, &w->step[i], s);
     }
-    if (end - first > MANY) str_addf(s, "; ... (%d in all)", end - first);
+    if (w->nstep > MANY) str_addf(s, "; ... (%d in all)", w->nstep);
 }
 
-/* The end of the run of steps that fill the same part as step i. */
-static int
-run_end(const struct box_plan *p, int i)
+/* Stages, then parts; NULL: no more. */
+static const struct box_work *
+work_at(const struct box_plan *p, int32_t i)
 {
-    int k = i + 1;
-    while (k < p->nstep && p->step[k].to_stage == p->step[i].to_stage && p->step[k].dst_index == p->step[i].dst_index)
-        k++;
-    return k;
+    if (i < p->nstage) return &p->stage[i].work;
+    return i - p->nstage < p->npart ? &p->part[i - p->nstage] : NULL;
 }
 
+static int64_t
+steps_from(const struct box_plan *p, int32_t i)
+{
+    int64_t n = 0;
+    for (const struct box_work *w; (w = work_at(p, i)); i++) n += w->nstep;
+    return n;
+}
+
+/* The same work of ranks that follow one another is one line. */
 void
 box_print(const struct box_plan *p, struct str *s)
 {
     struct str line = {0}, next = {0};
+    int nline = 0;
     if (p->alias) str_add(s, "every rank has its part already\n");
-    for (int i = 0, end, nline = 0; i < p->nstep; i = end) {
-        end = run_end(p, i);
+    for (int32_t i = 0; work_at(p, i);) {
+        const struct box_work *w = work_at(p, i++), *more;
+        bool stage = i <= p->nstage;
+        if (w->nstep == 0) continue;
         if (nline++ == LINES) {
-            str_addf(s, "... (%d steps more)\n", p->nstep - i);
+            str_addf(s, "... (%lld steps more)\n", (long long)steps_from(p, i - 1));
             break;
         }
-        str_clear(&line);
-        print_steps(p, i, end, &line);
-        str_addf(s, "%d", p->step[i].dst);
-        while (end < p->nstep && p->step[end].to_stage == p->step[i].to_stage) {
-            int last = run_end(p, end);
-            str_clear(&next);
-            print_steps(p, end, last, &next);
+        print_work(p, w, &line);
+        str_addf(s, "%d", w->rank);
+        for (; (more = work_at(p, i)) && stage == (i < p->nstage); i++) {
+            if (more->nstep == 0) continue;
+            print_work(p, more, &next);
             if (strcmp(str_text(&line), str_text(&next))) break;
-            str_addf(s, ", %d", p->step[end].dst);
-            end = last;
+            str_addf(s, ", %d", more->rank);
         }
-        str_addf(s, "%s: %s\n", p->step[i].to_stage ? " prepares" : "", str_text(&line));
+        str_addf(s, "%s: %s\n", stage ? " prepares" : "", str_text(&line));
     }
     str_free(&line);
     str_free(&next);

@@ -89,33 +89,34 @@ by_number(const void *a, const void *b)
 
 /* Different ranks that these steps read from, `self` apart. */
 static int32_t
-count_senders(struct arena *a, const struct box_step *step, int n, int32_t self)
+count_senders(struct arena *a, const struct box_work *w)
 {
     int32_t room = 0, k = 0, different = 0;
-    for (int i = 0; i < n; i++) room += step[i].nsource;
+    for (int32_t i = 0; i < w->nstep; i++) room += w->step[i].nsource;
     int32_t *rank = ARENA_ARRAY(a, int32_t, room);
-    for (int i = 0; i < n; i++)
-        for (int32_t j = 0; j < step[i].nsource; j++) rank[k++] = step[i].source[j].rank;
+    for (int32_t i = 0; i < w->nstep; i++)
+        for (int32_t j = 0; j < w->step[i].nsource; j++) rank[k++] = w->step[i].source[j].rank;
     qsort(rank, (size_t)room, sizeof *rank, by_number);
-    for (k = 0; k < room; k++) different += rank[k] != self && (k == 0 || rank[k] != rank[k - 1]);
+    for (k = 0; k < room; k++) different += rank[k] != w->rank && (k == 0 || rank[k] != rank[k - 1]);
     return different;
 }
 
 /* Steps of one rank and one level. */
 static struct load
-load_of(struct arena *a, const struct type *t, const struct box_step *step, int n)
+load_of(struct arena *a, const struct type *t, const struct box_work *w)
 {
     struct load load = {0, 0, 0, 0};
-    for (int i = 0; i < n; i++) {
-        double bytes = (double)(box_numel(&step[i].slice, t->ndim) * (int64_t)dtype_bytes(t->dtype));
-        for (int32_t k = 0; k < step[i].nsource; k++)
-            if (step[i].source[k].rank != step[i].dst)
+    for (int32_t i = 0; i < w->nstep; i++) {
+        const struct box_step *step = &w->step[i];
+        double bytes = (double)(box_numel(step->slice, t->ndim) * (int64_t)dtype_bytes(t->dtype));
+        for (int32_t k = 0; k < step->nsource; k++)
+            if (step->source[k].rank != w->rank)
                 load.beta += bytes;
-            else if (step[i].verb == BOX_COPY)
+            else if (step->verb == BOX_COPY)
                 load.copy += bytes;
-        if (step[i].verb == BOX_REDUCE) load.gamma += bytes * step[i].nsource;
+        if (step->verb == BOX_REDUCE) load.gamma += bytes * step->nsource;
     }
-    if (n > 0) load.alpha = count_senders(a, step, n, step[0].dst);
+    load.alpha = count_senders(a, w);
     return load;
 }
 
@@ -128,6 +129,14 @@ keep_worst(struct load *worst, struct load load)
     worst->copy = MAX(worst->copy, load.copy);
 }
 
+static int
+plan_rank(struct search *s, const struct layout *from, const struct layout *to, int rank, struct box_plan **out)
+{
+    int32_t src = place_find(from->place, rank), dst = place_find(to->place, rank);
+    struct box_ranks one = {src >= 0, dst >= 0, &src, &dst};
+    return box_plan_part(&s->scratch, &s->type, from, to, &one, out);
+}
+
 /* Takes the ranks of one mesh into account, level by level. */
 static void
 load_side(struct search *s, const struct place *place, const struct layout *from, const struct layout *to,
@@ -136,12 +145,10 @@ load_side(struct search *s, const struct place *place, const struct layout *from
     int32_t pos[MAX_PROBE], n = probes(place, pos);
     for (int32_t i = 0; i < n; i++) {
         struct box_plan *p;
-        int nfirst = 0;
         arena_reset(&s->scratch);
-        if (box_plan_rank(&s->scratch, &s->type, from, to, place->rank[pos[i]], &p)) continue;
-        while (nfirst < p->nstep && p->step[nfirst].to_stage) nfirst++;
-        keep_worst(&worst[0], load_of(&s->scratch, &s->type, p->step, nfirst));
-        keep_worst(&worst[1], load_of(&s->scratch, &s->type, p->step + nfirst, p->nstep - nfirst));
+        if (plan_rank(s, from, to, place->rank[pos[i]], &p)) continue;
+        if (p->nstage) keep_worst(&worst[0], load_of(&s->scratch, &s->type, &p->stage[0].work));
+        if (p->npart) keep_worst(&worst[1], load_of(&s->scratch, &s->type, &p->part[0]));
     }
 }
 
@@ -289,7 +296,7 @@ received_by(struct search *s, int32_t rank, const struct box_candidate *c)
     for (int k = 0; k < c->nhop; k++) {
         struct box_plan *p;
         arena_reset(&s->scratch);
-        if (box_plan_rank(&s->scratch, &s->type, c->hop[k].from, c->hop[k].to, rank, &p)) return INT64_MAX;
+        if (plan_rank(s, c->hop[k].from, c->hop[k].to, rank, &p)) return INT64_MAX;
         bytes += p->bytes;
     }
     return bytes;

@@ -3,83 +3,117 @@
  * Each rank's part of the plan can be made alone: its stage (the cells of its
  * source part of which it reduces a share) and its destination part (the cells
  * of it, each copied, reduced or filled). A whole plan is the ranks' parts one
- * after the other, all stages first. */
+ * after the other, all stages first.
+ *
+ * What is alike is there once: the list of addends that owners of one replica
+ * read, and the steps of destination parts that are replicas and read the same
+ * replica of the source. So an all-reduce or all-gather over R ranks takes
+ * memory of R steps, not of R x R. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
+
 #include "runtime/error.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Things by a number, of which only the latest of equal low bits is kept. */
+struct memo_slot {
+    int64_t key;
+    const void *value;
+};
+struct memo {
+    struct memo_slot *slot;
+    int32_t nslot; /* a power of two */
+};
+
 struct maker {
-    struct arena *arena;
+    struct arena *arena, tmp; /* of the plan; of this call */
     struct grid from, to;
     struct deal deal;
     struct box_plan *plan;
-    int32_t *stage_of; /* by source position: index of its stage, -1: not known here */
-    int room;          /* of plan->step while it grows (malloc) */
+    struct memo addends, parts; /* lists of sources, works */
+    int32_t replica;            /* of the source: whose addends the steps in the making read */
+    struct box_step *step;      /* in the making (malloc) */
+    int32_t nstep, room;
 };
 
-static struct box_step *
-add_step(struct maker *m, struct box_step step)
+/* ---- what was made before ---- */
+
+static void
+memo_init(struct memo *m, struct arena *a, int32_t n)
 {
-    struct box_plan *p = m->plan;
-    if (p->nstep == m->room) {
+    for (m->nslot = 16; m->nslot < n; m->nslot *= 2) continue;
+    m->slot = ARENA_ARRAY(a, struct memo_slot, m->nslot);
+}
+
+/* Where a key is kept; one that comes later may take its place. */
+static struct memo_slot *
+memo_at(const struct memo *m, int64_t key)
+{
+    return &m->slot[key & (m->nslot - 1)];
+}
+
+static const void *
+memo_find(const struct memo *m, int64_t key)
+{
+    const struct memo_slot *s = memo_at(m, key);
+    return s->key == key ? s->value : NULL;
+}
+
+static void
+memo_put(struct memo *m, int64_t key, const void *value)
+{
+    *memo_at(m, key) = (struct memo_slot){key, value};
+}
+
+/* ---- steps ---- */
+
+static void
+add_step(struct maker *m, struct box_step step, const struct box *slice)
+{
+    if (m->nstep == m->room) {
         m->room = m->room ? 2 * m->room : 64;
-        p->step = must_realloc(p->step, sizeof *p->step * (size_t)m->room);
+        m->step = must_realloc(m->step, sizeof *m->step * (size_t)m->room);
     }
-    p->step[p->nstep] = step;
-    return &p->step[p->nstep++];
+    step.slice = arena_dup(m->arena, slice, sizeof *slice);
+    m->step[m->nstep++] = step;
 }
 
-/* Share k of n of a cell: cut along the dimension that keeps the largest share smallest. */
-static bool
-share_of(const struct box *cell, int ndim, int32_t n, int32_t k, struct box *out)
+/* The steps that were added since the last time. */
+static void
+take_steps(struct maker *m, struct box_work *w)
 {
-    int best = -1;
-    double best_share = 1;
-    for (int d = 0; d < ndim; d++) {
-        int64_t size = cell->hi[d] - cell->lo[d];
-        double share = (double)((size + n - 1) / n) / (double)size;
-        if (share < best_share) {
-            best = d;
-            best_share = share;
-        }
-    }
-    *out = *cell;
-    if (best < 0) return k == 0;
-    int64_t lo, hi;
-    shard_range(cell->hi[best] - cell->lo[best], n, k, &lo, &hi);
-    out->lo[best] = cell->lo[best] + lo;
-    out->hi[best] = cell->lo[best] + hi;
-    return lo < hi;
-}
-
-/* The source position of the device that does a step. */
-static int32_t
-reader_of(const struct maker *m, const struct box_step *step)
-{
-    if (step->to_stage) return grid_find(&m->from, step->dst);
-    return grid_other(&m->to, &m->from, step->dst_index);
-}
-
-static struct box_source
-part_source(const struct maker *m, const struct box_step *step, int32_t turn, int32_t addend)
-{
-    int32_t pos = deal_source(&m->deal, reader_of(m, step), turn, addend);
-    return (struct box_source){.rank = grid_rank(&m->from, pos), .pos = pos};
+    w->nstep = m->nstep;
+    w->step = arena_dup(m->arena, m->step, sizeof *m->step * (size_t)m->nstep);
+    m->nstep = 0;
 }
 
 /* The addends that a group gets, in the order of the mesh. */
-static void
-set_sources(struct maker *m, struct box_step *step, int32_t group, int32_t turn)
+static const struct box_source *
+list_addends(struct maker *m, int32_t group)
 {
     struct box_source *source = ARENA_ARRAY(m->arena, struct box_source, m->deal.ntaken[group]);
     int32_t n = 0;
-    for (int32_t i = 0; i < m->from.naddend; i++)
-        if (m->deal.give[i] == group) source[n++] = part_source(m, step, turn, i);
-    step->nsource = n;
-    step->source = source;
+    for (int32_t i = 0; i < m->from.naddend; i++) {
+        if (m->deal.give[i] != group) continue;
+        int32_t pos = deal_source(&m->deal, m->replica, i);
+        source[n++] = (struct box_source){grid_rank(&m->from, pos), pos, BOX_PART};
+    }
+    return source;
+}
+
+/* Where one group gets all of them, every step that reads this tile and replica reads the same. */
+static void
+set_sources(struct maker *m, struct box_step *step, int32_t group)
+{
+    int64_t key = grid_pos(&m->from, (struct spot){m->deal.src, 0, m->replica});
+    bool all = m->to.naddend == 1 && m->from.naddend > 1;
+    step->nsource = m->deal.ntaken[group];
+    step->source = all ? memo_find(&m->addends, key) : NULL;
+    if (step->source) return;
+    step->source = list_addends(m, group);
+    if (all) memo_put(&m->addends, key, step->source);
 }
 
 /* ---- stages ---- */
@@ -88,110 +122,139 @@ set_sources(struct maker *m, struct box_step *step, int32_t group, int32_t turn)
 static void
 plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
 {
-    struct box_step step = {.verb = BOX_REDUCE,
-                            .reduce = grid_reduce(&m->from),
-                            .to_stage = true,
-                            .dst = grid_rank(&m->from, pos),
-                            .dst_index = m->plan->nstage};
+    struct box_step step = {.verb = BOX_REDUCE, .reduce = (uint8_t)grid_reduce(&m->from)};
+    struct box share;
     int32_t k = 0;
     deal_owners(&m->deal, group);
     while (k < m->deal.nowner && m->deal.owner[k] != pos) k++;
     if (m->deal.direct || k == m->deal.nowner) return;
-    if (!share_of(cell, m->from.type->ndim, m->deal.nowner, k, &step.slice)) return;
-    set_sources(m, &step, group, 0);
-    add_step(m, step);
+    if (!deal_share(cell, m->from.type->ndim, m->deal.nowner, k, &share)) return;
+    set_sources(m, &step, group);
+    add_step(m, step, &share);
 }
 
-/* The steps from `first` on fill the stage of source position pos: its slices one after the other. */
+/* The steps that were added last fill the stage of source position pos: their slices one after the other. */
 static void
-add_stage(struct maker *m, int32_t pos, int32_t first)
+add_stage(struct maker *m, int32_t pos)
 {
-    int32_t n = m->plan->nstep - first;
-    int64_t numel = 0;
-    if (n == 0) return;
-    struct box *slice = ARENA_ARRAY(m->arena, struct box, n);
-    int64_t *offset = ARENA_ARRAY(m->arena, int64_t, n);
-    for (int32_t k = 0; k < n; k++) {
-        slice[k] = m->plan->step[first + k].slice;
-        offset[k] = numel;
-        numel += box_numel(&slice[k], m->from.type->ndim);
+    struct box_stage *s = &m->plan->stage[m->plan->nstage];
+    if (m->nstep == 0) return;
+    *s = (struct box_stage){.work = {.rank = grid_rank(&m->from, pos), .pos = pos, .same = m->plan->nstage++}};
+    take_steps(m, &s->work);
+    int64_t *offset = ARENA_ARRAY(m->arena, int64_t, s->work.nstep);
+    for (int32_t k = 0; k < s->work.nstep; k++) {
+        offset[k] = s->numel;
+        s->numel += box_numel(s->work.step[k].slice, m->from.type->ndim);
     }
-    m->stage_of[pos] = m->plan->nstage;
-    m->plan->stage[m->plan->nstage++] = (struct box_stage){grid_rank(&m->from, pos), numel, n, slice, offset};
+    s->offset = offset;
 }
 
-/* All that source position `pos` reduces for others: shares of the cells of its own part. */
+/* All that source position `pos` reduces for others: shares of the cells of its own part, for the group that gets its
+ * addend. */
 static void
 plan_stage(struct maker *m, int32_t pos)
 {
-    int32_t first = m->plan->nstep, src = grid_spot(&m->from, pos).corner;
+    struct spot at = grid_spot(&m->from, pos);
     struct box part;
     struct cell_walk w;
     layout_box(m->from.layout, m->from.type, pos, &part);
+    m->replica = at.replica;
     for (bool more = cell_begin(&w, &m->to, &part); more; more = cell_next(&w)) {
-        int32_t n = deal_shares(&m->deal, src, w.corner);
+        int32_t n = deal_shares(&m->deal, at.corner, w.corner);
         struct box share;
         for (int32_t k = 0; k < n; k++) {
-            if (!share_of(&w.box, m->to.type->ndim, n, k, &share)) continue;
-            deal_cell(&m->deal, src, w.corner, k);
-            for (int32_t j = 0; j < m->to.naddend; j++)
-                if (m->deal.ntaken[j] > 1) plan_share(m, pos, j, &share);
+            if (!deal_share(&w.box, m->to.type->ndim, n, k, &share)) continue;
+            deal_cell(&m->deal, at.corner, w.corner, k);
+            int32_t group = m->deal.give[at.addend];
+            if (m->deal.ntaken[group] > 1) plan_share(m, pos, group, &share);
         }
     }
-    add_stage(m, pos, first);
+    add_stage(m, pos);
 }
 
 /* ---- destinations ---- */
 
+/* The stage of a source position; stages are in the order of positions. */
+static int32_t
+stage_at(const struct box_plan *p, int32_t pos)
+{
+    int32_t lo = 0, hi = p->nstage;
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (p->stage[mid].work.pos < pos)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < p->nstage && p->stage[lo].work.pos == pos ? lo : BOX_ELSEWHERE;
+}
+
 /* The sum of a cell, share by share from those who reduced it. */
 static void
-copy_shares(struct maker *m, const struct box_step *step)
+copy_shares(struct maker *m, const struct box *cell)
 {
     for (int32_t k = 0; k < m->deal.nowner; k++) {
-        struct box_step copy = *step;
-        if (!share_of(&step->slice, m->to.type->ndim, m->deal.nowner, k, &copy.slice)) continue;
+        struct box share;
+        if (!deal_share(cell, m->from.type->ndim, m->deal.nowner, k, &share)) continue;
         int32_t pos = m->deal.owner[k];
-        struct box_source source = {grid_rank(&m->from, pos), m->stage_of[pos], true};
-        copy.verb = BOX_COPY;
-        copy.nsource = 1;
-        copy.source = arena_dup(m->arena, &source, sizeof source);
-        add_step(m, copy);
+        struct box_source source = {grid_rank(&m->from, pos), pos, stage_at(m->plan, pos)};
+        struct box_step step = {.verb = BOX_COPY, .nsource = 1};
+        step.source = arena_dup(m->arena, &source, sizeof source);
+        add_step(m, step, &share);
     }
 }
 
 /* One cell of a destination part: a copy, a sum or nothing, as the deal says. */
 static void
-plan_cell(struct maker *m, struct box_step step, struct spot at)
+plan_cell(struct maker *m, const struct box *cell, int32_t group)
 {
-    int32_t group = at.addend, ntaken = m->deal.ntaken[group];
+    int32_t ntaken = m->deal.ntaken[group];
+    struct box_step step = {.verb = ntaken == 0 ? BOX_FILL : ntaken == 1 ? BOX_COPY : BOX_REDUCE};
     if (ntaken > 1) deal_owners(&m->deal, group);
     if (ntaken > 1 && !m->deal.direct) {
-        copy_shares(m, &step);
+        copy_shares(m, cell);
         return;
     }
-    step.verb = ntaken == 0 ? BOX_FILL : ntaken == 1 ? BOX_COPY : BOX_REDUCE;
-    step.reduce = ntaken == 0 ? grid_reduce(&m->to) : ntaken > 1 ? grid_reduce(&m->from) : RED_NONE;
-    if (ntaken > 0) set_sources(m, &step, group, at.replica + grid_tile(&m->to, at.corner));
-    add_step(m, step);
+    step.reduce = (uint8_t)(ntaken == 0 ? grid_reduce(&m->to) : ntaken > 1 ? grid_reduce(&m->from) : RED_NONE);
+    if (ntaken > 0) set_sources(m, &step, group);
+    add_step(m, step, cell);
 }
 
 /* The cells of destination position `pos`. */
 static void
-plan_part(struct maker *m, int32_t pos)
+plan_cells(struct maker *m, int32_t pos, struct spot at)
 {
-    struct spot at = grid_spot(&m->to, pos);
-    struct box_step step = {.dst = grid_rank(&m->to, pos), .dst_index = pos};
-    struct box part;
+    struct box part, share;
     struct cell_walk w;
     layout_box(m->to.layout, m->to.type, pos, &part);
     for (bool more = cell_begin(&w, &m->from, &part); more; more = cell_next(&w)) {
         int32_t n = deal_shares(&m->deal, w.corner, at.corner);
         for (int32_t k = 0; k < n; k++) {
-            if (!share_of(&w.box, m->to.type->ndim, n, k, &step.slice)) continue;
+            if (!deal_share(&w.box, m->to.type->ndim, n, k, &share)) continue;
             deal_cell(&m->deal, w.corner, at.corner, k);
-            plan_cell(m, step, at);
+            plan_cell(m, &share, at.addend);
         }
     }
+}
+
+static void
+plan_part(struct maker *m, int32_t pos)
+{
+    struct spot at = grid_spot(&m->to, pos);
+    struct box_work *w = &m->plan->part[m->plan->npart];
+    *w = (struct box_work){.rank = grid_rank(&m->to, pos), .pos = pos, .same = m->plan->npart++};
+    m->replica = deal_replica(&m->from, grid_other(&m->to, &m->from, pos), at.replica + grid_tile(&m->to, at.corner));
+    int64_t key = (int64_t)grid_pos(&m->to, (struct spot){at.corner, at.addend, 0}) * m->from.nreplica + m->replica;
+    const struct box_work *like = memo_find(&m->parts, key);
+    if (like) {
+        w->nstep = like->nstep;
+        w->step = like->step;
+        w->same = like->same;
+        return;
+    }
+    plan_cells(m, pos, at);
+    take_steps(m, w);
+    memo_put(&m->parts, key, w);
 }
 
 /* ---- the whole ---- */
@@ -222,104 +285,91 @@ by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The devices of both sides, each once. */
 static void
-list_ranks(struct box_plan *p, struct arena *a)
+list_ranks(struct box_plan *p, struct arena *a, const struct box_ranks *mine)
 {
-    const struct place *from = p->from->place, *to = p->to->place;
-    int32_t n = from->nrank + to->nrank, *rank = ARENA_ARRAY(a, int32_t, n);
-    memcpy(rank, from->rank, sizeof *rank * (size_t)from->nrank);
-    memcpy(rank + from->nrank, to->rank, sizeof *rank * (size_t)to->nrank);
+    int32_t n = mine->nfrom + mine->nto, *rank = ARENA_ARRAY(a, int32_t, n);
+    for (int32_t i = 0; i < n; i++)
+        rank[i] = i < mine->nfrom ? p->from->place->rank[mine->from[i]] : p->to->place->rank[mine->to[i - mine->nfrom]];
     qsort(rank, (size_t)n, sizeof *rank, by_number);
     for (int32_t i = 0; i < n; i++)
         if (i == 0 || rank[i] != rank[p->nrank - 1]) rank[p->nrank++] = rank[i];
     p->rank = rank;
 }
 
+/* all: what has the same number on the other side is another device. */
+static void
+count_work(struct box_plan *p, const struct box_work *w, bool all)
+{
+    int64_t width = (int64_t)dtype_bytes(p->type.dtype);
+    int32_t *at = bsearch(&w->rank, p->rank, (size_t)p->nrank, sizeof w->rank, by_number);
+    assert(at);
+    for (int32_t i = 0; i < w->nstep; i++) {
+        const struct box_step *s = &w->step[i];
+        int32_t n = 0;
+        for (int32_t k = 0; k < s->nsource; k++) n += all || s->source[k].rank != w->rank;
+        if (n > 0) p->received[at - p->rank] += n * box_numel(s->slice, p->type.ndim) * width;
+    }
+}
+
 static void
 count_received(struct box_plan *p, struct arena *a)
 {
-    int64_t width = (int64_t)dtype_bytes(p->type.dtype);
     bool other_kind = p->from->place->kind != p->to->place->kind;
     p->received = ARENA_ARRAY(a, int64_t, p->nrank);
-    for (int i = 0; i < p->nstep; i++) {
-        const struct box_step *s = &p->step[i];
-        int32_t *at = bsearch(&s->dst, p->rank, (size_t)p->nrank, sizeof s->dst, by_number);
-        assert(at);
-        for (int32_t k = 0; k < s->nsource; k++)
-            if (s->source[k].rank != s->dst || (other_kind && !s->to_stage))
-                p->received[at - p->rank] += box_numel(&s->slice, p->type.ndim) * width;
-    }
-    for (int i = 0; i < p->nrank; i++) p->bytes += p->received[i];
-}
-
-static struct box_plan *
-plan_new(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to)
-{
-    struct box_plan *p = ARENA_NEW(a, struct box_plan);
-    p->type = *t;
-    p->from = from;
-    p->to = to;
-    p->alias = layout_same_boxes(from, to, t);
-    p->bound = box_bytes(t, from, to);
-    p->name = box_name(t, from, to);
-    return p;
+    for (int32_t i = 0; i < p->nstage; i++) count_work(p, &p->stage[i].work, false);
+    for (int32_t i = 0; i < p->npart; i++) count_work(p, &p->part[i], other_kind);
+    for (int32_t i = 0; i < p->nrank; i++) p->bytes += p->received[i];
 }
 
 static void
-maker_init(struct maker *m, struct arena *a, struct box_plan *p)
+maker_init(struct maker *m, struct arena *a, struct box_plan *p, const struct box_ranks *mine)
 {
     *m = (struct maker){.arena = a, .from = grid_of(p->from, &p->type), .to = grid_of(p->to, &p->type), .plan = p};
-    int32_t n = p->from->place->nrank;
-    deal_init(&m->deal, a, &m->from, &m->to);
-    m->stage_of = ARENA_ARRAY(a, int32_t, n);
-    for (int32_t i = 0; i < n; i++) m->stage_of[i] = -1;
+    deal_init(&m->deal, &m->tmp, &m->from, &m->to);
+    memo_init(&m->addends, &m->tmp, m->from.naddend > 1 ? mine->nfrom : 0);
+    memo_init(&m->parts, &m->tmp, mine->nto);
+    p->stage = ARENA_ARRAY(a, struct box_stage, m->from.naddend > 1 ? mine->nfrom : 0);
+    p->part = ARENA_ARRAY(a, struct box_work, mine->nto);
 }
 
-/* Hands the steps over to the arena. */
 static void
-maker_finish(struct maker *m)
+make_plan(struct arena *a, struct box_plan *p, const struct box_ranks *mine)
 {
-    struct box_step *grown = m->plan->step;
-    if (grown) m->plan->step = arena_dup(m->arena, grown, sizeof *grown * (size_t)m->plan->nstep);
-    free(grown);
-    count_received(m->plan, m->arena);
+    struct maker m;
+    maker_init(&m, a, p, mine);
+    for (int32_t i = 0; i < mine->nfrom && m.from.naddend > 1; i++) plan_stage(&m, mine->from[i]);
+    for (int32_t i = 0; i < mine->nto; i++) plan_part(&m, mine->to[i]);
+    free(m.step);
+    arena_fini(&m.tmp);
+}
+
+int
+box_plan_part(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
+              const struct box_ranks *mine, struct box_plan **out)
+{
+    struct grid g = grid_of(from, t), h = grid_of(to, t);
+    TRY(refuse_other_partial(&g, &h));
+    struct box_plan *p = *out = ARENA_NEW(a, struct box_plan);
+    *p = (struct box_plan){.type = *t, .from = from, .to = to, .bound = -1};
+    p->alias = layout_same_boxes(from, to, t);
+    list_ranks(p, a, mine);
+    if (!p->alias) make_plan(a, p, mine);
+    count_received(p, a);
+    return 0;
 }
 
 int
 box_plan(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
          struct box_plan **out)
 {
-    struct grid g = grid_of(from, t), h = grid_of(to, t);
-    TRY(refuse_other_partial(&g, &h));
-    struct box_plan *p = *out = plan_new(a, t, from, to);
-    struct maker m;
-    list_ranks(p, a);
-    maker_init(&m, a, p);
-    if (!p->alias) {
-        int32_t nstage = g.naddend > 1 ? from->place->nrank : 0;
-        p->stage = ARENA_ARRAY(a, struct box_stage, nstage);
-        for (int32_t pos = 0; pos < nstage; pos++) plan_stage(&m, pos);
-        for (int32_t pos = 0; pos < to->place->nrank; pos++) plan_part(&m, pos);
-    }
-    maker_finish(&m);
-    return 0;
-}
-
-int
-box_plan_rank(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to, int rank,
-              struct box_plan **out)
-{
-    struct grid g = grid_of(from, t), h = grid_of(to, t);
-    TRY(refuse_other_partial(&g, &h));
-    struct box_plan *p = *out = plan_new(a, t, from, to);
-    struct maker m;
-    int32_t number = rank, src = grid_find(&g, rank), dst = grid_find(&h, rank);
-    p->nrank = 1;
-    p->rank = arena_dup(a, &number, sizeof number);
-    p->stage = ARENA_NEW(a, struct box_stage);
-    maker_init(&m, a, p);
-    if (!p->alias && src >= 0 && g.naddend > 1) plan_stage(&m, src);
-    if (!p->alias && dst >= 0) plan_part(&m, dst);
-    maker_finish(&m);
+    int32_t n = from->place->nrank, m = to->place->nrank, *pos = must_alloc(sizeof *pos * (size_t)MAX(n, m));
+    for (int32_t i = 0; i < MAX(n, m); i++) pos[i] = i;
+    int code = box_plan_part(a, t, from, to, &(struct box_ranks){n, m, pos, pos}, out);
+    free(pos);
+    TRY(code);
+    (*out)->bound = box_bytes(t, from, to);
+    (*out)->name = box_name(t, from, to);
     return 0;
 }

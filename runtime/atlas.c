@@ -119,6 +119,14 @@ place_same(const void *record, const void *key)
            !memcmp(p->rank, q->rank, (size_t)p->nrank * sizeof p->rank[0]);
 }
 
+static bool
+is_dense(const struct place *p)
+{
+    for (int32_t i = 1; i < p->nrank; i++)
+        if (p->rank[i] != p->rank[0] + i) return false;
+    return true;
+}
+
 static int
 count_ranks(int naxis, const int32_t *axis, int32_t *nrank)
 {
@@ -179,6 +187,7 @@ place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32
     p->rank = arena_dup(&a->arena, rank, (size_t)p->nrank * sizeof *rank);
     p->by_rank = ARENA_ARRAY(&a->arena, int32_t, p->nrank);
     TRY(sort_ranks(p));
+    p->dense = is_dense(p);
     p->id = a->places.n;
     table_add(&a->places, place_hash, p);
     *out = p;
@@ -189,6 +198,7 @@ int
 place_find(const struct place *p, int rank)
 {
     int32_t lo = 0, hi = p->nrank;
+    if (p->dense) return rank >= p->rank[0] && rank - p->rank[0] < hi ? rank - p->rank[0] : -1;
     while (lo < hi) {
         int32_t mid = lo + (hi - lo) / 2;
         if (p->rank[p->by_rank[mid]] < rank)

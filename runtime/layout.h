@@ -37,6 +37,7 @@ struct place {
     int32_t axis[MAX_AXIS]; /* sizes, major first */
     int32_t *rank;          /* device numbers in mesh order (row-major), not sorted */
     int32_t *by_rank;       /* mesh positions by ascending device number; place_find's */
+    bool dense;             /* rank[i] = rank[0] + i: finding a rank is a subtraction */
 };
 
 struct layout {

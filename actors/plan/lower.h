@@ -124,16 +124,12 @@ struct mover { /* a move in the making */
     const struct box_plan *b;
     struct pval *from;
     int32_t *stage_task;     /* by stage */
-    int32_t *first_step;     /* by stage, then by destination: the first of its steps */
     int32_t *arg, *arg_task; /* by source position, then by stage: its argument of that task */
     struct box *box;         /* of source positions that were asked for */
     bool *boxed;
-    struct view part; /* the destination part asked for last */
-    int32_t part_index;
+    struct view part; /* the destination part in the making */
 };
 void mover_init(struct mover *m, struct lower *l, const struct box_plan *b, struct pval *from);
-/* The steps that fill a stage, or a destination part. */
-const struct box_step *mover_steps(const struct mover *m, bool to_stage, int32_t index, int32_t *n);
 int move_kind(const struct box_plan *b, int rank);
 int move_add(struct mover *m, int32_t task, const struct box_step *step, const struct box *slice, int rank,
              const struct view *dst, int64_t skip);

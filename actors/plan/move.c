@@ -9,23 +9,17 @@
 
 /* The dense block in a staging part that holds slice. */
 static struct view
-stage_window(const struct box_plan *b, int stage, const struct box *slice, int64_t *skip)
+stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, int64_t *skip)
 {
     const struct box_stage *s = &b->stage[stage];
-    int ndim = b->type.ndim;
-    for (int i = 0; i < s->nslice; i++) {
-        struct box both;
-        bool meets = box_intersect(&s->slice[i], slice, ndim, &both);
-        if (!meets || box_numel(&both, ndim) != box_numel(slice, ndim)) continue;
-        struct type t = b->type;
-        for (int k = 0; k < ndim; k++) t.dim[k] = s->slice[i].hi[k] - s->slice[i].lo[k];
-        struct view dense = view_dense(&t, NULL);
-        struct view v = part_window(&dense, s->slice[i].lo, slice, skip);
-        *skip += s->slice_offset[i];
-        return v;
-    }
-    assert(!"a staged slice is not in its stage");
-    return (struct view){0};
+    int32_t i = box_stage_find(b, stage, slice);
+    const struct box *own = s->work.step[i].slice;
+    struct type t = b->type;
+    for (int k = 0; k < t.ndim; k++) t.dim[k] = own->hi[k] - own->lo[k];
+    struct view dense = view_dense(&t, NULL);
+    struct view v = part_window(&dense, own->lo, slice, skip);
+    *skip += s->offset[i];
+    return v;
 }
 
 /* Which device kind a rank of the move has. */
@@ -35,40 +29,17 @@ move_kind(const struct box_plan *b, int rank)
     return place_find(b->to->place, rank) >= 0 ? b->to->place->kind : b->from->place->kind;
 }
 
-/* The steps that fill a stage or, after those, a destination part: they stand together, in this order. */
-static void
-find_steps(struct mover *m)
-{
-    const struct box_plan *b = m->b;
-    int32_t n = b->nstage + b->to->place->nrank;
-    m->first_step = ARENA_ARRAY(&m->l->tmp, int32_t, n + 1);
-    for (int i = 0; i < b->nstep; i++) {
-        const struct box_step *s = &b->step[i];
-        m->first_step[(s->to_stage ? s->dst_index : b->nstage + s->dst_index) + 1]++;
-    }
-    for (int32_t i = 0; i < n; i++) m->first_step[i + 1] += m->first_step[i];
-}
-
 void
 mover_init(struct mover *m, struct lower *l, const struct box_plan *b, struct pval *from)
 {
     int32_t n = from->layout->place->nrank + b->nstage;
-    *m = (struct mover){.l = l, .b = b, .from = from, .part_index = -1};
+    *m = (struct mover){.l = l, .b = b, .from = from};
     m->box = ARENA_ARRAY(&l->tmp, struct box, from->layout->place->nrank);
     m->boxed = ARENA_ARRAY(&l->tmp, bool, from->layout->place->nrank);
     m->stage_task = ARENA_ARRAY(&l->tmp, int32_t, b->nstage);
     m->arg = ARENA_ARRAY(&l->tmp, int32_t, n);
     m->arg_task = ARENA_ARRAY(&l->tmp, int32_t, n);
     for (int32_t i = 0; i < n; i++) m->arg_task[i] = -1;
-    find_steps(m);
-}
-
-const struct box_step *
-mover_steps(const struct mover *m, bool to_stage, int32_t index, int32_t *n)
-{
-    int32_t at = to_stage ? index : m->b->nstage + index;
-    *n = m->first_step[at + 1] - m->first_step[at];
-    return m->b->step + m->first_step[at];
 }
 
 /* The argument by which the task reads a source; made when it has none yet. */
@@ -77,10 +48,11 @@ move_arg(struct mover *m, int32_t task, const struct box_source *s, int32_t *arg
 {
     struct view row = {.dtype = m->b->type.dtype};
     struct part staged = {.kind = ARG_REG, .view = &row};
-    const struct part *part = &m->from->part[s->staged ? 0 : s->pos];
-    int32_t at = s->staged ? m->from->layout->place->nrank + s->pos : s->pos;
-    if (s->staged) {
-        staged.index = m->stage_task[s->pos];
+    const struct part *part = &m->from->part[s->pos];
+    int32_t at = s->pos;
+    if (s->stage != BOX_PART) {
+        at = m->from->layout->place->nrank + s->stage;
+        staged.index = m->stage_task[s->stage];
         part = &staged;
     }
     if (m->arg_task[at] != task) {
@@ -99,8 +71,8 @@ move_from(struct mover *m, int32_t task, const struct box_source *s, const struc
     int64_t skip;
     struct view view;
     TRY(move_arg(m, task, s, &from->arg));
-    if (s->staged) {
-        view = stage_window(b, s->pos, slice, &skip);
+    if (s->stage != BOX_PART) {
+        view = stage_window(b, s->stage, slice, &skip);
     } else {
         if (!m->boxed[s->pos]) layout_box(b->from, &b->type, s->pos, &m->box[s->pos]);
         m->boxed[s->pos] = true;
@@ -109,6 +81,12 @@ move_from(struct mover *m, int32_t task, const struct box_source *s, const struc
     from->view = intern_view(m->l, &view);
     from->skip = skip * (int64_t)dtype_bytes(b->type.dtype);
     return 0;
+}
+
+static int64_t
+received_of(const struct mover *m, const struct box_source *s, const struct box *slice, int rank)
+{
+    return s->rank == rank ? 0 : box_numel(slice, m->b->type.ndim) * (int64_t)dtype_bytes(m->b->type.dtype);
 }
 
 /* One more move of the task: a slice of a step, done by rank. dst, skip: where it goes in the task's register. */
@@ -125,37 +103,49 @@ move_add(struct mover *m, int32_t task, const struct box_step *step, const struc
     move->from = ARENA_ARRAY(&m->l->plan->arena, struct box_from, move->nfrom);
     for (int i = 0; i < move->nfrom; i++) {
         TRY(move_from(m, task, &step->source[i], slice, &move->from[i]));
-        if (step->source[i].rank != rank)
-            m->l->draft[task].task.move.received += box_numel(slice, m->b->type.ndim) * size;
+        m->l->draft[task].task.move.received += received_of(m, &step->source[i], slice, rank);
     }
     return 0;
 }
 
 static int
-move_step(struct mover *m, int32_t task, const struct box_step *step)
+move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step)
 {
     struct view view;
     int64_t skip;
-    if (step->to_stage) {
-        view = stage_window(m->b, step->dst_index, &step->slice, &skip);
-    } else {
-        if (m->part_index != step->dst_index) m->part = part_local(m->b->to, &m->b->type, step->dst_index);
-        m->part_index = step->dst_index;
-        view = part_window(&m->part, m->part.offset, &step->slice, &skip);
-    }
-    return move_add(m, task, step, &step->slice, step->dst, &view, skip);
+    if (to_stage)
+        view = stage_window(m->b, w->same, step->slice, &skip);
+    else
+        view = part_window(&m->part, m->part.offset, step->slice, &skip);
+    return move_add(m, task, step, step->slice, w->rank, &view, skip);
 }
 
-/* One box actor: all steps that write the same part. */
+/* What a replica does is done: it reads the same by the same arguments. */
 static int
-move_task(struct mover *m, bool to_stage, int index, int rank, int64_t bytes, int32_t *id)
+move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like)
+{
+    struct task_move *t = &m->l->draft[task].task.move;
+    *t = m->l->draft[like].task.move;
+    t->received = 0;
+    for (int32_t i = 0; i < w->nstep; i++)
+        for (int32_t k = 0; k < w->step[i].nsource; k++) {
+            int32_t arg;
+            TRY(move_arg(m, task, &w->step[i].source[k], &arg));
+            m->l->draft[task].task.move.received += received_of(m, &w->step[i].source[k], w->step[i].slice, w->rank);
+        }
+    return 0;
+}
+
+/* One box actor: all steps that write the same part. like: a task that does the same, -1: none yet. */
+static int
+move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like, int64_t bytes, int32_t *id)
 {
     const struct box_plan *b = m->b;
-    int32_t nmove, nsource = 0;
-    const struct box_step *step = mover_steps(m, to_stage, index, &nmove);
-    for (int i = 0; i < nmove; i++) nsource += step[i].nsource;
-    struct draft *d = draft_new(m->l, &kind_box, m->from->node, move_kind(b, rank), rank, index, m->from->piece, id);
-    d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, nmove);
+    int32_t nsource = 0, index = to_stage ? w->same : w->pos;
+    for (int i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
+    struct draft *d =
+        draft_new(m->l, &kind_box, m->from->node, move_kind(b, w->rank), w->rank, index, m->from->piece, id);
+    if (like < 0) d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, w->nstep);
     d->task.move.box = (struct box_plan *)b;
     d->task.move.stage = to_stage;
     d->task.name = b->name;
@@ -163,7 +153,9 @@ move_task(struct mover *m, bool to_stage, int index, int rank, int64_t bytes, in
     d->task.nresult = 1;
     draft_args(m->l, *id, nsource);
     m->l->draft[*id].task.narg = 0;
-    for (int i = 0; i < nmove; i++) TRY(move_step(m, *id, &step[i]));
+    if (like >= 0) return move_alike(m, *id, w, like);
+    if (!to_stage) m->part = part_local(b->to, &b->type, w->pos);
+    for (int i = 0; i < w->nstep; i++) TRY(move_step(m, *id, w, to_stage, &w->step[i]));
     return 0;
 }
 
@@ -187,12 +179,13 @@ move_tasks(struct lower *l, const struct box_plan *b, struct pval *from, struct 
     size_t size = dtype_bytes(b->type.dtype);
     mover_init(&m, l, b, from);
     for (int i = 0; i < b->nstage; i++)
-        TRY(move_task(&m, true, i, b->stage[i].rank, b->stage[i].numel * (int64_t)size, &m.stage_task[i]));
-    for (int pos = 0; pos < to->layout->place->nrank; pos++) {
-        struct type local = layout_shard(to->layout, &to->type, pos);
-        int32_t id;
-        TRY(move_task(&m, false, pos, to->layout->place->rank[pos], type_bytes(&local), &id));
-        part_is_result(&to->part[pos], id, 0);
+        TRY(move_task(&m, &b->stage[i].work, true, -1, b->stage[i].numel * (int64_t)size, &m.stage_task[i]));
+    int32_t *task = ARENA_ARRAY(&l->tmp, int32_t, b->npart);
+    for (int32_t i = 0; i < b->npart; i++) {
+        const struct box_work *w = &b->part[i];
+        struct type local = layout_shard(to->layout, &to->type, w->pos);
+        TRY(move_task(&m, w, false, w->same < i ? task[w->same] : -1, type_bytes(&local), &task[i]));
+        part_is_result(&to->part[w->pos], task[i], 0);
     }
     return 0;
 }

@@ -69,17 +69,17 @@ add_slabs(struct sharing *s, const struct box_step *step)
 {
     const struct place *p = s->m.b->to->place;
     int ndim = s->m.b->type.ndim, d = 0;
-    while (d < ndim - 1 && step->slice.hi[d] - step->slice.lo[d] < s->nmember) d++;
-    if (ndim == 0 || box_numel(&step->slice, ndim) < SLAB_LEAST) {
-        add_item(s, &step->slice, step, p->rank[s->member[s->nitem % s->nmember]]);
+    while (d < ndim - 1 && step->slice->hi[d] - step->slice->lo[d] < s->nmember) d++;
+    if (ndim == 0 || box_numel(step->slice, ndim) < SLAB_LEAST) {
+        add_item(s, step->slice, step, p->rank[s->member[s->nitem % s->nmember]]);
         return;
     }
     for (int32_t i = 0; i < s->nmember; i++) {
-        struct box slab = step->slice;
+        struct box slab = *step->slice;
         int64_t lo, hi;
-        shard_range(step->slice.hi[d] - step->slice.lo[d], s->nmember, i, &lo, &hi);
-        slab.lo[d] = step->slice.lo[d] + lo;
-        slab.hi[d] = step->slice.lo[d] + hi;
+        shard_range(step->slice->hi[d] - step->slice->lo[d], s->nmember, i, &lo, &hi);
+        slab.lo[d] = step->slice->lo[d] + lo;
+        slab.hi[d] = step->slice->lo[d] + hi;
         if (hi > lo) add_item(s, &slab, step, p->rank[s->member[i]]);
     }
 }
@@ -89,12 +89,10 @@ static void
 add_staged(struct sharing *s, const struct box_step *step)
 {
     const struct box_plan *b = s->m.b;
-    int32_t stage = step->source[0].pos, n;
-    const struct box_step *filled = mover_steps(&s->m, true, stage, &n);
-    for (int32_t i = 0; i < n; i++) {
+    const struct box_work *w = &b->stage[step->source[0].stage].work;
+    for (int32_t i = 0; i < w->nstep; i++) {
         struct box both;
-        if (box_intersect(&filled[i].slice, &step->slice, b->type.ndim, &both))
-            add_item(s, &both, &filled[i], b->stage[stage].rank);
+        if (box_intersect(w->step[i].slice, step->slice, b->type.ndim, &both)) add_item(s, &both, &w->step[i], w->rank);
     }
 }
 
@@ -102,18 +100,18 @@ add_staged(struct sharing *s, const struct box_step *step)
 static bool
 find_items(struct sharing *s)
 {
-    int32_t n;
-    const struct box_step *step = mover_steps(&s->m, false, s->corner, &n);
+    const struct box_work *w = &s->m.b->part[s->corner];
     s->nitem = 0;
-    for (int32_t i = 0; i < n; i++, step++) {
+    for (int32_t i = 0; i < w->nstep; i++) {
+        const struct box_step *step = &w->step[i];
         if (step->verb == BOX_FILL) return false;
         bool staged = false;
-        for (int k = 0; k < step->nsource; k++) staged = staged || step->source[k].staged;
+        for (int k = 0; k < step->nsource; k++) staged = staged || step->source[k].stage != BOX_PART;
         if (staged && step->nsource > 1) return false;
         if (staged)
             add_staged(s, step);
         else if (step->nsource == 1 && is_member(s, step->source[0].rank))
-            add_item(s, &step->slice, step, step->source[0].rank);
+            add_item(s, step->slice, step, step->source[0].rank);
         else
             add_slabs(s, step);
     }

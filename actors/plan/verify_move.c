@@ -6,26 +6,6 @@
  * its slice does. */
 #include "actors/plan/verify_value.h"
 
-static int32_t
-filled_by(const struct box_plan *b, const struct box_step *step)
-{
-    return step->to_stage ? step->dst_index : b->nstage + step->dst_index;
-}
-
-/* Sorts the steps of a move by what they fill. */
-static void
-sort_steps(struct values *s, const struct box_plan *b)
-{
-    int32_t n = b->nstage + b->to->place->nrank;
-    struct steps *t = &s->steps;
-    t->first = ARENA_ARRAY(&s->v->tmp, int32_t, n + 1);
-    t->step = ARENA_ARRAY(&s->v->tmp, const struct box_step *, b->nstep + 1);
-    for (int32_t i = 0; i < b->nstep; i++) t->first[filled_by(b, &b->step[i]) + 1]++;
-    for (int32_t i = 0; i < n; i++) t->first[i + 1] += t->first[i];
-    int32_t *next = arena_dup(&s->v->tmp, t->first, sizeof *next * (size_t)(n + 1));
-    for (int32_t i = 0; i < b->nstep; i++) t->step[next[filled_by(b, &b->step[i])]++] = &b->step[i];
-}
-
 /* Which value a move moves: a view says so itself, another is what the first argument holds. */
 static int
 moved_value(struct values *s, int32_t task, const struct box_plan *b, struct ref *r)
@@ -61,7 +41,6 @@ value_begin_move(struct values *s, int32_t task)
     s->box_version = NULL;
     if (s->box >= p->nbox || p->box[s->box] != b)
         return proof_fail(s->v, task, "its move is not number %d of the plan", (int)s->box);
-    sort_steps(s, b);
     TRY(moved_value(s, task, b, &s->box_ref));
     struct type t = ref_type(p->program, s->box_ref);
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))
@@ -75,17 +54,18 @@ static bool
 stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, struct view *view, int64_t *skip)
 {
     const struct box_stage *s = &b->stage[stage];
-    for (int32_t i = 0; i < s->nslice; i++) {
+    for (int32_t i = 0; i < s->work.nstep; i++) {
         bool inside = true;
+        const struct box *own = s->work.step[i].slice;
         struct type t = {.dtype = b->type.dtype, .ndim = b->type.ndim};
         for (int d = 0; d < t.ndim; d++) {
-            inside = inside && slice->lo[d] >= s->slice[i].lo[d] && slice->hi[d] <= s->slice[i].hi[d];
-            t.dim[d] = s->slice[i].hi[d] - s->slice[i].lo[d];
+            inside = inside && slice->lo[d] >= own->lo[d] && slice->hi[d] <= own->hi[d];
+            t.dim[d] = own->hi[d] - own->lo[d];
         }
         if (!inside) continue;
         struct view dense = view_dense(&t, NULL);
-        *view = value_window(&dense, s->slice[i].lo, slice, skip);
-        *skip += s->slice_offset[i];
+        *view = value_window(&dense, own->lo, slice, skip);
+        *skip += s->offset[i];
         return true;
     }
     return false;
@@ -101,19 +81,19 @@ check_from(struct values *s, int32_t task, const struct box_step *step, int32_t 
     int64_t skip, more = 0;
     if (f->arg < 0 || f->arg >= t->narg)
         return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
-    if (from->staged) {
+    if (from->stage != BOX_PART) {
         struct content c;
         TRY(value_content(s, task, f->arg, &c));
         bool found =
-            !c.layout && c.box == b && c.pos == from->pos && stage_window(b, from->pos, &step->slice, &view, &skip);
+            !c.layout && c.box == b && c.pos == from->stage && stage_window(b, from->stage, step->slice, &view, &skip);
         if (!found)
-            return proof_fail(s->v, task, "argument %d is not stage %d of its move", (int)f->arg, (int)from->pos);
+            return proof_fail(s->v, task, "argument %d is not stage %d of its move", (int)f->arg, (int)from->stage);
     } else {
         struct box box;
         TRY(value_read(s, task, f->arg, s->box_ref, b->from, from->pos, &part, &skip));
         TRY(value_version(s, task, f->arg, &s->box_version));
         layout_box(b->from, &b->type, from->pos, &box);
-        view = value_window(&part, box.lo, &step->slice, &more);
+        view = value_window(&part, box.lo, step->slice, &more);
     }
     if (!value_same_view(f->view, &view))
         return proof_fail(s->v, task, "the window of a source is not what its step says");
@@ -122,7 +102,8 @@ check_from(struct values *s, int32_t task, const struct box_step *step, int32_t 
 }
 
 static int
-check_step(struct values *s, int32_t task, const struct box_step *step, const struct box_move *m)
+check_step(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step,
+           const struct box_move *m)
 {
     const struct box_plan *b = s->v->plan->task[task].move.box;
     struct view view;
@@ -130,12 +111,11 @@ check_step(struct values *s, int32_t task, const struct box_step *step, const st
     TRY(proof_same(s->v, task, "verb of a move", m->verb, step->verb));
     TRY(proof_same(s->v, task, "reduce of a move", m->reduce, step->reduce));
     TRY(proof_same(s->v, task, "nfrom", m->nfrom, step->verb == BOX_FILL ? 0 : step->nsource));
-    if (step->to_stage) {
-        if (!stage_window(b, step->dst_index, &step->slice, &view, &skip))
-            return proof_fail(s->v, task, "a step fills nothing");
+    if (s->v->plan->task[task].move.stage) {
+        if (!stage_window(b, w->same, step->slice, &view, &skip)) return proof_fail(s->v, task, "a step fills nothing");
     } else {
-        struct view part = value_part(b->to, &b->type, step->dst_index);
-        view = value_window(&part, part.offset, &step->slice, &skip);
+        struct view part = value_part(b->to, &b->type, w->pos);
+        view = value_window(&part, part.offset, step->slice, &skip);
     }
     if (!value_same_view(m->view, &view))
         return proof_fail(s->v, task, "the window of a destination is not what its step says");
@@ -145,12 +125,12 @@ check_step(struct values *s, int32_t task, const struct box_step *step, const st
 }
 
 static int64_t
-received(const struct box_plan *b, const struct box_step *step)
+received(const struct box_plan *b, const struct box_work *w, const struct box_step *step)
 {
     int64_t n = 0;
     for (int32_t i = 0; step->verb != BOX_FILL && i < step->nsource; i++)
-        if (step->source[i].rank != step->dst)
-            n += box_numel(&step->slice, b->type.ndim) * (int64_t)dtype_bytes(b->type.dtype);
+        if (step->source[i].rank != w->rank)
+            n += box_numel(step->slice, b->type.ndim) * (int64_t)dtype_bytes(b->type.dtype);
     return n;
 }
 
@@ -158,15 +138,16 @@ static int
 check_moves(struct values *s, int32_t task, int32_t index)
 {
     const struct task *t = &s->v->plan->task[task];
-    int32_t first = s->steps.first[index], n = s->steps.first[index + 1] - first;
+    const struct box_plan *b = t->move.box;
+    const struct box_work *w = index < b->nstage ? &b->stage[index].work : &b->part[index - b->nstage];
     int64_t bytes = 0, nsource = 0;
-    TRY(proof_same(s->v, task, "nstep", t->move.nstep, n));
-    for (int32_t i = 0; i < n; i++) nsource += s->steps.step[first + i]->nsource;
+    TRY(proof_same(s->v, task, "nstep", t->move.nstep, w->nstep));
+    for (int32_t i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
     if (t->narg > nsource)
         return proof_fail(s->v, task, "narg is %d for %lld sources", (int)t->narg, (long long)nsource);
-    for (int32_t i = 0; i < n; i++) {
-        TRY(check_step(s, task, s->steps.step[first + i], &t->move.step[i]));
-        bytes += received(t->move.box, s->steps.step[first + i]);
+    for (int32_t i = 0; i < w->nstep; i++) {
+        TRY(check_step(s, task, w, &w->step[i], &t->move.step[i]));
+        bytes += received(b, w, &w->step[i]);
     }
     return proof_same(s->v, task, "received", t->move.received, bytes);
 }
@@ -193,8 +174,8 @@ value_move(struct values *s, int32_t task)
     TRY(value_rate(s, task, piece, 1));
     int64_t bytes;
     if (staged) {
-        int kind = place_find(b->to->place, b->stage[index].rank) >= 0 ? b->to->place->kind : b->from->place->kind;
-        TRY(value_on(s, task, kind, b->stage[index].rank));
+        int kind = place_find(b->to->place, b->stage[index].work.rank) >= 0 ? b->to->place->kind : b->from->place->kind;
+        TRY(value_on(s, task, kind, b->stage[index].work.rank));
         bytes = b->stage[index].numel * (int64_t)dtype_bytes(b->type.dtype);
     } else {
         TRY(value_at(s, task, b->to));

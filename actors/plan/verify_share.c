@@ -21,8 +21,8 @@ static bool
 says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {
     for (int32_t k = 0; k < s->nsource; k++)
-        if (s->source[k].staged) return false;
-    return s->verb == m->verb && s->reduce == m->reduce && s->nsource == m->nfrom && within(m->slice, &s->slice, ndim);
+        if (s->source[k].stage != BOX_PART) return false;
+    return s->verb == m->verb && s->reduce == m->reduce && s->nsource == m->nfrom && within(m->slice, s->slice, ndim);
 }
 
 /* Such a step, of those that fill the task's part or its device's stage. */
@@ -32,11 +32,11 @@ step_for(const struct values *s, int32_t task, const struct box_move *m)
     const struct plan *p = s->v->plan;
     const struct box_plan *b = p->task[task].move.box;
     int32_t rank = p->device[p->task[task].device].rank, stage = 0;
-    while (stage < b->nstage && b->stage[stage].rank != rank) stage++;
-    const int32_t filled[2] = {stage, b->nstage + p->task[task].pos};
-    for (int f = stage < b->nstage ? 0 : 1; f < 2; f++)
-        for (int32_t i = s->steps.first[filled[f]]; i < s->steps.first[filled[f] + 1]; i++)
-            if (says_so(s->steps.step[i], m, b->type.ndim)) return s->steps.step[i];
+    while (stage < b->nstage && b->stage[stage].work.rank != rank) stage++;
+    const struct box_work *work[2] = {stage < b->nstage ? &b->stage[stage].work : NULL, &b->part[p->task[task].pos]};
+    for (int f = 0; f < 2; f++)
+        for (int32_t i = 0; work[f] && i < work[f]->nstep; i++)
+            if (says_so(&work[f]->step[i], m, b->type.ndim)) return &work[f]->step[i];
     return NULL;
 }
 

@@ -12,12 +12,6 @@ struct content {
     const struct box_plan *box;  /* the move that made it, NULL: a kernel did */
 };
 
-/* The steps of a move by what they fill: stages, then destination parts. */
-struct steps {
-    int32_t *first; /* [nstage + nrank + 1] */
-    const struct box_step **step;
-};
-
 struct values {
     struct proof *v;
     struct content *out;                       /* by out-port */
@@ -30,7 +24,6 @@ struct values {
     int32_t box;        /* index of the move that the tasks now are part of */
     int32_t box_task;   /* how many of them were seen */
     struct ref box_ref; /* what it moves */
-    struct steps steps;
     struct {
         const struct exec *exec;
         const struct plan_chain *chain;
@@ -88,7 +81,7 @@ int value_kernel(struct values *s, int32_t task);
 /* ---- verify_move.c ---- */
 
 int value_move(struct values *s, int32_t task);
-/* The first task of the next move: its number and value are right; s->steps and s->box_ref are set. */
+/* The first task of the next move: its number and value are right; s->box_ref is set. */
 int value_begin_move(struct values *s, int32_t task);
 
 /* ---- verify_share.c ---- */

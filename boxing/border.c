@@ -1,0 +1,227 @@
+/* border.c - what crosses the border of a set of ranks.
+ *
+ * What these ranks read of others stands in their plan. What others read of
+ * them is found the other way round, by the same deal: a source position is
+ * read in the cells of its own part, there by the owners of the sum that gets
+ * its addend or, without one, by the members of that group; and what it
+ * reduced itself is read by the members. Who of them reads this replica is
+ * counted out where the meshes are one or have no device in common, so that
+ * nobody is looked at who does not read. */
+#include "boxing/box.h"
+#include "boxing/deal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct inverse {
+    struct arena *arena, tmp; /* of the result; of this call */
+    const struct box_ranks *mine;
+    struct grid from, to;
+    struct deal deal;
+    bool apart;
+    int32_t self; /* the source position that is read */
+    struct spot at;
+    int32_t *member, nmember; /* destination positions */
+    struct box_read *read;    /* malloc */
+    int32_t nread, room;
+};
+
+static bool
+is_among(int32_t n, const int32_t *sorted, int32_t pos)
+{
+    int32_t lo = 0, hi = n;
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (sorted[mid] < pos)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < n && sorted[lo] == pos;
+}
+
+static void
+add_read(struct inverse *v, struct box_read read)
+{
+    if (v->nread == v->room) {
+        v->room = v->room ? 2 * v->room : 64;
+        v->read = must_realloc(v->read, sizeof *v->read * (size_t)v->room);
+    }
+    v->read[v->nread++] = read;
+}
+
+/* ---- who reads ---- */
+
+static int32_t
+digit(const struct grid *g, int32_t pos, int axis)
+{
+    return pos / g->stride[axis] % g->layout->place->axis[axis];
+}
+
+/* On one mesh a device reads the replica that has its own coordinates along the source's B axes. */
+static void
+members_of_mesh(struct inverse *v)
+{
+    const struct layout *from = v->from.layout, *to = v->to.layout;
+    for (int a = 0; a < to->place->naxis; a++) {
+        int32_t own = digit(&v->from, v->self, a), stride = v->to.stride[a], n = v->nmember;
+        bool free = to->sbp[a].kind == SBP_B, bound = from->sbp[a].kind == SBP_B;
+        if (!free && bound && digit(&v->to, v->member[0], a) != own) v->nmember = 0;
+        if (v->nmember == 0) return;
+        if (free && bound)
+            for (int32_t i = 0; i < n; i++) v->member[i] += own * stride;
+        if (!free || bound) continue;
+        for (int32_t c = 1; c < to->place->axis[a]; c++)
+            for (int32_t i = 0; i < n; i++) v->member[v->nmember++] = v->member[i] + c * stride;
+    }
+}
+
+/* The members of a group of the cell that read the addends of self's replica. */
+static void
+find_members(struct inverse *v, int32_t group)
+{
+    const struct grid *from = &v->from, *to = &v->to;
+    int32_t tile = grid_tile(to, v->deal.dst), first = 0, step = 1;
+    v->nmember = 0;
+    if (from->layout->place == to->layout->place) {
+        v->member[v->nmember++] = grid_pos(to, (struct spot){v->deal.dst, group, 0});
+        members_of_mesh(v);
+        return;
+    }
+    if (v->apart) { /* they take turns */
+        step = from->nreplica;
+        first = (v->at.replica + step - tile % step) % step;
+    }
+    for (int32_t k = first; k < to->nreplica; k += step) {
+        int32_t pos = grid_pos(to, (struct spot){v->deal.dst, group, k});
+        if (v->apart || deal_replica(from, grid_other(to, from, pos), k + tile) == v->at.replica)
+            v->member[v->nmember++] = pos;
+    }
+}
+
+static void
+read_by_members(struct inverse *v, int32_t group, const struct box *cell)
+{
+    const struct box *slice = NULL;
+    find_members(v, group);
+    for (int32_t i = 0; i < v->nmember; i++) {
+        if (is_among(v->mine->nto, v->mine->to, v->member[i])) continue;
+        if (!slice) slice = arena_dup(v->arena, cell, sizeof *cell);
+        add_read(v, (struct box_read){.from = v->self, .to = v->member[i], .slice = slice});
+    }
+}
+
+/* What owner number k of the group reduces is read by all members, whatever replica they have. */
+static void
+stage_read(struct inverse *v, int32_t group, const struct box *cell, int32_t k)
+{
+    struct box share, *slice = NULL;
+    if (!deal_share(cell, v->from.type->ndim, v->deal.nowner, k, &share)) return;
+    for (int32_t i = 0; i < v->to.nreplica; i++) {
+        int32_t pos = grid_pos(&v->to, (struct spot){v->deal.dst, group, i});
+        if (is_among(v->mine->nto, v->mine->to, pos)) continue;
+        if (!slice) slice = arena_dup(v->arena, &share, sizeof share);
+        add_read(v, (struct box_read){.from_stage = true, .from = v->self, .to = pos, .slice = slice});
+    }
+}
+
+/* Owners read the addends of their own replica, for their share. */
+static void
+read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
+{
+    for (int32_t k = 0; k < v->deal.nowner; k++) {
+        int32_t owner = v->deal.owner[k];
+        struct box share;
+        if (owner == v->self) stage_read(v, group, cell, k);
+        if (is_among(v->mine->nfrom, v->mine->from, owner)) continue;
+        if (grid_spot(&v->from, owner).replica != v->at.replica) continue;
+        if (!deal_share(cell, v->from.type->ndim, v->deal.nowner, k, &share)) continue;
+        const struct box *slice = arena_dup(v->arena, &share, sizeof share);
+        add_read(v, (struct box_read){.to_stage = true, .from = v->self, .to = owner, .slice = slice});
+    }
+}
+
+/* All reads of the part and the stage of a source position: they are of the cells of its part, and of the group that
+ * gets its addend. */
+static void
+reads_of(struct inverse *v, int32_t pos)
+{
+    struct box part, share;
+    struct cell_walk w;
+    v->self = pos;
+    v->at = grid_spot(&v->from, pos);
+    layout_box(v->from.layout, v->from.type, pos, &part);
+    for (bool more = cell_begin(&w, &v->to, &part); more; more = cell_next(&w)) {
+        int32_t n = deal_shares(&v->deal, v->at.corner, w.corner);
+        for (int32_t k = 0; k < n; k++) {
+            if (!deal_share(&w.box, v->from.type->ndim, n, k, &share)) continue;
+            deal_cell(&v->deal, v->at.corner, w.corner, k);
+            int32_t group = v->deal.give[v->at.addend];
+            bool summed = v->deal.ntaken[group] > 1;
+            if (summed) deal_owners(&v->deal, group);
+            if (summed && !v->deal.direct)
+                read_by_owners(v, group, &share);
+            else
+                read_by_members(v, group, &share);
+        }
+    }
+}
+
+/* ---- both lists ---- */
+
+static int
+by_border(const void *a, const void *b)
+{
+    const struct box_read *x = a, *y = b;
+    if (x->to_stage != y->to_stage) return x->to_stage ? -1 : 1;
+    if (x->to != y->to) return x->to < y->to ? -1 : 1;
+    if (x->from_stage != y->from_stage) return x->from_stage ? -1 : 1;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    for (int d = 0; d < MAX_DIM; d++)
+        if (x->slice->lo[d] != y->slice->lo[d]) return x->slice->lo[d] < y->slice->lo[d] ? -1 : 1;
+    return 0;
+}
+
+static struct box_read *
+take_reads(struct inverse *v, int32_t *n)
+{
+    if (v->nread > 1) qsort(v->read, (size_t)v->nread, sizeof *v->read, by_border);
+    *n = v->nread;
+    v->nread = 0;
+    return arena_dup(v->arena, v->read, sizeof *v->read * (size_t)*n);
+}
+
+static void
+reads_by(struct inverse *v, const struct box_work *w, bool stage)
+{
+    for (int32_t i = 0; i < w->nstep; i++)
+        for (int32_t k = 0; k < w->step[i].nsource; k++) {
+            const struct box_source *s = &w->step[i].source[k];
+            if (is_among(v->mine->nfrom, v->mine->from, s->pos)) continue;
+            add_read(v, (struct box_read){s->stage != BOX_PART, stage, s->pos, w->pos, w->step[i].slice});
+        }
+}
+
+static bool
+all_ranks(const struct box_plan *p, const struct box_ranks *mine)
+{
+    return mine->nfrom == p->from->place->nrank && mine->nto == p->to->place->nrank;
+}
+
+void
+box_border(struct arena *a, const struct box_plan *p, const struct box_ranks *mine, struct box_border *out)
+{
+    struct inverse v = {.arena = a, .mine = mine, .from = grid_of(p->from, &p->type), .to = grid_of(p->to, &p->type)};
+    *out = (struct box_border){0};
+    if (p->alias || all_ranks(p, mine)) return;
+    for (int32_t i = 0; i < p->nstage; i++) reads_by(&v, &p->stage[i].work, true);
+    for (int32_t i = 0; i < p->npart; i++) reads_by(&v, &p->part[i], false);
+    out->in = take_reads(&v, &out->nin);
+    deal_init(&v.deal, &v.tmp, &v.from, &v.to);
+    v.apart = grid_apart(&v.from, &v.to);
+    v.member = ARENA_ARRAY(&v.tmp, int32_t, v.to.nreplica);
+    for (int32_t i = 0; i < mine->nfrom; i++) reads_of(&v, mine->from[i]);
+    out->out = take_reads(&v, &out->nout);
+    free(v.read);
+    arena_fini(&v.tmp);
+}
