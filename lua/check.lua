@@ -33,6 +33,15 @@ function check.that(condition, format, ...)
   end
 end
 
+-- A value in a message: what is no number or text is told by its kind.
+local function shown(value)
+  local meta = debug.getmetatable(value)
+  if type(value) == "userdata" then return "a " .. (meta and meta.__name or "userdata") end
+  local kind = type(value) -- tostring() of these tells an address
+  return (kind == "table" or kind == "function" or kind == "thread") and "a " .. kind or tostring(value)
+end
+check.shown = shown
+
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = tostring(key) end
@@ -51,7 +60,7 @@ function check.options(who, given, defaults)
   check.that(given == nil or type(given) == "table", "%s: options are a table, not a %s", who, type(given))
   for name, value in pairs(given or {}) do
     if defaults[name] == nil then
-      check.fail("%s: no option is called '%s'; there are: %s", who, tostring(name), table.concat(sorted_keys(defaults), ", "))
+      check.fail("%s: no option is called '%s'; there are: %s", who, shown(name), table.concat(sorted_keys(defaults), ", "))
     end
     options[name] = value
   end
@@ -62,18 +71,10 @@ end
 function check.names(who, t)
   return setmetatable(t, {__index = function(_, name)
     local near = type(name) == "string" and rille._nearest(t, name)
-    check.fail("%s has no '%s'%s; there are: %s", who, tostring(name), near and ("; the nearest name is '%s'"):format(near) or "",
+    check.fail("%s has no '%s'%s; there are: %s", who, shown(name), near and ("; the nearest name is '%s'"):format(near) or "",
       table.concat(sorted_keys(t), ", "))
   end})
 end
-
--- A value in a message: what is no number or text is told by its kind.
-local function shown(value)
-  local meta = debug.getmetatable(value)
-  if type(value) == "userdata" then return "a " .. (meta and meta.__name or "userdata") end
-  return type(value) == "table" and "a table" or tostring(value)
-end
-check.shown = shown
 
 -- A positive whole number.
 function check.count(who, what, value)

@@ -108,6 +108,8 @@ end
 -- who stands in errors: the file's name.
 function json.decode(text, who)
   who = who or "json"
+  check.that(type(text) == "string" and type(who) == "string", "json.decode: a text is wanted, not %s",
+    check.shown(type(text) == "string" and who or text))
   local value, at = read_value(who, text, skip(text, 1), 0)
   at = skip(text, at)
   if at <= #text then trouble(who, text, at, "something follows the value") end
@@ -115,6 +117,7 @@ function json.decode(text, who)
 end
 
 function json.load(path)
+  check.that(type(path) == "string", "json.load: a file's name is wanted, not %s", check.shown(path))
   local file, why = io.open(path, "rb")
   check.that(file, "%s", why)
   local text = file:read("a")

@@ -114,6 +114,7 @@ const char *
 text_at(lua_State *L, int i, const char *who)
 {
     const char *text = lua_tostring(L, i);
+    if (!text) complain(L, "%s: a text is wanted, found %s", who, what_is(L, i));
     if (strlen(text) != lua_rawlen(L, i)) complain(L, "%s: the text \"%s\" goes on behind a zero byte", who, text);
     return text;
 }

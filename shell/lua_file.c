@@ -28,7 +28,8 @@ files_finish(lua_State *L)
 static int
 file_gc(lua_State *L)
 {
-    rille_file_close(lua_touserdata(L, 1));
+    struct rille_file **x = kind_test(L, 1, KIND_FILE);
+    if (x) rille_file_close(x);
     return 0;
 }
 

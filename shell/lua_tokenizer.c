@@ -15,14 +15,16 @@ tokenizer_check(lua_State *L, const char *who)
 static int
 tokenizer_gc(lua_State *L)
 {
-    rille_tokenizer_free(lua_touserdata(L, 1));
+    struct rille_tokenizer **t = kind_test(L, 1, KIND_TOKENIZER);
+    if (t) rille_tokenizer_free(t);
     return 0;
 }
 
 static int
 trainer_gc(lua_State *L)
 {
-    rille_trainer_free(lua_touserdata(L, 1));
+    struct rille_trainer **r = kind_test(L, 1, KIND_TRAINER);
+    if (r) rille_trainer_free(r);
     return 0;
 }
 
@@ -30,6 +32,8 @@ trainer_gc(lua_State *L)
 static const char *const *
 texts_read(lua_State *L, int i, const char *who, int *n)
 {
+    if (!lua_isnoneornil(L, i) && !lua_istable(L, i))
+        complain(L, "%s: special is a list of texts, found %s", who, what_is(L, i));
     *n = lua_isnoneornil(L, i) ? 0 : (int)lua_rawlen(L, i);
     const char **text = lua_newuserdatauv(L, sizeof *text * (size_t)(*n + 1), 0);
     for (int k = 0; k < *n; k++, lua_pop(L, 1)) {

@@ -14,7 +14,8 @@ tokens_check(lua_State *L)
 static int
 tokens_gc(lua_State *L)
 {
-    rille_tokens_close(lua_touserdata(L, 1));
+    struct rille_tokens **x = kind_test(L, 1, KIND_TOKENS);
+    if (x) rille_tokens_close(x);
     return 0;
 }
 

@@ -118,7 +118,7 @@ check_as(lua_State *L, const char *who, int code)
 }
 /* Raises a message of the shell's own, with the line before it. */
 int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The string at i for the core, whose texts end at a zero byte: one that goes on is refused. */
+/* The string at i for the core, whose texts end at a zero byte: one that goes on is refused, and so is what is none. */
 const char *text_at(lua_State *L, int i, const char *who);
 /* What an argument is, for messages: "a tensor", "the number 2.5". The text may be a new value on the stack. */
 const char *what_is(lua_State *L, int i);

@@ -106,4 +106,40 @@ tap.group("the picture", function()
   tap.fails(function() pipeline(2, 1):show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
 end)
 
+-- ---- step:trace() ----
+
+tap.group("a trace", function()
+  local step, path = pipeline(4, 8, "1f1b"), os.tmpname()
+  step:trace(path)
+  local events, slices, ends, inside, last, least = rille.json.load(path).traceEvents, {}, {}, true, {}, 0
+  os.remove(path)
+  for _, e in ipairs(events) do
+    if e.ph == "X" then
+      slices[e.tid] = slices[e.tid] or {}
+      table.insert(slices[e.tid], {e.ts, e.ts + e.dur})
+    end
+  end
+  for _, e in ipairs(events) do
+    if e.ph == "s" or e.ph == "f" then
+      local found = false
+      for _, s in ipairs(slices[e.tid]) do found = found or s[1] - 0.002 <= e.ts and e.ts <= s[2] + 0.002 end
+      inside = inside and found
+      ends[e.id] = (ends[e.id] or "") .. e.ph
+    elseif e.ph == "C" then
+      last[e.name] = e.args.bytes or e.args.used
+      least = math.min(least, e.args.free or 0)
+    end
+  end
+  local pairs_of, narrow = 0, 0
+  for _, what in pairs(ends) do pairs_of, narrow = pairs_of + 1, narrow + (what == "sf" and 0 or 1) end
+  tap.ok(pairs_of >= 2 * 3 * 8, "has an arrow for each piece that goes from device to device, there and back", pairs_of)
+  tap.is(narrow, 0, "each with two ends")
+  tap.ok(inside, "which lie in acts")
+  tap.is(least, 0, "no result has more registers in use than there are")
+  local left = 0
+  for _, v in pairs(last) do left = left + v end
+  tap.ok(last["memory cpu:0"] and last["credits cpu:3"], "counters tell bytes and registers of each device")
+  tap.is(left, 0, "and at the end none is in use")
+end)
+
 tap.done()

@@ -185,23 +185,17 @@ find_stalls(const struct books *b, const struct act_time *act, int64_t nact, str
     }
     for (int32_t i = 0; i < l.n; i++)
         for (int32_t d = 0; d < p->ndevice; d++) l.list[i].ndevice += stage[d] == l.list[i].stage;
-    qsort(l.list, (size_t)l.n, sizeof *l.list, by_length);
+    if (l.n) qsort(l.list, (size_t)l.n, sizeof *l.list, by_length);
     o->stall = l.list;
     o->nstall = l.n;
 }
 
 /* ---- memory ---- */
 
-/* A register with bytes comes to life, or goes. */
-struct change {
-    int64_t at, bytes;
-    int32_t device;
-};
-
 static int
 by_time(const void *a, const void *b)
 {
-    const struct change *x = a, *y = b;
+    const struct reg_change *x = a, *y = b;
     if (x->at != y->at) return (x->at > y->at) - (x->at < y->at);
     return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* what goes, goes first */
 }
@@ -226,25 +220,34 @@ until(const struct books *b, int32_t task, int32_t k, int64_t r)
 }
 
 static void
-find_memory(const struct books *b, struct arena *a, struct account *o)
+list_changes(const struct books *b, struct arena *a, struct reg_change **list, int64_t *n)
 {
     const struct plan *p = b->plan;
-    int64_t n = 0, room = 0, *now = ARENA_ARRAY(a, int64_t, p->ndevice + 1);
+    int64_t room = 0;
     for (int32_t i = 0; i < p->ntask; i++) room += 2 * (int64_t)p->task[i].nact * p->task[i].nout;
-    struct change *list = must_alloc(sizeof *list * (size_t)(room + 1));
+    *list = ARENA_ARRAY(a, struct reg_change, room + 1);
+    *n = 0;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nout; k++) {
             const struct out_port *out = &p->task[i].out[k];
             for (int64_t r = 0; out->where.kind == IN_ARENA && r < p->task[i].nact / out->every; r++) {
                 int64_t from = b->begin[b->first[i] + r * out->every], to = until(b, i, k, r);
                 if (from < 0 || to < 0 || !out->bytes) continue;
-                list[n++] = (struct change){from, out->bytes, out->where.index};
-                list[n++] = (struct change){to, -out->bytes, out->where.index};
+                (*list)[(*n)++] = (struct reg_change){from, out->bytes, out->where.index};
+                (*list)[(*n)++] = (struct reg_change){to, -out->bytes, out->where.index};
             }
         }
-    qsort(list, (size_t)n, sizeof *list, by_time);
-    int64_t span = MAX(1, o->end - o->begin);
+    qsort(*list, (size_t)*n, sizeof **list, by_time);
+}
+
+static void
+find_memory(const struct books *b, struct arena *a, struct account *o)
+{
+    const struct plan *p = b->plan;
+    struct reg_change *list;
+    int64_t n, span = MAX(1, o->end - o->begin), *now = ARENA_ARRAY(a, int64_t, p->ndevice + 1);
     int32_t point = 0;
+    list_changes(b, a, &list, &n);
     for (int64_t i = 0; i < n; i++) {
         int32_t at = (int32_t)MIN(o->npoint - 1, (list[i].at - o->begin) * o->npoint / span);
         for (; point < at; point++)
@@ -253,7 +256,34 @@ find_memory(const struct books *b, struct arena *a, struct account *o)
         now[list[i].device] += list[i].bytes;
         *most = MAX(*most, now[list[i].device]);
     }
-    free(list);
+}
+
+void
+plan_changes(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a, struct reg_change **list,
+             int64_t *n)
+{
+    struct books b = books_open(p, act, nact, a);
+    list_changes(&b, a, list, n);
+}
+
+void
+plan_crossings(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a, struct crossing **list,
+               int64_t *n)
+{
+    struct books b = books_open(p, act, nact, a);
+    int64_t room = 1;
+    for (int64_t i = 0; i < nact; i++) room += p->task[act[i].task].nin;
+    *list = ARENA_ARRAY(a, struct crossing, room);
+    *n = 0;
+    for (int64_t i = 0; i < nact; i++)
+        for (int32_t k = 0; k < p->task[act[i].task].nin; k++) {
+            const struct in_port *in = &p->task[act[i].task].in[k];
+            const struct out_port *out = &p->task[in->task].out[in->out];
+            if (out->control || act[i].piece % in->hold || p->task[in->task].device == p->task[act[i].task].device)
+                continue;
+            int64_t sent = end_of(&b, in->task, (act[i].piece / in->hold + 1) * (int64_t)out->every - 1);
+            if (sent >= 0) (*list)[(*n)++] = (struct crossing){in->task, act[i].task, sent, act[i].begin};
+        }
 }
 
 void

@@ -34,6 +34,23 @@ struct account {
 void plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
                   struct account *out);
 
+/* A register with bytes comes into use or is given back by its last reader: +bytes, -bytes of a plan device. */
+struct reg_change {
+    int64_t at, bytes;
+    int32_t device;
+};
+/* In order of time. */
+void plan_changes(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a,
+                  struct reg_change **list, int64_t *n);
+
+/* A full register that an act of another device took: tasks; when the writing act ended, when the reading one began. */
+struct crossing {
+    int32_t from, to;
+    int64_t sent, taken;
+};
+void plan_crossings(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a,
+                    struct crossing **list, int64_t *n);
+
 /* What one act of each task takes on one core, as rates.h reckons: nanoseconds, by task. */
 void plan_reckon(const struct plan *p, int64_t *cost);
 

@@ -1,9 +1,7 @@
-/* measure.c - what a compiled step did: how long each device was busy, what it sent, and each act on a time line. */
+/* measure.c - what a compiled step did: how long each device was busy, what it sent; the times of its acts are kept. */
 #include "actors/act/actor.h"
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
-
-#include "runtime/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,59 +136,4 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     st->bubble = st->step_time > 0 ? MAX(0.0, 1 - busy / (st->step_time * p->nthread)) : 0;
     *out = *st;
     return 0;
-}
-
-static void
-json_text(FILE *f, const char *text)
-{
-    fputc('"', f);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') fputc('\\', f);
-        if ((unsigned char)*text >= 32) fputc(*text, f);
-    }
-    fputc('"', f);
-}
-
-static void
-write_act(const struct rille_graph *g, int64_t i, FILE *f)
-{
-    const struct act_time *a = &g->act[i];
-    const struct task *t = &g->runner->plan->task[a->task];
-    static const char *const phase[] = {"forward", "backward", "weight", "batch"};
-    fprintf(f, ",\n{\"name\":");
-    json_text(f, t->name);
-    fprintf(f,
-            ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":1,\"tid\":%d,\"args\":{\"piece\":%d,"
-            "\"thread\":%d,\"line\":",
-            phase[t->phase], (double)(a->begin - g->begin_ns) * 1e-3, (double)(a->end - a->begin) * 1e-3,
-            (int)g->runner->plan->device[t->device].rank, (int)a->piece, (int)g->act_thread[i]);
-    char line[512];
-    snprintf(line, sizeof line, "%s:%d", t->line.file ? t->line.file : "", t->line.line);
-    json_text(f, line);
-    fprintf(f, "}}");
-}
-
-int
-rille_graph_timeline(struct rille_graph *g, const char *path)
-{
-    TRY(face_graph(g, __func__));
-    TRY(face_given(path, "the path", __func__));
-    const struct plan *p = g->runner->plan;
-    g->watched = true;
-    if (g->nact == 0) {
-        free(g->trace_path);
-        g->trace_path = strdup(path);
-        return 0;
-    }
-    FILE *f;
-    TRY(file_create("trace", path, &f));
-    fprintf(f, "{\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"ts\":0,\"pid\":1,\"tid\":0,"
-               "\"args\":{\"name\":\"rille\"}}");
-    for (int d = 0; d < p->ndevice; d++)
-        fprintf(
-            f, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":1,\"tid\":%d,\"args\":{\"name\":\"%s:%d\"}}",
-            (int)p->device[d].rank, device_kind_text(p->device[d].kind), (int)p->device[d].rank);
-    for (int64_t i = 0; i < g->nact; i++) write_act(g, i, f);
-    fprintf(f, "\n],\"displayTimeUnit\":\"ms\"}\n");
-    return file_finish("trace", path, &f);
 }

@@ -1,0 +1,163 @@
+/* timeline.c - a run as Chrome trace JSON, which opens in Perfetto: acts as slices, a track a device; what goes from
+ * one device to another as arrows; bytes and registers in use as counters. */
+#include "actors/plan/account.h"
+#include "actors/session/compiled.h"
+#include "actors/session/face.h"
+
+#include "runtime/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct timeline {
+    const struct rille_graph *g;
+    const struct plan *p;
+    FILE *f;
+    struct arena tmp;
+};
+
+static void
+put_text(FILE *f, const char *text)
+{
+    fputc('"', f);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') fputc('\\', f);
+        if ((unsigned char)*text >= 32) fputc(*text, f);
+    }
+    fputc('"', f);
+}
+
+static double
+micros(const struct timeline *t, int64_t ns)
+{
+    return (double)(ns - t->g->begin_ns) * 1e-3;
+}
+
+/* A process is a kind of devices, a thread a device. */
+static int
+pid_of(const struct timeline *t, int32_t device)
+{
+    return 1 + (int)t->p->device[device].kind - (int)DEV_CPU;
+}
+
+static void
+put_devices(const struct timeline *t)
+{
+    uint64_t named = 0;
+    for (int32_t d = 0; d < t->p->ndevice; d++) {
+        int pid = pid_of(t, d), rank = (int)t->p->device[d].rank;
+        const char *kind = device_kind_text(t->p->device[d].kind);
+        if (!(named >> pid & 1))
+            fprintf(
+                t->f,
+                "%s\n{\"name\":\"process_name\",\"ph\":\"M\",\"ts\":0,\"pid\":%d,\"tid\":0,\"args\":{\"name\":\"rille "
+                "%s\"}}",
+                named ? "," : "", pid, kind);
+        named |= (uint64_t)1 << pid;
+        fprintf(
+            t->f,
+            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s:%d\"}}",
+            pid, rank, kind, rank);
+    }
+}
+
+static void
+put_act(const struct timeline *t, int64_t i)
+{
+    const struct act_time *a = &t->g->act[i];
+    const struct task *task = &t->p->task[a->task];
+    static const char *const phase[] = {"forward", "backward", "weight", "batch"};
+    char line[512];
+    fprintf(t->f, ",\n{\"name\":");
+    put_text(t->f, task->name);
+    fprintf(t->f,
+            ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"piece\":%d,"
+            "\"stage\":%d,\"thread\":%d,\"line\":",
+            phase[task->phase], micros(t, a->begin), (double)(a->end - a->begin) * 1e-3, pid_of(t, task->device),
+            (int)t->p->device[task->device].rank, (int)a->piece, (int)task->stage, (int)t->g->act_thread[i]);
+    snprintf(line, sizeof line, "%s:%d", task->line.file ? task->line.file : "", task->line.line);
+    put_text(t->f, line);
+    fprintf(t->f, "}}");
+}
+
+/* One end of an arrow, which belongs to the slice that it lies in. */
+static void
+put_end(const struct timeline *t, const char *end, int64_t id, int32_t task, int64_t ns)
+{
+    int32_t d = t->p->task[task].device;
+    fprintf(t->f,
+            ",\n{\"name\":\"register\",\"cat\":\"message\",\"ph\":%s,\"id\":%lld,\"ts\":%.3f,\"pid\":%d,\"tid\":%d}",
+            end, (long long)id, micros(t, ns), pid_of(t, d), (int)t->p->device[d].rank);
+}
+
+static void
+put_messages(struct timeline *t)
+{
+    struct crossing *list;
+    int64_t n;
+    plan_crossings(t->p, t->g->act, t->g->nact, &t->tmp, &list, &n);
+    for (int64_t i = 0; i < n; i++) {
+        put_end(t, "\"s\"", i + 1, list[i].from, list[i].sent - 1); /* before its end */
+        put_end(t, "\"f\",\"bp\":\"e\"", i + 1, list[i].to, list[i].taken);
+    }
+}
+
+static int64_t *
+all_registers(struct timeline *t)
+{
+    int64_t *total = ARENA_ARRAY(&t->tmp, int64_t, t->p->ndevice + 1);
+    for (int32_t i = 0; i < t->p->ntask; i++)
+        for (int32_t k = 0; k < t->p->task[i].nout; k++) {
+            const struct out_port *o = &t->p->task[i].out[k];
+            if (o->where.kind == IN_ARENA && o->bytes) total[o->where.index] += o->nreg;
+        }
+    return total;
+}
+
+/* Credits: registers that are free; those in use, and their bytes. One value a moment. */
+static void
+put_counters(struct timeline *t)
+{
+    struct reg_change *list;
+    int64_t n, *total = all_registers(t), *used = ARENA_ARRAY(&t->tmp, int64_t, t->p->ndevice + 1),
+               *bytes = ARENA_ARRAY(&t->tmp, int64_t, t->p->ndevice + 1);
+    plan_changes(t->p, t->g->act, t->g->nact, &t->tmp, &list, &n);
+    for (int64_t i = 0; i < n; i++) {
+        int32_t d = list[i].device;
+        const char *kind = device_kind_text(t->p->device[d].kind);
+        int rank = (int)t->p->device[d].rank;
+        used[d] += list[i].bytes > 0 ? 1 : -1;
+        bytes[d] += list[i].bytes;
+        if (i + 1 < n && list[i + 1].at == list[i].at && list[i + 1].device == d) continue;
+        fprintf(t->f,
+                ",\n{\"name\":\"memory %s:%d\",\"ph\":\"C\",\"ts\":%.3f,\"pid\":%d,\"args\":{\"bytes\":%lld}}"
+                ",\n{\"name\":\"credits "
+                "%s:%d\",\"ph\":\"C\",\"ts\":%.3f,\"pid\":%d,\"args\":{\"used\":%lld,\"free\":%lld}}",
+                kind, rank, micros(t, list[i].at), pid_of(t, d), (long long)bytes[d], kind, rank, micros(t, list[i].at),
+                pid_of(t, d), (long long)used[d], (long long)(total[d] - used[d]));
+    }
+}
+
+int
+rille_graph_timeline(struct rille_graph *g, const char *path)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(path, "the path", __func__));
+    struct timeline t = {.g = g, .p = g->runner->plan};
+    g->watched = true;
+    if (g->nact == 0) {
+        free(g->trace_path);
+        g->trace_path = strdup(path);
+        return 0;
+    }
+    TRY(file_create("trace", path, &t.f));
+    fprintf(t.f, "{\"traceEvents\":[");
+    put_devices(&t);
+    for (int64_t i = 0; i < g->nact; i++) put_act(&t, i);
+    put_messages(&t);
+    put_counters(&t);
+    fprintf(t.f, "\n],\"displayTimeUnit\":\"ms\"}\n");
+    arena_fini(&t.tmp);
+    return file_finish("trace", path, &t.f);
+}
