@@ -63,7 +63,7 @@ kernel_check(bool ref, bool nan)
 /* ---- staging ---- */
 
 static size_t
-room(size_t bytes)
+aligned(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
@@ -104,7 +104,7 @@ static void
 need(struct exec *e, int64_t n, size_t width)
 {
     bool fits = e->scratch_bytes < MOST && (size_t)n < (MOST - e->scratch_bytes - 64) / width;
-    e->scratch_bytes = fits ? e->scratch_bytes + room((size_t)n * width) : MOST;
+    e->scratch_bytes = fits ? e->scratch_bytes + aligned((size_t)n * width) : MOST;
 }
 
 static void
@@ -176,7 +176,7 @@ take_row(struct exec *e, const struct kernel_row *row)
     if (row->dense_in) stage_dense(e);
     if (row->prepare) TRY(row->prepare(&seen, &e->state, &bytes));
     /* The stages were laid out from 0: move them behind the row's own scratch. */
-    for (int i = 0; i < e->nin; i++) e->stage_in[i].at += room(bytes);
+    for (int i = 0; i < e->nin; i++) e->stage_in[i].at += aligned(bytes);
     need(e, (int64_t)bytes, 1);
     return 0;
 }
@@ -188,7 +188,7 @@ take_chain(struct exec *e)
     for (int i = 0; i < e->nin; i++) step.arg[i].index = i;
     TRY(elt_new(&e->arena, 1, &step, e->nin, e->in, 1, e->out, e->k.threads, &e->elt));
     e->name = "eltwise";
-    e->scratch_bytes = room(elt_scratch(e->elt));
+    e->scratch_bytes = aligned(elt_scratch(e->elt));
     return 0;
 }
 
@@ -314,7 +314,7 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
         exec_free(&e);
         return status;
     }
-    e->scratch_bytes = room(elt_scratch(e->elt));
+    e->scratch_bytes = aligned(elt_scratch(e->elt));
     *made = e;
     return 0;
 }

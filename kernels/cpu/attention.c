@@ -76,12 +76,12 @@ keys_add(const struct keys *l, int64_t i)
 void
 keys_add_to(const struct keys *l, int64_t from, int64_t n, float *score)
 {
-    float room[ROW_BLOCK];
+    float workspace[ROW_BLOCK];
     assert(n <= ROW_BLOCK);
     block_load(COMP_F32, l->dtype, (const char *)l->mask + from * l->step * (int64_t)dtype_bytes(l->dtype), l->step, n,
-               room);
+               workspace);
     bool added = dtype_is_float(l->dtype);
-    for (int64_t i = 0; i < n; i++) score[i] += added ? room[i] : room[i] != 0 ? 0 : -INFINITY;
+    for (int64_t i = 0; i < n; i++) score[i] += added ? workspace[i] : workspace[i] != 0 ? 0 : -INFINITY;
 }
 
 struct view
@@ -148,7 +148,7 @@ make_products(struct attention *a, void **p)
 }
 
 /* What a worker works in. */
-struct room {
+struct workspace {
     void *k, *k_turned, *v, *v_turned;    /* of a head, tile by tile */
     void *q, *q_turned, *g, *g_turned;    /* of a block */
     void *tile;                           /* a tile of scores as operand of a product, where that is not f32 */
@@ -173,14 +173,14 @@ take(struct taker *t, bool wanted, int64_t n, size_t bytes)
 }
 
 static size_t
-lay_out(const struct attention *a, char *base, struct room *r)
+lay_out(const struct attention *a, char *base, struct workspace *r)
 {
     struct taker t = {.base = base};
     int64_t keys = a->ntile * a->keys, size = a->size, width = a->width;
     int64_t lines = MAX(a->queries, a->keys) * MAX(size, width);
     size_t bytes = dtype_bytes(a->dtype);
     bool back = a->backward;
-    *r = (struct room){
+    *r = (struct workspace){
         .k = take(&t, true, keys * size, bytes),
         .k_turned = take(&t, back, keys * size, bytes),
         .v = take(&t, back, keys * width, bytes),
@@ -217,7 +217,7 @@ make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
     struct view s = attention_scores(k);
     int last = s.ndim - 1;
     struct attention *a = must_alloc(sizeof *a);
-    struct room r;
+    struct workspace r;
     *a = (struct attention){.backward = backward, .causal = k->call->attr[ATT_CAUSAL].i, .nhead = 1};
     a->dtype = k->in[ATT_Q].dtype == DT_BF16 ? DT_BF16 : DT_F32;
     a->scale = (float)k->call->attr[ATT_SCALE].f;
@@ -265,7 +265,7 @@ struct worker {
     const struct attention *a;
     struct job *job;
     void *const *product;
-    struct room r;
+    struct workspace r;
     int64_t head, from, nquery;           /* queries from.. of the head, how many there are */
     int64_t first, ntile;                 /* where the first one stands in the whole; tiles that the block sees */
     float max[QUERIES], inverse[QUERIES]; /* of each column; inverse: 1 / sum of exponentials */

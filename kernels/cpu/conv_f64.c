@@ -18,7 +18,7 @@ struct windows {
     int64_t size[2], kernel[2], result[2], stride[2], padding[2], dilation[2];
     int64_t deep, wide; /* of the matrix of windows: c p q and u v */
     char *scratch;
-    size_t room; /* of one thread */
+    size_t workspace; /* of one thread */
 };
 
 static int64_t
@@ -28,7 +28,7 @@ pair(const struct attr *a, int i, int64_t by_default)
 }
 
 static size_t
-matrix_room(const struct windows *s)
+matrix_workspace(const struct windows *s)
 {
     return ((size_t)(s->deep * s->wide) * sizeof(double) + 63) / 64 * 64;
 }
@@ -52,8 +52,8 @@ windows_of(const struct kcall *k, const struct view *x, const struct view *w, co
     s.wide = s.result[0] * s.result[1];
     size_t product = gemm_f64_scratch(s.kernels, s.wide, s.deep), back = gemm_f64_scratch(s.deep, s.wide, s.kernels);
     size_t weights = gemm_f64_scratch(s.kernels, s.deep, s.wide);
-    s.room = matrix_room(&s) + MAX(product, MAX(back, weights));
-    s.room = (s.room + 63) / 64 * 64;
+    s.workspace = matrix_workspace(&s) + MAX(product, MAX(back, weights));
+    s.workspace = (s.workspace + 63) / 64 * 64;
     return s;
 }
 
@@ -140,8 +140,9 @@ run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct work *w = arg;
     const struct windows *s = w->s;
-    struct matrix_f64 all = {(double *)(s->scratch + (size_t)share * s->room), s->wide, 1};
-    for (int64_t u = lo; u < hi; u++) w->one(s, u / s->groups, u % s->groups, all, (char *)all.data + matrix_room(s));
+    struct matrix_f64 all = {(double *)(s->scratch + (size_t)share * s->workspace), s->wide, 1};
+    for (int64_t u = lo; u < hi; u++)
+        w->one(s, u / s->groups, u % s->groups, all, (char *)all.data + matrix_workspace(s));
 }
 
 static int
@@ -166,7 +167,7 @@ int
 conv_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     UNUSED(state);
-    *scratch_bytes = windows_of(k, &k->in[0], &k->in[1], &k->out[0]).room * (size_t)k->threads;
+    *scratch_bytes = windows_of(k, &k->in[0], &k->in[1], &k->out[0]).workspace * (size_t)k->threads;
     return 0;
 }
 
@@ -182,7 +183,7 @@ int
 conv_x_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     UNUSED(state);
-    *scratch_bytes = windows_of(k, &k->out[0], &k->in[1], &k->in[0]).room * (size_t)k->threads;
+    *scratch_bytes = windows_of(k, &k->out[0], &k->in[1], &k->in[0]).workspace * (size_t)k->threads;
     return 0;
 }
 
@@ -198,7 +199,7 @@ int
 conv_w_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     UNUSED(state);
-    *scratch_bytes = windows_of(k, &k->in[0], &k->out[0], &k->in[1]).room * (size_t)k->threads;
+    *scratch_bytes = windows_of(k, &k->in[0], &k->out[0], &k->in[1]).workspace * (size_t)k->threads;
     return 0;
 }
 

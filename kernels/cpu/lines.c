@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 1024, TOGETHER = 16, ROOM = 1 << 17, GRAIN = 16384 };
+enum { BLOCK = 1024, TOGETHER = 16, CACHE_CELLS = 1 << 17, GRAIN = 16384 };
 
 struct lines
 lines_of(const struct view *v, int axis)
@@ -156,12 +156,12 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
 #define BY_BLOCKS(type, suffix, sum_of, dot_of, exp_of, exp_any)                                                       \
     static double sum_##suffix(int64_t n, const void *from, double shift)                                              \
     {                                                                                                                  \
-        type room[BLOCK];                                                                                              \
+        type workspace[BLOCK];                                                                                         \
         const type *x = from;                                                                                          \
         double sum = 0;                                                                                                \
         for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
-            if (shift != 0) affine_##suffix(MIN(n - i, BLOCK), 1, x + i, -shift, room);                                \
-            sum += sum_of(MIN(n - i, BLOCK), shift != 0 ? room : x + i);                                               \
+            if (shift != 0) affine_##suffix(MIN(n - i, BLOCK), 1, x + i, -shift, workspace);                           \
+            sum += sum_of(MIN(n - i, BLOCK), shift != 0 ? workspace : x + i);                                          \
         }                                                                                                              \
         return sum;                                                                                                    \
     }                                                                                                                  \
@@ -174,11 +174,11 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     }                                                                                                                  \
     static double exp_sum_##suffix(int64_t n, const void *from, double shift, void *to)                                \
     {                                                                                                                  \
-        type room[BLOCK];                                                                                              \
+        type workspace[BLOCK];                                                                                         \
         const type *x = from;                                                                                          \
         double sum = 0;                                                                                                \
         for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
-            type *y = to ? (type *)to + i : room;                                                                      \
+            type *y = to ? (type *)to + i : workspace;                                                                 \
             exp_of(MIN(n - i, BLOCK), x + i, (type)shift, y);                                                          \
             sum += sum_of(MIN(n - i, BLOCK), y);                                                                       \
         }                                                                                                              \
@@ -186,12 +186,12 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     }                                                                                                                  \
     static double exp_sum_any_##suffix(int64_t n, const void *from, double shift)                                      \
     {                                                                                                                  \
-        type room[BLOCK];                                                                                              \
+        type workspace[BLOCK];                                                                                         \
         const type *x = from;                                                                                          \
         double sum = 0;                                                                                                \
         for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
-            exp_any(MIN(n - i, BLOCK), x + i, (type)shift, room);                                                      \
-            sum += sum_of(MIN(n - i, BLOCK), room);                                                                    \
+            exp_any(MIN(n - i, BLOCK), x + i, (type)shift, workspace);                                                 \
+            sum += sum_of(MIN(n - i, BLOCK), workspace);                                                               \
         }                                                                                                              \
         return sum;                                                                                                    \
     }                                                                                                                  \
@@ -229,7 +229,7 @@ static void
 turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t width, void *to)
 {
     enum { SOME = 64 };
-    double room[SOME * TOGETHER];
+    double workspace[SOME * TOGETHER];
     int64_t bytes = (int64_t)dtype_bytes(v->dtype);
     enum compute type = compute_of(v->dtype);
     const char *from = (const char *)v->data + at * bytes;
@@ -243,8 +243,8 @@ turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t widt
         for (int64_t i = 0; i < n; i += SOME) {
             int64_t m = MIN(n - i, SOME);
             for (int64_t j = 0; j < m; j++)
-                block_load(type, v->dtype, from + (i + j) * pitch * bytes, 1, width, (float *)room + j * width);
-            cols_turn(m, width, (const float *)room, width, (float *)to + i, n);
+                block_load(type, v->dtype, from + (i + j) * pitch * bytes, 1, width, (float *)workspace + j * width);
+            cols_turn(m, width, (const float *)workspace, width, (float *)to + i, n);
         }
     }
 }
@@ -253,7 +253,7 @@ static void
 turn_out(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t width, const void *from)
 {
     enum { SOME = 64 };
-    double room[SOME * TOGETHER];
+    double workspace[SOME * TOGETHER];
     int64_t bytes = (int64_t)dtype_bytes(v->dtype);
     char *to = (char *)v->data + at * bytes;
     if (pitch == 1) {
@@ -265,10 +265,10 @@ turn_out(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t wid
     } else {
         for (int64_t i = 0; i < n; i += SOME) {
             int64_t m = MIN(n - i, SOME);
-            cols_turn(width, m, (const float *)from + i, n, (float *)room, width);
+            cols_turn(width, m, (const float *)from + i, n, (float *)workspace, width);
             for (int64_t j = 0; j < m; j++)
-                block_store(COMP_F32, v->dtype, (const float *)room + j * width, width, to + (i + j) * pitch * bytes,
-                            1);
+                block_store(COMP_F32, v->dtype, (const float *)workspace + j * width, width,
+                            to + (i + j) * pitch * bytes, 1);
         }
     }
 }
@@ -296,8 +296,8 @@ in_place(const struct line_call *c, int i)
 static int64_t
 neighbours(const struct line_call *c)
 {
-    int64_t room = MAX(ROOM / MAX(c->l.size, 1), 1);
-    return MIN(MIN(room, TOGETHER), c->l.inner);
+    int64_t most = MAX(CACHE_CELLS / MAX(c->l.size, 1), 1);
+    return MIN(MIN(most, TOGETHER), c->l.inner);
 }
 
 /* Bytes of scratch that one thread needs for view i. */

@@ -110,14 +110,14 @@ carry(int64_t n, float *part, double *sum)
 static struct stats
 stats_of(const struct row *x, const struct norm *s)
 {
-    float room[ROW_BLOCK];
+    float workspace[ROW_BLOCK];
     float mean = s->center ? (float)(row_sum(x, 0) / (double)x->n) : 0;
     double sum = 0, squares = 0, size = (double)x->n;
     for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
         int64_t n = MIN(x->n - i, ROW_BLOCK);
-        shift_by(n, row_load(x, i, n, room), mean, room);
-        if (s->center) sum += vec_sum(n, room);
-        squares += vec_dot(n, room, room);
+        shift_by(n, row_load(x, i, n, workspace), mean, workspace);
+        if (s->center) sum += vec_sum(n, workspace);
+        squares += vec_dot(n, workspace, workspace);
     }
     double rest = sum / size, variance = squares / size - rest * rest;
     if (variance < 0) variance = 0;
@@ -126,11 +126,11 @@ stats_of(const struct row *x, const struct norm *s)
 
 /* A block of a vector of n elements, `other` repeated where it is absent. */
 static const float *
-load_or(const struct row *r, int64_t from, int64_t n, float other, float *room)
+load_or(const struct row *r, int64_t from, int64_t n, float other, float *workspace)
 {
-    if (r->dtype != DT_NONE) return row_load(r, from, n, room);
-    for (int64_t i = 0; i < n; i++) room[i] = other;
-    return room;
+    if (r->dtype != DT_NONE) return row_load(r, from, n, workspace);
+    for (int64_t i = 0; i < n; i++) workspace[i] = other;
+    return workspace;
 }
 
 static void
@@ -138,16 +138,16 @@ forward_range(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
     int64_t size = t->s->n;
-    float x_room[ROW_BLOCK], w_room[ROW_BLOCK], b_room[ROW_BLOCK];
+    float x_workspace[ROW_BLOCK], w_workspace[ROW_BLOCK], b_workspace[ROW_BLOCK];
     struct row w = row_at(t->weight, 0, size), b = row_at(t->bias, 0, size);
     for (int64_t r = lo; r < hi; r++) {
         struct row x = row_at(t->x, r, size), y = row_at(t->to, r, size);
         struct stats stats = stats_of(&x, t->s);
         for (int64_t i = 0; i < size; i += ROW_BLOCK) {
             int64_t n = MIN(size - i, ROW_BLOCK);
-            float *to = row_into(&y, i, x_room);
-            scale_shift(n, row_load(&x, i, n, x_room), stats, load_or(&w, i, n, 1, w_room),
-                        load_or(&b, i, n, 0, b_room), to);
+            float *to = row_into(&y, i, x_workspace);
+            scale_shift(n, row_load(&x, i, n, x_workspace), stats, load_or(&w, i, n, 1, w_workspace),
+                        load_or(&b, i, n, 0, b_workspace), to);
             row_store(&y, i, n, to);
         }
     }
@@ -157,22 +157,22 @@ static void
 backward_row(const struct task *t, int64_t r)
 {
     int64_t size = t->s->n;
-    float x_room[ROW_BLOCK], d_room[ROW_BLOCK], w_room[ROW_BLOCK];
+    float x_workspace[ROW_BLOCK], d_workspace[ROW_BLOCK], w_workspace[ROW_BLOCK];
     struct row x = row_at(t->x, r, size), dy = row_at(t->dy, r, size), dx = row_at(t->to, r, size);
     struct row w = row_at(t->weight, 0, size);
     struct stats stats = stats_of(&x, t->s);
     double sum[2] = {0, 0};
     for (int64_t i = 0; i < size; i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
-        slope_sums(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), load_or(&w, i, n, 1, w_room), stats,
-                   sum);
+        slope_sums(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace),
+                   load_or(&w, i, n, 1, w_workspace), stats, sum);
     }
     float mean_u = t->s->center ? (float)(sum[0] / (double)size) : 0, mean_ux = (float)(sum[1] / (double)size);
     for (int64_t i = 0; i < size; i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
-        float *to = row_into(&dx, i, x_room);
-        slope(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), load_or(&w, i, n, 1, w_room), stats, mean_u,
-              mean_ux, to);
+        float *to = row_into(&dx, i, x_workspace);
+        slope(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace), load_or(&w, i, n, 1, w_workspace),
+              stats, mean_u, mean_ux, to);
         row_store(&dx, i, n, to);
     }
 }
@@ -198,14 +198,14 @@ weight_range(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
     double sum[ROW_BLOCK];
-    float part[ROW_BLOCK] = {0}, x_room[ROW_BLOCK], d_room[ROW_BLOCK];
+    float part[ROW_BLOCK] = {0}, x_workspace[ROW_BLOCK], d_workspace[ROW_BLOCK];
     int64_t bytes = (int64_t)dtype_bytes(t->to->dtype);
     for (int64_t i = lo; i < hi; i += ROW_BLOCK) {
         int64_t n = MIN(hi - i, ROW_BLOCK);
         memset(sum, 0, sizeof sum);
         for (int64_t r = 0; r < t->s->rows; r++) {
             struct row x = row_at(t->x, r, t->s->n), dy = row_at(t->dy, r, t->s->n);
-            add_slope(n, row_load(&x, i, n, x_room), row_load(&dy, i, n, d_room), t->stats[r], part);
+            add_slope(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace), t->stats[r], part);
             if (r % TOGETHER == TOGETHER - 1) carry(n, part, sum);
         }
         carry(n, part, sum);

@@ -29,7 +29,8 @@ plane_span(const struct plane *p, int i, int64_t u)
     return (struct span){lo, hi, p->count_padding ? MIN(end, p->n[i] + w->padding) - start : hi - lo};
 }
 
-/* Windows of a row, so many that vectors are full where loops are vectorised: rows in room are longer than need be. */
+/* Windows of a row, so many that vectors are full where loops are vectorised: rows in workspace are longer than need
+ * be. */
 INLINE int64_t
 rounded(const struct plane *p)
 {
@@ -47,7 +48,7 @@ padded(const struct plane *p)
 
 /* Two padded rows and three rows of windows. */
 size_t
-plane_room(const struct plane *p)
+plane_workspace(const struct plane *p)
 {
     return (size_t)(2 * padded(p) + 3 * rounded(p) * p->lanes) * sizeof(float);
 }
@@ -156,10 +157,10 @@ join_window(const struct plane *p, const float *x, int64_t u, float *row, const 
 }
 
 VECTOR void
-plane_max(const struct plane *p, const float *const *in, float *out, void *room)
+plane_max(const struct plane *p, const float *const *in, float *out, void *workspace)
 {
     int64_t m = p->m[1] * p->lanes, width = padded(p);
-    float *row = room, *none = row + width;
+    float *row = workspace, *none = row + width;
     fill(2 * width, -INFINITY, row);
     for (int64_t u = 0; u < p->m[0]; u++, out += m) join_window(p, in[0], u, row, none, true, out);
 }
@@ -179,10 +180,10 @@ divide(int64_t n, const float *x, float rows, const float *columns, float *y)
 }
 
 VECTOR void
-plane_mean(const struct plane *p, const float *const *in, float *out, void *room)
+plane_mean(const struct plane *p, const float *const *in, float *out, void *workspace)
 {
     int64_t m = p->m[1] * p->lanes, width = padded(p);
-    float *row = room, *none = row + width, *columns = none + width;
+    float *row = workspace, *none = row + width, *columns = none + width;
     fill(2 * width, 0, row);
     columns_of(p, columns);
     for (int64_t u = 0; u < p->m[0]; u++, out += m) {
@@ -225,11 +226,11 @@ spread(const struct plane *p, const float *x, const float *zero, float *to)
 }
 
 VECTOR void
-plane_mean_back(const struct plane *p, const float *const *in, float *out, void *room)
+plane_mean_back(const struct plane *p, const float *const *in, float *out, void *workspace)
 {
     const float *dy = in[0];
     int64_t n = p->n[1] * p->lanes, m = p->m[1] * p->lanes, width = padded(p), clear = 0;
-    float *row = room, *columns = row + width, *zero = columns + m, *share = zero + m;
+    float *row = workspace, *columns = row + width, *zero = columns + m, *share = zero + m;
     const float *mid = row + p->window[1].padding * p->lanes;
     columns_of(p, columns);
     fill(m, 0, zero);
@@ -331,10 +332,10 @@ struct bests {
 };
 
 INLINE struct bests
-bests_open(const struct plane *p, int32_t *room)
+bests_open(const struct plane *p, int32_t *workspace)
 {
     int64_t m = rounded(p) * p->lanes, width = padded(p);
-    struct bests b = {{room, room + width}, {room + 2 * width, room + 2 * width + m}};
+    struct bests b = {{workspace, workspace + width}, {workspace + 2 * width, workspace + 2 * width + m}};
     best_clear(width, b.row);
     return b;
 }
@@ -359,9 +360,9 @@ positions(const struct plane *p, const float *x, int64_t u, const struct bests *
 }
 
 VECTOR void
-plane_max_back(const struct plane *p, const float *const *in, float *out, void *room)
+plane_max_back(const struct plane *p, const float *const *in, float *out, void *workspace)
 {
-    const struct bests b = bests_open(p, room);
+    const struct bests b = bests_open(p, workspace);
     const float *dy = in[1];
     int64_t m = p->m[1] * p->lanes, clear = 0;
     for (int64_t u = 0; u < p->m[0]; u++, dy += m) {
@@ -375,9 +376,9 @@ plane_max_back(const struct plane *p, const float *const *in, float *out, void *
 }
 
 VECTOR void
-plane_max_pick(const struct plane *p, const float *const *in, float *out, void *room)
+plane_max_pick(const struct plane *p, const float *const *in, float *out, void *workspace)
 {
-    const struct bests b = bests_open(p, room);
+    const struct bests b = bests_open(p, workspace);
     int64_t m = p->m[1] * p->lanes;
     for (int64_t u = 0; u < p->m[0]; u++, out += m) {
         const int32_t *at = positions(p, in[0], u, &b);

@@ -29,10 +29,10 @@ struct span {
 };
 struct span plane_span(const struct plane *p, int i, int64_t u);
 
-/* A way to compute a plane of `out` (the image or its pooling, by the function) from one of each operand, in f32; room
- * has plane_room() bytes. All lanes get the bits that they would get alone. */
-typedef void plane_fn(const struct plane *p, const float *const *in, float *out, void *room);
-size_t plane_room(const struct plane *p);
+/* A way to compute a plane of `out` (the image or its pooling, by the function) from one of each operand, in f32;
+ * workspace has plane_workspace() bytes. All lanes get the bits that they would get alone. */
+typedef void plane_fn(const struct plane *p, const float *const *in, float *out, void *workspace);
+size_t plane_workspace(const struct plane *p);
 bool plane_fits(const struct plane *p); /* they are for planes whose positions fit 32 bits, with little padding */
 
 plane_fn plane_max;       /* x -> y; NaN wins */

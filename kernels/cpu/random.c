@@ -197,14 +197,14 @@ static const struct law laws[][2] = {
 };
 
 const void *
-random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n, union random_room *room)
+random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n, union random_workspace *workspace)
 {
     const struct law *law = &laws[r][d == DT_F64];
     uint64_t first = at->position / (uint64_t)law->of, skip = at->position % (uint64_t)law->of;
     assert(n <= RANDOM_BLOCK);
     int64_t nblock = ((int64_t)skip + n + law->of - 1) / law->of;
-    law->blocks(at->key, at->piece, first, nblock, dtype_digits(d), room);
-    return law->of == 4 ? (const void *)(room->f32 + skip) : room->f64 + skip;
+    law->blocks(at->key, at->piece, first, nblock, dtype_digits(d), workspace);
+    return law->of == 4 ? (const void *)(workspace->f32 + skip) : workspace->f64 + skip;
 }
 
 /* ---- whole tensors ---- */
@@ -242,12 +242,12 @@ fill_range(void *arg, int64_t lo, int64_t hi)
 {
     const struct fill *f = arg;
     const struct view *y = f->y;
-    union random_room room;
+    union random_workspace workspace;
     int64_t run = whole_run(y), bytes = (int64_t)dtype_bytes(y->dtype);
     for (int64_t i = lo, m; i < hi; i += m) {
         m = MIN(MIN(run - i % run, RANDOM_BLOCK), hi - i);
         struct random_at at = {f->key, f->piece, whole_position(y, i)};
-        const void *values = random_values(f->law, y->dtype, &at, m, &room);
+        const void *values = random_values(f->law, y->dtype, &at, m, &workspace);
         block_store(y->dtype == DT_F64 ? COMP_F64 : COMP_F32, y->dtype, values, m, (char *)y->data + i * bytes, 1);
     }
 }

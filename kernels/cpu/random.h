@@ -12,15 +12,17 @@ enum { RANDOM_BLOCK = 1024, RANDOM_GRAIN = 16384 }; /* RANDOM_GRAIN: values wort
 struct random_at {
     uint64_t key, piece, position;
 };
-/* Room for a block of values and what lies before them in theirs. */
-union random_room {
+/* Space for a block of values and what lies before them in theirs. */
+union random_workspace {
     float f32[RANDOM_BLOCK + 8];
     double f64[RANDOM_BLOCK + 4];
     uint64_t u64[RANDOM_BLOCK + 4];
 };
 
-/* n <= RANDOM_BLOCK values for a tensor of dtype d, somewhere in room: double of f64, uint64_t of bits, else float. */
-const void *random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n, union random_room *room);
+/* n <= RANDOM_BLOCK values for a tensor of dtype d, somewhere in workspace: double of f64, uint64_t of bits, else
+ * float. */
+const void *random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n,
+                          union random_workspace *workspace);
 
 /* Fills a dense float view, each element by its position in the whole. */
 void random_fill(const struct view *y, uint64_t key, uint64_t piece, enum random law, int threads);

@@ -245,17 +245,17 @@ is_plain(const struct row *r)
 }
 
 const float *
-row_load(const struct row *r, int64_t from, int64_t n, float *room)
+row_load(const struct row *r, int64_t from, int64_t n, float *workspace)
 {
     if (is_plain(r)) return (const float *)r->data + from;
-    block_load(COMP_F32, r->dtype, row_at(r, from), r->stride, n, room);
-    return room;
+    block_load(COMP_F32, r->dtype, row_at(r, from), r->stride, n, workspace);
+    return workspace;
 }
 
 float *
-row_into(const struct row *r, int64_t from, float *room)
+row_into(const struct row *r, int64_t from, float *workspace)
 {
-    return is_plain(r) ? (float *)r->data + from : room;
+    return is_plain(r) ? (float *)r->data + from : workspace;
 }
 
 void
@@ -271,12 +271,12 @@ row_store(const struct row *r, int64_t from, int64_t n, const float *x)
 double
 row_sum(const struct row *r, float shift)
 {
-    float room[ROW_BLOCK];
+    float workspace[ROW_BLOCK];
     double sum = 0;
     for (int64_t i = 0; i < r->n; i += ROW_BLOCK) {
         int64_t n = MIN(r->n - i, ROW_BLOCK);
-        const float *x = row_load(r, i, n, room);
-        if (shift != 0) vec_affine(n, 1, x, -shift, room), x = room;
+        const float *x = row_load(r, i, n, workspace);
+        if (shift != 0) vec_affine(n, 1, x, -shift, workspace), x = workspace;
         sum += vec_sum(n, x);
     }
     return sum;

@@ -19,10 +19,10 @@ struct row {
 struct row row_of(const struct view *v, int axis, int64_t k);
 int64_t row_count(const struct view *v, int axis); /* how many such lines */
 
-/* n elements from `from` on as f32: in place where they lie so, else in room. */
-const float *row_load(const struct row *r, int64_t from, int64_t n, float *room);
-/* Where to compute elements from `from` on, to be given to row_store: in place when they lie so, else room. */
-float *row_into(const struct row *r, int64_t from, float *room);
+/* n elements from `from` on as f32: in place where they lie so, else in workspace. */
+const float *row_load(const struct row *r, int64_t from, int64_t n, float *workspace);
+/* Where to compute elements from `from` on, to be given to row_store: in place when they lie so, else workspace. */
+float *row_into(const struct row *r, int64_t from, float *workspace);
 void row_store(const struct row *r, int64_t from, int64_t n, const float *x);
 
 double row_sum(const struct row *r, float shift); /* of x - shift */

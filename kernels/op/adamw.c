@@ -106,7 +106,7 @@ pass_range(void *arg, int64_t lo, int64_t hi)
 {
     const struct pass *pass = arg;
     const struct kcall *k = pass->k;
-    float room[4][BLOCK];
+    float workspace[4][BLOCK];
     for (int64_t i = lo; i < hi; i += BLOCK) {
         int64_t n = MIN(hi - i, BLOCK);
         const float *from[4];
@@ -114,13 +114,13 @@ pass_range(void *arg, int64_t lo, int64_t hi)
         for (int s = P; s <= G; s++) {
             const struct view *v = &k->in[s];
             char *at = (char *)v->data + i * (int64_t)dtype_bytes(v->dtype);
-            from[s] = v->dtype == DT_F32 ? (const float *)at : room[s];
-            if (v->dtype != DT_F32) block_load(COMP_F32, v->dtype, at, 1, n, room[s]);
+            from[s] = v->dtype == DT_F32 ? (const float *)at : workspace[s];
+            if (v->dtype != DT_F32) block_load(COMP_F32, v->dtype, at, 1, n, workspace[s]);
         }
-        for (int s = P; s <= V; s++) to[s] = k->out[s].dtype == DT_F32 ? (float *)k->out[s].data + i : room[s];
+        for (int s = P; s <= V; s++) to[s] = k->out[s].dtype == DT_F32 ? (float *)k->out[s].data + i : workspace[s];
         update(n, &pass->f, from, to);
         for (int s = P; s <= V; s++)
-            if (to[s] == room[s])
+            if (to[s] == workspace[s])
                 block_store(COMP_F32, k->out[s].dtype, to[s], n,
                             (char *)k->out[s].data + i * (int64_t)dtype_bytes(k->out[s].dtype), 1);
     }

@@ -131,25 +131,25 @@ struct work {
 
 /* n elements from element `at` on, as a block. */
 static const void *
-block_at(const struct view *x, int64_t at, int64_t n, void *room)
+block_at(const struct view *x, int64_t at, int64_t n, void *workspace)
 {
     enum compute type = compute_of((enum dtype)x->dtype);
     const char *from = (const char *)x->data + at * (int64_t)dtype_bytes((enum dtype)x->dtype);
     if ((enum dtype)x->dtype == compute_dtype(type)) return from;
-    block_load(type, (enum dtype)x->dtype, from, 1, n, room);
-    return room;
+    block_load(type, (enum dtype)x->dtype, from, 1, n, workspace);
+    return workspace;
 }
 
 static void
 find_along(void *arg, int64_t lo, int64_t hi)
 {
     const struct work *w = arg;
-    int64_t room[BLOCK], value;
+    int64_t workspace[BLOCK], value;
     for (int64_t o = lo; o < hi; o++) {
         w->first[o] = 0;
         for (int64_t i = 0; i < w->l.size; i += BLOCK) {
             int64_t n = MIN(w->l.size - i, BLOCK);
-            w->f.scan(n, block_at(w->x, o * w->l.size + i, n, room), i, &value, &w->first[o]);
+            w->f.scan(n, block_at(w->x, o * w->l.size + i, n, workspace), i, &value, &w->first[o]);
         }
     }
 }
@@ -158,11 +158,11 @@ static void
 find_beside(void *arg, int64_t lo, int64_t hi)
 {
     const struct work *w = arg;
-    int64_t room[BLOCK], value[BLOCK];
+    int64_t workspace[BLOCK], value[BLOCK];
     for (int64_t b = lo; b < hi; b++) {
         int64_t o = b / w->blocks, from = b % w->blocks * BLOCK, n = MIN(w->l.inner - from, BLOCK);
         for (int64_t s = 0; s < w->l.size; s++) {
-            const void *x = block_at(w->x, (o * w->l.size + s) * w->l.inner + from, n, room);
+            const void *x = block_at(w->x, (o * w->l.size + s) * w->l.inner + from, n, workspace);
             w->f.look(n, x, s, value, w->first + o * w->l.inner + from);
         }
     }

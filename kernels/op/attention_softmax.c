@@ -69,11 +69,11 @@ accepts(const struct kcall *k)
 
 /* Scaled and masked scores of keys from..from + n. */
 static const float *
-load(const struct row *x, const struct keys *l, float scale, int64_t from, int64_t n, float *room)
+load(const struct row *x, const struct keys *l, float scale, int64_t from, int64_t n, float *workspace)
 {
-    vec_affine(n, scale, row_load(x, from, n, room), 0, room);
-    if (l->mask) keys_add_to(l, from, n, room);
-    return room;
+    vec_affine(n, scale, row_load(x, from, n, workspace), 0, workspace);
+    if (l->mask) keys_add_to(l, from, n, workspace);
+    return workspace;
 }
 
 static void
@@ -86,22 +86,22 @@ store_zeros(const struct row *y, int64_t from)
 static void
 one_row(const struct row *x, const struct row *y, const struct keys *l, float scale)
 {
-    float room[ROW_BLOCK], max = -INFINITY;
+    float workspace[ROW_BLOCK], max = -INFINITY;
     double sum = 0;
     bool is_short = l->seen <= ROW_BLOCK;
     for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
         int64_t n = MIN(l->seen - i, ROW_BLOCK);
-        max = fmaxf(max, vec_max(n, load(x, l, scale, i, n, room)));
+        max = fmaxf(max, vec_max(n, load(x, l, scale, i, n, workspace)));
     }
     for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
         int64_t n = MIN(l->seen - i, ROW_BLOCK);
-        sum += vec_exp_sum(n, is_short ? room : load(x, l, scale, i, n, room), max, room);
+        sum += vec_exp_sum(n, is_short ? workspace : load(x, l, scale, i, n, workspace), max, workspace);
     }
     for (int64_t i = 0; i < l->seen; i += ROW_BLOCK) {
         int64_t n = MIN(l->seen - i, ROW_BLOCK);
-        if (!is_short) vec_exp_sum(n, load(x, l, scale, i, n, room), max, room);
-        float *to = row_into(y, i, room);
-        vec_affine(n, (float)(1 / sum), room, 0, to);
+        if (!is_short) vec_exp_sum(n, load(x, l, scale, i, n, workspace), max, workspace);
+        float *to = row_into(y, i, workspace);
+        vec_affine(n, (float)(1 / sum), workspace, 0, to);
         row_store(y, i, n, to);
     }
     store_zeros(y, l->seen);

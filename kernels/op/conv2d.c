@@ -35,9 +35,9 @@ conv_check(const struct call *c)
 int64_t
 conv_size(const struct attr *attr, int i, int64_t n, int64_t k)
 {
-    int64_t stride = conv_pair(&attr[CONV_STRIDE], i, 1), room = n + 2 * conv_pair(&attr[CONV_PADDING], i, 0);
+    int64_t stride = conv_pair(&attr[CONV_STRIDE], i, 1), extent = n + 2 * conv_pair(&attr[CONV_PADDING], i, 0);
     int64_t reach = (k - 1) * conv_pair(&attr[CONV_DILATION], i, 1) + 1;
-    return room < reach ? -1 : (room - reach) / stride + 1;
+    return extent < reach ? -1 : (extent - reach) / stride + 1;
 }
 
 /* The windows of one image channel c of group g and one kernel o; u, v are positions of the result. */

@@ -91,14 +91,14 @@ sum_beside(void *arg, int64_t lo, int64_t hi)
     const struct work *w = arg;
     enum compute type = sums_of(w->y);
     for (int64_t b = lo; b < hi; b++) {
-        int64_t from = b % w->blocks * WIDTH, n = MIN(w->l.inner - from, WIDTH), sum[WIDTH] = {0}, room[WIDTH];
+        int64_t from = b % w->blocks * WIDTH, n = MIN(w->l.inner - from, WIDTH), sum[WIDTH] = {0}, workspace[WIDTH];
         for (int64_t s = 0; s < w->l.size; s++) {
             int64_t row = b / w->blocks * w->l.size + (w->reverse ? w->l.size - 1 - s : s);
-            load(w->x, type, row * w->l.inner + from, 1, n, room);
+            load(w->x, type, row * w->l.inner + from, 1, n, workspace);
             if (type == COMP_F64)
-                add_real(n, (const double *)room, (double *)sum);
+                add_real(n, (const double *)workspace, (double *)sum);
             else
-                add_whole(n, room, sum);
+                add_whole(n, workspace, sum);
             store(w->y, type, row * w->l.inner + from, 1, n, sum);
         }
     }

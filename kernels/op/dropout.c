@@ -73,7 +73,7 @@ static void
 range(void *arg, int64_t lo, int64_t hi)
 {
     const struct kcall *k = arg;
-    union random_room room;
+    union random_workspace workspace;
     double block[RANDOM_BLOCK], p = k->call->attr[P].f, scale = 1 / (1 - p);
     const struct view *from = &k->in[0], *to = &k->out[0];
     int64_t length = whole_run(to), bytes = (int64_t)dtype_bytes(to->dtype);
@@ -82,7 +82,7 @@ range(void *arg, int64_t lo, int64_t hi)
     for (int64_t i = lo, m; i < hi; i += m) {
         m = MIN(MIN(length - i % length, RANDOM_BLOCK), hi - i);
         struct random_at at = {key, k->piece, whole_position(to, i)};
-        const float *u = random_values(RANDOM_UNIFORM, DT_F32, &at, m, &room);
+        const float *u = random_values(RANDOM_UNIFORM, DT_F32, &at, m, &workspace);
         block_load(type, from->dtype, (const char *)from->data + i * bytes, 1, m, block);
         if (type == COMP_F64)
             drop_f64(m, u, least_float(p), scale, block);

@@ -181,13 +181,13 @@ static void
 add_source(const struct put *p, int64_t from, int64_t n, double *sum)
 {
     const char *x = (const char *)p->src->data + from * (int64_t)dtype_bytes(p->src->dtype);
-    double room[PUT_BLOCK];
+    double workspace[PUT_BLOCK];
     if (p->src->dtype == DT_F32) {
         add_f32(n, (const float *)x, sum);
         return;
     }
-    block_load(COMP_F64, p->src->dtype, x, 1, n, room);
-    add_f64(n, room, sum);
+    block_load(COMP_F64, p->src->dtype, x, 1, n, workspace);
+    add_f64(n, workspace, sum);
 }
 
 /* A single source is copied. */

@@ -25,9 +25,9 @@ int64_t
 pool_size(const struct attr *attr, int i, int64_t n)
 {
     struct window w = pool_window(attr, i);
-    int64_t room = n + 2 * w.padding - (w.dilation * (w.kernel - 1) + 1) + (attr[POOL_CEIL].i ? w.stride - 1 : 0);
-    if (room < 0) return 0;
-    int64_t size = room / w.stride + 1;
+    int64_t extent = n + 2 * w.padding - (w.dilation * (w.kernel - 1) + 1) + (attr[POOL_CEIL].i ? w.stride - 1 : 0);
+    if (extent < 0) return 0;
+    int64_t size = extent / w.stride + 1;
     /* A window must start in the image or before it. */
     if (attr[POOL_CEIL].i && (size - 1) * w.stride >= n + w.padding) size--;
     return size;
@@ -107,7 +107,7 @@ struct state {
     bool turn; /* whole groups are */
     plane_fn *fn;
     int threads;
-    size_t room; /* bytes of scratch of a thread */
+    size_t workspace; /* bytes of scratch of a thread */
 };
 
 static int64_t
@@ -152,10 +152,10 @@ pool_prepare(const struct kcall *k, const struct plane *p, plane_fn *fn, void **
     s->group.lanes = PLANE_LANES;
     s->turn = n >= PLANE_LANES && p->n[1] <= SHORT_ROW;
     s->threads = (int)MIN(k->threads, 1 + n * p->n[0] * p->n[1] / LEAST_WORK);
-    s->room = line_up(MAX(plane_room(p), s->turn ? plane_room(&s->group) : 0));
-    for (int i = 0; i < k->call->nin; i++) s->room += group_bytes(&k->in[i], s->turn);
-    s->room += group_bytes(&k->out[0], s->turn);
-    *scratch_bytes = s->room * (size_t)s->threads;
+    s->workspace = line_up(MAX(plane_workspace(p), s->turn ? plane_workspace(&s->group) : 0));
+    for (int i = 0; i < k->call->nin; i++) s->workspace += group_bytes(&k->in[i], s->turn);
+    s->workspace += group_bytes(&k->out[0], s->turn);
+    *scratch_bytes = s->workspace * (size_t)s->threads;
     *state = s;
     return 0;
 }
@@ -170,12 +170,12 @@ row_of_plane(const struct view *v, int64_t plane)
 static void
 turn_in(const struct view *v, int64_t first, float *to)
 {
-    float room[ROW_BLOCK];
+    float workspace[ROW_BLOCK];
     for (int64_t lane = 0; lane < PLANE_LANES; lane++) {
         struct row r = row_of_plane(v, first + lane);
         for (int64_t from = 0; from < r.n; from += ROW_BLOCK) {
             int64_t n = MIN(r.n - from, ROW_BLOCK);
-            const float *x = row_load(&r, from, n, room);
+            const float *x = row_load(&r, from, n, workspace);
             for (int64_t i = 0; i < n; i++) to[(from + i) * PLANE_LANES + lane] = x[i];
         }
     }
@@ -184,12 +184,12 @@ turn_in(const struct view *v, int64_t first, float *to)
 static void
 turn_out(const struct view *v, int64_t first, const float *x)
 {
-    float room[ROW_BLOCK];
+    float workspace[ROW_BLOCK];
     for (int64_t lane = 0; lane < PLANE_LANES; lane++) {
         struct row r = row_of_plane(v, first + lane);
         for (int64_t from = 0; from < r.n; from += ROW_BLOCK) {
             int64_t n = MIN(r.n - from, ROW_BLOCK);
-            float *to = row_into(&r, from, room);
+            float *to = row_into(&r, from, workspace);
             for (int64_t i = 0; i < n; i++) to[i] = x[(from + i) * PLANE_LANES + lane];
             row_store(&r, from, n, to);
         }
@@ -202,47 +202,47 @@ struct task {
 };
 
 static void
-run_plane(const struct task *t, int64_t plane, char *room)
+run_plane(const struct task *t, int64_t plane, char *workspace)
 {
     const struct kcall *k = t->k;
     const float *in[MOST_IN];
-    for (int i = 0; i < k->call->nin; room += group_bytes(&k->in[i++], false)) {
+    for (int i = 0; i < k->call->nin; workspace += group_bytes(&k->in[i++], false)) {
         struct row x = row_of_plane(&k->in[i], plane);
-        in[i] = row_load(&x, 0, x.n, (float *)room);
+        in[i] = row_load(&x, 0, x.n, (float *)workspace);
     }
     struct row y = row_of_plane(&k->out[0], plane);
-    float *out = row_into(&y, 0, (float *)room);
-    t->s->fn(&t->s->plane, in, out, room + group_bytes(&k->out[0], false));
+    float *out = row_into(&y, 0, (float *)workspace);
+    t->s->fn(&t->s->plane, in, out, workspace + group_bytes(&k->out[0], false));
     row_store(&y, 0, y.n, out);
 }
 
 static void
-run_group(const struct task *t, int64_t first, char *room)
+run_group(const struct task *t, int64_t first, char *workspace)
 {
     const struct kcall *k = t->k;
     const float *in[MOST_IN];
-    for (int i = 0; i < k->call->nin; room += group_bytes(&k->in[i++], true)) {
-        in[i] = (float *)room;
-        turn_in(&k->in[i], first, (float *)room);
+    for (int i = 0; i < k->call->nin; workspace += group_bytes(&k->in[i++], true)) {
+        in[i] = (float *)workspace;
+        turn_in(&k->in[i], first, (float *)workspace);
     }
-    t->s->fn(&t->s->group, in, (float *)room, room + group_bytes(&k->out[0], true));
-    turn_out(&k->out[0], first, (float *)room);
+    t->s->fn(&t->s->group, in, (float *)workspace, workspace + group_bytes(&k->out[0], true));
+    turn_out(&k->out[0], first, (float *)workspace);
 }
 
-/* The shares of threads lo..hi, each with a room of its own. */
+/* The shares of threads lo..hi, each with a workspace of its own. */
 static void
 run_share(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
     int64_t nplane = plane_count(&t->k->out[0]), n = (nplane + PLANE_LANES - 1) / PLANE_LANES, threads = t->s->threads;
     for (int64_t i = lo; i < hi; i++) {
-        char *room = (char *)t->k->scratch + (size_t)i * t->s->room;
+        char *workspace = (char *)t->k->scratch + (size_t)i * t->s->workspace;
         for (int64_t g = n * i / threads; g < n * (i + 1) / threads; g++) {
             int64_t first = g * PLANE_LANES, last = MIN(first + PLANE_LANES, nplane);
             if (t->s->turn && last - first == PLANE_LANES)
-                run_group(t, first, room);
+                run_group(t, first, workspace);
             else
-                for (int64_t plane = first; plane < last; plane++) run_plane(t, plane, room);
+                for (int64_t plane = first; plane < last; plane++) run_plane(t, plane, workspace);
         }
     }
 }

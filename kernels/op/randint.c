@@ -53,12 +53,12 @@ range(void *arg, int64_t first, int64_t last)
 {
     const struct work *w = arg;
     const struct view *y = w->y;
-    union random_room room;
+    union random_workspace workspace;
     int64_t run = whole_run(y), value[RANDOM_BLOCK];
     for (int64_t i = first, m; i < last; i += m) {
         m = MIN(MIN(run - i % run, RANDOM_BLOCK), last - i);
         struct random_at at = {w->key, w->piece, whole_position(y, i)};
-        const uint64_t *bits = random_values(RANDOM_BITS, y->dtype, &at, m, &room);
+        const uint64_t *bits = random_values(RANDOM_BITS, y->dtype, &at, m, &workspace);
         for (int64_t j = 0; j < m; j++) value[j] = value_of(bits[j], w->lo, w->hi);
         block_store(COMP_I64, y->dtype, value, m, (char *)y->data + i * (int64_t)dtype_bytes(y->dtype), 1);
     }

@@ -137,14 +137,14 @@ keys(const struct work *w, int64_t first, int64_t n, uint64_t *key)
 {
     const struct view *x = &w->k->in[0];
     enum dtype d = (enum dtype)x->dtype;
-    int64_t room[BLOCK];
+    int64_t workspace[BLOCK];
     bool least = !w->k->call->attr[LARGEST].i;
     const char *from = (const char *)x->data + first * (int64_t)dtype_bytes(d);
-    block_load(dtype_is_float(d) ? COMP_F64 : COMP_I64, d, from, w->l.inner, n, room);
+    block_load(dtype_is_float(d) ? COMP_F64 : COMP_I64, d, from, w->l.inner, n, workspace);
     if (dtype_is_float(d))
-        for (int64_t i = 0; i < n; i++) key[i] = key_of_real(((const double *)room)[i]);
+        for (int64_t i = 0; i < n; i++) key[i] = key_of_real(((const double *)workspace)[i]);
     else
-        for (int64_t i = 0; i < n; i++) key[i] = (uint64_t)room[i] ^ (uint64_t)1 << 63;
+        for (int64_t i = 0; i < n; i++) key[i] = (uint64_t)workspace[i] ^ (uint64_t)1 << 63;
     for (int64_t i = 0; least && i < n; i++) key[i] = ~key[i];
 }
 
