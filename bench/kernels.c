@@ -173,7 +173,7 @@ bench(const char *name, const char *text)
     TRY(exec_new(&k, DEV_CPU, &e));
     int status = measure(e, data, s.call.nin, &seconds);
     if (!status)
-        printf("%-10s %-32s %-8s %12.2f us %8.2f GB/s %8.3f ns/element\n", name, text, exec_row(e), seconds * 1e6,
+        printf("%-10s %-32s %-8s %12.2f us %8.2f GB/s %8.3f ns/element\n", name, text, exec_variant(e), seconds * 1e6,
                bytes / seconds * 1e-9, seconds * 1e9 / (double)MAX(view_numel(&view[0]), view_numel(&view[n - 1])));
     exec_free(&e);
     for (int i = 0; i < n; i++) free(data[i]);

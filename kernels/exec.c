@@ -2,7 +2,7 @@
  *
  * There are four ways, tried in this order:
  *
- *   row     the first of the operator's kernel rows for this device that accepts the call
+ *   variant the first of the operator's kernel variants for this device that accepts the call
  *   chain   the element-wise engine, for element-wise operators
  *   window  a copy of what the operator's view() shows, for views that are computed after all
  *   ref     the reference, with operands and results converted to dense f64 and i64 around it
@@ -41,7 +41,7 @@ struct exec {
     int nin, nout;
     size_t scratch_bytes; /* what the way itself uses comes first, then the stages */
 
-    const struct kernel_row *row;
+    const struct kernel_variant *variant;
     void *state;
     struct elt *elt;
     bool window;
@@ -131,51 +131,52 @@ stage_for_ref(struct exec *e)
 
 /* ---- choosing ---- */
 
-/* Must operand i be made dense for this row? */
+/* Must operand i be made dense for this variant? */
 static bool
-row_stages(const struct kernel_row *row, const struct exec *e, int i)
+variant_stages(const struct kernel_variant *variant, const struct exec *e, int i)
 {
     const struct kcall k = {.call = e->call, .in = e->in, .out = e->out};
-    if (!row->dense_in || !is_tensor(e, i) || view_is_dense(&e->in[i])) return false;
-    return !row->takes || !row->takes(&k, i);
+    if (!variant->dense_in || !is_tensor(e, i) || view_is_dense(&e->in[i])) return false;
+    return !variant->takes || !variant->takes(&k, i);
 }
 
 static void
 stage_dense(struct exec *e)
 {
     for (int i = 0; i < e->nin; i++)
-        if (row_stages(e->row, e, i)) stage(e, &e->stage_in[i], &e->seen_in[i], &e->in[i], e->in[i].dtype);
+        if (variant_stages(e->variant, e, i)) stage(e, &e->stage_in[i], &e->seen_in[i], &e->in[i], e->in[i].dtype);
 }
 
-/* The call as the row would see it. */
+/* The call as the variant would see it. */
 static bool
-row_accepts(const struct kernel_row *row, const struct exec *e, struct view *seen)
+variant_accepts(const struct kernel_variant *variant, const struct exec *e, struct view *seen)
 {
     struct kcall k = e->k;
-    for (int i = 0; i < e->nin; i++) seen[i] = row_stages(row, e, i) ? dense_like(&e->in[i], e->in[i].dtype) : e->in[i];
+    for (int i = 0; i < e->nin; i++)
+        seen[i] = variant_stages(variant, e, i) ? dense_like(&e->in[i], e->in[i].dtype) : e->in[i];
     k.in = seen;
-    return !row->accepts || row->accepts(&k);
+    return !variant->accepts || variant->accepts(&k);
 }
 
-static const struct kernel_row *
-choose_row(struct exec *e, int device)
+static const struct kernel_variant *
+choose_variant(struct exec *e, int device)
 {
     struct view *seen = ARENA_ARRAY(&e->arena, struct view, e->nin);
-    for (const struct kernel_row *row = e->call->op->kernel; row && row->name; row++)
-        if (row->device == device && row_accepts(row, e, seen)) return row;
+    for (const struct kernel_variant *variant = e->call->op->kernel; variant && variant->name; variant++)
+        if (variant->device == device && variant_accepts(variant, e, seen)) return variant;
     return NULL;
 }
 
 static int
-take_row(struct exec *e, const struct kernel_row *row)
+take_variant(struct exec *e, const struct kernel_variant *variant)
 {
     size_t bytes = 0;
     struct kcall seen = e->k;
-    e->row = row;
-    e->name = row->name;
-    if (row->dense_in) stage_dense(e);
-    if (row->prepare) TRY(row->prepare(&seen, &e->state, &bytes));
-    /* The stages were laid out from 0: move them behind the row's own scratch. */
+    e->variant = variant;
+    e->name = variant->name;
+    if (variant->dense_in) stage_dense(e);
+    if (variant->prepare) TRY(variant->prepare(&seen, &e->state, &bytes));
+    /* The stages were laid out from 0: move them behind the variant's own scratch. */
     for (int i = 0; i < e->nin; i++) e->stage_in[i].at += aligned(bytes);
     need(e, (int64_t)bytes, 1);
     return 0;
@@ -221,9 +222,9 @@ static int
 take(struct exec *e, int device)
 {
     const struct op *op = e->call->op;
-    device = device_kind(device)->rows;
-    const struct kernel_row *row = choose_row(e, device);
-    if (row) return take_row(e, row);
+    device = device_kind(device)->variants;
+    const struct kernel_variant *variant = choose_variant(e, device);
+    if (variant) return take_variant(e, variant);
     if (device != DEV_CPU) return fail(E_KERNEL, "%s has no kernel for %s", op->name, device_kind_text(device));
     return op->flags & OP_ELTWISE ? take_chain(e) : take_ref(e);
 }
@@ -269,7 +270,7 @@ exec_of(const struct kcall *k)
 static int
 add_check(struct exec *e)
 {
-    if (!check_ref || (!e->row && !e->elt)) return 0;
+    if (!check_ref || (!e->variant && !e->elt)) return 0;
     struct kcall k = {.call = e->call, .in = e->in, .out = e->out, .pieces = e->k.pieces, .threads = 1};
     e->check = exec_of(&k);
     TRY(take_ref(e->check));
@@ -323,7 +324,7 @@ void
 exec_free(struct exec **e)
 {
     if (!*e) return;
-    if ((*e)->row && (*e)->row->drop && (*e)->state) (*e)->row->drop((*e)->state);
+    if ((*e)->variant && (*e)->variant->drop && (*e)->state) (*e)->variant->drop((*e)->state);
     exec_free(&(*e)->check);
     arena_fini(&(*e)->arena);
     free(*e);
@@ -336,7 +337,7 @@ exec_made(const struct exec *e)
     return &e->made;
 }
 
-/* A row's state is a oneDNN primitive, its descriptors and memory objects: about so much, measured for products. */
+/* A variant's state is a oneDNN primitive, its descriptors and memory objects: about so much, measured for products. */
 size_t
 exec_bytes(const struct exec *e)
 {
@@ -358,7 +359,7 @@ exec_view(const struct exec *e, int i)
 }
 
 const char *
-exec_row(const struct exec *e)
+exec_variant(const struct exec *e)
 {
     return e->name;
 }
@@ -445,7 +446,7 @@ run_way(const struct exec *e, void *const *in, void *const *out, char *scratch, 
     if (e->window) return run_window(e, &v, out[0]);
     aim_out(e, &v, out, scratch);
     struct kcall k = call_of(e, &v, scratch, piece);
-    TRY(e->row ? e->row->run(&k, e->state) : run_ref(&k));
+    TRY(e->variant ? e->variant->run(&k, e->state) : run_ref(&k));
     bring_out(e, &v, out);
     return 0;
 }

@@ -1,11 +1,11 @@
-/* kernel.h - running one operator on one rank: choosing a row, preparing it, calling it.
+/* kernel.h - running one operator on one rank: choosing a variant, preparing it, calling it.
  *
  * exec_new() decides, on the session thread at compile time, how a call with
- * these local shapes and strides will be computed: the first row that accepts
+ * these local shapes and strides will be computed: the first variant that accepts
  * it, else ref with conversions; what must be made dense; how much scratch.
  * exec_run() does it, on a device thread, without allocating; exec_enqueue() puts
  * it on a stream. Addresses come with each of these: an exec is read-only after it
- * was made. (A row's own state may be for one thread at a time.) */
+ * was made. (A variant's own state may be for one thread at a time.) */
 #ifndef RILLE_KERNELS_KERNEL_H
 #define RILLE_KERNELS_KERNEL_H
 
@@ -20,9 +20,9 @@ void exec_free(struct exec **e);
 size_t exec_scratch(const struct exec *e); /* bytes, 64-byte aligned by the caller */
 /* Operand i, or output i - nin, as it lies for the caller (data NULL); NULL: there is no such one. */
 const struct view *exec_view(const struct exec *e, int i);
-const char *exec_row(const struct exec *e); /* "dnnl", "ref", ... */
+const char *exec_variant(const struct exec *e); /* "dnnl", "ref", ... */
 /* in[i], out[i]: data of each view, in the order of the call (NULL where absent). E_KERNEL, E_VALUE. With check_ref,
- * runs the reference beside the row and compares (RILLE_CHECK=ref). */
+ * runs the reference beside the variant and compares (RILLE_CHECK=ref). */
 int exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece);
 /* The same as work on a stream (s NULL: now). in, out and what they point to stay until the work is done. What fails
  * there is the stream's trouble. The thread that owns the stream; does not block. */

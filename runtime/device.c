@@ -69,14 +69,14 @@ host_fill(void *p, int byte, size_t bytes)
 static const struct device_kind device_cpu = {
     .name = "cpu",
     .flags = HOST_READS | FUSES | ONE_MEMORY,
-    .rows = DEV_CPU,
+    .variants = DEV_CPU,
     .take = host_take,
     .give = host_give,
     .copy = host_copy,
     .fill = host_fill,
 };
 /* A plan of meta devices says what a cpu would do. */
-static const struct device_kind device_meta = {.name = "meta", .flags = NO_BYTES | FUSES, .rows = DEV_CPU};
+static const struct device_kind device_meta = {.name = "meta", .flags = NO_BYTES | FUSES, .variants = DEV_CPU};
 
 static const struct device_kind *const kinds[NDEVICE_KIND] = {
     [DEV_CPU] = &device_cpu,

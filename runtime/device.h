@@ -30,7 +30,7 @@ struct stream_work;
 struct device_kind {
     const char *name;
     unsigned flags;
-    int rows;                                /* the kind whose kernel rows compute for it */
+    int variants;                            /* the kind whose kernel variants compute for it */
     const char *missing;                     /* why there are no devices of this kind; NULL: there may be */
     void *(*take)(int device, size_t bytes); /* 64-byte aligned; NULL when there is no memory */
     void (*give)(int device, void *p, size_t bytes);

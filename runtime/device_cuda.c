@@ -148,7 +148,7 @@ choose(const struct cuda_choice *c)
         if (why) return fail(E_PLACE, "devices: \"cuda:%d\": %s", c->device[i].gpu, why);
     }
     choice = *c;
-    device_cuda.rows = DEV_CPU;
+    device_cuda.variants = DEV_CPU;
     device_cuda.missing = NULL;
     return 0;
 }
@@ -248,7 +248,7 @@ trouble(struct stream *s, int64_t mark)
 struct device_kind device_cuda = {
     .name = "cuda",
     .flags = FUSES | ONE_MEMORY,
-    .rows = DEV_CUDA,
+    .variants = DEV_CUDA,
     .missing = "no CUDA plug-in was opened",
     .take = take,
     .give = give,

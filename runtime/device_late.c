@@ -133,7 +133,7 @@ stream_new(int device, bool driven, struct stream **out)
 const struct device_kind device_late = {
     .name = "late",
     .flags = FUSES | ONE_MEMORY,
-    .rows = DEV_CPU,
+    .variants = DEV_CPU,
     .take = take,
     .give = give,
     .copy = copy,

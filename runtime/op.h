@@ -121,9 +121,9 @@ struct kcall {
     int threads;          /* how many threads the kernel may use (oneDNN) */
 };
 
-/* A fast way to compute an operator. Rows are tried in order; the first whose accepts() says yes is taken.
+/* A fast way to compute an operator. Variants are tried in order; the first whose accepts() says yes is taken.
  * Rows see strided views; one that wants dense memory says no to others (or sets dense_in: exec.c copies). */
-struct kernel_row {
+struct kernel_variant {
     const char *name;                            /* "dnnl", "avx512"; for explain and bench */
     int device;                                  /* its kind: DEV_CPU, ... */
     bool dense_in;                               /* operands are made dense before run(), */
@@ -229,7 +229,7 @@ struct op {
      * in[0]'s strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies.
      */
     int (*view)(const struct call *c, const struct view *in, struct view *out, int64_t *skip);
-    const struct kernel_row *kernel; /* ends with a row whose name is NULL; may be NULL */
+    const struct kernel_variant *kernel; /* ends with a variant whose name is NULL; may be NULL */
     int ninplace;
     unsigned flags;
     double (*flops)(const struct call *c); /* default: product of the factors x 2 if reduced */

@@ -132,7 +132,7 @@ run(const struct trial *t, const struct call *c, int threads, struct view *out)
     if (!threads) return ref_run(&k);
     struct exec *e;
     TRY(exec_new(&k, DEV_CPU, &e));
-    int status = strcmp(exec_row(e), "blocks") ? fail(E_KERNEL, "taken: %s", exec_row(e)) : 0;
+    int status = strcmp(exec_variant(e), "blocks") ? fail(E_KERNEL, "taken: %s", exec_variant(e)) : 0;
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     memset(scratch, 0xff, exec_scratch(e)); /* NaN, should anything read what it did not write */
     if (!status) status = exec_run(e, in_data, out_data, scratch, 0);

@@ -1,4 +1,4 @@
-/* kernels-exec.c - which way a call is computed: the first row that accepts it, with what it wants made dense; the
+/* kernels-exec.c - which way a call is computed: the first variant that accepts it, with what it wants made dense; the
  * reference where there is none; and what RILLE_CHECK finds. */
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
@@ -9,7 +9,7 @@
 
 enum { N = 6 };
 
-/* y = 2 x as the record means it; its rows do what their names say. */
+/* y = 2 x as the record means it; its variants do what their names say. */
 static int
 twice(const struct kcall *k)
 {
@@ -19,7 +19,7 @@ twice(const struct kcall *k)
 }
 
 static int
-row_twice(const struct kcall *k, const void *state)
+variant_twice(const struct kcall *k, const void *state)
 {
     const struct view *x = &k->in[0];
     for (int64_t i = 0; i < N; i++) ((float *)k->out[0].data)[i] = 2 * ((const float *)x->data)[i * x->stride[0]];
@@ -27,7 +27,7 @@ row_twice(const struct kcall *k, const void *state)
 }
 
 static int
-row_thrice(const struct kcall *k, const void *state)
+variant_thrice(const struct kcall *k, const void *state)
 {
     (void)state;
     for (int64_t i = 0; i < N; i++) ((float *)k->out[0].data)[i] = 3 * ((const float *)k->in[0].data)[i];
@@ -67,10 +67,14 @@ never(const struct kcall *k)
 }
 
 static struct op
-record(const struct kernel_row *rows)
+record(const struct kernel_variant *variants)
 {
-    return (struct op){
-        .name = "twice", .doc = "y = 2 x", .in = {{.name = "x"}}, .make_rule = rule_same, .ref = twice, .kernel = rows};
+    return (struct op){.name = "twice",
+                       .doc = "y = 2 x",
+                       .in = {{.name = "x"}},
+                       .make_rule = rule_same,
+                       .ref = twice,
+                       .kernel = variants};
 }
 
 struct run {
@@ -79,7 +83,7 @@ struct run {
     struct view view[2];
     float x[2 * N], y[N];
     struct exec *e;
-    const char *row;
+    const char *variant;
     size_t scratch;
 };
 
@@ -96,7 +100,7 @@ run(struct run *r, const struct op *op, int64_t stride, int device)
     r->view[0].stride[0] = stride;
     struct kcall k = {.call = &r->call, .in = r->view, .out = r->view + 1, .threads = 1};
     TRY(exec_new(&k, device, &r->e));
-    r->row = exec_row(r->e);
+    r->variant = exec_variant(r->e);
     r->scratch = exec_scratch(r->e);
     char *scratch = aligned_alloc(64, (r->scratch + 127) / 64 * 64);
     void *in = r->x, *out = r->y;
@@ -117,46 +121,48 @@ is_times(const struct run *r, float factor)
 static void
 test_choice(void)
 {
-    const struct kernel_row rows[] = {{"no", .accepts = never, .run = row_thrice},
-                                      {"yes", .accepts = dense, .prepare = prepare, .run = row_twice, .drop = drop},
-                                      {"late", .run = row_thrice},
-                                      {NULL}};
-    struct op op = record(rows);
+    const struct kernel_variant variants[] = {
+        {"no", .accepts = never, .run = variant_thrice},
+        {"yes", .accepts = dense, .prepare = prepare, .run = variant_twice, .drop = drop},
+        {"late", .run = variant_thrice},
+        {NULL}};
+    struct op op = record(variants);
     struct run r;
     ok(!run(&r, &op, 1, DEV_CPU) && is_times(&r, 2), "the call is computed");
-    is_str(r.row, "yes", "by the first row that accepts it");
+    is_str(r.variant, "yes", "by the first variant that accepts it");
     ok(prepared == 1 && dropped == 1, "what was prepared is dropped, once");
     ok(r.scratch >= 100, "its scratch is counted");
     ok(!run(&r, &op, 2, DEV_CPU), "with gaps it is computed too");
-    is_str(r.row, "late", "by a row that accepts gaps");
-    ok(!run(&r, &op, 1, DEV_LATE) && !strcmp(r.row, "yes"), "a late device has the rows of the cpu");
+    is_str(r.variant, "late", "by a variant that accepts gaps");
+    ok(!run(&r, &op, 1, DEV_LATE) && !strcmp(r.variant, "yes"), "a late device has the variants of the cpu");
     ok(run(&r, &op, 1, DEV_CUDA) == E_KERNEL && strstr(err_text(), "twice"),
-       "where there is no row the error names the operator");
+       "where there is no variant the error names the operator");
 }
 
 static void
 test_dense(void)
 {
-    const struct kernel_row rows[] = {
-        {"dense", .dense_in = true, .accepts = dense, .prepare = prepare, .run = row_twice}, {NULL}};
-    struct op op = record(rows), bare = record(NULL);
+    const struct kernel_variant variants[] = {
+        {"dense", .dense_in = true, .accepts = dense, .prepare = prepare, .run = variant_twice}, {NULL}};
+    struct op op = record(variants), bare = record(NULL);
     struct run r;
-    ok(!run(&r, &op, 2, DEV_CPU) && is_times(&r, 2), "a row that wants dense operands gets a dense copy");
-    is_str(r.row, "dense", "and accepts what it will see");
-    const struct kernel_row gaps[] = {
-        {"gaps", .dense_in = true, .takes = takes_gaps, .prepare = prepare, .run = row_twice}, {NULL}};
+    ok(!run(&r, &op, 2, DEV_CPU) && is_times(&r, 2), "a variant that wants dense operands gets a dense copy");
+    is_str(r.variant, "dense", "and accepts what it will see");
+    const struct kernel_variant gaps[] = {
+        {"gaps", .dense_in = true, .takes = takes_gaps, .prepare = prepare, .run = variant_twice}, {NULL}};
     struct op taking = record(gaps);
     ok(!run(&r, &taking, 2, DEV_CPU) && is_times(&r, 2) && r.scratch < 192, "what it takes as it lies is not copied");
     ok(!run(&r, &taking, 0, DEV_CPU) && r.scratch >= 192, "what it does not take is");
-    ok(!run(&r, &bare, 2, DEV_CPU) && is_times(&r, 2), "the reference computes what no row does, converting around it");
-    is_str(r.row, "ref", "and says so");
+    ok(!run(&r, &bare, 2, DEV_CPU) && is_times(&r, 2),
+       "the reference computes what no variant does, converting around it");
+    is_str(r.variant, "ref", "and says so");
 }
 
 static void
 test_checks(void)
 {
-    const struct kernel_row rows[] = {{"wrong", .run = row_thrice}, {NULL}};
-    struct op op = record(rows);
+    const struct kernel_variant variants[] = {{"wrong", .run = variant_thrice}, {NULL}};
+    struct op op = record(variants);
     struct run r;
     ok(!run(&r, &op, 1, DEV_CPU) && is_times(&r, 3), "a wrong kernel goes unnoticed");
     kernel_check(true, false);
@@ -267,7 +273,7 @@ test_window(void)
     bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch && !exec_run(e, &from, &to, scratch, 0);
     for (int i = 0; i < 6; i++) good &= y[i] == i;
     ok(good, "it is copied");
-    is_str(exec_row(e), "copy", "and says so");
+    is_str(exec_variant(e), "copy", "and says so");
     exec_free(&e);
 }
 

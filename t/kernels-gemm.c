@@ -1,5 +1,5 @@
-/* kernels-gemm.c - products of matrices in every way that operands may lie: the oneDNN row takes them as they are and
- * gives what the reference gives.
+/* kernels-gemm.c - products of matrices in every way that operands may lie: the oneDNN variant takes them as they are
+ * and gives what the reference gives.
  *
  * All combinations of small and odd sizes, transposed operands, rows cut out of
  * wider ones, batches of either or both operands, heads that lie across rows,
@@ -65,7 +65,7 @@ struct product {
 
 static bool
 product_run(const struct product *p, struct call *c, const struct view *in, struct view *want, struct view *got,
-            const char **row)
+            const char **variant)
 {
     struct kcall k = {.call = c, .in = in, .out = want, .threads = p->threads};
     if (ref_run(&k)) return false;
@@ -74,7 +74,7 @@ product_run(const struct product *p, struct call *c, const struct view *in, stru
     if (exec_new(&k, DEV_CPU, &e)) return false;
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     int status = exec_run(e, (void *[]){in[0].data, in[1].data}, (void *[]){got->data}, scratch, 0);
-    *row = strcmp(exec_row(e), "dnnl") ? "another row" : "dnnl";
+    *variant = strcmp(exec_variant(e), "dnnl") ? "another variant" : "dnnl";
     free(scratch);
     exec_free(&e);
     return !status;
@@ -106,13 +106,13 @@ product_try(const struct product *p)
     struct view in[] = {a.view, b.view}, want = view_dense(&out, NULL), got = want;
     want.data = must_alloc((size_t)type_bytes(&out) + 1);
     got.data = must_alloc((size_t)type_bytes(&out) + 1);
-    const char *row = "none";
-    pass = pass && product_run(p, &c, in, &want, &got, &row) && same(&want, &got);
+    const char *variant = "none";
+    pass = pass && product_run(p, &c, in, &want, &got, &variant) && same(&want, &got);
     bool empty = p->m == 0 || p->n == 0 || p->k == 0;
-    pass = pass && (empty || !strcmp(row, "dnnl"));
+    pass = pass && (empty || !strcmp(variant, "dnnl"));
     if (!pass)
         diag("%lldx%lldx%lld, a %s, b %s, %s, %s, %d threads: %s", (long long)p->m, (long long)p->n, (long long)p->k,
-             lie_text[p->a], lie_text[p->b], group_text[p->group], dtype_text(p->dtype), p->threads, row);
+             lie_text[p->a], lie_text[p->b], group_text[p->group], dtype_text(p->dtype), p->threads, variant);
     free(a.memory), free(b.memory), free(want.data), free(got.data);
     arena_fini(&arena);
     return pass;
@@ -133,7 +133,7 @@ try_group(enum group group, enum dtype d)
     ok(right == tried, "%d products with %s in %s are right", tried, group_text[group], dtype_text(d));
 }
 
-/* Where b is large, and for a single row, the row asks for another of oneDNN's implementations. */
+/* Where b is large, and for a single row, the variant asks for another of oneDNN's implementations. */
 static void
 try_large(enum dtype d)
 {

@@ -1,4 +1,4 @@
-/* kernels-pool.c - windows over images: every row of every pooling operator equals the reference, for a table of
+/* kernels-pool.c - windows over images: every variant of every pooling operator equals the reference, for a table of
  * shapes, windows, dtypes and values.
  *
  * Shapes lie around groups of planes and vectors; values are ordinary, equal, NaN, infinite, and nothing but the least
@@ -104,11 +104,11 @@ trial_close(struct trial *t)
     arena_fini(&t->arena);
 }
 
-/* The call by one row alone, from `data` into to; false when the row does not take it. */
+/* The call by one variant alone, from `data` into to; false when the variant does not take it. */
 static bool
-run(const struct trial *t, const struct kernel_row *row, int threads, void *to)
+run(const struct trial *t, const struct kernel_variant *variant, int threads, void *to)
 {
-    const struct kernel_row alone[2] = {*row, {NULL}};
+    const struct kernel_variant alone[2] = {*variant, {NULL}};
     struct op op = *t->sample.call.op;
     struct call c = t->sample.call;
     struct kcall k = {.call = &c, .in = t->view, .out = t->view + c.nin, .threads = threads};
@@ -116,7 +116,7 @@ run(const struct trial *t, const struct kernel_row *row, int threads, void *to)
     op.kernel = alone;
     c.op = &op;
     if (exec_new(&k, DEV_CPU, &e)) return ok(false, "%s is prepared: %s", op.name, err_text());
-    bool taken = !strcmp(exec_row(e), row->name);
+    bool taken = !strcmp(exec_variant(e), variant->name);
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     if (taken && exec_run(e, t->data, &to, scratch, 0)) ok(false, "%s runs: %s", op.name, err_text());
     free(scratch);
@@ -172,14 +172,14 @@ write_call(char *text, size_t room, const char *op, enum dtype d, const char *sh
 
 /* One thread and two give the reference, and the same bits. */
 static bool
-row_is_right(const struct trial *t, const struct kernel_row *row, bool sum, int *taken)
+variant_is_right(const struct trial *t, const struct kernel_variant *variant, bool sum, int *taken)
 {
     const struct call *c = &t->sample.call;
     size_t bytes = (size_t)type_bytes(&c->out[0]);
     void *one = must_alloc(bytes + 1), *two = must_alloc(bytes + 1);
     bool right = true;
-    if (run(t, row, 1, one)) {
-        run(t, row, 2, two);
+    if (run(t, variant, 1, one)) {
+        run(t, variant, 2, two);
         right = equal(&t->view[c->nin], one, sum) && !memcmp(one, two, bytes);
         ++*taken;
     }
@@ -189,7 +189,7 @@ row_is_right(const struct trial *t, const struct kernel_row *row, bool sum, int 
 }
 
 static int
-try_row(size_t o, const struct kernel_row *row, enum dtype d, const char *window, uint64_t seed)
+try_variant(size_t o, const struct kernel_variant *variant, enum dtype d, const char *window, uint64_t seed)
 {
     bool right = true;
     int taken = 0;
@@ -198,13 +198,13 @@ try_row(size_t o, const struct kernel_row *row, enum dtype d, const char *window
             char text[200];
             struct trial t;
             if (!write_call(text, sizeof text, ops[o], d, shapes[s], window)) continue;
-            bool good =
-                trial_open(&t, ops[o], text, (enum values)v, seed + s) && row_is_right(&t, row, by_sum[o], &taken);
+            bool good = trial_open(&t, ops[o], text, (enum values)v, seed + s) &&
+                        variant_is_right(&t, variant, by_sum[o], &taken);
             if (!good) diag("%s, %s values", text, values_text[v]);
             right &= good;
             trial_close(&t);
         }
-    if (taken) ok(right, "%s %s %s: \"%s\" is the reference", ops[o], dtype_text(d), window, row->name);
+    if (taken) ok(right, "%s %s %s: \"%s\" is the reference", ops[o], dtype_text(d), window, variant->name);
     return taken;
 }
 
@@ -212,13 +212,13 @@ static void
 test_rows(uint64_t seed)
 {
     for (size_t o = 0; o < countof(ops); o++)
-        for (const struct kernel_row *row = op_find(ops[o])->kernel; row->name; row++) {
+        for (const struct kernel_variant *variant = op_find(ops[o])->kernel; variant->name; variant++) {
             int taken = 0;
             for (size_t d = 0; d < countof(dtypes); d++)
                 for (size_t w = 0; w < countof(windows); w++)
                     if (!strstr(windows[w], "dilation") || !strncmp(ops[o], "max", 3))
-                        taken += try_row(o, row, dtypes[d], windows[w], seed + w);
-            ok(taken >= 100, "%s: \"%s\" took %d calls", ops[o], row->name, taken);
+                        taken += try_variant(o, variant, dtypes[d], windows[w], seed + w);
+            ok(taken >= 100, "%s: \"%s\" took %d calls", ops[o], variant->name, taken);
         }
 }
 
@@ -233,20 +233,20 @@ test_groups(const char *op, const char *window, uint64_t seed)
     bool same = true;
     write_call(text[0], sizeof text[0], op, DT_F32, "3,11,7,9", window);
     write_call(text[1], sizeof text[1], op, DT_F32, "1,1,7,9", window);
-    const struct kernel_row *row = op_find(op)->kernel;
-    while (strcmp(row->name, "simd")) row++;
+    const struct kernel_variant *variant = op_find(op)->kernel;
+    while (strcmp(variant->name, "simd")) variant++;
     trial_open(&all, op, text[0], ORDINARY, seed);
     trial_open(&one, op, text[1], ORDINARY, seed);
     int nin = all.sample.call.nin;
     size_t bytes = (size_t)type_bytes(&one.sample.out[0]);
     char *got = must_alloc((size_t)type_bytes(&all.sample.out[0])), *alone = must_alloc(bytes);
-    run(&all, row, 1, got);
+    run(&all, variant, 1, got);
     for (size_t plane = 0; plane < 33; plane++) {
         for (int k = 0; k < nin; k++) {
             size_t size = (size_t)type_bytes(&one.sample.in[k]);
             memcpy(one.data[k], (char *)all.data[k] + plane * size, size);
         }
-        run(&one, row, 1, alone);
+        run(&one, variant, 1, alone);
         same &= !memcmp(got + plane * bytes, alone, bytes);
     }
     ok(same, "%s %s: a plane gets the same bits alone as among others", op, window);

@@ -71,9 +71,9 @@ results(const struct trial *t, void **to)
     for (int k = 0; k < c->nout; k++) to[k] = must_alloc((size_t)type_bytes(&c->out[k]) + 1);
 }
 
-/* By the operator's row; NULL in row when the reference was taken. */
+/* By a variant of the operator; NULL in variant when the reference was taken. */
 static int
-run(struct trial *t, int threads, void **to, const char **row)
+run(struct trial *t, int threads, void **to, const char **variant)
 {
     const struct call *c = &t->sample.call;
     struct kcall k = {.call = c, .in = t->view, .out = t->view + c->nin, .threads = threads};
@@ -81,7 +81,7 @@ run(struct trial *t, int threads, void **to, const char **row)
     TRY(exec_new(&k, DEV_CPU, &e));
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     int status = exec_run(e, t->data, to, scratch, 0);
-    *row = strcmp(exec_row(e), "ref") ? "row" : NULL;
+    *variant = strcmp(exec_variant(e), "ref") ? "variant" : NULL;
     free(scratch);
     exec_free(&e);
     return status;
@@ -122,14 +122,14 @@ try_call(const char *op, const char *text, uint64_t seed)
 {
     struct trial t;
     void *one[OP_OUT] = {NULL}, *two[OP_OUT] = {NULL};
-    const char *row = NULL;
+    const char *variant = NULL;
     if (!ok(trial_open(&t, op, text, seed), "%s %s is a call", op, text)) return;
     results(&t, one);
     results(&t, two);
     int status = run_ref(&t);
-    if (!status) status = run(&t, 1, one, &row);
-    if (!status) status = run(&t, 2, two, &row);
-    if (!ok(!status && row, "%s %s runs by a row", op, text)) diag("%s", err_text());
+    if (!status) status = run(&t, 1, one, &variant);
+    if (!status) status = run(&t, 2, two, &variant);
+    if (!ok(!status && variant, "%s %s runs by a variant", op, text)) diag("%s", err_text());
     for (int k = 0; k < t.sample.call.nout && !status; k++) {
         double worst = distance(&t, k, one[k]);
         if (!ok(worst <= tolerance((enum dtype)t.sample.call.out[k].dtype), "%s %s is the reference, result %d", op,
@@ -239,11 +239,11 @@ refuses(const char *op, const char *text, int ids, int64_t at, int64_t id, const
 {
     struct trial t;
     void *to[OP_OUT] = {NULL};
-    const char *row;
+    const char *variant;
     if (!ok(trial_open(&t, op, text, 5), "%s %s is a call", op, text)) return;
     results(&t, to);
     elem_set_i(t.view[ids].dtype, t.data[ids], at, id);
-    is_int(run(&t, 1, to, &row), E_VALUE, "an id out of range is refused");
+    is_int(run(&t, 1, to, &variant), E_VALUE, "an id out of range is refused");
     is_str(err_text(), want, "and the text says what and where");
     is_int(run_ref(&t), E_VALUE, "by the reference, too");
     for (int k = 0; k < OP_OUT; k++) free(to[k]);

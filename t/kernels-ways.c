@@ -43,7 +43,7 @@ way_of(struct sample *s)
             view[i] = view_dense(i < c->nin ? &s->in[i] : &s->out[i - c->nin], NULL);
         struct kcall k = {.call = c, .in = view, .out = view + c->nin, .threads = 1};
         if (!exec_new(&k, DEV_CPU, &e)) {
-            way = exec_row(e);
+            way = exec_variant(e);
             exec_free(&e);
         }
     }

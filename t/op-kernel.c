@@ -1,8 +1,8 @@
-/* op-kernel.c - every way of computing a call equals its reference: each kernel row, the element-wise engine, copies of
- * views; on dense and strided operands, of the dtypes of the samples and others, with NaN and infinities; twice the
- * same bits.
+/* op-kernel.c - every way of computing a call equals its reference: each kernel variant, the element-wise engine,
+ * copies of views; on dense and strided operands, of the dtypes of the samples and others, with NaN and infinities;
+ * twice the same bits.
  *
- * A row is tried alone, by a copy of the record that has no other. */
+ * A variant is tried alone, by a copy of the record that has no other. */
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 #include "runtime/arena.h"
@@ -241,11 +241,11 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
             diag("%s", err_text());
         }
         try_way(&t, op, "the way chosen", text, m);
-        for (const struct kernel_row *row = op->kernel; row && row->name; row++) {
-            const struct kernel_row alone[2] = {*row, {NULL}};
+        for (const struct kernel_variant *variant = op->kernel; variant && variant->name; variant++) {
+            const struct kernel_variant alone[2] = {*variant, {NULL}};
             struct op copy = *op;
             copy.kernel = alone;
-            if (row->device == DEV_CPU) try_way(&t, &copy, row->name, text, m);
+            if (variant->device == DEV_CPU) try_way(&t, &copy, variant->name, text, m);
         }
     }
     trial_close(&t);

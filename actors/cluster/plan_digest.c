@@ -76,7 +76,7 @@ add_task(struct hash *h, const struct task *t)
     add(h, (uint64_t)t->pos);
     add(h, (uint64_t)t->nact);
     add(h, t->priority);
-    if (t->exec) add_text(h, exec_row(t->exec));
+    if (t->exec) add_text(h, exec_variant(t->exec));
     if (t->exec) add(h, exec_scratch(t->exec));
     for (int32_t i = 0; i < t->nin; i++) add_in(h, &t->in[i]);
     for (int32_t k = 0; k < t->nout; k++) add_out(h, &t->out[k]);

@@ -3,7 +3,7 @@
  * The logical view has one line for a group of ranks that do the same: tasks,
  * what they are, where, the local types of their results, registers (x2) and
  * bytes on one rank, what they read, the line of the user's program. It says
- * nothing that depends on the machine - threads, offsets, kernel rows - so that
+ * nothing that depends on the machine - threads, offsets, kernel variants - so that
  * the same program prints the same text everywhere. Those are the physical view. */
 #include "actors/plan/plan.h"
 
@@ -348,7 +348,7 @@ print_physical(const struct plan *p, struct str *s)
         column(s, COL_PLACE);
         str_addf(s, "%s:%d  thread %d", device_kind_text(d->kind), (int)d->rank, t->thread);
         print_registers(t, s);
-        if (t->exec) str_addf(s, "  %s, scratch %lld B", exec_row(t->exec), (long long)exec_scratch(t->exec));
+        if (t->exec) str_addf(s, "  %s, scratch %lld B", exec_variant(t->exec), (long long)exec_scratch(t->exec));
         str_add(s, "\n");
     }
     str_addf(s, "plan itself %lld B\n", (long long)(p->arena.used_bytes + p->program->arena.used_bytes));

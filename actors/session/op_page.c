@@ -161,7 +161,7 @@ print_rows(const struct op *op, struct str *s)
     if (op->flags & OP_ELTWISE) str_add(s, "element-wise blocks, ");
     if (op->flags & OP_VIEW) str_add(s, "nobody: it is a view; ");
     const char *last = "";
-    for (const struct kernel_row *r = op->kernel; r && r->name; last = r->name, r++)
+    for (const struct kernel_variant *r = op->kernel; r && r->name; last = r->name, r++)
         if (strcmp(r->name, last)) str_addf(s, "%s, ", r->name);
     str_add(s, "the reference\n");
 }

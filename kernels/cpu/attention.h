@@ -1,6 +1,6 @@
 /* attention.h - softmax(scale q k^T + mask) v and its gradient, without the matrix of all scores.
  *
- * The rows of the operators attention and attention_grad, and what a mask and
+ * The variants of the operators attention and attention_grad, and what a mask and
  * causality say of a query's keys. With is_causal query i of the whole sees keys
  * 0..i, wherever its part begins. */
 #ifndef RILLE_KERNELS_CPU_ATTENTION_H

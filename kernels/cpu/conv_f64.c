@@ -154,7 +154,7 @@ run(const struct windows *s, int threads, int64_t units,
     return 0;
 }
 
-/* ---- rows ---- */
+/* ---- variants ---- */
 
 bool
 conv_f64_accepts(const struct kcall *k)

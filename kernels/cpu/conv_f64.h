@@ -1,5 +1,5 @@
-/* conv_f64.h - convolutions of doubles and their gradients: rows of conv2d, conv2d_grad_x and conv2d_grad_w, for which
- * oneDNN has nothing. */
+/* conv_f64.h - convolutions of doubles and their gradients: variants of conv2d, conv2d_grad_x and conv2d_grad_w, for
+ * which oneDNN has nothing. */
 #ifndef RILLE_KERNELS_CPU_CONV_F64_H
 #define RILLE_KERNELS_CPU_CONV_F64_H
 

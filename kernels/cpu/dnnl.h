@@ -1,6 +1,6 @@
-/* dnnl.h - oneDNN primitives as the state of kernel rows.
+/* dnnl.h - oneDNN primitives as the state of kernel variants.
  *
- * A row's prepare() describes its primitive and calls prim_new(): the primitive,
+ * A variant's prepare() describes its primitive and calls prim_new(): the primitive,
  * its memory objects and its list of arguments are made there once, for fixed
  * shapes, strides and threads. prim_run() and prim_at() only set addresses and
  * execute; their scratch is the caller's. A primitive may be repeated over a batch
@@ -44,14 +44,15 @@ int prim_new(dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int
 /* Executes n times a call; run r adds skip[r * nskip + i] bytes to argument i < nskip. skip is taken over (free). */
 void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
 
-/* The run and drop of every such row. */
+/* The run and drop of every such variant. */
 int prim_run(const struct kcall *k, const void *state);
 void prim_drop(void *state);
 
-/* A primitive that is a part of a row: at[i] is where its argument i lies, whatever it says of operands and results. */
+/* A primitive that is a part of a variant: at[i] is where its argument i lies, whatever it says of operands and
+ * results. */
 int prim_at(const struct prim *p, void *const *at, void *scratch, const char *what);
 
-/* ---- rows (cpu/gemm.c, cpu/conv.c, cpu/pool_dnnl.c) ---- */
+/* ---- variants (cpu/gemm.c, cpu/conv.c, cpu/pool_dnnl.c) ---- */
 
 /* A product of more than 2 * flops is computed in panels of its result of about flops, with sides of at least `side`
  * elements that are multiples of `step`. Tests make it small. */

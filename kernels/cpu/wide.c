@@ -1,4 +1,4 @@
-/* wide.c - a row for halves made of the operator's row for f32. */
+/* wide.c - a variant for halves made of the operator's variant for f32. */
 #include "kernels/cpu/wide.h"
 
 #include "kernels/cpu/convert.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 struct wide {
-    const struct kernel_row *row; /* the one for f32 */
+    const struct kernel_variant *variant; /* the one for f32 */
     void *state;
-    struct call call; /* as that row sees it: halves are f32 */
+    struct call call; /* as that variant sees it: halves are f32 */
     struct type in_type[OP_OPERAND], out_type[OP_OUT];
     struct view in[OP_OPERAND], out[OP_OUT];
-    size_t in_at[OP_OPERAND], out_at[OP_OUT]; /* bytes from the start of scratch; behind what the row uses */
+    size_t in_at[OP_OPERAND], out_at[OP_OUT]; /* bytes from the start of scratch; behind what the variant uses */
 };
 
 static bool
@@ -46,11 +46,12 @@ wide_call(const struct kcall *k, struct wide *w)
     return wide;
 }
 
-static const struct kernel_row *
-row_for(const struct kcall *wide)
+static const struct kernel_variant *
+variant_for(const struct kcall *wide)
 {
-    for (const struct kernel_row *row = wide->call->op->kernel; row->name; row++)
-        if (row->device == DEV_CPU && row->run != wide_run && (!row->accepts || row->accepts(wide))) return row;
+    for (const struct kernel_variant *variant = wide->call->op->kernel; variant->name; variant++)
+        if (variant->device == DEV_CPU && variant->run != wide_run && (!variant->accepts || variant->accepts(wide)))
+            return variant;
     return NULL;
 }
 
@@ -69,7 +70,7 @@ wide_accepts(const struct kcall *k)
 {
     struct wide w;
     struct kcall wide = wide_call(k, &w);
-    return k->call->nin <= OP_OPERAND && is_half(&k->call->in[0]) && all_dense(k) && row_for(&wide);
+    return k->call->nin <= OP_OPERAND && is_half(&k->call->in[0]) && all_dense(k) && variant_for(&wide);
 }
 
 static size_t
@@ -84,8 +85,8 @@ wide_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     struct wide *w = must_alloc(sizeof *w);
     struct kcall wide = wide_call(k, w);
     size_t bytes = 0;
-    w->row = row_for(&wide);
-    int status = w->row->prepare ? w->row->prepare(&wide, &w->state, &bytes) : 0;
+    w->variant = variant_for(&wide);
+    int status = w->variant->prepare ? w->variant->prepare(&wide, &w->state, &bytes) : 0;
     if (status) {
         free(w);
         return status;
@@ -150,7 +151,7 @@ wide_run(const struct kcall *k, const void *state)
     wide.call = &w->call;
     wide.in = in;
     wide.out = out;
-    TRY(w->row->run(&wide, w->state));
+    TRY(w->variant->run(&wide, w->state));
     for (int i = 0; i < k->call->nout; i++)
         if (is_half(&k->call->out[i])) move(k, &k->out[i], out[i].data, true);
     return 0;
@@ -161,6 +162,6 @@ wide_drop(void *state)
 {
     struct wide *w = state;
     if (!w) return;
-    if (w->row->drop && w->state) w->row->drop(w->state);
+    if (w->variant->drop && w->state) w->variant->drop(w->state);
     free(w);
 }

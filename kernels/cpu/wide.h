@@ -1,5 +1,5 @@
-/* wide.h - a row for halves made of the operator's row for f32: operands become f32 in scratch, results are rounded
- * once. For operators whose library has nothing for f16, or less than this. */
+/* wide.h - a variant for halves made of the operator's variant for f32: operands become f32 in scratch, results are
+ * rounded once. For operators whose library has nothing for f16, or less than this. */
 #ifndef RILLE_KERNELS_CPU_WIDE_H
 #define RILLE_KERNELS_CPU_WIDE_H
 

@@ -143,7 +143,7 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 const struct op op_adamw = {
     .name = "adamw",
@@ -159,7 +159,7 @@ const struct op op_adamw = {
     .make_rule = rule,
     .infer = infer,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .ninplace = 3,
     .flags = OP_INPLACE | OP_UPDATE | OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6} f32{4,6} f32{4,6} #0.01 #3", "f32{7} f32{7} f32{7} f32{7} #0.1 #1 weight_decay=0.1",

@@ -27,7 +27,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     return b->failed ? (int)err_last() : 0;
 }
 
-static const struct kernel_row rows[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
 
 const struct op op_any = {
     .name = "any",
@@ -42,6 +42,6 @@ const struct op op_any = {
     .grad = b_flat,
     .build = build,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .sample = {"bool{4,6}", "bool{4,6} axis=1", "bool{2,3,5} axis=0,2 keepdim=1", "bool{3,0} axis=1"},
 };

@@ -42,14 +42,14 @@ run(const struct kcall *k, const void *state)
     return ref(k);
 }
 
-static const struct kernel_row rows[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
 
 const struct op op_arange = {
     .name = "arange",
     .doc = "y[i] = start + i step",
     .in = {{"start", IN_NUMBER}, {"stop", IN_NUMBER | IN_OPTIONAL}, {"step", IN_NUMBER | IN_OPTIONAL}},
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_SOURCE,
     .sample = {"#0 #4", "#1 #7 #2", "#0.5 #2.5 #0.5"},
 };

@@ -31,7 +31,8 @@ run(const struct kcall *k, const void *state)
     return arg_run(k, RED_MIN);
 }
 
-static const struct kernel_row rows[] = {{"blocks", .dense_in = true, .accepts = arg_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"blocks", .dense_in = true, .accepts = arg_accepts, .run = run},
+                                                 {NULL}};
 
 const struct op op_argmin = {
     .name = "argmin",
@@ -46,6 +47,6 @@ const struct op op_argmin = {
     .grad = b_flat,
     .build = build,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=1 keepdim=1", "i64{7}<4", "f32{3,4}", "f32{3,1000} axis=1"},
 };

@@ -183,7 +183,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[ATT_MASK] = b_sum_to(b, b_softmax_grad(b, weights, slope, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"blocks", .accepts = attention_accepts, .prepare = attention_prepare, .run = attention_run,
      .drop = attention_drop},
     {NULL},
@@ -205,7 +205,7 @@ const struct op op_attention = {
     .grad = grad,
     .saves = "0123",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flops = attention_flops,
     .flags = OP_HIDDEN,
     .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} is_causal=true scale=0.5",

@@ -116,7 +116,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, ATT_OUT_GRAD)) din[ATT_OUT_GRAD] = dg;
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"blocks", .accepts = attention_accepts, .prepare = attention_grad_prepare, .run = attention_run,
      .drop = attention_drop},
     {NULL},
@@ -141,7 +141,7 @@ const struct op op_attention_grad = {
     .grad = grad,
     .saves = "01234",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flops = flops,
     .flags = OP_HIDDEN,
     .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} - f32{2,3,4,5} is_causal=true scale=0.5",

@@ -138,7 +138,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, MASK)) din[MASK] = b_sum_to(b, slope, &n->in[MASK]->type);
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 const struct op op_attention_softmax = {
     .name = "attention_softmax",
@@ -151,7 +151,7 @@ const struct op op_attention_softmax = {
     .grad = grad,
     .saves = "a",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{2,3,4,5} - scale=0.5", "f32{2,5,5} - is_causal=true scale=0.25", "f32{2,3,4} f32{3,1} scale=2",
                "bf16{3,7} f32{7}", "f32{2,13} f32{1,13}"},

@@ -89,7 +89,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_avg_pool2d_grad, 1, dout, attr);
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .accepts = dnnl_accepts, .prepare = dnnl_prepare, .run = prim_run, .drop = prim_drop},
     {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
     {NULL},
@@ -105,7 +105,7 @@ const struct op op_avg_pool2d = {
     .linear = "0",
     .grad = grad,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .sample = {"f32{2,3,4,6} kernel_size=2", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1",
                "f32{1,2,5,7} kernel_size=3 padding=1 count_include_pad=false ceil_mode=true",
                "bf16{1,2,4,4} kernel_size=2"},

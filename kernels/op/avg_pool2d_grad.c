@@ -91,7 +91,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_pool(b, &op_avg_pool2d, 1, dout, n->attr);
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .accepts = dnnl_accepts, .prepare = dnnl_prepare, .run = prim_run, .drop = prim_drop},
     {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
     {NULL},
@@ -108,7 +108,7 @@ const struct op op_avg_pool2d_grad = {
     .linear = "0",
     .grad = grad,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{2,3,3,5} kernel_size=2 stride=1 size=4,6",
                "f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1 size=5,7",

@@ -101,7 +101,7 @@ flops(const struct call *c)
     return (double)type_numel(&c->out[0]);
 }
 
-static const struct kernel_row rows[] = {{"copy", .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 const struct op op_concat = {
     .name = "concat",
@@ -114,7 +114,7 @@ const struct op op_concat = {
     .build = build,
     .grad = grad,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flops = flops,
     .sample = {"f32{4,6} f32{2,6}", "f32{2,3,5} f32{2,1,5} f32{2,0,5} axis=1", "i64{3} i32{2}", "f32{5}"},
     .flags = OP_UNPLACED,

@@ -44,7 +44,7 @@ contract_ref(const struct kcall *k)
     return 0;
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .takes = contract_takes, .accepts = contract_accepts, .prepare = contract_prepare,
      .run = prim_run, .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = contract_f64_accepts, .prepare = contract_f64_prepare,
@@ -64,7 +64,7 @@ const struct op op_contract = {
     .flip = contract_flip,
     .saves = "01",
     .ref = contract_ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "bf16{5,3} bf16{5,7}", "f16{5,3} f16{5,7}",
                "f64{2,40,9} f64{2,40,20}"},

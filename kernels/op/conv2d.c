@@ -169,7 +169,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, W)) din[W] = b_conv(b, &op_conv2d_grad_w, n->in[X], dout[0], n->attr, w->dim + 2);
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .accepts = conv_accepts, .prepare = conv_prepare, .run = prim_run, .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = conv_f64_accepts, .prepare = conv_f64_prepare, .run = conv_f64_run},
     WIDE_ROW,
@@ -189,7 +189,7 @@ const struct op op_conv2d = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_NARROW | OP_UNPLACED,
     .sample = {"f32{2,3,5,6} f32{4,3,3,2}", "f32{2,4,6,5} f32{6,2,3,3} - padding=1 stride=2 groups=2",
                "f32{1,2,7,7} f32{2,2,3,3} - dilation=2,1 padding=2,0", "bf16{2,2,4,4} bf16{3,2,2,2}",

@@ -51,7 +51,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, DY)) din[DY] = b_conv(b, &op_conv2d, n->in[X], dout[0], n->attr, NULL);
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .accepts = conv_accepts, .prepare = conv_w_prepare, .run = prim_run, .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = conv_f64_accepts, .prepare = conv_w_f64_prepare, .run = conv_w_f64_run},
     WIDE_ROW,
@@ -70,7 +70,7 @@ const struct op op_conv2d_grad_w = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{2,3,5,6} f32{2,4,3,5} size=3,2", "f32{2,4,6,5} f32{2,6,3,3} padding=1 stride=2 groups=2 size=3,3",
                "f32{1,2,7,7} f32{1,2,7,5} dilation=2,1 padding=2,0 size=3,3", "bf16{2,2,4,4} bf16{2,3,3,3} size=2,2",

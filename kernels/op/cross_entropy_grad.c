@@ -112,7 +112,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     }
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_cross_entropy_grad = {
@@ -126,7 +126,7 @@ const struct op op_cross_entropy_grad = {
     .grad = grad,
     .saves = "01234",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6 f32{4} f32{4} f32{4}",
                "f32{2,5,3} i32{2,3}<5 f32{2,3} f32{2,3} f32{2,3} label_smoothing=0.25",

@@ -162,7 +162,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (through) din[0] = din[0] ? b_add(b, din[0], through) : through;
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_cross_entropy_rows = {
@@ -176,7 +176,7 @@ const struct op op_cross_entropy_rows = {
     .grad = grad,
     .saves = "01bc",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_CHECKS | OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 label_smoothing=0.25", "f32{7} i64{}<7",
                "bf16{3,4} i64{3}<4 ignore_index=2", "f32{2,17} i64{2}<17"},

@@ -45,7 +45,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 2)) din[2] = b_call(b, &op_cross_entropy_target, 2, (struct val *[]){dout[0], n->in[1]}, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
 
 const struct op op_cross_entropy_spread = {
     .name = "cross_entropy_spread",
@@ -58,7 +58,7 @@ const struct op op_cross_entropy_spread = {
     .grad = grad,
     .saves = "1",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6 f32{4}", "f32{2,5,3} i32{2,3}<5 f32{2,3} ignore_index=1", "bf16{7} i64{}<7 bf16{}"},
 };

@@ -55,7 +55,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_cross_entropy_spread, 3, in, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
 
 const struct op op_cross_entropy_target = {
     .name = "cross_entropy_target",
@@ -69,7 +69,7 @@ const struct op op_cross_entropy_target = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_CHECKS | OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 ignore_index=1", "bf16{7} i64{}<7"},
 };

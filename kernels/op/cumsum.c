@@ -174,7 +174,8 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-static const struct kernel_row rows[] = {{"blocks", .dense_in = true, .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"blocks", .dense_in = true, .accepts = dense_out, .run = run},
+                                                 {NULL}};
 
 /* dx = the running sum of dy the other way */
 static void
@@ -199,7 +200,7 @@ const struct op op_cumsum = {
     .linear = "0",
     .grad = grad,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=1 reverse=1", "i32{7} axis=0"},
 };

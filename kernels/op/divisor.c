@@ -101,7 +101,8 @@ run(const struct kcall *k, const void *state)
     return w.zero ? copy(k) : 0;
 }
 
-static const struct kernel_row rows[] = {{"blocks", .dense_in = true, .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"blocks", .dense_in = true, .accepts = dense_out, .run = run},
+                                                 {NULL}};
 
 const struct op op_divisor = {
     .name = "divisor",
@@ -112,7 +113,7 @@ const struct op op_divisor = {
     .dtype = OUT_IN0,
     .accepts = "IB",
     .ref = copy,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_CHECKS | OP_HIDDEN | OP_NONZERO,
     .sample = {"i64{4,6}>1", "u8{7}>1", "i32{}>1", "i64{0}"},
 };

@@ -107,7 +107,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_call(b, &op_dropout, 3, (struct val *[]){dout[0], n->in[1], n->in[2]}, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = dense_out, .run = run}, {NULL}};
 
 const struct op op_dropout = {
     .name = "dropout",
@@ -122,7 +122,7 @@ const struct op op_dropout = {
     .grad = grad,
     .build = build,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_RANDOM,
     .sample = {"f32{4,6} #1 #0", "f32{7} #7 #3 p=0.25", "f32{3} #1 #1 training=0"},
 };

@@ -49,7 +49,7 @@ flops(const struct call *c)
     return (double)type_numel(&c->out[0]);
 }
 
-static const struct kernel_row rows[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
 const struct op op_embedding = {
     .name = "embedding",
@@ -64,7 +64,7 @@ const struct op op_embedding = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_CHECKS,
     .flops = flops,
     .sample = {"i64{5}<7 f32{7,3}", "i32{2,3}<4 f32{4,5}", "i64{}<3 bf16{3,2}", "i64{0}<3 f32{3,4}"},

@@ -16,14 +16,14 @@ run(const struct kcall *k, const void *state)
     return ref(k);
 }
 
-static const struct kernel_row rows[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
 
 const struct op op_empty = {
     .name = "empty",
     .doc = "y = anything",
     .infer = source_f32,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_SOURCE,
     .sample = {""},
 };

@@ -105,7 +105,7 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 static void
@@ -128,7 +128,7 @@ const struct op op_exp_sum = {
     .grad = grad,
     .saves = "01a",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,1} axis=1", "f32{2,3,5} f32{1,3,1} axis=0,2", "f32{7} f32{1}",
                "f32{3,1500} f32{3,1} axis=1"},

@@ -43,7 +43,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0) && dout[0]) din[0] = b_call(b, &op_flip, 1, dout, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"copy", .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 const struct op op_flip = {
     .name = "flip",
@@ -56,6 +56,6 @@ const struct op op_flip = {
     .increasing = "0",
     .grad = grad,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .sample = {"f32{4,6} axes=1", "f32{2,3,5} axes=0,2", "i64{7}", "f32{0,3} axes=0"},
 };

@@ -19,7 +19,7 @@ ref(const struct kcall *k)
     return fill(k, NULL);
 }
 
-static const struct kernel_row rows[] = {{"fill", .run = fill}, {NULL}};
+static const struct kernel_variant variants[] = {{"fill", .run = fill}, {NULL}};
 
 const struct op op_full = {
     .name = "full",
@@ -27,7 +27,7 @@ const struct op op_full = {
     .in = {{"value", IN_NUMBER}},
     .infer = source_f32,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_SOURCE | OP_UNPLACED,
     .sample = {"#2.5", "#3"},
 };

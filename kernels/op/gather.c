@@ -98,7 +98,7 @@ flops(const struct call *c)
     return (double)type_numel(&c->out[0]);
 }
 
-static const struct kernel_row rows[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
 
 const struct op op_gather = {
     .name = "gather",
@@ -114,7 +114,7 @@ const struct op op_gather = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_CHECKS,
     .flops = flops,
     .sample = {"f32{4,6} i64{4,3}<6 axis=1", "f32{5,4} i64{7,2}<5 axis=0", "i32{2,3,4} i32{1,5,4}<3 axis=1",

@@ -94,7 +94,7 @@ flops(const struct call *c)
     return (double)type_numel(&c->in[2]);
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_gather_grad = {
@@ -109,7 +109,7 @@ const struct op op_gather_grad = {
     .grad = grad,
     .saves = "1",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN | OP_CHECKS,
     .flops = flops,
     .sample = {"f32{4,6} i64{4,3}<6 f32{4,3} axis=1", "f32{5,4} i64{7,2}<5 f32{7,2} axis=0",

@@ -58,7 +58,7 @@ flops(const struct call *c)
     return (double)type_numel(&c->in[2]);
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"lists", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_index_add = {
@@ -73,7 +73,7 @@ const struct op op_index_add = {
     .grad = grad,
     .saves = "1",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN,
     .flops = flops,
     .sample = {"f32{7,3} i64{5}<7 f32{5,3} axis=0", "f32{2,4,3} i64{2,3}<4 f32{2,2,3,3} axis=1",

@@ -50,7 +50,7 @@ flops(const struct call *c)
     return (double)type_numel(&c->out[0]);
 }
 
-static const struct kernel_row rows[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
 const struct op op_index_select = {
     .name = "index_select",
@@ -66,7 +66,7 @@ const struct op op_index_select = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_CHECKS,
     .flops = flops,
     .sample = {"f32{4,3} i64{5}<4 axis=0", "f32{2,5,3} i32{4}<5 axis=1", "i64{3,4} i64{2}<4 axis=1"},

@@ -34,7 +34,8 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
     return norm_parts(b, c, in, out, true);
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run},
+                                                 {NULL}};
 
 const struct op op_layer_norm = {
     .name = "layer_norm",
@@ -52,7 +53,7 @@ const struct op op_layer_norm = {
     .split_form = split_form,
     .saves = "01",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} f32{6} f32{6}", "f32{2,3,5} - f32{5}", "f32{2,3,5} normalized_shape=3,5",
                "f32{3,17} f32{17} -", "bf16{4,7} bf16{7} bf16{7}"},

@@ -29,7 +29,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_mul(b, ones, b_cast(b, b_keepdim(b, n, dout[0]), x->type.dtype));
 }
 
-static const struct kernel_row rows[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
 
 const struct op op_line_sum = {
     .name = "line_sum",
@@ -45,7 +45,7 @@ const struct op op_line_sum = {
     .grad = grad,
     .saves = "0",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} axis=1 keepdim=1", "f32{2,3,5} axis=0,2 keepdim=1", "f32{7}", "f32{3,17} axis=1",
                "f32{3,4} axis=1 dtype=f64"},

@@ -23,7 +23,7 @@ run(const struct kcall *k, const void *state)
     return ref(k);
 }
 
-static const struct kernel_row rows[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
 
 const struct op op_linspace = {
     .name = "linspace",
@@ -31,7 +31,7 @@ const struct op op_linspace = {
     .in = {{"start", IN_NUMBER}, {"stop", IN_NUMBER}},
     .infer = source_f32,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_SOURCE,
     .sample = {"#0 #1", "#-2 #3"},
 };

@@ -159,7 +159,7 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 /* dx = dy e^(x - y) / the sum of e^(x - y): that is 1 but for what y lost when it was rounded, which far from 0 is all
@@ -185,7 +185,7 @@ const struct op op_logsumexp = {
     .saves = "0a",
     .build = build,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "f32{7}", "f32{3,1500} axis=1"},
 };

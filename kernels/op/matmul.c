@@ -151,7 +151,7 @@ matmul_ref(const struct kcall *k)
     return 0;
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .takes = gemm_takes, .accepts = gemm_accepts, .prepare = gemm_prepare, .run = prim_run,
      .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = gemm_f64_accepts, .prepare = gemm_f64_prepare, .run = gemm_f64_run},
@@ -172,7 +172,7 @@ const struct op op_matmul = {
     .grad = matmul_grad,
     .saves = "01",
     .ref = matmul_ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_NARROW | OP_UNPLACED,
     .sample = {"f32{4,6} f32{6,8}", "f32{3,5} f32{5,1}", "f32{2,3,4} f32{4,5}", "f32{2,1,3,4} f32{3,4,2}",
                "f32{5} f32{5}", "f32{4} f32{2,4,3}", "bf16{8,5} bf16{5,3}", "i64{2,3}<7 i64{3,2}<7"},

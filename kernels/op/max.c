@@ -24,7 +24,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_share(b, n, dout[0]);
 }
 
-static const struct kernel_row rows[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
 
 const struct op op_max = {
     .name = "max",
@@ -40,7 +40,7 @@ const struct op op_max = {
     .grad = grad,
     .saves = "0a",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0"},
     .flags = OP_UNPLACED,
 };

@@ -66,7 +66,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_pool(b, &op_max_pool2d_grad, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
     {NULL},
 };
@@ -81,7 +81,7 @@ const struct op op_max_pool2d = {
     .grad = grad,
     .saves = "0",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .sample = {"f32{2,3,4,6} kernel_size=2", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1",
                "f32{2,1,6,5} kernel_size=2 dilation=2 ceil_mode=true", "bf16{1,2,4,4} kernel_size=2"},
     .flags = OP_UNPLACED,

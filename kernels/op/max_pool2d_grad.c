@@ -72,7 +72,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 1)) din[1] = b_pool(b, &op_max_pool2d_pick, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = pool_run, .drop = pool_drop},
     {NULL},
 };
@@ -87,7 +87,7 @@ const struct op op_max_pool2d_grad = {
     .grad = grad,
     .saves = "0",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{2,3,4,6} f32{2,3,3,5} kernel_size=2 stride=1",
                "f32{1,2,5,7} f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1",
@@ -139,7 +139,7 @@ pick_grad(struct build *b, const struct node *n, struct val *const *dout, struct
     if (b_wants(n, 1)) din[1] = b_pool(b, &op_max_pool2d_grad, 2, (struct val *[]){n->in[0], dout[0]}, n->attr);
 }
 
-static const struct kernel_row pick_rows[] = {
+static const struct kernel_variant pick_variants[] = {
     {"simd", .dense_in = true, .accepts = pick_accepts, .prepare = pick_prepare, .run = pool_run, .drop = pool_drop},
     {NULL},
 };
@@ -155,7 +155,7 @@ const struct op op_max_pool2d_pick = {
     .grad = pick_grad,
     .saves = "0",
     .ref = pick_ref,
-    .kernel = pick_rows,
+    .kernel = pick_variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{2,3,4,6} f32{2,3,4,6} kernel_size=2 stride=1",
                "f32{1,2,5,7} f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1",

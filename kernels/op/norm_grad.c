@@ -75,7 +75,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[X] = b_sub(b, b_norm_grad(b, x, q, NULL, a), b_mul(b, b_mul(b, xhat, r), hdx));
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run},
+                                                 {NULL}};
 
 const struct op op_norm_grad = {
     .name = "norm_grad",
@@ -90,7 +91,7 @@ const struct op op_norm_grad = {
     .grad = grad,
     .saves = "012a",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6} f32{6}", "f32{2,3,5} f32{2,3,5} - dims=2", "f32{4,6} f32{4,6} - center=0",
                "bf16{3,17} bf16{3,17} bf16{17}"},

@@ -66,7 +66,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, X)) din[X] = b_norm_grad(b, x, dy, h, n->attr);
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = norm_accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_norm_weight = {
@@ -82,7 +82,7 @@ const struct op op_norm_weight = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6}", "f32{2,3,5} f32{2,3,5} dims=2", "f32{4,6} f32{4,6} center=0",
                "bf16{3,17} bf16{3,17}"},

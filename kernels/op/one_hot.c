@@ -52,7 +52,7 @@ accepts(const struct kcall *k)
     return view_is_dense(&k->out[0]);
 }
 
-static const struct kernel_row rows[] = {{"direct", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"direct", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 const struct op op_one_hot = {
     .name = "one_hot",
@@ -63,7 +63,7 @@ const struct op op_one_hot = {
     .infer = infer,
     .dtype = OUT_I64,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_CHECKS,
     .sample = {"i64{5}<7 n=7", "i32{2,3}<4 n=5", "i64{}<3 n=3"},
 };

@@ -15,14 +15,14 @@ ref(const struct kcall *k)
     return fill(k, NULL);
 }
 
-static const struct kernel_row rows[] = {{"fill", .run = fill}, {NULL}};
+static const struct kernel_variant variants[] = {{"fill", .run = fill}, {NULL}};
 
 const struct op op_ones = {
     .name = "ones",
     .doc = "y = 1",
     .infer = source_f32,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_SOURCE,
     .sample = {""},
 };

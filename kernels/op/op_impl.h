@@ -92,7 +92,7 @@ void fill_view(const struct view *v, double value);
 void fill_view_int(const struct view *v, int64_t value);
 /* Of a random operator: its last two operands are the seed and the ordinal of the call. */
 uint64_t random_key(const struct kcall *k);
-/* For rows that write element after element. */
+/* For variants that write element after element. */
 bool dense_out(const struct kcall *k);
 
 /* E_SHAPE when the first operand has no room for another dimension; as infer() of an operator that adds one. */

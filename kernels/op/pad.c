@@ -125,7 +125,7 @@ flops(const struct call *c)
     return (double)type_numel(&c->out[0]);
 }
 
-static const struct kernel_row rows[] = {{"copy", .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 const struct op op_pad = {
     .name = "pad",
@@ -140,7 +140,7 @@ const struct op op_pad = {
     .increasing = "0",
     .grad = grad,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flops = flops,
     .sample = {"f32{4,6} pad=1,2", "f32{2,3,5} pad=0,0,1,0,2,2 value=3", "f32{4,6} pad=-1,2,3,-2", "i64{5} pad=2,1"},
 };

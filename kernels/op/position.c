@@ -22,7 +22,7 @@ run(const struct kcall *k, const void *state)
     return ref(k);
 }
 
-static const struct kernel_row rows[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
 
 const struct op op_position = {
     .name = "position",
@@ -33,7 +33,7 @@ const struct op op_position = {
     .dtype = OUT_I64,
     .grad = b_flat,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} axis=1", "f32{2,3}"},
 };

@@ -34,7 +34,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_mul(b, b_unreduce(b, n, dout[0]), others);
 }
 
-static const struct kernel_row rows[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
 
 const struct op op_prod = {
     .name = "prod",
@@ -47,7 +47,7 @@ const struct op op_prod = {
     .grad = grad,
     .saves = "0",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4}<4 axis=0"},
 };

@@ -74,7 +74,7 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-static const struct kernel_row rows[] = {{"blocks", .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"blocks", .accepts = dense_out, .run = run}, {NULL}};
 
 const struct op op_randint = {
     .name = "randint",
@@ -83,7 +83,7 @@ const struct op op_randint = {
     .in = {{"lo", IN_NUMBER}, {"hi", IN_NUMBER}, {"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
     .dtype = OUT_I64,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_SOURCE | OP_RANDOM | OP_CHECKS,
     .sample = {"#3 #6 #1 #0", "#-5 #100 #7 #3"},
 };

@@ -26,7 +26,7 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-static const struct kernel_row rows[] = {{"simd", .accepts = dense_out, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = dense_out, .run = run}, {NULL}};
 
 const struct op op_randn = {
     .name = "randn",
@@ -35,7 +35,7 @@ const struct op op_randn = {
     .in = {{"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
     .infer = source_f32,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_SOURCE | OP_RANDOM,
     .sample = {"#1 #0", "#7 #3"},
 };

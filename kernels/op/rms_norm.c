@@ -42,7 +42,8 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
     return norm_parts(b, c, in, out, false);
 }
 
-static const struct kernel_row rows[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run},
+                                                 {NULL}};
 
 const struct op op_rms_norm = {
     .name = "rms_norm",
@@ -61,7 +62,7 @@ const struct op op_rms_norm = {
     .split_form = split_form,
     .saves = "01",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} f32{6}", "f32{2,3,5}", "f32{2,3,5} f32{3,5}", "bf16{3,17} bf16{17}"},
 };

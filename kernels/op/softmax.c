@@ -94,7 +94,7 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
     return b->failed ? (int)err_last() : 0;
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_softmax = {
@@ -109,7 +109,7 @@ const struct op op_softmax = {
     .split_form = split_form,
     .saves = "a",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_WIDE | OP_UNPLACED,
     .sample = {"f32{4,6}", "f32{2,3,5} axis=1", "f32{3,17}", "bf16{4,7} axis=0"},
 };

@@ -81,7 +81,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_sub(b, b_mul(b, h, b_sub(b, dy, inner)), b_mul(b, dy, outer));
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
 const struct op op_softmax_grad = {
@@ -94,7 +94,7 @@ const struct op op_softmax_grad = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6}", "f32{2,3,5} f32{2,3,5} axis=1", "bf16{2,17} bf16{2,17}"},
 };

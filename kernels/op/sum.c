@@ -33,7 +33,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_unreduce(b, n, b_cast(b, dout[0], n->in[0]->type.dtype));
 }
 
-static const struct kernel_row rows[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
 
 const struct op op_sum = {
     .name = "sum",
@@ -49,7 +49,7 @@ const struct op op_sum = {
     .reduce = RED_SUM,
     .grad = grad,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_WIDE | OP_UNPLACED,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0", "bool{4,6} axis=1",
                "f32{3,0} axis=1", "bf16{4,6} axis=1 dtype=f32", "f16{2,3,5} axis=0,2 dtype=f32"},

@@ -203,7 +203,7 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-static const struct kernel_row rows[] = {
+static const struct kernel_variant variants[] = {
     {"heap", .dense_in = true, .accepts = dense_out, .prepare = prepare, .run = run}, {NULL}};
 
 static void
@@ -237,7 +237,7 @@ const struct op op_topk = {
     .grad = grad,
     .saves = "0b",
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .flops = flops,
     .sample = {"f32{4,6} k=2", "f32{5,3} k=3 axis=0", "i64{7} k=7 largest=false", "f32{3} k=0",
                "f16{2,300,3} k=40 axis=1", "f64{2,300} k=300 largest=false"},

@@ -20,7 +20,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0) && dout[0]) din[0] = b_call(b, &op_tril, 1, dout, n->attr);
 }
 
-static const struct kernel_row rows[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
 const struct op op_tril = {
     .name = "tril",
@@ -35,6 +35,6 @@ const struct op op_tril = {
     .increasing = "0",
     .grad = grad,
     .ref = ref,
-    .kernel = rows,
+    .kernel = variants,
     .sample = {"f32{5,5}", "f32{2,3,7} diagonal=1", "i64{6,4} diagonal=-2"},
 };

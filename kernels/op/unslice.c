@@ -59,7 +59,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_slice, 1, dout, attr);
 }
 
-static const struct kernel_row rows[] = {{"copy", .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 const struct op op_unslice = {
     .name = "unslice",
@@ -75,7 +75,7 @@ const struct op op_unslice = {
     .linear = "0",
     .grad = grad,
     .ref = place,
-    .kernel = rows,
+    .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,2} axis=1 start=1 step=2 size=6", "f32{3} axis=0 start=0 size=5"},
 };
