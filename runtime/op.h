@@ -156,18 +156,18 @@ struct val;
 struct build;
 
 enum {
-    OP_ELTWISE = 1,     /* .eltwise is set; ref comes from it */
-    OP_VIEW = 2,        /* out[0] is a strided window of in[0]: .view gives it; no task */
-    OP_RANDOM = 4,      /* the last two operands are hidden: seed, ordinal */
-    OP_SOURCE = 8,      /* no tensor operands: placement and sbp are given by the call */
-    OP_CHECKS = 16,     /* run() checks data and may fail with E_VALUE: updates wait for it */
-    OP_INPLACE = 32,    /* out[k] may be written over in[k] for k < ninplace, element by element (adamw, sgd) */
-    OP_MOVE = 64,       /* to_global: output layout is what the call asks, nothing is computed */
-    OP_HIDDEN = 128,    /* not offered to users (gradient helpers) */
-    OP_UPDATE = 256,    /* acts once a batch on accumulated values (optimisers) */
-    OP_ONE_SIDED = 512, /* defined on one side of a value only (log, sqrt): minus infinity, what a rank holds of a
-                         * maximum of which it has nothing, may lie on the other, and no extreme passes */
-    OP_NARROW = 1024,   /* under autocast float operands are taken in its 16 bits: a product */
+    OP_ELTWISE = 1,          /* .eltwise is set; ref comes from it */
+    OP_VIEW = 2,             /* out[0] is a strided window of in[0]: .view gives it; no task */
+    OP_RANDOM = 4,           /* the last two operands are hidden: seed, ordinal */
+    OP_SOURCE = 8,           /* no tensor operands: placement and sbp are given by the call */
+    OP_CHECKS = 16,          /* run() checks data and may fail with E_VALUE: updates wait for it */
+    OP_INPLACE = 32,         /* out[k] may be written over in[k] for k < ninplace, element by element (adamw, sgd) */
+    OP_MOVE = 64,            /* to_global: output layout is what the call asks, nothing is computed */
+    OP_HIDDEN = 128,         /* not offered to users (gradient helpers) */
+    OP_UPDATE = 256,         /* acts once a batch on accumulated values (optimisers) */
+    OP_BOUNDED_DOMAIN = 512, /* the domain is bounded (log, sqrt). The identity of max or min may lie outside it, so
+                              * P(max) and P(min) do not propagate */
+    OP_NARROW = 1024,        /* under autocast float operands are taken in its 16 bits: a product */
     OP_WIDE = 2048,     /* under autocast operands of 16 bits are taken as f32: what adds up, or raises to powers */
     OP_UNPLACED = 4096, /* where in the whole a part lies does not matter to it, so that ranks may share a kernel */
     OP_NONZERO = 8192,  /* no element of its result is 0: integers may be divided by it as it is */
@@ -207,7 +207,7 @@ struct op {
     /* The result of node n with its two dimensions exchanged, as another call of its own; NULL: it has none. So that
      * the gradient of a transposed weight is computed the way the weight lies, not as a view that every reader strides
      * over. */
-    struct val *(*flip)(struct build *b, const struct node *n);
+    struct val *(*transposed)(struct build *b, const struct node *n);
 
     /* The value that a call on x gives where it is there already: x (a cast to the dtype that it has), or the operand
      * of the call that gave x (a transpose of a transpose). NULL: it is not. before: the call that gave x, NULL where

@@ -1,6 +1,6 @@
 /* kernels-rows.c - loops along an axis: rows longer than a block, sums in lanes, threads, and what a lookup refuses.
  *
- * Samples of records are small, so that slopes can be taken of them. Here rows
+ * Samples of records are small, so that finite differences can be taken of them. Here rows
  * have every length around the blocks and lanes in which they are computed, and
  * two threads must give the bits of one. */
 #include "kernels/cpu/rows.h"

@@ -32,12 +32,12 @@ gelu_tanh(double x)
     return x == -INFINITY ? -0.0 : x * sigmoid(inner(x));
 }
 static double
-gelu_slope(double x)
+gelu_derivative(double x)
 {
     return 0.5 * erfc(-x * M_SQRT1_2) + x * exp(-0.5 * x * x) / sqrt(2 * M_PI);
 }
 static double
-gelu_tanh_slope(double x)
+gelu_tanh_derivative(double x)
 {
     double s = sigmoid(inner(x));
     return s + x * s * (1 - s) * 2 * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
@@ -65,8 +65,8 @@ static const struct range {
     {"gelu", vec_gelu, gelu, -13, 6, 6, 0, true},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -1.3, 6, 4, 0, true},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 4, 4e-7, false},
-    {"gelu_slope", vec_gelu_slope, gelu_slope, -20, 20, 0, 2e-7, false},
-    {"gelu_tanh_slope", vec_gelu_tanh_slope, gelu_tanh_slope, -10, 20, 0, 4e-7, false},
+    {"gelu_derivative", vec_gelu_derivative, gelu_derivative, -20, 20, 0, 2e-7, false},
+    {"gelu_tanh_derivative", vec_gelu_tanh_derivative, gelu_tanh_derivative, -10, 20, 0, 4e-7, false},
 };
 
 /* How many times the allowed error y is off. */

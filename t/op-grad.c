@@ -76,7 +76,7 @@ unit(struct eager *e, const struct val *sum)
 }
 
 /* f, its gradient, g and its gradient at the trial's values. */
-struct slopes {
+struct gradients {
     bool depends, again; /* is there anything to differentiate; and a second time */
     double f, g;
     struct val *df[SAMPLE_IN], *dg[SAMPLE_IN];
@@ -84,10 +84,10 @@ struct slopes {
 };
 
 static int
-differentiate(struct eager *e, const struct trial *t, struct slopes *s)
+differentiate(struct eager *e, const struct trial *t, struct gradients *s)
 {
     int nin = t->sample.call.nin, nout = t->sample.call.nout;
-    struct val *y[OP_OUT], *weight[SAMPLE_IN], *moving[SAMPLE_IN], *slope[SAMPLE_IN];
+    struct val *y[OP_OUT], *weight[SAMPLE_IN], *moving[SAMPLE_IN], *gradient[SAMPLE_IN];
     int nmoving = 0;
     memset(s, 0, sizeof *s);
     for (int k = 0; k < nin; k++) {
@@ -105,17 +105,17 @@ differentiate(struct eager *e, const struct trial *t, struct slopes *s)
     if (!f || !f->needs_grad) return 0;
     s->depends = true;
     s->f = *eager_f(f);
-    eager_grad(e, 1, &f, (struct val *[]){unit(e, f)}, nmoving, moving, slope);
+    eager_grad(e, 1, &f, (struct val *[]){unit(e, f)}, nmoving, moving, gradient);
     for (int k = 0, i = 0; k < nin; k++)
-        if (s->x[k] && s->x[k]->needs_grad) s->df[k] = slope[i++];
-    struct val *g = weighted_sum(e, e->build.failed ? 0 : nmoving, slope, t->seed + 2, weight);
+        if (s->x[k] && s->x[k]->needs_grad) s->df[k] = gradient[i++];
+    struct val *g = weighted_sum(e, e->build.failed ? 0 : nmoving, gradient, t->seed + 2, weight);
     if (e->build.failed) return err_last();
     if (!g || !g->needs_grad) return 0;
     s->again = true;
     s->g = *eager_f(g);
-    eager_grad(e, 1, &g, (struct val *[]){unit(e, g)}, nmoving, moving, slope);
+    eager_grad(e, 1, &g, (struct val *[]){unit(e, g)}, nmoving, moving, gradient);
     for (int k = 0, i = 0; k < nin; k++)
-        if (s->x[k] && s->x[k]->needs_grad) s->dg[k] = slope[i++];
+        if (s->x[k] && s->x[k]->needs_grad) s->dg[k] = gradient[i++];
     return e->build.failed ? (int)err_last() : 0;
 }
 
@@ -124,7 +124,7 @@ static void
 move(struct trial *t, int k, int64_t i, double h, double *f, double *g)
 {
     struct eager *e = eager_open();
-    struct slopes s;
+    struct gradients s;
     ((double *)t->value[k])[i] += h;
     differentiate(e, t, &s);
     ((double *)t->value[k])[i] -= h;
@@ -142,7 +142,7 @@ error_of(double got, double want)
 /* The largest distance between slopes along the tape and differences, of f and of g; at most PROBES elements an
  * operand. */
 static void
-compare(struct trial *t, const struct slopes *s, double *worst_f, double *worst_g)
+compare(struct trial *t, const struct gradients *s, double *worst_f, double *worst_g)
 {
     *worst_f = *worst_g = 0;
     for (int k = 0; k < t->sample.call.nin; k++) {
@@ -167,7 +167,7 @@ try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
     if (!ok(sample_read(op, text, &t.sample), "%s: sample \"%s\" can be read", op->name, text)) return;
     choose_values(&t);
     struct eager *e = eager_open();
-    struct slopes s;
+    struct gradients s;
     e->watched = op;
     memcpy(e->read, read, READ);
     if (!ok(!differentiate(e, &t, &s), "%s %s runs forward and backward", op->name, text)) {

@@ -170,7 +170,7 @@ print_rows(const struct op *op, struct str *s)
 static const char *
 gradient_text(const struct op *op)
 {
-    if (op->grad == b_flat) return "none: flat";
+    if (op->grad == b_zero_grad) return "none: flat";
     if (op->flags & OP_MOVE) return "a move back";
     return op->grad || op->build ? "yes" : "none";
 }

@@ -149,12 +149,12 @@ make_products(struct attention *a, void **p)
 
 /* What a worker works in. */
 struct workspace {
-    void *k, *k_turned, *v, *v_turned;    /* of a head, tile by tile */
-    void *q, *q_turned, *g, *g_turned;    /* of a block */
-    void *tile;                           /* a tile of scores as operand of a product, where that is not f32 */
-    float *score, *slope, *sum_k, *sum_v; /* tile by tile */
-    float *turned;                        /* the block's result, or dq */
-    float *lines[2];                      /* on the way between the matrices in memory and the above */
+    void *k, *k_turned, *v, *v_turned;         /* of a head, tile by tile */
+    void *q, *q_turned, *g, *g_turned;         /* of a block */
+    void *tile;                                /* a tile of scores as operand of a product, where that is not f32 */
+    float *score, *score_grad, *sum_k, *sum_v; /* tile by tile */
+    float *turned;                             /* the block's result, or dq */
+    float *lines[2];                           /* on the way between the matrices in memory and the above */
     void *product;
 };
 
@@ -191,7 +191,7 @@ lay_out(const struct attention *a, char *base, struct workspace *r)
         .g_turned = take(&t, back, a->queries * width, bytes),
         .tile = take(&t, a->dtype != DT_F32, a->keys * a->queries, bytes),
         .score = take(&t, true, keys * a->queries, sizeof(float)),
-        .slope = take(&t, back, keys * a->queries, sizeof(float)),
+        .score_grad = take(&t, back, keys * a->queries, sizeof(float)),
         .sum_k = take(&t, back, keys * size, sizeof(float)),
         .sum_v = take(&t, back, keys * width, sizeof(float)),
         .turned = take(&t, true, a->queries * MAX(size, width), sizeof(float)),
@@ -503,12 +503,12 @@ exponentials_or_nan(struct worker *w)
 
 /* t = v g' and dv += p g; d / l of each query. */
 static void
-slopes(const struct worker *w, float *mean)
+score_grads(const struct worker *w, float *mean)
 {
     const struct attention *a = w->a;
     double total[QUERIES] = {0};
     for (int64_t i = 0; i < w->ntile; i++) {
-        float sum[QUERIES], *p = tile_scores(w, w->r.score, i), *t = tile_scores(w, w->r.slope, i);
+        float sum[QUERIES], *p = tile_scores(w, w->r.score, i), *t = tile_scores(w, w->r.score_grad, i);
         product(w, SLOPES, tile_packed(w, w->r.v, a->width, i), w->r.g_turned, t);
         product(w, TO_V, tile_operand(w, p), w->r.g, tile_at(w, w->r.sum_v, a->width, sizeof(float), i));
         cols_dot(a->keys, a->queries, p, t, sum);
@@ -524,8 +524,8 @@ through_scores(const struct worker *w, const float *mean)
     const struct attention *a = w->a;
     memset(w->r.turned, 0, sizeof(float) * (size_t)(a->size * a->queries));
     for (int64_t i = 0; i < w->ntile; i++) {
-        float *t = tile_scores(w, w->r.slope, i);
-        cols_slope(a->keys, a->queries, tile_scores(w, w->r.score, i), mean, t);
+        float *t = tile_scores(w, w->r.score_grad, i);
+        cols_softmax_grad(a->keys, a->queries, tile_scores(w, w->r.score, i), mean, t);
         const void *e = tile_operand(w, t);
         product(w, TO_K, e, w->r.q, tile_at(w, w->r.sum_k, a->size, sizeof(float), i));
         product(w, TO_Q, tile_packed(w, w->r.k_turned, a->size, i), e, w->r.turned);
@@ -540,7 +540,7 @@ backward_block(struct worker *w, int64_t block)
     block_start(w, block);
     exponentials_or_nan(w);
     pack(w, &g, w->from, w->nquery, w->a->queries, w->inverse, w->r.g, w->r.g_turned);
-    slopes(w, mean);
+    score_grads(w, mean);
     through_scores(w, mean);
     for (int64_t c = 0; c < w->nquery; c++) scale[c] = w->a->scale;
     unpack_turned(w, &dq, scale);

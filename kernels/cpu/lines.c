@@ -106,7 +106,7 @@ affine_f64(int64_t n, double scale, const void *from, double shift, void *to)
 }
 
 VECTOR static void
-slope_f64(int64_t n, const void *from, const void *beside, double shift, void *to)
+softmax_grad_f64(int64_t n, const void *from, const void *beside, double shift, void *to)
 {
     const double *x = from, *y = beside;
     double *z = to;
@@ -129,7 +129,7 @@ max_f64(int64_t n, const void *x)
 }
 
 VECTOR static void
-slope_f32(int64_t n, const void *from, const void *beside, double shift, void *to)
+softmax_grad_f32(int64_t n, const void *from, const void *beside, double shift, void *to)
 {
     const float *x = from, *y = beside;
     float *z = to, s = (float)shift;
@@ -208,8 +208,8 @@ BY_BLOCKS(float, f32, vec_sum, vec_dot, vec_exp_below, exp_any_f32)
 BY_BLOCKS(double, f64, sum_block, dot_block, exp_block, exp_block)
 
 static const struct reals reals_of[NCOMPUTE] = {
-    [COMP_F32] = {max_f32, sum_f32, dot_f32, exp_sum_f32, exp_sum_any_f32, exps_f32, affine_f32, slope_f32},
-    [COMP_F64] = {max_f64, sum_f64, dot_f64, exp_sum_f64, exp_sum_any_f64, exps_f64, affine_f64, slope_f64},
+    [COMP_F32] = {max_f32, sum_f32, dot_f32, exp_sum_f32, exp_sum_any_f32, exps_f32, affine_f32, softmax_grad_f32},
+    [COMP_F64] = {max_f64, sum_f64, dot_f64, exp_sum_f64, exp_sum_any_f64, exps_f64, affine_f64, softmax_grad_f64},
 };
 
 /* ---- lines side by side ---- */

@@ -26,10 +26,10 @@ struct reals {
     double (*dot)(int64_t n, const void *x, const void *y);
     /* y = exp(x - shift), no x greater than shift; gives their sum. y NULL: the sum alone. */
     double (*exp_sum)(int64_t n, const void *x, double shift, void *y);
-    double (*exp_sum_any)(int64_t n, const void *x, double shift);                  /* the sum, for any x */
-    void (*exps)(int64_t n, const void *x, double shift, double scale, void *y);    /* y = scale exp(x - shift) */
-    void (*affine)(int64_t n, double scale, const void *x, double shift, void *y);  /* y = scale x + shift */
-    void (*slope)(int64_t n, const void *x, const void *y, double shift, void *to); /* to = x (y - shift) */
+    double (*exp_sum_any)(int64_t n, const void *x, double shift);                 /* the sum, for any x */
+    void (*exps)(int64_t n, const void *x, double shift, double scale, void *y);   /* y = scale exp(x - shift) */
+    void (*affine)(int64_t n, double scale, const void *x, double shift, void *y); /* y = scale x + shift */
+    void (*softmax_grad)(int64_t n, const void *x, const void *y, double shift, void *to); /* to = x (y - shift) */
 };
 
 enum { LINE_VIEWS = 4 };

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TOGETHER = 32 }; /* rows whose slopes are added up in f32 */
+enum { TOGETHER = 32 }; /* rows whose gradients are added up in f32 */
 
 struct stats {
     float mean, rest; /* the mean is their sum */
@@ -61,7 +61,7 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
 
 /* u = dy weight, ux = u xhat. */
 VECTOR static void
-slopes(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, float *u, float *ux)
+weighted(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, float *u, float *ux)
 {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
@@ -72,17 +72,17 @@ slopes(int64_t n, const float *x, const float *dy, const float *weight, struct s
 
 /* Adds the sums of u and of u xhat to sum[0] and sum[1]. */
 static void
-slope_sums(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, double sum[2])
+gradient_sums(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, double sum[2])
 {
     float u[ROW_BLOCK], ux[ROW_BLOCK];
-    slopes(n, x, dy, weight, t, u, ux);
+    weighted(n, x, dy, weight, t, u, ux);
     sum[0] += vec_sum(n, u);
     sum[1] += vec_sum(n, ux);
 }
 
 VECTOR static void
-slope(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, float mean_u, float mean_ux,
-      float *dx)
+gradient(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, float mean_u, float mean_ux,
+         float *dx)
 {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++)
@@ -90,7 +90,7 @@ slope(int64_t n, const float *x, const float *dy, const float *weight, struct st
 }
 
 VECTOR static void
-add_slope(int64_t n, const float *x, const float *dy, struct stats t, float *sum)
+add_gradient(int64_t n, const float *x, const float *dy, struct stats t, float *sum)
 {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) sum[i] += dy[i] * (distance(x[i], t) * t.rstd);
@@ -164,15 +164,15 @@ backward_row(const struct task *t, int64_t r)
     double sum[2] = {0, 0};
     for (int64_t i = 0; i < size; i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
-        slope_sums(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace),
-                   load_or(&w, i, n, 1, w_workspace), stats, sum);
+        gradient_sums(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace),
+                      load_or(&w, i, n, 1, w_workspace), stats, sum);
     }
     float mean_u = t->s->center ? (float)(sum[0] / (double)size) : 0, mean_ux = (float)(sum[1] / (double)size);
     for (int64_t i = 0; i < size; i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
         float *to = row_into(&dx, i, x_workspace);
-        slope(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace), load_or(&w, i, n, 1, w_workspace),
-              stats, mean_u, mean_ux, to);
+        gradient(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace),
+                 load_or(&w, i, n, 1, w_workspace), stats, mean_u, mean_ux, to);
         row_store(&dx, i, n, to);
     }
 }
@@ -205,7 +205,7 @@ weight_range(void *arg, int64_t lo, int64_t hi)
         memset(sum, 0, sizeof sum);
         for (int64_t r = 0; r < t->s->rows; r++) {
             struct row x = row_at(t->x, r, t->s->n), dy = row_at(t->dy, r, t->s->n);
-            add_slope(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace), t->stats[r], part);
+            add_gradient(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace), t->stats[r], part);
             if (r % TOGETHER == TOGETHER - 1) carry(n, part, sum);
         }
         carry(n, part, sum);

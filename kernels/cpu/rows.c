@@ -172,7 +172,7 @@ cols_dot(int64_t n, int64_t width, const float *x, const float *y, float *sum)
 }
 
 VECTOR void
-cols_slope(int64_t n, int64_t width, const float *x, const float *shift, float *y)
+cols_softmax_grad(int64_t n, int64_t width, const float *x, const float *shift, float *y)
 {
     for (int64_t i = 0; i < n * width; i += width)
 #pragma GCC ivdep

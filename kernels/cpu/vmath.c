@@ -178,7 +178,7 @@ gelu_one(float x)
 
 /* Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi); beyond 9.2 it is 1 or 0. */
 INLINE float
-gelu_slope_one(float x)
+gelu_derivative_one(float x)
 {
     float z = x > 9.2f ? 9.2f : x < -9.2f ? -9.2f : x, a = fabsf(z);
     float e = exp_small(-0.5f * z * z), lower = tail(a * 0.707106781f, e);
@@ -195,7 +195,7 @@ gelu_tanh_one(float x)
 
 /* s + x s (1 - s) v', v = 2 u, s = sigmoid v, 1 - s = sigmoid -v */
 INLINE float
-gelu_tanh_slope_one(float x)
+gelu_tanh_derivative_one(float x)
 {
     float z = x > 20.0f ? 20.0f : x < -20.0f ? -20.0f : x;
     float v = 1.59576912f * (z + 0.044715f * z * z * z), s = sigmoid_one(v), rest = sigmoid_one(-v);
@@ -244,8 +244,8 @@ BLOCK(silu)
 BLOCK(erf)
 BLOCK(gelu)
 BLOCK(gelu_tanh)
-BLOCK(gelu_slope)
-BLOCK(gelu_tanh_slope)
+BLOCK(gelu_derivative)
+BLOCK(gelu_tanh_derivative)
 
 /* Is any argument so large that k * pi / 2 is not exact in the parts above? */
 VECTOR static bool

@@ -21,7 +21,7 @@ void vec_cos(int64_t n, const float *x, float *y);     /* the same */
  * 2e-7 and 3e-7 absolute. */
 void vec_gelu(int64_t n, const float *x, float *y);
 void vec_gelu_tanh(int64_t n, const float *x, float *y);
-void vec_gelu_slope(int64_t n, const float *x, float *y);
-void vec_gelu_tanh_slope(int64_t n, const float *x, float *y);
+void vec_gelu_derivative(int64_t n, const float *x, float *y);
+void vec_gelu_tanh_derivative(int64_t n, const float *x, float *y);
 
 #endif

@@ -105,7 +105,7 @@ gelu_one(double x, double z, struct given g)
 BLOCK(gelu, 1)
 
 INLINE double
-gelu_slope_one(double x, double z, struct given g)
+gelu_derivative_one(double x, double z, struct given g)
 {
     UNUSED(z);
     double v = x > 40 ? 40 : x < -40 ? -40 : x; /* beyond it is 1 or 0; inf times 0 is neither */
@@ -113,7 +113,7 @@ gelu_slope_one(double x, double z, struct given g)
     double u = A * (v + C * v * v * v), s = logistic(u);
     return s + v * s * logistic(-u) * A * (1 + 3 * C * v * v);
 }
-BLOCK(gelu_slope, 1)
+BLOCK(gelu_derivative, 1)
 
 INLINE double
 pow_one(double x, double z, struct given g)
@@ -148,7 +148,7 @@ times_falling(int64_t n, int64_t order, const double *z, double *y)
 }
 
 void
-f64_pow_slope(const struct call *c, int64_t n, const double *const *x, double *y)
+f64_pow_derivative(const struct call *c, int64_t n, const double *const *x, double *y)
 {
     f64_lowered(c, n, x, y);
     times_falling(n, c->attr[0].i, x[1], y);

@@ -74,7 +74,7 @@ wide_accepts(const struct kcall *k)
 }
 
 static size_t
-view_bytes(const struct view *v)
+wide_bytes(const struct view *v)
 {
     return ((size_t)view_numel(v) * sizeof(float) + 63) / 64 * 64;
 }
@@ -94,11 +94,11 @@ wide_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     bytes = (bytes + 63) / 64 * 64;
     for (int i = 0; i < k->call->nin; i++) {
         w->in_at[i] = bytes;
-        if (is_half(&k->call->in[i])) bytes += view_bytes(&k->in[i]);
+        if (is_half(&k->call->in[i])) bytes += wide_bytes(&k->in[i]);
     }
     for (int i = 0; i < k->call->nout; i++) {
         w->out_at[i] = bytes;
-        if (is_half(&k->call->out[i])) bytes += view_bytes(&k->out[i]);
+        if (is_half(&k->call->out[i])) bytes += wide_bytes(&k->out[i]);
     }
     *state = w;
     *scratch_bytes = bytes;

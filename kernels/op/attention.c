@@ -155,15 +155,9 @@ ref(const struct kcall *k)
 /* ---- gradient ---- */
 
 struct val *
-b_flip(struct build *b, struct val *x)
-{
-    return x ? b_transpose(b, x, x->type.ndim - 2, x->type.ndim - 1) : NULL;
-}
-
-struct val *
 b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr)
 {
-    struct val *scores = b_call2(b, &op_matmul, in[ATT_Q], b_flip(b, in[ATT_K]));
+    struct val *scores = b_call2(b, &op_matmul, in[ATT_Q], b_transpose_last(b, in[ATT_K]));
     return scores ? b_call(b, &op_attention_softmax, 2, (struct val *[]){scores, in[ATT_MASK]}, attr) : NULL;
 }
 
@@ -179,8 +173,9 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     }
     if (!b_wants(n, ATT_MASK)) return;
     struct val *weights = b_attention_weights(b, n->in, n->attr);
-    struct val *slope = b_call2(b, &op_matmul, dout[0], b_flip(b, n->in[ATT_V]));
-    din[ATT_MASK] = b_sum_to(b, b_softmax_grad(b, weights, slope, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
+    struct val *gradient = b_call2(b, &op_matmul, dout[0], b_transpose_last(b, n->in[ATT_V]));
+    din[ATT_MASK] =
+        b_sum_to(b, b_softmax_grad(b, weights, gradient, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
 }
 
 static const struct kernel_variant variants[] = {

@@ -35,7 +35,5 @@ double query_weight(const struct query *q, int64_t key);
 struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr);
 void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, const struct attr *attr,
                       struct val **grad);
-/* x with its last two dimensions exchanged. */
-struct val *b_flip(struct build *b, struct val *x);
 
 #endif

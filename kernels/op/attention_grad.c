@@ -93,25 +93,26 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     struct val *h = dout[0], *i = dout[1], *j = dout[2];
     int axis = q->type.ndim - 1;
     double scale = n->attr[ATT_SCALE].f;
-    struct val *p = b_attention_weights(b, n->in, n->attr), *t = product(b, g, b_flip(b, v));
-    struct val *dp = j ? product(b, g, b_flip(b, j)) : NULL, *dt = NULL, *dq = NULL, *dk = NULL;
+    struct val *p = b_attention_weights(b, n->in, n->attr), *t = product(b, g, b_transpose_last(b, v));
+    struct val *dp = j ? product(b, g, b_transpose_last(b, j)) : NULL, *dt = NULL, *dq = NULL, *dk = NULL;
     struct val *dg = j ? product(b, p, j) : NULL;
-    struct val *a = both(b, h ? product(b, h, b_flip(b, k)) : NULL, i ? product(b, q, b_flip(b, i)) : NULL);
+    struct val *a =
+        both(b, h ? product(b, h, b_transpose_last(b, k)) : NULL, i ? product(b, q, b_transpose_last(b, i)) : NULL);
     if (a) {
         const int64_t keys = axis;
         struct val *e = b_scale(b, b_softmax_grad(b, p, t, axis), scale);
         a = b_scale(b, a, scale);
         dt = b_softmax_grad(b, p, a, axis);
         dq = i ? product(b, e, i) : NULL;
-        dk = h ? product(b, b_flip(b, e), h) : NULL;
+        dk = h ? product(b, b_transpose_last(b, e), h) : NULL;
         dg = both(b, dg, product(b, dt, v));
         struct val *inner = b_sum(b, b_mul(b, p, t), &keys, 1, true), *outer = b_sum(b, b_mul(b, a, p), &keys, 1, true);
         dp = both(b, dp, b_sub(b, b_mul(b, a, b_sub(b, t, inner)), b_mul(b, t, outer)));
     }
     struct val *ds = b_softmax_grad(b, p, dp, axis), *scaled = b_scale(b, ds, scale);
     if (b_wants(n, ATT_Q)) din[ATT_Q] = b_sum_to(b, both(b, product(b, scaled, k), dq), &q->type);
-    if (b_wants(n, ATT_K)) din[ATT_K] = b_sum_to(b, both(b, product(b, b_flip(b, scaled), q), dk), &k->type);
-    if (b_wants(n, ATT_V) && dt) din[ATT_V] = b_sum_to(b, product(b, b_flip(b, dt), g), &v->type);
+    if (b_wants(n, ATT_K)) din[ATT_K] = b_sum_to(b, both(b, product(b, b_transpose_last(b, scaled), q), dk), &k->type);
+    if (b_wants(n, ATT_V) && dt) din[ATT_V] = b_sum_to(b, product(b, b_transpose_last(b, dt), g), &v->type);
     if (b_wants(n, ATT_MASK)) din[ATT_MASK] = b_sum_to(b, ds, &n->in[ATT_MASK]->type);
     if (b_wants(n, ATT_OUT_GRAD)) din[ATT_OUT_GRAD] = dg;
 }

@@ -129,13 +129,13 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* y = softmax(scale x + mask): what is not seen has y = 0, and so no slope. */
+/* y = softmax(scale x + mask): what is not seen has y = 0, and no gradient. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    struct val *slope = b_softmax_grad(b, n->out[0], dout[0], n->in[SCORES]->type.ndim - 1);
-    if (b_wants(n, SCORES)) din[SCORES] = b_scale(b, slope, n->attr[ATT_SCALE].f);
-    if (b_wants(n, MASK)) din[MASK] = b_sum_to(b, slope, &n->in[MASK]->type);
+    struct val *gradient = b_softmax_grad(b, n->out[0], dout[0], n->in[SCORES]->type.ndim - 1);
+    if (b_wants(n, SCORES)) din[SCORES] = b_scale(b, gradient, n->attr[ATT_SCALE].f);
+    if (b_wants(n, MASK)) din[MASK] = b_sum_to(b, gradient, &n->in[MASK]->type);
 }
 
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};

@@ -304,7 +304,7 @@ b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes)
 }
 
 struct val *
-b_drop_dims(struct build *b, struct val *x, const int64_t *axes, int naxes)
+b_squeeze(struct build *b, struct val *x, const int64_t *axes, int naxes)
 {
     if (!x) return NULL;
     int64_t size[MAX_DIM];
@@ -320,12 +320,18 @@ struct val *
 b_transpose(struct build *b, struct val *x, int i, int j)
 {
     if (!x) return NULL;
-    if (x->node && x->node->op->flip && x->type.ndim == 2 && i != j) return x->node->op->flip(b, x->node);
+    if (x->node && x->node->op->transposed && x->type.ndim == 2 && i != j) return x->node->op->transposed(b, x->node);
     struct attr attr[OP_ATTR];
     op_attr_defaults(&op_transpose, attr);
     attr_int(&op_transpose, attr, "axis0", i);
     attr_int(&op_transpose, attr, "axis1", j);
     return b_call(b, &op_transpose, 1, &x, attr);
+}
+
+struct val *
+b_transpose_last(struct build *b, struct val *x)
+{
+    return x ? b_transpose(b, x, x->type.ndim - 2, x->type.ndim - 1) : NULL;
 }
 
 /* ---- gradients of broadcasting and of reductions ---- */
@@ -371,7 +377,7 @@ b_share(struct build *b, const struct node *n, struct val *dout)
 }
 
 void
-b_flat(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+b_zero_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     UNUSED(b), UNUSED(n), UNUSED(dout), UNUSED(din);
 }

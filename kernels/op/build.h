@@ -57,11 +57,13 @@ struct val *b_center(struct build *b, struct val *x, const int64_t *axes, int na
 struct val *b_log_exp_sum(struct build *b, struct val *x, const struct attr *axis, struct val **m);
 struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_transpose(struct build *b, struct val *x, int i, int j);
+/* The last two dimensions exchanged. */
+struct val *b_transpose_last(struct build *b, struct val *x);
 struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_slice(struct build *b, struct val *x, int axis, int64_t start, int64_t stop, int64_t step);
 struct val *b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes);
-/* Without these dimensions, which have size one; naxes 0: without any. */
-struct val *b_drop_dims(struct build *b, struct val *x, const int64_t *axes, int naxes);
+/* Without these dimensions, which have size one; naxes 0: without any dimension. */
+struct val *b_squeeze(struct build *b, struct val *x, const int64_t *axes, int naxes);
 
 /* g summed over the dimensions in which an operand of type t was broadcast, in t's shape and dtype. */
 struct val *b_sum_to(struct build *b, struct val *g, const struct type *t);
@@ -72,8 +74,8 @@ struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
 /* Where an axis is cut: the greatest of each line, kept with size 1, as a whole number (floor), which is taken from x
- * so that no exponential overflows and has slope 0; the sum of e^(x - m); a sum, in a dtype. What these two give back
- * to x lies as x does: a number a line moves. */
+ * so that no exponential overflows and has derivative 0; the sum of e^(x - m); a sum, in a dtype. What these two give
+ * back to x lies as x does: a number a line moves. */
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
@@ -82,8 +84,8 @@ struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int 
 struct val *b_softmax(struct build *b, struct val *x, int axis);
 struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis);
 struct val *b_index_add(struct build *b, struct val *like, int axis, struct val *ids, struct val *src);
-/* x with a dimension of one more, at axis. */
-struct val *b_line(struct build *b, struct val *x, int64_t axis);
+/* x with a dimension of size one inserted at axis. */
+struct val *b_unsqueeze(struct build *b, struct val *x, int64_t axis);
 
 /* Fails with "NAME: text; a is f32{4, 5}, ...". */
 int call_fail(enum err_code code, const struct call *c, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -92,7 +94,7 @@ int call_fail(enum err_code code, const struct call *c, const char *fmt, ...) __
 struct val *b_share(struct build *b, const struct node *n, struct val *dout);
 
 /* grad of operators whose derivative is 0 wherever there is one. */
-void b_flat(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
+void b_zero_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
 /* Does anybody want the gradient of n's operand i? (A float tensor through which a gradient may be asked.) */
 bool b_wants(const struct node *n, int i);
 /* Sets attribute `name` of op in attr (as op_attr_defaults left it). */

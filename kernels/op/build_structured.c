@@ -50,7 +50,7 @@ b_index_add(struct build *b, struct val *like, int axis, struct val *ids, struct
 }
 
 struct val *
-b_line(struct build *b, struct val *x, int64_t axis)
+b_unsqueeze(struct build *b, struct val *x, int64_t axis)
 {
     if (!x) return NULL;
     int64_t size[MAX_DIM];

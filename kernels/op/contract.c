@@ -25,7 +25,7 @@ contract_grad(struct build *b, const struct node *n, struct val *const *dout, st
 }
 
 static struct val *
-contract_flip(struct build *b, const struct node *n)
+contract_transposed(struct build *b, const struct node *n)
 {
     return b_call2(b, &op_contract, n->in[1], n->in[0]);
 }
@@ -61,7 +61,7 @@ const struct op op_contract = {
     .linear = "0|1",
     .reduce = RED_SUM,
     .grad = contract_grad,
-    .flip = contract_flip,
+    .transposed = contract_transposed,
     .saves = "01",
     .ref = contract_ref,
     .kernel = variants,

@@ -58,8 +58,8 @@ split_losses(struct build *b, const struct call *c, struct val *const *in)
     double s = c->attr[SMOOTHING].f;
     struct val *x = b_wide(b, in[0]), *m, *rest = b_log_exp_sum(b, x, &axis, &m);
     struct val *below = s ? b_sum(b, b_sub(b, x, m), axis.list, 1, false) : NULL;
-    rest = b_drop_dims(b, rest, axis.list, 1);
-    m = b_drop_dims(b, m, axis.list, 1);
+    rest = b_squeeze(b, rest, axis.list, 1);
+    m = b_squeeze(b, m, axis.list, 1);
     struct val *target = b_wide(b, with_labels(b, &op_cross_entropy_target, c, 2, in));
     struct val *loss = b_sub(b, rest, b_scale(b, b_sub(b, target, m), 1 - s));
     if (below) loss = b_sub(b, loss, b_scale(b, below, s / (double)c->in[0].dim[axis.list[0]]));

@@ -102,13 +102,13 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     struct val *x = n->in[0], *label = n->in[1], *max = n->in[2], *rest = n->in[3], *g = n->in[4], *h = dout[0];
     int64_t axis = ce_axis(x->type.ndim);
     struct val *counts = b_cast(b, b_call2(b, &op_ne, label, b_integer(b, n->attr[CE_IGNORE].i)), g->type.dtype);
-    struct val *hp = b_mul(b, b_mul(b, h, ce_softmax(b, x, max, rest)), b_line(b, b_mul(b, g, counts), axis));
+    struct val *hp = b_mul(b, b_mul(b, h, ce_softmax(b, x, max, rest)), b_unsqueeze(b, b_mul(b, g, counts), axis));
     if (b_wants(n, 0)) din[0] = b_narrow(b, hp, &x->type);
     if (b_wants(n, 2) || b_wants(n, 3)) din[2] = din[3] = b_neg(b, b_sum(b, hp, &axis, 1, false));
     if (b_wants(n, 4)) {
         struct val *one = b_shift(b, b_scale(b, g, 0), 1), *in[] = {x, label, max, rest, one};
-        struct val *slope = b_call(b, &op_cross_entropy_grad, 5, in, n->attr);
-        din[4] = b_cast(b, b_sum_wide(b, b_mul(b, h, slope), &axis, 1, false), g->type.dtype);
+        struct val *gradient = b_call(b, &op_cross_entropy_grad, 5, in, n->attr);
+        din[4] = b_cast(b, b_sum_wide(b, b_mul(b, h, gradient), &axis, 1, false), g->type.dtype);
     }
 }
 

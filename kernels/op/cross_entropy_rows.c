@@ -133,21 +133,21 @@ struct val *
 ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest)
 {
     int axis = ce_axis(x->type.ndim);
-    return b_exp(b, b_sub(b, b_sub(b, x, b_line(b, max, axis)), b_line(b, rest, axis)));
+    return b_exp(b, b_sub(b, b_sub(b, x, b_unsqueeze(b, max, axis)), b_unsqueeze(b, rest, axis)));
 }
 
-/* What the slopes of m and rest add. Where they are one - all that is asked of the two is their sum - the softmax times
- * it; else what m has more goes to the greatest. */
+/* What the gradients of m and rest add. Where they are one - all that is asked of the two is their sum - the softmax
+ * times it; else what m has more goes to the greatest. */
 static struct val *
 through_sum(struct build *b, struct val *x, struct val *max, struct val *rest, struct val *const *dout)
 {
     int axis = ce_axis(x->type.ndim);
     struct val *dmax = dout[1], *drest = dout[2], *dx = NULL;
-    if (drest) dx = b_mul(b, ce_softmax(b, x, max, rest), b_line(b, drest, axis));
+    if (drest) dx = b_mul(b, ce_softmax(b, x, max, rest), b_unsqueeze(b, drest, axis));
     if (dmax == drest) return dx;
     struct val *more = !drest ? dmax : !dmax ? b_neg(b, drest) : b_sub(b, dmax, drest);
-    struct val *greatest = b_call2(b, &op_eq, x, b_line(b, max, axis));
-    struct val *at_greatest = b_mul(b, b_cast(b, greatest, more->type.dtype), b_line(b, more, axis));
+    struct val *greatest = b_call2(b, &op_eq, x, b_unsqueeze(b, max, axis));
+    struct val *at_greatest = b_mul(b, b_cast(b, greatest, more->type.dtype), b_unsqueeze(b, more, axis));
     return dx ? b_add(b, dx, at_greatest) : at_greatest;
 }
 

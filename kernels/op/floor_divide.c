@@ -43,7 +43,7 @@ const struct op op_floor_divide = {
     .make_rule = rule_broadcast,
     .infer = infer_no_truth,
     .build = build,
-    .grad = b_flat,
+    .grad = b_zero_grad,
     .eltwise = {.f = real, .i = whole, .block_f32 = block},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}>1", "i64{6} #3"},

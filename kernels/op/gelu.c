@@ -27,11 +27,11 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
         vec_gelu_tanh(n, x[0], y);
 }
 
-/* dx = dy gelu'(x): the slope is an operator of its own, so that one pass computes it. */
+/* dx = dy gelu'(x): the derivative is an operator of its own, so that one pass computes it. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    if (b_wants(n, 0)) din[0] = b_mul(b, dout[0], b_call(b, &op_gelu_slope, 1, n->in, n->attr));
+    if (b_wants(n, 0)) din[0] = b_mul(b, dout[0], b_call(b, &op_gelu_derivative, 1, n->in, n->attr));
 }
 
 const struct op op_gelu = {

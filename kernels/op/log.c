@@ -35,6 +35,6 @@ const struct op op_log = {
     .grad = grad,
     .saves = "0",
     .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_log},
-    .flags = OP_ELTWISE | OP_ONE_SIDED | OP_WIDE,
+    .flags = OP_ELTWISE | OP_BOUNDED_DOMAIN | OP_WIDE,
     .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1", "i64{4}<9"},
 };

@@ -23,7 +23,7 @@ const struct op op_logical_not = {
     .in = {{"x"}},
     .make_rule = rule_same,
     .dtype = OUT_BOOL,
-    .grad = b_flat,
+    .grad = b_zero_grad,
     .eltwise = {.f = real, .i = whole, .tile = TILE_NOT},
     .flags = OP_ELTWISE,
     .sample = {"bool{4,6}", "f32{7}", "i64{5}<2"},

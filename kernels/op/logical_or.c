@@ -23,7 +23,7 @@ const struct op op_logical_or = {
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
     .dtype = OUT_BOOL,
-    .grad = b_flat,
+    .grad = b_zero_grad,
     .eltwise = {.f = real, .i = whole, .tile = TILE_OR},
     .flags = OP_ELTWISE,
     .sample = {"bool{4,6} bool{4,6}", "bool{4,1} bool{3,1,5}", "f32{6} f32{4,6}", "i64{3}<2 #1"},

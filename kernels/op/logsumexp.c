@@ -20,7 +20,7 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
     return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
 }
 
-/* m is finite. Any will do, so that it is no matter of differentiation: a whole number has slope 0. It is read more
+/* m is finite. Any will do, so that it is no matter of differentiation: an integer has derivative 0. It is read more
  * than once and what leads to it is increasing, so that each reader would reduce a P(max) for itself; none passes a
  * product, be it with 1. */
 struct val *
@@ -38,7 +38,7 @@ by_parts(struct build *b, struct val *x, const struct attr *axis, bool keepdim)
 {
     struct val *m;
     struct val *rest = b_log_exp_sum(b, x, axis, &m), *y = b_add(b, m, rest);
-    return keepdim ? y : b_drop_dims(b, y, axis->list, axis->n);
+    return keepdim ? y : b_squeeze(b, y, axis->list, axis->n);
 }
 
 /* Are the dimensions that go, but for those of one, in one piece? Else *order has them last. */

@@ -23,7 +23,7 @@ const struct op op_lt = {
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
     .dtype = OUT_BOOL,
-    .grad = b_flat,
+    .grad = b_zero_grad,
     .eltwise = {.f = real, .i = whole, .tile = TILE_LT},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2}<3 i64{2}<3"},

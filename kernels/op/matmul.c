@@ -63,29 +63,23 @@ matmul_build(struct build *b, const struct call *c, struct val *const *in, struc
 
 /* ---- gradient ---- */
 
-static struct val *
-flip_last(struct build *b, struct val *x)
-{
-    return x ? b_transpose(b, x, x->type.ndim - 2, x->type.ndim - 1) : NULL;
-}
-
 /* da = g b^T, db = a^T g, each summed over the batch in which it was repeated. With a single b for all of the batch the
  * sum is within the product. */
 static void
 matmul_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     struct val *x = n->in[0], *y = n->in[1], *g = dout[0];
-    if (n->in[1]->type.ndim == 1) y = b_line(b, y, 1), g = b_line(b, g, g->type.ndim);
-    if (n->in[0]->type.ndim == 1) x = b_line(b, x, 0), g = g ? b_line(b, g, g->type.ndim - 1) : NULL;
+    if (n->in[1]->type.ndim == 1) y = b_unsqueeze(b, y, 1), g = b_unsqueeze(b, g, g->type.ndim);
+    if (n->in[0]->type.ndim == 1) x = b_unsqueeze(b, x, 0), g = g ? b_unsqueeze(b, g, g->type.ndim - 1) : NULL;
     if (!x || !y || !g) return;
     if (b_wants(n, 0)) {
-        struct val *dx = b_sum_to(b, b_call2(b, &op_matmul, g, flip_last(b, y)), &x->type);
+        struct val *dx = b_sum_to(b, b_call2(b, &op_matmul, g, b_transpose_last(b, y)), &x->type);
         din[0] = b_reshape(b, dx, n->in[0]->type.ndim, n->in[0]->type.dim);
     }
     if (b_wants(n, 1)) {
         bool one = y->type.ndim == 2 && x->type.ndim == g->type.ndim;
-        struct val *dy =
-            one ? b_call2(b, &op_contract, x, g) : b_sum_to(b, b_call2(b, &op_matmul, flip_last(b, x), g), &y->type);
+        struct val *dy = one ? b_call2(b, &op_contract, x, g)
+                             : b_sum_to(b, b_call2(b, &op_matmul, b_transpose_last(b, x), g), &y->type);
         din[1] = b_reshape(b, dy, n->in[1]->type.ndim, n->in[1]->type.dim);
     }
 }

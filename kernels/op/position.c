@@ -31,7 +31,7 @@ const struct op op_position = {
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .doc = "dimension; none: row-major index in the whole"}},
     .make_rule = rule_same,
     .dtype = OUT_I64,
-    .grad = b_flat,
+    .grad = b_zero_grad,
     .ref = ref,
     .kernel = variants,
     .flags = OP_HIDDEN,

@@ -64,9 +64,9 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
 
 /* d a^b / da = b a^(b-1); 0 where b is 0, also at a = 0. */
 static struct val *
-slope_in_base(struct build *b, struct val *base, struct val *exponent)
+derivative_in_base(struct build *b, struct val *base, struct val *exponent)
 {
-    if (exponent->is_number) return b_call2(b, &op_pow_slope, base, exponent);
+    if (exponent->is_number) return b_call2(b, &op_pow_derivative, base, exponent);
     struct val *less = b_call2(b, &op_pow, base, b_sub(b, exponent, b_number(b, 1)));
     struct val *none = b_number(b, 0), *flat = b_call2(b, &op_eq, exponent, none);
     return b_where(b, flat, none, b_mul(b, exponent, less));
@@ -74,7 +74,7 @@ slope_in_base(struct build *b, struct val *base, struct val *exponent)
 
 /* d a^b / db = a^b ln a; 0 where a is 0 and b not negative, as in PyTorch. A number becomes a tensor of b's shape. */
 static struct val *
-slope_in_exponent(struct build *b, struct val *base, struct val *exponent, struct val *power)
+derivative_in_exponent(struct build *b, struct val *base, struct val *exponent, struct val *power)
 {
     struct val *none = b_number(b, 0);
     struct val *a = base->is_number ? b_where(b, b_call2(b, &op_eq, exponent, exponent), base, base) : base;
@@ -86,9 +86,9 @@ static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     struct val *base = n->in[0], *exponent = n->in[1];
-    if (b_wants(n, 0)) din[0] = b_sum_to(b, b_mul(b, dout[0], slope_in_base(b, base, exponent)), &base->type);
+    if (b_wants(n, 0)) din[0] = b_sum_to(b, b_mul(b, dout[0], derivative_in_base(b, base, exponent)), &base->type);
     if (b_wants(n, 1))
-        din[1] = b_sum_to(b, b_mul(b, dout[0], slope_in_exponent(b, base, exponent, n->out[0])), &exponent->type);
+        din[1] = b_sum_to(b, b_mul(b, dout[0], derivative_in_exponent(b, base, exponent, n->out[0])), &exponent->type);
 }
 
 /* As in PyTorch: whole numbers have no such powers. Of a tensor nobody knows them beforehand. */

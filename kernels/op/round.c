@@ -35,7 +35,7 @@ const struct op op_round = {
     .make_rule = rule_same,
     .accepts = "FI",
     .increasing = "0",
-    .grad = b_flat,
+    .grad = b_zero_grad,
     .eltwise = {.f = real, .i = whole, .block_f32 = block},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},

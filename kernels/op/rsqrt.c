@@ -40,6 +40,6 @@ const struct op op_rsqrt = {
     .grad = grad,
     .saves = "a",
     .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_rsqrt},
-    .flags = OP_ELTWISE | OP_ONE_SIDED,
+    .flags = OP_ELTWISE | OP_BOUNDED_DOMAIN,
     .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1"},
 };

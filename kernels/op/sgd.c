@@ -79,8 +79,8 @@ step_momentum(int64_t n, struct factors f, const float *p, const float *m, const
     float now = f.nesterov ? 1 : 0, later = f.nesterov ? f.momentum : 1;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
-        float slope = g[i] + f.decay * p[i], sum = f.momentum * m[i] + slope;
-        to[i] = p[i] - f.lr * (now * slope + later * sum);
+        float gradient = g[i] + f.decay * p[i], sum = f.momentum * m[i] + gradient;
+        to[i] = p[i] - f.lr * (now * gradient + later * sum);
         m_to[i] = sum;
     }
 }

@@ -24,7 +24,7 @@ const struct op op_sign = {
     .make_rule = rule_same,
     .accepts = "FI",
     .increasing = "0",
-    .grad = b_flat,
+    .grad = b_zero_grad,
     .eltwise = {.f = real, .i = whole, .tile = TILE_SIGN},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},

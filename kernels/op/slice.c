@@ -69,12 +69,12 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     struct attr attr[OP_ATTR];
     const struct type *x = &n->in[0]->type;
     int64_t size = x->dim[n->attr[AXIS].i];
-    op_attr_defaults(&op_unslice, attr);
-    attr_int(&op_unslice, attr, "axis", n->attr[AXIS].i);
-    attr_int(&op_unslice, attr, "start", position(n->attr[START].i, size));
-    attr_int(&op_unslice, attr, "step", MIN(n->attr[STEP].i, MAX(size, 1)));
-    attr_int(&op_unslice, attr, "size", size);
-    din[0] = b_call(b, &op_unslice, 1, dout, attr);
+    op_attr_defaults(&op_slice_grad, attr);
+    attr_int(&op_slice_grad, attr, "axis", n->attr[AXIS].i);
+    attr_int(&op_slice_grad, attr, "start", position(n->attr[START].i, size));
+    attr_int(&op_slice_grad, attr, "step", MIN(n->attr[STEP].i, MAX(size, 1)));
+    attr_int(&op_slice_grad, attr, "size", size);
+    din[0] = b_call(b, &op_slice_grad, 1, dout, attr);
 }
 
 const struct op op_slice = {

@@ -31,7 +31,7 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
 {
     UNUSED(k);
     UNUSED(r);
-    f->slope(n, at[0], at[1], f->dot(n, at[0], at[1]), at[2]);
+    f->softmax_grad(n, at[0], at[1], f->dot(n, at[0], at[1]), at[2]);
 }
 
 static struct line_call

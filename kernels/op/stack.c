@@ -11,7 +11,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     struct val *line[MOST];
     for (int k = 0; k < c->nin; k++) {
         if (!shape_equal(&c->in[k], &c->in[0])) return call_fail(E_SHAPE, c, "operands must have one shape");
-        line[k] = b_line(b, in[k], c->attr[AXIS].i);
+        line[k] = b_unsqueeze(b, in[k], c->attr[AXIS].i);
     }
     out[0] = b->failed ? NULL : b_call(b, &op_concat, c->nin, line, c->attr);
     return b->failed ? (int)err_last() : 0;

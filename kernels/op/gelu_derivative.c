@@ -1,4 +1,4 @@
-/* gelu_slope.c - the derivative of gelu, an operator so that its gradient has one pass. */
+/* gelu_derivative.c - the derivative of gelu, an operator so that its gradient has one pass. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/vmath.h"
@@ -27,9 +27,9 @@ static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
     if (c->attr[APPROXIMATE].i == EXACT)
-        vec_gelu_slope(n, x[0], y);
+        vec_gelu_derivative(n, x[0], y);
     else
-        vec_gelu_tanh_slope(n, x[0], y);
+        vec_gelu_tanh_derivative(n, x[0], y);
 }
 
 /* (x Phi)'' = (2 - x^2) e^(-x^2 / 2) / sqrt(2 pi) */
@@ -59,8 +59,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_mul(b, dout[0], n->attr[APPROXIMATE].i == EXACT ? curve_exact(b, x) : curve_tanh(b, x));
 }
 
-const struct op op_gelu_slope = {
-    .name = "gelu_slope",
+const struct op op_gelu_derivative = {
+    .name = "gelu_derivative",
     .doc = "y = d gelu(x) / dx",
     .in = {{"x"}},
     .attr = {[APPROXIMATE] = {"approximate", ATTR_TEXT, .text = "none|tanh", .doc = "none: exact"}},
@@ -68,7 +68,7 @@ const struct op op_gelu_slope = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_gelu_slope},
+    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_gelu_derivative},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6}", "f32{7} approximate=tanh", "f64{3}"},
 };

@@ -1,4 +1,4 @@
-/* unslice.c - what slice takes out, put back among zeros: the gradient of slice. */
+/* slice_grad.c - what slice takes out, put back among zeros: the gradient of slice. */
 #include "kernels/op/op_impl.h"
 
 enum { AXIS, START, STEP, SIZE };
@@ -61,8 +61,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
-const struct op op_unslice = {
-    .name = "unslice",
+const struct op op_slice_grad = {
+    .name = "slice_grad",
     .doc = "y[start + i step] = x[i] along axis, else 0",
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension"},

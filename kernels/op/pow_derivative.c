@@ -1,5 +1,5 @@
-/* pow_slope.c - derivatives of a^b in a for an exponent that is one number. Where the factor in front is 0 so is the
- * derivative, also at a = 0, where a^(b-k) alone would not be finite. */
+/* pow_derivative.c - derivatives of a^b in a for an exponent that is one number. Where the factor in front is 0 so is
+ * the derivative, also at a = 0, where a^(b-k) alone would not be finite. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/vmath_f64.h"
@@ -20,7 +20,7 @@ real(const struct call *c, const double *x)
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
-    f32_by_f64(f64_pow_slope, c, n, 2, x, y);
+    f32_by_f64(f64_pow_derivative, c, n, 2, x, y);
 }
 
 static void
@@ -28,13 +28,13 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (!b_wants(n, 0)) return;
     struct attr attr[OP_ATTR];
-    op_attr_defaults(&op_pow_slope, attr);
-    attr_int(&op_pow_slope, attr, "order", n->attr[ORDER].i + 1);
-    din[0] = b_mul(b, dout[0], b_call(b, &op_pow_slope, 2, n->in, attr));
+    op_attr_defaults(&op_pow_derivative, attr);
+    attr_int(&op_pow_derivative, attr, "order", n->attr[ORDER].i + 1);
+    din[0] = b_mul(b, dout[0], b_call(b, &op_pow_derivative, 2, n->in, attr));
 }
 
-const struct op op_pow_slope = {
-    .name = "pow_slope",
+const struct op op_pow_derivative = {
+    .name = "pow_derivative",
     .doc = "y = b (b - 1) ... (b - order + 1) a^(b - order)",
     .in = {{"a"}, {"b", IN_NUMBER}},
     .attr = {[ORDER] = {"order", ATTR_INT, .i = 1, .doc = "which derivative"}},
@@ -42,7 +42,7 @@ const struct op op_pow_slope = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_pow_slope},
+    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_pow_derivative},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6} #3", "f32{5}>0.2 #0.5 order=2"},
 };
