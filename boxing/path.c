@@ -41,10 +41,10 @@ struct search {
     const struct box_cost *cost;
     int64_t bound;
     struct state *state;
-    int32_t nstate, room;
+    int32_t nstate, capacity;
     int32_t level;       /* first state of the length now made */
     struct price *price; /* of the hops priced so far */
-    int32_t nprice, price_room;
+    int32_t nprice, price_capacity;
 };
 
 struct price {
@@ -91,13 +91,13 @@ by_number(const void *a, const void *b)
 static int32_t
 count_senders(struct arena *a, const struct box_work *w)
 {
-    int32_t room = 0, k = 0, different = 0;
-    for (int32_t i = 0; i < w->nstep; i++) room += w->step[i].nsource;
-    int32_t *rank = ARENA_ARRAY(a, int32_t, room);
+    int32_t capacity = 0, k = 0, different = 0;
+    for (int32_t i = 0; i < w->nstep; i++) capacity += w->step[i].nsource;
+    int32_t *rank = ARENA_ARRAY(a, int32_t, capacity);
     for (int32_t i = 0; i < w->nstep; i++)
         for (int32_t j = 0; j < w->step[i].nsource; j++) rank[k++] = w->step[i].source[j].rank;
-    qsort(rank, (size_t)room, sizeof *rank, by_number);
-    for (k = 0; k < room; k++) different += rank[k] != w->rank && (k == 0 || rank[k] != rank[k - 1]);
+    qsort(rank, (size_t)capacity, sizeof *rank, by_number);
+    for (k = 0; k < capacity; k++) different += rank[k] != w->rank && (k == 0 || rank[k] != rank[k - 1]);
     return different;
 }
 
@@ -172,9 +172,9 @@ price_once(struct search *s, const struct layout *from, const struct layout *to)
 {
     for (int32_t i = 0; i < s->nprice; i++)
         if (s->price[i].from == from && s->price[i].to == to) return s->price[i].ns;
-    if (s->nprice == s->price_room) {
-        s->price_room = s->price_room ? 2 * s->price_room : 64;
-        s->price = must_realloc(s->price, sizeof *s->price * (size_t)s->price_room);
+    if (s->nprice == s->price_capacity) {
+        s->price_capacity = s->price_capacity ? 2 * s->price_capacity : 64;
+        s->price = must_realloc(s->price, sizeof *s->price * (size_t)s->price_capacity);
     }
     s->price[s->nprice] = (struct price){from, to, price_hop(s, from, to)};
     return s->price[s->nprice++].ns;
@@ -198,9 +198,9 @@ add_state(struct search *s, struct state state)
         if (state.ns < s->state[i].ns) s->state[i] = state;
         return;
     }
-    if (s->nstate == s->room) {
-        s->room = s->room ? 2 * s->room : 64;
-        s->state = must_realloc(s->state, sizeof *s->state * (size_t)s->room);
+    if (s->nstate == s->capacity) {
+        s->capacity = s->capacity ? 2 * s->capacity : 64;
+        s->state = must_realloc(s->state, sizeof *s->state * (size_t)s->capacity);
     }
     s->state[s->nstate++] = state;
 }

@@ -35,7 +35,7 @@ struct maker {
     struct memo addends, parts; /* lists of sources, works */
     int32_t replica;            /* of the source: whose addends the steps in the making read */
     struct box_step *step;      /* in the making (malloc) */
-    int32_t nstep, room;
+    int32_t nstep, capacity;
 };
 
 /* ---- what was made before ---- */
@@ -72,9 +72,9 @@ memo_put(struct memo *m, int64_t key, const void *value)
 static void
 add_step(struct maker *m, struct box_step step, const struct box *slice)
 {
-    if (m->nstep == m->room) {
-        m->room = m->room ? 2 * m->room : 64;
-        m->step = must_realloc(m->step, sizeof *m->step * (size_t)m->room);
+    if (m->nstep == m->capacity) {
+        m->capacity = m->capacity ? 2 * m->capacity : 64;
+        m->step = must_realloc(m->step, sizeof *m->step * (size_t)m->capacity);
     }
     step.slice = arena_dup(m->arena, slice, sizeof *slice);
     m->step[m->nstep++] = step;

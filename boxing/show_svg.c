@@ -54,12 +54,12 @@ struct edges {
 };
 
 static void
-set_edges(struct edges *e, const struct parts *p, double room, double least)
+set_edges(struct edges *e, const struct parts *p, double capacity, double least)
 {
     e->part = shown_of(p->n, 6);
     for (int k = 0; k < e->part.n; k++) {
         int i = e->part.index[k];
-        double size = i < 0 ? LEAST : (double)(p->at[i + 1] - p->at[i]) * room / (double)p->at[p->n];
+        double size = i < 0 ? LEAST : (double)(p->at[i + 1] - p->at[i]) * capacity / (double)p->at[p->n];
         e->edge[k + 1] = e->edge[k] + MAX(size, i < 0 ? LEAST : least);
     }
 }

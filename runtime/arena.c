@@ -12,7 +12,7 @@ enum { ALIGN = 16, CHUNK_MIN = 1024, CHUNK_MAX = 1 << 20 };
 
 struct arena_chunk {
     struct arena_chunk *older;
-    size_t used, room; /* bytes of data */
+    size_t used, capacity; /* bytes of data */
     _Alignas(ALIGN) unsigned char data[];
 };
 
@@ -61,12 +61,12 @@ must_copy(const void *p, size_t bytes)
 static void
 chunk_push(struct arena *a, size_t bytes)
 {
-    size_t room = a->head ? MIN(2 * a->head->room, (size_t)CHUNK_MAX) : CHUNK_MIN;
-    room = MAX(room, bytes);
+    size_t capacity = a->head ? MIN(2 * a->head->capacity, (size_t)CHUNK_MAX) : CHUNK_MIN;
+    capacity = MAX(capacity, bytes);
     asked++;
-    struct arena_chunk *c = malloc(sizeof *c + room);
-    if (!c) out_of_memory(room);
-    *c = (struct arena_chunk){.older = a->head, .room = room};
+    struct arena_chunk *c = malloc(sizeof *c + capacity);
+    if (!c) out_of_memory(capacity);
+    *c = (struct arena_chunk){.older = a->head, .capacity = capacity};
     a->head = c;
 }
 
@@ -75,7 +75,7 @@ arena_alloc(struct arena *a, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) out_of_memory(bytes);
     bytes = MAX((bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), (size_t)ALIGN);
-    if (!a->head || a->head->room - a->head->used < bytes) chunk_push(a, bytes);
+    if (!a->head || a->head->capacity - a->head->used < bytes) chunk_push(a, bytes);
 
     void *p = a->head->data + a->head->used;
     a->head->used += bytes;

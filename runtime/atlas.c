@@ -15,7 +15,7 @@
 /* Open addressing: slot[hash..] is an id + 1, 0 where empty. Never more than half full. */
 struct table {
     const void **record; /* by id */
-    int32_t n, room;
+    int32_t n, capacity;
     int32_t *slot;
     uint32_t nslot; /* a power of two */
 };
@@ -84,9 +84,9 @@ table_put(struct table *t, uint64_t hash, int32_t id)
 static void
 table_grow(struct table *t, hash_fn *hash)
 {
-    t->room = t->room ? 2 * t->room : 32;
-    t->nslot = 2 * (uint32_t)t->room;
-    t->record = must_realloc(t->record, (size_t)t->room * sizeof *t->record);
+    t->capacity = t->capacity ? 2 * t->capacity : 32;
+    t->nslot = 2 * (uint32_t)t->capacity;
+    t->record = must_realloc(t->record, (size_t)t->capacity * sizeof *t->record);
     free(t->slot);
     t->slot = must_alloc(t->nslot * sizeof *t->slot);
     for (int32_t id = 0; id < t->n; id++) table_put(t, hash(t->record[id]), id);
@@ -95,7 +95,7 @@ table_grow(struct table *t, hash_fn *hash)
 static void
 table_add(struct table *t, hash_fn *hash, const void *record)
 {
-    if (t->n == t->room) table_grow(t, hash);
+    if (t->n == t->capacity) table_grow(t, hash);
     t->record[t->n] = record;
     table_put(t, hash(record), t->n++);
 }

@@ -112,7 +112,7 @@ device_kind_parse(const char *text)
 struct block {
     struct buffer buffer; /* first: a buffer handed out is its block */
     struct block *next;   /* in the list of idle blocks of its class */
-    size_t room;          /* bytes of its class, 0 without data */
+    size_t capacity;      /* bytes of its class, 0 without data */
 };
 
 struct pool {
@@ -129,12 +129,12 @@ struct pool {
 
 /* The class of a request and the bytes of that class: the request rounded up to three bits below its leading one. */
 static int
-class_of(size_t bytes, size_t *room)
+class_of(size_t bytes, size_t *capacity)
 {
     bytes = MAX(bytes, (size_t)(ALIGN * STEPS));
     int high = 63 - __builtin_clzll(bytes), shift = high - STEP_BITS;
     size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* 8..16 */
-    *room = units << shift;
+    *capacity = units << shift;
     return (high * STEPS + (int)units - STEPS) % NCLASS;
 }
 
@@ -162,9 +162,9 @@ used_bytes(const struct pool *p)
 static void
 block_release(struct pool *p, struct block *b)
 {
-    ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, b->room);
-    give(p, b->buffer.data, b->room);
-    p->idle_bytes -= b->room;
+    ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, b->capacity);
+    give(p, b->buffer.data, b->capacity);
+    p->idle_bytes -= b->capacity;
     free(b);
 }
 
@@ -204,17 +204,17 @@ refuse(const struct pool *p, size_t bytes)
     return fail(E_MEMORY, "%s:%d wanted %s, %s of its limit free", p->kind->name, p->device, wanted, free_text);
 }
 
-/* room bytes from the device, within the limit; idle blocks make way. */
+/* capacity bytes from the device, within the limit; idle blocks make way. */
 static int
-memory_take(struct pool *p, size_t bytes, size_t room, void **out)
+memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
 {
     size_t limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX / 4, used = used_bytes(p);
-    if (room > limit || used > limit - room) return refuse(p, bytes);
-    if (p->idle_bytes > limit - room - used) pool_trim(p, limit - room - used);
-    *out = take(p, room);
+    if (capacity > limit || used > limit - capacity) return refuse(p, bytes);
+    if (p->idle_bytes > limit - capacity - used) pool_trim(p, limit - capacity - used);
+    *out = take(p, capacity);
     if (!*out) {
         pool_trim(p, 0);
-        *out = take(p, room);
+        *out = take(p, capacity);
     }
     if (!*out) return refuse(p, bytes);
     p->count.nalloc++;
@@ -225,21 +225,21 @@ memory_take(struct pool *p, size_t bytes, size_t room, void **out)
 static int
 block_find(struct pool *p, size_t bytes, struct block **out)
 {
-    size_t room, limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX;
+    size_t capacity, limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX;
     if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
-    struct block **list = &p->idle[class_of(bytes, &room)], *b = *list;
-    if (b && room <= limit && used_bytes(p) <= limit - room) {
+    struct block **list = &p->idle[class_of(bytes, &capacity)], *b = *list;
+    if (b && capacity <= limit && used_bytes(p) <= limit - capacity) {
         *list = b->next;
-        p->idle_bytes -= room;
-        ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, room);
+        p->idle_bytes -= capacity;
+        ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, capacity);
     } else {
         void *data;
-        TRY(memory_take(p, bytes, room, &data));
+        TRY(memory_take(p, bytes, capacity, &data));
         b = must_alloc(sizeof *b);
         b->buffer.data = data;
-        b->room = room;
+        b->capacity = capacity;
     }
-    ASAN_POISON_MEMORY_REGION((char *)b->buffer.data + bytes, room - bytes);
+    ASAN_POISON_MEMORY_REGION((char *)b->buffer.data + bytes, capacity - bytes);
     *out = b;
     return 0;
 }
@@ -262,7 +262,7 @@ buffer_new(struct pool *p, size_t bytes, struct buffer **out)
     b->buffer.pool = p;
     b->buffer.bytes = bytes;
     b->buffer.nref = 1;
-    p->count.live_bytes += b->room;
+    p->count.live_bytes += b->capacity;
     p->crest = MAX(p->crest, p->count.live_bytes);
     p->count.nbuffer++;
     note_peak(p);
@@ -291,16 +291,16 @@ buffer_on_host(int kind, const struct buffer *b, void **data, void **copy)
 static void
 block_idle(struct pool *p, struct block *b)
 {
-    size_t room, live = p->count.live_bytes;
-    struct block **list = &p->idle[class_of(b->room, &room)];
-    assert(room == b->room);
+    size_t capacity, live = p->count.live_bytes;
+    struct block **list = &p->idle[class_of(b->capacity, &capacity)];
+    assert(capacity == b->capacity);
     p->crest -= (p->crest - live) / CREST_FADES;
     size_t keep = MAX(p->crest - live + p->crest / CREST_SLACK, idle_floor);
-    pool_trim(p, keep - MIN(keep, room));
-    ASAN_POISON_MEMORY_REGION(b->buffer.data, b->room);
+    pool_trim(p, keep - MIN(keep, capacity));
+    ASAN_POISON_MEMORY_REGION(b->buffer.data, b->capacity);
     b->next = *list;
     *list = b;
-    p->idle_bytes += b->room;
+    p->idle_bytes += b->capacity;
 }
 
 void
@@ -314,9 +314,9 @@ buffer_drop(struct buffer **buffer)
 
     struct pool *p = b->pool;
     struct block *block = (struct block *)b;
-    p->count.live_bytes -= block->room;
+    p->count.live_bytes -= block->capacity;
     p->count.nbuffer--;
-    if (block->room)
+    if (block->capacity)
         block_idle(p, block);
     else
         free(block);
@@ -369,13 +369,13 @@ int
 pool_arena(struct pool *p, size_t bytes, void **out)
 {
     if (p->kind->take && bytes > p->count.arena_bytes) {
-        size_t room = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+        size_t capacity = (bytes + ALIGN - 1) / ALIGN * ALIGN;
         if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
         if (p->arena) give(p, p->arena, p->count.arena_bytes);
         p->arena = NULL;
         p->count.arena_bytes = 0;
-        TRY(memory_take(p, bytes, room, &p->arena));
-        p->count.arena_bytes = room;
+        TRY(memory_take(p, bytes, capacity, &p->arena));
+        p->count.arena_bytes = capacity;
         note_peak(p);
     }
     *out = p->arena;

@@ -30,16 +30,16 @@ static const char *_Atomic broken;               /* the first error of a GPU */
 
 /* The file this code lies in: the program, whatever name it was started by, or a library. "" when nobody knows. */
 static void
-own_path(char *path, size_t room)
+own_path(char *path, size_t capacity)
 {
     Dl_info self;
     struct link_map *map = NULL;
     ssize_t n = 0;
     if (dladdr1(&plugin, &self, (void **)&map, RTLD_DL_LINKMAP) && map && *map->l_name)
-        n = snprintf(path, room, "%s", map->l_name);
+        n = snprintf(path, capacity, "%s", map->l_name);
     else
-        n = readlink("/proc/self/exe", path, room - 1);
-    path[n < 0 || n >= (ssize_t)room ? 0 : n] = '\0';
+        n = readlink("/proc/self/exe", path, capacity - 1);
+    path[n < 0 || n >= (ssize_t)capacity ? 0 : n] = '\0';
 }
 
 /* Beside that file, or where it is installed as seen from there; else where the loader looks. */

@@ -22,7 +22,7 @@ enum { SPARE_STEP = 64, NSPARE = 32 };
 
 struct graph {
     struct node **work; /* nodes with no live output, to be released */
-    int nwork, room;
+    int nwork, capacity;
     bool draining;
     uint64_t mark, serial;
     struct node *oldest, *newest; /* computed nodes that remember their operands */
@@ -186,9 +186,9 @@ static void
 enqueue(struct graph *g, struct node *n)
 {
     if (n->queued) return;
-    if (g->nwork == g->room) {
-        g->room = g->room ? 2 * g->room : 64;
-        g->work = must_realloc(g->work, sizeof(*g->work) * (size_t)g->room);
+    if (g->nwork == g->capacity) {
+        g->capacity = g->capacity ? 2 * g->capacity : 64;
+        g->work = must_realloc(g->work, sizeof(*g->work) * (size_t)g->capacity);
     }
     n->queued = 1;
     g->work[g->nwork++] = n;

@@ -12,10 +12,10 @@
 static void
 str_reserve(struct str *s, size_t n)
 {
-    if (s->room - s->len > n) return;
-    s->room = MAX(2 * s->room, s->len + n + 1);
-    s->room = MAX(s->room, (size_t)32);
-    s->text = must_realloc(s->text, s->room);
+    if (s->capacity - s->len > n) return;
+    s->capacity = MAX(2 * s->capacity, s->len + n + 1);
+    s->capacity = MAX(s->capacity, (size_t)32);
+    s->text = must_realloc(s->text, s->capacity);
 }
 
 void

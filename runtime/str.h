@@ -6,7 +6,7 @@
 
 struct str {
     char *text; /* NULL when empty */
-    size_t len, room;
+    size_t len, capacity;
 };
 
 void str_add(struct str *s, const char *text);
@@ -15,7 +15,7 @@ void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf,
 void str_add_plain(struct str *s, const char *text); /* of a stranger: what is not printable ASCII as \x1b */
 void str_pad(struct str *s, size_t column);          /* spaces up to column, counted from the last newline */
 const char *str_text(const struct str *s);           /* never NULL */
-void str_clear(struct str *s);                       /* keeps its room */
+void str_clear(struct str *s);                       /* keeps its capacity */
 void str_free(struct str *s);
 
 #endif

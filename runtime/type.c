@@ -169,12 +169,12 @@ refuse_shape(const struct type *t, const char *why)
 int
 type_check(const struct type *t)
 {
-    int64_t room = ((int64_t)1 << 62) / (int64_t)MAX(dtype_bytes(t->dtype), (size_t)1);
+    int64_t capacity = ((int64_t)1 << 62) / (int64_t)MAX(dtype_bytes(t->dtype), (size_t)1);
     for (int d = 0; d < t->ndim; d++) {
         if (t->dim[d] < 0) return refuse_shape(t, "has a negative size");
-        room /= MAX(t->dim[d], 1);
+        capacity /= MAX(t->dim[d], 1);
     }
-    return room > 0 ? 0 : refuse_shape(t, "is larger than 2^62 bytes");
+    return capacity > 0 ? 0 : refuse_shape(t, "is larger than 2^62 bytes");
 }
 
 void

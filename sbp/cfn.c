@@ -22,17 +22,17 @@ cfn_table_drop(struct cfn_table **t)
 }
 
 static void *
-more(void *p, int32_t n, int32_t *room, size_t size)
+more(void *p, int32_t n, int32_t *capacity, size_t size)
 {
-    if (n < *room) return p;
-    *room = *room ? 2 * *room : 4;
-    return must_realloc(p, size * (size_t)*room);
+    if (n < *capacity) return p;
+    *capacity = *capacity ? 2 * *capacity : 4;
+    return must_realloc(p, size * (size_t)*capacity);
 }
 
 static void
 incident(struct cfn_var *v, int32_t edge)
 {
-    v->edge = more(v->edge, v->nedge, &v->room, sizeof *v->edge);
+    v->edge = more(v->edge, v->nedge, &v->capacity, sizeof *v->edge);
     v->edge[v->nedge++] = edge;
 }
 
@@ -48,7 +48,7 @@ find_edge(const struct cfn *c, int32_t u, int32_t v)
 static void
 edge_new(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
 {
-    c->edge = more(c->edge, c->nedge, &c->room, sizeof *c->edge);
+    c->edge = more(c->edge, c->nedge, &c->capacity, sizeof *c->edge);
     t->nref++;
     c->edge[c->nedge] = (struct cfn_edge){.u = u, .v = v, .table = t};
     c->edge[c->nedge].to_u = must_alloc(sizeof(int64_t) * (size_t)c->var[u].n);
@@ -350,13 +350,13 @@ cfn_copy(const struct cfn *from)
     struct cfn *c = copy_of(from, sizeof *from);
     c->var = copy_of(from->var, sizeof *c->var * (size_t)c->nvar);
     c->rank = copy_of(from->rank, sizeof *c->rank * (size_t)c->nvar);
-    c->room = MAX(1, c->nedge);
+    c->capacity = MAX(1, c->nedge);
     c->edge = copy_of(from->edge, sizeof *c->edge * (size_t)c->nedge);
     for (int32_t i = 0; i < c->nvar; i++) {
         struct cfn_var *v = &c->var[i];
         v->cost = copy_of(v->cost, sizeof *v->cost * (size_t)v->n);
         v->value = copy_of(v->value, sizeof *v->value * (size_t)v->n);
-        v->room = v->nedge;
+        v->capacity = v->nedge;
         v->edge = copy_of(v->edge, sizeof *v->edge * (size_t)v->nedge);
     }
     for (int32_t k = 0; k < c->nedge; k++) {

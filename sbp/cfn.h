@@ -31,12 +31,12 @@ struct cfn_var {
     int32_t n;       /* values left; 0: it is eliminated */
     int64_t *cost;   /* by value */
     uint16_t *value; /* which of the node's candidates they are */
-    int32_t nedge, room;
+    int32_t nedge, capacity;
     int32_t *edge;
 };
 struct trail;
 struct cfn {
-    int32_t nvar, nedge, room;
+    int32_t nvar, nedge, capacity;
     int32_t nnode; /* the first are the net's nodes, the others "made" variables */
     struct cfn_var *var;
     struct cfn_edge *edge;

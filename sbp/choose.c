@@ -242,8 +242,8 @@ static void
 list_all(const struct search *s, const struct point *best, struct sig_choice *out)
 {
     bool exact = s->ncombination <= EXACT;
-    int room = exact ? s->ncombination * s->norder : 1, n = 0;
-    struct point *point = ARENA_ARRAY(s->arena, struct point, room), p = greedy_point(s);
+    int capacity = exact ? s->ncombination * s->norder : 1, n = 0;
+    struct point *point = ARENA_ARRAY(s->arena, struct point, capacity), p = greedy_point(s);
     rewind_point(s, &p);
     do
         for (p.order = 0; exact && p.order < s->norder; p.order++)

@@ -14,7 +14,7 @@ __extension__ typedef __int128 wide;
 enum { MOST = 1 << 22, MOST_ENTRIES = 1 << 28, SHIFT = 24 };
 
 struct var {
-    int32_t n, nedge, room;
+    int32_t n, nedge, capacity;
     int64_t *cost;
     uint8_t *here; /* by value */
     bool out;
@@ -28,7 +28,7 @@ struct pair {
 };
 struct state { /* a network in the course of the proof */
     struct arena arena;
-    int32_t nvar, npair, room;
+    int32_t nvar, npair, capacity;
     struct var *var;
     struct pair *pair;
     int64_t constant;
@@ -95,17 +95,17 @@ pair_new(struct proof *r, struct state *s, int32_t u, int32_t v, struct pair **o
         if (!p->out && (p->u == v || p->v == v)) return 0;
     }
     if ((r->entries += (int64_t)a->n * b->n) > MOST_ENTRIES) return proof_wrong(r, "tables larger than can be checked");
-    if (s->npair == s->room) {
-        s->room = s->room ? 2 * s->room : 64;
-        struct pair *more = ARENA_ARRAY(&s->arena, struct pair, s->room);
+    if (s->npair == s->capacity) {
+        s->capacity = s->capacity ? 2 * s->capacity : 64;
+        struct pair *more = ARENA_ARRAY(&s->arena, struct pair, s->capacity);
         if (s->npair) memcpy(more, s->pair, sizeof *more * (size_t)s->npair);
         s->pair = more;
     }
     for (int side = 0; side < 2; side++) {
         struct var *x = side ? b : a;
-        if (x->nedge == x->room) {
-            x->room = x->room ? 2 * x->room : 4;
-            int32_t *more = ARENA_ARRAY(&s->arena, int32_t, x->room);
+        if (x->nedge == x->capacity) {
+            x->capacity = x->capacity ? 2 * x->capacity : 4;
+            int32_t *more = ARENA_ARRAY(&s->arena, int32_t, x->capacity);
             if (x->nedge) memcpy(more, x->edge, sizeof *more * (size_t)x->nedge);
             x->edge = more;
         }
@@ -583,12 +583,12 @@ state_copy(const struct state *from, struct state *s)
 {
     *s = *from;
     s->arena = (struct arena){0};
-    s->room = s->npair;
+    s->capacity = s->npair;
     s->var = arena_dup(&s->arena, from->var, sizeof *s->var * (size_t)s->nvar);
     s->pair = arena_dup(&s->arena, from->pair, sizeof *s->pair * (size_t)MAX(1, s->npair));
     for (int32_t v = 0; v < s->nvar; v++) {
         struct var *x = &s->var[v];
-        x->room = x->nedge;
+        x->capacity = x->nedge;
         x->cost = arena_dup(&s->arena, x->cost, sizeof *x->cost * (size_t)x->n);
         x->here = arena_dup(&s->arena, x->here, (size_t)x->n);
         if (x->nedge) x->edge = arena_dup(&s->arena, x->edge, sizeof *x->edge * (size_t)x->nedge);

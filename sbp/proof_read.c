@@ -74,12 +74,12 @@ read_list(struct proof *r)
     int64_t id, n;
     TRY(proof_number(r, r->nlist, r->nlist, &id));
     TRY(proof_number(r, 0, r->end - r->at, &n)); /* each takes a byte at least */
-    if (r->nlist == r->list_room) {
-        int32_t room = r->list_room ? 2 * r->list_room : 64;
-        struct proof_list *more = ARENA_ARRAY(&r->arena, struct proof_list, room);
+    if (r->nlist == r->list_capacity) {
+        int32_t capacity = r->list_capacity ? 2 * r->list_capacity : 64;
+        struct proof_list *more = ARENA_ARRAY(&r->arena, struct proof_list, capacity);
         if (r->nlist) memcpy(more, r->list, sizeof *more * (size_t)r->nlist);
         r->list = more;
-        r->list_room = room;
+        r->list_capacity = capacity;
     }
     struct proof_list *l = &r->list[r->nlist++];
     l->n = n;

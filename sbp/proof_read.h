@@ -28,7 +28,7 @@ struct proof {
     struct arena arena;
     const char *at, *end;
     int line;
-    int32_t nlist, list_room;
+    int32_t nlist, list_capacity;
     struct proof_list *list;
     int64_t entries; /* of all tables together: a certificate cannot ask for more than it can show */
     int32_t nnode, ntensor, ntime;

@@ -40,9 +40,9 @@ static void
 find_orders(struct search *s)
 {
     static const uint8_t mesh[MAX_AXIS] = {0, 1, 2, 3, 4, 5};
-    int room = s->q->call->nin + 1;
-    s->order = arena_alloc(s->arena, sizeof *s->order * (size_t)room);
-    s->inverted = ARENA_ARRAY(s->arena, uint32_t, room);
+    int capacity = s->q->call->nin + 1;
+    s->order = arena_alloc(s->arena, sizeof *s->order * (size_t)capacity);
+    s->inverted = ARENA_ARRAY(s->arena, uint32_t, capacity);
     add_order(s, mesh);
     if (s->nfree < 2) return;
     for (int k = 0; k < s->q->call->nin && s->norder < 63; k++)

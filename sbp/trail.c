@@ -18,9 +18,9 @@ void
 trail_gone(struct trail *t, const struct cfn *c, int32_t v)
 {
     const struct cfn_var *x = &c->var[v];
-    if (t->ngone == t->room) {
-        t->room = t->room ? 2 * t->room : 64;
-        t->gone = must_realloc(t->gone, sizeof *t->gone * (size_t)t->room);
+    if (t->ngone == t->capacity) {
+        t->capacity = t->capacity ? 2 * t->capacity : 64;
+        t->gone = must_realloc(t->gone, sizeof *t->gone * (size_t)t->capacity);
     }
     struct gone *g = &t->gone[t->ngone++];
     *g = (struct gone){.v = v, .n = x->n, .nedge = x->n > 1 ? x->nedge : 0};
@@ -52,7 +52,7 @@ trail_cut(struct trail *t, int32_t ngone)
     if (t->ngone) return;
     free(t->gone);
     t->gone = NULL;
-    t->room = 0;
+    t->capacity = 0;
 }
 
 static int32_t

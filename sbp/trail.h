@@ -25,7 +25,7 @@ struct gone {
 };
 struct trail {
     struct gone *gone;
-    int32_t ngone, room;
+    int32_t ngone, capacity;
     struct str *text; /* NULL: no proof is wanted */
 };
 

@@ -91,9 +91,9 @@ compare(const void *a, const void *b)
 static void
 print_variables(lua_State *L)
 {
-    int table = lua_gettop(L), n = 0, room = 0;
-    for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) room++;
-    const char **names = lua_newuserdatauv(L, ((size_t)room + 1) * sizeof *names, 0);
+    int table = lua_gettop(L), n = 0, capacity = 0;
+    for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) capacity++;
+    const char **names = lua_newuserdatauv(L, ((size_t)capacity + 1) * sizeof *names, 0);
     for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1))
         if (lua_type(L, -2) == LUA_TSTRING && !repl_is_own(L, lua_tostring(L, -2))) names[n++] = lua_tostring(L, -2);
     qsort(names, (size_t)n, sizeof *names, compare);

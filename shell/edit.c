@@ -75,13 +75,13 @@ static enum edit_end
 plain_line(const char *prompt, char **line)
 {
     struct sigaction before;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t n = -1;
     *line = NULL;
     fputs(prompt, stdout);
     fflush(stdout);
     catch_interrupt(&before);
-    if (wait_key()) n = getline(line, &room, stdin);
+    if (wait_key()) n = getline(line, &capacity, stdin);
     sigaction(SIGINT, &before, NULL);
     if (n > 0 && (*line)[n - 1] == '\n') (*line)[n - 1] = 0;
     if (n >= 0) return EDIT_LINE;
@@ -281,19 +281,19 @@ static void
 redisplay(void)
 {
     static char *shown;
-    static size_t room;
+    static size_t capacity;
     char *line = rl_line_buffer;
     int end = rl_end, point = rl_point, mark = rl_mark;
     size_t n = (size_t)rl_end + 1;
     for (int k = 0; k < rl_end; k++) n += line[k] == '\n' ? sizeof PROMPT_MORE - 1 : 0;
     bool one_line = n == (size_t)end + 1;
-    char *more = !one_line && n > room ? realloc(shown, n) : shown;
+    char *more = !one_line && n > capacity ? realloc(shown, n) : shown;
     if (one_line || !more) {
         rl_redisplay();
         return;
     }
     shown = more;
-    room = n > room ? n : room;
+    capacity = n > capacity ? n : capacity;
     char *out = shown;
     for (int k = 0; k <= end; k++) {
         if (k == point) rl_point = (int)(out - shown);

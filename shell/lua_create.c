@@ -159,10 +159,10 @@ create_shape(lua_State *L)
 static void
 full_fits(lua_State *L, int options)
 {
-    char room[8];
+    char scalar[8];
     if (!lua_istable(L, options) || lua_getfield(L, options, "dtype") != LUA_TSTRING) return;
     const struct value_kind *kind = value_kind(lua_tostring(L, -1));
-    if (kind && kind->store(room, lua_isinteger(L, 2), lua_tointeger(L, 2), lua_tonumber(L, 2)))
+    if (kind && kind->store(scalar, lua_isinteger(L, 2), lua_tointeger(L, 2), lua_tonumber(L, 2)))
         complain(L, "full: %s does not fit in %s", lua_tostring(L, 2), kind->name);
     lua_pop(L, 1);
 }
@@ -373,7 +373,7 @@ create_tensor(lua_State *L)
     options_read(L, 2, "tensor", p.ndim, &o);
     const char *dtype = o.dtype ? o.dtype : values_dtype(L, 1);
     if (!(p.kind = value_kind(dtype))) unknown_dtype(L, "tensor", dtype);
-    char *bytes = room_new(L, "tensor", pack_bytes(&p));
+    char *bytes = scratch_new(L, "tensor", pack_bytes(&p));
     p.at = bytes;
     pack_table(&p, 1, 0);
     struct rille_tensor **slot = tensor_slot(L);

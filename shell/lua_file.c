@@ -230,9 +230,9 @@ names_read(lua_State *L, int i, const char *who, struct names *out)
     bool table = lua_istable(L, i);
     int n = table ? count_tensors(L, i, who) : 1;
     struct rille_tensor *one = table ? NULL : tensor_check(L, i, who);
-    char *room = lua_newuserdatauv(L, (sizeof *out->name + sizeof *out->tensor) * (size_t)(n + 1), 0);
-    *out = (struct names){.name = (const char **)room,
-                          .tensor = (struct rille_tensor **)(room + sizeof *out->name * (size_t)(n + 1))};
+    char *memory = lua_newuserdatauv(L, (sizeof *out->name + sizeof *out->tensor) * (size_t)(n + 1), 0);
+    *out = (struct names){.name = (const char **)memory,
+                          .tensor = (struct rille_tensor **)(memory + sizeof *out->name * (size_t)(n + 1))};
     if (!table) {
         out->name[0] = "";
         out->tensor[out->n++] = one;

@@ -240,7 +240,7 @@ spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {
     int64_t size = rille_tensor_shape(x)[axis], count = pick_count(p);
     if (p->whole || rille_tensor_shape(tensor_test(L, -1))[axis] == 1) return;
-    int64_t *ids = room_new(L, "index", (size_t)size * sizeof *ids);
+    int64_t *ids = scratch_new(L, "index", (size_t)size * sizeof *ids);
     for (int64_t j = 0; j < size; j++) {
         int64_t k = j < p->start ? 0 : (j - p->start) / p->step;
         ids[j] = k < count ? k : count - 1;
@@ -260,7 +260,7 @@ push_mask(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
     int ndim = rille_tensor_ndim(x);
     int64_t shape[RILLE_DIMS], size = rille_tensor_shape(x)[axis];
     for (int d = 0; d < ndim; d++) shape[d] = d == axis ? size : 1;
-    char *mask = room_new(L, "index", (size_t)size);
+    char *mask = scratch_new(L, "index", (size_t)size);
     for (int64_t j = 0; j < size; j++) mask[j] = j >= p->start && j < p->stop && (j - p->start) % p->step == 0;
     push_whole(L, x, "bool", ndim, shape, mask);
     lua_remove(L, -2);

@@ -30,8 +30,8 @@ struct call {
     int narg, cap, nattr;
     int position;          /* the next attribute by position */
     int slot[NATTR];       /* attribute k of the operator is attr[slot[k] - 1] of the call; 0: not given */
-    struct rille_arg *arg; /* room, or a userdata on the stack */
-    struct rille_arg room[NARG];
+    struct rille_arg *arg; /* own, or a userdata on the stack */
+    struct rille_arg own[NARG];
     struct rille_attr attr[NATTR];
     int64_t list[NATTR][NLIST];
 };
@@ -411,7 +411,7 @@ call_begin(struct call *c, lua_State *L, const struct lua_op *o)
     c->L = L;
     c->o = o;
     c->narg = c->nattr = c->position = 0;
-    c->arg = c->room;
+    c->arg = c->own;
     c->cap = NARG;
     memset(c->slot, 0, sizeof c->slot);
 }

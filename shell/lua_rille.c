@@ -93,7 +93,7 @@ room_check(lua_State *L, const char *who, size_t bytes)
 }
 
 void *
-room_new(lua_State *L, const char *who, size_t bytes)
+scratch_new(lua_State *L, const char *who, size_t bytes)
 {
     room_check(L, who, bytes);
     return lua_newuserdatauv(L, bytes + 1, 0);

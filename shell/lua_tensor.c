@@ -347,7 +347,7 @@ tensor_totable(lua_State *L)
     at_line(L);
     check(L, rille_eval(shell_of(L)->session, 1, &t));
     check_tables(L, t);
-    const char *at = room_new(L, "totable", (size_t)rille_tensor_numel(t) * (size_t)kind->bytes);
+    const char *at = scratch_new(L, "totable", (size_t)rille_tensor_numel(t) * (size_t)kind->bytes);
     check(L, rille_tensor_read(t, (void *)at));
     push_values(L, kind, rille_tensor_shape(t), rille_tensor_ndim(t), &at);
     collect_if_due(L);

@@ -118,14 +118,14 @@ ids_read(lua_State *L, size_t *n)
     struct rille_tensor *t = tensor_test(L, 2);
     if (t && !strcmp(rille_tensor_dtype(t), "i64")) {
         *n = (size_t)rille_tensor_numel(t);
-        int64_t *id = room_new(L, "decode", sizeof *id * *n);
+        int64_t *id = scratch_new(L, "decode", sizeof *id * *n);
         at_line(L);
         check_as(L, "decode", rille_tensor_read(t, id));
         return id;
     }
     if (!lua_istable(L, 2)) complain(L, "decode: a list or an i64 tensor of ids is wanted, found %s", what_is(L, 2));
     *n = lua_rawlen(L, 2);
-    int64_t *id = room_new(L, "decode", sizeof *id * *n);
+    int64_t *id = scratch_new(L, "decode", sizeof *id * *n);
     for (size_t i = 0; i < *n; i++, lua_pop(L, 1)) {
         int whole;
         lua_rawgeti(L, 2, (lua_Integer)i + 1);
@@ -146,8 +146,8 @@ decode(lua_State *L)
     int64_t *id = ids_read(L, &n);
     check_as(L, "decode", rille_tokenizer_decode(t, n, id, &text, &ntext));
     luaL_Buffer b;
-    char *room = luaL_buffinitsize(L, &b, ntext);
-    memcpy(room, text, ntext);
+    char *copy = luaL_buffinitsize(L, &b, ntext);
+    memcpy(copy, text, ntext);
     free(text);
     luaL_pushresultsize(&b, ntext);
     return 1;

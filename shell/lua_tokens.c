@@ -37,7 +37,7 @@ static void
 take_ids(lua_State *L, int i, const char *who, struct rille_tokens **out)
 {
     lua_Integer n = (lua_Integer)lua_rawlen(L, i);
-    int64_t *id = room_new(L, who, sizeof *id * (size_t)n);
+    int64_t *id = scratch_new(L, who, sizeof *id * (size_t)n);
     for (lua_Integer k = 0; k < n; k++, lua_pop(L, 1)) {
         int whole;
         lua_rawgeti(L, i, k + 1);
@@ -54,7 +54,7 @@ take_tensor(lua_State *L, int i, const char *who, struct rille_tokens **out)
     struct rille_tensor *t = tensor_check(L, i, who);
     if (rille_tensor_ndim(t) != 1 || strcmp(rille_tensor_dtype(t), "i64"))
         complain(L, "%s: a tensor of ids is i64 and has one dimension", who);
-    int64_t n = rille_tensor_numel(t), *id = room_new(L, who, sizeof *id * (size_t)n);
+    int64_t n = rille_tensor_numel(t), *id = scratch_new(L, who, sizeof *id * (size_t)n);
     at_line(L);
     check_as(L, who, rille_tensor_read(t, id));
     check_as(L, who, rille_tokens_of(shell_of(L)->session, n, id, out));

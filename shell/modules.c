@@ -58,8 +58,8 @@ push_file(lua_State *L, const char *path)
     if (!file) return lua_pushfstring(L, "cannot read %s", path), LUA_ERRFILE;
     luaL_buffinit(L, &b);
     do {
-        char *room = luaL_prepbuffer(&b);
-        n = fread(room, 1, LUAL_BUFFERSIZE, file);
+        char *chunk = luaL_prepbuffer(&b);
+        n = fread(chunk, 1, LUAL_BUFFERSIZE, file);
         luaL_addsize(&b, n);
     } while (n);
     fclose(file);

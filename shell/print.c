@@ -266,10 +266,10 @@ place_corner(const struct table *t, int axis, const int64_t *at, const int64_t *
 
 /* What is shown has a corner for each choice of the first or last entries along the axes that are cut. */
 static int
-read_corner(struct table *t, struct rille_tensor *x, unsigned corner, char *room, char *out)
+read_corner(struct table *t, struct rille_tensor *x, unsigned corner, char *part, char *out)
 {
     int64_t start[RILLE_DIMS], stop[RILLE_DIMS], at[RILLE_DIMS], size[RILLE_DIMS];
-    const char *from = room;
+    const char *from = part;
     for (int axis = 0; axis < t->ndim; axis++) {
         bool cut = elided(t, axis), behind = corner >> axis & 1;
         if (behind && !cut) return 0;
@@ -278,7 +278,7 @@ read_corner(struct table *t, struct rille_tensor *x, unsigned corner, char *room
         stop[axis] = start[axis] + size[axis];
         at[axis] = behind ? EDGE : 0;
     }
-    int code = rille_tensor_read_part(x, start, stop, room);
+    int code = rille_tensor_read_part(x, start, stop, part);
     if (!code) place_corner(t, 0, at, size, &from, out);
     return code;
 }
@@ -290,9 +290,9 @@ read_shown(lua_State *L)
     struct rille_tensor *x = tensor_test(L, 1);
     struct table *t = lua_touserdata(L, 2);
     size_t bytes = (size_t)numel(t->ndim, t->shape) * (size_t)t->kind->bytes;
-    char *room = room_new(L, "tostring", bytes), *out = room_new(L, "tostring", bytes);
+    char *part = scratch_new(L, "tostring", bytes), *out = scratch_new(L, "tostring", bytes);
     at_line(L);
-    for (unsigned corner = 0; corner < 1u << t->ndim; corner++) check(L, read_corner(t, x, corner, room, out));
+    for (unsigned corner = 0; corner < 1u << t->ndim; corner++) check(L, read_corner(t, x, corner, part, out));
     return 1;
 }
 
@@ -326,7 +326,7 @@ compute_shown(lua_State *L)
     for (int axis = 0; axis < t->ndim; axis++)
         if (elided(t, axis)) cut_edges(L, axis);
     struct rille_tensor *x = tensor_test(L, -1);
-    void *out = room_new(L, "tostring", bytes);
+    void *out = scratch_new(L, "tostring", bytes);
     at_line(L);
     check(L, rille_tensor_read(x, out));
     return 1;
@@ -378,8 +378,8 @@ add_table(luaL_Buffer *b, struct table *t, int64_t n)
     enum { MARGIN = 1, GAP = 4 };
     if (t->kind->real) choose_form(t, n);
     choose_width(t, n);
-    int64_t room = print_columns() - MARGIN, fit = room / (t->width + 1);
-    if (t->ndim > 1 && t->shape[t->ndim - 1] > fit) fit = (room - GAP) / (t->width + 1);
+    int64_t width = print_columns() - MARGIN, fit = width / (t->width + 1);
+    if (t->ndim > 1 && t->shape[t->ndim - 1] > fit) fit = (width - GAP) / (t->width + 1);
     t->columns = fit < 1 ? 1 : fit;
     add_values(b, t);
 }

@@ -92,9 +92,9 @@ void *kind_new(lua_State *L, enum kind kind, size_t size);
 void *kind_test(lua_State *L, int i, enum kind kind);
 /* Pushes the metatable of a new kind, with the name and these functions. */
 void kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods);
-/* Raises unless the host has so many bytes: Lua's own error tells no line. room_new pushes a userdata of them. */
+/* Raises unless the host has so many bytes: Lua's own error tells no line. scratch_new pushes a userdata of them. */
 void room_check(lua_State *L, const char *who, size_t bytes);
-void *room_new(lua_State *L, const char *who, size_t bytes);
+void *scratch_new(lua_State *L, const char *who, size_t bytes);
 /* Raises unless the table at i has only the keys of the NULL-ended list (and integers). who: for the message. */
 void check_keys(lua_State *L, int i, const char *who, const char *const *keys);
 /* Collects Lua's garbage when many bytes hang on handles. Called where no core call is in progress. */

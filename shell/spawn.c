@@ -124,10 +124,10 @@ add_stream(int fd, int rank, int to)
     }
     *s = (struct stream){.fd = fd, .rank = rank, .to = to};
     pthread_mutex_lock(&out.lock);
-    bool room = out.n < STREAMS;
-    if (room) out.stream[out.n++] = s;
+    bool capacity = out.n < STREAMS;
+    if (capacity) out.stream[out.n++] = s;
     pthread_mutex_unlock(&out.lock);
-    if (!room) {
+    if (!capacity) {
         close(fd);
         free(s);
     }

@@ -115,7 +115,7 @@ struct slot {
 };
 struct slots {
     struct slot *slot;
-    int n, room;
+    int n, capacity;
 };
 
 enum { MOST_FIELDS = 250 };
@@ -135,9 +135,9 @@ field_index(const char *name)
 static void
 add_slot(struct slots *s, const char *name, const void *at, size_t bytes, bool is_bool, bool is_signed)
 {
-    if (s->n == s->room) {
-        s->room = s->room ? 2 * s->room : 1024;
-        s->slot = realloc(s->slot, sizeof(*s->slot) * (size_t)s->room);
+    if (s->n == s->capacity) {
+        s->capacity = s->capacity ? 2 * s->capacity : 1024;
+        s->slot = realloc(s->slot, sizeof(*s->slot) * (size_t)s->capacity);
     }
     s->slot[s->n++] =
         (struct slot){(void *)(uintptr_t)at, (uint8_t)bytes, (uint8_t)field_index(name), is_bool, is_signed, false};

@@ -6,15 +6,15 @@
 static uint64_t state;
 
 static struct span
-random_span(unsigned char *room, uint32_t n)
+random_span(unsigned char *bytes, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++) room[i] = (unsigned char)next_random(&state);
-    return (struct span){room, n};
+    for (uint32_t i = 0; i < n; i++) bytes[i] = (unsigned char)next_random(&state);
+    return (struct span){bytes, n};
 }
 
 /* Every field set: those that the kind has not are not written, and read as nothing. */
 static struct packet
-sample(int kind, unsigned char room[11][64])
+sample(int kind, unsigned char bytes[11][64])
 {
     uint32_t n = 8 * (uint32_t)(next_random(&state) % 8);
     struct packet p = {.kind = (uint8_t)kind,
@@ -37,11 +37,11 @@ sample(int kind, unsigned char room[11][64])
                        .count = next_random(&state)};
     struct span *spans[] = {&p.version, &p.host,  &p.machine, &p.devices, &p.text,  &p.segment,
                             &p.bus,     &p.bytes, &p.homes,   &p.slots,   &p.places};
-    for (size_t i = 0; i < countof(spans); i++) *spans[i] = random_span(room[i], n);
+    for (size_t i = 0; i < countof(spans); i++) *spans[i] = random_span(bytes[i], n);
     p.numbers = p.places;
     p.begun = p.slots;
-    p.job = random_span(room[0], 16);
-    p.digest = random_span(room[1], next_random(&state) % 2 ? 16 : 0);
+    p.job = random_span(bytes[0], 16);
+    p.digest = random_span(bytes[1], next_random(&state) % 2 ? 16 : 0);
     p.secret = p.job;
     return p;
 }
@@ -49,9 +49,9 @@ sample(int kind, unsigned char room[11][64])
 static void
 test_round(void)
 {
-    unsigned char room[11][64];
+    unsigned char bytes[11][64];
     for (int kind = 1; kind < NPACKET; kind++) {
-        struct packet p = sample(kind, room), q;
+        struct packet p = sample(kind, bytes), q;
         struct str first = {0}, again = {0}, a = {0}, b = {0};
         packet_write(&p, &first);
         int status = packet_read(first.text, first.len, &q);
@@ -77,10 +77,10 @@ static void
 test_mutations(void)
 {
     int n = getenv("RILLE_LONG") ? 20000000 : 300000, read = 0, bad = 0;
-    unsigned char room[11][64];
+    unsigned char bytes[11][64];
     struct str s = {0}, again = {0};
     for (int i = 0; i < n; i++) {
-        struct packet p = sample(1 + (int)(next_random(&state) % (NPACKET - 1)), room), q;
+        struct packet p = sample(1 + (int)(next_random(&state) % (NPACKET - 1)), bytes), q;
         str_clear(&s);
         packet_write(&p, &s);
         for (int k = (int)(next_random(&state) % 4); k >= 0; k--)

@@ -75,10 +75,10 @@ path_of(const char *name)
 }
 
 static size_t
-slurp(const char *path, uint8_t *out, size_t room)
+slurp(const char *path, uint8_t *out, size_t capacity)
 {
     FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(out, 1, room, f) : 0;
+    size_t n = f ? fread(out, 1, capacity, f) : 0;
     if (f) fclose(f);
     return n;
 }

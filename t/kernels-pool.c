@@ -151,20 +151,22 @@ equal(const struct view *want, const void *got, bool sum)
 
 /* Operands and attributes of op over images of a shape; false when the window does not fit. */
 static bool
-write_call(char *text, size_t room, const char *op, enum dtype d, const char *shape, const char *window)
+write_call(char *text, size_t capacity, const char *op, enum dtype d, const char *shape, const char *window)
 {
     const char *dtype = dtype_text(d);
     struct trial t;
     char pooled[64];
-    snprintf(text, room, "%s{%s} %s", dtype, shape, window);
+    snprintf(text, capacity, "%s{%s} %s", dtype, shape, window);
     bool fits = trial_open(&t, strstr(window, "dilation") ? "max_pool2d" : "avg_pool2d", text, ORDINARY, 1);
     const struct type *x = &t.sample.in[0], *y = &t.sample.out[0];
     snprintf(pooled, sizeof pooled, "%lld,%lld,%lld,%lld", (long long)y->dim[0], (long long)y->dim[1],
              (long long)y->dim[2], (long long)y->dim[3]);
-    if (!strcmp(op, "max_pool2d_grad")) snprintf(text, room, "%s{%s} %s{%s} %s", dtype, shape, dtype, pooled, window);
-    if (!strcmp(op, "max_pool2d_pick")) snprintf(text, room, "%s{%s} %s{%s} %s", dtype, shape, dtype, shape, window);
+    if (!strcmp(op, "max_pool2d_grad"))
+        snprintf(text, capacity, "%s{%s} %s{%s} %s", dtype, shape, dtype, pooled, window);
+    if (!strcmp(op, "max_pool2d_pick"))
+        snprintf(text, capacity, "%s{%s} %s{%s} %s", dtype, shape, dtype, shape, window);
     if (!strcmp(op, "avg_pool2d_grad"))
-        snprintf(text, room, "%s{%s} %s size=%lld,%lld", dtype, pooled, window, (long long)x->dim[2],
+        snprintf(text, capacity, "%s{%s} %s size=%lld,%lld", dtype, pooled, window, (long long)x->dim[2],
                  (long long)x->dim[3]);
     trial_close(&t);
     return fits;

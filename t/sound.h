@@ -32,7 +32,7 @@ struct sound {
     uint64_t random;
     int fill;           /* which kind of values the operands have now */
     int round;          /* how often that kind came before */
-    int64_t room;       /* cells of the largest operand, and some more */
+    int64_t capacity;   /* cells of the largest operand, and some more */
     union cell **whole; /* of each operand and result */
     union cell **part[SOUND_RANKS];
 };
@@ -253,11 +253,11 @@ sound_start(struct sound *s, const struct op *op, const char *text, uint64_t see
     TRY(call_infer(&s->arena, &s->sample.call, &s->rule));
     TRY(sig_axis(&s->arena, &s->sample.call, &s->rule, &s->list));
     s->noperand = s->rule.nin + s->rule.nout;
-    for (int k = 0; k < s->noperand; k++) s->room = MAX(s->room, type_numel(sound_type(s, k)));
-    s->room = 2 * s->room + 16; /* where a layout makes no sense a reference may read and write too far */
+    for (int k = 0; k < s->noperand; k++) s->capacity = MAX(s->capacity, type_numel(sound_type(s, k)));
+    s->capacity = 2 * s->capacity + 16; /* where a layout makes no sense a reference may read and write too far */
     for (int r = -1; r < SOUND_RANKS; r++) {
         union cell **data = arena_alloc(&s->arena, sizeof *data * (size_t)s->noperand);
-        for (int k = 0; k < s->noperand; k++) data[k] = ARENA_ARRAY(&s->arena, union cell, s->room);
+        for (int k = 0; k < s->noperand; k++) data[k] = ARENA_ARRAY(&s->arena, union cell, s->capacity);
         *(r < 0 ? &s->whole : &s->part[r]) = data;
     }
     return 0;
@@ -366,7 +366,7 @@ sound_deal(struct sound *s, int k, const struct layout *l, int pos, const struct
 {
     const struct type *t = sound_type(s, k);
     union cell *out = s->part[pos][k];
-    for (int64_t e = 0; e < s->room; e++) out[e] = sound_is_real(t) ? (union cell){.f = NAN} : (union cell){.i = 1};
+    for (int64_t e = 0; e < s->capacity; e++) out[e] = sound_is_real(t) ? (union cell){.f = NAN} : (union cell){.i = 1};
     if (!l) {
         out[0] = s->whole[k][0];
         return;

@@ -41,7 +41,7 @@ heap_up(struct worker *w, int i)
 static void
 heap_push(struct worker *w, int task)
 {
-    assert(w->nready < w->room);
+    assert(w->nready < w->capacity);
     int i = w->nready++;
     w->ready[i] = task;
     w->ready_key[i] = key_of(w, task);
@@ -266,7 +266,7 @@ count_act(struct worker *w, int task, const struct act *a, int64_t begin_ns)
     w->todo--;
     w->acts++;
     w->actors->actor[task].received += a->received;
-    if (w->run->timed && w->nact < w->act_room)
+    if (w->run->timed && w->nact < w->act_capacity)
         w->act[w->nact++] = (struct act_time){task, a->piece, begin_ns, now_ns()};
 }
 
@@ -615,8 +615,8 @@ static int
 room_for_flows(struct worker *w, const struct run *run, bool driven)
 {
     const struct plan *p = run->plan;
-    if (p->ndevice > w->device_room) {
-        w->device_room = p->ndevice;
+    if (p->ndevice > w->device_capacity) {
+        w->device_capacity = p->ndevice;
         w->flow_of = must_realloc(w->flow_of, sizeof *w->flow_of * (size_t)p->ndevice);
     }
     for (int32_t d = 0; d < p->ndevice; d++) {
@@ -628,27 +628,27 @@ room_for_flows(struct worker *w, const struct run *run, bool driven)
     }
     for (int32_t d = 0; d < p->ndevice; d++) {
         w->flow_of[d] = p->device[d].thread == w->id && w->nflow ? flow_of(w, &p->device[d]) : NULL;
-        if (w->flow_of[d]) flow_room(w->flow_of[d], run->actors->naddress);
+        if (w->flow_of[d]) flow_capacity(w->flow_of[d], run->actors->naddress);
     }
     return 0;
 }
 
 int
-worker_room(struct worker *w, const struct run *run, bool driven)
+worker_capacity(struct worker *w, const struct run *run, bool driven)
 {
     const struct plan *p = run->plan;
     int64_t nact = p->nact[w->id];
-    if (p->nlocal[w->id] > w->room) {
-        w->room = p->nlocal[w->id];
-        w->ready = must_realloc(w->ready, sizeof *w->ready * (size_t)w->room);
-        w->ready_key = must_realloc(w->ready_key, sizeof *w->ready_key * (size_t)w->room);
+    if (p->nlocal[w->id] > w->capacity) {
+        w->capacity = p->nlocal[w->id];
+        w->ready = must_realloc(w->ready, sizeof *w->ready * (size_t)w->capacity);
+        w->ready_key = must_realloc(w->ready_key, sizeof *w->ready_key * (size_t)w->capacity);
     }
-    if (run->actors->naddress > w->address_room) {
-        w->address_room = run->actors->naddress;
-        w->address = must_realloc(w->address, sizeof *w->address * (size_t)w->address_room);
+    if (run->actors->naddress > w->address_capacity) {
+        w->address_capacity = run->actors->naddress;
+        w->address = must_realloc(w->address, sizeof *w->address * (size_t)w->address_capacity);
     }
-    if (run->timed && nact > w->act_room) {
-        w->act_room = nact;
+    if (run->timed && nact > w->act_capacity) {
+        w->act_capacity = nact;
         w->act = must_realloc(w->act, sizeof *w->act * (size_t)nact);
     }
     return room_for_flows(w, run, driven);

@@ -62,16 +62,16 @@ struct worker {
     int64_t todo;           /* acts that are still to be done here */
     int32_t *ready, nready; /* heap by priority */
     uint64_t *ready_key;
-    int32_t room;
+    int32_t capacity;
     struct flow *flow; /* the streams of its devices, of all plans so far */
     int32_t nflow;
     struct flow **flow_of; /* by plan device: NULL when its work is done at once */
-    int32_t device_room;
+    int32_t device_capacity;
     int64_t nunder; /* acts whose work is under way */
     void **address; /* of an act's arguments and results */
-    int32_t address_room;
+    int32_t address_capacity;
     struct act_time *act; /* of a timed run */
-    int64_t nact, act_room;
+    int64_t nact, act_capacity;
     int64_t acts, messages, thread_messages, allocations;
     int64_t asked; /* must_count() when the run began */
     int32_t on;    /* the device that the thread works for since `since_ns`, -1: it has nothing to do */
@@ -84,7 +84,7 @@ struct worker {
 
 /* Makes room for a run of this plan, and streams for its devices; on the session thread, before START. driven: streams
  * do their work when worker_step says so. E_MEMORY. */
-int worker_room(struct worker *w, const struct run *run, bool driven);
+int worker_capacity(struct worker *w, const struct run *run, bool driven);
 void worker_free(struct worker *w);
 /* Puts the worker's actors back to their start; those that need nothing are ready. */
 void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);

@@ -15,10 +15,10 @@
 
 enum { FIRST_ROOM = 64 };
 
-/* A ring of room (a power of two) messages; head and tail only grow. */
+/* A ring of capacity (a power of two) messages; head and tail only grow. */
 struct queue {
     struct msg *ring;
-    uint64_t room, head, tail;
+    uint64_t capacity, head, tail;
 };
 
 struct sim_end {
@@ -76,12 +76,12 @@ end_of(const struct sim_bus *s, uint32_t addr)
 static void
 grow(struct queue *q)
 {
-    uint64_t room = q->room ? 2 * q->room : FIRST_ROOM;
-    struct msg *ring = must_alloc(room * sizeof *ring);
-    for (uint64_t i = q->head; i != q->tail; i++) ring[i & (room - 1)] = q->ring[i & (q->room - 1)];
+    uint64_t capacity = q->capacity ? 2 * q->capacity : FIRST_ROOM;
+    struct msg *ring = must_alloc(capacity * sizeof *ring);
+    for (uint64_t i = q->head; i != q->tail; i++) ring[i & (capacity - 1)] = q->ring[i & (q->capacity - 1)];
     free(q->ring);
     q->ring = ring;
-    q->room = room;
+    q->capacity = capacity;
 }
 
 static int
@@ -90,8 +90,8 @@ send_sim(struct bus *b, const struct msg *m)
     struct sim_bus *s = (struct sim_bus *)b;
     assert(m->from != m->to);
     struct queue *q = &s->end[end_of(s, m->to)].from[end_of(s, m->from)];
-    if (q->tail - q->head == q->room) grow(q);
-    q->ring[q->tail++ & (q->room - 1)] = *m;
+    if (q->tail - q->head == q->capacity) grow(q);
+    q->ring[q->tail++ & (q->capacity - 1)] = *m;
     s->sent++;
     return 0;
 }
@@ -122,7 +122,7 @@ recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, bool wait)
         int choice = (int)choose_sim(b, (uint64_t)nready + may_end);
         if (choice == nready) break;
         ready(s, e, choice, &q);
-        m[n++] = q->ring[q->head++ & (q->room - 1)];
+        m[n++] = q->ring[q->head++ & (q->capacity - 1)];
     }
     s->received += n;
     return n;

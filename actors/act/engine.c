@@ -471,7 +471,7 @@ engine_run(struct engine *e, struct run *r)
     r->hook = e;
     if (nthread > 1) TRY(start_threads(e, nthread));
     bool driven = e->bus && !e->bus->kind->threaded;
-    for (int t = 0; t < nthread; t++) TRY(worker_room(&e->worker[t], r, driven));
+    for (int t = 0; t < nthread; t++) TRY(worker_capacity(&e->worker[t], r, driven));
     worker_begin(w, r, id);
     if (e->bus && e->bus->kind->admit) e->bus->kind->admit(e->bus, id);
     for (int t = 1; t < nthread; t++) tell(w, e->worker[t].id, MSG_START);

@@ -24,7 +24,7 @@ flow_free(struct flow *f)
 }
 
 void
-flow_room(struct flow *f, int32_t naddress)
+flow_capacity(struct flow *f, int32_t naddress)
 {
     assert(flow_empty(f));
     if (naddress <= f->naddress) return;

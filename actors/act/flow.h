@@ -28,7 +28,7 @@ struct flow {
 int flow_new(struct flow *f, int kind, int rank, bool driven); /* E_MEMORY */
 void flow_free(struct flow *f);
 /* Acts have so many addresses at most; nothing is under way. */
-void flow_room(struct flow *f, int32_t naddress);
+void flow_capacity(struct flow *f, int32_t naddress);
 
 static inline bool
 flow_empty(const struct flow *f)

@@ -48,7 +48,7 @@ struct head {
 /* Messages for which a ring had no room. */
 struct spill {
     struct msg *msg;
-    int32_t n, room;
+    int32_t n, capacity;
 };
 
 struct end { /* of this process; its thread's */
@@ -223,9 +223,9 @@ static void
 spill_add(struct end *e, int to, const struct msg *m)
 {
     struct spill *s = &e->spill[to];
-    if (s->n == s->room) {
-        s->room = s->room ? 2 * s->room : ENTRIES;
-        s->msg = must_realloc(s->msg, sizeof *s->msg * (size_t)s->room);
+    if (s->n == s->capacity) {
+        s->capacity = s->capacity ? 2 * s->capacity : ENTRIES;
+        s->msg = must_realloc(s->msg, sizeof *s->msg * (size_t)s->capacity);
     }
     s->msg[s->n++] = *m;
     e->nspilled++;

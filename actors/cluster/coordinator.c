@@ -35,9 +35,9 @@ struct coordinator {
     uint32_t epoch;
     struct member *member; /* by rank */
     struct peer *peer;
-    int npeer, peer_room;
+    int npeer, peer_capacity;
     struct shipped *shipped;
-    int nshipped, shipped_room;
+    int nshipped, shipped_capacity;
     uint32_t slot[CLUSTER_SLOTS];
     int nslot;
     struct start start;      /* in SHIP and RUN */
@@ -408,9 +408,9 @@ find_shipped(struct coordinator *c, uint64_t id)
 {
     for (int i = 0; i < c->nshipped; i++)
         if (c->shipped[i].id == id) return &c->shipped[i];
-    if (c->nshipped == c->shipped_room) {
-        c->shipped_room = c->shipped_room ? 2 * c->shipped_room : 16;
-        c->shipped = must_realloc(c->shipped, sizeof *c->shipped * (size_t)c->shipped_room);
+    if (c->nshipped == c->shipped_capacity) {
+        c->shipped_capacity = c->shipped_capacity ? 2 * c->shipped_capacity : 16;
+        c->shipped = must_realloc(c->shipped, sizeof *c->shipped * (size_t)c->shipped_capacity);
     }
     struct shipped *s = &c->shipped[c->nshipped++];
     *s = (struct shipped){id, must_alloc((size_t)c->options.world)};
@@ -587,9 +587,9 @@ static void (*const handle[NPACKET])(struct coordinator *c, int rank, const stru
 static void
 know(struct coordinator *c, int peer)
 {
-    if (peer >= c->peer_room) {
-        c->peer_room = MAX(2 * c->peer_room, peer + 1);
-        c->peer = must_realloc(c->peer, sizeof *c->peer * (size_t)c->peer_room);
+    if (peer >= c->peer_capacity) {
+        c->peer_capacity = MAX(2 * c->peer_capacity, peer + 1);
+        c->peer = must_realloc(c->peer, sizeof *c->peer * (size_t)c->peer_capacity);
     }
     for (; c->npeer <= peer; c->npeer++) c->peer[c->npeer] = (struct peer){.rank = -1};
 }
@@ -690,7 +690,7 @@ coordinator_slot(const struct coordinator *c, int slot)
 size_t
 coordinator_bytes(const struct coordinator *c)
 {
-    size_t n = sizeof *c + sizeof *c->member * (size_t)c->options.world + sizeof *c->peer * (size_t)c->peer_room;
+    size_t n = sizeof *c + sizeof *c->member * (size_t)c->options.world + sizeof *c->peer * (size_t)c->peer_capacity;
     for (int r = 0; r < c->options.world; r++)
         if (c->member[r].info.host) n += strlen(c->member[r].info.host) + strlen(c->member[r].info.devices) + 2;
     return n + (sizeof *c->shipped + (size_t)c->options.world) * (size_t)c->nshipped;

@@ -33,7 +33,7 @@ struct link_end {
     char endpoint[LINK_ENDPOINT];
     zmq_msg_t msg; /* the last that came */
     struct peer_id *peer;
-    int npeer, room;
+    int npeer, capacity;
 };
 
 struct link {
@@ -458,9 +458,9 @@ number_of(struct link_end *e, const void *id, size_t n)
     for (int i = 0; i < e->npeer; i++)
         if (e->peer[i].n == n && !memcmp(e->peer[i].bytes, id, n)) return i;
     if (e->npeer == PEERS) return -1;
-    if (e->npeer == e->room) {
-        e->room = e->room ? 2 * e->room : 16;
-        e->peer = must_realloc(e->peer, sizeof *e->peer * (size_t)e->room);
+    if (e->npeer == e->capacity) {
+        e->capacity = e->capacity ? 2 * e->capacity : 16;
+        e->peer = must_realloc(e->peer, sizeof *e->peer * (size_t)e->capacity);
     }
     struct peer_id *p = &e->peer[e->npeer];
     p->n = (uint8_t)n;

@@ -59,7 +59,7 @@ struct memory {
     int32_t nitem, npacked;
     int64_t bytes;
     struct pair *pair;
-    int32_t npair, pair_room;
+    int32_t npair, pair_capacity;
 };
 
 /* ---- tenants ---- */
@@ -281,9 +281,9 @@ pack_items(struct memory *m, int32_t first, int32_t last)
 static void
 add_pair(struct memory *m, int32_t a, int32_t b, bool again)
 {
-    if (m->npair == m->pair_room) {
-        m->pair_room = m->pair_room ? 2 * m->pair_room : 256;
-        m->pair = must_realloc(m->pair, sizeof *m->pair * (size_t)m->pair_room);
+    if (m->npair == m->pair_capacity) {
+        m->pair_capacity = m->pair_capacity ? 2 * m->pair_capacity : 256;
+        m->pair = must_realloc(m->pair, sizeof *m->pair * (size_t)m->pair_capacity);
     }
     m->pair[m->npair++] = (struct pair){a, b, again};
     m->item[a].alone = m->item[b].alone = false;

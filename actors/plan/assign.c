@@ -483,18 +483,18 @@ build(struct planner *w)
 {
     struct program *p = w->p;
     struct assigned *a = w->a;
-    int32_t room = p->nleaf + p->nnode + p->nroot + 1;
-    a->net.node = ARENA_ARRAY(&a->arena, struct net_node, room);
+    int32_t capacity = p->nleaf + p->nnode + p->nroot + 1;
+    a->net.node = ARENA_ARRAY(&a->arena, struct net_node, capacity);
     a->net.tensor = ARENA_ARRAY(&a->arena, struct net_tensor, p->nnode * OP_OUT + p->nleaf + 1);
     a->net.memory_limit = w->o->memory_limit;
     a->net.nlevel = MAX_AXIS;
     a->nprog = p->nnode;
     a->node = ARENA_ARRAY(&a->arena, int32_t, p->nnode + 1);
     a->leaf = ARENA_ARRAY(&a->arena, int32_t, p->nleaf + 1);
-    a->candidate = ARENA_ARRAY(&a->arena, const struct assign_candidate *, room);
-    w->list = ARENA_ARRAY(&a->arena, const struct candidate_list *, room);
-    w->form = ARENA_ARRAY(&a->arena, const struct layout *const *, room);
-    w->start = ARENA_ARRAY(&a->arena, int32_t, room);
+    a->candidate = ARENA_ARRAY(&a->arena, const struct assign_candidate *, capacity);
+    w->list = ARENA_ARRAY(&a->arena, const struct candidate_list *, capacity);
+    w->form = ARENA_ARRAY(&a->arena, const struct layout *const *, capacity);
+    w->start = ARENA_ARRAY(&a->arena, int32_t, capacity);
     w->value = ARENA_ARRAY(&a->arena, struct value, p->nnode * OP_OUT + p->nleaf + 1);
     for (int32_t i = 0; i < p->nleaf; i++)
         if (w->o->leaf[i].follows < 0) TRY(leaf_node(w, i));

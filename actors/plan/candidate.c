@@ -164,10 +164,10 @@ list_call(struct candidates *c, struct call *call, const struct prog_node *n, st
     }
     int64_t most = product(p, s.nsig);
     bool every = most <= MOST;
-    int64_t room = every ? most * (c->norder + 1) : (int64_t)s.nsig * s.nsig * p->naxis;
+    int64_t capacity = every ? most * (c->norder + 1) : (int64_t)s.nsig * s.nsig * p->naxis;
     l->nlayout = n->nin + n->nout;
-    l->candidate = ARENA_ARRAY(c->arena, struct assign_candidate, room + 1);
-    l->part = ARENA_ARRAY(c->arena, uint8_t, (room + 1) * MAX_AXIS);
+    l->candidate = ARENA_ARRAY(c->arena, struct assign_candidate, capacity + 1);
+    l->part = ARENA_ARRAY(c->arena, uint8_t, (capacity + 1) * MAX_AXIS);
     for (int i = 0; i < call->nin; i++) l->bytes += (double)type_bytes(&call->in[i]);
     for (int k = 0; k < call->nout; k++) l->bytes += (double)type_bytes(&call->out[k]);
     l->flops = n->op->flops ? n->op->flops(call) : 2 * rule_points(&rule);

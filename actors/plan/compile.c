@@ -26,15 +26,15 @@ by_device(const void *a, const void *b)
 
 struct devices {
     struct plan_device *device;
-    int n, room;
+    int n, capacity;
 };
 
 static void
 add_place(struct devices *s, const struct place *p)
 {
-    if (s->n + p->nrank > s->room) {
-        s->room = 2 * (s->n + p->nrank);
-        s->device = must_realloc(s->device, sizeof *s->device * (size_t)s->room);
+    if (s->n + p->nrank > s->capacity) {
+        s->capacity = 2 * (s->n + p->nrank);
+        s->device = must_realloc(s->device, sizeof *s->device * (size_t)s->capacity);
     }
     for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
 }

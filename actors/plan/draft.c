@@ -30,10 +30,10 @@ struct draft *
 draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int device_kind, int rank, int32_t pos,
           bool piece, int32_t *id)
 {
-    if (l->ndraft == l->room) {
-        int32_t room = l->room ? 2 * l->room : 256;
-        l->draft = must_realloc(l->draft, sizeof *l->draft * (size_t)room);
-        l->room = room;
+    if (l->ndraft == l->capacity) {
+        int32_t capacity = l->capacity ? 2 * l->capacity : 256;
+        l->draft = must_realloc(l->draft, sizeof *l->draft * (size_t)capacity);
+        l->capacity = capacity;
     }
     *id = l->ndraft++;
     struct draft *d = &l->draft[*id];
@@ -61,9 +61,9 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
 int32_t
 draft_port(struct lower *l, struct draft *d, const struct out_port *o)
 {
-    if (d->nout == d->out_room) {
-        d->out_room = d->out_room ? 2 * d->out_room : 1;
-        struct out_port *more = ARENA_ARRAY(&l->tmp, struct out_port, d->out_room);
+    if (d->nout == d->out_capacity) {
+        d->out_capacity = d->out_capacity ? 2 * d->out_capacity : 1;
+        struct out_port *more = ARENA_ARRAY(&l->tmp, struct out_port, d->out_capacity);
         if (d->nout) memcpy(more, d->out, sizeof *more * (size_t)d->nout);
         d->out = more;
     }

@@ -40,14 +40,14 @@ same_view(const struct view *a, const struct view *b)
 static void
 grow(struct intern *t, struct arena *a)
 {
-    int32_t was = t->room;
+    int32_t was = t->capacity;
     const struct view **old = t->view;
-    t->room = was ? 2 * was : 256;
-    t->view = ARENA_ARRAY(a, const struct view *, t->room);
+    t->capacity = was ? 2 * was : 256;
+    t->view = ARENA_ARRAY(a, const struct view *, t->capacity);
     for (int32_t i = 0; i < was; i++) {
         if (!old[i]) continue;
-        uint32_t at = (uint32_t)hash_of(old[i]) & (uint32_t)(t->room - 1);
-        while (t->view[at]) at = (at + 1) & (uint32_t)(t->room - 1);
+        uint32_t at = (uint32_t)hash_of(old[i]) & (uint32_t)(t->capacity - 1);
+        while (t->view[at]) at = (at + 1) & (uint32_t)(t->capacity - 1);
         t->view[at] = old[i];
     }
 }
@@ -56,9 +56,9 @@ const struct view *
 intern_view(struct lower *l, const struct view *v)
 {
     struct intern *t = &l->intern;
-    if (2 * t->n >= t->room) grow(t, &l->tmp);
-    uint32_t at = (uint32_t)hash_of(v) & (uint32_t)(t->room - 1);
-    for (; t->view[at]; at = (at + 1) & (uint32_t)(t->room - 1))
+    if (2 * t->n >= t->capacity) grow(t, &l->tmp);
+    uint32_t at = (uint32_t)hash_of(v) & (uint32_t)(t->capacity - 1);
+    for (; t->view[at]; at = (at + 1) & (uint32_t)(t->capacity - 1))
         if (same_view(t->view[at], v)) return t->view[at];
     struct view *made = ARENA_NEW(&l->plan->arena, struct view);
     *made = (struct view){.dtype = v->dtype, .ndim = v->ndim};
@@ -102,18 +102,18 @@ kernels_add(struct kernels *k, int32_t device, struct exec *e)
 {
     struct lower *l = k->l;
     struct plan *p = l->plan;
-    if (p->nexec == l->exec_room) {
-        l->exec_room = l->exec_room ? 2 * l->exec_room : 64;
-        p->exec = must_realloc(p->exec, sizeof(struct exec *) * (size_t)l->exec_room);
+    if (p->nexec == l->exec_capacity) {
+        l->exec_capacity = l->exec_capacity ? 2 * l->exec_capacity : 64;
+        p->exec = must_realloc(p->exec, sizeof(struct exec *) * (size_t)l->exec_capacity);
     }
     p->exec[p->nexec++] = e;
     if (k->placed) return;
-    if (k->n == k->room) {
-        int32_t room = k->room ? 2 * k->room : 4;
-        struct made_kernel *more = ARENA_ARRAY(&l->tmp, struct made_kernel, room);
+    if (k->n == k->capacity) {
+        int32_t capacity = k->capacity ? 2 * k->capacity : 4;
+        struct made_kernel *more = ARENA_ARRAY(&l->tmp, struct made_kernel, capacity);
         if (k->n) memcpy(more, k->made, sizeof *more * (size_t)k->n);
         k->made = more;
-        k->room = room;
+        k->capacity = capacity;
     }
     k->made[k->n++] = (struct made_kernel){
         .runner = runner_of(l, device),

@@ -38,7 +38,7 @@ struct draft {
     struct edge *in, *last_in;
     int32_t nin;
     struct out_port *out; /* results, then the control and the credit output if there are such */
-    int32_t nout, out_room;
+    int32_t nout, out_capacity;
     int32_t control, credit; /* index of that output, -1 */
     bool piece, checks, gate;
 };
@@ -49,7 +49,7 @@ struct lower {
     struct plan *plan;
     struct arena tmp; /* dropped when the plan is made */
     struct draft *draft;
-    int32_t ndraft, room;
+    int32_t ndraft, capacity;
     struct pval **node_val; /* [node * OP_OUT + out] */
     struct pval **leaf_val;
     struct outline *outline;
@@ -61,13 +61,13 @@ struct lower {
     } order;
     struct intern {
         const struct view **view; /* open addressing */
-        int32_t n, room;
+        int32_t n, capacity;
     } intern;
-    int32_t exec_room;
+    int32_t exec_capacity;
     int32_t gate, gated; /* the last gate, -1; drafts before this have one behind them, if they need it */
     bool *is_update;     /* by node: it may be written over a leaf */
     struct box_plan **box;
-    int32_t nbox, box_room;
+    int32_t nbox, box_capacity;
     int32_t at; /* the node that is being lowered: by its line an error in the move of a leaf is told */
 };
 
@@ -85,7 +85,7 @@ struct kernels {
         const struct view **view;
         struct exec *exec;
     } * made;
-    int32_t n, room;
+    int32_t n, capacity;
 };
 void kernels_begin(struct kernels *k, struct lower *l, int32_t nview, bool placed);
 struct exec *kernels_find(const struct kernels *k, int32_t device); /* NULL: none that fits */

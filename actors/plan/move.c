@@ -162,12 +162,12 @@ move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like
 static void
 remember_box(struct lower *l, struct box_plan *b)
 {
-    if (l->nbox == l->box_room) {
-        int32_t room = l->box_room ? 2 * l->box_room : 16;
-        struct box_plan **more = ARENA_ARRAY(&l->tmp, struct box_plan *, room);
+    if (l->nbox == l->box_capacity) {
+        int32_t capacity = l->box_capacity ? 2 * l->box_capacity : 16;
+        struct box_plan **more = ARENA_ARRAY(&l->tmp, struct box_plan *, capacity);
         if (l->nbox) memcpy(more, l->box, sizeof *more * (size_t)l->nbox);
         l->box = more;
-        l->box_room = room;
+        l->box_capacity = capacity;
     }
     l->box[l->nbox++] = b;
 }

@@ -39,13 +39,13 @@ slot_of(const struct outline *o, const struct type *t, const struct layout *from
 static void
 grow(struct outline *o)
 {
-    if (o->nway < o->way_room) return;
-    int32_t room = o->way_room ? 2 * o->way_room : 32;
-    struct way *more = ARENA_ARRAY(&o->arena, struct way, room);
+    if (o->nway < o->way_capacity) return;
+    int32_t capacity = o->way_capacity ? 2 * o->way_capacity : 32;
+    struct way *more = ARENA_ARRAY(&o->arena, struct way, capacity);
     if (o->nway) memcpy(more, o->way, sizeof *more * (size_t)o->nway);
     o->way = more;
-    o->way_room = room;
-    o->nslot = 4 * room;
+    o->way_capacity = capacity;
+    o->nslot = 4 * capacity;
     o->slot = ARENA_ARRAY(&o->arena, int32_t, o->nslot);
     for (int32_t i = 0; i < o->nway; i++) *slot_of(o, &more[i].type, more[i].from, more[i].to) = i + 1;
 }

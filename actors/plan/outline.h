@@ -40,7 +40,7 @@ struct outline {
     struct stages stages;
     struct fusion fusion;
     struct way *way; /* each once, in the order in which steps want them */
-    int32_t nway, way_room;
+    int32_t nway, way_capacity;
     int32_t *slot, nslot;     /* 1 + index of a way, by hash */
     unsigned char digest[16]; /* not against those who mean harm */
 };

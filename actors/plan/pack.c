@@ -279,12 +279,12 @@ take(struct heap *h, int32_t b, int64_t bytes)
     if (hole < 0 && h->tail >= 0 && h->block[h->tail].hole) hole = h->tail;
     int32_t before = hole >= 0 ? h->block[hole].before : h->tail;
     int32_t after = hole >= 0 ? h->block[hole].after : -1;
-    int64_t room = hole >= 0 ? h->block[hole].bytes : 0;
+    int64_t capacity = hole >= 0 ? h->block[hole].bytes : 0;
     int64_t at = before >= 0 ? h->block[before].offset + h->block[before].bytes : 0;
     if (hole >= 0) discard_hole(h, hole);
     h->block[b] = (struct block){.offset = at, .bytes = bytes};
     link_in(h, before, b, after);
-    if (room > bytes) add_hole(h, b, at + bytes, room - bytes, after);
+    if (capacity > bytes) add_hole(h, b, at + bytes, capacity - bytes, after);
     h->top = MAX(h->top, at + bytes);
 }
 

@@ -70,15 +70,15 @@ group_end(const struct plan *p, int32_t first)
 enum { PER = OP_OUT + 1 };
 struct list {
     int64_t *key;
-    int32_t n, room;
+    int32_t n, capacity;
 };
 
 static void
 list_add(struct list *l, int64_t number, int64_t sub)
 {
-    if (l->n == l->room) {
-        l->room = l->room ? 2 * l->room : 16;
-        l->key = must_realloc(l->key, sizeof(*l->key) * (size_t)l->room);
+    if (l->n == l->capacity) {
+        l->capacity = l->capacity ? 2 * l->capacity : 16;
+        l->key = must_realloc(l->key, sizeof(*l->key) * (size_t)l->capacity);
     }
     l->key[l->n++] = number * PER + sub;
 }

@@ -25,7 +25,7 @@ struct wire {
     struct atlas *atlas;
     const struct place **place;
     const struct layout **layout;
-    int32_t nplace, nlayout, place_room, layout_room;
+    int32_t nplace, nlayout, place_capacity, layout_capacity;
 };
 
 static int
@@ -113,10 +113,10 @@ each_count(struct wire *w, int32_t *n)
 
 /* ---- placements, layouts ---- */
 
-#define GROW(list, n, room)                                                                                            \
-    if ((n) == (room)) {                                                                                               \
-        (room) = (room) ? 2 * (room) : 16;                                                                             \
-        (list) = must_realloc((list), sizeof *(list) * (size_t)(room));                                                \
+#define GROW(list, n, capacity)                                                                                        \
+    if ((n) == (capacity)) {                                                                                           \
+        (capacity) = (capacity) ? 2 * (capacity) : 16;                                                                 \
+        (list) = must_realloc((list), sizeof *(list) * (size_t)(capacity));                                            \
     }
 
 static int
@@ -164,7 +164,7 @@ each_place(struct wire *w, const struct place **p)
         write_place(w, *p);
     else
         TRY(read_place(w, p));
-    GROW(w->place, w->nplace, w->place_room);
+    GROW(w->place, w->nplace, w->place_capacity);
     w->place[w->nplace++] = *p;
     return 0;
 }
@@ -202,7 +202,7 @@ each_layout(struct wire *w, const struct layout **l)
         return 0;
     }
     TRY(each_new_layout(w, l));
-    GROW(w->layout, w->nlayout, w->layout_room);
+    GROW(w->layout, w->nlayout, w->layout_capacity);
     w->layout[w->nlayout++] = *l;
     return 0;
 }

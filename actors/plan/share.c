@@ -26,7 +26,7 @@ struct sharing {
     int32_t corner;
     int32_t *member, nmember; /* mesh positions that hold the same box */
     struct item *item;
-    int32_t nitem, room;
+    int32_t nitem, capacity;
     int32_t *first, *last; /* by device of the move (box_plan.rank): its items */
     int64_t *own;          /* bytes that it fills */
     int32_t *fill, nfill;
@@ -53,12 +53,12 @@ is_member(const struct sharing *s, int32_t rank)
 static void
 add_item(struct sharing *s, const struct box *slice, const struct box_step *step, int32_t rank)
 {
-    if (s->nitem == s->room) {
-        int32_t room = s->room ? 2 * s->room : 16;
-        struct item *more = ARENA_ARRAY(&s->m.l->tmp, struct item, room);
+    if (s->nitem == s->capacity) {
+        int32_t capacity = s->capacity ? 2 * s->capacity : 16;
+        struct item *more = ARENA_ARRAY(&s->m.l->tmp, struct item, capacity);
         for (int32_t i = 0; i < s->nitem; i++) more[i] = s->item[i];
         s->item = more;
-        s->room = room;
+        s->capacity = capacity;
     }
     s->item[s->nitem++] = (struct item){*slice, step, rank, -1};
 }

@@ -25,11 +25,11 @@ enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    int32_t *row, *seat;          /* by task: a row of tasks each of which reads the one before; where in it */
-    int32_t *seen, stamp, *queue; /* by task; of a search */
-    int32_t *asked, *last, *met;  /* by row: the search that asks for it, for which seat; how far it was met */
-    int32_t *next_writer;         /* by task: the next that writes the same register, -1 */
-    int32_t *user, nuser, room;   /* all who use a register */
+    int32_t *row, *seat;            /* by task: a row of tasks each of which reads the one before; where in it */
+    int32_t *seen, stamp, *queue;   /* by task; of a search */
+    int32_t *asked, *last, *met;    /* by row: the search that asks for it, for which seat; how far it was met */
+    int32_t *next_writer;           /* by task: the next that writes the same register, -1 */
+    int32_t *user, nuser, capacity; /* all who use a register */
 };
 
 /* ---- order ---- */
@@ -191,9 +191,9 @@ list_writers(struct memory *m)
 static void
 add_user(struct memory *m, int32_t task)
 {
-    if (m->nuser == m->room) {
-        m->room = m->room ? 2 * m->room : 256;
-        m->user = must_realloc(m->user, sizeof *m->user * (size_t)m->room);
+    if (m->nuser == m->capacity) {
+        m->capacity = m->capacity ? 2 * m->capacity : 256;
+        m->user = must_realloc(m->user, sizeof *m->user * (size_t)m->capacity);
     }
     m->user[m->nuser++] = task;
 }

@@ -239,15 +239,15 @@ hidden_number(struct rille_session *s, enum number_kind kind)
 }
 
 static int
-operands(struct rille_session *s, const struct op *op, int n, const struct rille_arg *args, struct val **in, int room,
-         int *nin)
+operands(struct rille_session *s, const struct op *op, int n, const struct rille_arg *args, struct val **in,
+         int capacity, int *nin)
 {
     int noperand = op_noperand(op), count = 0;
     for (int i = 0; i < MAX(n, noperand); i++) {
         const struct operand *d = operand_at(op, noperand, i);
         if (!d) return fail(E_ARG, "%s: takes at most %d operands, not %d", op->name, noperand, n);
         if (i >= n && d->flags & IN_LIST && i > 0) break;
-        if (count == room) return fail(E_ARG, "%s: more than %d operands", op->name, room);
+        if (count == capacity) return fail(E_ARG, "%s: more than %d operands", op->name, capacity);
         if (d->flags & IN_HIDDEN) {
             in[count++] = hidden_number(s, i == noperand - 1 ? NUM_ORDINAL : NUM_SEED);
             continue;
@@ -421,9 +421,9 @@ watch(struct rille_session *s, struct rille_tensor *t)
 {
     for (int32_t i = 0; i < s->nwatch; i++)
         if (s->watch[i] == t) return;
-    if (s->nwatch == s->watch_room) {
-        s->watch_room = s->watch_room ? 2 * s->watch_room : 8;
-        s->watch = must_realloc(s->watch, sizeof(*s->watch) * (size_t)s->watch_room);
+    if (s->nwatch == s->watch_capacity) {
+        s->watch_capacity = s->watch_capacity ? 2 * s->watch_capacity : 8;
+        s->watch = must_realloc(s->watch, sizeof(*s->watch) * (size_t)s->watch_capacity);
     }
     s->watch[s->nwatch++] = t;
 }
@@ -536,9 +536,9 @@ remember_update(struct rille_session *s, struct rille_tensor *t)
 {
     for (int32_t i = 0; i < s->nupdate; i++)
         if (s->update[i].t == t) return;
-    if (s->nupdate == s->update_room) {
-        s->update_room = s->update_room ? 2 * s->update_room : 32;
-        s->update = must_realloc(s->update, sizeof(*s->update) * (size_t)s->update_room);
+    if (s->nupdate == s->update_capacity) {
+        s->update_capacity = s->update_capacity ? 2 * s->update_capacity : 32;
+        s->update = must_realloc(s->update, sizeof(*s->update) * (size_t)s->update_capacity);
     }
     struct val *before = t->val;
     val_hold(before);

@@ -115,8 +115,8 @@ hash_of(const unsigned char *p, size_t n)
 static struct derived *
 memo_find(const struct memo *m, const struct key *k, uint64_t hash)
 {
-    if (m->room == 0) return NULL;
-    for (struct derived *d = m->slot[hash & (uint64_t)(m->room - 1)]; d; d = d->next)
+    if (m->capacity == 0) return NULL;
+    for (struct derived *d = m->slot[hash & (uint64_t)(m->capacity - 1)]; d; d = d->next)
         if (d->hash == hash && d->nkey == k->n && !memcmp(d->key, k->byte, k->n)) return d;
     return NULL;
 }
@@ -124,7 +124,7 @@ memo_find(const struct memo *m, const struct key *k, uint64_t hash)
 void
 memo_free(struct memo *m)
 {
-    for (int32_t i = 0; i < m->room; i++)
+    for (int32_t i = 0; i < m->capacity; i++)
         while (m->slot[i]) {
             struct derived *d = m->slot[i];
             m->slot[i] = d->next;
@@ -142,19 +142,19 @@ static void
 memo_grow(struct memo *m)
 {
     if (m->n >= MEMO_MOST) memo_free(m);
-    if (m->n * 2 < m->room) return;
-    int32_t room = m->room ? 2 * m->room : 1024;
-    struct derived **slot = must_alloc(sizeof *slot * (size_t)room);
-    for (int32_t i = 0; i < m->room; i++)
+    if (m->n * 2 < m->capacity) return;
+    int32_t capacity = m->capacity ? 2 * m->capacity : 1024;
+    struct derived **slot = must_alloc(sizeof *slot * (size_t)capacity);
+    for (int32_t i = 0; i < m->capacity; i++)
         while (m->slot[i]) {
             struct derived *d = m->slot[i];
             m->slot[i] = d->next;
-            d->next = slot[d->hash & (uint64_t)(room - 1)];
-            slot[d->hash & (uint64_t)(room - 1)] = d;
+            d->next = slot[d->hash & (uint64_t)(capacity - 1)];
+            slot[d->hash & (uint64_t)(capacity - 1)] = d;
         }
     free(m->slot);
     m->slot = slot;
-    m->room = room;
+    m->made = made;
 }
 
 static void
@@ -170,14 +170,14 @@ memo_put(struct memo *m, const struct key *k, uint64_t hash, const struct derive
     d->nkey = k->n;
     d->key = must_alloc(k->n);
     memcpy(d->key, k->byte, k->n);
-    d->next = m->slot[hash & (uint64_t)(m->room - 1)];
-    m->slot[hash & (uint64_t)(m->room - 1)] = d;
+    d->next = m->slot[hash & (uint64_t)(m->capacity - 1)];
+    m->slot[hash & (uint64_t)(m->capacity - 1)] = d;
     m->n++;
 }
 
 /* ---- calls ---- */
 
-/* A call on values, with room for what it points to. */
+/* A call on values, with space for what it points to. */
 struct called {
     struct call call;
     struct type type[IN_MAX];
@@ -386,9 +386,9 @@ add_derived(struct rille_session *s, const struct op *op, struct val *const *in,
 struct val *
 build_fresh(struct rille_session *s, struct val *v)
 {
-    if (s->nfresh == s->fresh_room) {
-        s->fresh_room = s->fresh_room ? 2 * s->fresh_room : 64;
-        s->fresh = must_realloc(s->fresh, sizeof(*s->fresh) * (size_t)s->fresh_room);
+    if (s->nfresh == s->fresh_capacity) {
+        s->fresh_capacity = s->fresh_capacity ? 2 * s->fresh_capacity : 64;
+        s->fresh = must_realloc(s->fresh, sizeof(*s->fresh) * (size_t)s->fresh_capacity);
     }
     val_hold(v);
     s->fresh[s->nfresh++] = v;
@@ -418,10 +418,10 @@ add_source(struct rille_session *s, const struct op *op, int nin, struct val *co
     return build_add(s, op, in, attr, &made, out);
 }
 
-/* What is derived of a call: remembered, or made in the room given. */
+/* What is derived of a call: remembered, or made in `made`. */
 static int
 derived_of(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-           struct derived *room, const struct derived **out)
+           struct derived *made, const struct derived **out)
 {
     struct key key;
     key_call(&key, op, nin, in, attr);
@@ -432,11 +432,11 @@ derived_of(struct rille_session *s, const struct op *op, int nin, struct val *co
     struct called c;
     call_of(op, nin, in, attr, &c);
     c.call.out = result;
-    room->nin = nin;
-    room->nout = c.call.nout;
-    TRY(derive(s, &c.call, room));
-    if (!key.full && !s->strategy) memo_put(&s->memo, &key, hash, room);
-    *out = room;
+    made->nin = nin;
+    made->nout = c.call.nout;
+    TRY(derive(s, &c.call, made));
+    if (!key.full && !s->strategy) memo_put(&s->memo, &key, hash, made);
+    *out = made;
     return 0;
 }
 
@@ -481,13 +481,13 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
               struct val **out)
 {
     const struct layout *want[IN_MAX];
-    struct derived room = {.want = want};
+    struct derived made = {.want = want};
     const struct derived *d;
-    TRY(derived_of(s, op, nin, in, attr, &room, &d));
+    TRY(derived_of(s, op, nin, in, attr, &made, &d));
     if (op->split_form && d->bytes > 0 && !s->strategy) {
         TRY(add_split_form(s, op, nin, in, attr, d->bytes, out));
         if (out[0]) return 0;
-        TRY(derived_of(s, op, nin, in, attr, &room, &d)); /* the parts may have driven it out of the memo */
+        TRY(derived_of(s, op, nin, in, attr, &made, &d)); /* the parts may have driven it out of the memo */
     }
     s->moved += d->bytes;
     return add_derived(s, op, in, attr, d, out);

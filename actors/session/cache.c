@@ -63,7 +63,7 @@ cache_free(struct cache *c)
 static void
 drop_oldest(struct cache *c)
 {
-    struct cached *e = c->oldest, **at = &c->slot[e->hash % (uint64_t)c->room];
+    struct cached *e = c->oldest, **at = &c->slot[e->hash % (uint64_t)c->capacity];
     while (*at != e) at = &(*at)->next;
     *at = e->next;
     unlist(c, e);
@@ -74,33 +74,33 @@ drop_oldest(struct cache *c)
 
 /* As many chains as plans. */
 static void
-make_room(struct cache *c)
+make_capacity(struct cache *c)
 {
-    if (c->n < c->room) return;
-    int32_t room = c->room ? 2 * c->room : 256;
-    struct cached **slot = must_alloc(sizeof *slot * (size_t)room);
+    if (c->n < c->capacity) return;
+    int32_t capacity = c->capacity ? 2 * c->capacity : 256;
+    struct cached **slot = must_alloc(sizeof *slot * (size_t)capacity);
     for (struct cached *e = c->latest; e; e = e->after) {
-        e->next = slot[e->hash % (uint64_t)room];
-        slot[e->hash % (uint64_t)room] = e;
+        e->next = slot[e->hash % (uint64_t)capacity];
+        slot[e->hash % (uint64_t)capacity] = e;
     }
     free(c->slot);
     c->slot = slot;
-    c->room = room;
+    c->capacity = capacity;
 }
 
 static void
 cache_put(struct cache *c, uint64_t hash, const struct str *key, struct runner *r)
 {
-    make_room(c);
+    make_capacity(c);
     struct cached *e = must_alloc(sizeof *e);
-    *e = (struct cached){.next = c->slot[hash % (uint64_t)c->room],
+    *e = (struct cached){.next = c->slot[hash % (uint64_t)c->capacity],
                          .hash = hash,
                          .nkey = key->len,
                          .key = must_alloc(key->len),
                          .bytes = sizeof *e + key->len + runner_bytes(r),
                          .runner = r};
     memcpy(e->key, key->text, key->len);
-    c->slot[hash % (uint64_t)c->room] = e;
+    c->slot[hash % (uint64_t)c->capacity] = e;
     list_first(c, e);
     c->bytes += e->bytes;
     c->n++;
@@ -112,8 +112,8 @@ cache_find(struct rille_session *s, struct collection *c, struct runner **out)
 {
     collection_key(s, c);
     uint64_t hash = hash_of((const unsigned char *)c->key.text, c->key.len);
-    uint64_t room = (uint64_t)s->cache.room;
-    for (struct cached *e = room ? s->cache.slot[hash % room] : NULL; e; e = e->next) {
+    uint64_t capacity = (uint64_t)s->cache.capacity;
+    for (struct cached *e = capacity ? s->cache.slot[hash % capacity] : NULL; e; e = e->next) {
         if (e->hash != hash || e->nkey != c->key.len || memcmp(e->key, c->key.text, e->nkey)) continue;
         unlist(&s->cache, e);
         list_first(&s->cache, e);

@@ -17,11 +17,11 @@
 struct sweep {
     struct rille_session *s;
     struct node **node; /* reached, by serial once sorted */
-    int32_t nnode, node_room;
+    int32_t nnode, node_capacity;
     struct val **at;     /* values that a gradient passes through */
     struct val **grad;   /* theirs so far, NULL: none yet */
     struct node **again; /* for each node, what computes it again; NULL: nothing yet */
-    int32_t nat, at_room;
+    int32_t nat, at_capacity;
     uint64_t mark;
 };
 
@@ -29,10 +29,10 @@ static int32_t
 slot_of(struct sweep *w, struct val *v)
 {
     if (v->mark == w->mark) return v->index;
-    if (w->nat == w->at_room) {
-        w->at_room = w->at_room ? 2 * w->at_room : 128;
-        w->at = must_realloc(w->at, sizeof(*w->at) * (size_t)w->at_room);
-        w->grad = must_realloc(w->grad, sizeof(*w->grad) * (size_t)w->at_room);
+    if (w->nat == w->at_capacity) {
+        w->at_capacity = w->at_capacity ? 2 * w->at_capacity : 128;
+        w->at = must_realloc(w->at, sizeof(*w->at) * (size_t)w->at_capacity);
+        w->grad = must_realloc(w->grad, sizeof(*w->grad) * (size_t)w->at_capacity);
     }
     v->mark = w->mark;
     v->index = w->nat;
@@ -54,9 +54,9 @@ reach(struct sweep *w, struct val *v)
     slot_of(w, v);
     if (stops(v) || v->node->mark == w->mark) return;
     v->node->mark = w->mark;
-    if (w->nnode == w->node_room) {
-        w->node_room = w->node_room ? 2 * w->node_room : 128;
-        w->node = must_realloc(w->node, sizeof(*w->node) * (size_t)w->node_room);
+    if (w->nnode == w->node_capacity) {
+        w->node_capacity = w->node_capacity ? 2 * w->node_capacity : 128;
+        w->node = must_realloc(w->node, sizeof(*w->node) * (size_t)w->node_capacity);
     }
     w->node[w->nnode++] = v->node;
 }

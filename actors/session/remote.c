@@ -91,9 +91,9 @@ on_acts(void *arg, const void *times, size_t n)
     struct reply *reply = arg;
     struct rille_session *s = reply->s;
     int64_t more = (int64_t)(n / sizeof *s->act);
-    if (s->nact + more > s->act_room) {
-        s->act_room = 2 * (s->nact + more);
-        s->act = must_realloc(s->act, sizeof *s->act * (size_t)s->act_room);
+    if (s->nact + more > s->act_capacity) {
+        s->act_capacity = 2 * (s->nact + more);
+        s->act = must_realloc(s->act, sizeof *s->act * (size_t)s->act_capacity);
     }
     memcpy(s->act + s->nact, times, sizeof *s->act * (size_t)more);
     for (int64_t i = s->nact; i < s->nact + more; i++)

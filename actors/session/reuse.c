@@ -22,11 +22,11 @@ struct merge {
     struct program *p;
     const struct collection *c;
     struct arena scratch;
-    int32_t *node;   /* what stands for each node of the program: itself, or an equal one before it */
-    int32_t *number; /* and for each number */
-    bool *kept;      /* a result of it outlives the run */
-    int32_t *slot;   /* by hash: a node + 1 */
-    int32_t room;    /* of slot, a power of two */
+    int32_t *node;    /* what stands for each node of the program: itself, or an equal one before it */
+    int32_t *number;  /* and for each number */
+    bool *kept;       /* a result of it outlives the run */
+    int32_t *slot;    /* by hash: a node + 1 */
+    int32_t capacity; /* of slot, a power of two */
 };
 
 static bool
@@ -120,8 +120,8 @@ find_equal(struct merge *m, int32_t i)
     struct prog_node *n = &m->p->node[i];
     m->node[i] = i;
     if (!is_repeatable(m, i)) return;
-    uint64_t at = hash_node(m, n) & (uint64_t)(m->room - 1);
-    for (; m->slot[at]; at = (at + 1) & (uint64_t)(m->room - 1)) {
+    uint64_t at = hash_node(m, n) & (uint64_t)(m->capacity - 1);
+    for (; m->slot[at]; at = (at + 1) & (uint64_t)(m->capacity - 1)) {
         struct prog_node *other = &m->p->node[m->slot[at] - 1];
         if (!same_node(m, other, n)) continue;
         m->node[i] = m->slot[at] - 1;
@@ -157,12 +157,12 @@ renumber(struct merge *m)
 void
 reuse_equal(struct program *p, const struct collection *c)
 {
-    struct merge m = {.p = p, .c = c, .room = 64};
-    while (m.room < 2 * p->nnode) m.room *= 2;
+    struct merge m = {.p = p, .c = c, .capacity = 64};
+    while (m.capacity < 2 * p->nnode) m.capacity *= 2;
     m.node = ARENA_ARRAY(&m.scratch, int32_t, p->nnode + 1);
     m.number = ARENA_ARRAY(&m.scratch, int32_t, p->nnumber + 1);
     m.kept = ARENA_ARRAY(&m.scratch, bool, p->nnode + 1);
-    m.slot = ARENA_ARRAY(&m.scratch, int32_t, m.room);
+    m.slot = ARENA_ARRAY(&m.scratch, int32_t, m.capacity);
     for (int32_t k = 0; k < p->nroot; k++)
         if (p->root[k].ref.kind == REF_NODE) m.kept[p->root[k].ref.index] = true;
     find_numbers(&m);

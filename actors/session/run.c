@@ -81,7 +81,7 @@ bind_parts(void **address, const int32_t *first, int32_t i, const struct store *
 
 /* There was no memory: for what? "zeros: f32{1024, 1024} S(0) on cpu[0, 1]: ..." */
 static int
-no_room(int status, const char *name, const struct type *t, const struct layout *l)
+no_capacity(int status, const char *name, const struct type *t, const struct layout *l)
 {
     struct str s = {0};
     type_print(t, &s);
@@ -103,7 +103,7 @@ no_arena(int status, const struct program *g)
     for (int32_t i = 0; i < g->nnode; i++)
         for (int k = 0; k < g->node[i].nout; k++)
             if (!most || type_bytes(&g->node[i].type[k]) > type_bytes(&most->type[out])) most = &g->node[i], out = k;
-    return most ? no_room(status, most->name, &most->type[out], most->layout[out]) : status;
+    return most ? no_capacity(status, most->name, &most->type[out], most->layout[out]) : status;
 }
 
 /* The whole value of root k: joined pieces make dimension 0 longer. */
@@ -115,7 +115,7 @@ make_root(struct rille_session *s, struct runner *r, int32_t k)
     if (g->root[k].join) t.dim[0] *= g->pieces;
     const struct ref *ref = &g->root[k].ref;
     int status = store_make(s, &t, ref_layout(g, *ref), &r->root[k]);
-    return status && ref->kind == REF_NODE ? no_room(status, g->node[ref->index].name, &t, ref_layout(g, *ref))
+    return status && ref->kind == REF_NODE ? no_capacity(status, g->node[ref->index].name, &t, ref_layout(g, *ref))
                                            : status;
 }
 

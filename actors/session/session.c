@@ -52,10 +52,10 @@ int
 session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
 {
     if (rank >= s->npool[kind]) {
-        int32_t room = MAX(rank + 1, 2 * s->npool[kind]);
-        s->pool[kind] = must_realloc(s->pool[kind], sizeof(*s->pool[kind]) * (size_t)room);
-        for (int32_t i = s->npool[kind]; i < room; i++) s->pool[kind][i] = NULL;
-        s->npool[kind] = room;
+        int32_t capacity = MAX(rank + 1, 2 * s->npool[kind]);
+        s->pool[kind] = must_realloc(s->pool[kind], sizeof(*s->pool[kind]) * (size_t)capacity);
+        for (int32_t i = s->npool[kind]; i < capacity; i++) s->pool[kind][i] = NULL;
+        s->npool[kind] = capacity;
     }
     if (!s->pool[kind][rank]) {
         s->pool[kind][rank] = pool_new(kind, rank, s->memory_limit);

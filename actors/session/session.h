@@ -40,7 +40,7 @@ struct rille_live {
 struct derived;
 struct memo {
     struct derived **slot;
-    int32_t room, n;
+    int32_t capacity, n;
 };
 
 /* A plan with its actors and the places where a run finds its bytes; made once, for one run at a time (run.c). */
@@ -67,7 +67,7 @@ struct cached {
 struct cache {
     struct cached **slot;
     struct cached *latest, *oldest;
-    int32_t room, n;
+    int32_t capacity, n;
     size_t bytes;
 };
 
@@ -83,11 +83,11 @@ struct collection {
     struct node **node;
     struct val **leaf, **number, **root;
     int32_t nnode, nleaf, nnumber, nroot;
-    int32_t node_room, leaf_room, number_room, root_room, stack_room, use_room;
+    int32_t node_capacity, leaf_capacity, number_capacity, root_capacity, stack_capacity, use_capacity;
     struct frame *stack;
     int32_t *use; /* per node output and leaf: readers within the collection that are done with it after the run */
     bool *stays;  /* per node: it is not done after the run, since a result that was not kept is still wanted */
-    int32_t stays_room;
+    int32_t stays_capacity;
     uint64_t root_mark;
     struct str key;
 };
@@ -106,10 +106,10 @@ struct rille_session {
     struct cluster *cluster; /* of worker processes; NULL: devices are this process's own */
     uint64_t programs;       /* that were named for it */
     struct act_time *act;    /* of the last timed run there */
-    int64_t nact, act_room, run_begin_ns, run_elapsed_ns, remote_runs, remote_acts;
+    int64_t nact, act_capacity, run_begin_ns, run_elapsed_ns, remote_runs, remote_acts;
     struct snapshot *snapshot; /* NULL: none */
     struct pool **pool[NDEVICE_KIND];
-    int32_t npool[NDEVICE_KIND];   /* room of the array */
+    int32_t npool[NDEVICE_KIND];   /* capacity of the array */
     int32_t ndevice[NDEVICE_KIND]; /* how many devices of a kind there are */
     int default_kind;
     size_t memory_limit;
@@ -126,14 +126,14 @@ struct rille_session {
     enum dtype autocast;       /* DT_NONE: calls take their operands as they are */
     struct arena scratch;      /* of one call: reset when the outermost one is over */
     struct val **fresh;        /* values made by the call in progress */
-    int32_t nfresh, fresh_room;
+    int32_t nfresh, fresh_capacity;
     struct memo memo;
     struct cache cache;
     struct collection collection;
     struct pending_update *update;
-    int32_t nupdate, update_room;
+    int32_t nupdate, update_capacity;
     struct rille_tensor **watch;
-    int32_t nwatch, watch_room;
+    int32_t nwatch, watch_capacity;
     struct trace *trace; /* in progress */
     bool paused;
     int64_t ntensor, nodes, compiles, hits, external;

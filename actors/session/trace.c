@@ -32,7 +32,7 @@ struct trace {
     int64_t nrandom;          /* random calls so far */
     struct val **input;       /* held */
     struct journal_entry *journal;
-    int32_t njournal, room;
+    int32_t njournal, capacity;
 };
 
 /* ---- while tracing ---- */
@@ -157,9 +157,9 @@ trace_journal(struct rille_session *s, struct rille_tensor *t)
 {
     struct trace *r = s->trace;
     if (!tracing(s) || t->journal >= 0) return;
-    if (r->njournal == r->room) {
-        r->room = r->room ? 2 * r->room : 32;
-        r->journal = must_realloc(r->journal, sizeof(*r->journal) * (size_t)r->room);
+    if (r->njournal == r->capacity) {
+        r->capacity = r->capacity ? 2 * r->capacity : 32;
+        r->journal = must_realloc(r->journal, sizeof(*r->journal) * (size_t)r->capacity);
     }
     t->journal = r->njournal;
     struct journal_entry *e = &r->journal[r->njournal++];

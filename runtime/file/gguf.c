@@ -46,7 +46,7 @@ malformed(const struct cursor *c, const char *why)
     return fail(E_IO, "%s: not a GGUF file: %s", c->source->name, why);
 }
 
-/* A text of at most `most` bytes into out, which has room for one more; longer ones are an error. */
+/* A text of at most `most` bytes into out, with space for one more; longer ones are an error. */
 static int
 take_text(struct cursor *c, char *out, uint64_t most)
 {
@@ -103,7 +103,7 @@ number_text(const uint8_t *bytes, int n, char kind, struct str *out)
 
 /* One named value. Numbers and short texts are kept as metadata, lists and long texts are passed over. */
 static int
-take_value(struct tensors *f, struct cursor *c, char *room, int64_t *alignment)
+take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *alignment)
 {
     char key[MAX_KEY + 1];
     uint32_t type;
@@ -118,9 +118,9 @@ take_value(struct tensors *f, struct cursor *c, char *room, int64_t *alignment)
         TRY(cursor_u64(c, &n));
         if (n > MAX_TEXT)
             return n > (uint64_t)INT64_MAX ? malformed(c, "a text is too long") : cursor_skip(c, (int64_t)n);
-        TRY(cursor_take(c, room, (int64_t)n));
-        room[n] = '\0';
-        tensors_tell(f, key, room);
+        TRY(cursor_take(c, scratch, (int64_t)n));
+        scratch[n] = '\0';
+        tensors_tell(f, key, scratch);
         return 0;
     }
     TRY(cursor_take(c, number, values[type].bytes));
@@ -134,14 +134,14 @@ take_value(struct tensors *f, struct cursor *c, char *room, int64_t *alignment)
 /* ---- tensors ---- */
 
 static int
-take_tensor(struct tensors *f, struct cursor *c, char *room)
+take_tensor(struct tensors *f, struct cursor *c, char *scratch)
 {
     uint32_t ndim, type;
     uint64_t size, offset;
-    TRY(take_text(c, room, MAX_TEXT));
+    TRY(take_text(c, scratch, MAX_TEXT));
     TRY(cursor_u32(c, &ndim));
     if (ndim > MAX_DIM) return malformed(c, "a tensor has too many axes");
-    struct entry *e = tensors_add(f, room, c->source);
+    struct entry *e = tensors_add(f, scratch, c->source);
     e->type.ndim = (uint8_t)ndim;
     for (uint32_t i = 0; i < ndim; i++) {
         TRY(cursor_u64(c, &size));
@@ -174,7 +174,7 @@ place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
 }
 
 static int
-take_all(struct tensors *f, struct cursor *c, char *room)
+take_all(struct tensors *f, struct cursor *c, char *scratch)
 {
     char magic[4];
     uint32_t version;
@@ -186,10 +186,10 @@ take_all(struct tensors *f, struct cursor *c, char *room)
     if (version < 2 || version > 3) return fail(E_IO, "%s: GGUF version %u, expected 2 or 3", c->source->name, version);
     TRY(cursor_u64(c, &ntensor));
     TRY(cursor_u64(c, &nvalue));
-    for (uint64_t i = 0; i < nvalue; i++) TRY(take_value(f, c, room, &alignment));
+    for (uint64_t i = 0; i < nvalue; i++) TRY(take_value(f, c, scratch, &alignment));
     if (alignment < 8 || alignment > 1 << 20 || alignment % 8)
         return malformed(c, "general.alignment is no multiple of 8");
-    for (uint64_t i = 0; i < ntensor; i++) TRY(take_tensor(f, c, room));
+    for (uint64_t i = 0; i < ntensor; i++) TRY(take_tensor(f, c, scratch));
     return place_tensors(f, c, alignment);
 }
 
@@ -197,10 +197,10 @@ static int
 open_gguf(struct tensors *f, struct source *s)
 {
     struct cursor c;
-    char *room = must_alloc(MAX_TEXT + 1);
+    char *scratch = must_alloc(MAX_TEXT + 1);
     cursor_init(&c, s, "a GGUF file");
-    int status = take_all(f, &c, room);
-    free(room);
+    int status = take_all(f, &c, scratch);
+    free(scratch);
     return status;
 }
 

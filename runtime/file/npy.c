@@ -176,12 +176,12 @@ npy_head(const char *name, const void *bytes, size_t n, struct entry *h, size_t 
 }
 
 static int
-open_head(struct tensors *f, struct source *s, void *room)
+open_head(struct tensors *f, struct source *s, void *scratch)
 {
     size_t n = (size_t)MIN(s->size, (int64_t)NPY_HEAD), first;
     struct entry *e = tensors_add(f, "", s);
-    TRY(source_read(s, 0, room, (int64_t)n));
-    TRY(npy_head(s->name, room, n, e, &first));
+    TRY(source_read(s, 0, scratch, (int64_t)n));
+    TRY(npy_head(s->name, scratch, n, e, &first));
     e->offset = (int64_t)first;
     return entry_fits(e, s->size);
 }
@@ -189,9 +189,9 @@ open_head(struct tensors *f, struct source *s, void *room)
 static int
 open_npy(struct tensors *f, struct source *s)
 {
-    void *room = must_alloc(NPY_HEAD);
-    int status = open_head(f, s, room);
-    free(room);
+    void *scratch = must_alloc(NPY_HEAD);
+    int status = open_head(f, s, scratch);
+    free(scratch);
     return status;
 }
 

@@ -102,20 +102,20 @@ wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *
     return 0;
 }
 
-/* The next record, with its name in room, which holds what three lengths of 16 bits may say. */
+/* The next record, with its name in scratch, which holds what three lengths of 16 bits may say. */
 static int
-next_record(const struct source *s, struct directory *d, struct member *m, uint8_t *room, const char **name)
+next_record(const struct source *s, struct directory *d, struct member *m, uint8_t *scratch, const char **name)
 {
     uint8_t b[RECORD];
     TRY(source_read(s, d->at, b, RECORD));
     if (number(b, 4) != 0x02014b50) return damaged(s, "its directory is broken");
     int64_t nname = (int64_t)number(b + 28, 2), nextra = (int64_t)number(b + 30, 2);
     uint64_t bytes = number(b + 24, 4), packed = number(b + 20, 4), local = number(b + 42, 4);
-    TRY(source_read(s, d->at + RECORD, room, nname + nextra));
-    TRY(wide_numbers(s, room + nname, nextra, (uint64_t *[]){&bytes, &packed, &local}));
-    room[nname] = '\0';
-    if ((int64_t)strlen((char *)room) != nname) return damaged(s, "a name has a zero byte");
-    *name = (char *)room;
+    TRY(source_read(s, d->at + RECORD, scratch, nname + nextra));
+    TRY(wide_numbers(s, scratch + nname, nextra, (uint64_t *[]){&bytes, &packed, &local}));
+    scratch[nname] = '\0';
+    if ((int64_t)strlen((char *)scratch) != nname) return damaged(s, "a name has a zero byte");
+    *name = (char *)scratch;
     *m = (struct member){.flags = (uint16_t)number(b + 8, 2), .method = (uint16_t)number(b + 10, 2)};
     m->crc = (uint32_t)number(b + 16, 4);
     TRY(within(s, packed, &m->packed));
@@ -201,7 +201,7 @@ check_member(const struct source *s, const struct member *m, const char *name)
 }
 
 static int
-add_member(struct tensors *f, const struct source *s, const struct member *m, const char *name, uint8_t *room)
+add_member(struct tensors *f, const struct source *s, const struct member *m, const char *name, uint8_t *scratch)
 {
     size_t first;
     TRY(check_member(s, m, name));
@@ -209,23 +209,23 @@ add_member(struct tensors *f, const struct source *s, const struct member *m, co
     char *own = arena_strdup(&f->arena, name);
     own[strlen(own) - 4] = '\0';
     struct entry *e = tensors_add(f, own, s);
-    TRY(unpack_first(s, m, room, n));
-    TRY(npy_head(s->name, room, (size_t)n, e, &first));
+    TRY(unpack_first(s, m, scratch, n));
+    TRY(npy_head(s->name, scratch, (size_t)n, e, &first));
     e->offset = (int64_t)first;
     e->packed = arena_dup(&f->arena, m, sizeof *m);
     return entry_fits(e, m->bytes);
 }
 
 static int
-add_members(struct tensors *f, const struct source *s, uint8_t *room)
+add_members(struct tensors *f, const struct source *s, uint8_t *scratch)
 {
     struct directory d = {0};
     struct member m;
     const char *name = NULL;
-    TRY(find_end(s, room, &d));
+    TRY(find_end(s, scratch, &d));
     while (d.n > 0) {
-        TRY(next_record(s, &d, &m, room, &name));
-        TRY(add_member(f, s, &m, arena_strdup(&f->arena, name), room));
+        TRY(next_record(s, &d, &m, scratch, &name));
+        TRY(add_member(f, s, &m, arena_strdup(&f->arena, name), scratch));
     }
     return 0;
 }
@@ -234,9 +234,9 @@ static int
 open_npz(struct tensors *f, struct source *s)
 {
     if (s->size < END) return damaged(s, "it is too short");
-    uint8_t *room = must_alloc(2 * MAX_COMMENT + NPY_HEAD);
-    int status = add_members(f, s, room);
-    free(room);
+    uint8_t *scratch = must_alloc(2 * MAX_COMMENT + NPY_HEAD);
+    int status = add_members(f, s, scratch);
+    free(scratch);
     return status;
 }
 

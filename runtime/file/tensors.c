@@ -88,24 +88,24 @@ tensors_close(struct tensors **fp)
 
 /* Room for one more of a list whose entries have so many bytes. */
 static void *
-more(void *list, int32_t n, int32_t *room, size_t bytes)
+more(void *list, int32_t n, int32_t *capacity, size_t bytes)
 {
-    if (n < *room) return list;
-    *room = MAX(16, 2 * *room);
-    return must_realloc(list, bytes * (size_t)*room);
+    if (n < *capacity) return list;
+    *capacity = MAX(16, 2 * *capacity);
+    return must_realloc(list, bytes * (size_t)*capacity);
 }
 
 struct source *
 tensors_add_source(struct tensors *f, struct source *s)
 {
-    f->source = more(f->source, f->nsource, &f->source_room, sizeof *f->source);
+    f->source = more(f->source, f->nsource, &f->source_capacity, sizeof *f->source);
     return f->source[f->nsource++] = s;
 }
 
 struct entry *
 tensors_add(struct tensors *f, const char *name, const struct source *s)
 {
-    f->entry = more(f->entry, f->nentry, &f->entry_room, sizeof *f->entry);
+    f->entry = more(f->entry, f->nentry, &f->entry_capacity, sizeof *f->entry);
     struct entry *e = &f->entry[f->nentry++];
     *e = (struct entry){.name = arena_strdup(&f->arena, name), .source = s};
     return e;
@@ -114,7 +114,7 @@ tensors_add(struct tensors *f, const char *name, const struct source *s)
 void
 tensors_tell(struct tensors *f, const char *key, const char *value)
 {
-    f->metadata = more(f->metadata, f->nmetadata, &f->metadata_room, sizeof *f->metadata);
+    f->metadata = more(f->metadata, f->nmetadata, &f->metadata_capacity, sizeof *f->metadata);
     f->metadata[f->nmetadata++] = (struct metadata){arena_strdup(&f->arena, key), arena_strdup(&f->arena, value)};
 }
 
@@ -264,14 +264,14 @@ read_own(const struct entry *e, const struct box *b, void *out)
 }
 
 static int
-read_as(const struct entry *e, const struct box *b, enum dtype dtype, char *out, void *room)
+read_as(const struct entry *e, const struct box *b, enum dtype dtype, char *out, void *scratch)
 {
     struct pieces w = pieces_begin(b, e->type.ndim, PIECE / (int64_t)dtype_bytes(e->type.dtype));
     while (pieces_next(&w)) {
         int64_t n = box_numel(&w.piece, e->type.ndim);
         struct type from = type_of(e->type.dtype, 1, &n), to = type_of(dtype, 1, &n);
-        struct view src = view_dense(&from, room), dst = view_dense(&to, out);
-        TRY(read_own(e, &w.piece, room));
+        struct view src = view_dense(&from, scratch), dst = view_dense(&to, out);
+        TRY(read_own(e, &w.piece, scratch));
         view_copy(&dst, &src);
         out += n * (int64_t)dtype_bytes(dtype);
     }
@@ -285,8 +285,8 @@ entry_read(struct tensors *f, int32_t i, const struct box *b, enum dtype dtype, 
     TRY(entry_check(f, e));
     if (e->packed) TRY(f->format->unpack(f, e));
     if (dtype == DT_NONE || dtype == e->type.dtype) return read_own(e, b, out);
-    void *room = must_alloc(PIECE);
-    int status = read_as(e, b, dtype, out, room);
-    free(room);
+    void *scratch = must_alloc(PIECE);
+    int status = read_as(e, b, dtype, out, scratch);
+    free(scratch);
     return status;
 }

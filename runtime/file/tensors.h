@@ -41,11 +41,11 @@ struct tensors {
     char *path;
     const struct format *format;
     struct source **source;
-    int32_t nsource, source_room;
+    int32_t nsource, source_capacity;
     struct entry *entry; /* by name, once it is open */
-    int32_t nentry, entry_room;
+    int32_t nentry, entry_capacity;
     struct metadata *metadata; /* what else the file says, as text, in its order */
-    int32_t nmetadata, metadata_room;
+    int32_t nmetadata, metadata_capacity;
     struct arena arena; /* names and texts */
 };
 

@@ -10,9 +10,9 @@
 void
 ids_add(struct ids *ids, uint32_t id)
 {
-    if (ids->n == ids->room) {
-        ids->room = MAX((size_t)256, 2 * ids->room);
-        ids->list = must_realloc(ids->list, ids->room * sizeof *ids->list);
+    if (ids->n == ids->capacity) {
+        ids->capacity = MAX((size_t)256, 2 * ids->capacity);
+        ids->list = must_realloc(ids->list, ids->capacity * sizeof *ids->list);
     }
     ids->list[ids->n++] = id;
 }
@@ -59,8 +59,8 @@ hash_of(const void *bytes, size_t n)
 static void
 put_slot(struct bpe *b, uint32_t id)
 {
-    uint32_t i = (uint32_t)hash_of(b->token[id].bytes, b->token[id].n) & (b->slot_room - 1);
-    while (b->slot[i]) i = (i + 1) & (b->slot_room - 1);
+    uint32_t i = (uint32_t)hash_of(b->token[id].bytes, b->token[id].n) & (b->slot_capacity - 1);
+    while (b->slot[i]) i = (i + 1) & (b->slot_capacity - 1);
     b->slot[i] = id + 1;
 }
 
@@ -68,11 +68,11 @@ put_slot(struct bpe *b, uint32_t id)
 static void
 grow_slots(struct bpe *b)
 {
-    if (2 * (b->ndistinct + 1) <= b->slot_room) return;
-    uint32_t *old = b->slot, room = b->slot_room;
-    b->slot_room = MAX(1024u, 2 * room);
-    b->slot = must_alloc(sizeof *b->slot * b->slot_room);
-    for (uint32_t i = 0; i < room; i++)
+    if (2 * (b->ndistinct + 1) <= b->slot_capacity) return;
+    uint32_t *old = b->slot, capacity = b->slot_capacity;
+    b->slot_capacity = MAX(1024u, 2 * capacity);
+    b->slot = must_alloc(sizeof *b->slot * b->slot_capacity);
+    for (uint32_t i = 0; i < capacity; i++)
         if (old[i]) put_slot(b, old[i] - 1);
     free(old);
 }
@@ -80,11 +80,11 @@ grow_slots(struct bpe *b)
 bool
 bpe_add(struct bpe *b, uint32_t id, const void *bytes, size_t n, bool known)
 {
-    if (id >= b->token_room) {
-        uint32_t room = MAX(id + 1, 2 * b->token_room);
-        b->token = must_realloc(b->token, sizeof *b->token * room);
-        memset(b->token + b->token_room, 0, sizeof *b->token * (room - b->token_room));
-        b->token_room = room;
+    if (id >= b->token_capacity) {
+        uint32_t capacity = MAX(id + 1, 2 * b->token_capacity);
+        b->token = must_realloc(b->token, sizeof *b->token * capacity);
+        memset(b->token + b->token_capacity, 0, sizeof *b->token * (capacity - b->token_capacity));
+        b->token_capacity = capacity;
     }
     struct bpe_token *t = &b->token[id];
     if (t->bytes) return t->n == n && !memcmp(t->bytes, bytes, n);
@@ -102,8 +102,9 @@ bpe_add(struct bpe *b, uint32_t id, const void *bytes, size_t n, bool known)
 uint32_t
 bpe_find(const struct bpe *b, const void *bytes, size_t n)
 {
-    if (!b->slot_room) return NO_TOKEN;
-    for (uint32_t i = (uint32_t)hash_of(bytes, n) & (b->slot_room - 1); b->slot[i]; i = (i + 1) & (b->slot_room - 1)) {
+    if (!b->slot_capacity) return NO_TOKEN;
+    for (uint32_t i = (uint32_t)hash_of(bytes, n) & (b->slot_capacity - 1); b->slot[i];
+         i = (i + 1) & (b->slot_capacity - 1)) {
         const struct bpe_token *t = &b->token[b->slot[i] - 1];
         if (t->n == n && !memcmp(t->bytes, bytes, n)) return b->slot[i] - 1;
     }
@@ -124,22 +125,22 @@ static uint32_t
 pair_slot(const struct bpe *b, uint32_t left, uint32_t right)
 {
     uint64_t key = ((uint64_t)left << 32 | right) * UINT64_C(0x9e3779b97f4a7c15);
-    uint32_t i = (uint32_t)(key >> 32) & (b->pair_room - 1);
+    uint32_t i = (uint32_t)(key >> 32) & (b->pair_capacity - 1);
     while (b->pair[i].id != NO_TOKEN && (b->pair[i].left != left || b->pair[i].right != right))
-        i = (i + 1) & (b->pair_room - 1);
+        i = (i + 1) & (b->pair_capacity - 1);
     return i;
 }
 
 static void
 grow_pairs(struct bpe *b)
 {
-    if (2 * (b->npair + 1) <= b->pair_room) return;
+    if (2 * (b->npair + 1) <= b->pair_capacity) return;
     struct pair *old = b->pair;
-    uint32_t room = b->pair_room;
-    b->pair_room = MAX(1024u, 2 * room);
-    b->pair = must_alloc(sizeof *b->pair * b->pair_room);
-    for (uint32_t i = 0; i < b->pair_room; i++) b->pair[i].id = NO_TOKEN;
-    for (uint32_t i = 0; i < room; i++)
+    uint32_t capacity = b->pair_capacity;
+    b->pair_capacity = MAX(1024u, 2 * capacity);
+    b->pair = must_alloc(sizeof *b->pair * b->pair_capacity);
+    for (uint32_t i = 0; i < b->pair_capacity; i++) b->pair[i].id = NO_TOKEN;
+    for (uint32_t i = 0; i < capacity; i++)
         if (old[i].id != NO_TOKEN) b->pair[pair_slot(b, old[i].left, old[i].right)] = old[i];
     free(old);
 }
@@ -170,7 +171,7 @@ bpe_join_by_id(struct bpe *b)
 static const struct pair *
 find_pair(const struct bpe *b, uint32_t left, uint32_t right)
 {
-    if (!b->pair_room) return NULL;
+    if (!b->pair_capacity) return NULL;
     const struct pair *p = &b->pair[pair_slot(b, left, right)];
     return p->id == NO_TOKEN ? NULL : p;
 }

@@ -16,7 +16,7 @@ struct bpe_token {
 
 struct ids { /* that grow; free() gives list back */
     uint32_t *list;
-    size_t n, room;
+    size_t n, capacity;
 };
 void ids_add(struct ids *ids, uint32_t id);
 
@@ -24,13 +24,13 @@ struct pair; /* two tokens, their rank and what they become */
 struct cached_piece;
 struct bpe {
     struct bpe_token *token; /* by id */
-    uint32_t ntoken, token_room;
+    uint32_t ntoken, token_capacity;
     uint32_t ndistinct; /* ids that are taken */
     uint32_t byte[256]; /* the token of a byte */
     bool whole;         /* a piece that is a token is that token, whatever would be joined */
     uint32_t *slot;     /* hash table of tokens: id + 1 */
     struct pair *pair;  /* hash table */
-    uint32_t slot_room, pair_room, npair;
+    uint32_t slot_capacity, pair_capacity, npair;
     struct cached_piece *cache;
     struct arena arena; /* bytes of tokens */
 };

@@ -29,10 +29,10 @@ struct tokenizer {
     int npattern;
     bool prefix_space; /* a text begins with a space, as if a word came before */
     struct special *special;
-    int nspecial, special_room;
+    int nspecial, special_capacity;
     bool starts[256]; /* does a special token begin with this byte? */
     struct join *join;
-    uint32_t njoin, join_room;
+    uint32_t njoin, join_capacity;
 };
 
 struct tokenizer *tokenizer_new(void);

@@ -20,7 +20,7 @@ struct seen {
     uint64_t key; /* left << 32 | right */
     int64_t count;
     uint32_t *word;
-    uint32_t nword, room;
+    uint32_t nword, capacity;
 };
 
 struct trainer {
@@ -29,13 +29,13 @@ struct trainer {
     int nspecial;
     char **special;
     uint32_t *token; /* of all words */
-    uint32_t ntoken, token_room;
+    uint32_t ntoken, token_capacity;
     struct word *word;
-    uint32_t nword, word_room;
+    uint32_t nword, word_capacity;
     uint32_t *slot; /* hash table of words by their bytes: index + 1 */
-    uint32_t slot_room;
+    uint32_t slot_capacity;
     struct seen *seen; /* hash table; a key of all ones is free */
-    uint32_t nseen, seen_room;
+    uint32_t nseen, seen_capacity;
     struct arena arena;
     int status;
 };
@@ -61,7 +61,7 @@ trainer_free(struct trainer **rp)
     struct trainer *r = *rp;
     *rp = NULL;
     if (!r) return;
-    for (uint32_t i = 0; i < r->seen_room; i++) free(r->seen[i].word);
+    for (uint32_t i = 0; i < r->seen_capacity; i++) free(r->seen[i].word);
     splitter_free(&r->splitter);
     free(r->token);
     free(r->word);
@@ -86,18 +86,18 @@ is_word(const struct trainer *r, const struct word *w, const uint8_t *bytes, siz
 static uint32_t
 word_slot(const struct trainer *r, const uint8_t *bytes, size_t n)
 {
-    uint32_t i = (uint32_t)XXH3_64bits(bytes, n) & (r->slot_room - 1);
-    while (r->slot[i] && !is_word(r, &r->word[r->slot[i] - 1], bytes, n)) i = (i + 1) & (r->slot_room - 1);
+    uint32_t i = (uint32_t)XXH3_64bits(bytes, n) & (r->slot_capacity - 1);
+    while (r->slot[i] && !is_word(r, &r->word[r->slot[i] - 1], bytes, n)) i = (i + 1) & (r->slot_capacity - 1);
     return i;
 }
 
 static void
 grow_words(struct trainer *r)
 {
-    if (2 * (r->nword + 1) <= r->slot_room) return;
-    r->slot_room = MAX(4096u, 2 * r->slot_room);
+    if (2 * (r->nword + 1) <= r->slot_capacity) return;
+    r->slot_capacity = MAX(4096u, 2 * r->slot_capacity);
     free(r->slot);
-    r->slot = must_alloc(sizeof *r->slot * r->slot_room);
+    r->slot = must_alloc(sizeof *r->slot * r->slot_capacity);
     uint8_t *bytes = NULL;
     for (uint32_t k = 0; k < r->nword; k++) {
         const struct word *w = &r->word[k];
@@ -118,13 +118,13 @@ add_word(void *arg, const uint8_t *bytes, size_t n)
         r->word[r->slot[slot] - 1].count++;
         return;
     }
-    if (r->nword == r->word_room) {
-        r->word_room = MAX(4096u, 2 * r->word_room);
-        r->word = must_realloc(r->word, sizeof *r->word * r->word_room);
+    if (r->nword == r->word_capacity) {
+        r->word_capacity = MAX(4096u, 2 * r->word_capacity);
+        r->word = must_realloc(r->word, sizeof *r->word * r->word_capacity);
     }
-    while (r->ntoken + n > r->token_room) {
-        r->token_room = MAX(1u << 16, 2 * r->token_room);
-        r->token = must_realloc(r->token, sizeof *r->token * r->token_room);
+    while (r->ntoken + n > r->token_capacity) {
+        r->token_capacity = MAX(1u << 16, 2 * r->token_capacity);
+        r->token = must_realloc(r->token, sizeof *r->token * r->token_capacity);
     }
     r->word[r->nword] = (struct word){r->ntoken, (uint32_t)n, 1};
     r->slot[slot] = ++r->nword;
@@ -167,21 +167,21 @@ trainer_add(struct trainer *r, const void *text, size_t n)
 static uint32_t
 seen_slot(const struct trainer *r, uint64_t key)
 {
-    uint32_t i = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (r->seen_room - 1);
-    while (r->seen[i].key != no_pair && r->seen[i].key != key) i = (i + 1) & (r->seen_room - 1);
+    uint32_t i = (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (r->seen_capacity - 1);
+    while (r->seen[i].key != no_pair && r->seen[i].key != key) i = (i + 1) & (r->seen_capacity - 1);
     return i;
 }
 
 static void
 grow_seen(struct trainer *r)
 {
-    if (2 * (r->nseen + 1) <= r->seen_room) return;
+    if (2 * (r->nseen + 1) <= r->seen_capacity) return;
     struct seen *old = r->seen;
-    uint32_t room = r->seen_room;
-    r->seen_room = MAX(4096u, 2 * room);
-    r->seen = must_alloc(sizeof *r->seen * r->seen_room);
-    for (uint32_t i = 0; i < r->seen_room; i++) r->seen[i].key = no_pair;
-    for (uint32_t i = 0; i < room; i++)
+    uint32_t capacity = r->seen_capacity;
+    r->seen_capacity = MAX(4096u, 2 * capacity);
+    r->seen = must_alloc(sizeof *r->seen * r->seen_capacity);
+    for (uint32_t i = 0; i < r->seen_capacity; i++) r->seen[i].key = no_pair;
+    for (uint32_t i = 0; i < capacity; i++)
         if (old[i].key != no_pair) r->seen[seen_slot(r, old[i].key)] = old[i];
     free(old);
 }
@@ -199,9 +199,9 @@ count_pair(struct trainer *r, uint32_t left, uint32_t right, int64_t more, uint3
     }
     s->count += more;
     if (more < 0 || (s->nword && s->word[s->nword - 1] == w)) return;
-    if (s->nword == s->room) {
-        s->room = MAX(4u, 2 * s->room);
-        s->word = must_realloc(s->word, sizeof *s->word * s->room);
+    if (s->nword == s->capacity) {
+        s->capacity = MAX(4u, 2 * s->capacity);
+        s->word = must_realloc(s->word, sizeof *s->word * s->capacity);
     }
     s->word[s->nword++] = w;
 }
@@ -222,7 +222,7 @@ struct claim {
 };
 struct claims {
     struct claim *list;
-    size_t n, room;
+    size_t n, capacity;
 };
 
 static bool
@@ -234,9 +234,9 @@ before(struct claim a, struct claim b)
 static void
 claim_push(struct claims *c, struct claim x)
 {
-    if (c->n == c->room) {
-        c->room = MAX((size_t)1024, 2 * c->room);
-        c->list = must_realloc(c->list, sizeof *c->list * c->room);
+    if (c->n == c->capacity) {
+        c->capacity = MAX((size_t)1024, 2 * c->capacity);
+        c->list = must_realloc(c->list, sizeof *c->list * c->capacity);
     }
     size_t i = c->n++;
     for (; i && before(x, c->list[(i - 1) / 2]); i = (i - 1) / 2) c->list[i] = c->list[(i - 1) / 2];
@@ -280,7 +280,7 @@ join_words(struct trainer *r, struct claims *c, uint64_t key, uint32_t id)
 {
     struct seen taken = r->seen[seen_slot(r, key)];
     r->seen[seen_slot(r, key)].word = NULL;
-    r->seen[seen_slot(r, key)].nword = r->seen[seen_slot(r, key)].room = 0;
+    r->seen[seen_slot(r, key)].nword = r->seen[seen_slot(r, key)].capacity = 0;
     for (uint32_t k = 0; k < taken.nword; k++) {
         struct word *w = &r->word[taken.word[k]];
         uint32_t *token = r->token + w->first, n = 0;
@@ -327,7 +327,7 @@ learn(struct trainer *r, struct tokenizer *t, uint32_t size)
     struct claims c = {0};
     uint64_t key;
     for (uint32_t w = 0; w < r->nword; w++) count_word(r, w, 1);
-    for (uint32_t i = 0; i < r->seen_room; i++)
+    for (uint32_t i = 0; i < r->seen_capacity; i++)
         if (r->seen[i].key != no_pair) claim_push(&c, (struct claim){r->seen[i].count, r->seen[i].key});
     while (t->bpe.ntoken < size && most_frequent(r, &c, &key)) join_words(r, &c, key, add_join(t, key, t->bpe.ntoken));
     free(c.list);
