@@ -43,10 +43,7 @@ is_among(int32_t n, const int32_t *sorted, int32_t pos)
 static void
 add_read(struct inverse *v, struct box_read read)
 {
-    if (v->nread == v->room) {
-        v->room = v->room ? 2 * v->room : 64;
-        v->read = must_realloc(v->read, sizeof *v->read * (size_t)v->room);
-    }
+    GROW(v->read, v->nread + 1, v->room);
     v->read[v->nread++] = read;
 }
 

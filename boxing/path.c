@@ -172,10 +172,7 @@ price_once(struct search *s, const struct layout *from, const struct layout *to)
 {
     for (int32_t i = 0; i < s->nprice; i++)
         if (s->price[i].from == from && s->price[i].to == to) return s->price[i].ns;
-    if (s->nprice == s->price_capacity) {
-        s->price_capacity = s->price_capacity ? 2 * s->price_capacity : 64;
-        s->price = must_realloc(s->price, sizeof *s->price * (size_t)s->price_capacity);
-    }
+    GROW(s->price, s->nprice + 1, s->price_capacity);
     s->price[s->nprice] = (struct price){from, to, price_hop(s, from, to)};
     return s->price[s->nprice++].ns;
 }
@@ -198,10 +195,7 @@ add_state(struct search *s, struct state state)
         if (state.ns < s->state[i].ns) s->state[i] = state;
         return;
     }
-    if (s->nstate == s->capacity) {
-        s->capacity = s->capacity ? 2 * s->capacity : 64;
-        s->state = must_realloc(s->state, sizeof *s->state * (size_t)s->capacity);
-    }
+    GROW(s->state, s->nstate + 1, s->capacity);
     s->state[s->nstate++] = state;
 }
 

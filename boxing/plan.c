@@ -72,10 +72,7 @@ memo_put(struct memo *m, int64_t key, const void *value)
 static void
 add_step(struct maker *m, struct box_step step, const struct box *slice)
 {
-    if (m->nstep == m->capacity) {
-        m->capacity = m->capacity ? 2 * m->capacity : 64;
-        m->step = must_realloc(m->step, sizeof *m->step * (size_t)m->capacity);
-    }
+    GROW(m->step, m->nstep + 1, m->capacity);
     step.slice = arena_dup(m->arena, slice, sizeof *slice);
     m->step[m->nstep++] = step;
 }

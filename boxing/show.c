@@ -77,13 +77,13 @@ struct edges {
 };
 
 static void
-set_edges(struct edges *e, const struct parts *p, int capacity, const int *least)
+set_edges(struct edges *e, const struct parts *p, int space, const int *least)
 {
     e->part = shown_of(p->n, 6);
     int64_t whole = p->at[p->n];
     for (int k = 0; k < e->part.n; k++) {
         int i = e->part.index[k];
-        int size = i < 0 ? 1 : (int)((p->at[i + 1] - p->at[i]) * capacity / whole);
+        int size = i < 0 ? 1 : (int)((p->at[i + 1] - p->at[i]) * space / whole);
         e->edge[k + 1] = e->edge[k] + 1 + MAX(size, least[k]);
     }
 }
@@ -143,9 +143,9 @@ draw_labels(struct canvas *c, const struct scene *s, const struct edges *cols, c
 
 /* ---- stacks and pages ---- */
 
-/* Tiles as wide as their share of `capacity` and their labels ask. */
+/* Tiles as wide as their share of `space` and their labels ask. */
 static void
-measure(const struct scene *s, int capacity, struct edges *cols, struct edges *rows)
+measure(const struct scene *s, int space, struct edges *cols, struct edges *rows)
 {
     struct str label = {0};
     int width[SHOWN] = {0}, height[SHOWN];
@@ -161,7 +161,7 @@ measure(const struct scene *s, int capacity, struct edges *cols, struct edges *r
         }
     }
     for (int i = 0; i < SHOWN; i++) height[i] = 1;
-    set_edges(cols, &s->cols, capacity, width);
+    set_edges(cols, &s->cols, space, width);
     set_edges(rows, &s->rows, s->row < 0 ? 1 : SHEET_HEIGHT, height);
     str_free(&label);
 }

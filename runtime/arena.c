@@ -97,6 +97,14 @@ arena_dup(struct arena *a, const void *p, size_t bytes)
     return q;
 }
 
+void *
+arena_extend(struct arena *a, const void *p, size_t was, size_t bytes)
+{
+    void *q = arena_alloc(a, bytes);
+    if (was) memcpy(q, p, was);
+    return q;
+}
+
 static void
 chunks_free(struct arena_chunk *c)
 {

@@ -3,7 +3,7 @@
  * An arena has one owner and one thread. Pieces are zeroed and aligned to 16.
  * Allocation of small pieces does not fail: running out of host memory for
  * bookkeeping ends the process (as Lua's own panic does); tensor bytes are
- * taken from a pool (buffer.h), which does fail with E_MEMORY. */
+ * taken from a pool (device.h), which does fail with E_MEMORY. */
 #ifndef RILLE_RUNTIME_ARENA_H
 #define RILLE_RUNTIME_ARENA_H
 
@@ -18,6 +18,8 @@ struct arena {
 void *arena_alloc(struct arena *a, size_t bytes);
 char *arena_strdup(struct arena *a, const char *s);
 void *arena_dup(struct arena *a, const void *p, size_t bytes);
+/* A larger copy of a piece of `was` bytes; the rest is zero. */
+void *arena_extend(struct arena *a, const void *p, size_t was, size_t bytes);
 /* Forgets all pieces, keeps one chunk for what comes. */
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
@@ -29,6 +31,32 @@ void arena_fini(struct arena *a);
 void *must_alloc(size_t bytes); /* zeroed */
 void *must_realloc(void *p, size_t bytes);
 void *must_copy(const void *p, size_t bytes);
+/* Makes `list`, an array of the heap with `capacity` elements, long enough for n: it at least doubles. The new elements
+ * are not set. capacity is of any integer type. ARENA_GROW: of an arena, where the old array stays until all goes. */
+#define GROW(list, n, capacity)                                                                                        \
+    do {                                                                                                               \
+        if ((size_t)(n) > (size_t)(capacity)) {                                                                        \
+            size_t grown_ = grown((size_t)(capacity), (size_t)(n));                                                    \
+            (list) = must_realloc((list), grown_ * sizeof *(list));                                                    \
+            (capacity) = (__typeof__(capacity))grown_;                                                                 \
+        }                                                                                                              \
+    } while (0)
+#define ARENA_GROW(a, list, n, capacity)                                                                               \
+    do {                                                                                                               \
+        if ((size_t)(n) > (size_t)(capacity)) {                                                                        \
+            size_t grown_ = grown((size_t)(capacity), (size_t)(n));                                                    \
+            (list) = arena_extend((a), (list), sizeof *(list) * (size_t)(capacity), grown_ * sizeof *(list));          \
+            (capacity) = (__typeof__(capacity))grown_;                                                                 \
+        }                                                                                                              \
+    } while (0)
+
+/* The next capacity of an array that has to hold n. */
+static inline size_t
+grown(size_t capacity, size_t n)
+{
+    return MAX(MAX(2 * capacity, 4), n);
+}
+
 /* How often the calling thread has asked the host for memory through this file. */
 int64_t must_count(void);
 

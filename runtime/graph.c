@@ -186,10 +186,7 @@ static void
 enqueue(struct graph *g, struct node *n)
 {
     if (n->queued) return;
-    if (g->nwork == g->capacity) {
-        g->capacity = g->capacity ? 2 * g->capacity : 64;
-        g->work = must_realloc(g->work, sizeof(*g->work) * (size_t)g->capacity);
-    }
+    GROW(g->work, g->nwork + 1, g->capacity);
     n->queued = 1;
     g->work[g->nwork++] = n;
 }

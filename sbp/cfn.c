@@ -21,18 +21,10 @@ cfn_table_drop(struct cfn_table **t)
     *t = NULL;
 }
 
-static void *
-more(void *p, int32_t n, int32_t *capacity, size_t size)
-{
-    if (n < *capacity) return p;
-    *capacity = *capacity ? 2 * *capacity : 4;
-    return must_realloc(p, size * (size_t)*capacity);
-}
-
 static void
 incident(struct cfn_var *v, int32_t edge)
 {
-    v->edge = more(v->edge, v->nedge, &v->capacity, sizeof *v->edge);
+    GROW(v->edge, v->nedge + 1, v->capacity);
     v->edge[v->nedge++] = edge;
 }
 
@@ -48,7 +40,7 @@ find_edge(const struct cfn *c, int32_t u, int32_t v)
 static void
 edge_new(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
 {
-    c->edge = more(c->edge, c->nedge, &c->capacity, sizeof *c->edge);
+    GROW(c->edge, c->nedge + 1, c->capacity);
     t->nref++;
     c->edge[c->nedge] = (struct cfn_edge){.u = u, .v = v, .table = t};
     c->edge[c->nedge].to_u = must_alloc(sizeof(int64_t) * (size_t)c->var[u].n);

@@ -95,20 +95,10 @@ pair_new(struct proof *r, struct state *s, int32_t u, int32_t v, struct pair **o
         if (!p->out && (p->u == v || p->v == v)) return 0;
     }
     if ((r->entries += (int64_t)a->n * b->n) > MOST_ENTRIES) return proof_wrong(r, "tables larger than can be checked");
-    if (s->npair == s->capacity) {
-        s->capacity = s->capacity ? 2 * s->capacity : 64;
-        struct pair *more = ARENA_ARRAY(&s->arena, struct pair, s->capacity);
-        if (s->npair) memcpy(more, s->pair, sizeof *more * (size_t)s->npair);
-        s->pair = more;
-    }
+    ARENA_GROW(&s->arena, s->pair, s->npair + 1, s->capacity);
     for (int side = 0; side < 2; side++) {
         struct var *x = side ? b : a;
-        if (x->nedge == x->capacity) {
-            x->capacity = x->capacity ? 2 * x->capacity : 4;
-            int32_t *more = ARENA_ARRAY(&s->arena, int32_t, x->capacity);
-            if (x->nedge) memcpy(more, x->edge, sizeof *more * (size_t)x->nedge);
-            x->edge = more;
-        }
+        ARENA_GROW(&s->arena, x->edge, x->nedge + 1, x->capacity);
         x->edge[x->nedge++] = s->npair;
     }
     *out = &s->pair[s->npair++];

@@ -18,10 +18,7 @@ void
 trail_gone(struct trail *t, const struct cfn *c, int32_t v)
 {
     const struct cfn_var *x = &c->var[v];
-    if (t->ngone == t->capacity) {
-        t->capacity = t->capacity ? 2 * t->capacity : 64;
-        t->gone = must_realloc(t->gone, sizeof *t->gone * (size_t)t->capacity);
-    }
+    GROW(t->gone, t->ngone + 1, t->capacity);
     struct gone *g = &t->gone[t->ngone++];
     *g = (struct gone){.v = v, .n = x->n, .nedge = x->n > 1 ? x->nedge : 0};
     g->cost = keep(x->cost, sizeof *x->cost * (size_t)x->n);

@@ -223,10 +223,7 @@ static void
 spill_add(struct end *e, int to, const struct msg *m)
 {
     struct spill *s = &e->spill[to];
-    if (s->n == s->capacity) {
-        s->capacity = s->capacity ? 2 * s->capacity : ENTRIES;
-        s->msg = must_realloc(s->msg, sizeof *s->msg * (size_t)s->capacity);
-    }
+    GROW(s->msg, s->n + 1, s->capacity);
     s->msg[s->n++] = *m;
     e->nspilled++;
 }

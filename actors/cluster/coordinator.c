@@ -408,10 +408,7 @@ find_shipped(struct coordinator *c, uint64_t id)
 {
     for (int i = 0; i < c->nshipped; i++)
         if (c->shipped[i].id == id) return &c->shipped[i];
-    if (c->nshipped == c->shipped_capacity) {
-        c->shipped_capacity = c->shipped_capacity ? 2 * c->shipped_capacity : 16;
-        c->shipped = must_realloc(c->shipped, sizeof *c->shipped * (size_t)c->shipped_capacity);
-    }
+    GROW(c->shipped, c->nshipped + 1, c->shipped_capacity);
     struct shipped *s = &c->shipped[c->nshipped++];
     *s = (struct shipped){id, must_alloc((size_t)c->options.world)};
     return s;
@@ -587,10 +584,7 @@ static void (*const handle[NPACKET])(struct coordinator *c, int rank, const stru
 static void
 know(struct coordinator *c, int peer)
 {
-    if (peer >= c->peer_capacity) {
-        c->peer_capacity = MAX(2 * c->peer_capacity, peer + 1);
-        c->peer = must_realloc(c->peer, sizeof *c->peer * (size_t)c->peer_capacity);
-    }
+    GROW(c->peer, peer + 1, c->peer_capacity);
     for (; c->npeer <= peer; c->npeer++) c->peer[c->npeer] = (struct peer){.rank = -1};
 }
 

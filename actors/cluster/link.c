@@ -458,10 +458,7 @@ number_of(struct link_end *e, const void *id, size_t n)
     for (int i = 0; i < e->npeer; i++)
         if (e->peer[i].n == n && !memcmp(e->peer[i].bytes, id, n)) return i;
     if (e->npeer == PEERS) return -1;
-    if (e->npeer == e->capacity) {
-        e->capacity = e->capacity ? 2 * e->capacity : 16;
-        e->peer = must_realloc(e->peer, sizeof *e->peer * (size_t)e->capacity);
-    }
+    GROW(e->peer, e->npeer + 1, e->capacity);
     struct peer_id *p = &e->peer[e->npeer];
     p->n = (uint8_t)n;
     memcpy(p->bytes, id, n);

@@ -37,14 +37,6 @@ struct segment {
     int32_t nchunk, chunk_capacity;
 };
 
-#define ROOM(array, n, capacity)                                                                                       \
-    do {                                                                                                               \
-        if ((n) == (capacity)) {                                                                                       \
-            (capacity) = (capacity) ? 2 * (capacity) : 16;                                                             \
-            (array) = must_realloc((array), sizeof *(array) * (size_t)(capacity));                                     \
-        }                                                                                                              \
-    } while (0)
-
 /* ---- making and mapping ---- */
 
 static int
@@ -54,7 +46,7 @@ map(int fd, size_t bytes, struct segment **out)
     if (base == MAP_FAILED) return fail(E_MEMORY, "shared memory of %zu bytes: %s", bytes, strerror(errno));
     struct segment *s = must_alloc(sizeof *s);
     *s = (struct segment){.fd = fd, .base = base, .bytes = bytes};
-    ROOM(s->free, s->nfree, s->free_capacity);
+    GROW(s->free, s->nfree + 1, s->free_capacity);
     s->free[s->nfree++] = (struct extent){0, bytes};
     *out = s;
     return 0;
@@ -180,7 +172,7 @@ free_extent(struct segment *s, struct extent e)
         s->free[i].at = e.at;
         s->free[i].bytes += e.bytes;
     } else {
-        ROOM(s->free, s->nfree, s->free_capacity);
+        GROW(s->free, s->nfree + 1, s->free_capacity);
         insert(s->free, &s->nfree, i, e);
     }
 }
@@ -197,7 +189,7 @@ take_pages(struct segment *s, size_t bytes)
     s->free[i].at += bytes;
     s->free[i].bytes -= bytes;
     if (s->free[i].bytes == 0) delete (s->free, &s->nfree, i);
-    ROOM(s->taken, s->ntaken, s->taken_capacity);
+    GROW(s->taken, s->ntaken + 1, s->taken_capacity);
     insert(s->taken, &s->ntaken, lower_bound(s->taken, s->ntaken, e.at), e);
     return s->base + e.at;
 }
@@ -227,7 +219,7 @@ class_of(size_t bytes)
 static void
 push_cell(struct segment *s, int c, void *p)
 {
-    ROOM(s->cell[c], s->ncell[c], s->cell_capacity[c]);
+    GROW(s->cell[c], s->ncell[c] + 1, s->cell_capacity[c]);
     s->cell[c][s->ncell[c]++] = p;
 }
 
@@ -237,7 +229,7 @@ cut_chunk(struct segment *s, int c)
     char *p = take_pages(s, CHUNK);
     size_t size = (size_t)ALIGN << c;
     if (!p) return false;
-    ROOM(s->chunk, s->nchunk, s->chunk_capacity);
+    GROW(s->chunk, s->nchunk + 1, s->chunk_capacity);
     size_t at = (size_t)(p - s->base);
     insert(s->chunk, &s->nchunk, lower_bound(s->chunk, s->nchunk, at), (struct extent){at, size});
     for (size_t i = CHUNK / size; i > 0; i--) push_cell(s, c, p + (i - 1) * size);

@@ -468,10 +468,7 @@ do_program(struct server *s, const struct order *o)
     do_forget(s, o);
     int status = s->njob < PLANS ? make_job(s, o, &j) : fail(E_MEMORY, "a worker keeps at most %d plans", PLANS);
     if (!status) {
-        if (s->njob == s->job_capacity) {
-            s->job_capacity = s->job_capacity ? 2 * s->job_capacity : 16;
-            s->job = must_realloc(s->job, sizeof(struct job *) * (size_t)s->job_capacity);
-        }
+        GROW(s->job, s->njob + 1, s->job_capacity);
         s->job[s->njob++] = j;
         plan_digest(j->plan, digest);
     }

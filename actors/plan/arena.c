@@ -281,10 +281,7 @@ pack_items(struct memory *m, int32_t first, int32_t last)
 static void
 add_pair(struct memory *m, int32_t a, int32_t b, bool again)
 {
-    if (m->npair == m->pair_capacity) {
-        m->pair_capacity = m->pair_capacity ? 2 * m->pair_capacity : 256;
-        m->pair = must_realloc(m->pair, sizeof *m->pair * (size_t)m->pair_capacity);
-    }
+    GROW(m->pair, m->npair + 1, m->pair_capacity);
     m->pair[m->npair++] = (struct pair){a, b, again};
     m->item[a].alone = m->item[b].alone = false;
 }

@@ -32,10 +32,7 @@ struct devices {
 static void
 add_place(struct devices *s, const struct place *p)
 {
-    if (s->n + p->nrank > s->capacity) {
-        s->capacity = 2 * (s->n + p->nrank);
-        s->device = must_realloc(s->device, sizeof *s->device * (size_t)s->capacity);
-    }
+    GROW(s->device, s->n + p->nrank, s->capacity);
     for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
 }
 

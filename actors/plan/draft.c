@@ -30,11 +30,7 @@ struct draft *
 draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int device_kind, int rank, int32_t pos,
           bool piece, int32_t *id)
 {
-    if (l->ndraft == l->capacity) {
-        int32_t capacity = l->capacity ? 2 * l->capacity : 256;
-        l->draft = must_realloc(l->draft, sizeof *l->draft * (size_t)capacity);
-        l->capacity = capacity;
-    }
+    GROW(l->draft, l->ndraft + 1, l->capacity);
     *id = l->ndraft++;
     struct draft *d = &l->draft[*id];
     *d = (struct draft){0};

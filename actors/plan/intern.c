@@ -102,19 +102,10 @@ kernels_add(struct kernels *k, int32_t device, struct exec *e)
 {
     struct lower *l = k->l;
     struct plan *p = l->plan;
-    if (p->nexec == l->exec_capacity) {
-        l->exec_capacity = l->exec_capacity ? 2 * l->exec_capacity : 64;
-        p->exec = must_realloc(p->exec, sizeof(struct exec *) * (size_t)l->exec_capacity);
-    }
+    GROW(p->exec, p->nexec + 1, l->exec_capacity);
     p->exec[p->nexec++] = e;
     if (k->placed) return;
-    if (k->n == k->capacity) {
-        int32_t capacity = k->capacity ? 2 * k->capacity : 4;
-        struct made_kernel *more = ARENA_ARRAY(&l->tmp, struct made_kernel, capacity);
-        if (k->n) memcpy(more, k->made, sizeof *more * (size_t)k->n);
-        k->made = more;
-        k->capacity = capacity;
-    }
+    ARENA_GROW(&l->tmp, k->made, k->n + 1, k->capacity);
     k->made[k->n++] = (struct made_kernel){
         .runner = runner_of(l, device),
         .view = arena_dup(&l->tmp, k->view, sizeof *k->view * (size_t)k->nview),

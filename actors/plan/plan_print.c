@@ -76,10 +76,7 @@ struct list {
 static void
 list_add(struct list *l, int64_t number, int64_t sub)
 {
-    if (l->n == l->capacity) {
-        l->capacity = l->capacity ? 2 * l->capacity : 16;
-        l->key = must_realloc(l->key, sizeof(*l->key) * (size_t)l->capacity);
-    }
+    GROW(l->key, l->n + 1, l->capacity);
     l->key[l->n++] = number * PER + sub;
 }
 

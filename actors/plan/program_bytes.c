@@ -113,12 +113,6 @@ each_count(struct wire *w, int32_t *n)
 
 /* ---- placements, layouts ---- */
 
-#define GROW(list, n, capacity)                                                                                        \
-    if ((n) == (capacity)) {                                                                                           \
-        (capacity) = (capacity) ? 2 * (capacity) : 16;                                                                 \
-        (list) = must_realloc((list), sizeof *(list) * (size_t)(capacity));                                            \
-    }
-
 static int
 read_place(struct wire *w, const struct place **out)
 {
@@ -164,7 +158,7 @@ each_place(struct wire *w, const struct place **p)
         write_place(w, *p);
     else
         TRY(read_place(w, p));
-    GROW(w->place, w->nplace, w->place_capacity);
+    GROW(w->place, w->nplace + 1, w->place_capacity);
     w->place[w->nplace++] = *p;
     return 0;
 }
@@ -202,7 +196,7 @@ each_layout(struct wire *w, const struct layout **l)
         return 0;
     }
     TRY(each_new_layout(w, l));
-    GROW(w->layout, w->nlayout, w->layout_capacity);
+    GROW(w->layout, w->nlayout + 1, w->layout_capacity);
     w->layout[w->nlayout++] = *l;
     return 0;
 }

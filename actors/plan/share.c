@@ -53,13 +53,7 @@ is_member(const struct sharing *s, int32_t rank)
 static void
 add_item(struct sharing *s, const struct box *slice, const struct box_step *step, int32_t rank)
 {
-    if (s->nitem == s->capacity) {
-        int32_t capacity = s->capacity ? 2 * s->capacity : 16;
-        struct item *more = ARENA_ARRAY(&s->m.l->tmp, struct item, capacity);
-        for (int32_t i = 0; i < s->nitem; i++) more[i] = s->item[i];
-        s->item = more;
-        s->capacity = capacity;
-    }
+    ARENA_GROW(&s->m.l->tmp, s->item, s->nitem + 1, s->capacity);
     s->item[s->nitem++] = (struct item){*slice, step, rank, -1};
 }
 

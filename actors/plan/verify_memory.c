@@ -191,10 +191,7 @@ list_writers(struct memory *m)
 static void
 add_user(struct memory *m, int32_t task)
 {
-    if (m->nuser == m->capacity) {
-        m->capacity = m->capacity ? 2 * m->capacity : 256;
-        m->user = must_realloc(m->user, sizeof *m->user * (size_t)m->capacity);
-    }
+    GROW(m->user, m->nuser + 1, m->capacity);
     m->user[m->nuser++] = task;
 }
 

@@ -421,10 +421,7 @@ watch(struct rille_session *s, struct rille_tensor *t)
 {
     for (int32_t i = 0; i < s->nwatch; i++)
         if (s->watch[i] == t) return;
-    if (s->nwatch == s->watch_capacity) {
-        s->watch_capacity = s->watch_capacity ? 2 * s->watch_capacity : 8;
-        s->watch = must_realloc(s->watch, sizeof(*s->watch) * (size_t)s->watch_capacity);
-    }
+    GROW(s->watch, s->nwatch + 1, s->watch_capacity);
     s->watch[s->nwatch++] = t;
 }
 
@@ -536,10 +533,7 @@ remember_update(struct rille_session *s, struct rille_tensor *t)
 {
     for (int32_t i = 0; i < s->nupdate; i++)
         if (s->update[i].t == t) return;
-    if (s->nupdate == s->update_capacity) {
-        s->update_capacity = s->update_capacity ? 2 * s->update_capacity : 32;
-        s->update = must_realloc(s->update, sizeof(*s->update) * (size_t)s->update_capacity);
-    }
+    GROW(s->update, s->nupdate + 1, s->update_capacity);
     struct val *before = t->val;
     val_hold(before);
     s->update[s->nupdate++] = (struct pending_update){.t = t, .before = before};

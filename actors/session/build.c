@@ -154,7 +154,7 @@ memo_grow(struct memo *m)
         }
     free(m->slot);
     m->slot = slot;
-    m->made = made;
+    m->capacity = capacity;
 }
 
 static void
@@ -386,10 +386,7 @@ add_derived(struct rille_session *s, const struct op *op, struct val *const *in,
 struct val *
 build_fresh(struct rille_session *s, struct val *v)
 {
-    if (s->nfresh == s->fresh_capacity) {
-        s->fresh_capacity = s->fresh_capacity ? 2 * s->fresh_capacity : 64;
-        s->fresh = must_realloc(s->fresh, sizeof(*s->fresh) * (size_t)s->fresh_capacity);
-    }
+    GROW(s->fresh, s->nfresh + 1, s->fresh_capacity);
     val_hold(v);
     s->fresh[s->nfresh++] = v;
     return v;

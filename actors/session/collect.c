@@ -17,14 +17,6 @@ struct frame {
     int32_t next;
 };
 
-#define ROOM(array, n, capacity)                                                                                       \
-    do {                                                                                                               \
-        if ((n) == (capacity)) {                                                                                       \
-            (capacity) = (capacity) ? 2 * (capacity) : 64;                                                             \
-            (array) = must_realloc((array), sizeof(*(array)) * (size_t)(capacity));                                    \
-        }                                                                                                              \
-    } while (0)
-
 int
 val_whole(const struct val *v)
 {
@@ -56,7 +48,7 @@ enter_leaf(struct collection *c, struct val *v)
     struct val ***list = v->is_number ? &c->number : &c->leaf;
     int32_t *n = v->is_number ? &c->nnumber : &c->nleaf,
             *capacity = v->is_number ? &c->number_capacity : &c->leaf_capacity;
-    ROOM(*list, *n, *capacity);
+    GROW(*list, *n + 1, *capacity);
     v->index = *n;
     (*list)[(*n)++] = v;
 }
@@ -98,12 +90,12 @@ walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t m
     int32_t depth = 0;
     int status = visit_val(s, c, root, mark, mode);
     if (status >= 0) return status;
-    ROOM(c->stack, depth, c->stack_capacity);
+    GROW(c->stack, depth + 1, c->stack_capacity);
     c->stack[depth++] = (struct frame){root->node, 0};
     while (depth > 0) {
         struct frame *f = &c->stack[depth - 1];
         if (f->next == f->node->nin) {
-            ROOM(c->node, c->nnode, c->node_capacity);
+            GROW(c->node, c->nnode + 1, c->node_capacity);
             for (int k = 0; k < f->node->nout; k++) /* a result that is there, and read as a leaf, stays one */
                 if (f->node->out[k]->mark != mark || !is_leaf(f->node->out[k], mode)) f->node->out[k]->index = -1;
             f->node->index = c->nnode;
@@ -116,7 +108,7 @@ walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t m
         status = visit_val(s, c, v, mark, mode);
         if (status > 0) return status;
         if (status == 0) continue;
-        ROOM(c->stack, depth, c->stack_capacity);
+        GROW(c->stack, depth + 1, c->stack_capacity);
         c->stack[depth++] = (struct frame){v->node, 0};
     }
     return 0;
@@ -125,7 +117,7 @@ walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t m
 static void
 add_root(struct collection *c, struct val *v)
 {
-    ROOM(c->root, c->nroot, c->root_capacity);
+    GROW(c->root, c->nroot + 1, c->root_capacity);
     c->root[c->nroot++] = v;
 }
 
@@ -342,10 +334,7 @@ int32_t *
 collection_uses(struct collection *c)
 {
     int32_t n = c->nnode * OP_OUT + c->nleaf;
-    if (2 * n > c->use_capacity) {
-        c->use_capacity = 4 * n;
-        c->use = must_realloc(c->use, sizeof(*c->use) * (size_t)c->use_capacity);
-    }
+    GROW(c->use, n + 1, c->use_capacity);
     memset(c->use, 0, sizeof(*c->use) * (size_t)n);
     for (int32_t i = 0; i < c->nnode; i++)
         for (int k = 0; k < c->node[i]->nin; k++) {
@@ -389,10 +378,7 @@ wanted_again(const struct collection *c, int32_t i)
 void
 collection_stays(struct collection *c)
 {
-    if (c->nnode > c->stays_capacity) {
-        c->stays_capacity = 2 * c->nnode;
-        c->stays = must_realloc(c->stays, sizeof(*c->stays) * (size_t)c->stays_capacity);
-    }
+    GROW(c->stays, c->nnode, c->stays_capacity);
     for (int32_t i = c->nnode - 1; i >= 0; i--) {
         struct node *n = c->node[i];
         c->stays[i] = wanted_again(c, i);

@@ -52,7 +52,7 @@ struct rille_graph {
     struct rille_stats stats;
     struct act_time *act; /* of the last run that was timed */
     int32_t *act_thread;
-    int64_t nact, act_capacity, begin_ns;
+    int64_t nact, act_capacity, act_thread_capacity, begin_ns;
     char *trace_path;
     struct arena arena;
 };

@@ -21,7 +21,7 @@ struct sweep {
     struct val **at;     /* values that a gradient passes through */
     struct val **grad;   /* theirs so far, NULL: none yet */
     struct node **again; /* for each node, what computes it again; NULL: nothing yet */
-    int32_t nat, at_capacity;
+    int32_t nat, at_capacity, grad_capacity;
     uint64_t mark;
 };
 
@@ -29,11 +29,8 @@ static int32_t
 slot_of(struct sweep *w, struct val *v)
 {
     if (v->mark == w->mark) return v->index;
-    if (w->nat == w->at_capacity) {
-        w->at_capacity = w->at_capacity ? 2 * w->at_capacity : 128;
-        w->at = must_realloc(w->at, sizeof(*w->at) * (size_t)w->at_capacity);
-        w->grad = must_realloc(w->grad, sizeof(*w->grad) * (size_t)w->at_capacity);
-    }
+    GROW(w->at, w->nat + 1, w->at_capacity);
+    GROW(w->grad, w->nat + 1, w->grad_capacity);
     v->mark = w->mark;
     v->index = w->nat;
     w->at[w->nat] = v;
@@ -54,10 +51,7 @@ reach(struct sweep *w, struct val *v)
     slot_of(w, v);
     if (stops(v) || v->node->mark == w->mark) return;
     v->node->mark = w->mark;
-    if (w->nnode == w->node_capacity) {
-        w->node_capacity = w->node_capacity ? 2 * w->node_capacity : 128;
-        w->node = must_realloc(w->node, sizeof(*w->node) * (size_t)w->node_capacity);
-    }
+    GROW(w->node, w->nnode + 1, w->node_capacity);
     w->node[w->nnode++] = v->node;
 }
 

@@ -84,11 +84,8 @@ static void
 keep_acts(struct rille_graph *g, const struct act_time *acts, int64_t n)
 {
     const struct plan *p = g->runner->plan;
-    if (g->nact + n > g->act_capacity) {
-        g->act_capacity = 2 * (g->nact + n);
-        g->act = must_realloc(g->act, sizeof(*g->act) * (size_t)g->act_capacity);
-        g->act_thread = must_realloc(g->act_thread, sizeof(*g->act_thread) * (size_t)g->act_capacity);
-    }
+    GROW(g->act, g->nact + n, g->act_capacity);
+    GROW(g->act_thread, g->nact + n, g->act_thread_capacity);
     if (n) memcpy(g->act + g->nact, acts, sizeof *acts * (size_t)n);
     for (int64_t i = g->nact; i < g->nact + n; i++) g->act_thread[i] = p->task[g->act[i].task].thread;
     g->nact += n;

@@ -91,10 +91,7 @@ on_acts(void *arg, const void *times, size_t n)
     struct reply *reply = arg;
     struct rille_session *s = reply->s;
     int64_t more = (int64_t)(n / sizeof *s->act);
-    if (s->nact + more > s->act_capacity) {
-        s->act_capacity = 2 * (s->nact + more);
-        s->act = must_realloc(s->act, sizeof *s->act * (size_t)s->act_capacity);
-    }
+    GROW(s->act, s->nact + more, s->act_capacity);
     memcpy(s->act + s->nact, times, sizeof *s->act * (size_t)more);
     for (int64_t i = s->nact; i < s->nact + more; i++)
         if (s->act[i].task < 0 || s->act[i].task >= reply->r->plan->ntask) return; /* a worker's tale: not believed */

@@ -51,12 +51,9 @@ set_devices(struct rille_session *s, const struct rille_options *o)
 int
 session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
 {
-    if (rank >= s->npool[kind]) {
-        int32_t capacity = MAX(rank + 1, 2 * s->npool[kind]);
-        s->pool[kind] = must_realloc(s->pool[kind], sizeof(*s->pool[kind]) * (size_t)capacity);
-        for (int32_t i = s->npool[kind]; i < capacity; i++) s->pool[kind][i] = NULL;
-        s->npool[kind] = capacity;
-    }
+    int32_t was = s->npool[kind];
+    GROW(s->pool[kind], rank + 1, s->npool[kind]);
+    for (int32_t i = was; i < s->npool[kind]; i++) s->pool[kind][i] = NULL;
     if (!s->pool[kind][rank]) {
         s->pool[kind][rank] = pool_new(kind, rank, s->memory_limit);
         if (!s->pool[kind][rank]) return err_last();

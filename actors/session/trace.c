@@ -157,10 +157,7 @@ trace_journal(struct rille_session *s, struct rille_tensor *t)
 {
     struct trace *r = s->trace;
     if (!tracing(s) || t->journal >= 0) return;
-    if (r->njournal == r->capacity) {
-        r->capacity = r->capacity ? 2 * r->capacity : 32;
-        r->journal = must_realloc(r->journal, sizeof(*r->journal) * (size_t)r->capacity);
-    }
+    GROW(r->journal, r->njournal + 1, r->capacity);
     t->journal = r->njournal;
     struct journal_entry *e = &r->journal[r->njournal++];
     *e = (struct journal_entry){.t = rille_tensor_hold(t), .val = t->val, .had_grad = t->grad != NULL};

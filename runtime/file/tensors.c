@@ -86,26 +86,17 @@ tensors_close(struct tensors **fp)
     free(f);
 }
 
-/* Room for one more of a list whose entries have so many bytes. */
-static void *
-more(void *list, int32_t n, int32_t *capacity, size_t bytes)
-{
-    if (n < *capacity) return list;
-    *capacity = MAX(16, 2 * *capacity);
-    return must_realloc(list, bytes * (size_t)*capacity);
-}
-
 struct source *
 tensors_add_source(struct tensors *f, struct source *s)
 {
-    f->source = more(f->source, f->nsource, &f->source_capacity, sizeof *f->source);
+    GROW(f->source, f->nsource + 1, f->source_capacity);
     return f->source[f->nsource++] = s;
 }
 
 struct entry *
 tensors_add(struct tensors *f, const char *name, const struct source *s)
 {
-    f->entry = more(f->entry, f->nentry, &f->entry_capacity, sizeof *f->entry);
+    GROW(f->entry, f->nentry + 1, f->entry_capacity);
     struct entry *e = &f->entry[f->nentry++];
     *e = (struct entry){.name = arena_strdup(&f->arena, name), .source = s};
     return e;
@@ -114,7 +105,7 @@ tensors_add(struct tensors *f, const char *name, const struct source *s)
 void
 tensors_tell(struct tensors *f, const char *key, const char *value)
 {
-    f->metadata = more(f->metadata, f->nmetadata, &f->metadata_capacity, sizeof *f->metadata);
+    GROW(f->metadata, f->nmetadata + 1, f->metadata_capacity);
     f->metadata[f->nmetadata++] = (struct metadata){arena_strdup(&f->arena, key), arena_strdup(&f->arena, value)};
 }
 

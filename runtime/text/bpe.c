@@ -10,10 +10,7 @@
 void
 ids_add(struct ids *ids, uint32_t id)
 {
-    if (ids->n == ids->capacity) {
-        ids->capacity = MAX((size_t)256, 2 * ids->capacity);
-        ids->list = must_realloc(ids->list, ids->capacity * sizeof *ids->list);
-    }
+    GROW(ids->list, ids->n + 1, ids->capacity);
     ids->list[ids->n++] = id;
 }
 
@@ -80,12 +77,9 @@ grow_slots(struct bpe *b)
 bool
 bpe_add(struct bpe *b, uint32_t id, const void *bytes, size_t n, bool known)
 {
-    if (id >= b->token_capacity) {
-        uint32_t capacity = MAX(id + 1, 2 * b->token_capacity);
-        b->token = must_realloc(b->token, sizeof *b->token * capacity);
-        memset(b->token + b->token_capacity, 0, sizeof *b->token * (capacity - b->token_capacity));
-        b->token_capacity = capacity;
-    }
+    uint32_t was = b->token_capacity;
+    GROW(b->token, id + 1, b->token_capacity);
+    memset(b->token + was, 0, sizeof *b->token * (b->token_capacity - was));
     struct bpe_token *t = &b->token[id];
     if (t->bytes) return t->n == n && !memcmp(t->bytes, bytes, n);
     uint8_t *own = arena_alloc(&b->arena, n + 1);

@@ -70,10 +70,7 @@ tokenizer_special(struct tokenizer *t, const char *name, const char *text, size_
 {
     if (n == 0) return fail(E_ARG, "%s: a special token is empty", name);
     if (!bpe_add(&t->bpe, id, text, n, false)) return fail(E_ARG, "%s: two tokens have the id %u", name, (unsigned)id);
-    if (t->nspecial == t->special_capacity) {
-        t->special_capacity = MAX(16, 2 * t->special_capacity);
-        t->special = must_realloc(t->special, sizeof *t->special * (size_t)t->special_capacity);
-    }
+    GROW(t->special, t->nspecial + 1, t->special_capacity);
     char *own = arena_dup(&t->bpe.arena, text, n);
     int i = t->nspecial++;
     for (; i > 0 && t->special[i - 1].n < n; i--) t->special[i] = t->special[i - 1]; /* the longest first */
@@ -85,10 +82,7 @@ tokenizer_special(struct tokenizer *t, const char *name, const char *text, size_
 void
 tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
 {
-    if (t->njoin == t->join_capacity) {
-        t->join_capacity = MAX(1024u, 2 * t->join_capacity);
-        t->join = must_realloc(t->join, sizeof *t->join * t->join_capacity);
-    }
+    GROW(t->join, t->njoin + 1, t->join_capacity);
     bpe_join(&t->bpe, left, right, t->njoin, id);
     t->join[t->njoin++] = (struct join){left, right, id};
 }

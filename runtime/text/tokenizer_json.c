@@ -251,10 +251,7 @@ write_vocabulary(const struct tokenizer *t)
 static void
 note_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
 {
-    if (t->njoin == t->join_capacity) {
-        t->join_capacity = MAX(1024u, 2 * t->join_capacity);
-        t->join = must_realloc(t->join, sizeof *t->join * t->join_capacity);
-    }
+    GROW(t->join, t->njoin + 1, t->join_capacity);
     t->join[t->njoin++] = (struct join){left, right, id};
 }
 

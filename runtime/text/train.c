@@ -118,14 +118,8 @@ add_word(void *arg, const uint8_t *bytes, size_t n)
         r->word[r->slot[slot] - 1].count++;
         return;
     }
-    if (r->nword == r->word_capacity) {
-        r->word_capacity = MAX(4096u, 2 * r->word_capacity);
-        r->word = must_realloc(r->word, sizeof *r->word * r->word_capacity);
-    }
-    while (r->ntoken + n > r->token_capacity) {
-        r->token_capacity = MAX(1u << 16, 2 * r->token_capacity);
-        r->token = must_realloc(r->token, sizeof *r->token * r->token_capacity);
-    }
+    GROW(r->word, r->nword + 1, r->word_capacity);
+    GROW(r->token, r->ntoken + n, r->token_capacity);
     r->word[r->nword] = (struct word){r->ntoken, (uint32_t)n, 1};
     r->slot[slot] = ++r->nword;
     for (size_t i = 0; i < n; i++) r->token[r->ntoken++] = bytes[i];
@@ -199,10 +193,7 @@ count_pair(struct trainer *r, uint32_t left, uint32_t right, int64_t more, uint3
     }
     s->count += more;
     if (more < 0 || (s->nword && s->word[s->nword - 1] == w)) return;
-    if (s->nword == s->capacity) {
-        s->capacity = MAX(4u, 2 * s->capacity);
-        s->word = must_realloc(s->word, sizeof *s->word * s->capacity);
-    }
+    GROW(s->word, s->nword + 1, s->capacity);
     s->word[s->nword++] = w;
 }
 
@@ -234,10 +225,7 @@ before(struct claim a, struct claim b)
 static void
 claim_push(struct claims *c, struct claim x)
 {
-    if (c->n == c->capacity) {
-        c->capacity = MAX((size_t)1024, 2 * c->capacity);
-        c->list = must_realloc(c->list, sizeof *c->list * c->capacity);
-    }
+    GROW(c->list, c->n + 1, c->capacity);
     size_t i = c->n++;
     for (; i && before(x, c->list[(i - 1) / 2]); i = (i - 1) / 2) c->list[i] = c->list[(i - 1) / 2];
     c->list[i] = x;
