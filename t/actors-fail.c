@@ -80,7 +80,7 @@ expect(struct train *t, struct train_state *start, struct train_state *want)
 /* ---- every act ---- */
 
 struct counts {
-    int acts, unnamed, silent, changed, stuck, torn;
+    int acts, unnamed, silent, changed, broken, torn;
 };
 
 static void
@@ -98,7 +98,7 @@ fail_act(struct train *t, int k, const struct train_state *start, const struct t
     rille_tensor_free(&loss);
     if (!weights_left(t, start, &torn) && c->changed++ == 0) diag("act %d: weights: %s", k, rille_error());
     c->torn += torn;
-    if (!goes_on(t, want) && c->stuck++ == 0) diag("act %d: does not go on", k);
+    if (!goes_on(t, want) && c->broken++ == 0) diag("act %d: does not go on", k);
     must(set_again(t), "set again");
 }
 
@@ -124,7 +124,7 @@ every_act(const struct train_options *o)
     ok(c.changed == 0, "%s: a variable is as before, or refuses to be read and is named", name);
     ok(c.torn > 0, "%s: variables are written in place, so both happen", name);
     diag("%d of %d failures left one half written", c.torn, c.acts);
-    ok(c.stuck == 0, "%s: set again, all goes on exactly", name);
+    ok(c.broken == 0, "%s: set again, all goes on exactly", name);
     train_close(&t);
 }
 
@@ -183,7 +183,7 @@ lines_of_the_call(void)
 static void
 bad_labels(const struct train_options *o, const char *name, int seeds)
 {
-    int changed = 0, silent = 0, stuck = 0;
+    int changed = 0, silent = 0, broken = 0;
     for (int seed = 0; seed < seeds; seed++) {
         struct train t;
         struct train_options with = *o;
@@ -207,12 +207,12 @@ bad_labels(const struct train_options *o, const char *name, int seeds)
         changed += !weights_left(&t, &start, &torn) || torn;
         rille_tensor_free(&t.y);
         t.y = good;
-        stuck += !goes_on(&t, &want);
+        broken += !goes_on(&t, &want);
         train_close(&t);
     }
     ok(silent == 0, "%s: a label that is no class fails, and names the line of the loss", name);
     ok(changed == 0, "%s: no rank has updated anything then", name);
-    ok(stuck == 0, "%s: and good labels go on", name);
+    ok(broken == 0, "%s: and good labels go on", name);
 }
 
 /* ---- no memory ---- */
@@ -231,7 +231,7 @@ limit_pools(struct rille_session *s, size_t spare)
 static void
 no_memory(const char *schedule)
 {
-    int denied = 0, given = 0, wrong = 0, stuck = 0;
+    int denied = 0, given = 0, wrong = 0, broken = 0;
     for (size_t spare = 64; spare < 16384 && given < 3; spare += 192) {
         struct train t;
         struct train_state start, want, got;
@@ -254,7 +254,7 @@ no_memory(const char *schedule)
         }
         rille_tensor_free(&loss);
         limit_pools(t.s, 0);
-        stuck += !goes_on(&t, &want);
+        broken += !goes_on(&t, &want);
         rille_tensor_free(&w1);
         train_close(&t);
     }
@@ -262,7 +262,7 @@ no_memory(const char *schedule)
     ok(denied > 3 && given > 0, "%s: with little memory the step fails, with more it runs (%d, %d)", name, denied,
        given);
     ok(wrong == 0, "%s: it says E_MEMORY, names the device and leaves the weights", name);
-    ok(stuck == 0, "%s: with memory it goes on", name);
+    ok(broken == 0, "%s: with memory it goes on", name);
 }
 
 /* ---- interrupts ---- */

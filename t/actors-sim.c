@@ -204,7 +204,7 @@ is_stuck(enum fault mistake, int threads, const char *name, const char *words)
             fault = mistake;
             int status = train_run(&t, STEPS, &got);
             bool good =
-                status == E_PLAN && strstr(rille_error(), "stuck: no actor can act") && strstr(rille_error(), words);
+                status == E_PLAN && strstr(rille_error(), "deadlock: no actor can act") && strstr(rille_error(), words);
             if (!good) diag("seed %d: %s", seed, status ? rille_error() : "no error");
             if (good && seed == 0) diag("%s", rille_error());
             fflush(stdout);

@@ -451,12 +451,12 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
 {
     struct engine *e = simulator(seed);
     struct slots slots = {0};
-    int made = 0, stuck = 0, refused = 0, wrong = 0, invalid = 0, batched = 0;
+    int made = 0, deadlock = 0, refused = 0, wrong = 0, invalid = 0, batched = 0;
     for (int i = 0; made < nplan; i++) {
         struct plan *p = random_plan(s, &seed, i % 3 == 2);
         if (!p) {
             if (!strncmp(err_text(), "plan cannot finish", 18))
-                stuck++;
+                deadlock++;
             else if (!strncmp(err_text(), "plan: ", 6) && invalid++ < 5)
                 diag("%s", err_text());
             refused++;
@@ -481,11 +481,11 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
             diag("%-28s %7lld refused %7lld ran right %6lld", field[f].name, (long long)field[f].mutants,
                  (long long)field[f].refused, (long long)field[f].right);
     }
-    diag("%d plans (%d in pieces; %d programs cannot be planned, %d of them would get stuck)", made, batched, refused,
-         stuck);
+    diag("%d plans (%d in pieces; %d programs cannot be planned, %d of them would deadlock)", made, batched, refused,
+         deadlock);
     diag("%d fields, %lld mutants: %lld refused, %lld ran right", nfield, (long long)mutants, (long long)no,
          (long long)right);
-    ok(invalid == 0, "what the compiler makes is valid, or said to get stuck");
+    ok(invalid == 0, "what the compiler makes is valid, or said to deadlock");
     ok(wrong == 0, "a plan with one number changed is refused or computes the same bytes");
     ok(no > right && right > 0, "most changes are refused, some do no harm");
     is_int(untried, 0, "every field was changed");
@@ -567,7 +567,7 @@ test_stuck(struct rille_session *s)
     is_int(status, 0, "a value that waits for the sum of its pieces: with a register for each piece it runs");
     plan_free(&p);
     p = reconvergent(s, 1, &status);
-    is_int(status, E_PLAN, "with one register it would get stuck, and is refused");
+    is_int(status, E_PLAN, "with one register it would deadlock, and is refused");
     ok(strstr(err_text(), "plan cannot finish: mul (a.lua:1) on cpu:0, 1 of 3 acts done, waits for a free register of "
                           "result 0 (it has 1)"),
        "naming who starves");

@@ -10,7 +10,7 @@
  * A message that belongs to an earlier run is dropped by its number. After the
  * last END nobody touches the run: buffers and arenas are the session's again. */
 #include "actors/act/actor.h"
-#include "actors/plan/stuck.h"
+#include "actors/plan/deadlock.h"
 
 #include "kernels/stop.h"
 #include "runtime/clock.h"
@@ -388,12 +388,11 @@ out_waits(const void *actors, int32_t task, int32_t port)
 static void
 get_stuck(struct worker *w)
 {
-    struct stuck who = {
+    struct deadlock who = {
         .plan = w->plan, .state = w->actors, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
     struct str text = {0};
-    stuck_print(&who, &text);
-    worker_fail(w, fail(E_PLAN,
-                        "the run is stuck: no actor can act, no message is under way and no work is unfinished: %s",
+    deadlock_print(&who, &text);
+    worker_fail(w, fail(E_PLAN, "deadlock: no actor can act, no message is under way and no work is unfinished: %s",
                         str_text(&text)));
     str_free(&text);
 }

@@ -3,7 +3,7 @@
  * A plan comes from our own compiler, and is proved all the same: a compiler's
  * mistake then is an error that names a task and a field, before anything runs,
  * not wrong numbers. All of this is linear in the size of the plan. */
-#include "actors/plan/stuck.h"
+#include "actors/plan/deadlock.h"
 #include "actors/plan/verify.h"
 
 #include "runtime/device.h"

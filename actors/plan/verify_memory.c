@@ -14,7 +14,7 @@
  * each reader of the last. What is made once a batch and read for each piece is
  * needed to the end, and a sum over the pieces is written from the beginning:
  * neither meets anything that is written once a piece. */
-#include "actors/plan/stuck.h"
+#include "actors/plan/deadlock.h"
 #include "actors/plan/verify.h"
 
 #include "runtime/error.h"

@@ -8,7 +8,7 @@
  * this one did.
  * Persistence of such nets: Commoner et al. 1971; one run deciding for rates:
  * Ghamarian et al. 2006. */
-#include "actors/plan/stuck.h"
+#include "actors/plan/deadlock.h"
 #include "actors/plan/verify.h"
 
 #include "runtime/error.h"
@@ -134,9 +134,10 @@ tokens_init(struct tokens *s, struct proof *v)
 static int
 get_stuck(const struct tokens *s)
 {
-    struct stuck who = {.plan = s->v->plan, .state = s, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
+    struct deadlock who = {
+        .plan = s->v->plan, .state = s, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
     struct str text = {0};
-    stuck_print(&who, &text);
+    deadlock_print(&who, &text);
     int status = fail(E_PLAN, "plan cannot finish: %s", str_text(&text));
     str_free(&text);
     return status;

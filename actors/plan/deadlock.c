@@ -1,5 +1,5 @@
-/* stuck.c - the deadlock report as text. */
-#include "actors/plan/stuck.h"
+/* deadlock.c - the deadlock report as text. */
+#include "actors/plan/deadlock.h"
 
 #include "runtime/device.h"
 
@@ -17,7 +17,7 @@ task_print(const struct plan *p, int32_t task, struct str *s)
 }
 
 static void
-starving(const struct stuck *s, int32_t task, struct str *text)
+starving(const struct deadlock *s, int32_t task, struct str *text)
 {
     const struct task *t = &s->plan->task[task];
     task_print(s->plan, task, text);
@@ -37,7 +37,7 @@ starving(const struct stuck *s, int32_t task, struct str *text)
 }
 
 static bool
-wants_register(const struct stuck *s, int32_t task)
+wants_register(const struct deadlock *s, int32_t task)
 {
     for (int32_t k = 0; k < s->plan->task[task].nout; k++)
         if (s->out_waits(s->state, task, k)) return true;
@@ -46,7 +46,7 @@ wants_register(const struct stuck *s, int32_t task)
 
 /* Those who wait for a register first: they are what closes the circle. */
 void
-stuck_print(const struct stuck *s, struct str *text)
+deadlock_print(const struct deadlock *s, struct str *text)
 {
     int32_t n = 0;
     for (int pass = 0; pass < 2; pass++)

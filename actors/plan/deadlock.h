@@ -1,11 +1,11 @@
-/* stuck.h - deadlock report: which tasks are blocked, and on which registers. Shared by the verifier, which counts
+/* deadlock.h - deadlock report: which tasks are blocked, and on which registers. Shared by the verifier, which counts
  * tokens, and the engine. Any thread. */
-#ifndef RILLE_PLAN_STUCK_H
-#define RILLE_PLAN_STUCK_H
+#ifndef RILLE_PLAN_DEADLOCK_H
+#define RILLE_PLAN_DEADLOCK_H
 
 #include "actors/plan/plan.h"
 
-struct stuck {
+struct deadlock {
     const struct plan *plan;
     const void *state;
     int32_t (*begun)(const void *state, int32_t task);                /* acts */
@@ -13,7 +13,7 @@ struct stuck {
     bool (*out_waits)(const void *state, int32_t task, int32_t port); /* for a free one */
 };
 /* "add (a.lua:3) on cpu:1, 2 of 8 acts done, waits for a free register of result 0 (it has 2); and 3 more" */
-void stuck_print(const struct stuck *s, struct str *text);
+void deadlock_print(const struct deadlock *s, struct str *text);
 /* "matmul (a.lua:3) on cpu:1" */
 void task_print(const struct plan *p, int32_t task, struct str *s);
 
