@@ -25,7 +25,8 @@ price_of(const struct search *s, const struct mover *m, int code, const struct p
     int64_t *kept = first->price ? &first->price[p->order * first->ncode + code] : NULL;
     if (kept && *kept != UNKNOWN) return *kept;
     const struct layout *l = point_layout(s, m->operand, p);
-    int64_t bytes = m->back ? s->q->price(s->q->arg, m->type, l, m->home) : s->q->price(s->q->arg, m->type, m->home, l);
+    int64_t bytes =
+        m->back ? s->q->price(s->q->arg, m->type, l, m->given) : s->q->price(s->q->arg, m->type, m->given, l);
     if (kept) *kept = bytes;
     return bytes;
 }
@@ -95,7 +96,7 @@ matches(const struct search *s, int g, int x)
     int n = 0;
     for (int i = 0; i < s->nmover; i++) {
         const struct mover *m = &s->mover[i];
-        n += !m->back && sbp_equal(m->home->sbp[x], s->list.sig[g].v[m->operand]);
+        n += !m->back && sbp_equal(m->given->sbp[x], s->list.sig[g].v[m->operand]);
     }
     return n;
 }
@@ -227,7 +228,7 @@ candidate_of(const struct search *s, const struct point *p, struct sig_candidate
         if (!s->q->rule->operand[k].ignored) out->layout[k] = point_layout(s, k, p);
     for (int i = 0; i < s->nmover; i++) {
         const struct mover *m = &s->mover[i];
-        if (!m->back && mover_stays(m, mover_code(s, m, p->choice), p->order)) out->layout[m->operand] = m->home;
+        if (!m->back && mover_stays(m, mover_code(s, m, p->choice), p->order)) out->layout[m->operand] = m->given;
     }
 }
 

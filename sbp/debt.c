@@ -16,20 +16,20 @@ static bool
 lies_partial_sum(const struct search *s, int x)
 {
     for (int i = 0; i < s->nmover; i++) {
-        struct sbp home = s->mover[i].home->sbp[x];
-        if (!s->mover[i].back && home.kind == SBP_P && home.reduce == RED_SUM) return true;
+        struct sbp given = s->mover[i].given->sbp[x];
+        if (!s->mover[i].back && given.kind == SBP_P && given.reduce == RED_SUM) return true;
     }
     return false;
 }
 
-/* May an operand that lies as home be taken as want? A P comes from that P, or from a B where another operand is
+/* May an operand that lies as given be taken as want? A P comes from that P, or from a B where another operand is
  * P(sum): one rank keeps the value, the others hold zeros. From S it would be padded to the full size, and the identity
  * of a maximum is not neutral in arithmetic (inf - inf). */
 static bool
-may_take(struct sbp home, struct sbp want, bool beside_sum)
+may_take(struct sbp given, struct sbp want, bool beside_sum)
 {
-    if (want.kind != SBP_P || sbp_equal(home, want)) return true;
-    return home.kind == SBP_B && want.reduce == RED_SUM && beside_sum;
+    if (want.kind != SBP_P || sbp_equal(given, want)) return true;
+    return given.kind == SBP_B && want.reduce == RED_SUM && beside_sum;
 }
 
 static bool
@@ -37,7 +37,7 @@ signature_may(const struct search *s, const struct sig *g, int x, bool beside_su
 {
     for (int i = 0; i < s->nmover; i++) {
         const struct mover *m = &s->mover[i];
-        if (!m->back && !may_take(m->home->sbp[x], g->v[m->operand], beside_sum)) return false;
+        if (!m->back && !may_take(m->given->sbp[x], g->v[m->operand], beside_sum)) return false;
     }
     return true;
 }
@@ -50,10 +50,10 @@ signature_forced(const struct search *s, const struct sig *g, int x)
     bool cut = false;
     for (int i = 0; i < s->nmover && g->factor >= 0; i++) {
         const struct mover *m = &s->mover[i];
-        struct sbp home = m->home->sbp[x], want = g->v[m->operand];
+        struct sbp given = m->given->sbp[x], want = g->v[m->operand];
         if (m->back || want.kind != SBP_S) continue;
-        if (!sbp_equal(home, want) && home.kind != SBP_B) return false;
-        cut |= sbp_equal(home, want);
+        if (!sbp_equal(given, want) && given.kind != SBP_B) return false;
+        cut |= sbp_equal(given, want);
     }
     return cut;
 }
@@ -135,13 +135,13 @@ owed_before(const struct search *s, int i, const struct point *p)
 {
     const struct mover *m = &s->mover[i];
     uint32_t lies = 0, taken = 0;
-    if (m->back || m->twin >= 0 || !layout_has_partial(m->home)) return 0;
+    if (m->back || m->twin >= 0 || !layout_has_partial(m->given)) return 0;
     for (int x = 0; x < s->q->place->naxis; x++)
-        if (m->home->sbp[x].kind == SBP_P) lies |= 1u << x;
+        if (m->given->sbp[x].kind == SBP_P) lies |= 1u << x;
     for (int j = i; j < s->nmover; j++)
         if (j == i || (!s->mover[j].back && s->mover[j].twin == i))
             taken |= partial_axes(s, s->mover[j].operand, p, NULL);
-    return debt_of(s, m->type, m->home, lies & taken);
+    return debt_of(s, m->type, m->given, lies & taken);
 }
 
 int64_t

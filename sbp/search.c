@@ -35,7 +35,7 @@ add_order(struct search *s, const uint8_t *order)
     s->inverted[s->norder++] = bits;
 }
 
-/* Mesh order, then the orders that operands have. At most 64 fit home_orders. */
+/* Mesh order, then the orders that operands have. At most 64 fit given_orders. */
 static void
 find_orders(struct search *s)
 {
@@ -130,20 +130,20 @@ layout_pairs(const struct search *s, const struct layout *l)
 }
 
 static void
-find_home(struct search *s, struct mover *m)
+find_given(struct search *s, struct mover *m)
 {
     const struct mover *first = m->twin >= 0 ? &s->mover[m->twin] : m;
     int code = 0, scale = 1;
     for (int i = s->nfree - 1; i >= 0; i--) {
-        int e = find_entry(first, m->home->sbp[s->axis[i]]);
+        int e = find_entry(first, m->given->sbp[s->axis[i]]);
         code = e < 0 || code < 0 ? -1 : code + e * scale;
         m->scale[i] = scale;
         scale *= first->nentry;
     }
-    m->home_code = code;
-    uint32_t pairs = layout_pairs(s, m->home), bits = inversions(m->home->order, s->q->place->naxis);
+    m->given_code = code;
+    uint32_t pairs = layout_pairs(s, m->given), bits = inversions(m->given->order, s->q->place->naxis);
     for (int o = 0; o < s->norder; o++)
-        if (!((s->inverted[o] ^ bits) & pairs)) m->home_orders |= 1ull << o;
+        if (!((s->inverted[o] ^ bits) & pairs)) m->given_orders |= 1ull << o;
     m->ncode = scale;
     if (m->ncode > EXACT || m->twin >= 0) return;
     int n = s->norder * m->ncode;
@@ -169,14 +169,14 @@ find_movers(struct search *s)
         if (!s->q->rule->operand[k].ignored) {
             assert(c->layout[k] && c->layout[k]->place == s->q->place);
             s->mover[s->nmover++] =
-                (struct mover){.operand = k, .type = &c->in[k], .home = c->layout[k], .twin = twin_of(s, k)};
+                (struct mover){.operand = k, .type = &c->in[k], .given = c->layout[k], .twin = twin_of(s, k)};
         }
     for (int k = 0; k < c->op->ninplace; k++)
         if (!s->q->rule->operand[k].ignored)
             s->mover[s->nmover++] = (struct mover){
-                .operand = s->q->rule->nin + k, .back = true, .type = &c->out[k], .home = c->layout[k], .twin = -1};
+                .operand = s->q->rule->nin + k, .back = true, .type = &c->out[k], .given = c->layout[k], .twin = -1};
     for (int i = 0; i < s->nmover; i++) number_entries(s, &s->mover[i]);
-    for (int i = 0; i < s->nmover; i++) find_home(s, &s->mover[i]);
+    for (int i = 0; i < s->nmover; i++) find_given(s, &s->mover[i]);
 }
 
 int
@@ -190,7 +190,7 @@ mover_code(const struct search *s, const struct mover *m, const int *choice)
 bool
 mover_stays(const struct mover *m, int code, int order)
 {
-    return code == m->home_code && m->home_orders >> order & 1;
+    return code == m->given_code && m->given_orders >> order & 1;
 }
 
 const struct layout *

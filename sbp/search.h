@@ -19,14 +19,14 @@ struct mover {
     int operand;
     bool back;
     const struct type *type;
-    const struct layout *home; /* where it is, or has to be in the end */
-    int twin;                  /* an earlier mover of the same value, or -1 */
-    uint8_t *entry;            /* signature -> which of the entries that this value may have */
+    const struct layout *given; /* of an operand where it is, of a result where it has to be in the end */
+    int twin;                   /* an earlier mover of the same value, or -1 */
+    uint8_t *entry;             /* signature -> which of the entries that this value may have */
     int nentry;
     struct sbp *entries;
-    int home_code;        /* of home, -1 when no signature has its entries */
-    uint64_t home_orders; /* bit o: cutting order o gives home when the entries do */
-    int64_t *price;       /* [order * codes + code], UNKNOWN until asked; NULL: not kept */
+    int given_code;        /* of given, -1 when no signature has its entries */
+    uint64_t given_orders; /* bit o: cutting order o gives it when the entries do */
+    int64_t *price;        /* [order * codes + code], UNKNOWN until asked; NULL: not kept */
     int ncode;
     int scale[MAX_AXIS]; /* code = sum of entry * scale */
 };

@@ -186,7 +186,7 @@ is_caught(enum fault mistake, const char *name, const char *kind)
 
 /* Where nothing can happen any more the run ends, and the error says who waits for what. */
 static void
-is_stuck(enum fault mistake, int threads, const char *name, const char *words)
+is_deadlock(enum fault mistake, int threads, const char *name, const char *words)
 {
     enum { SEEDS = 24 };
     int told = 0, first = -1;
@@ -235,8 +235,8 @@ main(void)
     is_caught(EARLY_READ, "a reader that is told before the work is done", "late");
     is_caught(NO_EVENT, "a stream that does not wait for another", "late");
     is_caught(NEXT_ADDRESS, "work that has the addresses of the next act", "late");
-    is_stuck(KEPT, 0, "a register that is not given back", "a free register of result");
-    is_stuck(KEPT, 1, "the same on one thread", "a free register of result");
-    is_stuck(LOST, 0, "a message that is lost", " acts done, waits for ");
+    is_deadlock(KEPT, 0, "a register that is not given back", "a free register of result");
+    is_deadlock(KEPT, 1, "the same on one thread", "a free register of result");
+    is_deadlock(LOST, 0, "a message that is lost", " acts done, waits for ");
     return done();
 }

@@ -560,7 +560,7 @@ reconvergent(struct rille_session *s, int32_t lag, int *status)
 }
 
 static void
-test_stuck(struct rille_session *s)
+test_deadlock(struct rille_session *s)
 {
     int status;
     struct plan *p = reconvergent(s, 0, &status);
@@ -668,7 +668,7 @@ main(void)
     alarm(more ? 3600 : 300);
     if (rille_open(&o, &s)) return 1;
     test_text(s);
-    test_stuck(s);
+    test_deadlock(s);
     test_shared(s, seed);
     test_layouts(s, seed);
     test_mutants(s, seed, more ? 20000 : 1000, more ? 1000 : 40);

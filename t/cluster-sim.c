@@ -227,9 +227,9 @@ on_tell(void *arg, const struct notice *n)
 static void
 begin_epoch(struct cluster *s)
 {
-    static const struct home home[] = {{0, 0, WORLD, 0, WORLD}};
+    static const struct range range[] = {{0, 0, WORLD, 0, WORLD}};
     static const uint32_t owner[WORLD] = {0, 1, 2, 3, 4};
-    struct form f = {.threads = 2, .bus = "bus", .nhome = 1, .nslot = s->world, .home = home, .owner = owner};
+    struct form f = {.threads = 2, .bus = "bus", .nrange = 1, .nslot = s->world, .range = range, .owner = owner};
     coordinator_form(s->c, &f);
 }
 

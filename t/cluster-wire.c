@@ -36,7 +36,7 @@ sample(int kind, unsigned char bytes[11][64])
                        .total = 14,
                        .count = next_random(&state)};
     struct span *spans[] = {&p.version, &p.host,  &p.machine, &p.devices, &p.text,  &p.segment,
-                            &p.bus,     &p.bytes, &p.homes,   &p.slots,   &p.places};
+                            &p.bus,     &p.bytes, &p.ranges,  &p.slots,   &p.places};
     for (size_t i = 0; i < countof(spans); i++) *spans[i] = random_span(bytes[i], n);
     p.numbers = p.places;
     p.begun = p.slots;

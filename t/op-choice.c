@@ -14,9 +14,9 @@ price(void *arg, const struct type *t, const struct layout *from, const struct l
 }
 
 static int
-choose(struct sound *s, const struct place *p, const struct layout *const *home, struct sig_candidate *out)
+choose(struct sound *s, const struct place *p, const struct layout *const *given, struct sig_candidate *out)
 {
-    s->sample.call.layout = home;
+    s->sample.call.layout = given;
     struct sig_question q = {s->atlas, p, &s->sample.call, &s->rule, price, NULL};
     return sig_choose(&s->arena, &q, out);
 }
@@ -67,12 +67,12 @@ test_plain(const struct op *op, uint64_t seed)
         for (int n = 0; n < 40; n++) {
             struct sound s;
             struct sig_candidate got;
-            const struct layout *home[SAMPLE_IN] = {NULL};
+            const struct layout *given[SAMPLE_IN] = {NULL};
             if (sound_start(&s, op, op->sample[i], seed * 1000 + (uint64_t)n)) diag("%s", err_text());
             const struct place *p = sound_place(&s, 1 + n % 2, two);
             for (int k = 0; k < s.rule.nin; k++)
-                if (!s.rule.operand[k].ignored) home[k] = random_plain(&s, p, s.sample.in[k].ndim);
-            bool bad = choose(&s, p, home, &got);
+                if (!s.rule.operand[k].ignored) given[k] = random_plain(&s, p, s.sample.in[k].ndim);
+            bool bad = choose(&s, p, given, &got);
             for (int x = 0; x < p->naxis && !bad; x++) bad = partial_by_itself(&s, &got, x);
             if (bad) diag("%s %s: %s", op->name, op->sample[i], sound_layout_text(&s, got.layout));
             wrong += bad;
@@ -99,14 +99,14 @@ update_stays(struct sound *s, struct sbp state, struct sbp gradient)
 {
     static const int32_t two[] = {2};
     const struct place *p = sound_place(s, 1, two);
-    const struct layout *home[SAMPLE_IN] = {NULL}, *lies = on_one_axis(s, p, state);
+    const struct layout *given[SAMPLE_IN] = {NULL}, *lies = on_one_axis(s, p, state);
     struct sig_candidate got;
     int last = 0;
     for (int k = 0; k < s->rule.nin; k++)
-        if (!s->rule.operand[k].ignored) home[last = k] = lies;
-    home[last] = on_one_axis(s, p, gradient);
-    if (choose(s, p, home, &got)) return false;
-    bool right = got.owed == 0 && got.bytes == box_bytes(&s->sample.in[last], home[last], lies);
+        if (!s->rule.operand[k].ignored) given[last = k] = lies;
+    given[last] = on_one_axis(s, p, gradient);
+    if (choose(s, p, given, &got)) return false;
+    bool right = got.owed == 0 && got.bytes == box_bytes(&s->sample.in[last], given[last], lies);
     for (int k = 0; k < s->rule.nout; k++)
         right &= got.layout[s->rule.nin + k] == lies || type_numel(&s->sample.call.out[k]) == 0;
     if (!right)

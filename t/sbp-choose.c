@@ -61,13 +61,13 @@ debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsi
 
 /* Does an operand become partial here that may not? */
 static bool
-partial_by_itself(const struct sound *s, const struct layout *const *home, const struct layout *const *layout, int x)
+partial_by_itself(const struct sound *s, const struct layout *const *given, const struct layout *const *layout, int x)
 {
     bool beside_sum = false;
     for (int k = 0; k < s->rule.nin; k++)
-        beside_sum |= home[k]->sbp[x].kind == SBP_P && home[k]->sbp[x].reduce == RED_SUM;
+        beside_sum |= given[k]->sbp[x].kind == SBP_P && given[k]->sbp[x].reduce == RED_SUM;
     for (int k = 0; k < s->rule.nin; k++) {
-        struct sbp was = home[k]->sbp[x], is = layout[k]->sbp[x];
+        struct sbp was = given[k]->sbp[x], is = layout[k]->sbp[x];
         bool padded = was.kind == SBP_B && is.reduce == RED_SUM && beside_sum;
         if (is.kind == SBP_P && !padded && !(was.kind == SBP_P && was.reduce == is.reduce)) return true;
     }
@@ -76,11 +76,11 @@ partial_by_itself(const struct sound *s, const struct layout *const *home, const
 
 /* Is the factor that is cut here cut by one operand already, and is every other that has it cut so or B? */
 static bool
-laid_out_so(const struct sound *s, const struct sig *g, const struct layout *const *home, int x)
+laid_out_so(const struct sound *s, const struct sig *g, const struct layout *const *given, int x)
 {
     int same = 0, other = 0;
     for (int k = 0; k < s->rule.nin; k++) {
-        struct sbp was = home[k]->sbp[x];
+        struct sbp was = given[k]->sbp[x];
         if (g->v[k].kind != SBP_S) continue;
         same += was.kind == SBP_S && was.axis == g->v[k].axis;
         other += was.kind == SBP_P || (was.kind == SBP_S && was.axis != g->v[k].axis);
@@ -89,21 +89,21 @@ laid_out_so(const struct sound *s, const struct sig *g, const struct layout *con
 }
 
 static int64_t
-owed_naively(struct sound *s, const struct place *p, const struct layout *const *home, const int *choice,
+owed_naively(struct sound *s, const struct place *p, const struct layout *const *given, const int *choice,
              const struct layout *const *layout)
 {
     int64_t owed = 0, before = 0;
     unsigned forced = 0;
     for (int x = 0; x < p->naxis; x++)
-        if (laid_out_so(s, &s->list.sig[choice[x]], home, x)) forced |= 1u << x;
+        if (laid_out_so(s, &s->list.sig[choice[x]], given, x)) forced |= 1u << x;
     for (int k = 0; k < s->noperand; k++) {
         unsigned axes = 0;
         for (int x = 0; x < p->naxis; x++)
             if (layout[k]->sbp[x].kind == SBP_P &&
-                (k >= s->rule.nin ? !(forced >> x & 1) : home[k]->sbp[x].kind == SBP_P))
+                (k >= s->rule.nin ? !(forced >> x & 1) : given[k]->sbp[x].kind == SBP_P))
                 axes |= 1u << x;
         if (k < s->rule.nin)
-            before += debt_naively(s, &s->sample.in[k], home[k], axes);
+            before += debt_naively(s, &s->sample.in[k], given[k], axes);
         else
             owed += debt_naively(s, &s->sample.call.out[k - s->rule.nin], layout[k], axes);
     }
@@ -121,7 +121,7 @@ is_better(const struct naive *a, const struct naive *b)
 
 /* The definition, without any cleverness. */
 static struct naive
-choose_naively(struct sound *s, const struct place *p, const struct layout *const *home, const uint8_t *order)
+choose_naively(struct sound *s, const struct place *p, const struct layout *const *given, const uint8_t *order)
 {
     struct naive best = {0};
     int asked = 0, choice[MAX_AXIS] = {0}, total = 1;
@@ -131,15 +131,15 @@ choose_naively(struct sound *s, const struct place *p, const struct layout *cons
         for (int x = p->naxis - 1, left = i; x >= 0; x--, left /= s->list.nsig) choice[x] = left % s->list.nsig;
         if (!sig_layouts(s->atlas, p, &s->sample.call, &s->rule, &s->list, choice, order, now.layout)) continue;
         bool possible = true;
-        for (int x = 0; x < p->naxis; x++) possible &= !partial_by_itself(s, home, now.layout, x);
+        for (int x = 0; x < p->naxis; x++) possible &= !partial_by_itself(s, given, now.layout, x);
         for (int k = 0; k < s->rule.nin && possible; k++) {
-            int64_t bytes = price(&asked, &s->sample.in[k], home[k], now.layout[k]);
+            int64_t bytes = price(&asked, &s->sample.in[k], given[k], now.layout[k]);
             possible = bytes != INT64_MAX;
             now.bytes += possible ? bytes : 0;
-            now.nsame += home[k] == now.layout[k];
+            now.nsame += given[k] == now.layout[k];
         }
         if (!possible) continue;
-        now.owed = owed_naively(s, p, home, choice, now.layout);
+        now.owed = owed_naively(s, p, given, choice, now.layout);
         now.nlegal = best.nlegal + 1;
         if (is_better(&now, &best)) best = now;
         best.nlegal = now.nlegal;
@@ -178,14 +178,14 @@ test_choice(uint64_t seed)
             sound_start(&s, right[i].op, right[i].sample, seed + i);
             const struct place *p = sound_place(&s, on[m].naxis, on[m].axis);
             for (int n = 0; n < 8; n++) {
-                const struct layout *home[8] = {NULL};
+                const struct layout *given[8] = {NULL};
                 struct sig_choice got;
                 int asked = 0;
                 for (int k = 0; k < s.rule.nin; k++)
-                    if (!s.rule.operand[k].ignored) home[k] = random_layout(&s, p, s.sample.in[k].ndim);
+                    if (!s.rule.operand[k].ignored) given[k] = random_layout(&s, p, s.sample.in[k].ndim);
                 if (s.noperand > 3 || (s.rule.nin > 1 && s.rule.operand[1].ignored)) continue;
-                s.sample.call.layout = home;
-                struct naive want = choose_naively(&s, p, home, NULL);
+                s.sample.call.layout = given;
+                struct naive want = choose_naively(&s, p, given, NULL);
                 struct sig_question q = {s.atlas, p, &s.sample.call, &s.rule, price, &asked};
                 struct sig_candidate best;
                 int status = sig_choose(&s.arena, &q, &best);
@@ -217,13 +217,13 @@ test_by_pairs(uint64_t seed)
     sound_start(&s, &mul, "f32{2,2,2,2,2,2,2,2} f32{2,2,2,2,2,2,2,2}", seed);
     const struct place *p = sound_place(&s, 4, axis);
     for (int n = 0; n < 6; n++, tried++) {
-        const struct layout *home[2];
-        for (int k = 0; k < 2; k++) home[k] = random_layout(&s, p, s.sample.in[k].ndim);
+        const struct layout *given[2];
+        for (int k = 0; k < 2; k++) given[k] = random_layout(&s, p, s.sample.in[k].ndim);
         struct sig_candidate got;
         struct sig_choice all;
         int asked = 0;
-        s.sample.call.layout = home;
-        struct naive want = choose_naively(&s, p, home, NULL);
+        s.sample.call.layout = given;
+        struct naive want = choose_naively(&s, p, given, NULL);
         struct sig_question q = {s.atlas, p, &s.sample.call, &s.rule, price, &asked};
         int status = sig_choose(&s.arena, &q, &got) || sig_list_all(&s.arena, &q, &all);
         wrong += status || all.ncandidate != 1 || got.bytes + got.owed < want.bytes + want.owed ||
@@ -242,15 +242,15 @@ chosen(const struct op *op, const char *sample, int naxis, const int32_t *axis, 
 {
     static struct str s;
     struct sound t;
-    const struct layout *home[8] = {NULL};
+    const struct layout *given[8] = {NULL};
     struct sig_candidate got;
     int asked = 0;
     str_clear(&s);
     if (sound_start(&t, op, sample, 1)) return err_text();
     const struct place *p = sound_place(&t, naxis, axis);
     for (int k = 0; k < t.rule.nin; k++)
-        if (!t.rule.operand[k].ignored && layout_parse(t.atlas, p, text[k], -1, &home[k])) return err_text();
-    t.sample.call.layout = home;
+        if (!t.rule.operand[k].ignored && layout_parse(t.atlas, p, text[k], -1, &given[k])) return err_text();
+    t.sample.call.layout = given;
     t.sample.call.same = same;
     struct sig_question q = {t.atlas, p, &t.sample.call, &t.rule, price, &asked};
     if (sig_choose(&t.arena, &q, &got)) return err_text();
@@ -362,12 +362,12 @@ test_large(void)
         struct sample s;
         struct rule r;
         const struct place *p;
-        const struct layout *home[3];
+        const struct layout *given[3];
         sample_read(t[i].op, t[i].sample, &s);
         place_new(at, 0, 3, axis, rank, &p);
         if (call_infer(&a, &s.call, &r)) diag("%s", err_text());
-        for (int k = 0; k < 3; k++) layout_parse(at, p, k == 1 ? "(S(1), B, S(0))" : "(S(0), S(1), B)", -1, &home[k]);
-        s.call.layout = home;
+        for (int k = 0; k < 3; k++) layout_parse(at, p, k == 1 ? "(S(1), B, S(0))" : "(S(0), S(1), B)", -1, &given[k]);
+        s.call.layout = given;
         double best = 1e9;
         int asked = 0;
         for (int n = 0; n < 5; n++) {

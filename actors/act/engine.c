@@ -386,7 +386,7 @@ out_waits(const void *actors, int32_t task, int32_t port)
 
 /* The run will not end: no plan that was proved does this. */
 static void
-get_stuck(struct worker *w)
+deadlocked(struct worker *w)
 {
     struct deadlock who = {
         .plan = w->plan, .state = w->actors, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
@@ -415,7 +415,7 @@ attend(struct engine *e)
         if (!was && stops(e))
             cancel(w);
         else if (w->plan->nthread == 1 ? !turn(w, false) && !busy(w) : !e->bus->kind->drive(e->bus, w->addr))
-            get_stuck(w);
+            deadlocked(w);
         if (w->stopped && !was && w->status) stop_all(e);
     }
 }

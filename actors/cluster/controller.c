@@ -62,9 +62,9 @@ struct cluster {
     int nloss;
     /* Settled when the world first forms. */
     struct device_counts devices;
-    struct home *home;
+    struct range *range;
     uint32_t *owner;
-    int nhome, nslot;
+    int nrange, nslot;
     struct plan_map map;
 };
 
@@ -300,9 +300,9 @@ threads_of(const struct cluster *c, const struct device_counts *d)
 
 /* Devices are counted through the workers in order of rank, kind by kind; each worker has slots of its own. */
 static int
-settle_homes(struct cluster *c)
+settle_ranges(struct cluster *c)
 {
-    c->home = must_alloc(sizeof *c->home * (size_t)(c->options.world * NDEVICE_KIND));
+    c->range = must_alloc(sizeof *c->range * (size_t)(c->options.world * NDEVICE_KIND));
     c->owner = must_alloc(sizeof *c->owner * BUS_HOST_SLOTS);
     for (int r = 0; r < c->options.world; r++) {
         struct device_counts d;
@@ -313,20 +313,21 @@ settle_homes(struct cluster *c)
         if (r == 0) c->devices.first = d.first;
         for (int k = 0; k < NDEVICE_KIND; k++) {
             if (!d.n[k] || k == DEV_META) continue;
-            c->home[c->nhome++] = (struct home){.kind = (uint32_t)k,
-                                                .first = (uint32_t)c->devices.n[k],
-                                                .n = (uint32_t)d.n[k],
-                                                .slot = (uint32_t)c->nslot,
-                                                .nslot = nslot};
+            c->range[c->nrange++] = (struct range){.kind = (uint32_t)k,
+                                                   .first = (uint32_t)c->devices.n[k],
+                                                   .n = (uint32_t)d.n[k],
+                                                   .slot = (uint32_t)c->nslot,
+                                                   .nslot = nslot};
             c->devices.n[k] += d.n[k];
         }
         for (uint32_t t = 0; t < nslot; t++) c->owner[c->nslot++] = (uint32_t)r;
     }
     c->map = (struct plan_map){
-        .nhome = c->nhome, .nslot = c->nslot, .home = must_alloc(sizeof *c->map.home * (size_t)(c->nhome + 1))};
-    for (int i = 0; i < c->nhome; i++)
-        c->map.home[i] = (struct plan_home){(int32_t)c->home[i].kind, (int32_t)c->home[i].first, (int32_t)c->home[i].n,
-                                            (int32_t)c->home[i].slot, (int32_t)c->home[i].nslot};
+        .nrange = c->nrange, .nslot = c->nslot, .range = must_alloc(sizeof *c->map.range * (size_t)(c->nrange + 1))};
+    for (int i = 0; i < c->nrange; i++)
+        c->map.range[i] =
+            (struct plan_range){(int32_t)c->range[i].kind, (int32_t)c->range[i].first, (int32_t)c->range[i].n,
+                                (int32_t)c->range[i].slot, (int32_t)c->range[i].nslot};
     return 0;
 }
 
@@ -349,13 +350,13 @@ begin_epoch(struct cluster *c)
 {
     char bus[SEGMENT_PATH + 32];
     c->full = false;
-    if (!c->home) TRY(settle_homes(c));
+    if (!c->range) TRY(settle_ranges(c));
     TRY(new_bus(c, bus));
     struct form f = {.threads = (uint32_t)c->options.threads,
                      .bus = bus,
-                     .nhome = c->nhome,
+                     .nrange = c->nrange,
                      .nslot = c->nslot,
-                     .home = c->home,
+                     .range = c->range,
                      .owner = c->owner};
     coordinator_form(c->c, &f);
     return 0;
@@ -590,8 +591,8 @@ cluster_close(struct cluster **cp, int status)
     if (c->wake_fd >= 0) close(c->wake_fd);
     str_free(&c->machine);
     str_free(&c->packet);
-    free(c->map.home);
-    free(c->home);
+    free(c->map.range);
+    free(c->range);
     free(c->owner);
     explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
     free(c->secret);
@@ -734,8 +735,8 @@ print_devices(const struct cluster *c, int rank, char *out, size_t size)
 {
     size_t n = 0;
     out[0] = '\0';
-    for (int i = 0; i < c->nhome; i++) {
-        const struct home *h = &c->home[i];
+    for (int i = 0; i < c->nrange; i++) {
+        const struct range *h = &c->range[i];
         for (uint32_t d = 0; d < h->n && n + 16 < size; d++)
             if (coordinator_slot(c->c, (int)(h->slot + d % h->nslot)) == (uint32_t)rank)
                 n += (size_t)snprintf(out + n, size - n, "%s%s:%u", n ? " " : "", device_kind_text((int)h->kind),

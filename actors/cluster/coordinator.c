@@ -378,7 +378,7 @@ coordinator_form(struct coordinator *c, const struct form *f)
     for (int s = 0; s < f->nslot; s++) c->slot[s] = heir(c, f->owner[s], s);
     send_all(c, (struct packet){.kind = PACKET_FORM,
                                 .threads = f->threads,
-                                .homes = {(const void *)f->home, (uint32_t)(sizeof *f->home * (size_t)f->nhome)},
+                                .ranges = {(const void *)f->range, (uint32_t)(sizeof *f->range * (size_t)f->nrange)},
                                 .slots = {(const void *)c->slot, (uint32_t)(4 * f->nslot)},
                                 .bus = span_text(f->bus)});
 }

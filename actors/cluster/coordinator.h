@@ -31,7 +31,7 @@ enum {
 };
 
 /* Devices first to first + n - 1 of a kind live in these slots, in turns. */
-struct home {
+struct range {
     uint32_t kind, first, n, slot, nslot;
 };
 
@@ -115,8 +115,8 @@ bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 struct form {
     uint32_t threads;
     const char *bus;
-    int nhome, nslot;
-    const struct home *home;
+    int nrange, nslot;
+    const struct range *range;
     const uint32_t *owner; /* by slot: the rank whose it is while that is there */
 };
 void coordinator_form(struct coordinator *c, const struct form *f);

@@ -132,8 +132,8 @@ static void
 keep_spans(struct order *o)
 {
     struct packet *p = &o->packet;
-    struct span *span[] = {&p->text,  &p->job,   &p->segment, &p->beat,   &p->bus,
-                           &p->homes, &p->slots, &p->places,  &p->numbers};
+    struct span *span[] = {&p->text,   &p->job,   &p->segment, &p->beat,   &p->bus,
+                           &p->ranges, &p->slots, &p->places,  &p->numbers};
     size_t n = 0, at = 0;
     for (size_t i = 0; i < countof(span); i++) n += (span[i]->n + 7u) & ~7u;
     if (o->work.bytes) n += o->work.n;
@@ -328,19 +328,19 @@ u32_at(struct span s, size_t i)
 static int
 read_map(struct server *s, const struct packet *p)
 {
-    enum { HOME = 5 };
-    int nslot = (int)(p->slots.n / 4), nhome = (int)(p->homes.n / 4 / HOME);
-    if (nslot < 1 || nslot > BUS_HOST_SLOTS || p->homes.n % (4 * HOME) || p->threads < 1)
-        return fail(E_BUS, "FORM: %d slots, %u numbers of homes", nslot, p->homes.n / 4);
-    struct plan_home *home = must_realloc(s->map.home, sizeof *home * (size_t)(nhome + 1));
-    s->map = (struct plan_map){.nhome = nhome, .nslot = nslot, .home = home};
-    for (int i = 0; i < nhome; i++) {
-        uint32_t v[HOME];
-        for (int k = 0; k < HOME; k++) v[k] = u32_at(p->homes, (size_t)(i * HOME + k));
+    enum { RANGE = 5 };
+    int nslot = (int)(p->slots.n / 4), nrange = (int)(p->ranges.n / 4 / RANGE);
+    if (nslot < 1 || nslot > BUS_HOST_SLOTS || p->ranges.n % (4 * RANGE) || p->threads < 1)
+        return fail(E_BUS, "FORM: %d slots, %u numbers of ranges", nslot, p->ranges.n / 4);
+    struct plan_range *range = must_realloc(s->map.range, sizeof *range * (size_t)(nrange + 1));
+    s->map = (struct plan_map){.nrange = nrange, .nslot = nslot, .range = range};
+    for (int i = 0; i < nrange; i++) {
+        uint32_t v[RANGE];
+        for (int k = 0; k < RANGE; k++) v[k] = u32_at(p->ranges, (size_t)(i * RANGE + k));
         if (v[0] >= NDEVICE_KIND || v[1] > INT32_MAX / 2 || v[2] > INT32_MAX / 2 || v[4] < 1 ||
             v[3] >= (uint32_t)nslot || v[4] > (uint32_t)nslot - v[3])
-            return fail(E_BUS, "FORM: home %d is none", i);
-        home[i] = (struct plan_home){(int32_t)v[0], (int32_t)v[1], (int32_t)v[2], (int32_t)v[3], (int32_t)v[4]};
+            return fail(E_BUS, "FORM: range %d is none", i);
+        range[i] = (struct plan_range){(int32_t)v[0], (int32_t)v[1], (int32_t)v[2], (int32_t)v[3], (int32_t)v[4]};
     }
     s->nslot = nslot;
     return 0;
@@ -687,7 +687,7 @@ close_server(struct server *s)
     str_free(&s->machine);
     str_free(&s->devices);
     free(s->job);
-    free(s->map.home);
+    free(s->map.range);
     free(s->route);
     free(s->doing);
     if (s->wake_fd >= 0) close(s->wake_fd);

@@ -53,7 +53,7 @@ struct packet {
     uint64_t memory, program, offset, total, count;
     struct span version, host, machine, devices, text, job, digest, segment, beat, bus, secret;
     struct span bytes;  /* of a program, of acts */
-    struct span homes;  /* u32: where devices live, as struct home (coordinator.h) has it */
+    struct span ranges; /* u32: where devices live, as struct range (coordinator.h) has it */
     struct span slots;  /* u32: which worker runs each slot */
     struct span places; /* i64: where leaf parts, root parts and arenas lie */
     struct span numbers;

@@ -159,9 +159,9 @@ list_writers(struct memory *m)
         last[i] = i;
         const struct draft *d = &l->draft[i];
         if (!(d->task.kind->flags & KIND_WRITES) || d->nout == 0 || d->out[0].where.kind != IN_TASK) continue;
-        int32_t home = d->out[0].where.index;
-        m->next_writer[last[home]] = i;
-        last[home] = i;
+        int32_t alias_task = d->out[0].where.index;
+        m->next_writer[last[alias_task]] = i;
+        last[alias_task] = i;
     }
 }
 

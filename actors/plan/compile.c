@@ -75,8 +75,8 @@ plan_thread(const struct plan_map *map, struct plan_device *d, int turn)
 {
     d->thread = turn;
     if (!map || d->kind == DEV_META) return 0;
-    for (int i = 0; i < map->nhome; i++) {
-        const struct plan_home *h = &map->home[i];
+    for (int i = 0; i < map->nrange; i++) {
+        const struct plan_range *h = &map->range[i];
         if (h->kind != d->kind || d->rank < h->first || d->rank - h->first >= h->n) continue;
         d->thread = h->slot + (d->rank - h->first) % h->nslot;
         return 0;

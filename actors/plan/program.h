@@ -52,12 +52,12 @@ struct prog_root {
 
 /* Which threads of a cluster devices belong to: first to first + n - 1 of a kind are dealt to nslot slots from `slot`
  * on. An input of the plan, not of the program: it changes no bit. */
-struct plan_home {
+struct plan_range {
     int32_t kind, first, n, slot, nslot;
 };
 struct plan_map {
-    int32_t nhome, nslot;
-    struct plan_home *home;
+    int32_t nrange, nslot;
+    struct plan_range *range;
 };
 
 struct program {

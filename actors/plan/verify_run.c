@@ -132,7 +132,7 @@ tokens_init(struct tokens *s, struct proof *v)
 }
 
 static int
-get_stuck(const struct tokens *s)
+deadlocked(const struct tokens *s)
 {
     struct deadlock who = {
         .plan = s->v->plan, .state = s, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
@@ -147,7 +147,7 @@ static int
 check_finished(const struct tokens *s)
 {
     for (int32_t i = 0; i < s->v->plan->ntask; i++)
-        if (s->begun[i] < s->v->plan->task[i].nact) return get_stuck(s);
+        if (s->begun[i] < s->v->plan->task[i].nact) return deadlocked(s);
     return 0;
 }
 

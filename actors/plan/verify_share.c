@@ -113,9 +113,9 @@ value_fill(struct values *s, int32_t task)
     TRY(check_shared(s, task));
     for (int32_t i = 0; i < t->move.nstep; i++) TRY(check_slice(s, task, &t->move.step[i], &received));
     TRY(proof_same(s->v, task, "received", t->move.received, received));
-    int32_t home = t->out[0].where.kind == IN_TASK ? t->out[0].where.index : task;
-    if (s->filled != home) s->nfill = 0;
-    s->filled = home;
+    int32_t alias_task = t->out[0].where.kind == IN_TASK ? t->out[0].where.index : task;
+    if (s->filled != alias_task) s->nfill = 0;
+    s->filled = alias_task;
     s->nfill++;
     *value_result(s, task, 0) = (struct content){.layout = NULL, .pos = -1, .box = t->move.box};
     return 0;
