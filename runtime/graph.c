@@ -164,7 +164,7 @@ val_new(struct graph *g)
 static void
 val_free(struct graph *g, struct val *v)
 {
-    assert(v->hold == 0 && v->past == 0);
+    assert(v->hold == 0 && v->remembered == 0);
     store_drop(&v->store);
     if (v->owner && g->orphan) g->orphan(v->owner);
     if (v->is_number && v->number.live && g->release) g->release(v->number.live);
@@ -199,7 +199,7 @@ unhold(struct graph *g, struct val *v)
     if (--v->hold > 0) return;
     struct node *n = v->node;
     if (!n) {
-        if (v->past == 0) val_free(g, v);
+        if (v->remembered == 0) val_free(g, v);
         return;
     }
     if (--n->nlive == 0) enqueue(g, n);
@@ -343,7 +343,7 @@ node_saves_out(const struct node *n, int k)
 }
 
 static void
-past_unlink(struct graph *g, struct node *n)
+remembered_unlink(struct graph *g, struct node *n)
 {
     if (n->older)
         n->older->newer = n->newer;
@@ -354,11 +354,11 @@ past_unlink(struct graph *g, struct node *n)
     else
         g->newest = n->older;
     n->older = n->newer = NULL;
-    g->count.past--;
+    g->count.remembered--;
 }
 
 static void
-past_link(struct graph *g, struct node *n)
+remembered_link(struct graph *g, struct node *n)
 {
     n->older = g->newest;
     if (g->newest)
@@ -366,14 +366,14 @@ past_link(struct graph *g, struct node *n)
     else
         g->oldest = n;
     g->newest = n;
-    g->count.past++;
+    g->count.remembered++;
 }
 
 static void
 unremember(struct graph *g, struct val *v)
 {
-    assert(v->past > 0);
-    if (--v->past > 0 || v->hold > 0) return;
+    assert(v->remembered > 0);
+    if (--v->remembered > 0 || v->hold > 0) return;
     if (v->node)
         enqueue(g, v->node);
     else
@@ -388,8 +388,8 @@ hold_less(struct graph *g, struct node *n, enum node_holding next)
     if (was == next) return;
     assert(next > was);
     n->holding = (uint8_t)next;
-    if (was == HOLD_PAST) past_unlink(g, n);
-    if (next == HOLD_PAST) past_link(g, n);
+    if (was == HOLD_REMEMBERED) remembered_unlink(g, n);
+    if (next == HOLD_REMEMBERED) remembered_link(g, n);
     if (was == HOLD_SAVED)
         for (int k = 0; k < n->nout; k++)
             if (node_saves_out(n, k)) unkeep(n->out[k]);
@@ -401,10 +401,10 @@ hold_less(struct graph *g, struct node *n, enum node_holding next)
         if (!v) continue;
         bool kept = was == HOLD_ALL || (was == HOLD_SAVED && node_saves_in(n, i));
         bool keeps = next == HOLD_SAVED && node_saves_in(n, i);
-        if (next == HOLD_PAST) v->past++;
+        if (next == HOLD_REMEMBERED) v->remembered++;
         if (kept && !keeps) unkeep(v);
         if (was <= HOLD_SAVED && next > HOLD_SAVED) unhold(g, v);
-        if (was == HOLD_PAST) {
+        if (was == HOLD_REMEMBERED) {
             n->in[i] = NULL;
             unremember(g, v);
         } else if (next == HOLD_NONE) {
@@ -420,7 +420,7 @@ maybe_free(struct graph *g, struct node *n)
 {
     if (n->nlive > 0) return;
     for (int k = 0; k < n->nout; k++)
-        if (n->out[k]->past > 0) return;
+        if (n->out[k]->remembered > 0) return;
     hold_less(g, n, HOLD_NONE);
     for (int k = 0; k < n->nout; k++) {
         n->out[k]->node = NULL;
@@ -435,7 +435,7 @@ drain(struct graph *g)
 {
     if (g->draining) return;
     g->draining = true;
-    while (g->nwork > 0 || g->count.past > NPAST) {
+    while (g->nwork > 0 || g->count.remembered > NREMEMBERED) {
         if (g->nwork == 0) {
             hold_less(g, g->oldest, HOLD_NONE);
             continue;
@@ -443,7 +443,7 @@ drain(struct graph *g)
         struct node *n = g->work[--g->nwork];
         n->queued = 0;
         if (n->nlive > 0) continue;
-        if (n->holding < HOLD_PAST) hold_less(g, n, HOLD_PAST);
+        if (n->holding < HOLD_REMEMBERED) hold_less(g, n, HOLD_REMEMBERED);
         maybe_free(g, n);
     }
     g->draining = false;
@@ -461,7 +461,7 @@ void
 node_done(struct graph *g, struct node *n)
 {
     n->state = NODE_DONE;
-    if (n->holding == HOLD_ALL) hold_less(g, n, n->nlive > 0 && node_has_gradient(n) ? HOLD_SAVED : HOLD_PAST);
+    if (n->holding == HOLD_ALL) hold_less(g, n, n->nlive > 0 && node_has_gradient(n) ? HOLD_SAVED : HOLD_REMEMBERED);
     for (int k = 0; k < n->nout; k++)
         if (n->out[k]->keep == 0) store_drop(&n->out[k]->store);
     drain(g);
@@ -471,7 +471,7 @@ void
 node_spend(struct graph *g, struct node *n)
 {
     n->spent = 1;
-    if (n->state == NODE_DONE && n->holding == HOLD_SAVED) hold_less(g, n, HOLD_PAST);
+    if (n->state == NODE_DONE && n->holding == HOLD_SAVED) hold_less(g, n, HOLD_REMEMBERED);
     drain(g);
 }
 
@@ -486,10 +486,10 @@ node_revive(struct graph *g, struct node *n)
         for (int i = 0; i < n->nin; i++)
             if (n->in[i] && !node_saves_in(n, i)) n->in[i]->keep++;
     } else {
-        past_unlink(g, n);
+        remembered_unlink(g, n);
         for (int i = 0; i < n->nin; i++) {
             if (!n->in[i]) continue;
-            n->in[i]->past--;
+            n->in[i]->remembered--;
             val_hold(n->in[i]);
         }
     }

@@ -7,16 +7,17 @@
  *          being computed
  *   keep   somebody needs the value's bytes: a handle; a consumer that is not computed yet; a consumer whose gradient
  *          saves it; its own node, when the gradient saves its output
- *   past   a computed node remembers its operands for explain; it keeps neither bytes nor liveness
+ *   remembered   a computed node remembers its operands for explain; it keeps neither bytes nor liveness
  *
  * When keep falls to 0 the store (bytes) is dropped. When hold falls to 0 a computed node lets go of what it held.
- * When hold and past are 0 the value goes. The last NPAST computed nodes remember their operands; older ones forget. */
+ * When hold and remembered are 0 the value goes. The last NREMEMBERED computed nodes remember their operands; older
+ * ones forget. */
 #ifndef RILLE_RUNTIME_GRAPH_H
 #define RILLE_RUNTIME_GRAPH_H
 
 #include "runtime/op.h"
 
-enum { NPAST = 10000 };
+enum { NREMEMBERED = 10000 };
 
 struct buffer;
 
@@ -51,21 +52,21 @@ struct line { /* where in the user's program; file is interned in the graph */
     const char *inside; /* "nn.Linear" or NULL */
 };
 
-enum { NO_INPUT = -1, PAST_INPUT = -2 /* the trace is over */ };
+enum { NO_INPUT = -1, ENDED_INPUT = -2 /* the trace is over */ };
 
 struct val {
     struct node *node; /* who computes it; NULL for a number, an input of a trace, or when forgotten */
     uint8_t out;       /* which of node's outputs */
     uint8_t is_number;
-    uint8_t needs_grad; /* a gradient may be asked through it */
-    uint8_t again;      /* computed once and not kept, though it has a handle: the next time it is kept */
-    uint8_t torn;       /* a run failed while writing it: reading is an error until set again */
-    int16_t input;      /* index of a traced graph's input, NO_INPUT, PAST_INPUT */
+    uint8_t needs_grad;   /* a gradient may be asked through it */
+    uint8_t keep_next;    /* computed once and not kept, though it has a handle: the next time it is kept */
+    uint8_t half_written; /* a run failed while writing it: reading is an error until set again */
+    int16_t input;        /* index of a traced graph's input, NO_INPUT, ENDED_INPUT */
     struct type type;
     const struct layout *layout; /* NULL for numbers */
     struct store *store;         /* NULL: not computed, or let go */
     struct number number;
-    int32_t hold, keep, past;
+    int32_t hold, keep, remembered;
     struct rille_tensor *owner; /* the variable that this is a version of, or NULL; whoever sets it counts it */
     uint64_t mark;              /* of the graph walk in progress (graph_mark) */
     int32_t index;              /* scratch of that walk */
@@ -73,10 +74,10 @@ struct val {
 
 enum node_phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT, PHASE_BATCH };
 enum node_holding {
-    HOLD_ALL,   /* not computed: operands are held and kept */
-    HOLD_SAVED, /* computed, a gradient may be asked: held, and kept where the gradient saves them */
-    HOLD_PAST,  /* computed: remembered for explain */
-    HOLD_NONE,  /* forgotten */
+    HOLD_ALL,        /* not computed: operands are held and kept */
+    HOLD_SAVED,      /* computed, a gradient may be asked: held, and kept where the gradient saves them */
+    HOLD_REMEMBERED, /* computed: remembered for explain */
+    HOLD_NONE,       /* forgotten */
 };
 enum node_state { NODE_NEW, NODE_DONE, NODE_FORGOTTEN };
 struct node {
@@ -105,7 +106,7 @@ struct node {
     struct strategy *strategy;  /* how the user wants it cut (sbp/strategy.h), owned; or NULL */
     uint8_t asked;              /* a move that the user wrote: a planner obeys it */
     uint8_t pins;               /* a move whose gradient goes back to where the operand lies */
-    uint8_t again;              /* computes for the backward pass what another node computed before */
+    uint8_t recompute;          /* computes for the backward pass what another node computed before */
     int32_t region;             /* what is computed again together; 0: kept for the backward pass */
     uint8_t queued;             /* on graph.c's work list */
 };
@@ -159,7 +160,7 @@ uint64_t graph_mark(struct graph *g);
 const char *graph_file(struct graph *g, const char *name);
 
 struct graph_count {
-    int64_t vals, nodes, past;
+    int64_t vals, nodes, remembered;
 };
 struct graph_count graph_count(const struct graph *g);
 

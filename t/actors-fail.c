@@ -19,24 +19,24 @@ says(const char *text)
     return strstr(rille_error(), text) != NULL;
 }
 
-/* A value with this name is untouched, or torn and says so. */
+/* A value with this name is untouched, or half written and says so. */
 static bool
-old_or_refused(struct rille_tensor *w, const float *old, int n, bool *torn)
+old_or_refused(struct rille_tensor *w, const float *old, int n, bool *half_written)
 {
     float now[WIDTH * HIDDEN];
     if (rille_tensor_read(w, now)) {
-        *torn = true;
+        *half_written = true;
         return rille_error_code() == E_STATE && says("half written") && says(rille_tensor_name(w));
     }
     return !memcmp(now, old, sizeof *now * (size_t)n);
 }
 
 static bool
-weights_left(struct train *t, const struct train_state *start, bool *torn)
+weights_left(struct train *t, const struct train_state *start, bool *half_written)
 {
-    *torn = false;
-    bool one = old_or_refused(t->w1, start->w1, WIDTH * HIDDEN, torn);
-    bool two = old_or_refused(t->w2, start->w2, HIDDEN * CLASSES, torn);
+    *half_written = false;
+    bool one = old_or_refused(t->w1, start->w1, WIDTH * HIDDEN, half_written);
+    bool two = old_or_refused(t->w2, start->w2, HIDDEN * CLASSES, half_written);
     return one && two;
 }
 
@@ -80,14 +80,14 @@ expect(struct train *t, struct train_state *start, struct train_state *want)
 /* ---- every act ---- */
 
 struct counts {
-    int acts, unnamed, silent, changed, broken, torn;
+    int acts, unnamed, silent, changed, broken, half_written;
 };
 
 static void
 fail_act(struct train *t, int k, const struct train_state *start, const struct train_state *want, struct counts *c)
 {
     struct rille_tensor *loss;
-    bool torn;
+    bool half_written;
     rille_fail_act(t->s, k);
     int status = train_step(t, &loss);
     rille_fail_act(t->s, 0);
@@ -96,8 +96,8 @@ fail_act(struct train *t, int k, const struct train_state *start, const struct t
     else if (strncmp(rille_error(), "train.lua:", 10) && c->unnamed++ == 0)
         diag("act %d: %s", k, rille_error());
     rille_tensor_free(&loss);
-    if (!weights_left(t, start, &torn) && c->changed++ == 0) diag("act %d: weights: %s", k, rille_error());
-    c->torn += torn;
+    if (!weights_left(t, start, &half_written) && c->changed++ == 0) diag("act %d: weights: %s", k, rille_error());
+    c->half_written += half_written;
     if (!goes_on(t, want) && c->broken++ == 0) diag("act %d: does not go on", k);
     must(set_again(t), "set again");
 }
@@ -122,8 +122,8 @@ every_act(const struct train_options *o)
     ok(c.acts > 20 && c.silent == 0, "%s: each of %d acts can fail, and the run says so", name, c.acts);
     ok(c.unnamed == 0, "%s: always the line is named", name);
     ok(c.changed == 0, "%s: a variable is as before, or refuses to be read and is named", name);
-    ok(c.torn > 0, "%s: variables are written in place, so both happen", name);
-    diag("%d of %d failures left one half written", c.torn, c.acts);
+    ok(c.half_written > 0, "%s: variables are written in place, so both happen", name);
+    diag("%d of %d failures left one half written", c.half_written, c.acts);
     ok(c.broken == 0, "%s: set again, all goes on exactly", name);
     train_close(&t);
 }
@@ -135,7 +135,7 @@ replaced_update(void)
     struct train t;
     struct rille_tensor *loss, *other;
     struct train_state start = {0}, want;
-    bool torn;
+    bool half_written;
     train_open(&t, &(struct train_options){.bus = "zmq"});
     expect(&t, &start, &want);
     must(train_loss(&t, t.x, t.y, &loss), "loss");
@@ -150,7 +150,7 @@ replaced_update(void)
     rille_fail_act(t.s, 1);
     ok(rille_step(t.s) == E_KERNEL, "a step whose update was replaced can fail");
     rille_fail_act(t.s, 0);
-    ok(weights_left(&t, &start, &torn) && !torn, "and leaves the variable as it was before the update");
+    ok(weights_left(&t, &start, &half_written) && !half_written, "and leaves the variable as it was before the update");
     ok(goes_on(&t, &want), "and all goes on");
     train_close(&t);
 }
@@ -190,7 +190,7 @@ bad_labels(const struct train_options *o, const char *name, int seeds)
         struct train_state start, want;
         struct rille_tensor *loss, *good;
         char bus[40];
-        bool torn;
+        bool half_written;
         int64_t label[ROWS] = {0}, shape[1] = {ROWS};
         snprintf(bus, sizeof bus, seeds > 1 ? "sim:%d" : "zmq", seed);
         with.bus = bus;
@@ -204,7 +204,7 @@ bad_labels(const struct train_options *o, const char *name, int seeds)
             if (silent++ == 0) diag("%s: %d, %s", bus, status, rille_error());
         }
         rille_tensor_free(&loss);
-        changed += !weights_left(&t, &start, &torn) || torn;
+        changed += !weights_left(&t, &start, &half_written) || half_written;
         rille_tensor_free(&t.y);
         t.y = good;
         broken += !goes_on(&t, &want);
@@ -235,7 +235,7 @@ no_memory(const char *schedule)
     for (size_t spare = 64; spare < 16384 && given < 3; spare += 192) {
         struct train t;
         struct train_state start, want, got;
-        bool torn;
+        bool half_written;
         train_open(&t, &(struct train_options){.bus = "zmq", .schedule = schedule});
         struct rille_tensor *w1 = rille_tensor_hold(t.w1), *loss;
         must(train_once(&t.options, 1, &want), "elsewhere");
@@ -247,7 +247,7 @@ no_memory(const char *schedule)
         if (status) {
             denied++;
             if (status != E_MEMORY || !says("cpu:")) wrong++, diag("%zu: %d, %s", spare, status, rille_error());
-            wrong += !weights_left(&t, &start, &torn) || torn;
+            wrong += !weights_left(&t, &start, &half_written) || half_written;
         } else {
             given++;
             wrong += train_state(&t, loss, &got) || memcmp(&got, &want, sizeof got);
@@ -323,7 +323,7 @@ interrupt(const struct train_options *o, bool by_signal)
     struct train t;
     struct train_state start, want;
     struct rille_tensor *loss;
-    bool torn;
+    bool half_written;
     char name[100];
     snprintf(name, sizeof name, "%s, %d threads, interrupted by a %s", o->bus, o->threads,
              by_signal ? "signal" : "thread");
@@ -343,7 +343,7 @@ interrupt(const struct train_options *o, bool by_signal)
         diag("%d: %s", status, rille_error());
     rille_tensor_free(&loss);
     if (!ok(did < all / 2, "%s: soon", name)) diag("after %d of %d acts", (int)did, (int)all);
-    ok(weights_left(&t, &start, &torn) && !torn, "%s: nothing is updated", name);
+    ok(weights_left(&t, &start, &half_written) && !half_written, "%s: nothing is updated", name);
     ok(goes_on(&t, &want), "%s: and the session goes on", name);
     rille_interrupt(t.s);
     ok(goes_on(&t, &want), "%s: an interrupt between runs is for none of them", name);

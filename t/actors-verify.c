@@ -68,7 +68,7 @@ copy_task(struct arena *a, struct task *t)
         t->chain->member = COPY(a, t->chain->member, t->chain->nstep);
         t->chain->in = COPY(a, t->chain->in, t->chain->nin);
         t->chain->want = COPY(a, t->chain->want, t->chain->nin);
-        t->chain->shown = COPY(a, t->chain->shown, t->chain->nout);
+        t->chain->live_out = COPY(a, t->chain->live_out, t->chain->nout);
     }
     for (int32_t k = 0; k < t->nout; k++) {
         struct out_port *o = &t->out[k];
@@ -96,7 +96,7 @@ copy_plan(struct arena *a, const struct plan *from)
     p->root_part = COPY(a, p->root_part, p->nroot_part);
     p->leaf_first = COPY(a, p->leaf_first, p->program->nleaf);
     p->root_first = COPY(a, p->root_first, p->program->nroot);
-    p->over = COPY(a, p->over, p->program->nroot);
+    p->overwrites = COPY(a, p->overwrites, p->program->nroot);
     p->box = COPY(a, p->box, p->nbox);
     p->arena = p->program->arena = *a;
     return p;
@@ -226,7 +226,7 @@ chain_slots(struct slots *s, const struct plan_chain *c)
     SLOT(s, "chain.nin", c->nin);
     SLOT(s, "chain.nout", c->nout);
     for (int32_t i = 0; i < c->nstep; i++) SLOT(s, "chain.member", c->member[i]);
-    for (int32_t k = 0; k < c->nout; k++) SLOT(s, "chain.shown", c->shown[k]);
+    for (int32_t k = 0; k < c->nout; k++) SLOT(s, "chain.live_out", c->live_out[k]);
     for (int32_t i = 0; i < c->nin; i++) {
         SLOT(s, "chain.in", c->in[i].kind);
         SLOT(s, "chain.in", c->in[i].out);
@@ -307,7 +307,7 @@ program_slots(struct slots *s, const struct program *g)
         SLOT(s, "prog_root.ref.kind", g->root[k].ref.kind);
         SLOT(s, "prog_root.ref.out", g->root[k].ref.out);
         SLOT(s, "prog_root.ref.index", g->root[k].ref.index);
-        SLOT(s, "prog_root.over", g->root[k].over);
+        SLOT(s, "prog_root.overwrites_leaf", g->root[k].overwrites_leaf);
         SLOT(s, "prog_root.join", g->root[k].join);
     }
 }
@@ -351,7 +351,7 @@ plan_slots(struct slots *s, const struct plan *p)
     for (int32_t i = 0; i < p->program->nleaf; i++) SLOT(s, "plan.leaf_first", p->leaf_first[i]);
     for (int32_t k = 0; k < p->program->nroot; k++) {
         SLOT(s, "plan.root_first", p->root_first[k]);
-        SLOT(s, "plan.over", p->over[k]);
+        SLOT(s, "plan.overwrites", p->overwrites[k]);
     }
     program_slots(s, p->program);
 }

@@ -13,7 +13,7 @@ enum { VALS = 4000, NODES = 2000, IN = 3 };
 
 struct model_val {
     struct val *v;
-    int handles, node, out, hold, keep, past;
+    int handles, node, out, hold, keep, remembered;
     bool alive, stored;
 };
 struct model_node {
@@ -59,7 +59,7 @@ count(struct model *m)
     for (int i = 0; i < m->nval; i++) {
         struct model_val *v = &m->val[i];
         v->hold = v->keep = v->handles;
-        v->past = 0;
+        v->remembered = 0;
     }
     for (int i = 0; i < m->nnode; i++) {
         const struct model_node *n = &m->node[i];
@@ -68,7 +68,7 @@ count(struct model *m)
             struct model_val *v = &m->val[n->in[k]];
             v->hold += n->holding <= HOLD_SAVED;
             v->keep += n->holding == HOLD_ALL || (n->holding == HOLD_SAVED && saves(n, (char)('0' + k)));
-            v->past += n->holding == HOLD_PAST;
+            v->remembered += n->holding == HOLD_REMEMBERED;
         }
         for (int k = 0; k < n->nout; k++)
             m->val[n->out[k]].keep += n->holding == HOLD_SAVED && saves(n, (char)('a' + k));
@@ -86,22 +86,22 @@ let_go(struct model *m)
     count(m);
     for (int i = 0; i < m->nnode && !changed; i++) {
         struct model_node *n = &m->node[i];
-        int held = 0, past = 0;
+        int held = 0, remembered = 0;
         if (!n->alive) continue;
         for (int k = 0; k < n->nout; k++) {
             held += m->val[n->out[k]].hold;
-            past += m->val[n->out[k]].past;
+            remembered += m->val[n->out[k]].remembered;
         }
         if (held) continue;
-        changed = past == 0 || n->holding < HOLD_PAST;
-        n->holding = MAX(n->holding, HOLD_PAST);
-        if (past) continue;
+        changed = remembered == 0 || n->holding < HOLD_REMEMBERED;
+        n->holding = MAX(n->holding, HOLD_REMEMBERED);
+        if (remembered) continue;
         n->alive = false;
         for (int k = 0; k < n->nout; k++) m->val[n->out[k]].alive = false;
     }
     for (int i = 0; i < m->nval; i++) {
         struct model_val *v = &m->val[i];
-        if (v->node < 0 && v->hold == 0 && v->past == 0) v->alive = false;
+        if (v->node < 0 && v->hold == 0 && v->remembered == 0) v->alive = false;
     }
     return changed;
 }
@@ -110,7 +110,7 @@ static void
 expect(struct model *m)
 {
     struct graph_count c = graph_count(m->g);
-    int vals = 0, nodes = 0, past = 0;
+    int vals = 0, nodes = 0, remembered = 0;
     while (let_go(m)) continue;
     for (int i = 0; i < m->nval && !m->wrong; i++) {
         const struct model_val *v = &m->val[i];
@@ -118,16 +118,16 @@ expect(struct model *m)
         vals++;
         if (v->v->hold != v->hold) m->wrong = "hold";
         if (v->v->keep != v->keep) m->wrong = "keep";
-        if (v->v->past != v->past) m->wrong = "past";
+        if (v->v->remembered != v->remembered) m->wrong = "past";
         if ((v->v->store != NULL) != v->stored) m->wrong = "store";
     }
     for (int i = 0; i < m->nnode; i++) {
         nodes += m->node[i].alive;
-        past += m->node[i].alive && m->node[i].holding == HOLD_PAST;
+        remembered += m->node[i].alive && m->node[i].holding == HOLD_REMEMBERED;
     }
     if (!m->wrong && c.vals != vals) m->wrong = "the count of values";
     if (!m->wrong && c.nodes != nodes) m->wrong = "the count of nodes";
-    if (!m->wrong && c.past != past) m->wrong = "the count of what is remembered";
+    if (!m->wrong && c.remembered != remembered) m->wrong = "the count of what is remembered";
 }
 
 /* ---- steps of a history ---- */
@@ -225,7 +225,7 @@ compute(struct model *m)
     }
     node_done(m->g, n->n);
     n->done = true;
-    if (n->holding == HOLD_ALL) n->holding = held && grad && !n->spent ? HOLD_SAVED : HOLD_PAST;
+    if (n->holding == HOLD_ALL) n->holding = held && grad && !n->spent ? HOLD_SAVED : HOLD_REMEMBERED;
 }
 
 static void
@@ -236,7 +236,7 @@ spend(struct model *m)
     struct model_node *n = &m->node[i];
     n->spent = true;
     node_spend(m->g, n->n);
-    if (n->done && n->holding == HOLD_SAVED) n->holding = HOLD_PAST;
+    if (n->done && n->holding == HOLD_SAVED) n->holding = HOLD_REMEMBERED;
 }
 
 /* A result whose bytes were let go is to be computed again. */
@@ -298,7 +298,7 @@ history(uint64_t seed)
         if (i % 50 == 0) expect(&m);
     }
     struct graph_count c = graph_count(m.g);
-    if (!m.wrong && (c.vals || c.nodes || c.past)) m.wrong = "something is left when all handles are gone";
+    if (!m.wrong && (c.vals || c.nodes || c.remembered)) m.wrong = "something is left when all handles are gone";
     if (m.wrong) diag("SEED=%llu: %s", (unsigned long long)seed, m.wrong);
     if (!m.wrong) graph_free(&m.g);
     return !m.wrong;
@@ -343,14 +343,14 @@ static void
 long_chains(void)
 {
     struct graph *g = graph_new();
-    struct val *v = chain(g, NPAST + 5000, true);
+    struct val *v = chain(g, NREMEMBERED + 5000, true);
     struct graph_count c = graph_count(g);
-    is_int(c.past, NPAST, "of 15,000 computed operators 10,000 are remembered");
-    ok(c.nodes <= NPAST + 1, "and no more are stored");
+    is_int(c.remembered, NREMEMBERED, "of 15,000 computed operators 10,000 are remembered");
+    ok(c.nodes <= NREMEMBERED + 1, "and no more are stored");
     ok(node_revive(g, v->node), "the last one can be computed again");
     val_drop(g, &v);
     c = graph_count(g);
-    ok(c.vals == 0 && c.nodes == 0 && c.past == 0, "and all go with the last handle");
+    ok(c.vals == 0 && c.nodes == 0 && c.remembered == 0, "and all go with the last handle");
 
     v = chain(g, 200000, false);
     is_int(graph_count(g).nodes, 200000, "200,000 operators that are not computed are stored");
@@ -380,7 +380,7 @@ versions(void)
     struct val *v = graph_leaf(g, &t, NULL, store_new(0));
     graph_on_orphan(g, orphan);
     val_hold(v);
-    for (int i = 0; i < NPAST + 2000; i++) {
+    for (int i = 0; i < NREMEMBERED + 2000; i++) {
         struct node *n = graph_add(g, &ops[1], 1, &v, NULL, NULL, 1, &t, layout, (struct line){0});
         struct val *before = v;
         v = n->out[0];
@@ -391,10 +391,10 @@ versions(void)
         node_done(g, n);
         val_drop(g, &before);
     }
-    ok(graph_count(g).vals <= NPAST + 2, "of 12,000 versions only the last is held");
+    ok(graph_count(g).vals <= NREMEMBERED + 2, "of 12,000 versions only the last is held");
     ok(norphan > 1000, "and their owner is told when they go");
     val_drop(g, &v);
-    is_int(norphan, NPAST + 2000, "of each once");
+    is_int(norphan, NREMEMBERED + 2000, "of each once");
     is_int(graph_count(g).vals, 0, "nothing is left");
     graph_free(&g);
 }

@@ -226,10 +226,10 @@ static void
 failed(struct worker *w, int task, int status)
 {
     const struct task *t = &w->plan->task[task];
-    struct line at = t->told >= 0 ? w->run->line[t->told] : t->line;
+    struct line at = t->blame_node >= 0 ? w->run->line[t->blame_node] : t->line;
     w->status = status;
     w->stopped = true;
-    w->blame = t->told;
+    w->blame = t->blame_node;
     if (at.file && status != E_CANCEL)
         snprintf(w->text, sizeof w->text, "%s:%d: %s", at.file, (int)at.line, err_text());
     else
@@ -347,8 +347,8 @@ done_outputs(struct worker *w, int task, int piece)
     for (int k = 0; k < t->nout; k++) {
         const struct out_port *p = &t->out[k];
         if ((!p->control && a->done % p->every) || FAULT(EARLY_READ)) continue;
-        int reg = a->out[k].show;
-        a->out[k].show = reg + 1 < p->nreg ? reg + 1 : 0;
+        int reg = a->out[k].publish_reg;
+        a->out[k].publish_reg = reg + 1 < p->nreg ? reg + 1 : 0;
         for (int f = 0; f < p->nfan; f++)
             if (p->fan[f].thread == w->id)
                 tell_readers(w, &p->fan[f], p->fan[f].nissued, p->fan[f].nreader);
@@ -596,7 +596,7 @@ actor_reset(struct worker *w, int task)
     a->waits = t->nin;
     for (int k = 0; k < t->nin; k++) a->in[k] = (struct in_state){.left = a->in[k].left};
     for (int k = 0; k < t->nout; k++) {
-        a->out[k].write = a->out[k].show = 0;
+        a->out[k].write = a->out[k].publish_reg = 0;
         memset(a->out[k].readers, 0, sizeof(int32_t) * (size_t)t->out[k].nreg);
     }
     if (a->waits == 0) heap_push(w, task);

@@ -25,9 +25,9 @@ struct in_state {
     int32_t *left;  /* by register of the producer: readers on this thread that still hold it */
 };
 struct out_state {
-    int32_t write;    /* the register that the next act writes */
-    int32_t show;     /* streams: the register that is published next, to those who wait for the work */
-    int32_t *readers; /* by register: fans that hold it */
+    int32_t write;       /* the register that the next act writes */
+    int32_t publish_reg; /* streams: the register that is published next, to those who wait for the work */
+    int32_t *readers;    /* by register: fans that hold it */
 };
 struct actor {
     int32_t waits, begun, done;

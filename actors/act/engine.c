@@ -291,7 +291,7 @@ engine_doing(const struct engine *e, char *text, size_t size)
         int32_t acting = w->acting;
         if (acting == 0) continue;
         const struct task *task = &w->plan->task[acting - 1];
-        struct line line = task->told >= 0 ? w->run->line[task->told] : task->line;
+        struct line line = task->blame_node >= 0 ? w->run->line[task->blame_node] : task->line;
         at = put_text(at, end, task->name ? task->name : "a move");
         if (!line.file) break;
         at = put_text(put_text(at, end, " ("), end, line.file);

@@ -37,7 +37,7 @@ struct item {
 /* Item b is written where a was; again: in the next period. */
 struct pair {
     int32_t a, b;
-    bool again;
+    bool next_period;
 };
 
 struct tenant {
@@ -279,10 +279,10 @@ pack_items(struct memory *m, int32_t first, int32_t last)
 /* ---- who follows whom ---- */
 
 static void
-add_pair(struct memory *m, int32_t a, int32_t b, bool again)
+add_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
 {
     GROW(m->pair, m->npair + 1, m->pair_capacity);
-    m->pair[m->npair++] = (struct pair){a, b, again};
+    m->pair[m->npair++] = (struct pair){a, b, next_period};
     m->item[a].alone = m->item[b].alone = false;
 }
 
@@ -400,13 +400,13 @@ find_pairs(struct memory *m)
 
 /* b is written where a lay: everybody who writes it comes after all who read a. */
 static void
-order_pair(const struct memory *m, const struct tenant *a, const struct tenant *b, bool again)
+order_pair(const struct memory *m, const struct tenant *a, const struct tenant *b, bool next_period)
 {
     const int32_t *reader = m->reader + m->first_reader[a - m->tenant], alone = a->task;
     int32_t n = m->first_reader[a - m->tenant + 1] - m->first_reader[a - m->tenant];
     if (n == 0) reader = &alone, n = 1;
-    for (int32_t i = 0; again && i < n; i++) order_credit(m->l, b->task, reader[i]);
-    for (int32_t w = b->task; !again && w >= 0; w = m->next_writer[w]) order_all(m->l, reader, n, w);
+    for (int32_t i = 0; next_period && i < n; i++) order_credit(m->l, b->task, reader[i]);
+    for (int32_t w = b->task; !next_period && w >= 0; w = m->next_writer[w]) order_all(m->l, reader, n, w);
 }
 
 /* ---- all devices ---- */
@@ -446,7 +446,7 @@ pack_device(struct memory *m, int32_t device)
         o->where.offset = m->packed[i].offset;
         o->alone = m->packed[i].alone;
     }
-    for (int32_t i = 0; i < m->npair; i++) order_pair(m, &t[m->pair[i].a], &t[m->pair[i].b], m->pair[i].again);
+    for (int32_t i = 0; i < m->npair; i++) order_pair(m, &t[m->pair[i].a], &t[m->pair[i].b], m->pair[i].next_period);
     m->l->plan->device[device].arena_bytes = m->bytes;
 }
 

@@ -545,12 +545,12 @@ rewrite_root(struct planner *w, int32_t k, const struct layout *was)
     struct ref source = rewrite_source(w->p, r->ref);
     const struct layout *must = o->leaf >= 0 ? w->p->leaf[o->leaf].layout : o->fixed ? was : NULL;
     const struct layout *is = ref_layout(w->p, source);
-    r->over = -1;
+    r->overwrites_leaf = -1;
     if (must && is != must) {
         r->ref = rewrite_move(w->p, source, must);
     } else if (must) {
         if (source.kind == REF_NODE) r->ref = source;
-        r->over = rewrite_over(w->p, source, o->leaf);
+        r->overwrites_leaf = rewrite_over(w->p, source, o->leaf);
     }
 }
 

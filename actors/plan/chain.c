@@ -36,7 +36,7 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
     *c = (struct plan_chain){.member = ARENA_ARRAY(a, int32_t, FUSE_STEPS),
                              .in = ARENA_ARRAY(a, struct ref, FUSE_INPUTS),
                              .want = ARENA_ARRAY(a, const struct layout *, FUSE_INPUTS),
-                             .shown = ARENA_ARRAY(a, int32_t, OP_OUT)};
+                             .live_out = ARENA_ARRAY(a, int32_t, OP_OUT)};
     c->nstep = fuse_members(&l->outline->fusion, node, c->member);
     for (int i = 0; i < c->nstep; i++) {
         const struct prog_node *m = &l->program->node[c->member[i]];
@@ -50,7 +50,7 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
         }
         if (!fuse_shown(&l->outline->fusion, c->member[i])) continue;
         s->out = c->nout;
-        c->shown[c->nout++] = c->member[i];
+        c->live_out[c->nout++] = c->member[i];
     }
 }
 
@@ -96,7 +96,7 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
         }
     }
     for (int k = 0; k < c->nout; k++) {
-        struct part *part = &l->node_val[c->shown[k] * OP_OUT]->part[pos];
+        struct part *part = &l->node_val[c->live_out[k] * OP_OUT]->part[pos];
         kernels->view[c->nin + k] = part->view;
         kernels->at[c->nin + k] = *part->view;
         draft_out(l, &l->draft[id], view_bytes(part->view), 1);
@@ -123,8 +123,8 @@ lower_chain(struct lower *l, int32_t node)
     for (int i = 0; i < c->nin; i++)
         if (c->in[i].kind != REF_NUMBER) TRY(lower_moved(l, lower_value(l, c->in[i]), c->want[i], true, &in[i]));
     for (int k = 0; k < c->nout; k++) {
-        const struct prog_node *n = &l->program->node[c->shown[k]];
-        l->node_val[c->shown[k] * OP_OUT] = pval_new(l, &n->type[0], n->layout[0], n->piece, c->shown[k]);
+        const struct prog_node *n = &l->program->node[c->live_out[k]];
+        l->node_val[c->live_out[k] * OP_OUT] = pval_new(l, &n->type[0], n->layout[0], n->piece, c->live_out[k]);
     }
     struct kernels kernels;
     kernels_begin(&kernels, l, c->nin + c->nout, false);

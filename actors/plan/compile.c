@@ -97,7 +97,7 @@ plan_devices(struct plan *p)
     p->nthread = g->map ? g->map->nslot : p->nshare;
     for (int i = 0; i < p->ndevice; i++) {
         TRY(plan_thread(g->map, &p->device[i], i % p->nthread));
-        if (p->device[i].kind == DEV_META && !g->shown)
+        if (p->device[i].kind == DEV_META && !g->dry_run)
             return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
     }
     return 0;
@@ -122,14 +122,14 @@ plan_parts(struct plan *p)
     const struct program *g = p->program;
     p->leaf_first = ARENA_ARRAY(&p->arena, int32_t, g->nleaf + 1);
     p->root_first = ARENA_ARRAY(&p->arena, int32_t, g->nroot + 1);
-    p->over = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
+    p->overwrites = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
     for (int32_t i = 0; i < g->nleaf; i++) {
         p->leaf_first[i] = p->nleaf_part;
         p->nleaf_part += g->leaf[i].layout->place->nrank;
     }
     for (int32_t k = 0; k < g->nroot; k++) {
         p->root_first[k] = p->nroot_part;
-        p->over[k] = g->root[k].over >= 0;
+        p->overwrites[k] = g->root[k].overwrites_leaf >= 0;
         p->nroot_part += ref_layout(g, g->root[k].ref)->place->nrank;
     }
     p->leaf_part = ARENA_ARRAY(&p->arena, struct plan_part, p->nleaf_part);

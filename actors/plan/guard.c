@@ -17,7 +17,8 @@ mark_updates(struct lower *l)
     const struct program *p = l->program;
     l->is_update = ARENA_ARRAY(&l->tmp, bool, p->nnode + 1);
     for (int32_t k = 0; k < p->nroot; k++)
-        if (p->root[k].over >= 0 && p->root[k].ref.kind == REF_NODE) l->is_update[p->root[k].ref.index] = true;
+        if (p->root[k].overwrites_leaf >= 0 && p->root[k].ref.kind == REF_NODE)
+            l->is_update[p->root[k].ref.index] = true;
 }
 
 /* Before an update is lowered: a gate behind the checks that have none yet. */
@@ -69,10 +70,10 @@ mark_wanted(struct guard *g)
 {
     const struct plan *p = g->l->plan;
     for (int32_t k = 0; k < p->program->nroot; k++) {
-        int32_t over = p->program->root[k].over;
-        if (over < 0 || !p->over[k]) continue;
-        int32_t n = p->program->leaf[over].layout->place->nrank;
-        memset(g->wanted + p->leaf_first[over], true, (size_t)n);
+        int32_t leaf = p->program->root[k].overwrites_leaf;
+        if (leaf < 0 || !p->overwrites[k]) continue;
+        int32_t n = p->program->leaf[leaf].layout->place->nrank;
+        memset(g->wanted + p->leaf_first[leaf], true, (size_t)n);
     }
 }
 
@@ -129,12 +130,12 @@ guard_root(struct guard *g, int32_t k)
     struct lower *l = g->l;
     struct plan *p = l->plan;
     const struct prog_root *r = &l->program->root[k];
-    p->over[k] = p->over[k] && r->over >= 0;
-    int n = p->over[k] ? ref_layout(l->program, r->ref)->place->nrank : 0;
-    for (int pos = 0; pos < n && p->over[k]; pos++)
-        p->over[k] = may_replace(g, p->root_first[k] + pos, p->leaf_first[r->over] + pos);
-    for (int pos = 0; pos < n && p->over[k]; pos++) {
-        wait_for_readers(g, p->root_first[k] + pos, p->leaf_first[r->over] + pos);
+    p->overwrites[k] = p->overwrites[k] && r->overwrites_leaf >= 0;
+    int n = p->overwrites[k] ? ref_layout(l->program, r->ref)->place->nrank : 0;
+    for (int pos = 0; pos < n && p->overwrites[k]; pos++)
+        p->overwrites[k] = may_replace(g, p->root_first[k] + pos, p->leaf_first[r->overwrites_leaf] + pos);
+    for (int pos = 0; pos < n && p->overwrites[k]; pos++) {
+        wait_for_readers(g, p->root_first[k] + pos, p->leaf_first[r->overwrites_leaf] + pos);
         l->draft[g->writer[p->root_first[k] + pos]].task.updates = true;
     }
 }

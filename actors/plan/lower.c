@@ -260,7 +260,7 @@ lower_roots(struct lower *l)
             struct part part = v->part[pos];
             if (!takes_root(l, &part, root->join)) {
                 int32_t id;
-                p->over[k] = false;
+                p->overwrites[k] = false;
                 l->at = v->node;
                 TRY(single_task(l, &kind_copy, v, pos, root->join, &id));
                 part_is_result(&part, id, 0);

@@ -194,7 +194,7 @@ move_tasks(struct lower *l, const struct box_plan *b, struct pval *from, struct 
 static bool
 reaches(const struct lower *l, int from, int to)
 {
-    return from == to || l->program->shown || (device_kind(from)->flags & device_kind(to)->flags & HOST_READS);
+    return from == to || l->program->dry_run || (device_kind(from)->flags & device_kind(to)->flags & HOST_READS);
 }
 
 /* One hop: the value in another layout, directly. */

@@ -110,7 +110,7 @@ struct plan_chain {
     int32_t *member; /* program nodes, in order */
     struct ref *in;
     const struct layout **want; /* NULL for numbers */
-    int32_t *shown;             /* program nodes */
+    int32_t *live_out;          /* program nodes */
 };
 
 /* A task's part in a move. */
@@ -131,10 +131,10 @@ struct task {
     int32_t node;           /* program node it is part of (of the value that is moved), -1 */
     int32_t pos;            /* mesh position, or destination index of a move */
     int32_t nact;
-    uint64_t priority; /* smaller first */
-    const char *name;  /* operator, "box all-gather", ... */
-    int32_t told;      /* program node whose line an error names: its own, or the first that wants a leaf moved; -1 */
-    struct line line;  /* that of `told` when the plan was made; a plan that is found again has others: run.line */
+    uint64_t priority;  /* smaller first */
+    const char *name;   /* operator, "box all-gather", ... */
+    int32_t blame_node; /* program node whose line an error names: its own, or the first that wants a leaf moved; -1 */
+    struct line line; /* that of `blame_node` when the plan was made; a plan that is found again has others: run.line */
     int32_t nin, nout, narg;
     struct in_port *in; /* data and control */
     struct out_port *out;
@@ -176,7 +176,7 @@ struct plan {
     int32_t nleaf_part, nroot_part;
     struct plan_part *leaf_part, *root_part;
     int32_t *leaf_first, *root_first; /* first part of leaf i, root k; parts follow in mesh order */
-    bool *over;                       /* per root: it may be written over its leaf */
+    bool *overwrites;                 /* per root: it may be written over its leaf */
     int32_t nexec;                    /* kernels, of which tasks that are alike share one; malloc */
     struct exec **exec;
     int32_t nbox; /* distinct moves */

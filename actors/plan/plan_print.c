@@ -186,7 +186,7 @@ collect_outputs(const struct plan *p, const struct task *t, enum relation what, 
         if (t->out[k].where.kind != IN_ROOT) continue;
         int32_t root = p->root_part[t->out[k].where.index].index;
         if (what == TO_ROOT) list_add(l, root, 0);
-        if (what == OVER_LEAF && p->over[root]) list_add(l, p->program->root[root].over, 0);
+        if (what == OVER_LEAF && p->overwrites[root]) list_add(l, p->program->root[root].overwrites_leaf, 0);
     }
 }
 

@@ -38,7 +38,7 @@ struct prog_node {
     uint8_t phase;                   /* enum node_phase */
     bool piece;                      /* acts once for each piece */
     bool accumulate;                 /* its result is the sum over the pieces, in piece order */
-    bool again;                      /* made to be computed a second time: nothing else stands for it */
+    bool recompute;                  /* made to be computed a second time: nothing else stands for it */
     const struct strategy *strategy; /* how the user wants it cut, or NULL */
     bool asked;                      /* a move that the user wrote; others are there because layouts differed */
 };
@@ -46,8 +46,8 @@ struct prog_node {
 /* A value that outlives the run. */
 struct prog_root {
     struct ref ref;
-    int32_t over; /* the leaf whose bytes it may be written over (an update of a variable), or -1 */
-    bool join;    /* one piece a time, joined along dimension 0 */
+    int32_t overwrites_leaf; /* the leaf whose bytes it may be written over (an update of a variable), or -1 */
+    bool join;               /* one piece a time, joined along dimension 0 */
 };
 
 /* Which threads of a cluster devices belong to: first to first + n - 1 of a kind are dealt to nslot slots from `slot`
@@ -73,7 +73,7 @@ struct program {
     bool split;      /* gradients of weights may wait: more credits from forward to them (stage.h) */
     int32_t threads; /* device threads at most */
     const struct plan_map *map; /* of a cluster; NULL: one process. Lives as long as the program */
-    bool shown;                 /* its plan is read and not run: devices may be meta */
+    bool dry_run;               /* its plan is read and not run: devices may be meta */
     struct box_cost cost;       /* by which moves are carried out at once or in hops */
 };
 

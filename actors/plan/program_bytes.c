@@ -344,7 +344,7 @@ each_program(struct wire *w, struct program *p)
     for (int32_t i = 0; i < p->nnode; i++) TRY(each_node(w, &p->node[i]));
     for (int32_t k = 0; k < p->nroot; k++) {
         TRY(each_ref(w, &p->root[k].ref));
-        TRY(each_i32(w, &p->root[k].over, -1, INT32_MAX));
+        TRY(each_i32(w, &p->root[k].overwrites_leaf, -1, INT32_MAX));
         TRY(each_bool(w, &p->root[k].join));
     }
     return 0;

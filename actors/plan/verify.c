@@ -164,7 +164,8 @@ check_roots(const struct plan *p)
         struct type t = ref_type(g, r->ref);
         if (p->root_first[k] != n)
             return fail(E_PLAN, "plan: first part of root %d is %d", (int)k, (int)p->root_first[k]);
-        if (p->over[k] && r->over < 0) return fail(E_PLAN, "plan: root %d is written over no leaf", (int)k);
+        if (p->overwrites[k] && r->overwrites_leaf < 0)
+            return fail(E_PLAN, "plan: root %d is written over no leaf", (int)k);
         for (int pos = 0; pos < l->place->nrank; pos++)
             TRY(check_part(&p->root_part[n + pos], "root", k, pos, l, &t, r->join ? p->pieces : 1));
         n += l->place->nrank;

@@ -132,7 +132,7 @@ port_of(const struct memory *m, const struct block *b)
 
 /* Written once a piece: again and again. */
 static bool
-comes_again(const struct memory *m, const struct block *b)
+repeats(const struct memory *m, const struct block *b)
 {
     return m->v->plan->task[b->task].nact > 1 && port_of(m, b)->every == 1;
 }
@@ -229,12 +229,12 @@ static int
 check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
     const struct plan *p = m->v->plan;
-    bool again = comes_again(m, b), sum = p->task[b->task].nact > 1 && !again;
+    bool repeating = repeats(m, b), sum = p->task[b->task].nact > 1 && !repeating;
     TRY(proof_same(m->v, a->task, "alone of what shares bytes", port_of(m, a)->alone, false));
     TRY(proof_same(m->v, b->task, "alone of what shares bytes", port_of(m, b)->alone, false));
-    if (comes_again(m, a) && (sum || (again && !in_step(m, a, b)))) return shared(m, a, b, a->task);
+    if (repeats(m, a) && (sum || (repeating && !in_step(m, a, b)))) return shared(m, a, b, a->task);
     list_users(m, a);
-    for (int32_t i = 0; i < m->nuser && !comes_again(m, a) && p->task[b->task].nact > 1; i++)
+    for (int32_t i = 0; i < m->nuser && !repeats(m, a) && p->task[b->task].nact > 1; i++)
         if (p->task[m->user[i]].nact > 1) return shared(m, a, b, m->user[i]);
     for (int32_t w = b->task; w >= 0; w = port_of(m, b)->shared ? m->next_writer[w] : -1) {
         if (!(p->task[w].kind->flags & KIND_WRITES)) continue;
@@ -324,7 +324,7 @@ check_blocks(struct memory *m, const struct block *block, int32_t n, struct cuts
             if (c->owner[k] >= 0 && c->owner[k] != was) TRY(check_heir(m, &block[c->owner[k]], &block[b]));
             was = c->owner[k];
             c->owner[k] = b;
-            if (!comes_again(m, &block[b])) continue;
+            if (!repeats(m, &block[b])) continue;
             c->last[k] = b;
             if (c->first[k] < 0) c->first[k] = b;
         }
@@ -376,21 +376,21 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
     const struct task *t = &p->task[task];
     const struct plan_part *part = &p->root_part[t->out[k].where.index];
     const struct prog_root *root = &p->program->root[part->index];
-    int32_t leaf = p->leaf_first[root->over] + part->pos;
-    const struct prog_leaf *f = &p->program->leaf[root->over];
+    int32_t leaf = p->leaf_first[root->overwrites_leaf] + part->pos;
+    const struct prog_leaf *f = &p->program->leaf[root->overwrites_leaf];
     if (f->layout != ref_layout(p->program, root->ref) || !type_equal(&p->leaf_part[leaf].type, &part->type) ||
         f->piece || root->join)
         return proof_fail(m->v, task, "root %d is written over leaf %d, which lies otherwise", (int)part->index,
-                          (int)root->over);
+                          (int)root->overwrites_leaf);
     const struct op *op = task_op(p, t);
     bool inplace = op && op->flags & OP_INPLACE && k < op->ninplace && k < t->narg && t->arg[k].kind == ARG_LEAF &&
                    t->arg[k].index == leaf && t->arg[k].skip == 0;
     if (!inplace)
         return proof_fail(m->v, task, "root %d cannot be written over leaf %d in place", (int)part->index,
-                          (int)root->over);
+                          (int)root->overwrites_leaf);
     if (!t->updates)
-        return proof_fail(m->v, task, "writes over leaf %d and is not marked as an update", (int)root->over);
-    if (writer[leaf] >= 0) return proof_fail(m->v, task, "leaf %d is written over twice", (int)root->over);
+        return proof_fail(m->v, task, "writes over leaf %d and is not marked as an update", (int)root->overwrites_leaf);
+    if (writer[leaf] >= 0) return proof_fail(m->v, task, "leaf %d is written over twice", (int)root->overwrites_leaf);
     writer[leaf] = task;
     return 0;
 }
@@ -398,7 +398,7 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
 static bool
 is_over(const struct plan *p, const struct task *t, int32_t k)
 {
-    return t->out[k].where.kind == IN_ROOT && p->over[p->root_part[t->out[k].where.index].index];
+    return t->out[k].where.kind == IN_ROOT && p->overwrites[p->root_part[t->out[k].where.index].index];
 }
 
 /* Everybody else who reads what an update writes over has read it. */

@@ -211,8 +211,8 @@ check_root(const struct program *g, int32_t k)
     const struct prog_root *r = &g->root[k];
     if (!ref_sound(g, r->ref, g->nnode) || !is_tensor(r->ref))
         return fail(E_PLAN, "plan: root %d names no value", (int)k);
-    if (r->over < -1 || r->over >= g->nleaf)
-        return fail(E_PLAN, "plan: root %d is written over leaf %d", (int)k, (int)r->over);
+    if (r->overwrites_leaf < -1 || r->overwrites_leaf >= g->nleaf)
+        return fail(E_PLAN, "plan: root %d is written over leaf %d", (int)k, (int)r->overwrites_leaf);
     struct type t = ref_type(g, r->ref);
     if (r->join && (t.ndim == 0 || !differs_by_piece(g, r->ref)))
         return fail(E_PLAN, "plan: root %d joins pieces of what has none", (int)k);

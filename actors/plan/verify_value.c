@@ -130,9 +130,9 @@ check_chain(struct values *s, int32_t task)
     for (int32_t i = 0; i < c->nstep; i++) TRY(check_member(s, task, i));
     TRY(check_arguments(s, task, c->nin, c->in, c->want));
     for (int32_t k = 0; k < c->nout; k++) {
-        bool shown = is_member(c, c->nstep, c->shown[k]) && (k == 0 || c->shown[k] > c->shown[k - 1]);
-        if (!shown) return proof_fail(s->v, task, "shows node %d", (int)c->shown[k]);
-        TRY(check_result(s, task, k, c->shown[k], 0));
+        bool listed = is_member(c, c->nstep, c->live_out[k]) && (k == 0 || c->live_out[k] > c->live_out[k - 1]);
+        if (!listed) return proof_fail(s->v, task, "shows node %d", (int)c->live_out[k]);
+        TRY(check_result(s, task, k, c->live_out[k], 0));
     }
     return 0;
 }

@@ -95,10 +95,10 @@ bring_back(struct program *p, const int32_t *root_leaf)
         const struct layout *must = p->leaf[root_leaf[k]].layout;
         if (ref_layout(p, source) == must) {
             p->root[k].ref = source;
-            p->root[k].over = rewrite_over(p, source, root_leaf[k]);
+            p->root[k].overwrites_leaf = rewrite_over(p, source, root_leaf[k]);
         } else {
             p->root[k].ref = rewrite_move(p, source, must);
-            p->root[k].over = -1;
+            p->root[k].overwrites_leaf = -1;
         }
     }
 }

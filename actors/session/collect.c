@@ -21,7 +21,7 @@ int
 val_whole(const struct val *v)
 {
     const char *name = v->owner ? v->owner->name : NULL;
-    if (!v->torn) return 0;
+    if (!v->half_written) return 0;
     return fail(E_STATE, "%s%s was half written when a run failed; set it again before it is read",
                 name ? "variable " : "the variable", name ? name : "");
 }
@@ -38,7 +38,7 @@ unknown(const struct val *v)
     return fail(E_STATE,
                 "the value was let go (backward has run through it, or it is older than the %d operators that "
                 "are remembered)",
-                NPAST);
+                NREMEMBERED);
 }
 
 /* A leaf, a number: entered once. */
@@ -159,7 +159,7 @@ add_variables(struct collection *c)
         for (int k = 0; k < c->node[i]->nout; k++) {
             struct val *v = c->node[i]->out[k];
             bool present = v->owner && tensor_is_present(v->owner, v);
-            if ((present || v->again) && !v->store) add_root(c, v);
+            if ((present || v->keep_next) && !v->store) add_root(c, v);
         }
 }
 
@@ -253,7 +253,7 @@ put_node(struct str *k, const struct node *n)
 {
     uint32_t head[2] = {(uint32_t)n->nin | (uint32_t)n->nout << 16, (uint32_t)n->phase | (uint32_t)n->per_piece << 8 |
                                                                         (uint32_t)n->accumulate << 16 |
-                                                                        (uint32_t)n->again << 24};
+                                                                        (uint32_t)n->recompute << 24};
     put(k, &n->op, sizeof n->op);
     put(k, head, sizeof head);
     for (int i = 0; i < n->nin; i++) {
@@ -273,7 +273,7 @@ put_node(struct str *k, const struct node *n)
 
 /* The leaf that root v (a result of an in-place operator) may be written over, -1. */
 static int32_t
-over_of(const struct val *v)
+overwritten_leaf(const struct val *v)
 {
     const struct node *n = v->node;
     if (!n || !(n->op->flags & OP_INPLACE) || v->out >= n->op->ninplace) return -1;
@@ -322,7 +322,7 @@ copy_node(struct arena *a, const struct node *n, struct prog_node *p)
                             .phase = n->phase,
                             .piece = n->per_piece || n->accumulate,
                             .accumulate = n->accumulate,
-                            .again = n->again,
+                            .recompute = n->recompute,
                             .asked = n->asked};
     if (n->attr) p->attr = arena_dup(a, n->attr, sizeof(*n->attr) * (size_t)op_nattr(n->op));
     if (n->strategy) p->strategy = arena_dup(a, n->strategy, sizeof *n->strategy);
@@ -341,7 +341,7 @@ collection_uses(struct collection *c)
             const struct val *v = c->node[i]->in[k];
             if (v && !v->is_number) c->use[collection_slot(c, v)]++;
         }
-    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* as it was, for collection_stays */
+    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* as it was, for collection_unfinished */
     return c->use;
 }
 
@@ -354,17 +354,17 @@ is_wanted(const struct collection *c, const struct val *v, int32_t uses)
 
 /* Results that stay for their own sake, not for that of a reader that stays. */
 static void
-mark_again(const struct collection *c, int32_t i)
+keep_next_time(const struct collection *c, int32_t i)
 {
     const int32_t *all = c->use + c->nnode * OP_OUT + c->nleaf;
     for (int k = 0; k < c->node[i]->nout; k++) {
         struct val *v = c->node[i]->out[k];
-        if (is_wanted(c, v, all[i * OP_OUT + k])) v->again = 1;
+        if (is_wanted(c, v, all[i * OP_OUT + k])) v->keep_next = 1;
     }
 }
 
 static bool
-wanted_again(const struct collection *c, int32_t i)
+still_wanted(const struct collection *c, int32_t i)
 {
     const struct node *n = c->node[i];
     for (int k = 0; k < n->nout; k++)
@@ -376,18 +376,18 @@ wanted_again(const struct collection *c, int32_t i)
  * once more, and so do those that it reads. What it reads is not free to be written over, nor what a gradient will
  * read; such reads are taken out of `use`. */
 void
-collection_stays(struct collection *c)
+collection_unfinished(struct collection *c)
 {
-    GROW(c->stays, c->nnode, c->stays_capacity);
+    GROW(c->unfinished, c->nnode, c->unfinished_capacity);
     for (int32_t i = c->nnode - 1; i >= 0; i--) {
         struct node *n = c->node[i];
-        c->stays[i] = wanted_again(c, i);
-        if (c->stays[i]) mark_again(c, i);
+        c->unfinished[i] = still_wanted(c, i);
+        if (c->unfinished[i]) keep_next_time(c, i);
         bool saves = node_has_gradient(n);
         for (int k = 0; k < n->nin; k++) {
             const struct val *v = n->in[k];
             if (!v || v->is_number) continue;
-            if (c->stays[i] || (saves && node_saves_in(n, k))) c->use[collection_slot(c, v)]--;
+            if (c->unfinished[i] || (saves && node_saves_in(n, k))) c->use[collection_slot(c, v)]--;
         }
     }
 }
@@ -408,7 +408,7 @@ collection_free(struct collection *c)
     free(c->root);
     free(c->stack);
     free(c->use);
-    free(c->stays);
+    free(c->unfinished);
     str_free(&c->key);
     *c = (struct collection){0};
 }
@@ -435,6 +435,6 @@ collection_program(struct rille_session *s, struct collection *c)
     for (int32_t i = 0; i < c->nnumber; i++) p->number[i] = arena_dup(a, &c->number[i]->type, sizeof(struct type));
     for (int32_t i = 0; i < c->nnode; i++) copy_node(a, c->node[i], &p->node[i]);
     for (int32_t i = 0; i < c->nroot; i++)
-        p->root[i] = (struct prog_root){.ref = ref_of(c->root[i]), .over = over_of(c->root[i])};
+        p->root[i] = (struct prog_root){.ref = ref_of(c->root[i]), .overwrites_leaf = overwritten_leaf(c->root[i])};
     return p;
 }

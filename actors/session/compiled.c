@@ -205,8 +205,8 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
     for (int32_t i = 0; i < g->nroot; i++) {
         int32_t k = g->outcome[i].input;
-        if (p->root[k].over >= 0 && r->plan->over[k])
-            r->donate[k] = donates(g, &g->outcome[i], p->root[k].over, nin, in);
+        if (p->root[k].overwrites_leaf >= 0 && r->plan->overwrites[k])
+            r->donate[k] = donates(g, &g->outcome[i], p->root[k].overwrites_leaf, nin, in);
     }
     return 0;
 }
@@ -226,7 +226,7 @@ static void
 take_variable(struct rille_graph *g, struct rille_tensor *t, int32_t k)
 {
     struct val *v = t->val;
-    if (g->runner->donate[k] && v->hold == 1 && v->past == 0 && v->store == g->runner->root[k]) return;
+    if (g->runner->donate[k] && v->hold == 1 && v->remembered == 0 && v->store == g->runner->root[k]) return;
     tensor_rebind(t, root_value(g, k));
 }
 
@@ -278,7 +278,8 @@ mark_torn(struct rille_graph *g)
             int32_t root = w->kind == IN_ROOT ? p->root_part[w->index].index : -1;
             if (root < 0 || !g->runner->donate[root]) continue;
             for (int32_t j = 0; j < g->nroot; j++)
-                if (g->outcome[j].kind == FROM_VARIABLE && g->outcome[j].input == root) g->outcome[j].t->val->torn = 1;
+                if (g->outcome[j].kind == FROM_VARIABLE && g->outcome[j].input == root)
+                    g->outcome[j].t->val->half_written = 1;
         }
     }
 }

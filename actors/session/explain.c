@@ -537,8 +537,8 @@ rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool p
     struct plan *plan;
     struct str text = {0};
     TRY(program_of(s, n, t, &p));
-    for (int32_t k = 0; k < p->nroot; k++) p->root[k].over = -1;
-    p->shown = true;
+    for (int32_t k = 0; k < p->nroot; k++) p->root[k].overwrites_leaf = -1;
+    p->dry_run = true;
     TRY(plan_compile(p, s->atlas, &plan));
     plan_print(plan, physical, &text);
     plan_free(&plan);

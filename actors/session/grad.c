@@ -18,9 +18,9 @@ struct sweep {
     struct rille_session *s;
     struct node **node; /* reached, by serial once sorted */
     int32_t nnode, node_capacity;
-    struct val **at;     /* values that a gradient passes through */
-    struct val **grad;   /* theirs so far, NULL: none yet */
-    struct node **again; /* for each node, what computes it again; NULL: nothing yet */
+    struct val **at;          /* values that a gradient passes through */
+    struct val **grad;        /* theirs so far, NULL: none yet */
+    struct node **recomputed; /* for each node, what computes it again; NULL: nothing yet */
     int32_t nat, at_capacity, grad_capacity;
     uint64_t mark;
 };
@@ -121,15 +121,15 @@ go_back(struct rille_session *s, const struct node *n, struct val **din)
 
 /* v, or what stands for it where its node is computed again. */
 static struct val *
-val_again(const struct sweep *w, struct val *v)
+val_recomputed(const struct sweep *w, struct val *v)
 {
-    if (!v || stops(v) || v->node->mark != w->mark || !w->again[v->node->index]) return v;
-    return w->again[v->node->index]->out[v->out];
+    if (!v || stops(v) || v->node->mark != w->mark || !w->recomputed[v->node->index]) return v;
+    return w->recomputed[v->node->index]->out[v->out];
 }
 
 /* The same call on what is computed again; its result has the layout that it had. */
 static int
-node_again(struct sweep *w, struct node *n)
+node_recompute(struct sweep *w, struct node *n)
 {
     struct rille_session *s = w->s;
     struct type type[OP_OUT];
@@ -137,15 +137,15 @@ node_again(struct sweep *w, struct node *n)
     struct val *out[OP_OUT], **in = must_alloc(sizeof *in * (size_t)(n->nin + 1));
     struct node_made made = {n->nin, n->nout, n->want, type, layout};
     for (int k = 0; k < n->nout; k++) type[k] = n->out[k]->type, layout[k] = n->out[k]->layout;
-    for (int i = 0; i < n->nin; i++) in[i] = val_again(w, n->in[i]);
+    for (int i = 0; i < n->nin; i++) in[i] = val_recomputed(w, n->in[i]);
     s->at = n->line;
     s->composite = n->name;
     int status = build_add(s, n->op, in, n->attr, &made, out);
     free(in);
     if (status) return status;
     for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad; /* the record asks */
-    w->again[n->index] = out[0]->node;
-    w->again[n->index]->again = 1;
+    w->recomputed[n->index] = out[0]->node;
+    w->recomputed[n->index]->recompute = 1;
     return 0;
 }
 
@@ -159,11 +159,11 @@ node_for_grad(struct sweep *w, struct node *n, struct node **out)
     int status = 0;
     *out = n;
     if (!n->region) return 0;
-    for (int32_t i = w->nnode; !status && !w->again[n->index] && i-- > 0;)
-        if (w->node[i]->region == n->region) status = node_again(w, w->node[i]);
+    for (int32_t i = w->nnode; !status && !w->recomputed[n->index] && i-- > 0;)
+        if (w->node[i]->region == n->region) status = node_recompute(w, w->node[i]);
     w->s->at = at;
     w->s->composite = composite;
-    *out = w->again[n->index];
+    *out = w->recomputed[n->index];
     return status;
 }
 
@@ -225,7 +225,7 @@ sweep_from(struct sweep *w, struct rille_session *s, struct val *y)
     w->mark = graph_mark(s->graph);
     if (!y->needs_grad) return fail(E_STATE, "no gradient can be asked here: nothing that it depends on requires one");
     TRY(find_nodes(w, y));
-    w->again = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
+    w->recomputed = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
     for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
     s->phase = PHASE_BACKWARD;
     int status = seed(s, y, &dy);
@@ -239,7 +239,7 @@ static void
 sweep_fini(struct sweep *w)
 {
     free(w->node);
-    free(w->again);
+    free(w->recomputed);
     free(w->at);
     free(w->grad);
 }

@@ -121,7 +121,7 @@ static void
 restore(struct rille_session *s, const struct kept *k)
 {
     struct rille_tensor *t = k->t;
-    if (t->val->store != k->store || t->val->torn) tensor_rebind(t, value_of(s, &k->type, k->layout, k->store));
+    if (t->val->store != k->store || t->val->half_written) tensor_rebind(t, value_of(s, &k->type, k->layout, k->store));
     rille_tensor_free(&t->grad);
     if (k->grad) t->grad = tensor_new(s, value_of(s, &k->grad_type, k->grad_layout, k->grad), true);
 }

@@ -135,7 +135,7 @@ tell_loss(struct rille_session *s, const struct runner *r)
     if (!cluster_lost(s->cluster, 0, &l)) return E_LOST;
     const struct plan *p = r->plan;
     bool known = l.task >= 0 && l.task < p->ntask;
-    struct line at = known ? line_of(r, p->task[l.task].told) : (struct line){0};
+    struct line at = known ? line_of(r, p->task[l.task].blame_node) : (struct line){0};
     struct str where = {0};
     if (at.file) str_addf(&where, " (%s:%d)", at.file, (int)at.line);
     int status = fail(E_LOST, "worker %d (%s, pid %d) %s%s%s%s", l.rank, l.host, l.pid, l.how,

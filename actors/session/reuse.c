@@ -109,7 +109,7 @@ static bool
 is_repeatable(const struct merge *m, int32_t i)
 {
     const struct prog_node *n = &m->p->node[i];
-    return !(n->op->flags & (OP_RANDOM | OP_INPLACE | OP_UPDATE | OP_SOURCE)) && !n->accumulate && !n->again &&
+    return !(n->op->flags & (OP_RANDOM | OP_INPLACE | OP_UPDATE | OP_SOURCE)) && !n->accumulate && !n->recompute &&
            !m->kept[i];
 }
 

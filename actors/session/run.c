@@ -143,8 +143,8 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
     for (int32_t k = 0; k < g->nroot; k++) {
         int status = 0;
         r->root[k] = NULL;
-        if (p->over[k] && r->donate[k]) {
-            r->root[k] = r->leaf[g->root[k].over];
+        if (p->overwrites[k] && r->donate[k]) {
+            r->root[k] = r->leaf[g->root[k].overwrites_leaf];
             store_hold(r->root[k]);
         } else {
             status = make_root(s, r, k);
@@ -206,7 +206,8 @@ bind(struct rille_session *s, struct collection *c, struct runner *r)
         if (live && live->fn(live->arg, &live->value)) return fail(E_VALUE, "a live number's function failed");
         number_bind(s, &c->number[i]->number, &r->run.number[i]);
     }
-    for (int32_t k = 0; k < c->nroot; k++) r->donate[k] = r->plan->over[k] && may_donate(c, c->leaf[g->root[k].over]);
+    for (int32_t k = 0; k < c->nroot; k++)
+        r->donate[k] = r->plan->overwrites[k] && may_donate(c, c->leaf[g->root[k].overwrites_leaf]);
     return 0;
 }
 
@@ -223,7 +224,7 @@ take_roots(struct collection *c, struct runner *r)
 {
     const struct program *g = r->plan->program;
     for (int32_t k = 0; k < c->nroot; k++) {
-        if (r->plan->over[k] && r->donate[k]) store_drop(&c->leaf[g->root[k].over]->store);
+        if (r->plan->overwrites[k] && r->donate[k]) store_drop(&c->leaf[g->root[k].overwrites_leaf]->store);
         if (is_kept(c->root[k]))
             c->root[k]->store = r->root[k];
         else
@@ -236,9 +237,9 @@ static void
 settle_nodes(struct rille_session *s, struct collection *c)
 {
     for (int32_t i = c->nnode - 1; i >= 0; i--)
-        if (!c->stays[i]) val_hold(c->node[i]->out[0]);
+        if (!c->unfinished[i]) val_hold(c->node[i]->out[0]);
     for (int32_t i = c->nnode - 1; i >= 0; i--) {
-        if (c->stays[i]) continue;
+        if (c->unfinished[i]) continue;
         struct val *v = c->node[i]->out[0];
         node_done(s->graph, c->node[i]);
         val_drop(s->graph, &v);
@@ -256,7 +257,8 @@ mark_torn(struct collection *c, struct runner *r)
         for (int k = 0; k < t->nout; k++) {
             if (t->out[k].where.kind != IN_ROOT) continue;
             int32_t root = p->root_part[t->out[k].where.index].index;
-            if (p->over[root] && r->donate[root]) c->leaf[p->program->root[root].over]->torn = 1;
+            if (p->overwrites[root] && r->donate[root])
+                c->leaf[p->program->root[root].overwrites_leaf]->half_written = 1;
         }
     }
 }
@@ -275,7 +277,7 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
     struct runner *r;
     TRY(cache_find(s, c, &r));
     collection_uses(c);
-    collection_stays(c);
+    collection_unfinished(c);
     TRY(bind(s, c, r));
     int status = runner_run(s, r, false);
     if (status) {

@@ -85,9 +85,9 @@ struct collection {
     int32_t nnode, nleaf, nnumber, nroot;
     int32_t node_capacity, leaf_capacity, number_capacity, root_capacity, stack_capacity, use_capacity;
     struct frame *stack;
-    int32_t *use; /* per node output and leaf: readers within the collection that are done with it after the run */
-    bool *stays;  /* per node: it is not done after the run, since a result that was not kept is still wanted */
-    int32_t stays_capacity;
+    int32_t *use;     /* per node output and leaf: readers within the collection that are done with it after the run */
+    bool *unfinished; /* per node: it is not done after the run, since a result that was not kept is still wanted */
+    int32_t unfinished_capacity;
     uint64_t root_mark;
     struct str key;
 };
@@ -249,7 +249,7 @@ void collection_key(struct rille_session *s, struct collection *c);
 struct program *collection_program(struct rille_session *s, struct collection *c);
 
 int32_t *collection_uses(struct collection *c);
-void collection_stays(struct collection *c);
+void collection_unfinished(struct collection *c);
 int32_t collection_slot(const struct collection *c, const struct val *v);
 void collection_free(struct collection *c);
 

@@ -250,7 +250,7 @@ trace_fini(struct rille_session *s)
         rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
-        r->input[i]->input = PAST_INPUT; /* what the user kept of it is no input of the next trace */
+        r->input[i]->input = ENDED_INPUT; /* what the user kept of it is no input of the next trace */
         val_drop(s->graph, &r->input[i]);
     }
     free(r->input);
@@ -497,7 +497,7 @@ make_plan(struct rille_graph *g, const struct yield *y, struct plan **out)
     struct rille_session *s = g->s;
     const struct rille_graph_options *o = &s->trace->options;
     struct program *p = traced_program(s, y);
-    p->shown = graph_is_meta(g, p);
+    p->dry_run = graph_is_meta(g, p);
     p->cut = segments_alike(&g->segments);
     int status = o->auto_parallel ? planned_assign(g, p, o) : o->zero ? planned_zero(g, p, o->zero) : 0;
     if (status) {

@@ -87,7 +87,7 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
 {
     *q = *p;
     q->arena = (struct arena){0};
-    q->shown = true;
+    q->dry_run = true;
     q->node = arena_dup(&q->arena, p->node, sizeof *p->node * (size_t)p->nnode);
     q->leaf = arena_dup(&q->arena, p->leaf, sizeof *p->leaf * (size_t)p->nleaf);
     q->root = arena_dup(&q->arena, p->root, sizeof *p->root * (size_t)p->nroot);

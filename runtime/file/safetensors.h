@@ -20,7 +20,7 @@ int safetensors_save(const char *path, int n, struct save_item *item, const stru
 int safetensors_verify(const char *path);
 
 /* A folder of shards of at most shard_bytes, with an index; one file when that is enough. Shards of an earlier save go.
- * The index goes first and comes back last: a save that is torn is refused by readers. */
+ * The index goes first and comes back last: a save that was cut short is refused by readers. */
 int folder_save(const char *path, int n, struct save_item *item, int64_t shard_bytes,
                 const struct safetensors_options *o);
 

@@ -11,7 +11,7 @@ static struct type
 result(const struct plan *p, int32_t task, int32_t out)
 {
     const struct task *t = &p->task[task];
-    const struct prog_node *n = &p->program->node[t->chain ? t->chain->shown[out] : t->node];
+    const struct prog_node *n = &p->program->node[t->chain ? t->chain->live_out[out] : t->node];
     int32_t k = t->chain ? 0 : out;
     return layout_shard(n->layout[k], &n->type[k], t->pos);
 }
