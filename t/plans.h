@@ -166,7 +166,7 @@ make_pieces(struct maker *m, struct program *g)
         struct ref r = g->root[k].ref;
         g->root[k].join =
             r.kind == REF_NODE ? g->node[r.index].piece && !g->node[r.index].accumulate : g->leaf[r.index].piece;
-        if (g->root[k].join) g->root[k].over = -1;
+        if (g->root[k].join) g->root[k].overwrites_leaf = -1;
     }
 }
 
@@ -269,8 +269,8 @@ bench_open(struct bench *b, struct plan *p)
     for (int32_t i = 0; i < p->nroot_part; i++) {
         const struct plan_part *part = &p->root_part[i];
         const struct prog_root *r = &p->program->root[part->index];
-        b->run.root[i] =
-            p->over[part->index] ? b->run.leaf[p->leaf_first[r->over] + part->pos] : bytes_for(b, part->bytes, 0x55);
+        b->run.root[i] = p->overwrites[part->index] ? b->run.leaf[p->leaf_first[r->overwrites_leaf] + part->pos]
+                                                    : bytes_for(b, part->bytes, 0x55);
     }
     for (int32_t d = 0; d < p->ndevice; d++) b->run.arena[d] = bytes_for(b, p->device[d].arena_bytes, 0xff);
     for (int32_t i = 0; i < p->program->nnumber; i++) {

@@ -27,8 +27,8 @@ rille_graph_free(struct rille_graph **gp)
         rille_tensor_free(&g->origin[i].t);
         val_drop(g->s->graph, &g->origin[i].val);
     }
-    for (int32_t k = 0; k < g->nroot; k++) rille_tensor_free(&g->outcome[k].t);
-    for (int32_t i = 0; i < g->npresence; i++) rille_tensor_free(&g->presence[i].t);
+    for (int32_t k = 0; k < g->noutcome; k++) rille_tensor_free(&g->outcome[k].t);
+    for (int32_t i = 0; i < g->ngradient; i++) rille_tensor_free(&g->gradient[i].t);
     for (int32_t i = 0; i < g->nnumber; i++)
         if (g->number[i].kind == NUM_LIVE) rille_live_free(&g->number[i].live);
     runner_free(&g->runner);
@@ -70,8 +70,8 @@ rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *cons
     if (nin != g->nin || g->epoch != g->s->epoch) return false;
     for (int i = 0; i < nin; i++)
         if (!type_equal(&in[i]->val->type, &g->in_type[i]) || in[i]->val->layout != g->in_layout[i]) return false;
-    for (int32_t i = 0; i < g->npresence; i++)
-        if ((g->presence[i].t->grad != NULL) != g->presence[i].had) return false;
+    for (int32_t i = 0; i < g->ngradient; i++)
+        if ((g->gradient[i].t->grad != NULL) != g->gradient[i].before) return false;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct val *v = origin_value(&g->origin[i], in);
         if (!v || v->layout != p->leaf[i].layout) return false;
@@ -102,7 +102,7 @@ static bool
 donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int nin, struct rille_tensor *const *in)
 {
     const struct origin *from = &g->origin[leaf];
-    if (o->kind != FROM_VARIABLE || from->kind != FROM_VARIABLE || from->t != o->t) return false;
+    if (o->kind != TO_VARIABLE || from->kind != FROM_VARIABLE || from->t != o->t) return false;
     const struct val *v = o->t->val;
     for (int i = 0; i < nin; i++)
         if (in[i]->val == v) return false;
@@ -203,8 +203,8 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     for (int32_t i = 0; i < g->nnumber; i++) number_bind(g->s, &g->number[i], &r->run.number[i]);
     g->s->ordinal += (uint64_t)g->nrandom;
     memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
-    for (int32_t i = 0; i < g->nroot; i++) {
-        int32_t k = g->outcome[i].input;
+    for (int32_t i = 0; i < g->noutcome; i++) {
+        int32_t k = g->outcome[i].root;
         if (p->root[k].overwrites_leaf >= 0 && r->plan->overwrites[k])
             r->donate[k] = donates(g, &g->outcome[i], p->root[k].overwrites_leaf, nin, in);
     }
@@ -235,19 +235,19 @@ take_outcomes(struct rille_graph *g, struct rille_tensor **out)
 {
     struct runner *r = g->runner;
     int n = 0;
-    for (int32_t i = 0; i < g->nroot; i++) {
+    for (int32_t i = 0; i < g->noutcome; i++) {
         const struct outcome *o = &g->outcome[i];
-        if (o->kind == FROM_INPUT) {
-            out[n++] = tensor_new(g->s, root_value(g, o->input), false);
-        } else if (o->kind == FROM_VARIABLE) {
-            take_variable(g, o->t, o->input);
+        if (o->kind == TO_RESULT) {
+            out[n++] = tensor_new(g->s, root_value(g, o->root), false);
+        } else if (o->kind == TO_VARIABLE) {
+            take_variable(g, o->t, o->root);
         } else {
             rille_tensor_free(&o->t->grad);
-            o->t->grad = tensor_new(g->s, root_value(g, o->input), true);
+            o->t->grad = tensor_new(g->s, root_value(g, o->root), true);
         }
     }
-    for (int32_t i = 0; i < g->npresence; i++)
-        if (!g->presence[i].has) rille_tensor_free(&g->presence[i].t->grad);
+    for (int32_t i = 0; i < g->ngradient; i++)
+        if (!g->gradient[i].after) rille_tensor_free(&g->gradient[i].t->grad);
     for (int32_t k = 0; k < r->plan->program->nroot; k++) store_drop(&r->root[k]);
 }
 
@@ -256,32 +256,26 @@ static int
 meta_outcomes(struct rille_graph *g, struct rille_tensor **out)
 {
     const struct program *p = g->runner->plan->program;
-    for (int32_t i = 0, n = 0; i < g->nroot; i++) {
-        if (g->outcome[i].kind != FROM_INPUT) continue;
-        struct ref r = p->root[g->outcome[i].input].ref;
+    for (int32_t i = 0, n = 0; i < g->noutcome; i++) {
+        if (g->outcome[i].kind != TO_RESULT) continue;
+        struct ref r = p->root[g->outcome[i].root].ref;
         struct type t = ref_type(p, r);
-        if (p->root[g->outcome[i].input].join) t.dim[0] *= p->pieces;
+        if (p->root[g->outcome[i].root].join) t.dim[0] *= p->pieces;
         out[n++] = tensor_new(g->s, graph_leaf(g->s->graph, &t, ref_layout(p, r), NULL), false);
     }
     return 0;
 }
 
+/* Variables that a failed run had begun to write over. */
 static void
-mark_torn(struct rille_graph *g)
+mark_half_written(struct rille_graph *g)
 {
-    const struct plan *p = g->runner->plan;
-    for (int32_t i = 0; i < p->ntask; i++) {
-        const struct task *t = &p->task[i];
-        if (!t->updates || !actors_acted(g->runner->actors, i)) continue;
-        for (int k = 0; k < t->nout; k++) {
-            const struct where *w = &t->out[k].where;
-            int32_t root = w->kind == IN_ROOT ? p->root_part[w->index].index : -1;
-            if (root < 0 || !g->runner->donate[root]) continue;
-            for (int32_t j = 0; j < g->nroot; j++)
-                if (g->outcome[j].kind == FROM_VARIABLE && g->outcome[j].input == root)
-                    g->outcome[j].t->val->half_written = 1;
-        }
-    }
+    int32_t nroot = g->runner->plan->program->nroot;
+    bool *began = must_alloc(sizeof *began * (size_t)(nroot + 1));
+    runner_overwrote(g->runner, began);
+    for (int32_t i = 0; i < g->noutcome; i++)
+        if (g->outcome[i].kind == TO_VARIABLE && began[g->outcome[i].root]) g->outcome[i].t->val->half_written = 1;
+    free(began);
 }
 
 int
@@ -303,7 +297,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (status) {
         s->ordinal = ordinal;
         undo_numbers(g, g->nnumber);
-        mark_torn(g);
+        mark_half_written(g);
         return status;
     }
     take_outcomes(g, out);

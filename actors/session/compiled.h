@@ -10,21 +10,24 @@
 #include "actors/session/segments.h"
 #include "actors/session/session.h"
 
-enum place_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE };
+/* Where the bytes of leaf i of the program come from at a call. */
 struct origin {
-    enum place_kind kind;
-    int32_t input;
+    enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
+    int32_t input;          /* argument */
     struct rille_tensor *t; /* held: the variable, or whose gradient */
-    struct val *val;        /* held: FROM_VALUE */
+    struct val *val;        /* held: FROM_VALUE, captured as it was */
 };
+/* What root `root` becomes after a call: a result of the step, the new version of a variable, or its gradient. Several
+ * outcomes may share a root: one value returned twice, or returned and assigned. */
 struct outcome {
-    enum place_kind kind; /* FROM_INPUT: a result, number `input` */
-    int32_t input;
-    struct rille_tensor *t; /* held */
+    enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
+    int32_t root;
+    struct rille_tensor *t; /* held: the variable; NULL for a result */
 };
-struct presence {
+/* Whether a variable has a gradient: a call needs it as it was before the trace, and leaves it as it was after. */
+struct gradient_state {
     struct rille_tensor *t; /* held */
-    bool had, has;          /* a gradient before and after */
+    bool before, after;
 };
 
 struct rille_graph {
@@ -34,15 +37,15 @@ struct rille_graph {
     bool meta; /* on devices that are not there: calls give tensors without values */
     uint64_t epoch;
     int64_t nrandom; /* ordinals that a call takes */
-    int32_t nin, nout, nleaf, nroot, nnumber, npresence;
+    int32_t nin, nout, nleaf, noutcome, nnumber, ngradient;
     struct type *in_type;
     const struct layout **in_layout;
     struct origin *origin;    /* by leaf */
-    struct outcome *outcome;  /* by root */
+    struct outcome *outcome;  /* noutcome: results in order, then gradients, then variables */
     struct segments segments; /* of the arguments' rows */
     struct store **sorted;    /* by leaf: an argument's rows in order of pieces, for one run; NULL: they lie so */
     struct number *number;
-    struct presence *presence;
+    struct gradient_state *gradient;
     bool sliced;               /* its updates are (zero) */
     struct assigned *assigned; /* of a planned step (planned.c), or NULL */
     struct program traced;     /* its program before it was planned: nodes, leaves, roots; in the plan's arena */

@@ -75,14 +75,14 @@ static void
 fix_roots(const struct rille_graph *g, const struct program *p, struct assign_root *root)
 {
     for (int32_t k = 0; k < p->nroot; k++) root[k] = (struct assign_root){.leaf = -1, .fixed = p->root[k].join};
-    for (int32_t i = 0; i < g->nroot; i++) {
+    for (int32_t i = 0; i < g->noutcome; i++) {
         const struct outcome *o = &g->outcome[i];
-        int32_t k = o->input;
-        if (o->kind == FROM_INPUT) continue;
-        if (o->kind == FROM_GRADIENT) root[k].fixed = root[k].leaf < 0;
-        for (int32_t j = 0; o->kind == FROM_VARIABLE && j < g->nleaf; j++)
+        int32_t k = o->root;
+        if (o->kind == TO_RESULT) continue;
+        if (o->kind == TO_GRADIENT) root[k].fixed = root[k].leaf < 0;
+        for (int32_t j = 0; o->kind == TO_VARIABLE && j < g->nleaf; j++)
             if (g->origin[j].kind == FROM_VARIABLE && g->origin[j].t == o->t) root[k].leaf = j;
-        if (o->kind == FROM_VARIABLE && root[k].leaf < 0) root[k].fixed = true;
+        if (o->kind == TO_VARIABLE && root[k].leaf < 0) root[k].fixed = true;
         if (root[k].leaf >= 0) root[k].fixed = false;
     }
 }

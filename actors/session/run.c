@@ -246,9 +246,8 @@ settle_nodes(struct rille_session *s, struct collection *c)
     }
 }
 
-/* Variables that a failed run had begun to write over. */
-static void
-mark_torn(struct collection *c, struct runner *r)
+void
+runner_overwrote(const struct runner *r, bool *root)
 {
     const struct plan *p = r->plan;
     for (int32_t i = 0; i < p->ntask; i++) {
@@ -256,11 +255,22 @@ mark_torn(struct collection *c, struct runner *r)
         if (!t->updates || !actors_acted(r->actors, i)) continue;
         for (int k = 0; k < t->nout; k++) {
             if (t->out[k].where.kind != IN_ROOT) continue;
-            int32_t root = p->root_part[t->out[k].where.index].index;
-            if (p->overwrites[root] && r->donate[root])
-                c->leaf[p->program->root[root].overwrites_leaf]->half_written = 1;
+            int32_t at = p->root_part[t->out[k].where.index].index;
+            root[at] = p->overwrites[at] && r->donate[at];
         }
     }
+}
+
+/* Variables that a failed run had begun to write over. */
+static void
+mark_half_written(struct collection *c, const struct runner *r)
+{
+    const struct program *p = r->plan->program;
+    bool *began = must_alloc(sizeof *began * (size_t)(p->nroot + 1));
+    runner_overwrote(r, began);
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (began[k]) c->leaf[p->root[k].overwrites_leaf]->half_written = 1;
+    free(began);
 }
 
 int
@@ -281,7 +291,7 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
     TRY(bind(s, c, r));
     int status = runner_run(s, r, false);
     if (status) {
-        mark_torn(c, r);
+        mark_half_written(c, r);
         return status;
     }
     take_roots(c, r);

@@ -278,6 +278,8 @@ struct runner *runner_new(struct rille_session *s, struct plan *p);
 void runner_free(struct runner **r);
 /* Makes stores for roots that have none (or lets them take their leaf's), then runs. */
 int runner_run(struct rille_session *s, struct runner *r, bool timed);
+/* After a run that failed: sets root[k] where an update had begun to write root k over its leaf. */
+void runner_overwrote(const struct runner *r, bool *root);
 void number_bind(struct rille_session *s, const struct number *n, uint64_t *out);
 /* Buffers of a value of this type and layout. */
 int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);

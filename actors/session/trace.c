@@ -345,16 +345,16 @@ result_value(struct rille_session *s, struct val *v, struct val **out, bool *joi
     return mean_of_pieces(s, *out, out);
 }
 
-/* What the trace gives: results first, then variables and gradients that it changed. */
-struct yield {
+/* What a trace gives: results first, then gradients and variables that it changed. */
+struct made {
     struct val **val;
-    struct outcome *outcome;
+    struct outcome *outcome; /* their roots are not known yet */
     bool *join;
     int32_t n;
 };
 
 static int
-yields(struct rille_session *s, int nout, struct rille_tensor *const *out, struct yield *y)
+made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, struct made *y)
 {
     const struct trace *r = s->trace;
     for (int i = 0; i < nout; i++) {
@@ -363,21 +363,21 @@ yields(struct rille_session *s, int nout, struct rille_tensor *const *out, struc
         int status = result_value(s, out[i]->val, &y->val[y->n], &y->join[y->n]);
         s->at = at;
         if (status) return status;
-        y->outcome[y->n++] = (struct outcome){.kind = FROM_INPUT, .input = i};
+        y->outcome[y->n++] = (struct outcome){.kind = TO_RESULT};
     }
     for (int32_t i = 0; i < r->njournal; i++) {
         const struct journal_entry *e = &r->journal[i];
         struct rille_tensor *g = e->t->grad;
         if (g && (!e->grad || g != e->grad)) {
             y->val[y->n] = g->val;
-            y->outcome[y->n++] = (struct outcome){.kind = FROM_GRADIENT, .t = e->t};
+            y->outcome[y->n++] = (struct outcome){.kind = TO_GRADIENT, .t = e->t};
         }
     }
     for (int32_t i = 0; i < r->njournal; i++) {
         const struct journal_entry *e = &r->journal[i];
         if (e->t->val == e->val) continue;
         y->val[y->n] = e->t->val;
-        y->outcome[y->n++] = (struct outcome){.kind = FROM_VARIABLE, .t = e->t};
+        y->outcome[y->n++] = (struct outcome){.kind = TO_VARIABLE, .t = e->t};
     }
     return 0;
 }
@@ -416,7 +416,7 @@ origin_of(const struct rille_session *s, struct val *v)
 }
 
 static struct program *
-traced_program(struct rille_session *s, const struct yield *y)
+traced_program(struct rille_session *s, const struct made *y)
 {
     struct collection *c = &s->collection;
     struct program *p = collection_program(s, c);
@@ -432,17 +432,23 @@ traced_program(struct rille_session *s, const struct yield *y)
     return p;
 }
 
-/* Root k of the program is the value of yield of[k]; several yields may name one value. */
-static void
-graph_outcomes(struct rille_graph *g, const struct yield *y, const struct collection *c)
+static int32_t
+root_of(const struct collection *c, const struct val *v)
 {
-    g->outcome = ARENA_ARRAY(&g->arena, struct outcome, y->n + 1);
-    g->nroot = y->n;
+    for (int32_t k = 0; k < c->nroot; k++)
+        if (c->root[k] == v) return k;
+    assert(!"every outcome was collected");
+    return -1;
+}
+
+static void
+bind_outcomes(struct rille_graph *g, const struct made *y, const struct collection *c)
+{
+    g->outcome = arena_dup(&g->arena, y->outcome, sizeof *y->outcome * (size_t)y->n);
+    g->noutcome = y->n;
     for (int32_t i = 0; i < y->n; i++) {
-        g->outcome[i] = y->outcome[i];
+        g->outcome[i].root = root_of(c, y->val[i]);
         if (g->outcome[i].t) rille_tensor_hold(g->outcome[i].t);
-        for (int32_t k = 0; k < c->nroot; k++)
-            if (c->root[k] == y->val[i] && g->outcome[i].kind != FROM_INPUT) g->outcome[i].input = k;
     }
 }
 
@@ -461,11 +467,11 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
         g->number[i] = c->number[i]->number;
         if (g->number[i].kind == NUM_LIVE) g->number[i].live->nref++;
     }
-    g->npresence = r->njournal;
-    g->presence = ARENA_ARRAY(&g->arena, struct presence, r->njournal + 1);
+    g->ngradient = r->njournal;
+    g->gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
     for (int32_t i = 0; i < r->njournal; i++)
-        g->presence[i] = (struct presence){rille_tensor_hold(r->journal[i].t), r->journal[i].had_grad,
-                                           r->journal[i].t->grad != NULL};
+        g->gradient[i] = (struct gradient_state){rille_tensor_hold(r->journal[i].t), r->journal[i].had_grad,
+                                                 r->journal[i].t->grad != NULL};
 }
 
 static void
@@ -492,7 +498,7 @@ graph_is_meta(struct rille_graph *g, const struct program *p)
 
 /* The program laid out, if that was asked for, and compiled. */
 static int
-make_plan(struct rille_graph *g, const struct yield *y, struct plan **out)
+make_plan(struct rille_graph *g, const struct made *y, struct plan **out)
 {
     struct rille_session *s = g->s;
     const struct rille_graph_options *o = &s->trace->options;
@@ -508,7 +514,7 @@ make_plan(struct rille_graph *g, const struct yield *y, struct plan **out)
 }
 
 static int
-make_graph(struct rille_session *s, int nout, const struct yield *y, struct rille_graph **out)
+make_graph(struct rille_session *s, int nout, const struct made *y, struct rille_graph **out)
 {
     struct plan *plan;
     TRY(capture(s, y->n, y->val));
@@ -521,7 +527,7 @@ make_graph(struct rille_session *s, int nout, const struct yield *y, struct rill
     g->segments = s->trace->segments; /* taken over */
     s->trace->segments = (struct segments){0};
     graph_sources(g, s);
-    graph_outcomes(g, y, &s->collection);
+    bind_outcomes(g, y, &s->collection);
     LIST_PUSH(s->graphs, g);
     int status = make_plan(g, y, &plan);
     if (status) {
@@ -533,18 +539,6 @@ make_graph(struct rille_session *s, int nout, const struct yield *y, struct rill
     return 0;
 }
 
-/* Results share a root when they are one value: which root result i is. */
-static void
-result_roots(struct rille_graph *g, const struct yield *y, const struct collection *c)
-{
-    for (int32_t i = 0; i < y->n; i++)
-        for (int32_t k = 0; g->outcome[i].kind == FROM_INPUT && k < c->nroot; k++)
-            if (c->root[k] == y->val[i]) {
-                g->outcome[i].input = k;
-                break;
-            }
-}
-
 int
 rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **gp)
 {
@@ -552,14 +546,13 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     TRY(face_given(gp, "out", __func__));
     if (!s->trace) return fail(E_STATE, "graph: nothing is being traced");
     int32_t most = nout + 2 * s->trace->njournal + 1;
-    struct yield y = {.val = ARENA_ARRAY(&s->scratch, struct val *, most),
-                      .outcome = ARENA_ARRAY(&s->scratch, struct outcome, most),
-                      .join = ARENA_ARRAY(&s->scratch, bool, most)};
+    struct made y = {.val = ARENA_ARRAY(&s->scratch, struct val *, most),
+                     .outcome = ARENA_ARRAY(&s->scratch, struct outcome, most),
+                     .join = ARENA_ARRAY(&s->scratch, bool, most)};
     *gp = NULL;
-    int status = yields(s, nout, out, &y);
+    int status = made_by(s, nout, out, &y);
     bool paused = rille_trace_pause(s, true);
     if (!status) status = make_graph(s, nout, &y, gp);
-    if (!status) result_roots(*gp, &y, &s->collection);
     rille_trace_pause(s, paused);
     trace_fini(s);
     if (!status) status = planned_settle(*gp);
