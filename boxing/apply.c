@@ -190,7 +190,7 @@ box_slice(const struct type *t, const struct box *part, void *data, const struct
         v.dim[d] = slice->hi[d] - slice->lo[d];
         v.stride[d] = stride;
         v.offset[d] = slice->lo[d];
-        v.whole[d] = t->dim[d];
+        v.global[d] = t->dim[d];
         at += (slice->lo[d] - part->lo[d]) * stride;
         stride *= part->hi[d] - part->lo[d];
     }

@@ -5,11 +5,11 @@
  *
  * The heart is the dimension rule, an einsum-like string (sbp/rule.h):
  *   "mk,kn->mn"   a letter is a factor; equal letters have equal size
- *   "a[b]c->a[b]c" [x] must stay whole
+ *   "a[b]c->a[b]c" [x] must stay unsplit
  *   "ab,1b->ab"   1 is a size-one dimension
  *   "ab->a"       a letter missing on the right is reduced (split only if .reduce says how)
  *   "(ab)c->abc"  a merged dimension, major factor first
- *   "a->a[n]"     a letter only on the right is new, and whole; its size comes from infer()
+ *   "a->a[n]"     a letter only on the right is new, and unsplit; its size comes from infer()
  *   "a->an+"      new, but a rank may make its part of it: ref knows the part by the offset of its view
  *   "ab,=->ab"    an operand that is absent or a number: its place is "=" and it takes no part
  *
@@ -168,9 +168,10 @@ enum {
     OP_BOUNDED_DOMAIN = 512, /* the domain is bounded (log, sqrt). The identity of max or min may lie outside it, so
                               * P(max) and P(min) do not propagate */
     OP_NARROW = 1024,        /* under autocast float operands are taken in its 16 bits: a product */
-    OP_WIDE = 2048,     /* under autocast operands of 16 bits are taken as f32: what adds up, or raises to powers */
-    OP_UNPLACED = 4096, /* where in the whole a part lies does not matter to it, so that ranks may share a kernel */
-    OP_NONZERO = 8192,  /* no element of its result is 0: integers may be divided by it as it is */
+    OP_WIDE = 2048, /* under autocast operands of 16 bits are taken as f32: what adds up, or raises to powers */
+    OP_UNPLACED =
+        4096, /* where in the global tensor a part lies does not matter to it, so that ranks may share a kernel */
+    OP_NONZERO = 8192, /* no element of its result is 0: integers may be divided by it as it is */
 };
 
 struct op {
@@ -218,7 +219,7 @@ struct op {
      * not a composite after all (then rule, ref... are there). */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
-    /* The same call written with others that work in parts, where an axis that must stay whole is cut (out[0] stays
+    /* The same call written with others that work in parts, where an axis that must stay unsplit is cut (out[0] stays
      * NULL where none is). It is taken where it moves fewer bytes. */
     int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
@@ -241,7 +242,7 @@ struct op {
 
 /* What a record says, read off it (runtime/op.c). */
 int op_nattr(const struct op *op);
-bool op_is_placed(const struct op *op); /* its values may depend on where in the whole a part lies */
+bool op_is_placed(const struct op *op); /* its values may depend on where in the global tensor a part lies */
 int op_noperand(const struct op *op);
 int op_attr_find(const struct op *op, const char *name); /* index or -1 */
 void op_attr_defaults(const struct op *op, struct attr *attr);

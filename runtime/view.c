@@ -8,7 +8,7 @@ view_dense(const struct type *t, void *data)
 {
     struct view v = {.data = data, .dtype = t->dtype, .ndim = t->ndim};
     type_strides(t, v.stride);
-    for (int d = 0; d < t->ndim; d++) v.dim[d] = v.whole[d] = t->dim[d];
+    for (int d = 0; d < t->ndim; d++) v.dim[d] = v.global[d] = t->dim[d];
     return v;
 }
 

@@ -1,7 +1,7 @@
-/* view.h - how one rank's part of a tensor lies in memory, and which part of the whole it is.
+/* view.h - how one rank's part of a tensor lies in memory, and which part of the global tensor it is.
  *
  * dim and stride are local, strides in elements (0 repeats an element: a
- * broadcast or a number). offset and whole say where the part lies in the
+ * broadcast or a number). offset and global say where the part lies in the
  * global tensor; kernels whose values depend on position (random, arange,
  * one_hot, tril, lookups in a split axis) read them. data may be NULL while a
  * kernel is prepared: strides and sizes are those of every later run. */
@@ -16,11 +16,11 @@ struct view {
     uint8_t ndim;
     int64_t dim[MAX_DIM];
     int64_t stride[MAX_DIM];
-    int64_t offset[MAX_DIM]; /* of local position 0 in the whole */
-    int64_t whole[MAX_DIM];  /* global sizes */
+    int64_t offset[MAX_DIM]; /* of local position 0 in the global tensor */
+    int64_t global[MAX_DIM]; /* global sizes */
 };
 
-/* A dense row-major view of a local type; offset 0, whole = dim. */
+/* A dense row-major view of a local type; offset 0, global = dim. */
 struct view view_dense(const struct type *t, void *data);
 bool view_is_dense(const struct view *v); /* row-major without gaps (sizes 0 and 1 are free) */
 int64_t view_numel(const struct view *v);

@@ -257,23 +257,23 @@ list_all(const struct search *s, const struct point *best, struct sig_choice *ou
     for (int i = 0; i < n; i++) candidate_of(s, &point[i], &out->candidate[i]);
 }
 
-/* On one rank everything is whole already. */
+/* On one rank everything is broadcast already. */
 static bool
-all_whole(const struct call *c, const struct rule *r, const struct layout *whole)
+all_broadcast(const struct call *c, const struct rule *r, const struct layout *broadcast)
 {
     for (int k = 0; k < r->nin; k++)
-        if (!r->operand[k].ignored && c->layout[k] != whole) return false;
+        if (!r->operand[k].ignored && c->layout[k] != broadcast) return false;
     return true;
 }
 
 static void
-choose_whole(struct arena *a, const struct rule *r, const struct layout *whole, struct sig_candidate *out)
+choose_broadcast(struct arena *a, const struct rule *r, const struct layout *broadcast, struct sig_candidate *out)
 {
     *out = (struct sig_candidate){0};
     out->layout = arena_alloc(a, sizeof *out->layout * (size_t)(r->nin + r->nout));
     for (int k = 0; k < r->nin + r->nout; k++) {
         if (r->operand[k].ignored) continue;
-        out->layout[k] = whole;
+        out->layout[k] = broadcast;
         out->nsame += k < r->nin;
     }
 }
@@ -301,9 +301,9 @@ sig_choose(struct arena *a, const struct sig_question *q, struct sig_candidate *
 {
     struct search s = {.arena = a, .q = q};
     struct point p = {0};
-    const struct layout *whole = q->place->nrank == 1 ? layout_broadcast(q->atlas, q->place) : NULL;
-    if (whole && all_whole(q->call, q->rule, whole)) {
-        choose_whole(a, q->rule, whole, best);
+    const struct layout *broadcast = q->place->nrank == 1 ? layout_broadcast(q->atlas, q->place) : NULL;
+    if (broadcast && all_broadcast(q->call, q->rule, broadcast)) {
+        choose_broadcast(a, q->rule, broadcast, best);
         return 0;
     }
     TRY(find_best(&s, &p));

@@ -3,7 +3,7 @@
  * Each edge hands cost to the values of its ends by messages: the costs of all
  * solutions stay, but the sum of every variable's and every edge's least entry
  * rises, and no solution is below it. Messages are sent in the order of the
- * variables and back (TRW-S: Kolmogorov 2006), in whole numbers, so that the
+ * variables and back (TRW-S: Kolmogorov 2006), in integers, so that the
  * bound is exact whatever was rounded. While sending, values are chosen one after
  * the other: solutions, and so upper bounds, for nothing. */
 #ifndef RILLE_SBP_DUAL_H

@@ -144,7 +144,7 @@ check_class(const struct call *c, int i, const char *set)
 {
     enum dtype d = c->in[i].dtype;
     if (set_has(set, d)) return 0;
-    /* A whole number fits wherever floats do, and the width of a number never counts. */
+    /* An integer fits wherever floats do, and the width of a number never counts. */
     if (c->in[i].weak && (strchr(set, 'F') || (strchr(set, 'I') && dtype_is_int(d)))) return 0;
     struct str want = {0};
     print_set(set, &want);

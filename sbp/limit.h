@@ -3,7 +3,7 @@
  * A Lagrangian: bytes that are live at time t cost price[t] each, and the limit
  * itself is worth the sum of price[t] * limit. Whatever the prices are, the least
  * cost with them less that worth is a lower bound on every choice that meets the
- * limit. Prices are whole, in 2^-LIMIT_SHIFT of a scaled nanosecond a byte, so that the
+ * limit. Prices are integers, in 2^-LIMIT_SHIFT of a scaled nanosecond a byte, so that the
  * bound is exact. */
 #ifndef RILLE_SBP_LIMIT_H
 #define RILLE_SBP_LIMIT_H

@@ -4,7 +4,7 @@
  * a cost of its own. A tensor is made by one node in one of several forms
  * (layouts, for a planner) and read by others, each in the form that its own
  * candidate wants; it is converted at most once to each form, however many read
- * it there. Costs are whole nanoseconds, so that sums are exact and so is a
+ * it there. Costs are integer nanoseconds, so that sums are exact and so is a
  * certificate. Nothing here knows a layout: the files of the IOPDDL contest are
  * read into the same struct (bench/iopddl.c).
  *

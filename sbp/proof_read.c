@@ -36,7 +36,7 @@ proof_line_ends(struct proof *r)
     return 0;
 }
 
-/* A whole number, or PROOF_NEVER for a dash. */
+/* An integer, or PROOF_NEVER for a dash. */
 int
 proof_number(struct proof *r, int64_t least, int64_t most, int64_t *out)
 {

@@ -45,7 +45,7 @@ int proof_read(struct proof *r);
 /* The next word of the line is this one; it is passed. */
 bool proof_word(struct proof *r, const char *w);
 int proof_line_ends(struct proof *r);
-/* A whole number, or PROOF_NEVER for a dash, if most allows it. */
+/* An integer, or PROOF_NEVER for a dash, if most allows it. */
 int proof_number(struct proof *r, int64_t least, int64_t most, int64_t *out);
 int proof_number32(struct proof *r, int64_t least, int64_t most, int32_t *out);
 int proof_wrong(const struct proof *r, const char *what);

@@ -51,14 +51,14 @@ factor_of(struct reader *r)
 }
 
 static int
-read_letter(struct reader *r, struct rule_dim *dim, bool whole)
+read_letter(struct reader *r, struct rule_dim *dim, bool unsplit)
 {
     if (!isalpha((unsigned char)*r->at)) return bad(r, "a letter");
     int f = factor_of(r);
     if (r->seen >> f & 1) return bad(r, "each letter once in an operand");
     if (dim->nfactor == RULE_MERGE) return bad(r, "at most 8 letters in a dimension");
     r->seen |= 1ull << f;
-    r->rule->factor[f].whole |= whole;
+    r->rule->factor[f].unsplit |= unsplit;
     dim->factor[dim->nfactor++] = (int8_t)f;
     r->at++;
     return 0;
@@ -173,7 +173,7 @@ read_rule(struct arena *a, const char *text, int nin, struct rule *out)
     return 0;
 }
 
-/* Tells each factor on which side it stands; one that no operand has is new, and whole unless ranks make their parts.
+/* Tells each factor on which side it stands; one that no operand has is new, and unsplit unless ranks make their parts.
  */
 static void
 mark_sides(struct rule *r)
@@ -188,7 +188,7 @@ mark_sides(struct rule *r)
                 f->in_output |= k >= r->nin;
             }
     }
-    for (int f = 0; f < r->nfactor; f++) r->factor[f].whole |= !r->factor[f].in_input && !r->factor[f].made;
+    for (int f = 0; f < r->nfactor; f++) r->factor[f].unsplit |= !r->factor[f].in_input && !r->factor[f].made;
 }
 
 int

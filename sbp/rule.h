@@ -21,8 +21,8 @@ struct rule_operand {
 };
 struct rule_factor {
     char letter;
-    bool whole; /* [x], or a letter only on the right */
-    bool made;  /* x+: only on the right, but a rank may make its part of it */
+    bool unsplit; /* [x], or a letter only on the right */
+    bool made;    /* x+: only on the right, but a rank may make its part of it */
     bool in_input, in_output;
     int64_t size; /* after binding; -1 before */
 };

@@ -19,7 +19,7 @@
 #include <ctype.h>
 #include <string.h>
 
-static const struct sbp whole = {.kind = SBP_B};
+static const struct sbp broadcast = {.kind = SBP_B};
 
 static struct sbp
 split(int d)
@@ -58,11 +58,11 @@ sig_new(struct arena *a, struct sig_list *list, int factor)
 {
     struct sig *s = &list->sig[list->nsig++];
     *s = (struct sig){.v = ARENA_ARRAY(a, struct sbp, list->noperand), .factor = (int8_t)factor};
-    for (int k = 0; k < list->noperand; k++) s->v[k] = whole;
+    for (int k = 0; k < list->noperand; k++) s->v[k] = broadcast;
     return s;
 }
 
-/* A result without elements (the momentum of an optimiser that keeps none) is whole on every rank, whatever is cut. */
+/* A result without elements (the momentum of an optimiser that keeps none) is broadcast, whatever is cut. */
 static bool
 is_empty(const struct rule *r, int k)
 {
@@ -76,7 +76,7 @@ is_empty(const struct rule *r, int k)
 static bool
 splits(const struct rule *r, int f, enum reduce red)
 {
-    if (r->factor[f].whole) return false;
+    if (r->factor[f].unsplit) return false;
     for (int k = r->nin; k < r->nin + r->nout; k++)
         if (dim_of(&r->operand[k], f) < 0 && red == RED_NONE && !is_empty(r, k)) return false;
     return true;
@@ -274,7 +274,7 @@ cut(struct range r, int64_t parts, int64_t i)
 }
 
 /* The positions of a merged dimension that one range of each factor gives: false when they are not contiguous. The
- * last factors may be whole and the first ones single; one between may be any. */
+ * last factors may be unsplit and the first ones single; one between may be any. */
 static bool
 merge_ranges(const struct rule *r, const struct rule_dim *dim, const struct range *of, struct range *out)
 {
@@ -473,7 +473,7 @@ common_order(const struct rule *r, const struct layout *const *layout, int noper
 
 /* All-B: every other signature splits or lets a partial value out. */
 static bool
-sig_is_whole(const struct sig *s, int noperand)
+sig_is_broadcast(const struct sig *s, int noperand)
 {
     return s->v[noperand - 1].kind == SBP_B;
 }
@@ -487,7 +487,8 @@ any_legal(const struct place *p, const struct rule *r, const struct sig_list *li
     for (choice[x] = 0; choice[x] < list->nsig; choice[x]++) {
         /* One rank holds the whole however the axis is named: all-B stands for it. */
         const struct sig *s = &list->sig[choice[x]];
-        bool fits = p->axis[x] == 1 ? sig_is_whole(s, list->noperand) : sig_matches(r, s, layout, list->noperand, x);
+        bool fits =
+            p->axis[x] == 1 ? sig_is_broadcast(s, list->noperand) : sig_matches(r, s, layout, list->noperand, x);
         if (fits && any_legal(p, r, list, layout, order, choice, x + 1)) return true;
     }
     return false;

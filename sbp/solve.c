@@ -39,7 +39,7 @@ stops(struct search *s)
     return s->stopped;
 }
 
-/* Better solutions cost less than this: true costs are whole. With prices of memory they are not. */
+/* Better solutions cost less than this: true costs are integers. With prices of memory they are not. */
 static int64_t
 below(const struct search *s)
 {

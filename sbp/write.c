@@ -160,7 +160,7 @@ rule_broadcast(const struct call *c, struct str *rule)
  * Both shapes are walked from the major side. What two dimensions have in common
  * as their major part is one factor of both; the rest is compared with the next
  * dimension of the other shape. Where nothing divides, the rest of the group (the
- * dimensions up to where the products agree again) is whole on both sides:
+ * dimensions up to where the products agree again) is unsplit on both sides:
  *
  *     {12} -> {2, 2, 3}   (abc)->abc
  *     {4, 6} -> {6, 4}    (a[b])[c]->(a[d])[e]     a = 2 is common */
@@ -178,10 +178,10 @@ struct reshape {
 };
 
 static void
-put_factor(struct side *s, int d, int f, bool whole)
+put_factor(struct side *s, int d, int f, bool unsplit)
 {
     size_t used = strlen(s->text[d]);
-    const char with[] = {whole ? '[' : letter(f), whole ? letter(f) : '\0', whole ? ']' : '\0', '\0'};
+    const char with[] = {unsplit ? '[' : letter(f), unsplit ? letter(f) : '\0', unsplit ? ']' : '\0', '\0'};
     assert(used + sizeof with <= sizeof s->text[d]);
     memcpy(s->text[d] + used, with, sizeof with);
     s->nfactor[d]++;
@@ -214,7 +214,7 @@ gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* What is left of the dimension being walked becomes a whole factor of one side alone. */
+/* What is left of the dimension being walked becomes an unsplit factor of one side alone. */
 static int64_t
 close_dim(struct reshape *r, struct side *s)
 {
@@ -226,7 +226,7 @@ close_dim(struct reshape *r, struct side *s)
     return n;
 }
 
-/* Whole factors on both sides, until the products agree. */
+/* Unsplit factors on both sides, until the products agree. */
 static void
 close_group(struct reshape *r)
 {
@@ -264,7 +264,7 @@ write_side(const struct side *s, struct str *rule)
         str_addf(rule, s->nfactor[d] == 0 ? "1" : s->nfactor[d] == 1 ? "%s" : "(%s)", s->text[d]);
 }
 
-/* An empty tensor has no correspondence worth keeping: every dimension is whole. */
+/* An empty tensor has no correspondence worth keeping: every dimension is unsplit. */
 static void
 match_empty(struct reshape *r)
 {

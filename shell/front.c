@@ -123,7 +123,7 @@ take_words(int *argc, char **argv, int first, struct words *w)
 }
 
 static int
-whole(const char *text, int least, int most, int *out)
+integer(const char *text, int least, int most, int *out)
 {
     char *end;
     long n = strtol(text, &end, 10);
@@ -176,7 +176,7 @@ launch(const struct words *w, struct front *f)
         return refused("launch: this version starts workers on this host alone; -H and --hostfile are not in it");
     if (w->keep) return refused("launch: --keep is not in this version: workers end with their controller");
     if (!w->n) return usage("launch: -n N is wanted: how many workers%s", "");
-    if (whole(w->n, 1, WORKERS_MOST, &f->cluster.workers))
+    if (integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
         return usage("launch: -n is a number of workers from 1 to 256, not '%s'", w->n);
     f->cluster.start = start;
     f->cluster.started = f->cluster.workers;
@@ -193,7 +193,7 @@ coordinator(const struct words *w, struct front *f)
     if (!w->bind) return usage("coordinator: --bind ADDRESS is wanted: where workers join%s", "");
     if (rille_address(w->bind)) return usage("coordinator: --bind: %s", rille_error());
     if (!w->world) return usage("coordinator: --world N is wanted: how many workers there are to be%s", "");
-    if (whole(w->world, 1, WORKERS_MOST, &f->cluster.workers))
+    if (integer(w->world, 1, WORKERS_MOST, &f->cluster.workers))
         return usage("coordinator: --world is a number of workers from 1 to 256, not '%s'", w->world);
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
@@ -235,7 +235,7 @@ read_secret(const char *fd_text, unsigned char secret[RILLE_SECRET])
 {
     int fd;
     if (!fd_text) return 0;
-    if (whole(fd_text, 0, 1 << 20, &fd) || read(fd, secret, RILLE_SECRET) != RILLE_SECRET) return -1;
+    if (integer(fd_text, 0, 1 << 20, &fd) || read(fd, secret, RILLE_SECRET) != RILLE_SECRET) return -1;
     close(fd);
     return 0;
 }
@@ -254,9 +254,9 @@ worker(const struct words *w)
     if (!w->join) return usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
     if (rille_address(w->join)) return usage("worker: --join: %s", rille_error());
     if (rille_devices(o.devices)) return usage("worker: %s", rille_error());
-    if (w->rank && whole(w->rank, 0, WORKERS_MOST - 1, &o.rank))
+    if (w->rank && integer(w->rank, 0, WORKERS_MOST - 1, &o.rank))
         return usage("worker: --rank counts from 0, and is not '%s'", w->rank);
-    if (w->wait && whole(w->wait, 1, 1 << 24, &o.wait_seconds))
+    if (w->wait && integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return usage("worker: --wait is a number of seconds, not '%s'", w->wait);
     if (read_secret(w->secret_fd, o.secret)) return usage("worker: --secret-fd %s gives no secret", w->secret_fd);
     return serve(&o);

@@ -245,8 +245,8 @@ create_arange(lua_State *L)
         lua_insert(L, 3);
     }
     if (lua_tonumber(L, 3) == 0) complain(L, "arange: the step is not 0");
-    bool whole = lua_isinteger(L, 1) && lua_isinteger(L, 2) && lua_isinteger(L, 3);
-    src.dtype = whole ? "i64" : "f32";
+    bool integers = lua_isinteger(L, 1) && lua_isinteger(L, 2) && lua_isinteger(L, 3);
+    src.dtype = integers ? "i64" : "f32";
     src.shape[0] = arange_count(L, 1);
     source_number(L, &src, "start", 1);
     source_number(L, &src, "stop", 2);

@@ -46,7 +46,7 @@ tensors_of(lua_State *L, int first, int last, struct rille_tensor **out)
 /* ---- the options ---- */
 
 static int64_t
-whole_option(lua_State *L, int i, const char *key, int64_t least, int64_t most, int64_t otherwise)
+integer_option(lua_State *L, int i, const char *key, int64_t least, int64_t most, int64_t otherwise)
 {
     int good = 1;
     int64_t v = otherwise;
@@ -82,7 +82,7 @@ schedule_option(lua_State *L, int i, struct graph *g)
         break;
     case LUA_TTABLE:
         check_keys(L, -1, "graph: schedule", keys);
-        g->options.lag = (int)whole_option(L, lua_gettop(L), "lag", 1, 1 << 20, 1);
+        g->options.lag = (int)integer_option(L, lua_gettop(L), "lag", 1, 1 << 20, 1);
         g->options.split_backward = bool_option(L, lua_gettop(L), "split_backward");
         break;
     default: complain(L, "graph: schedule is a text such as \"1f1b\" or a table, found %s", what_is(L, -1));
@@ -130,8 +130,8 @@ graph_options(lua_State *L, int i, struct graph *g)
     if (lua_isnil(L, i)) return;
     if (!lua_istable(L, i)) complain(L, "graph: the options are a table, found %s", what_is(L, i));
     check_keys(L, i, "graph", keys);
-    g->options.micro_batches = (int)whole_option(L, i, "micro_batches", 1, 1 << 20, 1);
-    g->options.zero = (int)whole_option(L, i, "zero", 0, 3, 0);
+    g->options.micro_batches = (int)integer_option(L, i, "micro_batches", 1, 1 << 20, 1);
+    g->options.zero = (int)integer_option(L, i, "zero", 0, 3, 0);
     planner_options(L, i, g);
     g->options.recompute = bool_option(L, i, "recompute");
     schedule_option(L, i, g);

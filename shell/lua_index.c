@@ -173,12 +173,13 @@ index_get(lua_State *L)
 
 /* A tensor made from host values, whole on x's placement; on the stack. */
 static struct rille_tensor *
-push_whole(lua_State *L, struct rille_tensor *x, const char *dtype, int ndim, const int64_t *shape, const void *data)
+push_broadcast(lua_State *L, struct rille_tensor *x, const char *dtype, int ndim, const int64_t *shape,
+               const void *data)
 {
-    const struct rille_layout *whole = layout_whole(L, rille_layout_place(rille_tensor_layout(x)));
+    const struct rille_layout *broadcast = broadcast_layout(L, rille_layout_place(rille_tensor_layout(x)));
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check(L, rille_tensor_from_host(shell_of(L)->session, dtype, ndim, shape, data, whole, slot));
+    check(L, rille_tensor_from_host(shell_of(L)->session, dtype, ndim, shape, data, broadcast, slot));
     return *slot;
 }
 
@@ -196,16 +197,16 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
         if (value_kind(dtype)->store(value, boolean || lua_isinteger(L, i),
                                      boolean ? lua_toboolean(L, i) : lua_tointeger(L, i), lua_tonumber(L, i)))
             wrong(L, "index: %s does not fit in %s", lua_tostring(L, i), dtype);
-        push_whole(L, x, dtype, 0, NULL, value);
+        push_broadcast(L, x, dtype, 0, NULL, value);
         return;
     }
     lua_pushvalue(L, i);
     const struct rille_place *home = rille_layout_place(rille_tensor_layout(x));
     if (rille_layout_place(rille_tensor_layout(v)) != home) {
-        const struct rille_layout *whole = layout_whole(L, home);
+        const struct rille_layout *broadcast = broadcast_layout(L, home);
         struct rille_tensor **slot = tensor_slot(L);
         at_line(L);
-        check(L, rille_tensor_to_global(v, whole, slot));
+        check(L, rille_tensor_to_global(v, broadcast, slot));
         lua_remove(L, -2);
     }
     if (strcmp(rille_tensor_dtype(v), dtype)) {
@@ -245,7 +246,7 @@ spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
         int64_t k = j < p->start ? 0 : (j - p->start) / p->step;
         ids[j] = k < count ? k : count - 1;
     }
-    struct rille_tensor *at = push_whole(L, x, "i64", 1, &size, ids);
+    struct rille_tensor *at = push_broadcast(L, x, "i64", 1, &size, ids);
     struct rille_arg args[] = {arg_of(tensor_test(L, -3)), arg_of(at)};
     struct rille_attr attr = int_attr("axis", axis);
     op_apply(L, "index_select", 2, args, 1, &attr);
@@ -262,7 +263,7 @@ push_mask(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
     for (int d = 0; d < ndim; d++) shape[d] = d == axis ? size : 1;
     char *mask = scratch_new(L, "index", (size_t)size);
     for (int64_t j = 0; j < size; j++) mask[j] = j >= p->start && j < p->stop && (j - p->start) % p->step == 0;
-    push_whole(L, x, "bool", ndim, shape, mask);
+    push_broadcast(L, x, "bool", ndim, shape, mask);
     lua_remove(L, -2);
     return tensor_test(L, -1);
 }

@@ -131,7 +131,7 @@ wrong_type(struct call *c, const struct rille_attr_info *a, int i)
 }
 
 static int64_t
-whole(struct call *c, const struct rille_attr_info *a, int i)
+integer(struct call *c, const struct rille_attr_info *a, int i)
 {
     int good = 0;
     int64_t v = lua_type(c->L, i) == LUA_TNUMBER ? lua_tointegerx(c->L, i, &good) : 0;
@@ -144,14 +144,14 @@ read_list(struct call *c, const struct rille_attr_info *a, struct rille_attr *ou
 {
     out->list = list;
     if (!lua_istable(c->L, i)) {
-        list[out->n++] = whole(c, a, i);
+        list[out->n++] = integer(c, a, i);
         return;
     }
     int n = (int)lua_rawlen(c->L, i);
     if (n > NLIST) refuse(c, "%s has %d entries; at most %d are possible", a->name, n, NLIST);
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(c->L, i, k);
-        list[out->n++] = whole(c, a, lua_gettop(c->L));
+        list[out->n++] = integer(c, a, lua_gettop(c->L));
         lua_pop(c->L, 1);
     }
 }
@@ -164,7 +164,7 @@ read_attr(struct call *c, int k, int i)
     int type = lua_type(c->L, i);
     *out = (struct rille_attr){.name = a->name, .kind = a->kind};
     switch (a->kind) {
-    case RILLE_INT: out->i = whole(c, a, i); break;
+    case RILLE_INT: out->i = integer(c, a, i); break;
     case RILLE_INTS: read_list(c, a, out, c->list[k], i); break;
     case RILLE_FLOAT:
         if (type != LUA_TNUMBER) wrong_type(c, a, i);
@@ -192,7 +192,7 @@ spread(struct call *c, int i)
     if (!o->spread || !c->slot[0] || lua_type(c->L, i) != LUA_TNUMBER) return false;
     struct rille_attr *a = &c->attr[0];
     if (a->n == NLIST) refuse(c, "%s has at most %d entries", a->name, NLIST);
-    c->list[0][a->n++] = whole(c, &o->attr[0], i);
+    c->list[0][a->n++] = integer(c, &o->attr[0], i);
     return true;
 }
 

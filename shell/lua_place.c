@@ -44,9 +44,9 @@ struct mesh {
 static void
 mesh_add(lua_State *L, struct mesh *m, int i)
 {
-    int whole = 0;
-    lua_Integer rank = lua_tointegerx(L, i, &whole);
-    if (!whole || lua_type(L, i) != LUA_TNUMBER)
+    int is_integer = 0;
+    lua_Integer rank = lua_tointegerx(L, i, &is_integer);
+    if (!is_integer || lua_type(L, i) != LUA_TNUMBER)
         complain(L, "placement: a rank is a whole number, found %s", what_is(L, i));
     if (rank < 0 || rank > INT32_MAX) complain(L, "placement: rank %lld is no device number", (long long)rank);
     if (m->nrank == m->cap) complain(L, "placement: the mesh is ragged: all rows must have the same number of ranks");
@@ -199,7 +199,7 @@ default_place(lua_State *L)
 }
 
 const struct rille_layout *
-layout_whole(lua_State *L, const struct rille_place *p)
+broadcast_layout(lua_State *L, const struct rille_place *p)
 {
     const char *text[RILLE_AXES];
     int32_t sizes[RILLE_AXES];
@@ -225,10 +225,11 @@ sbp_order(lua_State *L, const char *who, struct sbp *sbp)
     if ((int)lua_rawlen(L, -1) != sbp->n)
         complain(L, "%s: order lists all mesh axes: %d wanted, %d found", who, sbp->n, (int)lua_rawlen(L, -1));
     for (int k = 0; k < sbp->n; k++) {
-        int whole;
+        int is_integer;
         lua_rawgeti(L, -1, k + 1);
-        lua_Integer axis = lua_tointegerx(L, -1, &whole);
-        if (!whole || axis < 0 || axis >= sbp->n) complain(L, "%s: order names a mesh axis that is not there", who);
+        lua_Integer axis = lua_tointegerx(L, -1, &is_integer);
+        if (!is_integer || axis < 0 || axis >= sbp->n)
+            complain(L, "%s: order names a mesh axis that is not there", who);
         sbp->order[k] = (int)axis;
         lua_pop(L, 1);
     }
@@ -320,9 +321,9 @@ layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_l
 static int
 sbp_split(lua_State *L)
 {
-    int whole;
-    lua_Integer axis = lua_tointegerx(L, 1, &whole);
-    if (!whole) complain(L, "sbp.split: the axis is a whole number, found %s", what_is(L, 1));
+    int is_integer;
+    lua_Integer axis = lua_tointegerx(L, 1, &is_integer);
+    if (!is_integer) complain(L, "sbp.split: the axis is a whole number, found %s", what_is(L, 1));
     lua_pushfstring(L, "S(%I)", axis);
     return 1;
 }

@@ -53,7 +53,7 @@ cell_text(const struct table *t, const char *at, char *out)
     else if (!strcmp(t->kind->name, "bool"))
         strcpy(out, *at ? "true" : "false");
     else
-        snprintf(out, CELL, "%" PRId64, t->kind->whole(at));
+        snprintf(out, CELL, "%" PRId64, t->kind->integer(at));
 }
 
 /* ---- the form of all numbers ---- */

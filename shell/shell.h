@@ -149,7 +149,7 @@ const char *name_hint(lua_State *L, const struct nearest *best);
 void place_open(lua_State *L); /* into the module table at the top */
 void place_push(lua_State *L, const struct rille_place *p);
 /* B on every mesh axis. */
-const struct rille_layout *layout_whole(lua_State *L, const struct rille_place *p);
+const struct rille_layout *broadcast_layout(lua_State *L, const struct rille_place *p);
 /* The layout that the fields placement and sbp of the table at i describe; like gives what is not said (NULL: device 0
  * of the default kind, B); NULL when neither is said. who: for messages. */
 const struct rille_layout *layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_layout *like);
@@ -242,7 +242,7 @@ struct value_kind {
     int bytes;
     int (*store)(void *at, bool is_int, int64_t i, double f); /* 0, or -1 when the number does not fit */
     double (*real)(const void *at);                           /* of a float dtype, else NULL */
-    int64_t (*whole)(const void *at);                         /* of the others */
+    int64_t (*integer)(const void *at);                       /* of the others */
 };
 const struct value_kind *value_kind(const char *dtype); /* NULL: unknown */
 void value_push(lua_State *L, const struct value_kind *k, const void *at);

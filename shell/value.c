@@ -65,7 +65,7 @@ real_of(bool is_int, int64_t i, double f)
 
 /* A float is cut towards zero; low and high are the ends of what fits. */
 static int
-whole_of(bool is_int, int64_t i, double f, int64_t low, int64_t high, int64_t *out)
+integer_of(bool is_int, int64_t i, double f, int64_t low, int64_t high, int64_t *out)
 {
     if (!is_int) {
         if (!(f > -9223372036854775809.0 && f < 9223372036854775808.0)) return -1;
@@ -111,7 +111,7 @@ static int
 store_i64(void *at, bool is_int, int64_t i, double f)
 {
     int64_t v = 0;
-    int bad = whole_of(is_int, i, f, INT64_MIN, INT64_MAX, &v);
+    int bad = integer_of(is_int, i, f, INT64_MIN, INT64_MAX, &v);
     memcpy(at, &v, 8);
     return bad;
 }
@@ -120,7 +120,7 @@ static int
 store_i32(void *at, bool is_int, int64_t i, double f)
 {
     int64_t v = 0;
-    int bad = whole_of(is_int, i, f, INT32_MIN, INT32_MAX, &v);
+    int bad = integer_of(is_int, i, f, INT32_MIN, INT32_MAX, &v);
     memcpy(at, &(int32_t){(int32_t)v}, 4);
     return bad;
 }
@@ -129,7 +129,7 @@ static int
 store_u8(void *at, bool is_int, int64_t i, double f)
 {
     int64_t v = 0;
-    int bad = whole_of(is_int, i, f, 0, UINT8_MAX, &v);
+    int bad = integer_of(is_int, i, f, 0, UINT8_MAX, &v);
     *(uint8_t *)at = (uint8_t)v;
     return bad;
 }
@@ -174,7 +174,7 @@ get_f16(const void *at)
 }
 
 static int64_t
-whole_i64(const void *at)
+integer_i64(const void *at)
 {
     int64_t v;
     memcpy(&v, at, 8);
@@ -182,7 +182,7 @@ whole_i64(const void *at)
 }
 
 static int64_t
-whole_i32(const void *at)
+integer_i32(const void *at)
 {
     int32_t v;
     memcpy(&v, at, 4);
@@ -190,16 +190,16 @@ whole_i32(const void *at)
 }
 
 static int64_t
-whole_u8(const void *at)
+integer_u8(const void *at)
 {
     return *(const uint8_t *)at;
 }
 
 static const struct value_kind kinds[] = {
-    {"f32", 4, store_f32, get_f32, NULL},    {"f64", 8, store_f64, get_f64, NULL},
-    {"bf16", 2, store_bf16, get_bf16, NULL}, {"f16", 2, store_f16, get_f16, NULL},
-    {"i32", 4, store_i32, NULL, whole_i32},  {"i64", 8, store_i64, NULL, whole_i64},
-    {"u8", 1, store_u8, NULL, whole_u8},     {"bool", 1, store_bool, NULL, whole_u8},
+    {"f32", 4, store_f32, get_f32, NULL},     {"f64", 8, store_f64, get_f64, NULL},
+    {"bf16", 2, store_bf16, get_bf16, NULL},  {"f16", 2, store_f16, get_f16, NULL},
+    {"i32", 4, store_i32, NULL, integer_i32}, {"i64", 8, store_i64, NULL, integer_i64},
+    {"u8", 1, store_u8, NULL, integer_u8},    {"bool", 1, store_bool, NULL, integer_u8},
 };
 
 const struct value_kind *
@@ -218,7 +218,7 @@ value_push(lua_State *L, const struct value_kind *k, const void *at)
     else if (!strcmp(k->name, "bool"))
         lua_pushboolean(L, *(const uint8_t *)at);
     else
-        lua_pushinteger(L, k->whole(at));
+        lua_pushinteger(L, k->integer(at));
 }
 
 void

@@ -170,7 +170,7 @@ place_elsewhere(struct trial *t, const struct call *c)
         struct view *v = i < c->nin ? &t->in[i].view : &t->again[i - c->nin].view;
         for (int d = 0; d < v->ndim; d++) {
             v->offset[d] += 3 + d;
-            v->whole[d] += 17;
+            v->global[d] += 17;
         }
     }
 }

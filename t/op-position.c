@@ -49,7 +49,7 @@ struct part {
 static struct view
 view_of(const struct cut *b, enum dtype d, bool dense)
 {
-    struct view v = {.dtype = (uint8_t)d, .ndim = 2, .whole = {ROWS, COLUMNS}};
+    struct view v = {.dtype = (uint8_t)d, .ndim = 2, .global = {ROWS, COLUMNS}};
     for (int i = 0; i < 2; i++) v.dim[i] = b->size[i], v.offset[i] = b->lo[i];
     v.stride[0] = dense ? b->size[1] : COLUMNS;
     v.stride[1] = 1;
@@ -86,11 +86,11 @@ compute(const struct sample *s, const struct cut *b, bool by_ref, struct part *p
 }
 
 static bool
-same_there(const struct part *whole, const struct part *part, const struct cut *b, enum dtype d)
+same_there(const struct part *global, const struct part *part, const struct cut *b, enum dtype d)
 {
     size_t bytes = dtype_bytes(d);
     for (int64_t i = 0; i < b->size[0]; i++) {
-        const char *want = (const char *)whole->result + (size_t)((b->lo[0] + i) * COLUMNS + b->lo[1]) * bytes;
+        const char *want = (const char *)global->result + (size_t)((b->lo[0] + i) * COLUMNS + b->lo[1]) * bytes;
         const char *got = (const char *)part->result + (size_t)(i * b->size[1]) * bytes;
         if (memcmp(want, got, (size_t)b->size[1] * bytes)) return false;
     }
@@ -122,18 +122,18 @@ try_op(const char *name, const char *numbers)
         return;
     }
     for (int by_ref = 0; by_ref < 2; by_ref++) {
-        struct part whole = {0};
-        bool good = !compute(&s, &boxes[0], by_ref, &whole);
+        struct part global = {0};
+        bool good = !compute(&s, &boxes[0], by_ref, &global);
         for (size_t i = 0; i < countof(boxes); i++) {
             struct part part = {0};
             good = good && !compute(&s, &boxes[i], by_ref, &part);
-            ok(good && same_there(&whole, &part, &boxes[i], (enum dtype)s.out[0].dtype),
+            ok(good && same_there(&global, &part, &boxes[i], (enum dtype)s.out[0].dtype),
                "%s %s, {%lld, %lld} at {%lld, %lld}, by %s: is the whole's", name, numbers, (long long)boxes[i].size[0],
                (long long)boxes[i].size[1], (long long)boxes[i].lo[0], (long long)boxes[i].lo[1],
                by_ref ? "the reference" : "the way chosen");
             free(part.result);
         }
-        free(whole.result);
+        free(global.result);
     }
 }
 

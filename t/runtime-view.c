@@ -54,7 +54,7 @@ permuted(enum dtype d, const int64_t *dim, const int *order, int gap, void *data
     struct view v = {.data = data, .dtype = (uint8_t)d, .ndim = 3};
     int64_t stride = 1;
     for (int k = 2; k >= 0; k--) {
-        v.dim[order[k]] = v.whole[order[k]] = dim[order[k]];
+        v.dim[order[k]] = v.global[order[k]] = dim[order[k]];
         v.stride[order[k]] = stride;
         stride = stride * dim[order[k]] + (k == 2 ? gap : 0);
     }

@@ -23,7 +23,7 @@ write_back(const struct rule *r, struct str *s)
             if (dim->nfactor > 1) str_add(s, "(");
             for (int i = 0; i < dim->nfactor; i++) {
                 const struct rule_factor *f = &r->factor[dim->factor[i]];
-                str_addf(s, f->whole ? "[%c]" : f->made && k >= r->nin ? "%c+" : "%c", f->letter);
+                str_addf(s, f->unsplit ? "[%c]" : f->made && k >= r->nin ? "%c+" : "%c", f->letter);
             }
             if (dim->nfactor > 1) str_add(s, ")");
         }
@@ -109,7 +109,7 @@ test_sides(void)
     rule_parse(&arena, "ab,bc->ac[d]", &r);
     ok(r.nfactor == 4, "each letter is one factor");
     ok(!rule_reduces(&r, 0) && rule_reduces(&r, 1) && !rule_reduces(&r, 2), "b alone is reduced");
-    ok(r.factor[3].whole && !r.factor[3].in_input && r.factor[3].in_output,
+    ok(r.factor[3].unsplit && !r.factor[3].in_input && r.factor[3].in_output,
        "a letter only on the right is new and whole");
 }
 
@@ -471,7 +471,7 @@ test_lists(void)
     struct rule r;
     ok(!call_infer(&arena, &c, &r) && out.ndim == 2 && out.dim[1] == 4, "a source keeps the shape that the call gives");
     c.nin = 0;
-    ok(!call_infer(&arena, &c, &r) && r.nin == 0 && r.factor[0].whole, "without operands as well");
+    ok(!call_infer(&arena, &c, &r) && r.nin == 0 && r.factor[0].unsplit, "without operands as well");
     struct sample s;
     sample_read(&matmul, "f32{4,5} f32{5,8}", &s);
     call_infer(&arena, &s.call, &r);

@@ -30,10 +30,10 @@ struct sound {
     struct sig_list list; /* of one mesh axis */
     int noperand;
     uint64_t random;
-    int fill;           /* which kind of values the operands have now */
-    int round;          /* how often that kind came before */
-    int64_t capacity;   /* cells of the largest operand, and some more */
-    union cell **whole; /* of each operand and result */
+    int fill;            /* which kind of values the operands have now */
+    int round;           /* how often that kind came before */
+    int64_t capacity;    /* cells of the largest operand, and some more */
+    union cell **global; /* of each operand and result */
     union cell **part[SOUND_RANKS];
 };
 
@@ -158,7 +158,7 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
         v[k] = sound_view(&local[k], data[k]);
         for (int d = 0; d < local[k].ndim; d++) {
             v[k].offset[d] = box[k].lo[d];
-            v[k].whole[d] = sound_type(s, k)->dim[d];
+            v[k].global[d] = sound_type(s, k)->dim[d];
         }
     }
     struct kcall k = {.call = &s->sample.call, .in = v, .out = v + s->rule.nin, .threads = 1};
@@ -216,9 +216,9 @@ sound_fill_operand(struct sound *s, int k)
     const struct type *t = sound_type(s, k);
     const struct sound_kind *kind = &sound_kinds[s->fill];
     int64_t n = type_numel(t);
-    for (int64_t e = 0; e < n; e++) s->whole[k][e] = sound_cell(s, k);
+    for (int64_t e = 0; e < n; e++) s->global[k][e] = sound_cell(s, k);
     if (!kind->odd || !n || s->sample.below[k] || s->sample.above[k]) return;
-    union cell *odd = &s->whole[k][next_random(&s->random) % (uint64_t)n];
+    union cell *odd = &s->global[k][next_random(&s->random) % (uint64_t)n];
     *odd = kind->zeros < 0 ? (union cell){0} : sound_is_real(t) ? (union cell){.f = 1} : (union cell){.i = 1};
 }
 
@@ -236,11 +236,11 @@ sound_fill(struct sound *s, int fill)
         if (!type[k].weak)
             sound_fill_operand(s, k);
         else if (sound_is_real(&type[k]))
-            s->whole[k]->f = s->sample.number[k];
+            s->global[k]->f = s->sample.number[k];
         else
-            s->whole[k]->i = (int64_t)s->sample.number[k];
+            s->global[k]->i = (int64_t)s->sample.number[k];
     }
-    return sound_rank(s, type, box, s->whole);
+    return sound_rank(s, type, box, s->global);
 }
 
 static inline int
@@ -258,7 +258,7 @@ sound_start(struct sound *s, const struct op *op, const char *text, uint64_t see
     for (int r = -1; r < SOUND_RANKS; r++) {
         union cell **data = arena_alloc(&s->arena, sizeof *data * (size_t)s->noperand);
         for (int k = 0; k < s->noperand; k++) data[k] = ARENA_ARRAY(&s->arena, union cell, s->capacity);
-        *(r < 0 ? &s->whole : &s->part[r]) = data;
+        *(r < 0 ? &s->global : &s->part[r]) = data;
     }
     return 0;
 }
@@ -368,14 +368,14 @@ sound_deal(struct sound *s, int k, const struct layout *l, int pos, const struct
     union cell *out = s->part[pos][k];
     for (int64_t e = 0; e < s->capacity; e++) out[e] = sound_is_real(t) ? (union cell){.f = NAN} : (union cell){.i = 1};
     if (!l) {
-        out[0] = s->whole[k][0];
+        out[0] = s->global[k][0];
         return;
     }
     int parts, part = sound_addend_of(l, pos, &parts);
     enum reduce r = layout_partial(l);
     for (int64_t e = 0; e < box_numel(b, t->ndim); e++) {
         int64_t index = sound_index(t, b, e);
-        out[e] = s->whole[k][index];
+        out[e] = s->global[k][index];
         if (parts > 1) out[e] = sound_addend(s, out[e], r, k, index, part, parts);
     }
 }
@@ -450,7 +450,7 @@ sound_joins(struct sound *s, int k, const struct layout *l)
         for (int64_t e = 0; e < box_numel(&b, t->ndim); e++) {
             union cell v = s->part[pos][k][e];
             for (int i = 0; i < nother; i++) v = sound_combine(layout_partial(l), real, v, s->part[other[i]][k][e]);
-            if (!sound_same(real, layout_partial(l) == RED_SUM, v, s->whole[k][sound_index(t, &b, e)])) return false;
+            if (!sound_same(real, layout_partial(l) == RED_SUM, v, s->global[k][sound_index(t, &b, e)])) return false;
         }
     }
     return true;

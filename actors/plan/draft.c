@@ -150,7 +150,7 @@ part_local(const struct layout *layout, const struct type *type, int pos)
     layout_box(layout, type, pos, &b);
     for (int i = 0; i < type->ndim; i++) {
         v.offset[i] = b.lo[i];
-        v.whole[i] = type->dim[i];
+        v.global[i] = type->dim[i];
     }
     return v;
 }
@@ -163,7 +163,7 @@ part_placed(const struct pval *v, int pos)
     layout_box(v->layout, &v->type, pos, &b);
     for (int i = 0; i < v->type.ndim; i++) {
         view.offset[i] = b.lo[i];
-        view.whole[i] = v->type.dim[i];
+        view.global[i] = v->type.dim[i];
     }
     return view;
 }

@@ -15,7 +15,7 @@
 #include <string.h>
 
 static bool
-whole_dtype(enum dtype d)
+integer_dtype(enum dtype d)
 {
     return d == DT_F32 || d == DT_F64 || d == DT_I64;
 }
@@ -108,7 +108,7 @@ joins(const struct fusion *l, int32_t a, int32_t b, int operand)
     const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
     return l->group[a] == a && fusible(x) && x->phase == y->phase && x->piece == y->piece &&
            x->layout[0] == y->want[operand] && x->layout[0] == y->layout[0] && shape_equal(&x->type[0], &y->type[0]) &&
-           whole_dtype(x->type[0].dtype);
+           integer_dtype(x->type[0].dtype);
 }
 
 /* The chain that ends at a becomes part of b's, unless that makes it too long or breaks the order. */

@@ -17,7 +17,7 @@ value_part(const struct layout *l, const struct type *t, int pos)
     layout_box(l, t, pos, &b);
     for (int d = 0; d < t->ndim; d++) {
         v.offset[d] = b.lo[d];
-        v.whole[d] = t->dim[d];
+        v.global[d] = t->dim[d];
     }
     return v;
 }

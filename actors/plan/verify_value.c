@@ -33,7 +33,7 @@ made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
     const struct view *made = exec_view(t->exec, i);
     bool same = made && value_same_view(made, v);
     for (int d = 0; same && placed && d < v->ndim; d++)
-        same = made->offset[d] == v->offset[d] && made->whole[d] == v->whole[d];
+        same = made->offset[d] == v->offset[d] && made->global[d] == v->global[d];
     return same;
 }
 

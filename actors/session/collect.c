@@ -18,7 +18,7 @@ struct frame {
 };
 
 int
-val_whole(const struct val *v)
+val_readable(const struct val *v)
 {
     const char *name = v->owner ? v->owner->name : NULL;
     if (!v->half_written) return 0;
@@ -70,7 +70,7 @@ static int
 visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t mark, enum collect_mode mode)
 {
     if (v->mark == mark && (is_leaf(v, mode) || v->node->mark == mark)) return 0;
-    if (mode != COLLECT_EXPLAIN) TRY(val_whole(v));
+    if (mode != COLLECT_EXPLAIN) TRY(val_readable(v));
     if (is_leaf(v, mode)) {
         v->mark = mark;
         enter_leaf(c, v);
@@ -334,7 +334,7 @@ int32_t *
 collection_uses(struct collection *c)
 {
     int32_t n = c->nnode * OP_OUT + c->nleaf;
-    GROW(c->use, n + 1, c->use_capacity);
+    GROW(c->use, 2 * n, c->use_capacity);
     memset(c->use, 0, sizeof(*c->use) * (size_t)n);
     for (int32_t i = 0; i < c->nnode; i++)
         for (int k = 0; k < c->node[i]->nin; k++) {

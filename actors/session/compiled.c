@@ -89,7 +89,7 @@ compute_leaves(struct rille_graph *g, struct rille_tensor *const *in)
     int status = 0;
     for (int32_t i = 0; i < g->nleaf && !status; i++) {
         struct val *leaf = origin_value(&g->origin[i], in);
-        status = val_whole(leaf);
+        status = val_readable(leaf);
         if (!leaf->store) v[n++] = leaf;
     }
     if (!status && n) status = session_eval(s, n, v);

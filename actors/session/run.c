@@ -279,7 +279,7 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
     struct collection *c = &s->collection;
     bool ready = true;
     for (int i = 0; i < n; i++) {
-        TRY(val_whole(v[i]));
+        TRY(val_readable(v[i]));
         ready = ready && v[i]->store;
     }
     if (ready) return 0;

@@ -266,7 +266,7 @@ int cache_find(struct rille_session *s, struct collection *c, struct runner **ou
 void cache_free(struct cache *c);
 
 /* E_STATE, naming the variable, when a failed run has left it half written. */
-int val_whole(const struct val *v);
+int val_readable(const struct val *v);
 
 /* ---- run.c ---- */
 /* Computes these values in one run; those that have their bytes are left alone. */

@@ -411,7 +411,7 @@ same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
     struct rille_session *s = t->s;
     bool on = s->grad_on;
     struct val *v = NULL;
-    int status = val_whole(t->val);
+    int status = val_readable(t->val);
     if (status) return build_settle(s, status);
     if (t->val->store && !tracing(s)) {
         store_hold(t->val->store);

@@ -210,21 +210,21 @@ random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n
 /* ---- whole tensors ---- */
 
 int64_t
-whole_run(const struct view *v)
+global_run(const struct view *v)
 {
     int64_t run = 1;
     for (int d = v->ndim - 1; d >= 0; d--) {
         run *= v->dim[d];
-        if (v->dim[d] != v->whole[d]) break;
+        if (v->dim[d] != v->global[d]) break;
     }
     return run;
 }
 
 uint64_t
-whole_position(const struct view *v, int64_t i)
+global_position(const struct view *v, int64_t i)
 {
     int64_t at = 0, scale = 1;
-    for (int d = v->ndim - 1; d >= 0; scale *= v->whole[d--]) {
+    for (int d = v->ndim - 1; d >= 0; scale *= v->global[d--]) {
         at += (v->offset[d] + i % v->dim[d]) * scale;
         i /= v->dim[d];
     }
@@ -243,10 +243,10 @@ fill_range(void *arg, int64_t lo, int64_t hi)
     const struct fill *f = arg;
     const struct view *y = f->y;
     union random_workspace workspace;
-    int64_t run = whole_run(y), bytes = (int64_t)dtype_bytes(y->dtype);
+    int64_t run = global_run(y), bytes = (int64_t)dtype_bytes(y->dtype);
     for (int64_t i = lo, m; i < hi; i += m) {
         m = MIN(MIN(run - i % run, RANDOM_BLOCK), hi - i);
-        struct random_at at = {f->key, f->piece, whole_position(y, i)};
+        struct random_at at = {f->key, f->piece, global_position(y, i)};
         const void *values = random_values(f->law, y->dtype, &at, m, &workspace);
         block_store(y->dtype == DT_F64 ? COMP_F64 : COMP_F32, y->dtype, values, m, (char *)y->data + i * bytes, 1);
     }

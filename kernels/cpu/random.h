@@ -28,8 +28,8 @@ const void *random_values(enum random r, enum dtype d, const struct random_at *a
 void random_fill(const struct view *y, uint64_t key, uint64_t piece, enum random law, int threads);
 
 /* The elements of a dense view fall into runs of equal length whose positions in the whole are consecutive. */
-int64_t whole_run(const struct view *v);
+int64_t global_run(const struct view *v);
 /* The position in the whole of local element i of a dense view. */
-uint64_t whole_position(const struct view *v, int64_t i);
+uint64_t global_position(const struct view *v, int64_t i);
 
 #endif

@@ -58,7 +58,7 @@ reduce_rule(const struct call *c, struct str *rule)
 }
 
 int
-reduce_rule_whole(const struct call *c, struct str *rule)
+reduce_rule_unsplit(const struct call *c, struct str *rule)
 {
     struct str open = {0};
     bool gone[MAX_DIM];

@@ -9,11 +9,11 @@
 #include "kernels/kernel.h"
 
 int reduce_rule(const struct call *c, struct str *rule);
-int reduce_rule_whole(const struct call *c, struct str *rule); /* the reduced dimensions stay whole */
-int reduce_infer(const struct call *c, int64_t *size);         /* E_SHAPE: nothing to take the greatest of */
-void reduced_dims(const struct call *c, bool *gone);           /* which dimensions go */
-int64_t reduced_count(const struct call *c);                   /* elements of the whole that go into one result */
-bool reduces_split(const struct call *c);                      /* is a reduced dimension cut? */
+int reduce_rule_unsplit(const struct call *c, struct str *rule); /* the reduced dimensions stay whole */
+int reduce_infer(const struct call *c, int64_t *size);           /* E_SHAPE: nothing to take the greatest of */
+void reduced_dims(const struct call *c, bool *gone);             /* which dimensions go */
+int64_t reduced_count(const struct call *c);                     /* elements of the whole that go into one result */
+bool reduces_split(const struct call *c);                        /* is a reduced dimension cut? */
 /* For a dense operand: the element of the dense result that element i goes into. */
 int64_t reduced_index(const struct kcall *k, int64_t i);
 int reduce_ref(const struct kcall *k, enum reduce r);

@@ -13,7 +13,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0] < 0 ? (int64_t)(0 - (uint64_t)x[0]) : x[0];
@@ -33,7 +33,7 @@ const struct op op_abs = {
     .accepts = "FI",
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .i = whole, .tile = TILE_ABS},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_ABS},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

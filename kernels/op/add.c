@@ -11,7 +11,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return (int64_t)((uint64_t)x[0] + (uint64_t)x[1]);
@@ -32,7 +32,7 @@ const struct op op_add = {
     .linear_of = linear_if_tensors,
     .increasing = "0|1",
     .grad = grad,
-    .eltwise = {.f = real, .i = whole, .tile = TILE_ADD},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_ADD},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2} i64{2}",
                "bf16{5} bf16{5}"},

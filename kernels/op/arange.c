@@ -29,9 +29,9 @@ ref(const struct kcall *k)
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
         if (real)
-            elem_set_f(y->dtype, y->data, i, number_f(&k->in[0], 0) + (double)w.whole * step_f(k));
+            elem_set_f(y->dtype, y->data, i, number_f(&k->in[0], 0) + (double)w.global * step_f(k));
         else
-            elem_set_i(y->dtype, y->data, i, entry_i(k, w.whole));
+            elem_set_i(y->dtype, y->data, i, entry_i(k, w.global));
     return 0;
 }
 

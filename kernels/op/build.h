@@ -73,7 +73,7 @@ struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
 /* The same with size 1 where it was reduced. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
-/* Where an axis is cut: the greatest of each line, kept with size 1, as a whole number (floor), which is taken from x
+/* Where an axis is cut: the greatest of each line, kept with size 1, as an integer (floor), which is taken from x
  * so that no exponential overflows and has derivative 0; the sum of e^(x - m); a sum, in a dtype. What these two give
  * back to x lies as x does: a number a line moves. */
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);

@@ -13,7 +13,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0];
@@ -53,7 +53,7 @@ const struct op op_cast = {
     .linear_of = linear_of,
     .grad = grad,
     .fold = fold,
-    .eltwise = {.f = real, .i = whole, .tile = TILE_COPY},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_COPY},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} dtype=bf16", "f32{4,6} dtype=f64", "i64{5} dtype=f32", "f32{5} dtype=i32", "bool{3} dtype=f32",
                "f32{3} dtype=bool"},

@@ -16,7 +16,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     int64_t y = x[0];
     if (!absent(&c->in[1]) && y < x[1]) y = x[1];
@@ -85,7 +85,7 @@ const struct op op_clamp = {
     .increasing = "0",
     .grad = grad,
     .saves = "012",
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = integer, .block_f32 = block},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} #-0.5 #0.5", "f32{7} - #0.25", "f32{4,6} #0 -", "i64{5}<9 #2 #6", "f32{4,6} f32{6} -",
                "f32{6} - f32{4,6}"},

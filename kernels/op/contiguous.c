@@ -11,7 +11,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0];
@@ -32,7 +32,7 @@ const struct op op_contiguous = {
     .linear = "0",
     .increasing = "0",
     .grad = grad,
-    .eltwise = {.f = real, .i = whole, .tile = TILE_COPY},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_COPY},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6}", "i64{5}", "bf16{3,2}"},
 };

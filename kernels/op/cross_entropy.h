@@ -17,7 +17,7 @@ ce_axis(int ndim)
     return ndim > 1 ? 1 : 0;
 }
 /* "aVb" for the logits and "ab" for the labels. whole: the classes may not be split. */
-void ce_rule(const struct type *logits, bool whole, struct str *x, struct str *labels);
+void ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labels);
 /* exp((x - max) - rest); max and rest without the axis of the classes, f32 of halves, and so is the result. */
 struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest);
 int ce_check_labels(const struct kcall *k, int64_t nclass);

@@ -11,12 +11,12 @@
 #include <math.h>
 
 void
-ce_rule(const struct type *logits, bool whole, struct str *x, struct str *labels)
+ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labels)
 {
     int axis = ce_axis(logits->ndim);
     for (int d = 0; d < logits->ndim; d++) {
         if (d == axis) {
-            str_add(x, whole ? "[V]" : "V");
+            str_add(x, unsplit ? "[V]" : "V");
             continue;
         }
         str_addf(x, "%c", letter(d));
@@ -124,7 +124,7 @@ run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct line_call c = lines(k);
-    TRY(ce_check_labels(k, k->in[0].whole[ce_axis(k->in[0].ndim)]));
+    TRY(ce_check_labels(k, k->in[0].global[ce_axis(k->in[0].ndim)]));
     lines_run(&c, k);
     return 0;
 }

@@ -19,7 +19,7 @@ ref(const struct kcall *k)
     const struct view *x = &k->in[0];
     int axis = ce_axis(x->ndim);
     struct lines l = lines_of(x, axis);
-    TRY(ce_check_labels(k, x->whole[axis]));
+    TRY(ce_check_labels(k, x->global[axis]));
     for (int64_t r = 0; r < l.outer * l.inner; r++) {
         int64_t label = i64_of(&k->in[1])[r], at = label - x->offset[axis];
         bool here = label != k->call->attr[CE_IGNORE].i && at >= 0 && at < l.size;
@@ -37,7 +37,7 @@ run(const struct kcall *k, const void *state)
     const struct view *x = &k->in[0], *labels = &k->in[1], *y = &k->out[0];
     int axis = ce_axis(x->ndim);
     struct lines l = lines_of(x, axis);
-    TRY(ce_check_labels(k, x->whole[axis]));
+    TRY(ce_check_labels(k, x->global[axis]));
     for (int64_t r = 0; r < l.outer * l.inner; r++) {
         int64_t label = elem_get_i(labels->dtype, labels->data, r), at = label - x->offset[axis];
         bool here = label != k->call->attr[CE_IGNORE].i && at >= 0 && at < l.size;

@@ -16,7 +16,7 @@ rule(const struct call *c, struct str *rule)
 
 /* Modulo 2^64, as a sum of integers is. */
 static int64_t
-whole_sum(int64_t a, int64_t x)
+integer_sum(int64_t a, int64_t x)
 {
     return (int64_t)((uint64_t)a + (uint64_t)x);
 }
@@ -35,7 +35,7 @@ ref(const struct kcall *k)
                 if (is_real(y))
                     f64_of(y)[here] = elem_get_f(x->dtype, x->data, here) + (s ? f64_of(y)[before] : 0);
                 else
-                    i64_of(y)[here] = whole_sum(elem_get_i(x->dtype, x->data, here), s ? i64_of(y)[before] : 0);
+                    i64_of(y)[here] = integer_sum(elem_get_i(x->dtype, x->data, here), s ? i64_of(y)[before] : 0);
             }
     return 0;
 }
@@ -79,7 +79,7 @@ add_real(int64_t n, const double *x, double *sum)
 }
 
 VECTOR static void
-add_whole(int64_t n, const int64_t *x, int64_t *sum)
+add_integer(int64_t n, const int64_t *x, int64_t *sum)
 {
     for (int64_t i = 0; i < n; i++) sum[i] = (int64_t)((uint64_t)sum[i] + (uint64_t)x[i]);
 }
@@ -98,7 +98,7 @@ sum_beside(void *arg, int64_t lo, int64_t hi)
             if (type == COMP_F64)
                 add_real(n, (const double *)workspace, (double *)sum);
             else
-                add_whole(n, workspace, sum);
+                add_integer(n, workspace, sum);
             store(w->y, type, row * w->l.inner + from, 1, n, sum);
         }
     }
@@ -116,12 +116,12 @@ run_real(int64_t n, bool reverse, double (*line)[BLOCK], double *sum)
 }
 
 static void
-run_whole(int64_t n, bool reverse, int64_t (*line)[BLOCK], int64_t *sum)
+run_integer(int64_t n, bool reverse, int64_t (*line)[BLOCK], int64_t *sum)
 {
     for (int64_t i = 0; i < n; i++)
         for (int l = 0; l < FEW; l++) {
             int64_t *x = &line[l][reverse ? n - 1 - i : i];
-            *x = sum[l] = whole_sum(sum[l], *x);
+            *x = sum[l] = integer_sum(sum[l], *x);
         }
 }
 
@@ -131,7 +131,7 @@ sum_few(const struct work *w, int64_t first, int64_t nline)
 {
     union {
         double real[FEW][BLOCK];
-        int64_t whole[FEW][BLOCK];
+        int64_t integer[FEW][BLOCK];
     } block = {0};
     int64_t sum[FEW] = {0}, inner = w->l.inner;
     enum compute type = sums_of(w->y);
@@ -140,15 +140,15 @@ sum_few(const struct work *w, int64_t first, int64_t nline)
         int64_t at = w->reverse ? w->l.size - done - n : done;
         for (int64_t l = 0; l < nline; l++) {
             int64_t line = first + l, to = (line / inner * w->l.size + at) * inner + line % inner;
-            load(w->x, type, to, inner, n, block.whole[l]);
+            load(w->x, type, to, inner, n, block.integer[l]);
         }
         if (type == COMP_F64)
             run_real(n, w->reverse, block.real, (double *)sum);
         else
-            run_whole(n, w->reverse, block.whole, sum);
+            run_integer(n, w->reverse, block.integer, sum);
         for (int64_t l = 0; l < nline; l++) {
             int64_t line = first + l, to = (line / inner * w->l.size + at) * inner + line % inner;
-            store(w->y, type, to, inner, n, block.whole[l]);
+            store(w->y, type, to, inner, n, block.integer[l]);
         }
     }
 }

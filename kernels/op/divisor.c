@@ -17,7 +17,7 @@
 enum { OF };
 
 int
-divide_whole(struct build *b, const struct call *c, struct val *const *in, enum division of, struct val **out)
+divide_integer(struct build *b, const struct call *c, struct val *const *in, enum division of, struct val **out)
 {
     struct promotion p = {0};
     for (int i = 0; i < 2; i++) promotion_add(&p, &c->in[i]);

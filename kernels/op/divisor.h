@@ -8,6 +8,6 @@ enum division { DIVIDE_QUOTIENT, DIVIDE_REMAINDER };
 
 /* build() of a division that floors: integers are divided by what op_divisor lets through. Reals, whose quotient by
  * zero is infinite or NaN, are left to the call itself. */
-int divide_whole(struct build *b, const struct call *c, struct val *const *in, enum division of, struct val **out);
+int divide_integer(struct build *b, const struct call *c, struct val *const *in, enum division of, struct val **out);
 
 #endif

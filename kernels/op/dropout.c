@@ -42,7 +42,7 @@ ref(const struct kcall *k)
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++) {
-        bool keep = rng_uniform(key, k->piece, (uint64_t)w.whole, DIGITS) >= p;
+        bool keep = rng_uniform(key, k->piece, (uint64_t)w.global, DIGITS) >= p;
         elem_set_f(y->dtype, y->data, i, keep ? elem_get_f(x->dtype, x->data, i) * scale : 0);
     }
     return 0;
@@ -76,12 +76,12 @@ range(void *arg, int64_t lo, int64_t hi)
     union random_workspace workspace;
     double block[RANDOM_BLOCK], p = k->call->attr[P].f, scale = 1 / (1 - p);
     const struct view *from = &k->in[0], *to = &k->out[0];
-    int64_t length = whole_run(to), bytes = (int64_t)dtype_bytes(to->dtype);
+    int64_t length = global_run(to), bytes = (int64_t)dtype_bytes(to->dtype);
     enum compute type = compute_of(to->dtype);
     uint64_t key = random_key(k);
     for (int64_t i = lo, m; i < hi; i += m) {
         m = MIN(MIN(length - i % length, RANDOM_BLOCK), hi - i);
-        struct random_at at = {key, k->piece, whole_position(to, i)};
+        struct random_at at = {key, k->piece, global_position(to, i)};
         const float *u = random_values(RANDOM_UNIFORM, DT_F32, &at, m, &workspace);
         block_load(type, from->dtype, (const char *)from->data + i * bytes, 1, m, block);
         if (type == COMP_F64)

@@ -23,7 +23,7 @@ static int
 ref(const struct kcall *k)
 {
     static const struct lookup_words words = {"embedding", "id", "in a table of ", " rows"};
-    TRY(lookup_check(k, 0, k->in[1].whole[0], NULL, &words));
+    TRY(lookup_check(k, 0, k->in[1].global[0], NULL, &words));
     lookup_take(&k->in[1], 0, &k->in[0], &k->out[0]);
     return 0;
 }

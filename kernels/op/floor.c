@@ -15,7 +15,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0];
@@ -37,7 +37,7 @@ const struct op op_floor = {
     .accepts = "FI",
     .increasing = "0",
     .grad = b_zero_grad,
-    .eltwise = {.f = real, .i = whole, .block_f32 = block, .block_f64 = f64_floor},
+    .eltwise = {.f = real, .i = integer, .block_f32 = block, .block_f64 = f64_floor},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

@@ -14,7 +14,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     if (x[1] == 0) return 0;                              /* refused by op_divisor */
@@ -33,7 +33,7 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
-    return divide_whole(b, c, in, DIVIDE_QUOTIENT, out);
+    return divide_integer(b, c, in, DIVIDE_QUOTIENT, out);
 }
 
 const struct op op_floor_divide = {
@@ -44,7 +44,7 @@ const struct op op_floor_divide = {
     .infer = infer_no_truth,
     .build = build,
     .grad = b_zero_grad,
-    .eltwise = {.f = real, .i = whole, .block_f32 = block},
+    .eltwise = {.f = real, .i = integer, .block_f32 = block},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}>1", "i64{6} #3"},
 };

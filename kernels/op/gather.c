@@ -66,7 +66,7 @@ run(const struct kcall *k, const void *state)
     static const struct lookup_words words = {"gather", "id", "in an axis of ", " elements"};
     const struct view *x = &k->in[0], *ids = &k->in[1], *y = &k->out[0];
     int axis = axis_of(k->call);
-    TRY(lookup_check(k, 1, x->whole[axis], NULL, &words));
+    TRY(lookup_check(k, 1, x->global[axis], NULL, &words));
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), i++) {

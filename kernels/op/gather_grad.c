@@ -25,7 +25,7 @@ ref(const struct kcall *k)
 {
     const struct view *y = &k->out[0], *ids = &k->in[1], *src = &k->in[2];
     int axis = axis_of(k->call);
-    TRY(lookup_check(k, 1, y->whole[axis], NULL, &words));
+    TRY(lookup_check(k, 1, y->global[axis], NULL, &words));
     memset(y->data, 0, (size_t)view_numel(y) * 8);
     struct walk w;
     int64_t i = 0;
@@ -66,7 +66,7 @@ run(const struct kcall *k, const void *state)
     double *real = k->scratch;
     int axis = axis_of(k->call);
     UNUSED(state);
-    TRY(lookup_check(k, 1, y->whole[axis], NULL, &words));
+    TRY(lookup_check(k, 1, y->global[axis], NULL, &words));
     memset(k->scratch, 0, (size_t)n * sizeof *real);
     struct walk w;
     for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), i++) {

@@ -26,7 +26,7 @@ static int
 ref(const struct kcall *k)
 {
     static const struct lookup_words words = {"index_select", "id", "in an axis of ", " entries"};
-    TRY(lookup_check(k, 1, k->in[0].whole[axis_of(k->call)], NULL, &words));
+    TRY(lookup_check(k, 1, k->in[0].global[axis_of(k->call)], NULL, &words));
     lookup_take(&k->in[0], axis_of(k->call), &k->in[1], &k->out[0]);
     return 0;
 }

@@ -11,7 +11,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0] <= x[1];
@@ -24,7 +24,7 @@ const struct op op_le = {
     .make_rule = rule_broadcast,
     .dtype = OUT_BOOL,
     .grad = b_zero_grad,
-    .eltwise = {.f = real, .i = whole, .tile = TILE_LE},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_LE},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2}<3 i64{2}<3"},
 };

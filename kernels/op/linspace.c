@@ -6,11 +6,11 @@ ref(const struct kcall *k)
 {
     const struct view *y = &k->out[0];
     double start = number_f(&k->in[0], 0), stop = number_f(&k->in[1], 0);
-    int64_t last = (y->ndim ? y->whole[0] : 1) - 1;
+    int64_t last = (y->ndim ? y->global[0] : 1) - 1;
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++) {
-        double t = last > 0 ? (double)w.whole / (double)last : 0;
+        double t = last > 0 ? (double)w.global / (double)last : 0;
         elem_set_f(y->dtype, y->data, i, t < 0.5 ? start + t * (stop - start) : stop - (1 - t) * (stop - start));
     }
     return 0;

@@ -11,7 +11,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0] == 0;
@@ -24,7 +24,7 @@ const struct op op_logical_not = {
     .make_rule = rule_same,
     .dtype = OUT_BOOL,
     .grad = b_zero_grad,
-    .eltwise = {.f = real, .i = whole, .tile = TILE_NOT},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_NOT},
     .flags = OP_ELTWISE,
     .sample = {"bool{4,6}", "f32{7}", "i64{5}<2"},
 };

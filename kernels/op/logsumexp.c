@@ -179,7 +179,7 @@ const struct op op_logsumexp = {
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to reduce; none: all"},
              [KEEPDIM] = {"keepdim", ATTR_BOOL, .doc = "keep them with size 1"}},
-    .make_rule = reduce_rule_whole,
+    .make_rule = reduce_rule_unsplit,
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0a",

@@ -40,7 +40,7 @@ batch_row(const struct kcall *k, int i, int64_t row)
 {
     const struct pieces *p = &k->pieces;
     if (!(p->of >> i & 1) || p->cut == 0) return row; /* of the piece, where its rows lie in parts of several lengths */
-    int64_t part = MAX(k->in[i].whole[0] / p->cut, 1); /* rows of a part that are in one piece */
+    int64_t part = MAX(k->in[i].global[0] / p->cut, 1); /* rows of a part that are in one piece */
     return (row / part * p->n + (int64_t)k->piece) * part + row % part;
 }
 

@@ -133,14 +133,14 @@ matmul_ref(const struct kcall *k)
     p.m = a->ndim == 1 ? 1 : a->dim[a->ndim - 2];
     p.n = b->ndim == 1 ? 1 : b->dim[b->ndim - 1];
     struct view batch = {.ndim = (uint8_t)MAX(batch_dims(a->ndim), batch_dims(b->ndim))};
-    for (int d = 0; d < batch.ndim; d++) batch.dim[d] = batch.whole[d] = c->dim[d];
+    for (int d = 0; d < batch.ndim; d++) batch.dim[d] = batch.global[d] = c->dim[d];
     struct walk w;
     for (walk_start(&w, &batch); w.left > 0; walk_next(&w, &batch)) {
         int64_t at[] = {matrix_at(a, w.at, batch.ndim, p.m * p.k), matrix_at(b, w.at, batch.ndim, p.k * p.n)};
         if (is_real(c))
-            product_f(&p, at[0], at[1], w.whole * p.m * p.n);
+            product_f(&p, at[0], at[1], w.global * p.m * p.n);
         else
-            product_i(&p, at[0], at[1], w.whole * p.m * p.n);
+            product_i(&p, at[0], at[1], w.global * p.m * p.n);
     }
     return 0;
 }

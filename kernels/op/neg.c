@@ -11,7 +11,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return (int64_t)(0 - (uint64_t)x[0]);
@@ -32,7 +32,7 @@ const struct op op_neg = {
     .linear = "0",
     .decreasing = "0",
     .grad = grad,
-    .eltwise = {.f = real, .i = whole, .tile = TILE_NEG},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_NEG},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{}", "i32{5}", "bf16{0,3}"},
 };

@@ -34,10 +34,10 @@ axes_of(const struct attr *a, enum attr_kind kind, int ndim)
 }
 
 int64_t
-whole_index(const struct view *v, const int64_t *at)
+global_index(const struct view *v, const int64_t *at)
 {
     int64_t index = 0;
-    for (int d = 0; d < v->ndim; d++) index = index * v->whole[d] + v->offset[d] + at[d];
+    for (int d = 0; d < v->ndim; d++) index = index * v->global[d] + v->offset[d] + at[d];
     return index;
 }
 
@@ -45,17 +45,17 @@ void
 walk_start(struct walk *w, const struct view *v)
 {
     *w = (struct walk){.left = view_numel(v)};
-    w->whole = whole_index(v, w->at);
+    w->global = global_index(v, w->at);
 }
 
 void
 walk_next(struct walk *w, const struct view *v)
 {
     w->left--;
-    w->whole++;
+    w->global++;
     for (int d = v->ndim - 1; d >= 0; d--) {
         if (++w->at[d] < v->dim[d]) {
-            if (d < v->ndim - 1) w->whole = whole_index(v, w->at);
+            if (d < v->ndim - 1) w->global = global_index(v, w->at);
             return;
         }
         w->at[d] = 0;

@@ -56,15 +56,15 @@ struct axes {
 };
 struct axes axes_of(const struct attr *a, enum attr_kind kind, int ndim);
 
-/* Walks local positions in row-major order: at[] is the position, *whole its index in the whole (global) tensor. */
+/* Walks local positions in row-major order: at[] is the position, *global its index in the global tensor. */
 struct walk {
     int64_t at[MAX_DIM];
     int64_t left; /* elements not visited yet */
-    int64_t whole;
+    int64_t global;
 };
 void walk_start(struct walk *w, const struct view *v);
 void walk_next(struct walk *w, const struct view *v);
-int64_t whole_index(const struct view *v, const int64_t *at);
+int64_t global_index(const struct view *v, const int64_t *at);
 
 /* The letter for dimension i of a rule that is written by hand: a, b, c... */
 static inline char

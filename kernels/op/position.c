@@ -11,7 +11,7 @@ ref(const struct kcall *k)
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
-        i64_of(y)[i] = axis->set ? y->offset[axis->i] + w.at[axis->i] : w.whole;
+        i64_of(y)[i] = axis->set ? y->offset[axis->i] + w.at[axis->i] : w.global;
     return 0;
 }
 

@@ -16,7 +16,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     if (x[1] < 0) return x[0] == 1 ? 1 : x[0] == -1 ? (x[1] & 1 ? -1 : 1) : 0;
@@ -112,7 +112,7 @@ const struct op op_pow = {
     .build = build,
     .grad = grad,
     .saves = "01a",
-    .eltwise = {.f = real, .i = whole, .block_f32 = block, .block_f64 = f64_pow},
+    .eltwise = {.f = real, .i = integer, .block_f32 = block, .block_f64 = f64_pow},
     .flags = OP_ELTWISE | OP_WIDE,
     .sample = {"f32{4,6} #3", "f32{5} #2", "f32{4,6}>0.3 f32{6}", "#2 f32{3}", "f32{3}>0.2 #-1.5",
                "i64{3,2}<5 i64{2}<4"},

@@ -13,7 +13,7 @@ ref(const struct kcall *k)
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
         elem_set_f(y->dtype, y->data, i,
-                   rng_uniform(key, k->piece, (uint64_t)w.whole, dtype_digits(k->call->out[0].dtype)));
+                   rng_uniform(key, k->piece, (uint64_t)w.global, dtype_digits(k->call->out[0].dtype)));
     return 0;
 }
 

@@ -36,7 +36,7 @@ ref(const struct kcall *k)
     TRY(bounds(k, &lo, &hi));
     struct walk w;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
-        elem_set_i(y->dtype, y->data, i, value_of(rng_bits(key, k->piece, (uint64_t)w.whole), lo, hi));
+        elem_set_i(y->dtype, y->data, i, value_of(rng_bits(key, k->piece, (uint64_t)w.global), lo, hi));
     return 0;
 }
 
@@ -54,10 +54,10 @@ range(void *arg, int64_t first, int64_t last)
     const struct work *w = arg;
     const struct view *y = w->y;
     union random_workspace workspace;
-    int64_t run = whole_run(y), value[RANDOM_BLOCK];
+    int64_t run = global_run(y), value[RANDOM_BLOCK];
     for (int64_t i = first, m; i < last; i += m) {
         m = MIN(MIN(run - i % run, RANDOM_BLOCK), last - i);
-        struct random_at at = {w->key, w->piece, whole_position(y, i)};
+        struct random_at at = {w->key, w->piece, global_position(y, i)};
         const uint64_t *bits = random_values(RANDOM_BITS, y->dtype, &at, m, &workspace);
         for (int64_t j = 0; j < m; j++) value[j] = value_of(bits[j], w->lo, w->hi);
         block_store(COMP_I64, y->dtype, value, m, (char *)y->data + i * (int64_t)dtype_bytes(y->dtype), 1);

@@ -13,8 +13,8 @@ ref(const struct kcall *k)
     int64_t i = 0;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
         elem_set_f(y->dtype, y->data, i,
-                   k->call->out[0].dtype == DT_F64 ? rng_normal_f64(key, k->piece, (uint64_t)w.whole)
-                                                   : (double)rng_normal(key, k->piece, (uint64_t)w.whole));
+                   k->call->out[0].dtype == DT_F64 ? rng_normal_f64(key, k->piece, (uint64_t)w.global)
+                                                   : (double)rng_normal(key, k->piece, (uint64_t)w.global));
     return 0;
 }
 

@@ -11,7 +11,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0] <= 0 ? 0 : x[0];
@@ -33,7 +33,7 @@ const struct op op_relu = {
     .increasing = "0",
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .i = whole, .tile = TILE_RELU},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_RELU},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

@@ -79,7 +79,7 @@ block_of_doubles(const struct call *c, int64_t n, const double *const *x, double
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     if (x[1] == 0 || x[1] == -1) return 0; /* 0: refused by op_divisor; -1: the least integer has no such quotient */
@@ -100,7 +100,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
-    return divide_whole(b, c, in, DIVIDE_REMAINDER, out);
+    return divide_integer(b, c, in, DIVIDE_REMAINDER, out);
 }
 
 const struct op op_remainder = {
@@ -112,7 +112,7 @@ const struct op op_remainder = {
     .build = build,
     .grad = grad,
     .saves = "01",
-    .eltwise = {.f = real, .i = whole, .block_f32 = block, .block_f64 = block_of_doubles},
+    .eltwise = {.f = real, .i = integer, .block_f32 = block, .block_f64 = block_of_doubles},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}>1", "i64{6} #3"},
 };

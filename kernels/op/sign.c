@@ -11,7 +11,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return (x[0] > 0) - (x[0] < 0);
@@ -25,7 +25,7 @@ const struct op op_sign = {
     .accepts = "FI",
     .increasing = "0",
     .grad = b_zero_grad,
-    .eltwise = {.f = real, .i = whole, .tile = TILE_SIGN},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_SIGN},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

@@ -11,7 +11,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return (int64_t)((uint64_t)x[0] * (uint64_t)x[0]);
@@ -31,7 +31,7 @@ const struct op op_square = {
     .accepts = "FI",
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .i = whole, .tile = TILE_SQUARE},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_SQUARE},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

@@ -11,7 +11,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return (int64_t)((uint64_t)x[0] - (uint64_t)x[1]);
@@ -43,7 +43,7 @@ const struct op op_sub = {
     .increasing = "0",
     .decreasing = "1",
     .grad = grad,
-    .eltwise = {.f = real, .i = whole, .tile = TILE_SUB},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_SUB},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2} i64{2}",
                "#1 f32{3}"},

@@ -11,7 +11,7 @@ real(const struct call *c, const double *x)
 }
 
 static int64_t
-whole(const struct call *c, const int64_t *x)
+integer(const struct call *c, const int64_t *x)
 {
     UNUSED(c);
     return x[0] != 0 ? x[1] : x[2];
@@ -53,7 +53,7 @@ const struct op op_where = {
     .increasing = "12|1|2",
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .i = whole, .tile = TILE_WHERE},
+    .eltwise = {.f = real, .i = integer, .tile = TILE_WHERE},
     .flags = OP_ELTWISE,
     .sample = {"bool{4,6} f32{4,6} f32{4,6}", "bool{4,1} f32{6} f32{4,6}", "bool{3} f32{3} #0", "bool{4} #1 #0",
                "bool{3,2} i64{2} i64{3,2}"},

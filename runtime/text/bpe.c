@@ -278,7 +278,7 @@ static void
 encode_piece(const struct bpe *b, const uint8_t *piece, size_t n, struct ids *out)
 {
     struct part few[FEW], *part = few;
-    uint32_t id = b->whole ? bpe_find(b, piece, n) : NO_TOKEN;
+    uint32_t id = b->whole_piece ? bpe_find(b, piece, n) : NO_TOKEN;
     if (id != NO_TOKEN) {
         ids_add(out, id);
         return;

@@ -27,7 +27,7 @@ struct bpe {
     uint32_t ntoken, token_capacity;
     uint32_t ndistinct; /* ids that are taken */
     uint32_t byte[256]; /* the token of a byte */
-    bool whole;         /* a piece that is a token is that token, whatever would be joined */
+    bool whole_piece;   /* a piece that is a token is that token, whatever would be joined */
     uint32_t *slot;     /* hash table of tokens: id + 1 */
     struct pair *pair;  /* hash table */
     uint32_t slot_capacity, pair_capacity, npair;

@@ -82,7 +82,7 @@ tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *patte
     int status = read_lines(t, path, text, n);
     free(text);
     if (status) return status;
-    t->bpe.whole = true;
+    t->bpe.whole_piece = true;
     bpe_join_by_id(&t->bpe);
     TRY(tokenizer_cut(t, path, pattern ? pattern : split_cl100k));
     for (int i = 0; i < nspecial; i++)

@@ -117,7 +117,7 @@ read_model(struct tokenizer *t, const char *path, json_t *model)
     }
     if (json_is_true(json_object_get(model, "byte_fallback"))) return refuse(path, "the model's", "byte_fallback");
     if (json_number_value(json_object_get(model, "dropout")) > 0) return refuse(path, "the model's", "dropout");
-    t->bpe.whole = json_is_true(json_object_get(model, "ignore_merges"));
+    t->bpe.whole_piece = json_is_true(json_object_get(model, "ignore_merges"));
     TRY(read_vocabulary(t, path, json_object_get(model, "vocab")));
     return read_merges(t, path, json_object_get(model, "vocab"), json_object_get(model, "merges"));
 }
@@ -324,7 +324,7 @@ write_root(struct tokenizer *t)
     json_t *model =
         json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
                   "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "ignore_merges",
-                  (int)t->bpe.whole, "vocab", write_vocabulary(t), "merges", write_merges(t));
+                  (int)t->bpe.whole_piece, "vocab", write_vocabulary(t), "merges", write_merges(t));
     json_t *decoder = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
                                 "use_regex", 1);
     return json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:n, s:o, s:o}", "version", "1.0", "truncation", "padding",
