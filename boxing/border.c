@@ -23,7 +23,7 @@ struct inverse {
     struct spot at;
     int32_t *member, nmember; /* destination positions */
     struct box_read *read;    /* malloc */
-    int32_t nread, room;
+    int32_t nread, capacity;
 };
 
 static bool
@@ -43,7 +43,7 @@ is_among(int32_t n, const int32_t *sorted, int32_t pos)
 static void
 add_read(struct inverse *v, struct box_read read)
 {
-    GROW(v->read, v->nread + 1, v->room);
+    GROW(v->read, v->nread + 1, v->capacity);
     v->read[v->nread++] = read;
 }
 

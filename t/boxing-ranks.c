@@ -124,7 +124,7 @@ check_steps(const struct box_plan *part, const struct box_plan *whole, const str
 /* ---- reads ---- */
 
 struct reads {
-    int32_t n, room;
+    int32_t n, capacity;
     struct box_read *read;
 };
 
@@ -149,7 +149,8 @@ add_reads(struct reads *r, const struct box_work *w, bool stage, const struct se
         for (int32_t k = 0; k < w->step[i].nsource; k++) {
             const struct box_source *from = &w->step[i].source[k];
             if (s->from[from->pos] == in) continue;
-            if (r->n == r->room) r->read = must_realloc(r->read, sizeof *r->read * (size_t)(r->room = 2 * r->room + 8));
+            if (r->n == r->capacity)
+                r->read = must_realloc(r->read, sizeof *r->read * (size_t)(r->capacity = 2 * r->capacity + 8));
             r->read[r->n++] = (struct box_read){from->stage != BOX_PART, stage, from->pos, w->pos, w->step[i].slice};
         }
 }

@@ -88,7 +88,7 @@ cause_of(const struct books *b, int32_t task, int64_t n)
 
 struct stalls {
     struct stall *list;
-    int32_t n, room;
+    int32_t n, capacity;
     struct arena *arena;
 };
 
@@ -116,12 +116,7 @@ stall_add(const struct plan *p, struct stalls *l, struct stall s)
         if (s.ns > t->longest) t->task = s.task, t->on = s.on, t->longest = s.ns;
         return;
     }
-    if (l->n == l->room) {
-        struct stall *list = ARENA_ARRAY(l->arena, struct stall, 2 * l->room + 8);
-        if (l->n) memcpy(list, l->list, sizeof *list * (size_t)l->n);
-        l->room = 2 * l->room + 8;
-        l->list = list;
-    }
+    ARENA_GROW(l->arena, l->list, l->n + 1, l->capacity);
     l->list[l->n++] = s;
 }
 
@@ -223,9 +218,9 @@ static void
 list_changes(const struct books *b, struct arena *a, struct reg_change **list, int64_t *n)
 {
     const struct plan *p = b->plan;
-    int64_t room = 0;
-    for (int32_t i = 0; i < p->ntask; i++) room += 2 * (int64_t)p->task[i].nact * p->task[i].nout;
-    *list = ARENA_ARRAY(a, struct reg_change, room + 1);
+    int64_t capacity = 0;
+    for (int32_t i = 0; i < p->ntask; i++) capacity += 2 * (int64_t)p->task[i].nact * p->task[i].nout;
+    *list = ARENA_ARRAY(a, struct reg_change, capacity + 1);
     *n = 0;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nout; k++) {
@@ -271,9 +266,9 @@ plan_crossings(const struct plan *p, const struct act_time *act, int64_t nact, s
                int64_t *n)
 {
     struct books b = books_open(p, act, nact, a);
-    int64_t room = 1;
-    for (int64_t i = 0; i < nact; i++) room += p->task[act[i].task].nin;
-    *list = ARENA_ARRAY(a, struct crossing, room);
+    int64_t capacity = 1;
+    for (int64_t i = 0; i < nact; i++) capacity += p->task[act[i].task].nin;
+    *list = ARENA_ARRAY(a, struct crossing, capacity);
     *n = 0;
     for (int64_t i = 0; i < nact; i++)
         for (int32_t k = 0; k < p->task[act[i].task].nin; k++) {

@@ -161,8 +161,9 @@ print_task(const struct charting *x, int32_t task, int32_t stage, struct str *s)
     const struct task *t = &x->p->task[task];
     static const char *const of[] = {"", ", backward", ", weight gradients", ""};
     str_add(s, t->name);
-    if (t->told >= 0 && x->g->runner->run.line[t->told].file)
-        str_addf(s, " (%s:%d)", x->g->runner->run.line[t->told].file, (int)x->g->runner->run.line[t->told].line);
+    if (t->blame_node >= 0 && x->g->runner->run.line[t->blame_node].file)
+        str_addf(s, " (%s:%d)", x->g->runner->run.line[t->blame_node].file,
+                 (int)x->g->runner->run.line[t->blame_node].line);
     str_add(s, of[t->phase]);
     if (t->stage != stage && t->phase != PHASE_BATCH) str_addf(s, " of stage %d", (int)t->stage);
 }
