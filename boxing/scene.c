@@ -97,6 +97,37 @@ scene_pos(const struct scene *s, int page, int row, int col, int addend, int rep
     return grid_pos(&s->grid, (struct spot){w.corner, addend, replica});
 }
 
+const struct box_work *
+scene_work(const struct scene *s, int32_t pos)
+{
+    if (!s->plan || s->plan->alias) return NULL;
+    assert(s->plan->part[pos].pos == pos);
+    return &s->plan->part[pos];
+}
+
+void
+scene_within(const struct parts *p, int i, const struct box *slice, int dim, double *from, double *to)
+{
+    double size = (double)(p->at[i + 1] - p->at[i]);
+    *from = dim < 0 ? 0 : (double)(slice->lo[dim] - p->at[i]) / size;
+    *to = dim < 0 ? 1 : (double)(slice->hi[dim] - p->at[i]) / size;
+}
+
+void
+scene_slice_text(const struct scene *s, const struct box *slice, struct str *out)
+{
+    const struct type *t = s->grid.type;
+    str_add(out, "[");
+    for (int d = 0; d < t->ndim; d++) {
+        str_add(out, d ? ", " : "");
+        if (slice->lo[d] == 0 && slice->hi[d] == t->dim[d])
+            str_add(out, ":");
+        else
+            str_addf(out, "%lld:%lld", (long long)slice->lo[d], (long long)slice->hi[d]);
+    }
+    str_add(out, "]");
+}
+
 void
 scene_label(const struct scene *s, int page, int row, int col, int addend, struct str *out)
 {
@@ -182,4 +213,5 @@ move_text_of(struct move_text *m, struct arena *a, const struct type *t, const s
     m->nrank = p->nrank;
     m->rank = p->rank;
     m->received = p->received;
+    m->plan = p;
 }

@@ -32,6 +32,7 @@ struct scene {
     struct parts page[MAX_DIM];
     const char *between; /* "+", "max" or "min" between addends */
     bool empty;          /* no elements: nothing to draw */
+    const struct box_plan *plan; /* the move that fills it, by which its blocks are told apart; NULL */
 };
 
 /* other: a layout drawn beside it, NULL for none; both then show the same dimensions. */
@@ -43,6 +44,12 @@ int32_t scene_pos(const struct scene *s, int page, int row, int col, int addend,
 void scene_label(const struct scene *s, int page, int row, int col, int addend, struct str *out);
 /* "[0:2, :, :]", nothing for the only page. */
 void scene_page_text(const struct scene *s, int page, struct str *out);
+/* The steps that fill the part at a mesh position; NULL where nothing is told of a move, or nothing moves. */
+const struct box_work *scene_work(const struct scene *s, int32_t pos);
+/* Where a slice lies along a drawn dimension, within the part from at[i] to at[i + 1]: shares of it, 0 to 1. */
+void scene_within(const struct parts *p, int i, const struct box *slice, int dim, double *from, double *to);
+/* "[0:2, :]" */
+void scene_slice_text(const struct scene *s, const struct box *slice, struct str *out);
 /* "cpu[0, 1]", of a large mesh its size; and "f32{4, 5}, axis 0 down, axis 1 across". */
 void scene_place_text(const struct scene *s, struct str *out);
 void scene_type_text(const struct scene *s, struct str *out);
@@ -60,6 +67,7 @@ struct move_text {
     const int32_t *rank;
     const int64_t *received;
     const char *refused; /* why it cannot be made, else NULL */
+    const struct box_plan *plan; /* NULL: too large, or refused */
 };
 void move_text_of(struct move_text *m, struct arena *a, const struct type *t, const struct layout *from,
                   const struct layout *to);

@@ -257,6 +257,34 @@ box_show_text(const struct type *t, const struct layout *l, bool color, struct s
 
 /* ---- moves ---- */
 
+/* "rank 2: [0:2, :] of 0, [2:4, :] of 1": what the first parts are made of. */
+static void
+print_origins(const struct scene *sc, bool color, struct str *s)
+{
+    enum { PARTS = 4, BLOCKS = 4 };
+    const struct place *to = sc->grid.layout->place;
+    for (int32_t pos = 0; pos < MIN(to->nrank, PARTS); pos++) {
+        const struct box_work *work = scene_work(sc, pos);
+        if (!work || work->nstep == 0) continue;
+        str_addf(s, "  rank %d: ", (int)to->rank[pos]);
+        for (int k = 0; k < MIN(work->nstep, BLOCKS); k++) {
+            const struct box_step *step = &work->step[k];
+            str_add(s, k ? ", " : "");
+            scene_slice_text(sc, step->slice, s);
+            str_add(s, step->nsource ? " of " : " is empty");
+            for (int i = 0; i < MIN(step->nsource, BLOCKS); i++) {
+                int32_t rank = step->source[i].rank;
+                str_add(s, i ? " + " : "");
+                if (color) str_addf(s, "\033[1;38;5;%dm", palette[scene_color(rank, countof(palette))]);
+                str_addf(s, "%d%s", (int)rank, color ? "\033[0m" : "");
+            }
+            if (step->nsource > BLOCKS) str_add(s, " + ...");
+        }
+        str_add(s, work->nstep > BLOCKS ? ", ...\n" : "\n");
+    }
+    if (to->nrank > PARTS && scene_work(sc, 0)) str_add(s, "  ...\n");
+}
+
 /* "0, 1, 2 receive 96 B each", one line for each amount. */
 static void
 print_received(const struct move_text *m, struct str *s)
@@ -312,6 +340,8 @@ box_show_move_text(const struct type *t, const struct layout *from, const struct
     draw_scene(c, &right, beside ? middle + 6 : 0, beside ? 0 : below + 1);
     print_head(&m, s);
     canvas_print(c, color, s);
+    right.plan = m.plan;
+    print_origins(&right, color, s);
     print_received(&m, s);
     free(c);
     free(second);

@@ -2,8 +2,9 @@
  *
  * The same scene as in a terminal, in pixels: a sheet's tiles are coloured by
  * the rank that holds them, replicas lie behind each other in their own ranks'
- * colours, so that one sees where a tile is. One colour is one rank in both
- * halves of a move. */
+ * colours, so that one sees where a tile is. In the second half of a move each
+ * block has the colours of the ranks that it came from. One colour is one rank.
+ * Colours are classes, which follow the reader's light or dark page. */
 #include "boxing/scene.h"
 #include "boxing/show.h"
 
@@ -24,9 +25,16 @@ enum {
     BARS = 8,
 };
 
-static const char *const fill[] = {"#a5d3f2", "#ffc896", "#b9e4ae", "#f7b2c0",
-                                   "#cfc0f2", "#ffe394", "#a3e2d8", "#e2cab0"};
-static const char *const ink = "#22304a", *const faint = "#6b778d";
+static const char *const fill[] = {"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7"};
+static const char *const ink = "ink", *const faint = "faint";
+static const char style[] =
+    "<style>.page,.gap{fill:#fff}.ink{fill:#22304a}.faint{fill:#5f6b80}.bad{fill:#b3261e}.edge{stroke:#22304a}\n"
+    ".r0{fill:#a5d3f2}.r1{fill:#ffc896}.r2{fill:#b9e4ae}.r3{fill:#f7b2c0}"
+    ".r4{fill:#cfc0f2}.r5{fill:#ffe394}.r6{fill:#a3e2d8}.r7{fill:#e2cab0}\n"
+    "@media (prefers-color-scheme:dark){.page,.gap{fill:#15181e}.ink{fill:#eef1f7}.faint{fill:#97a1b3}.bad{fill:#ff8a80}"
+    ".edge{stroke:#97a1b3}\n"
+    ".r0{fill:#2f6f9f}.r1{fill:#9a5f2b}.r2{fill:#41763a}.r3{fill:#96485a}"
+    ".r4{fill:#645292}.r5{fill:#857023}.r6{fill:#2f776c}.r7{fill:#76583a}}</style>\n";
 
 struct size {
     double w, h;
@@ -35,7 +43,7 @@ struct size {
 static void
 text(struct str *s, double x, double y, const char *anchor, int size, const char *color, bool bold, const char *words)
 {
-    str_addf(s, "<text x='%.1f' y='%.1f' text-anchor='%s' font-size='%d' fill='%s'%s>%s</text>\n", x, y, anchor, size,
+    str_addf(s, "<text x='%.1f' y='%.1f' text-anchor='%s' font-size='%d' class='%s'%s>%s</text>\n", x, y, anchor, size,
              color, bold ? " font-weight='600'" : "", words);
 }
 
@@ -80,7 +88,7 @@ static void
 measure(const struct scene *s, struct edges *cols, struct edges *rows)
 {
     *cols = *rows = (struct edges){.edge = {0}};
-    set_edges(cols, &s->cols, SHEET_WIDTH, label_width(s));
+    set_edges(cols, &s->cols, s->grid.naddend > 2 ? SHEET_WIDTH / 2 : SHEET_WIDTH, label_width(s));
     set_edges(rows, &s->rows, s->row < 0 ? LINE_HEIGHT : SHEET_HEIGHT, LEAST);
 }
 
@@ -88,6 +96,35 @@ static double
 extent(const struct edges *e)
 {
     return e->edge[e->part.n];
+}
+
+/* One block of a tile: in as many stripes as there are ranks that it is combined of. */
+static void
+draw_block(struct str *s, const struct box_step *step, double x, double y, double w, double h)
+{
+    enum { STRIPE = 9 };
+    int n = step->nsource, stripes = n > 1 ? MAX(n, (int)(w / STRIPE) / n * n) : 1;
+    for (int k = 0; k < stripes && n > 0; k++)
+        str_addf(s, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' class='%s'/>\n", x + w * k / stripes, y,
+                 w / stripes, h, fill_of(step->source[k % n].rank));
+}
+
+/* The rectangle of a tile, and in it what it was filled with. */
+static void
+draw_tile(struct str *s, const struct scene *sc, int row, int col, int32_t pos, double x, double y, double w, double h)
+{
+    const struct box_work *work = scene_work(sc, pos);
+    for (int k = 0; work && k < work->nstep; k++) {
+        double left, right, top, bottom;
+        scene_within(&sc->cols, col, work->step[k].slice, sc->col, &left, &right);
+        scene_within(&sc->rows, row, work->step[k].slice, sc->row, &top, &bottom);
+        draw_block(s, &work->step[k], x + left * w, y + top * h, (right - left) * w, (bottom - top) * h);
+    }
+    str_addf(s, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' ", x, y, w, h);
+    if (work)
+        str_add(s, "class='edge' fill='none'/>\n");
+    else
+        str_addf(s, "class='edge %s'/>\n", fill_of(grid_rank(&sc->grid, pos)));
 }
 
 /* One sheet: all tiles of one replica. */
@@ -98,11 +135,12 @@ draw_sheet(struct str *s, const struct scene *sc, const struct edges *cols, cons
     for (int i = 0; i < rows->part.n; i++)
         for (int j = 0; j < cols->part.n; j++) {
             int row = rows->part.index[i], col = cols->part.index[j];
-            const char *color = "#ffffff";
+            double left = x + cols->edge[j], top = y + rows->edge[i], w = cols->edge[j + 1] - cols->edge[j],
+                   h = rows->edge[i + 1] - rows->edge[i];
             if (row >= 0 && col >= 0)
-                color = fill_of(grid_rank(&sc->grid, scene_pos(sc, page, row, col, addend, replica)));
-            str_addf(s, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' fill='%s'/>\n", x + cols->edge[j],
-                     y + rows->edge[i], cols->edge[j + 1] - cols->edge[j], rows->edge[i + 1] - rows->edge[i], color);
+                draw_tile(s, sc, row, col, scene_pos(sc, page, row, col, addend, replica), left, top, w, h);
+            else
+                str_addf(s, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' class='edge gap'/>\n", left, top, w, h);
         }
 }
 
@@ -157,7 +195,7 @@ draw_stack(struct str *s, const struct scene *sc, const struct edges *cols, cons
 {
     int depth = MIN(sc->grid.nreplica, MAX_SHEET) - 1;
     for (int sheet = depth; sheet >= 0; sheet--) {
-        str_addf(s, "<g stroke='%s' stroke-width='1.1' stroke-linejoin='round'>\n", ink);
+        str_add(s, "<g stroke-width='1.1' stroke-linejoin='round'>\n");
         draw_sheet(s, sc, cols, rows, page, addend, sheet, x + sheet * SHIFT, y + (depth - sheet) * SHIFT);
         str_add(s, "</g>\n");
     }
@@ -247,13 +285,21 @@ draw_scene(struct str *s, const struct scene *sc, double x, double y)
 /* ---- documents ---- */
 
 static void
-document(struct str *s, struct size size, const struct str *body)
+title_of(const struct scene *sc, struct str *out)
+{
+    layout_print(sc->grid.layout, out);
+    str_add(out, " on ");
+    scene_place_text(sc, out);
+}
+
+static void
+document(struct str *s, struct size size, const char *title, const struct str *body)
 {
     str_addf(s,
              "<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' viewBox='0 0 %.0f %.0f' "
              "font-family='DejaVu Sans, Verdana, Helvetica, Arial, sans-serif'>\n",
              size.w, size.h, size.w, size.h);
-    str_add(s, "<rect width='100%' height='100%' fill='#ffffff'/>\n");
+    str_addf(s, "<title>%s</title>\n%s<rect width='100%%' height='100%%' class='page'/>\n", title, style);
     str_add(s, str_text(body));
     str_add(s, "</svg>\n");
 }
@@ -262,11 +308,13 @@ void
 box_show_svg(const struct type *t, const struct layout *l, struct str *s)
 {
     struct arena a = {0};
-    struct str body = {0};
+    struct str body = {0}, title = {0};
     struct scene scene;
     scene_of(&scene, &a, t, l, NULL);
     struct size size = draw_scene(&body, &scene, MARGIN, MARGIN);
-    document(s, (struct size){size.w + 2 * MARGIN, size.h + 2 * MARGIN}, &body);
+    title_of(&scene, &title);
+    document(s, (struct size){size.w + 2 * MARGIN, size.h + 2 * MARGIN}, str_text(&title), &body);
+    str_free(&title);
     str_free(&body);
     arena_fini(&a);
 }
@@ -294,9 +342,8 @@ draw_bars(struct str *s, const struct move_text *m, double x, double y)
         str_clear(&words);
         if (m->received[i] > 0) {
             str_addf(s,
-                     "<rect x='%.1f' y='%.1f' width='%.1f' height='13' rx='2' fill='%s' stroke='%s' "
-                     "stroke-width='0.8'/>\n",
-                     x + 27, y, MAX(length, 1.5), fill_of(m->rank[i]), ink);
+                     "<rect x='%.1f' y='%.1f' width='%.1f' height='13' rx='2' class='edge %s' stroke-width='0.8'/>\n",
+                     x + 27, y, MAX(length, 1.5), fill_of(m->rank[i]));
             bytes_print(m->received[i], &words);
         } else {
             str_add(&words, "nothing");
@@ -314,11 +361,11 @@ draw_arrow(struct str *s, const struct move_text *m, double x, double y)
 {
     double end = x + MIDDLE - 40;
     struct str words = {0};
-    text(s, (x + end) / 2, y - 16, "middle", 16, m->refused ? "#b3261e" : ink, true, m->refused ? "refused" : m->name);
+    text(s, (x + end) / 2, y - 16, "middle", 16, m->refused ? "bad" : ink, true, m->refused ? "refused" : m->name);
     str_addf(s,
-             "<path d='M %.1f %.1f H %.1f m -9 -7 l 9 7 l -9 7' fill='none' stroke='%s' stroke-width='2.4' "
+             "<path d='M %.1f %.1f H %.1f m -9 -7 l 9 7 l -9 7' fill='none' class='edge' stroke-width='2.4' "
              "stroke-linecap='round' stroke-linejoin='round'/>\n",
-             x, y, end, ink);
+             x, y, end);
     if (m->refused) {
         text(s, (x + end) / 2, y + 24, "middle", 12, faint, false, "another kind of partial");
         return y + 40;
@@ -330,22 +377,46 @@ draw_arrow(struct str *s, const struct move_text *m, double x, double y)
     return m->bytes > 0 && m->nrank > 0 ? draw_bars(s, m, x + 14, y + 72) : y + 48;
 }
 
+/* What the colours of the second half say. */
+static const char *
+origin_words(const struct box_plan *p)
+{
+    if (p->nstage) return "coloured by the rank that reduced it";
+    for (int32_t i = 0; i < p->npart; i++)
+        for (int k = 0; k < p->part[i].nstep; k++)
+            if (p->part[i].step[k].nsource > 1) return "coloured by the ranks whose addends it combines";
+    return "coloured by the rank that it came from";
+}
+
 void
 box_show_move_svg(const struct type *t, const struct layout *from, const struct layout *to, struct str *s)
 {
     struct arena a = {0};
-    struct str body = {0};
+    struct str body = {0}, title = {0};
     struct scene left, right;
     struct move_text m;
     move_text_of(&m, &a, t, from, to);
     scene_of(&left, &a, t, from, to);
     scene_of(&right, &a, t, to, from);
+    right.plan = m.plan;
     struct size l = draw_scene(&body, &left, MARGIN, MARGIN);
     double x = MARGIN + l.w + 20, arrow = MARGIN + HEAD + (left.row < 0 ? 26 : 62);
     double below = draw_arrow(&body, &m, x, arrow);
     struct size r = draw_scene(&body, &right, x + MIDDLE - 20, MARGIN);
     double height = MAX(MAX(l.h, r.h) + MARGIN, below);
-    document(s, (struct size){x + MIDDLE - 20 + r.w + MARGIN, height + MARGIN / 2.0}, &body);
+    double width = x + MIDDLE - 20 + r.w + MARGIN;
+    if (scene_work(&right, 0)) {
+        const char *words = origin_words(m.plan);
+        text(&body, x + MIDDLE - 20, MARGIN + r.h + 12, "start", 12, faint, false, words);
+        width = MAX(width, x + MIDDLE + 7 * (double)strlen(words));
+        height = MAX(height, MARGIN + r.h + 24);
+    }
+    str_addf(&title, "%s: ", m.name);
+    title_of(&left, &title);
+    str_add(&title, " to ");
+    title_of(&right, &title);
+    document(s, (struct size){width, height + MARGIN / 2.0}, str_text(&title), &body);
+    str_free(&title);
     str_free(&body);
     arena_fini(&a);
 }

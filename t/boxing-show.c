@@ -68,6 +68,8 @@ a_move_of_a_partial(void)
         "       │           0            │ max │           1            │   ==>          │      0      │    1     │\n"
         "       └────────────────────────┘     └────────────────────────┘                └─────────────┴──────────┘\n"
         "       0                        7                                               0             4          7\n"
+        "  rank 0: [0:4] of 0 + 1\n"
+        "  rank 1: [4:7] of 0 + 1\n"
         "  rank 0 receives 16 B\n"
         "  rank 1 receives 12 B\n",
         "a partial axis puts what is combined side by side");
