@@ -525,12 +525,13 @@ int rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int
 int rille_plan(struct rille_session *s, int n, struct rille_tensor *const *t, bool physical, char **out);
 int rille_graph_plan(struct rille_graph *g, bool physical, char **out);
 
-/* Pictures: the tensor cut over its mesh, for a terminal (color: one a rank) and as an SVG document; and what a tensor
- * of this type goes through from one layout to another. */
-int rille_tensor_show(struct rille_tensor *t, bool color, char **out);
+/* Pictures: the tensor cut over its mesh, for a terminal of so many columns (color: one a rank) and as an SVG document;
+ * and what a tensor of this type goes through from one layout to another. */
+int rille_tensor_show(struct rille_tensor *t, int columns, bool color, char **out);
 int rille_tensor_show_svg(struct rille_tensor *t, char **out);
 int rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
-                    const struct rille_layout *from, const struct rille_layout *to, bool color, char **out);
+                    const struct rille_layout *from, const struct rille_layout *to, int columns, bool color,
+                    char **out);
 int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                         const struct rille_layout *from, const struct rille_layout *to, char **out);
 

@@ -30,8 +30,8 @@ struct scene {
     int npage; /* combinations of parts of the other dimensions that are cut */
     int npage_dim, page_dim[MAX_DIM];
     struct parts page[MAX_DIM];
-    const char *between; /* "+", "max" or "min" between addends */
-    bool empty;          /* no elements: nothing to draw */
+    const char *between;         /* "+", "max" or "min" between addends */
+    bool empty;                  /* no elements: nothing to draw */
     const struct box_plan *plan; /* the move that fills it, by which its blocks are told apart; NULL */
 };
 
@@ -66,7 +66,7 @@ struct move_text {
     int nrank;
     const int32_t *rank;
     const int64_t *received;
-    const char *refused; /* why it cannot be made, else NULL */
+    const char *refused;         /* why it cannot be made, else NULL */
     const struct box_plan *plan; /* NULL: too large, or refused */
 };
 void move_text_of(struct move_text *m, struct arena *a, const struct type *t, const struct layout *from,

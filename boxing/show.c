@@ -14,7 +14,6 @@
 enum {
     WIDTH = 220,
     HEIGHT = 120,
-    LINE = 110,       /* two pictures stand side by side up to this width */
     SHEET_WIDTH = 24, /* of a sheet with room enough */
     SHEET_HEIGHT = 5,
     MAX_SHEET = 3,
@@ -28,6 +27,7 @@ struct cell {
 struct canvas {
     struct cell cell[HEIGHT][WIDTH];
     int width, height; /* painted so far */
+    int columns;       /* to fit into, where that can be */
 };
 
 static const uint8_t palette[] = {75, 215, 114, 211, 141, 221, 80, 180};
@@ -195,8 +195,12 @@ draw_page(struct canvas *c, const struct scene *s, int page, int x, int y)
     struct shown addend = shown_of(s->grid.naddend, 4);
     int depth = MIN(s->grid.nreplica, MAX_SHEET) - 1;
     measure(s, addend.n > 3 ? SHEET_WIDTH / 2 : SHEET_WIDTH, &cols, &rows);
+    if (7 + addend.n * (cols.edge[cols.part.n] + 2 * depth + 4) > c->columns) {
+        addend = shown_of(s->grid.naddend, 3);
+        cols = rows = (struct edges){.edge = {0}};
+        measure(s, MIN(SHEET_WIDTH, MAX(1, (c->columns - 8) / addend.n - 2 * depth - 5)), &cols, &rows);
+    }
     int w = cols.edge[cols.part.n], h = rows.edge[rows.part.n];
-    if (addend.n * (w + 2 * depth + 4) > LINE) addend = shown_of(s->grid.naddend, 3);
     x += 7;
     draw_ticks(c, s, &cols, &rows, x, y + depth);
     for (int k = 0; k < addend.n; k++) {
@@ -243,11 +247,12 @@ draw_scene(struct canvas *c, const struct scene *s, int x, int y)
 }
 
 void
-box_show_text(const struct type *t, const struct layout *l, bool color, struct str *s)
+box_show_text(const struct type *t, const struct layout *l, int columns, bool color, struct str *s)
 {
     struct arena a = {0};
     struct scene scene;
     struct canvas *c = must_alloc(sizeof *c);
+    c->columns = columns;
     scene_of(&scene, &a, t, l, NULL);
     draw_scene(c, &scene, 0, 0);
     canvas_print(c, color, s);
@@ -308,7 +313,7 @@ print_received(const struct move_text *m, struct str *s)
 }
 
 static void
-print_head(const struct move_text *m, struct str *s)
+print_head(const struct move_text *m, int columns, struct str *s)
 {
     if (m->refused) {
         str_addf(s, "%s\n", m->refused);
@@ -320,25 +325,27 @@ print_head(const struct move_text *m, struct str *s)
         return;
     }
     bytes_print(m->bytes, s);
-    str_add(s, " in all, the least there is\n");
+    str_addf(s, " in all,%sthe least there is\n", columns < 50 ? "\n  " : " ");
 }
 
 void
-box_show_move_text(const struct type *t, const struct layout *from, const struct layout *to, bool color, struct str *s)
+box_show_move_text(const struct type *t, const struct layout *from, const struct layout *to, int columns, bool color,
+                   struct str *s)
 {
     struct arena a = {0};
     struct scene left, right;
     struct move_text m;
     struct canvas *c = must_alloc(sizeof *c), *second = must_alloc(sizeof *second);
+    c->columns = second->columns = columns;
     move_text_of(&m, &a, t, from, to);
     scene_of(&left, &a, t, from, to);
     scene_of(&right, &a, t, to, from);
     int below = draw_scene(c, &left, 0, 0), middle = c->width + 3;
     draw_scene(second, &right, 0, 0);
-    bool beside = middle + 6 + second->width <= LINE;
+    bool beside = middle + 6 + second->width <= columns;
     paint_text(c, beside ? middle : 2, beside ? MAX(below / 2, 2) : below, m.refused ? "=/=" : "==>", 0);
     draw_scene(c, &right, beside ? middle + 6 : 0, beside ? 0 : below + 1);
-    print_head(&m, s);
+    print_head(&m, columns, s);
     canvas_print(c, color, s);
     right.plan = m.plan;
     print_origins(&right, color, s);

@@ -9,11 +9,12 @@
 
 #include "boxing/box.h"
 
-/* The tensor cut over its mesh. color: ANSI colours, one a rank. */
-void box_show_text(const struct type *t, const struct layout *l, bool color, struct str *s);
+/* The tensor cut over its mesh, narrow enough for so many columns where that can be. color: ANSI colours, one a rank.
+ */
+void box_show_text(const struct type *t, const struct layout *l, int columns, bool color, struct str *s);
 /* Both layouts, the name of the move, its bytes, and what each rank receives. */
-void box_show_move_text(const struct type *t, const struct layout *from, const struct layout *to, bool color,
-                        struct str *s);
+void box_show_move_text(const struct type *t, const struct layout *from, const struct layout *to, int columns,
+                        bool color, struct str *s);
 
 /* The same as a whole SVG document. */
 void box_show_svg(const struct type *t, const struct layout *l, struct str *s);

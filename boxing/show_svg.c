@@ -31,7 +31,8 @@ static const char style[] =
     "<style>.page,.gap{fill:#fff}.ink{fill:#22304a}.faint{fill:#5f6b80}.bad{fill:#b3261e}.edge{stroke:#22304a}\n"
     ".r0{fill:#a5d3f2}.r1{fill:#ffc896}.r2{fill:#b9e4ae}.r3{fill:#f7b2c0}"
     ".r4{fill:#cfc0f2}.r5{fill:#ffe394}.r6{fill:#a3e2d8}.r7{fill:#e2cab0}\n"
-    "@media (prefers-color-scheme:dark){.page,.gap{fill:#15181e}.ink{fill:#eef1f7}.faint{fill:#97a1b3}.bad{fill:#ff8a80}"
+    "@media "
+    "(prefers-color-scheme:dark){.page,.gap{fill:#15181e}.ink{fill:#eef1f7}.faint{fill:#97a1b3}.bad{fill:#ff8a80}"
     ".edge{stroke:#97a1b3}\n"
     ".r0{fill:#2f6f9f}.r1{fill:#9a5f2b}.r2{fill:#41763a}.r3{fill:#96485a}"
     ".r4{fill:#645292}.r5{fill:#857023}.r6{fill:#2f776c}.r7{fill:#76583a}}</style>\n";

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NOTEBOOK = 100 }; /* columns of a picture in text */
+
 /* The file's name at index i, NULL for the terminal. */
 static const char *
 svg_path(lua_State *L, int i)
@@ -57,11 +59,11 @@ tensor_show(lua_State *L)
     char *text, *svg;
     if (!path && shell_of(L)->display) {
         check(L, rille_tensor_show_svg(t, &svg));
-        if (!rille_tensor_show(t, false, &text)) return display(L, svg, text);
+        if (!rille_tensor_show(t, NOTEBOOK, false, &text)) return display(L, svg, text);
         free(svg);
         return raise_core(L, "show");
     }
-    check(L, path ? rille_tensor_show_svg(t, &text) : rille_tensor_show(t, shell_of(L)->color, &text));
+    check(L, path ? rille_tensor_show_svg(t, &text) : rille_tensor_show(t, print_columns(), shell_of(L)->color, &text));
     return put(L, path, text);
 }
 
@@ -95,12 +97,13 @@ boxing_show(lua_State *L)
     const struct rille_layout *to = end_of(L, "to", "placement_to", ndim);
     if (!path && sh->display) {
         check(L, rille_show_move_svg(sh->session, dtype, ndim, shape, from, to, &svg));
-        if (!rille_show_move(sh->session, dtype, ndim, shape, from, to, false, &text)) return display(L, svg, text);
+        if (!rille_show_move(sh->session, dtype, ndim, shape, from, to, NOTEBOOK, false, &text))
+            return display(L, svg, text);
         free(svg);
         return raise_core(L, "show");
     }
     check(L, path ? rille_show_move_svg(sh->session, dtype, ndim, shape, from, to, &text)
-                  : rille_show_move(sh->session, dtype, ndim, shape, from, to, sh->color, &text));
+                  : rille_show_move(sh->session, dtype, ndim, shape, from, to, print_columns(), sh->color, &text));
     return put(L, path, text);
 }
 
@@ -132,7 +135,7 @@ show_drawn(lua_State *L)
     }
     if (path) return write_picture(L, path, luaL_checkstring(L, 4));
     lua_pushvalue(L, 3);
-    lua_pushinteger(L, sh->display ? 100 : print_columns());
+    lua_pushinteger(L, sh->display ? NOTEBOOK : print_columns());
     lua_pushboolean(L, sh->color && !sh->display);
     lua_call(L, 2, 1);
     if (sh->display)

@@ -35,7 +35,7 @@ a_stack_of_tiles(void)
 {
     struct type t = type_of(DT_F32, 2, (int64_t[]){4, 4});
     struct str s = {0};
-    box_show_text(&t, layout(mesh(2, (int32_t[]){2, 2}, 0), "(B, S(0))"), false, &s);
+    box_show_text(&t, layout(mesh(2, (int32_t[]){2, 2}, 0), "(B, S(0))"), 110, false, &s);
     is_str(str_text(&s),
            "(B, S(0)) on cpu[[0, 1], [2, 3]]\n"
            "f32{4, 4}, axis 0 down, axis 1 across\n"
@@ -58,7 +58,7 @@ a_move_of_a_partial(void)
     struct type t = type_of(DT_F32, 1, (int64_t[]){7});
     const struct place *p = mesh(1, (int32_t[]){2}, 0);
     struct str s = {0};
-    box_show_move_text(&t, layout(p, "P(max)"), layout(p, "S(0)"), false, &s);
+    box_show_move_text(&t, layout(p, "P(max)"), layout(p, "S(0)"), 110, false, &s);
     is_str(
         str_text(&s),
         "reduce-scatter: 28 B in all, the least there is\n"
@@ -74,8 +74,43 @@ a_move_of_a_partial(void)
         "  rank 1 receives 12 B\n",
         "a partial axis puts what is combined side by side");
     str_clear(&s);
-    box_show_text(&t, layout(p, "S(0)"), true, &s);
+    box_show_text(&t, layout(p, "S(0)"), 110, true, &s);
     ok(strstr(str_text(&s), "\033[1;38;5;75m0\033[0m"), "with color a rank's number has its colour");
+    str_free(&s);
+}
+
+/* The widest line, in characters. */
+static int
+width_of(const char *text)
+{
+    int most = 0, now = 0;
+    for (const char *p = text; *p; p++) {
+        now = *p == '\n' ? 0 : now + ((*p & 0xc0) != 0x80);
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+static void
+pictures_fit(void)
+{
+    struct type t = type_of(DT_F32, 2, (int64_t[]){8, 8});
+    const struct place *p = mesh(1, (int32_t[]){4}, 0);
+    static const int columns[] = {40, 60, 80, 120};
+    static const char *const layouts[] = {"P", "S(0)", "S(1)", "B"};
+    struct str s = {0};
+    for (size_t c = 0; c < countof(columns); c++)
+        for (size_t i = 0; i < countof(layouts); i++) {
+            int most = 0;
+            for (size_t k = 0; k < countof(layouts); k++) {
+                str_clear(&s);
+                box_show_move_text(&t, layout(p, layouts[i]), layout(p, layouts[k]), columns[c], false, &s);
+                char *lists = strstr(s.text, "  rank"); /* are as long as they are */
+                if (lists) *lists = 0;
+                most = MAX(most, width_of(str_text(&s)));
+            }
+            ok(most <= columns[c], "pictures of moves from %s fit into %d columns (%d)", layouts[i], columns[c], most);
+        }
     str_free(&s);
 }
 
@@ -132,7 +167,7 @@ every_layout(const struct place *p, const struct type *t, const char *what)
         for (int a = 0; a < p->naxis; a++, rest /= t->ndim + 2) sbp[a] = entry(rest % (t->ndim + 2), t->ndim);
         if (layout_new(atlas, p, sbp, NULL, &l)) diag("%s", err_text());
         str_clear(&s);
-        box_show_text(t, l, false, &s);
+        box_show_text(t, l, 110, false, &s);
         for (int pos = 0; pos < p->nrank; pos++) {
             struct type local = layout_shard(l, t, pos);
             if (strstr(str_text(&s), "...")) continue; /* more than six ranks or four addends */
@@ -140,7 +175,7 @@ every_layout(const struct place *p, const struct type *t, const char *what)
             unnamed += type_numel(&local) > 0 && !names(str_text(&s), p->rank[pos]);
         }
         str_clear(&s);
-        box_show_move_text(t, before, l, true, &s);
+        box_show_move_text(t, before, l, 110, true, &s);
         str_clear(&s);
         box_show_svg(t, l, &s);
         unsound += !is_sound_xml(str_text(&s));
@@ -161,6 +196,7 @@ main(void)
     atlas = atlas_new();
     a_stack_of_tiles();
     a_move_of_a_partial();
+    pictures_fit();
     struct type none = type_of(DT_F32, 2, (int64_t[]){0, 3}), one = type_of(DT_F32, 0, NULL);
     struct type line = type_of(DT_F32, 1, (int64_t[]){7}), square = type_of(DT_F32, 2, (int64_t[]){5, 3});
     struct type block = type_of(DT_F32, 4, (int64_t[]){2, 3, 4, 5});
@@ -178,7 +214,7 @@ main(void)
     box_show_move_svg(&large, layout(many, "(S(0), S(1), P)"), layout(many, "(S(2), B, S(1))"), &s);
     ok(is_sound_xml(str_text(&s)) && s.len < 100000, "a mesh of 1,024 ranks is drawn with its middle left out");
     str_clear(&s);
-    box_show_move_text(&large, layout(many, "(S(0), S(1), P)"), layout(many, "(S(2), B, S(1))"), false, &s);
+    box_show_move_text(&large, layout(many, "(S(0), S(1), P)"), layout(many, "(S(2), B, S(1))"), 110, false, &s);
     ok(s.len < 20000, "and in a terminal");
     str_free(&s);
     atlas_free(&atlas);

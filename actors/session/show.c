@@ -5,12 +5,12 @@
 #include "boxing/show.h"
 
 int
-rille_tensor_show(struct rille_tensor *t, bool color, char **out)
+rille_tensor_show(struct rille_tensor *t, int columns, bool color, char **out)
 {
     TRY(face_tensor(t, __func__));
     TRY(face_given(out, "out", __func__));
     struct str s = {0};
-    box_show_text(&t->val->type, t->val->layout, color, &s);
+    box_show_text(&t->val->type, t->val->layout, columns, color, &s);
     *out = s.text;
     return 0;
 }
@@ -42,7 +42,7 @@ moved_type(const char *dtype, int ndim, const int64_t *shape, const struct layou
 
 int
 rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
-                const struct rille_layout *from, const struct rille_layout *to, bool color, char **out)
+                const struct rille_layout *from, const struct rille_layout *to, int columns, bool color, char **out)
 {
     TRY(face_session(s, __func__));
     TRY(face_given(dtype, "the dtype", __func__));
@@ -55,7 +55,7 @@ rille_show_move(struct rille_session *s, const char *dtype, int ndim, const int6
     struct str text = {0};
     (void)s;
     TRY(moved_type(dtype, ndim, shape, f, g, &type));
-    box_show_move_text(&type, f, g, color, &text);
+    box_show_move_text(&type, f, g, columns, color, &text);
     *out = text.text;
     return 0;
 }
