@@ -1,180 +1,154 @@
-/* complete.c - what the name before the cursor may become.
- *
- *   to            globals, locals, Lua's words
- *   rille.ma      fields of the table that rille is
- *   net.fc1:for   methods: fields that are functions, also those of metatables
- *   x:mat  x.sh   a tensor's methods and fields
- *   :ti  ?mat     commands; pages
- *
- * Tables are only looked into, never asked: no metamethod runs but those of Rille's own module. */
+/* complete.c - what stands before the cursor, for lua/complete.lua, which knows what it may become and how what is
+ * called there is called; and names of files. */
 #include "shell/repl.h"
+#include "shell/token.h"
 
-#include <ctype.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-static const char *const words[] = {"and",      "break",  "do",   "else", "elseif", "end",  "false", "for",
-                                    "function", "goto",   "if",   "in",   "local",  "nil",  "not",   "or",
-                                    "repeat",   "return", "then", "true", "until",  "while"};
+enum { HINT_BYTES = 8192 }; /* a longer chunk is not read again with each key */
 
-struct matches {
-    lua_State *L;
-    int list;         /* index of the list, which is also the set of its entries */
-    const char *base; /* what stands before the name: "rille." */
-    size_t base_size;
-    const char *begin; /* of the name */
-    size_t size;
-    bool functions; /* only those */
-};
+static const char *const kinds[] = {
+    [T_NAME] = "name", [T_NUMBER] = "number", [T_STRING] = "string", [T_OTHER] = "other"};
 
+/* Pushes the chunk up to the cursor, and the list of its tokens {kind, from, to}, from 1 on. */
 static void
-add(struct matches *m, const char *name)
+push_chunk(lua_State *L, const char *line, int end)
 {
-    if (strncmp(name, m->begin, m->size)) return;
-    if (name[0] == '_' && m->size == 0) return; /* hidden until asked for */
-    lua_pushlstring(m->L, m->base, m->base_size);
-    lua_pushstring(m->L, name);
-    lua_concat(m->L, 2);
-    lua_pushvalue(m->L, -1);
-    if (lua_rawget(m->L, m->list) == LUA_TNIL) {
-        lua_pop(m->L, 1);
-        lua_pushvalue(m->L, -1);
-        lua_rawseti(m->L, m->list, (lua_Integer)lua_rawlen(m->L, m->list) + 1);
-        lua_pushboolean(m->L, true);
-        lua_rawset(m->L, m->list);
-        return;
+    const char *text = lua_pushlstring(L, line, (size_t)end);
+    lua_newtable(L);
+    int n = 0;
+    for (struct token t; (t = token_next(text)).kind != T_END; text = token_after(&t)) {
+        lua_createtable(L, 3, 0);
+        lua_pushstring(L, kinds[t.kind]);
+        lua_rawseti(L, -2, 1);
+        lua_pushinteger(L, t.at - lua_tostring(L, -3) + 1);
+        lua_rawseti(L, -2, 2);
+        lua_pushinteger(L, token_after(&t) - lua_tostring(L, -3));
+        lua_rawseti(L, -2, 3);
+        lua_rawseti(L, -2, ++n);
     }
-    lua_pop(m->L, 2);
 }
 
 static void
-add_keys(struct matches *m, int table)
+push_function(lua_State *L, const char *name)
 {
-    lua_State *L = m->L;
-    for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1))
-        if (lua_type(L, -2) == LUA_TSTRING && (!m->functions || lua_isfunction(L, -1))) add(m, lua_tostring(L, -2));
-}
-
-/* The names of a value: a table's keys, then those of the table its metatable's __index is; a tensor's methods. */
-static void
-add_value(struct matches *m, int value, int depth)
-{
-    static const char *const fields[] = {"shape",  "ndim",          "dtype", "placement", "sbp",
-                                         "device", "requires_grad", "grad",  "name",      "is_leaf"};
-    lua_State *L = m->L;
-    if (lua_istable(L, value)) add_keys(m, value);
-    for (size_t k = 0; !m->functions && tensor_test(L, value) && k < sizeof fields / sizeof *fields; k++)
-        add(m, fields[k]);
-    if (depth == 0 || !luaL_getmetafield(L, value, tensor_test(L, value) ? "__methods" : "__index")) return;
-    add_value(m, lua_gettop(L), depth - 1);
-    lua_pop(L, 1);
-}
-
-static void
-add_globals(struct matches *m, int env)
-{
-    for (size_t k = 0; k < sizeof words / sizeof *words; k++) add(m, words[k]);
-    add_keys(m, env);
-    lua_pushglobaltable(m->L);
-    add_keys(m, lua_gettop(m->L));
-    lua_pop(m->L, 1);
-}
-
-/* Replaces the value at the top by its field, found without asking metamethods but those of Rille's module. */
-static void
-step_into(lua_State *L, const char *name, size_t size)
-{
-    lua_pushlstring(L, name, size);
-    lua_getglobal(L, "rille");
-    bool module = lua_rawequal(L, -1, -3);
-    lua_pop(L, 1);
-    if (!lua_istable(L, -2))
-        lua_pop(L, 1), lua_pushnil(L);
-    else if (module)
-        lua_gettable(L, -2);
-    else
-        lua_rawget(L, -2);
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "rille.complete");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, name);
     lua_remove(L, -2);
 }
 
-/* Pushes what the names up to end mean: "a.b.c". */
 static void
-push_path(lua_State *L, int env, const char *at, const char *end)
+push_commands(lua_State *L)
 {
-    size_t n = strcspn(at, ".:");
-    lua_pushlstring(L, at, n);
-    lua_gettable(L, env);
-    for (at += n; at < end; at += n) {
-        at++;
-        n = strcspn(at, ".:");
-        step_into(L, at, n);
+    lua_newtable(L);
+    for (int i = 0; command_name(i); i++) {
+        lua_pushstring(L, command_name(i));
+        lua_rawseti(L, -2, i + 1);
     }
 }
 
-static void
-add_commands(struct matches *m)
-{
-    for (int i = 0; command_name(i); i++) add(m, command_name(i));
-}
-
-static void
-add_pages(struct matches *m)
-{
-    const struct rille_op *op;
-    for (int i = 0; (op = rille_op_at(i)); i++)
-        if (!rille_op_hidden(op)) add(m, rille_op_name(op));
-    lua_getglobal(m->L, "rille");
-    add_keys(m, lua_gettop(m->L));
-    lua_pop(m->L, 1);
-}
-
+/* For Lua: the list of paths that begin with the argument; of a folder with "/" behind it. */
 static int
-compare(const void *a, const void *b)
+files(lua_State *L)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const char *path = lua_tostring(L, 1), *name = strrchr(path, '/');
+    size_t base = name ? (size_t)(name + 1 - path) : 0;
+    int n = 0;
+    lua_newtable(L);
+    lua_pushlstring(L, base ? path : ".", base ? base : 1);
+    DIR *dir = opendir(lua_tostring(L, -1));
+    lua_pop(L, 1);
+    if (!dir) return 1;
+    for (struct dirent *e; (e = readdir(dir));) {
+        struct stat st;
+        if (strncmp(e->d_name, path + base, strlen(path + base)) || (e->d_name[0] == '.' && path[base] != '.'))
+            continue;
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+        bool folder = !fstatat(dirfd(dir), e->d_name, &st, 0) && S_ISDIR(st.st_mode);
+        lua_pushlstring(L, path, base);
+        lua_pushstring(L, e->d_name);
+        lua_pushstring(L, folder ? "/" : "");
+        lua_concat(L, 3);
+        lua_rawseti(L, -2, ++n);
+    }
+    closedir(dir);
+    lua_getglobal(L, "table");
+    lua_getfield(L, -1, "sort");
+    lua_pushvalue(L, 2);
+    lua_call(L, 1, 0);
+    lua_settop(L, 2);
+    return 1;
 }
 
-/* Pushes the list of the strings in the list at the top, sorted. */
-static void
-push_sorted(lua_State *L)
+/* rille._keys(table, prefix): the texts among its keys that begin so, of which a table may have very many. */
+static int
+keys(lua_State *L)
 {
-    int n = (int)lua_rawlen(L, -1), list = lua_gettop(L);
-    const char **names = lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *names, 0);
-    for (int k = 0; k < n; k++) {
-        lua_rawgeti(L, list, k + 1);
-        names[k] = lua_tostring(L, -1);
-        lua_pop(L, 1);
+    size_t size, n;
+    const char *prefix = luaL_checklstring(L, 2, &size);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_newtable(L);
+    int list = lua_gettop(L), found = 0;
+    for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &n) : NULL;
+        if (!key || n < size || memcmp(key, prefix, size)) continue;
+        lua_pushvalue(L, -2);
+        lua_rawseti(L, list, ++found);
     }
-    qsort(names, (size_t)n, sizeof *names, compare);
-    lua_createtable(L, n, 0);
-    for (int k = 0; k < n; k++) {
-        lua_pushstring(L, names[k]);
-        lua_rawseti(L, -2, k + 1);
-    }
+    return 1;
 }
 
 int
 complete(lua_State *L, int env, const char *line, int end)
 {
-    int begin = end;
-    while (begin > 0 && (isalnum((unsigned char)line[begin - 1]) || strchr("_.:?", line[begin - 1]))) begin--;
-    const char *text = lua_pushlstring(L, line + begin, (size_t)(end - begin));
-    const char *last = text + strlen(text);
-    while (last > text && last[-1] != '.' && last[-1] != ':' && last[-1] != '?') last--;
-    lua_newtable(L);
-    struct matches m = {L, lua_gettop(L), text, (size_t)(last - text), last, strlen(last), false};
-    if (last == text + 1 && *text == ':')
-        add_commands(&m);
-    else if (last == text + 1 && *text == '?')
-        add_pages(&m);
-    else if (last == text)
-        add_globals(&m, env);
-    else {
-        m.functions = last[-1] == ':';
-        push_path(L, env, text, last - 1);
-        add_value(&m, lua_gettop(L), 5);
-        lua_pop(L, 1);
-    }
-    push_sorted(L);
+    env = lua_absindex(L, env);
+    push_function(L, "list");
+    lua_pushvalue(L, env);
+    push_chunk(L, line, end);
+    push_commands(L);
+    lua_pushcfunction(L, files);
+    lua_call(L, 5, 2);
+    int begin = (int)lua_tointeger(L, -1);
+    lua_pop(L, 1);
     return begin;
+}
+
+bool
+complete_hint(lua_State *L, const char *line, int end)
+{
+    if (end > HINT_BYTES) return false;
+    push_function(L, "hint");
+    push_chunk(L, line, end);
+    lua_call(L, 2, 1);
+    bool known = lua_isstring(L, -1);
+    if (!known) lua_pop(L, 1);
+    return known;
+}
+
+/* rille._complete(text), for tests: the list and where it begins, from 0; and the hint. */
+static int
+complete_text(lua_State *L)
+{
+    size_t size;
+    const char *text = luaL_checklstring(L, 1, &size);
+    lua_pushglobaltable(L);
+    lua_pushinteger(L, complete(L, -1, text, (int)size));
+    if (!complete_hint(L, text, (int)size)) lua_pushnil(L);
+    return 3;
+}
+
+void
+complete_open(lua_State *L)
+{
+    lua_getglobal(L, "rille");
+    lua_pushcfunction(L, complete_text);
+    lua_setfield(L, -2, "_complete");
+    lua_pushcfunction(L, keys);
+    lua_setfield(L, -2, "_keys");
+    lua_pop(L, 1);
 }

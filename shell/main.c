@@ -3,6 +3,7 @@
  * Exit codes: 0 ok, 1 an error of the script, 2 usage, 3 a worker was lost, 130 interrupted. Messages go to stderr. */
 #include "shell/front.h"
 #include "shell/jupyter.h"
+#include "shell/repl.h"
 #include "shell/shell.h"
 
 #include <errno.h>
@@ -385,6 +386,7 @@ run_program(const struct program *p)
         lua_setglobal(L, "rille");
         sh->color = p->color;
         interrupt_open(L);
+        complete_open(L);
         code = p->calibrate ? calibrate(sh->session, p->environment.cost) : run_all(L, p);
         lua_pushcfunction(L, finish);
         int last = sh->saving ? exit_code(run_protected(L, 0, 0)) : 0;

@@ -46,9 +46,14 @@ void local_environment(lua_State *L);
 
 /* ---- complete.c ---- */
 
-/* Pushes the sorted list of full words that the end of the line may become, and gives where that word begins. env:
- * index of the environment. */
+/* Pushes the sorted list of what the text from some place up to the cursor, `end`, may become, and gives that place.
+ * env: index of the environment. Runs nothing of the user's. */
 int complete(lua_State *L, int env, const char *line, int end);
+/* Pushes how what is called at the cursor is called, "softmax(x, axis = -1)"; false, and nothing, where that is not
+ * known.
+ */
+bool complete_hint(lua_State *L, const char *line, int end);
+void complete_open(lua_State *L); /* into the global rille: what tests ask */
 
 /* ---- show.c ---- */
 

@@ -111,7 +111,7 @@ def ask(msg_id):
 
 
 c = ask(kc.complete("é = rille.matm", 14))
-ok("names are completed, counted in characters", "rille.matmul" in c["matches"] and c["cursor_start"] == 4
+ok("names are completed, counted in characters", "matmul" in c["matches"] and c["cursor_start"] == 10
    and c["cursor_end"] == 14, c)
 ok("a name has a page", "matmul" in ask(kc.inspect("rille.matmul(a, b)", 9))["data"]["text/plain"])
 ok("no page is no error", ask(kc.inspect("no_such_name"))["found"] is False)

@@ -222,6 +222,29 @@ if grep -q 'editor: readline' seen; then
   shows "and a command" "line editor"
 fi
 if grep -q readline <("$rille" --no-init -i <<<':doctor'); then
+  session 'type x = rille.ones({2})\n' prompt 'type x:matm\t' 'wait matmul' 'type (x\003' prompt 'type x:ma\t' 'wait max_pool2d  maximum' 'wait x:ma' \
+    'type \003' prompt 'type rille.placement("c\t' 'wait cuda' 'type u"\t\003' prompt 'type x:softmax{ax\t' 'wait axis = ' 'type 0}\n' 'wait 0.5'
+  shows "Tab lists what a name may become" 'matmul      max         max_pool2d  maximum'
+  shows "and completes options" 'x:softmax{axis = 0}'
+  color=always session 'type x = rille.ones({2})\n' 'wait rille> ' 'type x:softmax(' 'wait axis = -1)' 'type 0):sum():item() + 1\n' 'wait 2.0'
+  shows "what is called is told while it is typed" $'\e[2m  softmax(x, axis = -1)'
+  shows "and the session sees what was typed alone" '2.0'
+  color=always session 'type local t = 1 -- one\n' 'wait rille> ' 'type "a" .. t\n' 'wait a1'
+  shows "Lua's words have a colour" $'\e[35mlocal\e[m'
+  shows "and comments" $'\e[2m-- one\e[m'
+  color=always session 'type for i = 1, 2 do\n' 'wait .. ' 'type print(i + 5)\n' 'wait .. ' 'type \e[A\e[A\001' 'type print("first") \n' \
+    'wait .. ' 'type \e[B\e[B\e[B\005end\n' 'wait 6'
+  ok "a painted chunk has many lines too" grep -qx first seen
+  color=always session 'type half' 'wait half' 'type \003' 'wait ^C' 'type \022' 'wait reverse-i-search' 'type prin' 'type \007\003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
+  ok "Ctrl-C and a search leave the prompt whole" grep -qx alive seen
+  long=$(printf 'x%.0s' {1..50000})
+  for color in always never; do
+    session "type \\e[200~y = \"$long\"\\e[201~\n" 'wait rille> ' 'type #y\n' 'wait 50000'
+    ok "a line of 50 kB is read, --color $color" grep -qx 50000 seen
+    session "type \\e[200~$(printf 'n = 1\\n%.0s' {1..199})n + 199\\e[201~\n" 'wait 200'
+    ok "a paste of 200 lines is one chunk, --color $color" grep -qx 200 seen
+  done
+  color=never
   rm -rf state
   session 'type mine = 4\n' 'wait rille> ' 'type ext = 1\n' 'wait rille> '
   ok "an entry is in the history at once" grep -q 'mine = 4' state/rille/history

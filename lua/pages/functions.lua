@@ -1,0 +1,303 @@
+-- functions.lua - pages of rille's functions that are no operators'; of one with the name of an operator the page goes on
+-- with what its record tells.
+
+local OPTIONS = ", {dtype =, placement =, sbp =, requires_grad =, name =}"
+
+return {
+  arange = {
+    sign = "rille.arange(n" .. OPTIONS .. "), rille.arange(a, b, step = 1" .. OPTIONS .. ")",
+    options = true,
+    text = "a, a + step, ... before b; whole numbers give i64",
+    shows = "rille.arange(5):sum():item()",
+    gives = "10",
+  },
+  boxing = {
+    sign = "rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}",
+    text = [[
+one move, priced
+Fields: name, bytes, bound, received (by rank), steps, candidates. b:show() draws it, also e.boxing[1]:show()]],
+    code = [[
+P = rille.placement('cpu', {0, 1})
+from, to = {placement = P, sbp = 'S(0)'}, {placement = P, sbp = 'B'}
+move = rille.boxing{shape = {4}, dtype = 'f32', from = from, to = to}]],
+    shows = "move.bytes",
+    gives = "16",
+  },
+  cat = {
+    sign = "rille.cat({x, ...}, axis)",
+    text = "concat",
+    shows = "#rille.cat({rille.ones(2), rille.ones(3)}, 0)",
+    gives = "5",
+  },
+  certificate = {
+    sign = "rille.certificate(path)",
+    text = "what the certificate of a plan proves; an error when it proves nothing",
+    shows = "pcall(rille.certificate, 'no such file')",
+    gives = "false",
+  },
+  chunk = {
+    sign = "chunk(x, n, axis = 0)",
+    text = [[
+a list of at most n parts of one size along axis, the last one smaller
+n              integer: how many parts
+axis           integer: dimension to cut
+made of        slice, once for each part, whose layouts it has
+gradient       yes]],
+    shows = "#rille.ones(5):chunk(2)",
+    gives = "2",
+  },
+  clock = {
+    sign = "rille.clock()",
+    text = "seconds, from some start",
+    shows = "rille.clock() > 0",
+    gives = "true",
+  },
+  counters = {
+    sign = "rille.counters()",
+    text = "nodes, compiles, cache_hits, runs, acts, messages, ... since the start",
+    shows = "rille.counters().runs >= 0",
+    gives = "true",
+  },
+  device_info = {
+    first = "cpu|cuda",
+    sign = 'rille.device_info("cuda", 0)',
+    text = "the GPU of a device: {name =, memory =, capability =}",
+    shows = "type(rille.device_info)",
+    gives = "function",
+  },
+  devices = {
+    sign = "rille.devices()",
+    text = "the devices used so far and their memory",
+    shows = "type(rille.devices())",
+    gives = "table",
+  },
+  empty = {
+    sign = "rille.empty(shape" .. OPTIONS .. ")",
+    options = true,
+    shows = "rille.empty(2, 3):numel()",
+    gives = "6",
+  },
+  explain = {
+    sign = "rille.explain(y)",
+    text = "each operator's signature, candidates and bytes; each boxing's steps, bytes and bound",
+    code = [[
+P = rille.placement('cpu', {0, 1})
+x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
+    shows = "rille.explain(x:sum()).ops[1].name",
+    gives = "sum",
+  },
+  eye = {
+    sign = "rille.eye(n, m = n" .. OPTIONS .. ")",
+    options = true,
+    text = "ones on the diagonal",
+    shows = "rille.eye(3):sum():item()",
+    gives = "3.0",
+  },
+  floor_divide = {
+    sign = "a // b",
+    shows = "(rille.tensor(7) // 2):item()",
+    gives = "3.0",
+  },
+  full = {
+    sign = "rille.full(shape, value" .. OPTIONS .. ")",
+    options = true,
+    shows = "rille.full({2, 2}, 0.5):sum():item()",
+    gives = "2.0",
+  },
+  grad = {
+    is = "tensor",
+    sign = "rille.grad(y, {x1, x2})",
+    text = "dy/dx1, dy/dx2; can be differentiated again.  x.grad is what backward added",
+    code = "x = rille.tensor(3.0, {requires_grad = true})",
+    shows = "rille.grad((x * x):sum(), {x}):item()",
+    gives = "6.0",
+  },
+  graph = {
+    is = "graph",
+    sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, memory_limit =, time_limit =})",
+    text = [[
+step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)
+auto_parallel = true lays the step out: e = step:explain() has e.cost and e.bound, in ns, and e.gap; with
+memory_limit =, in bytes a device, and time_limit =, in seconds. step:certify(file) writes what proves it.]],
+    code = "step = rille.graph(function(x) return x + 1 end)",
+    shows = "step(rille.ones(2)):sum():item()",
+    gives = "4.0",
+  },
+  help = {
+    sign = "rille.help([name])",
+    text = "prints the page of a name; without one, the names",
+    shows = "type(rille.help)",
+    gives = "function",
+  },
+  is_lost = {
+    sign = "rille.is_lost(err)",
+    text = "does the error tell that a worker was lost?",
+    shows = "rille.is_lost('another error')",
+    gives = "false",
+  },
+  is_terminal = {
+    sign = "rille.is_terminal(fd)",
+    text = "whether a file descriptor is one",
+    shows = "type(rille.is_terminal(1))",
+    gives = "boolean",
+  },
+  linspace = {
+    sign = "rille.linspace(a, b, n" .. OPTIONS .. ")",
+    options = true,
+    text = "n numbers from a to b, both included",
+    shows = "rille.linspace(0, 1, 3)[1]:item()",
+    gives = "0.5",
+  },
+  live = {
+    sign = "rille.live(fn)",
+    text = "a number that is asked before each call of a compiled step",
+    code = [[
+k = 3
+step = rille.graph(function(x) return x * rille.live(function() return k end) end)
+step(rille.ones(2))
+k = 5]],
+    shows = "step(rille.ones(2)):sum():item()",
+    gives = "10.0",
+  },
+  manual_seed = {
+    sign = "rille.manual_seed(n)",
+    text = "restarts the random values",
+    code = [[
+rille.manual_seed(1)
+a = rille.rand(1):item()
+rille.manual_seed(1)]],
+    shows = "rille.rand(1):item() == a",
+    gives = "true",
+  },
+  no_grad = {
+    sign = "rille.no_grad(fn, ...)",
+    text = "runs fn; nothing in it is remembered for gradients",
+    code = "w = rille.ones({1}, {requires_grad = true})",
+    shows = "rille.no_grad(function() return (w * 2).requires_grad end)",
+    gives = "false",
+  },
+  ones = {
+    sign = "rille.ones(shape" .. OPTIONS .. ")",
+    options = true,
+    shows = "rille.ones(2, 3):sum():item()",
+    gives = "6.0",
+  },
+  operators = {
+    sign = "rille.operators()",
+    text = "the names of all operators, sorted",
+    shows = "rille.operators()[1]",
+    gives = "abs",
+  },
+  page = {
+    sign = "rille.page(name)",
+    text = "the page of a name as text",
+    shows = "rille.page('exp'):match('^exp')",
+    gives = "exp",
+  },
+  placement = {
+    is = "placement",
+    first = "cpu|cuda|meta",
+    sign = "rille.placement(kind, ranks)",
+    text = [[
+A mesh of devices of one kind: placement("cpu", {0, 1}), placement("cpu", {{0, 1}, {2, 3}}).
+Fields: device, ranks, shape, size. Equal meshes are ==. The kind "meta" has layouts and no values.]],
+    shows = "rille.placement('cpu', {0, 1}).size",
+    gives = "2",
+  },
+  plan = {
+    sign = "rille.plan(y[, {physical = true}])",
+    text = "tasks, registers, memory",
+    shows = "#tostring(rille.plan(rille.ones(2):exp())) > 0",
+    gives = "true",
+  },
+  rand = {
+    sign = "rille.rand(shape" .. OPTIONS .. ")",
+    options = true,
+    shows = "rille.rand(5):lt(1):all():item()",
+    gives = "true",
+  },
+  randint = {
+    sign = "rille.randint(lo, hi, shape" .. OPTIONS .. ")",
+    options = true,
+    text = "whole numbers, hi left out; i64",
+    shows = "rille.randint(0, 4, {5}):lt(4):all():item()",
+    gives = "true",
+  },
+  randn = {
+    sign = "rille.randn(shape" .. OPTIONS .. ")",
+    options = true,
+    shows = "rille.randn(5).dtype",
+    gives = "f32",
+  },
+  recover = {
+    sign = "rille.recover([{workers = n}])",
+    text = [[
+replaces lost workers, or goes on with n; all is as at the last snapshot,
+whose note it gives]],
+    code = "rille.snapshot('note')",
+    shows = "rille.recover()",
+    gives = "note",
+  },
+  remainder = {
+    sign = "a % b",
+    shows = "(rille.tensor(7) % 4):item()",
+    gives = "3.0",
+  },
+  sbp = {
+    sign = "rille.sbp",
+    text = [[
+How a tensor lies over a mesh, one text for each mesh axis: "S(0)" split along axis 0,
+"B" whole everywhere, "P" the sum over ranks, "P(max)", "P(min)".
+{"B", "S(0)"} on a 2-D mesh; {"S(0)", "S(0)", order = {1, 0}} cuts along mesh axis 1 first.
+rille.sbp.split(axis), rille.sbp.broadcast, rille.sbp.partial_sum, rille.sbp.partial("max")]],
+    code = "P = rille.placement('cpu', {0, 1})",
+    shows = "rille.ones({4}, {placement = P, sbp = rille.sbp.split(0)}).sbp",
+    gives = "S(0)",
+  },
+  snapshot = {
+    sign = "rille.snapshot(note)",
+    text = "keeps all variables, random counters and the note as they are now",
+    shows = "rille.snapshot('note')",
+    gives = "nil",
+  },
+  split = {
+    sign = "split(x, size, axis = 0), split(x, {sizes}, axis = 0)",
+    text = [[
+a list of parts: part k is x from start k up to start k + 1 along axis
+size           integer, of a part, the last one may be smaller; or their sizes, which add up to that of x
+axis           integer: dimension to cut
+made of        slice, once for each part, whose layouts it has
+gradient       yes]],
+    shows = "#rille.ones(5):split(2)",
+    gives = "3",
+  },
+  tensor = {
+    is = "tensor",
+    sign = "rille.tensor(values" .. OPTIONS .. ")",
+    options = true,
+    text = "a tensor from a number or nested tables",
+    shows = "rille.tensor({{1, 2}, {3, 4}}).ndim",
+    gives = "2",
+  },
+  whatif = {
+    sign = "rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =})",
+    text = "The step, planned for a cluster that one does not have: a record as step:explain() gives, with step_time.",
+    code = [[
+step = rille.graph(function(x) return x:exp() end)
+step(rille.ones(64))]],
+    shows = "rille.whatif(step, {mesh = {2}}).step_time > 0",
+    gives = "true",
+  },
+  workers = {
+    sign = "rille.workers()",
+    text = "the worker processes: {rank =, host =, pid =, devices =, state =, heartbeat =}",
+    shows = "rille.workers()[1] == nil",
+    gives = "false",
+  },
+  zeros = {
+    sign = "rille.zeros(shape" .. OPTIONS .. ")",
+    options = true,
+    shows = "rille.zeros(2, 3):sum():item()",
+    gives = "0.0",
+  },
+}
