@@ -407,14 +407,22 @@ bring_out(const struct exec *e, const struct views *v, void *const *out)
     }
 }
 
+/* What one run has beside its operands. */
+struct run {
+    char *scratch;
+    uint64_t piece;
+    struct finding *find;
+};
+
 static struct kcall
-call_of(const struct exec *e, const struct views *v, void *scratch, uint64_t piece)
+call_of(const struct exec *e, const struct views *v, const struct run *r)
 {
     struct kcall k = e->k;
     k.in = v->in;
     k.out = v->out;
-    k.scratch = scratch;
-    k.piece = piece;
+    k.scratch = r->scratch;
+    k.piece = r->piece;
+    k.find = r->find;
     return k;
 }
 
@@ -435,17 +443,17 @@ run_ref(const struct kcall *k)
 }
 
 static int
-run_way(const struct exec *e, void *const *in, void *const *out, char *scratch, uint64_t piece)
+run_way(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
     if (e->elt) {
-        elt_run(e->elt, in, out, scratch);
+        elt_run(e->elt, in, out, r->scratch);
         return 0;
     }
     struct views v;
-    bring_in(e, &v, in, scratch);
+    bring_in(e, &v, in, r->scratch);
     if (e->window) return run_window(e, &v, out[0]);
-    aim_out(e, &v, out, scratch);
-    struct kcall k = call_of(e, &v, scratch, piece);
+    aim_out(e, &v, out, r->scratch);
+    struct kcall k = call_of(e, &v, r);
     TRY(e->variant ? e->variant->run(&k, e->state) : run_ref(&k));
     bring_out(e, &v, out);
     return 0;
@@ -526,16 +534,16 @@ compare(const struct exec *e, int i, const struct view *got, const struct view *
 
 /* The reference runs first: the kernel may write over its operands. Its results stay staged, nothing is brought out. */
 static int
-run_checked(const struct exec *e, void *const *in, void *const *out, char *scratch, uint64_t piece)
+run_checked(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
     const struct exec *c = e->check;
     struct views v;
-    bring_in(c, &v, in, scratch + e->check_at);
-    aim_out(c, &v, out, scratch + e->check_at);
-    struct kcall k = call_of(c, &v, NULL, piece);
+    bring_in(c, &v, in, r->scratch + e->check_at);
+    aim_out(c, &v, out, r->scratch + e->check_at);
+    struct kcall k = call_of(c, &v, r);
     TRY(run_ref(&k));
-    TRY(run_way(e, in, out, scratch, piece));
-    for (int i = 0; i < e->nout; i++) {
+    TRY(run_way(e, in, out, r));
+    for (int i = 0; i < e->nout && !r->find->at; i++) {
         struct view got = e->out[i];
         got.data = out[i];
         TRY(compare(e, i, &got, &v.out[i]));
@@ -558,10 +566,10 @@ look_for_nan(const struct exec *e, void *const *out)
     return 0;
 }
 
-int
-exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece)
+static int
+run_now(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
-    TRY(e->check ? run_checked(e, in, out, scratch, piece) : run_way(e, in, out, scratch, piece));
+    TRY(e->check ? run_checked(e, in, out, r) : run_way(e, in, out, r));
     return check_nan ? look_for_nan(e, out) : 0;
 }
 
@@ -573,16 +581,36 @@ run_late(const struct stream_work *w, const struct stream *s)
     void *in[EXEC_IN], *out[OP_OUT];
     for (int i = 0; i < e->nin; i++) in[i] = stream_reach(s, w->in[i]);
     for (int i = 0; i < e->nout; i++) out[i] = stream_reach(s, w->out[i]);
-    return exec_run(e, in, out, stream_reach(s, w->scratch), w->piece);
+    struct run r = {stream_reach(s, w->scratch), w->piece, stream_reach(s, w->find)};
+    return run_now(e, in, out, &r);
 }
 
 int
-exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s, uint64_t piece)
+exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s, uint64_t piece,
+             struct finding *find)
 {
-    if (!s) return exec_run(e, in, out, scratch, piece);
-    struct stream_work w = {.run = run_late, .of = e, .in = in, .out = out, .scratch = scratch, .piece = piece};
+    if (!s) return run_now(e, in, out, &(struct run){scratch, piece, find});
+    struct stream_work w = {
+        .run = run_late, .of = e, .in = in, .out = out, .scratch = scratch, .piece = piece, .find = find};
     assert(e->nin <= EXEC_IN);
     return stream_enqueue(s, &w);
+}
+
+int
+exec_say(const struct exec *e, const struct finding *f, uint64_t piece)
+{
+    if (!f->at) return 0;
+    struct kcall k = e->k;
+    k.piece = piece;
+    return e->call->op->say(&k, f);
+}
+
+int
+exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece)
+{
+    struct finding find = {0};
+    TRY(run_now(e, in, out, &(struct run){scratch, piece, &find}));
+    return exec_say(e, &find, piece);
 }
 
 /* ---- the reference alone ---- */
@@ -597,7 +625,9 @@ ref_run(const struct kcall *k)
         for (int i = 0; i < e->nin; i++) data[i] = k->in[i].data;
         for (int i = 0; i < e->nout; i++) data[e->nin + i] = k->out[i].data;
         char *scratch = must_alloc(e->scratch_bytes + 1);
-        status = run_way(e, data, data + e->nin, scratch, k->piece);
+        struct finding find = {0};
+        status = run_way(e, data, data + e->nin, &(struct run){scratch, k->piece, &find});
+        if (!status) status = exec_say(e, &find, k->piece);
         free(scratch);
     }
     exec_free(&e);

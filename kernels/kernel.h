@@ -3,8 +3,9 @@
  * exec_new() decides, on the session thread at compile time, how a call with
  * these local shapes and strides will be computed: the first variant that accepts
  * it, else ref with conversions; what must be made dense; how much scratch.
- * exec_run() does it, on a device thread, without allocating; exec_enqueue() puts
- * it on a stream. Addresses come with each of these: an exec is read-only after it
+ * exec_enqueue() does it, on a device thread and without allocating, or puts it on
+ * a stream; what is wrong in its data it finds there, and exec_say() says later,
+ * on the host. Addresses come with each of these: an exec is read-only after it
  * was made. (A variant's own state may be for one thread at a time.) */
 #ifndef RILLE_KERNELS_KERNEL_H
 #define RILLE_KERNELS_KERNEL_H
@@ -21,15 +22,18 @@ size_t exec_scratch(const struct exec *e); /* bytes, 64-byte aligned by the call
 /* Operand i, or output i - nin, as it lies for the caller (data NULL); NULL: there is no such one. */
 const struct view *exec_view(const struct exec *e, int i);
 const char *exec_variant(const struct exec *e); /* "dnnl", "ref", ... */
-/* in[i], out[i]: data of each view, in the order of the call (NULL where absent). E_KERNEL, E_VALUE. With check_ref,
- * runs the reference beside the variant and compares (RILLE_CHECK=ref). */
-int exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece);
-/* The same as work on a stream (s NULL: now). in, out and what they point to stay until the work is done. What fails
- * there is the stream's trouble. The thread that owns the stream; does not block. */
+/* Work on a stream (s NULL: it is done at once). in[i], out[i]: data of each view, in the order of the call (NULL where
+ * absent); they and what they point to stay until the work is done. What fails there is the stream's trouble; E_KERNEL.
+ * find: zeros; lies where device and host reach it, and stays. The thread that owns the stream; does not block. With
+ * check_ref, runs the reference beside the variant and compares (RILLE_CHECK=ref). */
 struct stream;
 enum { EXEC_IN = 64 }; /* operands at most */
 int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s,
-                 uint64_t piece);
+                 uint64_t piece, struct finding *find);
+/* After the work of that piece is done: E_VALUE if it found something. The host. */
+int exec_say(const struct exec *e, const struct finding *f, uint64_t piece);
+/* Both, at once. */
+int exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece);
 
 /* A chain of element-wise calls as one pass: program step s reads operands in[] of the whole chain or results of
  * earlier steps. */

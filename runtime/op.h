@@ -109,6 +109,12 @@ struct pieces {
     uint32_t of; /* bit i: operand i is a piece */
 };
 
+/* What a kernel found wrong in its data: the first place. Lies where device and host reach it. */
+struct finding {
+    int64_t at;       /* 1 + its position in the local part, row by row; 0: nothing is wrong */
+    int64_t value[2]; /* what is there */
+};
+
 /* One rank's work: the global call, and the local views of what it reads and writes. in[i].dtype is DT_NONE where
  * absent. A number is a view of no dimensions whose data is a double (F64) or an int64_t (I64). */
 struct kcall {
@@ -119,6 +125,7 @@ struct kcall {
     uint64_t piece;       /* which micro-batch; random operators count it in */
     struct pieces pieces; /* for messages: they tell positions in what the user gave */
     int threads;          /* how many threads the kernel may use (oneDNN) */
+    struct finding *find; /* comes as zeros; written by operators that have say() */
 };
 
 /* A fast way to compute an operator. Variants are tried in order; the first whose accepts() says yes is taken.
@@ -132,7 +139,7 @@ struct kernel_variant {
     /* Makes what run() needs for these shapes and strides (oneDNN primitives); may be NULL. Called on the session
      * thread at compile time. *state is freed by drop. *scratch_bytes starts at 0. */
     int (*prepare)(const struct kcall *k, void **state, size_t *scratch_bytes);
-    int (*run)(const struct kcall *k, const void *state); /* device thread; E_KERNEL, E_VALUE after fail() */
+    int (*run)(const struct kcall *k, const void *state); /* device thread; E_KERNEL after fail() */
     void (*drop)(void *state);
 };
 
@@ -160,7 +167,6 @@ enum {
     OP_VIEW = 2,             /* out[0] is a strided window of in[0]: .view gives it; no task */
     OP_RANDOM = 4,           /* the last two operands are hidden: seed, ordinal */
     OP_SOURCE = 8,           /* no tensor operands: placement and sbp are given by the call */
-    OP_CHECKS = 16,          /* run() checks data and may fail with E_VALUE: updates wait for it */
     OP_INPLACE = 32,         /* out[k] may be written over in[k] for k < ninplace, element by element (adamw, sgd) */
     OP_MOVE = 64,            /* to_global: output layout is what the call asks, nothing is computed */
     OP_HIDDEN = 128,         /* not offered to users (gradient helpers) */
@@ -226,6 +232,9 @@ struct op {
     /* How it is computed. ref: one obvious loop; sees dense views, floats as f64, integers and bools as i64. */
     int (*ref)(const struct kcall *k);
     struct eltwise eltwise;
+    /* Operators that check data: ref and run() leave in k->find what is wrong, and go on with results that harm nobody;
+     * say, on the host and later, makes E_VALUE of it. k's views have no data. Updates wait for it. */
+    int (*say)(const struct kcall *k, const struct finding *f);
     /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE when
      * in[0]'s strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies.
      */

@@ -10,6 +10,8 @@
 
 #include "runtime/device.h"
 
+struct finding;
+
 /* What every kind's stream begins with. */
 struct stream {
     const struct device_kind *kind;
@@ -23,6 +25,7 @@ struct stream_work {
     void *const *in, *const *out;
     void *scratch;
     uint64_t piece;
+    struct finding *find; /* what is wrong in the data (op.h); NULL where nothing is looked for */
 };
 
 /* Puts work on the stream; s NULL: does it now. */

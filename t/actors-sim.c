@@ -14,6 +14,7 @@ enum fault {
     EARLY_BACK,   /* inputs are given back when work is enqueued on a stream, not when it is done */
     EARLY_READ,   /* all readers are told when work is enqueued on a stream */
     NO_EVENT,     /* a stream does not wait for another */
+    EARLY_SAY,    /* what work found in its data is asked for when it is enqueued */
     NEXT_ADDRESS, /* work on a stream has the addresses of the act after it */
     KEPT,         /* a register is not given back */
     LOST,         /* what tells of a full register on another thread does not arrive */
@@ -184,6 +185,36 @@ is_caught(enum fault mistake, const char *name, const char *kind)
     if (caught) diag("by %d of %d seeds, first by %d; %d times by an assertion", caught, SEEDS / 2, first, asserted);
 }
 
+/* Data is refused when it was looked at, not before: with a label that is no class, seeds end without an error if what
+ * was found is asked for too early. */
+static void
+is_said(enum fault mistake, const char *name)
+{
+    enum { SEEDS = 12 };
+    int silent = 0;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            char bus[40];
+            snprintf(bus, sizeof bus, "sim:%d", seed);
+            struct train_options o = {.bus = bus, .kind = "late", .schedule = "1f1b"};
+            struct train t;
+            struct train_state got;
+            int64_t label[ROWS] = {0}, shape[1] = {ROWS};
+            label[seed * 5 % ROWS] = CLASSES;
+            train_open(&t, &o);
+            rille_tensor_free(&t.y);
+            must(rille_tensor_from_host(t.s, "i64", 1, shape, label, train_layout(&t, 1, "S(0)"), &t.y), "labels");
+            fault = mistake;
+            _exit(train_run(&t, STEPS, &got) != E_VALUE);
+        }
+        int status = 0;
+        silent += child < 0 || waitpid(child, &status, 0) != child || status;
+    }
+    ok(mistake == NO_FAULT ? silent == 0 : silent > 0, "%s", name);
+}
+
 /* Where nothing can happen any more the run ends, and the error says who waits for what. */
 static void
 is_deadlock(enum fault mistake, int threads, const char *name, const char *words)
@@ -235,6 +266,8 @@ main(void)
     is_caught(EARLY_READ, "a reader that is told before the work is done", "late");
     is_caught(NO_EVENT, "a stream that does not wait for another", "late");
     is_caught(NEXT_ADDRESS, "work that has the addresses of the next act", "late");
+    is_said(NO_FAULT, "a label that is no class is refused on streams, whatever the order of events");
+    is_said(EARLY_SAY, "what is wrong in data, asked for before the work is done, is caught");
     is_deadlock(KEPT, 0, "a register that is not given back", "a free register of result");
     is_deadlock(KEPT, 1, "the same on one thread", "a free register of result");
     is_deadlock(LOST, 0, "a message that is lost", " acts done, waits for ");

@@ -383,7 +383,7 @@ finish(struct worker *w, struct flow *f)
     int status = stream_trouble(f->stream, u->mark);
     f->first++;
     w->nunder--;
-    if (!status) status = end_work(&u->act);
+    if (!status && !FAULT(EARLY_SAY)) status = end_work(&u->act);
     if (status) {
         failed(w, task, status);
         return;
@@ -430,6 +430,7 @@ act_issue(struct worker *w, int task, struct flow *f)
     act_address(w, &u->act, address);
     wait_for_inputs(w, u->act.task, f);
     int status = begin_work(w, &u->act);
+    if (!status && FAULT(EARLY_SAY)) status = end_work(&u->act);
     if (status) {
         failed(w, task, status);
         return;

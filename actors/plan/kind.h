@@ -6,6 +6,7 @@
 #ifndef RILLE_PLAN_KIND_H
 #define RILLE_PLAN_KIND_H
 
+#include "runtime/op.h"
 #include "runtime/str.h"
 #include "runtime/type.h"
 
@@ -24,6 +25,7 @@ struct act {
     struct stream *stream;        /* that the work is enqueued on; NULL: the work is done when begin returns */
     int32_t piece;                /* counts from 0 */
     int64_t received;             /* bytes of other devices' memory that it reads: begin adds to it */
+    struct finding find;          /* what its work found wrong in its data */
 };
 
 enum kind_flags {

@@ -99,7 +99,7 @@ compute_task(struct lower *l, struct computing *c, int pos)
     struct kernels *k = &c->kernels;
     int32_t id;
     struct draft *d = draft_new(l, &kind_compute, c->node, out->place->kind, out->place->rank[pos], pos, n->piece, &id);
-    d->checks = n->op->flags & OP_CHECKS;
+    d->checks = n->op->say;
     draft_args(l, id, n->nin);
     for (int i = 0; i < n->nin; i++) {
         if (c->in[i]) {

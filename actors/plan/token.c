@@ -20,7 +20,7 @@ static bool
 may_refuse(const struct plan *p, const struct task *t)
 {
     const struct op *op = task_op(p, t);
-    return op && op->flags & OP_CHECKS;
+    return op && op->say;
 }
 
 static enum token

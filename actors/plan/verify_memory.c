@@ -486,7 +486,7 @@ check_updates(struct memory *m)
         count_checks(p, &c, i);
         if (over) TRY(check_checked(m, &c, i));
         const struct op *op = task_op(p, t);
-        if (op && op->flags & OP_CHECKS) c.task[c.n++] = i;
+        if (op && op->say) c.task[c.n++] = i;
     }
     return check_readers(m, writer);
 }

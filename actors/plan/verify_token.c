@@ -10,7 +10,7 @@ static bool
 checks(const struct plan *p, const struct task *t)
 {
     const struct op *op = task_op(p, t);
-    return op && op->flags & OP_CHECKS;
+    return op && op->say;
 }
 
 static bool

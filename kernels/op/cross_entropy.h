@@ -20,6 +20,13 @@ ce_axis(int ndim)
 void ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labels);
 /* exp((x - max) - rest); max and rest without the axis of the classes, f32 of halves, and so is the result. */
 struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest);
-int ce_check_labels(const struct kcall *k, int64_t nclass);
+/* Labels that are no class: finds them, says so, passes them over. */
+void ce_find_labels(const struct kcall *k, int64_t nclass);
+int ce_say(const struct kcall *k, const struct finding *f);
+static inline bool
+ce_counts(const struct kcall *k, int64_t label, int64_t nclass)
+{
+    return label != k->call->attr[CE_IGNORE].i && label >= 0 && label < nclass;
+}
 
 #endif

@@ -49,7 +49,7 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     int64_t label = elem_get_i((enum dtype)labels->dtype, labels->data, r);
     double max = line_get(&k->in[2], r), rest = line_get(&k->in[3], r), g = line_get(&k->in[4], r);
     double s = attr[CE_SMOOTHING].f, spread = s / (double)n;
-    if (label == attr[CE_IGNORE].i) {
+    if (!ce_counts(k, label, n)) {
         memset(at[1], 0, (size_t)n * compute_bytes(compute_of((enum dtype)x->dtype)));
         return;
     }

@@ -24,11 +24,17 @@ ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labe
     }
 }
 
+void
+ce_find_labels(const struct kcall *k, int64_t nclass)
+{
+    lookup_find(k, 1, nclass, &k->call->attr[CE_IGNORE].i);
+}
+
 int
-ce_check_labels(const struct kcall *k, int64_t nclass)
+ce_say(const struct kcall *k, const struct finding *f)
 {
     static const struct lookup_words words = {"cross_entropy", "label", "one of ", " classes"};
-    return lookup_check(k, 1, nclass, &k->call->attr[CE_IGNORE].i, &words);
+    return lookup_say(k, 1, k->in[0].global[ce_axis(k->in[0].ndim)], &words, f);
 }
 
 static int
@@ -65,15 +71,15 @@ ref(const struct kcall *k)
 {
     const struct attr *attr = k->call->attr;
     struct lines l = lines_of(&k->in[0], ce_axis(k->in[0].ndim));
-    TRY(ce_check_labels(k, l.size));
+    ce_find_labels(k, l.size);
     const int64_t *label = i64_of(&k->in[1]);
     for (int64_t r = 0; r < l.outer * l.inner; r++) {
         const double *x = f64_of(&k->in[0]) + r / l.inner * l.size * l.inner + r % l.inner;
         double max = -INFINITY, exps = 0, sum = 0;
         for (int64_t c = 0; c < l.size; c++) max = fmax(max, x[c * l.inner]);
         for (int64_t c = 0; c < l.size; c++) exps += exp(x[c * l.inner] - max), sum += x[c * l.inner] - max;
-        bool ignored = label[r] == attr[CE_IGNORE].i;
-        f64_of(&k->out[0])[r] = ignored ? 0 : loss_of(attr, log(exps), x[label[r] * l.inner] - max, sum, l.size);
+        bool counts = ce_counts(k, label[r], l.size);
+        f64_of(&k->out[0])[r] = counts ? loss_of(attr, log(exps), x[label[r] * l.inner] - max, sum, l.size) : 0;
         f64_of(&k->out[1])[r] = max;
         f64_of(&k->out[2])[r] = log(exps);
     }
@@ -90,8 +96,8 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     int64_t label = elem_get_i((enum dtype)labels->dtype, labels->data, r);
     double max = f->max(n, at[0]), rest = log(f->exp_sum(n, at[0], max, NULL));
     double below = attr[CE_SMOOTHING].f ? f->sum(n, at[0], max) : 0;
-    bool ignored = label == attr[CE_IGNORE].i;
-    line_put(&k->out[0], r, ignored ? 0 : loss_of(attr, rest, line_at(&k->in[0], at[0], label) - max, below, n));
+    bool counts = ce_counts(k, label, n);
+    line_put(&k->out[0], r, counts ? loss_of(attr, rest, line_at(&k->in[0], at[0], label) - max, below, n) : 0);
     line_put(&k->out[1], r, max);
     line_put(&k->out[2], r, rest);
 }
@@ -124,7 +130,7 @@ run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct line_call c = lines(k);
-    TRY(ce_check_labels(k, k->in[0].global[ce_axis(k->in[0].ndim)]));
+    ce_find_labels(k, k->in[0].global[ce_axis(k->in[0].ndim)]);
     lines_run(&c, k);
     return 0;
 }
@@ -177,7 +183,8 @@ const struct op op_cross_entropy_rows = {
     .saves = "01bc",
     .ref = ref,
     .kernel = variants,
-    .flags = OP_CHECKS | OP_HIDDEN,
+    .say = ce_say,
+    .flags = OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 label_smoothing=0.25", "f32{7} i64{}<7",
                "bf16{3,4} i64{3}<4 ignore_index=2", "f32{2,17} i64{2}<17"},
 };

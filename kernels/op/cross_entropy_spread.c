@@ -25,8 +25,8 @@ run(const struct kcall *k, const void *state)
     struct lines l = lines_of(y, axis);
     memset(y->data, 0, (size_t)view_numel(y) * dtype_bytes(y->dtype));
     for (int64_t r = 0; r < l.outer * l.inner; r++) {
-        int64_t label = elem_get_i(labels->dtype, labels->data, r), at = label - y->offset[axis];
-        if (label == k->call->attr[CE_IGNORE].i || at < 0 || at >= l.size) continue;
+        int64_t label = elem_get_i(labels->dtype, labels->data, r), at = lookup_here(label, y->offset[axis], l.size);
+        if (label == k->call->attr[CE_IGNORE].i || at < 0) continue;
         int64_t to = (r / l.inner * l.size + at) * l.inner + r % l.inner;
         elem_set_f(y->dtype, y->data, to, elem_get_f(g->dtype, g->data, r));
     }

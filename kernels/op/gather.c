@@ -33,8 +33,8 @@ gather_index(const struct view *x, int axis, const struct view *ids, const int64
 {
     int64_t index = 0;
     for (int d = 0; d < x->ndim; d++) {
-        int64_t i = (d == axis ? lookup_id(ids, at) : ids->offset[d] + at[d]) - x->offset[d];
-        if (i < 0 || i >= x->dim[d]) return -1;
+        int64_t i = lookup_here(d == axis ? lookup_id(ids, at) : ids->offset[d] + at[d], x->offset[d], x->dim[d]);
+        if (i < 0) return -1;
         index = index * x->dim[d] + i;
     }
     return index;
@@ -63,10 +63,9 @@ static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    static const struct lookup_words words = {"gather", "id", "in an axis of ", " elements"};
     const struct view *x = &k->in[0], *ids = &k->in[1], *y = &k->out[0];
     int axis = axis_of(k->call);
-    TRY(lookup_check(k, 1, x->global[axis], NULL, &words));
+    lookup_find(k, 1, x->global[axis], NULL);
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), i++) {
@@ -83,6 +82,13 @@ static int
 ref(const struct kcall *k)
 {
     return run(k, NULL);
+}
+
+static int
+say(const struct kcall *k, const struct finding *f)
+{
+    static const struct lookup_words words = {"gather", "id", "in an axis of ", " elements"};
+    return lookup_say(k, 1, k->in[0].global[axis_of(k->call)], &words, f);
 }
 
 static void
@@ -114,8 +120,8 @@ const struct op op_gather = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .say = say,
     .kernel = variants,
-    .flags = OP_CHECKS,
     .flops = flops,
     .sample = {"f32{4,6} i64{4,3}<6 axis=1", "f32{5,4} i64{7,2}<5 axis=0", "i32{2,3,4} i32{1,5,4}<3 axis=1",
                "bf16{7} i64{3}<7 axis=0"},

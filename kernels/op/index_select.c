@@ -25,8 +25,7 @@ infer(const struct call *c, int64_t *size)
 static int
 ref(const struct kcall *k)
 {
-    static const struct lookup_words words = {"index_select", "id", "in an axis of ", " entries"};
-    TRY(lookup_check(k, 1, k->in[0].global[axis_of(k->call)], NULL, &words));
+    lookup_find(k, 1, k->in[0].global[axis_of(k->call)], NULL);
     lookup_take(&k->in[0], axis_of(k->call), &k->in[1], &k->out[0]);
     return 0;
 }
@@ -36,6 +35,13 @@ run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     return ref(k);
+}
+
+static int
+say(const struct kcall *k, const struct finding *f)
+{
+    static const struct lookup_words words = {"index_select", "id", "in an axis of ", " entries"};
+    return lookup_say(k, 1, k->in[0].global[axis_of(k->call)], &words, f);
 }
 
 static void
@@ -66,8 +72,8 @@ const struct op op_index_select = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .say = say,
     .kernel = variants,
-    .flags = OP_CHECKS,
     .flops = flops,
     .sample = {"f32{4,3} i64{5}<4 axis=0", "f32{2,5,3} i32{4}<5 axis=1", "i64{3,4} i64{2}<4 axis=1"},
 };

@@ -45,26 +45,38 @@ batch_row(const struct kcall *k, int i, int64_t row)
 }
 
 void
-lookup_print_position(const struct kcall *k, int i, const int64_t *at, struct str *s)
+lookup_print_position(const struct kcall *k, int i, const struct finding *f, struct str *s)
 {
     const struct view *v = &k->in[i];
-    if (v->ndim != 1) str_add(s, "{");
-    for (int d = 0; d < v->ndim; d++) {
-        int64_t p = v->offset[d] + at[d];
-        str_addf(s, d ? ", %lld" : "%lld", (long long)(d ? p : batch_row(k, i, p)));
+    int64_t at[MAX_DIM], rest = f->at - 1;
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        at[d] = v->offset[d] + rest % v->dim[d];
+        rest /= v->dim[d];
     }
+    if (v->ndim != 1) str_add(s, "{");
+    for (int d = 0; d < v->ndim; d++)
+        str_addf(s, d ? ", %lld" : "%lld", (long long)(d ? at[d] : batch_row(k, i, at[d])));
     if (v->ndim != 1) str_add(s, "}");
 }
 
-static int
-refuse(const struct kcall *k, int i, const int64_t *at, int64_t size, const struct lookup_words *w)
+int
+lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *w, const struct finding *f)
 {
     struct str where = {0};
-    lookup_print_position(k, i, at, &where);
+    lookup_print_position(k, i, f, &where);
     int code = fail(E_VALUE, "%s: %s %lld at position %s is not %s%lld%s (positions count from 0)", w->op, w->noun,
-                    (long long)lookup_id(&k->in[i], at), str_text(&where), w->before, (long long)size, w->after);
+                    (long long)f->value[0], str_text(&where), w->before, (long long)size, w->after);
     str_free(&where);
     return code;
+}
+
+void
+lookup_note(const struct kcall *k, int i, const int64_t *at)
+{
+    const struct view *v = &k->in[i];
+    int64_t position = 0;
+    for (int d = 0; d < v->ndim; d++) position = position * v->dim[d] + at[d];
+    *k->find = (struct finding){1 + position, {lookup_id(v, at)}};
 }
 
 /* Is every id of dense memory a position? The walk below, which knows where it is, then is not needed. */
@@ -79,17 +91,18 @@ all_allowed(const struct view *ids, int64_t size, const int64_t *skip)
     return bad == 0;
 }
 
-int
-lookup_check(const struct kcall *k, int i, int64_t size, const int64_t *skip, const struct lookup_words *w)
+void
+lookup_find(const struct kcall *k, int i, int64_t size, const int64_t *skip)
 {
     const struct view *ids = &k->in[i];
-    if (view_is_dense(ids) && (skip || size > 0) && all_allowed(ids, size, skip)) return 0;
+    if (view_is_dense(ids) && (skip || size > 0) && all_allowed(ids, size, skip)) return;
     struct walk walk;
     for (walk_start(&walk, ids); walk.left > 0; walk_next(&walk, ids)) {
         int64_t id = lookup_id(ids, walk.at);
-        if ((id < 0 || id >= size) && !(skip && id == *skip)) return refuse(k, i, walk.at, size, w);
+        if ((id >= 0 && id < size) || (skip && id == *skip)) continue;
+        lookup_note(k, i, walk.at);
+        return;
     }
-    return 0;
 }
 
 /* ---- whole entries ---- */
@@ -98,8 +111,7 @@ lookup_check(const struct kcall *k, int i, int64_t size, const int64_t *skip, co
 static int64_t
 entry_here(const struct view *x, int axis, int64_t id)
 {
-    int64_t at = id - x->offset[axis];
-    return at >= 0 && at < x->dim[axis] ? at : -1;
+    return lookup_here(id, x->offset[axis], x->dim[axis]);
 }
 
 void

@@ -19,11 +19,21 @@ struct lookup_words {
     const char *op, *noun;      /* "embedding", "id" */
     const char *before, *after; /* "in a table of ", " rows" */
 };
-/* E_VALUE for the first of operand i, the ids, that is not one of `size` positions; *skip (may be NULL) is allowed too.
+/* Finds the first of operand i, the ids, that is not one of `size` positions; *skip (may be NULL) is allowed too.
  * ids: of any integer dtype, any strides. */
-int lookup_check(const struct kcall *k, int i, int64_t size, const int64_t *skip, const struct lookup_words *words);
-/* Local position `at` of operand i as it is in the whole, of a micro-batch in the batch: "1" or "{0, 1}". */
-void lookup_print_position(const struct kcall *k, int i, const int64_t *at, struct str *s);
+void lookup_find(const struct kcall *k, int i, int64_t size, const int64_t *skip);
+/* E_VALUE of it. */
+int lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *words, const struct finding *f);
+/* Notes the value at a position of operand i as what is wrong. */
+void lookup_note(const struct kcall *k, int i, const int64_t *at);
+/* Where in operand i it was, in the whole, of a micro-batch in the batch: "1" or "{0, 1}". */
+void lookup_print_position(const struct kcall *k, int i, const struct finding *f, struct str *s);
+/* Where among n entries from `first` on an id lies, whatever number it is; -1: elsewhere. */
+static inline int64_t
+lookup_here(int64_t id, int64_t first, int64_t n)
+{
+    return id >= first && id < first + n ? id - first : -1;
+}
 /* The id at a local position. */
 int64_t lookup_id(const struct view *ids, const int64_t *at);
 

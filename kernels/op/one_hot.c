@@ -27,15 +27,14 @@ infer(const struct call *c, int64_t *size)
 static int
 run(const struct kcall *k, const void *state)
 {
-    static const struct lookup_words words = {"one_hot", "id", "in a range of ", ""};
     const struct view *ids = &k->in[0], *y = &k->out[0];
     UNUSED(state);
-    TRY(lookup_check(k, 0, k->call->attr[N].i, NULL, &words));
+    lookup_find(k, 0, k->call->attr[N].i, NULL);
     int64_t n = y->dim[y->ndim - 1], first = y->offset[y->ndim - 1], *row = y->data;
     memset(row, 0, (size_t)view_numel(y) * sizeof *row);
     for (int64_t i = 0; i < view_numel(ids); i++, row += n) {
-        int64_t here = elem_get_i(ids->dtype, ids->data, i) - first;
-        if (here >= 0 && here < n) row[here] = 1;
+        int64_t here = lookup_here(elem_get_i(ids->dtype, ids->data, i), first, n);
+        if (here >= 0) row[here] = 1;
     }
     return 0;
 }
@@ -44,6 +43,13 @@ static int
 ref(const struct kcall *k)
 {
     return run(k, NULL);
+}
+
+static int
+say(const struct kcall *k, const struct finding *f)
+{
+    static const struct lookup_words words = {"one_hot", "id", "in a range of ", ""};
+    return lookup_say(k, 0, k->call->attr[N].i, &words, f);
 }
 
 static bool
@@ -63,7 +69,7 @@ const struct op op_one_hot = {
     .infer = infer,
     .dtype = OUT_I64,
     .ref = ref,
+    .say = say,
     .kernel = variants,
-    .flags = OP_CHECKS,
     .sample = {"i64{5}<7 n=7", "i32{2,3}<4 n=5", "i64{}<3 n=3"},
 };

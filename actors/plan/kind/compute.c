@@ -4,7 +4,13 @@
 static int
 begin(struct act *a)
 {
-    return exec_enqueue(a->task->exec, a->in, a->out, a->scratch, a->stream, (uint64_t)a->piece);
+    return exec_enqueue(a->task->exec, a->in, a->out, a->scratch, a->stream, (uint64_t)a->piece, &a->find);
+}
+
+static int
+done(struct act *a)
+{
+    return exec_say(a->task->exec, &a->find, (uint64_t)a->piece);
 }
 
 static struct type
@@ -20,6 +26,7 @@ const struct task_kind kind_compute = {
     .name = "compute",
     .flags = KIND_EXEC | KIND_NODE | KIND_WRITES,
     .begin = begin,
+    .done = done,
     .check = value_compute,
     .result = result,
     .print = kind_print_name,
