@@ -292,9 +292,11 @@ int rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l,
  * it. */
 int rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out);
 int rille_tensor_detach(struct rille_tensor *t, struct rille_tensor **out);
-/* The addends of a partial tensor, one behind the other along a new first dimension; and a partial tensor of such. */
+/* The addends of a partial tensor, one behind the other along a new first dimension; and a partial tensor of such.
+ * Addends of bf16 and f16 are f32: dtype is that of their sum (NULL: theirs). */
 int rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out);
-int rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, struct rille_tensor **out);
+int rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, const char *dtype,
+                          struct rille_tensor **out);
 int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
 /* Whether a planner may choose the leaf's layout (sbp = "auto"): the first planned step does, and it is kept. Clears
  * nothing else; to_global_ ends it. */

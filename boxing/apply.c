@@ -2,8 +2,10 @@
  *
  * A reduction goes over its sources block by block, so that the running result
  * stays in the nearest cache: each source is read once, the result written
- * once. Every step of it rounds to the tensor's own dtype, so that a sum is the
- * same bits however it is cut. max and min keep NaN.
+ * once. Every step of it rounds to the dtype of what is added, so that a sum is
+ * the same bits however it is cut; parts of sums of halves are f32
+ * (layout_dtype), and their sum is rounded to a half once, when it is whole. max
+ * and min keep NaN.
  *
  * GB/s of result, sums of two f32 on one core and on two of an AMD EPYC (Zen 5, 1 MiB L2, 32 MiB L3 for both):
  *
@@ -47,10 +49,8 @@ COMBINE(min_f32, float, x < y || x != x ? x : y)
 COMBINE(sum_f64, double, x + y)
 COMBINE(max_f64, double, x > y || x != x ? x : y)
 COMBINE(min_f64, double, x < y || x != x ? x : y)
-COMBINE(sum_bf16, uint16_t, to_bf16(from_bf16(x) + from_bf16(y)))
 COMBINE(max_bf16, uint16_t, from_bf16(x) > from_bf16(y) || from_bf16(x) != from_bf16(x) ? x : y)
 COMBINE(min_bf16, uint16_t, from_bf16(x) < from_bf16(y) || from_bf16(x) != from_bf16(x) ? x : y)
-COMBINE(sum_f16, uint16_t, to_f16(from_f16(x) + from_f16(y)))
 COMBINE(max_f16, uint16_t, from_f16(x) > from_f16(y) || from_f16(x) != from_f16(x) ? x : y)
 COMBINE(min_f16, uint16_t, from_f16(x) < from_f16(y) || from_f16(x) != from_f16(x) ? x : y)
 COMBINE(sum_i32, int32_t, (uint32_t)x + (uint32_t)y) /* wraps */
@@ -68,8 +68,8 @@ COMBINE(all_bool, uint8_t, (x & y))
 static combine_fn *const combine[NDTYPE][NREDUCE] = {
     [DT_F32] = {[RED_SUM] = sum_f32, [RED_MAX] = max_f32, [RED_MIN] = min_f32},
     [DT_F64] = {[RED_SUM] = sum_f64, [RED_MAX] = max_f64, [RED_MIN] = min_f64},
-    [DT_BF16] = {[RED_SUM] = sum_bf16, [RED_MAX] = max_bf16, [RED_MIN] = min_bf16},
-    [DT_F16] = {[RED_SUM] = sum_f16, [RED_MAX] = max_f16, [RED_MIN] = min_f16},
+    [DT_BF16] = {[RED_MAX] = max_bf16, [RED_MIN] = min_bf16},
+    [DT_F16] = {[RED_MAX] = max_f16, [RED_MIN] = min_f16},
     [DT_I32] = {[RED_SUM] = sum_i32, [RED_MAX] = max_i32, [RED_MIN] = min_i32},
     [DT_I64] = {[RED_SUM] = sum_i64, [RED_MAX] = max_i64, [RED_MIN] = min_i64},
     [DT_U8] = {[RED_SUM] = sum_u8, [RED_MAX] = max_u8, [RED_MIN] = min_u8},
@@ -119,6 +119,47 @@ row_at(const struct view *v, const struct rows *r, int64_t row)
 
 /* ---- what steps do ---- */
 
+/* A reduction under way: in the dtype of what is added, f32 where halves stand beside floats. */
+struct summing {
+    combine_fn *fn;
+    enum dtype dtype;
+    struct rows rows;
+    const struct view *dst, *src;
+    int n;
+};
+
+/* Elements of source k, in room if they are halves among floats. */
+static const void *
+source_at(const struct summing *s, int k, int64_t row, int64_t i, int64_t n, float *room)
+{
+    const struct view *v = &s->src[k];
+    const char *from = row_at(v, &s->rows, row) + i * (int64_t)dtype_bytes(v->dtype);
+    if (v->dtype == s->dtype) return from;
+    half_widen(v->dtype, room, from, n);
+    return room;
+}
+
+static void
+sum_block(const struct summing *s, int64_t row, int64_t i, int64_t n)
+{
+    float block[BLOCK], room[2][BLOCK];
+    bool rounds = s->dst->dtype != s->dtype;
+    char *to = row_at(s->dst, &s->rows, row) + i * (int64_t)dtype_bytes(s->dst->dtype);
+    void *sum = rounds ? (char *)block : to;
+    s->fn(sum, source_at(s, 0, row, i, n, room[0]), source_at(s, 1, row, i, n, room[1]), n);
+    for (int k = 2; k < s->n; k++) s->fn(sum, sum, source_at(s, k, row, i, n, room[0]), n);
+    if (rounds) half_round(s->dst->dtype, to, block, n);
+}
+
+/* Parts of a sum are all f32 or none; a half is added to a f32 sum of pieces. */
+static enum dtype
+dtype_of_sum(int n, const struct view *src)
+{
+    for (int k = 0; k < n; k++)
+        if (src[k].dtype == DT_F32) return DT_F32;
+    return src->dtype;
+}
+
 void
 box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src)
 {
@@ -128,19 +169,11 @@ box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src)
         view_copy(dst, src);
         return;
     }
-    combine_fn *fn = combine[dst->dtype][r];
-    assert(fn);
-    struct rows rows = rows_of(dst, n, src);
-    int64_t width = (int64_t)dtype_bytes(dst->dtype);
-    for (int64_t row = 0; row < rows.nrow; row++) {
-        char *to = row_at(dst, &rows, row);
-        const char *first = row_at(&src[0], &rows, row), *second = row_at(&src[1], &rows, row);
-        for (int64_t i = 0; i < rows.row; i += BLOCK) {
-            int64_t len = MIN(rows.row - i, BLOCK), at = i * width;
-            fn(to + at, first + at, second + at, len);
-            for (int k = 2; k < n; k++) fn(to + at, to + at, row_at(&src[k], &rows, row) + at, len);
-        }
-    }
+    enum dtype d = dtype_of_sum(n, src);
+    struct summing s = {combine[d][r], d, rows_of(dst, n, src), dst, src, n};
+    assert(s.fn && (dst->dtype == d || (d == DT_F32 && dtype_is_half(dst->dtype))));
+    for (int64_t row = 0; row < s.rows.nrow; row++)
+        for (int64_t i = 0; i < s.rows.row; i += BLOCK) sum_block(&s, row, i, MIN(s.rows.row - i, BLOCK));
 }
 
 void
@@ -182,9 +215,9 @@ box_fill(enum reduce r, const struct view *dst)
 /* ---- a whole plan ---- */
 
 struct view
-box_slice(const struct type *t, const struct box *part, void *data, const struct box *slice)
+box_slice(const struct type *t, const struct layout *l, const struct box *part, void *data, const struct box *slice)
 {
-    struct view v = {.dtype = t->dtype, .ndim = t->ndim};
+    struct view v = {.dtype = (uint8_t)layout_dtype(l, t->dtype), .ndim = t->ndim};
     int64_t stride = 1, at = 0;
     for (int d = t->ndim - 1; d >= 0; d--) {
         v.dim[d] = slice->hi[d] - slice->lo[d];
@@ -194,7 +227,7 @@ box_slice(const struct type *t, const struct box *part, void *data, const struct
         at += (slice->lo[d] - part->lo[d]) * stride;
         stride *= part->hi[d] - part->lo[d];
     }
-    if (data) v.data = (char *)data + at * (int64_t)dtype_bytes(t->dtype);
+    if (data) v.data = (char *)data + at * (int64_t)dtype_bytes(v.dtype);
     return v;
 }
 
@@ -221,8 +254,8 @@ box_stage_slice(const struct box_plan *p, int32_t stage, void *data, const struc
 {
     const struct box_stage *s = &p->stage[stage];
     int32_t k = box_stage_find(p, stage, slice);
-    int64_t width = (int64_t)dtype_bytes(p->type.dtype);
-    return box_slice(&p->type, s->work.step[k].slice, data ? (char *)data + s->offset[k] * width : NULL, slice);
+    int64_t width = box_width_to(p);
+    return box_slice(&p->type, p->to, s->work.step[k].slice, data ? (char *)data + s->offset[k] * width : NULL, slice);
 }
 
 static struct view
@@ -230,7 +263,7 @@ part_slice(const struct layout *l, const struct type *t, int pos, void *data, co
 {
     struct box part;
     layout_box(l, t, pos, &part);
-    return box_slice(t, &part, data, slice);
+    return box_slice(t, l, &part, data, slice);
 }
 
 static void
@@ -254,7 +287,7 @@ static void
 apply_stage(const struct box_plan *p, int32_t i, void *const *src, void **stage)
 {
     const struct box_work *w = &p->stage[i].work;
-    stage[i] = must_alloc((size_t)p->stage[i].numel * dtype_bytes(p->type.dtype));
+    stage[i] = must_alloc((size_t)(p->stage[i].numel * box_width_to(p)));
     for (int32_t k = 0; k < w->nstep; k++) {
         struct view to = box_stage_slice(p, i, stage[i], w->step[k].slice);
         apply_step(p, &w->step[k], &to, src, stage);

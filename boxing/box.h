@@ -52,7 +52,8 @@ struct box_work {
     const struct box_step *step;
 };
 
-/* A staging part: what one owner reduces. Its bytes are its steps' slices one after the other, each dense row-major. */
+/* A staging part: what one owner reduces, as the destination holds it (layout_dtype of `to`). Its bytes are its steps'
+ * slices one after the other, each dense row-major. */
 struct box_stage {
     struct box_work work;
     int64_t numel;
@@ -112,15 +113,35 @@ int64_t box_bytes(const struct type *t, const struct layout *from, const struct 
 /* The verbs as text, one line a destination, equal ranks collapsed. */
 void box_print(const struct box_plan *p, struct str *s);
 
+/* Bytes of an element of a source part; of a destination part, and of a stage. */
+static inline int64_t
+box_width_from(const struct box_plan *p)
+{
+    return (int64_t)dtype_bytes(layout_dtype(p->from, (enum dtype)p->type.dtype));
+}
+static inline int64_t
+box_width_to(const struct box_plan *p)
+{
+    return (int64_t)dtype_bytes(layout_dtype(p->to, (enum dtype)p->type.dtype));
+}
+/* Bytes of the slice of a step as its source k has it, and as it is written. */
+static inline int64_t
+box_source_bytes(const struct box_plan *p, const struct box_step *s, int32_t k)
+{
+    return box_numel(s->slice, p->type.ndim) * (s->source[k].stage != BOX_PART ? box_width_to(p) : box_width_from(p));
+}
+
 /* Carries the plan out on plain memory: src[pos] and dst[pos] are dense parts. The definition of correct. */
 void box_apply(const struct box_plan *p, void *const *src, void **dst);
-/* What a BOX_COPY (n = 1) or BOX_REDUCE step does: dst = src[0] op src[1] op ..., each result rounded to the dtype; one
- * pass over memory. dst may be src[0]. BOX_FILL: the identity of r. */
+/* What a BOX_COPY (n = 1) or BOX_REDUCE step does: dst = src[0] op src[1] op ..., each result rounded to the dtype of
+ * the sources, the last to that of dst, which is another where parts of a sum of halves become whole; one pass over
+ * memory. dst may be src[0]. BOX_FILL: the identity of r. */
 void box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src);
 void box_fill(enum reduce r, const struct view *dst);
-/* The view of a slice in a dense part of a tensor of global type t (part, slice: global positions), or in a stage of p.
- * data may be NULL. */
-struct view box_slice(const struct type *t, const struct box *part, void *data, const struct box *slice);
+/* The view of a slice in a dense part of a tensor of global type t in layout l (part, slice: global positions), or in a
+ * stage of p. data may be NULL. */
+struct view box_slice(const struct type *t, const struct layout *l, const struct box *part, void *data,
+                      const struct box *slice);
 struct view box_stage_slice(const struct box_plan *p, int32_t stage, void *data, const struct box *slice);
 /* Which of a stage's slices holds this one; the bytes of it follow those of the slices before. */
 int32_t box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice);

@@ -105,7 +105,7 @@ first_of_cell(const struct grid *from, const struct grid *to, int32_t src, int32
     }
 }
 
-/* What the cells that ranks have on both sides save, over all ranks of two meshes; in elements sent. */
+/* What the cells that ranks have on both sides save, over all ranks of two meshes; in bytes sent. */
 static int64_t
 saved_across(const struct grid *from, const struct grid *to)
 {
@@ -120,7 +120,7 @@ saved_across(const struct grid *from, const struct grid *to)
         int64_t numel = box_numel(&cell, from->type->ndim);
         int32_t src = grid_spot(from, other).corner, dst = grid_spot(to, pos).corner;
         if (from->naddend == 1 && to->naddend == 1)
-            saved += numel;
+            saved += numel * from->width;
         else if (first_of_cell(from, to, src, pos))
             saved += numel * (apart - deal_cost(from, to, src, dst));
     }
@@ -139,5 +139,5 @@ box_bytes(const struct type *t, const struct layout *from, const struct layout *
         sent -= volume_kept(&g, &h) * (apart - deal_cost(&g, &h, 0, 0));
     else
         sent -= saved_across(&g, &h);
-    return sent * (int64_t)dtype_bytes(t->dtype);
+    return sent;
 }

@@ -88,24 +88,25 @@ rest_of(const struct grid *from, const struct grid *to, int32_t src, int32_t dst
 }
 
 static int64_t
-sum_cost(int64_t addends, int64_t members, bool held)
+sum_cost(const struct grid *from, const struct grid *to, int64_t addends, bool held)
 {
-    return addends + members - 2 + !held;
+    return (addends - 1) * from->width + (to->nreplica - held) * to->width;
 }
 
 int64_t
 deal_cost_apart(const struct grid *from, const struct grid *to)
 {
-    return sum_cost(from->naddend, to->nreplica, false);
+    return from->naddend > 1 ? sum_cost(from, to, from->naddend, false) : to->nreplica * from->width;
 }
 
 int64_t
 deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
     if (to->naddend == 1 && from->naddend > 1)
-        return sum_cost(from->naddend, to->nreplica, group_touches(from, to, src, dst, 0));
+        return sum_cost(from, to, from->naddend, group_touches(from, to, src, dst, 0));
     struct rest r = rest_of(from, to, src, dst);
-    return r.n > 1 ? MIN(r.missing, sum_cost(r.n, to->nreplica, r.held)) : r.missing;
+    int64_t apart = r.missing * from->width;
+    return r.n > 1 ? MIN(apart, sum_cost(from, to, r.n, r.held)) : apart;
 }
 
 void
@@ -219,7 +220,7 @@ deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
     memset(d->ntaken, 0, sizeof *d->ntaken * (size_t)d->to->naddend);
     keep_whole_addends(d);
     struct rest r = rest_of(d->from, d->to, src, dst);
-    if (r.n <= 1 || r.missing <= sum_cost(r.n, d->to->nreplica, r.held))
+    if (r.n <= 1 || r.missing * d->from->width <= sum_cost(d->from, d->to, r.n, r.held))
         give_apart(d);
     else
         give_sum(d);
@@ -237,7 +238,8 @@ deal_owners(struct deal *d, int32_t group)
         int32_t pos = grid_pos(to, (struct spot){d->dst, group, k}), addend = addend_of(from, to, d->src, pos);
         if (addend >= 0 && d->give[addend] == group) d->owner[d->nowner++] = grid_other(to, from, pos);
     }
-    d->direct = d->nowner == to->nreplica && (d->nowner == 1 || d->ntaken[group] == 2);
+    bool alike = d->ntaken[group] == 2 && from->width == to->width;
+    d->direct = d->nowner == to->nreplica && (d->nowner == 1 || alike);
     if (d->nowner > 0) return;
     for (int32_t i = 0; i < from->naddend; i++)
         for (int32_t k = 0; d->give[i] == group && k < from->nreplica; k++)

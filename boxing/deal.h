@@ -12,7 +12,8 @@
  *   - a group with k > 1 addends adds them up at an owner: k + members - 2
  *     transmissions, one more when no member holds any of them. Necessary,
  *     because k - 1 transmissions come before any rank is complete and each
- *     other member needs one after. */
+ *     other member needs one after. The first are as wide as an addend, the
+ *     others as what the group holds: a sum of halves is f32 until it is whole. */
 #ifndef RILLE_BOXING_DEAL_H
 #define RILLE_BOXING_DEAL_H
 
@@ -44,7 +45,7 @@ void deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn);
 void deal_owners(struct deal *d, int32_t group);
 /* Share k of n of a cell: cut along the dimension that keeps the largest share smallest. False: it is empty. */
 bool deal_share(const struct box *cell, int ndim, int32_t n, int32_t k, struct box *share);
-/* Transmissions of each element of a cell, the fewest possible. No allocation. */
+/* Bytes sent for each element of a cell, the fewest possible. No allocation. */
 int64_t deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t dst);
 /* The same for a cell of which no destination holds anything. */
 int64_t deal_cost_apart(const struct grid *from, const struct grid *to);

@@ -17,6 +17,7 @@ grid_of(const struct layout *l, const struct type *t)
         int a = l->order[i], d = l->sbp[a].axis;
         if (l->sbp[a].kind == SBP_S) g.cut[d][g.ncut[d]++] = (uint8_t)a;
     }
+    g.width = (int64_t)dtype_bytes(layout_dtype(l, (enum dtype)t->dtype));
     return g;
 }
 

@@ -18,6 +18,7 @@ struct grid {
     int32_t nreplica;         /* and along B axes */
     uint8_t ncut[MAX_DIM];
     uint8_t cut[MAX_DIM][MAX_AXIS]; /* the mesh axes that cut a dimension, in order */
+    int64_t width;                  /* bytes of an element, as ranks hold it */
 };
 
 struct spot {

@@ -103,18 +103,19 @@ count_senders(struct arena *a, const struct box_work *w)
 
 /* Steps of one rank and one level. */
 static struct load
-load_of(struct arena *a, const struct type *t, const struct box_work *w)
+load_of(struct arena *a, const struct box_plan *p, const struct box_work *w)
 {
     struct load load = {0, 0, 0, 0};
     for (int32_t i = 0; i < w->nstep; i++) {
         const struct box_step *step = &w->step[i];
-        double bytes = (double)(box_numel(step->slice, t->ndim) * (int64_t)dtype_bytes(t->dtype));
-        for (int32_t k = 0; k < step->nsource; k++)
+        for (int32_t k = 0; k < step->nsource; k++) {
+            double bytes = (double)box_source_bytes(p, step, k);
             if (step->source[k].rank != w->rank)
                 load.beta += bytes;
             else if (step->verb == BOX_COPY)
                 load.copy += bytes;
-        if (step->verb == BOX_REDUCE) load.gamma += bytes * step->nsource;
+            if (step->verb == BOX_REDUCE) load.gamma += bytes;
+        }
     }
     load.alpha = count_senders(a, w);
     return load;
@@ -147,8 +148,8 @@ load_side(struct search *s, const struct place *place, const struct layout *from
         struct box_plan *p;
         arena_reset(&s->scratch);
         if (plan_rank(s, from, to, place->rank[pos[i]], &p)) continue;
-        if (p->nstage) keep_worst(&worst[0], load_of(&s->scratch, &s->type, &p->stage[0].work));
-        if (p->npart) keep_worst(&worst[1], load_of(&s->scratch, &s->type, &p->part[0]));
+        if (p->nstage) keep_worst(&worst[0], load_of(&s->scratch, p, &p->stage[0].work));
+        if (p->npart) keep_worst(&worst[1], load_of(&s->scratch, p, &p->part[0]));
     }
 }
 

@@ -299,14 +299,15 @@ list_ranks(struct box_plan *p, struct arena *a, const struct box_ranks *mine)
 static void
 count_work(struct box_plan *p, const struct box_work *w, bool all)
 {
-    int64_t width = (int64_t)dtype_bytes(p->type.dtype);
+    int64_t part = box_width_from(p), stage = box_width_to(p);
     int32_t *at = bsearch(&w->rank, p->rank, (size_t)p->nrank, sizeof w->rank, by_number);
     assert(at);
     for (int32_t i = 0; i < w->nstep; i++) {
         const struct box_step *s = &w->step[i];
-        int32_t n = 0;
-        for (int32_t k = 0; k < s->nsource; k++) n += all || s->source[k].rank != w->rank;
-        if (n > 0) p->received[at - p->rank] += n * box_numel(s->slice, p->type.ndim) * width;
+        int64_t width = 0;
+        for (int32_t k = 0; k < s->nsource; k++)
+            if (all || s->source[k].rank != w->rank) width += s->source[k].stage == BOX_PART ? part : stage;
+        if (width) p->received[at - p->rank] += box_numel(s->slice, p->type.ndim) * width;
     }
 }
 

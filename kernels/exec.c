@@ -2,7 +2,8 @@
  *
  * There are four ways, tried in this order:
  *
- *   variant the first of the operator's kernel variants for this device that accepts the call
+ *   variant the first of the operator's kernel variants for this device that accepts the call; where none does, and
+ *           halves stand beside floats (parts of sums of halves are f32), that for f32 of all of them
  *   chain   the element-wise engine, for element-wise operators
  *   window  a copy of what the operator's view() shows, for views that are computed after all
  *   ref     the reference, with operands and results converted to dense f64 and i64 around it
@@ -136,7 +137,7 @@ static bool
 variant_stages(const struct kernel_variant *variant, const struct exec *e, int i)
 {
     const struct kcall k = {.call = e->call, .in = e->in, .out = e->out};
-    if (!variant->dense_in || !is_tensor(e, i) || view_is_dense(&e->in[i])) return false;
+    if (!variant->dense_in || !is_tensor(e, i) || e->stage_in[i].used || view_is_dense(&e->in[i])) return false;
     return !variant->takes || !variant->takes(&k, i);
 }
 
@@ -153,7 +154,7 @@ variant_accepts(const struct kernel_variant *variant, const struct exec *e, stru
 {
     struct kcall k = e->k;
     for (int i = 0; i < e->nin; i++)
-        seen[i] = variant_stages(variant, e, i) ? dense_like(&e->in[i], e->in[i].dtype) : e->in[i];
+        seen[i] = variant_stages(variant, e, i) ? dense_like(&e->in[i], e->in[i].dtype) : e->seen_in[i];
     k.in = seen;
     return !variant->accepts || variant->accepts(&k);
 }
@@ -178,8 +179,65 @@ take_variant(struct exec *e, const struct kernel_variant *variant)
     if (variant->prepare) TRY(variant->prepare(&seen, &e->state, &bytes));
     /* The stages were laid out from 0: move them behind the variant's own scratch. */
     for (int i = 0; i < e->nin; i++) e->stage_in[i].at += aligned(bytes);
+    for (int i = 0; i < e->nout; i++) e->stage_out[i].at += aligned(bytes);
     need(e, (int64_t)bytes, 1);
     return 0;
+}
+
+static bool
+has_dtype(const struct exec *e, bool (*is)(enum dtype d))
+{
+    for (int i = 0; i < e->nin; i++)
+        if (is_tensor(e, i) && is(e->in[i].dtype)) return true;
+    for (int i = 0; i < e->nout; i++)
+        if (is(e->out[i].dtype)) return true;
+    return false;
+}
+
+static bool
+is_f32(enum dtype d)
+{
+    return d == DT_F32;
+}
+
+/* The call with f32 for every half, on stages. */
+static void
+widen(struct exec *e)
+{
+    struct call *c = call_copy(&e->arena, e->call);
+    struct type *in = arena_dup(&e->arena, c->in, sizeof *in * (size_t)c->nin);
+    for (int i = 0; i < e->nin; i++) {
+        if (!is_tensor(e, i) || !dtype_is_half(e->in[i].dtype)) continue;
+        in[i].dtype = DT_F32;
+        stage(e, &e->stage_in[i], &e->seen_in[i], &e->in[i], DT_F32);
+    }
+    for (int i = 0; i < e->nout; i++) {
+        if (!dtype_is_half(e->out[i].dtype)) continue;
+        c->out[i].dtype = DT_F32;
+        stage(e, &e->stage_out[i], &e->seen_out[i], &e->out[i], DT_F32);
+    }
+    c->in = in;
+    e->k.call = c;
+}
+
+static void
+unwiden(struct exec *e)
+{
+    for (int i = 0; i < e->nin; i++) e->stage_in[i].used = false, e->seen_in[i] = e->in[i];
+    for (int i = 0; i < e->nout; i++) e->stage_out[i].used = false, e->seen_out[i] = e->out[i];
+    e->scratch_bytes = 0;
+    e->k.call = e->call;
+}
+
+/* The variant for f32 of a call that has halves beside floats. */
+static const struct kernel_variant *
+choose_wide(struct exec *e, int device)
+{
+    if (!e->call->op->kernel || !has_dtype(e, dtype_is_half) || !has_dtype(e, is_f32)) return NULL;
+    widen(e);
+    const struct kernel_variant *variant = choose_variant(e, device);
+    if (!variant) unwiden(e);
+    return variant;
 }
 
 static int
@@ -224,6 +282,7 @@ take(struct exec *e, int device)
     const struct op *op = e->call->op;
     device = device_kind(device)->variants;
     const struct kernel_variant *variant = choose_variant(e, device);
+    if (!variant && !(op->flags & OP_ELTWISE)) variant = choose_wide(e, device);
     if (variant) return take_variant(e, variant);
     if (device != DEV_CPU) return fail(E_KERNEL, "%s has no kernel for %s", op->name, device_kind_text(device));
     return op->flags & OP_ELTWISE ? take_chain(e) : take_ref(e);

@@ -112,10 +112,10 @@ end
 
 local function gradient_of(p, value, partial)
   if not partial then return value end
-  if place_text(p) == partial.place and value.dtype == p.dtype then
-    return rille._of_parts(value, {placement = p.placement, sbp = partial.sbp})
+  if place_text(p) == partial.place and partial.dtype == p.dtype then
+    return rille._of_parts(value, {placement = p.placement, sbp = partial.sbp}, p.dtype)
   end
-  return value:sum(0)
+  return value:sum(0):to(partial.dtype)
 end
 
 -- ---- saving ----

@@ -6,8 +6,13 @@
 #define RILLE_RUNTIME_HALF_H
 
 #include "runtime/simd.h"
+#include "runtime/type.h"
 
 #include <math.h>
+
+/* n elements in a row, of halves d (runtime/half.c). */
+void half_widen(enum dtype d, float *to, const void *from, int64_t n);
+void half_round(enum dtype d, void *to, const float *from, int64_t n);
 
 INLINE float
 from_bf16(uint16_t h)

@@ -61,12 +61,19 @@ layout_box(const struct layout *l, const struct type *t, int pos, struct box *ou
     }
 }
 
+enum dtype
+layout_dtype(const struct layout *l, enum dtype d)
+{
+    return dtype_is_half(d) && layout_partial(l) == RED_SUM ? DT_F32 : d;
+}
+
 struct type
 layout_shard(const struct layout *l, const struct type *t, int pos)
 {
     struct box box;
     struct type local = *t;
     layout_box(l, t, pos, &box);
+    local.dtype = (uint8_t)layout_dtype(l, (enum dtype)t->dtype);
     for (int d = 0; d < t->ndim; d++) local.dim[d] = box.hi[d] - box.lo[d];
     return local;
 }

@@ -91,7 +91,10 @@ int layout_parse(struct atlas *a, const struct place *p, const char *text, int n
 void shard_range(int64_t n, int64_t parts, int64_t i, int64_t *lo, int64_t *hi);
 /* What mesh position pos holds of a tensor of global type t. P and B axes do not cut. */
 void layout_box(const struct layout *l, const struct type *t, int pos, struct box *out);
-/* The local type at pos. */
+/* What a rank holds an element of dtype d in: a part of a sum of halves is f32, since it is not whole yet; all else is
+ * as it is called. It is rounded where the sum is made whole (boxing/apply.c). */
+enum dtype layout_dtype(const struct layout *l, enum dtype d);
+/* The local type at pos, of layout_dtype. */
 struct type layout_shard(const struct layout *l, const struct type *t, int pos);
 /* The first mesh position with the bytes that pos has: 0 on every B axis. Each value is read and written there, once.
  */

@@ -36,6 +36,12 @@ dtype_is_float(enum dtype d)
     return dtypes[d].class == 'F';
 }
 
+bool
+dtype_is_half(enum dtype d)
+{
+    return d == DT_BF16 || d == DT_F16;
+}
+
 int
 dtype_digits(enum dtype d)
 {

@@ -27,8 +27,9 @@ struct type {
 size_t dtype_bytes(enum dtype d);
 const char *dtype_text(enum dtype d);
 bool dtype_is_float(enum dtype d);
-int dtype_digits(enum dtype d);  /* binary digits of a float, the hidden one too; 0 of others */
-bool dtype_is_int(enum dtype d); /* i64 i32 u8, not bool */
+bool dtype_is_half(enum dtype d); /* bf16, f16 */
+int dtype_digits(enum dtype d);   /* binary digits of a float, the hidden one too; 0 of others */
+bool dtype_is_int(enum dtype d);  /* i64 i32 u8, not bool */
 /* DT_NONE after fail(E_DTYPE) naming the text when it is not a dtype. */
 enum dtype dtype_parse(const char *text);
 /* Is the class of from (bool, integers, floats) no wider than that of to? Otherwise a value is cut on its way. */

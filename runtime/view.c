@@ -1,6 +1,8 @@
 /* view.c - views of memory, and copying between any two of one shape. */
 #include "runtime/view.h"
 
+#include "runtime/half.h"
+
 #include <string.h>
 
 struct view
@@ -102,7 +104,15 @@ copy_run(size_t width, void *to, int64_t to_stride, const void *from, int64_t fr
 static void
 convert_run(enum dtype d, void *to, int64_t to_stride, enum dtype s, const void *from, int64_t from_stride, int64_t n)
 {
-    bool by_int = !dtype_is_float(s);
+    bool by_int = !dtype_is_float(s), near = to_stride == 1 && from_stride == 1;
+    if (near && d == DT_F32 && dtype_is_half(s)) {
+        half_widen(s, to, from, n);
+        return;
+    }
+    if (near && s == DT_F32 && dtype_is_half(d)) {
+        half_round(d, to, from, n);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         if (by_int)
             elem_set_i(d, to, i * to_stride, elem_get_i(s, from, i * from_stride));

@@ -379,7 +379,8 @@ random_state(lua_State *L)
     return 2;
 }
 
-/* rille._parts(t): the addends of a partial tensor; rille._of_parts(parts, {placement =, sbp =}) puts them together. */
+/* rille._parts(t): the addends of a partial tensor; rille._of_parts(parts, {placement =, sbp =}, dtype) puts them
+ * together. */
 static int
 parts(lua_State *L)
 {
@@ -396,7 +397,7 @@ of_parts(lua_State *L)
     const struct rille_layout *l = layout_read(L, 2, "parts", rille_tensor_ndim(t) - 1, NULL);
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
-    check_as(L, "parts", rille_tensor_of_parts(t, l, slot));
+    check_as(L, "parts", rille_tensor_of_parts(t, l, luaL_checkstring(L, 3), slot));
     return 1;
 }
 

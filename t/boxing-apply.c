@@ -105,10 +105,24 @@ index_of(const struct type *t, int64_t e, int64_t *index)
     }
 }
 
-/* ---- the least number of transmissions of one element ---- */
+/* What a part of a sum, or of another reduction, is held in: of halves, f32. */
+static enum dtype
+part_of(enum reduce r, enum dtype d)
+{
+    return r == RED_SUM && dtype_is_half(d) ? DT_F32 : d;
+}
+
+static enum dtype
+held(const struct layout *l, const struct type *t)
+{
+    return addends_of(l) > 1 ? part_of(kind_of(l), t->dtype) : t->dtype;
+}
+
+/* ---- the least number of bytes for one element ---- */
 
 struct element {
     int p, q;
+    int addend, sum;                                 /* bytes of an addend, of what a group holds */
     uint32_t holder[MAX_ADDEND], member[MAX_ADDEND]; /* sets of ranks */
 };
 
@@ -120,8 +134,8 @@ group_cost(const struct element *e, int j, int addends)
     for (int i = 0; i < e->p; i++)
         if (addends >> i & 1) held |= e->holder[i];
     if (n == 0) return 0;
-    if (n == 1) return __builtin_popcount(e->member[j] & ~held);
-    return n + members - 2 + !(e->member[j] & held);
+    if (n == 1) return __builtin_popcount(e->member[j] & ~held) * e->addend;
+    return (n - 1) * e->addend + (members - !!(e->member[j] & held)) * e->sum;
 }
 
 /* Over all ways to give each addend to one group. */
@@ -143,6 +157,8 @@ static struct element
 element_sets(const struct type *t, const struct layout *from, const struct layout *to, const int64_t *index)
 {
     struct element e = {.p = addends_of(from), .q = addends_of(to)};
+    e.addend = (int)dtype_bytes(held(from, t));
+    e.sum = (int)dtype_bytes(held(to, t));
     for (int pos = 0; pos < from->place->nrank; pos++)
         if (holds(from, t, pos, index)) e.holder[addend_at(from, pos)] |= 1u << from->place->rank[pos];
     for (int pos = 0; pos < to->place->nrank; pos++)
@@ -153,7 +169,7 @@ element_sets(const struct type *t, const struct layout *from, const struct layou
 static int64_t
 least_bytes(const struct type *t, const struct layout *from, const struct layout *to)
 {
-    struct element last = {0};
+    struct element last = {.p = 0};
     int64_t n = type_numel(t), sum = 0;
     int cost = 0;
     for (int64_t k = 0; k < n; k++) {
@@ -164,7 +180,7 @@ least_bytes(const struct type *t, const struct layout *from, const struct layout
         last = e;
         sum += cost;
     }
-    return sum * (int64_t)dtype_bytes(t->dtype);
+    return sum;
 }
 
 /* ---- values ---- */
@@ -229,7 +245,7 @@ fill_sources(void **part, const struct layout *l, const struct type *t)
         index_of(t, e, index);
         for (int pos = 0; pos < l->place->nrank; pos++)
             if (holds(l, t, pos, index))
-                elem_set_f(t->dtype, part[pos], offset_in_part(l, t, pos, index),
+                elem_set_f(held(l, t), part[pos], offset_in_part(l, t, pos, index),
                            addend_value(r, addends_of(l), addend_at(l, pos), value_of(e), (uint64_t)e * 977 + 5));
     }
 }
@@ -255,7 +271,7 @@ element_is_right(void **part, const struct layout *l, const struct type *t, int6
     for (int pos = 0; pos < l->place->nrank; pos++) {
         if (!holds(l, t, pos, index)) continue;
         int j = addend_at(l, pos);
-        double v = elem_get_f(t->dtype, part[pos], offset_in_part(l, t, pos, index));
+        double v = elem_get_f(held(l, t), part[pos], offset_in_part(l, t, pos, index));
         if (seen >> j & 1 && group[j] != v) return false;
         group[j] = v;
         seen |= 1 << j;
@@ -431,7 +447,7 @@ bound_is_least(void)
     for (int code = 0; code < 256; code++)
         for (int wanted = 1; wanted < 16; wanted++)
             for (int p = 1; p <= SEARCH_ADDENDS; p++) {
-                struct element e = {.p = p, .q = 1, .member = {(uint32_t)wanted}};
+                struct element e = {.p = p, .q = 1, .addend = 1, .sum = 1, .member = {(uint32_t)wanted}};
                 uint32_t state = 0;
                 bool fits = true;
                 for (int r = 0; r < SEARCH_RANKS; r++) {
@@ -486,10 +502,11 @@ reduced_by_hand(enum dtype d, enum reduce r, const double *v, int n)
     for (int k = 1; k < n; k++) {
         bool nan = all != all || v[k] != v[k];
         all = r == RED_MAX && nan ? NAN : r == RED_MIN && nan ? NAN : combine(r, all, v[k]);
-        elem_set_f(d, rounded, 0, all);
-        all = elem_get_f(d, rounded, 0);
+        elem_set_f(part_of(r, d), rounded, 0, all);
+        all = elem_get_f(part_of(r, d), rounded, 0);
     }
-    return all;
+    elem_set_f(d, rounded, 0, all);
+    return elem_get_f(d, rounded, 0);
 }
 
 static void
@@ -498,27 +515,30 @@ loops_of(enum dtype d, enum reduce r)
     enum { SOURCES = 3, ROWS = 3, COLS = 5, ROOM = 2 * ROWS * COLS };
     int64_t memory[SOURCES + 1][ROOM] = {{0}}, wrong = 0, kept = 0;
     struct view v[SOURCES + 1];
-    struct type t = type_of(d, 2, (int64_t[]){ROWS, COLS});
+    enum dtype h = part_of(r, d);
     for (int k = 0; k <= SOURCES; k++) {
+        struct type t = type_of(k < SOURCES ? h : d, 2, (int64_t[]){ROWS, COLS});
         v[k] = view_dense(&t, memory[k]);
         if (k == 1) v[k].stride[0] = 1, v[k].stride[1] = ROWS;
         if (k == 2) v[k].stride[0] = 2 * COLS;
         for (int i = 0; i < ROOM; i++)
-            elem_set_f(d, memory[k], i, (double)(next_random(&seed) % 50) / (dtype_is_float(d) ? 8 : 1));
+            elem_set_f(t.dtype, memory[k], i, (double)(next_random(&seed) % 50) / (dtype_is_float(d) ? 8 : 1));
     }
     if (dtype_is_float(d) && r != RED_SUM) elem_set_f(d, memory[1], 4, NAN);
     box_reduce(r, &v[SOURCES], SOURCES, v);
     for (int i = 0; i < ROWS * COLS; i++) {
         double in[SOURCES], got = elem_get_f(d, memory[SOURCES], i), want;
         for (int k = 0; k < SOURCES; k++)
-            in[k] = elem_get_f(d, memory[k], i / COLS * v[k].stride[0] + i % COLS * v[k].stride[1]);
+            in[k] = elem_get_f(h, memory[k], i / COLS * v[k].stride[0] + i % COLS * v[k].stride[1]);
         want = reduced_by_hand(d, r, in, SOURCES);
         if (d == DT_BOOL) want = r == RED_MIN ? in[0] && in[1] && in[2] : in[0] || in[1] || in[2];
         wrong += got != want && !(got != got && want != want);
     }
+    struct type t = type_of(h, 2, (int64_t[]){ROWS, COLS});
+    v[SOURCES] = view_dense(&t, memory[SOURCES]);
     box_fill(r, &v[SOURCES]);
     box_combine(r, false, &v[SOURCES], &v[0]);
-    for (int i = 0; i < ROWS * COLS; i++) kept += elem_get_f(d, memory[SOURCES], i) == elem_get_f(d, memory[0], i);
+    for (int i = 0; i < ROWS * COLS; i++) kept += elem_get_f(h, memory[SOURCES], i) == elem_get_f(h, memory[0], i);
     ok(wrong == 0 && kept == ROWS * COLS, "%s of %s combines element by element, its identity changes nothing",
        reduce_text(r), dtype_text(d));
 }

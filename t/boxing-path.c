@@ -83,7 +83,7 @@ sources_new(const struct layout *l, const struct type *t)
         for (int64_t e = 0; e < type_numel(t); e++) whole[e] = addend_value(i, e);
         memcpy(all.hi, t->dim, sizeof all.hi);
         layout_box(l, t, pos, &box);
-        struct view from = box_slice(t, &all, whole, &box), to = view_dense(&local, part[pos]);
+        struct view from = box_slice(t, l, &all, whole, &box), to = view_dense(&local, part[pos]);
         view_copy(&to, &from);
     }
     free(whole);

@@ -68,7 +68,7 @@ layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out
 
 static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 12, 0};
 enum { NSIZE = 8 }; /* zero is drawn apart */
-static const enum dtype dtypes[] = {DT_I64, DT_F32, DT_I32, DT_F64};
+static const enum dtype dtypes[] = {DT_I64, DT_F32, DT_I32, DT_BF16, DT_F64};
 
 static inline struct type
 nth_type(int ndim, int n)

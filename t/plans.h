@@ -245,7 +245,7 @@ fill_leaf(float *x, const struct plan *p, int32_t i)
     struct box b;
     layout_box(f->layout, &f->type, part->pos, &b);
     uint64_t addend = addend_of(f->layout, part->pos);
-    for (uint64_t piece = 0; f->type.dtype == DT_F32 && piece < (f->piece ? (uint64_t)p->pieces : 1); piece++)
+    for (uint64_t piece = 0; part->type.dtype == DT_F32 && piece < (f->piece ? (uint64_t)p->pieces : 1); piece++)
         for (int64_t r = b.lo[0]; r < b.hi[0]; r++)
             for (int64_t c = b.lo[1]; c < b.hi[1]; c++) {
                 uint64_t at = (((uint64_t)part->index * 16 + addend) * 8 + piece) * 64 + (uint64_t)(r * 8 + c);

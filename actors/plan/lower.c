@@ -125,13 +125,14 @@ compute_task(struct lower *l, struct computing *c, int pos)
     return 0;
 }
 
-/* A task that reads one part: an accumulation, or a dense copy of a window. */
+/* A task that reads one part: an accumulation, or a dense copy of a window. type: of its result. */
 static int
-single_task(struct lower *l, const struct task_kind *kind, struct pval *v, int pos, bool piece, int32_t *id)
+single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int pos, bool piece,
+            int32_t *id)
 {
     const struct place *p = v->layout->place;
     struct draft *d = draft_new(l, kind, v->node, p->kind, p->rank[pos], pos, piece, id);
-    struct type local = layout_shard(v->layout, &v->type, pos);
+    struct type local = layout_shard(v->layout, type, pos);
     d->task.type = local;
     d->task.name = kind->name;
     d->task.source = v->part[pos].view;
@@ -152,7 +153,7 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
     int64_t skip = 0;
     if (n->op->view(c, &operand, &v, &skip)) {
         int32_t id;
-        TRY(single_task(l, &kind_copy, in, pos, in->piece, &id));
+        TRY(single_task(l, &kind_copy, in, &in->type, pos, in->piece, &id));
         l->draft[id].task.node = node;
         l->draft[id].task.phase = l->outline->stages.phase[node];
         part_is_result(out, id, 0);
@@ -188,7 +189,7 @@ lower_node(struct lower *l, int32_t node)
         struct part *out = &l->node_val[node * OP_OUT]->part[pos];
         int32_t id;
         if (n->accumulate) {
-            TRY(single_task(l, &kind_accumulate, in[0], pos, true, &id));
+            TRY(single_task(l, &kind_accumulate, in[0], &n->type[0], pos, true, &id));
             part_is_result(out, id, 0);
         } else if (n->op->flags & OP_VIEW) {
             TRY(view_part(l, node, c.call, in[0], pos, out));
@@ -262,7 +263,7 @@ lower_roots(struct lower *l)
                 int32_t id;
                 p->overwrites[k] = false;
                 l->at = v->node;
-                TRY(single_task(l, &kind_copy, v, pos, root->join, &id));
+                TRY(single_task(l, &kind_copy, v, &v->type, pos, root->join, &id));
                 part_is_result(&part, id, 0);
             }
             struct out_port *o = &l->draft[part.index].out[part.out];

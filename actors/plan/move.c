@@ -15,6 +15,7 @@ stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, i
     int32_t i = box_stage_find(b, stage, slice);
     const struct box *own = s->work.step[i].slice;
     struct type t = b->type;
+    t.dtype = (uint8_t)layout_dtype(b->to, t.dtype);
     for (int k = 0; k < t.ndim; k++) t.dim[k] = own->hi[k] - own->lo[k];
     struct view dense = view_dense(&t, NULL);
     struct view v = part_window(&dense, own->lo, slice, skip);
@@ -46,7 +47,7 @@ mover_init(struct mover *m, struct lower *l, const struct box_plan *b, struct pv
 static int
 move_arg(struct mover *m, int32_t task, const struct box_source *s, int32_t *arg)
 {
-    struct view row = {.dtype = m->b->type.dtype};
+    struct view row = {.dtype = (uint8_t)layout_dtype(m->b->to, m->b->type.dtype)};
     struct part staged = {.kind = ARG_REG, .view = &row};
     const struct part *part = &m->from->part[s->pos];
     int32_t at = s->pos;
@@ -79,14 +80,15 @@ move_from(struct mover *m, int32_t task, const struct box_source *s, const struc
         view = part_window(m->from->part[s->pos].view, m->box[s->pos].lo, slice, &skip);
     }
     from->view = intern_view(m->l, &view);
-    from->skip = skip * (int64_t)dtype_bytes(b->type.dtype);
+    from->skip = skip * (int64_t)dtype_bytes(view.dtype);
     return 0;
 }
 
 static int64_t
 received_of(const struct mover *m, const struct box_source *s, const struct box *slice, int rank)
 {
-    return s->rank == rank ? 0 : box_numel(slice, m->b->type.ndim) * (int64_t)dtype_bytes(m->b->type.dtype);
+    int64_t width = s->stage == BOX_PART ? box_width_from(m->b) : box_width_to(m->b);
+    return s->rank == rank ? 0 : box_numel(slice, m->b->type.ndim) * width;
 }
 
 /* One more move of the task: a slice of a step, done by rank. dst, skip: where it goes in the task's register. */
@@ -96,9 +98,10 @@ move_add(struct mover *m, int32_t task, const struct box_step *step, const struc
 {
     struct task *t = &m->l->draft[task].task;
     struct box_move *move = &t->move.step[t->move.nstep++];
-    int64_t size = (int64_t)dtype_bytes(m->b->type.dtype);
-    *move = (struct box_move){
-        .verb = step->verb, .reduce = step->reduce, .skip = skip * size, .view = intern_view(m->l, dst)};
+    *move = (struct box_move){.verb = step->verb,
+                              .reduce = step->reduce,
+                              .skip = skip * (int64_t)dtype_bytes(dst->dtype),
+                              .view = intern_view(m->l, dst)};
     move->nfrom = step->verb == BOX_FILL ? 0 : step->nsource;
     move->from = ARENA_ARRAY(&m->l->plan->arena, struct box_from, move->nfrom);
     for (int i = 0; i < move->nfrom; i++) {
@@ -176,10 +179,9 @@ static int
 move_tasks(struct lower *l, const struct box_plan *b, struct pval *from, struct pval *to)
 {
     struct mover m;
-    size_t size = dtype_bytes(b->type.dtype);
     mover_init(&m, l, b, from);
     for (int i = 0; i < b->nstage; i++)
-        TRY(move_task(&m, &b->stage[i].work, true, -1, b->stage[i].numel * (int64_t)size, &m.stage_task[i]));
+        TRY(move_task(&m, &b->stage[i].work, true, -1, b->stage[i].numel * box_width_to(b), &m.stage_task[i]));
     int32_t *task = ARENA_ARRAY(&l->tmp, int32_t, b->npart);
     for (int32_t i = 0; i < b->npart; i++) {
         const struct box_work *w = &b->part[i];

@@ -24,6 +24,48 @@ ref_layout(const struct program *p, struct ref r)
     }
 }
 
+static bool
+is_result(struct ref r, int32_t i)
+{
+    return r.kind == REF_NODE && r.index == i;
+}
+
+bool
+program_summed(const struct program *p, int32_t i)
+{
+    int32_t n = 0;
+    if (p->node[i].nout != 1 || p->node[i].op->reduce != RED_SUM) return false;
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (is_result(p->root[k].ref, i)) return false;
+    for (int32_t j = i + 1; j < p->nnode; j++)
+        for (int32_t k = 0; k < p->node[j].nin; k++) {
+            if (!is_result(p->node[j].in[k], i)) continue;
+            if (!p->node[j].accumulate || ++n > 1) return false;
+        }
+    return n == 1;
+}
+
+void
+program_widen(struct program *p)
+{
+    for (int32_t j = 0; j < p->nnode; j++) {
+        const struct prog_node *sum = &p->node[j];
+        if (!sum->accumulate || sum->in[0].kind != REF_NODE || sum->type[0].dtype != DT_F32) continue;
+        struct prog_node *n = &p->node[sum->in[0].index];
+        if (!dtype_is_half((enum dtype)n->type[0].dtype) || !program_summed(p, sum->in[0].index)) continue;
+        struct type wide = n->type[0];
+        wide.dtype = DT_F32;
+        n->type = arena_dup(&p->arena, &wide, sizeof wide);
+    }
+}
+
+static struct type
+held(struct type t, const struct layout *l)
+{
+    if (l) t.dtype = (uint8_t)layout_dtype(l, (enum dtype)t.dtype);
+    return t;
+}
+
 void
 program_free(struct program **gp)
 {
@@ -39,8 +81,9 @@ program_call(const struct program *p, const struct prog_node *n, struct arena *a
 {
     struct call *c = ARENA_NEW(a, struct call);
     struct type *in = ARENA_ARRAY(a, struct type, n->nin);
-    for (int i = 0; i < n->nin; i++) in[i] = ref_type(p, n->in[i]);
+    for (int i = 0; i < n->nin; i++) in[i] = held(ref_type(p, n->in[i]), n->want[i]);
     *c = (struct call){.op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .attr = n->attr, .layout = n->want};
-    c->out = arena_dup(a, n->type, sizeof(*n->type) * (size_t)n->nout);
+    c->out = ARENA_ARRAY(a, struct type, n->nout);
+    for (int k = 0; k < n->nout; k++) c->out[k] = held(n->type[k], n->layout[k]);
     return c;
 }

@@ -86,7 +86,11 @@ void program_write(const struct program *p, struct str *s);
 int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
 struct type ref_type(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
-/* A node as a call of its operator, on whole tensors. */
+/* A node as a call of its operator, on whole tensors of the dtypes that ranks hold (layout_dtype). */
 struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
+/* Is the only reader of node i, in all the program, a sum over pieces? Then a half that it gives may be f32. */
+bool program_summed(const struct program *p, int32_t i);
+/* Results of sums that are halves, and are only added up over pieces, become f32: they are not whole before. */
+void program_widen(struct program *p);
 
 #endif

@@ -132,7 +132,7 @@ static void
 sort_items(struct sharing *s)
 {
     const struct box_plan *b = s->m.b;
-    int64_t size = (int64_t)dtype_bytes(b->type.dtype);
+    int64_t size = box_width_to(b);
     for (int i = 0; i < b->nrank; i++) {
         s->first[i] = -1;
         s->own[i] = 0;
@@ -249,7 +249,7 @@ static void
 count_received(struct sharing *s, int64_t *received)
 {
     const struct box_plan *b = s->m.b;
-    int64_t size = (int64_t)dtype_bytes(b->type.dtype);
+    int64_t size = box_width_from(b); /* items are of parts, not of stages */
     sort_items(s);
     for (int32_t i = 0; i < s->nitem; i++) {
         const struct item *it = &s->item[i];

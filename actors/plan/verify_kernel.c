@@ -30,13 +30,12 @@ check_call(const struct values *s, int32_t task, const struct prog_node *n, cons
     for (int k = 0, nattr = op_nattr(n->op); k < nattr; k++)
         if (!c->attr != !n->attr || (n->attr && !same_attr(&c->attr[k], &n->attr[k])))
             return proof_fail(s->v, task, "its kernel has another %s", n->op->attr[k].name);
-    for (int32_t i = 0; i < n->nin; i++) {
-        struct type t = ref_type(s->v->plan->program, n->in[i]);
-        if (!type_equal(&c->in[i], &t) || c->in[i].weak != t.weak)
+    const struct call *want = program_call(s->v->plan->program, n, &s->v->tmp);
+    for (int32_t i = 0; i < n->nin; i++)
+        if (!type_equal(&c->in[i], &want->in[i]) || c->in[i].weak != want->in[i].weak)
             return proof_fail(s->v, task, "its kernel was made for another type of operand %d", (int)i);
-    }
     for (int32_t k = 0; k < n->nout; k++)
-        if (!type_equal(&c->out[k], &n->type[k]))
+        if (!type_equal(&c->out[k], &want->out[k]))
             return proof_fail(s->v, task, "its kernel was made for another type of result %d", (int)k);
     return 0;
 }

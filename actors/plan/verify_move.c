@@ -57,7 +57,7 @@ stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, s
     for (int32_t i = 0; i < s->work.nstep; i++) {
         bool inside = true;
         const struct box *own = s->work.step[i].slice;
-        struct type t = {.dtype = b->type.dtype, .ndim = b->type.ndim};
+        struct type t = {.dtype = (uint8_t)layout_dtype(b->to, b->type.dtype), .ndim = b->type.ndim};
         for (int d = 0; d < t.ndim; d++) {
             inside = inside && slice->lo[d] >= own->lo[d] && slice->hi[d] <= own->hi[d];
             t.dim[d] = own->hi[d] - own->lo[d];
@@ -98,7 +98,7 @@ check_from(struct values *s, int32_t task, const struct box_step *step, int32_t 
     if (!value_same_view(f->view, &view))
         return proof_fail(s->v, task, "the window of a source is not what its step says");
     return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
-                      (skip + more) * (int64_t)dtype_bytes(b->type.dtype));
+                      (skip + more) * (int64_t)dtype_bytes(view.dtype));
 }
 
 static int
@@ -119,7 +119,7 @@ check_step(struct values *s, int32_t task, const struct box_work *w, const struc
     }
     if (!value_same_view(m->view, &view))
         return proof_fail(s->v, task, "the window of a destination is not what its step says");
-    TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(b->type.dtype)));
+    TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(view.dtype)));
     for (int32_t i = 0; i < m->nfrom; i++) TRY(check_from(s, task, step, i, &m->from[i]));
     return 0;
 }
@@ -129,8 +129,7 @@ received(const struct box_plan *b, const struct box_work *w, const struct box_st
 {
     int64_t n = 0;
     for (int32_t i = 0; step->verb != BOX_FILL && i < step->nsource; i++)
-        if (step->source[i].rank != w->rank)
-            n += box_numel(step->slice, b->type.ndim) * (int64_t)dtype_bytes(b->type.dtype);
+        if (step->source[i].rank != w->rank) n += box_source_bytes(b, step, i);
     return n;
 }
 
@@ -176,7 +175,7 @@ value_move(struct values *s, int32_t task)
     if (staged) {
         int kind = place_find(b->to->place, b->stage[index].work.rank) >= 0 ? b->to->place->kind : b->from->place->kind;
         TRY(value_on(s, task, kind, b->stage[index].work.rank));
-        bytes = b->stage[index].numel * (int64_t)dtype_bytes(b->type.dtype);
+        bytes = b->stage[index].numel * box_width_to(b);
     } else {
         TRY(value_at(s, task, b->to));
         struct type local = layout_shard(b->to, &b->type, c.pos);

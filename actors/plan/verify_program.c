@@ -179,6 +179,8 @@ check_call(struct arena *a, const struct program *g, int32_t i)
         .op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .out = out, .attr = n->attr, .layout = layout};
     struct rule rule;
     int status = call_infer(a, &c, &rule);
+    bool wide = !status && dtype_is_half((enum dtype)out[0].dtype) && n->type[0].dtype == DT_F32;
+    if (wide && program_summed(g, i)) out[0].dtype = DT_F32;
     if (!status) TRY(same_types(g, i, out));
     if (!status) status = sig_check(a, &c, &rule, layout);
     if (!status) return 0;
@@ -199,6 +201,8 @@ check_node(struct arena *a, const struct program *g, int32_t i)
     for (int k = 0; n->attr && k < op_nattr(n->op); k++) TRY(check_attr(g, i, k));
     if (n->op->flags & OP_MOVE) {
         struct type t = ref_type(g, n->in[0]);
+        /* A sum of pieces that are halves is f32. */
+        if (n->accumulate && dtype_is_half((enum dtype)t.dtype) && n->type[0].dtype == DT_F32) t.dtype = DT_F32;
         return is_tensor(n->in[0]) ? same_types(g, i, &t) : node_fail(g, i, "moves no tensor");
     }
     /* A source is given its shape, and any layout fits what it makes. */

@@ -58,7 +58,7 @@ check_source(struct values *s, int32_t task, const struct box_move *m, const str
     if (!value_same_view(f->view, &view))
         return proof_fail(s->v, task, "the window of a source is not what its step says");
     return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
-                      (skip + more) * (int64_t)dtype_bytes(b->type.dtype));
+                      (skip + more) * (int64_t)dtype_bytes(view.dtype));
 }
 
 static int
@@ -67,7 +67,7 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
     const struct box_plan *b = t->move.box;
-    int64_t skip, size = (int64_t)dtype_bytes(b->type.dtype);
+    int64_t skip;
     struct box whole;
     layout_box(b->to, &b->type, t->pos, &whole);
     const struct box_step *step = m->slice ? step_for(s, task, m) : NULL;
@@ -76,10 +76,11 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
     struct view view = value_window(&part, part.offset, m->slice, &skip);
     if (!value_same_view(m->view, &view))
         return proof_fail(s->v, task, "the window of a destination is not what its step says");
-    TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * size));
+    TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(view.dtype)));
     for (int32_t i = 0; i < m->nfrom; i++) {
         TRY(check_source(s, task, m, &step->source[i], &m->from[i]));
-        if (step->source[i].rank != p->device[t->device].rank) *received += box_numel(m->slice, b->type.ndim) * size;
+        if (step->source[i].rank != p->device[t->device].rank)
+            *received += box_numel(m->slice, b->type.ndim) * box_width_from(b);
     }
     return 0;
 }
@@ -225,8 +226,7 @@ value_join(struct values *s, int32_t task)
     TRY(proof_same(s->v, task, "tasks that fill its part", n, s->nfill));
     if (s->joined != s->filled) TRY(check_cover(s, task));
     s->joined = s->filled;
-    TRY(proof_same(s->v, task, "received", t->move.received,
-                   local_bytes(b, t->pos) - own * (int64_t)dtype_bytes(b->type.dtype)));
+    TRY(proof_same(s->v, task, "received", t->move.received, local_bytes(b, t->pos) - own * box_width_to(b)));
     *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .layout = b->to, .pos = t->pos, .box = b};
     return 0;
 }

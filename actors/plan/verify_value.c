@@ -157,19 +157,19 @@ value_compute(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* A task that reads part pos of value r as it is: an accumulation, a copy. */
+/* A task that reads part pos of value r as it is: an accumulation, a copy. whole: the type of the result. */
 static int
-check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, struct ref result,
-             const void **version)
+check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, const struct type *whole,
+             struct ref result, const void **version)
 {
     const struct task *t = &s->v->plan->task[task];
-    struct type whole = ref_type(s->v->plan->program, r), local;
+    struct type local;
     struct view view;
     TRY(value_at(s, task, l));
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
     TRY(value_read_at(s, task, 0, r, l, t->pos, &view));
     TRY(value_version(s, task, 0, version));
-    local = layout_shard(l, &whole, t->pos);
+    local = layout_shard(l, whole, t->pos);
     if (!type_equal(&t->type, &local)) return proof_fail(s->v, task, "type is not that of its part");
     if (!value_same_view(t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
     TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, type_bytes(&local)));
@@ -189,7 +189,7 @@ value_accumulate(struct values *s, int32_t task)
     const struct prog_node *n = &g->node[s->sum];
     TRY(next_position(s, task, s->sum));
     TRY(value_rate(s, task, true, s->v->plan->pieces));
-    return check_single(s, task, n->in[0], n->layout[0], (struct ref){.kind = REF_NODE, .index = s->sum},
+    return check_single(s, task, n->in[0], n->layout[0], &n->type[0], (struct ref){.kind = REF_NODE, .index = s->sum},
                         &s->node_version[s->sum]);
 }
 
@@ -216,7 +216,8 @@ check_view_copy(struct values *s, int32_t task)
     const struct prog_node *n = t->node < 0 ? NULL : &s->v->plan->program->node[t->node];
     if (!n || !(n->op->flags & OP_VIEW)) return proof_fail(s->v, task, "copies to no root, and for no view");
     TRY(value_rate(s, task, n->piece, 1));
-    TRY(check_single(s, task, n->in[0], n->want[0], (struct ref){.kind = REF_NODE, .index = t->node},
+    struct type whole = ref_type(s->v->plan->program, n->in[0]);
+    TRY(check_single(s, task, n->in[0], n->want[0], &whole, (struct ref){.kind = REF_NODE, .index = t->node},
                      &s->node_version[t->node]));
     struct view view;
     struct content c;
@@ -240,7 +241,8 @@ value_copy(struct values *s, int32_t task)
     const struct prog_root *root = &p->program->root[part->index];
     TRY(proof_same(s->v, task, "pos", t->pos, part->pos));
     TRY(value_rate(s, task, root->join, 1));
-    return check_single(s, task, root->ref, ref_layout(p->program, root->ref), value_unmoved(s->v, root->ref),
+    struct type whole = ref_type(p->program, root->ref);
+    return check_single(s, task, root->ref, ref_layout(p->program, root->ref), &whole, value_unmoved(s->v, root->ref),
                         &s->root_version[part->index]);
 }
 

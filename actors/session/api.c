@@ -266,7 +266,7 @@ static enum dtype
 autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
 {
     if (op->flags & OP_NARROW && d == DT_F32) return s->autocast;
-    return op->flags & OP_WIDE && (d == DT_BF16 || d == DT_F16) ? DT_F32 : d;
+    return op->flags & OP_WIDE && dtype_is_half(d) ? DT_F32 : d;
 }
 
 /* A cast is a node before the operator's, so that a move that follows moves what was cast. */

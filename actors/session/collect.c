@@ -436,5 +436,6 @@ collection_program(struct rille_session *s, struct collection *c)
     for (int32_t i = 0; i < c->nnode; i++) copy_node(a, c->node[i], &p->node[i]);
     for (int32_t i = 0; i < c->nroot; i++)
         p->root[i] = (struct prog_root){.ref = ref_of(c->root[i]), .overwrites_leaf = overwritten_leaf(c->root[i])};
+    program_widen(p);
     return p;
 }

@@ -96,7 +96,15 @@ read_bytes(const struct type *t, const struct layout *l, int pos, leaf_reader *r
         return 0;
     }
     layout_box(l, t, pos, &box);
-    return read(arg, &box, data);
+    if (local.dtype == t->dtype) return read(arg, &box, data);
+    struct type written = local;
+    written.dtype = t->dtype;
+    void *halves = must_alloc((size_t)type_bytes(&written) + 1);
+    int status = read(arg, &box, halves);
+    struct view dst = view_dense(&local, data), src = view_dense(&written, halves);
+    if (!status) view_copy(&dst, &src);
+    free(halves);
+    return status;
 }
 
 /* The same, where they belong. Those that another position has too are read there and copied. */

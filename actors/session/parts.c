@@ -16,6 +16,7 @@ parts_of(struct rille_session *s, const struct type *t, const struct layout *l, 
     struct sbp sbp[MAX_AXIS];
     if (t->ndim == MAX_DIM) return false;
     *type = *t;
+    type->dtype = (uint8_t)layout_dtype(l, (enum dtype)t->dtype);
     type->ndim++;
     type->dim[0] = 1;
     memcpy(type->dim + 1, t->dim, sizeof *t->dim * t->ndim);
@@ -53,7 +54,8 @@ rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out)
 }
 
 int
-rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, struct rille_tensor **out)
+rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, const char *dtype,
+                      struct rille_tensor **out)
 {
     struct type type = {0}, twin;
     const struct layout *l = (const struct layout *)layout, *there;
@@ -62,7 +64,8 @@ rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *lay
     TRY(face_layout(parts->s, layout, __func__));
     TRY(face_given(out, "out", __func__));
     const struct type *have = &parts->val->type;
-    type.dtype = have->dtype;
+    type.dtype = (uint8_t)(dtype ? dtype_parse(dtype) : have->dtype);
+    if (type.dtype == DT_NONE) return E_DTYPE;
     type.ndim = (uint8_t)MAX(have->ndim - 1, 0);
     memcpy(type.dim, have->dim + 1, sizeof *type.dim * type.ndim);
     TRY(layout_fits(l, &type));

@@ -301,7 +301,7 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
 
 /* ---- reading ---- */
 
-/* The part of v's box `from`, which lies at data, that is in box `to`, which out is dense for. */
+/* The part of v's box `from`, which lies at data, that is in box `to`, which out is dense for. t: as ranks hold it. */
 static void
 read_overlap(const struct type *t, const struct box *from, void *data, const struct box *to, void *out, enum reduce r,
              bool first)
@@ -327,13 +327,11 @@ read_overlap(const struct type *t, const struct box *from, void *data, const str
     box_combine(r, first, &dst, &src);
 }
 
-int
-session_read(struct rille_session *s, struct val *v, const struct box *part, void *out)
+/* All parts, combined in the dtype that ranks hold. */
+static int
+read_held(struct val *v, const struct type *held, const struct box *part, void *out)
 {
-    UNUSED(s);
     const struct layout *l = v->layout;
-    if (device_kind(l->place->kind)->flags & NO_BYTES)
-        return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
     enum reduce reduce = layout_partial(l);
     for (int pos = 0; pos < l->place->nrank; pos++) {
         if (layout_origin(l, pos) != pos || !v->store->part[pos]) continue;
@@ -342,9 +340,28 @@ session_read(struct rille_session *s, struct val *v, const struct box *part, voi
         layout_box(l, &v->type, pos, &box);
         void *copy, *data;
         int status = buffer_on_host(l->place->kind, v->store->part[pos], &data, &copy);
-        if (!status) read_overlap(&v->type, &box, data, part, out, first ? RED_NONE : reduce, first);
+        if (!status) read_overlap(held, &box, data, part, out, first ? RED_NONE : reduce, first);
         free(copy);
         TRY(status);
     }
     return 0;
+}
+
+int
+session_read(struct rille_session *s, struct val *v, const struct box *part, void *out)
+{
+    UNUSED(s);
+    const struct layout *l = v->layout;
+    struct type held = v->type, whole = v->type;
+    if (device_kind(l->place->kind)->flags & NO_BYTES)
+        return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
+    held.dtype = (uint8_t)layout_dtype(l, (enum dtype)held.dtype);
+    if (held.dtype == whole.dtype) return read_held(v, &held, part, out);
+    for (int d = 0; d < held.ndim; d++) held.dim[d] = whole.dim[d] = part->hi[d] - part->lo[d];
+    void *sum = must_alloc((size_t)type_bytes(&held) + 1);
+    int status = read_held(v, &held, part, sum);
+    struct view dst = view_dense(&whole, out), src = view_dense(&held, sum);
+    if (!status) view_copy(&dst, &src);
+    free(sum);
+    return status;
 }

@@ -111,14 +111,32 @@ trace_classify(struct rille_session *s, struct node *n)
     return 0;
 }
 
+static int
+rounded(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+{
+    struct attr attr[OP_ATTR];
+    const struct op *cast = op_find("cast");
+    struct val *res[OP_OUT];
+    op_attr_defaults(cast, attr);
+    attr[0].set = true;
+    attr[0].i = d;
+    TRY(build_call(s, cast, 1, &v, attr, NULL, res));
+    *out = res[0];
+    return 0;
+}
+
+/* A sum of halves is f32 until the last piece is added; a partial one is so by its layout. */
 int
 trace_accumulate(struct rille_session *s, struct val *v, struct val **out)
 {
     *out = v;
     if (!tracing(s) || s->trace->pieces == 1 || !trace_per_piece(v)) return 0;
+    enum dtype d = (enum dtype)v->type.dtype;
     TRY(build_to_global(s, v, v->layout, out));
     (*out)->node->accumulate = 1;
-    return 0;
+    if (!dtype_is_half(d) || layout_partial(v->layout)) return 0;
+    (*out)->type.dtype = DT_F32;
+    return rounded(s, *out, d, out);
 }
 
 static int

@@ -114,7 +114,7 @@ attention_accepts(const struct kcall *k)
     enum dtype d = k->in[ATT_Q].dtype;
     for (int i = ATT_Q; i <= ATT_V; i++)
         if (k->in[i].dtype != d || view_numel(&k->in[i]) == 0) return false;
-    return d == DT_F32 || d == DT_BF16 || d == DT_F16;
+    return d == DT_F32 || dtype_is_half(d);
 }
 
 /* n in as few pieces as there must be, all of one length, which is a multiple of COLS. */

@@ -29,7 +29,7 @@ struct batch {
     int64_t size, step[NMATRIX]; /* step 0 where an operand is broadcast */
 };
 struct gemm {
-    enum dtype dtype;
+    enum dtype dtype[NMATRIX]; /* halves may be summed to f32 */
     struct matrix x[NMATRIX];
     int nbatch;
     struct batch batch[MAX_DIM]; /* outermost first */
@@ -95,7 +95,7 @@ gemm_of_matmul(const struct kcall *k)
     const struct view *a = &k->in[0], *b = &k->in[1], *c = &k->out[0];
     bool row = a->ndim == 1, col = b->ndim == 1; /* vectors: a is one row, b one column */
     int na = row ? 0 : a->ndim - 2, nb = col ? 0 : b->ndim - 2, nbatch = MAX(na, nb), n = nbatch + !row;
-    struct gemm g = {.dtype = a->dtype};
+    struct gemm g = {.dtype = {a->dtype, b->dtype, c->dtype}};
     g.x[A] = matrix_of(a, row ? -1 : na, a->ndim - 1);
     g.x[B] = matrix_of(b, nb, col ? -1 : nb + 1);
     g.x[C] = matrix_of(c, row ? -1 : nbatch, col ? -1 : n);
@@ -116,7 +116,7 @@ gemm_of_contract(const struct kcall *k, struct gemm *g)
     for (int d = 0; d < last; d++) batch_add(&lead, a->dim[d], stride_of(a, d), stride_of(b, d), 0);
     if (lead.nbatch > 1) return false;
     struct batch sum = lead.nbatch ? lead.batch[0] : (struct batch){.size = 1};
-    *g = (struct gemm){.dtype = a->dtype};
+    *g = (struct gemm){.dtype = {a->dtype, b->dtype, k->out[0].dtype}};
     g->x[A] = (struct matrix){a->dim[last], sum.size, stride_of(a, last), sum.step[A]};
     g->x[B] = (struct matrix){sum.size, b->dim[last], sum.step[B], stride_of(b, last)};
     g->x[C] = matrix_of(&k->out[0], 0, 1);
@@ -163,7 +163,7 @@ gemm_transpose(struct gemm *g)
 static bool
 gemm_settle(struct gemm *g)
 {
-    if (prim_dtype(g->dtype) == dnnl_data_type_undef) return false;
+    if (prim_dtype(g->dtype[A]) == dnnl_data_type_undef) return false;
     for (int i = 0; i < NMATRIX; i++)
         if (!matrix_settle(&g->x[i])) return false;
     return true;
@@ -173,7 +173,8 @@ static bool
 fits(const struct kcall *k)
 {
     bool empty = view_numel(&k->in[0]) == 0 || view_numel(&k->in[1]) == 0;
-    return !empty && k->in[0].dtype == k->out[0].dtype && k->in[1].dtype == k->out[0].dtype;
+    enum dtype d = k->in[0].dtype, to = k->out[0].dtype;
+    return !empty && k->in[1].dtype == d && (to == d || (d == DT_BF16 && to == DT_F32));
 }
 
 bool
@@ -223,7 +224,7 @@ describe_matrix(const struct gemm *g, int i, int nbatch, dnnl_memory_desc_t *out
     }
     size[nbatch] = x->rows, size[nbatch + 1] = x->cols;
     stride[nbatch] = x->row, stride[nbatch + 1] = x->col;
-    dnnl_memory_desc_init_by_strides(out, nbatch + 2, size, prim_dtype(g->dtype), stride);
+    dnnl_memory_desc_init_by_strides(out, nbatch + 2, size, prim_dtype(g->dtype[i]), stride);
 }
 
 /* oneDNN offers its small-block kernels first and its older gemm second, which copies b into the order in which it is
@@ -238,7 +239,7 @@ static const char *
 gemm_prefers(const struct gemm *g)
 {
     int64_t m = g->x[C].rows, n = g->x[C].cols, k = g->x[A].cols;
-    bool real = g->dtype == DT_F32, rows = g->x[B].col == 1;
+    bool real = g->dtype[A] == DT_F32, rows = g->x[B].col == 1;
     bool copies_pay = m == 1 || (rows ? (real ? n * k >= 700 * 1000 : k >= 16384) : real && m <= 4);
     return copies_pay ? "gemm" : NULL;
 }
@@ -290,12 +291,13 @@ panel_skips(const struct gemm *g, const struct matrix *panel, const int64_t *pro
 {
     const struct matrix *c = &g->x[C];
     int64_t across = panels(c->cols, panel->cols), each = panels(c->rows, panel->rows) * across;
-    int64_t *skip = must_alloc((size_t)(n * each * NMATRIX) * sizeof *skip), bytes = (int64_t)dtype_bytes(g->dtype);
+    int64_t *skip = must_alloc((size_t)(n * each * NMATRIX) * sizeof *skip);
     for (int64_t r = 0; r < n * each; r++) {
         int64_t row = MIN(r % each / across * panel->rows, c->rows - panel->rows);
         int64_t col = MIN(r % across * panel->cols, c->cols - panel->cols);
         const int64_t first[NMATRIX] = {row * g->x[A].row, col * g->x[B].col, row * c->row + col * c->col};
-        for (int i = 0; i < NMATRIX; i++) skip[r * NMATRIX + i] = product[r / each * NMATRIX + i] + first[i] * bytes;
+        for (int i = 0; i < NMATRIX; i++)
+            skip[r * NMATRIX + i] = product[r / each * NMATRIX + i] + first[i] * (int64_t)dtype_bytes(g->dtype[i]);
     }
     return skip;
 }
@@ -304,12 +306,13 @@ panel_skips(const struct gemm *g, const struct matrix *panel, const int64_t *pro
 static int64_t *
 batch_skips(const struct gemm *g, int64_t n)
 {
-    int64_t *skip = must_alloc((size_t)(n * NMATRIX) * sizeof *skip), bytes = (int64_t)dtype_bytes(g->dtype);
+    int64_t *skip = must_alloc((size_t)(n * NMATRIX) * sizeof *skip);
     for (int64_t r = 0; r < n; r++) {
         int64_t left = r;
         for (int d = g->nbatch - 1; d >= 0; left /= g->batch[d].size, d--)
             for (int i = 0; i < NMATRIX; i++)
-                skip[r * NMATRIX + i] += left % g->batch[d].size * g->batch[d].step[i] * bytes;
+                skip[r * NMATRIX + i] +=
+                    left % g->batch[d].size * g->batch[d].step[i] * (int64_t)dtype_bytes(g->dtype[i]);
     }
     return skip;
 }

@@ -20,7 +20,7 @@ struct wide {
 static bool
 is_half(const struct type *t)
 {
-    return dtype_is_float((enum dtype)t->dtype) && dtype_bytes((enum dtype)t->dtype) == 2 && !t->weak;
+    return dtype_is_half((enum dtype)t->dtype) && !t->weak;
 }
 
 static void

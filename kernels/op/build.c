@@ -223,16 +223,10 @@ b_cast(struct build *b, struct val *x, enum dtype d)
     return b_call(b, &op_cast, 1, &x, attr);
 }
 
-static bool
-is_half(enum dtype d)
-{
-    return dtype_is_float(d) && dtype_bytes(d) == 2;
-}
-
 struct val *
 b_wide(struct build *b, struct val *x)
 {
-    return x && is_half(x->type.dtype) ? b_cast(b, x, DT_F32) : x;
+    return x && dtype_is_half(x->type.dtype) ? b_cast(b, x, DT_F32) : x;
 }
 
 static struct val *
@@ -248,7 +242,7 @@ sum_as(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keep
 struct val *
 b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim)
 {
-    if (!x || !is_half(x->type.dtype)) return b_sum(b, x, axes, naxes, keepdim);
+    if (!x || !dtype_is_half(x->type.dtype)) return b_sum(b, x, axes, naxes, keepdim);
     return sum_as(b, x, axes, naxes, keepdim, DT_F32);
 }
 

@@ -23,7 +23,8 @@ ref(const struct kcall *k)
 static bool
 accepts(const struct kcall *k)
 {
-    return k->in[2].dtype == k->out[0].dtype && view_numel(&k->in[1]) < INT32_MAX;
+    enum dtype from = k->in[2].dtype, to = k->out[0].dtype;
+    return (from == to || to == DT_F32) && view_numel(&k->in[1]) < INT32_MAX;
 }
 
 static int

@@ -114,11 +114,22 @@ entry_here(const struct view *x, int axis, int64_t id)
     return lookup_here(id, x->offset[axis], x->dim[axis]);
 }
 
+/* n elements of x from `from` on; a part of a sum of halves is f32. */
+static void
+copy_entry(enum dtype d, void *to, const struct view *x, int64_t from, int64_t n)
+{
+    const char *data = (const char *)x->data + from * (int64_t)dtype_bytes(x->dtype);
+    if (d == x->dtype)
+        memcpy(to, data, (size_t)n * dtype_bytes(d));
+    else
+        block_load(COMP_F32, x->dtype, data, 1, n, to);
+}
+
 void
 lookup_take(const struct view *x, int axis, const struct view *ids, const struct view *out)
 {
     struct lines l = lines_of(x, axis);
-    int64_t nid = view_numel(ids), entry = l.inner * (int64_t)dtype_bytes(x->dtype);
+    int64_t nid = view_numel(ids), entry = l.inner * (int64_t)dtype_bytes(out->dtype);
     char *to = out->data;
     for (int64_t o = 0; o < l.outer; o++)
         for (int64_t j = 0; j < nid; j++, to += entry) {
@@ -126,7 +137,7 @@ lookup_take(const struct view *x, int axis, const struct view *ids, const struct
             if (at < 0)
                 memset(to, 0, (size_t)entry);
             else
-                memcpy(to, (const char *)x->data + (o * l.size + at) * entry, (size_t)entry);
+                copy_entry(out->dtype, to, x, (o * l.size + at) * l.inner, l.inner);
         }
 }
 
@@ -210,7 +221,7 @@ put_entry(const struct put *p, int64_t outer, int64_t e)
     int64_t bytes = (int64_t)dtype_bytes(p->out->dtype), inner = p->l.inner, first = p->first[e];
     char *to = (char *)p->out->data + (outer * p->l.size + e) * inner * bytes;
     if (p->next[first] < 0) {
-        memcpy(to, (const char *)p->src->data + (outer * p->nid + first) * inner * bytes, (size_t)(inner * bytes));
+        copy_entry(p->out->dtype, to, p->src, (outer * p->nid + first) * inner, inner);
         return;
     }
     for (int64_t i = 0; i < inner; i += PUT_BLOCK) {

@@ -140,7 +140,7 @@ pool_accepts(const struct kcall *k, const struct plane *p)
 {
     enum dtype d = k->out[0].dtype;
     bool same = k->call->nin == 1 || k->in[1].dtype == d;
-    return same && k->in[0].dtype == d && (d == DT_F32 || d == DT_BF16 || d == DT_F16) && plane_fits(p);
+    return same && k->in[0].dtype == d && (d == DT_F32 || dtype_is_half(d)) && plane_fits(p);
 }
 
 int

@@ -11,7 +11,7 @@ result(const struct plan *p, int32_t task, int32_t out)
     const struct task *t = &p->task[task];
     const struct box_plan *b = t->move.box;
     UNUSED(out);
-    if (t->move.stage) return type_of((enum dtype)b->type.dtype, 1, &b->stage[t->pos].numel);
+    if (t->move.stage) return type_of(layout_dtype(b->to, (enum dtype)b->type.dtype), 1, &b->stage[t->pos].numel);
     return layout_shard(b->to, &b->type, t->pos);
 }
 

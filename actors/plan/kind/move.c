@@ -1,8 +1,11 @@
 /* move.c - the work of a move's tasks: every slice is copied, or combined in the order of its sources. */
 #include "actors/plan/kind/move.h"
+#include "runtime/arena.h"
 #include "runtime/stream.h"
 
-enum { SOURCES = 32 };
+#include <stdlib.h>
+
+enum { SOURCES = 32 }; /* of nearly all moves: the views of more are allocated */
 
 static bool
 on_other_device(const struct plan *p, const struct task *t, const struct arg *arg)
@@ -14,26 +17,24 @@ on_other_device(const struct plan *p, const struct task *t, const struct arg *ar
     return place->rank[part->pos] != d->rank || place->kind != d->kind;
 }
 
-/* One step of a move, at most SOURCES sources a pass: a later pass goes on from what the one before it left. */
+/* One step of a move. */
 static void
 take_step(const struct box_move *m, const struct stream_work *w, const struct stream *s)
 {
-    struct view dst = *m->view, src[SOURCES + 1];
+    struct view dst = *m->view, few[SOURCES];
     dst.data = (char *)stream_reach(s, w->out[0]) + m->skip;
     if (m->verb == BOX_FILL) {
         box_fill(m->reduce, &dst);
         return;
     }
-    int n = 0;
+    struct view *src = m->nfrom <= SOURCES ? few : must_alloc(sizeof *src * (size_t)m->nfrom);
     for (int i = 0; i < m->nfrom; i++) {
         const struct box_from *f = &m->from[i];
-        src[n] = *f->view;
-        src[n++].data = (char *)stream_reach(s, w->in[f->arg]) + f->skip;
-        if (n <= SOURCES && i < m->nfrom - 1) continue;
-        box_reduce(m->reduce, &dst, n, src);
-        src[0] = dst;
-        n = 1;
+        src[i] = *f->view;
+        src[i].data = (char *)stream_reach(s, w->in[f->arg]) + f->skip;
     }
+    box_reduce(m->reduce, &dst, m->nfrom, src);
+    if (src != few) free(src);
 }
 
 static int
