@@ -59,6 +59,15 @@ configure_package_config_file(cmake/rille-config.cmake.in rille-config.cmake
 write_basic_package_version_file(rille-config-version.cmake COMPATIBILITY SameMinorVersion)
 target_include_directories(rille_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
+# ---- what the program tells of itself: the man page, and stubs for the Lua language server
+
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/rille.1 ${CMAKE_BINARY_DIR}/luals/rille.lua
+  COMMAND ${CMAKE_COMMAND} -E make_directory luals
+  COMMAND rille --no-init -d cpu:1 ${CMAKE_SOURCE_DIR}/docs/man.lua > rille.1
+  COMMAND rille --no-init -d cpu:1 ${CMAKE_SOURCE_DIR}/docs/stubs.lua > luals/rille.lua
+  DEPENDS rille docs/man.lua docs/stubs.lua WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)
+add_custom_target(rille_pages ALL DEPENDS ${CMAKE_BINARY_DIR}/rille.1 ${CMAKE_BINARY_DIR}/luals/rille.lua)
+
 # ---- where they go
 
 set(RILLE_LUA_MODULES ${CMAKE_INSTALL_PREFIX}/lib/lua/5.4 CACHE PATH "where plain Lua 5.4 looks for modules in C")
@@ -75,8 +84,10 @@ install(FILES ${CMAKE_BINARY_DIR}/rille.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/p
 install(EXPORT rille FILE rille-targets.cmake NAMESPACE rille:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rille)
 install(FILES ${CMAKE_BINARY_DIR}/rille-config.cmake ${CMAKE_BINARY_DIR}/rille-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rille)
+install(FILES ${CMAKE_BINARY_DIR}/rille.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${CMAKE_BINARY_DIR}/luals/rille.lua DESTINATION ${CMAKE_INSTALL_DATADIR}/rille/luals)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/rille)
-install(FILES README.md LICENSE GLOSSARY.md docs/operators.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md LICENSE GLOSSARY.md docs/operators.md docs/pages.md docs/library.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # ---- cpack -G DEB
 

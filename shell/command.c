@@ -251,6 +251,13 @@ command_doctor(lua_State *L, int env, const char *text)
 }
 
 static int
+command_tutorial(lua_State *L, int env, const char *text)
+{
+    tutorial_run(L, env, text);
+    return COMMAND_DONE;
+}
+
+static int
 command_quit(lua_State *L, int env, const char *text)
 {
     (void)L, (void)env, (void)text;
@@ -262,6 +269,7 @@ static const struct command {
     int (*run)(lua_State *L, int env, const char *text);
 } commands[] = {
     {"help", "[NAME]       this list, or the page of a name; also ?NAME; /WORD: pages that have it", command_help},
+    {"tutorial", "[N]      ten short steps, on this machine; each time the next, or step N", command_tutorial},
     {"time", "EXPR         how long it takes; tensors are computed", command_time},
     {"whos", "             your variables", command_whos},
     {"actors", "           plans, runs, acts and messages so far", command_actors},

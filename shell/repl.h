@@ -65,6 +65,10 @@ enum { COMMAND_DONE, COMMAND_QUIT };
 int command_run(lua_State *L, int env, const char *line); /* line without the colon */
 const char *command_name(int i);                          /* NULL behind the last */
 
+/* ---- tutorial.c ---- */
+
+void tutorial_run(lua_State *L, int env, const char *text); /* the step that the text names, or the next */
+
 /* ---- repl.c ---- */
 
 void repl_open(lua_State *L); /* an environment for chunks; between runs Ctrl-C does nothing */

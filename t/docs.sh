@@ -1,13 +1,41 @@
 #!/bin/bash
-# docs.sh - docs/operators.md is what the records say.
-rille=${1:-build/release/rille}
-echo "1..2"
-if diff -u docs/operators.md <("$rille" docs/operators.lua) > /tmp/rille-docs.$$; then
-  echo "ok 1 - docs/operators.md is what docs/operators.lua writes"
-else
-  echo "not ok 1 - docs/operators.md is what docs/operators.lua writes"
-  head -20 /tmp/rille-docs.$$ | sed 's/^/# /'
-fi
-rm -f /tmp/rille-docs.$$
-pages=$(grep -c '^## ' docs/operators.md)
-[ "$pages" -ge 90 ] && echo "ok 2 - there are $pages operators" || echo "not ok 2 - there are only $pages operators"
+# docs.sh - what is made from the registry of help and the operators' records is what they say: docs/*.md, the man page,
+# the stubs of the Lua language server.
+rille=$(realpath "${1:-build/release/rille}") n=0 failed=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+ok() { # ok NAME COMMAND...
+  local name=$1; shift; n=$((n + 1))
+  if "$@" >"$dir/log" 2>&1; then echo "ok $n - $name"
+  else failed=1; echo "not ok $n - $name"; sed 's/^/# /' "$dir/log" | head -20
+  fi
+}
+for page in operators pages; do
+  "$rille" --no-init "docs/$page.lua" >"$dir/$page.md"
+  ok "docs/$page.md is what docs/$page.lua writes" diff -u "docs/$page.md" "$dir/$page.md"
+done
+ok "there are many operators" test "$(grep -c '^## ' docs/operators.md)" -ge 90
+"$rille" --no-init -d cpu:1 docs/man.lua >"$dir/rille.1"
+"$rille" --no-init -d cpu:1 docs/stubs.lua >"$dir/rille.lua"
+for word in 'devices LIST' 'rille coordinator' ':tutorial \[N\]' 'RILLE_CHECK' 'init.lua' '130' 'rille.nn.Linear(in, out'; do
+  ok "the man page tells of $word" grep -q -e "$word" "$dir/rille.1"
+done
+if command -v man >/dev/null; then ok "and troff likes it" test -z "$(man -l --warnings "$dir/rille.1" 2>&1 >/dev/null)"
+else n=$((n + 1)); echo "ok $n - and troff likes it # SKIP there is no man"; fi
+cat >"$dir/check.lua" <<'LUA'
+local pages, stubs, missing = require "rille.pages", io.open(arg[1]):read("a"), {}
+assert(load(stubs, "=stubs", "t"))
+for _, name in ipairs(rille.operators()) do
+  for _, form in ipairs{"function rille." .. name .. "(", "function Tensor:" .. name .. "("} do
+    if not rille._operator(name).source and not stubs:find(form, 1, true) then missing[#missing + 1] = form end
+  end
+end
+for _, name in ipairs(pages.names()) do
+  local last, sign = name:match("[^.]*$"), pages.row(name).sign
+  if name ~= "index" and not (sign and sign:find("^a %p+ b")) and not stubs:find("[%s.:]" .. last .. "[%s(]") then missing[#missing + 1] = name end
+end
+assert(#missing == 0, table.concat(missing, " "))
+LUA
+ok "the stubs are Lua, and have every name" "$rille" --no-init -d cpu:1 "$dir/check.lua" "$dir/rille.lua"
+echo "1..$n"
+exit $failed

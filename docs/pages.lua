@@ -1,0 +1,48 @@
+-- pages.lua - writes docs/pages.md: the page of everything that is no operator, made from the registry of help.
+--
+--   build/release/rille docs/pages.lua > docs/pages.md      (t/docs.sh holds the file to this)
+
+local rille = require "rille"
+local pages = require "rille.pages"
+
+local groups = {
+  {"Functions", "^[%w_]+$"}, {"Fields of tensors", "^tensor%."}, {"Placements and layouts", "^placement%.", "^sbp%."},
+  {"Modules: rille.nn", "^nn"}, {"Optimisers: rille.optim", "^optim", "^optimizer%."}, {"Compiled steps", "^graph%."},
+  {"Data: rille.data", "^data", "^loader%."}, {"Models: rille.models", "^models", "^model%."}, {"Recipes: rille.parallel", "^parallel"},
+  {"Text: rille.tokenizer", "^tokenizer"}, {"Files: rille.io, rille.checkpoint", "^io", "^checkpoint"}, {"Training: rille.train", "^train", "^progress%."},
+}
+
+local operator = {}
+for _, name in ipairs(rille.operators()) do operator[name] = true end
+
+local function group_of(name)
+  for i = #groups, 1, -1 do
+    for k = 2, #groups[i] do
+      if name:find(groups[i][k]) then return i end
+    end
+  end
+  error("no group for " .. name)
+end
+
+local lists = {}
+for _, name in ipairs(pages.names()) do
+  local row = pages.row(name)
+  if row.sign or not operator[name] then
+    local g = group_of(name)
+    lists[g] = lists[g] or {}
+    table.insert(lists[g], name)
+  end
+end
+
+print("# Pages\n")
+print("Made from the registry of help by `docs/pages.lua`; `?name` in the shell shows the same. Every example is run by `t/help.lua`.")
+print("Operators are in [operators.md](operators.md).")
+for g, names in ipairs(lists) do
+  print(("\n## %s\n"):format(groups[g][1]))
+  print("```")
+  for i, name in ipairs(names) do
+    local page = rille.page(name):gsub("\n  %?[^\n]*", "") -- the list of what is below comes of itself
+    print((i > 1 and "\n" or "") .. page)
+  end
+  print("```")
+end

@@ -1,0 +1,90 @@
+/* tutorial.c - :tutorial: a step of lua/tutorial.lua is told, and its lines are run as if they had been typed. */
+#include "shell/repl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_DEVICES = 4 };
+
+static const char next_step; /* key in the registry: the step that comes next */
+
+/* Which step the text names; none: the next. */
+static int
+step_of(lua_State *L, const char *text, int nstep)
+{
+    char *end;
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &next_step);
+    long step = *text ? strtol(text, &end, 10) : lua_isinteger(L, -1) ? (long)lua_tointeger(L, -1) : 1;
+    lua_pop(L, 1);
+    if (*text && (*end || step < 1 || step > nstep))
+        luaL_error(L, ":tutorial: a step is a number from 1 to %d, not '%s'", nstep, text);
+    return (int)step;
+}
+
+static void
+check_devices(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    if (rille_device_count(s, "cpu") < LEAST_DEVICES)
+        luaL_error(L, ":tutorial wants %d devices of the kind cpu, here are %d: begin with rille -d cpu:%d",
+                   LEAST_DEVICES, rille_device_count(s, "cpu"), LEAST_DEVICES);
+}
+
+/* The step is at the top of the stack. */
+static void
+tell(lua_State *L, int step, int nstep)
+{
+    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -2, 2);
+    printf("\n%d of %d. %s\n\n%s\n\n", step, nstep, lua_tostring(L, -2), lua_tostring(L, -1));
+    lua_pop(L, 2);
+}
+
+/* told: with what it gives, as if it had been typed. */
+static void
+run_line(lua_State *L, int env, const char *line, bool told)
+{
+    bool more;
+    int before = lua_gettop(L);
+    if (told) printf("%s%s\n", PROMPT, line);
+    fflush(stdout);
+    if (chunk_load(L, env, line, "=(tutorial)", &more)) lua_error(L);
+    lua_call(L, 0, LUA_MULTRET);
+    if (told && !chunk_is_silent(line)) repl_show(L, before + 1);
+    lua_settop(L, before);
+}
+
+/* The lines of the step at the top of the stack. */
+static void
+run_step(lua_State *L, int env, bool told)
+{
+    int step = lua_gettop(L);
+    for (int k = 3; lua_rawgeti(L, step, k) == LUA_TTABLE; k++, lua_settop(L, step)) {
+        bool look = lua_getfield(L, -1, "look") != LUA_TNIL;
+        lua_rawgeti(L, step + 1, 1);
+        if (told || !look) run_line(L, env, lua_tostring(L, -1), told);
+    }
+    lua_settop(L, step);
+}
+
+void
+tutorial_run(lua_State *L, int env, const char *text)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "rille.tutorial");
+    lua_call(L, 1, 1);
+    int steps = lua_gettop(L), nstep = (int)lua_rawlen(L, steps), next = step_of(L, "", nstep);
+    int step = step_of(L, text, nstep);
+    check_devices(L);
+    for (; next < step; next++) { /* what it builds on */
+        lua_rawgeti(L, steps, next);
+        run_step(L, env, false);
+        lua_pop(L, 1);
+    }
+    lua_rawgeti(L, steps, step);
+    tell(L, step, nstep);
+    run_step(L, env, true);
+    lua_pushinteger(L, step % nstep + 1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &next_step);
+    if (step < nstep) printf("\nTry it with other numbers. :tutorial goes on with step %d.\n", step + 1);
+}
