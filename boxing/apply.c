@@ -249,7 +249,7 @@ box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice)
     return k;
 }
 
-struct view
+static struct view
 box_stage_slice(const struct box_plan *p, int32_t stage, void *data, const struct box *slice)
 {
     const struct box_stage *s = &p->stage[stage];

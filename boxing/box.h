@@ -142,7 +142,6 @@ void box_fill(enum reduce r, const struct view *dst);
  * stage of p. data may be NULL. */
 struct view box_slice(const struct type *t, const struct layout *l, const struct box *part, void *data,
                       const struct box *slice);
-struct view box_stage_slice(const struct box_plan *p, int32_t stage, void *data, const struct box *slice);
 /* Which of a stage's slices holds this one; the bytes of it follow those of the slices before. */
 int32_t box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice);
 /* One step's inner loop, one source at a time: dst = combine(dst, src) or copy over a slice of two views of one shape;

@@ -10,8 +10,8 @@
 #ifndef RILLE_KERNELS_KERNEL_H
 #define RILLE_KERNELS_KERNEL_H
 
+#include "kernels/cpu/fuse.h"
 #include "runtime/arena.h"
-#include "runtime/op.h"
 
 struct exec;
 
@@ -35,17 +35,6 @@ int exec_say(const struct exec *e, const struct finding *f, uint64_t piece);
 /* Both, at once. */
 int exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece);
 
-/* A chain of element-wise calls as one pass: program step s reads operands in[] of the whole chain or results of
- * earlier steps. */
-struct fuse_arg {
-    bool step; /* result of step `index`; else operand `index` of the chain */
-    int index;
-};
-struct fuse_step {
-    const struct call *call;
-    struct fuse_arg arg[OP_OPERAND];
-    int out; /* output of the chain that it writes, or -1 */
-};
 /* What an exec was made to compute: a plain call is one step that reads operand i as argument i and writes output 0. */
 struct exec_made {
     int nstep;
@@ -62,17 +51,5 @@ int ref_run(const struct kcall *k);
 
 /* RILLE_CHECK: compare with the reference; look for NaN in outputs. Process-wide, set before the first session. */
 void kernel_check(bool ref, bool nan);
-
-/* ---- what gradients and composites build with (kernels/op/build.h has one helper an operator) ---- */
-
-struct build {
-    /* Adds a node; NULL after a failure, and then for every later call (sticky): check once at the end. in[i] may be
-     * NULL (absent). Several outputs: res has room for op's nout. */
-    struct val *(*add)(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-                       struct val **res);
-    struct val *(*number)(struct build *b, double f);   /* a weak float */
-    struct val *(*integer)(struct build *b, int64_t i); /* a weak integer */
-    bool failed;
-};
 
 #endif

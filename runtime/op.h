@@ -249,6 +249,18 @@ struct op {
     const char *sample[OP_SAMPLE];
 };
 
+/* What gradients and composites build with (kernels/op/build.h has one helper an operator). Belongs to a session and
+ * its thread. */
+struct build {
+    /* Adds a node; NULL after a failure, and then for every later call (sticky): check once at the end. in[i] may be
+     * NULL (absent). Several outputs: res has room for op's nout. */
+    struct val *(*add)(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+                       struct val **res);
+    struct val *(*number)(struct build *b, double f);   /* a weak float */
+    struct val *(*integer)(struct build *b, int64_t i); /* a weak integer */
+    bool failed;
+};
+
 /* What a record says, read off it (runtime/op.c). */
 int op_nattr(const struct op *op);
 bool op_is_placed(const struct op *op); /* its values may depend on where in the global tensor a part lies */

@@ -98,23 +98,6 @@ best_of(struct local *l, int32_t node, const int32_t *start, const uint8_t *allo
     return best;
 }
 
-void
-local_improve(struct local *l)
-{
-    enum { ROUNDS = 50 };
-    bool changed = true;
-    for (int round = 0; changed && round < ROUNDS; round++) {
-        changed = false;
-        for (int32_t i = 0; i < l->net->nnode; i++) {
-            int64_t now = local_cost(l, i, l->choice[i]);
-            int32_t k = best_of(l, i, l->choice, NULL);
-            if (local_cost(l, i, k) >= now) continue;
-            l->choice[i] = k;
-            changed = true;
-        }
-    }
-}
-
 /* ---- outward ---- */
 
 struct front { /* nodes beside decided ones, in the order in which they were reached */

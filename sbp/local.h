@@ -20,8 +20,6 @@ void local_begin(struct local *l, const struct net *n, const int32_t *choice); /
 void local_end(struct local *l);
 /* What node costs with candidate k, with all conversions of its tensors between decided nodes. */
 int64_t local_cost(struct local *l, int32_t node, int32_t k);
-/* Changes nodes to better candidates until no single change gains anything. */
-void local_improve(struct local *l);
 
 /* Choices by rule, of all nodes; `start` decides between equals (NULL: the first). */
 void choose_outward(struct local *l, const int32_t *start);   /* SOLVE_PROPAGATE */

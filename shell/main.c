@@ -190,7 +190,8 @@ run_quiet(lua_State *L, int nargs, int nresults)
 
 static bool was_lost; /* was the last error that was printed the loss of a worker? */
 
-int
+/* As run_quiet, and the error is printed instead. */
+static int
 run_protected(lua_State *L, int nargs, int nresults)
 {
     int code = run_quiet(L, nargs, nresults);

@@ -274,8 +274,6 @@ int interrupt_quit(void);         /* the signal that wants the program to end; 0
 void tell_error(const char *text);
 /* lua_pcall with Ctrl-C; an error leaves its text and a traceback on the stack. LUA_OK or Lua's code. */
 int run_quiet(lua_State *L, int nargs, int nresults);
-/* The same, and the error is printed instead. */
-int run_protected(lua_State *L, int nargs, int nresults);
 
 void make_folders(const char *path); /* those that the file is in */
 

@@ -363,7 +363,7 @@ static const char *const change_text[] = {"one more", "one less", "0", "large"};
 
 static const struct task_kind *const kinds[] = {
 #define KIND(name) &kind_##name,
-#include "actors/plan/kind/kinds.def"
+#include "actors/plan/kinds.def"
 #undef KIND
 };
 

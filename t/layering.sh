@@ -4,8 +4,12 @@
 #
 # A rule is a function that prints violations of the tree it stands in. Each is tried twice: on the sources, where it
 # must find nothing, and on a small planted tree that breaks it, where it must find something.
+#
+# What it reads of the sources is their text. What calls what is read of the objects that were made of them: an undefined
+# symbol of one is a call of the file that defines it.
 set -u
 n=0 failed=0
+built=${1:+$(cd "$(dirname "$1")" && pwd)} # where the objects are: beside the program
 
 declare -A rank=([runtime]=1 [sbp]=2 [boxing]=3 [kernels]=3 [actors/plan]=4 [actors/act]=5 [actors/cluster]=6
   [actors/session]=7 [shell]=8)
@@ -32,6 +36,36 @@ arrows_point_down() {
     [ -n "${rank[$to]:-}" ] && [ "${rank[$to]}" -lt "${rank[$from]:-0}" ] || echo "$file includes $header"
   done < <(quoted "${folders[@]}")
 }
+# list_calls: "file symbol file" for each symbol that an object takes from another, as nm says. Of objects whose source is
+# there: a folder in which something was built may hold older ones. In the file $calls, by which the rules go.
+list_calls() {
+  find "$built/CMakeFiles" -path '*rille*.dir/*' -name '*.c.o' 2>/dev/null | sort | while IFS= read -r object; do
+    file=${object#*.dir/} && [ -f "${file%.o}" ] && echo "$object"
+  done | xargs -r -d '\n' nm -A 2>/dev/null |
+    sed -nE 's#^.*\.dir/([^:]*)\.o: *[0-9a-f]* ([A-Za-z]) ([A-Za-z_0-9]+)$#\1 \2 \3#p' |
+    awk '$2 ~ /[TDBRC]/ { at[$3] = $1 } $2 == "U" { from[++n] = $1; takes[n] = $3 }
+      END { for (i = 1; i <= n; i++) if (takes[i] in at) print from[i], takes[i], at[takes[i]] }' | sort -u
+}
+# Folders by what they take of each other, by includes and by calls: "folder folder", each once.
+arrows() {
+  {
+    quoted "${folders[@]}" | sed -E 's#^([^:]*)/[^/:]*:(.*)/[^/]*$#\1 \2#; s#^([^:]*)/[^/:]*:rille\.h$#\1 actors/session#'
+    sed -E 's#^([^ ]*)/[^/ ]* [^ ]* (.*)/[^/]*$#\1 \2#' "$calls"
+  } | awk '$1 != $2' | sort -u
+}
+calls_point_down() { # one call for each two folders: a list of all would be long
+  local from to file symbol other
+  awk '{ from = $1; to = $3; sub(/[^\/]*$/, "", from); sub(/[^\/]*$/, "", to) } !seen[from, to]++ { print from, to, $0 }' "$calls" |
+    while read -r from to file symbol other; do
+      from=$(house "$from") to=$(house "$to")
+      [ "$from" = "$to" ] && continue
+      [ -n "${rank[$to]:-}" ] && [ "${rank[$to]}" -lt "${rank[$from]:-0}" ] || echo "$file calls $symbol of $other"
+    done
+}
+shell_calls_the_public_face_alone() { grep -E '^shell/' "$calls" | grep -vE ' (rille_[a-z0-9_]+ actors/session/|[a-z0-9_]+ shell/)'; }
+folders_go_round_nowhere() { # what tsort cannot bring into an order
+  arrows | tsort 2>&1 >/dev/null | sed 's/^tsort: //'
+}
 includes_name_a_file_from_the_root() {
   quoted "${folders[@]}" t examples bench | while IFS=: read -r file header; do
     [ -f "$header" ] || echo "$file includes $header, which is not there"
@@ -54,8 +88,8 @@ nobody_asks_which_operator() {
       [[ $file = kernels/op/* && $line =~ \&op_$own[^a-z0-9_] ]] || echo "$line"
     done
 }
-# Nor which kind a task has, outside of the kinds' folder: what others must know is in the kind's record.
-nobody_asks_which_kind() { find_text '[=!]= *&?kind_[a-z0-9_]+|&?\bkind_[a-z0-9_]+ *[=!]=' actors | grep -v '^actors/plan/kind/'; }
+# Nor which kind a task has, outside of the kinds' own files: what others must know is in the kind's record.
+nobody_asks_which_kind() { find_text '[=!]= *&?kind_[a-z0-9_]+|&?\bkind_[a-z0-9_]+ *[=!]=' actors | grep -v '^actors/plan/kind_'; }
 # Only the host's lack of memory for bookkeeping ends the process (runtime/arena.c).
 core_neither_prints_nor_exits() {
   find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
@@ -85,7 +119,7 @@ headers_have_guards_of_their_own() {
   done | awk '$1 == "none" { print $2 " has no guard" } seen[$1]++ && $1 != "none" { print $2 " shares " $1 }'
 }
 
-rules=(arrows_point_down includes_name_a_file_from_the_root shell_sees_the_public_face_alone
+rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone folders_go_round_nowhere includes_name_a_file_from_the_root shell_sees_the_public_face_alone
   examples_see_the_public_face_alone lua_is_only_in_shell readline_is_only_in_shell zmq_is_only_in_actors
   dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
   structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
@@ -102,6 +136,13 @@ plant() {
   echo '#include "runtime/type.h"' >shell/bad.c
   echo '#include "runtime/type.h"' >examples/bad.c
   seq 900 >lua/long.lua
+  mkdir -p actors/act CMakeFiles/librille.dir/{runtime,shell,actors/act}
+  echo 'int upper(void); int lower_down(void) { return upper(); }' >runtime/calls.c
+  echo 'int lower_down(void); int upper(void) { return lower_down(); }' >actors/act/called.c
+  echo 'int upper(void); int main(void) { return upper(); }' >shell/calls.c
+  for file in runtime/calls.c actors/act/called.c shell/calls.c; do
+    cc -c "$file" -o "CMakeFiles/librille.dir/$file.o"
+  done
 }
 
 ok() { # ok NAME VIOLATIONS: passes when there are none
@@ -114,10 +155,13 @@ ok() { # ok NAME VIOLATIONS: passes when there are none
 
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
-(cd "$planted" && plant)
+calls=$planted/calls
+list_calls >"$calls"
+[ -s "$calls" ] || echo "# no objects in ${built:-no folder}: what calls what is not looked at"
+(cd "$planted" && plant && built=. && list_calls >calls.planted)
 for rule in "${rules[@]}"; do
   ok "${rule//_/ }" "$($rule)"
-  [ -n "$(cd "$planted" && $rule)" ] && missed="" || missed="it finds nothing in a tree that breaks it"
+  [ -n "$(cd "$planted" && calls=calls.planted $rule)" ] && missed="" || missed="it finds nothing in a tree that breaks it"
   ok "${rule//_/ }: a breach is found" "$missed"
 done
 echo "1..$n"

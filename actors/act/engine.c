@@ -12,7 +12,7 @@
 #include "actors/act/actor.h"
 #include "actors/plan/deadlock.h"
 
-#include "kernels/stop.h"
+#include "runtime/stop.h"
 #include "runtime/clock.h"
 #include "runtime/device.h"
 #include "runtime/error.h"

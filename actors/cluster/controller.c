@@ -696,21 +696,6 @@ cluster_recover(struct cluster *c, int workers)
 
 /* ---- what is asked ---- */
 
-int
-cluster_world(const struct cluster *c)
-{
-    return c->options.world;
-}
-
-uint32_t
-cluster_epoch(struct cluster *c)
-{
-    pthread_mutex_lock(&c->lock);
-    uint32_t epoch = coordinator_epoch(c->c);
-    pthread_mutex_unlock(&c->lock);
-    return epoch;
-}
-
 const struct device_counts *
 cluster_devices(const struct cluster *c)
 {

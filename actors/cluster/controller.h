@@ -37,8 +37,6 @@ int cluster_open(const struct cluster_options *o, struct cluster **out);
 /* The job ends with this exit status; workers too, at the latest with the time that they are given. */
 void cluster_close(struct cluster **c, int status);
 
-int cluster_world(const struct cluster *c);
-uint32_t cluster_epoch(struct cluster *c);
 /* All devices, counted through the workers. */
 const struct device_counts *cluster_devices(const struct cluster *c);
 const struct plan_map *cluster_map(const struct cluster *c);

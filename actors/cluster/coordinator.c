@@ -663,12 +663,6 @@ coordinator_epoch(const struct coordinator *c)
     return c->epoch;
 }
 
-int
-coordinator_world(const struct coordinator *c)
-{
-    return c->options.world;
-}
-
 const struct member_info *
 coordinator_member(const struct coordinator *c, int rank)
 {

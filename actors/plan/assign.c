@@ -598,13 +598,6 @@ assigned_free(struct assigned **ap)
     *ap = NULL;
 }
 
-const struct layout *
-assigned_leaf(const struct assigned *a, int32_t leaf)
-{
-    int32_t node = a->leaf[leaf];
-    return a->form[node][a->solved.choice[node]];
-}
-
 int
 assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg)
 {

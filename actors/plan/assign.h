@@ -65,8 +65,6 @@ struct assigned {
 /* Rewrites p. Layouts are interned in `at`. E_SBP, E_PLAN ("memory: ..."). On failure p is as it was. */
 int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
 void assigned_free(struct assigned **a);
-/* The layout that a free leaf got. */
-const struct layout *assigned_leaf(const struct assigned *a, int32_t leaf);
 int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
 /* What moving t takes, in whole nanoseconds; NET_NEVER: it is not to be done. Bytes over all ranks to *bytes. */
 int64_t assign_price(const struct type *t, const struct layout *from, const struct layout *to,

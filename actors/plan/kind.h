@@ -1,7 +1,7 @@
-/* kind.h - what a kind of task is: a record, one file (kind/NAME.c) and one line (kinds.def) each.
+/* kind.h - what a kind of task is: a record, one file (kind_NAME.c) and one line (kinds.def) each.
  *
  * A plan names the kind of each of its tasks by a pointer to its record. Nobody
- * asks which kind that is, but kind/ itself: what others must know is a flag, a
+ * asks which kind that is, but the kinds themselves: what others must know is a flag, a
  * field or a function here. Read-only; any thread. */
 #ifndef RILLE_PLAN_KIND_H
 #define RILLE_PLAN_KIND_H
@@ -60,7 +60,7 @@ void kind_print_name(const struct plan *p, int32_t task, struct str *s);
 struct type kind_result_type(const struct plan *p, int32_t task, int32_t out);
 
 #define KIND(name) extern const struct task_kind kind_##name;
-#include "actors/plan/kind/kinds.def"
+#include "actors/plan/kinds.def"
 #undef KIND
 
 #endif

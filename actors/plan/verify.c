@@ -180,7 +180,7 @@ is_kind(const struct task_kind *k)
 {
     static const struct task_kind *const all[] = {
 #define KIND(name) &kind_##name,
-#include "actors/plan/kind/kinds.def"
+#include "actors/plan/kinds.def"
 #undef KIND
     };
     for (size_t i = 0; i < countof(all); i++)

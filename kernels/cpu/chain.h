@@ -22,7 +22,8 @@
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/tile.h"
-#include "kernels/kernel.h"
+#include "kernels/cpu/fuse.h"
+#include "runtime/arena.h"
 
 enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 }; /* at most */
 

@@ -2,7 +2,7 @@
 #include "kernels/cpu/dnnl.h"
 
 #include "kernels/cpu/team.h"
-#include "kernels/stop.h"
+#include "runtime/stop.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
 

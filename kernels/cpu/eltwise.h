@@ -7,7 +7,8 @@
 #ifndef RILLE_KERNELS_CPU_ELTWISE_H
 #define RILLE_KERNELS_CPU_ELTWISE_H
 
-#include "kernels/kernel.h"
+#include "kernels/cpu/fuse.h"
+#include "runtime/arena.h"
 
 struct elt;
 /* All of it in arena a. Calls and views are copied; data of views may be NULL. All outputs have the same local sizes,

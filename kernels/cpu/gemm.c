@@ -264,7 +264,7 @@ part_of(int64_t size, int64_t side)
     return MIN(size, (part + step - 1) / step * step);
 }
 
-/* A long product is computed in panels of c, that between them it can be stopped (kernels/stop.h): squares of rows and
+/* A long product is computed in panels of c, that between them it can be stopped (runtime/stop.h): squares of rows and
  * columns that take half a second on one core, and are not so small that reading a and b again costs much. */
 static struct matrix
 panel_of(const struct gemm *g)

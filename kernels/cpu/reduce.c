@@ -25,14 +25,15 @@ enum { AXIS, KEEPDIM };
 enum { BLOCK = 4096, LANES = 64, CHUNK = 1 << 16, MOST_CHUNKS = 1024 };
 enum { GRAIN = 32768 }; /* elements that are worth a thread */
 
-double
+/* Where no addend has come yet: 0, the least or greatest value of the dtype, 1. */
+static double
 reduce_start_f(enum reduce r)
 {
     static const double start[NREDUCE] = {[RED_MAX] = -INFINITY, [RED_MIN] = INFINITY, [RED_PROD] = 1};
     return start[r];
 }
 
-int64_t
+static int64_t
 reduce_start_i(enum reduce r, enum dtype d)
 {
     static const int64_t least[NDTYPE] = {[DT_I32] = INT32_MIN, [DT_I64] = INT64_MIN};
@@ -282,14 +283,6 @@ static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
                   [RED_MAX] = {fold_i64_max, join_i64_max},
                   [RED_MIN] = {fold_i64_min, join_i64_min}},
 };
-
-double
-reduce_fold_f32(int64_t n, const float *x, enum reduce r)
-{
-    double a = reduce_start_f(r);
-    loops_of[COMP_F32][r].fold(x, n, &a);
-    return a;
-}
 
 /* ---- the walk ---- */
 

@@ -6,7 +6,7 @@
 #ifndef RILLE_KERNELS_CPU_REDUCE_H
 #define RILLE_KERNELS_CPU_REDUCE_H
 
-#include "kernels/kernel.h"
+#include "runtime/op.h"
 
 int reduce_rule(const struct call *c, struct str *rule);
 int reduce_rule_unsplit(const struct call *c, struct str *rule); /* the reduced dimensions stay whole */
@@ -19,12 +19,5 @@ int64_t reduced_index(const struct kcall *k, int64_t i);
 int reduce_ref(const struct kcall *k, enum reduce r);
 bool reduce_accepts(const struct kcall *k);
 int reduce_run(const struct kcall *k, enum reduce r);
-
-/* The reduction of n floats that lie side by side. */
-double reduce_fold_f32(int64_t n, const float *x, enum reduce r);
-
-/* Where no addend has come yet: 0, the least or greatest value of the dtype, 1. */
-double reduce_start_f(enum reduce r);
-int64_t reduce_start_i(enum reduce r, enum dtype d);
 
 #endif

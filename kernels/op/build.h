@@ -7,7 +7,7 @@
 #ifndef RILLE_KERNELS_OP_BUILD_H
 #define RILLE_KERNELS_OP_BUILD_H
 
-#include "kernels/kernel.h"
+#include "runtime/op.h"
 #include "runtime/error.h"
 #include "runtime/graph.h"
 
@@ -59,7 +59,6 @@ struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *s
 struct val *b_transpose(struct build *b, struct val *x, int i, int j);
 /* The last two dimensions exchanged. */
 struct val *b_transpose_last(struct build *b, struct val *x);
-struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_slice(struct build *b, struct val *x, int axis, int64_t start, int64_t stop, int64_t step);
 struct val *b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes);
 /* Without these dimensions, which have size one; naxes 0: without any dimension. */
@@ -80,8 +79,7 @@ struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
 
-/* Along one axis: softmax, its gradient from its result, entries of src added up in a tensor of like's shape. */
-struct val *b_softmax(struct build *b, struct val *x, int axis);
+/* Along one axis: the gradient of softmax from its result, entries of src added up in a tensor of like's shape. */
 struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis);
 struct val *b_index_add(struct build *b, struct val *like, int axis, struct val *ids, struct val *src);
 /* x with a dimension of size one inserted at axis. */

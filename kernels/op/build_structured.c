@@ -32,12 +32,6 @@ call_axis(struct build *b, const struct op *op, int nin, struct val *const *in, 
 }
 
 struct val *
-b_softmax(struct build *b, struct val *x, int axis)
-{
-    return call_axis(b, &op_softmax, 1, &x, axis);
-}
-
-struct val *
 b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis)
 {
     return call_axis(b, &op_softmax_grad, 2, (struct val *[]){y, dy}, axis);

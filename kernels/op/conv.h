@@ -14,13 +14,6 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_SIZE };
     [CONV_DILATION] = {"dilation", ATTR_INTS, .doc = "from one entry of a window to the next; 1"},                     \
     [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "parts of the channels that do not meet"}
 
-/* Entry i (0 height, 1 width) of a list of one or two; otherwise what it is by default. */
-int64_t conv_pair(const struct attr *a, int i, int64_t by_default);
-/* E_ATTR unless lists have one or two entries, and strides, dilations and groups are positive. */
-int conv_check(const struct call *c);
-/* Size of the result for an image of n and a kernel of k entries, in direction i. */
-int64_t conv_size(const struct attr *attr, int i, int64_t n, int64_t k);
-
 /* A product of x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] over all positions that meet: conv2d and both
  * gradients are the same walk, and differ in which of the three is written. Dense f64. E_KERNEL: shards do not fit. */
 struct conv {

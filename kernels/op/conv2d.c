@@ -12,13 +12,15 @@ enum { X, W, BIAS };
 
 /* ---- shared ---- */
 
-int64_t
+/* Entry i (0 height, 1 width) of a list of one or two; otherwise what it is by default. */
+static int64_t
 conv_pair(const struct attr *a, int i, int64_t by_default)
 {
     return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
 }
 
-int
+/* E_ATTR unless lists have one or two entries, and strides, dilations and groups are positive. */
+static int
 conv_check(const struct call *c)
 {
     for (int a = CONV_STRIDE; a <= CONV_DILATION; a++) {
@@ -32,7 +34,8 @@ conv_check(const struct call *c)
     return 0;
 }
 
-int64_t
+/* Size of the result for an image of n and a kernel of k entries, in direction i. */
+static int64_t
 conv_size(const struct attr *attr, int i, int64_t n, int64_t k)
 {
     int64_t stride = conv_pair(&attr[CONV_STRIDE], i, 1), extent = n + 2 * conv_pair(&attr[CONV_PADDING], i, 0);

@@ -8,7 +8,7 @@ enum { SHAPE, EPS };
 
 /* ---- calls ---- */
 
-int
+static int
 norm_dims(const struct call *c)
 {
     for (int i = WEIGHT; i < c->nin; i++)
@@ -116,7 +116,7 @@ b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, 
     return b_call(b, &op_norm_grad, 3, (struct val *[]){x, dy, weight}, attr);
 }
 
-struct val *
+static struct val *
 b_norm_weight(struct build *b, struct val *x, struct val *dy, const struct attr *attr)
 {
     if (!x || !dy) return NULL;

@@ -12,7 +12,6 @@
 enum { NORM_DIMS, NORM_EPS, NORM_CENTER };
 
 /* layer_norm and rms_norm: operands x, weight, bias; attributes normalized_shape and eps. */
-int norm_dims(const struct call *c);
 int norm_rule(const struct call *c, struct str *rule);
 int norm_infer(const struct call *c, int64_t *size);
 int norm_ref(const struct kcall *k, bool center);
@@ -31,7 +30,6 @@ void norm_stats(const struct norm *s, const double *x, double *mean, double *rst
 
 /* norm_grad, norm_weight as words. */
 struct val *b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, const struct attr *attr);
-struct val *b_norm_weight(struct build *b, struct val *x, struct val *dy, const struct attr *attr);
 /* (x - mean) rstd, and rstd with dimensions of one in place of the normalised ones. */
 struct val *b_norm_xhat(struct build *b, struct val *x, const struct attr *attr);
 struct val *b_norm_rstd(struct build *b, struct val *x, const struct attr *attr);

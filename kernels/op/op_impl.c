@@ -33,7 +33,7 @@ axes_of(const struct attr *a, enum attr_kind kind, int ndim)
     return x;
 }
 
-int64_t
+static int64_t
 global_index(const struct view *v, const int64_t *at)
 {
     int64_t index = 0;

@@ -7,11 +7,11 @@
 #define RILLE_KERNELS_OP_IMPL_H
 
 #include "kernels/cpu/lines.h"
-#include "kernels/kernel.h"
 #include "kernels/op/build.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/graph.h"
+#include "runtime/op.h"
 #include "runtime/str.h"
 #include "sbp/rule.h"
 
@@ -64,7 +64,6 @@ struct walk {
 };
 void walk_start(struct walk *w, const struct view *v);
 void walk_next(struct walk *w, const struct view *v);
-int64_t global_index(const struct view *v, const int64_t *at);
 
 /* The letter for dimension i of a rule that is written by hand: a, b, c... */
 static inline char

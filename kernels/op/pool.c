@@ -33,7 +33,7 @@ pool_size(const struct attr *attr, int i, int64_t n)
     return size;
 }
 
-int
+static int
 pool_check(const struct call *c)
 {
     if (c->in[0].ndim != 4) return call_fail(E_SHAPE, c, "x must have 4 dimensions, found %d", c->in[0].ndim);

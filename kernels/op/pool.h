@@ -19,7 +19,6 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
 
 struct window pool_window(const struct attr *attr, int i);
 int64_t pool_size(const struct attr *attr, int i, int64_t n); /* windows over n entries, 0: none fits */
-int pool_check(const struct call *c);
 /* infer() of operators that make the pooled image. */
 int pool_infer(const struct call *c, int64_t *size);
 

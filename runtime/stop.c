@@ -1,5 +1,5 @@
 /* stop.c - the question of this thread. */
-#include "kernels/stop.h"
+#include "runtime/stop.h"
 
 #include "runtime/error.h"
 

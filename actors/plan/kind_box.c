@@ -1,7 +1,7 @@
-/* box.c - a task that fills one part of a move's destination, or one of its stages, from parts of others.
+/* kind_box.c - a task that fills one part of a move's destination, or one of its stages, from parts of others.
  *
  * It reads other devices' registers in place, and counts what it reads of them. */
-#include "actors/plan/kind/move.h"
+#include "actors/plan/kind_move.h"
 #include "actors/plan/verify_value.h"
 
 /* A stage is a row of numbers. */

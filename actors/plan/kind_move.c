@@ -1,5 +1,5 @@
-/* move.c - the work of a move's tasks: every slice is copied, or combined in the order of its sources. */
-#include "actors/plan/kind/move.h"
+/* kind_move.c - the work of a move's tasks: every slice is copied, or combined in the order of its sources. */
+#include "actors/plan/kind_move.h"
 #include "runtime/arena.h"
 #include "runtime/stream.h"
 

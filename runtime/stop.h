@@ -2,8 +2,8 @@
  *
  * Whoever runs kernels on a thread names a question; a kernel asks it between parts of its work that take some tens of
  * milliseconds, and after a yes returns E_CANCEL, its results half written. Belongs to the calling thread. */
-#ifndef RILLE_KERNELS_STOP_H
-#define RILLE_KERNELS_STOP_H
+#ifndef RILLE_RUNTIME_STOP_H
+#define RILLE_RUNTIME_STOP_H
 
 #include <stdbool.h>
 

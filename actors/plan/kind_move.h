@@ -1,4 +1,4 @@
-/* move.h - what tasks that are part of a move have in common. */
+/* kind_move.h - what tasks that are part of a move have in common. */
 #ifndef RILLE_PLAN_KIND_MOVE_H
 #define RILLE_PLAN_KIND_MOVE_H
 

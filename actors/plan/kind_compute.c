@@ -1,4 +1,4 @@
-/* compute.c - a task that calls a kernel: a program node on one rank, or a chain of them. */
+/* kind_compute.c - a task that calls a kernel: a program node on one rank, or a chain of them. */
 #include "actors/plan/verify_value.h"
 
 static int

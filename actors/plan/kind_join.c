@@ -1,4 +1,5 @@
-/* join.c - a task that knows that a shared part is whole: all its slices came with the registers that the act takes.
+/* kind_join.c - a task that knows that a shared part is whole: all its slices came with the registers that the act
+ * takes.
  *
  * It moves nothing; what others filled is received, since its readers read it in place. */
 #include "actors/plan/verify_value.h"

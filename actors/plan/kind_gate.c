@@ -1,4 +1,4 @@
-/* gate.c - a task that does nothing, once a batch: those who wait for it wait for all that it follows. */
+/* kind_gate.c - a task that does nothing, once a batch: those who wait for it wait for all that it follows. */
 #include "actors/plan/verify_value.h"
 
 static int
