@@ -47,6 +47,8 @@ struct device_kind {
     void (*wait)(struct stream *s, const struct stream *other, int64_t mark);
     int (*trouble)(struct stream *s, int64_t mark);
     bool (*step)(struct stream *s);
+    /* From now on fn(of) is called when work is done, by whom it is done; NULL: its owner has to look. */
+    void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
     void *(*reach)(void *p); /* the address by which its work, in host code, touches p */
 };
 const struct device_kind *device_kind(int kind);

@@ -262,5 +262,6 @@ struct device_kind device_cuda = {
     .wait = host_stream_wait,
     .trouble = trouble,
     .step = host_stream_step,
+    .tell = host_stream_tell,
     .reach = reach,
 };

@@ -146,5 +146,6 @@ const struct device_kind device_late = {
     .wait = host_stream_wait,
     .trouble = host_stream_trouble,
     .step = host_stream_step,
+    .tell = host_stream_tell,
     .reach = reach,
 };

@@ -51,6 +51,14 @@ stream_wait(struct stream *s, const struct stream *other, int64_t mark)
 {
     s->kind->wait(s, other, mark);
 }
+/* Calls fn(of) whenever more of the stream is done: on a thread of the stream's, briefly. Before there is work. False:
+ * it does not, and who waits has to look now and then. */
+static inline bool
+stream_tell(struct stream *s, void (*fn)(void *of), void *of)
+{
+    if (s->kind->tell) s->kind->tell(s, fn, of);
+    return s->kind->tell;
+}
 /* 0, or why work before a mark that is passed failed (fail() is called): the first that did; work after it is not
  * begun. Told with nothing left on the stream, it is forgotten. */
 static inline int

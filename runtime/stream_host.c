@@ -2,19 +2,24 @@
  *
  * A stream is a ring of work and a thread that does it in order; driven, the ring
  * alone, of which the simulator does the oldest when its seed says so. The owner
- * counts what it has enqueued, the thread what is done: a mark is such a count. */
+ * counts what it has enqueued, the thread what is done: a mark is such a count.
+ *
+ * The thread sleeps when there is no work, or when the oldest waits for another
+ * stream: on its own waker, and on the count of that other. It spins a little
+ * before, no longer than a sleep costs: there may be more streams than cores. */
 #include "runtime/stream_host.h"
 
 #include "runtime/arena.h"
+#include "runtime/clock.h"
 #include "runtime/error.h"
+#include "runtime/waker.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-enum { ROOM = 4096 };
+enum { ROOM = 4096, SPIN_NS = 2000 };
 
 struct item {
     struct stream_work work; /* run NULL: waits for `mark` of `other` */
@@ -26,10 +31,12 @@ struct host_stream {
     struct stream stream;
     bool driven;
     pthread_t thread;
-    pthread_mutex_t lock; /* the worker sleeps on `more` when there is no work */
-    pthread_cond_t more;
-    bool quit;
-    _Atomic int64_t enqueued, done; /* the owner's, the worker's */
+    struct waker more; /* of the thread, when there is no work */
+    _Atomic bool quit;
+    _Atomic int64_t enqueued, done; /* the owner's, the thread's */
+    struct bell progress;           /* for streams that wait for this one */
+    void (*tell)(void *of);         /* NULL: nobody asked */
+    void *tell_of;
     struct item item[ROOM];
     int status; /* of the work that failed; the worker's, until `done` says so */
     char text[1024];
@@ -72,14 +79,8 @@ put(struct host_stream *s, const struct item *item)
     int64_t n = atomic_load_explicit(&s->enqueued, memory_order_relaxed);
     assert(n - atomic_load_explicit(&s->done, memory_order_acquire) < ROOM);
     s->item[n % ROOM] = *item;
-    if (s->driven) {
-        atomic_store_explicit(&s->enqueued, n + 1, memory_order_release);
-        return;
-    }
-    pthread_mutex_lock(&s->lock);
-    atomic_store_explicit(&s->enqueued, n + 1, memory_order_release);
-    pthread_cond_signal(&s->more);
-    pthread_mutex_unlock(&s->lock);
+    atomic_store(&s->enqueued, n + 1);
+    waker_wake(&s->more);
 }
 
 int
@@ -104,8 +105,17 @@ host_stream_step(struct stream *stream)
     const struct item *i = &s->item[n % ROOM];
     if (i->other && !host_stream_passed(i->other, i->mark)) return false;
     carry_out(s, i, n);
-    atomic_store_explicit(&s->done, n + 1, memory_order_release);
+    atomic_store(&s->done, n + 1);
+    bell_ring(&s->progress);
+    if (s->tell) s->tell(s->tell_of);
     return true;
+}
+
+void
+host_stream_tell(struct stream *s, void (*fn)(void *of), void *of)
+{
+    host(s)->tell = fn;
+    host(s)->tell_of = of;
 }
 
 static bool
@@ -115,17 +125,60 @@ has_work(struct host_stream *s)
            atomic_load_explicit(&s->enqueued, memory_order_acquire);
 }
 
+/* The stream for which the oldest work waits, NULL: it may go on. */
+static struct host_stream *
+held_by(struct host_stream *s)
+{
+    const struct item *i = &s->item[atomic_load_explicit(&s->done, memory_order_relaxed) % ROOM];
+    return !has_work(s) || !i->other || host_stream_passed(i->other, i->mark) ? NULL : host(i->other);
+}
+
+static bool
+may_go_on(struct host_stream *s)
+{
+    return atomic_load(&s->quit) || (has_work(s) && !held_by(s));
+}
+
+static void
+await_other(struct host_stream *s, struct host_stream *other)
+{
+    uint32_t armed = bell_arm(&other->progress);
+    if (may_go_on(s))
+        bell_disarm(&other->progress);
+    else
+        bell_sleep(&other->progress, armed);
+}
+
+static void
+await_work(struct host_stream *s)
+{
+    waker_arm(&s->more);
+    if (atomic_load(&s->quit) || has_work(s))
+        waker_disarm(&s->more);
+    else
+        waker_sleep(&s->more, 0);
+}
+
+/* Until there may be something to do. */
+static void
+await(struct host_stream *s)
+{
+    for (int64_t until = now_ns() + SPIN_NS; now_ns() < until; relax())
+        if (may_go_on(s)) return;
+    struct host_stream *other = held_by(s);
+    if (other)
+        await_other(s, other);
+    else
+        await_work(s);
+}
+
 static void *
 stream_thread(void *arg)
 {
     struct host_stream *s = arg;
-    for (bool quit = false; !quit;) {
+    while (!atomic_load(&s->quit)) {
         while (host_stream_step(&s->stream)) continue;
-        pthread_mutex_lock(&s->lock);
-        while (!s->quit && !has_work(s)) pthread_cond_wait(&s->more, &s->lock);
-        quit = s->quit;
-        pthread_mutex_unlock(&s->lock);
-        if (!quit) usleep(0); /* its oldest work may wait for another stream */
+        await(s);
     }
     return NULL;
 }
@@ -147,8 +200,6 @@ host_stream_new(const struct device_kind *kind, bool driven, struct stream **out
     s->stream.kind = kind;
     s->driven = driven;
     atomic_store(&s->failed, INT64_MAX);
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->more, NULL);
     if (!driven && pthread_create(&s->thread, NULL, stream_thread, s)) {
         free(s);
         return fail(E_MEMORY, "a stream's thread could not be started");
@@ -165,13 +216,9 @@ host_stream_free(struct stream **stream)
     if (!s) return;
     assert(!has_work(s));
     if (!s->driven) {
-        pthread_mutex_lock(&s->lock);
-        s->quit = true;
-        pthread_cond_signal(&s->more);
-        pthread_mutex_unlock(&s->lock);
+        atomic_store(&s->quit, true);
+        waker_wake(&s->more);
         pthread_join(s->thread, NULL);
     }
-    pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->more);
     free(s);
 }

@@ -15,5 +15,6 @@ bool host_stream_passed(const struct stream *s, int64_t mark);
 void host_stream_wait(struct stream *s, const struct stream *other, int64_t mark);
 int host_stream_trouble(struct stream *s, int64_t mark);
 bool host_stream_step(struct stream *s);
+void host_stream_tell(struct stream *s, void (*fn)(void *of), void *of);
 
 #endif

@@ -397,23 +397,61 @@ finish(struct worker *w, struct flow *f)
     done_inputs(w, task);
 }
 
-static bool
-step_driven(struct worker *w, struct flow *f)
+static void
+step_driven(struct worker *w)
 {
-    for (int i = 0; i < w->nflow && f->driven; i++)
-        if (stream_step(w->flow[i].stream)) return true;
+    for (int i = 0; i < w->nflow; i++)
+        if (stream_step(w->flow[i].stream)) return;
+}
+
+bool
+worker_may_complete(const struct worker *w)
+{
+    for (int i = 0; i < w->nflow && w->nunder > 0; i++) {
+        const struct flow *f = &w->flow[i];
+        if (!flow_empty(f) && (!f->tells || stream_passed(f->stream, flow_oldest(f)->mark))) return true;
+    }
     return false;
 }
 
-/* Until there is room on the stream: others' work may have to go first. */
+/* Sleeps until the streams have gone on, if that takes longer than a moment. */
+static void
+rest(struct worker *w, const struct flow *f, int64_t mark)
+{
+    enum { MOMENT_NS = 2000, LOOK_UP_NS = 100000000 };
+    for (int64_t until = now_ns() + MOMENT_NS; now_ns() < until; relax())
+        if (f ? stream_passed(f->stream, mark) : worker_may_complete(w)) return;
+    waker_arm(&w->rest);
+    if (f ? stream_passed(f->stream, mark) : worker_may_complete(w))
+        waker_disarm(&w->rest);
+    else
+        waker_sleep(&w->rest, LOOK_UP_NS);
+}
+
+void
+worker_rest(struct worker *w)
+{
+    rest(w, NULL, 0);
+}
+
+/* Until a stream has come so far: others' work may have to go first. */
+static void
+await_mark(struct worker *w, struct flow *f, int64_t mark)
+{
+    while (!stream_passed(f->stream, mark))
+        if (f->driven)
+            step_driven(w);
+        else if (f->tells)
+            rest(w, f, mark);
+}
+
+/* Until there is room on the stream. */
 static void
 make_way(struct worker *w, struct flow *f)
 {
-    while (f->next - f->first == FLOW_ACTS && !w->stopped)
-        if (stream_passed(f->stream, flow_oldest(f)->mark))
-            finish(w, f);
-        else
-            step_driven(w, f);
+    if (f->next - f->first < FLOW_ACTS) return;
+    await_mark(w, f, flow_oldest(f)->mark);
+    finish(w, f);
 }
 
 static void
@@ -488,7 +526,7 @@ worker_drain(struct worker *w)
     for (int i = 0; i < w->nflow; i++) {
         struct flow *f = &w->flow[i];
         int64_t all = stream_mark(f->stream);
-        while (!stream_passed(f->stream, all)) step_driven(w, f);
+        await_mark(w, f, all);
         stream_trouble(f->stream, all);
         f->first = f->next = 0;
     }
@@ -624,7 +662,7 @@ room_for_flows(struct worker *w, const struct run *run, bool driven)
         const struct plan_device *dev = &p->device[d];
         if (dev->thread != w->id || !device_kind(dev->kind)->stream_new || flow_of(w, dev)) continue;
         w->flow = must_realloc(w->flow, sizeof *w->flow * (size_t)(w->nflow + 1));
-        TRY(flow_new(&w->flow[w->nflow], dev->kind, dev->rank, driven));
+        TRY(flow_new(&w->flow[w->nflow], dev->kind, dev->rank, driven, w));
         w->nflow++;
     }
     for (int32_t d = 0; d < p->ndevice; d++) {

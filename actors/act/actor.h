@@ -15,6 +15,7 @@
 
 #include "actors/act/engine.h"
 #include "actors/act/flow.h"
+#include "runtime/waker.h"
 
 struct in_state {
     int32_t tokens; /* full registers (control: signals) not yet taken */
@@ -67,8 +68,9 @@ struct worker {
     int32_t nflow;
     struct flow **flow_of; /* by plan device: NULL when its work is done at once */
     int32_t device_capacity;
-    int64_t nunder; /* acts whose work is under way */
-    void **address; /* of an act's arguments and results */
+    int64_t nunder;    /* acts whose work is under way */
+    struct waker rest; /* where it sleeps for a stream, if no message can come */
+    void **address;    /* of an act's arguments and results */
     int32_t address_capacity;
     struct act_time *act; /* of a timed run */
     int64_t nact, act_capacity;
@@ -102,6 +104,12 @@ void worker_ask(struct worker *w);
 bool worker_complete(struct worker *w);
 /* Driven streams: one of them, by choice, does its oldest work; false: it has none that can be done. */
 bool worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b);
+/* May worker_complete find something? */
+bool worker_may_complete(const struct worker *w);
+/* Sleeps until it may, or a while has gone by. */
+void worker_rest(struct worker *w);
+/* More of a stream of a worker is done; on the stream's thread. In engine.c. */
+void worker_told(void *of);
 /* Waits until nothing is on a stream any more. */
 void worker_drain(struct worker *w);
 /* Sends from this worker to the one of another thread of the plan; in engine.c. */

@@ -1,7 +1,7 @@
 /* bus.h - carries messages between the threads that own devices, and says when each of them goes on.
  *
  * Two kinds: zmq (one inproc PAIR per pair of threads, a doorbell counter per
- * source, one wake socket a thread; the threads wait for it) and sim (no threads
+ * source, a word a thread to sleep on) and sim (no threads
  * at all: one caller drives every end's loop, a seed chooses whose turn it is
  * and which channel delivers next; order is kept only within a channel, as with
  * zmq; ends of several processes may be on one simulator).
@@ -26,8 +26,11 @@ struct bus_user {
     /* Takes what has come and does one thing; with wait, sleeps for a message when there is nothing to do. False: there
      * was nothing, and nobody came. */
     bool (*turn)(void *of, bool wait);
-    bool (*busy)(const void *of); /* it could do something now, without a message */
+    bool (*busy)(const void *of); /* it could do something now, without a message; NULL: it never can */
 };
+
+/* How one waits for a message: not at all; spinning for a while and then asleep; asleep at once. */
+enum bus_wait { BUS_LOOK, BUS_WAIT, BUS_SLEEP };
 
 struct bus_options {
     int process;      /* the ends are threads 0 to nthread - 1 of it */
@@ -50,10 +53,13 @@ struct bus_kind {
     /* To m->to, from the thread of end m->from; the two differ. Never blocks, never loses; E_BUS when the bus is
      * broken. Allocates nothing (sim: its queues grow). */
     int (*send)(struct bus *b, const struct msg *m);
-    /* Takes what has arrived at end `self`, at most max messages; returns how many. The end's thread. With wait, sleeps
-     * until there is at least one. 0 is possible then too: a signal came (look at your flags and wait again), or nobody
-     * could ever send (one thread, sim). */
-    int (*recv)(struct bus *b, uint32_t self, struct msg *m, int max, bool wait);
+    /* Takes what has arrived at end `self`, at most max messages; returns how many. The end's thread. Who waits sleeps
+     * until there is at least one. 0 is possible then too: a signal or a nudge came (look at your flags and wait
+     * again), or nobody could ever send (one thread, sim). */
+    int (*recv)(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait);
+    /* If the thread of an end sleeps for a message, it looks around: its busy() has become true. Any thread. NULL:
+     * nobody sleeps. */
+    void (*nudge)(struct bus *b, uint32_t end);
     /* Lets something happen for the thread of end `self`, which waits for its run: zmq takes a turn there and may
      * sleep; sim takes a turn at an end that the seed says. False: nothing can happen any more (sim). */
     bool (*drive)(struct bus *b, uint32_t self);
@@ -76,7 +82,7 @@ bus_send(struct bus *b, const struct msg *m)
     return b->kind->send(b, m);
 }
 static inline int
-bus_recv(struct bus *b, uint32_t self, struct msg *m, int max, bool wait)
+bus_recv(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
 {
     return b->kind->recv(b, self, m, max, wait);
 }

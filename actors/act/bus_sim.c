@@ -111,7 +111,7 @@ ready(const struct sim_bus *s, const struct sim_end *e, int number, struct queue
 
 /* Ending now is one choice among the heads; one who waits may not choose it first. */
 static int
-recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, bool wait)
+recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
 {
     struct sim_bus *s = (struct sim_bus *)b;
     const struct sim_end *e = &s->end[end_of(s, self)];

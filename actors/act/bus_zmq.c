@@ -7,13 +7,8 @@
  *   link      one PAIR per two threads; both ends carry messages
  *   doorbell  counts the messages sent from one thread to another. It is rung after the send, and the receiver
  *             takes exactly as many as were counted. Its release and acquire also order what the messages are about.
- *   wake      one PULL a thread, the only socket a thread blocks on, with a PUSH in every other thread
- *
- * Going to sleep: set `sleeping`, look at the doorbells once more, block on
- * `wake`. Sending: ring, then look at `sleeping`. Both sides store first and load
- * second, sequentially consistent, so at least one sees the other. Whoever turns
- * `sleeping` from 1 to 0 decides: a sender that does owes one wake message, and
- * the sleeper that finds 0 takes that one. So at most one is ever under way.
+ *   waker     what a thread sleeps on (waker.h): no socket is ever blocked on, so that others than ends can wake it -
+ *             a stream whose work is done
  *
  * No limit on queued messages: the credits of a verified plan are the limit.
  * Sockets are made and joined on the session's thread, between runs, when a run
@@ -23,6 +18,7 @@
 #include "actors/act/bus.h"
 #include "runtime/clock.h"
 #include "runtime/error.h"
+#include "runtime/waker.h"
 
 #include <zmq.h>
 
@@ -34,22 +30,21 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-enum { CACHE_LINE = 64, SPIN_BATCH = 64, LOOK_UP_MS = 100, CROWD_NS = 6000 };
+enum { CACHE_LINE = 64, SPIN_BATCH = 64, LOOK_UP_NS = 100000000, CROWD_NS = 6000 };
 
 struct doorbell {
     _Alignas(CACHE_LINE) _Atomic uint64_t sent;
 };
 
 struct end {
-    _Alignas(CACHE_LINE) atomic_int sleeping; /* 1: this thread may be blocked on wake. Anybody may clear it. */
-    atomic_int core;                          /* where this thread ran when it last waited; a hint */
+    _Alignas(CACHE_LINE) struct waker waker;
+    atomic_int core; /* where this thread ran when it last waited; a hint */
     /* What follows is the thread's own, but for the doorbells, which the senders ring. */
     _Alignas(CACHE_LINE) struct doorbell *bell; /* by source */
     uint64_t taken[MOST_THREADS];               /* by source: messages received */
     void *link[MOST_THREADS];                   /* PAIR, by the other thread */
-    void *waker[MOST_THREADS];                  /* PUSH, by the thread it wakes */
-    void *wake;                                 /* PULL */
     int first;                                  /* source to look at first, so that none waits for ever */
+    struct bus_user user;
 };
 
 struct zmq_bus {
@@ -59,7 +54,6 @@ struct zmq_bus {
     int64_t spin_ns;
     void *context;
     struct end *end;
-    struct bus_user user;  /* of the session's end */
     struct doorbell *bell; /* most x most, by destination, then source */
 };
 
@@ -106,16 +100,23 @@ send_zmq(struct bus *b, const struct msg *m)
     struct end *me = &z->end[from], *peer = &z->end[to];
     TRY(put(me->link[to], m, sizeof *m));
     atomic_fetch_add(&peer->bell[from].sent, 1);
-    if (atomic_load(&peer->sleeping) && atomic_exchange(&peer->sleeping, 0)) return put(me->waker[to], "", 0);
+    waker_wake(&peer->waker);
     return 0;
 }
 
+static void
+nudge_zmq(struct bus *b, uint32_t end)
+{
+    waker_wake(&((struct zmq_bus *)b)->end[addr_thread(end)].waker);
+}
+
+/* Has a message come, or has the end something else to do? */
 static bool
 rung(const struct zmq_bus *z, const struct end *e)
 {
     for (int from = 0, n = ends(z); from < n; from++)
         if (atomic_load(&e->bell[from].sent) != e->taken[from]) return true;
-    return false;
+    return e->user.busy && e->user.busy(e->user.of);
 }
 
 static int
@@ -133,16 +134,6 @@ collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
 
 /* ---- waiting ---- */
 
-static inline void
-relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* Does a thread that is awake share this one's core? Then it cannot work while this one spins. */
 static bool
 crowded(const struct zmq_bus *z, const struct end *e, int core)
@@ -150,7 +141,7 @@ crowded(const struct zmq_bus *z, const struct end *e, int core)
     for (int i = 0, n = ends(z); i < n; i++) {
         const struct end *other = &z->end[i];
         if (other != e && atomic_load_explicit(&other->core, memory_order_relaxed) == core &&
-            !atomic_load_explicit(&other->sleeping, memory_order_relaxed))
+            !atomic_load_explicit(&other->waker.asleep, memory_order_relaxed))
             return true;
     }
     return false;
@@ -176,33 +167,35 @@ spin(const struct zmq_bus *z, struct end *e)
     return false;
 }
 
-/* Returns when a doorbell has rung, a signal came, or (the session's end) LOOK_UP_MS went by. */
+/* Returns when a doorbell has rung, somebody nudged, a signal came, or LOOK_UP_NS went by: the session must see an
+ * interrupt that came from another thread, or just before it fell asleep. */
 static void
 doze(const struct zmq_bus *z, struct end *e)
 {
-    atomic_store(&e->sleeping, 1);
-    bool woken = !rung(z, e) && zmq_recv(e->wake, NULL, 0, 0) == 0;
-    if (!woken && !atomic_exchange(&e->sleeping, 0)) take(e->wake, NULL, 0);
+    waker_arm(&e->waker);
+    if (rung(z, e))
+        waker_disarm(&e->waker);
+    else
+        waker_sleep(&e->waker, e == z->end ? LOOK_UP_NS : 0);
     atomic_store_explicit(&e->core, sched_getcpu(), memory_order_relaxed);
 }
 
 static int
-recv_zmq(struct bus *b, uint32_t self, struct msg *m, int max, bool wait)
+recv_zmq(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
 {
     struct zmq_bus *z = (struct zmq_bus *)b;
     assert(addr_thread(self) < ends(z));
     struct end *e = &z->end[addr_thread(self)];
     int n = collect(z, e, m, max);
-    if (n || !wait || ends(z) == 1) return n;
-    if (!spin(z, e)) doze(z, e);
+    if (n || wait == BUS_LOOK || ends(z) == 1) return n;
+    if (wait == BUS_SLEEP || !spin(z, e)) doze(z, e);
     return collect(z, e, m, max);
 }
 
 static bool
 drive_zmq(struct bus *b, uint32_t self)
 {
-    const struct bus_user *u = &((struct zmq_bus *)b)->user;
-    UNUSED(self);
+    const struct bus_user *u = &((struct zmq_bus *)b)->end[addr_thread(self)].user;
     u->turn(u->of, true);
     return true;
 }
@@ -214,11 +207,11 @@ choose_zmq(struct bus *b, uint64_t n)
     return 0;
 }
 
-/* The other ends have threads, which take their turns themselves. */
+/* Ends but the session's have threads, which take their turns themselves. */
 static void
 attach_zmq(struct bus *b, uint32_t end, struct bus_user user)
 {
-    if (addr_thread(end) == 0) ((struct zmq_bus *)b)->user = user;
+    ((struct zmq_bus *)b)->end[addr_thread(end)].user = user;
 }
 
 static int64_t
@@ -233,10 +226,10 @@ sent_zmq(const struct bus *b)
 /* ---- opening and closing ---- */
 
 static int
-socket_new(struct zmq_bus *z, int type, void **out)
+socket_new(struct zmq_bus *z, void **out)
 {
     static const int zero = 0;
-    *out = zmq_socket(z->context, type);
+    *out = zmq_socket(z->context, ZMQ_PAIR);
     if (!*out) return broken("socket");
     static const int option[] = {ZMQ_LINGER, ZMQ_SNDHWM, ZMQ_RCVHWM};
     for (size_t i = 0; i < countof(option); i++)
@@ -244,31 +237,24 @@ socket_new(struct zmq_bus *z, int type, void **out)
     return 0;
 }
 
-/* Makes a socket at each side and joins them. A binding side that sends learns of its peer when it next looks at its
- * mailbox, which reading ZMQ_EVENTS does: from then on its sends succeed. (A PULL may be waited on meanwhile.) */
+/* A link of threads i and j, i < j. The binding side, when it sends, learns of its peer when it next looks at its
+ * mailbox, which reading ZMQ_EVENTS does: from then on its sends succeed. */
 static int
-join(struct zmq_bus *z, int type, void **binds, int peer_type, void **connects, const char *name)
+join(struct zmq_bus *z, int i, int j)
 {
-    if (!*binds) {
-        TRY(socket_new(z, type, binds));
-        if (zmq_bind(*binds, name)) return broken(name);
-    }
-    TRY(socket_new(z, peer_type, connects));
-    if (zmq_connect(*connects, name)) return broken(name);
+    void **binds = &z->end[i].link[j], **connects = &z->end[j].link[i];
+    char name[48];
     int events;
     size_t n = sizeof events;
-    return type == ZMQ_PAIR && zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? broken(name) : 0;
+    snprintf(name, sizeof name, "inproc://link-%d-%d", i, j);
+    TRY(socket_new(z, binds));
+    if (zmq_bind(*binds, name)) return broken(name);
+    TRY(socket_new(z, connects));
+    if (zmq_connect(*connects, name)) return broken(name);
+    return zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? broken(name) : 0;
 }
 
-/* The session must see an interrupt that came from another thread, or just before it fell asleep. */
-static int
-look_up(void *wake)
-{
-    static const int ms = LOOK_UP_MS;
-    return zmq_setsockopt(wake, ZMQ_RCVTIMEO, &ms, sizeof ms) ? broken("option") : 0;
-}
-
-/* Each socket has a file descriptor: from 23 threads on more than the usual soft limit of 1024. */
+/* Each socket has a file descriptor: from 32 threads on more than the usual soft limit of 1024. */
 static void
 allow_files(int n)
 {
@@ -282,21 +268,7 @@ allow_files(int n)
 static int
 sockets_of(int nthread)
 {
-    return nthread * (2 * nthread - 1);
-}
-
-/* Thread j's sockets to one of the threads before it, and that one's to it. */
-static int
-join_two(struct zmq_bus *z, int i, int j)
-{
-    char name[48];
-    struct end *a = &z->end[i], *b = &z->end[j];
-    snprintf(name, sizeof name, "inproc://wake-%d", i);
-    TRY(join(z, ZMQ_PULL, &a->wake, ZMQ_PUSH, &b->waker[i], name));
-    snprintf(name, sizeof name, "inproc://wake-%d", j);
-    TRY(join(z, ZMQ_PULL, &b->wake, ZMQ_PUSH, &a->waker[j], name));
-    snprintf(name, sizeof name, "inproc://link-%d-%d", i, j);
-    return join(z, ZMQ_PAIR, &a->link[j], ZMQ_PAIR, &b->link[i], name);
+    return nthread * (nthread - 1);
 }
 
 static void
@@ -306,17 +278,14 @@ close_socket(void **socket)
     *socket = NULL;
 }
 
-/* Closes what join_two made of thread j. */
+/* Closes thread j's links to the threads before it. */
 static void
 part(struct zmq_bus *z, int j)
 {
     for (int i = 0; i < j; i++) {
         close_socket(&z->end[i].link[j]);
-        close_socket(&z->end[i].waker[j]);
         close_socket(&z->end[j].link[i]);
-        close_socket(&z->end[j].waker[i]);
     }
-    close_socket(&z->end[j].wake);
 }
 
 /* The threads that there are sleep: they use their new sockets after the next message that they get. */
@@ -328,8 +297,7 @@ grow_zmq(struct bus *b, int nthread)
     if (nthread > ends(z)) allow_files(sockets_of(nthread));
     for (int j = ends(z); j < nthread; j++) {
         int status = 0;
-        for (int i = 0; !status && i < j; i++) status = join_two(z, i, j);
-        if (!status && j == 1) status = look_up(z->end[0].wake);
+        for (int i = 0; !status && i < j; i++) status = join(z, i, j);
         if (status) {
             part(z, j);
             err_note("%d threads need %d sockets", nthread, sockets_of(nthread));
@@ -357,7 +325,6 @@ close_zmq(struct bus **b)
     struct zmq_bus *z = (struct zmq_bus *)*b;
     if (!z) return;
     for (int j = z->context ? ends(z) - 1 : 0; j > 0; j--) part(z, j);
-    if (z->end) close_socket(&z->end[0].wake);
     while (z->context && zmq_ctx_term(z->context) && errno == EINTR) continue;
     free(z->bell);
     free(z->end);
@@ -405,6 +372,7 @@ const struct bus_kind bus_zmq = {
     .attach = attach_zmq,
     .send = send_zmq,
     .recv = recv_zmq,
+    .nudge = nudge_zmq,
     .drive = drive_zmq,
     .choose = choose_zmq,
     .threaded = true,

@@ -71,6 +71,15 @@ worker_send(struct worker *w, int to, struct msg m)
     if (status && !w->stopped) worker_fail(w, status);
 }
 
+void
+worker_told(void *of)
+{
+    struct worker *w = of;
+    const struct engine *e = w->engine;
+    waker_wake(&w->rest);
+    if (e->bus && e->bus->kind->nudge) e->bus->kind->nudge(e->bus, w->addr);
+}
+
 static void
 tell(struct worker *w, int to, enum msg_kind kind)
 {
@@ -125,12 +134,14 @@ static bool
 busy(const void *of)
 {
     const struct worker *w = of;
-    return w->active && (w->stopped || w->todo == 0 || w->nready > 0 || w->nunder > 0);
+    return w->active && (w->stopped || w->todo == 0 || w->nready > 0 || worker_may_complete(w));
 }
 
+/* Who waits for streams leaves the cores to them. */
 static bool
-take_messages(struct worker *w, bool wait)
+take_messages(struct worker *w, bool idle)
 {
+    enum bus_wait wait = !idle ? BUS_LOOK : w->active && w->nunder > 0 ? BUS_SLEEP : BUS_WAIT;
     struct msg m[BATCH];
     int n = bus_recv(w->engine->bus, w->addr, m, BATCH, wait);
     for (int i = 0; i < n; i++) take_message(w, &m[i]);
@@ -245,13 +256,9 @@ engine_free(struct engine **ep)
 {
     struct engine *e = *ep;
     if (!e) return;
-    if (e->bus) {
-        quit_threads(e);
-        e->options.bus->close(&e->bus);
-    }
-    for (int t = 0; t < MOST_THREADS; t++) {
-        worker_free(&e->worker[t]);
-    }
+    if (e->bus) quit_threads(e);
+    for (int t = 0; t < MOST_THREADS; t++) worker_free(&e->worker[t]);
+    if (e->bus) e->options.bus->close(&e->bus); /* streams nudge it */
     free(e);
     *ep = NULL;
 }
@@ -405,6 +412,16 @@ unsettled(const struct worker *w)
     return b && b->kind->settled && !b->kind->settled(b, w->addr);
 }
 
+/* A turn of the only thread of a plan; false: nothing can happen any more. */
+static bool
+go_alone(struct worker *w)
+{
+    if (turn(w, false) || busy(w)) return true;
+    if (w->nunder == 0) return false;
+    worker_rest(w);
+    return true;
+}
+
 /* Until every thread has said END; the session's works as device thread 0. */
 static void
 attend(struct engine *e)
@@ -414,7 +431,7 @@ attend(struct engine *e)
         bool was = w->stopped;
         if (!was && stops(e))
             cancel(w);
-        else if (w->plan->nthread == 1 ? !turn(w, false) && !busy(w) : !e->bus->kind->drive(e->bus, w->addr))
+        else if (!(w->plan->nthread == 1 ? go_alone(w) : e->bus->kind->drive(e->bus, w->addr)))
             deadlocked(w);
         if (w->stopped && !was && w->status) stop_all(e);
     }

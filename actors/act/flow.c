@@ -1,5 +1,5 @@
 /* flow.c - making room for work that is under way. */
-#include "actors/act/flow.h"
+#include "actors/act/actor.h"
 
 #include "runtime/arena.h"
 #include "runtime/error.h"
@@ -7,10 +7,11 @@
 #include <stdlib.h>
 
 int
-flow_new(struct flow *f, int kind, int rank, bool driven)
+flow_new(struct flow *f, int kind, int rank, bool driven, struct worker *owner)
 {
     *f = (struct flow){.kind = kind, .rank = rank, .driven = driven};
     TRY(device_kind(kind)->stream_new(rank, driven, &f->stream));
+    f->tells = !driven && stream_tell(f->stream, worker_told, owner);
     f->act = must_alloc(sizeof *f->act * FLOW_ACTS);
     return 0;
 }

@@ -8,6 +8,8 @@
 #include "actors/plan/kind.h"
 #include "runtime/stream.h"
 
+struct worker;
+
 enum { FLOW_ACTS = 64 }; /* at most under way on a stream */
 
 struct under_way {
@@ -17,6 +19,7 @@ struct under_way {
 struct flow {
     int kind, rank;
     bool driven;
+    bool tells; /* the stream says when it has gone on; else one looks again and again */
     struct stream *stream;
     struct under_way *act; /* FLOW_ACTS of them, a ring */
     int64_t first, next;   /* the oldest; where the next goes */
@@ -25,7 +28,7 @@ struct flow {
     int32_t naddress;
 };
 
-int flow_new(struct flow *f, int kind, int rank, bool driven); /* E_MEMORY */
+int flow_new(struct flow *f, int kind, int rank, bool driven, struct worker *owner); /* E_MEMORY */
 void flow_free(struct flow *f);
 /* Acts have so many addresses at most; nothing is under way. */
 void flow_capacity(struct flow *f, int32_t naddress);

@@ -5,9 +5,7 @@
  * order, and follow when it next sends or waits: what is under way is bounded by the plan's credits, so that this is
  * rare, and nobody ever blocks.
  *
- * Going to sleep is the protocol of bus_zmq: say `sleeping`, look once more, wait; the sender moves `sent`, then looks
- * at `sleeping`. Each stores first and loads second, sequentially consistent, so that at least one sees the other. A
- * wake that nobody needed any more is harmless: the sleeper looks again.
+ * Going to sleep is the protocol of waker.h: arm, look once more, sleep; the sender moves `sent`, then wakes.
  *
  * What another process may have written is checked before it is used: counters are compared with the ring's length,
  * indices of a message by whoever knows the plan. */
@@ -16,16 +14,11 @@
 #include "runtime/arena.h"
 #include "runtime/clock.h"
 #include "runtime/error.h"
+#include "runtime/waker.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum { LINE = 64, ENTRIES = 512, LOOK_UP_MS = 100, SPIN_BATCH = 64, MAGIC = 0x52624831 };
 
@@ -36,7 +29,7 @@ struct ring {
 };
 
 struct end_shared {
-    _Alignas(LINE) _Atomic uint32_t sleeping;
+    _Alignas(LINE) struct waker waker;
     _Alignas(LINE) _Atomic uint64_t doing;
 };
 
@@ -195,20 +188,6 @@ attach_host(struct bus *b, uint32_t end, struct bus_user user)
 
 /* ---- sending ---- */
 
-static void
-futex_wait(_Atomic uint32_t *word, uint32_t while_it_is, int64_t ns)
-{
-    struct timespec t = {ns / 1000000000, ns % 1000000000};
-    syscall(SYS_futex, word, FUTEX_WAIT, while_it_is, &t, NULL, 0);
-}
-
-static void
-wake(struct end_shared *peer)
-{
-    if (atomic_load(&peer->sleeping) && atomic_exchange(&peer->sleeping, 0))
-        syscall(SYS_futex, &peer->sleeping, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
 static bool
 ring_put(struct ring *r, const struct msg *m)
 {
@@ -239,7 +218,7 @@ spill_send(struct host_bus *h, struct end *e, int to)
     memmove(s->msg, s->msg + k, sizeof *s->msg * (size_t)(s->n - k));
     s->n -= k;
     e->nspilled -= k;
-    wake(&h->shared[to]);
+    waker_wake(&h->shared[to].waker);
 }
 
 static void
@@ -261,7 +240,7 @@ send_host(struct bus *b, const struct msg *m)
     if (e->spill[to].n || !ring_put(ring_of(h, to, e->slot), m))
         spill_add(e, to, m);
     else
-        wake(&h->shared[to]);
+        waker_wake(&h->shared[to].waker);
     return 0;
 }
 
@@ -300,17 +279,8 @@ rung(const struct host_bus *h, const struct end *e)
 {
     for (int from = 0; from < h->nslot; from++)
         if (ring_peek(h, ring_of(h, e->slot, from))) return true;
-    return false;
-}
-
-static inline void
-relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
+    const struct bus_user *u = &h->user[e - h->end];
+    return u->busy && u->busy(u->of);
 }
 
 static bool
@@ -329,22 +299,23 @@ spin(const struct host_bus *h, const struct end *e)
 static void
 doze(struct host_bus *h, struct end *e)
 {
-    struct end_shared *me = &h->shared[e->slot];
-    int64_t ns = e->nspilled ? 50000 : (int64_t)LOOK_UP_MS * 1000000;
-    atomic_store(&me->sleeping, 1);
-    if (!rung(h, e)) futex_wait(&me->sleeping, 1, ns);
-    atomic_store(&me->sleeping, 0);
+    struct waker *me = &h->shared[e->slot].waker;
+    waker_arm(me);
+    if (rung(h, e))
+        waker_disarm(me);
+    else
+        waker_sleep(me, e->nspilled ? 50000 : (int64_t)LOOK_UP_MS * 1000000);
 }
 
 static int
-recv_host(struct bus *b, uint32_t self, struct msg *m, int max, bool wait)
+recv_host(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
 {
     struct host_bus *h = (struct host_bus *)b;
     struct end *e = &h->end[addr_thread(self)];
     if (e->nspilled) spill_all(h, e);
     int n = collect(h, e, m, max);
-    if (n || !wait) return n;
-    if (!spin(h, e)) doze(h, e);
+    if (n || wait == BUS_LOOK) return n;
+    if (wait == BUS_SLEEP || !spin(h, e)) doze(h, e);
     return collect(h, e, m, max);
 }
 
@@ -389,7 +360,14 @@ void
 bus_host_nudge(struct bus *b)
 {
     struct host_bus *h = (struct host_bus *)b;
-    wake(&h->shared[h->end[0].slot]);
+    waker_wake(&h->shared[h->end[0].slot].waker);
+}
+
+static void
+nudge_host(struct bus *b, uint32_t end)
+{
+    struct host_bus *h = (struct host_bus *)b;
+    waker_wake(&h->shared[h->end[addr_thread(end)].slot].waker);
 }
 
 const struct bus_kind bus_host = {
@@ -400,6 +378,7 @@ const struct bus_kind bus_host = {
     .attach = attach_host,
     .send = send_host,
     .recv = recv_host,
+    .nudge = nudge_host,
     .drive = drive_host,
     .choose = choose_host,
     .admit = admit_host,
