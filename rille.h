@@ -363,12 +363,17 @@ struct rille_graph_options {
         *auto_parallel;   /* who lays the step out: NULL, its lines; "optimal", "propagate", "recursive", "greedy" */
     int64_t memory_limit; /* of a planned step: bytes a device; 0: none */
     double time_limit;    /* seconds that the planner may search; 0: 1 */
+    bool again;           /* the caller traces again whenever rille_trace_end gives no graph */
 };
 /* E_ARG: an option is not one of those there are. rille_trace_begin checks too. */
 int rille_graph_check(const struct rille_graph_options *o);
 /* Tracing: begin, build the program on the inputs given back (one piece each), end with its results. Between begin and
  * end every call is recorded and nothing runs; reading a value is an error. abort after a failure: versions and
- * gradients are as before. */
+ * gradients are as before.
+ *
+ * Some operators of a planned step are written with others as the layouts chosen ask. With options.again
+ * rille_trace_end then succeeds and gives NULL, three times at most: begin and end once more, with the same calls in
+ * between; the last end gives the best. */
 int rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin,
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);

@@ -118,6 +118,7 @@ planner_options(lua_State *L, int i, struct graph *g)
     }
     lua_pop(L, 1);
     g->options.auto_parallel = g->mode[0] ? g->mode : NULL;
+    g->options.again = true;
     g->options.memory_limit = (int64_t)amount_option(L, i, "memory_limit");
     g->options.time_limit = amount_option(L, i, "time_limit");
 }
@@ -259,15 +260,12 @@ trace_by_environment(lua_State *L, struct rille_graph *g)
     check(L, rille_graph_timeline(g, path));
 }
 
-/* The call's arguments are at 2 to last, its pattern at the top. Gives the number of the new trace. */
-static int
-make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor *const *in)
+/* Traces the function once. Its arguments are at 2 to last; its results, left there, come after the pattern. */
+static void
+trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct rille_tensor *const *in)
 {
     struct rille_session *s = shell_of(L)->session;
     struct rille_tensor *out[MAX_TENSORS];
-    int pattern = lua_gettop(L);
-    if (g->ntrace == MAX_TRACES) forget_trace(L, g);
-    luaL_checkstack(L, last + 8, "graph");
     push_call(L, last, nin, in, g);
     if (lua_pcall(L, last - 1, LUA_MULTRET, 0)) {
         rille_trace_abort(s);
@@ -283,6 +281,20 @@ make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor
     int code = rille_trace_end(s, nout, out, &g->trace[g->ntrace]);
     if (code && rille_tracing(s)) rille_trace_abort(s);
     check(L, code);
+}
+
+/* The call's pattern is at the top. Gives the number of the new trace. A planned step may have to be traced anew. */
+static int
+make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor *const *in)
+{
+    int pattern = lua_gettop(L);
+    if (g->ntrace == MAX_TRACES) forget_trace(L, g);
+    luaL_checkstack(L, last + 8, "graph");
+    do {
+        lua_settop(L, pattern);
+        trace_once(L, g, pattern, last, nin, in);
+    } while (!g->trace[g->ntrace]);
+    int results = lua_gettop(L);
     lua_getiuservalue(L, 1, 2);
     lua_createtable(L, 0, 2);
     lua_pushvalue(L, pattern);

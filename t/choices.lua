@@ -99,6 +99,34 @@ tap.group("rows that are cut", function()
   end
 end)
 
+-- Keys and values cut along the keys: each rank weighs its own; numbers a query move, and no key.
+tap.group("attention over keys that are cut", function()
+  for _, rows in ipairs{1, 128} do
+    local shape = {{2, 2, rows, 8}, {2, 2, 192, 8}, {2, 2, 192, 8}}
+    local data, masks = {}, {bool = rille.rand{rows, 192}:gt(0.3), float = rille.randn{rows, 192}}
+    for i = 1, 3 do data[i] = rille.randn(shape[i]) end
+    local function run(placement, cut, mask, causal)
+      local leaf = {}
+      for i = 1, 3 do
+        leaf[i] = laid(data[i], placement, i > 1 and cut or "B")
+        leaf[i].requires_grad = true
+      end
+      local m = masks[mask] and laid(masks[mask], placement, "B")
+      local y = rille.scaled_dot_product_attention(leaf[1], leaf[2], leaf[3], m, {is_causal = causal})
+      local bytes = rille.explain(y).bytes;
+      (y * y:sigmoid()):sum():backward()
+      return {y:totable(), leaf[1].grad:totable(), leaf[2].grad:totable(), leaf[3].grad:totable()}, bytes
+    end
+    for _, how in ipairs{{}, {nil, true}, {"bool"}, {"float"}, {"bool", true}} do
+      local want = run(rille.placement("cpu", {0}), "B", how[1], how[2])
+      local got, bytes = run(P4, "S(2)", how[1], how[2])
+      local name = ("%d queries%s%s"):format(rows, how[1] and ", a mask of " .. how[1] or "", how[2] and ", causal" or "")
+      tap.near(got, want, name .. ": values and gradients of one device", 1e-3, 1e-4)
+      if not how[1] then tap.ok(bytes <= 2 * 2 * rows * 4 * 3 * 2 * 3, name .. ": at most three numbers a query, there and back") end
+    end
+  end
+end)
+
 tap.group("gradient descent on a split parameter", function()
   for _, how in ipairs{{}, {momentum = 0.9}, {weight_decay = 0.1}, {momentum = 0.9, nesterov = true}} do
     local w = rille.ones({64, 8}, {placement = P4, sbp = "S(0)", requires_grad = true})

@@ -94,6 +94,42 @@ do
   tap.is(net:parameters()[1].sbp, chosen, "the first plan fixes it for later graphs")
 end
 
+-- What is made of other operators where an axis is cut is so in the layouts that were chosen: the function is traced
+-- again, and the best round is kept.
+do
+  local P, traces = place("line"), 0
+  local function run(mode, weight, P, rows, columns)
+    rille.manual_seed(1)
+    local net = nn.Linear(32, columns)
+    net:to_global{placement = P, sbp = weight}
+    local opt = optim.AdamW(net:parameters(), {lr = 1e-3})
+    local step = rille.graph(function(x)
+      traces = traces + 1
+      local loss = net(x):softmax(1):square():sum()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = mode, time_limit = 600})
+    local losses = {}
+    for i = 1, 3 do losses[i] = step(rille.randn({rows, 32}, {placement = P, sbp = "B"})):item() end
+    return losses, step, net
+  end
+  for _, case in ipairs{{1, 65536, true}, {64, 2048, false}} do
+    local rows, columns, parts = table.unpack(case)
+    local name = ("softmax of %d rows: "):format(rows)
+    local want = run(nil, "B", place("one"), rows, columns)
+    local _, hand = run("greedy", "S(0)", P, rows, columns)
+    traces = 0
+    local got, step, net = run(true, "auto", P, rows, columns)
+    local e, found = step:explain(), false
+    for _, op in ipairs(e.ops) do found = found or op.name == "exp_sum" end
+    tap.ok(traces > 1, name .. "over columns that were cut it is written anew")
+    tap.is({net.weight.sbp, found}, {"S(0)", parts}, name .. "in parts where that costs less")
+    tap.ok(near(got, want), name .. "the losses are those of one device")
+    tap.ok(e.cost <= hand:explain().cost, name .. "it costs no more than laid out by hand")
+    tap.is(e.bytes, received(step), name .. "the bytes that actors count")
+  end
+end
+
 -- Certificates.
 do
   local _, step = train("blocks", "line", "auto", "S(0)", {auto_parallel = true})

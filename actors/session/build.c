@@ -4,7 +4,7 @@
  * Both are pure functions of operator, attributes, types and layouts, so they
  * are remembered: a training loop that is traced again and again derives
  * nothing. A composite operator builds itself from others. */
-#include "actors/session/session.h"
+#include "actors/session/rounds.h"
 
 #include "sbp/strategy.h"
 
@@ -375,6 +375,7 @@ add_derived(struct rille_session *s, const struct op *op, struct val *const *in,
 {
     struct val *moved[IN_MAX];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
+    s->spelled = s->spelled * 1099511628211u + (uintptr_t)op;
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
         if (tracing(s) && d->want[i]) TRY(reuse_below(s, d->want[i], &moved[i]));
@@ -466,9 +467,14 @@ add_split_form(struct rille_session *s, const struct op *op, int nin, struct val
                int64_t bytes, struct val **out)
 {
     int64_t before = s->moved;
+    uint64_t spelled = s->spelled;
     TRY(compose(s, op->split_form, op, nin, in, attr, out));
-    if (out[0] && s->moved - before < bytes) return 0;
+    if (out[0] && s->moved - before < bytes) {
+        s->parts = true;
+        return 0;
+    }
     s->moved = before;
+    s->spelled = spelled;
     out[0] = NULL;
     return 0;
 }
@@ -481,7 +487,7 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
     struct derived made = {.want = want};
     const struct derived *d;
     TRY(derived_of(s, op, nin, in, attr, &made, &d));
-    if (op->split_form && d->bytes > 0 && !s->strategy) {
+    if (op->split_form && d->bytes > 0 && !s->strategy && !rounds_whole(s)) {
         TRY(add_split_form(s, op, nin, in, attr, d->bytes, out));
         if (out[0]) return 0;
         TRY(derived_of(s, op, nin, in, attr, &made, &d)); /* the parts may have driven it out of the memo */
@@ -506,6 +512,18 @@ folded(struct rille_session *s, const struct op *op, int nin, struct val *const 
 }
 
 int
+build_written(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+              struct val **out)
+{
+    out[0] = NULL;
+    if (op->build) {
+        TRY(compose(s, op->build, op, nin, in, attr, out));
+        if (out[0]) return 0;
+    }
+    return add_primitive(s, op, nin, in, attr, out);
+}
+
+int
 build_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *given,
            const struct build_source *source, struct val **out)
 {
@@ -520,11 +538,8 @@ build_call(struct rille_session *s, const struct op *op, int nin, struct val *co
     out[0] = folded(s, op, nin, in, attr);
     if (out[0]) return 0;
     if (op->flags & (OP_SOURCE | OP_MOVE)) return add_source(s, op, nin, in, attr, source, out);
-    if (op->build) {
-        TRY(compose(s, op->build, op, nin, in, attr, out));
-        if (out[0]) return 0;
-    }
-    return add_primitive(s, op, nin, in, attr, out);
+    if (rounds_due(s, op)) return rounds_call(s, op, nin, in, attr, out);
+    return build_written(s, op, nin, in, attr, out);
 }
 
 struct val *

@@ -4,6 +4,7 @@
 #include "actors/plan/rates.h"
 #include "actors/plan/zero.h"
 #include "actors/session/face.h"
+#include "actors/session/rounds.h"
 #include "runtime/clock.h"
 #include "runtime/file.h"
 #include "sbp/proof.h"
@@ -117,7 +118,8 @@ int
 planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
     struct rille_session *s = g->s;
-    int64_t deadline = now_ns() + (int64_t)((o->time_limit > 0 ? o->time_limit : 1) * 1e9);
+    int64_t deadline =
+        s->rounds ? rounds_deadline(s) : now_ns() + (int64_t)((o->time_limit > 0 ? o->time_limit : 1) * 1e9);
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
     struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = o->memory_limit, .stop = is_late};

@@ -132,11 +132,11 @@ find_equal(struct merge *m, int32_t i)
 }
 
 /* Leaves the nodes out for which others stand. */
-static void
+static const int32_t *
 renumber(struct merge *m)
 {
     struct program *p = m->p;
-    int32_t *index = ARENA_ARRAY(&m->scratch, int32_t, p->nnode), n = 0;
+    int32_t *index = ARENA_ARRAY(&p->arena, int32_t, p->nnode + 1), n = 0;
     for (int32_t i = 0; i < p->nnode; i++) {
         if (m->node[i] != i) continue;
         struct prog_node *to = &p->node[n];
@@ -151,10 +151,12 @@ renumber(struct merge *m)
     }
     for (int32_t k = 0; k < p->nroot; k++)
         if (p->root[k].ref.kind == REF_NODE) p->root[k].ref.index = index[p->root[k].ref.index];
+    for (int32_t i = 0; i < p->nnode; i++) index[i] = index[m->node[i]];
     p->nnode = n;
+    return index;
 }
 
-void
+const int32_t *
 reuse_equal(struct program *p, const struct collection *c)
 {
     struct merge m = {.p = p, .c = c, .capacity = 64};
@@ -167,8 +169,9 @@ reuse_equal(struct program *p, const struct collection *c)
         if (p->root[k].ref.kind == REF_NODE) m.kept[p->root[k].ref.index] = true;
     find_numbers(&m);
     for (int32_t i = 0; i < p->nnode; i++) find_equal(&m, i);
-    renumber(&m);
+    const int32_t *became = renumber(&m);
     arena_fini(&m.scratch);
+    return became;
 }
 
 /* ---- moves below views ---- */

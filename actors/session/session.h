@@ -93,6 +93,7 @@ struct collection {
 };
 
 struct trace;
+struct rounds;
 struct cluster;
 struct snapshot;
 struct rille_session {
@@ -136,6 +137,9 @@ struct rille_session {
     int32_t nwatch, watch_capacity;
     struct trace *trace; /* in progress */
     bool paused;
+    struct rounds *rounds; /* of the planned step being traced (rounds.h), or NULL */
+    uint64_t spelled;      /* which operators were added: hashed one after the other */
+    bool parts;            /* a call was made in parts */
     int64_t ntensor, nodes, compiles, hits, external;
     int64_t moved;            /* bytes that the calls made so far move: what a form in parts costs is the difference */
     struct layout_text *text; /* interned texts of layouts */
@@ -191,6 +195,9 @@ struct build_source {
 };
 int build_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
                const struct build_source *source, struct val **out);
+/* The same, of a call that is no source and no move, with all attributes. */
+int build_written(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+                  struct val **out);
 /* Fails: what is wrong with a call, then its operands with type and layout. */
 int build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
@@ -227,8 +234,9 @@ int grad_values(struct rille_session *s, struct val *y, int n, struct val *const
 int grad_deposit(struct rille_session *s, struct val *y);
 
 /* ---- reuse.c ---- */
-/* Equal calls of the program that was made of c become one. */
-void reuse_equal(struct program *p, const struct collection *c);
+/* Equal calls of the program that was made of c become one. Gives, by node of c, the node of p that stands for it; in
+ * p's arena. */
+const int32_t *reuse_equal(struct program *p, const struct collection *c);
 /* In a trace: *v, which will be wanted in a layout, becomes a view of what was moved, where it is a view and that costs
  * no more. */
 int reuse_below(struct rille_session *s, const struct layout *want, struct val **v);

@@ -10,6 +10,7 @@
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
+#include "actors/session/rounds.h"
 #include "actors/session/segments.h"
 #include "kernels/op/table.h"
 
@@ -30,6 +31,7 @@ struct trace {
     bool split;               /* weight gradients wait for credits of their own */
     struct segments segments; /* of the arguments' rows: piece k is the k-th part of each */
     int64_t nrandom;          /* random calls so far */
+    const int32_t *became;    /* by node of the collection: the node of the program that stands for it */
     struct val **input;       /* held */
     struct journal_entry *journal;
     int32_t njournal, capacity;
@@ -302,6 +304,7 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     for (int i = 0; !status && i < nin; i++) status = piece_type(r, i, in[i]->val, &type[i]);
     if (!status) status = segments_find(&r->segments, r->pieces, nin, in);
     if (status) {
+        rounds_end(s, true);
         segments_free(&r->segments);
         free(type);
         free(r->input);
@@ -309,6 +312,7 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
         return status;
     }
     s->trace = r;
+    if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) rounds_begin(s, o->time_limit);
     if (o->recompute) s->region = ++s->nregion;
     for (int i = 0; i < nin; i++) {
         struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
@@ -326,6 +330,7 @@ rille_trace_abort(struct rille_session *s)
 {
     if (face_session(s, __func__)) return;
     if (!s->trace) return;
+    rounds_end(s, true);
     trace_fini(s);
     build_settle(s, 0);
 }
@@ -446,7 +451,7 @@ traced_program(struct rille_session *s, const struct made *y)
         for (int32_t i = 0; i < y->n; i++)
             if (y->val[i] == c->root[k]) p->root[k].join = y->join[i];
     }
-    reuse_equal(p, c);
+    s->trace->became = reuse_equal(p, c);
     return p;
 }
 
@@ -572,7 +577,11 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     bool paused = rille_trace_pause(s, true);
     if (!status) status = make_graph(s, nout, &y, gp);
     rille_trace_pause(s, paused);
+    bool again = !status && rounds_again(s, s->trace->became, gp);
+    rounds_end(s, false);
     trace_fini(s);
-    if (!status) status = planned_settle(*gp);
+    if (status && (*gp = rounds_best(s))) status = (err_clear(), 0); /* what was good remains */
+    if (!again) rounds_end(s, true);
+    if (!status && !again) status = planned_settle(*gp);
     return build_settle(s, status);
 }

@@ -178,6 +178,17 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         b_sum_to(b, b_softmax_grad(b, weights, gradient, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
 }
 
+/* The keys cut: each rank weighs its own keys and sums its own values; three numbers a query move beside the sums. */
+static int
+split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    int keys = c->in[ATT_K].ndim - 2;
+    if (keys < 0 || !is_cut(c, ATT_K, keys) || type_numel(&c->in[ATT_K]) == 0) return 0;
+    struct val *all[] = {in[ATT_Q], in[ATT_K], in[ATT_V], c->nin > ATT_MASK ? in[ATT_MASK] : NULL};
+    out[0] = b_call2(b, &op_matmul, b_attention_weights(b, all, c->attr), in[ATT_V]);
+    return b->failed ? (int)err_last() : 0;
+}
+
 static const struct kernel_variant variants[] = {
     {"blocks", .accepts = attention_accepts, .prepare = attention_prepare, .run = attention_run,
      .drop = attention_drop},
@@ -198,6 +209,7 @@ const struct op op_attention = {
     .dtype = OUT_IN0,
     .linear = "2",
     .grad = grad,
+    .split_form = split_form,
     .saves = "0123",
     .ref = ref,
     .kernel = variants,

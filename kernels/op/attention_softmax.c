@@ -138,6 +138,35 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, MASK)) din[MASK] = b_sum_to(b, gradient, &n->in[MASK]->type);
 }
 
+/* Whether query i sees key j when it sees those that are not after it; of any numbers, NaN too. */
+static struct val *
+not_after(struct build *b, struct val *x)
+{
+    struct val *any = b_call2(b, &op_logical_or, b_call2(b, &op_eq, x, x), b_call2(b, &op_ne, x, x));
+    return b_call1(b, &op_tril, any);
+}
+
+/* Scaled scores with their mask; -inf where a key is not seen. */
+static struct val *
+masked(struct build *b, const struct call *c, struct val *const *in)
+{
+    struct val *x = b_scale(b, b_wide(b, in[SCORES]), c->attr[ATT_SCALE].f), *never = b_number(b, -INFINITY);
+    struct val *mask = c->nin > MASK ? in[MASK] : NULL;
+    if (mask) x = mask->type.dtype == DT_BOOL ? b_where(b, mask, x, never) : b_add(b, x, mask);
+    return c->attr[ATT_CAUSAL].i ? b_where(b, not_after(b, x), x, never) : x;
+}
+
+/* The keys cut: as softmax is then (softmax.c). */
+static int
+split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    int last = c->in[SCORES].ndim - 1;
+    if (last < 1 || !is_cut(c, SCORES, last) || type_numel(&c->in[SCORES]) == 0) return 0;
+    struct val *x = masked(b, c, in), *m = b_line_max(b, x, last), *y = b_exp(b, b_sub(b, x, m));
+    out[0] = b_narrow(b, b_div(b, y, b_line_exp_sum(b, x, m, last)), &c->in[SCORES]);
+    return b->failed ? (int)err_last() : 0;
+}
+
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 const struct op op_attention_softmax = {
@@ -149,6 +178,7 @@ const struct op op_attention_softmax = {
     .infer = infer,
     .dtype = OUT_IN0,
     .grad = grad,
+    .split_form = split_form,
     .saves = "a",
     .ref = ref,
     .kernel = variants,
