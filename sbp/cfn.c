@@ -361,6 +361,16 @@ cfn_copy(const struct cfn *from)
     return c;
 }
 
+int64_t
+cfn_entries(const struct cfn *c)
+{
+    int64_t n = 0;
+    for (int32_t v = 0; v < c->nvar; v++) n += c->var[v].n;
+    for (int32_t k = 0; k < c->nedge; k++)
+        if (c->edge[k].table) n += (int64_t)c->var[c->edge[k].u].n * c->var[c->edge[k].v].n;
+    return n;
+}
+
 void
 cfn_free(struct cfn **cp)
 {

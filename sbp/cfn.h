@@ -35,6 +35,10 @@ struct cfn_var {
     int32_t *edge;
 };
 struct trail;
+struct cfn_fate { /* of a variable that became part of another one; to NULL: of no other */
+    int32_t into, n;
+    uint16_t *to; /* n: by candidate of that one, its own */
+};
 struct cfn {
     int32_t nvar, nedge, capacity;
     int32_t nnode; /* the first are the net's nodes, the others "made" variables */
@@ -42,13 +46,17 @@ struct cfn {
     struct cfn_edge *edge;
     double *rank; /* by variable: where it stands in the sweeps of the dual */
     int64_t constant, scale;
-    struct trail *trail; /* NULL: nobody wants to know */
+    int64_t work;          /* costs looked at to make it smaller, about */
+    struct trail *trail;   /* NULL: nobody wants to know */
+    struct cfn_fate *fate; /* by variable, filled by cfn_fold; NULL: nobody wants to know */
 };
 
 /* From a checked net. extra: costs added to each node's candidates (already scaled), or NULL. */
 struct cfn *cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra);
 struct cfn *cfn_copy(const struct cfn *c); /* with the same trail */
 void cfn_free(struct cfn **c);
+/* Of all tables, and of all variables. */
+int64_t cfn_entries(const struct cfn *c);
 /* The scale that a net allows: the largest power of two, up to 2^16, by which no sum overflows. */
 int64_t cfn_scale(const struct net *n);
 

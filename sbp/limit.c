@@ -2,7 +2,116 @@
 #include "sbp/limit.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { IDLE = 6 }; /* steps without gain before they become shorter */
+
+/* ---- times that matter ---- */
+
+static int64_t
+most_of(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
+{
+    int64_t most = 0;
+    for (int32_t k = 0; k < v->ncand; k++)
+        if (v->cost[k] < NET_NEVER) most = MAX(most, bytes[form ? form[k] : k]);
+    return most;
+}
+
+/* By time: what begins there and what ends after it, as numbers and as the most bytes that they may be. */
+struct happening {
+    int32_t begin, end;
+    int64_t more, less;
+};
+
+static void
+happens(struct happening *h, int32_t born, int32_t dies, int64_t bytes)
+{
+    if (bytes <= 0 || dies <= born) return;
+    h[born].begin++;
+    h[born].more += bytes;
+    h[dies - 1].end++;
+    h[dies - 1].less += bytes;
+}
+
+/* A time matters where something ends after it, and something has begun since the last such time. */
+static int32_t
+find_times(const struct net *n, const struct happening *h, int32_t end, int32_t *time)
+{
+    int32_t count = 0;
+    int64_t live = 0;
+    bool begun = false;
+    for (int32_t t = 0; t < end; t++) {
+        begun = begun || h[t].begin;
+        live += h[t].more;
+        if (begun && h[t].end && live > n->memory_limit) time[count++] = t;
+        if (h[t].end) begun = false;
+        live -= h[t].less;
+    }
+    return count;
+}
+
+/* How many times that matter are before t. */
+static int32_t
+before(const int32_t *time, int32_t ntime, int32_t t)
+{
+    int32_t low = 0, high = ntime;
+    while (low < high) {
+        int32_t middle = (low + high) / 2;
+        if (time[middle] < t)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct net *
+limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime)
+{
+    struct net *to = arena_dup(a, n, sizeof *n);
+    int32_t end = net_times(n);
+    struct happening *h = must_alloc(sizeof *h * (size_t)(end + 1));
+    to->node = arena_dup(a, n->node, sizeof *n->node * (size_t)MAX(1, n->nnode));
+    to->tensor = arena_dup(a, n->tensor, sizeof *n->tensor * (size_t)MAX(1, n->ntensor));
+    for (int32_t i = 0; i < n->nnode; i++)
+        if (n->node[i].memory)
+            happens(h, n->node[i].time, n->node[i].time + 1, most_of(&n->node[i], n->node[i].memory, NULL));
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        const struct net_tensor *t = &n->tensor[i];
+        if (t->bytes) happens(h, t->born, t->dies, most_of(&n->node[t->maker], t->bytes, t->form));
+    }
+    *time = ARENA_ARRAY(a, int32_t, end + 1);
+    *ntime = find_times(n, h, end, *time);
+    free(h);
+    for (int32_t i = 0; i < n->nnode; i++) {
+        int32_t at = before(*time, *ntime, n->node[i].time);
+        bool matters = at < *ntime && (*time)[at] == n->node[i].time;
+        to->node[i].time = matters ? at : 0;
+        if (!matters) to->node[i].memory = NULL;
+    }
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        to->tensor[i].born = before(*time, *ntime, n->tensor[i].born);
+        to->tensor[i].dies = before(*time, *ntime, n->tensor[i].dies);
+    }
+    return to;
+}
+
+/* ---- prices ---- */
+
+static void
+list_tensors(struct limit *m)
+{
+    const struct net *n = m->net;
+    m->first = ARENA_ARRAY(&m->arena, int32_t, n->nnode + 2);
+    m->tensor = ARENA_ARRAY(&m->arena, int32_t, n->ntensor + 1);
+    for (int32_t i = 0; i < n->ntensor; i++)
+        if (n->tensor[i].bytes && n->tensor[i].dies > n->tensor[i].born) m->first[n->tensor[i].maker + 2]++;
+    for (int32_t i = 0; i < n->nnode; i++) m->first[i + 2] += m->first[i + 1];
+    for (int32_t i = 0; i < n->ntensor; i++)
+        if (n->tensor[i].bytes && n->tensor[i].dies > n->tensor[i].born)
+            m->tensor[m->first[n->tensor[i].maker + 1]++] = i;
+}
 
 void
 limit_begin(struct limit *m, const struct net *n)
@@ -11,6 +120,10 @@ limit_begin(struct limit *m, const struct net *n)
     m->price = ARENA_ARRAY(&m->arena, int64_t, m->ntime);
     m->sum = ARENA_ARRAY(&m->arena, int64_t, m->ntime + 1);
     m->live = ARENA_ARRAY(&m->arena, int64_t, m->ntime + 1);
+    m->way = ARENA_ARRAY(&m->arena, double, m->ntime);
+    m->best_way = ARENA_ARRAY(&m->arena, double, m->ntime);
+    m->best_price = ARENA_ARRAY(&m->arena, int64_t, m->ntime);
+    list_tensors(m);
     m->extra = ARENA_ARRAY(&m->arena, int64_t *, MAX(1, n->nnode));
     for (int32_t i = 0; i < n->nnode; i++) m->extra[i] = ARENA_ARRAY(&m->arena, int64_t, n->node[i].ncand);
 }
@@ -72,19 +185,58 @@ limit_live(struct limit *m, const int32_t *choice)
     return peak;
 }
 
-void
-limit_step(struct limit *m, double bound, double goal, double pace)
+/* Where the last way and the newest point against each other, they are mixed so that they no longer do. */
+static void
+deflect(struct limit *m)
 {
-    double limit = (double)m->net->memory_limit, norm = 0;
+    double limit = (double)m->net->memory_limit, cross = 0, old = 0;
     for (int32_t t = 0; t < m->ntime; t++) {
         double over = (double)m->live[t] / limit - 1;
-        if (over > 0 || m->price[t] > 0) norm += over * over;
+        if (over <= 0 && m->price[t] == 0) m->way[t] = MAX(0, m->way[t]);
+        cross += over * m->way[t];
+        old += m->way[t] * m->way[t];
     }
+    double keep = cross < 0 && old > 0 ? -1.5 * cross / old : 0;
+    for (int32_t t = 0; t < m->ntime; t++) m->way[t] = (double)m->live[t] / limit - 1 + keep * m->way[t];
+}
+
+/* Shorter steps, from the best prices. */
+static void
+shorten(struct limit *m)
+{
+    m->pace *= 0.6;
+    m->idle = 0;
+    memcpy(m->price, m->best_price, sizeof *m->price * (size_t)m->ntime);
+    memcpy(m->way, m->best_way, sizeof *m->way * (size_t)m->ntime);
+}
+
+void
+limit_step(struct limit *m, double bound, double goal)
+{
+    double limit = (double)m->net->memory_limit, norm = 0;
+    if (m->steps++ == 0) {
+        memset(m->way, 0, sizeof *m->way * (size_t)m->ntime);
+        m->pace = 1;
+        m->best = -INFINITY;
+    }
+    deflect(m);
+    m->idle++;
+    if (bound > m->best) {
+        m->best = bound;
+        m->idle = 0;
+        memcpy(m->best_price, m->price, sizeof *m->price * (size_t)m->ntime);
+        memcpy(m->best_way, m->way, sizeof *m->way * (size_t)m->ntime);
+    } else if (m->idle >= IDLE) {
+        shorten(m);
+        bound = m->best;
+    }
+    for (int32_t t = 0; t < m->ntime; t++)
+        if (m->way[t] > 0 || m->price[t] > 0) norm += m->way[t] * m->way[t];
     if (norm <= 0) return;
-    double step = pace * MAX(goal - bound, 1) / norm / limit * (1 << LIMIT_SHIFT);
+    double step = m->pace * MAX(goal - bound, 1) / norm / limit * (1 << LIMIT_SHIFT), most = 0x1p60 / m->ntime;
     for (int32_t t = 0; t < m->ntime; t++) {
-        double price = (double)m->price[t] + step * ((double)m->live[t] / limit - 1);
-        m->price[t] = price <= 0 ? 0 : price > 0x1p60 / m->ntime ? (int64_t)(0x1p60 / m->ntime) : (int64_t)price;
+        double price = (double)m->price[t] + step * m->way[t];
+        m->price[t] = price <= 0 ? 0 : (int64_t)MIN(price, most);
     }
 }
 

@@ -12,13 +12,24 @@
 
 enum { LIMIT_SHIFT = 24 };
 
+/* The same net with the times that matter alone: those at which no other time's bytes are all live too, and some choice
+ * is over the limit. Shares all but nodes and tensors, which are in a. *time: the net's times, of which there are
+ * *ntime; 0: the limit is always met. */
+struct net *limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime);
+
 struct limit {
     const struct net *net;
     struct arena arena;
     int32_t ntime;
-    int64_t *price, *sum; /* by time; sum[t]: of prices before t */
-    int64_t *live;        /* bytes at each time, of the last choice asked */
-    int64_t **extra;      /* by node, by candidate: what its bytes cost, scaled */
+    int64_t *price, *sum;    /* by time; sum[t]: of prices before t */
+    int64_t *live;           /* bytes at each time, of the last choice asked */
+    int32_t *first, *tensor; /* by node: its tensors that take memory */
+    int64_t **extra;         /* by node, by candidate: what its bytes cost, scaled */
+    /* Of the steps: */
+    double best, pace;      /* the best bound so far, scaled; what part of the way to the goal a step is */
+    int64_t *best_price;    /* by time: its prices */
+    double *way, *best_way; /* by time: where prices are to go; from the best */
+    int32_t steps, idle;
 };
 void limit_begin(struct limit *m, const struct net *n);
 void limit_end(struct limit *m);
@@ -26,9 +37,10 @@ void limit_end(struct limit *m);
 int64_t limit_price(struct limit *m);
 /* Fills live; the greatest of it. */
 int64_t limit_live(struct limit *m, const int32_t *choice);
-/* Prices rise where more than the limit is live and fall where less is: one step of the subgradient, so long that a
- * bound of `bound` would reach `goal` (both scaled) if the dual were a plane; `pace` of it. */
-void limit_step(struct limit *m, double bound, double goal, double pace);
+/* Of live, and the bound (scaled) that the present prices gave: prices rise where more than the limit is live and fall
+ * where less is, one step of the subgradient so long that the bound would reach `goal` if the dual were a plane;
+ * shorter when that has not helped for some steps (Polyak 1969). */
+void limit_step(struct limit *m, double bound, double goal);
 /* Changes nodes of a choice, those first that gain most bytes for their cost, until it meets the limit. False when it
  * gets no further. */
 bool limit_repair(struct limit *m, struct local *l);

@@ -1,4 +1,5 @@
 /* reduce.c - the steps of reduce.h, each applied where it can until none can. */
+#pragma GCC optimize("O3")
 #include "sbp/reduce.h"
 
 #include "sbp/trail.h"
@@ -13,6 +14,7 @@ struct work { /* variables to look at; each at most once */
     struct cfn *c;
     int32_t *queue, head, n;
     uint8_t *queued;
+    bool fold; /* cfn_fold */
 };
 
 static void
@@ -174,6 +176,26 @@ out_leaf(struct work *w, int32_t v)
     for (int32_t j = 0; j < o->n; j++) o->cost[j] = cost_add(o->cost[j], least(c, v, edge, j, -1, 0));
 }
 
+/* pay[i][j]: the least over v's values of what it costs, with value i of a and value j of b. */
+static void
+pay_together(const struct cfn *c, int32_t v, int32_t ea, int32_t na, int32_t eb, int32_t nb, int64_t *restrict pay)
+{
+    const struct cfn_var *x = &c->var[v];
+    int64_t *to_b = must_alloc(sizeof *to_b * (size_t)x->n * (size_t)nb); /* [value of v][j] */
+    for (int32_t k = 0; k < x->n; k++)
+        for (int32_t j = 0; j < nb; j++) to_b[(int64_t)k * nb + j] = edge_cost(c, &c->edge[eb], v, k, j);
+    for (int32_t i = 0; i < na; i++, pay += nb) {
+        for (int32_t j = 0; j < nb; j++) pay[j] = NET_NEVER;
+        for (int32_t k = 0; k < x->n; k++) {
+            int64_t here = cost_add(x->cost[k], edge_cost(c, &c->edge[ea], v, k, i));
+            const int64_t *restrict rest = to_b + (int64_t)k * nb;
+            if (here >= NET_NEVER) continue;
+            for (int32_t j = 0; j < nb; j++) pay[j] = here + rest[j] < pay[j] ? here + rest[j] : pay[j];
+        }
+    }
+    free(to_b);
+}
+
 static void
 out_link(struct work *w, int32_t v)
 {
@@ -181,8 +203,8 @@ out_link(struct work *w, int32_t v)
     int32_t ea = c->var[v].edge[0], eb = c->var[v].edge[1];
     int32_t a = edge_other(&c->edge[ea], v), b = edge_other(&c->edge[eb], v), na = c->var[a].n, nb = c->var[b].n;
     struct cfn_table *t = cfn_table_new((int64_t)na * nb);
-    for (int32_t i = 0; i < na; i++)
-        for (int32_t j = 0; j < nb; j++) t->cost[(int64_t)i * nb + j] = least(c, v, ea, i, eb, j);
+    c->work += (int64_t)na * nb * c->var[v].n;
+    pay_together(c, v, ea, na, eb, nb, t->cost);
     cfn_join(c, a, b, t);
     cfn_table_drop(&t);
 }
@@ -200,6 +222,7 @@ out(struct work *w, int32_t v)
 {
     struct cfn *c = w->c;
     struct cfn_var *x = &c->var[v];
+    if (x->n > 1 && w->fold) return false;
     if (x->n > 1 && (x->nedge > 2 || (x->nedge == 2 && !pays_off(c, v)))) return false;
     trail_say(c->trail, "out %d\n", (int)v);
     trail_gone(c->trail, c, v);
@@ -240,6 +263,16 @@ decides(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t *map)
     return true;
 }
 
+static void
+tell_fate(struct cfn *c, int32_t v, int32_t u, const int32_t *map)
+{
+    const struct cfn_var *x = &c->var[u];
+    struct cfn_fate *f = &c->fate[v];
+    *f = (struct cfn_fate){.into = u, .n = x->value[x->n - 1] + 1};
+    f->to = must_alloc(sizeof *f->to * (size_t)f->n);
+    for (int32_t j = 0; j < x->n; j++) f->to[x->value[j]] = c->var[v].value[map[j]];
+}
+
 /* v is map[value of u]: its costs and edges become u's. */
 static void
 become(struct work *w, int32_t v, int32_t edge, const int32_t *map)
@@ -247,6 +280,7 @@ become(struct work *w, int32_t v, int32_t edge, const int32_t *map)
     struct cfn *c = w->c;
     int32_t u = edge_other(&c->edge[edge], v);
     trail_say(c->trail, "as %d %d\n", (int)v, (int)u);
+    if (c->fate) tell_fate(c, v, u, map);
     trail_gone(c->trail, c, v);
     for (int32_t j = 0; j < c->var[u].n; j++) {
         int64_t cost = cost_add(c->var[v].cost[map[j]], edge_cost(c, &c->edge[edge], v, map[j], j));
@@ -300,9 +334,9 @@ shrink(struct work *w)
 }
 
 static void
-work_begin(struct work *w, struct cfn *c)
+work_begin(struct work *w, struct cfn *c, bool fold)
 {
-    *w = (struct work){.c = c};
+    *w = (struct work){.c = c, .fold = fold};
     w->queue = must_alloc(sizeof *w->queue * (size_t)MAX(1, c->nvar));
     w->queued = must_alloc((size_t)MAX(1, c->nvar));
 }
@@ -319,18 +353,18 @@ cfn_support(struct cfn *c)
 {
     struct work w;
     bool removed;
-    work_begin(&w, c);
+    work_begin(&w, c, false);
     bool possible = support_all(&w, &removed);
     work_end(&w);
     return possible;
 }
 
-bool
-cfn_reduce(struct cfn *c)
+static bool
+reduce(struct cfn *c, bool fold)
 {
     struct work w;
     bool removed;
-    work_begin(&w, c);
+    work_begin(&w, c, fold);
     bool possible = support_all(&w, &removed);
     for (removed = true; possible && removed;) {
         shrink(&w);
@@ -338,6 +372,18 @@ cfn_reduce(struct cfn *c)
     }
     work_end(&w);
     return possible;
+}
+
+bool
+cfn_reduce(struct cfn *c)
+{
+    return reduce(c, false);
+}
+
+bool
+cfn_fold(struct cfn *c)
+{
+    return reduce(c, true);
 }
 
 /* ---- drop ---- */

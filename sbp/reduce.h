@@ -16,6 +16,9 @@
 
 /* To the end, for variables in their order. False when a variable lost its last value: there is no solution. */
 bool cfn_reduce(struct cfn *c);
+/* Those steps alone that do not depend on what a variable's values cost by themselves: support, cut, as, and out for
+ * variables of one value. */
+bool cfn_fold(struct cfn *c);
 /* Support alone. False when a variable lost its last value. */
 bool cfn_support(struct cfn *c);
 /* Values that others beat, in variables of at most `most` values. True when some went. */

@@ -1,0 +1,179 @@
+/* explore.c - reduce, bound, prune, branch. */
+#include "sbp/explore.h"
+
+#include "sbp/dual.h"
+#include "sbp/reduce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SWEEPS = 4,   /* between two looks at the bound */
+    PATIENCE = 6, /* looks without much gain before branching */
+    DOMAIN = 64,  /* variables of at most so many values are searched for beaten ones */
+};
+
+static bool
+stops(struct explore *s)
+{
+    if (!s->stopped && s->stop) s->stopped = s->stop(s->arg);
+    return s->stopped;
+}
+
+/* Better solutions cost less than this. */
+static int64_t
+below(const struct explore *s)
+{
+    return s->best >= NET_NEVER ? NET_NEVER : s->best - s->scale + 1;
+}
+
+/* What a solution of the reduced network is for the whole. */
+static void
+found(struct explore *s, const struct cfn *c, const int32_t *pick, int64_t cost)
+{
+    if (cost >= s->best) return;
+    for (int32_t v = 0; v < c->nvar; v++)
+        if (c->var[v].n) s->value[v] = c->var[v].value[pick[v]];
+    trail_restore(&s->trail, s->value);
+    memcpy(s->choice, s->value, sizeof *s->choice * (size_t)s->nchoice);
+    s->best = cost;
+}
+
+static int32_t
+left(const struct cfn *c)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < c->nvar; v++) n += c->var[v].n > 0;
+    return n;
+}
+
+enum outcome { CLOSED, SMALLER, STUCK };
+
+/* Sweeps until the network is closed, has become smaller, or the bound no longer rises. *bound: the highest. */
+static enum outcome
+tighten(struct explore *s, struct cfn *c, int64_t *bound)
+{
+    struct dual d;
+    int64_t before = -NET_NEVER;
+    enum outcome is = STUCK;
+    dual_begin(&d, c);
+    for (int idle = 0; idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && !stops(s);) {
+        for (int i = 0; i < SWEEPS; i++) dual_sweep(&d);
+        s->work += 2 * SWEEPS * d.entries;
+        found(s, c, d.pick, dual_polish(&d));
+        dual_bound(&d);
+        if (d.bound >= below(s)) is = CLOSED;
+        int64_t gap = s->best - d.bound;
+        idle = d.bound - before > gap / 64 ? 0 : idle + 1;
+        before = MAX(before, d.bound);
+    }
+    int64_t gone;
+    *bound = MAX(*bound, d.bound); /* of the messages that the proof has */
+    if (!dual_prune(&d, below(s), &gone))
+        is = CLOSED;
+    else if (gone > 0)
+        is = SMALLER;
+    dual_end(&d);
+    return is;
+}
+
+/* The variable whose second best value costs most, weighed by how many edges it decides. */
+static int32_t
+branch_variable(struct cfn *c, int32_t *order, int32_t *n)
+{
+    struct dual d;
+    int32_t best = -1;
+    double most = -1;
+    dual_begin(&d, c);
+    dual_bound(&d);
+    for (int32_t k = 0; k < d.n; k++) {
+        int32_t v = d.order[k];
+        int64_t first = INT64_MAX, second = INT64_MAX;
+        for (int32_t i = 0; i < c->var[v].n; i++) {
+            int64_t at = dual_value_bound(&d, v, i);
+            second = at < first ? first : MIN(second, at);
+            first = MIN(first, at);
+        }
+        double gain = ((double)(second - first) + 1) * (c->var[v].nedge + 1) / c->var[v].n;
+        if (gain <= most) continue;
+        most = gain;
+        best = v;
+    }
+    *n = c->var[best].n;
+    for (int32_t i = 0; i < *n; i++) { /* insertion by bound */
+        int64_t at = dual_value_bound(&d, best, i);
+        int32_t k = i;
+        for (; k > 0 && dual_value_bound(&d, best, order[k - 1]) > at; k--) order[k] = order[k - 1];
+        order[k] = i;
+    }
+    dual_end(&d);
+    return best;
+}
+
+static bool look(struct explore *s, struct cfn *c, int64_t *bound);
+
+/* Each value of one variable by itself. True when all of them are closed. */
+static bool
+branch(struct explore *s, struct cfn *c)
+{
+    int32_t *order = must_alloc(sizeof *order * UINT16_MAX), n, gone = s->trail.ngone;
+    int32_t v = branch_variable(c, order, &n);
+    bool closed = true;
+    trail_say(&s->trail, "split %d\n", (int)v);
+    for (int32_t k = 0; k < n && closed; k++) {
+        struct cfn *one = cfn_copy(c);
+        uint8_t *keep = must_alloc((size_t)n);
+        int64_t bound = 0;
+        keep[order[k]] = 1;
+        trail_say(&s->trail, "case %d\n", (int)c->var[v].value[order[k]]);
+        cfn_keep(one, v, keep);
+        closed = look(s, one, &bound);
+        trail_say(&s->trail, "end\n");
+        trail_cut(&s->trail, gone);
+        cfn_free(&one);
+        free(keep);
+    }
+    free(order);
+    return closed;
+}
+
+/* True when it has no solution better than the best known one. bound: of this network alone. */
+static bool
+look(struct explore *s, struct cfn *c, int64_t *bound)
+{
+    for (bool first = true;; first = false) {
+        if (!cfn_reduce(c)) return true;
+        if (first && !s->patience && cfn_dominate(c, DOMAIN)) continue;
+        if (left(c) == 0) {
+            found(s, c, NULL, c->constant);
+            *bound = MAX(*bound, c->constant);
+            return true;
+        }
+        enum outcome is = tighten(s, c, bound);
+        if (is == CLOSED) return true;
+        if (stops(s)) return false;
+        if (is == STUCK) break;
+    }
+    if (s->root) return false;
+    size_t len = s->trail.text ? s->trail.text->len : 0;
+    bool closed = branch(s, c);
+    if (!closed && s->trail.text) { /* an unfinished split proves nothing */
+        s->trail.text->len = len;
+        s->trail.text->text[len] = 0;
+    }
+    return closed;
+}
+
+int64_t
+explore(struct explore *s, struct cfn *c)
+{
+    int64_t bound = 0;
+    c->trail = &s->trail;
+    s->work += cfn_entries(c);
+    s->value = must_alloc(sizeof *s->value * (size_t)MAX(1, c->nvar));
+    bool closed = look(s, c, &bound);
+    s->work += c->work;
+    trail_cut(&s->trail, 0);
+    free(s->value);
+    return closed || bound > s->best ? s->best : bound;
+}

@@ -1,0 +1,129 @@
+/* fold.c - what does not depend on costs, done once. */
+#include "sbp/fold.h"
+
+#include "sbp/reduce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What became of a variable of the whole network. */
+struct fate {
+    int32_t left;       /* the variable of the folded network that decides it; -1: it is sure */
+    const uint16_t *to; /* by that one's candidate; NULL: the same */
+    int32_t sure;
+};
+
+/* Variables that went later are settled first, so a fate is at most one step away. */
+static struct fate
+fate_of(struct folded *f, const struct cfn_fate *became, const struct fate *fate, const struct gone *g)
+{
+    const struct cfn_fate *b = &became[g->v];
+    if (!b->to) return (struct fate){.left = -1, .sure = g->value[0]};
+    const struct fate *u = &fate[b->into];
+    if (u->left < 0) return (struct fate){.left = -1, .sure = b->to[u->sure]};
+    if (!u->to) return (struct fate){.left = u->left, .to = arena_dup(&f->arena, b->to, sizeof *b->to * (size_t)b->n)};
+    const struct cfn_var *x = &f->c->var[u->left];
+    int32_t n = x->value[x->n - 1] + 1;
+    uint16_t *to = ARENA_ARRAY(&f->arena, uint16_t, n);
+    for (int32_t i = 0; i < x->n; i++) to[x->value[i]] = b->to[u->to[x->value[i]]];
+    return (struct fate){.left = u->left, .to = to};
+}
+
+/* The variables that are left, and nothing else. */
+static void
+compact(struct folded *f, const struct cfn *c, struct fate *fate)
+{
+    struct cfn *to = f->c = must_alloc(sizeof *to);
+    *to = (struct cfn){.constant = c->constant, .scale = c->scale};
+    to->var = must_alloc(sizeof *to->var * (size_t)(c->nvar + 1));
+    to->rank = must_alloc(sizeof *to->rank * (size_t)(c->nvar + 1));
+    f->was = ARENA_ARRAY(&f->arena, int32_t, c->nvar + 1);
+    for (int32_t v = 0; v < c->nvar; v++) {
+        const struct cfn_var *x = &c->var[v];
+        if (!x->n) continue;
+        struct cfn_var *y = &to->var[to->nvar];
+        *y = (struct cfn_var){.n = x->n};
+        y->cost = must_alloc(sizeof *y->cost * (size_t)x->n);
+        y->value = must_alloc(sizeof *y->value * (size_t)x->n);
+        memcpy(y->cost, x->cost, sizeof *y->cost * (size_t)x->n);
+        memcpy(y->value, x->value, sizeof *y->value * (size_t)x->n);
+        to->rank[to->nvar] = c->rank[v];
+        f->was[to->nvar] = v;
+        fate[v] = (struct fate){.left = to->nvar++};
+    }
+    for (int32_t k = 0; k < c->nedge; k++)
+        if (c->edge[k].table) cfn_join(to, fate[c->edge[k].u].left, fate[c->edge[k].v].left, c->edge[k].table);
+}
+
+static void
+list_nodes(struct folded *f, const struct net *n, const struct fate *fate)
+{
+    f->first = ARENA_ARRAY(&f->arena, int32_t, f->c->nvar + 2);
+    f->node = ARENA_ARRAY(&f->arena, struct fold_node, n->nnode + 1);
+    f->sure = ARENA_ARRAY(&f->arena, struct fold_sure, n->nnode + 1);
+    for (int32_t i = 0; i < n->nnode; i++)
+        if (fate[i].left >= 0) f->first[fate[i].left + 2]++;
+    for (int32_t v = 0; v < f->c->nvar; v++) f->first[v + 2] += f->first[v + 1];
+    for (int32_t i = 0; i < n->nnode; i++) {
+        if (fate[i].left < 0)
+            f->sure[f->nsure++] = (struct fold_sure){i, fate[i].sure};
+        else
+            f->node[f->first[fate[i].left + 1]++] = (struct fold_node){i, fate[i].to};
+    }
+}
+
+bool
+fold_begin(struct folded *f, const struct net *n, int64_t scale)
+{
+    struct cfn *c = cfn_new(n, scale, NULL);
+    *f = (struct folded){.net = n, .nwas = c->nvar};
+    c->trail = &f->trail;
+    c->fate = must_alloc(sizeof *c->fate * (size_t)MAX(1, c->nvar));
+    f->value = ARENA_ARRAY(&f->arena, int32_t, c->nvar + 1);
+    bool possible = cfn_fold(c);
+    if (possible) {
+        struct fate *fate = must_alloc(sizeof *fate * (size_t)MAX(1, c->nvar));
+        compact(f, c, fate);
+        for (int32_t k = f->trail.ngone - 1; k >= 0; k--)
+            fate[f->trail.gone[k].v] = fate_of(f, c->fate, fate, &f->trail.gone[k]);
+        list_nodes(f, n, fate);
+        free(fate);
+    }
+    for (int32_t v = 0; v < c->nvar; v++) free(c->fate[v].to);
+    free(c->fate);
+    cfn_free(&c);
+    return possible;
+}
+
+void
+fold_end(struct folded *f)
+{
+    trail_cut(&f->trail, 0);
+    cfn_free(&f->c);
+    arena_fini(&f->arena);
+}
+
+struct cfn *
+fold_priced(const struct folded *f, int64_t *const *extra)
+{
+    struct cfn *c = cfn_copy(f->c);
+    for (int32_t v = 0; v < c->nvar; v++)
+        for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) {
+            const struct fold_node *m = &f->node[k];
+            const int64_t *more = extra[m->node];
+            struct cfn_var *x = &c->var[v];
+            for (int32_t i = 0; i < x->n; i++)
+                x->cost[i] = cost_add(x->cost[i], more[m->to ? m->to[x->value[i]] : x->value[i]]);
+        }
+    for (int32_t k = 0; k < f->nsure; k++)
+        c->constant = cost_add(c->constant, extra[f->sure[k].node][f->sure[k].candidate]);
+    return c;
+}
+
+void
+fold_choice(struct folded *f, const int32_t *candidate, int32_t *choice)
+{
+    for (int32_t v = 0; v < f->c->nvar; v++) f->value[f->was[v]] = candidate[v];
+    trail_restore(&f->trail, f->value);
+    memcpy(choice, f->value, sizeof *choice * (size_t)f->net->nnode);
+}

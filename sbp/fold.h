@@ -1,0 +1,39 @@
+/* fold.h - a net made smaller once, for searches that differ in what its candidates cost (inside sbp/).
+ *
+ * Prices of memory change what candidates cost by themselves and nothing else. So what does not depend on that is done
+ * once: values without support go, a variable that another one decides becomes part of it, edges that are sums are cut.
+ * What is left is a network of fewer variables, each of which decides a few nodes of the net. Read-only once made; one
+ * owner. */
+#ifndef RILLE_SBP_FOLD_H
+#define RILLE_SBP_FOLD_H
+
+#include "sbp/trail.h"
+
+struct fold_node {
+    int32_t node;
+    const uint16_t *to; /* by the variable's candidate: the node's; NULL: the same */
+};
+struct fold_sure {
+    int32_t node, candidate;
+};
+struct folded {
+    const struct net *net;
+    struct cfn *c;          /* costs without prices */
+    int32_t *first;         /* by variable, one more than there are: */
+    struct fold_node *node; /* the nodes that it decides */
+    struct fold_sure *sure; /* nodes with one candidate left */
+    int32_t nsure;
+    int32_t *was; /* by variable: its number before */
+    int32_t nwas, *value;
+    struct trail trail;
+    struct arena arena;
+};
+/* False: no choice is possible. */
+bool fold_begin(struct folded *f, const struct net *n, int64_t scale);
+void fold_end(struct folded *f);
+/* The network with these costs, scaled, beside its own: by node, by candidate. The caller's to free. */
+struct cfn *fold_priced(const struct folded *f, int64_t *const *extra);
+/* What candidates of the variables mean for the net: a candidate for each node. */
+void fold_choice(struct folded *f, const int32_t *candidate, int32_t *choice);
+
+#endif
