@@ -161,8 +161,10 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
             v[k].global[d] = sound_type(s, k)->dim[d];
         }
     }
-    struct kcall k = {.call = &s->sample.call, .in = v, .out = v + s->rule.nin, .threads = 1};
-    return sound_run(&k);
+    struct finding find = {0};
+    struct kcall k = {.call = &s->sample.call, .in = v, .out = v + s->rule.nin, .threads = 1, .find = &find};
+    int status = sound_run(&k);
+    return !status && find.at ? s->sample.call.op->say(&k, &find) : status;
 }
 
 /* ---- values ---- */
