@@ -93,8 +93,10 @@ eager_run(struct node *n, const struct call *c)
     struct view view[SAMPLE_IN + OP_OUT];
     for (int i = 0; i < n->nin; i++) view[i] = eager_view(n->in[i]);
     for (int k = 0; k < n->nout; k++) view[n->nin + k] = eager_view(n->out[k]);
-    struct kcall k = {.call = c, .in = view, .out = view + n->nin, .threads = 1};
-    return ref_run(&k);
+    struct finding find = {0};
+    struct kcall k = {.call = c, .in = view, .out = view + n->nin, .threads = 1, .find = &find};
+    TRY(ref_run(&k));
+    return find.at ? c->op->say(&k, &find) : 0;
 }
 
 static inline struct node *
