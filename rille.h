@@ -117,6 +117,8 @@ int rille_recover(struct rille_session *s, int workers);
 void rille_interrupt(struct rille_session *s);
 /* What the run in progress is doing, "matmul (a.lua:3)", "" for nothing; as free to call as rille_interrupt(). */
 void rille_doing(struct rille_session *s, char *text, size_t size);
+/* What one device thread does; false: there is no such thread. In a signal handler, or on the session's thread. */
+bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
 void rille_seed(struct rille_session *s, uint64_t seed); /* restarts the count of random calls */
 /* The random state: what has the same seed and count draws the same numbers from then on, compiled or not. */
 void rille_random_state(struct rille_session *s, uint64_t *seed, uint64_t *count);
@@ -452,6 +454,19 @@ struct rille_chart_costs {
 /* costs NULL: as measured, or where no run was timed as the built-in rates have it. From then on all runs are timed. */
 int rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, struct rille_chart **out);
 void rille_chart_free(struct rille_chart **c);
+
+/* The actors of a step's plan, or (g NULL) of the plan that ran last: what each did in its last run. */
+struct rille_actor {
+    const char *name, *kind; /* operator; of a move its name; "compute", "box", ... */
+    const char *device_kind;
+    int device, thread, stage;
+    const char *phase;                  /* "forward", "backward", "weight", "batch" */
+    int64_t begun, acts, pieces, bytes; /* acts begun, of a whole run; of its registers */
+    const char *state;                  /* "done", "ready", "waits for matmul (a.lua:3) on cpu:1" */
+    const char *line;                   /* "a.lua:3", "" */
+};
+/* i-th actor; its texts are good until the next call. false: there is none. */
+bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);
 
 /* ---- seeing ---- */
 

@@ -44,7 +44,7 @@ check.shown = shown
 
 local function sorted_keys(t)
   local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = tostring(key) end
+  for key in pairs(t) do keys[#keys + 1] = shown(key) end
   table.sort(keys)
   return keys
 end

@@ -26,16 +26,6 @@ evaluate(lua_State *L, int env, const char *text, const char *command)
     return lua_gettop(L) - before;
 }
 
-static void
-print_bytes(const char *what, int64_t bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double amount = (double)bytes;
-    int unit = 0;
-    while (amount >= 1024 && unit < 4) amount /= 1024, unit++;
-    printf("  %-28s %.*f %s\n", what, unit ? 1 : 0, amount, units[unit]);
-}
-
 /* ---- the commands: L, the environment's index, the text behind the name ---- */
 
 static int command_help(lua_State *L, int env, const char *text);
@@ -63,65 +53,87 @@ command_time(lua_State *L, int env, const char *text)
     return COMMAND_DONE;
 }
 
-static void
-print_variable(lua_State *L, const char *name, int value)
-{
-    luaL_Buffer b;
-    struct rille_tensor *t = tensor_test(L, value);
-    luaL_buffinit(L, &b);
-    if (t)
-        print_head(L, &b, t);
-    else
-        luaL_addstring(&b, luaL_typename(L, value));
-    luaL_pushresult(&b);
-    printf("  %-16s %s", name, lua_tostring(L, -1));
-    if (t)
-        printf(", %lld bytes", (long long)(rille_tensor_numel(t) * (int64_t)rille_dtype_bytes(rille_tensor_dtype(t))));
-    putchar('\n');
-    lua_pop(L, 1);
-}
-
 static int
 compare(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Prints the user's names in the table at the top, in order. */
+/* Adds {name, value} of the user's names in the table at index i, in order, to the list at the top. */
 static void
-print_variables(lua_State *L)
+add_variables(lua_State *L, int i)
 {
-    int table = lua_gettop(L), n = 0, capacity = 0;
-    for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) capacity++;
+    int list = lua_gettop(L), n = 0, capacity = 0;
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) capacity++;
     const char **names = lua_newuserdatauv(L, ((size_t)capacity + 1) * sizeof *names, 0);
-    for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1))
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1))
         if (lua_type(L, -2) == LUA_TSTRING && !repl_is_own(L, lua_tostring(L, -2))) names[n++] = lua_tostring(L, -2);
     qsort(names, (size_t)n, sizeof *names, compare);
     for (int k = 0; k < n; k++) {
+        lua_createtable(L, 2, 0);
         lua_pushstring(L, names[k]);
-        lua_rawget(L, table);
-        print_variable(L, names[k], lua_gettop(L));
-        lua_pop(L, 1);
+        lua_rawseti(L, -2, 1);
+        lua_pushstring(L, names[k]);
+        lua_rawget(L, i);
+        lua_rawseti(L, -2, 2);
+        lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
     }
     lua_pop(L, 1);
+}
+
+/* Pushes what lua/show/FILE.lua gives, or its field. */
+static void
+push_picture(lua_State *L, const char *file, const char *field)
+{
+    lua_getglobal(L, "require");
+    lua_pushfstring(L, "rille.show.%s", file);
+    lua_call(L, 1, 1);
+    if (field) lua_getfield(L, -1, field);
+}
+
+static void
+push_variables(lua_State *L, int env)
+{
+    lua_newtable(L);
+    int list = lua_gettop(L);
+    lua_pushvalue(L, env);
+    lua_insert(L, list);
+    add_variables(L, list);
+    lua_pushglobaltable(L);
+    lua_replace(L, list);
+    add_variables(L, list);
+    lua_remove(L, list);
 }
 
 static int
 command_whos(lua_State *L, int env, const char *text)
 {
     (void)text;
-    lua_pushvalue(L, env);
-    print_variables(L);
-    lua_pushglobaltable(L);
-    print_variables(L);
+    push_picture(L, "whos", "whos");
+    push_variables(L, env);
+    lua_pushinteger(L, print_columns());
+    lua_call(L, 2, 1);
+    fputs(lua_tostring(L, -1), stdout);
     return COMMAND_DONE;
 }
 
 static int
-command_actors(lua_State *L, int env, const char *text)
+command_mem(lua_State *L, int env, const char *text)
+{
+    (void)text;
+    push_picture(L, "whos", "mem");
+    push_variables(L, env);
+    lua_pushinteger(L, rille_external_bytes(shell_of(L)->session));
+    lua_pushinteger(L, print_columns());
+    lua_call(L, 3, 1);
+    fputs(lua_tostring(L, -1), stdout);
+    return COMMAND_DONE;
+}
+
+static void
+print_counters(lua_State *L)
 {
     struct rille_counters c;
-    (void)env, (void)text;
     rille_count(shell_of(L)->session, &c);
     printf("  %lld plans, %lld compiled and %lld found again; %lld runs\n", (long long)c.plans, (long long)c.compiles,
            (long long)c.cache_hits, (long long)c.runs);
@@ -129,7 +141,39 @@ command_actors(lua_State *L, int env, const char *text)
            (long long)c.thread_messages);
     printf("  %lld operators added; %lld stored now, with %lld values\n", (long long)c.nodes, (long long)c.live_nodes,
            (long long)c.live_values);
-    printf("  :plan EXPR shows the actors that compute a value\n");
+}
+
+/* :actors [STEP]: of the plan that ran last, or of a compiled step's. */
+static int
+command_actors(lua_State *L, int env, const char *text)
+{
+    if (*text) {
+        evaluate(L, env, text, "actors");
+        if (!kind_test(L, -1, KIND_GRAPH)) return luaL_error(L, ":actors: a graph is wanted, found %s", what_is(L, -1));
+        lua_getfield(L, -1, "actors");
+        lua_insert(L, -2);
+        lua_call(L, 1, 1);
+    } else {
+        actors_push(L, NULL);
+    }
+    push_picture(L, "actors", NULL);
+    lua_insert(L, -2);
+    lua_pushinteger(L, print_columns());
+    lua_call(L, 2, 1);
+    fputs(lua_tostring(L, -1), stdout);
+    print_counters(L);
+    return COMMAND_DONE;
+}
+
+/* :top EXPR */
+static int
+command_top(lua_State *L, int env, const char *text)
+{
+    bool more;
+    int first = lua_gettop(L) + 1;
+    if (!*text) return luaL_error(L, ":top: an expression is wanted, such as train(); what runs is shown meanwhile");
+    if (chunk_load(L, env, text, "=(command)", &more) || top_run(L, 0)) return lua_error(L);
+    repl_show(L, first);
     return COMMAND_DONE;
 }
 
@@ -154,19 +198,6 @@ command_workers(lua_State *L, int env, const char *text)
     for (int i = 0; rille_worker_info(shell_of(L)->session, i, &w); i++)
         printf("  %-3d %-8s pid %-8d %-16s heartbeat %.1f s ago  %s\n", w.rank, w.state, w.pid, w.host, w.heartbeat,
                w.devices);
-    return COMMAND_DONE;
-}
-
-static int
-command_mem(lua_State *L, int env, const char *text)
-{
-    struct rille_counters c;
-    (void)env, (void)text;
-    rille_count(shell_of(L)->session, &c);
-    print_bytes("values, on all devices", c.live_bytes);
-    print_bytes("arenas of plans", c.arena_bytes);
-    print_bytes("held by garbage or handles", rille_external_bytes(shell_of(L)->session));
-    print_bytes("Lua", (int64_t)lua_gc(L, LUA_GCCOUNT) * 1024 + lua_gc(L, LUA_GCCOUNTB));
     return COMMAND_DONE;
 }
 
@@ -221,32 +252,11 @@ command_trace(lua_State *L, int env, const char *text)
     return COMMAND_DONE;
 }
 
-static const char *
-environment(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value ? value : "not set";
-}
-
 static int
 command_doctor(lua_State *L, int env, const char *text)
 {
-    static const char *const names[] = {"RILLE_SEED",  "RILLE_THREADS", "RILLE_BUS",
-                                        "RILLE_CHECK", "RILLE_TRACE",   "TERM"};
-    struct rille_session *s = shell_of(L)->session;
-    (void)env, (void)text;
-#if defined RILLE_READLINE
-    const char *editor = "readline";
-#elif defined RILLE_EDITLINE
-    const char *editor = "libedit";
-#else
-    const char *editor = "none";
-#endif
-    printf("  rille %s, %s, line editor: %s\n", RILLE_VERSION, LUA_RELEASE, editor);
-    printf("  cores: %ld; devices: %s:%d\n", sysconf(_SC_NPROCESSORS_ONLN), rille_default_kind(s),
-           rille_device_count(s, rille_default_kind(s)));
-    printf("  modules in Lua: %s\n", getenv("RILLE_LUA_DIR") ? getenv("RILLE_LUA_DIR") : "inside");
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) printf("  %s: %s\n", names[k], environment(names[k]));
+    (void)env;
+    doctor_print(L, !strcmp(text, "--json"));
     return COMMAND_DONE;
 }
 
@@ -271,11 +281,13 @@ static const struct command {
     {"help", "[NAME]       this list, or the page of a name; also ?NAME; /WORD: pages that have it", command_help},
     {"tutorial", "[N]      ten short steps, on this machine; each time the next, or step N", command_tutorial},
     {"time", "EXPR         how long it takes; tensors are computed", command_time},
-    {"whos", "             your variables", command_whos},
-    {"actors", "           plans, runs, acts and messages so far", command_actors},
+    {"whos", "             your variables: what they are, where they lie, bytes", command_whos},
+    {"actors", "[STEP]     actors of the plan that ran last, or of a step: what they did, what they wait for",
+     command_actors},
+    {"top", "EXPR          what device threads do while it is computed; q leaves", command_top},
     {"devices", "          devices in use", command_devices},
     {"workers", "          worker processes", command_workers},
-    {"mem", "              memory", command_mem},
+    {"mem", "              memory of devices, and who owns it", command_mem},
     {"explain", "EXPR      signatures, candidates and boxing of a tensor or a step", command_explain},
     {"plan", "EXPR         its tasks, registers and memory", command_plan},
     {"trace", "STEP FILE   times of a graph's last run, as Chrome trace JSON", command_trace},

@@ -451,6 +451,14 @@ graph_chart(lua_State *L)
     return 1;
 }
 
+/* step:actors(): a list of {name =, device =, acts =, state =, ...} */
+static int
+graph_actors(lua_State *L)
+{
+    actors_push(L, last_trace(L));
+    return 1;
+}
+
 /* step:show([path]): that as a picture. */
 static int
 graph_show(lua_State *L)
@@ -590,9 +598,9 @@ graph_open(lua_State *L)
                                     {"__close", graph_gc},
                                     {"__tostring", graph_tostring},
                                     {NULL, NULL}};
-    static const luaL_Reg methods[] = {
-        {"explain", graph_explain}, {"plan", graph_plan},   {"stats", graph_stats}, {"trace", graph_trace},
-        {"certify", graph_certify}, {"chart", graph_chart}, {"show", graph_show},   {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"explain", graph_explain}, {"plan", graph_plan},       {"stats", graph_stats},
+                                       {"trace", graph_trace},     {"certify", graph_certify}, {"chart", graph_chart},
+                                       {"show", graph_show},       {"actors", graph_actors},   {NULL, NULL}};
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_pushvalue(L, -1);

@@ -32,6 +32,7 @@ static const char help[] =
     "      --no-init        without ~/.config/rille/init.lua\n"
     "      --jupyter FILE   a Jupyter kernel; FILE tells its sockets\n"
     "      --jupyter-install  tells Jupyter of it, for this user\n"
+    "      --doctor [--json]  what this program runs on, and what was chosen\n"
     "      --version        print the version\n"
     "      --help           print this\n\n"
     "Environment: RILLE_DEVICES (as -d), RILLE_SEED (random values), RILLE_THREADS (device threads),\n"
@@ -50,7 +51,7 @@ struct program {
     int script; /* index in argv; argc: none */
     struct action action[NCHUNK];
     int naction;
-    bool interactive, color, no_init, calibrate, install;
+    bool interactive, color, no_init, calibrate, install, doctor, json;
     const char *jupyter; /* a connection file, or NULL */
     const char *devices; /* -d, or NULL */
     struct environment environment;
@@ -90,7 +91,17 @@ usage(const char *fmt, const char *what)
     return EXIT_USAGE;
 }
 
-enum { OPT_COLOR = 256, OPT_CALIBRATE, OPT_NO_INIT, OPT_JUPYTER, OPT_JUPYTER_INSTALL, OPT_VERSION, OPT_HELP };
+enum {
+    OPT_COLOR = 256,
+    OPT_CALIBRATE,
+    OPT_NO_INIT,
+    OPT_JUPYTER,
+    OPT_JUPYTER_INSTALL,
+    OPT_DOCTOR,
+    OPT_JSON,
+    OPT_VERSION,
+    OPT_HELP
+};
 
 static const struct option long_options[] = {
     {"devices", required_argument, NULL, 'd'},
@@ -99,6 +110,8 @@ static const struct option long_options[] = {
     {"no-init", no_argument, NULL, OPT_NO_INIT},
     {"jupyter", required_argument, NULL, OPT_JUPYTER},
     {"jupyter-install", no_argument, NULL, OPT_JUPYTER_INSTALL},
+    {"doctor", no_argument, NULL, OPT_DOCTOR},
+    {"json", no_argument, NULL, OPT_JSON},
     {"version", no_argument, NULL, OPT_VERSION},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
@@ -138,6 +151,8 @@ read_option(struct program *p, int c)
     case OPT_NO_INIT: p->no_init = true; return 0;
     case OPT_JUPYTER: p->jupyter = optarg; return 0;
     case OPT_JUPYTER_INSTALL: p->install = true; return 0;
+    case OPT_DOCTOR: p->doctor = true; return 0;
+    case OPT_JSON: p->json = true; return 0;
     case OPT_VERSION: printf("rille %s, %s\n", RILLE_VERSION, LUA_RELEASE); return -1;
     case OPT_HELP: fputs(help, stdout); return -1;
     }
@@ -315,6 +330,7 @@ static int
 run_all(lua_State *L, const struct program *p)
 {
     bool script = p->script < p->argc;
+    if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
     push_arg(L, p);
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);

@@ -81,4 +81,11 @@ int repl_marked(lua_State *L);
 void repl_show(lua_State *L, int first);            /* prints the values from first on; the first becomes "_" */
 bool repl_is_own(lua_State *L, const char *global); /* was this global there before the user came? */
 
+/* ---- doctor.c, top.c ---- */
+
+/* What this program runs on, as lines or as JSON; non-zero: stdout could not be written. */
+int doctor_print(lua_State *L, bool json);
+/* Calls the function below nargs values at the top, as lua_pcall, and shows meanwhile what device threads do. */
+int top_run(lua_State *L, int nargs);
+
 #endif

@@ -231,6 +231,10 @@ int show_drawn(lua_State *L);  /* rille._show */
 /* A picture that is drawn in Lua: calls the function that lua/show/NAME.lua gives with what is on the stack. */
 int picture_call(lua_State *L, const char *name);
 
+/* ---- lua_actors.c ---- */
+
+void actors_push(lua_State *L, struct rille_graph *g); /* a list of them; NULL: of the plan that ran last */
+
 /* ---- lua_chart.c: the schedule of a step ---- */
 
 void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index of a table, nil or nothing */

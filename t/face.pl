@@ -132,7 +132,7 @@ for my $text (@functions) {
     ($changed[$i] = $values[$i]) =~ s/^w/other/;
     $add->("FOREIGN", @changed);
   }
-  $add->("THREAD", @values) if grep { /^&?w->(s|t|g|list|live|spare|file|tokens)$/ } @values and $function !~ /^rille_(interrupt|doing)$/;
+  $add->("THREAD", @values) if grep { /^&?w->(s|t|g|list|live|spare|file|tokens)$/ } @values and $function !~ /^rille_(interrupt|doing|doing_thread)$/;
 }
 
 print <<'C';

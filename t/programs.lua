@@ -147,7 +147,24 @@ local base = {rille = rille, math = math, table = table, coroutine = coroutine, 
   tostring = function(v) return (tostring(v):gsub("0x%x+", "0x")) end,
   a = false, b = false, c = false, d = false, e = false, f = false}
 
+-- What a program did to the modules themselves is undone: the next one has them whole.
+local whole = {}
+for _, t in ipairs{rille, rille.nn, rille.optim, rille.data, rille.models, rille.parallel, rille.checkpoint, rille.tokenizer, rille.io, rille.train,
+  rille.json, rille.nn.Module} do
+  whole[t] = {}
+  for name, v in next, t do whole[t][name] = v end
+end
+local function mend()
+  for t, was in next, whole do
+    for name in next, t do
+      if was[name] == nil then rawset(t, name, nil) end
+    end
+    for name, v in next, was do rawset(t, name, v) end
+  end
+end
+
 for n = from, to do
+  mend()
   local text = program(n)
   if alone then io.stderr:write(text, "\n") end
   local f = assert(io.open("program.lua", "w"))

@@ -139,7 +139,7 @@ shows "an unknown page is named" "'nosuchthing'"
 answer ':nosuchcommand'
 shows "an unknown command is named" "':nosuchcommand'"
 answer 'local mine = 1' 'theirs = "x"' ':whos'
-is ":whos lists what the user made" "$got" $'  mine             number\n  theirs           string'
+is ":whos lists what the user made" "$got" $'  name    what\n  mine    1\n  theirs  "x"'
 answer ':time 6 * 7'
 ok ":time prints the value and a time" grep -qE '^[0-9.]+ (us|ms|s)$' <<<"$got"
 answer ':doctor'
@@ -150,7 +150,7 @@ is "a tensor is printed with its head" "$got" $'f32 {2, 3} B on cpu[0]\n  2. 2. 
 answer "$local_x" '{x, x.shape}'
 is "inside a table a tensor is its head" "$got" '{f32 {2, 3} B on cpu[0], {2, 3}}'
 answer "$local_x" ':whos'
-is "and in :whos, with its bytes" "$got" '  x                f32 {2, 3} B on cpu[0], 24 bytes'
+is "and in :whos, with its bytes" "$got" $'  name  what          on      bytes\n  x     f32 {2, 3} B  cpu[0]  24 B'
 answer "$local_x" ':explain x:relu()'
 ok ":explain shows operators" grep -q relu <<<"$got"
 answer "$local_x" ':plan x:relu()'
@@ -164,7 +164,7 @@ ok ":time computes" grep -q '3. 3.' <<<"$got"
 answer "$local_x" 'x:matmul(x)' '2'
 ok "an error names the line typed" grep -q '^shell:2:1: matmul' seen
 answer ':mem'
-ok ":mem shows memory" grep -q 'arenas' <<<"$got"
+ok ":mem shows memory" grep -q 'in values' <<<"$got"
 answer ':devices'
 ok ":devices counts them" grep -q '4 of kind cpu' <<<"$got"
 answer ':actors'

@@ -117,6 +117,10 @@ void worker_send(struct worker *w, int to, struct msg m);
 /* The run fails for the reason that was just said: the worker acts no more. */
 void worker_fail(struct worker *w, int status);
 
+/* look.c, for deadlock reports too: does an actor lack full registers, a free one? actors: struct actors. */
+bool look_in(const void *actors, int32_t task, int32_t port);
+bool look_out(const void *actors, int32_t task, int32_t out);
+
 /* Fills in the addresses of an act whose plan, task and piece are known; `address` has room for them (address.c). */
 void act_address(const struct worker *w, struct act *a, void **address);
 /* Where register reg of a result lies in a run. The only place that knows. */

@@ -288,23 +288,33 @@ put_number(char *at, const char *end, int n)
     return at;
 }
 
-void
-engine_doing(const struct engine *e, char *text, size_t size)
+bool
+engine_doing_thread(const struct engine *e, int thread, char *text, size_t size)
 {
     char *at = text;
     const char *end = text + size - 1;
-    for (int t = 0; at == text && t < e->nthread; t++) {
-        const struct worker *w = &e->worker[t];
-        int32_t acting = w->acting;
-        if (acting == 0) continue;
-        const struct task *task = &w->plan->task[acting - 1];
-        struct line line = task->blame_node >= 0 ? w->run->line[task->blame_node] : task->line;
-        at = put_text(at, end, task->name ? task->name : "a move");
-        if (!line.file) break;
+    *text = '\0';
+    if (thread >= e->nthread) return false;
+    const struct worker *w = &e->worker[thread];
+    int32_t acting = w->acting;
+    if (acting == 0) return true;
+    const struct task *task = &w->plan->task[acting - 1];
+    struct line line = task->blame_node >= 0 ? w->run->line[task->blame_node] : task->line;
+    at = put_text(at, end, task->name ? task->name : "a move");
+    if (line.file) {
         at = put_text(put_text(at, end, " ("), end, line.file);
         at = put_text(put_number(put_text(at, end, ":"), end, line.line), end, ")");
     }
     *at = '\0';
+    return true;
+}
+
+void
+engine_doing(const struct engine *e, char *text, size_t size)
+{
+    for (int t = 0; engine_doing_thread(e, t, text, size); t++)
+        if (*text) return;
+    *text = '\0';
 }
 
 void
@@ -371,32 +381,12 @@ cancel(struct worker *w)
 
 /* ---- a run ---- */
 
-static int32_t
-begun(const void *actors, int32_t task)
-{
-    return ((const struct actors *)actors)->actor[task].begun;
-}
-
-static bool
-in_waits(const void *actors, int32_t task, int32_t port)
-{
-    const struct actors *a = actors;
-    return a->actor[task].in[port].tokens < a->plan->task[task].in[port].need;
-}
-
-static bool
-out_waits(const void *actors, int32_t task, int32_t port)
-{
-    const struct out_state *o = &((const struct actors *)actors)->actor[task].out[port];
-    return o->readers[o->write] > 0;
-}
-
 /* The run will not end: no plan that was proved does this. */
 static void
 deadlocked(struct worker *w)
 {
     struct deadlock who = {
-        .plan = w->plan, .state = w->actors, .begun = begun, .in_waits = in_waits, .out_waits = out_waits};
+        .plan = w->plan, .state = w->actors, .begun = look_begun, .in_waits = look_in, .out_waits = look_out};
     struct str text = {0};
     deadlock_print(&who, &text);
     worker_fail(w, fail(E_PLAN, "deadlock: no actor can act, no message is under way and no work is unfinished: %s",

@@ -65,6 +65,11 @@ bool actors_acted(const struct actors *a, int task);
 void actors_clear(struct actors *a);
 void actors_mark(struct actors *a, int task);
 
+/* Between runs: acts that an actor began in the last one; "done", "ready", or what it waited for when the run ended
+ * (look.c). */
+int32_t look_begun(const void *actors, int32_t task);
+void actors_print(const struct actors *a, int32_t task, struct str *s);
+
 /* Runs to the end or to the first failure. On return no thread touches anything of the run. Errors: the failing act's,
  * with the line of its node in front ("a.lua:3: embedding: ..."); E_CANCEL after engine_interrupt. */
 int engine_run(struct engine *e, struct run *r);
@@ -73,6 +78,9 @@ int engine_run(struct engine *e, struct run *r);
 void engine_interrupt(struct engine *e);
 /* What the run in progress is doing: "matmul (a.lua:3)"; "" when nothing is. Any thread, async-signal-safe. */
 void engine_doing(const struct engine *e, char *text, size_t size);
+/* The same of one device thread; false: there is no such thread. Only while the session's thread is in a run, or on it.
+ */
+bool engine_doing_thread(const struct engine *e, int thread, char *text, size_t size);
 /* Stops it whatever it has begun: another process, without which it cannot end, has failed. Any thread. */
 void engine_abort(struct engine *e);
 

@@ -65,6 +65,7 @@ runner_free(struct runner **rp)
 {
     struct runner *r = *rp;
     if (!r) return;
+    if (r->s->last == r) r->s->last = NULL;
     remote_free(r->s, r);
     actors_free(&r->actors);
     plan_free(&r->plan);
@@ -156,6 +157,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
         bind_parts(r->run.root, p->root_first, k, r->root[k]);
     }
     for (int32_t i = 0; i < g->nleaf; i++) bind_parts(r->run.leaf, p->leaf_first, i, r->leaf[i]);
+    s->last = r;
     r->run.timed = timed;
     r->run.poison = s->poison;
     int status = s->cluster ? remote_run(s, r) : engine_run(s->engine, &r->run);

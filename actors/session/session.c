@@ -289,6 +289,7 @@ rille_close(struct rille_session **sp)
     }
     atlas_free(&s->atlas);
     arena_fini(&s->scratch);
+    str_free(&s->looked);
     free(s->fresh);
     free(s->update);
     free(s->watch);
@@ -346,6 +347,14 @@ rille_doing(struct rille_session *s, char *text, size_t size)
 {
     if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0) return;
     engine_doing(s->engine, text, size);
+}
+
+bool
+rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size)
+{
+    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0 || thread < 0)
+        return false;
+    return engine_doing_thread(s->engine, thread, text, size);
 }
 
 void

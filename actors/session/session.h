@@ -130,6 +130,8 @@ struct rille_session {
     int32_t nfresh, fresh_capacity;
     struct memo memo;
     struct cache cache;
+    struct runner *last; /* that ran last; NULL: none, or it is gone */
+    struct str looked;   /* texts of the actor that was looked at last */
     struct collection collection;
     struct pending_update *update;
     int32_t nupdate, update_capacity;

@@ -464,6 +464,17 @@ step:show(path)]],
     shows = "os.remove(path)",
     gives = "true",
   },
+  ["graph.actors"] = {
+    sign = "step:actors()",
+    text = [[
+The actors of its plan and what each did in the last call: a list of {name =, device =, stage =, phase =, begun =, acts =,
+bytes =, state =, line =}; state is "done", "ready", or whom it waited for when the call failed. :actors step prints it.]],
+    code = [[
+step = rille.graph(function(x) return x:exp():sum() end)
+step(rille.ones(64)):item()]],
+    shows = "step:actors()[1].state",
+    gives = "done",
+  },
   ["graph.chart"] = {
     sign = "step:chart([{forward =, backward =, weight =, move =, update =}])",
     text = [[

@@ -96,6 +96,46 @@ function paint.wrap(s, columns, indent)
   return table.concat(lines, "\n")
 end
 
+-- Rows of texts in columns, two spaces between; the first row is the head. What would not fit is cut in the widest column.
+function paint.table(rows, columns)
+  local width, n = {}, 0
+  for _, row in ipairs(rows) do
+    n = math.max(n, #row)
+    for k, cell in ipairs(row) do width[k] = math.max(width[k] or 0, utf8.len(cell) or #cell) end
+  end
+  for k = 1, n do -- a column that nobody fills is left out
+    local filled = false
+    for i = 2, #rows do filled = filled or (rows[i][k] or "") ~= "" end
+    if not filled then width[k] = 0 end
+  end
+  local function total()
+    local sum = 0
+    for k = 1, n do sum = sum + (width[k] > 0 and width[k] + 2 or 0) end
+    return sum
+  end
+  while columns and total() > columns do
+    local widest = 1
+    for k = 2, n do if width[k] > width[widest] then widest = k end end
+    if width[widest] <= 6 then break end
+    width[widest] = width[widest] - 1
+  end
+  local lines = {}
+  for _, row in ipairs(rows) do
+    local line = {}
+    for k = 1, n do
+      local cell = row[k] or ""
+      local size = utf8.len(cell) or #cell
+      if size > width[k] and width[k] > 0 then
+        cell = cell:sub(1, (utf8.offset(cell, width[k] - 1) or width[k]) - 1) .. ".."
+        size = width[k]
+      end
+      if width[k] > 0 then line[#line + 1] = "  " .. cell .. (" "):rep(width[k] - size) end
+    end
+    lines[#lines + 1] = table.concat(line):gsub("%s+$", "")
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
 paint.blocks = {[0] = " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}
 
 return paint

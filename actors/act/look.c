@@ -1,0 +1,47 @@
+/* look.c - an actor's state in words, between runs: what it did, what it waits for. */
+#include "actors/act/actor.h"
+#include "actors/plan/deadlock.h"
+
+int32_t
+look_begun(const void *actors, int32_t task)
+{
+    return ((const struct actors *)actors)->actor[task].begun;
+}
+
+bool
+look_in(const void *actors, int32_t task, int32_t port)
+{
+    const struct actors *a = actors;
+    return a->actor[task].in[port].tokens < a->plan->task[task].in[port].need;
+}
+
+bool
+look_out(const void *actors, int32_t task, int32_t out)
+{
+    const struct out_state *o = &((const struct actors *)actors)->actor[task].out[out];
+    return o->readers[o->write] > 0;
+}
+
+void
+actors_print(const struct actors *a, int32_t task, struct str *s)
+{
+    const struct task *t = &a->plan->task[task];
+    const char *gap = "waits for ";
+    if (a->actor[task].begun >= t->nact) {
+        str_add(s, "done");
+        return;
+    }
+    size_t before = s->len;
+    for (int32_t k = 0; k < t->nin; k++) {
+        if (!look_in(a, task, k)) continue;
+        str_add(s, gap);
+        task_print(a->plan, t->in[k].task, s);
+        gap = ", ";
+    }
+    for (int32_t k = 0; k < t->nresult; k++) {
+        if (!look_out(a, task, k)) continue;
+        str_addf(s, "%sone of its %d registers", gap, (int)t->out[k].nreg);
+        gap = ", ";
+    }
+    if (s->len == before) str_add(s, "ready");
+}

@@ -1,0 +1,41 @@
+-- actors.lua - :actors [STEP]: who there is in a plan, what each did in its last run, what it waits for. Ranks that do and
+-- wait for the same are one line.
+
+local paint = require "rille.show.paint"
+
+local ROWS <const> = 60
+
+-- Actors next to each other that differ in their device alone.
+local function groups(list)
+  local all, last = {}, nil
+  for _, a in ipairs(list) do
+    local state = a.state:gsub(" on %w+:%d+", "")
+    local key = ("%s\0%s\0%s\0%s\0%d\0%d\0%d\0%s"):format(a.name, a.kind, a.phase, a.line, a.stage, a.begun, a.acts, state)
+    if last and last.key == key then
+      last.n, last.bytes, last.to = last.n + 1, last.bytes + a.bytes, a.device
+    else
+      last = {key = key, n = 1, bytes = a.bytes, from = a.device, to = a.device, actor = a, state = state}
+      all[#all + 1] = last
+    end
+  end
+  return all
+end
+
+local function row(g)
+  local a = g.actor
+  return {a.name, g.from == g.to and g.from or g.from .. " - " .. g.to:match("%d+$"),
+    a.pieces > 1 and ("%d %s"):format(a.stage, a.phase) or "", ("%d of %d"):format(a.begun, a.acts),
+    g.bytes > 0 and paint.bytes(g.bytes) or "", g.state, a.line}
+end
+
+return function(list, columns)
+  if #list == 0 then return "  no plan has run yet, or the one that ran last is gone; :actors STEP shows a compiled step's\n" end
+  local rows, all = {{"what", "device", list[1].pieces > 1 and "stage" or "", "acts", "registers", "state", "line"}}, groups(list)
+  -- Who waits is told first: after a run that failed, that is the question.
+  for k, g in ipairs(all) do g.order = (g.state:find("waits") and 0 or #all) + k end
+  table.sort(all, function(x, y) return x.order < y.order end)
+  for k = 1, math.min(#all, ROWS) do rows[#rows + 1] = row(all[k]) end
+  local text = paint.table(rows, columns)
+  if #all > ROWS then text = text .. ("  ... and %d more\n"):format(#all - ROWS) end
+  return text .. ("  %d actors\n"):format(#list)
+end

@@ -1,0 +1,211 @@
+/* top.c - :top EXPR: what the device threads do while an expression is computed, again and again.
+ *
+ * A timer's signal, which the thread that runs gets, samples what each device thread does into a table of counts;
+ * another thread paints it. So the picture costs the run next to nothing, and reads no plan that could be gone. q ends
+ * the picture, not the run; Ctrl-C stops the run. */
+#include "shell/repl.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { THREADS = 64, NAMES = 128, TEXT = 120, HERTZ = 100, PAINTS = 4, SHOWN = 12 };
+
+struct sampled { /* something that a thread was seen to do */
+    char text[TEXT];
+    atomic_long count;
+};
+
+static struct {
+    struct rille_session *s;
+    struct sampled name[NAMES]; /* the first nname are written; a slot's text never changes */
+    atomic_int nname;
+    atomic_long sample, busy[THREADS];
+    atomic_int nthread;
+    atomic_bool over, dark; /* the run ended; the picture was left */
+    struct timespec begin;
+} top;
+
+/* ---- sampling: in a signal handler ---- */
+
+static void
+count(const char *text)
+{
+    int n = atomic_load(&top.nname);
+    for (int k = 0; k < n; k++) {
+        if (strcmp(top.name[k].text, text)) continue;
+        atomic_fetch_add(&top.name[k].count, 1);
+        return;
+    }
+    if (n == NAMES) return;
+    strcpy(top.name[n].text, text);
+    atomic_store(&top.name[n].count, 1);
+    atomic_store(&top.nname, n + 1);
+}
+
+static void
+sample(int number)
+{
+    char text[TEXT];
+    (void)number;
+    atomic_fetch_add(&top.sample, 1);
+    for (int t = 0; t < THREADS && rille_doing_thread(top.s, t, text, sizeof text); t++) {
+        if (t >= atomic_load(&top.nthread)) atomic_store(&top.nthread, t + 1);
+        if (!*text) continue;
+        atomic_fetch_add(&top.busy[t], 1);
+        count(text);
+    }
+}
+
+/* ---- painting ---- */
+
+static double
+seconds_since(const struct timespec *from)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - from->tv_sec) + 1e-9 * (double)(now.tv_nsec - from->tv_nsec);
+}
+
+static void
+put_bar(FILE *f, double share, int width)
+{
+    int full = (int)(share * width + 0.5);
+    for (int k = 0; k < width; k++) fputs(k < full ? "█" : "·", f);
+}
+
+static int
+by_count(const void *a, const void *b)
+{
+    long x = atomic_load(&(*(struct sampled *const *)a)->count), y = atomic_load(&(*(struct sampled *const *)b)->count);
+    return (x < y) - (x > y);
+}
+
+/* Lines that were written. */
+static int
+paint(FILE *f, int columns, bool over)
+{
+    long samples = atomic_load(&top.sample);
+    int n = atomic_load(&top.nname), nthread = atomic_load(&top.nthread), lines = 1, bar = columns < 60 ? 16 : 32;
+    struct sampled *list[NAMES];
+    const char *clear = over ? "" : "\033[K";
+    fprintf(f, "  %.1f s%s%s\n", seconds_since(&top.begin), over ? "" : "; q leaves this, Ctrl-C stops the run", clear);
+    for (int t = 0; t < nthread; t++, lines++) {
+        double share = samples ? (double)atomic_load(&top.busy[t]) / (double)samples : 0;
+        fprintf(f, "  thread %-3d ", t);
+        put_bar(f, share, bar);
+        fprintf(f, " %3.0f %%%s\n", 100 * share, clear);
+    }
+    for (int k = 0; k < n; k++) list[k] = &top.name[k];
+    qsort(list, (size_t)n, sizeof *list, by_count);
+    for (int k = 0; k < n && k < SHOWN; k++, lines++)
+        fprintf(f, "  %5.1f %%  %.*s%s\n",
+                100.0 * (double)atomic_load(&list[k]->count) / (double)(samples * (nthread ? nthread : 1)),
+                columns < 32 ? 20 : columns - 12, list[k]->text, clear);
+    if (!over) fputs("\033[J", f);
+    fflush(f);
+    return lines;
+}
+
+static bool
+pressed_q(void)
+{
+    struct pollfd p = {.fd = 0, .events = POLLIN};
+    char key;
+    return poll(&p, 1, 1000 / PAINTS) > 0 && read(0, &key, 1) == 1 && (key == 'q' || key == 'Q');
+}
+
+static void *
+painter(void *columns)
+{
+    int lines = 0;
+    while (!atomic_load(&top.over)) {
+        if (pressed_q()) {
+            atomic_store(&top.dark, true);
+            break;
+        }
+        if (lines) printf("\033[%dA\r", lines);
+        lines = paint(stdout, *(int *)columns, false);
+    }
+    if (lines) printf("\033[%dA\r\033[J", lines);
+    fflush(stdout);
+    return NULL;
+}
+
+/* ---- around the run ---- */
+
+struct watch {
+    timer_t timer;
+    struct sigaction before;
+    struct termios terminal;
+    pthread_t painter;
+    bool live, painting;
+    int columns;
+};
+
+/* The signal comes to this thread alone: while it is handled here, no plan ends. */
+static bool
+start_timer(struct watch *w)
+{
+    struct sigaction a = {.sa_handler = sample, .sa_flags = SA_RESTART};
+    struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
+    struct itimerspec each = {{0, 1000000000 / HERTZ}, {0, 1000000000 / HERTZ}};
+    e._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    sigaction(SIGRTMIN, &a, &w->before);
+    if (timer_create(CLOCK_MONOTONIC, &e, &w->timer)) return false;
+    timer_settime(w->timer, 0, &each, NULL);
+    return true;
+}
+
+static void
+start_painter(struct watch *w)
+{
+    sigset_t all, old;
+    struct termios raw;
+    if (!isatty(0) || !isatty(1) || tcgetattr(0, &w->terminal)) return;
+    raw = w->terminal;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* Ctrl-C stays a signal */
+    tcsetattr(0, TCSANOW, &raw);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old); /* the painter gets none */
+    w->painting = pthread_create(&w->painter, NULL, painter, &w->columns) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!w->painting) tcsetattr(0, TCSANOW, &w->terminal);
+}
+
+static void
+stop(struct watch *w)
+{
+    struct itimerspec never = {0};
+    atomic_store(&top.over, true);
+    if (w->painting) {
+        pthread_join(w->painter, NULL);
+        tcsetattr(0, TCSANOW, &w->terminal);
+    }
+    if (!w->live) return;
+    timer_settime(w->timer, 0, &never, NULL);
+    timer_delete(w->timer);
+    sigaction(SIGRTMIN, &w->before, NULL);
+}
+
+int
+top_run(lua_State *L, int nargs)
+{
+    struct watch w = {.columns = print_columns()};
+    memset(&top, 0, sizeof top);
+    top.s = shell_of(L)->session;
+    clock_gettime(CLOCK_MONOTONIC, &top.begin);
+    w.live = start_timer(&w);
+    start_painter(&w);
+    int code = lua_pcall(L, nargs, LUA_MULTRET, 0);
+    stop(&w);
+    paint(stdout, w.columns, true);
+    return code;
+}

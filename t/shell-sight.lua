@@ -1,0 +1,99 @@
+-- shell-sight.lua - :whos, :mem, :actors, :top, :doctor: what they say of tensors, memory, actors, this machine.
+
+local rille = require "rille"
+local tap = dofile("t/tap.lua")
+local whos, actors_text = require "rille.show.whos", require "rille.show.actors"
+
+local first = 0
+while arg[first - 1] do first = first - 1 end
+
+-- What the program prints when these lines are typed.
+local function typed(options, ...)
+  local path = os.tmpname()
+  local f = assert(io.open(path, "w"))
+  f:write(table.concat({...}, "\n"), "\n")
+  f:close()
+  local p = assert(io.popen(("%s -d cpu:4 --no-init %s < %s 2>&1"):format(arg[first], options, path)))
+  local text = p:read("a")
+  local _, _, code = p:close()
+  os.remove(path)
+  return text, code
+end
+local function has(text, ...)
+  for _, part in ipairs{...} do
+    if not text:find(part, 1, true) then return tap.diag(("without '%s':\n%s"):format(part, text)) and false end
+  end
+  return true
+end
+
+local P = rille.placement("cpu", {0, 1, 2, 3})
+local net = rille.nn.Linear(16, 4)
+local opt = rille.optim.Adam(net:parameters(), {lr = 0.1})
+net(rille.ones{2, 16}):sum():backward()
+opt:step()
+local x, y = rille.ones({1024, 4}, {placement = P, sbp = "S(0)"}), rille.ones({1024}, {placement = P})
+x:sum():item() y:sum():item()
+
+tap.group(":whos", function()
+  local text = whos.whos({{"net", net}, {"x", x}, {"y", y}, {"P", P}, {"n", 3}, {"s", "te\nxt"}, {"f", print}, {"t", {1, 2}}}, 100)
+  tap.ok(has(text, "module of 68 parameters", "272 B"), "a module has parameters and bytes")
+  tap.ok(has(text, "f32 {1024, 4} S(0)", "cpu[0, 1, 2, 3]", "16 KiB"), "a split tensor has its bytes once")
+  tap.ok(has(text, "f32 {1024} B"), "a whole one")
+  tap.ok(text:find("y .-B .-16 KiB"), "as often as there are ranks")
+  tap.ok(has(text, '"te', "table of 2", "function") and not text:find("0x"), "other values are told without addresses")
+  for line in text:gmatch("[^\n]+") do tap.ok(utf8.len(line) <= 100, "a line fits") end
+  for _, columns in ipairs{40, 60} do
+    local widest = 0
+    for line in whos.whos({{"net", net}, {"x", x}}, columns):gmatch("[^\n]+") do widest = math.max(widest, utf8.len(line)) end
+    tap.ok(widest <= columns, ("also into %d columns"):format(columns), widest)
+  end
+end)
+
+tap.group(":mem", function()
+  local text = whos.mem({{"net", net}, {"opt", opt}, {"x", x}}, 0, 100)
+  tap.ok(has(text, "cpu:0", "arena of plans"), "each device is told")
+  tap.ok(text:find("x .-16 KiB"), "a tensor owns its bytes")
+  tap.ok(text:find("net +module +272 B"), "a module its parameters")
+  tap.ok(text:find("net +gradients +272 B"), "and their gradients")
+  tap.ok(text:find("opt +optimiser's state +544 B"), "an optimiser what it keeps beside them")
+end)
+
+tap.group(":actors", function()
+  local step = rille.graph(function(a) return (a * 2):sum() end, {micro_batches = 2})
+  tap.fails(function() step:actors() end, "called", "of a step that was not called there are none")
+  step(rille.ones{4, 4})
+  local list = step:actors()
+  tap.ok(#list >= 2 and list[1].begun == list[1].acts and list[1].state == "done", "each has done its acts")
+  tap.ok(list[1].line:find("shell%-sight.lua:%d+"), "and the user's line")
+  local text = actors_text(list, 100)
+  tap.ok(has(text, "done", "2 of 2", "cpu:0", "shell-sight.lua"), "which is printed")
+  -- After a failure they tell where they stopped.
+  local failing = rille.graph(function(ids, t) return rille.embedding(ids, t):exp():sum() end)
+  tap.fails(function() failing(rille.tensor({9}, {dtype = "i64"}), rille.ones{4, 4}):item() end, "embedding", "a run that fails")
+  local waiting = {}
+  for _, a in ipairs(failing:actors()) do waiting[#waiting + 1] = a.state:find("^waits for") and a.state end
+  tap.ok(table.concat(waiting):find("waits for embedding %(.-:%d+%) on cpu:0"), "leaves actors that wait for what did not come", table.concat(waiting, "; "))
+  tap.is(actors_text({}, 80):find("no plan has run") ~= nil, true, "without a plan there is none to tell of")
+end)
+
+tap.group("typed", function()
+  local text = typed("-i", "x = rille.ones{3}", ":whos", ":mem", "x:sum():item()", ":actors", ":top x:exp():sum():item()", ":actors 3", ":top")
+  tap.ok(has(text, "f32 {3} B", "1 of 1", "1 plans" , "2 actors"), "all of them")
+  tap.ok(text:find("8.15") and text:find("%d+%.%d s"), ":top shows the time, and the value")
+  tap.ok(has(text, ":actors: a graph is wanted", ":top: an expression is wanted"), "and say what they want")
+  text = typed("-i", ":top error('no')", "1 + 1")
+  tap.ok(has(text, "no", "2"), "what fails under :top is an error, and the prompt stays")
+end)
+
+tap.group("rille --doctor", function()
+  local text, code = typed("--doctor")
+  tap.is(code, 0, "ends well")
+  tap.ok(has(text, "devices", "cpu:4", "launcher", "cores"), "tells devices, launcher, cores")
+  local facts = rille.json.decode((typed("--doctor --json")))
+  tap.is({facts.devices, facts.workers, facts.rille}, {"cpu:4", 0, rille._VERSION}, "as JSON, too")
+  local p = io.popen("SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_ID=0 " .. arg[first] .. " -d cpu:1 --doctor --json 2>&1")
+  tap.ok(has(p:read("a"), "launcher"), "also under a launcher of one process")
+  p:close()
+end)
+
+tap.done()
