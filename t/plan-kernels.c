@@ -1,5 +1,6 @@
 /* plan-kernels.c - mistakes that a compiler could make are refused: a kernel of another operator, with another
- * attribute, wired otherwise; scratch that is too small; registers that are too few; an order that is missing.
+ * attribute, wired otherwise; a chain of other steps; scratch that is too small; registers that are too few; an order
+ * that is missing.
  *
  * Each is planted in every task of random plans that can have it. */
 #include "t/plans.h"
@@ -64,10 +65,11 @@ judge_kernel(struct plan *p, struct task *t, struct exec *e, struct count *c)
     exec_free(&e);
 }
 
+static const char *const pair[][2] = {{"relu", "neg"}, {"neg", "relu"}, {"add", "mul"}, {"mul", "sub"}};
+
 static void
 plant_operator(struct plan *p, struct task *t, struct count *c)
 {
-    static const char *const pair[][2] = {{"relu", "neg"}, {"neg", "relu"}, {"add", "mul"}, {"mul", "sub"}};
     struct call call = *exec_made(t->exec)->step[0].call;
     const char *name = call.op->name;
     for (size_t i = 0; i < countof(pair); i++)
@@ -89,26 +91,83 @@ plant_attribute(struct plan *p, struct task *t, struct count *c)
     judge_kernel(p, t, other_kernel(p, t, &call), c);
 }
 
-/* Operands of one step of a chain change places; or a step reads another. */
+/* ---- chains ---- */
+
+struct steps {
+    struct fuse_step step[64];
+    struct call call[64];
+    int n;
+};
+
+/* Those of the task's chain, to be changed; false: it has none. */
+static bool
+steps_of(const struct task *t, struct steps *s)
+{
+    const struct exec_made *made = exec_made(t->exec);
+    s->n = made->nstep;
+    if (!t->chain || s->n > (int)countof(s->step)) return false;
+    for (int i = 0; i < s->n; i++) {
+        s->step[i] = made->step[i];
+        s->call[i] = *made->step[i].call;
+        s->step[i].call = &s->call[i];
+    }
+    return true;
+}
+
+static void
+judge_steps(struct plan *p, struct task *t, const struct steps *s, struct count *c)
+{
+    struct view in[64], out[OP_OUT];
+    struct exec *e;
+    views_of(t->exec, 0, t->chain->nin, in);
+    views_of(t->exec, t->chain->nin, t->chain->nout, out);
+    if (!exec_fused(s->n, s->step, t->chain->nin, in, t->chain->nout, out, p->device[t->device].kind, 1, &e))
+        judge_kernel(p, t, e, c);
+}
+
+/* Operands of one step change places. */
 static void
 plant_wiring(struct plan *p, struct task *t, struct count *c)
 {
-    const struct exec_made *made = exec_made(t->exec);
-    struct fuse_step step[64];
-    struct view in[64], out[OP_OUT];
-    if (!t->chain || made->nstep > 64) return;
-    views_of(t->exec, 0, t->chain->nin, in);
-    views_of(t->exec, t->chain->nin, t->chain->nout, out);
-    for (int i = 0; i < made->nstep; i++) {
-        struct exec *e;
-        memcpy(step, made->step, sizeof *step * (size_t)made->nstep);
-        struct fuse_arg *a = step[i].arg;
-        if (step[i].call->nin < 2 || (a[0].step == a[1].step && a[0].index == a[1].index)) continue;
-        struct fuse_arg first = a[0];
+    struct steps s;
+    for (int i = 0; steps_of(t, &s) && i < s.n; i++) {
+        struct fuse_arg *a = s.step[i].arg, first = a[0];
+        if (s.call[i].nin < 2 || (a[0].step == a[1].step && a[0].index == a[1].index)) continue;
         a[0] = a[1];
         a[1] = first;
-        if (!exec_fused(made->nstep, step, t->chain->nin, in, t->chain->nout, out, p->device[t->device].kind, 1, &e))
-            judge_kernel(p, t, e, c);
+        judge_steps(p, t, &s, c);
+    }
+}
+
+/* One step computes another operator. */
+static void
+plant_step_operator(struct plan *p, struct task *t, struct count *c)
+{
+    struct steps s;
+    for (int i = 0; steps_of(t, &s) && i < s.n; i++)
+        for (size_t k = 0; k < countof(pair); k++) {
+            if (strcmp(s.call[i].op->name, pair[k][0])) continue;
+            s.call[i].op = op_find(pair[k][1]);
+            judge_steps(p, t, &s, c);
+            break;
+        }
+}
+
+/* Who reads a step reads its first operand: as if the step had been left out. */
+static void
+plant_skipped_step(struct plan *p, struct task *t, struct count *c)
+{
+    struct steps s;
+    for (int i = 0; steps_of(t, &s) && i < s.n; i++) {
+        int readers = 0;
+        for (int j = i + 1; j < s.n; j++)
+            for (int k = 0; k < s.call[j].nin; k++) {
+                struct fuse_arg *a = &s.step[j].arg[k];
+                if (!a->step || a->index != i) continue;
+                *a = s.step[i].arg[0];
+                readers++;
+            }
+        if (readers) judge_steps(p, t, &s, c);
     }
 }
 
@@ -176,7 +235,8 @@ main(void)
     uint64_t seed = seed_of(7);
     struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
-    struct count operator= {0}, attribute = {0}, wiring = {0}, scratch = {0}, credits = {0}, order = {0};
+    struct count operator= {0}, attribute = {0}, wiring = {0}, step = {0}, skipped = {0}, scratch = {0}, credits = {0},
+                 order = {0};
     alarm(300);
     if (rille_open(&o, &s)) return 1;
     struct engine *e = simulator(seed);
@@ -189,6 +249,8 @@ main(void)
             plant_operator(p, &p->task[t], &operator);
             plant_attribute(p, &p->task[t], &attribute);
             plant_wiring(p, &p->task[t], &wiring);
+            plant_step_operator(p, &p->task[t], &step);
+            plant_skipped_step(p, &p->task[t], &skipped);
         }
         plant_scratch(p, &scratch);
         plant_credits(p, &credits);
@@ -198,6 +260,8 @@ main(void)
     told(&operator, "a kernel of another operator");
     told(&attribute, "a kernel with another attribute");
     told(&wiring, "a chain whose operands are swapped");
+    told(&step, "a chain of which a step computes another operator");
+    told(&skipped, "a chain that skips a step");
     told(&scratch, "scratch that is too small");
     told(&credits, "a register less than the schedule wants");
     told(&order, "an order that is missing");
