@@ -4,9 +4,11 @@
  *
  * Each row is a process of its own, so that its memory is its own. Seconds are those that rille_trace_end takes of one
  * core: collecting the program, making the plan, proving it, making its actors. "MB" is the most memory that the
- * process ever had, "B/task" the plan's own bytes, "arena" what the fullest device needs for registers and scratch. */
+ * process ever had, "B/task" the plan's own bytes, "arena" what the fullest device needs for registers,
+ * "/live" that beside the registers in use at the worst moment (live.h). */
 #include "actors/plan/plan.h"
 #include "actors/session/compiled.h"
+#include "t/live.h"
 #include "rille.h"
 
 #include <stdio.h>
@@ -298,14 +300,6 @@ core_seconds(void)
 }
 
 static int64_t
-arena_bytes(const struct plan *p)
-{
-    int64_t most = 0;
-    for (int32_t d = 0; d < p->ndevice; d++) most = MAX(most, p->device[d].scratch);
-    return most;
-}
-
-static int64_t
 control_edges(const struct plan *p)
 {
     int64_t n = 0;
@@ -321,10 +315,12 @@ static void
 tell(const struct row *r, const struct plan *p, double seconds)
 {
     struct rusage u;
+    int64_t arena, live;
     getrusage(RUSAGE_SELF, &u);
-    printf("%-14s %6d %6d %8d %9.3f %7ld %8.2f %8lld %10.1f %9.2f\n", r->name, r->n, r->ranks, (int)p->ntask, seconds,
-           u.ru_maxrss / 1024, 1e6 * seconds / p->ntask, (long long)(p->arena.used_bytes / (size_t)p->ntask),
-           (double)arena_bytes(p) / 1024, (double)control_edges(p) / p->ntask);
+    live_bytes(p, &arena, &live);
+    printf("%-14s %6d %6d %8d %9.3f %7ld %8.2f %8lld %10.1f %6.3f %9.2f\n", r->name, r->n, r->ranks, (int)p->ntask,
+           seconds, u.ru_maxrss / 1024, 1e6 * seconds / p->ntask, (long long)(p->arena.used_bytes / (size_t)p->ntask),
+           (double)arena / 1024, live ? (double)arena / (double)live : 1, (double)control_edges(p) / p->ntask);
     fflush(stdout);
 }
 
@@ -352,8 +348,8 @@ run(const struct row *r)
 int
 main(int argc, char **argv)
 {
-    printf("%-14s %6s %6s %8s %9s %7s %8s %8s %10s %9s\n", "", "n", "ranks", "tasks", "seconds", "MB", "us/task",
-           "B/task", "arena KiB", "ctl/task");
+    printf("%-14s %6s %6s %8s %9s %7s %8s %8s %10s %6s %9s\n", "", "n", "ranks", "tasks", "seconds", "MB", "us/task",
+           "B/task", "arena KiB", "/live", "ctl/task");
     fflush(stdout);
     for (size_t i = 0; i < countof(row); i++) {
         if (argc > 1 && strncmp(row[i].name, argv[1], strlen(argv[1]))) continue;
