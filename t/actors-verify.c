@@ -75,7 +75,7 @@ copy_task(struct arena *a, struct task *t)
         o->fan = COPY(a, o->fan, o->nfan);
         for (int32_t f = 0; f < o->nfan; f++) o->fan[f].reader = COPY(a, o->fan[f].reader, o->fan[f].nreader);
     }
-    if (task_box(t)) copy_moves(a, &t->move);
+    if (task_hop(t)) copy_moves(a, &t->move);
 }
 
 /* Kernels and moves are shared with the original. */
@@ -97,7 +97,7 @@ copy_plan(struct arena *a, const struct plan *from)
     p->leaf_first = COPY(a, p->leaf_first, p->program->nleaf);
     p->root_first = COPY(a, p->root_first, p->program->nroot);
     p->overwrites = COPY(a, p->overwrites, p->program->nroot);
-    p->box = COPY(a, p->box, p->nbox);
+    p->move = COPY(a, p->move, p->nmove);
     p->arena = p->program->arena = *a;
     return p;
 }
@@ -251,7 +251,8 @@ task_slots(struct slots *s, const struct task *t)
     SLOT(s, "task.narg", t->narg);
     SLOT(s, "task.nresult", t->nresult);
     SLOT(s, "task.updates", t->updates);
-    if (task_box(t)) {
+    SLOT(s, "task.channel", t->channel);
+    if (task_hop(t)) {
         SLOT(s, "task_move.stage", t->move.stage);
         SLOT(s, "task_move.nstep", t->move.nstep);
         SLOT(s, "task_move.received", t->move.received);
@@ -331,7 +332,7 @@ plan_slots(struct slots *s, const struct plan *p)
     SLOT(s, "plan.pieces", p->pieces);
     SLOT(s, "plan.nleaf_part", p->nleaf_part);
     SLOT(s, "plan.nroot_part", p->nroot_part);
-    SLOT(s, "plan.nbox", p->nbox);
+    SLOT(s, "plan.nmove", p->nmove);
     for (int32_t d = 0; d < p->ndevice; d++) {
         SLOT(s, "plan_device.kind", p->device[d].kind);
         SLOT(s, "plan_device.thread", p->device[d].thread);

@@ -193,7 +193,7 @@ counts_agree(struct rille_graph *g, const struct rille_layout *from, const struc
         for (int i = 0; i < b->nrank; i++) said[b->rank[i]] += b->received[i];
     }
     for (int32_t i = 0; i < p->ntask; i++)
-        if (task_box(&p->task[i])) planned[p->device[p->task[i].device].rank] += p->task[i].move.received;
+        if (task_hop(&p->task[i])) planned[p->device[p->task[i].device].rank] += p->task[i].move.received;
     for (int d = 0; d < st.ndevice; d++) {
         int rank = st.device[d].device;
         agree = agree && st.device[d].bytes_in == said[rank] && planned[rank] == said[rank];

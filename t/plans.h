@@ -269,8 +269,9 @@ bench_open(struct bench *b, struct plan *p)
     for (int32_t i = 0; i < p->nroot_part; i++) {
         const struct plan_part *part = &p->root_part[i];
         const struct prog_root *r = &p->program->root[part->index];
-        b->run.root[i] = p->overwrites[part->index] ? b->run.leaf[p->leaf_first[r->overwrites_leaf] + part->pos]
-                                                    : bytes_for(b, part->bytes, 0x55);
+        b->run.root[i] = p->overwrites[part->index]
+                             ? b->run.leaf[p->leaf_first[r->overwrites_leaf] + i - p->root_first[part->index]]
+                             : bytes_for(b, part->bytes, 0x55);
     }
     for (int32_t d = 0; d < p->ndevice; d++) b->run.arena[d] = bytes_for(b, p->device[d].arena_bytes, 0xff);
     for (int32_t i = 0; i < p->program->nnumber; i++) {
@@ -292,7 +293,7 @@ bench_close(struct bench *b)
 }
 
 /* Hash of all root bytes after a run; 0 when it failed. */
-static uint64_t
+static inline uint64_t
 outcome(struct engine *e, struct plan *p)
 {
     struct bench b;

@@ -157,6 +157,32 @@ give_back(struct worker *w, const struct in_port *p, int32_t *left, int reg)
             (struct msg){.kind = MSG_FREE, .task = (uint32_t)p->task, .out = (uint16_t)p->out, .reg = (uint16_t)reg});
 }
 
+/* ---- channels ---- */
+
+/* An act takes a piece that may be sent, or taken, and the other end has one more. */
+static void
+pass_on(struct worker *w, int task, int piece)
+{
+    const struct task *t = &w->plan->task[task];
+    if (t->channel < 0) return;
+    const struct channel_far *far = &w->run->far[t->channel];
+    if (--w->actors->channel[t->channel] == 0) w->actors->actor[task].waits++;
+    worker_send_to(w, far->addr,
+                   (struct msg){.kind = w->plan->channel[t->channel].sends ? MSG_FULL : MSG_FREE,
+                                .task = (uint32_t)far->task,
+                                .out = MSG_FAR,
+                                .piece = (uint32_t)piece});
+}
+
+/* What a message of another process names is looked at before it is used. */
+static void
+channel_arrive(struct worker *w, uint32_t task)
+{
+    const struct task *t = task < (uint32_t)w->plan->ntask ? &w->plan->task[task] : NULL;
+    if (!t || t->channel < 0 || t->thread != w->id) return;
+    if (++w->actors->channel[t->channel] == 1) wait_less(w, (int)task);
+}
+
 /* ---- acting ---- */
 
 static void
@@ -270,12 +296,15 @@ count_act(struct worker *w, int task, const struct act *a, int64_t begin_ns)
         w->act[w->nact++] = (struct act_time){task, a->piece, begin_ns, now_ns()};
 }
 
+static void send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns);
+
 /* Where a device has no streams: the work is done here. */
 static void
 act_now(struct worker *w, int task)
 {
     struct actor *actor = &w->actors->actor[task];
-    struct act a = {.plan = w->plan, .task = &w->plan->task[task], .piece = actor->begun++};
+    struct act a = {
+        .plan = w->plan, .task = &w->plan->task[task], .transport = w->run->transport, .piece = actor->begun++};
     worker_bill(w, a.task->device);
     int64_t begin_ns = w->run->timed ? now_ns() : 0;
     act_address(w, &a, w->address);
@@ -285,6 +314,11 @@ act_now(struct worker *w, int task)
     w->acting = 0;
     if (status) {
         failed(w, task, status);
+        return;
+    }
+    pass_on(w, task, a.piece);
+    if (a.task->kind->flags & KIND_SENDS) {
+        send_on(w, task, &a, begin_ns);
         return;
     }
     count_act(w, task, &a, begin_ns);
@@ -397,6 +431,63 @@ finish(struct worker *w, struct flow *f)
     done_inputs(w, task);
 }
 
+/* ---- bytes that the transport still reads ---- */
+
+/* The act is over: others are told, and what it read goes back. */
+static void
+end_sending(struct worker *w, const struct sending *s)
+{
+    struct act a = {.plan = w->plan, .task = &w->plan->task[s->task], .piece = s->piece};
+    w->actors->actor[s->task].done++;
+    count_act(w, s->task, &a, s->begin_ns);
+    done_outputs(w, s->task, s->piece);
+    done_inputs(w, s->task);
+}
+
+/* Are its bytes taken, and those of all acts of its task before it? */
+static bool
+is_over(const struct worker *w, const struct sending *s)
+{
+    const struct transport *t = w->run->transport;
+    return w->actors->actor[s->task].done == s->piece && (!s->ticket || t->taken(t->of, s->ticket));
+}
+
+static bool
+finish_sending(struct worker *w)
+{
+    int32_t n = 0, was = w->nsending;
+    for (int32_t i = 0; i < was; i++) {
+        struct sending s = w->sending[i];
+        if (w->stopped || !is_over(w, &s)) {
+            w->sending[n++] = s;
+            continue;
+        }
+        w->nunder--;
+        end_sending(w, &s);
+    }
+    w->nsending = n;
+    return n < was;
+}
+
+/* The act is over when its bytes are taken: until then it holds what it reads. */
+static void
+send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
+{
+    struct actor *actor = &w->actors->actor[task];
+    struct sending s = {task, a->piece, a->ticket, begin_ns};
+    issue_outputs(w, task, a->piece);
+    issue_inputs(w, task);
+    if (!s.ticket && is_over(w, &s)) {
+        end_sending(w, &s);
+    } else {
+        if (w->nsending == w->sending_capacity) finish_sending(w); /* what was received is over */
+        assert(w->nsending < w->sending_capacity);
+        w->sending[w->nsending++] = s;
+        w->nunder++;
+    }
+    if (actor->waits == 0 && actor->begun < a->task->nact) heap_push(w, task);
+}
+
 static void
 step_driven(struct worker *w)
 {
@@ -407,6 +498,7 @@ step_driven(struct worker *w)
 bool
 worker_may_complete(const struct worker *w)
 {
+    if (w->nsending > 0) return true; /* only the transport knows */
     for (int i = 0; i < w->nflow && w->nunder > 0; i++) {
         const struct flow *f = &w->flow[i];
         if (!flow_empty(f) && (!f->tells || stream_passed(f->stream, flow_oldest(f)->mark))) return true;
@@ -502,7 +594,7 @@ worker_act(struct worker *w, int i)
 bool
 worker_complete(struct worker *w)
 {
-    bool any = false;
+    bool any = w->nsending > 0 && finish_sending(w);
     for (int i = 0; i < w->nflow; i++) {
         struct flow *f = &w->flow[i];
         while (!w->stopped && !flow_empty(f) && stream_passed(f->stream, flow_oldest(f)->mark)) {
@@ -516,6 +608,7 @@ worker_complete(struct worker *w)
 bool
 worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b)
 {
+    if (w->nflow == 0) return false;
     int i = (int)choose(b, (uint64_t)w->nflow);
     return stream_step(w->flow[i].stream);
 }
@@ -530,6 +623,8 @@ worker_drain(struct worker *w)
         stream_trouble(f->stream, all);
         f->first = f->next = 0;
     }
+    if (w->nsending) w->run->transport->stop(w->run->transport->of);
+    w->nsending = 0;
     w->nunder = 0;
 }
 
@@ -537,6 +632,10 @@ void
 worker_receive(struct worker *w, const struct msg *m)
 {
     int task = (int)m->task;
+    if (m->out == MSG_FAR) {
+        channel_arrive(w, m->task);
+        return;
+    }
     switch (m->kind) {
     case MSG_FULL: fan_arrive(w, task, m->out, m->fan, m->reg); break;
     case MSG_FREE: reg_free(w, task, m->out, m->reg); break;
@@ -544,86 +643,7 @@ worker_receive(struct worker *w, const struct msg *m)
     }
 }
 
-/* ---- the state of a plan's actors ---- */
-
-/* One row for all results: [fan][register] of the first, of the second, ... */
-static void
-count_left(struct actors *a)
-{
-    const struct plan *p = a->plan;
-    size_t nout = 0, nleft = 0;
-    a->first_out = ARENA_ARRAY(&a->arena, int32_t, p->ntask + 1);
-    for (int i = 0; i < p->ntask; i++) {
-        a->first_out[i] = (int32_t)nout;
-        nout += (size_t)p->task[i].nout;
-        for (int k = 0; k < p->task[i].nout; k++)
-            nleft += (size_t)p->task[i].out[k].nfan * (size_t)p->task[i].out[k].nreg;
-    }
-    a->left = ARENA_ARRAY(&a->arena, int32_t *, nout + 1);
-    int32_t *left = ARENA_ARRAY(&a->arena, int32_t, nleft + 1), **each = a->left;
-    for (int i = 0; i < p->ntask; i++)
-        for (int k = 0; k < p->task[i].nout; k++) {
-            *each++ = left;
-            left += p->task[i].out[k].nfan * p->task[i].out[k].nreg;
-        }
-}
-
-struct actors *
-actors_new(const struct plan *p)
-{
-    struct actors *a = must_alloc(sizeof *a);
-    a->plan = p;
-    a->actor = ARENA_ARRAY(&a->arena, struct actor, p->ntask);
-    a->busy_ns = ARENA_ARRAY(&a->arena, int64_t, p->ndevice);
-    count_left(a);
-    for (int i = 0; i < p->ntask; i++) {
-        const struct task *t = &p->task[i];
-        a->naddress = MAX(a->naddress, t->narg + t->nresult);
-        a->actor[i].in = ARENA_ARRAY(&a->arena, struct in_state, t->nin);
-        a->actor[i].out = ARENA_ARRAY(&a->arena, struct out_state, t->nout);
-        for (int k = 0; k < t->nin; k++) {
-            const struct in_port *in = &t->in[k];
-            int32_t nreg = p->task[in->task].out[in->out].nreg;
-            a->actor[i].in[k].left = a->left[a->first_out[in->task] + in->out] + in->fan * nreg;
-        }
-        for (int k = 0; k < t->nout; k++) a->actor[i].out[k].readers = ARENA_ARRAY(&a->arena, int32_t, t->out[k].nreg);
-    }
-    return a;
-}
-
-void
-actors_free(struct actors **ap)
-{
-    struct actors *a = *ap;
-    if (!a) return;
-    arena_fini(&a->arena);
-    free(a);
-    *ap = NULL;
-}
-
-size_t
-actors_bytes(const struct actors *a)
-{
-    return sizeof *a + a->arena.used_bytes;
-}
-
-bool
-actors_acted(const struct actors *a, int task)
-{
-    return a->actor[task].begun > 0;
-}
-
-void
-actors_clear(struct actors *a)
-{
-    for (int i = 0; i < a->plan->ntask; i++) a->actor[i].begun = 0;
-}
-
-void
-actors_mark(struct actors *a, int task)
-{
-    a->actor[task].begun = 1;
-}
+/* ---- a run ---- */
 
 static void
 actor_reset(struct worker *w, int task)
@@ -637,6 +657,11 @@ actor_reset(struct worker *w, int task)
     for (int k = 0; k < t->nout; k++) {
         a->out[k].write = a->out[k].publish_reg = 0;
         memset(a->out[k].readers, 0, sizeof(int32_t) * (size_t)t->out[k].nreg);
+    }
+    if (t->channel >= 0) {
+        const struct channel *c = &w->plan->channel[t->channel];
+        w->actors->channel[t->channel] = c->sends ? c->nreg : 0;
+        a->waits += c->sends ? 0 : 1;
     }
     if (a->waits == 0) heap_push(w, task);
 }
@@ -690,6 +715,12 @@ worker_capacity(struct worker *w, const struct run *run, bool driven)
         w->act_capacity = nact;
         w->act = must_realloc(w->act, sizeof *w->act * (size_t)nact);
     }
+    int32_t sending = 0;
+    for (int32_t c = 0; c < p->nchannel; c++) sending += p->channel[c].sends ? p->channel[c].nreg : 0;
+    if (sending > w->sending_capacity) {
+        w->sending_capacity = sending;
+        w->sending = must_realloc(w->sending, sizeof *w->sending * (size_t)sending);
+    }
     return room_for_flows(w, run, driven);
 }
 
@@ -702,6 +733,7 @@ worker_free(struct worker *w)
     free(w->ready);
     free(w->ready_key);
     free(w->address);
+    free(w->sending);
     free(w->act);
 }
 

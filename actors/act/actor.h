@@ -39,13 +39,21 @@ struct actor {
 
 struct actors {
     const struct plan *plan;
-    struct actor *actor; /* by task */
-    int32_t *first_out;  /* by task: number of its first result among all */
-    int32_t **left;      /* by result: [fan][register], readers of that fan that still hold it; the fan's thread's */
-    int64_t *busy_ns;    /* by plan device: in the last run, from its first act to when it had nothing to do, again and
-                            again; the thread's of the device */
-    int32_t naddress;    /* arguments and results that a task has at most */
+    struct actor *actor;  /* by task */
+    int32_t *first_out;   /* by task: number of its first result among all */
+    int32_t **left;       /* by result: [fan][register], readers of that fan that still hold it; the fan's thread's */
+    int64_t *busy_ns;     /* by plan device: in the last run, from its first act to when it had nothing to do, again and
+                             again; the thread's of the device */
+    int32_t *channel;     /* by channel: pieces that may be sent, or taken, now; the thread's of its task */
+    int32_t *peer, npeer; /* one channel to each other memory */
+    int32_t naddress;     /* arguments and results that a task has at most */
     struct arena arena;
+};
+
+/* An act whose bytes the transport still reads. */
+struct sending {
+    int32_t task, piece;
+    int64_t ticket, begin_ns;
 };
 
 /* A device thread while it runs a plan. */
@@ -68,7 +76,9 @@ struct worker {
     int32_t nflow;
     struct flow **flow_of; /* by plan device: NULL when its work is done at once */
     int32_t device_capacity;
-    int64_t nunder;    /* acts whose work is under way */
+    int64_t nunder; /* acts whose work is under way: on streams, and sent but not taken */
+    struct sending *sending;
+    int32_t nsending, sending_capacity;
     struct waker rest; /* where it sleeps for a stream, if no message can come */
     void **address;    /* of an act's arguments and results */
     int32_t address_capacity;
@@ -114,6 +124,8 @@ void worker_told(void *of);
 void worker_drain(struct worker *w);
 /* Sends from this worker to the one of another thread of the plan; in engine.c. */
 void worker_send(struct worker *w, int to, struct msg m);
+/* The same to an address, which may be another process's. */
+void worker_send_to(struct worker *w, uint32_t addr, struct msg m);
 /* The run fails for the reason that was just said: the worker acts no more. */
 void worker_fail(struct worker *w, int status);
 

@@ -42,6 +42,7 @@ struct engine {
     int nthread;           /* of that run: workers here that take part */
     uint32_t run_id;
     int nended;
+    int status; /* of the first failure that was told */
     int64_t begin_ns, elapsed_ns, runs;
     atomic_int interrupted;
     atomic_int aborted;
@@ -62,10 +63,16 @@ worker_fail(struct worker *w, int status)
 void
 worker_send(struct worker *w, int to, struct msg m)
 {
-    w->thread_messages++;
     const uint32_t *route = w->engine->options.route;
+    worker_send_to(w, route ? route[to] : addr_of(addr_process(w->addr), to), m);
+}
+
+void
+worker_send_to(struct worker *w, uint32_t addr, struct msg m)
+{
+    w->thread_messages++;
     m.from = w->addr;
-    m.to = route ? route[to] : addr_of(addr_process(w->addr), to);
+    m.to = addr;
     m.run = w->run_id;
     int status = bus_send(w->engine->bus, &m);
     if (status && !w->stopped) worker_fail(w, status);
@@ -100,12 +107,26 @@ end(struct worker *w)
     if (w != w->engine->worker) tell(w, w->engine->worker[0].id, MSG_END);
 }
 
+/* Threads here, and one at the other end of the channels to each memory, which tells those there. */
 static void
 stop_all(struct engine *e)
 {
     struct worker *w = &e->worker[0];
+    const struct actors *a = w->actors;
     for (int t = 1; t < e->nthread; t++) tell(w, e->worker[t].id, MSG_STOP);
+    for (int32_t i = 0; i < a->npeer; i++)
+        worker_send_to(w, w->run->far[a->peer[i]].addr,
+                       (struct msg){.kind = MSG_STOP, .out = MSG_FAR, .status = (uint8_t)e->status});
     w->stopped = true;
+}
+
+/* The part of another memory has ended the run. */
+static void
+stop_for(struct worker *w, const struct msg *m)
+{
+    if (w->stopped) return;
+    enum err_code code = m->status ? (enum err_code)m->status : E_CANCEL;
+    worker_fail(w, fail(code, "the run was ended by process %d", addr_process(m->from)));
 }
 
 static void
@@ -119,12 +140,15 @@ take_message(struct worker *w, const struct msg *m)
     if (m->kind == MSG_END) {
         if (m->run != w->run_id) return;
         e->nended++;
+        if (m->status && !e->status) e->status = m->status;
         if (m->status && !w->stopped) stop_all(e);
         return;
     }
     if (run_after(m->run, w->run_id)) worker_begin(w, e->job, m->run);
     if (m->run != w->run_id || !w->active) return;
-    if (m->kind == MSG_STOP)
+    if (m->kind == MSG_STOP && m->out == MSG_FAR)
+        stop_for(w, m);
+    else if (m->kind == MSG_STOP)
         w->stopped = true;
     else if (!w->stopped)
         worker_receive(w, m);
@@ -181,7 +205,7 @@ turn(void *of, bool wait)
     struct bus *b = w->engine->bus;
     bool idle = !busy(w), came = false;
     if (idle && w->active) worker_bill(w, -1);
-    if (b && (!w->active || w->plan->nthread > 1)) came = take_messages(w, wait && idle);
+    if (b && (!w->active || w->plan->nthread > 1 || w->plan->nchannel)) came = take_messages(w, wait && idle);
     if (!w->active) return came;
     bool did = !w->stopped && w->todo > 0 && work(w);
     if (!w->stopped && w->todo > 0) return came || did;
@@ -412,19 +436,30 @@ go_alone(struct worker *w)
     return true;
 }
 
-/* Until every thread has said END; the session's works as device thread 0. */
-static void
-attend(struct engine *e)
+/* False: nothing can happen any more. */
+static bool
+go_on(struct engine *e)
 {
     struct worker *w = &e->worker[0];
-    while (e->nended < e->nthread - 1 || w->active || unsettled(w)) {
-        bool was = w->stopped;
-        if (!was && stops(e))
-            cancel(w);
-        else if (!(w->plan->nthread == 1 ? go_alone(w) : e->bus->kind->drive(e->bus, w->addr)))
-            deadlocked(w);
-        if (w->stopped && !was && w->status) stop_all(e);
-    }
+    bool alone = w->plan->nthread == 1 && !w->plan->nchannel;
+    return alone ? go_alone(w) : e->bus->kind->drive(e->bus, w->addr);
+}
+
+/* Until every thread has said END; the session's works as device thread 0. */
+bool
+engine_step(struct engine *e)
+{
+    struct worker *w = &e->worker[0];
+    if (e->nended >= e->nthread - 1 && !w->active && !unsettled(w)) return false;
+    bool was = w->stopped;
+    if (!was && stops(e))
+        cancel(w);
+    else if (!go_on(e))
+        deadlocked(w);
+    if (!w->stopped || was || !w->status) return true;
+    if (!e->status) e->status = w->status;
+    stop_all(e);
+    return true;
 }
 
 /* The failure to report: the first by thread that has a text. */
@@ -460,7 +495,7 @@ has_trouble(struct engine *e)
 }
 
 int
-engine_run(struct engine *e, struct run *r)
+engine_begin(struct engine *e, struct run *r)
 {
     int nthread = e->options.route ? e->options.threads : r->plan->nthread;
     assert(nthread <= e->options.threads && (!e->options.route || r->plan->nthread == e->options.nroute));
@@ -468,6 +503,7 @@ engine_run(struct engine *e, struct run *r)
     e->job = r;
     e->nthread = nthread;
     e->nended = 0;
+    e->status = 0;
     e->runs++;
     uint32_t id = e->run_id = r->id ? r->id : e->run_id + 1;
     e->begin_ns = now_ns();
@@ -481,10 +517,24 @@ engine_run(struct engine *e, struct run *r)
     worker_begin(w, r, id);
     if (e->bus && e->bus->kind->admit) e->bus->kind->admit(e->bus, id);
     for (int t = 1; t < nthread; t++) tell(w, e->worker[t].id, MSG_START);
-    attend(e);
+    return 0;
+}
+
+int
+engine_end(struct engine *e)
+{
     stop_ask(NULL, NULL);
     e->elapsed_ns = now_ns() - e->begin_ns;
-    return outcome(e, nthread);
+    return outcome(e, e->nthread);
+}
+
+int
+engine_run(struct engine *e, struct run *r)
+{
+    TRY(engine_begin(e, r));
+    while (engine_step(e)) { /* until all is done */
+    }
+    return engine_end(e);
 }
 
 int64_t

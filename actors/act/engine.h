@@ -10,6 +10,7 @@
 
 #include "actors/act/bus.h"
 #include "actors/plan/play.h"
+#include "actors/plan/transport.h"
 
 #include <stdatomic.h>
 
@@ -19,15 +20,17 @@ struct engine;
  * while it runs. */
 struct run {
     const struct plan *plan;
-    void **leaf;           /* by leaf part */
-    void **root;           /* by root part */
-    uint64_t *number;      /* double or int64_t, by number */
-    void **arena;          /* by plan device */
-    struct line *line;     /* by program node: where in the user's program, this time */
-    struct actors *actors; /* the state of the plan's actors, kept between runs */
-    bool timed;            /* record when each act began and ended */
-    bool poison;           /* fill registers with NaN when their last reader gives them back */
-    uint32_t id;           /* its number, where a cluster counts them; 0: the engine does */
+    void **leaf;                       /* by leaf part */
+    void **root;                       /* by root part */
+    uint64_t *number;                  /* double or int64_t, by number */
+    void **arena;                      /* by plan device */
+    struct line *line;                 /* by program node: where in the user's program, this time */
+    struct actors *actors;             /* the state of the plan's actors, kept between runs */
+    const struct channel_far *far;     /* by channel: its other end */
+    const struct transport *transport; /* of the bytes of channels; NULL when there are none */
+    bool timed;                        /* record when each act began and ended */
+    bool poison;                       /* fill registers with NaN when their last reader gives them back */
+    uint32_t id;                       /* its number, where a cluster counts them; 0: the engine does */
     /* Tests: called before each act with `hook` and the act's operator (NULL: none); fails the act. NULL: nothing. Set
      * by engine_run. */
     int (*before_act)(void *hook, const struct op *op);
@@ -73,6 +76,12 @@ void actors_print(const struct actors *a, int32_t task, struct str *s);
 /* Runs to the end or to the first failure. On return no thread touches anything of the run. Errors: the failing act's,
  * with the line of its node in front ("a.lua:3: embedding: ..."); E_CANCEL after engine_interrupt. */
 int engine_run(struct engine *e, struct run *r);
+/* The same, a piece at a time: where several engines share a simulator, and each has its part of one run. All are begun
+ * before the first step; after the last step, which returns false, the end says how it went. An error or a stop in one
+ * of them ends the run in all. */
+int engine_begin(struct engine *e, struct run *r);
+bool engine_step(struct engine *e);
+int engine_end(struct engine *e);
 /* Stops the run in progress, no later one, unless it has begun to update variables: then these updates are done, and
  * the run with them. Any thread, async-signal-safe. */
 void engine_interrupt(struct engine *e);

@@ -16,8 +16,9 @@
 
 enum msg_kind {
     MSG_FULL = 1, /* producer -> a thread of readers: register `reg` of result (task, out) holds `piece`; `fan` says
-                     which of its readers are meant */
-    MSG_FREE,     /* that thread -> producer: nobody there reads register `reg` of result (task, out) any more */
+                     which of its readers are meant. out MSG_FAR: SEND -> RECV, `task`; a piece is there to be taken */
+    MSG_FREE,     /* that thread -> producer: nobody there reads register `reg` of result (task, out) any more. out
+                     MSG_FAR: RECV -> SEND, `task`; a piece was taken */
     MSG_START,    /* session -> thread: begin run `run` */
     MSG_STOP,     /* session -> thread: act no more, answer END */
     MSG_END,      /* thread -> session: nothing of `run` happens here any more; status: 0, or the error that ended it */
@@ -36,6 +37,7 @@ struct msg {
 _Static_assert(sizeof(struct msg) == 32, "a message fits inline in a ZeroMQ message");
 
 /* Addresses: process 22 bits, thread 10. */
+enum { MSG_FAR = UINT16_MAX }; /* `out` of a message between the two ends of a channel */
 enum { ADDR_THREAD_BITS = 10, ADDR_PROCESS_BITS = 22, MOST_THREADS = 64 };
 static inline uint32_t
 addr_of(int process, int thread)

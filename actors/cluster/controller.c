@@ -327,7 +327,7 @@ settle_ranges(struct cluster *c)
     for (int i = 0; i < c->nrange; i++)
         c->map.range[i] =
             (struct plan_range){(int32_t)c->range[i].kind, (int32_t)c->range[i].first, (int32_t)c->range[i].n,
-                                (int32_t)c->range[i].slot, (int32_t)c->range[i].nslot};
+                                (int32_t)c->range[i].slot, (int32_t)c->range[i].nslot, 0};
     return 0;
 }
 

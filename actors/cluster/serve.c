@@ -340,7 +340,7 @@ read_map(struct server *s, const struct packet *p)
         if (v[0] >= NDEVICE_KIND || v[1] > INT32_MAX / 2 || v[2] > INT32_MAX / 2 || v[4] < 1 ||
             v[3] >= (uint32_t)nslot || v[4] > (uint32_t)nslot - v[3])
             return fail(E_BUS, "FORM: range %d is none", i);
-        range[i] = (struct plan_range){(int32_t)v[0], (int32_t)v[1], (int32_t)v[2], (int32_t)v[3], (int32_t)v[4]};
+        range[i] = (struct plan_range){(int32_t)v[0], (int32_t)v[1], (int32_t)v[2], (int32_t)v[3], (int32_t)v[4], 0};
     }
     s->nslot = nslot;
     return 0;

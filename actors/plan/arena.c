@@ -54,6 +54,7 @@ struct memory {
     int32_t *first_task, *task;     /* by device: its tasks, in order */
     int32_t *first_reader, *reader; /* by tenant: who reads it, in order */
     int32_t *next_writer;           /* by task: the next that fills the same register (share.c), -1 */
+    bool *late;                     /* by task: once a batch, after the last piece */
     /* Of the device packed last. */
     struct item *item, *packed;
     int32_t nitem, npacked;
@@ -165,6 +166,21 @@ list_writers(struct memory *m)
     }
 }
 
+/* Tasks that wait for the last piece: they read a sum over the pieces, or were told by all acts of another, or follow
+ * such a task. */
+static void
+find_late(struct memory *m)
+{
+    const struct lower *l = m->l;
+    m->late = ARENA_ARRAY(&m->l->tmp, bool, l->ndraft + 1);
+    for (int32_t c = 0; c < l->nchannel; c++) m->late[l->channel[c].task] = !l->channel[c].sends && l->channel[c].late;
+    for (int32_t i = 0; i < l->ndraft; i++)
+        for (const struct edge *e = l->draft[i].in; e; e = e->next) {
+            const struct out_port *o = &l->draft[e->task].out[e->out];
+            m->late[i] = m->late[i] || m->late[e->task] || e->need > 1 || (!o->control && o->every > 1);
+        }
+}
+
 /* ---- items ---- */
 
 /* How many of a device's tasks come up to this one in the list, less one. */
@@ -198,7 +214,8 @@ item_of(const struct memory *m, int32_t device, const struct tenant *t)
 }
 
 /* What is made once a piece lives from the first such task of the device to the last, seen from what is made once a
- * batch; a sum over the pieces is written from the first one on. */
+ * batch; a sum over the pieces is written from the first one on. So is, in a part of a plan, what others may want
+ * before the last piece: it must not wait for that to have its bytes. */
 static void
 span_pieces(const struct memory *m, int32_t device, int32_t *first, int32_t *last)
 {
@@ -211,7 +228,8 @@ span_pieces(const struct memory *m, int32_t device, int32_t *first, int32_t *las
         }
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct tenant *t = &m->tenant[m->first[device] + i];
-        if (m->l->draft[t->task].piece && m->item[i].group == BATCH) m->item[i].first = MIN(m->item[i].first, *first);
+        bool early = m->l->draft[t->task].piece || (m->l->nchannel > 0 && !m->late[t->task]);
+        if (early && m->item[i].group == BATCH) m->item[i].first = MIN(m->item[i].first, *first);
     }
 }
 
@@ -508,6 +526,7 @@ arena_registers(struct lower *l)
     list_tenants(&m);
     list_readers(&m);
     list_writers(&m);
+    find_late(&m);
     int32_t most = 0;
     for (int32_t d = 0; d < l->plan->ndevice; d++) most = MAX(most, m.first[d + 1] - m.first[d]);
     m.item = ARENA_ARRAY(&l->tmp, struct item, most + 1);

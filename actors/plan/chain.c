@@ -75,7 +75,7 @@ chain_team(const struct lower *l, const struct kernels *k)
 
 static int
 chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, const char *name, struct pval *const *in,
-           struct kernels *kernels, int pos)
+           struct kernels *kernels, int32_t own, int pos)
 {
     int32_t node = c->member[c->nstep - 1], id;
     const struct prog_node *last = &l->program->node[node];
@@ -90,13 +90,13 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
             kernels->at[i] = number_view(&t, NULL);
             l->draft[id].task.arg[i] = (struct arg){.kind = ARG_NUMBER, .index = c->in[i].index};
         } else {
-            kernels->view[i] = in[i]->part[pos].view;
-            kernels->at[i] = *in[i]->part[pos].view;
-            TRY(draft_reads(l, id, &in[i]->part[pos], i, false));
+            kernels->view[i] = in[i]->part[own].view;
+            kernels->at[i] = *in[i]->part[own].view;
+            TRY(draft_reads(l, id, &in[i]->part[own], i, false));
         }
     }
     for (int k = 0; k < c->nout; k++) {
-        struct part *part = &l->node_val[c->live_out[k] * OP_OUT]->part[pos];
+        struct part *part = &l->node_val[c->live_out[k] * OP_OUT]->part[own];
         kernels->view[c->nin + k] = part->view;
         kernels->at[c->nin + k] = *part->view;
         draft_out(l, &l->draft[id], view_bytes(part->view), 1);
@@ -117,18 +117,21 @@ lower_chain(struct lower *l, int32_t node)
 {
     struct chain chain;
     struct pval *in[FUSE_INPUTS] = {0};
+    const struct mine *mine = mine_of(&l->mines, l->program->node[node].layout[0]->place);
     chain_of(l, node, &chain);
     struct plan_chain *c = arena_dup(&l->plan->arena, &chain.plan, sizeof chain.plan);
     const char *name = chain_name(l, &chain);
-    for (int i = 0; i < c->nin; i++)
+    for (int i = 0; i < c->nin; i++) {
+        l->operand = (int16_t)i;
         if (c->in[i].kind != REF_NUMBER) TRY(lower_moved(l, lower_value(l, c->in[i]), c->want[i], true, &in[i]));
+    }
     for (int k = 0; k < c->nout; k++) {
         const struct prog_node *n = &l->program->node[c->live_out[k]];
-        l->node_val[c->live_out[k] * OP_OUT] = pval_new(l, &n->type[0], n->layout[0], n->piece, c->live_out[k]);
+        l->node_val[c->live_out[k] * OP_OUT] =
+            pval_new(l, &n->type[0], n->layout[0], n->piece, (struct ref){.kind = REF_NODE, .index = c->live_out[k]});
     }
     struct kernels kernels;
     kernels_begin(&kernels, l, c->nin + c->nout, false);
-    for (int pos = 0; pos < l->program->node[node].layout[0]->place->nrank; pos++)
-        TRY(chain_task(l, &chain, c, name, in, &kernels, pos));
+    for (int32_t own = 0; own < mine->n; own++) TRY(chain_task(l, &chain, c, name, in, &kernels, own, mine->pos[own]));
     return 0;
 }

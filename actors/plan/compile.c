@@ -71,74 +71,84 @@ list_devices(const struct program *g, struct devices *s)
 
 /* The thread of a device: where the cluster has it, else in turns. */
 static int
-plan_thread(const struct plan_map *map, struct plan_device *d, int turn)
+plan_thread(const struct mines *m, struct plan_device *d, int turn)
 {
     d->thread = turn;
-    if (!map || d->kind == DEV_META) return 0;
-    for (int i = 0; i < map->nrange; i++) {
-        const struct plan_range *h = &map->range[i];
-        if (h->kind != d->kind || d->rank < h->first || d->rank - h->first >= h->n) continue;
-        d->thread = h->slot + (d->rank - h->first) % h->nslot;
-        return 0;
+    if (!m->map || d->kind == DEV_META) return 0;
+    const struct plan_range *h = mines_range(m, d->kind, d->rank);
+    if (!h) return fail(E_PLACE, "no worker has device %s:%d", device_kind_text(d->kind), (int)d->rank);
+    d->thread = h->slot + (d->rank - h->first) % h->nslot;
+    return 0;
+}
+
+/* Those of the program's devices that lie in the part's memory. */
+static int
+own_devices(struct plan *p, const struct mines *m, const struct devices *s)
+{
+    const struct program *g = p->program;
+    p->memory = mines_own(m);
+    p->nshare = MAX(1, MIN(s->n, g->threads));
+    p->nthread = g->map ? g->map->nslot : p->nshare;
+    p->device = ARENA_ARRAY(&p->arena, struct plan_device, s->n);
+    for (int i = 0; i < s->n; i++) {
+        struct plan_device d = s->device[i];
+        TRY(plan_thread(m, &d, i % p->nthread));
+        if (d.kind == DEV_META && !g->dry_run)
+            return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
+        if (mines_memory(m, d.kind, d.rank) == p->memory) p->device[p->ndevice++] = d;
     }
-    return fail(E_PLACE, "no worker has device %s:%d", device_kind_text(d->kind), (int)d->rank);
+    return 0;
 }
 
 static int
-plan_devices(struct plan *p)
+plan_devices(struct plan *p, const struct mines *m)
 {
-    const struct program *g = p->program;
     struct devices s = {0};
-    list_devices(g, &s);
-    p->ndevice = s.n;
-    p->device = arena_dup(&p->arena, s.device, sizeof *s.device * (size_t)s.n);
+    list_devices(p->program, &s);
+    int status = own_devices(p, m, &s);
     free(s.device);
-    p->nshare = MAX(1, MIN(p->ndevice, g->threads));
-    p->nthread = g->map ? g->map->nslot : p->nshare;
-    for (int i = 0; i < p->ndevice; i++) {
-        TRY(plan_thread(g->map, &p->device[i], i % p->nthread));
-        if (p->device[i].kind == DEV_META && !g->dry_run)
-            return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
-    }
-    return 0;
+    return status;
 }
 
 /* ---- what exists before the run and after it ---- */
 
 static void
-parts_of(struct plan *p, const struct layout *l, const struct type *t, int32_t index, bool piece,
+parts_of(struct lower *lower, const struct layout *l, const struct type *t, int32_t index, bool piece,
          struct plan_part *part)
 {
-    for (int pos = 0; pos < l->place->nrank; pos++) {
-        struct type local = layout_shard(l, t, pos);
-        part[pos] = (struct plan_part){
-            .index = index, .pos = pos, .type = local, .bytes = type_bytes(&local) * (piece ? p->pieces : 1)};
+    const struct plan *p = lower->plan;
+    const struct mine *mine = mine_of(&lower->mines, l->place);
+    for (int32_t k = 0; k < mine->n; k++) {
+        struct type local = layout_shard(l, t, mine->pos[k]);
+        part[k] = (struct plan_part){
+            .index = index, .pos = mine->pos[k], .type = local, .bytes = type_bytes(&local) * (piece ? p->pieces : 1)};
     }
 }
 
 static void
-plan_parts(struct plan *p)
+plan_parts(struct lower *l)
 {
+    struct plan *p = l->plan;
     const struct program *g = p->program;
     p->leaf_first = ARENA_ARRAY(&p->arena, int32_t, g->nleaf + 1);
     p->root_first = ARENA_ARRAY(&p->arena, int32_t, g->nroot + 1);
     p->overwrites = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
     for (int32_t i = 0; i < g->nleaf; i++) {
         p->leaf_first[i] = p->nleaf_part;
-        p->nleaf_part += g->leaf[i].layout->place->nrank;
+        p->nleaf_part += mine_of(&l->mines, g->leaf[i].layout->place)->n;
     }
     for (int32_t k = 0; k < g->nroot; k++) {
         p->root_first[k] = p->nroot_part;
         p->overwrites[k] = g->root[k].overwrites_leaf >= 0;
-        p->nroot_part += ref_layout(g, g->root[k].ref)->place->nrank;
+        p->nroot_part += mine_of(&l->mines, ref_layout(g, g->root[k].ref)->place)->n;
     }
     p->leaf_part = ARENA_ARRAY(&p->arena, struct plan_part, p->nleaf_part);
     p->root_part = ARENA_ARRAY(&p->arena, struct plan_part, p->nroot_part);
     for (int32_t i = 0; i < g->nleaf; i++)
-        parts_of(p, g->leaf[i].layout, &g->leaf[i].type, i, g->leaf[i].piece, p->leaf_part + p->leaf_first[i]);
+        parts_of(l, g->leaf[i].layout, &g->leaf[i].type, i, g->leaf[i].piece, p->leaf_part + p->leaf_first[i]);
     for (int32_t k = 0; k < g->nroot; k++) {
         struct type t = ref_type(g, g->root[k].ref);
-        parts_of(p, ref_layout(g, g->root[k].ref), &t, k, g->root[k].join, p->root_part + p->root_first[k]);
+        parts_of(l, ref_layout(g, g->root[k].ref), &t, k, g->root[k].join, p->root_part + p->root_first[k]);
     }
 }
 
@@ -283,8 +293,9 @@ flatten(struct lower *l)
     token_choose(p);
     flatten_fans(l, &all);
     list_locals(p);
-    p->nbox = l->nbox;
-    p->box = arena_dup(&p->arena, l->box, sizeof(*l->box) * (size_t)l->nbox);
+    p->nmove = l->nmove;
+    p->move = arena_dup(&p->arena, l->move, sizeof(*l->move) * (size_t)l->nmove);
+    channel_list(l);
 }
 
 static int
@@ -305,15 +316,18 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     p->program = g;
     p->pieces = g->pieces;
     struct lower l = {.program = g, .atlas = at, .plan = p, .gate = -1, .at = -1};
-    int status = plan_devices(p);
+    mines_init(&l.mines, g->map, &l.tmp);
+    l.crosses = (struct crosses){.arena = &l.tmp, .mines = &l.mines};
+    int status = plan_devices(p, &l.mines);
     if (!status) status = outline_new(g, at, &l.outline);
     if (!status) {
         memcpy(p->digest, l.outline->digest, sizeof p->digest);
-        plan_parts(p);
+        plan_parts(&l);
         status = lower_all(&l);
         if (!status) flatten(&l);
     }
     free(l.draft);
+    free(l.channel);
     outline_free(&l.outline);
     arena_fini(&l.tmp);
     if (!status) status = plan_verify(p);

@@ -42,6 +42,7 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
     t->device = (int16_t)device_index(l, device_kind, rank);
     t->thread = l->plan->device[t->device].thread;
     t->pos = pos;
+    t->channel = -1;
     t->nact = piece ? l->program->pieces : 1;
     t->priority = (uint64_t)*id;
     t->blame_node = node >= 0 ? node : l->at;
@@ -156,11 +157,11 @@ part_local(const struct layout *layout, const struct type *type, int pos)
 }
 
 struct view
-part_placed(const struct pval *v, int pos)
+part_placed(const struct pval *v, int32_t k)
 {
-    struct view view = *v->part[pos].view;
+    struct view view = *v->part[k].view;
     struct box b;
-    layout_box(v->layout, &v->type, pos, &b);
+    layout_box(v->layout, &v->type, v->mine->pos[k], &b);
     for (int i = 0; i < v->type.ndim; i++) {
         view.offset[i] = b.lo[i];
         view.global[i] = v->type.dim[i];
@@ -169,23 +170,25 @@ part_placed(const struct pval *v, int pos)
 }
 
 struct pval *
-pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece, int32_t node)
+pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece, struct ref ref)
 {
     struct pval *v = ARENA_NEW(&l->tmp, struct pval);
     v->type = *type;
     v->layout = layout;
     v->piece = piece;
-    v->node = node;
-    v->part = ARENA_ARRAY(&l->tmp, struct part, layout->place->nrank);
+    v->node = ref.kind == REF_NODE ? ref.index : -1;
+    v->ref = ref;
+    v->mine = mine_of(&l->mines, layout->place);
+    v->part = ARENA_ARRAY(&l->tmp, struct part, v->mine->n);
     struct type last = {0};
-    for (int pos = 0; pos < layout->place->nrank; pos++) {
-        struct type local = layout_shard(layout, type, pos);
-        if (pos > 0 && type_equal(&local, &last)) {
-            v->part[pos].view = v->part[pos - 1].view;
+    for (int32_t k = 0; k < v->mine->n; k++) {
+        struct type local = layout_shard(layout, type, v->mine->pos[k]);
+        if (k > 0 && type_equal(&local, &last)) {
+            v->part[k].view = v->part[k - 1].view;
             continue;
         }
         struct view dense = view_dense(&local, NULL);
-        v->part[pos].view = intern_view(l, &dense);
+        v->part[k].view = intern_view(l, &dense);
         last = local;
     }
     return v;

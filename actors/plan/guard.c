@@ -70,10 +70,10 @@ mark_wanted(struct guard *g)
 {
     const struct plan *p = g->l->plan;
     for (int32_t k = 0; k < p->program->nroot; k++) {
-        int32_t leaf = p->program->root[k].overwrites_leaf;
-        if (leaf < 0 || !p->overwrites[k]) continue;
-        int32_t n = p->program->leaf[leaf].layout->place->nrank;
-        memset(g->wanted + p->leaf_first[leaf], true, (size_t)n);
+        int32_t over = p->program->root[k].overwrites_leaf;
+        if (over < 0 || !p->overwrites[k]) continue;
+        int32_t n = mine_of(&g->l->mines, p->program->leaf[over].layout->place)->n;
+        memset(g->wanted + p->leaf_first[over], true, (size_t)n);
     }
 }
 
@@ -131,12 +131,12 @@ guard_root(struct guard *g, int32_t k)
     struct plan *p = l->plan;
     const struct prog_root *r = &l->program->root[k];
     p->overwrites[k] = p->overwrites[k] && r->overwrites_leaf >= 0;
-    int n = p->overwrites[k] ? ref_layout(l->program, r->ref)->place->nrank : 0;
-    for (int pos = 0; pos < n && p->overwrites[k]; pos++)
-        p->overwrites[k] = may_replace(g, p->root_first[k] + pos, p->leaf_first[r->overwrites_leaf] + pos);
-    for (int pos = 0; pos < n && p->overwrites[k]; pos++) {
-        wait_for_readers(g, p->root_first[k] + pos, p->leaf_first[r->overwrites_leaf] + pos);
-        l->draft[g->writer[p->root_first[k] + pos]].task.updates = true;
+    int32_t n = p->overwrites[k] ? mine_of(&l->mines, ref_layout(l->program, r->ref)->place)->n : 0;
+    for (int32_t own = 0; own < n && p->overwrites[k]; own++)
+        p->overwrites[k] = may_replace(g, p->root_first[k] + own, p->leaf_first[r->overwrites_leaf] + own);
+    for (int32_t own = 0; own < n && p->overwrites[k]; own++) {
+        wait_for_readers(g, p->root_first[k] + own, p->leaf_first[r->overwrites_leaf] + own);
+        l->draft[g->writer[p->root_first[k] + own]].task.updates = true;
     }
 }
 

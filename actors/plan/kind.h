@@ -14,18 +14,21 @@ struct plan;
 struct task;
 struct values;
 struct stream;
+struct transport;
 
 /* One act, as the functions of a kind see it. Owned by the thread of the task's device; lives as long as its work is
  * under way. Addresses are those of this act: of each argument where its view begins, of each result's register. */
 struct act {
     const struct plan *plan;
     const struct task *task;
-    void *const *in, *const *out; /* by argument; by result */
-    void *scratch;                /* the device's; until the work is done */
-    struct stream *stream;        /* that the work is enqueued on; NULL: the work is done when begin returns */
-    int32_t piece;                /* counts from 0 */
-    int64_t received;             /* bytes of other devices' memory that it reads: begin adds to it */
-    struct finding find;          /* what its work found wrong in its data */
+    void *const *in, *const *out;      /* by argument; by result */
+    void *scratch;                     /* the device's; until the work is done */
+    struct stream *stream;             /* that the work is enqueued on; NULL: the work is done when begin returns */
+    int32_t piece;                     /* counts from 0 */
+    int64_t received;                  /* bytes of other devices' memory that it reads: begin adds to it */
+    const struct transport *transport; /* of the bytes that go to other memories, or come from there */
+    int64_t ticket;                    /* sent bytes stay as they are until the transport says so; 0: they need not */
+    struct finding find;               /* what its work found wrong in its data */
 };
 
 enum kind_flags {
@@ -36,6 +39,8 @@ enum kind_flags {
     KIND_ALIAS = 16,       /* its result may lie in a register that another task has (where: IN_TASK) */
     KIND_WRITES = 32,      /* its acts write the bytes of its results */
     KIND_ORDER = 64,       /* it has no results: others wait for it */
+    KIND_SENDS = 128,      /* it has no results here: what it reads goes to another memory */
+    KIND_FAR = 256,        /* it may be an end of a channel */
 };
 
 struct task_kind {

@@ -9,9 +9,10 @@ static struct type
 result(const struct plan *p, int32_t task, int32_t out)
 {
     const struct task *t = &p->task[task];
-    const struct box_plan *b = t->move.box;
-    UNUSED(out);
-    if (t->move.stage) return type_of(layout_dtype(b->to, (enum dtype)b->type.dtype), 1, &b->stage[t->pos].numel);
+    const struct plan_move *b = t->move.of;
+    enum dtype dtype = layout_dtype(b->to, (enum dtype)b->type.dtype);
+    int64_t numel = t->out[out].bytes / (int64_t)dtype_bytes(dtype);
+    if (t->move.stage) return type_of(dtype, 1, &numel);
     return layout_shard(b->to, &b->type, t->pos);
 }
 

@@ -18,7 +18,7 @@ check(struct values *s, int32_t task)
 
 const struct task_kind kind_gate = {
     .name = "gate",
-    .flags = KIND_ORDER,
+    .flags = KIND_ORDER | KIND_FAR,
     .begin = begin,
     .check = check,
     .result = kind_result_type,

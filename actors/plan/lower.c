@@ -35,6 +35,7 @@ operands(struct lower *l, int32_t node, struct pval **in)
         in[i] = NULL;
         if (n->in[i].kind != REF_NODE && n->in[i].kind != REF_LEAF) continue;
         const struct layout *want = n->op->flags & OP_MOVE ? n->layout[0] : n->want[i];
+        l->operand = (int16_t)i;
         TRY(lower_moved(l, lower_value(l, n->in[i]), want, !outlives(l, node), &in[i]));
     }
     return 0;
@@ -85,14 +86,14 @@ make_kernel(struct lower *l, const struct computing *c, struct exec **e)
 
 /* View i of the kernel that is looked for: a part, or a number. */
 static void
-look_at(struct kernels *k, int32_t i, const struct pval *v, int pos)
+look_at(struct kernels *k, int32_t i, const struct pval *v, int32_t own)
 {
-    k->view[i] = v->part[pos].view;
-    k->at[i] = k->placed ? part_placed(v, pos) : *v->part[pos].view;
+    k->view[i] = v->part[own].view;
+    k->at[i] = k->placed ? part_placed(v, own) : *v->part[own].view;
 }
 
 static int
-compute_task(struct lower *l, struct computing *c, int pos)
+compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
 {
     const struct prog_node *n = &l->program->node[c->node];
     const struct layout *out = n->layout[0];
@@ -103,8 +104,8 @@ compute_task(struct lower *l, struct computing *c, int pos)
     draft_args(l, id, n->nin);
     for (int i = 0; i < n->nin; i++) {
         if (c->in[i]) {
-            look_at(k, i, c->in[i], pos);
-            TRY(draft_reads(l, id, &c->in[i]->part[pos], i, false));
+            look_at(k, i, c->in[i], own);
+            TRY(draft_reads(l, id, &c->in[i]->part[own], i, false));
         } else if (n->in[i].kind == REF_NUMBER) {
             k->at[i] = number_view(&c->call->in[i], NULL);
             l->draft[id].task.arg[i] = (struct arg){.kind = ARG_NUMBER, .index = n->in[i].index};
@@ -112,9 +113,9 @@ compute_task(struct lower *l, struct computing *c, int pos)
     }
     for (int o = 0; o < n->nout; o++) {
         struct pval *v = l->node_val[c->node * OP_OUT + o];
-        look_at(k, n->nin + o, v, pos);
-        draft_out(l, &l->draft[id], view_bytes(v->part[pos].view), 1);
-        part_is_result(&v->part[pos], id, o);
+        look_at(k, n->nin + o, v, own);
+        draft_out(l, &l->draft[id], view_bytes(v->part[own].view), 1);
+        part_is_result(&v->part[own], id, o);
     }
     struct task *t = &l->draft[id].task;
     t->nresult = n->nout;
@@ -127,42 +128,43 @@ compute_task(struct lower *l, struct computing *c, int pos)
 
 /* A task that reads one part: an accumulation, or a dense copy of a window. type: of its result. */
 static int
-single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int pos, bool piece,
-            int32_t *id)
+single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
+            bool piece, int32_t *id)
 {
     const struct place *p = v->layout->place;
+    int pos = v->mine->pos[own];
     struct draft *d = draft_new(l, kind, v->node, p->kind, p->rank[pos], pos, piece, id);
     struct type local = layout_shard(v->layout, type, pos);
     d->task.type = local;
     d->task.name = kind->name;
-    d->task.source = v->part[pos].view;
+    d->task.source = v->part[own].view;
     draft_out(l, d, type_bytes(&local), kind->flags & KIND_ONCE_A_BATCH ? l->program->pieces : 1);
     d->task.nresult = 1;
     draft_args(l, *id, 1);
-    return draft_reads(l, *id, &v->part[pos], 0, false);
+    return draft_reads(l, *id, &v->part[own], 0, false);
 }
 
-/* A view of part pos; where no strides show it (a reshape of a transposed part), a dense copy, which lies as the
+/* A view of a part; where no strides show it (a reshape of a transposed part), a dense copy, which lies as the
  * result. */
 static int
-view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int pos, struct part *out)
+view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int32_t own, struct part *out)
 {
     const struct prog_node *n = &l->program->node[node];
-    const struct part *from = &in->part[pos];
-    struct view v = part_placed(l->node_val[node * OP_OUT], pos), operand = part_placed(in, pos);
+    const struct part *from = &in->part[own];
+    struct view v = part_placed(l->node_val[node * OP_OUT], own), operand = part_placed(in, own);
     int64_t skip = 0;
     if (n->op->view(c, &operand, &v, &skip)) {
         int32_t id;
-        TRY(single_task(l, &kind_copy, in, &in->type, pos, in->piece, &id));
+        TRY(single_task(l, &kind_copy, in, &in->type, own, in->piece, &id));
         l->draft[id].task.node = node;
         l->draft[id].task.phase = l->outline->stages.phase[node];
         part_is_result(out, id, 0);
         return 0;
     }
-    const struct view *own = out->view;
+    const struct view *dense = out->view;
     *out = *from;
     out->skip = from->skip + skip;
-    out->view = view_numel(&v) == 0 ? own : intern_view(l, &v); /* nothing has the shape of its own layout */
+    out->view = view_numel(&v) == 0 ? dense : intern_view(l, &v); /* nothing has the shape of its own layout */
     return 0;
 }
 
@@ -179,22 +181,25 @@ lower_node(struct lower *l, int32_t node)
         return 0;
     }
     for (int k = 0; k < n->nout; k++)
-        l->node_val[node * OP_OUT + k] = pval_new(l, &n->type[k], n->layout[k], n->piece && !n->accumulate, node);
+        l->node_val[node * OP_OUT + k] = pval_new(l, &n->type[k], n->layout[k], n->piece && !n->accumulate,
+                                                  (struct ref){REF_NODE, (uint8_t)k, node});
+    const struct mine *mine = mine_of(&l->mines, n->layout[0]->place);
+    if (mine->n == 0) return 0;
     struct computing c = {.node = node, .in = in, .call = program_call(l->program, n, &l->tmp)};
     if (!n->accumulate && !(n->op->flags & OP_VIEW)) {
         c.threads = team_of(l, c.call, n->layout[0]->place->nrank);
         kernels_begin(&c.kernels, l, n->nin + n->nout, op_is_placed(n->op));
     }
-    for (int pos = 0; pos < n->layout[0]->place->nrank; pos++) {
-        struct part *out = &l->node_val[node * OP_OUT]->part[pos];
+    for (int32_t own = 0; own < mine->n; own++) {
+        struct part *out = &l->node_val[node * OP_OUT]->part[own];
         int32_t id;
         if (n->accumulate) {
-            TRY(single_task(l, &kind_accumulate, in[0], &n->type[0], pos, true, &id));
+            TRY(single_task(l, &kind_accumulate, in[0], &n->type[0], own, true, &id));
             part_is_result(out, id, 0);
         } else if (n->op->flags & OP_VIEW) {
-            TRY(view_part(l, node, c.call, in[0], pos, out));
+            TRY(view_part(l, node, c.call, in[0], own, out));
         } else {
-            TRY(compute_task(l, &c, pos));
+            TRY(compute_task(l, &c, own, mine->pos[own]));
         }
     }
     return 0;
@@ -206,12 +211,12 @@ lower_leaves(struct lower *l)
     struct plan *p = l->plan;
     for (int32_t i = 0; i < l->program->nleaf; i++) {
         const struct prog_leaf *f = &l->program->leaf[i];
-        struct pval *v = pval_new(l, &f->type, f->layout, f->piece, -1);
-        for (int pos = 0; pos < f->layout->place->nrank; pos++) {
-            struct part *part = &v->part[pos];
+        struct pval *v = pval_new(l, &f->type, f->layout, f->piece, (struct ref){.kind = REF_LEAF, .index = i});
+        for (int32_t k = 0; k < v->mine->n; k++) {
+            struct part *part = &v->part[k];
             part->kind = ARG_LEAF;
-            part->index = p->leaf_first[i] + pos;
-            struct type local = layout_shard(f->layout, &f->type, pos);
+            part->index = p->leaf_first[i] + k;
+            struct type local = layout_shard(f->layout, &f->type, v->mine->pos[k]);
             part->piece_stride = f->piece ? type_bytes(&local) : 0;
         }
         l->leaf_val[i] = v;
@@ -257,17 +262,17 @@ lower_roots(struct lower *l)
     for (int32_t k = 0; k < l->program->nroot; k++) {
         const struct prog_root *root = &l->program->root[k];
         struct pval *v = lower_value(l, root->ref);
-        for (int pos = 0; pos < v->layout->place->nrank; pos++) {
-            struct part part = v->part[pos];
+        for (int32_t own = 0; own < v->mine->n; own++) {
+            struct part part = v->part[own];
             if (!takes_root(l, &part, root->join)) {
                 int32_t id;
                 p->overwrites[k] = false;
                 l->at = v->node;
-                TRY(single_task(l, &kind_copy, v, &v->type, pos, root->join, &id));
+                TRY(single_task(l, &kind_copy, v, &v->type, own, root->join, &id));
                 part_is_result(&part, id, 0);
             }
             struct out_port *o = &l->draft[part.index].out[part.out];
-            o->where = (struct where){IN_ROOT, p->root_first[k] + pos, 0, o->bytes};
+            o->where = (struct where){IN_ROOT, p->root_first[k] + own, 0, o->bytes};
             if (root->join) o->nreg = l->program->pieces;
         }
     }

@@ -3,6 +3,7 @@
 #ifndef RILLE_PLAN_LOWER_H
 #define RILLE_PLAN_LOWER_H
 
+#include "actors/plan/cross.h"
 #include "actors/plan/outline.h"
 #include "actors/plan/plan.h"
 
@@ -21,8 +22,10 @@ struct pval {
     struct type type;
     const struct layout *layout;
     bool piece;
-    int32_t node;       /* program node it comes from, -1: a leaf */
-    struct part *part;  /* by mesh position */
+    int32_t node;   /* program node it comes from, -1: a leaf */
+    struct ref ref; /* which value it is, however often it was moved */
+    const struct mine *mine;
+    struct part *part;  /* by position that is mine */
     struct pval *moved; /* the same value in other layouts */
 };
 
@@ -53,6 +56,7 @@ struct lower {
     struct pval **node_val; /* [node * OP_OUT + out] */
     struct pval **leaf_val;
     struct outline *outline;
+    struct mines mines;
     struct order {
         int32_t *line, *place;        /* by task: which line it lies on, and where (order.c) */
         int32_t *seen, stamp, *queue; /* of a search */
@@ -66,9 +70,13 @@ struct lower {
     int32_t exec_capacity;
     int32_t gate, gated; /* the last gate, -1; drafts before this have one behind them, if they need it */
     bool *is_update;     /* by node: it may be written over a leaf */
-    struct box_plan **box;
-    int32_t nbox, box_capacity;
-    int32_t at; /* the node that is being lowered: by its line an error in the move of a leaf is told */
+    struct crosses crosses;
+    struct plan_move **move;
+    int32_t nmove, move_capacity;
+    int32_t at;              /* the node that is being lowered: by its line an error in the move of a leaf is told */
+    int16_t operand, hop;    /* and which of its operands is moved, and how far it is on its way: these name channels */
+    struct channel *channel; /* in the order in which they are made; malloc */
+    int32_t nchannel, channel_capacity;
 };
 
 /* intern.c: the one view with these sizes and strides. */
@@ -100,12 +108,13 @@ bool draft_once(const struct draft *d);                                         
 void draft_args(struct lower *l, int32_t task, int n);
 int draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh);
 struct view part_local(const struct layout *layout, const struct type *type, int pos);
-/* How the part of a value at a mesh position lies, knowing its place in the whole. */
-struct view part_placed(const struct pval *v, int pos);
+/* How part k of those of a value that are mine lies, knowing its place in the whole. */
+struct view part_placed(const struct pval *v, int32_t k);
 /* The window of a part (its box in the whole starts at lo) that holds slice; *skip elements from the part's start. */
 struct view part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
 void part_is_result(struct part *p, int32_t task, int32_t out);
-struct pval *pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece, int32_t node);
+struct pval *pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece,
+                      struct ref ref);
 void draft_edge(struct lower *l, int32_t to, const struct edge *e); /* one more, whatever others there are */
 
 /* order.c */
@@ -121,20 +130,41 @@ void order_credit(struct lower *l, int32_t a, int32_t b);
 /* move.c */
 struct mover { /* a move in the making */
     struct lower *l;
-    const struct box_plan *b;
+    const struct plan_move *move;
+    const struct box_plan *b; /* its steps here */
     struct pval *from;
+    const struct cross *cross;
+    int32_t *recv;           /* by channel that comes in: its task */
     int32_t *stage_task;     /* by stage */
-    int32_t *arg, *arg_task; /* by source position, then by stage: its argument of that task */
-    struct box *box;         /* of source positions that were asked for */
+    int32_t *part_task;      /* by destination part here */
+    int32_t *arg, *arg_task; /* by source here, then by stage, then by channel: its argument of that task */
+    struct box *box;         /* of sources here that were asked for */
     bool *boxed;
     struct view part; /* the destination part in the making */
 };
-void mover_init(struct mover *m, struct lower *l, const struct box_plan *b, struct pval *from);
+void mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct cross *x,
+                struct pval *from);
 int move_kind(const struct box_plan *b, int rank);
-int move_add(struct mover *m, int32_t task, const struct box_step *step, const struct box *slice, int rank,
-             const struct view *dst, int64_t skip);
+/* How a slice lies in a source here (the part at a position; a stage, if it is not BOX_PART), which *part says where to
+ * find; *skip elements beyond that. */
+struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part,
+                         int64_t *skip);
+/* The tasks that fill stages, and those that fill parts. */
+int move_stages(struct mover *m);
+int move_parts(struct mover *m, struct pval *to);
+int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
+             const struct box *slice, int rank, const struct view *dst, int64_t skip);
 /* share.c: parts that are alike on several ranks of one memory get one register; *done: they could. */
-int share_parts(struct lower *l, const struct box_plan *b, struct pval *from, struct pval *to, bool *done);
+int share_parts(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
+                struct pval *to, bool *done);
+
+/* send.c: the tasks of a move, and what it sends to other memories and receives. */
+int move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
+                struct pval *to);
+/* One end of a channel: the task of it, which was made just now. */
+void channel_add(struct lower *l, int32_t task, const struct channel *c);
+/* Their list, sorted, in the plan. */
+void channel_list(struct lower *l);
 
 /* move.c: v in another layout, by the cheapest way. share: its parts need not each have bytes of their own. */
 int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out);

@@ -31,56 +31,79 @@ move_kind(const struct box_plan *b, int rank)
 }
 
 void
-mover_init(struct mover *m, struct lower *l, const struct box_plan *b, struct pval *from)
+mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from)
 {
-    int32_t n = from->layout->place->nrank + b->nstage;
-    *m = (struct mover){.l = l, .b = b, .from = from};
-    m->box = ARENA_ARRAY(&l->tmp, struct box, from->layout->place->nrank);
-    m->boxed = ARENA_ARRAY(&l->tmp, bool, from->layout->place->nrank);
+    const struct box_plan *b = x->own;
+    int32_t n = from->mine->n + b->nstage + x->nin;
+    *m = (struct mover){.l = l, .move = move, .b = b, .from = from, .cross = x};
+    m->box = ARENA_ARRAY(&l->tmp, struct box, from->mine->n);
+    m->boxed = ARENA_ARRAY(&l->tmp, bool, from->mine->n);
     m->stage_task = ARENA_ARRAY(&l->tmp, int32_t, b->nstage);
+    m->part_task = ARENA_ARRAY(&l->tmp, int32_t, b->npart);
+    m->recv = ARENA_ARRAY(&l->tmp, int32_t, x->nin);
     m->arg = ARENA_ARRAY(&l->tmp, int32_t, n);
     m->arg_task = ARENA_ARRAY(&l->tmp, int32_t, n);
     for (int32_t i = 0; i < n; i++) m->arg_task[i] = -1;
 }
 
-/* The argument by which the task reads a source; made when it has none yet. */
-static int
-move_arg(struct mover *m, int32_t task, const struct box_source *s, int32_t *arg)
-{
-    struct view row = {.dtype = (uint8_t)layout_dtype(m->b->to, m->b->type.dtype)};
-    struct part staged = {.kind = ARG_REG, .view = &row};
-    const struct part *part = &m->from->part[s->pos];
-    int32_t at = s->pos;
-    if (s->stage != BOX_PART) {
-        at = m->from->layout->place->nrank + s->stage;
-        staged.index = m->stage_task[s->stage];
-        part = &staged;
-    }
-    if (m->arg_task[at] != task) {
-        m->arg_task[at] = task;
-        m->arg[at] = m->l->draft[task].task.narg++;
-        TRY(draft_reads(m->l, task, part, m->arg[at], true));
-    }
-    *arg = m->arg[at];
-    return 0;
-}
+/* ---- what a task reads ---- */
 
-static int
-move_from(struct mover *m, int32_t task, const struct box_source *s, const struct box *slice, struct box_from *from)
+static const struct view row; /* of what is staged or received: its slices have their own */
+
+struct view
+mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part, int64_t *skip)
 {
     const struct box_plan *b = m->b;
-    int64_t skip;
-    struct view view;
-    TRY(move_arg(m, task, s, &from->arg));
-    if (s->stage != BOX_PART) {
-        view = stage_window(b, s->stage, slice, &skip);
-    } else {
-        if (!m->boxed[s->pos]) layout_box(b->from, &b->type, s->pos, &m->box[s->pos]);
-        m->boxed[s->pos] = true;
-        view = part_window(m->from->part[s->pos].view, m->box[s->pos].lo, slice, &skip);
+    if (stage != BOX_PART) {
+        *part = (struct part){.kind = ARG_REG, .index = m->stage_task[stage], .view = &row};
+        return stage_window(b, stage, slice, skip);
     }
-    from->view = intern_view(m->l, &view);
-    from->skip = skip * (int64_t)dtype_bytes(view.dtype);
+    int32_t k = mine_find(m->from->mine, pos);
+    *part = m->from->part[k];
+    if (!m->boxed[k]) layout_box(b->from, &b->type, pos, &m->box[k]);
+    m->boxed[k] = true;
+    return part_window(part->view, m->box[k].lo, slice, skip);
+}
+
+/* The slice of a channel, as it lies in what was received: dense. */
+static struct view
+received_window(const struct mover *m, int32_t channel, int32_t which, struct part *part, int64_t *skip)
+{
+    const struct cross_channel *c = &m->cross->in[channel];
+    const struct box *slice = c->slice[which].slice;
+    struct type t = m->b->type;
+    t.dtype = (uint8_t)cross_dtype(m->cross, c);
+    for (int d = 0; d < t.ndim; d++) t.dim[d] = slice->hi[d] - slice->lo[d];
+    *part = (struct part){.kind = ARG_REG, .index = m->recv[channel], .view = &row};
+    *skip = c->offset[which];
+    return view_dense(&t, NULL);
+}
+
+/* Where a source is found: in which part, under which window; and its number among all sources of the move here. */
+static int32_t
+move_source(struct mover *m, const struct box_work *w, bool to_stage, const struct box_source *s,
+            const struct box *slice, struct part *part, struct view *view, int64_t *skip)
+{
+    int32_t own = m->from->mine->n, which;
+    if (!cross_is_here(m->cross, s)) {
+        int32_t channel = cross_find(m->cross, w, to_stage, s, slice, &which);
+        *view = received_window(m, channel, which, part, skip);
+        return own + m->b->nstage + channel;
+    }
+    *view = mover_window(m, s->stage, s->pos, slice, part, skip);
+    return s->stage != BOX_PART ? own + s->stage : mine_find(m->from->mine, s->pos);
+}
+
+/* The argument by which the task reads a source; made when it has none yet. */
+static int
+move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part, int32_t *arg)
+{
+    if (m->arg_task[source] != task) {
+        m->arg_task[source] = task;
+        m->arg[source] = m->l->draft[task].task.narg++;
+        TRY(draft_reads(m->l, task, part, m->arg[source], true));
+    }
+    *arg = m->arg[source];
     return 0;
 }
 
@@ -91,10 +114,10 @@ received_of(const struct mover *m, const struct box_source *s, const struct box 
     return s->rank == rank ? 0 : box_numel(slice, m->b->type.ndim) * width;
 }
 
-/* One more move of the task: a slice of a step, done by rank. dst, skip: where it goes in the task's register. */
+/* One more move of the task: a slice of a step of this work. dst, skip: where it goes in the task's register. */
 int
-move_add(struct mover *m, int32_t task, const struct box_step *step, const struct box *slice, int rank,
-         const struct view *dst, int64_t skip)
+move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
+         const struct box *slice, int rank, const struct view *dst, int64_t skip)
 {
     struct task *t = &m->l->draft[task].task;
     struct box_move *move = &t->move.step[t->move.nstep++];
@@ -105,11 +128,19 @@ move_add(struct mover *m, int32_t task, const struct box_step *step, const struc
     move->nfrom = step->verb == BOX_FILL ? 0 : step->nsource;
     move->from = ARENA_ARRAY(&m->l->plan->arena, struct box_from, move->nfrom);
     for (int i = 0; i < move->nfrom; i++) {
-        TRY(move_from(m, task, &step->source[i], slice, &move->from[i]));
+        struct box_from *from = &move->from[i];
+        struct part part;
+        struct view view;
+        int32_t source = move_source(m, w, to_stage, &step->source[i], slice, &part, &view, &skip);
+        TRY(move_arg(m, task, source, &part, &from->arg));
+        from->view = intern_view(m->l, &view);
+        from->skip = skip * (int64_t)dtype_bytes(view.dtype);
         m->l->draft[task].task.move.received += received_of(m, &step->source[i], slice, rank);
     }
     return 0;
 }
+
+/* ---- tasks ---- */
 
 static int
 move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step)
@@ -120,7 +151,7 @@ move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage
         view = stage_window(m->b, w->same, step->slice, &skip);
     else
         view = part_window(&m->part, m->part.offset, step->slice, &skip);
-    return move_add(m, task, step, step->slice, w->rank, &view, skip);
+    return move_add(m, task, w, to_stage, step, step->slice, w->rank, &view, skip);
 }
 
 /* What a replica does is done: it reads the same by the same arguments. */
@@ -132,9 +163,13 @@ move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like
     t->received = 0;
     for (int32_t i = 0; i < w->nstep; i++)
         for (int32_t k = 0; k < w->step[i].nsource; k++) {
-            int32_t arg;
-            TRY(move_arg(m, task, &w->step[i].source[k], &arg));
-            m->l->draft[task].task.move.received += received_of(m, &w->step[i].source[k], w->step[i].slice, w->rank);
+            const struct box_source *s = &w->step[i].source[k];
+            struct part part;
+            struct view view;
+            int64_t skip;
+            int32_t arg, source = move_source(m, w, false, s, w->step[i].slice, &part, &view, &skip);
+            TRY(move_arg(m, task, source, &part, &arg));
+            m->l->draft[task].task.move.received += received_of(m, s, w->step[i].slice, w->rank);
         }
     return 0;
 }
@@ -149,7 +184,7 @@ move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like
     struct draft *d =
         draft_new(m->l, &kind_box, m->from->node, move_kind(b, w->rank), w->rank, index, m->from->piece, id);
     if (like < 0) d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, w->nstep);
-    d->task.move.box = (struct box_plan *)b;
+    d->task.move.of = m->move;
     d->task.move.stage = to_stage;
     d->task.name = b->name;
     draft_out(m->l, d, bytes, 1);
@@ -162,34 +197,40 @@ move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like
     return 0;
 }
 
-static void
-remember_box(struct lower *l, struct box_plan *b)
+int
+move_stages(struct mover *m)
 {
-    if (l->nbox == l->box_capacity) {
-        int32_t capacity = l->box_capacity ? 2 * l->box_capacity : 16;
-        struct box_plan **more = ARENA_ARRAY(&l->tmp, struct box_plan *, capacity);
-        if (l->nbox) memcpy(more, l->box, sizeof *more * (size_t)l->nbox);
-        l->box = more;
-        l->box_capacity = capacity;
-    }
-    l->box[l->nbox++] = b;
+    const struct box_plan *b = m->b;
+    for (int32_t i = 0; i < b->nstage; i++)
+        TRY(move_task(m, &b->stage[i].work, true, -1, b->stage[i].numel * box_width_to(b), &m->stage_task[i]));
+    return 0;
 }
 
-static int
-move_tasks(struct lower *l, const struct box_plan *b, struct pval *from, struct pval *to)
+int
+move_parts(struct mover *m, struct pval *to)
 {
-    struct mover m;
-    mover_init(&m, l, b, from);
-    for (int i = 0; i < b->nstage; i++)
-        TRY(move_task(&m, &b->stage[i].work, true, -1, b->stage[i].numel * box_width_to(b), &m.stage_task[i]));
-    int32_t *task = ARENA_ARRAY(&l->tmp, int32_t, b->npart);
+    const struct box_plan *b = m->b;
     for (int32_t i = 0; i < b->npart; i++) {
         const struct box_work *w = &b->part[i];
         struct type local = layout_shard(to->layout, &to->type, w->pos);
-        TRY(move_task(&m, w, false, w->same < i ? task[w->same] : -1, type_bytes(&local), &task[i]));
-        part_is_result(&to->part[w->pos], task[i], 0);
+        TRY(move_task(m, w, false, w->same < i ? m->part_task[w->same] : -1, type_bytes(&local), &m->part_task[i]));
+        part_is_result(&to->part[i], m->part_task[i], 0);
     }
     return 0;
+}
+
+static const struct plan_move *
+remember_move(struct lower *l, struct ref value, const struct box_plan *b)
+{
+    ARENA_GROW(&l->tmp, l->move, l->nmove + 1, l->move_capacity);
+    struct plan_move m = {.value = value,
+                          .type = b->type,
+                          .from = b->from,
+                          .to = b->to,
+                          .name = b->name,
+                          .bytes = b->bytes,
+                          .bound = b->bound};
+    return l->move[l->nmove++] = arena_dup(&l->plan->arena, &m, sizeof m);
 }
 
 /* A move reads its sources in place. A plan that is read and not run reads nothing. */
@@ -199,29 +240,39 @@ reaches(const struct lower *l, int from, int to)
     return from == to || l->program->dry_run || (device_kind(from)->flags & device_kind(to)->flags & HOST_READS);
 }
 
+/* Every part is in place: the same bytes under another layout. */
+static void
+move_name(struct pval *v, struct pval *to)
+{
+    for (int32_t k = 0; k < to->mine->n; k++) {
+        const struct view *own = to->part[k].view;
+        int32_t rank = to->layout->place->rank[to->mine->pos[k]];
+        to->part[k] = v->part[mine_find(v->mine, place_find(v->layout->place, rank))];
+        /* Where there is nothing, its shape is the new layout's all the same: {0, 4} is not {4, 0}. */
+        if (view_numel(own) == 0) to->part[k].view = own;
+    }
+}
+
 /* One hop: the value in another layout, directly. */
 static int
 move_once(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
 {
-    struct box_plan *b;
+    const struct cross *x;
     if (!reaches(l, v->layout->place->kind, layout->place->kind))
         return fail(E_PLACE, "a value does not go from %s to %s devices: their memories do not reach each other",
                     device_kind_text(v->layout->place->kind), device_kind_text(layout->place->kind));
-    TRY(box_plan(&l->plan->arena, &v->type, v->layout, layout, &b));
-    struct pval *to = *out = pval_new(l, &v->type, layout, v->piece, v->node);
-    if (b->alias) {
-        for (int pos = 0; pos < layout->place->nrank; pos++) {
-            const struct view *own = to->part[pos].view;
-            to->part[pos] = v->part[place_find(v->layout->place, layout->place->rank[pos])];
-            /* Where there is nothing, its shape is the new layout's all the same: {0, 4} is not {4, 0}. */
-            if (view_numel(own) == 0) to->part[pos].view = own;
-        }
+    struct pval *to = *out = pval_new(l, &v->type, layout, v->piece, v->ref);
+    if (layout_same_boxes(v->layout, layout, &v->type)) {
+        move_name(v, to);
         return 0;
     }
-    remember_box(l, b);
+    if (v->mine->n == 0 && to->mine->n == 0) return 0;
+    TRY(cross_of(&l->crosses, &v->type, v->layout, layout, &x));
+    if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0; /* nobody reads what lies here */
+    const struct plan_move *move = remember_move(l, v->ref, x->own);
     bool shared = false;
-    if (share) TRY(share_parts(l, b, v, to, &shared));
-    return shared ? 0 : move_tasks(l, b, v, to);
+    if (share && cross_is_all(x)) TRY(share_parts(l, move, x, v, to, &shared));
+    return shared ? 0 : move_across(l, move, x, v, to);
 }
 
 /* The value in another layout, by the cheapest way. What is between two hops is this move's alone, so that a move
@@ -237,7 +288,10 @@ lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool s
             return 0;
         }
     const struct box_candidate *way = outline_way(l->outline, &v->type, v->layout, layout);
-    for (int k = 0; k < way->nhop; k++) TRY(move_once(l, to, way->hop[k].to, share || k + 1 < way->nhop, &to));
+    for (int k = 0; k < way->nhop; k++) {
+        l->hop = (int16_t)k;
+        TRY(move_once(l, to, way->hop[k].to, share || k + 1 < way->nhop, &to));
+    }
     to->moved = v->moved;
     v->moved = to;
     *out = to;

@@ -112,6 +112,25 @@ digest(struct outline *o)
     memcpy(o->digest + 8, &s.b, 8);
 }
 
+/* ---- what comes after the last piece ---- */
+
+/* Sums over the pieces, updates (what they replace is read for each piece), and what is computed from either. */
+static void
+find_late(struct outline *o)
+{
+    const struct program *p = o->program;
+    bool *update = ARENA_ARRAY(&o->arena, bool, p->nnode + 1);
+    o->late = ARENA_ARRAY(&o->arena, bool, p->nnode + 1);
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].overwrites_leaf >= 0 && p->root[k].ref.kind == REF_NODE) update[p->root[k].ref.index] = true;
+    for (int32_t i = 0; i < p->nnode && p->pieces > 1; i++) {
+        const struct prog_node *n = &p->node[i];
+        o->late[i] = n->accumulate || update[i];
+        for (int32_t k = 0; k < n->nin; k++)
+            if (n->in[k].kind == REF_NODE) o->late[i] = o->late[i] || o->late[n->in[k].index];
+    }
+}
+
 /* ---- all of it ---- */
 
 static int
@@ -155,6 +174,7 @@ outline_new(const struct program *p, struct atlas *at, struct outline **out)
     stages_find(&o->stages, p, &o->arena);
     o->fusion = (struct fusion){.program = p, .arena = &o->arena};
     fuse_nodes(&o->fusion);
+    find_late(o);
     int status = find_ways(o, at);
     if (status)
         outline_free(out);

@@ -39,6 +39,7 @@ struct outline {
     const struct program *program; /* borrowed */
     struct stages stages;
     struct fusion fusion;
+    bool *late;      /* by node: it may be known only after the last piece */
     struct way *way; /* each once, in the order in which steps want them */
     int32_t nway, way_capacity;
     int32_t *slot, nslot;     /* 1 + index of a way, by hash */

@@ -15,6 +15,7 @@
 #ifndef RILLE_PLAN_PLAN_H
 #define RILLE_PLAN_PLAN_H
 
+#include "actors/plan/channel.h"
 #include "actors/plan/kind.h"
 #include "actors/plan/program.h"
 #include "boxing/box.h"
@@ -113,10 +114,19 @@ struct plan_chain {
     int32_t *live_out;          /* program nodes */
 };
 
+/* A move at once, or a hop of one. */
+struct plan_move {
+    struct ref value;
+    struct type type;
+    const struct layout *from, *to;
+    const char *name;     /* box_plan.name */
+    int64_t bytes, bound; /* that the devices of this plan receive; the proven least, of the whole move */
+};
+
 /* A task's part in a move. */
 struct task_move {
-    const struct box_plan *box; /* the move */
-    bool stage;                 /* it fills a stage of the move, not a part of its destination */
+    const struct plan_move *of;
+    bool stage; /* it fills a stage of the move, not a part of its destination */
     int32_t nstep;
     struct box_move *step;
     int64_t received; /* bytes it reads of other devices' memory, an act */
@@ -130,6 +140,7 @@ struct task {
     int32_t stage;          /* virtual stage (stage.h) */
     int32_t node;           /* program node it is part of (of the value that is moved), -1 */
     int32_t pos;            /* mesh position, or destination index of a move */
+    int32_t channel;        /* whose end it is, -1 */
     int32_t nact;
     uint64_t priority;  /* smaller first */
     const char *name;   /* operator, "box all-gather", ... */
@@ -145,7 +156,7 @@ struct task {
     const struct view *source;    /* accumulate, copy: how it lies in its argument; else NULL */
     union {                       /* by kind */
         struct plan_chain *chain; /* compute: of a chain; NULL: of its node alone */
-        struct task_move move;    /* box, fill, join */
+        struct task_move move;    /* box, fill, join; send, recv: no steps */
     };
 };
 
@@ -166,6 +177,7 @@ struct plan {
     struct arena arena;
     struct program *program;  /* owned */
     unsigned char digest[16]; /* of the outline (outline.h) */
+    int32_t memory;           /* whose part it is: that of its devices; 0 where there is one memory */
     int32_t nthread, ndevice, ntask, pieces;
     int32_t nshare; /* threads that share the cores, as one process would have them: team sizes follow from it */
     struct plan_device *device;
@@ -175,19 +187,21 @@ struct plan {
     int64_t *nact; /* per thread */
     int32_t nleaf_part, nroot_part;
     struct plan_part *leaf_part, *root_part;
-    int32_t *leaf_first, *root_first; /* first part of leaf i, root k; parts follow in mesh order */
+    int32_t *leaf_first, *root_first; /* first part here of leaf i, root k; others follow in mesh order */
     bool *overwrites;                 /* per root: it may be written over its leaf */
     int32_t nexec;                    /* kernels, of which tasks that are alike share one; malloc */
     struct exec **exec;
-    int32_t nbox; /* distinct moves */
-    struct box_plan **box;
+    int32_t nmove; /* in the order of their tasks */
+    struct plan_move **move;
+    int32_t nchannel; /* to other memories, sorted by name */
+    struct channel *channel;
 };
 
 /* The move that a task is part of; NULL. */
-static inline const struct box_plan *
-task_box(const struct task *t)
+static inline const struct plan_move *
+task_hop(const struct task *t)
 {
-    return t->kind->flags & KIND_MOVE ? t->move.box : NULL;
+    return t->kind->flags & KIND_MOVE ? t->move.of : NULL;
 }
 /* The operator that it computes (of a chain: of its last node); NULL. */
 static inline const struct op *
@@ -204,7 +218,8 @@ task_key(const struct task *t, int32_t act)
     return (uint64_t)t->phase << 56 | (uint64_t)act << 32 | (t->priority & 0xffffffffu);
 }
 
-/* Takes over the program, also when it fails. E_PLAN when it cannot run to its end (naming who starves), E_MEMORY... */
+/* The part of the memory that the program's map names, all of it where there is no map. Takes over the program, also
+ * when it fails. E_PLAN when it cannot run to its end (naming who starves), E_MEMORY... */
 int plan_compile(struct program *p, struct atlas *at, struct plan **out);
 void plan_free(struct plan **p);
 size_t plan_bytes(const struct plan *p); /* of host memory, about */

@@ -44,10 +44,10 @@ static bool
 alike(const struct plan *p, int32_t a, int32_t b)
 {
     const struct task *x = &p->task[a], *y = &p->task[b];
-    if (x->kind != y->kind || x->node != y->node || task_box(x) != task_box(y) || x->nresult != y->nresult)
+    if (x->kind != y->kind || x->node != y->node || task_hop(x) != task_hop(y) || x->nresult != y->nresult)
         return false;
     if (x->nact != y->nact || p->device[x->device].kind != p->device[y->device].kind) return false;
-    if (task_box(x) && x->move.stage != y->move.stage) return false;
+    if (task_hop(x) && x->move.stage != y->move.stage) return false;
     for (int32_t k = 0; k < x->nresult; k++) {
         struct type s = result_type(p, a, k), t = result_type(p, b, k);
         if (!type_equal(&s, &t) || x->out[k].nreg != y->out[k].nreg) return false;
@@ -236,10 +236,10 @@ print_group(const struct plan *p, int32_t first, int32_t end, struct list *l, st
 
 /* How often a run carries the move out. */
 static int64_t
-move_times(const struct plan *p, const struct box_plan *b)
+move_times(const struct plan *p, const struct plan_move *b)
 {
     for (int32_t i = 0; i < p->ntask; i++)
-        if (task_box(&p->task[i]) == b) return p->task[i].nact;
+        if (task_hop(&p->task[i]) == b) return p->task[i].nact;
     return 0;
 }
 
@@ -247,8 +247,8 @@ static void
 print_moves(const struct plan *p, struct str *s)
 {
     int64_t total = 0;
-    for (int32_t i = 0; i < p->nbox; i++) {
-        const struct box_plan *b = p->box[i];
+    for (int32_t i = 0; i < p->nmove; i++) {
+        const struct plan_move *b = p->move[i];
         int64_t times = move_times(p, b);
         total += b->bytes * times;
         str_addf(s, "move  %s  ", b->name);

@@ -50,13 +50,15 @@ struct prog_root {
     bool join;               /* one piece a time, joined along dimension 0 */
 };
 
-/* Which threads of a cluster devices belong to: first to first + n - 1 of a kind are dealt to nslot slots from `slot`
- * on. An input of the plan, not of the program: it changes no bit. */
+/* Where the devices of a cluster are: first to first + n - 1 of a kind lie in `memory`, dealt to nslot of the threads
+ * of that memory from `slot` on. Memories are what devices read in place: processes of one host that share segments
+ * have one, and so one part. Ranges do not overlap. An input of the part, not of the program: it changes no bit. */
 struct plan_range {
-    int32_t kind, first, n, slot, nslot;
+    int32_t kind, first, n, slot, nslot, memory;
 };
 struct plan_map {
-    int32_t nrange, nslot;
+    int32_t nrange, nslot; /* threads of `memory` */
+    int32_t memory;        /* the one whose part is made */
     struct plan_range *range;
 };
 

@@ -177,7 +177,7 @@ fill_task(struct sharing *s, int32_t first)
     }
     struct draft *d = draft_new(l, &kind_fill, s->m.from->node, move_kind(b, rank), rank, s->corner, false, &id);
     d->task.move.step = ARENA_ARRAY(&l->plan->arena, struct box_move, nmove);
-    d->task.move.box = (struct box_plan *)b;
+    d->task.move.of = s->m.move;
     d->task.name = b->name;
     d->task.type = layout_shard(s->to->layout, &s->to->type, s->corner);
     draft_out(l, d, part_bytes(s), 1);
@@ -193,7 +193,7 @@ fill_task(struct sharing *s, int32_t first)
     for (int32_t i = first; i >= 0; i = s->item[i].next) {
         int64_t skip;
         struct view dst = part_window(&part, part.offset, &s->item[i].slice, &skip);
-        TRY(move_add(&s->m, id, s->item[i].step, &s->item[i].slice, rank, &dst, skip));
+        TRY(move_add(&s->m, id, NULL, false, s->item[i].step, &s->item[i].slice, rank, &dst, skip));
         struct task *t = &l->draft[id].task;
         t->move.step[t->move.nstep - 1].slice = arena_dup(&l->plan->arena, &s->item[i].slice, sizeof s->item[i].slice);
     }
@@ -207,7 +207,7 @@ join_task(struct sharing *s, int32_t pos)
     const struct box_plan *b = s->m.b;
     int32_t id, rank = b->to->place->rank[pos];
     struct draft *d = draft_new(l, &kind_join, s->m.from->node, b->to->place->kind, rank, pos, false, &id);
-    d->task.move.box = (struct box_plan *)b;
+    d->task.move.of = s->m.move;
     d->task.name = "join";
     d->task.type = layout_shard(s->to->layout, &s->to->type, pos);
     d->task.move.received = part_bytes(s) - s->own[device_of(b, rank)];
@@ -272,14 +272,16 @@ sends_as_little(const struct box_plan *b, const int64_t *received)
 }
 
 int
-share_parts(struct lower *l, const struct box_plan *b, struct pval *from, struct pval *to, bool *done)
+share_parts(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to,
+            bool *done)
 {
+    const struct box_plan *b = x->own;
     int32_t n = b->to->place->nrank;
     *done = false;
     if (!may_share(l, b, from)) return 0;
     struct sharing s = {.to = to, .grid = grid_of(b->to, &b->type)};
     if (s.grid.nreplica < 2) return 0;
-    mover_init(&s.m, l, b, from);
+    mover_init(&s.m, l, move, x, from);
     s.member = ARENA_ARRAY(&l->tmp, int32_t, n);
     s.fill = ARENA_ARRAY(&l->tmp, int32_t, b->nrank);
     s.first = ARENA_ARRAY(&l->tmp, int32_t, b->nrank);

@@ -66,9 +66,9 @@ add_place(struct devices *s, const struct place *p)
     for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
 }
 
-/* The devices that the program names, sorted, each once. */
+/* The devices here that the program names, sorted, each once. */
 static void
-program_devices(const struct program *g, struct devices *s)
+program_devices(const struct program *g, const struct mines *m, struct devices *s)
 {
     const struct place *last = NULL;
     for (int32_t i = 0; i < g->nleaf; i++) {
@@ -83,7 +83,9 @@ program_devices(const struct program *g, struct devices *s)
     if (s->n) qsort(s->device, (size_t)s->n, sizeof(*s->device), by_device);
     int32_t n = 0;
     for (int32_t i = 0; i < s->n; i++)
-        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
+        if (mines_memory(m, s->device[i].kind, s->device[i].rank) == mines_own(m) &&
+            (n == 0 || by_device(&s->device[n - 1], &s->device[i])))
+            s->device[n++] = s->device[i];
     s->n = n;
 }
 
@@ -102,11 +104,11 @@ check_device(const struct plan *p, int32_t i, const struct plan_device *want)
 }
 
 static int
-check_devices(const struct plan *p)
+check_devices(const struct plan *p, const struct mines *m)
 {
     struct devices s = {0};
     int status = 0, most = 0;
-    program_devices(p->program, &s);
+    program_devices(p->program, m, &s);
     if (p->ndevice != s.n) status = fail(E_PLAN, "plan: %d devices, the program names %d", (int)p->ndevice, (int)s.n);
     for (int32_t i = 0; !status && i < s.n; i++) {
         status = check_device(p, i, &s.device[i]);
@@ -132,43 +134,46 @@ check_part(const struct plan_part *part, const char *what, int32_t index, int po
 }
 
 static int
-check_leaves(const struct plan *p)
+check_leaves(const struct plan *p, struct mines *m)
 {
     const struct program *g = p->program;
     int32_t n = 0;
-    for (int32_t i = 0; i < g->nleaf; i++) n += g->leaf[i].layout->place->nrank;
+    for (int32_t i = 0; i < g->nleaf; i++) n += mine_of(m, g->leaf[i].layout->place)->n;
     if (p->nleaf_part != n) return fail(E_PLAN, "plan: %d leaf parts, the program has %d", (int)p->nleaf_part, (int)n);
     n = 0;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct prog_leaf *f = &g->leaf[i];
+        const struct mine *mine = mine_of(m, f->layout->place);
         if (p->leaf_first[i] != n)
             return fail(E_PLAN, "plan: first part of leaf %d is %d", (int)i, (int)p->leaf_first[i]);
-        for (int pos = 0; pos < f->layout->place->nrank; pos++)
-            TRY(check_part(&p->leaf_part[n + pos], "leaf", i, pos, f->layout, &f->type, f->piece ? p->pieces : 1));
-        n += f->layout->place->nrank;
+        for (int32_t k = 0; k < mine->n; k++)
+            TRY(check_part(&p->leaf_part[n + k], "leaf", i, mine->pos[k], f->layout, &f->type,
+                           f->piece ? p->pieces : 1));
+        n += mine->n;
     }
     return 0;
 }
 
 static int
-check_roots(const struct plan *p)
+check_roots(const struct plan *p, struct mines *m)
 {
     const struct program *g = p->program;
     int32_t n = 0;
-    for (int32_t k = 0; k < g->nroot; k++) n += ref_layout(g, g->root[k].ref)->place->nrank;
+    for (int32_t k = 0; k < g->nroot; k++) n += mine_of(m, ref_layout(g, g->root[k].ref)->place)->n;
     if (p->nroot_part != n) return fail(E_PLAN, "plan: %d root parts, the program has %d", (int)p->nroot_part, (int)n);
     n = 0;
     for (int32_t k = 0; k < g->nroot; k++) {
         const struct prog_root *r = &g->root[k];
         const struct layout *l = ref_layout(g, r->ref);
+        const struct mine *mine = mine_of(m, l->place);
         struct type t = ref_type(g, r->ref);
         if (p->root_first[k] != n)
             return fail(E_PLAN, "plan: first part of root %d is %d", (int)k, (int)p->root_first[k]);
         if (p->overwrites[k] && r->overwrites_leaf < 0)
             return fail(E_PLAN, "plan: root %d is written over no leaf", (int)k);
-        for (int pos = 0; pos < l->place->nrank; pos++)
-            TRY(check_part(&p->root_part[n + pos], "root", k, pos, l, &t, r->join ? p->pieces : 1));
-        n += l->place->nrank;
+        for (int32_t own = 0; own < mine->n; own++)
+            TRY(check_part(&p->root_part[n + own], "root", k, mine->pos[own], l, &t, r->join ? p->pieces : 1));
+        n += mine->n;
     }
     return 0;
 }
@@ -199,10 +204,13 @@ check_kind(const struct proof *v, int32_t i)
     TRY(proof_same(v, i, "thread", t->thread, p->device[t->device].thread));
     unsigned has = t->kind->flags;
     bool single = !(has & (KIND_MOVE | KIND_NODE | KIND_ORDER));
-    if (!t->exec == !!(has & KIND_EXEC) || !t->source == single || (has & KIND_MOVE && !t->move.box))
+    if (!t->exec == !!(has & KIND_EXEC) || !t->source == single || (has & KIND_MOVE && !t->move.of))
         return proof_fail(v, i, "a task of kind %s has not what it needs, or more", t->kind->name);
     if (t->node < (has & KIND_NODE ? 0 : -1) || t->node >= p->program->nnode)
         return proof_fail(v, i, "node is %d", (int)t->node);
+    if (t->channel < -1 || t->channel >= p->nchannel || (t->channel >= 0 && p->channel[t->channel].task != i) ||
+        (t->channel >= 0 && !(has & KIND_FAR)))
+        return proof_fail(v, i, "channel is %d", (int)t->channel);
     if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase is %d", t->phase);
     return 0;
 }
@@ -213,7 +221,7 @@ check_counts(const struct proof *v, int32_t i)
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
     bool node = t->kind->flags & KIND_NODE;
-    int32_t nresult = t->kind->flags & KIND_ORDER ? 0 : 1;
+    int32_t nresult = t->kind->flags & (KIND_ORDER | KIND_SENDS) ? 0 : 1;
     if (node) nresult = t->chain ? t->chain->nout : p->program->node[t->node].nout;
     TRY(proof_same(v, i, "nresult", t->nresult, nresult));
     if (t->nout < nresult || t->nout > nresult + 2) return proof_fail(v, i, "nout is %d", (int)t->nout);
@@ -221,7 +229,7 @@ check_counts(const struct proof *v, int32_t i)
     if (!proof_fits(t->nin, sizeof(struct in_port), &p->arena)) return proof_fail(v, i, "nin is %d", (int)t->nin);
     if (!proof_fits(t->narg, sizeof(struct arg), &p->arena)) return proof_fail(v, i, "narg is %d", (int)t->narg);
     if (node && t->narg > MOST_ARGS) return proof_fail(v, i, "narg is %d", (int)t->narg);
-    if (task_box(t) && !proof_fits(t->move.nstep, sizeof(struct box_move), &p->arena))
+    if (task_hop(t) && !proof_fits(t->move.nstep, sizeof(struct box_move), &p->arena))
         return proof_fail(v, i, "nstep is %d", (int)t->move.nstep);
     return 0;
 }
@@ -400,17 +408,18 @@ check_locals(const struct proof *v)
 /* ---- all of it ---- */
 
 static int
-check_frame(const struct plan *p)
+check_frame(struct proof *v)
 {
+    const struct plan *p = v->plan;
     const struct program *g = p->program;
     if (p->pieces != g->pieces)
         return fail(E_PLAN, "plan: %d pieces, the program has %d", (int)p->pieces, (int)g->pieces);
-    TRY(check_devices(p));
-    TRY(check_leaves(p));
-    TRY(check_roots(p));
+    TRY(check_devices(p, &v->mines));
+    TRY(check_leaves(p, &v->mines));
+    TRY(check_roots(p, &v->mines));
     if (!proof_fits(p->ntask, sizeof(struct task), &p->arena)) return fail(E_PLAN, "plan: ntask is %d", (int)p->ntask);
-    if (!proof_fits(p->nbox, sizeof(struct box_plan *), &p->arena))
-        return fail(E_PLAN, "plan: nbox is %d", (int)p->nbox);
+    if (!proof_fits(p->nmove, sizeof(struct plan_move *), &p->arena))
+        return fail(E_PLAN, "plan: nmove is %d", (int)p->nmove);
     return 0;
 }
 
@@ -442,10 +451,11 @@ static int
 prove(struct proof *v)
 {
     TRY(prove_program(v));
-    TRY(check_frame(v->plan));
+    TRY(check_frame(v));
     TRY(check_tasks(v));
     TRY(prove_tokens(v));
     TRY(prove_run(v));
+    TRY(prove_channels(v));
     TRY(prove_values(v));
     TRY(prove_credits(v));
     return prove_memory(v);
@@ -455,6 +465,7 @@ int
 plan_verify(const struct plan *p)
 {
     struct proof v = {.plan = p};
+    mines_init(&v.mines, p->program->map, &v.tmp);
     int status = prove(&v);
     arena_fini(&v.tmp);
     return status;

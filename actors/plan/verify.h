@@ -4,6 +4,7 @@
  *   verify.c          indices and counts are in range, ports and readers agree
  *   verify_token.c    every edge means "happens before", whatever the streams
  *   verify_run.c      it runs to its end: one greedy run of tokens
+ *   verify_channel.c  so it does together with the parts of other memories
  *   verify_value.c    every task reads and writes the bytes that the program means (with verify_part.c, verify_move.c)
  *   verify_memory.c   no two live registers share bytes, updates come after those who read what they replace
  *
@@ -13,11 +14,13 @@
 #ifndef RILLE_PLAN_VERIFY_H
 #define RILLE_PLAN_VERIFY_H
 
+#include "actors/plan/cross.h"
 #include "actors/plan/plan.h"
 
 struct proof {
     const struct plan *plan;
     struct arena tmp;
+    struct mines mines;
     int64_t *first_in, *first_out; /* number of a task's first in-port, out-port; [ntask] is how many there are */
 };
 
@@ -34,6 +37,8 @@ int prove_program(struct proof *v);
 int prove_tokens(struct proof *v);
 /* verify_run.c */
 int prove_run(struct proof *v);
+/* verify_channel.c */
+int prove_channels(struct proof *v);
 /* verify_value.c */
 int prove_values(struct proof *v);
 /* verify_kernel.c */

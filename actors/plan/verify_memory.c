@@ -376,7 +376,7 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
     const struct task *t = &p->task[task];
     const struct plan_part *part = &p->root_part[t->out[k].where.index];
     const struct prog_root *root = &p->program->root[part->index];
-    int32_t leaf = p->leaf_first[root->overwrites_leaf] + part->pos;
+    int32_t leaf = p->leaf_first[root->overwrites_leaf] + t->out[k].where.index - p->root_first[part->index];
     const struct prog_leaf *f = &p->program->leaf[root->overwrites_leaf];
     if (f->layout != ref_layout(p->program, root->ref) || !type_equal(&p->leaf_part[leaf].type, &part->type) ||
         f->piece || root->join)

@@ -8,7 +8,7 @@
 
 /* Which value a move moves: a view says so itself, another is what the first argument holds. */
 static int
-moved_value(struct values *s, int32_t task, const struct box_plan *b, struct ref *r)
+moved_value(struct values *s, int32_t task, const struct plan_move *b, struct ref *r)
 {
     const struct plan *p = s->v->plan;
     int32_t node = p->task[task].node;
@@ -17,12 +17,12 @@ moved_value(struct values *s, int32_t task, const struct box_plan *b, struct ref
         *r = (struct ref){.kind = REF_NODE, .index = node};
         return 0;
     }
-    for (int32_t i = task; i < p->ntask && task_box(&p->task[i]) == b && r->kind == REF_NONE; i++)
+    for (int32_t i = task; i < p->ntask && task_hop(&p->task[i]) == b && r->kind == REF_NONE; i++)
         for (int32_t a = 0; a < p->task[i].narg && r->kind == REF_NONE; a++) {
             const struct arg *arg = &p->task[i].arg[a];
             if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < p->task[i].nin &&
                 p->task[i].in[arg->index].task >= task)
-                continue; /* a stage of this move */
+                continue; /* a stage of this move, or what came from elsewhere */
             struct content c;
             TRY(value_content(s, i, a, &c));
             *r = c.ref;
@@ -35,13 +35,16 @@ int
 value_begin_move(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
-    const struct box_plan *b = p->task[task].move.box;
+    const struct plan_move *b = p->task[task].move.of;
     s->box++;
     s->box_task = 0;
     s->box_version = NULL;
-    if (s->box >= p->nbox || p->box[s->box] != b)
+    if (s->box >= p->nmove || p->move[s->box] != b)
         return proof_fail(s->v, task, "its move is not number %d of the plan", (int)s->box);
+    TRY(cross_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
     TRY(moved_value(s, task, b, &s->box_ref));
+    /* Where all that is read lies elsewhere, the other parts prove that it is what is said. */
+    if (s->box_ref.kind == REF_NONE && !cross_is_all(s->cross)) s->box_ref = b->value;
     struct type t = ref_type(p->program, s->box_ref);
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))
         return proof_fail(s->v, task, "moves a value of another type");
@@ -49,43 +52,23 @@ value_begin_move(struct values *s, int32_t task)
     return 0;
 }
 
-/* The dense block of a staging part that holds slice. */
-static bool
-stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, struct view *view, int64_t *skip)
-{
-    const struct box_stage *s = &b->stage[stage];
-    for (int32_t i = 0; i < s->work.nstep; i++) {
-        bool inside = true;
-        const struct box *own = s->work.step[i].slice;
-        struct type t = {.dtype = (uint8_t)layout_dtype(b->to, b->type.dtype), .ndim = b->type.ndim};
-        for (int d = 0; d < t.ndim; d++) {
-            inside = inside && slice->lo[d] >= own->lo[d] && slice->hi[d] <= own->hi[d];
-            t.dim[d] = own->hi[d] - own->lo[d];
-        }
-        if (!inside) continue;
-        struct view dense = view_dense(&t, NULL);
-        *view = value_window(&dense, own->lo, slice, skip);
-        *skip += s->offset[i];
-        return true;
-    }
-    return false;
-}
-
 static int
-check_from(struct values *s, int32_t task, const struct box_step *step, int32_t i, const struct box_from *f)
+check_from(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
+           const struct box_from *f)
 {
     const struct task *t = &s->v->plan->task[task];
-    const struct box_plan *b = t->move.box;
+    const struct box_plan *b = s->cross->own;
     const struct box_source *from = &step->source[i];
     struct view part, view;
     int64_t skip, more = 0;
     if (f->arg < 0 || f->arg >= t->narg)
         return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
+    if (!cross_is_here(s->cross, from)) return value_received(s, task, w, step, i, f);
     if (from->stage != BOX_PART) {
         struct content c;
         TRY(value_content(s, task, f->arg, &c));
-        bool found =
-            !c.layout && c.box == b && c.pos == from->stage && stage_window(b, from->stage, step->slice, &view, &skip);
+        bool found = !c.layout && !c.received && c.box == t->move.of && c.pos == from->stage &&
+                     value_stage_window(b, from->stage, step->slice, &view, &skip);
         if (!found)
             return proof_fail(s->v, task, "argument %d is not stage %d of its move", (int)f->arg, (int)from->stage);
     } else {
@@ -105,14 +88,15 @@ static int
 check_step(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step,
            const struct box_move *m)
 {
-    const struct box_plan *b = s->v->plan->task[task].move.box;
+    const struct box_plan *b = s->cross->own;
     struct view view;
     int64_t skip;
     TRY(proof_same(s->v, task, "verb of a move", m->verb, step->verb));
     TRY(proof_same(s->v, task, "reduce of a move", m->reduce, step->reduce));
     TRY(proof_same(s->v, task, "nfrom", m->nfrom, step->verb == BOX_FILL ? 0 : step->nsource));
     if (s->v->plan->task[task].move.stage) {
-        if (!stage_window(b, w->same, step->slice, &view, &skip)) return proof_fail(s->v, task, "a step fills nothing");
+        if (!value_stage_window(b, w->same, step->slice, &view, &skip))
+            return proof_fail(s->v, task, "a step fills nothing");
     } else {
         struct view part = value_part(b->to, &b->type, w->pos);
         view = value_window(&part, part.offset, step->slice, &skip);
@@ -120,7 +104,7 @@ check_step(struct values *s, int32_t task, const struct box_work *w, const struc
     if (!value_same_view(m->view, &view))
         return proof_fail(s->v, task, "the window of a destination is not what its step says");
     TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(view.dtype)));
-    for (int32_t i = 0; i < m->nfrom; i++) TRY(check_from(s, task, step, i, &m->from[i]));
+    for (int32_t i = 0; i < m->nfrom; i++) TRY(check_from(s, task, w, step, i, &m->from[i]));
     return 0;
 }
 
@@ -134,11 +118,10 @@ received(const struct box_plan *b, const struct box_work *w, const struct box_st
 }
 
 static int
-check_moves(struct values *s, int32_t task, int32_t index)
+check_moves(struct values *s, int32_t task, const struct box_work *w)
 {
     const struct task *t = &s->v->plan->task[task];
-    const struct box_plan *b = t->move.box;
-    const struct box_work *w = index < b->nstage ? &b->stage[index].work : &b->part[index - b->nstage];
+    const struct box_plan *b = s->cross->own;
     int64_t bytes = 0, nsource = 0;
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, w->nstep));
     for (int32_t i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
@@ -151,39 +134,44 @@ check_moves(struct values *s, int32_t task, int32_t index)
     return proof_same(s->v, task, "received", t->move.received, bytes);
 }
 
+/* The task is part of a move of this value: its node, and how often it acts. */
+int
+value_moves(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    struct ref r = s->box_ref;
+    TRY(proof_same(s->v, task, "node", t->node, r.kind == REF_NODE ? r.index : r.kind == REF_LEAF ? -1 : t->node));
+    return value_rate(s, task, r.kind == REF_NONE ? t->nact > 1 : value_varies(s->v, r), 1);
+}
+
 int
 value_move(struct values *s, int32_t task)
 {
-    const struct plan *p = s->v->plan;
-    const struct task *t = &p->task[task];
-    const struct box_plan *b = t->move.box;
-    if (task == 0 || task_box(&p->task[task - 1]) != b) TRY(value_begin_move(s, task));
-    int32_t index = s->box_task++, stages = b->nstage;
-    if (index >= stages + b->to->place->nrank) return proof_fail(s->v, task, "its move has no such part");
-    bool staged = index < stages;
-    struct content c = {
-        .ref = s->box_ref, .layout = staged ? NULL : b->to, .pos = staged ? index : index - stages, .box = b};
+    const struct task *t = &s->v->plan->task[task];
+    const struct plan_move *of = t->move.of;
+    if (task == 0 || task_hop(&s->v->plan->task[task - 1]) != of) TRY(value_begin_move(s, task));
+    const struct box_plan *b = s->cross->own;
+    int32_t which;
+    enum turn turn = value_turn(s, &which);
+    bool staged = turn == FILL_STAGES;
+    if (!staged && turn != FILL_PARTS) return proof_fail(s->v, task, "its move has no such part");
+    const struct box_work *w = staged ? &b->stage[which].work : &b->part[which];
+    struct content c = {.ref = s->box_ref, .layout = staged ? NULL : b->to, .pos = staged ? which : w->pos, .box = of};
     TRY(proof_same(s->v, task, "pos", t->pos, c.pos));
     TRY(proof_same(s->v, task, "stage", t->move.stage, staged));
-    TRY(proof_same(s->v, task, "node", t->node,
-                   s->box_ref.kind == REF_NODE   ? s->box_ref.index
-                   : s->box_ref.kind == REF_LEAF ? -1
-                                                 : t->node));
-    bool piece = s->box_ref.kind == REF_NONE ? t->nact > 1 : value_varies(s->v, s->box_ref);
-    TRY(value_rate(s, task, piece, 1));
+    TRY(value_moves(s, task));
     int64_t bytes;
     if (staged) {
-        int kind = place_find(b->to->place, b->stage[index].work.rank) >= 0 ? b->to->place->kind : b->from->place->kind;
-        TRY(value_on(s, task, kind, b->stage[index].work.rank));
-        bytes = b->stage[index].numel * box_width_to(b);
+        int kind = place_find(b->to->place, w->rank) >= 0 ? b->to->place->kind : b->from->place->kind;
+        TRY(value_on(s, task, kind, w->rank));
+        bytes = b->stage[which].numel * box_width_to(b);
     } else {
         TRY(value_at(s, task, b->to));
         struct type local = layout_shard(b->to, &b->type, c.pos);
         bytes = type_bytes(&local);
     }
     TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, bytes));
-    TRY(check_moves(s, task, index));
+    TRY(check_moves(s, task, w));
     *value_result(s, task, 0) = c;
-    bool last = task + 1 == p->ntask || task_box(&p->task[task + 1]) != b;
-    return last ? proof_same(s->v, task, "parts of its move", s->box_task, stages + b->to->place->nrank) : 0;
+    return value_end_move(s, task);
 }

@@ -30,7 +30,7 @@ static const struct box_step *
 step_for(const struct values *s, int32_t task, const struct box_move *m)
 {
     const struct plan *p = s->v->plan;
-    const struct box_plan *b = p->task[task].move.box;
+    const struct box_plan *b = s->cross->own;
     int32_t rank = p->device[p->task[task].device].rank, stage = 0;
     while (stage < b->nstage && b->stage[stage].work.rank != rank) stage++;
     const struct box_work *work[2] = {stage < b->nstage ? &b->stage[stage].work : NULL, &b->part[p->task[task].pos]};
@@ -45,7 +45,7 @@ check_source(struct values *s, int32_t task, const struct box_move *m, const str
              const struct box_from *f)
 {
     const struct task *t = &s->v->plan->task[task];
-    const struct box_plan *b = t->move.box;
+    const struct box_plan *b = s->cross->own;
     struct view part, view;
     struct box box;
     int64_t skip, more;
@@ -66,7 +66,7 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    const struct box_plan *b = t->move.box;
+    const struct box_plan *b = s->cross->own;
     int64_t skip;
     struct box whole;
     layout_box(b->to, &b->type, t->pos, &whole);
@@ -86,7 +86,7 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
 }
 
 static int64_t
-local_bytes(const struct box_plan *b, int32_t pos)
+local_bytes(const struct plan_move *b, int32_t pos)
 {
     struct type t = layout_shard(b->to, &b->type, pos);
     return type_bytes(&t);
@@ -98,8 +98,9 @@ check_shared(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    const struct box_plan *b = t->move.box;
-    if (task == 0 || task_box(&p->task[task - 1]) != b) TRY(value_begin_move(s, task));
+    const struct plan_move *b = t->move.of;
+    if (task == 0 || task_hop(&p->task[task - 1]) != b) TRY(value_begin_move(s, task));
+    if (!cross_is_all(s->cross)) return proof_fail(s->v, task, "shares a part with ranks of other memories");
     if (t->pos < 0 || t->pos >= b->to->place->nrank) return proof_fail(s->v, task, "pos is %d", (int)t->pos);
     if (s->box_ref.kind == REF_NODE) TRY(proof_same(s->v, task, "node", t->node, s->box_ref.index));
     TRY(value_rate(s, task, false, 1));
@@ -118,15 +119,15 @@ value_fill(struct values *s, int32_t task)
     if (s->filled != alias_task) s->nfill = 0;
     s->filled = alias_task;
     s->nfill++;
-    *value_result(s, task, 0) = (struct content){.layout = NULL, .pos = -1, .box = t->move.box};
+    *value_result(s, task, 0) = (struct content){.layout = NULL, .pos = -1, .box = t->move.of};
     return 0;
 }
 
 /* Does this task fill slices of a part of the move? */
 static bool
-fills(const struct task *t, const struct box_plan *b)
+fills(const struct task *t, const struct plan_move *b)
 {
-    return task_box(t) == b && t->kind->flags & KIND_ALIAS && t->kind->flags & KIND_WRITES;
+    return task_hop(t) == b && t->kind->flags & KIND_ALIAS && t->kind->flags & KIND_WRITES;
 }
 
 static int
@@ -158,7 +159,7 @@ check_cover(struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    const struct box_plan *b = t->move.box;
+    const struct plan_move *b = t->move.of;
     int64_t sum = 0;
     int32_t n = 0;
     struct box mine;
@@ -198,14 +199,14 @@ check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
         int32_t fill = t->in[i].task;
         const struct task *f = &p->task[fill];
         if (f->out[t->in[i].out].control) continue;
-        if (!fills(f, t->move.box) || t->in[i].out ||
+        if (!fills(f, t->move.of) || t->in[i].out ||
             (f->out[0].where.kind == IN_TASK ? f->out[0].where.index : fill) != t->out[0].where.index)
             return proof_fail(s->v, task, "joins what is not of its part");
         if (fill <= last) return proof_fail(s->v, task, "joins a slice twice");
         last = fill;
         ++*n;
         for (int32_t k = 0; k < f->move.nstep && f->device == t->device; k++)
-            *own += box_numel(f->move.step[k].slice, t->move.box->type.ndim);
+            *own += box_numel(f->move.step[k].slice, t->move.of->type.ndim);
     }
     return 0;
 }
@@ -214,7 +215,7 @@ int
 value_join(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
-    const struct box_plan *b = t->move.box;
+    const struct plan_move *b = t->move.of;
     int64_t own;
     int32_t n;
     TRY(check_shared(s, task));
@@ -226,7 +227,8 @@ value_join(struct values *s, int32_t task)
     TRY(proof_same(s->v, task, "tasks that fill its part", n, s->nfill));
     if (s->joined != s->filled) TRY(check_cover(s, task));
     s->joined = s->filled;
-    TRY(proof_same(s->v, task, "received", t->move.received, local_bytes(b, t->pos) - own * box_width_to(b)));
+    TRY(proof_same(s->v, task, "received", t->move.received,
+                   local_bytes(b, t->pos) - own * box_width_to(s->cross->own)));
     *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .layout = b->to, .pos = t->pos, .box = b};
     return 0;
 }

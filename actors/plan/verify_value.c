@@ -11,11 +11,17 @@
 
 /* ---- kinds ---- */
 
-/* Positions of a node come one after the other, each once. */
+static int
+next_of(const struct values *s, int32_t task, const struct mine *mine, int32_t k)
+{
+    return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, k < mine->n ? mine->pos[k] : -1);
+}
+
+/* Positions here of a node come one after the other, each once. */
 static int
 next_position(const struct values *s, int32_t task, int32_t node)
 {
-    return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, s->done[node]++);
+    return next_of(s, task, mine_of(&s->v->mines, s->v->plan->program->node[node].layout[0]->place), s->done[node]++);
 }
 
 /* Must its kernel know which part of the whole it computes? */
@@ -44,7 +50,7 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
     static const uint8_t kind[] = {[REF_NONE] = ARG_NONE, [REF_NUMBER] = ARG_NUMBER};
     const struct task *t = &s->v->plan->task[task];
     TRY(proof_same(s->v, task, "narg", t->narg, nin));
-    if (t->pos == 0) s->version[t->node] = ARENA_ARRAY(&s->v->tmp, const void *, nin + 1);
+    if (!s->version[t->node]) s->version[t->node] = ARENA_ARRAY(&s->v->tmp, const void *, nin + 1);
     for (int32_t i = 0; i < nin; i++) {
         struct view view;
         if (in[i].kind == REF_NODE || in[i].kind == REF_LEAF) {
@@ -130,8 +136,8 @@ check_chain(struct values *s, int32_t task)
     for (int32_t i = 0; i < c->nstep; i++) TRY(check_member(s, task, i));
     TRY(check_arguments(s, task, c->nin, c->in, c->want));
     for (int32_t k = 0; k < c->nout; k++) {
-        bool listed = is_member(c, c->nstep, c->live_out[k]) && (k == 0 || c->live_out[k] > c->live_out[k - 1]);
-        if (!listed) return proof_fail(s->v, task, "shows node %d", (int)c->live_out[k]);
+        bool shown = is_member(c, c->nstep, c->live_out[k]) && (k == 0 || c->live_out[k] > c->live_out[k - 1]);
+        if (!shown) return proof_fail(s->v, task, "shows node %d", (int)c->live_out[k]);
         TRY(check_result(s, task, k, c->live_out[k], 0));
     }
     return 0;
@@ -182,9 +188,10 @@ int
 value_accumulate(struct values *s, int32_t task)
 {
     const struct program *g = s->v->plan->program;
-    if (s->sum >= 0 && s->done[s->sum] == g->node[s->sum].layout[0]->place->nrank) s->sum++;
     s->sum = MAX(s->sum, 0);
-    while (s->sum < g->nnode && !g->node[s->sum].accumulate) s->sum++;
+    while (s->sum < g->nnode && (!g->node[s->sum].accumulate ||
+                                 s->done[s->sum] == mine_of(&s->v->mines, g->node[s->sum].layout[0]->place)->n))
+        s->sum++;
     if (s->sum == g->nnode) return proof_fail(s->v, task, "the program has no such sum of pieces");
     const struct prog_node *n = &g->node[s->sum];
     TRY(next_position(s, task, s->sum));
@@ -278,14 +285,16 @@ check_complete(const struct values *s)
     const struct plan *p = s->v->plan;
     for (int32_t i = 0; i < p->program->nnode; i++) {
         const struct prog_node *n = &p->program->node[i];
-        int32_t want = n->op->flags & (OP_MOVE | OP_VIEW) && !n->accumulate ? 0 : n->layout[0]->place->nrank;
+        int32_t want =
+            n->op->flags & (OP_MOVE | OP_VIEW) && !n->accumulate ? 0 : mine_of(&s->v->mines, n->layout[0]->place)->n;
         if (s->done[i] != want)
-            return fail(E_PLAN, "plan: node %d, %s, is computed on %d ranks of %d", (int)i, n->op->name,
+            return fail(E_PLAN, "plan: node %d, %s, is computed on %d ranks here of %d", (int)i, n->op->name,
                         (int)s->done[i], (int)want);
     }
     for (int32_t r = 0; r < p->nroot_part; r++)
         if (s->root_task[r] < 0) return fail(E_PLAN, "plan: nobody writes root part %d", (int)r);
-    if (s->box + 1 != p->nbox) return fail(E_PLAN, "plan: %d moves, its tasks have %d", (int)p->nbox, (int)s->box + 1);
+    if (s->box + 1 != p->nmove)
+        return fail(E_PLAN, "plan: %d moves, its tasks have %d", (int)p->nmove, (int)s->box + 1);
     return 0;
 }
 
@@ -294,6 +303,7 @@ prove_values(struct proof *v)
 {
     const struct plan *p = v->plan;
     struct values s = {.v = v, .box = -1, .sum = -1};
+    s.crosses = (struct crosses){.arena = &v->tmp, .mines = &v->mines};
     s.out = ARENA_ARRAY(&v->tmp, struct content, v->first_out[p->ntask] + 1);
     s.done = ARENA_ARRAY(&v->tmp, int32_t, p->program->nnode + 1);
     s.version = ARENA_ARRAY(&v->tmp, const void **, p->program->nnode + 1);

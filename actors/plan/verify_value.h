@@ -8,8 +8,9 @@
 struct content {
     struct ref ref;              /* NODE or LEAF, never a move; NONE: a move of nothing, so of no bytes */
     const struct layout *layout; /* NULL: a staging part */
-    int32_t pos;                 /* mesh position; staging: which stage */
-    const struct box_plan *box;  /* the move that made it, NULL: a kernel did */
+    int32_t pos;                 /* mesh position; staging: which stage; received: which channel that comes in */
+    bool received;               /* what a channel brought: slices of a part or of a stage elsewhere */
+    const struct plan_move *box; /* the move that made it, NULL: a kernel did */
 };
 
 struct values {
@@ -24,6 +25,8 @@ struct values {
     int32_t box;        /* index of the move that the tasks now are part of */
     int32_t box_task;   /* how many of them were seen */
     struct ref box_ref; /* what it moves */
+    struct crosses crosses;
+    const struct cross *cross; /* what it is made of here, and what crosses */
     struct {
         const struct exec *exec;
         const struct plan_chain *chain;
@@ -81,8 +84,26 @@ int value_kernel(struct values *s, int32_t task);
 /* ---- verify_move.c ---- */
 
 int value_move(struct values *s, int32_t task);
-/* The first task of the next move: its number and value are right; s->box_ref is set. */
+/* The task is part of a move of s->box_ref: its node, and how often it acts. */
+int value_moves(struct values *s, int32_t task);
+/* The first task of the next move: its number and value are right; s->cross and s->box_ref are set. */
 int value_begin_move(struct values *s, int32_t task);
+
+/* ---- verify_send.c ---- */
+
+int value_send(struct values *s, int32_t task);
+int value_recv(struct values *s, int32_t task);
+/* The tasks of a hop stand in turns (send.c). Whose turn it is now, and which of that turn's. */
+enum turn { SEND_PARTS, RECV_ADDENDS, FILL_STAGES, SEND_STAGES, RECV_PARTS, FILL_PARTS, NTURN };
+enum turn value_turn(struct values *s, int32_t *which);
+/* All of them had their turn. */
+int value_end_move(const struct values *s, int32_t task);
+/* Source i of a step of this work, which lies elsewhere, is what argument f->arg holds. */
+int value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
+                   const struct box_from *f);
+/* The dense block of a stage here that holds slice. */
+bool value_stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, struct view *view,
+                        int64_t *skip);
 
 /* ---- verify_share.c ---- */
 

@@ -68,7 +68,7 @@ bytes_out(struct rille_graph *g)
     const struct plan *p = g->runner->plan;
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
-        for (int m = 0; task_box(t) && m < t->move.nstep; m++)
+        for (int m = 0; task_hop(t) && m < t->move.nstep; m++)
             for (int f = 0; f < t->move.step[m].nfrom; f++) {
                 const struct box_from *from = &t->move.step[m].from[f];
                 const struct arg *a = &t->arg[from->arg];

@@ -1,0 +1,111 @@
+/* actors.c - the state of a plan's actors: made once, put back to its start by each run. */
+#include "actors/act/actor.h"
+
+#include <stdlib.h>
+
+/* One row for all results: [fan][register] of the first, of the second, ... */
+static void
+count_left(struct actors *a)
+{
+    const struct plan *p = a->plan;
+    size_t nout = 0, nleft = 0;
+    a->first_out = ARENA_ARRAY(&a->arena, int32_t, p->ntask + 1);
+    for (int i = 0; i < p->ntask; i++) {
+        a->first_out[i] = (int32_t)nout;
+        nout += (size_t)p->task[i].nout;
+        for (int k = 0; k < p->task[i].nout; k++)
+            nleft += (size_t)p->task[i].out[k].nfan * (size_t)p->task[i].out[k].nreg;
+    }
+    a->left = ARENA_ARRAY(&a->arena, int32_t *, nout + 1);
+    int32_t *left = ARENA_ARRAY(&a->arena, int32_t, nleft + 1), **each = a->left;
+    for (int i = 0; i < p->ntask; i++)
+        for (int k = 0; k < p->task[i].nout; k++) {
+            *each++ = left;
+            left += p->task[i].out[k].nfan * p->task[i].out[k].nreg;
+        }
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* One channel to each memory: by number of the memory, each once. */
+static void
+list_peers(struct actors *a)
+{
+    const struct plan *p = a->plan;
+    int32_t *memory = must_alloc(sizeof *memory * (size_t)(p->nchannel + 1)), n = 0;
+    for (int32_t c = 0; c < p->nchannel; c++) memory[c] = p->channel[c].peer;
+    qsort(memory, (size_t)p->nchannel, sizeof *memory, by_number);
+    for (int32_t c = 0; c < p->nchannel; c++)
+        if (n == 0 || memory[c] != memory[n - 1]) memory[n++] = memory[c];
+    a->peer = ARENA_ARRAY(&a->arena, int32_t, n + 1);
+    a->npeer = n;
+    for (int32_t c = p->nchannel - 1; c >= 0; c--) {
+        const int32_t *at = bsearch(&p->channel[c].peer, memory, (size_t)n, sizeof *memory, by_number);
+        a->peer[at - memory] = c;
+    }
+    free(memory);
+}
+
+struct actors *
+actors_new(const struct plan *p)
+{
+    struct actors *a = must_alloc(sizeof *a);
+    a->plan = p;
+    a->actor = ARENA_ARRAY(&a->arena, struct actor, p->ntask);
+    a->busy_ns = ARENA_ARRAY(&a->arena, int64_t, p->ndevice);
+    a->channel = ARENA_ARRAY(&a->arena, int32_t, p->nchannel);
+    count_left(a);
+    list_peers(a);
+    for (int i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        a->naddress = MAX(a->naddress, t->narg + t->nresult);
+        a->actor[i].in = ARENA_ARRAY(&a->arena, struct in_state, t->nin);
+        a->actor[i].out = ARENA_ARRAY(&a->arena, struct out_state, t->nout);
+        for (int k = 0; k < t->nin; k++) {
+            const struct in_port *in = &t->in[k];
+            int32_t nreg = p->task[in->task].out[in->out].nreg;
+            a->actor[i].in[k].left = a->left[a->first_out[in->task] + in->out] + in->fan * nreg;
+        }
+        for (int k = 0; k < t->nout; k++) a->actor[i].out[k].readers = ARENA_ARRAY(&a->arena, int32_t, t->out[k].nreg);
+    }
+    return a;
+}
+
+void
+actors_free(struct actors **ap)
+{
+    struct actors *a = *ap;
+    if (!a) return;
+    arena_fini(&a->arena);
+    free(a);
+    *ap = NULL;
+}
+
+size_t
+actors_bytes(const struct actors *a)
+{
+    return sizeof *a + a->arena.used_bytes;
+}
+
+bool
+actors_acted(const struct actors *a, int task)
+{
+    return a->actor[task].begun > 0;
+}
+
+void
+actors_clear(struct actors *a)
+{
+    for (int i = 0; i < a->plan->ntask; i++) a->actor[i].begun = 0;
+}
+
+void
+actors_mark(struct actors *a, int task)
+{
+    a->actor[task].begun = 1;
+}

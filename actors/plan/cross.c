@@ -1,0 +1,307 @@
+/* cross.c - what crosses the border of a move (boxing/border.c), put together into channels. */
+#include "actors/plan/cross.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- runs ---- */
+
+static int
+compare_tasks(const struct box_read *a, const struct box_read *b)
+{
+    if (a->to_stage != b->to_stage) return a->to_stage ? -1 : 1;
+    if (a->to != b->to) return a->to < b->to ? -1 : 1;
+    if (a->from_stage != b->from_stage) return a->from_stage ? -1 : 1;
+    return (a->from > b->from) - (a->from < b->from);
+}
+
+/* All that one task reads of one source, seen from one end. */
+struct side {
+    const struct box_read *read;
+    int32_t n, ndim, memory, run, channel; /* memory: of the other end */
+};
+
+/* The memory of the other end: of the source of what comes in, else of who reads it. */
+static int32_t
+memory_of(struct mines *m, const struct box_plan *b, const struct box_read *r, bool in)
+{
+    const struct place *p = in || r->to_stage ? b->from->place : b->to->place;
+    return mines_memory(m, p->kind, p->rank[in ? r->from : r->to]);
+}
+
+static struct side *
+find_sides(struct arena *a, struct mines *m, const struct box_plan *b, const struct box_read *read, int32_t nread,
+           bool in, int32_t *n)
+{
+    struct side *side = ARENA_ARRAY(a, struct side, nread + 1);
+    *n = 0;
+    for (int32_t i = 0; i < nread; i++) {
+        if (i == 0 || compare_tasks(&read[i - 1], &read[i]))
+            side[(*n)++] = (struct side){
+                .read = &read[i], .ndim = b->type.ndim, .memory = memory_of(m, b, &read[i], in), .run = *n};
+        side[*n - 1].n++;
+    }
+    return side;
+}
+
+/* ---- channels ---- */
+
+/* By where they begin, as boxing/border.c sorts them, then by where they end. */
+static int
+compare_boxes(const struct box *a, const struct box *b, int ndim)
+{
+    for (int d = 0; d < ndim; d++)
+        if (a->lo[d] != b->lo[d]) return a->lo[d] < b->lo[d] ? -1 : 1;
+    for (int d = 0; d < ndim; d++)
+        if (a->hi[d] != b->hi[d]) return a->hi[d] < b->hi[d] ? -1 : 1;
+    return 0;
+}
+
+/* 0: they may share a channel. */
+static int
+compare_content(const struct side *x, const struct side *y)
+{
+    const struct box_read *a = x->read, *b = y->read;
+    if (a->from_stage != b->from_stage) return a->from_stage - b->from_stage;
+    if (a->from != b->from) return a->from < b->from ? -1 : 1;
+    if (a->to_stage != b->to_stage) return a->to_stage - b->to_stage;
+    if (x->memory != y->memory) return x->memory < y->memory ? -1 : 1;
+    if (x->n != y->n) return x->n - y->n;
+    for (int32_t i = 0; i < x->n; i++) {
+        int c = compare_boxes(a[i].slice, b[i].slice, x->ndim);
+        if (c) return c;
+    }
+    return 0;
+}
+
+/* Those that share a channel come one after the other, the first part first. */
+static int
+by_content(const void *a, const void *b)
+{
+    const struct side *x = *(const struct side *const *)a, *y = *(const struct side *const *)b;
+    int c = compare_content(x, y);
+    return c ? c : (x->read->to > y->read->to) - (x->read->to < y->read->to);
+}
+
+/* The order of their tasks (send.c). */
+static int
+by_turn(const void *a, const void *b)
+{
+    const struct box_read *x = (*(const struct side *const *)a)->read, *y = (*(const struct side *const *)b)->read;
+    if (x->to_stage != y->to_stage) return x->to_stage ? -1 : 1;
+    if (x->from_stage != y->from_stage) return x->from_stage ? 1 : -1;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    return (x->to > y->to) - (x->to < y->to);
+}
+
+static struct cross_channel
+channel_of(struct arena *a, const struct side *s)
+{
+    const struct box_read *r = s->read;
+    struct cross_channel c = {.from_side = r->from_stage ? SIDE_STAGE : SIDE_PART,
+                              .to_side = r->to_stage ? SIDE_STAGE : SIDE_PART,
+                              .from = r->from,
+                              .to = r->to,
+                              .peer = s->memory,
+                              .nslice = s->n,
+                              .slice = r,
+                              .offset = ARENA_ARRAY(a, int64_t, s->n)};
+    for (int32_t i = 0; i < s->n; i++) {
+        c.offset[i] = c.numel;
+        c.numel += box_numel(r[i].slice, s->ndim);
+    }
+    return c;
+}
+
+/* The channels of all sides, in the order of their tasks; each side is told its own. Stages have channels of their
+ * own. */
+static struct cross_channel *
+group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
+{
+    struct side **sorted = ARENA_ARRAY(a, struct side *, n + 1), **first = ARENA_ARRAY(a, struct side *, n + 1);
+    int32_t nfirst = 0;
+    for (int32_t i = 0; i < n; i++) sorted[i] = &side[i];
+    if (n) qsort(sorted, (size_t)n, sizeof(*sorted), by_content);
+    for (int32_t i = 0; i < n; i++) {
+        bool shares = i && !sorted[i]->read->to_stage && compare_content(sorted[i - 1], sorted[i]) == 0;
+        if (!shares) first[nfirst++] = sorted[i];
+        sorted[i]->channel = first[nfirst - 1]->run; /* for now, whom it shares with */
+    }
+    struct cross_channel *channel = ARENA_ARRAY(a, struct cross_channel, nfirst + 1);
+    int32_t *place = ARENA_ARRAY(a, int32_t, n + 1);
+    if (n) qsort(first, (size_t)nfirst, sizeof(*first), by_turn);
+    for (int32_t i = 0; i < nfirst; i++) {
+        channel[i] = channel_of(a, first[i]);
+        place[first[i]->run] = i;
+    }
+    for (int32_t i = 0; i < n; i++) side[i].channel = place[side[i].channel];
+    *nchannel = nfirst;
+    return channel;
+}
+
+/* ---- a move ---- */
+
+static void
+find_in(struct arena *a, struct mines *m, struct cross *x, const struct box_border *b)
+{
+    struct side *side = find_sides(a, m, x->own, b->in, b->nin, true, &x->nrun);
+    x->in = group(a, side, x->nrun, &x->nin);
+    x->run = ARENA_ARRAY(a, struct cross_run, x->nrun + 1);
+    for (int32_t i = 0; i < x->nrun; i++)
+        x->run[i] = (struct cross_run){
+            .key = *side[i].read, .first = (int32_t)(side[i].read - b->in), .n = side[i].n, .channel = side[i].channel};
+    while (x->naddend < x->nin && x->in[x->naddend].to_side == SIDE_STAGE) x->naddend++;
+}
+
+static void
+find_out(struct arena *a, struct mines *m, struct cross *x, const struct box_border *b)
+{
+    int32_t n;
+    struct side *side = find_sides(a, m, x->own, b->out, b->nout, false, &n);
+    x->out = group(a, side, n, &x->nout);
+    while (x->npart < x->nout && x->out[x->npart].from_side == SIDE_PART) x->npart++;
+}
+
+static int
+find(struct arena *a, struct mines *m, const struct type *t, const struct layout *from, const struct layout *to,
+     struct cross *x)
+{
+    struct box_border border;
+    *x = (struct cross){.from = mine_of(m, from->place), .to = mine_of(m, to->place)};
+    if (cross_is_all(x)) return box_plan(a, t, from, to, &x->own);
+    struct box_ranks own = {.nfrom = x->from->n, .from = x->from->pos, .nto = x->to->n, .to = x->to->pos};
+    TRY(box_plan_part(a, t, from, to, &own, &x->own));
+    x->own->name = box_name(t, from, to);
+    box_border(a, x->own, &own, &border);
+    find_in(a, m, x, &border);
+    find_out(a, m, x, &border);
+    return 0;
+}
+
+bool
+cross_is_all(const struct cross *x)
+{
+    return x->from->all && x->to->all;
+}
+
+bool
+cross_is_here(const struct cross *x, const struct box_source *s)
+{
+    return s->stage == BOX_PART ? mine_find(x->from, s->pos) >= 0 : s->stage != BOX_ELSEWHERE;
+}
+
+static int
+by_task(const void *a, const void *b)
+{
+    return compare_tasks(&((const struct cross_run *)a)->key, &((const struct cross_run *)b)->key);
+}
+
+int32_t
+cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s,
+           const struct box *slice, int32_t *which)
+{
+    struct cross_run key = {.key = {s->stage != BOX_PART, to_stage, s->pos, w->pos, slice}};
+    const struct cross_run *run = bsearch(&key, x->run, (size_t)x->nrun, sizeof key, by_task);
+    assert(run);
+    const struct cross_channel *c = &x->in[run->channel];
+    int32_t lo = 0, hi = c->nslice;
+    while (hi - lo > 1) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (compare_boxes(c->slice[mid].slice, slice, x->own->type.ndim) <= 0)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    assert(compare_boxes(c->slice[lo].slice, slice, x->own->type.ndim) == 0);
+    *which = lo;
+    return run->channel;
+}
+
+/* ---- all moves ---- */
+
+static uint64_t
+mix(uint64_t h, uint64_t w)
+{
+    h = (h ^ w) * 0xff51afd7ed558ccdull;
+    return h ^ h >> 32;
+}
+
+static uint64_t
+hash_of(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    uint64_t h = mix((uint64_t)from->id << 32 | (uint32_t)to->id, (uint64_t)t->dtype << 8 | t->ndim);
+    for (int d = 0; d < t->ndim; d++) h = mix(h, (uint64_t)t->dim[d]);
+    return h;
+}
+
+static struct cross **
+slot_of(const struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to)
+{
+    uint32_t at = (uint32_t)hash_of(t, from, to) & (uint32_t)(s->capacity - 1);
+    for (; s->slot[at]; at = (at + 1) & (uint32_t)(s->capacity - 1)) {
+        const struct box_plan *b = s->slot[at]->own;
+        if (b->from == from && b->to == to && type_equal(&b->type, t)) break;
+    }
+    return &s->slot[at];
+}
+
+static void
+grow(struct crosses *s)
+{
+    int32_t was = s->capacity;
+    struct cross **old = s->slot;
+    s->capacity = was ? 2 * was : 16;
+    s->slot = ARENA_ARRAY(s->arena, struct cross *, s->capacity);
+    for (int32_t i = 0; i < was; i++)
+        if (old[i]) *slot_of(s, &old[i]->own->type, old[i]->own->from, old[i]->own->to) = old[i];
+}
+
+int
+cross_of(struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to,
+         const struct cross **out)
+{
+    if (2 * s->n >= s->capacity) grow(s);
+    struct cross **slot = slot_of(s, t, from, to);
+    if (!*slot) {
+        struct cross *made = ARENA_NEW(s->arena, struct cross);
+        TRY(find(s->arena, s->mines, t, from, to, made));
+        *slot = made;
+        s->n++;
+    }
+    *out = *slot;
+    return 0;
+}
+
+/* ---- what a channel carries ---- */
+
+enum dtype
+cross_dtype(const struct cross *x, const struct cross_channel *c)
+{
+    const struct box_plan *b = x->own;
+    return layout_dtype(c->from_side == SIDE_STAGE ? b->to : b->from, (enum dtype)b->type.dtype);
+}
+
+static uint64_t
+mix_layout(uint64_t h, const struct layout *l)
+{
+    const struct place *p = l->place;
+    h = mix(h, (uint64_t)p->kind << 8 | p->naxis);
+    for (int a = 0; a < p->naxis; a++)
+        h = mix(h, (uint64_t)p->axis[a] << 32 | (uint64_t)l->sbp[a].kind << 24 | (uint64_t)l->sbp[a].axis << 16 |
+                       (uint64_t)l->sbp[a].reduce << 8 | l->order[a]);
+    return h;
+}
+
+uint64_t
+cross_what(const struct cross *x, struct ref value, const struct cross_channel *c)
+{
+    const struct box_plan *b = x->own;
+    uint64_t h = mix((uint64_t)value.kind << 40 | (uint64_t)value.out << 32 | (uint32_t)value.index,
+                     (uint64_t)b->type.dtype << 8 | b->type.ndim);
+    for (int d = 0; d < b->type.ndim; d++) h = mix(h, (uint64_t)b->type.dim[d]);
+    h = mix_layout(mix_layout(h, b->from), b->to);
+    for (int32_t i = 0; i < c->nslice; i++)
+        for (int d = 0; d < b->type.ndim; d++)
+            h = mix(mix(h, (uint64_t)c->slice[i].slice->lo[d]), (uint64_t)c->slice[i].slice->hi[d]);
+    return h;
+}

@@ -1,0 +1,63 @@
+/* cross.h - the steps of a move here, and what of it crosses memories: which windows tasks here read of other memories'
+ * parts, and the other way round.
+ *
+ * A pure function of the type, the two layouts and the map: the parts at both ends of a channel find the same channels.
+ * All that one task reads of one source is one channel. Parts of one memory that hold the same (replicas) and read the
+ * same of one source share a channel, so that it crosses once. */
+#ifndef RILLE_PLAN_CROSS_H
+#define RILLE_PLAN_CROSS_H
+
+#include "actors/plan/channel.h"
+#include "actors/plan/mine.h"
+#include "boxing/box.h"
+
+struct cross_channel {
+    uint8_t from_side, to_side; /* enum channel_side */
+    int32_t from, to, peer;     /* see struct channel_name; the memory of the other end */
+    int32_t nslice;
+    const struct box_read *slice; /* in the order in which they are sent */
+    int64_t *offset;              /* of each in what is sent, elements */
+    int64_t numel;
+};
+
+/* All that one task here reads of one source elsewhere. */
+struct cross_run {
+    struct box_read key; /* but for the slice */
+    int32_t first, n, channel;
+};
+
+struct cross {
+    const struct mine *from, *to;
+    struct box_plan *own; /* the stages and the parts here */
+    struct cross_channel *in, *out;
+    int32_t nin, nout; /* those to stages first, then those from parts; by from, to */
+    int32_t naddend,
+        npart;             /* of those that come in the first fill stages; of those that go out the first leave parts */
+    struct cross_run *run; /* what comes in, sorted by task and source */
+    int32_t nrun;
+};
+
+/* What was found, each once. Belongs to whoever makes or proves a plan; one thread. */
+struct crosses {
+    struct arena *arena;
+    struct mines *mines;
+    struct cross **slot;
+    int32_t n, capacity;
+};
+/* E_SBP. */
+int cross_of(struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to,
+             const struct cross **out);
+
+/* Does all of the move lie here? */
+bool cross_is_all(const struct cross *x);
+/* Does a source of a step lie here? */
+bool cross_is_here(const struct cross *x, const struct box_source *s);
+/* Which channel that comes in brings what a step reads of a source elsewhere, and as which of its slices. */
+int32_t cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s,
+                   const struct box *slice, int32_t *which);
+/* What the elements of a channel are held in. */
+enum dtype cross_dtype(const struct cross *x, const struct cross_channel *c);
+/* A number that tells apart what channels carry: a value in the layouts of a hop, in these slices. */
+uint64_t cross_what(const struct cross *x, struct ref value, const struct cross_channel *c);
+
+#endif

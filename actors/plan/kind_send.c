@@ -1,0 +1,29 @@
+/* kind_send.c - a task that hands a window of what it reads to a task of another memory.
+ *
+ * It gives back what it read when the transport has no more use for the bytes (actors/act/actor.c). */
+#include "actors/plan/transport.h"
+#include "actors/plan/verify_value.h"
+
+static int
+begin(struct act *a)
+{
+    const struct transport *t = a->transport;
+    return t->put(t->of, a->task->channel, &a->plan->channel[a->task->channel], a->in[0], &a->ticket);
+}
+
+static void
+print(const struct plan *p, int32_t task, struct str *s)
+{
+    const struct task *t = &p->task[task];
+    str_add(s, t->name);
+    if (t->channel >= 0) str_addf(s, " to memory %d", (int)p->channel[t->channel].peer);
+}
+
+const struct task_kind kind_send = {
+    .name = "send",
+    .flags = KIND_MOVE | KIND_SENDS | KIND_FAR,
+    .begin = begin,
+    .check = value_send,
+    .result = kind_result_type,
+    .print = print,
+};

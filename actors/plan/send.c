@@ -1,0 +1,155 @@
+/* send.c - the tasks of a hop, those that send to other memories and receive among them.
+ *
+ * The tasks of a hop stand in the same order in every part:
+ *
+ *   parts are sent -> addends are received -> stages are filled -> stages are sent -> the rest is received -> parts are
+ *   filled
+ *
+ * so that each SEND stands before its RECV wherever the two lists are put together (verify_run.c needs that). */
+#include "actors/plan/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- channels ---- */
+
+void
+channel_add(struct lower *l, int32_t task, const struct channel *c)
+{
+    GROW(l->channel, l->nchannel + 1, l->channel_capacity);
+    struct channel *made = &l->channel[l->nchannel++];
+    const struct draft *d = &l->draft[task];
+    *made = *c;
+    made->task = task;
+    made->nact = d->task.nact;
+    made->nreg = MIN(2, made->nact);
+    made->name.step = l->at;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    return channel_compare(&((const struct channel *)a)->name, &((const struct channel *)b)->name);
+}
+
+void
+channel_list(struct lower *l)
+{
+    struct plan *p = l->plan;
+    if (l->nchannel) qsort(l->channel, (size_t)l->nchannel, sizeof *l->channel, by_name);
+    p->nchannel = l->nchannel;
+    p->channel = arena_dup(&p->arena, l->channel, sizeof *l->channel * (size_t)l->nchannel);
+    for (int32_t c = 0; c < p->nchannel; c++) p->task[p->channel[c].task].channel = c;
+}
+
+/* ---- the ends of a move's channels ---- */
+
+/* A value that is known only after the last piece. */
+static bool
+is_late(const struct lower *l, const struct pval *v)
+{
+    return l->program->pieces > 1 && v->node >= 0 && l->outline->late[v->node];
+}
+
+static struct channel
+channel_of(const struct mover *m, const struct cross_channel *c, bool sends)
+{
+    const struct lower *l = m->l;
+    struct channel out = {.sends = sends, .peer = c->peer, .late = is_late(l, m->from)};
+    out.name = (struct channel_name){.operand = l->operand,
+                                     .hop = l->hop,
+                                     .from_side = c->from_side,
+                                     .to_side = c->to_side,
+                                     .from = c->from,
+                                     .to = c->to};
+    out.bytes = c->numel * (int64_t)dtype_bytes(cross_dtype(m->cross, c));
+    out.what = cross_what(m->cross, m->from->ref, c);
+    return out;
+}
+
+/* Which of the stages here is that of a position of the source. */
+static int32_t
+own_stage(const struct box_plan *b, int32_t pos)
+{
+    int32_t lo = 0, hi = b->nstage;
+    while (hi - lo > 1) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (b->stage[mid].work.pos <= pos)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    assert(b->stage[lo].work.pos == pos);
+    return lo;
+}
+
+static int
+send_task(struct mover *m, const struct cross_channel *c)
+{
+    struct lower *l = m->l;
+    const struct box_plan *b = m->b;
+    bool staged = c->from_side == SIDE_STAGE;
+    int32_t rank = b->from->place->rank[c->from], stage = staged ? own_stage(b, c->from) : BOX_PART;
+    int kind = staged ? move_kind(b, rank) : b->from->place->kind;
+    struct channel made = channel_of(m, c, true);
+    struct channel_slice *slice = ARENA_ARRAY(&l->plan->arena, struct channel_slice, c->nslice);
+    struct part part;
+    int32_t id;
+    struct draft *d = draft_new(l, &kind_send, m->from->node, kind, rank, c->to, m->from->piece, &id);
+    d->task.move.of = m->move;
+    d->task.name = kind_send.name;
+    for (int32_t i = 0; i < c->nslice; i++) {
+        int64_t skip;
+        struct view v = mover_window(m, stage, c->from, c->slice[i].slice, &part, &skip);
+        slice[i] = (struct channel_slice){skip * (int64_t)dtype_bytes(v.dtype), intern_view(l, &v)};
+    }
+    made.nslice = c->nslice;
+    made.slice = slice;
+    draft_args(l, id, 1);
+    channel_add(l, id, &made);
+    return draft_reads(l, id, &part, 0, false);
+}
+
+static void
+recv_task(struct mover *m, int32_t channel)
+{
+    struct lower *l = m->l;
+    const struct cross_channel *c = &m->cross->in[channel];
+    const struct box_plan *b = m->b;
+    bool staged = c->to_side == SIDE_STAGE;
+    int32_t rank = (staged ? b->from : b->to)->place->rank[c->to];
+    int kind = staged ? move_kind(b, rank) : b->to->place->kind;
+    struct channel made = channel_of(m, c, false);
+    struct draft *d = draft_new(l, &kind_recv, m->from->node, kind, rank, c->to, m->from->piece, &m->recv[channel]);
+    d->task.move.of = m->move;
+    d->task.name = kind_recv.name;
+    d->task.nresult = 1;
+    draft_out(l, d, made.bytes, 1);
+    channel_add(l, m->recv[channel], &made);
+}
+
+static int
+send_all(struct mover *m, int32_t first, int32_t end)
+{
+    for (int32_t i = first; i < end; i++) TRY(send_task(m, &m->cross->out[i]));
+    return 0;
+}
+
+static void
+receive_all(struct mover *m, int32_t first, int32_t end)
+{
+    for (int32_t i = first; i < end; i++) recv_task(m, i);
+}
+
+int
+move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to)
+{
+    struct mover m;
+    mover_init(&m, l, move, x, from);
+    TRY(send_all(&m, 0, x->npart));
+    receive_all(&m, 0, x->naddend);
+    TRY(move_stages(&m));
+    TRY(send_all(&m, x->npart, x->nout));
+    receive_all(&m, x->naddend, x->nin);
+    return move_parts(&m, to);
+}

@@ -1,0 +1,139 @@
+/* verify_channel.c - parts that are proved each by itself run to their end together.
+ *
+ * There is an order in which all parts run that nothing holds up; and since acting never takes away what another waits
+ * for (verify_run.c), if one order reaches the end, every order does. It is this: in round k, for each piece, go
+ * through the parts' lists of tasks, put together so that every SEND stands before its RECV, and let each task act that
+ * has an act in this round. Nothing waits, because
+ *
+ *   - edges point forward in the lists, so what an act reads was made earlier in its round, or in a round before it;
+ *   - a register, and a credit of a channel, that was filled in a round was given back in that round;
+ *   - a RECV finds what its SEND sent earlier in the round.
+ *
+ * Shown here of one part, in time that does not depend on how many others there are: its channels stand in its list in
+ * the order of a key that follows from a channel's name, in which every SEND comes before its RECV, so that the lists
+ * of all parts can be put together; and each act has a round, one in which all that it reads was made, which at a
+ * channel is the round that both ends say (channel.late). That both say the same is compared when parts are connected
+ * (channels_match); that two ends carry the same bytes, too. */
+#include "actors/plan/verify.h"
+
+#include "runtime/error.h"
+
+#include <string.h>
+
+/* ---- the lists can be put together ---- */
+
+/* Turns within a hop (send.c): parts are sent, addends received, stages sent, the rest received. Gates go up a tree of
+ * memories and down again (guard.c): those below send up before those above, and hear after them. */
+static int32_t
+turn_of(const struct channel *c)
+{
+    const struct channel_name *n = &c->name;
+    if (n->from_side == SIDE_GATE) return c->turn;
+    if (c->sends) return n->from_side == SIDE_STAGE ? 2 : 0;
+    return n->to_side == SIDE_STAGE ? 1 : 3;
+}
+
+static int
+compare_keys(const struct channel *a, const struct channel *b)
+{
+    const int32_t x[] = {a->name.step, a->name.operand, a->name.hop, turn_of(a)};
+    const int32_t y[] = {b->name.step, b->name.operand, b->name.hop, turn_of(b)};
+    for (size_t i = 0; i < countof(x); i++)
+        if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
+    return 0;
+}
+
+static int
+channel_fail(const struct channel *c, const char *what)
+{
+    struct str text = {0};
+    channel_print(&c->name, &text);
+    int status = fail(E_PLAN, "plan: channel %s: %s", str_text(&text), what);
+    str_free(&text);
+    return status;
+}
+
+static int
+check_order(const struct proof *v)
+{
+    const struct plan *p = v->plan;
+    const struct channel *last = NULL;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        if (p->task[i].channel < 0) continue;
+        const struct channel *c = &p->channel[p->task[i].channel];
+        if (last && compare_keys(last, c) > 0) return channel_fail(c, "its task stands too late in the list");
+        last = c;
+    }
+    return 0;
+}
+
+/* ---- what a channel says of itself ---- */
+
+static int
+check_channel(const struct proof *v, int32_t k)
+{
+    const struct plan *p = v->plan;
+    const struct channel *c = &p->channel[k];
+    if (k && channel_compare(&c[-1].name, &c->name) >= 0)
+        return channel_fail(c, "it does not follow the one before it");
+    if (c->task < 0 || c->task >= p->ntask || p->task[c->task].channel != k)
+        return channel_fail(c, "it is not that of its task");
+    const struct task *t = &p->task[c->task];
+    if (c->peer == p->memory) return channel_fail(c, "it goes nowhere");
+    TRY(proof_same(v, c->task, "acts of its channel", c->nact, t->nact));
+    TRY(proof_same(v, c->task, "registers of its channel", c->nreg, MIN(2, t->nact)));
+    if (c->sends != !!(t->kind->flags & KIND_SENDS) && t->nresult + t->narg > 0)
+        return channel_fail(c, "its task goes the other way");
+    return 0;
+}
+
+/* ---- rounds ---- */
+
+/* The round of what an edge brings to an act of the first round: 0, or the last. A task that acts once a piece acts in
+ * every round; once a batch, in the first (0) or the last. */
+struct rounds {
+    const struct proof *v;
+    bool *late; /* by task: its only act is in the last round */
+};
+
+static bool
+comes_late(const struct rounds *r, const struct in_port *in)
+{
+    const struct task *from = &r->v->plan->task[in->task];
+    const struct out_port *o = &from->out[in->out];
+    if (from->nact == 1) return r->late[in->task];
+    return o->control ? in->need > 1 : o->every > 1;
+}
+
+static int
+check_task(struct rounds *r, int32_t i)
+{
+    const struct plan *p = r->v->plan;
+    const struct task *t = &p->task[i];
+    const struct channel *c = t->channel >= 0 ? &p->channel[t->channel] : NULL;
+    bool late = false;
+    for (int32_t k = 0; k < t->nin; k++) {
+        if (t->in[k].task >= i) return proof_fail(r->v, i, "reads task %d, which is behind it", (int)t->in[k].task);
+        late = late || comes_late(r, &t->in[k]);
+    }
+    if (late && t->nact > 1) return proof_fail(r->v, i, "acts for each piece, and waits for the last");
+    if (c && c->sends && late && !c->late)
+        return proof_fail(r->v, i, "comes after the last piece, its channel says otherwise");
+    if (c && c->late && t->nact > 1) return proof_fail(r->v, i, "acts for each piece, its channel once");
+    r->late[i] = late || (c && c->late);
+    return 0;
+}
+
+int
+prove_channels(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    struct rounds r = {.v = v, .late = ARENA_ARRAY(&v->tmp, bool, p->ntask + 1)};
+    if (!proof_fits(p->nchannel, sizeof *p->channel, &p->arena))
+        return fail(E_PLAN, "plan: nchannel is %d", (int)p->nchannel);
+    for (int32_t c = 0; c < p->nchannel; c++) TRY(check_channel(v, c));
+    if (p->nchannel == 0) return 0; /* alone: verify_run.c says all */
+    TRY(check_order(v));
+    for (int32_t i = 0; i < p->ntask; i++) TRY(check_task(&r, i));
+    return 0;
+}

@@ -1,0 +1,183 @@
+/* verify_send.c - what is sent is the window that its channel stands for, and what is received is taken for nothing
+ * else.
+ *
+ * Which channels a move has, and in which order their tasks stand, follows from its layouts and the map (cross.h); the
+ * windows are worked out again. What a channel brings is what the part at its other end proves to send: both say the
+ * same number for it (channel.what), or are not connected. */
+#include "actors/plan/verify_value.h"
+
+bool
+value_stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, struct view *view, int64_t *skip)
+{
+    const struct box_stage *s = &b->stage[stage];
+    for (int32_t i = 0; i < s->work.nstep; i++) {
+        bool inside = true;
+        const struct box *own = s->work.step[i].slice;
+        struct type t = {.dtype = (uint8_t)layout_dtype(b->to, b->type.dtype), .ndim = b->type.ndim};
+        for (int d = 0; d < t.ndim; d++) {
+            inside = inside && slice->lo[d] >= own->lo[d] && slice->hi[d] <= own->hi[d];
+            t.dim[d] = own->hi[d] - own->lo[d];
+        }
+        if (!inside) continue;
+        struct view dense = view_dense(&t, NULL);
+        *view = value_window(&dense, own->lo, slice, skip);
+        *skip += s->offset[i];
+        return true;
+    }
+    return false;
+}
+
+/* ---- turns ---- */
+
+static void
+count_turns(const struct values *s, int32_t n[NTURN])
+{
+    const struct cross *x = s->cross;
+    n[SEND_PARTS] = x->npart;
+    n[RECV_ADDENDS] = x->naddend;
+    n[FILL_STAGES] = x->own->nstage;
+    n[SEND_STAGES] = x->nout - x->npart;
+    n[RECV_PARTS] = x->nin - x->naddend;
+    n[FILL_PARTS] = x->own->npart;
+}
+
+enum turn
+value_turn(struct values *s, int32_t *which)
+{
+    int32_t n[NTURN], turn = 0;
+    count_turns(s, n);
+    *which = s->box_task++;
+    while (turn < NTURN && *which >= n[turn]) *which -= n[turn++];
+    return (enum turn)turn;
+}
+
+int
+value_end_move(const struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    int32_t n[NTURN], all = 0;
+    if (task + 1 < p->ntask && task_hop(&p->task[task + 1]) == p->task[task].move.of) return 0;
+    count_turns(s, n);
+    for (int i = 0; i < NTURN; i++) all += n[i];
+    return proof_same(s->v, task, "parts of its move", s->box_task, all);
+}
+
+/* ---- channels ---- */
+
+/* The task's channel is this one, seen from here. */
+static int
+check_channel(struct values *s, int32_t task, const struct cross_channel *x, bool sends)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    if (t->channel < 0) return proof_fail(s->v, task, "has no channel");
+    const struct channel *c = &p->channel[t->channel];
+    const struct channel_name *n = &c->name;
+    if (n->from_side != x->from_side || n->from != x->from || n->to_side != x->to_side || n->to != x->to)
+        return proof_fail(s->v, task, "its channel is that of another part");
+    TRY(proof_same(s->v, task, "sends of its channel", c->sends, sends));
+    TRY(proof_same(s->v, task, "peer of its channel", c->peer, x->peer));
+    TRY(proof_same(s->v, task, "bytes of its channel", c->bytes,
+                   x->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, x))));
+    TRY(proof_same(s->v, task, "slices of its channel", c->nslice, sends ? x->nslice : 0));
+    return proof_same(s->v, task, "content of its channel", (int64_t)c->what,
+                      (int64_t)cross_what(s->cross, s->box_ref, x));
+}
+
+/* Slice i of what is sent, in argument 0. */
+static int
+check_slice(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct box_plan *b = s->cross->own;
+    const struct channel_slice *slice = &p->channel[t->channel].slice[i];
+    struct view part, view;
+    int64_t skip = 0, more = 0;
+    if (x->from_side == SIDE_STAGE) {
+        struct content c;
+        TRY(value_content(s, task, 0, &c));
+        bool found = !c.layout && !c.received && c.box == t->move.of && b->stage[c.pos].work.pos == x->from &&
+                     value_stage_window(b, c.pos, x->slice[i].slice, &view, &more);
+        if (!found) return proof_fail(s->v, task, "does not send the stage of part %d", (int)x->from);
+    } else {
+        struct box box;
+        TRY(value_read(s, task, 0, s->box_ref, b->from, x->from, &part, &skip));
+        TRY(value_version(s, task, 0, &s->box_version));
+        layout_box(b->from, &b->type, x->from, &box);
+        view = value_window(&part, box.lo, x->slice[i].slice, &more);
+    }
+    if (!value_same_view(slice->view, &view))
+        return proof_fail(s->v, task, "a window that it sends is not what its channel says");
+    return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + slice->skip,
+                      (skip + more) * (int64_t)dtype_bytes(view.dtype));
+}
+
+/* The task is on the device of its end: of a part, or of a stage. */
+static int
+check_end(struct values *s, int32_t task, const struct place *p, int32_t pos, uint8_t side)
+{
+    const struct place *to = s->cross->own->to->place, *at = p;
+    int32_t rank = p->rank[pos];
+    if (side == SIDE_STAGE && place_find(to, rank) >= 0) at = to;
+    TRY(value_on(s, task, at->kind, rank));
+    return value_moves(s, task);
+}
+
+int
+value_send(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    if (task == 0 || task_hop(&s->v->plan->task[task - 1]) != t->move.of) TRY(value_begin_move(s, task));
+    int32_t which;
+    enum turn turn = value_turn(s, &which);
+    if (turn != SEND_PARTS && turn != SEND_STAGES) return proof_fail(s->v, task, "it is not its turn to send");
+    const struct cross_channel *x = &s->cross->out[which + (turn == SEND_STAGES ? s->cross->npart : 0)];
+    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(check_end(s, task, s->cross->own->from->place, x->from, x->from_side));
+    TRY(check_channel(s, task, x, true));
+    for (int32_t i = 0; i < x->nslice; i++) TRY(check_slice(s, task, x, i));
+    return value_end_move(s, task);
+}
+
+int
+value_recv(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    if (task == 0 || task_hop(&s->v->plan->task[task - 1]) != t->move.of) TRY(value_begin_move(s, task));
+    int32_t which;
+    enum turn turn = value_turn(s, &which);
+    if (turn != RECV_ADDENDS && turn != RECV_PARTS) return proof_fail(s->v, task, "it is not its turn to receive");
+    which += turn == RECV_PARTS ? s->cross->naddend : 0;
+    const struct cross_channel *x = &s->cross->in[which];
+    TRY(proof_same(s->v, task, "narg", t->narg, 0));
+    const struct box_plan *b = s->cross->own;
+    TRY(check_end(s, task, (x->to_side == SIDE_STAGE ? b->from : b->to)->place, x->to, x->to_side));
+    TRY(check_channel(s, task, x, false));
+    TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, s->v->plan->channel[t->channel].bytes));
+    *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .pos = which, .received = true, .box = t->move.of};
+    return value_end_move(s, task);
+}
+
+/* ---- what is received is read ---- */
+
+int
+value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
+               const struct box_from *f)
+{
+    const struct cross *x = s->cross;
+    const struct task *t = &s->v->plan->task[task];
+    int32_t which, channel = cross_find(x, w, t->move.stage, &step->source[i], step->slice, &which);
+    struct type type = x->own->type;
+    type.dtype = (uint8_t)cross_dtype(x, &x->in[channel]);
+    struct content got;
+    TRY(value_content(s, task, f->arg, &got));
+    if (!got.received || got.box != t->move.of || got.pos != channel)
+        return proof_fail(s->v, task, "argument %d does not hold what came for it", (int)f->arg);
+    for (int d = 0; d < type.ndim; d++) type.dim[d] = step->slice->hi[d] - step->slice->lo[d];
+    struct view dense = view_dense(&type, NULL);
+    if (!value_same_view(f->view, &dense))
+        return proof_fail(s->v, task, "the window of what came is not what its step says");
+    return proof_same(s->v, task, "skip of what came", t->arg[f->arg].skip + f->skip,
+                      x->in[channel].offset[which] * (int64_t)dtype_bytes(type.dtype));
+}
