@@ -76,6 +76,26 @@ tap.group(":actors", function()
   tap.is(actors_text({}, 80):find("no plan has run") ~= nil, true, "without a plan there is none to tell of")
 end)
 
+tap.group(":explain and :plan", function()
+  local Q = rille.placement("cpu", {0, 1})
+  local w = rille.randn({8, 8}, {placement = Q, sbp = "S(0)", requires_grad = true})
+  for _, pieces in ipairs{1, 2, 4} do
+    local step = rille.graph(function(a) local l = a:matmul(w):mean() l:backward() return l end, {micro_batches = pieces})
+    step(rille.ones({8, 8}, {placement = Q, sbp = "S(0)"}))
+    local e, plan, received = step:explain(), tostring(step:plan()), 0
+    for _, d in ipairs(step:stats().devices) do received = received + d.bytes_in end
+    tap.is({e.bytes, math.tointeger(plan:match("moved (%d+) B")), received}, {e.bytes, e.bytes, e.bytes},
+      ("with %d pieces explain, plan and stats tell the same bytes"):format(pieces))
+    local text = tostring(e)
+    if pieces > 1 then
+      tap.ok(has(text, "bytes a micro-batch", ("%d times a batch"):format(pieces), "bytes moved a batch"), "explain says of what")
+      tap.ok(has(plan, "B a micro-batch", "B a batch", ("moved %d B a batch"):format(received)), "so does plan")
+    else
+      tap.ok(not text:find("batch") and not plan:find("micro%-batch"), "where there is one piece nothing is said of batches")
+    end
+  end
+end)
+
 tap.group("typed", function()
   local text = typed("-i", "x = rille.ones{3}", ":whos", ":mem", "x:sum():item()", ":actors", ":top x:exp():sum():item()", ":actors 3", ":top")
   tap.ok(has(text, "f32 {3} B", "1 of 1", "1 plans" , "2 actors"), "all of them")

@@ -261,11 +261,12 @@ print_moves(const struct plan *p, struct str *s)
         layout_print(b->to, s);
         str_add(s, " on ");
         place_print(b->to->place, s);
-        str_addf(s, ": %lld B, bound %lld B", (long long)b->bytes, (long long)b->bound);
-        if (times > 1) str_addf(s, ", %lld times", (long long)times);
+        const char *each = p->pieces == 1 ? "" : times > 1 ? " a micro-batch" : " a batch";
+        str_addf(s, ": %lld B%s, bound %lld B", (long long)b->bytes, each, (long long)b->bound);
+        if (times > 1) str_addf(s, ", %lld times a batch", (long long)times);
         str_add(s, "\n");
     }
-    str_addf(s, "moved %lld B\n", (long long)total);
+    str_addf(s, "moved %lld B%s\n", (long long)total, p->pieces > 1 ? " a batch" : "");
 }
 
 struct use {

@@ -180,13 +180,16 @@ tell_op(struct teller *t, const struct prog_node *n)
 /* ---- moves ---- */
 
 static void
-print_boxing(struct str *s, const struct rille_explain_boxing *b)
+print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
 {
+    const char *each = !pieces ? "" : b->times > 1 ? " a micro-batch" : " a batch";
     str_addf(s, "boxing         %s on ", b->from);
     place_print((const struct place *)b->from_place, s);
     str_addf(s, " -> %s on ", b->to);
     place_print((const struct place *)b->to_place, s);
-    str_addf(s, ": %s, %lld bytes (least possible %lld)\n", b->name, (long long)b->bytes, (long long)b->bound);
+    str_addf(s, ": %s, %lld bytes%s (least possible %lld)", b->name, (long long)b->bytes, each, (long long)b->bound);
+    if (b->times > 1) str_addf(s, ", %lld times a batch", (long long)b->times);
+    str_add(s, "\n");
     for (int k = 0; k < b->ncandidate && b->ncandidate > 1; k++) {
         const struct rille_explain_path *p = &b->candidates[k];
         str_add(s, k ? "      or       " : "      chosen   ");
@@ -312,7 +315,7 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
     TRY(tell_way(t, type, &path->candidate[0], x));
     x->candidates = ARENA_ARRAY(t->a, struct rille_explain_path, path->ncandidate + 1);
     for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = path_of(t, &path->candidate[k]);
-    print_boxing(&text, x);
+    print_boxing(&text, x, t->p && t->p->pieces > 1);
     x->text = kept(t, &text);
     t->e->bytes += x->bytes * times;
     return 0;
@@ -430,7 +433,8 @@ print_all(struct teller *t)
     struct str *s = &t->text;
     for (int i = 0; i < t->e->nop; i++) print_op(s, &t->e->ops[i]);
     for (int i = 0; i < t->e->nboxing; i++) str_add(s, t->e->boxing[i].text);
-    str_addf(s, "%d operators, %d moves, %lld bytes moved\n", t->e->nop, t->e->nboxing, (long long)t->e->bytes);
+    str_addf(s, "%d operators, %d moves, %lld bytes moved%s\n", t->e->nop, t->e->nboxing, (long long)t->e->bytes,
+             t->p->pieces > 1 ? " a batch" : "");
 }
 
 /* What the planner says of the whole. */
