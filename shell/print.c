@@ -407,3 +407,50 @@ print_tensor(lua_State *L, struct rille_tensor *x)
         add_table(&b, &t, n);
     luaL_pushresult(&b);
 }
+
+/* ---- within a line ---- */
+
+/* The entries of an axis, nested as a person would write them; *at: the next value. */
+static void
+add_nested(luaL_Buffer *b, const struct table *t, int axis, int64_t *at)
+{
+    char text[CELL];
+    if (axis == t->ndim) {
+        cell_text(t, t->data + (*at)++ * t->kind->bytes, text);
+        luaL_addstring(b, text);
+        return;
+    }
+    luaL_addchar(b, '{');
+    for (int64_t k = 0; k < t->shape[axis]; k++) {
+        if (k) luaL_addstring(b, ", ");
+        add_nested(b, t, axis + 1, at);
+    }
+    luaL_addchar(b, '}');
+}
+
+void
+print_line(lua_State *L, int i)
+{
+    enum { FEW = 8 };
+    struct rille_tensor *x = tensor_test(L, i);
+    struct table t = {.kind = value_kind(rille_tensor_dtype(x)), .ndim = rille_tensor_ndim(x)};
+    int64_t n = rille_tensor_numel(x), at = 0;
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    print_head(L, &b, x);
+    luaL_pushresult(&b);
+    if (n == 0 || n > FEW) return;
+    choose_shown(&t, x);
+    if (!read_quietly(L, i, &t)) {
+        lua_pop(L, 1);
+        return;
+    }
+    t.data = lua_touserdata(L, -1);
+    if (t.kind->real) choose_form(&t, n);
+    luaL_buffinit(L, &b);
+    luaL_addstring(&b, ": ");
+    add_nested(&b, &t, 0, &at);
+    luaL_pushresult(&b);
+    lua_remove(L, -2); /* the bytes */
+    lua_concat(L, 2);
+}

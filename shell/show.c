@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEP = 3, MANY = 40, WIDE = 100 };
+enum { DEEP = 3, MANY = 40 };
 
 struct show {
     lua_State *L;
@@ -93,7 +93,7 @@ join(lua_State *L, int n, int depth)
         size += lua_rawlen(L, k) + 2;
         lines = lines || strchr(lua_tostring(L, k), '\n');
     }
-    lines = lines || size + 2 * (size_t)depth > WIDE;
+    lines = lines || size + 2 * (size_t)depth > (size_t)print_columns();
     luaL_buffinit(L, &b);
     luaL_addchar(&b, '{');
     for (int k = first; k < first + n; k++) {
@@ -102,6 +102,8 @@ join(lua_State *L, int n, int depth)
         for (int d = 0; lines && d <= depth; d++) luaL_addstring(&b, "  ");
         luaL_addstring(&b, lua_tostring(L, k));
     }
+    if (lines) luaL_addchar(&b, '\n');
+    for (int d = 0; lines && d < depth; d++) luaL_addstring(&b, "  ");
     luaL_addchar(&b, '}');
     luaL_pushresult(&b);
     lua_insert(L, first);
@@ -123,16 +125,6 @@ show_table(struct show *s, int table, int depth)
     lua_Integer left = list - shown + push_fields(s, table, depth, list);
     if (left) lua_pushfstring(L, "... %I more", left);
     join(L, lua_gettop(L) - before, depth);
-}
-
-/* One line for a tensor inside something. */
-static void
-show_short(struct show *s, int value)
-{
-    luaL_Buffer b;
-    luaL_buffinit(s->L, &b);
-    print_head(s->L, &b, tensor_test(s->L, value));
-    luaL_pushresult(&b);
 }
 
 static void
@@ -161,7 +153,7 @@ show_inner(struct show *s, int value, int depth)
     if (type == LUA_TSTRING && depth)
         show_string(L, value);
     else if (depth && tensor_test(L, value))
-        show_short(s, value);
+        print_line(L, value);
     else if (type != LUA_TTABLE || luaL_getmetafield(L, value, "__tostring")) {
         if (type == LUA_TTABLE) lua_pop(L, 1);
         luaL_tolstring(L, value, NULL);

@@ -43,4 +43,66 @@ local h = x:hist(4)
 tap.is(h.counts, {25, 25, 25, 25}, "a histogram counts")
 tap.is(rille.ones({5}):hist(2).counts, {5, 0}, "one value is in the first part")
 tap.is(tostring(h), "0 |████| 99   most 25", "and prints as bars")
+
+-- ---- what is read ----
+
+local function most_memory()
+  for line in io.lines("/proc/self/status") do
+    local kb = line:match("^VmHWM:%s+(%d+)")
+    if kb then return tonumber(kb) end
+  end
+end
+for _, sbp in ipairs{"S(0)", "S(1)", "B"} do
+  local large = rille.rand({4000, 4000}, {placement = P, sbp = sbp})
+  large:sum():item()
+  local before = most_memory()
+  tap.ok(#tostring(large) < 1000, sbp .. ": a large tensor prints its edges")
+  tap.ok(most_memory() - before <= 1024, sbp .. ": and reads no more: 1 MiB beside the tensor is enough", most_memory() - before)
+  large = nil
+  collectgarbage()
+end
+
+-- ---- typed: lists, modules, widths ----
+
+local first = 0
+while arg[first - 1] do first = first - 1 end
+local path = os.tmpname()
+local function typed(lines, columns)
+  local f = assert(io.open(path, "w"))
+  f:write(table.concat(lines, "\n"), "\n")
+  f:close()
+  local run = ("%s -d cpu:4 --no-init --color never"):format(arg[first])
+  if columns then
+    run = ([[script -qec "stty cols %d; %s %s" /dev/null </dev/null 2>&1]]):format(columns, run, path)
+  else
+    run = ("%s -i < %s 2>&1"):format(run, path)
+  end
+  local p = assert(io.popen(run))
+  local text = p:read("a"):gsub("\r", "")
+  p:close()
+  return text
+end
+local text = typed{"{rille.ones{3}, rille.zeros{2, 2}}", "{w = rille.ones{3}, n = {1, 'two'}}", "rille.nn.Linear(3, 4):parameters()", "{rille.ones{20}}"}
+local function has(part, name) tap.ok(text:find(part, 1, true), name, text) end
+has("{\n  f32 {3} B on cpu[0]: {1., 1., 1.},\n  f32 {2, 2} B on cpu[0]: {{0., 0.}, {0., 0.}}\n}", "a list of small tensors has their values")
+has('{n = {1, "two"}, w = f32 {3} B on cpu[0]: {1., 1., 1.}}', "so has a table, in a line where that fits")
+has("  f32 {4, 3} B on cpu[0], requires_grad,\n", "parameters say what they are, the larger ones without values")
+has("{f32 {20} B on cpu[0]}", "larger tensors in a list are told, not shown")
+
+if os.execute("script -qec true /dev/null </dev/null >/dev/null 2>&1") then
+  for _, columns in ipairs{40, 80, 120} do
+    local shown = typed({"print(rille.randn{30, 40})", "print(rille.randn{1000})", "print(rille.arange(200))", "print(rille.randn{2, 3, 300})"}, columns)
+    local widest, n = 0, 0
+    for line in shown:gmatch("[^\n]+") do
+      n = n + 1
+      if line:find("^%s") then widest = math.max(widest, utf8.len(line)) end
+    end
+    tap.ok(n > 20 and widest <= columns, ("in %d columns rows fit"):format(columns), widest)
+    tap.ok(columns == 40 or widest > columns // 2, "and make use of them", widest)
+  end
+else
+  tap.ok(true, "widths # SKIP there is no script(1)")
+end
+os.remove(path)
+
 tap.done()
