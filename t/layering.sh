@@ -7,6 +7,8 @@
 #
 # What it reads of the sources is their text. What calls what is read of the objects that were made of them: an undefined
 # symbol of one is a call of the file that defines it.
+#
+#   layering.sh build/release/rille [arrows]      arrows: says what takes what, and tries nothing
 set -u
 n=0 failed=0
 built=${1:+$(cd "$(dirname "$1")" && pwd)} # where the objects are: beside the program
@@ -46,12 +48,13 @@ list_calls() {
     awk '$2 ~ /[TDBRC]/ { at[$3] = $1 } $2 == "U" { from[++n] = $1; takes[n] = $3 }
       END { for (i = 1; i <= n; i++) if (takes[i] in at) print from[i], takes[i], at[takes[i]] }' | sort -u
 }
-# Folders by what they take of each other, by includes and by calls: "folder folder", each once.
+# Folders by what they take of each other: "folder folder includes", "... calls" or "... both", each once.
 arrows() {
   {
-    quoted "${folders[@]}" | sed -E 's#^([^:]*)/[^/:]*:(.*)/[^/]*$#\1 \2#; s#^([^:]*)/[^/:]*:rille\.h$#\1 actors/session#'
-    sed -E 's#^([^ ]*)/[^/ ]* [^ ]* (.*)/[^/]*$#\1 \2#' "$calls"
-  } | awk '$1 != $2' | sort -u
+    quoted "${folders[@]}" | sed -E 's#:rille\.h$#:actors/session/rille.h#; s#^([^:]*)/[^/:]*:(.*)/[^/]*$#\1 \2 includes#'
+    sed -E 's#^([^ ]*)/[^/ ]* [^ ]* (.*/|)[^/]*$#\1 \2 calls#; s#/ calls$# calls#' "$calls"
+  } | awk '$1 != $2 && NF == 3' | sort -u |
+    awk '{ two = $1 " " $2; also = two in how; how[two] = also ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort
 }
 calls_point_down() { # one call for each two folders: a list of all would be long
   local from to file symbol other
@@ -64,7 +67,12 @@ calls_point_down() { # one call for each two folders: a list of all would be lon
 }
 shell_calls_the_public_face_alone() { grep -E '^shell/' "$calls" | grep -vE ' (rille_[a-z0-9_]+ actors/session/|[a-z0-9_]+ shell/)'; }
 folders_go_round_nowhere() { # what tsort cannot bring into an order
-  arrows | tsort 2>&1 >/dev/null | sed 's/^tsort: //'
+  arrows | cut -d' ' -f1,2 | tsort 2>&1 >/dev/null | sed 's/^tsort: //'
+}
+# docs/structure.svg says in a comment of what it was made. With a GPU's compiler there is more to call: not drawn.
+picture_is_of_these_sources() {
+  [ -s "$calls" ] && diff <(sed -nE '/^<!-- made by/,/^-->/p' docs/structure.svg 2>/dev/null | sed '1d;$d') <(arrows) | grep '^[<>]' |
+    sed 's/^</drawn, and not so:/; s/^>/so, and not drawn:/'
 }
 includes_name_a_file_from_the_root() {
   quoted "${folders[@]}" t examples bench | while IFS=: read -r file header; do
@@ -119,7 +127,8 @@ headers_have_guards_of_their_own() {
   done | awk '$1 == "none" { print $2 " has no guard" } seen[$1]++ && $1 != "none" { print $2 " shares " $1 }'
 }
 
-rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone folders_go_round_nowhere includes_name_a_file_from_the_root shell_sees_the_public_face_alone
+rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone folders_go_round_nowhere picture_is_of_these_sources
+  includes_name_a_file_from_the_root shell_sees_the_public_face_alone
   examples_see_the_public_face_alone lua_is_only_in_shell readline_is_only_in_shell zmq_is_only_in_actors
   dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
   structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
@@ -158,6 +167,10 @@ trap 'rm -rf "$planted"' EXIT
 calls=$planted/calls
 list_calls >"$calls"
 [ -s "$calls" ] || echo "# no objects in ${built:-no folder}: what calls what is not looked at"
+if [ "${2:-}" = arrows ]; then # for docs/structure.lua
+  arrows
+  exit
+fi
 (cd "$planted" && plant && built=. && list_calls >calls.planted)
 for rule in "${rules[@]}"; do
   ok "${rule//_/ }" "$($rule)"

@@ -1,0 +1,148 @@
+-- structure.lua - draws docs/structure.svg: the folders, and what each includes and calls of the others.
+--
+--   bash t/layering.sh build/release/rille arrows | build/release/rille docs/structure.lua > docs/structure.svg
+--
+-- Each line read is "folder folder how": includes, calls, or both. The list stands in the picture as well, as a comment;
+-- t/layering.sh compares it with the sources, so that the picture stays true. A folder stands above all that it takes
+-- something of. An arrow is thin where others lead there too; those to the lowest folder are then left out: all lead there.
+
+-- name, what it is, column (0 left .. 1 right)
+local about = {
+  {"shell", "the program, its prompt, Lua's side of rille.h", 0.5},
+  {"actors/session", "rille.h: tensors, gradients, steps", 0.5},
+  {"actors/cluster", "worker processes", 0.5},
+  {"actors/act", "messages, the bus, device threads", 0.5},
+  {"actors/plan", "plans: made, proved", 0.5},
+  {"kernels", "how a call is computed", 0.38},
+  {"kernels/op", "one record an operator", 0.62},
+  {"kernels/cpu", "loops, oneDNN", 0.5},
+  {"kernels/cuda", "plug-in for GPUs", 0.23},
+  {"boxing", "moving tensors", 0.97},
+  {"sbp", "rules, signatures, the planner's search", 0.5},
+  {"runtime/text", "text to ids and back", 0.02},
+  {"runtime/file", "files of tensors", 0.02},
+  {"runtime", "errors, memory, types, layouts, the stored graph", 0.5},
+}
+local WIDTH <const>, TOP <const>, STEP <const>, HIGH <const>, MARGIN <const> = 1120, 24, 92, 50, 24
+
+-- ---- what was read ----
+
+local list, takes, known = {}, {}, {}
+for _, a in ipairs(about) do known[a[1]], takes[a[1]] = a, {} end
+for line in io.lines() do
+  local from, to, how = line:match("^(%S+) (%S+) (%S+)$")
+  assert(from and known[from] and known[to], "structure.lua: a folder without a line here: " .. line)
+  list[#list + 1] = line
+  takes[from][to] = how
+end
+
+-- The longest way down from a folder: its height.
+local height = {}
+local function height_of(folder)
+  if height[folder] then return height[folder] end
+  local most = 0
+  for to in pairs(takes[folder]) do most = math.max(most, height_of(to) + 1) end
+  height[folder] = most
+  return most
+end
+local floors = 0
+for name in pairs(takes) do floors = math.max(floors, height_of(name)) end
+
+-- Does a way of two arrows or more lead from one to the other?
+local function roundabout(from, to)
+  local function leads(a)
+    for b in pairs(takes[a]) do
+      if b == to or leads(b) then return true end
+    end
+    return false
+  end
+  for next in pairs(takes[from]) do
+    if next ~= to and leads(next) then return true end
+  end
+  return false
+end
+
+-- ---- drawing ----
+
+local box = {}
+for _, a in ipairs(about) do
+  local wide = math.max(15 * #a[1] * 0.62, #a[2] * 6.6) + 36
+  local x = MARGIN + wide / 2 + a[3] * (WIDTH - 2 * MARGIN - wide)
+  box[a[1]] = {x = x, y = TOP + (floors - height[a[1]]) * STEP, wide = wide}
+end
+
+local thin, bold = {}, {} -- {from, to}
+for _, line in ipairs(list) do
+  local from, to = line:match("^(%S+) (%S+)")
+  local kind = roundabout(from, to) and thin or bold
+  if kind == bold or height[to] > 0 then kind[#kind + 1] = {from, to} end
+end
+
+-- Does an arrow leave by the side of its box? One that goes far down and far away: it passes beside what is between.
+local function sideways(from, to)
+  local b, c = box[from], box[to]
+  return height[from] - height[to] > 1 and math.abs(b.x - c.x) > b.wide / 2 + 100
+end
+
+-- Where the arrows of a box begin or end along its edge, in the order of where they go.
+local down, up = {}, {}
+for name in pairs(takes) do down[name], up[name] = {}, {} end
+for _, kind in ipairs{thin, bold} do
+  for _, a in ipairs(kind) do
+    if not sideways(a[1], a[2]) then table.insert(down[a[1]], a[2]) end
+    table.insert(up[a[2]], a[1])
+  end
+end
+local function ports(name, others)
+  table.sort(others, function(p, q)
+    if box[p].x ~= box[q].x then return box[p].x < box[q].x end
+    return height[p] > height[q]
+  end)
+  local b, at, n = box[name], {}, #others
+  local span = math.min(b.wide - 44, 34 * (n - 1))
+  for i, other in ipairs(others) do at[other] = b.x + (n > 1 and (i - 1) / (n - 1) - 0.5 or 0) * span end
+  return at
+end
+for name in pairs(takes) do down[name], up[name] = ports(name, down[name]), ports(name, up[name]) end
+
+local function arrow(from, to, class)
+  local u, v = up[to][from], box[to].y - 7
+  if sideways(from, to) then
+    local b = box[from]
+    local x, y = b.x + (u > b.x and 0.5 or -0.5) * b.wide, b.y + HIGH / 2
+    return ('<path class="%s" d="M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f"/>'):format(class, x, y, u, y, u, y + (v - y) * 0.3, u, v)
+  end
+  local x, y = down[from][to], box[from].y + HIGH
+  local bend = math.max(20, (v - y) * 0.45)
+  return ('<path class="%s" d="M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f"/>'):format(class, x, y, x, y + bend, u, v - bend, u, v)
+end
+
+local tall = TOP + floors * STEP + HIGH + 46
+print(([[
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="ui-sans-serif, system-ui, sans-serif">
+<!-- made by docs/structure.lua of:
+%s
+-->
+<title>The folders of Rille, and what each includes and calls of the others: all arrows point down</title>
+<style>.page{fill:#fff}.box{fill:#eef3fa;stroke:#22304a;stroke-width:1.2}.public{fill:#ffe9cf}.base{fill:#e3f2dd}
+.name{fill:#22304a;font:600 15px ui-monospace,Menlo,monospace}.what{fill:#4a566b;font-size:12.5px}
+.bold{fill:none;stroke:#22304a;stroke-width:1.7;marker-end:url(#head)}
+.thin{fill:none;stroke:#8793a8;stroke-width:.9;opacity:.75;marker-end:url(#faint)}.head{fill:#22304a}.faint{fill:#8793a8}
+@media (prefers-color-scheme:dark){.page{fill:#15181e}.box{fill:#232b38;stroke:#97a1b3}.public{fill:#4b3a22}.base{fill:#26382a}
+.name{fill:#eef1f7}.what{fill:#b6bfcd}.bold{stroke:#dfe4ee}.head{fill:#dfe4ee}.thin{stroke:#76819a}.faint{fill:#76819a}}</style>
+<defs><marker id="head" viewBox="0 0 8 8" refX="2" refY="4" markerWidth="5.5" markerHeight="5.5" orient="auto">
+<path class="head" d="M0 0L8 4L0 8z"/></marker>
+<marker id="faint" viewBox="0 0 8 8" refX="2" refY="4" markerWidth="6" markerHeight="6" orient="auto">
+<path class="faint" d="M0 0L8 4L0 8z"/></marker></defs>
+<rect class="page" width="%d" height="%d" rx="10"/>]]):format(WIDTH, tall, table.concat(list, "\n"), WIDTH, tall))
+for _, a in ipairs(thin) do print(arrow(a[1], a[2], "thin")) end
+for _, a in ipairs(bold) do print(arrow(a[1], a[2], "bold")) end
+for _, a in ipairs(about) do
+  local b, class = box[a[1]], a[1] == "shell" and " public" or a[1] == "actors/session" and " public" or
+    a[1]:find("^runtime") and " base" or ""
+  print(('<rect class="box%s" x="%.0f" y="%.0f" width="%.0f" height="%d" rx="8"/>'):format(class, b.x - b.wide / 2, b.y, b.wide, HIGH))
+  print(('<text class="name" x="%.0f" y="%.0f" text-anchor="middle">%s/</text>'):format(b.x, b.y + 21, a[1]))
+  print(('<text class="what" x="%.0f" y="%.0f" text-anchor="middle">%s</text>'):format(b.x, b.y + 39, a[2]))
+end
+print(('<text class="what" x="%d" y="%d">An arrow: includes headers of, and calls. Thin: other arrows lead there too; all lead to runtime/. None points up, none closes a circle.</text>'):format(MARGIN, tall - 14))
+print("</svg>")
