@@ -116,7 +116,7 @@ static const struct reason {
     {"@(maximum|minimum|clamp)", "*", of_extremes, "groups carry both kinds of extremes, and together only one passes"},
     {"*", "*", looks_up, "an axis looked up counts as summed, and an extreme does not pass a sum"},
     {"@(max_pool2d_pick|exp_sum)", "*", of_extremes, "what it picks or sums by another operand counts as summed"},
-    {"@(dropout|cast|concat|stack|pad|slice_grad|cross_entropy_spread|max_pool2d)", "*", of_extremes,
+    {"@(dropout|cast|concat|stack|pad|slice_grad|cross_entropy_spread|max_pool2d|put)", "*", of_extremes,
      "monotone, but no maximum is taken through it"},
     {"@(gather|gather_grad)", "S*", NULL,
      "a dimension that ids do not cover is cut by position: only the axis looked up may be split"},

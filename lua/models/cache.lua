@@ -2,8 +2,8 @@
 --
 -- The first pass has whole prompts; attention hands over their keys and values, which are kept with room for what
 -- follows, (batch, heads, room, size), laid out as they came: by batch, by heads. From then on each pass has one position
--- a row, which may be another one in each row: `at`, i64 (batch, 1). Its keys and values are put there, and a query sees
--- all up to it. What stands behind a shorter prompt is never seen.
+-- a row, which may be another one in each row: `at`, i64 (batch, 1). Its keys and values are written there, in place, and a
+-- query sees all up to it. What stands behind a shorter prompt is never seen.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -32,7 +32,6 @@ function Cache:go_to(at)
   self.at = at
   local where = {placement = at.placement, sbp = layout.whole(at.placement)}
   local places = rille.arange(self.room, where):reshape{1, 1, self.room, 1}
-  self.here = at:reshape{batch, 1, 1, 1}:eq(places)
   self.seen = places:reshape{1, 1, 1, self.room}:le(at:reshape{batch, 1, 1, 1})
 end
 
@@ -48,8 +47,9 @@ function Cache:keep(layer, k, v)
     self.kept[layer] = {k = with_room(k, self.room), v = with_room(v, self.room)}
     return k, v, nil, layer.is_causal
   end
-  local here, seen = beside(self.here, k), beside(self.seen, k)
-  for name, now in pairs{k = k, v = v} do kept[name]:copy_(rille.where(here, now, kept[name])) end
+  local at, seen = beside(self.at, k), beside(self.seen, k)
+  rille._update("put", {kept.k, at, k}, {axis = 2})
+  rille._update("put", {kept.v, at, v}, {axis = 2})
   return kept.k, kept.v, seen, false
 end
 

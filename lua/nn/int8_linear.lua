@@ -1,7 +1,7 @@
 -- int8_linear.lua - nn.Linear for inference with a byte a weight: row i of w is (weight[i] - 128) * scale[i], rounded to
 -- the nearest; weight: u8 (out, in), scale: (out). Dettmers et al. 2022, without outliers.
 --
--- Bytes become floats where a product takes them, so that a quarter of the memory is kept, and moved.
+-- A quarter of the memory is kept, and moved.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -20,9 +20,17 @@ function Int8Linear:init(linear)
   if linear.bias then self.bias = linear.bias end
 end
 
+-- Few rows, as one token of each text has, are bounded by memory: bytes become floats on the way. Many, as a prompt has,
+-- pay for making the weights floats once.
+local FEW = 32
+
 function Int8Linear:forward(x)
-  local centred = self.weight:to(x.dtype) - 128
-  local y = rille.matmul(x, centred:transpose(0, 1)) * self.scale
+  local y
+  if x:numel() // x.shape[#x.shape] <= FEW then
+    y = rille.linear_int8(x, self.weight, self.scale)
+  else
+    y = rille.matmul(x, (self.weight:to(x.dtype) - 128):transpose(0, 1)) * self.scale
+  end
   return self.bias and y + self.bias or y
 end
 

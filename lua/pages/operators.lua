@@ -48,6 +48,7 @@ return {
   },
   layer_norm = {shows = "rille.ones(2, 4):layer_norm(rille.ones(4)):sum():item()", gives = "0.0"},
   le = {shows = "rille.tensor(3):le(4):item()", gives = "true"},
+  linear_int8 = {shows = "rille.ones(1, 3):linear_int8(rille.full({2, 3}, 130, {dtype = 'u8'}), rille.ones(2)):sum():item()", gives = "12.0"},
   log = {shows = "rille.tensor(1.0):log():item()", gives = "0.0"},
   log_softmax = {shows = "rille.zeros(1):log_softmax(0):item()", gives = "0.0"},
   logical_and = {shows = "rille.tensor(true):logical_and(rille.tensor(false)):item()", gives = "false"},

@@ -1,0 +1,250 @@
+/* linear_int8.c - a linear layer whose weights take a byte each, for inference: row n of w is (w[n] - 128) * scale[n].
+ *
+ *   y[.., n] = scale[n] * sum over k of x[.., k] (w[n, k] - 128)
+ *
+ * Bytes become floats in the innermost cache, so that a product of one row moves a quarter of the memory that f32
+ * weights take: 1 x 768 x 50,257 on one core in 3.4 ms, 11.4 GB of weights a second, where the product with f32 weights
+ * takes 10.8. With several rows of x each row of w is made floats once. A split of k leaves partial sums; a split of n is
+ * one of w's rows. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/team.h"
+#include "kernels/cpu/wide.h"
+#include "kernels/op/op_impl.h"
+#include "runtime/simd.h"
+
+enum { IN_X, IN_W, IN_SCALE };
+enum { ZERO = 128 }; /* the byte that stands for 0 */
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    int batch = c->in[IN_X].ndim - 1;
+    for (int d = 0; d < batch; d++) str_addf(rule, "%c", letter(d));
+    str_add(rule, "z,yz,y->");
+    for (int d = 0; d < batch; d++) str_addf(rule, "%c", letter(d));
+    str_add(rule, "y");
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    const struct type *x = &c->in[IN_X], *w = &c->in[IN_W];
+    if (x->ndim == 0) return call_fail(E_SHAPE, c, "x must have a dimension at least");
+    if (w->ndim != 2 || w->dtype != DT_U8) return call_fail(E_DTYPE, c, "w must be u8 {n, k}");
+    return 0;
+}
+
+/* The sizes of a call. */
+struct sizes {
+    int64_t m, n, k;
+};
+
+static struct sizes
+sizes_of(const struct kcall *k)
+{
+    const struct view *x = &k->in[IN_X], *w = &k->in[IN_W];
+    struct sizes s = {.m = 1, .n = w->dim[0], .k = w->dim[1]};
+    for (int d = 0; d + 1 < x->ndim; d++) s.m *= x->dim[d];
+    return s;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    struct sizes s = sizes_of(k);
+    const double *x = f64_of(&k->in[IN_X]), *scale = f64_of(&k->in[IN_SCALE]);
+    const int64_t *w = i64_of(&k->in[IN_W]);
+    for (int64_t i = 0; i < s.m; i++)
+        for (int64_t j = 0; j < s.n; j++) {
+            double sum = 0;
+            for (int64_t l = 0; l < s.k; l++) sum += x[i * s.k + l] * (double)(w[j * s.k + l] - ZERO);
+            f64_of(&k->out[0])[i * s.n + j] = sum * scale[j];
+        }
+    return 0;
+}
+
+/* ---- fast: f32 ---- */
+
+enum { LANES = 16, WAYS = 4, BLOCK = 256 }; /* sums that run side by side: the order of additions is fixed */
+typedef float floats __attribute__((vector_size(LANES * 4)));
+
+static inline __attribute__((always_inline)) void
+widen(int64_t n, const uint8_t *w, float *out)
+{
+    for (int64_t l = 0; l < n; l++) out[l] = (float)(w[l] - ZERO);
+}
+
+/* sum += a b, n a multiple of LANES * WAYS. */
+static inline __attribute__((always_inline)) void
+add_products(int64_t n, const float *x, const float *w, floats *sum)
+{
+    floats a, b;
+    for (int64_t l = 0; l < n; l += LANES * WAYS)
+        for (int i = 0; i < WAYS; i++) {
+            memcpy(&a, x + l + i * LANES, sizeof a);
+            memcpy(&b, w + l + i * LANES, sizeof b);
+            sum[i] += a * b;
+        }
+}
+
+static inline __attribute__((always_inline)) float
+sum_of(const floats *sum)
+{
+    float all[LANES], total = 0;
+    floats s = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    memcpy(all, &s, sizeof all);
+    for (int i = 0; i < LANES; i++) total += all[i];
+    return total;
+}
+
+/* A block of the row at a time is made floats, in the innermost cache. */
+VECTOR static float
+dot_bytes(int64_t k, const float *x, const uint8_t *w)
+{
+    floats sum[WAYS] = {{0}};
+    float block[BLOCK];
+    int64_t l = 0, even = k - k % (LANES * WAYS);
+    for (int64_t n; l < even; l += n) {
+        n = MIN(BLOCK, even - l);
+        if (n == BLOCK)
+            widen(BLOCK, w + l, block);
+        else
+            widen(n, w + l, block);
+        add_products(n, x + l, block, sum);
+    }
+    float total = sum_of(sum);
+    for (; l < k; l++) total += x[l] * (float)(w[l] - ZERO);
+    return total;
+}
+
+/* The same sum, in the same order, of a row that is floats already. */
+VECTOR static float
+dot_floats(int64_t k, const float *x, const float *w)
+{
+    floats sum[WAYS] = {{0}};
+    int64_t l = k - k % (LANES * WAYS);
+    add_products(l, x, w, sum);
+    float total = sum_of(sum);
+    for (; l < k; l++) total += x[l] * w[l];
+    return total;
+}
+
+VECTOR static void
+row_floats(int64_t k, const uint8_t *w, float *out)
+{
+    widen(k, w, out);
+}
+
+static void
+rows_range(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    const struct kcall *k = arg;
+    struct sizes s = sizes_of(k);
+    const float *x = k->in[IN_X].data, *scale = k->in[IN_SCALE].data;
+    float *y = k->out[0].data, *row = (float *)k->scratch + share * s.k;
+    for (int64_t j = lo; j < hi; j++) {
+        const uint8_t *w = (const uint8_t *)k->in[IN_W].data + j * s.k;
+        if (s.m == 1) {
+            y[j] = dot_bytes(s.k, x, w) * scale[j];
+            continue;
+        }
+        row_floats(s.k, w, row);
+        for (int64_t i = 0; i < s.m; i++) y[i * s.n + j] = dot_floats(s.k, x + i * s.k, row) * scale[j];
+    }
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    return k->in[IN_X].dtype == DT_F32 && k->in[IN_SCALE].dtype == DT_F32 && k->out[0].dtype == DT_F32;
+}
+
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    *scratch_bytes = sizeof(float) * (size_t)sizes_of(k).k * (size_t)MAX(k->threads, 1);
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct sizes s = sizes_of(k);
+    enum { WORTH = 1 << 16 }; /* products that pay for a thread */
+    int64_t grain = MAX(1, WORTH / MAX(s.k * s.m, 1));
+    team_shares(k->threads, s.n, grain, rows_range, (void *)(uintptr_t)k);
+    return 0;
+}
+
+/* ---- doubles, plainly ---- */
+
+static bool
+accepts_f64(const struct kcall *k)
+{
+    return k->in[IN_X].dtype == DT_F64 && k->in[IN_SCALE].dtype == DT_F64;
+}
+
+static int
+run_f64(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct sizes s = sizes_of(k);
+    const double *x = k->in[IN_X].data, *scale = k->in[IN_SCALE].data;
+    const uint8_t *w = k->in[IN_W].data;
+    for (int64_t i = 0; i < s.m; i++)
+        for (int64_t j = 0; j < s.n; j++) {
+            double sum = 0;
+            for (int64_t l = 0; l < s.k; l++) sum += x[i * s.k + l] * (double)(w[j * s.k + l] - ZERO);
+            ((double *)k->out[0].data)[i * s.n + j] = sum * scale[j];
+        }
+    return 0;
+}
+
+/* dx = (dy scale) (w - 128); dscale = sum over rows of dy (x (w - 128)^T). */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *x = n->in[IN_X], *scale = n->in[IN_SCALE];
+    struct val *centred = b_sub(b, b_cast(b, n->in[IN_W], x->type.dtype), b_integer(b, ZERO));
+    if (b_wants(n, IN_X)) din[IN_X] = b_call2(b, &op_matmul, b_mul(b, dout[0], scale), centred);
+    if (b_wants(n, IN_SCALE)) {
+        struct val *y = b_call2(b, &op_matmul, x, b_transpose_last(b, centred));
+        din[IN_SCALE] = b_sum_to(b, b_mul(b, dout[0], y), &scale->type);
+    }
+}
+
+static double
+flops(const struct call *c)
+{
+    return 2.0 * (double)type_numel(&c->in[IN_X]) * (double)c->in[IN_W].dim[0];
+}
+
+static const struct kernel_variant variants[] = {
+    {"bytes", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run},
+    {"f64", .dense_in = true, .accepts = accepts_f64, .run = run_f64},
+    WIDE_ROW,
+    {NULL},
+};
+
+const struct op op_linear_int8 = {
+    .name = "linear_int8",
+    .doc = "y[.., n] = scale[n] * sum over k of x[.., k] (w[n, k] - 128); w: u8",
+    .source = "Dettmers et al. 2022, without outliers",
+    .in = {{"x", IN_FLOAT}, {"w"}, {"scale", IN_FLOAT}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .linear = "0|2",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "012",
+    .ref = ref,
+    .kernel = variants,
+    .flags = OP_NARROW | OP_UNPLACED,
+    .flops = flops,
+    .sample = {"f32{3,70} u8{5,70} f32{5}", "f32{1,1,130} u8{4,130} f32{4}", "bf16{2,3,6} u8{4,6} bf16{4}"},
+};

@@ -1,0 +1,113 @@
+/* put.c - entries written at positions along an axis, each row of dimension 0 at positions of its own: keys and values
+ * of the next token, among those of all before it.
+ *
+ *   y = x, but y[i, .., at[i, j], ..] = src[i, .., j, ..]; a position that x does not have is passed over.
+ *
+ * Where x is a variable that becomes y it is written in place, so that a step costs the bytes of src and not of x. The
+ * axis is whole: a position counts in all of it. */
+#include "kernels/op/lookup.h"
+
+#include <string.h>
+
+enum { X, AT, SRC };
+
+static int
+put_axis(const struct call *c)
+{
+    return (int)c->attr[0].i;
+}
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct str x = {0}, src = {0};
+    char other = letter(c->in[X].ndim);
+    for (int d = 0; d < c->in[X].ndim; d++) {
+        bool axis = d == put_axis(c);
+        str_addf(&x, axis ? "[%c]" : "%c", letter(d));
+        str_addf(&src, axis ? "[%c]" : "%c", axis ? other : letter(d));
+    }
+    str_addf(rule, "%s,%c[%c],%s->%s", str_text(&x), letter(0), other, str_text(&src), str_text(&x));
+    str_free(&x);
+    str_free(&src);
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    const struct type *x = &c->in[X], *at = &c->in[AT], *src = &c->in[SRC];
+    int axis = put_axis(c);
+    if (axis == 0) return call_fail(E_SHAPE, c, "axis 0 has the rows, whose positions lie along another axis");
+    if (at->ndim != 2 || at->dim[0] != x->dim[0])
+        return call_fail(E_SHAPE, c, "at is {%lld, n}, positions for each row of x", (long long)x->dim[0]);
+    if (src->ndim != x->ndim || src->dtype != x->dtype)
+        return call_fail(E_SHAPE, c, "src must have x's dtype and as many dimensions");
+    for (int d = 0; d < x->ndim; d++)
+        if (src->dim[d] != (d == axis ? at->dim[1] : x->dim[d]))
+            return call_fail(E_SHAPE, c, "dimension %d of src is %lld, where %lld is expected", d,
+                             (long long)src->dim[d], (long long)(d == axis ? at->dim[1] : x->dim[d]));
+    return 0;
+}
+
+/* All dense; bytes: of an element. Results may be written over x. */
+static void
+put(const struct kcall *k, size_t bytes)
+{
+    const struct view *x = &k->in[X], *at = &k->in[AT], *src = &k->in[SRC];
+    int axis = put_axis(k->call);
+    int64_t outer = 1, inner = (int64_t)bytes, size = x->dim[axis], n = src->dim[axis];
+    for (int d = 1; d < axis; d++) outer *= x->dim[d];
+    for (int d = axis + 1; d < x->ndim; d++) inner *= x->dim[d];
+    if (k->out[0].data != x->data) memcpy(k->out[0].data, x->data, (size_t)view_numel(x) * bytes);
+    for (int64_t i = 0; i < x->dim[0]; i++)
+        for (int64_t j = 0; j < n; j++) {
+            int64_t to = lookup_id(at, (const int64_t[]){i, j});
+            if (to < 0 || to >= size) continue;
+            for (int64_t o = i * outer; o < (i + 1) * outer; o++)
+                memcpy((char *)k->out[0].data + (o * size + to) * inner, (const char *)src->data + (o * n + j) * inner,
+                       (size_t)inner);
+        }
+}
+
+static int
+ref(const struct kcall *k)
+{
+    put(k, sizeof(int64_t));
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    put(k, dtype_bytes(k->out[0].dtype));
+    return 0;
+}
+
+static double
+flops(const struct call *c)
+{
+    return (double)type_numel(&c->in[SRC]);
+}
+
+static const struct kernel_variant variants[] = {{"rows", .dense_in = true, .run = run}, {NULL}};
+
+const struct op op_put = {
+    .name = "put",
+    .doc = "y = x, but y[i, .., at[i, j], ..] = src[i, .., j, ..] along axis",
+    .in = {{"x"}, {"at", IN_INDEX}, {"src"}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which positions count, not the first"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .linear = "02",
+    .ref = ref,
+    .kernel = variants,
+    .ninplace = 1,
+    .flags = OP_INPLACE | OP_HIDDEN,
+    .flops = flops,
+    .sample = {"f32{2,3,5,2} i64{2,1}<5 f32{2,3,1,2} axis=2", "bf16{3,4} i64{3,2}<4 bf16{3,2} axis=1",
+               "i64{2,5,3} i32{2,2}<5 i64{2,2,3} axis=1"},
+};
