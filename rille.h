@@ -615,6 +615,10 @@ int rille_tokenizer_encode(struct rille_tokenizer *t, const char *text, size_t n
 /* *text, which ends in a zero, is the caller's to free(). */
 int rille_tokenizer_decode(const struct rille_tokenizer *t, size_t n, const int64_t *ids, char **text, size_t *ntext);
 int rille_tokenizer_save(struct rille_tokenizer *t, const char *path); /* tokenizer.json */
+/* The special tokens that the file's template puts before and behind a text; they stay the tokenizer's. */
+int rille_tokenizer_template(const struct rille_tokenizer *t, const uint32_t **before, size_t *nbefore,
+                             const uint32_t **after, size_t *nafter);
+int rille_tokenizer_is_special(const struct rille_tokenizer *t, int64_t id); /* no part of plain text */
 
 /* Learns a tokenizer of `size` ids, special ones last (reserved ones before, where the texts give no more), from texts
  * that are added one by one. pattern NULL: GPT-2's. */

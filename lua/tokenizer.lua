@@ -2,6 +2,8 @@
 --
 --   local tok = rille.tokenizer("tokenizer.json")                 also *.tiktoken, {pattern =, special = {texts}}
 --   tok:encode("any bytes")  tok:decode{1, 2}  tok.size  tok:save("tokenizer.json")
+--   tok:encode(text, {add_special_tokens = true})                with what the file's template puts around a text
+--   tok:decode(ids, {skip_special_tokens = true})
 --   rille.tokenizer.train(texts, {size = 8192, special = {"<|endoftext|>"}})
 --
 -- In train a string is a text, {file = path} a file; pattern is what cuts words, GPT-2's by default.

@@ -90,24 +90,53 @@ trainer_finish(lua_State *L)
     return 1;
 }
 
-/* tok:encode(text): a list of ids. */
+/* The one option that encode and decode have, of the table at 3. */
+static bool
+option_read(lua_State *L, const char *who, const char *name)
+{
+    if (lua_isnoneornil(L, 3)) return false;
+    if (!lua_istable(L, 3)) complain(L, "%s: {%s = true} is wanted, found %s", who, name, what_is(L, 3));
+    for (lua_pushnil(L); lua_next(L, 3); lua_pop(L, 1))
+        if (lua_type(L, -2) != LUA_TSTRING || strcmp(lua_tostring(L, -2), name))
+            complain(L, "%s has no option '%s'; it has %s", who, luaL_tolstring(L, -2, NULL), name);
+    lua_getfield(L, 3, name);
+    if (!lua_isnil(L, -1) && !lua_isboolean(L, -1))
+        complain(L, "%s: %s is true or false, found %s", who, name, what_is(L, -1));
+    bool yes = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return yes;
+}
+
+/* Appends n ids to the list on the top of the stack, which has *have. */
+static void
+push_ids(lua_State *L, const uint32_t *id, size_t n, size_t *have)
+{
+    for (size_t i = 0; i < n; i++) {
+        lua_pushinteger(L, id[i]);
+        lua_rawseti(L, -2, (lua_Integer)++ * have);
+    }
+}
+
+/* tok:encode(text, {add_special_tokens = false}): a list of ids. */
 static int
 encode(lua_State *L)
 {
     struct rille_tokenizer *t = tokenizer_check(L, "encode");
-    size_t n, nids = 0;
+    size_t n, nids = 0, nbefore = 0, nafter = 0, have = 0;
+    const uint32_t *before = NULL, *after = NULL;
     uint32_t *id = NULL;
     if (lua_type(L, 2) != LUA_TSTRING) complain(L, "encode: a text is wanted, found %s", what_is(L, 2));
+    if (option_read(L, "encode", "add_special_tokens"))
+        check_as(L, "encode", rille_tokenizer_template(t, &before, &nbefore, &after, &nafter));
     const char *text = lua_tolstring(L, 2, &n);
     check_as(L, "encode", rille_tokenizer_encode(t, text, n, &id, &nids));
     uint32_t *own = lua_newuserdatauv(L, sizeof *own * (nids + 1), 0); /* Lua's, should the table find no room */
     memcpy(own, id, sizeof *own * nids);
     free(id);
-    lua_createtable(L, (int)nids, 0);
-    for (size_t i = 0; i < nids; i++) {
-        lua_pushinteger(L, own[i]);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    lua_createtable(L, (int)(nbefore + nids + nafter), 0);
+    push_ids(L, before, nbefore, &have);
+    push_ids(L, own, nids, &have);
+    push_ids(L, after, nafter, &have);
     return 1;
 }
 
@@ -136,14 +165,25 @@ ids_read(lua_State *L, size_t *n)
     return id;
 }
 
-/* tok:decode(ids): a text. */
+static size_t
+without_special(const struct rille_tokenizer *t, int64_t *id, size_t n)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!rille_tokenizer_is_special(t, id[i])) id[left++] = id[i];
+    return left;
+}
+
+/* tok:decode(ids, {skip_special_tokens = false}): a text. */
 static int
 decode(lua_State *L)
 {
     struct rille_tokenizer *t = tokenizer_check(L, "decode");
     size_t n, ntext;
     char *text;
+    bool skip = option_read(L, "decode", "skip_special_tokens");
     int64_t *id = ids_read(L, &n);
+    if (skip) n = without_special(t, id, n);
     check_as(L, "decode", rille_tokenizer_decode(t, n, id, &text, &ntext));
     luaL_Buffer b;
     char *copy = luaL_buffinitsize(L, &b, ntext);

@@ -71,6 +71,28 @@ rille_tokenizer_decode(const struct rille_tokenizer *t, size_t n, const int64_t 
 }
 
 int
+rille_tokenizer_template(const struct rille_tokenizer *t, const uint32_t **before, size_t *nbefore,
+                         const uint32_t **after, size_t *nafter)
+{
+    TRY(face_given(t, "the tokenizer", __func__));
+    TRY(face_given(before, "before", __func__));
+    TRY(face_given(nbefore, "nbefore", __func__));
+    TRY(face_given(after, "after", __func__));
+    TRY(face_given(nafter, "nafter", __func__));
+    *before = inner(t)->before.list;
+    *nbefore = inner(t)->before.n;
+    *after = inner(t)->after.list;
+    *nafter = inner(t)->after.n;
+    return 0;
+}
+
+int
+rille_tokenizer_is_special(const struct rille_tokenizer *t, int64_t id)
+{
+    return !face_given(t, "the tokenizer", __func__) && tokenizer_is_special(inner(t), id);
+}
+
+int
 rille_tokenizer_save(struct rille_tokenizer *t, const char *path)
 {
     TRY(face_given(t, "the tokenizer", __func__));

@@ -602,15 +602,15 @@ loader:next()]],
   -- ---- text ----
 
   ["tokenizer.decode"] = {
-    sign = "t:decode(ids)",
+    sign = "t:decode(ids, {skip_special_tokens = false})",
     text = "The text again; any bytes go round.",
     code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
     shows = "t:decode(t:encode('ab'))",
     gives = "ab",
   },
   ["tokenizer.encode"] = {
-    sign = "t:encode(text)",
-    text = "A list of ids.",
+    sign = "t:encode(text, {add_special_tokens = false})",
+    text = "A list of ids; on request with the special tokens that the file's template puts around a text.",
     code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
     shows = "#t:encode('b')",
     gives = "1",

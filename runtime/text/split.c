@@ -15,12 +15,29 @@ const char split_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\
 const char split_cl100k[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
                             " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-enum { PATTERNS = 8, STACK = 1 << 20, MAX_PATTERN = 1 << 16 };
+enum { STEPS = 8, STACK = 1 << 20, MAX_PATTERN = 1 << 16 };
 
+static const char *const manners[] = {
+    [SPLIT_ISOLATED] = "Isolated",   [SPLIT_REMOVED] = "Removed",       [SPLIT_PREVIOUS] = "MergedWithPrevious",
+    [SPLIT_NEXT] = "MergedWithNext", [SPLIT_CONTIGUOUS] = "Contiguous",
+};
+
+int
+split_manner(const char *name)
+{
+    for (size_t i = 0; i < countof(manners); i++)
+        if (!strcmp(manners[i], name)) return (int)i;
+    return -1;
+}
+
+struct step {
+    struct split_step how; /* its pattern is not kept */
+    pcre2_code *code;      /* NULL: it cuts nothing */
+    pcre2_match_data *match;
+};
 struct splitter {
     int n;
-    pcre2_code *code[PATTERNS];
-    pcre2_match_data *match[PATTERNS];
+    struct step step[STEPS];
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
     bool jit;
@@ -44,25 +61,72 @@ splitter_free(struct splitter **sp)
     *sp = NULL;
     if (!s) return;
     for (int i = 0; i < s->n; i++) {
-        pcre2_match_data_free(s->match[i]);
-        pcre2_code_free(s->code[i]);
+        pcre2_match_data_free(s->step[i].match);
+        pcre2_code_free(s->step[i].code);
     }
     pcre2_match_context_free(s->context);
     pcre2_jit_stack_free(s->stack);
     free(s);
 }
 
-/* \s and \S as Unicode has white space: PCRE2's own also takes U+180E. */
-static void
-spell_spaces(const char *pattern, struct str *out)
+/* Classes as the peers have them, by the letter behind the backslash: PCRE2's white space also has U+180E, its words
+ * have no marks. within: in a set; NULL: that cannot be spelled. */
+static const struct {
+    char letter;
+    const char *alone, *within;
+} classes[] = {
+    {'s', "\\p{White_Space}", "\\p{White_Space}"},
+    {'S', "\\P{White_Space}", "\\P{White_Space}"},
+    {'w', "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]",
+     "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"},
+    {'W', "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]", NULL},
+};
+
+/* Behind an escape: \s, \p{L}, \x{20}. */
+static const char *
+skip_escape(const char *p)
 {
-    for (const char *p = pattern; *p; p++) {
-        if (*p != '\\' || !p[1])
-            str_addn(out, p, 1);
-        else if (p[1] == 's' || p[1] == 'S')
-            str_add(out, *++p == 's' ? "\\p{White_Space}" : "\\P{White_Space}");
-        else
-            str_addn(out, p++, 2);
+    if (!p[1]) return p + 1;
+    const char *end = strchr("pPx", p[1]) && p[2] == '{' ? strchr(p, '}') : NULL;
+    return end ? end + 1 : p + 2;
+}
+
+static const char *
+spell_escape(const char *p, bool within, struct str *out)
+{
+    for (size_t i = 0; i < countof(classes); i++) {
+        const char *spelled = within ? classes[i].within : classes[i].alone;
+        if (p[1] != classes[i].letter || !spelled) continue;
+        str_add(out, spelled);
+        return p + 2;
+    }
+    const char *end = skip_escape(p);
+    str_addn(out, p, (size_t)(end - p));
+    return end;
+}
+
+/* The "[", "[^", and a "]" right behind, which is one of the set. */
+static size_t
+set_begin(const char *p)
+{
+    size_t n = p[1] == '^' ? 2 : 1;
+    return p[n] == ']' ? n + 1 : n;
+}
+
+static void
+spell_classes(const char *pattern, struct str *out)
+{
+    bool within = false;
+    for (const char *p = pattern; *p;) {
+        if (*p == '\\') {
+            p = spell_escape(p, within, out);
+            continue;
+        }
+        size_t n = *p == '[' && !within ? set_begin(p) : 1;
+        if (*p == '[') within = true;
+        if (n == 1 && *p == ']') within = false;
+        str_addn(out, p, n);
+        p += n;
     }
 }
 
@@ -74,23 +138,62 @@ does_not_compile(const char *name, int code, size_t at)
     return fail(E_ARG, "%s: the pattern does not compile: %s, at %zu", name, (const char *)text, at);
 }
 
-int
-splitter_add(struct splitter *s, const char *name, const char *pattern)
+/* Behind a set. part: what it holds that is another thing to Oniguruma. */
+static const char *
+skip_set(const char *p, const char **part)
+{
+    for (p += set_begin(p); *p && *p != ']' && !*part;) {
+        if (!strncmp(p, "&&", 2)) *part = "an intersection of sets, &&";
+        if (*p == '[') *part = "a set within a set";
+        if (!strncmp(p, "\\W", 2)) *part = "\\W within a set";
+        p = *p == '\\' ? skip_escape(p) : p + 1;
+    }
+    return *p ? p + 1 : p;
+}
+
+const char *
+split_foreign(const char *pattern, bool anchors)
+{
+    const char *part = NULL;
+    for (const char *p = pattern; *p && !part;) {
+        if (!strncmp(p, "}+", 2)) part = "a possessive interval, }+";
+        if (*p == '\\' && p[1] && strchr("bBGhHKRXyY", p[1])) part = "one of \\b \\B \\G \\h \\H \\K \\R \\X \\y \\Y";
+        if (anchors && (*p == '^' || *p == '$')) part = "an end of lines, ^ or $";
+        p = *p == '\\' ? skip_escape(p) : *p == '[' ? skip_set(p, &part) : p + 1;
+    }
+    return part;
+}
+
+static int
+compile(struct splitter *s, const char *name, const struct split_step *step, struct step *out)
 {
     struct str spelled = {0};
     int code;
     size_t at;
-    if (s->n == PATTERNS) return fail(E_ARG, "%s: more than %d patterns", name, PATTERNS);
-    if (strlen(pattern) > MAX_PATTERN) return fail(E_ARG, "%s: the pattern is longer than %d bytes", name, MAX_PATTERN);
-    spell_spaces(pattern, &spelled);
-    pcre2_code *c =
-        pcre2_compile((PCRE2_SPTR)str_text(&spelled), spelled.len,
-                      PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+    if (strlen(step->pattern) > MAX_PATTERN)
+        return fail(E_ARG, "%s: the pattern is longer than %d bytes", name, MAX_PATTERN);
+    const char *part = step->lines ? split_foreign(step->pattern, false) : NULL;
+    if (part) return fail(E_ARG, "%s: the pattern has %s, which is not read: %.200s", name, part, step->pattern);
+    spell_classes(step->pattern, &spelled);
+    out->code = pcre2_compile((PCRE2_SPTR)str_text(&spelled), spelled.len,
+                              PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C |
+                                  (step->lines ? PCRE2_MULTILINE : PCRE2_DOLLAR_ENDONLY),
+                              &code, &at, NULL);
     str_free(&spelled);
-    if (!c) return does_not_compile(name, code, at);
-    s->jit = pcre2_jit_compile(c, PCRE2_JIT_COMPLETE) == 0 && s->jit;
-    s->code[s->n] = c;
-    s->match[s->n++] = pcre2_match_data_create(1, NULL);
+    if (!out->code) return does_not_compile(name, code, at);
+    s->jit = pcre2_jit_compile(out->code, PCRE2_JIT_COMPLETE) == 0 && s->jit;
+    out->match = pcre2_match_data_create(1, NULL);
+    return 0;
+}
+
+int
+splitter_add(struct splitter *s, const char *name, const struct split_step *step)
+{
+    struct step made = {.how = *step};
+    if (s->n == STEPS) return fail(E_ARG, "%s: more than %d steps cut a text", name, STEPS);
+    if (step->pattern) TRY(compile(s, name, step, &made));
+    made.how.pattern = NULL;
+    s->step[s->n++] = made;
     return 0;
 }
 
@@ -102,32 +205,119 @@ struct cut { /* where pieces go */
     void *arg;
 };
 
-/* By pattern k and those behind it. text is UTF-8. */
+/* The next match of step k in text from `at` on, [n, n) where there is none. */
 static int
-cut_by(const struct cut *c, int k, const uint8_t *text, size_t n)
+match(const struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, size_t *from, size_t *to)
 {
-    const struct splitter *s = c->s;
-    if (k == s->n) {
-        if (n) c->piece(c->arg, text, n);
-        return 0;
-    }
-    const size_t *span = pcre2_get_ovector_pointer(s->match[k]);
-    for (size_t at = 0; at < n;) {
-        int status =
-            s->jit ? pcre2_jit_match(s->code[k], text, n, at, PCRE2_NOTEMPTY, s->match[k], s->context)
-                   : pcre2_match(s->code[k], text, n, at, PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, s->match[k], s->context);
-        if (status < 0 && status != PCRE2_ERROR_NOMATCH)
-            return fail(E_STATE, "tokenizer: its pattern takes too much work on this text (PCRE2 error %d)", status);
-        size_t from = status < 0 ? n : span[0], to = status < 0 ? n : span[1];
+    const struct step *step = &s->step[k];
+    int status =
+        s->jit ? pcre2_jit_match(step->code, text, n, at, PCRE2_NOTEMPTY, step->match, s->context)
+               : pcre2_match(step->code, text, n, at, PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, step->match, s->context);
+    if (status < 0 && status != PCRE2_ERROR_NOMATCH)
+        return fail(E_STATE, "tokenizer: its pattern takes too much work on this text (PCRE2 error %d)", status);
+    const size_t *span = pcre2_get_ovector_pointer(step->match);
+    *from = status < 0 ? n : span[0];
+    *to = status < 0 ? n : span[1];
+    return 0;
+}
+
+static int cut_by(const struct cut *c, int k, const uint8_t *text, size_t n);
+
+static int
+cut_isolated(const struct cut *c, int k, const uint8_t *text, size_t n)
+{
+    for (size_t at = 0, from, to; at < n; at = to) {
+        TRY(match(c->s, k, text, n, at, &from, &to));
         if (from > at) TRY(cut_by(c, k + 1, text + at, from - at));
         if (to > from) TRY(cut_by(c, k + 1, text + from, to - from));
-        at = to;
     }
     return 0;
 }
 
-/* How many bytes of valid UTF-8 the text begins with: no surrogates, nothing overlong (Unicode, table 3-7). */
-static size_t
+struct span {
+    size_t from, to;
+    bool hit; /* a match; inverted: what lies between */
+};
+struct spans {
+    struct span *list;
+    size_t n, capacity;
+};
+
+static void
+spans_add(struct spans *s, size_t from, size_t to, bool hit)
+{
+    if (from == to) return;
+    GROW(s->list, s->n + 1, s->capacity);
+    s->list[s->n++] = (struct span){from, to, hit};
+}
+
+/* Does span i go with the one before it? A match joins one neighbour, unless the one on its other side, from which
+ * the manner counts, is a match too. */
+static bool
+joins(const struct spans *s, enum split_manner manner, size_t i)
+{
+    const struct span *list = s->list;
+    if (i == 0) return false;
+    if (manner == SPLIT_CONTIGUOUS) return list[i].hit == list[i - 1].hit;
+    if (manner == SPLIT_PREVIOUS) return list[i].hit && !list[i - 1].hit;
+    if (manner == SPLIT_NEXT) return list[i - 1].hit && !list[i].hit;
+    return false;
+}
+
+static int
+cut_spans(const struct cut *c, int k, const uint8_t *text, const struct spans *s)
+{
+    enum split_manner manner = c->s->step[k].how.manner;
+    for (size_t i = 0, end; i < s->n; i = end) {
+        for (end = i + 1; end < s->n && joins(s, manner, end);) end++;
+        if (manner == SPLIT_REMOVED && s->list[i].hit) continue;
+        TRY(cut_by(c, k + 1, text + s->list[i].from, s->list[end - 1].to - s->list[i].from));
+    }
+    return 0;
+}
+
+static int
+cut_in_a_manner(const struct cut *c, int k, const uint8_t *text, size_t n)
+{
+    struct spans s = {0};
+    bool invert = c->s->step[k].how.invert;
+    int status = 0;
+    for (size_t at = 0, from, to; !status && at < n; at = to) {
+        status = match(c->s, k, text, n, at, &from, &to);
+        spans_add(&s, at, from, invert);
+        spans_add(&s, from, to, !invert);
+    }
+    if (!status) status = cut_spans(c, k, text, &s);
+    free(s.list);
+    return status;
+}
+
+static int
+cut_spaced(const struct cut *c, int k, const uint8_t *text, size_t n)
+{
+    uint8_t *with = must_realloc(NULL, n + 1);
+    with[0] = ' ';
+    memcpy(with + 1, text, n);
+    int status = cut_by(c, k, with, n + 1);
+    free(with);
+    return status;
+}
+
+/* By step k and those behind it. text is UTF-8, and not empty. */
+static int
+cut_by(const struct cut *c, int k, const uint8_t *text, size_t n)
+{
+    if (k == c->s->n) {
+        c->piece(c->arg, text, n);
+        return 0;
+    }
+    const struct step *step = &c->s->step[k];
+    if (step->how.space && text[0] != ' ') return cut_spaced(c, k, text, n);
+    if (!step->code) return cut_by(c, k + 1, text, n);
+    return step->how.manner == SPLIT_ISOLATED ? cut_isolated(c, k, text, n) : cut_in_a_manner(c, k, text, n);
+}
+
+size_t
 valid_utf8(const uint8_t *p, size_t n)
 {
     size_t i = 0;
@@ -154,7 +344,7 @@ splitter_run(struct splitter *s, const uint8_t *text, size_t n, void (*piece)(vo
     struct cut c = {s, piece, arg};
     while (n) {
         size_t good = valid_utf8(text, n), bad = good;
-        TRY(cut_by(&c, 0, text, good));
+        if (good) TRY(cut_by(&c, 0, text, good));
         while (bad < n && valid_utf8(text + bad, MIN(n - bad, (size_t)4)) == 0) bad++;
         if (bad > good) piece(arg, text + good, bad - good);
         text += bad;

@@ -1,8 +1,9 @@
-/* split.h - text cut into pieces by a pattern, before tokens are joined within each. The library is PCRE2.
+/* split.h - text cut into pieces by patterns, before tokens are joined within each. The library is PCRE2.
  *
- * What the pattern matches is a piece, and so is what lies between two matches.
- * Bytes that are no UTF-8 are a piece by themselves. White space is what Unicode
- * calls so. Several patterns cut one after the other. One thread. */
+ * Steps cut one after the other, each the pieces of the one before it. What a
+ * pattern matches is a piece, and so is what lies between two matches; the
+ * step's manner says what becomes of them. Bytes that are no UTF-8 are a piece
+ * by themselves. White space is what Unicode calls so. One thread. */
 #ifndef RILLE_RUNTIME_TEXT_SPLIT_H
 #define RILLE_RUNTIME_TEXT_SPLIT_H
 
@@ -10,11 +11,31 @@
 
 extern const char split_gpt2[], split_cl100k[];
 
+/* Names are those of tokenizer.json. */
+enum split_manner { SPLIT_ISOLATED, SPLIT_REMOVED, SPLIT_PREVIOUS, SPLIT_NEXT, SPLIT_CONTIGUOUS };
+/* "MergedWithPrevious" -> SPLIT_PREVIOUS; -1: no manner is called so. */
+int split_manner(const char *name);
+
+struct split_step {
+    const char *pattern; /* NULL: it cuts nothing */
+    enum split_manner manner;
+    bool invert; /* what lies between matches is taken for them */
+    bool lines;  /* ^ and $ are also at lines' ends, as Oniguruma has them */
+    bool space;  /* a piece that does not begin with a space gets one, as if a word came before */
+};
+
+/* What of a pattern means another thing to Oniguruma, by which others read tokenizer.json, than here; NULL: nothing.
+ * anchors: ^ and $ too, which are at lines' ends there. */
+const char *split_foreign(const char *pattern, bool anchors);
+
 struct splitter;
 struct splitter *splitter_new(void);
 void splitter_free(struct splitter **s);
 /* E_ARG: the pattern does not compile, or is one too many. name: of the file, for messages. */
-int splitter_add(struct splitter *s, const char *name, const char *pattern);
+int splitter_add(struct splitter *s, const char *name, const struct split_step *step);
+
+/* How many bytes of valid UTF-8 the text begins with: no surrogates, nothing overlong (Unicode, table 3-7). */
+size_t valid_utf8(const uint8_t *text, size_t n);
 
 /* Calls piece for each, in order. E_STATE when a match takes more work or memory than is allowed. */
 int splitter_run(struct splitter *s, const uint8_t *text, size_t n,

@@ -86,6 +86,7 @@ tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *patte
     bpe_join_by_id(&t->bpe);
     TRY(tokenizer_cut(t, path, pattern ? pattern : split_cl100k));
     for (int i = 0; i < nspecial; i++)
-        TRY(tokenizer_special(t, path, special[i], strlen(special[i]), t->bpe.ntoken, true));
+        TRY(tokenizer_special(t, path,
+                              &(struct special){special[i], strlen(special[i]), t->bpe.ntoken, .control = true}));
     return 0;
 }

@@ -24,6 +24,8 @@ tokenizer_free(struct tokenizer **tp)
     if (!t) return;
     splitter_free(&t->splitter);
     free(t->special);
+    free(t->before.list);
+    free(t->after.list);
     free(t->join);
     bpe_fini(&t->bpe);
     free(t);
@@ -60,22 +62,27 @@ tokenizer_open(const char *path, const char *pattern, int nspecial, const char *
 int
 tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern)
 {
-    TRY(splitter_add(t->splitter, name, pattern ? pattern : split_gpt2));
-    t->pattern[t->npattern++] = pattern ? arena_strdup(&t->bpe.arena, pattern) : NULL;
-    return 0;
+    t->pattern = pattern ? arena_strdup(&t->bpe.arena, pattern) : NULL;
+    return splitter_add(t->splitter, name, &(struct split_step){.pattern = pattern ? pattern : split_gpt2});
 }
 
 int
-tokenizer_special(struct tokenizer *t, const char *name, const char *text, size_t n, uint32_t id, bool control)
+tokenizer_special(struct tokenizer *t, const char *name, const struct special *s)
 {
-    if (n == 0) return fail(E_ARG, "%s: a special token is empty", name);
-    if (!bpe_add(&t->bpe, id, text, n, false)) return fail(E_ARG, "%s: two tokens have the id %u", name, (unsigned)id);
+    if (s->n == 0) return fail(E_ARG, "%s: a special token is empty", name);
+    if (!bpe_add(&t->bpe, s->id, s->text, s->n, false))
+        return fail(E_ARG, "%s: two tokens have the id %u", name, (unsigned)s->id);
     GROW(t->special, t->nspecial + 1, t->special_capacity);
-    char *own = arena_dup(&t->bpe.arena, text, n);
+    struct str normal = {0};
+    if (s->normalized) tokenizer_normal(t, (const uint8_t *)s->text, s->n, &normal);
+    struct special own = *s;
+    if (s->normalized) own.n = normal.len;
+    own.text = arena_dup(&t->bpe.arena, s->normalized ? str_text(&normal) : s->text, own.n);
+    str_free(&normal);
     int i = t->nspecial++;
-    for (; i > 0 && t->special[i - 1].n < n; i--) t->special[i] = t->special[i - 1]; /* the longest first */
-    t->special[i] = (struct special){own, n, id, control};
-    t->starts[(uint8_t)own[0]] = true;
+    for (; i > 0 && t->special[i - 1].n < own.n; i--) t->special[i] = t->special[i - 1];
+    t->special[i] = own;
+    if (own.n) t->starts[own.normalized][(uint8_t)own.text[0]] = true;
     return 0;
 }
 
@@ -89,64 +96,159 @@ tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
 
 /* ---- encoding ---- */
 
-/* The longest special token that the text begins with. */
-static const struct special *
-special_at(const struct tokenizer *t, const uint8_t *text, size_t n)
+struct encoding {
+    struct tokenizer *t;
+    struct ids *out;
+};
+
+/* The bytes of the white space that the text begins with, a character's; 0: there is none. */
+static size_t
+space_at(const uint8_t *text, size_t n)
 {
-    for (int i = 0; i < t->nspecial; i++)
-        if (t->special[i].n <= n && !memcmp(t->special[i].text, text, t->special[i].n)) return &t->special[i];
+    static const char *const spaces[] = {" ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\xc2\x85",
+                                         "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004",
+                                         "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200a", "\u2028",
+                                         "\u2029", "\u202f", "\u205f", "\u3000"};
+    for (size_t i = 0; i < countof(spaces); i++) {
+        size_t k = strlen(spaces[i]);
+        if (k <= n && !memcmp(text, spaces[i], k)) return k;
+    }
+    return 0;
+}
+
+/* Of the white space that it ends with. */
+static size_t
+space_before(const uint8_t *text, size_t n)
+{
+    for (size_t k = 1; k <= MIN(n, (size_t)3); k++)
+        if (space_at(text + n - k, k) == k) return k;
+    return 0;
+}
+
+/* The longest special token that the text begins with, of those that are found in a normal form or of the others. */
+static const struct special *
+special_at(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n)
+{
+    for (int i = 0; i < t->nspecial; i++) {
+        const struct special *s = &t->special[i];
+        if (s->normalized == normalized && s->n && s->n <= n && !memcmp(s->text, text, s->n)) return s;
+    }
     return NULL;
 }
 
 static const struct special *
-next_special(const struct tokenizer *t, const uint8_t *text, size_t n, size_t *at)
+next_special(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n, size_t *at)
 {
     const struct special *s = NULL;
     for (*at = 0; t->nspecial && *at < n; ++*at)
-        if (t->starts[text[*at]] && (s = special_at(t, text + *at, n - *at))) return s;
+        if (t->starts[normalized][text[*at]] && (s = special_at(t, normalized, text + *at, n - *at))) return s;
     *at = n;
     return NULL;
 }
-
-struct encoding {
-    struct bpe *bpe;
-    struct ids *out;
-};
 
 static void
 encode_piece(void *arg, const uint8_t *bytes, size_t n)
 {
     struct encoding *e = arg;
-    bpe_encode(e->bpe, bytes, n, e->out);
+    bpe_encode(&e->t->bpe, bytes, n, e->out);
 }
 
 static int
-encode_plain(struct tokenizer *t, const uint8_t *text, size_t n, struct ids *out)
+encode_plain(const struct encoding *e, const uint8_t *text, size_t n)
 {
-    struct encoding e = {&t->bpe, out};
-    if (n == 0) return 0;
-    if (!t->prefix_space || text[0] == ' ') return splitter_run(t->splitter, text, n, encode_piece, &e);
-    uint8_t *with = must_realloc(NULL, n + 1);
-    with[0] = ' ';
-    memcpy(with + 1, text, n);
-    int status = splitter_run(t->splitter, with, n + 1, encode_piece, &e);
-    free(with);
+    return splitter_run(e->t->splitter, text, n, encode_piece, (void *)(uintptr_t)e);
+}
+
+/* The text without the white space at its end. */
+static size_t
+trim_right(const uint8_t *text, size_t n)
+{
+    for (size_t k; n && (k = space_before(text, n));) n -= k;
+    return n;
+}
+
+static size_t
+trim_left(const uint8_t *text, size_t n)
+{
+    size_t at = 0;
+    for (size_t k; at < n && (k = space_at(text + at, n - at));) at += k;
+    return at;
+}
+
+/* Special tokens of the one sort are ids, what lies between them goes on to next. */
+static int
+encode_around(const struct encoding *e, bool normalized, const uint8_t *text, size_t n,
+              int (*next)(const struct encoding *e, const uint8_t *text, size_t n))
+{
+    for (;;) {
+        size_t at;
+        const struct special *s = next_special(e->t, normalized, text, n, &at);
+        size_t plain = s && s->left ? trim_right(text, at) : at;
+        if (plain) TRY(next(e, text, plain));
+        if (!s) return 0;
+        ids_add(e->out, s->id);
+        at += s->n;
+        if (s->right) at += trim_left(text + at, n - at);
+        text += at;
+        n -= at;
+    }
+}
+
+static int
+encode_normal(const struct encoding *e, const uint8_t *text, size_t n)
+{
+    return encode_around(e, true, text, n, encode_plain);
+}
+
+void
+tokenizer_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
+{
+    struct str last = {0};
+    str_clear(out);
+    str_addn(out, text, n);
+    for (int i = 0; i < t->nform; i++) {
+        struct str now = *out;
+        *out = last;
+        last = now;
+        str_clear(out);
+        normal_add(out, t->form[i], (const uint8_t *)last.text, last.len);
+    }
+    str_free(&last);
+}
+
+/* Brings what is UTF-8 into the normal form; other bytes stay. */
+static void
+add_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
+{
+    struct str one = {0};
+    for (size_t at = 0; at < n;) {
+        size_t good = valid_utf8(text + at, n - at);
+        if (good) {
+            tokenizer_normal(t, text + at, good, &one);
+            str_addn(out, one.text, one.len);
+        } else {
+            str_addn(out, text + at, good = 1);
+        }
+        at += good;
+    }
+    str_free(&one);
+}
+
+static int
+encode_raw(const struct encoding *e, const uint8_t *text, size_t n)
+{
+    struct str normal = {0};
+    if (e->t->nform == 0) return encode_normal(e, text, n);
+    add_normal(e->t, text, n, &normal);
+    int status = encode_normal(e, (const uint8_t *)str_text(&normal), normal.len);
+    str_free(&normal);
     return status;
 }
 
 int
 tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *out)
 {
-    const uint8_t *p = text;
-    for (;;) {
-        size_t at;
-        const struct special *s = next_special(t, p, n, &at);
-        TRY(encode_plain(t, p, at, out));
-        if (!s) return 0;
-        ids_add(out, s->id);
-        p += at + s->n;
-        n -= at + s->n;
-    }
+    return encode_around(&(struct encoding){t, out}, false, text, n, encode_raw);
 }
 
 int
@@ -160,4 +262,12 @@ tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct 
         str_addn(out, k->bytes, k->n);
     }
     return 0;
+}
+
+bool
+tokenizer_is_special(const struct tokenizer *t, int64_t id)
+{
+    for (int i = 0; i < t->nspecial; i++)
+        if (t->special[i].id == id) return t->special[i].control;
+    return false;
 }

@@ -1,36 +1,45 @@
-/* tokenizer.h - from text to ids and back: special tokens, a pattern that cuts text into pieces, byte-pair encoding.
+/* tokenizer.h - from text to ids and back: special tokens, normal forms, patterns that cut text, byte-pair encoding.
  *
  * Read from tokenizer.json (Hugging Face; byte-level BPE alone, anything else is
  * refused by name) or *.tiktoken (a line a token: base64 and rank), or trained.
- * Text is any bytes; decoding what encoding gave is the same bytes. Errors name
- * the file. One thread: pieces are cached. */
+ * Text is any bytes; decoding what encoding gave is the same bytes, unless the
+ * tokenizer has a normal form, or drops spaces around a special token. Errors
+ * name the file. One thread: pieces are cached. */
 #ifndef RILLE_RUNTIME_TEXT_TOKENIZER_H
 #define RILLE_RUNTIME_TEXT_TOKENIZER_H
 
 #include "runtime/str.h"
 #include "runtime/text/bpe.h"
+#include "runtime/text/normal.h"
 #include "runtime/text/split.h"
 
 struct special {
     const char *text;
     size_t n;
     uint32_t id;
-    bool control; /* "special" in tokenizer.json: not part of plain text */
+    bool control;     /* "special" in tokenizer.json: not part of plain text */
+    bool normalized;  /* found in the text's normal form, after the others */
+    bool left, right; /* takes the white space before it, behind it, along */
 };
 
 struct join { /* in order of rank, to be written */
     uint32_t left, right, id;
 };
 
+enum { MAX_FORMS = 4, NPARTS = 3 };
+
 struct tokenizer {
     struct bpe bpe;
     struct splitter *splitter;
-    char *pattern[8]; /* NULL: GPT-2's, which ByteLevel has by itself */
-    int npattern;
-    bool prefix_space; /* a text begins with a space, as if a word came before */
-    struct special *special;
+    const char *pattern; /* of a tokenizer that is not from tokenizer.json; NULL: GPT-2's */
+    enum normal_form form[MAX_FORMS];
+    int nform;
+    struct special *special; /* the longest first */
     int nspecial, special_capacity;
-    bool starts[256]; /* does a special token begin with this byte? */
+    bool starts[2][256];      /* does a special token begin with this byte? by `normalized` */
+    struct ids before, after; /* what the template puts around a text */
+    bool spelled;             /* ByteLevel was read, behind which nothing may cut */
+    const char *part[NPARTS]; /* JSON as it was read, to be written: normalizer, pre_tokenizer, post_processor */
     struct join *join;
     uint32_t njoin, join_capacity;
 };
@@ -47,6 +56,9 @@ int tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids
 /* E_ARG naming an id that is none. */
 int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct str *out);
 
+/* A token that is no part of plain text. */
+bool tokenizer_is_special(const struct tokenizer *t, int64_t id);
+
 /* Learns from texts, added one by one: size ids in all, of which the specials are the last. Where the texts have
  * no more pairs, ids are reserved: <|reserved_0|> and so on. */
 struct trainer;
@@ -57,8 +69,11 @@ int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 
 /* ---- for readers ---- */
 
-int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern); /* one more pattern; NULL: GPT-2's */
-int tokenizer_special(struct tokenizer *t, const char *name, const char *text, size_t n, uint32_t id, bool control);
+/* The one pattern of a tokenizer that is not from tokenizer.json; NULL: GPT-2's. */
+int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern);
+int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s); /* its text is copied */
+/* Text, valid UTF-8, in the tokenizer's normal form; what out had is gone. */
+void tokenizer_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out);
 void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
 int tokenizer_read_json(struct tokenizer *t, const char *path);
 int tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *pattern, int nspecial,

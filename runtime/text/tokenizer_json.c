@@ -1,34 +1,34 @@
-/* tokenizer_json.c - Hugging Face's tokenizer.json: reading what byte-level BPE needs of it, and writing it.
+/* tokenizer_json.c - Hugging Face's tokenizer.json: its vocabulary, merges and added tokens.
  *
- * Parts that change what text becomes and that are not byte-level BPE are refused by name: a tokenizer that gives
- * almost the same ids is worse than none. Templates that put special tokens around a text are not applied. */
+ * What is not byte-level BPE is refused by name: a tokenizer that gives almost the same ids is worse than none. */
+#include "runtime/text/tokenizer_json.h"
+
 #include "runtime/error.h"
-#include "runtime/file/json.h"
-#include "runtime/file/save.h"
 #include "runtime/text/alphabet.h"
-#include "runtime/text/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_FILE = 1 << 28 };
 
-static const char *
+const char *
 type_of_part(const json_t *part)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
     return type ? type : "(none)";
 }
 
-static int
+int
 refuse(const char *path, const char *part, const char *what)
 {
-    return fail(E_ARG, "%s: %s '%.100s' is not read; byte-level BPE with ByteLevel and Split is", path, part, what);
+    return fail(E_ARG,
+                "%s: %s '%.100s' is not read; byte-level BPE is, cut by ByteLevel, Split, Digits and Punctuation", path,
+                part, what);
 }
 
 /* ---- the vocabulary ---- */
 
-static int
+int
 check_id(const char *path, const json_t *id, size_t ntoken)
 {
     json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
@@ -122,87 +122,40 @@ read_model(struct tokenizer *t, const char *path, json_t *model)
     return read_merges(t, path, json_object_get(model, "vocab"), json_object_get(model, "merges"));
 }
 
-/* ---- cutting ---- */
-
-static int
-read_byte_level(struct tokenizer *t, const char *path, const json_t *part)
-{
-    t->prefix_space = !json_is_false(json_object_get(part, "add_prefix_space"));
-    return json_is_false(json_object_get(part, "use_regex")) ? 0 : tokenizer_cut(t, path, NULL);
-}
-
-static int
-read_split(struct tokenizer *t, const char *path, const json_t *part)
-{
-    const char *pattern = json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex"));
-    const char *behavior = json_string_value(json_object_get(part, "behavior"));
-    if (!pattern) return refuse(path, "a Split", "without a Regex");
-    if (!behavior || strcmp(behavior, "Isolated"))
-        return refuse(path, "a Split's behavior", behavior ? behavior : "(none)");
-    if (json_is_true(json_object_get(part, "invert"))) return refuse(path, "a Split's", "invert");
-    return tokenizer_cut(t, path, pattern);
-}
-
-static const struct {
-    const char *type;
-    int (*read)(struct tokenizer *t, const char *path, const json_t *part);
-} cutters[] = {{"ByteLevel", read_byte_level}, {"Split", read_split}};
-
-static int
-read_cutter(struct tokenizer *t, const char *path, const json_t *part)
-{
-    for (size_t i = 0; i < countof(cutters); i++)
-        if (!strcmp(cutters[i].type, type_of_part(part))) return cutters[i].read(t, path, part);
-    return refuse(path, "pre_tokenizer", type_of_part(part));
-}
-
-static int
-read_cutters(struct tokenizer *t, const char *path, const json_t *part)
-{
-    const json_t *list = json_object_get(part, "pretokenizers");
-    bool byte_level = false;
-    if (strcmp(type_of_part(part), "Sequence")) {
-        TRY(read_cutter(t, path, part));
-        byte_level = !strcmp(type_of_part(part), "ByteLevel");
-    }
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        TRY(read_cutter(t, path, json_array_get(list, i)));
-        byte_level = byte_level || !strcmp(type_of_part(json_array_get(list, i)), "ByteLevel");
-    }
-    return byte_level ? 0 : refuse(path, "pre_tokenizer", "without ByteLevel");
-}
-
 /* ---- added tokens ---- */
 
 static int
-read_added(struct tokenizer *t, const char *path, const json_t *list, size_t ntoken)
+read_one_added(struct tokenizer *t, const char *path, const json_t *part)
 {
-    static const char *const manners[] = {"single_word", "lstrip", "rstrip"};
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *part = json_array_get(list, i), *id = json_object_get(part, "id");
-        const char *text = json_string_value(json_object_get(part, "content"));
-        if (!text) return fail(E_ARG, "%s: an added token has no content", path);
-        for (size_t k = 0; k < countof(manners); k++)
-            if (json_is_true(json_object_get(part, manners[k]))) return refuse(path, manners[k], text);
-        TRY(check_id(path, id, ntoken + json_array_size(list)));
-        TRY(tokenizer_special(t, path, text, strlen(text), (uint32_t)json_integer_value(id),
-                              json_is_true(json_object_get(part, "special"))));
-    }
+    const json_t *id = json_object_get(part, "id"), *normalized = json_object_get(part, "normalized");
+    const char *text = json_string_value(json_object_get(part, "content"));
+    if (!text) return fail(E_ARG, "%s: an added token has no content", path);
+    if (json_is_true(json_object_get(part, "single_word"))) return refuse(path, "single_word", text);
+    TRY(check_id(path, id, t->bpe.ndistinct));
+    return tokenizer_special(t, path,
+                             &(struct special){text, strlen(text), (uint32_t)json_integer_value(id),
+                                               .control = json_is_true(json_object_get(part, "special")),
+                                               .normalized = json_is_true(normalized),
+                                               .left = json_is_true(json_object_get(part, "lstrip")),
+                                               .right = json_is_true(json_object_get(part, "rstrip"))});
+}
+
+static int
+read_added(struct tokenizer *t, const char *path, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) TRY(read_one_added(t, path, json_array_get(list, i)));
     return 0;
 }
 
 static int
 read_root(struct tokenizer *t, const char *path, const json_t *root)
 {
-    json_t *model = json_object_get(root, "model"), *normalizer = json_object_get(root, "normalizer");
-    const json_t *decoder = json_object_get(root, "decoder");
+    json_t *model = json_object_get(root, "model");
     if (!json_is_object(model)) return fail(E_ARG, "%s: it has no model", path);
-    if (json_is_object(normalizer)) return refuse(path, "normalizer", type_of_part(normalizer));
-    if (json_is_object(decoder) && strcmp(type_of_part(decoder), "ByteLevel"))
-        return refuse(path, "decoder", type_of_part(decoder));
-    TRY(read_cutters(t, path, json_object_get(root, "pre_tokenizer")));
+    TRY(read_parts(t, path, root));
     TRY(read_model(t, path, model));
-    return read_added(t, path, json_object_get(root, "added_tokens"), t->bpe.ndistinct);
+    TRY(read_added(t, path, json_object_get(root, "added_tokens")));
+    return read_template(t, path, root);
 }
 
 int
@@ -211,138 +164,6 @@ tokenizer_read_json(struct tokenizer *t, const char *path)
     json_t *root;
     TRY(json_file(path, MAX_FILE, &root));
     int status = read_root(t, path, root);
-    json_decref(root);
-    return status;
-}
-
-/* ---- writing ---- */
-
-static json_t *
-spelled(const struct tokenizer *t, uint32_t id)
-{
-    struct str text = {0};
-    alphabet_write(t->bpe.token[id].bytes, t->bpe.token[id].n, &text);
-    json_t *value = json_string(str_text(&text));
-    str_free(&text);
-    return value;
-}
-
-static bool
-is_special(const struct tokenizer *t, uint32_t id)
-{
-    for (int i = 0; i < t->nspecial; i++)
-        if (t->special[i].id == id) return true;
-    return false;
-}
-
-static json_t *
-write_vocabulary(const struct tokenizer *t)
-{
-    json_t *vocab = json_object();
-    for (uint32_t id = 0; id < t->bpe.ntoken; id++) {
-        if (!t->bpe.token[id].bytes || is_special(t, id)) continue;
-        json_t *text = spelled(t, id);
-        json_object_set_new(vocab, json_string_value(text), json_integer(id));
-        json_decref(text);
-    }
-    return vocab;
-}
-
-static void
-note_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
-{
-    GROW(t->join, t->njoin + 1, t->join_capacity);
-    t->join[t->njoin++] = (struct join){left, right, id};
-}
-
-/* Of a vocabulary that came without merges: every way to cut a token into two, in order of rank. */
-static void
-derive_joins(struct tokenizer *t)
-{
-    for (uint32_t id = 0; id < t->bpe.ntoken; id++) {
-        const struct bpe_token *k = &t->bpe.token[id];
-        if (!k->bytes || is_special(t, id)) continue;
-        for (uint32_t n = 1; n < k->n; n++) {
-            uint32_t left = bpe_find(&t->bpe, k->bytes, n), right = bpe_find(&t->bpe, k->bytes + n, k->n - n);
-            if (left != NO_TOKEN && right != NO_TOKEN) note_join(t, left, right, id);
-        }
-    }
-}
-
-static json_t *
-write_merges(const struct tokenizer *t)
-{
-    json_t *merges = json_array();
-    for (uint32_t i = 0; i < t->njoin; i++) {
-        json_t *left = spelled(t, t->join[i].left), *right = spelled(t, t->join[i].right);
-        json_array_append_new(merges, json_sprintf("%s %s", json_string_value(left), json_string_value(right)));
-        json_decref(left);
-        json_decref(right);
-    }
-    return merges;
-}
-
-static json_t *
-write_added(const struct tokenizer *t)
-{
-    json_t *list = json_array();
-    for (uint32_t id = 0; id < t->bpe.ntoken; id++) /* in order of id */
-        for (int i = 0; i < t->nspecial; i++)
-            if (t->special[i].id == id)
-                json_array_append_new(list,
-                                      json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content",
-                                                t->special[i].text, t->special[i].n, "single_word", 0, "lstrip", 0,
-                                                "rstrip", 0, "normalized", 0, "special", (int)t->special[i].control));
-    return list;
-}
-
-static json_t *
-write_cutter(const struct tokenizer *t)
-{
-    json_t *list = json_array();
-    bool own = false;
-    for (int i = 0; i < t->npattern; i++) {
-        own = own || !t->pattern[i];
-        if (t->pattern[i])
-            json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
-                                                  t->pattern[i], "behavior", "Isolated", "invert", 0));
-    }
-    json_t *last = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", (int)t->prefix_space,
-                             "trim_offsets", 1, "use_regex", (int)own);
-    if (json_array_size(list) == 0) {
-        json_decref(list);
-        return last;
-    }
-    json_array_append_new(list, last);
-    return json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list);
-}
-
-static json_t *
-write_root(struct tokenizer *t)
-{
-    if (t->njoin == 0) derive_joins(t);
-    json_t *model =
-        json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
-                  "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "ignore_merges",
-                  (int)t->bpe.whole_piece, "vocab", write_vocabulary(t), "merges", write_merges(t));
-    json_t *decoder = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
-                                "use_regex", 1);
-    return json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:n, s:o, s:o}", "version", "1.0", "truncation", "padding",
-                     "added_tokens", write_added(t), "normalizer", "pre_tokenizer", write_cutter(t), "post_processor",
-                     "decoder", decoder, "model", model);
-}
-
-int
-tokenizer_save(struct tokenizer *t, const char *path)
-{
-    struct saving s = {.fd = -1};
-    json_t *root = write_root(t);
-    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
-    int status = text ? saving_begin(path, &s) : fail(E_ARG, "%s: a token is not UTF-8 where JSON needs it", path);
-    if (!status) status = saving_write(&s, text, (int64_t)strlen(text));
-    if (!status) status = saving_end(&s);
-    saving_drop(&s);
-    free(text);
     json_decref(root);
     return status;
 }

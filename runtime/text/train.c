@@ -19,8 +19,9 @@ struct word {
 struct seen {
     uint64_t key; /* left << 32 | right */
     int64_t count;
-    uint32_t *word;
+    uint32_t *word; /* where it occurs, or has occurred */
     uint32_t nword, capacity;
+    bool fresh; /* it occurs more often than any claim says */
 };
 
 struct trainer {
@@ -47,7 +48,7 @@ trainer_new(const char *pattern, int nspecial, const char *const *special)
 {
     struct trainer *r = must_alloc(sizeof *r);
     r->splitter = splitter_new();
-    r->status = splitter_add(r->splitter, "train", pattern ? pattern : split_gpt2);
+    r->status = splitter_add(r->splitter, "train", &(struct split_step){.pattern = pattern ? pattern : split_gpt2});
     r->pattern = pattern ? arena_strdup(&r->arena, pattern) : NULL;
     r->nspecial = nspecial;
     r->special = ARENA_ARRAY(&r->arena, char *, nspecial + 1);
@@ -180,29 +181,42 @@ grow_seen(struct trainer *r)
     free(old);
 }
 
-/* The pair occurs `more` times more often, in word w. */
-static void
-count_pair(struct trainer *r, uint32_t left, uint32_t right, int64_t more, uint32_t w)
+static struct seen *
+seen_of(struct trainer *r, uint64_t key)
 {
     grow_seen(r);
-    uint64_t key = (uint64_t)left << 32 | right;
     struct seen *s = &r->seen[seen_slot(r, key)];
     if (s->key == no_pair) {
         *s = (struct seen){.key = key};
         r->nseen++;
     }
-    s->count += more;
-    if (more < 0 || (s->nword && s->word[s->nword - 1] == w)) return;
+    return s;
+}
+
+static void
+note_word(struct seen *s, uint32_t w)
+{
+    if (s->nword && s->word[s->nword - 1] == w) return;
     GROW(s->word, s->nword + 1, s->capacity);
     s->word[s->nword++] = w;
 }
 
+static uint64_t
+pair_of(uint32_t left, uint32_t right)
+{
+    return (uint64_t)left << 32 | right;
+}
+
 static void
-count_word(struct trainer *r, uint32_t w, int64_t sign)
+count_word(struct trainer *r, uint32_t w)
 {
     const struct word *word = &r->word[w];
     const uint32_t *token = r->token + word->first;
-    for (uint32_t i = 0; i + 1 < word->n; i++) count_pair(r, token[i], token[i + 1], sign * word->count, w);
+    for (uint32_t i = 0; i + 1 < word->n; i++) {
+        struct seen *s = seen_of(r, pair_of(token[i], token[i + 1]));
+        s->count += word->count;
+        note_word(s, w);
+    }
 }
 
 /* ---- the most frequent, by a heap of claims: one whose count has changed is put back as it is now ---- */
@@ -262,31 +276,73 @@ most_frequent(struct trainer *r, struct claims *c, uint64_t *key)
     return false;
 }
 
-/* In each word that has it the pair becomes id; pairs that this makes are claimed. */
+/* Pairs that a join made, each once; they are claimed when all its words are done. */
+struct made {
+    uint64_t *list;
+    size_t n, capacity;
+};
+
 static void
-join_words(struct trainer *r, struct claims *c, uint64_t key, uint32_t id)
+lose_pair(struct trainer *r, uint32_t left, uint32_t right, const struct word *w)
 {
-    struct seen taken = r->seen[seen_slot(r, key)];
-    r->seen[seen_slot(r, key)].word = NULL;
-    r->seen[seen_slot(r, key)].nword = r->seen[seen_slot(r, key)].capacity = 0;
-    for (uint32_t k = 0; k < taken.nword; k++) {
-        struct word *w = &r->word[taken.word[k]];
-        uint32_t *token = r->token + w->first, n = 0;
-        count_word(r, taken.word[k], -1);
-        for (uint32_t i = 0; i < w->n; n++) {
-            bool both = i + 1 < w->n && ((uint64_t)token[i] << 32 | token[i + 1]) == key;
-            token[n] = both ? id : token[i];
-            i += both ? 2 : 1;
+    seen_of(r, pair_of(left, right))->count -= w->count;
+}
+
+static void
+gain_pair(struct trainer *r, uint32_t left, uint32_t right, uint32_t w, struct made *made)
+{
+    struct seen *s = seen_of(r, pair_of(left, right));
+    s->count += r->word[w].count;
+    note_word(s, w);
+    if (s->fresh) return;
+    s->fresh = true;
+    GROW(made->list, made->n + 1, made->capacity);
+    made->list[made->n++] = s->key;
+}
+
+/* In word w left, right becomes id; only pairs with a neighbour change. */
+static void
+join_word(struct trainer *r, uint32_t w, uint32_t left, uint32_t right, uint32_t id, struct made *made)
+{
+    struct word *word = &r->word[w];
+    uint32_t *token = r->token + word->first, n = 0;
+    for (uint32_t i = 0; i < word->n; n++) {
+        if (token[i] != left || i + 1 == word->n || token[i + 1] != right) {
+            token[n] = token[i++];
+            continue;
         }
-        w->n = n;
-        count_word(r, taken.word[k], 1);
-        for (uint32_t i = 0; i + 1 < n; i++) {
-            uint64_t made = (uint64_t)token[i] << 32 | token[i + 1];
-            if (token[i] == id || token[i + 1] == id)
-                claim_push(c, (struct claim){r->seen[seen_slot(r, made)].count, made});
+        i += 2;
+        lose_pair(r, left, right, word);
+        if (n > 0) {
+            lose_pair(r, token[n - 1], left, word);
+            gain_pair(r, token[n - 1], id, w, made);
         }
+        if (i < word->n) {
+            lose_pair(r, right, token[i], word);
+            gain_pair(r, id, token[i], w, made);
+        }
+        token[n] = id;
     }
+    word->n = n;
+}
+
+/* In each word that has it the pair becomes id. A pair that a later join of the same word takes away again is claimed
+ * with what is left of it. */
+static void
+join_words(struct trainer *r, struct claims *c, struct made *made, uint64_t key, uint32_t id)
+{
+    struct seen *s = seen_of(r, key), taken = *s;
+    s->word = NULL;
+    s->nword = s->capacity = 0;
+    made->n = 0;
+    for (uint32_t k = 0; k < taken.nword; k++)
+        join_word(r, taken.word[k], (uint32_t)(key >> 32), (uint32_t)key, id, made);
     free(taken.word);
+    for (size_t k = 0; k < made->n; k++) {
+        s = seen_of(r, made->list[k]);
+        s->fresh = false;
+        if (s->count > 0) claim_push(c, (struct claim){s->count, s->key});
+    }
 }
 
 /* ---- the vocabulary ---- */
@@ -313,12 +369,15 @@ static void
 learn(struct trainer *r, struct tokenizer *t, uint32_t size)
 {
     struct claims c = {0};
+    struct made made = {0};
     uint64_t key;
-    for (uint32_t w = 0; w < r->nword; w++) count_word(r, w, 1);
+    for (uint32_t w = 0; w < r->nword; w++) count_word(r, w);
     for (uint32_t i = 0; i < r->seen_capacity; i++)
         if (r->seen[i].key != no_pair) claim_push(&c, (struct claim){r->seen[i].count, r->seen[i].key});
-    while (t->bpe.ntoken < size && most_frequent(r, &c, &key)) join_words(r, &c, key, add_join(t, key, t->bpe.ntoken));
+    while (t->bpe.ntoken < size && most_frequent(r, &c, &key))
+        join_words(r, &c, &made, key, add_join(t, key, t->bpe.ntoken));
     free(c.list);
+    free(made.list);
 }
 
 /* Where the texts have no more pairs the ids that are left are reserved, so that the size is the one that was asked. */
@@ -328,7 +387,7 @@ reserve(struct tokenizer *t, uint32_t size)
     for (int i = 0; t->bpe.ntoken < size; i++) {
         char text[32];
         int n = snprintf(text, sizeof text, "<|reserved_%d|>", i);
-        TRY(tokenizer_special(t, "train", text, (size_t)n, t->bpe.ntoken, true));
+        TRY(tokenizer_special(t, "train", &(struct special){text, (size_t)n, t->bpe.ntoken, .control = true}));
     }
     return 0;
 }
@@ -347,7 +406,8 @@ trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out)
     int status = tokenizer_cut(t, "train", r->pattern);
     if (!status) status = reserve(t, size - (uint32_t)r->nspecial);
     for (int i = 0; !status && i < r->nspecial; i++)
-        status = tokenizer_special(t, "train", r->special[i], strlen(r->special[i]), t->bpe.ntoken, true);
+        status = tokenizer_special(
+            t, "train", &(struct special){r->special[i], strlen(r->special[i]), t->bpe.ntoken, .control = true});
     if (status) tokenizer_free(&t);
     *out = t;
     return status;

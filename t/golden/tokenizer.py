@@ -1,29 +1,88 @@
 #!/usr/bin/env python3
-"""Makes tokenizer.lua and tokenizer.json: what PyPI's tokenizers and tiktoken give for generated strings.
+"""Makes tokenizer.lua, tokenizer.json and tokenizer.tiktoken: what PyPI's tokenizers and tiktoken give for generated strings.
 
-  python3 -m venv v && v/bin/pip install tokenizers tiktoken && v/bin/python t/golden/tokenizer.py
+  python3.11 -m venv v && v/bin/pip install tokenizers tiktoken && v/bin/python t/golden/tokenizer.py
 
-A small vocabulary is trained here on generated words; it is kept as tokenizer.json and as tokenizer.tiktoken. For each of
-the patterns and the strings of string(seed) the ids are hashed, so that the values kept are small: t/text-tokenizer.lua
-generates the same strings, by the same generator, and compares. COUNT=10000 checks more strings than are kept.
+A small vocabulary is trained here on generated words. For each of CASES (tokenizer.json in the forms that known models have it)
+and PATTERNS (tiktoken) and the strings string(0) .. string(9999) the ids are hashed, a digest for each 1,000 strings:
+t/text-tokenizer.lua generates the same strings, by the same generator, and compares.
+
+A string is bytes. Stretches that are no UTF-8, which tokenizers does not take, are given to its model alone, byte by byte as
+characters of its alphabet, and to tiktoken as one piece. Code points on which the peers know a newer Unicode than 14, which
+Debian 12's libraries and Python 3.11 have, are left out (SKIPPED, computed here).
 """
 import base64, json, os, sys, unicodedata
 import tiktoken, tokenizers
-from tokenizers import Tokenizer, Regex, models, pre_tokenizers, decoders, trainers
+from tokenizers import Tokenizer, Regex, models, normalizers, pre_tokenizers, decoders, trainers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 M = (1 << 64) - 1
-# GPT-2's, GPT-4's (Llama 3 has the same), GPT-4o's, and GPT-4's as tiktoken spells it now.
+COUNT, EACH = 10000, 1000
+assert unicodedata.unidata_version == "14.0.0", "Python 3.11 knows the Unicode that is wanted"
+
 PATTERNS = {
     "gpt2": r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""",
     "cl100k": r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+""",
     "o200k": r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+""",
     "cl100k-possessive": r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s""",
+    "qwen2": r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+""",
+}
+
+
+def byte_level(regex=False, prefix=False):
+    return {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": regex}
+
+
+def split(pattern, behavior="Isolated", kind="Regex", invert=False):
+    return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
+
+
+def steps(*list):
+    return {"type": "Sequence", "pretokenizers": [*list]}
+
+
+def template(before, after):
+    def token(name): return {"SpecialToken": {"id": name, "type_id": 0}}
+    return {"type": "TemplateProcessing", "single": [*map(token, before), {"Sequence": {"id": "A", "type_id": 0}}, *map(token, after)],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {n: {"id": n, "ids": [ADDED[n]], "tokens": [n]} for n in {*before, *after}}}
+
+
+def added(name, **how):
+    return {"id": ADDED[name], "content": name, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+            "special": True, **how}
+
+
+ADDED = {"<|endoftext|>": 600, "<mask>": 601, "<|é|>": 602}  # in this order: tokenizers counts them anew
+END = [added("<|endoftext|>")]
+FORM = {f: {"type": f} for f in ("NFC", "NFD", "NFKC", "NFKD")}
+# As GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others have them, and what the rest of the manners do.
+CASES = {
+    "gpt2": {"pre_tokenizer": byte_level(True), "post_processor": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}},
+    "roberta": {"pre_tokenizer": byte_level(True, True), "added": [*END, added("<mask>", lstrip=True)],
+                "post_processor": {"type": "RobertaProcessing", "cls": ["<|endoftext|>", 600], "sep": ["<mask>", 601], "trim_offsets": True, "add_prefix_space": True}},
+    "llama3": {"pre_tokenizer": steps(split(PATTERNS["cl100k"]), byte_level()), "whole": True,
+               "post_processor": {"type": "Sequence", "processors": [byte_level(True), template(["<|endoftext|>"], [])]}},
+    "qwen2": {"normalizer": FORM["NFC"], "pre_tokenizer": steps(split(PATTERNS["qwen2"]), byte_level()),
+              "added": [*END, added("<mask>", normalized=True, special=False), added("<|é|>", normalized=True)]},
+    "o200k": {"pre_tokenizer": steps(split(PATTERNS["o200k"]), byte_level())},
+    "neox": {"normalizer": {"type": "Sequence", "normalizers": [FORM["NFKD"], FORM["NFC"]]}, "pre_tokenizer": byte_level(True),
+             "post_processor": template(["<|endoftext|>", "<mask>"], ["<|endoftext|>"]), "added": [*END, added("<mask>", rstrip=True, lstrip=True)]},
+    "starcoder": {"normalizer": FORM["NFD"], "pre_tokenizer": steps({"type": "Digits", "individual_digits": True}, byte_level(True, True))},
+    "deepseek": {"normalizer": {"type": "Sequence", "normalizers": []},
+                 "pre_tokenizer": steps(split(r"[\r\n]"), split(r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-Ֆ]+"),
+                                        split(r"\s?[!-/:-~！-／：-～‘-‟　-。]+"), split(r"\s+$"), split(r"[一-龥ࠀ-一가-퟿]+"),
+                                        {"type": "Digits", "individual_digits": False}, byte_level())},
+    "lines": {"normalizer": FORM["NFKC"], "pre_tokenizer": steps(split(r"^\s+|\S+$|\d", "MergedWithPrevious"), byte_level())},
+    "next": {"pre_tokenizer": steps(split(" ", "MergedWithNext", "String"), split("ll", "Removed", "String"), byte_level())},
+    "marks": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Contiguous"}, split(r"\p{L}|_", "Removed", invert=True), byte_level(True))},
+    "inverted": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Isolated"}, split(r"[\p{L}\p{M}]+", "MergedWithNext", invert=True),
+                                        split(r"\w+|[^\s\w]|\W\W", "Contiguous"), byte_level())},
 }
 
 
 def generator(seed):
-    """splitmix64, as lua/data.lua has it."""
+    """splitmix64, as lua/random.lua has it."""
     state = seed & M
     def draw(n):
         nonlocal state
@@ -35,35 +94,120 @@ def generator(seed):
     return draw
 
 
-# Code points by block: first, how many. All are assigned since Unicode 14 or unassigned everywhere it matters.
-BLOCKS = [(32, 95), (9, 5), (48, 10), (97, 26), (65, 26), (160, 96), (0x100, 128), (0x391, 17), (0x410, 64), (0x5D0, 27),
-          (0x627, 20), (0x905, 50), (0xE01, 50), (0x1F00, 8), (0x2000, 11), (0x2028, 2), (0x2160, 32), (0x2200, 128), (0x3041, 80),
-          (0x4E00, 2000), (0xAC00, 2000), (0xE000, 100), (0xFE00, 16), (0xFF10, 10), (0x10400, 80), (0x1D7CE, 50), (0x1F300, 300),
-          (0x1F600, 80), (0x20000, 500), (0xE0100, 16), (0x10FFF0, 8), (0x180E, 1), (0x85, 1), (0x17F, 1), (0x212A, 1)]
-BITS = ["'s", "'LL", "'ve", "'re ", "<|endoftext|>", "\r\n", "   ", "\n\n\n", " the", "hello", "12345", "don't", "_", "=", " \t ", "!!!", "\u3000"]
+# Code points by block: first, how many. Scripts that are cut and composed in different ways; what is white, what is marked.
+BLOCKS = [(32, 95), (9, 5), (48, 10), (97, 26), (65, 26), (160, 96), (0x100, 128), (0x300, 80), (0x391, 17), (0x410, 64), (0x591, 90),
+          (0x627, 20), (0x905, 50), (0xE01, 50), (0x1100, 19), (0x1161, 21), (0x11A8, 27), (0x1E00, 256), (0x1F00, 8), (0x2000, 11),
+          (0x2028, 2), (0x2100, 80), (0x2160, 32), (0x2200, 128), (0x3041, 80), (0x4E00, 2000), (0xAC00, 2000), (0xE000, 100),
+          (0xF900, 200), (0xFB00, 80), (0xFE00, 16), (0xFF10, 100), (0x10400, 80), (0x1D15E, 7), (0x1D400, 400), (0x1D7CE, 50),
+          (0x1F300, 300), (0x1F600, 80), (0x20000, 500), (0x2F800, 200), (0xE0100, 16), (0x10FFF0, 8), (0x180E, 1), (0x85, 1), (0x17F, 1), (0x212A, 1)]
+BITS = ["'s", "'LL", "'ve", "'re ", "<|endoftext|>", " <mask> ", "<|e\u0301|>", "\r\n", "   ", "\n\n\n", " the", "hello", "12345", "don't",
+        "_", "=", " \t ", "!!!", "\u3000", "a\u0323\u0307", "\u212b"]
+STRAY = b"\xc0\xc1\xc3\xed\xf5\xf8\xff"
+SKIPPED = []
 
 
 def string(seed):
     draw = generator(seed)
     out = []
+    def one(block):
+        c = block[0] + draw(block[1])
+        return "" if 0xD800 <= c < 0xE000 or any(a <= c < a + n for a, n in SKIPPED) else chr(c)
     for _ in range(draw(24)):
         kind = draw(10)
         if kind < 3:
-            out.append(BITS[draw(len(BITS))])
+            out.append(BITS[draw(len(BITS))].encode())
         elif kind == 3:
-            first, n = BLOCKS[draw(len(BLOCKS))]
-            out.append(chr(first + draw(n)) * (1 + draw(40)))      # a long run
+            out.append(one(BLOCKS[draw(len(BLOCKS))]).encode() * (1 + draw(40)))      # a long run
+        elif kind == 4:
+            for _ in range(1 + draw(3)):
+                out.append(one((0x10000 * draw(17), 0x10000)).encode())                # any plane
+        elif kind == 5:
+            for _ in range(draw(4)):
+                out.append(bytes([(STRAY[draw(len(STRAY))], 128 + draw(64))[draw(2)]]))  # hardly UTF-8
         else:
-            first, n = BLOCKS[draw(len(BLOCKS))]
+            block = BLOCKS[draw(len(BLOCKS))]
             for _ in range(1 + draw(6)):
-                out.append(chr(first + draw(n)))
-    return "".join(out)
+                out.append(one(block).encode())
+    return b"".join(out)
 
 
-def digest(ids, h=1469598103934665603):
-    for i in ids + [0xFFFFFFFF]:
+def valid(bytes):
+    try:
+        bytes.decode()
+        return len(bytes)
+    except UnicodeDecodeError as e:
+        return e.start
+
+
+def stretches(text):
+    """Stretches that are UTF-8, as texts, and others, as bytes."""
+    while text:
+        good = valid(text)
+        if good:
+            yield text[:good].decode()
+        bad = good
+        while bad < len(text) and valid(text[bad:bad + 4]) == 0:
+            bad += 1
+        if bad > good:
+            yield text[good:bad]
+        text = text[bad:]
+
+
+def digest(ids, h):
+    for i in [*ids, 0xFFFFFFFF]:
         h = ((h ^ i) * 1099511628211) & M
     return h
+
+
+def digests(encode):
+    out, h = [], 1469598103934665603
+    for seed in range(COUNT):
+        h = digest(encode(string(seed)), h)
+        if (seed + 1) % EACH == 0:
+            out.append(h)
+    return out
+
+
+def bytes_to_chars():
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [b for b in range(256) if b not in visible]
+    return {**{b: chr(b) for b in visible}, **{b: chr(256 + i) for i, b in enumerate(hidden)}}
+
+
+SPELLED = bytes_to_chars()
+BYTE_OF = {c: b for b, c in SPELLED.items()}
+
+
+def newer_characters():
+    """Ranges of code points of which the peers think otherwise than Unicode 14."""
+    every = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    text, odd = "".join(every), set()
+    ranks = {bytes([b]): b for b in range(256)}
+    def category(test): return {c for c in every if test(c)}
+    members = {r"\p{L}": category(lambda c: unicodedata.category(c)[0] == "L"), r"\p{N}": category(lambda c: unicodedata.category(c)[0] == "N"),
+               r"\p{M}": category(lambda c: unicodedata.category(c)[0] == "M"), r"\p{P}": category(lambda c: unicodedata.category(c)[0] == "P")}
+    for k in ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Pc"):
+        members[r"\p{%s}" % k] = category(lambda c: unicodedata.category(c) == k)
+    for pattern, want in members.items():
+        odd |= want ^ (set(every) - set(normalizers.Replace(Regex(pattern), "").normalize_str(text)))
+        enc = tiktoken.Encoding("c", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+        odd |= want ^ set(enc.decode(enc.encode_ordinary(text)))
+    marks = category(lambda c: unicodedata.category(c)[0] == "P" or c in "$+<=>^`|~")
+    odd |= marks ^ (set(every) - {c for s, _ in pre_tokenizers.Punctuation("removed").pre_tokenize_str(text) for c in s})
+    for form in FORM:
+        ours = getattr(normalizers, form)()
+        for c in every:
+            if unicodedata.category(c) != "Co":
+                for s in (c, "a" + c + "\u0323\u0301" + c):
+                    if ours.normalize_str(s) != unicodedata.normalize(form, s):
+                        odd.add(c)
+    ranges = []
+    for c in sorted(map(ord, odd)):
+        if ranges and c <= ranges[-1][0] + ranges[-1][1] + 8:
+            ranges[-1][1] = c + 1 - ranges[-1][0]
+        else:
+            ranges.append([c, 1])
+    return ranges
 
 
 def small_vocabulary():
@@ -72,63 +216,56 @@ def small_vocabulary():
     tok.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(vocab_size=600, special_tokens=[], show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    tok.train_from_iterator((string(i) for i in range(100000, 103000)), trainer)
+    tok.train_from_iterator((string(i).decode(errors="ignore") for i in range(100000, 103000)), trainer)
     return tok
 
 
+def text_of(value):
+    return "[==[" + (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)) + "]==]"
+
+
+def write(name, value):
+    with open(os.path.join(HERE, name), "w") as f:
+        f.write(value)
+
+
 def main():
-    count = int(os.environ.get("COUNT", "2000"))
-    tok = small_vocabulary()
-    root = json.loads(tok.to_str())
-    root["added_tokens"] = [{"id": 600, "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False,
-                             "normalized": False, "special": True}]
-    results = {}
-    def write(name, value):
-        with open(os.path.join(HERE, name), "w") as f:
-            f.write(value)
+    SKIPPED[:] = newer_characters()
+    root = json.loads(small_vocabulary().to_str())
+    root["added_tokens"] = END
     write("tokenizer.json", json.dumps(root, ensure_ascii=False, separators=(",", ":")) + "\n")
-    byte_of = {c: b for b, c in bytes_to_chars()}
-    ranks = {}
     order = sorted(root["model"]["vocab"].items(), key=lambda e: e[1])
-    for text, i in order:
-        ranks[bytes(byte_of[c] for c in text)] = i
+    ranks = {bytes(BYTE_OF[c] for c in text): i for text, i in order}
     write("tokenizer.tiktoken", "".join(f"{base64.b64encode(b).decode()} {i}\n" for b, i in ranks.items()))
-    for name, pattern in PATTERNS.items():
-        root["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
-            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False},
-            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]}
-        fast = Tokenizer.from_str(json.dumps(root))
-        h = 1469598103934665603
-        if name != "cl100k-possessive":
-            for seed in range(count):
-                h = digest(fast.encode(string(seed)).ids, h)
-            results["json " + name] = h
-        enc = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 600})
-        h = 1469598103934665603
-        for seed in range(count):
-            h = digest(enc.encode(string(seed), allowed_special="all"), h)
-        results["tiktoken " + name] = h
     lines = [f"-- Made by tokenizer.py with tokenizers {tokenizers.__version__} and tiktoken {tiktoken.__version__}: digests of the ids of",
-             f"-- string(0) .. string({count - 1}).", "return {", f"  count = {count},", "  patterns = {"]
-    for name, pattern in PATTERNS.items():
-        lines.append(f"    [\"{name}\"] = [==[{pattern}]==],")
-    lines.append("  },")
+             f"-- string(0) .. string({COUNT - 1}), running, one after each {EACH}.", "return {", f"  count = {COUNT}, each = {EACH},"]
     lines.append("  blocks = {" + ", ".join(f"{{{a}, {n}}}" for a, n in BLOCKS) + "},")
-    lines.append("  bits = {" + ", ".join(json.dumps(b, ensure_ascii=True).replace("\\u3000", "\\u{3000}") for b in BITS) + "},")
-    for name, h in results.items():
-        lines.append(f"  [\"{name}\"] = 0x{h:016x},")
-    write("tokenizer.lua", "\n".join(lines + ["}"]) + "\n")
+    lines.append("  stray = {" + ", ".join(f"0x{b:x}" for b in STRAY) + "},")
+    lines.append("  skipped = {" + ", ".join(f"{{{a}, {n}}}" for a, n in SKIPPED) + "},")
+    lines.append("  bits = {" + ", ".join('"' + "".join(f"\\x{b:02x}" if b > 126 or b < 32 else chr(b) for b in s.encode()) + '"' for s in BITS) + "},")
 
-
-def bytes_to_chars():
-    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    pairs = [(b, chr(b)) for b in visible]
-    n = 0
-    for b in range(256):
-        if b not in visible:
-            pairs.append((b, chr(256 + n)))
-            n += 1
-    return pairs
+    def number(list): return "{" + ", ".join(f"0x{h:016x}" for h in list) + "}"
+    lines.append("  tiktoken = {")
+    for name, pattern in PATTERNS.items():
+        enc = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 600})
+        def encode(text):
+            return [i for s in stretches(text) for i in (enc.encode(s, allowed_special="all") if isinstance(s, str) else enc._encode_single_piece(s))]
+        lines.append(f"    {{name = \"{name}\", pattern = {text_of(pattern)},\n     ids = {number(digests(encode))}}},")
+    lines += ["  },", "  json = {"]
+    for name, case in CASES.items():
+        full = {**root, "normalizer": None, "post_processor": None, **{k: v for k, v in case.items() if k not in ("added", "whole")}}
+        full["added_tokens"] = case.get("added", END if "post_processor" not in case or "<mask>" not in json.dumps(case) else [*END, added("<mask>")])
+        full["model"] = {**root["model"], "ignore_merges": case.get("whole", False)}
+        tok = Tokenizer.from_str(json.dumps(full))
+        bare = Tokenizer.from_str(json.dumps({**root, "pre_tokenizer": None, "added_tokens": [], "model": full["model"]}))
+        def encode(text):
+            return [i for s in stretches(text) for i in (tok.encode(s, add_special_tokens=False).ids if isinstance(s, str)
+                                                         else bare.encode("".join(SPELLED[b] for b in s)).ids)]
+        around = tok.encode("", add_special_tokens=True).ids
+        parts = {k: full[k] for k in ("normalizer", "pre_tokenizer", "post_processor", "added_tokens")}
+        fields = ", ".join(f"{k} = {text_of(v)}" for k, v in parts.items())
+        lines.append(f"    {{name = \"{name}\", {fields}, whole = {str(case.get('whole', False)).lower()},\n     template = {{{', '.join(map(str, around))}}}, ids = {number(digests(encode))}}},")
+    write("tokenizer.lua", "\n".join(lines + ["  },", "}"]) + "\n")
 
 
 main()

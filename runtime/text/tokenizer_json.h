@@ -1,0 +1,24 @@
+/* tokenizer_json.h - what the files that read and write tokenizer.json share. The caller owns all JSON. */
+#ifndef RILLE_RUNTIME_TEXT_TOKENIZER_JSON_H
+#define RILLE_RUNTIME_TEXT_TOKENIZER_JSON_H
+
+#include "runtime/file/json.h"
+#include "runtime/text/tokenizer.h"
+
+enum part { PART_NORMALIZER, PART_CUTTER, PART_TEMPLATE };
+_Static_assert(PART_TEMPLATE + 1 == NPARTS, "a tokenizer keeps them all");
+extern const char *const part_names[NPARTS]; /* in the file */
+
+/* The value of "type", or "(none)". */
+const char *type_of_part(const json_t *part);
+/* E_ARG: "path: pre_tokenizer 'Metaspace' is not read; ..." */
+int refuse(const char *path, const char *part, const char *what);
+/* E_ARG when it is none, or far beyond ntoken, as many as there are. */
+int check_id(const char *path, const json_t *id, size_t ntoken);
+
+/* How text is changed and cut. */
+int read_parts(struct tokenizer *t, const char *path, const json_t *root);
+/* What the template puts around a text; after tokens are known. */
+int read_template(struct tokenizer *t, const char *path, const json_t *root);
+
+#endif

@@ -1,0 +1,231 @@
+/* tokenizer_parts.c - what tokenizer.json says besides the vocabulary: normal forms, how text is cut, what is put
+ * around it.
+ *
+ * Each part has a type, which a table knows; others are refused by name. */
+#include "runtime/error.h"
+#include "runtime/text/tokenizer_json.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const part_names[NPARTS] = {
+    [PART_NORMALIZER] = "normalizer", [PART_CUTTER] = "pre_tokenizer", [PART_TEMPLATE] = "post_processor"};
+
+/* A reader of a part; one that has no name in the file's way of naming is the last. */
+struct part_kind {
+    const char *type;
+    int (*read)(struct tokenizer *t, const char *path, const json_t *part);
+};
+
+static int
+read_part(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kind, const json_t *part)
+{
+    for (; kind->type; kind++)
+        if (!strcmp(kind->type, type_of_part(part))) return kind->read(t, path, part);
+    return refuse(path, part_names[which], type_of_part(part));
+}
+
+static int
+read_all(struct tokenizer *t, const char *path, enum part which, const struct part_kind *kind, const json_t *list)
+{
+    if (!json_is_array(list)) return refuse(path, part_names[which], "Sequence without a list");
+    for (size_t i = 0; i < json_array_size(list); i++) TRY(read_part(t, path, which, kind, json_array_get(list, i)));
+    return 0;
+}
+
+/* ---- normal forms ---- */
+
+static int
+read_form(struct tokenizer *t, const char *path, const json_t *part)
+{
+    if (t->nform == MAX_FORMS) return fail(E_ARG, "%s: more than %d normalizers", path, MAX_FORMS);
+    t->form[t->nform++] = normal_find(type_of_part(part));
+    return 0;
+}
+
+static int read_forms(struct tokenizer *t, const char *path, const json_t *part);
+static const struct part_kind forms[] = {{"NFC", read_form},  {"NFD", read_form},       {"NFKC", read_form},
+                                         {"NFKD", read_form}, {"Sequence", read_forms}, {0}};
+
+static int
+read_forms(struct tokenizer *t, const char *path, const json_t *part)
+{
+    return read_all(t, path, PART_NORMALIZER, forms, json_object_get(part, "normalizers"));
+}
+
+/* ---- cutting ---- */
+
+/* ByteLevel spells bytes as characters, so that what comes behind it would cut the spelling. */
+static int
+add_step(struct tokenizer *t, const char *path, const json_t *part, const struct split_step *step)
+{
+    if (t->spelled) return refuse(path, "pre_tokenizer behind ByteLevel", type_of_part(part));
+    return splitter_add(t->splitter, path, step);
+}
+
+static int
+read_byte_level(struct tokenizer *t, const char *path, const json_t *part)
+{
+    struct split_step step = {.pattern = json_is_false(json_object_get(part, "use_regex")) ? NULL : split_gpt2,
+                              .space = !json_is_false(json_object_get(part, "add_prefix_space"))};
+    TRY(add_step(t, path, part, &step));
+    t->spelled = true;
+    return 0;
+}
+
+static int
+read_manner(const char *path, const json_t *part, enum split_manner *out)
+{
+    const char *name = json_string_value(json_object_get(part, "behavior"));
+    int manner = name ? split_manner(name) : -1;
+    *out = (enum split_manner)MAX(manner, 0);
+    return manner < 0 ? refuse(path, "a behavior", name ? name : "(none)") : 0;
+}
+
+/* A pattern that matches this text alone. */
+static void
+spell_text(const char *text, struct str *out)
+{
+    for (const char *p = text; *p; p++) {
+        if (ispunct((unsigned char)*p) || isspace((unsigned char)*p)) str_add(out, "\\");
+        str_addn(out, p, 1);
+    }
+}
+
+static int
+read_split(struct tokenizer *t, const char *path, const json_t *part)
+{
+    const json_t *pattern = json_object_get(part, "pattern");
+    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
+    const char *text = json_string_value(json_object_get(pattern, "String"));
+    struct str spelled = {0};
+    struct split_step step = {.invert = json_is_true(json_object_get(part, "invert")), .lines = true};
+    if (!regex && (!text || !*text)) return refuse(path, "a Split", "without a pattern");
+    TRY(read_manner(path, part, &step.manner));
+    if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false; /* the same pieces */
+    if (text) spell_text(text, &spelled);
+    step.pattern = regex ? regex : str_text(&spelled);
+    int status = add_step(t, path, part, &step);
+    str_free(&spelled);
+    return status;
+}
+
+static int
+read_digits(struct tokenizer *t, const char *path, const json_t *part)
+{
+    bool each = json_is_true(json_object_get(part, "individual_digits"));
+    return add_step(t, path, part, &(struct split_step){.pattern = each ? "\\p{N}" : "\\p{N}+"});
+}
+
+static int
+read_punctuation(struct tokenizer *t, const char *path, const json_t *part)
+{
+    struct split_step step = {.pattern = "[\\p{P}$+<=>^`|~]"};
+    if (json_object_get(part, "behavior")) TRY(read_manner(path, part, &step.manner));
+    return add_step(t, path, part, &step);
+}
+
+static int read_cutters(struct tokenizer *t, const char *path, const json_t *part);
+static const struct part_kind cutters[] = {{"ByteLevel", read_byte_level}, {"Split", read_split},
+                                           {"Digits", read_digits},        {"Punctuation", read_punctuation},
+                                           {"Sequence", read_cutters},     {0}};
+
+static int
+read_cutters(struct tokenizer *t, const char *path, const json_t *part)
+{
+    return read_all(t, path, PART_CUTTER, cutters, json_object_get(part, "pretokenizers"));
+}
+
+static void
+keep_part(struct tokenizer *t, const json_t *root, enum part which)
+{
+    const json_t *part = json_object_get(root, part_names[which]);
+    char *text = json_is_object(part) ? json_dumps(part, JSON_COMPACT) : NULL;
+    t->part[which] = text ? arena_strdup(&t->bpe.arena, text) : NULL;
+    free(text);
+}
+
+int
+read_parts(struct tokenizer *t, const char *path, const json_t *root)
+{
+    const json_t *normalizer = json_object_get(root, "normalizer"), *cutter = json_object_get(root, "pre_tokenizer");
+    const json_t *decoder = json_object_get(root, "decoder");
+    if (json_is_object(decoder) && strcmp(type_of_part(decoder), "ByteLevel"))
+        return refuse(path, "decoder", type_of_part(decoder));
+    if (json_is_object(normalizer)) TRY(read_part(t, path, PART_NORMALIZER, forms, normalizer));
+    for (int i = 0; i < NPARTS; i++) keep_part(t, root, (enum part)i);
+    TRY(read_part(t, path, PART_CUTTER, cutters, cutter));
+    return t->spelled ? 0 : refuse(path, "pre_tokenizer without ByteLevel", type_of_part(cutter));
+}
+
+/* ---- what is put around a text ---- */
+
+static int
+known_id(const struct tokenizer *t, const char *path, const json_t *id, struct ids *out)
+{
+    json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
+    if (i < 0 || i >= t->bpe.ntoken || !t->bpe.token[i].bytes)
+        return fail(E_ARG, "%s: post_processor has the id %lld, which is no token", path, (long long)i);
+    ids_add(out, (uint32_t)i);
+    return 0;
+}
+
+/* {"single": [{"SpecialToken": {"id": name}}, {"Sequence": ...}], "special_tokens": {name: {"ids": [...]}}} */
+static int
+read_template_processing(struct tokenizer *t, const char *path, const json_t *part)
+{
+    const json_t *list = json_object_get(part, "single"), *names = json_object_get(part, "special_tokens");
+    bool behind = false;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *piece = json_array_get(list, i), *special = json_object_get(piece, "SpecialToken");
+        if (json_object_get(piece, "Sequence")) {
+            if (behind) return refuse(path, "post_processor", "a template with the text twice");
+            behind = true;
+            continue;
+        }
+        const char *name = json_string_value(json_object_get(special, "id"));
+        const json_t *ids = json_object_get(name ? json_object_get(names, name) : NULL, "ids");
+        if (!json_is_array(ids)) return refuse(path, "post_processor", "a template of unknown tokens");
+        for (size_t k = 0; k < json_array_size(ids); k++)
+            TRY(known_id(t, path, json_array_get(ids, k), behind ? &t->after : &t->before));
+    }
+    return behind ? 0 : refuse(path, "post_processor", "a template without the text");
+}
+
+/* {"cls": [text, id], "sep": [text, id]} */
+static int
+read_cls_sep(struct tokenizer *t, const char *path, const json_t *part)
+{
+    TRY(known_id(t, path, json_array_get(json_object_get(part, "cls"), 1), &t->before));
+    return known_id(t, path, json_array_get(json_object_get(part, "sep"), 1), &t->after);
+}
+
+/* It trims offsets, which there are none of. */
+static int
+read_nothing(struct tokenizer *t, const char *path, const json_t *part)
+{
+    (void)t, (void)path, (void)part;
+    return 0;
+}
+
+static int read_templates(struct tokenizer *t, const char *path, const json_t *part);
+static const struct part_kind templates[] = {{"TemplateProcessing", read_template_processing},
+                                             {"ByteLevel", read_nothing},
+                                             {"RobertaProcessing", read_cls_sep},
+                                             {"BertProcessing", read_cls_sep},
+                                             {"Sequence", read_templates},
+                                             {0}};
+
+static int
+read_templates(struct tokenizer *t, const char *path, const json_t *part)
+{
+    return read_all(t, path, PART_TEMPLATE, templates, json_object_get(part, "processors"));
+}
+
+int
+read_template(struct tokenizer *t, const char *path, const json_t *root)
+{
+    const json_t *part = json_object_get(root, "post_processor");
+    return json_is_object(part) ? read_part(t, path, PART_TEMPLATE, templates, part) : 0;
+}

@@ -1,0 +1,153 @@
+/* tokenizer_save.c - a tokenizer as tokenizer.json, in the spelling of merges that all readers know. */
+#include "runtime/error.h"
+#include "runtime/file/save.h"
+#include "runtime/text/alphabet.h"
+#include "runtime/text/tokenizer_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *
+spelled(const struct tokenizer *t, uint32_t id)
+{
+    struct str text = {0};
+    alphabet_write(t->bpe.token[id].bytes, t->bpe.token[id].n, &text);
+    json_t *value = json_string(str_text(&text));
+    str_free(&text);
+    return value;
+}
+
+static bool
+is_special(const struct tokenizer *t, uint32_t id)
+{
+    for (int i = 0; i < t->nspecial; i++)
+        if (t->special[i].id == id) return true;
+    return false;
+}
+
+static json_t *
+write_vocabulary(const struct tokenizer *t)
+{
+    json_t *vocab = json_object();
+    for (uint32_t id = 0; id < t->bpe.ntoken; id++) {
+        if (!t->bpe.token[id].bytes || is_special(t, id)) continue;
+        json_t *text = spelled(t, id);
+        json_object_set_new(vocab, json_string_value(text), json_integer(id));
+        json_decref(text);
+    }
+    return vocab;
+}
+
+static void
+note_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
+{
+    GROW(t->join, t->njoin + 1, t->join_capacity);
+    t->join[t->njoin++] = (struct join){left, right, id};
+}
+
+/* Of a vocabulary that came without merges: every way to cut a token into two, in order of rank. */
+static void
+derive_joins(struct tokenizer *t)
+{
+    for (uint32_t id = 0; id < t->bpe.ntoken; id++) {
+        const struct bpe_token *k = &t->bpe.token[id];
+        if (!k->bytes || is_special(t, id)) continue;
+        for (uint32_t n = 1; n < k->n; n++) {
+            uint32_t left = bpe_find(&t->bpe, k->bytes, n), right = bpe_find(&t->bpe, k->bytes + n, k->n - n);
+            if (left != NO_TOKEN && right != NO_TOKEN) note_join(t, left, right, id);
+        }
+    }
+}
+
+static json_t *
+write_merges(const struct tokenizer *t)
+{
+    json_t *merges = json_array();
+    for (uint32_t i = 0; i < t->njoin; i++) {
+        json_t *left = spelled(t, t->join[i].left), *right = spelled(t, t->join[i].right);
+        json_array_append_new(merges, json_sprintf("%s %s", json_string_value(left), json_string_value(right)));
+        json_decref(left);
+        json_decref(right);
+    }
+    return merges;
+}
+
+static json_t *
+write_one_added(const struct tokenizer *t, const struct special *s)
+{
+    const struct bpe_token *own = &t->bpe.token[s->id]; /* as it was, whatever its normal form is */
+    return json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)s->id, "content",
+                     (const char *)own->bytes, (size_t)own->n, "single_word", 0, "lstrip", (int)s->left, "rstrip",
+                     (int)s->right, "normalized", (int)s->normalized, "special", (int)s->control);
+}
+
+static int
+by_id(const void *a, const void *b)
+{
+    uint32_t x = (*(const struct special *const *)a)->id, y = (*(const struct special *const *)b)->id;
+    return x < y ? -1 : x > y;
+}
+
+static json_t *
+write_added(const struct tokenizer *t)
+{
+    json_t *list = json_array();
+    const struct special **order = must_alloc(sizeof *order * ((size_t)t->nspecial + 1));
+    for (int i = 0; i < t->nspecial; i++) order[i] = &t->special[i];
+    if (t->nspecial) qsort(order, (size_t)t->nspecial, sizeof *order, by_id);
+    for (int i = 0; i < t->nspecial; i++) json_array_append_new(list, write_one_added(t, order[i]));
+    free(order);
+    return list;
+}
+
+/* As it was read; or by the one pattern there is. */
+static json_t *
+write_part(const struct tokenizer *t, enum part which)
+{
+    json_error_t why;
+    if (t->part[which]) return json_loads(t->part[which], 0, &why);
+    if (which != PART_CUTTER) return json_null();
+    json_t *last = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
+                             "use_regex", t->pattern == NULL);
+    if (!t->pattern) return last;
+    json_t *split = json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", t->pattern, "behavior",
+                              "Isolated", "invert", 0);
+    return json_pack("{s:s, s:[o, o]}", "type", "Sequence", "pretokenizers", split, last);
+}
+
+static json_t *
+write_root(struct tokenizer *t)
+{
+    if (t->njoin == 0) derive_joins(t);
+    json_t *model =
+        json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
+                  "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "ignore_merges",
+                  (int)t->bpe.whole_piece, "vocab", write_vocabulary(t), "merges", write_merges(t));
+    json_t *decoder = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
+                                "use_regex", 1);
+    json_t *root =
+        json_pack("{s:s, s:n, s:n, s:o}", "version", "1.0", "truncation", "padding", "added_tokens", write_added(t));
+    for (int i = 0; i < NPARTS; i++) json_object_set_new(root, part_names[i], write_part(t, (enum part)i));
+    json_object_set_new(root, "decoder", decoder);
+    json_object_set_new(root, "model", model);
+    return root;
+}
+
+int
+tokenizer_save(struct tokenizer *t, const char *path)
+{
+    const char *part = t->pattern ? split_foreign(t->pattern, true) : NULL;
+    if (part)
+        return fail(E_ARG, "%s: the pattern has %s, which readers of tokenizer.json take otherwise: %.200s", path, part,
+                    t->pattern);
+    struct saving s = {.fd = -1};
+    json_t *root = write_root(t);
+    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    int status = text ? saving_begin(path, &s) : fail(E_ARG, "%s: a token is not UTF-8 where JSON needs it", path);
+    if (!status) status = saving_write(&s, text, (int64_t)strlen(text));
+    if (!status) status = saving_end(&s);
+    saving_drop(&s);
+    free(text);
+    json_decref(root);
+    return status;
+}
