@@ -15,6 +15,7 @@ printf '%-48s %10s %10s\n' "microseconds" "least" "median"
 {
   "$build/rille" -d cpu:2 bench/latency.lua
   "$build/bench/latency"
+  "$build/bench/acts"
   for peer in jax torch; do
     [ -x "$python" ] || continue
     "$python" bench/latency.py "$peer" 2>/dev/null || echo "$peer could not be run" >&2

@@ -422,11 +422,11 @@ finish(struct worker *w, struct flow *f)
         failed(w, task, status);
         return;
     }
-    int64_t now = now_ns();
-    w->actors->busy_ns[u->act.task->device] += now - MAX(u->begin_ns, f->until_ns);
+    int64_t now = now_ns(), begin_ns = MAX(u->begin_ns, f->until_ns); /* a stream does one thing at a time */
+    w->actors->busy_ns[u->act.task->device] += now - begin_ns;
     f->until_ns = now;
     w->actors->actor[task].done++;
-    count_act(w, task, &u->act, u->begin_ns);
+    count_act(w, task, &u->act, begin_ns);
     done_outputs(w, task, u->act.piece);
     done_inputs(w, task);
 }

@@ -147,20 +147,27 @@ crowded(const struct zmq_bus *z, const struct end *e, int core)
     return false;
 }
 
+static bool
+rings_soon(const struct zmq_bus *z, const struct end *e)
+{
+    for (int i = 0; i < SPIN_BATCH; i++, relax())
+        if (rung(z, e)) return true;
+    return false;
+}
+
 /* True as soon as a doorbell rings, false when the budget is spent, or (after CROWD_NS, by when a thread that was just
  * woken has said where it is) when spinning keeps another from working. */
 static bool
 spin(const struct zmq_bus *z, struct end *e)
 {
-    int64_t budget = z->spin_ns, begin = now_ns(), now;
-    int core = sched_getcpu();
+    int64_t budget = z->spin_ns, begin, now;
     if (budget <= 0) return false;
+    if (rings_soon(z, e)) return true; /* most do, and before a clock is read */
+    int core = sched_getcpu();
+    begin = now_ns();
     atomic_store_explicit(&e->core, core, memory_order_relaxed);
     do {
-        for (int i = 0; i < SPIN_BATCH; i++) {
-            if (rung(z, e)) return true;
-            relax();
-        }
+        if (rings_soon(z, e)) return true;
         now = now_ns();
         if (now - begin > CROWD_NS && crowded(z, e, core)) return false;
     } while (now - begin < budget);

@@ -185,15 +185,19 @@ play(struct worker *w, struct bus *b)
     return true;
 }
 
-/* One act, or the end of some; false: there is none. */
+/* An act, or the end of some; false: there is none. Where a plan has one thread nobody has anything to say: several
+ * acts at a time. */
 static bool
 work(struct worker *w)
 {
+    enum { ALONE = 8 };
     struct bus *b = w->engine->bus;
     if (b && !b->kind->threaded) return (w->nready > 0 || w->nunder > 0) && play(w, b);
     bool any = w->nunder > 0 && worker_complete(w);
     if (w->nready == 0 || w->stopped) return any;
-    worker_act(w, 0);
+    int n = w->plan->nthread == 1 ? ALONE : 1;
+    do worker_act(w, 0);
+    while (--n > 0 && w->nready > 0 && !w->stopped);
     return true;
 }
 
