@@ -14,6 +14,7 @@
 #include "kernels/kernel.h"
 
 #include "kernels/cpu/eltwise.h"
+#include "runtime/denormal.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/str.h"
@@ -628,7 +629,10 @@ look_for_nan(const struct exec *e, void *const *out)
 static int
 run_now(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
-    TRY(e->check ? run_checked(e, in, out, r) : run_way(e, in, out, r));
+    uint64_t mode = denormals_flush();
+    int status = e->check ? run_checked(e, in, out, r) : run_way(e, in, out, r);
+    denormals_restore(mode);
+    TRY(status);
     return check_nan ? look_for_nan(e, out) : 0;
 }
 
@@ -685,7 +689,7 @@ ref_run(const struct kcall *k)
         for (int i = 0; i < e->nout; i++) data[e->nin + i] = k->out[i].data;
         char *scratch = must_alloc(e->scratch_bytes + 1);
         struct finding find = {0};
-        status = run_way(e, data, data + e->nin, &(struct run){scratch, k->piece, &find});
+        status = run_now(e, data, data + e->nin, &(struct run){scratch, k->piece, &find});
         if (!status) status = exec_say(e, &find, k->piece);
         free(scratch);
     }

@@ -27,12 +27,14 @@ to_bf16(float f)
     return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
-/* Fraction and exponent moved into place are a float 2^112 too small, subnormal or not: one product puts it right. */
+/* Fraction and exponent moved into place are a float 2^112 too small. That of a subnormal is made by a difference of
+ * ordinary floats, since subnormal ones may be zeros (denormal.h). */
 INLINE float
 from_f16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
-    uint32_t finite = bits_of(float_of(rest) * 0x1p112f), special = rest | 0x7f800000;
+    uint32_t small = bits_of(float_of(rest | 113u << 23) - 0x1p-14f);
+    uint32_t finite = rest < 1u << 23 ? small : rest + (112u << 23), special = rest | 0x7f800000;
     return float_of(sign | (rest >= 31u << 23 ? special : finite));
 }
 

@@ -11,6 +11,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/clock.h"
+#include "runtime/denormal.h"
 #include "runtime/error.h"
 #include "runtime/waker.h"
 
@@ -176,6 +177,7 @@ static void *
 stream_thread(void *arg)
 {
     struct host_stream *s = arg;
+    denormals_flush();
     while (!atomic_load(&s->quit)) {
         while (host_stream_step(&s->stream)) continue;
         await(s);

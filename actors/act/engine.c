@@ -14,6 +14,7 @@
 
 #include "runtime/stop.h"
 #include "runtime/clock.h"
+#include "runtime/denormal.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 
@@ -224,6 +225,7 @@ device_thread(void *arg)
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
+    denormals_flush();
     while (!w->quit) turn(w, true);
     return NULL;
 }

@@ -4,6 +4,8 @@
  * a loop's threads are made for the loop, and what they share is checked. */
 #include "kernels/cpu/team.h"
 
+#include "runtime/denormal.h"
+
 #include <omp.h>
 #ifdef __SANITIZE_THREAD__
 #include <pthread.h>
@@ -32,6 +34,7 @@ static void *
 run_share(void *arg)
 {
     const struct share *s = arg;
+    denormals_flush();
     s->part(s->arg, s->lo, s->hi);
     return NULL;
 }
