@@ -30,14 +30,15 @@ enum { BLOCK = 2048 }; /* elements combined at a time: two blocks of f64 fit a f
 
 typedef void combine_fn(void *dst, const void *a, const void *b, int64_t n);
 
-/* to[i] = x op y of a[i] and b[i], contiguous. to may be a: elements do not depend on each other, which ivdep tells. */
+/* to[i] = x op y of a[i] and b[i], contiguous. to may be a: elements do not depend on each other, which INDEPENDENT
+ * tells. */
 #define COMBINE(name, type, expr)                                                                                      \
     static VECTOR void name(void *dst, const void *a, const void *b, int64_t n)                                        \
     {                                                                                                                  \
         type *to = dst;                                                                                                \
         const type *p = a, *q = b;                                                                                     \
-        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                           \
-        {                                                                                                              \
+        INDEPENDENT                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
             type x = p[i], y = q[i];                                                                                   \
             to[i] = (type)(expr);                                                                                      \
         }                                                                                                              \

@@ -7,18 +7,29 @@
  *
  * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc
  * vectorises fully at O3, and only when comparisons may be computed for lanes
- * whose result is not taken. */
+ * whose result is not taken. clang does so by itself. */
 #ifndef RILLE_RUNTIME_SIMD_H
 #define RILLE_RUNTIME_SIMD_H
 
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
+#if defined(__has_feature) /* clang: before 19 several levels of a function do not link */
+#if __clang_major__ < 19 || __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define ONE_LEVEL
+#endif
+#endif
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(ONE_LEVEL) && !defined(__SANITIZE_ADDRESS__) &&               \
     !defined(__SANITIZE_THREAD__)
 #define VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define VECTOR
+#endif
+/* The turns of the loop that follows do not depend on each other, whatever its pointers may say. */
+#ifdef __clang__
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 #define INLINE static inline __attribute__((always_inline))
 

@@ -250,7 +250,7 @@ static void
 want_made(struct making *m, const struct net_use *u, int32_t form, int32_t made)
 {
     int32_t n = m->net->node[u->node].ncand;
-    struct same *s = find_same(m, &m->made, u->form, (const char *)NULL + form);
+    struct same *s = find_same(m, &m->made, u->form, (const void *)(intptr_t)form);
     if (!s->table) {
         s->table = cfn_table_new((int64_t)n * 2);
         for (int32_t i = 0; i < n; i++) s->table->cost[2 * i] = u->form[i] == form ? NET_NEVER : 0;

@@ -85,7 +85,7 @@ dot_block(int64_t n, const double *x, const double *y)
 VECTOR static void
 less(int64_t n, const double *x, double shift, double *y)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = x[i] - shift;
 }
 
@@ -101,7 +101,7 @@ affine_f64(int64_t n, double scale, const void *from, double shift, void *to)
 {
     const double *x = from;
     double *y = to;
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = scale * x[i] + shift;
 }
 
@@ -110,7 +110,7 @@ softmax_grad_f64(int64_t n, const void *from, const void *beside, double shift, 
 {
     const double *x = from, *y = beside;
     double *z = to;
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - shift);
 }
 
@@ -133,7 +133,7 @@ softmax_grad_f32(int64_t n, const void *from, const void *beside, double shift, 
 {
     const float *x = from, *y = beside;
     float *z = to, s = (float)shift;
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - s);
 }
 

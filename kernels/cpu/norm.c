@@ -48,14 +48,14 @@ distance(float x, struct stats t)
 VECTOR static void
 shift_by(int64_t n, const float *x, float mean, float *y)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = x[i] - mean;
 }
 
 VECTOR static void
 scale_shift(int64_t n, const float *x, struct stats t, const float *weight, const float *bias, float *y)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = distance(x[i], t) * t.rstd * weight[i] + bias[i];
 }
 
@@ -63,7 +63,7 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
 VECTOR static void
 weighted(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, float *u, float *ux)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         u[i] = dy[i] * weight[i];
         ux[i] = u[i] * (distance(x[i], t) * t.rstd);
@@ -84,7 +84,7 @@ VECTOR static void
 gradient(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, float mean_u, float mean_ux,
          float *dx)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++)
         dx[i] = t.rstd * (dy[i] * weight[i] - mean_u - distance(x[i], t) * t.rstd * mean_ux);
 }
@@ -92,7 +92,7 @@ gradient(int64_t n, const float *x, const float *dy, const float *weight, struct
 VECTOR static void
 add_gradient(int64_t n, const float *x, const float *dy, struct stats t, float *sum)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) sum[i] += dy[i] * (distance(x[i], t) * t.rstd);
 }
 

@@ -107,14 +107,14 @@ join(float a, float b, bool max)
 INLINE void
 join_three(int64_t n, const float *a, const float *b, const float *c, int64_t stride, bool max, float *to)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) to[i] = join(join(a[i * stride], b[i * stride], max), c[i * stride], max);
 }
 
 INLINE void
 join_one(int64_t n, const float *a, int64_t stride, bool max, float *to)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) to[i] = join(to[i], a[i * stride], max);
 }
 
@@ -175,7 +175,7 @@ columns_of(const struct plane *p, float *count)
 INLINE void
 divide(int64_t n, const float *x, float rows, const float *columns, float *y)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = x[i] / (rows * columns[i]);
 }
 
@@ -198,7 +198,7 @@ plane_mean(const struct plane *p, const float *const *in, float *out, void *work
 INLINE void
 add_two(int64_t n, const float *a, const float *b, float *to)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         to[2 * i] += a[i];
         to[2 * i + 1] += b[i];
@@ -282,7 +282,7 @@ INLINE void
 best_above(int32_t n, const float *x, int32_t first, bool is_top, struct best to)
 {
     int32_t *key = to.key, *at = to.at;
-#pragma GCC ivdep
+    INDEPENDENT
     for (int32_t i = 0; i < n; i++) {
         int32_t k = key_of(x[i]);
         at[i] = is_top || k > key[i] ? first + i : at[i];
@@ -294,7 +294,7 @@ INLINE void
 best_beside(int64_t n, struct best from, int64_t stride, bool is_left, struct best to)
 {
     int32_t *key = to.key, *at = to.at;
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         int32_t k = from.key[i * stride], a = from.at[i * stride], first = a < at[i] ? a : at[i];
         at[i] = is_left || k > key[i] ? a : k == key[i] ? first : at[i];

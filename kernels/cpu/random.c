@@ -119,7 +119,7 @@ uniform_f32(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits,
 {
     float *y = values, scale = ldexpf(1, -digits);
     int cut = 32 - digits;
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         struct words w = words(key, piece, first + (uint64_t)i);
         y[4 * i] = (float)(int32_t)(w.a >> cut) * scale;
@@ -134,7 +134,7 @@ uniform_f64(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits,
 {
     double *y = values;
     UNUSED(digits);
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         struct words w = words(key, piece, first + (uint64_t)i);
         y[2 * i] = long_real_of((w.b << 32 | w.a) >> 11) * 0x1p-53;
@@ -147,7 +147,7 @@ normal_f32(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits, 
 {
     float *y = values;
     UNUSED(digits);
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         struct words w = words(key, piece, first + (uint64_t)i);
         double z[4];
@@ -165,7 +165,7 @@ normal_f64(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits, 
 {
     double *y = values;
     UNUSED(digits);
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         struct words w = words(key, piece, first + (uint64_t)i);
         double u = long_real_of((w.b << 32 | w.a) >> 11) + 1, v = long_real_of((w.d << 32 | w.c) >> 11) * 0x1p-53;
@@ -178,7 +178,7 @@ bits_64(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits, voi
 {
     uint64_t *y = values;
     UNUSED(digits);
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         struct words w = words(key, piece, first + (uint64_t)i);
         y[2 * i] = w.b << 32 | w.a;

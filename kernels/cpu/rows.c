@@ -94,7 +94,7 @@ exp_negative(float x)
 VECTOR void
 vec_exp_below(int64_t n, const float *x, float shift, float *y)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = exp_negative(x[i] - shift);
 }
 
@@ -109,7 +109,7 @@ vec_exp_sum(int64_t n, const float *x, float shift, float *y)
 VECTOR void
 vec_affine(int64_t n, float scale, const float *x, float shift, float *y)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = fmaf(scale, x[i], shift);
 }
 
@@ -147,9 +147,8 @@ VECTOR void
 cols_exp(int64_t n, int64_t width, float *x, const float *shift, float *sum)
 {
     int64_t c = 0;
-    for (int64_t i = 0; i < n * width; i += width)
-#pragma GCC ivdep
-        for (int64_t k = 0; k < width; k++) x[i + k] = exp_negative(x[i + k] - shift[k]);
+    for (int64_t i = 0; i < n * width; i += width) INDEPENDENT
+    for (int64_t k = 0; k < width; k++) x[i + k] = exp_negative(x[i + k] - shift[k]);
     for (; c + WIDE <= width; c += WIDE) strip_sum(WIDE, n, width, x + c, sum + c);
     for (; c < width; c += COLS) strip_sum(COLS, n, width, x + c, sum + c);
 }
@@ -174,14 +173,15 @@ cols_dot(int64_t n, int64_t width, const float *x, const float *y, float *sum)
 VECTOR void
 cols_softmax_grad(int64_t n, int64_t width, const float *x, const float *shift, float *y)
 {
-    for (int64_t i = 0; i < n * width; i += width)
-#pragma GCC ivdep
-        for (int64_t c = 0; c < width; c++) y[i + c] = x[i + c] * (y[i + c] - shift[c]);
+    for (int64_t i = 0; i < n * width; i += width) INDEPENDENT
+    for (int64_t c = 0; c < width; c++) y[i + c] = x[i + c] * (y[i + c] - shift[c]);
 }
 
 /* Four by four, in registers: element by element it takes four times as long. */
 typedef float four __attribute__((vector_size(16)));
-typedef int32_t order __attribute__((vector_size(16)));
+
+#define LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 
 INLINE four
 four_at(const float *x)
@@ -194,12 +194,9 @@ four_at(const float *x)
 INLINE void
 turn_four(const float *x, int64_t width, float *y, int64_t n)
 {
-    const order low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
     four a = four_at(x), b = four_at(x + width), c = four_at(x + 2 * width), d = four_at(x + 3 * width);
-    four ac = __builtin_shuffle(a, c, low), bd = __builtin_shuffle(b, d, low);
-    four ca = __builtin_shuffle(a, c, high), db = __builtin_shuffle(b, d, high);
-    const four line[] = {__builtin_shuffle(ac, bd, low), __builtin_shuffle(ac, bd, high),
-                         __builtin_shuffle(ca, db, low), __builtin_shuffle(ca, db, high)};
+    four ac = LOW(a, c), bd = LOW(b, d), ca = HIGH(a, c), db = HIGH(b, d);
+    const four line[] = {LOW(ac, bd), HIGH(ac, bd), LOW(ca, db), HIGH(ca, db)};
     for (int l = 0; l < 4; l++) memcpy(y + l * n, &line[l], sizeof line[l]);
 }
 

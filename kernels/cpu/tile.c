@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GNUC__)
 #define X86_LEVELS
 #endif
 
@@ -112,7 +112,10 @@ static const struct level *
 this_machine(void)
 {
 #ifdef X86_LEVELS
-    return &levels[__builtin_cpu_supports("x86-64-v4") ? 0 : __builtin_cpu_supports("x86-64-v3") ? 1 : 2];
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    bool v4 = v3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl");
+    return &levels[v4 ? 0 : v3 ? 1 : 2];
 #else
     return levels;
 #endif

@@ -83,7 +83,7 @@ update(int64_t n, const struct factors *f, const float *const *from, float *cons
     float decay = (float)f->decay, l2 = (float)f->l2, rate = (float)f->rate, root = (float)f->root, eps = (float)f->eps;
     const float *p = from[P], *m = from[M], *v = from[V], *grad = from[G];
     float *p_to = to[P], *m_to = to[M], *v_to = to[V];
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         float g = fmaf(l2, p[i], grad[i]);
         float m1 = fmaf(b1, m[i], c1 * g), v1 = fmaf(b2, v[i], c2 * g * g);

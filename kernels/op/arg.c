@@ -97,8 +97,8 @@ enum { BLOCK = 512, SOME = 64 };
     {                                                                                                                  \
         const type *x = block;                                                                                         \
         type *best = values;                                                                                           \
-        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                           \
-        {                                                                                                              \
+        INDEPENDENT                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
             bool take = s == 0 || better(x[i], best[i]);                                                               \
             best[i] = take ? x[i] : best[i];                                                                           \
             first[i] = take ? s : first[i];                                                                            \

@@ -47,14 +47,14 @@ are_near_f64(int64_t n, const double *a, const double *b)
 VECTOR static void
 near_f32(int64_t n, const float *a, const float *b, float *y)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = (float)remainder_one(a[i], b[i]);
 }
 
 VECTOR static void
 near_f64(int64_t n, const double *a, const double *b, double *y)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = remainder_one(a[i], b[i]);
 }
 

@@ -69,7 +69,7 @@ struct factors {
 VECTOR static void
 step_plain(int64_t n, struct factors f, const float *p, const float *g, float *to)
 {
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) to[i] = p[i] - f.lr * (g[i] + f.decay * p[i]);
 }
 
@@ -77,7 +77,7 @@ VECTOR static void
 step_momentum(int64_t n, struct factors f, const float *p, const float *m, const float *g, float *to, float *m_to)
 {
     float now = f.nesterov ? 1 : 0, later = f.nesterov ? f.momentum : 1;
-#pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         float gradient = g[i] + f.decay * p[i], sum = f.momentum * m[i] + gradient;
         to[i] = p[i] - f.lr * (now * gradient + later * sum);

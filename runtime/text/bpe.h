@@ -35,7 +35,7 @@ struct bpe {
     struct arena arena; /* bytes of tokens */
 };
 
-enum { NO_TOKEN = UINT32_MAX };
+#define NO_TOKEN UINT32_MAX
 
 void bpe_init(struct bpe *b);
 void bpe_fini(struct bpe *b);
