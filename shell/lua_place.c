@@ -167,6 +167,14 @@ place_check(lua_State *L, int i)
     return p;
 }
 
+/* P:show([path]) */
+static int
+place_show(lua_State *L)
+{
+    place_check(L, 1);
+    return picture_call(L, "placement");
+}
+
 static int
 place_index(lua_State *L)
 {
@@ -174,7 +182,11 @@ place_index(lua_State *L)
     const char *name = lua_type(L, 2) == LUA_TSTRING ? text_at(L, 2, "placement") : "?";
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!strcmp(fields[i].name, name)) return fields[i].push(L, p);
-    return complain(L, "a placement has no field '%s'; it has device, ranks, shape, size", name);
+    if (!strcmp(name, "show")) {
+        lua_pushcfunction(L, place_show);
+        return 1;
+    }
+    return complain(L, "a placement has no field '%s'; it has device, ranks, shape, size, show", name);
 }
 
 static int

@@ -312,6 +312,9 @@ end
 
 -- ---- looking ----
 
+-- net:show(["net.svg"]): its parts, what their parameters are and how they lie, bytes of each device.
+function Module:show(path) return require("rille.show.net")(self, path) end
+
 -- What stands in the parentheses when a layer is printed; layers say their sizes here.
 function Module:describe() return "" end
 

@@ -22,6 +22,15 @@ end
 
 function paint.percent(x) return ("%.1f %%"):format(100 * x) end
 
+-- A placement in few words: "cpu[0-3]", "cpu[0-7] 2 x 4"; ranks that do not follow each other stand as they are.
+function paint.place(P)
+  local ranks, runs = P.ranks, true
+  for k = 2, #ranks do runs = runs and ranks[k] == ranks[k - 1] + 1 end
+  if not runs or #ranks < 3 then return tostring(P) end
+  local mesh = #P.shape > 1 and " " .. table.concat(P.shape, " x ") or ""
+  return ("%s[%d-%d]%s"):format(P.device, ranks[1], ranks[#ranks], mesh)
+end
+
 -- ---- SVG ----
 
 local escapes = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;"}
