@@ -19,6 +19,11 @@ function layout.whole(placement)
   return sbp
 end
 
+-- t on the placement of x: as it lies when it is there, else whole on every rank (stages pass on what all of them read).
+function layout.beside(t, x)
+  return t.placement == x.placement and t or t:to_global{placement = x.placement, sbp = layout.whole(x.placement)}
+end
+
 -- Where t lies, as the options that put another tensor there.
 function layout.of(t)
   return {placement = t.placement, sbp = t.sbp}

@@ -1,5 +1,6 @@
 -- golden-models.lua - tiny GPT-2 and Llama are Hugging Face's (t/golden/models.lua, made by models.py there): logits,
--- losses of five AdamW steps, greedy text; and rotary frequencies scaled as Llama 3's.
+-- losses of five AdamW steps, greedy text - from every form of file and on every recipe over eight devices. RILLE_LONG=1
+-- tries every recipe from every form.
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
 local optim = rille.optim
@@ -20,26 +21,124 @@ local function model_of(name, g)
   return model:load_state_dict(files.state(model.kind, model.config, tensors, "golden"))
 end
 
-local function ids(rows) return rille.tensor(rows, {dtype = "i64"}) end
+local function ids(rows, where) return rille.tensor(rows, {dtype = "i64"}):to_global(where) end
+
+local function mesh(ranks) return rille.placement("cpu", ranks) end
+local function whole(place) local t = {}; for i = 1, #place.shape do t[i] = "B" end; return t end
+local dir = os.tmpname()
+os.remove(dir)
+os.execute("mkdir '" .. dir .. "'")
+
+-- ---- forms of files ----
+
+-- A checkpoint of llm.c, version 3 (f32) or 5 (bf16), of a GPT-2.
+local function write_llmc(m, path, version)
+  local c, state, out = m.config, m:state_dict(), {}
+  local file = assert(io.open(path, "wb"))
+  local head = {20240326, version, c.length, c.vocab, c.layers, c.heads, c.width, c.vocab + 5}
+  for i = 1, 256 do out[i] = ("<i4"):pack(head[i] or 0) end
+  local function add(t)
+    if version == 5 then t = t:to("bf16"):to("f32") end
+    for _, value in ipairs(t:reshape{-1}:totable()) do
+      out[#out + 1] = version == 5 and ("<f"):pack(value):sub(3) or ("<f"):pack(value)
+    end
+  end
+  local function each_layer(...)
+    for i = 0, c.layers - 1 do
+      for _, name in ipairs{...} do add(state[("h.%d.%s"):format(i, name)]) end
+    end
+  end
+  add(state["wte.weight"])
+  add(rille.zeros{5, c.width}) -- ids that round up the vocabulary
+  add(state["wpe.weight"])
+  each_layer("norm1.weight"); each_layer("norm1.bias")
+  for _, part in ipairs{"weight", "bias"} do
+    each_layer("attention.q_proj." .. part, "attention.k_proj." .. part, "attention.v_proj." .. part)
+  end
+  each_layer("attention.out_proj.weight"); each_layer("attention.out_proj.bias")
+  each_layer("norm2.weight"); each_layer("norm2.bias")
+  each_layer("fc1.weight"); each_layer("fc1.bias")
+  each_layer("fc2.weight"); each_layer("fc2.bias")
+  add(state["ln_f.weight"]); add(state["ln_f.bias"])
+  file:write(table.concat(out))
+  assert(file:close())
+end
+
+-- What writes a form, and gives what load takes; rough: its values have 16 bits.
+local forms = {
+  {"a folder", function(m, at) m:save(at); return at end},
+  {"its file", function(m, at) m:save(at); return at .. "/model.safetensors" end},
+  {"a folder of shards", function(m, at) m:save(at, {max_shard_size = "3KB"}); return at end},
+  {"llm.c 3", function(m, at) write_llmc(m, at .. ".bin", 3); return at .. ".bin" end, only = "gpt2"},
+  {"llm.c 5", function(m, at) write_llmc(m, at .. ".bin", 5); return at .. ".bin" end, only = "gpt2", rough = true},
+}
+
+-- ---- recipes ----
+
+local P8, P24, P42 = mesh{0, 1, 2, 3, 4, 5, 6, 7}, mesh{{0, 1, 2, 3}, {4, 5, 6, 7}}, mesh{{0, 1}, {2, 3}, {4, 5}, {6, 7}}
+local P222, P4, Q4 = mesh{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}, mesh{0, 1, 2, 3}, mesh{4, 5, 6, 7}
+local P22, Q22 = mesh{{0, 1}, {2, 3}}, mesh{{4, 5}, {6, 7}}
+local recipes = {
+  {"data, zero 1", P8, {data = 0, zero = 1}},
+  {"data, zero 2", P8, {data = 0, zero = 2}},
+  {"zero 3 x 1D", P42, {data = 0, tensor = 1, zero = 3}},
+  {"data x 1D with sequence", P42, {data = 0, tensor = 1, sequence = true}},
+  {"1D, heads on 4, x data", P24, {data = 0, tensor = 1}, only = "gpt2"},
+  {"2D", P24, {tensor = {1, 0}}},
+  {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}},
+  {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}},
+  {"stages x 2D", P22, {stages = {P22, Q22}, tensor = {0, 1}}},
+  {"stages x data", P4, {stages = {P4, Q4}, data = 0}},
+}
+
+-- ---- what is compared ----
+
+local function compare(m, g, name, rough)
+  local x, y = ids(golden.ids, rille.parallel.input(m)), ids(golden.labels, rille.parallel.labels(m))
+  local vocab = g.config.vocab
+  tap.near(m(x):reshape{-1}:totable(), g.logits, name .. ": logits", rough and 0.05 or 1e-4, rough and 0.03 or 1e-5)
+  local opt, losses = optim.AdamW(m:parameters(), {lr = 1e-2, weight_decay = 0.1}), {}
+  if not rough then
+    local n = #g.greedy - #golden.ids[1]
+    tap.is(m:generate({golden.ids[1]}, {max_new_tokens = n, temperature = 0}), {g.greedy}, name .. ": greedy text")
+  end
+  local step = rille.graph(function(a, b)
+    local loss = m(a):reshape{-1, vocab}:cross_entropy(b:reshape{-1})
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end)
+  for i = 1, 5 do losses[i] = step(x, y):item() end
+  tap.near(losses, g.losses, name .. ": losses of five steps", rough and 0.02 or 2e-5)
+end
 
 for _, name in ipairs{"gpt2", "llama"} do
-  tap.group(name, function()
-    local g = golden[name]
-    local m = model_of(name, g)
-    tap.near(m(ids(golden.ids)):reshape{-1}:totable(), g.logits, name .. ": logits", 1e-4, 1e-5)
-    local n = #g.greedy - #golden.ids[1]
-    tap.is(m:generate(ids{golden.ids[1]}, {max_new_tokens = n, temperature = 0}):totable(), {g.greedy}, name .. ": greedy text")
-    local opt, losses = optim.AdamW(m:parameters(), {lr = 1e-2, weight_decay = 0.1}), {}
-    local x, y = ids(golden.ids), ids(golden.labels):reshape{-1}
-    local step = rille.graph(function(a, b)
-      local logits = m(a)
-      local loss = logits:reshape{-1, logits.shape[3]}:cross_entropy(b)
-      loss:backward(); opt:step(); opt:zero_grad()
-      return loss
-    end)
-    for i = 1, 5 do losses[i] = step(x, y):item() end
-    tap.near(losses, g.losses, name .. ": losses of five steps", 1e-5)
+  local g = golden[name]
+  local fits = function(row) return not row.only or row.only == name end
+  tap.group(name, function() compare(model_of(name, g), g, name) end)
+  local paths = {}
+  tap.group(name .. " in files", function()
+    for i, form in ipairs(forms) do
+      if fits(form) then
+        paths[#paths + 1] = {form[1], form[2](model_of(name, g), ("%s/%s%d"):format(dir, name, i)), form.rough}
+        compare(rille.models[name].load(paths[#paths][2], {dtype = "f32"}), g, ("%s from %s"):format(name, form[1]), form.rough)
+      end
+    end
+  end)
+  tap.group(name .. " on recipes", function()
+    local turn = 0
+    for _, recipe in ipairs(recipes) do
+      for k, path in ipairs(paths) do
+        local chosen = os.getenv("RILLE_LONG") or k - 1 == turn % #paths
+        if fits(recipe) and chosen then
+          local m = rille.models[name].load(path[2], {placement = recipe[2], sbp = whole(recipe[2]), dtype = "f32"})
+          rille.parallel(m, recipe[3])
+          compare(m, g, ("%s from %s, %s"):format(name, path[1], recipe[1]), path[3])
+        end
+      end
+      turn = turn + 1
+    end
   end)
 end
 
+os.execute("rm -rf '" .. dir .. "'")
 tap.done()

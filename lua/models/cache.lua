@@ -35,11 +35,6 @@ function Cache:go_to(at)
   self.seen = places:reshape{1, 1, 1, self.room}:le(at:reshape{batch, 1, 1, 1})
 end
 
--- On another placement than the ids', as stages have them.
-local function beside(t, x)
-  return t.placement == x.placement and t or t:to_global{placement = x.placement, sbp = layout.whole(x.placement)}
-end
-
 -- Keys and values of all that layer has seen, the mask, and whether attention is causal by itself.
 function Cache:keep(layer, k, v)
   local kept = self.kept[layer]
@@ -47,7 +42,7 @@ function Cache:keep(layer, k, v)
     self.kept[layer] = {k = with_room(k, self.room), v = with_room(v, self.room)}
     return k, v, nil, layer.is_causal
   end
-  local at, seen = beside(self.at, k), beside(self.seen, k)
+  local at, seen = layout.beside(self.at, k), layout.beside(self.seen, k)
   rille._update("put", {kept.k, at, k}, {axis = 2})
   rille._update("put", {kept.v, at, v}, {axis = 2})
   return kept.k, kept.v, seen, false

@@ -84,6 +84,7 @@ end
 function Rotary:turn(x, at)
   local cos, sin = self:tables(x.placement)
   if not at then return rille.rotary(x, cos, sin) end
+  at = layout.beside(at, x)
   local batch, n, half = at.shape[1], at.shape[2], self.size // 2
   cos = rille.embedding(at, cos):reshape{batch, 1, n, half}
   sin = rille.embedding(at, sin):reshape{batch, 1, n, half}
