@@ -152,7 +152,8 @@ cfn_scale(const struct net *n)
             if (t->price[k] < NET_NEVER) most = MAX(most, t->price[k]);
         sum += most * t->nuse;
     }
-    while (scale < 1 << 16 && sum < NET_NEVER / 16 / scale) scale *= 2;
+    int64_t most = n->memory_limit ? NET_NEVER / 4096 : NET_NEVER / 16; /* prices of memory add to what costs */
+    while (scale < 1 << 16 && sum < most / scale) scale *= 2;
     return scale;
 }
 

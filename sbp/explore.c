@@ -49,6 +49,13 @@ left(const struct cfn *c)
 
 enum outcome { CLOSED, SMALLER, STUCK };
 
+/* Were there as many looks at the bound as there is patience for in all? */
+static bool
+tired(const struct explore *s)
+{
+    return s->patience && s->nlook >= 4 * s->patience;
+}
+
 /* Sweeps until the network is closed, has become smaller, or the bound no longer rises. *bound: the highest. */
 static enum outcome
 tighten(struct explore *s, struct cfn *c, int64_t *bound)
@@ -57,7 +64,8 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     int64_t before = -NET_NEVER;
     enum outcome is = STUCK;
     dual_begin(&d, c);
-    for (int idle = 0; idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && !stops(s);) {
+    for (int idle = 0; idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && !tired(s) && !stops(s);) {
+        s->nlook++;
         for (int i = 0; i < SWEEPS; i++) dual_sweep(&d);
         s->work += 2 * SWEEPS * d.entries;
         found(s, c, d.pick, dual_polish(&d));
@@ -151,7 +159,7 @@ look(struct explore *s, struct cfn *c, int64_t *bound)
         }
         enum outcome is = tighten(s, c, bound);
         if (is == CLOSED) return true;
-        if (stops(s)) return false;
+        if (tired(s) || stops(s)) return false;
         if (is == STUCK) break;
     }
     if (s->root) return false;

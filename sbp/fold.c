@@ -107,17 +107,25 @@ struct cfn *
 fold_priced(const struct folded *f, int64_t *const *extra)
 {
     struct cfn *c = cfn_copy(f->c);
-    for (int32_t v = 0; v < c->nvar; v++)
+    fold_reprice(f, extra, c);
+    return c;
+}
+
+void
+fold_reprice(const struct folded *f, int64_t *const *extra, struct cfn *c)
+{
+    c->constant = f->c->constant;
+    for (int32_t v = 0; v < c->nvar; v++) {
+        struct cfn_var *x = &c->var[v];
+        memcpy(x->cost, f->c->var[v].cost, sizeof *x->cost * (size_t)x->n);
         for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) {
             const struct fold_node *m = &f->node[k];
-            const int64_t *more = extra[m->node];
-            struct cfn_var *x = &c->var[v];
             for (int32_t i = 0; i < x->n; i++)
-                x->cost[i] = cost_add(x->cost[i], more[m->to ? m->to[x->value[i]] : x->value[i]]);
+                x->cost[i] = cost_add(x->cost[i], extra[m->node][m->to ? m->to[x->value[i]] : x->value[i]]);
         }
+    }
     for (int32_t k = 0; k < f->nsure; k++)
         c->constant = cost_add(c->constant, extra[f->sure[k].node][f->sure[k].candidate]);
-    return c;
 }
 
 void

@@ -33,6 +33,8 @@ bool fold_begin(struct folded *f, const struct net *n, int64_t scale);
 void fold_end(struct folded *f);
 /* The network with these costs, scaled, beside its own: by node, by candidate. The caller's to free. */
 struct cfn *fold_priced(const struct folded *f, int64_t *const *extra);
+/* c, which fold_priced made, with other costs. Its messages stay. */
+void fold_reprice(const struct folded *f, int64_t *const *extra, struct cfn *c);
 /* What candidates of the variables mean for the net: a candidate for each node. */
 void fold_choice(struct folded *f, const int32_t *candidate, int32_t *choice);
 

@@ -134,31 +134,47 @@ limit_end(struct limit *m)
     arena_fini(&m->arena);
 }
 
+/* What cannot be counted costs NEVER / 64: fill sees to it that it does not come to that. */
 static int64_t
 worth(int64_t price, int64_t bytes)
 {
     __extension__ typedef __int128 wide;
     wide x = (wide)price * bytes >> LIMIT_SHIFT;
-    return x >= NET_NEVER / 1024 ? NET_NEVER / 1024 : (int64_t)x;
+    return x >= NET_NEVER / 64 ? NET_NEVER / 64 : (int64_t)x;
+}
+
+static void
+price_tensor(struct limit *m, const struct net_tensor *t)
+{
+    int64_t price = m->sum[t->dies] - m->sum[t->born], *extra = m->extra[t->maker];
+    for (int32_t k = 0; price && k < m->net->node[t->maker].ncand; k++)
+        extra[k] = MIN(NET_NEVER / 64, extra[k] + worth(price, t->bytes[t->form[k]]));
+}
+
+/* Fills sum and extra. The most that all nodes together may cost thereby. */
+static double
+fill(struct limit *m)
+{
+    const struct net *n = m->net;
+    double all = 0;
+    for (int32_t t = 0; t < m->ntime; t++) m->sum[t + 1] = m->sum[t] + m->price[t];
+    for (int32_t i = 0; i < n->nnode; i++) {
+        const struct net_node *v = &n->node[i];
+        int64_t most = 0;
+        for (int32_t k = 0; k < v->ncand; k++) m->extra[i][k] = v->memory ? worth(m->price[v->time], v->memory[k]) : 0;
+        for (int32_t k = m->first[i]; k < m->first[i + 1]; k++) price_tensor(m, &n->tensor[m->tensor[k]]);
+        for (int32_t k = 0; k < v->ncand; k++) most = MAX(most, m->extra[i][k]);
+        all += (double)most;
+    }
+    return all + (double)worth(m->sum[m->ntime], n->memory_limit);
 }
 
 int64_t
 limit_price(struct limit *m)
 {
-    const struct net *n = m->net;
-    for (int32_t t = 0; t < m->ntime; t++) m->sum[t + 1] = m->sum[t] + m->price[t];
-    for (int32_t i = 0; i < n->nnode; i++) {
-        const struct net_node *v = &n->node[i];
-        for (int32_t k = 0; k < v->ncand; k++) m->extra[i][k] = v->memory ? worth(m->price[v->time], v->memory[k]) : 0;
-    }
-    for (int32_t i = 0; i < n->ntensor; i++) {
-        const struct net_tensor *t = &n->tensor[i];
-        if (!t->bytes || t->dies <= t->born) continue;
-        int64_t price = m->sum[t->dies] - m->sum[t->born];
-        for (int32_t k = 0; price && k < n->node[t->maker].ncand; k++)
-            m->extra[t->maker][k] += worth(price, t->bytes[t->form[k]]);
-    }
-    return worth(m->sum[m->ntime], n->memory_limit) + 1;
+    while (fill(m) > (double)(NET_NEVER / 64))
+        for (int32_t t = 0; t < m->ntime; t++) m->price[t] /= 2;
+    return worth(m->sum[m->ntime], m->net->memory_limit) + 1;
 }
 
 int64_t

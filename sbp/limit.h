@@ -33,7 +33,8 @@ struct limit {
 };
 void limit_begin(struct limit *m, const struct net *n);
 void limit_end(struct limit *m);
-/* Fills extra and gives what the limit is worth, scaled and rounded up. */
+/* Fills extra and gives what the limit is worth, scaled and rounded up. Prices too high to be counted with are halved.
+ */
 int64_t limit_price(struct limit *m);
 /* Fills live; the greatest of it. */
 int64_t limit_live(struct limit *m, const int32_t *choice);

@@ -1,6 +1,7 @@
 /* limited.c - under a memory limit: prices, parts, branching. */
 #include "sbp/limited.h"
 
+#include "sbp/dual.h"
 #include "sbp/explore.h"
 #include "sbp/nearby.h"
 
@@ -12,6 +13,8 @@ enum {
     FEW = 64, /* a net of so many nodes is closed by branching */
     BRANCHES = 4000,
     PATIENCE = 3, /* looks at one bound */
+    MANY = 1500,  /* a folded network of more variables stays large */
+    SWEEPS = 6,   /* of that at each price */
 };
 
 /* A node of the search: some candidates are ruled out, by NET_NEVER in limit.extra. */
@@ -31,6 +34,7 @@ struct limited {
     int64_t scale, least_peak;
     int32_t budget;      /* bounds that may still be asked */
     int64_t work;        /* of the last one */
+    struct cfn *large;   /* the folded network with the last messages, if it stays large */
     int64_t *best_price; /* by time: those of the best bound */
     int64_t best_bound;  /* scaled */
 };
@@ -60,6 +64,40 @@ out_of_time(struct limited *m)
     return m->budget <= 0 || (m->o->stop && m->o->stop(m->o->arg));
 }
 
+/* The bound of the network, priced anew; value takes what reached it, if anything did. */
+static int64_t
+bound_anew(struct limited *m, bool *found)
+{
+    struct cfn *c = fold_priced(&m->folded, m->limit.extra);
+    struct explore s = {.stop = m->o->stop, .arg = m->o->arg, .scale = 1, .best = NET_NEVER, .root = true};
+    s.patience = m->folded.c->nvar > MANY ? 1 : PATIENCE;
+    s.nchoice = c->nvar;
+    s.choice = m->value;
+    int64_t bound = explore(&s, c);
+    cfn_free(&c);
+    m->work = s.work;
+    *found = s.best < NET_NEVER;
+    return bound;
+}
+
+/* The same for a network that stays large: messages go on from where they were at the last prices, and nothing else is
+ * done. */
+static int64_t
+bound_onward(struct limited *m, bool *found)
+{
+    struct dual d;
+    fold_reprice(&m->folded, m->limit.extra, m->large);
+    dual_begin(&d, m->large);
+    for (int i = 0; i < SWEEPS; i++) dual_sweep(&d);
+    m->work = 2 * SWEEPS * d.entries;
+    *found = dual_polish(&d) < NET_NEVER;
+    dual_bound(&d);
+    for (int32_t v = 0; *found && v < m->large->nvar; v++) m->value[v] = m->large->var[v].value[d.pick[v]];
+    int64_t bound = d.bound;
+    dual_end(&d);
+    return bound;
+}
+
 /* A bound for the present prices, scaled; choice is what reached it. NET_NEVER: nothing is possible. */
 static int64_t
 bound_now(struct limited *m, bool *found)
@@ -68,16 +106,10 @@ bound_now(struct limited *m, bool *found)
     for (int32_t i = 0; i < m->net->nnode; i++)
         for (int32_t k = 0; k < m->net->node[i].ncand; k++)
             m->limit.extra[i][k] = cost_add(m->limit.extra[i][k], m->ruled_out[i][k]);
-    struct cfn *c = fold_priced(&m->folded, m->limit.extra);
-    struct explore s = {.stop = m->o->stop, .arg = m->o->arg, .scale = 1, .best = NET_NEVER, .root = true};
-    s.patience = PATIENCE;
-    s.nchoice = c->nvar;
-    s.choice = m->value;
-    int64_t bound = explore(&s, c);
-    cfn_free(&c);
-    m->work = s.work;
+    bool onward = m->folded.c->nvar > MANY && m->is_near;
+    if (onward && !m->large) m->large = cfn_copy(m->folded.c);
+    int64_t bound = onward ? bound_onward(m, found) : bound_anew(m, found);
     m->budget--;
-    *found = s.best < NET_NEVER;
     if (!*found) return bound >= NET_NEVER ? NET_NEVER : bound - worth;
     fold_choice(&m->folded, m->value, m->choice);
     offer(m, m->choice);
@@ -110,7 +142,8 @@ start_near(struct limited *m)
 static bool
 look_near(struct limited *m)
 {
-    if (!nearby_look(&m->nearby, m->best->cost < NET_NEVER ? m->work : 4 * m->work)) return false;
+    int64_t work = MIN(m->work, 2 * SWEEPS * cfn_entries(m->folded.c));
+    if (!nearby_look(&m->nearby, m->best->cost < NET_NEVER ? work : 4 * work)) return false;
     nearby_get(&m->nearby, m->value);
     fold_choice(&m->folded, m->value, m->scratch);
     offer(m, m->scratch);
@@ -273,6 +306,7 @@ limited_solve(struct arena *a, const struct net *n, const struct solve_options *
         if (m.is_near) nearby_end(&m.nearby);
         limit_end(&m.limit);
         fold_end(&m.folded);
+        cfn_free(&m.large);
     }
     r->bound = MIN(lower, r->cost);
     *least_peak = m.least_peak;

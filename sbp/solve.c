@@ -12,14 +12,16 @@
 
 /* ---- without a memory limit ---- */
 
-/* From the best choice known, if r has one. */
+/* From the best choice known, if r has one. patience: 0, or as explore.h has it. */
 static void
-solve_free(const struct net *n, const struct solve_options *o, bool root, struct str *proof, struct best *r)
+solve_free(const struct net *n, const struct solve_options *o, bool root, int32_t patience, struct str *proof,
+           struct best *r)
 {
     struct cfn *c = cfn_new(n, cfn_scale(n), NULL);
     struct explore s = {.stop = o->stop, .arg = o->arg, .scale = c->scale, .best = NET_NEVER, .root = root};
     s.nchoice = n->nnode;
     s.choice = r->choice;
+    s.patience = patience;
     s.trail.text = proof;
     if (r->cost < NET_NEVER) s.best = r->cost * s.scale;
     int64_t bound = explore(&s, c);
@@ -49,6 +51,21 @@ nothing_meets(const struct net *n, int64_t least_peak)
                 (long long)n->memory_limit, (long long)least_peak);
 }
 
+/* Without the limit: exactly where there is none, or where what a glance finds meets it. */
+static void
+first_choice(const struct net *n, const struct solve_options *o, struct str *proof, struct best *r)
+{
+    bool optimal = o->mode == SOLVE_OPTIMAL;
+    if (!n->memory_limit || !optimal) {
+        solve_free(n, o, !optimal, 0, proof, r);
+        return;
+    }
+    solve_free(n, o, true, 1, proof, r);
+    if (r->cost >= NET_NEVER || r->cost == r->bound || net_peak(n, r->choice) > n->memory_limit) return;
+    if (proof) str_clear(proof);
+    solve_free(n, o, false, 0, proof, r);
+}
+
 int
 net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
 {
@@ -63,7 +80,7 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     struct best all = r;
     all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
-    solve_free(n, o, !optimal, o->proof ? &out->proof : NULL, &all);
+    first_choice(n, o, o->proof ? &out->proof : NULL, &all);
     int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;
     out->certified = all.bound;
     if (n->memory_limit && all.cost < NET_NEVER && (optimal ? least_peak : net_peak(n, r.choice)) > n->memory_limit)
@@ -127,7 +144,7 @@ regret_exact(const struct net *n, const struct solved *s, int32_t node, int32_t 
     forced.node[node].cost = cost;
     struct best r = {.cost = NET_NEVER, .choice = ARENA_ARRAY(&tmp, int32_t, MAX(1, n->nnode))};
     int64_t least_peak;
-    solve_free(&forced, o, false, NULL, &r);
+    solve_free(&forced, o, false, 0, NULL, &r);
     if (n->memory_limit && r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit)
         limited_solve(&tmp, &forced, o, &r, &least_peak, NULL);
     *low = r.bound >= NET_NEVER ? NET_NEVER : MAX(*low, r.bound - s->cost);
