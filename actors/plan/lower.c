@@ -47,12 +47,13 @@ number_view(const struct type *t, void *data)
     return (struct view){.data = data, .dtype = t->dtype};
 }
 
-/* How many threads a kernel is worth: a team costs microseconds to wake and as much to join, so what one core does in
- * less than TEAM_NS is left to one. */
+/* How many threads a kernel is worth: what one core does in less than TEAM_NS is left to one. A team of two that is
+ * still spinning takes 1 us to start and join, one that sleeps 3 us, and where a halted core has to be woken 24
+ * (bench/bus). */
 int
 lower_team(const struct lower *l, double flops, double bytes)
 {
-    enum { TEAM_NS = 200000 };
+    enum { TEAM_NS = 25000 };
     return MAX(flops / FLOPS_PER_NS, bytes / BYTES_PER_NS) > TEAM_NS ? MAX(1, l->program->threads / l->plan->nshare)
                                                                      : 1;
 }

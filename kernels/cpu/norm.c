@@ -9,6 +9,7 @@
 #include "kernels/cpu/norm.h"
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/norm_f64.h"
 #include "kernels/cpu/rows.h"
 #include "runtime/simd.h"
 #include "kernels/cpu/team.h"
@@ -215,6 +216,12 @@ weight_range(void *arg, int64_t lo, int64_t hi)
 
 /* ---- the three ---- */
 
+static const double *
+given(const struct view *v)
+{
+    return v->dtype == DT_NONE ? NULL : v->data;
+}
+
 static int64_t
 row_grain(const struct norm *s)
 {
@@ -225,6 +232,10 @@ void
 norm_forward(const struct norm *s, const struct view *x, const struct view *weight, const struct view *bias,
              const struct view *y)
 {
+    if (x->dtype == DT_F64) {
+        norm_f64_forward(s, x->data, given(weight), given(bias), y->data);
+        return;
+    }
     struct task t = {.s = s, .x = x, .weight = weight, .bias = bias, .to = y};
     team_run(s->threads, s->rows, row_grain(s), forward_range, &t);
 }
@@ -233,6 +244,10 @@ void
 norm_backward(const struct norm *s, const struct view *x, const struct view *dy, const struct view *weight,
               const struct view *dx)
 {
+    if (x->dtype == DT_F64) {
+        norm_f64_backward(s, x->data, dy->data, given(weight), dx->data);
+        return;
+    }
     struct task t = {.s = s, .x = x, .dy = dy, .weight = weight, .to = dx};
     team_run(s->threads, s->rows, row_grain(s), backward_range, &t);
 }
@@ -240,12 +255,16 @@ norm_backward(const struct norm *s, const struct view *x, const struct view *dy,
 size_t
 norm_scratch(const struct norm *s)
 {
-    return (size_t)s->rows * sizeof(struct stats);
+    return (size_t)s->rows * MAX(sizeof(struct stats), 2 * sizeof(double));
 }
 
 void
 norm_weight(const struct norm *s, const struct view *x, const struct view *dy, const struct view *dw, void *scratch)
 {
+    if (x->dtype == DT_F64) {
+        norm_f64_weight(s, x->data, dy->data, dw->data, scratch);
+        return;
+    }
     struct task t = {.s = s, .x = x, .dy = dy, .to = dw, .stats = scratch};
     team_run(s->threads, s->rows, row_grain(s), stats_range, &t);
     team_run(s->threads, s->n, 64 + 16384 / MAX(s->rows, 1), weight_range, &t);

@@ -1,8 +1,8 @@
 /* norm.h - normalisation of rows to mean 0 (or as it is) and variance 1, forward and backward.
  *
- * A tensor is `rows` dense rows of n elements, of f32, bf16 or f16; everything is
+ * A tensor is `rows` dense rows of n elements. Of f32, bf16 or f16 everything is
  * computed in f32, sums of a row in blocks that are added in double, sums over
- * rows likewise. */
+ * rows likewise; where x is of f64, all operands are, and all is double. */
 #ifndef RILLE_KERNELS_CPU_NORM_H
 #define RILLE_KERNELS_CPU_NORM_H
 

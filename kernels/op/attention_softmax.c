@@ -6,6 +6,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/attention.h"
 
+#include "kernels/cpu/lines.h"
 #include "kernels/cpu/rows.h"
 #include "runtime/simd.h"
 #include "kernels/cpu/team.h"
@@ -129,6 +130,55 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
+/* ---- the same of doubles ---- */
+
+static void
+one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
+{
+    struct keys l = keys_of_row(k, r);
+    double *y = at[1];
+    f->affine(l.seen, k->call->attr[ATT_SCALE].f, at[0], 0, y);
+    for (int64_t i = 0; l.mask && i < l.seen; i++) y[i] += keys_add(&l, i);
+    double sum = f->exp_sum(l.seen, y, f->max(l.seen, y), y);
+    f->affine(l.seen, 1 / sum, y, 0, y);
+    for (int64_t i = l.seen; i < n; i++) y[i] = 0;
+}
+
+static struct line_call
+lines(const struct kcall *k)
+{
+    return (struct line_call){.l = lines_of(&k->in[SCORES], k->in[SCORES].ndim - 1),
+                              .nview = 2,
+                              .view = {&k->in[SCORES], &k->out[0]},
+                              .out = 2,
+                              .one = one_line};
+}
+
+static bool
+accepts_f64(const struct kcall *k)
+{
+    struct line_call c = lines(k);
+    return k->in[SCORES].dtype == DT_F64 && lines_accept(&c);
+}
+
+static int
+prepare_f64(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    struct line_call c = lines(k);
+    *scratch_bytes = lines_scratch(&c, k->threads);
+    return 0;
+}
+
+static int
+run_f64(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct line_call c = lines(k);
+    lines_run(&c, k);
+    return 0;
+}
+
 /* y = softmax(scale x + mask): what is not seen has y = 0, and no gradient. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
@@ -167,7 +217,10 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
     return b->failed ? (int)err_last() : 0;
 }
 
-static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {
+    {"simd", .dense_in = true, .accepts = accepts, .run = run},
+    {"f64", .dense_in = true, .accepts = accepts_f64, .prepare = prepare_f64, .run = run_f64},
+    {NULL}};
 
 const struct op op_attention_softmax = {
     .name = "attention_softmax",

@@ -93,9 +93,12 @@ norm_ref(const struct kcall *k, bool center)
 bool
 norm_accepts(const struct kcall *k)
 {
-    for (int i = 0; i < k->call->nin; i++)
-        if (k->in[i].dtype == DT_F64) return false;
-    return true;
+    int n = 0, f64 = k->out[0].dtype == DT_F64;
+    for (int i = 0; i < k->call->nin; i++) {
+        n += k->in[i].dtype != DT_NONE;
+        f64 += k->in[i].dtype == DT_F64;
+    }
+    return f64 == 0 || (f64 == n + 1 && k->in[X].dtype == DT_F64);
 }
 
 int

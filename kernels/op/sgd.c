@@ -6,6 +6,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/convert.h"
 #include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 
@@ -52,58 +53,104 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast: all f32 ---- */
+/* ---- fast: f32 where it lies, halves through blocks of f32; or all f64 ---- */
+
+struct factors {
+    double lr, momentum, decay;
+    bool nesterov;
+};
+
+/* m NULL: there is none. to[] may be from[]. */
+#define STEP(name, type)                                                                                               \
+    VECTOR static void name(int64_t n, const struct factors *f, const type *p, const type *m, const type *g, type *to, \
+                            type *m_to)                                                                                \
+    {                                                                                                                  \
+        type lr = (type)f->lr, momentum = (type)f->momentum, decay = (type)f->decay;                                   \
+        type now = f->nesterov ? 1 : 0, later = f->nesterov ? momentum : 1;                                            \
+        if (!m) {                                                                                                      \
+            INDEPENDENT                                                                                                \
+            for (int64_t i = 0; i < n; i++) to[i] = p[i] - lr * (g[i] + decay * p[i]);                                 \
+            return;                                                                                                    \
+        }                                                                                                              \
+        INDEPENDENT                                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            type gradient = g[i] + decay * p[i], sum = momentum * m[i] + gradient;                                     \
+            to[i] = p[i] - lr * (now * gradient + later * sum);                                                        \
+            m_to[i] = sum;                                                                                             \
+        }                                                                                                              \
+    }
+
+STEP(step_f32, float)
+STEP(step_f64, double)
 
 static bool
 accepts(const struct kcall *k)
 {
-    bool momentum = k->in[M].dtype == DT_F32 || k->in[M].dtype == DT_NONE;
-    return k->in[P].dtype == DT_F32 && k->in[G].dtype == DT_F32 && momentum;
-}
-
-struct factors {
-    float lr, momentum, decay;
-    bool nesterov;
-};
-
-VECTOR static void
-step_plain(int64_t n, struct factors f, const float *p, const float *g, float *to)
-{
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++) to[i] = p[i] - f.lr * (g[i] + f.decay * p[i]);
-}
-
-VECTOR static void
-step_momentum(int64_t n, struct factors f, const float *p, const float *m, const float *g, float *to, float *m_to)
-{
-    float now = f.nesterov ? 1 : 0, later = f.nesterov ? f.momentum : 1;
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        float gradient = g[i] + f.decay * p[i], sum = f.momentum * m[i] + gradient;
-        to[i] = p[i] - f.lr * (now * gradient + later * sum);
-        m_to[i] = sum;
+    int n = 0, f64 = 0;
+    for (int i = P; i <= G; i++) {
+        n += k->in[i].dtype != DT_NONE;
+        f64 += k->in[i].dtype == DT_F64;
     }
+    return f64 == 0 || f64 == n;
+}
+
+static struct factors
+factors_of(const struct kcall *k)
+{
+    const struct attr *a = k->call->attr;
+    return (struct factors){number_f(&k->in[LR], 0), a[MOMENTUM].f, a[WEIGHT_DECAY].f, a[NESTEROV].i};
+}
+
+static char *
+at(const struct view *v, int64_t i)
+{
+    return v->dtype == DT_NONE ? NULL : (char *)v->data + i * (int64_t)dtype_bytes(v->dtype);
+}
+
+enum { BLOCK = 1024 };
+
+/* n elements as f32: in place, or in a block. */
+static const float *
+load(const struct view *v, int64_t i, int64_t n, float *block)
+{
+    if (v->dtype == DT_F32 || v->dtype == DT_NONE) return (const float *)at(v, i);
+    block_load(COMP_F32, v->dtype, at(v, i), 1, n, block);
+    return block;
 }
 
 static void
 range(void *arg, int64_t lo, int64_t hi)
 {
     const struct kcall *k = arg;
-    const struct attr *a = k->call->attr;
-    struct factors f = {(float)number_f(&k->in[LR], 0), (float)a[MOMENTUM].f, (float)a[WEIGHT_DECAY].f, a[NESTEROV].i};
-    const float *p = (const float *)k->in[P].data + lo, *g = (const float *)k->in[G].data + lo;
-    float *to = (float *)k->out[0].data + lo;
-    if (k->in[M].dtype == DT_NONE)
-        step_plain(hi - lo, f, p, g, to);
-    else
-        step_momentum(hi - lo, f, p, (const float *)k->in[M].data + lo, g, to, (float *)k->out[1].data + lo);
+    const struct view *p = &k->in[P], *m = &k->in[M], *to = &k->out[0], *m_to = &k->out[1];
+    struct factors f = factors_of(k);
+    float block[3][BLOCK];
+    for (int64_t i = lo; i < hi; i += BLOCK) {
+        int64_t n = MIN(hi - i, BLOCK);
+        float *out = to->dtype == DT_F32 ? (float *)at(to, i) : block[P];
+        float *m_out = m_to->dtype == DT_F32 && m->dtype != DT_NONE ? (float *)at(m_to, i) : block[M];
+        step_f32(n, &f, load(p, i, n, block[P]), load(m, i, n, block[M]), load(&k->in[G], i, n, block[G]), out, m_out);
+        if (out == block[P]) block_store(COMP_F32, to->dtype, out, n, at(to, i), 1);
+        if (m_out == block[M] && m->dtype != DT_NONE) block_store(COMP_F32, m_to->dtype, m_out, n, at(m_to, i), 1);
+    }
+}
+
+static void
+range_f64(void *arg, int64_t lo, int64_t hi)
+{
+    const struct kcall *k = arg;
+    struct factors f = factors_of(k);
+    double *m_to = k->in[M].dtype == DT_NONE ? NULL : (double *)at(&k->out[1], lo);
+    step_f64(hi - lo, &f, (const double *)at(&k->in[P], lo), (const double *)at(&k->in[M], lo),
+             (const double *)at(&k->in[G], lo), (double *)at(&k->out[0], lo), m_to);
 }
 
 static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    team_run(k->threads, view_numel(&k->in[P]), 32768, range, (void *)k);
+    void (*part)(void *arg, int64_t lo, int64_t hi) = k->in[P].dtype == DT_F64 ? range_f64 : range;
+    team_run(k->threads, view_numel(&k->in[P]), 32768, part, (void *)k);
     return 0;
 }
 

@@ -1,0 +1,193 @@
+/* norm_f64.c - normalisation of rows of doubles: as norm.c, whose rows are floats. Sums have eight lanes. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/norm_f64.h"
+
+#include "kernels/cpu/team.h"
+#include "runtime/simd.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 8 };
+
+struct stats {
+    double mean, rstd;
+};
+
+struct task {
+    const struct norm *s;
+    const double *x, *dy, *weight, *bias;
+    double *to;
+    struct stats *stats;
+};
+
+/* ---- rows ---- */
+
+INLINE double
+fold(const double *lane)
+{
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+/* Sums of x - shift and of its square. */
+VECTOR static void
+moments(int64_t n, const double *x, double shift, double *sum, double *squares)
+{
+    double a[LANES] = {0}, b[LANES] = {0}, tail = 0, tail_squares = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            double d = x[i + l] - shift;
+            a[l] += d;
+            b[l] += d * d;
+        }
+    for (; i < n; i++) {
+        tail += x[i] - shift;
+        tail_squares += (x[i] - shift) * (x[i] - shift);
+    }
+    *sum = fold(a) + tail;
+    *squares = fold(b) + tail_squares;
+}
+
+static struct stats
+stats_of(const struct norm *s, const double *x)
+{
+    double sum = 0, squares, mean = 0, rest, n = (double)s->n;
+    if (s->center) moments(s->n, x, 0, &sum, &squares);
+    mean = sum / n;
+    moments(s->n, x, mean, &sum, &squares);
+    rest = s->center ? sum / n : 0;
+    return (struct stats){mean + rest, 1 / sqrt(fmax(squares / n - rest * rest, 0) + s->eps)};
+}
+
+VECTOR static void
+normalise(int64_t n, const double *x, struct stats t, double *y)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - t.mean) * t.rstd;
+}
+
+VECTOR static void
+multiply(int64_t n, const double *w, double *y)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) y[i] *= w[i];
+}
+
+VECTOR static void
+add(int64_t n, const double *b, double *y)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) y[i] += b[i];
+}
+
+/* Sums of u = dy w (w NULL: dy) and of u xhat. */
+VECTOR static void
+gradient_sums(int64_t n, const double *x, const double *dy, const double *w, struct stats t, double sum[2])
+{
+    double a[LANES] = {0}, b[LANES] = {0};
+    for (int64_t i = 0; i < n; i += LANES)
+        for (int l = 0; l < LANES && i + l < n; l++) {
+            double u = w ? dy[i + l] * w[i + l] : dy[i + l];
+            a[l] += u;
+            b[l] += u * ((x[i + l] - t.mean) * t.rstd);
+        }
+    sum[0] = fold(a);
+    sum[1] = fold(b);
+}
+
+VECTOR static void
+gradient(int64_t n, const double *x, const double *dy, const double *w, struct stats t, double mean_u, double mean_ux,
+         double *dx)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        double u = w ? dy[i] * w[i] : dy[i];
+        dx[i] = t.rstd * (u - mean_u - (x[i] - t.mean) * t.rstd * mean_ux);
+    }
+}
+
+VECTOR static void
+add_gradient(int64_t n, const double *x, const double *dy, struct stats t, double *sum)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) sum[i] += dy[i] * ((x[i] - t.mean) * t.rstd);
+}
+
+/* ---- shares ---- */
+
+static void
+forward_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct task *t = arg;
+    int64_t n = t->s->n;
+    for (int64_t r = lo; r < hi; r++) {
+        double *y = t->to + r * n;
+        normalise(n, t->x + r * n, stats_of(t->s, t->x + r * n), y);
+        if (t->weight) multiply(n, t->weight, y);
+        if (t->bias) add(n, t->bias, y);
+    }
+}
+
+static void
+backward_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct task *t = arg;
+    int64_t n = t->s->n;
+    for (int64_t r = lo; r < hi; r++) {
+        const double *x = t->x + r * n, *dy = t->dy + r * n;
+        struct stats stats = stats_of(t->s, x);
+        double sum[2];
+        gradient_sums(n, x, dy, t->weight, stats, sum);
+        double mean_u = t->s->center ? sum[0] / (double)n : 0;
+        gradient(n, x, dy, t->weight, stats, mean_u, sum[1] / (double)n, t->to + r * n);
+    }
+}
+
+static void
+stats_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct task *t = arg;
+    for (int64_t r = lo; r < hi; r++) t->stats[r] = stats_of(t->s, t->x + r * t->s->n);
+}
+
+static void
+weight_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct task *t = arg;
+    memset(t->to + lo, 0, (size_t)(hi - lo) * sizeof *t->to);
+    for (int64_t r = 0; r < t->s->rows; r++) {
+        int64_t at = r * t->s->n + lo;
+        add_gradient(hi - lo, t->x + at, t->dy + at, t->stats[r], t->to + lo);
+    }
+}
+
+/* ---- the three ---- */
+
+static int64_t
+row_grain(const struct norm *s)
+{
+    return 1 + 8192 / MAX(s->n, 1);
+}
+
+void
+norm_f64_forward(const struct norm *s, const double *x, const double *weight, const double *bias, double *y)
+{
+    struct task t = {.s = s, .x = x, .weight = weight, .bias = bias, .to = y};
+    team_run(s->threads, s->rows, row_grain(s), forward_range, &t);
+}
+
+void
+norm_f64_backward(const struct norm *s, const double *x, const double *dy, const double *weight, double *dx)
+{
+    struct task t = {.s = s, .x = x, .dy = dy, .weight = weight, .to = dx};
+    team_run(s->threads, s->rows, row_grain(s), backward_range, &t);
+}
+
+void
+norm_f64_weight(const struct norm *s, const double *x, const double *dy, double *dw, double *scratch)
+{
+    struct task t = {.s = s, .x = x, .dy = dy, .to = dw, .stats = (struct stats *)scratch};
+    team_run(s->threads, s->rows, row_grain(s), stats_range, &t);
+    team_run(s->threads, s->n, 64 + 8192 / MAX(s->rows, 1), weight_range, &t);
+}

@@ -1,0 +1,13 @@
+/* norm_f64.h - norm.h for rows of doubles: all operands that are there are of f64. */
+#ifndef RILLE_KERNELS_CPU_NORM_F64_H
+#define RILLE_KERNELS_CPU_NORM_F64_H
+
+#include "kernels/cpu/norm.h"
+
+/* weight, bias: NULL where absent. */
+void norm_f64_forward(const struct norm *s, const double *x, const double *weight, const double *bias, double *y);
+void norm_f64_backward(const struct norm *s, const double *x, const double *dy, const double *weight, double *dx);
+/* scratch: two doubles a row. */
+void norm_f64_weight(const struct norm *s, const double *x, const double *dy, double *dw, double *scratch);
+
+#endif
