@@ -8,16 +8,15 @@
 #include "runtime/arena.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Open addressing: slot[hash..] is an id + 1, 0 where empty. Never more than half full. */
 struct table {
     const void **record; /* by id */
     int32_t n, capacity;
-    int32_t *slot;
-    uint32_t nslot; /* a power of two */
+    struct hash_table by_hash;
 };
 
 struct atlas {
@@ -26,7 +25,6 @@ struct atlas {
 };
 
 typedef bool same_fn(const void *record, const void *key);
-typedef uint64_t hash_fn(const void *record);
 
 struct atlas *
 atlas_new(void)
@@ -38,7 +36,7 @@ static void
 table_fini(struct table *t)
 {
     free(t->record);
-    free(t->slot);
+    hash_free(&t->by_hash);
 }
 
 void
@@ -54,50 +52,21 @@ atlas_free(struct atlas **a)
 
 /* ---- the table ---- */
 
-static uint64_t
-hash_bytes(uint64_t h, const void *p, size_t n)
-{
-    const uint8_t *byte = p;
-    for (size_t i = 0; i < n; i++) h = (h ^ byte[i]) * 0x100000001b3ull; /* FNV-1a */
-    return h;
-}
-
 static const void *
 table_find(const struct table *t, uint64_t hash, same_fn *same, const void *key)
 {
-    if (!t->nslot) return NULL;
-    for (uint32_t i = (uint32_t)hash;; i++) {
-        int32_t id = t->slot[i & (t->nslot - 1)] - 1;
-        if (id < 0) return NULL;
-        if (same(t->record[id], key)) return t->record[id];
-    }
+    uint32_t at = 0;
+    const void *found;
+    while ((found = hash_next(&t->by_hash, hash, &at)) && !same(found, key)) continue;
+    return found;
 }
 
 static void
-table_put(struct table *t, uint64_t hash, int32_t id)
+table_add(struct table *t, uint64_t hash, void *record)
 {
-    uint32_t i = (uint32_t)hash;
-    while (t->slot[i & (t->nslot - 1)]) i++;
-    t->slot[i & (t->nslot - 1)] = id + 1;
-}
-
-static void
-table_grow(struct table *t, hash_fn *hash)
-{
-    t->capacity = t->capacity ? 2 * t->capacity : 32;
-    t->nslot = 2 * (uint32_t)t->capacity;
-    t->record = must_realloc(t->record, (size_t)t->capacity * sizeof *t->record);
-    free(t->slot);
-    t->slot = must_alloc(t->nslot * sizeof *t->slot);
-    for (int32_t id = 0; id < t->n; id++) table_put(t, hash(t->record[id]), id);
-}
-
-static void
-table_add(struct table *t, hash_fn *hash, const void *record)
-{
-    if (t->n == t->capacity) table_grow(t, hash);
-    t->record[t->n] = record;
-    table_put(t, hash(record), t->n++);
+    GROW(t->record, t->n + 1, t->capacity);
+    t->record[t->n++] = record;
+    hash_add(&t->by_hash, hash, record);
 }
 
 /* ---- placements ---- */
@@ -106,7 +75,7 @@ static uint64_t
 place_hash(const void *record)
 {
     const struct place *p = record;
-    uint64_t h = hash_bytes(0xcbf29ce484222325ull + p->kind, p->axis, p->naxis * sizeof p->axis[0]);
+    uint64_t h = hash_bytes(p->kind, p->axis, p->naxis * sizeof p->axis[0]);
     return hash_bytes(h, p->rank, (size_t)p->nrank * sizeof p->rank[0]);
 }
 
@@ -189,7 +158,7 @@ place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32
     TRY(sort_ranks(p));
     p->dense = is_dense(p);
     p->id = a->places.n;
-    table_add(&a->places, place_hash, p);
+    table_add(&a->places, place_hash(p), p);
     *out = p;
     return 0;
 }
@@ -225,7 +194,7 @@ static uint64_t
 layout_hash(const void *record)
 {
     const struct layout *l = record;
-    uint64_t h = hash_bytes(0xcbf29ce484222325ull, &l->place->id, sizeof l->place->id);
+    uint64_t h = hash_bytes(0, &l->place->id, sizeof l->place->id);
     h = hash_bytes(h, l->sbp, l->place->naxis * sizeof l->sbp[0]);
     return hash_bytes(h, l->order, l->place->naxis * sizeof l->order[0]);
 }
@@ -312,7 +281,7 @@ layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const 
 
     struct layout *l = arena_dup(&a->arena, &key, sizeof key);
     l->id = a->layouts.n;
-    table_add(&a->layouts, layout_hash, l);
+    table_add(&a->layouts, layout_hash(l), l);
     *out = l;
     return 0;
 }

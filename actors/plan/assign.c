@@ -4,6 +4,7 @@
 #include "actors/plan/candidate.h"
 #include "actors/plan/rewrite.h"
 #include "runtime/error.h"
+#include "runtime/hash.h"
 #include "sbp/strategy.h"
 
 #include <math.h>
@@ -27,18 +28,14 @@ struct value {
     struct reader *reader, **end;
 };
 struct kept { /* arrays that were made already, by content */
-    struct kept *next;
     size_t bytes;
     const void *data;
 };
 struct priced {
-    struct priced *next;
     size_t bytes;
     const void *key;
     const int64_t *price;
 };
-enum { KEPT = 4096 };
-
 struct planner {
     struct program *p;
     struct atlas *atlas;
@@ -49,8 +46,7 @@ struct planner {
     const struct layout *const **form;  /* by net node without a list: its candidates' layouts */
     int32_t *start;
     struct value *value; /* results at node * OP_OUT + out, leaves after those */
-    struct kept *kept[KEPT];
-    struct priced *priced[KEPT];
+    struct hash_table kept, priced;
 };
 
 /* ---- what moving costs ---- */
@@ -113,24 +109,17 @@ assign_price(const struct type *t, const struct layout *from, const struct layou
 
 /* ---- arrays by content ---- */
 
-static uint64_t
-hash_of(const void *p, size_t n)
-{
-    const uint8_t *b = p;
-    uint64_t h = 1469598103934665603u;
-    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 1099511628211u;
-    return h ^ h >> 29;
-}
-
 static const void *
 keep(struct planner *w, const void *data, size_t bytes)
 {
-    struct kept **head = &w->kept[hash_of(data, bytes) % KEPT];
-    for (struct kept *k = *head; k; k = k->next)
+    uint64_t hash = hash_bytes(0, data, bytes);
+    uint32_t at = 0;
+    struct kept *k;
+    while ((k = hash_next(&w->kept, hash, &at)))
         if (k->bytes == bytes && !memcmp(k->data, data, bytes)) return k->data;
-    struct kept *k = ARENA_NEW(&w->a->arena, struct kept);
-    *k = (struct kept){.next = *head, .bytes = bytes, .data = arena_dup(&w->a->arena, data, bytes)};
-    *head = k;
+    k = ARENA_NEW(&w->a->arena, struct kept);
+    *k = (struct kept){.bytes = bytes, .data = arena_dup(&w->a->arena, data, bytes)};
+    hash_add(&w->kept, hash, k);
     return k->data;
 }
 
@@ -420,8 +409,10 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     memcpy(key, &head, sizeof head);
     memcpy(key + sizeof head, from, sizeof *from * (size_t)nfrom);
     memcpy(key + sizeof head + sizeof *from * (size_t)nfrom, to, sizeof *to * (size_t)nto);
-    struct priced **at = &w->priced[hash_of(key, bytes) % KEPT], *p = *at;
-    while (p && (p->bytes != bytes || memcmp(p->key, key, bytes))) p = p->next;
+    uint64_t hash = hash_bytes(0, key, bytes);
+    uint32_t at = 0;
+    struct priced *p;
+    while ((p = hash_next(&w->priced, hash, &at)) && (p->bytes != bytes || memcmp(p->key, key, bytes))) continue;
     if (!p) {
         int64_t *price = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto), sent;
         for (int32_t f = 0; f < nfrom; f++)
@@ -430,9 +421,9 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
                 price[(int64_t)f * nto + t] = one >= NET_NEVER / v->times ? NET_NEVER : one * v->times;
             }
         p = ARENA_NEW(&w->a->arena, struct priced);
-        *p = (struct priced){.next = *at, .bytes = bytes, .price = price};
+        *p = (struct priced){.bytes = bytes, .price = price};
         p->key = arena_dup(&w->a->arena, key, bytes);
-        *at = p;
+        hash_add(&w->priced, hash, p);
     }
     arena_fini(&tmp);
     return p->price;
@@ -572,6 +563,7 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     struct planner *w = must_alloc(sizeof *w);
     struct assigned *a = must_alloc(sizeof *a);
     *w = (struct planner){.p = p, .atlas = at, .o = o, .a = a};
+    w->kept.arena = w->priced.arena = &a->arena;
     candidates_begin(&w->cand, &a->arena, at, p);
     int status = build(w);
     struct solve_options s = {.mode = o->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = true};

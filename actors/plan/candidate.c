@@ -7,10 +7,9 @@
 
 #include <string.h>
 
-enum { MOST = 4096, MEMO = 1024, OPERANDS = 64 };
+enum { MOST = 4096, OPERANDS = 64 };
 
 struct listed_call {
-    struct listed_call *next;
     size_t n;
     const char *key;
     struct candidate_list list;
@@ -35,8 +34,7 @@ add_order(struct candidates *c, const struct layout *l)
 void
 candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const struct program *p)
 {
-    *c = (struct candidates){.arena = a, .atlas = at, .program = p};
-    c->memo = ARENA_ARRAY(a, struct listed_call *, MEMO);
+    *c = (struct candidates){.arena = a, .atlas = at, .program = p, .calls = {.arena = a}};
     for (int32_t i = 0; i < p->nleaf; i++) add_order(c, p->leaf[i].layout);
     for (int32_t i = 0; i < p->nnode; i++)
         if (p->node[i].asked) add_order(c, p->node[i].layout[0]);
@@ -179,29 +177,22 @@ list_call(struct candidates *c, struct call *call, const struct prog_node *n, st
     return 0;
 }
 
-static uint64_t
-hash_of(const struct str *k)
-{
-    uint64_t h = 1469598103934665603u;
-    for (size_t i = 0; i < k->len; i++) h = (h ^ (uint8_t)k->text[i]) * 1099511628211u;
-    return h ^ h >> 29;
-}
-
 static int
 find(struct candidates *c, struct call *call, const struct prog_node *n, struct candidate_list **out)
 {
     struct str key = {0};
     key_of(call, n, &key);
-    struct listed_call **head = &c->memo[hash_of(&key) % MEMO], *m = *head;
-    while (m && (m->n != key.len || memcmp(m->key, key.text, key.len))) m = m->next;
+    uint64_t hash = hash_bytes(0, key.text, key.len);
+    uint32_t at = 0;
+    struct listed_call *m;
+    while ((m = hash_next(&c->calls, hash, &at)) && (m->n != key.len || memcmp(m->key, key.text, key.len))) continue;
     int status = 0;
     if (!m) {
         m = ARENA_NEW(c->arena, struct listed_call);
         m->n = key.len;
         m->key = arena_dup(c->arena, key.text, key.len);
         status = list_call(c, call, n, &m->list);
-        m->next = *head;
-        if (!status) *head = m;
+        if (!status) hash_add(&c->calls, hash, m);
     }
     str_free(&key);
     *out = &m->list;

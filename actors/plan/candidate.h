@@ -6,6 +6,7 @@
 #define RILLE_PLAN_CANDIDATE_H
 
 #include "actors/plan/assign.h"
+#include "runtime/hash.h"
 
 struct candidate_list {
     int32_t n, nlayout;
@@ -19,7 +20,7 @@ struct candidates {      /* of one program */
     const struct program *program;
     int32_t norder;
     uint8_t (*order)[MAX_AXIS];
-    struct listed_call **memo;
+    struct hash_table calls; /* that were listed (candidate.c) */
 };
 void candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const struct program *p);
 /* Of node i, with what it is now among them: *now. */

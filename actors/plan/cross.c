@@ -220,55 +220,28 @@ cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const
 /* ---- all moves ---- */
 
 static uint64_t
-mix(uint64_t h, uint64_t w)
-{
-    h = (h ^ w) * 0xff51afd7ed558ccdull;
-    return h ^ h >> 32;
-}
-
-static uint64_t
 hash_of(const struct type *t, const struct layout *from, const struct layout *to)
 {
-    uint64_t h = mix((uint64_t)from->id << 32 | (uint32_t)to->id, (uint64_t)t->dtype << 8 | t->ndim);
-    for (int d = 0; d < t->ndim; d++) h = mix(h, (uint64_t)t->dim[d]);
+    uint64_t h = hash_number((uint64_t)from->id << 32 | (uint32_t)to->id, (uint64_t)t->dtype << 8 | t->ndim);
+    for (int d = 0; d < t->ndim; d++) h = hash_number(h, (uint64_t)t->dim[d]);
     return h;
-}
-
-static struct cross **
-slot_of(const struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to)
-{
-    uint32_t at = (uint32_t)hash_of(t, from, to) & (uint32_t)(s->capacity - 1);
-    for (; s->slot[at]; at = (at + 1) & (uint32_t)(s->capacity - 1)) {
-        const struct box_plan *b = s->slot[at]->own;
-        if (b->from == from && b->to == to && type_equal(&b->type, t)) break;
-    }
-    return &s->slot[at];
-}
-
-static void
-grow(struct crosses *s)
-{
-    int32_t was = s->capacity;
-    struct cross **old = s->slot;
-    s->capacity = was ? 2 * was : 16;
-    s->slot = ARENA_ARRAY(s->arena, struct cross *, s->capacity);
-    for (int32_t i = 0; i < was; i++)
-        if (old[i]) *slot_of(s, &old[i]->own->type, old[i]->own->from, old[i]->own->to) = old[i];
 }
 
 int
 cross_of(struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to,
          const struct cross **out)
 {
-    if (2 * s->n >= s->capacity) grow(s);
-    struct cross **slot = slot_of(s, t, from, to);
-    if (!*slot) {
-        struct cross *made = ARENA_NEW(s->arena, struct cross);
-        TRY(find(s->arena, s->mines, t, from, to, made));
-        *slot = made;
-        s->n++;
+    uint64_t hash = hash_of(t, from, to);
+    uint32_t at = 0;
+    while ((*out = hash_next(&s->found, hash, &at))) {
+        const struct box_plan *b = (*out)->own;
+        if (b->from == from && b->to == to && type_equal(&b->type, t)) return 0;
     }
-    *out = *slot;
+    struct cross *made = ARENA_NEW(s->arena, struct cross);
+    TRY(find(s->arena, s->mines, t, from, to, made));
+    s->found.arena = s->arena;
+    hash_add(&s->found, hash, made);
+    *out = made;
     return 0;
 }
 
@@ -282,13 +255,13 @@ cross_dtype(const struct cross *x, const struct cross_channel *c)
 }
 
 static uint64_t
-mix_layout(uint64_t h, const struct layout *l)
+hash_layout(uint64_t h, const struct layout *l)
 {
     const struct place *p = l->place;
-    h = mix(h, (uint64_t)p->kind << 8 | p->naxis);
+    h = hash_number(h, (uint64_t)p->kind << 8 | p->naxis);
     for (int a = 0; a < p->naxis; a++)
-        h = mix(h, (uint64_t)p->axis[a] << 32 | (uint64_t)l->sbp[a].kind << 24 | (uint64_t)l->sbp[a].axis << 16 |
-                       (uint64_t)l->sbp[a].reduce << 8 | l->order[a]);
+        h = hash_number(h, (uint64_t)p->axis[a] << 32 | (uint64_t)l->sbp[a].kind << 24 |
+                               (uint64_t)l->sbp[a].axis << 16 | (uint64_t)l->sbp[a].reduce << 8 | l->order[a]);
     return h;
 }
 
@@ -296,12 +269,12 @@ uint64_t
 cross_what(const struct cross *x, struct ref value, const struct cross_channel *c)
 {
     const struct box_plan *b = x->own;
-    uint64_t h = mix((uint64_t)value.kind << 40 | (uint64_t)value.out << 32 | (uint32_t)value.index,
-                     (uint64_t)b->type.dtype << 8 | b->type.ndim);
-    for (int d = 0; d < b->type.ndim; d++) h = mix(h, (uint64_t)b->type.dim[d]);
-    h = mix_layout(mix_layout(h, b->from), b->to);
+    uint64_t h = hash_number((uint64_t)value.kind << 40 | (uint64_t)value.out << 32 | (uint32_t)value.index,
+                             (uint64_t)b->type.dtype << 8 | b->type.ndim);
+    for (int d = 0; d < b->type.ndim; d++) h = hash_number(h, (uint64_t)b->type.dim[d]);
+    h = hash_layout(hash_layout(h, b->from), b->to);
     for (int32_t i = 0; i < c->nslice; i++)
         for (int d = 0; d < b->type.ndim; d++)
-            h = mix(mix(h, (uint64_t)c->slice[i].slice->lo[d]), (uint64_t)c->slice[i].slice->hi[d]);
+            h = hash_number(hash_number(h, (uint64_t)c->slice[i].slice->lo[d]), (uint64_t)c->slice[i].slice->hi[d]);
     return h;
 }

@@ -41,8 +41,7 @@ struct cross {
 struct crosses {
     struct arena *arena;
     struct mines *mines;
-    struct cross **slot;
-    int32_t n, capacity;
+    struct hash_table found;
 };
 /* E_SBP. */
 int cross_of(struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to,

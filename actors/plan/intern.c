@@ -3,7 +3,7 @@
  * A view is kept by its sizes and strides alone: where a part lies in the whole
  * follows from its layout (part_placed). A kernel is made for views; it serves
  * all ranks whose views are the same, on one thread: kernels of one thread never
- * run at the same time, and what a row keeps (oneDNN's memory objects) is for one
+ * run at the same time, and what a variant keeps (oneDNN's memory objects) is for one
  * run at a time. Operators whose values depend on where a part lies have a kernel
  * for each place. */
 #include "actors/plan/lower.h"
@@ -16,17 +16,10 @@
 /* ---- views ---- */
 
 static uint64_t
-mix(uint64_t h, uint64_t w)
-{
-    h = (h ^ w) * 0xff51afd7ed558ccdull;
-    return h ^ h >> 32;
-}
-
-static uint64_t
 hash_of(const struct view *v)
 {
-    uint64_t h = mix(0x2545f4914f6cdd1dull, (uint64_t)v->dtype << 8 | v->ndim);
-    for (int d = 0; d < v->ndim; d++) h = mix(mix(h, (uint64_t)v->dim[d]), (uint64_t)v->stride[d]);
+    uint64_t h = hash_number(0x2545f4914f6cdd1dull, (uint64_t)v->dtype << 8 | v->ndim);
+    for (int d = 0; d < v->ndim; d++) h = hash_number(hash_number(h, (uint64_t)v->dim[d]), (uint64_t)v->stride[d]);
     return h;
 }
 
@@ -37,35 +30,20 @@ same_view(const struct view *a, const struct view *b)
     return a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->dim, b->dim, n) && !memcmp(a->stride, b->stride, n);
 }
 
-static void
-grow(struct intern *t, struct arena *a)
-{
-    int32_t was = t->capacity;
-    const struct view **old = t->view;
-    t->capacity = was ? 2 * was : 256;
-    t->view = ARENA_ARRAY(a, const struct view *, t->capacity);
-    for (int32_t i = 0; i < was; i++) {
-        if (!old[i]) continue;
-        uint32_t at = (uint32_t)hash_of(old[i]) & (uint32_t)(t->capacity - 1);
-        while (t->view[at]) at = (at + 1) & (uint32_t)(t->capacity - 1);
-        t->view[at] = old[i];
-    }
-}
-
 const struct view *
 intern_view(struct lower *l, const struct view *v)
 {
-    struct intern *t = &l->intern;
-    if (2 * t->n >= t->capacity) grow(t, &l->tmp);
-    uint32_t at = (uint32_t)hash_of(v) & (uint32_t)(t->capacity - 1);
-    for (; t->view[at]; at = (at + 1) & (uint32_t)(t->capacity - 1))
-        if (same_view(t->view[at], v)) return t->view[at];
+    uint64_t hash = hash_of(v);
+    uint32_t at = 0;
+    for (const struct view *old; (old = hash_next(&l->views, hash, &at));)
+        if (same_view(old, v)) return old;
     struct view *made = ARENA_NEW(&l->plan->arena, struct view);
     *made = (struct view){.dtype = v->dtype, .ndim = v->ndim};
     memcpy(made->dim, v->dim, sizeof v->dim[0] * v->ndim);
     memcpy(made->stride, v->stride, sizeof v->stride[0] * v->ndim);
-    t->n++;
-    return t->view[at] = made;
+    l->views.arena = &l->tmp;
+    hash_add(&l->views, hash, made);
+    return made;
 }
 
 /* ---- kernels ---- */

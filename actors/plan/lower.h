@@ -6,6 +6,7 @@
 #include "actors/plan/cross.h"
 #include "actors/plan/outline.h"
 #include "actors/plan/plan.h"
+#include "runtime/hash.h"
 
 /* Where one rank's part of a value is found. */
 struct part {
@@ -63,10 +64,7 @@ struct lower {
         int32_t *wanted, *wanted_by;  /* by line: how far it must be met, in which search */
         int32_t *met;                 /* by line: how far it was */
     } order;
-    struct intern {
-        const struct view **view; /* open addressing */
-        int32_t n, capacity;
-    } intern;
+    struct hash_table views; /* interned */
     int32_t exec_capacity;
     int32_t gate, gated; /* the last gate, -1; drafts before this have one behind them, if they need it */
     bool *is_update;     /* by node: it may be written over a leaf */

@@ -57,35 +57,18 @@ find_mine(struct mines *m, const struct place *p)
     return mine;
 }
 
-static struct mine **
-slot_of(const struct mines *m, const struct place *p)
-{
-    uint32_t at = ((uint32_t)p->id * 0x9e3779b1u) & (uint32_t)(m->capacity - 1);
-    while (m->slot[at] && m->slot[at]->place != p) at = (at + 1) & (uint32_t)(m->capacity - 1);
-    return &m->slot[at];
-}
-
-static void
-grow(struct mines *m)
-{
-    int32_t was = m->capacity;
-    struct mine **old = m->slot;
-    m->capacity = was ? 2 * was : 16;
-    m->slot = ARENA_ARRAY(m->arena, struct mine *, m->capacity);
-    for (int32_t i = 0; i < was; i++)
-        if (old[i]) *slot_of(m, old[i]->place) = old[i];
-}
-
 const struct mine *
 mine_of(struct mines *m, const struct place *p)
 {
-    if (2 * m->n >= m->capacity) grow(m);
-    struct mine **slot = slot_of(m, p);
-    if (!*slot) {
-        *slot = find_mine(m, p);
-        m->n++;
-    }
-    return *slot;
+    uint64_t hash = hash_number(0, (uint64_t)p->id);
+    uint32_t at = 0;
+    struct mine *mine;
+    while ((mine = hash_next(&m->found, hash, &at)) && mine->place != p) continue;
+    if (mine) return mine;
+    mine = find_mine(m, p);
+    m->found.arena = m->arena;
+    hash_add(&m->found, hash, mine);
+    return mine;
 }
 
 int32_t

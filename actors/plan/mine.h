@@ -6,6 +6,7 @@
 #define RILLE_PLAN_MINE_H
 
 #include "actors/plan/program.h"
+#include "runtime/hash.h"
 
 /* The positions of a placement that lie in the memory, ascending. */
 struct mine {
@@ -19,8 +20,7 @@ struct mines {
     struct arena *arena;
     const struct plan_map *map;      /* NULL: one memory */
     const struct plan_range **range; /* by kind, then by first device */
-    struct mine **slot;              /* by hash of the placement's number */
-    int32_t n, capacity;
+    struct hash_table found;         /* struct mine, by placement */
 };
 
 void mines_init(struct mines *m, const struct plan_map *map, struct arena *a);

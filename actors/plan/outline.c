@@ -10,102 +10,59 @@
 /* ---- ways ---- */
 
 static uint64_t
-mix(uint64_t h, uint64_t w)
-{
-    h = (h ^ w) * 0xff51afd7ed558ccdull;
-    return h ^ h >> 32;
-}
-
-static uint64_t
 hash_of(const struct type *t, const struct layout *from, const struct layout *to)
 {
-    uint64_t h = mix((uint64_t)from->id << 32 | (uint32_t)to->id, (uint64_t)t->dtype << 8 | t->ndim);
-    for (int d = 0; d < t->ndim; d++) h = mix(h, (uint64_t)t->dim[d]);
+    uint64_t h = hash_number((uint64_t)from->id << 32 | (uint32_t)to->id, (uint64_t)t->dtype << 8 | t->ndim);
+    for (int d = 0; d < t->ndim; d++) h = hash_number(h, (uint64_t)t->dim[d]);
     return h;
 }
 
-/* Where the way is in the table, or would be. */
-static int32_t *
-slot_of(const struct outline *o, const struct type *t, const struct layout *from, const struct layout *to)
+static struct way *
+find_way(const struct outline *o, uint64_t hash, const struct type *t, const struct layout *from,
+         const struct layout *to)
 {
-    uint32_t at = (uint32_t)hash_of(t, from, to) & (uint32_t)(o->nslot - 1);
-    for (; o->slot[at]; at = (at + 1) & (uint32_t)(o->nslot - 1)) {
-        const struct way *w = &o->way[o->slot[at] - 1];
-        if (w->from == from && w->to == to && type_equal(&w->type, t)) break;
+    uint32_t at = 0;
+    for (const void *found; (found = hash_next(&o->ways, hash, &at));) {
+        struct way *w = &o->way[hash_index_of(found)];
+        if (w->from == from && w->to == to && type_equal(&w->type, t)) return w;
     }
-    return &o->slot[at];
-}
-
-static void
-grow(struct outline *o)
-{
-    if (o->nway < o->way_capacity) return;
-    int32_t capacity = o->way_capacity ? 2 * o->way_capacity : 32;
-    struct way *more = ARENA_ARRAY(&o->arena, struct way, capacity);
-    if (o->nway) memcpy(more, o->way, sizeof *more * (size_t)o->nway);
-    o->way = more;
-    o->way_capacity = capacity;
-    o->nslot = 4 * capacity;
-    o->slot = ARENA_ARRAY(&o->arena, int32_t, o->nslot);
-    for (int32_t i = 0; i < o->nway; i++) *slot_of(o, &more[i].type, more[i].from, more[i].to) = i + 1;
+    return NULL;
 }
 
 const struct box_candidate *
 outline_way(const struct outline *o, const struct type *t, const struct layout *from, const struct layout *to)
 {
-    int32_t at = *slot_of(o, t, from, to);
-    assert(at > 0);
-    return o->way[at - 1].best;
+    const struct way *w = find_way(o, hash_of(t, from, to), t, from, to);
+    assert(w);
+    return w->best;
 }
 
 /* ---- the digest ---- */
 
-/* Two sums of 64 bits over the bytes in order. */
-struct sum {
-    uint64_t a, b;
-};
-
 static void
-add(struct sum *s, uint64_t w)
-{
-    s->a = mix(s->a, w);
-    s->b = mix(s->b + 0x9e3779b97f4a7c15ull, s->a ^ w << 1);
-}
-
-static void
-add_bytes(struct sum *s, const char *p, size_t n)
-{
-    add(s, n);
-    for (uint64_t w = 0; n > 0; n -= MIN(n, 8), p += 8, w = 0) {
-        memcpy(&w, p, MIN(n, 8));
-        add(s, w);
-    }
-}
-
-static void
-add_layout(struct sum *s, const struct layout *l)
+add_layout(struct digest *s, const struct layout *l)
 {
     struct str text = {0};
     layout_print(l, &text);
     place_print(l->place, &text);
-    add_bytes(s, str_text(&text), text.len);
+    digest_bytes(s, str_text(&text), text.len);
     str_free(&text);
 }
 
 static void
 digest(struct outline *o)
 {
-    struct sum s = {0x243f6a8885a308d3ull, 0x13198a2e03707344ull};
+    struct digest s = DIGEST_BEGIN;
     struct str bytes = {0};
     program_write(o->program, &bytes);
-    add_bytes(&s, str_text(&bytes), bytes.len);
+    digest_bytes(&s, str_text(&bytes), bytes.len);
     str_free(&bytes);
     for (int32_t i = 0; i < o->program->nnode; i++) {
-        add(&s, (uint64_t)o->fusion.group[i]);
-        add(&s, (uint64_t)o->stages.stage[i] << 8 | o->stages.phase[i]);
+        digest_add(&s, (uint64_t)o->fusion.group[i]);
+        digest_add(&s, (uint64_t)o->stages.stage[i] << 8 | o->stages.phase[i]);
     }
     for (int32_t i = 0; i < o->nway; i++) {
-        add(&s, (uint64_t)o->way[i].best->nhop);
+        digest_add(&s, (uint64_t)o->way[i].best->nhop);
         for (int k = 0; k < o->way[i].best->nhop; k++) add_layout(&s, o->way[i].best->hop[k].to);
     }
     memcpy(o->digest, &s.a, 8);
@@ -140,12 +97,12 @@ want(struct outline *o, struct atlas *at, struct ref r, const struct layout *to)
     struct type t = ref_type(o->program, r);
     struct box_path *path;
     if (from == to) return 0;
-    grow(o);
-    int32_t *slot = slot_of(o, &t, from, to);
-    if (*slot) return 0;
+    uint64_t hash = hash_of(&t, from, to);
+    if (find_way(o, hash, &t, from, to)) return 0;
     TRY(box_path(&o->arena, at, &t, from, to, &o->program->cost, &path));
+    ARENA_GROW(&o->arena, o->way, o->nway + 1, o->way_capacity);
     o->way[o->nway] = (struct way){.type = t, .from = from, .to = to, .best = &path->candidate[0]};
-    *slot = ++o->nway;
+    hash_add(&o->ways, hash, hash_index(o->nway++));
     return 0;
 }
 
@@ -171,6 +128,7 @@ outline_new(const struct program *p, struct atlas *at, struct outline **out)
 {
     struct outline *o = *out = must_alloc(sizeof *o);
     o->program = p;
+    o->ways.arena = &o->arena;
     stages_find(&o->stages, p, &o->arena);
     o->fusion = (struct fusion){.program = p, .arena = &o->arena};
     fuse_nodes(&o->fusion);

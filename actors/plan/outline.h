@@ -9,6 +9,7 @@
 #define RILLE_PLAN_OUTLINE_H
 
 #include "actors/plan/stage.h"
+#include "runtime/hash.h"
 
 /* fuse.c: which element-wise nodes are computed together, in one pass over their elements. */
 struct fusion {
@@ -42,7 +43,7 @@ struct outline {
     bool *late;      /* by node: it may be known only after the last piece */
     struct way *way; /* each once, in the order in which steps want them */
     int32_t nway, way_capacity;
-    int32_t *slot, nslot;     /* 1 + index of a way, by hash */
+    struct hash_table ways;   /* their indices */
     unsigned char digest[16]; /* not against those who mean harm */
 };
 

@@ -21,8 +21,6 @@
 enum { KEY_MAX = 4096, IN_MAX = 256 };
 
 struct derived {
-    struct derived *next;
-    uint64_t hash;
     size_t nkey;
     unsigned char *key;
     int32_t nin, nout;
@@ -98,81 +96,42 @@ key_call(struct key *k, const struct op *op, int nin, struct val *const *in, con
     key_attr(k, op, attr);
 }
 
-static uint64_t
-hash_of(const unsigned char *p, size_t n)
-{
-    uint64_t h = 0x9e3779b97f4a7c15ull ^ n;
-    for (; n >= 8; p += 8, n -= 8) {
-        uint64_t w;
-        memcpy(&w, p, 8);
-        h = (h ^ w) * 0xff51afd7ed558ccdull;
-        h ^= h >> 32;
-    }
-    for (; n > 0; p++, n--) h = (h ^ *p) * 0x100000001b3ull;
-    return h ^ h >> 29;
-}
-
 static struct derived *
 memo_find(const struct memo *m, const struct key *k, uint64_t hash)
 {
-    if (m->capacity == 0) return NULL;
-    for (struct derived *d = m->slot[hash & (uint64_t)(m->capacity - 1)]; d; d = d->next)
-        if (d->hash == hash && d->nkey == k->n && !memcmp(d->key, k->byte, k->n)) return d;
+    uint32_t at = 0;
+    for (struct derived *d; (d = hash_next(&m->calls, hash, &at));)
+        if (d->nkey == k->n && !memcmp(d->key, k->byte, k->n)) return d;
     return NULL;
 }
 
 void
 memo_free(struct memo *m)
 {
-    for (int32_t i = 0; i < m->capacity; i++)
-        while (m->slot[i]) {
-            struct derived *d = m->slot[i];
-            m->slot[i] = d->next;
-            free(d->key);
-            free(d);
-        }
-    free(m->slot);
-    *m = (struct memo){0};
+    for (int32_t i = 0; i < m->calls.capacity; i++) {
+        struct derived *d = m->calls.slot[i].item;
+        if (d) free(d->key);
+        free(d);
+    }
+    hash_free(&m->calls);
 }
 
 /* Programs that never repeat a derivation (growing shapes) must not grow the memo for ever. */
 enum { MEMO_MOST = 1 << 16 };
 
 static void
-memo_grow(struct memo *m)
-{
-    if (m->n >= MEMO_MOST) memo_free(m);
-    if (m->n * 2 < m->capacity) return;
-    int32_t capacity = m->capacity ? 2 * m->capacity : 1024;
-    struct derived **slot = must_alloc(sizeof *slot * (size_t)capacity);
-    for (int32_t i = 0; i < m->capacity; i++)
-        while (m->slot[i]) {
-            struct derived *d = m->slot[i];
-            m->slot[i] = d->next;
-            d->next = slot[d->hash & (uint64_t)(capacity - 1)];
-            slot[d->hash & (uint64_t)(capacity - 1)] = d;
-        }
-    free(m->slot);
-    m->slot = slot;
-    m->capacity = capacity;
-}
-
-static void
 memo_put(struct memo *m, const struct key *k, uint64_t hash, const struct derived *made)
 {
-    memo_grow(m);
+    if (m->calls.n >= MEMO_MOST) memo_free(m);
     size_t wants = sizeof(made->want[0]) * (size_t)made->nin;
     struct derived *d = must_alloc(sizeof *d + wants);
     *d = *made;
     d->want = (const struct layout **)(void *)(d + 1);
     if (wants) memcpy(d->want, made->want, wants);
-    d->hash = hash;
     d->nkey = k->n;
     d->key = must_alloc(k->n);
     memcpy(d->key, k->byte, k->n);
-    d->next = m->slot[hash & (uint64_t)(m->capacity - 1)];
-    m->slot[hash & (uint64_t)(m->capacity - 1)] = d;
-    m->n++;
+    hash_add(&m->calls, hash, d);
 }
 
 /* ---- calls ---- */
@@ -423,7 +382,7 @@ derived_of(struct rille_session *s, const struct op *op, int nin, struct val *co
 {
     struct key key;
     key_call(&key, op, nin, in, attr);
-    uint64_t hash = hash_of(key.byte, key.n);
+    uint64_t hash = hash_bytes(0, key.byte, key.n);
     *out = key.full || s->strategy ? NULL : memo_find(&s->memo, &key, hash);
     if (*out) return 0;
     struct type result[OP_OUT] = {0};

@@ -22,11 +22,10 @@ struct merge {
     struct program *p;
     const struct collection *c;
     struct arena scratch;
-    int32_t *node;    /* what stands for each node of the program: itself, or an equal one before it */
-    int32_t *number;  /* and for each number */
-    bool *kept;       /* a result of it outlives the run */
-    int32_t *slot;    /* by hash: a node + 1 */
-    int32_t capacity; /* of slot, a power of two */
+    int32_t *node;           /* what stands for each node of the program: itself, or an equal one before it */
+    int32_t *number;         /* and for each number */
+    bool *kept;              /* a result of it outlives the run */
+    struct hash_table nodes; /* that stand for themselves */
 };
 
 static bool
@@ -59,25 +58,18 @@ settled(const struct merge *m, struct ref r)
 }
 
 static uint64_t
-mix(uint64_t h, uint64_t w)
-{
-    h = (h ^ w) * 0xff51afd7ed558ccdull;
-    return h ^ h >> 32;
-}
-
-static uint64_t
 hash_node(const struct merge *m, const struct prog_node *n)
 {
-    uint64_t h = mix(0x9e3779b97f4a7c15ull, (uint64_t)(uintptr_t)n->op);
+    uint64_t h = hash_number(0x9e3779b97f4a7c15ull, (uint64_t)(uintptr_t)n->op);
     for (int i = 0; i < n->nin; i++) {
         struct ref r = settled(m, n->in[i]);
-        h = mix(h, (uint64_t)r.kind << 40 | (uint64_t)r.out << 32 | (uint32_t)r.index);
+        h = hash_number(h, (uint64_t)r.kind << 40 | (uint64_t)r.out << 32 | (uint32_t)r.index);
     }
     for (int i = 0, nattr = op_nattr(n->op); i < nattr; i++) {
-        h = mix(h, (uint64_t)n->attr[i].i);
-        for (int k = 0; k < n->attr[i].n; k++) h = mix(h, (uint64_t)n->attr[i].list[k]);
+        h = hash_number(h, (uint64_t)n->attr[i].i);
+        for (int k = 0; k < n->attr[i].n; k++) h = hash_number(h, (uint64_t)n->attr[i].list[k]);
     }
-    for (int k = 0; k < n->nout; k++) h = mix(h, (uint64_t)n->layout[k]->id);
+    for (int k = 0; k < n->nout; k++) h = hash_number(h, (uint64_t)n->layout[k]->id);
     return h;
 }
 
@@ -120,15 +112,16 @@ find_equal(struct merge *m, int32_t i)
     struct prog_node *n = &m->p->node[i];
     m->node[i] = i;
     if (!is_repeatable(m, i)) return;
-    uint64_t at = hash_node(m, n) & (uint64_t)(m->capacity - 1);
-    for (; m->slot[at]; at = (at + 1) & (uint64_t)(m->capacity - 1)) {
-        struct prog_node *other = &m->p->node[m->slot[at] - 1];
+    uint64_t hash = hash_node(m, n);
+    uint32_t at = 0;
+    for (const void *found; (found = hash_next(&m->nodes, hash, &at));) {
+        struct prog_node *other = &m->p->node[hash_index_of(found)];
         if (!same_node(m, other, n)) continue;
-        m->node[i] = m->slot[at] - 1;
+        m->node[i] = hash_index_of(found);
         other->phase = MIN(other->phase, n->phase);
         return;
     }
-    m->slot[at] = i + 1;
+    hash_add(&m->nodes, hash, hash_index(i));
 }
 
 /* Leaves the nodes out for which others stand. */
@@ -159,12 +152,11 @@ renumber(struct merge *m)
 const int32_t *
 reuse_equal(struct program *p, const struct collection *c)
 {
-    struct merge m = {.p = p, .c = c, .capacity = 64};
-    while (m.capacity < 2 * p->nnode) m.capacity *= 2;
+    struct merge m = {.p = p, .c = c};
+    m.nodes.arena = &m.scratch;
     m.node = ARENA_ARRAY(&m.scratch, int32_t, p->nnode + 1);
     m.number = ARENA_ARRAY(&m.scratch, int32_t, p->nnumber + 1);
     m.kept = ARENA_ARRAY(&m.scratch, bool, p->nnode + 1);
-    m.slot = ARENA_ARRAY(&m.scratch, int32_t, m.capacity);
     for (int32_t k = 0; k < p->nroot; k++)
         if (p->root[k].ref.kind == REF_NODE) m.kept[p->root[k].ref.index] = true;
     find_numbers(&m);

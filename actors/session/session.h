@@ -9,6 +9,7 @@
 #include "rille.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/hash.h"
 
 /* The user's handle on a value; a leaf is a variable whose present version is val. Counted by handles (nref) and by the
  * versions that name it as their owner (nversion); the struct goes when both are 0. */
@@ -39,8 +40,7 @@ struct rille_live {
 /* ---- memo of derivations: (operator, attributes, operand types and layouts) -> results (build.c) ---- */
 struct derived;
 struct memo {
-    struct derived **slot;
-    int32_t capacity, n;
+    struct hash_table calls;
 };
 
 /* A plan with its actors and the places where a run finds its bytes; made once, for one run at a time (run.c). */
@@ -57,7 +57,6 @@ struct runner {
 
 /* ---- plan cache (cache.c) ---- */
 struct cached {
-    struct cached *next;           /* in its hash chain */
     struct cached *before, *after; /* by use, the latest first */
     uint64_t hash;
     size_t nkey, bytes;
@@ -65,9 +64,8 @@ struct cached {
     struct runner *runner;
 };
 struct cache {
-    struct cached **slot;
+    struct hash_table plans;
     struct cached *latest, *oldest;
-    int32_t capacity, n;
     size_t bytes;
 };
 

@@ -1,0 +1,57 @@
+/* hash.h - hashes of bytes and numbers, and the table by which things are found again.
+ *
+ * A table holds pointers that somebody else owns, by their hash; who looks one up compares those that have the hash he
+ * looks for. It belongs to one thread. hash_number and digests are the same in every process.
+ *
+ * runtime/text/ has tables of its own: there the keys are in the slots, and a byte of text takes nanoseconds. */
+#ifndef RILLE_RUNTIME_HASH_H
+#define RILLE_RUNTIME_HASH_H
+
+#include "runtime/arena.h"
+
+/* h: 0, or the hash of what comes before. */
+uint64_t hash_bytes(uint64_t h, const void *p, size_t n);
+static inline uint64_t
+hash_number(uint64_t h, uint64_t w)
+{
+    h = (h ^ w) * 0xff51afd7ed558ccdull;
+    return h ^ h >> 32;
+}
+
+struct hash_slot {
+    uint64_t hash;
+    void *item; /* NULL: empty */
+};
+struct hash_table {      /* all 0: empty */
+    struct arena *arena; /* whose memory the slots are; NULL: the heap's, until hash_free */
+    struct hash_slot *slot;
+    int32_t n, capacity; /* a power of two, at least twice n */
+};
+
+/* The items of this hash, one a call; NULL after the last. *at is 0 before the first call. */
+void *hash_next(const struct hash_table *t, uint64_t hash, uint32_t *at);
+void hash_add(struct hash_table *t, uint64_t hash, void *item); /* not NULL */
+void hash_remove(struct hash_table *t, uint64_t hash, const void *item);
+void hash_free(struct hash_table *t);
+
+/* Things that are known by a number, as items. */
+static inline void *
+hash_index(int32_t i)
+{
+    return (void *)((intptr_t)i + 1);
+}
+static inline int32_t
+hash_index_of(const void *item)
+{
+    return (int32_t)((intptr_t)item - 1);
+}
+
+/* 128 bits over numbers in order: finds mistakes, not forgers. */
+struct digest {
+    uint64_t a, b;
+};
+#define DIGEST_BEGIN ((struct digest){0x243f6a8885a308d3ull, 0x13198a2e03707344ull})
+void digest_add(struct digest *d, uint64_t w);
+void digest_bytes(struct digest *d, const void *p, size_t n);
+
+#endif
