@@ -334,7 +334,7 @@ add_derived(struct rille_session *s, const struct op *op, struct val *const *in,
 {
     struct val *moved[IN_MAX];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
-    s->spelled = s->spelled * 1099511628211u + (uintptr_t)op;
+    s->spelled = hash_number(s->spelled, (uintptr_t)op);
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
         if (tracing(s) && d->want[i]) TRY(reuse_below(s, d->want[i], &moved[i]));
