@@ -1,8 +1,10 @@
 /* llmc.c - files of llm.c: checkpoints of GPT-2 and tokens. github.com/karpathy/llm.c describes them by its code. */
+#pragma GCC optimize("O3", "no-trapping-math")
 #include "runtime/file/llmc.h"
 
 #include "runtime/error.h"
 #include "runtime/file/tensors.h"
+#include "runtime/simd.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -133,16 +135,35 @@ token_file_of(int64_t *ids, int64_t n)
     return (struct token_file){source_of_bytes("ids", ids, sizeof *ids * (size_t)n), n, 0, sizeof *ids};
 }
 
-/* The narrow ids are read to the end of the wide ones' room and spread from the front. */
+/* ---- ids, made wide in blocks ---- */
+
+VECTOR static void
+widen_u16(const void *in, int64_t n, int64_t *out)
+{
+    const uint16_t *id = in;
+    for (int64_t i = 0; i < n; i++) out[i] = id[i];
+}
+
+VECTOR static void
+widen_u32(const void *in, int64_t n, int64_t *out)
+{
+    const uint32_t *id = in;
+    for (int64_t i = 0; i < n; i++) out[i] = id[i];
+}
+
 int
 token_file_read(const struct token_file *f, int64_t i, int64_t n, int64_t *out)
 {
-    char *raw = (char *)(out + n) - n * f->width;
-    TRY(source_read(f->source, f->at + i * f->width, raw, n * f->width));
-    for (int64_t k = 0; k < n; k++) {
-        uint64_t id = 0;
-        memcpy(&id, raw + k * f->width, (size_t)f->width);
-        out[k] = (int64_t)id;
+    uint64_t block[2048];
+    int64_t most = (int64_t)sizeof block / f->width;
+    if (f->width == sizeof *out) return source_read(f->source, f->at + i * f->width, out, n * f->width);
+    for (int64_t k = 0, size; k < n; k += size) {
+        size = MIN(n - k, most);
+        TRY(source_read(f->source, f->at + (i + k) * f->width, block, size * f->width));
+        if (f->width == sizeof(uint16_t))
+            widen_u16(block, size, out + k);
+        else
+            widen_u32(block, size, out + k);
     }
     return 0;
 }
