@@ -10,9 +10,9 @@ file:close()
 local function best(what, f, times)
   local least = math.huge
   for _ = 1, times or 3 do
-    local start = rille.clock()
+    local start = os.clock()
     f()
-    least = math.min(least, rille.clock() - start)
+    least = math.min(least, os.clock() - start)
   end
   print(("%s\tRille\t%.3f"):format(what, #text / least / 1e6))
 end

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The README's Lua prints what the README says it prints.
+# The README's Lua prints what the README says it prints; that of docs/files.md runs.
 rille=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -12,4 +12,11 @@ else
   sed 's/^/# /' "$dir/diff"
   echo "not ok 1 - the README prints what it says"
 fi
-echo "1..1"
+awk '/^```lua$/ { on = 1; next } /^```$/ { on = 0 } on' docs/files.md >"$dir/files.lua"
+if [ -s "$dir/files.lua" ] && (cd "$dir" && "$rille" -d cpu:2 files.lua >files.out 2>&1) && head -1 "$dir/files.out" | grep -q "^S(0).B$"; then
+  echo "ok 2 - the Lua of docs/files.md runs"
+else
+  sed 's/^/# /' "$dir/files.out"
+  echo "not ok 2 - the Lua of docs/files.md runs"
+fi
+echo "1..2"
