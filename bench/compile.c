@@ -23,6 +23,7 @@ enum { WIDE = 8, MOST_RANKS = 1024 };
 struct bench {
     struct rille_session *s;
     int n, ranks, pieces; /* operators or layers, devices, micro-batches */
+    int cut;              /* devices that it is traced on: 2 where a part of it is planned alone */
     struct rille_tensor *x, *y, *w;
     struct rille_tensor **param;
     int nparam;
@@ -113,7 +114,7 @@ data_inputs(struct bench *b)
 {
     int64_t rows = 2ll * b->ranks * b->pieces;
     int64_t *label = calloc((size_t)rows, sizeof *label);
-    const struct rille_layout *split = layout_on(b, 0, b->ranks, "S(0)");
+    const struct rille_layout *split = layout_on(b, 0, b->cut, "S(0)");
     b->x = floats(b, rows, WIDE, split);
     must(rille_tensor_from_host(b->s, "i64", 1, &rows, label, split, &b->y), "labels");
     free(label);
@@ -123,7 +124,7 @@ static void
 chain_before(struct bench *b)
 {
     data_inputs(b);
-    b->w = floats(b, WIDE, WIDE, layout_on(b, 0, b->ranks, "B"));
+    b->w = floats(b, WIDE, WIDE, layout_on(b, 0, b->cut, "B"));
 }
 
 static struct rille_tensor *
@@ -164,8 +165,8 @@ dp_before(struct bench *b)
 {
     data_inputs(b);
     for (int i = 0; i < b->n; i++) {
-        param(b, WIDE, WIDE, layout_on(b, 0, b->ranks, "B"));
-        param(b, 1, WIDE, layout_on(b, 0, b->ranks, "B"));
+        param(b, WIDE, WIDE, layout_on(b, 0, b->cut, "B"));
+        param(b, 1, WIDE, layout_on(b, 0, b->cut, "B"));
     }
 }
 
@@ -187,11 +188,11 @@ static void
 tp_before(struct bench *b)
 {
     data_inputs(b);
-    must(rille_tensor_relayout(b->x, layout_on(b, 0, b->ranks, "B")), "batch");
-    must(rille_tensor_relayout(b->y, layout_on(b, 0, b->ranks, "B")), "labels");
+    must(rille_tensor_relayout(b->x, layout_on(b, 0, b->cut, "B")), "batch");
+    must(rille_tensor_relayout(b->y, layout_on(b, 0, b->cut, "B")), "labels");
     for (int i = 0; i < b->n; i++) {
-        param(b, WIDE, 4 * b->ranks, layout_on(b, 0, b->ranks, "S(1)"));
-        param(b, 4 * b->ranks, WIDE, layout_on(b, 0, b->ranks, "S(0)"));
+        param(b, WIDE, 4 * b->ranks, layout_on(b, 0, b->cut, "S(1)"));
+        param(b, 4 * b->ranks, WIDE, layout_on(b, 0, b->cut, "S(0)"));
     }
 }
 
@@ -202,7 +203,47 @@ tp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
         call(b, "matmul", &x, b->param[2 * i]);
         call(b, "gelu", &x, NULL);
         call(b, "matmul", &x, b->param[2 * i + 1]);
-        move(&x, layout_on(b, 0, b->ranks, "B"));
+        move(&x, layout_on(b, 0, b->cut, "B"));
+    }
+    call(b, "cross_entropy", &x, y);
+    train(b, x);
+    return x;
+}
+
+/* The same on a mesh of two axes: the batch is split by the first, layers by the second. Traced on 2 x 2. */
+static const struct rille_layout *
+layout_of(struct bench *b, const char *data, const char *layer)
+{
+    int32_t rank[4] = {0, 1, 2, 3}, axis[2] = {2, 2};
+    const char *sbp[2] = {data, layer};
+    const struct rille_place *p;
+    const struct rille_layout *l;
+    must(rille_place(b->s, "cpu", 2, axis, rank, &p), "placement");
+    must(rille_layout(b->s, p, 2, sbp, NULL, -1, &l), "layout");
+    return l;
+}
+
+static void
+grid_before(struct bench *b)
+{
+    enum { HIDDEN = 32 };
+    data_inputs(b);
+    must(rille_tensor_relayout(b->x, layout_of(b, "S(0)", "B")), "batch");
+    must(rille_tensor_relayout(b->y, layout_of(b, "S(0)", "B")), "labels");
+    for (int i = 0; i < b->n; i++) {
+        param(b, WIDE, HIDDEN, layout_of(b, "B", "S(1)"));
+        param(b, HIDDEN, WIDE, layout_of(b, "B", "S(0)"));
+    }
+}
+
+static struct rille_tensor *
+grid(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
+{
+    for (int i = 0; i < b->n; i++) {
+        call(b, "matmul", &x, b->param[2 * i]);
+        call(b, "gelu", &x, NULL);
+        call(b, "matmul", &x, b->param[2 * i + 1]);
+        move(&x, layout_of(b, "S(0)", "B"));
     }
     call(b, "cross_entropy", &x, y);
     train(b, x);
@@ -235,15 +276,15 @@ pp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 static void
 move_before(struct bench *b)
 {
-    b->x = floats(b, 2 * b->ranks, b->ranks, layout_on(b, 0, b->ranks, "S(0)"));
-    b->y = floats(b, 1, 1, layout_on(b, 0, b->ranks, "B"));
+    b->x = floats(b, 2 * b->ranks, b->ranks, layout_on(b, 0, b->cut, "S(0)"));
+    b->y = floats(b, 1, 1, layout_on(b, 0, b->cut, "B"));
 }
 
 static struct rille_tensor *
 all_to_all(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
     (void)y;
-    move(&x, layout_on(b, 0, b->ranks, "S(1)"));
+    move(&x, layout_on(b, 0, b->cut, "S(1)"));
     return x;
 }
 
@@ -256,7 +297,7 @@ all_reduce(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = t};
     must(rille_call(b->s, rille_op_find("sum"), 1, &arg, 1, &axis, &x), "sum");
     rille_tensor_free(&t);
-    move(&x, layout_on(b, 0, b->ranks, "B"));
+    move(&x, layout_on(b, 0, b->cut, "B"));
     return x;
 }
 
@@ -269,26 +310,33 @@ static const struct row {
     void (*before)(struct bench *b);
     program_fn *program;
     int n, ranks, pieces;
+    int host;  /* a part alone: of so many of the ranks, which are one memory; 0: all of it */
+    int group; /* a mesh of two axes, of which the second is so long; 0: of one */
 } row[] = {
-    {"chain", chain_before, chain, 10000, 1, 1},
-    {"chain", chain_before, chain, 10000, 8, 1},
-    {"chain", chain_before, chain, 10000, 64, 1},
-    {"chain", chain_before, chain, 100, 1024, 1},
-    {"wide", chain_before, wide, 10000, 8, 1},
-    {"wide", chain_before, wide, 4000, 64, 1},
-    {"dp", dp_before, dp, 200, 1, 1},
-    {"dp", dp_before, dp, 200, 8, 1},
-    {"dp", dp_before, dp, 100, 16, 1},
-    {"dp", dp_before, dp, 10, 256, 1},
-    {"dp, 8 pieces", dp_before, dp, 200, 8, 8},
-    {"tp", tp_before, tp, 100, 8, 1},
-    {"tp", tp_before, tp, 5, 128, 1},
-    {"pp, 8 pieces", pp_before, pp, 4, 4, 8},
-    {"pp, 64 pieces", pp_before, pp, 4, 64, 64},
-    {"all-to-all", move_before, all_to_all, 1, 256, 1},
-    {"all-to-all", move_before, all_to_all, 1, 1024, 1},
-    {"all-reduce", move_before, all_reduce, 1, 256, 1},
-    {"all-reduce", move_before, all_reduce, 1, 1024, 1},
+    {"chain", chain_before, chain, 10000, 1, 1, 0, 0},
+    {"chain", chain_before, chain, 10000, 8, 1, 0, 0},
+    {"chain", chain_before, chain, 10000, 64, 1, 0, 0},
+    {"chain", chain_before, chain, 100, 1024, 1, 0, 0},
+    {"wide", chain_before, wide, 10000, 8, 1, 0, 0},
+    {"wide", chain_before, wide, 4000, 64, 1, 0, 0},
+    {"dp", dp_before, dp, 200, 1, 1, 0, 0},
+    {"dp", dp_before, dp, 200, 8, 1, 0, 0},
+    {"dp", dp_before, dp, 100, 16, 1, 0, 0},
+    {"dp", dp_before, dp, 10, 256, 1, 0, 0},
+    {"dp, 8 pieces", dp_before, dp, 200, 8, 8, 0, 0},
+    {"tp", tp_before, tp, 100, 8, 1, 0, 0},
+    {"tp", tp_before, tp, 5, 128, 1, 0, 0},
+    {"pp, 8 pieces", pp_before, pp, 4, 4, 8, 0, 0},
+    {"pp, 64 pieces", pp_before, pp, 4, 64, 64, 0, 0},
+    {"all-to-all", move_before, all_to_all, 1, 256, 1, 0, 0},
+    {"all-to-all", move_before, all_to_all, 1, 1024, 1, 0, 0},
+    {"all-reduce", move_before, all_reduce, 1, 256, 1, 0, 0},
+    {"all-reduce", move_before, all_reduce, 1, 1024, 1, 0, 0},
+    {"chain, part", chain_before, chain, 10000, 1024, 1, 1, 0},
+    {"dp, part", dp_before, dp, 900, 1024, 1, 1, 0},
+    {"dp, part", dp_before, dp, 900, 1024, 1, 8, 0},
+    {"dp x tp 8, part", grid_before, grid, 660, 1024, 1, 1, 8},
+    {"dp x tp 8, part", grid_before, grid, 660, 1024, 1, 8, 8},
 };
 
 static double
@@ -318,10 +366,105 @@ tell(const struct row *r, const struct plan *p, double seconds)
     int64_t arena, live;
     getrusage(RUSAGE_SELF, &u);
     live_bytes(p, &arena, &live);
-    printf("%-14s %6d %6d %8d %9.3f %7ld %8.2f %8lld %10.1f %6.3f %9.2f\n", r->name, r->n, r->ranks, (int)p->ntask,
-           seconds, u.ru_maxrss / 1024, 1e6 * seconds / p->ntask, (long long)(p->arena.used_bytes / (size_t)p->ntask),
-           (double)arena / 1024, live ? (double)arena / (double)live : 1, (double)control_edges(p) / p->ntask);
+    printf("%-15s %6d %6d %8d %9.3f %7ld %8.2f %8lld %10.1f %6.3f %9.2f\n", r->name,
+           r->host ? (int)p->program->nnode : r->n, r->ranks, (int)p->ntask, seconds, u.ru_maxrss / 1024,
+           1e6 * seconds / p->ntask, (long long)(p->arena.used_bytes / (size_t)p->ntask), (double)arena / 1024,
+           live ? (double)arena / (double)live : 1, (double)control_edges(p) / p->ntask);
     fflush(stdout);
+}
+
+/* ---- a part alone ---- */
+
+/* The same on a larger mesh. */
+static const struct layout *
+widen(struct atlas *at, const struct layout *l, const struct place *p)
+{
+    const struct layout *wide;
+    if (layout_new(at, p, l->sbp, l->order, &wide)) exit(1);
+    return wide;
+}
+
+static const struct layout *const *
+widen_all(struct arena *a, struct atlas *at, const struct layout *const *l, int n, const struct place *p)
+{
+    const struct layout **wide = ARENA_ARRAY(a, const struct layout *, n + 1);
+    for (int i = 0; i < n; i++) wide[i] = l[i] ? widen(at, l[i], p) : NULL;
+    return wide;
+}
+
+/* A program that was traced on two ranks, as it is on many. */
+static void
+widen_program(struct program *g, struct atlas *at, int32_t ranks, int32_t group)
+{
+    int32_t axis[2] = {group ? ranks / group : ranks, group};
+    const struct place *p;
+    int32_t *rank = malloc(sizeof *rank * (size_t)ranks);
+    for (int32_t i = 0; i < ranks; i++) rank[i] = i;
+    if (place_new(at, DEV_CPU, group ? 2 : 1, axis, rank, &p)) exit(1);
+    free(rank);
+    for (int32_t i = 0; i < g->nleaf; i++) g->leaf[i].layout = widen(at, g->leaf[i].layout, p);
+    for (int32_t i = 0; i < g->nnode; i++) {
+        struct prog_node *n = &g->node[i];
+        n->want = widen_all(&g->arena, at, n->want, n->nin, p);
+        n->layout = widen_all(&g->arena, at, n->layout, n->nout, p);
+    }
+}
+
+static void
+must_plan(int status)
+{
+    if (!status) return;
+    printf("%s\n", rille_error());
+    exit(1);
+}
+
+/* The part of the memory that has rank `ranks / 2`, where every `host` ranks have one: of the program with these bytes,
+ * in a process that has traced nothing. */
+static void
+run_part(const struct row *r, const char *bytes, size_t n)
+{
+    struct atlas *at = atlas_new();
+    struct program *g;
+    struct plan *p;
+    struct plan_map map = {.nrange = r->ranks / r->host, .nslot = MIN(r->host, 8)};
+    map.range = calloc((size_t)map.nrange, sizeof *map.range);
+    map.memory = map.nrange / 2;
+    for (int m = 0; m < map.nrange; m++)
+        map.range[m] =
+            (struct plan_range){.kind = DEV_CPU, .first = m * r->host, .n = r->host, .nslot = map.nslot, .memory = m};
+    must_plan(program_read(bytes, n, at, &g));
+    widen_program(g, at, r->ranks, r->group);
+    g->map = &map;
+    double begin = core_seconds();
+    must_plan(plan_compile(g, at, &p));
+    tell(r, p, core_seconds() - begin);
+    _exit(0);
+}
+
+/* This program once more, with the bytes as its input. */
+static void
+start_part(const struct row *r, const struct program *g)
+{
+    char number[20];
+    struct str bytes = {0};
+    FILE *f = tmpfile();
+    program_write(g, &bytes);
+    if (!f || fwrite(str_text(&bytes), 1, bytes.len, f) != bytes.len || fflush(f) || fseek(f, 0, SEEK_SET)) exit(1);
+    snprintf(number, sizeof number, "%d", (int)(r - row));
+    dup2(fileno(f), 0);
+    execl("/proc/self/exe", "compile", "--part", number, (char *)NULL);
+    exit(1);
+}
+
+static void
+continue_part(const char *number)
+{
+    size_t n = 0, room = 1 << 20;
+    char *bytes = malloc(room);
+    for (size_t k; (k = fread(bytes + n, 1, room - n, stdin)) > 0; n += k)
+        if (n + k == room) bytes = realloc(bytes, room *= 2);
+    alarm(60);
+    run_part(&row[atoi(number)], bytes, n);
 }
 
 static void
@@ -331,9 +474,9 @@ run(const struct row *r)
     struct rille_graph_options g = {.micro_batches = r->pieces};
     struct rille_graph *graph;
     struct rille_tensor *piece[2], *out;
-    snprintf(devices, sizeof devices, "cpu:%d", r->ranks);
+    snprintf(devices, sizeof devices, "cpu:%d", r->group ? 4 : r->host ? 2 : r->ranks);
     struct rille_options o = {.devices = devices};
-    struct bench b = {.n = r->n, .ranks = r->ranks, .pieces = r->pieces};
+    struct bench b = {.n = r->n, .ranks = r->ranks, .pieces = r->pieces, .cut = r->group ? 4 : r->host ? 2 : r->ranks};
     must(rille_open(&o, &b.s), "open");
     r->before(&b);
     struct rille_tensor *in[2] = {b.x, b.y};
@@ -341,6 +484,7 @@ run(const struct row *r)
     out = r->program(&b, rille_tensor_hold(piece[0]), piece[1]);
     double begin = core_seconds();
     must(rille_trace_end(b.s, 1, &out, &graph), r->name);
+    if (r->host) start_part(r, graph->runner->plan->program);
     tell(r, graph->runner->plan, core_seconds() - begin);
     _exit(0);
 }
@@ -348,7 +492,8 @@ run(const struct row *r)
 int
 main(int argc, char **argv)
 {
-    printf("%-14s %6s %6s %8s %9s %7s %8s %8s %10s %6s %9s\n", "", "n", "ranks", "tasks", "seconds", "MB", "us/task",
+    if (argc > 2 && !strcmp(argv[1], "--part")) continue_part(argv[2]);
+    printf("%-15s %6s %6s %8s %9s %7s %8s %8s %10s %6s %9s\n", "", "n", "ranks", "tasks", "seconds", "MB", "us/task",
            "B/task", "arena KiB", "/live", "ctl/task");
     fflush(stdout);
     for (size_t i = 0; i < countof(row); i++) {
@@ -360,7 +505,7 @@ main(int argc, char **argv)
         }
         int status;
         if (waitpid(child, &status, 0) < 0 || status)
-            printf("%-14s %6d %6d    %s\n", row[i].name, row[i].n, row[i].ranks,
+            printf("%-15s %6d %6d    %s\n", row[i].name, row[i].n, row[i].ranks,
                    WIFSIGNALED(status) ? "more than 60 seconds" : "refused");
         fflush(stdout);
     }

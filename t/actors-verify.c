@@ -63,6 +63,7 @@ copy_task(struct arena *a, struct task *t)
     t->out = COPY(a, t->out, t->nout);
     t->arg = COPY(a, t->arg, t->narg);
     if (t->source) t->source = COPY(a, t->source, 1);
+    if (t->type) t->type = COPY(a, t->type, 1);
     if (is_node(t) && t->chain) {
         t->chain = arena_dup(a, t->chain, sizeof *t->chain);
         t->chain->member = COPY(a, t->chain->member, t->chain->nstep);
@@ -260,7 +261,7 @@ task_slots(struct slots *s, const struct task *t)
     } else if (is_node(t)) {
         if (t->chain) chain_slots(s, t->chain);
     } else {
-        type_slots(s, &t->type, "task.type", "task.type", "task.type");
+        if (t->type) type_slots(s, t->type, "task.type", "task.type", "task.type");
         if (t->source) view_slots(s, t->source, "task.source", "task.source.stride");
     }
     port_slots(s, t);

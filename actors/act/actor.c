@@ -252,7 +252,7 @@ static void
 failed(struct worker *w, int task, int status)
 {
     const struct task *t = &w->plan->task[task];
-    struct line at = t->blame_node >= 0 ? w->run->line[t->blame_node] : t->line;
+    struct line at = t->blame_node >= 0 ? w->run->line[t->blame_node] : (struct line){0};
     w->status = status;
     w->stopped = true;
     w->blame = t->blame_node;

@@ -329,7 +329,7 @@ engine_doing_thread(const struct engine *e, int thread, char *text, size_t size)
     int32_t acting = w->acting;
     if (acting == 0) return true;
     const struct task *task = &w->plan->task[acting - 1];
-    struct line line = task->blame_node >= 0 ? w->run->line[task->blame_node] : task->line;
+    struct line line = task->blame_node >= 0 ? w->run->line[task->blame_node] : (struct line){0};
     at = put_text(at, end, task->name ? task->name : "a move");
     if (line.file) {
         at = put_text(put_text(at, end, " ("), end, line.file);

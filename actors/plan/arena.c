@@ -82,7 +82,7 @@ static void
 list_tenants(struct memory *m)
 {
     struct lower *l = m->l;
-    struct arena *a = &l->tmp;
+    struct arena *a = &l->pass;
     int32_t ndevice = l->plan->ndevice, nout = 0;
     m->first_out = ARENA_ARRAY(a, int32_t, l->ndraft + 1);
     m->first = ARENA_ARRAY(a, int32_t, ndevice + 1);
@@ -138,7 +138,7 @@ each_reader(struct memory *m, int32_t *next, int32_t *reader)
 static void
 list_readers(struct memory *m)
 {
-    struct arena *a = &m->l->tmp;
+    struct arena *a = &m->l->pass;
     int32_t n = m->first[m->l->plan->ndevice];
     m->first_reader = ARENA_ARRAY(a, int32_t, n + 2);
     each_reader(m, m->first_reader + 1, NULL);
@@ -153,8 +153,8 @@ static void
 list_writers(struct memory *m)
 {
     const struct lower *l = m->l;
-    m->next_writer = ARENA_ARRAY(&m->l->tmp, int32_t, l->ndraft + 1);
-    int32_t *last = ARENA_ARRAY(&m->l->tmp, int32_t, l->ndraft + 1);
+    m->next_writer = ARENA_ARRAY(&m->l->pass, int32_t, l->ndraft + 1);
+    int32_t *last = ARENA_ARRAY(&m->l->pass, int32_t, l->ndraft + 1);
     for (int32_t i = 0; i < l->ndraft; i++) {
         m->next_writer[i] = -1;
         last[i] = i;
@@ -172,7 +172,7 @@ static void
 find_late(struct memory *m)
 {
     const struct lower *l = m->l;
-    m->late = ARENA_ARRAY(&m->l->tmp, bool, l->ndraft + 1);
+    m->late = ARENA_ARRAY(&m->l->pass, bool, l->ndraft + 1);
     for (int32_t c = 0; c < l->nchannel; c++) m->late[l->channel[c].task] = !l->channel[c].sends && l->channel[c].late;
     for (int32_t i = 0; i < l->ndraft; i++)
         for (const struct edge *e = l->draft[i].in; e; e = e->next) {
@@ -255,7 +255,7 @@ pack_group(struct memory *m, int32_t group, struct pack_item *p, int32_t *at)
 static int64_t
 pack_pieces(struct memory *m, int32_t first, int32_t last, struct pack_item *p, int32_t *at)
 {
-    bool *done = ARENA_ARRAY(&m->l->tmp, bool, m->nitem + 1);
+    bool *done = ARENA_ARRAY(&m->l->pass, bool, m->nitem + 1);
     int64_t bytes = 0;
     int32_t n = 0;
     for (int32_t i = 0; i < m->nitem; i++) {
@@ -289,8 +289,8 @@ pack_pieces(struct memory *m, int32_t first, int32_t last, struct pack_item *p, 
 static int64_t
 pack_items(struct memory *m, int32_t first, int32_t last)
 {
-    struct pack_item *p = ARENA_ARRAY(&m->l->tmp, struct pack_item, m->nitem + 1);
-    int32_t *at = ARENA_ARRAY(&m->l->tmp, int32_t, m->nitem + 1);
+    struct pack_item *p = ARENA_ARRAY(&m->l->pass, struct pack_item, m->nitem + 1);
+    int32_t *at = ARENA_ARRAY(&m->l->pass, int32_t, m->nitem + 1);
     return last < 0 ? pack_group(m, BATCH, p, at) : pack_pieces(m, first, last, p, at);
 }
 
@@ -347,7 +347,7 @@ struct sweep {
 static int32_t *
 nobody(struct memory *m, int32_t n)
 {
-    int32_t *list = ARENA_ARRAY(&m->l->tmp, int32_t, n + 1);
+    int32_t *list = ARENA_ARRAY(&m->l->pass, int32_t, n + 1);
     for (int32_t i = 0; i < n; i++) list[i] = -1;
     return list;
 }
@@ -356,7 +356,7 @@ static void
 cut_arena(struct memory *m, struct sweep *s)
 {
     int32_t n = 0;
-    s->cut = ARENA_ARRAY(&m->l->tmp, int64_t, 2 * m->nitem + 1);
+    s->cut = ARENA_ARRAY(&m->l->pass, int64_t, 2 * m->nitem + 1);
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct item *it = &m->item[i];
         if (it->bytes == 0) continue;
@@ -405,7 +405,7 @@ static void
 find_pairs(struct memory *m)
 {
     struct sweep s = {0};
-    struct written *w = ARENA_ARRAY(&m->l->tmp, struct written, m->nitem + 1);
+    struct written *w = ARENA_ARRAY(&m->l->pass, struct written, m->nitem + 1);
     m->npair = 0;
     cut_arena(m, &s);
     for (int32_t i = 0; i < m->nitem; i++) w[i] = (struct written){m->item[i].first, i};
@@ -481,7 +481,7 @@ check_sizes(struct lower *l)
 {
     const int64_t most = INT64_MAX - (1 << 20);
     struct plan *p = l->plan;
-    int64_t *left = ARENA_ARRAY(&l->tmp, int64_t, p->ndevice);
+    int64_t *left = ARENA_ARRAY(&l->pass, int64_t, p->ndevice);
     for (int d = 0; d < p->ndevice; d++) left[d] = most;
     for (int32_t i = 0; i < l->ndraft; i++) {
         const struct draft *draft = &l->draft[i];
@@ -529,8 +529,8 @@ arena_registers(struct lower *l)
     find_late(&m);
     int32_t most = 0;
     for (int32_t d = 0; d < l->plan->ndevice; d++) most = MAX(most, m.first[d + 1] - m.first[d]);
-    m.item = ARENA_ARRAY(&l->tmp, struct item, most + 1);
-    m.packed = ARENA_ARRAY(&l->tmp, struct item, most + 1);
+    m.item = ARENA_ARRAY(&l->pass, struct item, most + 1);
+    m.packed = ARENA_ARRAY(&l->pass, struct item, most + 1);
     for (int32_t d = 0; d < l->plan->ndevice; d++) pack_device(&m, d);
     free(m.pair);
     add_scratch(l);

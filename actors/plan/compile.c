@@ -290,6 +290,8 @@ flatten(struct lower *l)
     p->task = ARENA_ARRAY(&p->arena, struct task, p->ntask);
     struct ports all;
     flatten_ports(l, &all);
+    free(l->draft); /* all that they said is in the tasks */
+    l->draft = NULL;
     token_choose(p);
     flatten_fans(l, &all);
     list_locals(p);
@@ -306,7 +308,9 @@ lower_all(struct lower *l)
     order_begin(l);
     guard_updates(l);
     credit_registers(l);
-    return arena_registers(l);
+    TRY(arena_registers(l));
+    arena_fini(&l->pass);
+    return 0;
 }
 
 int
@@ -329,6 +333,7 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     free(l.draft);
     free(l.channel);
     outline_free(&l.outline);
+    arena_fini(&l.pass);
     arena_fini(&l.tmp);
     if (!status) status = plan_verify(p);
     if (status) plan_free(&p);

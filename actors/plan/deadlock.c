@@ -10,7 +10,8 @@ task_print(const struct plan *p, int32_t task, struct str *s)
 {
     const struct task *t = &p->task[task];
     t->kind->print(p, task, s);
-    if (t->line.file) str_addf(s, " (%s:%d)", t->line.file, (int)t->line.line);
+    struct line line = task_line(p, t);
+    if (line.file) str_addf(s, " (%s:%d)", line.file, (int)line.line);
     if (t->device < 0 || t->device >= p->ndevice) return;
     const struct plan_device *d = &p->device[t->device];
     str_addf(s, " on %s:%d", device_kind_text(d->kind), (int)d->rank);

@@ -46,7 +46,6 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
     t->nact = piece ? l->program->pieces : 1;
     t->priority = (uint64_t)*id;
     t->blame_node = node >= 0 ? node : l->at;
-    if (t->blame_node >= 0) t->line = l->program->node[t->blame_node].line;
     if (l->at >= 0) d->task.stage = l->outline->stages.stage[l->at];
     if (node >= 0) {
         t->phase = l->outline->stages.phase[node];

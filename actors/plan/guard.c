@@ -95,7 +95,7 @@ each_read(struct guard *g, int32_t *next, int32_t *reader)
 static void
 find_readers(struct guard *g)
 {
-    struct arena *a = &g->l->tmp;
+    struct arena *a = &g->l->pass;
     int32_t n = g->l->plan->nleaf_part;
     g->first = ARENA_ARRAY(a, int32_t, n + 2);
     each_read(g, g->first + 1, NULL);
@@ -155,8 +155,8 @@ void
 guard_updates(struct lower *l)
 {
     struct guard g = {.l = l};
-    g.writer = ARENA_ARRAY(&l->tmp, int32_t, l->plan->nroot_part + 1);
-    g.wanted = ARENA_ARRAY(&l->tmp, bool, l->plan->nleaf_part + 1);
+    g.writer = ARENA_ARRAY(&l->pass, int32_t, l->plan->nroot_part + 1);
+    g.wanted = ARENA_ARRAY(&l->pass, bool, l->plan->nleaf_part + 1);
     find_writers(&g);
     mark_wanted(&g);
     find_readers(&g);

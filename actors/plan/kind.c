@@ -11,5 +11,6 @@ struct type
 kind_result_type(const struct plan *p, int32_t task, int32_t out)
 {
     UNUSED(out);
-    return p->task[task].type;
+    const struct type *t = p->task[task].type;
+    return t ? *t : (struct type){0};
 }

@@ -8,7 +8,7 @@ static int
 carry_out(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
-    struct view dst = view_dense(&t->type, stream_reach(s, w->out[0])), src = *t->source;
+    struct view dst = view_dense(t->type, stream_reach(s, w->out[0])), src = *t->source;
     src.data = stream_reach(s, w->in[0]);
     view_copy(&dst, &src);
     return 0;

@@ -136,7 +136,7 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     int pos = v->mine->pos[own];
     struct draft *d = draft_new(l, kind, v->node, p->kind, p->rank[pos], pos, piece, id);
     struct type local = layout_shard(v->layout, type, pos);
-    d->task.type = local;
+    d->task.type = arena_dup(&l->plan->arena, &local, sizeof local);
     d->task.name = kind->name;
     d->task.source = v->part[own].view;
     draft_out(l, d, type_bytes(&local), kind->flags & KIND_ONCE_A_BATCH ? l->program->pieces : 1);

@@ -51,7 +51,8 @@ struct lower {
     struct program *program;
     struct atlas *atlas;
     struct plan *plan;
-    struct arena tmp; /* dropped when the plan is made */
+    struct arena tmp;  /* dropped when the plan is made */
+    struct arena pass; /* of the passes over all drafts; dropped when these are in order */
     struct draft *draft;
     int32_t ndraft, capacity;
     struct pval **node_val; /* [node * OP_OUT + out] */

@@ -30,14 +30,14 @@ void
 order_begin(struct lower *l)
 {
     struct order *o = &l->order;
-    int32_t n = l->ndraft + 1, *height = ARENA_ARRAY(&l->tmp, int32_t, n), *heir = ARENA_ARRAY(&l->tmp, int32_t, n);
-    o->line = ARENA_ARRAY(&l->tmp, int32_t, n);
-    o->place = ARENA_ARRAY(&l->tmp, int32_t, n);
-    o->seen = ARENA_ARRAY(&l->tmp, int32_t, n);
-    o->queue = ARENA_ARRAY(&l->tmp, int32_t, n);
-    o->wanted = ARENA_ARRAY(&l->tmp, int32_t, n);
-    o->wanted_by = ARENA_ARRAY(&l->tmp, int32_t, n);
-    o->met = ARENA_ARRAY(&l->tmp, int32_t, n);
+    int32_t n = l->ndraft + 1, *height = ARENA_ARRAY(&l->pass, int32_t, n), *heir = ARENA_ARRAY(&l->pass, int32_t, n);
+    o->line = ARENA_ARRAY(&l->pass, int32_t, n);
+    o->place = ARENA_ARRAY(&l->pass, int32_t, n);
+    o->seen = ARENA_ARRAY(&l->pass, int32_t, n);
+    o->queue = ARENA_ARRAY(&l->pass, int32_t, n);
+    o->wanted = ARENA_ARRAY(&l->pass, int32_t, n);
+    o->wanted_by = ARENA_ARRAY(&l->pass, int32_t, n);
+    o->met = ARENA_ARRAY(&l->pass, int32_t, n);
     find_heirs(l, height, heir);
     for (int32_t b = 0; b < l->ndraft; b++) {
         o->line[b] = b;

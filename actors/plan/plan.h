@@ -145,14 +145,13 @@ struct task {
     uint64_t priority;  /* smaller first */
     const char *name;   /* operator, "box all-gather", ... */
     int32_t blame_node; /* program node whose line an error names: its own, or the first that wants a leaf moved; -1 */
-    struct line line; /* that of `blame_node` when the plan was made; a plan that is found again has others: run.line */
     int32_t nin, nout, narg;
     struct in_port *in; /* data and control */
     struct out_port *out;
     struct arg *arg;
     int32_t nresult; /* the first nresult outs are results; then one of order, one of credits, if there are such */
     struct exec *exec;
-    struct type type;             /* of a task that is no node: the local type of its result */
+    const struct type *type;      /* of a task that is no node and no box: the local type of its result; else NULL */
     const struct view *source;    /* accumulate, copy: how it lies in its argument; else NULL */
     union {                       /* by kind */
         struct plan_chain *chain; /* compute: of a chain; NULL: of its node alone */
@@ -197,6 +196,12 @@ struct plan {
     struct channel *channel;
 };
 
+/* The line of its blame_node when the plan was made; a plan that is found again has others: run.line. */
+static inline struct line
+task_line(const struct plan *p, const struct task *t)
+{
+    return t->blame_node >= 0 ? p->program->node[t->blame_node].line : (struct line){0};
+}
 /* The move that a task is part of; NULL. */
 static inline const struct plan_move *
 task_hop(const struct task *t)

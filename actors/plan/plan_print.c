@@ -214,8 +214,9 @@ static void
 print_line(const struct plan *p, const struct task *t, struct str *s)
 {
     if (p->pieces > 1) str_addf(s, "; %s%s", phase_text[t->phase], t->nact > 1 ? ", each piece" : "");
-    if (t->line.file) str_addf(s, "; %s:%d", t->line.file, (int)t->line.line);
-    if (t->line.file && t->line.inside) str_addf(s, " in %s", t->line.inside);
+    struct line line = task_line(p, t);
+    if (line.file) str_addf(s, "; %s:%d", line.file, (int)line.line);
+    if (line.file && line.inside) str_addf(s, " in %s", line.inside);
     if (!task_op(p, t) || t->chain) return;
     const char *whole = p->program->node[t->node].name;
     if (whole && strcmp(whole, t->name)) str_addf(s, " of %s", whole);

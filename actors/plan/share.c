@@ -23,6 +23,7 @@ struct sharing {
     struct mover m;
     struct grid grid;
     struct pval *to;
+    const struct type *local; /* of the parts that are alike */
     int32_t corner;
     int32_t *member, nmember; /* mesh positions that hold the same box */
     struct item *item;
@@ -179,7 +180,7 @@ fill_task(struct sharing *s, int32_t first)
     d->task.move.step = ARENA_ARRAY(&l->plan->arena, struct box_move, nmove);
     d->task.move.of = s->m.move;
     d->task.name = b->name;
-    d->task.type = layout_shard(s->to->layout, &s->to->type, s->corner);
+    d->task.type = s->local;
     draft_out(l, d, part_bytes(s), 1);
     d->task.nresult = 1;
     if (s->nfill)
@@ -209,7 +210,7 @@ join_task(struct sharing *s, int32_t pos)
     struct draft *d = draft_new(l, &kind_join, s->m.from->node, b->to->place->kind, rank, pos, false, &id);
     d->task.move.of = s->m.move;
     d->task.name = "join";
-    d->task.type = layout_shard(s->to->layout, &s->to->type, pos);
+    d->task.type = s->local;
     d->task.move.received = part_bytes(s) - s->own[device_of(b, rank)];
     draft_out(l, d, part_bytes(s), 1);
     d->task.nresult = 1;
@@ -222,6 +223,8 @@ join_task(struct sharing *s, int32_t pos)
 static int
 share_group(struct sharing *s)
 {
+    struct type local = layout_shard(s->to->layout, &s->to->type, s->corner);
+    s->local = arena_dup(&s->m.l->plan->arena, &local, sizeof local);
     s->nfill = 0;
     for (int32_t i = 0; i < s->nitem; i++)
         if (s->first[device_of(s->m.b, s->item[i].rank)] == i) TRY(fill_task(s, i));

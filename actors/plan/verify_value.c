@@ -176,7 +176,7 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     TRY(value_read_at(s, task, 0, r, l, t->pos, &view));
     TRY(value_version(s, task, 0, version));
     local = layout_shard(l, whole, t->pos);
-    if (!type_equal(&t->type, &local)) return proof_fail(s->v, task, "type is not that of its part");
+    if (!t->type || !type_equal(t->type, &local)) return proof_fail(s->v, task, "type is not that of its part");
     if (!value_same_view(t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
     TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, type_bytes(&local)));
     *value_result(s, task, 0) = (struct content){.ref = result, .layout = l, .pos = t->pos};

@@ -18,7 +18,7 @@ static void
 print_texts(const struct rille_session *s, const struct runner *r, int32_t task, struct str *out)
 {
     const struct task *t = &r->plan->task[task];
-    struct line line = t->blame_node >= 0 ? r->run.line[t->blame_node] : t->line;
+    struct line line = t->blame_node >= 0 ? r->run.line[t->blame_node] : (struct line){0};
     str_clear(out);
     if (s->cluster)
         str_add(out, "on a worker");

@@ -76,7 +76,8 @@ put_act(const struct timeline *t, int64_t i)
             "\"stage\":%d,\"thread\":%d,\"line\":",
             phase[task->phase], micros(t, a->begin), (double)(a->end - a->begin) * 1e-3, pid_of(t, task->device),
             (int)t->p->device[task->device].rank, (int)a->piece, (int)task->stage, (int)t->g->act_thread[i]);
-    snprintf(line, sizeof line, "%s:%d", task->line.file ? task->line.file : "", task->line.line);
+    struct line at = task_line(t->p, task);
+    snprintf(line, sizeof line, "%s:%d", at.file ? at.file : "", at.line);
     put_text(t->f, line);
     fprintf(t->f, "}}");
 }
