@@ -1,13 +1,17 @@
--- stop.lua - steps that a signal interrupts at any moment: stop.lua plain|compiled. After each it looks at what is there:
--- every parameter has been updated as often as every other, in all its places, and as often as the optimiser that counts
--- has counted. Prints "go" when the next signal may come, "bad ..." where something is wrong. Reads a line before it goes
--- on.
+-- stop.lua - steps that a signal interrupts at any moment: stop.lua plain|compiled TRIALS DIR. After each it looks at what
+-- is there: every parameter has been updated as often as every other, in all its places, and as often as the optimiser that
+-- counts has counted. Prints "go" when the next signal may come, "bad ..." where something is wrong. Reads a line before it
+-- goes on. At the end it writes a checkpoint, goes on for some steps and prints their losses; with 0 trials, which nobody
+-- disturbs, it begins from that checkpoint and does the same.
 local rille = require "rille"
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local options = {placement = P, sbp = "B", requires_grad = true}
 local params = {}
 for k = 1, 6 do params[k] = rille.zeros({256, 256}, options) end
 local counted = rille.zeros({4}, options)
+local Net = rille.nn.Module:extend("Net")
+function Net:init() self.params, self.counted = params, counted end
+local net = Net()
 local opt, adam = rille.optim.SGD(params, {lr = 1}), rille.optim.Adam({counted}, {lr = 1e-3})
 local x = rille.ones({64, 256}, {placement = P, sbp = "S(0)"})
 
@@ -35,9 +39,10 @@ local function whole()
   if ahead ~= 0 and (arg[1] == "compiled" or ahead ~= 1) then return ("%g updates, %d steps"):format(first, adam.steps) end
 end
 
-step()
+local trials, parts = tonumber(arg[2]), {model = net, optimizer = adam}
+if trials > 0 then step() else rille.checkpoint.load(arg[3], parts) end
 io.stdout:setvbuf("line")
-for trial = 1, tonumber(arg[2]) do
+for trial = 1, trials do
   local ok, why = pcall(function()
     print("go")
     while true do step() end
@@ -51,4 +56,8 @@ for trial = 1, tonumber(arg[2]) do
   if wrong then print("bad", wrong) break end
   if arg[1] == "plain" and params[1]:max():item() > adam.steps then adam.steps = adam.steps + 1 end
 end
+if trials > 0 then rille.checkpoint.save(arg[3], parts) end
+local losses = {}
+for k = 1, 5 do losses[k] = ("%.17g"):format(step():item()) end
+print("losses", table.concat(losses, " "))
 print("done", adam.steps)
