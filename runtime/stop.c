@@ -3,20 +3,28 @@
 
 #include "runtime/error.h"
 
-static _Thread_local struct {
-    bool (*wanted)(void *arg);
-    void *arg;
-} ask;
+static _Thread_local struct stop ask;
 
 void
 stop_ask(bool (*wanted)(void *arg), void *arg)
 {
-    ask.wanted = wanted;
-    ask.arg = arg;
+    ask = (struct stop){wanted, arg};
+}
+
+struct stop
+stop_asked(void)
+{
+    return ask;
+}
+
+bool
+stop_now(void)
+{
+    return ask.wanted && ask.wanted(ask.arg);
 }
 
 int
 stop_check(void)
 {
-    return ask.wanted && ask.wanted(ask.arg) ? fail(E_CANCEL, "interrupted") : 0;
+    return stop_now() ? fail(E_CANCEL, "interrupted") : 0;
 }

@@ -1,13 +1,22 @@
 /* stop.h - how a kernel that takes long learns that nobody wants its result any more.
  *
  * Whoever runs kernels on a thread names a question; a kernel asks it between parts of its work that take some tens of
- * milliseconds, and after a yes returns E_CANCEL, its results half written. Belongs to the calling thread. */
+ * milliseconds, and after a yes returns at once, its results half written. Who said yes must not take them for results: a
+ * loop that helps (kernels/cpu/team.h) has no status to give. Belongs to the calling thread; threads that help it ask as it
+ * does. */
 #ifndef RILLE_RUNTIME_STOP_H
 #define RILLE_RUNTIME_STOP_H
 
 #include <stdbool.h>
 
+struct stop {
+    bool (*wanted)(void *arg); /* any thread may call it; after a yes it says no more no; NULL: nobody */
+    void *arg;
+};
+
 void stop_ask(bool (*wanted)(void *arg), void *arg); /* NULL: nobody */
+struct stop stop_asked(void);                        /* this thread's question, for those that help it */
+bool stop_now(void);
 /* 0, or E_CANCEL after fail(). */
 int stop_check(void);
 

@@ -1,5 +1,6 @@
 /* kernels-threads.c - a kernel's threads do not change its result: one, two, three and seven give the same bits, and
  * what the reference gives, within rounding. Shapes are large enough to be shared out, and share unevenly. */
+#include "kernels/cpu/dnnl.h"
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 #include "kernels/sample.h"
@@ -145,34 +146,41 @@ same_bits(const struct tensors *a, const struct tensors *b)
     return same;
 }
 
+static void
+try_row(const char *name, const char *text, double between)
+{
+    struct arena arena = {0};
+    struct sample s;
+    struct rule rule;
+    if (!ok(op_find(name) && sample_read(op_find(name), text, &s) && !call_infer(&arena, &s.call, &rule),
+            "%s %s can be called", name, text)) {
+        diag("%s", err_text());
+        return;
+    }
+    struct tensors want, one, many;
+    bool low = s.out[0].dtype == DT_BF16;
+    int status = run(&s, &want, 0) | run(&s, &one, 1);
+    double apart = status ? INFINITY : difference(&one, &want);
+    if (!ok(apart <= (low ? 1e-2 : 2e-5), "%s %s: as the reference", name, text)) diag("%g apart", apart);
+    for (int threads = 2; threads <= 7; threads += threads == 3 ? 4 : 1) {
+        status = run(&s, &many, threads);
+        bool good = !status && (between > 0 ? difference(&many, &one) <= between : same_bits(&many, &one));
+        ok(good, "%s %s: %d threads as one", name, text, threads);
+        tensors_close(&many);
+    }
+    tensors_close(&want);
+    tensors_close(&one);
+    arena_fini(&arena);
+}
+
 int
 main(void)
 {
-    for (size_t i = 0; i < countof(table); i++) {
-        const char *name = table[i].op, *text = table[i].sample;
-        struct arena arena = {0};
-        struct sample s;
-        struct rule rule;
-        if (!ok(op_find(name) && sample_read(op_find(name), text, &s) && !call_infer(&arena, &s.call, &rule),
-                "%s %s can be called", name, text)) {
-            diag("%s", err_text());
-            continue;
-        }
-        struct tensors want, one, many;
-        bool low = s.out[0].dtype == DT_BF16;
-        int status = run(&s, &want, 0) | run(&s, &one, 1);
-        double apart = status ? INFINITY : difference(&one, &want);
-        if (!ok(apart <= (low ? 1e-2 : 2e-5), "%s %s: as the reference", name, text)) diag("%g apart", apart);
-        for (int threads = 2; threads <= 7; threads += threads == 3 ? 4 : 1) {
-            status = run(&s, &many, threads);
-            double between = table[i].rounding;
-            bool good = !status && (between > 0 ? difference(&many, &one) <= between : same_bits(&many, &one));
-            ok(good, "%s %s: %d threads as one", name, text, threads);
-            tensors_close(&many);
-        }
-        tensors_close(&want);
-        tensors_close(&one);
-        arena_fini(&arena);
-    }
+    for (size_t i = 0; i < countof(table); i++) try_row(table[i].op, table[i].sample, table[i].rounding);
+    diag("in parts of some images");
+    conv_part_flops = 1;
+    try_row("conv2d", "f32{11,8,30,30} f32{16,8,3,3} - padding=1", 1e-5);
+    try_row("conv2d", "f32{5,8,12,12} f32{16,4,3,3} - padding=1 groups=2", 1e-5);
+    try_row("conv2d_grad_x", "f32{11,4,3,5} f32{4,3,3,2} size=5,6", 1e-5);
     return done();
 }

@@ -46,6 +46,7 @@ struct engine {
     int status; /* of the first failure that was told */
     int64_t begin_ns, elapsed_ns, runs;
     atomic_int interrupted;
+    atomic_int cut; /* a kernel was told to stop: what it gave is no result, whatever it said */
     atomic_int aborted;
     _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; of another run: shut */
     const struct op *slow_op;
@@ -394,7 +395,10 @@ stops(struct engine *e)
 static bool
 wants_stop(void *engine)
 {
-    return stops(engine);
+    struct engine *e = engine;
+    if (!stops(e)) return false;
+    atomic_store(&e->cut, 1);
+    return true;
 }
 
 void
@@ -476,7 +480,7 @@ outcome(struct engine *e, int nthread)
         struct worker *w = &e->worker[t];
         if (w->status) return fail((enum err_code)w->status, "%s", w->text);
     }
-    return 0;
+    return atomic_load(&e->cut) ? fail(E_CANCEL, "interrupted") : 0;
 }
 
 /* Tests: an act that is made to sleep, or to fail. */
@@ -515,6 +519,7 @@ engine_begin(struct engine *e, struct run *r)
     e->begin_ns = now_ns();
     atomic_store(&e->interrupted, 0);
     atomic_store(&e->aborted, 0);
+    atomic_store(&e->cut, 0);
     r->before_act = has_trouble(e) ? trouble : NULL;
     r->hook = e;
     if (nthread > 1) TRY(start_threads(e, nthread));

@@ -27,6 +27,7 @@
 #include "kernels/cpu/team.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
+#include "runtime/stop.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -474,7 +475,7 @@ forward_block(struct worker *w, int64_t block)
 static void
 forward(struct worker *w, int64_t lo, int64_t hi)
 {
-    for (int64_t u = lo; u < hi; u++) {
+    for (int64_t u = lo; u < hi && !stop_now(); u++) {
         w->head = u / w->a->nblock;
         if (u == lo || u % w->a->nblock == 0) pack_head(w);
         forward_block(w, u % w->a->nblock);
@@ -557,7 +558,7 @@ backward(struct worker *w, int64_t lo, int64_t hi)
         pack_head(w);
         memset(w->r.sum_k, 0, keys * (size_t)a->size);
         memset(w->r.sum_v, 0, keys * (size_t)a->width);
-        for (int64_t block = 0; block < a->nblock; block++) backward_block(w, block);
+        for (int64_t block = 0; block < a->nblock && !stop_now(); block++) backward_block(w, block);
         unpack(w->r.sum_k, &dk, 0, a->nkey, NULL);
         unpack(w->r.sum_v, &dv, 0, a->nkey, NULL);
     }

@@ -5,6 +5,7 @@
  * descriptor as their hint. */
 #include "kernels/cpu/dnnl.h"
 
+#include "runtime/arena.h"
 #include "runtime/error.h"
 
 enum { STRIDE, PADDING, DILATION }; /* attributes of all three operators */
@@ -70,6 +71,41 @@ conv_accepts(const struct kcall *k)
     return same && view_numel(&k->in[0]) && view_numel(&k->in[1]) && view_numel(&k->out[0]);
 }
 
+/* ---- some images at a time ---- */
+
+double conv_part_flops = 4e10; /* half a second on a slow core */
+
+/* A long convolution is computed in parts of so many images, that between them it can be stopped (runtime/stop.h). */
+static int64_t
+images_at_once(const struct view *x, const struct view *w, const struct view *y, int threads)
+{
+    double flops = 2 * (double)view_numel(y) * (double)(view_numel(w) / w->dim[0]);
+    int64_t n = x->dim[0], parts = (int64_t)(flops / conv_part_flops) + 1;
+    return MIN(n, MAX((n + parts - 1) / parts, threads));
+}
+
+static int64_t
+image_bytes(const struct view *v)
+{
+    return view_numel(v) / v->dim[0] * (int64_t)dtype_bytes(v->dtype);
+}
+
+/* Of the arguments from, weights and to. The last part ends where the images do, and computes some of them again. */
+static void
+repeat_by_images(struct prim *p, int64_t at_once, const struct view *from, const struct view *to)
+{
+    int64_t n = from->dim[0], parts = (n + at_once - 1) / at_once;
+    if (parts < 2) return;
+    int64_t *skip = must_alloc((size_t)(3 * parts) * sizeof *skip);
+    for (int64_t r = 0; r < parts; r++) {
+        int64_t first = MIN(r * at_once, n - at_once);
+        skip[3 * r] = first * image_bytes(from);
+        skip[3 * r + 1] = 0;
+        skip[3 * r + 2] = first * image_bytes(to);
+    }
+    prim_repeat(p, parts, skip, 3);
+}
+
 /* ---- the primitives ---- */
 
 static int
@@ -86,18 +122,24 @@ forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
 int
 conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct shape s = shape_of(k, &k->in[0], &k->in[1], &k->out[0]);
+    struct view x = k->in[0], y = k->out[0];
+    x.dim[0] = y.dim[0] = images_at_once(&k->in[0], &k->in[1], &k->out[0], k->threads);
+    struct shape s = shape_of(k, &x, &k->in[1], &y);
     struct prim_arg arg[] = {
         {DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_WEIGHTS, 1, s.w.desc}, {DNNL_ARG_DST, PRIM_OUT, s.y.desc}};
     dnnl_primitive_desc_t pd;
     TRY(forward(&s, k->threads, &pd));
-    return prim_new(pd, 3, arg, k->threads, state, scratch_bytes);
+    TRY(prim_new(pd, 3, arg, k->threads, state, scratch_bytes));
+    repeat_by_images(*state, x.dim[0], &k->in[0], &k->out[0]);
+    return 0;
 }
 
 int
 conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct shape s = shape_of(k, &k->out[0], &k->in[1], &k->in[0]);
+    struct view x = k->out[0], y = k->in[0];
+    x.dim[0] = y.dim[0] = images_at_once(&k->out[0], &k->in[1], &k->in[0], k->threads);
+    struct shape s = shape_of(k, &x, &k->in[1], &y);
     struct prim_arg arg[] = {
         {DNNL_ARG_DIFF_DST, 0, s.y.desc}, {DNNL_ARG_WEIGHTS, 1, s.w.desc}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x.desc}};
     dnnl_primitive_desc_t hint, pd;
@@ -109,7 +151,10 @@ conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     TRY(forward(&s, k->threads, &hint));
     int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
     dnnl_primitive_desc_destroy(hint);
-    return status ? status : prim_new(pd, 3, arg, k->threads, state, scratch_bytes);
+    TRY(status);
+    TRY(prim_new(pd, 3, arg, k->threads, state, scratch_bytes));
+    repeat_by_images(*state, x.dim[0], &k->in[0], &k->out[0]);
+    return 0;
 }
 
 int

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/gemm_f64.h"
 #include "kernels/cpu/team.h"
+#include "runtime/stop.h"
 
 #include <string.h>
 
@@ -141,7 +142,7 @@ run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
     const struct work *w = arg;
     const struct windows *s = w->s;
     struct matrix_f64 all = {(double *)(s->scratch + (size_t)share * s->workspace), s->wide, 1};
-    for (int64_t u = lo; u < hi; u++)
+    for (int64_t u = lo; u < hi && !stop_now(); u++)
         w->one(s, u / s->groups, u % s->groups, all, (char *)all.data + matrix_workspace(s));
 }
 

@@ -61,6 +61,9 @@ extern struct gemm_panel {
     int64_t side, step;
 } gemm_panel;
 
+/* A convolution of more flops is computed in parts of so many images. Tests make it small. */
+extern double conv_part_flops;
+
 bool gemm_accepts(const struct kcall *k); /* matmul */
 bool gemm_takes(const struct kcall *k, int i);
 int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

@@ -234,6 +234,8 @@ run_blocks(const struct elt *e, struct run *r)
     if (e->streams) tile_fence();
 }
 
+enum { GRAIN = 4096 }; /* elements: fewer are worth no thread */
+
 /* What the threads of a team share. Short rows are not divided: then a unit is a row, else an element. */
 struct work {
     const struct elt *e;
@@ -243,15 +245,13 @@ struct work {
 };
 
 static void
-run_range(void *arg, int64_t lo, int64_t hi)
+run_range(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct work *w = arg;
-    /* Ranges begin at nunit * i / threads. */
-    int64_t thread = lo == 0 ? 0 : (lo * w->e->threads + w->nunit - 1) / w->nunit;
     struct run r;
     r.in = w->in;
     r.out = w->out;
-    r.scratch = w->scratch + (size_t)thread * w->e->scratch;
+    r.scratch = w->scratch + (size_t)share * w->e->scratch;
     r.stop = hi * w->unit;
     seek(w->e, &r, lo * w->unit);
     load_constants(w->e, &r);
@@ -265,7 +265,7 @@ elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch)
     if (e->numel == 0) return;
     int64_t unit = e->rows ? e->row : 1;
     struct work w = {e, in, out, scratch, unit, e->numel / unit};
-    team_run(e->threads, w.nunit, 1, run_range, &w);
+    team_shares(e->threads, w.nunit, MAX(GRAIN / unit, 1), run_range, &w);
 }
 
 /* ---- the meaning ---- */

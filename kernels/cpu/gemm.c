@@ -15,6 +15,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/error.h"
+#include "runtime/stop.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -432,7 +433,7 @@ f64_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct doubles *d = arg;
     const struct matrix *x = d->g.x;
-    for (int64_t u = lo; u < hi; u++) {
+    for (int64_t u = lo; u < hi && !stop_now(); u++) {
         struct matrix_f64 to[NMATRIX];
         int64_t left = u / d->per, row = u % d->per * ROWS;
         for (int i = 0; i < NMATRIX; i++) to[i] = (struct matrix_f64){d->data[i], x[i].row, x[i].col};

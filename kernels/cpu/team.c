@@ -5,6 +5,7 @@
 #include "kernels/cpu/team.h"
 
 #include "runtime/denormal.h"
+#include "runtime/stop.h"
 
 #include <omp.h>
 #ifdef __SANITIZE_THREAD__
@@ -18,16 +19,30 @@ team_set(int n)
     if (omp_get_max_threads() != n) omp_set_num_threads(n);
 }
 
+enum { PIECE = 64 }; /* grains of a share between which it is asked whether it is still wanted: some milliseconds */
+
 struct share {
     void (*part)(void *arg, int64_t lo, int64_t hi);
     void *arg;
-    int64_t lo, hi;
+    int64_t lo, hi, piece;
+    struct stop stop; /* the question of the thread that the others help */
 };
 
+/* Share i of nteam. */
 static struct share
-share_of(void (*part)(void *arg, int64_t lo, int64_t hi), void *arg, int64_t n, int64_t i, int64_t nteam)
+share_of(const struct share *all, int64_t i, int64_t nteam)
 {
-    return (struct share){part, arg, n * i / nteam, n * (i + 1) / nteam};
+    struct share s = *all;
+    s.lo = all->hi * i / nteam;
+    s.hi = all->hi * (i + 1) / nteam;
+    return s;
+}
+
+static void
+run_pieces(const struct share *s)
+{
+    for (int64_t lo = s->lo; lo < s->hi && (lo == s->lo || !stop_now()); lo += s->piece)
+        s->part(s->arg, lo, MIN(lo + s->piece, s->hi));
 }
 
 static void *
@@ -35,7 +50,10 @@ run_share(void *arg)
 {
     const struct share *s = arg;
     denormals_flush();
-    s->part(s->arg, s->lo, s->hi);
+    struct stop own = stop_asked();
+    stop_ask(s->stop.wanted, s->stop.arg);
+    run_pieces(s);
+    stop_ask(own.wanted, own.arg);
     return NULL;
 }
 
@@ -43,8 +61,9 @@ void
 team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg)
 {
     int64_t nteam = MIN((int64_t)threads, n / MAX(grain, 1));
+    const struct share all = {part, arg, 0, n, PIECE * MAX(grain, 1), stop_asked()};
     if (nteam <= 1) {
-        if (n > 0) part(arg, 0, n);
+        run_pieces(&all);
         return;
     }
 #ifdef __SANITIZE_THREAD__
@@ -53,7 +72,7 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
     pthread_t thread[MOST];
     nteam = MIN(nteam, MOST);
     for (int64_t i = 0; i < nteam; i++) {
-        share[i] = share_of(part, arg, n, i, nteam);
+        share[i] = share_of(&all, i, nteam);
         int status = i > 0 ? pthread_create(&thread[i], NULL, run_share, &share[i]) : 0;
         assert(!status);
     }
@@ -62,7 +81,7 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
 #else
 #pragma omp parallel for num_threads((int)nteam) schedule(static, 1)
     for (int64_t i = 0; i < nteam; i++) {
-        struct share share = share_of(part, arg, n, i, nteam);
+        struct share share = share_of(&all, i, nteam);
         run_share(&share);
     }
 #endif
@@ -71,20 +90,24 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
 struct shares {
     void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi);
     void *arg;
-    int64_t n, count;
+    int64_t n, count, piece;
 };
 
 static void
-run_shares(void *arg, int64_t lo, int64_t hi)
+run_shares(void *arg, int64_t first, int64_t end)
 {
     const struct shares *s = arg;
-    for (int64_t i = lo; i < hi; i++) s->part(s->arg, i, s->n * i / s->count, s->n * (i + 1) / s->count);
+    for (int64_t i = first; i < end; i++) {
+        int64_t lo = s->n * i / s->count, hi = s->n * (i + 1) / s->count;
+        for (; lo < hi && !stop_now(); lo += s->piece) s->part(s->arg, i, lo, MIN(lo + s->piece, hi));
+    }
 }
 
 void
 team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi),
             void *arg)
 {
-    struct shares s = {part, arg, n, MAX(MIN((int64_t)threads, n / MAX(grain, 1)), 1)};
+    grain = MAX(grain, 1);
+    struct shares s = {part, arg, n, MAX(MIN((int64_t)threads, n / grain), 1), PIECE * grain};
     if (n > 0) team_run((int)s.count, s.count, 1, run_shares, &s);
 }

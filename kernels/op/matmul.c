@@ -6,6 +6,7 @@
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
+#include "runtime/stop.h"
 
 /* Dimensions of the batch of an operand of ndim dimensions. */
 static int
@@ -97,7 +98,7 @@ product_f(const struct product *p, int64_t a, int64_t b, int64_t c)
     const double *x = f64_of(p->a) + a, *y = f64_of(p->b) + b;
     double *z = f64_of(p->c) + c;
     for (int64_t i = 0; i < p->m * p->n; i++) z[i] = 0;
-    for (int64_t i = 0; i < p->m; i++)
+    for (int64_t i = 0; i < p->m && !stop_now(); i++)
         for (int64_t l = 0; l < p->k; l++)
             for (int64_t j = 0; j < p->n; j++) z[i * p->n + j] += x[i * p->k + l] * y[l * p->n + j];
 }
@@ -107,7 +108,7 @@ product_i(const struct product *p, int64_t a, int64_t b, int64_t c)
 {
     const int64_t *x = i64_of(p->a) + a, *y = i64_of(p->b) + b;
     int64_t *z = i64_of(p->c) + c;
-    for (int64_t i = 0; i < p->m; i++)
+    for (int64_t i = 0; i < p->m && !stop_now(); i++)
         for (int64_t j = 0; j < p->n; j++) {
             uint64_t sum = 0; /* wraps, as integers do */
             for (int64_t l = 0; l < p->k; l++) sum += (uint64_t)x[i * p->k + l] * (uint64_t)y[l * p->n + j];

@@ -4,6 +4,7 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/team.h"
 #include "runtime/arena.h"
+#include "runtime/stop.h"
 
 #include <stdlib.h>
 
@@ -237,7 +238,7 @@ run_share(void *arg, int64_t lo, int64_t hi)
     int64_t nplane = plane_count(&t->k->out[0]), n = (nplane + PLANE_LANES - 1) / PLANE_LANES, threads = t->s->threads;
     for (int64_t i = lo; i < hi; i++) {
         char *workspace = (char *)t->k->scratch + (size_t)i * t->s->workspace;
-        for (int64_t g = n * i / threads; g < n * (i + 1) / threads; g++) {
+        for (int64_t g = n * i / threads; g < n * (i + 1) / threads && !stop_now(); g++) {
             int64_t first = g * PLANE_LANES, last = MIN(first + PLANE_LANES, nplane);
             if (t->s->turn && last - first == PLANE_LANES)
                 run_group(t, first, workspace);
