@@ -17,8 +17,7 @@ static void
 gather(struct train *t)
 {
     struct rille_session *s = t->s;
-    for (int32_t i = 0; i < s->cache.capacity; i++)
-        for (struct cached *e = s->cache.slot[i]; e && nplan < PROGRAMS; e = e->next) plans[nplan++] = e->runner->plan;
+    for (struct cached *e = s->cache.latest; e && nplan < PROGRAMS; e = e->after) plans[nplan++] = e->runner->plan;
     if (t->graph && nplan < PROGRAMS) plans[nplan++] = t->graph->runner->plan;
 }
 
