@@ -8,6 +8,7 @@ local theory_of = require "rille.show.theory"
 
 local ROWS <const> = 16 -- devices that are drawn; of more, the first and the last
 local STALLS <const> = 4
+local MOST <const> = 400 -- spans of a device that are drawn one by one
 
 -- ---- what is said of it ----
 
@@ -66,35 +67,45 @@ end
 
 local textures = {forward = "░", backward = "▓", weight = "▒", move = "»", update = "█"}
 
--- What each cell shows: the kind of work that takes most of its time, and of which piece; nil: idle.
-local function cells_of(spans, time, columns)
-  local cells, most = {}, {}
+-- What each cell shows, as runs {what =, piece =, stage =, from =, to =} in cells, without those that are idle: the kind of
+-- work and the piece that take most of a cell; a cell that is mostly idle shows that.
+local function runs_of(spans, time, columns)
+  local cells, runs = {}, {}
   for _, s in ipairs(spans) do
     local from, to = s.from / time * columns, s.to / time * columns
     for k = math.floor(from), math.min(columns - 1, math.ceil(to) - 1) do
+      local cell = cells[k] or {busy = 0, shares = {}}
+      local key = s.what .. ":" .. (s.piece or "")
       local share = math.min(to, k + 1) - math.max(from, k)
-      if share > (most[k] or 0.25) then cells[k], most[k] = s, share end
+      cells[k], cell.busy = cell, cell.busy + share
+      cell.shares[key] = (cell.shares[key] or 0) + share
+      if not cell.most or cell.shares[key] > cell.shares[cell.key] then cell.most, cell.key = s, key end
     end
   end
-  return cells
+  for k = 0, columns - 1 do
+    local cell, last = cells[k], runs[#runs]
+    if cell and cell.busy >= 0.5 then
+      if last and last.to == k and last.key == cell.key then last.to = k + 1
+      else runs[#runs + 1] = {key = cell.key, what = cell.most.what, piece = cell.most.piece, stage = cell.most.stage, from = k, to = k + 1} end
+    end
+  end
+  return runs
 end
 
 -- One device's row: each span begins with its piece's number where that fits.
 local function row_text(spans, time, columns, color)
-  local cells, out, k = cells_of(spans, time, columns), {}, 0
-  while k < columns do
-    local s, n = cells[k], 1
-    while k + n < columns and cells[k + n] == s do n = n + 1 end
-    if s then
-      local number = s.piece and tostring(s.piece) or ""
-      if #number > n then number = n == 1 and number:sub(-1) or "" end
-      local fill = color and " " or textures[s.what]
-      out[#out + 1] = paint.colored(number .. fill:rep(n - #number), s.what, color)
-    else
-      out[#out + 1] = paint.colored(("·"):rep(n), "idle", color)
-    end
-    k = k + n
+  local out, at = {}, 0
+  local function idle(to)
+    if to > at then out[#out + 1] = paint.colored(("·"):rep(to - at), "idle", color) end
   end
+  for _, r in ipairs(runs_of(spans, time, columns)) do
+    idle(r.from)
+    local n, number = r.to - r.from, r.piece and tostring(r.piece) or ""
+    if #number > n then number = n == 1 and number:sub(-1) or "" end
+    out[#out + 1] = paint.colored(number .. (color and " " or textures[r.what]):rep(n - #number), r.what, color)
+    at = r.to
+  end
+  idle(columns)
   return table.concat(out)
 end
 
@@ -165,13 +176,22 @@ local function tip_of(s)
   return ("%s%s, stage %d, %s"):format(s.what, s.piece and " of piece " .. s.piece or "", s.stage, paint.seconds(s.to - s.from))
 end
 
+-- Spans as they are, or where they are many what one can see of them: two runs a pixel.
+local function drawn_spans(spans, time)
+  if #spans <= MOST then return spans end
+  local cells <const> = 2 * (WIDTH - LEFT - RIGHT)
+  local runs = runs_of(spans, time, cells)
+  for _, r in ipairs(runs) do r.from, r.to = r.from / cells * time, r.to / cells * time end
+  return runs
+end
+
 -- The rows of a run, from y on; time 0 to `time` is the whole width. Gives the y below.
 local function draw_run(doc, c, run, rows, y, time)
   local scale = (WIDTH - LEFT - RIGHT) / time
   for _, d in ipairs(rows) do
     doc:text(LEFT - 8, y + ROW / 2 + 4, "end small", d and c.devices[d].device or "...")
     if d then doc:box(LEFT, y, run.time * scale, ROW - GAP, "idle") end
-    for _, s in ipairs(d and spans_of(run, d) or {}) do
+    for _, s in ipairs(d and drawn_spans(spans_of(run, d), time) or {}) do
       local x, w = LEFT + s.from * scale, (s.to - s.from) * scale
       local label = s.piece and tostring(s.piece) or ""
       if w >= 0.15 then doc:box(x, y, math.max(0.3, w - (w > 4 and 0.8 or 0)), ROW - GAP, s.what, w > 1 and tip_of(s) or nil) end
@@ -227,10 +247,12 @@ end
 local function svg_picture(c, theory)
   local doc, rows, y = paint.document("Schedule: " .. headline(c)), rows_of(c), 62
   local time = math.max(c.planned.time, c.measured and c.measured.time or 0)
+  local apart = time > 2.5 * c.planned.time -- one scale would hide the plan
   doc:text(LEFT, 30, "head", headline(c))
   y = draw_legend(doc, 52) + 22
   doc:text(LEFT, y - 8, "faint", planned_text(c, theory))
-  y = draw_run(doc, c, c.planned, rows, y, time)
+  y = draw_run(doc, c, c.planned, rows, y, apart and c.planned.time or time)
+  if apart then y = draw_axis(doc, y, c.planned.time) end
   if c.measured then
     y = y + 24
     doc:text(LEFT, y - 8, "faint", measured_text(c))
