@@ -66,6 +66,20 @@ tap.group("what a chart says", function()
   tap.fails(function() rille.graph(function(x) return x end):show() end, "called", "a step that was not called has no schedule")
 end)
 
+tap.group("who waits", function()
+  local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
+  local step = rille.graph(function(x)
+    return x:tanh():to_global{placement = second, sbp = "B"}:exp()
+  end, {micro_batches = 8})
+  rille._slow_op("exp", 0.002)
+  step(rille.randn({16, 4}, {placement = first}))
+  rille._slow_op("exp", 0)
+  local words = {}
+  for _, s in ipairs(step:chart().planned.stalls) do words[#words + 1] = s.text end
+  tap.ok(table.concat(words, "; "):find("stage 0 waited %d+ %% for a register of tanh %(.-show%-step.lua:%d+%), which was still read by"),
+    "a stage that is ahead waits for a register of its own, and the line is told", table.concat(words, "; "))
+end)
+
 -- What step:show() draws, at a width.
 local function drawn(step, columns, color, costs)
   local plain, svg
