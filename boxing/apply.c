@@ -93,13 +93,17 @@ joins(const struct view *v, int d, int64_t row)
 }
 
 static struct rows
-rows_of(const struct view *dst, int n, const struct view *src)
+rows_of(const struct view *dst, int n, box_operand_fn *at, const void *of)
 {
     struct rows r = {.ndim = dst->ndim, .row = 1, .nrow = 1};
     for (bool all = true; r.ndim > 0; r.ndim--) {
         int d = r.ndim - 1;
         all = joins(dst, d, r.row);
-        for (int i = 0; i < n && all; i++) all = joins(&src[i], d, r.row);
+        for (int i = 0; i < n && all; i++) {
+            struct box_operand x;
+            at(of, i, &x);
+            all = joins(x.view, d, r.row);
+        }
         if (!all) break;
         r.row *= dst->dim[d];
     }
@@ -108,14 +112,14 @@ rows_of(const struct view *dst, int n, const struct view *src)
 }
 
 static char *
-row_at(const struct view *v, const struct rows *r, int64_t row)
+row_at(const struct view *v, const void *data, const struct rows *r, int64_t row)
 {
     int64_t at = 0;
     for (int d = r->ndim - 1; d >= 0; d--) {
         at += row % v->dim[d] * v->stride[d];
         row /= v->dim[d];
     }
-    return (char *)v->data + at * (int64_t)dtype_bytes(v->dtype);
+    return (char *)(uintptr_t)data + at * (int64_t)dtype_bytes(v->dtype);
 }
 
 /* ---- what steps do ---- */
@@ -125,16 +129,20 @@ struct summing {
     combine_fn *fn;
     enum dtype dtype;
     struct rows rows;
-    const struct view *dst, *src;
+    const struct view *dst;
     int n;
+    box_operand_fn *at;
+    const void *of;
 };
 
 /* Elements of source k, in room if they are halves among floats. */
 static const void *
 source_at(const struct summing *s, int k, int64_t row, int64_t i, int64_t n, float *room)
 {
-    const struct view *v = &s->src[k];
-    const char *from = row_at(v, &s->rows, row) + i * (int64_t)dtype_bytes(v->dtype);
+    struct box_operand x;
+    s->at(s->of, k, &x);
+    const struct view *v = x.view;
+    const char *from = row_at(v, x.data, &s->rows, row) + i * (int64_t)dtype_bytes(v->dtype);
     if (v->dtype == s->dtype) return from;
     half_widen(v->dtype, room, from, n);
     return room;
@@ -145,7 +153,7 @@ sum_block(const struct summing *s, int64_t row, int64_t i, int64_t n)
 {
     float block[BLOCK], room[2][BLOCK];
     bool rounds = s->dst->dtype != s->dtype;
-    char *to = row_at(s->dst, &s->rows, row) + i * (int64_t)dtype_bytes(s->dst->dtype);
+    char *to = row_at(s->dst, s->dst->data, &s->rows, row) + i * (int64_t)dtype_bytes(s->dst->dtype);
     void *sum = rounds ? (char *)block : to;
     s->fn(sum, source_at(s, 0, row, i, n, room[0]), source_at(s, 1, row, i, n, room[1]), n);
     for (int k = 2; k < s->n; k++) s->fn(sum, sum, source_at(s, k, row, i, n, room[0]), n);
@@ -154,27 +162,47 @@ sum_block(const struct summing *s, int64_t row, int64_t i, int64_t n)
 
 /* Parts of a sum are all f32 or none; a half is added to a f32 sum of pieces. */
 static enum dtype
-dtype_of_sum(int n, const struct view *src)
+dtype_of_sum(int n, box_operand_fn *at, const void *of)
 {
-    for (int k = 0; k < n; k++)
-        if (src[k].dtype == DT_F32) return DT_F32;
-    return src->dtype;
+    struct box_operand x = {NULL, NULL};
+    for (int k = 0; k < n; k++) {
+        at(of, k, &x);
+        if (x.view->dtype == DT_F32) return DT_F32;
+    }
+    return x.view->dtype;
+}
+
+void
+box_reduce_each(enum reduce r, const struct view *dst, int n, box_operand_fn *at, const void *of)
+{
+    assert(n > 0);
+    if (view_numel(dst) == 0) return;
+    if (n == 1) {
+        struct box_operand one;
+        at(of, 0, &one);
+        struct view src = *one.view;
+        src.data = one.data;
+        view_copy(dst, &src);
+        return;
+    }
+    enum dtype d = dtype_of_sum(n, at, of);
+    struct summing s = {combine[d][r], d, rows_of(dst, n, at, of), dst, n, at, of};
+    assert(s.fn && (dst->dtype == d || (d == DT_F32 && dtype_is_half(dst->dtype))));
+    for (int64_t row = 0; row < s.rows.nrow; row++)
+        for (int64_t i = 0; i < s.rows.row; i += BLOCK) sum_block(&s, row, i, MIN(s.rows.row - i, BLOCK));
+}
+
+static void
+of_views(const void *of, int k, struct box_operand *out)
+{
+    const struct view *v = (const struct view *)of + k;
+    *out = (struct box_operand){v, v->data};
 }
 
 void
 box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src)
 {
-    assert(n > 0);
-    if (view_numel(dst) == 0) return;
-    if (n == 1) {
-        view_copy(dst, src);
-        return;
-    }
-    enum dtype d = dtype_of_sum(n, src);
-    struct summing s = {combine[d][r], d, rows_of(dst, n, src), dst, src, n};
-    assert(s.fn && (dst->dtype == d || (d == DT_F32 && dtype_is_half(dst->dtype))));
-    for (int64_t row = 0; row < s.rows.nrow; row++)
-        for (int64_t i = 0; i < s.rows.row; i += BLOCK) sum_block(&s, row, i, MIN(s.rows.row - i, BLOCK));
+    box_reduce_each(r, dst, n, of_views, src);
 }
 
 void

@@ -137,6 +137,13 @@ void box_apply(const struct box_plan *p, void *const *src, void **dst);
  * the sources, the last to that of dst, which is another where parts of a sum of halves become whole; one pass over
  * memory. dst may be src[0]. BOX_FILL: the identity of r. */
 void box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src);
+/* The same of sources that are given one by one: at() says where number k lies, each time that it is read. */
+struct box_operand {
+    const struct view *view; /* but for its data */
+    void *data;
+};
+typedef void box_operand_fn(const void *of, int k, struct box_operand *out);
+void box_reduce_each(enum reduce r, const struct view *dst, int n, box_operand_fn *at, const void *of);
 void box_fill(enum reduce r, const struct view *dst);
 /* The view of a slice in a dense part of a tensor of global type t in layout l (part, slice: global positions), or in a
  * stage of p. data may be NULL. */

@@ -128,6 +128,37 @@ plain(int threads, const char *kind, bool timed)
     train_close(&t);
 }
 
+/* A sum over more devices than any table on the stack is made for. */
+static void
+wide(void)
+{
+    enum { DEVICES = 70 };
+    struct rille_session *s;
+    struct rille_tensor *x, *sum, *y;
+    const struct rille_place *p;
+    const struct rille_layout *split, *whole;
+    int32_t rank[DEVICES], size = DEVICES;
+    int64_t shape[2] = {DEVICES, 3};
+    float value[DEVICES * 3], out[3];
+    for (int i = 0; i < DEVICES; i++) rank[i] = i;
+    for (int i = 0; i < DEVICES * 3; i++) value[i] = (float)(i % 7);
+    must(rille_open(&(struct rille_options){.devices = "cpu:70", .threads = 2}, &s), "open");
+    must(rille_place(s, "cpu", 1, &size, rank, &p), "place");
+    must(rille_layout(s, p, 1, (const char *[]){"S(0)"}, NULL, -1, &split), "split");
+    must(rille_layout(s, p, 1, (const char *[]){"B"}, NULL, -1, &whole), "whole");
+    must(rille_tensor_from_host(s, "f32", 2, shape, value, split, &x), "values");
+    struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = x};
+    struct rille_attr axis = {.name = "axis", .kind = RILLE_INT, .i = 0};
+    must(rille_call(s, rille_op_find("sum"), 1, &arg, 1, &axis, &sum), "sum");
+    must(rille_tensor_to_global(sum, whole, &y), "move");
+    must(rille_tensor_read(y, out), "read");
+    repeat(s, last_runner(s), "a sum over 70 devices allocates nothing");
+    rille_tensor_free(&x);
+    rille_tensor_free(&sum);
+    rille_tensor_free(&y);
+    rille_close(&s);
+}
+
 /* Compiled steps, from outside: what the counter says, the first call included. */
 static void
 compiled(int threads, const char *schedule)
@@ -165,6 +196,7 @@ int
 main(void)
 {
     counts();
+    wide();
     for (int threads = 1; threads <= 2; threads++) {
         plain(threads, "cpu", false);
         plain(threads, "cpu", true);

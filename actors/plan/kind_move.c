@@ -1,11 +1,6 @@
 /* kind_move.c - the work of a move's tasks: every slice is copied, or combined in the order of its sources. */
 #include "actors/plan/kind_move.h"
-#include "runtime/arena.h"
 #include "runtime/stream.h"
-
-#include <stdlib.h>
-
-enum { SOURCES = 32 }; /* of nearly all moves: the views of more are allocated */
 
 static bool
 on_other_device(const struct plan *p, const struct task *t, const struct arg *arg)
@@ -17,24 +12,31 @@ on_other_device(const struct plan *p, const struct task *t, const struct arg *ar
     return place->rank[part->pos] != d->rank || place->kind != d->kind;
 }
 
-/* One step of a move. */
+/* A step of a move that is carried out now. */
+struct step {
+    const struct box_move *move;
+    const struct stream_work *work;
+    const struct stream *stream;
+};
+
+static void
+source(const void *of, int k, struct box_operand *out)
+{
+    const struct step *s = of;
+    const struct box_from *f = &s->move->from[k];
+    *out = (struct box_operand){f->view, (char *)stream_reach(s->stream, s->work->in[f->arg]) + f->skip};
+}
+
 static void
 take_step(const struct box_move *m, const struct stream_work *w, const struct stream *s)
 {
-    struct view dst = *m->view, few[SOURCES];
+    struct view dst = *m->view;
     dst.data = (char *)stream_reach(s, w->out[0]) + m->skip;
     if (m->verb == BOX_FILL) {
         box_fill(m->reduce, &dst);
         return;
     }
-    struct view *src = m->nfrom <= SOURCES ? few : must_alloc(sizeof *src * (size_t)m->nfrom);
-    for (int i = 0; i < m->nfrom; i++) {
-        const struct box_from *f = &m->from[i];
-        src[i] = *f->view;
-        src[i].data = (char *)stream_reach(s, w->in[f->arg]) + f->skip;
-    }
-    box_reduce(m->reduce, &dst, m->nfrom, src);
-    if (src != few) free(src);
+    box_reduce_each(m->reduce, &dst, m->nfrom, source, &(struct step){m, w, s});
 }
 
 static int
