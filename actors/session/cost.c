@@ -1,4 +1,5 @@
-/* cost.c - what moves cost on this machine: built in, read from a file, or measured.
+/* cost.c - what moves cost on this machine: built in, or read from a file that calibrate.c's measurements were written
+ * to.
  *
  * The parameters only choose among ways that send the same bytes, so built-in
  * ones are good enough to start with; nothing is measured unless asked. The
@@ -7,7 +8,6 @@
 #include "actors/session/session.h"
 #include "actors/session/face.h"
 
-#include "runtime/clock.h"
 #include "runtime/file.h"
 
 #include <errno.h>
@@ -120,148 +120,4 @@ rille_cost(struct rille_session *s, struct rille_cost *out)
 {
     if (face_session(s, __func__) || face_given(out, "out", __func__)) return;
     *out = shown(&s->cost);
-}
-
-/* ---- measuring ---- */
-
-/* A value that goes back and forth between two layouts, n times, in one compiled step. */
-struct shuttle {
-    const struct rille_layout *at[2];
-    int64_t shape[2];
-    int n;
-};
-
-static int
-line_of(struct rille_session *s, int n, bool reversed, const char *sbp, const struct rille_layout **out)
-{
-    int32_t size = n, rank[4];
-    const struct rille_place *p;
-    for (int i = 0; i < n; i++) rank[i] = reversed ? n - 1 - i : i;
-    TRY(rille_place(s, "cpu", 1, &size, rank, &p));
-    return rille_layout(s, p, 1, &sbp, NULL, 2, out);
-}
-
-static int
-trace_moves(const struct shuttle *m, struct rille_tensor *start, struct rille_tensor **out)
-{
-    *out = rille_tensor_hold(start);
-    for (int i = 1; i <= m->n; i++) {
-        struct rille_tensor *next;
-        int status = rille_tensor_to_global(*out, m->at[i % 2], &next);
-        rille_tensor_free(out);
-        TRY(status);
-        *out = next;
-    }
-    return 0;
-}
-
-static int
-trace_shuttle(struct rille_session *s, const struct shuttle *m, struct rille_tensor *x, struct rille_graph **g)
-{
-    struct rille_graph_options o = {0};
-    struct rille_tensor *piece, *y;
-    TRY(rille_trace_begin(s, &o, 1, &x, &piece));
-    int status = trace_moves(m, piece, &y);
-    if (!status)
-        status = rille_trace_end(s, 1, &y, g);
-    else
-        rille_trace_abort(s);
-    rille_tensor_free(&y);
-    rille_tensor_free(&piece);
-    return status;
-}
-
-/* The best of some runs: whatever else the machine does only adds. */
-static int
-best_run(struct rille_graph *g, struct rille_tensor *x, double *ns)
-{
-    enum { RUNS = 30 };
-    for (int i = 0; i < RUNS; i++) {
-        struct rille_tensor *y;
-        int64_t start = now_ns();
-        TRY(rille_graph_run(g, 1, &x, &y));
-        double took = (double)(now_ns() - start);
-        rille_tensor_free(&y);
-        if (i == 0 || took < *ns) *ns = took;
-    }
-    return 0;
-}
-
-static int
-time_shuttle(struct rille_session *s, const struct shuttle *m, double *ns)
-{
-    struct rille_tensor *x;
-    struct rille_graph *g = NULL;
-    TRY(rille_create(s, rille_op_find("zeros"), 0, NULL, 2, m->shape, "f32", m->at[0], &x));
-    int status = rille_eval(s, 1, &x);
-    if (!status) status = trace_shuttle(s, m, x, &g);
-    if (!status) status = best_run(g, x, ns);
-    rille_graph_free(&g);
-    rille_tensor_free(&x);
-    return status;
-}
-
-/* One move, without what a run costs whatever is in it. */
-static int
-time_move(struct rille_session *s, struct shuttle m, int moves, double *ns)
-{
-    double one, many;
-    m.n = 1;
-    TRY(time_shuttle(s, &m, &one));
-    m.n = 1 + moves;
-    TRY(time_shuttle(s, &m, &many));
-    *ns = MAX(0, many - one) / moves;
-    return 0;
-}
-
-/* A small all-to-all over n devices: a hop and n - 1 messages. */
-static int
-time_small(struct rille_session *s, int n, double *ns)
-{
-    struct shuttle m = {.shape = {8, 8}};
-    TRY(line_of(s, n, false, "S(0)", &m.at[0]));
-    TRY(line_of(s, n, false, "S(1)", &m.at[1]));
-    return time_move(s, m, 64, ns);
-}
-
-enum { ROWS = 4096, COLUMNS = 2048 }; /* 32 MiB of f32: more than caches hold */
-
-/* Parts of two devices change places: each receives all of its part. */
-static int
-time_copy(struct rille_session *s, double *ns)
-{
-    struct shuttle m = {.shape = {ROWS, COLUMNS}};
-    TRY(line_of(s, 2, false, "S(0)", &m.at[0]));
-    TRY(line_of(s, 2, true, "S(0)", &m.at[1]));
-    return time_move(s, m, 4, ns);
-}
-
-/* Each of two devices adds half of both addends. */
-static int
-time_sum(struct rille_session *s, double *ns)
-{
-    struct shuttle m = {.shape = {ROWS, COLUMNS}, .n = 1};
-    TRY(line_of(s, 2, false, "P", &m.at[0]));
-    TRY(line_of(s, 2, false, "S(0)", &m.at[1]));
-    return time_shuttle(s, &m, ns);
-}
-
-int
-rille_calibrate(struct rille_session *s, struct rille_cost *out)
-{
-    TRY(face_session(s, __func__));
-    TRY(face_given(out, "out", __func__));
-    double two, four, copy, sum, bytes = 4.0 * ROWS * COLUMNS;
-    if (rille_device_count(s, "cpu") < 4) return fail(E_PLACE, "calibrate: four cpu devices are needed");
-    TRY(time_small(s, 2, &two));
-    TRY(time_small(s, 4, &four));
-    TRY(time_copy(s, &copy));
-    TRY(time_sum(s, &sum));
-    *out = shown(&s->cost);
-    out->alpha_ns = MAX(1, (four - two) / 2);
-    out->hop_ns = MAX(0, two - out->alpha_ns);
-    out->beta_ns_per_byte = MAX(0, copy - two) / (bytes / 2);
-    out->copy_ns_per_byte = out->beta_ns_per_byte; /* in one process both are the same loop */
-    out->gamma_ns_per_byte = MAX(0, sum - two - out->beta_ns_per_byte * bytes / 2) / bytes;
-    return 0;
 }
