@@ -4,7 +4,8 @@
  * mesh positions: its P axes hold different addends of it, its B axes replicas
  * of each addend. So a position is three numbers - the corner of its tile (the
  * position with all P and B coordinates 0), an addend, a replica - and what
- * holds an element is found by going down the cuts, one division a cut. */
+ * holds an element is found by going down the cuts, one division a cut. Copied;
+ * type and layout are borrowed; any thread. */
 #ifndef RILLE_BOXING_GRID_H
 #define RILLE_BOXING_GRID_H
 

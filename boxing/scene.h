@@ -1,4 +1,5 @@
-/* scene.h - what there is to draw of a layout, before anybody knows about characters or pixels. */
+/* scene.h - what there is to draw of a layout, before anybody knows about characters or pixels. A scene belongs to
+ * who opened it, on one thread; layouts are borrowed. */
 #ifndef RILLE_BOXING_SCENE_H
 #define RILLE_BOXING_SCENE_H
 

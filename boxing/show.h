@@ -3,7 +3,8 @@
  * A layout is drawn as what it is: B axes stack sheets (each a replica), S axes
  * cut a sheet into tiles marked with their ranks, P axes put stacks side by
  * side with a plus (or max, min) between. Dimensions beyond two that are cut
- * become pages. Large meshes are drawn with their middle left out. */
+ * become pages. Large meshes are drawn with their middle left out. Appends to the caller's text and keeps nothing; any
+ * thread. */
 #ifndef RILLE_BOXING_SHOW_H
 #define RILLE_BOXING_SHOW_H
 

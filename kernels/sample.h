@@ -1,5 +1,5 @@
 /* sample.h - reads what a record says should be tried, "f32{4,6} #2.5 - i64{5}<7 axis=0", into a call: for the tests
- * that iterate the operators, and for the pages about them. */
+ * that iterate the operators, and for the pages about them. A sample is the caller's; any thread. */
 #ifndef RILLE_KERNELS_SAMPLE_H
 #define RILLE_KERNELS_SAMPLE_H
 

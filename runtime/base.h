@@ -1,4 +1,4 @@
-/* base.h - the few macros that everyone may use. */
+/* base.h - the few macros that everyone may use. Any thread. */
 #ifndef RILLE_RUNTIME_BASE_H
 #define RILLE_RUNTIME_BASE_H
 

@@ -4,7 +4,8 @@
  * kind cuda are first named, and shows one function, rille_cuda_plugin, that gives
  * the record below. Which device lies on which GPU is decided once for the process
  * (cuda_choose); until then the kind says why it is missing. This header is also
- * the plug-in's, in C++: it includes nothing of the core. */
+ * the plug-in's, in C++: it includes nothing of the core. The session's thread chooses and opens; the record's
+ * functions say themselves which thread may call them. */
 #ifndef RILLE_RUNTIME_DEVICE_CUDA_H
 #define RILLE_RUNTIME_DEVICE_CUDA_H
 

@@ -1,6 +1,7 @@
 /* file.h - text files that are written whole, or an error that tells the reason.
  *
- * what stands before the name of the file in messages: "trace". */
+ * what stands before the name of the file in messages: "trace". Any thread; what is opened is the caller's until it is
+ * finished. */
 #ifndef RILLE_RUNTIME_FILE_H
 #define RILLE_RUNTIME_FILE_H
 

@@ -1,7 +1,7 @@
 /* half.h - half precision, without branches, in line: for loops over many elements.
  *
  * bf16 is the upper half of f32: 1 sign, 8 exponent, 7 fraction bits. f16: 1 sign, 5 exponent (bias 15), 10 fraction
- * bits. To the nearest, of two the even one; NaN stays NaN. runtime/type.h has the same as calls. */
+ * bits. To the nearest, of two the even one; NaN stays NaN. runtime/type.h has the same as calls. Pure; any thread. */
 #ifndef RILLE_RUNTIME_HALF_H
 #define RILLE_RUNTIME_HALF_H
 

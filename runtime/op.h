@@ -15,7 +15,7 @@
  *
  * A primitive has a rule, ref and (most) a grad. A composite has only build():
  * it is written with other operators, so its signatures, kernels and gradient
- * come from them. */
+ * come from them. A record is constant: any thread reads it. */
 #ifndef RILLE_RUNTIME_OP_H
 #define RILLE_RUNTIME_OP_H
 

@@ -7,7 +7,7 @@
  *
  * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc
  * vectorises fully at O3, and only when comparisons may be computed for lanes
- * whose result is not taken. clang does so by itself. */
+ * whose result is not taken. clang does so by itself. Macros; any thread. */
 #ifndef RILLE_RUNTIME_SIMD_H
 #define RILLE_RUNTIME_SIMD_H
 

@@ -2,7 +2,7 @@
  *
  * Shapes are global unless said otherwise. dim[i] >= 0; ndim 0 is one element.
  * A weak type is that of a number given by the user: it takes part in promotion
- * only by its class (PyTorch's rule), and has ndim 0. */
+ * only by its class (PyTorch's rule), and has ndim 0. Copied; any thread. */
 #ifndef RILLE_RUNTIME_TYPE_H
 #define RILLE_RUNTIME_TYPE_H
 

@@ -4,7 +4,8 @@
  * broadcast or a number). offset and global say where the part lies in the
  * global tensor; kernels whose values depend on position (random, arange,
  * one_hot, tril, lookups in a split axis) read them. data may be NULL while a
- * kernel is prepared: strides and sizes are those of every later run. */
+ * kernel is prepared: strides and sizes are those of every later run. Copied, but for what data points to, which
+ * somebody else owns; any thread. */
 #ifndef RILLE_RUNTIME_VIEW_H
 #define RILLE_RUNTIME_VIEW_H
 

@@ -16,7 +16,9 @@
  *
  * A step "out V", "as V U", "cut U V", "drop V S T", "support" reduces the network of variables; "round", lines
  * "to U V MESSAGES..." and "prune BELOW" bound it and rule values out; "split V" and for each value left "case VALUE"
- * with steps and "end". NEVER is written as a dash. */
+ * with steps and "end". NEVER is written as a dash.
+ *
+ * Pure: appends to the caller's text; any thread. */
 #ifndef RILLE_SBP_CERTIFY_H
 #define RILLE_SBP_CERTIFY_H
 

@@ -5,7 +5,8 @@
  * rises, and no solution is below it. Messages are sent in the order of the
  * variables and back (TRW-S: Kolmogorov 2006), in integers, so that the
  * bound is exact whatever was rounded. While sending, values are chosen one after
- * the other: solutions, and so upper bounds, for nothing. */
+ * the other: solutions, and so upper bounds, for nothing. Belongs to the search that made it, and its thread; arrays
+ * are of the arena given. */
 #ifndef RILLE_SBP_DUAL_H
 #define RILLE_SBP_DUAL_H
 

@@ -4,7 +4,7 @@
  * itself is worth the sum of price[t] * limit. Whatever the prices are, the least
  * cost with them less that worth is a lower bound on every choice that meets the
  * limit. Prices are integers, in 2^-LIMIT_SHIFT of a scaled nanosecond a byte, so that the
- * bound is exact. */
+ * bound is exact. Belongs to the search that made it, and its thread; arrays are of the arena given. */
 #ifndef RILLE_SBP_LIMIT_H
 #define RILLE_SBP_LIMIT_H
 

@@ -2,7 +2,8 @@
  *
  * Prices of memory (limit.h) give bounds and choices that nearly meet the limit;
  * parts of these, solved anew (nearby.h), become choices that do, and better
- * ones. A net of few nodes is closed by branching. */
+ * ones. A net of few nodes is closed by branching. Belongs to the search that made it, and its thread; arrays are of
+ * the arena given. */
 #ifndef RILLE_SBP_LIMITED_H
 #define RILLE_SBP_LIMITED_H
 

@@ -1,6 +1,6 @@
 /* proof_read.h - a certificate as the checker sees it: the net, the claim, and the text of the steps (inside sbp/).
  *
- * Nothing of the search is included here or in proof.c. */
+ * Nothing of the search is included here or in proof.c. Belongs to one check and its thread. */
 #ifndef RILLE_SBP_PROOF_READ_H
 #define RILLE_SBP_PROOF_READ_H
 

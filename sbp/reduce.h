@@ -8,7 +8,8 @@
  *             chains of element-wise operators vanish without anything growing
  *   drop      a value that another one beats whatever the neighbours do goes (Goldstein 1994)
  *
- * Each step is written into the trail. */
+ * Each step is written into the trail. Belongs to the search that made it, and its thread; arrays are of the arena
+ * given. */
 #ifndef RILLE_SBP_REDUCE_H
 #define RILLE_SBP_REDUCE_H
 

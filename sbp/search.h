@@ -6,7 +6,8 @@
  * wanted.
  *
  * Axes of one rank do not take part: every layout is the same there. They get
- * the entries that most operands already have, so that texts stay as they are. */
+ * the entries that most operands already have, so that texts stay as they are. Belongs to one choice and its thread;
+ * what is in it is of the choice's arena. */
 #ifndef RILLE_SBP_SEARCH_H
 #define RILLE_SBP_SEARCH_H
 

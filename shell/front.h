@@ -1,5 +1,6 @@
 /* front.h - the words of the command line that make a cluster: rille launch, coordinator, worker, keys; and the
- * variables by which torchrun, srun, mpirun and Kubernetes tell a process that it is one of many. */
+ * variables by which torchrun, srun, mpirun and Kubernetes tell a process that it is one of many. Main thread, before
+ * there is a session. */
 #ifndef RILLE_SHELL_FRONT_H
 #define RILLE_SHELL_FRONT_H
 

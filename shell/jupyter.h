@@ -1,4 +1,5 @@
-/* jupyter.h - a notebook's kernel: rille --jupyter FILE, rille --jupyter-install. */
+/* jupyter.h - a notebook's kernel: rille --jupyter FILE, rille --jupyter-install. Main thread; it owns the program
+ * until the notebook ends it. */
 #ifndef RILLE_SHELL_JUPYTER_H
 #define RILLE_SHELL_JUPYTER_H
 

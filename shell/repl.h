@@ -6,7 +6,9 @@
  *   complete  the names that a beginning may become
  *   show      a value as text, tables opened
  *   command   :time, :whos, ...
- *   repl      the loop */
+ *   repl      the loop
+ *
+ * Main thread: all of it is Lua's. */
 #ifndef RILLE_SHELL_REPL_H
 #define RILLE_SHELL_REPL_H
 

@@ -1,4 +1,5 @@
-/* token.h - the words that Lua reads a chunk as: those of the Lua 5.4 manual, section 3.1. Text in, no state. */
+/* token.h - the words that Lua reads a chunk as: those of the Lua 5.4 manual, section 3.1. Text in, no state. Any
+ * thread. */
 #ifndef RILLE_SHELL_TOKEN_H
 #define RILLE_SHELL_TOKEN_H
 

@@ -120,6 +120,11 @@ files_begin_with_their_idea() { # "/* box.c - moving a tensor ...", or the opera
     [[ $first = "/* $name - "* || $first = "/* ${name%.c} - "* ]] || echo "$file begins with: $first"
   done
 }
+headers_say_whose_they_are() { # in the first comment: who owns what is in it, which thread may touch it
+  sources "${folders[@]}" | grep '\.h$' | while IFS= read -r file; do
+    sed '/\*\//q' "$file" | grep -qiE 'thread|belongs|\bowns?\b|owner|pure|read-only|constants' || echo "$file does not say"
+  done
+}
 headers_have_guards_of_their_own() {
   sources "${folders[@]}" t rille.h | grep '\.h$' | while IFS= read -r file; do
     guard=$(sed -nE 's/^#ifndef (RILLE_([A-Z0-9_]+_)?H)$/\1/p' "$file" | head -1)
@@ -132,7 +137,7 @@ rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone fold
   examples_see_the_public_face_alone lua_is_only_in_shell readline_is_only_in_shell zmq_is_only_in_actors
   dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
   structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
-  headers_have_guards_of_their_own)
+  headers_say_whose_they_are headers_have_guards_of_their_own)
 
 # A tree in which every rule is broken.
 plant() {

@@ -1,4 +1,5 @@
-/* devices.h - how many devices of each kind a process has: "cpu:8,late:2", or which GPUs: "cuda:0,cuda:1x2". Values. */
+/* devices.h - how many devices of each kind a process has: "cpu:8,late:2", or which GPUs: "cuda:0,cuda:1x2".
+ * Values. Copied; any thread. */
 #ifndef RILLE_CLUSTER_DEVICES_H
 #define RILLE_CLUSTER_DEVICES_H
 

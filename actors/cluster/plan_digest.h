@@ -1,4 +1,5 @@
-/* plan_digest.h - 16 bytes that tell two plans apart: processes compare them before they run together. */
+/* plan_digest.h - 16 bytes that tell two plans apart: processes compare them before they run together. Pure; any
+ * thread. It finds mistakes - another library, other cores - and no forger. */
 #ifndef RILLE_CLUSTER_PLAN_DIGEST_H
 #define RILLE_CLUSTER_PLAN_DIGEST_H
 

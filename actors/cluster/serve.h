@@ -1,4 +1,5 @@
-/* serve.h - what a worker is: a process that joins a coordinator and runs what it is given, until it is told to end. */
+/* serve.h - what a worker is: a process that joins a coordinator and runs what it is given, until it is told to
+ * end. On the thread that calls, which is the session's of the worker; it makes the others and ends them. */
 #ifndef RILLE_CLUSTER_SERVE_H
 #define RILLE_CLUSTER_SERVE_H
 

@@ -1,5 +1,6 @@
-/* lower.h - the making of a plan, shared by the files that make it: compile.c (order of work), lower.c (values and
- * tasks), credit.c (rates, registers, memory). Nothing else includes it. */
+/* lower.h - the making of a plan, what the files that make it share: compile.c has the order of work. Neither the
+ * proof nor what acts includes it. A struct lower belongs to one plan_compile()
+ * and its thread; what outlives it is in the plan's arena. */
 #ifndef RILLE_PLAN_LOWER_H
 #define RILLE_PLAN_LOWER_H
 

@@ -10,7 +10,8 @@
  *
  * Each trusts what the ones before it have shown. That arrays are as long as
  * their counts say is the maker's promise; a count that another count
- * contradicts is found before its array is read where there is another. */
+ * contradicts is found before its array is read where there is another. A proof
+ * belongs to one plan_verify() and its thread. */
 #ifndef RILLE_PLAN_VERIFY_H
 #define RILLE_PLAN_VERIFY_H
 

@@ -1,5 +1,5 @@
-/* verify_value.h - what registers hold, while a plan is proved; shared by verify_value.c, verify_part.c, verify_move.c.
- */
+/* verify_value.h - what registers hold, while a plan is proved; shared by verify_value.c, verify_part.c,
+ * verify_move.c. Belongs to one plan_verify() and its thread. */
 #ifndef RILLE_PLAN_VERIFY_VALUE_H
 #define RILLE_PLAN_VERIFY_VALUE_H
 

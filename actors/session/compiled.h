@@ -3,7 +3,8 @@
  *
  * Each leaf of the program knows where its bytes come from at every call: an
  * argument, a variable's present version, a gradient, or a value that was
- * captured as it was. Each root knows what it becomes. */
+ * captured as it was. Each root knows what it becomes. A graph belongs to its session and the session's thread; it
+ * holds the tensors and values that it names. */
 #ifndef RILLE_SESSION_COMPILED_H
 #define RILLE_SESSION_COMPILED_H
 

@@ -1,8 +1,8 @@
 /* attention.h - softmax(scale q k^T + mask) v and its gradient, without the matrix of all scores.
  *
  * The variants of the operators attention and attention_grad, and what a mask and
- * causality say of a query's keys. With is_causal query i of the whole sees keys
- * 0..i, wherever its part begins. */
+ * causality say of a query's keys. With is_causal query i of the global tensor sees keys
+ * 0..i, wherever its part begins. Any thread; the state that prepare() makes is for one run at a time. */
 #ifndef RILLE_KERNELS_CPU_ATTENTION_H
 #define RILLE_KERNELS_CPU_ATTENTION_H
 

@@ -1,4 +1,5 @@
-/* convert.h - blocks of elements between the dtypes of memory and the types that kernels compute in. */
+/* convert.h - blocks of elements between the dtypes of memory and the types that kernels compute in. Any thread:
+ * nothing is kept from one call to the next, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_CONVERT_H
 #define RILLE_KERNELS_CPU_CONVERT_H
 

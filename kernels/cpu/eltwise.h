@@ -3,7 +3,8 @@
  * elt_new() turns a chain into a small program for given shapes and strides (chain.h);
  * elt_run() carries it out without allocating. A block of elements stays in
  * registers or the first-level cache from the first load to the last store, so a
- * chain reads and writes memory once, however long it is. */
+ * chain reads and writes memory once, however long it is. A program belongs to the arena that it was made in, and is
+ * only read afterwards: any thread. */
 #ifndef RILLE_KERNELS_CPU_ELTWISE_H
 #define RILLE_KERNELS_CPU_ELTWISE_H
 

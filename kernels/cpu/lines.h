@@ -3,7 +3,8 @@
  * What an operator does to a line is written once, for lines of floats and of
  * doubles, wherever they lie: those that do not lie so in memory are brought to
  * scratch, up to sixteen neighbours together, so that a line of cache is read
- * once; results are brought back. f32, bf16 and f16 are floats, f64 are doubles. */
+ * once; results are brought back. f32, bf16 and f16 are floats, f64 are doubles. Any thread: nothing is kept from one
+ * call to the next, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_LINES_H
 #define RILLE_KERNELS_CPU_LINES_H
 

@@ -2,7 +2,8 @@
  *
  * A tensor is `rows` dense rows of n elements. Of f32, bf16 or f16 everything is
  * computed in f32, sums of a row in blocks that are added in double, sums over
- * rows likewise; where x is of f64, all operands are, and all is double. */
+ * rows likewise; where x is of f64, all operands are, and all is double. Any thread: nothing is kept from one call to
+ * the next, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_NORM_H
 #define RILLE_KERNELS_CPU_NORM_H
 

@@ -3,7 +3,8 @@
  * A row of windows is made in two steps: entries that stand above each other are
  * combined, over a whole row of the image, and then those of a window beside each
  * other; a gradient goes the same way back. What lies beyond the image stands in
- * the padded row as an entry that changes nothing. */
+ * the padded row as an entry that changes nothing. Any thread: nothing is kept from one call to the next, and all
+ * memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_POOL_H
 #define RILLE_KERNELS_CPU_POOL_H
 

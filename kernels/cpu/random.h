@@ -1,5 +1,6 @@
 /* random.h - the random values of runtime/rng.h for consecutive positions, vectorised: the same bits, but that a normal
- * value may differ in its last place where libm's logarithm and cosine are not correctly rounded. */
+ * value may differ in its last place where libm's logarithm and cosine are not correctly rounded. Any thread: nothing
+ * is kept from one call to the next, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_RANDOM_H
 #define RILLE_KERNELS_CPU_RANDOM_H
 

@@ -2,7 +2,8 @@
  *
  * For operators whose attributes 0 and 1 are axis (INTS; none: all) and keepdim.
  * Reals are accumulated in f64, integers and bool in i64; NaN wins. Where there
- * is nothing to reduce (an empty shard) the result is the identity. */
+ * is nothing to reduce (an empty shard) the result is the identity. Any thread: nothing is kept from one call to the
+ * next, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_REDUCE_H
 #define RILLE_KERNELS_CPU_REDUCE_H
 

@@ -10,7 +10,7 @@
  * begins: each operation is rounded by itself.
  *
  * One Zen 5 core (AVX-512), bench/ops: a step takes 10 ps an element from
- * registers, so that a chain of ten sums and products is bound by memory. */
+ * registers, so that a chain of ten sums and products is bound by memory. Any thread; a program is only read. */
 #ifndef RILLE_KERNELS_CPU_TILE_H
 #define RILLE_KERNELS_CPU_TILE_H
 

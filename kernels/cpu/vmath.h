@@ -2,7 +2,8 @@
  *
  * The numbers are the largest errors in units of the last place of the result,
  * measured against libm in f64 (t/kernels-vmath.c holds them to it). Infinities,
- * NaN, signed zeros and subnormal results come out as from libm. */
+ * NaN, signed zeros and subnormal results come out as from libm. Any thread: nothing is kept from one call to the
+ * next, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_VMATH_H
 #define RILLE_KERNELS_CPU_VMATH_H
 

@@ -3,7 +3,8 @@
  *
  * The elementary ones are the C library's for vectors (libmvec) where it has them: within 4 units of the last place, 3
  * as measured, and right at infinities, NaN and zeros; without a difference between an element in the middle of a block
- * and one at its end. One build may give other bits on another level of machine. */
+ * and one at its end. One build may give other bits on another level of machine. Any thread: nothing is kept from one
+ * call to the next, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_VMATH_F64_H
 #define RILLE_KERNELS_CPU_VMATH_F64_H
 

@@ -1,4 +1,5 @@
-/* arg.h - what argmax and argmin share. Their attribute 0 is axis (INT; not set: all elements), 1 is keepdim. */
+/* arg.h - what argmax and argmin share. Their attribute 0 is axis (INT; not set: all elements), 1 is keepdim. Pure,
+ * but for what is written to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_ARG_H
 #define RILLE_KERNELS_OP_ARG_H
 

@@ -1,4 +1,5 @@
-/* attention.h - what attention, its gradient and its softmax share: the rule, a query of the reference, words. */
+/* attention.h - what attention, its gradient and its softmax share: the rule, a query of the reference, words.
+ * Pure, but for what is written to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_ATTENTION_H
 #define RILLE_KERNELS_OP_ATTENTION_H
 

@@ -1,4 +1,5 @@
-/* conv.h - what conv2d and its gradients share: sizes by height and width, and how a window moves. */
+/* conv.h - what conv2d and its gradients share: sizes by height and width, and how a window moves. Pure, but for
+ * what is written to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_CONV_H
 #define RILLE_KERNELS_OP_CONV_H
 

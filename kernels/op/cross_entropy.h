@@ -1,4 +1,5 @@
-/* cross_entropy.h - what the operators of which cross_entropy is made agree on. */
+/* cross_entropy.h - what the operators of which cross_entropy is made agree on. Pure, but for what is written to
+ * the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_CROSS_ENTROPY_H
 #define RILLE_KERNELS_OP_CROSS_ENTROPY_H
 

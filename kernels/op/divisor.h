@@ -1,4 +1,5 @@
-/* divisor.h - dividing integers, which not every divisor allows. */
+/* divisor.h - dividing integers, which not every divisor allows. Pure, but for what is written to the caller's
+ * memory; any thread. */
 #ifndef RILLE_KERNELS_OP_DIVISOR_H
 #define RILLE_KERNELS_OP_DIVISOR_H
 

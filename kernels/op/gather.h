@@ -1,5 +1,5 @@
 /* gather.h - what gather and gather_grad share: x and ids have as many dimensions, and ids may be smaller beside the
- * axis. */
+ * axis. Pure, but for what is written to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_GATHER_H
 #define RILLE_KERNELS_OP_GATHER_H
 

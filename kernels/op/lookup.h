@@ -1,8 +1,8 @@
 /* lookup.h - what operators share that read or write entries by their positions.
  *
- * A rank may hold only a range of the entries; positions count in the whole. A
+ * A rank may hold only a range of the entries; positions are global. A
  * position that lies elsewhere gives zeros, and is passed over when writing: the
- * ranks' results add up (P(sum)). */
+ * ranks' results add up (P(sum)). Pure, but for what is written to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_LOOKUP_H
 #define RILLE_KERNELS_OP_LOOKUP_H
 

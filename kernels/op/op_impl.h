@@ -2,7 +2,7 @@
  *
  * Besides the headers of the record and of the builders: small readers of
  * attributes and numbers, and walkers over dense memory, so that a reference
- * stays one obvious loop. */
+ * stays one obvious loop. Pure, but for what is written to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_IMPL_H
 #define RILLE_KERNELS_OP_IMPL_H
 

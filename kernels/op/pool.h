@@ -1,4 +1,5 @@
-/* pool.h - what the pooling operators share: windows over the last two of four dimensions, which stay whole. */
+/* pool.h - what the pooling operators share: windows over the last two of four dimensions, which are unsplit. Pure,
+ * but for what is written to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_POOL_H
 #define RILLE_KERNELS_OP_POOL_H
 

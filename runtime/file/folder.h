@@ -2,7 +2,7 @@
  *
  * The names are those that Hugging Face's tools write: model.safetensors alone,
  * or model-00001-of-00003.safetensors and so on beside
- * model.safetensors.index.json. */
+ * model.safetensors.index.json. The caller owns what is opened; one thread at a time. */
 #ifndef RILLE_RUNTIME_FILE_FOLDER_H
 #define RILLE_RUNTIME_FILE_FOLDER_H
 

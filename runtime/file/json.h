@@ -1,4 +1,5 @@
-/* json.h - JSON as files have it: strict, no name twice, errors that name the file. The library is jansson. */
+/* json.h - JSON as files have it: strict, no name twice, errors that name the file. The library is jansson. The
+ * caller owns what is read; any thread. */
 #ifndef RILLE_RUNTIME_FILE_JSON_H
 #define RILLE_RUNTIME_FILE_JSON_H
 

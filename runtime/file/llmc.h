@@ -1,6 +1,6 @@
 /* llmc.h - files of llm.c: checkpoints of GPT-2 (as a set of tensors, format_llmc) and tokens.
  *
- * Both begin with 256 32-bit numbers: magic, version, sizes. */
+ * Both begin with 256 32-bit numbers: magic, version, sizes. The caller owns what is read; one thread at a time. */
 #ifndef RILLE_RUNTIME_FILE_LLMC_H
 #define RILLE_RUNTIME_FILE_LLMC_H
 

@@ -2,7 +2,7 @@
  *
  * A header that does not parse, that promises more than the file holds, or that
  * names a dtype Rille lacks is refused. Big-endian values are swapped, Fortran
- * order is transposed, when they are read. */
+ * order is transposed, when they are read. The caller owns what is read; one thread at a time. */
 #ifndef RILLE_RUNTIME_FILE_NPY_H
 #define RILLE_RUNTIME_FILE_NPY_H
 

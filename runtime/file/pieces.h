@@ -1,6 +1,6 @@
 /* pieces.h - a box cut into pieces of limited size, in row-major order: values go by way of a small block of memory.
  *
- * The values of the pieces, one after the other, are the values of the box. */
+ * The values of the pieces, one after the other, are the values of the box. A value of the caller's; any thread. */
 #ifndef RILLE_RUNTIME_FILE_PIECES_H
 #define RILLE_RUNTIME_FILE_PIECES_H
 

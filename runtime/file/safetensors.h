@@ -1,4 +1,5 @@
-/* safetensors.h - what readers and writers of .safetensors files share, and writing them. */
+/* safetensors.h - what readers and writers of .safetensors files share, and writing them. The caller owns what is
+ * read and saved; one thread at a time. */
 #ifndef RILLE_RUNTIME_FILE_SAFETENSORS_H
 #define RILLE_RUNTIME_FILE_SAFETENSORS_H
 

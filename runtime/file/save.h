@@ -3,7 +3,8 @@
  * What is written goes to a temporary file beside its name, is brought to the
  * disk, and takes the name by rename; then the folder is brought to the disk. A
  * reader sees the old file or the new one. Errors are E_IO and name the path;
- * after them the old file is as it was and nothing is left beside it. */
+ * after them the old file is as it was and nothing is left beside it. A save belongs to who began it; one thread at a
+ * time. */
 #ifndef RILLE_RUNTIME_FILE_SAVE_H
 #define RILLE_RUNTIME_FILE_SAVE_H
 

@@ -1,6 +1,7 @@
 /* alphabet.h - how byte-level vocabularies spell bytes as characters that can be seen: GPT-2's table.
  *
- * A byte that is a visible character of Latin-1 is that character; the others are, in order, those from U+0100 on. */
+ * A byte that is a visible character of Latin-1 is that character; the others are, in order, those from U+0100 on.
+ * Pure; any thread. */
 #ifndef RILLE_RUNTIME_TEXT_ALPHABET_H
 #define RILLE_RUNTIME_TEXT_ALPHABET_H
 
