@@ -1,9 +1,9 @@
 /* stop.h - how a kernel that takes long learns that nobody wants its result any more.
  *
  * Whoever runs kernels on a thread names a question; a kernel asks it between parts of its work that take some tens of
- * milliseconds, and after a yes returns at once, its results half written. Who said yes must not take them for results: a
- * loop that helps (kernels/cpu/team.h) has no status to give. Belongs to the calling thread; threads that help it ask as it
- * does. */
+ * milliseconds, and after a yes returns at once, its results half written. Who said yes must not take them for results:
+ * a loop that helps (kernels/cpu/team.h) has no status to give. Belongs to the calling thread; threads that help it ask
+ * as it does. */
 #ifndef RILLE_RUNTIME_STOP_H
 #define RILLE_RUNTIME_STOP_H
 

@@ -10,13 +10,14 @@
 /* From now on oneDNN calls of this thread use n threads; n 0 is one. Costs nothing when it is so already. */
 void team_set(int n);
 
-/* Calls part(arg, lo, hi) for ranges that cover 0 <= i < n; where there are several, they are at least `grain` long, which
- * is what is worth a thread. The partition depends on n, grain and threads alone, so that results are the same bits every
- * time. A thread has its range in pieces, and leaves it where the result is wanted no more (runtime/stop.h). */
+/* Calls part(arg, lo, hi) for ranges that cover 0 <= i < n; where there are several, they are at least `grain` long,
+ * which is what is worth a thread. The partition depends on n, grain and threads alone, so that results are the same
+ * bits every time. A thread has its range in pieces, and leaves it where the result is wanted no more (runtime/stop.h).
+ */
 void team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg);
 
-/* The same, telling each call which of the shares it has: share < threads, so that it may use a part of scratch, which has
- * nothing of the call before. */
+/* The same, telling each call which of the shares it has: share < threads, so that it may use a part of scratch, which
+ * has nothing of the call before. */
 void team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi),
                  void *arg);
 
