@@ -57,6 +57,40 @@ tap.group("a stage has as many registers as pieces are between its forward and i
   tap.is(counts(boxes), "8 8 8", "gpipe: one for each piece")
 end)
 
+tap.group("what pieces wait for does not wait for pieces", function()
+  -- The gradient of a sum is the same for all pieces: it comes once a batch, while few pieces are under way.
+  local on = {rille.placement("cpu", {0}), rille.placement("cpu", {1}), rille.placement("cpu", {2})}
+  for _, schedule in ipairs{"gpipe", "1f1b", "zb-h1", "zb-h2"} do
+    for _, loss in ipairs{"sum", "mean"} do
+      for _, pieces in ipairs{1, 4, 8} do
+        local grads, weights = {}, {}
+        rille.manual_seed(3)
+        for s = 1, 3 do weights[s] = rille.randint(-2, 3, {4, 4}, {placement = on[s]}):to("f32"):detach():requires_grad_(true) end
+        local x = rille.randint(-2, 3, {16, 4}, {placement = on[1]}):to("f32")
+        local step = rille.graph(function(x)
+          for s = 1, 3 do x = (s > 1 and x:to_global{placement = on[s], sbp = "B"} or x):matmul(weights[s]):relu() end
+          x = x:matmul(weights[3])
+          local l = x[loss](x)
+          l:backward()
+          return l
+        end, {micro_batches = pieces, schedule = schedule})
+        local good, why = pcall(step, x)
+        tap.ok(good, ("%s, the %s of %d pieces"):format(schedule, loss, pieces), why)
+        for s = 1, 3 do grads[s] = weights[s].grad and weights[s].grad:totable() end
+        local h, plain = x:detach(), {}
+        for s = 1, 3 do plain[s] = weights[s]:detach():clone():requires_grad_(true) end
+        for s = 1, 3 do h = (s > 1 and h:to_global{placement = on[s], sbp = "B"} or h):matmul(plain[s]):relu() end
+        h = h:matmul(plain[3])
+        local l = h[loss](h) / (loss == "sum" and pieces or 1)
+        l:backward()
+        local want = {}
+        for s = 1, 3 do want[s] = plain[s].grad:totable() end
+        tap.near(grads, want, "and its gradients are those of one piece")
+      end
+    end
+  end
+end)
+
 tap.group("stages are those of the program", function()
   local plain = pipeline({0, 1, 2, 3}, 8, "1f1b")
   for i = 0, 1100 do -- orders of the eight devices

@@ -55,6 +55,7 @@ struct memory {
     int32_t *first_reader, *reader; /* by tenant: who reads it, in order */
     int32_t *next_writer;           /* by task: the next that fills the same register (share.c), -1 */
     bool *late;                     /* by task: once a batch, after the last piece */
+    bool *wanted;                   /* by task: once a batch, and what comes of it is read for pieces */
     /* Of the device packed last. */
     struct item *item, *packed;
     int32_t nitem, npacked;
@@ -181,6 +182,19 @@ find_late(struct memory *m)
         }
 }
 
+/* Pieces wait for these: they must not wait for pieces to have their bytes, for where pieces have few credits the first
+ * ones would wait for the last. */
+static void
+find_wanted(struct memory *m)
+{
+    struct lower *l = m->l;
+    m->wanted = ARENA_ARRAY(&l->pass, bool, l->ndraft + 1);
+    for (int32_t i = l->ndraft - 1; i >= 0; i--)
+        for (const struct edge *e = l->draft[i].in; e; e = e->next)
+            if (!m->late[e->task] && (m->wanted[i] || l->draft[i].task.nact > l->draft[e->task].task.nact))
+                m->wanted[e->task] = true;
+}
+
 /* ---- items ---- */
 
 /* How many of a device's tasks come up to this one in the list, less one. */
@@ -214,8 +228,8 @@ item_of(const struct memory *m, int32_t device, const struct tenant *t)
 }
 
 /* What is made once a piece lives from the first such task of the device to the last, seen from what is made once a
- * batch; a sum over the pieces is written from the first one on. So is, in a part of a plan, what others may want
- * before the last piece: it must not wait for that to have its bytes. */
+ * batch; a sum over the pieces is written from the first one on. So is what pieces wait for, and in a part of a plan
+ * what others may want before the last piece: it must not wait for that to have its bytes. */
 static void
 span_pieces(const struct memory *m, int32_t device, int32_t *first, int32_t *last)
 {
@@ -228,7 +242,7 @@ span_pieces(const struct memory *m, int32_t device, int32_t *first, int32_t *las
         }
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct tenant *t = &m->tenant[m->first[device] + i];
-        bool early = m->l->draft[t->task].piece || (m->l->nchannel > 0 && !m->late[t->task]);
+        bool early = m->l->draft[t->task].piece || m->wanted[t->task] || (m->l->nchannel > 0 && !m->late[t->task]);
         if (early && m->item[i].group == BATCH) m->item[i].first = MIN(m->item[i].first, *first);
     }
 }
@@ -527,6 +541,7 @@ arena_registers(struct lower *l)
     list_readers(&m);
     list_writers(&m);
     find_late(&m);
+    find_wanted(&m);
     int32_t most = 0;
     for (int32_t d = 0; d < l->plan->ndevice; d++) most = MAX(most, m.first[d + 1] - m.first[d]);
     m.item = ARENA_ARRAY(&l->pass, struct item, most + 1);
