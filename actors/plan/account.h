@@ -10,7 +10,7 @@
 enum stall_kind {
     STALL_INPUT,    /* for the result of `on` */
     STALL_REGISTER, /* for a register of its own, that `on` still read */
-    STALL_TURN,     /* for its thread, which did something else */
+    STALL_TURN,     /* for its thread, which did something else, or had no core, or for a message that was under way */
     STALL_END,      /* nothing was left to do */
 };
 /* The idle time of the devices of one virtual stage, of one kind. */

@@ -183,7 +183,11 @@ print_stall(const struct charting *x, const struct stall *t, double share, struc
         str_add(s, ", which was still read by ");
         print_task(x, t->on, t->stage, s);
         break;
-    case STALL_TURN: str_addf(s, "waited %.0f %% for its thread, which other devices have too", 100 * share); break;
+    case STALL_TURN:
+        str_addf(s, "waited %.0f %% for %s", 100 * share,
+                 x->p->nthread < x->p->ndevice ? "its thread, which other devices have too"
+                                               : "messages, or for a core");
+        break;
     case STALL_END: str_addf(s, "had nothing left to do for the last %.0f %%", 100 * share); break;
     }
 }
