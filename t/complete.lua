@@ -26,7 +26,7 @@ local cases = {
   {"x:matm", "matmul"}, {"x.sh", "shape shards show"}, {"x:sh", "shards show"}, {"x:matmul", "matmul matmul_"}, {"x.is_", "is_leaf"},
   {"x[0]:matm", "matmul"}, {"x[{{0, 2}}]:matm", "matmul"}, {"rille.randn{2, 3}:matm", "matmul"}, {"x.grad:matm", "matmul"},
   {"rille.matmul(x, x):matm", "matmul"}, {"x:relu():exp():matm", "matmul"}, {"(x + x):matm", "matmul"}, {"net(x):matm", "matmul"},
-  {"net.fc1(x):matm", "matmul"}, {"x:to_global{sbp = 'B'}:matm", "matmul"}, {"x:item():", ""}, {"x.placement.si", "size"}, {"P.", "device ranks shape size"},
+  {"net.fc1(x):matm", "matmul"}, {"x:to_global{sbp = 'B'}:matm", "matmul"}, {"x:item():", ""}, {"x.placement.si", "size"}, {"P.", "device ranks shape show size"},
   -- modules and others
   {"net.fc1:para", "parameters"}, {"net:frob", "frobnicate"}, {"net.fc", "fc1"}, {"Net():frob", "frobnicate"}, {"list[1]:para", "parameters"},
   {"list[1].wei", "weight"}, {"rille.nn.Linear(2, 3):para", "parameters"}, {"opt:zer", "zero_grad"}, {"optim.SGD({}):zer", "zero_grad"},

@@ -67,6 +67,7 @@ my @sound = (
   [qr/^const char \* format/, '"npy"'],
   [qr/^const char \*\*/, '(const char **)room'],
   [qr/^uint32_t \*\*/, '(uint32_t **)room'],
+  [qr/^const uint32_t \*\*/, '(const uint32_t **)room'],
   [qr/^size_t \*/, '(size_t *)room'],
   [qr/^const char \*const \* special/, 'NULL'],
   [qr/^const char \* pattern/, 'NULL'],

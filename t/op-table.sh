@@ -3,7 +3,7 @@
 # cell empty. A number counts what was proved; a word says why there is nothing to count:
 #
 #   source    makes a tensor of nothing: no operand has a gradient or a layout; proved by position instead (op-position)
-#   update    an optimiser's step, of which nobody asks a gradient
+#   update    a variable written over (an optimiser's step, the next token's keys), of which nobody asks a gradient
 #   integer   results or operands are no reals
 #   flat      the gradient is zero wherever there is one
 #   linear    the gradient does not depend on the operands: its own gradient is zero
@@ -41,7 +41,7 @@ function cell(count, word) { return count > 0 ? count : word }
 END {
   split("arange empty eye full linspace ones rand randint randn zeros", list, " ")
   for (i in list) why[list[i]] = "source"
-  why["adamw"] = why["sgd"] = "update"
+  why["adamw"] = why["sgd"] = why["put"] = "update"
   why["divisor"] = why["label_count"] = why["one_hot"] = "integer"
   split("2 3 4 2x2 2x3", mesh, " ")
   n = split(names, line, " ")
