@@ -27,6 +27,7 @@ struct parts {
     struct bus *bus;
     struct sim_wire *wire;
     _Atomic uint64_t gate;
+    int stop; /* after so many steps part 0 is told to stop; 0: never */
 };
 
 static void
@@ -89,6 +90,7 @@ parts_open(struct parts *x, uint64_t seed)
         bench_open(&x->bench[m], x->plan[m]);
         x->bench[m].run.far = x->far[m];
         x->bench[m].run.transport = sim_wire_end(x->wire, m);
+        x->bench[m].run.line = calloc((size_t)x->plan[m]->program->nnode + 1, sizeof(struct line));
         x->bench[m].run.id = 1;
     }
     return 0;
@@ -100,17 +102,29 @@ parts_run(struct parts *x, int *status)
 {
     bool more = true;
     for (int m = 0; m < x->n; m++) engine_begin(x->engine[m], &x->bench[m].run);
-    while (more) {
+    for (int step = 1; more; step++) {
         more = false;
+        if (step == x->stop) engine_interrupt(x->engine[0]);
         for (int m = 0; m < x->n; m++) more |= engine_step(x->engine[m]);
     }
     for (int m = 0; m < x->n; m++) status[m] = engine_end(x->engine[m]);
+}
+
+/* Once more, whatever became of the last run. */
+static inline void
+parts_again(struct parts *x, int *status)
+{
+    sim_wire_reset(x->wire);
+    x->stop = 0;
+    for (int m = 0; m < x->n; m++) x->bench[m].run.id++;
+    parts_run(x, status);
 }
 
 static void
 parts_close(struct parts *x)
 {
     for (int m = 0; m < x->n; m++) {
+        free(x->bench[m].run.line);
         if (x->engine[m]) bench_close(&x->bench[m]);
         engine_free(&x->engine[m]);
         plan_free(&x->plan[m]);

@@ -2,6 +2,7 @@
  *
  * Random programs, and every move between layouts, are planned whole and in parts; the parts have heaps of their own,
  * and run together on one simulator in orders that a seed decides. */
+#include "actors/plan/gates.h"
 #include "t/parts.h"
 
 #include <unistd.h>
@@ -78,6 +79,242 @@ random_programs(struct rille_session *s, uint64_t seed)
     diag("%d programs, %d refused, %d tasks, %d ends of channels", n.programs, n.refused, n.tasks, n.channels);
 }
 
+/* ---- every move ---- */
+
+static const struct layout *
+layout_on(struct rille_session *s, int naxis, const char *text)
+{
+    static const int32_t axis[2][2] = {{4, 1}, {2, 2}}, rank[4] = {0, 1, 2, 3};
+    const struct place *p;
+    const struct layout *l;
+    assert(place_new(s->atlas, DEV_CPU, naxis, axis[naxis - 1], rank, &p) == 0);
+    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
+    return l;
+}
+
+/* A leaf in one layout is wanted in another. */
+static struct plan *
+plan_move_of(struct rille_session *s, const struct layout *from, const struct layout *to)
+{
+    struct maker m = {.s = s, .n = 6};
+    struct val *v = leaf(&m, from), *out;
+    struct plan *p = NULL;
+    if (build_to_global(s, v, to, &out) == 0 && collect(s, 1, &out, COLLECT_RUN) == 0) {
+        struct program *g = collection_program(s, &s->collection);
+        g->threads = 2;
+        if (plan_compile(g, s->atlas, &p)) p = NULL;
+    }
+    build_settle(s, 0);
+    return p;
+}
+
+static void
+every_move(struct rille_session *s)
+{
+    static const char *const text[] = {"S(0)", "S(1)", "B", "P"};
+    const struct layout *layout[20];
+    struct count n = {0};
+    int nlayout = 0, npair = 0;
+    for (int i = 0; i < 4; i++) layout[nlayout++] = layout_on(s, 1, text[i]);
+    for (int i = 0; i < 16; i++) {
+        char both[20];
+        snprintf(both, sizeof both, "(%s, %s)", text[i / 4], text[i % 4]);
+        layout[nlayout++] = layout_on(s, 2, both);
+    }
+    for (int i = 0; i < nlayout * nlayout; i++) {
+        if (i / nlayout == i % nlayout) continue;
+        struct plan *p = plan_move_of(s, layout[i / nlayout], layout[i % nlayout]);
+        npair++;
+        for (uint64_t k = 0; p && k < 2; k++) try_program(s, p, (uint64_t)i * countof(cut) + k, &n);
+        plan_free(&p);
+    }
+    is_int(n.programs, 2 * npair, "every pair of layouts on 4 and on 2 x 2 devices is moved, cut 2 + 2 and 1 + 3");
+    is_int(n.same, n.parts, "in parts as in one memory");
+    diag("%d tasks, %d ends of channels", n.tasks, n.channels);
+}
+
+/* ---- what goes wrong ---- */
+
+/* A random program that updates, after something that may refuse its data, in parts; false: this one does not. */
+static bool
+guarded_parts(struct rille_session *s, uint64_t seed, struct parts *x)
+{
+    uint64_t rng = seed;
+    struct plan *p = random_plan(s, &rng, seed % 3 == 2);
+    struct str bytes = {0};
+    struct arena a = {0};
+    bool good = false;
+    *x = (struct parts){0};
+    if (!p) return false;
+    const bool *gate = gates_find(p->program, &a);
+    for (int32_t i = 0; i < p->program->nnode; i++) good = good || gate[i];
+    if (good) {
+        program_write(p->program, &bytes);
+        parts_map(x, &cut[seed % countof(cut)]);
+        good = !parts_compile(x, &bytes, s->atlas) && !parts_connect(x) && !parts_open(x, seed);
+        if (!good) parts_close(x);
+    }
+    str_free(&bytes);
+    arena_fini(&a);
+    plan_free(&p);
+    return good;
+}
+
+/* Ids that are refused, in the parts that have any; how many have. */
+static int
+spoil_ids(struct parts *x)
+{
+    int n = 0;
+    for (int m = 0; m < x->n; m++)
+        for (int32_t i = 0; i < x->plan[m]->nleaf_part; i++)
+            if (x->plan[m]->leaf_part[i].type.dtype == DT_I64 && x->plan[m]->leaf_part[i].bytes) {
+                memset(x->bench[m].run.leaf[i], 0x7f, (size_t)x->plan[m]->leaf_part[i].bytes);
+                n++;
+            }
+    return n;
+}
+
+/* Do the leaves of a part that are updated behind a gate hold what they did? */
+static bool
+nothing_updated(struct plan *p, const struct bench *b)
+{
+    struct bench fresh;
+    struct arena a = {0};
+    const bool *gate = gates_find(p->program, &a);
+    int32_t first = 0;
+    bool same = true;
+    while (first < p->program->nnode && !gate[first]) first++;
+    bench_open(&fresh, p);
+    for (int32_t i = 0; i < p->nroot_part; i++) {
+        const struct plan_part *part = &p->root_part[i];
+        bool guarded = p->overwrites[part->index] && p->program->root[part->index].ref.index >= first && part->bytes;
+        same = same && (!guarded || !memcmp(fresh.run.root[i], b->run.root[i], (size_t)part->bytes));
+    }
+    bench_close(&fresh);
+    arena_fini(&a);
+    return same;
+}
+
+static int
+count_failed(const struct parts *x, const int *status)
+{
+    int n = 0;
+    for (int m = 0; m < x->n; m++) n += status[m] != 0;
+    return n;
+}
+
+enum way { BAD_DATA, BAD_ACT, STOP, NWAY };
+struct tally {
+    int tried[NWAY], refused, kept, again;
+};
+
+static void
+try_failure(struct parts *x, enum way way, uint64_t seed, struct tally *n)
+{
+    int got[MOST_PARTS];
+    bool kept = true;
+    if (way == BAD_DATA && spoil_ids(x) == 0) way = STOP;
+    if (way == BAD_ACT) engine_fail_act(x->engine[seed / 7 % (uint64_t)x->n], 1 + (int64_t)(seed % 5));
+    x->stop = way == STOP ? (int)(1 + seed % 40) : 0;
+    parts_run(x, got);
+    int failed = count_failed(x, got);
+    for (int m = 0; m < x->n; m++) kept = kept && nothing_updated(x->plan[m], &x->bench[m]);
+    n->tried[way]++;
+    n->refused += way == BAD_DATA && failed > 0;
+    n->kept += way == BAD_DATA && kept;
+    for (int m = 0; m < x->n; m++) engine_fail_act(x->engine[m], 0);
+    if (way == BAD_DATA) return;
+    parts_again(x, got);
+    n->again += count_failed(x, got) == 0;
+}
+
+/* Bad data in one memory: no memory updates. An act that fails, or a stop, in one ends the run in all. Then a run goes
+ * well. */
+static void
+failures(struct rille_session *s, uint64_t first)
+{
+    struct tally n = {0};
+    for (uint64_t seed = first; seed < first + (getenv("RILLE_LONG") ? 6000 : 1500); seed++) {
+        struct parts x;
+        if (!guarded_parts(s, seed, &x)) continue;
+        try_failure(&x, (enum way)(seed / 3 % NWAY), seed, &n);
+        parts_close(&x);
+    }
+    is_int(n.refused, n.tried[BAD_DATA], "data that one memory refuses ends the run");
+    is_int(n.kept, n.tried[BAD_DATA], "and no memory has updated");
+    is_int(n.again, n.tried[BAD_ACT] + n.tried[STOP],
+           "an act that fails in one memory, or a stop, ends the run in all, and the next goes well");
+    ok(n.tried[BAD_DATA] > 5 && n.tried[BAD_ACT] > 5 && n.tried[STOP] > 5, "all of these were tried");
+    diag("%d, %d, %d", n.tried[BAD_DATA], n.tried[BAD_ACT], n.tried[STOP]);
+}
+
+/* ---- planted mistakes ---- */
+
+enum { KINDS = 11 };
+/* A mistake in a channel of a part: what it is called; NULL: there is nothing to spoil. */
+static const char *
+plant(struct plan *p, int kind, int32_t at)
+{
+    struct channel *c = &p->channel[at % p->nchannel];
+    struct channel_slice *slice = (struct channel_slice *)c->slice;
+    switch (kind) {
+    case 0: return c->nreg++, "another number of registers";
+    case 1: return p->nchannel--, "a channel that one part lacks";
+    case 2: return c->bytes += 4, "another number of bytes";
+    case 3: return slice ? slice->skip += 4, "another window" : NULL;
+    case 4: return c->what++, "another value";
+    case 5: return c->name.to++, "another destination";
+    case 6: return c->late = !c->late, "another time";
+    case 7: return c->peer++, "another memory";
+    case 8: return c->sends = !c->sends, "another direction";
+    case 9: return c->nact++, "another number of acts";
+    case 10: return c->name.step++, "another step";
+    default: return NULL;
+    }
+}
+
+/* Its own proof, or the other parts that compare lists with it, find it. */
+static bool
+is_found(struct parts *x, int m)
+{
+    if (plan_verify(x->plan[m])) return true;
+    for (int other = 0; other < x->n; other++)
+        if (other != m && parts_match(x, other, m)) return true;
+    return false;
+}
+
+static void
+mistakes(struct rille_session *s, uint64_t first)
+{
+    int planted[KINDS] = {0}, found[KINDS] = {0};
+    const char *name[KINDS] = {0};
+    for (uint64_t seed = first; seed < first + 300; seed++) {
+        struct parts x = {0};
+        uint64_t rng = seed;
+        int kind = (int)(seed % KINDS);
+        struct plan *p = random_plan(s, &rng, seed % 3 == 2);
+        struct str bytes = {0};
+        const char *text = NULL;
+        if (!p) continue;
+        program_write(p->program, &bytes);
+        parts_map(&x, &cut[seed / KINDS % countof(cut)]);
+        int m = (int)(seed / 3 % (uint64_t)x.n);
+        if (!parts_compile(&x, &bytes, s->atlas) && x.plan[m]->nchannel)
+            text = plant(x.plan[m], kind, (int32_t)(next_random(&rng) % 1000));
+        if (text) {
+            name[kind] = text;
+            planted[kind]++;
+            found[kind] += is_found(&x, m);
+        }
+        parts_close(&x);
+        plan_free(&p);
+        str_free(&bytes);
+    }
+    for (int k = 0; k < KINDS; k++)
+        ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", name[k] ? name[k] : "nothing", found[k],
+           planted[k]);
+}
+
 int
 main(void)
 {
@@ -86,6 +323,9 @@ main(void)
     alarm(300);
     if (rille_open(&o, &s)) return 1;
     random_programs(s, seed_of(1));
+    every_move(s);
+    failures(s, seed_of(1));
+    mistakes(s, seed_of(1));
     rille_close(&s);
     return done();
 }

@@ -426,6 +426,7 @@ finish(struct worker *w, struct flow *f)
     w->actors->busy_ns[u->act.task->device] += now - begin_ns;
     f->until_ns = now;
     w->actors->actor[task].done++;
+    pass_on(w, task, u->act.piece);
     count_act(w, task, &u->act, begin_ns);
     done_outputs(w, task, u->act.piece);
     done_inputs(w, task);

@@ -43,7 +43,8 @@ struct engine {
     int nthread;           /* of that run: workers here that take part */
     uint32_t run_id;
     int nended;
-    int status; /* of the first failure that was told */
+    int status;   /* of the first failure that was told */
+    bool stopped; /* all were told to stop */
     int64_t begin_ns, elapsed_ns, runs;
     atomic_int interrupted;
     atomic_int cut; /* a kernel was told to stop: what it gave is no result, whatever it said */
@@ -119,16 +120,22 @@ stop_all(struct engine *e)
     for (int32_t i = 0; i < a->npeer; i++)
         worker_send_to(w, w->run->far[a->peer[i]].addr,
                        (struct msg){.kind = MSG_STOP, .out = MSG_FAR, .status = (uint8_t)e->status});
-    w->stopped = true;
+    w->stopped = e->stopped = true;
 }
 
-/* The part of another memory has ended the run. */
+/* The part of another memory has ended the run: worker 0 hears of it, whether it has still something to do or not. */
 static void
 stop_for(struct worker *w, const struct msg *m)
 {
-    if (w->stopped) return;
+    struct worker *first = &w->engine->worker[0];
+    if (m->run != w->run_id || w->stopped) return;
+    if (w != first) {
+        struct msg on = *m;
+        worker_send_to(w, first->addr, on);
+        return;
+    }
     enum err_code code = m->status ? (enum err_code)m->status : E_CANCEL;
-    worker_fail(w, fail(code, "the run was ended by process %d", addr_process(m->from)));
+    worker_fail(w, fail(code, "the run was ended by the part of another memory"));
 }
 
 static void
@@ -143,14 +150,16 @@ take_message(struct worker *w, const struct msg *m)
         if (m->run != w->run_id) return;
         e->nended++;
         if (m->status && !e->status) e->status = m->status;
-        if (m->status && !w->stopped) stop_all(e);
+        if (m->status && !e->stopped) stop_all(e);
         return;
     }
     if (run_after(m->run, w->run_id)) worker_begin(w, e->job, m->run);
-    if (m->run != w->run_id || !w->active) return;
-    if (m->kind == MSG_STOP && m->out == MSG_FAR)
+    if (m->kind == MSG_STOP && m->out == MSG_FAR) {
         stop_for(w, m);
-    else if (m->kind == MSG_STOP)
+        return;
+    }
+    if (m->run != w->run_id || !w->active) return;
+    if (m->kind == MSG_STOP)
         w->stopped = true;
     else if (!w->stopped)
         worker_receive(w, m);
@@ -461,12 +470,11 @@ engine_step(struct engine *e)
 {
     struct worker *w = &e->worker[0];
     if (e->nended >= e->nthread - 1 && !w->active && !unsettled(w)) return false;
-    bool was = w->stopped;
-    if (!was && stops(e))
+    if (!w->stopped && stops(e))
         cancel(w);
     else if (!go_on(e))
         deadlocked(w);
-    if (!w->stopped || was || !w->status) return true;
+    if (e->stopped || !w->stopped || !w->status) return true;
     if (!e->status) e->status = w->status;
     stop_all(e);
     return true;
@@ -514,6 +522,7 @@ engine_begin(struct engine *e, struct run *r)
     e->nthread = nthread;
     e->nended = 0;
     e->status = 0;
+    e->stopped = false;
     e->runs++;
     uint32_t id = e->run_id = r->id ? r->id : e->run_id + 1;
     e->begin_ns = now_ns();

@@ -81,6 +81,25 @@ plan_thread(const struct mines *m, struct plan_device *d, int turn)
     return 0;
 }
 
+static int
+by_number(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The memories of all devices, each once. */
+static void
+list_memories(struct plan *p, const struct mines *m, const struct devices *s)
+{
+    int32_t n = 0, *memory = p->memories = ARENA_ARRAY(&p->arena, int32_t, s->n + 1);
+    for (int i = 0; i < s->n; i++) memory[i] = mines_memory(m, s->device[i].kind, s->device[i].rank);
+    if (s->n) qsort(memory, (size_t)s->n, sizeof *memory, by_number);
+    for (int i = 0; i < s->n; i++)
+        if (n == 0 || memory[i] != memory[n - 1]) memory[n++] = memory[i];
+    p->nmemory = n;
+}
+
 /* Those of the program's devices that lie in the part's memory. */
 static int
 own_devices(struct plan *p, const struct mines *m, const struct devices *s)
@@ -106,6 +125,7 @@ plan_devices(struct plan *p, const struct mines *m)
     struct devices s = {0};
     list_devices(p->program, &s);
     int status = own_devices(p, m, &s);
+    if (!status) list_memories(p, m, &s);
     free(s.device);
     return status;
 }

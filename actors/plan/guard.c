@@ -3,45 +3,71 @@
  * Bad input must not leave half an update. So all tasks that check data are
  * followed by one gate, and every update by the gate: as many edges as there are
  * tasks, not pairs of them. Where updates come between checks (a second step in
- * one program) the checks behind them have a gate of their own, after the first. */
+ * one program) the checks behind them have a gate of their own, after the first.
+ * Where there are several memories their gates are joined (gates.h). */
+#include "actors/plan/gates.h"
 #include "actors/plan/lower.h"
 
 #include <string.h>
 
 /* ---- the gate ---- */
 
-/* The nodes that compute a root which may be written over a leaf. */
-static void
-mark_updates(struct lower *l)
+static int32_t
+gate_task(struct lower *l, const struct plan_device *at)
 {
-    const struct program *p = l->program;
-    l->is_update = ARENA_ARRAY(&l->tmp, bool, p->nnode + 1);
-    for (int32_t k = 0; k < p->nroot; k++)
-        if (p->root[k].overwrites_leaf >= 0 && p->root[k].ref.kind == REF_NODE)
-            l->is_update[p->root[k].ref.index] = true;
+    int32_t id;
+    struct draft *d = draft_new(l, &kind_gate, -1, at->kind, at->rank, 0, false, &id);
+    d->task.name = "gate";
+    d->task.phase = PHASE_BATCH;
+    d->gate = true;
+    return id;
+}
+
+/* Which of the program's memories this is. */
+static int32_t
+own_memory(const struct plan *p)
+{
+    int32_t i = 0;
+    while (p->memories[i] != p->memory) i++;
+    return i;
+}
+
+/* The gates that join it to other memories', but for those from below: all after the gate here. */
+static void
+join_gate(struct lower *l, const struct plan_device *at, const struct channel *end, int n)
+{
+    int32_t here = l->gate;
+    for (int i = 0; i < n; i++) {
+        int32_t id = gate_task(l, at);
+        order_edge(l, end[i].name.hop == 0 || !end[i].sends ? here : l->gate, id);
+        if (!end[i].sends) l->gate = id;
+        channel_add(l, id, &end[i]);
+    }
 }
 
 /* Before an update is lowered: a gate behind the checks that have none yet. */
 int
 guard_node(struct lower *l, int32_t node)
 {
-    if (!l->is_update) mark_updates(l);
-    if (!l->is_update[node]) return 0;
-    int32_t n = 0, end = l->ndraft, last = -1;
-    for (int32_t i = l->gated; i < end; i++)
-        if (l->draft[i].checks) n++, last = i;
-    int32_t first = l->gated, id;
-    l->gated = end;
-    if (n == 0) return 0;
-    const struct plan_device *at = &l->plan->device[l->draft[last].task.device];
-    struct draft *d = draft_new(l, &kind_gate, -1, at->kind, at->rank, 0, false, &id);
-    d->task.name = "gate";
-    d->task.phase = PHASE_BATCH;
-    d->gate = true;
-    if (l->gate >= 0) order_edge(l, l->gate, id);
-    for (int32_t i = first; i < end; i++)
-        if (l->draft[i].checks) order_edge(l, i, id);
-    l->gate = id;
+    if (!l->is_gated) l->is_gated = gates_find(l->program, &l->tmp);
+    if (!l->is_gated[node] || l->plan->ndevice == 0) return 0;
+    struct channel end[GATE_ENDS];
+    const struct plan_device *at = &l->plan->device[0];
+    int32_t before[2], nbefore = 0, first = l->gated, stop = l->ndraft, last = l->gate;
+    int n = gate_ends(node, l->plan->memories, l->plan->nmemory, own_memory(l->plan), l->program->pieces, end);
+    l->gated = stop;
+    for (int32_t i = first; i < stop; i++)
+        if (l->draft[i].checks) at = &l->plan->device[l->draft[i].task.device];
+    for (; nbefore < n && end[nbefore].name.hop == 0 && !end[nbefore].sends; nbefore++) {
+        before[nbefore] = gate_task(l, at);
+        channel_add(l, before[nbefore], &end[nbefore]);
+    }
+    l->gate = gate_task(l, at);
+    if (last >= 0) order_edge(l, last, l->gate);
+    for (int32_t i = first; i < stop; i++)
+        if (l->draft[i].checks) order_edge(l, i, l->gate);
+    for (int32_t i = 0; i < nbefore; i++) order_edge(l, before[i], l->gate);
+    join_gate(l, at, end + nbefore, n - nbefore);
     return 0;
 }
 

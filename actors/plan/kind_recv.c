@@ -16,7 +16,8 @@ result(const struct plan *p, int32_t task, int32_t out)
 {
     const struct task *t = &p->task[task];
     const struct plan_move *of = t->move.of;
-    bool staged = t->channel >= 0 && p->channel[t->channel].name.from_side == SIDE_STAGE;
+    const struct channel *c = task_channel(p, t);
+    bool staged = c && c->name.from_side == SIDE_STAGE;
     enum dtype dtype = layout_dtype(staged ? of->to : of->from, (enum dtype)of->type.dtype);
     int64_t numel = t->out[out].bytes / (int64_t)dtype_bytes(dtype);
     return type_of(dtype, 1, &numel);
@@ -26,8 +27,9 @@ static void
 print(const struct plan *p, int32_t task, struct str *s)
 {
     const struct task *t = &p->task[task];
+    const struct channel *c = task_channel(p, t);
     str_add(s, t->name);
-    if (t->channel >= 0) str_addf(s, " from memory %d", (int)p->channel[t->channel].peer);
+    if (c) str_addf(s, " from memory %d", (int)c->peer);
 }
 
 const struct task_kind kind_recv = {

@@ -15,8 +15,9 @@ static void
 print(const struct plan *p, int32_t task, struct str *s)
 {
     const struct task *t = &p->task[task];
+    const struct channel *c = task_channel(p, t);
     str_add(s, t->name);
-    if (t->channel >= 0) str_addf(s, " to memory %d", (int)p->channel[t->channel].peer);
+    if (c) str_addf(s, " to memory %d", (int)c->peer);
 }
 
 const struct task_kind kind_send = {

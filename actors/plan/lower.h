@@ -69,7 +69,7 @@ struct lower {
     struct hash_table views; /* interned */
     int32_t exec_capacity;
     int32_t gate, gated; /* the last gate, -1; drafts before this have one behind them, if they need it */
-    bool *is_update;     /* by node: it may be written over a leaf */
+    bool *is_gated;      /* by node: a gate stands before it */
     struct crosses crosses;
     struct plan_move **move;
     int32_t nmove, move_capacity;

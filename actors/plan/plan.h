@@ -177,6 +177,7 @@ struct plan {
     struct program *program;  /* owned */
     unsigned char digest[16]; /* of the outline (outline.h) */
     int32_t memory;           /* whose part it is: that of its devices; 0 where there is one memory */
+    int32_t nmemory, *memories; /* in which the program\'s devices lie, ascending */
     int32_t nthread, ndevice, ntask, pieces;
     int32_t nshare; /* threads that share the cores, as one process would have them: team sizes follow from it */
     struct plan_device *device;
@@ -201,6 +202,12 @@ static inline struct line
 task_line(const struct plan *p, const struct task *t)
 {
     return t->blame_node >= 0 ? p->program->node[t->blame_node].line : (struct line){0};
+}
+/* The channel of which a task is an end; NULL. */
+static inline const struct channel *
+task_channel(const struct plan *p, const struct task *t)
+{
+    return t->channel >= 0 && t->channel < p->nchannel ? &p->channel[t->channel] : NULL;
 }
 /* The move that a task is part of; NULL. */
 static inline const struct plan_move *

@@ -8,6 +8,9 @@
  * so that each SEND stands before its RECV wherever the two lists are put together (verify_run.c needs that). */
 #include "actors/plan/lower.h"
 
+#include "runtime/device.h"
+#include "runtime/error.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +148,11 @@ int
 move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to)
 {
     struct mover m;
+    int a = from->layout->place->kind, b = to->layout->place->kind;
+    bool host_reads = device_kind(a)->flags & device_kind(b)->flags & HOST_READS;
+    if (!cross_is_all(x) && !host_reads && !l->program->dry_run)
+        return fail(E_PLACE, "a value does not go from %s to %s devices of another memory: the host reads not both",
+                    device_kind_text(a), device_kind_text(b));
     mover_init(&m, l, move, x, from);
     TRY(send_all(&m, 0, x->npart));
     receive_all(&m, 0, x->naddend);

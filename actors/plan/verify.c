@@ -66,9 +66,9 @@ add_place(struct devices *s, const struct place *p)
     for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
 }
 
-/* The devices here that the program names, sorted, each once. */
+/* The devices that the program names, sorted, each once. */
 static void
-program_devices(const struct program *g, const struct mines *m, struct devices *s)
+program_devices(const struct program *g, struct devices *s)
 {
     const struct place *last = NULL;
     for (int32_t i = 0; i < g->nleaf; i++) {
@@ -83,10 +83,34 @@ program_devices(const struct program *g, const struct mines *m, struct devices *
     if (s->n) qsort(s->device, (size_t)s->n, sizeof(*s->device), by_device);
     int32_t n = 0;
     for (int32_t i = 0; i < s->n; i++)
-        if (mines_memory(m, s->device[i].kind, s->device[i].rank) == mines_own(m) &&
-            (n == 0 || by_device(&s->device[n - 1], &s->device[i])))
-            s->device[n++] = s->device[i];
+        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
     s->n = n;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The plan lists the memories of all devices; those of its own are left in s. */
+static int
+check_memories(struct proof *v, struct devices *s)
+{
+    const struct plan *p = v->plan;
+    const struct mines *m = &v->mines;
+    int32_t n = 0, own = 0, *memory = ARENA_ARRAY(&v->tmp, int32_t, s->n + 1);
+    for (int32_t i = 0; i < s->n; i++) memory[i] = mines_memory(m, s->device[i].kind, s->device[i].rank);
+    for (int32_t i = 0; i < s->n; i++)
+        if (memory[i] == mines_own(m)) s->device[own++] = s->device[i];
+    if (s->n) qsort(memory, (size_t)s->n, sizeof *memory, by_number);
+    for (int32_t i = 0; i < s->n; i++)
+        if (n == 0 || memory[i] != memory[n - 1]) memory[n++] = memory[i];
+    s->n = own;
+    bool same = p->memory == mines_own(m) && p->nmemory == n;
+    for (int32_t i = 0; same && i < n; i++) same = p->memories[i] == memory[i];
+    return same ? 0 : fail(E_PLAN, "plan: its list of memories is not that of the program's devices");
 }
 
 static int
@@ -104,12 +128,15 @@ check_device(const struct plan *p, int32_t i, const struct plan_device *want)
 }
 
 static int
-check_devices(const struct plan *p, const struct mines *m)
+check_devices(struct proof *v)
 {
+    const struct plan *p = v->plan;
     struct devices s = {0};
     int status = 0, most = 0;
-    program_devices(p->program, m, &s);
-    if (p->ndevice != s.n) status = fail(E_PLAN, "plan: %d devices, the program names %d", (int)p->ndevice, (int)s.n);
+    program_devices(p->program, &s);
+    status = check_memories(v, &s);
+    if (!status && p->ndevice != s.n)
+        status = fail(E_PLAN, "plan: %d devices, the program names %d", (int)p->ndevice, (int)s.n);
     for (int32_t i = 0; !status && i < s.n; i++) {
         status = check_device(p, i, &s.device[i]);
         most = MAX(most, p->device[i].thread);
@@ -414,7 +441,7 @@ check_frame(struct proof *v)
     const struct program *g = p->program;
     if (p->pieces != g->pieces)
         return fail(E_PLAN, "plan: %d pieces, the program has %d", (int)p->pieces, (int)g->pieces);
-    TRY(check_devices(p, &v->mines));
+    TRY(check_devices(v));
     TRY(check_leaves(p, &v->mines));
     TRY(check_roots(p, &v->mines));
     if (!proof_fits(p->ntask, sizeof(struct task), &p->arena)) return fail(E_PLAN, "plan: ntask is %d", (int)p->ntask);

@@ -14,6 +14,7 @@
  * of all parts can be put together; and each act has a round, one in which all that it reads was made, which at a
  * channel is the round that both ends say (channel.late). That both say the same is compared when parts are connected
  * (channels_match); that two ends carry the same bytes, too. */
+#include "actors/plan/gates.h"
 #include "actors/plan/verify.h"
 
 #include "runtime/error.h"
@@ -87,6 +88,48 @@ check_channel(const struct proof *v, int32_t k)
     return 0;
 }
 
+/* ---- gates ---- */
+
+static bool
+same_end(const struct channel *a, const struct channel *b)
+{
+    return channel_compare(&a->name, &b->name) == 0 && a->sends == b->sends && a->peer == b->peer &&
+           a->turn == b->turn && a->late == b->late && a->bytes == 0;
+}
+
+/* The ends of the gate before a node: all that there should be, and no others. *c: the first channel of this step. */
+static int
+check_gate(const struct plan *p, int32_t node, const struct channel *end, int n, int32_t *c)
+{
+    int32_t found = 0, first = *c;
+    for (; *c < p->nchannel && p->channel[*c].name.step == node; ++*c)
+        found += p->channel[*c].name.from_side == SIDE_GATE;
+    for (int k = 0; k < n; k++) {
+        int32_t at = first;
+        while (at < *c && !same_end(&p->channel[at], &end[k])) at++;
+        if (at == *c) return channel_fail(&end[k], "the gate has not this end of it");
+    }
+    return found == n ? 0 : fail(E_PLAN, "plan: the gate before node %d has %d ends, not %d", (int)node, (int)found, n);
+}
+
+/* That they hold up what they should is shown with the updates (verify_memory.c). */
+static int
+check_gates(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    const bool *gate = gates_find(p->program, &v->tmp);
+    int32_t me = 0, c = 0;
+    while (me < p->nmemory && p->memories[me] != p->memory) me++;
+    if (me == p->nmemory) return 0; /* the program has nothing here */
+    for (int32_t i = 0; i < p->program->nnode; i++) {
+        struct channel end[GATE_ENDS];
+        int n = gate[i] ? gate_ends(i, p->memories, p->nmemory, me, p->pieces, end) : 0;
+        while (c < p->nchannel && p->channel[c].name.step < i) c++;
+        TRY(check_gate(p, i, end, n, &c));
+    }
+    return 0;
+}
+
 /* ---- rounds ---- */
 
 /* The round of what an edge brings to an act of the first round: 0, or the last. A task that acts once a piece acts in
@@ -132,8 +175,9 @@ prove_channels(struct proof *v)
     if (!proof_fits(p->nchannel, sizeof *p->channel, &p->arena))
         return fail(E_PLAN, "plan: nchannel is %d", (int)p->nchannel);
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_channel(v, c));
-    if (p->nchannel == 0) return 0; /* alone: verify_run.c says all */
+    if (p->nchannel == 0 && p->nmemory == 1) return 0; /* alone: verify_run.c says all */
     TRY(check_order(v));
+    TRY(check_gates(v));
     for (int32_t i = 0; i < p->ntask; i++) TRY(check_task(&r, i));
     return 0;
 }

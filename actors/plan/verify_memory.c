@@ -423,7 +423,8 @@ check_readers(struct memory *m, const int32_t *writer)
 
 /* Bad input must not leave half an update: tasks that may refuse it are done before any update begins. Of the tasks
  * that check, in order, how many at least are done when a task begins: as many as of one that it follows, and those
- * after them that it follows itself. */
+ * after them that it follows itself. What a gate hears from another memory stands for the checks there; and what a gate
+ * tells another memory is told after all of these. */
 struct checks {
     int32_t *task, n;     /* those that check, in order */
     int32_t *done, *mark; /* by task; by number of a check: the last task found to follow it */
@@ -484,9 +485,10 @@ check_updates(struct memory *m)
         if (t->updates && !over) return proof_fail(m->v, i, "is marked as an update and writes over nothing");
         if (t->updates && t->nact != 1) return proof_fail(m->v, i, "updates %d times", (int)t->nact);
         count_checks(p, &c, i);
-        if (over) TRY(check_checked(m, &c, i));
+        const struct channel *joined = t->kind->flags & KIND_ORDER && t->channel >= 0 ? &p->channel[t->channel] : NULL;
+        if (over || (joined && joined->sends)) TRY(check_checked(m, &c, i));
         const struct op *op = task_op(p, t);
-        if (op && op->say) c.task[c.n++] = i;
+        if ((op && op->say) || (joined && !joined->sends)) c.task[c.n++] = i;
     }
     return check_readers(m, writer);
 }

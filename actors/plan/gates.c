@@ -1,0 +1,59 @@
+/* gates.c - where gates stand, and their tree. */
+#include "actors/plan/gates.h"
+
+bool *
+gates_find(const struct program *p, struct arena *a)
+{
+    bool *gate = ARENA_ARRAY(a, bool, p->nnode + 1), checked = false;
+    bool *update = ARENA_ARRAY(a, bool, p->nnode + 1);
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].overwrites_leaf >= 0 && p->root[k].ref.kind == REF_NODE) update[p->root[k].ref.index] = true;
+    for (int32_t i = 0; i < p->nnode; i++) {
+        gate[i] = update[i] && checked;
+        checked = (checked && !gate[i]) || p->node[i].op->say;
+    }
+    return gate;
+}
+
+/* How many there are above it. */
+static int32_t
+depth_of(int32_t i)
+{
+    int32_t depth = 0;
+    for (; i > 0; i = (i - 1) / 2) depth++;
+    return depth;
+}
+
+/* What stands deep in the tree has its turn early on the way up, and late on the way down; who sends before who hears.
+ */
+static int32_t
+turn_of(bool up, int32_t below, bool sends)
+{
+    return 2 * (up ? 32 - depth_of(below) : 64 + depth_of(below)) + !sends;
+}
+
+int
+gate_ends(int32_t node, const int32_t *memory, int32_t n, int32_t me, int32_t pieces, struct channel end[GATE_ENDS])
+{
+    int count = 0;
+    for (int hop = 0; hop < 2; hop++)
+        for (int mine = 0; mine < 2; mine++) { /* first what this one hears, then what it says */
+            bool up = hop == 0, sends = mine == 1, with_above = up == sends;
+            int32_t first = with_above ? me : 2 * me + 1, last = with_above ? me : MIN(n - 1, 2 * me + 2);
+            for (int32_t below = MAX(1, first); below <= last; below++) {
+                int32_t above = (below - 1) / 2, from = up ? below : above, to = up ? above : below;
+                end[count++] = (struct channel){.name = {.step = node,
+                                                         .operand = -1,
+                                                         .hop = (int16_t)hop,
+                                                         .from_side = SIDE_GATE,
+                                                         .to_side = SIDE_GATE,
+                                                         .from = memory[from],
+                                                         .to = memory[to]},
+                                                .sends = sends,
+                                                .peer = memory[sends ? to : from],
+                                                .turn = turn_of(up, below, sends),
+                                                .late = pieces > 1};
+            }
+        }
+    return count;
+}
