@@ -112,8 +112,8 @@ int rille_snapshot(struct rille_session *s);
 bool rille_has_snapshot(struct rille_session *s);
 int rille_recover(struct rille_session *s, int workers);
 
-/* Asks a run in progress to stop; it fails with "interrupted" at its next act, and did not happen: its random numbers
- * are given back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */
+/* Requests cancellation of the run in progress: it fails with "interrupted" at its next act, and its random numbers are
+ * given back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */
 void rille_interrupt(struct rille_session *s);
 /* What the run in progress is doing, "matmul (a.lua:3)", "" for nothing; as free to call as rille_interrupt(). */
 void rille_doing(struct rille_session *s, char *text, size_t size);
@@ -468,7 +468,7 @@ struct rille_actor {
 /* i-th actor; its texts are good until the next call. false: there is none. */
 bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);
 
-/* ---- seeing ---- */
+/* ---- introspection ---- */
 
 struct rille_explain_op {
     const char *name;

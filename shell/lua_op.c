@@ -315,7 +315,7 @@ read_name(struct call *c, int key, int value)
         unknown_name(c, name);
 }
 
-/* Gives whether there were any. */
+/* Returns true if there were any. */
 static bool
 read_names(struct call *c, int i)
 {

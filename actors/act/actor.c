@@ -117,8 +117,8 @@ fill_nan(const struct stream_work *work, const struct stream *s)
     return 0;
 }
 
-/* Fills a freed register with NaN, so that a late reader is seen. Not where a block has one tenant after the other: by
- * the time that the owner hears of the last reader, the next tenant may be at work. */
+/* Fills a freed register with NaN, so that a late reader is seen. Skips a block that is reused within the run: by the
+ * time that the owner hears of the last reader, the next tenant may be writing. */
 static void
 poison(struct worker *w, int task, int out, int reg)
 {

@@ -62,7 +62,7 @@ void engine_free(struct engine **e);
 struct actors *actors_new(const struct plan *p);
 void actors_free(struct actors **a);
 size_t actors_bytes(const struct actors *a); /* of host memory */
-/* Which updates had begun when the last run failed: true for tasks that acted at least once. */
+/* True if the task acted at least once in the last run; after a failure its results may be half written. */
 bool actors_acted(const struct actors *a, int task);
 /* The same of a run that another process made: forgets it, says that a task acted. */
 void actors_clear(struct actors *a);
