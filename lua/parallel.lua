@@ -2,6 +2,7 @@
 --
 --   local t = rille.parallel(model, {data = 0, tensor = 1})     print(t)
 --   t["h.0.fc1.weight"].sbp = "B";  rille.parallel(model, t)
+--   rille.parallel(model, {tensor = {0, 1}, method = "2d", panels = 4})        what 2D gathers comes in panels (nn/panels.lua)
 --
 -- A recipe is a table of layouts and nothing else: parameters are laid out by it, optimisers' state and gradients follow
 -- (layout.lua), and modules are pinned (nn/pin.lua), for a rule that looks at one operator cannot know what is cheapest in a
@@ -35,6 +36,7 @@ local function entry_text(entry, whole)
   for _, name in ipairs(check.sorted_keys(entry.use or {})) do
     words[#words + 1] = ("%s used as %s"):format(name, sbp_text(entry.use[name]))
   end
+  if entry.panels then words[#words + 1] = ("in %d panels"):format(entry.panels) end
   if whole then words[#words + 1] = "(no recipe knows its layer: whole)" end
   return table.concat(words, "  ")
 end
@@ -61,7 +63,7 @@ end
 -- ---- from a table to what is set ----
 
 local parameter_keys = {placement = true, sbp = true, state = true, gradient = true}
-local module_keys = {placement = true, input = true, output = true, use = true}
+local module_keys = {placement = true, input = true, output = true, use = true, panels = true}
 
 local function check_keys(name, entry, known, what)
   check.that(type(entry) == "table", "rille.parallel: '%s' has a table, {placement =, sbp =}, not %s", name, check.shown(entry))
@@ -92,7 +94,11 @@ end
 -- placement_of(t): where t will lie.
 local function read_pin(name, m, entry, placement_of)
   check_keys(name, entry, module_keys, "module")
-  local set = {module = m, pin = {placement = entry.placement, input = entry.input, output = entry.output}}
+  if entry.panels then
+    check.count("rille.parallel", "panels", entry.panels)
+    check.that(getmetatable(m) == rille.nn.Linear, "rille.parallel: '%s' is no nn.Linear; panels are for those", name)
+  end
+  local set = {module = m, pin = {placement = entry.placement, input = entry.input, output = entry.output, panels = entry.panels}}
   for key, sbp in pairs(entry.use or {}) do
     local t = rawget(m, key)
     check.that(layout.is_tensor(t), "rille.parallel: '%s' has no parameter '%s'", name, tostring(key))

@@ -7,6 +7,7 @@
 --   1D                        8 (p-1)/p Th                       4 all-reduces
 --   1D with sequence          8 (p-1)/p Th                       each of them a reduce-scatter and an all-gather
 --   2D, q x r                 2 (r-1)/qr 4 Th + 2 (q-1)/qr W     q cuts rows; each side that moves does so once each way
+--   2D in panels              the same
 --   2.5D, q x q x d           2D with T/d tokens
 --   3D, l x l x l             2 (l-1)/l^3 (16 Th + W); norms sum numbers a row, less than a twentieth of that here
 --   data, d                   2 (d-1)/d of all parameters; with zero the same, as reduce-scatter and all-gather
@@ -108,6 +109,18 @@ tap.group("2D", function()
     expect("2D", shape, {tensor = {0, 1}}, {q * r, 4, 2 * q * r, q * r}, function(Th, W)
       return (2 * (r - 1) * 4 * Th + 2 * (q - 1) * W) // (q * r)
     end, 8, 12)
+  end
+end)
+
+-- SUMMA's panels: the same bytes in more moves; q, k and v share their input's. Norms sum statistics instead of gathering.
+tap.group("panels", function()
+  for _, shape in ipairs{{2, 2}, {3, 3}, {2, 4}, {4, 4}, {8, 8}} do
+    local q, r = shape[1], shape[2]
+    local b, s, h, count = q * r, 16, 4 * q * r, 2
+    local elements, _, rows, vectors = moved(shape, {tensor = {0, 1}, panels = count}, b, s, h, q * r)
+    local Th, W, name = b * s * h, 12 * h * h, ("%d panels on %d x %d"):format(count, q, r)
+    tap.is(elements, 2 * (r - 1) * 4 * Th + 2 * (q - 1) * W, name .. ": elements over all devices are the formula's")
+    tap.ok((rows + vectors) * 5 <= elements, name .. ": norms and biases move little")
   end
 end)
 

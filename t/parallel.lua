@@ -59,6 +59,7 @@ local recipes = { -- what, mesh, recipe, micro-batches, kinds it is not for
   {"1D with sequence", P2, {tensor = 0, sequence = true}},
   {"data x 1D with sequence", P22, {data = 0, tensor = 1, sequence = true}},
   {"2D", P22, {tensor = {0, 1}, method = "2d"}, 2},
+  {"2D, panels", P22, {tensor = {0, 1}, panels = 2}, 2},
   {"2D, axes exchanged", P22, {tensor = {1, 0}}},
   {"2D, rectangular", P24, {tensor = {0, 1}, method = "2d"}, nil, {llama = true}},
   {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}},
@@ -170,6 +171,8 @@ tap.group("mistakes", function()
     tap.ok(same, name .. ": nothing was changed")
   end
   refused(mesh{0, 1, 2}, {tensor = 0}, {"4 heads", "'h.0.attention'", "3 ranks", "1, 2, 4"}, "heads that do not divide")
+  refused(P22, {tensor = {0, 1}, panels = 3}, {"width of 16", "3 panels", "multiple of 6"}, "panels that do not divide")
+  refused(P22, {data = 0, tensor = 1, panels = 2}, {"panels", "2d", "1d"}, "panels of 1D")
   refused(P4, {tensor = 1}, {"no axis 1", "it has 1"}, "an axis that is not there")
   refused(P4, {tensor = "x"}, {"number from 0", "x"}, "no axis at all")
   refused(P22, {data = 0, tensor = 0}, {"axis 0", "data and tensor"}, "one axis twice")

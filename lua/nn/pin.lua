@@ -1,15 +1,18 @@
 -- pin.lua - where the input, the output and the parameters of a module lie while it is called.
 --
---   pin.of[m] = {placement = P, input = sbp, output = sbp, use = {weight = sbp}}     each may be missing
+--   pin.of[m] = {placement = P, input = sbp, output = sbp, use = {weight = sbp}, panels = n}     each may be missing
 --
 -- A rule that chooses layouts one operator at a time does not know what comes after a block. A pin says it:
 -- the first argument comes as `input`, the result leaves as `output`, on `placement`; their gradients go back
 -- to where the values came from, so that a move in the forward pass has its mirror image in the backward pass.
 -- While the module runs, a parameter that is in `use` lies as that says, and its gradient is what the call
--- makes it: it moves when it is deposited. Which pins there are decides rille.parallel; a layer knows of none.
+-- makes it: it moves when it is deposited. A linear layer with
+-- panels takes its operands bit by bit (panels.lua). Which pins there are decides rille.parallel; a layer knows of none.
 
 local rille = require "rille"
 local layout = require "rille.layout"
+
+local panels = require "rille.nn.panels"
 
 local pin = {of = setmetatable({}, {__mode = "k"})}
 
@@ -40,10 +43,17 @@ end
 
 local function forward(m, _, ...) return m:forward(...) end
 
+local function in_panels(m, p, x)
+  local y = panels.product(x, m.weight, p.use and p.use.weight or m.weight.sbp, p.panels)
+  return m.bias and y + m.bias or y
+end
+
 -- Calls m with what its pin says. around(f, ...) gives what f(...) gives: it is for the part in which parameters are used.
 function pin.call(m, p, around, x, ...)
+  local call <close> = panels.call()
   if p.input or p.placement then x = laid(x, p.placement, p.input, there_and_back) end
-  local results = table.pack(around(p.use and with_used or forward, m, p, x, ...))
+  local how = p.panels and in_panels or p.use and with_used or forward
+  local results = table.pack(around(how, m, p, x, ...))
   if p.output then results[1] = laid(results[1], p.placement, p.output, there_and_back) end
   return table.unpack(results, 1, results.n)
 end

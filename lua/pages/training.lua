@@ -296,7 +296,7 @@ norm = rille.optim.clip_grad_norm({w}, 1)]],
     gives = "0.5",
   },
   parallel = {
-    sign = "rille.parallel(model, {data =, tensor =, method =, sequence =, zero =, stages =, chunks =})",
+    sign = "rille.parallel(model, {data =, tensor =, method =, sequence =, zero =, stages =, chunks =, panels =})",
     text = [[
 Lays a model out over the axes of its mesh and gives the table of what it set, which prints and can be given back.
 {data = 0, tensor = 1}; {tensor = {0, 1}} is 2D, {0, 1, 2} with method "2.5d" or "3d"; {data = 0, zero = 3}

@@ -6,6 +6,8 @@ local check = require "rille.check"
 local layout = require "rille.layout"
 local axes = require "rille.parallel.axes"
 local class_of = require "rille.parallel.classes"
+local panel = require "rille.nn.panels"
+local nn = rille.nn
 
 local plan = {}
 
@@ -157,10 +159,30 @@ local function check_counts(model, place, parts)
   end
 end
 
+-- Into how many parts rows and columns together cut what 2D sums over.
+local function panel_unit(placement, parts)
+  local n = {rows = 1, columns = 1}
+  for a, part in ipairs(parts) do
+    if n[part] then n[part] = n[part] * placement.shape[a] end
+  end
+  return panel.least_common(n.rows, n.columns)
+end
+
+local function check_panels(model, place, parts, roles, panels)
+  for path, m in model:named_modules() do
+    if panels and roles[path] == "columns" and getmetatable(m) == nn.Linear then
+      local cut = panel_unit(place.of(path), parts(place.of(path)))
+      check.that(m.weight.shape[2] % (cut * panels) == 0,
+        "rille.parallel: a width of %d ('%s') does not divide into %d panels over %d ranks; a multiple of %d would do",
+        m.weight.shape[2], path, panels, cut, cut * panels)
+    end
+  end
+end
+
 -- ---- the table ----
 
 local known = {data = check.none, tensor = check.none, method = check.none, sequence = check.none, zero = check.none,
-  stages = check.none, chunks = check.none}
+  stages = check.none, chunks = check.none, panels = check.none}
 
 local function read_recipe(given)
   local recipe = check.options("rille.parallel", given, known)
@@ -168,6 +190,11 @@ local function read_recipe(given)
   check.that(math.type(zero) == "integer" and zero >= 0 and zero <= 3, "rille.parallel: zero goes from 0 to 3, not %s", check.shown(zero))
   check.that(zero == 0 or recipe.data ~= nil, "rille.parallel: zero wants a data axis: {data = 0, zero = %d}", zero)
   recipe.zero = zero
+  if recipe.panels ~= nil then
+    check.count("rille.parallel", "panels", recipe.panels)
+    check.that(type(recipe.tensor) == "table" and recipe.method ~= "3d" and recipe.method ~= "1d",
+      "rille.parallel: panels go with methods 2d and 2.5d, not %s", tostring(recipe.method or "1d"))
+  end
   return recipe
 end
 
@@ -179,18 +206,20 @@ local function parameter_entry(placement, parts, what, zero)
   return entry
 end
 
--- What is pinned of a module in this role, without what follows by itself.
-local function pin_of(role, parts)
+-- What is pinned of a module in this role, without what follows by itself. With panels column layers gather what they take.
+local function pin_of(role, parts, panels, is_linear)
   local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")
   for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what) end
   local sums = inner:find("S(2)", 1, true)                         -- column layers leave partial sums
   if role == "norms" then
     if pin.input == stream then pin.input = nil end
     if pin.input == inner then pin.output = nil end                -- gathered before the norm: its gradient is summed there
+    if panels then pin.input, pin.output = nil, stream end         -- it sums its rows' statistics instead
   elseif role == "rows" then
     if pin.input == axes.layout(parts, "wide") then pin.input = nil end
   elseif role == "columns" or role == "heads" then
     if not sums then pin.output = nil end
+    pin.panels = role == "columns" and is_linear and panels or nil
   end
   return pin
 end
@@ -233,9 +262,11 @@ local function add_modules(model, out, place, parts, roles, recipe)
       path = path:match("^(.*)%.[^.]*$")
     end
   end
-  for path in model:named_modules() do
+  for path, m in model:named_modules() do
     local placement = place.of(path)
-    if recipe.tensor ~= nil or roles[path] == "block" then add_pins(out, path, pin_of(roles[path], parts(placement))) end
+    if recipe.tensor ~= nil or roles[path] == "block" then
+      add_pins(out, path, pin_of(roles[path], parts(placement), recipe.panels, getmetatable(m) == nn.Linear))
+    end
     if place.staged and path ~= "" and (place.at[path] or holds[path] and not within_member(path)) then
       add_pins(out, path, {placement = placement})
       if place.at[path] then add_pins(out, path, {input = axes.layout(parts(placement), "stream")}) end
@@ -262,6 +293,7 @@ function plan.of(model, given)
   parts(place.first)
   local roles, whole = roles_of(model)
   check_counts(model, place, parts)
+  check_panels(model, place, parts, roles, recipe.panels)
   local out = {entries = {}, order = {}, known = {}, whole = whole, zero = recipe.zero}
   add_parameters(model, out, place, parts, roles, recipe.zero)
   add_modules(model, out, place, parts, roles, recipe)
