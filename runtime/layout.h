@@ -70,7 +70,7 @@ void place_print(const struct place *p, struct str *s); /* cpu[[0, 1], [2, 3]] *
 int layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const uint8_t *order,
                const struct layout **out);
 const struct layout *layout_broadcast(struct atlas *a, const struct place *p); /* all B */
-/* The same with one mesh axis changed (order kept). */
+/* Layouts are numbered from 0 in the order in which they were made: the one with this number. */
 const struct layout *layout_by_id(const struct atlas *a, int id);
 
 /* Was it made by this atlas? */

@@ -149,7 +149,7 @@ sound_run(const struct kcall *k)
     return op->flags & OP_VIEW ? sound_window(k) : sound_eltwise(k);
 }
 
-/* Runs one rank: local types and where they begin, by operand; data is what sound_part() made. */
+/* Runs one rank: local types and where they begin, by operand; data: the cells of each operand and result. */
 static inline int
 sound_rank(struct sound *s, const struct type *local, const struct box *box, union cell *const *data)
 {

@@ -228,8 +228,8 @@ int64_t price_move(void *arg, const struct type *t, const struct layout *from, c
 void memo_free(struct memo *m);
 
 /* ---- grad.c ---- */
-/* d sum(y) / d x[i], NULL in din where y does not depend on it. With deposit, leaves are found by walking and each gets
- * its gradient added. spend: the forward nodes let go of what they saved. */
+/* d sum(y) / d x[i], NULL in dx where y does not depend on it. grad_deposit: leaves are found by walking and each gets
+ * its gradient added; then the forward nodes let go of what they saved. */
 int grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx);
 int grad_deposit(struct rille_session *s, struct val *y);
 
