@@ -174,9 +174,9 @@ struct plan_part {
 
 struct plan {
     struct arena arena;
-    struct program *program;  /* owned */
-    unsigned char digest[16]; /* of the outline (outline.h) */
-    int32_t memory;           /* whose part it is: that of its devices; 0 where there is one memory */
+    struct program *program;    /* owned */
+    unsigned char digest[16];   /* of the outline (outline.h) */
+    int32_t memory;             /* whose part it is: that of its devices; 0 where there is one memory */
     int32_t nmemory, *memories; /* in which the program\'s devices lie, ascending */
     int32_t nthread, ndevice, ntask, pieces;
     int32_t nshare; /* threads that share the cores, as one process would have them: team sizes follow from it */

@@ -46,8 +46,8 @@ struct val *b_shift(struct build *b, struct val *x, double f);
 struct val *b_reduce(struct build *b, const struct op *op, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_cast(struct build *b, struct val *x, enum dtype d);
-/* Composites accumulate in f32 for f16 and bf16 operands and round once, as a fused kernel would. b_wide widens x at the
- * beginning, b_sum_wide sums on the way, b_narrow rounds at the end: y in the dtype of x, if that is a float. */
+/* Composites accumulate in f32 for f16 and bf16 operands and round once, as a fused kernel would. b_wide widens x at
+ * the beginning, b_sum_wide sums on the way, b_narrow rounds at the end: y in the dtype of x, if that is a float. */
 struct val *b_wide(struct build *b, struct val *x);
 struct val *b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_narrow(struct build *b, struct val *y, const struct type *x);
