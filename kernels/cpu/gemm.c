@@ -343,12 +343,16 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
     struct gemm panel = *g;
     panel.x[A].rows = panel.x[C].rows = part.rows;
     panel.x[B].cols = panel.x[C].cols = part.cols;
-    TRY(gemm_describe(&panel, nbatch, threads, arg, &pd));
-    if (nbatch && prim_is_plain(pd)) {
-        dnnl_primitive_desc_destroy(pd);
+    int status = gemm_describe(&panel, nbatch, threads, arg, &pd);
+    bool plain = !status && nbatch && prim_is_plain(pd);
+    if (plain) dnnl_primitive_desc_destroy(pd);
+    /* oneDNN walks a batch slowly, or not at all (matrices that overlap): then we do. */
+    if (plain || (status && nbatch)) {
         nbatch = 0;
-        TRY(gemm_describe(g, 0, threads, arg, &pd));
+        err_clear();
+        status = gemm_describe(g, 0, threads, arg, &pd);
     }
+    TRY(status);
     int64_t n = 1;
     for (int d = nbatch; d < g->nbatch; d++) n *= g->batch[d].size;
     TRY(prim_new(pd, NMATRIX, arg, threads, state, scratch_bytes));

@@ -66,7 +66,7 @@ struct factors {
                             type *m_to)                                                                                \
     {                                                                                                                  \
         type lr = (type)f->lr, momentum = (type)f->momentum, decay = (type)f->decay;                                   \
-        type now = f->nesterov ? 1 : 0, later = f->nesterov ? momentum : 1;                                            \
+        bool ahead = f->nesterov;                                                                                      \
         if (!m) {                                                                                                      \
             INDEPENDENT                                                                                                \
             for (int64_t i = 0; i < n; i++) to[i] = p[i] - lr * (g[i] + decay * p[i]);                                 \
@@ -75,7 +75,7 @@ struct factors {
         INDEPENDENT                                                                                                    \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             type gradient = g[i] + decay * p[i], sum = momentum * m[i] + gradient;                                     \
-            to[i] = p[i] - lr * (now * gradient + later * sum);                                                        \
+            to[i] = p[i] - lr * (ahead ? gradient + momentum * sum : sum);                                             \
             m_to[i] = sum;                                                                                             \
         }                                                                                                              \
     }
