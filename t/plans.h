@@ -171,7 +171,7 @@ make_pieces(struct maker *m, struct program *g)
 }
 
 /* NULL when the program is one that cannot be planned. */
-static struct plan *
+static inline struct plan *
 random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 {
     struct maker m = {.s = s, .rng = next_random(seed)};
