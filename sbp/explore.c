@@ -49,11 +49,11 @@ left(const struct cfn *c)
 
 enum outcome { CLOSED, SMALLER, STUCK };
 
-/* Were there as many looks at the bound as there is patience for in all? */
+/* Were there as many looks at the bound as there may be? */
 static bool
 tired(const struct explore *s)
 {
-    return s->patience && s->nlook >= 4 * s->patience;
+    return s->looks && s->nlook >= s->looks;
 }
 
 /* Sweeps until the network is closed, has become smaller, or the bound no longer rises. *bound: the highest. */

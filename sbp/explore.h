@@ -15,8 +15,8 @@ struct explore {
     int32_t nchoice;    /* of the first so many variables it is kept */
     int32_t *choice;    /* their candidates; written whenever a better one is found */
     bool root;          /* bound it and no more: no branching */
-    int32_t patience;   /* looks at the bound without much gain before it is given up, four times as many in all; 0: a
-                         * few,   and no end while it rises */
+    int32_t patience;   /* looks at the bound without much gain before it is given up; 0: a few */
+    int32_t looks;      /* in all; 0: as many as it takes */
     int32_t nlook;
     bool stopped;
     int64_t work;   /* costs looked at, about: the same on every machine */

@@ -15,6 +15,7 @@ enum {
     PATIENCE = 3, /* looks at one bound */
     MANY = 1500,  /* a folded network of more variables stays large */
     SWEEPS = 6,   /* of that at each price */
+    GLANCE = 4,   /* looks at the first bound of that */
 };
 
 /* A node of the search: some candidates are ruled out, by NET_NEVER in limit.extra. */
@@ -70,7 +71,8 @@ bound_anew(struct limited *m, bool *found)
 {
     struct cfn *c = fold_priced(&m->folded, m->limit.extra);
     struct explore s = {.stop = m->o->stop, .arg = m->o->arg, .scale = 1, .best = NET_NEVER, .root = true};
-    s.patience = m->folded.c->nvar > MANY ? 1 : PATIENCE;
+    s.patience = PATIENCE;
+    if (m->folded.c->nvar > MANY) s.looks = GLANCE;
     s.nchoice = c->nvar;
     s.choice = m->value;
     int64_t bound = explore(&s, c);
@@ -142,7 +144,7 @@ start_near(struct limited *m)
 static bool
 look_near(struct limited *m)
 {
-    int64_t work = MIN(m->work, 2 * SWEEPS * cfn_entries(m->folded.c));
+    int64_t work = m->folded.c->nvar > MANY ? 2 * SWEEPS * cfn_entries(m->folded.c) : m->work;
     if (!nearby_look(&m->nearby, m->best->cost < NET_NEVER ? work : 4 * work)) return false;
     nearby_get(&m->nearby, m->value);
     fold_choice(&m->folded, m->value, m->scratch);
@@ -249,8 +251,7 @@ prove(struct limited *m, struct arena *a, const struct net *n, const int32_t *ti
     memcpy(m->limit.price, m->best_price, sizeof *m->best_price * (size_t)m->limit.ntime);
     int64_t worth = limit_price(&m->limit);
     struct cfn *c = cfn_new(m->net, m->scale, (const int64_t *const *)m->limit.extra);
-    struct explore s = {
-        .scale = 1, .best = NET_NEVER, .root = true, .patience = PATIENCE}; /* in whatever time it takes */
+    struct explore s = {.scale = 1, .best = NET_NEVER, .root = true, .patience = PATIENCE, .looks = 100};
     s.nchoice = m->net->nnode;
     s.choice = m->choice;
     struct str text = {0};

@@ -385,8 +385,13 @@ try_part(struct nearby *w)
             part_cost(w, now, &priced_now);
         }
         struct cfn *c = part_network(w);
-        struct explore s = {
-            .stop = w->o->stop, .arg = w->o->arg, .scale = 1, .best = NET_NEVER, .root = true, .patience = 2};
+        struct explore s = {.stop = w->o->stop,
+                            .arg = w->o->arg,
+                            .scale = 1,
+                            .best = NET_NEVER,
+                            .root = true,
+                            .patience = 2,
+                            .looks = 8};
         s.nchoice = w->npart;
         s.choice = w->tried;
         explore(&s, c);

@@ -12,16 +12,16 @@
 
 /* ---- without a memory limit ---- */
 
-/* From the best choice known, if r has one. patience: 0, or as explore.h has it. */
+/* From the best choice known, if r has one. looks: 0, or as explore.h has it. */
 static void
-solve_free(const struct net *n, const struct solve_options *o, bool root, int32_t patience, struct str *proof,
+solve_free(const struct net *n, const struct solve_options *o, bool root, int32_t looks, struct str *proof,
            struct best *r)
 {
     struct cfn *c = cfn_new(n, cfn_scale(n), NULL);
     struct explore s = {.stop = o->stop, .arg = o->arg, .scale = c->scale, .best = NET_NEVER, .root = root};
     s.nchoice = n->nnode;
     s.choice = r->choice;
-    s.patience = patience;
+    s.looks = looks;
     s.trail.text = proof;
     if (r->cost < NET_NEVER) s.best = r->cost * s.scale;
     int64_t bound = explore(&s, c);
@@ -60,7 +60,7 @@ first_choice(const struct net *n, const struct solve_options *o, struct str *pro
         solve_free(n, o, !optimal, 0, proof, r);
         return;
     }
-    solve_free(n, o, true, 1, proof, r);
+    solve_free(n, o, true, 4, proof, r);
     if (r->cost >= NET_NEVER || r->cost == r->bound || net_peak(n, r->choice) > n->memory_limit) return;
     if (proof) str_clear(proof);
     solve_free(n, o, false, 0, proof, r);
