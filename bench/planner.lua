@@ -1,0 +1,93 @@
+-- planner.lua - forty training steps laid out by each mode of the planner: what a step costs, and how fast it is planned.
+--
+--   rille -d cpu:8 bench/planner.lua [program]
+--
+-- Costs are the planner's own nanoseconds (what moves take and what the busiest rank computes), the bound is proven:
+-- nothing costs less. What is laid out by hand stays so; what a program leaves open is chosen. "plan" is the time from the
+-- call of the step to its plan with mode "optimal", traces included. Then larger steps, on devices that are not there.
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local programs, make = dofile("bench/programs.lua")
+local modes = {"greedy", "propagate", "recursive", "optimal"}
+
+local function planned(step, mode, limit, ...)
+  local graph, begin = rille.graph(step, {auto_parallel = mode, time_limit = limit}), os.clock()
+  graph(...)
+  return graph, os.clock() - begin
+end
+
+-- ---- the table ----
+
+print(("%-42s %11s %11s %11s %11s %11s  %5s %8s"):format("ns of a step", "greedy", "propagate", "recursive", "optimal", "bound",
+  "ratio", "plan"))
+local logs, n, proven = 0, 0, 0
+for _, e in ipairs(programs) do
+  if not arg[1] or arg[1] == e[1] then
+    local cost, bound, seconds = {}, nil, nil
+    for k, mode in ipairs(modes) do
+      local step, x, y = make(e)
+      local graph, took = planned(step, mode, 2, x, y)
+      local told = graph:explain()
+      cost[k], bound, seconds = told.cost, told.bound, took
+    end
+    print(("%-42s %11d %11d %11d %11d %11d  %5.2f %6.0fms"):format(e[1], cost[1], cost[2], cost[3], cost[4], bound,
+      cost[4] / cost[1], 1e3 * seconds))
+    logs, n, proven = logs + math.log(cost[4] / cost[1]), n + 1, proven + (bound == cost[4] and 1 or 0)
+  end
+end
+if n > 1 then print(("geometric mean of optimal / greedy: %.3f; %d of %d proven optimal"):format(math.exp(logs / n), proven, n)) end
+if arg[1] then return end
+
+-- ---- larger steps ----
+
+local Layer = nn.Module:extend("Layer")
+function Layer:init(o)
+  self.gated = o.gated
+  self.norm1, self.norm2 = o.gated and nn.RMSNorm(o.d) or nn.LayerNorm(o.d), o.gated and nn.RMSNorm(o.d) or nn.LayerNorm(o.d)
+  self.attention = nn.MultiheadAttention(o.d, o.heads, {is_causal = true, kv_heads = o.kv, bias = not o.gated})
+  self.up, self.down = nn.Linear(o.d, o.inner, {bias = not o.gated}), nn.Linear(o.inner, o.d, {bias = not o.gated})
+  if o.gated then self.gate = nn.Linear(o.d, o.inner, {bias = false}) end
+end
+function Layer:forward(x)
+  x = x + self.attention(self.norm1(x))
+  local y = self.norm2(x)
+  y = self.gated and self.gate(y):silu() * self.up(y) or self.up(y):gelu()
+  return x + self.down(y)
+end
+
+local Model = nn.Module:extend("Model")
+function Model:init(o)
+  local layers = {}
+  for i = 1, o.layers do layers[i] = Layer(o) end
+  self.tokens, self.layers = nn.Embedding(o.vocabulary, o.d), nn.Sequential(table.unpack(layers))
+  self.norm, self.head = nn.LayerNorm(o.d), nn.Linear(o.d, o.vocabulary, {bias = false})
+end
+function Model:forward(ids) return self.head(self.norm(self.layers(self.tokens(ids)))) end
+
+local function large(name, o, mesh, sbp)
+  local P = rille.placement("meta", mesh)
+  local net = Model(o)
+  net:to_global{placement = P, sbp = "auto"}
+  local opt = optim.AdamW(net:parameters(), {lr = 1e-4})
+  local rows = o.batch * o.length
+  local ids = rille.zeros({o.batch, o.length}, {dtype = "i64", placement = P, sbp = sbp})
+  local graph, took = planned(function(x)
+    local loss = net(x):reshape{rows, o.vocabulary}:cross_entropy(x:reshape{rows})
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, true, 1, ids)
+  local e = graph:explain()
+  local begin = os.clock()
+  local far = rille.whatif(graph, {mesh = {1024, 96}, bandwidth = {25e9, 400e9}, latency = {5e-6, 1e-6}, flops = 4e14})
+  local what = os.clock() - begin
+  print(("%-42s %8d %7.3fs %13.3f %8.3f%% %9.2fs"):format(name, #e.ops, took, e.cost / 1e6, 100 * e.gap, what))
+end
+
+print(("\n%-42s %8s %8s %13s %9s %10s"):format("on devices that are not there", "ops", "plan", "ms of a step", "gap", "whatif"))
+local line, grid = {0, 1, 2, 3, 4, 5, 6, 7}, {{0, 1, 2, 3}, {4, 5, 6, 7}}
+local gpt2 = {layers = 12, d = 768, heads = 12, inner = 3072, vocabulary = 50257, batch = 8, length = 256}
+local llama = {layers = 32, d = 4096, heads = 32, kv = 8, inner = 14336, vocabulary = 128256, batch = 8, length = 2048, gated = true}
+large("GPT-2 124M on 8", gpt2, line, "S(0)")
+large("GPT-2 124M on 2 x 4", gpt2, grid, {"S(0)", "B"})
+large("Llama 8B on 8", llama, line, "S(0)")
+large("Llama 8B on 2 x 4", llama, grid, {"S(0)", "B"})
