@@ -154,9 +154,12 @@ local function copy_of(entries)
   return setmetatable(t, shown)
 end
 
--- Is it a table of layouts, or a recipe? The former has tables with names in them.
+-- Is it a table of layouts, or a recipe? The former has nothing but tables, with names in them.
 local function is_table_of_layouts(given)
   if getmetatable(given) == shown then return true end
+  for _, value in pairs(given) do
+    if type(value) ~= "table" or value[1] ~= nil then return false end
+  end
   for name, value in pairs(given) do
     if type(value) == "table" and type(next(value)) == "string" then return type(name) == "string" end
   end

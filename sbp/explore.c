@@ -151,7 +151,7 @@ look(struct explore *s, struct cfn *c, int64_t *bound)
 {
     for (bool first = true;; first = false) {
         if (!cfn_reduce(c)) return true;
-        if (first && !s->patience && cfn_dominate(c, DOMAIN)) continue;
+        if (first && !s->patience && !s->looks && cfn_dominate(c, DOMAIN)) continue;
         if (left(c) == 0) {
             found(s, c, NULL, c->constant);
             *bound = MAX(*bound, c->constant);

@@ -12,10 +12,11 @@ enum {
     IDLE = 100,
     FEW = 64, /* a net of so many nodes is closed by branching */
     BRANCHES = 4000,
-    PATIENCE = 3, /* looks at one bound */
-    MANY = 1500,  /* a folded network of more variables stays large */
-    SWEEPS = 6,   /* of that at each price */
-    GLANCE = 4,   /* looks at the first bound of that */
+    PATIENCE = 3,     /* looks at one bound */
+    MANY = 1500,      /* a folded network of more variables stays large */
+    SWEEPS = 6,       /* of that at each price */
+    GLANCE = 4,       /* looks at the first bound of that */
+    MOST = 100000000, /* work on parts between two bounds */
 };
 
 /* A node of the search: some candidates are ruled out, by NET_NEVER in limit.extra. */
@@ -145,7 +146,7 @@ static bool
 look_near(struct limited *m)
 {
     int64_t work = m->folded.c->nvar > MANY ? 2 * SWEEPS * cfn_entries(m->folded.c) : m->work;
-    if (!nearby_look(&m->nearby, m->best->cost < NET_NEVER ? work : 4 * work)) return false;
+    if (!nearby_look(&m->nearby, MIN(MOST, m->best->cost < NET_NEVER ? work : 4 * work))) return false;
     nearby_get(&m->nearby, m->value);
     fold_choice(&m->folded, m->value, m->scratch);
     offer(m, m->scratch);

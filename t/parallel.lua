@@ -158,6 +158,60 @@ tap.group("the table", function()
     "a layer that no recipe knows stays whole, and the table says so", text_)
 end)
 
+-- Where blocks are cut into stages is what trying all cuts finds.
+tap.group("stages by what blocks cost", function()
+  local cut = require "rille.parallel.cut"
+  local seed = tonumber(os.getenv("SEED")) or os.time()
+  print("# SEED=" .. seed)
+  math.randomseed(seed)
+  local function list(n, most)
+    local l = {}
+    for k = 1, n do l[k] = math.random(0, most) end
+    return l
+  end
+  -- The definition: what a batch takes with these counts; nil where the memory is too much.
+  local function time_of(o, counts)
+    local sum, most, first, pieces = 0, 0, 1, o.micro_batches
+    for s, count in ipairs(counts) do
+      local t, bytes = first > 1 and (type(o.hop) == "table" and o.hop[first] or o.hop) or 0, 0
+      local flight = math.min(pieces, #counts - s + 1)
+      for k = first, first + count - 1 do t, bytes = t + o.cost[k], bytes + o.memory[k] + flight * o.activations[k] end
+      if bytes > o.memory_limit then return nil end
+      sum, most, first = sum + t, math.max(most, t), first + count
+    end
+    return sum + (pieces - 1) * most
+  end
+  local function exhaustive(o, n, stages, counts, left, best)
+    if #counts == stages - 1 then
+      counts[stages] = left
+      local t = time_of(o, counts)
+      counts[stages] = nil
+      return t and math.min(best, t) or best
+    end
+    for count = 1, left - (stages - #counts - 1) do
+      counts[#counts + 1] = count
+      best = exhaustive(o, n, stages, counts, left - count, best)
+      counts[#counts] = nil
+    end
+    return best
+  end
+  local wrong = 0
+  for _ = 1, 300 do
+    local n = math.random(1, 8)
+    local stages = math.random(1, n)
+    local o = {cost = list(n, 20), memory = list(n, 9), activations = list(n, 5), micro_batches = math.random(1, 6),
+      memory_limit = math.random(5, 60), hop = math.random(2) == 1 and list(n, 6) or math.random(0, 5)}
+    local want = exhaustive(o, n, stages, {}, n, math.huge)
+    local good, counts, time = pcall(cut, o, n, stages)
+    local right = good and time == want and time_of(o, counts) == want or not good and want == math.huge
+    if not right then wrong = wrong + 1 print(("# %d blocks, %d stages: want %s, got %s"):format(n, stages, want, time)) end
+  end
+  tap.is(wrong, 0, "300 lists of blocks are cut as trying all cuts would")
+  local m = new("gpt2", P1)
+  rille.parallel(m, {stages = {P1, P2}, blocks = {cost = {3, 1}, micro_batches = 4}})
+  tap.ok(tostring(m:named_parameters() and m.h[1].fc1.weight.placement) ~= tostring(m.h[2].fc1.weight.placement), "a model is dealt so")
+end)
+
 tap.group("mistakes", function()
   local function refused(place, recipe, words, name)
     local m = new("gpt2", place)
@@ -189,6 +243,12 @@ tap.group("mistakes", function()
   refused(P4, {stages = {P1, P2, P4}}, {"3 stages", "2 blocks"}, "more stages than blocks")
   refused(P4, {stages = {P1, "cpu"}}, {"stage 1", "placement"}, "a stage that is none")
   refused(P4, {data = 0, chunks = 2}, {"chunks", "stages"}, "chunks without stages")
+  refused(P4, {data = 0, blocks = {cost = {1, 2}}}, {"blocks", "stages"}, "costs of blocks without stages")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1}}}, {"cost", "2 numbers"}, "costs of too few blocks")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, -2}}}, {"cost", "-2"}, "a cost below zero")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, memory = {5, 5}, memory_limit = 4}}, {"2 stages", "memory_limit"},
+    "stages that no memory meets")
+  refused(P4, {stages = {P1, P2}, blocks = {costs = {1, 2}}}, {"'costs'", "cost"}, "an unknown name of blocks")
   refused(P4, {["h.0.fc3"] = {output = "B"}}, {"'h.0.fc3'", "no module"}, "a name that is not there")
   refused(P4, {["wte.weight"] = {sbp = "S(5)"}}, {"'wte.weight'", "S(5)"}, "a layout that does not fit")
   refused(P4, {["wte.weight"] = {output = "B"}}, {"'wte.weight'", "parameter", "'output'"}, "a pin of a parameter")

@@ -6,6 +6,7 @@ local check = require "rille.check"
 local layout = require "rille.layout"
 local axes = require "rille.parallel.axes"
 local class_of = require "rille.parallel.classes"
+local cut = require "rille.parallel.cut"
 local panel = require "rille.nn.panels"
 local nn = rille.nn
 
@@ -40,6 +41,18 @@ end
 -- n members over s stages: how many the k-th (from 1) gets; the first get one more.
 local function share(n, s, k) return n // s + (k <= n % s and 1 or 0) end
 
+-- How many members each stage gets: as many as the others, or so that a batch takes the least time (cut.lua).
+local function counts_of(recipe, n, stages)
+  if recipe.blocks then
+    local o = check.options("rille.parallel: blocks", recipe.blocks, {cost = check.none, memory = check.none, activations = check.none,
+      hop = check.none, memory_limit = check.none, micro_batches = check.none})
+    return (cut(o, n, stages))
+  end
+  local counts = {}
+  for k = 1, stages do counts[k] = share(n, stages, k) end
+  return counts
+end
+
 -- path -> placement for the members of the longest list; what stands before them is on the first stage, else on the last.
 local function deal(model, recipe)
   local stages, members = {}, longest_list(model)
@@ -55,9 +68,9 @@ local function deal(model, recipe)
   check.that(#members > 0, "rille.parallel: %s has no list of modules to deal over stages", model.__name)
   check.that(#stages <= #members, "rille.parallel: %d stages are more than the %d blocks there are; 1 to %d would do", #stages,
     #members, #members)
-  local at, next_member = {}, 1
+  local at, next_member, counts = {}, 1, counts_of(recipe, #members, #stages)
   for k, p in ipairs(stages) do
-    for _ = 1, share(#members, #stages, k) do
+    for _ = 1, counts[k] do
       at[members[next_member]] = p
       next_member = next_member + 1
     end
@@ -69,6 +82,7 @@ end
 local function places(model, recipe)
   if not recipe.stages then
     check.that(recipe.chunks == nil, "rille.parallel: chunks want stages")
+    check.that(recipe.blocks == nil, "rille.parallel: blocks want stages")
     local placement
     for name, p in model:named_parameters() do
       placement = placement or p.placement
@@ -182,7 +196,7 @@ end
 -- ---- the table ----
 
 local known = {data = check.none, tensor = check.none, method = check.none, sequence = check.none, zero = check.none,
-  stages = check.none, chunks = check.none, panels = check.none}
+  stages = check.none, chunks = check.none, panels = check.none, blocks = check.none}
 
 local function read_recipe(given)
   local recipe = check.options("rille.parallel", given, known)
