@@ -283,9 +283,29 @@ is_found(struct parts *x, int m)
     return false;
 }
 
+/* A list of channels with a byte changed, or cut off, is refused, or names a task that is not compared. */
+static void
+spoil_list(struct parts *x, int m, uint64_t *rng, int *tried, int *accepted)
+{
+    struct str list = {0};
+    int other = (m + 1) % x->n;
+    channels_write(x->plan[m], other, &list);
+    char *bytes = must_alloc(list.len + 1);
+    for (int i = 0; i < 20; i++) {
+        size_t n = next_random(rng) % 4 ? list.len : next_random(rng) % (list.len + 1);
+        memcpy(bytes, str_text(&list), list.len);
+        bytes[next_random(rng) % list.len] ^= (char)(1 + next_random(rng) % 255);
+        *accepted += !channels_match(x->plan[other], m, bytes, n, x->far[other]);
+        ++*tried;
+    }
+    free(bytes);
+    str_free(&list);
+}
+
 static void
 mistakes(struct rille_session *s, uint64_t first)
 {
+    int tried = 0, accepted = 0;
     int planted[KINDS] = {0}, found[KINDS] = {0};
     const char *name[KINDS] = {0};
     for (uint64_t seed = first; seed < first + 300; seed++) {
@@ -299,8 +319,9 @@ mistakes(struct rille_session *s, uint64_t first)
         program_write(p->program, &bytes);
         parts_map(&x, &cut[seed / KINDS % countof(cut)]);
         int m = (int)(seed / 3 % (uint64_t)x.n);
-        if (!parts_compile(&x, &bytes, s->atlas) && x.plan[m]->nchannel)
-            text = plant(x.plan[m], kind, (int32_t)(next_random(&rng) % 1000));
+        bool made = !parts_compile(&x, &bytes, s->atlas);
+        if (made) spoil_list(&x, m, &rng, &tried, &accepted);
+        if (made && x.plan[m]->nchannel) text = plant(x.plan[m], kind, (int32_t)(next_random(&rng) % 1000));
         if (text) {
             name[kind] = text;
             planted[kind]++;
@@ -310,6 +331,7 @@ mistakes(struct rille_session *s, uint64_t first)
         plan_free(&p);
         str_free(&bytes);
     }
+    ok(accepted < tried / 4, "a list of channels that was spoilt is refused (all but %d of %d)", accepted, tried);
     for (int k = 0; k < KINDS; k++)
         ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", name[k] ? name[k] : "nothing", found[k],
            planted[k]);

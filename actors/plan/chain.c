@@ -64,12 +64,21 @@ chain_name(struct lower *l, const struct chain *chain)
     return name;
 }
 
-/* Threads for the kernel: by the bytes of a rank. */
+/* Threads for the kernel: by the bytes of the rank that has most of them, the first, wherever it is. */
 static int
-chain_team(const struct lower *l, const struct kernels *k)
+chain_team(const struct lower *l, const struct plan_chain *c)
 {
     double bytes = 0;
-    for (int i = 0; i < k->nview; i++) bytes += (double)view_bytes(&k->at[i]);
+    for (int i = 0; i < c->nin; i++) {
+        struct type t = ref_type(l->program, c->in[i]);
+        if (c->want[i]) t = layout_shard(c->want[i], &t, 0);
+        bytes += (double)type_bytes(&t);
+    }
+    for (int k = 0; k < c->nout; k++) {
+        const struct prog_node *n = &l->program->node[c->live_out[k]];
+        struct type t = layout_shard(n->layout[0], &n->type[0], 0);
+        bytes += (double)type_bytes(&t);
+    }
     return lower_team(l, 0, bytes);
 }
 
@@ -107,7 +116,7 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
     t->exec = kernels_find(kernels, t->device);
     if (t->exec) return 0;
     TRY(exec_fused(c->nstep, chain->step, c->nin, kernels->at, c->nout, kernels->at + c->nin, out->place->kind,
-                   chain_team(l, kernels), &t->exec));
+                   chain_team(l, c), &t->exec));
     kernels_add(kernels, t->device, t->exec);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* channel.c - names of channels, and the contract between the parts that they join.
  *
- * A list on its way is a header and a row for each channel, all numbers of 64 bits, least byte first. It may come from
- * anybody: it is compared, number by number, with what this part expects. */
+ * A list on its way is a header, a word for each root of the program and a row for each channel, all numbers of 64
+ * bits, least byte first. It may come from anybody: it is compared, number by number, with what this part expects. */
 #include "actors/plan/plan.h"
 
 #include "runtime/error.h"
@@ -88,12 +88,34 @@ header_of(const struct plan *p, int32_t to, uint64_t header[HEADER])
     header[3] = digest[1];
 }
 
+/* What becomes of a root: is it here at all, and written over its leaf? */
+enum { ROOT_ELSEWHERE, ROOT_NEW, ROOT_OVERWRITES };
+static uint64_t
+root_of(const struct plan *p, int32_t k)
+{
+    int32_t end = k + 1 < p->program->nroot ? p->root_first[k + 1] : p->nroot_part;
+    return p->root_first[k] == end ? ROOT_ELSEWHERE : p->overwrites[k] ? ROOT_OVERWRITES : ROOT_NEW;
+}
+
+static int
+check_roots(const struct plan *p, int32_t peer, const char *bytes)
+{
+    for (int32_t k = 0; k < p->program->nroot; k++) {
+        uint64_t here = root_of(p, k), there = get(bytes, HEADER + (size_t)k);
+        if (here != there && here != ROOT_ELSEWHERE && there != ROOT_ELSEWHERE)
+            return fail(E_PLAN, "channels: root %d is %swritten over its leaf here, not so in memory %d", (int)k,
+                        here == ROOT_OVERWRITES ? "" : "not ", (int)peer);
+    }
+    return 0;
+}
+
 void
 channels_write(const struct plan *p, int32_t peer, struct str *s)
 {
     uint64_t header[HEADER], row[ROW];
     header_of(p, peer, header);
     for (int i = 0; i < HEADER; i++) put(s, header[i]);
+    for (int32_t k = 0; k < p->program->nroot; k++) put(s, root_of(p, k));
     for (int32_t c = 0; c < p->nchannel; c++) {
         if (p->channel[c].peer != peer) continue;
         row_of(p, &p->channel[c], row);
@@ -105,7 +127,8 @@ static int
 check_header(const struct plan *p, int32_t peer, const char *bytes, size_t n)
 {
     uint64_t header[HEADER];
-    if (n % 8 || n < 8 * HEADER || (n / 8 - HEADER) % ROW)
+    size_t before = HEADER + (size_t)p->program->nroot;
+    if (n % 8 || n < 8 * before || (n / 8 - before) % ROW)
         return fail(E_PLAN, "channels: the list of memory %d has %zu bytes", (int)peer, n);
     header_of(p, peer, header);
     if (get(bytes, 0) != ((uint64_t)MAGIC << 32 | (uint32_t)p->memory) || get(bytes, 1) != (uint32_t)peer)
@@ -169,11 +192,12 @@ channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, 
 {
     uint64_t here[ROW], there[ROW];
     TRY(check_header(p, peer, bytes, n));
-    size_t nrow = (n / 8 - HEADER) / ROW, r = 0;
+    TRY(check_roots(p, peer, bytes));
+    size_t before = HEADER + (size_t)p->program->nroot, nrow = (n / 8 - before) / ROW, r = 0;
     for (int32_t c = 0; c < p->nchannel; c++) {
         if (p->channel[c].peer != peer) continue;
         if (r == nrow) return lacks(&p->channel[c].name, peer);
-        for (int i = 0; i < ROW; i++) there[i] = get(bytes, HEADER + r * ROW + (size_t)i);
+        for (int i = 0; i < ROW; i++) there[i] = get(bytes, before + r * ROW + (size_t)i);
         r++;
         row_of(p, &p->channel[c], here);
         struct channel_name name = name_of(there);
@@ -183,7 +207,7 @@ channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, 
         far[c] = (struct channel_far){.task = (int32_t)there[TASK], .thread = (int32_t)there[THREAD]};
     }
     if (r == nrow) return 0;
-    for (int i = 0; i < ROW; i++) there[i] = get(bytes, HEADER + r * ROW + (size_t)i);
+    for (int i = 0; i < ROW; i++) there[i] = get(bytes, before + r * ROW + (size_t)i);
     struct channel_name name = name_of(there);
     return lacks(&name, p->memory);
 }
