@@ -15,6 +15,9 @@ build = {
     CMAKE_BUILD_TYPE = "None",
     CMAKE_C_FLAGS = "-O2",
     CMAKE_INSTALL_PREFIX = "$(PREFIX)",
+    RILLE_ROCK = "ON",
+    RILLE_TESTS = "OFF",
+    RILLE_CUDA = "OFF",
     RILLE_LUA_MODULES = "$(LIBDIR)",
   },
 }

@@ -7,6 +7,7 @@
 #include "shell/shell.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <locale.h>
@@ -430,10 +431,31 @@ verify(int argc, char **argv)
     return 0;
 }
 
+/* A standard stream that is closed would be the next file that is opened. Into the output nothing can be written then.
+ */
+static void
+keep_streams(void)
+{
+    for (int k = 0; k <= 2; k++)
+        if (fcntl(k, F_GETFD) < 0 && open("/dev/null", k == 1 ? O_RDONLY : O_RDWR) != k) abort();
+}
+
+/* What was printed has to have arrived. */
+static int
+end_output(int code)
+{
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    char text[200];
+    snprintf(text, sizeof text, "the output could not be written: %s", strerror(errno));
+    tell_line(text);
+    return code ? code : 1;
+}
+
 int
 main(int argc, char **argv)
 {
     struct front front;
+    keep_streams();
     int code = front_read(&argc, argv, &front);
     if (code >= 0) return code;
     struct program p = {.argc = argc, .argv = argv};
@@ -451,5 +473,5 @@ main(int argc, char **argv)
     if (front_options(&front, p.environment.options.devices, &p.environment.options)) return open_failed();
     code = run_program(&p);
     front_close(&front);
-    return code;
+    return end_output(code);
 }

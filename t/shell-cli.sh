@@ -117,5 +117,12 @@ if command -v luac5.4 >/dev/null; then
   go plain.luac
   is "a chunk of bytes is not run" "$code" 1
 fi
+"$rille" --no-init -d cpu:1 -e 'print(1)' >/dev/full 2>err
+is "output that is not written exits 1" "$?" 1
+ok "and says so" grep -q 'could not be written: No space left' err
+"$rille" --no-init -d cpu:1 -E 1 >&- 2>err
+is "so does a closed output" "$?:$(grep -c 'could not be written' err)" 1:1
+"$rille" --no-init -d cpu:1 -e 'x = io.read()' <&- >out 2>err
+is "a closed input is an empty one" "$?:$(cat out err)" 0:
 echo "1..$n"
 [ "$failed" = 0 ]

@@ -1,0 +1,52 @@
+# tests.cmake - tests, programs that embed the library, and benchmarks: what is not installed.
+
+# Tests: t/NAME.c is a program, t/NAME.lua a script for rille; each gets build/.../t/NAME.t, which prove runs.
+# A test may ask for more memory than there is: sanitizers then give none, as the host does, and do not stop.
+if(RILLE_SANITIZE)
+  set(RILLE_TEST_ENV "ASAN_OPTIONS=allocator_may_return_null=1:$ASAN_OPTIONS TSAN_OPTIONS=allocator_may_return_null=1:$TSAN_OPTIONS ")
+endif()
+file(GLOB RILLE_TEST_C CONFIGURE_DEPENDS t/*.c)
+foreach(source ${RILLE_TEST_C})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(t-${name} ${source})
+  set_target_properties(t-${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/t/bin)
+  target_link_libraries(t-${name} PRIVATE librille)
+  file(WRITE ${CMAKE_BINARY_DIR}/t/${name}.t
+    "#!/bin/sh\ncd ${CMAKE_SOURCE_DIR} && ${RILLE_TEST_ENV}exec ${CMAKE_BINARY_DIR}/t/bin/${name} \"$@\"\n")
+endforeach()
+target_sources(t-jupyter-wire PRIVATE shell/jupyter_wire.c)
+target_link_libraries(t-jupyter-wire PRIVATE PkgConfig::SODIUM)
+file(GLOB RILLE_TEST_LUA CONFIGURE_DEPENDS t/*.lua)
+list(FILTER RILLE_TEST_LUA EXCLUDE REGEX "/tap\\.lua$")
+foreach(source ${RILLE_TEST_LUA})
+  get_filename_component(name ${source} NAME_WE)
+  file(WRITE ${CMAKE_BINARY_DIR}/t/${name}.t
+    "#!/bin/sh\ncd ${CMAKE_SOURCE_DIR} && ${RILLE_TEST_ENV}exec ${CMAKE_BINARY_DIR}/rille -d cpu:8 t/${name}.lua \"$@\"\n")
+endforeach()
+file(GLOB RILLE_TEST_SH CONFIGURE_DEPENDS t/*.sh)
+foreach(source ${RILLE_TEST_SH})
+  get_filename_component(name ${source} NAME_WE)
+  file(WRITE ${CMAKE_BINARY_DIR}/t/${name}.t
+    "#!/bin/sh\ncd ${CMAKE_SOURCE_DIR} && ${RILLE_TEST_ENV}exec bash t/${name}.sh ${CMAKE_BINARY_DIR}/rille \"$@\"\n")
+endforeach()
+
+# Programs that embed the library, and benchmarks in C.
+file(GLOB RILLE_EXAMPLE_C CONFIGURE_DEPENDS examples/*.c bench/*.c)
+pkg_check_modules(JANSSON IMPORTED_TARGET jansson)
+if(NOT JANSSON_FOUND)
+  list(FILTER RILLE_EXAMPLE_C EXCLUDE REGEX "/iopddl\\.c$") # reads JSON
+endif()
+foreach(source ${RILLE_EXAMPLE_C})
+  get_filename_component(name ${source} NAME_WE)
+  get_filename_component(dir ${source} DIRECTORY)
+  get_filename_component(dir ${dir} NAME)
+  add_executable(${dir}-${name} ${source})
+  set_target_properties(${dir}-${name} PROPERTIES OUTPUT_NAME ${name}
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${dir})
+  target_link_libraries(${dir}-${name} PRIVATE librille)
+endforeach()
+if(JANSSON_FOUND)
+  target_link_libraries(bench-iopddl PRIVATE PkgConfig::JANSSON)
+endif()
+
+add_custom_target(check COMMAND prove -r ${CMAKE_BINARY_DIR}/t USES_TERMINAL)
