@@ -78,7 +78,7 @@ local function large(name, o, mesh, sbp)
   end, true, 1, ids)
   local e = graph:explain()
   local begin = os.clock()
-  local far = rille.whatif(graph, {mesh = {1024, 96}, bandwidth = {25e9, 400e9}, latency = {5e-6, 1e-6}, flops = 4e14})
+  local far = rille.whatif(graph, {mesh = {8, 8}, bandwidth = {25e9, 400e9}, latency = {5e-6, 1e-6}, flops = 4e14})
   local what = os.clock() - begin
   print(("%-42s %8d %7.3fs %13.3f %8.3f%% %9.2fs"):format(name, #e.ops, took, e.cost / 1e6, 100 * e.gap, what))
 end
