@@ -1,13 +1,16 @@
 /* parts.h - a program as parts of several memories, on one simulator.
  *
  * Each part has an engine, buffers and numbers of its own; nothing but messages and a transport (transport_sim.h) joins
- * them. */
+ * them. Buffers lie in a heap for each memory, and while a thread of one memory has its turn the heaps of all others
+ * are locked: who touches them faults. */
 #ifndef RILLE_T_PARTS_H
 #define RILLE_T_PARTS_H
 
 #include "actors/act/transport_sim.h"
 #include "actors/plan/channel.h"
 #include "t/plans.h"
+
+#include <sys/mman.h>
 
 enum { MOST_PARTS = 4, NOBODY = 99 /* the process of the simulator itself */ };
 
@@ -24,6 +27,20 @@ struct parts {
     struct channel_far *far[MOST_PARTS];
     struct bench bench[MOST_PARTS];
     struct engine *engine[MOST_PARTS];
+    struct heap heap[MOST_PARTS];
+    int open; /* the only heap that is not locked; ALL_OPEN: none is */
+    struct bus_kind guarded;
+    struct turn {
+        struct parts *parts;
+        int memory;
+        struct bus_user user;
+    } turn[2 * MOST_PARTS];
+    int nturn;
+    struct carrier {
+        struct parts *parts;
+        const struct transport *wire;
+        struct transport transport;
+    } carrier[MOST_PARTS];
     struct bus *bus;
     struct sim_wire *wire;
     _Atomic uint64_t gate;
@@ -77,19 +94,128 @@ parts_connect(struct parts *x)
     return 0;
 }
 
+/* ---- locks ---- */
+
+enum { ALL_OPEN = -1 };
+
+static void
+lock(struct heap *h, bool locked)
+{
+    if (h->base) assert(!mprotect(h->base, HEAP_BYTES, locked ? PROT_NONE : PROT_READ | PROT_WRITE));
+}
+
+static void
+open_heap(struct parts *x, int memory)
+{
+    if (x->open == memory) return;
+    for (int m = 0; m < x->n; m++) {
+        bool was = x->open == ALL_OPEN || x->open == m, is = memory == ALL_OPEN || memory == m;
+        if (was != is) lock(&x->heap[m], !is);
+    }
+    x->open = memory;
+}
+
+static bool
+take_turn(void *of, bool wait)
+{
+    struct turn *t = of;
+    open_heap(t->parts, t->memory);
+    return t->user.turn(t->user.of, wait);
+}
+
+static bool
+is_busy(const void *of)
+{
+    const struct turn *t = of;
+    return t->user.busy && t->user.busy(t->user.of);
+}
+
+static struct parts *guarding; /* whose bus is attached to: a bus has no place to say so */
+
+static void
+attach_guarded(struct bus *b, uint32_t end, struct bus_user user)
+{
+    struct parts *x = guarding;
+    int i = 0;
+    while (i < x->nturn && x->turn[i].user.of != user.of) i++;
+    assert(i < (int)countof(x->turn));
+    if (i == x->nturn) x->nturn++;
+    x->turn[i] = (struct turn){x, addr_process(end), user};
+    bus_sim.attach(b, end, (struct bus_user){&x->turn[i], take_turn, is_busy});
+}
+
+/* The transport alone reaches two memories. */
+static int
+carry_put(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket)
+{
+    const struct carrier *k = of;
+    return k->wire->put(k->wire->of, channel, c, from, ticket);
+}
+
+static bool
+carry_taken(void *of, int64_t ticket)
+{
+    const struct carrier *k = of;
+    int was = k->parts->open;
+    open_heap(k->parts, ALL_OPEN);
+    bool taken = k->wire->taken(k->wire->of, ticket);
+    open_heap(k->parts, was);
+    return taken;
+}
+
+static int
+carry_take(void *of, int32_t channel, const struct channel *c, char *to)
+{
+    const struct carrier *k = of;
+    int was = k->parts->open;
+    open_heap(k->parts, ALL_OPEN);
+    int status = k->wire->take(k->wire->of, channel, c, to);
+    open_heap(k->parts, was);
+    return status;
+}
+
+static void
+carry_stop(void *of)
+{
+    const struct carrier *k = of;
+    k->wire->stop(k->wire->of);
+}
+
+static const struct transport *
+carrier(struct parts *x, int m)
+{
+    struct carrier *k = &x->carrier[m];
+    *k = (struct carrier){.parts = x, .wire = sim_wire_end(x->wire, m)};
+    k->transport =
+        (struct transport){.of = k, .put = carry_put, .taken = carry_taken, .take = carry_take, .stop = carry_stop};
+    return &k->transport;
+}
+
+/* ---- a run ---- */
+
 static int
 parts_open(struct parts *x, uint64_t seed)
 {
     struct bus_options o = {.process = NOBODY, .nthread = 1, .seed = seed};
     TRY(bus_sim.open(&o, &x->bus));
+    x->guarded = bus_sim;
+    x->guarded.attach = attach_guarded;
+    x->open = ALL_OPEN;
+    guarding = x;
     x->wire = sim_wire_new((const struct plan *const *)x->plan, (const struct channel_far *const *)x->far, x->n, seed);
     for (int m = 0; m < x->n; m++) {
         struct engine_options e = {
             .process = m, .threads = x->map[m].nslot, .bus = &bus_sim, .seed = seed, .with = x->bus, .gate = &x->gate};
-        TRY(engine_new(&e, &x->engine[m]));
-        bench_open(&x->bench[m], x->plan[m]);
+        x->bus->kind = &x->guarded; /* while threads attach */
+        int status = engine_new(&e, &x->engine[m]);
+        x->bus->kind = &bus_sim;
+        TRY(status);
+        x->heap[m].base =
+            mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        assert(x->heap[m].base != MAP_FAILED);
+        bench_open_in(&x->bench[m], x->plan[m], &x->heap[m]);
         x->bench[m].run.far = x->far[m];
-        x->bench[m].run.transport = sim_wire_end(x->wire, m);
+        x->bench[m].run.transport = carrier(x, m);
         x->bench[m].run.line = calloc((size_t)x->plan[m]->program->nnode + 1, sizeof(struct line));
         x->bench[m].run.id = 1;
     }
@@ -101,12 +227,19 @@ static void
 parts_run(struct parts *x, int *status)
 {
     bool more = true;
+    guarding = x;
+    x->bus->kind = &x->guarded;
     for (int m = 0; m < x->n; m++) engine_begin(x->engine[m], &x->bench[m].run);
+    x->bus->kind = &bus_sim;
     for (int step = 1; more; step++) {
         more = false;
         if (step == x->stop) engine_interrupt(x->engine[0]);
-        for (int m = 0; m < x->n; m++) more |= engine_step(x->engine[m]);
+        for (int m = 0; m < x->n; m++) {
+            open_heap(x, m); /* whoever is alone takes turns without the bus */
+            more |= engine_step(x->engine[m]);
+        }
     }
+    open_heap(x, ALL_OPEN);
     for (int m = 0; m < x->n; m++) status[m] = engine_end(x->engine[m]);
 }
 
@@ -126,6 +259,7 @@ parts_close(struct parts *x)
     for (int m = 0; m < x->n; m++) {
         free(x->bench[m].run.line);
         if (x->engine[m]) bench_close(&x->bench[m]);
+        if (x->heap[m].base) munmap(x->heap[m].base, HEAP_BYTES);
         engine_free(&x->engine[m]);
         plan_free(&x->plan[m]);
         free(x->far[m]);

@@ -5,6 +5,7 @@
 #include "actors/plan/gates.h"
 #include "t/parts.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {2, {3, 1}}, {3, {1, 2, 1}}, {4, {1, 1, 1, 1}}};
@@ -337,6 +338,41 @@ mistakes(struct rille_session *s, uint64_t first)
            planted[k]);
 }
 
+/* A leaf that is said to lie where another memory has it: whoever reads it dies of that. */
+static void
+locks(struct rille_session *s)
+{
+    int tried = 0, died = 0;
+    for (uint64_t seed = 1; tried < 10; seed++) {
+        uint64_t rng = seed;
+        struct parts x = {0};
+        struct str bytes = {0};
+        struct plan *p = random_plan(s, &rng, false);
+        if (!p) continue;
+        program_write(p->program, &bytes);
+        parts_map(&x, &cut[0]);
+        if (!parts_compile(&x, &bytes, s->atlas) && !parts_connect(&x) && !parts_open(&x, seed) &&
+            x.plan[0]->nleaf_part && x.plan[1]->nleaf_part && x.bench[1].run.leaf[0]) {
+            pid_t child = fork();
+            if (!child) {
+                int status[MOST_PARTS];
+                if (!freopen("/dev/null", "w", stderr)) _exit(0);
+                for (int32_t i = 0; i < x.plan[0]->nleaf_part; i++) x.bench[0].run.leaf[i] = x.bench[1].run.leaf[0];
+                parts_run(&x, status);
+                _exit(0);
+            }
+            int how = 0;
+            assert(waitpid(child, &how, 0) == child);
+            tried++;
+            died += how != 0;
+        }
+        parts_close(&x);
+        plan_free(&p);
+        str_free(&bytes);
+    }
+    ok(died >= tried - 2, "who touches the memory of others faults (%d of %d; the rest read no leaf)", died, tried);
+}
+
 int
 main(void)
 {
@@ -348,6 +384,7 @@ main(void)
     every_move(s);
     failures(s, seed_of(1));
     mistakes(s, seed_of(1));
+    locks(s);
     rille_close(&s);
     return done();
 }

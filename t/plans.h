@@ -206,10 +206,18 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 
 /* ---- running a plan by itself ---- */
 
+/* A heap of whole pages, which can be locked (parts.h). */
+struct heap {
+    char *base;
+    size_t used;
+};
+enum { HEAP_BYTES = 64 << 20 }; /* of addresses: pages that nobody touches cost nothing */
+
 struct bench {
     struct run run;
     char **own; /* what was allocated */
     int nown;
+    struct heap *heap; /* where bytes come from; NULL: each is allocated by itself */
 };
 
 static void *
@@ -217,6 +225,12 @@ bytes_for(struct bench *b, int64_t bytes, int fill)
 {
     void *p = NULL;
     if (bytes == 0) return NULL;
+    if (b->heap) {
+        p = b->heap->base + b->heap->used;
+        b->heap->used += (size_t)where_stride(bytes);
+        assert(b->heap->used <= HEAP_BYTES);
+        return memset(p, fill, (size_t)bytes);
+    }
     assert(posix_memalign(&p, 64, (size_t)bytes) == 0);
     memset(p, fill, (size_t)bytes);
     b->own = realloc(b->own, sizeof(*b->own) * (size_t)(b->nown + 1));
@@ -254,10 +268,10 @@ fill_leaf(float *x, const struct plan *p, int32_t i)
 }
 
 /* Roots that may be written over their leaf are. */
-static void
-bench_open(struct bench *b, struct plan *p)
+static inline void
+bench_open_in(struct bench *b, struct plan *p, struct heap *heap)
 {
-    *b = (struct bench){.run = {.plan = p, .actors = actors_new(p), .poison = true}};
+    *b = (struct bench){.run = {.plan = p, .actors = actors_new(p), .poison = true}, .heap = heap};
     b->run.leaf = calloc((size_t)p->nleaf_part + 1, sizeof(void *));
     b->run.root = calloc((size_t)p->nroot_part + 1, sizeof(void *));
     b->run.arena = calloc((size_t)p->ndevice + 1, sizeof(void *));
@@ -278,6 +292,12 @@ bench_open(struct bench *b, struct plan *p)
         double f = 0.25 * (i + 1);
         memcpy(&b->run.number[i], &f, sizeof f);
     }
+}
+
+static inline void
+bench_open(struct bench *b, struct plan *p)
+{
+    bench_open_in(b, p, NULL);
 }
 
 static void
