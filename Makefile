@@ -19,8 +19,9 @@ asan:
 	cmake --build --preset asan
 	prove -r build/asan/t
 
-# The tests whose threads may race: those of actors, and of kernels that share their work out.
-THREAD_TESTS := $(patsubst t/%.c,%,$(wildcard t/actors-*.c)) $(addprefix kernels-,threads attention fused pool rows)
+# The tests whose threads may race: those of actors, of streams, and of kernels that share their work out.
+THREAD_TESTS := $(patsubst t/%.c,%,$(wildcard t/actors-*.c)) runtime-stream \
+	$(addprefix kernels-,threads attention fused pool rows)
 tsan:
 	@.ci/install
 	cmake --preset tsan
