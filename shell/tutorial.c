@@ -30,13 +30,29 @@ check_devices(lua_State *L)
                    LEAST_DEVICES, rille_device_count(s, "cpu"), LEAST_DEVICES);
 }
 
+/* Words in lines that fit the terminal. */
+static void
+print_folded(const char *text)
+{
+    int width = 0, most = print_columns() - 1;
+    for (text += strspn(text, " \n"); *text; text += strspn(text, " \n")) {
+        int n = (int)strcspn(text, " \n");
+        bool fits = width + 1 + n <= most;
+        printf("%s%.*s", width == 0 ? "" : fits ? " " : "\n", n, text);
+        width = width && fits ? width + 1 + n : n;
+        text += n;
+    }
+    puts("\n");
+}
+
 /* The step is at the top of the stack. */
 static void
 tell(lua_State *L, int step, int nstep)
 {
     lua_rawgeti(L, -1, 1);
     lua_rawgeti(L, -2, 2);
-    printf("\n%d of %d. %s\n\n%s\n\n", step, nstep, lua_tostring(L, -2), lua_tostring(L, -1));
+    printf("\n%d of %d. %s\n\n", step, nstep, lua_tostring(L, -2));
+    print_folded(lua_tostring(L, -1));
     lua_pop(L, 2);
 }
 
