@@ -21,6 +21,7 @@
 
 #include "runtime/half.h"
 #include "runtime/simd.h"
+#include "runtime/stop.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -188,8 +189,10 @@ box_reduce_each(enum reduce r, const struct view *dst, int n, box_operand_fn *at
     enum dtype d = dtype_of_sum(n, at, of);
     struct summing s = {combine[d][r], d, rows_of(dst, n, at, of), dst, n, at, of};
     assert(s.fn && (dst->dtype == d || (d == DT_F32 && dtype_is_half(dst->dtype))));
+    int64_t since = 0, bytes = n * (int64_t)dtype_bytes(d);
     for (int64_t row = 0; row < s.rows.nrow; row++)
-        for (int64_t i = 0; i < s.rows.row; i += BLOCK) sum_block(&s, row, i, MIN(s.rows.row - i, BLOCK));
+        for (int64_t i = 0; i < s.rows.row && !stop_after(&since, bytes * BLOCK); i += BLOCK)
+            sum_block(&s, row, i, MIN(s.rows.row - i, BLOCK));
 }
 
 static void

@@ -8,6 +8,7 @@
 #define RILLE_RUNTIME_STOP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct stop {
     bool (*wanted)(void *arg); /* any thread may call it; after a yes it says no more no; NULL: nobody */
@@ -17,6 +18,17 @@ struct stop {
 void stop_ask(bool (*wanted)(void *arg), void *arg); /* NULL: nobody */
 struct stop stop_asked(void);                        /* this thread's question, for those that help it */
 bool stop_now(void);
+/* For loops of short steps: *since, 0 at first, sums up their work, in bytes that are moved, and after some
+ * milliseconds' worth of it the question is asked. */
+enum { STOP_BYTES = 4 << 20 };
+static inline bool
+stop_after(int64_t *since, int64_t bytes)
+{
+    *since += bytes;
+    if (*since < STOP_BYTES) return false;
+    *since = 0;
+    return stop_now();
+}
 /* 0, or E_CANCEL after fail(). */
 int stop_check(void);
 

@@ -2,6 +2,7 @@
 #include "runtime/view.h"
 
 #include "runtime/half.h"
+#include "runtime/stop.h"
 
 #include <string.h>
 
@@ -207,6 +208,53 @@ loops_next(const struct loops *l, int inner, int64_t *at, int64_t *to, int64_t *
     return false;
 }
 
+/* n entries of the last loop; where it crosses the one before it, for m entries of that one. */
+static void
+copy_piece(const struct loops *l, bool crossed, enum dtype d, void *to, enum dtype s, const void *from, int64_t n,
+           int64_t m)
+{
+    int last = l->n - 1;
+    if (crossed)
+        copy_crossed(dtype_bytes(d), to, l->to[last - 1], from, l->from[last], n, m);
+    else if (d == s)
+        copy_run(dtype_bytes(d), to, l->to[last], from, l->from[last], n);
+    else
+        convert_run(d, to, l->to[last], s, from, l->from[last], n);
+}
+
+/* How the innermost loop, or the two that cross, are cut into pieces of some milliseconds. */
+struct cut {
+    int loop;            /* the one that is cut */
+    int64_t piece, rest; /* entries of it in a piece; of the other one */
+};
+
+static struct cut
+cut_of(const struct loops *l, bool crossed)
+{
+    enum { PIECE = 1 << 19, LINE = 64 }; /* elements; where loops cross, whole lines of the cache */
+    int last = l->n - 1;
+    if (!crossed) return (struct cut){last, PIECE, 1};
+    int longer = l->size[last - 1] > l->size[last] ? last - 1 : last;
+    int64_t rest = l->size[longer == last ? last - 1 : last];
+    return (struct cut){longer, (PIECE / rest / LINE + 1) * LINE, rest};
+}
+
+/* Between pieces it is asked whether they are still wanted: false when they are not. */
+static bool
+copy_inner(const struct loops *l, bool crossed, const struct cut *c, enum dtype d, char *to, enum dtype s,
+           const char *from, int64_t *since)
+{
+    int k = c->loop;
+    bool last = k == l->n - 1;
+    for (int64_t i = 0, n; i < l->size[k]; i += n) {
+        n = MIN(c->piece, l->size[k] - i);
+        copy_piece(l, crossed, d, to + i * l->to[k] * (int64_t)dtype_bytes(d), s,
+                   from + i * l->from[k] * (int64_t)dtype_bytes(s), last ? n : c->rest, last ? c->rest : n);
+        if (stop_after(since, n * c->rest * (int64_t)dtype_bytes(d))) return false;
+    }
+    return true;
+}
+
 void
 view_copy(const struct view *dst, const struct view *src)
 {
@@ -216,16 +264,20 @@ view_copy(const struct view *dst, const struct view *src)
 
     struct loops l = loops_make(dst, src);
     bool same = dst->dtype == src->dtype, crossed = same && loops_cross(&l);
-    size_t to_bytes = dtype_bytes(dst->dtype), from_bytes = dtype_bytes(src->dtype);
-    int64_t at[MAX_DIM] = {0}, to = 0, from = 0, last = l.n - 1, n = l.size[last];
+    struct cut cut = cut_of(&l, crossed);
+    int64_t at[MAX_DIM] = {0}, to = 0, from = 0, since = 0;
     do {
-        char *d = (char *)dst->data + to * (int64_t)to_bytes;
-        const char *s = (const char *)src->data + from * (int64_t)from_bytes;
-        if (crossed)
-            copy_crossed(to_bytes, d, l.to[last - 1], s, l.from[last], n, l.size[last - 1]);
-        else if (same)
-            copy_run(to_bytes, d, l.to[last], s, l.from[last], n);
-        else
-            convert_run(dst->dtype, d, l.to[last], src->dtype, s, l.from[last], n);
+        char *d = (char *)dst->data + to * (int64_t)dtype_bytes(dst->dtype);
+        const char *s = (const char *)src->data + from * (int64_t)dtype_bytes(src->dtype);
+        if (!copy_inner(&l, crossed, &cut, dst->dtype, d, src->dtype, s, &since)) return;
     } while (loops_next(&l, crossed ? 2 : 1, at, &to, &from));
+}
+
+void
+view_clear(const struct view *v)
+{
+    int64_t n = view_bytes(v);
+    assert(view_is_dense(v));
+    for (int64_t i = 0; i < n && (i == 0 || !stop_now()); i += STOP_BYTES)
+        memset((char *)v->data + i, 0, (size_t)MIN(n - i, STOP_BYTES));
 }

@@ -26,7 +26,9 @@ struct view view_dense(const struct type *t, void *data);
 bool view_is_dense(const struct view *v); /* row-major without gaps (sizes 0 and 1 are free) */
 int64_t view_numel(const struct view *v);
 int64_t view_bytes(const struct view *v); /* of its elements */
-/* Copies src to dst, same dims, any strides, converting dtypes when they differ. Runs of equal layout go by memcpy. */
+/* Copies src to dst, same dims, any strides, converting dtypes when they differ. Runs of equal layout go by memcpy.
+ * Left half done when nobody wants the result (runtime/stop.h), and so is the next one. */
 void view_copy(const struct view *dst, const struct view *src);
+void view_clear(const struct view *v); /* all bits off, of a dense one */
 
 #endif

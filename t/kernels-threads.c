@@ -161,7 +161,8 @@ try_row(const char *name, const char *text, double between)
     bool low = s.out[0].dtype == DT_BF16;
     int status = run(&s, &want, 0) | run(&s, &one, 1);
     double apart = status ? INFINITY : difference(&one, &want);
-    if (!ok(apart <= (low ? 1e-2 : 2e-5), "%s %s: as the reference", name, text)) diag("%g apart", apart);
+    if (!ok(apart <= (low ? 1e-2 : 2e-5), "%s %s: as the reference", name, text))
+        diag("%g apart; %s", apart, status ? err_text() : "");
     for (int threads = 2; threads <= 7; threads += threads == 3 ? 4 : 1) {
         status = run(&s, &many, threads);
         bool good = !status && (between > 0 ? difference(&many, &one) <= between : same_bits(&many, &one));
@@ -178,9 +179,15 @@ main(void)
 {
     for (size_t i = 0; i < countof(table); i++) try_row(table[i].op, table[i].sample, table[i].rounding);
     diag("in parts of some images");
+    try_row("conv2d_grad_w", "bf16{5,4,6,5} bf16{5,6,3,3} padding=1 stride=2 groups=2 size=3,3", 1e-2);
     conv_part_flops = 1;
     try_row("conv2d", "f32{11,8,30,30} f32{16,8,3,3} - padding=1", 1e-5);
     try_row("conv2d", "f32{5,8,12,12} f32{16,4,3,3} - padding=1 groups=2", 1e-5);
     try_row("conv2d_grad_x", "f32{11,4,3,5} f32{4,3,3,2} size=5,6", 1e-5);
+    try_row("conv2d_grad_w", "f32{11,3,5,6} f32{11,4,3,5} size=3,2", 1e-5);
+    try_row("conv2d_grad_w", "bf16{5,4,6,5} bf16{5,6,3,3} padding=1 stride=2 groups=2 size=3,3", 1e-2);
+    mean_part_bytes = 1;
+    try_row("avg_pool2d", "f32{11,16,30,31} kernel_size=3 stride=2 padding=1", 0);
+    try_row("avg_pool2d_grad", "f32{11,16,15,16} kernel_size=3 stride=2 padding=1 size=30,31", 0);
     return done();
 }

@@ -5,8 +5,12 @@
  * descriptor as their hint. */
 #include "kernels/cpu/dnnl.h"
 
+#include "kernels/cpu/convert.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
+#include "runtime/stop.h"
+
+#include <stdlib.h>
 
 enum { STRIDE, PADDING, DILATION }; /* attributes of all three operators */
 
@@ -84,28 +88,6 @@ images_at_once(const struct view *x, const struct view *w, const struct view *y,
     return MIN(n, MAX((n + parts - 1) / parts, threads));
 }
 
-static int64_t
-image_bytes(const struct view *v)
-{
-    return view_numel(v) / v->dim[0] * (int64_t)dtype_bytes(v->dtype);
-}
-
-/* Of the arguments from, weights and to. The last part ends where the images do, and computes some of them again. */
-static void
-repeat_by_images(struct prim *p, int64_t at_once, const struct view *from, const struct view *to)
-{
-    int64_t n = from->dim[0], parts = (n + at_once - 1) / at_once;
-    if (parts < 2) return;
-    int64_t *skip = must_alloc((size_t)(3 * parts) * sizeof *skip);
-    for (int64_t r = 0; r < parts; r++) {
-        int64_t first = MIN(r * at_once, n - at_once);
-        skip[3 * r] = first * image_bytes(from);
-        skip[3 * r + 1] = 0;
-        skip[3 * r + 2] = first * image_bytes(to);
-    }
-    prim_repeat(p, parts, skip, 3);
-}
-
 /* ---- the primitives ---- */
 
 static int
@@ -130,7 +112,7 @@ conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     dnnl_primitive_desc_t pd;
     TRY(forward(&s, k->threads, &pd));
     TRY(prim_new(pd, 3, arg, k->threads, state, scratch_bytes));
-    repeat_by_images(*state, x.dim[0], &k->in[0], &k->out[0]);
+    prim_repeat_images(*state, x.dim[0], 3, (const struct view *[]){&k->in[0], NULL, &k->out[0]});
     return 0;
 }
 
@@ -153,24 +135,109 @@ conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     dnnl_primitive_desc_destroy(hint);
     TRY(status);
     TRY(prim_new(pd, 3, arg, k->threads, state, scratch_bytes));
-    repeat_by_images(*state, x.dim[0], &k->in[0], &k->out[0]);
+    prim_repeat_images(*state, x.dim[0], 3, (const struct view *[]){&k->in[0], NULL, &k->out[0]});
     return 0;
+}
+
+/* ---- the gradient by the weights: a sum over images ---- */
+
+enum { X, DY, FULL = 0, REST = 1 };
+
+struct conv_w {
+    struct prim *part[2]; /* of `at_once` images, and of those that are left; NULL: there are none such */
+    int64_t at_once;
+    size_t sum, scratch; /* bytes: of a sum in f32, aligned; of the primitives */
+};
+
+/* The primitive for n of the images, which gives weights of dtype d. */
+static int
+part_new(const struct kcall *k, int64_t n, enum dtype d, struct prim **part, size_t *scratch_bytes)
+{
+    struct view x = k->in[X], y = k->in[DY], w = k->out[0];
+    x.dim[0] = y.dim[0] = n;
+    w.dtype = (uint8_t)d;
+    struct shape s = shape_of(k, &x, &w, &y);
+    struct prim_arg arg[] = {
+        {DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_DIFF_DST, 1, s.y.desc}, {DNNL_ARG_DIFF_WEIGHTS, PRIM_OUT, s.w.desc}};
+    dnnl_primitive_desc_t hint, pd;
+    dnnl_convolution_desc_t op;
+    size_t scratch;
+    TRY(prim_check(dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &s.x.desc,
+                                                                       &s.w.desc, NULL, &s.y.desc, s.stride, s.dilate,
+                                                                       s.padding, s.padding_end),
+                   "convolution"));
+    w.dtype = x.dtype; /* forward knows no other weights */
+    struct shape ahead = shape_of(k, &x, &w, &y);
+    TRY(forward(&ahead, k->threads, &hint));
+    int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
+    dnnl_primitive_desc_destroy(hint);
+    TRY(status);
+    void *made;
+    TRY(prim_new(pd, 3, arg, k->threads, &made, &scratch));
+    *part = made;
+    *scratch_bytes = MAX(*scratch_bytes, scratch);
+    return 0;
+}
+
+static int
+parts_new(const struct kcall *k, struct conv_w *c)
+{
+    int64_t n = k->in[X].dim[0], rest = n % c->at_once;
+    enum dtype d = c->at_once < n ? DT_F32 : k->out[0].dtype;
+    TRY(part_new(k, c->at_once, d, &c->part[FULL], &c->scratch));
+    return rest ? part_new(k, rest, d, &c->part[REST], &c->scratch) : 0;
 }
 
 int
 conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct shape s = shape_of(k, &k->in[0], &k->out[0], &k->in[1]);
-    struct prim_arg arg[] = {
-        {DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_DIFF_DST, 1, s.y.desc}, {DNNL_ARG_DIFF_WEIGHTS, PRIM_OUT, s.w.desc}};
-    dnnl_primitive_desc_t hint, pd;
-    dnnl_convolution_desc_t op;
-    TRY(prim_check(dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &s.x.desc,
-                                                                       &s.w.desc, NULL, &s.y.desc, s.stride, s.dilate,
-                                                                       s.padding, s.padding_end),
-                   "convolution"));
-    TRY(forward(&s, k->threads, &hint));
-    int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
-    dnnl_primitive_desc_destroy(hint);
-    return status ? status : prim_new(pd, 3, arg, k->threads, state, scratch_bytes);
+    struct conv_w *c = must_alloc(sizeof *c);
+    *c = (struct conv_w){.at_once = images_at_once(&k->in[X], &k->out[0], &k->in[DY], k->threads)};
+    int status = parts_new(k, c);
+    if (status) {
+        conv_w_drop(c);
+        return status;
+    }
+    c->sum = ((size_t)view_numel(&k->out[0]) * sizeof(float) + 63) / 64 * 64;
+    c->scratch = (c->scratch + 63) / 64 * 64;
+    *scratch_bytes = c->scratch + (c->at_once < k->in[X].dim[0] ? 2 * c->sum : 0);
+    *state = c;
+    return 0;
+}
+
+static int
+run_part(const struct kcall *k, const struct conv_w *c, int64_t first, void *to)
+{
+    const struct view *x = &k->in[X], *y = &k->in[DY];
+    const struct prim *p = c->part[x->dim[0] - first < c->at_once ? REST : FULL];
+    void *at[] = {(char *)x->data + first * image_bytes(x), (char *)y->data + first * image_bytes(y), to};
+    return prim_at(p, at, k->scratch, k->call->op->name);
+}
+
+int
+conv_w_run(const struct kcall *k, const void *state)
+{
+    const struct conv_w *c = state;
+    const struct view *w = &k->out[0];
+    int64_t n = k->in[X].dim[0], weights = view_numel(w);
+    if (c->at_once >= n) return run_part(k, c, 0, w->data);
+    float *sum = (float *)((char *)k->scratch + c->scratch), *part = (float *)((char *)sum + c->sum);
+    TRY(run_part(k, c, 0, sum));
+    for (int64_t first = c->at_once; first < n; first += c->at_once) {
+        TRY(stop_check());
+        TRY(run_part(k, c, first, part));
+        for (int64_t i = 0; i < weights; i++) sum[i] += part[i];
+    }
+    block_store(COMP_F32, w->dtype, sum, weights, w->data, 1);
+    return 0;
+}
+
+void
+conv_w_drop(void *state)
+{
+    struct conv_w *c = state;
+    if (!c) return;
+    prim_drop(c->part[FULL]);
+    prim_drop(c->part[REST]);
+    free(c);
 }

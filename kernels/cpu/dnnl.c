@@ -154,6 +154,23 @@ prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip)
     p->nskip = nskip;
 }
 
+int64_t
+image_bytes(const struct view *v)
+{
+    return view_numel(v) / v->dim[0] * (int64_t)dtype_bytes(v->dtype);
+}
+
+void
+prim_repeat_images(struct prim *p, int64_t at_once, int n, const struct view *const *v)
+{
+    int64_t images = v[0]->dim[0], parts = (images + at_once - 1) / at_once;
+    if (parts < 2) return;
+    int64_t *skip = must_alloc((size_t)(n * parts) * sizeof *skip);
+    for (int64_t r = 0; r < parts; r++)
+        for (int i = 0; i < n; i++) skip[n * r + i] = v[i] ? MIN(r * at_once, images - at_once) * image_bytes(v[i]) : 0;
+    prim_repeat(p, parts, skip, n);
+}
+
 /* ---- running ---- */
 
 static void *

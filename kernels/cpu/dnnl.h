@@ -43,6 +43,10 @@ int prim_new(dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int
              size_t *scratch_bytes);
 /* Executes n times a call; run r adds skip[r * nskip + i] bytes to argument i < nskip. skip is taken over (free). */
 void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
+/* Executes it for so many images at a time, which it was made for; argument i < n is v[i], NULL: the same each time.
+ * The last run ends where the images do, and computes some of them again. */
+void prim_repeat_images(struct prim *p, int64_t at_once, int n, const struct view *const *v);
+int64_t image_bytes(const struct view *v); /* from one to the next, of a dense one */
 
 /* The run and drop of every such variant. */
 int prim_run(const struct kcall *k, const void *state);
@@ -63,6 +67,7 @@ extern struct gemm_panel {
 
 /* A convolution of more flops is computed in parts of so many images. Tests make it small. */
 extern double conv_part_flops;
+extern int64_t mean_part_bytes; /* the same of means over windows, by the bytes of image and result */
 
 bool gemm_accepts(const struct kcall *k); /* matmul */
 bool gemm_takes(const struct kcall *k, int i);
@@ -84,6 +89,8 @@ bool conv_accepts(const struct kcall *k); /* conv2d and its gradients */
 int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int conv_w_run(const struct kcall *k, const void *state);
+void conv_w_drop(void *state);
 
 struct plane;
 bool mean_accepts(const struct kcall *k, const struct plane *p); /* avg_pool2d and its gradient */

@@ -13,6 +13,7 @@
 #include "kernels/cpu/rows.h"
 #include "runtime/simd.h"
 #include "kernels/cpu/team.h"
+#include "runtime/stop.h"
 
 #include <math.h>
 #include <string.h>
@@ -204,7 +205,7 @@ weight_range(void *arg, int64_t lo, int64_t hi)
     for (int64_t i = lo; i < hi; i += ROW_BLOCK) {
         int64_t n = MIN(hi - i, ROW_BLOCK);
         memset(sum, 0, sizeof sum);
-        for (int64_t r = 0; r < t->s->rows; r++) {
+        for (int64_t r = 0, since = 0; r < t->s->rows && !stop_after(&since, 2 * n * bytes); r++) {
             struct row x = row_at(t->x, r, t->s->n), dy = row_at(t->dy, r, t->s->n);
             add_gradient(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace), t->stats[r], part);
             if (r % TOGETHER == TOGETHER - 1) carry(n, part, sum);

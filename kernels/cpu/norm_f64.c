@@ -3,6 +3,7 @@
 #include "kernels/cpu/norm_f64.h"
 
 #include "kernels/cpu/team.h"
+#include "runtime/stop.h"
 #include "runtime/simd.h"
 
 #include <math.h>
@@ -156,7 +157,7 @@ weight_range(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
     memset(t->to + lo, 0, (size_t)(hi - lo) * sizeof *t->to);
-    for (int64_t r = 0; r < t->s->rows; r++) {
+    for (int64_t r = 0, since = 0; r < t->s->rows && !stop_after(&since, (hi - lo) * 16); r++) {
         int64_t at = r * t->s->n + lo;
         add_gradient(hi - lo, t->x + at, t->dy + at, t->stats[r], t->to + lo);
     }

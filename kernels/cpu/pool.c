@@ -11,6 +11,7 @@
 #include "kernels/cpu/pool.h"
 
 #include "runtime/simd.h"
+#include "runtime/stop.h"
 
 #include <math.h>
 #include <string.h>
@@ -162,7 +163,7 @@ plane_max(const struct plane *p, const float *const *in, float *out, void *works
     int64_t m = p->m[1] * p->lanes, width = padded(p);
     float *row = workspace, *none = row + width;
     fill(2 * width, -INFINITY, row);
-    for (int64_t u = 0; u < p->m[0]; u++, out += m) join_window(p, in[0], u, row, none, true, out);
+    for (int64_t u = 0; u < p->m[0] && !stop_now(); u++, out += m) join_window(p, in[0], u, row, none, true, out);
 }
 
 INLINE void
@@ -186,7 +187,7 @@ plane_mean(const struct plane *p, const float *const *in, float *out, void *work
     float *row = workspace, *none = row + width, *columns = none + width;
     fill(2 * width, 0, row);
     columns_of(p, columns);
-    for (int64_t u = 0; u < p->m[0]; u++, out += m) {
+    for (int64_t u = 0; u < p->m[0] && !stop_now(); u++, out += m) {
         struct span s = join_window(p, in[0], u, row, none, false, out);
         divide(m, out, (float)s.count, columns, out);
     }
@@ -234,7 +235,7 @@ plane_mean_back(const struct plane *p, const float *const *in, float *out, void 
     const float *mid = row + p->window[1].padding * p->lanes;
     columns_of(p, columns);
     fill(m, 0, zero);
-    for (int64_t u = 0; u < p->m[0]; u++, dy += m) {
+    for (int64_t u = 0; u < p->m[0] && !stop_now(); u++, dy += m) {
         struct span s = plane_span(p, 0, u);
         clear = clear_rows(p, clear, s.hi, out);
         soon_read(dy, m);
@@ -365,7 +366,7 @@ plane_max_back(const struct plane *p, const float *const *in, float *out, void *
     const struct bests b = bests_open(p, workspace);
     const float *dy = in[1];
     int64_t m = p->m[1] * p->lanes, clear = 0;
-    for (int64_t u = 0; u < p->m[0]; u++, dy += m) {
+    for (int64_t u = 0; u < p->m[0] && !stop_now(); u++, dy += m) {
         const int32_t *at = positions(p, in[0], u, &b);
         clear = clear_rows(p, clear, plane_span(p, 0, u).hi, out);
         soon_read(dy, m);
@@ -380,7 +381,7 @@ plane_max_pick(const struct plane *p, const float *const *in, float *out, void *
 {
     const struct bests b = bests_open(p, workspace);
     int64_t m = p->m[1] * p->lanes;
-    for (int64_t u = 0; u < p->m[0]; u++, out += m) {
+    for (int64_t u = 0; u < p->m[0] && !stop_now(); u++, out += m) {
         const int32_t *at = positions(p, in[0], u, &b);
         for (int64_t j = 0; j < m; j++) out[j] = at[j] == NOWHERE ? 0 : in[1][at[j]];
     }

@@ -96,22 +96,41 @@ mean_back_accepts(const struct kcall *k, const struct plane *p)
     return is_fast(p, &k->out[0], &k->in[0], k->threads, backward);
 }
 
+/* ---- some images at a time, as convolutions (cpu/conv.c) ---- */
+
+int64_t mean_part_bytes = 1 << 27; /* some tens of milliseconds */
+
+static int64_t
+images_at_once(const struct view *x, const struct view *y, int threads)
+{
+    int64_t one = image_bytes(x) + image_bytes(y);
+    return MIN(x->dim[0], MAX(mean_part_bytes / MAX(one, 1), threads));
+}
+
 int
 mean_prepare(const struct kcall *k, const struct plane *p, void **state, size_t *scratch_bytes)
 {
-    struct shape s = shape_of(p, &k->in[0], &k->out[0]);
+    struct view x = k->in[0], y = k->out[0];
+    x.dim[0] = y.dim[0] = images_at_once(&x, &y, k->threads);
+    struct shape s = shape_of(p, &x, &y);
     struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.x.desc}, {DNNL_ARG_DST, PRIM_OUT, s.y.desc}};
     dnnl_primitive_desc_t pd;
     TRY(forward(&s, k->threads, &pd));
-    return prim_new(pd, 2, arg, k->threads, state, scratch_bytes);
+    TRY(prim_new(pd, 2, arg, k->threads, state, scratch_bytes));
+    prim_repeat_images(*state, x.dim[0], 2, (const struct view *[]){&k->in[0], &k->out[0]});
+    return 0;
 }
 
 int
 mean_back_prepare(const struct kcall *k, const struct plane *p, void **state, size_t *scratch_bytes)
 {
-    struct shape s = shape_of(p, &k->out[0], &k->in[0]);
+    struct view x = k->out[0], y = k->in[0];
+    x.dim[0] = y.dim[0] = images_at_once(&x, &y, k->threads);
+    struct shape s = shape_of(p, &x, &y);
     struct prim_arg arg[] = {{DNNL_ARG_DIFF_DST, 0, s.y.desc}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x.desc}};
     dnnl_primitive_desc_t pd;
     TRY(backward(&s, k->threads, &pd));
-    return prim_new(pd, 2, arg, k->threads, state, scratch_bytes);
+    TRY(prim_new(pd, 2, arg, k->threads, state, scratch_bytes));
+    prim_repeat_images(*state, x.dim[0], 2, (const struct view *[]){&k->in[0], &k->out[0]});
+    return 0;
 }

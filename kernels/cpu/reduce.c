@@ -15,6 +15,7 @@
 #include "kernels/cpu/convert.h"
 #include "runtime/simd.h"
 #include "kernels/cpu/team.h"
+#include "runtime/stop.h"
 #include "runtime/error.h"
 #include "runtime/str.h"
 #include "sbp/rule.h"
@@ -383,13 +384,15 @@ static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
     _Alignas(64) double buffer[BLOCK];
-    int64_t at[MAX_DIM] = {0}, out = 0;
+    int64_t at[MAX_DIM] = {0}, out = 0, since = 0;
     do {
         if (!p->row_gone) {
+            if (stop_after(&since, n * 8)) return;
             p->f.join(block_at(p, in + first * p->row.in, n, buffer), n, accumulator);
             continue;
         }
         for (int64_t i = 0; i < p->row.size; i += BLOCK) {
+            if (stop_after(&since, BLOCK * 8)) return;
             int64_t m = MIN(p->row.size - i, BLOCK);
             p->f.fold(block_at(p, in + i * p->row.in, m, buffer), m, accumulator);
         }

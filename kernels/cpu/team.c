@@ -19,7 +19,13 @@ team_set(int n)
     if (omp_get_max_threads() != n) omp_set_num_threads(n);
 }
 
-enum { PIECE = 64 }; /* grains of a share between which it is asked whether it is still wanted: some milliseconds */
+/* How much of a share is done between two questions whether it is still wanted: a grain is worth a thread, some dozens
+ * are some milliseconds; one that is a single part of the work may be far more. */
+static int64_t
+piece_of(int64_t grain)
+{
+    return grain > 1 ? 64 * grain : 1;
+}
 
 struct share {
     void (*part)(void *arg, int64_t lo, int64_t hi);
@@ -61,7 +67,7 @@ void
 team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg)
 {
     int64_t nteam = MIN((int64_t)threads, n / MAX(grain, 1));
-    const struct share all = {part, arg, 0, n, PIECE * MAX(grain, 1), stop_asked()};
+    const struct share all = {part, arg, 0, n, piece_of(grain), stop_asked()};
     if (nteam <= 1) {
         run_pieces(&all);
         return;
@@ -108,6 +114,6 @@ team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64
             void *arg)
 {
     grain = MAX(grain, 1);
-    struct shares s = {part, arg, n, MAX(MIN((int64_t)threads, n / grain), 1), PIECE * grain};
+    struct shares s = {part, arg, n, MAX(MIN((int64_t)threads, n / grain), 1), piece_of(grain)};
     if (n > 0) team_run((int)s.count, s.count, 1, run_shares, &s);
 }

@@ -147,7 +147,7 @@ find_along(void *arg, int64_t lo, int64_t hi)
     int64_t workspace[BLOCK], value;
     for (int64_t o = lo; o < hi; o++) {
         w->first[o] = 0;
-        for (int64_t i = 0; i < w->l.size; i += BLOCK) {
+        for (int64_t i = 0, since = 0; i < w->l.size && !stop_after(&since, BLOCK * 8); i += BLOCK) {
             int64_t n = MIN(w->l.size - i, BLOCK);
             w->f.scan(n, block_at(w->x, o * w->l.size + i, n, workspace), i, &value, &w->first[o]);
         }
@@ -161,7 +161,7 @@ find_beside(void *arg, int64_t lo, int64_t hi)
     int64_t workspace[BLOCK], value[BLOCK];
     for (int64_t b = lo; b < hi; b++) {
         int64_t o = b / w->blocks, from = b % w->blocks * BLOCK, n = MIN(w->l.inner - from, BLOCK);
-        for (int64_t s = 0; s < w->l.size; s++) {
+        for (int64_t s = 0, since = 0; s < w->l.size && !stop_after(&since, n * 8); s++) {
             const void *x = block_at(w->x, (o * w->l.size + s) * w->l.inner + from, n, workspace);
             w->f.look(n, x, s, value, w->first + o * w->l.inner + from);
         }

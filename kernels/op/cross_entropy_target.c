@@ -38,7 +38,7 @@ run(const struct kcall *k, const void *state)
     int axis = ce_axis(x->ndim);
     struct lines l = lines_of(x, axis);
     ce_find_labels(k, x->global[axis]);
-    for (int64_t r = 0; r < l.outer * l.inner; r++) {
+    for (int64_t r = 0, since = 0; r < l.outer * l.inner && !stop_after(&since, 64); r++) {
         int64_t label = elem_get_i(labels->dtype, labels->data, r), at = lookup_here(label, x->offset[axis], l.size);
         bool here = label != k->call->attr[CE_IGNORE].i && at >= 0;
         int64_t from = (r / l.inner * l.size + at) * l.inner + r % l.inner;

@@ -92,7 +92,7 @@ sum_beside(void *arg, int64_t lo, int64_t hi)
     enum compute type = sums_of(w->y);
     for (int64_t b = lo; b < hi; b++) {
         int64_t from = b % w->blocks * WIDTH, n = MIN(w->l.inner - from, WIDTH), sum[WIDTH] = {0}, workspace[WIDTH];
-        for (int64_t s = 0; s < w->l.size; s++) {
+        for (int64_t s = 0, since = 0; s < w->l.size && !stop_after(&since, n * 8); s++) {
             int64_t row = b / w->blocks * w->l.size + (w->reverse ? w->l.size - 1 - s : s);
             load(w->x, type, row * w->l.inner + from, 1, n, workspace);
             if (type == COMP_F64)
@@ -135,7 +135,7 @@ sum_few(const struct work *w, int64_t first, int64_t nline)
     } block = {0};
     int64_t sum[FEW] = {0}, inner = w->l.inner;
     enum compute type = sums_of(w->y);
-    for (int64_t done = 0, n; done < w->l.size; done += n) {
+    for (int64_t done = 0, since = 0, n; done < w->l.size && !stop_after(&since, nline * BLOCK * 8); done += n) {
         n = MIN(w->l.size - done, BLOCK);
         int64_t at = w->reverse ? w->l.size - done - n : done;
         for (int64_t l = 0; l < nline; l++) {

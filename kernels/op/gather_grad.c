@@ -31,7 +31,7 @@ ref(const struct kcall *k)
     const struct view *y = &k->out[0], *ids = &k->in[1], *src = &k->in[2];
     int axis = axis_of(k->call);
     lookup_find(k, 1, y->global[axis], NULL);
-    memset(y->data, 0, (size_t)view_numel(y) * 8);
+    view_clear(y);
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), i++) {

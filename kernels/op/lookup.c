@@ -131,8 +131,10 @@ lookup_take(const struct view *x, int axis, const struct view *ids, const struct
     struct lines l = lines_of(x, axis);
     int64_t nid = view_numel(ids), entry = l.inner * (int64_t)dtype_bytes(out->dtype);
     char *to = out->data;
+    int64_t since = 0;
     for (int64_t o = 0; o < l.outer; o++)
         for (int64_t j = 0; j < nid; j++, to += entry) {
+            if (stop_after(&since, entry + 64)) return;
             int64_t at = entry_here(x, axis, elem_get_i(ids->dtype, ids->data, j));
             if (at < 0)
                 memset(to, 0, (size_t)entry);
@@ -148,9 +150,10 @@ lookup_put(const struct view *out, int axis, const struct view *ids, const struc
     int64_t nid = view_numel(ids);
     const double *from = f64_of(src);
     double *to = f64_of(out);
-    memset(to, 0, (size_t)view_numel(out) * sizeof *to);
+    int64_t since = 0;
+    view_clear(out);
     for (int64_t o = 0; o < l.outer; o++)
-        for (int64_t j = 0; j < nid; j++, from += l.inner) {
+        for (int64_t j = 0; j < nid && !stop_after(&since, l.inner * 8); j++, from += l.inner) {
             int64_t at = entry_here(out, axis, elem_get_i(ids->dtype, ids->data, j));
             if (at < 0) continue;
             for (int64_t i = 0; i < l.inner; i++) to[(o * l.size + at) * l.inner + i] += from[i];
@@ -252,5 +255,5 @@ lookup_put_fast(const struct view *out, int axis, const struct view *ids, const 
     struct put p = {.out = out, .src = src, .l = lines_of(out, axis), .nid = view_numel(ids), .first = scratch};
     p.next = p.first + p.l.size;
     put_lists(&p, axis, ids);
-    team_run(threads, p.l.outer * p.l.size, 1024, put_range, &p);
+    team_run(threads, p.l.outer * p.l.size, MIN(1024, 1 + 65536 / MAX(p.l.inner, 1)), put_range, &p);
 }

@@ -48,10 +48,12 @@ walk_start(struct walk *w, const struct view *v)
     w->global = global_index(v, w->at);
 }
 
+enum { ASK = 1 << 16 }; /* elements between two questions */
+
 void
 walk_next(struct walk *w, const struct view *v)
 {
-    w->left--;
+    if (--w->left % ASK == 0 && stop_now()) w->left = 0;
     w->global++;
     for (int d = v->ndim - 1; d >= 0; d--) {
         if (++w->at[d] < v->dim[d]) {
@@ -70,7 +72,7 @@ repeat(const struct view *v, void *one)
     size_t bytes = dtype_bytes(v->dtype);
     if (view_numel(v) == 0) return;
     if (view_is_dense(v) && !memcmp(one, zero, bytes)) {
-        memset(v->data, 0, (size_t)view_numel(v) * bytes);
+        view_clear(v);
         return;
     }
     struct view src = *v;

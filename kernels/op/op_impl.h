@@ -12,6 +12,7 @@
 #include "runtime/error.h"
 #include "runtime/graph.h"
 #include "runtime/op.h"
+#include "runtime/stop.h"
 #include "runtime/str.h"
 #include "sbp/rule.h"
 
@@ -59,7 +60,7 @@ struct axes axes_of(const struct attr *a, enum attr_kind kind, int ndim);
 /* Walks local positions in row-major order: at[] is the position, *global its index in the global tensor. */
 struct walk {
     int64_t at[MAX_DIM];
-    int64_t left; /* elements not visited yet */
+    int64_t left; /* elements not visited yet; 0 as well when nobody wants the result (runtime/stop.h) */
     int64_t global;
 };
 void walk_start(struct walk *w, const struct view *v);

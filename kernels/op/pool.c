@@ -82,7 +82,7 @@ pool_each(int64_t nplane, const struct plane *p, void (*each)(void *arg, const s
 {
     struct pane w = {.step = {p->window[0].dilation, p->window[1].dilation}, .row = p->n[1]};
     for (int64_t plane = 0; plane < nplane; plane++)
-        for (int64_t i = 0; i < p->m[0]; i++)
+        for (int64_t i = 0; i < p->m[0] && !stop_now(); i++)
             for (int64_t j = 0; j < p->m[1]; j++) {
                 struct span h = plane_span(p, 0, i), v = plane_span(p, 1, j);
                 w.plane = plane * p->n[0] * p->n[1];

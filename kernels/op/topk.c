@@ -154,7 +154,7 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
     const struct view *x = &w->k->in[0], *value = &w->k->out[0];
     int64_t first = r / w->l.inner * w->l.size * w->l.inner + r % w->l.inner, have = 0;
     uint64_t key[BLOCK];
-    for (int64_t from = 0; from < w->l.size; from += BLOCK) {
+    for (int64_t from = 0, since = 0; from < w->l.size && !stop_after(&since, BLOCK * 64); from += BLOCK) {
         int64_t n = MIN(w->l.size - from, BLOCK);
         keys(w, first + from * w->l.inner, n, key);
         for (int64_t i = 0; i < n; i++) {
