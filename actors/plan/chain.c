@@ -10,17 +10,6 @@ struct chain {
 };
 
 static int
-chain_input(struct plan_chain *c, struct ref r, const struct layout *want)
-{
-    for (int i = 0; i < c->nin; i++)
-        if (c->in[i].kind == r.kind && c->in[i].index == r.index && c->in[i].out == r.out && c->want[i] == want)
-            return i;
-    c->in[c->nin] = r;
-    c->want[c->nin] = want;
-    return c->nin++;
-}
-
-static int
 chain_step(const struct plan_chain *c, int32_t node, int n)
 {
     for (int i = 0; i < n; i++)
@@ -38,6 +27,7 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
                              .want = ARENA_ARRAY(a, const struct layout *, FUSE_INPUTS),
                              .live_out = ARENA_ARRAY(a, int32_t, OP_OUT)};
     c->nstep = fuse_members(&l->outline->fusion, node, c->member);
+    c->nin = fuse_inputs(&l->outline->fusion, c->member, c->nstep, c->in, c->want);
     for (int i = 0; i < c->nstep; i++) {
         const struct prog_node *m = &l->program->node[c->member[i]];
         struct fuse_step *s = &chain->step[i];
@@ -46,7 +36,8 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
             int inside = m->in[k].kind == REF_NODE ? chain_step(c, m->in[k].index, i) : -1;
             s->arg[k] = inside >= 0 ? (struct fuse_arg){true, inside} : (struct fuse_arg){false, -1};
             if (inside < 0 && m->in[k].kind != REF_NONE)
-                s->arg[k].index = chain_input(c, m->in[k], m->in[k].kind == REF_NUMBER ? NULL : m->want[k]);
+                s->arg[k].index =
+                    fuse_input(c->nin, c->in, c->want, m->in[k], m->in[k].kind == REF_NUMBER ? NULL : m->want[k]);
         }
         if (!fuse_shown(&l->outline->fusion, c->member[i])) continue;
         s->out = c->nout;
@@ -130,10 +121,8 @@ lower_chain(struct lower *l, int32_t node)
     chain_of(l, node, &chain);
     struct plan_chain *c = arena_dup(&l->plan->arena, &chain.plan, sizeof chain.plan);
     const char *name = chain_name(l, &chain);
-    for (int i = 0; i < c->nin; i++) {
-        l->operand = (int16_t)i;
-        if (c->in[i].kind != REF_NUMBER) TRY(lower_moved(l, lower_value(l, c->in[i]), c->want[i], true, &in[i]));
-    }
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i].kind != REF_NUMBER) TRY(lower_moved(l, lower_value(l, c->in[i]), c->want[i], i, true, &in[i]));
     for (int k = 0; k < c->nout; k++) {
         const struct prog_node *n = &l->program->node[c->live_out[k]];
         l->node_val[c->live_out[k] * OP_OUT] =

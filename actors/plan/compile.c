@@ -1,11 +1,12 @@
 /* compile.c - from a program to a plan.
  *
- *   devices and threads -> tasks and moves (lower.c) -> what outlives the run
+ *   outline, devices and threads -> tasks and moves (lower.c) -> what outlives the run
  *   -> order of updates, registers, memory (credit.c) -> flat, read-only plan -> proof
  *
  * The order of the program's nodes is an order in which everything could run
  * one after the other; all edges point forward in it, so plans have no cycles
  * but those of registers. */
+#include "actors/plan/devices.h"
 #include "actors/plan/lower.h"
 #include "actors/plan/token.h"
 
@@ -16,58 +17,6 @@
 #include <string.h>
 
 /* ---- devices ---- */
-
-static int
-by_device(const void *a, const void *b)
-{
-    const struct plan_device *x = a, *y = b;
-    return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
-}
-
-struct devices {
-    struct plan_device *device;
-    int n, capacity;
-};
-
-static void
-add_place(struct devices *s, const struct place *p)
-{
-    GROW(s->device, s->n + p->nrank, s->capacity);
-    for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
-}
-
-/* Sorted, each once. */
-static void
-sort_devices(struct devices *s)
-{
-    int n = 0;
-    if (s->n) qsort(s->device, (size_t)s->n, sizeof *s->device, by_device);
-    for (int i = 0; i < s->n; i++)
-        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
-    s->n = n;
-}
-
-/* All devices that the program names. Placements that come again in a row are looked at once; many of them are put in
- * order now and then, so that the list stays as long as there are devices. */
-static void
-list_devices(const struct program *g, struct devices *s)
-{
-    const struct place *last = NULL;
-    int sorted = 0;
-    for (int32_t i = 0; i < g->nleaf + g->nnode; i++) {
-        const struct prog_node *node = i < g->nleaf ? NULL : &g->node[i - g->nleaf];
-        for (int32_t k = 0; k < (node ? node->nout : 1); k++) {
-            const struct place *p = node ? node->layout[k]->place : g->leaf[i].layout->place;
-            if (p == last) continue;
-            last = p;
-            add_place(s, p);
-            if (s->n < 2 * sorted + 4096) continue;
-            sort_devices(s);
-            sorted = s->n;
-        }
-    }
-    sort_devices(s);
-}
 
 /* The thread of a device: where the cluster has it, else in turns. */
 static int
@@ -106,11 +55,10 @@ own_devices(struct plan *p, const struct mines *m, const struct devices *s)
 {
     const struct program *g = p->program;
     p->memory = mines_own(m);
-    p->nshare = MAX(1, MIN(s->n, g->threads));
     p->nthread = g->map ? g->map->nslot : p->nshare;
     p->device = ARENA_ARRAY(&p->arena, struct plan_device, s->n);
     for (int i = 0; i < s->n; i++) {
-        struct plan_device d = s->device[i];
+        struct plan_device d = {.kind = (uint8_t)s->device[i].kind, .rank = s->device[i].rank};
         TRY(plan_thread(m, &d, i % p->nthread));
         if (d.kind == DEV_META && !g->dry_run)
             return fail(E_PLACE, "a tensor on meta devices has a layout and no values: it cannot be read");
@@ -122,11 +70,11 @@ own_devices(struct plan *p, const struct mines *m, const struct devices *s)
 static int
 plan_devices(struct plan *p, const struct mines *m)
 {
-    struct devices s = {0};
-    list_devices(p->program, &s);
+    struct devices s;
+    devices_of(p->program, &s);
     int status = own_devices(p, m, &s);
     if (!status) list_memories(p, m, &s);
-    free(s.device);
+    devices_free(&s);
     return status;
 }
 
@@ -342,10 +290,13 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     struct lower l = {.program = g, .atlas = at, .plan = p, .gate = -1, .at = -1};
     mines_init(&l.mines, g->map, &l.tmp);
     l.crosses = (struct crosses){.arena = &l.tmp, .mines = &l.mines};
-    int status = plan_devices(p, &l.mines);
-    if (!status) status = outline_new(g, at, &l.outline);
+    int status = outline_new(g, at, &l.outline);
     if (!status) {
+        p->nshare = l.outline->nshare;
         memcpy(p->digest, l.outline->digest, sizeof p->digest);
+        status = plan_devices(p, &l.mines);
+    }
+    if (!status) {
         plan_parts(&l);
         status = lower_all(&l);
         if (!status) flatten(&l);

@@ -11,7 +11,7 @@ moment_of(const struct draft *d)
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {
-    int32_t n = stages_credits(l->program, &l->outline->stages, moment_of(from), moment_of(to));
+    int32_t n = outline_credits(l->outline, moment_of(from), moment_of(to));
     return to->task.device == from->task.device ? n : MAX(n, MIN(2, l->program->pieces));
 }
 
@@ -41,7 +41,7 @@ credit_group(const struct lower *l, const struct draft *d)
 {
     struct moment forward = {d->task.stage, PHASE_FORWARD}, backward = {d->task.stage, PHASE_BACKWARD},
                   weight = {d->task.stage, PHASE_WEIGHT};
-    bool alone = stages_credits(l->program, &l->outline->stages, forward, backward) == 1 &&
-                 stages_credits(l->program, &l->outline->stages, forward, weight) == 1;
+    bool alone =
+        outline_credits(l->outline, forward, backward) == 1 && outline_credits(l->outline, forward, weight) == 1;
     return d->task.stage * (PHASE_BATCH + 1) + (alone ? 0 : d->task.phase);
 }

@@ -171,7 +171,6 @@ find(struct arena *a, struct mines *m, const struct type *t, const struct layout
     if (cross_is_all(x)) return box_plan(a, t, from, to, &x->own);
     struct box_ranks own = {.nfrom = x->from->n, .from = x->from->pos, .nto = x->to->n, .to = x->to->pos};
     TRY(box_plan_part(a, t, from, to, &own, &x->own));
-    x->own->name = box_name(t, from, to);
     box_border(a, x->own, &own, &border);
     find_in(a, m, x, &border);
     find_out(a, m, x, &border);

@@ -79,6 +79,39 @@ fuse_members(const struct fusion *l, int32_t node, int32_t *member)
     return l->group_size[node];
 }
 
+static bool
+is_member(const int32_t *member, int n, struct ref r)
+{
+    for (int i = 0; i < n; i++)
+        if (r.kind == REF_NODE && member[i] == r.index) return true;
+    return false;
+}
+
+int
+fuse_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as)
+{
+    int i = 0;
+    while (i < n && !(in[i].kind == r.kind && in[i].index == r.index && in[i].out == r.out && want[i] == as)) i++;
+    return i;
+}
+
+int
+fuse_inputs(const struct fusion *l, const int32_t *member, int n, struct ref *in, const struct layout **want)
+{
+    int nin = 0;
+    for (int i = 0; i < n; i++) {
+        const struct prog_node *m = &l->program->node[member[i]];
+        for (int k = 0; k < m->nin; k++) {
+            const struct layout *as = m->in[k].kind == REF_NUMBER ? NULL : m->want[k];
+            if (m->in[k].kind == REF_NONE || is_member(member, i, m->in[k])) continue;
+            if (fuse_input(nin, in, want, m->in[k], as) < nin) continue;
+            in[nin] = m->in[k];
+            want[nin++] = as;
+        }
+    }
+    return nin;
+}
+
 /* Two rising lists become one. */
 static void
 merge(const int32_t *a, int na, const int32_t *b, int nb, int32_t *out)

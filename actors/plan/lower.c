@@ -32,11 +32,9 @@ operands(struct lower *l, int32_t node, struct pval **in)
 {
     const struct prog_node *n = &l->program->node[node];
     for (int i = 0; i < n->nin; i++) {
+        const struct layout *want = hops_want(n, i);
         in[i] = NULL;
-        if (n->in[i].kind != REF_NODE && n->in[i].kind != REF_LEAF) continue;
-        const struct layout *want = n->op->flags & OP_MOVE ? n->layout[0] : n->want[i];
-        l->operand = (int16_t)i;
-        TRY(lower_moved(l, lower_value(l, n->in[i]), want, !outlives(l, node), &in[i]));
+        if (want) TRY(lower_moved(l, lower_value(l, n->in[i]), want, i, !outlives(l, node), &in[i]));
     }
     return 0;
 }
@@ -54,7 +52,7 @@ int
 lower_team(const struct lower *l, double flops, double bytes)
 {
     enum { TEAM_NS = 25000 };
-    return MAX(flops / FLOPS_PER_NS, bytes / BYTES_PER_NS) > TEAM_NS ? MAX(1, l->program->threads / l->plan->nshare)
+    return MAX(flops / FLOPS_PER_NS, bytes / BYTES_PER_NS) > TEAM_NS ? MAX(1, l->program->threads / l->outline->nshare)
                                                                      : 1;
 }
 

@@ -74,7 +74,7 @@ struct lower {
     struct plan_move **move;
     int32_t nmove, move_capacity;
     int32_t at;              /* the node that is being lowered: by its line an error in the move of a leaf is told */
-    int16_t operand, hop;    /* and which of its operands is moved, and how far it is on its way: these name channels */
+    int32_t hop;             /* the outline's hop that is made, or is next */
     struct channel *channel; /* in the order in which they are made; malloc */
     int32_t nchannel, channel_capacity;
 };
@@ -166,8 +166,10 @@ void channel_add(struct lower *l, int32_t task, const struct channel *c);
 /* Their list, sorted, in the plan. */
 void channel_list(struct lower *l);
 
-/* move.c: v in another layout, by the cheapest way. share: its parts need not each have bytes of their own. */
-int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out);
+/* move.c: v in the layout in which the node that is being lowered wants this operand, by the outline's hops. share: its
+ * parts need not each have bytes of their own. */
+int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share,
+                struct pval **out);
 
 /* chain.c */
 int lower_chain(struct lower *l, int32_t node);

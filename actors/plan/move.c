@@ -1,7 +1,6 @@
 /* move.c - values in other layouts: the box actors of a move, made once however many want it. */
 #include "actors/plan/lower.h"
 
-#include "boxing/path.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 
@@ -186,7 +185,7 @@ move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like
     if (like < 0) d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, w->nstep);
     d->task.move.of = m->move;
     d->task.move.stage = to_stage;
-    d->task.name = b->name;
+    d->task.name = m->move->name;
     draft_out(m->l, d, bytes, 1);
     d->task.nresult = 1;
     draft_args(m->l, *id, nsource);
@@ -220,14 +219,14 @@ move_parts(struct mover *m, struct pval *to)
 }
 
 static const struct plan_move *
-remember_move(struct lower *l, struct ref value, const struct box_plan *b)
+remember_move(struct lower *l, const struct hop *hop, const struct box_plan *b)
 {
     ARENA_GROW(&l->tmp, l->move, l->nmove + 1, l->move_capacity);
-    struct plan_move m = {.value = value,
+    struct plan_move m = {.value = hop->value,
                           .type = b->type,
                           .from = b->from,
                           .to = b->to,
-                          .name = b->name,
+                          .name = hop->name,
                           .bytes = b->bytes,
                           .bound = b->bound};
     return l->move[l->nmove++] = arena_dup(&l->plan->arena, &m, sizeof m);
@@ -255,42 +254,50 @@ move_name(struct pval *v, struct pval *to)
 
 /* One hop: the value in another layout, directly. */
 static int
-move_once(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
+move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, struct pval **out)
 {
+    const struct layout *layout = hop->to;
     const struct cross *x;
     if (!reaches(l, v->layout->place->kind, layout->place->kind))
         return fail(E_PLACE, "a value does not go from %s to %s devices: their memories do not reach each other",
                     device_kind_text(v->layout->place->kind), device_kind_text(layout->place->kind));
     struct pval *to = *out = pval_new(l, &v->type, layout, v->piece, v->ref);
-    if (layout_same_boxes(v->layout, layout, &v->type)) {
+    if (hop->number < 0) {
         move_name(v, to);
         return 0;
     }
     if (v->mine->n == 0 && to->mine->n == 0) return 0;
     TRY(cross_of(&l->crosses, &v->type, v->layout, layout, &x));
     if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0; /* nobody reads what lies here */
-    const struct plan_move *move = remember_move(l, v->ref, x->own);
+    const struct plan_move *move = remember_move(l, hop, x->own);
     bool shared = false;
     if (share && cross_is_all(x)) TRY(share_parts(l, move, x, v, to, &shared));
     return shared ? 0 : move_across(l, move, x, v, to);
 }
 
-/* The value in another layout, by the cheapest way. What is between two hops is this move's alone, so that a move
- * costs what it costs whatever else is moved. */
-int
-lower_moved(struct lower *l, struct pval *v, const struct layout *layout, bool share, struct pval **out)
+/* Is the next hop one that this operand of the node waits for? */
+static bool
+is_next(const struct lower *l, int operand)
 {
-    struct pval *to = *out = v;
-    if (v->layout == layout) return 0;
-    for (struct pval *m = v->moved; m; m = m->moved)
-        if (m->layout == layout) {
-            *out = m;
-            return 0;
-        }
-    const struct box_candidate *way = outline_way(l->outline, &v->type, v->layout, layout);
-    for (int k = 0; k < way->nhop; k++) {
-        l->hop = (int16_t)k;
-        TRY(move_once(l, to, way->hop[k].to, share || k + 1 < way->nhop, &to));
+    const struct hop *h = &l->outline->hop[l->hop];
+    return l->hop < l->outline->nhop && h->step == l->at && h->operand == operand;
+}
+
+/* What is between two hops is this move's alone, so that a move costs what it costs whatever else is moved. */
+int
+lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share, struct pval **out)
+{
+    struct pval *to = v;
+    if (!is_next(l, operand)) { /* it is there, or was moved there before */
+        if (v->layout != layout)
+            for (to = v->moved; to->layout != layout;) to = to->moved;
+        *out = to;
+        return 0;
+    }
+    while (is_next(l, operand)) {
+        const struct hop *hop = &l->outline->hop[l->hop];
+        TRY(move_once(l, to, hop, share || hop->to != layout, &to));
+        l->hop++;
     }
     to->moved = v->moved;
     v->moved = to;

@@ -1,72 +1,96 @@
-/* outline.c - what a program's plan will be: chains, stages, ways of moves, and the digest of all that. */
+/* outline.c - what a program's plan will be: chains, stages, credits, hops, teams, and the digest of all that. */
 #include "actors/plan/outline.h"
 
-#include "runtime/error.h"
+#include "actors/plan/devices.h"
 #include "runtime/str.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- ways ---- */
-
-static uint64_t
-hash_of(const struct type *t, const struct layout *from, const struct layout *to)
-{
-    uint64_t h = hash_number((uint64_t)from->id << 32 | (uint32_t)to->id, (uint64_t)t->dtype << 8 | t->ndim);
-    for (int d = 0; d < t->ndim; d++) h = hash_number(h, (uint64_t)t->dim[d]);
-    return h;
-}
-
-static struct way *
-find_way(const struct outline *o, uint64_t hash, const struct type *t, const struct layout *from,
-         const struct layout *to)
-{
-    uint32_t at = 0;
-    for (const void *found; (found = hash_next(&o->ways, hash, &at));) {
-        struct way *w = &o->way[hash_index_of(found)];
-        if (w->from == from && w->to == to && type_equal(&w->type, t)) return w;
-    }
-    return NULL;
-}
-
-const struct box_candidate *
-outline_way(const struct outline *o, const struct type *t, const struct layout *from, const struct layout *to)
-{
-    const struct way *w = find_way(o, hash_of(t, from, to), t, from, to);
-    assert(w);
-    return w->best;
-}
-
 /* ---- the digest ---- */
 
+/* Layouts go by what they are: the first time as text, then by the order in which they came. */
+struct layouts {
+    struct digest *digest;
+    struct arena arena;
+    struct hash_table seen; /* the number of each, by its id */
+    const struct layout **layout;
+    int32_t n, capacity;
+};
+
 static void
-add_layout(struct digest *s, const struct layout *l)
+add_text(struct digest *d, const struct layout *l)
 {
     struct str text = {0};
     layout_print(l, &text);
     place_print(l->place, &text);
-    digest_bytes(s, str_text(&text), text.len);
+    digest_bytes(d, str_text(&text), text.len);
     str_free(&text);
 }
 
 static void
-digest(struct outline *o)
+add_layout(struct layouts *s, const struct layout *l)
 {
-    struct digest s = DIGEST_BEGIN;
+    uint64_t hash = hash_number(0, (uint64_t)l->id);
+    uint32_t at = 0;
+    for (const void *found; (found = hash_next(&s->seen, hash, &at));) {
+        if (s->layout[hash_index_of(found)] != l) continue;
+        digest_add(s->digest, (uint64_t)hash_index_of(found));
+        return;
+    }
+    ARENA_GROW(&s->arena, s->layout, s->n + 1, s->capacity);
+    s->layout[s->n] = l;
+    hash_add(&s->seen, hash, hash_index(s->n));
+    digest_add(s->digest, (uint64_t)s->n++);
+    add_text(s->digest, l);
+}
+
+static void
+add_hop(struct layouts *s, const struct hop *h)
+{
+    struct digest *d = s->digest;
+    digest_add(d, (uint64_t)(uint32_t)h->step << 32 | (uint32_t)h->number);
+    digest_add(d, (uint64_t)(uint16_t)h->operand << 16 | (uint16_t)h->turn);
+    digest_add(d, (uint64_t)h->value.kind << 40 | (uint64_t)h->value.out << 32 | (uint32_t)h->value.index);
+    add_layout(s, h->from);
+    add_layout(s, h->to);
+    digest_bytes(d, h->name, strlen(h->name));
+}
+
+static struct moment
+moment_of(const struct outline *o, int32_t node)
+{
+    return (struct moment){o->stages.stage[node], o->stages.phase[node]};
+}
+
+/* A step, and the credits between it and the steps that it reads. */
+static void
+add_step(const struct outline *o, int32_t i, struct digest *d)
+{
+    const struct prog_node *n = &o->program->node[i];
+    digest_add(d, (uint64_t)o->fusion.group[i] << 1 | o->late[i]);
+    digest_add(d, (uint64_t)o->stages.stage[i] << 8 | o->stages.phase[i]);
+    for (int32_t k = 0; k < n->nin && o->program->pieces > 1; k++)
+        if (n->in[k].kind == REF_NODE)
+            digest_add(d, (uint64_t)outline_credits(o, moment_of(o, n->in[k].index), moment_of(o, i)));
+}
+
+void
+outline_digest(const struct outline *o, unsigned char out[16])
+{
+    struct digest d = DIGEST_BEGIN;
+    struct layouts layouts = {.digest = &d};
     struct str bytes = {0};
+    layouts.seen.arena = &layouts.arena;
     program_write(o->program, &bytes);
-    digest_bytes(&s, str_text(&bytes), bytes.len);
+    digest_bytes(&d, str_text(&bytes), bytes.len);
     str_free(&bytes);
-    for (int32_t i = 0; i < o->program->nnode; i++) {
-        digest_add(&s, (uint64_t)o->fusion.group[i]);
-        digest_add(&s, (uint64_t)o->stages.stage[i] << 8 | o->stages.phase[i]);
-    }
-    for (int32_t i = 0; i < o->nway; i++) {
-        digest_add(&s, (uint64_t)o->way[i].best->nhop);
-        for (int k = 0; k < o->way[i].best->nhop; k++) add_layout(&s, o->way[i].best->hop[k].to);
-    }
-    memcpy(o->digest, &s.a, 8);
-    memcpy(o->digest + 8, &s.b, 8);
+    for (int32_t i = 0; i < o->program->nnode; i++) add_step(o, i, &d);
+    for (int32_t i = 0; i < o->nhop; i++) add_hop(&layouts, &o->hop[i]);
+    digest_add(&d, (uint64_t)o->nshare);
+    arena_fini(&layouts.arena);
+    memcpy(out, &d.a, 8);
+    memcpy(out + 8, &d.b, 8);
 }
 
 /* ---- what comes after the last piece ---- */
@@ -90,37 +114,21 @@ find_late(struct outline *o)
 
 /* ---- all of it ---- */
 
-static int
-want(struct outline *o, struct atlas *at, struct ref r, const struct layout *to)
+int32_t
+outline_credits(const struct outline *o, struct moment from, struct moment to)
 {
-    const struct layout *from = ref_layout(o->program, r);
-    struct type t = ref_type(o->program, r);
-    struct box_path *path;
-    if (from == to) return 0;
-    uint64_t hash = hash_of(&t, from, to);
-    if (find_way(o, hash, &t, from, to)) return 0;
-    TRY(box_path(&o->arena, at, &t, from, to, &o->program->cost, &path));
-    ARENA_GROW(&o->arena, o->way, o->nway + 1, o->way_capacity);
-    o->way[o->nway] = (struct way){.type = t, .from = from, .to = to, .best = &path->candidate[0]};
-    hash_add(&o->ways, hash, hash_index(o->nway++));
-    return 0;
+    return stages_credits(o->program, &o->stages, from, to);
 }
 
-static int
-find_ways(struct outline *o, struct atlas *at)
+/* As one process would have them, so that teams, and what they compute, are the same however many there are. */
+static int32_t
+find_share(const struct program *p)
 {
-    const struct program *p = o->program;
-    for (int32_t i = 0; i < p->nnode; i++) {
-        const struct prog_node *n = &p->node[i];
-        for (int32_t k = 0; k < n->nin; k++) {
-            if (n->in[k].kind != REF_NODE && n->in[k].kind != REF_LEAF) continue;
-            int status = want(o, at, n->in[k], n->op->flags & OP_MOVE ? n->layout[0] : n->want[k]);
-            if (!status) continue;
-            if (n->line.file) err_note("%s:%d", n->line.file, n->line.line);
-            return status;
-        }
-    }
-    return 0;
+    struct devices s;
+    devices_of(p, &s);
+    int32_t n = MAX(1, MIN(s.n, p->threads));
+    devices_free(&s);
+    return n;
 }
 
 int
@@ -128,16 +136,16 @@ outline_new(const struct program *p, struct atlas *at, struct outline **out)
 {
     struct outline *o = *out = must_alloc(sizeof *o);
     o->program = p;
-    o->ways.arena = &o->arena;
     stages_find(&o->stages, p, &o->arena);
     o->fusion = (struct fusion){.program = p, .arena = &o->arena};
     fuse_nodes(&o->fusion);
     find_late(o);
-    int status = find_ways(o, at);
+    o->nshare = find_share(p);
+    int status = hops_find(o, at);
     if (status)
         outline_free(out);
     else
-        digest(o);
+        outline_digest(o, o->digest);
     return status;
 }
 

@@ -1,10 +1,11 @@
 /* outline.h - what a program's plan will be, decided once for all ranks: the same wherever it is made.
  *
- * Of each step of the program: which chain it is computed in, its phase and virtual stage, and the way that each of its
- * operands takes to where it is wanted. It follows from the program alone; its size does not grow with the number of
- * ranks, and neither devices nor processes have a say. From it parts of a plan are lowered. Processes that compare
- * digests have the same outline (t/plan-outline.c makes one from bytes). Owner: who made it; read-only then, any
- * thread. */
+ * Of each step of the program: which chain it is computed in, its phase and virtual stage, and the hops by which its
+ * operands come to where it wants them, numbered over the whole program. Of all steps: the credits between them, and
+ * how many threads share the cores. It follows from the program alone; its size does not grow with the number of ranks,
+ * and neither processes nor memories have a say. Parts of a plan are lowered from it, and read these decisions.
+ * Processes that compare digests have the same outline (t/plan-outline.c makes one from bytes). Owner: who made it;
+ * read-only then, any thread. */
 #ifndef RILLE_PLAN_OUTLINE_H
 #define RILLE_PLAN_OUTLINE_H
 
@@ -25,14 +26,22 @@ enum { FUSE_STEPS = 24, FUSE_INPUTS = 32 };
 void fuse_nodes(struct fusion *f);
 /* The members of the chain that ends at node, in order; returns how many (at most FUSE_STEPS). */
 int fuse_members(const struct fusion *f, int32_t node, int32_t *member);
+/* What these members read from outside of them, each once, in the order in which they read it: at most FUSE_INPUTS, and
+ * how many. want: NULL of numbers. */
+int fuse_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
+/* Which of n inputs this is; n: none of them. */
+int fuse_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
 /* Is the result of a member wanted by anybody outside of its chain, or after the run? */
 bool fuse_shown(const struct fusion *f, int32_t node);
 
-/* How values of a type go from a layout to another: at once or in hops. */
-struct way {
-    struct type type;
+/* A value goes from one layout to another at once: one collective, whoever takes part in it. */
+struct hop {
+    int32_t step;          /* the node for which it is made: the first that wants the value there */
+    int16_t operand, turn; /* of that node, or of its chain, and which hop of the operand's way: they name channels */
+    int32_t number;        /* among the hops that move bytes; -1: the same bytes under another layout */
+    struct ref value;      /* as it was before its first hop */
     const struct layout *from, *to;
-    const struct box_candidate *best;
+    const char *name; /* the method: box_name() */
 };
 
 struct outline {
@@ -41,17 +50,24 @@ struct outline {
     struct stages stages;
     struct fusion fusion;
     bool *late;      /* by node: it may be known only after the last piece */
-    struct way *way; /* each once, in the order in which steps want them */
-    int32_t nway, way_capacity;
-    struct hash_table ways;   /* their indices */
-    unsigned char digest[16]; /* not against those who mean harm */
+    struct hop *hop; /* in the order of steps, their operands, and the way: a value goes to a layout once */
+    int32_t nhop, hop_capacity;
+    int32_t nmove;            /* hops that have a number: 0 to nmove - 1 */
+    int32_t nshare;           /* device threads that share the cores, as one process would have them */
+    unsigned char digest[16]; /* outline_digest() when it was made */
 };
 
 /* E_SBP when a move is refused, naming the line of the step. Layouts between are interned in the atlas. */
 int outline_new(const struct program *p, struct atlas *at, struct outline **out);
 void outline_free(struct outline **o);
-/* The way that an operand takes; every move of the program has one. */
-const struct box_candidate *outline_way(const struct outline *o, const struct type *t, const struct layout *from,
-                                        const struct layout *to);
+/* Of the program's bytes and all that is decided above; finds mistakes, not forgers. */
+void outline_digest(const struct outline *o, unsigned char out[16]);
+/* Registers between two moments, 1 to pieces. */
+int32_t outline_credits(const struct outline *o, struct moment from, struct moment to);
+
+/* hops.c: the hops of all steps. E_SBP, with the step's line. */
+int hops_find(struct outline *o, struct atlas *at);
+/* The layout in which a node wants operand k; NULL: a number, or absent. */
+const struct layout *hops_want(const struct prog_node *n, int k);
 
 #endif

@@ -58,9 +58,10 @@ static struct channel
 channel_of(const struct mover *m, const struct cross_channel *c, bool sends)
 {
     const struct lower *l = m->l;
+    const struct hop *hop = &l->outline->hop[l->hop];
     struct channel out = {.sends = sends, .peer = c->peer, .late = is_late(l, m->from)};
-    out.name = (struct channel_name){.operand = l->operand,
-                                     .hop = l->hop,
+    out.name = (struct channel_name){.operand = hop->operand,
+                                     .hop = hop->turn,
                                      .from_side = c->from_side,
                                      .to_side = c->to_side,
                                      .from = c->from,

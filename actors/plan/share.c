@@ -179,7 +179,7 @@ fill_task(struct sharing *s, int32_t first)
     struct draft *d = draft_new(l, &kind_fill, s->m.from->node, move_kind(b, rank), rank, s->corner, false, &id);
     d->task.move.step = ARENA_ARRAY(&l->plan->arena, struct box_move, nmove);
     d->task.move.of = s->m.move;
-    d->task.name = b->name;
+    d->task.name = s->m.move->name;
     d->task.type = s->local;
     draft_out(l, d, part_bytes(s), 1);
     d->task.nresult = 1;

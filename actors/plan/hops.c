@@ -1,0 +1,184 @@
+/* hops.c - by which hops the operands of all steps come to where they are wanted.
+ *
+ * The steps are looked at in the order in which they are lowered, and their operands in order. A value that was moved
+ * to a layout lies there for all who want it later; what lies between two hops of one way is nobody else's. */
+#include "actors/plan/outline.h"
+
+#include "boxing/path.h"
+#include "runtime/error.h"
+
+/* How values of a type go from a layout to another: at once or in hops. */
+struct way {
+    struct type type;
+    const struct layout *from, *to;
+    const struct box_candidate *best;
+    bool *named; /* by hop: it moves nothing, the bytes have another name */
+};
+
+/* A value in one layout, and in which others it is known. */
+struct known {
+    struct ref value;
+    const struct layout *layout;
+    struct known *moved;
+};
+
+struct finder {
+    struct outline *o;
+    struct atlas *atlas;
+    struct arena tmp;
+    struct way *way; /* each once */
+    int32_t nway, capacity;
+    struct hash_table ways;      /* their indices */
+    struct known **node, **leaf; /* [node * OP_OUT + out]; NULL: not yet asked for */
+};
+
+/* ---- ways ---- */
+
+static uint64_t
+hash_of(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    uint64_t h = hash_number((uint64_t)from->id << 32 | (uint32_t)to->id, (uint64_t)t->dtype << 8 | t->ndim);
+    for (int d = 0; d < t->ndim; d++) h = hash_number(h, (uint64_t)t->dim[d]);
+    return h;
+}
+
+static int
+add_way(struct finder *f, uint64_t hash, const struct type *t, const struct layout *from, const struct layout *to)
+{
+    struct box_path *path;
+    TRY(box_path(&f->tmp, f->atlas, t, from, to, &f->o->program->cost, &path));
+    ARENA_GROW(&f->tmp, f->way, f->nway + 1, f->capacity);
+    struct way *w = &f->way[f->nway];
+    *w = (struct way){.type = *t, .from = from, .to = to, .best = &path->candidate[0]};
+    w->named = ARENA_ARRAY(&f->tmp, bool, w->best->nhop);
+    for (int k = 0; k < w->best->nhop; k++)
+        w->named[k] = layout_same_boxes(w->best->hop[k].from, w->best->hop[k].to, t);
+    hash_add(&f->ways, hash, hash_index(f->nway++));
+    return 0;
+}
+
+/* *out is valid until the next one. */
+static int
+find_way(struct finder *f, const struct type *t, const struct layout *from, const struct layout *to,
+         const struct way **out)
+{
+    uint64_t hash = hash_of(t, from, to);
+    uint32_t at = 0;
+    for (const void *found; (found = hash_next(&f->ways, hash, &at));) {
+        *out = &f->way[hash_index_of(found)];
+        if ((*out)->from == from && (*out)->to == to && type_equal(&(*out)->type, t)) return 0;
+    }
+    TRY(add_way(f, hash, t, from, to));
+    *out = &f->way[f->nway - 1];
+    return 0;
+}
+
+/* ---- values ---- */
+
+static struct known *
+known_new(struct finder *f, struct ref value, const struct layout *layout)
+{
+    struct known k = {.value = value, .layout = layout};
+    return arena_dup(&f->tmp, &k, sizeof k);
+}
+
+/* A value as it lies when nobody has moved it. */
+static struct known **
+known_of(struct finder *f, struct ref r)
+{
+    struct known **k = r.kind == REF_LEAF ? &f->leaf[r.index] : &f->node[r.index * OP_OUT + r.out];
+    if (!*k) *k = known_new(f, r, ref_layout(f->o->program, r));
+    return k;
+}
+
+static void
+add_hop(struct outline *o, const struct way *w, int turn, int32_t step, int operand, struct ref value)
+{
+    const struct box_hop *h = &w->best->hop[turn];
+    ARENA_GROW(&o->arena, o->hop, o->nhop + 1, o->hop_capacity);
+    o->hop[o->nhop++] = (struct hop){.step = step,
+                                     .operand = (int16_t)operand,
+                                     .turn = (int16_t)turn,
+                                     .number = w->named[turn] ? -1 : o->nmove++,
+                                     .value = value,
+                                     .from = h->from,
+                                     .to = h->to,
+                                     .name = h->name};
+}
+
+/* The operand where it is wanted: known there, or moved there for this step. */
+static int
+move_operand(struct finder *f, int32_t step, int operand, struct known *v, const struct layout *want,
+             struct known **out)
+{
+    struct type t = ref_type(f->o->program, v->value);
+    const struct way *w;
+    *out = v;
+    if (v->layout == want) return 0;
+    for (*out = v->moved; *out; *out = (*out)->moved)
+        if ((*out)->layout == want) return 0;
+    TRY(find_way(f, &t, v->layout, want, &w));
+    for (int k = 0; k < w->best->nhop; k++) add_hop(f->o, w, k, step, operand, v->value);
+    *out = known_new(f, v->value, want);
+    (*out)->moved = v->moved;
+    v->moved = *out;
+    return 0;
+}
+
+/* ---- steps ---- */
+
+const struct layout *
+hops_want(const struct prog_node *n, int k)
+{
+    if (n->in[k].kind != REF_NODE && n->in[k].kind != REF_LEAF) return NULL;
+    return n->op->flags & OP_MOVE ? n->layout[0] : n->want[k];
+}
+
+static int
+find_chain(struct finder *f, int32_t step)
+{
+    const struct fusion *fusion = &f->o->fusion;
+    int32_t member[FUSE_STEPS];
+    struct ref in[FUSE_INPUTS];
+    const struct layout *want[FUSE_INPUTS];
+    int n = fuse_inputs(fusion, member, fuse_members(fusion, step, member), in, want);
+    for (int i = 0; i < n; i++) {
+        struct known *there;
+        if (want[i]) TRY(move_operand(f, step, i, *known_of(f, in[i]), want[i], &there));
+    }
+    return 0;
+}
+
+static int
+find_step(struct finder *f, int32_t step)
+{
+    const struct prog_node *n = &f->o->program->node[step];
+    if (f->o->fusion.group[step] != step) return 0; /* computed with a later one */
+    if (f->o->fusion.group_size[step] > 1) return find_chain(f, step);
+    for (int k = 0; k < n->nin; k++) {
+        const struct layout *want = hops_want(n, k);
+        struct known *there;
+        if (!want) continue;
+        TRY(move_operand(f, step, k, *known_of(f, n->in[k]), want, &there));
+        if (n->op->flags & OP_MOVE && !n->accumulate) f->node[step * OP_OUT] = there;
+    }
+    return 0;
+}
+
+int
+hops_find(struct outline *o, struct atlas *at)
+{
+    const struct program *p = o->program;
+    struct finder f = {.o = o, .atlas = at};
+    int status = 0;
+    f.ways.arena = &f.tmp;
+    f.node = ARENA_ARRAY(&f.tmp, struct known *, p->nnode * OP_OUT + 1);
+    f.leaf = ARENA_ARRAY(&f.tmp, struct known *, p->nleaf + 1);
+    for (int32_t i = 0; i < p->nnode && !status; i++) {
+        status = find_step(&f, i);
+        const struct line *line = &p->node[i].line;
+        if (status && line->file) err_note("%s:%d", line->file, line->line);
+    }
+    arena_fini(&f.tmp);
+    return status;
+}
