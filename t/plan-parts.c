@@ -11,8 +11,33 @@
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {2, {3, 1}}, {3, {1, 2, 1}}, {4, {1, 1, 1, 1}}};
 
 struct count {
-    int programs, parts, refused, compiled, connected, same, channels, tasks;
+    int programs, parts, refused, compiled, connected, ordered, same, channels, tasks;
 };
+
+/* Every move of a part is one of the whole plan's, and they come in one order: that of the outline's hops. */
+static bool
+in_order(const struct plan *part, const struct plan *whole)
+{
+    int32_t k = 0;
+    for (int32_t i = 0; i < part->nmove; i++, k++) {
+        const struct plan_move *m = part->move[i];
+        for (; k < whole->nmove; k++) {
+            const struct plan_move *w = whole->move[k];
+            bool value = w->value.kind == m->value.kind && w->value.index == m->value.index;
+            if (value && w->value.out == m->value.out && w->from == m->from && w->to == m->to) break;
+        }
+        if (k == whole->nmove) return false;
+    }
+    return true;
+}
+
+static bool
+all_in_order(const struct parts *x, const struct plan *whole)
+{
+    bool good = true;
+    for (int m = 0; m < x->n; m++) good = good && in_order(x->plan[m], whole);
+    return good;
+}
 
 /* Whole and in parts. */
 static void
@@ -31,6 +56,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
         return;
     }
     n->compiled += good;
+    n->ordered += good && all_in_order(&x, whole->run.plan);
     if (good) n->connected += good = !parts_connect(&x);
     if (!good) diag("seed %llu: %s", (unsigned long long)seed, err_text());
     if (good && !parts_open(&x, seed)) {
@@ -75,6 +101,7 @@ random_programs(struct rille_session *s, uint64_t seed)
         plan_free(&p);
     }
     is_int(n.compiled, n.parts, "each part of a random program is planned and proved");
+    is_int(n.ordered, n.compiled, "its moves are those of one memory, in their order");
     is_int(n.connected, n.compiled, "parts agree about the channels between them");
     is_int(n.same, n.compiled, "and give the bits of one memory");
     diag("%d programs, %d refused, %d tasks, %d ends of channels", n.programs, n.refused, n.tasks, n.channels);
