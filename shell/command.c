@@ -165,13 +165,16 @@ command_actors(lua_State *L, int env, const char *text)
     return COMMAND_DONE;
 }
 
-/* :top EXPR */
+/* :top [EXPR] */
 static int
 command_top(lua_State *L, int env, const char *text)
 {
     bool more;
     int first = lua_gettop(L) + 1;
-    if (!*text) return luaL_error(L, ":top: an expression is wanted, such as train(); what runs is shown meanwhile");
+    if (!*text) {
+        top_watch(L);
+        return COMMAND_DONE;
+    }
     if (chunk_load(L, env, text, "=(command)", &more) || top_run(L, 0)) return lua_error(L);
     repl_show(L, first);
     return COMMAND_DONE;
@@ -284,7 +287,7 @@ static const struct command {
     {"whos", "             your variables: what they are, where they lie, bytes", command_whos},
     {"actors", "[STEP]     actors of the plan that ran last, or of a step: what they did, what they wait for",
      command_actors},
-    {"top", "EXPR          what device threads do while it is computed; q leaves", command_top},
+    {"top", "[EXPR]        what devices do now, or while EXPR is computed; q leaves", command_top},
     {"devices", "          devices in use", command_devices},
     {"workers", "          worker processes", command_workers},
     {"mem", "              memory of devices, and who owns it", command_mem},

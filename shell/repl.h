@@ -89,5 +89,6 @@ bool repl_is_own(lua_State *L, const char *global); /* was this global there bef
 int doctor_print(lua_State *L, bool json);
 /* Calls the function below nargs values at the top, as lua_pcall, and shows meanwhile what device threads do. */
 int top_run(lua_State *L, int nargs);
+void top_watch(lua_State *L); /* :top alone: until q is pressed; once where there is no terminal */
 
 #endif

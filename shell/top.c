@@ -2,7 +2,9 @@
  *
  * A timer's signal, which the thread that runs gets, samples what each device thread does into a table of counts;
  * another thread paints it. So the picture costs the run next to nothing, and reads no plan that could be gone. q ends
- * the picture, not the run; Ctrl-C stops the run. */
+ * the picture, not the run; Ctrl-C stops the run.
+ *
+ * :top alone shows what the devices have and do now, such as a run that was let go, and how fast it goes on. */
 #include "shell/repl.h"
 
 #include <poll.h>
@@ -114,12 +116,14 @@ paint(FILE *f, int columns, bool over)
     return lines;
 }
 
+/* Waits until the next picture. Where the terminal gives Ctrl-C as a key, that leaves too, and so does its end. */
 static bool
 pressed_q(void)
 {
     struct pollfd p = {.fd = 0, .events = POLLIN};
     char key;
-    return poll(&p, 1, 1000 / PAINTS) > 0 && read(0, &key, 1) == 1 && (key == 'q' || key == 'Q');
+    if (poll(&p, 1, 1000 / PAINTS) <= 0) return false;
+    return read(0, &key, 1) != 1 || key == 'q' || key == 'Q' || key == '\003';
 }
 
 static void *
@@ -164,15 +168,21 @@ start_timer(struct watch *w)
     return true;
 }
 
+/* Keys come one by one, `too` says which of them besides; false: there is no terminal. */
+static bool
+start_keys(struct termios *before, tcflag_t too)
+{
+    if (!isatty(0) || !isatty(1) || tcgetattr(0, before)) return false;
+    struct termios raw = *before;
+    raw.c_lflag &= ~(ICANON | ECHO | too);
+    return tcsetattr(0, TCSANOW, &raw) == 0;
+}
+
 static void
 start_painter(struct watch *w)
 {
     sigset_t all, old;
-    struct termios raw;
-    if (!isatty(0) || !isatty(1) || tcgetattr(0, &w->terminal)) return;
-    raw = w->terminal;
-    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* Ctrl-C stays a signal */
-    tcsetattr(0, TCSANOW, &raw);
+    if (!start_keys(&w->terminal, 0)) return; /* Ctrl-C stays a signal */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old); /* the painter gets none */
     w->painting = pthread_create(&w->painter, NULL, painter, &w->columns) == 0;
@@ -208,4 +218,72 @@ top_run(lua_State *L, int nargs)
     stop(&w);
     paint(stdout, w.columns, true);
     return code;
+}
+
+/* ---- the session as it is ---- */
+
+static double
+rate(int64_t now, int64_t before, double seconds)
+{
+    return seconds > 0 ? (double)(now - before) / seconds : 0;
+}
+
+static void
+put_counters(const struct rille_counters *c, const struct rille_counters *before, double seconds, const char *clear)
+{
+    const struct {
+        const char *name;
+        int64_t now, before;
+    } row[] = {
+        {"runs", c->runs, before->runs}, {"acts", c->acts, before->acts}, {"messages", c->messages, before->messages}};
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++)
+        printf("  %-8s %9lld %9.1f a second%s\n", row[k].name, (long long)row[k].now,
+               rate(row[k].now, row[k].before, seconds), clear);
+}
+
+/* Lines that were written. */
+static int
+paint_session(struct rille_session *s, struct rille_counters *before, double seconds, const char *clear)
+{
+    struct rille_device_info d;
+    struct rille_counters now;
+    char doing[TEXT];
+    int i, columns = print_columns();
+    for (i = 0; rille_device_info(s, i, &d); i++) {
+        doing[0] = 0;
+        if (!rille_doing_thread(s, d.thread, doing, sizeof doing)) strcpy(doing, "elsewhere");
+        printf("  %s:%-3d %9.1f MiB live  ", d.kind, d.device, (double)d.live_bytes / 1048576);
+        if (columns >= 70) printf("%9.1f MiB at most  ", (double)d.peak_bytes / 1048576);
+        printf("%.*s%s\n", columns < 80 ? 9 : columns - 60, *doing ? doing : "idle", clear);
+    }
+    if (i == 0) printf("  no device was used yet%s\n", clear), i = 1;
+    rille_count(s, &now);
+    put_counters(&now, before, seconds, clear);
+    *before = now;
+    return i + 3;
+}
+
+void
+top_watch(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    struct rille_counters before;
+    struct termios terminal;
+    struct timespec last;
+    rille_count(s, &before);
+    clock_gettime(CLOCK_MONOTONIC, &last);
+    int lines = paint_session(s, &before, 0, "");
+    if (!start_keys(&terminal, ISIG)) return;
+    printf("  q leaves\n");
+    fflush(stdout);
+    while (!pressed_q()) {
+        double seconds = seconds_since(&last);
+        clock_gettime(CLOCK_MONOTONIC, &last);
+        printf("\033[%dA\r", lines + 1);
+        lines = paint_session(s, &before, seconds, "\033[K");
+        printf("  q leaves\033[K\n\033[J");
+        fflush(stdout);
+    }
+    printf("\033[1A\r\033[J");
+    tcsetattr(0, TCSANOW, &terminal);
 }

@@ -24,7 +24,8 @@ told = subprocess.run([rille, "--jupyter-install"], capture_output=True, text=Tr
 ok("--jupyter-install tells where it wrote", home in told.stdout and told.returncode == 0, told)
 
 km = KernelManager(kernel_name="rille")
-km.start_kernel()
+told = tempfile.TemporaryFile("w+")
+km.start_kernel(stderr=told)
 kc = km.client()
 kc.start_channels()
 kc.wait_for_ready(timeout=60)
@@ -156,6 +157,8 @@ key, kc.session.key = kc.session.key, b"another key"
 kc.execute("forged = true")
 kc.session.key = key
 ok("a message with a wrong signature is refused", plain(run("tostring(rawget(_G, 'forged'))")[1]) == ["nil"])
+told.seek(0)
+ok("and told where the kernel was started", "a message was refused: its signature is wrong" in told.read())
 kc.shell_channel.socket.send_multipart([b"nonsense"])
 ok("so is one that is none", plain(run("3")[1]) == ["3"])
 

@@ -4,13 +4,14 @@
 # program's. Steps, one a line:
 #   type TEXT     types it; \n, \t, \e and \003 as in C
 #   wait TEXT     until the terminal showed TEXT since the last wait (30 seconds at most)
+#   hangup        closes the terminal; the last step
 #   pause         a second or two, so that two signals are two
 #   prompt        until a line begins with a prompt, "rille> " or "... .. ", and nothing follows: only then is what is
 #                 typed echoed behind it, by the line editor
 use strict;
 use warnings;
 use Fcntl;
-use POSIX qw(setsid);
+use POSIX qw(setsid :sys_wait_h);
 
 # From <asm-generic/ioctls.h>.
 my ($lock, $number, $control, $size) = (0x40045431, 0x80045430, 0x540E, 0x5414);
@@ -32,7 +33,7 @@ if (!$pid) {
   exec(@ARGV) or die "pty.pl: $ARGV[0]: $!\n";
 }
 
-my ($seen, $waited, $open) = ("", 0, 1);
+my ($seen, $waited, $open, $hung, $code) = ("", 0, 1, 0, undef);
 
 # Reads what there is, for so many seconds at most; false when the program has ended.
 sub pull {
@@ -62,19 +63,29 @@ sub type {
   syswrite($master, $text);
 }
 
+# Gives the program half a minute to end by itself.
+sub hang {
+  for (1 .. 300) { my $gone = waitpid($pid, WNOHANG); $code = status($?), last if $gone == $pid; select(undef, undef, undef, 0.1) }
+}
+
+sub status { return $_[0] & 127 ? 128 + ($_[0] & 127) : $_[0] >> 8 }
+
 while (defined(my $step = <STDIN>) && $open) {
   chomp $step;
   if ($step =~ s/^type //) { type($step) }
   elsif ($step =~ s/^wait //) { wait_for($step) }
+  elsif ($step eq "hangup") { close($master); ($open, $hung) = (0, 1); hang() }
   elsif ($step eq "prompt") { wait_for_prompt() }
   elsif ($step eq "pause") { my $end = time + 1; pull(0.1) while $open && time <= $end }
   else { die "pty.pl: $step?\n" }
 }
 my $end = time + 30;
 while ($open && time < $end) { pull(0.5) }
-kill 9, $pid if $open;
-waitpid($pid, 0);
-my $code = $? & 127 ? 128 + ($? & 127) : $? >> 8;
+if (!defined $code) {
+  kill 9, $pid if $open || $hung;
+  waitpid($pid, 0);
+  $code = status($?);
+}
 $seen =~ s/\e\[\?2004[hl]|\r//g;
 print $seen;
 exit $code;

@@ -165,6 +165,12 @@ answer "$local_x" 'x:matmul(x)' '2'
 ok "an error names the line typed" grep -q '^shell:2:1: matmul' seen
 answer ':mem'
 ok ":mem shows memory" grep -q 'in values' <<<"$got"
+for key in q '\003'; do
+  session 'type rille.ones({2}):sum():item()\n' 'wait 2.0' prompt 'type :top\n' 'wait q leaves' 'wait a second' "type $key" 'wait rille> ' \
+    'type "al" .. "ive"\n' 'wait alive'
+  ok ":top shows devices until $key" grep -q 'cpu:0 .*MiB live .*idle' seen
+  ok "and gives the prompt back" grep -qx alive seen
+done
 answer ':devices'
 ok ":devices counts them" grep -q '4 of kind cpu' <<<"$got"
 answer ':actors'
@@ -262,6 +268,24 @@ fi
 session 'type kill = os.execute("kill -TERM $PPID")\n' 'wait nothing'
 is "SIGTERM ends the shell" "$code" 143
 ok "and keeps the history" grep -q 'kill = os.execute' state/rille/history
+
+# closed COMMAND STEP...: types, then closes the terminal.
+closed() {
+  local program=("$rille" $1); shift
+  printf '%s\n' 'wait rille> ' "$@" hangup | perl "$pty" "${program[@]}" --no-init --color never >seen 2>&1
+  code=$?
+}
+gone() { for _ in {1..100}; do kill -0 $(cat pids) 2>/dev/null || return 0; sleep 0.1; done; return 1; }
+closed "-d cpu:2" 'type before = 1\n' 'wait rille> ' 'type half'
+is "a closed terminal ends the shell" "$code" 129
+ok "and keeps the history" grep -q 'before = 1' state/rille/history
+closed "-d cpu:2" "type $spin -- mine\\n" 'wait spinning'
+is "also while something runs" "$code" 129
+ok "with it in the history" grep -q -e '-- mine' state/rille/history
+closed "launch -n 2 -d cpu:1" 'type os.execute("cat /proc/$PPID/task/*/children >pids");\n' 'wait rille> ' "type $spin\\n" 'wait spinning'
+is "with workers too" "$code" 129
+ok "which there were" [ "$(wc -w <pids)" -ge 3 ]
+ok "and which end" gone
 color=auto session 'type error("red")\n' 'wait red'
 ok "errors are red on a terminal" grep -q $'\e\\[31m' seen
 color=never session 'type error("red")\n' 'wait red'
