@@ -180,6 +180,16 @@ bytes_of(const struct kcall *k, int from)
     return from >= PRIM_OUT ? k->out[from - PRIM_OUT].data : k->in[from].data;
 }
 
+static int
+execute(const struct prim *p, const char *what)
+{
+    sigset_t before;
+    team_hold(&before);
+    dnnl_status_t status = dnnl_primitive_execute(p->primitive, p->stream, p->narg, p->arg);
+    team_release(&before);
+    return prim_check(status, what);
+}
+
 int
 prim_run(const struct kcall *k, const void *state)
 {
@@ -191,7 +201,7 @@ prim_run(const struct kcall *k, const void *state)
             int64_t skip = i < p->nskip ? p->skip[r * p->nskip + i] : 0;
             dnnl_memory_set_data_handle(p->arg[i].memory, (char *)bytes_of(k, p->from[i]) + skip);
         }
-        TRY(prim_check(dnnl_primitive_execute(p->primitive, p->stream, p->narg, p->arg), k->call->op->name));
+        TRY(execute(p, k->call->op->name));
     }
     return 0;
 }
@@ -202,7 +212,7 @@ prim_at(const struct prim *p, void *const *at, void *scratch, const char *what)
     team_set(p->threads);
     for (int i = 0; i < p->narg; i++)
         dnnl_memory_set_data_handle(p->arg[i].memory, p->from[i] == PRIM_SCRATCH ? scratch : at[i]);
-    return prim_check(dnnl_primitive_execute(p->primitive, p->stream, p->narg, p->arg), what);
+    return execute(p, what);
 }
 
 void
