@@ -190,6 +190,20 @@ reaches_identity(const struct call *c, const struct rule *r, uint64_t members, b
     return true;
 }
 
+/* A sum of integers that is more than they hold begins again at the other end. Does a result do so too? One that holds
+ * more does not, where the addends of each rank are taken to it alone. */
+static bool
+wraps_alike(const struct call *c, const struct rule *r, uint64_t members)
+{
+    for (int k = 0; k < r->nin; k++) {
+        enum dtype in = (enum dtype)c->in[k].dtype;
+        for (int i = 0; members >> k & 1 && dtype_is_int(in) && i < c->nout; i++)
+            if (!dtype_is_int((enum dtype)c->out[i].dtype) || dtype_bytes(c->out[i].dtype) > dtype_bytes(in))
+                return false;
+    }
+    return true;
+}
+
 /* A maximum of maxima is a maximum, a maximum of minima is not: where a factor is reduced, a monotone operator lets
  * only the kind of its own reduction out. A view reduces nothing; letters that it drops are another's under a new name.
  */
@@ -204,6 +218,7 @@ add_passes(struct arena *a, const struct call *c, const struct rule *r, enum red
         for (const char *g = groups_of(c, p); *g; g += strcspn(g, "|"), g += *g == '|') {
             uint64_t members = group_members(c, r, g, !monotone);
             if (monotone && !reaches_identity(c, r, members, view || reduces)) continue;
+            if (!monotone && !wraps_alike(c, r, members)) continue;
             if (members) add_pass(a, r, p, members, list);
         }
     }

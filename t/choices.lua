@@ -166,4 +166,30 @@ tap.group("what is owed", function()
   tap.ok(tostring(rille.explain(a:matmul(a * 2))):find("768 bytes moved, 3072 owed", 1, true), "and says so in print")
 end)
 
+tap.group("partial values that no sum may pass", function()
+  local inf = math.huge
+  local P3 = rille.placement("cpu", {0, 1, 2})
+  for name, sign in pairs{max = 1, min = -1} do -- two of three ranks have nothing: the identity, an infinity
+    local one = rille.full({1, 2}, 3):max{axis = 0}
+    local x = rille.full({1, 2}, 3, {placement = P3, sbp = "S(0)"})
+    x = x[name](x, {axis = 0})
+    for _, c in ipairs{{"+", function(v) return v + sign * inf end}, {"-", function(v) return v - -sign * inf end},
+                       {"from", function(v) return -sign * inf - v end}} do
+      tap.is(c[2](x):totable(), c[2](one):totable(), name .. " " .. c[1] .. " infinity")
+    end
+  end
+  local two = rille.placement("cpu", {0, 1})
+  local function product(place, a, b)
+    local x = rille.tensor({{2000000000, 2000000000}}, {dtype = "i32", placement = place, sbp = a})
+    return x:matmul(rille.tensor({{1}, {1}}, {dtype = "i32", placement = place, sbp = b}))
+  end
+  local many, alone = product(two, "S(1)", "S(0)"), product(rille.placement("cpu", {0}), "B", "B")
+  tap.is(many.sbp, "P", "a product of integers over a split axis is partial")
+  for name, f in pairs{i64 = function(v) return v:to"i64" end, f64 = function(v) return v:to"f64" end,
+                       half = function(v) return v / 2 end, cumsum = function(v) return v:cumsum(0) end,
+                       scaled = function(v) return v * 2.5 end, u8 = function(v) return v:to"u8" end} do
+    tap.is(f(many):totable(), f(alone):totable(), "beyond what 32 bits hold it goes on as on one device: " .. name)
+  end
+end)
+
 tap.done()

@@ -99,6 +99,18 @@ rounds(const struct sound *s, const struct sbp *v)
     return from != to && (dtype_bytes(to) == 2 || from == DT_F64);
 }
 
+/* A partial sum of integers, and a result that holds more than they do. */
+static bool
+widens(const struct sound *s, const struct sbp *v)
+{
+    for (int k = 0; k < s->rule.nin; k++) {
+        enum dtype in = (enum dtype)s->sample.in[k].dtype, out = (enum dtype)s->sample.out[0].dtype;
+        if (v[k].kind != SBP_P || !dtype_is_int(in)) continue;
+        if (!dtype_is_int(out) || dtype_bytes(out) > dtype_bytes(in)) return true;
+    }
+    return false;
+}
+
 /* Patterns are those of fnmatch(); a row is right only for what `when` says. It names operators only where no record
  * tells what they share: a new operator is to meet its reason here. */
 static const struct reason {
@@ -114,6 +126,9 @@ static const struct reason {
      "the first operand lends its shape alone, and is a variable"},
     {"*", "*", truth_of_extremes, "truth of an extreme: nobody compares before reducing"},
     {"@(maximum|minimum|clamp)", "*", of_extremes, "groups carry both kinds of extremes, and together only one passes"},
+    {"*", "P*", widens,
+     "a sum of integers begins again at the other end where they are full, and a wider one does not"},
+    {"@(add|sub)", "*", of_extremes, "infinity and the identity of a maximum, which is the other one, make no number"},
     {"*", "*", looks_up, "an axis looked up counts as summed, and an extreme does not pass a sum"},
     {"@(max_pool2d_pick|exp_sum)", "*", of_extremes, "what it picks or sums by another operand counts as summed"},
     {"@(dropout|cast|concat|stack|pad|slice_grad|cross_entropy_spread|max_pool2d|put)", "*", of_extremes,

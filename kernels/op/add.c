@@ -30,7 +30,6 @@ const struct op op_add = {
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
     .linear_of = linear_if_tensors,
-    .increasing = "0|1",
     .grad = grad,
     .eltwise = {.f = real, .i = integer, .tile = TILE_ADD},
     .flags = OP_ELTWISE,

@@ -40,8 +40,6 @@ const struct op op_sub = {
     .make_rule = rule_broadcast,
     .infer = infer,
     .linear_of = linear_if_tensors,
-    .increasing = "0",
-    .decreasing = "1",
     .grad = grad,
     .eltwise = {.f = real, .i = integer, .tile = TILE_SUB},
     .flags = OP_ELTWISE,
