@@ -212,6 +212,9 @@ edit_open(lua_State *L)
     const char *term = getenv("TERM");
     struct stat st;
     plain = !term || !*term || !strcmp(term, "dumb");
+#if !defined RILLE_READLINE
+    plain = plain || !isatty(0); /* libedit does not say that a pipe has ended */
+#endif
     rl_readline_name = "rille";
 #if defined RILLE_READLINE
     history_write_timestamps = 1; /* what begins an entry, so that one of many lines comes back as one */
