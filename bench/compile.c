@@ -10,7 +10,7 @@
 #include "actors/plan/plan.h"
 #include "actors/session/compiled.h"
 #include "t/live.h"
-#include "rille.h"
+#include "t/net.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,94 +19,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WIDE = 8, MOST_RANKS = 1024 };
+enum { WIDE = 8 };
 
 struct bench {
-    struct rille_session *s;
+    struct net net;
     int n, ranks, pieces; /* operators or layers, devices, micro-batches */
     int cut;              /* devices that it is traced on: 2 where a part of it is planned alone */
-    struct rille_tensor *x, *y, *w;
-    struct rille_tensor **param;
-    int nparam;
+    struct rille_tensor *w;
 };
-
-static void
-must(int status, const char *what)
-{
-    if (!status) return;
-    printf("%s: %s\n", what, rille_error());
-    exit(1);
-}
-
-static const struct rille_layout *
-layout_on(struct bench *b, int first, int n, const char *sbp)
-{
-    int32_t rank[MOST_RANKS], size = n;
-    const struct rille_place *p;
-    const struct rille_layout *l;
-    for (int i = 0; i < n; i++) rank[i] = first + i;
-    must(rille_place(b->s, "cpu", 1, &size, rank, &p), "placement");
-    must(rille_layout(b->s, p, 1, &sbp, NULL, -1, &l), "layout");
-    return l;
-}
-
-static struct rille_tensor *
-floats(struct bench *b, int64_t rows, int64_t columns, const struct rille_layout *l)
-{
-    int64_t shape[2] = {rows, columns};
-    float *v = calloc((size_t)(rows * columns), sizeof *v);
-    struct rille_tensor *t;
-    must(rille_tensor_from_host(b->s, "f32", 2, shape, v, l, &t), "floats");
-    free(v);
-    return t;
-}
-
-static struct rille_tensor *
-param(struct bench *b, int64_t rows, int64_t columns, const struct rille_layout *l)
-{
-    struct rille_tensor *t = floats(b, rows, columns, l);
-    must(rille_tensor_set_requires_grad(t, true), "parameter");
-    b->param = realloc(b->param, sizeof *b->param * (size_t)(b->nparam + 1));
-    return b->param[b->nparam++] = t;
-}
-
-/* The result takes the place of a, which is given back. */
-static void
-call(struct bench *b, const char *op, struct rille_tensor **a, struct rille_tensor *other)
-{
-    struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = *a}, {.kind = RILLE_ARG_TENSOR, .tensor = other}};
-    struct rille_tensor *out;
-    must(rille_call(b->s, rille_op_find(op), other ? 2 : 1, arg, 0, NULL, &out), op);
-    rille_tensor_free(a);
-    *a = out;
-}
-
-static void
-move(struct rille_tensor **a, const struct rille_layout *l)
-{
-    struct rille_tensor *out;
-    must(rille_tensor_to_global(*a, l, &out), "to_global");
-    rille_tensor_free(a);
-    *a = out;
-}
-
-/* Backward and plain gradient descent. */
-static void
-train(struct bench *b, struct rille_tensor *loss)
-{
-    must(rille_tensor_backward(loss), "backward");
-    for (int i = 0; i < b->nparam; i++) {
-        struct rille_tensor *g = rille_tensor_grad(b->param[i]);
-        struct rille_arg arg[4] = {{.kind = RILLE_ARG_TENSOR, .tensor = b->param[i]},
-                                   {.kind = RILLE_ARG_NONE},
-                                   {.kind = RILLE_ARG_TENSOR, .tensor = g},
-                                   {.kind = RILLE_ARG_FLOAT, .f = 0.1}};
-        must(rille_update(b->s, rille_op_find("sgd"), 4, arg, 0, NULL), "sgd");
-        rille_tensor_free(&g);
-    }
-    must(rille_step(b->s), "step");
-    for (int i = 0; i < b->nparam; i++) must(rille_tensor_set_grad(b->param[i], NULL), "zero_grad");
-}
 
 /* ---- programs: what is there before, and what is traced ---- */
 
@@ -114,25 +34,23 @@ static void
 data_inputs(struct bench *b)
 {
     int64_t rows = 2ll * b->ranks * b->pieces;
-    int64_t *label = calloc((size_t)rows, sizeof *label);
-    const struct rille_layout *split = layout_on(b, 0, b->cut, "S(0)");
-    b->x = floats(b, rows, WIDE, split);
-    must(rille_tensor_from_host(b->s, "i64", 1, &rows, label, split, &b->y), "labels");
-    free(label);
+    const struct rille_layout *split = net_layout(&b->net, 0, b->cut, "S(0)");
+    b->net.x = net_floats(&b->net, rows, WIDE, split);
+    net_labels(&b->net, rows, split);
 }
 
 static void
 chain_before(struct bench *b)
 {
     data_inputs(b);
-    b->w = floats(b, WIDE, WIDE, layout_on(b, 0, b->cut, "B"));
+    b->w = net_floats(&b->net, WIDE, WIDE, net_layout(&b->net, 0, b->cut, "B"));
 }
 
 static struct rille_tensor *
 chain(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
     (void)y;
-    for (int i = 0; i < b->n; i++) call(b, "matmul", &x, b->w);
+    for (int i = 0; i < b->n; i++) net_call(&b->net, "matmul", &x, b->w);
     return x;
 }
 
@@ -144,13 +62,13 @@ wide(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     (void)y;
     for (int i = 0; i < b->n; i++) {
         struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = x}, {.kind = RILLE_ARG_FLOAT, .f = i}};
-        must(rille_call(b->s, rille_op_find("mul"), 2, arg, 0, NULL, &all[i]), "mul");
-        call(b, "matmul", &all[i], b->w);
+        must(rille_call(b->net.s, rille_op_find("mul"), 2, arg, 0, NULL, &all[i]), "mul");
+        net_call(&b->net, "matmul", &all[i], b->w);
     }
     for (int n = b->n; n > 1; n = (n + 1) / 2)
         for (int i = 0; i < n / 2; i++) {
             struct rille_tensor *sum = all[2 * i];
-            call(b, "add", &sum, all[2 * i + 1]);
+            net_call(&b->net, "add", &sum, all[2 * i + 1]);
             rille_tensor_free(&all[2 * i + 1]);
             all[i] = sum;
             if (i == n / 2 - 1 && n % 2) all[n / 2] = all[n - 1];
@@ -166,8 +84,8 @@ dp_before(struct bench *b)
 {
     data_inputs(b);
     for (int i = 0; i < b->n; i++) {
-        param(b, WIDE, WIDE, layout_on(b, 0, b->cut, "B"));
-        param(b, 1, WIDE, layout_on(b, 0, b->cut, "B"));
+        net_param(&b->net, WIDE, WIDE, net_layout(&b->net, 0, b->cut, "B"));
+        net_param(&b->net, 1, WIDE, net_layout(&b->net, 0, b->cut, "B"));
     }
 }
 
@@ -175,12 +93,12 @@ static struct rille_tensor *
 dp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
     for (int i = 0; i < b->n; i++) {
-        call(b, "matmul", &x, b->param[2 * i]);
-        call(b, "add", &x, b->param[2 * i + 1]);
-        call(b, "relu", &x, NULL);
+        net_call(&b->net, "matmul", &x, b->net.param[2 * i]);
+        net_call(&b->net, "add", &x, b->net.param[2 * i + 1]);
+        net_call(&b->net, "relu", &x, NULL);
     }
-    call(b, "cross_entropy", &x, y);
-    train(b, x);
+    net_call(&b->net, "cross_entropy", &x, y);
+    net_train(&b->net, x);
     return x;
 }
 
@@ -189,11 +107,11 @@ static void
 tp_before(struct bench *b)
 {
     data_inputs(b);
-    must(rille_tensor_relayout(b->x, layout_on(b, 0, b->cut, "B")), "batch");
-    must(rille_tensor_relayout(b->y, layout_on(b, 0, b->cut, "B")), "labels");
+    must(rille_tensor_relayout(b->net.x, net_layout(&b->net, 0, b->cut, "B")), "batch");
+    must(rille_tensor_relayout(b->net.y, net_layout(&b->net, 0, b->cut, "B")), "labels");
     for (int i = 0; i < b->n; i++) {
-        param(b, WIDE, 4 * b->ranks, layout_on(b, 0, b->cut, "S(1)"));
-        param(b, 4 * b->ranks, WIDE, layout_on(b, 0, b->cut, "S(0)"));
+        net_param(&b->net, WIDE, 4 * b->ranks, net_layout(&b->net, 0, b->cut, "S(1)"));
+        net_param(&b->net, 4 * b->ranks, WIDE, net_layout(&b->net, 0, b->cut, "S(0)"));
     }
 }
 
@@ -201,13 +119,13 @@ static struct rille_tensor *
 tp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
     for (int i = 0; i < b->n; i++) {
-        call(b, "matmul", &x, b->param[2 * i]);
-        call(b, "gelu", &x, NULL);
-        call(b, "matmul", &x, b->param[2 * i + 1]);
-        move(&x, layout_on(b, 0, b->cut, "B"));
+        net_call(&b->net, "matmul", &x, b->net.param[2 * i]);
+        net_call(&b->net, "gelu", &x, NULL);
+        net_call(&b->net, "matmul", &x, b->net.param[2 * i + 1]);
+        net_move(&x, net_layout(&b->net, 0, b->cut, "B"));
     }
-    call(b, "cross_entropy", &x, y);
-    train(b, x);
+    net_call(&b->net, "cross_entropy", &x, y);
+    net_train(&b->net, x);
     return x;
 }
 
@@ -219,8 +137,8 @@ layout_of(struct bench *b, const char *data, const char *layer)
     const char *sbp[2] = {data, layer};
     const struct rille_place *p;
     const struct rille_layout *l;
-    must(rille_place(b->s, "cpu", 2, axis, rank, &p), "placement");
-    must(rille_layout(b->s, p, 2, sbp, NULL, -1, &l), "layout");
+    must(rille_place(b->net.s, "cpu", 2, axis, rank, &p), "placement");
+    must(rille_layout(b->net.s, p, 2, sbp, NULL, -1, &l), "layout");
     return l;
 }
 
@@ -229,11 +147,11 @@ grid_before(struct bench *b)
 {
     enum { HIDDEN = 32 };
     data_inputs(b);
-    must(rille_tensor_relayout(b->x, layout_of(b, "S(0)", "B")), "batch");
-    must(rille_tensor_relayout(b->y, layout_of(b, "S(0)", "B")), "labels");
+    must(rille_tensor_relayout(b->net.x, layout_of(b, "S(0)", "B")), "batch");
+    must(rille_tensor_relayout(b->net.y, layout_of(b, "S(0)", "B")), "labels");
     for (int i = 0; i < b->n; i++) {
-        param(b, WIDE, HIDDEN, layout_of(b, "B", "S(1)"));
-        param(b, HIDDEN, WIDE, layout_of(b, "B", "S(0)"));
+        net_param(&b->net, WIDE, HIDDEN, layout_of(b, "B", "S(1)"));
+        net_param(&b->net, HIDDEN, WIDE, layout_of(b, "B", "S(0)"));
     }
 }
 
@@ -241,13 +159,13 @@ static struct rille_tensor *
 grid(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
     for (int i = 0; i < b->n; i++) {
-        call(b, "matmul", &x, b->param[2 * i]);
-        call(b, "gelu", &x, NULL);
-        call(b, "matmul", &x, b->param[2 * i + 1]);
-        move(&x, layout_of(b, "S(0)", "B"));
+        net_call(&b->net, "matmul", &x, b->net.param[2 * i]);
+        net_call(&b->net, "gelu", &x, NULL);
+        net_call(&b->net, "matmul", &x, b->net.param[2 * i + 1]);
+        net_move(&x, layout_of(b, "S(0)", "B"));
     }
-    call(b, "cross_entropy", &x, y);
-    train(b, x);
+    net_call(&b->net, "cross_entropy", &x, y);
+    net_train(&b->net, x);
     return x;
 }
 
@@ -255,37 +173,37 @@ grid(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 static void
 pp_before(struct bench *b)
 {
-    int64_t rows = 2 * b->pieces, label[256] = {0};
-    b->x = floats(b, rows, WIDE, layout_on(b, 0, 1, "B"));
-    must(rille_tensor_from_host(b->s, "i64", 1, &rows, label, layout_on(b, b->ranks - 1, 1, "B"), &b->y), "labels");
-    for (int i = 0; i < 4 * b->ranks; i++) param(b, WIDE, WIDE, layout_on(b, i / 4, 1, "B"));
+    int64_t rows = 2 * b->pieces;
+    b->net.x = net_floats(&b->net, rows, WIDE, net_layout(&b->net, 0, 1, "B"));
+    net_labels(&b->net, rows, net_layout(&b->net, b->ranks - 1, 1, "B"));
+    for (int i = 0; i < 4 * b->ranks; i++) net_param(&b->net, WIDE, WIDE, net_layout(&b->net, i / 4, 1, "B"));
 }
 
 static struct rille_tensor *
 pp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
     for (int i = 0; i < 4 * b->ranks; i++) {
-        if (i && i % 4 == 0) move(&x, layout_on(b, i / 4, 1, "B"));
-        call(b, "matmul", &x, b->param[i]);
-        call(b, "relu", &x, NULL);
+        if (i && i % 4 == 0) net_move(&x, net_layout(&b->net, i / 4, 1, "B"));
+        net_call(&b->net, "matmul", &x, b->net.param[i]);
+        net_call(&b->net, "relu", &x, NULL);
     }
-    call(b, "cross_entropy", &x, y);
-    train(b, x);
+    net_call(&b->net, "cross_entropy", &x, y);
+    net_train(&b->net, x);
     return x;
 }
 
 static void
 move_before(struct bench *b)
 {
-    b->x = floats(b, 2 * b->ranks, b->ranks, layout_on(b, 0, b->cut, "S(0)"));
-    b->y = floats(b, 1, 1, layout_on(b, 0, b->cut, "B"));
+    b->net.x = net_floats(&b->net, 2 * b->ranks, b->ranks, net_layout(&b->net, 0, b->cut, "S(0)"));
+    b->net.y = net_floats(&b->net, 1, 1, net_layout(&b->net, 0, b->cut, "B"));
 }
 
 static struct rille_tensor *
 all_to_all(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
     (void)y;
-    move(&x, layout_on(b, 0, b->cut, "S(1)"));
+    net_move(&x, net_layout(&b->net, 0, b->cut, "S(1)"));
     return x;
 }
 
@@ -296,9 +214,9 @@ all_reduce(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     struct rille_tensor *t = x;
     struct rille_attr axis = {.name = "axis", .kind = RILLE_INTS, .n = 1, .list = (int64_t[]){0}};
     struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = t};
-    must(rille_call(b->s, rille_op_find("sum"), 1, &arg, 1, &axis, &x), "sum");
+    must(rille_call(b->net.s, rille_op_find("sum"), 1, &arg, 1, &axis, &x), "sum");
     rille_tensor_free(&t);
-    move(&x, layout_on(b, 0, b->cut, "B"));
+    net_move(&x, net_layout(&b->net, 0, b->cut, "B"));
     return x;
 }
 
@@ -491,13 +409,13 @@ run(const struct row *r)
     snprintf(devices, sizeof devices, "cpu:%d", r->group ? 4 : r->host ? 2 : r->ranks);
     struct rille_options o = {.devices = devices};
     struct bench b = {.n = r->n, .ranks = r->ranks, .pieces = r->pieces, .cut = r->group ? 4 : r->host ? 2 : r->ranks};
-    must(rille_open(&o, &b.s), "open");
+    must(rille_open(&o, &b.net.s), "open");
     r->before(&b);
-    struct rille_tensor *in[2] = {b.x, b.y};
-    must(rille_trace_begin(b.s, &g, 2, in, piece), "trace");
+    struct rille_tensor *in[2] = {b.net.x, b.net.y};
+    must(rille_trace_begin(b.net.s, &g, 2, in, piece), "trace");
     out = r->program(&b, rille_tensor_hold(piece[0]), piece[1]);
     double begin = core_seconds();
-    must(rille_trace_end(b.s, 1, &out, &graph), r->name);
+    must(rille_trace_end(b.net.s, 1, &out, &graph), r->name);
     if (r->host) start_part(r, graph->runner->plan->program);
     tell(r, graph->runner->plan, core_seconds() - begin);
     _exit(0);

@@ -7,6 +7,7 @@
  * so that moves go in hops. */
 #include "actors/session/compiled.h"
 #include "boxing/box.h"
+#include "t/must.h"
 #include "t/tap.h"
 
 #include <unistd.h>
@@ -16,14 +17,6 @@ enum { ROWS = 5, COLUMNS = 7, DEPTH = 4, NELEM = ROWS * COLUMNS, NDEV = 18, MAX_
 static struct rille_session *s;
 static uint64_t seed;
 static int npair, nhop; /* run so far; of those, moved in hops */
-
-static void
-must(int status, const char *what)
-{
-    if (!status) return;
-    printf("Bail out! %s: %s\n", what, rille_error());
-    exit(1);
-}
 
 /* ---- meshes and layouts ---- */
 

@@ -5,47 +5,14 @@
  * when that is free (a transformer of one layer has few pieces' bytes, and many of weights). */
 #include "actors/session/compiled.h"
 #include "t/live.h"
+#include "t/net.h"
 #include "t/tap.h"
 
 #include <unistd.h>
 
-enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16, MOST = 64 };
+enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16 };
 
-struct net {
-    struct rille_session *s;
-    const struct rille_layout *split, *all;
-    struct rille_tensor *param[MOST];
-    int nparam;
-};
-
-static void
-must(int status, const char *what)
-{
-    if (!status) return;
-    printf("Bail out! %s: %s\n", what, rille_error());
-    exit(1);
-}
-
-static struct rille_tensor *
-constant(struct net *n, int ndim, const int64_t *shape, const struct rille_layout *l)
-{
-    int64_t numel = 1;
-    for (int d = 0; d < ndim; d++) numel *= shape[d];
-    float *v = must_alloc((size_t)numel * sizeof *v);
-    for (int64_t i = 0; i < numel; i++) v[i] = (float)(i % 7) * 0.05f - 0.1f;
-    struct rille_tensor *t;
-    must(rille_tensor_from_host(n->s, "f32", ndim, shape, v, l, &t), "from_host");
-    free(v);
-    return t;
-}
-
-static struct rille_tensor *
-param(struct net *n, int64_t rows, int64_t columns)
-{
-    struct rille_tensor *t = constant(n, 2, (int64_t[]){rows, columns}, n->all);
-    must(rille_tensor_set_requires_grad(t, true), "parameter");
-    return n->param[n->nparam++] = t;
-}
+static const struct rille_layout *split, *all;
 
 /* op(a, b, c), of which a is given back. */
 static struct rille_tensor *
@@ -74,7 +41,7 @@ again(struct rille_tensor *t)
 static struct rille_tensor *
 product(struct net *n, struct rille_tensor *x, int64_t in, int64_t out)
 {
-    return call(n, "matmul", x, param(n, in, out));
+    return call(n, "matmul", x, net_param(n, in, out, all));
 }
 
 /* x + what f makes of it, which is given back. */
@@ -116,35 +83,17 @@ transformer(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* Backward, and plain gradient descent. */
+/* Rows of all heads, on devices 0 to n - 1. */
 static void
-train(struct net *n, struct rille_tensor *loss)
+open_net(struct net *b, int32_t n)
 {
-    must(rille_tensor_backward(loss), "backward");
-    for (int i = 0; i < n->nparam; i++) {
-        struct rille_tensor *g = rille_tensor_grad(n->param[i]);
-        struct rille_arg arg[4] = {{RILLE_ARG_TENSOR, .tensor = n->param[i]},
-                                   {.kind = RILLE_ARG_NONE},
-                                   {RILLE_ARG_TENSOR, .tensor = g},
-                                   {.kind = RILLE_ARG_FLOAT, .f = 0.1}};
-        must(rille_update(n->s, rille_op_find("sgd"), 4, arg, 0, NULL), "sgd");
-        rille_tensor_free(&g);
-    }
-    must(rille_step(n->s), "step");
-    for (int i = 0; i < n->nparam; i++) must(rille_tensor_set_grad(n->param[i], NULL), "zero_grad");
-}
-
-static void
-open_net(struct net *n, int32_t devices)
-{
-    const int32_t rank[] = {0, 1};
-    const struct rille_place *p;
+    static const float v[ROWS * HEADS * TIME * WIDTH];
+    const int64_t shape[] = {ROWS, HEADS, TIME, WIDTH};
     struct rille_options o = {.devices = "cpu:2", .threads = 2, .bus = "zmq"};
-    *n = (struct net){0};
-    must(rille_open(&o, &n->s), "open");
-    must(rille_place(n->s, "cpu", 1, &devices, rank, &p), "placement");
-    must(rille_layout(n->s, p, 1, (const char *[]){"S(0)"}, NULL, -1, &n->split), "layout");
-    must(rille_layout(n->s, p, 1, (const char *[]){"B"}, NULL, -1, &n->all), "layout");
+    must(rille_open(&o, &b->s), "open");
+    split = net_layout(b, 0, n, "S(0)");
+    all = net_layout(b, 0, n, "B");
+    must(rille_tensor_from_host(b->s, "f32", 4, shape, v, split, &b->x), "from_host");
 }
 
 typedef struct rille_tensor *net_fn(struct net *n, struct rille_tensor *x, int layers);
@@ -152,23 +101,22 @@ typedef struct rille_tensor *net_fn(struct net *n, struct rille_tensor *x, int l
 static void
 test_step(const char *name, net_fn *fn, int layers, int devices, int pieces)
 {
-    struct net n;
+    struct net n = {0};
     struct rille_graph_options g = {.micro_batches = pieces};
     struct rille_graph *graph;
     struct rille_tensor *piece, *loss;
     int64_t arena, live;
     open_net(&n, devices);
-    struct rille_tensor *x = constant(&n, 4, (int64_t[]){ROWS, HEADS, TIME, WIDTH}, n.split);
-    must(rille_trace_begin(n.s, &g, 1, &x, &piece), "trace");
+    must(rille_trace_begin(n.s, &g, 1, &n.x, &piece), "trace");
     loss = call(&n, "sum", fn(&n, again(piece), layers), NULL);
-    train(&n, loss);
+    net_train(&n, loss);
     must(rille_trace_end(n.s, 1, &loss, &graph), "end of trace");
     live_bytes(graph->runner->plan, &arena, &live);
     ok(live > 0 && (double)arena <= (pieces > 1 ? 1.3 : 1.05) * (double)live,
        "%s of %d layers, %d devices, %d pieces: %lld bytes are %.3f of those in use", name, layers, devices, pieces,
        (long long)arena, (double)arena / (double)live);
     rille_graph_free(&graph);
-    rille_close(&n.s);
+    net_close(&n);
 }
 
 int

@@ -1,151 +1,64 @@
 /* plan-steps.c - training steps in parts of memories that do not reach each other give the bits of one memory: data,
  * tensor and pipeline parallel, in pieces, with updates in place and data that is checked. */
 #include "actors/session/compiled.h"
+#include "t/net.h"
 #include "t/parts.h"
 
 #include <unistd.h>
 
-enum { WIDE = 8, LAYERS = 4, MOST_PARAMS = 2 * LAYERS };
-
-struct net {
-    struct rille_session *s;
-    struct rille_tensor *x, *y, *param[MOST_PARAMS];
-    int nparam;
-};
-
-static void
-must(int status, const char *what)
-{
-    if (!status) return;
-    diag("%s: %s", what, rille_error());
-    exit(1);
-}
-
-static const struct rille_layout *
-on(struct net *b, int32_t first, int32_t n, const char *sbp)
-{
-    int32_t rank[NDEV];
-    const struct rille_place *p;
-    const struct rille_layout *l;
-    for (int32_t i = 0; i < n; i++) rank[i] = first + i;
-    must(rille_place(b->s, "cpu", 1, &n, rank, &p), "placement");
-    must(rille_layout(b->s, p, 1, &sbp, NULL, -1, &l), "layout");
-    return l;
-}
-
-static struct rille_tensor *
-floats(struct net *b, int64_t rows, int64_t columns, const struct rille_layout *l)
-{
-    int64_t shape[2] = {rows, columns};
-    float *v = calloc((size_t)(rows * columns), sizeof *v);
-    struct rille_tensor *t;
-    must(rille_tensor_from_host(b->s, "f32", 2, shape, v, l, &t), "floats");
-    free(v);
-    return t;
-}
-
-static void
-labels(struct net *b, int64_t rows, const struct rille_layout *l)
-{
-    int64_t v[64] = {0};
-    must(rille_tensor_from_host(b->s, "i64", 1, &rows, v, l, &b->y), "labels");
-}
-
-static void
-param(struct net *b, int64_t rows, int64_t columns, const struct rille_layout *l)
-{
-    struct rille_tensor *t = b->param[b->nparam++] = floats(b, rows, columns, l);
-    must(rille_tensor_set_requires_grad(t, true), "parameter");
-}
-
-/* The result takes the place of a. */
-static void
-call_on(struct net *b, const char *op, struct rille_tensor **a, struct rille_tensor *other)
-{
-    struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = *a}, {.kind = RILLE_ARG_TENSOR, .tensor = other}};
-    struct rille_tensor *out;
-    must(rille_call(b->s, rille_op_find(op), other ? 2 : 1, arg, 0, NULL, &out), op);
-    rille_tensor_free(a);
-    *a = out;
-}
-
-static void
-move(struct rille_tensor **a, const struct rille_layout *l)
-{
-    struct rille_tensor *out;
-    must(rille_tensor_to_global(*a, l, &out), "to_global");
-    rille_tensor_free(a);
-    *a = out;
-}
-
-static void
-train(struct net *b, struct rille_tensor *loss)
-{
-    must(rille_tensor_backward(loss), "backward");
-    for (int i = 0; i < b->nparam; i++) {
-        struct rille_tensor *g = rille_tensor_grad(b->param[i]);
-        struct rille_arg arg[4] = {{.kind = RILLE_ARG_TENSOR, .tensor = b->param[i]},
-                                   {.kind = RILLE_ARG_NONE},
-                                   {.kind = RILLE_ARG_TENSOR, .tensor = g},
-                                   {.kind = RILLE_ARG_FLOAT, .f = 0.1}};
-        must(rille_update(b->s, rille_op_find("sgd"), 4, arg, 0, NULL), "sgd");
-        rille_tensor_free(&g);
-    }
-    must(rille_step(b->s), "step");
-    for (int i = 0; i < b->nparam; i++) must(rille_tensor_set_grad(b->param[i], NULL), "zero_grad");
-}
+enum { WIDE = 8, LAYERS = 4 };
 
 /* ---- nets ---- */
 
 static void
 data_before(struct net *b)
 {
-    b->x = floats(b, 32, WIDE, on(b, 0, NDEV, "S(0)"));
-    labels(b, 32, on(b, 0, NDEV, "S(0)"));
-    for (int i = 0; i < LAYERS; i++) param(b, WIDE, WIDE, on(b, 0, NDEV, "B"));
+    b->x = net_floats(b, 32, WIDE, net_layout(b, 0, NDEV, "S(0)"));
+    net_labels(b, 32, net_layout(b, 0, NDEV, "S(0)"));
+    for (int i = 0; i < LAYERS; i++) net_param(b, WIDE, WIDE, net_layout(b, 0, NDEV, "B"));
 }
 
 static void
 data_layer(struct net *b, struct rille_tensor **x, int i)
 {
-    call_on(b, "matmul", x, b->param[i]);
-    call_on(b, "relu", x, NULL);
+    net_call(b, "matmul", x, b->param[i]);
+    net_call(b, "relu", x, NULL);
 }
 
 static void
 tensor_before(struct net *b)
 {
-    b->x = floats(b, 32, WIDE, on(b, 0, NDEV, "B"));
-    labels(b, 32, on(b, 0, NDEV, "B"));
+    b->x = net_floats(b, 32, WIDE, net_layout(b, 0, NDEV, "B"));
+    net_labels(b, 32, net_layout(b, 0, NDEV, "B"));
     for (int i = 0; i < LAYERS; i++) {
-        param(b, WIDE, 10, on(b, 0, NDEV, "S(1)"));
-        param(b, 10, WIDE, on(b, 0, NDEV, "S(0)"));
+        net_param(b, WIDE, 10, net_layout(b, 0, NDEV, "S(1)"));
+        net_param(b, 10, WIDE, net_layout(b, 0, NDEV, "S(0)"));
     }
 }
 
 static void
 tensor_layer(struct net *b, struct rille_tensor **x, int i)
 {
-    call_on(b, "matmul", x, b->param[2 * i]);
-    call_on(b, "gelu", x, NULL);
-    call_on(b, "matmul", x, b->param[2 * i + 1]);
-    move(x, on(b, 0, NDEV, "B"));
+    net_call(b, "matmul", x, b->param[2 * i]);
+    net_call(b, "gelu", x, NULL);
+    net_call(b, "matmul", x, b->param[2 * i + 1]);
+    net_move(x, net_layout(b, 0, NDEV, "B"));
 }
 
 static void
 stages_before(struct net *b)
 {
-    b->x = floats(b, 32, WIDE, on(b, 0, 1, "B"));
-    labels(b, 32, on(b, NDEV - 1, 1, "B"));
-    for (int i = 0; i < LAYERS; i++) param(b, WIDE, WIDE, on(b, i * NDEV / LAYERS, 1, "B"));
+    b->x = net_floats(b, 32, WIDE, net_layout(b, 0, 1, "B"));
+    net_labels(b, 32, net_layout(b, NDEV - 1, 1, "B"));
+    for (int i = 0; i < LAYERS; i++) net_param(b, WIDE, WIDE, net_layout(b, i * NDEV / LAYERS, 1, "B"));
 }
 
 static void
 stages_layer(struct net *b, struct rille_tensor **x, int i)
 {
-    if (i) move(x, on(b, i * NDEV / LAYERS, 1, "B"));
-    call_on(b, "matmul", x, b->param[i]);
-    call_on(b, "relu", x, NULL);
+    if (i) net_move(x, net_layout(b, i * NDEV / LAYERS, 1, "B"));
+    net_call(b, "matmul", x, b->param[i]);
+    net_call(b, "relu", x, NULL);
 }
 
 static const struct step {
@@ -173,8 +86,8 @@ trace(struct net *b, const struct step *t)
     must(rille_trace_begin(b->s, &t->options, 2, (struct rille_tensor *[]){b->x, b->y}, piece), "trace");
     x = rille_tensor_hold(piece[0]);
     for (int i = 0; i < LAYERS; i++) t->layer(b, &x, i);
-    call_on(b, "cross_entropy", &x, piece[1]);
-    train(b, x);
+    net_call(b, "cross_entropy", &x, piece[1]);
+    net_train(b, x);
     must(rille_trace_end(b->s, 1, &x, &g), t->name);
     rille_tensor_free(&x);
     return g;
@@ -219,10 +132,7 @@ try_step(const struct step *t, uint64_t first)
     engine_free(&e);
     str_free(&bytes);
     rille_graph_free(&g);
-    for (int i = 0; i < b.nparam; i++) rille_tensor_free(&b.param[i]);
-    rille_tensor_free(&b.x);
-    rille_tensor_free(&b.y);
-    rille_close(&b.s);
+    net_close(&b);
 }
 
 int

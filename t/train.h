@@ -11,6 +11,7 @@
 #define RILLE_T_TRAIN_H
 
 #include "rille.h"
+#include "t/must.h"
 #include "t/tap.h"
 
 enum { ROWS = 16, WIDTH = 6, HIDDEN = 8, CLASSES = 4, PIECES = 4 };
@@ -35,15 +36,6 @@ struct train {
 struct train_state {
     float loss, w1[WIDTH * HIDDEN], w2[HIDDEN * CLASSES];
 };
-
-/* A failure here is the test's own: said, and the program ends. */
-static inline void
-must(int status, const char *what)
-{
-    if (!status) return;
-    printf("Bail out! %s: %s\n", what, rille_error());
-    exit(1);
-}
 
 static inline const struct rille_layout *
 train_layout(struct train *t, int stage, const char *sbp)

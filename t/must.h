@@ -1,0 +1,18 @@
+/* must.h - what a test or a bench needs in order to begin: it succeeds, or the program ends and says why. */
+#ifndef RILLE_T_MUST_H
+#define RILLE_T_MUST_H
+
+#include "rille.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static inline void
+must(int status, const char *what)
+{
+    if (!status) return;
+    printf("Bail out! %s: %s\n", what, rille_error());
+    exit(1);
+}
+
+#endif
