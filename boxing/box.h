@@ -131,6 +131,10 @@ box_source_bytes(const struct box_plan *p, const struct box_step *s, int32_t k)
     return box_numel(s->slice, p->type.ndim) * (s->source[k].stage != BOX_PART ? box_width_to(p) : box_width_from(p));
 }
 
+/* The stage of a source position; BOX_ELSEWHERE: it has none here. The index of a device in rank[]. */
+int32_t box_stage_at(const struct box_plan *p, int32_t pos);
+int32_t box_rank_at(const struct box_plan *p, int32_t rank);
+
 /* Carries the plan out on plain memory: src[pos] and dst[pos] are dense parts. The definition of correct. */
 void box_apply(const struct box_plan *p, void *const *src, void **dst);
 /* What a BOX_COPY (n = 1) or BOX_REDUCE step does: dst = src[0] op src[1] op ..., each result rounded to the dtype of

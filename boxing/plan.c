@@ -171,9 +171,8 @@ plan_stage(struct maker *m, int32_t pos)
 
 /* ---- destinations ---- */
 
-/* The stage of a source position; stages are in the order of positions. */
-static int32_t
-stage_at(const struct box_plan *p, int32_t pos)
+int32_t
+box_stage_at(const struct box_plan *p, int32_t pos)
 {
     int32_t lo = 0, hi = p->nstage;
     while (lo < hi) {
@@ -194,7 +193,7 @@ copy_shares(struct maker *m, const struct box *cell)
         struct box share;
         if (!deal_share(cell, m->from.type->ndim, m->deal.nowner, k, &share)) continue;
         int32_t pos = m->deal.owner[k];
-        struct box_source source = {grid_rank(&m->from, pos), pos, stage_at(m->plan, pos)};
+        struct box_source source = {grid_rank(&m->from, pos), pos, box_stage_at(m->plan, pos)};
         struct box_step step = {.verb = BOX_COPY, .nsource = 1};
         step.source = arena_dup(m->arena, &source, sizeof source);
         add_step(m, step, &share);
@@ -295,19 +294,26 @@ list_ranks(struct box_plan *p, struct arena *a, const struct box_ranks *mine)
     p->rank = rank;
 }
 
+int32_t
+box_rank_at(const struct box_plan *p, int32_t rank)
+{
+    const int32_t *at = bsearch(&rank, p->rank, (size_t)p->nrank, sizeof rank, by_number);
+    assert(at);
+    return (int32_t)(at - p->rank);
+}
+
 /* all: what has the same number on the other side is another device. */
 static void
 count_work(struct box_plan *p, const struct box_work *w, bool all)
 {
     int64_t part = box_width_from(p), stage = box_width_to(p);
-    int32_t *at = bsearch(&w->rank, p->rank, (size_t)p->nrank, sizeof w->rank, by_number);
-    assert(at);
+    int32_t at = box_rank_at(p, w->rank);
     for (int32_t i = 0; i < w->nstep; i++) {
         const struct box_step *s = &w->step[i];
         int64_t width = 0;
         for (int32_t k = 0; k < s->nsource; k++)
             if (all || s->source[k].rank != w->rank) width += s->source[k].stage == BOX_PART ? part : stage;
-        if (width) p->received[at - p->rank] += box_numel(s->slice, p->type.ndim) * width;
+        if (width) p->received[at] += box_numel(s->slice, p->type.ndim) * width;
     }
 }
 

@@ -141,28 +141,62 @@ many_seeds(void)
 
 /* ---- mistakes ---- */
 
-/* In a process of its own: 0 when all went well, else the mistake showed (an assertion, an error, another result). */
+/* A training step with a mistake. */
+struct trial {
+    enum fault mistake;
+    struct train_options o;
+    const struct train_state *want;
+    const char *words; /* of the error */
+    uint64_t seed;
+    char bus[40];
+};
+
+static struct trial
+trial_of(enum fault mistake, struct train_options o, uint64_t seed)
+{
+    struct trial t = {.mistake = mistake, .o = o, .seed = seed};
+    snprintf(t.bus, sizeof t.bus, "sim:%llu", (unsigned long long)seed);
+    return t;
+}
+
+/* y: the labels; NULL: its own. */
 static int
-shows(enum fault mistake, const struct variant *v, uint64_t seed)
+run_trial(const struct trial *trial, const int64_t *y, struct train_state *got)
+{
+    struct train_options o = trial->o;
+    struct train t;
+    int64_t shape[1] = {ROWS};
+    o.bus = trial->bus;
+    train_open(&t, &o);
+    if (y) {
+        rille_tensor_free(&t.y);
+        must(rille_tensor_from_host(t.s, "i64", 1, shape, y, train_layout(&t, 1, "S(0)"), &t.y), "labels");
+    }
+    fault = trial->mistake;
+    return train_run(&t, STEPS, got);
+}
+
+/* In a process of its own, where the mistake may end in an assertion: the status of that, 0 if fn said true. */
+static int
+in_child(bool (*fn)(const struct trial *t), const struct trial *t)
 {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        char bus[40];
-        snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed);
-        struct train_options o = options_of(v, bus);
-        struct train t;
-        struct train_state got;
-        o.threads = mistake == NO_EVENT ? 2 : 4;
-        fclose(stderr); /* the assertion's text */
-        train_open(&t, &o);
-        fault = mistake;
-        int status = train_run(&t, STEPS, &got);
-        _exit(status || !same(&got, &v->want));
+        bool good = fn(t);
+        fflush(stdout);
+        _exit(!good);
     }
     int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) != child) return -1;
-    return status;
+    return child < 0 || waitpid(child, &status, 0) != child ? -1 : status;
+}
+
+static bool
+goes_well(const struct trial *t)
+{
+    struct train_state got;
+    fclose(stderr); /* the assertion's text */
+    return !run_trial(t, NULL, &got) && same(&got, t->want);
 }
 
 static void
@@ -173,7 +207,10 @@ is_caught(enum fault mistake, const char *name, const char *kind)
     for (int seed = 0; seed < SEEDS; seed++) {
         const struct variant *v = &variant[seed % 8]; /* those with pieces */
         if (strcmp(v->kind, kind)) continue;
-        int status = shows(mistake, v, (uint64_t)seed);
+        struct trial t = trial_of(mistake, options_of(v, NULL), (uint64_t)seed);
+        t.want = &v->want;
+        t.o.threads = mistake == NO_EVENT ? 2 : 4;
+        int status = in_child(goes_well, &t);
         if (status == 0) continue;
         if (caught++ == 0) first = seed;
         asserted += WIFSIGNALED(status);
@@ -187,68 +224,51 @@ is_caught(enum fault mistake, const char *name, const char *kind)
 
 /* Data is refused when it was looked at, not before: with a label that is no class, seeds end without an error if what
  * was found is asked for too early. */
+static bool
+says_so(const struct trial *t)
+{
+    struct train_state got;
+    int64_t label[ROWS] = {0};
+    label[t->seed * 5 % ROWS] = CLASSES;
+    return run_trial(t, label, &got) == E_VALUE;
+}
+
 static void
 is_said(enum fault mistake, const char *name)
 {
     enum { SEEDS = 12 };
     int silent = 0;
-    for (int seed = 0; seed < SEEDS; seed++) {
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            char bus[40];
-            snprintf(bus, sizeof bus, "sim:%d", seed);
-            struct train_options o = {.bus = bus, .kind = "late", .schedule = "1f1b"};
-            struct train t;
-            struct train_state got;
-            int64_t label[ROWS] = {0}, shape[1] = {ROWS};
-            label[seed * 5 % ROWS] = CLASSES;
-            train_open(&t, &o);
-            rille_tensor_free(&t.y);
-            must(rille_tensor_from_host(t.s, "i64", 1, shape, label, train_layout(&t, 1, "S(0)"), &t.y), "labels");
-            fault = mistake;
-            _exit(train_run(&t, STEPS, &got) != E_VALUE);
-        }
-        int status = 0;
-        silent += child < 0 || waitpid(child, &status, 0) != child || status;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct trial t = trial_of(mistake, (struct train_options){.kind = "late", .schedule = "1f1b"}, seed);
+        silent += in_child(says_so, &t) != 0;
     }
     ok(mistake == NO_FAULT ? silent == 0 : silent > 0, "%s", name);
 }
 
 /* Where nothing can happen any more the run ends, and the error says who waits for what. */
+static bool
+tells_who_waits(const struct trial *t)
+{
+    struct train_state got;
+    int status = run_trial(t, NULL, &got);
+    bool good =
+        status == E_PLAN && strstr(rille_error(), "deadlock: no actor can act") && strstr(rille_error(), t->words);
+    if (!good || t->seed == 0) diag("seed %llu: %s", (unsigned long long)t->seed, status ? rille_error() : "no error");
+    return good;
+}
+
 static void
 is_deadlock(enum fault mistake, int threads, const char *name, const char *words)
 {
     enum { SEEDS = 24 };
-    int told = 0, first = -1;
-    for (int seed = 0; seed < SEEDS; seed++) {
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            char bus[40];
-            snprintf(bus, sizeof bus, "sim:%d", seed);
-            struct train_options o = options_of(&variant[seed % 4], bus); /* with few registers */
-            struct train t;
-            struct train_state got;
-            o.threads = threads;
-            train_open(&t, &o);
-            fault = mistake;
-            int status = train_run(&t, STEPS, &got);
-            bool good =
-                status == E_PLAN && strstr(rille_error(), "deadlock: no actor can act") && strstr(rille_error(), words);
-            if (!good) diag("seed %d: %s", seed, status ? rille_error() : "no error");
-            if (good && seed == 0) diag("%s", rille_error());
-            fflush(stdout);
-            _exit(!good);
-        }
-        int status = 0;
-        if (child < 0 || waitpid(child, &status, 0) != child || status)
-            first = first < 0 ? seed : first;
-        else
-            told++;
+    int told = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct trial t = trial_of(mistake, options_of(&variant[seed % 4], NULL), seed); /* with few registers */
+        t.o.threads = threads;
+        t.words = words;
+        told += in_child(tells_who_waits, &t) == 0;
     }
     ok(told == SEEDS, "%s: the run ends and says who waits", name);
-    if (told < SEEDS) diag("not with seed %d", first);
 }
 
 int

@@ -1,6 +1,25 @@
 /* kind.c - what most kinds of tasks do alike. */
 #include "actors/plan/plan.h"
 
+#include "runtime/stream.h"
+
+int
+kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s))
+{
+    return stream_enqueue(
+        a->stream,
+        &(struct stream_work){.run = run, .of = a->task, .in = a->in, .out = a->out, .piece = (uint64_t)a->piece});
+}
+
+void
+kind_views(const struct stream_work *w, const struct stream *s, struct view *dst, struct view *src)
+{
+    const struct task *t = w->of;
+    *dst = view_dense(t->type, stream_reach(s, w->out[0]));
+    *src = *t->source;
+    src->data = stream_reach(s, w->in[0]);
+}
+
 void
 kind_print_name(const struct plan *p, int32_t task, struct str *s)
 {

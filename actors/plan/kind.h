@@ -9,11 +9,13 @@
 #include "runtime/op.h"
 #include "runtime/str.h"
 #include "runtime/type.h"
+#include "runtime/view.h"
 
 struct plan;
 struct task;
 struct values;
 struct stream;
+struct stream_work;
 struct transport;
 
 /* One act, as the functions of a kind see it. Owned by the thread of the task's device; lives as long as its work is
@@ -59,6 +61,11 @@ struct task_kind {
     /* What a reader of a plan calls the task. */
     void (*print)(const struct plan *p, int32_t task, struct str *s);
 };
+
+/* Enqueues the work of an act on its stream, or does it. run: takes w->of for its task. */
+int kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s));
+/* Of work that makes a dense result of one window (task.source): both, where the work reaches them. */
+void kind_views(const struct stream_work *w, const struct stream *s, struct view *dst, struct view *src);
 
 /* For kinds whose tasks are called by their name, and give what task.type says. */
 void kind_print_name(const struct plan *p, int32_t task, struct str *s);

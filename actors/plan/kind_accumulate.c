@@ -5,9 +5,8 @@
 static int
 carry_out(const struct stream_work *w, const struct stream *s)
 {
-    const struct task *t = w->of;
-    struct view dst = view_dense(t->type, stream_reach(s, w->out[0])), src = *t->source;
-    src.data = stream_reach(s, w->in[0]);
+    struct view dst, src;
+    kind_views(w, s, &dst, &src);
     box_combine(RED_SUM, w->piece == 0, &dst, &src);
     return 0;
 }
@@ -15,9 +14,7 @@ carry_out(const struct stream_work *w, const struct stream *s)
 static int
 begin(struct act *a)
 {
-    return stream_enqueue(
-        a->stream, &(struct stream_work){
-                       .run = carry_out, .of = a->task, .in = a->in, .out = a->out, .piece = (uint64_t)a->piece});
+    return kind_enqueue(a, carry_out);
 }
 
 const struct task_kind kind_accumulate = {

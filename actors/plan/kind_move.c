@@ -59,6 +59,5 @@ int
 move_begin(struct act *a)
 {
     for (int i = 0; i < a->task->move.nstep; i++) count_received(a, &a->task->move.step[i]);
-    return stream_enqueue(a->stream,
-                          &(struct stream_work){.run = carry_out, .of = a->task, .in = a->in, .out = a->out});
+    return kind_enqueue(a, carry_out);
 }

@@ -71,29 +71,13 @@ channel_of(const struct mover *m, const struct cross_channel *c, bool sends)
     return out;
 }
 
-/* Which of the stages here is that of a position of the source. */
-static int32_t
-own_stage(const struct box_plan *b, int32_t pos)
-{
-    int32_t lo = 0, hi = b->nstage;
-    while (hi - lo > 1) {
-        int32_t mid = lo + (hi - lo) / 2;
-        if (b->stage[mid].work.pos <= pos)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    assert(b->stage[lo].work.pos == pos);
-    return lo;
-}
-
 static int
 send_task(struct mover *m, const struct cross_channel *c)
 {
     struct lower *l = m->l;
     const struct box_plan *b = m->b;
     bool staged = c->from_side == SIDE_STAGE;
-    int32_t rank = b->from->place->rank[c->from], stage = staged ? own_stage(b, c->from) : BOX_PART;
+    int32_t rank = b->from->place->rank[c->from], stage = staged ? box_stage_at(b, c->from) : BOX_PART;
     int kind = staged ? move_kind(b, rank) : b->from->place->kind;
     struct channel made = channel_of(m, c, true);
     struct channel_slice *slice = ARENA_ARRAY(&l->plan->arena, struct channel_slice, c->nslice);

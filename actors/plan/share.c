@@ -113,21 +113,6 @@ find_items(struct sharing *s)
     return true;
 }
 
-/* Which device of the move a rank is. */
-static int32_t
-device_of(const struct box_plan *b, int32_t rank)
-{
-    int32_t lo = 0, hi = b->nrank;
-    while (hi - lo > 1) {
-        int32_t mid = lo + (hi - lo) / 2;
-        if (b->rank[mid] <= rank)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* Each device's items, in order, and their bytes. */
 static void
 sort_items(struct sharing *s)
@@ -139,7 +124,7 @@ sort_items(struct sharing *s)
         s->own[i] = 0;
     }
     for (int32_t i = 0; i < s->nitem; i++) {
-        int32_t d = device_of(b, s->item[i].rank);
+        int32_t d = box_rank_at(b, s->item[i].rank);
         s->own[d] += box_numel(&s->item[i].slice, b->type.ndim) * size;
         if (s->first[d] < 0)
             s->first[d] = i;
@@ -211,7 +196,7 @@ join_task(struct sharing *s, int32_t pos)
     d->task.move.of = s->m.move;
     d->task.name = "join";
     d->task.type = s->local;
-    d->task.move.received = part_bytes(s) - s->own[device_of(b, rank)];
+    d->task.move.received = part_bytes(s) - s->own[box_rank_at(b, rank)];
     draft_out(l, d, part_bytes(s), 1);
     d->task.nresult = 1;
     lie_in(&d->out[0], s->fill[0]);
@@ -227,7 +212,7 @@ share_group(struct sharing *s)
     s->local = arena_dup(&s->m.l->plan->arena, &local, sizeof local);
     s->nfill = 0;
     for (int32_t i = 0; i < s->nitem; i++)
-        if (s->first[device_of(s->m.b, s->item[i].rank)] == i) TRY(fill_task(s, i));
+        if (s->first[box_rank_at(s->m.b, s->item[i].rank)] == i) TRY(fill_task(s, i));
     for (int32_t i = 0; i < s->nmember; i++) TRY(join_task(s, s->member[i]));
     return 0;
 }
@@ -256,11 +241,11 @@ count_received(struct sharing *s, int64_t *received)
     sort_items(s);
     for (int32_t i = 0; i < s->nitem; i++) {
         const struct item *it = &s->item[i];
-        int64_t bytes = box_numel(&it->slice, b->type.ndim) * size, *r = &received[device_of(b, it->rank)];
+        int64_t bytes = box_numel(&it->slice, b->type.ndim) * size, *r = &received[box_rank_at(b, it->rank)];
         for (int k = 0; k < it->step->nsource; k++) *r += it->step->source[k].rank != it->rank ? bytes : 0;
     }
     for (int32_t i = 0; i < s->nmember; i++) {
-        int32_t d = device_of(b, b->to->place->rank[s->member[i]]);
+        int32_t d = box_rank_at(b, b->to->place->rank[s->member[i]]);
         received[d] += part_bytes(s) - s->own[d];
     }
 }
