@@ -2,12 +2,14 @@
  *
  * Prints, for each move: the price (box_bytes), one rank's part of the plan
  * alone, and with its border (the slowest of 64 ranks, each the best of 5), and
- * the bytes of memory both take. Nothing runs. */
+ * the bytes of memory both take. Then prices alone of all pairs of layouts of a
+ * matrix, mean and dearest, on meshes of up to 100,000 ranks. Nothing runs. */
 #include "bench/clock.h"
 #include "boxing/box.h"
 #include "runtime/error.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char *const moves[][2] = {
     {"(S(0), S(1), B)", "(B, B, B)"},       {"(S(0), S(0), S(0))", "(S(1), S(1), S(1))"},
@@ -74,6 +76,48 @@ measure(struct atlas *atlas, const char *what, const struct place *p, const stru
     }
 }
 
+enum { ENTRY = 4, MAX_PAIR = ENTRY * ENTRY * ENTRY };
+
+/* Every layout in the order of the mesh: each axis S(0), S(1), B or P. */
+static int
+all_layouts(struct atlas *atlas, const struct place *p, const struct layout **out)
+{
+    static const struct sbp entry[ENTRY] = {
+        {.kind = SBP_S}, {.kind = SBP_S, .axis = 1}, {.kind = SBP_B}, {.kind = SBP_P, .reduce = RED_SUM}};
+    int n = 1;
+    for (int a = 0; a < p->naxis; a++) n *= ENTRY;
+    for (int k = 0; k < n; k++) {
+        struct sbp sbp[MAX_AXIS];
+        for (int a = 0, rest = k; a < p->naxis; a++, rest /= ENTRY) sbp[a] = entry[rest % ENTRY];
+        if (layout_new(atlas, p, sbp, NULL, &out[k])) printf("%s\n", err_text());
+    }
+    return n;
+}
+
+static void
+measure_prices(struct atlas *atlas, const char *what, int naxis, const int32_t *axis)
+{
+    const struct layout *list[MAX_PAIR];
+    const struct place *p;
+    struct type t = type_of(DT_F32, 2, (int64_t[]){1000003, 50257});
+    int32_t nrank = 1;
+    for (int a = 0; a < naxis; a++) nrank *= axis[a];
+    int32_t *rank = must_alloc(sizeof *rank * (size_t)nrank);
+    for (int32_t i = 0; i < nrank; i++) rank[i] = i;
+    if (place_new(atlas, 0, naxis, axis, rank, &p)) printf("%s\n", err_text());
+    free(rank);
+    int n = all_layouts(atlas, p, list);
+    double all = 0, most = 0;
+    for (int i = 0; i < n * n; i++) {
+        double start = now_us();
+        box_bytes(&t, list[i / n], list[i % n]);
+        double took = now_us() - start;
+        all += took;
+        most = MAX(most, took);
+    }
+    printf("  %-22s %6d pairs %10.2f us a price %10.1f us the dearest\n", what, n * n, all / (n * n), most);
+}
+
 int
 main(void)
 {
@@ -82,6 +126,14 @@ main(void)
     measure(atlas, "on one mesh 8 x 16 x 8", p, p);
     measure(atlas, "from 8 x 16 x 8 to 16 x 8 x 8", p, mesh(atlas, 3, (int32_t[]){16, 8, 8}, 1));
     measure(atlas, "from 8 x 16 x 8 to the same devices in another order", p, mesh(atlas, 3, (int32_t[]){8, 16, 8}, 5));
+    printf("prices, f32{1000003, 50257}\n");
+    measure_prices(atlas, "8", 1, (int32_t[]){8});
+    measure_prices(atlas, "100000", 1, (int32_t[]){100000});
+    measure_prices(atlas, "8 x 8", 2, (int32_t[]){8, 8});
+    measure_prices(atlas, "12500 x 8", 2, (int32_t[]){12500, 8});
+    measure_prices(atlas, "1024 x 96", 2, (int32_t[]){1024, 96});
+    measure_prices(atlas, "8 x 16 x 8", 3, (int32_t[]){8, 16, 8});
+    measure_prices(atlas, "64 x 48 x 32", 3, (int32_t[]){64, 48, 32});
     atlas_free(&atlas);
     return 0;
 }

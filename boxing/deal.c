@@ -57,10 +57,23 @@ best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t 
     return best;
 }
 
+/* On one mesh: has some position the cell on both sides? */
+static bool
+cell_is_held(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
+{
+    const struct place *p = from->layout->place;
+    for (int a = 0; a < p->naxis; a++) {
+        if (from->layout->sbp[a].kind != SBP_S || to->layout->sbp[a].kind != SBP_S) continue;
+        if (src / from->stride[a] % p->axis[a] != dst / to->stride[a] % p->axis[a]) return false;
+    }
+    return true;
+}
+
 /* Does any destination of a group hold any addend? */
 static bool
 group_touches(const struct grid *from, const struct grid *to, int32_t src, int32_t dst, int32_t group)
 {
+    if (from->layout->place == to->layout->place) return cell_is_held(from, to, src, dst);
     for (int32_t k = 0; k < to->nreplica; k++)
         if (addend_of(from, to, src, grid_pos(to, (struct spot){dst, group, k})) >= 0) return true;
     return false;
@@ -73,10 +86,27 @@ struct rest {
     bool held;       /* somebody who may want one holds one */
 };
 
+/* On one mesh: an axis that is P before and S after lets one of its addends near the cell; one that is B on both sides
+ * has all members of a group hold it, one that is B after alone has one of them. */
+static struct rest
+rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
+{
+    const struct layout *l = from->layout, *m = to->layout;
+    int32_t near = cell_is_held(from, to, src, dst), members = 1;
+    for (int a = 0; a < l->place->naxis; a++) {
+        if (l->sbp[a].kind == SBP_P && m->sbp[a].kind != SBP_S) near *= l->place->axis[a];
+        if (l->sbp[a].kind == SBP_B && m->sbp[a].kind == SBP_B) members *= l->place->axis[a];
+    }
+    int32_t far = from->naddend - near;
+    if (members == to->nreplica) near = 0; /* some group has them in full */
+    return (struct rest){far + near, (int64_t)far * to->nreplica + (int64_t)near * (to->nreplica - members), near > 0};
+}
+
 static struct rest
 rest_of(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
     struct rest r = {0, 0, false};
+    if (from->layout->place == to->layout->place) return rest_within(from, to, src, dst);
     for (int32_t i = 0; i < from->naddend; i++) {
         struct best b = best_group(from, to, src, dst, i, 0);
         if (b.held == to->nreplica) continue;

@@ -107,9 +107,8 @@ grid_reduce(const struct grid *g)
     return RED_NONE;
 }
 
-/* The part of the balanced split that holds k: the first n mod parts of them have one more. */
-static int32_t
-part_with(int64_t n, int64_t parts, int64_t k)
+int32_t
+grid_part(int64_t n, int64_t parts, int64_t k)
 {
     int64_t size = n / parts, longer = n % parts, head = longer * (size + 1);
     return (int32_t)(k < head ? k / (size + 1) : longer + (k - head) / size);
@@ -124,7 +123,7 @@ walk_seek(struct cell_walk *w, int d, int64_t k)
     int32_t corner = 0;
     for (int i = 0; i < g->ncut[d]; i++) {
         int a = g->cut[d][i];
-        int32_t parts = g->layout->place->axis[a], part = part_with(hi - lo, parts, k - lo);
+        int32_t parts = g->layout->place->axis[a], part = grid_part(hi - lo, parts, k - lo);
         int64_t from, to;
         shard_range(hi - lo, parts, part, &from, &to);
         hi = lo + to;

@@ -37,6 +37,8 @@ int32_t grid_rank(const struct grid *g, int32_t pos);
 bool grid_apart(const struct grid *g, const struct grid *h);
 /* Tiles counted in mesh order; for turns. */
 int32_t grid_tile(const struct grid *g, int32_t corner);
+/* The part of the balanced split of n that holds k: the first n mod parts of them have one more. */
+int32_t grid_part(int64_t n, int64_t parts, int64_t k);
 /* The kind of partial that counts: on axes longer than one. RED_NONE if there is none. */
 enum reduce grid_reduce(const struct grid *g);
 

@@ -78,7 +78,7 @@ nth_type(int ndim, int n)
     return type_of(dtypes[(unsigned)n % countof(dtypes)], ndim, dim);
 }
 
-static struct type
+static inline struct type
 draw_type(int ndim, int64_t most)
 {
     int64_t dim[3];

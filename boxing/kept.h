@@ -1,0 +1,13 @@
+/* kept.h - what a move within one mesh need not send.
+ *
+ * A pure number of two grids; any thread. */
+#ifndef RILLE_BOXING_KEPT_H
+#define RILLE_BOXING_KEPT_H
+
+#include "boxing/grid.h"
+
+/* Elements that positions of one mesh hold under both layouts: summed over the tiles, each at one of its positions. In
+ * time of the mesh's axes and their shorter sizes, not of its ranks. */
+int64_t kept_volume(const struct grid *from, const struct grid *to);
+
+#endif
