@@ -1,4 +1,4 @@
--- show-step.lua - step:chart() and step:show(): schedules on the virtual clock against their formulas, and the picture.
+-- show-step.lua - step:chart() and step:show(): what a chart says, and the picture.
 
 local rille = require "rille"
 local tap = dofile("t/tap.lua")
@@ -19,27 +19,6 @@ local function pipeline(p, pieces, schedule)
   step(rille.randn({2 * pieces, 8}, {placement = on[1]}), rille.randn({2 * pieces, 8}, {placement = on[p]}))
   return step
 end
-
--- The first stage has no gradient of its input to hand on: all its backward is for its weights. With several pieces
--- that is apart (W), so that a B less is at the end.
-tap.group("on the virtual clock", function()
-  for _, p in ipairs{2, 3, 4, 8} do
-    for _, m in ipairs{1, 4, 8, 16} do
-      local plain, split = pipeline(p, m, "1f1b"), pipeline(p, m, "zb-h1")
-      local name = ("%d stages, %d pieces: "):format(p, m)
-      local function time(step, costs) return math.tointeger(math.floor(step:chart(costs).planned.time * 1e9 + 0.5)) end
-      local joint = {forward = 1e-6, backward = 2e-6, weight = 0}
-      local least = (m + p - 1) * 3
-      local last = m > 1 and least - 2 or least
-      tap.is(time(plain, joint), last * 1000, name .. "1f1b takes (m + p - 1) (F + B)")
-      tap.is(time(pipeline(p, m, "gpipe"), joint), last * 1000, name .. "so does gpipe")
-      local apart = {forward = 1e-6, backward = 1e-6, weight = 1e-6}
-      tap.ok(time(plain, apart) <= least * 1000, name .. "with weight gradients apart 1f1b takes no longer")
-      tap.ok(time(split, apart) <= time(plain, apart), name .. "zb-h1 takes no longer than 1f1b")
-      if m >= p then tap.ok(time(split, apart) >= (3 * m + p - 1) * 1000, name .. "and not less than can be") end
-    end
-  end
-end)
 
 tap.group("what a chart says", function()
   local step = pipeline(4, 8, "1f1b")

@@ -276,6 +276,7 @@ lower_all(struct lower *l)
     order_begin(l);
     guard_updates(l);
     credit_registers(l);
+    credit_pools(l);
     TRY(arena_registers(l));
     arena_fini(&l->pass);
     return 0;

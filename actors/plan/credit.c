@@ -34,6 +34,45 @@ credit_registers(struct lower *l)
         }
 }
 
+/* ---- pools ---- */
+
+/* The tasks of one virtual stage on one device between which a piece is in a pool. */
+struct span {
+    int32_t entry, last[2]; /* of forward; of backward and of weight gradients: -1, there is none */
+};
+
+static void
+find_spans(const struct lower *l, struct span *span, int32_t nstage)
+{
+    for (int32_t i = 0; i < l->plan->ndevice * nstage; i++) span[i] = (struct span){-1, {-1, -1}};
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct task *t = &l->draft[i].task;
+        struct span *s = &span[t->device * nstage + t->stage];
+        if (t->nact == 1 || !(t->kind->flags & (KIND_NODE | KIND_ONCE_A_BATCH))) continue;
+        if (t->phase == PHASE_FORWARD && s->entry < 0 && t->kind->flags & KIND_NODE) s->entry = i;
+        if (t->phase == PHASE_BACKWARD) s->last[0] = i;
+        if (t->phase == PHASE_WEIGHT) s->last[1] = i;
+    }
+}
+
+/* A stage takes a piece when it has room for it, and has room again when backward is done with one, and weight
+ * gradients with another: a register without bytes says so where those that have some begin too late. */
+void
+credit_pools(struct lower *l)
+{
+    const struct outline *o = l->outline;
+    int32_t nstage = o->stages.n, n = l->plan->ndevice * nstage;
+    if (l->program->pieces == 1) return;
+    struct span *span = ARENA_ARRAY(&l->pass, struct span, n + 1);
+    find_spans(l, span, nstage);
+    for (int32_t i = 0; i < n; i++)
+        for (int k = 0; k < 2; k++) {
+            int32_t entry = span[i].entry, last = span[i].last[k];
+            if (entry < 0 || last <= entry) continue;
+            order_pool(l, entry, last, outline_credits(o, moment_of(&l->draft[entry]), moment_of(&l->draft[last])));
+        }
+}
+
 /* Tasks of one group work on a piece one after the other, and no two pieces are in it at a time: where forward waits
  * for backward anyhow (one credit), all of a stage; else a phase of it. */
 int32_t

@@ -42,7 +42,7 @@ struct draft {
     struct task task;
     struct edge *in, *last_in;
     int32_t nin;
-    struct out_port *out; /* results, then the control and the credit output if there are such */
+    struct out_port *out; /* results, then one of order, one of credits, those of pools, if there are such */
     int32_t nout, out_capacity;
     int32_t control, credit; /* index of that output, -1 */
     bool piece, checks, gate;
@@ -126,6 +126,8 @@ void order_all(struct lower *l, const int32_t *a, int32_t n, int32_t b);
 void order_edge(struct lower *l, int32_t a, int32_t b);
 /* And a's next act after b's present one. */
 void order_credit(struct lower *l, int32_t a, int32_t b);
+/* a is at most n acts ahead of b. */
+void order_pool(struct lower *l, int32_t a, int32_t b, int32_t n);
 
 /* move.c */
 struct mover { /* a move in the making */
@@ -188,6 +190,7 @@ void guard_updates(struct lower *l);
 
 /* credit.c */
 void credit_registers(struct lower *l);
+void credit_pools(struct lower *l);
 int32_t credit_group(const struct lower *l, const struct draft *d);
 
 /* arena.c */

@@ -157,6 +157,16 @@ holds_credit(const struct lower *l, int32_t a, int32_t b)
     return false;
 }
 
+void
+order_pool(struct lower *l, int32_t a, int32_t b, int32_t n)
+{
+    struct draft *d = &l->draft[a];
+    assert(a < b && d->task.nact == l->draft[b].task.nact);
+    if (n >= d->task.nact) return;
+    int32_t out = draft_port(l, d, &(struct out_port){.nreg = n, .every = 1});
+    draft_edge(l, b, &(struct edge){.task = a, .out = out, .hold = 1, .need = 1});
+}
+
 /* A register without bytes, which a fills and b gives back: a's next act waits for b's present one. */
 void
 order_credit(struct lower *l, int32_t a, int32_t b)

@@ -149,7 +149,7 @@ struct task {
     struct in_port *in; /* data and control */
     struct out_port *out;
     struct arg *arg;
-    int32_t nresult; /* the first nresult outs are results; then one of order, one of credits, if there are such */
+    int32_t nresult; /* the first nresult outs are results; then one of order, and of credits, if there are such */
     struct exec *exec;
     const struct type *type;      /* of a task that is no node and no box: the local type of its result; else NULL */
     const struct view *source;    /* accumulate, copy: how it lies in its argument; else NULL */

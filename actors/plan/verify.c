@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ALIGN = 64, MOST_THREADS = 256, MOST_ARGS = 64 };
+enum { ALIGN = 64, MOST_THREADS = 256, MOST_ARGS = 64, MOST_BEYOND = 4 };
 
 /* ---- saying what is wrong ---- */
 
@@ -251,7 +251,7 @@ check_counts(const struct proof *v, int32_t i)
     int32_t nresult = t->kind->flags & (KIND_ORDER | KIND_SENDS) ? 0 : 1;
     if (node) nresult = t->chain ? t->chain->nout : p->program->node[t->node].nout;
     TRY(proof_same(v, i, "nresult", t->nresult, nresult));
-    if (t->nout < nresult || t->nout > nresult + 2) return proof_fail(v, i, "nout is %d", (int)t->nout);
+    if (t->nout < nresult || t->nout > nresult + MOST_BEYOND) return proof_fail(v, i, "nout is %d", (int)t->nout);
     if (t->nact != 1 && t->nact != p->pieces) return proof_fail(v, i, "nact is %d", (int)t->nact);
     if (!proof_fits(t->nin, sizeof(struct in_port), &p->arena)) return proof_fail(v, i, "nin is %d", (int)t->nin);
     if (!proof_fits(t->narg, sizeof(struct arg), &p->arena)) return proof_fail(v, i, "narg is %d", (int)t->narg);
@@ -305,14 +305,14 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Behind the results: one output that says that it acted, and one of credits; neither has bytes. */
+/* Behind the results: one output that says that it acted, and others of credits; none has bytes. */
 static int
 check_beyond(const struct proof *v, int32_t i, int32_t k)
 {
     const struct task *t = &v->plan->task[i];
     const struct out_port *o = &t->out[k];
     for (int32_t j = t->nresult; j < k; j++)
-        if (t->out[j].control == o->control) return proof_fail(v, i, "output %d is a second of its kind", (int)k);
+        if (t->out[j].control && o->control) return proof_fail(v, i, "output %d is a second of its kind", (int)k);
     TRY(proof_same(v, i, "where of what is no result", o->where.kind, NOWHERE));
     TRY(proof_same(v, i, "every of what is no result", o->every, 1));
     return proof_same(v, i, "bytes of what is no result", o->bytes, 0);

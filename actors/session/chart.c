@@ -64,18 +64,27 @@ group_of(const struct charting *x, int32_t task)
     return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)work_of(x->p, task);
 }
 
+/* What was given for a group. Where nobody wants the gradient of the input all backward is for weights. */
+static double
+given_for(const struct rille_chart_costs *given, const double *weight, int32_t group)
+{
+    const double of[NWORK] = {given->forward, given->backward, given->weight, given->update, given->move};
+    enum work work = (enum work)(group % NWORK);
+    bool joint = work == WEIGHT && weight[group - WEIGHT + BACKWARD] == 0;
+    return 1e9 * (of[work] + (joint ? given->backward : 0));
+}
+
 /* Each group takes what was given for it, dealt as its tasks were reckoned; the last of them takes what is left. */
 static void
 given_costs(struct charting *x, const struct rille_chart_costs *given)
 {
-    const double of[NWORK] = {given->forward, given->backward, given->weight, given->update, given->move};
     int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK;
     double *weight = ARENA_ARRAY(x->a, double, ngroup + 1), *before = ARENA_ARRAY(x->a, double, ngroup + 1);
     for (int32_t i = 0; i < x->p->ntask; i++)
         if (!(x->p->task[i].kind->flags & KIND_ORDER)) weight[group_of(x, i)] += (double)x->cost[i] + 1;
     for (int32_t i = 0; i < x->p->ntask; i++) {
         int32_t k = group_of(x, i);
-        double ns = of[k % NWORK] * 1e9, share = (double)x->cost[i] + 1;
+        double ns = given_for(given, weight, k), share = (double)x->cost[i] + 1;
         x->cost[i] = x->p->task[i].kind->flags & KIND_ORDER ? 0 : (int64_t)ns;
         if (k % NWORK == MOVE || x->cost[i] == 0) continue;
         int64_t until = (int64_t)(ns * (before[k] + share) / weight[k] + 0.5);
