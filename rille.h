@@ -159,6 +159,7 @@ struct rille_counters {
     int64_t arena_bytes;
     int64_t plans;      /* in the cache */
     int64_t plan_bytes; /* of host memory, about */
+    int64_t epoch;      /* how often rille_epoch was raised: compiled steps that are older do not fit */
 };
 void rille_count(struct rille_session *s, struct rille_counters *out);
 /* Bytes that only a collection of the caller's garbage would free (for lua_gc); a hint. */

@@ -185,7 +185,8 @@ counters(lua_State *L)
                 {"live_bytes", c.live_bytes},
                 {"arena_bytes", c.arena_bytes},
                 {"plans", c.plans},
-                {"plan_bytes", c.plan_bytes}};
+                {"plan_bytes", c.plan_bytes},
+                {"epoch", c.epoch}};
     lua_newtable(L);
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         lua_pushinteger(L, list[k].value);

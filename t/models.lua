@@ -80,6 +80,90 @@ for kind in pairs(sizes) do
   end)
 end
 
+-- What a copy of the model says, which has written nothing before.
+local function new_writer_says(m, ids, how)
+  rille._epoch()
+  return m:generate(ids, how)
+end
+
+-- What a call compiles, and what it gives.
+local function compiled(m, ids, how)
+  local before = rille.counters().compiles
+  local out = m:generate(ids, how)
+  return rille.counters().compiles - before, out
+end
+
+tap.group("the second text compiles nothing", function()
+  local quantize = require "rille.models.quantize"
+  local greedy, drawn = {max_new_tokens = 6, temperature = 0}, {max_new_tokens = 6, temperature = 0.7, top_p = 0.9, seed = 3}
+  for _, kind in ipairs{"gpt2", "llama", "moe", "gpt2 int8"} do
+    local m = new(kind:match("%w+"))
+    if kind:find("int8") then quantize(m) end
+    local first, want = compiled(m, text, greedy)
+    tap.ok(first >= 2, kind .. ": the first compiles its steps", first)
+    local second, out = compiled(m, {text[2], text[1]}, greedy)
+    tap.is({second, out}, {0, {want[2], want[1]}}, kind .. ": other ids do not")
+    tap.is(compiled(m, {{7, 1, 8, 2}, {2}}, greedy), 1, kind .. ": prompts of another length are another pass, and no other step")
+    compiled(m, text, drawn)
+    local hot = {max_new_tokens = 6, temperature = 1.3, top_p = 0.5, seed = 4}
+    local again, cool = compiled(m, text, hot)
+    tap.is({again, cool}, {0, new_writer_says(m, text, hot)}, kind .. ": temperature, top_p and seed are asked for anew")
+  end
+end)
+
+tap.group("what makes a text another one is seen", function()
+  local how = {max_new_tokens = 6, temperature = 0}
+  local m = new("gpt2")
+  local function is_fresh(name)
+    local _, got = compiled(m, text, how)
+    tap.is(got, new_writer_says(m, text, how), name)
+  end
+  rille.no_grad(function() for _, p in ipairs(m:parameters()) do p:mul_(4) end end)
+  is_fresh("values that have changed")
+  m.h[1].fc1.weight = rille.randn(m.h[1].fc1.weight.shape, {requires_grad = true})
+  is_fresh("a parameter that is another tensor")
+  rille.parallel(m:to_global{placement = P2, sbp = "B"}, {tensor = 0})
+  is_fresh("another layout")
+  m:to("f64")
+  is_fresh("another dtype")
+  m:to("f32")
+  local plain = m:generate(text, how)
+  local narrow = rille.autocast("bf16", m.generate, m, text, how)
+  tap.is({m:generate(text, how), rille.autocast("bf16", m.generate, m, text, how)}, {plain, narrow}, "autocast has steps of its own")
+  tap.ok(m.training, "a model in training stays in training")
+  local within
+  m:generate(text, {max_new_tokens = 6, temperature = 0, on_token = function()
+    within = within or m:generate({text[2], text[1]}, how)
+  end})
+  tap.is({within, m:generate(text, how)}, {{plain[2], plain[1]}, plain}, "a text within a text disturbs neither")
+  pcall(m.generate, m, text, {max_new_tokens = 6, temperature = 0, on_token = function() error("no more") end})
+  tap.is(m:generate(text, how), plain, "a text that was broken off disturbs none after it")
+end)
+
+tap.group("steps that are kept are few, and go with their model", function()
+  local function bytes()
+    collectgarbage()
+    collectgarbage()
+    return rille.counters().live_bytes
+  end
+  local before, m = bytes(), new("gpt2")
+  local function write(batch)
+    local rows = {}
+    for r = 1, batch do rows[r] = text[1] end
+    m:generate(rows, {max_new_tokens = 2, temperature = 0})
+    return bytes()
+  end
+  for batch = 1, 4 do write(batch) end
+  local four = write(4)
+  for _ = 1, 3 do
+    for batch = 1, 4 do write(batch + 4) end
+    for batch = 1, 4 do write(batch) end
+  end
+  tap.is(write(4), four, "of texts of many batches the last four are kept")
+  m = nil
+  tap.is(bytes(), before, "nothing is left of a model's steps")
+end)
+
 -- Shares of what is drawn, over many seeds.
 tap.group("distribution", function()
   local m = new("gpt2")

@@ -427,6 +427,7 @@ rille_count(struct rille_session *s, struct rille_counters *out)
                                    .live_values = g.vals,
                                    .live_nodes = g.nodes,
                                    .plan_bytes = (int64_t)s->cache.bytes,
+                                   .epoch = (int64_t)s->epoch,
                                    .plans = s->cache.plans.n};
     for (int kind = 0; kind < NDEVICE_KIND; kind++)
         for (int32_t i = 0; i < s->npool[kind]; i++) {

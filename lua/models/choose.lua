@@ -21,13 +21,13 @@ local function top_p(p, share)
   return rille.where(p:gt(low), p, 0)
 end
 
--- logits: (batch, vocab) -> ids (batch, 1). drawn: (batch, 1), in [0, 1).
-return function(logits, drawn, o)
-  if o.temperature == 0 then return logits:argmax{axis = 1, keepdim = true} end
-  logits = logits * (1 / o.temperature)
-  if o.top_k then logits = top_k(logits, o.top_k) end
+-- logits: (batch, vocab) -> ids (batch, 1). drawn: (batch, 1), in [0, 1). by: greedy, scale (1 / temperature), top_k, top_p.
+return function(logits, drawn, by)
+  if by.greedy then return logits:argmax{axis = 1, keepdim = true} end
+  logits = logits * by.scale
+  if by.top_k then logits = top_k(logits, by.top_k) end
   local p = logits:softmax(1)
-  if o.top_p and o.top_p < 1 then p = top_p(p, o.top_p) end
+  if by.top_p then p = top_p(p, by.top_p) end
   local sum = p:cumsum(1)
   local bound = drawn * sum:slice(1, sum.shape[2] - 1, sum.shape[2])
   return sum:gt(bound):to("i64"):argmax{axis = 1, keepdim = true}

@@ -1,17 +1,15 @@
 -- generate.lua - model:generate(ids, {...}): goes on with prompts, one id at a time.
 --
--- A prompt is read in one pass, which fills the cache (cache.lua). Then one compiled step is called for each id: it takes
--- the last ids and where they stand, and chooses the next ones, so that only ids leave the devices. A row draws one
--- number an id, by its own generator (seed, row), and takes the id in whose share of the distribution it falls: what is
--- drawn depends on no layout and on no other row.
+-- Prompts are read in one pass; then a compiled step is called for each id. Both are kept with the model (writer.lua). A row
+-- draws one number an id, by its own generator (seed, row), and takes the id in whose share of the distribution it falls:
+-- what is drawn depends on no layout and on no other row.
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local random = require "rille.random"
-local cache = require "rille.models.cache"
-local choose = require "rille.models.choose"
 local prompts = require "rille.models.prompts"
+local writer = require "rille.models.writer"
 
 local who = "generate"
 
@@ -32,6 +30,7 @@ local function read_options(model, given, longest)
   if o.top_p then
     check.number(who, "top_p", o.top_p, 0)
     check.that(o.top_p > 0 and o.top_p <= 1, "%s: top_p is above 0 and at most 1, not %g", who, o.top_p)
+    if o.top_p == 1 then o.top_p = nil end
   end
   check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token is a function, not %s", who,
     check.shown(o.on_token))
@@ -49,49 +48,33 @@ end
 
 -- ---- the loop ----
 
--- The features at the last entry of each row, (batch, 1, width).
-local function last_of(x, rows)
-  local batch, length, width = table.unpack(x.shape)
-  local last, alike = {}, true
-  for r, row in ipairs(rows) do
-    last[r] = #row - 1
-    alike = alike and #row == length
-  end
-  if alike then return x:slice(1, length - 1, length) end
-  local at = rille.tensor(last, {dtype = "i64", placement = x.placement, sbp = layout.whole(x.placement)})
-  return x:gather(1, at:reshape{batch, 1, 1}:expand{batch, 1, width})
-end
-
 local function drawers(seed, n)
   local mix, list = random.integers(seed), {}
   for r = 1, n do list[r] = random.numbers(mix()) end
   return list
 end
 
-local function go_on(model, rows, longest, o, where)
-  local room = math.min(model.config.length, (longest + o.max_new_tokens + 63) // 64 * 64)
-  local kept, draw, ended = cache.new(room), drawers(o.seed, #rows), {}
+-- Positions that a text of n may take: few numbers of them, so that texts of many lengths share a writer.
+local function room_for(n, most)
+  local room = 64
+  while room < n do room = 2 * room end
+  return math.min(room, most)
+end
 
+local function go_on(model, rows, longest, o, where)
+  local w = writer.take(model, #rows, room_for(longest + o.max_new_tokens, model.config.length), where, o)
+  local draw, ended = drawers(o.seed, #rows), {}
+
+  local function ids(t) return rille.tensor(t, {dtype = "i64", placement = where.placement, sbp = where.sbp}) end
   local function column(values, dtype)
     local t = {}
     for r = 1, #rows do t[r] = {values(r)} end
     return rille.tensor(t, {dtype = dtype, placement = where.placement, sbp = where.sbp})
   end
   local function drawn() return column(function(r) return draw[r]() end, "f32") end
-  local function pick(x, u)
-    local logits = model:logits(x)
-    logits = logits:reshape{#rows, logits.shape[3]}:to_global(where)
-    return choose(logits, u, o)
-  end
+  local function last() return column(function(r) return #rows[r] - 1 end, "i64") end
 
-  local prompt = rille.tensor(prompts.padded(rows, longest), {dtype = "i64", placement = where.placement, sbp = where.sbp})
-  local chosen = pick(last_of(model:features(prompt, kept), rows), drawn()):totable()
-  local step = rille.graph(function(ids, at, u)
-    kept:go_to(at)
-    return pick(model:features(ids, kept), u)
-  end)
-
-  local left = #rows
+  local chosen, left = w.prompt(ids(prompts.padded(rows, longest)), last(), drawn()):totable(), #rows
   for n = 1, o.max_new_tokens do
     local told = {}
     for r, row in ipairs(rows) do
@@ -103,9 +86,9 @@ local function go_on(model, rows, longest, o, where)
     end
     if o.on_token then o.on_token(told) end
     if left == 0 or n == o.max_new_tokens then break end
-    chosen = step(column(function(r) return rows[r][#rows[r]] end, "i64"), column(function(r) return #rows[r] - 1 end, "i64"),
-      drawn()):totable()
+    chosen = w.next(column(function(r) return rows[r][#rows[r]] end, "i64"), last(), drawn()):totable()
   end
+  writer.give_back(model, w)
 end
 
 -- What comes back for a tensor of prompts: rows as long as the longest, filled with the ids that ended them.
@@ -118,12 +101,6 @@ end
 return function(model, ids, given)
   local rows, longest = prompts.read(who, ids)
   local o, where = read_options(model, given, longest), place_of(model, ids)
-  local training = model.training
-  if o.max_new_tokens > 0 then
-    if training then model:eval() end
-    local good, why = pcall(rille.no_grad, go_on, model, rows, longest, o, where)
-    if training then model:train() end
-    if not good then error(why, 0) end
-  end
+  if o.max_new_tokens > 0 then go_on(model, rows, longest, o, where) end
   return layout.is_tensor(ids) and as_tensor(rows, ids, where) or rows
 end

@@ -1,0 +1,124 @@
+-- writer.lua - the compiled steps with which a model writes text, kept with it, so that only the first text compiles.
+--
+-- A writer has two: `prompt` reads whole prompts, (batch, length), and fills its cache of keys and values (cache.lua); `next`
+-- takes the last id of each row and where it stands. Both choose the ids that come then, so that only ids leave the devices.
+-- It serves texts of one batch and layout, as many positions as its room has, one way to choose; temperature and top_p
+-- are asked for when a step runs.
+--
+-- Of each model the writers used last are kept. Who takes one has it alone, and gives it back when its text has ended well:
+-- a text that is written while another one is has a writer of its own. What its steps were traced with - the model's
+-- tensors, autocast, the session's epoch (layouts, pins, modes) - must be as it was; a writer for which it is not is forgotten.
+
+local rille = require "rille"
+local layout = require "rille.layout"
+local cache = require "rille.models.cache"
+local choose = require "rille.models.choose"
+
+local writer = {}
+
+local MOST = 4 -- of a model
+
+local kept = setmetatable({}, {__mode = "k"}) -- model -> its writers, the one used last first
+
+-- ---- making one ----
+
+-- What fn gives, traced as in eval mode and without gradients, whatever mode the model is in.
+local function quietly(model, fn, ...)
+  local modules, was = model:modules(), {}
+  for i, m in ipairs(modules) do
+    was[i] = m.training
+    rawset(m, "training", false)
+  end
+  local results = table.pack(pcall(rille.no_grad, fn, ...))
+  for i, m in ipairs(modules) do rawset(m, "training", was[i]) end
+  if not results[1] then error(results[2], 0) end
+  return table.unpack(results, 2, results.n)
+end
+
+-- The features at one entry of each row, (batch, 1, width); last: i64 (batch, 1).
+local function entries_at(x, last)
+  local batch, _, width = table.unpack(x.shape)
+  return x:gather(1, layout.beside(last, x):reshape{batch, 1, 1}:expand{batch, 1, width})
+end
+
+local function new(model, batch, room, where, o)
+  local seen, how = cache.new(room), {}
+  local self = {how = how}
+  local by = {greedy = o.temperature == 0, top_k = o.top_k, top_p = o.top_p and rille.live(function() return how.top_p end),
+    scale = rille.live(function() return 1 / how.temperature end)}
+  local function pick(x, u)
+    local logits = model:logits(x)
+    return choose(logits:reshape{batch, logits.shape[3]}:to_global(where), u, by)
+  end
+  self.prompt = rille.graph(function(ids, last, u)
+    return quietly(model, function()
+      seen:begin(ids)
+      return pick(entries_at(model:features(ids, seen), last), u)
+    end)
+  end)
+  self.next = rille.graph(function(ids, at, u)
+    return quietly(model, function()
+      seen:go_to(at)
+      return pick(model:features(ids, seen), u)
+    end)
+  end)
+  return self
+end
+
+-- ---- keeping them ----
+
+local function autocast()
+  local dtype = rille._autocast()
+  rille._autocast(dtype)
+  return dtype
+end
+
+local function is_as_before(self, model)
+  if self.epoch ~= rille.counters().epoch then return false end
+  local tensors = model:named_tensors()
+  if #tensors ~= #self.tensors then return false end
+  for i, found in ipairs(tensors) do
+    if not rawequal(found.tensor, self.tensors[i]) then return false end
+  end
+  return true
+end
+
+local function state_of(model)
+  local tensors = {}
+  for i, found in ipairs(model:named_tensors()) do tensors[i] = found.tensor end
+  return tensors, rille.counters().epoch
+end
+
+-- What all texts of a writer have in common.
+local function key_of(batch, room, where, o)
+  local sbp = type(where.sbp) == "table" and table.concat(where.sbp, " ") or where.sbp
+  return table.concat({batch, room, tostring(where.placement), sbp, tostring(o.temperature == 0), tostring(o.top_k),
+    tostring(o.top_p ~= nil), tostring(autocast())}, "|")
+end
+
+-- A writer for `batch` rows of at most `room` positions, ids laid out as `where` says. o: temperature, top_k, top_p.
+function writer.take(model, batch, room, where, o)
+  local list, key, found = kept[model] or {}, key_of(batch, room, where, o), nil
+  for i = #list, 1, -1 do
+    if not is_as_before(list[i], model) then
+      table.remove(list, i)
+    elseif list[i].key == key then
+      found = table.remove(list, i)
+    end
+  end
+  if not found then
+    found = new(model, batch, room, where, o)
+    found.key, found.tensors, found.epoch = key, state_of(model)
+  end
+  found.how.temperature, found.how.top_p = o.temperature, o.top_p
+  return found
+end
+
+function writer.give_back(model, self)
+  local list = kept[model] or {}
+  kept[model] = list
+  table.insert(list, 1, self)
+  list[MOST + 1] = nil
+end
+
+return writer
