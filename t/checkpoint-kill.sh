@@ -1,13 +1,13 @@
 #!/bin/bash
 # A training that is killed (signal 9) at random moments, mostly while it saves, and started again each time ends with the
 # same bits as one that never was. Whatever a kill leaves, the newest checkpoint in the folder is whole.
-# checkpoint-kill.sh path/to/rille; SEED= repeats the moments, RILLE_LONG=1 kills a hundred times.
-rille=$1
-RANDOM=$((${SEED:-$$} % 32768)) times=8
+# checkpoint-kill.sh path/to/rille; SEED= repeats the moments, RILLE_LONG=1 kills a hundred times in the middle of a save.
+rille=$1 seed=$((${SEED:-$$} % 32768)) times=8
+RANDOM=$seed
 [ -n "${RILLE_LONG:-}" ] && times=100
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-echo "# SEED=$RANDOM"
+echo "# SEED=$seed"
 cat >"$dir/train.lua" <<'LUA'
 local folder, steps = arg[1], tonumber(arg[2])
 local nn = rille.nn
@@ -44,18 +44,19 @@ ok() { # ok STATUS NAME
 
 steps=40
 want=$(train whole $steps)
-killed=0 bad=0 k=0
-while [ $k -lt $times ]; do
-  k=$((k + 1))
+killed=0 torn=0 bad=0
+# A kill counts when it came before the end; the long form goes on until a hundred left a save that was not whole.
+while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   train broken $steps >"$dir/out" 2>"$dir/err" &
   pid=$!
   sleep "0.$(printf %03d $((30 + RANDOM % 200)))"
   kill -9 $pid 2>/dev/null && killed=$((killed + 1))
   wait $pid 2>/dev/null
   [ -s "$dir/err" ] && { bad=1; sed 's/^/# /' "$dir/err"; }
+  ls "$dir/broken" 2>/dev/null | grep -q "\.tmp$" && torn=$((torn + 1))
   ls "$dir/broken" 2>/dev/null | grep -q "step-$steps.safetensors" && rm -rf "$dir/broken" # it came to its end: anew
 done
-ok $bad "after each of $killed kills the training goes on from a whole checkpoint"
+ok $bad "after each of $killed kills, $torn in the middle of a save, the training goes on from a whole checkpoint"
 got=$(train broken $steps)
 [ "$got" = "$want" ]
 ok $? "and ends with the same bits ($got)"
