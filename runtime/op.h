@@ -145,10 +145,12 @@ struct kernel_variant {
 
 /* Element-wise operators: y = f(x0, x1, x2), computed block by block (kernels/cpu/eltwise.c), which also fuses chains.
  * The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of its
- * operands; f is the meaning for reals, i for integers (NULL: integers are computed as reals). c gives attributes. */
+ * operands; f is the meaning for reals, i for integers (NULL: integers are computed as reals). c gives attributes. The
+ * texts are their bodies, for compilers of other machines (kernels/op/eltwise.h). */
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
+    const char *f_text, *i_text;
     /* Fast, optional: if it is plain arithmetic, which (enum tile_op of kernels/cpu/tile.h); else for f32 and f64
      * functions of blocks: n contiguous elements; operand k at x[k]; y may be one of them. */
     int tile;

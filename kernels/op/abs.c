@@ -1,23 +1,11 @@
 /* abs.c - distance from zero. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-#include <math.h>
+REALS({ return fabs(x[0]); });
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return fabs(x[0]);
-}
-
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return x[0] < 0 ? (int64_t)(0 - (uint64_t)x[0]) : x[0];
-}
+INTEGERS({ return x[0] < 0 ? (int64_t)(0 - (uint64_t)x[0]) : x[0]; });
 
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
@@ -33,7 +21,7 @@ const struct op op_abs = {
     .accepts = "FI",
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .i = integer, .tile = TILE_ABS},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_ABS},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

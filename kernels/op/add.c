@@ -1,21 +1,11 @@
 /* add.c - sum of two tensors, element by element. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return x[0] + x[1];
-}
+REALS({ return x[0] + x[1]; });
 
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return (int64_t)((uint64_t)x[0] + (uint64_t)x[1]);
-}
+INTEGERS({ return (int64_t)((uint64_t)x[0] + (uint64_t)x[1]); });
 
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
@@ -31,7 +21,7 @@ const struct op op_add = {
     .make_rule = rule_broadcast,
     .linear_of = linear_if_tensors,
     .grad = grad,
-    .eltwise = {.f = real, .i = integer, .tile = TILE_ADD},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_ADD},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2} i64{2}",
                "bf16{5} bf16{5}"},

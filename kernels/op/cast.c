@@ -1,23 +1,13 @@
 /* cast.c - the same values in another dtype: floats to integers are cut towards zero, to bool is "not zero". */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
 enum { DTYPE };
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return x[0];
-}
+REALS({ return x[0]; });
 
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return x[0];
-}
+INTEGERS({ return x[0]; });
 
 /* Cutting and "not zero" do not add up: partial sums pass between floats, and from integers. To 16 bits, and from f64,
  * they would, but for being rounded once on every rank; there the whole is rounded. */
@@ -53,7 +43,7 @@ const struct op op_cast = {
     .linear_of = linear_of,
     .grad = grad,
     .fold = fold,
-    .eltwise = {.f = real, .i = integer, .tile = TILE_COPY},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_COPY},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} dtype=bf16", "f32{4,6} dtype=f64", "i64{5} dtype=f32", "f32{5} dtype=i32", "bool{3} dtype=f32",
                "f32{3} dtype=bool"},

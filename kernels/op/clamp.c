@@ -1,28 +1,22 @@
 /* clamp.c - values held between a least and a greatest one; NaN wins, that of a bound too. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "runtime/simd.h"
 
-#include <math.h>
-
-static double
-real(const struct call *c, const double *x)
-{
-    double y = x[0];
+REALS({
+    real y = x[0];
     if (!absent(&c->in[1])) y = y > x[1] || isnan(y) ? y : x[1];
     if (!absent(&c->in[2])) y = y < x[2] || isnan(y) ? y : x[2];
     return y;
-}
+});
 
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
+INTEGERS({
     int64_t y = x[0];
     if (!absent(&c->in[1]) && y < x[1]) y = x[1];
     if (!absent(&c->in[2]) && y > x[2]) y = x[2];
     return y;
-}
+});
 
 /* As one instruction each has it: of a NaN and another the second. */
 INLINE float
@@ -85,7 +79,7 @@ const struct op op_clamp = {
     .increasing = "0",
     .grad = grad,
     .saves = "012",
-    .eltwise = {.f = real, .i = integer, .block_f32 = block},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = block},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} #-0.5 #0.5", "f32{7} - #0.25", "f32{4,6} #0 -", "i64{5}<9 #2 #6", "f32{4,6} f32{6} -",
                "f32{6} - f32{4,6}"},

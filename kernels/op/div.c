@@ -1,15 +1,10 @@
 /* div.c - quotient of two tensors, element by element; of integers too it is a real number. Partial sums pass as in
  * real numbers: divided by 0, a part may be NaN where the sum is infinite. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return x[0] / x[1];
-}
+REALS({ return x[0] / x[1]; });
 
 /* d(a / b) = da / b - (a / b) db / b */
 static void
@@ -29,7 +24,7 @@ const struct op op_div = {
     .linear = "0",
     .grad = grad,
     .saves = "1a",
-    .eltwise = {.f = real, .tile = TILE_DIV},
+    .eltwise = {.f = reals, .f_text = reals_text, .tile = TILE_DIV},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}>0.5", "f32{4,6} f32{6}>0.5", "f32{4,1} f32{3,1,5}>0.5", "#2 f32{3}>0.5",
                "i64{4}<9 #2", "f64{3} #3"},

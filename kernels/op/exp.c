@@ -1,17 +1,10 @@
 /* exp.c - the exponential. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath.h"
 #include "kernels/cpu/vmath_f64.h"
 
-#include <math.h>
-
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return exp(x[0]);
-}
+REALS({ return exp(x[0]); });
 
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
@@ -35,7 +28,7 @@ const struct op op_exp = {
     .increasing = "0",
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_exp},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_exp},
     .flags = OP_ELTWISE | OP_WIDE,
     .sample = {"f32{4,6}", "f32{7}", "f64{3}", "i64{3}<4"},
 };

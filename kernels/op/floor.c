@@ -1,25 +1,13 @@
 /* floor.c - the greatest whole number that is not above. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath_f64.h"
 #include "runtime/simd.h"
 
-#include <math.h>
+REALS({ return floor(x[0]); });
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return floor(x[0]);
-}
-
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return x[0];
-}
+INTEGERS({ return x[0]; });
 
 VECTOR static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
@@ -37,7 +25,12 @@ const struct op op_floor = {
     .accepts = "FI",
     .increasing = "0",
     .grad = b_zero_grad,
-    .eltwise = {.f = real, .i = integer, .block_f32 = block, .block_f64 = f64_floor},
+    .eltwise = {.f = reals,
+                .i = integers,
+                .f_text = reals_text,
+                .i_text = integers_text,
+                .block_f32 = block,
+                .block_f64 = f64_floor},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

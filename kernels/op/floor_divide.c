@@ -1,26 +1,17 @@
 /* floor_divide.c - the whole part of a quotient, towards minus infinity, as in Lua. By integer zero there is none. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/divisor.h"
+#include "kernels/op/eltwise.h"
 
 #include "runtime/simd.h"
 
-#include <math.h>
+REALS({ return floor(x[0] / x[1]); });
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return floor(x[0] / x[1]);
-}
-
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
+INTEGERS({
     if (x[1] == 0) return 0;                              /* refused by op_divisor */
     if (x[1] == -1) return (int64_t)(0 - (uint64_t)x[0]); /* of the least integer too */
     return x[0] / x[1] - (x[0] % x[1] != 0 && (x[0] < 0) != (x[1] < 0));
-}
+});
 
 VECTOR static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
@@ -44,7 +35,7 @@ const struct op op_floor_divide = {
     .infer = infer_no_truth,
     .build = build,
     .grad = b_zero_grad,
-    .eltwise = {.f = real, .i = integer, .block_f32 = block},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = block},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}>1", "i64{6} #3"},
 };

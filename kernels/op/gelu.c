@@ -1,27 +1,24 @@
 /* gelu.c - the Gaussian error linear unit: exact, or its approximation with tanh. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath.h"
 #include "kernels/cpu/vmath_f64.h"
 
-#include <math.h>
-
 enum { APPROXIMATE };
-enum { EXACT, TANH };
+enum { APPROXIMATE_NONE, APPROXIMATE_TANH };
 
-static double
-real(const struct call *c, const double *x)
-{
-    double v = x[0];
+REALS({
+    const real half = 0.5, root = M_SQRT1_2, scale = sqrt(2 / M_PI), cubic = 0.044715;
+    real v = x[0];
     if (v == -INFINITY) return -0.0; /* not -inf times 0 */
-    if (c->attr[APPROXIMATE].i == EXACT) return 0.5 * v * erfc(-v * M_SQRT1_2);
-    return 0.5 * v * (1 + tanh(sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
-}
+    if (c->attr[APPROXIMATE].i == APPROXIMATE_NONE) return half * v * erfc(-v * root);
+    return half * v * (1 + tanh(scale * (v + cubic * v * v * v)));
+});
 
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
-    if (c->attr[APPROXIMATE].i == EXACT)
+    if (c->attr[APPROXIMATE].i == APPROXIMATE_NONE)
         vec_gelu(n, x[0], y);
     else
         vec_gelu_tanh(n, x[0], y);
@@ -44,7 +41,7 @@ const struct op op_gelu = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_gelu},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_gelu},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7} approximate=tanh", "f64{3}", "bf16{2,3} approximate=tanh"},
 };

@@ -1,32 +1,30 @@
 /* gelu_derivative.c - the derivative of gelu, an operator so that its gradient has one pass. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath.h"
 #include "kernels/cpu/vmath_f64.h"
 
-#include <math.h>
-
 enum { APPROXIMATE };
-enum { EXACT, TANH };
+enum { APPROXIMATE_NONE, APPROXIMATE_TANH };
 
 /* The approximation is x s(v), s the logistic function, v = A (x + C x^3). */
 static const double A = 1.59576912160573071176; /* 2 sqrt(2 / pi) */
 static const double C = 0.044715;
 static const double DENSITY = 0.39894228040143267794; /* of the normal distribution at 0 */
 
-static double
-real(const struct call *c, const double *x)
-{
-    double v = x[0] > 40 ? 40 : x[0] < -40 ? -40 : x[0]; /* beyond it is 1 or 0; inf times 0 is neither */
-    if (c->attr[APPROXIMATE].i == EXACT) return 0.5 * erfc(-v * M_SQRT1_2) + v * DENSITY * exp(-0.5 * v * v);
-    double s = 1 / (1 + exp(-A * (v + C * v * v * v)));
-    return s + v * s * (1 - s) * A * (1 + 3 * C * v * v);
-}
+REALS({
+    const real a = 1.59576912160573071176, b = 0.044715, density = 0.39894228040143267794; /* A, C, DENSITY */
+    const real half = 0.5, root = M_SQRT1_2;
+    real v = x[0] > 40 ? 40 : x[0] < -40 ? -40 : x[0]; /* beyond it is 1 or 0; inf times 0 is neither */
+    if (c->attr[APPROXIMATE].i == APPROXIMATE_NONE) return half * erfc(-v * root) + v * density * exp(-half * v * v);
+    real s = 1 / (1 + exp(-a * (v + b * v * v * v)));
+    return s + v * s * (1 - s) * a * (1 + 3 * b * v * v);
+});
 
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
-    if (c->attr[APPROXIMATE].i == EXACT)
+    if (c->attr[APPROXIMATE].i == APPROXIMATE_NONE)
         vec_gelu_derivative(n, x[0], y);
     else
         vec_gelu_tanh_derivative(n, x[0], y);
@@ -56,7 +54,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (!b_wants(n, 0)) return;
     struct val *x = n->in[0];
-    din[0] = b_mul(b, dout[0], n->attr[APPROXIMATE].i == EXACT ? curve_exact(b, x) : curve_tanh(b, x));
+    din[0] = b_mul(b, dout[0], n->attr[APPROXIMATE].i == APPROXIMATE_NONE ? curve_exact(b, x) : curve_tanh(b, x));
 }
 
 const struct op op_gelu_derivative = {
@@ -68,7 +66,7 @@ const struct op op_gelu_derivative = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_gelu_derivative},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_gelu_derivative},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6}", "f32{7} approximate=tanh", "f64{3}"},
 };

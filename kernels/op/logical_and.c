@@ -1,21 +1,11 @@
 /* logical_and.c - are both not zero? */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return x[0] != 0 && x[1] != 0;
-}
+REALS({ return x[0] != 0 && x[1] != 0; });
 
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return x[0] != 0 && x[1] != 0;
-}
+INTEGERS({ return x[0] != 0 && x[1] != 0; });
 
 const struct op op_logical_and = {
     .name = "logical_and",
@@ -24,7 +14,7 @@ const struct op op_logical_and = {
     .make_rule = rule_broadcast,
     .dtype = OUT_BOOL,
     .grad = b_zero_grad,
-    .eltwise = {.f = real, .i = integer, .tile = TILE_AND},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_AND},
     .flags = OP_ELTWISE,
     .sample = {"bool{4,6} bool{4,6}", "bool{4,1} bool{3,1,5}", "f32{6} f32{4,6}", "i64{3}<2 #1"},
 };

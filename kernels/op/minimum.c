@@ -1,23 +1,11 @@
 /* minimum.c - the lesser of two tensors, element by element; NaN wins. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-#include <math.h>
+REALS({ return x[0] < x[1] || isnan(x[0]) ? x[0] : x[1]; });
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return x[0] < x[1] || isnan(x[0]) ? x[0] : x[1];
-}
-
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return x[0] < x[1] ? x[0] : x[1];
-}
+INTEGERS({ return x[0] < x[1] ? x[0] : x[1]; });
 
 /* The gradient goes to the one that was taken, half to each where they are equal. */
 static void
@@ -38,7 +26,7 @@ const struct op op_minimum = {
     .increasing = "0|1",
     .grad = grad,
     .saves = "01",
-    .eltwise = {.f = real, .i = integer, .tile = TILE_MINIMUM},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_MINIMUM},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2}<3 i64{2}<3"},
 };

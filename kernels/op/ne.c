@@ -1,21 +1,11 @@
 /* ne.c - are two tensors different, element by element? */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return x[0] != x[1];
-}
+REALS({ return x[0] != x[1]; });
 
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return x[0] != x[1];
-}
+INTEGERS({ return x[0] != x[1]; });
 
 const struct op op_ne = {
     .name = "ne",
@@ -24,7 +14,7 @@ const struct op op_ne = {
     .make_rule = rule_broadcast,
     .dtype = OUT_BOOL,
     .grad = b_zero_grad,
-    .eltwise = {.f = real, .i = integer, .tile = TILE_NE},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_NE},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2}<3 i64{2}<3"},
 };

@@ -1,21 +1,11 @@
 /* neg.c - change of sign. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return -x[0];
-}
+REALS({ return -x[0]; });
 
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return (int64_t)(0 - (uint64_t)x[0]);
-}
+INTEGERS({ return (int64_t)(0 - (uint64_t)x[0]); });
 
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
@@ -32,7 +22,7 @@ const struct op op_neg = {
     .linear = "0",
     .decreasing = "0",
     .grad = grad,
-    .eltwise = {.f = real, .i = integer, .tile = TILE_NEG},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_NEG},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{}", "i32{5}", "bf16{0,3}"},
 };

@@ -1,30 +1,20 @@
 /* pow.c - powers, element by element. Integers stay integers; what a negative exponent in a tensor gives is
  * cut towards zero. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath_f64.h"
 #include "runtime/simd.h"
 
-#include <math.h>
+REALS({ return pow(x[0], x[1]); });
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return pow(x[0], x[1]);
-}
-
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
+INTEGERS({
     if (x[1] < 0) return x[0] == 1 ? 1 : x[0] == -1 ? (x[1] & 1 ? -1 : 1) : 0;
     uint64_t y = 1, square = (uint64_t)x[0];
     for (uint64_t e = (uint64_t)x[1]; e; e >>= 1, square *= square)
         if (e & 1) y *= square;
     return (int64_t)y;
-}
+});
 
 VECTOR static bool
 all_are(int64_t n, const float *x, float value)
@@ -112,7 +102,12 @@ const struct op op_pow = {
     .build = build,
     .grad = grad,
     .saves = "01a",
-    .eltwise = {.f = real, .i = integer, .block_f32 = block, .block_f64 = f64_pow},
+    .eltwise = {.f = reals,
+                .i = integers,
+                .f_text = reals_text,
+                .i_text = integers_text,
+                .block_f32 = block,
+                .block_f64 = f64_pow},
     .flags = OP_ELTWISE | OP_WIDE,
     .sample = {"f32{4,6} #3", "f32{5} #2", "f32{4,6}>0.3 f32{6}", "#2 f32{3}", "f32{3}>0.2 #-1.5",
                "i64{3,2}<5 i64{2}<4"},

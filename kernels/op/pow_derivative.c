@@ -1,21 +1,17 @@
 /* pow_derivative.c - derivatives of a^b in a for an exponent that is one number. Where the factor in front is 0 so is
  * the derivative, also at a = 0, where a^(b-k) alone would not be finite. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath_f64.h"
 
-#include <math.h>
-
 enum { ORDER };
 
-static double
-real(const struct call *c, const double *x)
-{
-    double factor = 1;
+REALS({
+    real factor = 1;
     int64_t order = c->attr[ORDER].i;
-    for (int64_t k = 0; k < order; k++) factor *= x[1] - (double)k;
-    return factor == 0 ? 0 : factor * pow(x[0], x[1] - (double)order);
-}
+    for (int64_t k = 0; k < order; k++) factor *= x[1] - (real)k;
+    return factor == 0 ? 0 : factor * pow(x[0], x[1] - (real)order);
+});
 
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
@@ -42,7 +38,7 @@ const struct op op_pow_derivative = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_pow_derivative},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_pow_derivative},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6} #3", "f32{5}>0.2 #0.5 order=2"},
 };

@@ -1,14 +1,9 @@
 /* reciprocal.c - one divided by a tensor. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return 1 / x[0];
-}
+REALS({ return 1 / x[0]; });
 
 /* dx = -dy y^2 */
 static void
@@ -25,7 +20,7 @@ const struct op op_reciprocal = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .tile = TILE_RECIPROCAL},
+    .eltwise = {.f = reals, .f_text = reals_text, .tile = TILE_RECIPROCAL},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}>0.5", "f32{7}>0.5", "f64{3}>0.5"},
 };

@@ -1,21 +1,13 @@
 /* relu.c - what is above zero. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
+REALS({
     return x[0] <= 0 ? 0 : x[0]; /* NaN stays */
-}
+});
 
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return x[0] <= 0 ? 0 : x[0];
-}
+INTEGERS({ return x[0] <= 0 ? 0 : x[0]; });
 
 /* dx = dy where y > 0 */
 static void
@@ -33,7 +25,7 @@ const struct op op_relu = {
     .increasing = "0",
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .i = integer, .tile = TILE_RELU},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_RELU},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

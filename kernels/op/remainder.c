@@ -2,18 +2,14 @@
  * there is none. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/divisor.h"
+#include "kernels/op/eltwise.h"
 
 #include "runtime/simd.h"
 
-#include <math.h>
-
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    double r = fmod(x[0], x[1]);
+REALS({
+    real r = fmod(x[0], x[1]);
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
-}
+});
 
 /* a - q b, q = a / b cut: exact with one rounding, and no rounding is left when q < 2^52. A quotient that was rounded
  * up to a whole number leaves one of the other sign, which one more b puts right, as where the signs differ. */
@@ -65,7 +61,7 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
         near_f32(n, x[0], x[1], y);
         return;
     }
-    for (int64_t i = 0; i < n; i++) y[i] = (float)real(c, (double[]){x[0][i], x[1][i]});
+    for (int64_t i = 0; i < n; i++) y[i] = (float)reals(c, (double[]){x[0][i], x[1][i]});
 }
 
 static void
@@ -75,17 +71,14 @@ block_of_doubles(const struct call *c, int64_t n, const double *const *x, double
         near_f64(n, x[0], x[1], y);
         return;
     }
-    for (int64_t i = 0; i < n; i++) y[i] = real(c, (double[]){x[0][i], x[1][i]});
+    for (int64_t i = 0; i < n; i++) y[i] = reals(c, (double[]){x[0][i], x[1][i]});
 }
 
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
+INTEGERS({
     if (x[1] == 0 || x[1] == -1) return 0; /* 0: refused by op_divisor; -1: the least integer has no such quotient */
     int64_t r = x[0] % x[1];
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
-}
+});
 
 /* da = dy, db = -dy floor(a / b) */
 static void
@@ -112,7 +105,12 @@ const struct op op_remainder = {
     .build = build,
     .grad = grad,
     .saves = "01",
-    .eltwise = {.f = real, .i = integer, .block_f32 = block, .block_f64 = block_of_doubles},
+    .eltwise = {.f = reals,
+                .i = integers,
+                .f_text = reals_text,
+                .i_text = integers_text,
+                .block_f32 = block,
+                .block_f64 = block_of_doubles},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}>1", "i64{6} #3"},
 };

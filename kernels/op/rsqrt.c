@@ -1,18 +1,11 @@
 /* rsqrt.c - the reciprocal of the square root. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath_f64.h"
 #include "runtime/simd.h"
 
-#include <math.h>
-
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return 1 / sqrt(x[0]);
-}
+REALS({ return 1 / sqrt(x[0]); });
 
 VECTOR static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
@@ -39,7 +32,7 @@ const struct op op_rsqrt = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_rsqrt},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_rsqrt},
     .flags = OP_ELTWISE | OP_BOUNDED_DOMAIN,
     .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1"},
 };

@@ -1,17 +1,10 @@
 /* sigmoid.c - the logistic function. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath.h"
 #include "kernels/cpu/vmath_f64.h"
 
-#include <math.h>
-
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return x[0] < 0 ? exp(x[0]) / (1 + exp(x[0])) : 1 / (1 + exp(-x[0]));
-}
+REALS({ return x[0] < 0 ? exp(x[0]) / (1 + exp(x[0])) : 1 / (1 + exp(-x[0])); });
 
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
@@ -38,7 +31,7 @@ const struct op op_sigmoid = {
     .increasing = "0",
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_sigmoid},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_sigmoid},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
 };

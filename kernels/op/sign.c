@@ -1,21 +1,11 @@
 /* sign.c - -1, 0 or 1. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return x[0] > 0 ? 1 : x[0] < 0 ? -1 : 0;
-}
+REALS({ return x[0] > 0 ? 1 : x[0] < 0 ? -1 : 0; });
 
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return (x[0] > 0) - (x[0] < 0);
-}
+INTEGERS({ return (x[0] > 0) - (x[0] < 0); });
 
 const struct op op_sign = {
     .name = "sign",
@@ -25,7 +15,7 @@ const struct op op_sign = {
     .accepts = "FI",
     .increasing = "0",
     .grad = b_zero_grad,
-    .eltwise = {.f = real, .i = integer, .tile = TILE_SIGN},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_SIGN},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

@@ -1,18 +1,13 @@
 /* silu.c - a tensor gated by its own logistic function (swish). */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath.h"
 #include "kernels/cpu/vmath_f64.h"
 
-#include <math.h>
-
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
+REALS({
     if (x[0] == -INFINITY) return -0.0; /* not -inf times 0 */
     return x[0] / (1 + exp(-x[0]));
-}
+});
 
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
@@ -39,7 +34,7 @@ const struct op op_silu = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_silu},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_silu},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
 };

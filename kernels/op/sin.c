@@ -1,17 +1,10 @@
 /* sin.c - the sine, of radians. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath.h"
 #include "kernels/cpu/vmath_f64.h"
 
-#include <math.h>
-
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return sin(x[0]);
-}
+REALS({ return sin(x[0]); });
 
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
@@ -34,7 +27,7 @@ const struct op op_sin = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_sin},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_sin},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
 };

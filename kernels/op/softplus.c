@@ -1,16 +1,11 @@
 /* softplus.c - the smooth ramp whose slope is the logistic function. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath_f64.h"
 
-#include <math.h>
-
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return fmax(x[0], 0) + log1p(exp(-fabs(x[0]))); /* no overflow on either side */
-}
+REALS({
+    return (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))); /* no overflow on either side */
+});
 
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
@@ -35,7 +30,7 @@ const struct op op_softplus = {
     .increasing = "0",
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .block_f32 = block, .block_f64 = f64_softplus},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_softplus},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f64{3}", "bf16{2,3}"},
 };

@@ -1,21 +1,11 @@
 /* where.c - choice of two tensors, element by element. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
 
-static double
-real(const struct call *c, const double *x)
-{
-    UNUSED(c);
-    return x[0] != 0 ? x[1] : x[2];
-}
+REALS({ return x[0] != 0 ? x[1] : x[2]; });
 
-static int64_t
-integer(const struct call *c, const int64_t *x)
-{
-    UNUSED(c);
-    return x[0] != 0 ? x[1] : x[2];
-}
+INTEGERS({ return x[0] != 0 ? x[1] : x[2]; });
 
 /* The dtype of the chosen alone: a condition does not widen. */
 static int
@@ -53,7 +43,7 @@ const struct op op_where = {
     .increasing = "12|1|2",
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = real, .i = integer, .tile = TILE_WHERE},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_WHERE},
     .flags = OP_ELTWISE,
     .sample = {"bool{4,6} f32{4,6} f32{4,6}", "bool{4,1} f32{6} f32{4,6}", "bool{3} f32{3} #0", "bool{4} #1 #0",
                "bool{3,2} i64{2} i64{3,2}"},
