@@ -37,6 +37,7 @@ static const char *const lines[][2] = {
     {"max", "f32{64,256} axis=1"},
     {"max", "f32{65536}"},
     {"sum", "f32{16777216}"},
+    {"square_sum", "f32{16777216}"},
     {"sum", "f32{4096,4096} axis=0"},
     {"sum", "f32{4096,4096} axis=1"},
     {"sum", "bf16{4096,4096} axis=0"},
@@ -141,6 +142,7 @@ static bool
 read_line(const char *name, const char *text, struct sample *s)
 {
     const struct op *op = op_find(name);
+    if (!op) return false;
     if (!(op->flags & OP_SOURCE)) return sample_read(op, text, s);
     bool good = sample_read(op, "", s);
     s->out[0] = type_of(DT_F32, 1, (int64_t[]){strtoll(text, NULL, 10)});
@@ -156,7 +158,7 @@ bench(const char *name, const char *text)
     struct rule rule;
     struct view view[SAMPLE_IN + OP_OUT];
     void *data[SAMPLE_IN + OP_OUT];
-    if (!read_line(name, text, &s)) return fail(E_ARG, "%s %s: bad sample", name, text);
+    if (!read_line(name, text, &s)) return fail(E_ARG, "%s %s: no such operator, or a bad sample", name, text);
     TRY(call_infer(&a, &s.call, &rule));
     int n = s.call.nin + s.call.nout;
     double bytes = 0, seconds;

@@ -223,6 +223,10 @@ struct op {
      * it is not known any more. */
     struct val *(*fold)(const struct call *c, struct val *x, const struct node *before);
 
+    /* Takes over work of what makes its operands: an operand that is not computed yet is replaced by those that it is
+     * made of, in `in`, which has room for all that the record has. Gives the number of operands. NULL: never. */
+    int (*absorb)(struct val **in, int nin);
+
     /* A composite: builds itself from other operators; writes nout values. NULL in out[0] without failure: this call is
      * not a composite after all (then rule, ref... are there). */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);

@@ -581,4 +581,6 @@ op_open(lua_State *L)
     }
     lua_pushcfunction(L, op_update);
     lua_setfield(L, -3, "_update");
+    op_push(L, "square_sum");
+    lua_setfield(L, -3, "_square_sum");
 }

@@ -92,8 +92,8 @@ on_one_axis(struct sound *s, const struct place *p, struct sbp v)
     return l;
 }
 
-/* All operands as `state`, the last tensor (the gradient) as `gradient`: what moves is the gradient alone, and every
- * result that has elements lies as the parameter. */
+/* All operands as `state`, the last that has the parameter's shape (the gradient) as `gradient`, a number in a tensor
+ * whole: what moves is the gradient alone, and every result that has elements lies as the parameter. */
 static bool
 update_stays(struct sound *s, struct sbp state, struct sbp gradient)
 {
@@ -102,8 +102,12 @@ update_stays(struct sound *s, struct sbp state, struct sbp gradient)
     const struct layout *given[SAMPLE_IN] = {NULL}, *lies = on_one_axis(s, p, state);
     struct sig_candidate got;
     int last = 0;
-    for (int k = 0; k < s->rule.nin; k++)
-        if (!s->rule.operand[k].ignored) given[last = k] = lies;
+    for (int k = 0; k < s->rule.nin; k++) {
+        if (s->rule.operand[k].ignored) continue;
+        bool number = s->sample.in[k].ndim == 0;
+        given[k] = number ? on_one_axis(s, p, (struct sbp){.kind = SBP_B}) : lies;
+        if (!number) last = k;
+    }
     given[last] = on_one_axis(s, p, gradient);
     if (choose(s, p, given, &got)) return false;
     bool right = got.owed == 0 && got.bytes == box_bytes(&s->sample.in[last], given[last], lies);

@@ -47,6 +47,35 @@ tap.group("compiled", function()
   tap.near(w:totable(), {-0.6, -0.8}, "before the update")
 end)
 
+-- Three steps, compiled or not; read: the clipped gradients are looked at before the update, so that they are in memory.
+local function trained(kind, options, compiled, read)
+  rille.manual_seed(5)
+  local w, x = rille.randn(37, 5), rille.randn(37, 5)
+  w.requires_grad = true
+  local opt = optim[kind]({w}, options)
+  local function step(v)
+    (w * v):sum():backward()
+    optim.clip_grad_norm({w}, 0.5)
+    if read then read(w.grad) end
+    opt:step(); opt:zero_grad()
+    return w:sum()
+  end
+  if compiled then step = rille.graph(step) end
+  for _ = 1, 3 do step(x):item() end
+  return w:totable(), compiled and tostring(step:explain())
+end
+
+tap.group("the factor is the update's", function()
+  for _, how in ipairs{{"AdamW", {lr = 0.1}}, {"Adam", {lr = 0.1, weight_decay = 0.1}}, {"SGD", {lr = 0.1}},
+    {"SGD", {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 0.1}}} do
+    local want = trained(how[1], how[2], false, function(g) g:totable() end)
+    local got, plan = trained(how[1], how[2], true)
+    tap.is(got, want, how[1] .. ": with gradient and factor, the bits of clipped gradients in memory")
+    tap.is(trained(how[1], how[2], false), want, "not compiled too")
+    tap.is(select(2, plan:gsub("%f[%a]mul ", "")), 1, "and a compiled step has no product but that of the backward pass")
+  end
+end)
+
 tap.group("mistakes", function()
   tap.fails(function() optim.clip_grad_norm({T({1}, {requires_grad = true})}, 1) end, {"no parameter has a gradient"},
     "without gradients there is nothing to cut")

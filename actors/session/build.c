@@ -493,6 +493,12 @@ build_call(struct rille_session *s, const struct op *op, int nin, struct val *co
         memcpy(attr, given, sizeof *attr * (size_t)nattr);
     else
         op_attr_defaults(op, attr);
+    struct val *own[IN_MAX];
+    if (op->absorb) {
+        memcpy(own, in, sizeof *in * (size_t)nin);
+        nin = op->absorb(own, nin);
+        in = own;
+    }
     TRY(attr_axes(op, attr, nin ? in[0] : NULL));
     out[0] = folded(s, op, nin, in, attr);
     if (out[0]) return 0;

@@ -2,15 +2,16 @@
  *
  *   g = g + wd p;  m = momentum m + g;  p = p - lr (nesterov: g + momentum m, else m; without m: g)
  *
- * m starts as zeros, so that the first step is g. Without m, result 1 is empty. */
+ * m starts as zeros, so that the first step is g. Without m, result 1 is empty. g is first multiplied with scale, where
+ * that is there. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/op_impl.h"
+#include "kernels/op/update.h"
 
 #include "kernels/cpu/convert.h"
 #include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 
-enum { P, M, G, LR };
+enum { P, M, G, LR, SCALE };
 enum { MOMENTUM, WEIGHT_DECAY, NESTEROV };
 
 static int
@@ -20,7 +21,8 @@ rule(const struct call *c, struct str *rule)
     for (int d = 0; d < c->in[P].ndim; d++) str_addf(&p, "%c", letter(d));
     const char *t = str_text(&p);
     bool none = absent(&c->in[M]);
-    str_addf(rule, "%s,%s,%s,=->%s,%s", t, none ? "=" : t, t, t, none ? "[Z]" : t);
+    const char *scale = c->nin <= SCALE ? "" : absent(&c->in[SCALE]) ? ",=" : ",";
+    str_addf(rule, "%s,%s,%s,=%s->%s,%s", t, none ? "=" : t, t, scale, t, none ? "[Z]" : t);
     str_free(&p);
     return 0;
 }
@@ -34,18 +36,24 @@ infer(const struct call *c, int64_t *size)
     if (none) size[0] = 0;
     c->out[0].dtype = c->in[P].dtype;
     c->out[1].dtype = none ? c->in[P].dtype : c->in[M].dtype;
-    return 0;
+    return update_check_scale(c, SCALE);
+}
+
+static double
+scale_of(const struct kcall *k)
+{
+    return k->call->nin > SCALE ? update_scale(&k->in[SCALE]) : 1;
 }
 
 static int
 ref(const struct kcall *k)
 {
     const struct attr *a = k->call->attr;
-    double lr = number_f(&k->in[LR], 0), mu = a[MOMENTUM].f;
+    double lr = number_f(&k->in[LR], 0), mu = a[MOMENTUM].f, scale = scale_of(k);
     bool none = k->in[M].dtype == DT_NONE;
     int64_t n = view_numel(&k->in[P]);
     for (int64_t i = 0; i < n; i++) {
-        double p = f64_of(&k->in[P])[i], g = f64_of(&k->in[G])[i] + a[WEIGHT_DECAY].f * p;
+        double p = f64_of(&k->in[P])[i], g = scale * f64_of(&k->in[G])[i] + a[WEIGHT_DECAY].f * p;
         double m = none ? g : mu * f64_of(&k->in[M])[i] + g;
         if (!none) f64_of(&k->out[1])[i] = m;
         f64_of(&k->out[0])[i] = p - lr * (a[NESTEROV].i ? g + mu * m : m);
@@ -56,7 +64,7 @@ ref(const struct kcall *k)
 /* ---- fast: f32 where it lies, halves through blocks of f32; or all f64 ---- */
 
 struct factors {
-    double lr, momentum, decay;
+    double lr, momentum, decay, scale;
     bool nesterov;
 };
 
@@ -65,16 +73,16 @@ struct factors {
     VECTOR static void name(int64_t n, const struct factors *f, const type *p, const type *m, const type *g, type *to, \
                             type *m_to)                                                                                \
     {                                                                                                                  \
-        type lr = (type)f->lr, momentum = (type)f->momentum, decay = (type)f->decay;                                   \
+        type lr = (type)f->lr, momentum = (type)f->momentum, decay = (type)f->decay, scale = (type)f->scale;           \
         bool ahead = f->nesterov;                                                                                      \
         if (!m) {                                                                                                      \
             INDEPENDENT                                                                                                \
-            for (int64_t i = 0; i < n; i++) to[i] = p[i] - lr * (g[i] + decay * p[i]);                                 \
+            for (int64_t i = 0; i < n; i++) to[i] = p[i] - lr * (scale * g[i] + decay * p[i]);                         \
             return;                                                                                                    \
         }                                                                                                              \
         INDEPENDENT                                                                                                    \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            type gradient = g[i] + decay * p[i], sum = momentum * m[i] + gradient;                                     \
+            type gradient = scale * g[i] + decay * p[i], sum = momentum * m[i] + gradient;                             \
             to[i] = p[i] - lr * (ahead ? gradient + momentum * sum : sum);                                             \
             m_to[i] = sum;                                                                                             \
         }                                                                                                              \
@@ -98,7 +106,7 @@ static struct factors
 factors_of(const struct kcall *k)
 {
     const struct attr *a = k->call->attr;
-    return (struct factors){number_f(&k->in[LR], 0), a[MOMENTUM].f, a[WEIGHT_DECAY].f, a[NESTEROV].i};
+    return (struct factors){number_f(&k->in[LR], 0), a[MOMENTUM].f, a[WEIGHT_DECAY].f, scale_of(k), a[NESTEROV].i};
 }
 
 static char *
@@ -154,24 +162,36 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
+static int
+absorb(struct val **in, int nin)
+{
+    return update_absorb(in, nin, G, SCALE);
+}
+
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 const struct op op_sgd = {
     .name = "sgd",
     .doc = "m = momentum m + g + wd p, p = p - lr m",
     .source = "Sutskever et al., ICML 2013",
-    .in = {{"p", IN_FLOAT}, {"m", IN_FLOAT | IN_OPTIONAL}, {"g", IN_FLOAT}, {"lr", IN_NUMBER}},
+    .in = {{"p", IN_FLOAT},
+           {"m", IN_FLOAT | IN_OPTIONAL},
+           {"g", IN_FLOAT},
+           {"lr", IN_NUMBER},
+           {"scale", IN_FLOAT | IN_OPTIONAL}},
     .nout = 2,
     .attr = {[MOMENTUM] = {"momentum", ATTR_FLOAT, .doc = "how much of m stays"},
              [WEIGHT_DECAY] = {"weight_decay", ATTR_FLOAT, .doc = "times p, added to g"},
              [NESTEROV] = {"nesterov", ATTR_BOOL, .doc = "look one step ahead"}},
     .make_rule = rule,
     .infer = infer,
+    .absorb = absorb,
     .ref = ref,
     .kernel = variants,
     .ninplace = 2,
     .flags = OP_INPLACE | OP_UPDATE | OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6} f32{4,6} #0.1 momentum=0.9", "f32{7} - f32{7} #0.1 weight_decay=0.5",
                "f32{5} f32{5} f32{5} #0.1 momentum=0.5 nesterov=1 weight_decay=0.1",
-               "bf16{3} f32{3} bf16{3} #0.1 momentum=0.9"},
+               "bf16{3} f32{3} bf16{3} #0.1 momentum=0.9", "f32{4,6} f32{4,6} f32{4,6} #0.1 f32{} momentum=0.9",
+               "f32{7} - f32{7} #0.1 f32{}"},
 };

@@ -2,7 +2,9 @@
 --
 -- Gradients may lie on several placements and in any layout. Each takes the layout
 -- of its optimiser's state first (a partial one is summed once); every placement adds
--- up the squares it has, the sums meet on the first one, and the factor goes back.
+-- up the squares it has, the sums meet on the first one, and the factor goes back. The
+-- products with it are never in memory when only an optimiser reads them: its update
+-- takes gradient and factor.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -32,7 +34,7 @@ end
 local function square_sum(grads)
   local total
   for _, g in ipairs(grads) do
-    local sum = g:to("f32"):square():sum()
+    local sum = rille._square_sum(g)
     total = total and total + sum or sum
   end
   return total

@@ -1,0 +1,118 @@
+/* square_sum.c - the sum of all squares, in one pass: of a norm of gradients.
+ *
+ * Accumulated in f64. Parts are of one length whatever the threads are: the same
+ * bits every run. One Zen 5 core, others at work: 16 M f32 in 2.9 ms, 23 GB/s (memory), the sum of them in 3.4. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/op_impl.h"
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/team.h"
+#include "runtime/simd.h"
+
+enum { PART = 1 << 16, MOST_PARTS = 1024, BLOCK = 2048, LANES = 32 };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    return rule_reduce(c, NULL, 0, false, rule);
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    c->out[0].dtype = c->in[0].dtype == DT_F64 ? DT_F64 : DT_F32;
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    double sum = 0;
+    int64_t n = view_numel(&k->in[0]);
+    for (int64_t i = 0; i < n; i++) sum += f64_of(&k->in[0])[i] * f64_of(&k->in[0])[i];
+    *f64_of(&k->out[0]) = sum;
+    return 0;
+}
+
+#define SQUARES(name, type)                                                                                            \
+    VECTOR static double name(int64_t n, const type *x)                                                                \
+    {                                                                                                                  \
+        double lane[LANES] = {0}, sum = 0;                                                                             \
+        int64_t i = 0;                                                                                                 \
+        for (; i + LANES <= n; i += LANES)                                                                             \
+            for (int l = 0; l < LANES; l++) lane[l] += (double)x[i + l] * x[i + l];                                    \
+        for (; i < n; i++) sum += (double)x[i] * x[i];                                                                 \
+        for (int l = 0; l < LANES; l++) sum += lane[l];                                                                \
+        return sum;                                                                                                    \
+    }
+
+SQUARES(squares_f32, float)
+SQUARES(squares_f64, double)
+
+struct parts {
+    const struct view *x;
+    int64_t n, size; /* elements; of a part */
+    double sum[MOST_PARTS];
+};
+
+static double
+squares(const struct view *x, int64_t from, int64_t n)
+{
+    float block[BLOCK];
+    double sum = 0;
+    const char *at = (const char *)x->data + from * (int64_t)dtype_bytes(x->dtype);
+    if (x->dtype == DT_F64) return squares_f64(n, (const double *)at);
+    if (x->dtype == DT_F32) return squares_f32(n, (const float *)at);
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t m = MIN(n - i, BLOCK);
+        block_load(COMP_F32, x->dtype, at + i * (int64_t)dtype_bytes(x->dtype), 1, m, block);
+        sum += squares_f32(m, block);
+    }
+    return sum;
+}
+
+static void
+range(void *arg, int64_t lo, int64_t hi)
+{
+    struct parts *p = arg;
+    for (int64_t i = lo; i < hi; i++) p->sum[i] = squares(p->x, i * p->size, MIN(p->size, p->n - i * p->size));
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct parts p = {.x = &k->in[0], .n = view_numel(&k->in[0])};
+    double sum = 0;
+    p.size = MAX(PART, (p.n + MOST_PARTS - 1) / MOST_PARTS);
+    int64_t n = (p.n + p.size - 1) / p.size;
+    team_run(k->threads, n, 1, range, &p);
+    for (int64_t i = 0; i < n; i++) sum += p.sum[i];
+    elem_set_f(k->out[0].dtype, k->out[0].data, 0, sum);
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = b_cast(b, b_mul(b, b_scale(b, n->in[0], 2), dout[0]), n->in[0]->type.dtype);
+}
+
+static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .run = run}, {NULL}};
+
+const struct op op_square_sum = {
+    .name = "square_sum",
+    .doc = "y = sum of x^2",
+    .in = {{"x", IN_FLOAT}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "0",
+    .ref = ref,
+    .kernel = variants,
+    .flags = OP_HIDDEN | OP_UNPLACED,
+    .sample = {"f32{4,6}", "f32{}", "bf16{17}", "f64{3,5,7}", "f16{2,0}"},
+};
