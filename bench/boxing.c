@@ -43,7 +43,7 @@ plan_us(struct arena *a, const struct type *t, const struct layout *from, const 
         arena_reset(a);
         double start = now_us();
         if (box_plan_part(a, t, from, to, &one, &plan)) printf("%s\n", err_text());
-        if (border) box_border(a, plan, &one, &out);
+        if (border) box_border(a, plan, &one, NULL, &out);
         best = MIN(best, now_us() - start);
     }
     return best;

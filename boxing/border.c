@@ -15,7 +15,9 @@
 
 struct inverse {
     struct arena *arena, tmp; /* of the result; of this call */
+    const struct box_plan *plan;
     const struct box_ranks *mine;
+    box_far_fn *far;
     struct grid from, to;
     struct deal deal;
     bool apart;
@@ -194,7 +196,8 @@ reads_by(struct inverse *v, const struct box_work *w, bool stage)
     for (int32_t i = 0; i < w->nstep; i++)
         for (int32_t k = 0; k < w->step[i].nsource; k++) {
             const struct box_source *s = &w->step[i].source[k];
-            if (is_among(v->mine->nfrom, v->mine->from, s->pos)) continue;
+            if (is_among(v->mine->nfrom, v->mine->from, s->pos) && !(v->far && v->far(v->plan, stage, w->pos, s->pos)))
+                continue;
             add_read(v, (struct box_read){s->stage != BOX_PART, stage, s->pos, w->pos, w->step[i].slice});
         }
 }
@@ -205,19 +208,29 @@ all_ranks(const struct box_plan *p, const struct box_ranks *mine)
     return mine->nfrom == p->from->place->nrank && mine->nto == p->to->place->nrank;
 }
 
-void
-box_border(struct arena *a, const struct box_plan *p, const struct box_ranks *mine, struct box_border *out)
+static void
+reads_of_all(struct inverse *v)
 {
-    struct inverse v = {.arena = a, .mine = mine, .from = grid_of(p->from, &p->type), .to = grid_of(p->to, &p->type)};
+    deal_init(&v->deal, &v->tmp, &v->from, &v->to);
+    v->apart = grid_apart(&v->from, &v->to);
+    v->member = ARENA_ARRAY(&v->tmp, int32_t, v->to.nreplica);
+    for (int32_t i = 0; i < v->mine->nfrom; i++) reads_of(v, v->mine->from[i]);
+}
+
+void
+box_border(struct arena *a, const struct box_plan *p, const struct box_ranks *mine, box_far_fn *far,
+           struct box_border *out)
+{
+    struct inverse v = {.arena = a, .plan = p, .mine = mine, .far = far};
+    bool all = all_ranks(p, mine);
+    v.from = grid_of(p->from, &p->type);
+    v.to = grid_of(p->to, &p->type);
     *out = (struct box_border){0};
-    if (p->alias || all_ranks(p, mine)) return;
+    if (p->alias || (all && !far)) return;
     for (int32_t i = 0; i < p->nstage; i++) reads_by(&v, &p->stage[i].work, true);
     for (int32_t i = 0; i < p->npart; i++) reads_by(&v, &p->part[i], false);
     out->in = take_reads(&v, &out->nin);
-    deal_init(&v.deal, &v.tmp, &v.from, &v.to);
-    v.apart = grid_apart(&v.from, &v.to);
-    v.member = ARENA_ARRAY(&v.tmp, int32_t, v.to.nreplica);
-    for (int32_t i = 0; i < mine->nfrom; i++) reads_of(&v, mine->from[i]);
+    if (!all) reads_of_all(&v);
     out->out = take_reads(&v, &out->nout);
     free(v.read);
     arena_fini(&v.tmp);

@@ -99,11 +99,14 @@ struct box_read {
  * list is sorted by (to_stage, to, from_stage, from, slice), stages first, and each entry there once: where two sets of
  * ranks meet, what one reads of the other is what the other is read, entry by entry. In time and memory of what these
  * ranks exchange. */
+/* far: which reads within these ranks are in the first list too, since they are not made in place; NULL: none. */
+typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
 struct box_border {
     int32_t nin, nout;
     struct box_read *in, *out;
 };
-void box_border(struct arena *a, const struct box_plan *p, const struct box_ranks *mine, struct box_border *out);
+void box_border(struct arena *a, const struct box_plan *p, const struct box_ranks *mine, box_far_fn *far,
+                struct box_border *out);
 
 /* What people call the move: "none", "slice" (nothing is sent), "all-gather", "reduce-scatter", "all-reduce",
  * "all-to-all", "broadcast", "permute", else "exchange". */

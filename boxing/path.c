@@ -89,7 +89,7 @@ by_number(const void *a, const void *b)
 
 /* Different ranks that these steps read from, `self` apart. */
 static int32_t
-count_senders(struct arena *a, const struct box_work *w)
+count_senders(struct arena *a, const struct box_work *w, int32_t self)
 {
     int32_t capacity = 0, k = 0, different = 0;
     for (int32_t i = 0; i < w->nstep; i++) capacity += w->step[i].nsource;
@@ -97,27 +97,28 @@ count_senders(struct arena *a, const struct box_work *w)
     for (int32_t i = 0; i < w->nstep; i++)
         for (int32_t j = 0; j < w->step[i].nsource; j++) rank[k++] = w->step[i].source[j].rank;
     qsort(rank, (size_t)capacity, sizeof *rank, by_number);
-    for (k = 0; k < capacity; k++) different += rank[k] != w->rank && (k == 0 || rank[k] != rank[k - 1]);
+    for (k = 0; k < capacity; k++) different += rank[k] != self && (k == 0 || rank[k] != rank[k - 1]);
     return different;
 }
 
-/* Steps of one rank and one level. */
+/* Steps of one rank and one level. self: which source is the rank itself, -1: none, where the other side is of another
+ * kind. */
 static struct load
-load_of(struct arena *a, const struct box_plan *p, const struct box_work *w)
+load_of(struct arena *a, const struct box_plan *p, const struct box_work *w, int32_t self)
 {
     struct load load = {0, 0, 0, 0};
     for (int32_t i = 0; i < w->nstep; i++) {
         const struct box_step *step = &w->step[i];
         for (int32_t k = 0; k < step->nsource; k++) {
             double bytes = (double)box_source_bytes(p, step, k);
-            if (step->source[k].rank != w->rank)
+            if (step->source[k].rank != self)
                 load.beta += bytes;
             else if (step->verb == BOX_COPY)
                 load.copy += bytes;
             if (step->verb == BOX_REDUCE) load.gamma += bytes;
         }
     }
-    load.alpha = count_senders(a, w);
+    load.alpha = count_senders(a, w, self);
     return load;
 }
 
@@ -144,12 +145,14 @@ load_side(struct search *s, const struct place *place, const struct layout *from
           struct load worst[2])
 {
     int32_t pos[MAX_PROBE], n = probes(place, pos);
+    bool one_kind = from->place->kind == to->place->kind;
     for (int32_t i = 0; i < n; i++) {
         struct box_plan *p;
+        int32_t rank = place->rank[pos[i]];
         arena_reset(&s->scratch);
-        if (plan_rank(s, from, to, place->rank[pos[i]], &p)) continue;
-        if (p->nstage) keep_worst(&worst[0], load_of(&s->scratch, p, &p->stage[0].work));
-        if (p->npart) keep_worst(&worst[1], load_of(&s->scratch, p, &p->part[0]));
+        if (plan_rank(s, from, to, rank, &p)) continue;
+        if (p->nstage) keep_worst(&worst[0], load_of(&s->scratch, p, &p->stage[0].work, rank));
+        if (p->npart) keep_worst(&worst[1], load_of(&s->scratch, p, &p->part[0], one_kind ? rank : -1));
     }
 }
 

@@ -68,7 +68,7 @@ host_fill(void *p, int byte, size_t bytes)
 
 static const struct device_kind device_cpu = {
     .name = "cpu",
-    .flags = HOST_READS | FUSES | ONE_MEMORY,
+    .flags = HOST_READS | FUSES | ONE_SPACE,
     .variants = DEV_CPU,
     .take = host_take,
     .give = host_give,
@@ -96,6 +96,24 @@ const char *
 device_kind_text(int kind)
 {
     return device_kind(kind)->name;
+}
+
+/* A plan of devices without bytes says what it would be in the host's. */
+int32_t
+device_space(int kind, int32_t device)
+{
+    unsigned flags = device_kind(kind)->flags;
+    if (flags & (HOST_READS | NO_BYTES)) return 0;
+    return flags & ONE_SPACE ? kind : NDEVICE_KIND + device * NDEVICE_KIND + kind;
+}
+
+/* Work on a stream reaches the host's bytes and those of its kind. */
+int
+device_carrier(int from, int to)
+{
+    bool from_host = device_space(from, 0) == 0, to_host = device_space(to, 0) == 0;
+    if (device_kind(to)->stream_new && (from == to || from_host)) return to;
+    return device_kind(from)->stream_new && to_host ? from : -1;
 }
 
 int

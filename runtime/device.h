@@ -20,7 +20,7 @@ enum device_flags {
     HOST_READS = 1, /* host code may touch its bytes */
     NO_BYTES = 2,   /* values have a layout and no bytes: plans of it are read, not run */
     FUSES = 4,      /* chains of element-wise operators are computed in one pass */
-    ONE_MEMORY = 8, /* every device of the kind reads the others' bytes in place */
+    ONE_SPACE = 8,  /* the devices of the kind are of one space: they read each other's bytes in place */
 };
 
 struct stream;
@@ -53,9 +53,14 @@ struct device_kind {
 };
 const struct device_kind *device_kind(int kind);
 const char *device_kind_text(int kind);
+/* The space in which the bytes of a device lie: devices of one space read each other's in place. 0: the host's. */
+int32_t device_space(int kind, int32_t device);
+/* Bytes go from a device of one kind to one of another space: the kind whose streams reach both; of one kind the reader
+ * is meant. -1: neither does. */
+int device_carrier(int from, int to);
 /* -1 after fail(E_PLACE) naming the text. */
 int device_kind_parse(const char *text);
-extern const struct device_kind device_late;
+extern struct device_kind device_late; /* a test takes ONE_SPACE away, for GPUs that do not reach each other */
 
 struct pool;
 struct buffer {

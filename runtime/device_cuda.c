@@ -247,7 +247,7 @@ trouble(struct stream *s, int64_t mark)
 
 struct device_kind device_cuda = {
     .name = "cuda",
-    .flags = FUSES | ONE_MEMORY,
+    .flags = FUSES | ONE_SPACE,
     .variants = DEV_CUDA,
     .missing = "no CUDA plug-in was opened",
     .take = take,

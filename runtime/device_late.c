@@ -130,9 +130,9 @@ stream_new(int device, bool driven, struct stream **out)
     return host_stream_new(&device_late, driven, out);
 }
 
-const struct device_kind device_late = {
+struct device_kind device_late = {
     .name = "late",
-    .flags = FUSES | ONE_MEMORY,
+    .flags = FUSES | ONE_SPACE,
     .variants = DEV_CPU,
     .take = take,
     .give = give,

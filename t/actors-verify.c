@@ -665,7 +665,7 @@ main(void)
 {
     uint64_t seed = seed_of(5);
     bool more = getenv("RILLE_LONG") != NULL;
-    struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
+    struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     alarm(more ? 3600 : 300);
     if (rille_open(&o, &s)) return 1;
@@ -674,6 +674,9 @@ main(void)
     test_shared(s, seed);
     test_layouts(s, seed);
     test_mutants(s, seed, more ? 20000 : 1000, more ? 1000 : 40);
+    other_kind = DEV_LATE;
+    test_shared(s, seed + 1);
+    test_mutants(s, seed + 1, more ? 20000 : 500, more ? 1000 : 20);
     rille_close(&s);
     return done();
 }

@@ -191,7 +191,7 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
         if (box_plan_part(&arena, t, from, to, &s.ranks, &part)) complain(err_text(), whole);
         check_steps(part, whole, &s);
         bytes += part->bytes;
-        box_border(&arena, part, &s.ranks, &b);
+        box_border(&arena, part, &s.ranks, NULL, &b);
         check_reads(whole, &s, true, b.nin, b.in);
         check_reads(whole, &s, false, b.nout, b.out);
     }
@@ -273,7 +273,7 @@ memory_is_of_what_is_exchanged(void)
         struct box_border b;
         arena_reset(&arena);
         if (box_plan_part(&arena, &t, from, to, &one, &plan)) continue;
-        box_border(&arena, plan, &one, &b);
+        box_border(&arena, plan, &one, NULL, &b);
         int64_t all = b.nin + b.nout;
         for (int32_t i = 0; i < plan->nstage; i++) all += sources_of(&plan->stage[i].work);
         for (int32_t i = 0; i < plan->npart; i++) all += sources_of(&plan->part[i]);

@@ -32,6 +32,8 @@ pick(struct maker *m, int n)
     return (int)(next_random(&m->rng) % (uint64_t)n);
 }
 
+static int other_kind = DEV_CPU; /* of devices that some placements have, by chance */
+
 static const struct place *
 random_place(struct maker *m)
 {
@@ -40,7 +42,8 @@ random_place(struct maker *m)
     int32_t rank[NDEV], n = axis[0] * axis[1], start = pick(m, NDEV);
     for (int32_t i = 0; i < n; i++) rank[i] = (start + i) % NDEV;
     const struct place *p;
-    assert(place_new(m->s->atlas, DEV_CPU, axis[1] > 1 ? 2 : 1, axis, rank, &p) == 0);
+    int kind = other_kind != DEV_CPU && pick(m, 2) ? other_kind : DEV_CPU;
+    assert(place_new(m->s->atlas, kind, axis[1] > 1 ? 2 : 1, axis, rank, &p) == 0);
     return p;
 }
 
@@ -215,14 +218,20 @@ enum { HEAP_BYTES = 64 << 20 }; /* of addresses: pages that nobody touches cost 
 
 struct bench {
     struct run run;
-    char **own; /* what was allocated */
+    struct own {
+        int kind;
+        void *p;
+        size_t bytes;
+    } * own; /* what was allocated */
     int nown;
     struct heap *heap; /* where bytes come from; NULL: each is allocated by itself */
 };
 
+/* Bytes of a kind of devices, each of them `fill`. */
 static void *
-bytes_for(struct bench *b, int64_t bytes, int fill)
+bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
 {
+    const struct device_kind *k = device_kind(kind);
     void *p = NULL;
     if (bytes == 0) return NULL;
     if (b->heap) {
@@ -231,10 +240,10 @@ bytes_for(struct bench *b, int64_t bytes, int fill)
         assert(b->heap->used <= HEAP_BYTES);
         return memset(p, fill, (size_t)bytes);
     }
-    assert(posix_memalign(&p, 64, (size_t)bytes) == 0);
-    memset(p, fill, (size_t)bytes);
+    p = k->take(0, (size_t)bytes);
+    assert(p && k->fill(p, fill, (size_t)bytes) == 0);
     b->own = realloc(b->own, sizeof(*b->own) * (size_t)(b->nown + 1));
-    b->own[b->nown++] = p;
+    b->own[b->nown++] = (struct own){kind, p, (size_t)bytes};
     return p;
 }
 
@@ -267,6 +276,55 @@ fill_leaf(float *x, const struct plan *p, int32_t i)
             }
 }
 
+static int
+leaf_kind(const struct plan *p, int32_t i)
+{
+    return p->program->leaf[p->leaf_part[i].index].layout->place->kind;
+}
+
+static int
+root_kind(const struct plan *p, int32_t i)
+{
+    return ref_layout(p->program, p->program->root[p->root_part[i].index].ref)->place->kind;
+}
+
+static void
+open_leaf(struct bench *b, const struct plan *p, int32_t i)
+{
+    size_t bytes = (size_t)p->leaf_part[i].bytes;
+    b->run.leaf[i] = bytes_for(b, leaf_kind(p, i), p->leaf_part[i].bytes, 0);
+    if (!b->run.leaf[i]) return;
+    void *x = calloc(1, bytes);
+    fill_leaf(x, p, i);
+    assert(device_kind(leaf_kind(p, i))->copy(b->run.leaf[i], x, bytes) == 0);
+    free(x);
+}
+
+/* Numbers lie behind the arena of devices that do not reach the host's (actors/act/address.c). */
+static void
+open_arena(struct bench *b, const struct plan *p, int32_t d)
+{
+    const struct device_kind *k = device_kind(p->device[d].kind);
+    int64_t arena = p->device[d].arena_bytes, numbers = (int64_t)sizeof(uint64_t) * p->program->nnumber;
+    if (k->flags & HOST_READS) {
+        b->run.arena[d] = bytes_for(b, p->device[d].kind, arena, 0xff);
+        return;
+    }
+    b->run.arena[d] = bytes_for(b, p->device[d].kind, where_stride(arena) + numbers, 0xff);
+    if (numbers) assert(!k->copy((char *)b->run.arena[d] + where_stride(arena), b->run.number, (size_t)numbers));
+}
+
+/* The bytes of a root part, in a copy that the caller frees. */
+static inline unsigned char *
+bench_root(const struct bench *b, int32_t i)
+{
+    const struct plan *p = b->run.plan;
+    size_t bytes = (size_t)p->root_part[i].bytes;
+    unsigned char *x = malloc(bytes + 1);
+    if (bytes) assert(device_kind(root_kind(p, i))->copy(x, b->run.root[i], bytes) == 0);
+    return x;
+}
+
 /* Roots that may be written over their leaf are. */
 static inline void
 bench_open_in(struct bench *b, struct plan *p, struct heap *heap)
@@ -276,22 +334,19 @@ bench_open_in(struct bench *b, struct plan *p, struct heap *heap)
     b->run.root = calloc((size_t)p->nroot_part + 1, sizeof(void *));
     b->run.arena = calloc((size_t)p->ndevice + 1, sizeof(void *));
     b->run.number = calloc((size_t)p->program->nnumber + 1, sizeof(uint64_t));
-    for (int32_t i = 0; i < p->nleaf_part; i++) {
-        b->run.leaf[i] = bytes_for(b, p->leaf_part[i].bytes, 0);
-        if (b->run.leaf[i]) fill_leaf(b->run.leaf[i], p, i);
-    }
+    for (int32_t i = 0; i < p->nleaf_part; i++) open_leaf(b, p, i);
     for (int32_t i = 0; i < p->nroot_part; i++) {
         const struct plan_part *part = &p->root_part[i];
         const struct prog_root *r = &p->program->root[part->index];
         b->run.root[i] = p->overwrites[part->index]
                              ? b->run.leaf[p->leaf_first[r->overwrites_leaf] + i - p->root_first[part->index]]
-                             : bytes_for(b, part->bytes, 0x55);
+                             : bytes_for(b, root_kind(p, i), part->bytes, 0x55);
     }
-    for (int32_t d = 0; d < p->ndevice; d++) b->run.arena[d] = bytes_for(b, p->device[d].arena_bytes, 0xff);
     for (int32_t i = 0; i < p->program->nnumber; i++) {
         double f = 0.25 * (i + 1);
         memcpy(&b->run.number[i], &f, sizeof f);
     }
+    for (int32_t d = 0; d < p->ndevice; d++) open_arena(b, p, d);
 }
 
 static inline void
@@ -303,7 +358,7 @@ bench_open(struct bench *b, struct plan *p)
 static void
 bench_close(struct bench *b)
 {
-    for (int i = 0; i < b->nown; i++) free(b->own[i]);
+    for (int i = 0; i < b->nown; i++) device_kind(b->own[i].kind)->give(0, b->own[i].p, b->own[i].bytes);
     free(b->own);
     free(b->run.leaf);
     free(b->run.root);
@@ -321,8 +376,9 @@ outcome(struct engine *e, struct plan *p)
     bench_open(&b, p);
     int status = engine_run(e, &b.run);
     for (int32_t i = 0; i < p->nroot_part; i++) {
-        const unsigned char *x = b.run.root[i];
-        for (int64_t k = 0; x && k < p->root_part[i].bytes; k++) hash = (hash ^ x[k]) * 0x100000001b3ull;
+        unsigned char *x = bench_root(&b, i);
+        for (int64_t k = 0; k < p->root_part[i].bytes; k++) hash = (hash ^ x[k]) * 0x100000001b3ull;
+        free(x);
     }
     bench_close(&b);
     if (status) diag("run: %s", err_text());

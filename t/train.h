@@ -18,6 +18,7 @@ enum { ROWS = 16, WIDTH = 6, HIDDEN = 8, CLASSES = 4, PIECES = 4 };
 
 struct train_options {
     const char *bus, *kind; /* "zmq", "sim:3"; "cpu", "late" */
+    const char *second;     /* kind of the second stage; NULL: the same */
     int threads;            /* 0: 4 */
     const char *schedule;   /* NULL: no compiled step, a plain loop */
     int pieces;             /* 0: PIECES */
@@ -43,10 +44,13 @@ train_layout(struct train *t, int stage, const char *sbp)
     const int32_t one = 1, two = 2, rank[2][2] = {{0, 1}, {2, 3}};
     const struct rille_place *p;
     const struct rille_layout *l;
-    if (t->options.single) sbp = "B";
-    must(
-        rille_place(t->s, t->options.kind, 1, t->options.single ? &one : &two, rank[t->options.single ? 0 : stage], &p),
-        "placement");
+    const char *kind = stage && t->options.second ? t->options.second : t->options.kind;
+    if (t->options.single) {
+        sbp = "B";
+        stage = 0;
+        kind = t->options.kind;
+    }
+    must(rille_place(t->s, kind, 1, t->options.single ? &one : &two, rank[stage], &p), "placement");
     must(rille_layout(t->s, p, 1, &sbp, NULL, -1, &l), "layout");
     return l;
 }

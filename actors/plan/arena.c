@@ -51,7 +51,7 @@ struct memory {
     int32_t *first_out, *of;        /* by task: number of its first result; by result: its tenant, -1 */
     struct tenant *tenant;          /* by device, then by task */
     int32_t *first;                 /* by device: its first tenant */
-    int32_t *first_task, *task;     /* by device: its tasks, in order */
+    int32_t *first_task, *task;     /* by device: the tasks whose results it holds, in order */
     int32_t *first_reader, *reader; /* by tenant: who reads it, in order */
     int32_t *next_writer;           /* by task: the next that fills the same register (share.c), -1 */
     bool *late;                     /* by task: once a batch, after the last piece */
@@ -70,6 +70,13 @@ static bool
 is_tenant(const struct out_port *o)
 {
     return o->where.kind == IN_ARENA;
+}
+
+/* The device in whose memory its results lie. */
+static int32_t
+holder(const struct draft *d)
+{
+    return d->nout && is_tenant(&d->out[0]) ? d->out[0].where.index : d->task.device;
 }
 
 /* Puts what each device has one after the other: first[d] for d <= ndevice, from counts at first[d + 1]. */
@@ -92,8 +99,8 @@ list_tenants(struct memory *m)
         const struct draft *d = &l->draft[i];
         m->first_out[i] = nout;
         nout += d->nout;
-        m->first_task[d->task.device + 1]++;
-        for (int k = 0; k < d->nout; k++) m->first[d->task.device + 1] += is_tenant(&d->out[k]);
+        m->first_task[holder(d) + 1]++;
+        for (int k = 0; k < d->nout; k++) m->first[holder(d) + 1] += is_tenant(&d->out[k]);
     }
     add_up(m->first, ndevice);
     add_up(m->first_task, ndevice);
@@ -104,10 +111,10 @@ list_tenants(struct memory *m)
     int32_t *next_task = arena_dup(a, m->first_task, sizeof *next * (size_t)(ndevice + 1));
     for (int32_t i = 0; i < l->ndraft; i++) {
         const struct draft *d = &l->draft[i];
-        m->task[next_task[d->task.device]++] = i;
+        m->task[next_task[holder(d)]++] = i;
         for (int k = 0; k < d->nout; k++) {
             int32_t *of = &m->of[m->first_out[i] + k];
-            *of = is_tenant(&d->out[k]) ? next[d->task.device]++ : -1;
+            *of = is_tenant(&d->out[k]) ? next[holder(d)]++ : -1;
             if (*of >= 0) m->tenant[*of] = (struct tenant){.task = i, .out = k, .last = i};
         }
     }
@@ -499,7 +506,7 @@ check_sizes(struct lower *l)
     for (int d = 0; d < p->ndevice; d++) left[d] = most;
     for (int32_t i = 0; i < l->ndraft; i++) {
         const struct draft *draft = &l->draft[i];
-        int d = draft->task.device;
+        int32_t d = holder(draft);
         for (int k = 0; k < draft->nout; k++) {
             const struct out_port *o = &draft->out[k];
             if (!is_tenant(o)) continue;

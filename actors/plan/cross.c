@@ -1,6 +1,8 @@
 /* cross.c - what crosses the border of a move (boxing/border.c), put together into channels. */
 #include "actors/plan/cross.h"
 
+#include "runtime/device.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,13 +21,33 @@ compare_tasks(const struct box_read *a, const struct box_read *b)
 struct side {
     const struct box_read *read;
     int32_t n, ndim, memory, run, channel; /* memory: of the other end */
+    int32_t space;                         /* of who reads */
 };
+
+/* Where the part or stage lies that a work fills. */
+static const struct place *
+place_of(const struct box_plan *b, bool to_stage)
+{
+    return to_stage ? b->from->place : b->to->place;
+}
+
+static int32_t
+space_at(const struct place *p, int32_t pos)
+{
+    return device_space(p->kind, p->rank[pos]);
+}
+
+static bool
+is_far(const struct box_plan *b, bool to_stage, int32_t to, int32_t from)
+{
+    return space_at(place_of(b, to_stage), to) != space_at(b->from->place, from);
+}
 
 /* The memory of the other end: of the source of what comes in, else of who reads it. */
 static int32_t
 memory_of(struct mines *m, const struct box_plan *b, const struct box_read *r, bool in)
 {
-    const struct place *p = in || r->to_stage ? b->from->place : b->to->place;
+    const struct place *p = in ? b->from->place : place_of(b, r->to_stage);
     return mines_memory(m, p->kind, p->rank[in ? r->from : r->to]);
 }
 
@@ -37,8 +59,11 @@ find_sides(struct arena *a, struct mines *m, const struct box_plan *b, const str
     *n = 0;
     for (int32_t i = 0; i < nread; i++) {
         if (i == 0 || compare_tasks(&read[i - 1], &read[i]))
-            side[(*n)++] = (struct side){
-                .read = &read[i], .ndim = b->type.ndim, .memory = memory_of(m, b, &read[i], in), .run = *n};
+            side[(*n)++] = (struct side){.read = &read[i],
+                                         .ndim = b->type.ndim,
+                                         .memory = memory_of(m, b, &read[i], in),
+                                         .space = space_at(place_of(b, read[i].to_stage), read[i].to),
+                                         .run = *n};
         side[*n - 1].n++;
     }
     return side;
@@ -66,6 +91,7 @@ compare_content(const struct side *x, const struct side *y)
     if (a->from != b->from) return a->from < b->from ? -1 : 1;
     if (a->to_stage != b->to_stage) return a->to_stage - b->to_stage;
     if (x->memory != y->memory) return x->memory < y->memory ? -1 : 1;
+    if (x->space != y->space) return x->space < y->space ? -1 : 1;
     if (x->n != y->n) return x->n - y->n;
     for (int32_t i = 0; i < x->n; i++) {
         int c = compare_boxes(a[i].slice, b[i].slice, x->ndim);
@@ -162,16 +188,30 @@ find_out(struct arena *a, struct mines *m, struct cross *x, const struct box_bor
     while (x->npart < x->nout && x->out[x->npart].from_side == SIDE_PART) x->npart++;
 }
 
+/* All positions here lie in this space; *space is -1 before the first. */
+static bool
+same_space(const struct mine *m, int32_t *space)
+{
+    if (m->n && *space < 0) *space = space_at(m->place, m->pos[0]);
+    for (int32_t i = 0; i < m->n; i++)
+        if (space_at(m->place, m->pos[i]) != *space) return false;
+    return true;
+}
+
 static int
 find(struct arena *a, struct mines *m, const struct type *t, const struct layout *from, const struct layout *to,
      struct cross *x)
 {
     struct box_border border;
+    int32_t space = -1;
     *x = (struct cross){.from = mine_of(m, from->place), .to = mine_of(m, to->place)};
-    if (cross_is_all(x)) return box_plan(a, t, from, to, &x->own);
+    x->one_space = same_space(x->from, &space) && same_space(x->to, &space);
     struct box_ranks own = {.nfrom = x->from->n, .from = x->from->pos, .nto = x->to->n, .to = x->to->pos};
-    TRY(box_plan_part(a, t, from, to, &own, &x->own));
-    box_border(a, x->own, &own, &border);
+    if (cross_is_all(x))
+        TRY(box_plan(a, t, from, to, &x->own));
+    else
+        TRY(box_plan_part(a, t, from, to, &own, &x->own));
+    box_border(a, x->own, &own, x->one_space ? NULL : is_far, &border);
     find_in(a, m, x, &border);
     find_out(a, m, x, &border);
     return 0;
@@ -184,9 +224,10 @@ cross_is_all(const struct cross *x)
 }
 
 bool
-cross_is_here(const struct cross *x, const struct box_source *s)
+cross_in_place(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s)
 {
-    return s->stage == BOX_PART ? mine_find(x->from, s->pos) >= 0 : s->stage != BOX_ELSEWHERE;
+    bool here = s->stage == BOX_PART ? mine_find(x->from, s->pos) >= 0 : s->stage != BOX_ELSEWHERE;
+    return here && (x->one_space || !is_far(x->own, to_stage, w->pos, s->pos));
 }
 
 static int

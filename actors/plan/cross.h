@@ -1,9 +1,10 @@
 /* cross.h - the steps of a move here, and what of it crosses memories: which windows tasks here read of other memories'
- * parts, and the other way round.
+ * parts, and the other way round; and what crosses spaces of this memory.
  *
  * A pure function of the type, the two layouts and the map: the parts at both ends of a channel find the same channels.
  * All that one task reads of one source is one channel. Parts of one memory that hold the same (replicas) and read the
- * same of one source share a channel, so that it crosses once. */
+ * same of one source share a channel, so that it crosses once. What tasks of one space here read of another space here
+ * is grouped alike: it comes in from this memory itself, by transfers. */
 #ifndef RILLE_PLAN_CROSS_H
 #define RILLE_PLAN_CROSS_H
 
@@ -13,14 +14,14 @@
 
 struct cross_channel {
     uint8_t from_side, to_side; /* enum channel_side */
-    int32_t from, to, peer;     /* see struct channel_name; the memory of the other end */
+    int32_t from, to, peer;     /* see struct channel_name; the memory of the other end: this one's is a transfer */
     int32_t nslice;
     const struct box_read *slice; /* in the order in which they are sent */
     int64_t *offset;              /* of each in what is sent, elements */
     int64_t numel;
 };
 
-/* All that one task here reads of one source elsewhere. */
+/* All that one task here reads of one source that is not in place for it. */
 struct cross_run {
     struct box_read key; /* but for the slice */
     int32_t first, n, channel;
@@ -28,6 +29,7 @@ struct cross_run {
 
 struct cross {
     const struct mine *from, *to;
+    bool one_space;       /* all that lies here does so in one */
     struct box_plan *own; /* the stages and the parts here */
     struct cross_channel *in, *out;
     int32_t nin, nout; /* those to stages first, then those from parts; by from, to */
@@ -49,9 +51,9 @@ int cross_of(struct crosses *s, const struct type *t, const struct layout *from,
 
 /* Does all of the move lie here? */
 bool cross_is_all(const struct cross *x);
-/* Does a source of a step lie here? */
-bool cross_is_here(const struct cross *x, const struct box_source *s);
-/* Which channel that comes in brings what a step reads of a source elsewhere, and as which of its slices. */
+/* Does this work read a source of a step in place: does that lie here, in the same space? */
+bool cross_in_place(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s);
+/* Which channel that comes in brings what a step reads of another source, and as which of its slices. */
 int32_t cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s,
                    const struct box *slice, int32_t *which);
 /* What the elements of a channel are held in. */

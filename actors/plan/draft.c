@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* Devices are sorted by kind, then rank. */
-static int32_t
-device_index(const struct lower *l, int kind, int rank)
+int32_t
+draft_device(const struct lower *l, int kind, int rank)
 {
     const struct plan *p = l->plan;
     int32_t lo = 0, hi = p->ndevice;
@@ -39,7 +39,7 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
     struct task *t = &d->task;
     t->kind = kind;
     t->node = node;
-    t->device = (int16_t)device_index(l, device_kind, rank);
+    t->device = (int16_t)draft_device(l, device_kind, rank);
     t->thread = l->plan->device[t->device].thread;
     t->pos = pos;
     t->channel = -1;

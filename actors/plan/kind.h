@@ -43,6 +43,7 @@ enum kind_flags {
     KIND_ORDER = 64,       /* it has no results: others wait for it */
     KIND_SENDS = 128,      /* it has no results here: what it reads goes to another memory */
     KIND_FAR = 256,        /* it may be an end of a channel */
+    KIND_CARRIES = 512,    /* it reads what lies in another space than its results */
 };
 
 struct task_kind {

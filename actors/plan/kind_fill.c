@@ -1,4 +1,4 @@
-/* kind_fill.c - a task that fills its slices of a part that several ranks of one memory share (share.c).
+/* kind_fill.c - a task that fills its slices of a part that several ranks of one space share (share.c).
  *
  * All who fill a part write into one register, that of the first of them. */
 #include "actors/plan/kind_move.h"

@@ -2,11 +2,12 @@
 #include "actors/plan/kind_move.h"
 #include "runtime/stream.h"
 
+/* Does an argument come from the memory of another device than the result's? */
 static bool
 on_other_device(const struct plan *p, const struct task *t, const struct arg *arg)
 {
-    const struct plan_device *d = &p->device[t->device];
-    if (arg->kind == ARG_REG) return p->task[t->in[arg->index].task].device != t->device;
+    const struct plan_device *d = &p->device[task_holder(t)];
+    if (arg->kind == ARG_REG) return task_holder(&p->task[t->in[arg->index].task]) != task_holder(t);
     const struct plan_part *part = &p->leaf_part[arg->index];
     const struct place *place = p->program->leaf[part->index].layout->place;
     return place->rank[part->pos] != d->rank || place->kind != d->kind;

@@ -101,7 +101,8 @@ void kernels_add(struct kernels *k, int32_t device, struct exec *e);
 
 /* draft.c */
 struct draft *draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int device_kind, int rank,
-                        int32_t pos, bool piece, int32_t *id); /* valid until the next one */
+                        int32_t pos, bool piece, int32_t *id);   /* valid until the next one */
+int32_t draft_device(const struct lower *l, int kind, int rank); /* its number in the plan */
 void draft_out(struct lower *l, struct draft *d, int64_t bytes, int32_t every);
 int32_t draft_port(struct lower *l, struct draft *d, const struct out_port *o); /* one more; which */
 bool draft_once(const struct draft *d);                                         /* its results come once a batch */
@@ -136,7 +137,7 @@ struct mover { /* a move in the making */
     const struct box_plan *b; /* its steps here */
     struct pval *from;
     const struct cross *cross;
-    int32_t *recv;           /* by channel that comes in: its task */
+    int32_t *recv;           /* by channel that comes in: its task, a RECV or a transfer */
     int32_t *stage_task;     /* by stage */
     int32_t *part_task;      /* by destination part here */
     int32_t *arg, *arg_task; /* by source here, then by stage, then by channel: its argument of that task */
@@ -146,21 +147,22 @@ struct mover { /* a move in the making */
 };
 void mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct cross *x,
                 struct pval *from);
-int move_kind(const struct box_plan *b, int rank);
 /* How a slice lies in a source here (the part at a position; a stage, if it is not BOX_PART), which *part says where to
  * find; *skip elements beyond that. */
 struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part,
                          int64_t *skip);
+/* Slice `which` of a channel as it lies in what comes in: dense, *skip elements from the start. */
+struct view mover_received(const struct mover *m, const struct cross_channel *c, int32_t which, int64_t *skip);
 /* The tasks that fill stages, and those that fill parts. */
 int move_stages(struct mover *m);
 int move_parts(struct mover *m, struct pval *to);
 int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
              const struct box *slice, int rank, const struct view *dst, int64_t skip);
-/* share.c: parts that are alike on several ranks of one memory get one register; *done: they could. */
+/* share.c: parts that are alike on several ranks of one space get one register; *done: they could. */
 int share_parts(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
                 struct pval *to, bool *done);
 
-/* send.c: the tasks of a move, and what it sends to other memories and receives. */
+/* send.c: the tasks of a move, and what it sends to other memories and receives, from there or from another space. */
 int move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
                 struct pval *to);
 /* One end of a channel: the task of it, which was made just now. */

@@ -1,7 +1,6 @@
 /* move.c - values in other layouts: the box actors of a move, made once however many want it. */
 #include "actors/plan/lower.h"
 
-#include "runtime/device.h"
 #include "runtime/error.h"
 
 #include <string.h>
@@ -22,11 +21,11 @@ stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, i
     return v;
 }
 
-/* Which device kind a rank of the move has. */
-int
-move_kind(const struct box_plan *b, int rank)
+/* The device kind of a work of the move. */
+static int
+move_kind(const struct box_plan *b, bool to_stage)
 {
-    return place_find(b->to->place, rank) >= 0 ? b->to->place->kind : b->from->place->kind;
+    return (to_stage ? b->from : b->to)->place->kind;
 }
 
 void
@@ -64,16 +63,13 @@ mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slic
     return part_window(part->view, m->box[k].lo, slice, skip);
 }
 
-/* The slice of a channel, as it lies in what was received: dense. */
-static struct view
-received_window(const struct mover *m, int32_t channel, int32_t which, struct part *part, int64_t *skip)
+struct view
+mover_received(const struct mover *m, const struct cross_channel *c, int32_t which, int64_t *skip)
 {
-    const struct cross_channel *c = &m->cross->in[channel];
     const struct box *slice = c->slice[which].slice;
     struct type t = m->b->type;
     t.dtype = (uint8_t)cross_dtype(m->cross, c);
     for (int d = 0; d < t.ndim; d++) t.dim[d] = slice->hi[d] - slice->lo[d];
-    *part = (struct part){.kind = ARG_REG, .index = m->recv[channel], .view = &row};
     *skip = c->offset[which];
     return view_dense(&t, NULL);
 }
@@ -84,9 +80,10 @@ move_source(struct mover *m, const struct box_work *w, bool to_stage, const stru
             const struct box *slice, struct part *part, struct view *view, int64_t *skip)
 {
     int32_t own = m->from->mine->n, which;
-    if (!cross_is_here(m->cross, s)) {
+    if (!cross_in_place(m->cross, w, to_stage, s)) {
         int32_t channel = cross_find(m->cross, w, to_stage, s, slice, &which);
-        *view = received_window(m, channel, which, part, skip);
+        *part = (struct part){.kind = ARG_REG, .index = m->recv[channel], .view = &row};
+        *view = mover_received(m, &m->cross->in[channel], which, skip);
         return own + m->b->nstage + channel;
     }
     *view = mover_window(m, s->stage, s->pos, slice, part, skip);
@@ -106,11 +103,13 @@ move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part,
     return 0;
 }
 
+/* What has the same number as the work's device may be of another kind. */
 static int64_t
-received_of(const struct mover *m, const struct box_source *s, const struct box *slice, int rank)
+received_of(const struct mover *m, const struct box_source *s, const struct box *slice, int rank, bool to_stage)
 {
     int64_t width = s->stage == BOX_PART ? box_width_from(m->b) : box_width_to(m->b);
-    return s->rank == rank ? 0 : box_numel(slice, m->b->type.ndim) * width;
+    bool own = s->rank == rank && move_kind(m->b, to_stage) == m->b->from->place->kind;
+    return own ? 0 : box_numel(slice, m->b->type.ndim) * width;
 }
 
 /* One more move of the task: a slice of a step of this work. dst, skip: where it goes in the task's register. */
@@ -134,7 +133,7 @@ move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage,
         TRY(move_arg(m, task, source, &part, &from->arg));
         from->view = intern_view(m->l, &view);
         from->skip = skip * (int64_t)dtype_bytes(view.dtype);
-        m->l->draft[task].task.move.received += received_of(m, &step->source[i], slice, rank);
+        m->l->draft[task].task.move.received += received_of(m, &step->source[i], slice, rank, to_stage);
     }
     return 0;
 }
@@ -168,7 +167,7 @@ move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like
             int64_t skip;
             int32_t arg, source = move_source(m, w, false, s, w->step[i].slice, &part, &view, &skip);
             TRY(move_arg(m, task, source, &part, &arg));
-            m->l->draft[task].task.move.received += received_of(m, s, w->step[i].slice, w->rank);
+            m->l->draft[task].task.move.received += received_of(m, s, w->step[i].slice, w->rank, false);
         }
     return 0;
 }
@@ -181,7 +180,7 @@ move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like
     int32_t nsource = 0, index = to_stage ? w->same : w->pos;
     for (int i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
     struct draft *d =
-        draft_new(m->l, &kind_box, m->from->node, move_kind(b, w->rank), w->rank, index, m->from->piece, id);
+        draft_new(m->l, &kind_box, m->from->node, move_kind(b, to_stage), w->rank, index, m->from->piece, id);
     if (like < 0) d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, w->nstep);
     d->task.move.of = m->move;
     d->task.move.stage = to_stage;
@@ -212,7 +211,8 @@ move_parts(struct mover *m, struct pval *to)
     for (int32_t i = 0; i < b->npart; i++) {
         const struct box_work *w = &b->part[i];
         struct type local = layout_shard(to->layout, &to->type, w->pos);
-        TRY(move_task(m, w, false, w->same < i ? m->part_task[w->same] : -1, type_bytes(&local), &m->part_task[i]));
+        bool alike = w->same < i && m->cross->one_space; /* replicas of another space do not read in place */
+        TRY(move_task(m, w, false, alike ? m->part_task[w->same] : -1, type_bytes(&local), &m->part_task[i]));
         part_is_result(&to->part[i], m->part_task[i], 0);
     }
     return 0;
@@ -230,13 +230,6 @@ remember_move(struct lower *l, const struct hop *hop, const struct box_plan *b)
                           .bytes = b->bytes,
                           .bound = b->bound};
     return l->move[l->nmove++] = arena_dup(&l->plan->arena, &m, sizeof m);
-}
-
-/* A move reads its sources in place. A plan that is read and not run reads nothing. */
-static bool
-reaches(const struct lower *l, int from, int to)
-{
-    return from == to || l->program->dry_run || (device_kind(from)->flags & device_kind(to)->flags & HOST_READS);
 }
 
 /* Every part is in place: the same bytes under another layout. */
@@ -258,9 +251,6 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
 {
     const struct layout *layout = hop->to;
     const struct cross *x;
-    if (!reaches(l, v->layout->place->kind, layout->place->kind))
-        return fail(E_PLACE, "a value does not go from %s to %s devices: their memories do not reach each other",
-                    device_kind_text(v->layout->place->kind), device_kind_text(layout->place->kind));
     struct pval *to = *out = pval_new(l, &v->type, layout, v->piece, v->ref);
     if (hop->number < 0) {
         move_name(v, to);

@@ -7,6 +7,7 @@
  * credits; there is no other back-pressure. A task reads three kinds of bytes:
  * registers, leaves (values that exist before the run; always there) and
  * numbers. What must outlive the run is written straight into its own buffer.
+ * What lies in another space (device.h) is brought by a task of its own, a transfer.
  *
  * Rates: a task acts nact times a run, once a piece or once a batch. It
  * publishes each result after every `every` acts; a reader keeps a register for
@@ -30,7 +31,7 @@ struct where {
 };
 enum where_kind {
     NOWHERE,  /* an output of order or of credits */
-    IN_ARENA, /* of the device `index`; 64-byte aligned */
+    IN_ARENA, /* of the device `index`, the task's own but for transfers; 64-byte aligned */
     IN_ROOT,  /* root part `index`, a buffer that outlives the run */
     IN_TASK,  /* the registers of result 0 of task `index`, whose own are not IN_TASK */
 };
@@ -155,7 +156,7 @@ struct task {
     const struct view *source;    /* accumulate, copy: how it lies in its argument; else NULL */
     union {                       /* by kind */
         struct plan_chain *chain; /* compute: of a chain; NULL: of its node alone */
-        struct task_move move;    /* box, fill, join; send, recv: no steps */
+        struct task_move move;    /* box, fill, join, transfer; send, recv: no steps */
     };
 };
 
@@ -202,6 +203,12 @@ static inline struct line
 task_line(const struct plan *p, const struct task *t)
 {
     return t->blame_node >= 0 ? p->program->node[t->blame_node].line : (struct line){0};
+}
+/* The device in whose memory the results of a task lie: its own, but of one that carries bytes to another's. */
+static inline int32_t
+task_holder(const struct task *t)
+{
+    return t->nresult > 0 && t->out[0].where.kind == IN_ARENA ? t->out[0].where.index : t->device;
 }
 /* The channel of which a task is an end; NULL. */
 static inline const struct channel *

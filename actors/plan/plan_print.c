@@ -281,8 +281,8 @@ print_memory(const struct plan *p, struct list *l, struct str *s)
     struct use *use = must_alloc(sizeof *use * (size_t)MAX(1, p->ndevice));
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
-        use[t->device].bytes += register_bytes(t);
-        for (int32_t k = 0; k < t->nresult; k++) use[t->device].nreg += t->out[k].nreg;
+        use[task_holder(t)].bytes += register_bytes(t);
+        for (int32_t k = 0; k < t->nresult; k++) use[task_holder(t)].nreg += t->out[k].nreg;
     }
     for (int32_t d = 0, end; d < p->ndevice; d = end) {
         for (end = d; end < p->ndevice; end++) {

@@ -1,11 +1,12 @@
-/* send.c - the tasks of a hop, those that send to other memories and receive among them.
+/* send.c - the tasks of a hop, those that send to other memories, receive, and transfer among them.
  *
  * The tasks of a hop stand in the same order in every part:
  *
  *   parts are sent -> addends are received -> stages are filled -> stages are sent -> the rest is received -> parts are
  *   filled
  *
- * so that each SEND stands before its RECV wherever the two lists are put together (verify_run.c needs that). */
+ * (what comes from another space of this memory is transferred where it would be received), so that each SEND stands
+ * before its RECV wherever the two lists are put together (verify_run.c needs that). */
 #include "actors/plan/lower.h"
 
 #include "runtime/device.h"
@@ -71,24 +72,37 @@ channel_of(const struct mover *m, const struct cross_channel *c, bool sends)
     return out;
 }
 
+/* The window of one of its slices in what it comes from. */
+static struct view
+window_of(struct mover *m, const struct cross_channel *c, int32_t which, struct part *part, int64_t *skip)
+{
+    int32_t stage = c->from_side == SIDE_STAGE ? box_stage_at(m->b, c->from) : BOX_PART;
+    return mover_window(m, stage, c->from, c->slice[which].slice, part, skip);
+}
+
+/* Where who reads it lies. */
+static const struct place *
+reader_place(const struct mover *m, const struct cross_channel *c)
+{
+    return (c->to_side == SIDE_STAGE ? m->b->from : m->b->to)->place;
+}
+
 static int
 send_task(struct mover *m, const struct cross_channel *c)
 {
     struct lower *l = m->l;
-    const struct box_plan *b = m->b;
-    bool staged = c->from_side == SIDE_STAGE;
-    int32_t rank = b->from->place->rank[c->from], stage = staged ? box_stage_at(b, c->from) : BOX_PART;
-    int kind = staged ? move_kind(b, rank) : b->from->place->kind;
+    const struct place *from = m->b->from->place;
     struct channel made = channel_of(m, c, true);
     struct channel_slice *slice = ARENA_ARRAY(&l->plan->arena, struct channel_slice, c->nslice);
     struct part part;
     int32_t id;
-    struct draft *d = draft_new(l, &kind_send, m->from->node, kind, rank, c->to, m->from->piece, &id);
+    struct draft *d =
+        draft_new(l, &kind_send, m->from->node, from->kind, from->rank[c->from], c->to, m->from->piece, &id);
     d->task.move.of = m->move;
     d->task.name = kind_send.name;
     for (int32_t i = 0; i < c->nslice; i++) {
         int64_t skip;
-        struct view v = mover_window(m, stage, c->from, c->slice[i].slice, &part, &skip);
+        struct view v = window_of(m, c, i, &part, &skip);
         slice[i] = (struct channel_slice){skip * (int64_t)dtype_bytes(v.dtype), intern_view(l, &v)};
     }
     made.nslice = c->nslice;
@@ -103,18 +117,59 @@ recv_task(struct mover *m, int32_t channel)
 {
     struct lower *l = m->l;
     const struct cross_channel *c = &m->cross->in[channel];
-    const struct box_plan *b = m->b;
-    bool staged = c->to_side == SIDE_STAGE;
-    int32_t rank = (staged ? b->from : b->to)->place->rank[c->to];
-    int kind = staged ? move_kind(b, rank) : b->to->place->kind;
+    const struct place *to = reader_place(m, c);
     struct channel made = channel_of(m, c, false);
-    struct draft *d = draft_new(l, &kind_recv, m->from->node, kind, rank, c->to, m->from->piece, &m->recv[channel]);
+    struct draft *d =
+        draft_new(l, &kind_recv, m->from->node, to->kind, to->rank[c->to], c->to, m->from->piece, &m->recv[channel]);
     d->task.move.of = m->move;
     d->task.name = kind_recv.name;
     d->task.nresult = 1;
     draft_out(l, d, made.bytes, 1);
     channel_add(l, m->recv[channel], &made);
 }
+
+/* ---- from one space to another ---- */
+
+static struct box_move
+carry_slice(struct mover *m, const struct cross_channel *c, int32_t which, struct part *part)
+{
+    int64_t skip, at;
+    struct view src = window_of(m, c, which, part, &skip), dst = mover_received(m, c, which, &at);
+    int64_t width = (int64_t)dtype_bytes(src.dtype);
+    struct box_from from = {.skip = skip * width, .view = intern_view(m->l, &src)};
+    return (struct box_move){.verb = BOX_COPY,
+                             .nfrom = 1,
+                             .from = arena_dup(&m->l->plan->arena, &from, sizeof from),
+                             .skip = at * width,
+                             .view = intern_view(m->l, &dst)};
+}
+
+static int
+transfer_task(struct mover *m, int32_t channel)
+{
+    struct lower *l = m->l;
+    const struct cross_channel *c = &m->cross->in[channel];
+    const struct place *from = m->b->from->place, *to = reader_place(m, c);
+    int kind = device_carrier(from->kind, to->kind);
+    if (kind < 0)
+        return fail(E_PLACE, "a value does not go from %s to %s devices at once: work of neither reaches both memories",
+                    device_kind_text(from->kind), device_kind_text(to->kind));
+    int32_t rank = kind == to->kind ? to->rank[c->to] : from->rank[c->from];
+    struct draft *d = draft_new(l, &kind_transfer, m->from->node, kind, rank, c->to, m->from->piece, &m->recv[channel]);
+    struct task_move *t = &d->task.move;
+    struct part part;
+    *t = (struct task_move){.of = m->move, .nstep = c->nslice};
+    t->step = ARENA_ARRAY(&l->plan->arena, struct box_move, c->nslice);
+    for (int32_t i = 0; i < c->nslice; i++) t->step[i] = carry_slice(m, c, i, &part);
+    d->task.name = kind_transfer.name;
+    d->task.nresult = 1;
+    draft_out(l, d, c->numel * (int64_t)dtype_bytes(cross_dtype(m->cross, c)), 1);
+    d->out[0].where.index = draft_device(l, to->kind, to->rank[c->to]);
+    draft_args(l, m->recv[channel], 1);
+    return draft_reads(l, m->recv[channel], &part, 0, false);
+}
+
+/* ---- the tasks of a hop ---- */
 
 static int
 send_all(struct mover *m, int32_t first, int32_t end)
@@ -123,10 +178,15 @@ send_all(struct mover *m, int32_t first, int32_t end)
     return 0;
 }
 
-static void
+static int
 receive_all(struct mover *m, int32_t first, int32_t end)
 {
-    for (int32_t i = first; i < end; i++) recv_task(m, i);
+    for (int32_t i = first; i < end; i++)
+        if (m->cross->in[i].peer == m->l->plan->memory)
+            TRY(transfer_task(m, i));
+        else
+            recv_task(m, i);
+    return 0;
 }
 
 int
@@ -140,9 +200,9 @@ move_across(struct lower *l, const struct plan_move *move, const struct cross *x
                     device_kind_text(a), device_kind_text(b));
     mover_init(&m, l, move, x, from);
     TRY(send_all(&m, 0, x->npart));
-    receive_all(&m, 0, x->naddend);
+    TRY(receive_all(&m, 0, x->naddend));
     TRY(move_stages(&m));
     TRY(send_all(&m, x->npart, x->nout));
-    receive_all(&m, x->naddend, x->nin);
+    TRY(receive_all(&m, x->naddend, x->nin));
     return move_parts(&m, to);
 }

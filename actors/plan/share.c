@@ -1,4 +1,4 @@
-/* share.c - parts that are alike on several ranks of one memory lie there once.
+/* share.c - parts that are alike on several ranks of one space lie there once.
  *
  * After an all-reduce or an all-gather every rank holds the same, and nobody
  * writes it: registers are read-only. So the ranks fill one register together,
@@ -161,7 +161,7 @@ fill_task(struct sharing *s, int32_t first)
         nmove++;
         nsource += s->item[i].step->nsource;
     }
-    struct draft *d = draft_new(l, &kind_fill, s->m.from->node, move_kind(b, rank), rank, s->corner, false, &id);
+    struct draft *d = draft_new(l, &kind_fill, s->m.from->node, b->to->place->kind, rank, s->corner, false, &id);
     d->task.move.step = ARENA_ARRAY(&l->plan->arena, struct box_move, nmove);
     d->task.move.of = s->m.move;
     d->task.name = s->m.move->name;
@@ -220,15 +220,16 @@ share_group(struct sharing *s)
 /* ---- whether ---- */
 
 static bool
-in_one_memory(const struct layout *l)
+in_one_space(const struct layout *l)
 {
-    return device_kind(l->place->kind)->flags & ONE_MEMORY;
+    return device_kind(l->place->kind)->flags & ONE_SPACE;
 }
 
 static bool
-may_share(const struct lower *l, const struct box_plan *b, const struct pval *from)
+may_share(const struct lower *l, const struct cross *x, const struct pval *from)
 {
-    return l->program->pieces == 1 && !from->piece && in_one_memory(b->from) && in_one_memory(b->to) &&
+    const struct box_plan *b = x->own;
+    return l->program->pieces == 1 && !from->piece && x->one_space && in_one_space(b->from) && in_one_space(b->to) &&
            !layout_has_partial(b->to) && type_numel(&b->type) > 0;
 }
 
@@ -266,7 +267,7 @@ share_parts(struct lower *l, const struct plan_move *move, const struct cross *x
     const struct box_plan *b = x->own;
     int32_t n = b->to->place->nrank;
     *done = false;
-    if (!may_share(l, b, from)) return 0;
+    if (!may_share(l, x, from)) return 0;
     struct sharing s = {.to = to, .grid = grid_of(b->to, &b->type)};
     if (s.grid.nreplica < 2) return 0;
     mover_init(&s.m, l, move, x, from);

@@ -292,11 +292,13 @@ check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
 static int
 check_in_arena(const struct proof *v, int32_t i, int32_t k)
 {
-    const struct out_port *o = &v->plan->task[i].out[k];
+    const struct task *t = &v->plan->task[i];
+    const struct out_port *o = &t->out[k];
     const struct where *w = &o->where;
-    const struct plan_device *d = &v->plan->device[v->plan->task[i].device];
     int64_t all, each = o->bytes + (ALIGN - 1);
-    TRY(proof_same(v, i, "device of a result", w->index, v->plan->task[i].device));
+    bool carried = t->kind->flags & KIND_CARRIES && w->index >= 0 && w->index < v->plan->ndevice;
+    if (!carried) TRY(proof_same(v, i, "device of a result", w->index, t->device));
+    const struct plan_device *d = &v->plan->device[w->index];
     if (w->offset < 0 || w->offset % ALIGN || w->offset > d->scratch || each > d->scratch + (ALIGN - 1) ||
         w->stride != (each & ~(int64_t)(ALIGN - 1)) || __builtin_mul_overflow(w->stride, (int64_t)o->nreg, &all) ||
         all > d->scratch - w->offset)

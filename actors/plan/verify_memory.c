@@ -137,7 +137,7 @@ repeats(const struct memory *m, const struct block *b)
     return m->v->plan->task[b->task].nact > 1 && port_of(m, b)->every == 1;
 }
 
-/* The registers of a device in task order. */
+/* The registers that a device holds, in task order. */
 static int32_t
 blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *block)
 {
@@ -345,9 +345,9 @@ check_registers(struct memory *m)
     struct arena *a = &m->v->tmp;
     int64_t most = 0;
     int32_t *first = ARENA_ARRAY(a, int32_t, p->ndevice + 2), *task = ARENA_ARRAY(a, int32_t, p->ntask + 1);
-    for (int32_t i = 0; i < p->ntask; i++) first[p->task[i].device + 2]++;
+    for (int32_t i = 0; i < p->ntask; i++) first[task_holder(&p->task[i]) + 2]++;
     for (int32_t d = 0; d < p->ndevice; d++) first[d + 2] += first[d + 1];
-    for (int32_t i = 0; i < p->ntask; i++) task[first[p->task[i].device + 1]++] = i;
+    for (int32_t i = 0; i < p->ntask; i++) task[first[task_holder(&p->task[i]) + 1]++] = i;
     for (int32_t d = 0; d < p->ndevice; d++) {
         int64_t n = 0;
         for (int32_t i = first[d]; i < first[d + 1]; i++)

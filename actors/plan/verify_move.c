@@ -63,7 +63,7 @@ check_from(struct values *s, int32_t task, const struct box_work *w, const struc
     int64_t skip, more = 0;
     if (f->arg < 0 || f->arg >= t->narg)
         return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
-    if (!cross_is_here(s->cross, from)) return value_received(s, task, w, step, i, f);
+    if (!cross_in_place(s->cross, w, t->move.stage, from)) return value_received(s, task, w, step, i, f);
     if (from->stage != BOX_PART) {
         struct content c;
         TRY(value_content(s, task, f->arg, &c));
@@ -109,11 +109,12 @@ check_step(struct values *s, int32_t task, const struct box_work *w, const struc
 }
 
 static int64_t
-received(const struct box_plan *b, const struct box_work *w, const struct box_step *step)
+received(const struct box_plan *b, const struct box_work *w, const struct box_step *step, bool staged)
 {
     int64_t n = 0;
+    bool other_kind = !staged && b->from->place->kind != b->to->place->kind;
     for (int32_t i = 0; step->verb != BOX_FILL && i < step->nsource; i++)
-        if (step->source[i].rank != w->rank) n += box_source_bytes(b, step, i);
+        if (other_kind || step->source[i].rank != w->rank) n += box_source_bytes(b, step, i);
     return n;
 }
 
@@ -129,7 +130,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
         return proof_fail(s->v, task, "narg is %d for %lld sources", (int)t->narg, (long long)nsource);
     for (int32_t i = 0; i < w->nstep; i++) {
         TRY(check_step(s, task, w, &w->step[i], &t->move.step[i]));
-        bytes += received(b, w, &w->step[i]);
+        bytes += received(b, w, &w->step[i], t->move.stage);
     }
     return proof_same(s->v, task, "received", t->move.received, bytes);
 }
@@ -162,8 +163,7 @@ value_move(struct values *s, int32_t task)
     TRY(value_moves(s, task));
     int64_t bytes;
     if (staged) {
-        int kind = place_find(b->to->place, w->rank) >= 0 ? b->to->place->kind : b->from->place->kind;
-        TRY(value_on(s, task, kind, w->rank));
+        TRY(value_on(s, task, b->from->place->kind, w->rank));
         bytes = b->stage[which].numel * box_width_to(b);
     } else {
         TRY(value_at(s, task, b->to));

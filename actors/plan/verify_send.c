@@ -6,6 +6,8 @@
  * same number for it (channel.what), or are not connected. */
 #include "actors/plan/verify_value.h"
 
+#include "runtime/device.h"
+
 bool
 value_stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, struct view *view, int64_t *skip)
 {
@@ -84,14 +86,13 @@ check_channel(struct values *s, int32_t task, const struct cross_channel *x, boo
                       (int64_t)cross_what(s->cross, s->box_ref, x));
 }
 
-/* Slice i of what is sent, in argument 0. */
+/* Slice i of what a channel carries, of which the window `got` lies so many bytes from the start of argument 0. */
 static int
-check_slice(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
+check_window(struct values *s, int32_t task, const struct cross_channel *x, int32_t i, const struct view *got,
+             int64_t bytes)
 {
-    const struct plan *p = s->v->plan;
-    const struct task *t = &p->task[task];
+    const struct task *t = &s->v->plan->task[task];
     const struct box_plan *b = s->cross->own;
-    const struct channel_slice *slice = &p->channel[t->channel].slice[i];
     struct view part, view;
     int64_t skip = 0, more = 0;
     if (x->from_side == SIDE_STAGE) {
@@ -107,20 +108,20 @@ check_slice(struct values *s, int32_t task, const struct cross_channel *x, int32
         layout_box(b->from, &b->type, x->from, &box);
         view = value_window(&part, box.lo, x->slice[i].slice, &more);
     }
-    if (!value_same_view(slice->view, &view))
+    if (!value_same_view(got, &view))
         return proof_fail(s->v, task, "a window that it sends is not what its channel says");
-    return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + slice->skip,
+    return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + bytes,
                       (skip + more) * (int64_t)dtype_bytes(view.dtype));
 }
 
-/* The task is on the device of its end: of a part, or of a stage. */
+/* The next task of a move: it is the turn of a, or of b; which of theirs. */
 static int
-check_end(struct values *s, int32_t task, const struct place *p, int32_t pos, uint8_t side)
+begin_turn(struct values *s, int32_t task, enum turn a, enum turn b, enum turn *turn, int32_t *which)
 {
-    const struct place *to = s->cross->own->to->place, *at = p;
-    int32_t rank = p->rank[pos];
-    if (side == SIDE_STAGE && place_find(to, rank) >= 0) at = to;
-    TRY(value_on(s, task, at->kind, rank));
+    const struct task *t = &s->v->plan->task[task];
+    if (task == 0 || task_hop(&s->v->plan->task[task - 1]) != t->move.of) TRY(value_begin_move(s, task));
+    *turn = value_turn(s, which);
+    if (*turn != a && *turn != b) return proof_fail(s->v, task, "it is not its turn to %s", t->kind->name);
     return value_moves(s, task);
 }
 
@@ -128,35 +129,91 @@ int
 value_send(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
-    if (task == 0 || task_hop(&s->v->plan->task[task - 1]) != t->move.of) TRY(value_begin_move(s, task));
     int32_t which;
-    enum turn turn = value_turn(s, &which);
-    if (turn != SEND_PARTS && turn != SEND_STAGES) return proof_fail(s->v, task, "it is not its turn to send");
+    enum turn turn;
+    TRY(begin_turn(s, task, SEND_PARTS, SEND_STAGES, &turn, &which));
     const struct cross_channel *x = &s->cross->out[which + (turn == SEND_STAGES ? s->cross->npart : 0)];
+    const struct place *from = s->cross->own->from->place;
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
-    TRY(check_end(s, task, s->cross->own->from->place, x->from, x->from_side));
+    TRY(value_on(s, task, from->kind, from->rank[x->from]));
     TRY(check_channel(s, task, x, true));
-    for (int32_t i = 0; i < x->nslice; i++) TRY(check_slice(s, task, x, i));
+    const struct channel_slice *slice = s->v->plan->channel[t->channel].slice;
+    for (int32_t i = 0; i < x->nslice; i++) TRY(check_window(s, task, x, i, slice[i].view, slice[i].skip));
+    return value_end_move(s, task);
+}
+
+/* What comes in is next, by a task of this kind; its register then holds it. */
+static int
+next_in(struct values *s, int32_t task, const struct cross_channel **x, const struct place **to)
+{
+    int32_t which;
+    enum turn turn;
+    TRY(begin_turn(s, task, RECV_ADDENDS, RECV_PARTS, &turn, &which));
+    which += turn == RECV_PARTS ? s->cross->naddend : 0;
+    *x = &s->cross->in[which];
+    *to = ((*x)->to_side == SIDE_STAGE ? s->cross->own->from : s->cross->own->to)->place;
+    TRY(proof_same(s->v, task, "bytes of a result", s->v->plan->task[task].out[0].bytes,
+                   (*x)->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, *x))));
+    *value_result(s, task, 0) =
+        (struct content){.ref = s->box_ref, .pos = which, .received = true, .box = s->v->plan->task[task].move.of};
     return value_end_move(s, task);
 }
 
 int
 value_recv(struct values *s, int32_t task)
 {
+    const struct cross_channel *x;
+    const struct place *to;
+    TRY(next_in(s, task, &x, &to));
+    TRY(proof_same(s->v, task, "narg", s->v->plan->task[task].narg, 0));
+    TRY(value_on(s, task, to->kind, to->rank[x->to]));
+    return check_channel(s, task, x, false);
+}
+
+/* ---- from one space to another ---- */
+
+/* Step i takes slice i, and puts it behind those before it. */
+static int
+check_carried(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
+{
     const struct task *t = &s->v->plan->task[task];
-    if (task == 0 || task_hop(&s->v->plan->task[task - 1]) != t->move.of) TRY(value_begin_move(s, task));
-    int32_t which;
-    enum turn turn = value_turn(s, &which);
-    if (turn != RECV_ADDENDS && turn != RECV_PARTS) return proof_fail(s->v, task, "it is not its turn to receive");
-    which += turn == RECV_PARTS ? s->cross->naddend : 0;
-    const struct cross_channel *x = &s->cross->in[which];
-    TRY(proof_same(s->v, task, "narg", t->narg, 0));
-    const struct box_plan *b = s->cross->own;
-    TRY(check_end(s, task, (x->to_side == SIDE_STAGE ? b->from : b->to)->place, x->to, x->to_side));
-    TRY(check_channel(s, task, x, false));
-    TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, s->v->plan->channel[t->channel].bytes));
-    *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .pos = which, .received = true, .box = t->move.of};
-    return value_end_move(s, task);
+    const struct box_move *m = &t->move.step[i];
+    struct type type = s->cross->own->type;
+    type.dtype = (uint8_t)cross_dtype(s->cross, x);
+    for (int d = 0; d < type.ndim; d++) type.dim[d] = x->slice[i].slice->hi[d] - x->slice[i].slice->lo[d];
+    struct view dense = view_dense(&type, NULL);
+    TRY(proof_same(s->v, task, "verb of a move", m->verb, BOX_COPY));
+    TRY(proof_same(s->v, task, "reduce of a move", m->reduce, RED_NONE));
+    TRY(proof_same(s->v, task, "nfrom", m->nfrom, 1));
+    TRY(proof_same(s->v, task, "the argument that it carries", m->from[0].arg, 0));
+    if (!value_same_view(m->view, &dense)) return proof_fail(s->v, task, "what it carries does not lie dense");
+    TRY(proof_same(s->v, task, "skip of a destination", m->skip,
+                   x->offset[i] * (int64_t)dtype_bytes((enum dtype)type.dtype)));
+    return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
+}
+
+int
+value_transfer(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct cross_channel *x;
+    const struct place *to;
+    TRY(next_in(s, task, &x, &to));
+    const struct place *from = s->cross->own->from->place;
+    const struct plan_device *holder = &p->device[task_holder(t)];
+    int kind = device_carrier(from->kind, to->kind);
+    if (x->peer != p->memory) return proof_fail(s->v, task, "carries what comes from memory %d", (int)x->peer);
+    TRY(value_on(s, task, kind, kind == to->kind ? to->rank[x->to] : from->rank[x->from]));
+    if (holder->kind != to->kind || holder->rank != to->rank[x->to])
+        return proof_fail(s->v, task, "carries to another device than rank %d of the program", (int)to->rank[x->to]);
+    TRY(proof_same(s->v, task, "pos", t->pos, x->to));
+    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(proof_same(s->v, task, "stage", t->move.stage, false));
+    TRY(proof_same(s->v, task, "received", t->move.received, 0));
+    TRY(proof_same(s->v, task, "nstep", t->move.nstep, x->nslice));
+    for (int32_t i = 0; i < x->nslice; i++) TRY(check_carried(s, task, x, i));
+    return 0;
 }
 
 /* ---- what is received is read ---- */

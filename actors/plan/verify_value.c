@@ -7,6 +7,7 @@
  * the kernels themselves and box_plan() are trusted. */
 #include "actors/plan/verify_value.h"
 
+#include "runtime/device.h"
 #include "runtime/error.h"
 
 /* ---- kinds ---- */
@@ -279,6 +280,31 @@ check_root(struct values *s, int32_t task, int32_t k)
     return proof_same(s->v, task, "bytes of a root", o->bytes * o->nreg, part->bytes);
 }
 
+/* What a task reads lies in the space of its device, unless it carries it to another. */
+static int
+check_spaces(const struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct plan_device *own = &p->device[t->device];
+    int32_t space = device_space(own->kind, own->rank);
+    for (int32_t a = 0; a < t->narg && !(t->kind->flags & KIND_CARRIES); a++) {
+        const struct arg *arg = &t->arg[a];
+        int32_t there = space;
+        if (arg->kind == ARG_REG) {
+            const struct plan_device *d = &p->device[task_holder(&p->task[t->in[arg->index].task])];
+            there = device_space(d->kind, d->rank);
+        } else if (arg->kind == ARG_LEAF) {
+            const struct plan_part *part = &p->leaf_part[arg->index];
+            const struct place *place = p->program->leaf[part->index].layout->place;
+            there = device_space(place->kind, place->rank[part->pos]);
+        }
+        if (there != space)
+            return proof_fail(s->v, task, "reads argument %d in a space that it does not reach", (int)a);
+    }
+    return 0;
+}
+
 static int
 check_complete(const struct values *s)
 {
@@ -313,6 +339,7 @@ prove_values(struct proof *v)
     for (int32_t r = 0; r < p->nroot_part; r++) s.root_task[r] = -1;
     for (int32_t i = 0; i < p->ntask; i++) {
         TRY(p->task[i].kind->check(&s, i));
+        TRY(check_spaces(&s, i));
         for (int32_t k = 0; k < p->task[i].nresult; k++) TRY(check_root(&s, i, k));
     }
     return check_complete(&s);

@@ -93,6 +93,7 @@ int value_begin_move(struct values *s, int32_t task);
 
 int value_send(struct values *s, int32_t task);
 int value_recv(struct values *s, int32_t task);
+int value_transfer(struct values *s, int32_t task);
 /* The tasks of a hop stand in turns (send.c). Whose turn it is now, and which of that turn's. */
 enum turn { SEND_PARTS, RECV_ADDENDS, FILL_STAGES, SEND_STAGES, RECV_PARTS, FILL_PARTS, NTURN };
 enum turn value_turn(struct values *s, int32_t *which);
