@@ -11,6 +11,7 @@
  * 64x256x256 245; 48 heads of 64x64x64 out of rows of 768: 230. bench/gemm.c. */
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_f64.h"
+#include "kernels/cpu/gemm_few.h"
 #include "kernels/cpu/team.h"
 
 #include "runtime/arena.h"
@@ -381,6 +382,72 @@ contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     bool ok = gemm_of_contract(k, &g);
     assert(ok);
     return gemm_make(&g, k->threads, state, scratch_bytes);
+}
+
+/* ---- a few rows of floats: our own (gemm_few.h) ---- */
+
+/* Is it a few rows by columns that lie one after the other, or its transpose, which then is computed? */
+static bool
+few_settle(struct gemm *g, bool *swapped)
+{
+    *swapped = false;
+    if (!gemm_settle(g)) return false;
+    for (int turn = 0; turn < 2; turn++, gemm_transpose(g), *swapped = true)
+        if (g->x[C].rows <= GEMM_FEW && g->x[A].col == 1 && g->x[B].row == 1) return true;
+    return false;
+}
+
+bool
+gemm_few_accepts(const struct kcall *k)
+{
+    bool swapped;
+    if (!fits(k) || k->in[0].dtype != DT_F32) return false;
+    struct gemm g = gemm_of_matmul(k);
+    return few_settle(&g, &swapped);
+}
+
+struct few_batch {
+    struct gemm g;
+    struct few first;
+};
+
+/* Columns of c are counted through the products of the batch. */
+static void
+few_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct few_batch *all = arg;
+    int64_t n = all->g.x[C].cols;
+    for (int64_t end; lo < hi; lo = end) {
+        int64_t product = lo / n, left = product;
+        struct few p = all->first;
+        end = MIN(hi, (product + 1) * n);
+        for (int d = all->g.nbatch - 1; d >= 0; left /= all->g.batch[d].size, d--) {
+            const struct batch *b = &all->g.batch[d];
+            int64_t at = left % b->size;
+            p.a += at * b->step[A];
+            p.b += at * b->step[B];
+            p.c += at * b->step[C];
+        }
+        gemm_few(&p, lo - product * n, end - product * n);
+    }
+}
+
+int
+gemm_few_run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    enum { GRAIN = 1 << 16 }; /* products that are worth a thread */
+    bool swapped;
+    struct few_batch all = {.g = gemm_of_matmul(k)};
+    few_settle(&all.g, &swapped);
+    const struct matrix *x = all.g.x;
+    all.first = (struct few){
+        x[C].rows, x[A].cols, k->in[swapped].data, k->in[!swapped].data, k->out[0].data, x[A].row, x[B].col,
+        x[C].row,  x[C].col};
+    int64_t n = x[C].cols;
+    for (int d = 0; d < all.g.nbatch; d++) n *= all.g.batch[d].size;
+    team_run(k->threads, n, 1 + GRAIN / (x[C].rows * x[A].cols), few_range, &all);
+    return 0;
 }
 
 /* ---- doubles: our own (gemm_f64.h) ---- */
