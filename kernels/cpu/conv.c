@@ -77,7 +77,7 @@ conv_accepts(const struct kcall *k)
 
 /* ---- some images at a time ---- */
 
-double conv_part_flops = 4e10; /* half a second on a slow core */
+double conv_part_flops = 1e10; /* about a tenth of a second; on one core, smaller parts take no longer in all */
 
 /* A long convolution is computed in parts of so many images, that between them it can be stopped (runtime/stop.h). */
 static int64_t

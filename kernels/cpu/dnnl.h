@@ -58,8 +58,8 @@ int prim_at(const struct prim *p, void *const *at, void *scratch, const char *wh
 
 /* ---- variants (cpu/gemm.c, cpu/conv.c, cpu/pool_dnnl.c) ---- */
 
-/* A product of more than 2 * flops is computed in panels of its result of about flops, with sides of at least `side`
- * elements that are multiples of `step`. Tests make it small. */
+/* A product of more than 2 * flops a thread is computed in panels of its result of about flops, with sides of at least
+ * `side` elements that are multiples of `step`; a batch of products in parts of about flops. Tests make it small. */
 extern struct gemm_panel {
     double flops;
     int64_t side, step;
