@@ -1,18 +1,10 @@
 /* command.c - what is typed with a colon: looking at the session, timing, leaving. */
+#include "shell/clock.h"
 #include "shell/repl.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static double
-now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Pushes what the text gives; how many values. */
 static int
@@ -35,14 +27,14 @@ static int
 command_time(lua_State *L, int env, const char *text)
 {
     int first = lua_gettop(L) + 1;
-    double start = now();
+    double start = clock_seconds();
     evaluate(L, env, text, "time");
     for (int i = first; i <= lua_gettop(L); i++) {
         struct rille_tensor *t = tensor_test(L, i);
         at_line(L);
         if (t) check(L, rille_eval(shell_of(L)->session, 1, &t));
     }
-    double seconds = now() - start;
+    double seconds = clock_seconds() - start;
     repl_show(L, first);
     if (seconds < 1e-3)
         printf("%.1f us\n", seconds * 1e6);

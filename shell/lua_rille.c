@@ -1,12 +1,12 @@
 /* lua_rille.c - the module `rille`: opening it, kinds of userdata, and the functions that belong to nothing else.
  *
  * The parts written in Lua (rille.nn, rille.optim, ...) are loaded when they are first asked for (modules.c). */
+#include "shell/clock.h"
 #include "shell/shell.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- kinds of userdata ---- */
@@ -244,13 +244,10 @@ device_info(lua_State *L)
 
 /* ---- what the modules in Lua need ---- */
 
-/* Seconds, from some start; never backwards. */
 static int
 wall_clock(lua_State *L)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    lua_pushnumber(L, (double)t.tv_sec + 1e-9 * (double)t.tv_nsec);
+    lua_pushnumber(L, clock_seconds());
     return 1;
 }
 

@@ -5,12 +5,13 @@
  * ";". An error, and Ctrl-C, end the chunk and leave the session as it is; so does Ctrl-D in a chunk that was begun. */
 #include "shell/repl.h"
 
+#include "shell/clock.h"
+
 #include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char environment, own_globals; /* keys in the registry */
@@ -167,14 +168,6 @@ tell_time(lua_State *L, double seconds)
     printf("%s%*s%s\n", color ? "\033[2m" : "", columns - 1, text, color ? "\033[0m" : "");
 }
 
-static double
-now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void
 run_values(lua_State *L, bool silent)
 {
@@ -196,9 +189,9 @@ run_values(lua_State *L, bool silent)
 static void
 run_chunk(lua_State *L, bool silent)
 {
-    double start = now();
+    double start = clock_seconds();
     run_values(L, silent);
-    tell_time(L, now() - start);
+    tell_time(L, clock_seconds() - start);
 }
 
 /* Runs what was typed so far; true when it wants more lines. */

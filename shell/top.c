@@ -5,6 +5,7 @@
  * the picture, not the run; Ctrl-C stops the run.
  *
  * :top alone shows what the devices have and do now, such as a run that was let go, and how fast it goes on. */
+#include "shell/clock.h"
 #include "shell/repl.h"
 
 #include <poll.h>
@@ -32,7 +33,7 @@ static struct {
     atomic_long sample, busy[THREADS];
     atomic_int nthread;
     atomic_bool over, dark; /* the run ended; the picture was left */
-    struct timespec begin;
+    double begin;           /* clock_seconds() */
 } top;
 
 /* ---- sampling: in a signal handler ---- */
@@ -68,14 +69,6 @@ sample(int number)
 
 /* ---- painting ---- */
 
-static double
-seconds_since(const struct timespec *from)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - from->tv_sec) + 1e-9 * (double)(now.tv_nsec - from->tv_nsec);
-}
-
 static void
 put_bar(FILE *f, double share, int width)
 {
@@ -98,7 +91,8 @@ paint(FILE *f, int columns, bool over)
     int n = atomic_load(&top.nname), nthread = atomic_load(&top.nthread), lines = 1, bar = columns < 60 ? 16 : 32;
     struct sampled *list[NAMES];
     const char *clear = over ? "" : "\033[K";
-    fprintf(f, "  %.1f s%s%s\n", seconds_since(&top.begin), over ? "" : "; q leaves this, Ctrl-C stops the run", clear);
+    fprintf(f, "  %.1f s%s%s\n", clock_seconds() - top.begin, over ? "" : "; q leaves this, Ctrl-C stops the run",
+            clear);
     for (int t = 0; t < nthread; t++, lines++) {
         double share = samples ? (double)atomic_load(&top.busy[t]) / (double)samples : 0;
         fprintf(f, "  thread %-3d ", t);
@@ -211,7 +205,7 @@ top_run(lua_State *L, int nargs)
     struct watch w = {.columns = print_columns()};
     memset(&top, 0, sizeof top);
     top.s = shell_of(L)->session;
-    clock_gettime(CLOCK_MONOTONIC, &top.begin);
+    top.begin = clock_seconds();
     w.live = start_timer(&w);
     start_painter(&w);
     int code = lua_pcall(L, nargs, LUA_MULTRET, 0);
@@ -269,16 +263,15 @@ top_watch(lua_State *L)
     struct rille_session *s = shell_of(L)->session;
     struct rille_counters before;
     struct termios terminal;
-    struct timespec last;
+    double last = clock_seconds();
     rille_count(s, &before);
-    clock_gettime(CLOCK_MONOTONIC, &last);
     int lines = paint_session(s, &before, 0, "");
     if (!start_keys(&terminal, ISIG)) return;
     printf("  q leaves\n");
     fflush(stdout);
     while (!pressed_q()) {
-        double seconds = seconds_since(&last);
-        clock_gettime(CLOCK_MONOTONIC, &last);
+        double now = clock_seconds(), seconds = now - last;
+        last = now;
         printf("\033[%dA\r", lines + 1);
         lines = paint_session(s, &before, seconds, "\033[K");
         printf("  q leaves\033[K\n\033[J");
