@@ -2,34 +2,44 @@
  *
  * The first press stops Lua - a hook is set in every coroutine that is running or waiting for one that is, and raises
  * "interrupted" at the next instruction - and asks the core to stop its run, which it does at the next act, or when the
- * updates of variables that have begun are done. From the second press on the hook stays set, so that a loop around
- * pcall cannot hold it up; it tells what is waited for. At a prompt no press ends the program; in a script the third
- * does. Hooks are per coroutine and Lua does not tell which run, so coroutine.resume and coroutine.wrap are replaced by
- * functions that keep a list.
+ * updates of variables that have begun are done. A second press tells what is waited for. At a prompt the hook stays
+ * set from then on, so that a loop around pcall cannot hold it up, and no press ends the program; in a script the
+ * second raises once more, and the third ends it. A press is a first one again when what the last one stopped was told
+ * of it some seconds ago. Hooks are per coroutine and Lua does not tell which run, so coroutine.resume and
+ * coroutine.wrap are replaced by functions that keep a list.
  *
  * At a prompt SIGTERM and SIGHUP (the terminal was closed) do the same with what runs, and end the loop; a second one
  * ends the program at once. History needs no saving: each entry is in its file. */
+#include "shell/clock.h"
 #include "shell/shell.h"
 
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { SOON = 3 };    /* seconds */
+enum { SOON = 3 };    /* seconds in which presses count together, though what runs was told of the last */
 enum { DEPTH = 256 }; /* Lua itself allows fewer coroutines inside each other */
 
 static lua_State *chain[DEPTH]; /* the main state, the coroutine it resumed, ... */
 static volatile sig_atomic_t depth, presses, quit;
+static volatile sig_atomic_t told = 1; /* what runs was told of the last press */
 static bool interactive;
 static struct shell *shell; /* whose session is interrupted */
 static struct sigaction before;
+
+/* At a prompt a second press stops whatever Lua does next, until the prompt is there. */
+static bool
+stays_set(void)
+{
+    return quit || (interactive && presses >= 2);
+}
 
 static void
 stop(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
-    if (presses < 2 && !quit) lua_sethook(L, NULL, 0, 0);
+    told = 1;
+    if (!stays_set()) lua_sethook(L, NULL, 0, 0);
     luaL_error(L, quit ? "the program is to end" : "interrupted");
 }
 
@@ -60,15 +70,13 @@ tell_wait(void)
     tell(interactive ? "; Ctrl-\\ ends the program\n" : "; a third Ctrl-C ends the program\n");
 }
 
-/* A press long after the last one is a first one again: what that interrupted was told, and has gone on. */
 static void
 count_press(void)
 {
-    static struct timespec last;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    bool soon = now.tv_sec - last.tv_sec <= SOON;
-    presses = soon ? presses + 1 : 1;
+    static double last;
+    double now = clock_seconds();
+    presses = !told || now - last <= SOON ? presses + 1 : 1;
+    told = 0;
     last = now;
 }
 
@@ -111,7 +119,8 @@ interrupt_quit(void)
 static void
 spent(void)
 {
-    for (int k = 0; presses < 2 && !quit && k < depth && k < DEPTH; k++) lua_sethook(chain[k], NULL, 0, 0);
+    told = 1;
+    for (int k = 0; !stays_set() && k < depth && k < DEPTH; k++) lua_sethook(chain[k], NULL, 0, 0);
 }
 
 void
@@ -125,6 +134,7 @@ interrupt_start(lua_State *L)
     chain[0] = L;
     depth = 1;
     presses = 0;
+    told = 1;
     sigaction(SIGINT, &action, &before);
 }
 

@@ -4,6 +4,7 @@
 # program's. Steps, one a line:
 #   type TEXT     types it; \n, \t, \e and \003 as in C
 #   wait TEXT     until the terminal showed TEXT since the last wait (30 seconds at most)
+#   within N TEXT   as wait, for N seconds at most: else the program is ended, and the exit code is 99
 #   hangup        closes the terminal; the last step
 #   pause         a second or two, so that two signals are two
 #   prompt        until a line begins with a prompt, "rille> " or "... .. ", and nothing follows: only then is what is
@@ -44,11 +45,13 @@ sub pull {
   return $open;
 }
 
+# Was it there?
 sub wait_for {
-  my $end = time + 30;
-  my $at;
-  while (($at = index($seen, $_[0], $waited)) < 0 && $open && time < $end) { pull(0.1) }
-  $waited = $at < 0 ? length $seen : $at + length $_[0];
+  my ($text, $seconds) = @_;
+  my ($end, $at) = time + $seconds;
+  while (($at = index($seen, $text, $waited)) < 0 && $open && time < $end) { pull(0.1) }
+  $waited = $at < 0 ? length $seen : $at + length $text;
+  return $at >= 0;
 }
 
 sub wait_for_prompt {
@@ -73,7 +76,8 @@ sub status { return $_[0] & 127 ? 128 + ($_[0] & 127) : $_[0] >> 8 }
 while (defined(my $step = <STDIN>) && $open) {
   chomp $step;
   if ($step =~ s/^type //) { type($step) }
-  elsif ($step =~ s/^wait //) { wait_for($step) }
+  elsif ($step =~ s/^wait //) { wait_for($step, 30) }
+  elsif ($step =~ s/^within (\d+) //) { kill(9, $pid), $code = 99, last unless wait_for($step, $1) }
   elsif ($step eq "hangup") { close($master); ($open, $hung) = (0, 1); hang() }
   elsif ($step eq "prompt") { wait_for_prompt() }
   elsif ($step eq "pause") { my $end = time + 1; pull(0.1) while $open && time <= $end }

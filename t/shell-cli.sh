@@ -1,20 +1,13 @@
 #!/bin/bash
 # The program's options, init file, environment and exit codes: shell-cli.sh path/to/rille. Prints TAP.
-rille=$(realpath "$1") n=0 failed=0
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+rille=$(realpath "$1")
+. "${0%/*}/tap.sh"
 cd "$dir" || exit 2
 export HOME=$dir XDG_CONFIG_HOME=$dir/config
 unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_CHECK RILLE_THREADS LUA_INIT LUA_INIT_5_4
 
 go() { timeout 60 "$rille" "$@" >out 2>err </dev/null; code=$?; stdout=$(cat out); stderr=$(cat err); }
-ok() { # ok NAME COMMAND...
-  local name=$1; shift; n=$((n + 1))
-  if "$@"; then echo "ok $n - $name"
-  else failed=$((failed + 1)); echo "not ok $n - $name"; echo "# exit $code; stdout: $stdout; stderr: $stderr"
-  fi
-}
-is() { ok "$1" [ "$2" = "$3" ]; }
+tell() { echo "exit $code; stdout: $stdout; stderr: $stderr"; }
 has() { ok "$1" grep -qF -e "$3" <<<"$2"; }
 
 # ---- the order of things
@@ -104,6 +97,20 @@ interrupt 'coroutine.resume(coroutine.create(function() local x <close> = setmet
 is "and one that was resumed" "$code" 130
 interrupt 'local t <close> = setmetatable({}, {__close = function() print("closed") end}) while true do end'
 is "what is to be closed is closed" "$stdout" closed
+# presses N CHUNK: N times Ctrl-C, each when the chunk has called begin() once more.
+presses() {
+  rm -f begun*
+  timeout -s KILL 60 bash -c 'trap "" INT; set -m; n=$1; shift; "$0" --no-init -d cpu:1 -e "$@" >out 2>err & p=$!
+    for ((k = 1; k <= n; k++)); do for _ in {1..500}; do [ -e begun$k ] && break; sleep 0.1; done; kill -INT $p; done
+    wait $p' "$rille" "$1" "local k = 0; local function begin() k = k + 1 io.open('begun' .. k, 'w'):close() end $2" 2>/dev/null
+  code=$?; stdout=$(cat out); stderr=$(cat err)
+}
+catch='local function spin() begin() while true do end end
+  for k = 1, 9 do print((select(2, pcall(spin)):gsub(".*: ", ""))) if k == 2 then break end end print("end")'
+presses 2 "$catch"
+is "a script may catch the first press and the second, and go on" "$code:$stdout" $'0:interrupted\ninterrupted\nend'
+presses 3 "${catch/k == 2/k == 4}"
+is "the third ends it" "$code" 130
 
 # ---- what is hostile
 
@@ -124,5 +131,4 @@ ok "and says so" grep -q 'could not be written: No space left' err
 is "so does a closed output" "$?:$(grep -c 'could not be written' err)" 1:1
 "$rille" --no-init -d cpu:1 -e 'x = io.read()' <&- >out 2>err
 is "a closed input is an empty one" "$?:$(cat out err)" 0:
-echo "1..$n"
-[ "$failed" = 0 ]
+finish
