@@ -24,6 +24,7 @@ foreach(source ${RILLE_TEST_LUA})
     "#!/bin/sh\ncd ${CMAKE_SOURCE_DIR} && ${RILLE_TEST_ENV}exec ${CMAKE_BINARY_DIR}/rille -d cpu:8 t/${name}.lua \"$@\"\n")
 endforeach()
 file(GLOB RILLE_TEST_SH CONFIGURE_DEPENDS t/*.sh)
+list(FILTER RILLE_TEST_SH EXCLUDE REGEX "/tap\\.sh$")
 foreach(source ${RILLE_TEST_SH})
   get_filename_component(name ${source} NAME_WE)
   file(WRITE ${CMAKE_BINARY_DIR}/t/${name}.t

@@ -1,18 +1,10 @@
 #!/bin/bash
 # cuda.sh - devices of kind cuda: the plug-in, how they are named, what is said where there is none; and where there is
 # a GPU, that it computes what a cpu does. cuda.sh path/to/rille; prints TAP.
-rille=$(realpath "$1") build=$(dirname "$(realpath "$1")") n=0 failed=0
+rille=$(realpath "$1") build=$(dirname "$(realpath "$1")")
 plugin=$build/librille-cuda.so
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+. "${0%/*}/tap.sh"
 
-ok() { # ok NAME COMMAND...
-  local name=$1; shift; n=$((n + 1))
-  if "$@" >"$dir/log" 2>&1; then echo "ok $n - $name"
-  else failed=1; echo "not ok $n - $name"; sed 's/^/# /' "$dir/log" | head -20
-  fi
-}
-skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
 # refuses TEXT DEVICES...: exit 2, nothing printed, one line that holds the text; without hanging.
 refuses() {
   local text=$1 out code; shift
@@ -84,7 +76,7 @@ rille=$own
 
 if ! grep -q '^CMAKE_CUDA_COMPILER:.*=/' "$build/CMakeCache.txt"; then
   ok "without the plug-in cuda says so" refuses "no CUDA plug-in" cuda:0
-  echo "1..$n"; exit $failed
+  finish
 fi
 ok "where nvcc is found there is a plug-in" test -f "$plugin"
 ok "it shows one name" prints rille_cuda_plugin sh -c "nm -D --defined-only '$plugin' | awk '{ print \$3 }'"
@@ -112,7 +104,7 @@ if ! "$rille" -d cuda:0 -e 'os.exit(0)' 2>"$dir/err"; then
     "a GPU is named once"; do
     skip "$name" "no device"
   done
-  echo "1..$n"; exit $failed
+  finish
 fi
 ok "a GPU is described" prints true "$rille" -d cuda:0 -e \
   'local i = rille.device_info("cuda", 0) print(i.memory > 0 and #i.name > 0 and i.capability:find("^%d+%.%d+$") ~= nil)'
@@ -120,5 +112,4 @@ ok "a GPU computes what a cpu does" prints "$want" "$rille" -d cuda:0 -e "KIND, 
 ok "so do four devices on one" prints "$want" "$rille" -d cuda:0x4 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $program"
 ok "there is no GPU 63" refuses "there is no GPU 63" cuda:63
 ok "a GPU is named once" refuses "named twice" cuda:0,cuda:0
-echo "1..$n"
-exit $failed
+finish

@@ -1,14 +1,7 @@
 #!/bin/bash
 # The digits example gives the same losses in every layout, plain and compiled: 30 steps, within 1e-4 relative.
 rille=$1
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failed=0
-
-result() { # condition name
-  n=$((n + 1))
-  if [ "$1" = 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; failed=1; fi
-}
+. "${0%/*}/tap.sh"
 
 losses() { # name arguments...
   local name=$1
@@ -18,9 +11,9 @@ losses() { # name arguments...
 
 losses single --layout single
 [ "$(wc -l <"$dir/single")" = 30 ]
-result $? "one device trains 30 steps"
+ok "one device trains 30 steps" [ $? = 0 ]
 awk 'NR == 1 { first = $1 } END { exit !($1 < 0.8 * first) }' "$dir/single"
-result $? "and the loss falls"
+ok "and the loss falls" [ $? = 0 ]
 
 # Does log $1 agree with that of one device?
 agrees() {
@@ -32,12 +25,11 @@ agrees() {
 for layout in dp tp dp-tp pp pp-tp; do
   losses "$layout" --layout "$layout" || sed 's/^/# /' "$dir/$layout.out"
   agrees "$layout"
-  result $? "$layout gives the losses of one device"
+  ok "$layout gives the losses of one device" [ $? = 0 ]
 done
 for layout in single dp-tp pp-tp; do
   losses "$layout-plain" --layout "$layout" --plain || sed 's/^/# /' "$dir/$layout-plain.out"
   agrees "$layout-plain"
-  result $? "$layout without a compiled step as well"
+  ok "$layout without a compiled step as well" [ $? = 0 ]
 done
-echo "1..$n"
-exit $failed
+finish

@@ -1,15 +1,8 @@
 #!/bin/bash
 # docs.sh - what is made from the registry of help and the operators' records is what they say: docs/*.md, the man page,
 # the stubs of the Lua language server.
-rille=$(realpath "${1:-build/release/rille}") n=0 failed=0
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-ok() { # ok NAME COMMAND...
-  local name=$1; shift; n=$((n + 1))
-  if "$@" >"$dir/log" 2>&1; then echo "ok $n - $name"
-  else failed=1; echo "not ok $n - $name"; sed 's/^/# /' "$dir/log" | head -20
-  fi
-}
+rille=$(realpath "${1:-build/release/rille}")
+. "${0%/*}/tap.sh"
 for page in operators pages; do
   "$rille" --no-init "docs/$page.lua" >"$dir/$page.md"
   ok "docs/$page.md is what docs/$page.lua writes" diff -u "docs/$page.md" "$dir/$page.md"
@@ -21,7 +14,7 @@ for word in 'devices LIST' 'rille coordinator' ':tutorial \[N\]' 'RILLE_CHECK' '
   ok "the man page tells of $word" grep -q -e "$word" "$dir/rille.1"
 done
 if command -v man >/dev/null; then ok "and troff likes it" test -z "$(man -l --warnings "$dir/rille.1" 2>&1 >/dev/null)"
-else n=$((n + 1)); echo "ok $n - and troff likes it # SKIP there is no man"; fi
+else skip "and troff likes it" "there is no man"; fi
 cat >"$dir/check.lua" <<'LUA'
 local pages, stubs, missing = require "rille.pages", io.open(arg[1]):read("a"), {}
 assert(load(stubs, "=stubs", "t"))
@@ -37,5 +30,4 @@ end
 assert(#missing == 0, table.concat(missing, " "))
 LUA
 ok "the stubs are Lua, and have every name" "$rille" --no-init -d cpu:1 "$dir/check.lua" "$dir/rille.lua"
-echo "1..$n"
-exit $failed
+finish

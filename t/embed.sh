@@ -3,14 +3,7 @@
 # last bit, plain and as a compiled graph.
 rille=$1
 embed=$(dirname "$rille")/examples/embed
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failed=0
-
-result() { # condition name
-  n=$((n + 1))
-  if [ "$1" = 0 ]; then echo "ok $n - $2"; else echo "not ok $n - $2"; failed=1; fi
-}
+. "${0%/*}/tap.sh"
 
 losses() { # name command...
   local name=$1
@@ -24,17 +17,16 @@ losses lua "$rille" -d cpu:2 examples/embed.lua
 losses lua-plain "$rille" -d cpu:2 examples/embed.lua --plain
 
 [ "$(wc -l <"$dir/c")" = 20 ]
-result $? "the program trains 20 steps"
+ok "the program trains 20 steps" [ $? = 0 ]
 awk 'NR == 1 { first = $1 } END { exit !($1 + 0 == $1 && $1 < 0.4 * first) }' "$dir/c"
-result $? "and the loss falls"
+ok "and the loss falls" [ $? = 0 ]
 cmp "$dir/c" "$dir/lua" >&2
-result $? "compiled, its losses are the script's"
+ok "compiled, its losses are the script's" [ $? = 0 ]
 cmp "$dir/c-plain" "$dir/lua-plain" >&2
-result $? "operator by operator, too"
+ok "operator by operator, too" [ $? = 0 ]
 paste "$dir/c" "$dir/c-plain" | awk '{ d = ($1 - $2) / $1; if (d * d > 1e-12) bad = 1 } END { exit !(NR == 20 && !bad) }'
-result $? "both ways agree within 1e-6"
+ok "both ways agree within 1e-6" [ $? = 0 ]
 case $embed in /*) ;; *) embed=$PWD/$embed ;; esac
 (cd "$dir" && ! "$embed" >out 2>&1 && grep -q 'digits_x.npy' out)
-result $? "a file that is not there is named"
-echo "1..$n"
-exit $failed
+ok "a file that is not there is named" [ $? = 0 ]
+finish

@@ -1,24 +1,16 @@
 #!/bin/bash
 # Every example runs, prints what its first lines promise, and ends well.
 rille=$1
-n=0 failed=0
-tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
+. "${0%/*}/tap.sh"
 
 # name and arguments in one text, words that the output must hold...
-example() {
-  local call=$1 name=${1%% *} arguments= out code
+example() { ok "examples/${1%% *}.lua" runs "$@"; }
+runs() {
+  local call=$1 name=${1%% *} arguments= out word
   [ "$call" = "$name" ] || arguments=${call#* }
   shift
-  out=$("$rille" -d cpu:4 "examples/$name.lua" $arguments </dev/null 2>&1)
-  code=$?
-  n=$((n + 1))
-  for word in "$@"; do
-    grep -qF -- "$word" <<<"$out" || { echo "# $name does not print: $word"; code=1; }
-  done
-  if [ "$code" = 0 ]; then echo "ok $n - examples/$name.lua"; return; fi
-  sed 's/^/# /' <<<"$out"
-  echo "not ok $n - examples/$name.lua"
-  failed=1
+  out=$("$rille" -d cpu:4 "examples/$name.lua" $arguments </dev/null 2>&1) || { echo "$out"; return 1; }
+  for word; do grep -qF -- "$word" <<<"$out" || { echo "does not print: $word"; echo "$out"; return 1; }; done
 }
 
 example tensor "shape" "3 x 4" "matmul"
@@ -27,26 +19,23 @@ example autograd "12.0 3.0" "12.0 -6.0" "comes as P" "3.14159"
 example pipeline "gpipe" "1f1b"
 example auto "by nobody" "and no plan costs less" "on 64 x 8 devices"
 small="--steps 3 --batch 4 --length 16 --layers 2 --width 32 --write 8"
-example "gpt $small --plot $tmp/gpt.svg" "single on cpu[0]" "tokens/s" "MFU" "held back" "The "
+example "gpt $small --plot $dir/gpt.svg" "single on cpu[0]" "tokens/s" "MFU" "held back" "The "
 example "gpt $small --recipe pp-tp --micro-batches 2" "pp-tp on cpu[0, 1]" "bubble" "held back"
-example "gpt $small --every 2 --checkpoint $tmp/training --recipe zero" "held back"
-example "gpt $small --steps 5 --every 2 --checkpoint $tmp/training --resume --recipe 2d" "goes on after step 3" "step 5/5"
+example "gpt $small --every 2 --checkpoint $dir/training --recipe zero" "held back"
+example "gpt $small --steps 5 --every 2 --checkpoint $dir/training --resume --recipe 2d" "goes on after step 3" "step 5/5"
 example "resnet --steps 3 --recipe dp" "of 360 held-out images"
-"$rille" -d cpu:1 -e "rille.models.llama.new{vocab = 300, length = 16, layers = 2, heads = 4, kv_heads = 2, width = 16}:save('$tmp/new')
-  rille.tokenizer.train({file = 'README.md'}, {size = 300}):save('$tmp/new/tokenizer.json')"
-for i in $(seq 400); do echo $((i * 7 % 61)); done >"$tmp/ids"
-example "finetune $tmp/new $tmp/tuned --ids $tmp/ids --steps 3 --recipe dp-tp" "llama: loss 5." "saved in $tmp/tuned"
-example "generate $tmp/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
-example "generate $tmp/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
-example "finetune $tmp/new $tmp/told --text README.md --steps 3" "llama: loss 5." "saved in $tmp/told"
-example "generate $tmp/told --prompt Rille --count 5" "Rille" "ids/s"
+"$rille" -d cpu:1 -e "rille.models.llama.new{vocab = 300, length = 16, layers = 2, heads = 4, kv_heads = 2, width = 16}:save('$dir/new')
+  rille.tokenizer.train({file = 'README.md'}, {size = 300}):save('$dir/new/tokenizer.json')"
+for i in $(seq 400); do echo $((i * 7 % 61)); done >"$dir/ids"
+example "finetune $dir/new $dir/tuned --ids $dir/ids --steps 3 --recipe dp-tp" "llama: loss 5." "saved in $dir/tuned"
+example "generate $dir/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
+example "generate $dir/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
+example "finetune $dir/new $dir/told --text README.md --steps 3" "llama: loss 5." "saved in $dir/told"
+example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
 example "gpt $small --bpe 300" "300 different" "held back" "The "
 
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
-code=$? n=$((n + 1))
-if [ "$code" = 1 ]; then echo "ok $n - a layout that is not there is an error"; else echo "not ok $n - a layout that is not there is an error"; failed=1; fi
-n=$((n + 1))
-if grep -q "prefers-color-scheme:dark" "$tmp/gpt.svg" && grep -q "<polyline" "$tmp/gpt.svg" && tail -1 "$tmp/gpt.svg" | grep -q "</svg>"
-then echo "ok $n - gpt.lua draws its losses"; else echo "not ok $n - gpt.lua draws its losses"; failed=1; fi
-echo "1..$n"
-exit $failed
+is "a layout that is not there is an error" $? 1
+drawn() { grep -q "prefers-color-scheme:dark" "$1" && grep -q "<polyline" "$1" && tail -1 "$1" | grep -q "</svg>"; }
+ok "gpt.lua draws its losses" drawn "$dir/gpt.svg"
+finish

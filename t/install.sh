@@ -1,19 +1,11 @@
 #!/bin/bash
 # The library for others: what librille.so, librille.a and Lua's rille.so show, and that strangers who have only an
 # installed prefix build, link and run. install.sh path/to/rille; prints TAP.
-rille=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD n=0 failed=0
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+rille=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
+. "${0%/*}/tap.sh"
 
-ok() { # ok NAME COMMAND...
-  local name=$1; shift; n=$((n + 1))
-  if "$@" >"$dir/log" 2>&1; then echo "ok $n - $name"
-  else failed=1; echo "not ok $n - $name"; sed 's/^/# /' "$dir/log" | head -20
-  fi
-}
-skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
-prints() { local want=$1; shift; local got; got=$("$@"); [ "$got" = "$want" ] || { echo "got: $got"; false; }; }
-same() { diff <(sort -u <<<"$1") <(sort -u <<<"$2"); }
+prints() { local want=$1; shift; same "$("$@")" "$want"; }
+same_lines() { diff <(sort -u <<<"$1") <(sort -u <<<"$2"); }
 
 if grep -q 'RILLE_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
   echo "1..0 # SKIP a program of others is not built with a sanitizer"; exit 0
@@ -23,10 +15,10 @@ fi
 
 declared=$(sed 's,/\*.*\*/,,; /^typedef/d' "$root/rille.h" | grep -oE '\brille_[a-z0-9_]+\(' | tr -d '(' | sort -u)
 defined() { nm "$@" | awk '$2 ~ /^[TDBRVW]$/ { sub(/@.*/, "", $3); print $3 }' | grep -v '^RILLE_'; }
-ok "librille.so shows the functions of rille.h and nothing else" same "$(defined -D "$build/librille.so")" "$declared"
-ok "so does librille.a" same "$(defined -g "$build/librille.a")" "$declared"
-ok "Lua's rille.so shows its opening alone" same "$(defined -D "$build/lua/rille.so")" luaopen_rille
-ok "the program shows no name of ours" same "$(nm -D --defined-only "$rille" | grep -cE ' [TDBR] .*(rille_|fail|pool_)')" 0
+ok "librille.so shows the functions of rille.h and nothing else" same_lines "$(defined -D "$build/librille.so")" "$declared"
+ok "so does librille.a" same_lines "$(defined -g "$build/librille.a")" "$declared"
+ok "Lua's rille.so shows its opening alone" same_lines "$(defined -D "$build/lua/rille.so")" luaopen_rille
+ok "the program shows no name of ours" same_lines "$(nm -D --defined-only "$rille" | grep -cE ' [TDBR] .*(rille_|fail|pool_)')" 0
 ok "symbols have a version" grep -q 'rille_open@@RILLE_0' <(nm -D --with-symbol-versions "$build/librille.so")
 ok "the library's own name has one too" grep -q 'SONAME.*\[librille.so.0\]' <(readelf -d "$build/librille.so")
 
@@ -103,5 +95,4 @@ if [ -n "${RILLE_LONG:-}" ]; then
   ok "which unpacks" dpkg -x "$dir"/package/rille_*.deb "$dir/root"
   ok "and runs" prints 3.0 env -i "$dir/root/usr/bin/rille" -d cpu:1 -E 'rille.ones({3}):sum():item()'
 fi
-echo "1..$n"
-exit $failed
+finish

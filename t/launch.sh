@@ -2,24 +2,14 @@
 # Worker processes: the same bits as one process, whatever is lost, and nothing left of them. (The rest of what can be said
 # of a cluster is said by t/cluster-sim.c, without processes.)
 rille=$1
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+. "${0%/*}/tap.sh"
 mkdir "$dir/run" "$dir/tmp"
 export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
 unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
-root=$PWD n=0 failed=0
+root=$PWD
 
-ok() { # NAME CONDITION...
-  local name=$1
-  shift
-  n=$((n + 1))
-  if "$@"; then echo "ok $n - $name"; else
-    failed=1
-    echo "not ok $n - $name"
-    head -5 "$dir/err" 2>/dev/null | sed 's/^/# /'
-  fi
-}
+tell() { head -5 "$dir/err" 2>/dev/null; }
 go() { timeout -k 5 60 "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); stderr=$(cat "$dir/err"); }
 says() { local t; for t; do grep -qF -e "$t" "$dir/err" || return 1; done; }
 ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
@@ -214,5 +204,4 @@ for _ in $(seq 50); do kill -0 $workers 2>/dev/null || break; sleep 0.1; done
 ok "a controller that is killed leaves no worker" eval '! kill -0 $workers 2>/dev/null'
 ok "and nobody leaves a file" [ -z "$(ls -A "$dir/run" "$dir/tmp" | grep -v ':$' | tr -d '\n')" ]
 
-echo "1..$n"
-exit $failed
+finish

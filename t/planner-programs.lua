@@ -78,12 +78,6 @@ local function train(program, hint, mode)
   return losses, step, net
 end
 
-local function received(step)
-  local sum = 0
-  for _, d in ipairs(step:stats().devices) do sum = sum + d.bytes_in end
-  return sum
-end
-
 local long = os.getenv("RILLE_LONG")
 local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- the others are for RILLE_LONG=1
 for name, program in pairs(programs) do
@@ -95,7 +89,7 @@ for name, program in pairs(programs) do
       local e, what = step:explain(), name .. ", " .. how .. ": "
       tap.near(got, want, what .. "the losses of one device", 1e-4, 1e-5)
       tap.ok(e.cost <= greedy:explain().cost, ("%sno dearer than the greedy choice (%d, %d)"):format(what, e.cost, greedy:explain().cost))
-      tap.is(e.bytes, received(step), what .. "the bytes that actors count")
+      tap.is(e.bytes, tap.received(step), what .. "the bytes that actors count")
     end
   end
 end

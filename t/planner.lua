@@ -55,12 +55,6 @@ local function near(a, b)
   return #a == #b
 end
 
-local function received(step)
-  local sum = 0
-  for _, d in ipairs(step:stats().devices) do sum = sum + d.bytes_in end
-  return sum
-end
-
 -- Each program on each mesh, whole or in pieces; the largest only once.
 local runs = {mlp = {line = {1, 2}, grid = {2}}, blocks = {line = {1}}, tied = {grid = {1}}}
 for program, places in pairs(runs) do
@@ -72,7 +66,7 @@ for program, places in pairs(runs) do
         local got, step = train(program, mesh, "B", "S(0)", {auto_parallel = mode, micro_batches = pieces})
         local e, name = step:explain(), ("%s on %s in %d, %s"):format(program, mesh, pieces, mode)
         tap.ok(near(got, want), name .. ": the losses of one device")
-        tap.ok(e.bytes == received(step), ("%s: the bytes that actors count (%d, %d)"):format(name, e.bytes, received(step)))
+        tap.ok(e.bytes == tap.received(step), ("%s: the bytes that actors count (%d, %d)"):format(name, e.bytes, tap.received(step)))
         tap.ok(e.bound <= e.cost, name .. ": the bound is no more than the cost")
         cost[mode] = e.cost
       end
@@ -126,7 +120,7 @@ do
     tap.is({net.weight.sbp, found}, {"S(0)", parts}, name .. "in parts where that costs less")
     tap.ok(near(got, want), name .. "the losses are those of one device")
     tap.ok(e.cost <= hand:explain().cost, name .. "it costs no more than laid out by hand")
-    tap.is(e.bytes, received(step), name .. "the bytes that actors count")
+    tap.is(e.bytes, tap.received(step), name .. "the bytes that actors count")
   end
 end
 

@@ -19,12 +19,6 @@ local function typed(options, ...)
   os.remove(path)
   return text, code
 end
-local function has(text, ...)
-  for _, part in ipairs{...} do
-    if not text:find(part, 1, true) then return tap.diag(("without '%s':\n%s"):format(part, text)) and false end
-  end
-  return true
-end
 
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local net = rille.nn.Linear(16, 4)
@@ -36,11 +30,11 @@ x:sum():item() y:sum():item()
 
 tap.group(":whos", function()
   local text = whos.whos({{"net", net}, {"x", x}, {"y", y}, {"P", P}, {"n", 3}, {"s", "te\nxt"}, {"f", print}, {"t", {1, 2}}}, 100)
-  tap.ok(has(text, "module of 68 parameters", "272 B"), "a module has parameters and bytes")
-  tap.ok(has(text, "f32 {1024, 4} S(0)", "cpu[0, 1, 2, 3]", "16 KiB"), "a split tensor has its bytes once")
-  tap.ok(has(text, "f32 {1024} B"), "a whole one")
+  tap.ok(tap.has(text, "module of 68 parameters", "272 B"), "a module has parameters and bytes")
+  tap.ok(tap.has(text, "f32 {1024, 4} S(0)", "cpu[0, 1, 2, 3]", "16 KiB"), "a split tensor has its bytes once")
+  tap.ok(tap.has(text, "f32 {1024} B"), "a whole one")
   tap.ok(text:find("y .-B .-16 KiB"), "as often as there are ranks")
-  tap.ok(has(text, '"te', "table of 2", "function") and not text:find("0x"), "other values are told without addresses")
+  tap.ok(tap.has(text, '"te', "table of 2", "function") and not text:find("0x"), "other values are told without addresses")
   for line in text:gmatch("[^\n]+") do tap.ok(utf8.len(line) <= 100, "a line fits") end
   for _, columns in ipairs{40, 60} do
     local widest = 0
@@ -51,7 +45,7 @@ end)
 
 tap.group(":mem", function()
   local text = whos.mem({{"net", net}, {"opt", opt}, {"x", x}}, 0, 100)
-  tap.ok(has(text, "cpu:0", "arena of plans"), "each device is told")
+  tap.ok(tap.has(text, "cpu:0", "arena of plans"), "each device is told")
   tap.ok(text:find("x .-16 KiB"), "a tensor owns its bytes")
   tap.ok(text:find("net +module +272 B"), "a module its parameters")
   tap.ok(text:find("net +gradients +272 B"), "and their gradients")
@@ -66,7 +60,7 @@ tap.group(":actors", function()
   tap.ok(#list >= 2 and list[1].begun == list[1].acts and list[1].state == "done", "each has done its acts")
   tap.ok(list[1].line:find("shell%-sight.lua:%d+"), "and the user's line")
   local text = actors_text(list, 100)
-  tap.ok(has(text, "done", "2 of 2", "cpu:0", "shell-sight.lua"), "which is printed")
+  tap.ok(tap.has(text, "done", "2 of 2", "cpu:0", "shell-sight.lua"), "which is printed")
   -- After a failure they tell where they stopped.
   local failing = rille.graph(function(ids, t) return rille.embedding(ids, t):exp():sum() end)
   tap.fails(function() failing(rille.tensor({9}, {dtype = "i64"}), rille.ones{4, 4}):item() end, "embedding", "a run that fails")
@@ -88,8 +82,8 @@ tap.group(":explain and :plan", function()
       ("with %d pieces explain, plan and stats tell the same bytes"):format(pieces))
     local text = tostring(e)
     if pieces > 1 then
-      tap.ok(has(text, "bytes a micro-batch", ("%d times a batch"):format(pieces), "bytes moved a batch"), "explain says of what")
-      tap.ok(has(plan, "B a micro-batch", "B a batch", ("moved %d B a batch"):format(received)), "so does plan")
+      tap.ok(tap.has(text, "bytes a micro-batch", ("%d times a batch"):format(pieces), "bytes moved a batch"), "explain says of what")
+      tap.ok(tap.has(plan, "B a micro-batch", "B a batch", ("moved %d B a batch"):format(received)), "so does plan")
     else
       tap.ok(not text:find("batch") and not plan:find("micro%-batch"), "where there is one piece nothing is said of batches")
     end
@@ -98,22 +92,22 @@ end)
 
 tap.group("typed", function()
   local text = typed("-i", "x = rille.ones{3}", ":whos", ":mem", "x:sum():item()", ":actors", ":top x:exp():sum():item()", ":actors 3", ":top")
-  tap.ok(has(text, "f32 {3} B", "1 of 1", "1 plans" , "2 actors"), "all of them")
+  tap.ok(tap.has(text, "f32 {3} B", "1 of 1", "1 plans" , "2 actors"), "all of them")
   tap.ok(text:find("8.15") and text:find("%d+%.%d s"), ":top shows the time, and the value")
-  tap.ok(has(text, ":actors: a graph is wanted"), "and say what they want")
+  tap.ok(tap.has(text, ":actors: a graph is wanted"), "and say what they want")
   tap.ok(text:find("cpu:0 .- MiB live .-idle") and text:find("runs +%d+ .-a second"), ":top alone shows devices and counts once, without a terminal")
   text = typed("-i", ":top error('no')", "1 + 1")
-  tap.ok(has(text, "no", "2"), "what fails under :top is an error, and the prompt stays")
+  tap.ok(tap.has(text, "no", "2"), "what fails under :top is an error, and the prompt stays")
 end)
 
 tap.group("rille --doctor", function()
   local text, code = typed("--doctor")
   tap.is(code, 0, "ends well")
-  tap.ok(has(text, "devices", "cpu:4", "launcher", "cores"), "tells devices, launcher, cores")
+  tap.ok(tap.has(text, "devices", "cpu:4", "launcher", "cores"), "tells devices, launcher, cores")
   local facts = rille.json.decode((typed("--doctor --json")))
   tap.is({facts.devices, facts.workers, facts.rille}, {"cpu:4", 0, rille._VERSION}, "as JSON, too")
   local p = io.popen("SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_ID=0 " .. arg[first] .. " -d cpu:1 --doctor --json 2>&1")
-  tap.ok(has(p:read("a"), "launcher"), "also under a launcher of one process")
+  tap.ok(tap.has(p:read("a"), "launcher"), "also under a launcher of one process")
   p:close()
 end)
 

@@ -26,13 +26,6 @@ local function is_whole(svg)
   return open == 0 and svg:find("^<svg.*</svg>%s*$") and not svg:find("nan") and svg:find("prefers%-color%-scheme:dark")
 end
 
-local function has(text, ...)
-  for _, part in ipairs{...} do
-    if not text:find(part, 1, true) then return tap.diag(("without '%s':\n%s"):format(part, text)) and false end
-  end
-  return true
-end
-
 tap.group("placements", function()
   for _, ranks in ipairs{{0}, {2, 0, 1}, {{0, 1}, {2, 3}}, {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}} do
     local P = rille.placement("meta", ranks)
@@ -57,9 +50,9 @@ tap.group("modules", function()
   local net = rille.models.gpt2.new{vocab = 128, length = 16, layers = 3, heads = 2, width = 32, placement = P, sbp = {"B", "B"}}
   rille.parallel(net, {data = 0, tensor = 1})
   local plain, svg = drawn(net, 100)
-  tap.ok(has(plain, "models.gpt2", "nn.Embedding(128, 32)", "f32 {128, 32}", "(B, S(0))", "cpu[0-3] 2 x 2"), "modules, types, layouts, placements")
-  tap.ok(has(plain, "h.0 - 2", "3 alike"), "blocks that are alike are one")
-  tap.ok(is_whole(svg) and has(svg, "nn.TransformerBlock, 3 alike", "(B, S(1))"), "as SVG too")
+  tap.ok(tap.has(plain, "models.gpt2", "nn.Embedding(128, 32)", "f32 {128, 32}", "(B, S(0))", "cpu[0-3] 2 x 2"), "modules, types, layouts, placements")
+  tap.ok(tap.has(plain, "h.0 - 2", "3 alike"), "blocks that are alike are one")
+  tap.ok(is_whole(svg) and tap.has(svg, "nn.TransformerBlock, 3 alike", "(B, S(1))"), "as SVG too")
   -- Bytes a device: those of all parameters' shards there.
   local bytes, count = {}, 0
   for _, p in ipairs(net:parameters()) do
@@ -84,7 +77,7 @@ tap.group("modules", function()
     self:buffer("mean", rille.zeros{4})
   end
   plain, svg = drawn(Net(), 80)
-  tap.ok(has(plain, "Net", "first", "list.0", "list.1", "mean") and is_whole(svg), "lists and buffers are shown", plain)
+  tap.ok(tap.has(plain, "Net", "first", "list.0", "list.1", "mean") and is_whole(svg), "lists and buffers are shown", plain)
   tap.ok(is_whole(select(2, drawn(rille.nn.ReLU(), 80))), "a module without parameters, too")
   tap.fails(function() net:show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
 end)

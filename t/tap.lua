@@ -1,4 +1,4 @@
--- tap.lua - the whole vocabulary of a Lua test: ok, is, near, fails, group, done. Prints TAP.
+-- tap.lua - the whole vocabulary of a Lua test: ok, is, near, fails, has, group, done. Prints TAP.
 --
 --   local tap = dofile("t/tap.lua")
 --   tap.group("matmul", function()
@@ -89,6 +89,21 @@ function tap.fails(f, words, name)
     end
   end
   return report(true, name)
+end
+
+-- Do all these parts stand in the text? Tells the first that does not.
+function tap.has(text, ...)
+  for _, part in ipairs{...} do
+    if not text:find(part, 1, true) then return tap.diag(("without '%s':\n%s"):format(part, text)) and false end
+  end
+  return true
+end
+
+-- Bytes that the devices received in a step's last run.
+function tap.received(step)
+  local sum = 0
+  for _, d in ipairs(step:stats().devices) do sum = sum + d.bytes_in end
+  return sum
 end
 
 -- Tests about one thing. An error within is a failure, and the next group goes on.

@@ -1,0 +1,38 @@
+# tap.sh - the whole vocabulary of a test in bash: ok, is, skip, finish; and a folder, $dir, that is gone at the end. TAP.
+#
+#   . "${0%/*}/tap.sh"
+#   ok "the file is there" test -f "$dir/file"
+#   finish
+#
+# A test's name is a sentence that is true. When it fails, what its command printed follows, and then what the test's own
+# function `tell` says, where it has one.
+n=0 failed=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+report() { # report STATUS NAME: the status
+  n=$((n + 1))
+  [ "$1" = 0 ] && { echo "ok $n - $2"; return; }
+  failed=$((failed + 1))
+  echo "not ok $n - $2"
+  return "$1"
+}
+
+ok() { # ok NAME COMMAND...: the command succeeds; it runs in this shell
+  local name=$1
+  shift
+  "$@" >"$dir/.said" 2>&1
+  report $? "$name" && return
+  { cat "$dir/.said"; declare -F tell >/dev/null && tell; } | head -40 | sed 's/^/# /'
+}
+
+is() { ok "$1" same "$2" "$3"; } # is NAME GOT WANT
+same() { [ "$1" = "$2" ] || { printf 'got:  %s\nwant: %s\n' "$1" "$2"; false; }; }
+
+skip() { report 0 "$1 # SKIP $2"; } # skip NAME WHY
+
+finish() {
+  echo "1..$n"
+  [ "$failed" = 0 ]
+  exit
+}
