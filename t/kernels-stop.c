@@ -76,6 +76,7 @@ static const struct {
     {"min", "f32{2000,4000} axis=0"},
     {"min", "f32{2000000,4} axis=0"},
     {"prod", "f32{2000,4000} axis=1"},
+    {"square_sum", "f32{8000000}"},
     {"sum", "f32{8000000}"},
     {"sum", "f32{2,4000000} axis=0"},
     {"max_pool2d", "f32{16,16,100,100} kernel_size=2"},
