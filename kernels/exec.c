@@ -17,6 +17,7 @@
 #include "runtime/denormal.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/signals.h"
 #include "runtime/str.h"
 #include "runtime/stream.h"
 
@@ -672,7 +673,9 @@ int
 exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece)
 {
     struct finding find = {0};
-    TRY(run_now(e, in, out, &(struct run){scratch, piece, &find}));
+    int status = run_now(e, in, out, &(struct run){scratch, piece, &find});
+    signals_pass();
+    TRY(status);
     return exec_say(e, &find, piece);
 }
 

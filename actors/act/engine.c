@@ -17,6 +17,7 @@
 #include "runtime/denormal.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/signals.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -178,6 +179,7 @@ take_messages(struct worker *w, bool idle)
 {
     enum bus_wait wait = !idle ? BUS_LOOK : w->active && w->nunder > 0 ? BUS_SLEEP : BUS_WAIT;
     struct msg m[BATCH];
+    if (wait != BUS_LOOK) signals_pass();
     int n = bus_recv(w->engine->bus, w->addr, m, BATCH, wait);
     for (int i = 0; i < n; i++) take_message(w, &m[i]);
     return n > 0;
@@ -405,6 +407,7 @@ static bool
 wants_stop(void *engine)
 {
     struct engine *e = engine;
+    signals_pass(); /* who wants to stop may be one that waits */
     if (!stops(e)) return false;
     atomic_store(&e->cut, 1);
     return true;
@@ -451,6 +454,7 @@ go_alone(struct worker *w)
 {
     if (turn(w, false) || busy(w)) return true;
     if (w->nunder == 0) return false;
+    signals_pass();
     worker_rest(w);
     return true;
 }
@@ -544,6 +548,7 @@ int
 engine_end(struct engine *e)
 {
     stop_ask(NULL, NULL);
+    signals_pass();
     e->elapsed_ns = now_ns() - e->begin_ns;
     return outcome(e, e->nthread);
 }

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/team.h"
 #include "runtime/stop.h"
+#include "runtime/signals.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
 
@@ -183,10 +184,9 @@ bytes_of(const struct kcall *k, int from)
 static int
 execute(const struct prim *p, const char *what)
 {
-    sigset_t before;
-    team_hold(&before);
+    signals_hold();
     dnnl_status_t status = dnnl_primitive_execute(p->primitive, p->stream, p->narg, p->arg);
-    team_release(&before);
+    signals_pass_in_time();
     return prim_check(status, what);
 }
 

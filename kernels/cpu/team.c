@@ -5,28 +5,11 @@
 #include "kernels/cpu/team.h"
 
 #include "runtime/denormal.h"
+#include "runtime/signals.h"
 #include "runtime/stop.h"
 
 #include <omp.h>
 #include <pthread.h>
-
-/* What a thread's own instructions raise comes whether it is held or not. */
-static const int own_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-
-void
-team_hold(sigset_t *before)
-{
-    sigset_t all;
-    sigfillset(&all);
-    for (size_t i = 0; i < countof(own_faults); i++) sigdelset(&all, own_faults[i]);
-    pthread_sigmask(SIG_BLOCK, &all, before);
-}
-
-void
-team_release(const sigset_t *before)
-{
-    pthread_sigmask(SIG_SETMASK, before, NULL);
-}
 
 void
 team_set(int n)
@@ -101,11 +84,10 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
     run_share(&share[0]);
     for (int64_t i = 1; i < nteam; i++) pthread_join(thread[i], NULL);
 #else
-    sigset_t before;
-    team_hold(&before);
+    signals_hold();
 #pragma omp parallel for num_threads((int)nteam) schedule(static, 1)
     for (int64_t i = 0; i < nteam; i++) {
-        if (i == 0) team_release(&before); /* on the thread of the caller: who asks to stop is heard */
+        if (i == 0) signals_pass(); /* on the thread of the caller: who asks to stop is heard */
         struct share share = share_of(&all, i, nteam);
         run_share(&share);
     }

@@ -7,14 +7,6 @@
 
 #include "runtime/base.h"
 
-#include <signal.h>
-
-/* This thread takes no signals until team_release(), and threads that begin meanwhile never do. oneDNN 2.6 keeps values
- * below the end of the stack in its products for AVX-512, farther than the ABI has it, where the frame of a handler
- * would be written over them; threads of a team compute with it for all their lives. */
-void team_hold(sigset_t *before);
-void team_release(const sigset_t *before);
-
 /* From now on oneDNN calls of this thread use n threads; n 0 is one. Costs nothing when it is so already. */
 void team_set(int n);
 
