@@ -30,16 +30,17 @@ enum { STEPS = 2 };
 
 /* Every plan there is: device kind, schedule, net. */
 struct variant {
-    const char *kind, *schedule;
+    const char *kind, *second, *schedule;
     bool exact;
     struct train_state want; /* of threads that are real */
 };
-static struct variant variant[12];
+static struct variant variant[18];
 
 static struct train_options
 options_of(const struct variant *v, const char *bus)
 {
-    return (struct train_options){.bus = bus, .kind = v->kind, .schedule = v->schedule, .exact = v->exact};
+    return (struct train_options){
+        .bus = bus, .kind = v->kind, .second = v->second, .schedule = v->schedule, .exact = v->exact};
 }
 
 static void
@@ -48,13 +49,17 @@ list_variants(void)
     static const char *const kind[] = {"cpu", "late"}, *const schedule[] = {"1f1b", "gpipe", NULL};
     for (int i = 0; i < 12; i++)
         variant[i] = (struct variant){.kind = kind[i % 2], .exact = i / 2 % 2, .schedule = schedule[i / 4]};
+    for (int i = 0; i < 6; i++) /* stages of two kinds */
+        variant[12 + i] = (struct variant){
+            .kind = kind[i / 3], .second = kind[!(i / 3)], .exact = i % 2, .schedule = schedule[i % 3]};
 }
 
 static const char *
 text_of(const struct variant *v)
 {
     static char text[80];
-    snprintf(text, sizeof text, "%s, %s, %s", v->kind, v->schedule ? v->schedule : "plain loop",
+    struct train_options o = options_of(v, NULL);
+    snprintf(text, sizeof text, "%s, %s, %s", train_kinds(&o), v->schedule ? v->schedule : "plain loop",
              v->exact ? "exact net" : "classifier");
     return text;
 }
@@ -107,7 +112,7 @@ exact_ones_agree(void)
 {
     bool agree = true;
     const struct train_state *first = NULL;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 18; i++) {
         if (!variant[i].exact || !variant[i].schedule) continue;
         if (!first) first = &variant[i].want;
         agree = agree && same(first, &variant[i].want);
@@ -135,7 +140,7 @@ static void
 many_seeds(void)
 {
     uint64_t first = seed_of(0), n = getenv("RILLE_LONG") ? 2000 : 300, failed = 0;
-    for (uint64_t i = 0; i < n; i++) failed += !seed_agrees(&variant[i % 12], first + i);
+    for (uint64_t i = 0; i < n; i++) failed += !seed_agrees(&variant[i % 18], first + i);
     ok(failed == 0, "%d seeds give the bits that threads give", (int)n);
 }
 
@@ -275,7 +280,7 @@ int
 main(void)
 {
     list_variants();
-    for (int i = 0; i < 12; i++) on_threads(&variant[i]);
+    for (int i = 0; i < 18; i++) on_threads(&variant[i]);
     exact_ones_agree();
     many_seeds();
     is_caught(NO_FAULT, "without a mistake nothing is caught", "cpu");

@@ -27,12 +27,12 @@ struct mesh {
 static const struct mesh meshes[] = {{1, {2}}, {1, {3}}, {2, {2, 2}}, {2, {2, 3}}};
 
 static const struct rille_place *
-place_of(const struct mesh *m, int first)
+place_of(const struct mesh *m, const char *kind, int first)
 {
     const struct rille_place *p;
     int32_t rank[6];
     for (int i = 0; i < 6; i++) rank[i] = first + i;
-    must(rille_place(s, "cpu", m->naxis, m->size, rank, &p), "place");
+    must(rille_place(s, kind, m->naxis, m->size, rank, &p), "place");
     return p;
 }
 
@@ -231,16 +231,22 @@ open_session(bool simulated, const char *cost)
 {
     char bus[40];
     snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed++);
-    struct rille_options o = {.devices = "cpu:18", .threads = 3, .bus = simulated ? bus : "zmq", .cost = cost};
+    struct rille_options o = {.devices = "cpu:18,late:18", .threads = 3, .bus = simulated ? bus : "zmq", .cost = cost};
     must(rille_open(&o, &s), "open");
 }
 
+struct where {
+    const char *from, *to; /* kinds of devices */
+    int first;             /* rank of the second */
+    const char *text;
+};
+
 /* share: one pair in so many. */
 static bool
-pairs_are_right(const struct mesh *m, const struct mesh *n, int first, int share)
+pairs_are_right(const struct mesh *m, const struct mesh *n, const struct where *w, int share)
 {
     const struct rille_layout *from[MAX_LAYOUT], *to[MAX_LAYOUT];
-    int nfrom = list_layouts(m, place_of(m, 0), from), nto = list_layouts(n, place_of(n, first), to);
+    int nfrom = list_layouts(m, place_of(m, w->from, 0), from), nto = list_layouts(n, place_of(n, w->to, w->first), to);
     bool right = true;
     for (int i = 0; i < nfrom; i++)
         for (int k = 0; k < nto; k++)
@@ -265,14 +271,15 @@ text_of(const struct mesh *m)
 static void
 test_meshes(bool simulated, const char *cost, int share)
 {
-    static const struct {
-        int first;
-        const char *text;
-    } where[] = {{0, "where it is"}, {1, "to overlapping ranks"}, {9, "to other ranks"}};
+    static const struct where where[] = {{"cpu", "cpu", 0, "where it is"},
+                                         {"cpu", "cpu", 1, "to overlapping ranks"},
+                                         {"cpu", "cpu", 9, "to other ranks"},
+                                         {"cpu", "late", 9, "to late devices"},
+                                         {"late", "cpu", 9, "from late devices"}};
     for (size_t m = 0; m < countof(meshes); m++)
         for (size_t w = 0; w < countof(where); w++) {
             open_session(simulated, cost);
-            bool right = pairs_are_right(&meshes[m], &meshes[m], where[w].first, share);
+            bool right = pairs_are_right(&meshes[m], &meshes[m], &where[w], share);
             ok(right, "%s, %s%s: the value stays, each rank reads what explain says", text_of(&meshes[m]),
                where[w].text, simulated ? "" : ", on threads");
             rille_close(&s);
@@ -286,7 +293,8 @@ test_other_meshes(const char *cost)
         for (size_t n = 0; n < countof(meshes); n++) {
             if (m == n) continue;
             open_session(true, cost);
-            bool right = pairs_are_right(&meshes[m], &meshes[n], (int)(seed % 8), 16);
+            const struct where w = {"cpu", "cpu", (int)(seed % 8), NULL};
+            bool right = pairs_are_right(&meshes[m], &meshes[n], &w, 16);
             ok(right, "%s to %s: samples", text_of(&meshes[m]), text_of(&meshes[n]));
             rille_close(&s);
         }

@@ -57,6 +57,7 @@ wrong(struct program *p, const char *what)
 
 /* ---- layouts ---- */
 
+/* kind NULL: of both. */
 static void
 places(struct world *w, const char *kind)
 {
@@ -67,7 +68,12 @@ places(struct world *w, const char *kind)
                       {1, {2}, {3, 4}},   {2, {2, 2}, {0, 1, 2, 3}}, {2, {2, 3}, {5, 4, 3, 2, 1, 0}},
                       {2, {1, 2}, {1, 3}}};
     for (int i = 0; i < PLACES; i++)
-        if (rille_place(w->s, kind, mesh[i].naxis, mesh[i].size, mesh[i].rank, &w->place[i])) abort();
+        if (rille_place(w->s,
+                        kind    ? kind
+                        : i % 2 ? "late"
+                                : "cpu",
+                        mesh[i].naxis, mesh[i].size, mesh[i].rank, &w->place[i]))
+            abort();
 }
 
 /* Any layout of a tensor of ndim dimensions. */
@@ -526,6 +532,7 @@ programs(const char *bus, int threads, const char *kind, uint64_t seed, int n)
         if (!run(one, many, kind, each) && failed++ == 0) diag("first by SEED=%llu", each);
         if (!run_traced(one, many, kind, each) && wrong_steps++ == 0) diag("compiled: first by SEED=%llu", each);
     }
+    if (!kind) kind = "cpu and late";
     ok(failed == 0, "%d programs on %s devices, %s, threads: %d: give the values of one device", n, kind, bus, threads);
     ok(wrong_steps == 0, "and as many compiled steps");
     rille_count(many, &c);
@@ -554,5 +561,7 @@ main(void)
     programs("zmq", 3, "late", seed + 20000, n);
     programs("sim:1", 6, "cpu", seed + 30000, n);
     programs("sim:2", 4, "late", seed + 40000, n);
+    programs("zmq", 3, NULL, seed + 50000, n);
+    programs("sim:3", 4, NULL, seed + 60000, n);
     return done();
 }

@@ -38,6 +38,15 @@ struct train_state {
     float loss, w1[WIDTH * HIDDEN], w2[HIDDEN * CLASSES];
 };
 
+/* "cpu", "cpu and late" */
+static inline const char *
+train_kinds(const struct train_options *o)
+{
+    static char text[40];
+    snprintf(text, sizeof text, "%s%s%s", o->kind, o->second ? " and " : "", o->second ? o->second : "");
+    return text;
+}
+
 static inline const struct rille_layout *
 train_layout(struct train *t, int stage, const char *sbp)
 {

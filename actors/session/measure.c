@@ -57,8 +57,17 @@ device_stats(struct rille_graph *g)
     }
     count_values(g);
     for (int32_t i = 0; i < p->ntask; i++)
-        st->device[p->task[i].device].bytes_in +=
+        st->device[task_holder(&p->task[i])].bytes_in +=
             g->s->cluster ? task_received(p, i) : g->runner->actors->actor[i].received;
+}
+
+/* The device that holds what a task reads. */
+static int32_t
+holder_of(const struct plan *p, const struct task *t, const struct arg *a)
+{
+    if (a->kind == ARG_REG) return task_holder(&p->task[t->in[a->index].task]);
+    const struct plan_part *part = &p->leaf_part[a->index];
+    return device_at(p, p->program->leaf[part->index].layout->place, part->pos);
 }
 
 /* Bytes that others read of each device. */
@@ -71,10 +80,8 @@ bytes_out(struct rille_graph *g)
         for (int m = 0; task_hop(t) && m < t->move.nstep; m++)
             for (int f = 0; f < t->move.step[m].nfrom; f++) {
                 const struct box_from *from = &t->move.step[m].from[f];
-                const struct arg *a = &t->arg[from->arg];
-                int d = -1;
-                if (a->kind == ARG_REG) d = p->task[t->in[a->index].task].device;
-                if (d < 0 || d == t->device) continue;
+                int32_t d = holder_of(p, t, &t->arg[from->arg]);
+                if (d == task_holder(t)) continue;
                 g->stats.device[d].bytes_out += view_bytes(from->view) * t->nact;
             }
     }
