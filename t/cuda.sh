@@ -50,7 +50,7 @@ program='local p = rille.placement(KIND, RANKS)
 ok "a program that is found by PATH finds it too" env -C / PATH="$dir:$PATH" rille -d cuda:0 -e 'os.exit(rille.device_info("cuda", 0) ~= nil)'
 ok "workers have no GPUs yet: launch says so" launch_refuses
 want=$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $program")
-for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2; do
+for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2 cpu:2,cuda:0x4; do # the last: of values that lie on cpus
   ranks='{0, 1, 2, 3}'; [ $devices = cuda:0 ] && ranks='{0}'
   ok "$devices computes what a cpu does" prints "$want" "$rille" -d $devices -e "KIND, RANKS = 'cuda', $ranks $program"
 done

@@ -179,6 +179,22 @@ tell_op(struct teller *t, const struct prog_node *n)
 
 /* ---- moves ---- */
 
+/* Do all these devices lie in this space? */
+static bool
+lies_in(int32_t space, const struct place *p)
+{
+    for (int32_t i = 0; i < p->nrank; i++)
+        if (device_space(p->kind, p->rank[i]) != space) return false;
+    return true;
+}
+
+static bool
+one_space(const struct place *from, const struct place *to)
+{
+    int32_t space = device_space(from->kind, from->rank[0]);
+    return lies_in(space, from) && lies_in(space, to);
+}
+
 static void
 print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
 {
@@ -189,6 +205,8 @@ print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
     place_print((const struct place *)b->to_place, s);
     str_addf(s, ": %s, %lld bytes%s (least possible %lld)", b->name, (long long)b->bytes, each, (long long)b->bound);
     if (b->times > 1) str_addf(s, ", %lld times a batch", (long long)b->times);
+    if (b->bytes && !one_space((const struct place *)b->from_place, (const struct place *)b->to_place))
+        str_add(s, ", by transfers");
     str_add(s, "\n");
     for (int k = 0; k < b->ncandidate && b->ncandidate > 1; k++) {
         const struct rille_explain_path *p = &b->candidates[k];
