@@ -79,7 +79,7 @@ copy_task(struct arena *a, struct task *t)
     if (task_hop(t)) copy_moves(a, &t->move);
 }
 
-/* Kernels and moves are shared with the original. */
+/* Kernels are shared with the original. */
 static struct plan *
 copy_plan(struct arena *a, const struct plan *from)
 {
@@ -99,6 +99,12 @@ copy_plan(struct arena *a, const struct plan *from)
     p->root_first = COPY(a, p->root_first, p->program->nroot);
     p->overwrites = COPY(a, p->overwrites, p->program->nroot);
     p->move = COPY(a, p->move, p->nmove);
+    for (int32_t i = 0; i < p->nmove; i++) {
+        const struct plan_move *was = p->move[i];
+        p->move[i] = arena_dup(a, was, sizeof *was);
+        for (int32_t t = 0; t < p->ntask; t++)
+            if (task_hop(&p->task[t]) == was) p->task[t].move.of = p->move[i];
+    }
     p->arena = p->program->arena = *a;
     return p;
 }
@@ -346,6 +352,11 @@ plan_slots(struct slots *s, const struct plan *p)
         SLOT(s, "plan.nlocal", p->nlocal[t]);
         SLOT(s, "plan.nact", p->nact[t]);
         for (int32_t i = 0; i < p->nlocal[t]; i++) SLOT(s, "plan.local", p->local[t][i]);
+    }
+    for (int32_t i = 0; i < p->nmove; i++) {
+        SLOT(s, "plan_move.step", p->move[i]->step);
+        SLOT(s, "plan_move.operand", p->move[i]->operand);
+        SLOT(s, "plan_move.hop", p->move[i]->hop);
     }
     for (int32_t i = 0; i < p->ntask; i++) task_slots(s, &p->task[i]);
     for (int32_t i = 0; i < p->nleaf_part; i++) part_slots(s, &p->leaf_part[i]);
@@ -643,19 +654,20 @@ test_text(struct rille_session *s)
         build_settle(s, 0);
     }
     is_str(str_text(&text[1]), str_text(&text[0]), "the text of a plan is the same for any number of threads");
-    is_str(str_text(&text[0]),
-           "plan: 1 piece, 4 devices, 8 tasks, 8 registers\n"
-           "    0-1  relu                   cpu[0-1]      f32{2, 4}           32 B      from leaf 0; a.lua:3\n"
-           "    2-3  box exchange           cpu[2-3]      f32{4, 4}           64 B      from 0-1; a.lua:3\n"
-           "    4-5  join                   cpu[2-3]      f32{4, 4}           0 B       from 2-3; a.lua:3\n"
-           "    6-7  matmul                 cpu[2-3]      f32{4, 4}           64 B      from 4-5, leaf 1; to root 0; "
-           "a.lua:4\n"
-           "move  exchange  f32{4, 4}  S(0) on cpu[0, 1] -> B on cpu[2, 3]: 128 B, bound 128 B\n"
-           "moved 128 B\n"
-           "memory cpu[0-1]: 1 register, 32 B each\n"
-           "memory cpu[2]: 3 registers, 128 B\n"
-           "memory cpu[3]: 3 registers, 64 B\n",
-           "and is this");
+    is_str(
+        str_text(&text[0]),
+        "plan: 1 piece, 4 devices, 8 tasks, 8 registers\n"
+        "    0-1  relu                   cpu[0-1]      f32{2, 4}           32 B      from leaf 0; a.lua:3\n"
+        "    2-3  box exchange           cpu[2-3]      f32{4, 4}           64 B      from 0-1; a.lua:3\n"
+        "    4-5  join                   cpu[2-3]      f32{4, 4}           0 B       from 2-3; a.lua:3\n"
+        "    6-7  matmul                 cpu[2-3]      f32{4, 4}           64 B      from 4-5, leaf 1; to root 0; "
+        "a.lua:4\n"
+        "move  step 1, operand 0, hop 0: exchange  f32{4, 4}  S(0) on cpu[0, 1] -> B on cpu[2, 3]: 128 B, bound 128 B\n"
+        "moved 128 B\n"
+        "memory cpu[0-1]: 1 register, 32 B each\n"
+        "memory cpu[2]: 3 registers, 128 B\n"
+        "memory cpu[3]: 3 registers, 64 B\n",
+        "and is this");
     str_free(&text[0]);
     str_free(&text[1]);
 }

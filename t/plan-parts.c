@@ -278,7 +278,7 @@ failures(struct rille_session *s, uint64_t first)
 
 /* ---- planted mistakes ---- */
 
-enum { KINDS = 11 };
+enum { KINDS = 12 };
 /* A mistake in a channel of a part: what it is called; NULL: there is nothing to spoil. */
 static const char *
 plant(struct plan *p, int kind, int32_t at)
@@ -297,6 +297,10 @@ plant(struct plan *p, int kind, int32_t at)
     case 8: return c->sends = !c->sends, "another direction";
     case 9: return c->nact++, "another number of acts";
     case 10: return c->name.step++, "another step";
+    case 11: {
+        struct plan_move *of = (struct plan_move *)task_hop(&p->task[c->task]);
+        return of ? of->hop += 100, "a move of another hop" : NULL;
+    }
     default: return NULL;
     }
 }

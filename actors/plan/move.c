@@ -222,7 +222,10 @@ static const struct plan_move *
 remember_move(struct lower *l, const struct hop *hop, const struct box_plan *b)
 {
     ARENA_GROW(&l->tmp, l->move, l->nmove + 1, l->move_capacity);
-    struct plan_move m = {.value = hop->value,
+    struct plan_move m = {.step = hop->step,
+                          .operand = hop->operand,
+                          .hop = hop->turn,
+                          .value = hop->value,
                           .type = b->type,
                           .from = b->from,
                           .to = b->to,

@@ -117,6 +117,8 @@ struct plan_chain {
 
 /* A move at once, or a hop of one. */
 struct plan_move {
+    int32_t step; /* the program node for which it is made, which operand of it moves, and which hop of the way this */
+    int16_t operand, hop; /* is: so a hop has one name in all parts, and its channels have it (channel.h) */
     struct ref value;
     struct type type;
     const struct layout *from, *to;

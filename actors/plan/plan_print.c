@@ -252,7 +252,7 @@ print_moves(const struct plan *p, struct str *s)
         const struct plan_move *b = p->move[i];
         int64_t times = move_times(p, b);
         total += b->bytes * times;
-        str_addf(s, "move  %s  ", b->name);
+        str_addf(s, "move  step %d, operand %d, hop %d: %s  ", (int)b->step, b->operand, b->hop, b->name);
         type_print(&b->type, s);
         str_add(s, "  ");
         layout_print(b->from, s);

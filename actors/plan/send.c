@@ -58,11 +58,9 @@ is_late(const struct lower *l, const struct pval *v)
 static struct channel
 channel_of(const struct mover *m, const struct cross_channel *c, bool sends)
 {
-    const struct lower *l = m->l;
-    const struct hop *hop = &l->outline->hop[l->hop];
-    struct channel out = {.sends = sends, .peer = c->peer, .late = is_late(l, m->from)};
-    out.name = (struct channel_name){.operand = hop->operand,
-                                     .hop = hop->turn,
+    struct channel out = {.sends = sends, .peer = c->peer, .late = is_late(m->l, m->from)};
+    out.name = (struct channel_name){.operand = m->move->operand,
+                                     .hop = m->move->hop,
                                      .from_side = c->from_side,
                                      .to_side = c->to_side,
                                      .from = c->from,

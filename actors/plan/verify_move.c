@@ -30,6 +30,22 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
     return 0;
 }
 
+/* Moves come in the order of their steps, operands and hops, so that no two have one name. */
+static int
+check_name(const struct values *s, int32_t task, const struct plan_move *b)
+{
+    const struct plan *p = s->v->plan;
+    const struct plan_move *last = s->box ? p->move[s->box - 1] : NULL;
+    int c = last ? b->step - last->step : 1;
+    if (c == 0) c = b->operand - last->operand;
+    if (c == 0) c = b->hop - last->hop;
+    if (b->step < 0 || b->step >= p->program->nnode || b->operand < 0 || b->hop < 0 || c <= 0)
+        return proof_fail(s->v, task,
+                          "its move is step %d, operand %d, hop %d, which does not follow the one before it",
+                          (int)b->step, b->operand, b->hop);
+    return 0;
+}
+
 /* The first task of the next move. */
 int
 value_begin_move(struct values *s, int32_t task)
@@ -41,6 +57,7 @@ value_begin_move(struct values *s, int32_t task)
     s->box_version = NULL;
     if (s->box >= p->nmove || p->move[s->box] != b)
         return proof_fail(s->v, task, "its move is not number %d of the plan", (int)s->box);
+    TRY(check_name(s, task, b));
     TRY(cross_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
     TRY(moved_value(s, task, b, &s->box_ref));
     /* Where all that is read lies elsewhere, the other parts prove that it is what is said. */

@@ -75,6 +75,8 @@ check_channel(struct values *s, int32_t task, const struct cross_channel *x, boo
     if (t->channel < 0) return proof_fail(s->v, task, "has no channel");
     const struct channel *c = &p->channel[t->channel];
     const struct channel_name *n = &c->name;
+    if (n->step != t->move.of->step || n->operand != t->move.of->operand || n->hop != t->move.of->hop)
+        return proof_fail(s->v, task, "its channel is that of another hop");
     if (n->from_side != x->from_side || n->from != x->from || n->to_side != x->to_side || n->to != x->to)
         return proof_fail(s->v, task, "its channel is that of another part");
     TRY(proof_same(s->v, task, "sends of its channel", c->sends, sends));
