@@ -238,6 +238,11 @@ struct op {
     /* How it is computed. ref: one obvious loop; sees dense views, floats as f64, integers and bools as i64. */
     int (*ref)(const struct kcall *k);
     struct eltwise eltwise;
+    /* What it folds the dimensions of its attribute axis with (kernels/cpu/reduce.h); RED_NONE: it does not. */
+    enum reduce folds;
+    /* Of others, what machines compute that compile texts (kernels/cuda/source.h): bodies in C++. element: the value at
+     * a position of the result; line: all of one line of operand 0. NULL: the host computes it for them. */
+    const char *element, *line;
     /* Operators that check data: ref and run() leave in k->find what is wrong, and go on with results that harm nobody;
      * say, on the host and later, makes E_VALUE of it. k's views have no data. Updates wait for it. */
     int (*say)(const struct kcall *k, const struct finding *f);

@@ -26,15 +26,14 @@ enum { AXIS, KEEPDIM };
 enum { BLOCK = 4096, LANES = 64, CHUNK = 1 << 16, MOST_CHUNKS = 1024 };
 enum { GRAIN = 32768 }; /* elements that are worth a thread */
 
-/* Where no addend has come yet: 0, the least or greatest value of the dtype, 1. */
-static double
+double
 reduce_start_f(enum reduce r)
 {
     static const double start[NREDUCE] = {[RED_MAX] = -INFINITY, [RED_MIN] = INFINITY, [RED_PROD] = 1};
     return start[r];
 }
 
-static int64_t
+int64_t
 reduce_start_i(enum reduce r, enum dtype d)
 {
     static const int64_t least[NDTYPE] = {[DT_I32] = INT32_MIN, [DT_I64] = INT64_MIN};
@@ -199,8 +198,9 @@ combine_i(enum reduce r, int64_t a, int64_t x)
 }
 
 int
-reduce_ref(const struct kcall *k, enum reduce r)
+reduce_ref(const struct kcall *k)
 {
+    enum reduce r = k->call->op->folds;
     const struct view *x = &k->in[0], *y = &k->out[0];
     int64_t n = view_numel(x), m = view_numel(y);
     for (int64_t i = 0; i < m; i++)
@@ -492,8 +492,10 @@ reduce_accepts(const struct kcall *k)
 }
 
 int
-reduce_run(const struct kcall *k, enum reduce r)
+reduce_run(const struct kcall *k, const void *state)
 {
+    UNUSED(state);
+    enum reduce r = k->call->op->folds;
     const struct view *x = &k->in[0], *y = &k->out[0];
     struct reduction p = {.x = x->data, .y = y->data, .in = x->dtype, .out = y->dtype, .reduce = r};
     p.in_bytes = dtype_bytes(p.in);

@@ -17,8 +17,12 @@ int64_t reduced_count(const struct call *c);                     /* elements of 
 bool reduces_split(const struct call *c);                        /* is a reduced dimension cut? */
 /* For a dense operand: the element of the dense result that element i goes into. */
 int64_t reduced_index(const struct kcall *k, int64_t i);
-int reduce_ref(const struct kcall *k, enum reduce r);
+/* What is there before the first addend: 0, 1, the least or greatest value of the result's dtype. */
+double reduce_start_f(enum reduce r);
+int64_t reduce_start_i(enum reduce r, enum dtype d);
+/* Of operators whose records say what they fold: ref, accepts and run. */
+int reduce_ref(const struct kcall *k);
 bool reduce_accepts(const struct kcall *k);
-int reduce_run(const struct kcall *k, enum reduce r);
+int reduce_run(const struct kcall *k, const void *state);
 
 #endif

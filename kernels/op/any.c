@@ -5,19 +5,6 @@
 
 enum { AXIS, KEEPDIM };
 
-static int
-ref(const struct kcall *k)
-{
-    return reduce_ref(k, RED_MAX);
-}
-
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return reduce_run(k, RED_MAX);
-}
-
 /* Other dtypes are asked whether they are zero first. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
@@ -27,7 +14,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     return b->failed ? (int)err_last() : 0;
 }
 
-static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
 
 const struct op op_any = {
     .name = "any",
@@ -41,7 +28,8 @@ const struct op op_any = {
     .reduce = RED_MAX,
     .grad = b_zero_grad,
     .build = build,
-    .ref = ref,
+    .folds = RED_MAX,
+    .ref = reduce_ref,
     .kernel = variants,
     .sample = {"bool{4,6}", "bool{4,6} axis=1", "bool{2,3,5} axis=0,2 keepdim=1", "bool{3,0} axis=1"},
 };

@@ -7,19 +7,6 @@
 
 #include "kernels/cpu/reduce.h"
 
-static int
-ref(const struct kcall *k)
-{
-    return reduce_ref(k, RED_SUM);
-}
-
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return reduce_run(k, RED_SUM);
-}
-
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -29,7 +16,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_mul(b, ones, b_cast(b, b_keepdim(b, n, dout[0]), x->type.dtype));
 }
 
-static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
 
 const struct op op_line_sum = {
     .name = "line_sum",
@@ -44,7 +31,8 @@ const struct op op_line_sum = {
     .reduce = RED_SUM,
     .grad = grad,
     .saves = "0",
-    .ref = ref,
+    .folds = RED_SUM,
+    .ref = reduce_ref,
     .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} axis=1 keepdim=1", "f32{2,3,5} axis=0,2 keepdim=1", "f32{7}", "f32{3,17} axis=1",

@@ -5,26 +5,13 @@
 
 enum { AXIS, KEEPDIM };
 
-static int
-ref(const struct kcall *k)
-{
-    return reduce_ref(k, RED_MIN);
-}
-
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return reduce_run(k, RED_MIN);
-}
-
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     if (b_wants(n, 0)) din[0] = b_share(b, n, dout[0]);
 }
 
-static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
 
 const struct op op_min = {
     .name = "min",
@@ -39,7 +26,8 @@ const struct op op_min = {
     .reduce = RED_MIN,
     .grad = grad,
     .saves = "0a",
-    .ref = ref,
+    .folds = RED_MIN,
+    .ref = reduce_ref,
     .kernel = variants,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0"},
     .flags = OP_UNPLACED,

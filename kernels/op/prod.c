@@ -5,19 +5,6 @@
 
 enum { AXIS, KEEPDIM };
 
-static int
-ref(const struct kcall *k)
-{
-    return reduce_ref(k, RED_PROD);
-}
-
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return reduce_run(k, RED_PROD);
-}
-
 /* dx = dy times the product of the others. Where one factor is 0 only it has a gradient, where two are none has. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
@@ -34,7 +21,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_mul(b, b_unreduce(b, n, dout[0]), others);
 }
 
-static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
 
 const struct op op_prod = {
     .name = "prod",
@@ -46,7 +33,8 @@ const struct op op_prod = {
     .dtype = OUT_SUM,
     .grad = grad,
     .saves = "0",
-    .ref = ref,
+    .folds = RED_PROD,
+    .ref = reduce_ref,
     .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4}<4 axis=0"},

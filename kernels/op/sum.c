@@ -14,26 +14,13 @@ infer(const struct call *c, int64_t *size)
     return call_fail(E_ATTR, c, "dtype must be float, found %s", dtype_text(d));
 }
 
-static int
-ref(const struct kcall *k)
-{
-    return reduce_ref(k, RED_SUM);
-}
-
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return reduce_run(k, RED_SUM);
-}
-
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     if (b_wants(n, 0)) din[0] = b_unreduce(b, n, b_cast(b, dout[0], n->in[0]->type.dtype));
 }
 
-static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
 
 const struct op op_sum = {
     .name = "sum",
@@ -48,7 +35,8 @@ const struct op op_sum = {
     .linear = "0",
     .reduce = RED_SUM,
     .grad = grad,
-    .ref = ref,
+    .folds = RED_SUM,
+    .ref = reduce_ref,
     .kernel = variants,
     .flags = OP_WIDE | OP_UNPLACED,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0", "bool{4,6} axis=1",

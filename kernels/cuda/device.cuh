@@ -1,0 +1,291 @@
+/* device.cuh - what every kernel's text begins with: elements of memory, random words, lines shared by a block.
+ *
+ * Compiled by NVRTC for GPUs and, with t/host/shim.h before it, by C++ compilers for the host. Numbers behave as on the
+ * cpu: bf16 and f16 are computed as f32 and rounded to the nearest, of two the even one (runtime/half.h); reals become
+ * integers cut towards zero and held in range, NaN 0 (runtime/type.h); Philox gives the words of runtime/rng.h. */
+#ifdef __CUDACC_RTC__
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#define INFINITY    __int_as_float(0x7f800000)
+#define NAN         __int_as_float(0x7fffffff)
+#define M_PI        3.14159265358979323846
+#define M_SQRT1_2   0.70710678118654752440
+#define INT64_MIN   (-9223372036854775807LL - 1)
+#define INT64_MAX   9223372036854775807LL
+#define DEVICE      inline __device__
+#define METHOD      __device__
+#define FLUSHED(x)  (x) /* --ftz=true: whoever reads it takes what is too small for zero */
+#endif
+
+/* ---- elements ---- */
+
+struct bf16 {
+    uint16_t bits;
+};
+struct f16 {
+    uint16_t bits;
+};
+struct truth {
+    uint8_t byte;
+};
+
+template <class To, class From> DEVICE To
+bits_as(From x)
+{
+    static_assert(sizeof(To) == sizeof(From), "bits are kept");
+    union {
+        From from;
+        To to;
+    } u;
+    u.from = x;
+    return u.to;
+}
+
+DEVICE float widen(bf16 x) { return bits_as<float>((uint32_t)x.bits << 16); }
+DEVICE float widen(f16 h)
+{
+    uint32_t sign = (uint32_t)(h.bits & 0x8000) << 16, rest = (uint32_t)(h.bits & 0x7fff) << 13;
+    uint32_t small = bits_as<uint32_t>(bits_as<float>(rest | 113u << 23) - 6.103515625e-05f /* 2^-14 */);
+    uint32_t finite = rest < 1u << 23 ? small : rest + (112u << 23), special = rest | 0x7f800000;
+    return bits_as<float>(sign | (rest >= 31u << 23 ? special : finite));
+}
+DEVICE int64_t widen(truth x) { return x.byte != 0; }
+DEVICE float widen(float x) { return FLUSHED(x); }
+DEVICE double widen(double x) { return x; }
+DEVICE int64_t widen(int64_t x) { return x; }
+DEVICE int64_t widen(int32_t x) { return x; }
+DEVICE int64_t widen(uint8_t x) { return x; }
+
+/* An element of memory in the type that a call computes in. */
+template <class C, class M> DEVICE C get(M x) { return (C)widen(x); }
+
+/* A double as the float from which halves are rounded: cut towards zero, its last bit set where it is inexact. */
+DEVICE float
+odd_of(double d)
+{
+    float f = (float)d;
+    uint32_t u = bits_as<uint32_t>(f);
+    u -= fabs((double)f) > fabs(d);
+    return bits_as<float>(u | ((double)f != d));
+}
+DEVICE float as_float(float x) { return x; }
+DEVICE float as_float(double x) { return odd_of(x); }
+DEVICE float as_float(int64_t x) { return odd_of((double)x); }
+
+DEVICE bf16
+round_to(float x, bf16)
+{
+    uint32_t u = bits_as<uint32_t>(x), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
+    bf16 y = {(uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded)};
+    return y;
+}
+DEVICE f16
+round_to(float x, f16)
+{
+    uint32_t u = bits_as<uint32_t>(x), sign = u >> 16 & 0x8000;
+    u &= 0x7fffffff;
+    uint32_t tiny = bits_as<uint32_t>(bits_as<float>(u) + 0.5f) - bits_as<uint32_t>(0.5f);
+    uint32_t normal = (u + 0xfff + (u >> 13 & 1) - (112u << 23)) >> 13;
+    uint32_t finite = u < 0x38800000 ? tiny : normal;
+    uint32_t special = u > 0x7f800000 ? 0x7e00 | (u >> 13 & 0x3ff) : 0x7c00;
+    f16 y = {(uint16_t)(sign | (u >= 0x477ff000 ? special : finite))};
+    return y;
+}
+
+/* Towards zero, held within lo..hi, whose successor is top; NaN is 0. */
+template <class R> DEVICE int64_t
+cut(R x, int64_t lo, int64_t hi, R top)
+{
+    return x != x ? 0 : x < (R)lo ? lo : x >= top ? hi : (int64_t)x;
+}
+
+/* A result as an element of memory: put<M>(value). */
+template <class M> struct putting;
+#define PUT_HALF(M)                                                                                                    \
+    template <> struct putting<M> {                                                                                    \
+        template <class C> static METHOD M of(C x) { return round_to(as_float(x), M()); }                              \
+    };
+PUT_HALF(bf16)
+PUT_HALF(f16)
+template <> struct putting<truth> {
+    template <class C> static METHOD truth of(C x)
+    {
+        truth y = {(uint8_t)(x != 0)};
+        return y;
+    }
+};
+template <> struct putting<float> {
+    template <class C> static METHOD float of(C x) { return (float)x; }
+};
+template <> struct putting<double> {
+    template <class C> static METHOD double of(C x) { return (double)x; }
+};
+#define PUT_INTEGER(M, lo, hi, top)                                                                                    \
+    template <> struct putting<M> {                                                                                    \
+        static METHOD M of(float x) { return (M)cut(x, lo, hi, (float)top); }                                          \
+        static METHOD M of(double x) { return (M)cut(x, lo, hi, (double)top); }                                        \
+        static METHOD M of(int64_t x) { return (M)x; }                                                                 \
+    };
+PUT_INTEGER(uint8_t, 0, 255, 256)
+PUT_INTEGER(int32_t, -2147483647 - 1, 2147483647, 2147483648.0)
+PUT_INTEGER(int64_t, INT64_MIN, INT64_MAX, 9223372036854775808.0)
+
+template <class M, class C> DEVICE M put(C x) { return putting<M>::of(x); }
+
+/* ---- calls, as bodies of records see them ---- */
+
+enum { DT_NONE };
+struct attribute {
+    bool set;
+    int n;
+    int64_t i;
+    double f;
+    int64_t list[17];
+};
+struct operand_type {
+    int dtype; /* DT_NONE: absent */
+};
+struct call {
+    attribute attr[9];
+    operand_type in[13];
+};
+DEVICE bool absent(const operand_type *t) { return t->dtype == DT_NONE; }
+
+/* ---- random words: Philox4x32-10 ---- */
+
+struct words {
+    uint32_t of[4];
+};
+DEVICE words
+philox(uint64_t key, uint64_t hi, uint64_t lo)
+{
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);
+    for (int i = 0; i < 10; i++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    words w = {{c0, c1, c2, c3}};
+    return w;
+}
+DEVICE uint64_t
+rng_key(uint64_t seed, uint64_t ordinal)
+{
+    words w = philox(seed, 0x72696c6c65ull, ordinal);
+    return (uint64_t)w.of[1] << 32 | w.of[0];
+}
+DEVICE uint32_t rng_word(uint64_t key, uint64_t piece, uint64_t i) { return philox(key, piece, i / 4).of[i % 4]; }
+DEVICE uint64_t
+rng_bits(uint64_t key, uint64_t piece, uint64_t i)
+{
+    words w = philox(key, piece, i / 2);
+    return (uint64_t)w.of[i % 2 * 2 + 1] << 32 | w.of[i % 2 * 2];
+}
+DEVICE double
+rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits)
+{
+    if (digits <= 32) return ldexp((double)(rng_word(key, piece, i) >> (32 - digits)), -digits);
+    return ldexp((double)(rng_bits(key, piece, i) >> (64 - digits)), -digits);
+}
+DEVICE double
+box_muller(double u, double v, bool odd)
+{
+    double turn = 6.283185307179586476925 * v;
+    return sqrt(-2.0 * log(u)) * (odd ? sin(turn) : cos(turn));
+}
+DEVICE double
+rng_normal(uint64_t key, uint64_t piece, uint64_t i, bool f64)
+{
+    if (f64) {
+        double u = ((double)(rng_bits(key, piece, i & ~1ull) >> 11) + 1.0) / 9007199254740992.0;
+        return box_muller(u, (double)(rng_bits(key, piece, i | 1) >> 11) / 9007199254740992.0, i % 2);
+    }
+    double u = ((double)rng_word(key, piece, i & ~1ull) + 1.0) / 4294967296.0;
+    return (float)box_muller(u, (double)rng_word(key, piece, i | 1) / 4294967296.0, i % 2);
+}
+
+/* ---- places ---- */
+
+/* The offset of position p of a walk over N loops, the last one fastest. */
+template <int N> DEVICE int64_t
+walk(int64_t p, const int64_t *size, const int64_t *stride)
+{
+    int64_t offset = 0;
+#pragma unroll
+    for (int k = N - 1; k > 0; k--) {
+        offset += p % size[k] * stride[k];
+        p /= size[k];
+    }
+    return offset + p * stride[0];
+}
+
+/* ---- folds: many values become one ---- */
+
+struct sums {
+    static METHOD double join(double a, double x) { return a + x; }
+    static METHOD int64_t join(int64_t a, int64_t x) { return (int64_t)((uint64_t)a + (uint64_t)x); }
+};
+struct products {
+    static METHOD double join(double a, double x) { return a * x; }
+    static METHOD int64_t join(int64_t a, int64_t x) { return (int64_t)((uint64_t)a * (uint64_t)x); }
+};
+/* NaN wins. */
+struct greatest {
+    static METHOD double join(double a, double x) { return x > a || x != x ? x : a; }
+    static METHOD int64_t join(int64_t a, int64_t x) { return x > a ? x : a; }
+};
+struct least {
+    static METHOD double join(double a, double x) { return x < a || x != x ? x : a; }
+    static METHOD int64_t join(int64_t a, int64_t x) { return x < a ? x : a; }
+};
+
+/* WIDTH neighbouring threads that share a line of n elements. All threads of a block do the same steps, also those that
+ * have no line: theirs has none, so that barriers are met by all. */
+template <int WIDTH> struct team {
+    int64_t n;
+    bool here;    /* there is a line */
+    double *room; /* 256, of the block */
+
+    static METHOD int64_t rank() { return threadIdx.x % WIDTH; }
+    template <class F> METHOD void each(F f) const
+    {
+        for (int64_t i = rank(); i < n; i += WIDTH) f(i);
+    }
+    /* By one thread. */
+    template <class F> METHOD void once(F f) const
+    {
+        if (here && rank() == 0) f();
+    }
+    /* start joined with f(0..n-1), in a tree that n and WIDTH alone decide; every thread gets it. */
+    template <class Fold, class C, class F> METHOD C fold(C start, F f) const
+    {
+        static_assert(sizeof(C) == sizeof(double), "what is folded is a double or an int64_t");
+        C value = start;
+        bool any = false; /* the start counts once, in the first thread */
+        each([&](int64_t i) {
+            value = any || rank() == 0 ? Fold::join(value, f(i)) : (C)f(i);
+            any = true;
+        });
+        if (WIDTH == 1) return value;
+        C *mine = (C *)room + threadIdx.x;
+        *mine = value;
+        __syncthreads();
+        for (int half = WIDTH / 2; half > 0; half /= 2) {
+            if (rank() < half && rank() + half < n) *mine = Fold::join(*mine, mine[half]);
+            __syncthreads();
+        }
+        value = mine[-rank()];
+        __syncthreads(); /* nobody writes over what another has still to read */
+        return value;
+    }
+};

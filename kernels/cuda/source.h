@@ -1,0 +1,55 @@
+/* source.h - the kernel that computes a call or a chain on a GPU, as text of CUDA C++, and how it is launched.
+ *
+ * The text follows from the operators' records: the bodies of element-wise operators (struct eltwise), of values at
+ * positions and of lines (struct op, element and line), and what an operator folds. Three engines are written around
+ * them:
+ *
+ *   each   element by element of the results: chains, and functions of positions
+ *   line   a group of threads a line: folds, softmax, norms
+ *   copy   bits from one strided memory to another
+ *
+ * A text depends on dtypes, attributes and the number of loops, not on sizes and strides: those are words of its
+ * argument, like addresses and the numbers of a call. It is compiled after the text of device.cuh, and named after its
+ * digest. Everything is in the caller's arena; only read afterwards, any thread. */
+#ifndef RILLE_KERNELS_CUDA_SOURCE_H
+#define RILLE_KERNELS_CUDA_SOURCE_H
+
+#include "kernels/cpu/fuse.h"
+#include "runtime/arena.h"
+
+enum { CUDA_BLOCK = 256 }; /* threads of a block, of every kernel */
+
+struct cuda_source {
+    const char *engine;
+    const char *name; /* of the kernel */
+    const char *text;
+    int64_t blocks; /* 0: there is nothing to compute */
+    int nword;      /* of its argument, 8 bytes each */
+    uint64_t *word; /* with 0 where a run fills something in: */
+    int nfill;
+    struct cuda_fill {
+        int word, index;
+        enum { FILL_ADDRESS, FILL_NUMBER, FILL_PIECE } what; /* of, or behind, operand or result `index`; the piece */
+        int64_t skip;                                        /* bytes, added to an address */
+    } * fill;
+};
+
+/* The words of a run. in, out: as exec_enqueue has them; numbers are read now. word has room for nword. */
+void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, uint64_t piece,
+                      uint64_t *word);
+
+/* E_KERNEL: no engine computes it; the host does. Views as in kernel.h. */
+int cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s);
+int cuda_source_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in,
+                      int nout, const struct view *out, struct cuda_source *s);
+/* Of equal element counts, walked in row-major order; same dtype, any sizes and strides. */
+int cuda_source_copy(struct arena *a, const struct view *from, const struct view *to, int64_t skip,
+                     struct cuda_source *s);
+/* to = in[0] r in[1] r ..., added from the left, every step rounded to to's dtype: what boxing's reductions and
+ * accumulation do. */
+int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
+                        struct cuda_source *s);
+
+extern const char cuda_device_text[]; /* device.cuh */
+
+#endif
