@@ -4,6 +4,9 @@
  * Between two barriers the threads of a block run one by one, in an order that is drawn from a seed; so a missing
  * barrier shows as results that depend on the seed, and sanitizers see every access. A barrier that not all threads
  * meet ends the program. What it cannot show: races that every order of whole threads hides. */
+#ifndef RILLE_T_HOST_SHIM_H
+#define RILLE_T_HOST_SHIM_H
+
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -121,3 +124,5 @@ __syncthreads()
     {                                                                                                                  \
         shim::launch(call_##name, words, blocks, 256, seed);                                                           \
     }
+
+#endif
