@@ -1,15 +1,21 @@
 /* kernels.c - how fast kernels are: time of a call, and bytes of operands and results a second.
  *
  * Lines are operator and sample, as in the records: bench-kernels [NAME [SAMPLE]].
- * Values are as samples say: "i64{5}<7" below 7, "f32{4}>0.5" above it. A call is prepared once and run for a hundredth
- * of a second, ten times; the best is printed. One that fails is an error. */
-#include "bench/clock.h"
+ * Values are as samples say: "i64{5}<7" below 7, "f32{4}>0.5" above it. A call is prepared once and run for some
+ * milliseconds, ten times; the best is printed, of processor time of one thread. One that fails is an error.
+ *
+ * bench-kernels - reads such lines, operator and sample with a tab between them, and answers each with its
+ * microseconds, those of a copy of as many bytes, and its variant: bench/kernels.py asks it, by turns with PyTorch. */
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 #include "kernels/sample.h"
+#include "runtime/denormal.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"
+
+#include <string.h>
+#include <time.h>
 
 static const char *const lines[][2] = {
     {"add", "f32{64,256} f32{64,256}"},
@@ -117,24 +123,62 @@ fill(const struct type *t, int64_t below, double above)
     return p;
 }
 
-static int
-measure(struct exec *e, void **data, int nin, double *seconds)
+static double
+cpu_us(void)
 {
-    int status = 0;
-    char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
-    *seconds = 1e9;
-    for (int round = 0; round < 10 && !status; round++) {
-        int64_t n = 0;
-        double start = now_us(), end = start;
-        for (; end - start < 1e4; n++) {
-            status = exec_run(e, data, data + nin, scratch, 0);
-            if (status) break;
-            end = now_us();
-        }
-        *seconds = MIN(*seconds, 1e-6 * (end - start) / (double)MAX(n, 1));
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* A call that is measured. */
+struct measured {
+    struct exec *exec;
+    void **data, *scratch;
+    int nin;
+};
+
+static int
+run_kernel(const struct measured *m)
+{
+    struct finding find = {0};
+    return exec_enqueue(m->exec, m->data, m->data + m->nin, m->scratch, NULL, 0, &find);
+}
+
+static int
+run_copy(const struct measured *m)
+{
+    memcpy(m->data[0], m->data[1], (size_t)m->nin);
+    return 0;
+}
+
+static int
+run_times(int (*run)(const struct measured *m), const struct measured *m, int64_t n, double *us)
+{
+    double start = cpu_us();
+    for (int64_t i = 0; i < n; i++) TRY(run(m));
+    *us = cpu_us() - start;
+    return 0;
+}
+
+/* Least microseconds of a call, of ten rounds of a millisecond at least. */
+static int
+measure(int (*run)(const struct measured *m), const struct measured *m, double *us)
+{
+    enum { ROUNDS = 10, ROUND_US = 1000 };
+    double took = 0;
+    int64_t n = 1;
+    while (true) {
+        TRY(run_times(run, m, n, &took));
+        if (took >= ROUND_US) break;
+        n *= 2;
     }
-    free(scratch);
-    return status;
+    *us = took / (double)n;
+    for (int round = 1; round < ROUNDS; round++) {
+        TRY(run_times(run, m, n, &took));
+        *us = MIN(*us, took / (double)n);
+    }
+    return 0;
 }
 
 /* A source has a number of elements for its sample. */
@@ -150,8 +194,14 @@ read_line(const char *name, const char *text, struct sample *s)
     return good;
 }
 
+/* Of one line; bytes: of operands and results. */
+struct result {
+    double us, bytes, elements;
+    const char *variant;
+};
+
 static int
-bench(const char *name, const char *text)
+bench(const char *name, const char *text, struct result *r)
 {
     struct arena a = {0};
     struct sample s;
@@ -161,38 +211,78 @@ bench(const char *name, const char *text)
     if (!read_line(name, text, &s)) return fail(E_ARG, "%s %s: no such operator, or a bad sample", name, text);
     TRY(call_infer(&a, &s.call, &rule));
     int n = s.call.nin + s.call.nout;
-    double bytes = 0, seconds;
+    *r = (struct result){0};
     for (int i = 0; i < n; i++) {
         const struct type *t = i < s.call.nin ? &s.in[i] : &s.out[i - s.call.nin];
         view[i] = view_dense(t, NULL);
-        bool in = i < s.call.nin;
-        data[i] = t->dtype ? fill(t, in ? s.below[i] : 0, in ? s.above[i] : 0) : NULL;
+        bool in = i < s.call.nin, over = !in && i - s.call.nin < s.call.op->ninplace; /* an update is in place */
+        data[i] = over ? data[i - s.call.nin] : t->dtype ? fill(t, in ? s.below[i] : 0, in ? s.above[i] : 0) : NULL;
         if (t->weak) elem_set_f(t->dtype, data[i], 0, s.number[i]);
-        bytes += (double)type_bytes(t);
+        r->bytes += (double)type_bytes(t);
     }
+    r->elements = (double)MAX(view_numel(&view[0]), view_numel(&view[n - 1]));
     struct kcall k = {.call = &s.call, .in = view, .out = view + s.call.nin, .threads = 1};
-    struct exec *e;
-    TRY(exec_new(&k, DEV_CPU, &e));
-    int status = measure(e, data, s.call.nin, &seconds);
-    if (!status)
-        printf("%-10s %-32s %-8s %12.2f us %8.2f GB/s %8.3f ns/element\n", name, text, exec_variant(e), seconds * 1e6,
-               bytes / seconds * 1e-9, seconds * 1e9 / (double)MAX(view_numel(&view[0]), view_numel(&view[n - 1])));
-    exec_free(&e);
-    for (int i = 0; i < n; i++) free(data[i]);
+    struct measured m = {.data = data, .nin = s.call.nin};
+    TRY(exec_new(&k, DEV_CPU, &m.exec));
+    m.scratch = aligned_alloc(64, (exec_scratch(m.exec) + 127) / 64 * 64);
+    int status = measure(run_kernel, &m, &r->us);
+    r->variant = exec_variant(m.exec);
+    exec_free(&m.exec);
+    for (int i = 0; i < n; i++)
+        if (i < s.call.nin || i - s.call.nin >= s.call.op->ninplace) free(data[i]);
+    free(m.scratch);
     arena_fini(&a);
     return status;
+}
+
+static double
+copy_us(double bytes)
+{
+    size_t half = ((size_t)bytes / 2 + 64) / 64 * 64;
+    void *data[] = {aligned_alloc(64, half), aligned_alloc(64, half)};
+    double us;
+    memset(data[0], 1, half);
+    memset(data[1], 2, half);
+    measure(run_copy, &(struct measured){.data = data, .nin = (int)MIN(half, (size_t)INT32_MAX)}, &us);
+    free(data[0]);
+    free(data[1]);
+    return us;
+}
+
+static int
+answer(void)
+{
+    char line[512];
+    while (fgets(line, sizeof line, stdin)) {
+        char *name = strtok(line, "\t\n"), *sample = strtok(NULL, "\t\n");
+        struct result r;
+        TRY(bench(name ? name : "", sample ? sample : "", &r));
+        printf("%.4f\t%.4f\t%s\n", r.us, copy_us(r.bytes), r.variant);
+        fflush(stdout);
+    }
+    return 0;
+}
+
+static int
+table(const char *only, const char *one)
+{
+    for (size_t i = 0; i < (one ? 1 : countof(lines)); i++) {
+        const char *name = only ? only : lines[i][0], *sample = one ? one : lines[i][1];
+        struct result r;
+        if (strcmp(name, lines[i][0]) && !one) continue;
+        TRY(bench(name, sample, &r));
+        printf("%-10s %-32s %-8s %12.2f us %8.2f GB/s %8.3f ns/element\n", name, sample, r.variant, r.us,
+               r.bytes / r.us * 1e-3, r.us * 1e3 / r.elements);
+    }
+    return 0;
 }
 
 int
 main(int argc, char **argv)
 {
-    for (size_t i = 0; i < (argc > 2 ? 1 : countof(lines)); i++) {
-        const char *name = argc > 1 ? argv[1] : lines[i][0], *sample = argc > 2 ? argv[2] : lines[i][1];
-        if (strcmp(name, lines[i][0]) && argc < 3) continue;
-        if (bench(name, sample)) {
-            fprintf(stderr, "%s\n", err_text());
-            return 1;
-        }
-    }
-    return 0;
+    const char *only = argc > 1 ? argv[1] : NULL;
+    denormals_flush(); /* as the threads of devices do */
+    int status = only && !strcmp(only, "-") ? answer() : table(only, argc > 2 ? argv[2] : NULL);
+    if (status) fprintf(stderr, "%s\n", err_text());
+    return status != 0;
 }

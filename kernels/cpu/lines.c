@@ -323,11 +323,37 @@ lines_scratch(const struct line_call *c, int threads)
     return (size_t)(room_of_all(c) * threads);
 }
 
+/* Where a view's lines are. */
+struct side {
+    bool in_place;
+    char *data;
+    int64_t line_bytes, room; /* of a line as reals; of scratch for one thread */
+};
+
 struct work {
     const struct line_call *c;
     const struct kcall *k;
-    int64_t per; /* groups of neighbours in one outer position */
+    const struct reals *f;
+    struct side side[LINE_VIEWS];
+    int64_t step, per, room; /* neighbours in a group; groups in one outer position; scratch of one thread */
+    bool in_place;           /* all of them */
 };
+
+static struct work
+work_of(const struct line_call *c, const struct kcall *k)
+{
+    struct work w = {.c = c, .k = k, .step = neighbours(c), .in_place = true};
+    enum compute type = compute_of((enum dtype)c->view[0]->dtype);
+    w.f = &reals_of[type];
+    w.per = (c->l.inner + w.step - 1) / w.step;
+    for (int i = 0; i < c->nview; i++) {
+        int64_t bytes = (int64_t)compute_bytes(type);
+        w.side[i] = (struct side){in_place(c, i), c->view[i]->data, c->l.size * bytes, room_of(c, i)};
+        w.room += w.side[i].room;
+        w.in_place = w.in_place && w.side[i].in_place;
+    }
+    return w;
+}
 
 /* `width` lines from (outer, inner) on. */
 static void
@@ -335,40 +361,49 @@ run_group(const struct work *w, int64_t outer, int64_t inner, int64_t width, cha
 {
     const struct line_call *c = w->c;
     void *line[LINE_VIEWS], *first[LINE_VIEWS];
-    int64_t at = outer * c->l.size * c->l.inner + inner, n = c->l.size, step[LINE_VIEWS];
+    int64_t at = outer * c->l.size * c->l.inner + inner, n = c->l.size;
     for (int i = 0; i < c->nview; i++) {
-        const struct view *v = c->view[i];
-        enum compute type = compute_of((enum dtype)v->dtype);
-        step[i] = n * (int64_t)compute_bytes(type);
-        first[i] = in_place(c, i) ? (char *)v->data + at * (int64_t)dtype_bytes(v->dtype) : scratch;
-        scratch += room_of(c, i);
-        if (!in_place(c, i) && !(c->out >> i & 1)) turn_in(v, at, n, c->l.inner, width, first[i]);
+        const struct side *s = &w->side[i];
+        first[i] = s->in_place ? s->data + outer * s->line_bytes : scratch;
+        scratch += s->room;
+        if (!s->in_place && !(c->out >> i & 1)) turn_in(c->view[i], at, n, c->l.inner, width, first[i]);
     }
     for (int64_t l = 0; l < width; l++) {
-        for (int i = 0; i < c->nview; i++) line[i] = (char *)first[i] + l * step[i];
-        c->one(w->k, &reals_of[compute_of((enum dtype)c->view[0]->dtype)], outer * c->l.inner + inner + l, n, line);
+        for (int i = 0; i < c->nview; i++) line[i] = (char *)first[i] + l * w->side[i].line_bytes;
+        c->one(w->k, w->f, outer * c->l.inner + inner + l, n, line);
     }
     for (int i = 0; i < c->nview; i++)
-        if (!in_place(c, i) && c->out >> i & 1) turn_out(c->view[i], at, n, c->l.inner, width, first[i]);
+        if (!w->side[i].in_place && c->out >> i & 1) turn_out(c->view[i], at, n, c->l.inner, width, first[i]);
+}
+
+/* Lines one behind the other: nothing is brought anywhere, and short ones cost little more than what is done to them.
+ */
+static void
+run_in_place(const struct work *w, int64_t lo, int64_t hi)
+{
+    void *line[LINE_VIEWS];
+    for (int64_t r = lo; r < hi; r++) {
+        for (int i = 0; i < w->c->nview; i++) line[i] = w->side[i].data + r * w->side[i].line_bytes;
+        w->c->one(w->k, w->f, r, w->c->l.size, line);
+    }
 }
 
 static void
 run_groups(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct work *w = arg;
-    int64_t inner = w->c->l.inner, step = neighbours(w->c);
-    char *scratch = (char *)w->k->scratch + share * room_of_all(w->c);
-    for (int64_t g = lo; g < hi; g++) {
-        int64_t from = g % w->per * step;
-        run_group(w, g / w->per, from, MIN(inner - from, step), scratch);
+    char *scratch = (char *)w->k->scratch + share * w->room;
+    for (int64_t g = lo; g < hi && !w->in_place; g++) {
+        int64_t from = g % w->per * w->step;
+        run_group(w, g / w->per, from, MIN(w->c->l.inner - from, w->step), scratch);
     }
+    if (w->in_place) run_in_place(w, lo, hi);
 }
 
 void
 lines_run(const struct line_call *c, const struct kcall *k)
 {
-    int64_t step = neighbours(c);
     if (c->l.outer == 0 || c->l.inner == 0) return;
-    struct work w = {.c = c, .k = k, .per = (c->l.inner + step - 1) / step};
-    team_shares(k->threads, c->l.outer * w.per, 1 + GRAIN / MAX(step * c->l.size, 1), run_groups, &w);
+    struct work w = work_of(c, k);
+    team_shares(k->threads, c->l.outer * w.per, 1 + GRAIN / MAX(w.step * c->l.size, 1), run_groups, &w);
 }
