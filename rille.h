@@ -641,14 +641,24 @@ void rille_tokens_close(struct rille_tokens **t);
 int64_t rille_tokens_count(const struct rille_tokens *t, int64_t *most); /* of ids in all, in the longest file */
 int64_t rille_tokens_windows(const struct rille_tokens *t, int64_t length);
 /* Rows first .. first + n - 1 of an epoch, whose order seed and epoch give: x {n, length} i64, and y, x one further.
- * Windows of the next so many rows are fetched meanwhile. */
+ * What follows is read meanwhile, on a thread of its own: as many rows again, and at the end of an epoch the next one.
+ */
 struct rille_token_rows {
-    int64_t length, first, n, next;
+    int64_t length, first, n;
     uint64_t seed, epoch;
     const struct rille_layout *x, *y; /* NULL: whole on device 0 */
 };
 int rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *rows, struct rille_tensor **x,
                        struct rille_tensor **y);
+/* How far reading is ahead of who takes batches: it should wait for a credit, and nobody for it. */
+struct rille_source_stats {
+    int64_t depth;       /* its credits: batches that it may be ahead */
+    int64_t read, taken; /* batches */
+    int64_t full;        /* how often it waited for a credit */
+    int64_t waited;      /* how often a batch was not there when it was asked for: the first never is */
+    double wait;         /* seconds of those */
+};
+void rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats *out);
 /* All ids, i64 {n}. */
 int rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, struct rille_tensor **out);
 

@@ -112,7 +112,7 @@ field(lua_State *L, int i, const char *name)
     return value;
 }
 
-/* t:batch(who, {length =, first =, n =, next =, seed =, epoch =}, where x lies, where y lies) */
+/* t:batch(who, {length =, first =, n =, seed =, epoch =}, where x lies, where y lies) */
 static int
 batch(lua_State *L)
 {
@@ -122,7 +122,6 @@ batch(lua_State *L)
     struct rille_token_rows r = {.length = field(L, 3, "length"),
                                  .first = field(L, 3, "first"),
                                  .n = field(L, 3, "n"),
-                                 .next = field(L, 3, "next"),
                                  .seed = (uint64_t)field(L, 3, "seed"),
                                  .epoch = (uint64_t)field(L, 3, "epoch"),
                                  .x = layout_read(L, 4, who, 2, NULL),
@@ -131,6 +130,26 @@ batch(lua_State *L)
     at_line(L);
     check_as(L, who, rille_tokens_batch(t, &r, x, y));
     return 2;
+}
+
+/* t:stats() */
+static int
+stats(lua_State *L)
+{
+    struct rille_source_stats s;
+    rille_tokens_stats(tokens_check(L), &s);
+    const struct {
+        const char *name;
+        int64_t value;
+    } list[] = {{"depth", s.depth}, {"read", s.read}, {"taken", s.taken}, {"full", s.full}, {"waited", s.waited}};
+    lua_createtable(L, 0, 6);
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        lua_pushinteger(L, list[k].value);
+        lua_setfield(L, -2, list[k].name);
+    }
+    lua_pushnumber(L, s.wait);
+    lua_setfield(L, -2, "wait");
+    return 1;
 }
 
 /* t:all(who): every id. */
@@ -147,7 +166,7 @@ all(lua_State *L)
 void
 tokens_open(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"count", count}, {"windows", windows}, {"batch", batch},
+    static const luaL_Reg methods[] = {{"count", count}, {"windows", windows}, {"batch", batch}, {"stats", stats},
                                        {"all", all},     {"__gc", tokens_gc},  {NULL, NULL}};
     kind_make(L, KIND_TOKENS, "rille.tokens", methods);
     lua_pushvalue(L, -1);

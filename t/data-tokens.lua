@@ -76,6 +76,18 @@ tap.group("going on", function()
   tap.fails(function() data.tokens(path, {batch = 3, length = 20}):load_state(a:state()) end, {"10 rows", "20"}, "windows of another length are refused")
 end)
 
+tap.group("reading ahead", function()
+  local path, d = token_file("h.bin", 0, 200), nil
+  d = data.tokens(path, {batch = 3, length = 10, seed = 1})
+  tap.is(d:stats(), {depth = 2, read = 0, taken = 0, full = 0, waited = 0, wait = 0}, "nothing is read before it is wanted")
+  for i = 1, 20 do
+    d:next()
+    repeat until d:stats().full >= i -- a step that takes longer than to read a batch
+  end
+  local s = d:stats()
+  tap.is({s.taken, s.read, s.waited <= 1}, {20, 22, true}, "the source waits for credits, also from one epoch to the next, and no step for it")
+end)
+
 tap.group("mistakes", function()
   local path = token_file("m.bin", 0, 100)
   tap.fails(function() data.tokens(path, {batch = 2, length = 200}) end, {"200", "101"}, "windows longer than the data")

@@ -9,10 +9,9 @@
 #include "runtime/file/npy.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/tensors.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -332,19 +331,6 @@ save_thread(void *arg)
     return NULL;
 }
 
-/* A thread that takes no signals: they are the session's thread's. */
-static int
-start_thread(struct rille_saving *g)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int why = pthread_create(&g->thread, NULL, save_thread, g);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    g->background = !why;
-    return why ? fail(E_STATE, "%s: no thread to save it: %s", g->path, strerror(why)) : 0;
-}
-
 static struct rille_saving *
 saving_new(const char *path, int n, const char *const *name, const struct rille_save_options *o)
 {
@@ -399,8 +385,9 @@ rille_save(struct rille_session *s, const char *path, int n, const char *const *
     if (ends_in(path, ".npy") && n != 1) status = fail(E_ARG, "%s: a .npy file holds one tensor, found %d", path, n);
     if (!status) status = take_values(s, n, name, t, g->value);
     for (int i = 0; !status && i < n; i++) g->item[i].type = g->value[i].type;
-    if (!status && in_background) status = start_thread(g);
+    if (!status && in_background) status = thread_start(&g->thread, save_thread, g);
     if (!status && in_background) {
+        g->background = true;
         *in_background = g;
         return 0;
     }

@@ -1,7 +1,9 @@
-/* tokens.c - ids to train on: windows in an order that seed and epoch give, each rank reading its own rows.
+/* tokens.c - ids to train on: windows in an order that seed and epoch give.
  *
  * A window is found by arithmetic, so an epoch of any length has no table, and going on in the middle of one is a
- * number. While a batch is used the system fetches what the next one will read. */
+ * number. A source (ahead.h) reads the batches that come next while a step runs; each rank takes its own rows of them.
+ */
+#include "actors/session/ahead.h"
 #include "actors/session/face.h"
 #include "runtime/file/llmc.h"
 #include "runtime/rng.h"
@@ -13,6 +15,7 @@ struct rille_tokens {
     struct rille_session *s;
     int nfile;
     struct token_file *file;
+    struct ahead *ahead;
 };
 
 static int
@@ -67,6 +70,7 @@ rille_tokens_close(struct rille_tokens **tp)
     if (face_given(tp, "the tokens", __func__) || !*tp || tokens_given(*tp, __func__)) return;
     struct rille_tokens *t = *tp;
     *tp = NULL;
+    ahead_free(&t->ahead);
     for (int i = 0; i < t->nfile; i++) source_close(&t->file[i].source);
     free(t->file);
     free(t);
@@ -91,56 +95,94 @@ windows_in(const struct token_file *f, int64_t length)
     return f->n > 0 ? (f->n - 1) / length : 0;
 }
 
-int64_t
-rille_tokens_windows(const struct rille_tokens *t, int64_t length)
+static int64_t
+windows(const struct rille_tokens *t, int64_t length)
 {
     int64_t n = 0;
-    if (tokens_given(t, __func__) || length < 1) return 0;
     for (int i = 0; i < t->nfile; i++) n += windows_in(&t->file[i], length);
     return n;
 }
 
-/* ---- batches ---- */
-
-struct rows { /* of a batch, as x (ahead 0) or y (1) reads them */
-    const struct rille_tokens *t;
-    const struct rille_token_rows *want;
-    uint64_t key, nwindow;
-    int64_t ahead;
-};
-
-/* The file and the position in it where a row's window begins. */
-static const struct token_file *
-find_window(const struct rows *r, int64_t row, int64_t *at)
+int64_t
+rille_tokens_windows(const struct rille_tokens *t, int64_t length)
 {
-    int64_t w = (int64_t)rng_shuffle(r->key, r->nwindow, (uint64_t)row);
-    const struct token_file *f = r->t->file;
-    for (; w >= windows_in(f, r->want->length); f++) w -= windows_in(f, r->want->length);
-    *at = w * r->want->length;
+    return tokens_given(t, __func__) || length < 1 ? 0 : windows(t, length);
+}
+
+/* ---- batches, as the source reads them: n rows of length + 1 ids. On its thread. ---- */
+
+static size_t
+batch_bytes(const struct batch_at *at)
+{
+    return sizeof(int64_t) * (size_t)(at->n * (at->length + 1));
+}
+
+/* The file and the position in it where window w begins. */
+static const struct token_file *
+find_window(const struct rille_tokens *t, int64_t w, int64_t length, int64_t *at)
+{
+    const struct token_file *f = t->file;
+    for (; w >= windows_in(f, length); f++) w -= windows_in(f, length);
+    *at = w * length;
     return f;
 }
+
+static int
+batch_fill(void *arg, const struct batch_at *at, void *out)
+{
+    const struct rille_tokens *t = arg;
+    uint64_t key = rng_key(at->seed, at->epoch), n = (uint64_t)windows(t, at->length);
+    int64_t *id = out;
+    for (int64_t row = at->first; row < at->first + at->n; row++, id += at->length + 1) {
+        int64_t from;
+        const struct token_file *f = find_window(t, (int64_t)rng_shuffle(key, n, (uint64_t)row), at->length, &from);
+        TRY(token_file_read(f, from, at->length + 1, id));
+    }
+    return 0;
+}
+
+/* As many rows again; where there are not so many, those of the next epoch. */
+static struct batch_at
+batch_next(void *arg, const struct batch_at *at)
+{
+    struct batch_at next = *at;
+    next.first += at->n;
+    if (next.first + next.n <= windows(arg, at->length)) return next;
+    next.first = 0;
+    next.epoch++;
+    return next;
+}
+
+static struct ahead *
+ahead_of(struct rille_tokens *t)
+{
+    if (!t->ahead) t->ahead = ahead_new(&(struct ahead_source){t, batch_bytes, batch_fill, batch_next});
+    return t->ahead;
+}
+
+void
+rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats *out)
+{
+    if (tokens_given(t, __func__) || face_given(out, "out", __func__)) return;
+    *out = (struct rille_source_stats){.depth = AHEAD_DEPTH};
+    if (t->ahead) ahead_stats(t->ahead, out);
+}
+
+/* ---- batches, as they are taken ---- */
+
+struct rows { /* of a batch, as x (shift 0) or y (1) has them */
+    const int64_t *id;
+    int64_t width, shift;
+};
 
 static int
 read_rows(void *arg, const struct box *b, void *out)
 {
     const struct rows *r = arg;
     int64_t n = b->hi[1] - b->lo[1], *id = out;
-    for (int64_t i = b->lo[0]; i < b->hi[0]; i++, id += n) {
-        int64_t at;
-        const struct token_file *f = find_window(r, r->want->first + i, &at);
-        TRY(token_file_read(f, at + b->lo[1] + r->ahead, n, id));
-    }
+    for (int64_t i = b->lo[0]; i < b->hi[0]; i++, id += n)
+        memcpy(id, r->id + i * r->width + b->lo[1] + r->shift, sizeof *id * (size_t)n);
     return 0;
-}
-
-static void
-expect_rows(const struct rows *r)
-{
-    int64_t from = r->want->first + r->want->n, to = MIN(from + r->want->next, (int64_t)r->nwindow), at;
-    for (int64_t row = from; row < to; row++) {
-        const struct token_file *f = find_window(r, row, &at);
-        source_expect(f->source, f->at + at * f->width, (r->want->length + 1) * f->width);
-    }
 }
 
 static const struct layout *
@@ -159,19 +201,20 @@ rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *w, str
     TRY((w->y ? face_layout(t->s, w->y, __func__) : 0));
     TRY(face_given(x, "x", __func__));
     TRY(face_given(y, "y", __func__));
-    struct rows r = {t, w, rng_key(w->seed, w->epoch), (uint64_t)rille_tokens_windows(t, w->length), 0};
+    int64_t nwindow = rille_tokens_windows(t, w->length);
     struct type type = type_of(DT_I64, 2, (int64_t[]){w->n, w->length});
     *x = *y = NULL;
-    if (w->first < 0 || w->n < 1 || w->first + w->n > (int64_t)r.nwindow)
+    if (w->first < 0 || w->n < 1 || w->first + w->n > nwindow)
         return fail(E_ARG, "tokens: rows %lld to %lld of an epoch of %lld", (long long)w->first,
-                    (long long)(w->first + w->n), (long long)r.nwindow);
+                    (long long)(w->first + w->n), (long long)nwindow);
+    const void *id;
+    TRY(ahead_take(ahead_of(t), &(struct batch_at){w->seed, w->epoch, w->first, w->n, w->length}, &id));
+    struct rows r = {id, w->length + 1, 0};
     int status = leaf_read(t->s, &type, layout_or_default(t->s, w->x), read_rows, &r, x);
-    r.ahead = 1;
+    r.shift = 1;
     if (!status) status = leaf_read(t->s, &type, layout_or_default(t->s, w->y), read_rows, &r, y);
-    if (status)
-        rille_tensor_free(x);
-    else
-        expect_rows(&r);
+    if (status) rille_tensor_free(x);
+    ahead_give_back(t->ahead);
     return status;
 }
 

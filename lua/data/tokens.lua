@@ -4,8 +4,8 @@
 --   for x, y in data:batches() do ... end        x, y: i64 {batch, length}; y is x one further
 --
 -- From llm.c's token files (one or a list), a list of ids or a tensor of them. Windows do not overlap (each shares its
--- last id with the next) and none goes from one file into another; seed and epoch give their order. A rank reads its own
--- rows, when they are wanted; meanwhile the system fetches those of the next batch.
+-- last id with the next) and none goes from one file into another; seed and epoch give their order. A source reads the next
+-- batches while a step runs, as many as it has credits; data:stats() tells who waited for whom.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -16,9 +16,13 @@ local who = "rille.data.tokens"
 local methods = setmetatable({}, {__index = epochs.methods})
 
 function methods:take(epoch, first, n)
-  return self.tokens:batch(who, {length = self.length, first = first, n = n, next = self.batch, seed = self.seed, epoch = epoch},
+  return self.tokens:batch(who, {length = self.length, first = first, n = n, seed = self.seed, epoch = epoch},
     self.x, self.y)
 end
+
+-- Of the source: depth (its credits), read and taken (batches), full (how often it waited for a credit), waited (how often
+-- a batch was not there when it was asked for), wait (seconds of those).
+function methods:stats() return self.tokens:stats() end
 
 local meta = {__index = methods, __len = epochs.count, __call = epochs.call}
 

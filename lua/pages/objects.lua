@@ -605,6 +605,15 @@ loader:next()]],
     shows = "loader:state().at",
     gives = "3",
   },
+  ["loader.stats"] = {
+    sign = "data:stats()",
+    text = "Of tokens, whose source reads ahead: depth (its credits), read, taken (batches), full (how often it waited for a credit), waited (for a batch), wait (seconds).",
+    code = [[
+data = rille.data.tokens({1, 2, 3, 4, 5}, {batch = 1, length = 2})
+data:next()]],
+    shows = "data:stats().taken",
+    gives = "1",
+  },
   ["loader.take"] = {
     sign = "loader:take(epoch, first, n)",
     text = "n rows of an epoch, behind the first so many: a tensor of each that is loaded.",

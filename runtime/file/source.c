@@ -89,12 +89,6 @@ source_read(const struct source *s, int64_t offset, void *out, int64_t n)
     return 0;
 }
 
-void
-source_expect(const struct source *s, int64_t offset, int64_t n)
-{
-    if (s->fd >= 0) posix_fadvise(s->fd, (off_t)offset, (off_t)n, POSIX_FADV_WILLNEED);
-}
-
 int
 source_whole(const char *path, int64_t most, char **out, size_t *n)
 {

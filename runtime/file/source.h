@@ -25,8 +25,6 @@ void source_close(struct source **s);
 
 /* n bytes from offset on; E_IO when the source ends before. */
 int source_read(const struct source *s, int64_t offset, void *out, int64_t n);
-/* Tells the system that these bytes will be wanted soon; returns at once. */
-void source_expect(const struct source *s, int64_t offset, int64_t n);
 /* All of a file of at most `most` bytes, with a zero behind it; the caller's to free(). */
 int source_whole(const char *path, int64_t most, char **out, size_t *n);
 

@@ -1,0 +1,10 @@
+/* thread.h - a thread beside the one that calls, for work that is not a device's. */
+#ifndef RILLE_RUNTIME_THREAD_H
+#define RILLE_RUNTIME_THREAD_H
+
+#include <pthread.h>
+
+/* It takes no signals: they are the caller's. E_STATE: there is none. */
+int thread_start(pthread_t *out, void *(*run)(void *arg), void *arg);
+
+#endif
