@@ -365,7 +365,7 @@ struct rille_graph_options {
     const char
         *auto_parallel;   /* who lays the step out: NULL, its lines; "optimal", "propagate", "recursive", "greedy" */
     int64_t memory_limit; /* of a planned step: bytes a device; 0: none */
-    double time_limit;    /* seconds that the planner may search; 0: 1 */
+    double time_limit;    /* seconds of one core that the planner may search; 0: 1 */
     bool again;           /* the caller traces again whenever rille_trace_end gives no graph */
 };
 /* E_ARG: an option is not one of those there are. rille_trace_begin checks too. */

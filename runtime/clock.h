@@ -1,4 +1,5 @@
-/* clock.h - the clock of everything that is measured: CLOCK_MONOTONIC, in nanoseconds. Any thread. */
+/* clock.h - the clock of everything that is measured: CLOCK_MONOTONIC, in nanoseconds; and what the calling thread has
+ * computed so far, whatever else the machine does. Any thread. */
 #ifndef RILLE_RUNTIME_CLOCK_H
 #define RILLE_RUNTIME_CLOCK_H
 
@@ -10,6 +11,14 @@ now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline int64_t
+computed_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 

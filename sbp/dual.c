@@ -1,4 +1,5 @@
 /* dual.c - messages, forth and back, and what they prove. */
+#pragma GCC optimize("O3")
 #include "sbp/dual.h"
 
 #include "sbp/trail.h"

@@ -68,7 +68,9 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
         s->nlook++;
         for (int i = 0; i < SWEEPS; i++) dual_sweep(&d);
         s->work += 2 * SWEEPS * d.entries;
+        int64_t best = s->best;
         found(s, c, d.pick, dual_polish(&d));
+        if (s->better && s->best == best) s->better(s, 2 * SWEEPS * d.entries);
         dual_bound(&d);
         if (d.bound >= below(s)) is = CLOSED;
         int64_t gap = s->best - d.bound;

@@ -14,9 +14,13 @@ struct explore {
     int64_t best;       /* cost of the best solution known; NET_NEVER: none */
     int32_t nchoice;    /* of the first so many variables it is kept */
     int32_t *choice;    /* their candidates; written whenever a better one is found */
-    bool root;          /* bound it and no more: no branching */
-    int32_t patience;   /* looks at the bound without much gain before it is given up; 0: a few */
-    int32_t looks;      /* in all; 0: as many as it takes */
+    /* Asked between looks at the bound, with as much work as the last took: true when it put a better solution into
+     * best and choice. NULL: nobody is asked. */
+    bool (*better)(struct explore *s, int64_t work);
+    void *of;         /* its own */
+    bool root;        /* bound it and no more: no branching */
+    int32_t patience; /* looks at the bound without much gain before it is given up; 0: a few */
+    int32_t looks;    /* in all; 0: as many as it takes */
     int32_t nlook;
     bool stopped;
     int64_t work;   /* costs looked at, about: the same on every machine */

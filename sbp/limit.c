@@ -134,13 +134,19 @@ limit_end(struct limit *m)
     arena_fini(&m->arena);
 }
 
+int64_t
+limit_worth(int64_t price, int64_t bytes, int64_t most)
+{
+    __extension__ typedef __int128 wide;
+    wide x = (wide)price * bytes >> LIMIT_SHIFT;
+    return x >= most ? most : (int64_t)x;
+}
+
 /* What cannot be counted costs NEVER / 64: fill sees to it that it does not come to that. */
 static int64_t
 worth(int64_t price, int64_t bytes)
 {
-    __extension__ typedef __int128 wide;
-    wide x = (wide)price * bytes >> LIMIT_SHIFT;
-    return x >= NET_NEVER / 64 ? NET_NEVER / 64 : (int64_t)x;
+    return limit_worth(price, bytes, NET_NEVER / 64);
 }
 
 static void

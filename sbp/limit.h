@@ -33,6 +33,8 @@ struct limit {
 };
 void limit_begin(struct limit *m, const struct net *n);
 void limit_end(struct limit *m);
+/* What so many bytes cost at a price, scaled; at most `most`. */
+int64_t limit_worth(int64_t price, int64_t bytes, int64_t most);
 /* Fills extra and gives what the limit is worth, scaled and rounded up. Prices too high to be counted with are halved.
  */
 int64_t limit_price(struct limit *m);

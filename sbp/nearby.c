@@ -232,20 +232,12 @@ struct pricing {
     int64_t sum;
 };
 
-static int64_t
-worth(int64_t price, int64_t bytes)
-{
-    __extension__ typedef __int128 wide;
-    wide x = (wide)price * bytes >> LIMIT_SHIFT;
-    return x >= NET_NEVER / 1024 ? NET_NEVER / 1024 : (int64_t)x;
-}
-
 static void
 price_taking(void *arg, const struct taking *t)
 {
     struct pricing *p = arg;
     int64_t price = p->w->sum[t->end] - p->w->sum[t->begin];
-    if (price) p->sum += worth(price, t->bytes[t->form ? t->form[p->candidate] : p->candidate]);
+    if (price) p->sum += limit_worth(price, t->bytes[t->form ? t->form[p->candidate] : p->candidate], NET_NEVER / 1024);
 }
 
 static void

@@ -2,6 +2,7 @@
 #include "sbp/solve.h"
 
 #include "runtime/error.h"
+#include "sbp/around.h"
 #include "sbp/dual.h"
 #include "sbp/explore.h"
 #include "sbp/limited.h"
@@ -11,6 +12,35 @@
 #include <string.h>
 
 /* ---- without a memory limit ---- */
+
+/* Choices near the best, with the search's own finds: so much work beside the bound; after looks that found nothing
+ * less, down to a quarter. */
+enum { SHARE = 3, IDLE = 2 };
+struct surroundings {
+    const struct net *net;
+    struct around around; /* begun with the first choice there is */
+    bool begun;
+    int32_t idle;
+};
+
+static bool
+look_around(struct explore *s, int64_t work)
+{
+    struct surroundings *w = s->of;
+    struct around *a = &w->around;
+    if (s->best >= NET_NEVER) return false;
+    if (!w->begun) around_begin(a, w->net, s->choice, s->scale);
+    w->begun = true;
+    a->stop = s->stop;
+    a->arg = s->arg;
+    if (s->best < a->cost * s->scale) around_set(a, s->choice, s->best / s->scale);
+    bool found = around_look(a, SHARE * work >> w->idle);
+    w->idle = found ? 0 : MIN(w->idle + 1, IDLE);
+    if (!found) return false;
+    s->best = a->cost * s->scale;
+    memcpy(s->choice, a->local.choice, sizeof *s->choice * (size_t)s->nchoice);
+    return true;
+}
 
 /* From the best choice known, if r has one. looks: 0, or as explore.h has it. */
 static void
@@ -23,9 +53,13 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
     s.choice = r->choice;
     s.looks = looks;
     s.trail.text = proof;
+    struct surroundings near = {.net = n};
+    if (!root) s.better = look_around;
+    s.of = &near;
     if (r->cost < NET_NEVER) s.best = r->cost * s.scale;
     int64_t bound = explore(&s, c);
     cfn_free(&c);
+    if (near.begun) around_end(&near.around);
     r->bound = bound >= NET_NEVER ? NET_NEVER : limited_ceil(bound, s.scale);
     if (s.best < NET_NEVER) r->cost = s.best / s.scale;
 }
@@ -101,18 +135,26 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
 
 /* ---- regret ---- */
 
-/* What a bound says of every candidate, on the whole network. */
+static bool
+stops(const struct solve_options *o)
+{
+    return o->stop && o->stop(o->arg);
+}
+
+/* What a bound says of every candidate, on the whole network; nothing when there is no time. */
 static void
-regret_low(const struct net *n, const struct solved *s, int64_t *const *low)
+regret_low(const struct net *n, const struct solved *s, const struct solve_options *o, int64_t *const *low)
 {
     enum { SWEEPS = 24 };
+    for (int32_t i = 0; i < n->nnode; i++) memset(low[i], 0, sizeof *low[i] * (size_t)n->node[i].ncand);
+    if (stops(o)) return;
     struct cfn *c = cfn_new(n, cfn_scale(n), NULL);
     struct trail none = {0};
     struct dual d;
     c->trail = &none;
     cfn_support(c);
     dual_begin(&d, c);
-    for (int k = 0; k < SWEEPS; k++) dual_sweep(&d);
+    for (int k = 0; k < SWEEPS && !stops(o); k++) dual_sweep(&d);
     dual_bound(&d);
     for (int32_t i = 0; i < n->nnode; i++) {
         for (int32_t k = 0; k < n->node[i].ncand; k++) low[i][k] = NET_NEVER;
@@ -158,7 +200,7 @@ net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg),
 {
     struct solve_options o = {.mode = SOLVE_OPTIMAL, .stop = stop, .arg = arg};
     struct local l;
-    regret_low(n, s, low);
+    regret_low(n, s, &o, low);
     local_begin(&l, n, s->choice);
     for (int32_t i = 0; i < n->nnode; i++)
         for (int32_t k = 0; k < n->node[i].ncand; k++) {
@@ -169,7 +211,7 @@ net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg),
     local_end(&l);
     for (int32_t i = 0; i < n->nnode; i++)
         for (int32_t k = 0; k < n->node[i].ncand; k++) {
-            if (stop && stop(arg)) return 0;
+            if (stops(&o)) return 0;
             if (low[i][k] < high[i][k]) regret_exact(n, s, i, k, &o, &low[i][k], &high[i][k]);
         }
     return 0;

@@ -77,4 +77,23 @@ draw_net(struct arena *a, uint64_t seed)
     return n;
 }
 
+/* The least cost of all choices that meet the limit, with node `node` at candidate k (-1: any); the least peak. */
+static inline int64_t
+exhaustive(const struct net *n, int32_t node, int32_t k, int64_t *least_peak)
+{
+    int32_t choice[NODES] = {0}, i = 0;
+    int64_t best = NET_NEVER;
+    *least_peak = INT64_MAX;
+    while (i < n->nnode) {
+        int64_t cost = node >= 0 && choice[node] != k ? NET_NEVER : net_cost(n, choice);
+        if (cost < NET_NEVER) {
+            int64_t peak = net_peak(n, choice);
+            *least_peak = MIN(*least_peak, peak);
+            if (!n->memory_limit || peak <= n->memory_limit) best = MIN(best, cost);
+        }
+        for (i = 0; i < n->nnode && ++choice[i] == n->node[i].ncand; i++) choice[i] = 0;
+    }
+    return best;
+}
+
 #endif

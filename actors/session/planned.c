@@ -108,10 +108,10 @@ planned_keep(struct rille_graph *g, const struct program *p)
     g->traced.root = arena_dup(&g->arena, p->root, sizeof *p->root * (size_t)p->nroot);
 }
 
-static bool
-is_late(void *deadline)
+bool
+planned_is_late(void *deadline)
 {
-    return now_ns() > *(int64_t *)deadline;
+    return computed_ns() > *(int64_t *)deadline;
 }
 
 int
@@ -119,10 +119,10 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
 {
     struct rille_session *s = g->s;
     int64_t deadline =
-        s->rounds ? rounds_deadline(s) : now_ns() + (int64_t)((o->time_limit > 0 ? o->time_limit : 1) * 1e9);
+        s->rounds ? rounds_deadline(s) : computed_ns() + (int64_t)((o->time_limit > 0 ? o->time_limit : 1) * 1e9);
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
-    struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = o->memory_limit, .stop = is_late};
+    struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = o->memory_limit, .stop = planned_is_late};
     a.arg = &deadline;
     TRY(planned_mode(o->auto_parallel, &a.mode));
     a.rates = (struct assign_rates){.flops_per_ns = FLOPS_PER_NS, .bytes_per_ns = BYTES_PER_NS, .act_ns = 100};

@@ -17,6 +17,9 @@ int planned_zero(struct rille_graph *g, struct program *p, int level);
 /* What is free in it: leaf and root have room for the program's. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf,
                      struct assign_root *root);
+/* Has this thread computed until *(int64_t *)deadline (computed_ns)? What else the machine does takes nothing from a
+ * search. */
+bool planned_is_late(void *deadline);
 /* How much worse each other candidate would be, once; nothing for a step that was not planned. */
 int planned_regret(struct rille_graph *g);
 struct assigned *graph_assigned(struct rille_graph *g);

@@ -34,7 +34,7 @@ rounds_begin(struct rille_session *s, double time_limit)
 {
     if (s->rounds) return;
     s->rounds = must_alloc(sizeof *s->rounds);
-    s->rounds->deadline = now_ns() + (int64_t)((time_limit > 0 ? MIN(time_limit, 1e9) : 1) * 1e9);
+    s->rounds->deadline = computed_ns() + (int64_t)((time_limit > 0 ? MIN(time_limit, 1e9) : 1) * 1e9);
 }
 
 int64_t
@@ -214,7 +214,7 @@ find_another(struct rille_session *s, const struct rille_graph *g, const int32_t
 {
     struct rounds *r = s->rounds;
     bool parts = false;
-    if (r->round == MOST_ROUNDS || now_ns() > r->deadline) return false;
+    if (r->round == MOST_ROUNDS || computed_ns() > r->deadline) return false;
     for (int32_t k = 0; k < r->nwritten; k++) parts = parts || r->written[k].parts;
     if (!r->whole) {
         wish_for(s, g->runner->plan->program, became);

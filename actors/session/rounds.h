@@ -17,7 +17,7 @@ enum { MOST_ROUNDS = 3 };
 /* At a planned trace's begin: the first round, or the next one. */
 void rounds_begin(struct rille_session *s, double time_limit);
 /* When the search of all rounds has to end. */
-int64_t rounds_deadline(const struct rille_session *s);
+int64_t rounds_deadline(const struct rille_session *s); /* computed_ns */
 /* Takes part in this call of the function being traced. */
 bool rounds_due(const struct rille_session *s, const struct op *op);
 /* Are calls to be made in one piece, whatever they move? */

@@ -9,6 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    SEARCH_NS = 500000000,
+    ANSWER_NS = 700000000
+}; /* of one core: what a prompt may take, with the rest, is a second */
+
 struct cluster {
     struct rille_session *s;
     const struct rille_cluster *c;
@@ -100,18 +105,12 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
-static bool
-is_late(void *deadline)
-{
-    return now_ns() > *(int64_t *)deadline;
-}
-
 static int
 plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct rille_explain **out)
 {
     const struct rille_cluster *c = k->c;
     struct box_cost was = k->s->cost;
-    int64_t deadline = now_ns() + 1000000000;
+    int64_t begin = computed_ns(), deadline = begin + SEARCH_NS;
     struct assign_leaf *leaf = ARENA_ARRAY(&k->arena, struct assign_leaf, q->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&k->arena, struct assign_root, q->nroot + 1);
     struct assign_links links;
@@ -124,14 +123,16 @@ plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct ril
         links.beta_ns_per_byte[x] = c->bandwidth[x] > 0 ? 1e9 / c->bandwidth[x] : q->cost.beta_ns_per_byte;
     }
     double speed = c->flops > 0 ? c->flops * 1e-9 / FLOPS_PER_NS : 1;
-    struct assign_options o = {.mode = SOLVE_OPTIMAL, .links = &links, .leaf = leaf, .root = root, .stop = is_late};
+    struct assign_options o = {
+        .mode = SOLVE_OPTIMAL, .links = &links, .leaf = leaf, .root = root, .stop = planned_is_late};
     o.rates = (struct assign_rates){FLOPS_PER_NS * speed, BYTES_PER_NS * speed, 100};
     o.memory_limit = c->memory;
     o.arg = &deadline;
     q->cost.gamma_ns_per_byte /= speed;
     q->cost.copy_ns_per_byte /= speed;
     int status = assign_layouts(q, k->s->atlas, &o, &a);
-    if (!status) status = assign_regret(a, is_late, &deadline);
+    deadline = begin + ANSWER_NS;
+    if (!status) status = assign_regret(a, planned_is_late, &deadline);
     k->s->cost = q->cost;
     if (!status) status = explain_program(k->s, q, a, out);
     k->s->cost = was;

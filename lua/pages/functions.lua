@@ -118,7 +118,7 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
     text = [[
 step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)
 auto_parallel = true lays the step out: e = step:explain() has e.cost and e.bound, in ns, and e.gap; with
-memory_limit =, in bytes a device, and time_limit =, in seconds. step:certify(file) writes what proves it.]],
+memory_limit =, in bytes a device, and time_limit =, in seconds of a core. step:certify(file) writes what proves it.]],
     code = "step = rille.graph(function(x) return x + 1 end)",
     shows = "step(rille.ones(2)):sum():item()",
     gives = "4.0",

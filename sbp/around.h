@@ -1,0 +1,34 @@
+/* around.h - better choices around a choice (inside sbp/).
+ *
+ * Some nodes that lie together are chosen anew while all others stay as they are:
+ * a small network, searched as the whole is. Chains of operators change their
+ * layout together, which no single change and no message does. For networks
+ * without a memory limit; nearby.h is the same with one. Deterministic. One owner,
+ * one thread. */
+#ifndef RILLE_SBP_AROUND_H
+#define RILLE_SBP_AROUND_H
+
+#include "sbp/local.h"
+
+struct around {
+    const struct net *net;
+    struct local local; /* the choice */
+    int64_t cost, scale;
+    bool (*stop)(void *arg); /* NULL: never */
+    void *arg;
+    uint64_t random;
+    int64_t work;              /* done (explore.h) */
+    int32_t size, most;        /* nodes of a part */
+    int32_t *part, npart, *at; /* the part at hand; by node: where it stands in the small network, -1 */
+    int32_t *met;              /* by tensor: the last part that it was met in */
+    int32_t tries, turn;       /* so many parts were made; where hubs are begun with */
+};
+/* From a choice that is possible; costs are searched times scale. */
+void around_begin(struct around *w, const struct net *n, const int32_t *choice, int64_t scale);
+void around_end(struct around *w);
+/* Begins again from a choice that costs less. */
+void around_set(struct around *w, const int32_t *choice, int64_t cost);
+/* Tries parts until that was so much work. True when something better was found: local.choice, cost. */
+bool around_look(struct around *w, int64_t work);
+
+#endif
