@@ -154,6 +154,7 @@ static const struct {
     {"softmax_grad", "f32{3,%N} f32{3,%N}"},
     {"softmax_grad", "bf16{3,%N} bf16{3,%N}"},
     {"attention_softmax", "f32{2,3,%N} - scale=0.5"},
+    {"attention_softmax", "f32{2,37,%N} - is_causal=true"},
     {"attention_softmax", "bf16{2,3,%N} f32{%N} is_causal=true"},
     {"cross_entropy_rows", "f32{3,%N} i64{3}<%N label_smoothing=0.1"},
     {"cross_entropy_rows", "bf16{2,%N,3} i32{2,3}<%N"},
@@ -227,9 +228,10 @@ test_exponentials(void)
         }
     ok(worst <= 2, "exponentials are right to 2 units of the last place");
     ok(sums, "and so is their sum");
-    float odd[] = {-INFINITY, -200, NAN, 0}, y[4];
-    vec_exp_sum(4, odd, 0, y);
-    ok(y[0] == 0 && y[1] == 0 && isnan(y[2]) && y[3] == 1, "what is far below is 0, NaN stays, the greatest is 1");
+    float odd[] = {-INFINITY, -200, NAN, nanf("0x155"), 0}, y[5];
+    vec_exp_sum(5, odd, 0, y);
+    ok(y[0] == 0 && y[1] == 0 && isnan(y[2]) && isnan(y[3]) && y[4] == 1,
+       "what is far below is 0, NaN stays, the greatest is 1");
 }
 
 /* ---- what a lookup refuses ---- */

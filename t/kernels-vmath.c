@@ -100,7 +100,8 @@ try_range(const struct range *r, uint64_t *random)
 static void
 try_ends(const struct range *r)
 {
-    const float x[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1e-40f, -1e-40f, 1e-45f, 3e38f, -3e38f};
+    const float x[] = {0,      -0.0f,   INFINITY, -INFINITY, NAN,   nanf("0x1ff"), -nanf("0x155"),
+                       1e-40f, -1e-40f, 1e-45f,   3e38f,     -3e38f};
     enum { N = sizeof x / sizeof *x };
     float y[N];
     bool good = true;

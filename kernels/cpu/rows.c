@@ -88,7 +88,7 @@ exp_negative(float x)
     q = fmaf(q, r, 0.166665734f);
     q = fmaf(q, r, 0.5f);
     float e = 1.0f + fmaf(r * r, q, r);
-    return x < -87.0f ? 0 : float_of(bits_of(e) + k);
+    return x < -87.0f ? 0 : x != x ? x : float_of(bits_of(e) + k);
 }
 
 VECTOR void

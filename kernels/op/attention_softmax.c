@@ -12,6 +12,7 @@
 #include "kernels/cpu/team.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { SCORES, MASK };
 
@@ -108,6 +109,38 @@ one_row(const struct row *x, const struct row *y, const struct keys *l, float sc
     store_zeros(y, l->seen);
 }
 
+/* Rows of floats that are short and have no mask: a query, computed where its result lies, in whole vectors. What it
+ * does not see is -inf until the end, when it is 0. 48 heads of 64 x 64, one core: 186 us as other rows, 121 so. */
+static bool
+is_plain(const struct kcall *k)
+{
+    const struct view *x = &k->in[SCORES];
+    return x->dtype == DT_F32 && k->out[0].dtype == DT_F32 && k->in[MASK].dtype == DT_NONE &&
+           x->dim[x->ndim - 1] <= ROW_BLOCK;
+}
+
+static void
+plain_range(void *arg, int64_t lo, int64_t hi)
+{
+    enum { LANES = 16 };
+    const struct kcall *k = arg;
+    const struct view *x = &k->in[SCORES];
+    int last = x->ndim - 1;
+    int64_t n = x->dim[last], nquery = x->dim[last - 1];
+    float scale = (float)k->call->attr[ATT_SCALE].f;
+    bool causal = k->call->attr[ATT_CAUSAL].i;
+    for (int64_t r = lo; r < hi; r++) {
+        float *y = (float *)k->out[0].data + r * n;
+        int64_t seen = causal ? MIN(n, x->offset[last - 1] + r % nquery + 1) : n;
+        int64_t whole = MIN(n, (seen + LANES - 1) / LANES * LANES);
+        vec_affine(seen, scale, (const float *)x->data + r * n, 0, y);
+        for (int64_t i = seen; i < whole; i++) y[i] = -INFINITY;
+        double sum = vec_exp_sum(whole, y, vec_max(whole, y), y);
+        vec_affine(seen, (float)(1 / sum), y, 0, y);
+        memset(y + seen, 0, (size_t)(n - seen) * sizeof *y);
+    }
+}
+
 static void
 range(void *arg, int64_t lo, int64_t hi)
 {
@@ -126,7 +159,8 @@ run(const struct kcall *k, const void *state)
     UNUSED(state);
     int last = k->in[SCORES].ndim - 1;
     int64_t n = k->in[SCORES].dim[last];
-    team_run(k->threads, row_count(&k->in[SCORES], last), 1 + 16384 / MAX(n, 1), range, (void *)k);
+    team_run(k->threads, row_count(&k->in[SCORES], last), 1 + 16384 / MAX(n, 1), is_plain(k) ? plain_range : range,
+             (void *)k);
     return 0;
 }
 
