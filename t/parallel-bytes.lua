@@ -112,6 +112,23 @@ tap.group("2D", function()
   end
 end)
 
+-- What a device needs beside its parts of the operands: never more than two panels of them, whatever their number, a sum so
+-- far, a product and the next sum.
+tap.group("panels in memory", function()
+  local panels = require "rille.nn.panels"
+  local P, m, k, n = rille.placement("cpu", {{0, 1}, {2, 3}}), 512, 1024, 256
+  for _, count in ipairs{1, 2, 4, 8, 16} do
+    local x = rille.randn({4, m // 4, k}, {placement = P, sbp = {"S(0)", "S(2)"}})
+    local w = rille.randn({n, k}, {placement = P, sbp = {"S(1)", "S(0)"}})
+    local step = rille.graph(function(v) return panels.product(v, w, {"B", "S(0)"}, count) end)
+    step(x)
+    local leaves, sum, panel = (m + n) * k, m * n, (m + n) * k * 2 // count
+    local most = 0
+    for _, device in ipairs(step:stats().devices) do most = math.max(most, device.peak_memory) end
+    tap.ok(most <= leaves + 3 * sum + 2 * panel, ("%d panels: two at a time at most"):format(count), most)
+  end
+end)
+
 -- SUMMA's panels: the same bytes in more moves; q, k and v share their input's. Norms sum statistics instead of gathering.
 tap.group("panels", function()
   for _, shape in ipairs{{2, 2}, {3, 3}, {2, 4}, {4, 4}, {8, 8}} do

@@ -6,6 +6,10 @@
  * too. Since every reader of what is inside comes later than the end, nothing
  * that the chain reads can depend on it.
  *
+ * What a chain reads stays until its end. Where that would keep more bytes than
+ * the results inside take, while other work is done, it is not joined: of many
+ * addends that are made one after the other, sums are made on the way.
+ *
  * Results inside a chain are not rounded to memory, so only dtypes that are
  * computed in themselves are joined: fused or not, the bits are the same. */
 #include "actors/plan/outline.h"
@@ -144,7 +148,38 @@ joins(const struct fusion *l, int32_t a, int32_t b, int operand)
            integer_dtype(x->type[0].dtype);
 }
 
-/* The chain that ends at a becomes part of b's, unless that makes it too long or breaks the order. */
+/* Is node read by a's chain alone? */
+static bool
+dies_in(const struct fusion *l, int32_t node, int32_t a)
+{
+    for (int32_t r = l->reader_first[node]; r < l->reader_first[node + 1]; r++)
+        if (l->group[l->reader[r]] != a) return false;
+    return !l->is_root[node];
+}
+
+/* Bytes, over all ranks, of what nodes made for the chain of a alone. */
+static int64_t
+bytes_for(const struct fusion *l, const int32_t *member, int n)
+{
+    struct ref in[FUSE_STEPS * OP_OPERAND];
+    const struct layout *want[FUSE_STEPS * OP_OPERAND];
+    int64_t bytes = 0;
+    for (int i = 0, nin = fuse_inputs(l, member, n, in, want); i < nin; i++)
+        if (in[i].kind == REF_NODE && dies_in(l, in[i].index, member[n - 1]))
+            bytes += type_bytes(&l->program->node[in[i].index].type[in[i].out]);
+    return bytes;
+}
+
+/* Does another node come between a and the chain of b? */
+static bool
+work_between(const struct fusion *l, int32_t a, int32_t b)
+{
+    for (int32_t i = a + 1; i < b; i++)
+        if (l->group[i] != b) return true;
+    return false;
+}
+
+/* The chain that ends at a becomes part of b's, unless that makes it too long, breaks the order or keeps more bytes. */
 static void
 try_join(struct fusion *l, int32_t a, int32_t b)
 {
@@ -154,6 +189,7 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     int n = fuse_members(l, a, member);
     for (int i = 0; i < n; i++)
         if (!readers_follow(l, member[i], b)) return;
+    if (work_between(l, a, b) && bytes_for(l, member, n) > type_bytes(&l->program->node[a].type[0])) return;
     for (int i = 0; i < n; i++) l->group[member[i]] = b;
     merge(member, n, of_b, fuse_members(l, b, of_b), all);
     count_ends(l, all, size, &nin, &nout);
