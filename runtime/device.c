@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -31,16 +32,39 @@ enum { CREST_FADES = 4096, CREST_SLACK = 4 };      /* blocks given back; a part 
 
 /* ---- kinds ---- */
 
+/* Blocks of so many bytes are the system's, and go back to it: in the heap, whose holes are as long as what was there,
+ * 4,000 sizes of tensors one after the other left 410 MB behind, and leave 190. (Sanitizers watch the heap.) */
+#if defined(__SANITIZE_ADDRESS__)
+static const size_t mapped = SIZE_MAX;
+#else
+static const size_t mapped = 128 << 10;
+#endif
+
+/* Memory of the system that begins at a multiple of `align`, which is one of pages. */
+static void *
+map_aligned(size_t bytes, size_t align)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), extra = align - MIN(page, align),
+           size = (bytes + page - 1) / page * page;
+    char *p = mmap(NULL, size + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    size_t before = (align - (uintptr_t)p % align) % align;
+    if (before) munmap(p, before);
+    if (extra - before) munmap(p + before + size, extra - before);
+    return p + before;
+}
+
 /* Large blocks lie on huge pages where the host has them: one fault for 2 MiB, and an entry of the TLB reaches as far.
  */
 static void *
 host_take(int device, size_t bytes)
 {
-    void *p;
+    void *p = NULL;
     UNUSED(device);
-    if (posix_memalign(&p, bytes < 2 * HUGE_PAGE ? ALIGN : HUGE_PAGE, bytes)) return NULL;
+    if (bytes < mapped) return posix_memalign(&p, ALIGN, bytes) ? NULL : p;
+    p = map_aligned(bytes, bytes < 2 * HUGE_PAGE ? ALIGN : HUGE_PAGE);
 #ifdef MADV_HUGEPAGE
-    if (bytes >= 2 * HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);
+    if (p && bytes >= 2 * HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);
 #endif
     return p;
 }
@@ -48,8 +72,12 @@ host_take(int device, size_t bytes)
 static void
 host_give(int device, void *p, size_t bytes)
 {
-    UNUSED(device), UNUSED(bytes);
-    free(p);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    UNUSED(device);
+    if (bytes < mapped)
+        free(p);
+    else
+        munmap(p, (bytes + page - 1) / page * page);
 }
 
 static int

@@ -3,6 +3,8 @@
 #include "runtime/error.h"
 #include "t/tap.h"
 
+#include <unistd.h>
+
 enum { KB = 1000, MB = 1000 * 1000 };
 
 static void
@@ -179,6 +181,39 @@ test_random(void)
     pool_free(&p);
 }
 
+static long
+resident_bytes(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%*d %ld", &pages) != 1) pages = 0;
+    if (f) fclose(f);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+/* Sizes that grow, with something of the host's own between them: no hole that one leaves has room for the next. */
+static void
+test_holes(void)
+{
+    enum { N = 2000, STEP = 2000, AFTER = 20 };
+    struct pool *p = pool_new(DEV_CPU, 0, 0);
+    struct buffer *b[AFTER] = {0};
+    static char *own[N];
+    long before = resident_bytes();
+    for (int i = 0; i < N; i++) {
+        buffer_drop(&b[i % AFTER]);
+        if (buffer_new(p, (size_t)i * STEP + 1, &b[i % AFTER])) break;
+        memset(b[i % AFTER]->data, 1, b[i % AFTER]->bytes);
+        own[i] = strdup("a plan, a node, a name");
+    }
+    long most = AFTER * (long)N * STEP, grown = resident_bytes() - before;
+    for (int i = 0; i < AFTER; i++) buffer_drop(&b[i]);
+    ok(before > 0 && grown < 2 * most + (64 << 20), "what is given back leaves no holes: %ld MB of %ld", grown >> 20,
+       most >> 20);
+    for (int i = 0; i < N; i++) free(own[i]);
+    pool_free(&p);
+}
+
 int
 main(void)
 {
@@ -190,5 +225,6 @@ main(void)
     test_arena();
     test_without_bytes();
     test_random();
+    test_holes();
     return done();
 }
