@@ -37,6 +37,7 @@ end
 local function shown(value)
   local meta = debug.getmetatable(value)
   if type(value) == "userdata" then return "a " .. (meta and meta.__name or "userdata") end
+  if value ~= value then return "nan" end -- whatever its sign
   local kind = type(value) -- tostring() of these tells an address
   return (kind == "table" or kind == "function" or kind == "thread") and "a " .. kind or tostring(value)
 end

@@ -5,6 +5,9 @@ local check = require "rille.check"
 
 local look = {}
 
+local nan = 0 / 0
+if tostring(nan):find("^-") then nan = -nan end -- it prints without a sign
+
 -- x with numbers only, and where they are.
 local function finite(x)
   local y = x:detach():to("f64")
@@ -27,12 +30,12 @@ function look.stats(x)
   local numel, n = x:numel(), one:sum():item()
   local nan = numel > 0 and y:ne(y):to("f64"):sum():item() or 0
   local s = {numel = numel, nan = math.tointeger(nan), inf = math.tointeger(numel - n - nan), zeros = 0}
-  s.min, s.max, s.mean, s.std = 0 / 0, 0 / 0, 0 / 0, 0 / 0
+  s.min, s.max, s.mean, s.std = nan, nan, nan, nan
   if n > 0 then
     s.zeros = math.tointeger(y:eq(0):to("f64"):sum():item())
     s.min, s.max = is:where(y, math.huge):min():item(), is:where(y, -math.huge):max():item()
     s.mean = is:where(y, 0):sum():item() / n
-    s.std = n > 1 and math.sqrt((is:where(y - s.mean, 0) ^ 2):sum():item() / (n - 1)) or 0 / 0
+    s.std = n > 1 and math.sqrt((is:where(y - s.mean, 0) ^ 2):sum():item() / (n - 1)) or nan
   end
   return setmetatable(s, stats_meta)
 end

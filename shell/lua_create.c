@@ -163,7 +163,7 @@ full_fits(lua_State *L, int options)
     if (!lua_istable(L, options) || lua_getfield(L, options, "dtype") != LUA_TSTRING) return;
     const struct value_kind *kind = value_kind(lua_tostring(L, -1));
     if (kind && kind->store(scalar, lua_isinteger(L, 2), lua_tointeger(L, 2), lua_tonumber(L, 2)))
-        complain(L, "full: %s does not fit in %s", lua_tostring(L, 2), kind->name);
+        complain(L, "full: %s does not fit in %s", number_text(L, 2), kind->name);
     lua_pop(L, 1);
 }
 
@@ -316,7 +316,7 @@ pack_value(struct pack *p, int i)
         bad = p->kind->store(p->at, lua_isinteger(L, i), lua_tointeger(L, i), lua_tonumber(L, i));
     else
         bad = complain(L, "tensor: a value is a number or a boolean, found %s", what_is(L, i));
-    if (bad) complain(L, "tensor: %s does not fit in %s", lua_tostring(L, i), p->kind->name);
+    if (bad) complain(L, "tensor: %s does not fit in %s", number_text(L, i), p->kind->name);
     p->at += p->kind->bytes;
 }
 

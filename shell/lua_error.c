@@ -162,15 +162,22 @@ complain(lua_State *L, const char *fmt, ...)
 }
 
 const char *
+number_text(lua_State *L, int i)
+{
+    if (lua_isinteger(L, i))
+        lua_pushvalue(L, i); /* the text of a number replaces it */
+    else
+        lua_pushnumber(L, value_real(lua_tonumber(L, i)));
+    return lua_tostring(L, -1);
+}
+
+const char *
 what_is(lua_State *L, int i)
 {
     static const char *const names[] = {"nothing",  "nil",     "a boolean",  "a pointer",  "a number",
                                         "a string", "a table", "a function", "a userdata", "a coroutine"};
     int type = lua_type(L, i);
-    if (type == LUA_TNUMBER) {
-        lua_pushvalue(L, i); /* the text of a number replaces it */
-        return lua_pushfstring(L, "the number %s", lua_tostring(L, -1));
-    }
+    if (type == LUA_TNUMBER) return lua_pushfstring(L, "the number %s", number_text(L, i));
     if (type == LUA_TSTRING)
         return lua_pushfstring(L, lua_rawlen(L, i) < 40 ? "the string \"%s\"" : "a string", lua_tostring(L, i));
     if (tensor_test(L, i)) return "a tensor";

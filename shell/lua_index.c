@@ -196,7 +196,7 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
             wrong(L, "index: a tensor or a number can be assigned, found %s", what_is(L, i));
         if (value_kind(dtype)->store(value, boolean || lua_isinteger(L, i),
                                      boolean ? lua_toboolean(L, i) : lua_tointeger(L, i), lua_tonumber(L, i)))
-            wrong(L, "index: %s does not fit in %s", lua_tostring(L, i), dtype);
+            wrong(L, "index: %s does not fit in %s", number_text(L, i), dtype);
         push_broadcast(L, x, dtype, 0, NULL, value);
         return;
     }

@@ -168,7 +168,7 @@ read_attr(struct call *c, int k, int i)
     case RILLE_INTS: read_list(c, a, out, c->list[k], i); break;
     case RILLE_FLOAT:
         if (type != LUA_TNUMBER) wrong_type(c, a, i);
-        out->f = lua_tonumber(c->L, i);
+        out->f = value_real(lua_tonumber(c->L, i));
         break;
     case RILLE_BOOL:
         if (type != LUA_TBOOLEAN) wrong_type(c, a, i);

@@ -301,7 +301,7 @@ tensor_item(lua_State *L)
     at_line(L);
     check(L, rille_tensor_item(t, &f, &i, &is_int));
     if (!is_int)
-        lua_pushnumber(L, f);
+        lua_pushnumber(L, value_real(f));
     else if (!strcmp(rille_tensor_dtype(t), "bool"))
         lua_pushboolean(L, i != 0);
     else

@@ -120,6 +120,8 @@ check_as(lua_State *L, const char *who, int code)
 int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The string at i for the core, whose texts end at a zero byte: one that goes on is refused, and so is what is none. */
 const char *text_at(lua_State *L, int i, const char *who);
+/* The number at i as text, which is a new value on the stack: "2.5", "nan" whatever its sign. */
+const char *number_text(lua_State *L, int i);
 /* What an argument is, for messages: "a tensor", "the number 2.5". The text may be a new value on the stack. */
 const char *what_is(lua_State *L, int i);
 
@@ -249,6 +251,7 @@ struct value_kind {
     int64_t (*integer)(const void *at);                       /* of the others */
 };
 const struct value_kind *value_kind(const char *dtype); /* NULL: unknown */
+double value_real(double v);                            /* v; of all NaN the one that is printed without a sign */
 void value_push(lua_State *L, const struct value_kind *k, const void *at);
 void value_dtypes(lua_State *L); /* pushes "f32 f64 ..." */
 

@@ -210,11 +210,17 @@ value_kind(const char *dtype)
     return NULL;
 }
 
+double
+value_real(double v)
+{
+    return isnan(v) ? NAN : v;
+}
+
 void
 value_push(lua_State *L, const struct value_kind *k, const void *at)
 {
     if (k->real)
-        lua_pushnumber(L, k->real(at));
+        lua_pushnumber(L, value_real(k->real(at)));
     else if (!strcmp(k->name, "bool"))
         lua_pushboolean(L, *(const uint8_t *)at);
     else

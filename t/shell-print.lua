@@ -38,6 +38,16 @@ tap.is({s.numel, s.min, s.max, s.mean, s.zeros, s.nan, s.inf}, {100, 0, 99, 49.5
 tap.ok(math.abs(s.std - x:var():sqrt():item()) < 1e-4, "so is std")
 s = strange:stats()
 tap.is({s.numel, s.min, s.max, s.nan, s.inf}, {5, 1, 1, 2, 2}, "nan and infinities are counted apart")
+for _, nan in ipairs{0 / 0, -(0 / 0)} do
+  local t = rille.tensor{nan}
+  tap.is({tostring(t:item()), tostring(t:totable()[1])}, {"nan", "nan"}, "a value that is no number has no sign")
+  tap.ok(not (tostring(t:stats()) .. tostring(t:hist())):find("-nan", 1, true), "nor have its statistics")
+  for _, f in ipairs{function() rille.tensor({nan}, {dtype = "i32"}) end, function() t:dropout{p = nan} end,
+                     function() t:reshape(nan) end, function() rille.optim.constant{lr = nan} end} do
+    local _, err = pcall(f)
+    tap.ok(err:find(" nan") and not err:find("-nan", 1, true), "nor has it in an error", err)
+  end
+end
 tap.is(rille.zeros({0}):stats().numel, 0, "nothing has stats")
 local h = x:hist(4)
 tap.is(h.counts, {25, 25, 25, 25}, "a histogram counts")
