@@ -340,7 +340,8 @@ const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: none *
 int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args,
                  int nattrs, const struct rille_attr *attrs);
 /* Computes what updates since the last step made, with their leaves' gradients, and the values backward was called on.
- */
+ * When it fails, the variables are as before; gradients that the data made impossible (a label out of range) are gone,
+ * others are kept. */
 int rille_step(struct rille_session *s);
 /* Forgets the updates since the last step: their variables are as before. */
 void rille_step_undo(struct rille_session *s);

@@ -242,4 +242,23 @@ tap.group("schedules", function()
   tap.fails(function() optim.linear{lr = 1, steps = 0} end, {"steps", "at least 1"}, "a schedule of no steps is none")
 end)
 
+tap.group("a batch that cannot be learnt from", function()
+  for name, kind in pairs{SGD = {momentum = 0.9}, AdamW = {}} do
+    local net, x = rille.nn.Linear(4, 3), rille.randn{2, 4}
+    local opt = optim[name](net:parameters(), kind)
+    local function train(label)
+      local loss = net(x):cross_entropy(rille.tensor({0, label}, {dtype = "i64"}))
+      loss:backward() opt:step() opt:zero_grad()
+      return loss:item()
+    end
+    train(1)
+    local before = net.weight:totable()
+    tap.fails(function() train(7) end, {"label 7"}, name .. ": a label out of range is an error")
+    tap.is({net.weight:totable(), net.weight.grad, opt.steps}, {before, nil, 1}, "the step did not happen, and its gradients are gone")
+    local good = {train(1), train(1)}
+    tap.ok(good[2] < good[1], "the next batches are learnt from", good[1])
+    tap.is(opt.steps, 3, "and counted")
+  end
+end)
+
 tap.done()

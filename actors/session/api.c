@@ -607,6 +607,17 @@ take_back_updates(struct rille_session *s)
         if (s->update[i].lent) val_keep(s->update[i].before);
 }
 
+/* A gradient that the data made impossible, a label out of range, fails whoever asks for it, and so would what the next
+ * batch adds to it. */
+static void
+drop_failed_grads(struct rille_session *s)
+{
+    for (int32_t i = 0; i < s->nupdate; i++) {
+        struct rille_tensor *t = s->update[i].t;
+        if (t->grad && !t->grad->val->store) rille_tensor_free(&t->grad);
+    }
+}
+
 void
 rille_step_undo(struct rille_session *s)
 {
@@ -631,6 +642,7 @@ rille_step(struct rille_session *s)
     take_back_updates(s);
     free(v);
     if (status) undo_updates(s);
+    if (status == E_VALUE) drop_failed_grads(s);
     forget_updates(s);
     return status;
 }

@@ -401,7 +401,7 @@ net(rille.ones(5, 3)):sum():backward()]],
   },
   ["optimizer.step"] = {
     sign = "opt:step()",
-    text = "Updates each parameter by its gradient.",
+    text = "Updates each parameter by its gradient. A step that fails changes nothing; gradients that a label out of range made impossible are dropped.",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
