@@ -1,12 +1,12 @@
 /* exec.c - how one call is computed on one rank, decided once and then run many times.
  *
- * There are four ways, tried in this order:
+ * There are five ways, tried in this order:
  *
- *   variant the first of the operator's kernel variants for this device that accepts the call; where none does, and
- *           halves stand beside floats (parts of sums of halves are f32), that for f32 of all of them
- *   chain   the element-wise engine, for element-wise operators
- *   window  a copy of what the operator's view() shows, for views that are computed after all
- *   ref     the reference, with operands and results converted to dense f64 and i64 around it
+ *   launch  a kernel compiled for the device, where calls are (kernels/cuda); else the host computes, by one of the
+ * others variant the first of the operator's kernel variants for this device that accepts the call; where none does,
+ * and halves stand beside floats (parts of sums of halves are f32), that for f32 of all of them chain   the
+ * element-wise engine, for element-wise operators window  a copy of what the operator's view() shows, for views that
+ * are computed after all ref     the reference, with operands and results converted to dense f64 and i64 around it
  *
  * An operand that a way needs dense, or in another dtype, is staged: copied to
  * scratch before each run. Results of ref are staged the other way round. All
@@ -14,6 +14,7 @@
 #include "kernels/kernel.h"
 
 #include "kernels/cpu/eltwise.h"
+#include "kernels/cuda/launch.h"
 #include "runtime/denormal.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -44,6 +45,7 @@ struct exec {
     int nin, nout;
     size_t scratch_bytes; /* what the way itself uses comes first, then the stages */
 
+    struct cuda_launch *launch;
     const struct kernel_variant *variant;
     void *state;
     struct elt *elt;
@@ -282,6 +284,11 @@ static int
 take(struct exec *e, int device)
 {
     const struct op *op = e->call->op;
+    if (device_kind(device)->flags & COMPILES) TRY(cuda_launch_call(&e->arena, &e->k, &e->launch));
+    if (e->launch) {
+        e->name = e->launch->source.engine;
+        return 0;
+    }
     device = device_kind(device)->variants;
     const struct kernel_variant *variant = choose_variant(e, device);
     if (!variant && !(op->flags & OP_ELTWISE)) variant = choose_wide(e, device);
@@ -331,7 +338,7 @@ exec_of(const struct kcall *k)
 static int
 add_check(struct exec *e)
 {
-    if (!check_ref || (!e->variant && !e->elt)) return 0;
+    if (!check_ref || (!e->variant && !e->elt && !e->launch)) return 0;
     struct kcall k = {.call = e->call, .in = e->in, .out = e->out, .pieces = e->k.pieces, .threads = 1};
     e->check = exec_of(&k);
     TRY(take_ref(e->check));
@@ -371,12 +378,16 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
     e->call = e->made.step[nstep - 1].call;
     e->in = arena_dup(&e->arena, in, sizeof *in * (size_t)nin);
     e->out = arena_dup(&e->arena, out, sizeof *out * (size_t)nout);
-    int status = elt_new(&e->arena, nstep, step, nin, in, nout, out, threads, &e->elt);
+    int status = 0;
+    if (device_kind(device)->flags & COMPILES)
+        status = cuda_launch_chain(&e->arena, nstep, step, nin, in, nout, out, &e->launch);
+    if (!status && !e->launch) status = elt_new(&e->arena, nstep, step, nin, in, nout, out, threads, &e->elt);
     if (status) {
         exec_free(&e);
         return status;
     }
-    e->scratch_bytes = aligned(elt_scratch(e->elt));
+    if (e->elt) e->scratch_bytes = aligned(elt_scratch(e->elt));
+    if (e->launch) e->name = e->launch->source.engine;
     *made = e;
     return 0;
 }
@@ -473,6 +484,7 @@ struct run {
     char *scratch;
     uint64_t piece;
     struct finding *find;
+    int device;
 };
 
 static struct kcall
@@ -506,6 +518,7 @@ run_ref(const struct kcall *k)
 static int
 run_way(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
+    if (e->launch) return cuda_launch_run(e->launch, r->device, in, out, r->piece);
     if (e->elt) {
         elt_run(e->elt, in, out, r->scratch);
         return 0;
@@ -645,7 +658,7 @@ run_late(const struct stream_work *w, const struct stream *s)
     void *in[EXEC_IN], *out[OP_OUT];
     for (int i = 0; i < e->nin; i++) in[i] = stream_reach(s, w->in[i]);
     for (int i = 0; i < e->nout; i++) out[i] = stream_reach(s, w->out[i]);
-    struct run r = {stream_reach(s, w->scratch), w->piece, stream_reach(s, w->find)};
+    struct run r = {stream_reach(s, w->scratch), w->piece, stream_reach(s, w->find), s->device};
     return run_now(e, in, out, &r);
 }
 
@@ -653,7 +666,7 @@ int
 exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s, uint64_t piece,
              struct finding *find)
 {
-    if (!s) return run_now(e, in, out, &(struct run){scratch, piece, find});
+    if (!s) return run_now(e, in, out, &(struct run){.scratch = scratch, .piece = piece, .find = find});
     struct stream_work w = {
         .run = run_late, .of = e, .in = in, .out = out, .scratch = scratch, .piece = piece, .find = find};
     assert(e->nin <= EXEC_IN);
@@ -673,7 +686,7 @@ int
 exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece)
 {
     struct finding find = {0};
-    int status = run_now(e, in, out, &(struct run){scratch, piece, &find});
+    int status = run_now(e, in, out, &(struct run){.scratch = scratch, .piece = piece, .find = &find});
     signals_pass();
     TRY(status);
     return exec_say(e, &find, piece);
@@ -692,7 +705,7 @@ ref_run(const struct kcall *k)
         for (int i = 0; i < e->nout; i++) data[e->nin + i] = k->out[i].data;
         char *scratch = must_alloc(e->scratch_bytes + 1);
         struct finding find = {0};
-        status = run_now(e, data, data + e->nin, &(struct run){scratch, k->piece, &find});
+        status = run_now(e, data, data + e->nin, &(struct run){.scratch = scratch, .piece = k->piece, .find = &find});
         if (!status) status = exec_say(e, &find, k->piece);
         free(scratch);
     }

@@ -21,6 +21,7 @@ enum device_flags {
     NO_BYTES = 2,   /* values have a layout and no bytes: plans of it are read, not run */
     FUSES = 4,      /* chains of element-wise operators are computed in one pass */
     ONE_SPACE = 8,  /* the devices of the kind are of one space: they read each other's bytes in place */
+    COMPILES = 16,  /* calls may be computed by kernels that are compiled for it (kernels/cuda) */
 };
 
 struct stream;

@@ -149,6 +149,8 @@ choose(const struct cuda_choice *c)
     }
     choice = *c;
     device_cuda.variants = DEV_CPU;
+    const char *why;
+    if (plugin->compiler(&why)) device_cuda.flags |= COMPILES;
     device_cuda.missing = NULL;
     return 0;
 }
@@ -174,6 +176,22 @@ cuda_gpu_of(int device, struct cuda_gpu *out)
     return known ? 0 : fail(E_PLACE, "there is no cuda:%d; this process has %d of kind cuda", device, n);
 }
 
+const struct cuda_plugin *
+cuda_opened(void)
+{
+    return plugin;
+}
+
+/* Which devices there are does not change once work for them is made. */
+const struct cuda_device *
+cuda_device_of(int device, int *major, int *minor)
+{
+    if (device < 0 || device >= choice.n) return NULL;
+    *major = gpu_of[device].major;
+    *minor = gpu_of[device].minor;
+    return &choice.device[device];
+}
+
 /* ---- memory ---- */
 
 /* What every use says after the first error. */
@@ -184,8 +202,8 @@ say_broken(void)
     return why ? fail(E_KERNEL, "cuda: %s; this process cannot use devices of this kind any more", why) : 0;
 }
 
-static int
-note(const char *why)
+int
+cuda_note(const char *why)
 {
     const char *none = NULL;
     if (why) atomic_compare_exchange_strong(&broken, &none, why);
@@ -214,13 +232,13 @@ give(int device, void *p, size_t bytes)
 static int
 copy(void *dst, const void *src, size_t bytes)
 {
-    return note(plugin->copy(dst, src, bytes));
+    return cuda_note(plugin->copy(dst, src, bytes));
 }
 
 static int
 fill(void *p, int byte, size_t bytes)
 {
-    return note(plugin->fill(p, byte, bytes));
+    return cuda_note(plugin->fill(p, byte, bytes));
 }
 
 static void *
@@ -234,8 +252,7 @@ reach(void *p)
 static int
 stream_new(int device, bool driven, struct stream **out)
 {
-    UNUSED(device);
-    return host_stream_new(&device_cuda, driven, out);
+    return host_stream_new(&device_cuda, device, driven, out);
 }
 
 static int

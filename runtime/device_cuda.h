@@ -10,8 +10,9 @@
 #define RILLE_RUNTIME_DEVICE_CUDA_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 1 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 2 }; /* of the record: another means another build */
 
 struct cuda_gpu {
     char name[256];
@@ -29,6 +30,14 @@ struct cuda_plugin {
     void (*give)(int gpu, void *p);
     const char *(*copy)(void *dst, const void *src, size_t bytes); /* blocks */
     const char *(*fill)(void *p, int byte, size_t bytes);          /* blocks */
+    /* What compiles, and its version; NULL: nothing does (*why), and the host computes all. */
+    const char *(*compiler)(const char **why);
+    /* A text of CUDA C++ with the kernel `name` for GPUs of this capability. *binary: malloc's. The reason, with what
+     * the compiler says, lives until the thread's next call. */
+    const char *(*compile)(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes);
+    const char *(*load)(int gpu, const void *binary, size_t bytes, const char *name, void **kernel);
+    /* argument: of the kernel, a struct of that many bytes. Blocks until it is done. */
+    const char *(*launch)(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
 };
 
 /* What devices are named: device i is a 1/parts of a GPU. */
@@ -47,6 +56,26 @@ int cuda_parse(const char *text, struct cuda_choice *c);
 int cuda_choose(const struct cuda_choice *c);
 /* The GPU of a device that was chosen. E_PLACE: there is no such device. */
 int cuda_gpu_of(int device, struct cuda_gpu *out);
+
+/* ---- kernels, compiled once for a capability and kept for the process, and on disk (cuda_kernel.c) ---- */
+
+struct cuda_kernel;
+/* The kernel `name` of prologue + text; a name stands for its text. The session's thread or a device's. E_KERNEL. */
+int cuda_kernel_get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out);
+/* Blocks until it is done. E_KERNEL: the device is broken. */
+int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
+                    size_t bytes);
+struct cuda_kernel_count {
+    int64_t compiled, found; /* in this process: by the compiler; on disk */
+    int64_t damaged;         /* files of the cache that were not what they should be, and were made anew */
+    int64_t unwritten;       /* kernels that could not be kept on disk */
+};
+struct cuda_kernel_count cuda_kernels_made(void);
+
+/* For cuda_kernel.c. The plug-in that is open; device i of those chosen; a GPU's first error becomes the process's. */
+const struct cuda_plugin *cuda_opened(void);
+const struct cuda_device *cuda_device_of(int device, int *major, int *minor); /* NULL: there is no such one */
+int cuda_note(const char *why);
 
 struct device_kind;
 extern struct device_kind device_cuda; /* written by cuda_choose alone */

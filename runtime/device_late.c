@@ -126,8 +126,7 @@ fill(void *p, int byte, size_t bytes)
 static int
 stream_new(int device, bool driven, struct stream **out)
 {
-    UNUSED(device);
-    return host_stream_new(&device_late, driven, out);
+    return host_stream_new(&device_late, device, driven, out);
 }
 
 struct device_kind device_late = {

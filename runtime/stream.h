@@ -15,6 +15,7 @@ struct finding;
 /* What every kind's stream begins with. */
 struct stream {
     const struct device_kind *kind;
+    int device; /* of that kind */
 };
 
 /* One piece of work, in host code that stands for a kernel. What it points to stays until the work is done. It touches

@@ -1,19 +1,23 @@
 /* cuda-kernels.c - the kernels for GPUs give what the references give: the texts that kernels/cuda makes of the
  * records, compiled for the host with t/host/shim.h and run there, threads in orders that seeds draw. Samples of every
  * operator, of every dtype that they take, on dense, strided, repeated, overlapping and unaligned memory, with strange
- * values. Which operators have no kernel is written here, by name: the list gets shorter.
+ * values. Which operators have no kernel is written here, by name: the list gets shorter. What boxing adds up is tried
+ * too, bit by bit. Where the plug-in was built, NVRTC compiles a quarter of the texts, each for one kind of GPU.
  *
- * cuda-kernels [FILE]: only writes the texts to FILE, for the compilers of CUDA. */
+ * cuda-kernels [FILE]: only writes the texts to FILE. */
+#include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/table.h"
 #include "runtime/denormal.h"
+#include "runtime/device_cuda.h"
 #include "runtime/hash.h"
+#include "runtime/str.h"
 #include "t/trial.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
-/* What goes by the host still. */
+/* What goes by the host still, on GPUs too. */
 static const char *const by_host[] = {"adamw",
                                       "arange",
                                       "argmax",
@@ -78,6 +82,7 @@ static const char *const by_host[] = {"adamw",
 
 typedef void run_fn(const void *words, long blocks, uint64_t seed);
 struct work {
+    struct sum *sum; /* NULL: a sample */
     struct trial trial;
     struct cuda_source source;
     const char *memory;
@@ -196,10 +201,63 @@ add_cases(uint64_t seed)
         for (int m = 0; m < NMEMORY; m++) add_work(op_find(list[i].op), list[i].text, (enum memory)m, seed);
 }
 
+/* What boxing adds up: to = in[0] r in[1] r ..., sources with gaps. */
+struct sum {
+    enum reduce reduce;
+    int n;
+    struct tensor in[5], got, want;
+};
+
+static void
+add_sum(enum reduce r, enum dtype from, enum dtype to, int n, uint64_t seed)
+{
+    struct work *w = must_alloc(sizeof *w);
+    struct sum *s = w->sum = must_alloc(sizeof *s);
+    struct type in = type_of(from, 2, (int64_t[]){5, 7}), out = type_of(to, 2, (int64_t[]){5, 7});
+    struct view view[countof(s->in)];
+    s->reduce = r;
+    s->n = n;
+    make_tensor(&s->got, &out, DENSE);
+    make_tensor(&s->want, &out, DENSE);
+    for (int i = 0; i < n; i++) {
+        make_tensor(&s->in[i], &in, GAPS);
+        view[i] = s->in[i].view;
+        for (int64_t k = 0; k < 35; k++) {
+            double x = (double)(next_random(&seed) >> 11) * 0x1p-50 - 4;
+            elem_set_f(from, view[i].data, address_of(&view[i], k), from == DT_BOOL ? x > 0 : k % 9 ? x : NAN);
+        }
+    }
+    box_reduce(r, &s->want.view, n, view);
+    snprintf(w->text, sizeof w->text, "%s of %d %s as %s", reduce_text(r), n, dtype_text(from), dtype_text(to));
+    if (!ok(!cuda_source_combine(&w->trial.arena, r, n, view, &s->got.view, &w->source), "%s has a kernel", w->text)) {
+        diag("%s", err_text());
+        return;
+    }
+    *last = w;
+    last = &w->next;
+    nwork++;
+}
+
+static void
+add_sums(uint64_t seed)
+{
+    static const enum dtype whole[] = {DT_F32, DT_F64, DT_I32, DT_I64, DT_U8, DT_BOOL};
+    for (int n = 1; n <= 5; n += 2) {
+        for (size_t d = 0; d < countof(whole); d++)
+            for (int r = RED_SUM; r <= RED_MIN; r++) add_sum((enum reduce)r, whole[d], whole[d], n, seed++);
+        for (int r = RED_MAX; r <= RED_MIN; r++) add_sum((enum reduce)r, DT_BF16, DT_BF16, n, seed++);
+        add_sum(RED_SUM, DT_F32, DT_BF16, n, seed++);
+        add_sum(RED_SUM, DT_F32, DT_F16, n, seed++);
+    }
+}
+
 /* ---- the texts, each once ---- */
 
+enum { SHARES = 24 };
+
+/* All of them, with entries for the host (share -1), or some. */
 static int
-write_texts(FILE *f, bool host)
+write_texts(FILE *f, int share)
 {
     struct hash_table seen = {0};
     int n = 0;
@@ -208,8 +266,9 @@ write_texts(FILE *f, bool host)
         uint32_t at = 0;
         if (hash_next(&seen, hash, &at)) continue;
         hash_add(&seen, hash, w);
-        fprintf(f, "/* %s %s */\n%s", w->trial.sample.call.op->name, w->text, w->source.text);
-        if (host) fprintf(f, "SHIM_KERNEL(%s)\n", w->source.name);
+        if (share >= 0 && hash % SHARES != (uint64_t)share) continue;
+        fprintf(f, "/* %s %s */\n%s", w->sum ? "" : w->trial.sample.call.op->name, w->text, w->source.text);
+        if (share < 0) fprintf(f, "SHIM_KERNEL(%s)\n", w->source.name);
         n++;
     }
     hash_free(&seen);
@@ -231,7 +290,7 @@ compile(const char *dir)
     FILE *f = fopen(path, "w");
     if (!f) return NULL;
     fprintf(f, "#include \"t/host/shim.h\"\n#include \"kernels/cuda/device.cuh\"\n");
-    int n = write_texts(f, true);
+    int n = write_texts(f, -1);
     fclose(f);
     diag("%d texts for %lld calls", n, (long long)nwork);
     snprintf(line, sizeof line,
@@ -260,8 +319,25 @@ run(struct work *w, run_fn *fn, struct tensor *out, uint64_t seed)
 }
 
 static void
+check_sum(struct work *w, run_fn *fn, uint64_t seed)
+{
+    void *in[countof(w->sum->in)], *out[] = {w->sum->got.view.data};
+    uint64_t *word = must_alloc(sizeof *word * (size_t)w->source.nword);
+    for (int i = 0; i < w->sum->n; i++) in[i] = w->sum->in[i].view.data;
+    cuda_source_fill(&w->source, w->sum->n, in, out, 0, word);
+    fn(word, (long)w->source.blocks, seed);
+    ok(!memcmp(w->sum->got.memory, w->sum->want.memory, (size_t)view_bytes(&w->sum->got.view)),
+       "%s: the bits of box_reduce", w->text);
+    free(word);
+}
+
+static void
 check(struct work *w, run_fn *fn, uint64_t seed)
 {
+    if (w->sum) {
+        check_sum(w, fn, seed);
+        return;
+    }
     const struct call *c = &w->trial.sample.call;
     uint64_t mode = denormals_flush();
     run(w, fn, w->trial.got, seed);
@@ -278,15 +354,53 @@ check(struct work *w, run_fn *fn, uint64_t seed)
     if (!good) diag("%g times what is allowed; the orders agree: %d; %s", worst, same, w->source.name);
 }
 
+/* ---- the compilers of CUDA ---- */
+
+static void
+compile_for_gpus(const char *self, uint64_t seed)
+{
+    static const struct {
+        int major, minor;
+    } kind[] = {{8, 0}, {8, 6}, {8, 9}, {9, 0}, {10, 0}, {12, 0}};
+    struct str path = {0}, text = {0};
+    const char *why = NULL, *end = strrchr(self, '/');
+    str_addf(&path, "%.*s/../../librille-cuda.so", end ? (int)(end - self) : 1, end ? self : ".");
+    void *file = dlopen(str_text(&path), RTLD_NOW);
+    const struct cuda_plugin *(*get)(void) = NULL;
+    if (file) *(void **)&get = dlsym(file, "rille_cuda_plugin");
+    const char *compiler = get ? get()->compiler(&why) : NULL;
+    for (size_t i = 0; compiler && i < countof(kind); i++) {
+        char *texts = NULL;
+        size_t n = 0, bytes = 0;
+        void *binary = NULL;
+        FILE *f = open_memstream(&texts, &n);
+        int count = write_texts(f, (int)((i + seed) % SHARES));
+        fclose(f);
+        str_clear(&text);
+        str_add(&text, cuda_device_text);
+        str_add(&text, texts);
+        why = get()->compile(str_text(&text), "texts", kind[i].major, kind[i].minor, &binary, &bytes);
+        if (!ok(!why && bytes > 0, "%s compiles %d texts for sm_%d%d", compiler, count, kind[i].major, kind[i].minor))
+            diag("%s", why);
+        free(binary);
+        free(texts);
+    }
+    if (!compiler) ok(true, "texts compile for GPUs # SKIP %s", get ? why : "no plug-in");
+    str_free(&path);
+    str_free(&text);
+}
+
 int
 main(int argc, char **argv)
 {
     uint64_t seed = seed_of(1);
     for (int i = 0; i < op_count; i++) add_operator(op_table[i], seed);
     add_cases(seed);
+    add_sums(seed);
     if (argc > 1) {
         FILE *f = fopen(argv[1], "w");
-        if (f) write_texts(f, false), fclose(f);
+        for (int i = 0; f && i < SHARES; i++) write_texts(f, i);
+        if (f) fclose(f);
         return f ? 0 : 1;
     }
     char dir[] = "/tmp/rille-kernels-XXXXXX", line[64];
@@ -298,8 +412,8 @@ main(int argc, char **argv)
         run_fn *fn;
         *(void **)&fn = dlsym(lib, name);
         check(w, fn, seed);
-        trial_close(&w->trial);
     }
+    compile_for_gpus(argv[0], seed);
     snprintf(line, sizeof line, "rm -rf %s", dir);
     if (!getenv("KEEP") && system(line)) diag("%s stays", dir);
     return done();

@@ -62,6 +62,31 @@ for file in nn-ranks several-results; do # whole tests of cpus, which know devic
   sed 's/"cpu"/"cuda"/g' "t/$file.lua" >"$dir/$file.lua"
   ok "t/$file.lua passes on eight devices of four GPUs" "$rille" -d cuda:0,cuda:1x3,cuda:2x2,cuda:4x2 "$dir/$file.lua"
 done
+# ---- kernels: those GPUs compile and compute, as t/host/shim.h plays them
+
+if command -v c++ >/dev/null; then
+  export RILLE_CACHE=$dir/cache
+  ok "a plug-in that compiles is made" make_plugin -DSHIM="\"$root\""
+  kernels='local p = rille.placement(KIND, RANKS)
+    local x = (rille.arange(96):reshape({12, 8}) / 50):to_global{placement = p, sbp = "S(0)"}
+    local y = ((x * 0.5 + 1):gelu() - x:to("bf16")):transpose(0, 1)
+    print(y:sum():item(), y:softmax(0):max():item(), (y + 1):reshape({6, 16}):min(1):sum():item())'
+  want_kernels=$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $kernels")
+  cached() { find "$RILLE_CACHE" -name '*.cubin' 2>/dev/null | wc -l; }
+  ok "GPUs that compile compute what a cpu does" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
+  ok "what was compiled is kept" test "$(cached)" -gt 3
+  touch -d yesterday "$RILLE_CACHE"/*
+  ok "and found again" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
+  ok "so that nothing is written anew" prints "" find "$RILLE_CACHE" -name '*.cubin' -newermt 'today 00:00'
+  for file in "$RILLE_CACHE"/*; do case $((i = ${i:-0} + 1)) in 1) : >"$file" ;; 2) truncate -s -7 "$file" ;; *) printf x | dd of="$file" bs=1 seek=100 conv=notrunc 2>"$dir/log" ;; esac; done
+  ok "a damaged cache is passed over" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
+  ok "and made anew" prints "$i" sh -c "find '$RILLE_CACHE' -newermt 'today 00:00' | grep -c cubin"
+  ok "a cache that cannot be written is passed over" env RILLE_CACHE=/dev/null/x bash -c "[ \"\$('$rille' -d cuda:0 -e \"KIND, RANKS = 'cuda', {0} \$1\")\" = \"\$2\" ]" - "$kernels" "$want_kernels"
+  ok "RILLE_CHECK=ref holds kernels to the references" env RILLE_CHECK=ref "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $kernels"
+  unset RILLE_CACHE
+else
+  skip "kernels on GPUs of the host" "no c++"
+fi
 ok "a plug-in whose copies fail is made" make_plugin -DBREAKS
 ok "a GPU that breaks is told, the cpu lives on" prints $'true\n8.0' "$rille" -d cpu:1,cuda:0 -e '
   local p = rille.placement("cuda", {0})

@@ -11,15 +11,15 @@ typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
-#define INFINITY    __int_as_float(0x7f800000)
-#define NAN         __int_as_float(0x7fffffff)
-#define M_PI        3.14159265358979323846
-#define M_SQRT1_2   0.70710678118654752440
-#define INT64_MIN   (-9223372036854775807LL - 1)
-#define INT64_MAX   9223372036854775807LL
-#define DEVICE      inline __device__
-#define METHOD      __device__
-#define FLUSHED(x)  (x) /* --ftz=true: whoever reads it takes what is too small for zero */
+#define INFINITY   __int_as_float(0x7f800000)
+#define NAN        __int_as_float(0x7fffffff)
+#define M_PI       3.14159265358979323846
+#define M_SQRT1_2  0.70710678118654752440
+#define INT64_MIN  (-9223372036854775807LL - 1)
+#define INT64_MAX  9223372036854775807LL
+#define DEVICE     inline __device__
+#define METHOD     __device__
+#define FLUSHED(x) (x) /* --ftz=true: whoever reads it takes what is too small for zero */
 #endif
 
 /* ---- elements ---- */
@@ -34,7 +34,8 @@ struct truth {
     uint8_t byte;
 };
 
-template <class To, class From> DEVICE To
+template <class To, class From>
+DEVICE To
 bits_as(From x)
 {
     static_assert(sizeof(To) == sizeof(From), "bits are kept");
@@ -46,23 +47,57 @@ bits_as(From x)
     return u.to;
 }
 
-DEVICE float widen(bf16 x) { return bits_as<float>((uint32_t)x.bits << 16); }
-DEVICE float widen(f16 h)
+DEVICE float
+widen(bf16 x)
+{
+    return bits_as<float>((uint32_t)x.bits << 16);
+}
+DEVICE float
+widen(f16 h)
 {
     uint32_t sign = (uint32_t)(h.bits & 0x8000) << 16, rest = (uint32_t)(h.bits & 0x7fff) << 13;
     uint32_t small = bits_as<uint32_t>(bits_as<float>(rest | 113u << 23) - 6.103515625e-05f /* 2^-14 */);
     uint32_t finite = rest < 1u << 23 ? small : rest + (112u << 23), special = rest | 0x7f800000;
     return bits_as<float>(sign | (rest >= 31u << 23 ? special : finite));
 }
-DEVICE int64_t widen(truth x) { return x.byte != 0; }
-DEVICE float widen(float x) { return FLUSHED(x); }
-DEVICE double widen(double x) { return x; }
-DEVICE int64_t widen(int64_t x) { return x; }
-DEVICE int64_t widen(int32_t x) { return x; }
-DEVICE int64_t widen(uint8_t x) { return x; }
+DEVICE int64_t
+widen(truth x)
+{
+    return x.byte != 0;
+}
+DEVICE float
+widen(float x)
+{
+    return FLUSHED(x);
+}
+DEVICE double
+widen(double x)
+{
+    return x;
+}
+DEVICE int64_t
+widen(int64_t x)
+{
+    return x;
+}
+DEVICE int64_t
+widen(int32_t x)
+{
+    return x;
+}
+DEVICE int64_t
+widen(uint8_t x)
+{
+    return x;
+}
 
 /* An element of memory in the type that a call computes in. */
-template <class C, class M> DEVICE C get(M x) { return (C)widen(x); }
+template <class C, class M>
+DEVICE C
+get(M x)
+{
+    return (C)widen(x);
+}
 
 /* A double as the float from which halves are rounded: cut towards zero, its last bit set where it is inexact. */
 DEVICE float
@@ -73,9 +108,21 @@ odd_of(double d)
     u -= fabs((double)f) > fabs(d);
     return bits_as<float>(u | ((double)f != d));
 }
-DEVICE float as_float(float x) { return x; }
-DEVICE float as_float(double x) { return odd_of(x); }
-DEVICE float as_float(int64_t x) { return odd_of((double)x); }
+DEVICE float
+as_float(float x)
+{
+    return x;
+}
+DEVICE float
+as_float(double x)
+{
+    return odd_of(x);
+}
+DEVICE float
+as_float(int64_t x)
+{
+    return odd_of((double)x);
+}
 
 DEVICE bf16
 round_to(float x, bf16)
@@ -98,7 +145,8 @@ round_to(float x, f16)
 }
 
 /* Towards zero, held within lo..hi, whose successor is top; NaN is 0. */
-template <class R> DEVICE int64_t
+template <class R>
+DEVICE int64_t
 cut(R x, int64_t lo, int64_t hi, R top)
 {
     return x != x ? 0 : x < (R)lo ? lo : x >= top ? hi : (int64_t)x;
@@ -135,7 +183,12 @@ PUT_INTEGER(uint8_t, 0, 255, 256)
 PUT_INTEGER(int32_t, -2147483647 - 1, 2147483647, 2147483648.0)
 PUT_INTEGER(int64_t, INT64_MIN, INT64_MAX, 9223372036854775808.0)
 
-template <class M, class C> DEVICE M put(C x) { return putting<M>::of(x); }
+template <class M, class C>
+DEVICE M
+put(C x)
+{
+    return putting<M>::of(x);
+}
 
 /* ---- calls, as bodies of records see them ---- */
 
@@ -154,7 +207,11 @@ struct call {
     attribute attr[9];
     operand_type in[13];
 };
-DEVICE bool absent(const operand_type *t) { return t->dtype == DT_NONE; }
+DEVICE bool
+absent(const operand_type *t)
+{
+    return t->dtype == DT_NONE;
+}
 
 /* ---- random words: Philox4x32-10 ---- */
 
@@ -184,7 +241,11 @@ rng_key(uint64_t seed, uint64_t ordinal)
     words w = philox(seed, 0x72696c6c65ull, ordinal);
     return (uint64_t)w.of[1] << 32 | w.of[0];
 }
-DEVICE uint32_t rng_word(uint64_t key, uint64_t piece, uint64_t i) { return philox(key, piece, i / 4).of[i % 4]; }
+DEVICE uint32_t
+rng_word(uint64_t key, uint64_t piece, uint64_t i)
+{
+    return philox(key, piece, i / 4).of[i % 4];
+}
 DEVICE uint64_t
 rng_bits(uint64_t key, uint64_t piece, uint64_t i)
 {
@@ -217,7 +278,8 @@ rng_normal(uint64_t key, uint64_t piece, uint64_t i, bool f64)
 /* ---- places ---- */
 
 /* The offset of position p of a walk over N loops, the last one fastest. */
-template <int N> DEVICE int64_t
+template <int N>
+DEVICE int64_t
 walk(int64_t p, const int64_t *size, const int64_t *stride)
 {
     int64_t offset = 0;

@@ -4,11 +4,16 @@
  * is none, and count() says so. Memory is managed memory: one address for host and
  * GPU, so that host code can compute what has no kernel here. Such an access may come
  * while the GPU works, which a GPU must allow (concurrentManagedAccess). An error
- * that leaves a GPU unusable comes back from every later call by CUDA itself. */
+ * that leaves a GPU unusable comes back from every later call by CUDA itself. Kernels are compiled by NVRTC, a library
+ * that is opened when there is one. */
 #include "runtime/device_cuda.h"
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
+#include <nvrtc.h>
 
 static const char *
 text_of(cudaError_t e)
@@ -70,9 +75,128 @@ fill(void *p, int byte, size_t bytes)
     return text_of(e == cudaSuccess ? cudaStreamSynchronize(nullptr) : e);
 }
 
+/* ---- kernels ---- */
+
+/* NVRTC, opened when it is first asked for: a GPU is of use without it. */
+struct nvrtc {
+    decltype(&nvrtcCreateProgram) create;
+    decltype(&nvrtcCompileProgram) compile;
+    decltype(&nvrtcGetProgramLogSize) log_bytes;
+    decltype(&nvrtcGetProgramLog) log;
+    decltype(&nvrtcGetCUBINSize) binary_bytes;
+    decltype(&nvrtcGetCUBIN) binary;
+    decltype(&nvrtcDestroyProgram) destroy;
+    decltype(&nvrtcGetErrorString) text;
+    char version[32];
+    const char *missing;
+};
+
+template <class F>
+static bool
+find(void *file, const char *name, F *f)
+{
+    *f = reinterpret_cast<F>(dlsym(file, name));
+    return *f != nullptr;
+}
+
+static nvrtc
+open_nvrtc()
+{
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+    static const char *const places[] = {"libnvrtc.so." TEXT(CUDART_MAJOR), "libnvrtc.so",
+                                         CUDA_LIBRARIES "/libnvrtc.so"};
+    nvrtc n = {};
+    void *file = nullptr;
+    int major = 0, minor = 0;
+    decltype(&nvrtcVersion) version = nullptr;
+    for (const char *place : places)
+        if (!file) file = dlopen(place, RTLD_NOW | RTLD_LOCAL);
+    bool all = file && find(file, "nvrtcCreateProgram", &n.create) && find(file, "nvrtcCompileProgram", &n.compile) &&
+               find(file, "nvrtcGetProgramLogSize", &n.log_bytes) && find(file, "nvrtcGetProgramLog", &n.log) &&
+               find(file, "nvrtcGetCUBINSize", &n.binary_bytes) && find(file, "nvrtcGetCUBIN", &n.binary) &&
+               find(file, "nvrtcDestroyProgram", &n.destroy) && find(file, "nvrtcGetErrorString", &n.text) &&
+               find(file, "nvrtcVersion", &version);
+    if (!all) n.missing = "libnvrtc.so is not there, or too old";
+    if (all) version(&major, &minor);
+    snprintf(n.version, sizeof n.version, "NVRTC %d.%d", major, minor);
+    return n;
+}
+
+static const nvrtc &
+the_nvrtc()
+{
+    static const nvrtc n = open_nvrtc();
+    return n;
+}
+
+static const char *
+compiler(const char **why)
+{
+    *why = the_nvrtc().missing;
+    return *why ? nullptr : the_nvrtc().version;
+}
+
+/* What was wrong, in memory of the thread's. */
+static const char *
+reason(const nvrtc &n, nvrtcProgram program, nvrtcResult status)
+{
+    static thread_local char text[4096];
+    size_t bytes = 0;
+    snprintf(text, sizeof text, "%s", n.text(status));
+    if (n.log_bytes(program, &bytes) != NVRTC_SUCCESS || bytes >= sizeof text) return text;
+    n.log(program, text);
+    return text;
+}
+
+/* Sums are not contracted, and what is too small is zero, as on the cpu: a chain gives the bits of its steps. */
+static const char *
+compile(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes)
+{
+    const nvrtc &n = the_nvrtc();
+    char arch[64];
+    snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d%s", major, minor, major == 9 ? "a" : "");
+    const char *option[] = {arch, "--std=c++17", "--fmad=false", "--ftz=true"};
+    nvrtcProgram program;
+    nvrtcResult status = n.create(&program, text, name, 0, nullptr, nullptr);
+    if (status != NVRTC_SUCCESS) return n.text(status);
+    status = n.compile(program, 4, option);
+    if (status == NVRTC_SUCCESS) status = n.binary_bytes(program, bytes);
+    *binary = status == NVRTC_SUCCESS ? malloc(*bytes) : nullptr;
+    if (*binary) status = n.binary(program, static_cast<char *>(*binary));
+    const char *why = *binary && status == NVRTC_SUCCESS ? nullptr : reason(n, program, status);
+    n.destroy(&program);
+    return why;
+}
+
+/* A library is of no GPU: its kernel is loaded where it is first launched. */
+static const char *
+load(int, const void *binary, size_t, const char *name, void **kernel)
+{
+    cudaLibrary_t library;
+    cudaKernel_t found;
+    cudaError_t e = cudaLibraryLoadData(&library, binary, nullptr, nullptr, 0, nullptr, nullptr, 0);
+    if (e == cudaSuccess) e = cudaLibraryGetKernel(&found, library, name);
+    if (e == cudaSuccess) *kernel = found;
+    return text_of(e);
+}
+
+static const char *
+launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t)
+{
+    void *arguments[] = {const_cast<void *>(argument)};
+    cudaError_t e = cudaSetDevice(gpu);
+    if (e == cudaSuccess)
+        e = cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(threads), arguments, 0,
+                             cudaStreamPerThread);
+    if (e == cudaSuccess) e = cudaStreamSynchronize(cudaStreamPerThread);
+    return text_of(e);
+}
+
 extern "C" __attribute__((visibility("default"))) const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
-    static const struct cuda_plugin plugin = {CUDA_PLUGIN_VERSION, count, open, take, give, copy, fill};
+    static const struct cuda_plugin plugin = {
+        CUDA_PLUGIN_VERSION, count, open, take, give, copy, fill, compiler, compile, load, launch};
     return &plugin;
 }

@@ -1,6 +1,15 @@
-/* gpus.c - a plug-in as librille-cuda.so is one, for t/cuda.sh: eight GPUs of 100 MB that are memory of the host. */
+/* gpus.c - a plug-in as librille-cuda.so is one, for t/cuda.sh: eight GPUs of 100 MB that are memory of the host.
+ *
+ * With SHIM, the folder of the sources, it computes too: a kernel's text is compiled by c++ with t/host/shim.h, what it
+ * calls a binary is a shared library, and a launch plays the threads in an order that changes from one to the next. */
+#define _GNU_SOURCE
 #include "runtime/device_cuda.h"
 
+#ifdef SHIM
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,9 +66,91 @@ fill(void *p, int byte, size_t bytes)
     return NULL;
 }
 
+#ifdef SHIM
+static const char *
+compiler(const char **why)
+{
+    *why = NULL;
+    return "c++";
+}
+
+/* The whole of a file, malloc's. */
+static void *
+content(const char *path, size_t *bytes)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    *bytes = (size_t)ftell(f);
+    rewind(f);
+    void *p = malloc(*bytes);
+    if (fread(p, 1, *bytes, f) != *bytes) *bytes = 0;
+    fclose(f);
+    return p;
+}
+
+static const char *
+compile(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes)
+{
+    char dir[] = "/tmp/rille-gpus-XXXXXX", path[64], line[512];
+    (void)major, (void)minor;
+    if (!mkdtemp(dir)) return "no folder";
+    snprintf(path, sizeof path, "%s/k.cpp", dir);
+    FILE *f = fopen(path, "w");
+    fprintf(f, "#include \"t/host/shim.h\"\n%s\nSHIM_KERNEL(%s)\n", text, name);
+    fclose(f);
+    snprintf(line, sizeof line, "c++ -w -std=c++17 -O0 -ffp-contract=off -shared -fPIC -I" SHIM " -o %s/k.so %s >&2",
+             dir, path);
+    int status = system(line);
+    snprintf(path, sizeof path, "%s/k.so", dir);
+    *binary = content(path, bytes);
+    snprintf(line, sizeof line, "rm -rf %s", dir);
+    return status || system(line) || !*binary ? "c++ failed" : NULL;
+}
+
+static const char *
+load(int gpu, const void *binary, size_t bytes, const char *name, void **kernel)
+{
+    char path[] = "/tmp/rille-gpus-XXXXXX", entry[64];
+    int fd = mkstemp(path);
+    (void)gpu;
+    if (fd < 0 || write(fd, binary, bytes) != (ssize_t)bytes || close(fd)) return "no file";
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    unlink(path);
+    snprintf(entry, sizeof entry, "run_%s", name);
+    *kernel = library ? dlsym(library, entry) : NULL;
+    return *kernel ? NULL : dlerror();
+}
+
+static const char *
+launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t seed;
+    void (*run)(const void *words, long blocks, uint64_t seed);
+    (void)gpu, (void)threads, (void)bytes;
+    *(void **)&run = kernel;
+    pthread_mutex_lock(&one);
+    run(argument, (long)blocks, ++seed);
+    pthread_mutex_unlock(&one);
+    return NULL;
+}
+#else
+static const char *
+compiler(const char **why)
+{
+    *why = "nothing compiles";
+    return NULL;
+}
+#define compile NULL
+#define load    NULL
+#define launch  NULL
+#endif
+
 const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
-    static const struct cuda_plugin plugin = {VERSION, count, open_gpu, take, give, copy, fill};
+    static const struct cuda_plugin plugin = {VERSION, count,    open_gpu, take, give,  copy,
+                                              fill,    compiler, compile,  load, launch};
     return &plugin;
 }

@@ -1,0 +1,52 @@
+/* launch.c - from texts to kernels that run. */
+#include "kernels/cuda/launch.h"
+
+#include "runtime/device_cuda.h"
+#include "runtime/error.h"
+
+enum { MOST_BYTES = 4096 }; /* of an argument: what every GPU takes */
+
+static int
+finish(struct arena *a, const struct cuda_source *s, int nin, struct cuda_launch **out)
+{
+    struct cuda_launch *l = ARENA_NEW(a, struct cuda_launch);
+    *l = (struct cuda_launch){.source = *s, .nin = nin};
+    TRY(cuda_kernel_get(s->name, cuda_device_text, s->text, &l->kernel));
+    *out = l;
+    return 0;
+}
+
+int
+cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **out)
+{
+    struct cuda_source s;
+    *out = NULL;
+    if (cuda_source_call(a, k, &s)) {
+        err_clear();
+        return 0;
+    }
+    return finish(a, &s, k->call->nin, out);
+}
+
+int
+cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
+                  const struct view *out, struct cuda_launch **made)
+{
+    struct cuda_source s;
+    *made = NULL;
+    if (cuda_source_chain(a, nstep, step, nin, in, nout, out, &s)) {
+        err_clear();
+        return 0;
+    }
+    return finish(a, &s, nin, made);
+}
+
+int
+cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, uint64_t piece)
+{
+    uint64_t word[MOST_BYTES / sizeof(uint64_t)];
+    if (l->source.blocks == 0) return 0;
+    cuda_source_fill(&l->source, l->nin, in, out, piece, word);
+    return cuda_kernel_run(l->kernel, device, l->source.blocks, CUDA_BLOCK, word,
+                           (size_t)l->source.nword * sizeof *word);
+}

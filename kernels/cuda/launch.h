@@ -1,0 +1,20 @@
+/* launch.h - a call or a chain as a kernel that is compiled, and launching it. Made by the session's thread, run by a
+ * stream's; read-only in between. */
+#ifndef RILLE_KERNELS_CUDA_LAUNCH_H
+#define RILLE_KERNELS_CUDA_LAUNCH_H
+
+#include "kernels/cuda/source.h"
+
+struct cuda_launch {
+    struct cuda_source source;
+    struct cuda_kernel *kernel; /* the process's */
+    int nin;
+};
+/* Both in arena a. *out NULL without failure: the host computes it. E_KERNEL: its text does not compile. */
+int cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **out);
+int cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in,
+                      int nout, const struct view *out, struct cuda_launch **made);
+/* Blocks until it is done. E_KERNEL. */
+int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, uint64_t piece);
+
+#endif

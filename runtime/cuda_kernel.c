@@ -1,0 +1,222 @@
+/* cuda_kernel.c - kernels of texts: each is compiled once for every capability among the process's GPUs, and kept.
+ *
+ * A kernel that was compiled is a file of $RILLE_CACHE, else $XDG_CACHE_HOME/rille, else ~/.cache/rille, named after
+ * the kernel, the capability and a digest of compiler and prologue. The file begins with the digest of what follows:
+ * one that is damaged is made anew. It is written beside and renamed, so that nobody reads half of one. Where nothing
+ * can be written all goes on, and the next process compiles again; empty $RILLE_CACHE: nothing is kept. */
+#include "runtime/device_cuda.h"
+
+#include "runtime/arena.h"
+#include "runtime/error.h"
+#include "runtime/hash.h"
+#include "runtime/str.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct cuda_kernel {
+    char *name;
+    void *of[CUDA_DEVICES]; /* by device */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static struct hash_table kernels;
+static struct cuda_kernel_count count;
+
+/* ---- the cache on disk ---- */
+
+/* The file of a kernel; "" when nothing is kept. */
+static void
+path_of(const char *name, const char *prologue, int major, int minor, struct str *path)
+{
+    const char *own = getenv("RILLE_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *why;
+    struct digest d = DIGEST_BEGIN;
+    const char *compiler = cuda_opened()->compiler(&why);
+    digest_bytes(&d, compiler, strlen(compiler));
+    digest_bytes(&d, prologue, strlen(prologue));
+    if (own && !*own) return;
+    if (own)
+        str_add(path, own);
+    else if (xdg && *xdg)
+        str_addf(path, "%s/rille", xdg);
+    else if (home && *home)
+        str_addf(path, "%s/.cache/rille", home);
+    else
+        return;
+    str_addf(path, "/%s-%d%d-%016" PRIx64 ".cubin", name, major, minor, d.a);
+}
+
+static struct digest
+digest_of(const void *bytes, size_t n)
+{
+    struct digest d = DIGEST_BEGIN;
+    digest_bytes(&d, bytes, n);
+    digest_add(&d, n);
+    return d;
+}
+
+/* What the file holds after its digest, malloc's; false: there is none, or it is damaged. */
+static bool
+read_file(const char *path, void **binary, size_t *bytes)
+{
+    struct digest told, is;
+    struct stat st;
+    FILE *f = fopen(path, "rb");
+    if (!f) return false;
+    bool good = !fstat(fileno(f), &st) && st.st_size > (off_t)sizeof told && fread(&told, sizeof told, 1, f) == 1;
+    *bytes = good ? (size_t)st.st_size - sizeof told : 0;
+    *binary = must_alloc(*bytes + 1);
+    good = good && fread(*binary, 1, *bytes, f) == *bytes;
+    is = digest_of(*binary, *bytes);
+    good = good && is.a == told.a && is.b == told.b;
+    fclose(f);
+    if (good) return true;
+    count.damaged++;
+    free(*binary);
+    return false;
+}
+
+/* mkdir -p of the folder that path lies in. */
+static void
+make_folder(const char *path)
+{
+    char *p = must_copy(path, strlen(path) + 1);
+    for (char *slash = strchr(p + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(p, 0777);
+        *slash = '/';
+    }
+    free(p);
+}
+
+static bool
+write_file(const char *path, const void *binary, size_t bytes)
+{
+    struct digest d = digest_of(binary, bytes);
+    struct str beside = {0};
+    make_folder(path);
+    str_addf(&beside, "%s.%ld", path, (long)getpid());
+    FILE *f = fopen(str_text(&beside), "wb");
+    bool good = f && fwrite(&d, sizeof d, 1, f) == 1 && fwrite(binary, 1, bytes, f) == bytes;
+    if (f) good = !fclose(f) && good;
+    good = good && !rename(str_text(&beside), path);
+    if (f && !good) unlink(str_text(&beside));
+    str_free(&beside);
+    return good;
+}
+
+/* ---- kernels ---- */
+
+static int
+compile(const char *name, const char *prologue, const char *text, int major, int minor, void **binary, size_t *bytes)
+{
+    struct str whole = {0};
+    str_add(&whole, prologue);
+    str_add(&whole, text);
+    const char *why = cuda_opened()->compile(str_text(&whole), name, major, minor, binary, bytes);
+    str_free(&whole);
+    count.compiled += !why;
+    return why ? fail(E_KERNEL, "cuda: a kernel does not compile for sm_%d%d: %s", major, minor, why) : 0;
+}
+
+/* From disk, else compiled and kept there. */
+static int
+binary_of(const char *name, const char *prologue, const char *text, int major, int minor, void **binary, size_t *bytes)
+{
+    struct str path = {0};
+    path_of(name, prologue, major, minor, &path);
+    int status = 0;
+    if (path.len && read_file(str_text(&path), binary, bytes)) {
+        count.found++;
+    } else {
+        status = compile(name, prologue, text, major, minor, binary, bytes);
+        if (!status && path.len && !write_file(str_text(&path), *binary, *bytes)) count.unwritten++;
+    }
+    str_free(&path);
+    return status;
+}
+
+/* That of an earlier device on the same GPU. */
+static void *
+shared(const struct cuda_kernel *k, int device, int gpu)
+{
+    int major, minor;
+    for (int i = 0; i < device; i++)
+        if (cuda_device_of(i, &major, &minor)->gpu == gpu) return k->of[i];
+    return NULL;
+}
+
+/* For every device; GPUs of one capability beside each other share what was compiled. */
+static int
+load(struct cuda_kernel *k, const char *prologue, const char *text)
+{
+    int major, minor, of_major = -1, of_minor = -1, status = 0;
+    const struct cuda_device *d;
+    void *binary = NULL;
+    size_t bytes = 0;
+    for (int i = 0; !status && (d = cuda_device_of(i, &major, &minor)); i++) {
+        k->of[i] = shared(k, i, d->gpu);
+        if (k->of[i]) continue;
+        if (major != of_major || minor != of_minor) {
+            free(binary);
+            binary = NULL;
+            status = binary_of(k->name, prologue, text, major, minor, &binary, &bytes);
+            of_major = major, of_minor = minor;
+        }
+        if (!status) status = cuda_note(cuda_opened()->load(d->gpu, binary, bytes, k->name, &k->of[i]));
+    }
+    free(binary);
+    return status;
+}
+
+static int
+get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out)
+{
+    uint64_t hash = hash_bytes(0, name, strlen(name));
+    uint32_t at = 0;
+    while ((*out = hash_next(&kernels, hash, &at)))
+        if (!strcmp((*out)->name, name)) return 0;
+    struct cuda_kernel *k = must_alloc(sizeof *k);
+    k->name = must_copy(name, strlen(name) + 1);
+    int status = load(k, prologue, text);
+    if (status) {
+        free(k->name);
+        free(k);
+        return status;
+    }
+    hash_add(&kernels, hash, k);
+    *out = k;
+    return 0;
+}
+
+int
+cuda_kernel_get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out)
+{
+    pthread_mutex_lock(&lock);
+    int status = get(name, prologue, text, out);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+int
+cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
+                size_t bytes)
+{
+    int major, minor;
+    const struct cuda_device *d = cuda_device_of(device, &major, &minor);
+    return cuda_note(cuda_opened()->launch(d->gpu, k->of[device], blocks, threads, argument, bytes));
+}
+
+struct cuda_kernel_count
+cuda_kernels_made(void)
+{
+    pthread_mutex_lock(&lock);
+    struct cuda_kernel_count c = count;
+    pthread_mutex_unlock(&lock);
+    return c;
+}
