@@ -51,6 +51,15 @@ local function sorted_keys(t)
 end
 check.sorted_keys = sorted_keys
 
+-- What divides n, of what good(d) says yes to, for messages: "1, 2, 4".
+function check.divisors(n, good)
+  local list = {}
+  for d = 1, n do
+    if n % d == 0 and (not good or good(d)) then list[#list + 1] = tostring(d) end
+  end
+  return #list > 0 and table.concat(list, ", ") or "none"
+end
+
 -- given, completed with the defaults. A default of check.none has no value but makes the name known.
 check.none = {}
 function check.options(who, given, defaults)

@@ -220,7 +220,10 @@ tap.group("stop and on_token", function()
   tap.ok(m.training, "a model in training is in training afterwards")
   tap.is(text[1], {3, 1, 4, 1, 5, 9}, "the prompt stays as it was")
   local function line(words, f) words[#words + 1] = "models.lua"; tap.fails(f, words, table.concat(words, ", ")) end
-  line({"6", "20", "24"}, function() m:generate(text, {max_new_tokens = 20}) end)
+  line({"6", "20", "24", "at most 18 new"}, function() m:generate(text, {max_new_tokens = 20}) end)
+  local long = {}
+  for i = 1, 30 do long[i] = 1 end
+  line({"30", "24", "a shorter prompt"}, function() m:generate({long}, {max_new_tokens = 1}) end)
   line({"'temprature'"}, function() m:generate(text, {temprature = 1}) end)
   line({"top_p", "1.5"}, function() m:generate(text, {top_p = 1.5}) end)
   line({"top_k", "0"}, function() m:generate(text, {top_k = 0}) end)
@@ -228,6 +231,46 @@ tap.group("stop and on_token", function()
   line({"on_token"}, function() m:generate(text, {on_token = 1}) end)
   line({"ids"}, function() m:generate(3) end)
   tap.fails(function() m:generate({{31}}, {max_new_tokens = 1}) end, {"31"}, "an id beyond the vocabulary")
+end)
+
+tap.group("sizes that do not fit", function()
+  local function refused(name, words, f)
+    words[#words + 1] = "models.lua"
+    tap.fails(f, words, name)
+  end
+  refused("heads", {"16", "5 heads", "1, 2, 4, 8, 16 would do"}, function() new("gpt2", {heads = 5}) end)
+  refused("kv_heads", {"4 heads", "3 kv_heads", "1, 2, 4 would do"}, function() new("llama", {kv_heads = 3}) end)
+  refused("more kv_heads than heads", {"4 heads", "8 kv_heads", "1, 2, 4 would do"}, function() new("llama", {kv_heads = 8}) end)
+  refused("a head of odd size", {"16", "16 heads", "1, 2, 4, 8 would do"}, function() new("llama", {heads = 16}) end)
+  refused("top_k", {"9 of 4 experts", "1 to 4 would do"}, function() new("moe", {top_k = 9}) end)
+  refused("no experts", {"experts", "0"}, function() new("moe", {experts = 0}) end)
+  refused("groups of channels", {"4 and 6 channels", "3 groups", "1, 2 would do"}, function() nn.Conv2d(4, 6, 3, {groups = 3}) end)
+  refused("no group", {"groups", "0"}, function() nn.Conv2d(4, 6, 3, {groups = 0}) end)
+  refused("an embedding's vocabulary", {"vocab", "0"}, function() new("gpt2", {vocab = 0}) end)
+  refused("labels beyond the vocabulary", {"31"}, function() new("gpt2")(ids(text)):reshape{12, 31}:cross_entropy(ids{{31, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9}}:reshape{12}):item() end)
+end)
+
+tap.group("a folder of another model", function()
+  local dir = os.tmpname()
+  os.remove(dir)
+  new("gpt2"):save(dir)
+  local kept = rille.load(dir .. "/model.safetensors")
+  local function refused(name, words, tensors)
+    rille.save(dir .. "/model.safetensors", tensors)
+    tap.fails(function() rille.models.gpt2.load(dir) end, words, name)
+  end
+  local function with(more)
+    local t = {}
+    for k, v in pairs(kept) do t[k] = v end
+    for k, v in pairs(more) do t[k] = v or nil end
+    return t
+  end
+  local some = kept["transformer.wte.weight"] and "transformer.wpe.weight" or "wpe.weight"
+  refused("a tensor that is missing", {"'wpe.weight' is missing", "models.lua"}, with{[some] = false})
+  refused("one that is no tensor of it", {"'other'", "is not a tensor of gpt2"}, with{other = rille.ones{2}})
+  refused("one of another shape", {"wpe.weight", "{5, 16}", "{24, 16}"}, with{[some] = rille.ones{5, 16}})
+  tap.fails(function() rille.models.llama.load(dir) end, {"'gpt2' model", "models.lua"}, "a folder of another kind")
+  os.execute("rm -rf '" .. dir .. "'")
 end)
 
 tap.group("int8", function()

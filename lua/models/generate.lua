@@ -40,7 +40,9 @@ local function read_options(model, given, longest)
   end
   o.stops = stops
   check.that(longest + o.max_new_tokens <= model.config.length,
-    "%s: a prompt of %d and %d new ids are more positions than the %d it has", who, longest, o.max_new_tokens, model.config.length)
+    "%s: a prompt of %d and %d new ids are more positions than the %d it has; %s", who, longest, o.max_new_tokens,
+    model.config.length, longest < model.config.length and ("at most %d new ids would do"):format(model.config.length - longest)
+      or "a shorter prompt would do")
   o.seed = o.seed or rille.randint(0, 1 << 53, {1}):item()
   check.that(math.type(o.seed) == "integer", "%s: the seed is an integer, not %s", who, check.shown(o.seed))
   return o

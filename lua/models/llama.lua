@@ -28,9 +28,11 @@ local Llama = language.Model:extend("models.llama")
 function Llama:init(config)
   language.Model.init(self, config)
   local d = config.width
-  check.that(d % config.heads == 0, "models.llama: a width of %d does not divide into %d heads", d, config.heads)
-  check.that(d // config.heads % 2 == 0, "models.llama: a head's size, %d, is odd; rotary positions turn pairs",
-    d // config.heads)
+  local function pairs_fit(heads) return d % heads == 0 and d // heads % 2 == 0 end
+  if not pairs_fit(config.heads) then
+    check.fail("models.llama: a width of %d does not divide into %d heads of pairs, which rotary positions turn; %s would do", d,
+      config.heads, check.divisors(d, pairs_fit))
+  end
   local rotary = nn.Rotary(config.length, d // config.heads, {base = config.theta, scaling = config.rope_scaling})
   self.embed_tokens = nn.Embedding(config.vocab, d)
   self.layers = {}

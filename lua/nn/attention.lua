@@ -19,11 +19,15 @@ local who = "nn.MultiheadAttention"
 function MultiheadAttention:init(d, heads, options)
   check.count(who, "d", d)
   check.count(who, "the number of heads", heads)
-  check.that(d % heads == 0, "%s: d = %d does not divide into %d heads", who, d, heads)
+  if d % heads ~= 0 then
+    check.fail("%s: d = %d does not divide into %d heads; %s would do", who, d, heads, check.divisors(d))
+  end
   options = check.options(who, options, {is_causal = false, bias = true, kv_heads = heads, rotary = check.none})
   check.count(who, "kv_heads", options.kv_heads)
-  check.that(heads % options.kv_heads == 0, "%s: %d heads do not divide into groups for %d kv_heads", who, heads,
-    options.kv_heads)
+  if heads % options.kv_heads ~= 0 then
+    check.fail("%s: %d heads do not divide into groups for %d kv_heads; %s would do", who, heads, options.kv_heads,
+      check.divisors(heads))
+  end
   check.that(options.rotary == nil or rotary.is(options.rotary), "%s: rotary is an nn.Rotary, not %s", who,
     check.shown(options.rotary))
   local few = d // heads * options.kv_heads

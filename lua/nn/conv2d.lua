@@ -11,8 +11,12 @@ function Conv2d:init(n_in, n_out, kernel_size, options)
   check.count("nn.Conv2d", "the number of input channels", n_in)
   check.count("nn.Conv2d", "the number of output channels", n_out)
   options = check.options("nn.Conv2d", options, {stride = 1, padding = 0, dilation = 1, groups = 1, bias = true})
-  check.that(n_in % options.groups == 0 and n_out % options.groups == 0,
-    "nn.Conv2d: %d and %d channels do not divide into %d groups", n_in, n_out, options.groups)
+  check.count("nn.Conv2d", "groups", options.groups)
+  local function fits(groups) return n_in % groups == 0 and n_out % groups == 0 end
+  if not fits(options.groups) then
+    check.fail("nn.Conv2d: %d and %d channels do not divide into %d groups; %s would do", n_in, n_out, options.groups,
+      check.divisors(n_in, fits))
+  end
   local height, width = kernel_size, kernel_size
   if type(kernel_size) == "table" then height, width = kernel_size[1], kernel_size[2] end
   check.count("nn.Conv2d", "the kernel's height", height)

@@ -20,7 +20,8 @@ function MixtureOfExperts:init(d, hidden, experts, options)
   end
   options = check.options("nn.MixtureOfExperts", options, {top_k = 2})
   check.count("nn.MixtureOfExperts", "top_k", options.top_k)
-  check.that(options.top_k <= experts, "nn.MixtureOfExperts: top_k is %d of %d experts", options.top_k, experts)
+  check.that(options.top_k <= experts, "nn.MixtureOfExperts: top_k is %d of %d experts; 1 to %d would do", options.top_k,
+    experts, experts)
   self.experts, self.top_k = experts, options.top_k
   self.router = Linear(d, experts, {bias = false})
   self.up = start.fan_in({experts, d, hidden}, d)

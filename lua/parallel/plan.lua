@@ -147,14 +147,6 @@ local module_roles = {
   block = {output = "stream"},
 }
 
-local function divisors(n)
-  local list = {}
-  for d = 1, n do
-    if n % d == 0 then list[#list + 1] = tostring(d) end
-  end
-  return table.concat(list, ", ")
-end
-
 local function check_counts(model, place, parts)
   for path, m in model:named_modules() do
     local known = class_of(m)
@@ -162,7 +154,7 @@ local function check_counts(model, place, parts)
       local p = parts(place.of(path))
       local ways = axes.ways(p, place.of(path).shape, "wide", "S(2)")
       check.that(m[count[1]] % ways == 0, "rille.parallel: %d %s of '%s' do not divide over %d ranks; %s would do", m[count[1]],
-        count[2], path, ways, divisors(m[count[1]]))
+        count[2], path, ways, check.divisors(m[count[1]]))
     end
     if known and known.experts then
       local p = parts(place.of(path))
