@@ -361,6 +361,10 @@ struct rille_graph_options {
     int micro_batches;    /* 0 means 1 */
     const char *schedule; /* "1f1b" (NULL), "gpipe" */
     int lag;              /* 0: of the schedule */
+    double memory; /* above 0: the schedule of the least bubble in that; up to 16: a factor of what 1F1B holds for
+                      backward on the device that holds most; above: bytes a device */
+    const struct rille_chart_costs
+        *costs; /* by which a schedule is searched for; NULL: reckoned. Until the step is made */
     bool split_backward, recompute;
     int zero;
     const char
@@ -445,6 +449,8 @@ struct rille_chart {
     int lag;       /* of its credits; 0: as many as pieces */
     bool reckoned; /* no run was timed, no costs were given: planned with the built-in rates */
     double forward, backward, weight, moving; /* seconds of a piece on a device of a stage, planned */
+    double bound;                             /* no schedule of these costs has a smaller bubble */
+    int64_t activations, activations_1f1b;    /* bytes that a device holds for backward at most; with 1F1B */
     struct rille_chart_run planned, measured;
     void *memory; /* all of the above */
 };

@@ -91,7 +91,7 @@ push_run(lua_State *L, const struct rille_chart *c, const struct rille_chart_run
 static void
 push_chart(lua_State *L, const struct rille_chart *c)
 {
-    lua_createtable(L, 0, 14);
+    lua_createtable(L, 0, 17);
     set_integer(L, "stages", c->nstage);
     set_integer(L, "threads", c->nthread);
     set_integer(L, "pieces", c->pieces);
@@ -104,6 +104,9 @@ push_chart(lua_State *L, const struct rille_chart *c)
     set_number(L, "backward", c->backward);
     set_number(L, "weight", c->weight);
     set_number(L, "move", c->moving);
+    set_number(L, "bound", c->bound);
+    set_integer(L, "activations", c->activations);
+    set_integer(L, "activations_1f1b", c->activations_1f1b);
     lua_createtable(L, c->ndevice, 0);
     for (int d = 0; d < c->ndevice; d++) {
         lua_createtable(L, 0, 3);
@@ -132,22 +135,29 @@ cost_field(lua_State *L, int i, const char *key)
     return v;
 }
 
+bool
+chart_costs(lua_State *L, int i, struct rille_chart_costs *out)
+{
+    static const char *const keys[] = {"forward", "backward", "weight", "move", "update", NULL};
+    if (lua_isnoneornil(L, i)) return false;
+    if (!lua_istable(L, i)) complain(L, "chart: the costs are a table, found %s", what_is(L, i));
+    bool chart = lua_getfield(L, i, "planned") != LUA_TNIL;
+    lua_pop(L, 1);
+    if (!chart) check_keys(L, i, "chart", keys);
+    *out = (struct rille_chart_costs){.forward = cost_field(L, i, "forward"),
+                                      .backward = cost_field(L, i, "backward"),
+                                      .weight = cost_field(L, i, "weight"),
+                                      .move = cost_field(L, i, "move"),
+                                      .update = cost_field(L, i, "update")};
+    return true;
+}
+
 void
 chart_push(lua_State *L, struct rille_graph *g, int costs)
 {
-    static const char *const keys[] = {"forward", "backward", "weight", "move", "update", NULL};
     struct rille_chart_costs k;
     struct rille_chart *c;
-    bool given = !lua_isnoneornil(L, costs);
-    if (given) {
-        if (!lua_istable(L, costs)) complain(L, "chart: the costs are a table, found %s", what_is(L, costs));
-        check_keys(L, costs, "chart", keys);
-        k = (struct rille_chart_costs){.forward = cost_field(L, costs, "forward"),
-                                       .backward = cost_field(L, costs, "backward"),
-                                       .weight = cost_field(L, costs, "weight"),
-                                       .move = cost_field(L, costs, "move"),
-                                       .update = cost_field(L, costs, "update")};
-    }
+    bool given = chart_costs(L, costs, &k);
     at_line(L);
     check(L, rille_graph_chart(g, given ? &k : NULL, &c));
     push_chart(L, c);

@@ -15,6 +15,7 @@ enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
 
 struct graph {
     struct rille_graph_options options;
+    struct rille_chart_costs costs;
     char schedule[16], mode[16];
     int ntrace;
     struct rille_graph *trace[MAX_TRACES];
@@ -67,29 +68,6 @@ bool_option(lua_State *L, int i, const char *key)
     return v;
 }
 
-/* "1f1b", or {lag = 2, split_backward = true} */
-static void
-schedule_option(lua_State *L, int i, struct graph *g)
-{
-    static const char *const keys[] = {"lag", "split_backward", NULL};
-    switch (lua_getfield(L, i, "schedule")) {
-    case LUA_TNIL: break;
-    case LUA_TSTRING:
-        if (lua_rawlen(L, -1) >= sizeof g->schedule)
-            complain(L, "graph: no schedule is called '%s'; there are gpipe, 1f1b, zb-h1, zb-h2", lua_tostring(L, -1));
-        strcpy(g->schedule, text_at(L, -1, "graph"));
-        g->options.schedule = g->schedule;
-        break;
-    case LUA_TTABLE:
-        check_keys(L, -1, "graph: schedule", keys);
-        g->options.lag = (int)integer_option(L, lua_gettop(L), "lag", 1, 1 << 20, 1);
-        g->options.split_backward = bool_option(L, lua_gettop(L), "split_backward");
-        break;
-    default: complain(L, "graph: schedule is a text such as \"1f1b\" or a table, found %s", what_is(L, -1));
-    }
-    lua_pop(L, 1);
-}
-
 /* A number that is not negative; 0 when it is not given. */
 static double
 amount_option(lua_State *L, int i, const char *key)
@@ -102,6 +80,41 @@ amount_option(lua_State *L, int i, const char *key)
     }
     lua_pop(L, 1);
     return v;
+}
+
+/* {lag = 2, split_backward = true} or {memory = 0.5, costs = {forward = 1e-3, ...}} */
+static void
+schedule_table(lua_State *L, int i, struct graph *g)
+{
+    static const char *const keys[] = {"lag", "split_backward", "memory", "costs", NULL};
+    check_keys(L, i, "graph: schedule", keys);
+    g->options.lag = (int)integer_option(L, i, "lag", 1, 1 << 20, 1);
+    g->options.split_backward = bool_option(L, i, "split_backward");
+    g->options.memory = amount_option(L, i, "memory");
+    lua_getfield(L, i, "costs");
+    if (chart_costs(L, lua_gettop(L), &g->costs)) g->options.costs = &g->costs;
+    lua_pop(L, 1);
+    if (g->options.memory > 0 && (g->options.lag > 1 || g->options.split_backward))
+        complain(L, "graph: schedule: memory finds lag and split_backward; give one or the other");
+    if (g->options.costs && g->options.memory == 0) complain(L, "graph: schedule: costs are for memory = ...");
+}
+
+/* "1f1b", or a table */
+static void
+schedule_option(lua_State *L, int i, struct graph *g)
+{
+    switch (lua_getfield(L, i, "schedule")) {
+    case LUA_TNIL: break;
+    case LUA_TSTRING:
+        if (lua_rawlen(L, -1) >= sizeof g->schedule)
+            complain(L, "graph: no schedule is called '%s'; there are gpipe, 1f1b, zb-h1, zb-h2", lua_tostring(L, -1));
+        strcpy(g->schedule, text_at(L, -1, "graph"));
+        g->options.schedule = g->schedule;
+        break;
+    case LUA_TTABLE: schedule_table(L, lua_gettop(L), g); break;
+    default: complain(L, "graph: schedule is a text such as \"1f1b\" or a table, found %s", what_is(L, -1));
+    }
+    lua_pop(L, 1);
 }
 
 /* auto_parallel = true, "optimal", "propagate"...; how many bytes and seconds it may take. */
@@ -443,6 +456,8 @@ graph_chart(lua_State *L)
     chart_push(L, last_trace(L), 2);
     if (g->options.schedule)
         lua_pushstring(L, g->options.schedule);
+    else if (g->options.memory > 0)
+        lua_pushfstring(L, "memory %f", g->options.memory);
     else if (g->options.lag)
         lua_pushfstring(L, "lag %d%s", g->options.lag, g->options.split_backward ? ", split" : "");
     else

@@ -248,6 +248,8 @@ task_slots(struct slots *s, const struct task *t)
     s->slot[s->n - 1].is_kind = true;
     SLOT(s, "task.thread", t->thread);
     SLOT(s, "task.phase", t->phase);
+    SLOT(s, "task.turn", t->turn);
+    SLOT(s, "task.lead", t->lead);
     SLOT(s, "task.device", t->device);
     SLOT(s, "task.node", t->node);
     SLOT(s, "task.pos", t->pos);
@@ -337,6 +339,8 @@ plan_slots(struct slots *s, const struct plan *p)
     SLOT(s, "plan.ndevice", p->ndevice);
     SLOT(s, "plan.ntask", p->ntask);
     SLOT(s, "plan.pieces", p->pieces);
+    SLOT(s, "plan.group", p->group);
+    SLOT(s, "plan.round", p->round);
     SLOT(s, "plan.nleaf_part", p->nleaf_part);
     SLOT(s, "plan.nroot_part", p->nroot_part);
     SLOT(s, "plan.nmove", p->nmove);

@@ -97,14 +97,17 @@ change_hop(struct outline *o, int32_t i, struct count *c)
     TELL(h->name, "by hand");
 }
 
-/* As if there were more stages, with each step in the one where it is: other credits alone, where any are others. */
+/* As if each stage had room for a piece more: other credits alone, where any are others. */
 static void
 change_credits(struct outline *o, struct count *c)
 {
     const struct program *p = o->program;
+    struct prog_pool *room = must_copy(o->stages.pool, sizeof *room * (size_t)o->stages.n);
     struct stages more = o->stages;
     bool others = false;
-    more.n++;
+    for (int32_t q = 0; q < more.n; q++)
+        room[q] = (struct prog_pool){room[q].backward + 1, room[q].weight + 1, room[q].behind + 1, room[q].hop + 1};
+    more.pool = room;
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin; k++) {
             struct ref r = p->node[i].in[k];
@@ -112,9 +115,11 @@ change_credits(struct outline *o, struct count *c)
             struct moment a = {more.stage[r.index], more.phase[r.index]}, b = {more.stage[i], more.phase[i]};
             others = others || stages_credits(p, &more, a, b) != outline_credits(o, a, b);
         }
-    if (!others) return;
-    c->credits++;
-    TELL(o->stages.n, more.n);
+    if (others) {
+        c->credits++;
+        TELL(o->stages.pool, room);
+    }
+    free(room);
 }
 
 /* The outline of a plan that was made in this atlas. */

@@ -101,4 +101,93 @@ tap.group("one stage a device", function()
   end
 end)
 
+-- Each device several times: round them, or there and back.
+local function dealt(p, v, back)
+  local devices = {}
+  for c = 0, v - 1 do
+    for d = 0, p - 1 do devices[#devices + 1] = back and c % 2 == 1 and p - 1 - d or d end
+  end
+  return devices
+end
+
+-- Pieces that a device holds over all its stages, and of how many its stages have room for.
+local function contexts(chart, p)
+  local most = 0
+  for d = 1, p do most = math.max(most, held(chart, d, {weight = true})) end
+  return most
+end
+
+-- Qi et al. 2024, F = B = W: at the least memory, at half, and at what 1F1B has.
+local function added(name, p)
+  return name == "zb-v" and p - 1 or name == "v-half" and 3 * p - 7 or 4 * (p - 1) - 1
+end
+local function room(name, p)
+  return name == "zb-v" and 2 * p or name == "v-half" and p + 2 or 2 * (p // 3) + 2 + (p % 3 == 2 and 2 or 0)
+end
+
+tap.group("two stages a device, there and back", function()
+  for p = 3, 16 do
+    for _, m in ipairs(p % 4 == 0 and p < 16 and {2 * p, 64} or {2 * p}) do
+      for _, name in ipairs{"zb-v", "v-half", "v-min"} do
+        local chart = pipeline(dealt(p, 2, true), m, name):chart(APART)
+        local time, want = near(chart.planned.time), 6 * m + added(name, p)
+        local what = ("%s, %d devices, %d pieces: "):format(name, p, m)
+        -- Tables are published for even p, V-Min's for those that 3 does not divide.
+        local published = name == "zb-v" or p % 2 == 0 and (name == "v-half" or p % 3 ~= 0)
+        local slack = published and 1.01 or 1.06
+        tap.ok(time <= want * slack, what .. "as long as its table", ("%d, the table %d"):format(time, want))
+        tap.ok(contexts(chart, p) <= room(name, p), what .. "and holds no more", contexts(chart, p))
+        tap.ok(chart.bound <= chart.planned.bubble + 1e-9, what .. "and not less than the bound")
+      end
+    end
+  end
+end)
+
+tap.group("stages go round the devices", function()
+  for _, v in ipairs{2, 4} do
+    for _, p in ipairs{2, 3, 4, 8} do
+      for _, k in ipairs{1, 2, 4} do
+        local m = k * p
+        local time, want = slots(pipeline(dealt(p, v), m, "interleaved"), JOINT), 3 * (v * m + p - 1)
+        tap.ok(time >= want and time <= want * 1.02, ("interleaved, %d stages on each of %d devices, %d pieces: (v m + p - 1) (F + B)"):format(v, p, m),
+          ("%d, by the formula %d"):format(time, want))
+      end
+    end
+  end
+end)
+
+tap.group("memory is a dial", function()
+  for _, p in ipairs{2, 4, 8} do
+    for _, v in ipairs{1, 2, 4} do
+      local last, m = math.huge, 2 * p
+      for _, memory in ipairs{0.25, 0.4, 0.5, 0.75, 1, 1.5, 2, 4} do
+        local what = ("%d devices, %d stages on each, %g of 1F1B: "):format(p, v, memory)
+        local good, step = pcall(pipeline, dealt(p, v, true), m, {memory = memory, costs = APART})
+        if good then
+          local chart = step:chart(APART)
+          tap.ok(chart.activations <= memory * chart.activations_1f1b + 1, what .. "it holds no more",
+            ("%d of %d bytes"):format(chart.activations, chart.activations_1f1b))
+          tap.ok(near(chart.planned.time) <= last, what .. "and is no slower than with less", ("%g after %g"):format(chart.planned.time, last))
+          last = near(chart.planned.time)
+        else
+          local least = tonumber(tostring(step):match("the least is %d+ bytes, ([%d.]+) of 1F1B's, with %d+ %% idle"))
+          tap.ok(least and least > memory and last == math.huge, what .. "nothing is so small, and the least is told", step)
+        end
+      end
+      tap.is(last, 3 * v * m + p - 1, ("%d devices, %d stages on each: with much memory none is faster"):format(p, v))
+    end
+  end
+end)
+
+tap.group("what cannot be", function()
+  tap.fails(function() pipeline({0, 1, 2, 3}, 8, "zb-v") end, {"zb-v", "there and back", "0 1 2 3", "schedules.lua:"}, "zb-v wants its dealing")
+  tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 20}) end, {"memory = 20", "the least is", "idle", "schedules.lua:"}, "memory that nothing can meet")
+  tap.fails(function() pipeline({0, 1}, 2, {memory = -1}) end, {"memory"}, "memory is above 0")
+  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, lag = 2}) end, {"memory", "lag"}, "the dial or its numbers")
+  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {forward = 0}}) end, {"forward"}, "costs want a forward")
+  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {sideways = 1}}) end, {"sideways"}, "and no others")
+  tap.fails(function() pipeline({0, 1}, 2, {costs = {forward = 1}}) end, {"memory"}, "costs are for the dial")
+  tap.fails(function() pipeline({0, 1}, 2, "zb-x") end, {"zb-x", "v-min"}, "a schedule that there is not")
+end)
+
 tap.done()

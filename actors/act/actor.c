@@ -18,7 +18,7 @@
 static uint64_t
 key_of(const struct worker *w, int task)
 {
-    return task_key(&w->plan->task[task], w->actors->actor[task].begun);
+    return task_key(w->plan, &w->plan->task[task], w->actors->actor[task].begun);
 }
 
 static void

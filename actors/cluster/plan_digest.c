@@ -60,7 +60,8 @@ static void
 add_task(struct digest *h, const struct task *t)
 {
     add_text(h, t->kind->name);
-    digest_add(h, (uint64_t)t->thread << 32 | t->phase);
+    digest_add(h, (uint64_t)t->thread << 32 | (uint64_t)t->turn << 8 | t->phase);
+    digest_add(h, (uint64_t)t->lead);
     digest_add(h, (uint64_t)t->device);
     digest_add(h, (uint64_t)t->pos);
     digest_add(h, (uint64_t)t->nact);
@@ -80,6 +81,7 @@ plan_digest(const struct plan *p, unsigned char out[16])
     digest_add(&h, (uint64_t)p->nshare);
     digest_add(&h, (uint64_t)p->ntask);
     digest_add(&h, (uint64_t)p->pieces);
+    digest_add(&h, (uint64_t)p->group << 32 | (uint32_t)p->round);
     for (int32_t i = 0; i < p->ndevice; i++) {
         digest_add(&h, (uint64_t)p->device[i].kind << 32 | (uint32_t)p->device[i].rank);
         digest_add(&h, p->device[i].thread);

@@ -53,5 +53,7 @@ void plan_crossings(const struct plan *p, const struct act_time *act, int64_t na
 
 /* What one act of each task takes on one core, as rates.h reckons: nanoseconds, by task. */
 void plan_reckon(const struct plan *p, int64_t *cost);
+/* The same of one rank's part of a node's call, without what an act takes by itself. */
+int64_t node_reckon(const struct program *p, int32_t node, struct arena *tmp);
 
 #endif

@@ -166,6 +166,24 @@ flatten_ports(struct lower *l, struct ports *all)
     }
 }
 
+/* Whose turn it is. */
+static void
+flatten_turns(struct lower *l)
+{
+    const struct stages *s = &l->outline->stages;
+    struct plan *p = l->plan;
+    bool *begun = ARENA_ARRAY(&l->tmp, bool, p->ndevice * s->n * (PHASE_BATCH + 1));
+    stages_round(l->program, s, &p->group, &p->round);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        struct task *t = &p->task[i];
+        struct moment at = {t->stage, t->phase};
+        bool *was = &begun[task_moment(t, s->n)];
+        struct stage_turn turn = stages_turn(l->program, s, at, task_goes_on(t, s->joint[t->stage], was));
+        t->turn = turn.first;
+        t->lead = turn.lead;
+    }
+}
+
 /* The readers of each out-port, in the order of the tasks: reader[first[o]] to reader[first[o + 1] - 1]. */
 static struct reader *
 list_readers(struct lower *l, const struct ports *all, int32_t **first_reader)
@@ -258,6 +276,7 @@ flatten(struct lower *l)
     p->task = ARENA_ARRAY(&p->arena, struct task, p->ntask);
     struct ports all;
     flatten_ports(l, &all);
+    flatten_turns(l);
     free(l->draft); /* all that they said is in the tasks */
     l->draft = NULL;
     token_choose(p);

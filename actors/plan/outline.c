@@ -136,12 +136,12 @@ outline_new(const struct program *p, struct atlas *at, struct outline **out)
 {
     struct outline *o = *out = must_alloc(sizeof *o);
     o->program = p;
-    stages_find(&o->stages, p, &o->arena);
+    int status = stages_find(&o->stages, p, &o->arena);
     o->fusion = (struct fusion){.program = p, .arena = &o->arena};
     fuse_nodes(&o->fusion);
     find_late(o);
     o->nshare = find_share(p);
-    int status = hops_find(o, at);
+    if (!status) status = hops_find(o, at);
     if (status)
         outline_free(out);
     else

@@ -137,10 +137,10 @@ struct task_move {
 
 struct task {
     const struct task_kind *kind;
-    uint8_t phase;
+    uint8_t phase, turn;    /* enum node_phase; of the tasks that are ready on a device the least goes first */
     bool updates;           /* writes over a variable */
     int32_t thread, device; /* index in plan->device */
-    int32_t stage;          /* virtual stage (stage.h) */
+    int32_t stage, lead;    /* virtual stage (stage.h); its place in a round */
     int32_t node;           /* program node it is part of (of the value that is moved), -1 */
     int32_t pos;            /* mesh position, or destination index of a move */
     int32_t channel;        /* whose end it is, -1 */
@@ -182,7 +182,8 @@ struct plan {
     int32_t memory;             /* whose part it is: that of its devices; 0 where there is one memory */
     int32_t nmemory, *memories; /* in which the program\'s devices lie, ascending */
     int32_t nthread, ndevice, ntask, pieces;
-    int32_t nshare; /* threads that share the cores, as one process would have them: team sizes follow from it */
+    int32_t group, round; /* pieces that a stage does before the next one's turn, and those of all stages of a device */
+    int32_t nshare;       /* threads that share the cores, as one process would have them: team sizes follow from it */
     struct plan_device *device;
     struct task *task; /* in an order in which they could run one after the other */
     int32_t *nlocal;   /* per thread: how many tasks, which */
@@ -231,12 +232,32 @@ task_op(const struct plan *p, const struct task *t)
     return t->kind->flags & KIND_NODE ? p->program->node[t->node].op : NULL;
 }
 
-/* Of the tasks that are ready on a device the one with the least key acts next: forward before backward before weight
- * gradients, then the first pieces, then by priority. */
+/* Of the tasks that are ready on a device the one with the least key acts next: by turn - forward before backward
+ * before weight gradients, if the schedule says nothing else - then the first pieces, then by priority. */
 static inline uint64_t
-task_key(const struct task *t, int32_t act)
+task_key(const struct plan *p, const struct task *t, int32_t act)
 {
-    return (uint64_t)t->phase << 56 | (uint64_t)act << 32 | (t->priority & 0xffffffffu);
+    uint64_t piece = (uint64_t)(act / p->group) * (uint64_t)p->round + (uint64_t)(t->lead + act % p->group);
+    return (uint64_t)t->turn << 56 | (piece & 0xffffff) << 32 | (t->priority & 0xffffffffu);
+}
+
+/* A number of its device, stage of n, and phase, less than ndevice n (PHASE_BATCH + 1). */
+static inline int64_t
+task_moment(const struct task *t, int32_t n)
+{
+    return ((int64_t)t->device * n + t->stage) * (PHASE_BATCH + 1) + t->phase;
+}
+
+/* Asked of all tasks in order: does it carry on with what an earlier one of its moment began? Forward and backward from
+ * operator to operator; a sum over pieces with its addend. *begun: of the moment, false at first; joint: of its stage.
+ */
+static inline bool
+task_goes_on(const struct task *t, bool joint, bool *begun)
+{
+    if (t->nact == 1) return false; /* what comes once a batch begins no piece */
+    bool sum = t->kind->flags & KIND_ONCE_A_BATCH, was = *begun && (t->phase != PHASE_WEIGHT || joint);
+    *begun = *begun || t->kind->flags & KIND_NODE;
+    return sum || was;
 }
 
 /* The part of the memory that the program's map names, all of it where there is no map. Takes over the program, also

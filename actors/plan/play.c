@@ -127,7 +127,7 @@ make_ready(struct player *g, int32_t task)
 {
     const struct task *t = &g->plan->task[task];
     if (g->waits[task] || g->begun[task] == t->nact) return;
-    heap_push(&g->lane[g->lane_of[task]].ready, task_key(t, g->begun[task]), task);
+    heap_push(&g->lane[g->lane_of[task]].ready, task_key(g->plan, t, g->begun[task]), task);
 }
 
 /* One port less holds it up. */

@@ -62,6 +62,14 @@ struct plan_map {
     struct plan_range *range;
 };
 
+/* Room of a virtual stage, in pieces: how many may be between forward and the end of backward, of weight gradients;
+ * between backward and the end of weight gradients; and how many results may be on their way to the stage. */
+struct prog_pool {
+    int32_t backward, weight, behind, hop;
+};
+/* What a device does first (stage.c): the first pieces, or a virtual stage before another. */
+enum prog_rule { RULE_PIECES, RULE_DEEP, RULE_RISING, RULE_BACK, RULE_LEAN, RULE_ROUNDS, NRULE };
+
 struct program {
     struct arena arena;
     int32_t nleaf, nnumber, nnode, nroot;
@@ -69,11 +77,15 @@ struct program {
     const struct type **number; /* their (weak) types */
     struct prog_node *node;
     struct prog_root *root;
-    int32_t pieces;  /* micro-batches; 1 if there are none */
-    int32_t cut;     /* equal parts into which dimension 0 of what is given in pieces is cut; 0: of several lengths */
-    int32_t lag;     /* of the schedule's credits; 0: as many credits as pieces (gpipe) */
-    bool split;      /* gradients of weights may wait: more credits from forward to them (stage.h) */
-    int32_t threads; /* device threads at most */
+    int32_t pieces; /* micro-batches; 1 if there are none */
+    int32_t cut;    /* equal parts into which dimension 0 of what is given in pieces is cut; 0: of several lengths */
+    int32_t lag;    /* of the schedule's credits; 0: as many credits as pieces (gpipe) */
+    bool split;     /* gradients of weights may wait: more credits from forward to them (stage.h) */
+    int32_t npool;  /* virtual stages whose room was chosen (dial.c); 0: it follows from lag and split */
+    struct prog_pool *pool;
+    uint8_t rule;               /* enum prog_rule */
+    bool fold;                  /* a stage from which data goes back to where it came from is two (stage.c) */
+    int32_t threads;            /* device threads at most */
     const struct plan_map *map; /* of a cluster; NULL: one process. Lives as long as the program */
     bool dry_run;               /* its plan is read and not run: devices may be meta */
     struct box_cost cost;       /* by which moves are carried out at once or in hops */

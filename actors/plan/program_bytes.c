@@ -326,12 +326,26 @@ each_value(struct wire *w, struct program *p)
 }
 
 static int
+each_pool(struct wire *w, struct prog_pool *p)
+{
+    TRY(each_i32(w, &p->backward, 1, 1 << 20));
+    TRY(each_i32(w, &p->weight, 1, 1 << 20));
+    TRY(each_i32(w, &p->behind, 1, 1 << 20));
+    return each_i32(w, &p->hop, 1, 1 << 20);
+}
+
+static int
 each_program(struct wire *w, struct program *p)
 {
     TRY(each_i32(w, &p->pieces, 1, 1 << 20));
     TRY(each_i32(w, &p->cut, 0, INT32_MAX));
     TRY(each_i32(w, &p->lag, 0, 1 << 20));
     TRY(each_bool(w, &p->split));
+    TRY(each_u8(w, &p->rule, NRULE - 1));
+    TRY(each_bool(w, &p->fold));
+    TRY(each_count(w, &p->npool));
+    p->pool = ROOM_FOR(w, p->pool, struct prog_pool, p->npool + 1);
+    for (int32_t i = 0; i < p->npool; i++) TRY(each_pool(w, &p->pool[i]));
     TRY(each_i32(w, &p->threads, 0, 1 << 20));
     TRY(each_cost(w, &p->cost));
     TRY(each_count(w, &p->nleaf));

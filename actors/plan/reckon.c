@@ -30,9 +30,8 @@ time_of(double flops, double bytes)
     return ACT_NS + (int64_t)MAX(flops / FLOPS_PER_NS, bytes / BYTES_PER_NS);
 }
 
-/* One rank's part of a call. */
-static int64_t
-node_cost(const struct program *p, int32_t node, struct arena *tmp)
+int64_t
+node_reckon(const struct program *p, int32_t node, struct arena *tmp)
 {
     const struct prog_node *n = &p->node[node];
     double bytes, flops;
@@ -62,7 +61,7 @@ plan_reckon(const struct plan *p, int64_t *cost)
         cost[i] = ACT_NS;
         for (int32_t k = 0; k < (t->chain ? t->chain->nstep : 1); k++) {
             int32_t at = t->chain ? t->chain->member[k] : t->node;
-            if (node[at] < 0) node[at] = node_cost(p->program, at, &tmp);
+            if (node[at] < 0) node[at] = node_reckon(p->program, at, &tmp);
             cost[i] += node[at];
         }
     }

@@ -6,7 +6,10 @@
  * nodes belong to the stage whose forward values they read. Phases are three: of
  * the backward nodes those that only sums over the pieces read (the gradients of
  * weights) are phase W: nothing downstream waits for them. */
+#include "actors/plan/account.h"
 #include "actors/plan/stage.h"
+
+#include "runtime/error.h"
 
 static const struct place *
 place_of(const struct prog_node *n)
@@ -104,40 +107,224 @@ backward_stage(const struct stages *s, const struct program *p, int32_t i)
     return MAX(0, saved >= 0 ? saved : back);
 }
 
-void
+/* ---- places ---- */
+
+bool
+stages_meet(const struct place *a, const struct place *b)
+{
+    if (!a || !b || a->kind != b->kind) return false;
+    for (int32_t i = 0, k = 0; i < a->nrank && k < b->nrank;) {
+        int32_t x = a->rank[a->by_rank[i]], y = b->rank[b->by_rank[k]];
+        if (x == y) return true;
+        i += x < y;
+        k += y < x;
+    }
+    return false;
+}
+
+static void
+find_places(struct stages *s, const struct program *p, struct arena *a)
+{
+    s->place = ARENA_ARRAY(a, const struct place *, s->n);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        const struct place **place = &s->place[s->stage[i]];
+        if (s->phase[i] == PHASE_FORWARD && (!*place || is_within(*place, place_of(&p->node[i]))))
+            *place = place_of(&p->node[i]);
+    }
+}
+
+/* ---- folds ---- */
+
+/* Where data goes back to the devices that it came from, it went there and back on one: two stages, cut where forward
+ * has done half of its work. */
+struct fold {
+    double work, done; /* of forward, nanoseconds */
+    int32_t shift;     /* stages that were made before it */
+    bool folded;
+};
+
+static double
+work_of(const struct stages *s, const struct program *p, int32_t node, struct arena *a)
+{
+    return s->phase[node] == PHASE_FORWARD ? 1 + (double)node_reckon(p, node, a) : 0;
+}
+
+/* Is the node behind the middle of its stage? Asked of all nodes in their order. */
+static bool
+is_late(struct fold *f, double work)
+{
+    f->done += work;
+    return f->folded && f->done - work / 2 >= f->work / 2;
+}
+
+static void
+find_folds(const struct stages *s, const struct program *p, struct fold *fold, struct arena *a)
+{
+    bool *late = ARENA_ARRAY(a, bool, s->n), *early = ARENA_ARRAY(a, bool, s->n);
+    for (int32_t i = 0; i < p->nnode; i++) fold[s->stage[i]].work += work_of(s, p, i, a);
+    for (int32_t q = 1; q < s->n - 1; q++) fold[q].folded = stages_meet(s->place[q - 1], s->place[q + 1]);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        int32_t q = s->stage[i];
+        bool second = is_late(&fold[q], work_of(s, p, i, a));
+        if (s->phase[i] == PHASE_FORWARD) *(second ? &late[q] : &early[q]) = true;
+    }
+    for (int32_t q = 0, shift = 0; q < s->n; q++) {
+        fold[q].folded = fold[q].folded && late[q] && early[q];
+        fold[q].shift = shift;
+        fold[q].done = 0;
+        shift += fold[q].folded;
+    }
+}
+
+static void
+fold_stages(struct stages *s, const struct program *p, struct arena *a)
+{
+    struct arena tmp = {0};
+    struct fold *fold = ARENA_ARRAY(&tmp, struct fold, s->n);
+    find_places(s, p, a);
+    find_folds(s, p, fold, &tmp);
+    s->n += fold[s->n - 1].shift;
+    for (int32_t i = 0; i < p->nnode; i++) {
+        struct fold *f = &fold[s->stage[i]];
+        if (s->phase[i] == PHASE_FORWARD) s->stage[i] += f->shift + is_late(f, work_of(s, p, i, &tmp));
+    }
+    arena_fini(&tmp);
+}
+
+/* Of the stages of one device, which comes how late: nobody asks where the first pieces go first. */
+static void
+find_chunks(struct stages *s, const struct program *p, struct arena *a)
+{
+    s->nchunk = 1;
+    s->chunk = ARENA_ARRAY(a, int32_t, s->n);
+    for (int32_t q = 0; q < s->n && p->rule != RULE_PIECES; q++)
+        for (int32_t before = q - 1; before >= 0 && s->chunk[q] == 0; before--)
+            if (stages_meet(s->place[before], s->place[q])) s->chunk[q] = s->chunk[before] + 1;
+    for (int32_t q = 0; q < s->n; q++) s->nchunk = MAX(s->nchunk, s->chunk[q] + 1);
+}
+
+/* ---- room ---- */
+
+/* With lag L per hop backward follows forward by L (p - 1 - s) on stage s; weight gradients follow at once, or with a
+ * split backward by L (p - 1) on every stage. */
+static const struct prog_pool *
+pools_of_lag(const struct program *p, int32_t n, struct arena *a)
+{
+    struct prog_pool *pool = ARENA_ARRAY(a, struct prog_pool, n);
+    int32_t lag = MAX(1, p->lag);
+    for (int32_t s = 0; s < n; s++) {
+        int64_t backward = p->lag ? (int64_t)lag * (n - 1 - s) + 1 : p->pieces;
+        int64_t weight = p->split && p->lag ? (int64_t)lag * (n - 1) + 1 : backward;
+        pool[s].backward = (int32_t)MIN(backward, p->pieces);
+        pool[s].weight = (int32_t)MIN(weight, p->pieces);
+        pool[s].behind = p->split ? (int32_t)MIN((int64_t)lag * s + 1, p->pieces) : 1;
+        pool[s].hop = MIN(lag, p->pieces) + 1;
+    }
+    return pool;
+}
+
+int
 stages_find(struct stages *s, const struct program *p, struct arena *a)
 {
     int32_t n = p->nnode + 1;
     *s = (struct stages){.n = 1, .stage = ARENA_ARRAY(a, int32_t, n), .phase = ARENA_ARRAY(a, uint8_t, n)};
     find_phases(s, p, a);
-    if (p->pieces == 1) return;
-    bool *floats = ARENA_ARRAY(a, bool, n);
-    forward_early(s, p, floats);
-    forward_late(s, p, floats, ARENA_ARRAY(a, int32_t, n));
+    if (p->pieces > 1) {
+        bool *floats = ARENA_ARRAY(a, bool, n);
+        forward_early(s, p, floats);
+        forward_late(s, p, floats, ARENA_ARRAY(a, int32_t, n));
+        if (p->fold) fold_stages(s, p, a);
+        for (int32_t i = 0; i < p->nnode; i++)
+            if (s->phase[i] != PHASE_FORWARD) s->stage[i] = backward_stage(s, p, i);
+    }
+    find_places(s, p, a);
+    find_chunks(s, p, a);
+    s->joint = ARENA_ARRAY(a, bool, s->n);
+    for (int32_t q = 0; q < s->n; q++) s->joint[q] = true;
     for (int32_t i = 0; i < p->nnode; i++)
-        if (s->phase[i] != PHASE_FORWARD) s->stage[i] = backward_stage(s, p, i);
+        if (s->phase[i] == PHASE_BACKWARD) s->joint[s->stage[i]] = false;
+    if (p->npool && p->npool != s->n)
+        return fail(E_PLAN, "program: it has room for %d virtual stages, and %d of them", (int)p->npool, (int)s->n);
+    s->pool = p->npool ? p->pool : pools_of_lag(p, s->n, a);
+    return 0;
 }
 
 /* ---- credits ---- */
 
-/* How many pieces a task is behind another, at most, while the schedule runs at full rate. Forward, each hop is at most
- * `lag` behind the one before; backward follows forward by lag (p - 1 - s) on stage s; weight gradients follow at once,
- * or with a split backward by lag (p - 1) on every stage. */
-static int32_t
-behind(const struct program *p, const struct stages *s, struct moment from, struct moment to, int32_t lag)
+/* By how many pieces the stages a and b are apart at most, of those that go from one to the other. */
+static int64_t
+apart(const struct stages *s, int32_t a, int32_t b)
 {
-    int32_t last = s->n - 1, apart = to.stage > from.stage ? to.stage - from.stage : from.stage - to.stage;
-    if (from.phase == to.phase || from.phase > to.phase) return lag * apart;
-    bool split = p->split && to.phase == PHASE_WEIGHT;
-    if (from.phase == PHASE_FORWARD && split) return lag * (last + MAX(0, to.stage - from.stage));
-    if (from.phase == PHASE_FORWARD) return lag * (last - MIN(from.stage, to.stage));
-    return split ? lag * (to.stage + apart) : lag * apart;
+    int64_t n = 0;
+    for (int32_t q = MIN(a, b) + 1; q <= MAX(a, b); q++) n += s->pool[q].hop - 1;
+    return n;
 }
 
 int32_t
 stages_credits(const struct program *p, const struct stages *s, struct moment from, struct moment to)
 {
-    bool turns = from.phase == PHASE_FORWARD && to.phase != PHASE_FORWARD;
-    if (p->lag == 0 && turns) return p->pieces;
-    return MIN(p->pieces, behind(p, s, from, to, MAX(1, p->lag)) + 1);
+    int64_t n, way = apart(s, from.stage, to.stage);
+    if (from.phase >= to.phase)
+        n = way + 1;
+    else if (from.phase != PHASE_FORWARD)
+        n = way + s->pool[to.stage].behind;
+    else if (to.phase == PHASE_BACKWARD)
+        n = s->pool[MIN(from.stage, to.stage)].backward;
+    else
+        n = s->pool[to.stage].weight + (from.stage < to.stage ? way : 0);
+    return (int32_t)MIN(p->pieces, n);
+}
+
+/* ---- turns ---- */
+
+/* Of v stages of a device the last goes forward first, since it is nearest to backward; backward the first, since it is
+ * nearest to the end. Weight gradients come when nothing else is ready. Lean: new pieces come later still. Whatever the
+ * rule, forward and backward go on with what they began. */
+static const struct rule {
+    uint8_t forward, backward; /* which comes first */
+    bool rising;               /* weight gradients of the first stage before those of the last */
+    bool lean;                 /* the first stage takes a piece, and does its weights, when nothing else is ready */
+} rules[NRULE] = {
+    [RULE_DEEP] = {0, 1, false, false},
+    [RULE_RISING] = {0, 1, true, false},
+    [RULE_BACK] = {1, 0, false, false},
+    [RULE_LEAN] = {0, 1, false, true},
+};
+enum { MOST_CHUNKS = 48 }; /* so that turns fit a byte; where there are more, all are alike */
+
+static int32_t
+first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
+{
+    int32_t deep = nchunk - 1 - chunk;
+    bool last = r->lean && chunk == 0;
+    switch (phase) {
+    case PHASE_FORWARD: return last ? 1 + 3 * nchunk : 1 + r->forward * nchunk + deep;
+    case PHASE_BACKWARD: return 1 + r->backward * nchunk + chunk;
+    case PHASE_WEIGHT: return last ? 2 + 3 * nchunk : 1 + 2 * nchunk + (r->rising ? chunk : deep);
+    default: return UINT8_MAX;
+    }
+}
+
+struct stage_turn
+stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on)
+{
+    int32_t chunk = s->chunk[at.stage], n = s->nchunk, group, round;
+    if (n > MOST_CHUNKS) chunk = 0, n = 1;
+    if (at.phase == PHASE_WEIGHT && s->joint[at.stage] && p->rule == RULE_ROUNDS) at.phase = PHASE_BACKWARD;
+    stages_round(p, s, &group, &round);
+    if (round > 1 && at.phase < PHASE_BATCH) { /* what was begun goes on, and backward with its weights */
+        int32_t lead = group * (at.phase == PHASE_FORWARD ? chunk : n - 1 - chunk);
+        return (struct stage_turn){!goes_on && at.phase != PHASE_WEIGHT ? (uint8_t)(1 + at.phase) : 0, lead};
+    }
+    if (p->rule == RULE_PIECES || p->rule == RULE_ROUNDS) return (struct stage_turn){at.phase, 0};
+    if (goes_on && at.phase <= PHASE_WEIGHT) return (struct stage_turn){0, 0};
+    return (struct stage_turn){(uint8_t)first_of(&rules[p->rule], at.phase, chunk, n), 0};
+}
+
+void
+stages_round(const struct program *p, const struct stages *s, int32_t *group, int32_t *round)
+{
+    bool rounds = p->rule == RULE_ROUNDS && s->nchunk > 1 && s->nchunk <= MOST_CHUNKS && s->n % s->nchunk == 0;
+    *group = rounds ? s->n / s->nchunk : 1;
+    *round = rounds ? s->n : 1;
 }

@@ -4,18 +4,26 @@
  * Credits are the schedule: a register that is written at one moment and read at another exists as often as pieces are
  * between the two, and one more. With lag L per hop over p stages that is L (p - 1 - s) + 1 from forward to backward on
  * stage s: L = 1 is 1F1B; a split backward has L (p - 1) + 1 from forward to weight gradients, which is ZB-H1 with
- * L = 1, ZB-H2 with L = 2. No lag (0): as many as pieces, GPipe. (Qi et al. 2023 for the tables; the rule is ours.) */
+ * L = 1, ZB-H2 with L = 2. No lag (0): as many as pieces, GPipe. (Qi et al. 2023 for the tables; the rule is ours.)
+ * Where a device has several virtual stages, or memory is given, room and rule are searched for (dial.h). */
 #ifndef RILLE_PLAN_STAGE_H
 #define RILLE_PLAN_STAGE_H
 
 #include "actors/plan/program.h"
 
 struct stages {
-    int32_t n;      /* at least 1 */
-    int32_t *stage; /* by node: 0 to n - 1 */
-    uint8_t *phase; /* by node: enum node_phase */
+    int32_t n;                    /* at least 1 */
+    int32_t *stage;               /* by node: 0 to n - 1 */
+    uint8_t *phase;               /* by node: enum node_phase */
+    const struct prog_pool *pool; /* by stage */
+    const struct place **place;   /* by stage: where forward is; NULL: it has none */
+    bool *joint;            /* by stage: nobody wants the gradient of its input, and all backward is for weights */
+    int32_t *chunk, nchunk; /* by stage: how many before it have a device of it; the most of them, and one */
 };
-void stages_find(struct stages *s, const struct program *p, struct arena *a);
+/* E_PLAN: the program has room for other stages than it has. */
+int stages_find(struct stages *s, const struct program *p, struct arena *a);
+/* Have the placements a device in common? */
+bool stages_meet(const struct place *a, const struct place *b);
 
 struct moment {
     int32_t stage;
@@ -23,5 +31,16 @@ struct moment {
 };
 /* Registers between them, 1 to pieces. */
 int32_t stages_credits(const struct program *p, const struct stages *s, struct moment from, struct moment to);
+
+/* When it is a task's turn on its device. Of those that are ready one of the least `first` acts next, of these one of
+ * the least piece; where pieces go in rounds through the stages of a device, `lead` is the stage's place in a round. */
+struct stage_turn {
+    uint8_t first;
+    int32_t lead;
+};
+/* goes_on: the task carries on with what others of its moment began on its device. */
+struct stage_turn stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on);
+/* Pieces that a stage does before the next one's turn, and those of all stages of a device: 1, 1 but for rounds. */
+void stages_round(const struct program *p, const struct stages *s, int32_t *group, int32_t *round);
 
 #endif

@@ -156,12 +156,31 @@ check_moment(const struct proof *v, const struct stages *st, int32_t task)
     return t->stage < 0 || t->stage >= st->n ? proof_fail(v, task, "stage is %d of %d", (int)t->stage, (int)st->n) : 0;
 }
 
+/* Whose turn it is: as the rule has it. */
+static int
+check_turns(struct proof *v, const struct stages *st)
+{
+    const struct plan *p = v->plan;
+    int32_t group, round;
+    bool *begun = ARENA_ARRAY(&v->tmp, bool, p->ndevice * st->n * (PHASE_BATCH + 1));
+    stages_round(p->program, st, &group, &round);
+    if (p->group != group || p->round != round) return fail(E_PLAN, "plan: rounds are not those of its schedule");
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        bool *was = &begun[task_moment(t, st->n)];
+        struct stage_turn turn = stages_turn(p->program, st, moment_of(t), task_goes_on(t, st->joint[t->stage], was));
+        TRY(proof_same(v, i, "turn", t->turn, turn.first));
+        TRY(proof_same(v, i, "place in a round", t->lead, turn.lead));
+    }
+    return 0;
+}
+
 int
 prove_credits(struct proof *v)
 {
     const struct plan *p = v->plan;
     struct stages st;
-    stages_find(&st, p->program, &v->tmp);
+    TRY(stages_find(&st, p->program, &v->tmp));
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         TRY(check_moment(v, &st, i));
@@ -170,5 +189,5 @@ prove_credits(struct proof *v)
             if (t->out[k].where.kind == IN_ARENA)
                 TRY(proof_same(v, i, "nreg", t->out[k].nreg, each ? asked(v, &st, t, &t->out[k]) : 1));
     }
-    return 0;
+    return check_turns(v, &st);
 }

@@ -93,18 +93,25 @@ given_costs(struct charting *x, const struct rille_chart_costs *given)
     }
 }
 
-/* The mean over devices and their stages of what a piece takes, in seconds. */
+/* The mean over devices and their stages of what a piece takes, in seconds. A stage whose backward is all for weights
+ * says nothing of either kind of gradient. */
 static void
 mean_costs(struct charting *x)
 {
     double *const to[NWORK] = {&x->c->forward, &x->c->backward, &x->c->weight, NULL, &x->c->moving};
-    int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK;
+    int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK, nforward = 0, nbackward = 0;
     double *ns = ARENA_ARRAY(x->a, double, ngroup + 1);
     for (int32_t i = 0; i < x->p->ntask; i++) ns[group_of(x, i)] += (double)x->cost[i];
-    int32_t n = 0; /* devices, each as often as it has stages: those that compute forward */
-    for (int32_t k = 0; k < ngroup; k++) n += k % NWORK == FORWARD && ns[k] > 0;
-    for (int32_t k = 0; k < ngroup; k++)
-        if (to[k % NWORK] && n) *to[k % NWORK] += ns[k] * 1e-9 / n;
+    for (int32_t k = 0; k < ngroup; k += NWORK) {
+        nforward += ns[k + FORWARD] > 0;
+        nbackward += ns[k + BACKWARD] > 0;
+    }
+    for (int32_t k = 0; k < ngroup; k++) {
+        enum work work = (enum work)(k % NWORK);
+        bool joint = work == WEIGHT && nbackward && ns[k - WEIGHT + BACKWARD] == 0;
+        int32_t n = (work == BACKWARD || work == WEIGHT) && nbackward ? nbackward : nforward;
+        if (to[work] && n && !joint) *to[work] += ns[k] * 1e-9 / n;
+    }
 }
 
 /* ---- spans ---- */
@@ -254,6 +261,19 @@ tell_devices(struct charting *x)
                                                    .arena = x->p->device[d].arena_bytes};
 }
 
+/* What the schedule holds, and what no schedule can do better. */
+static void
+tell_dial(struct charting *x)
+{
+    struct rille_chart *c = x->c;
+    struct dial_costs costs = {1e9 * c->forward, 1e9 * c->backward, 1e9 * c->weight, 1e9 * c->moving};
+    struct dial d;
+    if (c->forward <= 0 || !dial_read(x->p->program, &costs, &d)) return;
+    c->bound = d.bound;
+    c->activations = d.bytes;
+    c->activations_1f1b = d.base;
+}
+
 static int
 tell_planned(struct charting *x, const struct rille_chart_costs *costs)
 {
@@ -266,6 +286,7 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     else
         x->c->reckoned = !measured_costs(x);
     mean_costs(x);
+    tell_dial(x);
     TRY(plan_play(x->p, x->cost, PLAY_DEVICES, x->a, &act, &nact));
     tell_run(x, act, nact, &x->c->planned);
     return 0;
@@ -277,6 +298,15 @@ check_costs(const struct rille_chart_costs *k)
     const double of[] = {k->forward, k->backward, k->weight, k->move, k->update};
     for (size_t i = 0; i < countof(of); i++)
         if (!(of[i] >= 0 && of[i] < 1e6)) return fail(E_ARG, "chart: a cost is 0 to a million seconds, not %g", of[i]);
+    return 0;
+}
+
+int
+dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out)
+{
+    TRY(check_costs(k));
+    if (k->forward < 1e-9) return fail(E_ARG, "graph: a schedule for costs wants the seconds of forward");
+    *out = (struct dial_costs){1e9 * k->forward, 1e9 * k->backward, 1e9 * k->weight, 1e9 * k->move};
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #ifndef RILLE_SESSION_COMPILED_H
 #define RILLE_SESSION_COMPILED_H
 
+#include "actors/plan/dial.h"
 #include "actors/session/segments.h"
 #include "actors/session/session.h"
 
@@ -63,6 +64,8 @@ struct rille_graph {
 
 enum { WARM_CALLS = 2 }; /* the first calls are timed, whether asked or not */
 
+/* chart.c: costs as a dial has them. E_ARG. */
+int dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out);
 /* measure.c: keeps the times of the run that just ended. */
 void measure_keep(struct rille_graph *g);
 

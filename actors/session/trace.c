@@ -188,14 +188,17 @@ trace_journal(struct rille_session *s, struct rille_tensor *t)
 /* ---- begin, abort ---- */
 
 /* Schedules are numbers of credits (stage.h): by how many pieces each hop may be ahead, and whether weight gradients
- * may wait. Any order in which stages are dealt to devices will do. */
+ * may wait. Any order in which stages are dealt to devices will do. Others are searched for (dial.h). */
 struct schedule {
     const char *name;
     int32_t lag;
     bool split;
 };
 static const struct schedule schedules[] = {
-    {"1f1b", 1, false}, {"gpipe", 0, false}, {"interleaved", 1, false}, {"zb-h1", 1, true}, {"zb-h2", 2, true},
+    {"1f1b", 1, false},
+    {"gpipe", 0, false},
+    {"zb-h1", 1, true},
+    {"zb-h2", 2, true},
 };
 
 static int
@@ -203,8 +206,10 @@ no_schedule(const char *name)
 {
     struct str all = {0};
     for (size_t i = 0; i < countof(schedules); i++) str_addf(&all, "%s\"%s\"", i ? ", " : "", schedules[i].name);
-    int status = fail(E_ARG, "graph: there is no schedule \"%s\"; there are %s and {lag =, split_backward =}", name,
-                      str_text(&all));
+    for (const char *const *dial = dial_names; *dial; dial++) str_addf(&all, ", \"%s\"", *dial);
+    int status =
+        fail(E_ARG, "graph: there is no schedule \"%s\"; there are %s, {lag =, split_backward =} and {memory =}", name,
+             str_text(&all));
     str_free(&all);
     return status;
 }
@@ -219,7 +224,20 @@ find_schedule(const struct rille_graph_options *o, struct schedule *out)
             *out = schedules[i];
             return 0;
         }
-    return no_schedule(o->schedule);
+    return dial_knows(o->schedule) ? 0 : no_schedule(o->schedule);
+}
+
+/* A schedule that is searched for. */
+static int
+turn_dial(struct program *p, const struct rille_graph_options *o)
+{
+    bool named = o->schedule && dial_knows(o->schedule);
+    struct dial_costs costs;
+    if (!named && o->memory <= 0) return 0;
+    if (o->costs) TRY(dial_costs_of(o->costs, &costs));
+    return dial_turn(p, &(struct dial_wish){.name = named ? o->schedule : "memory",
+                                            .memory = o->memory,
+                                            .costs = o->costs ? &costs : NULL});
 }
 
 int
@@ -230,6 +248,7 @@ rille_graph_check(const struct rille_graph_options *o)
     TRY(face_given(o, "the options", __func__));
     if (o->zero < 0 || o->zero > 3) return fail(E_ARG, "graph: zero is 0 to 3, not %d", o->zero);
     if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches is %d", o->micro_batches);
+    if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory is %g", o->memory);
     if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
     if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
     if (o->auto_parallel && o->zero)
@@ -529,6 +548,7 @@ make_plan(struct rille_graph *g, const struct made *y, struct plan **out)
     p->dry_run = graph_is_meta(g, p);
     p->cut = segments_alike(&g->segments);
     int status = o->auto_parallel ? planned_assign(g, p, o) : o->zero ? planned_zero(g, p, o->zero) : 0;
+    if (!status) status = turn_dial(p, o);
     if (status) {
         program_free(&p);
         return status;

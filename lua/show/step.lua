@@ -22,7 +22,10 @@ end
 local function planned_text(c, theory)
   local from = c.given and "as given" or c.reckoned and "costs reckoned, nothing was measured yet" or "by measured costs"
   local text = ("planned: %s a step, %s idle (%s)"):format(paint.seconds(c.planned.time), paint.percent(c.planned.bubble), from)
-  if not theory then return text end
+  if c.activations > 0 then
+    text = ("%s, holding %s for backward, %.2f of what 1f1b does"):format(text, paint.bytes(c.activations), c.activations / c.activations_1f1b)
+  end
+  if not theory then return c.bound > 0 and ("%s; the bound is %s idle"):format(text, paint.percent(c.bound)) or text end
   return text .. ("; theory says %s: %s beside m%s (F + B + W)"):format(paint.percent(theory.bubble), theory.formula,
     c.interleaved and " v" or "")
 end

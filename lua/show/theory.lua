@@ -24,12 +24,15 @@ local function places(chart)
   return n
 end
 
+-- Schedules that were searched for have no formula.
+local function is_found(name) return name == "auto" or name == "v-half" or name == "v-min" or name:find("^memory") end
+
 -- {bubble =, formula =, least =}: the schedule's idle share, what is added to the work, in words, and the idle share of
 -- which no schedule has less; nil where there is no pipeline.
 return function(chart)
   local p, m = places(chart), chart.pieces
   local F, B, W = chart.forward, chart.backward, chart.weight
-  if p < 2 or m < 2 or F <= 0 then return nil end
+  if p < 2 or m < 2 or F <= 0 or is_found(chart.schedule) then return nil end
   local rule = added[chart.schedule] or (chart.split and added["zb-h1"]) or plain
   local work = m * (chart.stages / p) * (F + B + W)
   local function share(extra) return extra / (work + extra) end

@@ -1,0 +1,538 @@
+/* dial.c - the schedule of the least bubble in given memory.
+ *
+ * From the program: what its stages take and hold (describe). Then candidates, each a line of room and a rule (search):
+ * what does not fit, or was tried, is left out; the rest is rehearsed, and keeps the room that it took. */
+#include "actors/plan/dial.h"
+
+#include "actors/plan/account.h"
+
+#include "runtime/error.h"
+#include "runtime/hash.h"
+#include "runtime/str.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a stage, bytes on a device for a piece: what forward leaves for backward, for weight gradients, and backward for
+ * these. */
+struct bytes {
+    int64_t backward, weight, behind;
+};
+
+struct candidate {
+    uint8_t rule;
+    struct prog_pool *pool;
+    int64_t time, bytes;
+    int32_t contexts;
+};
+
+struct search {
+    struct arena arena, tmp;
+    const struct program *program;
+    struct stages stages;
+    struct pipeline line;
+    struct bytes *bytes;
+    struct rehearsed_rule rule[NRULE];
+    int64_t base;
+    int32_t most_contexts; /* 0: any */
+    int64_t most_bytes;
+    struct hash_table tried;
+    bool given_up;                /* nothing fits: how much would? */
+    struct candidate best, least; /* of what fits; of all, in memory */
+};
+
+/* ---- from the program: lanes, links, costs ---- */
+
+static void
+find_lanes(struct search *s)
+{
+    struct pipeline *l = &s->line;
+    l->lane = ARENA_ARRAY(&s->arena, int32_t, l->n);
+    for (int32_t q = 0; q < l->n; q++) {
+        l->lane[q] = -1;
+        for (int32_t b = 0; b < q && l->lane[q] < 0; b++)
+            if (stages_meet(s->stages.place[b], s->stages.place[q])) l->lane[q] = l->lane[b];
+        if (l->lane[q] < 0) l->lane[q] = l->nlane++;
+    }
+}
+
+static int
+by_link(const void *x, const void *y)
+{
+    const struct link *a = x, *b = y;
+    return a->from != b->from ? (a->from > b->from) - (a->from < b->from) : (a->to > b->to) - (a->to < b->to);
+}
+
+static void
+find_links(struct search *s)
+{
+    const struct program *p = s->program;
+    const struct stages *st = &s->stages;
+    int32_t n = 0, capacity = 0;
+    struct link *link = NULL;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin && st->phase[i] == PHASE_FORWARD; k++) {
+            struct ref r = p->node[i].in[k];
+            if (r.kind != REF_NODE || st->stage[r.index] >= st->stage[i]) continue;
+            ARENA_GROW(&s->arena, link, n + 1, capacity);
+            link[n++] = (struct link){st->stage[r.index], st->stage[i]};
+        }
+    if (n) qsort(link, (size_t)n, sizeof *link, by_link);
+    for (int32_t i = 0; i < n; i++)
+        if (i == 0 || by_link(&link[i], &link[i - 1])) link[s->line.nlink++] = link[i];
+    s->line.link = link;
+}
+
+/* As given: where nobody wants the gradient of the input, all backward is for weights. */
+static void
+give_costs(struct search *s, const struct dial_costs *c)
+{
+    struct pipeline *l = &s->line;
+    for (int32_t q = 0; q < l->n; q++) {
+        l->cost[q][PHASE_FORWARD] = llround(c->forward);
+        l->cost[q][s->stages.joint[q] ? PHASE_WEIGHT : PHASE_BACKWARD] = llround(c->backward);
+        l->cost[q][PHASE_WEIGHT] += llround(c->weight);
+    }
+    l->hop = llround(c->move);
+}
+
+static void
+reckon_costs(struct search *s)
+{
+    const struct program *p = s->program;
+    for (int32_t i = 0; i < p->nnode; i++)
+        if (s->stages.phase[i] < NACT && p->node[i].piece)
+            s->line.cost[s->stages.stage[i]][s->stages.phase[i]] += node_reckon(p, i, &s->tmp);
+    arena_reset(&s->tmp);
+}
+
+/* ---- what stages hold ---- */
+
+/* The value that a view shows a part of. */
+static struct ref
+whole_of(const struct program *p, struct ref r)
+{
+    while (r.kind == REF_NODE && p->node[r.index].op->flags & OP_VIEW) r = p->node[r.index].in[0];
+    return r;
+}
+
+/* A value that is read on a stage in a later phase than it was made or came there in; in which, by value and stage. */
+struct kept {
+    int32_t node, out, stage;
+    uint8_t until;
+    int64_t bytes;
+};
+
+static int
+by_value(const void *x, const void *y)
+{
+    const struct kept *a = x, *b = y;
+    if (a->node != b->node) return (a->node > b->node) - (a->node < b->node);
+    if (a->out != b->out) return (a->out > b->out) - (a->out < b->out);
+    if (a->stage != b->stage) return (a->stage > b->stage) - (a->stage < b->stage);
+    return (a->until < b->until) - (a->until > b->until);
+}
+
+static int32_t
+list_kept(struct search *s, struct kept **list)
+{
+    const struct program *p = s->program;
+    const struct stages *st = &s->stages;
+    int32_t n = 0, capacity = 0;
+    *list = NULL;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin; k++) {
+            struct ref r = whole_of(p, p->node[i].in[k]);
+            if (r.kind != REF_NODE || !p->node[r.index].piece || !p->node[i].want[k]) continue;
+            if (st->phase[i] >= NACT || st->phase[r.index] >= st->phase[i]) continue;
+            struct type local = layout_shard(p->node[i].want[k], &p->node[r.index].type[r.out], 0);
+            GROW(*list, n + 1, capacity);
+            (*list)[n++] = (struct kept){r.index, r.out, st->stage[i], st->phase[i], type_bytes(&local)};
+        }
+    return n;
+}
+
+/* Each value once a stage, as long as the last of its readers there wants it. */
+static void
+find_bytes(struct search *s)
+{
+    struct kept *kept;
+    int32_t n = list_kept(s, &kept);
+    if (n) qsort(kept, (size_t)n, sizeof *kept, by_value);
+    for (int32_t i = 0; i < n; i++) {
+        const struct kept *k = &kept[i];
+        if (i > 0 && k->node == k[-1].node && k->out == k[-1].out && k->stage == k[-1].stage) continue;
+        struct bytes *b = &s->bytes[k->stage];
+        bool forward = s->stages.phase[k->node] == PHASE_FORWARD;
+        *(forward ? k->until == PHASE_WEIGHT ? &b->weight : &b->backward : &b->behind) += k->bytes;
+    }
+    free(kept);
+}
+
+/* The most that a lane holds with this room. */
+static int64_t
+bytes_of(const struct search *s, const struct prog_pool *pool)
+{
+    int64_t most = 0;
+    for (int32_t lane = 0; lane < s->line.nlane; lane++) {
+        int64_t bytes = 0;
+        for (int32_t q = 0; q < s->line.n; q++)
+            if (s->line.lane[q] == lane)
+                bytes += pool[q].backward * s->bytes[q].backward + pool[q].weight * s->bytes[q].weight +
+                         pool[q].behind * s->bytes[q].behind;
+        most = MAX(most, bytes);
+    }
+    return most;
+}
+
+/* What 1F1B holds with all stages of a lane as one: on lane k of n the pieces of n - k. */
+static int64_t
+bytes_of_1f1b(struct search *s)
+{
+    const struct pipeline *l = &s->line;
+    struct prog_pool *pool = ARENA_ARRAY(&s->arena, struct prog_pool, l->n);
+    for (int32_t q = 0; q < l->n; q++) {
+        int32_t n = MIN(l->pieces, l->nlane - l->lane[q]);
+        pool[q] = (struct prog_pool){n, n, 1, 2};
+    }
+    return bytes_of(s, pool);
+}
+
+static int
+describe(struct search *s, struct program *p, const struct dial_costs *costs)
+{
+    struct pipeline *l = &s->line;
+    s->program = p;
+    s->tried.arena = &s->arena;
+    TRY(stages_find(&s->stages, p, &s->arena));
+    l->n = s->stages.n;
+    l->pieces = p->pieces;
+    l->cost = arena_alloc(&s->arena, sizeof *l->cost * (size_t)l->n);
+    for (int32_t i = 0; i < p->nnode; i++) l->trained = l->trained || s->stages.phase[i] == PHASE_WEIGHT;
+    l->joint = s->stages.joint;
+    find_lanes(s);
+    find_links(s);
+    if (costs)
+        give_costs(s, costs);
+    else
+        reckon_costs(s);
+    s->bytes = ARENA_ARRAY(&s->arena, struct bytes, l->n);
+    find_bytes(s);
+    s->base = bytes_of_1f1b(s);
+    return 0;
+}
+
+/* ---- bubble and bound ---- */
+
+static int64_t
+work_of(const struct pipeline *l, int32_t lane)
+{
+    int64_t ns = 0;
+    for (int32_t q = 0; q < l->n; q++)
+        for (int a = 0; a < NACT && l->lane[q] == lane; a++) ns += l->cost[q][a];
+    return ns * l->pieces;
+}
+
+/* When a stage can begin at the earliest. */
+static int64_t
+start_of(const struct pipeline *l, int32_t stage)
+{
+    int64_t ns = 0;
+    for (int32_t k = 0; k < l->nlink; k++)
+        if (l->link[k].to == stage) {
+            int32_t from = l->link[k].from;
+            ns = MAX(ns,
+                     start_of(l, from) + l->cost[from][PHASE_FORWARD] + (l->lane[from] == l->lane[stage] ? 0 : l->hop));
+        }
+    return ns;
+}
+
+static void
+tell(const struct search *s, const struct candidate *c, struct dial *out)
+{
+    const struct pipeline *l = &s->line;
+    double work = 0;
+    int64_t least = 0;
+    for (int32_t lane = 0; lane < l->nlane; lane++) {
+        int64_t start = INT64_MAX, own = work_of(l, lane);
+        for (int32_t q = 0; q < l->n; q++)
+            if (l->lane[q] == lane) start = MIN(start, start_of(l, q));
+        work += (double)own;
+        least = MAX(least, own + start);
+    }
+    *out = (struct dial){.time = (double)c->time, .bytes = c->bytes, .base = s->base, .contexts = c->contexts};
+    out->bubble = 1 - work / ((double)c->time * l->nlane);
+    out->bound = 1 - work / ((double)least * l->nlane);
+}
+
+/* ---- candidates ---- */
+
+static void
+make_rules(struct search *s)
+{
+    struct program p = *s->program;
+    for (int r = 0; r < NRULE; r++) {
+        struct rehearsed_rule *rule = &s->rule[r];
+        p.rule = (uint8_t)r;
+        rule->turn = arena_alloc(&s->arena, sizeof *rule->turn * (size_t)s->line.n);
+        stages_round(&p, &s->stages, &rule->group, &rule->round);
+        for (int32_t q = 0; q < s->line.n; q++)
+            for (uint8_t a = 0; a < NACT; a++)
+                rule->turn[q][a] = stages_turn(&p, &s->stages, (struct moment){q, a}, false);
+    }
+}
+
+static bool
+is_new(struct search *s, uint8_t rule, const struct prog_pool *pool)
+{
+    uint64_t hash = hash_number(0, rule);
+    uint32_t at = 0;
+    for (int32_t q = 0; q < s->line.n; q++)
+        hash = hash_number(hash_number(hash, (uint64_t)(uint32_t)pool[q].backward << 32 | (uint32_t)pool[q].weight),
+                           (uint64_t)(uint32_t)pool[q].behind);
+    if (hash_next(&s->tried, hash, &at)) return false; /* two of one hash: one of them is not tried */
+    hash_add(&s->tried, hash, s);
+    return true;
+}
+
+/* Of two that fit the faster, then the smaller; of two that do not, the smaller. */
+static bool
+is_better(const struct candidate *a, const struct candidate *b)
+{
+    if (b->time == 0) return true;
+    return a->time != b->time ? a->time < b->time : a->bytes < b->bytes;
+}
+
+static bool
+is_smaller(const struct candidate *a, const struct candidate *b)
+{
+    if (b->time == 0) return true;
+    return a->bytes != b->bytes ? a->bytes < b->bytes : a->time < b->time;
+}
+
+static void
+keep(struct search *s, struct candidate *to, const struct candidate *c)
+{
+    struct prog_pool *pool = to->pool ? to->pool : ARENA_ARRAY(&s->arena, struct prog_pool, s->line.n);
+    memcpy(pool, c->pool, sizeof *pool * (size_t)s->line.n);
+    *to = *c;
+    to->pool = pool;
+}
+
+static void
+try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
+{
+    if (!is_new(s, rule, pool)) return;
+    arena_reset(&s->tmp);
+    struct rehearsed r = {.latest = s->best.time, .peak = ARENA_ARRAY(&s->tmp, struct prog_pool, s->line.n)};
+    rehearse(&s->line, &s->rule[rule], pool, &s->tmp, &r);
+    if (r.time == 0) return;
+    struct candidate c = {
+        .rule = rule, .pool = r.peak, .time = r.time, .bytes = bytes_of(s, r.peak), .contexts = r.contexts};
+    bool fits = !s->given_up && (!s->most_contexts || c.contexts <= s->most_contexts) &&
+                (!s->most_bytes || c.bytes <= s->most_bytes);
+    if (fits && is_better(&c, &s->best)) keep(s, &s->best, &c);
+    if (is_smaller(&c, &s->least)) keep(s, &s->least, &c);
+}
+
+/* Room by a line: slope and base in parts of a piece. */
+enum { PARTS = 12, SLOPES = 2 * PARTS, BASES = 2 * PARTS, BASE_STEP = 2 };
+/* When weight gradients come: whenever there is time, or before as many more as forward has room; on all stages alike.
+ */
+enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
+
+/* Does the room alone say that it is too much? Not all that a lane has room for is there at once. */
+static bool
+is_too_much(const struct search *s, const struct prog_pool *pool)
+{
+    for (int32_t lane = 0; lane < s->line.nlane; lane++) {
+        int64_t n = 0, bytes = 0;
+        for (int32_t q = 0; q < s->line.n; q++) {
+            if (s->line.lane[q] != lane) continue;
+            n += pool[q].backward;
+            bytes += pool[q].backward * (s->bytes[q].backward + s->bytes[q].weight);
+        }
+        if (s->most_contexts && 2 * n > 3 * s->most_contexts) return true;
+        if (s->most_bytes && bytes > 3 * (s->most_bytes / 2)) return true;
+    }
+    return false;
+}
+
+static void
+try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
+{
+    int32_t n = s->line.n, m = s->line.pieces;
+    struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
+    for (int32_t q = 0; q < n; q++) {
+        int32_t room = MAX(1, (int32_t)MIN(m, ((int64_t)(n - 1 - q) * slope + base + PARTS - 1) / PARTS));
+        int32_t weight = wait >= WAIT_ALIKE && q > 0 && !s->line.joint[q] ? pool[0].backward : room;
+        pool[q] = (struct prog_pool){room, weight, wait % 2 ? weight - room + 1 : m, m};
+    }
+    for (uint8_t rule = RULE_DEEP; rule <= (s->stages.nchunk > 1 ? RULE_LEAN : RULE_BACK); rule++)
+        if (!is_too_much(s, pool)) try_room(s, rule, pool);
+    free(pool);
+}
+
+static void
+try_lines(struct search *s)
+{
+    for (int wait = 0; wait < NWAIT; wait++)
+        for (int32_t slope = 1; slope <= SLOPES; slope++)
+            for (int32_t base = 0; base <= BASES; base += BASE_STEP) try_line(s, slope, base, (enum wait)wait);
+    try_line(s, 0, s->line.pieces * PARTS, WAIT_LONG); /* all pieces: GPipe */
+}
+
+/* ---- schedules that have names ---- */
+
+/* Is each lane there twice, on the way there and on the way back? */
+static int
+check_zigzag(const struct search *s, const char *name)
+{
+    const struct pipeline *l = &s->line;
+    struct str dealt = {0};
+    bool good = l->n == 2 * l->nlane;
+    for (int32_t q = 0; q < l->n; q++) {
+        good = good && l->lane[q] == (q < l->nlane ? q : l->n - 1 - q);
+        if (q < 16) str_addf(&dealt, "%s%d", q ? " " : "", (int)l->lane[q]);
+    }
+    int status = good ? 0
+                      : fail(E_ARG,
+                             "graph: %s wants each placement twice, there and back (0 1 1 0); the stages are dealt "
+                             "%s%s",
+                             name, str_text(&dealt), l->n > 16 ? " ..." : "");
+    str_free(&dealt);
+    return status;
+}
+
+/* Contexts of the schedules of Qi et al. 2024 on p devices: 2 p is as 1F1B has. */
+static int32_t
+contexts_of(const char *name, int32_t p)
+{
+    if (!strcmp(name, "v-min")) return 2 * (p / 3) + 2 + (p % 3 == 2 ? 2 : 0);
+    return !strcmp(name, "v-half") ? p + 2 : 2 * p;
+}
+
+const char *const dial_names[] = {"interleaved", "zb-v", "v-half", "v-min", "auto", NULL};
+
+bool
+dial_knows(const char *name)
+{
+    for (const char *const *own = dial_names; *own; own++)
+        if (!strcmp(*own, name)) return true;
+    return false;
+}
+
+/* Stages that go round the devices: by groups of pieces as many as there are devices (Narayanan et al. 2021). The room
+ * is what the groups take, and some less of the first stages: then their pieces do not come before those of others. */
+static void
+try_rounds(struct search *s)
+{
+    int32_t n = s->line.n, p = s->line.nlane, v = s->stages.nchunk, m = s->line.pieces;
+    struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
+    for (int32_t less = 0; less <= p; less++) {
+        for (int32_t q = 0; q < n; q++) {
+            int32_t left = v - 1 - s->stages.chunk[q], ahead = MIN(p, 2 * (p - 1 - s->line.lane[q]) + 1);
+            int32_t room = 2 * left == v ? p + ahead : 2 * left > v ? 2 * p : left == 0 ? ahead : p;
+            if (left == v - 1) room = MAX(1, room - less);
+            pool[q] = (struct prog_pool){MIN(m, room), MIN(m, room), 1, m};
+        }
+        try_room(s, RULE_ROUNDS, pool);
+    }
+    free(pool);
+}
+
+static int
+search(struct search *s, const struct dial_wish *w)
+{
+    make_rules(s);
+    s->most_bytes = w->memory > 16 ? (int64_t)w->memory : (int64_t)(w->memory * (double)s->base);
+    if (!strcmp(w->name, "interleaved") && s->stages.nchunk > 1) {
+        try_rounds(s);
+    } else {
+        if (w->name[0] == 'z' || w->name[0] == 'v') {
+            TRY(check_zigzag(s, w->name));
+            s->most_contexts = contexts_of(w->name, s->line.nlane);
+        }
+        try_lines(s);
+    }
+    return 0;
+}
+
+/* ---- the face ---- */
+
+static int
+nothing_fits(struct search *s, const struct dial_wish *w)
+{
+    struct dial least;
+    int64_t most = s->most_bytes;
+    s->given_up = true;
+    s->most_bytes = s->most_contexts = 0;
+    try_lines(s);
+    if (s->least.time == 0) return fail(E_PLAN, "graph: no schedule of its stages ends");
+    tell(s, &s->least, &least);
+    double factor = s->base ? (double)least.bytes / (double)s->base : 1;
+    struct line line = {0};
+    for (int32_t i = 0; i < s->program->nnode && !line.file; i++) line = s->program->node[i].line;
+    int status = fail(E_MEMORY,
+                      "graph: no schedule of %d stages and %d pieces holds its activations in %lld bytes a device "
+                      "(memory = %g); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
+                      (int)s->line.n, (int)s->line.pieces, (long long)most, w->memory, (long long)least.bytes, factor,
+                      100 * least.bubble);
+    if (line.file) err_note("%s:%d", line.file, (int)line.line);
+    return status;
+}
+
+static int
+choose(struct search *s, struct program *p, const struct dial_wish *w)
+{
+    static const struct dial_costs alike = {1e6, 1e6, 1e6, 0}, joint = {1e6, 2e6, 0, 0};
+    const struct dial_costs *costs = w->costs;
+    if (!costs && w->name[0] == 'i') costs = &joint;
+    if (!costs && (w->name[0] == 'z' || w->name[0] == 'v')) costs = &alike;
+    p->rule = RULE_DEEP; /* stages of a device are told apart where there is a rule for them */
+    p->fold = w->name[0] != 'i';
+    TRY(describe(s, p, costs));
+    if (s->line.n == 1) return 0;
+    TRY(search(s, w));
+    if (s->best.time == 0) return nothing_fits(s, w);
+    p->rule = s->best.rule;
+    p->npool = s->line.n;
+    p->pool = arena_dup(&p->arena, s->best.pool, sizeof *p->pool * (size_t)p->npool);
+    return 0;
+}
+
+static void
+search_fini(struct search *s)
+{
+    arena_fini(&s->tmp);
+    arena_fini(&s->arena);
+}
+
+int
+dial_turn(struct program *p, const struct dial_wish *wish)
+{
+    struct search s = {0};
+    int status = p->pieces > 1 ? choose(&s, p, wish) : 0;
+    search_fini(&s);
+    return status;
+}
+
+bool
+dial_read(const struct program *p, const struct dial_costs *costs, struct dial *out)
+{
+    struct search s = {0};
+    struct program copy = *p;
+    bool good = p->pieces > 1 && !describe(&s, &copy, costs) && s.line.n > 1;
+    if (good) {
+        make_rules(&s);
+        uint8_t rule = p->rule;
+        s.stages.pool = p->npool ? p->pool : s.stages.pool;
+        try_room(&s, rule, s.stages.pool);
+        good = s.least.time > 0;
+        s.least.bytes = bytes_of(&s, s.stages.pool);
+    }
+    if (good) tell(&s, &s.least, out);
+    search_fini(&s);
+    return good;
+}
