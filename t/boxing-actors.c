@@ -235,7 +235,7 @@ open_session(bool simulated, const char *cost)
     must(rille_open(&o, &s), "open");
 }
 
-struct where {
+struct route {
     const char *from, *to; /* kinds of devices */
     int first;             /* rank of the second */
     const char *text;
@@ -243,7 +243,7 @@ struct where {
 
 /* share: one pair in so many. */
 static bool
-pairs_are_right(const struct mesh *m, const struct mesh *n, const struct where *w, int share)
+pairs_are_right(const struct mesh *m, const struct mesh *n, const struct route *w, int share)
 {
     const struct rille_layout *from[MAX_LAYOUT], *to[MAX_LAYOUT];
     int nfrom = list_layouts(m, place_of(m, w->from, 0), from), nto = list_layouts(n, place_of(n, w->to, w->first), to);
@@ -271,17 +271,17 @@ text_of(const struct mesh *m)
 static void
 test_meshes(bool simulated, const char *cost, int share)
 {
-    static const struct where where[] = {{"cpu", "cpu", 0, "where it is"},
+    static const struct route route[] = {{"cpu", "cpu", 0, "where it is"},
                                          {"cpu", "cpu", 1, "to overlapping ranks"},
                                          {"cpu", "cpu", 9, "to other ranks"},
                                          {"cpu", "late", 9, "to late devices"},
                                          {"late", "cpu", 9, "from late devices"}};
     for (size_t m = 0; m < countof(meshes); m++)
-        for (size_t w = 0; w < countof(where); w++) {
+        for (size_t w = 0; w < countof(route); w++) {
             open_session(simulated, cost);
-            bool right = pairs_are_right(&meshes[m], &meshes[m], &where[w], share);
+            bool right = pairs_are_right(&meshes[m], &meshes[m], &route[w], share);
             ok(right, "%s, %s%s: the value stays, each rank reads what explain says", text_of(&meshes[m]),
-               where[w].text, simulated ? "" : ", on threads");
+               route[w].text, simulated ? "" : ", on threads");
             rille_close(&s);
         }
 }
@@ -293,7 +293,7 @@ test_other_meshes(const char *cost)
         for (size_t n = 0; n < countof(meshes); n++) {
             if (m == n) continue;
             open_session(true, cost);
-            const struct where w = {"cpu", "cpu", (int)(seed % 8), NULL};
+            const struct route w = {"cpu", "cpu", (int)(seed % 8), NULL};
             bool right = pairs_are_right(&meshes[m], &meshes[n], &w, 16);
             ok(right, "%s to %s: samples", text_of(&meshes[m]), text_of(&meshes[n]));
             rille_close(&s);
