@@ -270,3 +270,32 @@ around_look(struct around *w, int64_t work)
     }
     return any;
 }
+
+/* ---- beside a search ---- */
+
+/* So much work beside the bound; after looks that found nothing less, down to a quarter. */
+enum { SHARE = 3, IDLE = 2 };
+
+static bool
+better(struct explore *s, int64_t work)
+{
+    struct around *w = s->of;
+    if (s->best >= NET_NEVER) return false;
+    if (!w->part) around_begin(w, w->net, s->choice, s->scale);
+    if (s->best < w->cost * s->scale) around_set(w, s->choice, s->best / s->scale);
+    w->stop = s->stop;
+    w->arg = s->arg;
+    bool found = around_look(w, SHARE * work >> w->idle);
+    w->idle = found ? 0 : MIN(w->idle + 1, IDLE);
+    if (!found) return false;
+    s->best = w->cost * s->scale;
+    memcpy(s->choice, w->local.choice, sizeof *s->choice * (size_t)s->nchoice);
+    return true;
+}
+
+void
+around_ask(struct around *w, struct explore *s)
+{
+    s->better = better;
+    s->of = w;
+}

@@ -21,6 +21,7 @@ struct around {
     int32_t size, most;        /* nodes of a part */
     int32_t *part, npart, *at; /* the part at hand; by node: where it stands in the small network, -1 */
     int32_t *met;              /* by tensor: the last part that it was met in */
+    int32_t idle;              /* how often a search asked in vain */
     int32_t tries, turn;       /* so many parts were made; where hubs are begun with */
 };
 /* From a choice that is possible; costs are searched times scale. */
@@ -28,6 +29,9 @@ void around_begin(struct around *w, const struct net *n, const int32_t *choice, 
 void around_end(struct around *w);
 /* Begins again from a choice that costs less. */
 void around_set(struct around *w, const int32_t *choice, int64_t cost);
+/* The search asks it for better choices, beginning from its first; w has the net alone. around_end afterwards. */
+struct explore;
+void around_ask(struct around *w, struct explore *s);
 /* Tries parts until that was so much work. True when something better was found: local.choice, cost. */
 bool around_look(struct around *w, int64_t work);
 

@@ -2,6 +2,7 @@
 #include "sbp/solve.h"
 
 #include "runtime/error.h"
+#include "sbp/along.h"
 #include "sbp/around.h"
 #include "sbp/dual.h"
 #include "sbp/explore.h"
@@ -12,35 +13,6 @@
 #include <string.h>
 
 /* ---- without a memory limit ---- */
-
-/* Choices near the best, with the search's own finds: so much work beside the bound; after looks that found nothing
- * less, down to a quarter. */
-enum { SHARE = 3, IDLE = 2 };
-struct surroundings {
-    const struct net *net;
-    struct around around; /* begun with the first choice there is */
-    bool begun;
-    int32_t idle;
-};
-
-static bool
-look_around(struct explore *s, int64_t work)
-{
-    struct surroundings *w = s->of;
-    struct around *a = &w->around;
-    if (s->best >= NET_NEVER) return false;
-    if (!w->begun) around_begin(a, w->net, s->choice, s->scale);
-    w->begun = true;
-    a->stop = s->stop;
-    a->arg = s->arg;
-    if (s->best < a->cost * s->scale) around_set(a, s->choice, s->best / s->scale);
-    bool found = around_look(a, SHARE * work >> w->idle);
-    w->idle = found ? 0 : MIN(w->idle + 1, IDLE);
-    if (!found) return false;
-    s->best = a->cost * s->scale;
-    memcpy(s->choice, a->local.choice, sizeof *s->choice * (size_t)s->nchoice);
-    return true;
-}
 
 /* From the best choice known, if r has one. looks: 0, or as explore.h has it. */
 static void
@@ -53,28 +25,32 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
     s.choice = r->choice;
     s.looks = looks;
     s.trail.text = proof;
-    struct surroundings near = {.net = n};
-    if (!root) s.better = look_around;
-    s.of = &near;
+    struct around near = {.net = n};
+    if (!root && r->cost < NET_NEVER) along_axes(n, c->scale, o->stop, o->arg, r->choice, &r->cost);
+    if (!root) around_ask(&near, &s);
     if (r->cost < NET_NEVER) s.best = r->cost * s.scale;
     int64_t bound = explore(&s, c);
     cfn_free(&c);
-    if (near.begun) around_end(&near.around);
+    around_end(&near);
     r->bound = bound >= NET_NEVER ? NET_NEVER : limited_ceil(bound, s.scale);
     if (s.best < NET_NEVER) r->cost = s.best / s.scale;
 }
 
 /* ---- all modes ---- */
 
+/* What a rule chooses, if it is better than what r has. */
 static void
-by_rule(const struct net *n, const struct solve_options *o, struct best *r)
+by_rule(const struct net *n, enum solve_mode mode, const int32_t *start, struct best *r)
 {
     struct local l;
-    local_begin(&l, n, o->mode == SOLVE_GREEDY ? o->start : NULL);
-    if (o->mode == SOLVE_PROPAGATE) choose_outward(&l, o->start);
-    if (o->mode == SOLVE_RECURSIVE) choose_by_levels(&l, o->start);
-    r->cost = net_cost(n, l.choice);
-    if (r->cost < NET_NEVER) memcpy(r->choice, l.choice, sizeof *r->choice * (size_t)n->nnode);
+    local_begin(&l, n, mode == SOLVE_GREEDY ? start : NULL);
+    if (mode == SOLVE_PROPAGATE) choose_outward(&l, start);
+    if (mode == SOLVE_RECURSIVE) choose_by_levels(&l, start);
+    int64_t cost = net_cost(n, l.choice);
+    if (cost < r->cost) {
+        r->cost = cost;
+        memcpy(r->choice, l.choice, sizeof *r->choice * (size_t)n->nnode);
+    }
     local_end(&l);
 }
 
@@ -109,8 +85,8 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     if (o->mode == SOLVE_GREEDY && !o->start) return fail(E_PLAN, "cost network: greedy needs a choice to start from");
     r.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     bool optimal = o->mode == SOLVE_OPTIMAL;
-    if (!optimal || o->start)
-        by_rule(n, &(struct solve_options){.mode = optimal ? SOLVE_GREEDY : o->mode, .start = o->start}, &r);
+    for (int mode = 0; mode < SOLVE_OPTIMAL; mode++)
+        if (optimal ? o->start != NULL : mode == (int)o->mode) by_rule(n, (enum solve_mode)mode, o->start, &r);
     struct best all = r;
     all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);

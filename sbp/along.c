@@ -1,0 +1,151 @@
+/* along.c - networks of those candidates that differ on one mesh axis. */
+#include "sbp/along.h"
+
+#include "runtime/hash.h"
+#include "sbp/around.h"
+#include "sbp/explore.h"
+
+#include <string.h>
+
+enum { LOOKS = 24, LITTLE = 256 }; /* looks along an axis; what part of the cost is worth another time */
+
+/* Candidates of a node that are left; nodes with the same ones share the list. */
+struct left {
+    int32_t n;
+    uint16_t *candidate;
+};
+struct shortened { /* an array by candidate, without those that went */
+    const void *was;
+    const struct left *left;
+    void *is;
+};
+struct along {
+    struct arena arena;
+    const struct net *net;
+    struct net few;
+    const struct left **left; /* by node */
+    struct hash_table lists, arrays;
+};
+
+/* ---- which candidates ---- */
+
+/* Does candidate k decide on all axes but one what `now` does? */
+static bool
+stays(const struct net *n, const struct net_node *v, int32_t k, int32_t now, int32_t level)
+{
+    for (int32_t l = 0; v->part && l < n->nlevel; l++)
+        if (l != level && v->part[k * n->nlevel + l] != v->part[now * n->nlevel + l]) return false;
+    return true;
+}
+
+static const struct left *
+list_left(struct along *w, const struct net_node *v, int32_t now, int32_t level)
+{
+    struct arena tmp = {0};
+    uint16_t *list = ARENA_ARRAY(&tmp, uint16_t, v->ncand);
+    int32_t n = 0;
+    for (int32_t k = 0; k < v->ncand; k++)
+        if (k == now || (v->cost[k] < NET_NEVER && stays(w->net, v, k, now, level))) list[n++] = (uint16_t)k;
+    uint64_t hash = hash_bytes(0, list, sizeof *list * (size_t)n);
+    uint32_t at = 0;
+    struct left *l;
+    while ((l = hash_next(&w->lists, hash, &at)) && (l->n != n || memcmp(l->candidate, list, sizeof *list * (size_t)n)))
+        continue;
+    if (!l) {
+        l = ARENA_NEW(&w->arena, struct left);
+        *l = (struct left){n, arena_dup(&w->arena, list, sizeof *list * (size_t)n)};
+        hash_add(&w->lists, hash, l);
+    }
+    arena_fini(&tmp);
+    return l;
+}
+
+/* Is there a node to which this axis matters? */
+static bool
+is_used(const struct net *n, int32_t level)
+{
+    for (int32_t i = 0; i < n->nnode; i++)
+        for (int32_t k = 1; n->node[i].part && k < n->node[i].ncand; k++)
+            if (n->node[i].part[k * n->nlevel + level] != n->node[i].part[level]) return true;
+    return false;
+}
+
+/* ---- the network ---- */
+
+/* One array of any kind is shortened once for each list, so that what was shared still is. */
+static const void *
+shorten(struct along *w, const void *was, size_t size, const struct left *left)
+{
+    uint64_t hash = hash_number((uint64_t)(uintptr_t)was, (uint64_t)(uintptr_t)left);
+    uint32_t at = 0;
+    struct shortened *s;
+    while ((s = hash_next(&w->arrays, hash, &at)))
+        if (s->was == was && s->left == left) return s->is;
+    s = ARENA_NEW(&w->arena, struct shortened);
+    *s = (struct shortened){was, left, arena_alloc(&w->arena, size * (size_t)left->n)};
+    for (int32_t k = 0; k < left->n; k++)
+        memcpy((char *)s->is + size * (size_t)k, (const char *)was + size * left->candidate[k], size);
+    hash_add(&w->arrays, hash, s);
+    return s->is;
+}
+
+static void
+make_net(struct along *w, const int32_t *choice, int32_t level)
+{
+    const struct net *n = w->net;
+    w->few = (struct net){.nnode = n->nnode, .ntensor = n->ntensor};
+    w->left = ARENA_ARRAY(&w->arena, const struct left *, n->nnode);
+    w->few.node = ARENA_ARRAY(&w->arena, struct net_node, n->nnode);
+    w->few.tensor = arena_dup(&w->arena, n->tensor, sizeof *n->tensor * (size_t)n->ntensor);
+    for (int32_t i = 0; i < n->nnode; i++) {
+        w->left[i] = list_left(w, &n->node[i], choice[i], level);
+        w->few.node[i].ncand = w->left[i]->n;
+        w->few.node[i].cost = shorten(w, n->node[i].cost, sizeof(int64_t), w->left[i]);
+    }
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        struct net_tensor *t = &w->few.tensor[i];
+        struct net_use *use = ARENA_ARRAY(&w->arena, struct net_use, t->nuse + 1);
+        t->form = shorten(w, t->form, sizeof *t->form, w->left[t->maker]);
+        for (int32_t k = 0; k < t->nuse; k++) {
+            use[k] = t->use[k];
+            use[k].form = shorten(w, use[k].form, sizeof *use[k].form, w->left[use[k].node]);
+        }
+        t->use = use;
+    }
+}
+
+/* True when the choice became better. */
+static bool
+along_axis(const struct net *n, int32_t level, struct explore *s, int32_t *choice)
+{
+    struct along w = {.net = n};
+    w.lists.arena = w.arrays.arena = &w.arena;
+    make_net(&w, choice, level);
+    int32_t *pick = s->choice = ARENA_ARRAY(&w.arena, int32_t, n->nnode);
+    for (int32_t i = 0; i < n->nnode; i++)
+        while (w.left[i]->candidate[pick[i]] != choice[i]) pick[i]++;
+    int64_t before = s->best;
+    struct cfn *c = cfn_new(&w.few, s->scale, NULL);
+    struct around near = {.net = &w.few};
+    around_ask(&near, s);
+    s->nlook = 0;
+    explore(s, c);
+    around_end(&near);
+    cfn_free(&c);
+    for (int32_t i = 0; i < n->nnode && s->best < before; i++) choice[i] = w.left[i]->candidate[pick[i]];
+    arena_fini(&w.arena);
+    return s->best < before - before / LITTLE;
+}
+
+void
+along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *arg, int32_t *choice, int64_t *cost)
+{
+    struct explore s = {.stop = stop, .arg = arg, .scale = scale, .root = true, .looks = LOOKS, .nchoice = n->nnode};
+    int32_t used = 0, idle = 0;
+    for (int32_t level = 0; level < n->nlevel; level++) used += is_used(n, level);
+    if (used < 2 || n->nnode == 0) return;
+    s.best = *cost * scale;
+    for (int32_t level = 0; idle < used && !s.stopped; level = (level + 1) % n->nlevel)
+        if (is_used(n, level)) idle = along_axis(n, level, &s, choice) ? 1 : idle + 1;
+    *cost = s.best / scale;
+}
