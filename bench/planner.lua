@@ -1,10 +1,11 @@
 -- planner.lua - forty training steps laid out by each mode of the planner: what a step costs, and how fast it is planned.
 --
---   rille -d cpu:8 bench/planner.lua [program]
+--   rille -d cpu:8 bench/planner.lua [program | "large"]
 --
 -- Costs are the planner's own nanoseconds (what moves take and what the busiest rank computes), the bound is proven:
--- nothing costs less. What is laid out by hand stays so; what a program leaves open is chosen. "plan" is the time from the
--- call of the step to its plan with mode "optimal", traces included. Then larger steps, on devices that are not there.
+-- nothing costs less. What is laid out by hand stays so; what a program leaves open is chosen. "plan" is the time of a core
+-- from the call of the step to its plan with mode "optimal", traces included. Then larger steps, on devices that are not
+-- there, and on up to 100,000 of them (whatif); and what was predicted beside what steps take here.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, make = dofile("bench/programs.lua")
@@ -36,7 +37,7 @@ for _, e in ipairs(programs) do
   end
 end
 if n > 1 then print(("geometric mean of optimal / greedy: %.3f; %d of %d proven optimal"):format(math.exp(logs / n), proven, n)) end
-if arg[1] then return end
+if arg[1] and arg[1] ~= "large" then return end
 
 -- ---- larger steps ----
 
@@ -64,6 +65,12 @@ function Model:init(o)
 end
 function Model:forward(ids) return self.head(self.norm(self.layers(self.tokens(ids)))) end
 
+local clusters = {
+  {mesh = {8, 8}, bandwidth = {25e9, 400e9}, latency = {5e-6, 1e-6}, flops = 4e14},
+  {mesh = {12288, 8}, bandwidth = {25e9, 400e9}, latency = {5e-6, 1e-6}, flops = 4e14},
+  {mesh = {100000}, bandwidth = 25e9, latency = 5e-6, flops = 4e14},
+}
+
 local function large(name, o, mesh, sbp)
   local P = rille.placement("meta", mesh)
   local net = Model(o)
@@ -75,15 +82,19 @@ local function large(name, o, mesh, sbp)
     local loss = net(x):reshape{rows, o.vocabulary}:cross_entropy(x:reshape{rows})
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, true, 1, ids)
+  end, true, 0.7, ids)
   local e = graph:explain()
-  local begin = os.clock()
-  local far = rille.whatif(graph, {mesh = {8, 8}, bandwidth = {25e9, 400e9}, latency = {5e-6, 1e-6}, flops = 4e14})
-  local what = os.clock() - begin
-  print(("%-42s %8d %7.3fs %13.3f %8.3f%% %9.2fs"):format(name, #e.ops, took, e.cost / 1e6, 100 * e.gap, what))
+  local text = {}
+  for _, c in ipairs(clusters) do
+    local begin = os.clock()
+    local far = rille.whatif(graph, c)
+    text[#text + 1] = ("%5.2fs %9.3fms"):format(os.clock() - begin, far.step_time * 1e3)
+  end
+  print(("%-24s %8d %7.3fs %12.3f %7.3f%%  %s"):format(name, #e.ops, took, e.cost / 1e6, 100 * e.gap, table.concat(text, "  ")))
 end
 
-print(("\n%-42s %8s %8s %13s %9s %10s"):format("on devices that are not there", "ops", "plan", "ms of a step", "gap", "whatif"))
+print(("\n%-24s %8s %8s %12s %8s  %s"):format("on devices that are not there", "ops", "plan", "ms of a step", "gap",
+  "whatif and ms of a step on 64, 98,304 and 100,000"))
 local line, grid = {0, 1, 2, 3, 4, 5, 6, 7}, {{0, 1, 2, 3}, {4, 5, 6, 7}}
 local gpt2 = {layers = 12, d = 768, heads = 12, inner = 3072, vocabulary = 50257, batch = 8, length = 256}
 local llama = {layers = 32, d = 4096, heads = 32, kv = 8, inner = 14336, vocabulary = 128256, batch = 8, length = 2048, gated = true}

@@ -3,10 +3,11 @@
 
 #include <stdlib.h>
 
-/* Lists that stand at one address are written once. */
+/* Lists of one length that stand at one address are written once: zeros may serve as numbers of two sizes. */
 struct listed {
     struct listed *next;
     const void *at;
+    int64_t n;
     int32_t id;
 };
 enum { LISTED = 4096 };
@@ -18,16 +19,16 @@ struct writer {
 };
 
 static bool
-is_listed(struct writer *w, const void *at, int32_t *id)
+is_listed(struct writer *w, const void *at, int64_t n, int32_t *id)
 {
     struct listed **head = &w->listed[((uintptr_t)at >> 4 ^ (uintptr_t)at >> 16) % LISTED];
     for (struct listed *l = *head; l; l = l->next)
-        if (l->at == at) {
+        if (l->at == at && l->n == n) {
             *id = l->id;
             return true;
         }
     struct listed *l = ARENA_NEW(&w->arena, struct listed);
-    *l = (struct listed){.next = *head, .at = at, .id = *id = w->nlist++};
+    *l = (struct listed){.next = *head, .at = at, .n = n, .id = *id = w->nlist++};
     *head = l;
     return false;
 }
@@ -46,7 +47,7 @@ list64(struct writer *w, const int64_t *x, int64_t n)
 {
     int32_t id;
     if (!x) return -1;
-    if (is_listed(w, x, &id)) return id;
+    if (is_listed(w, x, n, &id)) return id;
     str_addf(w->out, "list %d %lld", (int)id, (long long)n);
     for (int64_t i = 0; i < n; i++) number(w->out, x[i]);
     str_add(w->out, "\n");
@@ -57,7 +58,7 @@ static int32_t
 list16(struct writer *w, const uint16_t *x, int32_t n)
 {
     int32_t id;
-    if (is_listed(w, x, &id)) return id;
+    if (is_listed(w, x, n, &id)) return id;
     str_addf(w->out, "list %d %d", (int)id, (int)n);
     for (int32_t i = 0; i < n; i++) str_addf(w->out, " %d", (int)x[i]);
     str_add(w->out, "\n");

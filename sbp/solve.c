@@ -14,21 +14,44 @@
 
 /* ---- without a memory limit ---- */
 
+static bool
+stops(const struct solve_options *o)
+{
+    return o->stop && o->stop(o->arg);
+}
+
+/* What nodes cost at least, were all conversions free. */
+static int64_t
+work_alone(const struct net *n)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < n->nnode; i++) {
+        int64_t least = NET_NEVER;
+        for (int32_t k = 0; k < n->node[i].ncand; k++) least = MIN(least, n->node[i].cost[k]);
+        sum = MIN(NET_NEVER, sum + least);
+    }
+    return sum;
+}
+
 /* From the best choice known, if r has one. looks: 0, or as explore.h has it. */
 static void
 solve_free(const struct net *n, const struct solve_options *o, bool root, int32_t looks, struct str *proof,
            struct best *r)
 {
-    struct cfn *c = cfn_new(n, cfn_scale(n), NULL);
-    struct explore s = {.stop = o->stop, .arg = o->arg, .scale = c->scale, .best = NET_NEVER, .root = root};
+    struct explore s = {.stop = o->stop, .arg = o->arg, .scale = cfn_scale(n), .best = NET_NEVER, .root = root};
     s.nchoice = n->nnode;
     s.choice = r->choice;
     s.looks = looks;
     s.trail.text = proof;
     struct around near = {.net = n};
-    if (!root && r->cost < NET_NEVER) along_axes(n, c->scale, o->stop, o->arg, r->choice, &r->cost);
+    if (!root && r->cost < NET_NEVER) along_axes(n, s.scale, o->stop, o->arg, r->choice, &r->cost);
+    if (r->cost < NET_NEVER && stops(o)) { /* no time to look at the whole */
+        r->bound = MIN(r->cost, work_alone(n));
+        return;
+    }
     if (!root) around_ask(&near, &s);
     if (r->cost < NET_NEVER) s.best = r->cost * s.scale;
+    struct cfn *c = cfn_new(n, s.scale, NULL);
     int64_t bound = explore(&s, c);
     cfn_free(&c);
     around_end(&near);
@@ -110,12 +133,6 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
 }
 
 /* ---- regret ---- */
-
-static bool
-stops(const struct solve_options *o)
-{
-    return o->stop && o->stop(o->arg);
-}
 
 /* What a bound says of every candidate, on the whole network; nothing when there is no time. */
 static void

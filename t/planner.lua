@@ -146,6 +146,28 @@ do
   tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "what nothing meets names the least: " .. tostring(why))
 end
 
+-- No time at all: the best of the rules, with a bound that is proven all the same.
+do
+  for _, mesh in ipairs{"line", "grid"} do
+    local P = place(mesh)
+    local net = programs.mlp()
+    net:to_global{placement = P, sbp = "auto"}
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    local step = rille.graph(function(x, y)
+      local loss = net(x):cross_entropy(y)
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = true, time_limit = 1e-9})
+    step(rille.randn({24, 16}, {placement = P, sbp = entries(mesh, "S(0)")}),
+      rille.randint(0, 8, {24}, {placement = P, sbp = entries(mesh, "S(0)")}))
+    local e, path = step:explain(), os.tmpname()
+    step:certify(path)
+    tap.ok(e.bound > 0 and e.bound <= e.cost, ("no time, %s: between %d and %d ns"):format(mesh, e.bound, e.cost))
+    tap.ok(rille.certificate(path):find(tostring(e.bound), 1, true), "no time: the bound is proven")
+    os.remove(path)
+  end
+end
+
 -- What is wrong is told, and how it would be right.
 do
   local P = place("line")

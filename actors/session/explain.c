@@ -308,7 +308,7 @@ static int
 tell_move(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
           const char *forced, int64_t times)
 {
-    enum { WALKED = 64 };
+    enum { WALKED = 8 };
     struct box_path *path;
     struct str text = {0};
     struct rille_explain_boxing *x = &t->e->boxing[t->e->nboxing++];

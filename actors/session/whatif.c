@@ -9,10 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SEARCH_NS = 500000000,
-    ANSWER_NS = 700000000
-}; /* of one core: what a prompt may take, with the rest, is a second */
+enum { SEARCH_NS = 400000000 }; /* of one core: with the rest, less than a prompt may take */
 
 struct cluster {
     struct rille_session *s;
@@ -110,7 +107,7 @@ plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct ril
 {
     const struct rille_cluster *c = k->c;
     struct box_cost was = k->s->cost;
-    int64_t begin = computed_ns(), deadline = begin + SEARCH_NS;
+    int64_t deadline = computed_ns() + SEARCH_NS;
     struct assign_leaf *leaf = ARENA_ARRAY(&k->arena, struct assign_leaf, q->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&k->arena, struct assign_root, q->nroot + 1);
     struct assign_links links;
@@ -131,7 +128,6 @@ plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct ril
     q->cost.gamma_ns_per_byte /= speed;
     q->cost.copy_ns_per_byte /= speed;
     int status = assign_layouts(q, k->s->atlas, &o, &a);
-    deadline = begin + ANSWER_NS;
     if (!status) status = assign_regret(a, planned_is_late, &deadline);
     k->s->cost = q->cost;
     if (!status) status = explain_program(k->s, q, a, out);
