@@ -290,25 +290,36 @@ print_origins(const struct scene *sc, bool color, struct str *s)
     if (to->nrank > PARTS && scene_work(sc, 0)) str_add(s, "  ...\n");
 }
 
-/* "0, 1, 2 receive 96 B each", one line for each amount. */
+/* The ranks from i on that receive what it does, "0-2, 5". */
+static void
+print_alike(const struct move_text *m, int i, struct str *s)
+{
+    int n = 0, runs = 0;
+    for (int k = i; k < m->nrank; k++) {
+        int first = k;
+        if (m->received[k] != m->received[i]) continue;
+        while (k + 1 < m->nrank && m->received[k + 1] == m->received[i] && m->rank[k + 1] == m->rank[k] + 1) k++;
+        n += k - first + 1;
+        if (runs++ < SHOWN) str_addf(s, "%s%d", runs > 1 ? ", " : "", m->rank[first]);
+        if (runs <= SHOWN && k > first) str_addf(s, "-%d", m->rank[k]);
+    }
+    if (runs > SHOWN) str_addf(s, ", ... (%d ranks)", n);
+}
+
+/* "ranks 0-2 receive 96 B each", one line for each amount. */
 static void
 print_received(const struct move_text *m, struct str *s)
 {
     for (int i = 0; i < m->nrank; i++) {
-        int n = 0;
-        bool before = false;
+        bool before = false, others = false;
         for (int k = 0; k < i; k++) before |= m->received[k] == m->received[i];
+        for (int k = i + 1; k < m->nrank; k++) others |= m->received[k] == m->received[i];
         if (before || m->received[i] == 0) continue;
-        str_add(s, "  rank ");
-        for (int k = i; k < m->nrank; k++) {
-            if (m->received[k] != m->received[i]) continue;
-            if (n < SHOWN) str_addf(s, "%s%d", n ? ", " : "", m->rank[k]);
-            n++;
-        }
-        if (n > SHOWN) str_addf(s, ", ... (%d ranks)", n);
-        str_add(s, n > 1 ? " receive " : " receives ");
+        str_add(s, others ? "  ranks " : "  rank ");
+        print_alike(m, i, s);
+        str_add(s, others ? " receive " : " receives ");
         bytes_print(m->received[i], s);
-        str_add(s, n > 1 ? " each\n" : "\n");
+        str_add(s, others ? " each\n" : "\n");
     }
 }
 

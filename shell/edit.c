@@ -88,9 +88,9 @@ plain_line(const char *prompt, char **line)
     size_t capacity = 0;
     ssize_t n = -1;
     *line = NULL;
+    catch_interrupt(&before); /* who sees the prompt may press */
     fputs(prompt, stdout);
     fflush(stdout);
-    catch_interrupt(&before);
     if (wait_key()) n = getline(line, &capacity, stdin);
     sigaction(SIGINT, &before, NULL);
     if (n > 0 && (*line)[n - 1] == '\n') (*line)[n - 1] = 0;

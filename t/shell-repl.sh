@@ -210,8 +210,8 @@ shows "and a chunk that was begun" alive
 
 # ---- history, completion, colour
 
-answer ':doctor'
-if grep -q 'editor: readline' seen; then
+editor=$("$rille" --no-init -i <<<':doctor' 2>/dev/null | sed -nE 's/.*line editor  *([a-z]+).*/\1/p')
+if [ "$editor" = readline ]; then
   answer 'first = 1' 'for i = 1, 1 do' 'print("many " .. "lines")' 'end'
   session 'type \e[A\e[A\n' 'wait many lines'
   is "a chunk of many lines is one entry of the next session's history" "$(grep -c '^many lines' seen)" 1
@@ -224,7 +224,7 @@ if grep -q 'editor: readline' seen; then
   session 'type :doc\t\n' 'wait line editor'
   shows "and a command" "line editor"
 fi
-if grep -q readline <("$rille" --no-init -i <<<':doctor'); then
+if [ "$editor" = readline ]; then
   session 'type x = rille.ones({2})\n' prompt 'type x:matm\t' 'wait matmul' 'type (x\003' prompt 'type x:ma\t' 'wait max_pool2d  maximum' 'wait x:ma' \
     'type \003' prompt 'type rille.placement("c\t' 'wait cuda' 'type u"\t\003' prompt 'type x:softmax{ax\t' 'wait axis = ' 'type 0}\n' 'wait 0.5'
   shows "Tab lists what a name may become" 'matmul      max         max_pool2d  maximum'
@@ -264,7 +264,12 @@ if grep -q readline <("$rille" --no-init -i <<<':doctor'); then
 fi
 session 'type kill = os.execute("kill -TERM $PPID")\n' 'wait nothing'
 is "SIGTERM ends the shell" "$code" 143
-ok "and keeps the history" grep -q 'kill = os.execute' state/rille/history
+# remembers NAME TEXT: the history has it; libedit writes \040 for a space, and plain lines have no history.
+remembers() {
+  if [ "$editor" = none ]; then skip "$1" "without an editor there is no history"
+  else ok "$1" grep -qF -e "$2" <(sed 's/\\040/ /g' state/rille/history); fi
+}
+remembers "and keeps the history" 'kill = os.execute'
 
 # closed COMMAND STEP...: types, then closes the terminal.
 closed() {
@@ -275,10 +280,10 @@ closed() {
 gone() { for _ in {1..100}; do kill -0 $(cat pids) 2>/dev/null || return 0; sleep 0.1; done; return 1; }
 closed "-d cpu:2" 'type before = 1\n' 'wait rille> ' 'type half'
 is "a closed terminal ends the shell" "$code" 129
-ok "and keeps the history" grep -q 'before = 1' state/rille/history
+remembers "and keeps the history" 'before = 1'
 closed "-d cpu:2" "type $spin -- mine\\n" 'wait spinning'
 is "also while something runs" "$code" 129
-ok "with it in the history" grep -q -e '-- mine' state/rille/history
+remembers "with it in the history" '-- mine'
 closed "launch -n 2 -d cpu:1" 'type os.execute("cat /proc/$PPID/task/*/children >pids");\n' 'wait rille> ' "type $spin\\n" 'wait spinning'
 is "with workers too" "$code" 129
 ok "which there were" [ "$(wc -w <pids)" -ge 3 ]

@@ -35,7 +35,7 @@ return function(list, columns)
   for k, g in ipairs(all) do g.order = (g.state:find("waits") and 0 or #all) + k end
   table.sort(all, function(x, y) return x.order < y.order end)
   for k = 1, math.min(#all, ROWS) do rows[#rows + 1] = row(all[k]) end
-  local text = paint.table(rows, columns)
+  local text = paint.table(rows, columns, {5, 3, 4})
   if #all > ROWS then text = text .. ("  ... and %d more\n"):format(#all - ROWS) end
   return text .. ("  %d actors\n"):format(#list)
 end

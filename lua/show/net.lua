@@ -131,7 +131,7 @@ local function plain_picture(m, columns, color)
         r.tied and "(tied)" or paint.bytes(bytes_of(r.tensor))}
     end
   end
-  local lines, most = {paint.colored(paint.wrap(headline(m), columns, "  "), "head", color), (paint.table(rows, columns):gsub("\n$", ""))}, 1
+  local lines, most = {paint.colored(paint.wrap(headline(m), columns, "  "), "head", color), (paint.table(rows, columns, {4, 2}):gsub("\n$", ""))}, 1
   for _, device in ipairs(m.total) do most = math.max(most, m.total[device]) end
   local width = math.max(8, math.min(40, columns - 24))
   for k = 1, math.min(#m.total, 16) do

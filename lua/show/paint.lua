@@ -51,10 +51,11 @@ for _, name in ipairs{"forward", "backward", "weight", "move", "update", "idle",
 end
 local style = [[<style>text{font:12px "DejaVu Sans",system-ui,sans-serif;fill:#22304a}.page{fill:#fff}.faint{fill:#5f6b80}
 .head{font-size:16px;font-weight:600}.mid{text-anchor:middle}.end{text-anchor:end}.small{font-size:10.5px}
+.over{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}
 .line{fill:none;stroke-width:1.6;stroke:#0072b2}.rule{stroke:#d5dae3;fill:none}.edge{stroke:#22304a;stroke-width:1;fill:none}
 %s
 @media (prefers-color-scheme:dark){text{fill:#dfe4ee}.page{fill:#15181e}.faint{fill:#97a1b3}.line{stroke:#63b3e6}
-.rule{stroke:#3a414d}.edge{stroke:#97a1b3}
+.rule{stroke:#3a414d}.edge{stroke:#97a1b3}.over{stroke:#15181e}
 %s}</style>]]
 style = style:format(table.concat(light), table.concat(dark))
 
@@ -105,8 +106,11 @@ function paint.wrap(s, columns, indent)
   return table.concat(lines, "\n")
 end
 
--- Rows of texts in columns, two spaces between; the first row is the head. What would not fit is cut in the widest column.
-function paint.table(rows, columns)
+local LEAST <const> = 12 -- so much of a column tells something
+
+-- Rows of texts in columns, two spaces between; the first row is the head. Where not all fit, those that `spare` lists are
+-- left out one after the other, and then texts are cut in the widest column.
+function paint.table(rows, columns, spare)
   local width, n = {}, 0
   for _, row in ipairs(rows) do
     n = math.max(n, #row)
@@ -117,10 +121,13 @@ function paint.table(rows, columns)
     for i = 2, #rows do filled = filled or (rows[i][k] or "") ~= "" end
     if not filled then width[k] = 0 end
   end
-  local function total()
+  local function total(most)
     local sum = 0
-    for k = 1, n do sum = sum + (width[k] > 0 and width[k] + 2 or 0) end
+    for k = 1, n do sum = sum + (width[k] > 0 and math.min(width[k], most or math.huge) + 2 or 0) end
     return sum
+  end
+  for _, k in ipairs(spare or {}) do
+    if columns and total(LEAST) > columns then width[k] = 0 end
   end
   while columns and total() > columns do
     local widest = 1

@@ -230,7 +230,7 @@ local function draw_memory(doc, c, run, rows, y, time)
       end
       doc:add('<path d="M%.1f %.1f%sL%.1f %.1fz" class="forward"/>', LEFT, base, table.concat(path), LEFT + scale, base)
       doc:text(LEFT - 8, y + ROW / 2 + 4, "end small", c.devices[d].device)
-      doc:text(LEFT + 4, y + ROW / 2 + 3, "small", paint.bytes(run.devices[d].peak))
+      doc:text(LEFT + 4, y + ROW / 2 + 3, "small over", paint.bytes(run.devices[d].peak))
     end
     y = y + ROW
   end
