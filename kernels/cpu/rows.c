@@ -13,20 +13,33 @@ enum { LANES = 16, WIDE = 4 * LANES };
 
 /* ---- blocks ---- */
 
-/* Sixteen lanes to one, by halves. */
-INLINE float
-fold_sum(float *lane)
-{
-    for (int l = 0; l < 8; l++) lane[l] += lane[l + 8];
-    for (int l = 0; l < 4; l++) lane[l] += lane[l + 4];
-    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
-}
+/* Vectors by name: of an array of lanes gcc moves all to memory and back when a loop of four vectors is followed by one
+ * of a single one. */
+typedef float sixteen __attribute__((vector_size(64)));
+typedef float sixteen_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float eight __attribute__((vector_size(32)));
+typedef float four __attribute__((vector_size(16)));
+
+#define AT(x)     (*(const sixteen_anywhere *)(x))
+#define LOWER(v)  __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define UPPER(v)  __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+#define LOWER4(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
+#define UPPER4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
 
 INLINE float
 greater(float a, float b)
 {
     return a > b ? a : b;
 }
+
+/* Four vectors to one number, by halves. */
+#define FOLD_SUM(v)                                                                                                    \
+    do {                                                                                                               \
+        sixteen all = (v[0] + v[2]) + (v[1] + v[3]);                                                                   \
+        eight half = LOWER(all) + UPPER(all);                                                                          \
+        four rest = LOWER4(half) + UPPER4(half);                                                                       \
+        sum += (rest[0] + rest[2]) + (rest[1] + rest[3]);                                                              \
+    } while (0)
 
 INLINE float
 fold_max(float *lane)
@@ -55,23 +68,31 @@ vec_max(int64_t n, const float *x)
 VECTOR float
 vec_sum(int64_t n, const float *x)
 {
-    float lane[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) lane[l] += x[i + l];
-    for (; i < n; i++) sum += x[i];
-    return sum + fold_sum(lane);
+    float sum = 0;
+    int64_t i = 0, whole = n / LANES * LANES;
+    for (int64_t k = whole; k < n; k++) sum += x[k];
+    if (whole == 0) return sum;
+    sixteen v[4] = {{0}};
+    for (; i + WIDE <= n; i += WIDE)
+        for (int k = 0; k < 4; k++) v[k] += AT(x + i + k * LANES);
+    for (; i < whole; i += LANES) v[0] += AT(x + i);
+    FOLD_SUM(v);
+    return sum;
 }
 
 VECTOR float
 vec_dot(int64_t n, const float *x, const float *y)
 {
-    float lane[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) lane[l] += x[i + l] * y[i + l];
-    for (; i < n; i++) sum += x[i] * y[i];
-    return sum + fold_sum(lane);
+    float sum = 0;
+    int64_t i = 0, whole = n / LANES * LANES;
+    for (int64_t k = whole; k < n; k++) sum += x[k] * y[k];
+    if (whole == 0) return sum;
+    sixteen v[4] = {{0}};
+    for (; i + WIDE <= n; i += WIDE)
+        for (int k = 0; k < 4; k++) v[k] += AT(x + i + k * LANES) * AT(y + i + k * LANES);
+    for (; i < whole; i += LANES) v[0] += AT(x + i) * AT(y + i);
+    FOLD_SUM(v);
+    return sum;
 }
 
 /* e^x for x <= 0, 0 below -87; NaN stays. Simpler than vec_exp, which knows all of the line. */
@@ -178,8 +199,6 @@ cols_softmax_grad(int64_t n, int64_t width, const float *x, const float *shift, 
 }
 
 /* Four by four, in registers: element by element it takes four times as long. */
-typedef float four __attribute__((vector_size(16)));
-
 #define LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 

@@ -2,7 +2,7 @@
  *
  * A row is walked in blocks that fit the first-level cache; elements that are
  * not f32 one behind the other are brought into a block first. Sums have one
- * order: sixteen lanes within a block, blocks in double. Any thread: nothing is kept from one call to the next, and
+ * order: sixty-four lanes within a block, blocks in double. Any thread: nothing is kept from one call to the next, and
  * all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_ROWS_H
 #define RILLE_KERNELS_CPU_ROWS_H
