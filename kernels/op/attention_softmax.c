@@ -1,8 +1,8 @@
 /* attention_softmax.c - softmax over the keys of scaled, masked scores.
  *
  * A bool mask says which keys are seen, another is added. With is_causal query i
- * of the whole sees keys 0..i, wherever its rows lie. One pass more than softmax
- * instead of three operators. A query that sees nothing gives NaN, as in PyTorch. */
+ * of the whole sees keys 0..i, wherever its rows lie; what later ones hold, NaN too, is never looked at. One pass more
+ * than softmax instead of three operators. A query that sees nothing gives NaN, as in PyTorch. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/attention.h"
 
@@ -54,9 +54,9 @@ ref(const struct kcall *k)
         const double *from = f64_of(x) + r * n;
         double *y = f64_of(&k->out[0]) + r * n, max = -INFINITY, sum = 0;
         struct keys l = keys_of_row(k, r);
-        for (int64_t i = 0; i < n; i++) max = fmax(max, y[i] = from[i] * scale + keys_add(&l, i));
-        for (int64_t i = 0; i < n; i++) sum += y[i] = exp(y[i] - max);
-        for (int64_t i = 0; i < n; i++) y[i] /= sum;
+        for (int64_t i = 0; i < l.seen; i++) max = fmax(max, y[i] = from[i] * scale + keys_add(&l, i));
+        for (int64_t i = 0; i < l.seen; i++) sum += y[i] = exp(y[i] - max);
+        for (int64_t i = 0; i < n; i++) y[i] = i < l.seen ? y[i] / sum : 0;
     }
     return 0;
 }
