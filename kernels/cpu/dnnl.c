@@ -11,6 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An argument that oneDNN wants in an order of its own: in scratch, brought there before and from there afterwards. */
+struct turn {
+    dnnl_primitive_t reorder; /* NULL: the argument is taken as it lies */
+    dnnl_memory_t plain;
+    size_t at; /* bytes from the start of scratch */
+};
+
 struct prim {
     dnnl_primitive_t primitive;
     dnnl_stream_t stream;
@@ -20,6 +27,7 @@ struct prim {
     int nskip;
     int from[PRIM_ARG + 1];
     dnnl_exec_arg_t arg[PRIM_ARG + 1];
+    struct turn turn[PRIM_ARG + 1];
 };
 
 /* ---- the engine ---- */
@@ -117,16 +125,49 @@ add_arg(struct prim *p, int arg, int from, const dnnl_memory_desc_t *desc)
     return 0;
 }
 
+static bool
+is_result(int from)
+{
+    return from >= PRIM_OUT && from < PRIM_SCRATCH;
+}
+
+/* Argument i, which lies as `plain`, is wanted otherwise. */
+static int
+add_turn(struct prim *p, int i, const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted,
+         size_t *scratch_bytes)
+{
+    struct turn *t = &p->turn[i];
+    bool out = is_result(p->from[i]);
+    dnnl_primitive_desc_t pd;
+    dnnl_primitive_attr_t attr;
+    TRY(prim_check(dnnl_memory_create(&t->plain, plain, engine, DNNL_MEMORY_NONE), "a memory object"));
+    TRY(prim_check(dnnl_primitive_attr_create(&attr), "attributes"));
+    dnnl_status_t status =
+        dnnl_reorder_primitive_desc_create(&pd, out ? wanted : plain, engine, out ? plain : wanted, engine, attr);
+    dnnl_primitive_attr_destroy(attr);
+    TRY(prim_check(status, "a reorder"));
+    status = dnnl_primitive_create(&t->reorder, pd);
+    dnnl_primitive_desc_destroy(pd);
+    t->at = (*scratch_bytes + 63) / 64 * 64;
+    *scratch_bytes = t->at + dnnl_memory_desc_get_size(wanted);
+    return prim_check(status, "a reorder");
+}
+
 static int
 prim_fill(struct prim *p, const_dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, size_t *scratch_bytes)
 {
     TRY(prim_check(dnnl_primitive_create(&p->primitive, pd), "a primitive"));
     TRY(prim_check(dnnl_stream_create(&p->stream, engine, dnnl_stream_default_flags), "a stream"));
-    for (int i = 0; i < narg; i++) TRY(add_arg(p, arg[i].arg, arg[i].from, &arg[i].desc));
     const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    *scratch_bytes = dnnl_memory_desc_get_size(scratch);
-    if (*scratch_bytes) TRY(add_arg(p, DNNL_ARG_SCRATCHPAD, PRIM_SCRATCH, scratch));
-    return 0;
+    size_t own = dnnl_memory_desc_get_size(scratch);
+    *scratch_bytes = own;
+    for (int i = 0; i < narg; i++) {
+        const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg[i].arg);
+        bool as_it_lies = !wanted || dnnl_memory_desc_equal(wanted, &arg[i].desc);
+        TRY(add_arg(p, arg[i].arg, arg[i].from, as_it_lies ? &arg[i].desc : wanted));
+        if (!as_it_lies) TRY(add_turn(p, i, &arg[i].desc, wanted, scratch_bytes));
+    }
+    return own ? add_arg(p, DNNL_ARG_SCRATCHPAD, PRIM_SCRATCH, scratch) : 0;
 }
 
 int
@@ -182,12 +223,38 @@ bytes_of(const struct kcall *k, int from)
 }
 
 static int
-execute(const struct prim *p, const char *what)
+execute(const struct prim *p, dnnl_primitive_t primitive, int narg, const dnnl_exec_arg_t *arg, const char *what)
 {
     signals_hold();
-    dnnl_status_t status = dnnl_primitive_execute(p->primitive, p->stream, p->narg, p->arg);
+    dnnl_status_t status = dnnl_primitive_execute(primitive, p->stream, narg, arg);
     signals_pass_in_time();
     return prim_check(status, what);
+}
+
+/* Brings argument i to where it is wanted, or a result from there. */
+static int
+bring(const struct prim *p, int i, const char *what)
+{
+    bool out = is_result(p->from[i]);
+    dnnl_memory_t wanted = p->arg[i].memory, plain = p->turn[i].plain;
+    const dnnl_exec_arg_t arg[] = {{DNNL_ARG_FROM, out ? wanted : plain}, {DNNL_ARG_TO, out ? plain : wanted}};
+    return execute(p, p->turn[i].reorder, 2, arg, what);
+}
+
+static int
+run_at(const struct prim *p, void *const *at, void *scratch, const char *what)
+{
+    for (int i = 0; i < p->narg; i++) {
+        const struct turn *t = &p->turn[i];
+        if (t->reorder) dnnl_memory_set_data_handle(t->plain, at[i]);
+        dnnl_memory_set_data_handle(p->arg[i].memory, t->reorder ? (char *)scratch + t->at : at[i]);
+    }
+    for (int i = 0; i < p->narg; i++)
+        if (p->turn[i].reorder && !is_result(p->from[i])) TRY(bring(p, i, what));
+    TRY(execute(p, p->primitive, p->narg, p->arg, what));
+    for (int i = 0; i < p->narg; i++)
+        if (p->turn[i].reorder && is_result(p->from[i])) TRY(bring(p, i, what));
+    return 0;
 }
 
 int
@@ -196,23 +263,22 @@ prim_run(const struct kcall *k, const void *state)
     const struct prim *p = state;
     team_set(p->threads);
     for (int64_t r = 0; r < p->nrun; r++) {
+        void *at[PRIM_ARG + 1];
         if (r) TRY(stop_check());
-        for (int i = 0; i < p->narg; i++) {
-            int64_t skip = i < p->nskip ? p->skip[r * p->nskip + i] : 0;
-            dnnl_memory_set_data_handle(p->arg[i].memory, (char *)bytes_of(k, p->from[i]) + skip);
-        }
-        TRY(execute(p, k->call->op->name));
+        for (int i = 0; i < p->narg; i++)
+            at[i] = (char *)bytes_of(k, p->from[i]) + (i < p->nskip ? p->skip[r * p->nskip + i] : 0);
+        TRY(run_at(p, at, k->scratch, k->call->op->name));
     }
     return 0;
 }
 
 int
-prim_at(const struct prim *p, void *const *at, void *scratch, const char *what)
+prim_at(const struct prim *p, void *const *given, void *scratch, const char *what)
 {
+    void *at[PRIM_ARG + 1];
     team_set(p->threads);
-    for (int i = 0; i < p->narg; i++)
-        dnnl_memory_set_data_handle(p->arg[i].memory, p->from[i] == PRIM_SCRATCH ? scratch : at[i]);
-    return execute(p, what);
+    for (int i = 0; i < p->narg; i++) at[i] = p->from[i] == PRIM_SCRATCH ? scratch : given[i];
+    return run_at(p, at, scratch, what);
 }
 
 void
@@ -220,7 +286,11 @@ prim_drop(void *state)
 {
     struct prim *p = state;
     if (!p) return;
-    for (int i = 0; i < p->narg; i++) dnnl_memory_destroy(p->arg[i].memory);
+    for (int i = 0; i < p->narg; i++) {
+        dnnl_memory_destroy(p->arg[i].memory);
+        if (p->turn[i].plain) dnnl_memory_destroy(p->turn[i].plain);
+        if (p->turn[i].reorder) dnnl_primitive_destroy(p->turn[i].reorder);
+    }
     if (p->stream) dnnl_stream_destroy(p->stream);
     if (p->primitive) dnnl_primitive_destroy(p->primitive);
     free(p->skip);

@@ -21,7 +21,7 @@ enum { PRIM_OUT = 32, PRIM_SCRATCH = 64 };
 struct prim_arg {
     int arg; /* DNNL_ARG_SRC... */
     int from;
-    dnnl_memory_desc_t desc;
+    dnnl_memory_desc_t desc; /* as it lies; where the primitive wants it otherwise it is brought to scratch so */
 };
 
 /* The dtype in oneDNN's words; dnnl_data_type_undef when it has none for floats of this kind. */
