@@ -21,7 +21,7 @@ struct cut {
 
 struct parts {
     int n;
-    struct plan_range range[MOST_PARTS];
+    struct plan_range range[MOST_PARTS + 1];
     struct plan_map map[MOST_PARTS];
     struct plan *plan[MOST_PARTS];
     struct channel_far *far[MOST_PARTS];
@@ -54,8 +54,11 @@ parts_map(struct parts *x, const struct cut *cut)
     for (int m = 0, first = 0; m < x->n; first += cut->n[m++])
         x->range[m] = (struct plan_range){
             .kind = DEV_CPU, .first = first, .n = cut->n[m], .nslot = MIN(cut->n[m], 2), .memory = m};
+    if (other_kind != DEV_CPU) /* all of them in memory 0 */
+        x->range[x->n] = (struct plan_range){.kind = other_kind, .n = NDEV, .nslot = x->range[0].nslot, .memory = 0};
     for (int m = 0; m < x->n; m++)
-        x->map[m] = (struct plan_map){.nrange = x->n, .nslot = x->range[m].nslot, .memory = m, .range = x->range};
+        x->map[m] = (struct plan_map){
+            .nrange = x->n + (other_kind != DEV_CPU), .nslot = x->range[m].nslot, .memory = m, .range = x->range};
 }
 
 /* The parts of the program with these bytes. */
@@ -268,6 +271,16 @@ parts_close(struct parts *x)
     if (x->bus) bus_sim.close(&x->bus);
 }
 
+static bool
+same_root(const struct bench *a, int32_t i, const struct bench *b, int32_t k)
+{
+    unsigned char *x = bench_root(a, i), *y = bench_root(b, k);
+    bool same = !memcmp(x, y, (size_t)a->run.plan->root_part[i].bytes);
+    free(x);
+    free(y);
+    return same;
+}
+
 /* Do the parts' roots hold the bytes that the whole plan's do? */
 static bool
 parts_agree(const struct parts *x, const struct bench *whole)
@@ -277,8 +290,7 @@ parts_agree(const struct parts *x, const struct bench *whole)
         const struct plan *p = x->plan[m];
         for (int32_t i = 0; i < p->nroot_part; i++) {
             const struct plan_part *part = &p->root_part[i];
-            const void *want = whole->run.root[w->root_first[part->index] + part->pos], *got = x->bench[m].run.root[i];
-            if (part->bytes && memcmp(want, got, (size_t)part->bytes)) return false;
+            if (!same_root(&x->bench[m], i, whole, w->root_first[part->index] + part->pos)) return false;
         }
     }
     return true;
