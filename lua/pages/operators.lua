@@ -110,7 +110,7 @@ return {
   to_global = {
     sign = "x:to_global{placement =, sbp =}",
     text = [[
-the same values in another layout; differentiable
+the same values in another layout, also on devices of another kind; differentiable
 x:to_global_{...} changes a variable in place]],
     code = "P = rille.placement('cpu', {0, 1})",
     shows = "rille.ones(4):to_global{placement = P, sbp = 'S(0)'}.sbp",
