@@ -10,6 +10,21 @@
 
 enum { STREAMS = 4, LANES = 16 }; /* LANES sums side by side: the order of additions is fixed */
 typedef float floats __attribute__((vector_size(LANES * 4)));
+typedef float half __attribute__((vector_size(LANES * 2)));
+typedef float quarter __attribute__((vector_size(LANES)));
+
+/* In pairs: one after the other would take longer than a short column. */
+INLINE float
+sum_of(floats x)
+{
+    half h[2];
+    quarter q[2];
+    memcpy(h, &x, sizeof h);
+    h[0] += h[1];
+    memcpy(q, h, sizeof q);
+    q[0] += q[1];
+    return (q[0][0] + q[0][2]) + (q[0][1] + q[0][3]);
+}
 
 /* n columns of c, each from its column of b. */
 INLINE void
@@ -27,8 +42,7 @@ columns(const struct few *p, int m, int n, const float *const *b, float *const *
         }
     for (int j = 0; j < n; j++)
         for (int i = 0; i < m; i++) {
-            float total = 0;
-            for (int lane = 0; lane < LANES; lane++) total += sum[i][j][lane];
+            float total = sum_of(sum[i][j]);
             for (int64_t l = even; l < p->k; l++) total += p->a[i * p->a_row + l] * b[j][l];
             c[j][i * p->c_row] = total;
         }
