@@ -66,6 +66,23 @@ ok "after errors on a worker, and of memory, every rank is alive" grep -q '^8' "
 ok "an error names operator and line" grep -q 'errors.lua:4: .*embedding' "$dir/out"
 ok "memory that there is not is an error" grep -q 'wanted 4.4 TB' "$dir/out"
 
+cat >look.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1})
+local x = rille.ones({4, 2}, {placement = P, sbp = "S(0)"})
+local step = rille.graph(function(ids, x) return rille.embedding(ids, x:relu()):sum() end)
+local function states()
+  local text = {}
+  for _, a in ipairs(step:actors()) do text[#text + 1] = a.name .. " " .. a.begun .. " " .. a.state end
+  return table.concat(text, "; ")
+end
+for _, id in ipairs{1, 9} do
+  print(id, pcall(function() return step(rille.tensor({id}, {dtype = "i64", placement = P}), x):item() end))
+  print(id, states())
+end
+LUA
+go launch -n 2 -d cpu:1 look.lua
+ok "actors of workers have done what they did" grep -q '^1.relu 1 done;.*sum 1 done' "$dir/out"
+ok "and what they did not do after a failure" grep -qE "^9.relu [01] .*sum 0 (stopped|waits for)" "$dir/out"
 echo 'rille.snapshot() print(pcall(rille.recover, {workers = 9}))' >fewer.lua
 go launch -n 2 -d cpu:1 fewer.lua
 ok "recover without a loss, with a number of workers, says that none is lost" grep -q "no worker is lost" "$dir/out"

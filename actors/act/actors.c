@@ -105,7 +105,7 @@ actors_clear(struct actors *a)
 }
 
 void
-actors_mark(struct actors *a, int task)
+actors_mark(struct actors *a, int task, int32_t acts)
 {
-    a->actor[task].begun = 1;
+    a->actor[task].begun = MAX(a->actor[task].begun, acts);
 }

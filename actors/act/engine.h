@@ -64,9 +64,9 @@ void actors_free(struct actors **a);
 size_t actors_bytes(const struct actors *a); /* of host memory */
 /* True if the task acted at least once in the last run; after a failure its results may be half written. */
 bool actors_acted(const struct actors *a, int task);
-/* The same of a run that another process made: forgets it, says that a task acted. */
+/* The same of a run that another process made: forgets it, says how often a task acted. */
 void actors_clear(struct actors *a);
-void actors_mark(struct actors *a, int task);
+void actors_mark(struct actors *a, int task, int32_t acts);
 
 /* Between runs: acts that an actor began in the last one; "done", "ready", or what it waited for when the run ended
  * (look.c). */

@@ -156,10 +156,10 @@ take_end(struct cluster *c, const struct packet *p)
         return;
     }
     c->job->nact += (int64_t)p->count;
-    for (uint32_t i = 0; c->job->begun && i < p->begun.n; i += 4) {
-        int32_t task;
-        memcpy(&task, p->begun.bytes + i, 4);
-        c->job->begun(c->job->arg, task);
+    for (uint32_t i = 0; c->job->begun && i + 8 <= p->begun.n; i += 8) {
+        int32_t pair[2];
+        memcpy(pair, p->begun.bytes + i, 8);
+        c->job->begun(c->job->arg, pair[0], pair[1]);
     }
     for (uint32_t i = 0; c->job->busy && i + 16 <= p->busy.n; i += 16) {
         uint64_t pair[2];

@@ -54,7 +54,7 @@ struct cluster_job {
     struct start start;
     void *arg;
     void (*acts)(void *arg, const void *times, size_t n);  /* of a timed run: what came, worker by worker */
-    void (*begun)(void *arg, int32_t task);                /* of a failed one: updates that had begun */
+    void (*begun)(void *arg, int32_t task, int32_t acts);  /* of a failed one: what had begun, updates first */
     void (*busy)(void *arg, uint64_t device, uint64_t ns); /* how long devices of the plan had work */
     /* Out: of a failure. */
     int rank, node; /* -1 */

@@ -65,7 +65,7 @@ struct run_end {
     int status, node;
     const char *text;
     uint64_t acts;
-    const int32_t *begun; /* updates that had begun, of a run that failed */
+    const int32_t *begun; /* task, acts: of what had begun in a run that failed, updates first */
     int nbegun;
     const uint64_t *busy; /* plan device, nanoseconds; for each device of this worker */
     int nbusy;            /* numbers */

@@ -526,14 +526,18 @@ run(struct server *s, struct job *j, const struct packet *p)
     return late ? fail(E_CANCEL, "interrupted") : engine_run(s->engine, &j->run);
 }
 
-/* Updates that had begun: their variables are half written. */
+/* Tasks that had begun, and how many acts: updates first, whose variables are half written. */
 static int32_t *
 list_begun(const struct job *j, int *n)
 {
-    int32_t *list = must_alloc(sizeof *list * (size_t)(j->plan->ntask + 1));
+    int32_t *list = must_alloc(sizeof *list * (size_t)(2 * j->plan->ntask + 1));
     *n = 0;
-    for (int32_t i = 0; i < j->plan->ntask && *n < WIRE_PIECE / 4; i++)
-        if (j->plan->task[i].updates && actors_acted(j->actors, i)) list[(*n)++] = i;
+    for (int others = 0; others < 2; others++)
+        for (int32_t i = 0; i < j->plan->ntask && *n < WIRE_PIECE / 4; i++) {
+            if (j->plan->task[i].updates == others || !actors_acted(j->actors, i)) continue;
+            list[(*n)++] = i;
+            list[(*n)++] = look_begun(j->actors, i);
+        }
     return list;
 }
 

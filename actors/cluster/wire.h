@@ -57,7 +57,7 @@ struct packet {
     struct span slots;  /* u32: which worker runs each slot */
     struct span places; /* i64: where leaf parts, root parts and arenas lie */
     struct span numbers;
-    struct span begun; /* i32: updates that had begun in a run that failed */
+    struct span begun; /* i32 task, i32 acts: of what had begun in a run that failed, updates first */
     struct span busy;  /* u64: plan device, nanoseconds that it was busy */
 };
 

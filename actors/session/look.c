@@ -1,6 +1,7 @@
 /* look.c - the actors of a plan, one by one, for people. */
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
+#include "actors/plan/deadlock.h"
 
 #include <string.h>
 
@@ -13,7 +14,28 @@ register_bytes(const struct task *t)
     return bytes;
 }
 
-/* The state, a zero byte, the line; in a cluster actors are elsewhere, and what is known is whether they acted. */
+/* Of an actor on a worker it is known how often it acted: after a run that failed, and so what it had not got. */
+static void
+print_far(const struct runner *r, int32_t task, struct str *out)
+{
+    const struct task *t = &r->plan->task[task];
+    int64_t begun = look_begun(r->actors, task);
+    const char *gap = "waits for ";
+    if (begun >= t->nact) {
+        str_add(out, "done");
+        return;
+    }
+    for (int32_t k = 0; k < t->nin; k++) {
+        int64_t of = r->plan->task[t->in[k].task].nact;
+        if (look_begun(r->actors, t->in[k].task) * t->nact > begun * of) continue;
+        str_add(out, gap);
+        task_print(r->plan, t->in[k].task, out);
+        gap = ", ";
+    }
+    if (gap[0] == 'w') str_add(out, "stopped");
+}
+
+/* The state, a zero byte, the line. */
 static void
 print_texts(const struct rille_session *s, const struct runner *r, int32_t task, struct str *out)
 {
@@ -21,7 +43,7 @@ print_texts(const struct rille_session *s, const struct runner *r, int32_t task,
     struct line line = t->blame_node >= 0 ? r->run.line[t->blame_node] : (struct line){0};
     str_clear(out);
     if (s->cluster)
-        str_add(out, "on a worker");
+        print_far(r, task, out);
     else
         actors_print(r->actors, task, out);
     str_addn(out, "", 1);

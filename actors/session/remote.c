@@ -99,10 +99,10 @@ on_acts(void *arg, const void *times, size_t n)
 }
 
 static void
-on_begun(void *arg, int32_t task)
+on_begun(void *arg, int32_t task, int32_t acts)
 {
     struct reply *reply = arg;
-    if (task >= 0 && task < reply->r->plan->ntask) actors_mark(reply->r->actors, task);
+    if (task >= 0 && task < reply->r->plan->ntask) actors_mark(reply->r->actors, task, acts);
 }
 
 static void
@@ -117,7 +117,7 @@ static void
 mark_updates(struct runner *r)
 {
     for (int32_t i = 0; i < r->plan->ntask; i++)
-        if (r->plan->task[i].updates) actors_mark(r->actors, i);
+        if (r->plan->task[i].updates) actors_mark(r->actors, i, 1);
 }
 
 static struct line
@@ -178,6 +178,7 @@ remote_run(struct rille_session *s, struct runner *r)
     s->run_elapsed_ns = now_ns() - s->run_begin_ns;
     s->remote_runs++;
     s->remote_acts += job.nact;
+    for (int32_t i = 0; !status && i < r->plan->ntask; i++) actors_mark(r->actors, i, r->plan->task[i].nact);
     if (!status) return 0;
     if (status != E_LOST) return tell_failure(r, &job, status);
     mark_updates(r);
