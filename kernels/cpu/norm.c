@@ -9,6 +9,7 @@
 #include "kernels/cpu/norm.h"
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/norm_f64.h"
 #include "kernels/cpu/rows.h"
 #include "runtime/simd.h"
@@ -47,11 +48,33 @@ distance(float x, struct stats t)
     return (x - t.mean) - t.rest;
 }
 
+/* Adds the sums of x - mean and of its squares to sum[0] and sum[1]. */
 VECTOR static void
-shift_by(int64_t n, const float *x, float mean, float *y)
+deviations(int64_t n, const float *x, float mean, double sum[2])
 {
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++) y[i] = x[i] - mean;
+    float to[2] = {0, 0};
+    sixteen v[4] = {{0}}, w[4] = {{0}};
+    int64_t i = 0;
+    for (; i + WIDE <= n; i += WIDE)
+        for (int k = 0; k < 4; k++) {
+            sixteen d = AT(x + i + k * LANES) - mean;
+            v[k] += d;
+            w[k] += d * d;
+        }
+    for (; i + LANES <= n; i += LANES) {
+        sixteen d = AT(x + i) - mean;
+        v[0] += d;
+        w[0] += d * d;
+    }
+    for (; i < n; i++) {
+        float d = x[i] - mean;
+        to[0] += d;
+        to[1] += d * d;
+    }
+    FOLD_SUM(v, to[0]);
+    FOLD_SUM(w, to[1]);
+    sum[0] += to[0];
+    sum[1] += to[1];
 }
 
 VECTOR static void
@@ -61,25 +84,34 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
     for (int64_t i = 0; i < n; i++) y[i] = distance(x[i], t) * t.rstd * weight[i] + bias[i];
 }
 
-/* u = dy weight, ux = u xhat. */
+/* Adds the sums of u = dy weight and of u xhat to sum[0] and sum[1]. */
 VECTOR static void
-weighted(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, float *u, float *ux)
-{
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        u[i] = dy[i] * weight[i];
-        ux[i] = u[i] * (distance(x[i], t) * t.rstd);
-    }
-}
-
-/* Adds the sums of u and of u xhat to sum[0] and sum[1]. */
-static void
 gradient_sums(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, double sum[2])
 {
-    float u[ROW_BLOCK], ux[ROW_BLOCK];
-    weighted(n, x, dy, weight, t, u, ux);
-    sum[0] += vec_sum(n, u);
-    sum[1] += vec_sum(n, ux);
+    float to[2] = {0, 0};
+    sixteen v[4] = {{0}}, w[4] = {{0}};
+    int64_t i = 0;
+    for (; i + WIDE <= n; i += WIDE)
+        for (int k = 0; k < 4; k++) {
+            int64_t at = i + k * LANES;
+            sixteen u = AT(dy + at) * AT(weight + at);
+            v[k] += u;
+            w[k] += u * (((AT(x + at) - t.mean) - t.rest) * t.rstd);
+        }
+    for (; i + LANES <= n; i += LANES) {
+        sixteen u = AT(dy + i) * AT(weight + i);
+        v[0] += u;
+        w[0] += u * (((AT(x + i) - t.mean) - t.rest) * t.rstd);
+    }
+    for (; i < n; i++) {
+        float u = dy[i] * weight[i];
+        to[0] += u;
+        to[1] += u * (distance(x[i], t) * t.rstd);
+    }
+    FOLD_SUM(v, to[0]);
+    FOLD_SUM(w, to[1]);
+    sum[0] += to[0];
+    sum[1] += to[1];
 }
 
 VECTOR static void
@@ -114,14 +146,12 @@ stats_of(const struct row *x, const struct norm *s)
 {
     float workspace[ROW_BLOCK];
     float mean = s->center ? (float)(row_sum(x, 0) / (double)x->n) : 0;
-    double sum = 0, squares = 0, size = (double)x->n;
+    double sum[2] = {0, 0}, size = (double)x->n;
     for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
         int64_t n = MIN(x->n - i, ROW_BLOCK);
-        shift_by(n, row_load(x, i, n, workspace), mean, workspace);
-        if (s->center) sum += vec_sum(n, workspace);
-        squares += vec_dot(n, workspace, workspace);
+        deviations(n, row_load(x, i, n, workspace), mean, sum);
     }
-    double rest = sum / size, variance = squares / size - rest * rest;
+    double rest = s->center ? sum[0] / size : 0, variance = sum[1] / size - rest * rest;
     if (variance < 0) variance = 0;
     return (struct stats){mean, (float)rest, (float)(1 / sqrt(variance + s->eps))};
 }

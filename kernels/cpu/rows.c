@@ -3,43 +3,19 @@
 #include "kernels/cpu/rows.h"
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/lanes.h"
 #include "runtime/simd.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Four vectors of sixteen lanes: enough to hide how long an addition takes. */
-enum { LANES = 16, WIDE = 4 * LANES };
-
 /* ---- blocks ---- */
-
-/* Vectors by name: of an array of lanes gcc moves all to memory and back when a loop of four vectors is followed by one
- * of a single one. */
-typedef float sixteen __attribute__((vector_size(64)));
-typedef float sixteen_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
-typedef float eight __attribute__((vector_size(32)));
-typedef float four __attribute__((vector_size(16)));
-
-#define AT(x)     (*(const sixteen_anywhere *)(x))
-#define LOWER(v)  __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
-#define UPPER(v)  __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
-#define LOWER4(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
-#define UPPER4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
 
 INLINE float
 greater(float a, float b)
 {
     return a > b ? a : b;
 }
-
-/* Four vectors to one number, by halves. */
-#define FOLD_SUM(v)                                                                                                    \
-    do {                                                                                                               \
-        sixteen all = (v[0] + v[2]) + (v[1] + v[3]);                                                                   \
-        eight half = LOWER(all) + UPPER(all);                                                                          \
-        four rest = LOWER4(half) + UPPER4(half);                                                                       \
-        sum += (rest[0] + rest[2]) + (rest[1] + rest[3]);                                                              \
-    } while (0)
 
 INLINE float
 fold_max(float *lane)
@@ -76,7 +52,7 @@ vec_sum(int64_t n, const float *x)
     for (; i + WIDE <= n; i += WIDE)
         for (int k = 0; k < 4; k++) v[k] += AT(x + i + k * LANES);
     for (; i < whole; i += LANES) v[0] += AT(x + i);
-    FOLD_SUM(v);
+    FOLD_SUM(v, sum);
     return sum;
 }
 
@@ -91,7 +67,7 @@ vec_dot(int64_t n, const float *x, const float *y)
     for (; i + WIDE <= n; i += WIDE)
         for (int k = 0; k < 4; k++) v[k] += AT(x + i + k * LANES) * AT(y + i + k * LANES);
     for (; i < whole; i += LANES) v[0] += AT(x + i) * AT(y + i);
-    FOLD_SUM(v);
+    FOLD_SUM(v, sum);
     return sum;
 }
 
