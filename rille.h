@@ -673,7 +673,7 @@ int rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, 
 
 /* The k-th act from now fails (0: none), with this error code's kind: a kernel that fails. */
 void rille_fail_act(struct rille_session *s, int64_t k);
-/* Kernels whose operator has this name also sleep so long (0: none). */
+/* Kernels whose operator has this name also sleep so long (0: none); of four operators at most. */
 void rille_slow_op(struct rille_session *s, const char *op, double seconds);
 
 #if defined __GNUC__

@@ -51,8 +51,10 @@ struct engine {
     atomic_int cut; /* a kernel was told to stop: what it gave is no result, whatever it said */
     atomic_int aborted;
     _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; of another run: shut */
-    const struct op *slow_op;
-    int64_t slow_ns;
+    struct slow {
+        const struct op *op;
+        int64_t ns;
+    } slow[4];            /* operators that are made to sleep; ns 0: none */
     atomic_llong fail_in; /* acts until one is made to fail; 0: none */
 };
 
@@ -495,13 +497,24 @@ outcome(struct engine *e, int nthread)
     return atomic_load(&e->cut) ? fail(E_CANCEL, "interrupted") : 0;
 }
 
+/* How long acts of the operator are made to sleep; NULL: of all, together. */
+static int64_t
+slowness(const struct engine *e, const struct op *op)
+{
+    int64_t ns = 0;
+    for (size_t i = 0; i < countof(e->slow); i++)
+        if (!op || e->slow[i].op == op) ns += e->slow[i].ns;
+    return ns;
+}
+
 /* Tests: an act that is made to sleep, or to fail. */
 static int
 trouble(void *engine, const struct op *op)
 {
     struct engine *e = engine;
-    if (e->slow_ns > 0 && op && op == e->slow_op) {
-        struct timespec t = {e->slow_ns / 1000000000, e->slow_ns % 1000000000};
+    int64_t ns = op ? slowness(e, op) : 0;
+    if (ns > 0) {
+        struct timespec t = {ns / 1000000000, ns % 1000000000};
         while (nanosleep(&t, &t) && errno == EINTR) { /* no signal shortens a kernel */
         }
     }
@@ -513,7 +526,7 @@ trouble(void *engine, const struct op *op)
 static bool
 has_trouble(struct engine *e)
 {
-    return e->slow_ns > 0 || atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0;
+    return slowness(e, NULL) > 0 || atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0;
 }
 
 int
@@ -611,6 +624,7 @@ engine_fail_act(struct engine *e, int64_t k)
 void
 engine_slow(struct engine *e, const struct op *op, int64_t ns)
 {
-    e->slow_op = op;
-    e->slow_ns = ns;
+    size_t i = 0;
+    while (i < countof(e->slow) - 1 && e->slow[i].ns > 0 && e->slow[i].op != op) i++;
+    e->slow[i] = (struct slow){op, ns};
 }

@@ -1,0 +1,66 @@
+-- pipeline.lua - pipelines of kernels that sleep, in real time: beside the virtual clock, and the bound of all schedules.
+--
+--   RILLE_THREADS=8 rille -d cpu:8 bench/pipeline.lua          bench/pipeline.sh runs it beside PyTorch's pipeline
+--
+-- A sleeping kernel wants no core, so that eight devices work at once on two. F, B and W take SLEEP each on every stage;
+-- the first has no B. Prints lines "schedule, devices, pieces, least of ROUNDS, virtual clock, bound" in milliseconds.
+
+local rille = require "rille"
+local SLEEP <const>, ROUNDS <const> = 0.01, 2
+
+-- devices: by stage. skip: the last stage reads what the first made, too.
+local function pipeline(devices, pieces, schedule, skip)
+  local on, weight = {}, {}
+  for q, d in ipairs(devices) do
+    on[q] = rille.placement("cpu", {d})
+    weight[q] = rille.zeros({8, 8}, {placement = on[q], requires_grad = true})
+  end
+  local step = rille.graph(function(x)
+    local first
+    for q = 1, #devices do
+      x = (q > 1 and x:to_global{placement = on[q], sbp = "B"} or x):matmul(weight[q]):tanh()
+      first = first or x
+    end
+    if skip then x = x + first:to_global{placement = on[#devices], sbp = "B"} end
+    local loss = x:sum()
+    loss:backward()
+    return loss
+  end, {micro_batches = pieces, schedule = schedule})
+  return step, rille.zeros({2 * pieces, 8}, {placement = on[1]})
+end
+
+local function least(step, x)
+  local best = math.huge
+  for _ = 1, ROUNDS do
+    step(x):item()
+    best = math.min(best, step:stats().step_time)
+  end
+  return best
+end
+
+local function dealt(p, v, back)
+  local devices = {}
+  for c = 0, v - 1 do
+    for d = 0, p - 1 do devices[#devices + 1] = back and c % 2 == 1 and p - 1 - d or d end
+  end
+  return devices
+end
+
+local cases = {
+  {"gpipe", 1}, {"1f1b", 1}, {"1f1b, skip", 1, schedule = "1f1b", skip = true}, {"zb-h1", 1}, {"zb-h2", 1},
+  {"interleaved", 2}, {"v-min", 2, back = true}, {"v-half", 2, back = true}, {"zb-v", 2, back = true},
+}
+
+rille._slow_op("matmul", SLEEP)
+rille._slow_op("contract", SLEEP)
+for _, p in ipairs{4, 8} do
+  for _, m in ipairs{8, 16} do
+    for _, case in ipairs(cases) do
+      local step, x = pipeline(dealt(p, case[2], case.back), m, case.schedule or case[1], case.skip)
+      step(x):item()
+      local time, chart = least(step, x), step:chart()
+      local work = case[2] * m * 3 * SLEEP
+      print(("%s\t%d\t%d\t%.1f\t%.1f\t%.1f"):format(case[1], p, m, 1e3 * time, 1e3 * chart.planned.time, 1e3 * (work + (p - 1) * SLEEP)))
+    end
+  end
+end

@@ -1,0 +1,131 @@
+-- schedules-bits.lua - whatever the schedule, recomputation, zero, and the dealing of stages to devices: losses and
+-- gradients are those of one device, bit for bit. Small whole numbers, so that no sum is rounded.
+
+local rille = require "rille"
+local tap = dofile("t/tap.lua")
+
+local WIDTH <const>, PIECES <const>, ROWS <const> = 4, 8, 2
+
+-- Layers on these devices in turn; each is {device, from...}: it reads the sum of what earlier layers gave (0: the input).
+local nets = {
+  ["a chain"] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}},
+  ["there and back"] = {{0, 0}, {1, 1}, {2, 2}, {2, 3}, {1, 4}, {0, 5}},
+  ["a wave of four"] = {{0, 0}, {1, 1}, {1, 2}, {0, 3}, {0, 4}, {1, 5}, {1, 6}, {0, 7}},
+  ["round"] = {{0, 0}, {1, 1}, {0, 2}, {1, 3}},
+  ["skips"] = {{0, 0}, {1, 1}, {2, 2, 0}, {3, 3, 1}},
+  ["encoder and decoder"] = {{0, 0}, {1, 1}, {2, 0}, {3, 3, 2}, {2, 4, 2}},
+  ["two towers"] = {{0, 0}, {1, 1}, {2, 0}, {3, 3}, {1, 2, 4}},
+}
+
+-- {loss, gradients} after a step; place(d) is where device d of the net is.
+local function trained(net, place, options)
+  rille.manual_seed(7)
+  local weight = {}
+  for i, layer in ipairs(net) do
+    weight[i] = rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = place(layer[1])}):to("f32"):detach():requires_grad_(true)
+  end
+  local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = place(0)}):to("f32"):detach()
+  local function forward(x)
+    local value = {[0] = x}
+    for i, layer in ipairs(net) do
+      local function here(k)
+        return layer[k] ~= 0 and net[layer[k]][1] == layer[1] and value[layer[k]] or value[layer[k]]:to_global{placement = place(layer[1]), sbp = "B"}
+      end
+      local sum = here(2)
+      for k = 3, #layer do sum = sum + here(k) end
+      value[i] = sum:matmul(weight[i]):relu()
+    end
+    local loss = value[#net]:sum()
+    loss:backward()
+    return loss
+  end
+  local loss
+  if options then loss = rille.graph(forward, options)(x) else loss = forward(x) end
+  local result = {loss:item()}
+  for i in ipairs(net) do result[i + 1] = weight[i].grad and weight[i].grad:totable() end
+  return result
+end
+
+local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved", "auto", {memory = 0.75}, {memory = 2}, {lag = 3, split_backward = true}}
+
+local function cpu(d) return rille.placement("cpu", {d}) end
+
+-- A step takes means over its pieces: powers of two, and so exact.
+local function scaled(result)
+  local function by(v)
+    if type(v) ~= "table" then return v / PIECES end
+    local t = {}
+    for k, x in pairs(v) do t[k] = by(x) end
+    return t
+  end
+  return by(result)
+end
+
+local names = {}
+for name in pairs(nets) do names[#names + 1] = name end
+table.sort(names)
+
+for _, name in ipairs(names) do
+  local net = nets[name]
+  tap.group(name, function()
+    local want = scaled(trained(net, function() return cpu(0) end))
+    local tried = 0
+    local list = {table.unpack(schedules)}
+    if name == "there and back" then list[#list + 1], list[#list + 2], list[#list + 3] = "zb-v", "v-half", "v-min" end
+    for _, schedule in ipairs(list) do
+      for _, recompute in ipairs{false, true} do
+        local text = type(schedule) == "string" and schedule or schedule.memory and "memory " .. schedule.memory or "lag"
+        local good, got = pcall(trained, net, cpu, {micro_batches = PIECES, schedule = schedule, recompute = recompute})
+        local small = not good and type(schedule) == "table" and tostring(got):find("the least is")
+        if not small then
+          tried = tried + 1
+          if good then tap.is(got, want, ("%s%s: the bits of one device"):format(text, recompute and ", recomputed" or ""))
+          else tap.ok(false, text, got) end
+        end
+      end
+    end
+    tap.ok(tried >= 2 * #list - 2, "nearly all were tried", tried)
+  end)
+end
+
+-- ---- two stages of two ranks each that share the batch, with updates on slices ----
+
+-- Weights after two steps. Steps and momentum are halves: all stays exact.
+local function updated(first, second, batch, options)
+  rille.manual_seed(11)
+  local at, weight = {first, first, second, second}, {}
+  for i = 1, 4 do weight[i] = rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = at[i]}):to("f32"):detach():requires_grad_(true) end
+  local opt = rille.optim.SGD(weight, {lr = 0.5, momentum = 0.5})
+  local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = first, sbp = batch}):to("f32"):detach()
+  local step = rille.graph(function(x)
+    for i = 1, 4 do
+      if i == 3 and first ~= second then x = x:to_global{placement = second, sbp = batch} end
+      x = x:matmul(weight[i]):relu()
+    end
+    local loss = x:sum()
+    loss:backward()
+    opt:step()
+    opt:zero_grad()
+    return loss
+  end, options)
+  local result = {}
+  for i = 1, 2 do result[i] = step(x):item() end
+  for i = 1, 4 do result[i + 2] = weight[i]:totable() end
+  return result
+end
+
+tap.group("data and pipeline parallel, in slices", function()
+  local one, two = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
+  local want = updated(cpu(0), cpu(0), "B", {micro_batches = PIECES})
+  for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}} do
+    for zero = 0, 3 do
+      for _, recompute in ipairs{false, true} do
+        local text = ("%s, zero %d%s"):format(type(schedule) == "table" and "memory 2" or schedule, zero, recompute and ", recomputed" or "")
+        tap.is(updated(one, two, "S(0)", {micro_batches = PIECES, schedule = schedule, zero = zero, recompute = recompute}), want,
+          text .. ": the bits of one device")
+      end
+    end
+  end
+end)
+
+tap.done()
