@@ -234,6 +234,18 @@ load_failed(lua_State *L)
     return 1;
 }
 
+/* The file as a function, or stdin for NULL; of a chunk of bytes Lua does not say whose it is. */
+static int
+load_file(lua_State *L, const char *name)
+{
+    int code = luaL_loadfilex(L, name, "t");
+    if (code && name && !strstr(lua_tostring(L, -1), name)) {
+        lua_pushfstring(L, "%s: %s", name, lua_tostring(L, -1));
+        lua_replace(L, -2);
+    }
+    return code;
+}
+
 static int
 run_text(lua_State *L, const char *text, const char *name)
 {
@@ -241,11 +253,21 @@ run_text(lua_State *L, const char *text, const char *name)
     return exit_code(run_protected(L, 0, 0));
 }
 
+/* Pushes a global of this name; what the user's metatable of _G would do is done where it is caught. */
+static void
+push_global(lua_State *L, const char *name)
+{
+    lua_pushglobaltable(L);
+    lua_pushstring(L, name);
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+}
+
 /* -E: return EXPR, all its values printed as print does. */
 static int
 run_expression(lua_State *L, const char *text)
 {
-    lua_getglobal(L, "print");
+    push_global(L, "print");
     const char *chunk = lua_pushfstring(L, "return %s", text);
     int code = luaL_loadbufferx(L, chunk, strlen(chunk), "=(command line)", "t");
     lua_remove(L, -2);
@@ -260,7 +282,7 @@ static int
 run_module(lua_State *L, const char *text)
 {
     const char *equals = strchr(text, '=');
-    lua_getglobal(L, "require");
+    push_global(L, "require");
     lua_pushstring(L, equals ? equals + 1 : text);
     int code = run_protected(L, 1, 1);
     if (code) return exit_code(code);
@@ -271,7 +293,7 @@ run_module(lua_State *L, const char *text)
     lua_insert(L, -2);
     lua_pushglobaltable(L);
     lua_insert(L, -3);
-    lua_settable(L, -3);
+    lua_rawset(L, -3);
     lua_pop(L, 1);
     return 0;
 }
@@ -297,7 +319,7 @@ static int
 run_script(lua_State *L, const struct program *p, const char *name)
 {
     int nargs = name ? p->argc - p->script - 1 : 0;
-    if (luaL_loadfilex(L, name && strcmp(name, "-") ? name : NULL, "t")) return load_failed(L);
+    if (load_file(L, name && strcmp(name, "-") ? name : NULL)) return load_failed(L);
     luaL_checkstack(L, nargs + 3, "too many arguments");
     for (int k = 0; k < nargs; k++) lua_pushstring(L, p->argv[p->script + 1 + k]);
     return exit_code(run_protected(L, nargs, 0));
@@ -323,7 +345,7 @@ run_init(lua_State *L)
     char path[PATH_MAX];
     if (!environment_path("XDG_CONFIG_HOME", ".config", "init.lua", path)) return 0;
     if (access(path, R_OK)) return 0;
-    if (luaL_loadfilex(L, path, "t")) return load_failed(L);
+    if (load_file(L, path)) return load_failed(L);
     return exit_code(run_protected(L, 0, 0));
 }
 

@@ -5,6 +5,7 @@
 #   type TEXT     types it; \n, \t, \e and \003 as in C
 #   wait TEXT     until the terminal showed TEXT since the last wait (30 seconds at most)
 #   within N TEXT   as wait, for N seconds at most: else the program is ended, and the exit code is 99
+#   columns N     the window has so many from now on
 #   hangup        closes the terminal; the last step
 #   pause         a second or two, so that two signals are two
 #   prompt        until a line begins with a prompt, "rille> " or "... .. ", and nothing follows: only then is what is
@@ -78,6 +79,7 @@ while (defined(my $step = <STDIN>) && $open) {
   if ($step =~ s/^type //) { type($step) }
   elsif ($step =~ s/^wait //) { wait_for($step, 30) }
   elsif ($step =~ s/^within (\d+) //) { kill(9, $pid), $code = 99, last unless wait_for($step, $1) }
+  elsif ($step =~ s/^columns //) { my $window = pack("S4", 40, $step, 0, 0); ioctl($master, $size, $window); pull(0.2) }
   elsif ($step eq "hangup") { close($master); ($open, $hung) = (0, 1); hang() }
   elsif ($step eq "prompt") { wait_for_prompt() }
   elsif ($step eq "pause") { my $end = time + 1; pull(0.1) while $open && time <= $end }

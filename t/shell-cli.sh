@@ -124,6 +124,24 @@ if command -v luac5.4 >/dev/null; then
   go plain.luac
   is "a chunk of bytes is not run" "$code" 1
 fi
+mkdir -p config/rille
+init() { # init BYTES...: an init file, and what comes of it
+  printf "$1" >config/rille/init.lua
+  go -d cpu:1 -e 'print(1)'
+}
+init 'error("boom")'
+is "an init file that fails is told with its line" "$code:$(grep -c 'init.lua:1: boom' err)" 1:1
+init '\033Lua\0\377'
+is "one of bytes is not run" "$code:$(grep -c init.lua err)" 1:1
+init 'print = nil; setmetatable(_G, {__index = function() error("no") end}); rille.full = nil'
+is "one that takes away names takes them from the user alone" "$code:$(grep -c 'init.lua:1: no' err)" 1:1
+go -d cpu:1 -E 1
+is "so has -E" "$code:$(grep -c 'call a nil value' err)" 1:1
+go -d cpu:1 -l x=io -e 'assert(x == io)'
+is "-l" "$code:$stderr" 0:
+go -d cpu:1 -i
+is "and the shell" "$code" 0
+rm config/rille/init.lua
 "$rille" --no-init -d cpu:1 -e 'print(1)' >/dev/full 2>err
 is "output that is not written exits 1" "$?" 1
 ok "and says so" grep -q 'could not be written: No space left' err

@@ -288,6 +288,38 @@ closed "launch -n 2 -d cpu:1" 'type os.execute("cat /proc/$PPID/task/*/children 
 is "with workers too" "$code" 129
 ok "which there were" [ "$(wc -w <pids)" -ge 3 ]
 ok "and which end" gone
+# ---- bad input: a clear reaction, nothing lost
+
+TERM=dumb color=auto session 'type 20 + 1\n' 'wait 21' 'type error("plain")\n' 'wait plain'
+ok "a terminal that cannot move its cursor is one of lines" grep -qx 21 seen
+ok "and of no colours" bash -c '! grep -q $'"'\\e'"' seen'
+NO_COLOR=1 color=auto session 'type error("plain")\n' 'wait plain'
+ok "NO_COLOR is obeyed" bash -c '! grep -q $'"'\\e\\[3'"' seen'
+session 'type y = "\347\214\253\347\214\253" #y\n' 'wait 6' 'type #("\377\376")\n' 'wait 2'
+ok "wide letters are letters, and bytes that are none are bytes" [ "$(grep -cxE '6|2' seen)" = 2 ]
+session 'type rille.nosuch\347\214\253\n' 'wait error' 'type "al" .. "ive"\n' 'wait alive'
+ok "a name of them is an error" grep -qx alive seen
+for color in always never; do
+  session 'type x = "some words, more than fit into a line' 'columns 20' 'columns 1' 'columns 3' 'columns 200' 'type "; #x\n' 'wait 37'
+  ok "what is typed survives a window that changes its size, --color $color" grep -qx 37 seen
+done
+color=never
+PTY_COLUMNS=1 session 'type for i = 1, 2 do\n' 'wait ..' 'type print(i + 40) end\n' 'wait 42' 'type :whos\n' 'wait no variables'
+ok "one column is enough" grep -qx 42 seen
+if [ "$editor" != none ]; then
+  for what in bytes folder pipe full; do
+    rm -rf state/rille/history
+    case $what in
+      bytes) printf '#1\n\033[31mevil\a\377\0\n#x\n%s' "$(head -c 9000 /dev/urandom | tr -d '\0')" >state/rille/history ;;
+      folder) mkdir state/rille/history ;;
+      pipe) mkfifo state/rille/history ;;
+      full) ln -s /dev/full state/rille/history ;;
+    esac
+    session 'type \e[A\e[A\003' prompt 'type "al" .. "ive"\n' 'wait alive'
+    ok "a history of $what hinders nobody" grep -qx alive seen
+  done
+  rm -rf state/rille/history
+fi
 color=auto session 'type error("red")\n' 'wait red'
 ok "errors are red on a terminal" grep -q $'\e\\[31m' seen
 color=never session 'type error("red")\n' 'wait red'
