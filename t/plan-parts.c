@@ -116,6 +116,20 @@ random_programs(struct rille_session *s, uint64_t seed, int kind)
          n.channels, n.transfers);
 }
 
+/* On a device without anything that comes once a piece, what others want early lay where a sum had been: so it waited
+ * for the last piece, and its channel said otherwise. */
+static void
+found_once(struct rille_session *s)
+{
+    struct count n = {0};
+    uint64_t rng = 794;
+    struct plan *p = random_plan(s, &rng, true);
+    assert(p);
+    try_program(s, p, 794, &n);
+    is_int(n.compiled, n.parts, "what is wanted before the last piece does not wait for memory that is free after it");
+    plan_free(&p);
+}
+
 /* ---- every move ---- */
 
 static const struct layout *
@@ -420,6 +434,7 @@ main(void)
     struct rille_session *s;
     alarm(300);
     if (rille_open(&o, &s)) return 1;
+    found_once(s);
     random_programs(s, seed_of(1), DEV_CPU);
     random_programs(s, seed_of(1), DEV_LATE);
     every_move(s);

@@ -236,7 +236,7 @@ item_of(const struct memory *m, int32_t device, const struct tenant *t)
 
 /* What is made once a piece lives from the first such task of the device to the last, seen from what is made once a
  * batch; a sum over the pieces is written from the first one on. So is what pieces wait for, and in a part of a plan
- * what others may want before the last piece: it must not wait for that to have its bytes. */
+ * what others may want before the last piece: it must not wait for that, or what comes after it, to have its bytes. */
 static void
 span_pieces(const struct memory *m, int32_t device, int32_t *first, int32_t *last)
 {
@@ -247,10 +247,13 @@ span_pieces(const struct memory *m, int32_t device, int32_t *first, int32_t *las
             *first = MIN(*first, m->item[i].first);
             *last = MAX(*last, m->item[i].last);
         }
+    int32_t before = *first;
+    for (int32_t i = 0; i < m->nitem; i++)
+        if (m->l->nchannel > 0 && m->late[m->tenant[m->first[device] + i].task]) before = MIN(before, m->item[i].first);
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct tenant *t = &m->tenant[m->first[device] + i];
         bool early = m->l->draft[t->task].piece || m->wanted[t->task] || (m->l->nchannel > 0 && !m->late[t->task]);
-        if (early && m->item[i].group == BATCH) m->item[i].first = MIN(m->item[i].first, *first);
+        if (early && m->item[i].group == BATCH) m->item[i].first = MIN(m->item[i].first, before);
     }
 }
 
