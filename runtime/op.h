@@ -241,11 +241,15 @@ struct op {
     /* What it folds the dimensions of its attribute axis with (kernels/cpu/reduce.h); RED_NONE: it does not. */
     enum reduce folds;
     /* Of others, what machines compute that compile texts (kernels/cuda/source.h): bodies in C++. element: the value at
-     * a position of the result; line: all of one line of operand 0. NULL: the host computes it for them. */
+     * a position of the result; line: all of one line of operand 0, along the dimensions that line_dims says (NULL: the
+     * attribute axis, or else the last). Both NULL: the host computes it for them. */
     const char *element, *line;
+    void (*line_dims)(const struct call *c, bool *gone);
     /* Operators that check data: ref and run() leave in k->find what is wrong, and go on with results that harm nobody;
      * say, on the host and later, makes E_VALUE of it. k's views have no data. Updates wait for it. */
     int (*say)(const struct kcall *k, const struct finding *f);
+    /* The looking alone, beside an element or a line. */
+    void (*find)(const struct kcall *k);
     /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE when
      * in[0]'s strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies.
      */

@@ -118,8 +118,9 @@ as_float(double x)
 {
     return odd_of(x);
 }
+template <class C>
 DEVICE float
-as_float(int64_t x)
+as_float(C x)
 {
     return odd_of((double)x);
 }
@@ -178,6 +179,7 @@ template <> struct putting<double> {
         static METHOD M of(float x) { return (M)cut(x, lo, hi, (float)top); }                                          \
         static METHOD M of(double x) { return (M)cut(x, lo, hi, (double)top); }                                        \
         static METHOD M of(int64_t x) { return (M)x; }                                                                 \
+        template <class C> static METHOD M of(C x) { return (M)x; }                                                    \
     };
 PUT_INTEGER(uint8_t, 0, 255, 256)
 PUT_INTEGER(int32_t, -2147483647 - 1, 2147483647, 2147483648.0)
@@ -275,6 +277,15 @@ rng_normal(uint64_t key, uint64_t piece, uint64_t i, bool f64)
     return (float)box_muller(u, (double)rng_word(key, piece, i | 1) / 4294967296.0, i % 2);
 }
 
+/* The upper half of a product. */
+DEVICE uint64_t
+product_high(uint64_t a, uint64_t b)
+{
+    uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
+    uint64_t low = a0 * b0, middle = a1 * b0 + (low >> 32), other = a0 * b1 + (uint32_t)middle;
+    return a1 * b1 + (middle >> 32) + (other >> 32);
+}
+
 /* ---- places ---- */
 
 /* The offset of position p of a walk over N loops, the last one fastest. */
@@ -291,6 +302,17 @@ walk(int64_t p, const int64_t *size, const int64_t *stride)
     return offset + p * stride[0];
 }
 
+DEVICE bool
+is_nan(double x)
+{
+    return x != x;
+}
+DEVICE bool
+is_nan(int64_t)
+{
+    return false;
+}
+
 /* ---- folds: many values become one ---- */
 
 struct sums {
@@ -305,6 +327,10 @@ struct products {
 struct greatest {
     static METHOD double join(double a, double x) { return x > a || x != x ? x : a; }
     static METHOD int64_t join(int64_t a, int64_t x) { return x > a ? x : a; }
+};
+/* NaN does not count. */
+struct greatest_number {
+    static METHOD double join(double a, double x) { return x > a || a != a ? x : a; }
 };
 struct least {
     static METHOD double join(double a, double x) { return x < a || x != x ? x : a; }
@@ -335,7 +361,7 @@ template <int WIDTH> struct team {
         C value = start;
         bool any = false; /* the start counts once, in the first thread */
         each([&](int64_t i) {
-            value = any || rank() == 0 ? Fold::join(value, f(i)) : (C)f(i);
+            value = any || rank() == 0 ? Fold::join(value, (C)f(i)) : (C)f(i);
             any = true;
         });
         if (WIDTH == 1) return value;

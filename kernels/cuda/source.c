@@ -391,7 +391,7 @@ add_number(struct making *m, int k, enum dtype d)
 {
     str_addf(&m->member, "    int64_t number%d;\n", k);
     fill(m, FILL_NUMBER, k, 0);
-    str_addf(&m->head, "    METHOD %s x%d() const { return bits_as<%s>(a.number%d); }\n", memory_text(d), k,
+    str_addf(&m->head, "    METHOD %s x%d(int64_t = 0) const { return bits_as<%s>(a.number%d); }\n", memory_text(d), k,
              memory_text(d), k);
 }
 
@@ -418,14 +418,16 @@ add_reader(struct making *m, int k, const struct view *v)
              "        for (int d = 0; d < %d; d++) o += at[d] * a.x%d.stride[d];\n"
              "        return get<%s>(((const %s *)a.x%d.data)[o]);\n    }\n"
              "    METHOD int64_t dim%d(int d) const { return a.x%d.dim[d]; }\n"
-             "    METHOD int64_t place%d(int d) const { return a.x%d.offset[d]; }\n",
-             compute_text(compute_of(d)), k, v->ndim, k, compute_text(compute_of(d)), memory_text(d), k, k, k, k, k);
+             "    METHOD int64_t place%d(int d) const { return a.x%d.offset[d]; }\n"
+             "    enum { NDIM%d = %d };\n",
+             compute_text(compute_of(d)), k, v->ndim, k, compute_text(compute_of(d)), memory_text(d), k, k, k, k, k, k,
+             v->ndim);
 }
 
 static void
 add_operand(struct making *m, const struct kcall *k, int i)
 {
-    if (k->in[i].dtype == DT_NONE) {
+    if (i >= k->call->nin || k->in[i].dtype == DT_NONE) {
         str_addf(&m->head, "    METHOD int64_t x%d(const int64_t * = 0) const { return 0; }\n", i);
     } else if (k->call->in[i].weak) {
         add_number(m, i, (enum dtype)k->in[i].dtype);
@@ -463,7 +465,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     str_addf(&m.head, "struct element {\n    const args &a;\n    typedef %s real;\n",
              compute_of((enum dtype)y->dtype) == COMP_F32 ? "float" : "double");
     add_names(&m.head, c->op);
-    for (int i = 0; i < c->nin; i++) add_operand(&m, k, i);
+    for (int i = 0; i < MAX(c->nin, op_noperand(c->op)); i++) add_operand(&m, k, i);
     add_whole(&m, 'y', 0, c->nin, y);
     add_position(&m, k);
     str_addf(&m.head, "    METHOD auto of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
@@ -482,6 +484,23 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
 
 /* ---- line ---- */
 
+/* Along which dimensions of operand 0 lines lie. */
+static void
+line_dims(const struct call *c, bool *gone)
+{
+    int axis = op_attr_find(c->op, "axis");
+    if (c->op->folds != RED_NONE)
+        reduced_dims(c, gone);
+    else if (c->op->line_dims)
+        c->op->line_dims(c, gone);
+    else if (axis >= 0 && c->op->attr[axis].flags & ATTR_ABSENT && !c->attr[axis].set)
+        memset(gone, true, c->in[0].ndim); /* all */
+    else if (axis >= 0)
+        gone[c->attr[axis].i] = true;
+    else if (c->in[0].ndim > 0)
+        gone[c->in[0].ndim - 1] = true;
+}
+
 /* The dimensions of operand 0, in two lots: those along which its lines lie, and the others. */
 struct lines_on {
     int ndim, nline;
@@ -495,15 +514,9 @@ static void
 split_dims(const struct call *c, const struct view *x, struct lines_on *l)
 {
     *l = (struct lines_on){.ndim = x->ndim, .count = 1, .length = 1};
-    int axis = op_attr_find(c->op, "axis");
-    if (c->op->folds != RED_NONE)
-        reduced_dims(c, l->gone);
-    else if (axis >= 0 && c->op->attr[axis].kind == ATTR_INT)
-        l->gone[c->attr[axis].i] = true;
-    else
-        l->gone[x->ndim - 1] = true;
+    line_dims(c, l->gone);
     for (int d = 0; d < x->ndim; d++) {
-        l->size[l->gone[d]][l->n[l->gone[d]]++] = x->dim[d];
+        l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1); /* walks divide by it, also those of no steps */
         *(l->gone[d] ? &l->length : &l->count) *= x->dim[d];
     }
     for (int g = 0; g < 2; g++)
@@ -519,14 +532,14 @@ line_strides(const struct lines_on *l, const struct view *v, int64_t stride[2][M
     for (int d = 0; d < l->ndim; d++) n[l->gone[d]]++;
     for (int d = 0; d < l->ndim && v->ndim == l->ndim; d++) {
         int g = l->gone[d];
-        if (v->dim[d] != 1 && v->dim[d] != l->size[g][at[g]]) return false;
-        stride[g][at[g]++] = v->dim[d] == 1 ? 0 : v->stride[d];
+        if (v->dim[d] > 1 && v->dim[d] != l->size[g][at[g]]) return false;
+        stride[g][at[g]++] = v->dim[d] <= 1 ? 0 : v->stride[d];
     }
     if (v->ndim == l->ndim) return true;
     int only = view_numel(v) == l->count && v->ndim == n[0] ? 0 : 1;
     if (v->ndim != n[only]) return false;
     for (int d = 0; d < v->ndim; d++) {
-        if (v->dim[d] != l->size[only][d]) return false;
+        if (MAX(v->dim[d], 1) != l->size[only][d]) return false;
         stride[only][d] = v->stride[d];
     }
     return true;
@@ -584,6 +597,16 @@ fold_body(struct making *m, const struct kcall *k, enum reduce r)
     return text;
 }
 
+/* What a line is computed in. */
+static enum compute
+line_type(const struct kcall *k)
+{
+    enum compute type = compute_of((enum dtype)k->in[0].dtype);
+    for (int i = 0; i < k->call->nin; i++)
+        if (k->in[i].dtype == DT_F64 && !k->call->in[i].weak) type = COMP_F64;
+    return type;
+}
+
 /* Threads for a line: a line of few elements is worth one, and of few lines each has a block. */
 static int
 width_of(const struct lines_on *l)
@@ -605,12 +628,14 @@ make_line(struct arena *a, const struct kcall *k, struct cuda_source *s)
     word(&m, (uint64_t)l.length);
     words(&m, l.n[0], l.size[0]);
     words(&m, l.n[1], l.size[1]);
-    str_addf(&m.head, "struct lines : team<%d> {\n    const args &a;\n    int64_t line;\n    typedef %s real;\n", width,
-             compute_of((enum dtype)k->in[0].dtype) == COMP_F32 ? "float" : "double");
+    str_addf(&m.head,
+             "struct lines : team<%d> {\n    const args &a;\n    int64_t line;\n    typedef %s real;\n    typedef %s "
+             "wide;\n",
+             width, line_type(k) == COMP_F32 ? "float" : "double", line_type(k) == COMP_I64 ? "int64_t" : "double");
     str_addf(&m.head, "    METHOD lines(const args &args_, double *room_) : a(args_), line(0) { room = room_; }\n");
     add_names(&m.head, c->op);
-    for (int i = 0; i < c->nin && can; i++) {
-        if (k->in[i].dtype == DT_NONE)
+    for (int i = 0; i < MAX(c->nin, op_noperand(c->op)) && can; i++) {
+        if (i >= c->nin || k->in[i].dtype == DT_NONE)
             str_addf(&m.head, "    METHOD real x%d(int64_t = 0) const { return 0; }\n", i);
         else if (c->in[i].weak)
             add_number(&m, i, (enum dtype)k->in[i].dtype);

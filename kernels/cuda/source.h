@@ -8,6 +8,15 @@
  *   line   a group of threads a line: folds, softmax, norms
  *   copy   bits from one strided memory to another
  *
+ * A body of an element has at[d], the position in the result; place(d), whole(d) and index(), the same in the whole
+ * tensor; NDIM, DIGITS (of a float), key() and a.piece for random numbers; of operand k x<k>(at), or x<k>() of a
+ * number, dim<k>(d), place<k>(d) (its offset) and NDIM<k>. Its value is what it returns.
+ *
+ * A body of a line has n elements: of operand k x<k>(i), of result k y<k>(i, value) - also where they have one value a
+ * line, or one for all lines; each(f), once(f), fold<sums>(start, f) of device.cuh, f a lambda; real, the type that it
+ * computes in, and wide, in which it adds up. Both read c as bodies of element-wise operators do
+ * (kernels/op/eltwise.h).
+ *
  * A text depends on dtypes, attributes and the number of loops, not on sizes and strides: those are words of its
  * argument, like addresses and the numbers of a call. It is compiled after the text of device.cuh, and named after its
  * digest. Everything is in the caller's arena; only read afterwards, any thread. */

@@ -177,6 +177,21 @@ absorb(struct val **in, int nin)
 
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
+static const char line[] = BODY({
+    const double lr = x4(0), t = x5(0), wd = c->attr[WEIGHT_DECAY].f;
+    const real b1 = c->attr[BETA1].f, c1 = 1 - c->attr[BETA1].f, b2 = c->attr[BETA2].f, c2 = 1 - c->attr[BETA2].f;
+    const real eps = c->attr[EPS].f, decay = c->attr[DECOUPLED].i ? 1 - lr * wd : 1, l2 = c->attr[DECOUPLED].i ? 0 : wd;
+    const real rate = lr / (1 - pow(c->attr[BETA1].f, t)), root = 1 / sqrt(1 - pow(c->attr[BETA2].f, t));
+    const real scale = absent(&c->in[6]) ? 1 : x6(0);
+    each([&](int64_t i) {
+        const real p = x0(i), g = fma(l2, p, scale * (real)x3(i));
+        const real m = fma(b1, (real)x1(i), c1 * g), v = fma(b2, (real)x2(i), c2 * g * g);
+        y0(i, fma(p, decay, -rate * m / fma(sqrt(v), root, eps)));
+        y1(i, m);
+        y2(i, v);
+    });
+});
+
 const struct op op_adamw = {
     .name = "adamw",
     .doc = "m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2, p = p (1 - lr wd) - lr m' / (sqrt v' + eps)",
@@ -198,6 +213,8 @@ const struct op op_adamw = {
     .infer = infer,
     .absorb = absorb,
     .ref = ref,
+    .line = line,
+    .line_dims = no_dims,
     .kernel = variants,
     .ninplace = 3,
     .flags = OP_INPLACE | OP_UPDATE | OP_HIDDEN | OP_UNPLACED,

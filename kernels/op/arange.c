@@ -44,11 +44,14 @@ run(const struct kcall *k, const void *state)
 
 static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
 
+static const char element[] = BODY({ return x0() + index() * (absent(&c->in[2]) ? 1 : x2()); });
+
 const struct op op_arange = {
     .name = "arange",
     .doc = "y[i] = start + i step",
     .in = {{"start", IN_NUMBER}, {"stop", IN_NUMBER | IN_OPTIONAL}, {"step", IN_NUMBER | IN_OPTIONAL}},
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_SOURCE,
     .sample = {"#0 #4", "#1 #7 #2", "#0.5 #2.5 #0.5"},

@@ -34,6 +34,13 @@ run(const struct kcall *k, const void *state)
 static const struct kernel_variant variants[] = {{"blocks", .dense_in = true, .accepts = arg_accepts, .run = run},
                                                  {NULL}};
 
+static const char line[] = BODY({
+    const wide best = fold<greatest>((wide)x0(0), [&](int64_t i) { return x0(i); });
+    const int64_t first = fold<least>(
+        INT64_MAX, [&](int64_t i) { return x0(i) == best || (is_nan(best) && is_nan(x0(i))) ? i : INT64_MAX; });
+    once([&] { y0(0, first); });
+});
+
 const struct op op_argmax = {
     .name = "argmax",
     .doc = "y = first i with x[i] = max of x along axis",
@@ -47,6 +54,7 @@ const struct op op_argmax = {
     .grad = b_zero_grad,
     .build = build,
     .ref = ref,
+    .line = line,
     .kernel = variants,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=1 keepdim=1", "i64{7}<4", "f32{3,4}", "f32{3,1000} axis=1"},
 };

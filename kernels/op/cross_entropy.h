@@ -17,6 +17,7 @@ ce_axis(int ndim)
 {
     return ndim > 1 ? 1 : 0;
 }
+void ce_line_dims(const struct call *c, bool *gone);
 /* "aVb" for the logits and "ab" for the labels. whole: the classes may not be split. */
 void ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labels);
 /* exp((x - max) - rest); max and rest without the axis of the classes, f32 of halves, and so is the result. */

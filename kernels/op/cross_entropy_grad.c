@@ -115,6 +115,16 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
+static const char line[] = BODY({
+    const int64_t label = x1(0);
+    const double m = x2(0), rest = x3(0), g = x4(0), s = c->attr[LABEL_SMOOTHING].f;
+    const bool counts = label != c->attr[IGNORE_INDEX].i && label >= 0 && label < n;
+    each([&](int64_t i) {
+        const double t = (i == label ? 1 - s : 0) + s / n;
+        y0(i, counts ? (exp((real)(x0(i) - m) - (real)rest) - t) * g : 0);
+    });
+});
+
 const struct op op_cross_entropy_grad = {
     .name = "cross_entropy_grad",
     .doc = "dx = (softmax(x) - target) dloss at each position",
@@ -126,6 +136,8 @@ const struct op op_cross_entropy_grad = {
     .grad = grad,
     .saves = "01234",
     .ref = ref,
+    .line = line,
+    .line_dims = ce_line_dims,
     .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6 f32{4} f32{4} f32{4}",

@@ -25,6 +25,12 @@ ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labe
 }
 
 void
+ce_line_dims(const struct call *c, bool *gone)
+{
+    gone[ce_axis(c->in[0].ndim)] = true;
+}
+
+void
 ce_find_labels(const struct kcall *k, int64_t nclass)
 {
     lookup_find(k, 1, nclass, &k->call->attr[CE_IGNORE].i);
@@ -171,6 +177,26 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
+static const char line[] = BODY({
+    const int64_t label = x1(0);
+    const double s = c->attr[LABEL_SMOOTHING].f;
+    const double most = fold<greatest_number>((double)-INFINITY, [&](int64_t i) { return x0(i); });
+    const double rest = log(fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - (real)most); }));
+    const double below = s ? fold<sums>(0.0, [&](int64_t i) { return x0(i) - most; }) : 0;
+    const bool counts = label != c->attr[IGNORE_INDEX].i && label >= 0 && label < n;
+    once([&] {
+        y0(0, counts ? rest - (1 - s) * (x0(label) - most) - (s ? s / n * below : 0) : 0);
+        y1(0, most);
+        y2(0, rest);
+    });
+});
+
+static void
+look(const struct kcall *k)
+{
+    ce_find_labels(k, k->in[0].global[ce_axis(k->in[0].ndim)]);
+}
+
 const struct op op_cross_entropy_rows = {
     .name = "cross_entropy_rows",
     .doc = "loss = -log softmax(logits)[label] at each position; and m, log sum exp(logits - m)",
@@ -182,6 +208,9 @@ const struct op op_cross_entropy_rows = {
     .grad = grad,
     .saves = "01bc",
     .ref = ref,
+    .line = line,
+    .line_dims = ce_line_dims,
+    .find = look,
     .kernel = variants,
     .say = ce_say,
     .flags = OP_HIDDEN,

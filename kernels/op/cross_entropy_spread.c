@@ -47,6 +47,13 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    const int axis = NDIM > 1;
+    int64_t of[8];
+    for (int d = 0; d < NDIM - 1; d++) of[d] = at[d < axis ? d : d + 1];
+    return x1(of) != c->attr[IGNORE_INDEX].i && x1(of) == place(axis) ? x2(of) : 0;
+});
+
 const struct op op_cross_entropy_spread = {
     .name = "cross_entropy_spread",
     .doc = "y[label] = g at each position, 0 elsewhere; of like's shape",
@@ -58,6 +65,7 @@ const struct op op_cross_entropy_spread = {
     .grad = grad,
     .saves = "1",
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6 f32{4}", "f32{2,5,3} i32{2,3}<5 f32{2,3} ignore_index=1", "bf16{7} i64{}<7 bf16{}"},

@@ -57,6 +57,20 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    const int axis = NDIM0 > 1;
+    int64_t from[8];
+    for (int d = 0; d < NDIM0; d++) from[d] = at[d < axis ? d : d - 1];
+    from[axis] = x1(at) - place0(axis);
+    return x1(at) != c->attr[IGNORE_INDEX].i && from[axis] >= 0 && from[axis] < dim0(axis) ? x0(from) : 0;
+});
+
+static void
+look(const struct kcall *k)
+{
+    ce_find_labels(k, k->in[0].global[ce_axis(k->in[0].ndim)]);
+}
+
 const struct op op_cross_entropy_target = {
     .name = "cross_entropy_target",
     .doc = "the logit at each label; 0 where it is ignored",
@@ -69,6 +83,8 @@ const struct op op_cross_entropy_target = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .element = element,
+    .find = look,
     .kernel = variants,
     .say = ce_say,
     .flags = OP_HIDDEN,

@@ -189,6 +189,17 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_cumsum, 1, dout, attr);
 }
 
+static const char line[] = BODY({
+    once([&] {
+        wide sum = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t to = c->attr[REVERSE].i ? n - 1 - i : i;
+            sum = sums::join(sum, (wide)x0(to));
+            y0(to, sum);
+        }
+    });
+});
+
 const struct op op_cumsum = {
     .name = "cumsum",
     .doc = "y[i] = x[0] + ... + x[i] along axis",
@@ -200,6 +211,7 @@ const struct op op_cumsum = {
     .linear = "0",
     .grad = grad,
     .ref = ref,
+    .line = line,
     .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=1 reverse=1", "i32{7} axis=0"},

@@ -109,6 +109,11 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = dense_out, .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    const double p = c->attr[P].f;
+    return rng_uniform(key(), a.piece, index(), 24) >= p ? x0(at) * (real)(1 / (1 - p)) : 0;
+});
+
 const struct op op_dropout = {
     .name = "dropout",
     .doc = "y = 0 with probability p, else x / (1 - p)",
@@ -122,6 +127,7 @@ const struct op op_dropout = {
     .grad = grad,
     .build = build,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_RANDOM,
     .sample = {"f32{4,6} #1 #0", "f32{7} #7 #3 p=0.25", "f32{3} #1 #1 training=0"},

@@ -57,6 +57,17 @@ flops(const struct call *c)
 
 static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    const int64_t from[] = {x0(at) - place1(0), at[NDIM - 1]};
+    return from[0] >= 0 && from[0] < dim1(0) ? x1(from) : 0;
+});
+
+static void
+look(const struct kcall *k)
+{
+    lookup_find(k, 0, k->in[1].global[0], NULL);
+}
+
 const struct op op_embedding = {
     .name = "embedding",
     .doc = "y[..., d] = table[ids[...], d]",
@@ -70,6 +81,8 @@ const struct op op_embedding = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .element = element,
+    .find = look,
     .say = say,
     .kernel = variants,
     .flops = flops,

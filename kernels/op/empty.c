@@ -18,11 +18,14 @@ run(const struct kcall *k, const void *state)
 
 static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
 
+static const char element[] = BODY({ return 0; });
+
 const struct op op_empty = {
     .name = "empty",
     .doc = "y = anything",
     .infer = source_f32,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_SOURCE,
     .sample = {""},

@@ -5,6 +5,8 @@
  * lies as dy does and would move all of it. */
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/reduce.h"
+
 #include <math.h>
 
 enum { AXIS };
@@ -116,6 +118,11 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 1)) din[1] = b_neg(b, b_mul(b, dout[0], n->out[0]));
 }
 
+static const char line[] = BODY({
+    const double sum = fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - x1(i)); });
+    once([&] { y0(0, sum); });
+});
+
 const struct op op_exp_sum = {
     .name = "exp_sum",
     .doc = "y = sum of e^(x - m) over axis",
@@ -128,6 +135,8 @@ const struct op op_exp_sum = {
     .grad = grad,
     .saves = "01a",
     .ref = ref,
+    .line = line,
+    .line_dims = reduced_dims,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,1} axis=1", "f32{2,3,5} f32{1,3,1} axis=0,2", "f32{7} f32{1}",

@@ -23,11 +23,14 @@ run(const struct kcall *k, const void *state)
 
 static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
 
+static const char element[] = BODY({ return NDIM == 2 && place(0) == place(1); });
+
 const struct op op_eye = {
     .name = "eye",
     .doc = "y[i, j] = (i == j)",
     .infer = source_f32,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_SOURCE,
     .sample = {""},

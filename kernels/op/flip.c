@@ -45,6 +45,16 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    int64_t from[8];
+    for (int d = 0; d < NDIM; d++) from[d] = c->attr[AXES].n ? at[d] : dim0(d) - 1 - at[d];
+    for (int i = 0; i < c->attr[AXES].n; i++) {
+        const int64_t d = c->attr[AXES].list[i];
+        from[d] = dim0(d) - 1 - at[d];
+    }
+    return x0(from);
+});
+
 const struct op op_flip = {
     .name = "flip",
     .doc = "y[i] = x[n - 1 - i] along axes",
@@ -56,6 +66,7 @@ const struct op op_flip = {
     .increasing = "0",
     .grad = grad,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .sample = {"f32{4,6} axes=1", "f32{2,3,5} axes=0,2", "i64{7}", "f32{0,3} axes=0"},
 };

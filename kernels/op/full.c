@@ -21,12 +21,15 @@ ref(const struct kcall *k)
 
 static const struct kernel_variant variants[] = {{"fill", .run = fill}, {NULL}};
 
+static const char element[] = BODY({ return x0(); });
+
 const struct op op_full = {
     .name = "full",
     .doc = "y = value",
     .in = {{"value", IN_NUMBER}},
     .infer = source_f32,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_SOURCE | OP_UNPLACED,
     .sample = {"#2.5", "#3"},

@@ -106,6 +106,21 @@ flops(const struct call *c)
 
 static const struct kernel_variant variants[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    int64_t from[8];
+    for (int d = 0; d < NDIM; d++) {
+        from[d] = (d == c->attr[AXIS].i ? x1(at) : place1(d) + at[d]) - place0(d);
+        if (from[d] < 0 || from[d] >= dim0(d)) return (decltype(x0(at)))0;
+    }
+    return x0(from);
+});
+
+static void
+look(const struct kcall *k)
+{
+    lookup_find(k, 1, k->in[0].global[axis_of(k->call)], NULL);
+}
+
 const struct op op_gather = {
     .name = "gather",
     .doc = "y[i, j] = x[i, ids[i, j]], the position along axis",
@@ -120,6 +135,8 @@ const struct op op_gather = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .element = element,
+    .find = look,
     .say = say,
     .kernel = variants,
     .flops = flops,

@@ -58,6 +58,20 @@ flops(const struct call *c)
 
 static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    const int axis = (int)c->attr[AXIS].i;
+    int64_t from[8];
+    for (int d = 0; d < NDIM0; d++) from[d] = at[d < axis ? d : d + NDIM1 - 1];
+    from[axis] = x1(at + axis) - place0(axis);
+    return from[axis] >= 0 && from[axis] < dim0(axis) ? x0(from) : 0;
+});
+
+static void
+look(const struct kcall *k)
+{
+    lookup_find(k, 1, k->in[0].global[axis_of(k->call)], NULL);
+}
+
 const struct op op_index_select = {
     .name = "index_select",
     .doc = "y[.., j, ..] = x[.., ids[j], ..], along axis",
@@ -72,6 +86,8 @@ const struct op op_index_select = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .element = element,
+    .find = look,
     .say = say,
     .kernel = variants,
     .flops = flops,

@@ -20,6 +20,12 @@ ref(const struct kcall *k)
     return 0;
 }
 
+static const char line[] = BODY({
+    const int64_t count =
+        fold<sums>((int64_t)0, [&](int64_t i) { return (int64_t)(x0(i) != c->attr[IGNORE_INDEX].i); });
+    once([&] { y0(0, count); });
+});
+
 const struct op op_label_count = {
     .name = "label_count",
     .doc = "how many labels are not ignore_index",
@@ -29,6 +35,8 @@ const struct op op_label_count = {
     .dtype = OUT_I64,
     .reduce = RED_SUM,
     .ref = ref,
+    .line = line,
+    .line_dims = all_dims,
     .flags = OP_HIDDEN,
     .sample = {"i64{7}<3 ignore_index=1", "i32{2,5}<9", "i64{}<3"},
 };

@@ -37,6 +37,17 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run},
                                                  {NULL}};
 
+static const char line[] = BODY({
+    const double mean = fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n;
+    const double squares = fold<sums>(0.0, [&](int64_t i) { return (x0(i) - mean) * (x0(i) - mean); });
+    const double rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
+    const bool weight = !absent(&c->in[1]);
+    each([&](int64_t i) {
+        const real v = (x0(i) - mean) * rstd;
+        y0(i, (weight ? v * x1(i) : v) + x2(i));
+    });
+});
+
 const struct op op_layer_norm = {
     .name = "layer_norm",
     .doc = "y = (x - mean) / sqrt(variance + eps) * weight + bias, over the last dimensions",
@@ -53,6 +64,8 @@ const struct op op_layer_norm = {
     .split_form = split_form,
     .saves = "01",
     .ref = ref,
+    .line = line,
+    .line_dims = norm_line_dims,
     .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} f32{6} f32{6}", "f32{2,3,5} - f32{5}", "f32{2,3,5} normalized_shape=3,5",

@@ -25,12 +25,19 @@ run(const struct kcall *k, const void *state)
 
 static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    const double start = x0(), stop = x1(), last = (NDIM > 0 ? whole(0) : 1) - 1;
+    const double t = last > 0 ? index() / last : 0;
+    return t < 0.5 ? start + t * (stop - start) : stop - (1 - t) * (stop - start);
+});
+
 const struct op op_linspace = {
     .name = "linspace",
     .doc = "y[i] = start + i (stop - start) / (n - 1)",
     .in = {{"start", IN_NUMBER}, {"stop", IN_NUMBER}},
     .infer = source_f32,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_SOURCE,
     .sample = {"#0 #1", "#-2 #3"},

@@ -173,6 +173,13 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_mul(b, b_div(b, dy, sum), b_exp(b, b_sub(b, x, y)));
 }
 
+static const char line[] = BODY({
+    const double most = fold<greatest>((double)-INFINITY, [&](int64_t i) { return x0(i); });
+    const double m = most - most == 0 ? most : 0;
+    const double sum = fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - m); });
+    once([&] { y0(0, m + log(sum)); });
+});
+
 const struct op op_logsumexp = {
     .name = "logsumexp",
     .doc = "y = ln of the sum of e^x over axis",
@@ -185,6 +192,8 @@ const struct op op_logsumexp = {
     .saves = "0a",
     .build = build,
     .ref = ref,
+    .line = line,
+    .line_dims = reduced_dims,
     .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "f32{7}", "f32{3,1500} axis=1"},

@@ -16,6 +16,14 @@ norm_dims(const struct call *c)
     return c->attr[SHAPE].n ? c->attr[SHAPE].n : 1;
 }
 
+/* Of the norms, and of their gradients, whose record has the number of dimensions. */
+void
+norm_line_dims(const struct call *c, bool *gone)
+{
+    int dims = op_attr_find(c->op, "dims") >= 0 ? (int)c->attr[NORM_DIMS].i : norm_dims(c);
+    for (int d = 0; d < c->in[X].ndim; d++) gone[d] = d >= c->in[X].ndim - dims;
+}
+
 void
 norm_text(const struct type *x, int dims, struct str *x_text, struct str *last)
 {

@@ -12,6 +12,7 @@
 enum { NORM_DIMS, NORM_EPS, NORM_CENTER };
 
 /* layer_norm and rms_norm: operands x, weight, bias; attributes normalized_shape and eps. */
+void norm_line_dims(const struct call *c, bool *gone);
 int norm_rule(const struct call *c, struct str *rule);
 int norm_infer(const struct call *c, int64_t *size);
 int norm_ref(const struct kcall *k, bool center);

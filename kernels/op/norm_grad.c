@@ -78,6 +78,17 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run},
                                                  {NULL}};
 
+static const char line[] = BODY({
+    const bool center = c->attr[CENTER].i, weight = !absent(&c->in[2]);
+    const double mean = center ? fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n : 0;
+    const double squares = fold<sums>(0.0, [&](int64_t i) { return (x0(i) - mean) * (x0(i) - mean); });
+    const double rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
+    const auto u = [&](int64_t i) { return weight ? (double)x1(i) * x2(i) : x1(i); };
+    const double sum = center ? fold<sums>(0.0, u) / n : 0;
+    const double sum_x = fold<sums>(0.0, [&](int64_t i) { return u(i) * (x0(i) - mean) * rstd; }) / n;
+    each([&](int64_t i) { y0(i, rstd * (u(i) - sum - (x0(i) - mean) * rstd * sum_x)); });
+});
+
 const struct op op_norm_grad = {
     .name = "norm_grad",
     .doc = "dx = r (u - mean(u) - xhat mean(u xhat)), u = dy weight, xhat = (x - mean) r",
@@ -91,6 +102,8 @@ const struct op op_norm_grad = {
     .grad = grad,
     .saves = "012a",
     .ref = ref,
+    .line = line,
+    .line_dims = norm_line_dims,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6} f32{6}", "f32{2,3,5} f32{2,3,5} - dims=2", "f32{4,6} f32{4,6} - center=0",

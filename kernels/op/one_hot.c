@@ -60,6 +60,14 @@ accepts(const struct kcall *k)
 
 static const struct kernel_variant variants[] = {{"direct", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
+static const char element[] = BODY({ return x0(at) == place(NDIM - 1); });
+
+static void
+look(const struct kcall *k)
+{
+    lookup_find(k, 0, k->call->attr[N].i, NULL);
+}
+
 const struct op op_one_hot = {
     .name = "one_hot",
     .doc = "y[..., v] = 1 where ids[...] = v, else 0",
@@ -69,6 +77,8 @@ const struct op op_one_hot = {
     .infer = infer,
     .dtype = OUT_I64,
     .ref = ref,
+    .element = element,
+    .find = look,
     .say = say,
     .kernel = variants,
     .sample = {"i64{5}<7 n=7", "i32{2,3}<4 n=5", "i64{}<3 n=3"},

@@ -33,6 +33,18 @@ axes_of(const struct attr *a, enum attr_kind kind, int ndim)
     return x;
 }
 
+void
+all_dims(const struct call *c, bool *gone)
+{
+    for (int d = 0; d < c->in[0].ndim; d++) gone[d] = true;
+}
+
+void
+no_dims(const struct call *c, bool *gone)
+{
+    for (int d = 0; d < c->in[0].ndim; d++) gone[d] = false;
+}
+
 static int64_t
 global_index(const struct view *v, const int64_t *at)
 {

@@ -16,6 +16,9 @@
 #include "runtime/str.h"
 #include "sbp/rule.h"
 
+/* A body in C++ of a record's element or line; kernels/cuda/source.h says which words it has. */
+#define BODY(...) #__VA_ARGS__
+
 /* Element type of a view as references see it. */
 static inline double *
 f64_of(const struct view *v)
@@ -65,6 +68,10 @@ struct walk {
 };
 void walk_start(struct walk *w, const struct view *v);
 void walk_next(struct walk *w, const struct view *v);
+
+/* For line_dims: a line is all of operand 0; one element. */
+void all_dims(const struct call *c, bool *gone);
+void no_dims(const struct call *c, bool *gone);
 
 /* The letter for dimension i of a rule that is written by hand: a, b, c... */
 static inline char

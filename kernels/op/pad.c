@@ -127,6 +127,17 @@ flops(const struct call *c)
 
 static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    typedef decltype(x0(at)) value;
+    int64_t from[8];
+    for (int d = 0; d < NDIM; d++) {
+        const int first = 2 * (NDIM - 1 - d);
+        from[d] = at[d] - (first + 1 < c->attr[PAD].n ? c->attr[PAD].list[first] : 0);
+        if (from[d] < 0 || from[d] >= dim0(d)) return (value)c->attr[VALUE].f;
+    }
+    return x0(from);
+});
+
 const struct op op_pad = {
     .name = "pad",
     .doc = "y = x with pad[0] entries before and pad[1] after the last dimension, and so on to the first",
@@ -140,6 +151,7 @@ const struct op op_pad = {
     .increasing = "0",
     .grad = grad,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flops = flops,
     .sample = {"f32{4,6} pad=1,2", "f32{2,3,5} pad=0,0,1,0,2,2 value=3", "f32{4,6} pad=-1,2,3,-2", "i64{5} pad=2,1"},

@@ -24,6 +24,8 @@ run(const struct kcall *k, const void *state)
 
 static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
 
+static const char element[] = BODY({ return c->attr[AXIS].set ? place((int)c->attr[AXIS].i) : index(); });
+
 const struct op op_position = {
     .name = "position",
     .doc = "y[.., i, ..] = i along axis",
@@ -33,6 +35,7 @@ const struct op op_position = {
     .dtype = OUT_I64,
     .grad = b_zero_grad,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} axis=1", "f32{2,3}"},

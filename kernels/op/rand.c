@@ -27,6 +27,8 @@ run(const struct kcall *k, const void *state)
 
 static const struct kernel_variant variants[] = {{"simd", .accepts = dense_out, .run = run}, {NULL}};
 
+static const char element[] = BODY({ return rng_uniform(key(), a.piece, index(), DIGITS); });
+
 const struct op op_rand = {
     .name = "rand",
     .doc = "y ~ U[0, 1)",
@@ -34,6 +36,7 @@ const struct op op_rand = {
     .in = {{"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
     .infer = source_f32,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_SOURCE | OP_RANDOM,
     .sample = {"#1 #0", "#7 #3"},

@@ -83,6 +83,17 @@ run(const struct kcall *k, const void *state)
 
 static const struct kernel_variant variants[] = {{"blocks", .accepts = dense_out, .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    return (int64_t)((uint64_t)x0() + product_high(rng_bits(key(), a.piece, index()), (uint64_t)x1() - (uint64_t)x0()));
+});
+
+static void
+look(const struct kcall *k)
+{
+    int64_t lo, hi;
+    bounds(k, &lo, &hi);
+}
+
 const struct op op_randint = {
     .name = "randint",
     .doc = "y ~ U{lo, ..., hi - 1}",
@@ -90,6 +101,8 @@ const struct op op_randint = {
     .in = {{"lo", IN_NUMBER}, {"hi", IN_NUMBER}, {"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
     .dtype = OUT_I64,
     .ref = ref,
+    .element = element,
+    .find = look,
     .kernel = variants,
     .say = say,
     .flags = OP_SOURCE | OP_RANDOM,

@@ -28,6 +28,8 @@ run(const struct kcall *k, const void *state)
 
 static const struct kernel_variant variants[] = {{"simd", .accepts = dense_out, .run = run}, {NULL}};
 
+static const char element[] = BODY({ return rng_normal(key(), a.piece, index(), DIGITS > 24); });
+
 const struct op op_randn = {
     .name = "randn",
     .doc = "y ~ N(0, 1)",
@@ -35,6 +37,7 @@ const struct op op_randn = {
     .in = {{"seed", IN_HIDDEN}, {"ordinal", IN_HIDDEN}},
     .infer = source_f32,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_SOURCE | OP_RANDOM,
     .sample = {"#1 #0", "#7 #3"},

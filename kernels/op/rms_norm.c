@@ -45,6 +45,16 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run},
                                                  {NULL}};
 
+static const char line[] = BODY({
+    const double squares = fold<sums>(0.0, [&](int64_t i) { return (double)x0(i) * x0(i); });
+    const double rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
+    const bool weight = !absent(&c->in[1]);
+    each([&](int64_t i) {
+        const real v = x0(i) * rstd;
+        y0(i, weight ? v * x1(i) : v);
+    });
+});
+
 const struct op op_rms_norm = {
     .name = "rms_norm",
     .doc = "y = x / sqrt(mean of x^2 + eps) * weight, over the last dimensions",
@@ -62,6 +72,8 @@ const struct op op_rms_norm = {
     .split_form = split_form,
     .saves = "01",
     .ref = ref,
+    .line = line,
+    .line_dims = norm_line_dims,
     .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} f32{6}", "f32{2,3,5}", "f32{2,3,5} f32{3,5}", "bf16{3,17} bf16{17}"},

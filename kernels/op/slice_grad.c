@@ -61,6 +61,16 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    typedef decltype(x0(at)) value;
+    int64_t from[8];
+    for (int d = 0; d < NDIM; d++) from[d] = at[d];
+    const int64_t axis = c->attr[AXIS].i, past = at[axis] - c->attr[START].i, step = c->attr[STEP].i;
+    from[axis] = past / step;
+    return past % step == 0 && from[axis] >= 0 && from[axis] < dim0(axis) && past / step * step == past ? x0(from)
+                                                                                                        : (value)0;
+});
+
 const struct op op_slice_grad = {
     .name = "slice_grad",
     .doc = "y[start + i step] = x[i] along axis, else 0",
@@ -75,6 +85,7 @@ const struct op op_slice_grad = {
     .linear = "0",
     .grad = grad,
     .ref = place,
+    .element = element,
     .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,2} axis=1 start=1 step=2 size=6", "f32{3} axis=0 start=0 size=5"},

@@ -97,6 +97,12 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
+static const char line[] = BODY({
+    const real most = fold<greatest>((double)-INFINITY, [&](int64_t i) { return x0(i); });
+    const real sum = fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - most); });
+    each([&](int64_t i) { y0(i, exp(x0(i) - most) / sum); });
+});
+
 const struct op op_softmax = {
     .name = "softmax",
     .doc = "y[i] = exp x[i] / sum over i of exp x[i], along axis",
@@ -109,6 +115,7 @@ const struct op op_softmax = {
     .split_form = split_form,
     .saves = "a",
     .ref = ref,
+    .line = line,
     .kernel = variants,
     .flags = OP_WIDE | OP_UNPLACED,
     .sample = {"f32{4,6}", "f32{2,3,5} axis=1", "f32{3,17}", "bf16{4,7} axis=0"},

@@ -84,6 +84,11 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
+static const char line[] = BODY({
+    const real sum = fold<sums>(0.0, [&](int64_t i) { return (double)x0(i) * x1(i); });
+    each([&](int64_t i) { y0(i, x0(i) * (x1(i) - sum)); });
+});
+
 const struct op op_softmax_grad = {
     .name = "softmax_grad",
     .doc = "dx = y (dy - sum over axis of y dy)",
@@ -94,6 +99,7 @@ const struct op op_softmax_grad = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .line = line,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6}", "f32{2,3,5} f32{2,3,5} axis=1", "bf16{2,17} bf16{2,17}"},

@@ -101,6 +101,11 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .run = run}, {NULL}};
 
+static const char line[] = BODY({
+    const double sum = fold<sums>(0.0, [&](int64_t i) { return (double)x0(i) * x0(i); });
+    once([&] { y0(0, sum); });
+});
+
 const struct op op_square_sum = {
     .name = "square_sum",
     .doc = "y = sum of x^2",
@@ -112,6 +117,8 @@ const struct op op_square_sum = {
     .grad = grad,
     .saves = "0",
     .ref = ref,
+    .line = line,
+    .line_dims = all_dims,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6}", "f32{}", "bf16{17}", "f64{3,5,7}", "f16{2,0}"},

@@ -22,6 +22,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
+static const char element[] = BODY({ return place(NDIM - 1) - place(NDIM - 2) <= c->attr[DIAGONAL].i ? x0(at) : 0; });
+
 const struct op op_tril = {
     .name = "tril",
     .doc = "y[i, j] = x[i, j] where j <= i + diagonal, else 0",
@@ -35,6 +37,7 @@ const struct op op_tril = {
     .increasing = "0",
     .grad = grad,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .sample = {"f32{5,5}", "f32{2,3,7} diagonal=1", "i64{6,4} diagonal=-2"},
 };

@@ -17,11 +17,14 @@ ref(const struct kcall *k)
 
 static const struct kernel_variant variants[] = {{"fill", .run = fill}, {NULL}};
 
+static const char element[] = BODY({ return 0; });
+
 const struct op op_zeros = {
     .name = "zeros",
     .doc = "y = 0",
     .infer = source_f32,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_SOURCE,
     .sample = {""},
