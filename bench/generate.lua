@@ -1,0 +1,59 @@
+-- generate.lua - how fast GPT-2 124M writes, a text of its own: Rille's part of bench/generate.sh.
+--
+--   rille -d cpu:1 bench/generate.lua [--what all] [--layers 12] [--ids 64] [--wall]
+--
+-- Prints lines "row, seconds an id, bytes of weights an id reads": the least of --ids; and "first, second": seconds until
+-- a text's first id, when its steps are compiled and when they are there. Seconds are the processor's on one thread, with
+-- --wall the clock's.
+
+local rille = require "rille"
+local o = rille.args(arg, {what = "all", layers = 12, ids = 64, wall = false})
+local clock = o.wall and rille.clock or os.clock
+local VOCAB, WIDTH, HEADS = 50257, 768, 12
+rille.manual_seed(1)
+
+local prompt = {}
+for i = 1, 32 do prompt[i] = i end
+
+-- Seconds until the first id, and the least from one to the next.
+local function write(model, how)
+  local start, last, least = clock(), nil, math.huge
+  local first
+  local function told()
+    local now = clock()
+    if last then least = math.min(least, now - last) end
+    first, last = first or now - start, now
+  end
+  model:generate({prompt}, {max_new_tokens = o.ids, temperature = how.temperature, top_k = how.top_k, top_p = how.top_p, seed = 1,
+    on_token = told})
+  return first, least
+end
+
+-- What one id reads: all weights but the tables, of which it takes a row; the head once more when it is the table.
+local function bytes_of(model)
+  local bytes, sizes = 0, {f32 = 4, bf16 = 2, u8 = 1}
+  for _, found in ipairs(model:named_tensors()) do
+    local t = found.tensor
+    if not found.name:find("^w[tp]e") then bytes = bytes + t:numel() * sizes[t.dtype] end
+  end
+  return bytes
+end
+
+local function row(name, dtype, how)
+  if o.what ~= "all" and not name:find(o.what, 1, true) then return end
+  local model = rille.models.gpt2.new{vocab = VOCAB, length = 1024, layers = o.layers, heads = HEADS, width = WIDTH, dtype = dtype}
+  if how.quantize then require "rille.models.quantize"(model) end
+  model:eval()
+  local first = write(model, how)
+  local second, least = write(model, how)
+  for _ = 1, 2 do least = math.min(least, (select(2, write(model, how)))) end
+  print(("%s\t%.6f\t%d"):format(name, least, bytes_of(model)))
+  print(("first\t%s\t%.3f\t%.3f"):format(name, first, second))
+  io.stdout:flush()
+end
+
+row("Rille, f32", "f32", {temperature = 0})
+row("Rille, f32, top_k 40", "f32", {temperature = 0.8, top_k = 40})
+row("Rille, f32, top_p 0.9", "f32", {temperature = 0.8, top_p = 0.9})
+row("Rille, bf16", "bf16", {temperature = 0})
+row("Rille, int8", "f32", {temperature = 0, quantize = true})

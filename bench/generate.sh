@@ -1,0 +1,40 @@
+#!/bin/bash
+# generate.sh - ids a second that GPT-2 124M writes, one text: Rille, llama.cpp and the speed of memory, in turns, in one run.
+#
+#   bench/generate.sh [build/release] [threads = 1] [rounds = 3]
+#
+# An id reads every weight once, so the limit is how fast memory is read (bench/memory.c). With one thread time is the
+# processor's, so that others who use the machine count less; with more it is the clock's: alone on the machine then.
+# llama.cpp comes from PyPI (llama-cpp-python, which is compiled: minutes) into build/llama; where that fails it is left out.
+set -eu
+cd "$(dirname "$0")/.."
+build=${1:-build/release} threads=${2:-1} rounds=${3:-3}
+peer=build/llama
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+mkdir -p build
+[ -x $peer/bin/python ] || python3 -m venv $peer
+if $peer/bin/python -c 'import llama_cpp, gguf' 2>/dev/null || $peer/bin/pip install --quiet llama-cpp-python gguf; then
+  $peer/bin/python bench/peers/llama.py make "$made"
+  peer_runs=1
+else
+  echo "llama.cpp could not be built: it is left out" >&2
+  peer_runs=
+fi
+for _ in $(seq "$rounds"); do # in turns: a machine that is busy elsewhere is so for all
+  printf 'memory\t%s\n' "$("$build/bench/memory" "$threads")" >>"$made/lines"
+  RILLE_THREADS=$threads "$build/rille" -d cpu:1 bench/generate.lua $([ "$threads" = 1 ] || echo --wall) >>"$made/lines"
+  [ -z "$peer_runs" ] || $peer/bin/python bench/peers/llama.py run "$made" "$threads" >>"$made/lines" 2>/dev/null
+done
+awk -F '\t' '
+  $1 == "memory" { if ($2 > limit) limit = $2; next }
+  $1 == "first" { if (!($2 in first) || $3 < first[$2]) first[$2] = $3; if (!($2 in second) || $4 < second[$2]) second[$2] = $4; next }
+  { if (!($1 in least)) row[++n] = $1; if (!($1 in least) || $2 < least[$1]) least[$1] = $2; bytes[$1] = $3 }
+  END {
+    printf "memory: %.1f GB/s\n%-26s %8s %8s %10s %14s %14s\n", limit, "one text, 124M", "ids/s", "GB/s", "of limit", "first id, s", "second text, s"
+    for (i = 1; i <= n; i++) {
+      r = row[i]; speed = bytes[r] / least[r] / 1e9
+      printf "%-26s %8.1f %8.1f %9.0f%% %14s %14s\n", r, 1 / least[r], speed, 100 * speed / limit, (r in first) ? first[r] : "", (r in second) ? second[r] : ""
+    }
+  }' "$made/lines"
+uptime
