@@ -117,7 +117,7 @@ def rows():
     yield "cast", "f32{256,768} dtype=bf16", 0, lambda: x.bfloat16()
     yield "cast", "bf16{256,768} dtype=f32", 0, lambda: xb.float()
     yield "slice_grad", "f32{256,768} axis=1 start=768 size=2304", 0, lambda: F.pad(x, (768, 768))
-    yield "concat", "f32{256,768} f32{256,768} f32{256,768} axis=1", 0, lambda: torch.cat((x, x, x), 1)
+    yield "concat", "f32{256,768} f32{256,768} f32{256,768} axis=1", 0, lambda parts=(x, r(256, 768), r(256, 768)): torch.cat(parts, 1)
     yield "dropout", "f32{256,768} #1 #1 p=0.1", 0, lambda: F.dropout(x, 0.1)
     yield "rand", "196608", 0, lambda: torch.rand(196608)
     yield "randn", "196608", 0, lambda: torch.randn(196608)
