@@ -76,6 +76,23 @@ tap.group("the factor is the update's", function()
   end
 end)
 
+tap.group("the sum of squares", function()
+  local params = {}
+  for i = 1, 6 do params[i] = rille.randn(3, i, {requires_grad = true}) end
+  local opt, out = optim.SGD(params, {lr = 1}), os.tmpname()
+  local step = rille.graph(function()
+    local loss = 0
+    for _, p in ipairs(params) do loss = loss + (p * p):sum() end
+    loss:backward()
+    optim.clip_grad_norm(params, 1)
+    opt:step(); opt:zero_grad()
+  end)
+  step(); step:trace(out); step(); step:trace(out)
+  local names = io.open(out):read("a")
+  os.remove(out)
+  tap.ok(names:find('"add+add+add+add+add"', 1, true), "squares of six parameters are added up in one task", names)
+end)
+
 tap.group("mistakes", function()
   tap.fails(function() optim.clip_grad_norm({T({1}, {requires_grad = true})}, 1) end, {"no parameter has a gradient"},
     "without gradients there is nothing to cut")

@@ -170,6 +170,9 @@ bytes_for(const struct fusion *l, const int32_t *member, int n)
     return bytes;
 }
 
+/* Of so many bytes nobody asks how long they wait: numbers that are added up, as of a norm over all gradients. */
+enum { WAITS_FREELY = 4096 };
+
 /* Does another node come between a and the chain of b? */
 static bool
 work_between(const struct fusion *l, int32_t a, int32_t b)
@@ -189,7 +192,8 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     int n = fuse_members(l, a, member);
     for (int i = 0; i < n; i++)
         if (!readers_follow(l, member[i], b)) return;
-    if (work_between(l, a, b) && bytes_for(l, member, n) > type_bytes(&l->program->node[a].type[0])) return;
+    int64_t waiting = work_between(l, a, b) ? bytes_for(l, member, n) : 0;
+    if (waiting > MAX(WAITS_FREELY, type_bytes(&l->program->node[a].type[0]))) return;
     for (int i = 0; i < n; i++) l->group[member[i]] = b;
     merge(member, n, of_b, fuse_members(l, b, of_b), all);
     count_ends(l, all, size, &nin, &nout);
