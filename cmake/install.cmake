@@ -58,6 +58,8 @@ configure_package_config_file(cmake/rille-config.cmake.in rille-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rille PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file(rille-config-version.cmake COMPATIBILITY SameMinorVersion)
 target_include_directories(rille_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+# A program that computes needs libm: nobody has to say so, here and with pkg-config.
+target_link_libraries(rille_shared INTERFACE m)
 
 # ---- what the program tells of itself: the man page, and stubs for the Lua language server
 

@@ -33,7 +33,7 @@ export PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig
 flags=$(pkg-config --cflags --libs rille) static=$(pkg-config --static --cflags --libs rille)
 lib=$dir/prefix/lib
 
-ok "pkg-config builds examples/embed.c" cc -std=c11 -o "$dir/embed" "$dir/embed.c" $flags -lm -Wl,-rpath,"$lib"
+ok "pkg-config builds examples/embed.c" cc -std=c11 -o "$dir/embed" "$dir/embed.c" $flags -Wl,-rpath,"$lib"
 "$dir/embed" >"$dir/losses" 2>&1
 ok "which runs" cmp "$dir/losses" <("$dir/prefix/bin/rille" -d cpu:2 examples/embed.lua)
 ok "a host with fail, pool_new and arena_alloc links" cc -o "$dir/host" "$dir/host.c" $flags -Wl,-rpath,"$lib"
@@ -51,11 +51,15 @@ project(host C)
 find_package(rille REQUIRED)
 add_executable(shared ../host.c)
 target_link_libraries(shared rille::rille)
+add_executable(embed ../embed.c)
+target_link_libraries(embed rille::rille)
 add_executable(static ../host.c)
 target_link_libraries(static rille::static)
 CMAKE
 ok "find_package(rille) is enough" cmake -S "$dir/project" -B "$dir/project/build" -DCMAKE_PREFIX_PATH="$dir/prefix"
 ok "to build" cmake --build "$dir/project/build"
+(cd "$dir/prefix/share/rille" && "$dir/project/build/embed") >"$dir/losses.cmake" 2>&1
+ok "examples/embed.c too, which runs" cmp "$dir/losses" "$dir/losses.cmake"
 ok "with rille::rille" prints "12 3" "$dir/project/build/shared"
 ok "and with rille::static" prints "12 3" "$dir/project/build/static"
 
