@@ -83,6 +83,7 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 
 struct rille_worker_options {
     const char *join, *key_file, *devices;
+    const char *host;                   /* the host that it says it is on (tests); NULL: the one that it is on */
     int rank;                           /* wanted; -1: any */
     unsigned char secret[RILLE_SECRET]; /* zero: this process came by itself */
     int wait_seconds;                   /* for the coordinator to be there */

@@ -298,6 +298,12 @@ note_peak(struct pool *p)
 
 /* ---- buffers ---- */
 
+static uint32_t
+generation_of(const struct pool *p)
+{
+    return p->source.generation ? *p->source.generation : 0;
+}
+
 int
 buffer_new(struct pool *p, size_t bytes, struct buffer **out)
 {
@@ -308,6 +314,7 @@ buffer_new(struct pool *p, size_t bytes, struct buffer **out)
     b->buffer.pool = p;
     b->buffer.bytes = bytes;
     b->buffer.nref = 1;
+    b->buffer.generation = generation_of(p);
     p->count.live_bytes += b->capacity;
     p->crest = MAX(p->crest, p->count.live_bytes);
     p->count.nbuffer++;
@@ -323,14 +330,49 @@ buffer_hold(struct buffer *b)
     b->nref++;
 }
 
-int
-buffer_on_host(int kind, const struct buffer *b, void **data, void **copy)
+bool
+buffer_is_lost(const struct buffer *b)
 {
+    return b->generation != generation_of(b->pool);
+}
+
+bool
+buffer_host_reads(const struct buffer *b)
+{
+    return (b->pool->kind->flags & HOST_READS) && !b->pool->source.read;
+}
+
+int
+buffer_on_host(const struct buffer *b, void **data, void **copy)
+{
+    const struct pool *p = b->pool;
     *copy = NULL;
     *data = b->data;
-    if (device_kind(kind)->flags & HOST_READS) return 0;
+    if (buffer_is_lost(b)) return fail(E_LOST, "the value was on %s:%d, and is lost", p->kind->name, p->device);
+    if (buffer_host_reads(b)) return 0;
     *data = *copy = must_alloc(b->bytes);
-    return device_kind(kind)->copy(*copy, b->data, b->bytes);
+    return p->source.read ? p->source.read(p->source.of, *copy, b->data, b->bytes)
+                          : p->kind->copy(*copy, b->data, b->bytes);
+}
+
+int
+buffer_write(const struct buffer *b, const void *from)
+{
+    const struct pool *p = b->pool;
+    return p->source.write ? p->source.write(p->source.of, b->data, from, b->bytes)
+                           : p->kind->copy(b->data, from, b->bytes);
+}
+
+int
+buffer_copy(const struct buffer *to, const struct buffer *from)
+{
+    void *data, *copy;
+    if (!to->pool->source.read && !from->pool->source.read)
+        return to->pool->kind->copy(to->data, from->data, to->bytes);
+    int status = buffer_on_host(from, &data, &copy);
+    if (!status) status = buffer_write(to, data);
+    free(copy);
+    return status;
 }
 
 /* Others make way first: what was just given back is what is asked for next. */

@@ -69,6 +69,7 @@ struct buffer {
     void *data; /* 64-byte aligned */
     size_t bytes;
     int32_t nref;
+    uint32_t generation; /* of the pool's memory when it was made */
 };
 
 /* limit_bytes 0: no limit but the host's. */
@@ -78,7 +79,11 @@ struct pool *pool_new(int kind, int device, size_t limit_bytes);
 struct pool_source {
     void *(*take)(void *of, size_t bytes);
     void (*give)(void *of, void *p);
+    /* Bytes that are another host's: by address here, which nobody touches. Any thread. NULL: they lie here. */
+    int (*read)(void *of, void *to, const void *from, size_t bytes);
+    int (*write)(void *of, void *to, const void *from, size_t bytes);
     void *of;
+    const uint32_t *generation; /* another number: all that lay there is lost; NULL: that does not happen */
 };
 void pool_from(struct pool *p, const struct pool_source *source);
 void pool_free(struct pool **p); /* all buffers must have been given back */
@@ -90,7 +95,13 @@ void buffer_hold(struct buffer *b);
 void buffer_drop(struct buffer **b);
 /* Its bytes where host code reads them: as they lie (*copy NULL), or in a copy that the caller frees, also after a
  * failure. Between runs. */
-int buffer_on_host(int kind, const struct buffer *b, void **data, void **copy);
+int buffer_on_host(const struct buffer *b, void **data, void **copy);
+/* Is what it held lost, with the host that it was on? Reading it is E_LOST. */
+bool buffer_is_lost(const struct buffer *b);
+/* May host code touch its bytes as they lie? Else they are written by buffer_write, all of them; or copied. */
+bool buffer_host_reads(const struct buffer *b);
+int buffer_write(const struct buffer *b, const void *from);
+int buffer_copy(const struct buffer *to, const struct buffer *from); /* of as many bytes, and one kind */
 /* The arena block of the device, at least bytes long; grows between runs only (content is lost). E_MEMORY. */
 int pool_arena(struct pool *p, size_t bytes, void **out);
 

@@ -31,6 +31,7 @@ static const char help[] =
     "      --world N      how many workers there are to be\n"
     "      --join ADDRESS of the coordinator\n"
     "      --rank R       of this worker; without it any that is free\n"
+    "      --host NAME    the host that this worker says it is on, for tests\n"
     "      --wait SECONDS for the coordinator to be there (300)\n"
     "      --key-file F   the key, which others cannot read\n\n"
     "launch and coordinator take the options of rille --help as well.\n";
@@ -38,7 +39,7 @@ static const char help[] =
 /* ---- reading arguments ---- */
 
 struct words { /* what the cluster's options said */
-    const char *n, *bind, *world, *join, *rank, *wait, *key_file, *secret_fd, *hosts, *hostfile, *keep, *devices;
+    const char *n, *bind, *world, *join, *rank, *wait, *key_file, *secret_fd, *hosts, *hostfile, *keep, *devices, *host;
     bool help;
 };
 
@@ -55,6 +56,7 @@ static const struct option {
     {"--wait", offsetof(struct words, wait), false},
     {"--key-file", offsetof(struct words, key_file), false},
     {"--secret-fd", offsetof(struct words, secret_fd), false},
+    {"--host", offsetof(struct words, host), false},
     {"-H", offsetof(struct words, hosts), false},
     {"--hostfile", offsetof(struct words, hostfile), false},
     {"--keep", offsetof(struct words, keep), false},
@@ -153,11 +155,29 @@ refused(const char *what)
 
 /* ---- the controller's side ---- */
 
+/* For tests: RILLE_HOSTS=2 deals the workers to so many hosts that this one plays, the first of which is itself. */
+static const char *
+pretended_host(const struct front *f, int rank, char text[32])
+{
+    int n;
+    const char *hosts = getenv("RILLE_HOSTS");
+    if (!hosts || integer(hosts, 1, WORKERS_MOST, &n) || rank * n / f->cluster.workers == 0) return NULL;
+    snprintf(text, 32, "host%d", rank * n / f->cluster.workers);
+    return text;
+}
+
 static int
 start(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid)
 {
     const struct front *f = arg;
-    return spawn_worker(address, rank, f->devices, f->cluster.key_file, secret, pid);
+    char host[32];
+    struct spawned w = {.rank = rank,
+                        .address = address,
+                        .devices = f->devices,
+                        .key_file = f->cluster.key_file,
+                        .host = pretended_host(f, rank, host),
+                        .secret = secret};
+    return spawn_worker(&w, pid);
 }
 
 static void
@@ -170,7 +190,7 @@ say(void *arg, const char *text)
 static int
 launch(const struct words *w, struct front *f)
 {
-    int code = only(w, "launch", "-n -H --hostfile --keep");
+    int code = only(w, "launch", "-n --bind --key-file -H --hostfile --keep");
     if (code) return code;
     if (w->hosts || w->hostfile)
         return refused("launch: this version starts workers on this host alone; -H and --hostfile are not in it");
@@ -180,6 +200,8 @@ launch(const struct words *w, struct front *f)
         return usage("launch: -n is a number of workers from 1 to 256, not '%s'", w->n);
     f->cluster.start = start;
     f->cluster.started = f->cluster.workers;
+    f->cluster.bind = w->bind;
+    f->cluster.key_file = w->key_file;
     f->on = true;
     return -1;
 }
@@ -246,9 +268,10 @@ worker(const struct words *w)
     struct rille_worker_options o = {.join = w->join,
                                      .key_file = w->key_file,
                                      .devices = own_devices(w->devices),
+                                     .host = w->host,
                                      .rank = -1,
                                      .wait_seconds = w->secret_fd ? WAIT_STARTED : WAIT_JOINED};
-    int code = only(w, "worker", "--join --rank --key-file --secret-fd --wait --keep");
+    int code = only(w, "worker", "--join --rank --key-file --secret-fd --wait --host --keep");
     if (code) return code;
     if (w->keep) return refused("worker: --keep is not in this version: workers end with their controller");
     if (!w->join) return usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");

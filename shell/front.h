@@ -36,9 +36,13 @@ int front_options(struct front *f, const char *devices, struct rille_options *op
 /* After the session: nothing is left of those who were started. */
 void front_close(struct front *f);
 
-/* spawn.c: processes of this program. label: what their lines begin with. */
-int spawn_worker(const char *address, int rank, const char *devices, const char *key_file,
-                 const unsigned char secret[RILLE_SECRET], int *pid);
+/* spawn.c: processes of this program, whose lines begin with their rank. devices, key_file, host: may be NULL. */
+struct spawned {
+    int rank;
+    const char *address, *devices, *key_file, *host;
+    const unsigned char *secret; /* RILLE_SECRET bytes */
+};
+int spawn_worker(const struct spawned *w, int *pid);
 void spawn_close(void); /* waits for the last lines */
 
 #endif

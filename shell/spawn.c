@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,31 +206,41 @@ high_pipe(int fd[2])
     return fd[0] >= 0 && fd[1] >= 0 ? 0 : -1;
 }
 
+static int
+add_word(char **argv, int n, const char *option, const char *value)
+{
+    if (!value) return n;
+    argv[n] = (char *)(uintptr_t)option;
+    argv[n + 1] = (char *)(uintptr_t)value;
+    argv[n + 2] = NULL;
+    return n + 2;
+}
+
 int
-spawn_worker(const char *address, int rank, const char *devices, const char *key_file,
-             const unsigned char secret[RILLE_SECRET], int *pid)
+spawn_worker(const struct spawned *w, int *pid)
 {
     int key[2] = {-1, -1}, text[2] = {-1, -1}, errors[2] = {-1, -1};
-    char number[16];
-    char *argv[16];
-    int n = 0;
-    snprintf(number, sizeof number, "%d", rank);
-    const char *words[] = {"rille", "worker", "--join", address, "--rank", number, "--secret-fd", "3", "-d", devices};
-    for (size_t i = 0; i < sizeof words / sizeof *words - (devices ? 0 : 2); i++) argv[n++] = (char *)words[i];
-    if (key_file) argv[n++] = "--key-file", argv[n++] = (char *)key_file;
-    argv[n] = NULL;
+    char number[16], *argv[20];
+    snprintf(number, sizeof number, "%d", w->rank);
+    int n = add_word(argv, 0, "rille", "worker");
+    n = add_word(argv, n, "--join", w->address);
+    n = add_word(argv, n, "--rank", number);
+    n = add_word(argv, n, "--secret-fd", "3");
+    n = add_word(argv, n, "-d", w->devices);
+    n = add_word(argv, n, "--key-file", w->key_file);
+    add_word(argv, n, "--host", w->host);
     int code = start_thread() || high_pipe(key) || high_pipe(text) || high_pipe(errors) ? errno : 0;
     const int fds[3] = {0, text[1], errors[1]};
-    if (!code && write(key[1], secret, RILLE_SECRET) != RILLE_SECRET) code = EIO;
+    if (!code && write(key[1], w->secret, RILLE_SECRET) != RILLE_SECRET) code = EIO;
     if (!code) code = spawn(argv, fds, key[0], pid);
     if (!code) {
-        add_stream(text[0], rank, 1);
-        add_stream(errors[0], rank, 2);
+        add_stream(text[0], w->rank, 1);
+        add_stream(errors[0], w->rank, 2);
         text[0] = errors[0] = -1;
     }
     close_pair(key);
     close_pair(text);
     close_pair(errors);
-    if (code) fprintf(stderr, "rille: worker %d could not be started: %s\n", rank, strerror(code));
+    if (code) fprintf(stderr, "rille: worker %d could not be started: %s\n", w->rank, strerror(code));
     return code;
 }

@@ -39,10 +39,15 @@ sample(int kind, unsigned char bytes[11][64])
                             &p.bus,     &p.bytes, &p.ranges,  &p.slots,   &p.places};
     for (size_t i = 0; i < countof(spans); i++) *spans[i] = random_span(bytes[i], n);
     p.numbers = p.places;
-    p.begun = p.slots;
+    p.begun = p.acted = p.slots;
     p.job = random_span(bytes[0], 16);
     p.digest = random_span(bytes[1], next_random(&state) % 2 ? 16 : 0);
-    p.secret = p.job;
+    p.secret = p.outline = p.job;
+    p.beat = p.bulk = p.port = p.text;
+    p.arenas = p.busy = p.places;
+    p.replaces = p.ports = p.bytes;
+    p.nslot = 15;
+    p.home = 16;
     return p;
 }
 

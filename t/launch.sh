@@ -5,7 +5,7 @@ rille=$1
 . "${0%/*}/tap.sh"
 mkdir "$dir/run" "$dir/tmp"
 export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
-unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES
+unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
 root=$PWD
 
@@ -26,12 +26,17 @@ digits() { # LAYOUT ARGUMENTS...: losses of 5 steps, to the last bit
 cd "$root" || exit 1
 for layout in single dp tp dp-tp pp pp-tp; do
   want=$(digits $layout -d cpu:4)
-  for shape in "1 4" "2 2" "4 1"; do
-    read -r workers devices <<<"$shape"
-    got=$(digits $layout launch -n "$workers" -d "cpu:$devices")
-    ok "$layout on $workers x $devices is what one process computes" [ -n "$want" -a "$want" = "$got" ]
+  for shape in "1 4 1" "2 2 1" "4 1 1" "2 2 2" "4 1 2" "4 1 4"; do
+    read -r workers devices hosts <<<"$shape"
+    got=$(RILLE_HOSTS=$hosts digits $layout launch -n "$workers" -d "cpu:$devices")
+    ok "$layout on $workers x $devices of $hosts hosts is what one process computes" [ -n "$want" -a "$want" = "$got" ]
   done
 done
+port=$((20000 + RANDOM % 20000))
+"$rille" keys >"$dir/key"
+got=$(RILLE_HOSTS=2 digits $layout launch -n 4 -d cpu:1 --bind "tcp://127.0.0.1:$port" --key-file "$dir/key")
+ok "$layout over tcp, everything enciphered, is what one process computes" [ -n "$want" -a "$want" = "$got" ]
+rm "$dir/key"
 cd "$dir" || exit 1
 
 cat >stats.lua <<'LUA'
@@ -61,10 +66,34 @@ print(pcall(rille.zeros, {1 << 40}, {placement = P}))
 print(pcall(function() return rille.zeros({1 << 40}, {placement = P}):sum():item() end))
 print(w:sum():item())
 LUA
-go launch -n 2 -d cpu:1 errors.lua
-ok "after errors on a worker, and of memory, every rank is alive" grep -q '^8' "$dir/out"
-ok "an error names operator and line" grep -q 'errors.lua:4: .*embedding' "$dir/out"
-ok "memory that there is not is an error" grep -q 'wanted 4.4 TB' "$dir/out"
+for hosts in 1 2; do
+  RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 errors.lua
+  ok "after errors on a worker, and of memory, every rank is alive ($hosts hosts)" grep -q '^8' "$dir/out"
+  ok "an error names operator and line" grep -q 'errors.lua:4: .*embedding' "$dir/out"
+  ok "memory that there is not is an error" grep -q 'wanted 4.4 TB' "$dir/out"
+done
+
+# Values of every size, whole, in parts and by position, to hosts and back: what one process prints.
+cat >values.lua <<'LUA'
+local all = {0, 1, 2, 3}
+local function same(t, sbp)
+  local x = rille.rand({1031, 771}, {placement = rille.placement("cpu", all), sbp = sbp})
+  print(sbp, x:sum():item(), x[{{1000, 1031}, {770, 771}}]:sum():item(), x:to_global{placement = rille.placement("cpu", {3})}:max():item())
+end
+rille.manual_seed(7)
+for _, sbp in ipairs{"B", "S(0)", "S(1)"} do same({}, sbp) end
+local list = {}
+for i = 1, 5000 do list[i] = i % 97 end
+local y = rille.tensor(list, {dtype = "i64", placement = rille.placement("cpu", all), sbp = "S(0)"})
+y:copy_(y + 1)
+print(y:sum():item(), y[4999]:item())
+rille.save("values.safetensors", {y = y})
+print(rille.load("values.safetensors", {placement = rille.placement("cpu", {2, 1}), sbp = "S(0)"}).y:sum():item())
+LUA
+go -d cpu:4 values.lua
+want=$stdout
+RILLE_HOSTS=2 go launch -n 4 -d cpu:1 values.lua
+ok "values are written and read on other hosts" [ -n "$want" -a "$code $stdout" = "0 $want" ]
 
 cat >look.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
@@ -140,6 +169,33 @@ ok "three losses, by death and by silence: replaced, and the same bits" \
 go launch -n 4 -d cpu:1 train.lua fewer 2 4 8
 ok "three losses, and one worker that runs the devices of four: the same bits" \
   [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	1" ]
+
+RILLE_HOSTS=2 go launch -n 4 -d cpu:1 train.lua same 2 5 8
+ok "three losses on a host whose other worker is left: replaced, and the same bits" \
+  [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	4" ]
+
+RILLE_HOSTS=2 go launch -n 2 -d cpu:2 train.lua same 2 5 8
+ok "three losses of a whole host, whose part of the snapshot the other has: the same bits" \
+  [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	2" ]
+
+cat >host.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1})
+local kinds = {}
+for _, sbp in ipairs{"S(0)", "B", "P"} do kinds[#kinds + 1] = rille.ones({4}, {placement = P, sbp = sbp}) end
+local result = kinds[1] * 2
+result:sum():item()
+rille.snapshot()
+os.execute("kill -9 " .. rille.workers()[2].pid)
+print(pcall(function() for _ = 1, 1e5 do (kinds[1] * 2):sum():item() end end))
+rille.recover()
+for _, x in ipairs(kinds) do io.write(x:sum():item(), " ") end
+print(#rille.workers())
+print(pcall(function() return result:sum():item() end))
+LUA
+RILLE_HOSTS=2 go launch -n 2 -d cpu:1 host.lua
+ok "a host that is lost is named" grep -q "^false	.*host.lua:8: worker 1 (host1, pid [0-9]*) was killed by signal 9" "$dir/out"
+ok "variables come back, however they lie" grep -q "^4 4 4 2$" "$dir/out"
+ok "what no snapshot had is lost, and never read as something else" grep -q "^false.* lost$" "$dir/out"
 
 cat >lost.lua <<'LUA'
 local x = rille.ones({64, 64}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})

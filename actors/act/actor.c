@@ -499,7 +499,9 @@ step_driven(struct worker *w)
 bool
 worker_may_complete(const struct worker *w)
 {
-    if (w->nsending > 0) return true; /* only the transport knows */
+    if (w->nsending > 0 && !w->run->transport->nudges) return true; /* only the transport knows */
+    for (int32_t i = 0; i < w->nsending; i++)
+        if (is_over(w, &w->sending[i])) return true;
     for (int i = 0; i < w->nflow && w->nunder > 0; i++) {
         const struct flow *f = &w->flow[i];
         if (!flow_empty(f) && (!f->tells || stream_passed(f->stream, flow_oldest(f)->mark))) return true;

@@ -46,7 +46,9 @@ struct spill {
 
 struct end { /* of this process; its thread's */
     int slot, first;
-    struct spill *spill; /* by receiver */
+    struct spill *spill;  /* by receiver */
+    struct ring *brought; /* from other hosts; in block */
+    char *block;
     int nspilled;
     int64_t sent;
 };
@@ -60,6 +62,7 @@ struct host_bus {
     uint32_t addr[BUS_HOST_SLOTS]; /* by slot */
     struct end end[MOST_THREADS];
     struct bus_user user[MOST_THREADS];
+    struct bus_far far;
     int64_t spin_ns;
     _Atomic uint32_t run;
 };
@@ -156,6 +159,8 @@ open_host(const struct bus_options *o, struct bus **out)
         struct end *e = &h->end[h->nthread++];
         e->slot = s;
         e->spill = must_alloc(sizeof *e->spill * (size_t)h->nslot);
+        e->block = must_alloc(sizeof *e->brought + LINE);
+        e->brought = (struct ring *)(void *)(e->block + LINE - (uintptr_t)e->block % LINE);
     }
     *out = &h->bus;
     return 0;
@@ -170,6 +175,7 @@ close_host(struct bus **b)
     for (int t = 0; t < h->nthread; t++) {
         for (int s = 0; s < h->nslot; s++) free(h->end[t].spill[s].msg);
         free(h->end[t].spill);
+        free(h->end[t].block);
     }
     free(h);
 }
@@ -234,14 +240,47 @@ send_host(struct bus *b, const struct msg *m)
     struct host_bus *h = (struct host_bus *)b;
     struct end *e = &h->end[addr_thread(m->from)];
     int to = slot_of(h, m->to);
-    if (to < 0) return fail(E_BUS, "host bus: nobody has address %x", m->to);
     e->sent++;
+    if (to < 0 && h->far.send) return h->far.send(h->far.of, m);
+    if (to < 0) return fail(E_BUS, "host bus: nobody has address %x", m->to);
     if (e->spill[to].n) spill_send(h, e, to);
     if (e->spill[to].n || !ring_put(ring_of(h, to, e->slot), m))
         spill_add(e, to, m);
     else
         waker_wake(&h->shared[to].waker);
     return 0;
+}
+
+void
+bus_host_far(struct bus *b, const struct bus_far *far)
+{
+    ((struct host_bus *)b)->far = *far;
+}
+
+/* The end that a message from elsewhere is for; NULL: it is none here. */
+static struct end *
+end_of(struct host_bus *h, uint32_t addr)
+{
+    bool here = addr_process(addr) == h->process && addr_thread(addr) < h->nthread;
+    return here ? &h->end[addr_thread(addr)] : NULL;
+}
+
+bool
+bus_host_bring_room(struct bus *b, const struct msg *m)
+{
+    const struct end *e = end_of((struct host_bus *)b, m->to);
+    return !e || atomic_load(&e->brought->sent) - atomic_load(&e->brought->taken) < ENTRIES;
+}
+
+bool
+bus_host_bring(struct bus *b, const struct msg *m)
+{
+    struct host_bus *h = (struct host_bus *)b;
+    struct end *e = end_of(h, m->to);
+    if (!e) return true;
+    if (!ring_put(e->brought, m)) return false;
+    waker_wake(&h->shared[e->slot].waker);
+    return true;
 }
 
 /* ---- receiving ---- */
@@ -260,16 +299,22 @@ ring_peek(const struct host_bus *h, struct ring *r)
 }
 
 static int
-collect(const struct host_bus *h, struct end *e, struct msg *m, int max)
+empty(const struct host_bus *h, struct ring *r, struct msg *m, int max)
 {
     int n = 0;
-    for (int k = 0; k < h->nslot && n < max; k++) {
-        struct ring *r = ring_of(h, e->slot, (e->first + k) % h->nslot);
-        for (const struct msg *next; n < max && (next = ring_peek(h, r)) != NULL;) {
-            m[n++] = *next;
-            atomic_fetch_add(&r->taken, 1);
-        }
+    for (const struct msg *next; n < max && (next = ring_peek(h, r)) != NULL;) {
+        m[n++] = *next;
+        atomic_fetch_add(&r->taken, 1);
     }
+    return n;
+}
+
+static int
+collect(const struct host_bus *h, struct end *e, struct msg *m, int max)
+{
+    int n = empty(h, e->brought, m, max);
+    for (int k = 0; k < h->nslot && n < max; k++)
+        n += empty(h, ring_of(h, e->slot, (e->first + k) % h->nslot), m + n, max - n);
     e->first = (e->first + 1) % h->nslot;
     return n;
 }
@@ -277,6 +322,7 @@ collect(const struct host_bus *h, struct end *e, struct msg *m, int max)
 static bool
 rung(const struct host_bus *h, const struct end *e)
 {
+    if (ring_peek(h, e->brought)) return true;
     for (int from = 0; from < h->nslot; from++)
         if (ring_peek(h, ring_of(h, e->slot, from))) return true;
     const struct bus_user *u = &h->user[e - h->end];

@@ -2,10 +2,9 @@
  *
  * Who lost a member makes sure that it is gone: it is killed (by a pidfd, which names that process and no other) before
  * anybody goes on, since what it would yet write lies in memory that others will use. */
-#include "actors/cluster/controller.h"
+#include "actors/cluster/control.h"
 
 #include "actors/cluster/bus_host.h"
-#include "actors/cluster/link.h"
 #include "actors/cluster/machine.h"
 #include "actors/plan/plan.h"
 #include "runtime/arena.h"
@@ -16,9 +15,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,45 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, SILENCE_TICKS = 8, BYE_MS = 2000, LOSSES = 64, THREADS_MOST = 64 };
-
-struct process {    /* behind a rank */
-    int pid, pidfd; /* 0, -1: not known */
-    bool child;
-    int beat_peer; /* -1 */
-    int64_t heard_ns;
-};
-
-struct cluster {
-    struct cluster_options options;
-    struct coordinator *c;
-    struct link *link;
-    struct segment *segment, *bus;
-    struct process *process; /* by rank */
-    unsigned char (*secret)[CLUSTER_ID];
-    struct str machine, packet;
-    char path[SEGMENT_PATH]; /* of the segment */
-    pthread_mutex_t lock;    /* guards everything here but what is said to be the session's */
-    pthread_t thread;
-    bool started, quit;
-    int wake_fd;          /* wakes whoever polls */
-    atomic_bool attended; /* the session's thread takes what comes on the control socket */
-    atomic_int interrupted;
-    bool full, formed, ended;
-    int64_t tick_ns;
-    struct cluster_job *job;
-    int status, blame, node; /* of the run that ended */
-    char text[WIRE_TEXT];
-    uint32_t run;
-    struct cluster_loss loss[LOSSES];
-    int nloss;
-    /* Settled when the world first forms. */
-    struct device_counts devices;
-    struct range *range;
-    uint32_t *owner;
-    int nrange, nslot;
-    struct plan_map map;
-};
+enum { TICK_MS = 100, SILENCE_TICKS = 8, BYE_MS = 2000 };
 
 /* ---- what the coordinator wants ---- */
 
@@ -121,9 +80,11 @@ kill_process(struct process *p)
 static int32_t
 task_of(const struct cluster *c, int rank)
 {
-    for (int s = 0; c->bus && s < c->nslot; s++) {
+    for (int s = 0, k = 0; c->bus && s < c->nslot; s++) {
+        if (!coordinator_memory(c->c, (int)c->slot[s].memory)->own) continue;
+        int local = k++;
         if (coordinator_slot(c->c, s) != (uint32_t)rank) continue;
-        uint64_t doing = atomic_load(bus_host_doing(segment_base(c->bus), s));
+        uint64_t doing = atomic_load(bus_host_doing(segment_base(c->bus), local));
         if (doing >> 32 == c->run && (uint32_t)doing) return (int32_t)(uint32_t)doing - 1;
     }
     return -1;
@@ -144,22 +105,42 @@ note_loss(struct cluster *c, const struct notice *n)
             l->task = task_of(c, n->rank);
         }
     }
+    reach_forget(c->reach, n->rank);
     kill_process(&c->process[n->rank]);
 }
 
 static void
-take_end(struct cluster *c, const struct packet *p)
+take_have(struct cluster *c, int rank, const struct packet *p)
+{
+    struct str arenas = {0}; /* aligned */
+    str_addn(&arenas, p->arenas.bytes, p->arenas.n);
+    struct cluster_part part = {.arena = (const void *)str_text(&arenas),
+                                .narena = (int)(p->arenas.n / 8),
+                                .replaces = p->replaces.bytes,
+                                .nreplace = (int)p->replaces.n};
+    if (c->job && c->job->have) c->job->have(c->job->arg, coordinator_member(c->c, rank)->memory, &part);
+    str_free(&arenas);
+}
+
+static void
+take_end(struct cluster *c, int rank, const struct packet *p)
 {
     if (!c->job) return;
     if (p->kind == PACKET_ACTS) {
-        if (c->job->acts) c->job->acts(c->job->arg, p->bytes.bytes, p->bytes.n);
+        int memory = coordinator_member(c->c, rank)->memory;
+        if (c->job->acts) c->job->acts(c->job->arg, memory, p->bytes.bytes, p->bytes.n);
         return;
     }
     c->job->nact += (int64_t)p->count;
-    for (uint32_t i = 0; c->job->begun && i + 8 <= p->begun.n; i += 8) {
+    for (uint32_t i = 0; c->job->begun && i < p->begun.n; i += 4) {
+        int32_t root;
+        memcpy(&root, p->begun.bytes + i, 4);
+        c->job->begun(c->job->arg, root);
+    }
+    for (uint32_t i = 0; c->job->acted && i + 8 <= p->acted.n; i += 8) {
         int32_t pair[2];
-        memcpy(pair, p->begun.bytes + i, 8);
-        c->job->begun(c->job->arg, pair[0], pair[1]);
+        memcpy(pair, p->acted.bytes + i, 8);
+        c->job->acted(c->job->arg, coordinator_member(c->c, rank)->memory, pair[0], pair[1]);
     }
     for (uint32_t i = 0; c->job->busy && i + 16 <= p->busy.n; i += 16) {
         uint64_t pair[2];
@@ -179,7 +160,8 @@ on_tell(void *arg, const struct notice *n)
         if (c->options.say) c->options.say(c->options.arg, n->text);
         break;
     case NOTICE_LOST: note_loss(c, n); break;
-    case NOTICE_ACTS: take_end(c, n->packet); break;
+    case NOTICE_ACTS: take_end(c, n->rank, n->packet); break;
+    case NOTICE_HAVE: take_have(c, n->rank, n->packet); break;
     case NOTICE_ENDED:
         c->ended = true;
         c->status = n->status;
@@ -209,7 +191,8 @@ take_control(struct cluster *c)
         if (p.kind != PACKET_HELLO) continue;
         for (int r = 0; r < c->options.world; r++) { /* whom did that let in? */
             const struct member_info *m = coordinator_member(c->c, r);
-            if (m->peer == peer && machine_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
+            bool here = span_is(p.machine, span_text(str_text(&c->machine)));
+            if (m->peer == peer && here && machine_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
             if (m->peer == peer) c->process[r].heard_ns = now_ns();
         }
     }
@@ -274,94 +257,6 @@ tick(struct cluster *c)
     c->tick_ns = now_ns() + TICK_MS * 1000000ll;
 }
 
-/* ---- an epoch ---- */
-
-static int
-member_counts(struct cluster *c, int rank, struct device_counts *out)
-{
-    const char *text = coordinator_member(c->c, rank)->devices;
-    int status = device_counts_parse(text, out);
-    for (int k = 0; k < NDEVICE_KIND && !status; k++)
-        if (out->n[k] && k != DEV_CPU && k != DEV_META)
-            status = fail(E_PLACE, "it has %s devices, and this version's workers have cpu devices alone",
-                          device_kind_text(k));
-    if (status) err_note("worker %d", rank);
-    return status;
-}
-
-/* Threads that a worker's devices are dealt to: as many as its share of the cores, but not more than it has devices. */
-static uint32_t
-threads_of(const struct cluster *c, const struct device_counts *d)
-{
-    int n = 0, share = MAX(1, c->options.threads / c->options.world);
-    for (int k = 0; k < NDEVICE_KIND; k++) n = MAX(n, d->n[k]);
-    return (uint32_t)MAX(1, MIN(MIN(n, share), THREADS_MOST));
-}
-
-/* Devices are counted through the workers in order of rank, kind by kind; each worker has slots of its own. */
-static int
-settle_ranges(struct cluster *c)
-{
-    c->range = must_alloc(sizeof *c->range * (size_t)(c->options.world * NDEVICE_KIND));
-    c->owner = must_alloc(sizeof *c->owner * BUS_HOST_SLOTS);
-    for (int r = 0; r < c->options.world; r++) {
-        struct device_counts d;
-        TRY(member_counts(c, r, &d));
-        uint32_t nslot = threads_of(c, &d);
-        if (c->nslot + (int)nslot > BUS_HOST_SLOTS)
-            return fail(E_ARG, "more than %d device threads on one host", BUS_HOST_SLOTS);
-        if (r == 0) c->devices.first = d.first;
-        for (int k = 0; k < NDEVICE_KIND; k++) {
-            if (!d.n[k] || k == DEV_META) continue;
-            c->range[c->nrange++] = (struct range){.kind = (uint32_t)k,
-                                                   .first = (uint32_t)c->devices.n[k],
-                                                   .n = (uint32_t)d.n[k],
-                                                   .slot = (uint32_t)c->nslot,
-                                                   .nslot = nslot};
-            c->devices.n[k] += d.n[k];
-        }
-        for (uint32_t t = 0; t < nslot; t++) c->owner[c->nslot++] = (uint32_t)r;
-    }
-    c->map = (struct plan_map){
-        .nrange = c->nrange, .nslot = c->nslot, .range = must_alloc(sizeof *c->map.range * (size_t)(c->nrange + 1))};
-    for (int i = 0; i < c->nrange; i++)
-        c->map.range[i] =
-            (struct plan_range){(int32_t)c->range[i].kind, (int32_t)c->range[i].first, (int32_t)c->range[i].n,
-                                (int32_t)c->range[i].slot, (int32_t)c->range[i].nslot, 0};
-    return 0;
-}
-
-/* "PATH BYTES" */
-static int
-new_bus(struct cluster *c, char text[SEGMENT_PATH + 32])
-{
-    char path[SEGMENT_PATH];
-    size_t bytes = bus_host_bytes(c->nslot);
-    segment_free(&c->bus);
-    TRY(segment_new(bytes, &c->bus));
-    bus_host_format(segment_base(c->bus), c->nslot);
-    segment_path(c->bus, path);
-    snprintf(text, SEGMENT_PATH + 32, "%s %zu", path, segment_bytes(c->bus));
-    return 0;
-}
-
-static int
-begin_epoch(struct cluster *c)
-{
-    char bus[SEGMENT_PATH + 32];
-    c->full = false;
-    if (!c->range) TRY(settle_ranges(c));
-    TRY(new_bus(c, bus));
-    struct form f = {.threads = (uint32_t)c->options.threads,
-                     .bus = bus,
-                     .nrange = c->nrange,
-                     .nslot = c->nslot,
-                     .range = c->range,
-                     .owner = c->owner};
-    coordinator_form(c->c, &f);
-    return 0;
-}
-
 /* ---- waiting ---- */
 
 static void
@@ -417,7 +312,7 @@ attend(struct cluster *c, const bool *done)
     atomic_store(&c->attended, true);
     while (!status) {
         pump(c);
-        if (c->full && (status = begin_epoch(c))) break;
+        if (c->full && (status = control_begin(c))) break;
         if (*done) break;
         if (c->nloss && coordinator_phase(c->c) == CLUSTER_BROKEN) status = E_LOST;
         if (!status && atomic_load(&c->interrupted)) status = E_CANCEL;
@@ -444,7 +339,8 @@ gather(struct cluster *c)
     c->formed = false;
     int status = attend(c, &c->formed);
     if (status == E_LOST) return say_lost(c);
-    return status == E_CANCEL ? fail(E_CANCEL, "interrupted while workers were waited for") : status;
+    if (status == E_CANCEL) return fail(E_CANCEL, "interrupted while workers were waited for");
+    return status ? status : control_renew(c);
 }
 
 /* ---- opening and closing ---- */
@@ -491,22 +387,39 @@ open_link(struct cluster *c)
     return status;
 }
 
+/* Of a memory's workers one that has it mapped: the first, or another where that is lost. */
+static int
+keeper(void *of, int memory)
+{
+    struct cluster *c = of;
+    pthread_mutex_lock(&c->lock);
+    int rank = coordinator_keeper(c->c, memory);
+    if (rank < 0 && c->nloss)
+        say_lost(c);
+    else if (rank < 0)
+        fail(E_LOST, "the workers of a host are lost, and the values there with them");
+    pthread_mutex_unlock(&c->lock);
+    return rank;
+}
+
 static int
 open_coordinator(struct cluster *c)
 {
     struct coordinator_env env = {c, on_send, on_cut, on_tell};
-    segment_path(c->segment, c->path);
-    machine_text(&c->machine);
+    segment_path(c->own, c->path);
+    machine_text(NULL, &c->machine);
     struct coordinator_options o = {.world = c->options.world,
                                     .silence = SILENCE_TICKS,
                                     .version = c->options.version,
                                     .machine = str_text(&c->machine),
-                                    .segment = c->path,
-                                    .memory = segment_bytes(c->segment),
                                     .beat = link_endpoint(c->link, LINK_BEAT),
+                                    .bulk = link_endpoint(c->link, LINK_BULK),
                                     .secret = (const unsigned char(*)[CLUSTER_ID])c->secret};
-    TRY(random_bytes(o.job, sizeof o.job));
+    TRY(random_bytes(c->job_id, sizeof c->job_id));
+    memcpy(o.job, c->job_id, sizeof o.job);
     c->c = coordinator_new(&o, &env);
+    struct reach_options ro = {.link = c->link, .job = c->job_id, .world = c->options.world, .of = c, .keeper = keeper};
+    c->reach = reach_new(&ro);
     return 0;
 }
 
@@ -514,7 +427,7 @@ static int
 open_all(struct cluster *c)
 {
     TRY(open_link(c));
-    TRY(segment_new(host_memory(), &c->segment));
+    TRY(segment_new(host_memory(), &c->own));
     TRY(open_coordinator(c));
     if (c->options.start) TRY(start_absent(c));
     c->tick_ns = now_ns() + TICK_MS * 1000000ll;
@@ -586,14 +499,11 @@ cluster_close(struct cluster **cp, int status)
     if (c->c) dismiss(c, status);
     coordinator_free(&c->c);
     link_free(&c->link);
-    segment_free(&c->bus);
-    segment_free(&c->segment);
+    reach_free(&c->reach);
+    control_free(c);
     if (c->wake_fd >= 0) close(c->wake_fd);
     str_free(&c->machine);
     str_free(&c->packet);
-    free(c->map.range);
-    free(c->range);
-    free(c->owner);
     explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
     free(c->secret);
     free(c->process);
@@ -696,22 +606,14 @@ cluster_recover(struct cluster *c, int workers)
 
 /* ---- what is asked ---- */
 
-const struct device_counts *
-cluster_devices(const struct cluster *c)
+/* Where a device's slot stands among all. */
+static int
+slot_at(const struct cluster *c, uint32_t memory, uint32_t slot)
 {
-    return &c->devices;
-}
-
-const struct plan_map *
-cluster_map(const struct cluster *c)
-{
-    return &c->map;
-}
-
-struct segment *
-cluster_segment(const struct cluster *c)
-{
-    return c->segment;
+    int s = 0;
+    for (; s < c->nslot; s++)
+        if (c->slot[s].memory == memory && slot-- == 0) break;
+    return s;
 }
 
 /* "cpu:2 cpu:3": the devices whose slots the rank runs now. */
@@ -723,7 +625,7 @@ print_devices(const struct cluster *c, int rank, char *out, size_t size)
     for (int i = 0; i < c->nrange; i++) {
         const struct range *h = &c->range[i];
         for (uint32_t d = 0; d < h->n && n + 16 < size; d++)
-            if (coordinator_slot(c->c, (int)(h->slot + d % h->nslot)) == (uint32_t)rank)
+            if (coordinator_slot(c->c, slot_at(c, h->memory, h->slot + d % h->nslot)) == (uint32_t)rank)
                 n += (size_t)snprintf(out + n, size - n, "%s%s:%u", n ? " " : "", device_kind_text((int)h->kind),
                                       h->first + d);
     }

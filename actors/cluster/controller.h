@@ -5,8 +5,9 @@
  * while it waits for a run, so that a run costs no change of threads here. All functions are the session thread's, but
  * for cluster_interrupt().
  *
- * This version has all processes on one host: devices lie in one segment that all of them map, and a value of any
- * device is read and written in place by the session too. Workers of other hosts are refused. */
+ * The devices of a host lie in one memory. That of the controller's own host is mapped here, and its values are read
+ * and written in place by the session too; of another host's the controller says what lies where, and its values are
+ * read and written by messages (reach.h). */
 #ifndef RILLE_CLUSTER_CONTROLLER_H
 #define RILLE_CLUSTER_CONTROLLER_H
 
@@ -39,8 +40,17 @@ void cluster_close(struct cluster **c, int status);
 
 /* All devices, counted through the workers. */
 const struct device_counts *cluster_devices(const struct cluster *c);
-const struct plan_map *cluster_map(const struct cluster *c);
-struct segment *cluster_segment(const struct cluster *c);
+/* The map of a memory's part. */
+const struct plan_map *cluster_map(const struct cluster *c, int memory);
+int cluster_memories(const struct cluster *c);
+/* Whose part the session itself makes: its own host's where that has workers. */
+int cluster_home(const struct cluster *c);
+/* The memory of a device. */
+int cluster_memory_of(const struct cluster *c, int kind, int device);
+struct segment *cluster_segment(const struct cluster *c, int memory);
+/* Where a pool of the device has its bytes. Those of another host are read and written by messages, from any thread:
+ * E_LOST. */
+void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
 struct cluster_worker {
     int rank, pid;
@@ -49,13 +59,24 @@ struct cluster_worker {
 };
 bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out); /* the i-th that is there or was lost */
 
-/* A run of a program, shipped before if it must be. */
+/* A memory's part of a program: where it needs arenas (device as in busy, bytes), and what becomes of roots there. */
+struct cluster_part {
+    const uint64_t *arena;
+    int narena; /* numbers */
+    const unsigned char *replaces;
+    int nreplace;
+};
+
+/* A run of a program, shipped before if it must be; or (START_SHIPS) the shipping alone. */
 struct cluster_job {
     struct start start;
     void *arg;
-    void (*acts)(void *arg, const void *times, size_t n);  /* of a timed run: what came, worker by worker */
-    void (*begun)(void *arg, int32_t task, int32_t acts);  /* of a failed one: what had begun, updates first */
-    void (*busy)(void *arg, uint64_t device, uint64_t ns); /* how long devices of the plan had work */
+    void (*acts)(void *arg, int memory, const void *times, size_t n); /* of a timed run: what came, worker by worker */
+    void (*begun)(void *arg, int32_t root); /* of a failed one: roots that it had begun to write over */
+    void (*acted)(void *arg, int memory, int32_t task, int32_t acts); /* and what of a part had begun */
+    void (*busy)(void *arg, uint64_t device, uint64_t ns); /* how long devices had work; device: kind << 32 | rank */
+    /* Of a program that was shipped now: what a worker made of it. */
+    void (*have)(void *arg, int memory, const struct cluster_part *part);
     /* Out: of a failure. */
     int rank, node; /* -1 */
     int64_t nact;

@@ -1,7 +1,8 @@
 /* coordinator.h - who belongs to a cluster, what it is doing and what it lost: a state machine.
  *
  *   GATHER   workers say HELLO; each is let in (WELCOME) or not (REFUSE)
- *   FORM     every rank is there: FORM tells where devices live; each maps the epoch's memory and says READY
+ *   MAKE     every rank is there: the first worker of each other host makes its memory, each its port (MAKE -> MADE)
+ *   FORM     FORM tells where devices live; each maps the epoch's memory and says READY
  *   IDLE     programs are shipped (PROGRAM -> HAVE) and runs begin
  *   RUN      START to all; END from all, with the first failure in between answered by STOP to all
  *   BROKEN   a member is lost: the epoch is over, and nothing runs until coordinator_recover() begins the next one
@@ -14,8 +15,13 @@
  * A member is lost when its process or link ends (coordinator_gone) or when no heartbeat came for so many ticks. Ticks,
  * not time: a controller that was itself stopped for a while has counted none.
  *
- * A **slot** is a device thread of the cluster. Plans name slots, and the table that FORM sends says which worker runs
- * each: when workers are lost for good, the others take over their slots, and no plan changes.
+ * A **memory** is what the devices of one host lie in; they are numbered by the first rank in each. The memory of the
+ * coordinator's own host is the coordinator's to make, that of another host its first worker's. It outlives a worker
+ * as long as one is there that has it mapped; when none is, a newcomer begins with a fresh one (coordinator_memory()).
+ *
+ * A **slot** is a device thread of the cluster. Plans name slots of their memory, and the table that FORM sends says
+ * which worker runs each: when workers are lost for good, others of that host take over their slots, and no plan
+ * changes.
  *
  * Owner: the controller's thread of the cluster. Texts given in are copied; what goes out is valid during the call. */
 #ifndef RILLE_CLUSTER_COORDINATOR_H
@@ -30,12 +36,24 @@ enum {
     LAG_TICKS = 20, /* a packet that a heartbeat tells of comes within so many, or is lost */
 };
 
-/* Devices first to first + n - 1 of a kind live in these slots, in turns. */
+/* Devices first to first + n - 1 of a kind live in these slots of a memory, in turns. */
 struct range {
-    uint32_t kind, first, n, slot, nslot;
+    uint32_t kind, first, n, slot, nslot, memory;
+};
+/* Slots stand memory by memory; owner: the rank whose it is while that is there. */
+struct slot {
+    uint32_t memory, owner;
 };
 
-enum coordinator_phase { CLUSTER_GATHER, CLUSTER_FORM, CLUSTER_IDLE, CLUSTER_SHIP, CLUSTER_RUN, CLUSTER_BROKEN };
+enum coordinator_phase {
+    CLUSTER_GATHER,
+    CLUSTER_MAKE,
+    CLUSTER_FORM,
+    CLUSTER_IDLE,
+    CLUSTER_SHIP,
+    CLUSTER_RUN,
+    CLUSTER_BROKEN
+};
 const char *coordinator_phase_text(enum coordinator_phase phase);
 
 enum member_state {
@@ -50,12 +68,13 @@ const char *member_state_text(enum member_state state);
 
 struct member_info {
     enum member_state state;
-    int peer; /* its link, -1 */
+    int peer;   /* its link, -1 */
+    int memory; /* -1: the world has not yet been full */
     char *host, *devices;
     uint32_t pid, cores;
-    uint64_t memory, beats;
-    int missed; /* ticks since the last sign of life */
-    int lag;    /* ticks for which a packet that it sent has not come */
+    uint64_t bytes, beats; /* bytes: of its host's memory */
+    int missed;            /* ticks since the last sign of life */
+    int lag;               /* ticks for which a packet that it sent has not come */
 };
 
 enum notice_kind {
@@ -64,6 +83,7 @@ enum notice_kind {
     NOTICE_REFUSED, /* one that wanted to join was not let in; text */
     NOTICE_LOST,    /* rank, text */
     NOTICE_ACTS,    /* rank; the packet that brought them */
+    NOTICE_HAVE,    /* rank; the packet that says what it made of a program */
     NOTICE_ENDED,   /* the run (or the making of its program) is over: status, rank of the first failure, text, node */
 };
 struct notice {
@@ -71,7 +91,7 @@ struct notice {
     int rank, status, node;
     uint32_t run;
     const char *text;
-    const struct packet *packet; /* ACTS; ENDED of a failure: the END */
+    const struct packet *packet; /* ACTS, HAVE; ENDED of a failure: the END */
 };
 
 struct coordinator_env {
@@ -85,10 +105,9 @@ struct coordinator_options {
     int world;           /* workers */
     int silence;         /* ticks without a heartbeat after which a member is lost */
     const char *version; /* of the program: a worker has the same */
-    const char *machine; /* members must be able to map its memory */
-    const char *segment; /* that memory, and its bytes */
-    uint64_t memory;
-    const char *beat; /* address of the link of heartbeats */
+    const char *machine; /* which host it is on */
+    const char *beat;    /* address of the link of heartbeats */
+    const char *bulk;    /* and of that of values */
     unsigned char job[CLUSTER_ID];
     /* By rank: what the worker that was started for it says in HELLO; NULL, or all zero: anybody may have the rank. */
     const unsigned char (*secret)[CLUSTER_ID];
@@ -111,15 +130,19 @@ void coordinator_tick(struct coordinator *c);
 /* The heartbeat for a rank; false: nobody has it. */
 bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 
-/* After NOTICE_FULL: an epoch begins. */
+/* After NOTICE_FULL: an epoch begins. Valid until NOTICE_FORMED: what it points to. */
 struct form {
     uint32_t threads;
-    const char *bus;
+    const char *segment, *bus; /* of the coordinator's own host */
     int nrange, nslot;
     const struct range *range;
-    const uint32_t *owner; /* by slot: the rank whose it is while that is there */
+    const struct slot *slot;
+    const uint64_t *bytes; /* by memory */
 };
 void coordinator_form(struct coordinator *c, const struct form *f);
+enum { MAKE_MEMORY = 1, MAKE_PORT = 2 };
+enum { MADE_FRESH = 1 };
+enum { HOLD_GIVE = 1 };
 
 /* In IDLE: ships the program to members that lack it, then runs it. Ends with NOTICE_ENDED (or LOST). Valid until then:
  * what it points to. */
@@ -127,19 +150,26 @@ struct start {
     uint64_t program;
     const void *bytes;
     size_t nbyte;
-    unsigned char digest[CLUSTER_ID]; /* of the plan, as the controller made it */
+    unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID]; /* of the part that the controller made, and its outline */
+    int memory;                                            /* whose part that is */
     uint32_t run, flags;
-    const uint64_t *places, *numbers;
-    int nplace, nnumber;
+    const struct places *places; /* by memory */
+    const uint64_t *numbers;
+    int nnumber;
 };
-enum { START_TIMED = 1 };
-enum { STOP_ASKED, STOP_FAILED };
+struct places {
+    const uint64_t *at;
+    int n;
+};
+enum { START_TIMED = 1, START_SHIPS = 2 /* ends when everybody has the program; nothing runs */ };
+enum { STOP_ASKED, STOP_FAILED, STOP_LOST };
 void coordinator_start(struct coordinator *c, const struct start *s);
 void coordinator_stop(struct coordinator *c);
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
-/* In BROKEN: the next epoch gathers, with `workers` members: lost ranks are wanted again, lowest first, and those
- * beyond are retired. E_ARG when more are alive than that, or none would be. */
+/* In BROKEN: the next epoch gathers, with `workers` members: lost ranks are wanted again, lowest first (but one of each
+ * memory before a second), and those beyond are retired. E_ARG when more are alive than that, or nobody of a memory
+ * would be. */
 int coordinator_recover(struct coordinator *c, int workers);
 /* The job ends with this exit status: BYE to everybody. */
 void coordinator_bye(struct coordinator *c, int status);
@@ -149,6 +179,17 @@ uint32_t coordinator_epoch(const struct coordinator *c);
 const struct member_info *coordinator_member(const struct coordinator *c, int rank);
 /* Which rank runs each slot in this epoch. */
 uint32_t coordinator_slot(const struct coordinator *c, int slot);
+/* Numbers are settled when the world is first full. */
+struct memory_info {
+    char *machine;
+    bool own;            /* of the coordinator's host */
+    int keeper;          /* the rank that made it ready for this epoch; -1 where it is the coordinator's own */
+    uint32_t made_epoch; /* in which it was fresh */
+};
+int coordinator_memories(const struct coordinator *c);
+/* Of a memory's workers the first that has it mapped now; -1: nobody has. */
+int coordinator_keeper(const struct coordinator *c, int memory);
+const struct memory_info *coordinator_memory(const struct coordinator *c, int memory);
 /* Bytes that it keeps for each member: what a large cluster costs its controller. */
 size_t coordinator_bytes(const struct coordinator *c);
 

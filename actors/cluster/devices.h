@@ -12,6 +12,12 @@ struct device_counts {
     int first;               /* the kind that is named first */
     struct cuda_choice gpus; /* of the n[DEV_CUDA] devices */
 };
+/* A device as a number, between processes. */
+static inline uint64_t
+device_number(int kind, int32_t rank)
+{
+    return (uint64_t)(uint32_t)kind << 32 | (uint32_t)rank;
+}
 /* Reads alone: a session takes the GPUs (cuda_choose). E_PLACE: what is wrong with the text. */
 int device_counts_parse(const char *text, struct device_counts *out);
 void device_counts_print(const struct device_counts *d, struct str *out);

@@ -1,12 +1,14 @@
-/* link.c - a ROUTER and a DEALER for packets, a pair more for heartbeats, CURVE and its ZAP.
+/* link.c - a ROUTER and a DEALER for packets, a pair more for heartbeats and for values.
  *
  * Options, and why (libzmq 4.3.4): LINGER 0, since an unsent message must not hold up an end; MAXMSGSIZE, since a
  * header of 9 bytes makes the receiver ask for what it says; MANDATORY, since a ROUTER drops what nobody takes;
- * IMMEDIATE, since a DEALER queues for who is not there yet; HANDSHAKE_IVL 2 s; no ZMTP heartbeats, which cut healthy
- * links that are busy. Peers of a ROUTER are known by the routing ids that it gives them, which are never given twice.
+ * IMMEDIATE, since a DEALER queues for who is not there yet (wanted for values alone); HANDSHAKE_IVL 2 s; no ZMTP
+ * heartbeats, which cut healthy links that are busy. Peers of a ROUTER are known by the routing ids that it gives them,
+ * which are never given twice.
  */
 #include "actors/cluster/link.h"
 
+#include "actors/cluster/curve.h"
 #include "actors/cluster/wire.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
@@ -14,7 +16,6 @@
 #include <zmq.h>
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,6 @@
 #include <unistd.h>
 
 enum { ID_MOST = 16, PEERS = 1 << 17, FOLDER = 96 };
-static const char let_in[] = "rille"; /* the User-Id of who may */
 
 struct peer_id {
     uint8_t n, bytes[ID_MOST];
@@ -37,9 +37,9 @@ struct link_end {
 };
 
 struct link {
-    void *context, *monitor, *zap;
-    pthread_t zap_thread;
-    bool serves, zap_runs;
+    void *context, *monitor;
+    struct curve *curve; /* of an end that serves with a key */
+    bool serves;
     struct key key; /* zero: none */
     struct link_end end[NLINK_SOCKET];
     enum link_state state;
@@ -85,84 +85,6 @@ link_address(const char *text, bool *local)
     return 0;
 }
 
-/* ---- who may: ZAP (RFC 27) ---- */
-
-enum { ZAP_FRAMES = 7 }; /* version, request, domain, address, identity, mechanism, key */
-
-static int
-receive_frames(void *socket, zmq_msg_t frame[ZAP_FRAMES])
-{
-    int n = 0, more = 1;
-    size_t size = sizeof more;
-    while (more) {
-        zmq_msg_t spare;
-        zmq_msg_t *to = n < ZAP_FRAMES ? &frame[n] : &spare;
-        zmq_msg_init(to);
-        if (zmq_msg_recv(to, socket, 0) < 0) {
-            zmq_msg_close(to);
-            break;
-        }
-        if (n < ZAP_FRAMES)
-            n++;
-        else
-            zmq_msg_close(to);
-        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size);
-    }
-    return n;
-}
-
-static void
-send_text(void *socket, const char *text, int flags)
-{
-    zmq_send(socket, text, strlen(text), flags);
-}
-
-static bool
-may_enter(const struct link *l, int n, zmq_msg_t frame[ZAP_FRAMES])
-{
-    uint8_t want[32];
-    if (n != ZAP_FRAMES || zmq_msg_size(&frame[6]) != 32 || !zmq_z85_decode(want, l->key.public[KEY_WORKER]))
-        return false;
-    return !memcmp(zmq_msg_data(&frame[6]), want, 32);
-}
-
-static void *
-zap_thread(void *arg)
-{
-    struct link *l = arg;
-    zmq_msg_t frame[ZAP_FRAMES];
-    for (;;) {
-        int n = receive_frames(l->zap, frame);
-        if (n == 0 && errno == ETERM) break;
-        if (n >= 2) {
-            bool yes = may_enter(l, n, frame);
-            send_text(l->zap, "1.0", ZMQ_SNDMORE);
-            zmq_send(l->zap, zmq_msg_data(&frame[1]), zmq_msg_size(&frame[1]), ZMQ_SNDMORE);
-            send_text(l->zap, yes ? "200" : "400", ZMQ_SNDMORE);
-            send_text(l->zap, "", ZMQ_SNDMORE);
-            send_text(l->zap, yes ? let_in : "", ZMQ_SNDMORE);
-            send_text(l->zap, "", 0);
-        }
-        for (int i = 0; i < n; i++) zmq_msg_close(&frame[i]);
-    }
-    zmq_close(l->zap);
-    return NULL;
-}
-
-/* Before any bind: a server without it would let everybody in. */
-static int
-start_zap(struct link *l)
-{
-    int linger = 0;
-    l->zap = zmq_socket(l->context, ZMQ_REP);
-    if (!l->zap) return broken("zap");
-    zmq_setsockopt(l->zap, ZMQ_LINGER, &linger, sizeof linger);
-    if (zmq_bind(l->zap, "inproc://zeromq.zap.01")) return broken("zap");
-    if (pthread_create(&l->zap_thread, NULL, zap_thread, l)) return fail(E_BUS, "zap: no thread");
-    l->zap_runs = true;
-    return 0;
-}
-
 /* ---- sockets ---- */
 
 static bool
@@ -172,48 +94,27 @@ has_key(const struct link *l)
 }
 
 static int
-secure(const struct link *l, void *socket)
-{
-    int one = 1, failed = 0;
-    const struct key *k = &l->key;
-    if (!has_key(l)) return 0;
-    if (l->serves) {
-        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &one, sizeof one);
-        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, k->secret[KEY_COORDINATOR], KEY_TEXT);
-        failed |= zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, let_in, sizeof let_in - 1);
-    } else {
-        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, k->public[KEY_COORDINATOR], KEY_TEXT);
-        failed |= zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, k->public[KEY_WORKER], KEY_TEXT);
-        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, k->secret[KEY_WORKER], KEY_TEXT);
-    }
-    return failed ? broken("CURVE") : 0;
-}
-
-static int
 open_socket(struct link *l, enum link_socket which)
 {
     static const struct {
         int option, value;
-    } set[] = {{ZMQ_LINGER, 0},
-               {ZMQ_SNDHWM, 0},
-               {ZMQ_RCVHWM, 0},
-               {ZMQ_IMMEDIATE, 1},
-               {ZMQ_IPV6, 0},
-               {ZMQ_TCP_KEEPALIVE, 1},
-               {ZMQ_HANDSHAKE_IVL, 2000},
-               {ZMQ_RECONNECT_IVL, 100},
-               {ZMQ_RECONNECT_IVL_MAX, 1000}};
+    } set[] = {
+        {ZMQ_LINGER, 0},        {ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, 0},          {ZMQ_IPV6, 0},
+        {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_RECONNECT_IVL, 100}, {ZMQ_RECONNECT_IVL_MAX, 1000}};
     static const int64_t most = WIRE_MOST;
     static const int mandatory = 1;
+    const int immediate = which != LINK_BULK;
     struct link_end *e = &l->end[which];
     e->socket = zmq_socket(l->context, l->serves ? ZMQ_ROUTER : ZMQ_DEALER);
     if (!e->socket) return broken("socket");
     for (size_t i = 0; i < countof(set); i++)
         if (zmq_setsockopt(e->socket, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
-    if (zmq_setsockopt(e->socket, ZMQ_MAXMSGSIZE, &most, sizeof most)) return broken("option");
+    if (zmq_setsockopt(e->socket, ZMQ_MAXMSGSIZE, &most, sizeof most) ||
+        zmq_setsockopt(e->socket, ZMQ_IMMEDIATE, &immediate, sizeof immediate))
+        return broken("option");
     if (l->serves && zmq_setsockopt(e->socket, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory))
         return broken("option");
-    return secure(l, e->socket);
+    return has_key(l) ? curve_secure(e->socket, &l->key, l->serves) : 0;
 }
 
 static int
@@ -260,7 +161,7 @@ bind_end(struct link *l, enum link_socket which, const char *address)
 static int
 bind_folder(struct link *l)
 {
-    static const char *const name[NLINK_SOCKET] = {"control", "beat"};
+    static const char *const name[NLINK_SOCKET] = {"control", "beat", "bulk"};
     char address[LINK_ENDPOINT];
     TRY(make_folder(l));
     for (int i = 0; i < NLINK_SOCKET; i++) {
@@ -270,14 +171,15 @@ bind_folder(struct link *l)
     return 0;
 }
 
-/* Heartbeats have a port of their own, which WELCOME tells. */
+/* Heartbeats and values have ports of their own, which WELCOME tells. */
 static int
 bind_tcp(struct link *l, const char *bind)
 {
-    char beat[LINK_ENDPOINT];
+    char any[LINK_ENDPOINT];
     TRY(bind_end(l, LINK_CONTROL, bind));
-    snprintf(beat, sizeof beat, "%.*s:*", (int)(strrchr(bind, ':') - bind), bind);
-    return bind_end(l, LINK_BEAT, beat);
+    snprintf(any, sizeof any, "%.*s:*", (int)(strrchr(bind, ':') - bind), bind);
+    TRY(bind_end(l, LINK_BEAT, any));
+    return bind_end(l, LINK_BULK, any);
 }
 
 int
@@ -293,7 +195,7 @@ link_serve(const char *bind, const struct key *key, struct link **out)
                     bind);
     struct link *l;
     int status = new_link(key, true, &l);
-    if (!status && key) status = start_zap(l);
+    if (!status && key) status = curve_new(l->context, &l->key, &l->curve);
     if (!status) status = bind && starts(bind, "tcp:") ? bind_tcp(l, bind) : bind_folder(l);
     if (status) link_free(&l);
     *out = l;
@@ -341,13 +243,13 @@ link_join(const char *address, const struct key *key, struct link **out)
 }
 
 int
-link_join_beat(struct link *l, const char *address)
+link_join_more(struct link *l, enum link_socket which, const char *address)
 {
     bool local;
     TRY(link_address(address, &local));
-    if (l->end[LINK_BEAT].socket) return 0;
-    TRY(connect_end(l, LINK_BEAT, address));
-    return zmq_connect(l->end[LINK_BEAT].socket, address) ? broken(address) : 0;
+    if (l->end[which].socket) return 0;
+    TRY(connect_end(l, which, address));
+    return zmq_connect(l->end[which].socket, address) ? broken(address) : 0;
 }
 
 enum link_state
@@ -389,7 +291,7 @@ link_state_fd(const struct link *l)
 static void
 remove_folder(const char *folder)
 {
-    static const char *const name[NLINK_SOCKET] = {"control", "beat"};
+    static const char *const name[NLINK_SOCKET] = {"control", "beat", "bulk"};
     char path[LINK_ENDPOINT + 16];
     for (int i = 0; i < NLINK_SOCKET; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, name[i]);
@@ -415,6 +317,8 @@ link_free(struct link **lp)
     struct link *l = *lp;
     *lp = NULL;
     if (!l) return;
+    /* ZeroMQ's thread would wait for ever to tell of the end where nobody listens any more. */
+    if (l->monitor) zmq_socket_monitor(l->end[LINK_CONTROL].socket, NULL, 0);
     for (int i = 0; i < NLINK_SOCKET; i++) {
         zmq_msg_close(&l->end[i].msg);
         if (l->end[i].socket) zmq_close(l->end[i].socket);
@@ -422,10 +326,7 @@ link_free(struct link **lp)
     }
     if (l->monitor) zmq_close(l->monitor);
     if (l->context) zmq_ctx_shutdown(l->context);
-    if (l->zap_runs)
-        pthread_join(l->zap_thread, NULL);
-    else if (l->zap)
-        zmq_close(l->zap);
+    curve_free(&l->curve);
     while (l->context && zmq_ctx_term(l->context) && errno == EINTR) continue;
     if (l->folder[0]) remove_folder(l->folder);
     key_forget(&l->key);
@@ -486,8 +387,7 @@ take(struct link *l, struct link_end *e, int *peer, bool *good)
     *good = *peer >= 0 && !zmq_msg_more(&e->msg);
     while (zmq_msg_more(&e->msg))
         if (zmq_msg_recv(&e->msg, e->socket, ZMQ_DONTWAIT) < 0) break;
-    const char *user = l->serves && has_key(l) ? zmq_msg_gets(&e->msg, "User-Id") : let_in;
-    *good = *good && user && !strcmp(user, let_in);
+    *good = *good && (!l->curve || curve_let_in(&e->msg));
     return true;
 }
 

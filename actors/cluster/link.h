@@ -1,18 +1,17 @@
 /* link.h - the sockets between a coordinator and its workers: ZeroMQ over ipc or tcp.
  *
- * Two for each worker: `control` carries packets in order, `beat` the heartbeats, so that a long packet on the one
- * delays no sign of life on the other. A coordinator's end serves many peers, which it numbers as they come; a worker's
- * has one. With a key both are CURVE; libzmq lets in whoever knows the server's public key when nobody answers for its
- * ZAP, so the name that our own ZAP gives to who may is looked for on every message.
+ * Three for each worker: `control` carries packets in order, `beat` the heartbeats, `bulk` values, so that what is long
+ * delays neither a sign of life nor a stop. A coordinator's end serves many peers, which it numbers as they come; a
+ * worker's has one. With a key they are CURVE (curve.h).
  *
  * Nothing here waits. link_fd() is readable when something may have come - an edge: read until there is no more, also
- * after a send. A link is used by one thread at a time; who hands it over uses a lock. */
+ * after a send. Each socket is used by one thread at a time; who hands it over uses a lock. */
 #ifndef RILLE_CLUSTER_LINK_H
 #define RILLE_CLUSTER_LINK_H
 
 #include "actors/cluster/key.h"
 
-enum link_socket { LINK_CONTROL, LINK_BEAT, NLINK_SOCKET };
+enum link_socket { LINK_CONTROL, LINK_BEAT, LINK_BULK, NLINK_SOCKET };
 enum { LINK_ENDPOINT = 256 };
 
 struct link;
@@ -26,7 +25,8 @@ int link_address(const char *text, bool *local);
 int link_serve(const char *bind, const struct key *key, struct link **out);
 /* address: what link_serve()'s endpoint was. Joins when the coordinator is there; until then nothing comes. */
 int link_join(const char *address, const struct key *key, struct link **out);
-int link_join_beat(struct link *l, const char *address);
+/* The others, when the coordinator has told where they are. What is sent on that of values waits for it to be there. */
+int link_join_more(struct link *l, enum link_socket which, const char *address);
 void link_free(struct link **l);
 /* Of a coordinator that is no more: the folder that it left. */
 void link_sweep(const char *address);

@@ -2,8 +2,10 @@
 #include "actors/cluster/machine.h"
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,19 +20,51 @@ add_boot(struct str *out)
 }
 
 void
-machine_text(struct str *out)
+machine_text(const char *host, struct str *out)
 {
     struct stat st;
     add_boot(out);
     str_addf(out, " %ld", (long)geteuid());
     if (!stat("/proc/self/ns/pid", &st)) str_addf(out, " %lu", (unsigned long)st.st_ino);
+    if (host) str_addf(out, " %s", host);
 }
 
 void
-machine_host(char out[64])
+machine_host(const char *host, char out[64])
 {
-    if (gethostname(out, 64)) snprintf(out, 64, "unknown");
+    if (host)
+        snprintf(out, 64, "%s", host);
+    else if (gethostname(out, 64))
+        snprintf(out, 64, "unknown");
     out[63] = '\0';
+}
+
+/* Connecting a datagram socket sends nothing, and chooses the way. */
+static bool
+own_end(const struct addrinfo *to, char out[64])
+{
+    struct sockaddr_storage own;
+    socklen_t n = sizeof own;
+    int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool good = fd >= 0 && !connect(fd, to->ai_addr, to->ai_addrlen) && !getsockname(fd, (struct sockaddr *)&own, &n) &&
+                !getnameinfo((struct sockaddr *)&own, n, out, 64, NULL, 0, NI_NUMERICHOST);
+    if (fd >= 0) close(fd);
+    return good;
+}
+
+void
+machine_address(const char *to, char out[64])
+{
+    struct addrinfo want = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found = NULL;
+    char name[256];
+    const char *host = strncmp(to, "tcp://", 6) ? NULL : to + 6, *colon = host ? strrchr(host, ':') : NULL;
+    bool good = false;
+    if (colon && colon - host < (long)sizeof name) {
+        snprintf(name, sizeof name, "%.*s", (int)(colon - host), host);
+        if (!getaddrinfo(name, colon + 1, &want, &found)) good = own_end(found, out);
+    }
+    if (found) freeaddrinfo(found);
+    if (!good) snprintf(out, 64, "127.0.0.1");
 }
 
 bool

@@ -105,6 +105,12 @@ refused(struct worker_member *m, const struct packet *p)
 }
 
 static void
+make(struct worker_member *m, const struct packet *p)
+{
+    work(m, (struct work){.kind = WORK_MAKE, .packet = p});
+}
+
+static void
 form(struct worker_member *m, const struct packet *p)
 {
     work(m, (struct work){.kind = WORK_FORM, .packet = p});
@@ -158,9 +164,9 @@ static const struct {
     void (*take)(struct worker_member *m, const struct packet *p);
     bool inside;
 } handle[NPACKET] = {
-    [PACKET_REFUSE] = {refused, false}, [PACKET_WELCOME] = {welcome, false}, [PACKET_FORM] = {form, true},
-    [PACKET_PROGRAM] = {program, true}, [PACKET_FORGET] = {forget, true},    [PACKET_START] = {start, true},
-    [PACKET_STOP] = {stop, true},       [PACKET_BYE] = {bye, false},
+    [PACKET_REFUSE] = {refused, false}, [PACKET_WELCOME] = {welcome, false}, [PACKET_MAKE] = {make, true},
+    [PACKET_FORM] = {form, true},       [PACKET_PROGRAM] = {program, true},  [PACKET_FORGET] = {forget, true},
+    [PACKET_START] = {start, true},     [PACKET_STOP] = {stop, true},        [PACKET_BYE] = {bye, false},
 };
 
 void
@@ -225,21 +231,36 @@ member_beat(struct worker_member *m, struct packet *out)
 /* ---- what the executor answers ---- */
 
 void
+member_made(struct worker_member *m, uint32_t epoch, const struct made *made)
+{
+    send_packet(m, epoch,
+                (struct packet){.kind = PACKET_MADE,
+                                .status = (uint32_t)made->status,
+                                .text = span_text(made->text),
+                                .flags = made->fresh ? MADE_FRESH : 0,
+                                .segment = span_text(made->segment),
+                                .bus = span_text(made->bus),
+                                .port = span_text(made->port)});
+}
+
+void
 member_ready(struct worker_member *m, uint32_t epoch, int status, const char *text)
 {
     send_packet(m, epoch, (struct packet){.kind = PACKET_READY, .status = (uint32_t)status, .text = span_text(text)});
 }
 
 void
-member_have(struct worker_member *m, uint32_t epoch, uint64_t id, int status, const char *text,
-            const unsigned char *digest)
+member_have(struct worker_member *m, uint32_t epoch, const struct have *h)
 {
     send_packet(m, epoch,
                 (struct packet){.kind = PACKET_HAVE,
-                                .program = id,
-                                .status = (uint32_t)status,
-                                .text = span_text(text),
-                                .digest = {digest, digest ? ID : 0}});
+                                .program = h->program,
+                                .status = (uint32_t)h->status,
+                                .text = span_text(h->text),
+                                .digest = {h->digest, h->digest ? ID : 0},
+                                .outline = {h->outline, h->outline ? ID : 0},
+                                .arenas = {(const void *)h->arenas, (uint32_t)(8 * h->narena)},
+                                .replaces = {h->replaces, (uint32_t)h->nreplace}});
 }
 
 void
@@ -262,6 +283,7 @@ member_ended(struct worker_member *m, const struct run_end *e)
                                 .text = span_text(e->text),
                                 .count = e->acts,
                                 .begun = {(const void *)e->begun, (uint32_t)(4 * e->nbegun)},
+                                .acted = {(const void *)e->acted, (uint32_t)(4 * e->nacted)},
                                 .busy = {(const void *)e->busy, (uint32_t)(8 * e->nbusy)}});
 }
 

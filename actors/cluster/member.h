@@ -13,21 +13,27 @@
 #include "actors/cluster/wire.h"
 
 enum work_kind {
-    WORK_WELCOME, /* map the segment */
-    WORK_FORM,    /* map the epoch's bus; member_ready() answers */
+    WORK_WELCOME, /* join the other links */
+    WORK_MAKE,    /* the host's memory, a port; member_made() answers */
+    WORK_FORM,    /* map the epoch's memory; member_ready() answers */
     WORK_PROGRAM, /* compile; member_have() answers */
     WORK_FORGET,
     WORK_START, /* run; member_ended() answers */
     WORK_STOP,  /* the run in progress acts no more */
     WORK_LEAVE, /* end, with this exit status and (if it is not 0) for this reason */
+    /* What workers of other hosts say (carrier.h), in one line with the rest. */
+    WORK_ASKED, /* one wants this one's list of channels */
+    WORK_LISTED,
+    NWORK
 };
 struct work {
     enum work_kind kind;
-    const struct packet *packet; /* WELCOME, FORM, START, STOP, FORGET */
+    const struct packet *packet; /* WELCOME, MAKE, FORM, START, STOP, FORGET */
     uint32_t epoch;
     uint64_t program;
-    const void *bytes; /* of the program */
+    const void *bytes; /* of the program; of a list */
     size_t n;
+    int from; /* ASKED, LISTED: rank */
     int status;
     const char *text;
 };
@@ -57,17 +63,35 @@ void member_heard(struct worker_member *m, const struct packet *p);
 bool member_beat(struct worker_member *m, struct packet *out);
 
 /* The executor's answers. */
+struct made {
+    int status;
+    const char *text; /* why not */
+    const char *segment, *bus, *port;
+    bool fresh;
+};
+void member_made(struct worker_member *m, uint32_t epoch, const struct made *made);
 void member_ready(struct worker_member *m, uint32_t epoch, int status, const char *text);
-void member_have(struct worker_member *m, uint32_t epoch, uint64_t program, int status, const char *text,
-                 const unsigned char *digest);
+struct have {
+    uint64_t program;
+    int status;
+    const char *text;                      /* why not */
+    const unsigned char *digest, *outline; /* CLUSTER_ID bytes each */
+    const uint64_t *arenas;                /* device, bytes; for each device of the part */
+    int narena;                            /* numbers */
+    const unsigned char *replaces;         /* by root */
+    int nreplace;
+};
+void member_have(struct worker_member *m, uint32_t epoch, const struct have *h);
 struct run_end {
     uint32_t epoch, run;
     int status, node;
     const char *text;
     uint64_t acts;
-    const int32_t *begun; /* task, acts: of what had begun in a run that failed, updates first */
+    const int32_t *begun; /* roots that updates had begun to write over their leaves, of a run that failed */
     int nbegun;
-    const uint64_t *busy; /* plan device, nanoseconds; for each device of this worker */
+    const int32_t *acted; /* task, acts: of what had begun in it */
+    int nacted;           /* numbers */
+    const uint64_t *busy; /* device, nanoseconds; for each device of this worker */
     int nbusy;            /* numbers */
     const void *times;    /* of a timed run */
     size_t ntime;         /* bytes */

@@ -24,7 +24,8 @@ struct extent {
 };
 
 struct segment {
-    int fd;
+    int fd; /* -1: it is another host's */
+    struct segment_far far;
     char *base;
     size_t bytes, used;
     struct extent *free; /* by address, never two that touch */
@@ -42,7 +43,8 @@ struct segment {
 static int
 map(int fd, size_t bytes, struct segment **out)
 {
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *base = fd >= 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0)
+                         : mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return fail(E_MEMORY, "shared memory of %zu bytes: %s", bytes, strerror(errno));
     struct segment *s = must_alloc(sizeof *s);
     *s = (struct segment){.fd = fd, .base = base, .bytes = bytes};
@@ -87,6 +89,14 @@ segment_open(const char *path, size_t bytes, struct segment **out)
     return status;
 }
 
+int
+segment_far(size_t bytes, const struct segment_far *far, struct segment **out)
+{
+    TRY(map(-1, (bytes + PAGE - 1) / PAGE * PAGE, out));
+    (*out)->far = *far;
+    return 0;
+}
+
 void
 segment_free(struct segment **sp)
 {
@@ -94,7 +104,7 @@ segment_free(struct segment **sp)
     *sp = NULL;
     if (!s) return;
     munmap(s->base, s->bytes);
-    close(s->fd);
+    if (s->fd >= 0) close(s->fd);
     for (int c = 0; c < NCLASS; c++) free(s->cell[c]);
     free(s->free);
     free(s->taken);
@@ -127,6 +137,22 @@ segment_used(const struct segment *s)
 }
 
 /* ---- pages ---- */
+
+int
+segment_hold(struct segment *s, size_t at, size_t bytes, bool give)
+{
+    int how = give ? FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE : 0;
+    if (s->fd < 0) return s->far.hold(s->far.of, at, bytes, give);
+    if (!fallocate(s->fd, how, (off_t)at, (off_t)bytes) || errno == EOPNOTSUPP) return 0;
+    return fail(E_MEMORY, "shared memory: %s", strerror(errno));
+}
+
+int
+segment_renew(struct segment *s)
+{
+    for (int32_t i = 0; i < s->ntaken; i++) TRY(segment_hold(s, s->taken[i].at, s->taken[i].bytes, false));
+    return 0;
+}
 
 /* The first extent of the list that does not begin before `at`. */
 static int32_t
@@ -185,7 +211,7 @@ take_pages(struct segment *s, size_t bytes)
     while (i < s->nfree && s->free[i].bytes < bytes) i++;
     if (i == s->nfree) return NULL;
     struct extent e = {s->free[i].at, bytes};
-    if (fallocate(s->fd, 0, (off_t)e.at, (off_t)e.bytes) && errno != EOPNOTSUPP) return NULL;
+    if (segment_hold(s, e.at, e.bytes, false)) return NULL;
     s->free[i].at += bytes;
     s->free[i].bytes -= bytes;
     if (s->free[i].bytes == 0) delete (s->free, &s->nfree, i);
@@ -202,7 +228,7 @@ give_pages(struct segment *s, size_t at)
     struct extent e = s->taken[i];
     delete (s->taken, &s->ntaken, i);
     s->used -= e.bytes;
-    fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)e.at, (off_t)e.bytes);
+    if (segment_hold(s, e.at, e.bytes, true)) err_clear();
     free_extent(s, e);
 }
 

@@ -6,6 +6,9 @@
  * they are taken and given back when they are freed: E_MEMORY comes at the line that wanted them, not as a signal
  * later.
  *
+ * Of a segment of another host the controller has the list of who has which bytes, and a range of addresses behind
+ * which nothing lies: an offset is the same there, and who touches it here faults.
+ *
  * Taking and giving back: the controller's session thread alone. */
 #ifndef RILLE_CLUSTER_SEGMENT_H
 #define RILLE_CLUSTER_SEGMENT_H
@@ -19,8 +22,18 @@ enum { SEGMENT_PATH = 64 };
 int segment_new(size_t bytes, struct segment **out);
 /* As the maker told it. E_MEMORY, E_IO: it is not there, is no such memory or not so large. */
 int segment_open(const char *path, size_t bytes, struct segment **out);
+/* Of another host. hold: asks for pages there, or gives them back; non-zero: there are none. E_MEMORY. */
+struct segment_far {
+    void *of;
+    int (*hold)(void *of, size_t at, size_t bytes, bool give);
+};
+int segment_far(size_t bytes, const struct segment_far *far, struct segment **out);
 void segment_free(struct segment **s);
+/* Nothing of a segment of another host is there any more: what was taken stays taken, without its pages. */
+int segment_renew(struct segment *s);
 
+/* Asks for pages of a segment here, or gives them back, for who has its list; they lie in it. E_MEMORY. */
+int segment_hold(struct segment *s, size_t at, size_t bytes, bool give);
 void segment_path(const struct segment *s, char path[SEGMENT_PATH]);
 size_t segment_bytes(const struct segment *s);
 char *segment_base(const struct segment *s);

@@ -13,6 +13,7 @@ struct serve_options {
     struct device_counts devices;
     int rank;                         /* wanted; -1: any */
     unsigned char secret[CLUSTER_ID]; /* what proves that the coordinator started this process; zero: it did not */
+    const char *host;                 /* the host that it says it is on (tests); NULL: the one that it is on */
     int wait_s;                       /* how long the coordinator is waited for */
     bool check_ref, check_nan;        /* as rille_open() has them */
     void (*die)(int status);          /* ends the process at once, where a kernel runs on; NULL: it is waited for */

@@ -17,7 +17,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52,          /* "RL" */
-    WIRE_VERSION = 1,             /* of the packets; a worker of another one is not let in */
+    WIRE_VERSION = 2,             /* of the packets; a worker of another one is not let in */
     WIRE_HEAD = 24,               /* bytes */
     WIRE_TEXT = 2048,             /* a text has at most so many bytes */
     WIRE_PIECE = 1 << 20,         /* programs and reports of acts travel in pieces of at most so many bytes */
@@ -48,17 +48,19 @@ enum packet_kind {
 struct packet {
     uint8_t kind;
     uint32_t epoch, seq;
-    uint32_t protocol, pid, cores, threads, world, run, status, flags;
+    uint32_t protocol, pid, cores, threads, world, run, status, flags, nslot, home;
     int32_t rank, node;
     uint64_t memory, program, offset, total, count;
-    struct span version, host, machine, devices, text, job, digest, segment, beat, bus, secret;
-    struct span bytes;  /* of a program, of acts */
+    struct span version, host, machine, devices, text, job, digest, outline, segment, beat, bulk, bus, port, secret;
+    struct span bytes;  /* of a program, of acts, of a value */
     struct span ranges; /* u32: where devices live, as struct range (coordinator.h) has it */
     struct span slots;  /* u32: which worker runs each slot */
+    struct span ports;  /* text */
     struct span places; /* i64: where leaf parts, root parts and arenas lie */
     struct span numbers;
-    struct span begun; /* i32 task, i32 acts: of what had begun in a run that failed, updates first */
-    struct span busy;  /* u64: plan device, nanoseconds that it was busy */
+    struct span arenas, replaces;
+    struct span begun, acted; /* i32 */
+    struct span busy;         /* u64: device, nanoseconds that it was busy */
 };
 
 const char *packet_name(int kind); /* "HELLO"; "?" */

@@ -88,10 +88,8 @@ header_of(const struct plan *p, int32_t to, uint64_t header[HEADER])
     header[3] = digest[1];
 }
 
-/* What becomes of a root: is it here at all, and written over its leaf? */
-enum { ROOT_ELSEWHERE, ROOT_NEW, ROOT_OVERWRITES };
-static uint64_t
-root_of(const struct plan *p, int32_t k)
+enum root_fate
+root_fate(const struct plan *p, int32_t k)
 {
     int32_t end = k + 1 < p->program->nroot ? p->root_first[k + 1] : p->nroot_part;
     return p->root_first[k] == end ? ROOT_ELSEWHERE : p->overwrites[k] ? ROOT_OVERWRITES : ROOT_NEW;
@@ -101,7 +99,7 @@ static int
 check_roots(const struct plan *p, int32_t peer, const char *bytes)
 {
     for (int32_t k = 0; k < p->program->nroot; k++) {
-        uint64_t here = root_of(p, k), there = get(bytes, HEADER + (size_t)k);
+        uint64_t here = root_fate(p, k), there = get(bytes, HEADER + (size_t)k);
         if (here != there && here != ROOT_ELSEWHERE && there != ROOT_ELSEWHERE)
             return fail(E_PLAN, "channels: root %d is %swritten over its leaf here, not so in memory %d", (int)k,
                         here == ROOT_OVERWRITES ? "" : "not ", (int)peer);
@@ -115,7 +113,7 @@ channels_write(const struct plan *p, int32_t peer, struct str *s)
     uint64_t header[HEADER], row[ROW];
     header_of(p, peer, header);
     for (int i = 0; i < HEADER; i++) put(s, header[i]);
-    for (int32_t k = 0; k < p->program->nroot; k++) put(s, root_of(p, k));
+    for (int32_t k = 0; k < p->program->nroot; k++) put(s, root_fate(p, k));
     for (int32_t c = 0; c < p->nchannel; c++) {
         if (p->channel[c].peer != peer) continue;
         row_of(p, &p->channel[c], row);

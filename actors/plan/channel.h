@@ -70,6 +70,10 @@ void channels_write(const struct plan *p, int32_t peer, struct str *s);
  * channels c to it. E_PLAN names the first channel that one of the two lacks, or that they do not agree about. */
 int channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, struct channel_far *far);
 
+/* What becomes of a root: is it here at all, and written over its leaf? All memories that it lies in say the same. */
+enum root_fate { ROOT_ELSEWHERE, ROOT_NEW, ROOT_OVERWRITES };
+enum root_fate root_fate(const struct plan *p, int32_t root);
+
 /* The window of a SEND, dense: its slices in the argument that begins at `from`, one after the other. */
 void channel_gather(const struct channel *c, const char *from, char *dense);
 

@@ -18,6 +18,7 @@ struct transport {
     /* Are the bytes of this ticket out of use? So they are, at the latest, when the other end says that it took them.
      * NULL: no ticket is ever given. */
     bool (*taken)(void *of, int64_t ticket);
+    bool nudges; /* the thread of the SEND is nudged (bus.h) when a ticket is over; false: it has to look */
     /* A RECV acts: the oldest bytes of the channel that were not taken yet go to its register. E_BUS. */
     int (*take)(void *of, int32_t channel, const struct channel *c, char *to);
     /* The run ends early: nothing that was put on this thread's channels is read any more, when it returns. NULL: no

@@ -420,7 +420,7 @@ collection_program(struct rille_session *s, struct collection *c)
     struct arena *a = &p->arena;
     p->pieces = p->cut = 1;
     p->threads = s->threads;
-    p->map = s->cluster ? cluster_map(s->cluster) : NULL;
+    p->map = s->cluster ? cluster_map(s->cluster, cluster_home(s->cluster)) : NULL;
     p->cost = s->cost;
     p->nleaf = c->nleaf;
     p->nnumber = c->nnumber;

@@ -196,6 +196,7 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     struct runner *r = g->runner;
     const struct program *p = r->plan->program;
     if (g->asking) return fail(E_STATE, "a step is called by the function of a live number that it reads");
+    if (g->s->cluster) TRY(remote_ready(g->s, r));
     TRY(ask_numbers(g, nin, in));
     TRY(compute_leaves(g, in));
     for (int32_t i = 0; i < g->nleaf; i++) r->leaf[i] = origin_value(&g->origin[i], in)->store;
@@ -205,7 +206,7 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     memset(r->donate, 0, sizeof(*r->donate) * (size_t)p->nroot);
     for (int32_t i = 0; i < g->noutcome; i++) {
         int32_t k = g->outcome[i].root;
-        if (p->root[k].overwrites_leaf >= 0 && r->plan->overwrites[k])
+        if (p->root[k].overwrites_leaf >= 0 && r->overwrites[k])
             r->donate[k] = donates(g, &g->outcome[i], p->root[k].overwrites_leaf, nin, in);
     }
     return 0;

@@ -110,17 +110,13 @@ read_bytes(const struct type *t, const struct layout *l, int pos, leaf_reader *r
 static int
 read_part(const struct type *t, const struct layout *l, struct store *store, int pos, leaf_reader *read, void *arg)
 {
-    const struct device_kind *kind = device_kind(l->place->kind);
     struct buffer *part = store->part[pos];
     int origin = layout_origin(l, pos);
-    if (origin < pos) {
-        kind->copy(part->data, store->part[origin]->data, part->bytes);
-        return 0;
-    }
-    if (kind->flags & HOST_READS) return read_bytes(t, l, pos, read, arg, part->data);
+    if (origin < pos) return buffer_copy(part, store->part[origin]);
+    if (buffer_host_reads(part)) return read_bytes(t, l, pos, read, arg, part->data);
     void *copy = must_alloc(part->bytes);
     int status = read_bytes(t, l, pos, read, arg, copy);
-    if (!status) kind->copy(part->data, copy, part->bytes);
+    if (!status) status = buffer_write(part, copy);
     free(copy);
     return status;
 }
@@ -227,7 +223,7 @@ saved_read(void *arg, const struct box *b, void *out)
         if (!box_intersect(b, &shard, ndim, &both)) continue;
         struct type local = layout_shard(v->layout, &v->type, pos);
         void *copy, *data;
-        int status = buffer_on_host(v->layout->place->kind, v->store->part[pos], &data, &copy);
+        int status = buffer_on_host(v->store->part[pos], &data, &copy);
         if (status) {
             free(copy);
             return status;

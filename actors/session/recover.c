@@ -4,7 +4,8 @@
  * it costs at first: an update writes over a variable's bytes only where nobody else holds them, so the next one writes
  * elsewhere and the snapshot stays what it was. Bytes of the cluster's devices outlive the worker that wrote them
  * (segment.h), so that this copy is there whoever is lost; a version that nobody changed is held twice and lies there
- * once. The old snapshot stays until the new one is whole. */
+ * once. Where there are several hosts a second copy is on others (spare.c), since a host takes its memory along. The
+ * old snapshot stays until the new one is whole. */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
@@ -13,13 +14,10 @@
 #include <stdlib.h>
 
 /* A variable as it was. */
+enum { VALUE, GRADIENT, NCOPY };
 struct kept {
-    struct rille_tensor *t; /* held */
-    struct type type;
-    const struct layout *layout;
-    struct store *store, *grad; /* held; grad NULL: there was none */
-    struct type grad_type;
-    const struct layout *grad_layout;
+    struct rille_tensor *t;  /* held */
+    struct copy copy[NCOPY]; /* there may be no gradient */
 };
 struct snapshot {
     int32_t n;
@@ -34,8 +32,7 @@ snapshot_free(struct snapshot **sp)
     *sp = NULL;
     if (!p) return;
     for (int32_t i = 0; i < p->n; i++) {
-        store_drop(&p->kept[i].store);
-        store_drop(&p->kept[i].grad);
+        for (int c = 0; c < NCOPY; c++) copy_drop(&p->kept[i].copy[c]);
         rille_tensor_free(&p->kept[i].t);
     }
     free(p);
@@ -70,17 +67,38 @@ compute(struct rille_session *s, int32_t count)
     return status;
 }
 
+static struct copy
+copy_of(const struct val *v)
+{
+    if (v->store) store_hold(v->store);
+    return (struct copy){v->type, v->layout, v->store, NULL};
+}
+
 static void
 keep(struct rille_tensor *t, struct kept *k)
 {
-    *k = (struct kept){
-        .t = rille_tensor_hold(t), .type = t->val->type, .layout = t->val->layout, .store = t->val->store};
-    store_hold(k->store);
-    if (!t->grad || !t->grad->val->store) return;
-    k->grad = t->grad->val->store;
-    k->grad_type = t->grad->val->type;
-    k->grad_layout = t->grad->val->layout;
-    store_hold(k->grad);
+    *k = (struct kept){.t = rille_tensor_hold(t), .copy[VALUE] = copy_of(t->val)};
+    if (t->grad) k->copy[GRADIENT] = copy_of(t->grad->val);
+}
+
+/* All that it keeps, for spare.c; the caller frees the list. */
+static struct copy **
+copies_of(struct snapshot *p)
+{
+    struct copy **list = must_alloc(sizeof(*list) * (size_t)(NCOPY * p->n + 1));
+    for (int32_t i = 0; i < NCOPY * p->n; i++) list[i] = &p->kept[i / NCOPY].copy[i % NCOPY];
+    return list;
+}
+
+/* On several hosts: a second place for all of it. */
+static int
+keep_spares(struct rille_session *s, struct snapshot *p)
+{
+    if (!s->cluster || cluster_memories(s->cluster) < 2) return 0;
+    struct copy **list = copies_of(p);
+    int status = copies_spare(s, NCOPY * p->n, list);
+    free(list);
+    return status;
 }
 
 int
@@ -97,6 +115,11 @@ rille_snapshot(struct rille_session *s)
     p->ordinal = s->ordinal;
     for (struct rille_tensor *t = s->tensors; t; t = t->next)
         if (is_variable(t)) keep(t, &p->kept[p->n++]);
+    int status = keep_spares(s, p);
+    if (status) {
+        snapshot_free(&p);
+        return status;
+    }
     snapshot_free(&s->snapshot);
     s->snapshot = p;
     return 0;
@@ -110,20 +133,33 @@ rille_has_snapshot(struct rille_session *s)
 
 /* ---- back ---- */
 
-static struct val *
-value_of(struct rille_session *s, const struct type *t, const struct layout *l, struct store *store)
+/* What lay on a host that is lost comes from other hosts, and then has a second place again. */
+static int
+mend(struct rille_session *s, struct snapshot *p)
 {
-    store_hold(store);
-    return graph_leaf(s->graph, t, l, store);
+    struct copy **list = copies_of(p);
+    bool lost = false;
+    for (int32_t i = 0; i < NCOPY * p->n; i++) lost |= copy_is_lost(list[i]);
+    int status = lost ? copies_mend(s, NCOPY * p->n, list) : 0;
+    free(list);
+    return status || !lost ? status : keep_spares(s, p);
+}
+
+static struct val *
+value_of(struct rille_session *s, const struct copy *c)
+{
+    store_hold(c->store);
+    return graph_leaf(s->graph, &c->type, c->layout, c->store);
 }
 
 static void
 restore(struct rille_session *s, const struct kept *k)
 {
     struct rille_tensor *t = k->t;
-    if (t->val->store != k->store || t->val->half_written) tensor_rebind(t, value_of(s, &k->type, k->layout, k->store));
+    const struct copy *value = &k->copy[VALUE], *grad = &k->copy[GRADIENT];
+    if (t->val->store != value->store || t->val->half_written) tensor_rebind(t, value_of(s, value));
     rille_tensor_free(&t->grad);
-    if (k->grad) t->grad = tensor_new(s, value_of(s, &k->grad_type, k->grad_layout, k->grad), true);
+    if (grad->store) t->grad = tensor_new(s, value_of(s, grad), true);
 }
 
 static void
@@ -149,6 +185,7 @@ rille_recover(struct rille_session *s, int workers)
     } else if (workers) {
         return fail(E_STATE, "recover: this is one process, which has no workers");
     }
+    TRY(mend(s, s->snapshot));
     restore_all(s);
     return 0;
 }

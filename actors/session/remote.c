@@ -1,80 +1,80 @@
 /* remote.c - a session whose devices are workers': programs are shipped, runs are asked for, failures get their lines.
  *
- * The session compiles and proves every plan as it does alone, and binds what exists and what will outlive the run to
- * buffers of the cluster's segment; a worker makes the same plan of the same program (their digests are compared) and
- * is told by number where those lie. What a worker says of a failure names a node; its line is known here. */
+ * The session compiles and proves the part of its own host's memory as it does alone, and binds what exists and what
+ * will outlive the run to buffers of all memories; workers make the parts of theirs (digests are compared), tell what
+ * arenas those want, and are told by number where everything lies. What a worker says of a failure names a node; its
+ * line is known here. */
 #include "actors/session/session.h"
 
 #include "actors/act/actor.h"
 #include "actors/cluster/controller.h"
 #include "actors/cluster/plan_digest.h"
+#include "actors/plan/mine.h"
 #include "runtime/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* A program's part in one memory. */
+struct remote_part {
+    struct mines mines;
+    bool known;      /* a worker has said what it made of it */
+    uint64_t *arena; /* device, bytes */
+    int narena;      /* devices */
+    void **base;     /* of their arenas */
+    uint64_t *place; /* leaf parts, root parts, arenas */
+    int nplace;
+};
 
 /* What a runner has of the cluster. */
 struct remote {
     uint64_t id;
     struct str bytes;
     unsigned char digest[CLUSTER_ID];
-    uint64_t *place; /* leaf parts, root parts, arenas */
-    int nplace;
+    int npart;
+    struct remote_part *part; /* by memory */
+    struct places *places;
+    bool *begun; /* by root: an update of a run that failed had begun to write it */
+    struct arena arena;
 };
-
-static struct remote *
-remote_of(struct rille_session *s, struct runner *r)
-{
-    const struct plan *p = r->plan;
-    if (r->remote) return r->remote;
-    struct remote *m = must_alloc(sizeof *m);
-    m->id = ++s->programs;
-    program_write(p->program, &m->bytes);
-    plan_digest(p, m->digest);
-    m->nplace = p->nleaf_part + p->nroot_part + p->ndevice;
-    m->place = must_alloc(sizeof *m->place * (size_t)(m->nplace + 1));
-    r->remote = m;
-    return m;
-}
-
-void
-remote_free(struct rille_session *s, struct runner *r)
-{
-    struct remote *m = r->remote;
-    r->remote = NULL;
-    if (!m) return;
-    if (s->cluster) cluster_forget(s->cluster, m->id);
-    str_free(&m->bytes);
-    free(m->place);
-    free(m);
-}
 
 /* ---- where things lie ---- */
 
 static int
-put_place(struct segment *seg, const void *p, int64_t bytes, uint64_t *out)
+put_place(struct segment *seg, const void *p, uint64_t *out)
 {
     uint64_t base = (uint64_t)(uintptr_t)segment_base(seg), at = (uint64_t)(uintptr_t)p;
     *out = UINT64_MAX;
-    if (!p || bytes == 0) return 0;
+    if (!p) return 0;
     if (at < base || at - base >= segment_bytes(seg))
         return fail(E_STATE, "a value lies where workers do not reach it; clone() it before it is used with them");
     *out = at - base;
     return 0;
 }
 
+/* What of a value lies in a memory, in mesh order. */
 static int
-put_places(struct rille_session *s, const struct runner *r, struct remote *m)
+put_store(struct segment *seg, struct remote_part *part, const struct layout *l, const struct store *store)
 {
-    const struct plan *p = r->plan;
-    struct segment *seg = cluster_segment(s->cluster);
-    int k = 0;
-    for (int32_t i = 0; i < p->nleaf_part; i++)
-        TRY(put_place(seg, r->run.leaf[i], p->leaf_part[i].bytes, &m->place[k++]));
-    for (int32_t i = 0; i < p->nroot_part; i++)
-        TRY(put_place(seg, r->run.root[i], p->root_part[i].bytes, &m->place[k++]));
-    for (int32_t i = 0; i < p->ndevice; i++)
-        TRY(put_place(seg, r->run.arena[i], p->device[i].arena_bytes, &m->place[k++]));
+    const struct mine *mine = mine_of(&part->mines, l->place);
+    for (int32_t i = 0; i < mine->n; i++) {
+        const struct buffer *b = store->part[mine->pos[i]];
+        if (b && buffer_is_lost(b)) return fail(E_LOST, "a value that it reads was on a host that is lost");
+        TRY(put_place(seg, b ? b->data : NULL, &part->place[part->nplace++]));
+    }
+    return 0;
+}
+
+static int
+put_places(struct rille_session *s, const struct runner *r, struct remote_part *part, int memory)
+{
+    const struct program *g = r->plan->program;
+    struct segment *seg = cluster_segment(s->cluster, memory);
+    part->nplace = 0;
+    for (int32_t i = 0; i < g->nleaf; i++) TRY(put_store(seg, part, g->leaf[i].layout, r->leaf[i]));
+    for (int32_t k = 0; k < g->nroot; k++) TRY(put_store(seg, part, ref_layout(g, g->root[k].ref), r->root[k]));
+    for (int d = 0; d < part->narena; d++)
+        TRY(put_place(seg, part->arena[2 * d + 1] ? part->base[d] : NULL, &part->place[part->nplace++]));
     return 0;
 }
 
@@ -86,11 +86,12 @@ struct reply {
 };
 
 static void
-on_acts(void *arg, const void *times, size_t n)
+on_acts(void *arg, int memory, const void *times, size_t n)
 {
     struct reply *reply = arg;
     struct rille_session *s = reply->s;
     int64_t more = (int64_t)(n / sizeof *s->act);
+    if (memory != cluster_home(s->cluster)) return; /* tasks of another part, times of another clock */
     GROW(s->act, s->nact + more, s->act_capacity);
     memcpy(s->act + s->nact, times, sizeof *s->act * (size_t)more);
     for (int64_t i = s->nact; i < s->nact + more; i++)
@@ -99,25 +100,74 @@ on_acts(void *arg, const void *times, size_t n)
 }
 
 static void
-on_begun(void *arg, int32_t task, int32_t acts)
+on_begun(void *arg, int32_t root)
 {
     struct reply *reply = arg;
-    if (task >= 0 && task < reply->r->plan->ntask) actors_mark(reply->r->actors, task, acts);
+    if (root >= 0 && root < reply->r->plan->program->nroot) reply->r->remote->begun[root] = true;
+}
+
+static void
+on_acted(void *arg, int memory, int32_t task, int32_t acts)
+{
+    struct reply *reply = arg;
+    const struct runner *r = reply->r;
+    if (memory == r->plan->memory && task >= 0 && task < r->plan->ntask) actors_mark(r->actors, task, acts);
 }
 
 static void
 on_busy(void *arg, uint64_t device, uint64_t ns)
 {
     struct reply *reply = arg;
-    if (device < (uint64_t)reply->r->plan->ndevice) reply->r->actors->busy_ns[device] = (int64_t)ns;
+    const struct plan *p = reply->r->plan;
+    for (int32_t d = 0; d < p->ndevice; d++)
+        if (device_number(p->device[d].kind, p->device[d].rank) == device) reply->r->actors->busy_ns[d] = (int64_t)ns;
+}
+
+/* Is it what a worker may say: devices of its own memory, a fate for each root? */
+static bool
+is_part(const struct reply *reply, int memory, const struct cluster_part *part)
+{
+    const struct rille_session *s = reply->s;
+    for (int i = 0; i < part->narena; i += 2) {
+        uint64_t kind = part->arena[i] >> 32, rank = part->arena[i] & UINT32_MAX;
+        if (kind >= NDEVICE_KIND || rank >= (uint64_t)s->ndevice[kind] || part->arena[i + 1] > SIZE_MAX / 4 ||
+            cluster_memory_of(s->cluster, (int)kind, (int)rank) != memory)
+            return false;
+    }
+    return part->narena % 2 == 0 && part->nreplace == reply->r->plan->program->nroot;
+}
+
+static void
+on_have(void *arg, int memory, const struct cluster_part *made)
+{
+    struct reply *reply = arg;
+    struct remote *m = reply->r->remote;
+    struct remote_part *part = &m->part[memory];
+    const struct program *g = reply->r->plan->program;
+    int32_t nplace = made->narena / 2;
+    if (part->known || !is_part(reply, memory, made)) return;
+    part->known = true;
+    part->narena = made->narena / 2;
+    part->arena = arena_dup(&m->arena, made->arena, sizeof *made->arena * (size_t)made->narena);
+    part->base = ARENA_ARRAY(&m->arena, void *, part->narena + 1);
+    for (int32_t i = 0; i < g->nleaf; i++) nplace += mine_of(&part->mines, g->leaf[i].layout->place)->n;
+    for (int32_t k = 0; k < g->nroot; k++) nplace += mine_of(&part->mines, ref_layout(g, g->root[k].ref)->place)->n;
+    part->place = ARENA_ARRAY(&m->arena, uint64_t, nplace + 1);
+    for (int32_t k = 0; k < g->nroot; k++)
+        if (made->replaces[k] == ROOT_NEW) reply->r->overwrites[k] = false;
 }
 
 /* Nobody knows what a lost worker wrote: every update of the run counts as begun. */
 static void
 mark_updates(struct runner *r)
 {
-    for (int32_t i = 0; i < r->plan->ntask; i++)
-        if (r->plan->task[i].updates) actors_mark(r->actors, i, 1);
+    memset(r->remote->begun, true, sizeof *r->remote->begun * (size_t)r->plan->program->nroot);
+}
+
+bool
+remote_begun(const struct runner *r, int32_t root)
+{
+    return r->remote->begun[root];
 }
 
 static struct line
@@ -152,25 +202,109 @@ tell_failure(const struct runner *r, const struct cluster_job *job, int status)
     return status;
 }
 
-int
-remote_run(struct rille_session *s, struct runner *r)
+/* ---- shipping ---- */
+
+static struct remote *
+remote_new(struct rille_session *s, const struct runner *r)
 {
-    struct remote *m = remote_of(s, r);
-    struct reply reply = {s, r};
+    const struct plan *p = r->plan;
+    struct remote *m = must_alloc(sizeof *m);
+    m->id = ++s->programs;
+    program_write(p->program, &m->bytes);
+    plan_digest(p, m->digest);
+    m->npart = cluster_memories(s->cluster);
+    m->part = ARENA_ARRAY(&m->arena, struct remote_part, m->npart);
+    m->places = ARENA_ARRAY(&m->arena, struct places, m->npart);
+    m->begun = ARENA_ARRAY(&m->arena, bool, p->program->nroot + 1);
+    for (int i = 0; i < m->npart; i++) mines_init(&m->part[i].mines, cluster_map(s->cluster, i), &m->arena);
+    return m;
+}
+
+void
+remote_free(struct rille_session *s, struct runner *r)
+{
+    struct remote *m = r->remote;
+    r->remote = NULL;
+    if (!m) return;
+    if (s->cluster) cluster_forget(s->cluster, m->id);
+    str_free(&m->bytes);
+    arena_fini(&m->arena);
+    free(m);
+}
+
+static struct cluster_job
+job_of(struct reply *reply)
+{
+    const struct remote *m = reply->r->remote;
+    const struct plan *p = reply->r->plan;
     struct cluster_job job = {.start = {.program = m->id,
                                         .bytes = m->bytes.text,
                                         .nbyte = m->bytes.len,
-                                        .flags = r->run.timed ? START_TIMED : 0,
-                                        .places = m->place,
-                                        .nplace = m->nplace,
-                                        .numbers = r->run.number,
-                                        .nnumber = r->plan->program->nnumber},
-                              .arg = &reply,
+                                        .memory = p->memory,
+                                        .places = m->places,
+                                        .numbers = reply->r->run.number,
+                                        .nnumber = p->program->nnumber},
+                              .arg = reply,
                               .acts = on_acts,
                               .begun = on_begun,
-                              .busy = on_busy};
+                              .acted = on_acted,
+                              .busy = on_busy,
+                              .have = on_have};
     memcpy(job.start.digest, m->digest, CLUSTER_ID);
-    TRY(put_places(s, r, m));
+    memcpy(job.start.outline, p->digest, CLUSTER_ID);
+    return job;
+}
+
+static int
+check_parts(const struct remote *m)
+{
+    for (int i = 0; i < m->npart; i++)
+        if (!m->part[i].known) return fail(E_BUS, "the workers of a host said nothing of their part of the plan");
+    return 0;
+}
+
+int
+remote_ready(struct rille_session *s, struct runner *r)
+{
+    if (r->remote) return 0;
+    r->remote = remote_new(s, r);
+    struct reply reply = {s, r};
+    struct cluster_job job = job_of(&reply);
+    job.start.flags = START_SHIPS;
+    int status = cluster_run(s->cluster, &job);
+    if (!status) status = check_parts(r->remote);
+    if (!status) return 0;
+    status = status == E_LOST ? tell_loss(s, r) : tell_failure(r, &job, status);
+    remote_free(s, r);
+    return status;
+}
+
+int
+remote_arenas(struct rille_session *s, struct runner *r)
+{
+    for (int i = 0; i < r->remote->npart; i++) {
+        struct remote_part *part = &r->remote->part[i];
+        for (int d = 0; d < part->narena; d++) {
+            struct pool *pool;
+            TRY(session_pool(s, (int)(part->arena[2 * d] >> 32), (int)(part->arena[2 * d] & UINT32_MAX), &pool));
+            TRY(pool_arena(pool, (size_t)part->arena[2 * d + 1], &part->base[d]));
+        }
+    }
+    return 0;
+}
+
+int
+remote_run(struct rille_session *s, struct runner *r)
+{
+    struct remote *m = r->remote;
+    struct reply reply = {s, r};
+    for (int i = 0; i < m->npart; i++) {
+        TRY(put_places(s, r, &m->part[i], i));
+        m->places[i] = (struct places){m->part[i].place, m->part[i].nplace};
+    }
+    struct cluster_job job = job_of(&reply);
+    job.start.flags = r->run.timed ? START_TIMED : 0;
+    memset(m->begun, 0, sizeof *m->begun * (size_t)r->plan->program->nroot);
     actors_clear(r->actors);
     s->nact = 0;
     s->run_begin_ns = now_ns();
@@ -183,25 +317,4 @@ remote_run(struct rille_session *s, struct runner *r)
     if (status != E_LOST) return tell_failure(r, &job, status);
     mark_updates(r);
     return tell_loss(s, r);
-}
-
-/* ---- memory ---- */
-
-static void *
-take(void *of, size_t bytes)
-{
-    return segment_take(of, bytes);
-}
-
-static void
-give(void *of, void *p)
-{
-    segment_give(of, p);
-}
-
-void
-remote_pool(struct rille_session *s, struct pool *p)
-{
-    struct pool_source source = {take, give, cluster_segment(s->cluster)};
-    pool_from(p, &source);
 }

@@ -43,6 +43,8 @@ runner_new(struct rille_session *s, struct plan *p)
     r->leaf = ARENA_ARRAY(&r->arena, struct store *, g->nleaf + 1);
     r->root = ARENA_ARRAY(&r->arena, struct store *, g->nroot + 1);
     r->donate = ARENA_ARRAY(&r->arena, bool, g->nroot + 1);
+    r->overwrites = ARENA_ARRAY(&r->arena, bool, g->nroot + 1);
+    for (int32_t k = 0; k < g->nroot; k++) r->overwrites[k] = p->overwrites[k];
     r->run = (struct run){.plan = p,
                           .actors = r->actors,
                           .leaf = ARENA_ARRAY(&r->arena, void *, p->nleaf_part + 1),
@@ -126,10 +128,11 @@ drop_roots(struct runner *r, int32_t n)
     for (int32_t k = 0; k < n; k++) store_drop(&r->root[k]);
 }
 
-int
-runner_run(struct rille_session *s, struct runner *r, bool timed)
+/* Of the devices of this process. */
+static int
+take_arenas(struct rille_session *s, struct runner *r)
 {
-    struct plan *p = r->plan;
+    const struct plan *p = r->plan;
     const struct program *g = p->program;
     for (int i = 0; i < p->ndevice; i++) {
         struct pool *pool;
@@ -141,22 +144,44 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
         if (s->poison && arena) TRY(kind->fill(r->run.arena[i], 0xff, (size_t)arena));
         if (numbers) TRY(kind->copy((char *)r->run.arena[i] + where_stride(arena), r->run.number, (size_t)numbers));
     }
-    for (int32_t k = 0; k < g->nroot; k++) {
-        int status = 0;
-        r->root[k] = NULL;
-        if (p->overwrites[k] && r->donate[k]) {
-            r->root[k] = r->leaf[g->root[k].overwrites_leaf];
-            store_hold(r->root[k]);
-        } else {
-            status = make_root(s, r, k);
-        }
-        if (status) {
-            drop_roots(r, k);
-            return status;
-        }
-        bind_parts(r->run.root, p->root_first, k, r->root[k]);
+    return 0;
+}
+
+static int
+take_root(struct rille_session *s, struct runner *r, int32_t k)
+{
+    r->root[k] = NULL;
+    if (!r->overwrites[k] || !r->donate[k]) return make_root(s, r, k);
+    r->root[k] = r->leaf[r->plan->program->root[k].overwrites_leaf];
+    store_hold(r->root[k]);
+    return 0;
+}
+
+static void
+bind_all(struct runner *r)
+{
+    const struct plan *p = r->plan;
+    for (int32_t k = 0; k < p->program->nroot; k++) bind_parts(r->run.root, p->root_first, k, r->root[k]);
+    for (int32_t i = 0; i < p->program->nleaf; i++) bind_parts(r->run.leaf, p->leaf_first, i, r->leaf[i]);
+}
+
+int
+runner_run(struct rille_session *s, struct runner *r, bool timed)
+{
+    const struct program *g = r->plan->program;
+    if (s->cluster) {
+        int status = remote_arenas(s, r);
+        if (status) return status == E_MEMORY ? no_arena(status, g) : status;
+    } else {
+        TRY(take_arenas(s, r));
     }
-    for (int32_t i = 0; i < g->nleaf; i++) bind_parts(r->run.leaf, p->leaf_first, i, r->leaf[i]);
+    for (int32_t k = 0; k < g->nroot; k++) {
+        int status = take_root(s, r, k);
+        if (!status) continue;
+        drop_roots(r, k);
+        return status;
+    }
+    if (!s->cluster) bind_all(r);
     s->last = r;
     r->run.timed = timed;
     r->run.poison = s->poison;
@@ -201,6 +226,7 @@ bind(struct rille_session *s, struct collection *c, struct runner *r)
 {
     const struct program *g = r->plan->program;
     assert(g->nleaf == c->nleaf && g->nroot == c->nroot && g->nnumber == c->nnumber);
+    if (s->cluster) TRY(remote_ready(s, r));
     for (int32_t i = 0; i < c->nleaf; i++) r->leaf[i] = c->leaf[i]->store;
     for (int32_t i = 0; i < c->nnode; i++) r->run.line[i] = c->node[i]->line;
     for (int32_t i = 0; i < c->nnumber; i++) { /* what a trace left uncomputed may read a live one */
@@ -209,7 +235,7 @@ bind(struct rille_session *s, struct collection *c, struct runner *r)
         number_bind(s, &c->number[i]->number, &r->run.number[i]);
     }
     for (int32_t k = 0; k < c->nroot; k++)
-        r->donate[k] = r->plan->overwrites[k] && may_donate(c, c->leaf[g->root[k].overwrites_leaf]);
+        r->donate[k] = r->overwrites[k] && may_donate(c, c->leaf[g->root[k].overwrites_leaf]);
     return 0;
 }
 
@@ -226,7 +252,7 @@ take_roots(struct collection *c, struct runner *r)
 {
     const struct program *g = r->plan->program;
     for (int32_t k = 0; k < c->nroot; k++) {
-        if (r->plan->overwrites[k] && r->donate[k]) store_drop(&c->leaf[g->root[k].overwrites_leaf]->store);
+        if (r->overwrites[k] && r->donate[k]) store_drop(&c->leaf[g->root[k].overwrites_leaf]->store);
         if (is_kept(c->root[k]))
             c->root[k]->store = r->root[k];
         else
@@ -252,13 +278,15 @@ void
 runner_overwrote(const struct runner *r, bool *root)
 {
     const struct plan *p = r->plan;
-    for (int32_t i = 0; i < p->ntask; i++) {
+    for (int32_t k = 0; r->remote && k < p->program->nroot; k++)
+        root[k] = remote_begun(r, k) && r->overwrites[k] && r->donate[k];
+    for (int32_t i = 0; !r->remote && i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         if (!t->updates || !actors_acted(r->actors, i)) continue;
         for (int k = 0; k < t->nout; k++) {
             if (t->out[k].where.kind != IN_ROOT) continue;
             int32_t at = p->root_part[t->out[k].where.index].index;
-            root[at] = p->overwrites[at] && r->donate[at];
+            root[at] = r->overwrites[at] && r->donate[at];
         }
     }
 }
@@ -341,7 +369,7 @@ read_held(struct val *v, const struct type *held, const struct box *part, void *
         struct box box;
         layout_box(l, &v->type, pos, &box);
         void *copy, *data;
-        int status = buffer_on_host(l->place->kind, v->store->part[pos], &data, &copy);
+        int status = buffer_on_host(v->store->part[pos], &data, &copy);
         if (!status) read_overlap(held, &box, data, part, out, first ? RED_NONE : reduce, first);
         free(copy);
         TRY(status);

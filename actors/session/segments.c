@@ -140,6 +140,15 @@ segments_fit(const struct segments *s, const struct layout *l, int64_t rows)
     return s->n == 0 || s->bound[s->n] != rows * s->pieces || most_in(s, l, rows) >= 0;
 }
 
+/* Copies between buffers' bytes, on a device or (kind NULL) in host memory. */
+static int
+copy_bytes(const struct device_kind *kind, char *to, const char *from, size_t bytes)
+{
+    if (kind) return kind->copy(to, from, bytes);
+    memcpy(to, from, bytes);
+    return 0;
+}
+
 /* One shard: the k-th part of each of its segments, for each piece. */
 static int
 sort_shard(const struct segments *s, const struct device_kind *kind, const struct box *b, int64_t row_bytes,
@@ -151,10 +160,27 @@ sort_shard(const struct segments *s, const struct device_kind *kind, const struc
             if (s->bound[i] < b->lo[0] || s->bound[i + 1] > b->hi[0]) continue;
             int64_t part = (s->bound[i + 1] - s->bound[i]) / s->pieces;
             int64_t own = (s->bound[i] - b->lo[0] + k * part) * row_bytes, bytes = part * row_bytes;
-            if (bytes) TRY(kind->copy(to + (back ? own : at), from + (back ? at : own), (size_t)bytes));
+            if (bytes) TRY(copy_bytes(kind, to + (back ? own : at), from + (back ? at : own), (size_t)bytes));
             at += bytes;
         }
     return 0;
+}
+
+/* The same of buffers: where the host reads neither as it lies and no device copies, by way of the host. */
+static int
+sort_buffer(const struct segments *s, const struct box *b, int64_t row_bytes, const struct buffer *from,
+            const struct buffer *to, int kind, bool back)
+{
+    void *data, *copy;
+    if (buffer_host_reads(from) || !(device_kind(kind)->flags & HOST_READS))
+        return sort_shard(s, device_kind(kind), b, row_bytes, from->data, to->data, back);
+    int status = buffer_on_host(from, &data, &copy);
+    char *sorted = must_alloc(to->bytes);
+    if (!status) status = sort_shard(s, NULL, b, row_bytes, data, sorted, back);
+    if (!status) status = buffer_write(to, sorted);
+    free(sorted);
+    free(copy);
+    return status;
 }
 
 int
@@ -162,14 +188,13 @@ segments_sort(const struct segments *s, struct rille_session *session, const str
               const struct store *from, bool back, struct store **out)
 {
     TRY(store_make(session, t, l, out));
-    const struct device_kind *kind = device_kind(l->place->kind);
     for (int pos = 0; pos < l->place->nrank; pos++) {
         struct box b;
         struct type local = layout_shard(l, t, pos);
         layout_box(l, t, pos, &b);
         if (!from->part[pos] || local.dim[0] == 0) continue;
         int64_t row_bytes = type_bytes(&local) / local.dim[0];
-        int status = sort_shard(s, kind, &b, row_bytes, from->part[pos]->data, (*out)->part[pos]->data, back);
+        int status = sort_buffer(s, &b, row_bytes, from->part[pos], (*out)->part[pos], l->place->kind, back);
         if (!status) continue;
         store_drop(out);
         return status;

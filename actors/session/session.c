@@ -57,7 +57,11 @@ session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
     if (!s->pool[kind][rank]) {
         s->pool[kind][rank] = pool_new(kind, rank, s->memory_limit);
         if (!s->pool[kind][rank]) return err_last();
-        if (s->cluster) remote_pool(s, s->pool[kind][rank]);
+        struct pool_source source;
+        if (s->cluster) {
+            cluster_source(s->cluster, kind, rank, &source);
+            pool_from(s->pool[kind][rank], &source);
+        }
     }
     *out = s->pool[kind][rank];
     return 0;

@@ -50,6 +50,7 @@ struct runner {
     struct run run;
     struct store **leaf, **root; /* by leaf and root of the program; set before a run, borrowed */
     bool *donate;                /* root k takes the bytes of its leaf */
+    bool *overwrites;            /* it may: it is written over them in all memories that it lies in */
     struct arena arena;
     struct rille_session *s;
     struct remote *remote; /* in a cluster; NULL until it first runs */
@@ -293,11 +294,29 @@ void number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
 int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);
 
 /* ---- remote.c ---- */
+/* Before it is bound, the first time: workers have the program, and what they made of it is known. */
+int remote_ready(struct rille_session *s, struct runner *r);
+/* Arenas of its devices, on all hosts. */
+int remote_arenas(struct rille_session *s, struct runner *r);
 /* Runs a bound runner on the cluster's workers. E_LOST names who was lost. */
 int remote_run(struct rille_session *s, struct runner *r);
+/* After a run that failed: had an update begun to write this root over its leaf? */
+bool remote_begun(const struct runner *r, int32_t root);
 void remote_free(struct rille_session *s, struct runner *r);
-/* The pool's memory is the cluster's. */
-void remote_pool(struct rille_session *s, struct pool *p);
+
+/* ---- spare.c: what a snapshot keeps, once more on other hosts ---- */
+struct copy {
+    struct type type;
+    const struct layout *layout;
+    struct store *store; /* held; NULL: there is none */
+    struct store *spare; /* held: by mesh position the same part on another host, where one is needed; NULL: none are */
+};
+bool copy_is_lost(const struct copy *c); /* some of it, or of its spares */
+void copy_drop(struct copy *c);
+/* New spares for all of them, in one run; where there are several hosts. */
+int copies_spare(struct rille_session *s, int32_t n, struct copy *const *c);
+/* What is lost of them comes back. E_LOST. */
+int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
 
 /* ---- recover.c ---- */
 void snapshot_free(struct snapshot **p);

@@ -235,14 +235,13 @@ fill_part(const struct view *whole, const struct layout *l, const struct type *t
 static int
 write_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, const struct buffer *b)
 {
-    const struct device_kind *kind = device_kind(l->place->kind);
-    if (kind->flags & HOST_READS) {
+    if (buffer_host_reads(b)) {
         fill_part(whole, l, t, pos, b->data);
         return 0;
     }
     void *copy = must_alloc(b->bytes);
     fill_part(whole, l, t, pos, copy);
-    int status = kind->copy(b->data, copy, b->bytes);
+    int status = buffer_write(b, copy);
     free(copy);
     return status;
 }

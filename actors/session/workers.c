@@ -23,6 +23,7 @@ rille_worker(const struct rille_worker_options *o)
                                .key_file = o->key_file,
                                .version = RILLE_VERSION,
                                .rank = o->rank,
+                               .host = o->host,
                                .wait_s = o->wait_seconds,
                                .check_ref = o->check_ref,
                                .check_nan = o->check_nan,
@@ -71,7 +72,7 @@ alone(struct rille_session *s, int i, struct rille_worker_info *out)
     size_t n = 0;
     if (i != 0) return false;
     *out = (struct rille_worker_info){.rank = 0, .pid = (int)getpid(), .state = "ready"};
-    machine_host(out->host);
+    machine_host(NULL, out->host);
     for (int k = 0; k < NDEVICE_KIND; k++)
         for (int32_t d = 0; k != DEV_META && d < s->ndevice[k] && n + 16 < sizeof out->devices; d++)
             n += (size_t)snprintf(out->devices + n, sizeof out->devices - n, "%s%s:%d", n ? " " : "",

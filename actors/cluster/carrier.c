@@ -1,0 +1,616 @@
+/* carrier.c - PUSH and PULL sockets, and one thread that has them.
+ *
+ * Device threads leave messages and parcels (what one act of a SEND sends) in a queue; the thread sends messages at
+ * once and parcels piece by piece. What comes is looked at like a stranger's: its job, epoch and run, the task that it
+ * names, where its bytes belong. Pieces stay in ZeroMQ's memory until their RECV acts and copies them to where they
+ * belong.
+ *
+ * ZeroMQ says on a thread of its own when it has no more use for a piece (released); that is what a ticket waits for.
+ */
+#include "actors/cluster/carry.h"
+
+#include "actors/cluster/bus_host.h"
+#include "actors/cluster/curve.h"
+#include "actors/plan/plan.h"
+#include "runtime/arena.h"
+#include "runtime/clock.h"
+#include "runtime/error.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    LIST_MOST = 1 << 26,
+    TICK_MS = 100,
+    SILENT_MS = 3000, /* what was sent is not acknowledged for so long, or a link is down: it is lost */
+};
+enum { CARRY_ASK = 64, CARRY_LIST }; /* kinds of messages beside enum msg_kind */
+
+static int
+broken(const char *what)
+{
+    return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
+}
+
+void
+carrier_wake(struct carrier *c)
+{
+    uint64_t one = 1;
+    if (atomic_exchange(&c->asleep, false) && write(c->wake_fd, &one, sizeof one) < 0) return;
+}
+
+/* ---- sockets ---- */
+
+static int
+new_socket(struct carrier *c, int type, bool serves, void **out)
+{
+    static const struct {
+        int option, value;
+    } set[] = {{ZMQ_LINGER, 0},        {ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, CREDITS * 4},
+               {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_TCP_MAXRT, SILENT_MS},
+               {ZMQ_RECONNECT_IVL, -1}};
+    static const int64_t most = LIST_MOST;
+    *out = zmq_socket(c->context, type);
+    if (!*out) return broken("socket");
+    for (size_t i = 0; i < countof(set); i++)
+        if (zmq_setsockopt(*out, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
+    if (zmq_setsockopt(*out, ZMQ_MAXMSGSIZE, &most, sizeof most)) return broken("option");
+    return c->has_key ? curve_secure(*out, &c->key, serves) : 0;
+}
+
+static int
+bind_port(struct carrier *c, enum road road, const char *host)
+{
+    char any[CARRIER_PORT];
+    size_t n = sizeof c->port[road];
+    TRY(new_socket(c, ZMQ_PULL, true, &c->in[road]));
+    snprintf(any, sizeof any, "tcp://%s:*", host);
+    if (zmq_bind(c->in[road], any)) return broken(any);
+    return zmq_getsockopt(c->in[road], ZMQ_LAST_ENDPOINT, c->port[road], &n) ? broken(any) : 0;
+}
+
+/* Tells of the end of a link. */
+static int
+watch(struct carrier *c, void *socket, void **out)
+{
+    static const int linger = 0;
+    char name[64];
+    int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    snprintf(name, sizeof name, "inproc://watch%d", c->serial++);
+    if (zmq_socket_monitor(socket, name, events)) return broken("monitor");
+    *out = zmq_socket(c->context, ZMQ_PAIR);
+    if (!*out) return broken("monitor");
+    zmq_setsockopt(*out, ZMQ_LINGER, &linger, sizeof linger);
+    return zmq_connect(*out, name) ? broken("monitor") : 0;
+}
+
+static int
+connect_peer(struct carrier *c, struct peer *p)
+{
+    if (p->socket[BYTES]) return 0;
+    for (int road = 0; road < NROAD; road++) {
+        if (!p->port[road][0]) return fail(E_BUS, "a worker has no port");
+        TRY(new_socket(c, ZMQ_PUSH, false, &p->socket[road]));
+        TRY(watch(c, p->socket[road], &p->monitor[road]));
+        if (zmq_connect(p->socket[road], p->port[road])) return broken(p->port[road]);
+    }
+    return 0;
+}
+
+/* What ZeroMQ still had goes when the socket is closed (released). Its thread would wait for ever to tell of that where
+ * nobody listens any more: so it is told to be silent first. */
+static void
+close_peer(struct peer *p)
+{
+    for (int road = 0; road < NROAD; road++) {
+        if (p->monitor[road]) zmq_socket_monitor(p->socket[road], NULL, 0);
+        if (p->socket[road]) zmq_close(p->socket[road]);
+        if (p->monitor[road]) zmq_close(p->monitor[road]);
+        p->socket[road] = p->monitor[road] = NULL;
+    }
+    p->first = NULL;
+    p->last = &p->first;
+    p->down_ns = 0;
+}
+
+static void
+close_peers(struct carrier *c)
+{
+    for (int r = 0; r < c->world; r++) close_peer(&c->peer[r]);
+    c->joined = false;
+}
+
+static void
+lose(struct carrier *c, const char *fmt, int rank)
+{
+    char how[256];
+    if (c->told_lost) return;
+    c->told_lost = true;
+    snprintf(how, sizeof how, fmt, rank);
+    c->hear.lost(c->hear.of, how);
+}
+
+/* A link that is down is another worker's end, which the coordinator tells soon; or it is lost for itself. */
+static void
+look_after(struct carrier *c, int rank)
+{
+    struct peer *p = &c->peer[rank];
+    for (int road = 0; road < NROAD; road++) {
+        zmq_msg_t event;
+        bool more = true;
+        while (more && p->monitor[road]) {
+            zmq_msg_init(&event);
+            more = zmq_msg_recv(&event, p->monitor[road], ZMQ_DONTWAIT) >= 0;
+            if (more && !p->down_ns) p->down_ns = now_ns();
+            zmq_msg_close(&event);
+        }
+    }
+    if (p->down_ns && now_ns() - p->down_ns > SILENT_MS * 1000000ll) lose(c, "lost its link to worker %d", rank);
+}
+
+/* ---- sending ---- */
+
+static void
+forget_body(void *data, void *hint)
+{
+    UNUSED(hint);
+    free(data);
+}
+
+static struct head
+head_of(const struct carrier *c, const struct msg *m)
+{
+    struct head h = {.m = *m};
+    memcpy(h.job, c->job, CLUSTER_ID);
+    h.m.epoch = c->epoch;
+    return h;
+}
+
+static struct peer *
+peer_of(struct carrier *c, int rank)
+{
+    if (!c->joined || rank < 0 || rank >= c->world || rank == c->rank) return NULL;
+    struct peer *p = &c->peer[rank];
+    if (!connect_peer(c, p)) return p;
+    err_clear();
+    p->down_ns = p->down_ns ? p->down_ns : now_ns();
+    return NULL;
+}
+
+static void
+send_message(struct carrier *c, const struct msg *m)
+{
+    struct peer *p = peer_of(c, addr_process(m->to));
+    struct head h = head_of(c, m);
+    if (p) zmq_send(p->socket[MESSAGES], &h, sizeof h, ZMQ_DONTWAIT);
+}
+
+/* ZeroMQ has no more use for a piece. On its thread. */
+static void
+released(void *data, void *hint)
+{
+    struct parcel *parcel = hint;
+    struct lane *l = parcel->lane;
+    struct carrier *c = l->of->carrier;
+    uint32_t from = parcel->m.from;
+    struct peer *p = &c->peer[addr_process(l->far_addr)];
+    UNUSED(data);
+    if (atomic_fetch_sub(&parcel->left, 1) == 1) {
+        atomic_fetch_add(&l->gone, 1);
+        bus_host.nudge(c->bus, from);
+    }
+    atomic_fetch_sub(&p->flying, 1);
+    atomic_fetch_sub(&c->flying, 1); /* last: who waits for it frees all this */
+    carrier_wake(c);
+}
+
+static void
+send_piece(struct carrier *c, struct peer *p, struct parcel *parcel)
+{
+    int64_t n = MIN(parcel->lane->c->bytes - parcel->sent, (int64_t)PIECE);
+    struct head h = head_of(c, &parcel->m);
+    zmq_msg_t piece;
+    h.offset = (uint64_t)parcel->sent;
+    atomic_fetch_add(&p->flying, 1);
+    atomic_fetch_add(&c->flying, 1);
+    zmq_msg_init_data(&piece, (void *)(uintptr_t)(parcel->bytes + parcel->sent), (size_t)n, released, parcel);
+    parcel->sent += n;
+    if (zmq_send(p->socket[BYTES], &h, sizeof h, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0 ||
+        zmq_msg_send(&piece, p->socket[BYTES], ZMQ_DONTWAIT) < 0)
+        zmq_msg_close(&piece);
+}
+
+/* As far as there are credits. */
+static void
+send_pieces(struct carrier *c, struct peer *p)
+{
+    while (p->first && atomic_load(&p->flying) < CREDITS) {
+        struct parcel *parcel = p->first;
+        if (parcel->sent + PIECE >= parcel->lane->c->bytes) { /* its last: it may be gone when it is sent */
+            p->first = parcel->next;
+            if (!p->first) p->last = &p->first;
+        }
+        send_piece(c, p, parcel);
+    }
+}
+
+static void
+line_up(struct carrier *c, struct parcel *parcel)
+{
+    struct peer *p = peer_of(c, addr_process(parcel->m.to));
+    if (!p || atomic_load(&c->dropping)) return;
+    parcel->next = NULL;
+    *p->last = parcel;
+    p->last = &parcel->next;
+}
+
+static void
+drain_queue(struct carrier *c)
+{
+    pthread_mutex_lock(&c->queue_lock);
+    struct item *item = c->queue;
+    int32_t n = c->nqueue, capacity = c->queue_capacity;
+    c->queue = c->draining;
+    c->queue_capacity = c->draining_capacity;
+    c->nqueue = 0;
+    pthread_mutex_unlock(&c->queue_lock);
+    c->draining = item;
+    c->draining_capacity = capacity;
+    for (int32_t i = 0; i < n; i++)
+        if (item[i].parcel)
+            line_up(c, item[i].parcel);
+        else
+            send_message(c, &item[i].m);
+    for (int r = 0; r < c->world; r++)
+        if (c->peer[r].first) send_pieces(c, &c->peer[r]);
+}
+
+static void
+post(struct carrier *c, const struct msg *m, struct parcel *parcel)
+{
+    pthread_mutex_lock(&c->queue_lock);
+    GROW(c->queue, c->nqueue + 1, c->queue_capacity);
+    c->queue[c->nqueue++] = (struct item){.m = *m, .parcel = parcel};
+    pthread_mutex_unlock(&c->queue_lock);
+    carrier_wake(c);
+}
+
+/* From a device thread: the FULL of a channel with bytes goes behind them. */
+static int
+send_far(void *of, const struct msg *m)
+{
+    struct carrier *c = of;
+    struct carrying *k = c->carrying;
+    struct lane *l = k && m->kind == MSG_FULL && m->out == MSG_FAR ? carrying_find(k, m) : NULL;
+    struct parcel *parcel = l ? &l->parcel[l->told++ % l->c->nreg] : NULL;
+    if (parcel) parcel->m = *m;
+    post(c, m, parcel);
+    return 0;
+}
+
+/* ---- receiving ---- */
+
+/* Takes the next message of a road, if there is one; false: there is none, or it is nobody's who may. */
+static bool
+take_next(struct carrier *c, enum road road)
+{
+    for (;;) {
+        int n = zmq_recv(c->in[road], &c->head[road], sizeof c->head[road], ZMQ_DONTWAIT);
+        if (n < 0) return false;
+        int more = 0;
+        size_t size = sizeof more;
+        bool good = n == sizeof c->head[road];
+        zmq_msg_close(&c->body[road]);
+        zmq_msg_init(&c->body[road]);
+        zmq_getsockopt(c->in[road], ZMQ_RCVMORE, &more, &size);
+        while (more) {
+            if (zmq_msg_recv(&c->body[road], c->in[road], ZMQ_DONTWAIT) < 0) break;
+            more = zmq_msg_more(&c->body[road]);
+            good = good && !more && (!c->curve || curve_let_in(&c->body[road]));
+        }
+        if (good) return true;
+    }
+}
+
+enum fate { DONE, LATER, STRANGE };
+
+static enum fate
+take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
+{
+    int from = addr_process(h->m.from);
+    if (h->m.kind == CARRY_ASK) {
+        c->hear.asked(c->hear.of, c->epoch, from, h->program);
+        return DONE;
+    }
+    if (h->m.kind == CARRY_LIST) {
+        c->hear.listed(c->hear.of, c->epoch, from, h->program, zmq_msg_data(body), zmq_msg_size(body));
+        return DONE;
+    }
+    bool known = h->m.kind == MSG_FULL || h->m.kind == MSG_FREE || h->m.kind == MSG_STOP;
+    if (!known || h->m.out != MSG_FAR) return STRANGE;
+    if (run_after(h->m.run, c->run)) return LATER;
+    return bus_host_bring(c->bus, &h->m) ? DONE : LATER;
+}
+
+static enum fate
+take_piece(struct carrier *c, const struct head *h, zmq_msg_t *body)
+{
+    if (run_after(h->m.run, c->run)) return LATER;
+    if (h->m.run != c->run || !c->carrying) return DONE;
+    const struct carrying *k = c->carrying;
+    const struct task *t = h->m.task < (uint32_t)k->plan->ntask ? &k->plan->task[h->m.task] : NULL;
+    struct lane *l = t && t->channel >= 0 ? &k->lane[t->channel] : NULL;
+    if (!l || !l->piece || h->m.kind != MSG_FULL || h->m.out != MSG_FAR) return STRANGE;
+    size_t want = (size_t)MIN(l->c->bytes - l->offset, (int64_t)PIECE);
+    if (h->offset != (uint64_t)l->offset || zmq_msg_size(body) != want ||
+        l->came - atomic_load(&l->taken) >= l->c->nreg)
+        return STRANGE;
+    bool last = l->offset + (int64_t)want == l->c->bytes;
+    if (last && !bus_host_bring_room(c->bus, &h->m)) return LATER;
+    zmq_msg_move(&l->piece[l->came % l->c->nreg * l->npiece + l->offset / PIECE], body);
+    l->offset += (int64_t)want;
+    if (!last) return DONE;
+    l->offset = 0;
+    l->came++;
+    bus_host_bring(c->bus, &h->m);
+    return DONE;
+}
+
+static enum fate
+take(struct carrier *c, enum road road)
+{
+    const struct head *h = &c->head[road];
+    if (memcmp(h->job, c->job, CLUSTER_ID) || h->m.epoch != c->epoch || !c->joined)
+        return run_after(h->m.epoch, c->epoch) ? LATER : DONE;
+    return road == MESSAGES ? take_message(c, h, &c->body[road]) : take_piece(c, h, &c->body[road]);
+}
+
+static void
+receive(struct carrier *c, enum road road)
+{
+    while (c->held[road] || take_next(c, road)) {
+        enum fate fate = take(c, road);
+        c->held[road] = fate == LATER;
+        if (fate == LATER) return;
+        if (fate == STRANGE)
+            lose(c, "was sent by worker %d what belongs to no channel", addr_process(c->head[road].m.from));
+    }
+}
+
+/* ---- the thread ---- */
+
+static void
+pump(struct carrier *c)
+{
+    if (atomic_exchange(&c->cut, false)) close_peers(c);
+    drain_queue(c);
+    receive(c, MESSAGES);
+    receive(c, BYTES);
+    if (now_ns() < c->tick_ns) return;
+    for (int r = 0; c->joined && r < c->world; r++) look_after(c, r);
+    c->tick_ns = now_ns() + TICK_MS * 1000000ll;
+}
+
+static bool
+is_idle(struct carrier *c)
+{
+    pthread_mutex_lock(&c->queue_lock);
+    bool idle = c->nqueue == 0;
+    pthread_mutex_unlock(&c->queue_lock);
+    for (int r = 0; r < c->world && idle; r++) idle = !c->peer[r].first || atomic_load(&c->peer[r].flying) >= CREDITS;
+    return idle && !atomic_load(&c->cut);
+}
+
+static int
+fd_of(void *socket)
+{
+    int fd = -1;
+    size_t n = sizeof fd;
+    zmq_getsockopt(socket, ZMQ_FD, &fd, &n);
+    return fd;
+}
+
+static void *
+carrier_thread(void *arg)
+{
+    struct carrier *c = arg;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    struct pollfd fd[] = {{.fd = c->wake_fd, .events = POLLIN},
+                          {.fd = fd_of(c->in[MESSAGES]), .events = POLLIN},
+                          {.fd = fd_of(c->in[BYTES]), .events = POLLIN}};
+    pthread_mutex_lock(&c->lock);
+    while (!c->quit) {
+        uint64_t count;
+        pump(c);
+        bool held = c->held[MESSAGES] || c->held[BYTES];
+        atomic_store(&c->asleep, true);
+        bool idle = is_idle(c);
+        pthread_mutex_unlock(&c->lock);
+        if (idle) poll(fd, countof(fd), held ? 1 : TICK_MS);
+        atomic_store(&c->asleep, false);
+        if (fd[0].revents && read(c->wake_fd, &count, sizeof count) < 0) err_clear();
+        pthread_mutex_lock(&c->lock);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+static int
+open_carrier(struct carrier *c, const char *host)
+{
+    c->context = zmq_ctx_new();
+    if (!c->context) return broken("context");
+    zmq_ctx_set(c->context, ZMQ_BLOCKY, 0);
+    zmq_ctx_set(c->context, ZMQ_MAX_SOCKETS, 1 << 16);
+    if (c->has_key) TRY(curve_new(c->context, &c->key, &c->curve));
+    TRY(bind_port(c, MESSAGES, host));
+    TRY(bind_port(c, BYTES, host));
+    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (c->wake_fd < 0) return fail(E_IO, "eventfd: %s", strerror(errno));
+    c->runs = !pthread_create(&c->thread, NULL, carrier_thread, c);
+    return c->runs ? 0 : fail(E_BUS, "the carrier's thread could not be started");
+}
+
+int
+carrier_new(const char *host, const struct key *key, const struct carrier_hear *hear, struct carrier **out)
+{
+    struct carrier *c = must_alloc(sizeof *c);
+    c->hear = *hear;
+    c->has_key = key != NULL;
+    if (key) c->key = *key;
+    c->wake_fd = -1;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->queue_lock, NULL);
+    for (int road = 0; road < NROAD; road++) zmq_msg_init(&c->body[road]);
+    int status = open_carrier(c, host);
+    if (status) carrier_free(&c);
+    *out = c;
+    return status;
+}
+
+void
+carrier_free(struct carrier **cp)
+{
+    struct carrier *c = *cp;
+    *cp = NULL;
+    if (!c) return;
+    pthread_mutex_lock(&c->lock);
+    c->quit = true;
+    pthread_mutex_unlock(&c->lock);
+    carrier_wake(c);
+    if (c->runs) pthread_join(c->thread, NULL);
+    close_peers(c);
+    for (int road = 0; road < NROAD; road++) {
+        zmq_msg_close(&c->body[road]);
+        if (c->in[road]) zmq_close(c->in[road]);
+    }
+    if (c->context) zmq_ctx_shutdown(c->context);
+    curve_free(&c->curve);
+    while (c->context && zmq_ctx_term(c->context) && errno == EINTR) continue;
+    if (c->wake_fd >= 0) close(c->wake_fd);
+    key_forget(&c->key);
+    free(c->peer);
+    free(c->queue);
+    free(c->draining);
+    free(c);
+}
+
+void
+carrier_port(const struct carrier *c, char text[CARRIER_PORT])
+{
+    int n = snprintf(text, CARRIER_PORT, "%s %s", c->port[MESSAGES], c->port[BYTES]);
+    assert(n < CARRIER_PORT);
+}
+
+/* ---- epochs ---- */
+
+static void
+read_port(const char *line, size_t n, struct peer *p)
+{
+    const char *space = memchr(line, ' ', n);
+    p->last = &p->first;
+    if (!space || n >= CARRIER_PORT) return;
+    snprintf(p->port[MESSAGES], CARRIER_PORT, "%.*s", (int)(space - line), line);
+    snprintf(p->port[BYTES], CARRIER_PORT, "%.*s", (int)(line + n - space - 1), space + 1);
+}
+
+void
+carrier_join(struct carrier *c, const struct carrier_epoch *e)
+{
+    struct bus_far far = {c, send_far};
+    carrier_leave(c);
+    pthread_mutex_lock(&c->lock);
+    free(c->peer);
+    c->peer = must_alloc(sizeof *c->peer * (size_t)e->world);
+    const char *line = e->ports;
+    for (int r = 0; r < e->world; r++) {
+        size_t n = strcspn(line, "\n");
+        read_port(line, n, &c->peer[r]);
+        line += n + (line[n] == '\n');
+    }
+    c->world = e->world;
+    c->rank = e->rank;
+    c->epoch = e->epoch;
+    memcpy(c->job, e->job, CLUSTER_ID);
+    c->bus = e->bus;
+    bus_host_far(e->bus, &far);
+    atomic_store(&c->cut, false);
+    c->joined = true;
+    c->told_lost = false;
+    pthread_mutex_unlock(&c->lock);
+    carrier_wake(c);
+}
+
+void
+carrier_await(struct carrier *c)
+{
+    while (atomic_load(&c->flying) > 0) {
+        struct timespec nap = {.tv_nsec = 50000};
+        nanosleep(&nap, NULL);
+    }
+}
+
+void
+carrier_leave(struct carrier *c)
+{
+    pthread_mutex_lock(&c->lock);
+    close_peers(c);
+    c->carrying = NULL;
+    pthread_mutex_unlock(&c->lock);
+    carrier_await(c);
+    pthread_mutex_lock(&c->lock);
+    c->bus = NULL;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void
+carrier_cut(struct carrier *c)
+{
+    atomic_store(&c->cut, true);
+    carrier_wake(c);
+}
+
+/* ---- lists ---- */
+
+static struct msg
+speech(const struct carrier *c, int kind, int rank)
+{
+    return (struct msg){.kind = (uint8_t)kind, .from = addr_of(c->rank, 0), .to = addr_of(rank, 0)};
+}
+
+void
+carrier_ask(struct carrier *c, int rank, uint64_t program)
+{
+    struct msg m = speech(c, CARRY_ASK, rank);
+    pthread_mutex_lock(&c->lock);
+    struct peer *p = peer_of(c, rank);
+    struct head h = head_of(c, &m);
+    h.program = program;
+    if (p) zmq_send(p->socket[MESSAGES], &h, sizeof h, ZMQ_DONTWAIT);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void
+carrier_list(struct carrier *c, int rank, uint64_t program, const void *bytes, size_t n)
+{
+    struct msg m = speech(c, CARRY_LIST, rank);
+    zmq_msg_t body;
+    pthread_mutex_lock(&c->lock);
+    struct peer *p = n <= LIST_MOST ? peer_of(c, rank) : NULL;
+    struct head h = head_of(c, &m);
+    h.program = program;
+    if (p && !zmq_msg_init_data(&body, must_copy(bytes, n), n, forget_body, NULL)) {
+        zmq_send(p->socket[MESSAGES], &h, sizeof h, ZMQ_DONTWAIT | ZMQ_SNDMORE);
+        if (zmq_msg_send(&body, p->socket[MESSAGES], ZMQ_DONTWAIT) < 0) zmq_msg_close(&body);
+    }
+    pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,62 @@
+/* carrier.h - what goes between this worker and those of other hosts: messages of actors, bytes of channels, and the
+ * lists by which parts of a plan are connected.
+ *
+ * A worker binds two ports, and has two links to each worker that it speaks to, made when it first does: one for
+ * messages, so that they never wait behind bytes, and one for bytes, in pieces of 1 MiB that ZeroMQ sends from where
+ * they lie. At most CREDITS pieces of a link are in its hands; the others wait here. A FULL travels behind the bytes
+ * that it speaks of, so that they are there when it arrives.
+ *
+ * Everything is of an epoch and, but for lists, of a run. What is older is dropped; what is newer waits in its link
+ * until this worker is told as well (carrier_join, carrier_begin). One thread of the carrier's own has all sockets. */
+#ifndef RILLE_CLUSTER_CARRIER_H
+#define RILLE_CLUSTER_CARRIER_H
+
+#include "actors/act/bus.h"
+#include "actors/cluster/coordinator.h"
+#include "actors/cluster/key.h"
+#include "actors/plan/transport.h"
+
+struct carrier;
+
+/* Called on the carrier's thread. */
+struct carrier_hear {
+    void *of;
+    void (*asked)(void *of, uint32_t epoch, int from, uint64_t program);
+    void (*listed)(void *of, uint32_t epoch, int from, uint64_t program, const void *bytes, size_t n);
+    void (*lost)(void *of, const char *how); /* a link to a worker that others still have */
+};
+enum { CARRIER_PORT = 256 };
+/* host: the address of this host at which others reach it. key NULL: none. E_BUS, E_ARG. */
+int carrier_new(const char *host, const struct key *key, const struct carrier_hear *hear, struct carrier **out);
+void carrier_free(struct carrier **c);
+void carrier_port(const struct carrier *c, char text[CARRIER_PORT]); /* for the others */
+
+/* The main thread: an epoch begins. ports: a line for each rank. bus: of this process, which hands on what is for other
+ * hosts (bus_host_far) and is brought what comes. */
+struct carrier_epoch {
+    uint32_t epoch;
+    const unsigned char *job; /* CLUSTER_ID bytes */
+    int rank, world;
+    const char *ports;
+    struct bus *bus;
+};
+void carrier_join(struct carrier *c, const struct carrier_epoch *e);
+/* It is over: when it returns nothing that was put is read, and the bus is not used any more. */
+void carrier_leave(struct carrier *c);
+/* The same, soon. Any thread, also one that holds a lock that `hear` takes. */
+void carrier_cut(struct carrier *c);
+
+/* Wants a worker's list of the program's channels; sends this one's. The main thread. */
+void carrier_ask(struct carrier *c, int rank, uint64_t program);
+void carrier_list(struct carrier *c, int rank, uint64_t program, const void *bytes, size_t n);
+
+/* The channels of a connected part, for one run at a time. far: as it is in this epoch; both outlive it. */
+struct carrying;
+struct carrying *carrying_new(struct carrier *c, const struct plan *p, const struct channel_far *far);
+void carrying_free(struct carrying **k);
+const struct transport *carrying_transport(const struct carrying *k);
+/* The main thread, before the run and after it. */
+void carrier_begin(struct carrier *c, struct carrying *k, uint32_t run);
+void carrier_end(struct carrier *c);
+
+#endif

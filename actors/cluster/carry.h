@@ -1,0 +1,110 @@
+/* carry.h - inside the carrier: what carrier.c, which has the sockets, and carrying.c, which device threads call,
+ * share.
+ */
+#ifndef RILLE_CLUSTER_CARRY_H
+#define RILLE_CLUSTER_CARRY_H
+
+#include "actors/cluster/carrier.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <zmq.h>
+
+enum { PIECE = 1 << 20, CREDITS = 8 };
+enum road { MESSAGES, BYTES, NROAD };
+
+/* What every message begins with, and those of lists and pieces have bytes behind. Hosts have one order of bytes. */
+struct head {
+    unsigned char job[CLUSTER_ID];
+    struct msg m;
+    uint64_t program; /* ASK, LIST */
+    uint64_t offset;  /* a piece's, in what its act sends */
+};
+
+/* What one act of a SEND sends. */
+struct parcel {
+    struct parcel *next; /* in the line of its peer */
+    struct lane *lane;
+    struct msg m; /* the FULL behind it */
+    const char *bytes;
+    int64_t sent;
+    _Atomic int32_t left; /* pieces that ZeroMQ still has, or that it was not given yet */
+};
+
+/* A channel with bytes, as this end sees it: a ring of as many acts as it has registers. */
+struct lane {
+    struct carrying *of;
+    const struct channel *c;
+    uint32_t far_addr;
+    int32_t far_task, npiece;
+    const struct view *dense; /* SEND: what it sends lies in one piece; NULL: it is gathered */
+    char *room;               /* SEND: where it is copied to */
+    struct parcel *parcel;    /* SEND */
+    int64_t put, told;        /* SEND: acts; the device thread's */
+    _Atomic int64_t gone;     /* SEND: acts whose bytes ZeroMQ has no more use for */
+    zmq_msg_t *piece;         /* RECV: npiece an act */
+    int64_t came, offset;     /* RECV: acts that are here, bytes of the next one; the carrier's thread's */
+    _Atomic int64_t taken;    /* RECV: the device thread's */
+};
+
+struct carrying {
+    struct carrier *carrier;
+    const struct plan *plan;
+    struct lane *lane; /* by channel */
+    struct lane **to;  /* those that send, by address and task of the other end */
+    int32_t nto;
+    struct transport transport;
+};
+
+struct peer {
+    char port[NROAD][CARRIER_PORT];
+    void *socket[NROAD], *monitor[NROAD];
+    struct parcel *first, **last; /* not sent yet, in order */
+    _Atomic int32_t flying;       /* pieces in ZeroMQ's hands */
+    int64_t down_ns;              /* since when a link of it is; 0 */
+};
+
+struct item { /* of the queue: a message, or a parcel */
+    struct msg m;
+    struct parcel *parcel;
+};
+
+struct carrier {
+    struct carrier_hear hear;
+    struct key key;
+    bool has_key;
+    void *context;
+    struct curve *curve;
+    void *in[NROAD];
+    char port[NROAD][CARRIER_PORT];
+    int wake_fd;
+    pthread_t thread;
+    bool runs;
+    pthread_mutex_t lock; /* guards what follows */
+    bool quit, joined, told_lost;
+    uint32_t epoch, run;
+    unsigned char job[CLUSTER_ID];
+    int rank, world, serial; /* serial: of names of monitors */
+    struct peer *peer;       /* by rank */
+    struct bus *bus;
+    struct carrying *carrying; /* of the run in progress; NULL */
+    bool held[NROAD];          /* a message that is not for now, and all behind it */
+    struct head head[NROAD];
+    zmq_msg_t body[NROAD];
+    int64_t tick_ns;
+    pthread_mutex_t queue_lock;
+    struct item *queue, *draining;
+    int32_t nqueue, queue_capacity, draining_capacity;
+    atomic_bool asleep, cut;
+    _Atomic int64_t flying; /* pieces in ZeroMQ's hands, to all */
+    atomic_bool dropping;   /* the run has ended early: what was not sent is not */
+};
+
+/* The lane that a FULL is of; NULL: its channel has no bytes. */
+struct lane *carrying_find(const struct carrying *k, const struct msg *m);
+/* The thread looks around. Any thread. */
+void carrier_wake(struct carrier *c);
+/* ZeroMQ has nothing in its hands any more. */
+void carrier_await(struct carrier *c);
+
+#endif

@@ -1,0 +1,69 @@
+/* control.h - inside the controller: its state, and what its files call of each other. Its two threads have it in
+ * turns, under one lock. */
+#ifndef RILLE_CLUSTER_CONTROL_H
+#define RILLE_CLUSTER_CONTROL_H
+
+#include "actors/cluster/controller.h"
+#include "actors/cluster/link.h"
+#include "actors/cluster/reach.h"
+#include "actors/plan/program.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { LOSSES = 64 };
+
+struct process {    /* behind a rank */
+    int pid, pidfd; /* 0, -1: not known */
+    bool child;
+    int beat_peer; /* -1 */
+    int64_t heard_ns;
+};
+
+struct cluster {
+    struct cluster_options options;
+    struct coordinator *c;
+    struct link *link;
+    struct reach *reach;
+    struct memory { /* by number; [0] is there before workers are */
+        struct cluster *of;
+        int number;
+        struct segment *segment;
+        uint32_t made_epoch;
+        struct plan_map map;
+    } * memory;
+    int nmemory, home;
+    struct segment *own, *bus; /* of this host: the memory of its devices, the epoch's messages */
+    struct process *process;   /* by rank */
+    unsigned char (*secret)[CLUSTER_ID], job_id[CLUSTER_ID];
+    struct str machine, packet;
+    char path[SEGMENT_PATH], bus_text[SEGMENT_PATH + 32]; /* of own and bus */
+    pthread_mutex_t lock; /* guards everything here but what is said to be the session's */
+    pthread_t thread;
+    bool started, quit;
+    int wake_fd;          /* wakes whoever polls */
+    atomic_bool attended; /* the session's thread takes what comes on the control socket */
+    atomic_int interrupted;
+    bool full, formed, ended;
+    int64_t tick_ns;
+    struct cluster_job *job;
+    int status, blame, node; /* of the run that ended */
+    char text[WIRE_TEXT];
+    uint32_t run;
+    struct cluster_loss loss[LOSSES];
+    int nloss;
+    /* Settled when the world first forms. */
+    struct device_counts devices;
+    struct range *range;
+    struct slot *slot;
+    uint64_t *bytes; /* by memory */
+    int nrange, nslot;
+};
+
+/* memories.c: every rank is there, and the next epoch begins. With the lock. E_ARG, E_PLACE, E_MEMORY. */
+int control_begin(struct cluster *c);
+/* Memories that began anew in this epoch have the pages again that were taken of them. */
+int control_renew(struct cluster *c);
+void control_free(struct cluster *c);
+
+#endif

@@ -1,0 +1,100 @@
+/* coordinate.h - inside the coordinator: its state, and what its files call of each other. Owner and thread:
+ * coordinator.h. */
+#ifndef RILLE_CLUSTER_COORDINATE_H
+#define RILLE_CLUSTER_COORDINATE_H
+
+#include "actors/cluster/coordinator.h"
+
+struct member {
+    struct member_info info;
+    uint32_t sent, seen, said; /* numbers of packets of its link; said: by its heartbeat */
+    uint64_t pulses;
+    bool ended;    /* in this run */
+    bool holds;    /* it has its host's memory mapped */
+    char *machine; /* until memories are numbered */
+    char *port;    /* where workers of other hosts reach it */
+};
+
+/* A link: what a stranger has until it is a member. */
+struct peer {
+    int32_t rank; /* -1: none */
+    bool out;     /* refused or lost: what still comes is not read */
+};
+
+/* Who has a program. */
+struct shipped {
+    uint64_t id;
+    uint8_t *has;                        /* by rank: in this epoch's process */
+    unsigned char (*digest)[CLUSTER_ID]; /* by memory: of its part */
+};
+
+/* What a host's first worker made for the epoch. */
+struct memory {
+    struct memory_info info;
+    char *segment, *bus;
+};
+
+struct coordinator {
+    struct coordinator_options options;
+    struct coordinator_env env;
+    enum coordinator_phase phase;
+    uint32_t epoch;
+    struct member *member; /* by rank */
+    struct memory *memory;
+    int nmemory;
+    struct form form; /* in MAKE */
+    struct peer *peer;
+    int npeer, peer_capacity;
+    struct shipped *shipped;
+    int nshipped, shipped_capacity;
+    struct slot slot[CLUSTER_SLOTS];
+    int nslot;
+    struct start start;      /* in SHIP and RUN */
+    int status, blame, node; /* the first failure of the run */
+    char text[WIRE_TEXT];
+};
+
+static inline bool
+is_in(const struct member *m)
+{
+    return m->info.state >= MEMBER_PRESENT && m->info.state <= MEMBER_BUSY;
+}
+
+static inline bool
+is_wanted(const struct member *m)
+{
+    return m->info.state != MEMBER_RETIRED;
+}
+
+/* coordinator.c: speaking, and losing a member. */
+void coordinate_send(struct coordinator *c, int rank, struct packet p);
+void coordinate_send_all(struct coordinator *c, struct packet p);
+void coordinate_tell(struct coordinator *c, struct notice n);
+/* Those that have ended are told of a loss alone, which ends what they still have of the epoch. */
+void coordinate_stop(struct coordinator *c, uint32_t why);
+void coordinate_lose(struct coordinator *c, int rank, const char *how);
+void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
+void coordinate_cut(struct coordinator *c, int peer);
+char *coordinate_text(struct span s); /* malloc; what does not print as \x1b */
+void member_forget(struct member *m);
+
+/* coordinator_admit.c */
+void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
+bool coordinate_all_in(const struct coordinator *c);
+void coordinate_full(struct coordinator *c, int rank); /* every rank is there */
+bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
+/* Compares in the same time whatever the bytes are. */
+bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
+
+/* coordinator_epoch.c */
+int coordinate_keeper(const struct coordinator *c, int memory);
+void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
+void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
+
+/* coordinator_run.c */
+void coordinate_have(struct coordinator *c, int rank, const struct packet *p);
+void coordinate_end(struct coordinator *c, int rank, const struct packet *p);
+void coordinate_acts(struct coordinator *c, int rank, const struct packet *p);
+void shipped_free(struct shipped *s);
+
+#endif

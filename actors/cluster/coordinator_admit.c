@@ -1,0 +1,175 @@
+/* coordinator_admit.c - who is let in, and which memory a newcomer's devices lie in. */
+#include "actors/cluster/coordinate.h"
+
+#include "runtime/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool
+coordinate_zero(const unsigned char p[CLUSTER_ID])
+{
+    for (int i = 0; i < CLUSTER_ID; i++)
+        if (p[i]) return false;
+    return true;
+}
+
+/* Compares in the same time whatever the bytes are. */
+bool
+coordinate_same(struct span said, const unsigned char want[CLUSTER_ID])
+{
+    unsigned char differ = 0;
+    if (said.n != CLUSTER_ID) return false;
+    for (int i = 0; i < CLUSTER_ID; i++) differ |= (unsigned char)(said.bytes[i] ^ want[i]);
+    return differ == 0;
+}
+
+/* Devices of one memory are on one host: does the newcomer's fit the rank's? A memory that nobody has any more begins
+ * anew wherever its next worker is. */
+static bool
+fits_memory(const struct coordinator *c, int rank, struct span machine)
+{
+    int at = c->member[rank].info.memory;
+    if (at < 0 || span_is(machine, span_text(c->memory[at].info.machine))) return true;
+    for (int r = 0; r < c->options.world; r++)
+        if (c->member[r].info.memory == at && is_in(&c->member[r])) return false;
+    return !c->memory[at].info.own;
+}
+
+static bool
+may_have(const struct coordinator *c, int rank, const struct packet *p)
+{
+    if (c->member[rank].info.state != MEMBER_ABSENT || !fits_memory(c, rank, p->machine)) return false;
+    const unsigned char *want = c->options.secret ? c->options.secret[rank] : NULL;
+    return !want || coordinate_zero(want) || coordinate_same(p->secret, want);
+}
+
+/* The rank that it wants, else the lowest that is free; -1. */
+static int
+rank_for(const struct coordinator *c, const struct packet *p)
+{
+    if (p->rank >= 0) return p->rank < c->options.world && may_have(c, p->rank, p) ? p->rank : -1;
+    for (int r = 0; r < c->options.world; r++)
+        if (may_have(c, r, p)) return r;
+    return -1;
+}
+
+/* Why it cannot be let in; false: it can. */
+static bool
+objection(const struct coordinator *c, const struct packet *p, int rank, struct str *why)
+{
+    if (p->protocol != WIRE_VERSION || !span_is(p->version, span_text(c->options.version))) {
+        str_addf(why, "the coordinator is rille %s, the worker is rille ", c->options.version);
+        span_print(p->version, why);
+    } else if (rank < 0 && p->rank >= c->options.world) {
+        str_addf(why, "there is no rank %d: the job has %d worker%s", p->rank, c->options.world,
+                 c->options.world == 1 ? "" : "s");
+    } else if (rank < 0 && p->rank >= 0 && c->member[p->rank].info.state == MEMBER_ABSENT &&
+               !fits_memory(c, p->rank, p->machine)) {
+        str_addf(why, "the devices of rank %d lie in the memory of another host than the worker's (", p->rank);
+        span_print(p->host, why);
+        str_add(why, ")");
+    } else if (rank < 0 && p->rank >= 0) {
+        str_addf(why, "rank %d is another worker's", p->rank);
+    } else if (rank < 0) {
+        str_addf(why, "the job has its %d worker%s already", c->options.world, c->options.world == 1 ? "" : "s");
+    }
+    return why->len > 0;
+}
+
+static void
+refuse(struct coordinator *c, int peer, const struct packet *p, const char *why)
+{
+    struct packet no = {.kind = PACKET_REFUSE, .epoch = c->epoch, .seq = 1, .text = span_text(why)};
+    struct str text = {0};
+    c->env.send(c->env.arg, peer, &no);
+    coordinate_cut(c, peer);
+    str_add(&text, "a worker (");
+    span_print(p->host, &text);
+    str_addf(&text, ", pid %u) was not let in: %s", p->pid, why);
+    coordinate_tell(c, (struct notice){.kind = NOTICE_REFUSED, .rank = -1, .text = str_text(&text)});
+    str_free(&text);
+}
+
+bool
+coordinate_all_in(const struct coordinator *c)
+{
+    for (int r = 0; r < c->options.world; r++)
+        if (is_wanted(&c->member[r]) && !is_in(&c->member[r])) return false;
+    return true;
+}
+
+/* Which memory a machine has, numbered as it comes. */
+static int
+memory_of(struct coordinator *c, const char *machine)
+{
+    for (int m = c->nmemory - 1; m >= 0; m--)
+        if (!strcmp(c->memory[m].info.machine, machine)) return m;
+    c->memory = must_realloc(c->memory, sizeof *c->memory * (size_t)(c->nmemory + 1));
+    c->memory[c->nmemory] = (struct memory){.info = {.machine = coordinate_text(span_text(machine)),
+                                                     .own = !strcmp(machine, c->options.machine),
+                                                     .keeper = -1,
+                                                     .made_epoch = c->epoch}};
+    return c->nmemory++;
+}
+
+/* Every rank is there: where does each one's memory lie? Newcomers of a host that was lost bring theirs. */
+void
+coordinate_full(struct coordinator *c, int rank)
+{
+    bool first = c->nmemory == 0;
+    for (int r = 0; r < c->options.world; r++) {
+        struct member *m = &c->member[r];
+        if (!m->machine) continue;
+        if (first) m->info.memory = memory_of(c, m->machine);
+        struct memory_info *at = &c->memory[m->info.memory].info;
+        if (strcmp(at->machine, m->machine)) {
+            free(at->machine);
+            at->machine = m->machine;
+        } else {
+            free(m->machine);
+        }
+        m->machine = NULL;
+    }
+    coordinate_tell(c, (struct notice){.kind = NOTICE_FULL, .rank = rank});
+}
+
+static void
+admit(struct coordinator *c, int peer, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    int memory = m->info.memory;
+    member_forget(m);
+    *m = (struct member){.info = {.state = MEMBER_PRESENT,
+                                  .peer = peer,
+                                  .memory = memory,
+                                  .host = coordinate_text(p->host),
+                                  .devices = coordinate_text(p->devices),
+                                  .pid = p->pid,
+                                  .cores = p->cores,
+                                  .bytes = p->memory},
+                         .machine = coordinate_text(p->machine),
+                         .seen = p->seq};
+    c->peer[peer].rank = rank;
+    coordinate_send(c, rank,
+                    (struct packet){.kind = PACKET_WELCOME,
+                                    .job = {c->options.job, CLUSTER_ID},
+                                    .rank = rank,
+                                    .world = (uint32_t)c->options.world,
+                                    .beat = span_text(c->options.beat),
+                                    .bulk = span_text(c->options.bulk)});
+    if (c->phase == CLUSTER_GATHER && coordinate_all_in(c)) coordinate_full(c, rank);
+}
+
+void
+coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
+{
+    struct str why = {0};
+    int rank = rank_for(c, p);
+    if (c->peer[peer].rank >= 0) return; /* said twice */
+    if (objection(c, p, rank, &why))
+        refuse(c, peer, p, str_text(&why));
+    else
+        admit(c, peer, rank, p);
+    str_free(&why);
+}

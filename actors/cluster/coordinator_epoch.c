@@ -1,0 +1,203 @@
+/* coordinator_epoch.c - an epoch begins: memories are made, slots have their workers; after a loss, the next one. */
+#include "actors/cluster/coordinate.h"
+
+#include "runtime/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Who runs a slot: its owner, or one of those that have its memory. */
+static uint32_t
+heir(const struct coordinator *c, const struct slot *s, int slot)
+{
+    int nin = 0;
+    if (is_in(&c->member[s->owner])) return s->owner;
+    for (int r = 0; r < c->options.world; r++)
+        nin += is_in(&c->member[r]) && c->member[r].info.memory == (int)s->memory;
+    assert(nin > 0);
+    for (int r = 0, k = slot % nin; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && c->member[r].info.memory == (int)s->memory && k-- == 0) return (uint32_t)r;
+    return s->owner;
+}
+
+/* Of a memory's workers the first that has it mapped, or the first, which makes it. */
+int
+coordinate_keeper(const struct coordinator *c, int memory)
+{
+    int first = -1;
+    for (int r = c->options.world - 1; r >= 0; r--) {
+        const struct member *m = &c->member[r];
+        if (!is_in(m) || m->info.memory != memory) continue;
+        if (first < 0 || m->holds || !c->member[first].holds) first = r;
+    }
+    return first;
+}
+
+static void
+send_ports(const struct coordinator *c, struct str *out)
+{
+    for (int r = 0; c->nmemory > 1 && r < c->options.world; r++)
+        str_addf(out, "%s\n", is_in(&c->member[r]) && c->member[r].port ? c->member[r].port : "");
+}
+
+/* Everything is made. */
+static void
+send_form(struct coordinator *c)
+{
+    const struct form *f = &c->form;
+    struct str ports = {0};
+    c->phase = CLUSTER_FORM;
+    send_ports(c, &ports);
+    for (int r = 0; r < c->options.world; r++) {
+        struct member *m = &c->member[r];
+        if (!is_in(m)) continue;
+        const struct memory *at = &c->memory[m->info.memory];
+        m->info.state = MEMBER_PRESENT;
+        coordinate_send(
+            c, r,
+            (struct packet){.kind = PACKET_FORM,
+                            .threads = f->threads,
+                            .ranges = {(const void *)f->range, (uint32_t)(sizeof *f->range * (size_t)f->nrange)},
+                            .slots = {(const void *)c->slot, (uint32_t)(sizeof *c->slot * (size_t)c->nslot)},
+                            .home = (uint32_t)m->info.memory,
+                            .segment = span_text(at->info.own ? f->segment : at->segment),
+                            .memory = f->bytes[m->info.memory],
+                            .bus = span_text(at->info.own ? f->bus : at->bus),
+                            .ports = {(const void *)ports.text, (uint32_t)ports.len}});
+    }
+    str_free(&ports);
+}
+
+/* What is to be made; BUSY is who makes something. */
+void
+coordinator_form(struct coordinator *c, const struct form *f)
+{
+    assert(c->phase == CLUSTER_GATHER && coordinate_all_in(c) && f->nslot <= CLUSTER_SLOTS);
+    c->form = *f;
+    c->phase = CLUSTER_MAKE;
+    c->nslot = f->nslot;
+    for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
+    for (int m = 0; m < c->nmemory; m++)
+        c->memory[m].info.keeper = c->memory[m].info.own ? -1 : coordinate_keeper(c, m);
+    bool made = true;
+    for (int r = 0; r < c->options.world; r++) {
+        struct member *m = &c->member[r];
+        uint32_t nslot = 0;
+        if (!is_in(m)) continue;
+        for (int s = 0; s < f->nslot; s++) nslot += f->slot[s].memory == (uint32_t)m->info.memory;
+        uint32_t flags = (c->nmemory > 1 ? MAKE_PORT : 0u) |
+                         (c->memory[m->info.memory].info.keeper == r ? (uint32_t)MAKE_MEMORY : 0u);
+        if (!flags) continue;
+        made = false;
+        m->info.state = MEMBER_BUSY;
+        coordinate_send(
+            c, r,
+            (struct packet){.kind = PACKET_MAKE, .flags = flags, .memory = f->bytes[m->info.memory], .nslot = nslot});
+    }
+    if (made) send_form(c);
+}
+
+static void
+keep_text(char **at, struct span text)
+{
+    free(*at);
+    *at = coordinate_text(text);
+}
+
+void
+coordinate_made(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    if (c->phase != CLUSTER_MAKE || m->info.state != MEMBER_BUSY) return;
+    if (p->status) {
+        coordinate_lose_for(c, rank, p->text);
+        return;
+    }
+    m->info.state = MEMBER_PRESENT;
+    keep_text(&m->port, p->port);
+    struct memory *at = &c->memory[m->info.memory];
+    if (at->info.keeper == rank) {
+        keep_text(&at->segment, p->segment);
+        keep_text(&at->bus, p->bus);
+        if (p->flags & MADE_FRESH) at->info.made_epoch = c->epoch;
+    }
+    for (int r = 0; r < c->options.world; r++)
+        if (c->member[r].info.state == MEMBER_BUSY) return;
+    send_form(c);
+}
+
+void
+coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    if (c->phase != CLUSTER_FORM || m->info.state != MEMBER_PRESENT) return;
+    if (p->status) {
+        coordinate_lose_for(c, rank, p->text);
+        return;
+    }
+    m->info.state = MEMBER_READY;
+    m->holds = true;
+    for (int r = 0; r < c->options.world; r++)
+        if (is_wanted(&c->member[r]) && c->member[r].info.state != MEMBER_READY) return;
+    c->phase = CLUSTER_IDLE;
+    coordinate_tell(c, (struct notice){.kind = NOTICE_FORMED});
+}
+
+/* ---- the next epoch ---- */
+
+/* A memory that nobody has any more wants one of its ranks: which, -1: none. */
+static int
+first_lost(const struct coordinator *c, int memory)
+{
+    int lost = -1;
+    for (int r = c->options.world - 1; r >= 0; r--) {
+        const struct member_info *m = &c->member[r].info;
+        if (m->memory != memory) continue;
+        if (is_in(&c->member[r]) || m->state == MEMBER_ABSENT) return -1;
+        if (m->state == MEMBER_LOST) lost = r;
+    }
+    return lost;
+}
+
+static void
+want(struct member *m)
+{
+    m->info.state = MEMBER_ABSENT;
+    m->info.beats = 0;
+    m->info.missed = 0;
+}
+
+int
+coordinator_recover(struct coordinator *c, int workers)
+{
+    int alive = 0, lost = 0, least = 0;
+    assert(c->phase == CLUSTER_BROKEN);
+    for (int r = 0; r < c->options.world; r++) {
+        alive += is_in(&c->member[r]);
+        lost += c->member[r].info.state == MEMBER_LOST;
+    }
+    least = alive;
+    for (int m = 0; m < c->nmemory; m++) least += first_lost(c, m) >= 0;
+    if (workers < MAX(least, 1) || workers > alive + lost)
+        return fail(E_ARG, "recover: %d workers: %d are left and %d were lost, so that %d to %d can go on", workers,
+                    alive, lost, MAX(least, 1), alive + lost);
+    c->epoch++;
+    c->phase = CLUSTER_GATHER;
+    for (int m = 0; m < c->nmemory; m++) {
+        int r = first_lost(c, m);
+        if (r < 0) continue;
+        want(&c->member[r]);
+        alive++;
+    }
+    for (int r = 0; r < c->options.world; r++) {
+        struct member *m = &c->member[r];
+        if (is_in(m)) m->info.state = MEMBER_PRESENT;
+        if (m->info.state != MEMBER_LOST) continue;
+        if (alive++ < workers)
+            want(m);
+        else
+            m->info.state = MEMBER_RETIRED;
+    }
+    if (coordinate_all_in(c)) coordinate_full(c, -1);
+    return 0;
+}

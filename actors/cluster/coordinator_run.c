@@ -1,0 +1,210 @@
+/* coordinator_run.c - programs are shipped, and run. */
+#include "actors/cluster/coordinate.h"
+
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- programs ---- */
+
+static struct shipped *
+find_shipped(struct coordinator *c, uint64_t id)
+{
+    for (int i = 0; i < c->nshipped; i++)
+        if (c->shipped[i].id == id) return &c->shipped[i];
+    GROW(c->shipped, c->nshipped + 1, c->shipped_capacity);
+    struct shipped *s = &c->shipped[c->nshipped++];
+    *s = (struct shipped){id, must_alloc((size_t)c->options.world), must_alloc(sizeof *s->digest * (size_t)c->nmemory)};
+    return s;
+}
+
+void
+coordinator_forget(struct coordinator *c, uint64_t program)
+{
+    struct shipped *s = find_shipped(c, program);
+    for (int r = 0; r < c->options.world; r++)
+        if (s->has[r] && is_in(&c->member[r]))
+            coordinate_send(c, r, (struct packet){.kind = PACKET_FORGET, .program = program});
+    shipped_free(s);
+    *s = c->shipped[--c->nshipped];
+}
+
+static void
+ship(struct coordinator *c, int rank, const struct start *s)
+{
+    size_t at = 0;
+    do {
+        size_t n = MIN(s->nbyte - at, (size_t)WIRE_PIECE);
+        coordinate_send(c, rank,
+                        (struct packet){.kind = PACKET_PROGRAM,
+                                        .program = s->program,
+                                        .offset = at,
+                                        .total = s->nbyte,
+                                        .bytes = {(const unsigned char *)s->bytes + at, (uint32_t)n}});
+        at += n;
+    } while (at < s->nbyte);
+    c->member[rank].info.state = MEMBER_BUSY;
+}
+
+/* ---- runs ---- */
+
+static void
+end_run(struct coordinator *c, const struct packet *p)
+{
+    c->phase = CLUSTER_IDLE;
+    for (int r = 0; r < c->options.world; r++)
+        if (c->member[r].info.state == MEMBER_BUSY) c->member[r].info.state = MEMBER_READY;
+    coordinate_tell(c, (struct notice){.kind = NOTICE_ENDED,
+                                       .run = c->start.run,
+                                       .status = c->status,
+                                       .rank = c->blame,
+                                       .node = c->node,
+                                       .text = c->text,
+                                       .packet = p});
+}
+
+/* The first failure is the one that counts. */
+static bool
+blame(struct coordinator *c, int rank, int status, int node, struct span text)
+{
+    struct str s = {0};
+    if (c->status || !status) return false;
+    c->status = status;
+    c->blame = rank;
+    c->node = node;
+    for (uint32_t i = 0; i < text.n; i++) /* lines stay lines; what would steer a terminal does not */
+        str_addf(&s, text.bytes[i] == '\n' || text.bytes[i] >= ' ' ? "%c" : "\\x%02x", text.bytes[i]);
+    snprintf(c->text, sizeof c->text, "%s", str_text(&s));
+    str_free(&s);
+    return true;
+}
+
+static void
+begin_run(struct coordinator *c)
+{
+    const struct start *s = &c->start;
+    c->phase = CLUSTER_RUN;
+    for (int r = 0; r < c->options.world; r++) {
+        c->member[r].ended = false;
+        if (is_in(&c->member[r])) c->member[r].info.state = MEMBER_BUSY;
+    }
+    for (int r = 0; r < c->options.world; r++) {
+        if (!is_in(&c->member[r])) continue;
+        const struct places *places = &s->places[c->member[r].info.memory];
+        coordinate_send(c, r,
+                        (struct packet){.kind = PACKET_START,
+                                        .run = s->run,
+                                        .program = s->program,
+                                        .flags = s->flags,
+                                        .places = {(const void *)places->at, (uint32_t)(8 * places->n)},
+                                        .numbers = {(const void *)s->numbers, (uint32_t)(8 * s->nnumber)}});
+    }
+}
+
+/* Everybody has the program. */
+static void
+go_on(struct coordinator *c)
+{
+    if (c->status || c->start.flags & START_SHIPS)
+        end_run(c, NULL);
+    else
+        begin_run(c);
+}
+
+static bool
+all_have(const struct coordinator *c, const struct shipped *s)
+{
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && !s->has[r]) return false;
+    return true;
+}
+
+void
+coordinator_start(struct coordinator *c, const struct start *s)
+{
+    assert(c->phase == CLUSTER_IDLE);
+    c->start = *s;
+    c->status = 0;
+    c->blame = c->node = -1;
+    c->text[0] = '\0';
+    struct shipped *known = find_shipped(c, s->program);
+    if (all_have(c, known)) {
+        go_on(c);
+        return;
+    }
+    c->phase = CLUSTER_SHIP;
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && !known->has[r]) ship(c, r, s);
+}
+
+/* Is it the outline that all have, and the part that all of its memory have? */
+static const char *
+objection_to(struct coordinator *c, int rank, const struct packet *p)
+{
+    int memory = c->member[rank].info.memory;
+    unsigned char *part = find_shipped(c, p->program)->digest[memory];
+    if (!coordinate_same(p->outline, c->start.outline) || p->digest.n != CLUSTER_ID)
+        return "the worker makes another plan of this program than the controller";
+    if (memory == c->start.memory) memcpy(part, c->start.digest, CLUSTER_ID);
+    if (coordinate_zero(part)) memcpy(part, p->digest.bytes, CLUSTER_ID);
+    return coordinate_same(p->digest, part) ? NULL
+                                            : "the worker makes another plan of this program than others of its host";
+}
+
+/* Of a program that some refused, those that made it keep it. */
+void
+coordinate_have(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    if (c->phase != CLUSTER_SHIP || p->program != c->start.program || m->info.state != MEMBER_BUSY) return;
+    m->info.state = MEMBER_READY;
+    const char *no = p->status ? NULL : objection_to(c, rank, p);
+    if (p->status) {
+        blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), -1, p->text);
+    } else if (no) {
+        blame(c, rank, E_PLAN, -1, span_text(no));
+    } else {
+        find_shipped(c, p->program)->has[rank] = 1;
+        coordinate_tell(c, (struct notice){.kind = NOTICE_HAVE, .rank = rank, .packet = p});
+    }
+    for (int r = 0; r < c->options.world; r++)
+        if (c->member[r].info.state == MEMBER_BUSY) return;
+    go_on(c);
+}
+
+void
+coordinate_end(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    if (c->phase != CLUSTER_RUN || p->run != c->start.run || m->ended) return;
+    m->ended = true;
+    m->info.state = MEMBER_READY;
+    if (blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), p->node, p->text)) coordinate_stop(c, STOP_FAILED);
+    coordinate_tell(c, (struct notice){.kind = NOTICE_ACTS, .rank = rank, .run = p->run, .packet = p});
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && !c->member[r].ended) return;
+    end_run(c, p);
+}
+
+void
+coordinate_acts(struct coordinator *c, int rank, const struct packet *p)
+{
+    if (c->phase == CLUSTER_RUN && p->run == c->start.run && !c->member[rank].ended)
+        coordinate_tell(c, (struct notice){.kind = NOTICE_ACTS, .rank = rank, .run = p->run, .packet = p});
+}
+
+void
+coordinator_stop(struct coordinator *c)
+{
+    if (c->phase == CLUSTER_RUN) coordinate_stop(c, STOP_ASKED);
+}
+
+void
+shipped_free(struct shipped *s)
+{
+    free(s->has);
+    free(s->digest);
+}

@@ -1,0 +1,21 @@
+/* curve.h - who may speak to a ZeroMQ socket: CURVE with the job's key, and a ZAP that answers who is let in.
+ *
+ * libzmq lets in whoever knows the server's public key when nobody answers for its ZAP, so that the name which our own
+ * ZAP gives is looked for on every message that a serving socket receives. One for each context that has sockets which
+ * serve; used by who owns that. */
+#ifndef RILLE_CLUSTER_CURVE_H
+#define RILLE_CLUSTER_CURVE_H
+
+#include "actors/cluster/key.h"
+
+struct curve;
+/* Before any bind: a server without it would let everybody in. The key lives as long. E_BUS. */
+int curve_new(void *context, const struct key *key, struct curve **out);
+/* When the context was shut down. */
+void curve_free(struct curve **c);
+/* Before bind or connect. E_BUS. */
+int curve_secure(void *socket, const struct key *key, bool serves);
+/* Did somebody who may send this message (zmq_msg_t)? */
+bool curve_let_in(void *msg);
+
+#endif

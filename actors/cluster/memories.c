@@ -1,0 +1,278 @@
+/* memories.c - where the devices of a cluster lie: which memory, which slots; what of a memory the controller has. */
+#include "actors/cluster/control.h"
+
+#include "actors/cluster/bus_host.h"
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { THREADS_MOST = 64 };
+
+/* ---- an epoch ---- */
+
+static int
+member_counts(struct cluster *c, int rank, struct device_counts *out)
+{
+    const char *text = coordinator_member(c->c, rank)->devices;
+    int status = device_counts_parse(text, out);
+    for (int k = 0; k < NDEVICE_KIND && !status; k++)
+        if (out->n[k] && k != DEV_CPU && k != DEV_META)
+            status = fail(E_PLACE, "it has %s devices, and this version's workers have cpu devices alone",
+                          device_kind_text(k));
+    if (status) err_note("worker %d", rank);
+    return status;
+}
+
+/* Threads that a worker's devices are dealt to: as many as its share of the cores, but not more than it has devices. */
+static uint32_t
+threads_of(const struct cluster *c, const struct device_counts *d)
+{
+    int n = 0, share = MAX(1, c->options.threads / c->options.world);
+    for (int k = 0; k < NDEVICE_KIND; k++) n = MAX(n, d->n[k]);
+    return (uint32_t)MAX(1, MIN(MIN(n, share), THREADS_MOST));
+}
+
+/* The slots of a memory so far. */
+static uint32_t
+slots_of(const struct cluster *c, int memory)
+{
+    uint32_t n = 0;
+    for (int s = 0; s < c->nslot; s++) n += c->slot[s].memory == (uint32_t)memory;
+    return n;
+}
+
+/* Devices are counted through the workers in order of rank, kind by kind; each worker has slots of its own. */
+static int
+settle_rank(struct cluster *c, int rank)
+{
+    struct device_counts d;
+    TRY(member_counts(c, rank, &d));
+    int memory = coordinator_member(c->c, rank)->memory;
+    uint32_t n = threads_of(c, &d), first = slots_of(c, memory);
+    if (c->nslot + (int)n > CLUSTER_SLOTS) return fail(E_ARG, "more than %d device threads", CLUSTER_SLOTS);
+    if (first + n > BUS_HOST_SLOTS) return fail(E_ARG, "more than %d device threads on one host", BUS_HOST_SLOTS);
+    if (rank == 0) c->devices.first = d.first;
+    for (int k = 0; k < NDEVICE_KIND; k++) {
+        if (!d.n[k] || k == DEV_META) continue;
+        c->range[c->nrange++] = (struct range){.kind = (uint32_t)k,
+                                               .first = (uint32_t)c->devices.n[k],
+                                               .n = (uint32_t)d.n[k],
+                                               .slot = first,
+                                               .nslot = n,
+                                               .memory = (uint32_t)memory};
+        c->devices.n[k] += d.n[k];
+    }
+    for (uint32_t t = 0; t < n; t++) c->slot[c->nslot++] = (struct slot){(uint32_t)memory, (uint32_t)rank};
+    return 0;
+}
+
+static struct plan_map
+map_of(const struct cluster *c, int memory)
+{
+    struct plan_map map = {.nrange = c->nrange,
+                           .nslot = (int32_t)slots_of(c, memory),
+                           .memory = memory,
+                           .range = must_alloc(sizeof *map.range * (size_t)(c->nrange + 1))};
+    for (int i = 0; i < c->nrange; i++) {
+        const struct range *r = &c->range[i];
+        map.range[i] = (struct plan_range){(int32_t)r->kind, (int32_t)r->first, (int32_t)r->n,
+                                           (int32_t)r->slot, (int32_t)r->nslot, (int32_t)r->memory};
+    }
+    return map;
+}
+
+static int
+hold_far(void *of, size_t at, size_t bytes, bool give)
+{
+    struct memory *m = of;
+    return reach_hold(m->of->reach, m->number, at, bytes, give);
+}
+
+/* How large a host's memory may become: what its workers say of it. */
+static uint64_t
+memory_bytes(const struct cluster *c, int memory)
+{
+    uint64_t bytes = 0;
+    for (int r = 0; r < c->options.world; r++) {
+        const struct member_info *m = coordinator_member(c->c, r);
+        if (m->memory == memory) bytes = MAX(bytes, m->bytes);
+    }
+    bytes = coordinator_memory(c->c, memory)->own ? segment_bytes(c->own) : MIN(bytes, (uint64_t)1 << 44);
+    return (bytes + 4095) / 4096 * 4096;
+}
+
+static int
+settle_memory(struct cluster *c, int number)
+{
+    struct memory *m = &c->memory[number];
+    bool own = coordinator_memory(c->c, number)->own;
+    *m = (struct memory){.of = c, .number = number, .map = map_of(c, number), .made_epoch = 1};
+    c->bytes[number] = memory_bytes(c, number);
+    if (own) c->home = number;
+    m->segment = own ? c->own : NULL;
+    struct segment_far far = {m, hold_far};
+    return own ? 0 : segment_far((size_t)c->bytes[number], &far, &m->segment);
+}
+
+/* When the world is first full. */
+static int
+settle(struct cluster *c)
+{
+    c->nmemory = coordinator_memories(c->c);
+    c->memory = must_alloc(sizeof *c->memory * (size_t)c->nmemory);
+    c->bytes = must_alloc(sizeof *c->bytes * (size_t)c->nmemory);
+    c->range = must_alloc(sizeof *c->range * (size_t)(c->options.world * NDEVICE_KIND));
+    c->slot = must_alloc(sizeof *c->slot * CLUSTER_SLOTS);
+    for (int r = 0; r < c->options.world; r++) TRY(settle_rank(c, r));
+    for (int m = 0; m < c->nmemory; m++) TRY(settle_memory(c, m));
+    return 0;
+}
+
+/* "PATH BYTES" */
+static int
+new_bus(struct cluster *c, char text[SEGMENT_PATH + 32])
+{
+    char path[SEGMENT_PATH];
+    int nslot = 0;
+    for (int s = 0; s < c->nslot; s++) nslot += coordinator_memory(c->c, (int)c->slot[s].memory)->own;
+    segment_free(&c->bus);
+    TRY(segment_new(bus_host_bytes(MAX(nslot, 1)), &c->bus));
+    bus_host_format(segment_base(c->bus), MAX(nslot, 1));
+    segment_path(c->bus, path);
+    snprintf(text, SEGMENT_PATH + 32, "%s %zu", path, segment_bytes(c->bus));
+    return 0;
+}
+
+int
+control_begin(struct cluster *c)
+{
+    c->full = false;
+    if (!c->range) TRY(settle(c));
+    TRY(new_bus(c, c->bus_text));
+    struct form f = {.threads = (uint32_t)c->options.threads,
+                     .segment = c->path,
+                     .bus = c->bus_text,
+                     .nrange = c->nrange,
+                     .nslot = c->nslot,
+                     .range = c->range,
+                     .slot = c->slot,
+                     .bytes = c->bytes};
+    coordinator_form(c->c, &f);
+    return 0;
+}
+
+int
+control_renew(struct cluster *c)
+{
+    for (int m = 0; m < c->nmemory; m++) {
+        uint32_t made = coordinator_memory(c->c, m)->made_epoch;
+        if (c->memory[m].made_epoch == made) continue;
+        c->memory[m].made_epoch = made;
+        pthread_mutex_unlock(&c->lock);
+        int status = segment_renew(c->memory[m].segment);
+        pthread_mutex_lock(&c->lock);
+        TRY(status);
+    }
+    return 0;
+}
+
+void
+control_free(struct cluster *c)
+{
+    segment_free(&c->bus);
+    for (int m = 0; m < c->nmemory; m++) {
+        if (c->memory[m].segment != c->own) segment_free(&c->memory[m].segment);
+        free(c->memory[m].map.range);
+    }
+    segment_free(&c->own);
+    free(c->memory);
+    free(c->bytes);
+    free(c->range);
+    free(c->slot);
+}
+
+/* ---- what is asked ---- */
+
+const struct device_counts *
+cluster_devices(const struct cluster *c)
+{
+    return &c->devices;
+}
+
+const struct plan_map *
+cluster_map(const struct cluster *c, int memory)
+{
+    return &c->memory[memory].map;
+}
+
+int
+cluster_memories(const struct cluster *c)
+{
+    return c->nmemory;
+}
+
+int
+cluster_home(const struct cluster *c)
+{
+    return c->home;
+}
+
+int
+cluster_memory_of(const struct cluster *c, int kind, int device)
+{
+    for (int i = 0; i < c->nrange; i++) {
+        const struct range *r = &c->range[i];
+        if ((int)r->kind == kind && (uint32_t)device >= r->first && (uint32_t)device - r->first < r->n)
+            return (int)r->memory;
+    }
+    return c->home;
+}
+
+struct segment *
+cluster_segment(const struct cluster *c, int memory)
+{
+    return c->memory[memory].segment;
+}
+
+static void *
+take_bytes(void *of, size_t bytes)
+{
+    return segment_take(((struct memory *)of)->segment, bytes);
+}
+
+static void
+give_bytes(void *of, void *p)
+{
+    segment_give(((struct memory *)of)->segment, p);
+}
+
+static uint64_t
+offset_of(const struct memory *m, const void *p)
+{
+    return (uint64_t)((const char *)p - segment_base(m->segment));
+}
+
+static int
+read_far(void *of, void *to, const void *from, size_t bytes)
+{
+    const struct memory *m = of;
+    return reach_fetch(m->of->reach, m->number, offset_of(m, from), to, bytes);
+}
+
+static int
+write_far(void *of, void *to, const void *from, size_t bytes)
+{
+    const struct memory *m = of;
+    return reach_store(m->of->reach, m->number, offset_of(m, to), from, bytes);
+}
+
+void
+cluster_source(struct cluster *c, int kind, int device, struct pool_source *out)
+{
+    struct memory *m = &c->memory[cluster_memory_of(c, kind, device)];
+    bool here = m->segment == c->own;
+    *out = (struct pool_source){take_bytes, give_bytes,    here ? NULL : read_far, here ? NULL : write_far,
+                                m,          &m->made_epoch};
+}

@@ -1,0 +1,196 @@
+/* reach.c - requests that are numbered, and their answers in the same order. */
+#include "actors/cluster/reach.h"
+
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNDER_WAY = 8, LOOK_UP_MS = 50 };
+
+struct reach {
+    struct reach_options options;
+    pthread_mutex_t lock; /* of a whole request; guards all here */
+    pthread_mutex_t peer_lock;
+    int *peer; /* by rank: of its link, -1; peer_lock */
+    struct str packet;
+    uint64_t count; /* of requests so far */
+};
+
+/* A request in pieces. */
+struct wish {
+    enum packet_kind kind;
+    int memory, rank;
+    uint64_t at;
+    char *bytes; /* FETCH writes them, STORE reads them */
+    size_t n, asked, answered;
+    uint64_t first; /* count of its first piece */
+    bool give;
+};
+
+struct reach *
+reach_new(const struct reach_options *o)
+{
+    struct reach *r = must_alloc(sizeof *r);
+    r->options = *o;
+    r->peer = must_alloc(sizeof *r->peer * (size_t)o->world);
+    for (int i = 0; i < o->world; i++) r->peer[i] = -1;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_mutex_init(&r->peer_lock, NULL);
+    return r;
+}
+
+void
+reach_free(struct reach **rp)
+{
+    struct reach *r = *rp;
+    *rp = NULL;
+    if (!r) return;
+    str_free(&r->packet);
+    free(r->peer);
+    free(r);
+}
+
+static void
+set_peer(struct reach *r, int rank, int peer)
+{
+    pthread_mutex_lock(&r->peer_lock);
+    r->peer[rank] = peer;
+    pthread_mutex_unlock(&r->peer_lock);
+}
+
+static int
+peer_of(struct reach *r, int rank)
+{
+    pthread_mutex_lock(&r->peer_lock);
+    int peer = r->peer[rank];
+    pthread_mutex_unlock(&r->peer_lock);
+    return peer;
+}
+
+void
+reach_forget(struct reach *r, int rank)
+{
+    set_peer(r, rank, -1);
+}
+
+/* ---- a wish ---- */
+
+static size_t
+piece_bytes(const struct wish *w, size_t done)
+{
+    return w->kind == PACKET_HOLD ? w->n : MIN(w->n - done, (size_t)WIRE_PIECE);
+}
+
+static int
+ask(struct reach *r, struct wish *w)
+{
+    size_t n = piece_bytes(w, w->asked);
+    struct packet p = {.kind = (uint8_t)w->kind,
+                       .count = ++r->count,
+                       .flags = w->give ? HOLD_GIVE : 0,
+                       .offset = w->at + w->asked,
+                       .total = n};
+    if (w->kind == PACKET_STORE) p.bytes = (struct span){(const unsigned char *)w->bytes + w->asked, (uint32_t)n};
+    w->asked += n;
+    str_clear(&r->packet);
+    packet_write(&p, &r->packet);
+    return link_send(r->options.link, LINK_BULK, peer_of(r, w->rank), r->packet.text, r->packet.len);
+}
+
+/* Which piece an answer is of follows from its count: answers of older requests, which were given up, are dropped. */
+static int
+answer(struct wish *w, const struct packet *p)
+{
+    size_t n = piece_bytes(w, w->answered);
+    uint64_t want = w->first + w->answered / WIRE_PIECE;
+    if (p->kind != PACKET_VALUE || p->count != want) return 0;
+    if (p->status) {
+        struct str text = {0};
+        span_print(p->bytes, &text);
+        int status = fail((enum err_code)MIN(p->status, (uint32_t)NERR - 1), "%s", str_text(&text));
+        str_free(&text);
+        return status;
+    }
+    if (w->kind == PACKET_FETCH && p->bytes.n != n)
+        return fail(E_BUS, "worker %d sent other bytes than asked", w->rank);
+    if (w->kind == PACKET_FETCH) memcpy(w->bytes + w->answered, p->bytes.bytes, n);
+    w->answered += n;
+    return 0;
+}
+
+static void
+know(struct reach *r, int peer, const struct packet *p)
+{
+    bool ours = p->kind == PACKET_BEAT && span_is(p->job, (struct span){r->options.job, CLUSTER_ID});
+    if (ours && p->rank >= 0 && p->rank < r->options.world) set_peer(r, p->rank, peer);
+}
+
+static int
+take(struct reach *r, struct wish *w)
+{
+    const void *bytes;
+    size_t n;
+    int peer;
+    struct packet p;
+    while (link_receive(r->options.link, LINK_BULK, &peer, &bytes, &n)) {
+        if (packet_read(bytes, n, &p)) {
+            err_clear();
+            continue;
+        }
+        know(r, peer, &p);
+        if (peer == peer_of(r, w->rank)) TRY(answer(w, &p));
+    }
+    return 0;
+}
+
+static int
+carry_out(struct reach *r, struct wish *w)
+{
+    w->first = r->count + 1;
+    while (w->answered < w->n) {
+        w->rank = r->options.keeper(r->options.of, w->memory);
+        if (w->rank < 0) return err_last();
+        bool known = peer_of(r, w->rank) >= 0;
+        while (known && w->asked < w->n && w->asked - w->answered < (size_t)UNDER_WAY * WIRE_PIECE) TRY(ask(r, w));
+        TRY(take(r, w));
+        if (w->answered == w->n) break;
+        struct pollfd fd = {.fd = link_fd(r->options.link, LINK_BULK), .events = POLLIN};
+        poll(&fd, 1, known ? LOOK_UP_MS : 1);
+        TRY(take(r, w));
+    }
+    return 0;
+}
+
+static int
+fulfil(struct reach *r, struct wish w)
+{
+    if (w.n == 0) return 0;
+    pthread_mutex_lock(&r->lock);
+    int status = carry_out(r, &w);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+int
+reach_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give)
+{
+    return fulfil(r, (struct wish){.kind = PACKET_HOLD, .memory = memory, .at = at, .n = bytes, .give = give});
+}
+
+int
+reach_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes)
+{
+    return fulfil(
+        r,
+        (struct wish){.kind = PACKET_STORE, .memory = memory, .at = at, .bytes = (char *)(uintptr_t)from, .n = bytes});
+}
+
+int
+reach_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes)
+{
+    return fulfil(r, (struct wish){.kind = PACKET_FETCH, .memory = memory, .at = at, .bytes = to, .n = bytes});
+}

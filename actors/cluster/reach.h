@@ -1,0 +1,30 @@
+/* reach.h - the controller's hand on memories of other hosts: values are written and read there by messages.
+ *
+ * It asks the first worker of a host, piece by piece of 1 MiB with a few on their way, on a link of its own, and waits
+ * for the answers: so what was written is there before anything else is said. Any thread; one at a time. */
+#ifndef RILLE_CLUSTER_REACH_H
+#define RILLE_CLUSTER_REACH_H
+
+#include "actors/cluster/coordinator.h"
+#include "actors/cluster/link.h"
+
+struct reach;
+struct reach_options {
+    struct link *link; /* whose socket for values is this one's alone */
+    const unsigned char *job;
+    int world;
+    void *of;
+    /* Which rank answers for a memory now; -1 after fail(E_LOST): nobody. Any thread. */
+    int (*keeper)(void *of, int memory);
+};
+struct reach *reach_new(const struct reach_options *o);
+void reach_free(struct reach **r);
+/* The process of a rank is another one from now on. */
+void reach_forget(struct reach *r, int rank);
+
+/* E_LOST, E_MEMORY, E_BUS. */
+int reach_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
+int reach_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
+int reach_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);
+
+#endif

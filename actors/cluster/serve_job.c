@@ -1,0 +1,233 @@
+/* serve_job.c - programs become plans, and plans are connected to those of other hosts. */
+#include "actors/cluster/server.h"
+
+#include "actors/cluster/plan_digest.h"
+#include "runtime/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLANS = 1 << 16 };
+
+/* ---- programs ---- */
+
+void
+job_free(struct job *j)
+{
+    carrying_free(&j->carrying);
+    actors_free(&j->actors);
+    plan_free(&j->plan);
+    arena_fini(&j->arena);
+    free(j);
+}
+
+static struct job **
+job_find(struct server *s, uint64_t id)
+{
+    for (int i = 0; i < s->njob; i++)
+        if (s->job[i]->id == id) return &s->job[i];
+    return NULL;
+}
+
+struct job *
+server_job(struct server *s, uint64_t id)
+{
+    struct job **j = job_find(s, id);
+    return j ? *j : NULL;
+}
+
+void
+server_forget(struct server *s, const struct order *o)
+{
+    struct job **j = job_find(s, o->work.program);
+    if (!j) return;
+    job_free(*j);
+    *j = s->job[--s->njob];
+}
+
+static int
+make_plan(struct server *s, const struct order *o, struct plan **out)
+{
+    struct program *g;
+    TRY(program_read(o->work.bytes, o->work.n, s->atlas, &g));
+    g->map = &s->map;
+    return plan_compile(g, s->atlas, out);
+}
+
+static struct job *
+new_job(struct server *s, uint64_t id, struct plan *p)
+{
+    struct job *j = must_alloc(sizeof *j);
+    *j = (struct job){.id = id, .plan = p};
+    GROW(s->job, s->njob + 1, s->job_capacity);
+    s->job[s->njob++] = j;
+    if (!p) return j;
+    const struct program *g = p->program;
+    j->actors = actors_new(p);
+    j->far = ARENA_ARRAY(&j->arena, struct channel_far, p->nchannel + 1);
+    j->listed = ARENA_ARRAY(&j->arena, bool, s->nmemory);
+    j->run = (struct run){.plan = p,
+                          .actors = j->actors,
+                          .far = j->far,
+                          .leaf = ARENA_ARRAY(&j->arena, void *, p->nleaf_part + 1),
+                          .root = ARENA_ARRAY(&j->arena, void *, p->nroot_part + 1),
+                          .number = ARENA_ARRAY(&j->arena, uint64_t, g->nnumber + 1),
+                          .line = ARENA_ARRAY(&j->arena, struct line, g->nnode + 1),
+                          .arena = ARENA_ARRAY(&j->arena, void *, p->ndevice + 1)};
+    return j;
+}
+
+/* What the coordinator is told of a program: what was made of it, or why it is none. */
+static void
+tell_have(struct server *s, struct job *j, int status)
+{
+    unsigned char digest[CLUSTER_ID];
+    struct have h = {.program = j->id, .status = status, .text = status ? err_text() : ""};
+    const struct plan *p = status ? NULL : j->plan;
+    uint64_t *arena = p ? must_alloc(sizeof *arena * (size_t)(2 * p->ndevice + 1)) : NULL;
+    unsigned char *replaces = p ? must_alloc((size_t)p->program->nroot + 1) : NULL;
+    for (int32_t d = 0; p && d < p->ndevice; d++) {
+        arena[h.narena++] = device_number(p->device[d].kind, p->device[d].rank);
+        arena[h.narena++] = (uint64_t)p->device[d].arena_bytes;
+    }
+    for (int32_t k = 0; p && k < p->program->nroot; k++) replaces[h.nreplace++] = (unsigned char)root_fate(p, k);
+    if (p) {
+        plan_digest(p, digest);
+        h.digest = digest;
+        h.outline = p->digest;
+    }
+    h.arenas = arena;
+    h.replaces = replaces;
+    j->had = true;
+    pthread_mutex_lock(&s->lock);
+    member_have(s->member, s->epoch, &h);
+    pthread_mutex_unlock(&s->lock);
+    free(arena);
+    free(replaces);
+}
+
+/* ---- connecting parts ---- */
+
+/* The workers of a memory in order of rank: their number, or the i-th. */
+static int
+workers_of(const struct server *s, int memory, int i)
+{
+    int n = 0, last = -1;
+    for (int r = 0; r < s->world; r++)
+        for (int k = 0; k < s->nall; k++) {
+            if ((int)s->slot[k].memory != memory || (int)s->slot[k].owner != r) continue;
+            last = r;
+            if (n++ == i) return r;
+            break;
+        }
+    return i < 0 ? n : last;
+}
+
+/* Whom of a memory this worker asks for its list: they take turns. */
+static int
+partner(const struct server *s, int memory)
+{
+    int own = 0;
+    while (workers_of(s, s->map.memory, own) != member_rank(s->member)) own++;
+    return workers_of(s, memory, own % workers_of(s, memory, -1));
+}
+
+static int
+memory_of(const struct server *s, int rank)
+{
+    for (int i = 0; i < s->nall; i++)
+        if ((int)s->slot[i].owner == rank) return (int)s->slot[i].memory;
+    return -1;
+}
+
+static void
+ask_for_lists(struct server *s, struct job *j)
+{
+    const struct actors *a = j->actors;
+    memset(j->listed, true, sizeof *j->listed * (size_t)s->nmemory);
+    j->nwanted = a->npeer;
+    for (int32_t i = 0; i < a->npeer; i++) {
+        int memory = j->plan->channel[a->peer[i]].peer;
+        j->listed[memory] = false;
+        carrier_ask(s->carrier, partner(s, memory), j->id);
+    }
+}
+
+/* Where the other ends are in this epoch. */
+int
+server_find_ends(struct server *s, struct job *j)
+{
+    for (int32_t c = 0; c < j->plan->nchannel; c++) {
+        int64_t addr = server_address(s, j->plan->channel[c].peer, j->far[c].thread);
+        if (addr < 0) return fail(E_PLAN, "channels: another memory has no thread %d", (int)j->far[c].thread);
+        j->far[c].addr = (uint32_t)addr;
+    }
+    carrying_free(&j->carrying);
+    if (j->plan->nchannel) j->carrying = carrying_new(s->carrier, j->plan, j->far);
+    j->run.transport = j->carrying ? carrying_transport(j->carrying) : NULL;
+    j->epoch = s->epoch;
+    return 0;
+}
+
+/* A program that was not made has a list of no bytes, which fits nobody. */
+static void
+answer(struct server *s, const struct job *j, int rank)
+{
+    struct str list = {0};
+    if (j->plan) channels_write(j->plan, memory_of(s, rank), &list);
+    carrier_list(s->carrier, rank, j->id, str_text(&list), list.len);
+    str_free(&list);
+}
+
+void
+server_asked(struct server *s, const struct order *o)
+{
+    struct job **j = job_find(s, o->work.program);
+    if (o->work.epoch != s->epoch || memory_of(s, o->work.from) < 0) return;
+    if (j) {
+        answer(s, *j, o->work.from);
+        return;
+    }
+    GROW(s->asker, s->nasker + 1, s->asker_capacity);
+    s->asker[s->nasker++] = (struct asker){o->work.from, o->work.program};
+}
+
+static void
+answer_askers(struct server *s, const struct job *j)
+{
+    int n = 0;
+    for (int i = 0; i < s->nasker; i++)
+        if (s->asker[i].program == j->id)
+            answer(s, j, s->asker[i].rank);
+        else
+            s->asker[n++] = s->asker[i];
+    s->nasker = n;
+}
+
+void
+server_listed(struct server *s, const struct order *o)
+{
+    struct job **found = job_find(s, o->work.program), *j = found ? *found : NULL;
+    int memory = memory_of(s, o->work.from);
+    if (!j || j->had || o->work.epoch != s->epoch || memory < 0 || j->listed[memory]) return;
+    int status = channels_match(j->plan, memory, o->work.bytes, o->work.n, j->far);
+    j->listed[memory] = true;
+    if (!status && --j->nwanted > 0) return;
+    if (!status) status = server_find_ends(s, j);
+    tell_have(s, j, status);
+}
+
+void
+server_program(struct server *s, const struct order *o)
+{
+    struct plan *p = NULL;
+    server_forget(s, o);
+    int status = s->njob < PLANS ? make_plan(s, o, &p) : fail(E_MEMORY, "a worker keeps at most %d plans", PLANS);
+    struct job *j = new_job(s, o->work.program, status ? NULL : p);
+    if (s->carrier) answer_askers(s, j);
+    if (!status && j->actors->npeer && !s->carrier) status = fail(E_PLAN, "a program crosses hosts, and there is one");
+    if (!status && j->actors->npeer)
+        ask_for_lists(s, j);
+    else
+        tell_have(s, j, status);
+}

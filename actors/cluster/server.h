@@ -1,0 +1,109 @@
+/* server.h - inside a worker: its state, which one thread has at a time, and what the files of serve.h call of each
+ * other.
+ */
+#ifndef RILLE_CLUSTER_SERVER_H
+#define RILLE_CLUSTER_SERVER_H
+
+#include "actors/act/actor.h"
+#include "actors/cluster/bus_host.h"
+#include "actors/cluster/carrier.h"
+#include "actors/cluster/link.h"
+#include "actors/cluster/member.h"
+#include "actors/cluster/segment.h"
+#include "actors/cluster/serve.h"
+
+#include <pthread.h>
+
+struct order { /* a piece of work that waits for the main thread */
+    struct order *next;
+    struct work work;
+    struct packet packet;
+    unsigned char *copy; /* of the bytes that the packet or the work names */
+};
+
+struct asker { /* who waits for a list */
+    int rank;
+    uint64_t program;
+};
+
+struct job { /* a program and its plan */
+    uint64_t id;
+    struct plan *plan; /* NULL: none could be made */
+    struct actors *actors;
+    struct run run;
+    struct arena arena;
+    struct channel_far *far;
+    struct carrying *carrying; /* NULL: it has no channels */
+    bool *listed;              /* by memory: its list has come, or none is wanted */
+    int32_t nwanted;           /* lists that have not come */
+    uint32_t epoch;            /* in which far has its addresses */
+    bool had;                  /* the coordinator was told */
+};
+
+struct server {
+    struct serve_options options;
+    struct link *link;
+    struct worker_member *member;
+    struct str packet, machine, devices;
+    char host[64];
+    pthread_mutex_t lock; /* guards what is above and here, but for what is the main thread's */
+    pthread_t thread;
+    int wake_fd;
+    bool busy, quit; /* the main thread is at work; the link's thread is to end */
+    struct order *first, **last;
+    int status; /* how it leaves */
+    bool leaving;
+    int64_t leave_ns, tick_ns;
+    char text[WIRE_TEXT];
+    struct engine *engine; /* of the epoch; STOP interrupts it */
+    struct bus *bus_end;
+    uint32_t stop, running; /* the run that is to stop; the one in progress, 0: none */
+    uint32_t stop_why;
+    bool decides;            /* in the run in progress it is this memory that says whether it can still be cancelled */
+    struct segment *segment; /* of this host's devices; under the lock, as others read it */
+    struct carrier *carrier; /* to other hosts; NULL: there are none */
+    /* The main thread's own. */
+    struct segment *bus, *made_bus; /* the epoch's; the one that this worker made */
+    struct atlas *atlas;
+    struct plan_map map;
+    struct slot *slot; /* of all memories */
+    uint32_t *route;
+    _Atomic uint64_t **doing;
+    int nslot, nall, nlocal; /* of this memory; of all; of this worker */
+    int nmemory, world;
+    uint32_t epoch;
+    unsigned char job_id[CLUSTER_ID];
+    struct job **job;
+    int njob, job_capacity;
+    struct asker *asker;
+    int nasker, asker_capacity;
+};
+
+/* serve.c; with the lock. */
+void server_leave(struct server *s, int status, const char *text);
+void server_take_control(struct server *s);
+/* What workers of other hosts say; on the carrier's thread, which takes the lock. */
+extern const struct carrier_hear server_hear;
+
+/* serve_epoch.c: what makes an epoch; the main thread. */
+void server_welcome(struct server *s, const struct order *o);
+void server_make(struct server *s, const struct order *o);
+void server_form(struct server *s, const struct order *o);
+void server_close_engine(struct server *s);
+/* Where messages reach a thread of a memory's part; -1: there is no such thread. */
+int64_t server_address(const struct server *s, int memory, int thread);
+
+/* serve_job.c: programs, and connecting them to other hosts'. */
+void server_program(struct server *s, const struct order *o);
+void server_forget(struct server *s, const struct order *o);
+void server_asked(struct server *s, const struct order *o);
+void server_listed(struct server *s, const struct order *o);
+struct job *server_job(struct server *s, uint64_t id); /* NULL: there is none */
+/* Where the other ends of its channels are in this epoch. E_PLAN. */
+int server_find_ends(struct server *s, struct job *j);
+void job_free(struct job *j);
+
+/* serve_run.c: runs. */
+void server_start(struct server *s, const struct order *o);
+
+#endif
