@@ -370,7 +370,7 @@ struct rille_graph_options {
     int zero;
     const char
         *auto_parallel;   /* who lays the step out: NULL, its lines; "optimal", "propagate", "recursive", "greedy" */
-    int64_t memory_limit; /* of a planned step: bytes a device; 0: none */
+    int64_t memory_limit; /* of a planned step, and of schedules that are searched for: bytes a device; 0: none */
     double time_limit;    /* seconds of one core that the planner may search; 0: 1 */
     bool again;           /* the caller traces again whenever rille_trace_end gives no graph */
 };

@@ -5,7 +5,7 @@ local rille = require "rille"
 local tap = dofile("t/tap.lua")
 
 -- A chain of products over these devices; the same number again is another stage.
-local function pipeline(devices, pieces, schedule)
+local function pipeline(devices, pieces, schedule, options)
   local on, weight = {}, {}
   for q, d in ipairs(devices) do
     on[q] = rille.placement("meta", {d})
@@ -16,7 +16,7 @@ local function pipeline(devices, pieces, schedule)
     local loss = x:mse_loss(y)
     loss:backward()
     return loss
-  end, {micro_batches = pieces, schedule = schedule})
+  end, {micro_batches = pieces, schedule = schedule, memory_limit = options and options.memory_limit})
   step(rille.empty({2 * pieces, 8}, {placement = on[1]}), rille.empty({2 * pieces, 8}, {placement = on[#devices]}))
   return step
 end
@@ -177,6 +177,20 @@ tap.group("memory is a dial", function()
       tap.is(last, 3 * v * m + p - 1, ("%d devices, %d stages on each: with much memory none is faster"):format(p, v))
     end
   end
+end)
+
+tap.group("the least bubble within a limit", function()
+  -- Device 0 has two weights and both arguments.
+  local leaves = 2 * 8 * 8 * 4 + 2 * 16 * 8 * 4
+  local last = 0
+  for _, left in ipairs{500, 700, 900, 1200, 5000} do
+    local good, step = pcall(pipeline, dealt(4, 2, true), 8, "auto", {memory_limit = leaves + left})
+    local holds = good and step:chart().activations
+    tap.ok(good and holds <= left and holds >= last, ("auto, %d bytes for activations"):format(left), holds or step)
+    last = holds or last
+  end
+  tap.fails(function() pipeline(dealt(4, 2, true), 8, "auto", {memory_limit = leaves}) end, {"the limit " .. leaves, "the least is", "idle"},
+    "a limit that nothing can meet")
 end)
 
 tap.group("what cannot be", function()

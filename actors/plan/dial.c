@@ -5,6 +5,7 @@
 #include "actors/plan/dial.h"
 
 #include "actors/plan/account.h"
+#include "actors/plan/devices.h"
 
 #include "runtime/error.h"
 #include "runtime/hash.h"
@@ -443,10 +444,49 @@ try_rounds(struct search *s)
 }
 
 static int
+by_device(const void *x, const void *y)
+{
+    const struct device_name *a = x, *b = y;
+    return a->kind != b->kind ? (a->kind > b->kind) - (a->kind < b->kind) : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* What leaves take on the device that has most of them. */
+static int64_t
+bytes_of_leaves(const struct program *p)
+{
+    struct devices s;
+    int64_t most = 0;
+    devices_of(p, &s);
+    int64_t *bytes = must_alloc(sizeof *bytes * (size_t)(s.n + 1));
+    for (int32_t i = 0; i < p->nleaf; i++) {
+        const struct prog_leaf *f = &p->leaf[i];
+        for (int32_t pos = 0; pos < f->layout->place->nrank; pos++) {
+            struct device_name at = {f->layout->place->kind, f->layout->place->rank[pos]}, *found;
+            struct type local = layout_shard(f->layout, &f->type, pos);
+            found = bsearch(&at, s.device, (size_t)s.n, sizeof at, by_device);
+            bytes[found - s.device] += type_bytes(&local) * (f->piece ? p->pieces : 1);
+        }
+    }
+    for (int32_t i = 0; i < s.n; i++) most = MAX(most, bytes[i]);
+    free(bytes);
+    devices_free(&s);
+    return most;
+}
+
+static int64_t
+bytes_wished(const struct search *s, const struct dial_wish *w)
+{
+    int64_t most = w->memory > 16 ? (int64_t)w->memory : (int64_t)(w->memory * (double)s->base);
+    if (!w->limit) return most;
+    int64_t left = MAX(1, w->limit - bytes_of_leaves(s->program));
+    return most ? MIN(most, left) : left;
+}
+
+static int
 search(struct search *s, const struct dial_wish *w)
 {
     make_rules(s);
-    s->most_bytes = w->memory > 16 ? (int64_t)w->memory : (int64_t)(w->memory * (double)s->base);
+    s->most_bytes = bytes_wished(s, w);
     if (!strcmp(w->name, "interleaved") && s->stages.nchunk > 1) {
         try_rounds(s);
     } else {
@@ -476,9 +516,9 @@ nothing_fits(struct search *s, const struct dial_wish *w)
     for (int32_t i = 0; i < s->program->nnode && !line.file; i++) line = s->program->node[i].line;
     int status = fail(E_MEMORY,
                       "graph: no schedule of %d stages and %d pieces holds its activations in %lld bytes a device "
-                      "(memory = %g); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
-                      (int)s->line.n, (int)s->line.pieces, (long long)most, w->memory, (long long)least.bytes, factor,
-                      100 * least.bubble);
+                      "(memory = %g, the limit %lld); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
+                      (int)s->line.n, (int)s->line.pieces, (long long)most, w->memory, (long long)w->limit,
+                      (long long)least.bytes, factor, 100 * least.bubble);
     if (line.file) err_note("%s:%d", line.file, (int)line.line);
     return status;
 }

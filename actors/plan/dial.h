@@ -15,6 +15,7 @@ struct dial_costs {
 struct dial_wish {
     const char *name; /* "zb-v", "v-half", "v-min", "interleaved", "auto"; "memory": by the numbers below */
     double memory;    /* up to 16: a factor of what 1F1B holds on the device that holds most; above: bytes a device */
+    int64_t limit;    /* bytes a device, of which leaves take their part first; 0: none */
     const struct dial_costs *costs; /* NULL: reckoned, or one for all where a name is given */
 };
 

@@ -229,7 +229,7 @@ find_schedule(const struct rille_graph_options *o, struct schedule *out)
 
 /* A schedule that is searched for. */
 static int
-turn_dial(struct program *p, const struct rille_graph_options *o)
+turn_dial(struct program *p, const struct rille_session *s, const struct rille_graph_options *o)
 {
     bool named = o->schedule && dial_knows(o->schedule);
     struct dial_costs costs;
@@ -237,6 +237,7 @@ turn_dial(struct program *p, const struct rille_graph_options *o)
     if (o->costs) TRY(dial_costs_of(o->costs, &costs));
     return dial_turn(p, &(struct dial_wish){.name = named ? o->schedule : "memory",
                                             .memory = o->memory,
+                                            .limit = o->memory_limit ? o->memory_limit : (int64_t)s->memory_limit,
                                             .costs = o->costs ? &costs : NULL});
 }
 
@@ -548,7 +549,7 @@ make_plan(struct rille_graph *g, const struct made *y, struct plan **out)
     p->dry_run = graph_is_meta(g, p);
     p->cut = segments_alike(&g->segments);
     int status = o->auto_parallel ? planned_assign(g, p, o) : o->zero ? planned_zero(g, p, o->zero) : 0;
-    if (!status) status = turn_dial(p, o);
+    if (!status) status = turn_dial(p, s, o);
     if (status) {
         program_free(&p);
         return status;
