@@ -27,9 +27,11 @@ local Gpt = nn.Module:extend("Gpt")
 function Gpt:init()
   self.block, self.norm, self.head = nn.TransformerBlock(D, 4, {is_causal = true}), nn.LayerNorm(D), nn.Linear(D, 8)
 end
+-- along: a placement on which what lies between blocks is cut along the sequence (sequence parallelism).
 function Gpt:forward(x)
   local n = x.shape[1]
-  return self.head(self.norm(self.block(x:reshape{n // 8, 8, D}))):reshape{n, 8}
+  local function cut(y) return self.along and y:to_global{placement = self.along, sbp = "S(1)"} or y end
+  return self.head(self.norm(cut(self.block(cut(x:reshape{n // 8, 8, D}))))):reshape{n, 8}
 end
 
 -- By name: the module, the shape of a row of input, and parameters that tensor parallelism cuts.
@@ -41,10 +43,12 @@ local programs = {
   moe = {Moe, {D}, {["mix.up"] = "S(0)", ["mix.down"] = "S(0)"}},
   resnet = {function() return rille.models.resnet.new{classes = 8, channels = 1, width = 4, blocks = {1}} end, {1, 8, 8}, {}},
 }
--- By name: placement, the batch, parameters, and on which axis of the mesh those that tensor parallelism cuts are cut.
+-- By name: placement, the batch, parameters, on which axis of the mesh those that tensor parallelism cuts are cut, and
+-- whether the sequence is cut between blocks.
 local hints = {
   dp = {line, "S(0)", "B"},
   tp = {line, "B", "B", 1},
+  sp = {line, "B", "B", 1, true},
   ["dp x tp"] = {grid, {"S(0)", "B"}, {"B", "B"}, 2},
   fsdp = {line, "S(0)", "S(0)"},
   free = {line, "S(0)", "auto"},
@@ -53,6 +57,7 @@ local hints = {
 local function lay(net, program, hint)
   local placement, _, sbp, axis = table.unpack(hint, 1, 4)
   net:to_global{placement = placement, sbp = sbp == "S(0)" and "B" or sbp}
+  net.along = hint[5] and placement or nil
   for name, p in net:named_parameters() do
     if sbp == "S(0)" and p.shape[1] % 4 == 0 then p:to_global_{placement = placement, sbp = "S(0)"} end
     local cut = axis and program[3][name]
@@ -79,17 +84,26 @@ local function train(program, hint, mode)
 end
 
 local long = os.getenv("RILLE_LONG")
+-- Is a residual added by ranks that have a part of the sequence each?
+local function is_cut(e)
+  for _, op in ipairs(e.ops) do
+    if op.name == "add" and op.outputs[1] == "S(1)" then return true end
+  end
+  return false
+end
+local function has(name, how) return how ~= "sp" or name == "gpt" end
 local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- the others are for RILLE_LONG=1
 for name, program in pairs(programs) do
   local want = train(program, {one, "B", "B"})
   for how, hint in pairs(hints) do
-    if long or not shorter[name] or shorter[name][how] then
+    if has(name, how) and (long or not shorter[name] or shorter[name][how]) then
       local _, greedy = train(program, hint, "greedy")
       local got, step = train(program, hint, true)
       local e, what = step:explain(), name .. ", " .. how .. ": "
       tap.near(got, want, what .. "the losses of one device", 1e-4, 1e-5)
       tap.ok(e.cost <= greedy:explain().cost, ("%sno dearer than the greedy choice (%d, %d)"):format(what, e.cost, greedy:explain().cost))
       tap.is(e.bytes, tap.received(step), what .. "the bytes that actors count")
+      if how == "sp" then tap.ok(is_cut(e), what .. "the sequence is cut between blocks") end
     end
   end
 end
