@@ -55,7 +55,7 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
     int64_t bound = explore(&s, c);
     cfn_free(&c);
     around_end(&near);
-    r->bound = bound >= NET_NEVER ? NET_NEVER : limited_ceil(bound, s.scale);
+    r->bound = bound >= NET_NEVER ? NET_NEVER : MAX(limited_ceil(bound, s.scale), work_alone(n));
     if (s.best < NET_NEVER) r->cost = s.best / s.scale;
 }
 

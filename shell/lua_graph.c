@@ -515,17 +515,45 @@ link_field(lua_State *L, const char *key, int naxis, double *out)
     lua_pop(L, 1);
 }
 
+/* Of the value on top, which goes. */
+static double
+amount_at(lua_State *L, const char *key)
+{
+    int good = 1;
+    double v = lua_isnil(L, -1) ? 0 : lua_tonumberx(L, -1, &good);
+    if (!good || (!(v > 0) && !lua_isnil(L, -1)) || v > 9e18)
+        complain(L, "whatif: %s is a number above 0, found %s", key, what_is(L, -1));
+    lua_pop(L, 1);
+    return v;
+}
+
 static double
 amount_field(lua_State *L, const char *key)
 {
-    int good = 1;
-    double v = 0;
-    if (lua_getfield(L, 2, key) != LUA_TNIL) {
-        v = lua_tonumberx(L, -1, &good);
-        if (!good || !(v > 0) || v > 9e18) complain(L, "whatif: %s is a number above 0, found %s", key, what_is(L, -1));
+    lua_getfield(L, 2, key);
+    return amount_at(L, key);
+}
+
+/* The step under each limit of the list `memory`: a record, or false where no plan keeps the limit. */
+static void
+whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
+{
+    lua_getfield(L, 2, "memory");
+    int n = (int)lua_rawlen(L, -1);
+    lua_createtable(L, n, 0);
+    for (int k = 1; k <= n; k++) {
+        struct rille_explain *e;
+        lua_rawgeti(L, -2, k);
+        c->memory = (int64_t)amount_at(L, "memory");
+        int status = rille_graph_whatif(g->trace[g->last], c, &e);
+        if (status && !strncmp(rille_error(), "memory:", 7)) {
+            lua_pushboolean(L, false);
+        } else {
+            check(L, status);
+            explain_push(L, &e);
+        }
+        lua_rawseti(L, -2, k);
     }
-    lua_pop(L, 1);
-    return v;
 }
 
 /* rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =}) */
@@ -555,8 +583,14 @@ whatif(lua_State *L)
     link_field(L, "bandwidth", c.naxis, c.bandwidth);
     link_field(L, "latency", c.naxis, c.latency);
     c.flops = amount_field(L, "flops");
-    c.memory = (int64_t)amount_field(L, "memory");
     at_line(L);
+    bool several = lua_getfield(L, 2, "memory") == LUA_TTABLE;
+    lua_pop(L, 1);
+    if (several) {
+        whatif_each(L, g, &c);
+        return 1;
+    }
+    c.memory = (int64_t)amount_field(L, "memory");
     check(L, rille_graph_whatif(g->trace[g->last], &c, &e));
     explain_push(L, &e);
     return 1;

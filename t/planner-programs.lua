@@ -37,7 +37,7 @@ end
 -- By name: the module, the shape of a row of input, and parameters that tensor parallelism cuts.
 local programs = {
   mlp = {function() return nn.Sequential(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, 8)) end, {D},
-    {["1.weight"] = "S(0)", ["1.bias"] = "S(0)", ["3.weight"] = "S(1)"}},
+    {["0.weight"] = "S(0)", ["0.bias"] = "S(0)", ["2.weight"] = "S(1)"}},
   gpt = {Gpt, {D}, {["block.fc1.weight"] = "S(0)", ["block.fc1.bias"] = "S(0)", ["block.fc2.weight"] = "S(1)"}},
   dlrm = {Dlrm, {D}, {["users.weight"] = "S(0)", ["things.weight"] = "S(0)"}},
   moe = {Moe, {D}, {["mix.up"] = "S(0)", ["mix.down"] = "S(0)"}},
@@ -58,6 +58,7 @@ local function lay(net, program, hint)
   local placement, _, sbp, axis = table.unpack(hint, 1, 4)
   net:to_global{placement = placement, sbp = sbp == "S(0)" and "B" or sbp}
   net.along = hint[5] and placement or nil
+  for name in pairs(program[3]) do assert(net:state_dict()[name], name) end
   for name, p in net:named_parameters() do
     if sbp == "S(0)" and p.shape[1] % 4 == 0 then p:to_global_{placement = placement, sbp = "S(0)"} end
     local cut = axis and program[3][name]

@@ -284,12 +284,15 @@ gradient       yes]],
   },
   whatif = {
     sign = "rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =})",
-    text = "The step, planned for a cluster that one does not have: a record as step:explain() gives, with step_time.",
+    text = [[
+The step, planned for a cluster that one does not have: a record as step:explain() gives, with step_time. With a list of
+limits for memory a list: a record for each, or false where no plan keeps it - the curve of memory against time.]],
     code = [[
 step = rille.graph(function(x) return x:exp() end)
-step(rille.ones(64))]],
-    shows = "rille.whatif(step, {mesh = {2}}).step_time > 0",
-    gives = "true",
+step(rille.ones(64))
+curve = rille.whatif(step, {mesh = {2}, memory = {1e6, 10}})]],
+    shows = "curve[1].step_time > 0 and curve[2]",
+    gives = "false",
   },
   workers = {
     sign = "rille.workers()",
