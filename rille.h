@@ -533,6 +533,19 @@ struct rille_explain {
 };
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
+/* What each thing that the user laid out - a to_global, a strategy, a variable that updates write - makes a planned
+ * step cost more: at least and at most so many nanoseconds. Each is planned without, in a quarter of a second. */
+struct rille_hint {
+    const char *what, *line;
+    int64_t price, price_high;
+};
+struct rille_hints {
+    int n;
+    struct rille_hint *hint;
+    void *memory; /* all of the above */
+};
+int rille_graph_hints(struct rille_graph *g, struct rille_hints **out);
+void rille_hints_free(struct rille_hints **h);
 /* Writes what proves the plan of a planned step; rille_certificate_check() checks such a file, sharing nothing with the
  * search: 0, and what is proven in *said, or E_PLAN. */
 int rille_graph_certify(struct rille_graph *g, const char *path);

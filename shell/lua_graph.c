@@ -385,6 +385,31 @@ graph_explain(lua_State *L)
     return 1;
 }
 
+/* step:hints(): a list of {what =, line =, price =, price_high =} */
+static int
+graph_hints(lua_State *L)
+{
+    struct rille_hints *h;
+    struct rille_graph *g = last_trace(L);
+    at_line(L);
+    check(L, rille_graph_hints(g, &h));
+    lua_createtable(L, h->n, 0);
+    for (int k = 0; k < h->n; k++) {
+        lua_createtable(L, 0, 4);
+        lua_pushstring(L, h->hint[k].what);
+        lua_setfield(L, -2, "what");
+        lua_pushstring(L, h->hint[k].line);
+        lua_setfield(L, -2, "line");
+        lua_pushinteger(L, h->hint[k].price);
+        lua_setfield(L, -2, "price");
+        lua_pushinteger(L, h->hint[k].price_high);
+        lua_setfield(L, -2, "price_high");
+        lua_rawseti(L, -2, k + 1);
+    }
+    rille_hints_free(&h);
+    return 1;
+}
+
 static int
 graph_plan(lua_State *L)
 {
@@ -647,9 +672,11 @@ graph_open(lua_State *L)
                                     {"__close", graph_gc},
                                     {"__tostring", graph_tostring},
                                     {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"explain", graph_explain}, {"plan", graph_plan},       {"stats", graph_stats},
-                                       {"trace", graph_trace},     {"certify", graph_certify}, {"chart", graph_chart},
-                                       {"show", graph_show},       {"actors", graph_actors},   {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"explain", graph_explain}, {"hints", graph_hints},
+                                       {"plan", graph_plan},       {"stats", graph_stats},
+                                       {"trace", graph_trace},     {"certify", graph_certify},
+                                       {"chart", graph_chart},     {"show", graph_show},
+                                       {"actors", graph_actors},   {NULL, NULL}};
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_pushvalue(L, -1);

@@ -42,7 +42,7 @@ my @sound = (
   [qr/^const struct rille_attr \*/, 'NULL'],
   [qr/^struct rille_(file|tokens|tokenizer|trainer) \*\* [ftr] rille_\w+_(?:close|free)$/, '&w->$1'],
   [qr/^(?:const )?struct rille_(file|tokens|tokenizer|trainer) \*(?!\*)/, 'w->$1'],
-  [qr/^struct rille_(file|tokens|tokenizer|trainer|saving) \*\*/, '(struct rille_$1 **)room'],
+  [qr/^struct rille_(file|tokens|tokenizer|trainer|saving|hints) \*\*/, '(struct rille_$1 **)room'],
   [qr/^const struct rille_save_options \*/, 'NULL'],
   [qr/^const struct rille_token_rows \*/, '&rows'],
   [qr/^struct rille_explain \*\* e /, '&w->explain'],

@@ -146,6 +146,32 @@ do
   tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "what nothing meets names the least: " .. tostring(why))
 end
 
+-- What a hint costs is what the step costs less without it.
+do
+  local P = place("line")
+  local function cost(moved, sbp)
+    local w = nn.Parameter(rille.ones({64, 64}, {placement = P, sbp = sbp}))
+    local opt = optim.SGD({w}, {lr = 0.1})
+    local step = rille.graph(function(x)
+      local y = x:matmul(w)
+      if moved then y = y:to_global{placement = P, sbp = "B"} end
+      y:square():sum():backward(); opt:step(); opt:zero_grad()
+    end, {auto_parallel = true, time_limit = 600})
+    step(rille.ones({64, 64}, {placement = P, sbp = "S(0)"}))
+    return step:explain().cost, step
+  end
+  local all, step = cost(true, "S(1)")
+  local hints = step:hints()
+  tap.is(#hints, 2, "a move and a variable are two hints")
+  tap.has(hints[1].what .. hints[1].line, "to_global B", "planner.lua")
+  tap.is({hints[1].price, hints[1].price_high}, {all - cost(false, "S(1)"), all - cost(false, "S(1)")}, "a move costs what it does")
+  tap.has(hints[2].what, "variable f32{64, 64} S(1)")
+  tap.ok(hints[2].price >= 0 and hints[2].price <= hints[2].price_high, "so does where a variable lies")
+  local plain = rille.graph(function(x) return x:sum() end)
+  plain(rille.ones(4))
+  tap.fails(function() plain:hints() end, {"hints", "auto_parallel"}, "a step that was not planned has no hints")
+end
+
 -- No time at all: the best of the rules, with a bound that is proven all the same.
 do
   for _, mesh in ipairs{"line", "grid"} do

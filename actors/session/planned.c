@@ -47,8 +47,8 @@ same_shape(const struct type *a, const struct type *b)
     return a->ndim == b->ndim && !memcmp(a->dim, b->dim, sizeof a->dim[0] * a->ndim);
 }
 
-static int32_t
-leaf_behind(const struct program *p, struct ref r)
+int32_t
+planned_leaf_behind(const struct program *p, struct ref r)
 {
     while (r.kind == REF_NODE && p->node[r.index].op->flags & OP_MOVE) r = p->node[r.index].in[0];
     return r.kind == REF_LEAF ? r.index : -1;
@@ -60,10 +60,10 @@ follow(const struct rille_graph *g, const struct program *p, struct assign_leaf 
 {
     for (int32_t i = 0; i < p->nnode; i++) {
         const struct prog_node *n = &p->node[i];
-        int32_t first = n->op->flags & OP_UPDATE && n->nin ? leaf_behind(p, n->in[0]) : -1;
+        int32_t first = n->op->flags & OP_UPDATE && n->nin ? planned_leaf_behind(p, n->in[0]) : -1;
         if (first < 0 || !leaf[first].free) continue;
         for (int k = 1; k < n->nin; k++) {
-            int32_t other = leaf_behind(p, n->in[k]);
+            int32_t other = planned_leaf_behind(p, n->in[k]);
             if (other < 0 || other == first || leaf[other].free || leaf[other].follows >= 0) continue;
             if (g->origin[other].kind == FROM_VARIABLE && same_shape(&p->leaf[other].type, &p->leaf[first].type))
                 leaf[other].follows = first;
@@ -89,11 +89,11 @@ fix_roots(const struct rille_graph *g, const struct program *p, struct assign_ro
 }
 
 void
-planned_freedom(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf,
+planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,
                 struct assign_root *root)
 {
     for (int32_t i = 0; i < p->nleaf; i++)
-        leaf[i] = (struct assign_leaf){.free = is_free(&g->origin[i]), .follows = -1};
+        leaf[i] = (struct assign_leaf){.free = i == also || is_free(&g->origin[i]), .follows = -1};
     follow(g, p, leaf);
     fix_roots(g, p, root);
 }
@@ -127,7 +127,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     TRY(planned_mode(o->auto_parallel, &a.mode));
     a.rates = (struct assign_rates){.flops_per_ns = FLOPS_PER_NS, .bytes_per_ns = BYTES_PER_NS, .act_ns = 100};
     planned_keep(g, p);
-    planned_freedom(g, p, leaf, root);
+    planned_freedom(g, p, -1, leaf, root);
     return assign_layouts(p, s->atlas, &a, &g->assigned);
 }
 
@@ -137,7 +137,7 @@ planned_zero(struct rille_graph *g, struct program *p, int level)
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
     int32_t *of = ARENA_ARRAY(&g->arena, int32_t, p->nroot + 1);
-    planned_freedom(g, p, leaf, root);
+    planned_freedom(g, p, -1, leaf, root);
     for (int32_t k = 0; k < p->nroot; k++) of[k] = root[k].leaf;
     g->sliced = true;
     return zero_layouts(p, g->s->atlas, level, of);

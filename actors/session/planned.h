@@ -14,9 +14,11 @@ int planned_mode(const char *name, enum solve_mode *out);
 int planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* ZeRO: updates and optimisers' state split over the ranks that hold a parameter alike. */
 int planned_zero(struct rille_graph *g, struct program *p, int level);
-/* What is free in it: leaf and root have room for the program's. */
-void planned_freedom(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf,
+/* What is free in it, and leaf `also` (-1: none): leaf and root have room for the program's. */
+void planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,
                      struct assign_root *root);
+/* The leaf that a value is but for moves, -1. */
+int32_t planned_leaf_behind(const struct program *p, struct ref r);
 /* Has this thread computed until *(int64_t *)deadline (computed_ns)? What else the machine does takes nothing from a
  * search. */
 bool planned_is_late(void *deadline);

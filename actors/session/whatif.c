@@ -112,7 +112,7 @@ plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct ril
     struct assign_root *root = ARENA_ARRAY(&k->arena, struct assign_root, q->nroot + 1);
     struct assign_links links;
     struct assigned *a;
-    planned_freedom(g, q, leaf, root);
+    planned_freedom(g, q, -1, leaf, root);
     for (int32_t i = 0; k->free && i < q->nleaf; i++) leaf[i].free = leaf[i].follows < 0;
     for (int32_t i = 0; k->free && i < q->nroot; i++) root[i].fixed = false;
     for (int x = 0; x < c->naxis; x++) {

@@ -436,6 +436,19 @@ opt:zero_grad()]],
 
   -- ---- compiled steps ----
 
+  ["graph.hints"] = {
+    sign = "step:hints()",
+    text = [[
+What each thing that you laid out makes an automatic step cost more: a list of {what =, line =, price =, price_high =}, in
+nanoseconds, for moves and strategies that you wrote and for variables that updates write.]],
+    code = [[
+w = rille.nn.Parameter(rille.ones(4))
+opt = rille.optim.SGD({w}, {lr = 0.1})
+step = rille.graph(function() (w * w):sum():backward(); opt:step() end, {auto_parallel = true})
+step()]],
+    shows = "step:hints()[1].price",
+    gives = "0",
+  },
   ["graph.certify"] = {
     sign = "step:certify(path)",
     text = "Writes what proves the plan of an automatic step; `rille verify path` checks it.",

@@ -1,0 +1,142 @@
+/* hints.c - what each thing that the user laid out costs a planned step: the step planned once more without it.
+ *
+ * A hint is a to_global that was written, an operator's strategy, or a variable that lies where it was put. Both plans
+ * have a bound, so that the price is known between two numbers even where time ran out. */
+#include "actors/plan/rates.h"
+#include "actors/session/face.h"
+#include "actors/session/planned.h"
+#include "runtime/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { HINT_NS = 250000000 }; /* of one core, for each */
+
+struct pricing {
+    struct rille_graph *g;
+    struct rille_hints *out;
+    struct arena *arena;
+};
+
+static char *
+where(struct arena *a, const struct line *l)
+{
+    char text[512];
+    if (!l || !l->file) return arena_strdup(a, "?");
+    snprintf(text, sizeof text, "%s:%d", l->file, l->line);
+    return arena_strdup(a, text);
+}
+
+/* The program as it was traced, without node's hint or with the leaf free (-1: none), planned. */
+static int
+plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned **out)
+{
+    struct program q = g->traced;
+    struct arena tmp = {0};
+    int64_t deadline = computed_ns() + HINT_NS;
+    q.arena = (struct arena){0};
+    q.dry_run = true;
+    q.node = arena_dup(&q.arena, q.node, sizeof *q.node * (size_t)q.nnode);
+    q.leaf = arena_dup(&q.arena, q.leaf, sizeof *q.leaf * (size_t)q.nleaf);
+    q.root = arena_dup(&q.arena, q.root, sizeof *q.root * (size_t)q.nroot);
+    struct assign_options o = {.mode = SOLVE_OPTIMAL, .stop = planned_is_late, .arg = &deadline};
+    struct assign_leaf *leaves = ARENA_ARRAY(&tmp, struct assign_leaf, q.nleaf + 1);
+    struct assign_root *roots = ARENA_ARRAY(&tmp, struct assign_root, q.nroot + 1);
+    o.leaf = leaves;
+    o.root = roots;
+    o.rates = (struct assign_rates){FLOPS_PER_NS, BYTES_PER_NS, 100};
+    o.memory_limit = g->assigned->net.memory_limit;
+    planned_freedom(g, &q, leaf, leaves, roots);
+    if (node >= 0) {
+        q.node[node].asked = false;
+        q.node[node].strategy = NULL;
+    }
+    int status = assign_layouts(&q, g->s->atlas, &o, out);
+    arena_fini(&tmp);
+    arena_fini(&q.arena);
+    return status;
+}
+
+static int
+add(struct pricing *w, const char *what, const struct line *line, int32_t node, int32_t leaf)
+{
+    struct assigned *a;
+    const struct solved *with = &w->g->assigned->solved;
+    TRY(plan_without(w->g, node, leaf, &a));
+    struct rille_hint *h = &w->out->hint[w->out->n++];
+    h->what = arena_strdup(w->arena, what);
+    h->line = where(w->arena, line);
+    h->price = MAX(0, with->bound - a->solved.cost);
+    h->price_high = MAX(h->price, with->cost - a->solved.bound);
+    assigned_free(&a);
+    return 0;
+}
+
+static int
+price_nodes(struct pricing *w)
+{
+    const struct program *p = &w->g->traced;
+    int status = 0;
+    for (int32_t i = 0; !status && i < p->nnode; i++) {
+        const struct prog_node *n = &p->node[i];
+        struct str what = {0};
+        if (!n->asked && !n->strategy) continue;
+        str_addf(&what, "%s ", n->name);
+        if (n->asked)
+            layout_print(n->layout[0], &what);
+        else
+            str_add(&what, "strategy");
+        status = add(w, str_text(&what), &n->line, i, -1);
+        str_free(&what);
+    }
+    return status;
+}
+
+/* Of variables those that updates write: what lies beside them follows. */
+static int
+price_leaves(struct pricing *w)
+{
+    const struct program *p = &w->g->traced;
+    int status = 0;
+    for (int32_t i = 0; !status && i < p->nnode; i++) {
+        const struct prog_node *n = &p->node[i];
+        int32_t leaf = n->op->flags & OP_UPDATE ? planned_leaf_behind(p, n->in[0]) : -1;
+        struct str what = {0};
+        if (leaf < 0 || w->g->origin[leaf].kind != FROM_VARIABLE) continue;
+        str_add(&what, "variable ");
+        type_print(&p->leaf[leaf].type, &what);
+        str_add(&what, " ");
+        layout_print(p->leaf[leaf].layout, &what);
+        status = add(w, str_text(&what), &n->line, -1, leaf);
+        str_free(&what);
+    }
+    return status;
+}
+
+int
+rille_graph_hints(struct rille_graph *g, struct rille_hints **out)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(out, "out", __func__));
+    if (!g->assigned) return fail(E_STATE, "hints: the step was not planned: it was made without auto_parallel");
+    struct pricing w = {.g = g, .out = must_alloc(sizeof *w.out), .arena = must_alloc(sizeof *w.arena)};
+    w.out->memory = w.arena;
+    w.out->hint = ARENA_ARRAY(w.arena, struct rille_hint, g->traced.nnode + 1);
+    int status = price_nodes(&w);
+    if (!status) status = price_leaves(&w);
+    if (status) rille_hints_free(&w.out);
+    *out = w.out;
+    return build_settle(g->s, status);
+}
+
+void
+rille_hints_free(struct rille_hints **hp)
+{
+    if (face_given(hp, "the pointer to the record", __func__)) return;
+    struct rille_hints *h = *hp;
+    *hp = NULL;
+    if (!h) return;
+    arena_fini(h->memory);
+    free(h->memory);
+    free(h);
+}
