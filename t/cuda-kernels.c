@@ -4,12 +4,13 @@
  * values. Which operators have no kernel is written here, by name: the list gets shorter. What boxing adds up is tried
  * too, bit by bit. Where the plug-in was built, NVRTC compiles a quarter of the texts, each for one kind of GPU.
  *
- * cuda-kernels [FILE]: only writes the texts to FILE. */
+ * cuda-kernels FILE: only writes the texts to FILE. cuda-kernels table: only prints the table of docs/cuda.md. */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/table.h"
 #include "runtime/denormal.h"
 #include "runtime/device_cuda.h"
+#include "runtime/file.h"
 #include "runtime/hash.h"
 #include "runtime/str.h"
 #include "t/trial.h"
@@ -39,7 +40,7 @@ static const char *const by_host[] = {"attention",
                                       "norm_weight",
                                       "put",
                                       "sgd",
-                                      "to_global",
+
                                       "topk",
                                       NULL};
 
@@ -117,6 +118,7 @@ add_operator(const struct op *op, uint64_t seed)
     static const char *const dtype[] = {"f32", "f64", "bf16", "f16", "i64", "i32", "u8", "bool"};
     char text[128];
     bool has = false, tried = false;
+    if (op->flags & OP_MOVE) return; /* nothing is computed */
     for (size_t d = 0; d < countof(dtype); d++)
         for (int i = 0; i < (d ? 2 : OP_SAMPLE) && op->sample[i]; i++) {
             if (!retype(op, op->sample[i], dtype[d], text, sizeof text)) continue;
@@ -258,7 +260,7 @@ compile(const char *dir)
     diag("%d texts for %lld calls", n, (long long)nwork);
     snprintf(line, sizeof line,
              "c++ -std=c++17 -O0 -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-function "
-             "-Wno-unused-variable -Werror " SANITIZE " -shared -fPIC -I. -o %s/kernels.so %s >&2",
+             "-Wno-unused-variable -Werror " SANITIZE " $CXXFLAGS -shared -fPIC -I. -o %s/kernels.so %s >&2",
              dir, path);
     if (!ok(system(line) == 0, "the texts compile for the host without warnings")) return NULL;
     snprintf(path, sizeof path, "%s/kernels.so", dir);
@@ -317,6 +319,46 @@ check(struct work *w, run_fn *fn, uint64_t seed)
     if (!good) diag("%g times what is allowed; the orders agree: %d; %s", worst, same, w->source.name);
 }
 
+/* ---- the table of docs/cuda.md ---- */
+
+/* The engine of an operator's kernels; "host"; "" of one that is written with others. */
+static const char *
+engine_of(const struct op *op)
+{
+    for (struct work *w = works; w; w = w->next)
+        if (!w->sum && w->trial.sample.call.op == op) return w->source.engine;
+    return is_by_host(op) ? "host" : "";
+}
+
+static void
+add_rows(struct str *s)
+{
+    static const char *const engine[] = {"each", "line", "copy", "host"};
+    for (size_t e = 0; e < countof(engine); e++) {
+        const char *before = "";
+        str_addf(s, "| %s | ", engine[e]);
+        for (int i = 0; i < op_count; i++) {
+            if (strcmp(engine_of(op_table[i]), engine[e])) continue;
+            str_addf(s, "%s%s", before, op_table[i]->name);
+            before = ", ";
+        }
+        str_add(s, " |\n");
+    }
+}
+
+static void
+check_table(void)
+{
+    struct str rows = {0};
+    char *docs = NULL;
+    size_t n;
+    add_rows(&rows);
+    bool good = !file_read("docs", "docs/cuda.md", &docs, &n) && strstr(docs, str_text(&rows));
+    if (!ok(good, "docs/cuda.md has the table of operators")) diag("cuda-kernels table prints it");
+    free(docs);
+    str_free(&rows);
+}
+
 /* ---- the compilers of CUDA ---- */
 
 static void
@@ -360,6 +402,13 @@ main(int argc, char **argv)
     for (int i = 0; i < op_count; i++) add_operator(op_table[i], seed);
     add_cases(seed);
     add_sums(seed);
+    if (argc > 1 && !strcmp(argv[1], "table")) {
+        struct str rows = {0};
+        add_rows(&rows);
+        fputs(str_text(&rows), stderr);
+        return 0;
+    }
+    check_table();
     if (argc > 1) {
         FILE *f = fopen(argv[1], "w");
         for (int i = 0; f && i < SHARES; i++) write_texts(f, i);
