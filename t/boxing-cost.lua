@@ -60,6 +60,8 @@ tap.ok(has(run("RILLE_COST=/no/such", script), "costs: /no/such cannot be read: 
 tap.ok(has(run("RILLE_COST=/dev/zero", script), "/dev/zero:1: the name of a cost"), "nor nothing without end")
 tap.ok(has(run("RILLE_COST=t", script), "costs: t cannot be read: Is a directory"), "nor one that is none")
 tap.ok(has(with_cost("alpha_ns -3\n"), "not negative"), "and so is a negative one")
+tap.ok(has(with_cost("alpha_ns 3 4\n"), "a number that is not negative are wanted"), "and more than one number")
+tap.ok(has(with_cost("hop_ns 1\nbeta_ns_per_byte 1e12\n"), ":2: beta_ns_per_byte is at most 1e+06, found 1e+12"), "and what no machine has")
 
 
 -- Measured, they are kept and read at the next start.

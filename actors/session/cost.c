@@ -28,14 +28,15 @@ static const struct box_cost built_in = {
 
 static const struct {
     const char *name;
-    size_t at; /* of a double in struct rille_cost */
+    size_t at;   /* of a double in struct rille_cost */
+    double most; /* more is no machine: a second a message or a hop, a kilobyte a second */
 } parameter[] = {
-    {"alpha_ns", offsetof(struct rille_cost, alpha_ns)},
-    {"beta_ns_per_byte", offsetof(struct rille_cost, beta_ns_per_byte)},
-    {"gamma_ns_per_byte", offsetof(struct rille_cost, gamma_ns_per_byte)},
-    {"copy_ns_per_byte", offsetof(struct rille_cost, copy_ns_per_byte)},
-    {"hop_ns", offsetof(struct rille_cost, hop_ns)},
-    {"staging_bytes", offsetof(struct rille_cost, staging_bytes)},
+    {"alpha_ns", offsetof(struct rille_cost, alpha_ns), 1e9},
+    {"beta_ns_per_byte", offsetof(struct rille_cost, beta_ns_per_byte), 1e6},
+    {"gamma_ns_per_byte", offsetof(struct rille_cost, gamma_ns_per_byte), 1e6},
+    {"copy_ns_per_byte", offsetof(struct rille_cost, copy_ns_per_byte), 1e6},
+    {"hop_ns", offsetof(struct rille_cost, hop_ns), 1e9},
+    {"staging_bytes", offsetof(struct rille_cost, staging_bytes), 1e15},
 };
 
 static double *
@@ -69,15 +70,17 @@ used(const struct rille_cost *c)
 static int
 read_line(const char *path, int line, const char *text, struct rille_cost *c)
 {
-    char name[32];
+    char name[32], more;
     double value;
     if (text[0] && (text[strspn(text, " \t\n")] == '\0' || *text == '#')) return 0;
-    if (sscanf(text, "%31s %lf", name, &value) != 2 || !(value >= 0) || value > 1e15)
+    if (sscanf(text, "%31s %lf %c", name, &value, &more) != 2 || !(value >= 0))
         return fail(E_IO, "%s:%d: the name of a cost and a number that is not negative are wanted", path, line);
     for (size_t i = 0; i < countof(parameter); i++)
         if (!strcmp(parameter[i].name, name)) {
             *parameter_in(c, i) = value;
-            return 0;
+            return value <= parameter[i].most
+                       ? 0
+                       : fail(E_IO, "%s:%d: %s is at most %g, found %g", path, line, name, parameter[i].most, value);
         }
     struct str plain = {0};
     str_add_plain(&plain, name);
