@@ -39,6 +39,7 @@ struct search {
     int32_t most_contexts; /* 0: any */
     int64_t most_bytes;
     struct hash_table tried;
+    int64_t acts;                 /* that were rehearsed */
     bool given_up;                /* nothing fits: how much would? */
     struct candidate best, least; /* of what fits; of all, in memory */
 };
@@ -321,13 +322,17 @@ keep(struct search *s, struct candidate *to, const struct candidate *c)
     to->pool = pool;
 }
 
+/* Acts that a search may rehearse: about a second on one core. What is left is not tried. */
+static const int64_t MOST_ACTS = 20000000;
+
 static void
 try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 {
-    if (!is_new(s, rule, pool)) return;
+    if (s->acts > MOST_ACTS || !is_new(s, rule, pool)) return;
     arena_reset(&s->tmp);
     struct rehearsed r = {.latest = s->best.time, .peak = ARENA_ARRAY(&s->tmp, struct prog_pool, s->line.n)};
     rehearse(&s->line, &s->rule[rule], pool, &s->tmp, &r);
+    s->acts += r.acts;
     if (r.time == 0) return;
     struct candidate c = {
         .rule = rule, .pool = r.peak, .time = r.time, .bytes = bytes_of(s, r.peak), .contexts = r.contexts};
@@ -378,6 +383,7 @@ try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
 static void
 try_lines(struct search *s)
 {
+    try_line(s, PARTS, PARTS, WAIT_SHORT); /* 1F1B */
     for (int wait = 0; wait < NWAIT; wait++)
         for (int32_t slope = 1; slope <= SLOPES; slope++)
             for (int32_t base = 0; base <= BASES; base += BASE_STEP) try_line(s, slope, base, (enum wait)wait);
@@ -507,6 +513,7 @@ nothing_fits(struct search *s, const struct dial_wish *w)
     struct dial least;
     int64_t most = s->most_bytes;
     s->given_up = true;
+    s->acts = 0;
     s->most_bytes = s->most_contexts = 0;
     try_lines(s);
     if (s->least.time == 0) return fail(E_PLAN, "graph: no schedule of its stages ends");

@@ -275,4 +275,5 @@ rehearse(const struct pipeline *p, const struct rehearsed_rule *rule, const stru
     list_stages(&t, tmp);
     play(&t, ARENA_ARRAY(tmp, bool, p->nlane));
     out->time = t.left == 0 ? t.now : 0;
+    out->acts = (int64_t)p->n * acts * p->pieces - t.left;
 }
