@@ -2,8 +2,8 @@
 --
 -- On a mesh where x is cut by columns and w by rows of the contraction, both are gathered before they are multiplied. Panel k
 -- is the k-th part of what each rank holds of the contraction: it is gathered alone, and its product added up. The bytes are
--- the same, and in a step each panel is an actor's register: the gathering of panel k + 1 waits for nothing of the product of
--- panel k, so that they overlap where moves have a stream of their own. (A device that is a thread does one thing at a time.)
+-- the same, and never more than two panels are in memory, whatever their number. Panel k + 1 lies where panel k was, so that
+-- it is gathered when the product of k is done: the two do not overlap. (A device that is a thread does one thing at a time.)
 
 local rille = require "rille"
 local check = require "rille.check"
