@@ -1,0 +1,143 @@
+#!/bin/bash
+# Two network namespaces, joined by a cable, as two hosts: the same bits as one process, over a slow cable as well; a cable
+# that is cut, or carries one way alone, is an error at the line that ran, and what was lost comes back.
+rille=$1
+dir=$(mktemp -d)
+a=rille-a-$$ b=rille-b-$$
+cleanup() {
+  for ns in $a $b; do
+    ip netns pids $ns 2>/dev/null | xargs -r kill -9 2>/dev/null
+    ip netns del $ns 2>/dev/null
+  done
+  rm -rf "$dir"
+}
+trap cleanup EXIT
+unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
+root=$PWD n=0 failed=0
+if ! { ip netns add $a && ip netns add $b && ip link add va netns $a type veth peer name vb netns $b; } 2>/dev/null; then
+  echo "1..0 # SKIP no network namespaces can be made here"
+  exit 0
+fi
+ip -n $a addr add 10.213.7.1/24 dev va && ip -n $b addr add 10.213.7.2/24 dev vb
+for ns in $a $b; do ip -n $ns link set lo up; done
+ip -n $a link set va up && ip -n $b link set vb up
+"$rille" keys >"$dir/key"
+
+ok() { # NAME CONDITION...
+  local name=$1
+  shift
+  n=$((n + 1))
+  if "$@"; then echo "ok $n - $name"; else
+    failed=1
+    echo "not ok $n - $name"
+    head -5 "$dir/err" 2>/dev/null | sed 's/^/# /'
+  fi
+}
+port=5000
+worker() { # NAMESPACE RANK ARGUMENTS...
+  local ns=$1 rank=$2
+  shift 2
+  ip netns exec $ns "$rille" worker --join tcp://10.213.7.1:$port --key-file "$dir/key" --rank $rank -d cpu:1 "$@" \
+    >>"$dir/worker" 2>&1 &
+}
+go() { # ARGUMENTS...: four workers, two on each side
+  port=$((port + 1))
+  for rank in 0 1; do worker $a $rank; done
+  for rank in 2 3; do worker $b $rank --host b; done
+  port=$port ip netns exec $a timeout -k 5 60 "$rille" coordinator --bind tcp://10.213.7.1:$port --world 4 \
+    --key-file "$dir/key" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+  code=$? stdout=$(cat "$dir/out")
+  ip netns pids $b | xargs -r kill -CONT 2>/dev/null # they see that they were left
+  wait
+}
+
+# ---- the same bits ----
+
+digits() { # COMMAND... LAYOUT: losses of 5 steps, to the last bit
+  rm -f "$dir/log"
+  "${@:1:$#-1}" "$root/examples/digits.lua" --steps 5 --log "$dir/log" --layout "${!#}" >"$dir/out" 2>"$dir/err"
+  cat "$dir/log"
+}
+one() { timeout 60 "$rille" -d cpu:4 "$@"; }
+for layout in dp-tp pp; do
+  want=$(digits one $layout)
+  ok "$layout on two hosts is what one process computes" [ -n "$want" -a "$want" = "$(digits go $layout)" ]
+done
+if ip netns exec $a tc qdisc add dev va root tbf rate 50mbit burst 16kb latency 400ms 2>/dev/null; then
+  ok "and over a slow cable" [ "$(digits go pp)" = "$want" ]
+  ip netns exec $a tc qdisc del dev va root
+else
+  ok "and over a slow cable # SKIP the kernel has no tbf" true
+fi
+if ip netns exec $a tc qdisc add dev va root netem delay 5ms loss 2% 2>/dev/null; then
+  ok "and with delay and loss" [ "$(digits go pp)" = "$want" ]
+  ip netns exec $a tc qdisc del dev va root
+else
+  ok "and with delay and loss # SKIP the kernel has no netem" true
+fi
+
+# ---- cables that fail ----
+
+# Nine steps; before the fourth the cable is spoilt. What every step gave the last time is printed.
+cat >"$dir/train.lua" <<'LUA'
+local P = rille.placement("cpu", {0, 1, 2, 3})
+rille.manual_seed(3)
+local net = rille.nn.Linear(8, 4)
+net:to_global{placement = P, sbp = "B"}
+local opt = rille.optim.AdamW(net:parameters(), {lr = 0.1})
+local step = rille.graph(function(x, y)
+  local loss = net(x):cross_entropy(y)
+  loss:backward(); opt:step(); opt:zero_grad()
+  return loss
+end)
+local y = rille.tensor({0, 1, 2, 3}, {dtype = "i64", placement = P, sbp = "S(0)"})
+local seen, i = {}, 0
+rille.snapshot{step = 0}
+while i < 9 do
+  local began = os.time()
+  local good, err = pcall(function()
+    if i == 4 and arg[1] then os.execute(arg[1]); arg[1] = nil end
+    local loss = step(rille.randn({4, 8}, {placement = P, sbp = "S(0)"}), y):item()
+    i = i + 1
+    seen[i] = ("%a"):format(loss)
+    if i % 2 == 0 then rille.snapshot{step = i} end
+  end)
+  if not good then
+    assert(rille.is_lost(err), err)
+    local alive = 0
+    for _, w in ipairs(rille.workers()) do alive = alive + (w.host ~= "b" and w.state ~= "lost" and 1 or 0) end
+    io.stderr:write(err, "\n", ("%d alive, %s\n"):format(alive, os.time() - began <= 5 and "soon" or "late"))
+    os.execute(arg[2])
+    i = rille.recover().step
+  end
+end
+for k = 1, 9 do print(seen[k]) end
+LUA
+want=$(cd "$dir" && one train.lua)
+cat >"$dir/mend" <<LUA
+#!/bin/bash
+ip -n $a link set va up
+ip -n $a route del blackhole 10.213.7.2 2>/dev/null
+for rank in 2 3; do # who comes before recover() is not let in yet
+  (for _ in 1 2 3 4 5; do
+    ip netns exec $b "$rille" worker --join tcp://10.213.7.1:\$port --key-file "$dir/key" --rank \$rank \
+      -d cpu:1 --host b --wait 5 && break
+    sleep 0.5
+  done) >>"$dir/worker" 2>&1 &
+done
+LUA
+chmod +x "$dir/mend"
+says() { local t; for t; do grep -qE -e "$t" "$dir/err" || return 1; done; }
+for how in "is cut:ip -n $a link set va down" "carries one way:ip -n $a route add blackhole 10.213.7.2" \
+  "is there, and whose other end stops:ip netns pids $b | xargs kill -STOP"; do
+  go "$dir/train.lua" "${how#*:}" "$dir/mend"
+  ok "a cable that ${how%%:*} is the loss of a worker there" says 'train.lua:18: worker [23] \(b, pid [0-9]*\)'
+  ok "which is told soon, and the others are alive" says '2 alive, soon'
+  ok "and new workers there go on with the same bits" [ -n "$want" -a "$code $stdout" = "0 $want" ]
+done
+for _ in $(seq 100); do [ -z "$(ip netns pids $a)$(ip netns pids $b)" ] && break; sleep 0.1; done
+ok "nothing is left" [ -z "$(ip netns pids $a)$(ip netns pids $b)" ]
+
+echo "1..$n"
+exit $failed
