@@ -39,7 +39,6 @@ static const char *const by_host[] = {"attention",
                                       "max_pool2d_pick",
                                       "norm_weight",
                                       "put",
-                                      "sgd",
 
                                       "topk",
                                       NULL};

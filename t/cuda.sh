@@ -83,6 +83,23 @@ if command -v c++ >/dev/null; then
   ok "and made anew" prints "$i" sh -c "find '$RILLE_CACHE' -newermt 'today 00:00' | grep -c cubin"
   ok "a cache that cannot be written is passed over" env RILLE_CACHE=/dev/null/x bash -c "[ \"\$('$rille' -d cuda:0 -e \"KIND, RANKS = 'cuda', {0} \$1\")\" = \"\$2\" ]" - "$kernels" "$want_kernels"
   ok "RILLE_CHECK=ref holds kernels to the references" env RILLE_CHECK=ref "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $kernels"
+  training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
+    rille.manual_seed(3)
+    local net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 5)):to_global{placement = p, sbp = "B"}
+    local opt = rille.optim.AdamW(net:parameters(), {lr = 0.05})
+    local x = rille.randn(12, 6):to_global{placement = p, sbp = "S(0)"}
+    local labels = (rille.arange(12) % 5):to_global{placement = p, sbp = "S(0)"}
+    for step = 1, 3 do
+      local loss = net(x):cross_entropy(labels)
+      loss:backward() opt:step() opt:zero_grad()
+      print(string.format("%.3f", loss:item()))
+    end'
+  ok "a network trains on two devices as on a cpu" prints "$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $training")" \
+    "$rille" -d cuda:0x2 -e "KIND, RANKS = 'cuda', {0, 1} $training"
+  ok "a bad label is told" prints true "$rille" -d cuda:0 -e 'local p = rille.placement("cuda", {0})
+    local function put(x) return x:to_global{placement = p, sbp = "B"} end
+    local ok, e = pcall(function() return put(rille.randn(2, 4)):cross_entropy(put(rille.tensor({1, 9}, {dtype = "i64"}))):item() end)
+    print(not ok and tostring(e):find("label 9 at position 1", 1, true) ~= nil)'
   unset RILLE_CACHE
 else
   skip "kernels on GPUs of the host" "no c++"

@@ -170,6 +170,18 @@ absorb(struct val **in, int nin)
 
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
+static const char line[] = BODY({
+    const real lr = x3(0), momentum = c->attr[MOMENTUM].f, decay = c->attr[WEIGHT_DECAY].f;
+    const real scale = absent(&c->in[4]) ? 1 : x4(0);
+    const bool none = absent(&c->in[1]), ahead = c->attr[NESTEROV].i;
+    each([&](int64_t i) {
+        const real p = x0(i), g = scale * (real)x2(i) + decay * p;
+        const real m = none ? g : momentum * (real)x1(i) + g;
+        y0(i, p - lr * (ahead ? g + momentum * m : m));
+        y1(i, m);
+    });
+});
+
 const struct op op_sgd = {
     .name = "sgd",
     .doc = "m = momentum m + g + wd p, p = p - lr m",
@@ -187,6 +199,8 @@ const struct op op_sgd = {
     .infer = infer,
     .absorb = absorb,
     .ref = ref,
+    .line = line,
+    .line_dims = no_dims,
     .kernel = variants,
     .ninplace = 2,
     .flags = OP_INPLACE | OP_UPDATE | OP_HIDDEN | OP_UNPLACED,
