@@ -314,7 +314,7 @@ ranked(int *argc, char **argv, struct front *f)
     if (!r.launcher) return -1;
     int code = take_words(argc, argv, 1, &w);
     if (code) return code;
-    code = only(&w, r.launcher, "--key-file");
+    code = only(&w, r.launcher, "--key-file --host");
     if (code) return code;
     f->found = r.launcher;
     snprintf(address, sizeof address, "%s", r.address);
@@ -322,6 +322,7 @@ ranked(int *argc, char **argv, struct front *f)
         struct rille_worker_options o = {.join = address,
                                          .key_file = w.key_file,
                                          .devices = own_devices(w.devices),
+                                         .host = w.host,
                                          .rank = r.rank,
                                          .wait_seconds = WAIT_JOINED};
         return rille_devices(o.devices) ? usage("%s", rille_error()) : serve(&o);

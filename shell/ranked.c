@@ -13,18 +13,26 @@ static const struct row {
     const char *launcher, *rank, *size;
     const char *also;   /* a variable that must be there too */
     const char *local;  /* how many there are on this host; NULL: not told */
+    const char *hosts;  /* on how many hosts; NULL: not told */
     const char *job[2]; /* equal in all processes of a job and in no other: the port follows from them */
 } rows[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", {NULL}},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID", NULL, {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, {NULL}},
+    {"Slurm",
+     "SLURM_PROCID",
+     "SLURM_NTASKS",
+     "SLURM_STEP_ID",
+     NULL,
+     "SLURM_STEP_NUM_NODES",
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      NULL,
      "OMPI_COMM_WORLD_LOCAL_SIZE",
+     NULL,
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
-    {"MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", {NULL}},
-    {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, {NULL}},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, {NULL}},
+    {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, NULL, {NULL}},
 };
 
 static int
@@ -70,22 +78,29 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
     return -1;
 }
 
+static bool
+is_spread(const struct row *row, const struct ranked *r)
+{
+    int n;
+    if (row->local && !number(row->local, &n)) return n != r->size;
+    return row->hosts && !number(row->hosts, &n) && n > 1;
+}
+
 int
 ranked_read(struct ranked *r, char why[FRONT_TEXT])
 {
     *r = (struct ranked){0};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
-        int local;
         if (!getenv(row->rank) || !getenv(row->size) || (row->also && !getenv(row->also))) continue;
         if (number(row->rank, &r->rank) || number(row->size, &r->size) || r->size < 1 || r->rank >= r->size) {
             snprintf(why, FRONT_TEXT, "%s is '%.60s' and %s '%.60s': a rank is below the number of processes",
                      row->rank, getenv(row->rank), row->size, getenv(row->size));
             return -1;
         }
-        if (row->local && !number(row->local, &local) && local != r->size) {
-            snprintf(why, FRONT_TEXT, "%s started %d processes, %d of them here: this version wants all on one host",
-                     row->launcher, r->size, local);
+        if (is_spread(row, r) && !getenv("MASTER_ADDR")) {
+            snprintf(why, FRONT_TEXT, "%s started processes on several hosts: MASTER_ADDR is wanted, that of rank 0",
+                     row->launcher);
             return -1;
         }
         if (r->size == 1) return 0;

@@ -64,6 +64,19 @@ for layout in dp-tp pp; do
   want=$(digits one $layout)
   ok "$layout on two hosts is what one process computes" [ -n "$want" -a "$want" = "$(digits go $layout)" ]
 done
+ranked() { # as torchrun on two hosts starts them
+  local rank
+  port=$((port + 1))
+  export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=10.213.7.1 MASTER_PORT=$port
+  for rank in 1 2 3; do
+    RANK=$rank ip netns exec $([ $rank = 1 ] && echo $a || echo $b) "$rille" --key-file "$dir/key" -d cpu:1 \
+      $([ $rank = 1 ] || echo --host b) "$@" >>"$dir/worker" 2>&1 &
+  done
+  RANK=0 ip netns exec $a timeout -k 5 60 "$rille" --key-file "$dir/key" -d cpu:1 "$@" >"$dir/out" 2>"$dir/err"
+  wait
+  unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
+}
+ok "and where a launcher's variables say who is who" [ "$(digits ranked pp)" = "$want" ]
 if ip netns exec $a tc qdisc add dev va root tbf rate 50mbit burst 16kb latency 400ms 2>/dev/null; then
   ok "and over a slow cable" [ "$(digits go pp)" = "$want" ]
   ip netns exec $a tc qdisc del dev va root
@@ -120,9 +133,9 @@ cat >"$dir/mend" <<LUA
 ip -n $a link set va up
 ip -n $a route del blackhole 10.213.7.2 2>/dev/null
 for rank in 2 3; do # who comes before recover() is not let in yet
-  (for _ in 1 2 3 4 5; do
+  (for _ in 1 2 3 4; do
     ip netns exec $b "$rille" worker --join tcp://10.213.7.1:\$port --key-file "$dir/key" --rank \$rank \
-      -d cpu:1 --host b --wait 5 && break
+      -d cpu:1 --host b --wait 2 && break
     sleep 0.5
   done) >>"$dir/worker" 2>&1 &
 done
@@ -136,7 +149,7 @@ for how in "is cut:ip -n $a link set va down" "carries one way:ip -n $a route ad
   ok "which is told soon, and the others are alive" says '2 alive, soon'
   ok "and new workers there go on with the same bits" [ -n "$want" -a "$code $stdout" = "0 $want" ]
 done
-for _ in $(seq 100); do [ -z "$(ip netns pids $a)$(ip netns pids $b)" ] && break; sleep 0.1; done
+for _ in $(seq 150); do [ -z "$(ip netns pids $a)$(ip netns pids $b)" ] && break; sleep 0.1; done
 ok "nothing is left" [ -z "$(ip netns pids $a)$(ip netns pids $b)" ]
 
 echo "1..$n"
