@@ -234,12 +234,22 @@ item_of(const struct memory *m, int32_t device, const struct tenant *t)
                          .group = batch ? BATCH : credit_group(m->l, d)};
 }
 
+/* Once a batch, and free only after the last piece: a sum over the pieces, or what comes after them. */
+static bool
+ends_late(const struct memory *m, const struct tenant *t)
+{
+    const struct draft *d = &m->l->draft[t->task];
+    return draft_once(d) && (d->piece || m->late[t->task]);
+}
+
 /* What is made once a piece lives from the first such task of the device to the last, seen from what is made once a
  * batch; a sum over the pieces is written from the first one on. So is what pieces wait for, and in a part of a plan
- * what others may want before the last piece: it must not wait for that, or what comes after it, to have its bytes. */
+ * what others may want before the last piece: neither waits for what ends late to have its bytes, and no piece does,
+ * wherever that stands in the list. */
 static void
 span_pieces(const struct memory *m, int32_t device, int32_t *first, int32_t *last)
 {
+    const struct tenant *tenant = &m->tenant[m->first[device]];
     *first = INT32_MAX;
     *last = -1;
     for (int32_t i = 0; i < m->nitem; i++)
@@ -249,11 +259,13 @@ span_pieces(const struct memory *m, int32_t device, int32_t *first, int32_t *las
         }
     int32_t before = *first;
     for (int32_t i = 0; i < m->nitem; i++)
-        if (m->l->nchannel > 0 && m->late[m->tenant[m->first[device] + i].task]) before = MIN(before, m->item[i].first);
+        if (m->l->nchannel > 0 && ends_late(m, &tenant[i])) before = MIN(before, m->item[i].first);
     for (int32_t i = 0; i < m->nitem; i++) {
-        const struct tenant *t = &m->tenant[m->first[device] + i];
+        const struct tenant *t = &tenant[i];
         bool early = m->l->draft[t->task].piece || m->wanted[t->task] || (m->l->nchannel > 0 && !m->late[t->task]);
-        if (early && m->item[i].group == BATCH) m->item[i].first = MIN(m->item[i].first, before);
+        if (m->item[i].group != BATCH) continue;
+        if (early) m->item[i].first = MIN(m->item[i].first, before);
+        if (ends_late(m, t)) m->item[i].last = MAX(m->item[i].last, *last);
     }
 }
 

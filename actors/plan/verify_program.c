@@ -225,6 +225,24 @@ check_root(const struct program *g, int32_t k)
     return 0;
 }
 
+/* In parts (verify_channel.c, rounds), what is computed for each piece waits for no sum over the pieces. One memory may
+ * have the registers for it. */
+static int
+check_late(const struct program *g, bool *late)
+{
+    for (int32_t i = 0; i < g->nnode && g->pieces > 1; i++) {
+        const struct prog_node *n = &g->node[i];
+        for (int32_t k = 0; k < n->nin; k++) {
+            if (n->in[k].kind != REF_NODE || !late[n->in[k].index]) continue;
+            if (n->piece)
+                return node_fail(g, i, "is computed for each piece, operand %d is known only after all", (int)k);
+            late[i] = true;
+        }
+        late[i] = late[i] || n->accumulate;
+    }
+    return 0;
+}
+
 int
 prove_program(struct proof *v)
 {
@@ -244,5 +262,6 @@ prove_program(struct proof *v)
     }
     arena_fini(&a);
     for (int32_t k = 0; k < g->nroot && !status; k++) status = check_root(g, k);
-    return status;
+    if (status || v->plan->nmemory == 1) return status;
+    return check_late(g, ARENA_ARRAY(&v->tmp, bool, g->nnode + 1));
 }
