@@ -565,6 +565,9 @@ carrier_leave(struct carrier *c)
     pthread_mutex_lock(&c->lock);
     close_peers(c);
     c->carrying = NULL;
+    pthread_mutex_lock(&c->queue_lock);
+    c->nqueue = 0; /* what was left there belongs to this epoch */
+    pthread_mutex_unlock(&c->queue_lock);
     pthread_mutex_unlock(&c->lock);
     carrier_await(c);
     pthread_mutex_lock(&c->lock);

@@ -1,0 +1,199 @@
+/* Tests of actors/cluster/carrier.c: messages and lists between two workers of different hosts, in order, of one epoch
+ * and one job, and from who has the key alone. (Bytes of channels: t/launch.sh, t/hosts.sh.) */
+#include "actors/cluster/bus_host.h"
+#include "actors/cluster/carrier.h"
+#include "actors/cluster/segment.h"
+#include "runtime/error.h"
+#include "t/tap.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { MESSAGES = 3000, LIST = 3000001, PORTS = 2 * CARRIER_PORT + 4 };
+static const unsigned char job[CLUSTER_ID] = "job of the test.", other_job[CLUSTER_ID] = "another one's.";
+
+struct side {
+    int rank;
+    struct carrier *carrier;
+    struct segment *segment;
+    struct bus *bus;
+    char port[CARRIER_PORT];
+    atomic_int asked, listed, lost;
+    uint64_t program;
+    size_t n;
+    bool same;
+};
+static char list[LIST];
+
+static void
+on_asked(void *of, uint32_t epoch, int from, uint64_t program)
+{
+    struct side *s = of;
+    UNUSED(epoch), UNUSED(from);
+    s->program = program;
+    atomic_fetch_add(&s->asked, 1);
+}
+
+static void
+on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *bytes, size_t n)
+{
+    struct side *s = of;
+    UNUSED(epoch), UNUSED(from), UNUSED(program);
+    s->n = n;
+    s->same = n == LIST && !memcmp(bytes, list, LIST);
+    atomic_fetch_add(&s->listed, 1);
+}
+
+static void
+on_lost(void *of, const char *how)
+{
+    UNUSED(how);
+    atomic_fetch_add(&((struct side *)of)->lost, 1);
+}
+
+static void
+await(atomic_int *what, int n)
+{
+    struct timespec nap = {.tv_nsec = 1000000};
+    while (atomic_load(what) < n) nanosleep(&nap, NULL);
+}
+
+static void
+must(int status, const char *what)
+{
+    if (!status) return;
+    diag("%s: %s", what, err_text());
+    exit(1);
+}
+
+static void
+side_open(struct side *s, int rank, const struct key *key)
+{
+    *s = (struct side){.rank = rank};
+    struct carrier_hear hear = {s, on_asked, on_listed, on_lost};
+    uint32_t owner = (uint32_t)rank;
+    must(carrier_new("127.0.0.1", key, &hear, &s->carrier), "carrier");
+    carrier_port(s->carrier, s->port);
+    must(segment_new(bus_host_bytes(1), &s->segment), "segment");
+    bus_host_format(segment_base(s->segment), 1);
+    must(bus_host_map(segment_base(s->segment), segment_bytes(s->segment), 1, &owner, &s->bus), "bus");
+    must(bus_host.open(&(struct bus_options){.process = rank, .nthread = 1, .with = s->bus}, &s->bus), "bus");
+}
+
+/* ports: of both sides, by rank. */
+static void
+side_join(struct side *s, uint32_t epoch, const unsigned char *of, const char *ports)
+{
+    struct carrier_epoch e = {.epoch = epoch, .job = of, .rank = s->rank, .world = 2, .ports = ports, .bus = s->bus};
+    carrier_join(s->carrier, &e);
+}
+
+static void
+side_close(struct side *s)
+{
+    carrier_leave(s->carrier);
+    carrier_free(&s->carrier);
+    s->bus->kind->close(&s->bus);
+    segment_free(&s->segment);
+}
+
+static void
+say(struct side *s, uint32_t task)
+{
+    struct msg m = {
+        .kind = MSG_FREE, .out = MSG_FAR, .task = task, .from = addr_of(s->rank, 0), .to = addr_of(!s->rank, 0)};
+    must(bus_send(s->bus, &m), "send");
+}
+
+/* n messages come, numbered from `first`; how many are not what they should be. */
+static int
+hear(struct side *s, uint32_t first, int n)
+{
+    struct msg m[32];
+    int wrong = 0;
+    for (int got = 0; got < n;) {
+        int more = bus_recv(s->bus, addr_of(s->rank, 0), m, MIN(32, n - got), BUS_SLEEP);
+        for (int i = 0; i < more; i++) wrong += m[i].task != first + (uint32_t)got++;
+    }
+    return wrong;
+}
+
+static void
+test_two(const struct key *key, const char *how)
+{
+    struct side a, b;
+    char ports[PORTS];
+    side_open(&a, 0, key);
+    side_open(&b, 1, key);
+    snprintf(ports, sizeof ports, "%s\n%s\n", a.port, b.port);
+    side_join(&a, 1, job, ports);
+    say(&a, 0); /* before b has joined: waits in its link */
+    side_join(&b, 1, job, ports);
+    for (uint32_t i = 1; i < MESSAGES; i++) say(&a, i);
+    ok(hear(&b, 0, MESSAGES) == 0, "%s: %d messages come in order, also those from before the other joined", how,
+       MESSAGES);
+    carrier_ask(a.carrier, 1, 77);
+    await(&b.asked, 1);
+    carrier_list(b.carrier, 0, 77, list, LIST);
+    await(&a.listed, 1);
+    ok(b.program == 77 && a.same, "%s: a list that is asked for comes, of %zu bytes", how, a.n);
+    side_join(&b, 2, job, ports);
+    say(&a, 1000); /* of the epoch that is over */
+    side_join(&a, 2, job, ports);
+    say(&a, 2000);
+    ok(hear(&b, 2000, 1) == 0, "%s: what belongs to an epoch that is over is dropped", how);
+    side_join(&a, 3, other_job, ports);
+    say(&a, 3000);
+    side_join(&a, 3, job, ports);
+    side_join(&b, 3, job, ports);
+    say(&a, 4000);
+    ok(hear(&b, 4000, 1) == 0, "%s: and so is what belongs to another job", how);
+    is_int(atomic_load(&a.lost) + atomic_load(&b.lost), 0, "and no link is lost meanwhile");
+    side_close(&a);
+    side_close(&b);
+}
+
+static bool
+new_key(struct key *k)
+{
+    struct str text = {0};
+    bool good = !key_new(&text) && !key_parse(text.text, text.len, k);
+    str_free(&text);
+    return good;
+}
+
+/* A link that is refused is told as lost, when it has not come up for a while. */
+static void
+test_stranger(const struct key *key, const struct key *other)
+{
+    struct side a, b;
+    char ports[PORTS];
+    side_open(&a, 0, key);
+    side_open(&b, 1, other);
+    snprintf(ports, sizeof ports, "%s\n%s\n", a.port, b.port);
+    side_join(&a, 1, job, ports);
+    side_join(&b, 1, job, ports);
+    carrier_ask(b.carrier, 0, 5);
+    await(&b.lost, 1);
+    is_int(atomic_load(&a.asked), 0, "who has another key, or none, is not heard, and learns that there is no link");
+    side_close(&a);
+    side_close(&b);
+}
+
+int
+main(void)
+{
+    struct key key, other;
+    uint64_t state = seed_of(1);
+    for (int i = 0; i < LIST; i++) list[i] = (char)next_random(&state);
+    test_two(NULL, "without a key");
+    if (!new_key(&key) || !new_key(&other)) {
+        ok(true, "keys # SKIP %s", err_text());
+        return done();
+    }
+    test_two(&key, "with a key");
+    test_stranger(&key, &other);
+    test_stranger(&key, NULL);
+    return done();
+}
