@@ -118,7 +118,8 @@ int rille_recover(struct rille_session *s, int workers);
 void rille_interrupt(struct rille_session *s);
 /* What the run in progress is doing, "matmul (a.lua:3)", "" for nothing; as free to call as rille_interrupt(). */
 void rille_doing(struct rille_session *s, char *text, size_t size);
-/* What one device thread does; false: there is no such thread. In a signal handler, or on the session's thread. */
+/* What one device thread does, in this process or a worker of its host; false: there is no such thread. In a signal
+ * handler, or on the session's thread. */
 bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
 void rille_seed(struct rille_session *s, uint64_t seed); /* restarts the count of random calls */
 /* The random state: what has the same seed and count draws the same numbers from then on, compiled or not. */
@@ -168,7 +169,7 @@ int64_t rille_external_bytes(struct rille_session *s);
 
 struct rille_device_info {
     const char *kind;
-    int device, thread;
+    int device, thread; /* thread: as in rille_doing_thread(); -1: on another host */
     int64_t live_bytes, arena_bytes, peak_bytes, limit_bytes;
 };
 /* i-th device that was used so far; false when there is none. */

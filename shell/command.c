@@ -179,9 +179,12 @@ command_devices(lua_State *L, int env, const char *text)
     struct rille_device_info d;
     (void)env, (void)text;
     printf("  %d of kind %s\n", rille_device_count(s, rille_default_kind(s)), rille_default_kind(s));
-    for (int i = 0; rille_device_info(s, i, &d); i++)
-        printf("  %s:%d  thread %d  %lld bytes live, %lld in its arena, %lld at most\n", d.kind, d.device, d.thread,
-               (long long)d.live_bytes, (long long)d.arena_bytes, (long long)d.peak_bytes);
+    for (int i = 0; rille_device_info(s, i, &d); i++) {
+        printf("  %s:%d  ", d.kind, d.device);
+        printf(d.thread < 0 ? "on another host" : "thread %d", d.thread);
+        printf("  %lld bytes live, %lld in its arena, %lld at most\n", (long long)d.live_bytes,
+               (long long)d.arena_bytes, (long long)d.peak_bytes);
+    }
     return COMMAND_DONE;
 }
 

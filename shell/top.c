@@ -1,8 +1,8 @@
 /* top.c - :top EXPR: what the device threads do while an expression is computed, again and again.
  *
- * A timer's signal, which the thread that runs gets, samples what each device thread does into a table of counts;
- * another thread paints it. So the picture costs the run next to nothing, and reads no plan that could be gone. q ends
- * the picture, not the run; Ctrl-C stops the run.
+ * A timer's signal, which the thread that runs gets, samples what each device thread does, a worker's of this host
+ * too, into a table of counts; another thread paints it. So the picture costs the run next to nothing, and reads no
+ * plan that could be gone. q ends the picture, not the run; Ctrl-C stops the run.
  *
  * :top alone shows what the devices have and do now, such as a run that was let go, and how fast it goes on. */
 #include "shell/clock.h"
@@ -245,7 +245,7 @@ paint_session(struct rille_session *s, struct rille_counters *before, double sec
     int i, columns = print_columns();
     for (i = 0; rille_device_info(s, i, &d); i++) {
         doing[0] = 0;
-        if (!rille_doing_thread(s, d.thread, doing, sizeof doing)) strcpy(doing, "elsewhere");
+        if (!rille_doing_thread(s, d.thread, doing, sizeof doing)) strcpy(doing, "on another host");
         printf("  %s:%-3d %9.1f MiB live  ", d.kind, d.device, (double)d.live_bytes / 1048576);
         if (columns >= 70) printf("%9.1f MiB at most  ", (double)d.peak_bytes / 1048576);
         printf("%.*s%s\n", columns < 80 ? 9 : columns - 60, *doing ? doing : "idle", clear);

@@ -164,6 +164,21 @@ for key in q '\003'; do
   ok ":top shows devices until $key" grep -q 'cpu:0 .*MiB live .*idle' seen
   ok "and gives the prompt back" grep -qx alive seen
 done
+# Workers on this host are looked at, those of another are not.
+steps=('wait rille> ' 'type P = rille.placement("cpu", {0, 1})\n' prompt
+  'type a = rille.randn({1024, 1024}, {placement = P, sbp = "S(0)"})\n' prompt
+  'type b = rille.zeros({1024, 1024}, {placement = P, sbp = "B"})\n' prompt
+  'type a:sum():item() > -1e9\n' 'wait true' prompt
+  'type :top (function() local c = a; for _ = 1, 3000 do c = c:matmul(b) end return c:sum():item() end)()\n'
+  'wait q leaves this' 'wait matmul' 'type \003' 'wait interrupted' 'wait rille> ' 'type :top\n' 'wait q leaves' 'type q' 'wait rille> '
+  'type :quit\n')
+for hosts in 1 2; do
+  printf '%s\n' "${steps[@]}" | RILLE_HOSTS=$hosts perl "$pty" "$rille" launch -n 2 --no-init --color never -d cpu:1 >seen 2>&1
+  grep -q "thread 0 .*█.* %" seen && grep -q "%  matmul ((command):1)" seen
+  report $? ":top shows what a worker does while it runs (hosts: $hosts)" || tell
+  is "and that host's threads alone (hosts: $hosts)" "$(grep -o 'thread [0-9]' seen | sort -u | wc -l)" $((3 - hosts))
+  is "and that they are idle after it (hosts: $hosts)" "$(grep -c 'MiB live .*idle' seen) $(grep -c 'MiB live .*another host' seen)" "$((3 - hosts)) $((hosts - 1))"
+done
 answer ':devices'
 ok ":devices counts them" grep -q '4 of kind cpu' <<<"$got"
 answer ':actors'

@@ -577,6 +577,13 @@ act_issue(struct worker *w, int task, struct flow *f)
     if (actor->waits == 0 && actor->begun < u->act.task->nact) heap_push(w, task);
 }
 
+static void
+say_doing(struct worker *w, int task, int over)
+{
+    uint64_t doing = (uint64_t)w->run_id << 32 | (uint32_t)((task + 1) | over);
+    if (w->doing) atomic_store_explicit(w->doing, doing, memory_order_relaxed);
+}
+
 void
 worker_act(struct worker *w, int i)
 {
@@ -585,13 +592,13 @@ worker_act(struct worker *w, int i)
         return;
     }
     int task = heap_take(w, i);
-    if (w->doing)
-        atomic_store_explicit(w->doing, (uint64_t)w->run_id << 32 | (uint64_t)(task + 1), memory_order_relaxed);
+    say_doing(w, task, 0);
     struct flow *f = w->flow_of[w->plan->task[task].device];
     if (f)
         act_issue(w, task, f);
     else
         act_now(w, task);
+    say_doing(w, task, DOING_OVER);
 }
 
 bool

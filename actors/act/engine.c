@@ -332,33 +332,30 @@ put_number(char *at, const char *end, int n)
     return at;
 }
 
-bool
-engine_doing_thread(const struct engine *e, int thread, char *text, size_t size)
+void
+doing_print(const struct plan *p, const struct run *r, int32_t i, char *text, size_t size)
 {
     char *at = text;
     const char *end = text + size - 1;
-    *text = '\0';
-    if (thread >= e->nthread) return false;
-    const struct worker *w = &e->worker[thread];
-    int32_t acting = w->acting;
-    if (acting == 0) return true;
-    const struct task *task = &w->plan->task[acting - 1];
-    struct line line = task->blame_node >= 0 ? w->run->line[task->blame_node] : (struct line){0};
+    const struct task *task = &p->task[i];
+    struct line line = task->blame_node >= 0 ? r->line[task->blame_node] : (struct line){0};
     at = put_text(at, end, task->name ? task->name : "a move");
     if (line.file) {
         at = put_text(put_text(at, end, " ("), end, line.file);
         at = put_text(put_number(put_text(at, end, ":"), end, line.line), end, ")");
     }
     *at = '\0';
-    return true;
 }
 
-void
-engine_doing(const struct engine *e, char *text, size_t size)
+bool
+engine_doing_thread(const struct engine *e, int thread, char *text, size_t size)
 {
-    for (int t = 0; engine_doing_thread(e, t, text, size); t++)
-        if (*text) return;
     *text = '\0';
+    if (thread < 0 || thread >= e->nthread) return false;
+    const struct worker *w = &e->worker[thread];
+    int32_t acting = w->acting;
+    if (acting) doing_print(w->plan, w->run, acting - 1, text, size);
+    return true;
 }
 
 void

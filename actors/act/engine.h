@@ -37,6 +37,7 @@ struct run {
     void *hook;
 };
 
+enum { DOING_OVER = 1 << 30 };
 struct engine_options {
     int process; /* number in the cluster; 0 when alone */
     int threads; /* at most */
@@ -49,7 +50,7 @@ struct engine_options {
     const uint32_t *route;
     int nroute;
     /* By thread of this process: a word in which it says what it does, for whoever looks from outside: run << 32 | task
-     * + 1. NULL: nobody looks. */
+     * + 1, with DOING_OVER when that act is over. NULL: nobody looks. */
     _Atomic uint64_t *const *doing;
     /* In a cluster: the word by which all processes decide together whether a run can still be cancelled. NULL: alone.
      */
@@ -85,10 +86,10 @@ int engine_end(struct engine *e);
 /* Stops the run in progress, no later one, unless it has begun to update variables: then these updates are done, and
  * the run with them. Any thread, async-signal-safe. */
 void engine_interrupt(struct engine *e);
-/* What the run in progress is doing: "matmul (a.lua:3)"; "" when nothing is. Any thread, async-signal-safe. */
-void engine_doing(const struct engine *e, char *text, size_t size);
-/* The same of one device thread; false: there is no such thread. Only while the session's thread is in a run, or on it.
- */
+/* What a task of a run does: "matmul (a.lua:3)". Async-signal-safe. */
+void doing_print(const struct plan *p, const struct run *r, int32_t task, char *text, size_t size);
+/* What a device thread does, "" for nothing; false: there is no such thread. Any thread while the run is in progress,
+ * async-signal-safe. */
 bool engine_doing_thread(const struct engine *e, int thread, char *text, size_t size);
 /* Stops it whatever it has begun: another process, without which it cannot end, has failed. Any thread. */
 void engine_abort(struct engine *e);

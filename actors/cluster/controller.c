@@ -4,6 +4,7 @@
  * anybody goes on, since what it would yet write lies in memory that others will use. */
 #include "actors/cluster/control.h"
 
+#include "actors/act/engine.h"
 #include "actors/cluster/bus_host.h"
 #include "actors/cluster/machine.h"
 #include "actors/plan/plan.h"
@@ -85,9 +86,20 @@ task_of(const struct cluster *c, int rank)
         int local = k++;
         if (coordinator_slot(c->c, s) != (uint32_t)rank) continue;
         uint64_t doing = atomic_load(bus_host_doing(segment_base(c->bus), local));
-        if (doing >> 32 == c->run && (uint32_t)doing) return (int32_t)(uint32_t)doing - 1;
+        if (doing >> 32 == c->run) return ((int32_t)doing & ~DOING_OVER) - 1;
     }
     return -1;
+}
+
+bool
+cluster_doing(const struct cluster *c, int thread, int32_t *task)
+{
+    *task = -1;
+    if (thread < 0 || thread >= c->memory[c->home].map.nslot || !coordinator_memory(c->c, c->home)->own) return false;
+    if (!c->job) return true; /* only between runs is the epoch's bus another */
+    uint64_t doing = atomic_load(bus_host_doing(segment_base(c->bus), thread));
+    if (doing >> 32 == c->run && !((int32_t)doing & DOING_OVER)) *task = (int32_t)doing - 1;
+    return true;
 }
 
 static void

@@ -47,6 +47,8 @@ int cluster_memories(const struct cluster *c);
 int cluster_home(const struct cluster *c);
 /* The memory of a device. */
 int cluster_memory_of(const struct cluster *c, int kind, int device);
+/* Its thread among those of the home memory, as in plans; -1: it is on another host. */
+int cluster_thread_of(const struct cluster *c, int kind, int device);
 struct segment *cluster_segment(const struct cluster *c, int memory);
 /* Where a pool of the device has its bytes. Those of another host are read and written by messages, from any thread:
  * E_LOST. */
@@ -86,6 +88,9 @@ struct cluster_job {
 int cluster_run(struct cluster *c, struct cluster_job *job);
 void cluster_interrupt(struct cluster *c); /* any thread, async-signal-safe */
 void cluster_forget(struct cluster *c, uint64_t program);
+/* The task of the run in progress that a thread of this host's is at, -1: none; false: there is no such thread here. In
+ * a signal handler, or on the session's thread. */
+bool cluster_doing(const struct cluster *c, int thread, int32_t *task);
 
 struct cluster_loss {
     int rank, pid;

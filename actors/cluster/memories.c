@@ -219,15 +219,29 @@ cluster_home(const struct cluster *c)
     return c->home;
 }
 
-int
-cluster_memory_of(const struct cluster *c, int kind, int device)
+static const struct range *
+range_of(const struct cluster *c, int kind, int device)
 {
     for (int i = 0; i < c->nrange; i++) {
         const struct range *r = &c->range[i];
-        if ((int)r->kind == kind && (uint32_t)device >= r->first && (uint32_t)device - r->first < r->n)
-            return (int)r->memory;
+        if ((int)r->kind == kind && (uint32_t)device >= r->first && (uint32_t)device - r->first < r->n) return r;
     }
-    return c->home;
+    return NULL;
+}
+
+int
+cluster_memory_of(const struct cluster *c, int kind, int device)
+{
+    const struct range *r = range_of(c, kind, device);
+    return r ? (int)r->memory : c->home;
+}
+
+int
+cluster_thread_of(const struct cluster *c, int kind, int device)
+{
+    const struct range *r = range_of(c, kind, device);
+    if (!r || (int)r->memory != c->home) return -1;
+    return (int)(r->slot + ((uint32_t)device - r->first) % r->nslot);
 }
 
 struct segment *

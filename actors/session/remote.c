@@ -170,6 +170,17 @@ remote_begun(const struct runner *r, int32_t root)
     return r->remote->begun[root];
 }
 
+bool
+remote_doing(const struct rille_session *s, int thread, char *text, size_t size)
+{
+    const struct runner *r = s->last;
+    int32_t task;
+    *text = '\0';
+    if (!cluster_doing(s->cluster, thread, &task)) return false;
+    if (r && task >= 0 && task < r->plan->ntask) doing_print(r->plan, &r->run, task, text, size);
+    return true;
+}
+
 static struct line
 line_of(const struct runner *r, int32_t node)
 {

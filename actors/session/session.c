@@ -92,6 +92,12 @@ rille_default_kind(struct rille_session *s)
     return device_kind_text(s->default_kind);
 }
 
+static int
+thread_of(const struct rille_session *s, int kind, int rank)
+{
+    return s->cluster ? cluster_thread_of(s->cluster, kind, rank) : rank % MAX(1, s->threads);
+}
+
 bool
 rille_device_info(struct rille_session *s, int i, struct rille_device_info *out)
 {
@@ -102,7 +108,7 @@ rille_device_info(struct rille_session *s, int i, struct rille_device_info *out)
             struct pool_count c = pool_count(s->pool[kind][rank]);
             *out = (struct rille_device_info){.kind = device_kind_text(kind),
                                               .device = rank,
-                                              .thread = rank % MAX(1, s->threads),
+                                              .thread = thread_of(s, kind, rank),
                                               .live_bytes = (int64_t)c.live_bytes,
                                               .arena_bytes = (int64_t)c.arena_bytes,
                                               .peak_bytes = (int64_t)c.peak_bytes,
@@ -346,11 +352,18 @@ rille_interrupt(struct rille_session *s)
     if (s->cluster) cluster_interrupt(s->cluster);
 }
 
+static bool
+doing_thread(const struct rille_session *s, int thread, char *text, size_t size)
+{
+    return s->cluster ? remote_doing(s, thread, text, size) : engine_doing_thread(s->engine, thread, text, size);
+}
+
 void
 rille_doing(struct rille_session *s, char *text, size_t size)
 {
     if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0) return;
-    engine_doing(s->engine, text, size);
+    for (int t = 0; doing_thread(s, t, text, size); t++)
+        if (*text) return;
 }
 
 bool
@@ -358,7 +371,7 @@ rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size)
 {
     if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0 || thread < 0)
         return false;
-    return engine_doing_thread(s->engine, thread, text, size);
+    return doing_thread(s, thread, text, size);
 }
 
 void

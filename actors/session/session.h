@@ -300,6 +300,8 @@ int remote_ready(struct rille_session *s, struct runner *r);
 int remote_arenas(struct rille_session *s, struct runner *r);
 /* Runs a bound runner on the cluster's workers. E_LOST names who was lost. */
 int remote_run(struct rille_session *s, struct runner *r);
+/* rille_doing_thread() of the workers' threads on this host. */
+bool remote_doing(const struct rille_session *s, int thread, char *text, size_t size);
 /* After a run that failed: had an update begun to write this root over its leaf? */
 bool remote_begun(const struct runner *r, int32_t root);
 void remote_free(struct rille_session *s, struct runner *r);
