@@ -39,12 +39,12 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
     struct task *t = &d->task;
     t->kind = kind;
     t->node = node;
-    t->device = (int16_t)draft_device(l, device_kind, rank);
+    t->device = draft_device(l, device_kind, rank);
     t->thread = l->plan->device[t->device].thread;
     t->pos = pos;
     t->channel = -1;
     t->nact = piece ? l->program->pieces : 1;
-    t->priority = (uint64_t)*id;
+    t->priority = *id;
     t->blame_node = node >= 0 ? node : l->at;
     if (l->at >= 0) d->task.stage = l->outline->stages.stage[l->at];
     if (node >= 0) {

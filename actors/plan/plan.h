@@ -71,15 +71,15 @@ struct fan {
 };
 struct out_port {
     bool control; /* no bytes, never waits for a free register */
+    bool once;    /* no register is filled twice in a run: nobody waits for one to come back, so none is sent back */
+    bool shared;  /* others lie in it */
+    bool alone;   /* nobody else has its bytes in this run, so that they may be spoilt when it is free */
     int32_t nreg;
     int32_t every; /* published after so many acts */
-    bool once;     /* no register is filled twice in a run: nobody waits for one to come back, so none is sent back */
-    int64_t bytes; /* of one register */
-    bool shared;   /* others lie in it */
-    bool alone;    /* nobody else has its bytes in this run, so that they may be spoilt when it is free */
-    struct where where;
     int32_t nfan;
     struct fan *fan;
+    int64_t bytes; /* of one register */
+    struct where where;
 };
 
 enum arg_kind { ARG_NONE, ARG_REG, ARG_LEAF, ARG_NUMBER };
@@ -145,7 +145,7 @@ struct task {
     int32_t pos;            /* mesh position, or destination index of a move */
     int32_t channel;        /* whose end it is, -1 */
     int32_t nact;
-    uint64_t priority;  /* smaller first */
+    int32_t priority;   /* smaller first */
     const char *name;   /* operator, "box all-gather", ... */
     int32_t blame_node; /* program node whose line an error names: its own, or the first that wants a leaf moved; -1 */
     int32_t nin, nout, narg;
@@ -238,7 +238,7 @@ static inline uint64_t
 task_key(const struct plan *p, const struct task *t, int32_t act)
 {
     uint64_t piece = (uint64_t)(act / p->group) * (uint64_t)p->round + (uint64_t)(t->lead + act % p->group);
-    return (uint64_t)t->turn << 56 | (piece & 0xffffff) << 32 | (t->priority & 0xffffffffu);
+    return (uint64_t)t->turn << 56 | (piece & 0xffffff) << 32 | (uint32_t)t->priority;
 }
 
 /* A number of its device, stage of n, and phase, less than ndevice n (PHASE_BATCH + 1). */
