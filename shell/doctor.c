@@ -132,7 +132,7 @@ launch_facts(lua_State *L, int list)
     else if (r.launcher)
         lua_pushfstring(L, "%s, rank %d of %d, coordinator at %s", r.launcher, r.rank, r.size, r.address);
     else
-        lua_pushliteral(L, "none: this process is alone");
+        lua_pushliteral(L, "none: its variables are not there");
     fact(L, list, "launcher");
     while (rille_in_cluster(shell_of(L)->session) && rille_worker_info(shell_of(L)->session, n, &w)) n++;
     lua_pushinteger(L, n);
