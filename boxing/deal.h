@@ -13,7 +13,9 @@
  *     transmissions, one more when no member holds any of them. Necessary,
  *     because k - 1 transmissions come before any rank is complete and each
  *     other member needs one after. The first are as wide as an addend, the
- *     others as what the group holds: a sum of halves is f32 until it is whole. */
+ *     others as what the group holds: a sum of halves is f32 until it is whole.
+ *
+ * Its maker owns a deal; one thread. */
 #ifndef RILLE_BOXING_DEAL_H
 #define RILLE_BOXING_DEAL_H
 

@@ -3,7 +3,7 @@
  * Prices of memory change what candidates cost by themselves and nothing else. So what does not depend on that is done
  * once: values without support go, a variable that another one decides becomes part of it, edges that are sums are cut.
  * What is left is a network of fewer variables, each of which decides a few nodes of the net. Read-only once made; one
- * owner. */
+ * owner, any thread. */
 #ifndef RILLE_SBP_FOLD_H
 #define RILLE_SBP_FOLD_H
 

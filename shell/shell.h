@@ -3,7 +3,8 @@
  * The shell is Lua's side of rille.h. Each function that Lua calls does three things: check the arguments, name the
  * user's line and call the core, push the result or raise. Nothing here owns values: a tensor in Lua is a userdata that
  * holds one handle, given back by __gc. The struct shell lives in a userdata that was made first, so that closing the
- * Lua state frees it, and with it the session, last. */
+ * Lua state frees it, and with it the session, last. One thread has the Lua state, and
+ * calls all of this. */
 #ifndef RILLE_SHELL_SHELL_H
 #define RILLE_SHELL_SHELL_H
 

@@ -2,7 +2,7 @@
  *
  * libzmq lets in whoever knows the server's public key when nobody answers for its ZAP, so that the name which our own
  * ZAP gives is looked for on every message that a serving socket receives. One for each context that has sockets which
- * serve; used by who owns that. */
+ * serve; the context's owner has it, and its thread alone calls it. */
 #ifndef RILLE_CLUSTER_CURVE_H
 #define RILLE_CLUSTER_CURVE_H
 

@@ -32,9 +32,9 @@ struct cross {
     bool one_space;       /* all that lies here does so in one */
     struct box_plan *own; /* the stages and the parts here */
     struct cross_channel *in, *out;
-    int32_t nin, nout; /* those to stages first, then those from parts; by from, to */
-    int32_t naddend,
-        npart;             /* of those that come in the first fill stages; of those that go out the first leave parts */
+    int32_t nin, nout;     /* those to stages first, then those from parts; by from, to */
+    int32_t naddend;       /* so many of those that come in fill stages, the first */
+    int32_t npart;         /* so many of those that go out leave parts, the first */
     struct cross_run *run; /* what comes in, sorted by task and source */
     int32_t nrun;
 };

@@ -49,7 +49,7 @@ enum token {
     TOKEN_DONE,   /* the producer's work is done; the register goes back when the reader's is */
     TOKEN_ISSUED, /* it is enqueued on the stream that is the reader's too; so does the register go back */
     TOKEN_EVENT,  /* it is enqueued on another stream of this thread, for which the reader's waits; the register goes
-                     back  when the reader's work is done */
+                     back when the reader's work is done */
 };
 
 struct in_port {
@@ -180,7 +180,7 @@ struct plan {
     struct program *program;    /* owned */
     unsigned char digest[16];   /* of the outline (outline.h) */
     int32_t memory;             /* whose part it is: that of its devices; 0 where there is one memory */
-    int32_t nmemory, *memories; /* in which the program\'s devices lie, ascending */
+    int32_t nmemory, *memories; /* in which the program's devices lie, ascending */
     int32_t nthread, ndevice, ntask, pieces;
     int32_t group, round; /* pieces that a stage does before the next one's turn, and those of all stages of a device */
     int32_t nshare;       /* threads that share the cores, as one process would have them: team sizes follow from it */

@@ -4,7 +4,8 @@
  * Its canonical bytes are the key of the plan cache: operators, attributes,
  * types, layouts, the shape of the program; not lines, buffers or numbers.
  * Operands are named by index: of a node, of a leaf (a value that exists), of a
- * number (bound when a run starts). Owns its arena; read-only once made. */
+ * number (bound when a run starts). Owns its arena; read-only once made, by any
+ * thread. */
 #ifndef RILLE_PLAN_PROGRAM_H
 #define RILLE_PLAN_PROGRAM_H
 

@@ -31,9 +31,9 @@ struct values {
         const struct exec *exec;
         const struct plan_chain *chain;
         int32_t node;
-    } proved[64]; /* kernels that were looked at lately, by address */
-    int32_t filled, nfill,
-        joined; /* first task of the part that was filled last, by how many tasks; that was joined last */
+    } proved[64];          /* kernels that were looked at lately, by address */
+    int32_t filled, nfill; /* first task of the part that was filled last, by how many tasks */
+    int32_t joined;        /* the part that was joined last: its first task */
 };
 
 /* ---- verify_part.c ---- */

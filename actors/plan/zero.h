@@ -3,7 +3,8 @@
  *
  * Layouts and nothing else: an update computes on the slices of its parameter, its state lies so, gradients come to it
  * by reduce-scatter, the new parameter goes back by all-gather. What already cuts the parameter cuts first, so that
- * every slice is a rank's own. The sums are those of the whole, in the same order: the same bits. */
+ * every slice is a rank's own. The sums are those of the whole, in the same order: the same bits. It changes a
+ * program that nobody else reads yet, on the thread that makes it. */
 #ifndef RILLE_PLAN_ZERO_H
 #define RILLE_PLAN_ZERO_H
 

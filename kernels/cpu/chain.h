@@ -16,7 +16,8 @@
  * only where somebody else reads it. Any other step is a part of its own. A
  * chain that is nothing but such arithmetic on operands as they lie needs no
  * scratch, and its blocks are long. What will not stay in the caches is fetched
- * ahead, and its result goes to memory past them. */
+ * ahead, and its result goes to memory past them. Its exec owns a chain; read-only
+ * once made, by any thread with scratch of its own. */
 #ifndef RILLE_KERNELS_CPU_CHAIN_H
 #define RILLE_KERNELS_CPU_CHAIN_H
 

@@ -3,7 +3,7 @@
  * Every helper adds a node through b->add and gives its value; after a failure
  * all give NULL (sticky), so a gradient reads as mathematics and the caller
  * checks once. The nodes are ordinary operators: they have signatures, kernels
- * and gradients of their own. */
+ * and gradients of their own. They belong to the session, whose thread builds. */
 #ifndef RILLE_KERNELS_OP_BUILD_H
 #define RILLE_KERNELS_OP_BUILD_H
 

@@ -8,8 +8,8 @@
 
 struct pieces {
     struct box whole, piece;
-    int ndim,
-        cut; /* pieces are cut along this axis, one thick on those before it, whole on those behind; -1: one piece */
+    int ndim;
+    int cut; /* pieces are cut along this axis, one thick on those before it, whole on those behind; -1: one piece */
     int64_t step;
     bool begun;
 };
