@@ -161,7 +161,7 @@ struct rille_counters {
     int64_t arena_bytes;
     int64_t plans;      /* in the cache */
     int64_t plan_bytes; /* of host memory, about */
-    int64_t epoch;      /* how often rille_epoch was raised: compiled steps that are older do not fit */
+    int64_t generation; /* how often rille_generation was raised: compiled steps that are older do not fit */
 };
 void rille_count(struct rille_session *s, struct rille_counters *out);
 /* Bytes that only a collection of the caller's garbage would free (for lua_gc); a hint. */
@@ -393,14 +393,14 @@ bool rille_tracing(const struct rille_session *s);
 bool rille_trace_pause(struct rille_session *s, bool pause);
 /* t; in a trace with micro-batches its mean over them, known after the last: for what changes once a step. */
 int rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out);
-/* Does g fit these inputs (types, layouts), the captured variables, their gradients and the session's epoch? */
+/* Does g fit these inputs (types, layouts), the captured variables, their gradients and the session's generation? */
 bool rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in);
 /* Runs it. out has room for the number of results traced. */
 int rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out);
 int rille_graph_results(const struct rille_graph *g);
 void rille_graph_free(struct rille_graph **g);
 /* Something changed that traces depend on (train/eval, to_global_): graphs traced before do not fit any more. */
-void rille_epoch(struct rille_session *s);
+void rille_generation(struct rille_session *s);
 
 struct rille_device_stats {
     const char *kind;

@@ -142,7 +142,7 @@ local function set(model, what)
   for _, s in ipairs(what.pins) do
     if next(s.pin) then pin.of[s.module] = s.pin end
   end
-  rille._epoch()
+  rille._generation()
 end
 
 local function copy_of(entries)

@@ -186,7 +186,7 @@ counters(lua_State *L)
                 {"arena_bytes", c.arena_bytes},
                 {"plans", c.plans},
                 {"plan_bytes", c.plan_bytes},
-                {"epoch", c.epoch}};
+                {"generation", c.generation}};
     lua_newtable(L);
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         lua_pushinteger(L, list[k].value);
@@ -302,9 +302,9 @@ step(lua_State *L)
 }
 
 static int
-epoch(lua_State *L)
+generation(lua_State *L)
 {
-    rille_epoch(shell_of(L)->session);
+    rille_generation(shell_of(L)->session);
     return 0;
 }
 
@@ -343,7 +343,7 @@ static const luaL_Reg functions[] = {
     {"_trace_mean", trace_mean},
     {"_tracing", tracing},
     {"_step", step},
-    {"_epoch", epoch},
+    {"_generation", generation},
     {"_fail_act", fail_act},
     {"_slow_op", slow_op},
     {"_show", show_drawn},

@@ -446,7 +446,7 @@ tensor_to_global_(lua_State *L)
     at_line(L);
     check(L, rille_tensor_relayout(t, l));
     if (layout_auto(L, 2)) check(L, rille_tensor_auto(t, true));
-    rille_epoch(shell_of(L)->session);
+    rille_generation(shell_of(L)->session);
     lua_settop(L, 1);
     return 1;
 }

@@ -82,7 +82,7 @@ end
 
 -- What a copy of the model says, which has written nothing before.
 local function new_writer_says(m, ids, how)
-  rille._epoch()
+  rille._generation()
   return m:generate(ids, how)
 end
 

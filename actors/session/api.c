@@ -487,7 +487,7 @@ rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *
     if (l) TRY(layout_fits(l, &t->val->type));
     if (l && layout_partial(l)) return fail(E_SBP, "gradient: a layout that is asked for is not partial");
     t->grad_layout = l;
-    t->s->epoch++;
+    t->s->generation++;
     return 0;
 }
 

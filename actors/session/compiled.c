@@ -67,7 +67,7 @@ rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *cons
 {
     if (face_graph(g, __func__) || face_tensors(g->s, nin, in, __func__)) return false;
     const struct program *p = g->runner->plan->program;
-    if (nin != g->nin || g->epoch != g->s->epoch) return false;
+    if (nin != g->nin || g->generation != g->s->generation) return false;
     for (int i = 0; i < nin; i++)
         if (!type_equal(&in[i]->val->type, &g->in_type[i]) || in[i]->val->layout != g->in_layout[i]) return false;
     for (int32_t i = 0; i < g->ngradient; i++)

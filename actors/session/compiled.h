@@ -37,7 +37,7 @@ struct rille_graph {
     struct rille_graph *next, *back; /* in its list */
     struct runner *runner;
     bool meta; /* on devices that are not there: calls give tensors without values */
-    uint64_t epoch;
+    uint64_t generation;
     int64_t nrandom; /* ordinals that a call takes */
     int32_t nin, nout, nleaf, noutcome, nnumber, ngradient;
     struct type *in_type;

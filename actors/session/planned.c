@@ -155,7 +155,7 @@ planned_settle(struct rille_graph *g)
     }
     for (int32_t i = 0; i < g->nleaf; i++)
         if (g->assigned && g->origin[i].kind == FROM_VARIABLE) g->origin[i].t->planned = false;
-    g->epoch = g->s->epoch;
+    g->generation = g->s->generation;
     return 0;
 }
 

@@ -399,10 +399,10 @@ rille_random_restore(struct rille_session *s, uint64_t seed, uint64_t count)
 }
 
 void
-rille_epoch(struct rille_session *s)
+rille_generation(struct rille_session *s)
 {
     if (face_session(s, __func__)) return;
-    s->epoch++;
+    s->generation++;
 }
 
 bool
@@ -444,7 +444,7 @@ rille_count(struct rille_session *s, struct rille_counters *out)
                                    .live_values = g.vals,
                                    .live_nodes = g.nodes,
                                    .plan_bytes = (int64_t)s->cache.bytes,
-                                   .epoch = (int64_t)s->epoch,
+                                   .generation = (int64_t)s->generation,
                                    .plans = s->cache.plans.n};
     for (int kind = 0; kind < NDEVICE_KIND; kind++)
         for (int32_t i = 0; i < s->npool[kind]; i++) {

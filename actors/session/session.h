@@ -118,7 +118,7 @@ struct rille_session {
     struct line at;
     const char *composite; /* the composite operator that is being built */
     enum node_phase phase;
-    uint64_t seed, ordinal, epoch;
+    uint64_t seed, ordinal, generation;
     bool grad_on, poison;
     /* What is added now is computed again for the backward pass, as this region; 0: it is kept. */
     int32_t region, nregion;

@@ -543,7 +543,7 @@ rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
         tensor_rebind(t, v);
         rille_tensor_free(&t->grad);
         t->grad_layout = NULL;
-        s->epoch++;
+        s->generation++;
     }
     return build_settle(s, status);
 }
@@ -554,6 +554,6 @@ rille_tensor_auto(struct rille_tensor *t, bool on)
     TRY(face_tensor(t, __func__));
     TRY(must_be_leaf(t));
     t->planned = on;
-    if (on) t->s->epoch++; /* steps that were planned with its layout as it was are planned again */
+    if (on) t->s->generation++; /* steps that were planned with its layout as it was are planned again */
     return 0;
 }

@@ -565,7 +565,7 @@ make_graph(struct rille_session *s, int nout, const struct made *y, struct rille
     s->compiles++;
     struct rille_graph *g = must_alloc(sizeof *g);
     g->s = s;
-    g->epoch = s->epoch;
+    g->generation = s->generation;
     g->nout = nout;
     graph_inputs(g, s->trace);
     g->segments = s->trace->segments; /* taken over */

@@ -7,7 +7,7 @@
 --
 -- Of each model the writers used last are kept. Who takes one has it alone, and gives it back when its text has ended well:
 -- a text that is written while another one is has a writer of its own. What its steps were traced with - the model's
--- tensors, autocast, the session's epoch (layouts, pins, modes) - must be as it was; a writer for which it is not is forgotten.
+-- tensors, autocast, the session's generation (layouts, pins, modes) - must be as it was; a writer for which it is not is forgotten.
 
 local rille = require "rille"
 local layout = require "rille.layout"
@@ -74,7 +74,7 @@ local function autocast()
 end
 
 local function is_as_before(self, model)
-  if self.epoch ~= rille.counters().epoch then return false end
+  if self.generation ~= rille.counters().generation then return false end
   local tensors = model:named_tensors()
   if #tensors ~= #self.tensors then return false end
   for i, found in ipairs(tensors) do
@@ -86,7 +86,7 @@ end
 local function state_of(model)
   local tensors = {}
   for i, found in ipairs(model:named_tensors()) do tensors[i] = found.tensor end
-  return tensors, rille.counters().epoch
+  return tensors, rille.counters().generation
 end
 
 -- What all texts of a writer have in common.
@@ -108,7 +108,7 @@ function writer.take(model, batch, room, where, o)
   end
   if not found then
     found = new(model, batch, room, where, o)
-    found.key, found.tensors, found.epoch = key, state_of(model)
+    found.key, found.tensors, found.generation = key, state_of(model)
   end
   found.how.temperature, found.how.top_p = o.temperature, o.top_p
   return found

@@ -50,7 +50,7 @@ end
 -- bits. Chen et al. 2016. net.blocks[1]:recompute(); recompute(false) takes it back.
 function Module:recompute(on)
   recomputed[self] = on == nil or on or nil
-  rille._epoch()
+  rille._generation()
   return self
 end
 
@@ -270,7 +270,7 @@ Module.load, Module.__saved = files.load, files.saved
 function Module:train(on)
   if on == nil then on = true end
   for _, m in ipairs(self:modules()) do rawset(m, "training", on) end
-  rille._epoch()
+  rille._generation()
   return self
 end
 
@@ -295,7 +295,7 @@ function Module:to(dtype)
       holder[key] = cast[t]
     end
   end
-  rille._epoch()
+  rille._generation()
   return self
 end
 
