@@ -1,4 +1,4 @@
-/* around.c - parts of a net, chosen anew beside all others. */
+/* around.c - neighbourhoods in a net, chosen anew beside all others. */
 #include "sbp/around.h"
 
 #include "sbp/explore.h"
@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    SMALL = 16, /* nodes of a part */
+    SMALL = 16, /* nodes of a neighbourhood */
     LARGE = 60,
     HUB = 32,  /* readers of one tensor that are looked at */
     SETUP = 3, /* times as long as a sweep takes for as many costs */
@@ -25,7 +25,7 @@ around_begin(struct around *w, const struct net *n, const int32_t *choice, int64
     *w = (struct around){.net = n, .scale = scale, .random = 1, .size = SMALL, .most = MIN(LARGE, n->nnode)};
     local_begin(&w->local, n, choice);
     w->cost = net_cost(n, choice);
-    w->part = ARENA_ARRAY(&w->local.arena, int32_t, n->nnode + 1);
+    w->near = ARENA_ARRAY(&w->local.arena, int32_t, n->nnode + 1);
     w->at = ARENA_ARRAY(&w->local.arena, int32_t, n->nnode + 1);
     w->met = ARENA_ARRAY(&w->local.arena, int32_t, n->ntensor + 1);
     memset(w->at, 0xff, sizeof *w->at * (size_t)n->nnode);
@@ -44,14 +44,14 @@ around_set(struct around *w, const int32_t *choice, int64_t cost)
     w->cost = cost;
 }
 
-/* ---- which part ---- */
+/* ---- which neighbourhood ---- */
 
 static void
 take(struct around *w, int32_t node)
 {
-    if (w->at[node] >= 0 || w->npart >= w->size || w->net->node[node].ncand == 1) return;
-    w->at[node] = w->npart;
-    w->part[w->npart++] = node;
+    if (w->at[node] >= 0 || w->nnear >= w->size || w->net->node[node].ncand == 1) return;
+    w->at[node] = w->nnear;
+    w->near[w->nnear++] = node;
 }
 
 static void
@@ -65,13 +65,13 @@ take_around(struct around *w, int32_t node)
     }
 }
 
-/* Breadth first: from alike nodes in alike surroundings the parts are alike, place by place. */
+/* Breadth first: from alike nodes in alike surroundings neighbourhoods are alike, place by place. */
 static void
-choose_part(struct around *w, int32_t seed)
+choose_near(struct around *w, int32_t seed)
 {
-    w->npart = 0;
+    w->nnear = 0;
     take(w, seed);
-    for (int32_t k = 0; k < w->npart; k++) take_around(w, w->part[k]);
+    for (int32_t k = 0; k < w->nnear; k++) take_around(w, w->near[k]);
 }
 
 static void
@@ -86,10 +86,10 @@ struct making {
     struct around *w;
     struct arena *a;
     struct net *to;
-    int32_t *outer, nouter; /* nodes beside the part */
+    int32_t *outer, nouter; /* nodes beside the neighbourhood */
 };
 
-/* A node beside the part has one candidate, at no cost: what it has. */
+/* A node beside the neighbourhood has one candidate, at no cost: what it has. */
 static int32_t
 number(struct making *m, int32_t node)
 {
@@ -104,11 +104,11 @@ number(struct making *m, int32_t node)
 static const uint16_t *
 form_of(const struct making *m, int32_t node, const uint16_t *form)
 {
-    if (m->w->at[node] < m->w->npart) return form;
+    if (m->w->at[node] < m->w->nnear) return form;
     return arena_dup(m->a, &form[m->w->local.choice[node]], sizeof *form);
 }
 
-/* Of readers beside the part that want the same form one is enough. */
+/* Of readers beside the neighbourhood that want the same form one is enough. */
 static void
 add_tensor(struct making *m, const struct net_tensor *t)
 {
@@ -121,7 +121,7 @@ add_tensor(struct making *m, const struct net_tensor *t)
     x->form = form_of(m, t->maker, t->form);
     for (int32_t k = 0; k < t->nuse; k++) {
         const struct net_use *u = &t->use[k];
-        if (m->w->at[u->node] < 0 || m->w->at[u->node] >= m->w->npart) {
+        if (m->w->at[u->node] < 0 || m->w->at[u->node] >= m->w->nnear) {
             uint8_t *once = &wanted[u->form[m->w->local.choice[u->node]]];
             if (*once) continue;
             *once = 1;
@@ -136,11 +136,11 @@ static void
 make_net(struct making *m)
 {
     struct around *w = m->w;
-    int32_t nnode = w->npart, ntensor = 0;
+    int32_t nnode = w->nnear, ntensor = 0;
     w->tries++;
     for (int pass = 0; pass < 2; pass++) { /* counts, then adds; a tensor once */
-        for (int32_t k = 0; k < w->npart; k++) {
-            int32_t node = w->part[k];
+        for (int32_t k = 0; k < w->nnear; k++) {
+            int32_t node = w->near[k];
             if (pass) m->to->node[k] = w->net->node[node];
             for (int32_t i = w->local.first[node]; i < w->local.first[node + 1]; i++) {
                 const struct net_tensor *t = &w->net->tensor[w->local.tensor[i]];
@@ -148,7 +148,7 @@ make_net(struct making *m)
                 if (w->met[w->local.tensor[i]] == mark) continue;
                 w->met[w->local.tensor[i]] = mark;
                 if (pass) add_tensor(m, t);
-                nnode += 1 + MIN(t->nuse, t->nto + w->npart);
+                nnode += 1 + MIN(t->nuse, t->nto + w->nnear);
                 ntensor++;
             }
         }
@@ -156,13 +156,13 @@ make_net(struct making *m)
         m->to->node = ARENA_ARRAY(m->a, struct net_node, nnode);
         m->to->tensor = ARENA_ARRAY(m->a, struct net_tensor, ntensor + 1);
         m->outer = ARENA_ARRAY(m->a, int32_t, nnode);
-        m->to->nnode = w->npart;
+        m->to->nnode = w->nnear;
     }
 }
 
 /* ---- solving it ---- */
 
-/* The part as a network of its own, with what its nodes have: small.choice. Released by small_end. */
+/* The neighbourhood as a network of its own, with what its nodes have: small.choice. Released by small_end. */
 struct small {
     struct arena arena;
     struct net net;
@@ -178,7 +178,7 @@ small_begin(struct small *m, struct around *w)
     m->making = (struct making){.w = w, .a = &m->arena, .to = &m->net};
     make_net(&m->making);
     m->choice = ARENA_ARRAY(&m->arena, int32_t, m->net.nnode + 1);
-    for (int32_t k = 0; k < w->npart; k++) m->choice[k] = w->local.choice[w->part[k]];
+    for (int32_t k = 0; k < w->nnear; k++) m->choice[k] = w->local.choice[w->near[k]];
     m->cost = net_cost(&m->net, m->choice);
     w->work += m->net.nnode;
 }
@@ -186,7 +186,7 @@ small_begin(struct small *m, struct around *w)
 static void
 small_end(struct small *m, struct around *w)
 {
-    release(w, w->part, w->npart);
+    release(w, w->near, w->nnear);
     release(w, m->making.outer, m->making.nouter);
     arena_fini(&m->arena);
 }
@@ -194,28 +194,28 @@ small_end(struct small *m, struct around *w)
 static void
 keep(struct around *w, const int32_t *choice, int64_t gain)
 {
-    for (int32_t k = 0; k < w->npart; k++) w->local.choice[w->part[k]] = choice[k];
+    for (int32_t k = 0; k < w->nnear; k++) w->local.choice[w->near[k]] = choice[k];
     w->cost -= gain;
 }
 
-/* What made a part better is tried where the same stands: layers of a model are alike. */
+/* What made a neighbourhood better is tried where the same stands: layers of a model are alike. */
 static void
-repeat(struct around *w, const int32_t *part, const int32_t *was, const int32_t *then, int32_t n)
+repeat(struct around *w, const int32_t *near, const int32_t *was, const int32_t *then, int32_t n)
 {
     const struct net *net = w->net;
-    int32_t seed = part[0];
+    int32_t seed = near[0];
     for (int32_t j = 0; j < net->nnode; j++) {
         struct small m;
         bool alike = j != seed;
         if (net->node[j].cost != net->node[seed].cost || net->node[j].ncand != net->node[seed].ncand) continue;
         w->size = n;
-        if (alike) choose_part(w, j);
-        alike = alike && w->npart == n;
+        if (alike) choose_near(w, j);
+        alike = alike && w->nnear == n;
         for (int32_t k = 0; k < n && alike; k++)
-            alike = net->node[w->part[k]].cost == net->node[part[k]].cost &&
-                    net->node[w->part[k]].ncand == net->node[part[k]].ncand && w->local.choice[w->part[k]] == was[k];
+            alike = net->node[w->near[k]].cost == net->node[near[k]].cost &&
+                    net->node[w->near[k]].ncand == net->node[near[k]].ncand && w->local.choice[w->near[k]] == was[k];
         if (!alike) {
-            release(w, w->part, w->npart);
+            release(w, w->near, w->nnear);
             continue;
         }
         small_begin(&m, w);
@@ -227,15 +227,15 @@ repeat(struct around *w, const int32_t *part, const int32_t *was, const int32_t 
 }
 
 static bool
-try_part(struct around *w)
+try_near(struct around *w)
 {
     struct small m;
     small_begin(&m, w);
     struct cfn *c = cfn_new(&m.net, w->scale, NULL);
     struct explore s = {.stop = w->stop, .arg = w->arg, .scale = w->scale, .patience = 3, .looks = 150};
-    int32_t n = w->npart;
+    int32_t n = w->nnear;
     int32_t *was = arena_dup(&m.arena, m.choice, sizeof *was * (size_t)n);
-    int32_t *part = arena_dup(&m.arena, w->part, sizeof *part * (size_t)n);
+    int32_t *near = arena_dup(&m.arena, w->near, sizeof *near * (size_t)n);
     s.best = m.cost * w->scale;
     s.nchoice = m.net.nnode;
     s.choice = m.choice;
@@ -248,7 +248,7 @@ try_part(struct around *w)
     m.arena = (struct arena){0};
     int32_t *then = m.choice;
     small_end(&m, w);
-    if (better) repeat(w, part, was, then, n);
+    if (better) repeat(w, near, was, then, n);
     arena_fini(&kept);
     return better;
 }
@@ -261,9 +261,9 @@ around_look(struct around *w, int64_t work)
         int32_t size = w->size;
         w->work++;
         w->turn = draw(w, INT32_MAX);
-        choose_part(w, draw(w, w->net->nnode));
-        if (w->npart == 0) continue;
-        bool better = try_part(w);
+        choose_near(w, draw(w, w->net->nnode));
+        if (w->nnear == 0) continue;
+        bool better = try_near(w);
         any = any || better;
         w->size = better ? MAX(SMALL, size - size / 16) : size + 1 + size / 32;
         if (w->size > w->most) w->size = SMALL;
@@ -281,7 +281,7 @@ better(struct explore *s, int64_t work)
 {
     struct around *w = s->of;
     if (s->best >= NET_NEVER) return false;
-    if (!w->part) around_begin(w, w->net, s->choice, s->scale);
+    if (!w->near) around_begin(w, w->net, s->choice, s->scale);
     if (s->best < w->cost * s->scale) around_set(w, s->choice, s->best / s->scale);
     w->stop = s->stop;
     w->arg = s->arg;

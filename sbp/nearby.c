@@ -1,4 +1,4 @@
-/* nearby.c - parts of a network, solved anew. */
+/* nearby.c - neighbourhoods in a network, solved anew. */
 #include "sbp/nearby.h"
 
 #include "sbp/explore.h"
@@ -90,7 +90,7 @@ nearby_begin(struct nearby *w, const struct folded *f, struct limit *m, const st
     w->then = ARENA_ARRAY(&w->arena, int64_t, m->ntime + 1);
     w->price = ARENA_ARRAY(&w->arena, int64_t, m->ntime + 1);
     w->sum = ARENA_ARRAY(&w->arena, int64_t, m->ntime + 1);
-    w->part = ARENA_ARRAY(&w->arena, int32_t, n + 1);
+    w->near = ARENA_ARRAY(&w->arena, int32_t, n + 1);
     w->at = ARENA_ARRAY(&w->arena, int32_t, n + 1);
     w->tried = ARENA_ARRAY(&w->arena, int32_t, 2 * (LARGE + 1));
     w->extra = ARENA_ARRAY(&w->arena, int64_t *, LARGE + 1);
@@ -162,14 +162,14 @@ nearby_get(const struct nearby *w, int32_t *candidate)
     for (int32_t v = 0; v < w->f->c->nvar; v++) candidate[v] = w->f->c->var[v].value[w->pick[v]];
 }
 
-/* ---- which part ---- */
+/* ---- which neighbourhood ---- */
 
 static void
 take(struct nearby *w, int32_t v)
 {
-    if (w->at[v] >= 0 || w->npart >= w->size) return;
-    w->at[v] = w->npart;
-    w->part[w->npart++] = v;
+    if (w->at[v] >= 0 || w->nnear >= w->size) return;
+    w->at[v] = w->nnear;
+    w->near[w->nnear++] = v;
 }
 
 static void
@@ -208,20 +208,20 @@ alive_at(struct nearby *w, int32_t t)
 
 /* Seeds, and what lies around them, breadth first. */
 static void
-choose_part(struct nearby *w)
+choose_near(struct nearby *w)
 {
     int32_t t = w->over > 0 || draw(w, 2) ? full_time(w) : -1, seeds = 1 + (int32_t)draw(w, 4);
-    w->npart = 0;
+    w->nnear = 0;
     if (draw(w, 4) == 0) seeds = w->size;
-    for (int32_t k = 0; k < seeds && w->npart < w->size; k++)
+    for (int32_t k = 0; k < seeds && w->nnear < w->size; k++)
         take(w, t >= 0 ? alive_at(w, t) : (int32_t)draw(w, (uint64_t)w->f->c->nvar));
-    for (int32_t k = 0; k < w->npart && w->npart < w->size; k++) take_around(w, w->part[k]);
+    for (int32_t k = 0; k < w->nnear && w->nnear < w->size; k++) take_around(w, w->near[k]);
 }
 
 static void
-release_part(struct nearby *w)
+release_near(struct nearby *w)
 {
-    for (int32_t k = 0; k < w->npart; k++) w->at[w->part[k]] = -1;
+    for (int32_t k = 0; k < w->nnear; k++) w->at[w->near[k]] = -1;
 }
 
 /* ---- solving it ---- */
@@ -241,12 +241,12 @@ price_taking(void *arg, const struct taking *t)
 }
 
 static void
-price_part(struct nearby *w)
+price_near(struct nearby *w)
 {
     w->sum[0] = 0;
     for (int32_t t = 0; t < w->ntime; t++) w->sum[t + 1] = w->sum[t] + w->price[t];
-    for (int32_t k = 0; k < w->npart; k++) {
-        int32_t v = w->part[k];
+    for (int32_t k = 0; k < w->nnear; k++) {
+        int32_t v = w->near[k];
         for (int32_t i = 0; i < w->f->c->var[v].n; i++) {
             struct pricing p = {.w = w};
             for (int32_t j = w->f->first[v]; j < w->f->first[v + 1]; j++) {
@@ -258,29 +258,29 @@ price_part(struct nearby *w)
     }
 }
 
-/* The part alone: what it has with others is settled. */
+/* The neighbourhood alone: what it has with others is settled. */
 static struct cfn *
-part_network(const struct nearby *w)
+near_network(const struct nearby *w)
 {
     const struct cfn *all = w->f->c;
     struct cfn *c = must_alloc(sizeof *c);
-    *c = (struct cfn){.nvar = w->npart, .scale = all->scale};
-    c->var = must_alloc(sizeof *c->var * (size_t)w->npart);
-    c->rank = must_alloc(sizeof *c->rank * (size_t)w->npart);
-    for (int32_t k = 0; k < w->npart; k++) {
-        const struct cfn_var *x = &all->var[w->part[k]];
+    *c = (struct cfn){.nvar = w->nnear, .scale = all->scale};
+    c->var = must_alloc(sizeof *c->var * (size_t)w->nnear);
+    c->rank = must_alloc(sizeof *c->rank * (size_t)w->nnear);
+    for (int32_t k = 0; k < w->nnear; k++) {
+        const struct cfn_var *x = &all->var[w->near[k]];
         struct cfn_var *y = &c->var[k];
         y->n = x->n;
         y->cost = must_alloc(sizeof *y->cost * (size_t)x->n);
         y->value = must_alloc(sizeof *y->value * (size_t)x->n);
-        c->rank[k] = all->rank[w->part[k]];
+        c->rank[k] = all->rank[w->near[k]];
         for (int32_t i = 0; i < x->n; i++) {
             y->cost[i] = cost_add(x->cost[i], w->extra[k][i]);
             y->value[i] = (uint16_t)i;
         }
     }
-    for (int32_t k = 0; k < w->npart; k++) {
-        int32_t v = w->part[k];
+    for (int32_t k = 0; k < w->nnear; k++) {
+        int32_t v = w->near[k];
         const struct cfn_var *x = &all->var[v];
         for (int32_t j = 0; j < x->nedge; j++) {
             const struct cfn_edge *e = &all->edge[x->edge[j]];
@@ -296,15 +296,15 @@ part_network(const struct nearby *w)
     return c;
 }
 
-/* What the part costs with all its edges, prices beside; pick by place in the part. */
+/* What it costs with all its edges, prices beside; pick by place in it. */
 static int64_t
-part_cost(const struct nearby *w, const int32_t *pick, int64_t *priced)
+near_cost(const struct nearby *w, const int32_t *pick, int64_t *priced)
 {
     const struct cfn *all = w->f->c;
     int64_t sum = 0;
     *priced = 0;
-    for (int32_t k = 0; k < w->npart; k++) {
-        int32_t v = w->part[k];
+    for (int32_t k = 0; k < w->nnear; k++) {
+        int32_t v = w->near[k];
         sum = cost_add(sum, all->var[v].cost[pick[k]]);
         *priced += w->extra[k][pick[k]];
         for (int32_t j = 0; j < all->var[v].nedge; j++) {
@@ -322,8 +322,8 @@ static void
 live_then(struct nearby *w)
 {
     memset(w->then, 0, sizeof *w->then * (size_t)(w->ntime + 1));
-    for (int32_t k = 0; k < w->npart; k++) {
-        int32_t v = w->part[k];
+    for (int32_t k = 0; k < w->nnear; k++) {
+        int32_t v = w->near[k];
         if (w->tried[k] == w->pick[v]) continue;
         add_var(w, v, w->pick[v], -1, w->then);
         add_var(w, v, w->tried[k], 1, w->then);
@@ -353,30 +353,30 @@ raise_prices(struct nearby *w, int64_t gain)
 static void
 accept(struct nearby *w, int64_t cost, double over)
 {
-    for (int32_t k = 0; k < w->npart; k++) w->pick[w->part[k]] = w->tried[k];
+    for (int32_t k = 0; k < w->nnear; k++) w->pick[w->near[k]] = w->tried[k];
     memcpy(w->live, w->then, sizeof *w->live * (size_t)w->ntime);
     w->cost = cost;
     w->over = over;
 }
 
-/* One part, with rising prices. True when it became better. */
+/* One neighbourhood, with rising prices. True when it became better. */
 static bool
-try_part(struct nearby *w)
+try_near(struct nearby *w)
 {
     int32_t *now = w->tried + LARGE + 1;
-    for (int32_t k = 0; k < w->npart; k++) now[k] = w->pick[w->part[k]];
+    for (int32_t k = 0; k < w->nnear; k++) now[k] = w->pick[w->near[k]];
     memcpy(w->price, w->limit->price, sizeof *w->price * (size_t)w->ntime);
     memcpy(w->then, w->live, sizeof *w->then * (size_t)w->ntime);
     for (int try = 0; try < TRIES; try++) {
         int64_t priced_now, priced_then;
-        price_part(w);
-        int64_t was = part_cost(w, now, &priced_now);
+        price_near(w);
+        int64_t was = near_cost(w, now, &priced_now);
         if (w->over > 0 && try == 0) { /* what is over has to go, whatever it costs */
             raise_prices(w, MIN(was, NET_NEVER / 1024) / 16);
-            price_part(w);
-            part_cost(w, now, &priced_now);
+            price_near(w);
+            near_cost(w, now, &priced_now);
         }
-        struct cfn *c = part_network(w);
+        struct cfn *c = near_network(w);
         struct explore s = {.stop = w->o->stop,
                             .arg = w->o->arg,
                             .scale = 1,
@@ -384,13 +384,13 @@ try_part(struct nearby *w)
                             .root = true,
                             .patience = 2,
                             .looks = 8};
-        s.nchoice = w->npart;
+        s.nchoice = w->nnear;
         s.choice = w->tried;
         explore(&s, c);
         w->work += s.work + w->ntime;
         cfn_free(&c);
         if (s.best >= NET_NEVER) return false;
-        int64_t then = part_cost(w, w->tried, &priced_then);
+        int64_t then = near_cost(w, w->tried, &priced_then);
         live_then(w);
         double over = over_limit(w, w->then);
         if (over < w->over || (over == w->over && then <= was)) {
@@ -412,9 +412,9 @@ nearby_look(struct nearby *w, int64_t work)
     for (work += w->work; w->work < work;) {
         if (w->o->stop && w->o->stop(w->o->arg)) break;
         w->work += w->ntime + w->f->c->nvar;
-        choose_part(w);
-        bool better = try_part(w);
-        release_part(w);
+        choose_near(w);
+        bool better = try_near(w);
+        release_near(w);
         any = any || better;
         w->size =
             better ? MAX(SMALL, w->size - w->size / 16) : MIN(MIN(LARGE, w->f->c->nvar), w->size + 1 + w->size / 32);
