@@ -1,4 +1,5 @@
-/* thread.h - a thread beside the one that calls, for work that is not a device's. */
+/* thread.h - a thread beside the one that calls, for work that is not a device's. Who began it owns it,
+ * and joins it. */
 #ifndef RILLE_RUNTIME_THREAD_H
 #define RILLE_RUNTIME_THREAD_H
 

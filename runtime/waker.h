@@ -4,7 +4,8 @@
  * it waits for, and sleeps. Who makes that true wakes it afterwards. Each stores
  * first and loads second, sequentially consistent, so that at least one sees the
  * other. A wake that nobody needed any more is harmless: the sleeper looks again.
- * The word may lie in memory that processes share. (Linux: futex(2).) */
+ * A waker has one sleeper; any thread wakes. The word
+ * may lie in memory that processes share. (Linux: futex(2).) */
 #ifndef RILLE_RUNTIME_WAKER_H
 #define RILLE_RUNTIME_WAKER_H
 

@@ -1,10 +1,10 @@
 /* transport.h - carries the bytes of channels from the memory of their SEND to that of their RECV.
  *
- * A record of functions, one for a connected plan. Messages go by the bus; this is what they speak of. A transport
- * promises three things: the bytes of a channel arrive in the order in which they were put; what was put is there when
- * a message arrives that was sent after it by the same thread; and it has room for as many acts of a channel as the
- * channel has registers, so that nobody waits for room. Functions are called by the thread of the task alone, one
- * channel's by one thread; they do not block, and allocate nothing once every channel was used. */
+ * A record of functions, one for a connected plan, whose owner has it. Messages go by the bus; this is what they speak
+ * of. A transport promises three things: the bytes of a channel arrive in the order in which they were put; what was
+ * put is there when a message arrives that was sent after it by the same thread; and it has room for as many acts of a
+ * channel as the channel has registers, so that nobody waits for room. Functions are called by the thread of the task
+ * alone, one channel's by one thread; they do not block, and allocate nothing once every channel was used. */
 #ifndef RILLE_PLAN_TRANSPORT_H
 #define RILLE_PLAN_TRANSPORT_H
 

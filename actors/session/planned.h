@@ -1,6 +1,6 @@
 /* planned.h - a compiled step that a planner lays out: which layouts it may choose, and what it says of its choice.
  *
- * Between trace.c, which has the program, and plan_compile(). On the session thread. */
+ * Between trace.c, which has the program, and plan_compile(). The compiled step owns it. On the session thread. */
 #ifndef RILLE_SESSION_PLANNED_H
 #define RILLE_SESSION_PLANNED_H
 

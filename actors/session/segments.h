@@ -5,7 +5,7 @@
  * piece go together however each argument is split, and none leaves its rank. Where
  * a shard has several segments its pieces are not one after the other in memory:
  * its rows are put in order of pieces before a run, and results back after it.
- * On the session thread. */
+ * The compiled step owns them. On the session thread. */
 #ifndef RILLE_SESSION_SEGMENTS_H
 #define RILLE_SESSION_SEGMENTS_H
 

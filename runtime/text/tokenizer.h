@@ -4,7 +4,7 @@
  * refused by name) or *.tiktoken (a line a token: base64 and rank), or trained.
  * Text is any bytes; decoding what encoding gave is the same bytes, unless the
  * tokenizer has a normal form, or drops spaces around a special token. Errors
- * name the file. One thread: pieces are cached. */
+ * name the file. One owner and one thread: pieces are cached. */
 #ifndef RILLE_RUNTIME_TEXT_TOKENIZER_H
 #define RILLE_RUNTIME_TEXT_TOKENIZER_H
 
