@@ -17,6 +17,8 @@ enum {
     SHEET_WIDTH = 24, /* of a sheet with room enough */
     SHEET_HEIGHT = 5,
     MAX_SHEET = 3,
+    PARTS = 4,  /* whose origin is told */
+    BLOCKS = 4, /* of each part, and ranks of each block */
 };
 
 struct cell {
@@ -262,32 +264,87 @@ box_show_text(const struct type *t, const struct layout *l, int columns, bool co
 
 /* ---- moves ---- */
 
+/* Words in lines that fit the columns; what goes on is indented. */
+struct words {
+    struct str *s;
+    int columns, at; /* at: characters of the line so far */
+};
+
+/* Characters that are seen: all is ASCII but for escapes, which end in 'm'. */
+static int
+seen(const char *text)
+{
+    int n = 0;
+    for (; *text; text++) {
+        if (*text == '\033')
+            while (*text != 'm') text++;
+        else
+            n++;
+    }
+    return n;
+}
+
+static void
+put_word(struct words *w, const char *word)
+{
+    enum { INDENT = 4 };
+    int n = seen(word);
+    if (w->at > INDENT && w->at + 1 + n > w->columns) {
+        str_addf(w->s, "\n%*s", INDENT, "");
+        w->at = INDENT;
+    } else if (w->at) {
+        str_add(w->s, " ");
+        w->at++;
+    }
+    str_add(w->s, word);
+    w->at += n;
+}
+
+static void
+end_line(struct words *w)
+{
+    str_add(w->s, "\n");
+    w->at = 0;
+}
+
+/* "[0:2, :] of 0 + 1" */
+static void
+print_step(const struct scene *sc, const struct box_step *step, bool color, struct str *s)
+{
+    scene_slice_text(sc, step->slice, s);
+    str_add(s, step->nsource ? " of " : " is empty");
+    for (int i = 0; i < MIN(step->nsource, BLOCKS); i++) {
+        int32_t rank = step->source[i].rank;
+        str_add(s, i ? " + " : "");
+        if (color) str_addf(s, "\033[1;38;5;%dm", palette[scene_color(rank, countof(palette))]);
+        str_addf(s, "%d%s", (int)rank, color ? "\033[0m" : "");
+    }
+    if (step->nsource > BLOCKS) str_add(s, " + ...");
+}
+
 /* "rank 2: [0:2, :] of 0, [2:4, :] of 1": what the first parts are made of. */
 static void
-print_origins(const struct scene *sc, bool color, struct str *s)
+print_origins(const struct scene *sc, bool color, struct words *w)
 {
-    enum { PARTS = 4, BLOCKS = 4 };
     const struct place *to = sc->grid.layout->place;
+    struct str word = {0};
     for (int32_t pos = 0; pos < MIN(to->nrank, PARTS); pos++) {
         const struct box_work *work = scene_work(sc, pos);
         if (!work || work->nstep == 0) continue;
-        str_addf(s, "  rank %d: ", (int)to->rank[pos]);
+        str_clear(&word);
+        str_addf(&word, "  rank %d:", (int)to->rank[pos]);
+        put_word(w, str_text(&word));
         for (int k = 0; k < MIN(work->nstep, BLOCKS); k++) {
-            const struct box_step *step = &work->step[k];
-            str_add(s, k ? ", " : "");
-            scene_slice_text(sc, step->slice, s);
-            str_add(s, step->nsource ? " of " : " is empty");
-            for (int i = 0; i < MIN(step->nsource, BLOCKS); i++) {
-                int32_t rank = step->source[i].rank;
-                str_add(s, i ? " + " : "");
-                if (color) str_addf(s, "\033[1;38;5;%dm", palette[scene_color(rank, countof(palette))]);
-                str_addf(s, "%d%s", (int)rank, color ? "\033[0m" : "");
-            }
-            if (step->nsource > BLOCKS) str_add(s, " + ...");
+            str_clear(&word);
+            print_step(sc, &work->step[k], color, &word);
+            str_add(&word, k + 1 < work->nstep ? "," : "");
+            put_word(w, str_text(&word));
         }
-        str_add(s, work->nstep > BLOCKS ? ", ...\n" : "\n");
+        if (work->nstep > BLOCKS) put_word(w, "...");
+        end_line(w);
     }
-    if (to->nrank > PARTS && scene_work(sc, 0)) str_add(s, "  ...\n");
+    if (to->nrank > PARTS && scene_work(sc, 0)) put_word(w, "  ..."), end_line(w);
+    str_free(&word);
 }
 
 /* The ranks from i on that receive what it does, "0-2, 5". */
@@ -308,35 +365,57 @@ print_alike(const struct move_text *m, int i, struct str *s)
 
 /* "ranks 0-2 receive 96 B each", one line for each amount. */
 static void
-print_received(const struct move_text *m, struct str *s)
+print_received(const struct move_text *m, struct words *w)
 {
+    struct str word = {0};
     for (int i = 0; i < m->nrank; i++) {
         bool before = false, others = false;
         for (int k = 0; k < i; k++) before |= m->received[k] == m->received[i];
         for (int k = i + 1; k < m->nrank; k++) others |= m->received[k] == m->received[i];
         if (before || m->received[i] == 0) continue;
-        str_add(s, others ? "  ranks " : "  rank ");
-        print_alike(m, i, s);
-        str_add(s, others ? " receive " : " receives ");
-        bytes_print(m->received[i], s);
-        str_add(s, others ? " each\n" : "\n");
+        str_clear(&word);
+        str_add(&word, others ? "  ranks " : "  rank ");
+        print_alike(m, i, &word);
+        put_word(w, str_text(&word));
+        str_clear(&word);
+        str_add(&word, others ? "receive " : "receives ");
+        bytes_print(m->received[i], &word);
+        str_add(&word, others ? " each" : "");
+        put_word(w, str_text(&word));
+        end_line(w);
     }
+    str_free(&word);
 }
 
 static void
-print_head(const struct move_text *m, int columns, struct str *s)
+put_text(struct words *w, const char *text)
 {
+    struct str word = {0};
+    while (*text) {
+        size_t n = strcspn(text, " ");
+        str_clear(&word);
+        str_addn(&word, text, n);
+        put_word(w, str_text(&word));
+        text += n + (text[n] == ' ');
+    }
+    str_free(&word);
+}
+
+static void
+print_head(const struct move_text *m, struct words *w)
+{
+    struct str word = {0};
     if (m->refused) {
-        str_addf(s, "%s\n", m->refused);
-        return;
+        put_text(w, m->refused);
+    } else {
+        str_addf(&word, "%s: ", m->name);
+        if (m->bytes > 0) bytes_print(m->bytes, &word);
+        str_add(&word, m->bytes > 0 ? " in all," : "nothing is sent");
+        put_word(w, str_text(&word));
+        if (m->bytes > 0) put_word(w, "the least there is");
     }
-    str_addf(s, "%s: ", m->name);
-    if (m->bytes == 0) {
-        str_add(s, "nothing is sent\n");
-        return;
-    }
-    bytes_print(m->bytes, s);
-    str_addf(s, " in all,%sthe least there is\n", columns < 50 ? "\n  " : " ");
+    end_line(w);
+    str_free(&word);
 }
 
 void
@@ -346,6 +425,7 @@ box_show_move_text(const struct type *t, const struct layout *from, const struct
     struct arena a = {0};
     struct scene left, right;
     struct move_text m;
+    struct words words = {s, columns, 0};
     struct canvas *c = must_alloc(sizeof *c), *second = must_alloc(sizeof *second);
     c->columns = second->columns = columns;
     move_text_of(&m, &a, t, from, to);
@@ -356,11 +436,11 @@ box_show_move_text(const struct type *t, const struct layout *from, const struct
     bool beside = middle + 6 + second->width <= columns;
     paint_text(c, beside ? middle : 2, beside ? MAX(below / 2, 2) : below, m.refused ? "=/=" : "==>", 0);
     draw_scene(c, &right, beside ? middle + 6 : 0, beside ? 0 : below + 1);
-    print_head(&m, columns, s);
+    print_head(&m, &words);
     canvas_print(c, color, s);
     right.plan = m.plan;
-    print_origins(&right, color, s);
-    print_received(&m, s);
+    print_origins(&right, color, &words);
+    print_received(&m, &words);
     free(c);
     free(second);
     arena_fini(&a);

@@ -105,8 +105,6 @@ pictures_fit(void)
             for (size_t k = 0; k < countof(layouts); k++) {
                 str_clear(&s);
                 box_show_move_text(&t, layout(p, layouts[i]), layout(p, layouts[k]), columns[c], false, &s);
-                char *lists = strstr(s.text, "  rank"); /* are as long as they are */
-                if (lists) *lists = 0;
                 most = MAX(most, width_of(str_text(&s)));
             }
             ok(most <= columns[c], "pictures of moves from %s fit into %d columns (%d)", layouts[i], columns[c], most);
