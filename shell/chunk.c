@@ -111,7 +111,9 @@ chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *mor
     local_rewrite(L, lua_tostring(L, -1));
     lua_remove(L, -2);
     int code = load_top(L, env, name);
-    if (code) *more = *more || ends_in_eof(lua_tostring(L, -1));
+    if (!code) return code;
+    *more = *more || ends_in_eof(lua_tostring(L, -1));
+    if (syntax_hint(L, chunk)) *more = false;
     return code;
 }
 

@@ -247,9 +247,16 @@ load_file(lua_State *L, const char *name)
 }
 
 static int
+text_failed(lua_State *L, const char *text)
+{
+    syntax_hint(L, text);
+    return load_failed(L);
+}
+
+static int
 run_text(lua_State *L, const char *text, const char *name)
 {
-    if (luaL_loadbufferx(L, text, strlen(text), name, "t")) return load_failed(L);
+    if (luaL_loadbufferx(L, text, strlen(text), name, "t")) return text_failed(L, text);
     return exit_code(run_protected(L, 0, 0));
 }
 
@@ -271,7 +278,7 @@ run_expression(lua_State *L, const char *text)
     const char *chunk = lua_pushfstring(L, "return %s", text);
     int code = luaL_loadbufferx(L, chunk, strlen(chunk), "=(command line)", "t");
     lua_remove(L, -2);
-    if (code) return load_failed(L);
+    if (code) return text_failed(L, text);
     int base = lua_gettop(L) - 1;
     if ((code = run_protected(L, 0, LUA_MULTRET))) return exit_code(code);
     return exit_code(run_protected(L, lua_gettop(L) - base, 0));

@@ -145,15 +145,6 @@ put_text(struct brush *b, const char *text, enum style style)
 
 /* ---- colours ---- */
 
-static bool
-is_keyword(const struct token *t)
-{
-    static const char *const words[] = {"and",      "break",  "do",   "else", "elseif", "end",   "false", "for",
-                                        "function", "goto",   "if",   "in",   "local",  "nil",   "not",   "or",
-                                        "repeat",   "return", "then", "true", "until",  "while", NULL};
-    return token_is_any(t, words);
-}
-
 static void
 fill(unsigned char *style, const char *text, const char *from, const char *to, enum style s)
 {
@@ -184,7 +175,7 @@ colour(const char *text, size_t n, unsigned char *style)
         fill_comments(style, text, at, t.at);
         if (t.kind == T_STRING) fill(style, text, t.at, token_after(&t), TEXT);
         if (t.kind == T_NUMBER) fill(style, text, t.at, token_after(&t), NUMBER);
-        if (is_keyword(&t)) fill(style, text, t.at, token_after(&t), WORD);
+        if (token_is_keyword(&t)) fill(style, text, t.at, token_after(&t), WORD);
     }
     fill_comments(style, text, at, text + n);
 }

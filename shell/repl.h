@@ -57,6 +57,12 @@ int complete(lua_State *L, int env, const char *line, int end);
 bool complete_hint(lua_State *L, const char *line, int end);
 void complete_open(lua_State *L); /* into the global rille: what tests ask */
 
+/* ---- syntax.c ---- */
+
+/* Of a chunk that is no Lua, whose error is at the top: adds how Rille's Lua says what it may mean, as other languages
+ * write it; false: nothing is known. */
+bool syntax_hint(lua_State *L, const char *chunk);
+
 /* ---- show.c ---- */
 
 void show_value(lua_State *L, int i); /* pushes its text */

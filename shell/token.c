@@ -86,6 +86,15 @@ token_is_any(const struct token *t, const char *const *words)
     return *words != NULL;
 }
 
+bool
+token_is_keyword(const struct token *t)
+{
+    static const char *const words[] = {"and",      "break",  "do",   "else", "elseif", "end",   "false", "for",
+                                        "function", "goto",   "if",   "in",   "local",  "nil",   "not",   "or",
+                                        "repeat",   "return", "then", "true", "until",  "while", NULL};
+    return token_is_any(t, words);
+}
+
 int
 token_depth(const struct token *t)
 {

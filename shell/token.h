@@ -17,6 +17,7 @@ struct token token_next(const char *s);
 const char *token_after(const struct token *t);
 bool token_is(const struct token *t, const char *text);             /* no string is */
 bool token_is_any(const struct token *t, const char *const *words); /* a NULL-ended list */
+bool token_is_keyword(const struct token *t);                       /* of Lua */
 /* How much deeper the chunk is nested behind this token: 1 behind "do" and "(", -1 behind "end" and ")". */
 int token_depth(const struct token *t);
 

@@ -109,6 +109,43 @@ answer 'function r() return 1 + r() end' 'r()'
 ok "of a recursion without end few lines are told" bash -c '[ "$(grep -c "in function" seen)" -lt 20 ]'
 shows "and how often they were the same" 'times more'
 
+# What other languages write, a line each, and what the error says.
+forms=(
+  'x @ y' 'write x:matmul(y)' 'z = x @ y' 'write x:matmul(y)' 'x += 1' 'write x = x + 1' 'x -= 1' 'write x = x - 1'
+  'x *= 2' 'write x = x * 2' 'x /= 2' 'write x = x / 2' 'x++' 'write x = x + 1' 'x != y' 'write x ~= y' '1 != 2' 'write x ~= y'
+  'x ** 2' 'write x ^ 2' '!x' 'write not x' 'x && y' 'write x and y' 'x || y' 'write x or y' 'c ? x : y' 'write c and x or y'
+  'None' 'it is nil in Lua' 'x = True' 'it is true in Lua' 'False' 'it is false in Lua' 'len(x)' 'write #x'
+  'x is None' 'write x == nil' 'del x' 'write x = nil' 'import torch' 'write local name = require "name"'
+  'from a import b' 'write local name = require "name"' 'lambda x: x' 'write function(x) return ... end'
+  'x[0:2]' 'a range is x[{{0, 2}}], a whole axis {}' 'x[i:j]' 'a range is' 'x[:, 0]' 'a range is' 'x[1:]' 'a range is'
+  'x = [1, 2]' 'write {1, 2}' '{"a": 1}' 'write {name = value}' 'f(x=1)' 'write f{name = value}' 'x = 1 # and so on' 'a comment begins with --'
+  'def f(x):' 'write function name(x) ... end' 'def f(' 'write function name(x) ... end' 'if x == 1:' 'write if x then ... end'
+  'for i in range(3):' 'write for i = 0, n - 1 do ... end' 'while True:' 'write while x do ... end' 'try:' 'write pcall(f)'
+  'class A:' 'write a table of functions' 'else:' 'write else ... end')
+# What is wrong otherwise, or is Lua, is told nothing of that kind.
+plain=('x = 1 )' 'return #x )' 'f(function() x = 1 end, )' 'y[x:size()] = = 1' 'from = 1 from = )' 't = {[1] = 2 )' '::top:: )'
+  'x = "a @ b" )')
+lines=()
+for ((k = 0; k < ${#forms[@]}; k += 2)); do lines+=("${forms[k]}"); done
+printf '%s\n' "${lines[@]}" "${plain[@]}" | timeout 60 "$rille" --no-init -i -e '' >seen 2>&1
+for k in "${!lines[@]}"; do
+  ok "'${lines[k]}' is told: ${forms[2 * k + 1]}" grep -qF "; ${forms[2 * k + 1]}" <(grep "^shell:$((k + 1)):" seen)
+done
+for k in "${!plain[@]}"; do
+  is "'${plain[k]}' is told nothing of other languages" \
+    "$(grep "^shell:$((${#lines[@]} + k + 1)):" seen | grep -cvE "; (write|a range|a comment)")" 1
+done
+# What Lua goes on with is waited for, as before.
+answer 'print(1 == 2, 2 <= 3, 2 ~= 3, 3 >= 2,' '"on")'
+is "a comparison that goes on is no assignment" "$got" $'false\ttrue\ttrue\ttrue\ton'
+answer 'y = {a = 1,' 'b = #"xyz"}' '#{y.b,' 'y["a"]}'
+is "nor is what begins a value with # a comment" "$got" 2
+answer 'function root(x) local sqrt = math.sqrt; if x < 0 then return sqrt end' 'local exp = sqrt' 'return exp(x) end' 'root(4)'
+is "nor is a local of such a name a word of Python" "$got" 2.0
+ok "so is -e" bash -c '"$1" -e "x += 1" 2>&1 | grep -F "syntax error near '"'+'"'; write x = x + 1"' - "$rille"
+answer 'for i in range(3):' '6 * 7'
+is "and a line that ends in a colon is not waited on" "$got" 42
+
 # ---- errors keep the session alive
 
 answer 'error("boom")' '1 + 1'
