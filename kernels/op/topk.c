@@ -113,11 +113,17 @@ sink(struct entry *heap, int64_t n, int64_t i, struct entry e)
     heap[i] = e;
 }
 
+static void
+make_heap(struct entry *heap, int64_t n)
+{
+    for (int64_t p = n / 2, since = 0; p-- > 0 && !stop_after(&since, 64);) sink(heap, n, p, heap[p]);
+}
+
 /* The best first: the top, which is the worst, goes behind what is left. */
 static void
 in_order(struct entry *heap, int64_t n)
 {
-    for (int64_t i = n - 1; i > 0; i--) {
+    for (int64_t i = n - 1, since = 0; i > 0 && !stop_after(&since, 64); i--) {
         struct entry last = heap[i];
         heap[i] = heap[0];
         sink(heap, i, 0, last);
@@ -161,8 +167,7 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
             struct entry e = {key[i], from + i};
             if (have < w->n) {
                 heap[have++] = e;
-                if (have == w->n)
-                    for (int64_t p = w->n / 2; p-- > 0;) sink(heap, w->n, p, heap[p]);
+                if (have == w->n) make_heap(heap, have);
             } else if (stands_before(e, heap[0])) {
                 sink(heap, w->n, 0, e);
             }
