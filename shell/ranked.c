@@ -32,7 +32,8 @@ static const struct row {
      NULL,
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
     {"MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, {NULL}},
-    {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, NULL, {NULL}},
+    {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, "WORLD_SIZE", {NULL}}, /* a pod is a host
+                                                                                                      */
 };
 
 static int
@@ -86,6 +87,18 @@ is_spread(const struct row *row, const struct ranked *r)
     return row->hosts && !number(row->hosts, &n) && n > 1;
 }
 
+/* What processes of several hosts cannot know: an address, and a port where nothing is equal in all of them. */
+static bool
+misses(const struct row *row, char why[FRONT_TEXT])
+{
+    const char *wanted = !getenv("MASTER_ADDR") ? "MASTER_ADDR is wanted, that of rank 0"
+                         : !row->job[0] && !getenv("MASTER_PORT")
+                             ? "MASTER_PORT is wanted, one that is free on rank 0's"
+                             : NULL;
+    if (wanted) snprintf(why, FRONT_TEXT, "%s started processes on several hosts: %s", row->launcher, wanted);
+    return wanted;
+}
+
 int
 ranked_read(struct ranked *r, char why[FRONT_TEXT])
 {
@@ -98,11 +111,7 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
                      row->rank, getenv(row->rank), row->size, getenv(row->size));
             return -1;
         }
-        if (is_spread(row, r) && !getenv("MASTER_ADDR")) {
-            snprintf(why, FRONT_TEXT, "%s started processes on several hosts: MASTER_ADDR is wanted, that of rank 0",
-                     row->launcher);
-            return -1;
-        }
+        if (is_spread(row, r) && misses(row, why)) return -1;
         if (r->size == 1) return 0;
         r->launcher = row->launcher;
         return find_address(row, r, why);

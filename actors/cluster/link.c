@@ -16,9 +16,11 @@
 #include <zmq.h>
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,6 +85,22 @@ link_address(const char *text, bool *local)
     if (strcspn(host, " \t/;") < n) return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
     *local = is_local_host(host, n);
     return 0;
+}
+
+/* libzmq binds numbers and interfaces, not names: a host's name becomes its number; all else stays. */
+static void
+number_host(const char *bind, char out[LINK_ENDPOINT])
+{
+    struct addrinfo want = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
+    char host[LINK_ENDPOINT], number[64];
+    const char *colon = strrchr(bind, ':');
+    snprintf(out, LINK_ENDPOINT, "%s", bind);
+    if (!starts(bind, "tcp://")) return;
+    snprintf(host, sizeof host, "%.*s", (int)(colon - bind) - 6, bind + 6);
+    if (getaddrinfo(host, NULL, &want, &found)) return;
+    if (!getnameinfo(found->ai_addr, found->ai_addrlen, number, sizeof number, NULL, 0, NI_NUMERICHOST))
+        snprintf(out, LINK_ENDPOINT, "tcp://%s%s", number, colon);
+    freeaddrinfo(found);
 }
 
 /* ---- sockets ---- */
@@ -185,10 +203,15 @@ bind_tcp(struct link *l, const char *bind)
 int
 link_serve(const char *bind, const struct key *key, struct link **out)
 {
-    bool local = true;
+    bool local = true, stays = true;
+    char numbered[LINK_ENDPOINT];
     *out = NULL;
-    if (bind) TRY(link_address(bind, &local));
-    if (!local && !key)
+    if (bind) {
+        TRY(link_address(bind, &local));
+        number_host(bind, numbered);
+        TRY(link_address(numbered, &stays));
+    }
+    if (!(local && stays) && !key)
         return fail(E_ARG,
                     "%s can be reached from other hosts, and there is no key: make one with rille keys > FILE, and "
                     "give --key-file FILE to the coordinator and its workers",
@@ -196,7 +219,7 @@ link_serve(const char *bind, const struct key *key, struct link **out)
     struct link *l;
     int status = new_link(key, true, &l);
     if (!status && key) status = curve_new(l->context, &l->key, &l->curve);
-    if (!status) status = bind && starts(bind, "tcp:") ? bind_tcp(l, bind) : bind_folder(l);
+    if (!status) status = bind && starts(bind, "tcp:") ? bind_tcp(l, numbered) : bind_folder(l);
     if (status) link_free(&l);
     *out = l;
     return status;

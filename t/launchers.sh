@@ -1,0 +1,142 @@
+#!/bin/bash
+# Launchers of others: mpirun of Open MPI and MPICH where they are installed, and by their variables torchrun, Slurm and
+# Kubernetes, whose files of examples/cluster/ run here: the same bits as one process.
+rille=$(realpath "$1")
+. "${0%/*}/tap.sh"
+mkdir "$dir/run" "$dir/tmp" "$dir/bin"
+export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
+unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} ${!PMIX_*} JOB_COMPLETION_INDEX
+files=$PWD/examples/cluster
+cd "$dir" || exit 1
+
+tell() { head -5 "$dir/err"; }
+go() { timeout -k 5 60 "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
+port=$((20000 + RANDOM % 12000))
+
+cat >train.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1, 2, 3})
+rille.manual_seed(3)
+local net = rille.nn.Linear(8, 4)
+net:to_global{placement = P, sbp = "B"}
+local opt = rille.optim.AdamW(net:parameters(), {lr = 0.1})
+local step = rille.graph(function(x, y)
+  local loss = net(x):cross_entropy(y)
+  loss:backward() opt:step() opt:zero_grad()
+  return loss
+end)
+local y = rille.tensor({0, 1, 2, 3}, {dtype = "i64", placement = P, sbp = "S(0)"})
+for _ = 1, 8 do print(("%a"):format(step(rille.randn({4, 8}, {placement = P, sbp = "S(0)"}), y):item())) end
+print(net.weight:sum():item())
+LUA
+go "$rille" -d cpu:4 train.lua
+want="0 $stdout"
+ok "one process trains" [ "$code" = 0 -a "$(wc -l <out)" = 9 ]
+
+# ---- mpirun ----
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+for mpi in openmpi mpich; do
+  run=(mpirun.$mpi -n 4)
+  [ $mpi = openmpi ] && run+=(--oversubscribe)
+  if ! command -v mpirun.$mpi >/dev/null; then
+    skip "mpirun of $mpi: the bits of one process" "no mpirun.$mpi here: apt-get install ${mpi/openmpi/openmpi-bin}"
+    continue
+  fi
+  go "${run[@]}" "$rille" -d cpu:1 train.lua
+  is "mpirun of $mpi: the bits of one process" "$code $stdout" "$want"
+  go "${run[@]}" "$rille" -d cpu:1 -e 'rille.ones{2}:matmul(rille.ones{3})'
+  ok "its error is told once, and is the job's exit code" [ "$code $(grep -c '^rille: .*matmul' err)" = "1 1" ]
+  ok "and leaves no process" eval '! pgrep -f "$rille -d cpu:1 -e" >/dev/null'
+done
+unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+
+# ---- torchrun ----
+
+ranks() { # N COMMAND...: the command N times, RANK says which; 0 when all were
+  local n=$1 bad=0 r pids=()
+  shift
+  for ((r = 1; r < n; r++)); do RANK=$r "$@" & pids+=($!); done
+  RANK=0 "$@" || bad=1
+  for r in "${pids[@]}"; do wait "$r" || bad=1; done
+  return $bad
+}
+cat >bin/torch <<SH
+#!/bin/bash
+$(declare -f ranks)
+WORLD_SIZE=4 LOCAL_WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port ranks 4 "\$@"
+SH
+chmod +x bin/torch
+go bin/torch "$rille" -d cpu:1 train.lua
+is "torchrun's variables: the bits of one process" "$code $stdout" "$want"
+
+# ---- what is missing ----
+
+refuses() { # NAME WORDS VARIABLES...
+  go env "${@:3}" "$rille" -e ''
+  ok "$1" [ "$code" = 2 -a "$(grep -cF "$2" err)" = 1 ]
+}
+refuses "pods without the first one's name are refused" "MASTER_ADDR is wanted" JOB_COMPLETION_INDEX=1 WORLD_SIZE=2 MASTER_PORT=5555
+refuses "Slurm's nodes without one's address as well" "MASTER_ADDR is wanted" SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2
+refuses "MPICH on several hosts, where no port follows from the job" "MASTER_PORT is wanted" PMI_RANK=1 PMI_SIZE=4 MPI_LOCALNRANKS=2 MASTER_ADDR=a
+
+# ---- Slurm: the batch script, with an srun and an scontrol that play two nodes ----
+
+here=$(hostname)
+if ! getent ahostsv4 "$here" >/dev/null; then
+  skip "train.sbatch: the bits of one process" "this host's name has no address"
+  skip "job.yaml: the bits of one process" "this host's name has no address"
+  finish
+fi
+cat >bin/scontrol <<SH
+#!/bin/bash
+[ "\$*" = "show hostnames node[1-2]" ] && printf '$here\nnode2\n'
+SH
+cat >bin/srun <<SH
+#!/bin/bash
+$(declare -f ranks)
+task() { SLURM_PROCID=\$RANK SLURM_NTASKS=4 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 env -u RANK "\$@"; }
+while [ "\${1:0:2}" = -- ]; do shift; done
+ranks 4 task "\$@"
+SH
+chmod +x bin/srun bin/scontrol
+ln -s "$rille" bin/rille
+PATH=$dir/bin:$PATH SLURM_JOB_ID=$port SLURM_JOB_NODELIST='node[1-2]' go bash "$files/train.sbatch" train.lua
+is "train.sbatch: the bits of one process" "$code $stdout" "$want"
+ok "and its key is gone" [ -z "$(ls ./*.key 2>/dev/null)" ]
+
+# ---- Kubernetes: the job's command with its variables, but for the name of the first pod and the files that it mounts ----
+
+if ! python3 -c 'import yaml' 2>/dev/null; then
+  skip "job.yaml: the bits of one process" "no python3-yaml here"
+else
+  python3 - "$files/job.yaml" >job.sh <<'PY'
+import shlex, sys, yaml
+service, job = yaml.safe_load_all(open(sys.argv[1]))
+spec = job["spec"]
+pod = spec["template"]["spec"]
+box = pod["containers"][0]
+env = {e["name"]: e.get("value", "") for e in box["env"]}
+first = f"{job['metadata']['name']}-0.{pod['subdomain']}.$(NAMESPACE).svc.cluster.local"
+sound = (service["spec"]["clusterIP"] == "None" and service["metadata"]["name"] == pod["subdomain"]
+         and service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+         and spec["completionMode"] == "Indexed" and env["MASTER_ADDR"] == first
+         and spec["completions"] == spec["parallelism"] == int(env["WORLD_SIZE"])
+         and {m["name"] for m in box["volumeMounts"]} == {v["name"] for v in pod["volumes"]})
+print("sound=%d completions=%d" % (sound, spec["completions"]))
+print("pod() {", *(f"{k}={shlex.quote(v)}" for k, v in env.items()),
+      'JOB_COMPLETION_INDEX=$RANK MASTER_ADDR=$here MASTER_PORT=$port KEY=job.key SCRIPT=train.lua env -u RANK',
+      *map(shlex.quote, box["command"]), "; }")
+PY
+  . ./job.sh
+  ok "job.yaml: service, names, numbers and mounts agree" [ "$sound" = 1 ]
+  "$rille" keys >job.key
+  chmod 640 job.key # as a group's secret is mounted
+  port=$((port + 1))
+  { declare -f ranks pod; echo "here=$here port=$port; ranks $completions pod"; } >pods
+  PATH=$dir/bin:$PATH go bash pods
+  is "job.yaml: the bits of one process" "$code $stdout" "$want"
+  rm -f job.key
+fi
+
+finish
