@@ -12,7 +12,8 @@ refuses() {
   echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
   [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err"
 }
-prints() { local want=$1 got; shift; got=$("$@" 2>&1); echo "got: $got"; [ "$got" = "$want" ]; }
+# prints TEXT COMMAND...: AddressSanitizer says of contexts, which stand for a GPU's threads, that it may err about them.
+prints() { local want=$1 got; shift; got=$("$@" 2>&1 | grep -v "fully support makecontext"); echo "got: $got"; [ "$got" = "$want" ]; }
 
 # ---- naming: read before anything is opened
 
