@@ -183,6 +183,12 @@ main(void)
     conv_part_flops = 1;
     try_row("conv2d", "f32{11,8,30,30} f32{16,8,3,3} - padding=1", 1e-5);
     try_row("conv2d", "f32{5,8,12,12} f32{16,4,3,3} - padding=1 groups=2", 1e-5);
+    try_row("conv2d", "f32{2,5,9,8} f32{40,5,3,2} - padding=1 stride=2", 1e-5);
+    try_row("conv2d", "bf16{1,20,7,7} bf16{33,20,3,3} - dilation=2", 2e-2);
+    try_row("conv2d_grad_x", "f32{2,10,9,9} f32{10,40,3,3} padding=1 size=9,9", 1e-5);
+    try_row("conv2d_grad_x", "f32{1,10,5,5} f32{10,17,3,3} stride=2 size=11,11", 1e-5);
+    try_row("conv2d_grad_w", "f32{3,5,9,9} f32{3,40,9,9} padding=1 size=3,3", 1e-5);
+    try_row("conv2d_grad_w", "bf16{1,5,9,9} bf16{1,33,9,9} padding=1 size=3,3", 2e-2);
     try_row("conv2d_grad_x", "f32{11,4,3,5} f32{4,3,3,2} size=5,6", 1e-5);
     try_row("conv2d_grad_w", "f32{11,3,5,6} f32{11,4,3,5} size=3,2", 1e-5);
     try_row("conv2d_grad_w", "bf16{5,4,6,5} bf16{5,6,3,3} padding=1 stride=2 groups=2 size=3,3", 1e-2);

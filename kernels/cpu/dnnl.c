@@ -241,8 +241,9 @@ bring(const struct prim *p, int i, const char *what)
     return execute(p, p->turn[i].reorder, 2, arg, what);
 }
 
+/* before: where the arguments of the run before lay, whose scratch is as it left it; NULL: there was none. */
 static int
-run_at(const struct prim *p, void *const *at, void *scratch, const char *what)
+run_at(const struct prim *p, void *const *at, void *const *before, void *scratch, const char *what)
 {
     for (int i = 0; i < p->narg; i++) {
         const struct turn *t = &p->turn[i];
@@ -250,7 +251,7 @@ run_at(const struct prim *p, void *const *at, void *scratch, const char *what)
         dnnl_memory_set_data_handle(p->arg[i].memory, t->reorder ? (char *)scratch + t->at : at[i]);
     }
     for (int i = 0; i < p->narg; i++)
-        if (p->turn[i].reorder && !is_result(p->from[i])) TRY(bring(p, i, what));
+        if (p->turn[i].reorder && !is_result(p->from[i]) && (!before || before[i] != at[i])) TRY(bring(p, i, what));
     TRY(execute(p, p->primitive, p->narg, p->arg, what));
     for (int i = 0; i < p->narg; i++)
         if (p->turn[i].reorder && is_result(p->from[i])) TRY(bring(p, i, what));
@@ -261,13 +262,14 @@ int
 prim_run(const struct kcall *k, const void *state)
 {
     const struct prim *p = state;
+    void *at[2][PRIM_ARG + 1];
     team_set(p->threads);
     for (int64_t r = 0; r < p->nrun; r++) {
-        void *at[PRIM_ARG + 1];
+        void **now = at[r % 2];
         if (r) TRY(stop_check());
         for (int i = 0; i < p->narg; i++)
-            at[i] = (char *)bytes_of(k, p->from[i]) + (i < p->nskip ? p->skip[r * p->nskip + i] : 0);
-        TRY(run_at(p, at, k->scratch, k->call->op->name));
+            now[i] = (char *)bytes_of(k, p->from[i]) + (i < p->nskip ? p->skip[r * p->nskip + i] : 0);
+        TRY(run_at(p, now, r ? at[(r + 1) % 2] : NULL, k->scratch, k->call->op->name));
     }
     return 0;
 }
@@ -278,7 +280,7 @@ prim_at(const struct prim *p, void *const *given, void *scratch, const char *wha
     void *at[PRIM_ARG + 1];
     team_set(p->threads);
     for (int i = 0; i < p->narg; i++) at[i] = p->from[i] == PRIM_SCRATCH ? scratch : given[i];
-    return run_at(p, at, scratch, what);
+    return run_at(p, at, NULL, scratch, what);
 }
 
 void

@@ -65,7 +65,8 @@ extern struct gemm_panel {
     int64_t side, step;
 } gemm_panel;
 
-/* A convolution of more flops is computed in parts of so many images. Tests make it small. */
+/* A convolution of more flops is computed in parts of some images, of four times as many of some channels. Tests make
+ * it small. */
 extern double conv_part_flops;
 extern int64_t mean_part_bytes; /* the same of means over windows, by the bytes of image and result */
 
