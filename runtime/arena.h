@@ -1,9 +1,8 @@
 /* arena.h - memory by lifetime: many small pieces, freed together.
  *
- * An arena has one owner and one thread. Pieces are zeroed and aligned to 16.
- * Allocation of small pieces does not fail: running out of host memory for
- * bookkeeping ends the process (as Lua's own panic does); tensor bytes are
- * taken from a pool (device.h), which does fail with E_MEMORY. */
+ * An arena has one owner and one thread. Pieces are zeroed and aligned to 16. Allocation of small pieces does not fail:
+ * running out of host memory for bookkeeping ends the process (as Lua's own panic does); tensor bytes come from a pool
+ * (device.h), which does fail with E_MEMORY. */
 #ifndef RILLE_RUNTIME_ARENA_H
 #define RILLE_RUNTIME_ARENA_H
 
@@ -31,8 +30,9 @@ void arena_fini(struct arena *a);
 void *must_alloc(size_t bytes); /* zeroed */
 void *must_realloc(void *p, size_t bytes);
 void *must_copy(const void *p, size_t bytes);
-/* Makes `list`, an array of the heap with `capacity` elements, long enough for n: it at least doubles. The new elements
- * are not set. capacity is of any integer type. ARENA_GROW: of an arena, where the old array stays until all goes. */
+/* Makes `list`, an array of the heap with `capacity` elements, long enough for n: it at least doubles. It leaves the
+ * new elements unset. capacity is of any integer type. ARENA_GROW: an arena's array; the old one stays until all
+ * goes. */
 #define GROW(list, n, capacity)                                                                                        \
     do {                                                                                                               \
         if ((size_t)(n) > (size_t)(capacity)) {                                                                        \

@@ -1,11 +1,10 @@
 /* device_cuda.h - GPUs: the plug-in librille-cuda.so, and the devices that a process names on them.
  *
- * The plug-in is the one file that is linked with CUDA. It is opened when devices of
- * kind cuda are first named, and shows one function, rille_cuda_plugin, that gives
- * the record below. Which device lies on which GPU is decided once for the process
- * (cuda_choose); until then the kind says why it is missing. This header is also
- * the plug-in's, in C++: it includes nothing of the core. The session's thread chooses and opens; the record's
- * functions say themselves which thread may call them. */
+ * The plug-in is the one file that links CUDA. cuda_parse opens it when a program first names devices of kind cuda; it
+ * shows one function, rille_cuda_plugin, that gives the record below. A process decides once which device lies on which
+ * GPU (cuda_choose); until then the kind says why it is missing. This header is also the plug-in's, in C++: it includes
+ * nothing of the core. The session's thread chooses and opens; the record's functions say themselves which thread may
+ * call them. */
 #ifndef RILLE_RUNTIME_DEVICE_CUDA_H
 #define RILLE_RUNTIME_DEVICE_CUDA_H
 
@@ -20,27 +19,27 @@ struct cuda_gpu {
     int major, minor; /* compute capability */
 };
 
-/* Texts say what is wrong and live as long as the process; NULL: nothing is. Every thread. */
+/* Texts say what is wrong and live as long as the process; NULL: nothing is. Any thread. */
 struct cuda_plugin {
     int version;
     const char *(*count)(int *ngpu); /* why there are none */
-    /* Makes it ready too: a GPU that is held by others is found here. */
+    /* Makes it ready too: here a process learns that others hold the GPU. */
     const char *(*open)(int gpu, struct cuda_gpu *out);
     void *(*take)(int gpu, size_t bytes); /* 256-byte aligned, reached by host and GPU; NULL: there is no memory */
     void (*give)(int gpu, void *p);
     const char *(*copy)(void *dst, const void *src, size_t bytes); /* blocks */
     const char *(*fill)(void *p, int byte, size_t bytes);          /* blocks */
-    /* What compiles, and its version; NULL: nothing does (*why), and the host computes all. */
+    /* Names what compiles, and its version; NULL: nothing does (*why), and the host computes all. */
     const char *(*compiler)(const char **why);
-    /* A text of CUDA C++ with the kernel `name` for GPUs of this capability. *binary: malloc's. The reason, with what
-     * the compiler says, lives until the thread's next call. */
+    /* Compiles a text of CUDA C++ with the kernel `name` for GPUs of this capability. *binary: malloc's. The reason,
+     * with what the compiler says, lives until the thread's next call. */
     const char *(*compile)(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes);
     const char *(*load)(int gpu, const void *binary, size_t bytes, const char *name, void **kernel);
     /* argument: of the kernel, a struct of that many bytes. Blocks until it is done. */
     const char *(*launch)(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
 };
 
-/* What devices are named: device i is a 1/parts of a GPU. */
+/* Which devices the program names: device i is a 1/parts of a GPU. */
 enum { CUDA_DEVICES = 64 };
 struct cuda_choice {
     int n;
@@ -51,13 +50,13 @@ struct cuda_choice {
 
 /* Adds the devices of "all", "0", or "0x4" (four that share GPU 0). E_PLACE: no plug-in, no driver, no such GPU. */
 int cuda_parse(const char *text, struct cuda_choice *c);
-/* From now on these are the devices of the kind. E_PLACE: a GPU is not to be had; E_STATE: the process has named
+/* Makes these the devices of the kind from now on. E_PLACE: others hold a GPU; E_STATE: the process has named
  * others. */
 int cuda_choose(const struct cuda_choice *c);
-/* The GPU of a device that was chosen. E_PLACE: there is no such device. */
+/* The GPU of a device of the choice. E_PLACE: there is no such device. */
 int cuda_gpu_of(int device, struct cuda_gpu *out);
 
-/* ---- kernels, compiled once for a capability and kept for the process, and on disk (cuda_kernel.c) ---- */
+/* ---- kernels: cuda_kernel.c compiles each once for a capability and keeps it for the process, and on disk ---- */
 
 struct cuda_kernel;
 /* The kernel `name` of prologue + text; a name stands for its text. The session's thread or a device's. E_KERNEL. */
@@ -66,18 +65,18 @@ int cuda_kernel_get(const char *name, const char *prologue, const char *text, st
 int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
                     size_t bytes);
 struct cuda_kernel_count {
-    int64_t compiled, found; /* in this process: by the compiler; on disk */
-    int64_t damaged;         /* files of the cache that were not what they should be, and were made anew */
-    int64_t unwritten;       /* kernels that could not be kept on disk */
+    int64_t compiled, found; /* in this process: how many the compiler made; the disk had */
+    int64_t damaged;         /* files of the cache that were not what they should be, which it made anew */
+    int64_t unwritten;       /* kernels that the disk would not keep */
 };
 struct cuda_kernel_count cuda_kernels_made(void);
 
-/* For cuda_kernel.c. The plug-in that is open; device i of those chosen; a GPU's first error becomes the process's. */
+/* For cuda_kernel.c: the plug-in that is open; device i of the choice; a GPU's first error becomes the process's. */
 const struct cuda_plugin *cuda_opened(void);
 const struct cuda_device *cuda_device_of(int device, int *major, int *minor); /* NULL: there is no such one */
 int cuda_note(const char *why);
 
 struct device_kind;
-extern struct device_kind device_cuda; /* written by cuda_choose alone */
+extern struct device_kind device_cuda; /* cuda_choose alone writes it */
 
 #endif

@@ -1,17 +1,14 @@
 /* layout.h - where a tensor lies: a placement (devices in a mesh) and an SBP entry per mesh axis.
  *
- * Both are interned in an atlas, so that equal means the same pointer (and id).
- * An atlas belongs to a session and is used on the session thread; what it
- * gives is read-only and may be read by any thread while the session lives.
+ * An atlas interns both, so that equal means the same pointer (and id). An atlas belongs to a session and its thread;
+ * what it gives is read-only, and any thread may read it while the session lives.
  *
- * The split of n over p parts is balanced, everywhere: the first n mod p parts
- * have one element more (shard_range). A dimension cut by several mesh axes is
- * cut by them in `order`, each cutting the range the one before it left.
+ * The split of n over p parts is balanced, everywhere: the first n mod p parts have one element more (shard_range).
+ * Several mesh axes that cut one dimension cut it in `order`, each the range that the one before it left.
  *
- * Canonical form: S(-1) becomes the axis it means (parsing, with a type);
- * `order` is the least permutation that keeps the relative order of the axes
- * that cut one dimension. Layouts of one geometry on meshes of different shape
- * are different values; layout_same_boxes() tells whether nothing would move. */
+ * Canonical form: S(-1) becomes the axis it means (when parsed with ndim); `order` is the least permutation that keeps
+ * the relative order of the axes that cut one dimension. Layouts of one geometry on meshes of different shape are
+ * different values; layout_same_boxes() tells whether nothing would move. */
 #ifndef RILLE_RUNTIME_LAYOUT_H
 #define RILLE_RUNTIME_LAYOUT_H
 
@@ -70,10 +67,10 @@ void place_print(const struct place *p, struct str *s); /* cpu[[0, 1], [2, 3]] *
 int layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const uint8_t *order,
                const struct layout **out);
 const struct layout *layout_broadcast(struct atlas *a, const struct place *p); /* all B */
-/* Layouts are numbered from 0 in the order in which they were made: the one with this number. */
+/* The layout with this number; an atlas numbers them from 0 as it makes them. */
 const struct layout *layout_by_id(const struct atlas *a, int id);
 
-/* Was it made by this atlas? */
+/* Did this atlas make it? */
 bool atlas_has_place(const struct atlas *a, const struct place *p);
 bool atlas_has_layout(const struct atlas *a, const struct layout *l);
 
@@ -81,7 +78,7 @@ bool atlas_has_layout(const struct atlas *a, const struct layout *l);
 int layout_fits(const struct layout *l, const struct type *t);
 
 /* Text: "S(0)", "(B, S(0))", "(S(0), S(0)) order (1, 0)". Parsing accepts all of these and, with ndim >= 0, S(-1);
- * errors quote the text. Entries given one by one: sbp_parse for each, then layout_new. */
+ * errors quote the text. For entries given one by one: sbp_parse for each, then layout_new. */
 void sbp_print(struct sbp s, struct str *out);
 void layout_print(const struct layout *l, struct str *out);
 int sbp_parse(const char *text, int ndim, struct sbp *out);
@@ -91,13 +88,13 @@ int layout_parse(struct atlas *a, const struct place *p, const char *text, int n
 void shard_range(int64_t n, int64_t parts, int64_t i, int64_t *lo, int64_t *hi);
 /* What mesh position pos holds of a tensor of global type t. P and B axes do not cut. */
 void layout_box(const struct layout *l, const struct type *t, int pos, struct box *out);
-/* What a rank holds an element of dtype d in: a part of a sum of halves is f32, since it is not whole yet; all else is
- * as it is called. It is rounded where the sum is made whole (boxing/apply.c). */
+/* What a rank holds an element of dtype d in: f32 for a part of a sum of halves, which is not whole yet; else d itself.
+ * The move that makes the sum whole rounds it (boxing/apply.c). */
 enum dtype layout_dtype(const struct layout *l, enum dtype d);
 /* The local type at pos, of layout_dtype. */
 struct type layout_shard(const struct layout *l, const struct type *t, int pos);
-/* The first mesh position with the bytes that pos has: 0 on every B axis. Each value is read and written there, once.
- */
+/* The first mesh position with the bytes that pos has: 0 on every B axis. Readers and writers of a value take it there,
+ * once. */
 int layout_origin(const struct layout *l, int pos);
 /* Does pos hold a part of a sum that is not the first? A leaf's value stands in the first, the others are the identity.
  */

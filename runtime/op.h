@@ -7,15 +7,14 @@
  *   "mk,kn->mn"   a letter is a factor; equal letters have equal size
  *   "a[b]c->a[b]c" [x] must stay unsplit
  *   "ab,1b->ab"   1 is a size-one dimension
- *   "ab->a"       a letter missing on the right is reduced (split only if .reduce says how)
+ *   "ab->a"       the operator reduces a letter missing on the right (split only if .reduce says how)
  *   "(ab)c->abc"  a merged dimension, major factor first
  *   "a->a[n]"     a letter only on the right is new, and unsplit; its size comes from infer()
  *   "a->an+"      new, but a rank may make its part of it: ref knows the part by the offset of its view
  *   "ab,=->ab"    an operand that is absent or a number: its place is "=" and it takes no part
  *
- * A primitive has a rule, ref and (most) a grad. A composite has only build():
- * it is written with other operators, so its signatures, kernels and gradient
- * come from them. A record is constant: any thread reads it. */
+ * A primitive has a rule, ref and (most) a grad. A composite has only build(), which writes it with other operators:
+ * its signatures, kernels and gradient come from them. A record is constant: any thread reads it. */
 #ifndef RILLE_RUNTIME_OP_H
 #define RILLE_RUNTIME_OP_H
 
@@ -31,7 +30,7 @@ enum {
     IN_OPTIONAL = 2, /* may be absent (nil) */
     IN_LIST = 4,     /* any number of tensors, at least one; the only such operand, and the last */
     IN_INDEX = 8,    /* must have an integer dtype (positions, labels) */
-    IN_HIDDEN = 16,  /* the session fills it in (seed and ordinal of a random operator); never passed by the user */
+    IN_HIDDEN = 16,  /* the session fills it in (seed and ordinal of a random operator), the user never passes it */
     IN_FLOAT = 32,   /* must have a float dtype */
 };
 struct operand {
@@ -52,14 +51,14 @@ enum attr_kind {
 };
 enum {
     ATTR_REQUIRED = 1,
-    ATTR_AXIS = 2, /* INT, INTS: axes; negative ones are made positive, out of range is an error, before anybody sees
-                    * them. Counted on operand 0 (ATTR_AXIS_NEW: on one dimension more). */
+    ATTR_AXIS = 2, /* INT, INTS: axes of operand 0 (ATTR_AXIS_NEW: of one dimension more). Before anybody sees them the
+                    * session makes negative ones positive and refuses those out of range. */
     ATTR_AXIS_NEW = 4,
-    ATTR_ABSENT = 8,  /* not set is a meaning of its own, which doc tells: pages show no default */
-    ATTR_HIDDEN = 16, /* for operators of one family alone, which share their attributes: users are not offered it */
+    ATTR_ABSENT = 8,  /* "not set" has a meaning of its own, which doc tells: pages show no default */
+    ATTR_HIDDEN = 16, /* only others of a family that shares its attributes need it: users do not see it */
 };
 struct attr {
-    bool set;  /* given by the user; otherwise it holds the default */
+    bool set;  /* the user gave it; otherwise it holds the default */
     int32_t n; /* ATTR_INTS: how many */
     int64_t i; /* INT, BOOL, DTYPE; TEXT: which word */
     double f;
@@ -84,8 +83,7 @@ struct call {
     struct type *out;      /* dtype and, after shape inference, shape */
     const struct attr *attr;
     const struct layout *const *layout; /* layouts of the operands (NULL for numbers, absent); NULL when unknown */
-    const uint8_t
-        *same; /* same[i] <= i: operand i is the same value as that one, and is moved once; NULL: all differ */
+    const uint8_t *same; /* same[i] <= i: operand i is the same value as that one, and moves once; NULL: all differ */
 };
 
 /* How the dtype of the outputs follows from the operands (infer() may say otherwise). */
@@ -109,7 +107,7 @@ struct pieces {
     uint32_t of; /* bit i: operand i is a piece */
 };
 
-/* What a kernel found wrong in its data: the first place. Lies where device and host reach it. */
+/* What a kernel found wrong in its data: the first place. It lies where device and host reach it. */
 struct finding {
     int64_t at;       /* 1 + its position in the local part, row by row; 0: nothing is wrong */
     int64_t value[2]; /* what is there */
@@ -123,30 +121,30 @@ struct kcall {
     const struct view *out;
     void *scratch;        /* scratch_bytes of it, 64-byte aligned */
     uint64_t piece;       /* which micro-batch; random operators count it in */
-    struct pieces pieces; /* for messages: they tell positions in what the user gave */
+    struct pieces pieces; /* for messages, which tell positions in what the user gave */
     int threads;          /* how many threads the kernel may use (oneDNN) */
-    struct finding *find; /* comes as zeros; written by operators that have say() */
+    struct finding *find; /* comes as zeros; operators that have say() write it */
 };
 
-/* A fast way to compute an operator. Variants are tried in order; the first whose accepts() says yes is taken.
- * Rows see strided views; one that wants dense memory says no to others (or sets dense_in: exec.c copies). */
+/* A fast way to compute an operator. exec.c takes the first, in order, whose accepts() says yes. Rows see strided
+ * views; one that wants dense memory says no to others (or sets dense_in: exec.c copies). */
 struct kernel_variant {
     const char *name;                            /* "dnnl", "avx512"; for explain and bench */
     int device;                                  /* its kind: DEV_CPU, ... */
-    bool dense_in;                               /* operands are made dense before run(), */
+    bool dense_in;                               /* exec.c makes operands dense before run(), */
     bool (*takes)(const struct kcall *k, int i); /* but for those of which this says yes, as they lie; may be NULL */
     bool (*accepts)(const struct kcall *k);
-    /* Makes what run() needs for these shapes and strides (oneDNN primitives); may be NULL. Called on the session
-     * thread at compile time. *state is freed by drop. *scratch_bytes starts at 0. */
+    /* Makes what run() needs for these shapes and strides (oneDNN primitives); may be NULL. The session thread calls it
+     * at compile time; drop frees *state. *scratch_bytes starts at 0. */
     int (*prepare)(const struct kcall *k, void **state, size_t *scratch_bytes);
     int (*run)(const struct kcall *k, const void *state); /* device thread; E_KERNEL after fail() */
     void (*drop)(void *state);
 };
 
-/* Element-wise operators: y = f(x0, x1, x2), computed block by block (kernels/cpu/eltwise.c), which also fuses chains.
- * The compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of its
- * operands; f is the meaning for reals, i for integers (NULL: integers are computed as reals). c gives attributes. The
- * texts are their bodies, for compilers of other machines (kernels/op/eltwise.h). */
+/* Element-wise operators: y = f(x0, x1, x2). kernels/cpu/eltwise.c computes them block by block and fuses chains. The
+ * compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of its operands; f
+ * is the meaning for reals, i for integers (NULL: f computes integers too). c gives attributes. The texts are their
+ * bodies, for compilers of other machines (kernels/op/eltwise.h). */
 struct eltwise {
     double (*f)(const struct call *c, const double *x);
     int64_t (*i)(const struct call *c, const int64_t *x);
@@ -168,18 +166,17 @@ enum {
     OP_ELTWISE = 1,          /* .eltwise is set; ref comes from it */
     OP_VIEW = 2,             /* out[0] is a strided window of in[0]: .view gives it; no task */
     OP_RANDOM = 4,           /* the last two operands are hidden: seed, ordinal */
-    OP_SOURCE = 8,           /* no tensor operands: placement and sbp are given by the call */
-    OP_INPLACE = 32,         /* out[k] may be written over in[k] for k < ninplace, element by element (adamw, sgd) */
-    OP_MOVE = 64,            /* to_global: output layout is what the call asks, nothing is computed */
-    OP_HIDDEN = 128,         /* not offered to users (gradient helpers) */
+    OP_SOURCE = 8,           /* no tensor operands: the call gives placement and sbp */
+    OP_INPLACE = 32,         /* it may write out[k] over in[k] for k < ninplace, element by element (adamw, sgd) */
+    OP_MOVE = 64,            /* to_global: the call asks for the output's layout; it computes nothing */
+    OP_HIDDEN = 128,         /* users do not see it (gradient helpers) */
     OP_UPDATE = 256,         /* acts once a batch on accumulated values (optimisers) */
-    OP_BOUNDED_DOMAIN = 512, /* the domain is bounded (log, sqrt). The identity of max or min may lie outside it, so
+    OP_BOUNDED_DOMAIN = 512, /* its domain has a bound (log, sqrt). The identity of max or min may lie outside it, so
                               * P(max) and P(min) do not propagate */
-    OP_NARROW = 1024,        /* under autocast float operands are taken in its 16 bits: a product */
-    OP_WIDE = 2048, /* under autocast operands of 16 bits are taken as f32: what adds up, or raises to powers */
-    OP_UNPLACED =
-        4096, /* where in the global tensor a part lies does not matter to it, so that ranks may share a kernel */
-    OP_NONZERO = 8192, /* no element of its result is 0: integers may be divided by it as it is */
+    OP_NARROW = 1024,        /* under autocast it takes float operands in 16 bits: a product */
+    OP_WIDE = 2048,          /* under autocast it takes operands of 16 bits as f32: it adds up, or raises to powers */
+    OP_UNPLACED = 4096,      /* its values do not depend on where a part lies: ranks may share a kernel */
+    OP_NONZERO = 8192,       /* no element of its result is 0: integers may divide by it as it is */
 };
 
 struct op {
@@ -213,26 +210,25 @@ struct op {
      * none. din arrives all NULL. saves: which operands ('0'..) and outputs ('a'..) the gradient reads, e.g. "1a". */
     void (*grad)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     const char *saves;
-    /* The result of node n with its two dimensions exchanged, as another call of its own; NULL: it has none. So that
-     * the gradient of a transposed weight is computed the way the weight lies, not as a view that every reader strides
-     * over. */
+    /* The result of node n with its two dimensions exchanged, as another call of its own; NULL: it has none. With it
+     * the gradient of a transposed weight comes as the weight lies, not as a view that every reader strides over. */
     struct val *(*transposed)(struct build *b, const struct node *n);
 
     /* The value that a call on x gives where it is there already: x (a cast to the dtype that it has), or the operand
      * of the call that gave x (a transpose of a transpose). NULL: it is not. before: the call that gave x, NULL where
-     * it is not known any more. */
+     * nobody knows it any more. */
     struct val *(*fold)(const struct call *c, struct val *x, const struct node *before);
 
-    /* Takes over work of what makes its operands: an operand that is not computed yet is replaced by those that it is
-     * made of, in `in`, which has room for all that the record has. Gives the number of operands. NULL: never. */
+    /* Takes over work of what makes its operands: in `in`, which has room for all that the record has, puts for an
+     * operand without a value yet those that it comes from. Returns the number of operands. NULL: it never does. */
     int (*absorb)(struct val **in, int nin);
 
     /* A composite: builds itself from other operators; writes nout values. NULL in out[0] without failure: this call is
      * not a composite after all (then rule, ref... are there). */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
-    /* The same call written with others that work in parts, where an axis that must stay unsplit is cut (out[0] stays
-     * NULL where none is). It is taken where it moves fewer bytes. */
+    /* Writes the same call with others that work in parts, where a layout cuts an axis that must stay unsplit (out[0]
+     * stays NULL where none does). The session takes it where it moves fewer bytes. */
     int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
     /* How it is computed. ref: one obvious loop; sees dense views, floats as f64, integers and bools as i64. */
@@ -240,15 +236,15 @@ struct op {
     struct eltwise eltwise;
     /* What it folds the dimensions of its attribute axis with (kernels/cpu/reduce.h); RED_NONE: it does not. */
     enum reduce folds;
-    /* Of others, what machines compute that compile texts (kernels/cuda/source.h): bodies in C++. element: the value at
+    /* Of others, what machines that compile texts compute (kernels/cuda/source.h): bodies in C++. element: the value at
      * a position of the result; line: all of one line of operand 0, along the dimensions that line_dims says (NULL: the
-     * attribute axis, or else the last). Both NULL: the host computes it for them. */
+     * attribute axis, or else the last). Both NULL: the host computes the call for them. */
     const char *element, *line;
     void (*line_dims)(const struct call *c, bool *gone);
     /* Operators that check data: ref and run() leave in k->find what is wrong, and go on with results that harm nobody;
-     * say, on the host and later, makes E_VALUE of it. k's views have no data. Updates wait for it. */
+     * say, on the host and later, makes E_VALUE of it; there k's views have no data. Updates wait for it. */
     int (*say)(const struct kcall *k, const struct finding *f);
-    /* The looking alone, beside an element or a line. */
+    /* Looks at the data alone, beside an element or a line. */
     void (*find)(const struct kcall *k);
     /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE when
      * in[0]'s strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies.
@@ -259,12 +255,12 @@ struct op {
     unsigned flags;
     double (*flops)(const struct call *c); /* default: product of the factors x 2 if reduced */
 
-    /* What the tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7), "f32{4}>0.5"
-     * (above 0.5), "-" absent, "#2.5" a number. At least two, one awkward. */
+    /* The tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7), "f32{4}>0.5" (above
+     * 0.5), "-" absent, "#2.5" a number. At least two, one awkward. */
     const char *sample[OP_SAMPLE];
 };
 
-/* What gradients and composites build with (kernels/op/build.h has one helper an operator). Belongs to a session and
+/* Gradients and composites build with it (kernels/op/build.h has one helper an operator). It belongs to a session and
  * its thread. */
 struct build {
     /* Adds a node; NULL after a failure, and then for every later call (sticky): check once at the end. in[i] may be
@@ -276,7 +272,7 @@ struct build {
     bool failed;
 };
 
-/* What a record says, read off it (runtime/op.c). */
+/* Read off a record what it says (runtime/op.c). */
 int op_nattr(const struct op *op);
 bool op_is_placed(const struct op *op); /* its values may depend on where in the global tensor a part lies */
 int op_noperand(const struct op *op);

@@ -1,10 +1,9 @@
 /* stream.h - ordered work of a device.
  *
- * Work on a stream is done in the order in which it was enqueued, some time later.
- * A mark names the work that is on the stream so far; it is passed when all of
- * that is done. Work of one stream may wait for a mark of another. A stream is
- * used by the thread that owns its device; `passed` by any thread. Nothing here
- * blocks or allocates but what makes and frees a stream. */
+ * A stream does its work in the order in which its owner enqueued it, some time later. A mark names the work that is on
+ * the stream so far; the stream passes it when all of that is done. Work of one stream may wait for a mark of another.
+ * Only the thread that owns its device uses a stream; any thread may ask `passed`. Nothing here blocks or allocates but
+ * what makes and frees a stream. */
 #ifndef RILLE_RUNTIME_STREAM_H
 #define RILLE_RUNTIME_STREAM_H
 
@@ -26,7 +25,7 @@ struct stream_work {
     void *const *in, *const *out;
     void *scratch;
     uint64_t piece;
-    struct finding *find; /* what is wrong in the data (op.h); NULL where nothing is looked for */
+    struct finding *find; /* what is wrong in the data (op.h); NULL where the work looks for nothing */
 };
 
 /* Puts work on the stream; s NULL: does it now. */
@@ -46,7 +45,7 @@ stream_passed(const struct stream *s, int64_t mark)
 {
     return s->kind->passed(s, mark);
 }
-/* Work that is enqueued on s from now on waits for a mark of another stream of its kind. */
+/* Makes work that s gets from now on wait for a mark of another stream of its kind. */
 static inline void
 stream_wait(struct stream *s, const struct stream *other, int64_t mark)
 {
@@ -60,14 +59,14 @@ stream_tell(struct stream *s, void (*fn)(void *of), void *of)
     if (s->kind->tell) s->kind->tell(s, fn, of);
     return s->kind->tell;
 }
-/* 0, or why work before a mark that is passed failed (fail() is called): the first that did; work after it is not
- * begun. Told with nothing left on the stream, it is forgotten. */
+/* 0, or, after fail(), why work before a passed mark failed: the first that did; the stream begins no work after it. A
+ * stream that tells it with nothing left to do forgets it. */
 static inline int
 stream_trouble(struct stream *s, int64_t mark)
 {
     return s->kind->trouble(s, mark);
 }
-/* A driven stream: does its oldest work; false: there is none, or it waits. */
+/* Does the oldest work of a driven stream; false: there is none, or it waits. */
 static inline bool
 stream_step(struct stream *s)
 {

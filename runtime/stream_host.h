@@ -1,7 +1,7 @@
-/* stream_host.h - streams whose work is done by a thread of the host, for kinds without streams of their own.
+/* stream_host.h - streams whose work a thread of the host does, for kinds without streams of their own.
  *
- * The functions of struct device_kind (device.h); host_stream_new is told whose
- * stream it is. Owner and threads: as in stream.h. */
+ * The functions of struct device_kind (device.h); host_stream_new learns whose stream it is. Owner and threads: as in
+ * stream.h. */
 #ifndef RILLE_RUNTIME_STREAM_HOST_H
 #define RILLE_RUNTIME_STREAM_HOST_H
 

@@ -1,11 +1,9 @@
 /* view.h - how one rank's part of a tensor lies in memory, and which part of the global tensor it is.
  *
- * dim and stride are local, strides in elements (0 repeats an element: a
- * broadcast or a number). offset and global say where the part lies in the
- * global tensor; kernels whose values depend on position (random, arange,
- * one_hot, tril, lookups in a split axis) read them. data may be NULL while a
- * kernel is prepared: strides and sizes are those of every later run. Copied, but for what data points to, which
- * somebody else owns; any thread. */
+ * dim and stride are local, strides in elements (0 repeats an element: a broadcast or a number). offset and global say
+ * where the part lies in the global tensor; kernels whose values depend on position (random, arange, one_hot, tril,
+ * lookups in a split axis) read them. data may be NULL while a kernel prepares itself: strides and sizes are those of
+ * every later run. A value; somebody else owns what data points to; any thread. */
 #ifndef RILLE_RUNTIME_VIEW_H
 #define RILLE_RUNTIME_VIEW_H
 
@@ -27,8 +25,8 @@ bool view_is_dense(const struct view *v); /* row-major without gaps (sizes 0 and
 int64_t view_numel(const struct view *v);
 int64_t view_bytes(const struct view *v); /* of its elements */
 /* Copies src to dst, same dims, any strides, converting dtypes when they differ. Runs of equal layout go by memcpy.
- * Left half done when nobody wants the result (runtime/stop.h), and so is the next one. */
+ * Leaves off half done when nobody wants the result (runtime/stop.h), and so does the next. */
 void view_copy(const struct view *dst, const struct view *src);
-void view_clear(const struct view *v); /* all bits off, of a dense one */
+void view_clear(const struct view *v); /* sets all bits of a dense one to 0 */
 
 #endif
