@@ -410,12 +410,14 @@ struct rille_device_stats {
 };
 struct rille_stats {
     double step_time, bubble, ideal; /* seconds; bubble: share of device time idle */
+    int nhost; /* on which the step's devices lie; all this is told of those of the controller's */
     int ndevice;
     struct rille_device_stats *device; /* the graph's; another call to rille_graph_stats writes them */
 };
 int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
-/* Writes the times of the acts of the last run that was timed as Chrome trace JSON: the first runs are, and all from
- * the first time that this is called. If none was timed yet, path gets those of the next run when it ends. */
+/* Writes the times of the acts of the last run that was timed, on the controller's host, as Chrome trace JSON: the
+ * first runs are, and all from the first time that this is called. If none was timed yet, path gets those of the next
+ * run when it ends. */
 int rille_graph_timeline(struct rille_graph *g, const char *path);
 
 /* What a step does when: its plan on a virtual clock, each device working by itself, and its last timed run. */
@@ -474,6 +476,7 @@ struct rille_actor {
     int64_t begun, acts, pieces, bytes; /* acts begun, of a whole run; of its registers */
     const char *state;                  /* "done", "ready", "waits for matmul (a.lua:3) on cpu:1" */
     const char *line;                   /* "a.lua:3", "" */
+    int nhost;                          /* on which the plan's devices lie; actors are told of on the controller's */
 };
 /* i-th actor; its texts are good until the next call. false: there is none. */
 bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);

@@ -453,6 +453,8 @@ graph_stats(lua_State *L)
     lua_setfield(L, -2, "bubble");
     lua_pushnumber(L, stats.ideal);
     lua_setfield(L, -2, "ideal");
+    lua_pushinteger(L, stats.nhost);
+    lua_setfield(L, -2, "hosts");
     lua_createtable(L, stats.ndevice, 0);
     for (int i = 0; i < stats.ndevice; i++) {
         push_device_stats(L, &stats.device[i]);

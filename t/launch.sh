@@ -55,6 +55,23 @@ one=$stdout
 go launch -n 2 -d cpu:1 stats.lua
 ok "a step's statistics and time line come from the workers" [ "$code $stdout" = "0 $one" ]
 
+cat >hosts.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1})
+local step = rille.graph(function(x) return (x * 2):to_global{placement = P, sbp = "B"} end)
+step(rille.ones({4}, {placement = P, sbp = "S(0)"}))
+step:trace("trace.json")
+step(rille.ones({4}, {placement = P, sbp = "S(0)"}))
+print(step:stats().hosts, tostring(step:plan()):match("^[^\n]*one of 2") ~= nil,
+  require"rille.show.actors"(step:actors(), 100):find("host, one of 2") ~= nil,
+  io.open("trace.json"):read("a"):match('"hosts":(%d)'))
+LUA
+for hosts in 1 2; do
+  RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 hosts.lua
+  several=$([ $hosts = 2 ] && echo true || echo false)
+  ok "what is shown of a step says of how many hosts it is one ($hosts)" \
+    [ "$code $stdout" = "0 $hosts	$several	$several	$hosts" ]
+done
+
 # ---- errors ----
 
 cat >errors.lua <<'LUA'

@@ -359,8 +359,10 @@ plan_print(const struct plan *p, bool physical, struct str *s)
     int64_t nreg = 0;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nresult; k++) nreg += p->task[i].out[k].nreg;
-    str_addf(s, "plan: %d piece%s, %d device%s, %d task%s, %lld register%s\n", (int)p->pieces,
-             p->pieces == 1 ? "" : "s", (int)p->ndevice, p->ndevice == 1 ? "" : "s", (int)p->ntask,
-             p->ntask == 1 ? "" : "s", (long long)nreg, nreg == 1 ? "" : "s");
+    str_addf(s, "plan: %d piece%s, %d device%s, %d task%s, %lld register%s", (int)p->pieces, p->pieces == 1 ? "" : "s",
+             (int)p->ndevice, p->ndevice == 1 ? "" : "s", (int)p->ntask, p->ntask == 1 ? "" : "s", (long long)nreg,
+             nreg == 1 ? "" : "s");
+    if (p->nmemory > 1) str_addf(s, "; the part of memory %d, one of %d", (int)p->memory, (int)p->nmemory);
+    str_add(s, "\n");
     (physical ? print_physical : print_logical)(p, s);
 }

@@ -72,6 +72,7 @@ rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_
                                 .acts = t->nact,
                                 .pieces = r->plan->pieces,
                                 .bytes = register_bytes(t),
+                                .nhost = r->plan->nmemory,
                                 .state = s->looked.text,
                                 .line = s->looked.text + strlen(s->looked.text) + 1};
     return true;

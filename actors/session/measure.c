@@ -128,6 +128,7 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     struct rille_stats *st = &g->stats;
     const struct plan *p = g->runner->plan;
     double busy = 0;
+    st->nhost = p->nmemory;
     st->ndevice = p->ndevice;
     if (!st->device) st->device = ARENA_ARRAY(&g->arena, struct rille_device_stats, p->ndevice);
     device_stats(g);

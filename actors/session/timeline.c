@@ -158,7 +158,8 @@ rille_graph_timeline(struct rille_graph *g, const char *path)
     for (int64_t i = 0; i < g->nact; i++) put_act(&t, i);
     put_messages(&t);
     put_counters(&t);
-    fprintf(t.f, "\n],\"displayTimeUnit\":\"ms\"}\n");
+    fprintf(t.f, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"hosts\":%d,\"shown\":\"the controller's host\"}}\n",
+            (int)t.p->nmemory);
     arena_fini(&t.tmp);
     return file_finish("trace", path, &t.f);
 }
