@@ -7,9 +7,8 @@
  * their producers. On a stream (flow.h) taking happens when the work is enqueued,
  * publishing and giving back then or when it is done, as each edge's token says.
  *
- * An actor is touched by the thread that owns its device alone. Readers of a
- * result on other threads are told through the worker's bus, once for each
- * thread (a fan). `waits` counts what is missing; 0 is ready. */
+ * Only the thread that owns its device touches an actor. It tells readers on other threads through the worker's bus,
+ * once for each thread (a fan). `waits` counts what is missing; 0 is ready. */
 #ifndef RILLE_ACT_ACTOR_H
 #define RILLE_ACT_ACTOR_H
 
@@ -21,13 +20,13 @@ struct in_state {
     int32_t tokens; /* full registers (control: signals) not yet taken */
     int32_t used;   /* acts that took the present register so far */
     int32_t read;   /* which register that is */
-    int32_t given;  /* streams: acts that are done with the register to be given back next */
+    int32_t given;  /* streams: acts that are done with the register that it gives back next */
     int32_t give;   /* streams: which register that is */
     int32_t *left;  /* by register of the producer: readers on this thread that still hold it */
 };
 struct out_state {
     int32_t write;       /* the register that the next act writes */
-    int32_t publish_reg; /* streams: the register that is published next, to those who wait for the work */
+    int32_t publish_reg; /* streams: the register that it publishes next, to those who wait for the work */
     int32_t *readers;    /* by register: fans that hold it */
 };
 struct actor {
@@ -44,7 +43,7 @@ struct actors {
     int32_t **left;       /* by result: [fan][register], readers of that fan that still hold it; the fan's thread's */
     int64_t *busy_ns;     /* by plan device: in the last run, from its first act to when it had nothing to do, again and
                              again; the thread's of the device */
-    int32_t *channel;     /* by channel: pieces that may be sent, or taken, now; the thread's of its task */
+    int32_t *channel;     /* by channel: pieces that its task may send, or take, now; that task's thread's */
     int32_t *peer, npeer; /* one channel to each other memory */
     int32_t naddress;     /* arguments and results that a task has at most */
     struct arena arena;
@@ -68,7 +67,7 @@ struct worker {
     uint32_t run_id;
     bool active, stopped;   /* in a run; it acts no more */
     bool quit;              /* the thread is to leave */
-    int64_t todo;           /* acts that are still to be done here */
+    int64_t todo;           /* acts that are still to come here */
     int32_t *ready, nready; /* heap by priority */
     uint64_t *ready_key;
     int32_t capacity;
@@ -76,7 +75,7 @@ struct worker {
     int32_t nflow;
     struct flow **flow_of; /* by plan device: NULL when its work is done at once */
     int32_t device_capacity;
-    int64_t nunder; /* acts whose work is under way: on streams, and sent but not taken */
+    int64_t nunder; /* acts whose work is under way: on streams, or sent and not yet taken */
     struct sending *sending;
     int32_t nsending, sending_capacity;
     struct waker rest; /* where it sleeps for a stream, if no message can come */
@@ -98,27 +97,28 @@ struct worker {
  * do their work when worker_step says so. E_MEMORY. */
 int worker_capacity(struct worker *w, const struct run *run, bool driven);
 void worker_free(struct worker *w);
-/* Puts the worker's actors back to their start; those that need nothing are ready. */
+/* Puts the worker's actors back to their start; those that need nothing are ready. All that follows: the worker's
+ * thread. */
 void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
-/* A message of this run. */
+/* Takes a message of this run. */
 void worker_receive(struct worker *w, const struct msg *m);
 /* From now on the thread works for this device; -1: it has nothing to do. */
 void worker_bill(struct worker *w, int32_t device);
-/* One act of ready actor number i of the heap (0: the first by priority). On failure w->status and w->text are set. */
+/* Ready actor number i of the heap (0: the first by priority) acts once. A failure sets w->status and w->text. */
 void worker_act(struct worker *w, int i);
-/* May variables be written over from now on? false: the run was cancelled before. In engine.c. */
+/* May the run write over variables from now on? false: somebody cancelled it before. In engine.c. */
 bool worker_may_update(struct worker *w);
-/* Kernels of this thread may be stopped as the run may; in engine.c. */
+/* Lets whoever stops the run stop this thread's kernels too; in engine.c. */
 void worker_ask(struct worker *w);
-/* Finishes acts whose work is done on its stream; false: there are none. */
+/* Finishes acts whose streams have done their work; false: there are none. */
 bool worker_complete(struct worker *w);
-/* Driven streams: one of them, by choice, does its oldest work; false: it has none that can be done. */
+/* Driven streams: one of them, by choice, does its oldest work; false: it has none that it can do. */
 bool worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b);
 /* May worker_complete find something? */
 bool worker_may_complete(const struct worker *w);
 /* Sleeps until it may, or a while has gone by. */
 void worker_rest(struct worker *w);
-/* More of a stream of a worker is done; on the stream's thread. In engine.c. */
+/* Wakes the worker `of`: one of its streams has done more work. On the stream's thread; in engine.c. */
 void worker_told(void *of);
 /* Waits until nothing is on a stream any more. */
 void worker_drain(struct worker *w);
@@ -126,7 +126,7 @@ void worker_drain(struct worker *w);
 void worker_send(struct worker *w, int to, struct msg m);
 /* The same to an address, which may be another process's. */
 void worker_send_to(struct worker *w, uint32_t addr, struct msg m);
-/* The run fails for the reason that was just said: the worker acts no more. */
+/* Fails the run for the reason that fail() was just told: the worker acts no more. */
 void worker_fail(struct worker *w, int status);
 
 /* look.c, for deadlock reports too: does an actor lack full registers, a free one? actors: struct actors. */

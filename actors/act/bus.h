@@ -1,15 +1,13 @@
 /* bus.h - carries messages between the threads that own devices, and says when each of them goes on.
  *
- * Two kinds: zmq (one inproc PAIR per pair of threads, a doorbell counter per
- * source, a word a thread to sleep on) and sim (no threads
- * at all: one caller drives every end's loop, a seed chooses whose turn it is
- * and which channel delivers next; order is kept only within a channel, as with
- * zmq; ends of several processes may be on one simulator).
+ * Two kinds: zmq (one inproc PAIR per pair of threads, a doorbell counter per source, a word a thread to sleep on) and
+ * sim (no threads at all: one caller drives every end's loop, a seed chooses whose turn it is and which channel
+ * delivers next; only messages of one channel keep their order, as with zmq; ends of several processes may be on one
+ * simulator).
  *
- * What orders the bytes of a register between threads is the doorbell's release
- * and acquire. Messages of one (source, destination) arrive in the order sent;
- * nothing else is promised. An end is used by its own thread alone. Thread 0 of
- * a process is the session's. */
+ * What orders the bytes of a register between threads is the doorbell's release and acquire. Messages of one (source,
+ * destination) arrive in the order in which they left; the bus promises nothing else. Only its own thread uses an end.
+ * Thread 0 of a process is the session's. */
 #ifndef RILLE_ACT_BUS_H
 #define RILLE_ACT_BUS_H
 
@@ -20,7 +18,7 @@ struct bus {
     const struct bus_kind *kind;
 };
 
-/* The loop behind an end, one turn at a time; called by the end's own thread (sim: by whoever drives). */
+/* The loop behind an end, one turn at a time; the end's own thread calls it (sim: whoever drives). */
 struct bus_user {
     void *of;
     /* Takes what has come and does one thing; with wait, sleeps for a message when there is nothing to do. False: there
@@ -44,32 +42,31 @@ struct bus_kind {
     const char *name;
     /* A bus for the ends of one process. E_BUS, E_MEMORY. */
     int (*open)(const struct bus_options *o, struct bus **out);
-    /* After the other threads have been joined. What was not delivered is dropped. Idempotent: clears *b. */
+    /* Drops what it has not delivered. The session's thread, after it has joined the others. Idempotent: clears *b. */
     void (*close)(struct bus **b);
-    /* From now on ends 0 to nthread - 1 may be used. The session's thread, between runs; never closes ends. E_BUS. */
+    /* Opens ends up to nthread - 1; never closes any. The session's thread, between runs. E_BUS. */
     int (*grow)(struct bus *b, int nthread);
-    /* The loop behind an end, where this bus drives them. The session's thread, between runs; again replaces it. */
+    /* Sets the loop behind an end, or replaces it, where this bus drives them. The session's thread, between runs. */
     void (*attach)(struct bus *b, uint32_t end, struct bus_user user);
-    /* To m->to, from the thread of end m->from; the two differ. Never blocks, never loses; E_BUS when the bus is
+    /* Sends to m->to, from the thread of end m->from; the two differ. Never blocks, never loses; E_BUS when the bus is
      * broken. Allocates nothing (sim: its queues grow). */
     int (*send)(struct bus *b, const struct msg *m);
     /* Takes what has arrived at end `self`, at most max messages; returns how many. The end's thread. Who waits sleeps
      * until there is at least one. 0 is possible then too: a signal or a nudge came (look at your flags and wait
      * again), or nobody could ever send (one thread, sim). */
     int (*recv)(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait);
-    /* If the thread of an end sleeps for a message, it looks around: its busy() has become true. Any thread. NULL:
-     * nobody sleeps. */
+    /* Wakes the thread of an end if it sleeps for a message: its busy() has become true. Any thread. NULL: nobody
+     * sleeps. */
     void (*nudge)(struct bus *b, uint32_t end);
     /* Lets something happen for the thread of end `self`, which waits for its run: zmq takes a turn there and may
      * sleep; sim takes a turn at an end that the seed says. False: nothing can happen any more (sim). */
     bool (*drive)(struct bus *b, uint32_t self);
-    /* Which of n > 0 things that may come next does: zmq the first, sim by its seed. */
+    /* Chooses which of n > 0 things that may come next does: zmq the first, sim by its seed. */
     uint64_t (*choose)(struct bus *b, uint64_t n);
-    /* From now on messages of runs up to this one may be taken: everything that a thread looks at when it begins the
-     * run is there. The session's thread. NULL: nothing comes before its time. */
+    /* Lets ends take messages of runs up to this one: everything that a thread looks at when it begins the run is
+     * there. The session's thread. NULL: nothing comes before its time. */
     void (*admit)(struct bus *b, uint32_t run);
-    /* Has everything that was sent from this end left it? The end's thread; false: a recv goes on with it. NULL:
-     * always. */
+    /* Has everything that this end sent left it? The end's thread; false: a recv goes on with it. NULL: always. */
     bool (*settled)(const struct bus *b, uint32_t self);
     bool threaded;                        /* each end has a thread of its own; false: who drives plays them all */
     int64_t (*sent)(const struct bus *b); /* messages ever; any thread, does not block */
@@ -92,7 +89,7 @@ bus_choose(struct bus *b, uint64_t n)
     return b->kind->choose(b, n);
 }
 
-/* "zmq", "sim:17": kind and seed; E_ARG quotes what it cannot read. */
+/* Reads "zmq", "sim:17": kind and seed; E_ARG quotes what it cannot read. */
 int bus_parse(const char *text, const struct bus_kind **kind, uint64_t *seed);
 
 #endif

@@ -1,10 +1,8 @@
 /* engine.h - the threads that own devices, and a run of a plan on them.
  *
- * Device thread 0 is the session's own: while it waits for a run, it works. The
- * others are started when a plan first needs them, sleep between runs, and own
- * the actors and registers of their devices. They talk by messages alone
- * (message.h, bus.h). On the simulator bus there is one thread, which plays all
- * of them in an order that a seed decides. */
+ * Device thread 0 is the session's own: while it waits for a run, it works. The others start when a plan first needs
+ * them, sleep between runs, and own the actors and registers of their devices. They talk by messages alone (message.h,
+ * bus.h). On the simulator bus there is one thread, which plays all of them in an order that a seed decides. */
 #ifndef RILLE_ACT_ENGINE_H
 #define RILLE_ACT_ENGINE_H
 
@@ -16,8 +14,8 @@
 
 struct engine;
 
-/* What a run is given: the plan, and where everything that is not a register lies. Owned by the session; read-only
- * while it runs. */
+/* What a run needs: the plan, and where everything that is not a register lies. The session owns it; read-only while it
+ * runs. */
 struct run {
     const struct plan *plan;
     void **leaf;                       /* by leaf part */
@@ -31,8 +29,8 @@ struct run {
     bool timed;                        /* record when each act began and ended */
     bool poison;                       /* fill registers with NaN when their last reader gives them back */
     uint32_t id;                       /* its number, where a cluster counts them; 0: the engine does */
-    /* Tests: called before each act with `hook` and the act's operator (NULL: none); fails the act. NULL: nothing. Set
-     * by engine_run. */
+    /* Tests: the worker calls it before each act with `hook` and the act's operator (NULL: none); an error fails the
+     * act. NULL: none. engine_run sets it. */
     int (*before_act)(void *hook, const struct op *op);
     void *hook;
 };
@@ -52,46 +50,45 @@ struct engine_options {
     /* By thread of this process: a word in which it says what it does, for whoever looks from outside: run << 32 | task
      * + 1, with DOING_OVER when that act is over. NULL: nobody looks. */
     _Atomic uint64_t *const *doing;
-    /* In a cluster: the word by which all processes decide together whether a run can still be cancelled. NULL: alone.
-     */
+    /* In a cluster: the word by which all processes decide together whether one can still cancel a run. NULL: alone. */
     _Atomic uint64_t *gate;
 };
 int engine_new(const struct engine_options *o, struct engine **out);
 void engine_free(struct engine **e);
 
-/* The actors of a plan; made once, for one run at a time. */
+/* The actors of a plan; their owner makes them once, for one run at a time. */
 struct actors *actors_new(const struct plan *p);
 void actors_free(struct actors **a);
 size_t actors_bytes(const struct actors *a); /* of host memory */
 /* True if the task acted at least once in the last run; after a failure its results may be half written. */
 bool actors_acted(const struct actors *a, int task);
-/* The same of a run that another process made: forgets it, says how often a task acted. */
+/* The same of a run in another process: forgets what tasks did, notes how often one acted. */
 void actors_clear(struct actors *a);
 void actors_mark(struct actors *a, int task, int32_t acts);
 
-/* Between runs: acts that an actor began in the last one; "done", "ready", or what it waited for when the run ended
- * (look.c). */
+/* Between runs: how many acts an actor began in the last one; prints "done", "ready", or what it waited for when the
+ * run ended (look.c). */
 int32_t look_begun(const void *actors, int32_t task);
 void actors_print(const struct actors *a, int32_t task, struct str *s);
 
 /* Runs to the end or to the first failure. On return no thread touches anything of the run. Errors: the failing act's,
  * with the line of its node in front ("a.lua:3: embedding: ..."); E_CANCEL after engine_interrupt. */
 int engine_run(struct engine *e, struct run *r);
-/* The same, a piece at a time: where several engines share a simulator, and each has its part of one run. All are begun
+/* The same, a piece at a time: where several engines share a simulator, and each has its part of one run. All begin
  * before the first step; after the last step, which returns false, the end says how it went. An error or a stop in one
  * of them ends the run in all. */
 int engine_begin(struct engine *e, struct run *r);
 bool engine_step(struct engine *e);
 int engine_end(struct engine *e);
-/* Stops the run in progress, no later one, unless it has begun to update variables: then these updates are done, and
- * the run with them. Any thread, async-signal-safe. */
+/* Stops the run in progress, no later one, unless it has begun to update variables: then it finishes these updates, and
+ * itself. Any thread, async-signal-safe. */
 void engine_interrupt(struct engine *e);
-/* What a task of a run does: "matmul (a.lua:3)". Async-signal-safe. */
+/* Prints what a task of a run does: "matmul (a.lua:3)". Async-signal-safe. */
 void doing_print(const struct plan *p, const struct run *r, int32_t task, char *text, size_t size);
-/* What a device thread does, "" for nothing; false: there is no such thread. Any thread while the run is in progress,
- * async-signal-safe. */
+/* Prints what a device thread does, "" for nothing; false: there is no such thread. Any thread while the run is in
+ * progress, async-signal-safe. */
 bool engine_doing_thread(const struct engine *e, int thread, char *text, size_t size);
-/* Stops it whatever it has begun: another process, without which it cannot end, has failed. Any thread. */
+/* Stops the run whatever it has begun: another process, without which it cannot end, has failed. Any thread. */
 void engine_abort(struct engine *e);
 
 /* Acts of the last timed run, by thread: count and array (valid until the next run). */
@@ -105,7 +102,7 @@ struct engine_count {
 };
 struct engine_count engine_count(const struct engine *e);
 
-/* Tests: the k-th act from now fails; acts of this operator sleep. */
+/* Tests: makes the k-th act from now fail; makes acts of this operator sleep. */
 void engine_fail_act(struct engine *e, int64_t k);
 void engine_slow(struct engine *e, const struct op *op, int64_t ns);
 

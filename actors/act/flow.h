@@ -1,7 +1,7 @@
 /* flow.h - the stream of a device as its thread sees it: acts whose work is under way, in order.
  *
- * An act keeps its place, and its addresses, until its work is done. Touched by
- * the thread of the device alone; made and freed by the session's, between runs. */
+ * An act keeps its place, and its addresses, until its work is done. Only the thread of the device touches a flow; the
+ * session's makes and frees it, between runs. */
 #ifndef RILLE_ACT_FLOW_H
 #define RILLE_ACT_FLOW_H
 
@@ -23,14 +23,14 @@ struct flow {
     struct stream *stream;
     struct under_way *act; /* FLOW_ACTS of them, a ring */
     int64_t first, next;   /* the oldest; where the next goes */
-    int64_t until_ns;      /* when the last act was found done */
+    int64_t until_ns;      /* when the thread found the last act done */
     void **address;        /* FLOW_ACTS times naddress */
     int32_t naddress;
 };
 
 int flow_new(struct flow *f, int kind, int rank, bool driven, struct worker *owner); /* E_MEMORY */
 void flow_free(struct flow *f);
-/* Acts have so many addresses at most; nothing is under way. */
+/* Makes room for acts of so many addresses; nothing is under way. */
 void flow_capacity(struct flow *f, int32_t naddress);
 
 static inline bool

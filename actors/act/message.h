@@ -1,12 +1,10 @@
 /* message.h - a register changes hands, or a run begins or ends.
  *
- * 32 bytes of numbers, never a pointer: the same message is valid between
- * threads, between processes, in a log and in the simulator. It is sent to m.to,
- * an address of process and thread, which the bus alone interprets. `task` and
- * `out` are indices in the receiver's part of the plan: threads of one process
- * have one part, so there both ends count alike; between processes a FULL names
- * the receiver's RECV task and a FREE the sender's SEND task, by indices that
- * were exchanged when their parts were connected.
+ * 32 bytes of numbers, never a pointer: the same message is valid between threads, between processes, in a log and in
+ * the simulator. It goes to m.to, an address of process and thread, which the bus alone interprets. `task` and `out`
+ * are indices in the receiver's part of the plan: threads of one process have one part, so there both ends count alike;
+ * between processes a FULL names the receiver's RECV task and a FREE the sender's SEND task, by indices that the two
+ * exchanged when they connected their parts.
  *
  * Run numbers wrap: compare them with run_after. */
 #ifndef RILLE_ACT_MESSAGE_H
@@ -15,14 +13,14 @@
 #include "runtime/base.h"
 
 enum msg_kind {
-    MSG_FULL = 1, /* producer -> a thread of readers: register `reg` of result (task, out) holds `piece`; `fan` says
-                     which of its readers are meant. out MSG_FAR: SEND -> RECV, `task`; a piece is there to be taken */
-    MSG_FREE,     /* that thread -> producer: nobody there reads register `reg` of result (task, out) any more. out
-                     MSG_FAR: RECV -> SEND, `task`; a piece was taken */
-    MSG_START,    /* session -> thread: begin run `run` */
-    MSG_STOP,     /* session -> thread: act no more, answer END */
-    MSG_END,      /* thread -> session: nothing of `run` happens here any more; status: 0, or the error that ended it */
-    MSG_QUIT,     /* session -> thread: leave */
+    MSG_FULL = 1, /* producer -> a thread of readers: register `reg` of result (task, out) holds `piece`; `fan` says for
+                     which of its readers. out MSG_FAR: SEND -> RECV, `task`; a piece is there to take */
+    MSG_FREE, /* that thread -> producer: nobody there reads register `reg` of result (task, out) any more. out MSG_FAR:
+                 RECV -> SEND, `task`; it took a piece */
+    MSG_START, /* session -> thread: begin run `run` */
+    MSG_STOP,  /* session -> thread: act no more, answer END */
+    MSG_END,   /* thread -> session: nothing of `run` happens here any more; status: 0, or the error that ended it */
+    MSG_QUIT,  /* session -> thread: leave */
 };
 
 struct msg {

@@ -1,7 +1,7 @@
 /* account.h - what the acts of a run say: who waited, for what, and how many bytes lay in registers when.
  *
- * Follows from a plan and when its acts began and ended, played or measured: act n of a task took known tokens and
- * registers, so what it waited for last is known. Any thread; belongs to the arena given. */
+ * It follows from a plan and when its acts began and ended, played or measured: the plan says which tokens and
+ * registers act n of a task took, and so what it waited for last. Any thread; belongs to the arena given. */
 #ifndef RILLE_PLAN_ACCOUNT_H
 #define RILLE_PLAN_ACCOUNT_H
 
@@ -34,12 +34,12 @@ struct account {
 void plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
                   struct account *out);
 
-/* A register with bytes comes into use or is given back by its last reader: +bytes, -bytes of a plan device. */
+/* A register with bytes comes into use, or its last reader gives it back: +bytes, -bytes of a plan device. */
 struct reg_change {
     int64_t at, bytes;
     int32_t device;
 };
-/* In order of time. */
+/* Lists all changes, in order of time. */
 void plan_changes(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a,
                   struct reg_change **list, int64_t *n);
 

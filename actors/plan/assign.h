@@ -1,15 +1,12 @@
 /* assign.h - layouts for a whole program: from a program to a cost network, solved, and back.
  *
- * A step between tracing and compiling: the operators stay, the layouts in which
- * they read and give change, and with them the moves between. What the user moved
- * (prog_node.asked), arguments, variables whose layout is fixed and results that
- * must lie as they do are obeyed; moves that were put in by nobody's wish vanish.
- * Everything after - compile, verify, explain - reads the rewritten program alone,
- * and the verifier judges every signature.
+ * A step between tracing and compiling: the operators stay, the layouts in which they read and give change, and with
+ * them the moves between. It obeys what the user moved (prog_node.asked), arguments, variables whose layout is fixed
+ * and results that must lie as they do; moves that nobody asked for vanish. Everything after - compile, verify, explain
+ * - reads the rewritten program alone, and the verifier judges every signature.
  *
- * Costs are whole nanoseconds: what the busiest rank computes, and what moves
- * take; of equals fewer bytes. They depend on the machine model in `rates`, never
- * on the machine. The program belongs to the caller; one thread. */
+ * Costs are whole nanoseconds: what the busiest rank computes, and what moves take; of equals fewer bytes. They depend
+ * on the machine model in `rates`, never on the machine. The program belongs to the caller; one thread. */
 #ifndef RILLE_PLAN_ASSIGN_H
 #define RILLE_PLAN_ASSIGN_H
 
@@ -53,7 +50,7 @@ struct assigned {
     struct arena arena;
     struct net net;
     struct solved solved;
-    int32_t nprog; /* nodes of the program when it was laid out; moves to where roots lie may have come after */
+    int32_t nprog; /* nodes of the program when the planner saw it; moves to where roots lie may have come after */
     int32_t *node; /* by program node: the net's, -1: it has none */
     int32_t *leaf; /* by leaf */
     const struct assign_candidate **candidate; /* by net node: ncand; NULL for a leaf's */
@@ -62,11 +59,11 @@ struct assigned {
     int64_t bytes;                             /* that all moves of the plan send */
 };
 
-/* Rewrites p. Layouts are interned in `at`. E_SBP, E_PLAN ("memory: ..."). On failure p is as it was. */
+/* Rewrites p; a failure leaves it as it was. Interns layouts in `at`. E_SBP, E_PLAN ("memory: ..."). */
 int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
 void assigned_free(struct assigned **a);
 int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
-/* What moving t takes, in whole nanoseconds; NET_NEVER: it is not to be done. Bytes over all ranks to *bytes. */
+/* Returns what moving t takes, in whole nanoseconds; NET_NEVER: no plan may do it. *bytes: over all ranks. */
 int64_t assign_price(const struct type *t, const struct layout *from, const struct layout *to,
                      const struct box_cost *cost, const struct assign_links *links, int64_t *bytes);
 

@@ -20,12 +20,12 @@ struct candidates {      /* of one program */
     const struct program *program;
     int32_t norder;
     uint8_t (*order)[MAX_AXIS];
-    struct hash_table calls; /* that were listed (candidate.c) */
+    struct hash_table calls; /* whose lists are there (candidate.c) */
 };
 void candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const struct program *p);
-/* Of node i, with what it is now among them: *now. */
+/* Gives the list of node i, and which of it the node is now: *now. */
 int candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out, int32_t *now);
-/* Every layout without partial values that a tensor of this type may have on a place. */
+/* Lists every layout without partial values that a tensor of this type may have on a place. */
 int candidate_layouts(struct candidates *c, const struct type *t, const struct place *p, const struct layout ***out,
                       int32_t *n);
 

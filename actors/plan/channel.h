@@ -1,12 +1,12 @@
 /* channel.h - what crosses from one memory to another: from a task that sends to a task that receives.
  *
  * A part of a plan is what the devices of one memory do. Where a task reads what lies in another memory, the part there
- * has a SEND, which reads the window that is wanted, and the part here has a RECV, whose registers hold that window and
+ * has a SEND, which reads the window that it wants, and the part here has a RECV, whose registers hold that window and
  * nothing else. Order that crosses memories has a gate at each end and no bytes. The two ends are a channel.
  *
- * Parts are made apart, so a channel is named by what both makers know: the step of the program, which operand of it
- * moves, which hop of the way, and from where to where. Its bytes, credits and rate follow from the outline and the map
- * as well. Before parts run they are connected: each writes the list of its channels to the other's memory, sorted by
+ * Each memory makes its own part, so what both makers know names a channel: the step of the program, which operand of
+ * it moves, which hop of the way, and from where to where. Its bytes, credits and rate follow from the outline and the
+ * map as well. Before parts run they connect: each writes the list of its channels to the other's memory, sorted by
  * name, and compares the other's with its own. What differs is an error that names the channel; what does not is the
  * contract that the proofs of both parts rest on (verify_channel.c). Connecting also exchanges the numbers of tasks, by
  * which messages then name the other end.
@@ -27,7 +27,7 @@ enum channel_side {
 };
 
 struct channel_name {
-    int32_t step; /* program node for which it is made */
+    int32_t step; /* program node that needs it */
     int16_t operand, hop;
     uint8_t from_side, to_side; /* enum channel_side */
     int32_t from, to;           /* several parts of one memory that read the same: the first of them */
@@ -57,24 +57,25 @@ struct channel {
 /* The other end, as a run knows it. */
 struct channel_far {
     int32_t task, thread; /* in its part */
-    uint32_t addr;        /* where messages reach it: set by who knows where threads are */
+    uint32_t addr;        /* where messages reach it: who knows where threads are sets it */
 };
 
 int channel_compare(const struct channel_name *a, const struct channel_name *b); /* < 0: a comes first */
 /* "step 12, operand 0, hop 1: part 3 -> stage 5" */
 void channel_print(const struct channel_name *name, struct str *s);
 
-/* The channels of a part to the memory `peer`, as bytes for the part there; appends to s. */
+/* Appends the channels of a part to the memory `peer` to s, as bytes for the part there. */
 void channels_write(const struct plan *p, int32_t peer, struct str *s);
 /* The part of the memory `peer` wrote these bytes (they may come from anybody): fills in the ends far[c] of all
  * channels c to it. E_PLAN names the first channel that one of the two lacks, or that they do not agree about. */
 int channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, struct channel_far *far);
 
-/* What becomes of a root: is it here at all, and written over its leaf? All memories that it lies in say the same. */
+/* What becomes of a root: is it here at all, and does it overwrite its leaf? All memories that it lies in say the same.
+ */
 enum root_fate { ROOT_ELSEWHERE, ROOT_NEW, ROOT_OVERWRITES };
 enum root_fate root_fate(const struct plan *p, int32_t root);
 
-/* The window of a SEND, dense: its slices in the argument that begins at `from`, one after the other. */
+/* Copies the window of a SEND to `dense`: its slices in the argument that begins at `from`, one after the other. */
 void channel_gather(const struct channel *c, const char *from, char *dense);
 
 #endif

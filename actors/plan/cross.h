@@ -3,8 +3,8 @@
  *
  * A pure function of the type, the two layouts and the map: the parts at both ends of a channel find the same channels.
  * All that one task reads of one source is one channel. Parts of one memory that hold the same (replicas) and read the
- * same of one source share a channel, so that it crosses once. What tasks of one space here read of another space here
- * is grouped alike: it comes in from this memory itself, by transfers. */
+ * same of one source share a channel, so that it crosses once. It groups alike what tasks of one space here read of
+ * another space here: that comes in from this memory itself, by transfers. */
 #ifndef RILLE_PLAN_CROSS_H
 #define RILLE_PLAN_CROSS_H
 
@@ -16,8 +16,8 @@ struct cross_channel {
     uint8_t from_side, to_side; /* enum channel_side */
     int32_t from, to, peer;     /* see struct channel_name; the memory of the other end: this one's is a transfer */
     int32_t nslice;
-    const struct box_read *slice; /* in the order in which they are sent */
-    int64_t *offset;              /* of each in what is sent, elements */
+    const struct box_read *slice; /* in the order in which the SEND sends them */
+    int64_t *offset;              /* of each in what the SEND sends, elements */
     int64_t numel;
 };
 
@@ -39,7 +39,7 @@ struct cross {
     int32_t nrun;
 };
 
-/* What was found, each once. Belongs to whoever makes or proves a plan; one thread. */
+/* The moves seen so far, each once. Belongs to whoever makes or proves a plan; one thread. */
 struct crosses {
     struct arena *arena;
     struct mines *mines;
@@ -53,10 +53,10 @@ int cross_of(struct crosses *s, const struct type *t, const struct layout *from,
 bool cross_is_all(const struct cross *x);
 /* Does this work read a source of a step in place: does that lie here, in the same space? */
 bool cross_in_place(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s);
-/* Which channel that comes in brings what a step reads of another source, and as which of its slices. */
+/* Returns which channel that comes in brings what a step reads of another source; *which: as which of its slices. */
 int32_t cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s,
                    const struct box *slice, int32_t *which);
-/* What the elements of a channel are held in. */
+/* The dtype that holds the elements of a channel. */
 enum dtype cross_dtype(const struct cross *x, const struct cross_channel *c);
 /* A number that tells apart what channels carry: a value in the layouts of a hop, in these slices. */
 uint64_t cross_what(const struct cross *x, struct ref value, const struct cross_channel *c);

@@ -1,5 +1,5 @@
-/* deadlock.h - deadlock report: which tasks are blocked, and on which registers. Shared by the verifier, which counts
- * tokens, and the engine. Any thread. */
+/* deadlock.h - the deadlock report: which tasks are blocked, and on which registers. The verifier, which counts tokens,
+ * and the engine share it. Any thread. */
 #ifndef RILLE_PLAN_DEADLOCK_H
 #define RILLE_PLAN_DEADLOCK_H
 

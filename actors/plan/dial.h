@@ -1,8 +1,8 @@
-/* dial.h - how much memory a pipeline may hold, and the schedule of the least bubble in it: found, not looked up.
+/* dial.h - how much memory a pipeline may hold, and a search for the schedule of the least bubble in it.
  *
  * Room for each virtual stage is a line, ceil((n - 1 - q) slope + base) pieces on stage q of n; a rule says whose turn
- * it is (stage.c). Some hundred of these are rehearsed on a virtual clock, and the best that fits is the program's.
- * What is chosen follows from the program and the costs alone. Pure; any thread. */
+ * it is (stage.c). dial_turn() rehearses some hundred of these on a virtual clock, and the program takes the best that
+ * fits. The choice follows from the program and the costs alone. Pure; any thread. */
 #ifndef RILLE_PLAN_DIAL_H
 #define RILLE_PLAN_DIAL_H
 
@@ -16,7 +16,7 @@ struct dial_wish {
     const char *name; /* "zb-v", "v-half", "v-min", "interleaved", "auto"; "memory": by the numbers below */
     double memory;    /* up to 16: a factor of what 1F1B holds on the device that holds most; above: bytes a device */
     int64_t limit;    /* bytes a device, of which leaves take their part first; 0: none */
-    const struct dial_costs *costs; /* NULL: reckoned, or one for all where a name is given */
+    const struct dial_costs *costs; /* NULL: reckoned, or one for all where the wish is a name */
 };
 
 struct dial {
@@ -27,13 +27,13 @@ struct dial {
     int32_t contexts;    /* pieces that a device holds, over its stages */
 };
 
-/* Schedules that are searched for; ends with NULL. */
+/* The schedules that it can search for; ends with NULL. */
 extern const char *const dial_names[];
 bool dial_knows(const char *name);
-/* Sets the room and the rule of a program in pieces. E_ARG: its stages are not dealt as the schedule wants; E_MEMORY:
- * nothing fits, and what the least is; with lines. */
+/* Sets the room and the rule of a program in pieces. E_ARG: its stages do not lie on devices as the schedule wants;
+ * E_MEMORY: nothing fits, and what the least is; with lines. */
 int dial_turn(struct program *p, const struct dial_wish *wish);
-/* What a program's schedule comes to at these costs. false: it has one stage, or one piece. */
+/* Reckons what a program's schedule comes to at these costs. false: it has one stage, or one piece. */
 bool dial_read(const struct program *p, const struct dial_costs *costs, struct dial *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* gates.h - before which updates of a program a gate stands, and how the gates of its memories are joined.
+/* gates.h - before which updates of a program a gate stands, and what joins the gates of its memories.
  *
  * All tasks that may refuse their data are over before the updates behind their gate begin, in every memory. The
  * memories are a tree: each hears from those below that all checks there have passed, says so above when its own have
@@ -14,8 +14,8 @@
 bool *gates_find(const struct program *p, struct arena *a);
 
 enum { GATE_ENDS = 6 };
-/* The ends of channels that the gate before a node has in memory[me], one of n that are sorted, in the order of their
- * tasks: from below, to above (hop 0); from above, to below (hop 1). Returns how many. */
+/* Gives the ends of channels that the gate before a node has in memory[me], one of n sorted ones, in the order of their
+ * tasks: from below, to above (hop 0); from above, to below (hop 1); returns how many. */
 int gate_ends(int32_t node, const int32_t *memory, int32_t n, int32_t me, int32_t pieces,
               struct channel end[GATE_ENDS]);
 

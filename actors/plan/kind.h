@@ -18,14 +18,14 @@ struct stream;
 struct stream_work;
 struct transport;
 
-/* One act, as the functions of a kind see it. Owned by the thread of the task's device; lives as long as its work is
+/* One act, as the functions of a kind see it. The thread of the task's device owns it; it lives as long as its work is
  * under way. Addresses are those of this act: of each argument where its view begins, of each result's register. */
 struct act {
     const struct plan *plan;
     const struct task *task;
     void *const *in, *const *out;      /* by argument; by result */
     void *scratch;                     /* the device's; until the work is done */
-    struct stream *stream;             /* that the work is enqueued on; NULL: the work is done when begin returns */
+    struct stream *stream;             /* that takes the work; NULL: the work is done when begin returns */
     int32_t piece;                     /* counts from 0 */
     int64_t received;                  /* bytes of other devices' memory that it reads: begin adds to it */
     const struct transport *transport; /* of the bytes that go to other memories, or come from there */
@@ -52,8 +52,8 @@ struct task_kind {
     /* Begins the work of an act: does it, or enqueues it on a->stream. The device's thread; does not block, allocates
      * nothing. E_KERNEL, E_VALUE. */
     int (*begin)(struct act *a);
-    /* After the work of an act is done: says on the host what was found in its data. The device's thread; NULL:
-     * nothing to say. E_VALUE. */
+    /* After the work of an act is done: says on the host what it found in its data. The device's thread; NULL: nothing
+     * to say. E_VALUE. */
     int (*done)(struct act *a);
     /* The proof's own derivation of what a task of this kind must be (verify_value.h). E_PLAN. */
     int (*check)(struct values *s, int32_t task);
@@ -65,10 +65,10 @@ struct task_kind {
 
 /* Enqueues the work of an act on its stream, or does it. run: takes w->of for its task. */
 int kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s));
-/* Of work that makes a dense result of one window (task.source): both, where the work reaches them. */
+/* Gives both views of work that makes a dense result of one window (task.source), where the work reaches them. */
 void kind_views(const struct stream_work *w, const struct stream *s, struct view *dst, struct view *src);
 
-/* For kinds whose tasks are called by their name, and give what task.type says. */
+/* For kinds whose tasks have a name of their own, and give what task.type says. */
 void kind_print_name(const struct plan *p, int32_t task, struct str *s);
 struct type kind_result_type(const struct plan *p, int32_t task, int32_t out);
 

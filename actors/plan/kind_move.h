@@ -1,5 +1,5 @@
-/* kind_move.h - what tasks that are part of a move have in common. For device threads: an act's memory is the
- * act's. */
+/* kind_move.h - what tasks that are part of a move have in common. For device threads: each touches its own act alone.
+ */
 #ifndef RILLE_PLAN_KIND_MOVE_H
 #define RILLE_PLAN_KIND_MOVE_H
 

@@ -1,6 +1,5 @@
-/* lower.h - the making of a plan, what the files that make it share: compile.c has the order of work. Neither the
- * proof nor what acts includes it. A struct lower belongs to one plan_compile()
- * and its thread; what outlives it is in the plan's arena. */
+/* lower.h - what the files that make a plan share; compile.c has the order of work. Neither the proof nor what acts
+ * includes it. A struct lower belongs to one plan_compile() and its thread; what outlives it is in the plan's arena. */
 #ifndef RILLE_PLAN_LOWER_H
 #define RILLE_PLAN_LOWER_H
 
@@ -9,7 +8,7 @@
 #include "actors/plan/plan.h"
 #include "runtime/hash.h"
 
-/* Where one rank's part of a value is found. */
+/* Where one rank's part of a value is. */
 struct part {
     uint8_t kind;            /* ARG_REG, ARG_LEAF */
     int32_t index;           /* task, or leaf part */
@@ -25,7 +24,7 @@ struct pval {
     const struct layout *layout;
     bool piece;
     int32_t node;   /* program node it comes from, -1: a leaf */
-    struct ref ref; /* which value it is, however often it was moved */
+    struct ref ref; /* which value it is, however often it moved */
     const struct mine *mine;
     struct part *part;  /* by position that is mine */
     struct pval *moved; /* the same value in other layouts */
@@ -52,8 +51,8 @@ struct lower {
     struct program *program;
     struct atlas *atlas;
     struct plan *plan;
-    struct arena tmp;  /* dropped when the plan is made */
-    struct arena pass; /* of the passes over all drafts; dropped when these are in order */
+    struct arena tmp;  /* freed when the plan is there */
+    struct arena pass; /* of the passes over all drafts; freed when these are in order */
     struct draft *draft;
     int32_t ndraft, capacity;
     struct pval **node_val; /* [node * OP_OUT + out] */
@@ -63,8 +62,8 @@ struct lower {
     struct order {
         int32_t *line, *place;        /* by task: which line it lies on, and where (order.c) */
         int32_t *seen, stamp, *queue; /* of a search */
-        int32_t *wanted, *wanted_by;  /* by line: how far it must be met, in which search */
-        int32_t *met;                 /* by line: how far it was */
+        int32_t *wanted, *wanted_by;  /* by line: how far a search must meet it, which search */
+        int32_t *met;                 /* by line: how far one did */
     } order;
     struct hash_table views; /* interned */
     int32_t exec_capacity;
@@ -73,9 +72,9 @@ struct lower {
     struct crosses crosses;
     struct plan_move **move;
     int32_t nmove, move_capacity;
-    int32_t at;              /* the node that is being lowered: by its line an error in the move of a leaf is told */
-    int32_t hop;             /* the outline's hop that is made, or is next */
-    struct channel *channel; /* in the order in which they are made; malloc */
+    int32_t at;              /* the node that is being lowered: its line names an error in the move of a leaf */
+    int32_t hop;             /* the outline's hop in the making, or next */
+    struct channel *channel; /* in the order of their making; malloc */
     int32_t nchannel, channel_capacity;
 };
 
@@ -85,8 +84,8 @@ const struct view *intern_view(struct lower *l, const struct view *v);
 struct kernels {
     struct lower *l;
     int32_t nview;
-    bool placed;              /* they depend on where parts lie: none is shared */
-    const struct view **view; /* of the rank that is looked at; NULL for absent operands */
+    bool placed;              /* they depend on where parts lie: ranks share none */
+    const struct view **view; /* of the rank at hand; NULL for absent operands */
     struct view *at;          /* the same, with their places in the whole if placed */
     struct made_kernel {
         int32_t runner;
@@ -104,7 +103,7 @@ struct draft *draft_new(struct lower *l, const struct task_kind *kind, int32_t n
                         int32_t pos, bool piece, int32_t *id);   /* valid until the next one */
 int32_t draft_device(const struct lower *l, int kind, int rank); /* its number in the plan */
 void draft_out(struct lower *l, struct draft *d, int64_t bytes, int32_t every);
-int32_t draft_port(struct lower *l, struct draft *d, const struct out_port *o); /* one more; which */
+int32_t draft_port(struct lower *l, struct draft *d, const struct out_port *o); /* adds one; which */
 bool draft_once(const struct draft *d);                                         /* its results come once a batch */
 void draft_args(struct lower *l, int32_t task, int n);
 int draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh);
@@ -120,14 +119,14 @@ void draft_edge(struct lower *l, int32_t to, const struct edge *e); /* one more,
 
 /* order.c */
 void order_begin(struct lower *l); /* when all tasks are there */
-/* a happens before b, from now on (no edge when it is known to); a comes first in the list. */
+/* Makes a happen before b (adds no edge when it is known to); a comes first in the list. */
 void order_after(struct lower *l, int32_t a, int32_t b);
 /* The same of each of n tasks, which are in order. */
 void order_all(struct lower *l, const int32_t *a, int32_t n, int32_t b);
 void order_edge(struct lower *l, int32_t a, int32_t b);
-/* And a's next act after b's present one. */
+/* Makes a's next act come after b's present one too. */
 void order_credit(struct lower *l, int32_t a, int32_t b);
-/* a is at most n acts ahead of b. */
+/* Keeps a at most n acts ahead of b. */
 void order_pool(struct lower *l, int32_t a, int32_t b, int32_t n);
 
 /* move.c */
@@ -141,37 +140,38 @@ struct mover { /* a move in the making */
     int32_t *stage_task;     /* by stage */
     int32_t *part_task;      /* by destination part here */
     int32_t *arg, *arg_task; /* by source here, then by stage, then by channel: its argument of that task */
-    struct box *box;         /* of sources here that were asked for */
+    struct box *box;         /* of sources here that somebody asked for */
     bool *boxed;
     struct view part; /* the destination part in the making */
 };
 void mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct cross *x,
                 struct pval *from);
-/* How a slice lies in a source here (the part at a position; a stage, if it is not BOX_PART), which *part says where to
- * find; *skip elements beyond that. */
+/* How a slice lies in a source here (the part at a position; a stage, if it is not BOX_PART): *part says where that is;
+ * *skip elements beyond it. */
 struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part,
                          int64_t *skip);
 /* Slice `which` of a channel as it lies in what comes in: dense, *skip elements from the start. */
 struct view mover_received(const struct mover *m, const struct cross_channel *c, int32_t which, int64_t *skip);
-/* The tasks that fill stages, and those that fill parts. */
+/* Makes the tasks that fill stages, and those that fill parts. */
 int move_stages(struct mover *m);
 int move_parts(struct mover *m, struct pval *to);
 int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
              const struct box *slice, int rank, const struct view *dst, int64_t skip);
-/* share.c: parts that are alike on several ranks of one space get one register; *done: they could. */
+/* share.c: gives one register to parts that are alike on several ranks of one space; *done: it could. */
 int share_parts(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
                 struct pval *to, bool *done);
 
-/* send.c: the tasks of a move, and what it sends to other memories and receives, from there or from another space. */
+/* send.c: makes the tasks of a move, and what it sends to other memories and receives, from there or from another
+ * space. */
 int move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
                 struct pval *to);
-/* One end of a channel: the task of it, which was made just now. */
+/* Adds one end of a channel: its task is the one just made. */
 void channel_add(struct lower *l, int32_t task, const struct channel *c);
-/* Their list, sorted, in the plan. */
+/* Puts their list into the plan, sorted. */
 void channel_list(struct lower *l);
 
-/* move.c: v in the layout in which the node that is being lowered wants this operand, by the outline's hops. share: its
- * parts need not each have bytes of their own. */
+/* move.c: brings v into the layout in which the node that is being lowered wants this operand, by the outline's hops.
+ * share: its parts need not each have bytes of their own. */
 int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share,
                 struct pval **out);
 
@@ -187,7 +187,7 @@ struct pval *lower_value(struct lower *l, struct ref r);
 struct view number_view(const struct type *t, void *data);
 
 /* guard.c */
-int guard_node(struct lower *l, int32_t node); /* before it is lowered */
+int guard_node(struct lower *l, int32_t node); /* before its tasks */
 void guard_updates(struct lower *l);
 
 /* credit.c */

@@ -1,7 +1,7 @@
 /* mine.h - which devices, and which positions of a placement, lie in the memory that a part of a plan is of.
  *
- * A part is made and proved by loops over these positions alone. Where everything is one memory they are all that there
- * are. A table belongs to whoever makes or proves a plan; one thread. */
+ * Whoever makes or proves a part loops over these positions alone. Where everything is one memory they are all that
+ * there are. A table belongs to that maker or prover; one thread. */
 #ifndef RILLE_PLAN_MINE_H
 #define RILLE_PLAN_MINE_H
 

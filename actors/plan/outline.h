@@ -1,9 +1,9 @@
-/* outline.h - what a program's plan will be, decided once for all ranks: the same wherever it is made.
+/* outline.h - what a program's plan will be: decisions for all ranks at once, the same in every process.
  *
- * Of each step of the program: which chain it is computed in, its phase and virtual stage, and the hops by which its
- * operands come to where it wants them, numbered over the whole program. Of all steps: the credits between them, and
- * how many threads share the cores. It follows from the program alone; its size does not grow with the number of ranks,
- * and neither processes nor memories have a say. Parts of a plan are lowered from it, and read these decisions.
+ * Of each step of the program: which chain computes it, its phase and virtual stage, and the hops by which its operands
+ * come to where it wants them, numbered over the whole program. Of all steps: the credits between them, and how many
+ * threads share the cores. It follows from the program alone; its size does not grow with the number of ranks, and
+ * neither processes nor memories have a say. plan_compile() lowers parts of a plan from it: they read these decisions.
  * Processes that compare digests have the same outline (t/plan-outline.c makes one from bytes). Owner: who made it;
  * read-only then, any thread. */
 #ifndef RILLE_PLAN_OUTLINE_H
@@ -12,11 +12,11 @@
 #include "actors/plan/stage.h"
 #include "runtime/hash.h"
 
-/* fuse.c: which element-wise nodes are computed together, in one pass over their elements. */
+/* fuse.c: which element-wise nodes one task computes together, in one pass over their elements. */
 struct fusion {
     const struct program *program;
     struct arena *arena;
-    int32_t *group; /* by node: the last node of the chain that it is computed in, itself when alone */
+    int32_t *group; /* by node: the last node of its chain, itself when alone */
     int32_t *group_size;
     int32_t *member;                /* by end of a chain: its nodes, FUSE_STEPS places each */
     int32_t *reader_first, *reader; /* by node: who reads it */
@@ -24,19 +24,19 @@ struct fusion {
 };
 enum { FUSE_STEPS = 24, FUSE_INPUTS = 32 };
 void fuse_nodes(struct fusion *f);
-/* The members of the chain that ends at node, in order; returns how many (at most FUSE_STEPS). */
+/* Gives the members of the chain that ends at node, in order; returns how many (at most FUSE_STEPS). */
 int fuse_members(const struct fusion *f, int32_t node, int32_t *member);
-/* What these members read from outside of them, each once, in the order in which they read it: at most FUSE_INPUTS, and
- * how many. want: NULL of numbers. */
+/* Gives what these members read from outside of them, each once, in the order in which they read it; returns how many
+ * (at most FUSE_INPUTS). want: NULL of numbers. */
 int fuse_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
 /* Which of n inputs this is; n: none of them. */
 int fuse_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
-/* Is the result of a member wanted by anybody outside of its chain, or after the run? */
+/* Does anybody want the result of a member outside of its chain, or after the run? */
 bool fuse_shown(const struct fusion *f, int32_t node);
 
 /* A value goes from one layout to another at once: one collective, whoever takes part in it. */
 struct hop {
-    int32_t step;          /* the node for which it is made: the first that wants the value there */
+    int32_t step;          /* the node that needs it: the first that wants the value there */
     int16_t operand, turn; /* of that node, or of its chain, and which hop of the operand's way: they name channels */
     int32_t number;        /* among the hops that move bytes; -1: the same bytes under another layout */
     struct ref value;      /* as it was before its first hop */
@@ -49,7 +49,7 @@ struct outline {
     const struct program *program; /* borrowed */
     struct stages stages;
     struct fusion fusion;
-    bool *late;      /* by node: it may be known only after the last piece */
+    bool *late;      /* by node: its result may come only after the last piece */
     struct hop *hop; /* in the order of steps, their operands, and the way: a value goes to a layout once */
     int32_t nhop, hop_capacity;
     int32_t nmove;            /* hops that have a number: 0 to nmove - 1 */
@@ -57,15 +57,15 @@ struct outline {
     unsigned char digest[16]; /* outline_digest() when it was made */
 };
 
-/* E_SBP when a move is refused, naming the line of the step. Layouts between are interned in the atlas. */
+/* Interns the layouts between in the atlas. E_SBP when nothing can make a move: names the line of the step. */
 int outline_new(const struct program *p, struct atlas *at, struct outline **out);
 void outline_free(struct outline **o);
-/* Of the program's bytes and all that is decided above; finds mistakes, not forgers. */
+/* Digests the program's bytes and all decisions above; finds mistakes, not forgers. */
 void outline_digest(const struct outline *o, unsigned char out[16]);
 /* Registers between two moments, 1 to pieces. */
 int32_t outline_credits(const struct outline *o, struct moment from, struct moment to);
 
-/* hops.c: the hops of all steps. E_SBP, with the step's line. */
+/* hops.c: finds the hops of all steps. E_SBP, with the step's line. */
 int hops_find(struct outline *o, struct atlas *at);
 /* The layout in which a node wants operand k; NULL: a number, or absent. */
 const struct layout *hops_want(const struct prog_node *n, int k);

@@ -1,13 +1,11 @@
 /* plan.h - what actors carry out: tasks, the registers between them, where those lie in memory.
  *
- * Compiled from a program, then read-only: every thread reads it, all that
- * changes is in the actors. A task is one operator call on one rank, or one
- * destination's part of a move (boxing), or one rank's sum over pieces. Its
- * results are registers: nreg buffers that take turns. Registers are the
- * credits; there is no other back-pressure. A task reads three kinds of bytes:
- * registers, leaves (values that exist before the run; always there) and
- * numbers. What must outlive the run is written straight into its own buffer.
- * What lies in another space (device.h) is brought by a task of its own, a transfer.
+ * plan_compile() makes it of a program; then it is read-only: every thread reads it, all that changes is in the actors.
+ * A task is one operator call on one rank, or one destination's part of a move (boxing), or one rank's sum over pieces.
+ * Its results are registers: nreg buffers that take turns. Registers are the credits; there is no other back-pressure.
+ * A task reads three kinds of bytes: registers, leaves (values that exist before the run; always there) and numbers. A
+ * task writes what must outlive the run straight into its own buffer. A task of its own, a transfer, brings what lies
+ * in another space (device.h).
  *
  * Rates: a task acts nact times a run, once a piece or once a batch. It
  * publishes each result after every `every` acts; a reader keeps a register for
@@ -54,28 +52,28 @@ enum token {
 
 struct in_port {
     int32_t task, out; /* who produces it */
-    int32_t hold;      /* acts that read one register before it is given back */
+    int32_t hold;      /* acts that read one register before its reader gives it back */
     int32_t need;      /* control: tokens an act takes; data: 1 */
     int32_t fan;       /* which fan of the producer's result it belongs to */
-    uint8_t token;     /* enum token: what it is told */
+    uint8_t token;     /* enum token: what tells it to go on */
 };
 
 struct reader {
     int32_t task, port;
 };
-/* The readers of one result on one thread: told by one message, answered by one. */
+/* The readers of one result on one thread: one message tells them, one answers. */
 struct fan {
     int32_t thread, nreader;
-    int32_t nissued; /* the first so many are told when the work is enqueued, the others when it is done */
+    int32_t nissued; /* the producer tells the first so many when the work is enqueued, the others when it is done */
     const struct reader *reader;
 };
 struct out_port {
     bool control; /* no bytes, never waits for a free register */
-    bool once;    /* no register is filled twice in a run: nobody waits for one to come back, so none is sent back */
+    bool once;    /* it fills no register twice in a run: it waits for none to come back, so readers send none back */
     bool shared;  /* others lie in it */
-    bool alone;   /* nobody else has its bytes in this run, so that they may be spoilt when it is free */
+    bool alone;   /* nobody else has its bytes in this run, so that whoever poisons may spoil them when it is free */
     int32_t nreg;
-    int32_t every; /* published after so many acts */
+    int32_t every; /* the task publishes it after so many acts */
     int32_t nfan;
     struct fan *fan;
     int64_t bytes; /* of one register */
@@ -99,13 +97,13 @@ struct box_from {
 struct box_move {
     uint8_t verb, reduce; /* enum box_verb */
     int32_t nfrom;
-    struct box_from *from; /* in the order in which they are combined */
+    struct box_from *from; /* in the order in which the step combines them */
     int64_t skip;          /* bytes */
     const struct view *view;
     const struct box *slice; /* fill: in global positions */
 };
 
-/* Element-wise nodes that are computed in one pass (fuse.c): what the chain reads, in the order of the task's
+/* Element-wise nodes that one task computes in one pass (fuse.c): what the chain reads, in the order of the task's
  * arguments, and which members' results it shows. */
 struct plan_chain {
     int32_t nstep, nin, nout;
@@ -117,7 +115,7 @@ struct plan_chain {
 
 /* A move at once, or a hop of one. */
 struct plan_move {
-    int32_t step; /* the program node for which it is made, which operand of it moves, and which hop of the way this */
+    int32_t step;         /* the program node that needs it, which operand of it moves, and which hop of the way this */
     int16_t operand, hop; /* is: so a hop has one name in all parts, and its channels have it (channel.h) */
     struct ref value;
     struct type type;
@@ -141,7 +139,7 @@ struct task {
     bool updates;           /* writes over a variable */
     int32_t thread, device; /* index in plan->device */
     int32_t stage, lead;    /* virtual stage (stage.h); its place in a round */
-    int32_t node;           /* program node it is part of (of the value that is moved), -1 */
+    int32_t node;           /* program node it is part of (of a move: of the value that moves), -1 */
     int32_t pos;            /* mesh position, or destination index of a move */
     int32_t channel;        /* whose end it is, -1 */
     int32_t nact;
@@ -192,8 +190,8 @@ struct plan {
     int32_t nleaf_part, nroot_part;
     struct plan_part *leaf_part, *root_part;
     int32_t *leaf_first, *root_first; /* first part here of leaf i, root k; others follow in mesh order */
-    bool *overwrites;                 /* per root: it may be written over its leaf */
-    int32_t nexec;                    /* kernels, of which tasks that are alike share one; malloc */
+    bool *overwrites;                 /* per root: tasks may write it over its leaf */
+    int32_t nexec;                    /* kernels, one for all tasks that are alike; malloc */
     struct exec **exec;
     int32_t nmove; /* in the order of their tasks */
     struct plan_move **move;
@@ -201,7 +199,7 @@ struct plan {
     struct channel *channel;
 };
 
-/* The line of its blame_node when the plan was made; a plan that is found again has others: run.line. */
+/* The line of its blame_node when the plan was made; a plan that the cache finds again has others: run.line. */
 static inline struct line
 task_line(const struct plan *p, const struct task *t)
 {
@@ -248,9 +246,9 @@ task_moment(const struct task *t, int32_t n)
     return ((int64_t)t->device * n + t->stage) * (PHASE_BATCH + 1) + t->phase;
 }
 
-/* Asked of all tasks in order: does it carry on with what an earlier one of its moment began? Forward and backward from
- * operator to operator; a sum over pieces with its addend. *begun: of the moment, false at first; joint: of its stage.
- */
+/* Asked of all tasks in order: does this one carry on with what an earlier one of its moment began? Forward and
+ * backward from operator to operator; a sum over pieces with its addend. *begun: of the moment, false at first; joint:
+ * of its stage. */
 static inline bool
 task_goes_on(const struct task *t, bool joint, bool *begun)
 {
@@ -260,16 +258,17 @@ task_goes_on(const struct task *t, bool joint, bool *begun)
     return sum || was;
 }
 
-/* The part of the memory that the program's map names, all of it where there is no map. Takes over the program, also
- * when it fails. E_PLAN when it cannot run to its end (naming who starves), E_MEMORY... */
+/* Makes the part of the memory that the program's map names, all of the plan where there is no map. Takes over the
+ * program, also when it fails. E_PLAN when the plan cannot run to its end (names who starves), E_MEMORY... On the
+ * thread that owns the atlas. */
 int plan_compile(struct program *p, struct atlas *at, struct plan **out);
 void plan_free(struct plan **p);
 size_t plan_bytes(const struct plan *p); /* of host memory, about */
 
-/* Text of a plan: logical bytes, equal ranks collapsed; the same on every machine. physical: threads, offsets, rows. */
+/* Prints a plan: logical bytes, equal ranks collapsed; the same on every machine. physical: threads, offsets, rows. */
 void plan_print(const struct plan *p, bool physical, struct str *s);
 
-/* Proves that a plan is well-formed and runs to its end whatever the order of events: indices and sizes in range,
+/* Proves that a plan is well-formed and runs to its end in whatever order things happen: indices and sizes in range,
  * shapes and signatures legal, one greedy token simulation, no two live tenants of one block. E_PLAN says what is
  * wrong. */
 int plan_verify(const struct plan *p);

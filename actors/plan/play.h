@@ -1,8 +1,7 @@
 /* play.h - a plan on a virtual clock: when its acts would begin and end if each took a given time.
  *
- * The actors' own rule, one act at a time on each device, the first ready task by
- * priority; nothing is computed. Pure: of the plan and the times alone. Any thread;
- * what is given belongs to the arena. */
+ * It follows the actors' own rule, one act at a time on each device, the first ready task by priority, and computes
+ * nothing. Pure: of the plan and the times alone. Any thread; the acts lie in the arena given. */
 #ifndef RILLE_PLAN_PLAY_H
 #define RILLE_PLAN_PLAY_H
 
@@ -19,8 +18,8 @@ enum play_share {
     PLAY_THREADS, /* devices of one thread take turns, as where threads are few */
 };
 
-/* cost: by task, nanoseconds of an act. Every act of the plan in the order in which they end, from time 0.
- * E_PLAN when the plan does not run to its end, which no proved plan says of itself. */
+/* cost: by task, nanoseconds of an act. Gives every act of the plan in the order in which they end, from time 0. E_PLAN
+ * when the plan does not run to its end, as every proved plan does. */
 int plan_play(const struct plan *p, const int64_t *cost, enum play_share share, struct arena *a, struct act_time **act,
               int64_t *nact);
 

@@ -1,11 +1,9 @@
 /* program.h - what is to be computed, free of the session: a list of operator calls in an order in which they can run.
  *
- * A program is collected from the graph (or a trace), and compiled into a plan.
- * Its canonical bytes are the key of the plan cache: operators, attributes,
- * types, layouts, the shape of the program; not lines, buffers or numbers.
- * Operands are named by index: of a node, of a leaf (a value that exists), of a
- * number (bound when a run starts). Owns its arena; read-only once made, by any
- * thread. */
+ * collect.c collects a program from the graph (or a trace), and plan_compile() makes a plan of it. Its canonical bytes
+ * are the key of the plan cache: operators, attributes, types, layouts, the shape of the program; not lines, buffers or
+ * numbers. Indices name operands: of a node, of a leaf (a value that exists), of a number (bound when a run starts). A
+ * program owns its arena; once it is there, any thread reads it and none writes. */
 #ifndef RILLE_PLAN_PROGRAM_H
 #define RILLE_PLAN_PROGRAM_H
 
@@ -39,7 +37,7 @@ struct prog_node {
     uint8_t phase;                   /* enum node_phase */
     bool piece;                      /* acts once for each piece */
     bool accumulate;                 /* its result is the sum over the pieces, in piece order */
-    bool recompute;                  /* made to be computed a second time: nothing else stands for it */
+    bool recompute;                  /* computes something a second time: nothing else stands for it */
     const struct strategy *strategy; /* how the user wants it cut, or NULL */
     bool asked;                      /* a move that the user wrote; others are there because layouts differed */
 };
@@ -47,7 +45,7 @@ struct prog_node {
 /* A value that outlives the run. */
 struct prog_root {
     struct ref ref;
-    int32_t overwrites_leaf; /* the leaf whose bytes it may be written over (an update of a variable), or -1 */
+    int32_t overwrites_leaf; /* the leaf over whose bytes it may lie (an update of a variable), or -1 */
     bool join;               /* one piece a time, joined along dimension 0 */
 };
 
@@ -59,7 +57,7 @@ struct plan_range {
 };
 struct plan_map {
     int32_t nrange, nslot; /* threads of `memory` */
-    int32_t memory;        /* the one whose part is made */
+    int32_t memory;        /* the one whose part plan_compile() makes */
     struct plan_range *range;
 };
 
@@ -79,25 +77,25 @@ struct program {
     struct prog_node *node;
     struct prog_root *root;
     int32_t pieces; /* micro-batches; 1 if there are none */
-    int32_t cut;    /* equal parts into which dimension 0 of what is given in pieces is cut; 0: of several lengths */
+    int32_t cut;    /* equal parts of dimension 0 of what comes in pieces; 0: of several lengths */
     int32_t lag;    /* of the schedule's credits; 0: as many credits as pieces (gpipe) */
     bool split;     /* gradients of weights may wait: more credits from forward to them (stage.h) */
-    int32_t npool;  /* virtual stages whose room was chosen (dial.c); 0: it follows from lag and split */
+    int32_t npool;  /* virtual stages with chosen room (dial.c); 0: it follows from lag and split */
     struct prog_pool *pool;
     uint8_t rule;               /* enum prog_rule */
     bool fold;                  /* a stage from which data goes back to where it came from is two (stage.c) */
     int32_t threads;            /* device threads at most */
     const struct plan_map *map; /* of a cluster; NULL: one process. Lives as long as the program */
-    bool dry_run;               /* its plan is read and not run: devices may be meta */
-    struct box_cost cost;       /* by which moves are carried out at once or in hops */
+    bool dry_run;               /* somebody reads its plan and nobody runs it: devices may be meta */
+    struct box_cost cost;       /* decides whether moves go at once or in hops */
 };
 
 void program_free(struct program **p);
-/* As bytes, canonical: equal programs give equal bytes, in any process. Placements and layouts go by what they are,
- * operators by name; lines and names of composites are left out. Appends to s. */
+/* Appends the program to s as canonical bytes: equal programs give equal bytes, in any process. Placements and layouts
+ * go by what they are, operators by name; the bytes leave out lines and names of composites. */
 void program_write(const struct program *p, struct str *s);
-/* The program of these bytes, if they are what program_write makes and the program is legal; they may come from
- * anybody. Placements and layouts are interned in the atlas. E_PLAN, saying at which byte. */
+/* Reads the program of these bytes, if they are what program_write makes and the program is legal; they may come from
+ * anybody. Interns placements and layouts in the atlas. E_PLAN says at which byte. */
 int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
 struct type ref_type(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
@@ -105,7 +103,7 @@ const struct layout *ref_layout(const struct program *p, struct ref r);
 struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
 /* Is the only reader of node i, in all the program, a sum over pieces? Then a half that it gives may be f32. */
 bool program_summed(const struct program *p, int32_t i);
-/* Results of sums that are halves, and are only added up over pieces, become f32: they are not whole before. */
+/* Makes f32 of results of sums that are halves and that only sums over pieces read: they are not whole before. */
 void program_widen(struct program *p);
 
 #endif

@@ -1,6 +1,6 @@
 /* rates.h - what one core computes, as plans and planners reckon: floating-point operations and bytes a nanosecond.
  *
- * Constants, not measurements: what is decided by them is the same on every machine. */
+ * Constants, not measurements: they decide the same on every machine. */
 #ifndef RILLE_PLAN_RATES_H
 #define RILLE_PLAN_RATES_H
 
@@ -8,7 +8,7 @@
 #define BYTES_PER_NS 20.0
 
 struct call;
-/* What a call does on whole tensors: floating-point operations, and bytes read and written (reckon.c). */
+/* Says what a call does on whole tensors: floating-point operations, and bytes read and written (reckon.c). */
 void call_work(const struct call *c, double *flops, double *bytes);
 
 #endif

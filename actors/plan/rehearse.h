@@ -1,7 +1,7 @@
 /* rehearse.h - a pipeline on a virtual clock as its virtual stages alone: how long it takes, and what room it needs.
  *
  * Each stage has one act a piece of forward, backward and weight gradients; a lane - the devices of one placement -
- * does one at a time. What the plan's tasks do on the same clock play.h says; this is for trying a thousand schedules.
+ * does one at a time. What the plan's tasks do on the same clock play.h says; this one tries a thousand schedules.
  * Pure, any thread. */
 #ifndef RILLE_PLAN_REHEARSE_H
 #define RILLE_PLAN_REHEARSE_H
@@ -32,7 +32,7 @@ struct rehearsed_rule {
 struct rehearsed {
     int64_t time;           /* 0: it does not come to its end, or not by `latest` */
     int64_t latest;         /* given by the caller; 0: any time */
-    struct prog_pool *peak; /* by stage: of each the most that were taken; belongs to the caller */
+    struct prog_pool *peak; /* by stage: the most that it took of each; belongs to the caller */
     int32_t contexts; /* pieces between forward and the end of weight gradients, over the stages of a lane: the most */
     int64_t acts;     /* that were played */
 };

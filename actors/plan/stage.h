@@ -1,11 +1,12 @@
 /* stage.h - the virtual stages and phases of a program in pieces, and how many pieces lie between two of its moments.
  *
  * Pure: of the program alone, whatever devices and processes there are. Any thread; arrays belong to the arena given.
- * Credits are the schedule: a register that is written at one moment and read at another exists as often as pieces are
- * between the two, and one more. With lag L per hop over p stages that is L (p - 1 - s) + 1 from forward to backward on
- * stage s: L = 1 is 1F1B; a split backward has L (p - 1) + 1 from forward to weight gradients, which is ZB-H1 with
- * L = 1, ZB-H2 with L = 2. No lag (0): as many as pieces, GPipe. (Qi et al. 2023 for the tables; the rule is ours.)
- * Where a device has several virtual stages, or memory is given, room and rule are searched for (dial.h). */
+ * Credits are the schedule: a register that a task writes at one moment and another reads at a later one exists as
+ * often as pieces are between the two, and one more. With lag L per hop over p stages that is L (p - 1 - s) + 1 from
+ * forward to backward on stage s: L = 1 is 1F1B; a split backward has L (p - 1) + 1 from forward to weight gradients,
+ * which is ZB-H1 with L = 1, ZB-H2 with L = 2. No lag (0): as many as pieces, GPipe. (Qi et al. 2023 for the tables;
+ * the rule is ours.) Where a device has several virtual stages, or the user gives memory, dial.h searches for room and
+ * rule. */
 #ifndef RILLE_PLAN_STAGE_H
 #define RILLE_PLAN_STAGE_H
 

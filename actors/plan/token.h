@@ -1,5 +1,5 @@
-/* token.h - what each edge of a plan tells its reader, and when. Pure but for the plan that is made; the session's
- * thread. */
+/* token.h - what each edge of a plan tells its reader, and when. Changes nothing but the plan in the making; on the
+ * thread that makes it. */
 #ifndef RILLE_PLAN_TOKEN_H
 #define RILLE_PLAN_TOKEN_H
 

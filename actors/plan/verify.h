@@ -1,4 +1,4 @@
-/* verify.h - a plan under proof, shared by the files that prove it; nothing else includes it.
+/* verify.h - a plan under proof: the files that prove it share this, and nothing else includes it.
  *
  *   verify_program.c  the program is legal: operands, types, signatures
  *   verify.c          indices and counts are in range, ports and readers agree
@@ -8,10 +8,9 @@
  *   verify_value.c    every task reads and writes the bytes that the program means (with verify_part.c, verify_move.c)
  *   verify_memory.c   no two live registers share bytes, updates come after those who read what they replace
  *
- * Each trusts what the ones before it have shown. That arrays are as long as
- * their counts say is the maker's promise; a count that another count
- * contradicts is found before its array is read where there is another. A proof
- * belongs to one plan_verify() and its thread. */
+ * Each trusts what the ones before it have shown. That arrays are as long as their counts say is the maker's promise;
+ * where a second count contradicts one, the proof finds it before it reads the array. A proof belongs to one
+ * plan_verify() and its thread. */
 #ifndef RILLE_PLAN_VERIFY_H
 #define RILLE_PLAN_VERIFY_H
 
@@ -27,7 +26,7 @@ struct proof {
 
 /* E_PLAN: "task 12, matmul (a.lua:3) on cpu:1: ". */
 int proof_fail(const struct proof *v, int32_t task, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* n things of this size may lie in an arena that has handed out so many bytes. */
+/* May n things of this size lie in an arena that has handed out so many bytes? */
 bool proof_fits(int64_t n, size_t size, const struct arena *a);
 /* E_PLAN unless got is want. */
 int proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);

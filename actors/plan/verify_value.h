@@ -1,5 +1,5 @@
-/* verify_value.h - what registers hold, while a plan is proved; shared by verify_value.c, verify_part.c,
- * verify_move.c. Belongs to one plan_verify() and its thread. */
+/* verify_value.h - what registers hold, as the proof of a plan goes on; the files that prove values and the kinds share
+ * it. Belongs to one plan_verify() and its thread. */
 #ifndef RILLE_PLAN_VERIFY_VALUE_H
 #define RILLE_PLAN_VERIFY_VALUE_H
 
@@ -9,7 +9,7 @@ struct content {
     struct ref ref;              /* NODE or LEAF, never a move; NONE: a move of nothing, so of no bytes */
     const struct layout *layout; /* NULL: a staging part */
     int32_t pos;                 /* mesh position; staging: which stage; received: which channel that comes in */
-    bool received;               /* what a channel brought: slices of a part or of a stage elsewhere */
+    bool received;               /* a channel brought it: slices of a part or of a stage elsewhere */
     const struct plan_move *box; /* the move that made it, NULL: a kernel did */
 };
 
@@ -19,11 +19,11 @@ struct values {
     int32_t *done;                             /* by node: positions computed so far */
     int32_t *root_task;                        /* by root part: who writes it */
     const void ***version;                     /* by node and argument; see value_version */
-    const void **node_version, **root_version; /* of what is summed or copied */
+    const void **node_version, **root_version; /* of what a task sums or copies */
     const void *box_version;
     int32_t sum;        /* the node whose sums come now */
     int32_t box;        /* index of the move that the tasks now are part of */
-    int32_t box_task;   /* how many of them were seen */
+    int32_t box_task;   /* how many of them the proof saw */
     struct ref box_ref; /* what it moves */
     struct crosses crosses;
     const struct cross *cross; /* what it is made of here, and what crosses */
@@ -31,19 +31,19 @@ struct values {
         const struct exec *exec;
         const struct plan_chain *chain;
         int32_t node;
-    } proved[64];          /* kernels that were looked at lately, by address */
-    int32_t filled, nfill; /* first task of the part that was filled last, by how many tasks */
-    int32_t joined;        /* the part that was joined last: its first task */
+    } proved[64];          /* kernels that it looked at lately, by address */
+    int32_t filled, nfill; /* of the part that was filled last: its first task, how many fill it */
+    int32_t joined;        /* of the part that was joined last: its first task */
 };
 
 /* ---- verify_part.c ---- */
 
-/* A part by itself: dense, knowing its place in the whole. */
+/* A part by itself: dense, with its place in the whole. */
 struct view value_part(const struct layout *l, const struct type *t, int pos);
 /* The window of a part (it begins at lo) that holds slice; *skip elements from the part's start. */
 struct view value_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
 bool value_same_view(const struct view *a, const struct view *b);
-/* The value itself, however often it was moved. */
+/* The value itself, however often it moved. */
 struct ref value_unmoved(const struct proof *v, struct ref r);
 bool value_varies(const struct proof *v, struct ref r); /* from piece to piece */
 /* How part pos of value r in layout l lies in a register or leaf that holds c: view, and elements to skip. */
@@ -52,25 +52,25 @@ bool value_find(const struct proof *v, const struct content *c, struct ref r, co
 /* How result r of a view operator lies there, by its record; false: no strides show it. */
 bool value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos,
                      struct view *view, int64_t *skip);
-/* What argument a of a task holds. */
+/* Finds what argument a of a task holds. */
 int value_content(const struct values *s, int32_t task, int32_t a, struct content *c);
 struct content *value_result(const struct values *s, int32_t task, int32_t k);
-/* Argument a is part pos of value r in layout l; it lies as *view, *skip elements from the argument's register or leaf.
- * _at: under the argument's own skip. */
+/* Proves that argument a is part pos of value r in layout l; it lies as *view, *skip elements from the argument's
+ * register or leaf. _at: under the argument's own skip. */
 int value_read(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
                struct view *view, int64_t *skip);
 int value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
                   struct view *view);
-/* The addends of a partial value belong together: all positions read those that one kernel or one move made. *version
- * is NULL before the first of them. */
+/* Proves that the addends of a partial value belong together: all positions read those that one kernel or one move
+ * made. *version is NULL before the first of them. */
 int value_version(const struct values *s, int32_t task, int32_t a, const void **version);
-/* The task runs on this rank; on the one at its pos. */
+/* Proves that the task runs on this rank; on the one at its pos. */
 int value_on(const struct values *s, int32_t task, int kind, int rank);
 int value_at(const struct values *s, int32_t task, const struct layout *l);
-/* It acts once a piece, or once; results are published every so many acts. */
+/* Proves that it acts once a piece, or once, and publishes results every so many acts. */
 int value_rate(const struct values *s, int32_t task, bool piece, int32_t every);
 
-/* ---- verify_value.c: what a task of this kind reads and gives ---- */
+/* ---- verify_value.c: proves what a task of this kind reads and gives ---- */
 
 int value_compute(struct values *s, int32_t task);
 int value_accumulate(struct values *s, int32_t task);
@@ -78,15 +78,15 @@ int value_copy(struct values *s, int32_t task);
 
 /* ---- verify_kernel.c ---- */
 
-/* The task's kernel computes its node, or its chain. */
+/* Proves that the task's kernel computes its node, or its chain. */
 int value_kernel(struct values *s, int32_t task);
 
 /* ---- verify_move.c ---- */
 
 int value_move(struct values *s, int32_t task);
-/* The task is part of a move of s->box_ref: its node, and how often it acts. */
+/* Proves that the task is part of a move of s->box_ref: its node, and how often it acts. */
 int value_moves(struct values *s, int32_t task);
-/* The first task of the next move: its number and value are right; s->cross and s->box_ref are set. */
+/* The first task of the next move: proves that its number and value are right; sets s->cross and s->box_ref. */
 int value_begin_move(struct values *s, int32_t task);
 
 /* ---- verify_send.c ---- */
@@ -94,15 +94,15 @@ int value_begin_move(struct values *s, int32_t task);
 int value_send(struct values *s, int32_t task);
 int value_recv(struct values *s, int32_t task);
 int value_transfer(struct values *s, int32_t task);
-/* The tasks of a hop stand in turns (send.c). Whose turn it is now, and which of that turn's. */
+/* The tasks of a hop stand in turns (send.c). Returns whose turn it is now; *which: which of that turn's. */
 enum turn { SEND_PARTS, RECV_ADDENDS, FILL_STAGES, SEND_STAGES, RECV_PARTS, FILL_PARTS, NTURN };
 enum turn value_turn(struct values *s, int32_t *which);
-/* All of them had their turn. */
+/* Proves that all of them had their turn. */
 int value_end_move(const struct values *s, int32_t task);
-/* Source i of a step of this work, which lies elsewhere, is what argument f->arg holds. */
+/* Proves that argument f->arg holds source i of a step of this work, which lies elsewhere. */
 int value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
                    const struct box_from *f);
-/* The dense block of a stage here that holds slice. */
+/* Finds the dense block of a stage here that holds slice. */
 bool value_stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, struct view *view,
                         int64_t *skip);
 
