@@ -21,23 +21,23 @@ size_t bus_host_bytes(int nslot);
 /* Lays it out, in fresh memory. */
 void bus_host_format(void *segment, int nslot);
 
-/* The bus as one process sees it. owner: by slot, the process that runs it; a process's slots are its threads, in
- * order. E_BUS: the segment is not one of so many slots. Freed when the last bus that was opened with it is closed. */
+/* Maps the bus as one process sees it. owner: by slot, the process that runs it; a process's slots are its threads, in
+ * order. E_BUS: the segment is not one of so many slots. Closing the last bus opened with it frees it. */
 int bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, struct bus **out);
-/* Messages to addresses that no slot has, those of processes of other hosts, are handed on: by the thread that sends
- * them, before any is sent. */
+/* Sets who takes messages to addresses that no slot has, those of processes of other hosts; before anybody sends any.
+ * The thread that sends one calls send. */
 struct bus_far {
     void *of;
     int (*send)(void *of, const struct msg *m);
 };
 void bus_host_far(struct bus *b, const struct bus_far *far);
-/* A message from there for a thread of this process; false: there is no room now. All are brought by one thread; what
- * nobody here is named by is dropped. */
+/* Brings a message from there to a thread of this process; false: there is no room now. One thread brings all; drops
+ * what names nobody here. */
 bool bus_host_bring(struct bus *b, const struct msg *m);
 bool bus_host_bring_room(struct bus *b, const struct msg *m);
-/* The session's end looks up, whatever it waits for. Any thread. */
+/* Makes the session's end look up, whatever it waits for. Any thread. */
 void bus_host_nudge(struct bus *b);
-/* The word by which the processes decide whether a run can still be cancelled (engine_options.gate). */
+/* The word by which the processes decide whether they can still cancel a run (engine_options.gate). */
 _Atomic uint64_t *bus_host_gate(void *segment);
 /* What a slot's thread does, for whoever looks at it from outside: a word of the segment. */
 _Atomic uint64_t *bus_host_doing(void *segment, int slot);

@@ -1,13 +1,14 @@
 /* carrier.h - what goes between this worker and those of other hosts: messages of actors, bytes of channels, and the
- * lists by which parts of a plan are connected.
+ * lists that connect parts of a plan.
  *
- * A worker binds two ports, and has two links to each worker that it speaks to, made when it first does: one for
+ * A worker binds two ports, and has two links to each worker that it speaks to, from when it first does: one for
  * messages, so that they never wait behind bytes, and one for bytes, in pieces of 1 MiB that ZeroMQ sends from where
  * they lie. At most CREDITS pieces of a link are in its hands; the others wait here. A FULL travels behind the bytes
  * that it speaks of, so that they are there when it arrives.
  *
- * Everything is of an epoch and, but for lists, of a run. What is older is dropped; what is newer waits in its link
- * until this worker is told as well (carrier_join, carrier_begin). One thread of the carrier's own has all sockets. */
+ * Everything is of an epoch and, but for lists, of a run. The carrier drops what is older; what is newer waits in its
+ * link until this worker hears of it as well (carrier_join, carrier_begin). One thread of the carrier's own has all
+ * sockets. */
 #ifndef RILLE_CLUSTER_CARRIER_H
 #define RILLE_CLUSTER_CARRIER_H
 
@@ -18,7 +19,7 @@
 
 struct carrier;
 
-/* Called on the carrier's thread. */
+/* The carrier's thread calls these. */
 struct carrier_hear {
     void *of;
     void (*asked)(void *of, uint32_t epoch, int from, uint64_t program);
@@ -32,7 +33,7 @@ void carrier_free(struct carrier **c);
 void carrier_port(const struct carrier *c, char text[CARRIER_PORT]); /* for the others */
 
 /* The main thread: an epoch begins. ports: a line for each rank. bus: of this process, which hands on what is for other
- * hosts (bus_host_far) and is brought what comes. */
+ * hosts (bus_host_far) and takes what comes. */
 struct carrier_epoch {
     uint32_t epoch;
     const unsigned char *job; /* CLUSTER_ID bytes */
@@ -41,12 +42,12 @@ struct carrier_epoch {
     struct bus *bus;
 };
 void carrier_join(struct carrier *c, const struct carrier_epoch *e);
-/* It is over: when it returns nothing that was put is read, and the bus is not used any more. */
+/* Ends the epoch: when it returns, the carrier reads nothing that anybody put, and does not use the bus any more. */
 void carrier_leave(struct carrier *c);
-/* The same, soon. Any thread, also one that holds a lock that `hear` takes. */
+/* Ends it soon. Any thread, also one that holds a lock that `hear` takes. */
 void carrier_cut(struct carrier *c);
 
-/* Wants a worker's list of the program's channels; sends this one's. The main thread. */
+/* Asks for a worker's list of the program's channels; sends it this one's. The main thread. */
 void carrier_ask(struct carrier *c, int rank, uint64_t program);
 void carrier_list(struct carrier *c, int rank, uint64_t program, const void *bytes, size_t n);
 

@@ -28,7 +28,7 @@ struct parcel {
     struct msg m; /* the FULL behind it */
     const char *bytes;
     int64_t sent;
-    _Atomic int32_t left; /* pieces that ZeroMQ still has, or that it was not given yet */
+    _Atomic int32_t left; /* pieces that ZeroMQ still has, or has yet to get */
 };
 
 /* A channel with bytes, as this end sees it: a ring of as many acts as it has registers. */
@@ -38,7 +38,7 @@ struct lane {
     uint32_t far_addr;
     int32_t far_task, npiece;
     const struct view *dense; /* SEND: what it sends lies in one piece; NULL: it is gathered */
-    char *room;               /* SEND: where it is copied to */
+    char *room;               /* SEND: for a copy of what it sends */
     struct parcel *parcel;    /* SEND */
     int64_t put, told;        /* SEND: acts; the device thread's */
     _Atomic int64_t gone;     /* SEND: acts whose bytes ZeroMQ has no more use for */
@@ -97,14 +97,14 @@ struct carrier {
     int32_t nqueue, queue_capacity, draining_capacity;
     atomic_bool asleep, cut;
     _Atomic int64_t flying; /* pieces in ZeroMQ's hands, to all */
-    atomic_bool dropping;   /* the run has ended early: what was not sent is not */
+    atomic_bool dropping;   /* the run has ended early: nothing more leaves */
 };
 
-/* The lane that a FULL is of; NULL: its channel has no bytes. */
+/* Finds the lane of a FULL; NULL: its channel has no bytes. */
 struct lane *carrying_find(const struct carrying *k, const struct msg *m);
-/* The thread looks around. Any thread. */
+/* Makes the carrier's thread look around. Any thread. */
 void carrier_wake(struct carrier *c);
-/* ZeroMQ has nothing in its hands any more. */
+/* Waits until ZeroMQ has nothing in its hands any more. */
 void carrier_await(struct carrier *c);
 
 #endif

@@ -38,7 +38,7 @@ struct cluster {
     unsigned char (*secret)[CLUSTER_ID], job_id[CLUSTER_ID];
     struct str machine, packet;
     char path[SEGMENT_PATH], bus_text[SEGMENT_PATH + 32]; /* of own and bus */
-    pthread_mutex_t lock; /* guards everything here but what is said to be the session's */
+    pthread_mutex_t lock; /* guards everything here but what the session's thread alone has */
     pthread_t thread;
     bool started, quit;
     int wake_fd;          /* wakes whoever polls */
@@ -60,9 +60,10 @@ struct cluster {
     int nrange, nslot;
 };
 
-/* memories.c: every rank is there, and the next epoch begins. With the lock. E_ARG, E_PLACE, E_MEMORY. */
+/* memories.c: begins the next epoch once every rank is there. With the lock. E_ARG, E_PLACE, E_MEMORY. */
 int control_begin(struct cluster *c);
-/* Memories that began anew in this epoch have the pages again that were taken of them. */
+/* Asks memories that began anew in this epoch for the pages again that were taken of them. With the lock, which it
+ * drops meanwhile. */
 int control_renew(struct cluster *c);
 void control_free(struct cluster *c);
 

@@ -1,13 +1,13 @@
-/* controller.h - a cluster as the session sees it: open it, run programs on it, hear what was lost, recover.
+/* controller.h - a cluster as the session sees it: open it, run programs on it, hear of losses, recover.
  *
- * The coordinator (coordinator.h) is driven by two threads under one lock: one of the cluster's own, which lives by
- * ticks of 100 ms, watches processes and takes what comes at any time; and the session's, which takes it by itself
- * while it waits for a run, so that a run costs no change of threads here. All functions are the session thread's, but
+ * Two threads drive the coordinator (coordinator.h) under one lock: one of the cluster's own, which lives by ticks of
+ * 100 ms, watches processes and takes what comes at any time; and the session's, which takes it by itself while it
+ * waits for a run, so that a run costs no change of threads here. Only the session's thread calls these functions, but
  * for cluster_interrupt().
  *
- * The devices of a host lie in one memory. That of the controller's own host is mapped here, and its values are read
- * and written in place by the session too; of another host's the controller says what lies where, and its values are
- * read and written by messages (reach.h). */
+ * The devices of a host lie in one memory. The controller maps that of its own host, and the session too reads and
+ * writes values there in place; of another host's the controller says what lies where, and messages read and write its
+ * values (reach.h). */
 #ifndef RILLE_CLUSTER_CONTROLLER_H
 #define RILLE_CLUSTER_CONTROLLER_H
 
@@ -25,17 +25,18 @@ struct cluster_options {
     const char *version;
     int threads; /* session constant that team sizes of kernels follow from */
     /* Starts the process of a rank, which joins the address; the secret reaches it by a pipe alone. NULL in start:
-     * workers come by themselves; else the first `started` ranks are started, and again when they were lost. */
+     * workers come by themselves; else cluster_open starts the first `started` ranks, and cluster_recover those of them
+     * that are lost. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[CLUSTER_ID], int *pid);
     int started;
     void (*say)(void *arg,
-                const char *text); /* news for the user: who was not let in, who is waited for; may be NULL */
+                const char *text); /* news for the user: whom it did not let in, for whom it waits; may be NULL */
     void *arg;
 };
 
 /* Binds, starts workers, waits until all are there. E_ARG, E_BUS, E_IO, E_MEMORY, E_CANCEL; E_LOST: one ended first. */
 int cluster_open(const struct cluster_options *o, struct cluster **out);
-/* The job ends with this exit status; workers too, at the latest with the time that they are given. */
+/* Ends the job with this exit status; workers end too, at the latest when the time is up that it gives them. */
 void cluster_close(struct cluster **c, int status);
 
 /* All devices, counted through the workers. */
@@ -50,7 +51,7 @@ int cluster_memory_of(const struct cluster *c, int kind, int device);
 /* Its thread among those of the home memory, as in plans; -1: it is on another host. */
 int cluster_thread_of(const struct cluster *c, int kind, int device);
 struct segment *cluster_segment(const struct cluster *c, int memory);
-/* Where a pool of the device has its bytes. Those of another host are read and written by messages, from any thread:
+/* Says where a pool of the device has its bytes. Messages read and write those of another host, from any thread:
  * E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
@@ -59,7 +60,7 @@ struct cluster_worker {
     char host[64], devices[256], state[16]; /* devices: "cpu:2 cpu:3" */
     double heartbeat;                       /* seconds since the last one */
 };
-bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out); /* the i-th that is there or was lost */
+bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out); /* the i-th that is or was a member */
 
 /* A memory's part of a program: where it needs arenas (device as in busy, bytes), and what becomes of roots there. */
 struct cluster_part {
@@ -69,7 +70,7 @@ struct cluster_part {
     int nreplace;
 };
 
-/* A run of a program, shipped before if it must be; or (START_SHIPS) the shipping alone. */
+/* A run of a program, which ships it first to who lacks it; or (START_SHIPS) the shipping alone. */
 struct cluster_job {
     struct start start;
     void *arg;
@@ -83,8 +84,8 @@ struct cluster_job {
     int rank, node; /* -1 */
     int64_t nact;
 };
-/* E_LOST: a member was lost, cluster_lost() tells. Other codes: the first failure. E_CANCEL after cluster_interrupt().
- */
+/* E_LOST: the cluster lost a member, cluster_lost() tells. Other codes: the first failure. E_CANCEL after
+ * cluster_interrupt(). */
 int cluster_run(struct cluster *c, struct cluster_job *job);
 void cluster_interrupt(struct cluster *c); /* any thread, async-signal-safe */
 void cluster_forget(struct cluster *c, uint64_t program);
@@ -98,7 +99,7 @@ struct cluster_loss {
     uint32_t run; /* in which it ran, 0: none */
     int32_t task; /* of that run's plan, which it was at; -1 */
 };
-/* The members lost in this epoch, first first; false: no more. */
+/* Gives the members lost in this epoch, in order; false: no more. */
 bool cluster_lost(struct cluster *c, int i, struct cluster_loss *out);
 /* The next epoch: replaces what was lost, or goes on with so many workers (0: as many as there were). */
 int cluster_recover(struct cluster *c, int workers);

@@ -18,7 +18,7 @@ struct member {
 /* A link: what a stranger has until it is a member. */
 struct peer {
     int32_t rank; /* -1: none */
-    bool out;     /* refused or lost: what still comes is not read */
+    bool out;     /* refused or lost: nobody reads what still comes */
 };
 
 /* Who has a program. */
@@ -70,7 +70,7 @@ is_wanted(const struct member *m)
 void coordinate_send(struct coordinator *c, int rank, struct packet p);
 void coordinate_send_all(struct coordinator *c, struct packet p);
 void coordinate_tell(struct coordinator *c, struct notice n);
-/* Those that have ended are told of a loss alone, which ends what they still have of the epoch. */
+/* Tells those that have ended of a loss alone, which ends what they still have of the epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
 void coordinate_lose(struct coordinator *c, int rank, const char *how);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);

@@ -1,29 +1,31 @@
 /* coordinator.h - who belongs to a cluster, what it is doing and what it lost: a state machine.
  *
- *   GATHER   workers say HELLO; each is let in (WELCOME) or not (REFUSE)
+ *   GATHER   workers say HELLO; it lets each in (WELCOME) or not (REFUSE)
  *   MAKE     every rank is there: the first worker of each other host makes its memory, each its port (MAKE -> MADE)
  *   FORM     FORM tells where devices live; each maps the epoch's memory and says READY
- *   IDLE     programs are shipped (PROGRAM -> HAVE) and runs begin
- *   RUN      START to all; END from all, with the first failure in between answered by STOP to all
+ *   IDLE     it ships programs (PROGRAM -> HAVE) and runs begin
+ *   RUN      START to all; END from all; to the first failure in between it answers STOP to all
  *   BROKEN   a member is lost: the epoch is over, and nothing runs until coordinator_recover() begins the next one
  *
  * No clock, no socket, no thread: packets and ticks come in, packets and notices go out through the functions given at
  * the start. ZeroMQ (controller.c) and the simulator (t/cluster-sim.c) drive it alike. What it needs of a link: packets
- * of one direction arrive in order or not at all. A gap in their numbers is the end of that member; what comes twice is
- * dropped; what belongs to another epoch is dropped.
+ * of one direction arrive in order or not at all. A gap in their numbers is the end of that member; it drops what comes
+ * twice, and what belongs to another epoch.
  *
  * A member is lost when its process or link ends (coordinator_gone) or when no heartbeat came for so many ticks. Ticks,
- * not time: a controller that was itself stopped for a while has counted none.
+ * not time: a controller that itself stood still for a while has counted none.
  *
- * A **memory** is what the devices of one host lie in; they are numbered by the first rank in each. The memory of the
- * coordinator's own host is the coordinator's to make, that of another host its first worker's. It outlives a worker
- * as long as one is there that has it mapped; when none is, a newcomer begins with a fresh one (coordinator_memory()).
+ * A **memory** is what the devices of one host lie in; memories have numbers, in the order of their first ranks. The
+ * memory of the coordinator's own host is the coordinator's to make, that of another host its first worker's. It
+ * outlives a worker as long as one is there that has it mapped; when none is, a newcomer begins with a fresh one
+ * (coordinator_memory()).
  *
  * A **slot** is a device thread of the cluster. Plans name slots of their memory, and the table that FORM sends says
- * which worker runs each: when workers are lost for good, others of that host take over their slots, and no plan
+ * which worker runs each: where workers are lost for good, others of that host take over their slots, and no plan
  * changes.
  *
- * Owner: the controller's thread of the cluster. Texts given in are copied; what goes out is valid during the call. */
+ * Owner: the cluster (controller.h), under its lock. It copies texts that come in; what goes out is valid during the
+ * call. */
 #ifndef RILLE_CLUSTER_COORDINATOR_H
 #define RILLE_CLUSTER_COORDINATOR_H
 
@@ -58,8 +60,8 @@ const char *coordinator_phase_text(enum coordinator_phase phase);
 
 enum member_state {
     MEMBER_ABSENT,  /* nobody has this rank yet */
-    MEMBER_PRESENT, /* it is let in */
-    MEMBER_READY,   /* the epoch's memory is mapped */
+    MEMBER_PRESENT, /* it is in */
+    MEMBER_READY,   /* it has mapped the epoch's memory */
     MEMBER_BUSY,    /* it has a program to make, or a run to end */
     MEMBER_LOST,
     MEMBER_RETIRED, /* lost for good: others run its slots */
@@ -80,7 +82,7 @@ struct member_info {
 enum notice_kind {
     NOTICE_FULL,    /* every rank is there: coordinator_form() is next */
     NOTICE_FORMED,  /* the epoch stands: runs may begin */
-    NOTICE_REFUSED, /* one that wanted to join was not let in; text */
+    NOTICE_REFUSED, /* the coordinator did not let in one that wanted to join; text */
     NOTICE_LOST,    /* rank, text */
     NOTICE_ACTS,    /* rank; the packet that brought them */
     NOTICE_HAVE,    /* rank; the packet that says what it made of a program */
@@ -97,7 +99,7 @@ struct notice {
 struct coordinator_env {
     void *arg;
     void (*send)(void *arg, int peer, const struct packet *p);
-    void (*cut)(void *arg, int peer); /* the link is not used any more */
+    void (*cut)(void *arg, int peer); /* the coordinator uses the link no more */
     void (*tell)(void *arg, const struct notice *n);
 };
 
@@ -109,7 +111,8 @@ struct coordinator_options {
     const char *beat;    /* address of the link of heartbeats */
     const char *bulk;    /* and of that of values */
     unsigned char job[CLUSTER_ID];
-    /* By rank: what the worker that was started for it says in HELLO; NULL, or all zero: anybody may have the rank. */
+    /* By rank: what the worker that somebody started for it says in HELLO; NULL, or all zero: anybody may have the
+     * rank. */
     const unsigned char (*secret)[CLUSTER_ID];
 };
 
@@ -118,19 +121,19 @@ struct coordinator;
 struct coordinator *coordinator_new(const struct coordinator_options *o, const struct coordinator_env *env);
 void coordinator_free(struct coordinator **c);
 
-/* A packet came by link `peer`, whose first packet makes it known. */
+/* Takes a packet that came by link `peer`, whose first packet makes it known. */
 void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
-/* A heartbeat of the rank; its link is another one, and proves nothing but life. */
+/* Takes a heartbeat, which names its rank; its link is another one, and proves nothing but life. */
 void coordinator_beat(struct coordinator *c, const struct packet *p);
-/* The link ended. */
+/* Hears that the link ended. */
 void coordinator_cut(struct coordinator *c, int peer, const char *how);
-/* The process that has the rank, or was started for it, ended: "was killed by signal 9". */
+/* Hears that the process that has the rank, or was to have it, ended: "was killed by signal 9". */
 void coordinator_gone(struct coordinator *c, int rank, const char *how);
 void coordinator_tick(struct coordinator *c);
-/* The heartbeat for a rank; false: nobody has it. */
+/* Gives the heartbeat for a rank; false: nobody has it. */
 bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 
-/* After NOTICE_FULL: an epoch begins. Valid until NOTICE_FORMED: what it points to. */
+/* After NOTICE_FULL: begins an epoch. What it points to stays until NOTICE_FORMED. */
 struct form {
     uint32_t threads;
     const char *segment, *bus; /* of the coordinator's own host */
@@ -144,8 +147,8 @@ enum { MAKE_MEMORY = 1, MAKE_PORT = 2 };
 enum { MADE_FRESH = 1 };
 enum { HOLD_GIVE = 1 };
 
-/* In IDLE: ships the program to members that lack it, then runs it. Ends with NOTICE_ENDED (or LOST). Valid until then:
- * what it points to. */
+/* In IDLE: ships the program to members that lack it, then runs it. Ends with NOTICE_ENDED (or LOST); what it points to
+ * stays until then. */
 struct start {
     uint64_t program;
     const void *bytes;
@@ -167,11 +170,11 @@ void coordinator_start(struct coordinator *c, const struct start *s);
 void coordinator_stop(struct coordinator *c);
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
-/* In BROKEN: the next epoch gathers, with `workers` members: lost ranks are wanted again, lowest first (but one of each
- * memory before a second), and those beyond are retired. E_ARG when more are alive than that, or nobody of a memory
- * would be. */
+/* In BROKEN: gathers the next epoch, with `workers` members: wants lost ranks again, lowest first (but one of each
+ * memory before a second), and retires those beyond. E_ARG when more are alive than that, or nobody of a memory would
+ * be. */
 int coordinator_recover(struct coordinator *c, int workers);
-/* The job ends with this exit status: BYE to everybody. */
+/* Ends the job with this exit status: BYE to everybody. */
 void coordinator_bye(struct coordinator *c, int status);
 
 enum coordinator_phase coordinator_phase(const struct coordinator *c);
@@ -179,7 +182,7 @@ uint32_t coordinator_epoch(const struct coordinator *c);
 const struct member_info *coordinator_member(const struct coordinator *c, int rank);
 /* Which rank runs each slot in this epoch. */
 uint32_t coordinator_slot(const struct coordinator *c, int slot);
-/* Numbers are settled when the world is first full. */
+/* The first full world settles their numbers. */
 struct memory_info {
     char *machine;
     bool own;            /* of the coordinator's host */
@@ -187,7 +190,7 @@ struct memory_info {
     uint32_t made_epoch; /* in which it was fresh */
 };
 int coordinator_memories(const struct coordinator *c);
-/* Of a memory's workers the first that has it mapped now; -1: nobody has. */
+/* Returns the first of a memory's workers that has it mapped now; -1: nobody has. */
 int coordinator_keeper(const struct coordinator *c, int memory);
 const struct memory_info *coordinator_memory(const struct coordinator *c, int memory);
 /* Bytes that it keeps for each member: what a large cluster costs its controller. */

@@ -1,8 +1,8 @@
-/* curve.h - who may speak to a ZeroMQ socket: CURVE with the job's key, and a ZAP that answers who is let in.
+/* curve.h - who may speak to a ZeroMQ socket: CURVE with the job's key, and a ZAP that answers whom it lets in.
  *
- * libzmq lets in whoever knows the server's public key when nobody answers for its ZAP, so that the name which our own
- * ZAP gives is looked for on every message that a serving socket receives. One for each context that has sockets which
- * serve; the context's owner has it, and its thread alone calls it. */
+ * libzmq lets in whoever knows the server's public key when nobody answers for its ZAP, so curve_let_in() looks for the
+ * name that our own ZAP gives on every message that a serving socket receives. One for each context that has sockets
+ * which serve; the context's owner has it, and its thread alone calls it. */
 #ifndef RILLE_CLUSTER_CURVE_H
 #define RILLE_CLUSTER_CURVE_H
 
@@ -11,11 +11,11 @@
 struct curve;
 /* Before any bind: a server without it would let everybody in. The key lives as long. E_BUS. */
 int curve_new(void *context, const struct key *key, struct curve **out);
-/* When the context was shut down. */
+/* After the context's shutdown. */
 void curve_free(struct curve **c);
 /* Before bind or connect. E_BUS. */
 int curve_secure(void *socket, const struct key *key, bool serves);
-/* Did somebody who may send this message (zmq_msg_t)? */
+/* Does this message (zmq_msg_t) come from somebody who may send it? */
 bool curve_let_in(void *msg);
 
 #endif

@@ -1,5 +1,5 @@
-/* devices.h - how many devices of each kind a process has: "cpu:8,late:2", or which GPUs: "cuda:0,cuda:1x2".
- * Values. Copied; any thread. */
+/* devices.h - how many devices of each kind a process has: "cpu:8,late:2", or which GPUs: "cuda:0,cuda:1x2". Values;
+ * any thread. */
 #ifndef RILLE_CLUSTER_DEVICES_H
 #define RILLE_CLUSTER_DEVICES_H
 
@@ -18,7 +18,7 @@ device_number(int kind, int32_t rank)
 {
     return (uint64_t)(uint32_t)kind << 32 | (uint32_t)rank;
 }
-/* Reads alone: a session takes the GPUs (cuda_choose). E_PLACE: what is wrong with the text. */
+/* Reads the text and no more: a session takes the GPUs (cuda_choose). E_PLACE: what is wrong with the text. */
 int device_counts_parse(const char *text, struct device_counts *out);
 void device_counts_print(const struct device_counts *d, struct str *out);
 

@@ -1,8 +1,8 @@
 /* key.h - the key of a cluster: one file that the coordinator and its workers have.
  *
  * It holds two secrets of CURVE, one for each side; the public keys follow from them. A coordinator lets in who has the
- * worker's, a worker talks to who has the coordinator's. Whoever can read the file is let in, so that a file which
- * others can read is refused. Values; any thread. Bytes of keys are not written anywhere but to the file. */
+ * worker's, a worker talks to who has the coordinator's. Whoever can read the file gets in, so key_read() refuses a
+ * file that others can read. Values; any thread. Bytes of keys go nowhere but to the file. */
 #ifndef RILLE_CLUSTER_KEY_H
 #define RILLE_CLUSTER_KEY_H
 

@@ -5,7 +5,7 @@
  * worker's has one. With a key they are CURVE (curve.h).
  *
  * Nothing here waits. link_fd() is readable when something may have come - an edge: read until there is no more, also
- * after a send. Each socket is used by one thread at a time; who hands it over uses a lock. */
+ * after a send. One thread at a time uses a socket; who hands it over uses a lock. */
 #ifndef RILLE_CLUSTER_LINK_H
 #define RILLE_CLUSTER_LINK_H
 
@@ -16,8 +16,8 @@ enum { LINK_ENDPOINT = 256 };
 
 struct link;
 
-/* "tcp://127.0.0.1:5555", "ipc:///run/..."; reads the rest of what it must know. E_ARG: what is wrong with the address;
- * *local: nobody on another host can reach it. */
+/* Checks "tcp://127.0.0.1:5555", "ipc:///run/...". E_ARG: what is wrong with the address; *local: nobody on another
+ * host can reach it. */
 int link_address(const char *text, bool *local);
 
 /* bind: a tcp address, or NULL: ipc in a folder of the user's own, which goes with the link. key NULL: none, for
@@ -25,10 +25,11 @@ int link_address(const char *text, bool *local);
 int link_serve(const char *bind, const struct key *key, struct link **out);
 /* address: what link_serve()'s endpoint was. Joins when the coordinator is there; until then nothing comes. */
 int link_join(const char *address, const struct key *key, struct link **out);
-/* The others, when the coordinator has told where they are. What is sent on that of values waits for it to be there. */
+/* Joins the others, when the coordinator has told where they are. What one sends on that of values waits for it to be
+ * there. */
 int link_join_more(struct link *l, enum link_socket which, const char *address);
 void link_free(struct link **l);
-/* Of a coordinator that is no more: the folder that it left. */
+/* Removes the folder that a coordinator left which is no more. */
 void link_sweep(const char *address);
 
 const char *link_endpoint(const struct link *l, enum link_socket which);
@@ -44,7 +45,7 @@ int link_send(struct link *l, enum link_socket which, int peer, const void *byte
 enum link_state {
     LINK_WAITING, /* for the coordinator to be there */
     LINK_UP,
-    LINK_DENIED, /* the key is not the coordinator's, or one is wanted, or none */
+    LINK_DENIED, /* the key is not the coordinator's, or it wants one, or none */
     LINK_DOWN,   /* it was up */
 };
 enum link_state link_state(struct link *l); /* of a worker's end */

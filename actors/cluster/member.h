@@ -1,11 +1,11 @@
 /* member.h - a worker's side of the cluster: a state machine.
  *
- *   JOIN     linked, HELLO said; WELCOME or REFUSE is awaited
- *   IN       a member; work comes from the coordinator and is handed to the executor, one piece after the other
+ *   JOIN     linked, HELLO said; it awaits WELCOME or REFUSE
+ *   IN       a member; it hands work from the coordinator to the executor, one piece after the other
  *   LEFT     it ends: told to (0), or cut off (not 0)
  *
  * Like the coordinator it knows no clock, socket or thread: packets, ticks and what the executor answers come in,
- * packets and work go out. The executor does its work in the order in which it is given - but STOP, which is about the
+ * packets and work go out. The executor does its work in the order in which it gets it - but STOP, which is about the
  * run that it is at now. Owner: the worker's link thread. */
 #ifndef RILLE_CLUSTER_MEMBER_H
 #define RILLE_CLUSTER_MEMBER_H
@@ -47,8 +47,8 @@ struct member_env {
 enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* bytes of a program */
 
 struct member_options {
-    struct packet hello; /* what is said of this process; spans live as long as the member */
-    int silence;         /* ticks without a heartbeat of the coordinator after which it is gone */
+    struct packet hello; /* what it says of this process; spans live as long as the member */
+    int silence;         /* ticks without a heartbeat after which the coordinator is gone */
 };
 
 struct worker_member;

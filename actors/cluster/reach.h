@@ -1,7 +1,7 @@
-/* reach.h - the controller's hand on memories of other hosts: values are written and read there by messages.
+/* reach.h - the controller's hand on memories of other hosts: messages write and read values there.
  *
  * It asks the first worker of a host, piece by piece of 1 MiB with a few on their way, on a link of its own, and waits
- * for the answers: so what was written is there before anything else is said. Any thread; one at a time. */
+ * for the answers: so what it wrote is there before the controller says anything else. Any thread; one at a time. */
 #ifndef RILLE_CLUSTER_REACH_H
 #define RILLE_CLUSTER_REACH_H
 
@@ -19,7 +19,7 @@ struct reach_options {
 };
 struct reach *reach_new(const struct reach_options *o);
 void reach_free(struct reach **r);
-/* The process of a rank is another one from now on. */
+/* Forgets the process of a rank: it is another one from now on. */
 void reach_forget(struct reach *r, int rank);
 
 /* E_LOST, E_MEMORY, E_BUS. */

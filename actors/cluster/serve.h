@@ -1,4 +1,4 @@
-/* serve.h - what a worker is: a process that joins a coordinator and runs what it is given, until it is told to
+/* serve.h - what a worker is: a process that joins a coordinator and runs what that gives it, until that tells it to
  * end. On the thread that calls, which is the session's of the worker; it makes the others and ends them. */
 #ifndef RILLE_CLUSTER_SERVE_H
 #define RILLE_CLUSTER_SERVE_H
@@ -14,11 +14,12 @@ struct serve_options {
     int rank;                         /* wanted; -1: any */
     unsigned char secret[CLUSTER_ID]; /* what proves that the coordinator started this process; zero: it did not */
     const char *host;                 /* the host that it says it is on (tests); NULL: the one that it is on */
-    int wait_s;                       /* how long the coordinator is waited for */
+    int wait_s;                       /* how long it waits for the coordinator, seconds */
     bool check_ref, check_nan;        /* as rille_open() has them */
-    void (*die)(int status);          /* ends the process at once, where a kernel runs on; NULL: it is waited for */
+    void (*die)(int status); /* ends the process at once, where a kernel runs on; NULL: it waits for the kernel */
 };
-/* 0: the job ended. E_BUS, E_ARG, E_IO...: it was not let in, or was cut off. The calling thread is device thread 0. */
+/* Returns 0 when the job ended. E_BUS, E_ARG, E_IO...: the coordinator did not let it in, or the link broke. The
+ * calling thread is device thread 0. */
 int cluster_serve(const struct serve_options *o);
 
 #endif

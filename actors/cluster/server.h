@@ -28,16 +28,16 @@ struct asker { /* who waits for a list */
 
 struct job { /* a program and its plan */
     uint64_t id;
-    struct plan *plan; /* NULL: none could be made */
+    struct plan *plan; /* NULL: its making failed */
     struct actors *actors;
     struct run run;
     struct arena arena;
     struct channel_far *far;
     struct carrying *carrying; /* NULL: it has no channels */
-    bool *listed;              /* by memory: its list has come, or none is wanted */
+    bool *listed;              /* by memory: its list has come, or the job wants none */
     int32_t nwanted;           /* lists that have not come */
     uint32_t epoch;            /* in which far has its addresses */
-    bool had;                  /* the coordinator was told */
+    bool had;                  /* the coordinator knows of it */
 };
 
 struct server {
@@ -59,7 +59,7 @@ struct server {
     struct bus *bus_end;
     uint32_t stop, running; /* the run that is to stop; the one in progress, 0: none */
     uint32_t stop_why;
-    bool decides;            /* in the run in progress it is this memory that says whether it can still be cancelled */
+    bool decides;            /* this memory says whether one can still cancel the run in progress */
     struct segment *segment; /* of this host's devices; under the lock, as others read it */
     struct carrier *carrier; /* to other hosts; NULL: there are none */
     /* The main thread's own. */
@@ -99,7 +99,7 @@ void server_forget(struct server *s, const struct order *o);
 void server_asked(struct server *s, const struct order *o);
 void server_listed(struct server *s, const struct order *o);
 struct job *server_job(struct server *s, uint64_t id); /* NULL: there is none */
-/* Where the other ends of its channels are in this epoch. E_PLAN. */
+/* Finds where the other ends of its channels are in this epoch. E_PLAN. */
 int server_find_ends(struct server *s, struct job *j);
 void job_free(struct job *j);
 

@@ -1,14 +1,14 @@
 /* wire.h - what a controller and its workers say to each other, as bytes.
  *
- * A packet is a header of 24 bytes and a body whose fields stand in a table, one for each kind (wire.def). Nothing is
- * trusted: lengths, kinds, the version and every field are checked before anything is believed, and a packet that is
- * longer than its fields is refused like one that is shorter. Numbers are little endian. Text and bytes that a decoded
- * packet names lie in the buffer that it was decoded from, which the caller keeps as long.
+ * A packet is a header of 24 bytes and a body whose fields stand in a table, one for each kind (wire.def).
+ * packet_read() trusts nothing: it checks lengths, kinds, the version and every field before it believes any, and
+ * refuses a packet that is longer than its fields like one that is shorter. Numbers are little endian. Text and bytes
+ * that a decoded packet names lie in the caller's buffer, which stays as long.
  *
  * The header's `seq` counts the packets of one direction of one link: a gap means that the link lost something, and is
- * the end of the link; what comes twice is dropped. A heartbeat, which has a link of its own, tells with it how many
- * packets the other link was given, so that the loss of the last one is seen too (coordinator.h, member.h). Values; any
- * thread. */
+ * the end of the link; the receiver drops what comes twice. A heartbeat, which has a link of its own, tells with it how
+ * many packets its sender gave the other link, so that the receiver sees the loss of the last one too (coordinator.h,
+ * member.h). Values; any thread. */
 #ifndef RILLE_CLUSTER_WIRE_H
 #define RILLE_CLUSTER_WIRE_H
 
@@ -17,7 +17,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52,          /* "RL" */
-    WIRE_VERSION = 2,             /* of the packets; a worker of another one is not let in */
+    WIRE_VERSION = 2,             /* of the packets; the coordinator refuses a worker of another one */
     WIRE_HEAD = 24,               /* bytes */
     WIRE_TEXT = 2048,             /* a text has at most so many bytes */
     WIRE_PIECE = 1 << 20,         /* programs and reports of acts travel in pieces of at most so many bytes */
@@ -31,7 +31,7 @@ struct span {
 };
 struct span span_text(const char *text);
 bool span_is(struct span a, struct span b);
-/* What cannot be printed as \x1b: texts of strangers end up in terminals. */
+/* Prints it, what does not print as \x1b: texts of strangers end up in terminals. */
 void span_print(struct span s, struct str *out);
 
 enum packet_kind {
@@ -44,7 +44,7 @@ enum packet_kind {
     NPACKET
 };
 
-/* One struct holds the fields of all kinds: most are shared, and which ones a kind has is the table's to say. */
+/* One struct holds the fields of all kinds: kinds share most, and the table says which a kind has. */
 struct packet {
     uint8_t kind;
     uint32_t epoch, seq;
@@ -64,7 +64,7 @@ struct packet {
 };
 
 const char *packet_name(int kind); /* "HELLO"; "?" */
-/* Adds the packet's bytes to out. The caller has kept the limits: asserted. */
+/* Adds the packet's bytes to out; asserts that the caller has kept the limits. */
 void packet_write(const struct packet *p, struct str *out);
 /* E_BUS: what is wrong with the bytes. */
 int packet_read(const void *bytes, size_t n, struct packet *out);

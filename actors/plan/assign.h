@@ -2,8 +2,8 @@
  *
  * A step between tracing and compiling: the operators stay, the layouts in which they read and give change, and with
  * them the moves between. It obeys what the user moved (prog_node.asked), arguments, variables whose layout is fixed
- * and results that must lie as they do; moves that nobody asked for vanish. Everything after - compile, verify, explain
- * - reads the rewritten program alone, and the verifier judges every signature.
+ * and results that must lie as they do; moves that nobody asked for vanish. Everything after (compile, verify, explain)
+ * reads the rewritten program alone, and the verifier judges every signature.
  *
  * Costs are whole nanoseconds: what the busiest rank computes, and what moves take; of equals fewer bytes. They depend
  * on the machine model in `rates`, never on the machine. The program belongs to the caller; one thread. */

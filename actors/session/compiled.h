@@ -1,10 +1,9 @@
 /* compiled.h - a compiled step: what trace.c records, compiled.c calls and measure.c tells about. Nothing else looks
  * into it.
  *
- * Each leaf of the program knows where its bytes come from at every call: an
- * argument, a variable's present version, a gradient, or a value that was
- * captured as it was. Each root knows what it becomes. A graph belongs to its session and the session's thread; it
- * holds the tensors and values that it names. */
+ * Each leaf of the program knows where its bytes come from at every call: an argument, a variable's present version, a
+ * gradient, or a value that the trace captured. Each root knows what it becomes. A graph belongs to its session and the
+ * session's thread; it holds the tensors and values that it names. */
 #ifndef RILLE_SESSION_COMPILED_H
 #define RILLE_SESSION_COMPILED_H
 
@@ -17,10 +16,10 @@ struct origin {
     enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
     int32_t input;          /* argument */
     struct rille_tensor *t; /* held: the variable, or whose gradient */
-    struct val *val;        /* held: FROM_VALUE, captured as it was */
+    struct val *val;        /* held: FROM_VALUE, as the trace captured it */
 };
 /* What root `root` becomes after a call: a result of the step, the new version of a variable, or its gradient. Several
- * outcomes may share a root: one value returned twice, or returned and assigned. */
+ * outcomes may share a root: a step may return one value twice, or return and assign it. */
 struct outcome {
     enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
     int32_t root;
@@ -50,21 +49,21 @@ struct rille_graph {
     struct gradient_state *gradient;
     bool sliced;               /* its updates are (zero) */
     struct assigned *assigned; /* of a planned step (planned.c), or NULL */
-    struct program traced;     /* its program before it was planned: nodes, leaves, roots; in the plan's arena */
+    struct program traced;     /* its program before the planner: nodes, leaves, roots; in the plan's arena */
     bool asking;               /* its live numbers */
-    bool watched;              /* a time line was asked for: acts of every call are timed */
+    bool watched;              /* somebody asked for a time line: every call times its acts */
     int64_t ncall;
     struct rille_stats stats;
-    struct act_time *act; /* of the last run that was timed */
+    struct act_time *act; /* of the last timed run */
     int32_t *act_thread;
     int64_t nact, act_capacity, act_thread_capacity, begin_ns;
     char *trace_path;
     struct arena arena;
 };
 
-enum { WARM_CALLS = 2 }; /* the first calls are timed, whether asked or not */
+enum { WARM_CALLS = 2 }; /* so many first calls are timed, whether asked or not */
 
-/* chart.c: costs as a dial has them. E_ARG. */
+/* chart.c: gives costs as a dial has them. E_ARG. */
 int dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out);
 /* measure.c: keeps the times of the run that just ended. */
 void measure_keep(struct rille_graph *g);

@@ -1,9 +1,8 @@
 /* face.h - what the functions of rille.h ask before anything else: is it there, is it this session's, is this its
  * thread? A mistake of the host program is an error that names the function, never a crash.
  *
- * 0, or E_ARG, E_STATE after fail(). who: the function's name. A session's thread is the one that opened it. What face_
- * functions are given may be NULL; a handle that was freed cannot be told. They also name the line for
- * rille_error_line.
+ * 0, or E_ARG, E_STATE after fail(). who: the function's name. A session's thread is the one that opened it. Any
+ * argument of a face_ function may be NULL; none can tell a freed handle. They also name the line for rille_error_line.
  */
 #ifndef RILLE_SESSION_FACE_H
 #define RILLE_SESSION_FACE_H

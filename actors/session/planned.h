@@ -9,12 +9,12 @@
 
 /* The modes by name; E_ARG names those there are. */
 int planned_mode(const char *name, enum solve_mode *out);
-/* Chooses layouts for g's program p, whose leaves come from g->origin and whose roots become g->outcome; keeps what was
+/* Chooses layouts for g's program p, whose leaves come from g->origin and whose roots become g->outcome; keeps what it
  * found in g. */
 int planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
-/* ZeRO: updates and optimisers' state split over the ranks that hold a parameter alike. */
+/* ZeRO: splits updates and optimisers' state over the ranks that hold a parameter alike. */
 int planned_zero(struct rille_graph *g, struct program *p, int level);
-/* What is free in it, and leaf `also` (-1: none): leaf and root have room for the program's. */
+/* Says what is free in p, and leaf `also` (-1: none); leaf and root have room for the program's. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,
                      struct assign_root *root);
 /* The leaf that a value is but for moves, -1. */
@@ -22,11 +22,10 @@ int32_t planned_leaf_behind(const struct program *p, struct ref r);
 /* Has this thread computed until *(int64_t *)deadline (computed_ns)? What else the machine does takes nothing from a
  * search. */
 bool planned_is_late(void *deadline);
-/* How much worse each other candidate would be, once; nothing for a step that was not planned. */
+/* Finds how much worse each other candidate would be, once; does nothing for a step without a planner. */
 int planned_regret(struct rille_graph *g);
 struct assigned *graph_assigned(struct rille_graph *g);
-/* Moves variables whose layout the step was given the choice of to where it wants them; after the trace. From then on
- * it is theirs. */
+/* Moves variables whose layout the step may choose to where it wants them, for good; after the trace. */
 int planned_settle(struct rille_graph *g);
 
 #endif

@@ -1,4 +1,4 @@
-/* session.h - what one session owns, shared by the files that make it up; nothing outside actors/ includes it.
+/* session.h - what one session owns, for the files that make it up; nothing outside actors/ includes it.
  *
  * The session thread owns all of this. Device threads see plans and runs only. */
 #ifndef RILLE_SESSION_SESSION_H
@@ -11,16 +11,16 @@
 #include "runtime/error.h"
 #include "runtime/hash.h"
 
-/* The user's handle on a value; a leaf is a variable whose present version is val. Counted by handles (nref) and by the
- * versions that name it as their owner (nversion); the struct goes when both are 0. */
+/* The user's handle on a value; a leaf is a variable whose present version is val. The struct lives while there are
+ * handles (nref) or versions that name it as their owner (nversion). */
 struct rille_tensor {
     struct rille_session *s;
     struct val *val; /* held while nref > 0 */
     int32_t nref, nversion;
-    bool leaf, requires_grad, watched; /* watched: backward was called on it since the last step */
+    bool leaf, requires_grad, watched; /* watched: somebody called backward on it since the last step */
     bool planned;                      /* its layout is a planner's to choose */
     struct rille_tensor *grad;
-    const struct layout *grad_layout; /* how its gradient is deposited; NULL: as suits val's own */
+    const struct layout *grad_layout; /* how backward deposits its gradient; NULL: as suits val's own */
     char *name;
     int32_t journal;                  /* entry of the trace in progress, -1 */
     struct rille_tensor *next, *back; /* in the session's list while nref > 0 */
@@ -31,10 +31,10 @@ struct rille_live {
     struct rille_live *next, *back; /* in its list */
     rille_live_fn *fn;
     void (*drop)(void *arg);
-    void (*undo)(void *arg); /* NULL: nothing has to be taken back */
+    void (*undo)(void *arg); /* NULL: it has nothing to take back */
     void *arg;
     int32_t nref;
-    double value; /* as it was last asked */
+    double value; /* its last answer */
 };
 
 /* ---- memo of derivations: (operator, attributes, operand types and layouts) -> results (build.c) ---- */
@@ -43,14 +43,15 @@ struct memo {
     struct hash_table calls;
 };
 
-/* A plan with its actors and the places where a run finds its bytes; made once, for one run at a time (run.c). */
+/* A plan with its actors and the places where a run finds its bytes; the cache or a compiled step owns it, for one run
+ * at a time (run.c). */
 struct runner {
     struct plan *plan;
     struct actors *actors;
     struct run run;
-    struct store **leaf, **root; /* by leaf and root of the program; set before a run, borrowed */
+    struct store **leaf, **root; /* by leaf and root of the program; the caller sets them before a run; borrowed */
     bool *donate;                /* root k takes the bytes of its leaf */
-    bool *overwrites;            /* it may: it is written over them in all memories that it lies in */
+    bool *overwrites;            /* it may: tasks write over them in all memories that it lies in */
     struct arena arena;
     struct rille_session *s;
     struct remote *remote; /* in a cluster; NULL until it first runs */
@@ -74,10 +75,10 @@ struct cache {
 struct pending_update {
     struct rille_tensor *t;
     struct val *before;
-    bool lent; /* its bytes may be written over by the step that runs */
+    bool lent; /* the step that runs may write over its bytes */
 };
 
-/* What a walk from the roots finds, reused from run to run (collect.c). */
+/* What a walk from the roots finds; each walk uses its arrays again (collect.c). */
 struct collection {
     struct node **node;
     struct val **leaf, **number, **root;
@@ -85,7 +86,8 @@ struct collection {
     int32_t node_capacity, leaf_capacity, number_capacity, root_capacity, stack_capacity, use_capacity;
     struct frame *stack;
     int32_t *use;     /* per node output and leaf: readers within the collection that are done with it after the run */
-    bool *unfinished; /* per node: it is not done after the run, since a result that was not kept is still wanted */
+    bool *unfinished; /* per node: it is not done after the run, since somebody still wants a result that the run does
+                         not keep */
     int32_t unfinished_capacity;
     uint64_t root_mark;
     struct str key;
@@ -116,21 +118,21 @@ struct rille_session {
     int32_t threads;
     struct box_cost cost; /* of moves: built in, or as calibrated (cost.c) */
     struct line at;
-    const char *composite; /* the composite operator that is being built */
+    const char *composite; /* the composite operator in the making */
     enum node_phase phase;
     uint64_t seed, ordinal, generation;
     bool grad_on, poison;
-    /* What is added now is computed again for the backward pass, as this region; 0: it is kept. */
+    /* The backward pass computes again what calls add now, as this region; 0: the forward pass keeps it. */
     int32_t region, nregion;
     struct strategy *strategy; /* of the next call, owned; or NULL */
     enum dtype autocast;       /* DT_NONE: calls take their operands as they are */
-    struct arena scratch;      /* of one call: reset when the outermost one is over */
-    struct val **fresh;        /* values made by the call in progress */
+    struct arena scratch;      /* of one call: the outermost one resets it when it is over */
+    struct val **fresh;        /* values that the call in progress made */
     int32_t nfresh, fresh_capacity;
     struct memo memo;
     struct cache cache;
-    struct runner *last; /* that ran last; NULL: none, or it is gone */
-    struct str looked;   /* texts of the actor that was looked at last */
+    struct runner *last; /* the latest to run; NULL: none, or it is gone */
+    struct str looked;   /* texts of the actor that somebody looked at last */
     struct collection collection;
     struct pending_update *update;
     int32_t nupdate, update_capacity;
@@ -138,9 +140,9 @@ struct rille_session {
     int32_t nwatch, watch_capacity;
     struct trace *trace; /* in progress */
     bool paused;
-    struct rounds *rounds; /* of the planned step being traced (rounds.h), or NULL */
-    uint64_t spelled;      /* which operators were added: hashed one after the other */
-    bool parts;            /* a call was made in parts */
+    struct rounds *rounds; /* of the planned step in the making (rounds.h), or NULL */
+    uint64_t spelled;      /* which operators calls added: a hash of one after the other */
+    bool parts;            /* some call was made in parts */
     int64_t ntensor, nodes, compiles, hits, external;
     int64_t moved;            /* bytes that the calls made so far move: what a form in parts costs is the difference */
     struct layout_text *text; /* interned texts of layouts */
@@ -148,14 +150,14 @@ struct rille_session {
 
 /* ---- session.c ---- */
 int session_pool(struct rille_session *s, int kind, int rank, struct pool **out);
-/* Default layout: whole on device 0 of the default kind. */
+/* Returns the default layout: whole on device 0 of the default kind. */
 const struct layout *session_layout(struct rille_session *s);
-/* The layout with B wherever l is partial: how values, gradients and sources lie that are not sums of parts. */
+/* Gives the layout with B wherever l is partial: how values, gradients and sources lie that are not sums of parts. */
 int layout_summed(struct atlas *a, const struct layout *l, const struct layout **out);
 int place_exists(struct rille_session *s, const struct place *p);
 
 /* ---- cost.c ---- */
-/* What moves cost: from the file, or as built in when path is NULL. */
+/* Reads what moves cost from the file; path NULL: as built in. */
 int cost_read(const char *path, struct box_cost *out);
 
 /* ---- lists of handles ---- */
@@ -181,7 +183,7 @@ void tensor_orphan(struct rille_tensor *t);
 bool tensor_is_present(const struct rille_tensor *t, const struct val *v);
 
 /* ---- file.c ---- */
-/* A leaf whose values come box by box: each shard asks for its own, once. */
+/* Makes a leaf whose values come box by box: each shard asks for its own, once. */
 typedef int leaf_reader(void *arg, const struct box *b, void *out);
 int leaf_read(struct rille_session *s, const struct type *t, const struct layout *l, leaf_reader *read, void *arg,
               struct rille_tensor **out);
@@ -199,15 +201,15 @@ int build_call(struct rille_session *s, const struct op *op, int nin, struct val
 /* The same, of a call that is no source and no move, with all attributes. */
 int build_written(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
                   struct val **out);
-/* Fails: what is wrong with a call, then its operands with type and layout. */
+/* Fails with what is wrong with a call, then its operands with type and layout. */
 int build_refuse(int code, const struct op *op, int nin, struct val *const *in, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 struct val *build_number(struct rille_session *s, bool is_int, double f, int64_t i);
-/* v itself where it has that dtype. */
+/* Gives v in that dtype: itself where it has it. */
 int build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **out);
 int build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out);
-/* Every value that a call makes is held until build_settle, which ends the call: what has a handle or a reader by then
- * stays. Returns status. */
+/* build_fresh holds a value that a call makes until build_settle, which ends the call: what has a handle or a reader by
+ * then stays. build_settle returns status. */
 struct val *build_fresh(struct rille_session *s, struct val *v);
 int build_settle(struct rille_session *s, int status);
 /* What kernels build gradients and composites with. */
@@ -216,7 +218,7 @@ struct builder {
     struct rille_session *s;
 };
 struct builder builder_of(struct rille_session *s);
-/* Adds the node of a call of which all is known. */
+/* Adds the node of a call with all that a node has. */
 struct node_made {
     int nin, nout;
     const struct layout *const *want; /* nin */
@@ -229,28 +231,28 @@ int64_t price_move(void *arg, const struct type *t, const struct layout *from, c
 void memo_free(struct memo *m);
 
 /* ---- grad.c ---- */
-/* d sum(y) / d x[i], NULL in dx where y does not depend on it. grad_deposit: leaves are found by walking and each gets
- * its gradient added; then the forward nodes let go of what they saved. */
+/* Gives d sum(y) / d x[i], NULL in dx where y does not depend on it. grad_deposit: walks to the leaves and adds to each
+ * its gradient; then the forward nodes let go of what they saved. */
 int grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx);
 int grad_deposit(struct rille_session *s, struct val *y);
 
 /* ---- reuse.c ---- */
-/* Equal calls of the program that was made of c become one. Gives, by node of c, the node of p that stands for it; in
- * p's arena. */
+/* Makes equal calls of p, the program of c, one. Returns, by node of c, the node of p that stands for it; in p's arena.
+ */
 const int32_t *reuse_equal(struct program *p, const struct collection *c);
-/* In a trace: *v, which will be wanted in a layout, becomes a view of what was moved, where it is a view and that costs
+/* In a trace: makes *v, which a reader will want in a layout, a view of what moved, where it is a view and that costs
  * no more. */
 int reuse_below(struct rille_session *s, const struct layout *want, struct val **v);
 
 /* ---- op_made.c ---- */
-/* What op is made of and the layouts it has thereby, as a part of its page; nothing where it is never made of others.
- */
+/* Prints what op is made of and the layouts that it has thereby, as a part of its page; nothing where it is never made
+ * of others. */
 void op_made_print(struct rille_session *s, const struct op *op, struct str *out);
 
 /* ---- collect.c ---- */
 enum collect_mode {
     COLLECT_RUN,     /* what has no bytes yet, and what gradients will read of it */
-    COLLECT_TRACE,   /* what was made in the trace */
+    COLLECT_TRACE,   /* what the trace made */
     COLLECT_EXPLAIN, /* everything from variables and forgotten values on, computed or not */
 };
 int collect(struct rille_session *s, int n, struct val *const *root, enum collect_mode mode);
@@ -264,25 +266,25 @@ void collection_free(struct collection *c);
 
 /* ---- explain.c ---- */
 struct assigned;
-/* planned: of a step that a planner laid out, with its regrets; or NULL. */
+/* Explains a program. planned: of a step that a planner laid out, with its regrets; or NULL. */
 int explain_program(struct rille_session *s, const struct program *p, struct assigned *planned,
                     struct rille_explain **out);
 
 /* ---- cache.c ---- */
-/* The runner of the program that was collected: found, or compiled and kept. */
+/* Finds the runner of the collected program, or compiles and keeps one. */
 size_t runner_bytes(const struct runner *r); /* about, of host memory */
 int cache_find(struct rille_session *s, struct collection *c, struct runner **out);
 void cache_free(struct cache *c);
 
-/* E_STATE, naming the variable, when a failed run has left it half written. */
+/* E_STATE, with the variable's name, when a failed run has left it half written. */
 int val_readable(const struct val *v);
 
 /* ---- run.c ---- */
-/* Computes these values in one run; those that have their bytes are left alone. */
+/* Computes these values in one run; leaves alone those that have their bytes. */
 int session_eval(struct rille_session *s, int n, struct val *const *v);
-/* A part of the global value of a computed value, dense, on the host; from whoever owns it. */
+/* Reads a part of a computed value, global and dense, to the host; from whoever owns it. */
 int session_read(struct rille_session *s, struct val *v, const struct box *part, void *out);
-/* Takes over the plan. */
+/* Makes the runner of a plan, which it takes over. */
 struct runner *runner_new(struct rille_session *s, struct plan *p);
 void runner_free(struct runner **r);
 /* Makes stores for roots that have none (or lets them take their leaf's), then runs. */
@@ -290,13 +292,13 @@ int runner_run(struct rille_session *s, struct runner *r, bool timed);
 /* After a run that failed: sets root[k] where an update had begun to write root k over its leaf. */
 void runner_overwrote(const struct runner *r, bool *root);
 void number_bind(struct rille_session *s, const struct number *n, uint64_t *out);
-/* Buffers of a value of this type and layout. */
+/* Makes buffers for a value of this type and layout. */
 int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);
 
 /* ---- remote.c ---- */
-/* Before it is bound, the first time: workers have the program, and what they made of it is known. */
+/* Ships the program before the first bind: then workers have it, and the session knows what they made of it. */
 int remote_ready(struct rille_session *s, struct runner *r);
-/* Arenas of its devices, on all hosts. */
+/* Makes the arenas of its devices, on all hosts. */
 int remote_arenas(struct rille_session *s, struct runner *r);
 /* Runs a bound runner on the cluster's workers. E_LOST names who was lost. */
 int remote_run(struct rille_session *s, struct runner *r);
@@ -311,31 +313,31 @@ struct copy {
     struct type type;
     const struct layout *layout;
     struct store *store; /* held; NULL: there is none */
-    struct store *spare; /* held: by mesh position the same part on another host, where one is needed; NULL: none are */
+    struct store *spare; /* held: by mesh position the same part on another host, where one is needed; NULL: none */
 };
 bool copy_is_lost(const struct copy *c); /* some of it, or of its spares */
 void copy_drop(struct copy *c);
-/* New spares for all of them, in one run; where there are several hosts. */
+/* Makes new spares for all of them, in one run; where there are several hosts. */
 int copies_spare(struct rille_session *s, int32_t n, struct copy *const *c);
-/* What is lost of them comes back. E_LOST. */
+/* Brings back what is lost of them. E_LOST. */
 int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
 
 /* ---- recover.c ---- */
 void snapshot_free(struct snapshot **p);
 
 /* ---- trace.c ---- */
-/* In a trace (and not paused): reading is an error that names what was asked. */
+/* In a trace (and not paused): refuses a read, with an error that names what somebody asked for. */
 int trace_refuses(struct rille_session *s, const char *what);
 void trace_journal(struct rille_session *s, struct rille_tensor *t);
 bool tracing(const struct rille_session *s);
 int trace_pieces(const struct rille_session *s);
-/* How many random calls came before in this trace; one more from now on. */
+/* Returns how many random calls came before in this trace, and counts one more. */
 int64_t trace_ordinal(struct rille_session *s);
-/* Is v computed once for each piece? */
+/* Does the step compute v once for each piece? */
 bool trace_per_piece(const struct val *v);
-/* The classification of a node just added: per piece, after accumulation. E_PLAN when it mixes both. */
+/* Says of a node just added whether it comes per piece or after accumulation. E_PLAN when it mixes both. */
 int trace_classify(struct rille_session *s, struct node *n);
-/* v summed over the pieces (v itself outside of micro-batches, or when it is once a batch). */
+/* Gives v summed over the pieces (v itself outside of micro-batches, or when it is once a batch). */
 int trace_accumulate(struct rille_session *s, struct val *v, struct val **out);
 const struct program *graph_program(const struct rille_graph *g);
 struct rille_session *graph_session(const struct rille_graph *g);
