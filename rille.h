@@ -65,6 +65,7 @@ struct rille_workers {
      * non-zero after saying why to the user. NULL: workers come by themselves. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
+    const char *(*host)(void *arg, int rank); /* where start() starts it, for messages; NULL, or its answer: here */
     void (*say)(void *arg, const char *text); /* news: who was not let in; any thread; NULL: nobody listens */
     void *arg;
 };
@@ -92,6 +93,8 @@ struct rille_worker_options {
 };
 /* Runs what a controller gives it until the job ends: 0; else why it was not let in, or cut off. */
 int rille_worker(const struct rille_worker_options *options);
+/* The address of this host by which it reaches another; non-zero: it does not. */
+int rille_own_address(const char *host, char out[64]);
 int rille_address(const char *text); /* non-zero: what is wrong with an address */
 int rille_devices(const char *text); /* the same for a list of devices */
 int rille_key_new(char **text);      /* what a key file holds */

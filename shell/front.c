@@ -1,6 +1,7 @@
 /* front.c - command lines of many processes.
  *
  *   rille launch -n N [options] [script]              a controller here, which starts N workers
+ *   rille launch -H a:4,b:4 [options] [script]        the same, and they are on other hosts, by ssh
  *   rille coordinator --bind A --world N [...]        a controller here; workers come by themselves
  *   rille worker --join A                             one of those workers
  *   rille keys                                        a key file, to stdout
@@ -22,10 +23,13 @@ enum { USAGE = 2, WORKERS_MOST = FRONT_CHILDREN, WAIT_STARTED = 30, WAIT_JOINED 
 
 static const char help[] =
     "usage: rille launch -n N [options] [script.lua [args]]      N worker processes on this host\n"
+    "       rille launch -H a:4,b:4 [options] [script.lua [args]]    on other hosts, by ssh\n"
     "       rille coordinator --bind tcp://HOST:PORT --world N [options] [script.lua [args]]\n"
     "       rille worker --join tcp://HOST:PORT [options]\n"
     "       rille keys > FILE                                    a key for coordinator and workers\n\n"
     "  -n N               how many workers to start\n"
+    "  -H, --hosts LIST   where, and how many on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
+    "      --hostfile F   the same from a file: of lines, with slots=N, and comments behind #\n"
     "  -d, --devices LIST devices of each worker, as without workers\n"
     "      --bind ADDRESS where workers join; beyond this host only with a key\n"
     "      --world N      how many workers there are to be\n"
@@ -39,8 +43,8 @@ static const char help[] =
 /* ---- reading arguments ---- */
 
 struct words { /* what the cluster's options said */
-    const char *n, *bind, *world, *join, *rank, *wait, *key_file, *secret_fd, *hosts, *hostfile, *keep, *devices, *host;
-    bool help;
+    const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host;
+    bool help, from_stdin;
 };
 
 static const struct option {
@@ -55,9 +59,9 @@ static const struct option {
     {"--rank", offsetof(struct words, rank), false},
     {"--wait", offsetof(struct words, wait), false},
     {"--key-file", offsetof(struct words, key_file), false},
-    {"--secret-fd", offsetof(struct words, secret_fd), false},
     {"--host", offsetof(struct words, host), false},
     {"-H", offsetof(struct words, hosts), false},
+    {"--hosts", offsetof(struct words, hosts), false},
     {"--hostfile", offsetof(struct words, hostfile), false},
     {"--keep", offsetof(struct words, keep), false},
     {"-d", offsetof(struct words, devices), true},
@@ -112,6 +116,7 @@ take_words(int *argc, char **argv, int first, struct words *w)
         const char *value;
         const struct option *o = match(argv[from], &value);
         if (!strcmp(argv[from], "--help")) w->help = true;
+        if (!strcmp(argv[from], "--stdin")) w->from_stdin = true;
         if (o && !value && from + 1 == *argc) return usage("%s needs an argument", argv[from]);
         int more = (o && !value) || (!o && has_value(argv[from]) && from + 1 < *argc);
         if (o) *(const char **)(void *)((char *)w + o->at) = value ? value : argv[from + 1];
@@ -166,6 +171,32 @@ pretended_host(const struct front *f, int rank, char text[32])
     return text;
 }
 
+/* Is it this one, where no ssh is needed? */
+static bool
+is_here(const struct host *h)
+{
+    char own[HOST_NAME] = "";
+    gethostname(own, sizeof own - 1);
+    return !*h->user && !h->port && (!strcmp(h->name, "localhost") || !strcmp(h->name, own));
+}
+
+/* Workers fill the hosts in their order. NULL: this one. */
+static const struct host *
+remote_host(const struct front *f, int rank)
+{
+    const struct host *h = f->hosts.host;
+    if (f->hosts.n == 0) return NULL;
+    while (rank >= h->slots) rank -= h++->slots;
+    return is_here(h) ? NULL : h;
+}
+
+static const char *
+host_name(void *arg, int rank)
+{
+    const struct host *h = remote_host(arg, rank);
+    return h ? h->name : NULL;
+}
+
 static int
 start(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid)
 {
@@ -176,6 +207,7 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
                         .devices = f->devices,
                         .key_file = f->cluster.key_file,
                         .host = pretended_host(f, rank, host),
+                        .over_ssh = remote_host(f, rank),
                         .secret = secret};
     return spawn_worker(&w, pid);
 }
@@ -187,21 +219,96 @@ say(void *arg, const char *text)
     fprintf(stderr, "rille: %s\n", text);
 }
 
+/* All of a file, which is the caller's to free. */
+static char *
+read_text(const char *path, size_t *n)
+{
+    enum { MOST = 1 << 20 };
+    FILE *file = fopen(path, "r");
+    char *text = file ? malloc(MOST) : NULL;
+    *n = text ? fread(text, 1, MOST, file) : 0;
+    bool bad = !text || ferror(file);
+    if (file) fclose(file);
+    if (!bad && *n < MOST) return text;
+    fprintf(stderr, "rille: launch: %s: %s\n", path, bad ? strerror(errno) : "it is too long for a list of hosts");
+    free(text);
+    return NULL;
+}
+
+static int
+read_hosts(const struct words *w, struct hosts *out)
+{
+    struct hosts_error e;
+    size_t n;
+    if (w->hosts && w->hostfile) return usage("launch: -H or --hostfile%s", "");
+    char *text = w->hosts ? strdup(w->hosts) : read_text(w->hostfile, &n);
+    if (!text) return USAGE;
+    if (w->hosts) n = strlen(text);
+    int code = hosts_parse(text, n, out, &e);
+    if (code) fprintf(stderr, "rille: launch: %s:%d:%d: %s\n", w->hosts ? "-H" : w->hostfile, e.line, e.column, e.text);
+    free(text);
+    return code ? USAGE : 0;
+}
+
+/* Where workers of other hosts find this one: the address by which it finds the first that is not on its loopback. */
+static int
+choose_bind(struct front *f)
+{
+    char own[64] = "127.0.0.1";
+    for (const struct host *h = f->hosts.host; h < f->hosts.host + f->hosts.n && !strncmp(own, "127.", 4); h++) {
+        if (is_here(h) || !rille_own_address(h->name, own)) continue;
+        fprintf(stderr, "rille: launch: %s; --bind tcp://ADDRESS:PORT says where workers find it\n", rille_error());
+        return USAGE;
+    }
+    snprintf(f->bind, sizeof f->bind, "tcp://%s:*", own);
+    f->cluster.bind = f->bind;
+    return 0;
+}
+
+static int
+make_key(struct front *f)
+{
+    char *text;
+    if (rille_key_new(&text)) return refused(rille_error());
+    f->cluster.key_file = key_in_memory(text, strlen(text));
+    explicit_bzero(text, strlen(text));
+    free(text);
+    return f->cluster.key_file ? 0 : refused(strerror(errno));
+}
+
+/* What launch has to know besides where there are other hosts. */
+static int
+launch_over(const struct words *w, struct front *f)
+{
+    int code = read_hosts(w, &f->hosts);
+    if (code) return code;
+    if (!w->n) f->cluster.workers = f->hosts.slots;
+    if (f->cluster.workers > WORKERS_MOST) return refused("launch: a job has at most 256 workers (-n takes the first)");
+    if (f->cluster.workers > f->hosts.slots) {
+        fprintf(stderr, "rille: launch: -n wants %d workers, and the hosts have places for %d\n", f->cluster.workers,
+                f->hosts.slots);
+        return USAGE;
+    }
+    f->cluster.host = host_name;
+    if (!w->bind && (code = choose_bind(f))) return code;
+    return w->key_file ? 0 : make_key(f);
+}
+
 static int
 launch(const struct words *w, struct front *f)
 {
-    int code = only(w, "launch", "-n --bind --key-file -H --hostfile --keep");
+    int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep");
     if (code) return code;
-    if (w->hosts || w->hostfile)
-        return refused("launch: this version starts workers on this host alone; -H and --hostfile are not in it");
     if (w->keep) return refused("launch: --keep is not in this version: workers end with their controller");
-    if (!w->n) return usage("launch: -n N is wanted: how many workers%s", "");
-    if (integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
+    bool over = w->hosts || w->hostfile;
+    if (!w->n && !over) return usage("launch: -n N or -H HOSTS is wanted: how many workers%s", "");
+    if (w->n && integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
         return usage("launch: -n is a number of workers from 1 to 256, not '%s'", w->n);
     f->cluster.start = start;
-    f->cluster.started = f->cluster.workers;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
+    if (over && (code = launch_over(w, f))) return code;
+    f->cluster.started = f->cluster.workers;
     f->on = true;
     return -1;
 }
@@ -253,16 +360,6 @@ own_devices(const char *given)
 }
 
 static int
-read_secret(const char *fd_text, unsigned char secret[RILLE_SECRET])
-{
-    int fd;
-    if (!fd_text) return 0;
-    if (integer(fd_text, 0, 1 << 20, &fd) || read(fd, secret, RILLE_SECRET) != RILLE_SECRET) return -1;
-    close(fd);
-    return 0;
-}
-
-static int
 worker(const struct words *w)
 {
     struct rille_worker_options o = {.join = w->join,
@@ -270,8 +367,8 @@ worker(const struct words *w)
                                      .devices = own_devices(w->devices),
                                      .host = w->host,
                                      .rank = -1,
-                                     .wait_seconds = w->secret_fd ? WAIT_STARTED : WAIT_JOINED};
-    int code = only(w, "worker", "--join --rank --key-file --secret-fd --wait --host --keep");
+                                     .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED};
+    int code = only(w, "worker", "--join --rank --key-file --wait --host --keep");
     if (code) return code;
     if (w->keep) return refused("worker: --keep is not in this version: workers end with their controller");
     if (!w->join) return usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
@@ -281,7 +378,7 @@ worker(const struct words *w)
         return usage("worker: --rank counts from 0, and is not '%s'", w->rank);
     if (w->wait && integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return usage("worker: --wait is a number of seconds, not '%s'", w->wait);
-    if (read_secret(w->secret_fd, o.secret)) return usage("worker: --secret-fd %s gives no secret", w->secret_fd);
+    if (w->from_stdin && spawned_read(o.secret, &o.key_file)) return refused("worker: --stdin: no secret came");
     return serve(&o);
 }
 

@@ -5,6 +5,7 @@
 #define RILLE_SHELL_FRONT_H
 
 #include "rille.h"
+#include "shell/hosts.h"
 
 #include <sys/types.h>
 
@@ -25,6 +26,7 @@ struct front {
     const char *devices; /* of each worker that is started; NULL: as alone */
     const char *found;   /* the launcher, for :doctor; NULL: none */
     char bind[FRONT_TEXT];
+    struct hosts hosts; /* on which workers are started; n 0: on this one */
 };
 
 /* Takes the cluster's word and options out of the arguments. -1: go on, as controller if f->on says so; else the exit
@@ -39,10 +41,17 @@ void front_close(struct front *f);
 /* spawn.c: processes of this program, whose lines begin with their rank. devices, key_file, host: may be NULL. */
 struct spawned {
     int rank;
-    const char *address, *devices, *key_file, *host;
+    const char *address, *devices, *key_file;
+    const char *host;            /* that it says it is on */
+    const struct host *over_ssh; /* where it is started; NULL: here */
     const unsigned char *secret; /* RILLE_SECRET bytes */
 };
 int spawn_worker(const struct spawned *w, int *pid);
+/* In such a process: its secret and key from stdin, whose end is the worker's, a moment later. *key_file: where the key
+ * is, in this process alone; NULL: there is none. Non-zero: that is not what stdin has. */
+int spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file);
+/* The path of a key file that no folder has, and that only this process can open; NULL: errno says why not. Once. */
+const char *key_in_memory(const char *text, size_t n);
 void spawn_close(void); /* waits for the last lines */
 
 #endif

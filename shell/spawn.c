@@ -1,7 +1,9 @@
 /* spawn.c - worker processes of this program, and their output line by line behind their rank.
  *
- * A worker is in a process group of its own, so that the terminal's Ctrl-C is the controller's alone. Its secret comes
- * by a pipe. What it writes goes through two pipes to one thread here, which puts "[1] " before each line. */
+ * A worker is in a process group of its own, so that the terminal's Ctrl-C is the controller's alone. What it writes
+ * goes through two pipes to one thread here, which puts "[1] " before each line. Its secret and key come by stdin,
+ * which stays open as long as this process lives: its end is the worker's. On another host ssh carries all three, and
+ * is the child here; who ends it ends the worker. */
 #include "shell/front.h"
 
 #include <errno.h>
@@ -14,9 +16,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { STREAMS = 2 * FRONT_CHILDREN, LINE = 4096, SECRET_FD = 3 };
+enum { STREAMS = 2 * FRONT_CHILDREN, LINE = 4096, KEY_MOST = 255, LEAVE_SECONDS = 2 };
 
 extern char **environ;
 
@@ -33,6 +37,8 @@ static struct {
     struct stream *stream[STREAMS];
     int n, wake[2];
 } out = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int life[FRONT_CHILDREN]; /* by rank: one more than our end of its stdin; 0: none */
 
 /* ---- lines ---- */
 
@@ -135,9 +141,17 @@ add_stream(int fd, int rank, int to)
     wake();
 }
 
+static void
+keep_life(int rank, int fd)
+{
+    if (life[rank]) close(life[rank] - 1);
+    life[rank] = fd + 1;
+}
+
 void
 spawn_close(void)
 {
+    for (int r = 0; r < FRONT_CHILDREN; r++) keep_life(r, -1);
     if (!out.runs) return;
     pthread_mutex_lock(&out.lock);
     out.quit = true;
@@ -162,7 +176,7 @@ own_path(void)
 }
 
 static int
-spawn(char *const argv[], const int fds[3], int secret, int *pid)
+spawn(const char *program, char *const argv[], const int fds[3], int *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -171,17 +185,14 @@ spawn(char *const argv[], const int fds[3], int secret, int *pid)
     sigemptyset(&usual);
     sigaddset(&usual, SIGINT);
     posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files, fds[1], 1);
-    posix_spawn_file_actions_adddup2(&files, fds[2], 2);
-    posix_spawn_file_actions_adddup2(&files, secret, SECRET_FD);
+    for (int i = 0; i < 3; i++) posix_spawn_file_actions_adddup2(&files, fds[i], i);
     posix_spawnattr_init(&attr);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &usual);
     pid_t child;
-    int code = posix_spawn(&child, own_path(), &files, &attr, argv, environ);
+    int code = posix_spawnp(&child, program, &files, &attr, argv, environ);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attr);
     *pid = (int)child;
@@ -195,7 +206,7 @@ close_pair(int fd[2])
         if (fd[i] >= 0) close(fd[i]);
 }
 
-/* A pipe whose ends are none of 0 to 3, which the child's own are to become. */
+/* A pipe whose ends are none of 0 to 2, which the child's own are to become. */
 static int
 high_pipe(int fd[2])
 {
@@ -206,41 +217,163 @@ high_pipe(int fd[2])
     return fd[0] >= 0 && fd[1] >= 0 ? 0 : -1;
 }
 
-static int
-add_word(char **argv, int n, const char *option, const char *value)
+const char *
+key_in_memory(const char *text, size_t n)
 {
-    if (!value) return n;
-    argv[n] = (char *)(uintptr_t)option;
-    argv[n + 1] = (char *)(uintptr_t)value;
-    argv[n + 2] = NULL;
-    return n + 2;
+    static char path[32];
+    int fd = memfd_create("key", MFD_CLOEXEC);
+    if (fd < 0 || fchmod(fd, 0600) || write(fd, text, n) != (ssize_t)n) return NULL;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return path;
+}
+
+/* ---- what a worker is told ---- */
+
+struct command {
+    char *argv[24];
+    int n;
+};
+
+static void
+add_word(struct command *c, const char *word)
+{
+    c->argv[c->n++] = (char *)(uintptr_t)word;
+}
+
+static void
+add_option(struct command *c, const char *option, const char *value)
+{
+    if (!value) return;
+    add_word(c, option);
+    add_word(c, value);
+}
+
+/* The words for a shell that reads them once, each as it is. */
+static void
+quote(const struct command *c, char *text, size_t size)
+{
+    size_t n = (size_t)snprintf(text, size, "exec");
+    for (int i = 0; i < c->n && n + 8 < size; i++) {
+        n += (size_t)snprintf(text + n, size - n, " '");
+        for (const char *at = c->argv[i]; *at && n + 8 < size; at++)
+            n += (size_t)snprintf(text + n, size - n, *at == '\'' ? "'\\''" : "%c", *at);
+        n += (size_t)snprintf(text + n, size - n, "'");
+    }
+}
+
+/* How ssh is asked to run the command, which has to have the same path there. */
+static void
+over_ssh(const struct host *h, const char *text, char port[16], struct command *ssh)
+{
+    static const char *const settings[] = {"BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3"};
+    add_word(ssh, "ssh");
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) add_option(ssh, "-o", settings[i]);
+    snprintf(port, 16, "%d", h->port);
+    add_option(ssh, "-p", h->port ? port : NULL);
+    add_option(ssh, "-l", *h->user ? h->user : NULL);
+    add_word(ssh, "--");
+    add_word(ssh, h->name);
+    add_word(ssh, text);
+}
+
+/* The secret, how many bytes the key has, and they; a pipe takes all of it at once. */
+static int
+write_secrets(int fd, const struct spawned *w)
+{
+    unsigned char bytes[RILLE_SECRET + 1 + KEY_MOST + 1];
+    ssize_t n = 0;
+    memcpy(bytes, w->secret, RILLE_SECRET);
+    if (w->key_file) {
+        int file = open(w->key_file, O_RDONLY | O_CLOEXEC);
+        if (file >= 0) n = read(file, bytes + RILLE_SECRET + 1, KEY_MOST + 1);
+        if (file >= 0) close(file);
+        if (file < 0 || n < 0) return errno;
+        if (n > KEY_MOST) return EFBIG;
+    }
+    bytes[RILLE_SECRET] = (unsigned char)n;
+    size_t all = RILLE_SECRET + 1 + (size_t)n;
+    int code = write(fd, bytes, all) == (ssize_t)all ? 0 : EIO;
+    explicit_bzero(bytes, sizeof bytes);
+    return code;
 }
 
 int
 spawn_worker(const struct spawned *w, int *pid)
 {
-    int key[2] = {-1, -1}, text[2] = {-1, -1}, errors[2] = {-1, -1};
-    char number[16], *argv[20];
+    int in[2] = {-1, -1}, text[2] = {-1, -1}, errors[2] = {-1, -1};
+    char number[16], port[16], line[2 * LINE];
+    struct command run = {0}, ssh = {0};
     snprintf(number, sizeof number, "%d", w->rank);
-    int n = add_word(argv, 0, "rille", "worker");
-    n = add_word(argv, n, "--join", w->address);
-    n = add_word(argv, n, "--rank", number);
-    n = add_word(argv, n, "--secret-fd", "3");
-    n = add_word(argv, n, "-d", w->devices);
-    n = add_word(argv, n, "--key-file", w->key_file);
-    add_word(argv, n, "--host", w->host);
-    int code = start_thread() || high_pipe(key) || high_pipe(text) || high_pipe(errors) ? errno : 0;
-    const int fds[3] = {0, text[1], errors[1]};
-    if (!code && write(key[1], w->secret, RILLE_SECRET) != RILLE_SECRET) code = EIO;
-    if (!code) code = spawn(argv, fds, key[0], pid);
+    add_word(&run, w->over_ssh ? own_path() : "rille");
+    add_word(&run, "worker");
+    add_word(&run, "--stdin");
+    add_option(&run, "--join", w->address);
+    add_option(&run, "--rank", number);
+    add_option(&run, "-d", w->devices);
+    add_option(&run, "--host", w->host);
+    if (w->over_ssh) quote(&run, line, sizeof line);
+    if (w->over_ssh) over_ssh(w->over_ssh, line, port, &ssh);
+    int code = start_thread() || high_pipe(in) || high_pipe(text) || high_pipe(errors) ? errno : 0;
+    const int fds[3] = {in[0], text[1], errors[1]};
+    if (!code) code = write_secrets(in[1], w);
+    if (!code) code = spawn(w->over_ssh ? "ssh" : own_path(), w->over_ssh ? ssh.argv : run.argv, fds, pid);
     if (!code) {
         add_stream(text[0], w->rank, 1);
         add_stream(errors[0], w->rank, 2);
-        text[0] = errors[0] = -1;
+        keep_life(w->rank, in[1]);
+        in[1] = text[0] = errors[0] = -1;
     }
-    close_pair(key);
+    close_pair(in);
     close_pair(text);
     close_pair(errors);
-    if (code) fprintf(stderr, "rille: worker %d could not be started: %s\n", w->rank, strerror(code));
+    if (code && w->over_ssh)
+        fprintf(stderr, "rille: worker %d: ssh, which is to start it on %s, could not be run: %s\n", w->rank,
+                w->over_ssh->name, strerror(code));
+    else if (code)
+        fprintf(stderr, "rille: worker %d could not be started: %s\n", w->rank, strerror(code));
+    return code;
+}
+
+/* ---- and what it hears ---- */
+
+static bool
+read_all(int fd, void *to, size_t n)
+{
+    for (size_t got = 0; got < n;) {
+        ssize_t more = read(fd, (char *)to + got, n - got);
+        if (more < 0 && errno == EINTR) continue;
+        if (more <= 0) return false;
+        got += (size_t)more;
+    }
+    return true;
+}
+
+/* Nothing more is said. Who began it is gone, or ends; the link tells the worker so, if it still can. */
+static void *
+await_end(void *arg)
+{
+    char byte;
+    (void)arg;
+    while (read_all(0, &byte, 1)) continue;
+    sleep(LEAVE_SECONDS);
+    fputs("rille: worker: the connection over which it was started has ended\n", stderr);
+    _exit(1);
+}
+
+int
+spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file)
+{
+    unsigned char n;
+    char key[KEY_MOST];
+    sigset_t all, was;
+    pthread_t thread;
+    *key_file = NULL;
+    if (!read_all(0, secret, RILLE_SECRET) || !read_all(0, &n, 1) || !read_all(0, key, n)) return -1;
+    if (n && !(*key_file = key_in_memory(key, n))) return -1;
+    explicit_bzero(key, sizeof key);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    int code = pthread_create(&thread, NULL, await_end, NULL);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
     return code;
 }

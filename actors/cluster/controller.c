@@ -102,15 +102,22 @@ cluster_doing(const struct cluster *c, int thread, int32_t *task)
     return true;
 }
 
+static const char *
+started_on(const struct cluster *c, int rank)
+{
+    const char *host = c->options.host ? c->options.host(c->options.arg, rank) : NULL;
+    return host ? host : "this host";
+}
+
 static void
 note_loss(struct cluster *c, const struct notice *n)
 {
     const struct member_info *m = coordinator_member(c->c, n->rank);
     if (c->nloss < LOSSES) {
         struct cluster_loss *l = &c->loss[c->nloss++];
-        *l = (struct cluster_loss){.rank = n->rank, .pid = c->process[n->rank].pid, .task = -1};
-        if (!l->pid) l->pid = (int)m->pid;
-        snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : "this host");
+        *l = (struct cluster_loss){.rank = n->rank, .pid = (int)m->pid, .task = -1};
+        if (!l->pid) l->pid = c->process[n->rank].pid; /* of what was to start it */
+        snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
         snprintf(l->how, sizeof l->how, "%s", n->text);
         if (c->job) {
             l->run = c->run;

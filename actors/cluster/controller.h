@@ -29,6 +29,7 @@ struct cluster_options {
      * that are lost. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[CLUSTER_ID], int *pid);
     int started;
+    const char *(*host)(void *arg, int rank); /* where start() starts it, for messages; NULL, or its answer: here */
     void (*say)(void *arg,
                 const char *text); /* news for the user: whom it did not let in, for whom it waits; may be NULL */
     void *arg;

@@ -79,7 +79,8 @@ link_address(const char *text, bool *local)
         return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
     size_t digits = strspn(colon + 1, "0123456789");
     long port = strtol(colon + 1, NULL, 10);
-    if (digits == 0 || digits > 5 || colon[1 + digits] || port < 1 || port > 65535)
+    bool any = !strcmp(colon + 1, "*"); /* whoever binds takes a port that is free */
+    if (!any && (digits == 0 || digits > 5 || colon[1 + digits] || port < 1 || port > 65535))
         return fail(E_ARG, "\"%s\" is no address: its port is a number from 1 to 65535", text);
     size_t n = (size_t)(colon - host);
     if (strcspn(host, " \t/;") < n) return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);

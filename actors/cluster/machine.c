@@ -52,7 +52,7 @@ own_end(const struct addrinfo *to, char out[64])
     return good;
 }
 
-void
+bool
 machine_address(const char *to, char out[64])
 {
     struct addrinfo want = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found = NULL;
@@ -65,6 +65,7 @@ machine_address(const char *to, char out[64])
     }
     if (found) freeaddrinfo(found);
     if (!good) snprintf(out, 64, "127.0.0.1");
+    return good;
 }
 
 bool

@@ -8,8 +8,8 @@
  * view of processes. host: the one to pretend (tests); NULL: the one that it is. */
 void machine_text(const char *host, struct str *out);
 void machine_host(const char *host, char out[64]); /* its name */
-/* The address of this host by which it reaches that of "tcp://HOST:PORT"; 127.0.0.1 where that is this one. */
-void machine_address(const char *to, char out[64]);
+/* The address of this host by which it reaches that of "tcp://HOST:PORT"; false: it does not, and out is 127.0.0.1. */
+bool machine_address(const char *to, char out[64]);
 /* Is the process another one that runs this very program as this user? The controller watches, and kills, only such a
  * one. */
 bool machine_runs_us(int pid);

@@ -164,6 +164,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *o)
                                  .threads = s->threads,
                                  .start = o->start,
                                  .started = o->started,
+                                 .host = o->host,
                                  .say = o->say,
                                  .arg = o->arg};
     if (s->poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is one process; it has no workers");

@@ -42,6 +42,15 @@ rille_address(const char *text)
 }
 
 int
+rille_own_address(const char *host, char out[64])
+{
+    char to[LINK_ENDPOINT];
+    TRY(face_given(host, "the host", __func__));
+    snprintf(to, sizeof to, "tcp://%s:1", host);
+    return machine_address(to, out) ? 0 : fail(E_ARG, "this host finds no way to \"%s\"", host);
+}
+
+int
 rille_devices(const char *text)
 {
     struct device_counts d;

@@ -1,0 +1,124 @@
+#!/bin/bash
+# Workers over ssh: the same bits, nothing left whoever ends first, no secret in arguments, environment or logs, and words
+# for what cannot be. The ssh here is a script that runs its command on this host, which says that it is the one named.
+rille=$1
+. "${0%/*}/tap.sh"
+mkdir "$dir/bin" "$dir/run" "$dir/tmp"
+export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
+unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
+root=$PWD
+cat >"$dir/bin/ssh" <<SH
+#!/bin/bash
+printf '%s\n' "\$@" >>"$dir/ssh.log"
+name=\${*: -2:1} command=\${*: -1}
+[ "\$name" = away ] && { echo "ssh: connect to host away port 22: No route to host" >&2; exit 255; }
+[ "\$name" = bare ] && command="exec '$dir/nowhere/rille' worker"
+bash -c "\${command#exec } --host \$name" & # stdin is a job's of its own: ssh passes it on
+SH
+sed -i '$s/.*/exec 3<\&0; bash -c "$command --host $name" <\&3 \& worker=$!/' "$dir/bin/ssh"
+cat >>"$dir/bin/ssh" <<SH
+echo "\$worker" >>"$dir/pids"
+tr '\0' '\n' <"/proc/\$worker/environ" >>"$dir/environ"
+wait "\$worker"
+SH
+chmod +x "$dir/bin/ssh"
+
+tell() { head -5 "$dir/err"; }
+go() { PATH=$dir/bin:$PATH timeout -k 5 20 "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
+says() { local t; for t; do grep -qF -e "$t" "$dir/err" || return 1; done; }
+ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
+new_address() { address=tcp://127.0.0.1:$((20000 + RANDOM % 20000)); }
+over() { new_address; go launch --bind "$address" "$@"; } # no name of these hosts is known to this one
+none_left() { local p; for _ in $(seq 60); do p=$(xargs -r -n 1 ps -o pid= -p <"$dir/pids"); [ -z "$p" ] && return; sleep 0.1; done; false; }
+
+# ---- the same bits ----
+
+digits() { # COMMAND...: losses of 5 steps, to the last bit
+  rm -f "$dir/log"
+  "$@" "$root/examples/digits.lua" --steps 5 --log "$dir/log" --layout dp-tp
+  cat "$dir/log"
+}
+cd "$root" || exit 1
+want=$(digits go -d cpu:4)
+for list in "a:2,b:2" "localhost:2,a,b" "n[01-04]"; do
+  ok "$list computes what one process computes" [ -n "$want" -a "$want" = "$(digits over -d cpu:1 -H "$list")" ]
+done
+printf '# both\na slots=2 max_slots=4\n  b:2\nc\n' >"$dir/hosts"
+ok "so do the first four places of a file" [ "$want" = "$(digits over -n 4 -d cpu:1 --hostfile "$dir/hosts")" ]
+"$rille" keys >"$dir/key"
+ok "and with a key of one's own" [ "$want" = "$(digits over -d cpu:1 -H a:2,b:2 --key-file "$dir/key")" ]
+ok "and a bind that is chosen" [ "$want" = "$(digits go launch -d cpu:1 -H me@127.0.0.1:2,127.0.0.2:2)" ]
+ok "nothing is left of them" none_left
+secrets=$(sed -n 's/^[a-z]* \(.\{40\}\)$/\1/p' "$dir/key")
+ok "no secret is in arguments or environment" eval '[ -n "$secrets" ] && ! grep -qF "$secrets" "$dir/ssh.log" "$dir/environ"'
+
+cd "$dir" || exit 1
+: >ssh.log
+over -d cpu:1 -H ssh://me@a:2222 -e ''
+is "ssh is told user and port, and never asks" "$(head -n 12 ssh.log | tr '\n' ' ')" \
+  "-o BatchMode=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -p 2222 -l me -- a "
+over -d cpu:1 -H a,b -e 'for _, w in ipairs(rille.workers()) do io.write(w.host, " ") end'
+is "workers say where they are" "$stdout" "a b "
+
+# ---- losses and ends ----
+
+cat >lost.lua <<'LUA'
+local x = rille.ones({64, 64}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
+rille.snapshot()
+x:sum():item()
+os.execute(arg[1] .. " " .. (arg[2] or rille.workers()[2].pid))
+local good, err = pcall(function() for _ = 1, 1e6 do x:sum():item() end end)
+assert(not good and rille.is_lost(err), err)
+io.stderr:write(tostring(err), "\n")
+rille.recover()
+print(x:sum():item(), #rille.workers())
+LUA
+over -d cpu:1 -H a,b lost.lua "kill -9"
+ok "a worker that is killed is named by its own host and process" grep -qE 'worker 1 \(b, pid [0-9]+\)' "$dir/err"
+is "and started again where it was" "$code $stdout" "0 4096.0	2"
+over -d cpu:1 -H a,b lost.lua "kill -9 \$(pgrep -f '[b]in/ssh.* b exec'); true"
+is "so is one whose ssh is killed" "$code $stdout" "0 4096.0	2"
+ok "which ends too" none_left
+
+echo 'io.stdout:write("up\n") io.stdout:flush() os.execute("exec sleep 30")' >sleep.lua
+for signal in TERM KILL; do
+  : >pids
+  new_address
+  PATH=$dir/bin:$PATH "$rille" launch --bind "$address" -d cpu:1 -H a,b sleep.lua >up 2>err &
+  controller=$!
+  for _ in $(seq 100); do grep -q up up && break; sleep 0.1; done
+  pkill -P "$controller" sleep
+  kill -$signal "$controller"
+  ok "SIG$signal of the controller leaves no worker" eval 'grep -q up up && [ "$(wc -l <pids)" = 2 ] && none_left'
+done
+ok "and no file" [ -z "$(ls -A "$dir/run" "$dir/tmp")" ]
+
+# ---- what cannot be ----
+
+over -d cpu:1 -H a,away -e ''
+ok "a host that is not reached is named, with what ssh says" says "[1] ssh: connect to host away" "worker 1 (away, pid "
+ok "and the program ends" [ "$code" != 0 ]
+over -d cpu:1 -H bare -e ''
+ok "and so is one without this program" says "[0] bash: " "nowhere/rille: No such file" "worker 0 (bare, pid "
+PATH=$dir/empty "$(type -P env)" "$rille" launch --bind "$address" -H a -e '' 2>"$dir/err"
+ok "without ssh the host is told that it was for" says "ssh, which is to start it on a, could not be run: No such file"
+over -H 'a,b c' -e ''
+ok "an error of a list has line and column" ends 2 "-H:1:5: behind a host"
+printf 'a\nb sluts=2\n' >"$dir/hosts"
+over --hostfile "$dir/hosts" -e ''
+ok "and the file, where it is one" ends 2 "hosts:2:3: behind a host"
+over --hostfile "$dir/nothing" -e ''
+ok "a file that is not there" ends 2 "nothing: No such file"
+over -H a --hostfile "$dir/hosts" -e ''
+ok "two lists" ends 2 "-H or --hostfile"
+over -n 3 -H a:2 -e ''
+ok "more workers than places" ends 2 "-n wants 3 workers, and the hosts have places for 2"
+over -H a:300 -e ''
+ok "more than a job has" ends 2 "at most 256 workers"
+go launch -H no.such.host.invalid -e ''
+ok "a host that this one does not know wants a bind" ends 2 'no way to "no.such.host.invalid"' "--bind"
+go launch --bind tcp://10.255.255.254:5999 -H a -e ''
+ok "and one where nothing can be bound is an error" ends 2 "10.255.255.254"
+
+finish
