@@ -62,3 +62,4 @@ literal(table.concat(lines, "\n"))
 section "EXAMPLES"
 item('rille -E "rille.ones{2, 3}:sum():item()"', "Prints 6.0.")
 item("rille launch -n 4 -d cpu:2 script.lua", "Runs a script on four worker processes with two devices each.")
+item("rille launch -H a:4,user@b:4 script.lua", "The same on two hosts, where ssh starts four workers each.")

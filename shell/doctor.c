@@ -120,12 +120,23 @@ device_facts(lua_State *L, int list)
     }
 }
 
+static bool
+find_program(const char *name, char path[PATH_MAX])
+{
+    const char *at = getenv("PATH");
+    for (size_t n; at; at = at[n] ? at + n + 1 : NULL) {
+        n = strcspn(at, ":");
+        if (snprintf(path, PATH_MAX, "%.*s/%s", (int)n, at, name) < PATH_MAX && !access(path, X_OK)) return true;
+    }
+    return false;
+}
+
 static void
 launch_facts(lua_State *L, int list)
 {
     struct ranked r;
     struct rille_worker_info w;
-    char why[FRONT_TEXT];
+    char why[FRONT_TEXT], ssh[PATH_MAX];
     int n = 0;
     if (ranked_read(&r, why))
         lua_pushfstring(L, "contradicts itself: %s", why);
@@ -134,6 +145,7 @@ launch_facts(lua_State *L, int list)
     else
         lua_pushliteral(L, "none: its variables are not there");
     fact(L, list, "launcher");
+    text_fact(L, list, "ssh", find_program("ssh", ssh) ? ssh : "not there: rille launch -H wants it");
     while (rille_in_cluster(shell_of(L)->session) && rille_worker_info(shell_of(L)->session, n, &w)) n++;
     lua_pushinteger(L, n);
     fact(L, list, "workers");

@@ -12,15 +12,14 @@ cat >"$dir/bin/ssh" <<SH
 #!/bin/bash
 printf '%s\n' "\$@" >>"$dir/ssh.log"
 name=\${*: -2:1} command=\${*: -1}
-[ "\$name" = away ] && { echo "ssh: connect to host away port 22: No route to host" >&2; exit 255; }
-[ "\$name" = bare ] && command="exec '$dir/nowhere/rille' worker"
-bash -c "\${command#exec } --host \$name" & # stdin is a job's of its own: ssh passes it on
-SH
-sed -i '$s/.*/exec 3<\&0; bash -c "$command --host $name" <\&3 \& worker=$!/' "$dir/bin/ssh"
-cat >>"$dir/bin/ssh" <<SH
-echo "\$worker" >>"$dir/pids"
-tr '\0' '\n' <"/proc/\$worker/environ" >>"$dir/environ"
-wait "\$worker"
+case \$name in
+  away) echo "ssh: connect to host away port 22: No route to host" >&2; exit 255 ;;
+  bare) command="exec '$dir/nowhere/rille' worker" ;;
+esac
+bash -c "\$command --host \$name" <&0 &
+echo "\$!" >>"$dir/pids"
+tr '\0' '\n' <"/proc/\$!/environ" >>"$dir/environ"
+wait "\$!"
 SH
 chmod +x "$dir/bin/ssh"
 
@@ -92,7 +91,7 @@ for signal in TERM KILL; do
   kill -$signal "$controller"
   ok "SIG$signal of the controller leaves no worker" eval 'grep -q up up && [ "$(wc -l <pids)" = 2 ] && none_left'
 done
-ok "and no file" [ -z "$(ls -A "$dir/run" "$dir/tmp")" ]
+is "and no file" "$(find "$dir/run" "$dir/tmp" -mindepth 1 -printf "%P ")" ""
 
 # ---- what cannot be ----
 
@@ -101,8 +100,11 @@ ok "a host that is not reached is named, with what ssh says" says "[1] ssh: conn
 ok "and the program ends" [ "$code" != 0 ]
 over -d cpu:1 -H bare -e ''
 ok "and so is one without this program" says "[0] bash: " "nowhere/rille: No such file" "worker 0 (bare, pid "
-PATH=$dir/empty "$(type -P env)" "$rille" launch --bind "$address" -H a -e '' 2>"$dir/err"
+PATH=$dir/empty "$rille" launch --bind "$address" -H a -e '' 2>"$dir/err"
 ok "without ssh the host is told that it was for" says "ssh, which is to start it on a, could not be run: No such file"
+text=$(PATH=$dir/empty "$rille" -d cpu:1 --doctor)
+ok ":doctor says so as well" grep -q '^ *ssh  *not there' <<<"$text"
+ok "or which it is" grep -q "^ *ssh  *$dir/bin/ssh" <<<"$(PATH=$dir/bin "$rille" -d cpu:1 --doctor)"
 over -H 'a,b c' -e ''
 ok "an error of a list has line and column" ends 2 "-H:1:5: behind a host"
 printf 'a\nb sluts=2\n' >"$dir/hosts"
