@@ -1,18 +1,15 @@
 /* box.h - moving a tensor from one layout to another.
  *
- * box_plan() is a pure function from (type, from, to) to a list of steps; it
- * decides, actors carry out. Without partial sources every destination part
- * takes what it lacks from whoever holds it: |dst| - |dst n src| bytes into each
- * rank, which is the least possible. With partials every element is reduced
- * once, at an owner (chosen among those who hold an addend and want the result,
- * evenly), and sent on from there: p + |R| - 2 transmissions of it, which is the
- * least possible too (p distinct addends, R the ranks that want it; one more
- * when nobody who holds it wants it). A P that stays P keeps addends where they
- * are if it can (deal.h). Reductions combine in the order of the source mesh.
+ * box_plan() is a pure function from (type, from, to) to a list of steps; it decides, actors carry out. Without partial
+ * sources every destination part takes what it lacks from whoever holds it: |dst| - |dst n src| bytes into each rank,
+ * which is the least possible. With partials an owner (evenly chosen among those who hold an addend and want the
+ * result) reduces every element once and sends it on: p + |R| - 2 transmissions of it, which is the least possible too
+ * (p distinct addends, R the ranks that want it; one more when nobody who holds it wants it). A P that stays P keeps
+ * addends where they are if it can (deal.h). Reductions combine in the order of the source mesh.
  *
- * Covers every pair of layouts on the same, overlapping or disjoint placements:
- * any meshes, uneven and empty parts, S -> P, P(max). Moving one kind of P to
- * another is refused with E_SBP naming both. */
+ * Covers every pair of layouts on the same, overlapping or disjoint placements: any meshes, uneven and empty parts, S
+ * -> P, P(max). It refuses to move one kind of P to another: E_SBP names both. A plan is read-only and lies in the
+ * caller's arena; any thread. */
 #ifndef RILLE_BOXING_BOX_H
 #define RILLE_BOXING_BOX_H
 
@@ -27,11 +24,11 @@ enum box_verb {
 };
 
 enum {
-    BOX_PART = -1,     /* the part itself is read, no stage */
+    BOX_PART = -1,     /* the step reads the part itself, no stage */
     BOX_ELSEWHERE = -2 /* a stage that is not in this plan: of a rank that is not in its set */
 };
 
-/* Who is read: a part of the source tensor, or what its rank reduced of it. */
+/* What a step reads: a part of the source tensor, or what its rank reduced of it. */
 struct box_source {
     int32_t rank, pos; /* device number, mesh position in `from` */
     int32_t stage;     /* index into stage[], or one of the above */
@@ -65,7 +62,7 @@ struct box_plan {
     const struct layout *from, *to;
     bool alias; /* nothing moves and every part is in place: the same bytes under another layout */
     int32_t nstage, npart;
-    struct box_stage *stage; /* in the order of the source mesh; done before parts */
+    struct box_stage *stage; /* in the order of the source mesh; they come before parts */
     struct box_work *part;   /* in the order of the destination mesh; none in an alias */
     int64_t bytes;           /* received over all ranks: what steps read of other ranks' memory */
     int64_t bound;           /* the proven least; -1 in a plan for some ranks */
@@ -84,7 +81,7 @@ struct box_ranks {
 /* In arena a. E_SBP: P to another kind of P. */
 int box_plan(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
              struct box_plan **out);
-/* What these ranks do of it alone: their stages and destination parts, in time and memory of what they exchange. */
+/* The same for these ranks alone: their stages and destination parts, in time and memory of what they exchange. */
 int box_plan_part(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
                   const struct box_ranks *mine, struct box_plan **out);
 
@@ -96,10 +93,9 @@ struct box_read {
 };
 
 /* What steps of these ranks read of ranks that are not among them, and what steps of others read of these ranks. Either
- * list is sorted by (to_stage, to, from_stage, from, slice), stages first, and each entry there once: where two sets of
- * ranks meet, what one reads of the other is what the other is read, entry by entry. In time and memory of what these
- * ranks exchange. */
-/* far: which reads within these ranks are in the first list too, since they are not made in place; NULL: none. */
+ * list is sorted by (to_stage, to, from_stage, from, slice), stages first, and has each entry once: where two sets of
+ * ranks meet, one's in is the other's out, entry by entry. In time and memory of what these ranks exchange. */
+/* far: which reads within these ranks are in the first list too, since nobody makes them in place; NULL: none. */
 typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
 struct box_border {
     int32_t nin, nout;
@@ -108,10 +104,10 @@ struct box_border {
 void box_border(struct arena *a, const struct box_plan *p, const struct box_ranks *mine, box_far_fn *far,
                 struct box_border *out);
 
-/* What people call the move: "none", "slice" (nothing is sent), "all-gather", "reduce-scatter", "all-reduce",
+/* What people call the move: "none", "slice" (sends nothing), "all-gather", "reduce-scatter", "all-reduce",
  * "all-to-all", "broadcast", "permute", else "exchange". */
 const char *box_name(const struct type *t, const struct layout *from, const struct layout *to);
-/* box_plan's bytes without making the steps. INT64_MAX when the move is refused. No allocation. */
+/* box_plan's bytes without making the steps. INT64_MAX when box_plan refuses the move. No allocation. */
 int64_t box_bytes(const struct type *t, const struct layout *from, const struct layout *to);
 /* The verbs as text, one line a destination, equal ranks collapsed. */
 void box_print(const struct box_plan *p, struct str *s);
@@ -127,7 +123,7 @@ box_width_to(const struct box_plan *p)
 {
     return (int64_t)dtype_bytes(layout_dtype(p->to, (enum dtype)p->type.dtype));
 }
-/* Bytes of the slice of a step as its source k has it, and as it is written. */
+/* Bytes of the slice of a step as its source k has it. */
 static inline int64_t
 box_source_bytes(const struct box_plan *p, const struct box_step *s, int32_t k)
 {
@@ -144,7 +140,7 @@ void box_apply(const struct box_plan *p, void *const *src, void **dst);
  * the sources, the last to that of dst, which is another where parts of a sum of halves become whole; one pass over
  * memory. dst may be src[0]. BOX_FILL: the identity of r. */
 void box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src);
-/* The same of sources that are given one by one: at() says where number k lies, each time that it is read. */
+/* The same of sources one by one: at() says where number k lies, each time that the loop reads it. */
 struct box_operand {
     const struct view *view; /* but for its data */
     void *data;

@@ -6,7 +6,7 @@
  * value (q > 1 only under P, where the groups' values are to combine to the
  * whole). The deal gives each addend to a group so that the fewest
  * transmissions serve it:
- *   - a group without addends is filled with the identity: nothing is sent;
+ *   - a group without addends fills itself with the identity: nobody sends anything;
  *   - a group with one addend copies it: each member that does not hold it
  *     receives it once;
  *   - a group with k > 1 addends adds them up at an owner: k + members - 2
@@ -25,20 +25,20 @@
 struct deal {
     const struct grid *from, *to;
     int32_t ntile;    /* of the source */
-    bool apart;       /* no device is on both sides; asked of a partial destination only */
+    bool apart;       /* no device is on both sides; set for a partial destination only */
     int32_t src, dst; /* the cell: corners of its tiles */
     int32_t turn;     /* the share */
     int32_t *give;    /* by addend: the group that gets it */
     int32_t *ntaken;  /* by group: addends it gets */
-    int32_t owned;    /* deal_owners was last asked for this group, -1: not of this share of the cell */
+    int32_t owned;    /* the group that deal_owners last dealt with; -1: none in this share of the cell */
     bool direct;      /* and said so */
     int32_t nowner;
     int32_t *owner;
 };
 
-/* In arena a: as much as a cell has addends and a group members. */
+/* Takes of arena a as much as a cell has addends and a group members. */
 void deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to);
-/* A cell is dealt in so many shares: where any of several groups may serve, they take turns. 1 nearly always. */
+/* In how many shares to deal a cell: where any of several groups may serve, they take turns. 1 nearly always. */
 int32_t deal_shares(const struct deal *d, int32_t src, int32_t dst);
 /* Deals share number `turn` of a cell. */
 void deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn);
@@ -47,7 +47,7 @@ void deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn);
 void deal_owners(struct deal *d, int32_t group);
 /* Share k of n of a cell: cut along the dimension that keeps the largest share smallest. False: it is empty. */
 bool deal_share(const struct box *cell, int ndim, int32_t n, int32_t k, struct box *share);
-/* Bytes sent for each element of a cell, the fewest possible. No allocation. */
+/* Bytes that ranks send for each element of a cell, the fewest possible. No allocation. */
 int64_t deal_cost(const struct grid *from, const struct grid *to, int32_t src, int32_t dst);
 /* The same for a cell of which no destination holds anything. */
 int64_t deal_cost_apart(const struct grid *from, const struct grid *to);

@@ -1,11 +1,9 @@
 /* grid.h - a layout seen as a grid of tiles, so that boxing never looks at all pairs of ranks.
  *
- * The S axes of a mesh cut the tensor into tiles. Every tile lies at several
- * mesh positions: its P axes hold different addends of it, its B axes replicas
- * of each addend. So a position is three numbers - the corner of its tile (the
- * position with all P and B coordinates 0), an addend, a replica - and what
- * holds an element is found by going down the cuts, one division a cut. Copied;
- * type and layout are borrowed; any thread. */
+ * The S axes of a mesh cut the tensor into tiles. Every tile lies at several mesh positions: its P axes hold different
+ * addends of it, its B axes replicas of each addend. So a position is three numbers - the corner of its tile (the
+ * position with all P and B coordinates 0), an addend, a replica - and a search for what holds an element goes down the
+ * cuts, one division a cut. A value; it borrows type and layout; any thread. */
 #ifndef RILLE_BOXING_GRID_H
 #define RILLE_BOXING_GRID_H
 
@@ -26,16 +24,16 @@ struct spot {
     int32_t corner, addend, replica;
 };
 
-/* A value; borrows the layout and the type. */
+/* The grid of a layout of a tensor of global type t. */
 struct grid grid_of(const struct layout *l, const struct type *t);
 struct spot grid_spot(const struct grid *g, int32_t pos);
 int32_t grid_pos(const struct grid *g, struct spot s);
-/* Where the device at a position of one grid is in another, -1: it is not there. */
+/* Where the device at a position of one grid is in another; -1: nowhere. */
 int32_t grid_other(const struct grid *of, const struct grid *in, int32_t pos);
 int32_t grid_rank(const struct grid *g, int32_t pos);
 /* Is no device on both? */
 bool grid_apart(const struct grid *g, const struct grid *h);
-/* Tiles counted in mesh order; for turns. */
+/* The number of a tile, in mesh order; for turns. */
 int32_t grid_tile(const struct grid *g, int32_t corner);
 /* The part of the balanced split of n that holds k: the first n mod parts of them have one more. */
 int32_t grid_part(int64_t n, int64_t parts, int64_t k);

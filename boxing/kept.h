@@ -1,6 +1,6 @@
 /* kept.h - what a move within one mesh need not send.
  *
- * A pure number of two grids; any thread. */
+ * Pure; any thread. */
 #ifndef RILLE_BOXING_KEPT_H
 #define RILLE_BOXING_KEPT_H
 

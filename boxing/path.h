@@ -1,12 +1,10 @@
-/* path.h - how a move is carried out: at once, or as a sequence of collectives.
+/* path.h - how to carry a move out: at once, or as a sequence of collectives.
  *
- * The direct exchange (box_plan) sends the fewest bytes, but a rank may read
- * from as many others as there are. A sequence over layouts in between - slice,
- * reduce-scatter, all-to-all, permute, all-gather - can send the very same
- * bytes in fewer messages: gathering 8 x 16 x 8 ranks axis by axis takes
- * 7 + 15 + 7 of them instead of 1023. A sequence is a candidate only if it
- * gives no rank more bytes than the direct exchange does; what wins is a price:
- * so much a hop, a message, a byte received, a byte reduced. Pure. */
+ * The direct exchange (box_plan) sends the fewest bytes, but a rank may read from as many others as there are. A
+ * sequence over layouts in between - slice, reduce-scatter, all-to-all, permute, all-gather - can send the very same
+ * bytes in fewer messages: gathering 8 x 16 x 8 ranks axis by axis takes 7 + 15 + 7 of them instead of 1023. A sequence
+ * is a candidate only if it gives no rank more bytes than the direct exchange does; a price decides: so much a hop, a
+ * message, a byte received, a byte reduced. Pure but for the atlas, and on its thread. */
 #ifndef RILLE_BOXING_PATH_H
 #define RILLE_BOXING_PATH_H
 
@@ -16,9 +14,9 @@
 struct box_cost {
     double alpha_ns;          /* a message */
     double beta_ns_per_byte;  /* a byte received */
-    double gamma_ns_per_byte; /* a byte read to be combined */
+    double gamma_ns_per_byte; /* a byte read to combine */
     double copy_ns_per_byte;  /* a byte of the rank's own that it copies to where it now belongs */
-    double hop_ns;            /* a hop, whatever it moves: its actors, and that the last is waited for */
+    double hop_ns;            /* a hop, whatever it moves: its actors, and the wait for the last */
     int64_t staging_bytes;    /* a rank may hold at most this between hops; 0: no limit */
 };
 
@@ -43,7 +41,7 @@ struct box_path {
     struct box_candidate *candidate; /* best first, one of each length at most; the direct exchange is among them */
 };
 
-/* In arena a; layouts between are interned in the atlas. E_SBP: P to another kind of P. */
+/* Plans in arena a; the atlas interns layouts in between. E_SBP: P to another kind of P. */
 int box_path(struct arena *a, struct atlas *at, const struct type *t, const struct layout *from,
              const struct layout *to, const struct box_cost *cost, struct box_path **out);
 /* One line a candidate: its hops with names, bytes, price. */

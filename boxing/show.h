@@ -1,9 +1,8 @@
 /* show.h - pictures of layouts and of moves between them, for a terminal and as SVG.
  *
- * A layout is drawn as what it is: B axes stack sheets (each a replica), S axes
- * cut a sheet into tiles marked with their ranks, P axes put stacks side by
- * side with a plus (or max, min) between. Dimensions beyond two that are cut
- * become pages. Large meshes are drawn with their middle left out. Appends to the caller's text and keeps nothing; any
+ * A picture shows a layout as what it is: B axes stack sheets (each a replica), S axes cut a sheet into tiles marked
+ * with their ranks, P axes put stacks side by side with a plus (or max, min) between. Cut dimensions beyond two become
+ * pages. Pictures of large meshes leave the middle out. All functions append to the caller's text and keep nothing; any
  * thread. */
 #ifndef RILLE_BOXING_SHOW_H
 #define RILLE_BOXING_SHOW_H
