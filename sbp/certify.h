@@ -1,22 +1,22 @@
 /* certify.h - a choice with what proves it, as a text that proof.h checks.
  *
  *   rille certificate 1
- *   with NAME VALUE                 what the costs were made from (the numbers of a cost file); any number of lines
+ *   with NAME VALUE                 what the costs come from (the numbers of a cost file); any number of lines
  *   net NODES TENSORS TIMES LIMIT
- *   list ID COUNT NUMBER...         numbers that are named below: costs, prices, forms, bytes
+ *   list ID COUNT NUMBER...         numbers that lines below name: costs, prices, forms, bytes
  *   node COSTS TIME MEMORY          ids of lists; - for none; by number, from 0
  *   tensor MAKER FORM FROM TO PRICES BYTES BORN DIES USES (NODE FORM)...
  *   price TIME VALUE                with a memory limit: what a byte costs then, in 2^-24 of a scaled nanosecond
- *   scale SCALE                     what costs are multiplied by in the proof
+ *   scale SCALE                     what the proof multiplies costs by
  *   choice CANDIDATE...
  *   cost COST
  *   bound BOUND
  *   proof                           and its steps: reduce.h, dual.h
  *   end
  *
- * A step "out V", "as V U", "cut U V", "drop V S T", "support" reduces the network of variables; "round", lines
- * "to U V MESSAGES..." and "prune BELOW" bound it and rule values out; "split V" and for each value left "case VALUE"
- * with steps and "end". NEVER is written as a dash.
+ * A step "out V", "as V U", "cut U V", "drop V S T", "support" reduces the network of variables; "round", lines "to U V
+ * MESSAGES..." and "prune BELOW" bound it and rule values out; "split V" and for each value left "case VALUE" with
+ * steps and "end". A dash stands for NEVER.
  *
  * Pure: appends to the caller's text; any thread. */
 #ifndef RILLE_SBP_CERTIFY_H

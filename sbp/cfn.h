@@ -1,15 +1,13 @@
 /* cfn.h - a cost function network: variables, and costs of each alone and of two together (inside sbp/).
  *
- * What the search works on. Made from a net: a node is a variable, its candidates
- * are the values. A tensor with one reader is an edge. One with several readers
- * is converted once to each form, which two variables alone cannot say: each form
- * gets a variable of two values ("made", "not made"); its maker pays for "made",
- * and a reader that wants the form forbids "not made".
+ * The search works on it. It comes from a net: a node is a variable, its candidates are the values. A tensor with one
+ * reader is an edge. Several readers share one conversion to each form, which two variables alone cannot say: each form
+ * gets a variable of two values ("made", "not made"); its maker pays for "made", and a reader that wants the form
+ * forbids "not made".
  *
- * The search shrinks a network: values go, variables are eliminated, always so
- * that some solution better than the best known one stays if there is any.
- * Every step is written into a trail (proof.h), from which the values of
- * eliminated variables are found again and a certificate is printed.
+ * The search shrinks a network: it drops values and eliminates variables, always so that some solution better than the
+ * best known one stays if there is any. A trail (trail.h) keeps every step: by it the search finds the values of
+ * eliminated variables again and prints a certificate.
  *
  * Costs are those of the net times `scale`, a power of two, so that the dual can
  * share a unit among edges. One owner, one thread. */
@@ -28,7 +26,7 @@ struct cfn_edge {
     int64_t *to_u, *to_v;    /* messages of the dual: cost that the edge hands to a value of either end */
 };
 struct cfn_var {
-    int32_t n;       /* values left; 0: it is eliminated */
+    int32_t n;       /* values left; 0: eliminated */
     int64_t *cost;   /* by value */
     uint16_t *value; /* which of the node's candidates they are */
     int32_t nedge, capacity;
@@ -46,16 +44,17 @@ struct cfn {
     struct cfn_edge *edge;
     double *rank; /* by variable: where it stands in the sweeps of the dual */
     int64_t constant, scale;
-    int64_t work;          /* costs looked at to make it smaller, about */
+    int64_t work;          /* how many costs making it smaller looked at, about */
     struct trail *trail;   /* NULL: nobody wants to know */
-    struct cfn_fate *fate; /* by variable, filled by cfn_fold; NULL: nobody wants to know */
+    struct cfn_fate *fate; /* by variable; cfn_fold fills it; NULL: nobody wants to know */
 };
 
-/* From a checked net. extra: costs added to each node's candidates (already scaled), or NULL. */
+/* Makes one from a checked net; the caller frees it. extra: costs to add to each node's candidates (already scaled), or
+ * NULL. */
 struct cfn *cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra);
 struct cfn *cfn_copy(const struct cfn *c); /* with the same trail */
 void cfn_free(struct cfn **c);
-/* Of all tables, and of all variables. */
+/* How many costs its tables and variables have. */
 int64_t cfn_entries(const struct cfn *c);
 /* The scale that a net allows: the largest power of two, up to 2^16, by which no sum overflows. */
 int64_t cfn_scale(const struct net *n);
@@ -72,14 +71,14 @@ edge_cost(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t i, i
     return e->u == v ? e->table->cost[(int64_t)i * c->var[e->v].n + j]
                      : e->table->cost[(int64_t)j * c->var[e->v].n + i];
 }
-/* Sums in which an impossible cost stays impossible. */
+/* Adds so that an impossible cost stays impossible. */
 static inline int64_t
 cost_add(int64_t a, int64_t b)
 {
     return a >= NET_NEVER || b >= NET_NEVER ? NET_NEVER : a + b;
 }
 
-/* Adds costs of u and v together ([value of u][value of v]; the table is shared where there was no edge yet). */
+/* Adds costs of u and v together ([value of u][value of v]; where there was no edge yet it shares the table). */
 void cfn_join(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t);
 struct cfn_table *cfn_table_new(int64_t n);
 void cfn_table_drop(struct cfn_table **t);

@@ -1,12 +1,10 @@
 /* dual.h - a lower bound on every solution of a cost function network, and what it rules out (inside sbp/).
  *
- * Each edge hands cost to the values of its ends by messages: the costs of all
- * solutions stay, but the sum of every variable's and every edge's least entry
- * rises, and no solution is below it. Messages are sent in the order of the
- * variables and back (TRW-S: Kolmogorov 2006), in integers, so that the
- * bound is exact whatever was rounded. While sending, values are chosen one after
- * the other: solutions, and so upper bounds, for nothing. Belongs to the search that made it, and its thread; arrays
- * are of the arena given. */
+ * Each edge hands cost to the values of its ends by messages: the costs of all solutions stay, but the sum of every
+ * variable's and every edge's least entry rises, and no solution is below it. A sweep sends messages in the order of
+ * the variables and back (TRW-S: Kolmogorov 2006), in integers, so that the bound is exact whatever it rounds. While it
+ * sends, it chooses values one after the other: solutions, and so upper bounds, for nothing. A dual belongs to the
+ * search that made it, and its thread. */
 #ifndef RILLE_SBP_DUAL_H
 #define RILLE_SBP_DUAL_H
 
@@ -16,11 +14,12 @@ struct dual {
     struct cfn *c;
     int32_t n, *order;    /* the variables left, by rank */
     int64_t *sum, *given; /* scratch, by value */
-    int32_t *pick;        /* by variable: the value (index) chosen while sending */
+    int32_t *pick;        /* by variable: the value (index) in the solution at hand */
     int64_t bound;        /* of the whole network, its constant included */
     int64_t entries;      /* of all tables: what a sweep costs */
 };
-/* Of a reduced network: every value possible. Messages go on from what they are. */
+/* Begins on a reduced network: every value is possible. Messages go on from what they are. dual_end frees the
+ * arrays. */
 void dual_begin(struct dual *d, struct cfn *c);
 void dual_end(struct dual *d);
 /* One sweep forth and back; pick holds a solution afterwards. */
@@ -29,9 +28,9 @@ void dual_sweep(struct dual *d);
 void dual_bound(struct dual *d);
 /* Improves pick by changing one variable at a time until that gains nothing. Returns its cost. */
 int64_t dual_polish(struct dual *d);
-/* Values of which the bound says that no solution with them costs less than `below` go, and the messages that show it
- * into the proof. Needs dual_bound. False when a variable lost its last one: there is no such solution. *gone: how
- * many went. The dual is to be ended afterwards. */
+/* Drops values of which the bound says that no solution with them costs less than `below`, and writes the messages that
+ * show it into the proof. Needs dual_bound. False when a variable lost its last one: there is no such solution. *gone:
+ * how many went. dual_end comes next. */
 bool dual_prune(struct dual *d, int64_t below, int64_t *gone);
 /* A lower bound on solutions in which variable v has value i, given bound. */
 int64_t dual_value_bound(const struct dual *d, int32_t v, int32_t i);

@@ -1,9 +1,9 @@
 /* fold.h - a net made smaller once, for searches that differ in what its candidates cost (inside sbp/).
  *
- * Prices of memory change what candidates cost by themselves and nothing else. So what does not depend on that is done
- * once: values without support go, a variable that another one decides becomes part of it, edges that are sums are cut.
- * What is left is a network of fewer variables, each of which decides a few nodes of the net. Read-only once made; one
- * owner, any thread. */
+ * Prices of memory change what candidates cost by themselves and nothing else. So folding does once what does not
+ * depend on that: it drops values without support, makes a variable that another one decides part of it, cuts edges
+ * that are sums. It leaves a network of fewer variables, each of which decides a few nodes of the net. The search owns
+ * it; any thread may read it. */
 #ifndef RILLE_SBP_FOLD_H
 #define RILLE_SBP_FOLD_H
 
@@ -33,7 +33,7 @@ bool fold_begin(struct folded *f, const struct net *n, int64_t scale);
 void fold_end(struct folded *f);
 /* The network with these costs, scaled, beside its own: by node, by candidate. The caller's to free. */
 struct cfn *fold_priced(const struct folded *f, int64_t *const *extra);
-/* c, which fold_priced made, with other costs. Its messages stay. */
+/* Gives c, which fold_priced made, other costs. Its messages stay. */
 void fold_reprice(const struct folded *f, int64_t *const *extra, struct cfn *c);
 /* What candidates of the variables mean for the net: a candidate for each node. */
 void fold_choice(struct folded *f, const int32_t *candidate, int32_t *choice);

@@ -1,8 +1,7 @@
 /* local.h - a choice of a net, changed one node at a time (inside sbp/).
  *
- * Knows for each node the tensors that it makes or reads, so that what a change
- * costs is asked of its neighbours alone. A node may be undecided: then nobody
- * pays for conversions from or to it. One owner, one thread. */
+ * It knows for each node the tensors that the node makes or reads, so that it asks only the neighbours what a change
+ * costs. A node may be undecided: then nobody pays for conversions from or to it. One owner, one thread. */
 #ifndef RILLE_SBP_LOCAL_H
 #define RILLE_SBP_LOCAL_H
 

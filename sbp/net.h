@@ -1,14 +1,12 @@
 /* net.h - a cost network: operators with candidates, tensors with what each conversion costs.
  *
- * A node is an operator; its candidates are the signatures it may take, each with
- * a cost of its own. A tensor is made by one node in one of several forms
- * (layouts, for a planner) and read by others, each in the form that its own
- * candidate wants; it is converted at most once to each form, however many read
- * it there. Costs are integer nanoseconds, so that sums are exact and so is a
- * certificate. Nothing here knows a layout: the files of the IOPDDL contest are
- * read into the same struct (bench/iopddl.c).
+ * A node is an operator; its candidates are the signatures it may take, each with a cost of its own. One node makes a
+ * tensor in one of several forms (layouts, for a planner), and others read it, each in the form that its own candidate
+ * wants; a choice converts it at most once to each form, however many read it there. Costs are integer nanoseconds, so
+ * that sums are exact and so is a certificate. Nothing here knows a layout: bench/iopddl.c reads the files of the
+ * IOPDDL contest into the same struct.
  *
- * A net is read-only; whoever makes it owns it, any thread may read it. */
+ * A net is read-only; whoever makes it owns it, and any thread may read it. */
 #ifndef RILLE_SBP_NET_H
 #define RILLE_SBP_NET_H
 
@@ -32,7 +30,7 @@ struct net_use {
 struct net_tensor {
     int32_t maker;
     const uint16_t *form; /* the maker's candidate -> the form in which it comes */
-    int32_t nfrom, nto;   /* forms in which it may come, and in which it may be wanted */
+    int32_t nfrom, nto;   /* forms in which it may come, and which readers may want */
     int32_t nuse;
     const struct net_use *use;
     const int64_t *price; /* [from * nto + to]; NET_NEVER: no such conversion. NULL when nobody reads it */

@@ -1,6 +1,6 @@
 /* proof_read.h - a certificate as the checker sees it: the net, the claim, and the text of the steps (inside sbp/).
  *
- * Nothing of the search is included here or in proof.c. Belongs to one check and its thread. */
+ * Neither this file nor proof.c includes anything of the search. It belongs to one check and its thread. */
 #ifndef RILLE_SBP_PROOF_READ_H
 #define RILLE_SBP_PROOF_READ_H
 
@@ -39,13 +39,13 @@ struct proof {
     struct proof_node *node;
 };
 
-/* Everything up to the proof's first step. E_PLAN: what is wrong, with the line; so below. */
+/* Reads everything up to the proof's first step. E_PLAN: what is wrong, with the line; so below. */
 int proof_read(struct proof *r);
 
-/* The next word of the line is this one; it is passed. */
+/* Passes the next word of the line if it is this one; false: it is another. */
 bool proof_word(struct proof *r, const char *w);
 int proof_line_ends(struct proof *r);
-/* An integer, or PROOF_NEVER for a dash, if most allows it. */
+/* Reads an integer, or PROOF_NEVER for a dash, if most allows it. */
 int proof_number(struct proof *r, int64_t least, int64_t most, int64_t *out);
 int proof_number32(struct proof *r, int64_t least, int64_t most, int32_t *out);
 int proof_wrong(const struct proof *r, const char *what);

@@ -1,8 +1,8 @@
 /* rule.h - dimension rules: what corresponds to what between the operands and results of an operator.
  *
- * Parsed from the string of an operator record (syntax in runtime/op.h), bound
- * to the sizes of a call. From it come the shapes of the results, the factors
- * that may be split, and how much work a call is. Pure; any thread. */
+ * rule_parse reads it from the string of an operator record (syntax in runtime/op.h), rule_of_call binds it to the
+ * sizes of a call. It tells the shapes of the results, which factors a layout may split, and how much work a call is.
+ * Pure; any thread. */
 #ifndef RILLE_SBP_RULE_H
 #define RILLE_SBP_RULE_H
 
@@ -33,7 +33,7 @@ struct rule {
 };
 
 struct arena;
-/* E_ARG with the text and position: a rule is written by us, so tests see this, not users. */
+/* E_ARG with the text and position: we write the rules, so tests see this, not users. */
 int rule_parse(struct arena *a, const char *text, struct rule *out);
 /* The rule of a call: record's string or make_rule(), parsed, sizes bound from c->in. new_size: sizes of the letters on
  * the right that no dimension of an operand is alone (new ones, and parts of a merged dimension), in order of
@@ -43,12 +43,12 @@ int rule_parse(struct arena *a, const char *text, struct rule *out);
 int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out);
 /* The shape of output k; ndim and dims are set, dtype left. */
 void rule_shape(const struct rule *r, int k, struct type *out);
-/* Factors that are reduced away (in an input, in no output). */
+/* Does the operator reduce this factor (in an input, in no output)? */
 bool rule_reduces(const struct rule *r, int factor);
 /* Product of the sizes of all factors: the points at which the operator computes. */
 double rule_points(const struct rule *r);
 
-/* Writers of common rules, for make_rule(). Letters are chosen by them; absent operands and numbers become "=". */
+/* Writers of common rules, for make_rule(). They choose letters; absent operands and numbers become "=". */
 int rule_keep(const struct call *c, int axis, struct str *rule); /* "ab[c]->ab[c]": all operands as in[0] */
 int rule_broadcast(const struct call *c, struct str *rule);      /* NumPy broadcasting of all operands; E_SHAPE */
 int rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim,
@@ -60,8 +60,8 @@ int rule_reshape(const struct call *c, int ndim, const int64_t *dim, struct str 
 
 /* ---- checking a call before anything else: dtypes, rule, shapes, in one go ---- */
 
-/* Fills c->out (types) from c->in and c->attr. Errors name the operator and operands (with layouts where c->layout
- * is given). The bound rule is in *r. */
+/* Fills c->out (types) from c->in and c->attr. Errors name the operator and operands (with layouts where c->layout is
+ * given). It leaves the bound rule in *r. */
 int call_infer(struct arena *a, struct call *c, struct rule *r);
 /* "a is f32{4, 5} S(0) on cpu[0, 1], b is ..." for messages. */
 void call_print_operands(const struct call *c, struct str *s);

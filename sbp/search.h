@@ -1,13 +1,12 @@
 /* search.h - what the choice of a signature knows before it tries any (inside sbp/).
  *
- * On an N-D mesh an operand's layout is one entry for each axis, and many
- * signatures give it the same entries. So each operand numbers its entries; a
- * layout is a code, and its price is kept in a table by code, filled when first
- * wanted.
+ * On an N-D mesh an operand's layout is one entry for each axis, and many signatures give it the same entries. So each
+ * operand numbers its entries; a layout is a code, and a table keeps its price by code, which the first who wants it
+ * fills in.
  *
- * Axes of one rank do not take part: every layout is the same there. They get
- * the entries that most operands already have, so that texts stay as they are. Belongs to one choice and its thread;
- * what is in it is of the choice's arena. */
+ * Axes of one rank do not take part: every layout is the same there. They get the entries that most operands already
+ * have, so that texts stay as they are. A search belongs to one choice and its thread; all in it lies in the choice's
+ * arena. */
 #ifndef RILLE_SBP_SEARCH_H
 #define RILLE_SBP_SEARCH_H
 
@@ -27,7 +26,7 @@ struct mover {
     struct sbp *entries;
     int given_code;        /* of given, -1 when no signature has its entries */
     uint64_t given_orders; /* bit o: cutting order o gives it when the entries do */
-    int64_t *price;        /* [order * codes + code], UNKNOWN until asked; NULL: not kept */
+    int64_t *price;        /* [order * codes + code], UNKNOWN until asked; NULL: keeps none */
     int ncode;
     int scale[MAX_AXIS]; /* code = sum of entry * scale */
 };
@@ -49,7 +48,7 @@ struct search {
     struct debt *debt;  /* NDEBT of them, the latest asked for */
 };
 
-/* A point of the search: what is compared. */
+/* A point of the search, and what it compares. */
 struct point {
     int64_t bytes, owed;
     int nsame;
@@ -59,7 +58,7 @@ struct point {
 
 /* Fills all but arena and q. */
 int search_init(struct search *s);
-/* The layout that an operand has at a point which is legal. */
+/* The layout that an operand has at a legal point. */
 const struct layout *point_layout(const struct search *s, int operand, const struct point *p);
 /* Does an earlier order give the same layouts? */
 bool order_repeats(const struct search *s, const int *choice, int order);
@@ -80,7 +79,7 @@ struct debt {
 };
 /* Fills may, forced and debt; search_init has done the rest. */
 void debt_init(struct search *s);
-/* What the call adds to the debt at a point. INT64_MAX: a result can never be paid for. */
+/* What the call adds to the debt at a point. INT64_MAX: no move can pay for a result. */
 int64_t point_owes(const struct search *s, const struct point *p);
 
 #endif

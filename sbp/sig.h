@@ -1,14 +1,11 @@
 /* sig.h - SBP signatures: which layouts an operator may have on its operands and results.
  *
- * For one mesh axis the legal signatures are derived from the dimension rule
- * (split a factor wherever it occurs), from .linear/.increasing/.decreasing
- * (partials pass) and all-B. On an N-D mesh a signature is one of these per
- * axis; it is legal if every shard that occurs is a box of every operand and
- * all uses of one factor are cut in one order.
+ * For one mesh axis the legal signatures follow from the dimension rule (split a factor wherever it occurs), and from
+ * .linear/.increasing/.decreasing (partials pass); all-B is one. On an N-D mesh a signature is one of these per axis;
+ * it is legal if every shard that occurs is a box of every operand and all uses of one factor have one cutting order.
  *
- * The choice weighs what a signature moves now and what it leaves to be paid:
- * a partial result is a debt. Pure, any thread; nothing here knows what moving
- * costs: the caller passes the price. */
+ * The choice weighs what a signature moves now and what it leaves to pay: a partial result is a debt. Pure, any thread;
+ * nothing here knows what moving costs: the caller passes the price. */
 #ifndef RILLE_SBP_SIG_H
 #define RILLE_SBP_SIG_H
 
@@ -29,8 +26,9 @@ struct sig_list {
 /* All signatures of one mesh axis, in the order S (by factor in order of appearance), B, P. */
 int sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig_list *out);
 
-/* Signature numbers choice[axis] on placement p with a cutting order: the layouts of all operands (inputs, outputs),
- * or false when it is not legal for these sizes. order NULL: mesh order. layout[k] is NULL for ignored operands. */
+/* Fills the layouts of all operands (inputs, outputs) under signature numbers choice[axis] on placement p with a
+ * cutting order; false when it is not legal for these sizes. order NULL: mesh order. layout[k] is NULL for ignored
+ * operands. */
 bool sig_layouts(struct atlas *at, const struct place *p, const struct call *c, const struct rule *r,
                  const struct sig_list *list, const int *choice, const uint8_t *order, const struct layout **layout);
 
@@ -41,7 +39,7 @@ bool sig_legal(const struct place *p, const struct rule *r, const struct sig_lis
 /* Bytes that a move of a tensor of type t would receive over all ranks; a pure function. INT64_MAX: not possible. */
 typedef int64_t sig_price_fn(void *arg, const struct type *t, const struct layout *from, const struct layout *to);
 
-/* What is asked: a call whose operands lie as call->layout says, all on one place, and what moving them costs. */
+/* The question: a call whose operands lie as call->layout says, all on one place, and what moving them costs. */
 struct sig_question {
     struct atlas *atlas;
     const struct place *place;
@@ -58,14 +56,14 @@ struct sig_candidate {
 };
 
 /* The signature of the least bytes moved now plus owed; of equals the one that moves less now, then the one that leaves
- * most operands as they are, then the first in the order S, B, P. E_SBP when none can be reached.
+ * most operands as they are, then the first in the order S, B, P. E_SBP when no move reaches one.
  *
  * Nothing becomes partial by itself, but for a B operand beside one that is P(sum) on that axis.
  *
- * Owed is what the results' partial axes will take at least to become whole or split, less what operands owe already
- * on axes on which they are taken as they lie; never below 0. An axis on which a factor is cut owes nothing where an
- * operand that has the factor is cut so already, and every other that has it is cut so or B: that P is what was laid
- * out. Results of an in-place update owe nothing: they are moved back, which is priced. */
+ * Owed is what the results' partial axes will take at least to become whole or split, less what operands owe already on
+ * axes on which the call takes them as they lie; never below 0. An axis that cuts a factor owes nothing where it cuts
+ * an operand that has the factor so already, and every other that has it is cut so or B: the program laid that P out.
+ * Results of an in-place update owe nothing: they move back, which has a price. */
 int sig_choose(struct arena *a, const struct sig_question *q, struct sig_candidate *best);
 /* Every candidate of the choice, best first; with more than some thousands of combinations, only the chosen one. */
 struct sig_choice {

@@ -1,13 +1,11 @@
 /* solve.h - the best choice of a net, or a choice and how far from the best it can be.
  *
- * "optimal" is exact: reductions, a dual bound with solutions on the way, values
- * that the bound rules out, and branching on what is left (reduce.h, dual.h). It
- * always returns a choice and a bound; where nothing stopped it they are equal.
- * "propagate" decides outward from what is decided, each node by the least
- * conversion to decided neighbours; "recursive" decides one mesh axis after the
- * other, heavy nodes first (MindSpore's double recursion: Cai et al. 2021);
- * "greedy" is the choice one starts from. A memory limit is priced: each time's
- * bytes cost what a Lagrangian says, so the bound holds under the limit.
+ * "optimal" is exact: reductions, a dual bound with solutions on the way, values that the bound rules out, and
+ * branching on what is left (reduce.h, dual.h). It always returns a choice and a bound; where nothing stopped it they
+ * are equal. "propagate" goes outward from what it has decided, each node by the least conversion to decided
+ * neighbours; "recursive" decides one mesh axis after the other, heavy nodes first (MindSpore's double recursion: Cai
+ * et al. 2021); "greedy" keeps the choice that it starts from. A memory limit has prices: each time's bytes cost what a
+ * Lagrangian says, so the bound holds under the limit.
  *
  * Pure and deterministic, unless stop() ended it. One call, one thread. */
 #ifndef RILLE_SBP_SOLVE_H
@@ -21,7 +19,7 @@ enum solve_mode { SOLVE_GREEDY, SOLVE_PROPAGATE, SOLVE_RECURSIVE, SOLVE_OPTIMAL,
 struct solve_options {
     enum solve_mode mode;
     const int32_t *start;    /* a choice to start from; NULL: none is known */
-    bool (*stop)(void *arg); /* asked now and then: true ends the search; NULL: never */
+    bool (*stop)(void *arg); /* the search asks now and then: true ends it; NULL: never */
     void *arg;
     bool proof; /* write a certificate's steps */
 };
@@ -31,17 +29,17 @@ struct solved {
     int64_t peak;        /* the most bytes at one time */
     /* What a certificate says (certify.h); with options.proof. */
     struct str proof;     /* the steps from which `certified` follows; the caller's to free */
-    int64_t certified;    /* <= bound: what branching under a memory limit found is not written down */
+    int64_t certified;    /* <= bound: the proof lacks what branching under a memory limit found */
     int64_t scale;        /* of the costs in the proof */
-    int32_t ntime;        /* times at which bytes are counted */
+    int32_t ntime;        /* times at which it counts bytes */
     const int64_t *price; /* by time: of a byte (limit.h); NULL without a limit that matters */
 };
-/* E_PLAN: the net is none, no choice is possible, or none was found that meets the memory limit - the text ends with
- * the least peak that was found. */
+/* E_PLAN: the net is none, no choice is possible, or the search found none that meets the memory limit - the text ends
+ * with the least peak that it found. */
 int net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out);
 
 /* How much worse the whole would be if a node took another candidate: of the best such plan, at least low[node][k] and
- * at most high[node][k] more than s->cost (0 for what was chosen; NET_NEVER: not possible). low and high are arrays by
+ * at most high[node][k] more than s->cost (0 for what s chose; NET_NEVER: not possible). low and high are arrays by
  * node of arrays by candidate, the caller's. First by the dual, for all; then exactly, node by node, until stop(). */
 int net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg), void *arg, int64_t *const *low,
                int64_t *const *high);

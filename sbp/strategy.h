@@ -1,7 +1,7 @@
-/* strategy.h - how often each axis of each operand of a call is cut: a constraint on its signature.
+/* strategy.h - how often a layout cuts each axis of each operand of a call: a constraint on its signature.
  *
- * MindSpore's way to say how an operator is split. It names no mesh axes: every
- * signature whose axes multiply to these numbers is allowed. Pure, any thread. */
+ * It is MindSpore's way to say how to split an operator. It names no mesh axes: it allows every signature whose axes
+ * multiply to these numbers. Pure, any thread. */
 #ifndef RILLE_SBP_STRATEGY_H
 #define RILLE_SBP_STRATEGY_H
 

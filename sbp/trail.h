@@ -1,10 +1,9 @@
-/* trail.h - what was done to a cost function network: to find the values of eliminated variables again, and as the
+/* trail.h - what a search did to a cost function network: to find the values of eliminated variables again, and as the
  * text of a proof (inside sbp/).
  *
- * An eliminated variable takes the value that is best for its neighbours' values,
- * so the trail keeps what it cost at that moment. The text says what was done and
- * nothing of why: proof.c, which shares no code with the search, does it again.
- * Owned by one search, on one thread. */
+ * An eliminated variable takes the value that is best for its neighbours' values, so the trail keeps what it cost at
+ * that moment. The text says what the search did and nothing of why: proof.c, which shares no code with the search,
+ * does it again. One search owns a trail, on one thread. */
 #ifndef RILLE_SBP_TRAIL_H
 #define RILLE_SBP_TRAIL_H
 
@@ -26,16 +25,17 @@ struct gone {
 struct trail {
     struct gone *gone;
     int32_t ngone, capacity;
-    struct str *text; /* NULL: no proof is wanted */
+    struct str *text; /* NULL: nobody wants a proof */
 };
 
-/* Before v is taken out of c: what it costs beside its neighbours. */
+/* Notes, before v goes out of c, what it costs beside its neighbours. */
 void trail_gone(struct trail *t, const struct cfn *c, int32_t v);
-/* Back to a branching point. */
+/* Goes back to a branching point. */
 void trail_cut(struct trail *t, int32_t ngone);
-/* value[v], which candidate, of every variable that is left in c is set; sets those of eliminated ones. */
+/* The caller has set value[v], a candidate, of every variable that is left in the network; sets those of eliminated
+ * ones. */
 void trail_restore(const struct trail *t, int32_t *value);
-/* One line of the proof; nothing without a text. */
+/* Writes one line of the proof; without a text nothing. */
 void trail_say(struct trail *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif
