@@ -1,8 +1,8 @@
 /* arena.h - memory by lifetime: many small pieces, freed together.
  *
- * An arena has one owner and one thread. Pieces are zeroed and aligned to 16. Allocation of small pieces does not fail:
- * running out of host memory for bookkeeping ends the process (as Lua's own panic does); tensor bytes come from a pool
- * (device.h), which does fail with E_MEMORY. */
+ * An arena has one owner and one thread. Pieces are zeros at first and aligned to 16. Allocation of small pieces does
+ * not fail: running out of host memory for bookkeeping ends the process (as Lua's own panic does); tensor bytes come
+ * from a pool (device.h), which does fail with E_MEMORY. */
 #ifndef RILLE_RUNTIME_ARENA_H
 #define RILLE_RUNTIME_ARENA_H
 

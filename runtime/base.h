@@ -12,14 +12,14 @@
 #define MAX(a, b)  ((a) > (b) ? (a) : (b))
 #define UNUSED(x)  ((void)(x))
 
-/* Pass a failure on: the callee has already said what happened (error.h). */
+/* Passes a failure on: the callee has already said what happened (error.h). */
 #define TRY(expr)                                                                                                      \
     do {                                                                                                               \
         int try_status_ = (expr);                                                                                      \
         if (try_status_) return try_status_;                                                                           \
     } while (0)
 
-/* Limits of what a value may be; anything larger is refused with an error. */
+/* Limits of what a value may be; Rille refuses anything larger with an error. */
 enum {
     MAX_DIM = 8,  /* dimensions of a tensor */
     MAX_AXIS = 6, /* axes of a mesh */

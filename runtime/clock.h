@@ -1,4 +1,4 @@
-/* clock.h - the clock of everything that is measured: CLOCK_MONOTONIC, in nanoseconds; and what the calling thread has
+/* clock.h - the clock of all that Rille measures: CLOCK_MONOTONIC, in nanoseconds; and how long the calling thread has
  * computed so far, whatever else the machine does. Any thread. */
 #ifndef RILLE_RUNTIME_CLOCK_H
 #define RILLE_RUNTIME_CLOCK_H

@@ -2,7 +2,8 @@
  *
  * An operation on such a number takes a hundred times as long as any other, on most processors. Threads that compute
  * set the mode once; who computes on a thread of somebody else's sets it and puts back what was there. Halves are
- * apart: they are computed as f32, in which f16's smallest numbers are ordinary. */
+ * apart: kernels compute them as f32, in which f16's smallest numbers are ordinary. The mode is the calling
+ * thread's. */
 #ifndef RILLE_RUNTIME_DENORMAL_H
 #define RILLE_RUNTIME_DENORMAL_H
 

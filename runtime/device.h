@@ -68,7 +68,7 @@ struct buffer {
     void *data; /* 64-byte aligned */
     size_t bytes;
     int32_t nref;
-    uint32_t generation; /* of the pool's memory when it was made */
+    uint32_t generation; /* of the pool's memory at buffer_new */
 };
 
 /* A pool of one device; the session owns it. limit_bytes 0: no limit but the host's. */

@@ -1,10 +1,9 @@
-/* error.h - errors are values: a code, and a text kept for the thread.
+/* error.h - errors are values: a code, and a text that the thread keeps.
  *
- * A function that can fail for reasons outside the program returns int: 0, or a
- * code of errors.def after saying with fail() what was expected and what was
- * found.  Functions that return a pointer return NULL after fail().  Callers
- * pass the code on (TRY), perhaps with err_note(); only shell/ turns it into a
- * Lua error.  The record belongs to the calling thread. */
+ * A function that can fail for reasons outside the program returns int: 0, or a code of errors.def after saying with
+ * fail() what it expected and what it found. Functions that return a pointer return NULL after fail(). Callers pass the
+ * code on (TRY), perhaps with err_note(); only shell/ turns it into a Lua error. The record belongs to the calling
+ * thread. */
 #ifndef RILLE_RUNTIME_ERROR_H
 #define RILLE_RUNTIME_ERROR_H
 
@@ -18,7 +17,7 @@ enum err_code {
     NERR
 };
 
-/* Sets this thread's error and returns code (never 0). The text is cut at 2000 bytes. */
+/* Sets this thread's error and returns code (never 0). It cuts the text at 2000 bytes. */
 int fail(enum err_code code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts "note: " before the text of the present error. */
@@ -30,7 +29,7 @@ void err_of(const char *who);
 /* The line of the user's program that failures of this thread belong to from now on; file must live on. NULL: none. */
 void err_at(const char *file, int line);
 
-/* The line of the last failure, "file:line", or "". Valid until it is asked again. */
+/* The line of the last failure, "file:line", or "". Valid until the next err_line(). */
 const char *err_line(void);
 
 /* The text of the last failure of this thread, "" when there was none. Valid until the next fail(). */

@@ -1,7 +1,7 @@
-/* file.h - text files that are written whole, or an error that tells the reason.
+/* file.h - writes and reads text files whole, or tells the reason in an error.
  *
- * what stands before the name of the file in messages: "trace". Any thread; what is opened is the caller's until it is
- * finished. */
+ * what stands before the name of the file in messages: "trace". Any thread; a file belongs to the caller until
+ * file_finish. */
 #ifndef RILLE_RUNTIME_FILE_H
 #define RILLE_RUNTIME_FILE_H
 
@@ -11,10 +11,10 @@
 
 /* E_IO. */
 int file_create(const char *what, const char *path, FILE **out);
-/* Closes it: E_IO when something was not written, then or before. */
+/* Closes it: E_IO when a write failed, then or before. */
 int file_finish(const char *what, const char *path, FILE **f);
 
-/* All of a file, freed by the caller; a 0 stands after its n bytes. E_IO. */
+/* All of a file, which the caller frees; a 0 stands after its n bytes. E_IO. */
 int file_read(const char *what, const char *path, char **out, size_t *n);
 
 #endif

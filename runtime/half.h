@@ -1,7 +1,8 @@
 /* half.h - half precision, without branches, in line: for loops over many elements.
  *
  * bf16 is the upper half of f32: 1 sign, 8 exponent, 7 fraction bits. f16: 1 sign, 5 exponent (bias 15), 10 fraction
- * bits. To the nearest, of two the even one; NaN stays NaN. runtime/type.h has the same as calls. Pure; any thread. */
+ * bits. They round to the nearest, of two the even one; NaN stays NaN. runtime/type.h has the same as calls. Pure; any
+ * thread. */
 #ifndef RILLE_RUNTIME_HALF_H
 #define RILLE_RUNTIME_HALF_H
 
@@ -27,8 +28,8 @@ to_bf16(float f)
     return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
-/* Fraction and exponent moved into place are a float 2^112 too small. That of a subnormal is made by a difference of
- * ordinary floats, since subnormal ones may be zeros (denormal.h). */
+/* Fraction and exponent moved into place are a float 2^112 too small. A difference of ordinary floats makes that of a
+ * subnormal, since subnormal ones may be zeros (denormal.h). */
 INLINE float
 from_f16(uint16_t h)
 {
@@ -50,7 +51,7 @@ to_f16(float f)
     return (uint16_t)(sign | (u >= 0x477ff000 ? special : finite));
 }
 
-/* A double as the float from which halves are rounded: inexact ones are cut towards zero, and their last bit is set, so
+/* Turns a double into the float from which halves round: cuts inexact ones towards zero and sets their last bit, so
  * that rounding once more gives what one rounding of the double does. */
 INLINE float
 odd_of(double d)

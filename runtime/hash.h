@@ -1,7 +1,7 @@
-/* hash.h - hashes of bytes and numbers, and the table by which things are found again.
+/* hash.h - hashes of bytes and numbers, and the table that finds things again.
  *
- * A table holds pointers that somebody else owns, by their hash; who looks one up compares those that have the hash he
- * looks for. It belongs to one thread. hash_number and digests are the same in every process.
+ * A table holds pointers that somebody else owns, by their hash; who looks one up compares those with its hash. It
+ * belongs to one thread. hash_number and digests are the same in every process.
  *
  * runtime/text/ has tables of its own: there the keys are in the slots, and a byte of text takes nanoseconds. */
 #ifndef RILLE_RUNTIME_HASH_H
@@ -23,7 +23,7 @@ struct hash_slot {
     void *item; /* NULL: empty */
 };
 struct hash_table {      /* all 0: empty */
-    struct arena *arena; /* whose memory the slots are; NULL: the heap's, until hash_free */
+    struct arena *arena; /* owns the slots; NULL: the heap does, until hash_free */
     struct hash_slot *slot;
     int32_t n, capacity; /* a power of two, at least twice n */
 };
@@ -34,7 +34,7 @@ void hash_add(struct hash_table *t, uint64_t hash, void *item); /* not NULL */
 void hash_remove(struct hash_table *t, uint64_t hash, const void *item);
 void hash_free(struct hash_table *t);
 
-/* Things that are known by a number, as items. */
+/* Turn a thing's number into an item, and back. */
 static inline void *
 hash_index(int32_t i)
 {

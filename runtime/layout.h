@@ -100,7 +100,7 @@ int layout_origin(const struct layout *l, int pos);
  */
 bool layout_is_later_part(const struct layout *l, int pos);
 bool layout_has_partial(const struct layout *l);
-/* The kind of partial in l, RED_NONE if there is none: an axis of one rank holds the whole, whatever it is called. */
+/* The kind of partial in l, RED_NONE if there is none: an axis of one rank holds the whole, whatever its name. */
 enum reduce layout_partial(const struct layout *l);
 /* True when every device holds under b exactly what it holds under a (same device set, same boxes, no P on axes
  * longer than one in either unless the layouts are equal): moving is a change of name. */

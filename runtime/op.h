@@ -197,9 +197,9 @@ struct op {
     /* Which dtypes its operands may have; NULL: all. A set of class letters and names: "F", "FI", "FIB". */
     const char *accepts;
 
-    /* How partial values pass. Groups are separated by '|', operands are hexadecimal digits: "0|1" linear in operand 0
-     * alone and in 1 alone; "01" in both together, "*" in all tensors together. linear carries P(sum); increasing
-     * carries P(max) and P(min) (where a factor is reduced, only the kind of that reduction); decreasing carries them
+    /* How partial values pass. '|' separates groups, hexadecimal digits name operands: "0|1" linear in operand 0 alone
+     * and in 1 alone; "01" in both together, "*" in all tensors together. linear carries P(sum); increasing carries
+     * P(max) and P(min) (where the operator reduces a factor, only the kind of that reduction); decreasing carries them
      * crosswise. */
     const char *linear, *increasing, *decreasing;
     const char *(*linear_of)(const struct call *c); /* where it depends on the call; overrides linear */
@@ -231,7 +231,7 @@ struct op {
      * stays NULL where none does). The session takes it where it moves fewer bytes. */
     int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
-    /* How it is computed. ref: one obvious loop; sees dense views, floats as f64, integers and bools as i64. */
+    /* How to compute it. ref: one obvious loop; sees dense views, floats as f64, integers and bools as i64. */
     int (*ref)(const struct kcall *k);
     struct eltwise eltwise;
     /* What it folds the dimensions of its attribute axis with (kernels/cpu/reduce.h); RED_NONE: it does not. */

@@ -1,7 +1,7 @@
 /* rng.h - counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011).
  *
  * A value is a pure function of (key, position): key = (seed, ordinal of the random call), position = index of the
- * element in the whole tensor (and the piece). So it does not depend on how many ranks made it. */
+ * element in the whole tensor (and the piece). So it does not depend on how many ranks make it. Pure; any thread. */
 #ifndef RILLE_RUNTIME_RNG_H
 #define RILLE_RUNTIME_RNG_H
 
@@ -11,8 +11,8 @@
 void philox(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4]);
 /* The key of the ordinal-th random call under seed. */
 uint64_t rng_key(uint64_t seed, uint64_t ordinal);
-/* Element i. All four words of a block are used: 32 bits are word i % 4 of the block of counter (piece, i / 4), 64 bits
- * two words of block i / 2, the lower first. */
+/* Element i. Elements use all four words of a block: 32 bits are word i % 4 of the block of counter (piece, i / 4), 64
+ * bits two words of block i / 2, the lower first. */
 uint32_t rng_word(uint64_t key, uint64_t piece, uint64_t i);
 uint64_t rng_bits(uint64_t key, uint64_t piece, uint64_t i);
 /* Uniform in [0, 1), the first `digits` binary digits: up to 32 of the word, more (up to 53) of the 64 bits. */

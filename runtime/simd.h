@@ -1,13 +1,11 @@
 /* simd.h - loops that the compiler vectorises for the machine it finds itself on.
  *
- * A function marked VECTOR is compiled for several x86-64 levels, and the loader
- * picks one (an ifunc), so one build runs everywhere and is fast. Helpers that
- * such loops call are INLINE, so that they get the level of their caller. The
- * loader picks before a sanitizer's run-time is ready: there is one version then.
+ * The compiler makes a function marked VECTOR for several x86-64 levels, and the loader picks one (an ifunc), so one
+ * build runs everywhere and is fast. Helpers that such loops call are INLINE, so that they get the level of their
+ * caller. The loader picks before a sanitizer's run-time is ready: there is one version then.
  *
- * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc
- * vectorises fully at O3, and only when comparisons may be computed for lanes
- * whose result is not taken. clang does so by itself. Macros; any thread. */
+ * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc vectorises fully at O3, and only
+ * when it may compare in lanes whose result nobody takes. clang does so by itself. Macros; any thread. */
 #ifndef RILLE_RUNTIME_SIMD_H
 #define RILLE_RUNTIME_SIMD_H
 

@@ -2,8 +2,8 @@
  *
  * Whoever runs kernels on a thread names a question; a kernel asks it between parts of its work that take some tens of
  * milliseconds, and after a yes returns at once, its results half written. Who said yes must not take them for results:
- * a loop that helps (kernels/cpu/team.h) has no status to give. Belongs to the calling thread; threads that help it ask
- * as it does. */
+ * a loop that helps (kernels/cpu/team.h) has no status to give. The question belongs to the calling thread; threads
+ * that help it ask as it does. */
 #ifndef RILLE_RUNTIME_STOP_H
 #define RILLE_RUNTIME_STOP_H
 
@@ -18,8 +18,8 @@ struct stop {
 void stop_ask(bool (*wanted)(void *arg), void *arg); /* NULL: nobody */
 struct stop stop_asked(void);                        /* this thread's question, for those that help it */
 bool stop_now(void);
-/* For loops of short steps: *since, 0 at first, sums up their work, in bytes that are moved, and after some
- * milliseconds' worth of it the question is asked. */
+/* For loops of short steps: *since, 0 at first, sums up their work, in bytes that they move; after some milliseconds'
+ * worth of it this asks the question. */
 enum { STOP_BYTES = 4 << 20 };
 static inline bool
 stop_after(int64_t *since, int64_t bytes)

@@ -1,5 +1,5 @@
-/* str.h - a string that grows. Starts as {0}; text is always terminated once anything was added. The caller owns it
- * and frees it; one thread at a time. */
+/* str.h - a string that grows. Starts as {0}; a 0 always ends text once it has any. The caller owns it and frees it;
+ * one thread at a time. */
 #ifndef RILLE_RUNTIME_STR_H
 #define RILLE_RUNTIME_STR_H
 

@@ -1,5 +1,4 @@
-/* thread.h - a thread beside the one that calls, for work that is not a device's. Who began it owns it,
- * and joins it. */
+/* thread.h - a thread beside the caller's, for work that is not a device's. Who starts it owns it, and joins it. */
 #ifndef RILLE_RUNTIME_THREAD_H
 #define RILLE_RUNTIME_THREAD_H
 

@@ -1,8 +1,7 @@
-/* type.h - what a tensor is made of and how large it is: dtype and shape, a value that is copied.
+/* type.h - what a tensor consists of and how large it is: dtype and shape.
  *
- * Shapes are global unless said otherwise. dim[i] >= 0; ndim 0 is one element.
- * A weak type is that of a number given by the user: it takes part in promotion
- * only by its class (PyTorch's rule), and has ndim 0. Copied; any thread. */
+ * Shapes are global unless said otherwise. dim[i] >= 0; ndim 0 is one element. A weak type is that of a number which
+ * the user gave: it takes part in promotion only by its class (PyTorch's rule), and has ndim 0. A value; any thread. */
 #ifndef RILLE_RUNTIME_TYPE_H
 #define RILLE_RUNTIME_TYPE_H
 
@@ -32,9 +31,9 @@ int dtype_digits(enum dtype d);   /* binary digits of a float, the hidden one to
 bool dtype_is_int(enum dtype d);  /* i64 i32 u8, not bool */
 /* DT_NONE after fail(E_DTYPE) naming the text when it is not a dtype. */
 enum dtype dtype_parse(const char *text);
-/* Is the class of from (bool, integers, floats) no wider than that of to? Otherwise a value is cut on its way. */
+/* Is the class of from (bool, integers, floats) no wider than that of to? Otherwise conversion cuts values. */
 bool dtype_class_fits(enum dtype from, enum dtype to);
-/* PyTorch's promotion of two dtypes, weak or not. Either may be DT_NONE (gives the other). */
+/* PyTorch's promotion of two dtypes, weak or not. If one is DT_NONE it gives the other. */
 enum dtype dtype_promote(enum dtype a, bool a_weak, enum dtype b, bool b_weak);
 /* Of any number of operands, again PyTorch's: one without dimensions counts beside one that has some by its class
  * alone, and is then as wide as it is; a number counts so beside both. Start with {0}; absent operands count for
@@ -58,7 +57,7 @@ void type_strides(const struct type *t, int64_t *stride);
 void type_print(const struct type *t, struct str *s);
 void shape_print(const struct type *t, struct str *s);
 
-/* Half-precision conversions, round to nearest even; NaN stays NaN. */
+/* Convert half precision, round to nearest even; NaN stays NaN. */
 float bf16_to_f32(uint16_t h);
 uint16_t f32_to_bf16(float f);
 float f16_to_f32(uint16_t h);

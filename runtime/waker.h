@@ -1,11 +1,9 @@
 /* waker.h - words in memory on which threads sleep until others wake them: a waker for one, a bell for many.
  *
- * The sleeper says that it is about to sleep (waker_arm), looks once more at what
- * it waits for, and sleeps. Who makes that true wakes it afterwards. Each stores
- * first and loads second, sequentially consistent, so that at least one sees the
- * other. A wake that nobody needed any more is harmless: the sleeper looks again.
- * A waker has one sleeper; any thread wakes. The word
- * may lie in memory that processes share. (Linux: futex(2).) */
+ * The sleeper says that it is about to sleep (waker_arm), looks once more at what it waits for, and sleeps. Who makes
+ * that true wakes it afterwards. Each stores first and loads second, sequentially consistent, so that at least one sees
+ * the other. A wake that comes too late is harmless: the sleeper looks again. A waker has one sleeper; any thread
+ * wakes. The word may lie in memory that processes share. (Linux: futex(2).) */
 #ifndef RILLE_RUNTIME_WAKER_H
 #define RILLE_RUNTIME_WAKER_H
 
@@ -34,7 +32,7 @@ waker_disarm(struct waker *w)
     atomic_store_explicit(&w->asleep, 0, memory_order_relaxed);
 }
 
-/* After waker_arm: until somebody wakes it, a signal comes, or so long; 0: for ever. */
+/* After waker_arm: sleeps until somebody wakes it, a signal comes, or so long; 0: for ever. */
 static inline void
 waker_sleep(struct waker *w, int64_t ns)
 {
@@ -55,7 +53,7 @@ struct bell {
     _Atomic uint32_t rung, nsleeper;
 };
 
-/* Any thread: before it looks once more and sleeps. What it gives bell_sleep. */
+/* Any thread calls it before it looks once more and sleeps. Returns what to give bell_sleep. */
 static inline uint32_t
 bell_arm(struct bell *b)
 {
@@ -69,7 +67,7 @@ bell_disarm(struct bell *b)
     atomic_fetch_sub(&b->nsleeper, 1);
 }
 
-/* After bell_arm: until it rings, or has rung since, or a signal comes. */
+/* After bell_arm: sleeps until it rings, or has rung since, or a signal comes. */
 static inline void
 bell_sleep(struct bell *b, uint32_t armed)
 {

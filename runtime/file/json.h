@@ -1,5 +1,5 @@
-/* json.h - JSON as files have it: strict, no name twice, errors that name the file. The library is jansson. The
- * caller owns what is read; any thread. */
+/* json.h - JSON as files have it: strict, no name twice, errors that name the file. The library is jansson. The caller
+ * owns what it reads; any thread. */
 #ifndef RILLE_RUNTIME_FILE_JSON_H
 #define RILLE_RUNTIME_FILE_JSON_H
 
@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* An object; the caller's to json_decref(). E_IO. */
+/* Read an object, which the caller frees by json_decref(). E_IO. */
 int json_text(const char *file, const char *text, size_t n, json_t **out);
 int json_file(const char *path, int64_t most, json_t **out);
 

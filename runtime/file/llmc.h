@@ -1,6 +1,6 @@
 /* llmc.h - files of llm.c: checkpoints of GPT-2 (as a set of tensors, format_llmc) and tokens.
  *
- * Both begin with 256 32-bit numbers: magic, version, sizes. The caller owns what is read; one thread at a time. */
+ * Both begin with 256 32-bit numbers: magic, version, sizes. The caller owns what it reads; one thread at a time. */
 #ifndef RILLE_RUNTIME_FILE_LLMC_H
 #define RILLE_RUNTIME_FILE_LLMC_H
 
@@ -15,7 +15,7 @@ struct token_file {
 
 /* E_IO naming the path: another magic number or version, another length than it says. */
 int token_file_open(const char *path, struct token_file *out);
-/* Of ids in memory, which free() gives back; takes them over. */
+/* Makes one of ids in memory, which it takes over and gives back by free(). */
 struct token_file token_file_of(int64_t *ids, int64_t n);
 /* n ids from position i on. */
 int token_file_read(const struct token_file *f, int64_t i, int64_t n, int64_t *out);

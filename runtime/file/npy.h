@@ -1,8 +1,8 @@
 /* npy.h - NumPy's .npy, versions 1 to 3: one tensor, without a name.
  *
- * A header that does not parse, that promises more than the file holds, or that
- * names a dtype Rille lacks is refused. Big-endian values are swapped, Fortran
- * order is transposed, when they are read. The caller owns what is read; one thread at a time. */
+ * A reader refuses a head that does not parse, that promises more than the file holds, or that names a dtype Rille
+ * lacks. It swaps big-endian values and transposes Fortran order when it reads them. The caller owns what it reads; one
+ * thread at a time. */
 #ifndef RILLE_RUNTIME_FILE_NPY_H
 #define RILLE_RUNTIME_FILE_NPY_H
 

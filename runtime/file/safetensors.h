@@ -1,5 +1,5 @@
-/* safetensors.h - what readers and writers of .safetensors files share, and writing them. The caller owns what is
- * read and saved; one thread at a time. */
+/* safetensors.h - what readers and writers of .safetensors files share, and writing them. The caller owns what it reads
+ * and saves; one thread at a time. */
 #ifndef RILLE_RUNTIME_FILE_SAFETENSORS_H
 #define RILLE_RUNTIME_FILE_SAFETENSORS_H
 
@@ -8,8 +8,8 @@
 enum { SAFETENSORS_HEAD = 100000000 }; /* bytes that a head may have */
 const char *safetensors_dtype(enum dtype d);
 
-/* Writes items to one file; they are put in the order of the format: wider dtypes first, then by name. metadata: n
- * pairs. With a digest, metadata ends with SAFETENSORS_DIGEST, the XXH3 of all else in the file: see
+/* Writes items to one file, after putting them in the order of the format: wider dtypes first, then by name. metadata:
+ * n pairs. With a digest, metadata ends with SAFETENSORS_DIGEST, the XXH3 of all else in the file: see
  * safetensors_verify. */
 struct safetensors_options {
     const struct save_text *metadata;
@@ -20,8 +20,8 @@ int safetensors_save(const char *path, int n, struct save_item *item, const stru
 /* E_IO naming the path unless the file is whole and its digest is that of its bytes. */
 int safetensors_verify(const char *path);
 
-/* A folder of shards of at most shard_bytes, with an index; one file when that is enough. Shards of an earlier save go.
- * The index goes first and comes back last: a save that was cut short is refused by readers. */
+/* A folder of shards of at most shard_bytes, with an index; one file when that is enough. Removes shards of an earlier
+ * save. The index goes first and comes back last, so readers refuse a save that broke off. */
 int folder_save(const char *path, int n, struct save_item *item, int64_t shard_bytes,
                 const struct safetensors_options *o);
 

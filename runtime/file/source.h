@@ -1,10 +1,9 @@
 /* source.h - a file to read from: bytes at positions, or an error.
  *
- * Every reader of a format takes a source, so that what holds of files holds of
- * bytes in memory (tests, members of archives). Reading goes by pread and copies
- * into the caller's memory: a file that is cut off meanwhile is E_IO and never a
- * signal, several threads may read one source, and the system's page cache is
- * the only other copy. Positions and sizes are in bytes. */
+ * Every reader of a format takes a source, so that what holds of files holds of bytes in memory (tests, members of
+ * archives). Reading goes by pread and copies into the caller's memory: a file that somebody truncates meanwhile is
+ * E_IO and never a signal, several threads may read one source, and the system's page cache is the only other copy. The
+ * caller owns a source. Positions and sizes are in bytes. */
 #ifndef RILLE_RUNTIME_FILE_SOURCE_H
 #define RILLE_RUNTIME_FILE_SOURCE_H
 
@@ -14,10 +13,10 @@ struct source {
     char *name; /* for messages */
     int fd;     /* -1: the bytes are in memory */
     uint8_t *bytes;
-    int64_t size; /* when it was opened */
+    int64_t size; /* at its opening */
 };
 
-/* E_IO naming the path; anything but a plain file is refused. */
+/* E_IO naming the path: it refuses anything but a plain file. */
 int source_open(const char *path, struct source **out);
 /* Takes bytes over, which free() gives back. */
 struct source *source_of_bytes(const char *name, void *bytes, size_t n);
@@ -25,7 +24,7 @@ void source_close(struct source **s);
 
 /* n bytes from offset on; E_IO when the source ends before. */
 int source_read(const struct source *s, int64_t offset, void *out, int64_t n);
-/* All of a file of at most `most` bytes, with a zero behind it; the caller's to free(). */
+/* All of a file of at most `most` bytes, with a zero behind it; the caller frees it. */
 int source_whole(const char *path, int64_t most, char **out, size_t *n);
 
 /* A position that moves forward through a source, in small reads; never passes the end. The caller owns it. */

@@ -1,10 +1,8 @@
 /* tensors.h - a file of named tensors, open for reading: what is in it, and any box of any of them.
  *
- * Opening reads and checks the head alone, completely: what a head says is
- * believed only where the file bears it out, whatever the format. Nothing is
- * taken in memory for values before they are asked for. A set may span several
- * files (shards). It belongs to one thread. Formats are rows of a table
- * (tensors.c); the path tells which, or the caller.
+ * Opening reads and checks the head alone, completely: it believes what a head says only where the file bears it out,
+ * whatever the format. A set takes no memory for values before somebody asks for them. A set may span several files
+ * (shards). It belongs to one thread. Formats are rows of a table (tensors.c); the path tells which, or the caller.
  *
  * Errors are E_IO, E_DTYPE or E_MEMORY and name the file. */
 #ifndef RILLE_RUNTIME_FILE_TENSORS_H
@@ -22,7 +20,7 @@ struct entry {
     int64_t offset;     /* of the first element in it */
     bool swap;          /* big-endian */
     bool fortran;       /* the first axis runs fastest */
-    const void *packed; /* of an archive's member, unpacked when it is first read; NULL: the bytes stand as they are */
+    const void *packed; /* of an archive's member, which the first read unpacks; NULL: the bytes stand as they are */
 };
 
 struct tensors;
@@ -30,7 +28,7 @@ struct format {
     const char *name;   /* "safetensors" */
     const char *ending; /* of paths; NULL: only by name */
     int (*open)(struct tensors *f, struct source *s);
-    int (*unpack)(struct tensors *f, struct entry *e); /* NULL: nothing is packed */
+    int (*unpack)(struct tensors *f, struct entry *e); /* NULL: it packs nothing */
 };
 
 struct metadata {
@@ -52,7 +50,7 @@ struct tensors {
 /* format: one's name, or NULL: as the path's ending tells. A folder, or an index (.safetensors.index.json), is a set of
  * shards. */
 int tensors_open(const char *path, const char *format, struct tensors **out);
-/* The same of a source that is open, which it takes over, whatever comes of it. */
+/* The same of an open source, which it takes over, whatever comes of it. */
 int tensors_of(struct source *s, const struct format *format, struct tensors **out);
 void tensors_close(struct tensors **f);
 
@@ -70,7 +68,7 @@ struct entry *tensors_add(struct tensors *f, const char *name, const struct sour
 void tensors_tell(struct tensors *f, const char *key, const char *value);
 /* Sorts; E_IO when two entries have one name. */
 int tensors_seal(struct tensors *f);
-/* Does the value of this type lie within [from, end) of its source? E_IO otherwise; checks the type as well. */
+/* Checks the type, and that the value lies within [0, end) of its source. E_IO. */
 int entry_fits(const struct entry *e, int64_t end);
 
 extern const struct format format_safetensors, format_npy, format_npz, format_gguf, format_llmc;

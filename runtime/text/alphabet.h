@@ -1,4 +1,4 @@
-/* alphabet.h - how byte-level vocabularies spell bytes as characters that can be seen: GPT-2's table.
+/* alphabet.h - how byte-level vocabularies spell bytes as visible characters: GPT-2's table.
  *
  * A byte that is a visible character of Latin-1 is that character; the others are, in order, those from U+0100 on.
  * Pure; any thread. */
@@ -7,7 +7,8 @@
 
 #include "runtime/str.h"
 
-/* The bytes that a text spells, in out, which has room for strlen(text); false when a character of it spells none. */
+/* Puts the bytes that a text spells into out, which has room for strlen(text); false when a character of it spells
+ * none. */
 bool alphabet_read(const char *text, uint8_t *out, size_t *n);
 void alphabet_write(const uint8_t *bytes, size_t n, struct str *out);
 

@@ -1,9 +1,8 @@
 /* normal.h - the normal forms of Unicode. The library that knows the characters is utf8proc.
  *
- * One character may be written in several ways: a form chooses one of them
- * (Unicode Standard Annex 15). Composed forms put letters and their marks into
- * one character where there is one, compatible ones also take away what is but
- * another shape. Any thread. */
+ * Unicode spells one character in several ways: a form chooses one of them (Unicode Standard Annex 15). Composed forms
+ * put letters and their marks into one character where there is one, compatible ones also take away what is but another
+ * shape. Any thread. */
 #ifndef RILLE_RUNTIME_TEXT_NORMAL_H
 #define RILLE_RUNTIME_TEXT_NORMAL_H
 

@@ -1,4 +1,4 @@
-/* split.h - text cut into pieces by patterns, before tokens are joined within each. The library is PCRE2.
+/* split.h - patterns cut text into pieces; tokens join within each alone. The library is PCRE2.
  *
  * Steps cut one after the other, each the pieces of the one before it. What a
  * pattern matches is a piece, and so is what lies between two matches; the
@@ -13,13 +13,13 @@ extern const char split_gpt2[], split_cl100k[];
 
 /* Names are those of tokenizer.json. */
 enum split_manner { SPLIT_ISOLATED, SPLIT_REMOVED, SPLIT_PREVIOUS, SPLIT_NEXT, SPLIT_CONTIGUOUS };
-/* "MergedWithPrevious" -> SPLIT_PREVIOUS; -1: no manner is called so. */
+/* "MergedWithPrevious" -> SPLIT_PREVIOUS; -1: no manner has this name. */
 int split_manner(const char *name);
 
 struct split_step {
     const char *pattern; /* NULL: it cuts nothing */
     enum split_manner manner;
-    bool invert; /* what lies between matches is taken for them */
+    bool invert; /* what lies between matches counts as a match */
     bool lines;  /* ^ and $ are also at lines' ends, as Oniguruma has them */
     bool space;  /* a piece that does not begin with a space gets one, as if a word came before */
 };
@@ -37,7 +37,7 @@ int splitter_add(struct splitter *s, const char *name, const struct split_step *
 /* How many bytes of valid UTF-8 the text begins with: no surrogates, nothing overlong (Unicode, table 3-7). */
 size_t valid_utf8(const uint8_t *text, size_t n);
 
-/* Calls piece for each, in order. E_STATE when a match takes more work or memory than is allowed. */
+/* Calls piece for each, in order. E_STATE when a match takes more work or memory than the limits allow. */
 int splitter_run(struct splitter *s, const uint8_t *text, size_t n,
                  void (*piece)(void *arg, const uint8_t *bytes, size_t n), void *arg);
 

@@ -1,10 +1,9 @@
 /* tokenizer.h - from text to ids and back: special tokens, normal forms, patterns that cut text, byte-pair encoding.
  *
- * Read from tokenizer.json (Hugging Face; byte-level BPE alone, anything else is
- * refused by name) or *.tiktoken (a line a token: base64 and rank), or trained.
- * Text is any bytes; decoding what encoding gave is the same bytes, unless the
- * tokenizer has a normal form, or drops spaces around a special token. Errors
- * name the file. One owner and one thread: pieces are cached. */
+ * A tokenizer comes from tokenizer.json (Hugging Face; byte-level BPE alone, it refuses anything else by name) or
+ * *.tiktoken (a line a token: base64 and rank), or from training. Text is any bytes; decoding what encoding gave is the
+ * same bytes, unless the tokenizer has a normal form, or drops spaces around a special token. Errors name the file. One
+ * owner and one thread: it caches pieces. */
 #ifndef RILLE_RUNTIME_TEXT_TOKENIZER_H
 #define RILLE_RUNTIME_TEXT_TOKENIZER_H
 
@@ -18,11 +17,11 @@ struct special {
     size_t n;
     uint32_t id;
     bool control;     /* "special" in tokenizer.json: not part of plain text */
-    bool normalized;  /* found in the text's normal form, after the others */
+    bool normalized;  /* the encoder looks for it in the text's normal form, after the others */
     bool left, right; /* takes the white space before it, behind it, along */
 };
 
-struct join { /* in order of rank, to be written */
+struct join { /* in order of rank, for saving */
     uint32_t left, right, id;
 };
 
@@ -38,15 +37,15 @@ struct tokenizer {
     int nspecial, special_capacity;
     bool starts[2][256];      /* does a special token begin with this byte? by `normalized` */
     struct ids before, after; /* what the template puts around a text */
-    bool spelled;             /* ByteLevel was read, behind which nothing may cut */
-    const char *part[NPARTS]; /* JSON as it was read, to be written: normalizer, pre_tokenizer, post_processor */
+    bool spelled;             /* the file has a ByteLevel step, behind which nothing may cut */
+    const char *part[NPARTS]; /* JSON of the file, for saving: normalizer, pre_tokenizer, post_processor */
     struct join *join;
     uint32_t njoin, join_capacity;
 };
 
 struct tokenizer *tokenizer_new(void);
 void tokenizer_free(struct tokenizer **t);
-/* By the end of the path. pattern, special (texts, which take the ids behind the last): for .tiktoken. */
+/* The path's end tells the format. pattern, special (texts, which take the ids behind the last): for .tiktoken. */
 int tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
                    struct tokenizer **out);
 /* tokenizer.json, in its spelling that all readers know. */
@@ -59,8 +58,8 @@ int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, str
 /* A token that is no part of plain text. */
 bool tokenizer_is_special(const struct tokenizer *t, int64_t id);
 
-/* Learns from texts, added one by one: size ids in all, of which the specials are the last. Where the texts have
- * no more pairs, ids are reserved: <|reserved_0|> and so on. */
+/* A trainer learns from texts, one by one: size ids in all, of which the specials are the last. Where the texts have no
+ * more pairs it reserves ids: <|reserved_0|> and so on. */
 struct trainer;
 struct trainer *trainer_new(const char *pattern, int nspecial, const char *const *special);
 void trainer_free(struct trainer **r);
@@ -69,10 +68,10 @@ int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 
 /* ---- for readers ---- */
 
-/* The one pattern of a tokenizer that is not from tokenizer.json; NULL: GPT-2's. */
+/* Sets the one pattern of a tokenizer that is not from tokenizer.json; NULL: GPT-2's. */
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern);
-int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s); /* its text is copied */
-/* Text, valid UTF-8, in the tokenizer's normal form; what out had is gone. */
+int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s); /* copies its text */
+/* Puts text, valid UTF-8, into out in the tokenizer's normal form; clears what out had. */
 void tokenizer_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out);
 void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
 int tokenizer_read_json(struct tokenizer *t, const char *path);

@@ -16,9 +16,9 @@ int refuse(const char *path, const char *part, const char *what);
 /* E_ARG when it is none, or far beyond ntoken, as many as there are. */
 int check_id(const char *path, const json_t *id, size_t ntoken);
 
-/* How text is changed and cut. */
+/* Reads how to change and cut text. */
 int read_parts(struct tokenizer *t, const char *path, const json_t *root);
-/* What the template puts around a text; after tokens are known. */
+/* Reads what the template puts around a text; after the tokens. */
 int read_template(struct tokenizer *t, const char *path, const json_t *root);
 
 #endif
