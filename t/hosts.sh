@@ -77,6 +77,16 @@ ranked() { # as torchrun on two hosts starts them
   unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 }
 ok "and where a launcher's variables say who is who" [ "$(digits ranked pp)" = "$want" ]
+mkdir "$dir/bin"
+cat >"$dir/bin/ssh" <<SSH
+#!/bin/bash
+[ "\${*: -2:1}" = 10.213.7.2 ] && exec ip netns exec $b bash -c "\${*: -1} --host b"
+SSH
+chmod +x "$dir/bin/ssh"
+launch() { # as launch -H starts them, which finds the address for the other side by itself
+  PATH=$dir/bin:$PATH ip netns exec $a timeout -k 5 60 "$rille" launch -H localhost:2,10.213.7.2:2 -d cpu:1 "$@"
+}
+ok "and where ssh starts the other side's" [ "$(digits launch pp)" = "$want" ]
 if ip netns exec $a tc qdisc add dev va root tbf rate 50mbit burst 16kb latency 400ms 2>/dev/null; then
   ok "and over a slow cable" [ "$(digits go pp)" = "$want" ]
   ip netns exec $a tc qdisc del dev va root

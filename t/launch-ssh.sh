@@ -14,6 +14,7 @@ printf '%s\n' "\$@" >>"$dir/ssh.log"
 name=\${*: -2:1} command=\${*: -1}
 case \$name in
   away) echo "ssh: connect to host away port 22: No route to host" >&2; exit 255 ;;
+  old) command=\${command//"$rille"/"$dir/old"} ;;
   bare) command="exec '$dir/nowhere/rille' worker" ;;
 esac
 bash -c "\$command --host \$name" <&0 &
@@ -100,6 +101,12 @@ ok "a host that is not reached is named, with what ssh says" says "[1] ssh: conn
 ok "and the program ends" [ "$code" != 0 ]
 over -d cpu:1 -H bare -e ''
 ok "and so is one without this program" says "[0] bash: " "nowhere/rille: No such file" "worker 0 (bare, pid "
+version=$("$rille" --version | sed -n 's/^rille \([^,]*\),.*/\1/p')
+sed "s/${version//./\\.}/${version//[0-9]/7}/g" "$rille" >old
+chmod +x old
+over -d cpu:1 -H old,a -e ''
+ok "another version is told as such" says "the coordinator is rille $version, the worker is rille ${version//[0-9]/7}"
+ok "and ends the program" [ "$code" != 0 ]
 PATH=$dir/empty "$rille" launch --bind "$address" -H a -e '' 2>"$dir/err"
 ok "without ssh the host is told that it was for" says "ssh, which is to start it on a, could not be run: No such file"
 text=$(PATH=$dir/empty "$rille" -d cpu:1 --doctor)
