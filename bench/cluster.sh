@@ -1,0 +1,27 @@
+#!/bin/bash
+# cluster.sh - bench/cluster, and rows of its peers below it, in one run.
+#
+#   bench/cluster.sh [build/release]
+#
+# Open MPI and gloo come from Debian: apt-get install openmpi-bin libopenmpi-dev libgloo-dev. What is not there is left
+# out.
+set -u
+cd "$(dirname "$0")/.."
+build=${1:-build/release}
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+
+uptime
+"$build/bench/cluster"
+if command -v mpicc.openmpi >/dev/null && mpicc.openmpi -O2 bench/peers/cluster_mpi.c -o "$made/mpi"; then
+  for way in "vader:shared memory, Open MPI" "tcp:tcp, Open MPI"; do
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 200 mpirun.openmpi --oversubscribe --mca pml ob1 \
+      --mca btl "self,${way%%:*}" --mca btl_tcp_if_include lo --mca mpi_yield_when_idle 0 -np 2 "$made/mpi" "${way#*:}" 2>/dev/null ||
+      echo "Open MPI failed" >&2
+  done
+fi
+if [ -f /usr/include/gloo/context.h ] &&
+  g++ -std=c++17 -O2 bench/peers/cluster_gloo.cc -o "$made/gloo" -lgloo -lpthread; then
+  timeout 200 "$made/gloo" || echo "gloo failed" >&2
+fi
+uptime
