@@ -25,12 +25,12 @@ SH
 chmod +x "$dir/bin/ssh"
 
 tell() { head -5 "$dir/err"; }
-go() { PATH=$dir/bin:$PATH timeout -k 5 20 "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
+go() { PATH=$dir/bin:$PATH timeout -k 5 60 "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
 says() { local t; for t; do grep -qF -e "$t" "$dir/err" || return 1; done; }
 ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
 new_address() { address=tcp://127.0.0.1:$((20000 + RANDOM % 20000)); }
 over() { new_address; go launch --bind "$address" "$@"; } # no name of these hosts is known to this one
-none_left() { local p; for _ in $(seq 60); do p=$(xargs -r -n 1 ps -o pid= -p <"$dir/pids"); [ -z "$p" ] && return; sleep 0.1; done; false; }
+none_left() { local p; for _ in $(seq 150); do p=$(xargs -r -n 1 ps -o pid= -p <"$dir/pids"); [ -z "$p" ] && return; sleep 0.1; done; false; }
 
 # ---- the same bits ----
 
@@ -83,11 +83,11 @@ ok "which ends too" none_left
 
 echo 'io.stdout:write("up\n") io.stdout:flush() os.execute("exec sleep 30")' >sleep.lua
 for signal in TERM KILL; do
-  : >pids
+  : >pids >up
   new_address
   PATH=$dir/bin:$PATH "$rille" launch --bind "$address" -d cpu:1 -H a,b sleep.lua >up 2>err &
   controller=$!
-  for _ in $(seq 100); do grep -q up up && break; sleep 0.1; done
+  for _ in $(seq 300); do grep -q up up && break; sleep 0.1; done
   pkill -P "$controller" sleep
   kill -$signal "$controller"
   ok "SIG$signal of the controller leaves no worker" eval 'grep -q up up && [ "$(wc -l <pids)" = 2 ] && none_left'
