@@ -112,6 +112,8 @@ ok "without ssh the host is told that it was for" says "ssh, which is to start i
 text=$(PATH=$dir/empty "$rille" -d cpu:1 --doctor)
 ok ":doctor says so as well" grep -q '^ *ssh  *not there' <<<"$text"
 ok "or which it is" grep -q "^ *ssh  *$dir/bin/ssh" <<<"$(PATH=$dir/bin "$rille" -d cpu:1 --doctor)"
+go worker --join 'tcp://127.0.0.1:*'
+ok "only who binds may leave the port open" ends 2 "its port is a number"
 over -H 'a,b c' -e ''
 ok "an error of a list has line and column" ends 2 "-H:1:5: behind a host"
 printf 'a\nb sluts=2\n' >"$dir/hosts"

@@ -69,8 +69,9 @@ is_local_host(const char *host, size_t n)
            (n == 5 && !memcmp(host, "[::1]", 5));
 }
 
-int
-link_address(const char *text, bool *local)
+/* any: a port may be "*", one that is free. */
+static int
+read_address(const char *text, bool any, bool *local)
 {
     *local = starts(text, "ipc:///");
     if (*local) return strlen(text) < 108 ? 0 : fail(E_ARG, "the address %s is too long", text);
@@ -79,13 +80,19 @@ link_address(const char *text, bool *local)
         return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
     size_t digits = strspn(colon + 1, "0123456789");
     long port = strtol(colon + 1, NULL, 10);
-    bool any = !strcmp(colon + 1, "*"); /* whoever binds takes a port that is free */
-    if (!any && (digits == 0 || digits > 5 || colon[1 + digits] || port < 1 || port > 65535))
+    bool free_one = any && !strcmp(colon + 1, "*");
+    if (!free_one && (digits == 0 || digits > 5 || colon[1 + digits] || port < 1 || port > 65535))
         return fail(E_ARG, "\"%s\" is no address: its port is a number from 1 to 65535", text);
     size_t n = (size_t)(colon - host);
     if (strcspn(host, " \t/;") < n) return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
     *local = is_local_host(host, n);
     return 0;
+}
+
+int
+link_address(const char *text, bool *local)
+{
+    return read_address(text, false, local);
 }
 
 /* libzmq binds numbers and interfaces, not names: a host's name becomes its number; all else stays. */
@@ -208,9 +215,9 @@ link_serve(const char *bind, const struct key *key, struct link **out)
     char numbered[LINK_ENDPOINT];
     *out = NULL;
     if (bind) {
-        TRY(link_address(bind, &local));
+        TRY(read_address(bind, true, &local));
         number_host(bind, numbered);
-        TRY(link_address(numbered, &stays));
+        TRY(read_address(numbered, true, &stays));
     }
     if (!(local && stays) && !key)
         return fail(E_ARG,

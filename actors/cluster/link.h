@@ -20,8 +20,9 @@ struct link;
  * host can reach it. */
 int link_address(const char *text, bool *local);
 
-/* bind: a tcp address, or NULL: ipc in a folder of the user's own, which goes with the link. key NULL: none, for
- * addresses of this host alone (E_ARG else). E_BUS: port in use, no right to it... */
+/* bind: a tcp address, whose port may be *, one that is free; or NULL: ipc in a folder of the user's own, which goes
+ * with the link. key NULL: none, for addresses of this host alone (E_ARG else). E_BUS: port in use, no right to it...
+ */
 int link_serve(const char *bind, const struct key *key, struct link **out);
 /* address: what link_serve()'s endpoint was. Joins when the coordinator is there; until then nothing comes. */
 int link_join(const char *address, const struct key *key, struct link **out);
