@@ -1,20 +1,16 @@
 /* rille.h - the public face of librille: tensors that lie over many devices, and programs on them.
  *
- * One session owns devices, threads, memory, the stored program and its plans.
- * It is used by the thread that opened it: all others are refused, but for
- * rille_interrupt(). So are NULL and what belongs to another session; functions
- * that return a pointer, a count or nothing then give NULL, 0 or -1, do nothing,
- * and rille_error() tells. A session's values are lazy: an operator call adds a node (shape, dtype, layout and
- * placement errors come at once), and the value is computed when it is read.
+ * A session owns devices, threads, memory, the stored program and its plans. The thread that opened it uses it:
+ * functions refuse any other thread, but for rille_interrupt() and rille_doing(). They refuse NULL too, and what
+ * belongs to another session; those that return a pointer, a count or nothing then give NULL, 0 or -1, or do nothing,
+ * and rille_error() tells why. A session's values are lazy: an operator call adds a node (shape, dtype, layout and
+ * placement errors come at once), and a read computes the value.
  *
- * Functions that can fail return 0 or a code > 0; rille_error() then tells what
- * was expected, what was found, and the line of the program that was named with
- * rille_at(). Handles (rille_tensor, rille_graph, rille_live) are the caller's
- * and are given back with their free function, which also clears the pointer.
- * Placements and layouts belong to the session; equal ones are the same pointer.
- * Text that is returned as char * is the caller's to free(); const char * is
- * the library's. Axes, ranks and positions count from 0. dtypes are text:
- * f32 f64 bf16 f16 i32 i64 u8 bool. */
+ * Functions that can fail return 0 or a code > 0; rille_error() then tells what they expected, what they found, and the
+ * line of the program that rille_at() named. The caller owns handles (rille_tensor, rille_graph, rille_file...) and
+ * gives them back to their free or close function, which also clears the pointer. The session owns placements and
+ * layouts; equal ones are the same pointer. Text in a char * is the caller's to free(); const char * is the library's.
+ * Axes, ranks and positions count from 0. dtypes are text: f32 f64 bf16 f16 i32 i64 u8 bool. */
 #ifndef RILLE_H
 #define RILLE_H
 
@@ -49,8 +45,8 @@ struct rille_options {
     uint64_t seed;       /* of random values */
     bool check_ref, check_nan;
     size_t memory_limit;                 /* bytes a device; 0: none */
-    const char *cost;                    /* file of what moves cost here, which rille_calibrate made; NULL: built in */
-    const struct rille_workers *cluster; /* devices are workers'; NULL: this process's own. Read by rille_open() */
+    const char *cost;                    /* file of rille_cost_write(): what moves cost here; NULL: built in */
+    const struct rille_workers *cluster; /* workers own the devices; NULL: this process. rille_open() reads it */
 };
 
 /* A session over worker processes: their devices count through them in order of rank. rille_open() waits until all are
@@ -60,26 +56,27 @@ struct rille_workers {
     int workers;
     const char *bind;     /* where workers join: "tcp://127.0.0.1:5555"; NULL: sockets in a folder of the user's own */
     const char *key_file; /* of rille_key_new(); NULL: none, for this host alone */
-    /* Starts the process of a rank, which calls rille_worker() with this address and secret (by a pipe: a secret is
-     * never in arguments or environment); the first `started` ranks, and again when they were lost. 0 and *pid, or
-     * non-zero after saying why to the user. NULL: workers come by themselves. */
+    /* Starts the process of a rank, which calls rille_worker() with this address and secret (a pipe carries the secret:
+     * arguments and environment never hold it); the session asks for the first `started` ranks, and again for those it
+     * loses. Gives 0 and *pid, or tells the user why not and gives non-zero. NULL: workers come by themselves. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
     const char *(*host)(void *arg, int rank); /* where start() starts it, for messages; NULL, or its answer: here */
-    void (*say)(void *arg, const char *text); /* news: who was not let in; any thread; NULL: nobody listens */
+    void (*say)(void *arg, const char *text); /* news: whom the session refused; any thread; NULL: to nobody */
     void *arg;
 };
 int rille_open(const struct rille_options *options, struct rille_session **s);
-/* Non-zero when handles were not given back: they are freed, and rille_error() says which. */
+/* Frees the handles that the caller did not give back: then non-zero, and rille_error() says which. */
 int rille_close(struct rille_session **s);
 
 const char *rille_error(void); /* text of the last failure on this thread */
 int rille_error_code(void);
 const char *rille_error_kind(void); /* "shapes do not fit", ... */
-const char *rille_error_line(void); /* "file:line" that rille_at() named for what failed, "" when there is none */
+const char *rille_error_line(void); /* "file:line" that rille_at() named for what failed; "": none */
 
-/* Names the line of the user's program for what is called next; file is copied. inside: "nn.Linear" or NULL. */
+/* Names the line of the user's program for the calls that follow; copies the texts. inside: "nn.Linear" or NULL. */
 void rille_at(struct rille_session *s, const char *file, int line, const char *inside);
+
 /* ---- worker processes ---- */
 
 struct rille_worker_options {
@@ -89,11 +86,12 @@ struct rille_worker_options {
     unsigned char secret[RILLE_SECRET]; /* zero: this process came by itself */
     int wait_seconds;                   /* for the coordinator to be there */
     bool check_ref, check_nan;
-    void (*die)(int status); /* ends the process (_exit), where a kernel does not come back; NULL: it is waited for */
+    void (*die)(int status); /* ends the process (_exit) where a kernel does not come back; NULL: waits for it */
 };
-/* Runs what a controller gives it until the job ends: 0; else why it was not let in, or cut off. */
+/* Runs what a controller gives it until the job ends: 0; else rille_error() says why the controller refused it or cut
+ * it off. */
 int rille_worker(const struct rille_worker_options *options);
-/* The address of this host by which it reaches another; non-zero: it does not. */
+/* Writes the address of this host by which it reaches another; non-zero: it does not. */
 int rille_own_address(const char *host, char out[64]);
 int rille_address(const char *text); /* non-zero: what is wrong with an address */
 int rille_devices(const char *text); /* the same for a list of devices */
@@ -104,38 +102,39 @@ struct rille_worker_info {
     char host[64], devices[256], state[16]; /* devices: "cpu:2 cpu:3" */
     double heartbeat;                       /* seconds since the last one */
 };
-/* i-th worker; false when there is none. Without a cluster this process is the only one. */
+/* Describes the i-th worker; false: there is none. Without a cluster this process is the only one. */
 bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out);
 bool rille_in_cluster(struct rille_session *s);
 bool rille_was_lost(void); /* was the last failure on this thread the loss of a worker? */
 
-/* Keeps all variables, their gradients and the counters of random values as they are now; and goes back to them. When
- * workers were lost they are replaced first, or those that are left take their devices (workers: how many there are to
- * be; 0: as many as before). Handles and graphs stay valid. */
+/* rille_snapshot() keeps all variables, their gradients and the counters of random values as they are now;
+ * rille_recover() goes back to them. It first replaces lost workers, or gives their devices to those that are left
+ * (workers: how many there are to be; 0: as many as before). Handles and graphs stay valid. */
 int rille_snapshot(struct rille_session *s);
 bool rille_has_snapshot(struct rille_session *s);
 int rille_recover(struct rille_session *s, int workers);
 
-/* Requests cancellation of the run in progress: it fails with "interrupted" at its next act, and its random numbers are
- * given back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */
+/* Requests cancellation of the run in progress: it fails with "interrupted" at its next act, and gives its random
+ * numbers back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */
 void rille_interrupt(struct rille_session *s);
-/* What the run in progress is doing, "matmul (a.lua:3)", "" for nothing; as free to call as rille_interrupt(). */
+/* Writes what the run in progress is doing, "matmul (a.lua:3)", "" for nothing; as free to call as
+ * rille_interrupt(). */
 void rille_doing(struct rille_session *s, char *text, size_t size);
-/* What one device thread does, in this process or a worker of its host; false: there is no such thread. In a signal
- * handler, or on the session's thread. */
+/* Writes what one device thread does, in this process or a worker of its host; false: there is no such thread. In a
+ * signal handler, or on the session's thread. */
 bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
 void rille_seed(struct rille_session *s, uint64_t seed); /* restarts the count of random calls */
-/* The random state: what has the same seed and count draws the same numbers from then on, compiled or not. */
+/* The random state: sessions of the same seed and count draw the same numbers from then on, compiled or not. */
 void rille_random_state(struct rille_session *s, uint64_t *seed, uint64_t *count);
 void rille_random_restore(struct rille_session *s, uint64_t seed, uint64_t count);
 
-/* What moves cost on this machine, by which they are carried out at once or in hops. Nothing is measured unless asked:
- * rille_calibrate() takes a second or two, on four cpu devices, and changes nothing; a file that rille_cost_write()
- * made is named in the options of a session. */
+/* What moves cost on this machine: it decides whether they go at once or in hops. rille_calibrate() alone measures: it
+ * takes a second or two, on four cpu devices, and changes nothing; the options of a session name the file that
+ * rille_cost_write() writes. */
 struct rille_cost {
     double alpha_ns;          /* a message */
     double beta_ns_per_byte;  /* a byte received */
-    double gamma_ns_per_byte; /* a byte read to be combined */
+    double gamma_ns_per_byte; /* a byte that a rank reads to combine */
     double copy_ns_per_byte;  /* a byte of the rank's own that it copies */
     double hop_ns;            /* a hop, whatever it moves */
     double staging_bytes;     /* a rank holds at most so much between hops; 0: no limit */
@@ -156,7 +155,7 @@ struct rille_counters {
     int64_t acts;
     int64_t messages;        /* through the rings of device threads */
     int64_t thread_messages; /* of those, between threads */
-    int64_t allocations;     /* buffers that the host was asked for */
+    int64_t allocations;     /* buffers that pools asked of the host */
     int64_t run_allocations; /* by Rille's own code on device threads between START and END: 0 */
     int64_t live_values;     /* values and nodes now stored */
     int64_t live_nodes;
@@ -164,7 +163,7 @@ struct rille_counters {
     int64_t arena_bytes;
     int64_t plans;      /* in the cache */
     int64_t plan_bytes; /* of host memory, about */
-    int64_t generation; /* how often rille_generation was raised: compiled steps that are older do not fit */
+    int64_t generation; /* rille_generation() raises it: older compiled steps do not fit */
 };
 void rille_count(struct rille_session *s, struct rille_counters *out);
 /* Bytes that only a collection of the caller's garbage would free (for lua_gc); a hint. */
@@ -175,14 +174,14 @@ struct rille_device_info {
     int device, thread; /* thread: as in rille_doing_thread(); -1: on another host */
     int64_t live_bytes, arena_bytes, peak_bytes, limit_bytes;
 };
-/* i-th device that was used so far; false when there is none. */
+/* Describes the i-th device that the session has used; false: there is none. */
 bool rille_device_info(struct rille_session *s, int i, struct rille_device_info *out);
 struct rille_gpu_info {
     char name[256];
     int64_t memory;   /* bytes */
     int major, minor; /* compute capability */
 };
-/* The GPU that cuda:device lies on. */
+/* Describes the GPU that cuda:device lies on. */
 int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out);
 
 /* ---- placements and layouts ---- */
@@ -194,8 +193,8 @@ int rille_place_axes(const struct rille_place *p, int32_t sizes[RILLE_AXES]); /*
 int rille_place_ranks(const struct rille_place *p, const int32_t **ranks);    /* number of ranks, mesh order */
 char *rille_place_text(const struct rille_place *p);
 
-/* One text for each mesh axis ("S(0)", "B", "P(max)"), or a single text of the whole ("(B, S(0))"). order: NULL, or
- * every mesh axis once. ndim: of the tensor it is for, so that S(-1) is understood and S beyond it refused; -1: not
+/* Takes one text for each mesh axis ("S(0)", "B", "P(max)"), or a single text of the whole ("(B, S(0))"). order: NULL,
+ * or every mesh axis once. ndim: of the tensor it is for: it tells what S(-1) means and refuses S beyond it; -1: not
  * known. */
 int rille_layout(struct rille_session *s, const struct rille_place *p, int n, const char *const *sbp, const int *order,
                  int ndim, const struct rille_layout **out);
@@ -246,24 +245,24 @@ struct rille_attr {
     const int64_t *list;
 };
 /* Calls an operator. args: operands in order (trailing ones may be missing when they are optional). out has room for
- * rille_op_results() handles. A whole number is taken for a FLOAT, a single INT for INTS. */
+ * rille_op_results() handles. A FLOAT takes a whole number too, INTS a single INT. */
 int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
                const struct rille_attr *attrs, struct rille_tensor **out);
-/* How often each axis of each tensor among the operands of the next call is cut: a constraint on its layouts, obeyed by
- * the choice and by a planner. pieces: operand by operand, naxis[i] numbers each. */
+/* Says how often the next call cuts each axis of each tensor among its operands: a constraint on its layouts that the
+ * choice and a planner obey. pieces: operand by operand, naxis[i] numbers each. */
 int rille_strategy(struct rille_session *s, int noperand, const int *naxis, const int32_t *pieces);
-/* In place: leaf, a variable, takes the first result as rille_tensor_assign has it; nothing of it is differentiated. A
- * result of a wider class, which its dtype would cut (a float for an integer, an integer for a bool), is refused. */
+/* In place: leaf, a variable, takes the first result as rille_tensor_assign() has it; no gradient passes. Refuses a
+ * result of a wider class, which leaf's dtype would cut (a float for an integer, an integer for a bool). */
 int rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const struct rille_op *op, int nargs,
                     const struct rille_arg *args, int nattrs, const struct rille_attr *attrs);
-/* A source operator ("zeros", "randn", "arange"...): a leaf of this shape, dtype (NULL: the operator's own) and layout
- * (NULL: whole on device 0 of the default kind). numbers: its operands. */
+/* Calls a source operator ("zeros", "randn", "arange"...) for a leaf of this shape, dtype (NULL: the operator's own)
+ * and layout (NULL: whole on device 0 of the default kind). numbers: its operands. */
 int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int ndim,
                  const int64_t *shape, const char *dtype, const struct rille_layout *layout, struct rille_tensor **out);
 
 /* ---- tensors ---- */
 
-/* A leaf from host values: the global value, dense, row-major, of dtype. Copies. */
+/* Copies host values into a leaf: the global value, dense, row-major, of dtype. */
 int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,
                            const struct rille_layout *layout, struct rille_tensor **out);
 void rille_tensor_free(struct rille_tensor **t);
@@ -281,17 +280,17 @@ int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on); /* leaves o
 const char *rille_tensor_name(const struct rille_tensor *t);         /* NULL: none */
 void rille_tensor_set_name(struct rille_tensor *t, const char *name);
 
-/* Computes the values of these tensors in one run. Nothing happens for those that have theirs. */
+/* Computes the values of these tensors in one run, but for those that have theirs. */
 int rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t);
-/* The global value, dense, row-major, to numel * dtype_bytes bytes. */
+/* Writes the global value to out: dense, row-major, numel * dtype_bytes bytes. */
 int rille_tensor_read(struct rille_tensor *t, void *out);
-/* Those from start[i] on and before stop[i] along each axis; only their owners are asked. */
+/* The same of the elements from start[i] on and before stop[i] along each axis i; asks only their owners. */
 int rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out);
 /* The value of a tensor of one element. Integers and bools in *i with *is_int. */
 int rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int);
 /* The part at rank, as a tensor on that device alone. */
 int rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **out);
-/* Mesh position pos: its rank, local shape and offset. */
+/* Tells the rank, local shape and offset of mesh position pos. */
 int rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *shape, int64_t *offset);
 
 int rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l,
@@ -306,57 +305,58 @@ int rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out);
 int rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, const char *dtype,
                           struct rille_tensor **out);
 int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
-/* Whether a planner may choose the leaf's layout (sbp = "auto"): the first planned step does, and it is kept. Clears
- * nothing else; to_global_ ends it. */
+/* Says whether a planner may choose the leaf's layout (sbp = "auto"): the first planned step does, and the leaf keeps
+ * it. Clears nothing else; to_global_ ends it. */
 int rille_tensor_auto(struct rille_tensor *leaf, bool on);
-/* In place: the leaf takes src's value (cast to its dtype, boxed to its layout; shapes must broadcast to it). Whatever
- * was computed from the old value keeps it. */
+/* In place: the leaf takes src's value (cast to its dtype, boxed to its layout; shapes must broadcast to it). Results
+ * of the old value keep it. */
 int rille_tensor_assign(struct rille_tensor *leaf, struct rille_tensor *src);
-/* to_global_: a leaf changes its layout, dtype of its gradient and all. */
+/* to_global_: the leaf changes its layout and drops its gradient and that one's layout; older compiled steps do not
+ * fit. */
 int rille_tensor_relayout(struct rille_tensor *leaf, const struct rille_layout *l);
 
 /* ---- gradients ---- */
 
 /* Adds d t / d leaf to the grad of each leaf with requires_grad; t has one element. */
 int rille_tensor_backward(struct rille_tensor *t);
-/* d y / d x[i] in out[i] (zeros where y does not depend on it), differentiable again. y may be of any shape: its sum.
- */
+/* Gives d y / d x[i] in out[i] (zeros where y does not depend on it), differentiable again. y may be of any shape: its
+ * sum. */
 int rille_tensor_grad_of(struct rille_tensor *y, int n, struct rille_tensor *const *x, struct rille_tensor **out);
 /* NULL when there is none; a new handle. */
 struct rille_tensor *rille_tensor_grad(struct rille_tensor *t);
 int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* NULL clears */
-/* A leaf's gradient is deposited in this layout, of the leaf's placement; NULL: in one that suits the leaf's own. A new
- * layout of the leaf forgets it. */
+/* backward deposits the leaf's gradient in this layout, of the leaf's placement; NULL: in one that suits the leaf's
+ * own. A new layout of the leaf forgets it. */
 int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
 bool rille_grad_mode(struct rille_session *s, bool on); /* returns what it was */
 
-/* While on, what is computed is not kept for the backward pass, but computed again there from what it began with, with
- * the same bits. One region from on to off. Returns what it was; on within on changes nothing. */
+/* While on, calls keep nothing for the backward pass, which computes their results again, to the same bits, from what
+ * the region began with; a region is from on to off. Returns what it was; on within on changes nothing. */
 bool rille_recompute(struct rille_session *s, bool on);
 
 /* From now on products (matmul, conv2d, attention) take f32 operands in this dtype of 16 bits, and sums, norms, losses
- * and powers take operands of 16 bits as f32; NULL: everything is taken as it is. A trace keeps what was on when it was
+ * and powers take operands of 16 bits as f32; NULL: all take everything as it is. A trace keeps what was on when it was
  * made. */
 int rille_autocast(struct rille_session *s, const char *dtype);
 const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: none */
 
-/* Updates (optimisers): op's first results are written over its first operands, which must be leaves; all of one step
- * are run together with rille_step(). */
+/* Adds an update (optimisers): op writes its first results over its first operands, which must be leaves; rille_step()
+ * runs all of one step together. */
 int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args,
                  int nattrs, const struct rille_attr *attrs);
-/* Computes what updates since the last step made, with their leaves' gradients, and the values backward was called on.
- * When it fails, the variables are as before; gradients that the data made impossible (a label out of range) are gone,
- * others are kept. */
+/* Computes the updates since the last step, with their leaves' gradients, and the values that backward began with. When
+ * it fails, the variables are as before; gradients that the data made impossible (a label out of range) are gone,
+ * others stay. */
 int rille_step(struct rille_session *s);
 /* Forgets the updates since the last step: their variables are as before. */
 void rille_step_undo(struct rille_session *s);
 
-/* ---- numbers that are asked again before each call of a compiled step ---- */
+/* ---- numbers that each call of a compiled step asks for again ---- */
 
-typedef int rille_live_fn(void *arg, double *out); /* non-zero: failed; the run is not started */
+typedef int rille_live_fn(void *arg, double *out); /* non-zero: it failed, and the run does not start */
 int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
                    struct rille_live **out);
-/* undo is called when the run that the number was asked for did not happen: it failed, or was interrupted. */
+/* The session calls undo when the run that asked for the number did not happen: it failed, or an interrupt ended it. */
 void rille_live_undo(struct rille_live *l, void (*undo)(void *arg));
 void rille_live_free(struct rille_live **l);
 
@@ -368,25 +368,25 @@ struct rille_graph_options {
     int lag;              /* 0: of the schedule */
     double memory; /* above 0: the schedule of the least bubble in that; up to 16: a factor of what 1F1B holds for
                       backward on the device that holds most; above: bytes a device */
-    const struct rille_chart_costs
-        *costs; /* by which a schedule is searched for; NULL: reckoned. Until the step is made */
+    /* What a search for a schedule goes by; NULL: reckoned. The caller keeps them until the step is made. */
+    const struct rille_chart_costs *costs;
     bool split_backward, recompute;
     int zero;
-    const char
-        *auto_parallel;   /* who lays the step out: NULL, its lines; "optimal", "propagate", "recursive", "greedy" */
-    int64_t memory_limit; /* of a planned step, and of schedules that are searched for: bytes a device; 0: none */
+    /* Who lays the step out: NULL, its lines; "optimal", "propagate", "recursive", "greedy". */
+    const char *auto_parallel;
+    int64_t memory_limit; /* of a planned step and a searched schedule: bytes a device; 0: none */
     double time_limit;    /* seconds of one core that the planner may search; 0: 1 */
     bool again;           /* the caller traces again whenever rille_trace_end gives no graph */
 };
-/* E_ARG: an option is not one of those there are. rille_trace_begin checks too. */
+/* E_ARG: an option is not one of those there are. rille_trace_begin() checks too. */
 int rille_graph_check(const struct rille_graph_options *o);
-/* Tracing: begin, build the program on the inputs given back (one piece each), end with its results. Between begin and
- * end every call is recorded and nothing runs; reading a value is an error. abort after a failure: versions and
- * gradients are as before.
+/* Tracing: begin, build the program on the inputs that begin gives (one piece each), end with its results. Between
+ * begin and end a trace records every call and runs nothing; reading a value is an error. abort after a failure:
+ * versions and gradients are as before.
  *
- * Some operators of a planned step are written with others as the layouts chosen ask. With options.again
- * rille_trace_end then succeeds and gives NULL, three times at most: begin and end once more, with the same calls in
- * between; the last end gives the best. */
+ * A planned step writes some operators with others, as the chosen layouts ask. With options.again rille_trace_end()
+ * then succeeds and gives NULL, three times at most: begin and end once more, with the same calls in between; the last
+ * end gives the best. */
 int rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin,
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
@@ -398,7 +398,7 @@ bool rille_trace_pause(struct rille_session *s, bool pause);
 int rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out);
 /* Does g fit these inputs (types, layouts), the captured variables, their gradients and the session's generation? */
 bool rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in);
-/* Runs it. out has room for the number of results traced. */
+/* Runs it. out has room for rille_graph_results() handles. */
 int rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out);
 int rille_graph_results(const struct rille_graph *g);
 void rille_graph_free(struct rille_graph **g);
@@ -413,14 +413,14 @@ struct rille_device_stats {
 };
 struct rille_stats {
     double step_time, bubble, ideal; /* seconds; bubble: share of device time idle */
-    int nhost; /* on which the step's devices lie; all this is told of those of the controller's */
+    int nhost;                       /* of the step's devices; all this tells of the controller's host alone */
     int ndevice;
-    struct rille_device_stats *device; /* the graph's; another call to rille_graph_stats writes them */
+    struct rille_device_stats *device; /* the graph's; the next rille_graph_stats() writes over them */
 };
 int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
-/* Writes the times of the acts of the last run that was timed, on the controller's host, as Chrome trace JSON: the
- * first runs are, and all from the first time that this is called. If none was timed yet, path gets those of the next
- * run when it ends. */
+/* Writes the times of the acts of the last timed run on the controller's host as Chrome trace JSON: the session times
+ * the first runs, and all from the first call of this on. Where it has timed none yet, path gets those of the next run
+ * when it ends. */
 int rille_graph_timeline(struct rille_graph *g, const char *path);
 
 /* What a step does when: its plan on a virtual clock, each device working by itself, and its last timed run. */
@@ -454,7 +454,7 @@ struct rille_chart {
     struct rille_chart_device *device;
     bool split;    /* gradients of weights may wait */
     int lag;       /* of its credits; 0: as many as pieces */
-    bool reckoned; /* no run was timed, no costs were given: planned with the built-in rates */
+    bool reckoned; /* from the built-in rates: there is no timed run, and no costs are given */
     double forward, backward, weight, moving; /* seconds of a piece on a device of a stage, planned */
     double bound;                             /* no schedule of these costs has a smaller bubble */
     int64_t activations, activations_1f1b;    /* bytes that a device holds for backward at most; with 1F1B */
@@ -466,7 +466,7 @@ struct rille_chart {
 struct rille_chart_costs {
     double forward, backward, weight, move, update;
 };
-/* costs NULL: as measured, or where no run was timed as the built-in rates have it. From then on all runs are timed. */
+/* costs NULL: as measured, or without a timed run as the built-in rates have it. Times all runs from then on. */
 int rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, struct rille_chart **out);
 void rille_chart_free(struct rille_chart **c);
 
@@ -479,9 +479,9 @@ struct rille_actor {
     int64_t begun, acts, pieces, bytes; /* acts begun, of a whole run; of its registers */
     const char *state;                  /* "done", "ready", "waits for matmul (a.lua:3) on cpu:1" */
     const char *line;                   /* "a.lua:3", "" */
-    int nhost;                          /* on which the plan's devices lie; actors are told of on the controller's */
+    int nhost;                          /* of the plan's devices; rille_actor() tells of the controller's host alone */
 };
-/* i-th actor; its texts are good until the next call. false: there is none. */
+/* Describes the i-th actor; its texts are good until the next call. false: there is none. */
 bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);
 
 /* ---- introspection ---- */
@@ -515,9 +515,9 @@ struct rille_explain_boxing {
     const char *steps;     /* text */
     const char *forced_by; /* "matmul (a.lua:3) -> relu (a.lua:4)" or NULL */
     int64_t times;         /* how often a step does it */
-    bool of_leaf;          /* what is moved was not computed: a variable */
+    bool of_leaf;          /* it moves a variable, which no call computes */
     int ncandidate;
-    struct rille_explain_path { /* ways to carry it out: the first is taken */
+    struct rille_explain_path { /* ways to carry it out: a run takes the first */
         const char *name;       /* its hops: "all-gather, all-gather" */
         int nhop;
         const char **layouts;   /* where each hop ends */
@@ -531,7 +531,7 @@ struct rille_explain {
     struct rille_explain_op *ops;
     struct rille_explain_boxing *boxing;
     int64_t bytes;       /* of all moves, as often as a step does them */
-    bool planned;        /* the next four are said */
+    bool planned;        /* the next four hold */
     int64_t cost, bound; /* nanoseconds; no plan costs less than bound */
     double gap;          /* (cost - bound) / cost */
     int64_t peak;        /* bytes on the fullest device, as the planner reckons */
@@ -541,7 +541,7 @@ struct rille_explain {
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
 /* What each thing that the user laid out - a to_global, a strategy, a variable that updates write - makes a planned
- * step cost more: at least and at most so many nanoseconds. Each is planned without, in a quarter of a second. */
+ * step cost more: at least and at most so many nanoseconds. Plans once without each, a quarter of a second long. */
 struct rille_hint {
     const char *what, *line;
     int64_t price, price_high;
@@ -554,11 +554,11 @@ struct rille_hints {
 int rille_graph_hints(struct rille_graph *g, struct rille_hints **out);
 void rille_hints_free(struct rille_hints **h);
 /* Writes what proves the plan of a planned step; rille_certificate_check() checks such a file, sharing nothing with the
- * search: 0, and what is proven in *said, or E_PLAN. */
+ * search: 0, and in *said what it proves, or E_PLAN. */
 int rille_graph_certify(struct rille_graph *g, const char *path);
 int rille_certificate_check(const char *path, char **said);
-/* The step on a cluster that one does not have: laid out anew on a mesh of meta devices. With as many axes as the step
- * has, what it was asked to lie like holds; with another number all layouts are free. */
+/* Lays the step out anew for a cluster that is not here, on a mesh of meta devices. With as many axes as the step's own
+ * the layouts that the program asks for hold; with another number all are free. */
 struct rille_cluster {
     int naxis;
     int32_t mesh[RILLE_AXES];
@@ -588,26 +588,26 @@ int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, co
 
 /* ---- files ---- */
 
-/* Named tensors in a file or a folder of shards, open for reading: the head is read and checked completely, values are
- * read when they are loaded, those of a rank's own shard alone. format: "safetensors", "npy", "npz", "gguf", "llmc";
+/* Named tensors in a file or a folder of shards, open for reading. rille_file_open() reads and checks the whole head; a
+ * load reads values, for each rank those of its own shard alone. format: "safetensors", "npy", "npz", "gguf", "llmc";
  * NULL: as the end of the path tells. */
 struct rille_file;
 int rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out);
 void rille_file_close(struct rille_file **f);
 struct rille_file_entry {
-    const char *name, *dtype; /* dtype: as the file calls it when Rille has none such; then it cannot be loaded */
+    const char *name, *dtype; /* dtype: where Rille has none such, the file's word; rille_file_load() refuses it */
     int ndim;
     const int64_t *shape;
 };
-bool rille_file_entry(const struct rille_file *f, int i,
-                      struct rille_file_entry *out);               /* by name; false past the end */
+/* Describes the i-th tensor, in order of name; false past the end. */
+bool rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry *out);
 int rille_file_find(const struct rille_file *f, const char *name); /* -1: it is not there */
-/* What else the file says, in its order; false past the end. */
+/* Tells what else the file says, in its order; false past the end. */
 bool rille_file_text(const struct rille_file *f, int i, const char **key, const char **value);
-/* A leaf. dtype: what floats become, NULL: the file's. */
+/* Loads it as a leaf. dtype: what floats become; NULL: the file's. */
 int rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
                     struct rille_tensor **out);
-/* The one tensor of a .npy file. */
+/* Loads the one tensor of a .npy file. */
 int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout,
                    struct rille_tensor **out);
 
@@ -621,19 +621,20 @@ struct rille_save_options {
     int nold;
     const char *const *old; /* files to remove once the new one is there */
 };
-struct rille_saving; /* a save in progress, on a thread of its own; values are those of the call, whatever follows */
+struct rille_saving; /* a save in progress, on a thread of its own: of the values at the call, whatever follows */
+/* in_background NULL: returns when all is written. */
 int rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
-               const struct rille_save_options *o,
-               struct rille_saving **in_background); /* NULL: returns when it is done */
-/* Waits, and fails as the save did. To be called before its session is closed. */
+               const struct rille_save_options *o, struct rille_saving **in_background);
+/* Waits, and fails as the save did. Call it before rille_close(). */
 int rille_saving_end(struct rille_saving **saving);
-/* Fails unless all bytes of the file are those that were saved with a digest. */
+/* Fails unless all bytes of the file are those that a save wrote with a digest. */
 int rille_verify(const char *path);
 
 /* ---- text ---- */
 
 /* A byte-level BPE tokenizer, from tokenizer.json or *.tiktoken (pattern and special, texts that take the ids behind
- * the last, are for the latter; NULL: cl100k's). It needs no session, and one thread at a time. Text is any bytes. */
+ * the last, are for the latter; NULL: cl100k's). It needs no session; one thread at a time may use it. Text is any
+ * bytes. */
 struct rille_tokenizer;
 int rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
                          struct rille_tokenizer **out);
@@ -650,7 +651,7 @@ int rille_tokenizer_template(const struct rille_tokenizer *t, const uint32_t **b
 int rille_tokenizer_is_special(const struct rille_tokenizer *t, int64_t id); /* no part of plain text */
 
 /* Learns a tokenizer of `size` ids, special ones last (reserved ones before, where the texts give no more), from texts
- * that are added one by one. pattern NULL: GPT-2's. */
+ * that the caller adds one by one. pattern NULL: GPT-2's. One thread at a time. */
 struct rille_trainer;
 int rille_trainer_new(const char *pattern, int nspecial, const char *const *special, struct rille_trainer **out);
 void rille_trainer_free(struct rille_trainer **r);
@@ -659,9 +660,9 @@ int rille_trainer_end(struct rille_trainer *r, int64_t size, struct rille_tokeni
 
 /* ---- tokens to train on ---- */
 
-/* A sequence of ids, or several, one a file (llm.c's token files, of 16 or 32 bits). Files are not read before ids are
- * wanted. Windows of length + 1 ids lie one behind the other, each sharing its last id with the next; none goes from
- * one file into another. */
+/* A sequence of ids, or several, one a file (llm.c's token files, of 16 or 32 bits). It reads files when somebody wants
+ * ids. Windows of length + 1 ids lie one behind the other, each sharing its last id with the next; none goes from one
+ * file into another. */
 struct rille_tokens;
 int rille_tokens_open(struct rille_session *s, int n, const char *const *path, struct rille_tokens **out);
 int rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, struct rille_tokens **out); /* copies */
@@ -669,8 +670,7 @@ void rille_tokens_close(struct rille_tokens **t);
 int64_t rille_tokens_count(const struct rille_tokens *t, int64_t *most); /* of ids in all, in the longest file */
 int64_t rille_tokens_windows(const struct rille_tokens *t, int64_t length);
 /* Rows first .. first + n - 1 of an epoch, whose order seed and epoch give: x {n, length} i64, and y, x one further.
- * What follows is read meanwhile, on a thread of its own: as many rows again, and at the end of an epoch the next one.
- */
+ * Meanwhile a thread of its own reads what follows: as many rows again, and at the end of an epoch the next one. */
 struct rille_token_rows {
     int64_t length, first, n;
     uint64_t seed, epoch;
@@ -683,7 +683,7 @@ struct rille_source_stats {
     int64_t depth;       /* its credits: batches that it may be ahead */
     int64_t read, taken; /* batches */
     int64_t full;        /* how often it waited for a credit */
-    int64_t waited;      /* how often a batch was not there when it was asked for: the first never is */
+    int64_t waited;      /* how often a caller found its batch not there: the first never is */
     double wait;         /* seconds of those */
 };
 void rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats *out);
@@ -692,7 +692,7 @@ int rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, 
 
 /* ---- for tests ---- */
 
-/* The k-th act from now fails (0: none), with this error code's kind: a kernel that fails. */
+/* The k-th act from now fails as a failing kernel does (0: none). */
 void rille_fail_act(struct rille_session *s, int64_t k);
 /* Kernels whose operator has this name also sleep so long (0: none); of four operators at most. */
 void rille_slow_op(struct rille_session *s, const char *op, double seconds);

@@ -1,5 +1,5 @@
-/* sample.h - reads what a record says should be tried, "f32{4,6} #2.5 - i64{5}<7 axis=0", into a call: for the tests
- * that iterate the operators, and for the pages about them. A sample is the caller's; any thread. */
+/* sample.h - reads a sample of a record, "f32{4,6} #2.5 - i64{5}<7 axis=0", into a call: for the tests that iterate the
+ * operators, and for the pages about them. The caller owns a sample; any thread. */
 #ifndef RILLE_KERNELS_SAMPLE_H
 #define RILLE_KERNELS_SAMPLE_H
 
@@ -20,7 +20,7 @@ struct sample {
     double above[SAMPLE_IN];  /* "f32{4}>0.5": and above this, integers not below it; 0: any */
 };
 
-/* "f32{4,6}" at text; NULL when it is none, else what follows. */
+/* Reads "f32{4,6}" at text; NULL when it is none, else what follows. */
 static inline const char *
 sample_type(const char *text, struct type *t)
 {
@@ -58,7 +58,7 @@ sample_operand(const char *text, struct sample *s)
     return text;
 }
 
-/* The number of the word at text among "sum|mean|none", -1 when it is none of them. */
+/* The number of the word at text among "sum|mean|none"; -1: it is none of them. */
 static inline int64_t
 sample_word(const char *words, const char *text, size_t n)
 {
@@ -132,7 +132,7 @@ sample_defaults(struct sample *s)
     }
 }
 
-/* False when the text cannot be read. c->out has room; nothing is inferred yet. */
+/* Reads the whole text; false: it is no sample. call.out has room; nobody has inferred its types yet. */
 static inline bool
 sample_read(const struct op *op, const char *text, struct sample *s)
 {

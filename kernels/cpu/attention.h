@@ -19,7 +19,7 @@ struct keys {
     enum dtype dtype;
     int64_t step, seen;
 };
-/* Of row r of scores [batch..., queries, keys], whose data is not read. */
+/* Of row r of scores [batch..., queries, keys]; reads no data of theirs. */
 struct keys keys_of(const struct view *scores, const struct view *mask, bool causal, int64_t r);
 /* What the mask adds to the score of key i: nothing, minus infinity, or what it holds. */
 double keys_add(const struct keys *l, int64_t i);

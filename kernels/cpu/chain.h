@@ -1,23 +1,18 @@
 /* chain.h - the program that a chain of element-wise calls becomes; chain.c makes it, eltwise.c runs it.
  *
- * The local sizes of the outputs are walked as nested loops (dimensions that lie
- * one behind the other in every operand are merged). A block is a piece of one
- * inner row, or several whole rows.
+ * Nested loops walk the local sizes of the outputs (dimensions that lie one behind the other in every operand are one
+ * loop). A block is a piece of one inner row, or several whole rows.
  *
- * What a step reads is a slot: an operand of the chain, or the result of an
- * earlier step, as a block in the compute type of that step. An operand that has
- * that type in memory, without gaps, is read where it lies; any other is loaded
- * into a block of scratch first, converted on the way; one that never changes (a
- * number) is loaded once a run. The last write goes to memory directly when
- * there is nothing to convert.
+ * What a step reads is a slot: an operand of the chain, or the result of an earlier step, as a block in the compute
+ * type of that step. The step reads an operand that has that type in memory, without gaps, where it lies; a run loads
+ * any other into a block of scratch first and converts it on the way, and one that never changes (a number) only once.
+ * The last write goes to memory directly when there is nothing to convert.
  *
- * Steps in a row that are plain arithmetic in one type are one part, a program for
- * tile.c: what one step hands to the next stays in registers, and is written
- * only where somebody else reads it. Any other step is a part of its own. A
- * chain that is nothing but such arithmetic on operands as they lie needs no
- * scratch, and its blocks are long. What will not stay in the caches is fetched
- * ahead, and its result goes to memory past them. Its exec owns a chain; read-only
- * once made, by any thread with scratch of its own. */
+ * Steps in a row that are plain arithmetic in one type are one part, a program for tile.c: what one step hands to the
+ * next stays in registers, and goes to memory only where somebody else reads it. Any other step is a part of its own. A
+ * chain that is nothing but such arithmetic on operands as they lie needs no scratch, and its blocks are long. A run
+ * fetches ahead what will not stay in the caches, and its result goes to memory past them. An exec owns its chain; any
+ * thread with scratch of its own runs it, and changes nothing of it. */
 #ifndef RILLE_KERNELS_CPU_CHAIN_H
 #define RILLE_KERNELS_CPU_CHAIN_H
 
@@ -41,11 +36,11 @@ struct area {
 
 enum slot_kind {
     SLOT_ABSENT,   /* NULL */
-    SLOT_CONSTANT, /* operand: one element, filled once a run */
+    SLOT_CONSTANT, /* operand: one element, which a run fills once */
     SLOT_NUMBER,   /* the same, for tile.c */
-    SLOT_DIRECT,   /* operand: read in place */
-    SLOT_LOADED,   /* operand: brought into the block */
-    SLOT_RESULT,   /* step: read where the step wrote */
+    SLOT_DIRECT,   /* operand: the step reads it in place */
+    SLOT_LOADED,   /* operand: the run brings it into the block */
+    SLOT_RESULT,   /* step: where the step wrote */
     SLOT_CONVERTED /* step: as if it had gone through memory of its dtype */
 };
 struct slot {
@@ -54,20 +49,20 @@ struct slot {
     enum compute type;
     struct site at; /* of SLOT_RESULT: see the step */
     int sibling;    /* SLOT_CONVERTED: the next slot of the same step, or -1 */
-    bool wide;      /* SLOT_NUMBER: read as a tile */
+    bool wide;      /* SLOT_NUMBER: a step reads it as a tile */
 };
 
 struct step {
     const struct call *call;
     enum compute type;
-    bool tile; /* done by tile.c */
+    bool tile; /* tile.c does it */
     int narg;
     int arg[OP_OPERAND]; /* slots */
     int value;           /* the argument that is the value of the step before, of the same part; or -1 */
     int out;             /* output it writes, or -1 */
     bool stored;         /* somebody reads it who does not get the value */
     bool in_place;       /* straight into that output */
-    struct site at;      /* where it is written, when it is stored */
+    struct site at;      /* where it goes, when it is stored */
     int last;            /* step after which nobody reads it there */
     int converted;       /* first slot of SLOT_CONVERTED, or -1 */
 };
@@ -100,7 +95,7 @@ struct elt {
     int64_t size[MAX_DIM]; /* outermost first */
     int64_t numel, row;    /* elements; of an inner row */
     bool rows;             /* a block is whole rows, not a piece of one */
-    bool loads;            /* some operand is brought into scratch */
+    bool loads;            /* a run brings some operand into scratch */
     bool streams;          /* some result goes past the caches */
     int64_t block;         /* elements in a block, at most */
     int nin, nout, nstep, nslot, npart, ncode, narea;

@@ -1,5 +1,5 @@
 /* conv_f64.h - convolutions of doubles and their gradients: variants of conv2d, conv2d_grad_x and conv2d_grad_w, for
- * which oneDNN has nothing. Any thread: nothing is kept from one call to the next, and all memory is the caller's. */
+ * which oneDNN has nothing. Any thread: calls keep nothing, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_CONV_F64_H
 #define RILLE_KERNELS_CPU_CONV_F64_H
 

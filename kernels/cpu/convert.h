@@ -1,5 +1,5 @@
-/* convert.h - blocks of elements between the dtypes of memory and the types that kernels compute in. Any thread:
- * nothing is kept from one call to the next, and all memory is the caller's. */
+/* convert.h - blocks of elements between the dtypes of memory and the types that kernels compute in. Any thread: calls
+ * keep nothing, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_CONVERT_H
 #define RILLE_KERNELS_CPU_CONVERT_H
 
@@ -17,11 +17,11 @@ compute_bytes(enum compute c)
     return c == COMP_F32 ? 4 : 8;
 }
 
-/* n elements of dtype d, `stride` elements apart, from memory into a block of type c, and back. Rounding and cutting
- * are those of elem_set_f and elem_set_i (runtime/type.h). */
+/* Converts n elements of dtype d, `stride` elements apart, from memory into a block of type c, and back; rounds and
+ * cuts as elem_set_f() and elem_set_i() do (runtime/type.h). */
 void block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int64_t n, void *block);
 void block_store(enum compute c, enum dtype d, const void *block, int64_t n, void *memory, int64_t stride);
-/* A block of type `from` becomes one of type `to`, as if it had gone through memory of dtype d. */
+/* Makes a block of type `from` one of type `to`, as if it had gone through memory of dtype d. */
 void block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const void *x, void *y);
 
 #endif

@@ -1,11 +1,9 @@
 /* dnnl.h - oneDNN primitives as the state of kernel variants.
  *
- * A variant's prepare() describes its primitive and calls prim_new(): the primitive,
- * its memory objects and its list of arguments are made there once, for fixed
- * shapes, strides and threads. prim_run() and prim_at() only set addresses and
- * execute; their scratch is the caller's. A primitive may be repeated over a batch
- * that oneDNN cannot walk itself. It is one thread's at a time. One engine serves
- * the process. */
+ * A variant's prepare() describes its primitive and calls prim_new(), which makes the primitive, its memory objects and
+ * its list of arguments once, for fixed shapes, strides and threads. prim_run() and prim_at() only set addresses and
+ * execute; the caller owns their scratch. A primitive can repeat over a batch that oneDNN cannot walk itself. Its exec
+ * owns it; one thread at a time runs it. One engine serves the process. */
 #ifndef RILLE_KERNELS_CPU_DNNL_H
 #define RILLE_KERNELS_CPU_DNNL_H
 
@@ -21,30 +19,31 @@ enum { PRIM_OUT = 32, PRIM_SCRATCH = 64 };
 struct prim_arg {
     int arg; /* DNNL_ARG_SRC... */
     int from;
-    dnnl_memory_desc_t desc; /* as it lies; where the primitive wants it otherwise it is brought to scratch so */
+    dnnl_memory_desc_t desc; /* as it lies; where the primitive wants it otherwise, a run brings it to scratch so */
 };
 
 /* The dtype in oneDNN's words; dnnl_data_type_undef when it has none for floats of this kind. */
 dnnl_data_type_t prim_dtype(enum dtype d);
-/* E_KERNEL naming what oneDNN was asked, unless status is success. */
+/* E_KERNEL, naming what we asked of oneDNN, unless status is success. */
 int prim_check(dnnl_status_t status, const char *what);
 
 /* A primitive descriptor for `threads` threads with scratch of the caller; hint is that of the forward pass where the
- * kind wants one. prefer: how the name of the implementation begins that is taken if there is one ("gemm"); NULL: the
- * first that oneDNN offers. add: the result is added to what is there. The caller destroys it. */
+ * kind wants one. prefer: takes the implementation whose name begins so ("gemm"), if there is one; NULL: the first that
+ * oneDNN offers. add: adds the result to what is there. The caller destroys it. */
 int prim_describe(const_dnnl_op_desc_t op, int threads, const_dnnl_primitive_desc_t hint, const char *prefer, bool add,
                   dnnl_primitive_desc_t *out);
-/* The first implementation that oneDNN would take is a plain loop: slower than anything we have. */
+/* Is the first implementation that oneDNN would take a plain loop, slower than anything we have? */
 bool prim_is_plain(const_dnnl_primitive_desc_t pd);
 
 struct prim;
 /* Takes pd over. */
 int prim_new(dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int threads, void **state,
              size_t *scratch_bytes);
-/* Executes n times a call; run r adds skip[r * nskip + i] bytes to argument i < nskip. skip is taken over (free). */
+/* Makes a call execute p n times; run r adds skip[r * nskip + i] bytes to argument i < nskip. Takes skip over, and
+ * frees it. */
 void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
-/* Executes it for so many images at a time, which it was made for; argument i < n is v[i], NULL: the same each time.
- * The last run ends where the images do, and computes some of them again. */
+/* Makes a call execute p for at_once images at a time, as many as its shapes have; argument i < n is v[i], NULL: the
+ * same each time. The last run ends where the images do, and computes some of them again. */
 void prim_repeat_images(struct prim *p, int64_t at_once, int n, const struct view *const *v);
 int64_t image_bytes(const struct view *v); /* from one to the next, of a dense one */
 
@@ -52,21 +51,21 @@ int64_t image_bytes(const struct view *v); /* from one to the next, of a dense o
 int prim_run(const struct kcall *k, const void *state);
 void prim_drop(void *state);
 
-/* A primitive that is a part of a variant: at[i] is where its argument i lies, whatever it says of operands and
+/* Runs a primitive that is a part of a variant: at[i] is where its argument i lies, whatever it says of operands and
  * results. */
 int prim_at(const struct prim *p, void *const *at, void *scratch, const char *what);
 
 /* ---- variants (cpu/gemm.c, cpu/conv.c, cpu/pool_dnnl.c) ---- */
 
-/* A product of more than 2 * flops a thread is computed in panels of its result of about flops, with sides of at least
- * `side` elements that are multiples of `step`; a batch of products in parts of about flops. Tests make it small. */
+/* A product of more than 2 * flops a thread computes its result in panels of about flops, with sides of at least `side`
+ * elements that are multiples of `step`; a batch of products goes in parts of about flops. Tests make it small. */
 extern struct gemm_panel {
     double flops;
     int64_t side, step;
 } gemm_panel;
 
-/* A convolution of more flops is computed in parts of some images, of four times as many of some channels. Tests make
- * it small. */
+/* A convolution of more flops goes in parts: of about so many over its images, of four times as many over channels.
+ * Tests make it small. */
 extern double conv_part_flops;
 extern int64_t mean_part_bytes; /* the same of means over windows, by the bytes of image and result */
 

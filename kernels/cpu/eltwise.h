@@ -1,10 +1,9 @@
-/* eltwise.h - element-wise calls, one or a chain, computed block by block.
+/* eltwise.h - computes element-wise calls, one or a chain, block by block.
  *
- * elt_new() turns a chain into a small program for given shapes and strides (chain.h);
- * elt_run() carries it out without allocating. A block of elements stays in
- * registers or the first-level cache from the first load to the last store, so a
- * chain reads and writes memory once, however long it is. A program belongs to the arena that it was made in, and is
- * only read afterwards: any thread. */
+ * elt_new() turns a chain into a small program for given shapes and strides (chain.h); elt_run() carries it out without
+ * allocating. A block of elements stays in registers or the first-level cache from the first load to the last store, so
+ * a chain reads and writes memory once, however long it is. An arena owns the program; elt_run() only reads it: any
+ * thread, with scratch of its own. */
 #ifndef RILLE_KERNELS_CPU_ELTWISE_H
 #define RILLE_KERNELS_CPU_ELTWISE_H
 
@@ -12,8 +11,8 @@
 #include "runtime/arena.h"
 
 struct elt;
-/* All of it in arena a. Calls and views are copied; data of views may be NULL. All outputs have the same local sizes,
- * to which every operand broadcasts. */
+/* Makes all of it in arena a; copies calls and views, whose data may be NULL. All outputs have the same local sizes, to
+ * which every operand broadcasts. */
 int elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
             const struct view *out, int threads, struct elt **e);
 size_t elt_scratch(const struct elt *e);

@@ -1,5 +1,5 @@
-/* gemm_f64.h - products of matrices of doubles, for which oneDNN has nothing. Any thread: nothing is kept from one
- * call to the next, and all memory is the caller's. */
+/* gemm_f64.h - products of matrices of doubles, for which oneDNN has nothing. Any thread: calls keep nothing, and all
+ * memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_GEMM_F64_H
 #define RILLE_KERNELS_CPU_GEMM_F64_H
 

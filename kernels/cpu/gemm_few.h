@@ -1,6 +1,6 @@
-/* gemm_few.h - products of a few rows by a matrix whose columns lie one after the other: what a model that writes an id
- * at a time is made of. Their limit is the reading of that matrix. Any thread: nothing is kept from one call to the
- * next. */
+/* gemm_few.h - products of a few rows by a matrix whose columns lie one after the other: they are most of a model that
+ * writes an id at a time. Reading that matrix is their limit. Any thread: calls keep nothing, and all memory is the
+ * caller's. */
 #ifndef RILLE_KERNELS_CPU_GEMM_FEW_H
 #define RILLE_KERNELS_CPU_GEMM_FEW_H
 
@@ -16,7 +16,7 @@ struct few {
     int64_t a_row, b_col, c_row, c_col;
 };
 
-/* Columns lo <= j < hi. A column is the same bits whatever is computed beside it. */
+/* Computes columns lo <= j < hi. A column has the same bits whatever is beside it. */
 void gemm_few(const struct few *p, int64_t lo, int64_t hi);
 
 #endif

@@ -1,10 +1,8 @@
 /* lanes.h - vectors of sixteen floats, for loops that add up.
  *
- * Of an array of lanes gcc moves all to memory and back when a loop of four
- * vectors is followed by one of a single one; vectors with a name stay in
- * registers. On levels of machine without such vectors the compiler takes
- * shorter ones, in the same order. Four of them are enough to hide how long an
- * addition takes. Macros; any thread. */
+ * gcc moves an array of lanes to memory and back when a loop over single vectors follows a loop over four; vectors with
+ * a name stay in registers. On levels of machine without such vectors the compiler takes shorter ones, in the same
+ * order. Four of them are enough to hide how long an addition takes. Macros; any thread. */
 #ifndef RILLE_KERNELS_CPU_LANES_H
 #define RILLE_KERNELS_CPU_LANES_H
 

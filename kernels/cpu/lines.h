@@ -1,10 +1,9 @@
 /* lines.h - the lines of tensors along an axis, one after another, each as n reals that lie side by side.
  *
- * What an operator does to a line is written once, for lines of floats and of
- * doubles, wherever they lie: those that do not lie so in memory are brought to
- * scratch, up to sixteen neighbours together, so that a line of cache is read
- * once; results are brought back. f32, bf16 and f16 are floats, f64 are doubles. Any thread: nothing is kept from one
- * call to the next, and all memory is the caller's. */
+ * An operator says once what it does to a line, of floats or of doubles, wherever that lies: lines_run() brings those
+ * that do not lie so in memory to scratch, up to sixteen neighbours together, so that it reads a line of cache once,
+ * and brings results back. f32, bf16 and f16 are floats, f64 are doubles. Any thread: calls keep nothing, and all
+ * memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_LINES_H
 #define RILLE_KERNELS_CPU_LINES_H
 
@@ -19,8 +18,8 @@ struct lines lines_of(const struct view *v, int axis);
 /* The lines over several dimensions (gone[d]); false where they do not lie together. */
 bool lines_over(const struct view *v, const bool *gone, struct lines *l);
 
-/* Loops over n reals of a type; numbers beside them are double, and rounded to the type first. y may be x. Sums are of
- * lanes within a block of 1024, of blocks in double. */
+/* Loops over n reals of a type; numbers beside them are double, and the loops round them to the type first. y may be x.
+ * Sums add lanes within a block of 1024, and blocks in double. */
 struct reals {
     double (*max)(int64_t n, const void *x);               /* NaN does not count */
     double (*sum)(int64_t n, const void *x, double shift); /* of x - shift */
@@ -40,8 +39,8 @@ struct line_call {
     struct lines l;
     int nview;
     const struct view *view[LINE_VIEWS];
-    unsigned out; /* bit i: view i is written */
-    /* Line r of each view; r counts inner positions fastest. */
+    unsigned out; /* bit i: one() writes view i */
+    /* Computes line r of each view; r counts inner positions fastest. */
     void (*one)(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line);
 };
 
@@ -49,7 +48,7 @@ size_t lines_scratch(const struct line_call *c, int threads);
 /* k->scratch has that many bytes. */
 void lines_run(const struct line_call *c, const struct kcall *k);
 
-/* May the lines of these views be walked together? All are floats, or all doubles. */
+/* May lines_run() walk the lines of these views together? All are floats, or all doubles. */
 bool lines_accept(const struct line_call *c);
 
 /* For results that have one number a line: v's element r. */

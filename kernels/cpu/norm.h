@@ -1,9 +1,8 @@
 /* norm.h - normalisation of rows to mean 0 (or as it is) and variance 1, forward and backward.
  *
- * A tensor is `rows` dense rows of n elements. Of f32, bf16 or f16 everything is
- * computed in f32, sums of a row in blocks that are added in double, sums over
- * rows likewise; where x is of f64, all operands are, and all is double. Any thread: nothing is kept from one call to
- * the next, and all memory is the caller's. */
+ * A tensor is `rows` dense rows of n elements. For f32, bf16 and f16 the loops compute in f32; sums of a row, and over
+ * rows, add blocks in double. Where x is of f64, all operands are, and all is double. Any thread: calls keep nothing,
+ * and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_NORM_H
 #define RILLE_KERNELS_CPU_NORM_H
 

@@ -1,5 +1,5 @@
-/* norm_f64.h - norm.h for rows of doubles: all operands that are there are of f64. Any thread: nothing is kept from
- * one call to the next, and all memory is the caller's. */
+/* norm_f64.h - norm.h for rows of doubles: all operands that are there are of f64. Any thread: calls keep nothing, and
+ * all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_NORM_F64_H
 #define RILLE_KERNELS_CPU_NORM_F64_H
 

@@ -1,10 +1,9 @@
 /* pool.h - windows over one plane of an image, row by row in lanes.
  *
- * A row of windows is made in two steps: entries that stand above each other are
- * combined, over a whole row of the image, and then those of a window beside each
- * other; a gradient goes the same way back. What lies beyond the image stands in
- * the padded row as an entry that changes nothing. Any thread: nothing is kept from one call to the next, and all
- * memory is the caller's. */
+ * A row of windows takes two steps: the first combines entries that stand above each other, over a whole row of the
+ * image, the second those of a window beside each other; a gradient goes the same way back. What lies beyond the image
+ * stands in the padded row as an entry that changes nothing. Any thread: calls keep nothing, and all memory is the
+ * caller's. */
 #ifndef RILLE_KERNELS_CPU_POOL_H
 #define RILLE_KERNELS_CPU_POOL_H
 
@@ -34,7 +33,7 @@ struct span plane_span(const struct plane *p, int i, int64_t u);
  * workspace has plane_workspace() bytes. All lanes get the bits that they would get alone. */
 typedef void plane_fn(const struct plane *p, const float *const *in, float *out, void *workspace);
 size_t plane_workspace(const struct plane *p);
-bool plane_fits(const struct plane *p); /* they are for planes whose positions fit 32 bits, with little padding */
+bool plane_fits(const struct plane *p); /* do they compute it? Its positions fit 32 bits, with little padding */
 
 plane_fn plane_max;       /* x -> y; NaN wins */
 plane_fn plane_max_back;  /* x, dy -> dx; to the first of equals */

@@ -1,9 +1,8 @@
 /* reduce.h - sums, products, greatest and least values over dimensions.
  *
- * For operators whose attributes 0 and 1 are axis (INTS; none: all) and keepdim.
- * Reals are accumulated in f64, integers and bool in i64; NaN wins. Where there
- * is nothing to reduce (an empty shard) the result is the identity. Any thread: nothing is kept from one call to the
- * next, and all memory is the caller's. */
+ * For operators whose attributes 0 and 1 are axis (INTS; none: all) and keepdim. Reals accumulate in f64, integers and
+ * bool in i64; NaN wins. Where there is nothing to reduce (an empty shard) the result is the identity. Any thread:
+ * calls keep nothing, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_REDUCE_H
 #define RILLE_KERNELS_CPU_REDUCE_H
 
@@ -20,7 +19,7 @@ int64_t reduced_index(const struct kcall *k, int64_t i);
 /* What is there before the first addend: 0, 1, the least or greatest value of the result's dtype. */
 double reduce_start_f(enum reduce r);
 int64_t reduce_start_i(enum reduce r, enum dtype d);
-/* Of operators whose records say what they fold: ref, accepts and run. */
+/* ref, accepts and run of operators whose records say what they fold. */
 int reduce_ref(const struct kcall *k);
 bool reduce_accepts(const struct kcall *k);
 int reduce_run(const struct kcall *k, const void *state);

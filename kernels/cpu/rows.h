@@ -1,9 +1,8 @@
 /* rows.h - loops along one axis of a tensor, in f32, whatever its dtype and stride.
  *
- * A row is walked in blocks that fit the first-level cache; elements that are
- * not f32 one behind the other are brought into a block first. Sums have one
- * order: sixty-four lanes within a block, blocks in double. Any thread: nothing is kept from one call to the next, and
- * all memory is the caller's. */
+ * Loops walk a row in blocks that fit the first-level cache; row_load() brings elements that are not f32 one behind the
+ * other into a block first. Sums have one order: sixty-four lanes within a block, blocks in double. Any thread: calls
+ * keep nothing, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_ROWS_H
 #define RILLE_KERNELS_CPU_ROWS_H
 
@@ -22,7 +21,7 @@ int64_t row_count(const struct view *v, int axis); /* how many such lines */
 
 /* n elements from `from` on as f32: in place where they lie so, else in workspace. */
 const float *row_load(const struct row *r, int64_t from, int64_t n, float *workspace);
-/* Where to compute elements from `from` on, to be given to row_store: in place when they lie so, else workspace. */
+/* Where to compute elements from `from` on, which row_store() then takes: in place when they lie so, else workspace. */
 float *row_into(const struct row *r, int64_t from, float *workspace);
 void row_store(const struct row *r, int64_t from, int64_t n, const float *x);
 

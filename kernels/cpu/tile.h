@@ -1,16 +1,14 @@
-/* tile.h - plain arithmetic, whose value stays in registers from step to step.
+/* tile.h - runs plain arithmetic, whose value stays in registers from step to step.
  *
- * A program is a list of steps. It is carried out for one tile of elements after
- * the other: eight vectors of the machine's width, which are the value that the
- * program works on. A step computes with the value and at most two tiles of
- * memory, or moves the value from or to memory. So a chain of sums and products
- * costs one load, one store and the arithmetic.
+ * A program is a list of steps. tile_run() carries it out for one tile of elements after the other: eight vectors of
+ * the machine's width, which are the value that the program works on. A step computes with the value and at most two
+ * tiles of memory, or moves the value from or to memory. So a chain of sums and products costs one load, one store and
+ * the arithmetic.
  *
- * Results have the same bits on every level of machine and wherever a tile
- * begins: each operation is rounded by itself.
+ * Results have the same bits on every level of machine and wherever a tile begins: each operation rounds by itself.
  *
- * One Zen 5 core (AVX-512), bench/ops: a step takes 10 ps an element from
- * registers, so that a chain of ten sums and products is bound by memory. Any thread; a program is only read. */
+ * One Zen 5 core (AVX-512), bench/ops: a step takes 10 ps an element from registers, so that memory bounds a chain of
+ * ten sums and products. Whoever makes a program owns it; any thread runs it, and only reads it. */
 #ifndef RILLE_KERNELS_CPU_TILE_H
 #define RILLE_KERNELS_CPU_TILE_H
 
@@ -53,14 +51,14 @@ tile_gives_truth(int op)
 }
 
 /* Codes of steps. An operation with the operand that the value is: 0, 1, 2. Of two operands the other one may be a
- * number, which is then kept in a register: TILE_NUMBER more. And the moves. */
+ * number, which then stays in a register: TILE_NUMBER more. And the moves. */
 #define TILE_CODE(op, value) (4 * (int)(op) + (value))
 enum {
     TILE_NUMBER = 2,
     TILE_LOAD = TILE_CODE(NTILE_OP, 0), /* value = memory[0] */
     TILE_STORE,                         /* memory[0] = value */
     TILE_STREAM,                        /* the same, past the caches; tile_fence() after the last */
-    TILE_FETCH,                         /* memory[0] will be read soon */
+    TILE_FETCH,                         /* a later step reads memory[0] soon */
     TILE_END
 };
 
@@ -79,11 +77,11 @@ struct tile_step {
     char *memory[2]; /* the operands that are not the value, in their order; or where a move goes */
 };
 
-/* nrow rows of n elements, COMP_F32 or COMP_F64, through the steps up to TILE_END. memory is aligned to its elements.
- * Any thread. */
+/* Takes nrow rows of n elements, COMP_F32 or COMP_F64, through the steps up to TILE_END. memory is aligned to its
+ * elements. */
 void tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow);
 
-/* What this thread streamed is seen by whoever sees what it writes from now on. */
+/* Whoever sees what this thread writes from now on sees what it streamed before. */
 void tile_fence(void);
 
 #endif

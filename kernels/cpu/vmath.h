@@ -1,9 +1,8 @@
 /* vmath.h - elementary functions on blocks of f32, vectorised. y may be x.
  *
- * The numbers are the largest errors in units of the last place of the result,
- * measured against libm in f64 (t/kernels-vmath.c holds them to it). Infinities,
- * NaN, signed zeros and subnormal results come out as from libm. Any thread: nothing is kept from one call to the
- * next, and all memory is the caller's. */
+ * The numbers are the largest errors in units of the last place of the result, measured against libm in f64
+ * (t/kernels-vmath.c holds them to it). Infinities, NaN, signed zeros and subnormal results come out as from libm. Any
+ * thread: calls keep nothing, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_VMATH_H
 #define RILLE_KERNELS_CPU_VMATH_H
 

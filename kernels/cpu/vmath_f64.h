@@ -3,8 +3,8 @@
  *
  * The elementary ones are the C library's for vectors (libmvec) where it has them: within 4 units of the last place, 3
  * as measured, and right at infinities, NaN and zeros; without a difference between an element in the middle of a block
- * and one at its end. One build may give other bits on another level of machine. Any thread: nothing is kept from one
- * call to the next, and all memory is the caller's. */
+ * and one at its end. One build may give other bits on another level of machine. Any thread: calls keep nothing, and
+ * all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_VMATH_F64_H
 #define RILLE_KERNELS_CPU_VMATH_F64_H
 
@@ -19,7 +19,7 @@ block_f64 f64_sqrt, f64_rsqrt, f64_floor, f64_ceil;
 
 void vec_exp_f64(int64_t n, const double *x, double *y); /* y may be x */
 
-/* A function of floats as one of doubles, rounded once. */
+/* Computes a function of floats as one of doubles, and rounds once. */
 void f32_by_f64(block_f64 *f, const struct call *c, int64_t n, int narg, const float *const *x, float *y);
 
 #endif

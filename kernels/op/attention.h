@@ -1,5 +1,5 @@
-/* attention.h - what attention, its gradient and its softmax share: the rule, a query of the reference, words.
- * Pure, but for what is written to the caller's memory; any thread. */
+/* attention.h - what attention, its gradient and its softmax share: the rule, a query of the reference, words. Pure,
+ * but for what they write to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_ATTENTION_H
 #define RILLE_KERNELS_OP_ATTENTION_H
 
@@ -11,7 +11,8 @@
                                                                                 "is_causal", ATTR_BOOL,                \
                                                                                 .doc = "query i sees keys 0..i"}
 
-/* The texts of a rule; scores and the mask (or "=") have a letter a dimension, the keys' in brackets. */
+/* The texts of a rule, which attention_text_free() frees; scores and the mask (or "=") have a letter a dimension, the
+ * keys' in brackets. */
 struct attention_text {
     struct str q, k, v, mask, out;
 };
@@ -32,7 +33,8 @@ struct query {
 struct query query_of(const struct kcall *k, const struct view *scores, int64_t r);
 double query_weight(const struct query *q, int64_t key);
 
-/* q, k, v and mask of `in`, with these attributes: the softmax of the scores; dq, dk, dv in the batch of the scores. */
+/* Of q, k, v and mask, which are `in`, with these attributes: the softmax of the scores; dq, dk, dv in the batch of the
+ * scores. */
 struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr);
 void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, const struct attr *attr,
                       struct val **grad);

@@ -1,9 +1,8 @@
-/* build.h - the words in which gradients and composites are written: one helper an operator.
+/* build.h - the words that gradients and composites are made of: one helper an operator.
  *
- * Every helper adds a node through b->add and gives its value; after a failure
- * all give NULL (sticky), so a gradient reads as mathematics and the caller
- * checks once. The nodes are ordinary operators: they have signatures, kernels
- * and gradients of their own. They belong to the session, whose thread builds. */
+ * Every helper adds a node through b->add and gives its value; after a failure all give NULL (sticky), so a gradient
+ * reads as mathematics and the caller checks once. The nodes are ordinary operators: they have signatures, kernels and
+ * gradients of their own. The session owns them, and its thread builds. */
 #ifndef RILLE_KERNELS_OP_BUILD_H
 #define RILLE_KERNELS_OP_BUILD_H
 
@@ -51,38 +50,38 @@ struct val *b_cast(struct build *b, struct val *x, enum dtype d);
 struct val *b_wide(struct build *b, struct val *x);
 struct val *b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_narrow(struct build *b, struct val *y, const struct type *x);
-/* x less its mean, which is taken in f64; in f32 of halves and integers. Far from 0 no digit is lost. */
+/* x less its mean, which it takes in f64; in f32 of halves and integers. Far from 0 it loses no digit. */
 struct val *b_center(struct build *b, struct val *x, const int64_t *axes, int naxes);
 /* Along one axis, or several: log of the sum of e^(x - *m), *m near the greatest, both kept with size 1. */
 struct val *b_log_exp_sum(struct build *b, struct val *x, const struct attr *axis, struct val **m);
 struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_transpose(struct build *b, struct val *x, int i, int j);
-/* The last two dimensions exchanged. */
+/* Exchanges the last two dimensions. */
 struct val *b_transpose_last(struct build *b, struct val *x);
 struct val *b_slice(struct build *b, struct val *x, int axis, int64_t start, int64_t stop, int64_t step);
 struct val *b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes);
-/* Without these dimensions, which have size one; naxes 0: without any dimension. */
+/* Drops these dimensions, which have size one; naxes 0: all of them. */
 struct val *b_squeeze(struct build *b, struct val *x, const int64_t *axes, int naxes);
 
-/* g summed over the dimensions in which an operand of type t was broadcast, in t's shape and dtype. */
+/* Sums g over the dimensions that an operand of type t was broadcast along, in t's shape and dtype. */
 struct val *b_sum_to(struct build *b, struct val *g, const struct type *t);
-/* y, shaped as the result of the reduction n (attributes 0 and 1 are axis and keepdim), as its operand is shaped: what
- * was reduced is repeated. */
+/* Repeats y, shaped as the result of the reduction n (attributes 0 and 1 are axis and keepdim), into the shape of n's
+ * operand. */
 struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
-/* The same with size 1 where it was reduced. */
+/* The same with size 1 where n reduces. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
-/* Where an axis is cut: the greatest of each line, kept with size 1, as an integer (floor), which is taken from x
- * so that no exponential overflows and has derivative 0; the sum of e^(x - m); a sum, in a dtype. What these two give
- * back to x lies as x does: a number a line moves. */
+/* Where an axis is cut: the greatest of each line, kept with size 1, as an integer (floor), which a caller takes from x
+ * so that no exponential overflows, and which has derivative 0; the sum of e^(x - m); a sum, in a dtype. What these two
+ * give back to x lies as x does: a number a line moves. */
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
 
-/* Along one axis: the gradient of softmax from its result, entries of src added up in a tensor of like's shape. */
+/* Along one axis: the gradient of softmax from its result; the sums of src's entries in a tensor of like's shape. */
 struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis);
 struct val *b_index_add(struct build *b, struct val *like, int axis, struct val *ids, struct val *src);
-/* x with a dimension of size one inserted at axis. */
+/* Inserts a dimension of size one into x at axis. */
 struct val *b_unsqueeze(struct build *b, struct val *x, int64_t axis);
 
 /* Fails with "NAME: text; a is f32{4, 5}, ...". */
@@ -93,7 +92,7 @@ struct val *b_share(struct build *b, const struct node *n, struct val *dout);
 
 /* grad of operators whose derivative is 0 wherever there is one. */
 void b_zero_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
-/* Does anybody want the gradient of n's operand i? (A float tensor through which a gradient may be asked.) */
+/* Does anybody want the gradient of n's operand i? (A float tensor that a gradient may have to pass.) */
 bool b_wants(const struct node *n, int i);
 /* Sets attribute `name` of op in attr (as op_attr_defaults left it). */
 void attr_int(const struct op *op, struct attr *attr, const char *name, int64_t i);

@@ -1,5 +1,5 @@
-/* conv.h - what conv2d and its gradients share: sizes by height and width, and how a window moves. Pure, but for
- * what is written to the caller's memory; any thread. */
+/* conv.h - what conv2d and its gradients share: sizes by height and width, and how a window moves. Pure, but for what
+ * they write to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_CONV_H
 #define RILLE_KERNELS_OP_CONV_H
 
@@ -16,7 +16,8 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_SIZE };
     [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "parts of the channels that do not meet"}
 
 /* A product of x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] over all positions that meet: conv2d and both
- * gradients are the same walk, and differ in which of the three is written. Dense f64. E_KERNEL: shards do not fit. */
+ * gradients are the same walk, and differ in which of the three `meet` writes. Dense f64. E_KERNEL: shards do not
+ * fit. */
 struct conv {
     const struct view *x, *w, *y;
     void (*meet)(double *x, double *w, double *y);

@@ -1,5 +1,5 @@
-/* cross_entropy.h - what the operators of which cross_entropy is made agree on. Pure, but for what is written to
- * the caller's memory; any thread. */
+/* cross_entropy.h - what the operators that make up cross_entropy agree on. Pure, but for what they write to the
+ * caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_CROSS_ENTROPY_H
 #define RILLE_KERNELS_OP_CROSS_ENTROPY_H
 
@@ -18,11 +18,11 @@ ce_axis(int ndim)
     return ndim > 1 ? 1 : 0;
 }
 void ce_line_dims(const struct call *c, bool *gone);
-/* "aVb" for the logits and "ab" for the labels. whole: the classes may not be split. */
+/* Writes "aVb" for the logits and "ab" for the labels. unsplit: the classes stay whole. */
 void ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labels);
 /* exp((x - max) - rest); max and rest without the axis of the classes, f32 of halves, and so is the result. */
 struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest);
-/* Labels that are no class: finds them, says so, passes them over. */
+/* Of labels that are no class: the first finds them, the second says so, the third passes them over. */
 void ce_find_labels(const struct kcall *k, int64_t nclass);
 int ce_say(const struct kcall *k, const struct finding *f);
 static inline bool

@@ -1,8 +1,8 @@
 /* lookup.h - what operators share that read or write entries by their positions.
  *
- * A rank may hold only a range of the entries; positions are global. A
- * position that lies elsewhere gives zeros, and is passed over when writing: the
- * ranks' results add up (P(sum)). Pure, but for what is written to the caller's memory; any thread. */
+ * A rank may hold only a range of the entries; positions are global. A read gives zeros for a position that lies
+ * elsewhere, and a write passes over it: the ranks' results add up (P(sum)). Pure, but for what they write to the
+ * caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_LOOKUP_H
 #define RILLE_KERNELS_OP_LOOKUP_H
 
@@ -22,11 +22,11 @@ struct lookup_words {
 /* Finds the first of operand i, the ids, that is not one of `size` positions; *skip (may be NULL) is allowed too.
  * ids: of any integer dtype, any strides. */
 void lookup_find(const struct kcall *k, int i, int64_t size, const int64_t *skip);
-/* E_VALUE of it. */
+/* E_VALUE, with these words, of what lookup_find() found. */
 int lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *words, const struct finding *f);
-/* Notes the value at a position of operand i as what is wrong. */
+/* Notes the value at a position of operand i as the finding. */
 void lookup_note(const struct kcall *k, int i, const int64_t *at);
-/* Where in operand i it was, in the whole, of a micro-batch in the batch: "1" or "{0, 1}". */
+/* Adds where in the whole of operand i (of a micro-batch: in the batch) the finding is: "1" or "{0, 1}". */
 void lookup_print_position(const struct kcall *k, int i, const struct finding *f, struct str *s);
 /* Where among n entries from `first` on an id lies, whatever number it is; -1: elsewhere. */
 static inline int64_t
@@ -37,7 +37,7 @@ lookup_here(int64_t id, int64_t first, int64_t n)
 /* The id at a local position. */
 int64_t lookup_id(const struct view *ids, const int64_t *at);
 
-/* out = entries of x along axis, whatever their dtype; all dense. */
+/* out = entries of x along axis, of any dtype; all dense. */
 void lookup_take(const struct view *x, int axis, const struct view *ids, const struct view *out);
 /* out = sum of src's entries at their positions along axis; all dense, floats of one dtype. */
 void lookup_put(const struct view *out, int axis, const struct view *ids, const struct view *src);

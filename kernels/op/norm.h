@@ -1,7 +1,7 @@
 /* norm.h - what layer_norm, rms_norm and their gradients share.
  *
- * The last dimensions, as many as the weight has, are normalised together and
- * are unsplit. Pure, but for what is written to the caller's memory; any thread. */
+ * They normalise the last dimensions together, as many as the weight has, and these stay unsplit. Pure, but for what
+ * they write to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_NORM_H
 #define RILLE_KERNELS_OP_NORM_H
 

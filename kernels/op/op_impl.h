@@ -1,8 +1,8 @@
 /* op_impl.h - what a file of kernels/op/ needs to define its operator.
  *
- * Besides the headers of the record and of the builders: small readers of
- * attributes and numbers, and walkers over dense memory, so that a reference
- * stays one obvious loop. Pure, but for what is written to the caller's memory; any thread. */
+ * Besides the headers of the record and of the builders: small readers of attributes and numbers, and walkers over
+ * dense memory, so that a reference stays one obvious loop. Pure, but for what they write to the caller's memory; any
+ * thread. */
 #ifndef RILLE_KERNELS_OP_IMPL_H
 #define RILLE_KERNELS_OP_IMPL_H
 
@@ -38,7 +38,7 @@ is_real(const struct view *v)
     return v->dtype == DT_F64;
 }
 
-/* The value of a number operand; other is taken when it is absent. */
+/* The value of a number operand; other when it is absent. */
 double number_f(const struct view *v, double other);
 int64_t number_i(const struct view *v, int64_t other);
 static inline bool
@@ -63,7 +63,7 @@ struct axes axes_of(const struct attr *a, enum attr_kind kind, int ndim);
 /* Walks local positions in row-major order: at[] is the position, *global its index in the global tensor. */
 struct walk {
     int64_t at[MAX_DIM];
-    int64_t left; /* elements not visited yet; 0 as well when nobody wants the result (runtime/stop.h) */
+    int64_t left; /* elements yet to visit; 0 as well when nobody wants the result (runtime/stop.h) */
     int64_t global;
 };
 void walk_start(struct walk *w, const struct view *v);
@@ -73,14 +73,14 @@ void walk_next(struct walk *w, const struct view *v);
 void all_dims(const struct call *c, bool *gone);
 void no_dims(const struct call *c, bool *gone);
 
-/* The letter for dimension i of a rule that is written by hand: a, b, c... */
+/* The letter for dimension i of a rule: a, b, c... */
 static inline char
 letter(int i)
 {
     return (char)(i < 26 ? 'a' + i : 'A' + i - 26);
 }
 
-/* The sum of two sizes. One that cannot be told is the largest there is, which type_check() refuses. */
+/* The sum of two sizes. One that overflows is the largest there is, which type_check() refuses. */
 static inline int64_t
 size_add(int64_t a, int64_t b)
 {
@@ -94,12 +94,12 @@ const char *linear_if_tensors(const struct call *c);
 /* Is dimension d of operand k cut into parts? */
 bool is_cut(const struct call *c, int k, int d);
 
-/* Every element of a view, whatever its strides, is `value`. */
+/* Sets every element of a view, whatever its strides, to `value`. */
 void fill_view(const struct view *v, double value);
 void fill_view_int(const struct view *v, int64_t value);
-/* Of a random operator: its last two operands are the seed and the ordinal of the call. */
+/* The key of a random operator, whose last two operands are the seed and the ordinal of the call. */
 uint64_t random_key(const struct kcall *k);
-/* For variants that write element after element. */
+/* accepts() of variants that write element after element. */
 bool dense_out(const struct kcall *k);
 
 /* E_SHAPE when the first operand has no room for another dimension; as infer() of an operator that adds one. */

@@ -1,5 +1,5 @@
-/* pool.h - what the pooling operators share: windows over the last two of four dimensions, which are unsplit. Pure,
- * but for what is written to the caller's memory; any thread. */
+/* pool.h - what the pooling operators share: windows over the last two of four dimensions, which are unsplit. Pure, but
+ * for what they write to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_POOL_H
 #define RILLE_KERNELS_OP_POOL_H
 
@@ -26,7 +26,7 @@ int pool_infer(const struct call *c, int64_t *size);
 /* A plane of the image x (n, c, h, w) with its windows, y. */
 struct plane pool_plane(const struct attr *attr, const struct view *x, const struct view *y);
 
-/* The planes of an image and its pooling, both dense, walked window by window: what references are. */
+/* Walks the planes of an image and its pooling, both dense, window by window: references are this walk. */
 struct pane {
     int64_t at, plane;      /* index in y; index of the plane's start in x */
     int64_t h0, h1, w0, w1; /* the entries that lie in the image, every dilation-th */

@@ -1,5 +1,5 @@
-/* triangle.h - what tril and triu share: which entries of the last two dimensions stay depends on their
- * global position. Pure, but for what is written to the caller's memory; any thread. */
+/* triangle.h - what tril and triu share: which entries of the last two dimensions stay depends on their global
+ * position. Pure, but for what they write to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_TRIANGLE_H
 #define RILLE_KERNELS_OP_TRIANGLE_H
 
