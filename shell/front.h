@@ -1,6 +1,6 @@
 /* front.h - the words of the command line that make a cluster: rille launch, coordinator, worker, keys; and the
  * variables by which torchrun, srun, mpirun and Kubernetes tell a process that it is one of many. Main thread, before
- * there is a session. */
+ * there is a session; it owns the struct front. */
 #ifndef RILLE_SHELL_FRONT_H
 #define RILLE_SHELL_FRONT_H
 
@@ -17,25 +17,25 @@ struct ranked {
     int rank, size;
     char address[FRONT_TEXT]; /* where the one of rank 0 is the coordinator */
 };
-/* What the environment says. Non-zero: it contradicts itself, and `why` says how. */
+/* Reads what the environment says. Non-zero: it contradicts itself, and `why` says how. */
 int ranked_read(struct ranked *r, char why[FRONT_TEXT]);
 
 struct front {
     bool on; /* this process is a controller */
     struct rille_workers cluster;
-    const char *devices; /* of each worker that is started; NULL: as alone */
+    const char *devices; /* of each worker that it starts; NULL: as alone */
     const char *found;   /* the launcher, for :doctor; NULL: none */
     char bind[FRONT_TEXT];
-    struct hosts hosts; /* on which workers are started; n 0: on this one */
+    struct hosts hosts; /* where it starts workers; n 0: on this one */
 };
 
 /* Takes the cluster's word and options out of the arguments. -1: go on, as controller if f->on says so; else the exit
- * code: all is done (a worker has ended, a key was made), or it was a usage error, which was told. */
+ * code: it has done all (run a worker to its end, made a key), or has told a usage error. */
 int front_read(int *argc, char **argv, struct front *f);
-/* The session's options for a controller; devices is what -d said, or NULL. Non-zero: rille_error() says what is wrong.
- */
+/* Fills in the session's options for a controller; devices is what -d said, or NULL. Non-zero: rille_error() says what
+ * is wrong. */
 int front_options(struct front *f, const char *devices, struct rille_options *options);
-/* After the session: nothing is left of those who were started. */
+/* After the session: leaves none of the processes that it started. */
 void front_close(struct front *f);
 
 /* spawn.c: processes of this program, whose lines begin with their rank. devices, key_file, host: may be NULL. */
@@ -43,14 +43,15 @@ struct spawned {
     int rank;
     const char *address, *devices, *key_file;
     const char *host;            /* that it says it is on */
-    const struct host *over_ssh; /* where it is started; NULL: here */
+    const struct host *over_ssh; /* where to start it; NULL: here */
     const unsigned char *secret; /* RILLE_SECRET bytes */
 };
 int spawn_worker(const struct spawned *w, int *pid);
-/* In such a process: its secret and key from stdin, whose end is the worker's, a moment later. *key_file: where the key
- * is, in this process alone; NULL: there is none. Non-zero: that is not what stdin has. */
+/* In such a process: reads its secret and key from stdin, whose end is the worker's, a moment later. *key_file: where
+ * the key is, in this process alone; NULL: there is none. Non-zero: stdin has something else. */
 int spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file);
-/* The path of a key file that no folder has, and that only this process can open; NULL: errno says why not. Once. */
+/* Makes a key file that no folder has, and that only this process can open, and gives its path; NULL: errno says why
+ * not. Once. */
 const char *key_in_memory(const char *text, size_t n);
 void spawn_close(void); /* waits for the last lines */
 

@@ -18,9 +18,9 @@ struct host {
     char user[64];        /* "": ssh's own choice */
     char name[HOST_NAME]; /* of an IPv6 address without brackets */
     int port;             /* of ssh; 0: its own choice */
-    int slots, most;      /* workers, and how many at most; most 0: not said */
+    int slots, most;      /* workers, and how many at most; most 0: the list does not say */
 };
-struct hosts { /* in the order in which they are first named */
+struct hosts { /* in the order in which the list first names them */
     int n, slots;
     struct host host[HOSTS_MOST];
 };
@@ -29,7 +29,8 @@ struct hosts_error {
     char text[HOST_ERROR];
 };
 
-/* Reads n bytes of text. Non-zero: the first thing that is wrong, and what was read before it is of no use. */
+/* Reads n bytes of text into the caller's *out. Non-zero: *error tells the first thing that is wrong, and *out is of no
+ * use. */
 int hosts_parse(const char *text, size_t n, struct hosts *out, struct hosts_error *error);
 
 #endif

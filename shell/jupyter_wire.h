@@ -1,8 +1,8 @@
 /* jupyter_wire.h - Jupyter's messages as frames: identities, "<IDS|MSG>", a signature, and four texts of JSON, which
- * are header, parent header, metadata and content. The signature is HMAC-SHA256 of the four in hexadecimal; an empty
- * key means that nothing is signed. Source: jupyter-client.readthedocs.io/en/stable/messaging.html, protocol 5.3.
+ * are header, parent header, metadata and content. The signature is HMAC-SHA256 of the four in hexadecimal; with an
+ * empty key nobody signs. Source: jupyter-client.readthedocs.io/en/stable/messaging.html, protocol 5.3.
  *
- * Frames and messages belong to who made them, on any thread; nothing here knows of sockets. */
+ * Whoever makes frames and messages owns them, on any thread; nothing here knows of sockets. */
 #ifndef RILLE_SHELL_JUPYTER_WIRE_H
 #define RILLE_SHELL_JUPYTER_WIRE_H
 
@@ -19,7 +19,7 @@ struct frames {
         size_t size;
     } frame[FRAMES_MAX];
 };
-/* Adds a copy; beyond FRAMES_MAX nothing is added and false given. */
+/* Adds a copy; false beyond FRAMES_MAX, where it adds nothing. */
 bool frames_add(struct frames *f, const void *data, size_t size);
 void frames_free(struct frames *f);
 
@@ -45,7 +45,7 @@ void message_write(const struct wire *w, struct frames *out, const struct messag
 
 /* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. */
 json_t *wire_text(const char *text, size_t size);
-/* How many of the bytes end in a whole character: the rest may be gone on with. */
+/* How many of the bytes end in a whole character: what comes next may complete the rest. */
 size_t wire_whole(const char *text, size_t size);
 
 #endif

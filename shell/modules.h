@@ -7,7 +7,7 @@
 
 struct module_text {
     const char *name; /* "nn.linear"; NULL behind the last */
-    const char *text; /* not ended by a zero byte */
+    const char *text; /* no zero byte ends it */
     size_t size;
 };
 extern const struct module_text module_texts[];

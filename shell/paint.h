@@ -1,5 +1,5 @@
-/* paint.h - what is typed, on a terminal of many colours. The thread of the prompt alone; what was drawn last is kept.
- */
+/* paint.h - draws what the user types, on a terminal of many colours. It keeps what it drew last; the thread of the
+ * prompt alone. */
 #ifndef RILLE_SHELL_PAINT_H
 #define RILLE_SHELL_PAINT_H
 
@@ -10,13 +10,12 @@ struct paint {
     const char *prompt, *more; /* of the first line, of the others */
     const char *text;          /* lines end with \n */
     int cursor;                /* byte of the text */
-    const char *hint;          /* shown behind the text; NULL: none */
+    const char *hint;          /* stands behind the text; NULL: none */
     int columns, rows;         /* of the terminal */
 };
-/* Draws it over what was drawn last; the cursor is where it is to be. */
+/* Draws it over what it drew last, and puts the terminal's cursor at the text's. */
 void paint(FILE *to, const struct paint *what);
-/* What was drawn is left as it is: the next picture begins where the terminal's cursor stands, at the start of a row.
- */
+/* Leaves what it drew: the next picture begins where the terminal's cursor stands, at the start of a row. */
 void paint_forget(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* repl.h - the parts of the interactive shell.
  *
  *   edit      reads one line, with history and completion: readline, libedit or plain
- *   chunk     what was typed as a function: completeness, the last expression, transcripts
+ *   chunk     what the user typed, as a function: completeness, the last expression, transcripts
  *   local     makes a chunk's top-level locals outlive it
  *   complete  the names that a beginning may become
  *   show      a value as text, tables opened
@@ -19,9 +19,10 @@
 enum edit_end { EDIT_LINE, EDIT_EOF, EDIT_INTERRUPT };
 void edit_open(lua_State *L); /* loads the history */
 void edit_close(void);
-/* A line without its end - of an editor of many lines a whole chunk - to be freed; EDIT_INTERRUPT after Ctrl-C. */
+/* Reads a line without its end - an editor of many lines a whole chunk -, which the caller frees; EDIT_INTERRUPT after
+ * Ctrl-C. */
 enum edit_end edit_line(const char *prompt, char **line);
-/* One entry of the history, of one line or many; it is in the file at once. */
+/* Adds one entry to the history, of one line or many, and at once to its file. */
 void edit_remember(const char *chunk);
 
 /* ---- chunk.c ---- */
@@ -34,7 +35,7 @@ int chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool 
 bool chunk_wants_more(lua_State *L, const char *chunk);
 bool chunk_is_marked(const char *chunk); /* with ":" or "?": no Lua */
 bool chunk_is_silent(const char *chunk); /* ends in ";" */
-/* Does the text begin with a prompt, so that it was copied from a terminal? Pushes the list of chunks in it. */
+/* Does the text begin with a prompt, as a copy from a terminal does? The other pushes the list of chunks in it. */
 bool chunk_is_transcript(const char *text);
 void chunk_push_transcript(lua_State *L, const char *text);
 
@@ -51,16 +52,15 @@ void local_environment(lua_State *L);
 /* Pushes the sorted list of what the text from some place up to the cursor, `end`, may become, and gives that place.
  * env: index of the environment. Runs nothing of the user's. */
 int complete(lua_State *L, int env, const char *line, int end);
-/* Pushes how what is called at the cursor is called, "softmax(x, axis = -1)"; false, and nothing, where that is not
- * known.
- */
+/* Pushes how to call the function at the cursor, "softmax(x, axis = -1)"; false, and nothing, where it does not
+ * know. */
 bool complete_hint(lua_State *L, const char *line, int end);
 void complete_open(lua_State *L); /* into the global rille: what tests ask */
 
 /* ---- syntax.c ---- */
 
-/* Of a chunk that is no Lua, whose error is at the top: adds how Rille's Lua says what it may mean, as other languages
- * write it; false: nothing is known. */
+/* Of a chunk that is no Lua, whose error is at the top: adds how Rille's Lua says what another language writes so;
+ * false: it knows nothing to add. */
 bool syntax_hint(lua_State *L, const char *chunk);
 
 /* ---- show.c ---- */
@@ -82,7 +82,7 @@ void tutorial_run(lua_State *L, int env, const char *text); /* the step that the
 void repl_open(lua_State *L); /* an environment for chunks; between runs Ctrl-C does nothing */
 void repl_push_environment(lua_State *L);
 void repl_keep_last(lua_State *L, int i); /* the value is "_" */
-/* The user's functions that an error with a traceback came through: equal ones are told once. */
+/* Prints the user's functions that an error with a traceback came through; equal ones once. */
 void repl_print_frames(FILE *to, const char *text);
 /* For Lua: runs what begins with ":" or "?", the argument; gives a COMMAND_. */
 int repl_marked(lua_State *L);
@@ -91,10 +91,10 @@ bool repl_is_own(lua_State *L, const char *global); /* was this global there bef
 
 /* ---- doctor.c, top.c ---- */
 
-/* What this program runs on, as lines or as JSON; non-zero: stdout could not be written. */
+/* Prints what this program runs on, as lines or as JSON; non-zero: stdout takes no more. */
 int doctor_print(lua_State *L, bool json);
 /* Calls the function below nargs values at the top, as lua_pcall, and shows meanwhile what device threads do. */
 int top_run(lua_State *L, int nargs);
-void top_watch(lua_State *L); /* :top alone: until q is pressed; once where there is no terminal */
+void top_watch(lua_State *L); /* :top alone: until the user presses q; once where there is no terminal */
 
 #endif

@@ -1,10 +1,10 @@
-/* shell.h - what the files of the shell share: one struct beside the Lua state, and the words they call each other by.
+/* shell.h - what the files of the shell share: one struct beside the Lua state, and the functions of each.
  *
  * The shell is Lua's side of rille.h. Each function that Lua calls does three things: check the arguments, name the
  * user's line and call the core, push the result or raise. Nothing here owns values: a tensor in Lua is a userdata that
- * holds one handle, given back by __gc. The struct shell lives in a userdata that was made first, so that closing the
- * Lua state frees it, and with it the session, last. One thread has the Lua state, and
- * calls all of this. */
+ * holds one handle, which __gc gives back. The struct shell lives in the userdata that shell_open() makes first, so
+ * that closing the Lua state frees it, and with it the session, last. One thread has the Lua state, and calls all of
+ * this. */
 #ifndef RILLE_SHELL_SHELL_H
 #define RILLE_SHELL_SHELL_H
 
@@ -45,20 +45,20 @@ struct environment {
 
 struct shell {
     struct rille_session *session;
-    lua_State *main;         /* the state that was opened */
-    lua_State *running;      /* the state whose call is in the core now: live numbers are asked on it */
+    lua_State *main;         /* the state that is no coroutine */
+    lua_State *running;      /* the state whose call is in the core now: live numbers run on it */
     const void *meta[NKIND]; /* metatables, as lua_topointer() tells them */
-    struct line line;        /* what rille_at() was last told */
+    struct line line;        /* what the last rille_at() said */
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     int ntrace;
-    void (*cancelled)(void); /* called when a run was cancelled by Ctrl-C; or NULL */
-    /* Shows a document of this MIME type, and as plain text, where that can be done: a notebook; or NULL. */
+    void (*cancelled)(void); /* the shell calls it when Ctrl-C has cancelled a run; or NULL */
+    /* Shows a document of this MIME type, and as plain text, where a notebook can; or NULL. */
     void (*display)(const char *type, const char *text, const char *plain);
     unsigned made;      /* tensors pushed, ever */
     int64_t collect_at; /* a collection is due when so many bytes hang on handles */
     bool color;
     struct rille_saving *saving; /* in the background; NULL: none */
-    char lost[512];              /* what was said when a worker was last lost */
+    char lost[512];              /* what the core said of the last lost worker */
 };
 
 /* The shell of the state; coroutines share it. */
@@ -83,10 +83,10 @@ bool module_is_source(const char *source);
 
 /* ---- lua_rille.c: the module ---- */
 
-/* Opens the session and pushes the module, which require finds from now on. A failure of the core: its code and nothing
- * pushed; rille_error() says why. */
+/* Opens the session and pushes the module, which require finds from now on. When the core fails, pushes nothing and
+ * gives its code; rille_error() says why. */
 int shell_open(lua_State *L, const struct environment *e);
-/* A userdata of this kind, zeroed. */
+/* Pushes a zeroed userdata of this kind; it is Lua's. */
 void *kind_new(lua_State *L, enum kind kind, size_t size);
 /* The userdata at index i if it is of this kind, else NULL; also when the session is closed: what Lua makes while it
  * closes a state has no finaliser, and outlives its handle. */
@@ -98,7 +98,7 @@ void room_check(lua_State *L, const char *who, size_t bytes);
 void *scratch_new(lua_State *L, const char *who, size_t bytes);
 /* Raises unless the table at i has only the keys of the NULL-ended list (and integers). who: for the message. */
 void check_keys(lua_State *L, int i, const char *who, const char *const *keys);
-/* Collects Lua's garbage when many bytes hang on handles. Called where no core call is in progress. */
+/* Collects Lua's garbage when many bytes hang on handles. Call it where no core call is in progress. */
 void collect_if_due(lua_State *L);
 
 /* ---- lua_error.c: lines and errors ---- */
@@ -119,7 +119,7 @@ check_as(lua_State *L, const char *who, int code)
 }
 /* Raises a message of the shell's own, with the line before it. */
 int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The string at i for the core, whose texts end at a zero byte: one that goes on is refused, and so is what is none. */
+/* The string at i for the core, whose texts end at a zero byte: raises for one that goes on, and for what is none. */
 const char *text_at(lua_State *L, int i, const char *who);
 /* The number at i as text, which is a new value on the stack: "2.5", "nan" whatever its sign. */
 const char *number_text(lua_State *L, int i);
@@ -139,10 +139,9 @@ struct nearest { /* NULL: none is near */
     int changes;
 };
 void names_open(lua_State *L); /* into the module table at the top */
-/* The key of the table that may have been meant by a name that is none, if it is nearer than best. The table keeps it.
- */
+/* Sets *best to the key of the table that a misspelt name may mean, if it is nearer than best. The table keeps it. */
 void name_nearest(lua_State *L, int table, const char *name, struct nearest *best);
-/* How Rille says what other programs call so: scope "" (a global), "tensor", "rille"; NULL when it is not known. */
+/* How Rille says what other programs call so: scope "" (a global), "tensor", "rille"; NULL: it does not know. */
 const char *name_elsewhere(const char *scope, const char *name);
 /* "; the nearest name is 'x'" or "", for the end of a message; the text may be a new value on the stack. */
 const char *name_hint(lua_State *L, const struct nearest *best);
@@ -153,16 +152,17 @@ void place_open(lua_State *L); /* into the module table at the top */
 void place_push(lua_State *L, const struct rille_place *p);
 /* B on every mesh axis. */
 const struct rille_layout *broadcast_layout(lua_State *L, const struct rille_place *p);
-/* The layout that the fields placement and sbp of the table at i describe; like gives what is not said (NULL: device 0
- * of the default kind, B); NULL when neither is said. who: for messages. */
+/* The layout that the fields placement and sbp of the table at i describe; like gives the one that is absent (NULL:
+ * device 0 of the default kind, B); NULL when both are. who: for messages. */
 const struct rille_layout *layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_layout *like);
-/* Is the sbp of the options at i "auto"? layout_read then gives B; what it is for is marked with rille_tensor_auto. */
+/* Is the sbp of the options at i "auto"? layout_read() then gives B; the caller marks the tensor by
+ * rille_tensor_auto(). */
 bool layout_auto(lua_State *L, int i);
 
 /* ---- lua_tensor.c, lua_index.c: tensors ---- */
 
 void tensor_open(lua_State *L);
-/* An empty slot on the stack for a handle: fill it at once. */
+/* Pushes an empty slot for a handle: fill it at once. */
 struct rille_tensor **tensor_slot(lua_State *L);
 struct rille_tensor *tensor_test(lua_State *L, int i);                   /* NULL when it is none */
 struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises */
@@ -189,7 +189,7 @@ void tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rill
 /* ---- lua_create.c: new tensors ---- */
 
 struct options {       /* of a creation */
-    const char *dtype; /* NULL: not said */
+    const char *dtype; /* NULL: the table does not say */
     const struct rille_layout *layout;
     bool requires_grad;
     bool planned; /* sbp = "auto" */
@@ -231,7 +231,7 @@ void tokenizers_open(lua_State *L);
 void show_open(lua_State *L);  /* x:show(), into the methods at the top */
 int boxing_show(lua_State *L); /* the method of a boxing's record */
 int show_drawn(lua_State *L);  /* rille._show */
-/* A picture that is drawn in Lua: calls the function that lua/show/NAME.lua gives with what is on the stack. */
+/* Draws a picture in Lua: calls the function that lua/show/NAME.lua gives with what is on the stack. */
 int picture_call(lua_State *L, const char *name);
 
 /* ---- lua_actors.c ---- */
@@ -240,7 +240,7 @@ void actors_push(lua_State *L, struct rille_graph *g); /* a list of them; NULL: 
 
 /* ---- lua_chart.c: the schedule of a step ---- */
 
-/* The costs at i, {forward =, ...} or a chart; false: nothing is there. */
+/* Reads the costs at i, {forward =, ...} or a chart; false: nothing is there. */
 bool chart_costs(lua_State *L, int i, struct rille_chart_costs *out);
 void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index of a table, nil or nothing */
 
@@ -254,7 +254,7 @@ struct value_kind {
     int64_t (*integer)(const void *at);                       /* of the others */
 };
 const struct value_kind *value_kind(const char *dtype); /* NULL: unknown */
-double value_real(double v);                            /* v; of all NaN the one that is printed without a sign */
+double value_real(double v);                            /* v; of all NaN the one that prints without a sign */
 void value_push(lua_State *L, const struct value_kind *k, const void *at);
 void value_dtypes(lua_State *L); /* pushes "f32 f64 ..." */
 
@@ -267,17 +267,17 @@ void print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t); /* adds i
 
 /* ---- help.c ---- */
 
-bool help_push(lua_State *L, const char *name); /* pushes the page; false: nothing is known by that name */
+bool help_push(lua_State *L, const char *name); /* pushes the page; false: no page has that name */
 void help_open(lua_State *L);
 
 /* ---- interrupt.c: Ctrl-C ---- */
 
 void interrupt_open(lua_State *L);
 void interrupt_start(lua_State *L); /* from now on Ctrl-C stops what runs */
-void interrupt_stop(void);          /* what it did before */
-int interrupt_count(void);          /* how often it was pressed since interrupt_start() */
-void interrupt_interactive(void); /* from now on the prompt is what one comes back to, and no press ends the program */
-int interrupt_quit(void);         /* the signal that wants the program to end; 0: none */
+void interrupt_stop(void);          /* Ctrl-C does what it did before */
+int interrupt_count(void);          /* presses since interrupt_start() */
+void interrupt_interactive(void);   /* from now on Ctrl-C leads back to the prompt, and no press ends the program */
+int interrupt_quit(void);           /* the signal that wants the program to end; 0: none */
 
 /* ---- main.c ---- */
 

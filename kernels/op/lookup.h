@@ -19,8 +19,8 @@ struct lookup_words {
     const char *op, *noun;      /* "embedding", "id" */
     const char *before, *after; /* "in a table of ", " rows" */
 };
-/* Finds the first of operand i, the ids, that is not one of `size` positions; *skip (may be NULL) is allowed too.
- * ids: of any integer dtype, any strides. */
+/* Finds the first of operand i, the ids, that is not one of `size` positions; allows *skip (may be NULL) too. ids: of
+ * any integer dtype, any strides. */
 void lookup_find(const struct kcall *k, int i, int64_t size, const int64_t *skip);
 /* E_VALUE, with these words, of what lookup_find() found. */
 int lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *words, const struct finding *f);
