@@ -57,6 +57,8 @@ my @sound = (
   [qr/^rille_live_fn \*/, 'tell'],
   [qr/^void \(\*/, 'drop'],
   [qr/^char \* text/, 'room'],
+  [qr/^char out rille_own_address/, 'room'],
+  [qr/^const char \* host/, '"127.0.0.1"'],
   [qr/^const char \*\*/, '&words'],
   [qr/^const char \*const \* sbp/, '(const char *[]){"B"}'],
   [qr/^const char \* dtype/, '"f32"'],
