@@ -64,7 +64,7 @@ extern struct gemm_panel {
     int64_t side, step;
 } gemm_panel;
 
-/* A convolution of more flops goes in parts: of about so many over its images, of four times as many over channels.
+/* A convolution of more flops goes in parts: of about so many over its images, of twenty times as many over channels.
  * Tests make it small. */
 extern double conv_part_flops;
 extern int64_t mean_part_bytes; /* the same of means over windows, by the bytes of image and result */
