@@ -2,10 +2,9 @@
  *
  *   An actor acts when every input has a full register and every output a free one.
  *
- * Acting takes a token of each input and a register of each output, runs the
- * kernel, publishes the outputs to their readers and gives the inputs back to
- * their producers. On a stream (flow.h) taking happens when the work is enqueued,
- * publishing and giving back then or when it is done, as each edge's token says.
+ * Acting takes a token of each input and a register of each output, runs the kernel, publishes the outputs to their
+ * readers and gives the inputs back to their producers. On a stream (flow.h) it takes when it enqueues the work; it
+ * publishes and gives back then or when the work is done, as each edge's token says.
  *
  * Only the thread that owns its device touches an actor. It tells readers on other threads through the worker's bus,
  * once for each thread (a fan). `waits` counts what is missing; 0 is ready. */
@@ -126,7 +125,7 @@ void worker_drain(struct worker *w);
 void worker_send(struct worker *w, int to, struct msg m);
 /* The same to an address, which may be another process's. */
 void worker_send_to(struct worker *w, uint32_t addr, struct msg m);
-/* Fails the run for the reason that fail() was just told: the worker acts no more. */
+/* Fails the run for the reason in err_text(): the worker acts no more. */
 void worker_fail(struct worker *w, int status);
 
 /* look.c, for deadlock reports too: does an actor lack full registers, a free one? actors: struct actors. */

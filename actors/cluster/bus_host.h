@@ -7,8 +7,8 @@
  *
  * As between threads, a message's arrival orders the bytes that it is about: registers lie in memory that both map.
  *
- * A process may hear of a run before it was told to begin it. Such messages stay in their ring until it does (admit).
- */
+ * A process may hear of a run before anybody tells it to begin it. Such messages stay in their ring until it does
+ * (admit). */
 #ifndef RILLE_CLUSTER_BUS_HOST_H
 #define RILLE_CLUSTER_BUS_HOST_H
 

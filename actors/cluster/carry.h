@@ -37,7 +37,7 @@ struct lane {
     const struct channel *c;
     uint32_t far_addr;
     int32_t far_task, npiece;
-    const struct view *dense; /* SEND: what it sends lies in one piece; NULL: it is gathered */
+    const struct view *dense; /* SEND: what it sends lies in one piece; NULL: put() gathers it */
     char *room;               /* SEND: for a copy of what it sends */
     struct parcel *parcel;    /* SEND */
     int64_t put, told;        /* SEND: acts; the device thread's */

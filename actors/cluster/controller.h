@@ -90,7 +90,7 @@ struct cluster_job {
 int cluster_run(struct cluster *c, struct cluster_job *job);
 void cluster_interrupt(struct cluster *c); /* any thread, async-signal-safe */
 void cluster_forget(struct cluster *c, uint64_t program);
-/* The task of the run in progress that a thread of this host's is at, -1: none; false: there is no such thread here. In
+/* Says at which task of the run in progress a thread of this host is, -1: none; false: there is no such thread here. In
  * a signal handler, or on the session's thread. */
 bool cluster_doing(const struct cluster *c, int thread, int32_t *task);
 
@@ -102,7 +102,7 @@ struct cluster_loss {
 };
 /* Gives the members lost in this epoch, in order; false: no more. */
 bool cluster_lost(struct cluster *c, int i, struct cluster_loss *out);
-/* The next epoch: replaces what was lost, or goes on with so many workers (0: as many as there were). */
+/* Begins the next epoch: replaces what was lost, or goes on with so many workers (0: as many as there were). */
 int cluster_recover(struct cluster *c, int workers);
 
 #endif

@@ -11,7 +11,7 @@ struct member {
     uint64_t pulses;
     bool ended;    /* in this run */
     bool holds;    /* it has its host's memory mapped */
-    char *machine; /* until memories are numbered */
+    char *machine; /* until memories have numbers */
     char *port;    /* where workers of other hosts reach it */
 };
 

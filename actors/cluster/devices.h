@@ -9,7 +9,7 @@
 
 struct device_counts {
     int32_t n[NDEVICE_KIND];
-    int first;               /* the kind that is named first */
+    int first;               /* the kind that the text names first */
     struct cuda_choice gpus; /* of the n[DEV_CUDA] devices */
 };
 /* A device as a number, between processes. */

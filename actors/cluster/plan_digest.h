@@ -5,8 +5,8 @@
 
 #include "actors/plan/plan.h"
 
-/* Of everything that must be equal where messages name tasks and registers by number: tasks, ports, rates, registers,
- * where they lie. Lines and names do not count. */
+/* Digests everything that must be equal where messages name tasks and registers by number: tasks, ports, rates,
+ * registers, where they lie. Lines and names do not count. */
 void plan_digest(const struct plan *p, unsigned char out[16]);
 
 #endif

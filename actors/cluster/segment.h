@@ -17,7 +17,7 @@
 struct segment;
 enum { SEGMENT_PATH = 64 };
 
-/* bytes: address space; pages come as they are taken. E_MEMORY. */
+/* bytes: address space; pages come as segment_take() wants them. E_MEMORY. */
 int segment_new(size_t bytes, struct segment **out);
 /* Opens it by the path that its maker told. E_MEMORY, E_IO: it is not there, is no such memory or not so large. */
 int segment_open(const char *path, size_t bytes, struct segment **out);

@@ -51,9 +51,9 @@ struct crossing {
 void plan_crossings(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a,
                     struct crossing **list, int64_t *n);
 
-/* What one act of each task takes on one core, as rates.h reckons: nanoseconds, by task. */
+/* Reckons what one act of each task takes on one core, with the constants of rates.h: nanoseconds, by task. */
 void plan_reckon(const struct plan *p, int64_t *cost);
-/* The same of one rank's part of a node's call, without what an act takes by itself. */
+/* Returns the same of one rank's part of a node's call, without what an act takes by itself. */
 int64_t node_reckon(const struct program *p, int32_t node, struct arena *tmp);
 
 #endif

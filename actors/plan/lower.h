@@ -72,7 +72,7 @@ struct lower {
     struct crosses crosses;
     struct plan_move **move;
     int32_t nmove, move_capacity;
-    int32_t at;              /* the node that is being lowered: its line names an error in the move of a leaf */
+    int32_t at;              /* the node at hand: its line names an error in the move of a leaf */
     int32_t hop;             /* the outline's hop in the making, or next */
     struct channel *channel; /* in the order of their making; malloc */
     int32_t nchannel, channel_capacity;
@@ -170,8 +170,8 @@ void channel_add(struct lower *l, int32_t task, const struct channel *c);
 /* Puts their list into the plan, sorted. */
 void channel_list(struct lower *l);
 
-/* move.c: brings v into the layout in which the node that is being lowered wants this operand, by the outline's hops.
- * share: its parts need not each have bytes of their own. */
+/* move.c: brings v into the layout in which the node at hand wants this operand, by the outline's hops. share: its
+ * parts need not each have bytes of their own. */
 int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share,
                 struct pval **out);
 

@@ -25,14 +25,14 @@ struct mines {
 
 void mines_init(struct mines *m, const struct plan_map *map, struct arena *a);
 const struct mine *mine_of(struct mines *m, const struct place *p);
-/* Where a position stands among them, -1: it lies in another memory. */
+/* Returns where a position stands among them, -1: it lies in another memory. */
 int32_t mine_find(const struct mine *m, int32_t pos);
-/* The range of a device; NULL: nobody has it, or there is no map. */
+/* Returns the range of a device; NULL: nobody has it, or there is no map. */
 const struct plan_range *mines_range(const struct mines *m, int kind, int32_t rank);
-/* The memory of a device: its range's, 0 where there is no map; a device that only stands for its layout (meta) is in
- * every memory. */
+/* Returns the memory of a device: its range's, 0 where there is no map; a device that only stands for its layout (meta)
+ * is in every memory. */
 int32_t mines_memory(const struct mines *m, int kind, int32_t rank);
-/* The memory that the part is of. */
+/* Returns the memory that the part is of. */
 static inline int32_t
 mines_own(const struct mines *m)
 {

@@ -29,7 +29,7 @@ int fuse_members(const struct fusion *f, int32_t node, int32_t *member);
 /* Gives what these members read from outside of them, each once, in the order in which they read it; returns how many
  * (at most FUSE_INPUTS). want: NULL of numbers. */
 int fuse_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
-/* Which of n inputs this is; n: none of them. */
+/* Returns which of n inputs this is; n: none of them. */
 int fuse_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
 /* Does anybody want the result of a member outside of its chain, or after the run? */
 bool fuse_shown(const struct fusion *f, int32_t node);
@@ -62,12 +62,12 @@ int outline_new(const struct program *p, struct atlas *at, struct outline **out)
 void outline_free(struct outline **o);
 /* Digests the program's bytes and all decisions above; finds mistakes, not forgers. */
 void outline_digest(const struct outline *o, unsigned char out[16]);
-/* Registers between two moments, 1 to pieces. */
+/* Returns how many registers lie between two moments, 1 to pieces. */
 int32_t outline_credits(const struct outline *o, struct moment from, struct moment to);
 
 /* hops.c: finds the hops of all steps. E_SBP, with the step's line. */
 int hops_find(struct outline *o, struct atlas *at);
-/* The layout in which a node wants operand k; NULL: a number, or absent. */
+/* Returns the layout in which a node wants operand k; NULL: a number, or absent. */
 const struct layout *hops_want(const struct prog_node *n, int k);
 
 #endif

@@ -45,9 +45,10 @@ where_stride(int64_t bytes)
  * done before the reader's work begins. */
 enum token {
     TOKEN_DONE,   /* the producer's work is done; the register goes back when the reader's is */
-    TOKEN_ISSUED, /* it is enqueued on the stream that is the reader's too; so does the register go back */
-    TOKEN_EVENT,  /* it is enqueued on another stream of this thread, for which the reader's waits; the register goes
-                     back when the reader's work is done */
+    TOKEN_ISSUED, /* the producer has enqueued it on the stream that is the reader's too; so does the register go back
+                   */
+    TOKEN_EVENT,  /* the producer has enqueued it on another stream of this thread, for which the reader's waits; the
+                     register goes back when the reader's work is done */
 };
 
 struct in_port {

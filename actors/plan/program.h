@@ -1,4 +1,4 @@
-/* program.h - what is to be computed, free of the session: a list of operator calls in an order in which they can run.
+/* program.h - what to compute, free of the session: a list of operator calls in an order in which they can run.
  *
  * collect.c collects a program from the graph (or a trace), and plan_compile() makes a plan of it. Its canonical bytes
  * are the key of the plan cache: operators, attributes, types, layouts, the shape of the program; not lines, buffers or

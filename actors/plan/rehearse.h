@@ -34,7 +34,7 @@ struct rehearsed {
     int64_t latest;         /* given by the caller; 0: any time */
     struct prog_pool *peak; /* by stage: the most that it took of each; belongs to the caller */
     int32_t contexts; /* pieces between forward and the end of weight gradients, over the stages of a lane: the most */
-    int64_t acts;     /* that were played */
+    int64_t acts;     /* that it played */
 };
 void rehearse(const struct pipeline *p, const struct rehearsed_rule *rule, const struct prog_pool *pool,
               struct arena *tmp, struct rehearsed *out);

@@ -30,7 +30,7 @@ struct moment {
     int32_t stage;
     uint8_t phase; /* enum node_phase */
 };
-/* Registers between them, 1 to pieces. */
+/* Returns how many registers lie between them, 1 to pieces. */
 int32_t stages_credits(const struct program *p, const struct stages *s, struct moment from, struct moment to);
 
 /* When it is a task's turn on its device. Of those that are ready one of the least `first` acts next, of these one of
@@ -39,9 +39,11 @@ struct stage_turn {
     uint8_t first;
     int32_t lead;
 };
-/* goes_on: the task carries on with what others of its moment began on its device. */
+/* Returns the turn of a task at this moment. goes_on: the task carries on with what others of its moment began on its
+ * device. */
 struct stage_turn stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on);
-/* Pieces that a stage does before the next one's turn, and those of all stages of a device: 1, 1 but for rounds. */
+/* Gives how many pieces a stage does before the next one's turn, and those of all stages of a device: 1, 1 but for
+ * rounds. */
 void stages_round(const struct program *p, const struct stages *s, int32_t *group, int32_t *round);
 
 #endif

@@ -16,7 +16,7 @@ struct transport {
      * copied the bytes; else they must stay as they are until taken() says that it is over. E_BUS. */
     int (*put)(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket);
     /* Are the bytes of this ticket out of use? So they are, at the latest, when the other end says that it took them.
-     * NULL: no ticket is ever given. */
+     * NULL: put() never gives a ticket. */
     bool (*taken)(void *of, int64_t ticket);
     bool nudges; /* it nudges (bus.h) the thread of the SEND when a ticket is over; false: that has to look */
     /* A RECV acts: it takes the oldest bytes of the channel that are still there into its register. E_BUS. */

@@ -32,8 +32,8 @@ struct values {
         const struct plan_chain *chain;
         int32_t node;
     } proved[64];          /* kernels that it looked at lately, by address */
-    int32_t filled, nfill; /* of the part that was filled last: its first task, how many fill it */
-    int32_t joined;        /* of the part that was joined last: its first task */
+    int32_t filled, nfill; /* of the part filled last: its first task, how many fill it */
+    int32_t joined;        /* of the part joined last: its first task */
 };
 
 /* ---- verify_part.c ---- */

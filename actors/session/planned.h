@@ -7,7 +7,7 @@
 #include "actors/plan/assign.h"
 #include "actors/session/compiled.h"
 
-/* The modes by name; E_ARG names those there are. */
+/* Reads a mode's name; E_ARG names those there are. */
 int planned_mode(const char *name, enum solve_mode *out);
 /* Chooses layouts for g's program p, whose leaves come from g->origin and whose roots become g->outcome; keeps what it
  * found in g. */
@@ -17,7 +17,7 @@ int planned_zero(struct rille_graph *g, struct program *p, int level);
 /* Says what is free in p, and leaf `also` (-1: none); leaf and root have room for the program's. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,
                      struct assign_root *root);
-/* The leaf that a value is but for moves, -1. */
+/* Returns the leaf that a value is but for moves, -1. */
 int32_t planned_leaf_behind(const struct program *p, struct ref r);
 /* Has this thread computed until *(int64_t *)deadline (computed_ns)? What else the machine does takes nothing from a
  * search. */

@@ -1,10 +1,10 @@
 /* rounds.h - writes a planned step again as its layouts ask.
  *
- * Some calls are made of other operators where an operand is cut (a softmax over split columns), which moves fewer
- * bytes and computes more. The trace decides whether they are, before a planner has chosen a layout. So after the
- * planner's choice rounds_again() looks at each such call: if operands as they now lie would have it written otherwise,
- * another round traces the function with them moved there, and plans it anew. Where calls were in parts for the bytes
- * alone, one more round traces them in one piece. Of all rounds the session keeps the one whose plan costs least.
+ * Some calls become other operators where an operand is cut (a softmax over split columns), which move fewer bytes and
+ * compute more. The trace decides whether they do, before a planner has chosen a layout. So after the planner's choice
+ * rounds_again() looks at each such call: if operands as they now lie would have it written otherwise, another round
+ * traces the function with them moved there, and plans it anew. Where calls were in parts for the bytes alone, one more
+ * round traces them in one piece. Of all rounds the session keeps the one whose plan costs least.
  *
  * The session owns them, from the first round's trace to the last one's end; on its thread. */
 #ifndef RILLE_SESSION_ROUNDS_H

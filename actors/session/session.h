@@ -106,7 +106,7 @@ struct rille_session {
     struct graph *graph;
     struct engine *engine;
     struct cluster *cluster; /* of worker processes; NULL: devices are this process's own */
-    uint64_t programs;       /* that were named for it */
+    uint64_t programs;       /* that the session named for it */
     struct act_time *act;    /* of the last timed run there */
     int64_t nact, act_capacity, run_begin_ns, run_elapsed_ns, remote_runs, remote_acts;
     struct snapshot *snapshot; /* NULL: none */
@@ -142,7 +142,7 @@ struct rille_session {
     bool paused;
     struct rounds *rounds; /* of the planned step in the making (rounds.h), or NULL */
     uint64_t spelled;      /* which operators calls added: a hash of one after the other */
-    bool parts;            /* some call was made in parts */
+    bool parts;            /* the trace made some call in parts */
     int64_t ntensor, nodes, compiles, hits, external;
     int64_t moved;            /* bytes that the calls made so far move: what a form in parts costs is the difference */
     struct layout_text *text; /* interned texts of layouts */
@@ -300,7 +300,7 @@ int store_make(struct rille_session *s, const struct type *t, const struct layou
 int remote_ready(struct rille_session *s, struct runner *r);
 /* Makes the arenas of its devices, on all hosts. */
 int remote_arenas(struct rille_session *s, struct runner *r);
-/* Runs a bound runner on the cluster's workers. E_LOST names who was lost. */
+/* Runs a bound runner on the cluster's workers. E_LOST names whom it lost. */
 int remote_run(struct rille_session *s, struct runner *r);
 /* rille_doing_thread() of the workers' threads on this host. */
 bool remote_doing(const struct rille_session *s, int thread, char *text, size_t size);
