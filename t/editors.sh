@@ -15,8 +15,9 @@ with() {
   ok "with $name" compiles $definition
   if [ -z "$link" ] || [ "$name" = "${said[$was]}" ]; then return; fi
   ok "which links" links "${library[$name]}"
-  ok "and does on a terminal what a shell does" bash t/shell-repl.sh "$dir/rille"
+  ok "and does on a terminal what a shell does" as_a_shell
 }
+as_a_shell() { bash t/shell-repl.sh "$dir/rille" >"$dir/tap" || { grep -a -A9 '^not ok' "$dir/tap"; false; }; }
 compiles() { for file in edit keys doctor; do cc $flags "$@" -c -o "$dir/$file.o" "shell/$file.c" || return; done; }
 links() {
   local command=$link file

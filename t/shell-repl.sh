@@ -347,7 +347,7 @@ ok "a terminal that cannot move its cursor is one of lines" grep -qx 21 seen
 ok "and of no colours" bash -c '! grep -q $'"'\\e'"' seen'
 NO_COLOR=1 color=auto session 'type error("plain")\n' 'wait plain'
 ok "NO_COLOR is obeyed" bash -c '! grep -q $'"'\\e\\[3'"' seen'
-session 'type y = "\347\214\253\347\214\253" #y\n' 'wait 6' 'type #("\377\376")\n' 'wait 2'
+session 'type y = "\347\214\253\347\214\253" #y\n' prompt 'type #("\377\376")\n' prompt
 ok "wide letters are letters, and bytes that are none are bytes" [ "$(grep -cxE '6|2' seen)" = 2 ]
 session 'type rille.nosuch\347\214\253\n' 'wait error' 'type "al" .. "ive"\n' 'wait alive'
 ok "a name of them is an error" grep -qx alive seen
