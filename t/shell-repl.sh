@@ -349,7 +349,7 @@ NO_COLOR=1 color=auto session 'type error("plain")\n' 'wait plain'
 ok "NO_COLOR is obeyed" bash -c '! grep -q $'"'\\e\\[3'"' seen'
 session 'type y = "\347\214\253\347\214\253" #y\n' prompt 'type #("\377\376")\n' prompt
 ok "wide letters are letters, and bytes that are none are bytes" [ "$(grep -cxE '6|2' seen)" = 2 ]
-session 'type rille.nosuch\347\214\253\n' 'wait error' 'type "al" .. "ive"\n' 'wait alive'
+session 'type rille.nosuch\347\214\253\n' prompt 'type "al" .. "ive"\n' prompt
 ok "a name of them is an error" grep -qx alive seen
 for color in always never; do
   session 'type x = "some words, more than fit into a line' 'columns 20' 'columns 1' 'columns 3' 'columns 200' 'type "; #x\n' 'wait 37'
