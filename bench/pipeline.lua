@@ -38,13 +38,7 @@ local function least(step, x)
   return best
 end
 
-local function dealt(p, v, back)
-  local devices = {}
-  for c = 0, v - 1 do
-    for d = 0, p - 1 do devices[#devices + 1] = back and c % 2 == 1 and p - 1 - d or d end
-  end
-  return devices
-end
+local dealt = dofile("t/dealt.lua")
 
 local cases = {
   {"gpipe", 1}, {"1f1b", 1}, {"1f1b, skip", 1, schedule = "1f1b", skip = true}, {"zb-h1", 1}, {"zb-h2", 1},

@@ -103,25 +103,16 @@ fi
 # ---- cables that fail ----
 
 # Nine steps; before the fourth the cable is spoilt. What every step gave the last time is printed.
+cp "$root/t/small.lua" "$dir/"
 cat >"$dir/train.lua" <<'LUA'
-local P = rille.placement("cpu", {0, 1, 2, 3})
-rille.manual_seed(3)
-local net = rille.nn.Linear(8, 4)
-net:to_global{placement = P, sbp = "B"}
-local opt = rille.optim.AdamW(net:parameters(), {lr = 0.1})
-local step = rille.graph(function(x, y)
-  local loss = net(x):cross_entropy(y)
-  loss:backward(); opt:step(); opt:zero_grad()
-  return loss
-end)
-local y = rille.tensor({0, 1, 2, 3}, {dtype = "i64", placement = P, sbp = "S(0)"})
+local _, _, step, batch = dofile((arg[0]:match(".*/") or "") .. "small.lua")
 local seen, i = {}, 0
 rille.snapshot{step = 0}
 while i < 9 do
   local began = os.time()
   local good, err = pcall(function()
     if i == 4 and arg[1] then os.execute(arg[1]); arg[1] = nil end
-    local loss = step(rille.randn({4, 8}, {placement = P, sbp = "S(0)"}), y):item()
+    local loss = step(batch()):item()
     i = i + 1
     seen[i] = ("%a"):format(loss)
     if i % 2 == 0 then rille.snapshot{step = i} end
@@ -155,7 +146,7 @@ says() { local t; for t; do grep -qE -e "$t" "$dir/err" || return 1; done; }
 for how in "is cut:ip -n $a link set va down" "carries one way:ip -n $a route add blackhole 10.213.7.2" \
   "is there, and whose other end stops:ip netns pids $b | xargs kill -STOP"; do
   go "$dir/train.lua" "${how#*:}" "$dir/mend"
-  ok "a cable that ${how%%:*} is the loss of a worker there" says 'train.lua:18: worker [23] \(b, pid [0-9]*\)'
+  ok "a cable that ${how%%:*} is the loss of a worker there" says 'train.lua:8: worker [23] \(b, pid [0-9]*\)'
   ok "which is told soon, and the others are alive" says '2 alive, soon'
   ok "and new workers there go on with the same bits" [ -n "$want" -a "$code $stdout" = "0 $want" ]
 done

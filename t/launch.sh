@@ -140,19 +140,10 @@ ok "a note that cannot be kept is refused" ends 1 "numbers, texts and tables"
 # ---- losses ----
 
 # Twelve steps with a loss before each of those named; what is printed is compared line by line, each step's last time.
+cp "$root/t/small.lua" .
 cat >train.lua <<'LUA'
-local P = rille.placement("cpu", {0, 1, 2, 3})
-rille.manual_seed(3)
-local net = rille.nn.Linear(8, 4)
-net:to_global{placement = P, sbp = "B"}
-local opt = rille.optim.AdamW(net:parameters(), {lr = 0.1})
+local _, opt, step, batch = dofile "small.lua"
 local lr = rille.optim.cosine{lr = 0.1, min_lr = 0.01, warmup = 3, steps = 12}
-local step = rille.graph(function(x, y)
-  local loss = net(x):cross_entropy(y)
-  loss:backward(); opt:step(); opt:zero_grad()
-  return loss
-end)
-local y = rille.tensor({0, 1, 2, 3}, {dtype = "i64", placement = P, sbp = "S(0)"})
 local crash, fewer, seen, i = {}, arg[1] == "fewer", {}, 0
 for k = 2, #arg do crash[tonumber(arg[k])] = true end
 rille.snapshot{step = 0}
@@ -164,7 +155,7 @@ while i < 12 do
       os.execute(("kill -%s %d"):format(i % 2 == 0 and "KILL" or "STOP", w[#w].pid))
     end
     opt.lr = lr(i)
-    local loss = step(rille.randn({4, 8}, {placement = P, sbp = "S(0)"}), y):item()
+    local loss = step(batch()):item()
     i = i + 1
     seen[i] = ("%a"):format(loss)
     if i % 3 == 0 then rille.snapshot{step = i} end

@@ -8,6 +8,7 @@ export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
 unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} ${!PMIX_*} JOB_COMPLETION_INDEX
 files=$PWD/examples/cluster
+cp "${0%/*}/small.lua" "$dir/"
 cd "$dir" || exit 1
 
 tell() { head -5 "$dir/err"; }
@@ -15,18 +16,8 @@ go() { timeout -k 5 60 "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout
 port=$((20000 + RANDOM % 12000))
 
 cat >train.lua <<'LUA'
-local P = rille.placement("cpu", {0, 1, 2, 3})
-rille.manual_seed(3)
-local net = rille.nn.Linear(8, 4)
-net:to_global{placement = P, sbp = "B"}
-local opt = rille.optim.AdamW(net:parameters(), {lr = 0.1})
-local step = rille.graph(function(x, y)
-  local loss = net(x):cross_entropy(y)
-  loss:backward() opt:step() opt:zero_grad()
-  return loss
-end)
-local y = rille.tensor({0, 1, 2, 3}, {dtype = "i64", placement = P, sbp = "S(0)"})
-for _ = 1, 8 do print(("%a"):format(step(rille.randn({4, 8}, {placement = P, sbp = "S(0)"}), y):item())) end
+local net, _, step, batch = dofile "small.lua"
+for _ = 1, 8 do print(("%a"):format(step(batch()):item())) end
 print(net.weight:sum():item())
 LUA
 go "$rille" -d cpu:4 train.lua

@@ -101,14 +101,7 @@ tap.group("one stage a device", function()
   end
 end)
 
--- Each device several times: round them, or there and back.
-local function dealt(p, v, back)
-  local devices = {}
-  for c = 0, v - 1 do
-    for d = 0, p - 1 do devices[#devices + 1] = back and c % 2 == 1 and p - 1 - d or d end
-  end
-  return devices
-end
+local dealt = dofile("t/dealt.lua")
 
 -- Pieces that a device holds over all its stages, and of how many its stages have room for.
 local function contexts(chart, p)
