@@ -363,9 +363,10 @@ void rille_live_free(struct rille_live **l);
 /* ---- graphs: compiled steps ---- */
 
 struct rille_graph_options {
-    int micro_batches;    /* 0 means 1 */
-    const char *schedule; /* "1f1b" (NULL), "gpipe" */
-    int lag;              /* 0: of the schedule */
+    int micro_batches; /* 0 means 1 */
+    const char
+        *schedule; /* NULL: "1f1b"; else a name, of which an unknown one's error lists all ("gpipe", "zb-v", "auto") */
+    int lag;       /* 0: of the schedule */
     double memory; /* above 0: the schedule of the least bubble in that; up to 16: a factor of what 1F1B holds for
                       backward on the device that holds most; above: bytes a device */
     /* What a search for a schedule goes by; NULL: reckoned. The caller keeps them until the step is made. */

@@ -2,7 +2,7 @@
 # Two network namespaces, joined by a cable, as two hosts: the same bits as one process, over a slow cable as well; a cable
 # that is cut, or carries one way alone, is an error at the line that ran, and what was lost comes back.
 rille=$1
-dir=$(mktemp -d)
+. "${0%/*}/tap.sh"
 a=rille-a-$$ b=rille-b-$$
 cleanup() {
   for ns in $a $b; do
@@ -14,7 +14,7 @@ cleanup() {
 trap cleanup EXIT
 unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
-root=$PWD n=0 failed=0
+root=$PWD
 if ! { ip netns add $a && ip netns add $b && ip link add va netns $a type veth peer name vb netns $b; } 2>/dev/null; then
   echo "1..0 # SKIP no network namespaces can be made here"
   exit 0
@@ -24,16 +24,7 @@ for ns in $a $b; do ip -n $ns link set lo up; done
 ip -n $a link set va up && ip -n $b link set vb up
 "$rille" keys >"$dir/key"
 
-ok() { # NAME CONDITION...
-  local name=$1
-  shift
-  n=$((n + 1))
-  if "$@"; then echo "ok $n - $name"; else
-    failed=1
-    echo "not ok $n - $name"
-    head -5 "$dir/err" 2>/dev/null | sed 's/^/# /'
-  fi
-}
+tell() { head -5 "$dir/err"; }
 port=5000
 worker() { # NAMESPACE RANK ARGUMENTS...
   local ns=$1 rank=$2
@@ -91,13 +82,13 @@ if ip netns exec $a tc qdisc add dev va root tbf rate 50mbit burst 16kb latency 
   ok "and over a slow cable" [ "$(digits go pp)" = "$want" ]
   ip netns exec $a tc qdisc del dev va root
 else
-  ok "and over a slow cable # SKIP the kernel has no tbf" true
+  skip "and over a slow cable" "the kernel has no tbf"
 fi
 if ip netns exec $a tc qdisc add dev va root netem delay 5ms loss 2% 2>/dev/null; then
   ok "and with delay and loss" [ "$(digits go pp)" = "$want" ]
   ip netns exec $a tc qdisc del dev va root
 else
-  ok "and with delay and loss # SKIP the kernel has no netem" true
+  skip "and with delay and loss" "the kernel has no netem"
 fi
 
 # ---- cables that fail ----
@@ -153,5 +144,4 @@ done
 for _ in $(seq 150); do [ -z "$(ip netns pids $a)$(ip netns pids $b)" ] && break; sleep 0.1; done
 ok "nothing is left" [ -z "$(ip netns pids $a)$(ip netns pids $b)" ]
 
-echo "1..$n"
-exit $failed
+finish
