@@ -94,7 +94,7 @@ fi
 # ---- cables that fail ----
 
 # Nine steps; before the fourth the cable is spoilt. What every step gave the last time is printed.
-cp "$root/t/small.lua" "$dir/"
+cp "$root/t/lib/small.lua" "$dir/"
 cat >"$dir/train.lua" <<'LUA'
 local _, _, step, batch = dofile((arg[0]:match(".*/") or "") .. "small.lua")
 local seen, i = {}, 0

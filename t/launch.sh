@@ -140,9 +140,9 @@ ok "a note that cannot be kept is refused" ends 1 "numbers, texts and tables"
 # ---- losses ----
 
 # Twelve steps with a loss before each of those named; what is printed is compared line by line, each step's last time.
-cp "$root/t/small.lua" .
+cp "$root/t/lib/small.lua" .
 cat >train.lua <<'LUA'
-local _, opt, step, batch = dofile "small.lua"
+local net, opt, step, batch = dofile "small.lua"
 local lr = rille.optim.cosine{lr = 0.1, min_lr = 0.01, warmup = 3, steps = 12}
 local crash, fewer, seen, i = {}, arg[1] == "fewer", {}, 0
 for k = 2, #arg do crash[tonumber(arg[k])] = true end

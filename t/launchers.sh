@@ -8,7 +8,7 @@ export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
 unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} ${!PMIX_*} JOB_COMPLETION_INDEX
 files=$PWD/examples/cluster
-cp "${0%/*}/small.lua" "$dir/"
+cp "${0%/*}/lib/small.lua" "$dir/"
 cd "$dir" || exit 1
 
 tell() { head -5 "$dir/err"; }

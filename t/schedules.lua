@@ -101,7 +101,7 @@ tap.group("one stage a device", function()
   end
 end)
 
-local dealt = dofile("t/dealt.lua")
+local dealt = dofile("t/lib/dealt.lua")
 
 -- Pieces that a device holds over all its stages, and of how many its stages have room for.
 local function contexts(chart, p)
