@@ -236,30 +236,29 @@ work_of(const struct pipeline *l, int32_t lane)
     return ns * l->pieces;
 }
 
-/* When a stage can begin at the earliest. */
-static int64_t
-start_of(const struct pipeline *l, int32_t stage)
+/* When stages can begin at the earliest: links come in the order of where they start, so those are known. */
+static int64_t *
+starts(const struct pipeline *l, struct arena *a)
 {
-    int64_t ns = 0;
-    for (int32_t k = 0; k < l->nlink; k++)
-        if (l->link[k].to == stage) {
-            int32_t from = l->link[k].from;
-            ns = MAX(ns,
-                     start_of(l, from) + l->cost[from][PHASE_FORWARD] + (l->lane[from] == l->lane[stage] ? 0 : l->hop));
-        }
-    return ns;
+    int64_t *start = ARENA_ARRAY(a, int64_t, l->n);
+    for (const struct link *k = l->link; k < l->link + l->nlink; k++) {
+        int64_t hop = l->lane[k->from] == l->lane[k->to] ? 0 : l->hop;
+        start[k->to] = MAX(start[k->to], start[k->from] + l->cost[k->from][PHASE_FORWARD] + hop);
+    }
+    return start;
 }
 
 static void
-tell(const struct search *s, const struct candidate *c, struct dial *out)
+tell(struct search *s, const struct candidate *c, struct dial *out)
 {
     const struct pipeline *l = &s->line;
+    int64_t *begins = starts(l, &s->arena);
     double work = 0;
     int64_t least = 0;
     for (int32_t lane = 0; lane < l->nlane; lane++) {
         int64_t start = INT64_MAX, own = work_of(l, lane);
         for (int32_t q = 0; q < l->n; q++)
-            if (l->lane[q] == lane) start = MIN(start, start_of(l, q));
+            if (l->lane[q] == lane) start = MIN(start, begins[q]);
         work += (double)own;
         least = MAX(least, own + start);
     }
