@@ -108,8 +108,10 @@ tap.group("stages are those of the program", function()
 end)
 
 tap.group("a value that skips stages is not what they wait for", function()
-  local mul = registers(pipeline({0, 1, 2, 3}, 8, "1f1b", true), "mul", "forward")
-  tap.is(mul[1].n, 4, "it has a register for each hop that it skips, and one more")
+  local plan = pipeline({0, 1, 2, 3}, 8, "1f1b", true)
+  tap.is(registers(plan, "mul", "forward")[1].n, 4, "where it is made it has a register for each hop that it skips, and one more")
+  tap.is(counts(registers(plan, "box permute", "forward")), "3 2 1 3", "where it is read, one for each hop")
+  tap.is(counts(registers(plan, "box permute", "backward")), "3 1 1 1", "and its gradient on the way back")
 end)
 
 tap.group("gradients of weights come last", function()
