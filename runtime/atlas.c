@@ -298,13 +298,6 @@ layout_broadcast(struct atlas *a, const struct place *p)
     return l;
 }
 
-const struct layout *
-layout_by_id(const struct atlas *a, int id)
-{
-    assert(id >= 0 && id < a->layouts.n);
-    return a->layouts.record[id];
-}
-
 bool
 atlas_has_place(const struct atlas *a, const struct place *p)
 {

@@ -26,7 +26,6 @@ struct cuda_kernel {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct hash_table kernels;
-static struct cuda_kernel_count count;
 
 /* ---- the cache on disk ---- */
 
@@ -76,7 +75,6 @@ read_file(const char *path, void **binary, size_t *bytes)
     good = good && is.a == told.a && is.b == told.b;
     fclose(f);
     if (good) return true;
-    count.damaged++;
     free(*binary);
     return false;
 }
@@ -94,7 +92,7 @@ make_folder(const char *path)
     free(p);
 }
 
-static bool
+static void
 write_file(const char *path, const void *binary, size_t bytes)
 {
     struct digest d = digest_of(binary, bytes);
@@ -107,7 +105,6 @@ write_file(const char *path, const void *binary, size_t bytes)
     good = good && !rename(str_text(&beside), path);
     if (f && !good) unlink(str_text(&beside));
     str_free(&beside);
-    return good;
 }
 
 /* ---- kernels ---- */
@@ -120,7 +117,6 @@ compile(const char *name, const char *prologue, const char *text, int major, int
     str_add(&whole, text);
     const char *why = cuda_opened()->compile(str_text(&whole), name, major, minor, binary, bytes);
     str_free(&whole);
-    count.compiled += !why;
     return why ? fail(E_KERNEL, "cuda: a kernel does not compile for sm_%d%d: %s", major, minor, why) : 0;
 }
 
@@ -131,11 +127,9 @@ binary_of(const char *name, const char *prologue, const char *text, int major, i
     struct str path = {0};
     path_of(name, prologue, major, minor, &path);
     int status = 0;
-    if (path.len && read_file(str_text(&path), binary, bytes)) {
-        count.found++;
-    } else {
+    if (!path.len || !read_file(str_text(&path), binary, bytes)) {
         status = compile(name, prologue, text, major, minor, binary, bytes);
-        if (!status && path.len && !write_file(str_text(&path), *binary, *bytes)) count.unwritten++;
+        if (!status && path.len) write_file(str_text(&path), *binary, *bytes);
     }
     str_free(&path);
     return status;
@@ -210,13 +204,4 @@ cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int thr
     int major, minor;
     const struct cuda_device *d = cuda_device_of(device, &major, &minor);
     return cuda_note(cuda_opened()->launch(d->gpu, k->of[device], blocks, threads, argument, bytes));
-}
-
-struct cuda_kernel_count
-cuda_kernels_made(void)
-{
-    pthread_mutex_lock(&lock);
-    struct cuda_kernel_count c = count;
-    pthread_mutex_unlock(&lock);
-    return c;
 }

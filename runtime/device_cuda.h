@@ -64,12 +64,6 @@ int cuda_kernel_get(const char *name, const char *prologue, const char *text, st
 /* Blocks until it is done. E_KERNEL: the device is broken. */
 int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
                     size_t bytes);
-struct cuda_kernel_count {
-    int64_t compiled, found; /* in this process: how many the compiler made; the disk had */
-    int64_t damaged;         /* files of the cache that were not what they should be, which it made anew */
-    int64_t unwritten;       /* kernels that the disk would not keep */
-};
-struct cuda_kernel_count cuda_kernels_made(void);
 
 /* For cuda_kernel.c: the plug-in that is open; device i of the choice; a GPU's first error becomes the process's. */
 const struct cuda_plugin *cuda_opened(void);

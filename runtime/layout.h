@@ -67,8 +67,6 @@ void place_print(const struct place *p, struct str *s); /* cpu[[0, 1], [2, 3]] *
 int layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const uint8_t *order,
                const struct layout **out);
 const struct layout *layout_broadcast(struct atlas *a, const struct place *p); /* all B */
-/* The layout with this number; an atlas numbers them from 0 as it makes them. */
-const struct layout *layout_by_id(const struct atlas *a, int id);
 
 /* Did this atlas make it? */
 bool atlas_has_place(const struct atlas *a, const struct place *p);

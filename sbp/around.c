@@ -37,13 +37,6 @@ around_end(struct around *w)
     local_end(&w->local);
 }
 
-void
-around_set(struct around *w, const int32_t *choice, int64_t cost)
-{
-    memcpy(w->local.choice, choice, sizeof *choice * (size_t)w->net->nnode);
-    w->cost = cost;
-}
-
 /* ---- which neighbourhood ---- */
 
 static void
@@ -276,13 +269,21 @@ around_look(struct around *w, int64_t work)
 /* So much work beside the bound; after looks that found nothing less, down to a quarter. */
 enum { SHARE = 3, IDLE = 2 };
 
+/* Begins again from a choice that costs less. */
+static void
+set(struct around *w, const int32_t *choice, int64_t cost)
+{
+    memcpy(w->local.choice, choice, sizeof *choice * (size_t)w->net->nnode);
+    w->cost = cost;
+}
+
 static bool
 better(struct explore *s, int64_t work)
 {
     struct around *w = s->of;
     if (s->best >= NET_NEVER) return false;
     if (!w->near) around_begin(w, w->net, s->choice, s->scale);
-    if (s->best < w->cost * s->scale) around_set(w, s->choice, s->best / s->scale);
+    if (s->best < w->cost * s->scale) set(w, s->choice, s->best / s->scale);
     w->stop = s->stop;
     w->arg = s->arg;
     bool found = around_look(w, SHARE * work >> w->idle);

@@ -26,8 +26,6 @@ struct around {
 /* Begins from a choice that is possible; the search multiplies costs by scale. */
 void around_begin(struct around *w, const struct net *n, const int32_t *choice, int64_t scale);
 void around_end(struct around *w);
-/* Begins again from a choice that costs less. */
-void around_set(struct around *w, const int32_t *choice, int64_t cost);
 /* The search asks it for better choices, beginning from its first; w has the net alone. around_end afterwards. */
 struct explore;
 void around_ask(struct around *w, struct explore *s);

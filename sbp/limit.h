@@ -7,7 +7,7 @@
 #ifndef RILLE_SBP_LIMIT_H
 #define RILLE_SBP_LIMIT_H
 
-#include "sbp/local.h"
+#include "sbp/net.h"
 
 enum { LIMIT_SHIFT = 24 };
 
@@ -42,8 +42,5 @@ int64_t limit_live(struct limit *m, const int32_t *choice);
  * where less is, one step of the subgradient so long that the bound would reach `goal` if the dual were a plane;
  * shorter when that has not helped for some steps (Polyak 1969). */
 void limit_step(struct limit *m, double bound, double goal);
-/* Changes nodes of a choice, those first that gain most bytes for their cost, until it meets the limit. False when it
- * gets no further. */
-bool limit_repair(struct limit *m, struct local *l);
 
 #endif

@@ -57,26 +57,34 @@ net_times(const struct net *n)
 }
 
 int64_t
-net_peak(const struct net *n, const int32_t *choice)
+net_live(const struct net *n, const int32_t *choice, int64_t *live)
 {
-    struct arena tmp = {0};
     int32_t end = net_times(n);
-    int64_t *change = ARENA_ARRAY(&tmp, int64_t, end + 1), live = 0, peak = 0;
+    int64_t peak = 0;
+    memset(live, 0, sizeof *live * (size_t)(end + 1));
     for (int32_t i = 0; i < n->nnode; i++) {
         if (!n->node[i].memory) continue;
-        change[n->node[i].time] += n->node[i].memory[choice[i]];
-        change[n->node[i].time + 1] -= n->node[i].memory[choice[i]];
+        live[n->node[i].time] += n->node[i].memory[choice[i]];
+        live[n->node[i].time + 1] -= n->node[i].memory[choice[i]];
     }
     for (int32_t i = 0; i < n->ntensor; i++) {
         const struct net_tensor *t = &n->tensor[i];
         if (!t->bytes || t->dies <= t->born) continue;
-        change[t->born] += t->bytes[t->form[choice[t->maker]]];
-        change[t->dies] -= t->bytes[t->form[choice[t->maker]]];
+        live[t->born] += t->bytes[t->form[choice[t->maker]]];
+        live[t->dies] -= t->bytes[t->form[choice[t->maker]]];
     }
     for (int32_t t = 0; t < end; t++) {
-        live += change[t];
-        peak = MAX(peak, live);
+        if (t) live[t] += live[t - 1];
+        peak = MAX(peak, live[t]);
     }
+    return peak;
+}
+
+int64_t
+net_peak(const struct net *n, const int32_t *choice)
+{
+    struct arena tmp = {0};
+    int64_t peak = net_live(n, choice, ARENA_ARRAY(&tmp, int64_t, net_times(n) + 1));
     arena_fini(&tmp);
     return peak;
 }

@@ -46,7 +46,8 @@ struct net {
 
 /* The definition: what a choice (a candidate for each node) costs. NET_NEVER when it is not possible. */
 int64_t net_cost(const struct net *n, const int32_t *choice);
-/* The most bytes that are live at one time. */
+/* Fills live, the bytes that are live at each time (net_times + 1 entries); returns the most of it, the peak. */
+int64_t net_live(const struct net *n, const int32_t *choice, int64_t *live);
 int64_t net_peak(const struct net *n, const int32_t *choice);
 /* How many times there are: all are below it. */
 int32_t net_times(const struct net *n);

@@ -406,12 +406,6 @@ rule_shape(const struct rule *r, int k, struct type *out)
     }
 }
 
-bool
-rule_reduces(const struct rule *r, int factor)
-{
-    return r->factor[factor].in_input && !r->factor[factor].in_output;
-}
-
 double
 rule_points(const struct rule *r)
 {

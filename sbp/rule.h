@@ -43,8 +43,6 @@ int rule_parse(struct arena *a, const char *text, struct rule *out);
 int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out);
 /* The shape of output k; ndim and dims are set, dtype left. */
 void rule_shape(const struct rule *r, int k, struct type *out);
-/* Does the operator reduce this factor (in an input, in no output)? */
-bool rule_reduces(const struct rule *r, int factor);
 /* Product of the sizes of all factors: the points at which the operator computes. */
 double rule_points(const struct rule *r);
 

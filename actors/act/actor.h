@@ -125,8 +125,6 @@ void worker_drain(struct worker *w);
 void worker_send(struct worker *w, int to, struct msg m);
 /* The same to an address, which may be another process's. */
 void worker_send_to(struct worker *w, uint32_t addr, struct msg m);
-/* Fails the run for the reason in err_text(): the worker acts no more. */
-void worker_fail(struct worker *w, int status);
 
 /* look.c, for deadlock reports too: does an actor lack full registers, a free one? actors: struct actors. */
 bool look_in(const void *actors, int32_t task, int32_t port);

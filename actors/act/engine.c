@@ -58,7 +58,8 @@ struct engine {
     atomic_llong fail_in; /* acts until one is made to fail; 0: none */
 };
 
-void
+/* Fails the run for the reason in err_text(): the worker acts no more. */
+static void
 worker_fail(struct worker *w, int status)
 {
     w->status = status;

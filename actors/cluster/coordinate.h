@@ -68,11 +68,9 @@ is_wanted(const struct member *m)
 
 /* coordinator.c: speaking, and losing a member. */
 void coordinate_send(struct coordinator *c, int rank, struct packet p);
-void coordinate_send_all(struct coordinator *c, struct packet p);
 void coordinate_tell(struct coordinator *c, struct notice n);
 /* Tells those that have ended of a loss alone, which ends what they still have of the epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
-void coordinate_lose(struct coordinator *c, int rank, const char *how);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
 void coordinate_cut(struct coordinator *c, int peer);
 char *coordinate_text(struct span s); /* malloc; what does not print as \x1b */

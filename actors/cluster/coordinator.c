@@ -80,8 +80,8 @@ coordinate_send(struct coordinator *c, int rank, struct packet p)
     c->env.send(c->env.arg, m->info.peer, &p);
 }
 
-void
-coordinate_send_all(struct coordinator *c, struct packet p)
+static void
+send_all(struct coordinator *c, struct packet p)
 {
     for (int r = 0; r < c->options.world; r++)
         if (is_in(&c->member[r])) coordinate_send(c, r, p);
@@ -121,8 +121,8 @@ detach(struct coordinator *c, struct member *m)
     m->info.peer = -1;
 }
 
-void
-coordinate_lose(struct coordinator *c, int rank, const char *how)
+static void
+lose(struct coordinator *c, int rank, const char *how)
 {
     struct member *m = &c->member[rank];
     if (!is_in(m) && m->info.state != MEMBER_ABSENT) return;
@@ -149,20 +149,20 @@ void
 coordinate_lose_for(struct coordinator *c, int rank, struct span text)
 {
     char *why = coordinate_text(text);
-    coordinate_lose(c, rank, why);
+    lose(c, rank, why);
     free(why);
 }
 
 void
 coordinator_gone(struct coordinator *c, int rank, const char *how)
 {
-    if (rank >= 0 && rank < c->options.world) coordinate_lose(c, rank, how);
+    if (rank >= 0 && rank < c->options.world) lose(c, rank, how);
 }
 
 void
 coordinator_cut(struct coordinator *c, int peer, const char *how)
 {
-    if (peer < c->npeer && c->peer[peer].rank >= 0) coordinate_lose(c, c->peer[peer].rank, how);
+    if (peer < c->npeer && c->peer[peer].rank >= 0) lose(c, c->peer[peer].rank, how);
 }
 
 void
@@ -173,9 +173,9 @@ coordinator_tick(struct coordinator *c)
         if (!is_in(m)) continue;
         m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
         if (++m->info.missed > c->options.silence)
-            coordinate_lose(c, r, "fell silent");
+            lose(c, r, "fell silent");
         else if (m->info.lag > LAG_TICKS)
-            coordinate_lose(c, r, lost_packet);
+            lose(c, r, lost_packet);
     }
 }
 
@@ -239,13 +239,13 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
     struct member *m = &c->member[rank];
     if ((int32_t)(p->seq - m->seen) <= 0) return;
     if (p->seq != m->seen + 1) {
-        coordinate_lose(c, rank, lost_packet);
+        lose(c, rank, lost_packet);
         return;
     }
     m->seen = p->seq;
     m->info.missed = m->info.lag = 0;
     if (!handle[p->kind]) {
-        if (p->kind != PACKET_HELLO) coordinate_lose(c, rank, "said what no worker says");
+        if (p->kind != PACKET_HELLO) lose(c, rank, "said what no worker says");
         return;
     }
     if (p->epoch == c->epoch || p->kind == PACKET_LEAVE) handle[p->kind](c, rank, p);
@@ -256,7 +256,7 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
 void
 coordinator_bye(struct coordinator *c, int status)
 {
-    coordinate_send_all(c, (struct packet){.kind = PACKET_BYE, .status = (uint32_t)status});
+    send_all(c, (struct packet){.kind = PACKET_BYE, .status = (uint32_t)status});
 }
 
 /* ---- what is asked ---- */
@@ -265,12 +265,6 @@ enum coordinator_phase
 coordinator_phase(const struct coordinator *c)
 {
     return c->phase;
-}
-
-uint32_t
-coordinator_epoch(const struct coordinator *c)
-{
-    return c->epoch;
 }
 
 const struct member_info *

@@ -178,7 +178,6 @@ int coordinator_recover(struct coordinator *c, int workers);
 void coordinator_bye(struct coordinator *c, int status);
 
 enum coordinator_phase coordinator_phase(const struct coordinator *c);
-uint32_t coordinator_epoch(const struct coordinator *c);
 const struct member_info *coordinator_member(const struct coordinator *c, int rank);
 /* Which rank runs each slot in this epoch. */
 uint32_t coordinator_slot(const struct coordinator *c, int slot);

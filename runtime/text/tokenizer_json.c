@@ -28,7 +28,8 @@ refuse(const char *path, const char *part, const char *what)
 
 /* ---- the vocabulary ---- */
 
-int
+/* E_ARG when it is none, or far beyond ntoken, as many as there are. */
+static int
 check_id(const char *path, const json_t *id, size_t ntoken)
 {
     json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;

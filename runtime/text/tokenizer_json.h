@@ -13,8 +13,6 @@ extern const char *const part_names[NPARTS]; /* in the file */
 const char *type_of_part(const json_t *part);
 /* E_ARG: "path: pre_tokenizer 'Metaspace' is not read; ..." */
 int refuse(const char *path, const char *part, const char *what);
-/* E_ARG when it is none, or far beyond ntoken, as many as there are. */
-int check_id(const char *path, const json_t *id, size_t ntoken);
 
 /* Reads how to change and cut text. */
 int read_parts(struct tokenizer *t, const char *path, const json_t *root);
