@@ -1,69 +1,65 @@
-/* dual.c - messages, forth and back, and what they prove. */
+/* dual.c - messages, forth and back, and what they prove.
+ *
+ * Sweeps read far more than they compute, so each end of an edge stands beside the others of its variable, its messages
+ * too, in the order of the sweeps; dual_end hands the messages back to the network. */
 #pragma GCC optimize("O3")
 #include "sbp/dual.h"
 
+#include "runtime/simd.h"
 #include "sbp/trail.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* to[j] = the least of from[i] + t[i][j] over i. */
-static void
+INLINE int64_t
+lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* to[j] = the least of from[i] + t[i][j] over i. Most ends of edges are "made" variables, of two values. */
+VECTOR static void
 over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
+    if (m == 2) {
+        int64_t a = INT64_MAX, b = INT64_MAX;
+        for (int32_t i = 0; i < n; i++) {
+            a = lesser(a, from[i] + t[2 * i]);
+            b = lesser(b, from[i] + t[2 * i + 1]);
+        }
+        to[0] = a;
+        to[1] = b;
+        return;
+    }
     for (int32_t j = 0; j < m; j++) to[j] = from[0] + t[j];
     for (int32_t i = 1; i < n; i++)
-        for (int32_t j = 0; j < m; j++) {
-            int64_t x = from[i] + t[(int64_t)i * m + j];
-            to[j] = x < to[j] ? x : to[j];
-        }
+        for (int32_t j = 0; j < m; j++) to[j] = lesser(to[j], from[i] + t[(int64_t)i * m + j]);
 }
 
 /* to[i] = the least of from[j] + t[i][j] over j. */
-static void
+VECTOR static void
 over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
+    if (n == 2) {
+        for (int32_t i = 0; i < m; i++) to[i] = lesser(from[0] + t[2 * i], from[1] + t[2 * i + 1]);
+        return;
+    }
     for (int32_t i = 0; i < m; i++) {
-        int64_t best = from[0] + t[(int64_t)i * n];
-        for (int32_t j = 1; j < n; j++) {
-            int64_t x = from[j] + t[(int64_t)i * n + j];
-            best = x < best ? x : best;
-        }
+        int64_t best = INT64_MAX;
+        for (int32_t j = 0; j < n; j++) best = lesser(best, from[j] + t[(int64_t)i * n + j]);
         to[i] = best;
     }
 }
 
-static int64_t *
-message_to(struct cfn_edge *e, int32_t v)
-{
-    return e->u == v ? e->to_u : e->to_v;
-}
+/* ---- begin, end ---- */
 
-/* What the values of v cost with all that its edges hand over. */
-static void
-sum_of(const struct cfn *c, int32_t v, int64_t *sum)
-{
-    const struct cfn_var *x = &c->var[v];
-    memcpy(sum, x->cost, sizeof *sum * (size_t)x->n);
-    for (int32_t k = 0; k < x->nedge; k++) {
-        const int64_t *m = message_to(&c->edge[x->edge[k]], v);
-        for (int32_t i = 0; i < x->n; i++) sum[i] += m[i];
-    }
-}
-
-/* The edge hands to v all that it can: for each value the least of what is left of its costs. */
-static void
-pull(struct dual *d, struct cfn_edge *e, int32_t v)
-{
-    struct cfn *c = d->c;
-    int32_t o = edge_other(e, v), n = c->var[o].n;
-    const int64_t *other = message_to(e, o);
-    for (int32_t j = 0; j < n; j++) d->given[j] = -other[j];
-    if (e->u == v)
-        over_columns(d->given, n, e->table->cost, c->var[v].n, e->to_u);
-    else
-        over_rows(d->given, n, e->table->cost, c->var[v].n, e->to_v);
-}
+struct dual_end_of {  /* of an edge, at one variable */
+    int32_t other;    /* the variable at the other end */
+    int32_t nother;   /* its values */
+    bool ahead, rows; /* the other comes later; the table's rows are this one's values */
+    const int64_t *table;
+    int64_t *to, *from; /* messages to this variable, and to the other one */
+};
 
 static int
 by_rank(const void *a, const void *b, void *rank)
@@ -73,38 +69,137 @@ by_rank(const void *a, const void *b, void *rank)
     return x != y ? (x < y ? -1 : 1) : i < j ? -1 : i > j;
 }
 
+static void
+order_vars(struct dual *d, int32_t *place)
+{
+    const struct cfn *c = d->c;
+    for (int32_t v = 0; v < c->nvar; v++)
+        if (c->var[v].n) d->order[d->n++] = v;
+    qsort_r(d->order, (size_t)d->n, sizeof *d->order, by_rank, c->rank);
+    for (int32_t k = 0; k < d->n; k++) place[d->order[k]] = k;
+}
+
+/* Where the messages to v along its edges lie: one after the other. at: by edge, twice: to u, to v. */
+static void
+lay_messages(struct dual *d, int64_t **at)
+{
+    const struct cfn *c = d->c;
+    int64_t *next = d->messages;
+    for (int32_t k = 0; k < d->n; k++) {
+        const struct cfn_var *x = &c->var[d->order[k]];
+        for (int32_t j = 0; j < x->nedge; j++, next += x->n) {
+            const struct cfn_edge *e = &c->edge[x->edge[j]];
+            bool is_u = e->u == d->order[k];
+            memcpy(next, is_u ? e->to_u : e->to_v, sizeof *next * (size_t)x->n);
+            at[2 * x->edge[j] + !is_u] = next;
+        }
+    }
+}
+
+static void
+lay_ends(struct dual *d, const int32_t *place, int64_t **at)
+{
+    const struct cfn *c = d->c;
+    int32_t n = 0;
+    for (int32_t k = 0; k < d->n; k++) {
+        int32_t v = d->order[k];
+        d->first[k] = n;
+        for (int32_t j = 0; j < c->var[v].nedge; j++) {
+            int32_t edge = c->var[v].edge[j];
+            const struct cfn_edge *e = &c->edge[edge];
+            struct dual_end_of *x = &d->end[n++];
+            *x = (struct dual_end_of){.other = edge_other(e, v), .rows = e->u == v, .table = e->table->cost};
+            x->nother = c->var[x->other].n;
+            x->ahead = place[x->other] > k;
+            x->to = at[2 * edge + !x->rows];
+            x->from = at[2 * edge + x->rows];
+        }
+    }
+    d->first[d->n] = n;
+}
+
 void
 dual_begin(struct dual *d, struct cfn *c)
 {
+    int64_t nend = 0, nmessage = 0;
     int32_t most = 1;
     *d = (struct dual){.c = c};
-    d->order = must_alloc(sizeof *d->order * (size_t)MAX(1, c->nvar));
-    d->pick = must_alloc(sizeof *d->pick * (size_t)MAX(1, c->nvar));
     for (int32_t v = 0; v < c->nvar; v++) {
-        if (c->var[v].n == 0) continue;
-        d->order[d->n++] = v;
+        nend += c->var[v].n ? c->var[v].nedge : 0;
+        nmessage += (int64_t)c->var[v].n * c->var[v].nedge;
         most = MAX(most, c->var[v].n);
     }
     for (int32_t k = 0; k < c->nedge; k++)
         if (c->edge[k].table) d->entries += (int64_t)c->var[c->edge[k].u].n * c->var[c->edge[k].v].n;
-    qsort_r(d->order, (size_t)d->n, sizeof *d->order, by_rank, c->rank);
+    d->order = must_alloc(sizeof *d->order * (size_t)MAX(1, c->nvar));
+    d->pick = must_alloc(sizeof *d->pick * (size_t)MAX(1, c->nvar));
+    d->first = must_alloc(sizeof *d->first * (size_t)(c->nvar + 1));
+    d->end = must_alloc(sizeof *d->end * (size_t)MAX(1, nend));
+    d->messages = must_alloc(sizeof *d->messages * (size_t)MAX(1, nmessage));
     d->sum = must_alloc(sizeof *d->sum * (size_t)most);
     d->given = must_alloc(sizeof *d->given * (size_t)most);
+    d->left = must_alloc(sizeof *d->left * (size_t)most);
+    int32_t *place = must_alloc(sizeof *place * (size_t)MAX(1, c->nvar));
+    int64_t **at = must_alloc(sizeof *at * 2 * (size_t)MAX(1, c->nedge));
+    order_vars(d, place);
+    lay_messages(d, at);
+    lay_ends(d, place, at);
+    free(at);
+    free(place);
+}
+
+/* The network has the messages again. */
+static void
+hand_back(struct dual *d)
+{
+    struct cfn *c = d->c;
+    const int64_t *next = d->messages;
+    for (int32_t k = 0; k < d->n; k++) {
+        const struct cfn_var *x = &c->var[d->order[k]];
+        for (int32_t j = 0; j < x->nedge; j++, next += x->n) {
+            struct cfn_edge *e = &c->edge[x->edge[j]];
+            memcpy(e->u == d->order[k] ? e->to_u : e->to_v, next, sizeof *next * (size_t)x->n);
+        }
+    }
 }
 
 void
 dual_end(struct dual *d)
 {
+    if (!d->pruned) hand_back(d);
     free(d->order);
     free(d->pick);
+    free(d->first);
+    free(d->end);
+    free(d->messages);
     free(d->sum);
     free(d->given);
+    free(d->left);
 }
 
-static bool
-comes_before(const struct cfn *c, int32_t a, int32_t b)
+/* ---- sweeps ---- */
+
+/* What the values of the k-th variable cost with all that its edges hand over. */
+static void
+sum_of(const struct dual *d, int32_t k, int64_t *restrict sum)
 {
-    return c->rank[a] != c->rank[b] ? c->rank[a] < c->rank[b] : a < b;
+    const struct cfn_var *x = &d->c->var[d->order[k]];
+    memcpy(sum, x->cost, sizeof *sum * (size_t)x->n);
+    for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
+        const int64_t *restrict m = d->end[j].to;
+        for (int32_t i = 0; i < x->n; i++) sum[i] += m[i];
+    }
+}
+
+/* For each value here the least of what is left of the edge's costs. */
+static void
+reach(struct dual *d, const struct dual_end_of *e, int32_t n, int64_t *to)
+{
+    for (int32_t j = 0; j < e->nother; j++) d->left[j] = -e->from[j];
+    if (e->rows)
+        over_columns(d->left, e->nother, e->table, n, to);
+    else
+        over_rows(d->left, e->nother, e->table, n, to);
 }
 
 static int32_t
@@ -116,51 +211,54 @@ least_of(const int64_t *x, int32_t n)
     return best;
 }
 
-/* The value that is best beside those chosen already and what the others hand over. */
-static void
-choose(struct dual *d, int32_t v, bool forth)
+/* The cost of value i here beside what is picked at the other end. */
+static int64_t
+beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
 {
-    struct cfn *c = d->c;
-    const struct cfn_var *x = &c->var[v];
-    memcpy(d->given, d->sum, sizeof *d->sum * (size_t)x->n);
-    for (int32_t k = 0; k < x->nedge; k++) {
-        struct cfn_edge *e = &c->edge[x->edge[k]];
-        int32_t o = edge_other(e, v);
-        if (comes_before(c, o, v) != forth) continue;
-        const int64_t *m = message_to(e, v);
-        for (int32_t i = 0; i < x->n; i++) {
-            int64_t cost = edge_cost(c, e, v, i, d->pick[o]);
-            d->given[i] = d->given[i] >= NET_NEVER / 2 || cost >= NET_NEVER ? NET_NEVER : d->given[i] + cost - m[i];
-        }
-    }
-    d->pick[v] = least_of(d->given, x->n);
+    int64_t j = d->pick[e->other];
+    return e->rows ? e->table[(int64_t)i * e->nother + j] : e->table[j * n + i];
 }
 
-/* v takes what the edges behind it have, and shares what is above its least value among those ahead, as TRW-S does: one
- * part each, of as many as the busier side has. */
+/* Picks the value that is best beside those picked already, which lie `ahead` or not, and what the others hand over. */
 static void
-pass_on(struct dual *d, int32_t v, bool forth)
+choose(struct dual *d, int32_t k, bool ahead)
 {
-    struct cfn *c = d->c;
-    const struct cfn_var *x = &c->var[v];
-    int32_t ahead = 0;
-    for (int32_t k = 0; k < x->nedge; k++) {
-        struct cfn_edge *e = &c->edge[x->edge[k]];
-        if (comes_before(c, v, edge_other(e, v)) == forth)
+    int32_t v = d->order[k], n = d->c->var[v].n;
+    memcpy(d->given, d->sum, sizeof *d->sum * (size_t)n);
+    for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
+        const struct dual_end_of *e = &d->end[j];
+        if (e->ahead != ahead) continue;
+        for (int32_t i = 0; i < n; i++) {
+            int64_t cost = beside(d, e, n, i);
+            bool never = d->given[i] >= NET_NEVER / 2 || cost >= NET_NEVER;
+            d->given[i] = never ? NET_NEVER : d->given[i] + cost - e->to[i];
+        }
+    }
+    d->pick[v] = least_of(d->given, n);
+}
+
+/* The k-th variable takes what the edges behind it have, and shares what is above its least value among those ahead, as
+ * TRW-S does: one part each, of as many as the busier side has. */
+static void
+pass_on(struct dual *d, int32_t k, bool forth, bool picks)
+{
+    int32_t n = d->c->var[d->order[k]].n, nend = d->first[k + 1] - d->first[k], ahead = 0;
+    struct dual_end_of *end = &d->end[d->first[k]];
+    for (int32_t j = 0; j < nend; j++) {
+        if (end[j].ahead == forth)
             ahead++;
         else
-            pull(d, e, v);
+            reach(d, &end[j], n, end[j].to); /* it hands over all that it can */
     }
-    int32_t parts = MAX(1, MAX(ahead, x->nedge - ahead));
-    sum_of(c, v, d->sum);
-    choose(d, v, forth);
-    int64_t low = d->sum[least_of(d->sum, x->n)];
-    for (int32_t i = 0; i < x->n; i++) d->given[i] = (d->sum[i] - low) / parts;
-    for (int32_t k = 0; k < x->nedge && ahead; k++) {
-        struct cfn_edge *e = &c->edge[x->edge[k]];
-        if (comes_before(c, v, edge_other(e, v)) != forth) continue;
-        int64_t *m = message_to(e, v);
-        for (int32_t i = 0; i < x->n; i++) m[i] -= d->given[i];
+    int32_t parts = MAX(1, MAX(ahead, nend - ahead));
+    sum_of(d, k, d->sum);
+    if (picks) choose(d, k, !forth);
+    if (!ahead) return;
+    int64_t low = d->sum[least_of(d->sum, n)];
+    for (int32_t i = 0; i < n; i++) d->given[i] = (d->sum[i] - low) / parts;
+    for (int32_t j = 0; j < nend; j++) {
+        int64_t *restrict m = end[j].to;
+        for (int32_t i = 0; i < n && end[j].ahead == forth; i++) m[i] -= d->given[i];
     }
 }
 
@@ -168,127 +266,111 @@ pass_on(struct dual *d, int32_t v, bool forth)
 static void
 settle(struct dual *d)
 {
-    struct cfn *c = d->c;
-    for (int32_t k = 0; k < c->nedge; k++) {
-        struct cfn_edge *e = &c->edge[k];
-        if (!e->table) continue;
-        for (int side = 0; side < 2; side++) {
-            int64_t *m = side ? e->to_v : e->to_u;
-            int32_t n = c->var[side ? e->v : e->u].n;
-            int64_t low = m[least_of(m, n)];
+    for (int32_t k = 0; k < d->n; k++)
+        for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
+            int32_t n = d->c->var[d->order[k]].n;
+            int64_t *m = d->end[j].to, low = m[least_of(m, n)];
             for (int32_t i = 0; i < n; i++) m[i] -= low;
         }
-    }
 }
 
 void
-dual_sweep(struct dual *d)
+dual_sweep(struct dual *d, int n)
 {
-    for (int32_t k = 0; k < d->n; k++) pass_on(d, d->order[k], true);
-    for (int32_t k = d->n - 1; k >= 0; k--) pass_on(d, d->order[k], false);
+    for (int s = 1; s <= n; s++) {
+        for (int32_t k = 0; k < d->n; k++) pass_on(d, k, true, false);
+        for (int32_t k = d->n - 1; k >= 0; k--) pass_on(d, k, false, s == n);
+    }
     settle(d);
 }
 
-static int64_t
-edge_least(const struct cfn *c, const struct cfn_edge *e)
+VECTOR static int64_t
+least_left(const int64_t *restrict t, const int64_t *restrict to_u, int32_t nu, const int64_t *restrict to_v,
+           int32_t nv)
 {
     int64_t best = INT64_MAX;
-    int32_t nu = c->var[e->u].n, nv = c->var[e->v].n;
-    for (int32_t i = 0; i < nu; i++)
-        for (int32_t j = 0; j < nv; j++)
-            best = MIN(best, e->table->cost[(int64_t)i * nv + j] - e->to_u[i] - e->to_v[j]);
+    for (int32_t i = 0; i < nu; i++, t += nv)
+        for (int32_t j = 0; j < nv; j++) best = lesser(best, t[j] - to_u[i] - to_v[j]);
     return best;
 }
 
 void
 dual_bound(struct dual *d)
 {
-    struct cfn *c = d->c;
-    d->bound = c->constant;
+    d->bound = d->c->constant;
     for (int32_t k = 0; k < d->n; k++) {
-        sum_of(c, d->order[k], d->sum);
-        d->bound += d->sum[least_of(d->sum, c->var[d->order[k]].n)];
-    }
-    for (int32_t k = 0; k < c->nedge; k++)
-        if (c->edge[k].table) d->bound += edge_least(c, &c->edge[k]);
-}
-
-/* What the bound rises by when v must have each value: to d->given. */
-static void
-rises(const struct dual *d, int32_t v)
-{
-    const struct cfn *c = d->c;
-    const struct cfn_var *x = &c->var[v];
-    sum_of(c, v, d->sum);
-    int64_t low = d->sum[least_of(d->sum, x->n)];
-    for (int32_t i = 0; i < x->n; i++) d->given[i] = d->sum[i] - low;
-    for (int32_t k = 0; k < x->nedge; k++) {
-        const struct cfn_edge *e = &c->edge[x->edge[k]];
-        int32_t o = edge_other(e, v);
-        const int64_t *own = e->u == v ? e->to_u : e->to_v, *other = e->u == v ? e->to_v : e->to_u;
-        int64_t whole = INT64_MAX;
-        for (int32_t i = 0; i < x->n; i++) {
-            int64_t best = INT64_MAX;
-            for (int32_t j = 0; j < c->var[o].n; j++) best = MIN(best, edge_cost(c, e, v, i, j) - other[j]);
-            d->sum[i] = best - own[i];
-            whole = MIN(whole, d->sum[i]);
+        int32_t n = d->c->var[d->order[k]].n;
+        sum_of(d, k, d->sum);
+        d->bound += d->sum[least_of(d->sum, n)];
+        for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
+            const struct dual_end_of *e = &d->end[j];
+            if (e->rows) d->bound += least_left(e->table, e->to, n, e->from, e->nother);
         }
-        for (int32_t i = 0; i < x->n; i++) d->given[i] += d->sum[i] - whole;
     }
 }
 
-int64_t
-dual_value_bound(const struct dual *d, int32_t v, int32_t i)
+/* What the bound rises by when the k-th variable must have each value: to d->given. */
+static void
+rises(struct dual *d, int32_t k)
 {
-    rises(d, v);
-    return d->bound + d->given[i];
+    int32_t n = d->c->var[d->order[k]].n;
+    sum_of(d, k, d->sum);
+    int64_t low = d->sum[least_of(d->sum, n)];
+    for (int32_t i = 0; i < n; i++) d->given[i] = d->sum[i] - low;
+    for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
+        reach(d, &d->end[j], n, d->sum);
+        for (int32_t i = 0; i < n; i++) d->sum[i] -= d->end[j].to[i];
+        int64_t whole = d->sum[least_of(d->sum, n)];
+        for (int32_t i = 0; i < n; i++) d->given[i] += d->sum[i] - whole;
+    }
+}
+
+const int64_t *
+dual_value_bounds(struct dual *d, int32_t k)
+{
+    rises(d, k);
+    for (int32_t i = 0; i < d->c->var[d->order[k]].n; i++) d->given[i] += d->bound;
+    return d->given;
 }
 
 /* ---- solutions ---- */
 
-static int64_t
-cost_here(struct dual *d, int32_t v, int32_t i)
+/* What the values of the k-th variable cost beside all that is picked: to d->sum. */
+static void
+costs_here(struct dual *d, int32_t k)
 {
-    const struct cfn_var *x = &d->c->var[v];
-    int64_t sum = x->cost[i];
-    for (int32_t k = 0; k < x->nedge; k++) {
-        const struct cfn_edge *e = &d->c->edge[x->edge[k]];
-        sum = cost_add(sum, edge_cost(d->c, e, v, i, d->pick[edge_other(e, v)]));
-    }
-    return sum;
+    const struct cfn_var *x = &d->c->var[d->order[k]];
+    memcpy(d->sum, x->cost, sizeof *d->sum * (size_t)x->n);
+    for (int32_t j = d->first[k]; j < d->first[k + 1]; j++)
+        for (int32_t i = 0; i < x->n; i++) d->sum[i] = cost_add(d->sum[i], beside(d, &d->end[j], x->n, i));
 }
 
 static bool
-improve(struct dual *d, int32_t v)
+improve(struct dual *d, int32_t k)
 {
-    int32_t best = d->pick[v];
-    int64_t least = cost_here(d, v, best);
-    for (int32_t i = 0; i < d->c->var[v].n; i++) {
-        int64_t cost = cost_here(d, v, i);
-        if (cost >= least) continue;
-        least = cost;
-        best = i;
-    }
-    bool changed = best != d->pick[v];
+    int32_t v = d->order[k];
+    costs_here(d, k);
+    int32_t best = least_of(d->sum, d->c->var[v].n);
+    if (d->sum[best] >= d->sum[d->pick[v]]) return false;
     d->pick[v] = best;
-    return changed;
+    return true;
 }
 
 int64_t
 dual_polish(struct dual *d)
 {
     enum { ROUNDS = 20 };
-    struct cfn *c = d->c;
     bool changed = true;
     for (int round = 0; changed && round < ROUNDS; round++) {
         changed = false;
-        for (int32_t k = 0; k < d->n; k++) changed |= improve(d, d->order[k]);
+        for (int32_t k = 0; k < d->n; k++) changed |= improve(d, k);
     }
-    int64_t sum = c->constant;
-    for (int32_t k = 0; k < d->n; k++) sum = cost_add(sum, c->var[d->order[k]].cost[d->pick[d->order[k]]]);
-    for (int32_t k = 0; k < c->nedge; k++) {
-        const struct cfn_edge *e = &c->edge[k];
-        if (e->table) sum = cost_add(sum, edge_cost(c, e, e->u, d->pick[e->u], d->pick[e->v]));
+    int64_t sum = d->c->constant;
+    for (int32_t k = 0; k < d->n; k++) {
+        const struct cfn_var *x = &d->c->var[d->order[k]];
+        sum = cost_add(sum, x->cost[d->pick[d->order[k]]]);
+        for (int32_t j = d->first[k]; j < d->first[k + 1]; j++)
+            if (d->end[j].rows) sum = cost_add(sum, beside(d, &d->end[j], x->n, d->pick[d->order[k]]));
     }
     return sum;
 }
@@ -324,10 +406,12 @@ dual_prune(struct dual *d, int64_t below, int64_t *gone)
     uint8_t **all = must_alloc(sizeof *all * (size_t)MAX(1, d->n));
     bool possible = d->bound < below;
     *gone = 0;
+    hand_back(d);
+    d->pruned = true;
     say_messages(d, below);
     for (int32_t k = 0; k < d->n && possible; k++) { /* all by the same messages, before any goes */
         int32_t v = d->order[k], left = 0;
-        rises(d, v);
+        rises(d, k);
         for (int32_t i = 0; i < c->var[v].n; i++) left += keep[i] = d->bound + d->given[i] < below;
         possible = left > 0;
         if (left == c->var[v].n) continue;

@@ -10,20 +10,25 @@
 
 #include "sbp/cfn.h"
 
+struct dual_end_of;
 struct dual {
     struct cfn *c;
-    int32_t n, *order;    /* the variables left, by rank */
-    int64_t *sum, *given; /* scratch, by value */
-    int32_t *pick;        /* by variable: the value (index) in the solution at hand */
-    int64_t bound;        /* of the whole network, its constant included */
-    int64_t entries;      /* of all tables: what a sweep costs */
+    int32_t n, *order; /* the variables left, by rank */
+    int32_t *first;    /* by place in that order, one more: its ends of edges */
+    struct dual_end_of *end;
+    int64_t *messages;           /* of all ends, one after the other */
+    bool pruned;                 /* the network went on: it has its messages */
+    int64_t *sum, *given, *left; /* scratch, by value */
+    int32_t *pick;               /* by variable: the value (index) in the solution at hand */
+    int64_t bound;               /* of the whole network, its constant included */
+    int64_t entries;             /* of all tables: what a sweep costs */
 };
-/* Begins on a reduced network: every value is possible. Messages go on from what they are. dual_end frees the
- * arrays. */
+/* Begins on a reduced network: every value is possible. Messages go on from what they are; dual_end hands them back and
+ * frees the arrays. */
 void dual_begin(struct dual *d, struct cfn *c);
 void dual_end(struct dual *d);
-/* One sweep forth and back; pick holds a solution afterwards. */
-void dual_sweep(struct dual *d);
+/* n sweeps forth and back, at least one; pick holds a solution afterwards. */
+void dual_sweep(struct dual *d, int n);
 /* Sets bound, exactly. */
 void dual_bound(struct dual *d);
 /* Improves pick by changing one variable at a time until that gains nothing. Returns its cost. */
@@ -32,7 +37,7 @@ int64_t dual_polish(struct dual *d);
  * show it into the proof. Needs dual_bound. False when a variable lost its last one: there is no such solution. *gone:
  * how many went. dual_end comes next. */
 bool dual_prune(struct dual *d, int64_t below, int64_t *gone);
-/* A lower bound on solutions in which variable v has value i, given bound. */
-int64_t dual_value_bound(const struct dual *d, int32_t v, int32_t i);
+/* A lower bound on solutions with each value of the k-th variable in that order, given bound; until the next call. */
+const int64_t *dual_value_bounds(struct dual *d, int32_t k);
 
 #endif

@@ -66,7 +66,7 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     dual_begin(&d, c);
     for (int idle = 0; idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && !tired(s) && !stops(s);) {
         s->nlook++;
-        for (int i = 0; i < SWEEPS; i++) dual_sweep(&d);
+        dual_sweep(&d, SWEEPS);
         s->work += 2 * SWEEPS * d.entries;
         int64_t best = s->best;
         found(s, c, d.pick, dual_polish(&d));
@@ -87,37 +87,38 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     return is;
 }
 
-/* The variable whose second best value costs most, weighed by how many edges it decides. */
+/* The variable whose second best value costs most, weighed by how many edges it decides. order: its values, by what
+ * they cost at least. */
 static int32_t
-branch_variable(struct cfn *c, int32_t *order, int32_t *n)
+branch_variable(struct cfn *c, int32_t *order)
 {
     struct dual d;
-    int32_t best = -1;
+    int32_t best = 0;
     double most = -1;
     dual_begin(&d, c);
     dual_bound(&d);
     for (int32_t k = 0; k < d.n; k++) {
-        int32_t v = d.order[k];
+        const struct cfn_var *x = &c->var[d.order[k]];
+        const int64_t *at = dual_value_bounds(&d, k);
         int64_t first = INT64_MAX, second = INT64_MAX;
-        for (int32_t i = 0; i < c->var[v].n; i++) {
-            int64_t at = dual_value_bound(&d, v, i);
-            second = at < first ? first : MIN(second, at);
-            first = MIN(first, at);
+        for (int32_t i = 0; i < x->n; i++) {
+            second = at[i] < first ? first : MIN(second, at[i]);
+            first = MIN(first, at[i]);
         }
-        double gain = ((double)(second - first) + 1) * (c->var[v].nedge + 1) / c->var[v].n;
+        double gain = ((double)(second - first) + 1) * (x->nedge + 1) / x->n;
         if (gain <= most) continue;
         most = gain;
-        best = v;
+        best = k;
     }
-    *n = c->var[best].n;
-    for (int32_t i = 0; i < *n; i++) { /* insertion by bound */
-        int64_t at = dual_value_bound(&d, best, i);
+    const int64_t *at = dual_value_bounds(&d, best);
+    int32_t v = d.order[best];
+    for (int32_t i = 0; i < c->var[v].n; i++) { /* insertion by bound */
         int32_t k = i;
-        for (; k > 0 && dual_value_bound(&d, best, order[k - 1]) > at; k--) order[k] = order[k - 1];
+        for (; k > 0 && at[order[k - 1]] > at[i]; k--) order[k] = order[k - 1];
         order[k] = i;
     }
     dual_end(&d);
-    return best;
+    return v;
 }
 
 static bool look(struct explore *s, struct cfn *c, int64_t *bound);
@@ -126,8 +127,8 @@ static bool look(struct explore *s, struct cfn *c, int64_t *bound);
 static bool
 branch(struct explore *s, struct cfn *c)
 {
-    int32_t *order = must_alloc(sizeof *order * UINT16_MAX), n, gone = s->trail.ngone;
-    int32_t v = branch_variable(c, order, &n);
+    int32_t *order = must_alloc(sizeof *order * UINT16_MAX), gone = s->trail.ngone;
+    int32_t v = branch_variable(c, order), n = c->var[v].n;
     bool closed = true;
     trail_say(&s->trail, "split %d\n", (int)v);
     for (int32_t k = 0; k < n && closed; k++) {

@@ -91,7 +91,7 @@ bound_onward(struct limited *m, bool *found)
     struct dual d;
     fold_reprice(&m->folded, m->limit.extra, m->large);
     dual_begin(&d, m->large);
-    for (int i = 0; i < SWEEPS; i++) dual_sweep(&d);
+    dual_sweep(&d, SWEEPS);
     m->work = 2 * SWEEPS * d.entries;
     *found = dual_polish(&d) < NET_NEVER;
     dual_bound(&d);

@@ -147,12 +147,15 @@ regret_low(const struct net *n, const struct solved *s, const struct solve_optio
     c->trail = &none;
     cfn_support(c);
     dual_begin(&d, c);
-    for (int k = 0; k < SWEEPS && !stops(o); k++) dual_sweep(&d);
+    for (int k = 0; k < SWEEPS && !stops(o); k++) dual_sweep(&d, 1);
     dual_bound(&d);
-    for (int32_t i = 0; i < n->nnode; i++) {
+    for (int32_t i = 0; i < n->nnode; i++)
         for (int32_t k = 0; k < n->node[i].ncand; k++) low[i][k] = NET_NEVER;
-        for (int32_t k = 0; k < c->var[i].n; k++)
-            low[i][c->var[i].value[k]] = MAX(0, limited_ceil(dual_value_bound(&d, i, k), c->scale) - s->cost);
+    for (int32_t k = 0; k < d.n; k++) {
+        int32_t i = d.order[k];
+        const int64_t *at = dual_value_bounds(&d, k);
+        for (int32_t j = 0; i < n->nnode && j < c->var[i].n; j++)
+            low[i][c->var[i].value[j]] = MAX(0, limited_ceil(at[j], c->scale) - s->cost);
     }
     dual_end(&d);
     cfn_free(&c);
