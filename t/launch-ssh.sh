@@ -25,10 +25,10 @@ SH
 chmod +x "$dir/bin/ssh"
 
 tell() { head -5 "$dir/err"; }
-go() { PATH=$dir/bin:$PATH timeout -k 5 60 "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
+go() { PATH=$dir/bin:$PATH timeout -k 5 180 "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
 says() { local t; for t; do grep -qF -e "$t" "$dir/err" || return 1; done; }
 ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
-new_address() { address=tcp://127.0.0.1:$((20000 + RANDOM % 20000)); }
+new_address() { address=tcp://127.0.0.1:$(free_port); }
 over() { new_address; go launch --bind "$address" "$@"; } # no name of these hosts is known to this one
 none_left() { local p; for _ in $(seq 150); do p=$(xargs -r -n 1 ps -o pid= -p <"$dir/pids"); [ -z "$p" ] && return; sleep 0.1; done; false; }
 

@@ -12,8 +12,8 @@ cp "${0%/*}/lib/small.lua" "$dir/"
 cd "$dir" || exit 1
 
 tell() { head -5 "$dir/err"; }
-go() { timeout -k 5 60 "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
-port=$((20000 + RANDOM % 12000))
+go() { timeout -k 5 180 "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
+port=$(free_port)
 
 cat >train.lua <<'LUA'
 local net, _, step, batch = dofile "small.lua"

@@ -1,4 +1,4 @@
-# tap.sh - the whole vocabulary of a test in bash: ok, is, skip, finish; and a folder, $dir, that is gone at the end. TAP.
+# tap.sh - the whole vocabulary of a test in bash: ok, is, skip, finish; free_port; and a folder, $dir, that is gone at the end. TAP.
 #
 #   . "${0%/*}/tap.sh"
 #   ok "the file is there" test -f "$dir/file"
@@ -30,6 +30,12 @@ is() { ok "$1" same "$2" "$3"; } # is NAME GOT WANT
 same() { [ "$1" = "$2" ] || { printf 'got:  %s\nwant: %s\n' "$1" "$2"; false; }; }
 
 skip() { report 0 "$1 # SKIP $2"; } # skip NAME WHY
+
+free_port() { # prints a port that nobody listens on, below those that the kernel gives to who connects
+  local p
+  while p=$((20000 + RANDOM % 12000)); (: <>"/dev/tcp/127.0.0.1/$p") 2>/dev/null; do :; done
+  echo "$p"
+}
 
 finish() {
   echo "1..$n"
