@@ -39,15 +39,30 @@ on_interrupt(int number)
     interrupted = PRESSED;
 }
 
-/* A key that the terminal has, or a change of its size, which is no key. */
+static int visitors = -1; /* readable: somebody else wants the Lua state for a moment */
+static void (*let_in)(void);
+
+void
+edit_visitors(int fd, void (*come)(void))
+{
+    visitors = fd;
+    let_in = come;
+}
+
+/* A key that the terminal has; not a change of its size, or a visitor. */
 static bool
 wait_once(const sigset_t *outside)
 {
-    struct pollfd in = {.fd = 0, .events = POLLIN};
-    bool again = ppoll(&in, 1, NULL, outside) < 0 && errno == EINTR;
+    struct pollfd in[] = {{.fd = 0, .events = POLLIN}, {.fd = visitors, .events = POLLIN}};
+    sigset_t inside;
+    bool again = ppoll(in, 2, NULL, outside) < 0 && errno == EINTR;
     if (resized) keys_resized();
     resized = 0;
-    return !again;
+    if (again || !in[1].revents) return !again;
+    sigprocmask(SIG_SETMASK, outside, &inside);
+    let_in();
+    sigprocmask(SIG_SETMASK, &inside, NULL);
+    return in[0].revents;
 }
 
 /* Waits for a key; false after Ctrl-C, or when the program is to end. Signals are let in only while waiting, so none is
@@ -148,6 +163,22 @@ on_resize(int number)
     resized = 1;
 }
 
+#if defined RILLE_READLINE
+
+static bool no_more; /* the input has ended; readline takes that for an Enter where something was typed */
+
+static int
+get_key(FILE *from)
+{
+    int key = rl_getc(from);
+    no_more |= key == EOF;
+    return key;
+}
+
+#else
+enum { no_more = false };
+#endif
+
 static void
 on_line(char *line)
 {
@@ -165,7 +196,10 @@ edit_line(const char *prompt, char **line)
     ended = false;
     catch_interrupt(&before);
     rl_callback_handler_install(prompt, on_line);
-    while (!ended && wait_key()) rl_callback_read_char();
+    while (!ended && !interrupted && wait_key()) {
+        rl_callback_read_char();
+        if (no_more && !ended) edit_give_up();
+    }
     if (!ended) {
         keys_leave(interrupted == PRESSED ? "^C" : interrupted ? "^D" : "");
         rl_callback_handler_remove();
@@ -217,6 +251,7 @@ edit_open(lua_State *L)
 #endif
     rl_readline_name = "rille";
 #if defined RILLE_READLINE
+    rl_getc_function = get_key;
     history_write_timestamps = 1; /* what begins an entry, so that one of many lines comes back as one */
     history_comment_char = '#';
 #endif

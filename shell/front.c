@@ -5,6 +5,7 @@
  *   rille coordinator --bind A --world N [...]        a controller here; workers come by themselves
  *   rille worker --join A                             one of those workers
  *   rille keys                                        a key file, to stdout
+ *   rille attach [NAME]                               a prompt on a controller that runs
  *   rille [options] script, under a launcher          rank 0: a controller, and the parent of worker 0; others: workers
  *
  * What is not the cluster's stays in the arguments, and main.c reads it as without a cluster. */
@@ -26,7 +27,8 @@ static const char help[] =
     "       rille launch -H a:4,b:4 [options] [script.lua [args]]    on other hosts, by ssh\n"
     "       rille coordinator --bind tcp://HOST:PORT --world N [options] [script.lua [args]]\n"
     "       rille worker --join tcp://HOST:PORT [options]\n"
-    "       rille keys > FILE                                    a key for coordinator and workers\n\n"
+    "       rille keys > FILE                                    a key for coordinator and workers\n"
+    "       rille attach [NAME]                                  a prompt on a controller that runs on this host\n\n"
     "  -n N               how many workers to start\n"
     "  -H, --hosts LIST   where, and how many on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
     "      --hostfile F   the same from a file: of lines, with slots=N, and comments behind #\n"
@@ -441,19 +443,31 @@ by_word(const char *word, const struct words *w, struct front *f)
 {
     if (!strcmp(word, "launch")) return launch(w, f);
     if (!strcmp(word, "coordinator")) return coordinator(w, f);
-    if (!strcmp(word, "worker")) return worker(w);
-    return refused("attach is not in this version: the prompt is the one that launch or coordinator opened");
+    return worker(w);
+}
+
+/* NAME is all that stands behind it. */
+static int
+attach(int argc, char **argv, struct front *f)
+{
+    if (argc > 2 && !strcmp(argv[2], "--help")) return fputs(help, stdout), 0;
+    if (argc > 2 && argv[2][0] == '-') return usage("attach has no option %s", argv[2]);
+    if (argc > 3) return usage("attach: one NAME is wanted, and %s is a second one", argv[3]);
+    int code = attach_open(argc > 2 ? argv[2] : NULL, &f->attach);
+    f->attached = !code;
+    return code ? code : -1;
 }
 
 int
 front_read(int *argc, char **argv, struct front *f)
 {
-    static const char *const word[] = {"launch", "coordinator", "worker", "attach"};
+    static const char *const word[] = {"launch", "coordinator", "worker"};
     struct words w = {0};
     *f = (struct front){0};
     f->cluster.say = say;
     f->cluster.arg = f;
     if (*argc == 2 && !strcmp(argv[1], "keys")) return keys();
+    if (*argc > 1 && !strcmp(argv[1], "attach")) return attach(*argc, argv, f);
     for (size_t i = 0; *argc > 1 && i < sizeof word / sizeof *word; i++) {
         if (strcmp(argv[1], word[i])) continue;
         int code = take_words(argc, argv, 2, &w);

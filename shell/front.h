@@ -1,10 +1,11 @@
-/* front.h - the words of the command line that make a cluster: rille launch, coordinator, worker, keys; and the
- * variables by which torchrun, srun, mpirun and Kubernetes tell a process that it is one of many. Main thread, before
- * there is a session; it owns the struct front. */
+/* front.h - the words of the command line that make a cluster: rille launch, coordinator, worker, keys, attach; and
+ * the variables by which torchrun, srun, mpirun and Kubernetes tell a process that it is one of many. Main
+ * thread, before there is a session; it owns the struct front. */
 #ifndef RILLE_SHELL_FRONT_H
 #define RILLE_SHELL_FRONT_H
 
 #include "rille.h"
+#include "shell/attach.h"
 #include "shell/hosts.h"
 
 #include <sys/types.h>
@@ -21,7 +22,9 @@ struct ranked {
 int ranked_read(struct ranked *r, char why[FRONT_TEXT]);
 
 struct front {
-    bool on; /* this process is a controller */
+    bool on;              /* this process is a controller */
+    bool attached;        /* it is a prompt on another one */
+    struct attach attach; /* then: which */
     struct rille_workers cluster;
     const char *devices; /* of each worker that it starts; NULL: as alone */
     const char *found;   /* the launcher, for :doctor; NULL: none */

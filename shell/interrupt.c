@@ -8,6 +8,10 @@
  * of it some seconds ago. Hooks are per coroutine and Lua does not tell which run, so coroutine.resume and
  * coroutine.wrap are replaced by functions that keep a list.
  *
+ * A visitor - attached.c - is let in by the same means: a hook, set in a signal handler, calls it between two
+ * instructions of Lua, unless the core is in the middle of a call then. What it runs stands above in the chain, and its
+ * own Ctrl-C stops no more than that.
+ *
  * At a prompt SIGTERM and SIGHUP (the terminal was closed) do the same with what runs, and end the loop; a second one
  * ends the program at once. History needs no saving: each entry is in its file. */
 #include "shell/clock.h"
@@ -26,12 +30,38 @@ static volatile sig_atomic_t told = 1; /* what runs was told of the last press *
 static bool interactive;
 static struct shell *shell; /* whose session is interrupted */
 static struct sigaction before;
+static void (*visitor)(lua_State *L);
+static volatile sig_atomic_t knocked, nested, visitor_presses; /* nested: where in the chain its line begins; 0 */
+
+static void
+enter(lua_State *co)
+{
+    if (depth < DEPTH) chain[depth] = co;
+    depth = depth + 1;
+}
 
 /* At a prompt a second press stops whatever Lua does next, until the prompt is there. */
 static bool
 stays_set(void)
 {
-    return quit || (interactive && presses >= 2);
+    return quit || (interactive && presses >= 2) || visitor_presses >= 2;
+}
+
+static void visit(lua_State *L, lua_Debug *ar);
+
+/* Sets the hook that lets the visitor in, where none is that stops. */
+static void
+let_in(lua_State *L)
+{
+    lua_Hook is = lua_gethook(L);
+    if (!is || is == visit) lua_sethook(L, visit, LUA_MASKCOUNT, 1);
+}
+
+static void
+clear_hook(lua_State *L)
+{
+    lua_sethook(L, NULL, 0, 0);
+    if (knocked && !nested) let_in(L);
 }
 
 static void
@@ -39,16 +69,22 @@ stop(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
     told = 1;
-    if (!stays_set()) lua_sethook(L, NULL, 0, 0);
+    if (!stays_set()) clear_hook(L);
     luaL_error(L, quit ? "the program is to end" : "interrupted");
+}
+
+static void
+stop_from(int first)
+{
+    int mask = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
+    for (int k = first; k < depth && k < DEPTH; k++) lua_sethook(chain[k], stop, mask, 1);
+    if (depth && shell->session) rille_interrupt(shell->session);
 }
 
 static void
 stop_all(void)
 {
-    int mask = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
-    for (int k = 0; k < depth && k < DEPTH; k++) lua_sethook(chain[k], stop, mask, 1);
-    if (depth && shell->session) rille_interrupt(shell->session);
+    stop_from(0);
 }
 
 /* In a signal handler: the text is whole, and nothing is allocated. */
@@ -120,13 +156,18 @@ static void
 spent(void)
 {
     told = 1;
-    for (int k = 0; !stays_set() && k < depth && k < DEPTH; k++) lua_sethook(chain[k], NULL, 0, 0);
+    for (int k = nested; !stays_set() && k < depth && k < DEPTH; k++) clear_hook(chain[k]);
 }
 
 void
 interrupt_start(lua_State *L)
 {
     struct sigaction action;
+    if (depth) { /* a visitor's line */
+        nested = depth;
+        enter(L);
+        return;
+    }
     memset(&action, 0, sizeof action);
     action.sa_handler = on_press;
     sigemptyset(&action.sa_mask);
@@ -136,14 +177,16 @@ interrupt_start(lua_State *L)
     presses = 0;
     told = 1;
     sigaction(SIGINT, &action, &before);
+    if (knocked) let_in(L);
 }
 
 void
 interrupt_stop(void)
 {
-    sigaction(SIGINT, &before, NULL);
-    for (int k = 0; k < depth && k < DEPTH; k++) lua_sethook(chain[k], NULL, 0, 0);
-    depth = 0;
+    if (!nested) sigaction(SIGINT, &before, NULL);
+    for (int k = nested; k < depth && k < DEPTH; k++) lua_sethook(chain[k], NULL, 0, 0);
+    depth = nested;
+    nested = visitor_presses = 0;
 }
 
 int
@@ -152,14 +195,42 @@ interrupt_count(void)
     return presses;
 }
 
-/* ---- coroutines ---- */
+/* ---- visitors ---- */
 
+/* The hook stays until the core is in no call that Lua is called from: then the visitor comes between runs. */
 static void
-enter(lua_State *co)
+visit(lua_State *L, lua_Debug *ar)
 {
-    if (depth < DEPTH) chain[depth] = co;
-    depth = depth + 1;
+    (void)ar;
+    if (rille_tracing(shell->session) || shell->asking) return;
+    knocked = 0;
+    for (int k = 0; k < depth && k < DEPTH; k++)
+        if (lua_gethook(chain[k]) == visit) lua_sethook(chain[k], NULL, 0, 0);
+    if (lua_gethook(L) == visit) lua_sethook(L, NULL, 0, 0); /* a coroutine has that of its maker */
+    visitor(L);
 }
+
+void
+interrupt_visitor(void (*come)(lua_State *L))
+{
+    visitor = come;
+}
+
+void
+interrupt_knock(void)
+{
+    knocked = 1;
+    for (int k = 0; !nested && k < depth && k < DEPTH; k++) let_in(chain[k]);
+}
+
+void
+interrupt_visit(void)
+{
+    visitor_presses = visitor_presses + 1;
+    stop_from(nested);
+}
+
+/* ---- coroutines ---- */
 
 /* Coroutines inherit the hook of their maker, so a new one is stopped as well. */
 static int

@@ -31,7 +31,10 @@ live_ask(void *arg, double *out)
     if (!lua_checkstack(L, 4)) return 1;
     lua_pushcfunction(L, live_number);
     lua_rawgeti(L, LUA_REGISTRYINDEX, live->function);
-    if (lua_pcall(L, 1, 1, 0)) {
+    live->shell->asking = true;
+    int code = lua_pcall(L, 1, 1, 0);
+    live->shell->asking = false;
+    if (code) {
         lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
         return 1;
     }

@@ -21,6 +21,7 @@ enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
 static const char help[] =
     "usage: rille [options] [script.lua [args]]\n"
     "       rille launch -n N ..., rille coordinator, rille worker, rille keys: many processes; rille launch --help\n"
+    "       rille attach [NAME]    a prompt on a controller that runs\n"
     "Runs a script, or the shell when there is none and stdin is a terminal. '-' is stdin as a script.\n\n"
     "  -d, --devices LIST   devices of this process, as in cpu:4 or cpu:2,cuda:0 or cuda:all;\n"
     "                       without it cpu:8, or as many as there are cores\n"
@@ -55,6 +56,7 @@ struct program {
     bool interactive, color, no_init, calibrate, install, doctor, json;
     const char *jupyter; /* a connection file, or NULL */
     const char *devices; /* -d, or NULL */
+    const struct front *front;
     struct environment environment;
 };
 
@@ -360,7 +362,9 @@ static int
 run_all(lua_State *L, const struct program *p)
 {
     bool script = p->script < p->argc;
+    if (p->front->attached) return attach_run(L, &p->front->attach);
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
+    if (p->front->on) attached_open(L, script ? p->argv[p->script] : p->naction ? "chunk" : "prompt");
     push_arg(L, p);
     int code = p->no_init ? 0 : run_init(L);
     if (!code) code = run_actions(L, p);
@@ -487,7 +491,7 @@ main(int argc, char **argv)
     keep_streams();
     int code = front_read(&argc, argv, &front);
     if (code >= 0) return code;
-    struct program p = {.argc = argc, .argv = argv};
+    struct program p = {.argc = front.attached ? 1 : argc, .argv = argv, .front = &front};
     setlocale(LC_CTYPE, ""); /* of the line editor; numbers stay as Lua writes them */
     if (argc > 1 && !strcmp(argv[1], "verify")) return verify(argc, argv);
     code = read_options(&p);
@@ -498,6 +502,7 @@ main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (p.devices) p.environment.options.devices = p.devices;
+    if (front.attached) p.environment.options.devices = "cpu:1"; /* for what the editor knows */
     if (p.calibrate && p.environment.cost[0] && access(p.environment.cost, R_OK)) p.environment.options.cost = NULL;
     if (front_options(&front, p.environment.options.devices, &p.environment.options)) return open_failed();
     code = run_program(&p);

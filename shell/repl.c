@@ -261,11 +261,26 @@ repl_marked(lua_State *L)
     return *first == '?' ? page_protected(L) : command_protected(L);
 }
 
+int
+repl_chunk(lua_State *L, const char *chunk, int number, bool *more)
+{
+    const char *first = chunk + strspn(chunk, " \t");
+    *more = false;
+    if (!chunk_is_marked(chunk))
+        *more = evaluate(L, chunk, number);
+    else if (first[0] == '?')
+        run_marked(L, page_protected, first + 1 + strspn(first + 1, " \t"));
+    else
+        return run_marked(L, command_protected, first + 1);
+    return COMMAND_DONE;
+}
+
 /* ---- the loop ---- */
 
 struct input {
     char *chunk; /* what was typed so far */
     int number;  /* of the chunk, from 1 */
+    repl_take *take;
 };
 
 static void
@@ -287,27 +302,12 @@ next_chunk(struct input *in)
     in->number++;
 }
 
-/* A page or a command, or a chunk; COMMAND_QUIT ends the loop. False in *done: it wants more lines. */
-static int
-take_chunk(lua_State *L, struct input *in, const char *chunk, bool *done)
-{
-    const char *first = chunk + strspn(chunk, " \t");
-    *done = true;
-    if (!chunk_is_marked(chunk))
-        *done = !evaluate(L, chunk, in->number);
-    else if (first[0] == '?')
-        run_marked(L, page_protected, first + 1 + strspn(first + 1, " \t"));
-    else
-        return run_marked(L, command_protected, first + 1);
-    return COMMAND_DONE;
-}
-
 /* What was pasted with the prompts that it was printed with: each chunk as if it had been typed. */
 static int
 take_transcript(lua_State *L, struct input *in)
 {
     int end = COMMAND_DONE, n = 0;
-    bool done;
+    bool more;
     for (;;) {
         lua_settop(L, 0);
         chunk_push_transcript(L, in->chunk);
@@ -317,7 +317,7 @@ take_transcript(lua_State *L, struct input *in)
         lua_settop(L, 0);
         if (!copy) return end;
         copy[strlen(copy) - 1] = 0; /* its line end */
-        end = take_chunk(L, in, copy, &done);
+        end = in->take(L, copy, in->number, &more);
         edit_remember(copy);
         in->number++;
         free(copy);
@@ -329,14 +329,14 @@ static int
 take_line(lua_State *L, struct input *in, const char *line)
 {
     int end = COMMAND_DONE;
-    bool done = true;
+    bool more;
     if (!in->chunk && !line[strspn(line, " \t\n")]) return end;
     append(in, line);
     if (chunk_is_transcript(in->chunk)) {
         end = take_transcript(L, in);
     } else {
-        end = take_chunk(L, in, in->chunk, &done);
-        if (!done) return end;
+        end = in->take(L, in->chunk, in->number, &more);
+        if (more) return end;
         edit_remember(in->chunk);
     }
     next_chunk(in);
@@ -358,27 +358,32 @@ remember_globals(lua_State *L)
 }
 
 void
+repl_prepare(lua_State *L)
+{
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &environment) == LUA_TNIL) {
+        remember_globals(L);
+        local_environment(L);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &environment);
+    }
+    lua_pop(L, 1);
+}
+
+void
 repl_open(lua_State *L)
 {
-    remember_globals(L);
-    local_environment(L);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &environment);
+    repl_prepare(L);
     interrupt_interactive();
     signal(SIGINT, SIG_IGN); /* between reading and running */
 }
 
 int
-repl_run(lua_State *L)
+repl_loop(lua_State *L, repl_take *take)
 {
-    struct input in = {.number = 1};
+    struct input in = {.number = 1, .take = take};
     enum edit_end end;
     char *line;
     int state = COMMAND_DONE;
-    struct rille_session *s = shell_of(L)->session;
     void (*before)(int) = signal(SIGINT, SIG_IGN);
-    repl_open(L);
-    printf("rille %s on %s:%d, %s. :help tells more.\n", RILLE_VERSION, rille_default_kind(s),
-           rille_device_count(s, rille_default_kind(s)), LUA_RELEASE);
     edit_open(L);
     while (state != COMMAND_QUIT) {
         fflush(stdout);
@@ -396,4 +401,14 @@ repl_run(lua_State *L)
     edit_close();
     signal(SIGINT, before);
     return interrupt_quit() ? 128 + interrupt_quit() : 0;
+}
+
+int
+repl_run(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    repl_open(L);
+    printf("rille %s on %s:%d, %s. :help tells more.\n", RILLE_VERSION, rille_default_kind(s),
+           rille_device_count(s, rille_default_kind(s)), LUA_RELEASE);
+    return repl_loop(L, repl_chunk);
 }

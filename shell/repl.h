@@ -22,6 +22,8 @@ void edit_close(void);
 /* Reads a line without its end - an editor of many lines a whole chunk -, which the caller frees; EDIT_INTERRUPT after
  * Ctrl-C. */
 enum edit_end edit_line(const char *prompt, char **line);
+/* While it waits for keys it calls come() whenever the fd is readable; -1: never. */
+void edit_visitors(int fd, void (*come)(void));
 /* Adds one entry to the history, of one line or many, and at once to its file. */
 void edit_remember(const char *chunk);
 
@@ -79,7 +81,14 @@ void tutorial_run(lua_State *L, int env, const char *text); /* the step that the
 
 /* ---- repl.c ---- */
 
-void repl_open(lua_State *L); /* an environment for chunks; between runs Ctrl-C does nothing */
+void repl_prepare(lua_State *L); /* an environment for chunks, where there is none yet */
+void repl_open(lua_State *L);    /* and between runs Ctrl-C does nothing */
+/* Takes a chunk, of that number, with ":" or "?" before it or not; sets *more, and has done nothing, where it wants
+ * more lines. Gives a COMMAND_. */
+typedef int repl_take(lua_State *L, const char *chunk, int number, bool *more);
+int repl_chunk(lua_State *L, const char *chunk, int number, bool *more); /* runs it here */
+/* Reads chunks for `take`, which ends it with COMMAND_QUIT; the exit code. */
+int repl_loop(lua_State *L, repl_take *take);
 void repl_push_environment(lua_State *L);
 void repl_keep_last(lua_State *L, int i); /* the value is "_" */
 /* Prints the user's functions that an error with a traceback came through; equal ones once. */

@@ -49,6 +49,7 @@ struct shell {
     lua_State *running;      /* the state whose call is in the core now: live numbers run on it */
     const void *meta[NKIND]; /* metatables, as lua_topointer() tells them */
     struct line line;        /* what the last rille_at() said */
+    bool asking;             /* a run that begins asks Lua for a live number */
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     int ntrace;
     void (*cancelled)(void); /* the shell calls it when Ctrl-C has cancelled a run; or NULL */
@@ -278,6 +279,11 @@ void interrupt_stop(void);          /* Ctrl-C does what it did before */
 int interrupt_count(void);          /* presses since interrupt_start() */
 void interrupt_interactive(void);   /* from now on Ctrl-C leads back to the prompt, and no press ends the program */
 int interrupt_quit(void);           /* the signal that wants the program to end; 0: none */
+/* Who is called between two instructions of Lua, and not inside a call of the core, soon after interrupt_knock(); it
+ * may run_quiet() on a state of its own. knock, and visit, which stops what that runs: in a signal handler too. */
+void interrupt_visitor(void (*come)(lua_State *L));
+void interrupt_knock(void);
+void interrupt_visit(void);
 
 /* ---- main.c ---- */
 

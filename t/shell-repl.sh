@@ -224,6 +224,8 @@ session 'type for i = 1, 2 do\n' 'wait .. ' 'type \004' 'wait rille> ' 'type "al
 shows "Ctrl-D in a chunk that was begun gives the chunk up" alive
 session 'type 1 + 1\n' 'wait rille> ' 'type \004'
 is "Ctrl-D ends the shell with 0" "$code" 0
+printf '%s\n' '6 * 7' '{1,' | timeout 20 "$rille" --no-init -i -e '' >seen 2>&1
+is "so does the end of a pipe, also in a chunk that was begun" "$?" 0
 
 # ---- what is printed fits the terminal
 
