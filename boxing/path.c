@@ -14,6 +14,7 @@
 #include "boxing/path.h"
 
 #include "runtime/error.h"
+#include "runtime/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,25 +81,17 @@ probes(const struct place *p, int32_t *pos)
     return n;
 }
 
-static int
-by_number(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Different ranks that these steps read from, `self` apart. */
 static int32_t
 count_senders(struct arena *a, const struct box_work *w, int32_t self)
 {
-    int32_t capacity = 0, k = 0, different = 0;
+    int32_t capacity = 0, n = 0;
     for (int32_t i = 0; i < w->nstep; i++) capacity += w->step[i].nsource;
     int32_t *rank = ARENA_ARRAY(a, int32_t, capacity);
     for (int32_t i = 0; i < w->nstep; i++)
-        for (int32_t j = 0; j < w->step[i].nsource; j++) rank[k++] = w->step[i].source[j].rank;
-    qsort(rank, (size_t)capacity, sizeof *rank, by_number);
-    for (k = 0; k < capacity; k++) different += rank[k] != self && (k == 0 || rank[k] != rank[k - 1]);
-    return different;
+        for (int32_t j = 0; j < w->step[i].nsource; j++) rank[n++] = w->step[i].source[j].rank;
+    n = sorted_once(rank, n);
+    return n - (sorted_find(rank, n, self) >= 0);
 }
 
 /* Steps of one rank and one level. self: which source is the rank itself, -1: none, where the other side is of another

@@ -13,6 +13,7 @@
 #include "boxing/deal.h"
 
 #include "runtime/error.h"
+#include "runtime/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -274,13 +275,6 @@ refuse_other_partial(const struct grid *from, const struct grid *to)
     return code;
 }
 
-static int
-by_number(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The devices of both sides, each once. */
 static void
 list_ranks(struct box_plan *p, struct arena *a, const struct box_ranks *mine)
@@ -288,18 +282,16 @@ list_ranks(struct box_plan *p, struct arena *a, const struct box_ranks *mine)
     int32_t n = mine->nfrom + mine->nto, *rank = ARENA_ARRAY(a, int32_t, n);
     for (int32_t i = 0; i < n; i++)
         rank[i] = i < mine->nfrom ? p->from->place->rank[mine->from[i]] : p->to->place->rank[mine->to[i - mine->nfrom]];
-    qsort(rank, (size_t)n, sizeof *rank, by_number);
-    for (int32_t i = 0; i < n; i++)
-        if (i == 0 || rank[i] != rank[p->nrank - 1]) rank[p->nrank++] = rank[i];
+    p->nrank = sorted_once(rank, n);
     p->rank = rank;
 }
 
 int32_t
 box_rank_at(const struct box_plan *p, int32_t rank)
 {
-    const int32_t *at = bsearch(&rank, p->rank, (size_t)p->nrank, sizeof rank, by_number);
-    assert(at);
-    return (int32_t)(at - p->rank);
+    int32_t at = sorted_find(p->rank, p->nrank, rank);
+    assert(at >= 0);
+    return at;
 }
 
 /* all: what has the same number on the other side is another device. */

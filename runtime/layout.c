@@ -6,6 +6,7 @@
 #include "runtime/layout.h"
 
 #include "runtime/error.h"
+#include "runtime/hash.h"
 
 const char *
 reduce_text(enum reduce r)
@@ -115,15 +116,6 @@ layout_has_partial(const struct layout *l)
     return false;
 }
 
-/* A partial on a mesh axis of one rank is the value itself. */
-static bool
-really_partial(const struct layout *l)
-{
-    for (int i = 0; i < l->place->naxis; i++)
-        if (l->sbp[i].kind == SBP_P && l->place->axis[i] > 1) return true;
-    return false;
-}
-
 /* Empty boxes are alike wherever they lie: they have no bytes. */
 static bool
 same_box(const struct box *a, const struct box *b, int ndim)
@@ -139,7 +131,7 @@ layout_same_boxes(const struct layout *a, const struct layout *b, const struct t
 {
     const struct place *p = a->place, *q = b->place;
     if (a == b) return true;
-    if (p->kind != q->kind || p->nrank != q->nrank || really_partial(a) || really_partial(b)) return false;
+    if (p->kind != q->kind || p->nrank != q->nrank || layout_partial(a) || layout_partial(b)) return false;
     for (int pos = 0; pos < p->nrank; pos++) {
         struct box mine, other;
         int at = place_find(q, p->rank[pos]);
@@ -149,6 +141,14 @@ layout_same_boxes(const struct layout *a, const struct layout *b, const struct t
         if (!same_box(&mine, &other, t->ndim)) return false;
     }
     return true;
+}
+
+uint64_t
+layout_hash_move(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    uint64_t h = hash_number((uint64_t)from->id << 32 | (uint32_t)to->id, (uint64_t)t->dtype << 8 | t->ndim);
+    for (int d = 0; d < t->ndim; d++) h = hash_number(h, (uint64_t)t->dim[d]);
+    return h;
 }
 
 int64_t

@@ -103,6 +103,8 @@ enum reduce layout_partial(const struct layout *l);
 /* True when every device holds under b exactly what it holds under a (same device set, same boxes, no P on axes
  * longer than one in either unless the layouts are equal): moving is a change of name. */
 bool layout_same_boxes(const struct layout *a, const struct layout *b, const struct type *t);
+/* A hash of the move of a value of type t, in this atlas. */
+uint64_t layout_hash_move(const struct type *t, const struct layout *from, const struct layout *to);
 
 int64_t box_numel(const struct box *b, int ndim);
 bool box_intersect(const struct box *a, const struct box *b, int ndim, struct box *out); /* false: empty */

@@ -85,3 +85,10 @@ str_free(struct str *s)
     free(s->text);
     *s = (struct str){0};
 }
+
+bool
+text_ends(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}

@@ -18,5 +18,7 @@ void str_pad(struct str *s, size_t column);          /* spaces up to column, cou
 const char *str_text(const struct str *s);           /* never NULL */
 void str_clear(struct str *s);                       /* keeps its capacity */
 void str_free(struct str *s);
+/* Are the last characters of text those of end? */
+bool text_ends(const char *text, const char *end);
 
 #endif

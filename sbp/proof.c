@@ -439,6 +439,17 @@ drop(struct proof *r, struct state *s)
 
 /* ---- the dual ---- */
 
+static void
+no_messages(struct state *s)
+{
+    for (int32_t k = 0; k < s->npair; k++) {
+        struct pair *p = &s->pair[k];
+        if (p->out) continue;
+        memset(p->to_u, 0, sizeof *p->to_u * (size_t)s->var[p->u].n);
+        memset(p->to_v, 0, sizeof *p->to_v * (size_t)s->var[p->v].n);
+    }
+}
+
 static int
 messages(struct proof *r, struct state *s)
 {
@@ -555,12 +566,7 @@ static int
 bound_round(struct proof *r, struct state *s)
 {
     TRY(proof_line_ends(r));
-    for (int32_t k = 0; k < s->npair; k++) {
-        struct pair *p = &s->pair[k];
-        if (p->out) continue;
-        memset(p->to_u, 0, sizeof *p->to_u * (size_t)s->var[p->u].n);
-        memset(p->to_v, 0, sizeof *p->to_v * (size_t)s->var[p->v].n);
-    }
+    no_messages(s);
     while (proof_word(r, "to")) TRY(messages(r, s));
     if (!proof_word(r, "prune")) return proof_wrong(r, "a round ends with prune");
     return prune(r, s);
@@ -657,12 +663,7 @@ steps(struct proof *r, struct state *s, int depth)
         TRY(step(r, s, depth));
     }
     if (!s->closed) {
-        for (int32_t k = 0; k < s->npair; k++) {
-            struct pair *p = &s->pair[k];
-            if (p->out) continue;
-            memset(p->to_u, 0, sizeof *p->to_u * (size_t)s->var[p->u].n);
-            memset(p->to_v, 0, sizeof *p->to_v * (size_t)s->var[p->v].n);
-        }
+        no_messages(s);
         s->closed = lower_bound(s) >= r->below;
     }
     return proof_line_ends(r);

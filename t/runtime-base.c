@@ -1,6 +1,7 @@
 /* runtime-base.c - what everything stands on: errors, arenas, strings. */
 #include "runtime/arena.h"
 #include "runtime/error.h"
+#include "runtime/sorted.h"
 #include "runtime/str.h"
 #include "t/tap.h"
 
@@ -100,11 +101,26 @@ test_str(void)
     ok(!s.text && s.len == 0, "a freed string is empty");
 }
 
+static void
+test_sorted(void)
+{
+    int32_t list[] = {3, -1, 3, INT32_MAX, INT32_MIN, 0, -1}, right = 0;
+    int64_t wide[] = {INT64_MAX, 7, INT64_MIN, 7};
+    int32_t n = sorted_once(list, (int32_t)countof(list));
+    for (int32_t i = 0; i < n; i++) right += (i == 0 || list[i - 1] < list[i]) && sorted_find(list, n, list[i]) == i;
+    ok(n == 5 && right == n, "a sorted list has each number once, and it is found there");
+    ok(sorted_find(list, n, 1) == -1 && sorted_find(list, 0, 1) == -1 && sorted_once(list, 0) == 0, "others are not");
+    ok(sorted_once64(wide, 4) == 3 && wide[0] == INT64_MIN && wide[1] == 7 && wide[2] == INT64_MAX,
+       "numbers may have 64 bits");
+    ok(text_ends("a.npy", ".npy") && !text_ends("npy", ".npy") && text_ends("", ""), "a text has an end");
+}
+
 int
 main(void)
 {
     test_errors();
     test_arena();
     test_str();
+    test_sorted();
     return done();
 }

@@ -1,6 +1,8 @@
 /* actors.c - the state of a plan's actors: made once, put back to its start by each run. */
 #include "actors/act/actor.h"
 
+#include "runtime/sorted.h"
+
 #include <stdlib.h>
 
 /* One row for all results: [fan][register] of the first, of the second, ... */
@@ -25,29 +27,17 @@ count_left(struct actors *a)
         }
 }
 
-static int
-by_number(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* One channel to each memory: by number of the memory, each once. */
 static void
 list_peers(struct actors *a)
 {
     const struct plan *p = a->plan;
-    int32_t *memory = must_alloc(sizeof *memory * (size_t)(p->nchannel + 1)), n = 0;
+    int32_t *memory = must_alloc(sizeof *memory * (size_t)(p->nchannel + 1)), n;
     for (int32_t c = 0; c < p->nchannel; c++) memory[c] = p->channel[c].peer;
-    qsort(memory, (size_t)p->nchannel, sizeof *memory, by_number);
-    for (int32_t c = 0; c < p->nchannel; c++)
-        if (n == 0 || memory[c] != memory[n - 1]) memory[n++] = memory[c];
+    n = sorted_once(memory, p->nchannel);
     a->peer = ARENA_ARRAY(&a->arena, int32_t, n + 1);
     a->npeer = n;
-    for (int32_t c = p->nchannel - 1; c >= 0; c--) {
-        const int32_t *at = bsearch(&p->channel[c].peer, memory, (size_t)n, sizeof *memory, by_number);
-        a->peer[at - memory] = c;
-    }
+    for (int32_t c = p->nchannel - 1; c >= 0; c--) a->peer[sorted_find(memory, n, p->channel[c].peer)] = c;
     free(memory);
 }
 
@@ -108,4 +98,17 @@ void
 actors_mark(struct actors *a, int task, int32_t acts)
 {
     a->actor[task].begun = MAX(a->actor[task].begun, acts);
+}
+
+struct run
+run_of(struct arena *a, const struct plan *p, struct actors *actors)
+{
+    const struct program *g = p->program;
+    return (struct run){.plan = p,
+                        .actors = actors,
+                        .leaf = ARENA_ARRAY(a, void *, p->nleaf_part + 1),
+                        .root = ARENA_ARRAY(a, void *, p->nroot_part + 1),
+                        .number = ARENA_ARRAY(a, uint64_t, g->nnumber + 1),
+                        .line = ARENA_ARRAY(a, struct line, g->nnode + 1),
+                        .arena = ARENA_ARRAY(a, void *, p->ndevice + 1)};
 }

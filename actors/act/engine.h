@@ -35,6 +35,9 @@ struct run {
     void *hook;
 };
 
+/* A run of this plan, its lists in a; addresses and numbers are still to be bound. */
+struct run run_of(struct arena *a, const struct plan *p, struct actors *actors);
+
 enum { DOING_OVER = 1 << 30 };
 struct engine_options {
     int process; /* number in the cluster; 0 when alone */

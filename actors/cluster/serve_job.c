@@ -62,18 +62,11 @@ new_job(struct server *s, uint64_t id, struct plan *p)
     GROW(s->job, s->njob + 1, s->job_capacity);
     s->job[s->njob++] = j;
     if (!p) return j;
-    const struct program *g = p->program;
     j->actors = actors_new(p);
     j->far = ARENA_ARRAY(&j->arena, struct channel_far, p->nchannel + 1);
     j->listed = ARENA_ARRAY(&j->arena, bool, s->nmemory);
-    j->run = (struct run){.plan = p,
-                          .actors = j->actors,
-                          .far = j->far,
-                          .leaf = ARENA_ARRAY(&j->arena, void *, p->nleaf_part + 1),
-                          .root = ARENA_ARRAY(&j->arena, void *, p->nroot_part + 1),
-                          .number = ARENA_ARRAY(&j->arena, uint64_t, g->nnumber + 1),
-                          .line = ARENA_ARRAY(&j->arena, struct line, g->nnode + 1),
-                          .arena = ARENA_ARRAY(&j->arena, void *, p->ndevice + 1)};
+    j->run = run_of(&j->arena, p, j->actors);
+    j->run.far = j->far;
     return j;
 }
 

@@ -20,6 +20,7 @@
 #include "actors/plan/pack.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -340,13 +341,6 @@ add_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
     m->item[a].alone = m->item[b].alone = false;
 }
 
-static int
-by_number(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Items in the order in which they are written. */
 struct written {
     int32_t first, item;
@@ -399,9 +393,7 @@ cut_arena(struct memory *m, struct sweep *s)
         s->cut[n++] = it->offset;
         s->cut[n++] = it->offset + it->bytes * it->nreg;
     }
-    qsort(s->cut, (size_t)n, sizeof *s->cut, by_number);
-    for (int32_t i = 0; i < n; i++)
-        if (s->ncut == 0 || s->cut[i] > s->cut[s->ncut - 1]) s->cut[s->ncut++] = s->cut[i];
+    s->ncut = sorted_once64(s->cut, n);
     s->owner = nobody(m, s->ncut);
     s->opened = nobody(m, s->ncut);
     s->closed = nobody(m, s->ncut);

@@ -12,6 +12,7 @@
 
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,23 +31,13 @@ plan_thread(const struct mines *m, struct plan_device *d, int turn)
     return 0;
 }
 
-static int
-by_number(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The memories of all devices, each once. */
 static void
 list_memories(struct plan *p, const struct mines *m, const struct devices *s)
 {
-    int32_t n = 0, *memory = p->memories = ARENA_ARRAY(&p->arena, int32_t, s->n + 1);
-    for (int i = 0; i < s->n; i++) memory[i] = mines_memory(m, s->device[i].kind, s->device[i].rank);
-    if (s->n) qsort(memory, (size_t)s->n, sizeof *memory, by_number);
-    for (int i = 0; i < s->n; i++)
-        if (n == 0 || memory[i] != memory[n - 1]) memory[n++] = memory[i];
-    p->nmemory = n;
+    p->memories = ARENA_ARRAY(&p->arena, int32_t, s->n + 1);
+    for (int i = 0; i < s->n; i++) p->memories[i] = mines_memory(m, s->device[i].kind, s->device[i].rank);
+    p->nmemory = sorted_once(p->memories, s->n);
 }
 
 /* Those of the program's devices that lie in the part's memory. */

@@ -259,19 +259,11 @@ cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const
 
 /* ---- all moves ---- */
 
-static uint64_t
-hash_of(const struct type *t, const struct layout *from, const struct layout *to)
-{
-    uint64_t h = hash_number((uint64_t)from->id << 32 | (uint32_t)to->id, (uint64_t)t->dtype << 8 | t->ndim);
-    for (int d = 0; d < t->ndim; d++) h = hash_number(h, (uint64_t)t->dim[d]);
-    return h;
-}
-
 int
 cross_of(struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to,
          const struct cross **out)
 {
-    uint64_t hash = hash_of(t, from, to);
+    uint64_t hash = layout_hash_move(t, from, to);
     uint32_t at = 0;
     while ((*out = hash_next(&s->found, hash, &at))) {
         const struct box_plan *b = (*out)->own;

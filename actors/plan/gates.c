@@ -5,9 +5,7 @@ bool *
 gates_find(const struct program *p, struct arena *a)
 {
     bool *gate = ARENA_ARRAY(a, bool, p->nnode + 1), checked = false;
-    bool *update = ARENA_ARRAY(a, bool, p->nnode + 1);
-    for (int32_t k = 0; k < p->nroot; k++)
-        if (p->root[k].overwrites_leaf >= 0 && p->root[k].ref.kind == REF_NODE) update[p->root[k].ref.index] = true;
+    const bool *update = program_updates(p, a);
     for (int32_t i = 0; i < p->nnode; i++) {
         gate[i] = update[i] && checked;
         checked = (checked && !gate[i]) || p->node[i].op->say;

@@ -34,14 +34,6 @@ struct finder {
 
 /* ---- ways ---- */
 
-static uint64_t
-hash_of(const struct type *t, const struct layout *from, const struct layout *to)
-{
-    uint64_t h = hash_number((uint64_t)from->id << 32 | (uint32_t)to->id, (uint64_t)t->dtype << 8 | t->ndim);
-    for (int d = 0; d < t->ndim; d++) h = hash_number(h, (uint64_t)t->dim[d]);
-    return h;
-}
-
 static int
 add_way(struct finder *f, uint64_t hash, const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -62,7 +54,7 @@ static int
 find_way(struct finder *f, const struct type *t, const struct layout *from, const struct layout *to,
          const struct way **out)
 {
-    uint64_t hash = hash_of(t, from, to);
+    uint64_t hash = layout_hash_move(t, from, to);
     uint32_t at = 0;
     for (const void *found; (found = hash_next(&f->ways, hash, &at));) {
         *out = &f->way[hash_index_of(found)];

@@ -26,6 +26,14 @@ kind_print_name(const struct plan *p, int32_t task, struct str *s)
     str_add(s, p->task[task].name);
 }
 
+void
+kind_print_far(const struct plan *p, int32_t task, struct str *s)
+{
+    const struct channel *c = task_channel(p, &p->task[task]);
+    str_add(s, p->task[task].name);
+    if (c) str_addf(s, " %s memory %d", c->sends ? "to" : "from", (int)c->peer);
+}
+
 struct type
 kind_result_type(const struct plan *p, int32_t task, int32_t out)
 {

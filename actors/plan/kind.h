@@ -70,6 +70,8 @@ void kind_views(const struct stream_work *w, const struct stream *s, struct view
 
 /* For kinds whose tasks have a name of their own, and give what task.type says. */
 void kind_print_name(const struct plan *p, int32_t task, struct str *s);
+/* For those that may be an end of a channel: the name, and to or from which memory. */
+void kind_print_far(const struct plan *p, int32_t task, struct str *s);
 struct type kind_result_type(const struct plan *p, int32_t task, int32_t out);
 
 #define KIND(name) extern const struct task_kind kind_##name;

@@ -16,20 +16,11 @@ check(struct values *s, int32_t task)
     return proof_same(s->v, task, "nact", t->nact, 1);
 }
 
-static void
-print(const struct plan *p, int32_t task, struct str *s)
-{
-    const struct task *t = &p->task[task];
-    const struct channel *c = task_channel(p, t);
-    str_add(s, t->name);
-    if (c) str_addf(s, " %s memory %d", c->sends ? "to" : "from", (int)c->peer);
-}
-
 const struct task_kind kind_gate = {
     .name = "gate",
     .flags = KIND_ORDER | KIND_FAR,
     .begin = begin,
     .check = check,
     .result = kind_result_type,
-    .print = print,
+    .print = kind_print_far,
 };

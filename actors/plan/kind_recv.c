@@ -23,20 +23,11 @@ result(const struct plan *p, int32_t task, int32_t out)
     return type_of(dtype, 1, &numel);
 }
 
-static void
-print(const struct plan *p, int32_t task, struct str *s)
-{
-    const struct task *t = &p->task[task];
-    const struct channel *c = task_channel(p, t);
-    str_add(s, t->name);
-    if (c) str_addf(s, " from memory %d", (int)c->peer);
-}
-
 const struct task_kind kind_recv = {
     .name = "recv",
     .flags = KIND_MOVE | KIND_WRITES | KIND_FAR,
     .begin = begin,
     .check = value_recv,
     .result = result,
-    .print = print,
+    .print = kind_print_far,
 };

@@ -11,20 +11,11 @@ begin(struct act *a)
     return t->put(t->of, a->task->channel, &a->plan->channel[a->task->channel], a->in[0], &a->ticket);
 }
 
-static void
-print(const struct plan *p, int32_t task, struct str *s)
-{
-    const struct task *t = &p->task[task];
-    const struct channel *c = task_channel(p, t);
-    str_add(s, t->name);
-    if (c) str_addf(s, " to memory %d", (int)c->peer);
-}
-
 const struct task_kind kind_send = {
     .name = "send",
     .flags = KIND_MOVE | KIND_SENDS | KIND_FAR,
     .begin = begin,
     .check = value_send,
     .result = kind_result_type,
-    .print = print,
+    .print = kind_print_far,
 };

@@ -100,10 +100,8 @@ static void
 find_late(struct outline *o)
 {
     const struct program *p = o->program;
-    bool *update = ARENA_ARRAY(&o->arena, bool, p->nnode + 1);
+    const bool *update = program_updates(p, &o->arena);
     o->late = ARENA_ARRAY(&o->arena, bool, p->nnode + 1);
-    for (int32_t k = 0; k < p->nroot; k++)
-        if (p->root[k].overwrites_leaf >= 0 && p->root[k].ref.kind == REF_NODE) update[p->root[k].ref.index] = true;
     for (int32_t i = 0; i < p->nnode && p->pieces > 1; i++) {
         const struct prog_node *n = &p->node[i];
         o->late[i] = n->accumulate || update[i];

@@ -31,6 +31,22 @@ is_result(struct ref r, int32_t i)
 }
 
 bool
+ref_varies(const struct program *p, struct ref r)
+{
+    if (r.kind == REF_LEAF) return p->leaf[r.index].piece;
+    return r.kind == REF_NODE && p->node[r.index].piece && !p->node[r.index].accumulate;
+}
+
+bool *
+program_updates(const struct program *p, struct arena *a)
+{
+    bool *update = ARENA_ARRAY(a, bool, p->nnode + 1);
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].overwrites_leaf >= 0 && p->root[k].ref.kind == REF_NODE) update[p->root[k].ref.index] = true;
+    return update;
+}
+
+bool
 program_summed(const struct program *p, int32_t i)
 {
     int32_t n = 0;

@@ -99,8 +99,11 @@ void program_write(const struct program *p, struct str *s);
 int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
 struct type ref_type(const struct program *p, struct ref r);
 const struct layout *ref_layout(const struct program *p, struct ref r);
+bool ref_varies(const struct program *p, struct ref r); /* from piece to piece */
 /* A node as a call of its operator, on whole tensors of the dtypes that ranks hold (layout_dtype). */
 struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
+/* By node: does a result of it overwrite a leaf? */
+bool *program_updates(const struct program *p, struct arena *a);
 /* Is the only reader of node i, in all the program, a sum over pieces? Then a half that it gives may be f32. */
 bool program_summed(const struct program *p, int32_t i);
 /* Makes f32 of results of sums that are halves and that only sums over pieces read: they are not whole before. */

@@ -8,6 +8,7 @@
 
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/sorted.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -87,26 +88,17 @@ program_devices(const struct program *g, struct devices *s)
     s->n = n;
 }
 
-static int
-by_number(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The plan lists the memories of all devices; those of its own are left in s. */
 static int
 check_memories(struct proof *v, struct devices *s)
 {
     const struct plan *p = v->plan;
     const struct mines *m = &v->mines;
-    int32_t n = 0, own = 0, *memory = ARENA_ARRAY(&v->tmp, int32_t, s->n + 1);
+    int32_t n, own = 0, *memory = ARENA_ARRAY(&v->tmp, int32_t, s->n + 1);
     for (int32_t i = 0; i < s->n; i++) memory[i] = mines_memory(m, s->device[i].kind, s->device[i].rank);
     for (int32_t i = 0; i < s->n; i++)
         if (memory[i] == mines_own(m)) s->device[own++] = s->device[i];
-    if (s->n) qsort(memory, (size_t)s->n, sizeof *memory, by_number);
-    for (int32_t i = 0; i < s->n; i++)
-        if (n == 0 || memory[i] != memory[n - 1]) memory[n++] = memory[i];
+    n = sorted_once(memory, s->n);
     s->n = own;
     bool same = p->memory == mines_own(m) && p->nmemory == n;
     for (int32_t i = 0; same && i < n; i++) same = p->memories[i] == memory[i];

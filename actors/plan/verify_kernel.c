@@ -42,20 +42,6 @@ check_call(const struct values *s, int32_t task, const struct prog_node *n, cons
 
 /* ---- wiring ---- */
 
-/* Where argument k of member i of a chain comes from: a step before it, else an operand of the chain. */
-static struct fuse_arg
-source_of(const struct plan_chain *c, int32_t i, const struct prog_node *n, int32_t k)
-{
-    struct ref r = n->in[k];
-    for (int32_t j = 0; r.kind == REF_NODE && j < i; j++)
-        if (c->member[j] == r.index) return (struct fuse_arg){true, j};
-    for (int32_t a = 0; a < c->nin; a++) {
-        bool same = c->in[a].kind == r.kind && c->in[a].index == r.index && c->in[a].out == r.out;
-        if (same && (r.kind == REF_NUMBER || c->want[a] == n->want[k])) return (struct fuse_arg){false, a};
-    }
-    return (struct fuse_arg){false, -1};
-}
-
 static int
 check_step(const struct values *s, int32_t task, int32_t i, const struct fuse_step *step)
 {
@@ -65,7 +51,7 @@ check_step(const struct values *s, int32_t task, int32_t i, const struct fuse_st
     TRY(check_call(s, task, n, step->call));
     for (int32_t k = 0; k < n->nin; k++) {
         if (n->in[k].kind == REF_NONE) continue;
-        struct fuse_arg want = source_of(c, i, n, k);
+        struct fuse_arg want = value_chain_source(c, i, n, k);
         if (step->arg[k].step != want.step || step->arg[k].index != want.index)
             return proof_fail(s->v, task, "operand %d of %s in its kernel is another value", (int)k, n->op->name);
     }

@@ -18,6 +18,7 @@
 #include "actors/plan/verify.h"
 
 #include "runtime/error.h"
+#include "runtime/sorted.h"
 
 #include <stdlib.h>
 
@@ -116,13 +117,6 @@ struct block {
     int64_t lo, hi;
     int32_t task, out, slot;
 };
-
-static int
-by_offset(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
 
 static const struct out_port *
 port_of(const struct memory *m, const struct block *b)
@@ -303,14 +297,11 @@ struct cuts {
 static void
 cut_blocks(struct cuts *c, const struct block *block, int32_t n)
 {
-    c->n = 0;
     for (int32_t i = 0; i < n; i++) {
         c->at[2 * i] = block[i].lo;
         c->at[2 * i + 1] = block[i].hi;
     }
-    qsort(c->at, (size_t)(2 * n), sizeof *c->at, by_offset);
-    for (int32_t i = 0; i < 2 * n; i++)
-        if (c->n == 0 || c->at[i] > c->at[c->n - 1]) c->at[c->n++] = c->at[i];
+    c->n = sorted_once64(c->at, 2 * n);
     for (int32_t i = 0; i < c->n; i++) c->owner[i] = c->first[i] = c->last[i] = -1;
 }
 

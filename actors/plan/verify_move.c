@@ -69,6 +69,40 @@ value_begin_move(struct values *s, int32_t task)
     return 0;
 }
 
+int
+value_takes(const struct values *s, int32_t task, const struct box_from *f, const struct view *view, int64_t skip)
+{
+    const struct task *t = &s->v->plan->task[task];
+    if (!value_same_view(f->view, view))
+        return proof_fail(s->v, task, "the window of a source is not what its step says");
+    return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
+                      skip * (int64_t)dtype_bytes(view->dtype));
+}
+
+int
+value_fills(const struct values *s, int32_t task, const struct box_move *m, const struct view *view, int64_t skip)
+{
+    if (!value_same_view(m->view, view))
+        return proof_fail(s->v, task, "the window of a destination is not what its step says");
+    return proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(view->dtype));
+}
+
+int
+value_source(struct values *s, int32_t task, const struct box_from *f, int32_t pos, const struct box *slice,
+             struct view *view, int64_t *skip)
+{
+    const struct box_plan *b = s->cross->own;
+    struct view part;
+    struct box box;
+    int64_t more;
+    TRY(value_read(s, task, f->arg, s->box_ref, b->from, pos, &part, skip));
+    TRY(value_version(s, task, f->arg, &s->box_version));
+    layout_box(b->from, &b->type, pos, &box);
+    *view = value_window(&part, box.lo, slice, &more);
+    *skip += more;
+    return 0;
+}
+
 static int
 check_from(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
            const struct box_from *f)
@@ -76,8 +110,8 @@ check_from(struct values *s, int32_t task, const struct box_work *w, const struc
     const struct task *t = &s->v->plan->task[task];
     const struct box_plan *b = s->cross->own;
     const struct box_source *from = &step->source[i];
-    struct view part, view;
-    int64_t skip, more = 0;
+    struct view view;
+    int64_t skip;
     if (f->arg < 0 || f->arg >= t->narg)
         return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
     if (!cross_in_place(s->cross, w, t->move.stage, from)) return value_received(s, task, w, step, i, f);
@@ -89,16 +123,9 @@ check_from(struct values *s, int32_t task, const struct box_work *w, const struc
         if (!found)
             return proof_fail(s->v, task, "argument %d is not stage %d of its move", (int)f->arg, (int)from->stage);
     } else {
-        struct box box;
-        TRY(value_read(s, task, f->arg, s->box_ref, b->from, from->pos, &part, &skip));
-        TRY(value_version(s, task, f->arg, &s->box_version));
-        layout_box(b->from, &b->type, from->pos, &box);
-        view = value_window(&part, box.lo, step->slice, &more);
+        TRY(value_source(s, task, f, from->pos, step->slice, &view, &skip));
     }
-    if (!value_same_view(f->view, &view))
-        return proof_fail(s->v, task, "the window of a source is not what its step says");
-    return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
-                      (skip + more) * (int64_t)dtype_bytes(view.dtype));
+    return value_takes(s, task, f, &view, skip);
 }
 
 static int
@@ -118,9 +145,7 @@ check_step(struct values *s, int32_t task, const struct box_work *w, const struc
         struct view part = value_part(b->to, &b->type, w->pos);
         view = value_window(&part, part.offset, step->slice, &skip);
     }
-    if (!value_same_view(m->view, &view))
-        return proof_fail(s->v, task, "the window of a destination is not what its step says");
-    TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(view.dtype)));
+    TRY(value_fills(s, task, m, &view, skip));
     for (int32_t i = 0; i < m->nfrom; i++) TRY(check_from(s, task, w, step, i, &m->from[i]));
     return 0;
 }

@@ -211,10 +211,7 @@ value_rate(const struct values *s, int32_t task, bool piece, int32_t every)
 bool
 value_varies(const struct proof *v, struct ref r)
 {
-    const struct program *g = v->plan->program;
-    r = value_unmoved(v, r);
-    if (r.kind == REF_LEAF) return g->leaf[r.index].piece;
-    return r.kind == REF_NODE && g->node[r.index].piece && !g->node[r.index].accumulate;
+    return ref_varies(v->plan->program, value_unmoved(v, r));
 }
 
 struct content *

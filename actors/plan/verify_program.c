@@ -74,13 +74,6 @@ is_tensor(struct ref r)
     return r.kind == REF_NODE || r.kind == REF_LEAF;
 }
 
-static bool
-differs_by_piece(const struct program *g, struct ref r)
-{
-    if (r.kind == REF_LEAF) return g->leaf[r.index].piece;
-    return r.kind == REF_NODE && g->node[r.index].piece && !g->node[r.index].accumulate;
-}
-
 /* How many operands a call of op has: at least, at most. */
 static void
 operand_range(const struct op *op, int *least, int *most)
@@ -109,7 +102,7 @@ check_operands(const struct program *g, int32_t i)
             struct type t = ref_type(g, n->in[k]);
             if (!n->want[k] || layout_fits(n->want[k], &t)) return node_fail(g, i, "operand %d has no layout", (int)k);
         }
-        if (!n->piece && differs_by_piece(g, n->in[k]))
+        if (!n->piece && ref_varies(g, n->in[k]))
             return node_fail(g, i, "operand %d differs from piece to piece, its result does not", (int)k);
     }
     return 0;
@@ -218,9 +211,9 @@ check_root(const struct program *g, int32_t k)
     if (r->overwrites_leaf < -1 || r->overwrites_leaf >= g->nleaf)
         return fail(E_PLAN, "plan: root %d is written over leaf %d", (int)k, (int)r->overwrites_leaf);
     struct type t = ref_type(g, r->ref);
-    if (r->join && (t.ndim == 0 || !differs_by_piece(g, r->ref)))
+    if (r->join && (t.ndim == 0 || !ref_varies(g, r->ref)))
         return fail(E_PLAN, "plan: root %d joins pieces of what has none", (int)k);
-    if (!r->join && g->pieces > 1 && differs_by_piece(g, r->ref))
+    if (!r->join && g->pieces > 1 && ref_varies(g, r->ref))
         return fail(E_PLAN, "plan: root %d is one value, and differs from piece to piece", (int)k);
     return 0;
 }

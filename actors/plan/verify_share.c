@@ -45,20 +45,12 @@ check_source(struct values *s, int32_t task, const struct box_move *m, const str
              const struct box_from *f)
 {
     const struct task *t = &s->v->plan->task[task];
-    const struct box_plan *b = s->cross->own;
-    struct view part, view;
-    struct box box;
-    int64_t skip, more;
+    struct view view;
+    int64_t skip;
     if (f->arg < 0 || f->arg >= t->narg)
         return proof_fail(s->v, task, "a move reads argument %d of %d", (int)f->arg, (int)t->narg);
-    TRY(value_read(s, task, f->arg, s->box_ref, b->from, from->pos, &part, &skip));
-    TRY(value_version(s, task, f->arg, &s->box_version));
-    layout_box(b->from, &b->type, from->pos, &box);
-    view = value_window(&part, box.lo, m->slice, &more);
-    if (!value_same_view(f->view, &view))
-        return proof_fail(s->v, task, "the window of a source is not what its step says");
-    return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
-                      (skip + more) * (int64_t)dtype_bytes(view.dtype));
+    TRY(value_source(s, task, f, from->pos, m->slice, &view, &skip));
+    return value_takes(s, task, f, &view, skip);
 }
 
 static int
@@ -74,9 +66,7 @@ check_slice(struct values *s, int32_t task, const struct box_move *m, int64_t *r
     if (!step || !within(m->slice, &whole, b->type.ndim)) return proof_fail(s->v, task, "fills a slice of no step");
     struct view part = value_part(b->to, &b->type, t->pos);
     struct view view = value_window(&part, part.offset, m->slice, &skip);
-    if (!value_same_view(m->view, &view))
-        return proof_fail(s->v, task, "the window of a destination is not what its step says");
-    TRY(proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(view.dtype)));
+    TRY(value_fills(s, task, m, &view, skip));
     for (int32_t i = 0; i < m->nfrom; i++) {
         TRY(check_source(s, task, m, &step->source[i], &m->from[i]));
         if (step->source[i].rank != p->device[t->device].rank)

@@ -91,17 +91,17 @@ is_member(const struct plan_chain *c, int32_t n, int32_t node)
     return false;
 }
 
-/* Operand k of a member is an earlier member, or among what the chain reads. */
-static bool
-is_read(const struct plan_chain *c, int32_t member, const struct prog_node *n, int32_t k)
+struct fuse_arg
+value_chain_source(const struct plan_chain *c, int32_t member, const struct prog_node *n, int32_t k)
 {
     struct ref r = n->in[k];
-    if (r.kind == REF_NONE || (r.kind == REF_NODE && is_member(c, member, r.index))) return true;
+    for (int32_t j = 0; r.kind == REF_NODE && j < member; j++)
+        if (c->member[j] == r.index) return (struct fuse_arg){true, j};
     for (int32_t a = 0; a < c->nin; a++) {
         bool same = c->in[a].kind == r.kind && c->in[a].index == r.index && c->in[a].out == r.out;
-        if (same && (r.kind == REF_NUMBER || c->want[a] == n->want[k])) return true;
+        if (same && (r.kind == REF_NUMBER || c->want[a] == n->want[k])) return (struct fuse_arg){false, a};
     }
-    return false;
+    return (struct fuse_arg){false, -1};
 }
 
 /* A member is an element-wise node of the chain's shape and layout. */
@@ -121,7 +121,8 @@ check_member(struct values *s, int32_t task, int32_t i)
         return proof_fail(s->v, task, "%s does not belong in its chain", n->op->name);
     if (m != t->node) TRY(next_position(s, task, m));
     for (int32_t k = 0; k < n->nin; k++)
-        if (!is_read(c, i, n, k)) return proof_fail(s->v, task, "operand %d of %s is not read", (int)k, n->op->name);
+        if (n->in[k].kind != REF_NONE && value_chain_source(c, i, n, k).index < 0)
+            return proof_fail(s->v, task, "operand %d of %s is not read", (int)k, n->op->name);
     return 0;
 }
 

@@ -72,6 +72,8 @@ int value_rate(const struct values *s, int32_t task, bool piece, int32_t every);
 
 /* ---- verify_value.c: proves what a task of this kind reads and gives ---- */
 
+/* Where operand k of a chain's member comes from: a member before it, else what the chain reads; index -1: neither. */
+struct fuse_arg value_chain_source(const struct plan_chain *c, int32_t member, const struct prog_node *n, int32_t k);
 int value_compute(struct values *s, int32_t task);
 int value_accumulate(struct values *s, int32_t task);
 int value_copy(struct values *s, int32_t task);
@@ -86,6 +88,12 @@ int value_kernel(struct values *s, int32_t task);
 int value_move(struct values *s, int32_t task);
 /* Proves that the task is part of a move of s->box_ref: its node, and how often it acts. */
 int value_moves(struct values *s, int32_t task);
+/* Proves that what a step takes of its source, or fills, is this window. */
+int value_takes(const struct values *s, int32_t task, const struct box_from *f, const struct view *view, int64_t skip);
+int value_fills(const struct values *s, int32_t task, const struct box_move *m, const struct view *view, int64_t skip);
+/* Proves that f reads part pos of what is moved; the window of it that holds slice. */
+int value_source(struct values *s, int32_t task, const struct box_from *f, int32_t pos, const struct box *slice,
+                 struct view *view, int64_t *skip);
 /* The first task of the next move: proves that its number and value are right; sets s->cross and s->box_ref. */
 int value_begin_move(struct values *s, int32_t task);
 

@@ -26,12 +26,6 @@ sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct lay
     return any ? layout_new(at, l->place, sbp, order, out) : 0;
 }
 
-static bool
-same_shape(const struct type *a, const struct type *b)
-{
-    return a->ndim == b->ndim && !memcmp(a->dim, b->dim, sizeof a->dim[0] * a->ndim);
-}
-
 /* The leaf that an update reads and whose new version it gives; -1. */
 static int32_t
 updated(const struct program *p, struct ref r, const int32_t *root_leaf)
@@ -50,7 +44,7 @@ axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_
     uint32_t axes = 0;
     for (int k = 1; k < n->nin; k++) {
         struct type type = ref_type(p, n->in[k]);
-        if (!n->want[k] || !same_shape(&type, &n->type[0]) || updated(p, n->in[k], root_leaf) >= 0) continue;
+        if (!n->want[k] || !shape_equal(&type, &n->type[0]) || updated(p, n->in[k], root_leaf) >= 0) continue;
         const struct layout *l = ref_layout(p, rewrite_source(p, n->in[k]));
         for (int a = 0; a < l->place->naxis; a++) axes |= (uint32_t)(l->sbp[a].kind == SBP_P) << a;
     }
@@ -71,14 +65,14 @@ slice_update(struct program *p, struct atlas *at, int32_t i, int level, const in
     const struct layout **layout = arena_dup(&p->arena, n->layout, sizeof *layout * (size_t)n->nout);
     for (int k = 0; k < n->nin; k++) {
         struct type type = ref_type(p, n->in[k]);
-        if (!want[k] || !same_shape(&type, t)) continue;
+        if (!want[k] || !shape_equal(&type, t)) continue;
         int32_t state = k > 0 ? updated(p, n->in[k], root_leaf) : -1;
         if (state >= 0) p->leaf[state].layout = l;
         if (state >= 0 || level > 1) in[k] = rewrite_source(p, in[k]);
         want[k] = l;
     }
     for (int k = 0; k < n->nout; k++)
-        if (same_shape(&n->type[k], t)) layout[k] = l;
+        if (shape_equal(&n->type[k], t)) layout[k] = l;
     n->in = in;
     n->want = want;
     n->layout = layout;

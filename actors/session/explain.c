@@ -573,19 +573,11 @@ rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t
              const struct rille_layout *from, const struct rille_layout *to, struct rille_explain **out)
 {
     TRY(face_session(s, __func__));
-    TRY(face_given(dtype, "the dtype", __func__));
-    TRY(face_shape(ndim, shape, __func__));
-    TRY(face_layout(s, from, __func__));
-    TRY(face_layout(s, to, __func__));
     TRY(face_given(out, "out", __func__));
+    struct type type;
+    TRY(face_type(dtype, ndim, shape, __func__, &type));
+    TRY(face_move(s, &type, from, to, __func__));
     const struct layout *f = (const struct layout *)from, *g = (const struct layout *)to;
-    enum dtype d = dtype_parse(dtype);
-    if (d == DT_NONE) return err_last();
-    if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "boxing: at most %d dimensions, not %d", MAX_DIM, ndim);
-    struct type type = type_of(d, ndim, shape);
-    TRY(type_check(&type));
-    TRY(layout_fits(f, &type));
-    TRY(layout_fits(g, &type));
     int32_t nrank = f->place->nrank + g->place->nrank;
     if (type_bytes(&type) > INT64_MAX / 4 / nrank)
         return fail(E_SHAPE, "boxing: what %d ranks receive of %lld bytes cannot be counted", (int)nrank,

@@ -109,3 +109,26 @@ face_shape(int ndim, const int64_t *shape, const char *who)
 {
     return ndim > 0 && !shape ? fail(E_ARG, "%s: the shape is NULL", who) : 0;
 }
+
+int
+face_type(const char *dtype, int ndim, const int64_t *shape, const char *who, struct type *out)
+{
+    TRY(face_given(dtype, "the dtype", who));
+    TRY(face_shape(ndim, shape, who));
+    enum dtype d = dtype_parse(dtype);
+    if (d == DT_NONE) return err_last();
+    if (ndim < 0 || ndim > MAX_DIM)
+        return fail(E_SHAPE, "%s: a tensor has at most %d dimensions, not %d", who, MAX_DIM, ndim);
+    *out = type_of(d, ndim, shape);
+    return type_check(out);
+}
+
+int
+face_move(const struct rille_session *s, const struct type *t, const struct rille_layout *from,
+          const struct rille_layout *to, const char *who)
+{
+    TRY(face_layout(s, from, who));
+    TRY(face_layout(s, to, who));
+    TRY(layout_fits((const struct layout *)from, t));
+    return layout_fits((const struct layout *)to, t);
+}

@@ -26,5 +26,9 @@ int face_place(const struct rille_session *s, const struct rille_place *p, const
 /* Any other pointer: what it is. */
 int face_given(const void *p, const char *what, const char *who);
 int face_shape(int ndim, const int64_t *shape, const char *who);
+/* A type that may be, of its parts as they come in; one that both layouts fit. */
+int face_type(const char *dtype, int ndim, const int64_t *shape, const char *who, struct type *out);
+int face_move(const struct rille_session *s, const struct type *t, const struct rille_layout *from,
+              const struct rille_layout *to, const char *who);
 
 #endif

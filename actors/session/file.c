@@ -289,21 +289,14 @@ struct rille_saving {
     char *why; /* of the failure: errors belong to the thread that had them */
 };
 
-static bool
-ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 static int
 save_now(struct rille_saving *g)
 {
     struct stat st;
-    if (ends_in(g->path, ".npy")) return npy_save(g->path, g->item);
+    if (text_ends(g->path, ".npy")) return npy_save(g->path, g->item);
     if (stat(g->path, &st) == 0 && S_ISDIR(st.st_mode))
         return folder_save(g->path, g->n, g->item, g->shard_bytes, &g->options);
-    if (ends_in(g->path, ".safetensors")) return safetensors_save(g->path, g->n, g->item, &g->options);
+    if (text_ends(g->path, ".safetensors")) return safetensors_save(g->path, g->n, g->item, &g->options);
     return fail(E_IO, "%s: the end of its name tells the format to write: .safetensors or .npy; or it is a folder",
                 g->path);
 }
@@ -378,7 +371,7 @@ rille_save(struct rille_session *s, const char *path, int n, const char *const *
     struct rille_saving *g = saving_new(path, n, name, o ? o : &none);
     int status = 0;
     if (in_background) *in_background = NULL;
-    if (ends_in(path, ".npy") && n != 1) status = fail(E_ARG, "%s: a .npy file holds one tensor, found %d", path, n);
+    if (text_ends(path, ".npy") && n != 1) status = fail(E_ARG, "%s: a .npy file holds one tensor, found %d", path, n);
     if (!status) status = take_values(s, n, name, t, g->value);
     for (int i = 0; !status && i < n; i++) g->item[i].type = g->value[i].type;
     if (!status && in_background) status = thread_start(&g->thread, save_thread, g);

@@ -41,12 +41,6 @@ is_free(const struct origin *o)
     return o->kind == FROM_VARIABLE && o->t->planned;
 }
 
-static bool
-same_shape(const struct type *a, const struct type *b)
-{
-    return a->ndim == b->ndim && !memcmp(a->dim, b->dim, sizeof a->dim[0] * a->ndim);
-}
-
 int32_t
 planned_leaf_behind(const struct program *p, struct ref r)
 {
@@ -65,7 +59,7 @@ follow(const struct rille_graph *g, const struct program *p, struct assign_leaf 
         for (int k = 1; k < n->nin; k++) {
             int32_t other = planned_leaf_behind(p, n->in[k]);
             if (other < 0 || other == first || leaf[other].free || leaf[other].follows >= 0) continue;
-            if (g->origin[other].kind == FROM_VARIABLE && same_shape(&p->leaf[other].type, &p->leaf[first].type))
+            if (g->origin[other].kind == FROM_VARIABLE && shape_equal(&p->leaf[other].type, &p->leaf[first].type))
                 leaf[other].follows = first;
         }
     }

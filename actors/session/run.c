@@ -45,13 +45,7 @@ runner_new(struct rille_session *s, struct plan *p)
     r->donate = ARENA_ARRAY(&r->arena, bool, g->nroot + 1);
     r->overwrites = ARENA_ARRAY(&r->arena, bool, g->nroot + 1);
     for (int32_t k = 0; k < g->nroot; k++) r->overwrites[k] = p->overwrites[k];
-    r->run = (struct run){.plan = p,
-                          .actors = r->actors,
-                          .leaf = ARENA_ARRAY(&r->arena, void *, p->nleaf_part + 1),
-                          .root = ARENA_ARRAY(&r->arena, void *, p->nroot_part + 1),
-                          .number = ARENA_ARRAY(&r->arena, uint64_t, g->nnumber + 1),
-                          .line = ARENA_ARRAY(&r->arena, struct line, g->nnode + 1),
-                          .arena = ARENA_ARRAY(&r->arena, void *, p->ndevice + 1)};
+    r->run = run_of(&r->arena, p, r->actors);
     for (int32_t i = 0; i < g->nnode; i++) r->run.line[i] = g->node[i].line;
     return r;
 }

@@ -2,16 +2,10 @@
 #include "actors/session/segments.h"
 
 #include "runtime/error.h"
+#include "runtime/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int
-by_value(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
 
 static void
 add_bounds(struct segments *s, const struct type *t, const struct layout *l)
@@ -23,16 +17,6 @@ add_bounds(struct segments *s, const struct type *t, const struct layout *l)
         s->bound[s->n++] = b.lo[0];
         s->bound[s->n++] = b.hi[0];
     }
-}
-
-static void
-sort_bounds(struct segments *s)
-{
-    int32_t n = 0;
-    qsort(s->bound, (size_t)s->n, sizeof *s->bound, by_value);
-    for (int32_t i = 0; i < s->n; i++)
-        if (n == 0 || s->bound[i] != s->bound[n - 1]) s->bound[n++] = s->bound[i];
-    s->n = n - 1;
 }
 
 /* "1, 2, 4": the numbers that divide every segment. */
@@ -76,7 +60,7 @@ segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *co
         add_bounds(s, t, in[i]->val->layout);
     }
     if (n == 0) return 0;
-    sort_bounds(s);
+    s->n = sorted_once64(s->bound, s->n) - 1;
     for (int32_t i = 0; i < s->n; i++)
         if ((s->bound[i + 1] - s->bound[i]) % pieces) return no_pieces(s, rows);
     return 0;

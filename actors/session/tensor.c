@@ -251,17 +251,12 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
                        const struct rille_layout *layout, struct rille_tensor **out)
 {
     TRY(face_session(s, __func__));
-    TRY(face_given(dtype, "the dtype", __func__));
-    TRY(face_shape(ndim, shape, __func__));
     TRY(face_given(data, "the data", __func__));
     TRY((layout ? face_layout(s, layout, __func__) : 0));
     TRY(face_given(out, "out", __func__));
-    enum dtype d = dtype_parse(dtype);
-    if (d == DT_NONE) return err_last();
-    if (ndim < 0 || ndim > MAX_DIM) return fail(E_SHAPE, "a tensor has at most %d dimensions, not %d", MAX_DIM, ndim);
-    struct type t = type_of(d, ndim, shape);
+    struct type t;
     const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
-    TRY(type_check(&t));
+    TRY(face_type(dtype, ndim, shape, __func__, &t));
     TRY(layout_fits(l, &t));
     struct store *store = NULL;
     if (!(device_kind(l->place->kind)->flags & NO_BYTES)) {
@@ -373,34 +368,35 @@ rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **ou
 
 /* ---- new names, new layouts ---- */
 
-int
-rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
+/* pin: also where a rule would choose otherwise. */
+static int
+moved(struct rille_tensor *t, const struct rille_layout *l, bool pin, const char *who, struct rille_tensor **out)
 {
-    TRY(face_tensor(t, __func__));
-    TRY(face_layout(t->s, l, __func__));
-    TRY(face_given(out, "out", __func__));
+    TRY(face_tensor(t, who));
+    TRY(face_layout(t->s, l, who));
+    TRY(face_given(out, "out", who));
     struct rille_session *s = t->s;
     struct val *v;
     TRY(place_exists(s, ((const struct layout *)l)->place));
     int status = build_to_global(s, t->val, (const struct layout *)l, &v);
-    if (!status) v->node->asked = 1;
-    if (!status) *out = tensor_new(s, v, false);
+    if (!status) {
+        v->node->asked = 1;
+        v->node->pins = v->node->pins || pin;
+        *out = tensor_new(s, v, false);
+    }
     return build_settle(s, status);
+}
+
+int
+rille_tensor_to_global(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
+{
+    return moved(t, l, false, __func__, out);
 }
 
 int
 rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct rille_tensor **out)
 {
-    TRY(face_tensor(t, __func__));
-    TRY(face_layout(t->s, l, __func__));
-    TRY(face_given(out, "out", __func__));
-    struct rille_session *s = t->s;
-    struct val *v;
-    TRY(place_exists(s, ((const struct layout *)l)->place));
-    int status = build_to_global(s, t->val, (const struct layout *)l, &v);
-    if (!status) v->node->pins = v->node->asked = 1;
-    if (!status) *out = tensor_new(s, v, false);
-    return build_settle(s, status);
+    return moved(t, l, true, __func__, out);
 }
 
 /* The same value under a new name: the bytes are shared when they are there. */

@@ -3,6 +3,7 @@
 
 #include "runtime/error.h"
 #include "runtime/file/json.h"
+#include "runtime/str.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +15,6 @@
 enum { MAX_INDEX = 100 << 20 };
 
 static bool
-ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
-static bool
 is_folder(const char *path)
 {
     struct stat st;
@@ -30,7 +24,7 @@ is_folder(const char *path)
 bool
 folder_is_set(const char *path)
 {
-    return ends_in(path, INDEX) || is_folder(path);
+    return text_ends(path, INDEX) || is_folder(path);
 }
 
 /* The folder's name with a file's behind it, in f's arena. */
@@ -56,7 +50,7 @@ open_shard(struct tensors *f, const char *path)
 static int
 check_shard_name(const char *index, const char *name)
 {
-    if (name[0] && name[0] != '.' && !strchr(name, '/') && ends_in(name, ".safetensors")) return 0;
+    if (name[0] && name[0] != '.' && !strchr(name, '/') && text_ends(name, ".safetensors")) return 0;
     return fail(E_IO, "%s: weight_map names a file '%.200s', which is no .safetensors file beside it", index, name);
 }
 

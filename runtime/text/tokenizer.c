@@ -31,23 +31,16 @@ tokenizer_free(struct tokenizer **tp)
     free(t);
 }
 
-static bool
-ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 int
 tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special, struct tokenizer **out)
 {
     struct tokenizer *t = tokenizer_new();
     int status = 0;
-    if (ends_in(path, ".tiktoken"))
+    if (text_ends(path, ".tiktoken"))
         status = tokenizer_read_tiktoken(t, path, pattern, nspecial, special);
     else if (pattern || nspecial)
         status = fail(E_ARG, "%s: pattern and special are for .tiktoken files", path);
-    else if (ends_in(path, ".json"))
+    else if (text_ends(path, ".json"))
         status = tokenizer_read_json(t, path);
     else
         status = fail(E_IO, "%s: the end of its name tells which format it has: .json or .tiktoken", path);
@@ -66,6 +59,23 @@ tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern)
     return splitter_add(t->splitter, name, &(struct split_step){.pattern = pattern ? pattern : split_gpt2});
 }
 
+/* Puts text, valid UTF-8, into out in the tokenizer's normal form; clears what out had. */
+static void
+normalize(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
+{
+    struct str last = {0};
+    str_clear(out);
+    str_addn(out, text, n);
+    for (int i = 0; i < t->nform; i++) {
+        struct str now = *out;
+        *out = last;
+        last = now;
+        str_clear(out);
+        normal_add(out, t->form[i], (const uint8_t *)last.text, last.len);
+    }
+    str_free(&last);
+}
+
 int
 tokenizer_special(struct tokenizer *t, const char *name, const struct special *s)
 {
@@ -74,7 +84,7 @@ tokenizer_special(struct tokenizer *t, const char *name, const struct special *s
         return fail(E_ARG, "%s: two tokens have the id %u", name, (unsigned)s->id);
     GROW(t->special, t->nspecial + 1, t->special_capacity);
     struct str normal = {0};
-    if (s->normalized) tokenizer_normal(t, (const uint8_t *)s->text, s->n, &normal);
+    if (s->normalized) normalize(t, (const uint8_t *)s->text, s->n, &normal);
     struct special own = *s;
     if (s->normalized) own.n = normal.len;
     own.text = arena_dup(&t->bpe.arena, s->normalized ? str_text(&normal) : s->text, own.n);
@@ -200,22 +210,6 @@ encode_normal(const struct encoding *e, const uint8_t *text, size_t n)
     return encode_around(e, true, text, n, encode_plain);
 }
 
-void
-tokenizer_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
-{
-    struct str last = {0};
-    str_clear(out);
-    str_addn(out, text, n);
-    for (int i = 0; i < t->nform; i++) {
-        struct str now = *out;
-        *out = last;
-        last = now;
-        str_clear(out);
-        normal_add(out, t->form[i], (const uint8_t *)last.text, last.len);
-    }
-    str_free(&last);
-}
-
 /* Brings what is UTF-8 into the normal form; other bytes stay. */
 static void
 add_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
@@ -224,7 +218,7 @@ add_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str 
     for (size_t at = 0; at < n;) {
         size_t good = valid_utf8(text + at, n - at);
         if (good) {
-            tokenizer_normal(t, text + at, good, &one);
+            normalize(t, text + at, good, &one);
             str_addn(out, one.text, one.len);
         } else {
             str_addn(out, text + at, good = 1);

@@ -71,8 +71,6 @@ int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 /* Sets the one pattern of a tokenizer that is not from tokenizer.json; NULL: GPT-2's. */
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern);
 int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s); /* copies its text */
-/* Puts text, valid UTF-8, into out in the tokenizer's normal form; clears what out had. */
-void tokenizer_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out);
 void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
 int tokenizer_read_json(struct tokenizer *t, const char *path);
 int tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *pattern, int nspecial,
