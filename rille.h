@@ -79,6 +79,9 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 
 /* ---- worker processes ---- */
 
+/* By what workers of different hosts speak: tcp; MPI where all workers have its plug-in, until one is lost; MPI, and
+ * where it cannot be that is an error. */
+enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     const char *join, *key_file, *devices;
     const char *host;                   /* the host that it says it is on (tests); NULL: the one that it is on */
@@ -86,11 +89,15 @@ struct rille_worker_options {
     unsigned char secret[RILLE_SECRET]; /* zero: this process came by itself */
     int wait_seconds;                   /* for the coordinator to be there */
     bool check_ref, check_nan;
-    void (*die)(int status); /* ends the process (_exit) where a kernel does not come back; NULL: waits for it */
+    enum rille_mpi mpi;            /* between hosts */
+    void (*say)(const char *text); /* news, of one worker of the job; any thread; NULL: to nobody */
+    void (*die)(int status);       /* ends the process (_exit) where a kernel does not come back; NULL: waits for it */
 };
 /* Runs what a controller gives it until the job ends: 0; else rille_error() says why the controller refused it or cut
  * it off. */
 int rille_worker(const struct rille_worker_options *options);
+/* Says for which library the MPI plug-in is, "Open MPI 4.1.4"; non-zero: why this process cannot use it. */
+int rille_mpi_library(const char **out);
 /* Writes the address of this host by which it reaches another; non-zero: it does not. */
 int rille_own_address(const char *host, char out[64]);
 int rille_address(const char *text); /* non-zero: what is wrong with an address */

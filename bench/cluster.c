@@ -287,18 +287,18 @@ carrier_open(struct side *s, const struct way *w)
 {
     static const unsigned char job[CLUSTER_ID] = "a benchmark's.";
     struct channel_far far = {.addr = addr_of(!s->side, 0)};
-    struct carrier_hear nobody = {0};
     uint32_t owner = (uint32_t)s->side;
     char ports[PORTS];
     must(segment_new(bus_host_bytes(1), &s->segment));
     bus_host_format(segment_base(s->segment), 1);
     bus_open(s, segment_base(s->segment), 1, &owner);
-    must(carrier_new("127.0.0.1", w->secret ? &key : NULL, &nobody, &s->carrier));
+    struct carrier_options o = {.host = "127.0.0.1", .key = w->secret ? &key : NULL};
+    must(carrier_new(&o, &s->carrier));
     carrier_port(s->carrier, s->board->port[s->side]);
     meet(s, 1);
     snprintf(ports, sizeof ports, "%s\n%s\n", s->board->port[0], s->board->port[1]);
     struct carrier_epoch e = {.epoch = 1, .job = job, .rank = s->side, .world = 2, .ports = ports, .bus = s->bus};
-    carrier_join(s->carrier, &e);
+    must(carrier_join(s->carrier, &e));
     make_part(s);
     s->carrying = carrying_new(s->carrier, &s->plan, &far);
     carrier_begin(s->carrier, s->carrying, 1);

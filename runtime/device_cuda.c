@@ -7,11 +7,11 @@
 #include "runtime/device_cuda.h"
 
 #include "runtime/error.h"
+#include "runtime/plugin.h"
 #include "runtime/stream_host.h"
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,41 +28,11 @@ static const char *_Atomic broken;               /* the first error of a GPU */
 
 /* ---- the plug-in ---- */
 
-/* The file this code lies in: the program, whatever name it was started by, or a library. "" when nobody knows. */
-static void
-own_path(char *path, size_t capacity)
-{
-    Dl_info self;
-    struct link_map *map = NULL;
-    ssize_t n = 0;
-    if (dladdr1(&plugin, &self, (void **)&map, RTLD_DL_LINKMAP) && map && *map->l_name)
-        n = snprintf(path, capacity, "%s", map->l_name);
-    else
-        n = readlink("/proc/self/exe", path, capacity - 1);
-    path[n < 0 || n >= (ssize_t)capacity ? 0 : n] = '\0';
-}
-
-/* Beside that file, or where it is installed as seen from there; else where the loader looks. */
-static void *
-find_plugin(void)
-{
-    static const char *const places[] = {"", "../" RILLE_LIBDIR "/", "../../"};
-    char own[PATH_MAX], path[PATH_MAX + 64];
-    own_path(own, sizeof own);
-    char *slash = strrchr(own, '/');
-    for (size_t i = 0; slash && i < countof(places); i++) {
-        slash[1] = '\0';
-        snprintf(path, sizeof path, "%s%slibrille-cuda.so", own, places[i]);
-        if (!access(path, F_OK)) return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
-    return dlopen("librille-cuda.so", RTLD_NOW | RTLD_LOCAL);
-}
-
 static int
 open_plugin(void)
 {
     if (plugin) return 0;
-    void *file = find_plugin();
+    void *file = plugin_open("librille-cuda.so", false);
     if (!file) return fail(E_PLACE, "devices: no CUDA plug-in: %s", dlerror());
     const struct cuda_plugin *(*get)(void);
     *(void **)&get = dlsym(file, "rille_cuda_plugin");

@@ -132,6 +132,17 @@ find_program(const char *name, char path[PATH_MAX])
 }
 
 static void
+mpi_fact(lua_State *L, int list, const struct ranked *r)
+{
+    const char *library, *by_tcp = ", not used: no launcher of MPI started this process";
+    if (rille_mpi_library(&library))
+        lua_pushstring(L, rille_error());
+    else
+        lua_pushfstring(L, "%s%s", library, !r->mpi ? by_tcp : "");
+    fact(L, list, "MPI between hosts");
+}
+
+static void
 launch_facts(lua_State *L, int list)
 {
     struct ranked r;
@@ -145,6 +156,7 @@ launch_facts(lua_State *L, int list)
     else
         lua_pushliteral(L, "none: its variables are not there");
     fact(L, list, "launcher");
+    mpi_fact(L, list, &r);
     text_fact(L, list, "ssh", find_program("ssh", ssh) ? ssh : "not there: rille launch -H wants it");
     while (rille_in_cluster(shell_of(L)->session) && rille_worker_info(shell_of(L)->session, n, &w)) n++;
     lua_pushinteger(L, n);
@@ -189,8 +201,9 @@ program_facts(lua_State *L, int list)
 static void
 environment_facts(lua_State *L, int list)
 {
-    static const char *const names[] = {"RILLE_DEVICES", "RILLE_SEED", "RILLE_THREADS", "RILLE_BUS",      "RILLE_CHECK",
-                                        "RILLE_TRACE",   "RILLE_COST", "NO_COLOR",      "OMP_NUM_THREADS"};
+    static const char *const names[] = {"RILLE_DEVICES", "RILLE_SEED",      "RILLE_THREADS", "RILLE_BUS",
+                                        "RILLE_CHECK",   "RILLE_TRANSPORT", "RILLE_TRACE",   "RILLE_COST",
+                                        "NO_COLOR",      "OMP_NUM_THREADS"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (getenv(names[k])) text_fact(L, list, names[k], getenv(names[k]));
 }

@@ -92,6 +92,9 @@ environment_read(struct environment *e)
     e->options.devices = set("RILLE_DEVICES");
     e->options.bus = set("RILLE_BUS");
     e->trace = set("RILLE_TRACE");
+    e->transport = set("RILLE_TRANSPORT");
+    if (e->transport && strcmp(e->transport, "tcp") && strcmp(e->transport, "mpi"))
+        return wrong(e, "RILLE_TRANSPORT is tcp or mpi, not '%s'", e->transport);
     find_costs(e);
     return 0;
 }

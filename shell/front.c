@@ -17,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { USAGE = 2, WORKERS_MOST = FRONT_CHILDREN, WAIT_STARTED = 30, WAIT_JOINED = 300 };
@@ -334,11 +336,36 @@ coordinator(const struct words *w, struct front *f)
 
 /* ---- the worker's side ---- */
 
+static void
+say_news(const char *text)
+{
+    say(NULL, text);
+}
+
+/* MPI where a launcher of it started this process, or as RILLE_TRANSPORT says. */
+static int
+choose_transport(const struct environment *e, enum rille_mpi *out)
+{
+    struct ranked r;
+    const char *library;
+    char why[FRONT_TEXT];
+    bool must = e->transport && !strcmp(e->transport, "mpi");
+    *out = RILLE_TCP;
+    if (ranked_read(&r, why) || (e->transport && !must)) return 0;
+    if (must && !r.mpi) return refused("RILLE_TRANSPORT=mpi: no launcher of MPI (mpirun, srun) started this process");
+    if (must && rille_mpi_library(&library)) return usage("RILLE_TRANSPORT=mpi: %s", rille_error());
+    if (r.mpi) *out = must ? RILLE_MPI : RILLE_MPI_IF_ALL;
+    return 0;
+}
+
 static int
 serve(struct rille_worker_options *o)
 {
     struct environment e;
     if (environment_read(&e)) return refused(e.error);
+    int code = choose_transport(&e, &o->mpi);
+    if (code) return code;
+    o->say = say_news;
     o->check_ref = e.options.check_ref;
     o->check_nan = e.options.check_nan;
     signal(SIGINT, SIG_IGN); /* the terminal's is the controller's to answer */
@@ -402,6 +429,23 @@ keys(void)
 
 /* ---- under a launcher ---- */
 
+/* The exit code of mpirun is that of a process that it started: so that a worker that a signal ends is one that was
+ * lost, it is the child of such a process, and goes with it. */
+static int
+serve_as_child(struct rille_worker_options *o)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child < 0) return refused(strerror(errno));
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        return serve(o);
+    }
+    signal(SIGINT, SIG_IGN);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
+}
+
 static int
 ranked(int *argc, char **argv, struct front *f)
 {
@@ -424,8 +468,13 @@ ranked(int *argc, char **argv, struct front *f)
                                          .host = w.host,
                                          .rank = r.rank,
                                          .wait_seconds = WAIT_JOINED};
-        return rille_devices(o.devices) ? usage("%s", rille_error()) : serve(&o);
+        if (rille_devices(o.devices)) return usage("%s", rille_error());
+        return r.mpi ? serve_as_child(&o) : serve(&o);
     }
+    struct environment e;
+    enum rille_mpi mpi;
+    if (environment_read(&e)) return refused(e.error);
+    if ((code = choose_transport(&e, &mpi))) return code;
     f->on = true;
     f->cluster.workers = r.size;
     snprintf(f->bind, sizeof f->bind, "%s", r.address);

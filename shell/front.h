@@ -16,6 +16,7 @@ enum { EXIT_LOST = 3, FRONT_TEXT = 256, FRONT_CHILDREN = 256 };
 struct ranked {
     const char *launcher; /* "Slurm"; NULL: it is alone */
     int rank, size;
+    bool mpi;                 /* it starts programs of MPI */
     char address[FRONT_TEXT]; /* where the one of rank 0 is the coordinator */
 };
 /* Reads what the environment says. Non-zero: it contradicts itself, and `why` says how. */

@@ -14,15 +14,17 @@ static const struct row {
     const char *also;   /* a variable that must be there too */
     const char *local;  /* how many there are on this host; NULL: not told */
     const char *hosts;  /* on how many hosts; NULL: not told */
+    const char *mpi;    /* a variable that says that it starts programs of MPI */
     const char *job[2]; /* equal in all processes of a job and in no other: the port follows from them */
 } rows[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, {NULL}},
+    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_NTASKS",
      "SLURM_STEP_ID",
      NULL,
      "SLURM_STEP_NUM_NODES",
+     "PMIX_RANK",
      {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
@@ -30,10 +32,12 @@ static const struct row {
      NULL,
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      NULL,
+     "PMIX_RANK",
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
-    {"MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, {NULL}},
-    {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, "WORLD_SIZE", {NULL}}, /* a pod is a host
-                                                                                                      */
+    {"MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, "PMI_FD", {NULL}},
+    {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, "WORLD_SIZE", NULL, {NULL}}, /* a pod is a
+                                                                                                            * host
+                                                                                                            */
 };
 
 static int
@@ -114,6 +118,7 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
         if (is_spread(row, r) && misses(row, why)) return -1;
         if (r->size == 1) return 0;
         r->launcher = row->launcher;
+        r->mpi = row->mpi && getenv(row->mpi);
         return find_address(row, r, why);
     }
     return 0;

@@ -38,9 +38,10 @@ struct line { /* a line of the user's program */
 
 struct environment {
     struct rille_options options;
-    const char *trace;    /* RILLE_TRACE: a file for the trace of each graph, or NULL */
-    char cost[PATH_MAX];  /* file of what moves cost, "" when there is no place for it */
-    char error[PATH_MAX]; /* after a failure */
+    const char *trace;     /* RILLE_TRACE: a file for the trace of each graph, or NULL */
+    const char *transport; /* RILLE_TRANSPORT: "tcp" or "mpi", or NULL */
+    char cost[PATH_MAX];   /* file of what moves cost, "" when there is no place for it */
+    char error[PATH_MAX];  /* after a failure */
 };
 
 struct shell {

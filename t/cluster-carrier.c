@@ -71,9 +71,9 @@ static void
 side_open(struct side *s, int rank, const struct key *key)
 {
     *s = (struct side){.rank = rank};
-    struct carrier_hear hear = {s, on_asked, on_listed, on_lost};
+    struct carrier_options o = {.host = "127.0.0.1", .key = key, .hear = {s, on_asked, on_listed, on_lost}};
     uint32_t owner = (uint32_t)rank;
-    must(carrier_new("127.0.0.1", key, &hear, &s->carrier), "carrier");
+    must(carrier_new(&o, &s->carrier), "carrier");
     carrier_port(s->carrier, s->port);
     must(segment_new(bus_host_bytes(1), &s->segment), "segment");
     bus_host_format(segment_base(s->segment), 1);
@@ -86,7 +86,7 @@ static void
 side_join(struct side *s, uint32_t epoch, const unsigned char *of, const char *ports)
 {
     struct carrier_epoch e = {.epoch = epoch, .job = of, .rank = s->rank, .world = 2, .ports = ports, .bus = s->bus};
-    carrier_join(s->carrier, &e);
+    must(carrier_join(s->carrier, &e), "joining");
 }
 
 static void

@@ -26,6 +26,18 @@ ok "one process trains" [ "$code" = 0 -a "$(wc -l <out)" = 9 ]
 
 # ---- mpirun ----
 
+cp "$rille" bin/alone # the plug-in is not beside it
+cat >kill.lua <<'LUA'
+local _, _, step, batch = dofile "small.lua"
+local pids <close> = assert(io.open("pids", "w"))
+for _, w in ipairs(rille.workers()) do pids:write(w.pid, "\n") end
+pids:flush()
+for i = 1, 1000 do
+  if i == 5 then os.execute("kill -9 " .. rille.workers()[3].pid) end
+  step(batch()):item()
+end
+LUA
+
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 for mpi in openmpi mpich; do
   run=(mpirun.$mpi -n 4)
@@ -39,6 +51,30 @@ for mpi in openmpi mpich; do
   go "${run[@]}" "$rille" -d cpu:1 -e 'rille.ones{2}:matmul(rille.ones{3})'
   ok "its error is told once, and is the job's exit code" [ "$code $(grep -c '^rille: .*matmul' err)" = "1 1" ]
   ok "and leaves no process" eval '! pgrep -f "$rille -d cpu:1 -e" >/dev/null'
+
+  # The processes on four hosts, which this one plays: what they exchange goes by MPI.
+  hosts="exec \"\$0\" --host h\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} -d cpu:1 \"\$@\""
+  go "${run[@]}" bash -c "$hosts" "$dir/bin/alone" train.lua
+  is "without the MPI plug-in the bits of one process, by tcp" "$code $stdout" "$want"
+  ok "of which a line tells" [ "$(grep -c '^\[0\] rille: between hosts by tcp, not by MPI: .*librille-mpi.so' err)" = 1 ]
+  RILLE_TRANSPORT=tcp go "${run[@]}" bash -c "$hosts" "$rille" train.lua
+  is "tcp where it is asked for, and no line" "$code $stdout $(grep -c 'by tcp' err)" "$want 0"
+  RILLE_TRANSPORT=mpi go "${run[@]}" "$dir/bin/alone" -d cpu:1 train.lua
+  ok "MPI where it is asked for and missing is an error" [ "$code" = 2 -a -n "$(grep 'RILLE_TRANSPORT=mpi: no MPI plug-in' err)" ]
+  if ! go mpirun.$mpi -n 1 "$rille" --doctor || ! grep -qiE "MPI between hosts  (${mpi/openmpi/open mpi})" out; then
+    skip "by MPI between hosts: the bits of one process" "no librille-mpi.so for $mpi: apt-get install lib$mpi-dev, -DRILLE_MPI"
+    continue
+  fi
+  RILLE_TRANSPORT=mpi go "${run[@]}" bash -c "$hosts" "$rille" train.lua
+  is "by MPI between hosts: the bits of one process" "$code $stdout" "$want"
+  go "${run[@]}" bash -c "$hosts" "$rille" train.lua
+  is "and without being asked" "$code $stdout $(grep -c 'by tcp' err)" "$want 0"
+  go "${run[@]}" bash -c "$hosts" "$rille" kill.lua
+  ended=3
+  [ $mpi = mpich ] && ended=9 # it adds those that it kills itself
+  ok "a worker that is killed ends the job with $ended" [ "$code" = $ended ]
+  for _ in $(seq 50); do ps -p "$(paste -sd, pids)" >/dev/null || break; sleep 0.1; done
+  ok "and nothing is left" eval '[ "$(wc -l <pids)" = 4 -a -z "$(ls "$dir/run")" ] && ! ps -p "$(paste -sd, pids)" >/dev/null'
 done
 unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 

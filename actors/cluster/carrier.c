@@ -1,4 +1,4 @@
-/* carrier.c - PUSH and PULL sockets, and one thread that has them.
+/* carrier.c - links to other workers, and one thread that has them; what carries them is a net (net_zmq.c, net_mpi.c).
  *
  * Device threads leave messages and parcels (what one act of a SEND sends) in a queue; the thread sends messages at
  * once and parcels piece by piece. What comes is looked at like a stranger's: its job, epoch and run, the task that it
@@ -25,11 +25,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum {
-    LIST_MOST = 1 << 26,
-    TICK_MS = 100,
-    SILENT_MS = 3000, /* what was sent is not acknowledged for so long, or a link is down: it is lost */
-};
+enum { TICK_MS = 100 };
 enum { CARRY_ASK = 64, CARRY_LIST }; /* kinds of messages beside enum msg_kind */
 
 static int
@@ -45,76 +41,13 @@ carrier_wake(struct carrier *c)
     if (atomic_exchange(&c->asleep, false) && write(c->wake_fd, &one, sizeof one) < 0) return;
 }
 
-/* ---- sockets ---- */
+/* ---- links ---- */
 
-static int
-new_socket(struct carrier *c, int type, bool serves, void **out)
-{
-    static const struct {
-        int option, value;
-    } set[] = {{ZMQ_LINGER, 0},        {ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, CREDITS * 4},
-               {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_TCP_MAXRT, SILENT_MS},
-               {ZMQ_RECONNECT_IVL, -1}};
-    static const int64_t most = LIST_MOST;
-    *out = zmq_socket(c->context, type);
-    if (!*out) return broken("socket");
-    for (size_t i = 0; i < countof(set); i++)
-        if (zmq_setsockopt(*out, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
-    if (zmq_setsockopt(*out, ZMQ_MAXMSGSIZE, &most, sizeof most)) return broken("option");
-    return c->has_key ? curve_secure(*out, &c->key, serves) : 0;
-}
-
-static int
-bind_port(struct carrier *c, enum road road, const char *host)
-{
-    char any[CARRIER_PORT];
-    size_t n = sizeof c->port[road];
-    TRY(new_socket(c, ZMQ_PULL, true, &c->in[road]));
-    snprintf(any, sizeof any, "tcp://%s:*", host);
-    if (zmq_bind(c->in[road], any)) return broken(any);
-    return zmq_getsockopt(c->in[road], ZMQ_LAST_ENDPOINT, c->port[road], &n) ? broken(any) : 0;
-}
-
-/* Tells of the end of a link. */
-static int
-watch(struct carrier *c, void *socket, void **out)
-{
-    static const int linger = 0;
-    char name[64];
-    int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    snprintf(name, sizeof name, "inproc://watch%d", c->serial++);
-    if (zmq_socket_monitor(socket, name, events)) return broken("monitor");
-    *out = zmq_socket(c->context, ZMQ_PAIR);
-    if (!*out) return broken("monitor");
-    zmq_setsockopt(*out, ZMQ_LINGER, &linger, sizeof linger);
-    return zmq_connect(*out, name) ? broken("monitor") : 0;
-}
-
-static int
-connect_peer(struct carrier *c, struct peer *p)
-{
-    if (p->socket[BYTES]) return 0;
-    for (int road = 0; road < NROAD; road++) {
-        if (!p->port[road][0]) return fail(E_BUS, "a worker has no port");
-        TRY(new_socket(c, ZMQ_PUSH, false, &p->socket[road]));
-        TRY(watch(c, p->socket[road], &p->monitor[road]));
-        if (zmq_connect(p->socket[road], p->port[road])) return broken(p->port[road]);
-    }
-    return 0;
-}
-
-/* What ZeroMQ still had goes when the socket is closed (released). Its thread would wait for ever to tell of that where
- * nobody listens any more: so it is told to be silent first. */
 static void
-close_peer(struct peer *p)
+close_peer(struct carrier *c, int rank)
 {
-    for (int road = 0; road < NROAD; road++) {
-        if (p->monitor[road]) zmq_socket_monitor(p->socket[road], NULL, 0);
-        if (p->socket[road]) zmq_close(p->socket[road]);
-        if (p->monitor[road]) zmq_close(p->monitor[road]);
-        p->socket[road] = p->monitor[road] = NULL;
-    }
+    struct peer *p = &c->peer[rank];
+    c->net->close(c, rank);
     p->first = NULL;
     p->last = &p->first;
     p->down_ns = 0;
@@ -123,7 +56,7 @@ close_peer(struct peer *p)
 static void
 close_peers(struct carrier *c)
 {
-    for (int r = 0; r < c->world; r++) close_peer(&c->peer[r]);
+    for (int r = 0; r < c->world; r++) close_peer(c, r);
     c->joined = false;
 }
 
@@ -142,16 +75,7 @@ static void
 look_after(struct carrier *c, int rank)
 {
     struct peer *p = &c->peer[rank];
-    for (int road = 0; road < NROAD; road++) {
-        zmq_msg_t event;
-        bool more = true;
-        while (more && p->monitor[road]) {
-            zmq_msg_init(&event);
-            more = zmq_msg_recv(&event, p->monitor[road], ZMQ_DONTWAIT) >= 0;
-            if (more && !p->down_ns) p->down_ns = now_ns();
-            zmq_msg_close(&event);
-        }
-    }
+    if (c->net->is_down(c, rank) && !p->down_ns) p->down_ns = now_ns();
     if (p->down_ns && now_ns() - p->down_ns > SILENT_MS * 1000000ll) lose(c, "lost its link to worker %d", rank);
 }
 
@@ -178,7 +102,7 @@ peer_of(struct carrier *c, int rank)
 {
     if (!c->joined || rank < 0 || rank >= c->world || rank == c->rank) return NULL;
     struct peer *p = &c->peer[rank];
-    if (!connect_peer(c, p)) return p;
+    if (!c->net->connect(c, rank)) return p;
     err_clear();
     p->down_ns = p->down_ns ? p->down_ns : now_ns();
     return NULL;
@@ -187,9 +111,9 @@ peer_of(struct carrier *c, int rank)
 static void
 send_message(struct carrier *c, const struct msg *m)
 {
-    struct peer *p = peer_of(c, addr_process(m->to));
+    int rank = addr_process(m->to);
     struct head h = head_of(c, m);
-    if (p) zmq_send(p->socket[MESSAGES], &h, sizeof h, ZMQ_DONTWAIT);
+    if (peer_of(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
 }
 
 /* ZeroMQ has no more use for a piece. On its thread. */
@@ -222,9 +146,7 @@ send_piece(struct carrier *c, struct peer *p, struct parcel *parcel)
     atomic_fetch_add(&c->flying, 1);
     zmq_msg_init_data(&piece, (void *)(uintptr_t)(parcel->bytes + parcel->sent), (size_t)n, released, parcel);
     parcel->sent += n;
-    if (zmq_send(p->socket[BYTES], &h, sizeof h, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0 ||
-        zmq_msg_send(&piece, p->socket[BYTES], ZMQ_DONTWAIT) < 0)
-        zmq_msg_close(&piece);
+    c->net->send(c, addr_process(parcel->m.to), BYTES, &h, &piece);
 }
 
 /* As far as there are credits. */
@@ -297,26 +219,14 @@ send_far(void *of, const struct msg *m)
 
 /* ---- receiving ---- */
 
-/* Takes the next message of a road, if there is one; false: there is none, or it is nobody's who may. */
+/* Takes the next message of a road; false: there is none. */
 static bool
 take_next(struct carrier *c, enum road road)
 {
-    for (;;) {
-        int n = zmq_recv(c->in[road], &c->head[road], sizeof c->head[road], ZMQ_DONTWAIT);
-        if (n < 0) return false;
-        int more = 0;
-        size_t size = sizeof more;
-        bool good = n == sizeof c->head[road];
-        zmq_msg_close(&c->body[road]);
-        zmq_msg_init(&c->body[road]);
-        zmq_getsockopt(c->in[road], ZMQ_RCVMORE, &more, &size);
-        while (more) {
-            if (zmq_msg_recv(&c->body[road], c->in[road], ZMQ_DONTWAIT) < 0) break;
-            more = zmq_msg_more(&c->body[road]);
-            good = good && !more && (!c->curve || curve_let_in(&c->body[road]));
-        }
-        if (good) return true;
-    }
+    zmq_msg_close(&c->body[road]);
+    zmq_msg_init(&c->body[road]);
+    return net_zmq.receive(c, road, &c->head[road], &c->body[road]) ||
+           (c->mpi && net_mpi.receive(c, road, &c->head[road], &c->body[road]));
 }
 
 enum fate { DONE, LATER, STRANGE };
@@ -386,10 +296,25 @@ receive(struct carrier *c, enum road road)
 
 /* ---- the thread ---- */
 
+/* Where MPI does not see the workers, all of them find so, and speak tcp. */
+static void
+open_mpi(struct carrier *c)
+{
+    c->net = &net_mpi;
+    if (mpi_open(c)) {
+        snprintf(c->why, sizeof c->why, "%s", err_text());
+        mpi_break(c);
+        c->net = &net_zmq;
+    }
+    atomic_store(&c->opens, false);
+}
+
 static void
 pump(struct carrier *c)
 {
+    if (atomic_load(&c->lost)) mpi_break(c);
     if (atomic_exchange(&c->cut, false)) close_peers(c);
+    if (atomic_load(&c->opens)) open_mpi(c);
     drain_queue(c);
     receive(c, MESSAGES);
     receive(c, BYTES);
@@ -417,6 +342,14 @@ fd_of(void *socket)
     return fd;
 }
 
+/* How long it may sleep where nothing wakes it. */
+static struct timespec
+nap_of(const struct carrier *c)
+{
+    int64_t us = c->mpi && mpi_is_busy(c) ? 20 : c->mpi || c->held[MESSAGES] || c->held[BYTES] ? 1000 : TICK_MS * 1000;
+    return (struct timespec){.tv_nsec = us * 1000};
+}
+
 static void *
 carrier_thread(void *arg)
 {
@@ -431,17 +364,27 @@ carrier_thread(void *arg)
     while (!c->quit) {
         uint64_t count;
         pump(c);
-        bool held = c->held[MESSAGES] || c->held[BYTES];
+        struct timespec nap = nap_of(c);
         atomic_store(&c->asleep, true);
         bool idle = is_idle(c);
         pthread_mutex_unlock(&c->lock);
-        if (idle) poll(fd, countof(fd), held ? 1 : TICK_MS);
+        if (idle) ppoll(fd, countof(fd), &nap, NULL);
         atomic_store(&c->asleep, false);
         if (fd[0].revents && read(c->wake_fd, &count, sizeof count) < 0) err_clear();
         pthread_mutex_lock(&c->lock);
     }
+    mpi_close(c);
     pthread_mutex_unlock(&c->lock);
     return NULL;
+}
+
+static int
+find_mpi(struct carrier *c)
+{
+    if (c->wants == CARRIER_TCP) return 0;
+    int status = mpi_find(&c->plugin);
+    snprintf(c->why, sizeof c->why, "%s", status ? err_text() : "");
+    return c->wants == CARRIER_MPI ? status : 0;
 }
 
 static int
@@ -449,11 +392,12 @@ open_carrier(struct carrier *c, const char *host)
 {
     c->context = zmq_ctx_new();
     if (!c->context) return broken("context");
+    TRY(find_mpi(c));
     zmq_ctx_set(c->context, ZMQ_BLOCKY, 0);
     zmq_ctx_set(c->context, ZMQ_MAX_SOCKETS, 1 << 16);
     if (c->has_key) TRY(curve_new(c->context, &c->key, &c->curve));
-    TRY(bind_port(c, MESSAGES, host));
-    TRY(bind_port(c, BYTES, host));
+    TRY(net_zmq_bind(c, MESSAGES, host));
+    TRY(net_zmq_bind(c, BYTES, host));
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->wake_fd < 0) return fail(E_IO, "eventfd: %s", strerror(errno));
     c->runs = !pthread_create(&c->thread, NULL, carrier_thread, c);
@@ -461,17 +405,19 @@ open_carrier(struct carrier *c, const char *host)
 }
 
 int
-carrier_new(const char *host, const struct key *key, const struct carrier_hear *hear, struct carrier **out)
+carrier_new(const struct carrier_options *o, struct carrier **out)
 {
     struct carrier *c = must_alloc(sizeof *c);
-    c->hear = *hear;
-    c->has_key = key != NULL;
-    if (key) c->key = *key;
+    c->hear = o->hear;
+    c->net = &net_zmq;
+    c->wants = o->mpi;
+    c->has_key = o->key != NULL;
+    if (o->key) c->key = *o->key;
     c->wake_fd = -1;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->queue_lock, NULL);
     for (int road = 0; road < NROAD; road++) zmq_msg_init(&c->body[road]);
-    int status = open_carrier(c, host);
+    int status = open_carrier(c, o->host);
     if (status) carrier_free(&c);
     *out = c;
     return status;
@@ -507,47 +453,92 @@ carrier_free(struct carrier **cp)
 void
 carrier_port(const struct carrier *c, char text[CARRIER_PORT])
 {
-    int n = snprintf(text, CARRIER_PORT, "%s %s", c->port[MESSAGES], c->port[BYTES]);
+    const char *mpi = c->plugin && !c->was_joined ? " mpi" : "";
+    int n = snprintf(text, CARRIER_PORT, "%s %s%s", c->port[MESSAGES], c->port[BYTES], mpi);
     assert(n < CARRIER_PORT);
 }
 
 /* ---- epochs ---- */
 
+/* "tcp://10.0.0.1:40000 tcp://10.0.0.1:40001", and " mpi" behind it. */
 static void
 read_port(const char *line, size_t n, struct peer *p)
 {
-    const char *space = memchr(line, ' ', n);
+    char text[2 * CARRIER_PORT], *rest = text;
     p->last = &p->first;
-    if (!space || n >= CARRIER_PORT) return;
-    snprintf(p->port[MESSAGES], CARRIER_PORT, "%.*s", (int)(space - line), line);
-    snprintf(p->port[BYTES], CARRIER_PORT, "%.*s", (int)(line + n - space - 1), space + 1);
+    if (n >= sizeof text) return;
+    snprintf(text, sizeof text, "%.*s", (int)n, line);
+    for (int road = 0; road < NROAD; road++) {
+        const char *port = strsep(&rest, " ");
+        snprintf(p->port[road], CARRIER_PORT, "%s", port ? port : "");
+    }
+    p->has_mpi = rest && !strcmp(rest, "mpi");
 }
 
-void
-carrier_join(struct carrier *c, const struct carrier_epoch *e)
+static void
+read_ports(struct carrier *c, const struct carrier_epoch *e)
 {
-    struct bus_far far = {c, send_far};
-    carrier_leave(c);
-    pthread_mutex_lock(&c->lock);
+    const char *line = e->ports;
     free(c->peer);
     c->peer = must_alloc(sizeof *c->peer * (size_t)e->world);
-    const char *line = e->ports;
     for (int r = 0; r < e->world; r++) {
         size_t n = strcspn(line, "\n");
         read_port(line, n, &c->peer[r]);
         line += n + (line[n] == '\n');
     }
     c->world = e->world;
+}
+
+/* Has everybody MPI, in this epoch? */
+static bool
+all_have_mpi(struct carrier *c)
+{
+    if (c->wants == CARRIER_TCP) return false;
+    for (int r = 0; r < c->world; r++) {
+        if (c->peer[r].has_mpi) continue;
+        if (!*c->why) snprintf(c->why, sizeof c->why, "worker %d has no MPI%s", r, c->was_joined ? " any more" : "");
+        return false;
+    }
+    return true;
+}
+
+static void
+await_mpi(struct carrier *c)
+{
+    carrier_wake(c);
+    while (atomic_load(&c->opens)) {
+        struct timespec nap = {.tv_nsec = 200000};
+        nanosleep(&nap, NULL);
+    }
+}
+
+int
+carrier_join(struct carrier *c, const struct carrier_epoch *e)
+{
+    struct bus_far far = {c, send_far};
+    carrier_leave(c);
+    pthread_mutex_lock(&c->lock);
+    read_ports(c, e);
     c->rank = e->rank;
     c->epoch = e->epoch;
     memcpy(c->job, e->job, CLUSTER_ID);
     c->bus = e->bus;
     bus_host_far(e->bus, &far);
     atomic_store(&c->cut, false);
-    c->joined = true;
+    c->net = &net_zmq;
+    atomic_store(&c->opens, all_have_mpi(c));
+    c->joined = c->was_joined = true;
     c->told_lost = false;
     pthread_mutex_unlock(&c->lock);
-    carrier_wake(c);
+    await_mpi(c);
+    if (c->wants == CARRIER_MPI && c->net != &net_mpi) return fail(E_BUS, "%s", c->why);
+    return 0;
+}
+
+const char *
+carrier_why_tcp(const struct carrier *c)
+{
+    return c->wants != CARRIER_TCP && c->net != &net_mpi ? c->why : NULL;
 }
 
 void
@@ -576,8 +567,9 @@ carrier_leave(struct carrier *c)
 }
 
 void
-carrier_cut(struct carrier *c)
+carrier_cut(struct carrier *c, bool lost)
 {
+    if (lost) atomic_store(&c->lost, true);
     atomic_store(&c->cut, true);
     carrier_wake(c);
 }
@@ -595,10 +587,9 @@ carrier_ask(struct carrier *c, int rank, uint64_t program)
 {
     struct msg m = speech(c, CARRY_ASK, rank);
     pthread_mutex_lock(&c->lock);
-    struct peer *p = peer_of(c, rank);
     struct head h = head_of(c, &m);
     h.program = program;
-    if (p) zmq_send(p->socket[MESSAGES], &h, sizeof h, ZMQ_DONTWAIT);
+    if (peer_of(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -608,12 +599,9 @@ carrier_list(struct carrier *c, int rank, uint64_t program, const void *bytes, s
     struct msg m = speech(c, CARRY_LIST, rank);
     zmq_msg_t body;
     pthread_mutex_lock(&c->lock);
-    struct peer *p = n <= LIST_MOST ? peer_of(c, rank) : NULL;
     struct head h = head_of(c, &m);
     h.program = program;
-    if (p && !zmq_msg_init_data(&body, must_copy(bytes, n), n, forget_body, NULL)) {
-        zmq_send(p->socket[MESSAGES], &h, sizeof h, ZMQ_DONTWAIT | ZMQ_SNDMORE);
-        if (zmq_msg_send(&body, p->socket[MESSAGES], ZMQ_DONTWAIT) < 0) zmq_msg_close(&body);
-    }
+    if (n <= LIST_MOST && peer_of(c, rank) && !zmq_msg_init_data(&body, must_copy(bytes, n), n, forget_body, NULL))
+        c->net->send(c, rank, MESSAGES, &h, &body);
     pthread_mutex_unlock(&c->lock);
 }

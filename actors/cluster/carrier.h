@@ -3,8 +3,9 @@
  *
  * A worker binds two ports, and has two links to each worker that it speaks to, from when it first does: one for
  * messages, so that they never wait behind bytes, and one for bytes, in pieces of 1 MiB that ZeroMQ sends from where
- * they lie. At most CREDITS pieces of a link are in its hands; the others wait here. A FULL travels behind the bytes
- * that it speaks of, so that they are there when it arrives.
+ * they lie. Where a launcher of MPI started all workers and all have its plug-in, MPI does both, until somebody is
+ * lost: it cannot go on without, so later epochs speak tcp. At most CREDITS pieces of a link are in its hands; the
+ * others wait here. A FULL travels behind the bytes that it speaks of, so that they are there when it arrives.
  *
  * Everything is of an epoch and, but for lists, of a run. The carrier drops what is older; what is newer waits in its
  * link until this worker hears of it as well (carrier_join, carrier_begin). One thread of the carrier's own has all
@@ -27,8 +28,15 @@ struct carrier_hear {
     void (*lost)(void *of, const char *how); /* a link to a worker that others still have */
 };
 enum { CARRIER_PORT = 256 };
-/* host: the address of this host at which others reach it. key NULL: none. E_BUS, E_ARG. */
-int carrier_new(const char *host, const struct key *key, const struct carrier_hear *hear, struct carrier **out);
+enum carrier_mpi { CARRIER_TCP, CARRIER_MPI_IF_ALL, CARRIER_MPI };
+struct carrier_options {
+    const char *host;      /* the address of this host at which others reach it */
+    const struct key *key; /* NULL: none */
+    struct carrier_hear hear;
+    enum carrier_mpi mpi;
+};
+/* E_BUS, E_ARG; also that there is no MPI here, where nothing else will do. */
+int carrier_new(const struct carrier_options *o, struct carrier **out);
 void carrier_free(struct carrier **c);
 void carrier_port(const struct carrier *c, char text[CARRIER_PORT]); /* for the others */
 
@@ -41,11 +49,14 @@ struct carrier_epoch {
     const char *ports;
     struct bus *bus;
 };
-void carrier_join(struct carrier *c, const struct carrier_epoch *e);
+/* E_BUS: MPI cannot be, where nothing else will do. */
+int carrier_join(struct carrier *c, const struct carrier_epoch *e);
+/* Why tcp is used, though MPI was asked for; NULL: it is not so. */
+const char *carrier_why_tcp(const struct carrier *c);
 /* Ends the epoch: when it returns, the carrier reads nothing that anybody put, and does not use the bus any more. */
 void carrier_leave(struct carrier *c);
-/* Ends it soon. Any thread, also one that holds a lock that `hear` takes. */
-void carrier_cut(struct carrier *c);
+/* Ends it soon; lost: since somebody is. Any thread, also one that holds a lock that `hear` takes. */
+void carrier_cut(struct carrier *c, bool lost);
 
 /* Asks for a worker's list of the program's channels; sends it this one's. The main thread. */
 void carrier_ask(struct carrier *c, int rank, uint64_t program);

@@ -1,16 +1,21 @@
-/* carry.h - inside the carrier: what carrier.c, which has the sockets, and carrying.c, which device threads call,
- * share.
- */
+/* carry.h - inside the carrier: what carrier.c, whose thread has the links, carrying.c, which device threads call, and
+ * the nets share. */
 #ifndef RILLE_CLUSTER_CARRY_H
 #define RILLE_CLUSTER_CARRY_H
 
 #include "actors/cluster/carrier.h"
+#include "actors/cluster/mpi.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <zmq.h>
 
-enum { PIECE = 1 << 20, CREDITS = 8 };
+enum {
+    PIECE = 1 << 20,
+    CREDITS = 8,
+    LIST_MOST = 1 << 26,
+    SILENT_MS = 3000, /* what was sent is not acknowledged for so long, or a link is down: it is lost */
+};
 enum road { MESSAGES, BYTES, NROAD };
 
 /* What every message begins with, and those of lists and pieces have bytes behind. Hosts have one order of bytes. */
@@ -58,10 +63,11 @@ struct carrying {
 
 struct peer {
     char port[NROAD][CARRIER_PORT];
-    void *socket[NROAD], *monitor[NROAD];
-    struct parcel *first, **last; /* not sent yet, in order */
-    _Atomic int32_t flying;       /* pieces in ZeroMQ's hands */
-    int64_t down_ns;              /* since when a link of it is; 0 */
+    bool has_mpi;
+    void *socket[NROAD], *monitor[NROAD]; /* net_zmq's */
+    struct parcel *first, **last;         /* not sent yet, in order */
+    _Atomic int32_t flying;               /* pieces in ZeroMQ's hands */
+    int64_t down_ns;                      /* since when a link of it is; 0 */
 };
 
 struct item { /* of the queue: a message, or a parcel */
@@ -69,10 +75,35 @@ struct item { /* of the queue: a message, or a parcel */
     struct parcel *parcel;
 };
 
+/* What carries messages between workers, each a head and a body or none. Heads of one road and sender arrive in the
+ * order sent. The carrier's thread calls, under its lock. */
+struct net {
+    const char *name;
+    int (*connect)(struct carrier *c, int rank); /* E_BUS */
+    void (*close)(struct carrier *c, int rank);  /* and it has no more use for any body */
+    /* Takes the body over, and frees it when it has no more use for it. NULL: there is none. */
+    void (*send)(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body);
+    /* The next message of a road, whole; body: an empty one, which it fills. */
+    bool (*receive)(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body);
+    bool (*is_down)(struct carrier *c, int rank); /* since it was last asked: the link has ended */
+};
+extern const struct net net_zmq, net_mpi;
+int net_zmq_bind(struct carrier *c, enum road road, const char *host);
+/* net_mpi.c: waits for all workers to do so. E_BUS: they are not those that MPI sees. */
+int mpi_open(struct carrier *c);
+void mpi_close(struct carrier *c);         /* waits as well, unless it is broken */
+void mpi_break(struct carrier *c);         /* somebody is gone */
+bool mpi_is_busy(const struct carrier *c); /* is it worth while to look often? */
+
 struct carrier {
     struct carrier_hear hear;
+    const struct net *net;  /* by which it sends in this epoch; it receives by all */
+    enum carrier_mpi wants; /* as it was asked for */
+    const struct mpi_plugin *plugin;
+    struct mpi *mpi; /* NULL: it is not open */
+    char why[256];   /* MPI is not used */
     struct key key;
-    bool has_key;
+    bool has_key, was_joined;
     void *context;
     struct curve *curve;
     void *in[NROAD];
@@ -95,9 +126,9 @@ struct carrier {
     pthread_mutex_t queue_lock;
     struct item *queue, *draining;
     int32_t nqueue, queue_capacity, draining_capacity;
-    atomic_bool asleep, cut;
-    _Atomic int64_t flying; /* pieces in ZeroMQ's hands, to all */
-    atomic_bool dropping;   /* the run has ended early: nothing more leaves */
+    atomic_bool asleep, cut, lost, opens; /* lost: somebody is; opens: MPI is to be opened */
+    _Atomic int64_t flying;               /* pieces in ZeroMQ's hands, to all */
+    atomic_bool dropping;                 /* the run has ended early: nothing more leaves */
 };
 
 /* Finds the lane of a FULL; NULL: its channel has no bytes. */

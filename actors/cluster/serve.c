@@ -67,7 +67,7 @@ server_leave(struct server *s, int status, const char *text)
     if (s->leaving) return;
     s->leaving = true;
     s->status = status;
-    if (s->carrier) carrier_cut(s->carrier);
+    if (s->carrier) carrier_cut(s->carrier, status != 0);
     s->leave_ns = now_ns() + LEAVE_MS * 1000000ll;
     snprintf(s->text, sizeof s->text, "%s", text ? text : "");
     stop_engine(s);
@@ -77,7 +77,8 @@ server_leave(struct server *s, int status, const char *text)
 static void
 stop(struct server *s, const struct packet *p)
 {
-    if (p->flags == STOP_LOST && s->carrier) carrier_cut(s->carrier); /* who sends to the lost one waits no more */
+    if (p->flags == STOP_LOST && s->carrier)
+        carrier_cut(s->carrier, true); /* who sends to the lost one waits no more */
     s->stop_why = s->stop == p->run ? MAX(s->stop_why, p->flags) : p->flags;
     s->stop = p->run;
     stop_engine(s);

@@ -3,6 +3,7 @@
 #ifndef RILLE_CLUSTER_SERVE_H
 #define RILLE_CLUSTER_SERVE_H
 
+#include "actors/cluster/carrier.h"
 #include "actors/cluster/coordinator.h"
 #include "actors/cluster/devices.h"
 
@@ -16,6 +17,8 @@ struct serve_options {
     const char *host;                 /* the host that it says it is on (tests); NULL: the one that it is on */
     int wait_s;                       /* how long it waits for the coordinator, seconds */
     bool check_ref, check_nan;        /* as rille_open() has them */
+    enum carrier_mpi mpi;             /* between hosts */
+    void (*say)(const char *text);    /* news, of one worker of the job; NULL: to nobody */
     void (*die)(int status); /* ends the process at once, where a kernel runs on; NULL: it waits for the kernel */
 };
 /* Returns 0 when the job ended. E_BUS, E_ARG, E_IO...: the coordinator did not let it in, or the link broke. The

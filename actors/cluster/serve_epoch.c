@@ -80,17 +80,19 @@ make_memory(struct server *s, const struct packet *p, char segment[SEGMENT_PATH]
 static int
 open_carrier(struct server *s)
 {
-    struct carrier_hear hear = server_hear;
+    struct carrier_options o = {.hear = server_hear, .mpi = s->options.mpi};
     struct carrier *carrier;
     char host[64];
     struct key key;
     if (s->carrier) return 0;
-    hear.of = s;
+    o.hear.of = s;
+    o.host = host;
     machine_address(s->options.join, host);
     if (s->options.key_file) TRY(key_read(s->options.key_file, &key));
     bool loopback = !strncmp(host, "127.", 4);
+    if (s->options.key_file) o.key = &key;
     int status = s->options.key_file || loopback
-                     ? carrier_new(host, s->options.key_file ? &key : NULL, &hear, &carrier)
+                     ? carrier_new(&o, &carrier)
                      : fail(E_ARG, "there are workers on other hosts, and there is no key (--key-file FILE)");
     key_forget(&key);
     TRY(status);
@@ -254,7 +256,18 @@ open_memory(struct server *s, const struct packet *p)
     return status;
 }
 
+/* One tells for all of them. */
 static void
+say_why_tcp(const struct server *s)
+{
+    const char *why = carrier_why_tcp(s->carrier);
+    char text[512];
+    if (!why || !s->options.say || member_rank(s->member) != 0) return;
+    snprintf(text, sizeof text, "between hosts by tcp, not by MPI: %s", why);
+    s->options.say(text);
+}
+
+static int
 join_others(struct server *s, const struct order *o, struct bus *bus)
 {
     char *ports = text_of(o->packet.ports);
@@ -264,8 +277,10 @@ join_others(struct server *s, const struct order *o, struct bus *bus)
                               .world = s->world,
                               .ports = ports,
                               .bus = bus};
-    carrier_join(s->carrier, &e);
+    int status = carrier_join(s->carrier, &e);
     free(ports);
+    if (!status) say_why_tcp(s);
+    return status;
 }
 
 void
@@ -280,7 +295,7 @@ server_form(struct server *s, const struct order *o)
     if (!status) status = open_bus(s, o->packet.bus);
     if (!status) status = read_map(s, &o->packet);
     if (!status) status = open_engine(s, member_rank(s->member), &bus, &engine);
-    if (!status && s->carrier) join_others(s, o, bus);
+    if (!status && s->carrier) status = join_others(s, o, bus);
     pthread_mutex_lock(&s->lock);
     s->engine = engine;
     s->bus_end = engine ? bus : NULL;

@@ -5,6 +5,7 @@
 #include "actors/cluster/key.h"
 #include "actors/cluster/link.h"
 #include "actors/cluster/machine.h"
+#include "actors/cluster/mpi.h"
 #include "actors/cluster/serve.h"
 #include "actors/session/face.h"
 
@@ -27,10 +28,22 @@ rille_worker(const struct rille_worker_options *o)
                                .wait_s = o->wait_seconds,
                                .check_ref = o->check_ref,
                                .check_nan = o->check_nan,
+                               .mpi = (enum carrier_mpi)o->mpi,
+                               .say = o->say,
                                .die = o->die};
     memcpy(so.secret, o->secret, sizeof so.secret);
     TRY(device_counts_parse(o->devices, &so.devices));
     return cluster_serve(&so);
+}
+
+int
+rille_mpi_library(const char **out)
+{
+    const struct mpi_plugin *plugin;
+    TRY(face_given(out, "out", __func__));
+    TRY(mpi_find(&plugin));
+    *out = plugin->library;
+    return 0;
 }
 
 int

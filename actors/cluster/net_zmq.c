@@ -1,0 +1,149 @@
+/* net_zmq.c - links of ZeroMQ over tcp: a PULL socket a road, on which all others send, and a PUSH socket a road to
+ * each of them.
+ *
+ * A link never connects again by itself, since what it lost would be missing: its end is told by its monitor. */
+#include "actors/cluster/carry.h"
+
+#include "actors/cluster/curve.h"
+#include "runtime/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int
+broken(const char *what)
+{
+    return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
+}
+
+static int
+new_socket(struct carrier *c, int type, bool serves, void **out)
+{
+    static const struct {
+        int option, value;
+    } set[] = {{ZMQ_LINGER, 0},        {ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, CREDITS * 4},
+               {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_TCP_MAXRT, SILENT_MS},
+               {ZMQ_RECONNECT_IVL, -1}};
+    static const int64_t most = LIST_MOST;
+    *out = zmq_socket(c->context, type);
+    if (!*out) return broken("socket");
+    for (size_t i = 0; i < countof(set); i++)
+        if (zmq_setsockopt(*out, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
+    if (zmq_setsockopt(*out, ZMQ_MAXMSGSIZE, &most, sizeof most)) return broken("option");
+    return c->has_key ? curve_secure(*out, &c->key, serves) : 0;
+}
+
+int
+net_zmq_bind(struct carrier *c, enum road road, const char *host)
+{
+    char any[CARRIER_PORT];
+    size_t n = sizeof c->port[road];
+    TRY(new_socket(c, ZMQ_PULL, true, &c->in[road]));
+    snprintf(any, sizeof any, "tcp://%s:*", host);
+    if (zmq_bind(c->in[road], any)) return broken(any);
+    return zmq_getsockopt(c->in[road], ZMQ_LAST_ENDPOINT, c->port[road], &n) ? broken(any) : 0;
+}
+
+/* Tells of the end of a link. */
+static int
+watch(struct carrier *c, void *socket, void **out)
+{
+    static const int linger = 0;
+    char name[64];
+    int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    snprintf(name, sizeof name, "inproc://watch%d", c->serial++);
+    if (zmq_socket_monitor(socket, name, events)) return broken("monitor");
+    *out = zmq_socket(c->context, ZMQ_PAIR);
+    if (!*out) return broken("monitor");
+    zmq_setsockopt(*out, ZMQ_LINGER, &linger, sizeof linger);
+    return zmq_connect(*out, name) ? broken("monitor") : 0;
+}
+
+static int
+connect_zmq(struct carrier *c, int rank)
+{
+    struct peer *p = &c->peer[rank];
+    if (p->socket[BYTES]) return 0;
+    for (int road = 0; road < NROAD; road++) {
+        if (!p->port[road][0]) return fail(E_BUS, "a worker has no port");
+        TRY(new_socket(c, ZMQ_PUSH, false, &p->socket[road]));
+        TRY(watch(c, p->socket[road], &p->monitor[road]));
+        if (zmq_connect(p->socket[road], p->port[road])) return broken(p->port[road]);
+    }
+    return 0;
+}
+
+/* What ZeroMQ still had goes when the socket is closed. Its thread would wait for ever to tell of that where nobody
+ * listens any more: so it is told to be silent first. */
+static void
+close_zmq(struct carrier *c, int rank)
+{
+    struct peer *p = &c->peer[rank];
+    for (int road = 0; road < NROAD; road++) {
+        if (p->monitor[road]) zmq_socket_monitor(p->socket[road], NULL, 0);
+        if (p->socket[road]) zmq_close(p->socket[road]);
+        if (p->monitor[road]) zmq_close(p->monitor[road]);
+        p->socket[road] = p->monitor[road] = NULL;
+    }
+}
+
+static void
+send_zmq(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body)
+{
+    void *socket = c->peer[rank].socket[road];
+    int sent = zmq_send(socket, h, sizeof *h, ZMQ_DONTWAIT | (body ? ZMQ_SNDMORE : 0));
+    if (body && (sent < 0 || zmq_msg_send(body, socket, ZMQ_DONTWAIT) < 0)) zmq_msg_close(body);
+}
+
+/* The next part of a message; false: there is none. *good stays true where its sender may send. */
+static bool
+receive_part(struct carrier *c, enum road road, zmq_msg_t *part, bool *good)
+{
+    if (zmq_msg_recv(part, c->in[road], ZMQ_DONTWAIT) < 0) return false;
+    *good = *good && (!c->curve || curve_let_in(part));
+    return true;
+}
+
+/* Drops what is not whole: a head, and a body or none. */
+static bool
+receive_zmq(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
+{
+    bool good = false;
+    while (!good) {
+        zmq_msg_t head;
+        zmq_msg_init(&head);
+        good = true;
+        if (!receive_part(c, road, &head, &good)) return false;
+        bool more = zmq_msg_more(&head);
+        good = good && zmq_msg_size(&head) == sizeof *h;
+        if (good) memcpy(h, zmq_msg_data(&head), sizeof *h);
+        zmq_msg_close(&head);
+        for (int parts = 0; more && receive_part(c, road, body, &good); parts++) {
+            more = zmq_msg_more(body);
+            good = good && parts == 0;
+        }
+    }
+    return true;
+}
+
+static bool
+is_down_zmq(struct carrier *c, int rank)
+{
+    const struct peer *p = &c->peer[rank];
+    bool down = false;
+    for (int road = 0; road < NROAD; road++) {
+        bool more = p->monitor[road] != NULL;
+        while (more) {
+            zmq_msg_t event;
+            zmq_msg_init(&event);
+            more = zmq_msg_recv(&event, p->monitor[road], ZMQ_DONTWAIT) >= 0;
+            down = down || more;
+            zmq_msg_close(&event);
+        }
+    }
+    return down;
+}
+
+const struct net net_zmq = {"tcp", connect_zmq, close_zmq, send_zmq, receive_zmq, is_down_zmq};

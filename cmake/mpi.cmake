@@ -1,0 +1,18 @@
+# mpi.cmake - the MPI plug-in: built where Debian's Open MPI or MPICH is found (libopenmpi-dev, libmpich-dev), a file of its own, the
+# only one that knows MPI. A program that another MPI starts does not take it.
+set(RILLE_MPI "ompi-c mpich" CACHE STRING "pkg-config's names of the MPI to build librille-mpi.so for: the first that is found; none: empty")
+separate_arguments(names UNIX_COMMAND "${RILLE_MPI}")
+foreach(name ${names})
+  pkg_check_modules(MPI_${name} QUIET IMPORTED_TARGET ${name})
+  if(NOT MPI_${name}_FOUND)
+    continue()
+  endif()
+  string(REGEX REPLACE "^ompi-c$" "Open MPI" library ${name})
+  string(REGEX REPLACE "^mpich$" "MPICH" library ${library})
+  add_library(rille_mpi MODULE actors/cluster/mpi_plugin.c)
+  set_target_properties(rille_mpi PROPERTIES OUTPUT_NAME rille-mpi LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  target_compile_definitions(rille_mpi PRIVATE "RILLE_MPI_LIBRARY=\"${library} ${MPI_${name}_VERSION}\"")
+  target_link_libraries(rille_mpi PRIVATE rille_flags PkgConfig::MPI_${name})
+  install(TARGETS rille_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi OPTIONAL)
+  break()
+endforeach()
