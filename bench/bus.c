@@ -6,6 +6,7 @@
  * The cores of a virtual machine may be near or far and may move: a bare cache
  * line goes to and fro before and after, so that tables can be compared. */
 #include "actors/act/bus.h"
+#include "runtime/clock.h"
 #include "runtime/error.h"
 
 #include <pthread.h>
@@ -14,18 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <zmq.h>
 
 enum { ROUNDS = 200000, SLEEP_ROUNDS = 10000, WARM = 2000, RING = 256, SPIN_NS = 50000 };
-
-static int64_t
-now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static void
 pin(int core)

@@ -1,15 +1,20 @@
-/* clock.h - what benchmarks that time themselves share: the clock, and the order of times. */
+/* clock.h - what benchmarks that time themselves share: clocks in microseconds, and the order of times. */
 #ifndef RILLE_BENCH_CLOCK_H
 #define RILLE_BENCH_CLOCK_H
 
-#include <time.h>
+#include "runtime/clock.h"
 
 static inline double
 now_us(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+    return (double)now_ns() / 1e3;
+}
+
+/* How long this thread has computed: other work on the machine does not count. */
+static inline double
+own_us(void)
+{
+    return (double)computed_ns() / 1e3;
 }
 
 /* For qsort: doubles, the least first. */

@@ -5,6 +5,7 @@
  * Prints for each instance what was found, the certified bound, the gap and the time of one core, beside the best value
  * and the best bound that were published (contest's table; ti2-group 2026). The instances are at github google/iopddl.
  */
+#include "bench/clock.h"
 #include "runtime/error.h"
 #include "sbp/solve.h"
 
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Best published value and lower bound, February 2026. */
 static const struct published {
@@ -48,20 +48,11 @@ static const struct published {
 
 static double deadline; /* microseconds of one core */
 
-/* What this process has computed: what the search takes on a core of its own, whoever else is there. */
-static double
-core_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 static bool
 late(void *arg)
 {
     (void)arg;
-    return core_us() > deadline;
+    return own_us() > deadline;
 }
 
 static int64_t
@@ -169,10 +160,10 @@ one(const char *path, double seconds, bool free_memory)
     if (free_memory) n->memory_limit = 0;
     json_decref(j);
     const struct published *known = find_published(path);
-    double begin = core_us();
+    double begin = own_us();
     deadline = begin + seconds * 1e6;
     int status = net_solve(&a, n, &(struct solve_options){.mode = SOLVE_OPTIMAL, .stop = late}, &s);
-    double took = (core_us() - begin) / 1e6;
+    double took = (own_us() - begin) / 1e6;
     printf("%-4c %6d %7d ", known ? known->name : '?', (int)n->nnode, (int)(n->ntensor - n->nnode));
     if (status)
         printf("%s", err_text());

@@ -6,6 +6,7 @@
  *
  * bench-kernels - reads such lines, operator and sample with a tab between them, and answers each with its
  * microseconds, those of a copy of as many bytes, and its variant: bench/kernels.py asks it, by turns with PyTorch. */
+#include "bench/clock.h"
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 #include "kernels/sample.h"
@@ -15,7 +16,6 @@
 #include "sbp/rule.h"
 
 #include <string.h>
-#include <time.h>
 
 static const char *const lines[][2] = {
     {"add", "f32{64,256} f32{64,256}"},
@@ -123,14 +123,6 @@ fill(const struct type *t, int64_t below, double above)
     return p;
 }
 
-static double
-cpu_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 /* A call that is measured. */
 struct measured {
     struct exec *exec;
@@ -155,9 +147,9 @@ run_copy(const struct measured *m)
 static int
 run_times(int (*run)(const struct measured *m), const struct measured *m, int64_t n, double *us)
 {
-    double start = cpu_us();
+    double start = own_us();
     for (int64_t i = 0; i < n; i++) TRY(run(m));
-    *us = cpu_us() - start;
+    *us = own_us() - start;
     return 0;
 }
 

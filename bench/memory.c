@@ -5,13 +5,13 @@
  * Each thread sums a part of 512 MB as several streams, one after the other in memory, as fast as it comes. Time is the
  * slowest thread's own processor time, so that others who use the machine count less. */
 #pragma GCC optimize("O3")
+#include "bench/clock.h"
 #include "runtime/simd.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum { ROUNDS = 7, MOST = 256, LANES = 16, STREAMS = 8 };
 typedef float floats __attribute__((vector_size(LANES * 4)));
@@ -51,21 +51,13 @@ read_part(const float *from, size_t n, int streams)
     }
 }
 
-static double
-own_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void *
 run(void *arg)
 {
     struct part *p = arg;
-    double start = own_seconds();
+    double start = own_us();
     p->sum = read_part(p->from, p->n, p->streams);
-    p->seconds = own_seconds() - start;
+    p->seconds = 1e-6 * (own_us() - start);
     return NULL;
 }
 

@@ -2,17 +2,8 @@
  */
 #include "actors/plan/pack.h"
 #include "runtime/arena.h"
+#include "runtime/clock.h"
 #include "t/tap.h"
-
-#include <time.h>
-
-static double
-now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- the judge ---- */
 
@@ -187,9 +178,9 @@ test_shape(int shape, int n, int64_t align, double factor, uint64_t seed)
 {
     struct pack_item *item = must_alloc((size_t)n * sizeof *item);
     shapes[shape].fill(item, n, &seed);
-    double start = now();
+    int64_t start = now_ns();
     int64_t arena = pack_offsets(item, n, align), bound = pack_bound(item, n, align);
-    double seconds = now() - start;
+    double seconds = 1e-9 * (double)(now_ns() - start);
     const char *name = shapes[shape].name;
     is_int(clashes(item, n, align, arena), 0, "nothing that lives together shares bytes");
     ok((double)arena <= factor * (double)bound, "%s of %d items: %.3f of the bytes alive at the worst moment (%.0f ms)",

@@ -103,6 +103,11 @@ core_neither_prints_nor_exits() {
   find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
     "${core[@]}" | grep -v '^runtime/arena\.c:'
 }
+# The shell has a clock of its own, since it sees rille.h alone; a notebook's messages have a date.
+clocks_are_read_in_one_place() {
+  find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
+    grep -vE '^(runtime/clock\.h|shell/clock\.h|shell/jupyter_wire\.c|bench/peers/[^:]*):'
+}
 structs_are_called_struct() { find_text 'typedef +(struct|union|enum)' "${folders[@]}"; }
 nothing_is_left_open() {
   local words='TO''DO|FIX''ME|X''XX|HA''CK'
@@ -136,14 +141,14 @@ rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone fold
   includes_name_a_file_from_the_root shell_sees_the_public_face_alone
   examples_see_the_public_face_alone lua_is_only_in_shell readline_is_only_in_shell zmq_is_only_in_actors
   dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
-  structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
+  clocks_are_read_in_one_place structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
   headers_say_whose_they_are headers_have_guards_of_their_own)
 
 # A tree in which every rule is broken.
 plant() {
   mkdir -p runtime sbp boxing kernels/op actors shell t examples bench lua
   printf '%s\n' 'int x;' '#include "actors/bus.h"' '#include <zmq.h>' '#include <lua.h>' '#include <dnnl.h>' \
-    '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' \
+    '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' 'clock_gettime(0, 0);' \
     "/* TO""DO */" 'if (n->op == &op_matmul) return;' >runtime/bad.c
   echo 'if (t->kind == &kind_box) return;' >actors/bad.c
   printf '%s\n' '/* bad.h - x */' '#ifndef BAD' >runtime/bad.h
