@@ -391,10 +391,12 @@ start_part(const struct row *r, const struct program *g)
 static void
 continue_part(const char *number)
 {
-    size_t n = 0, room = 1 << 20;
-    char *bytes = malloc(room);
-    for (size_t k; (k = fread(bytes + n, 1, room - n, stdin)) > 0; n += k)
-        if (n + k == room) bytes = realloc(bytes, room *= 2);
+    size_t n = 0, k = 1, capacity = 0;
+    char *bytes = NULL;
+    while (k > 0) {
+        GROW(bytes, n + 1, capacity);
+        n += k = fread(bytes + n, 1, capacity - n, stdin);
+    }
     alarm(60);
     run_part(&row[atoi(number)], bytes, n);
 }

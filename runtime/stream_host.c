@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROOM = 4096, SPIN_NS = 2000 };
+enum { CAPACITY = 4096, SPIN_NS = 2000 };
 
 struct item {
     struct stream_work work; /* run NULL: waits for `mark` of `other` */
@@ -38,7 +38,7 @@ struct host_stream {
     struct bell progress;           /* for streams that wait for this one */
     void (*tell)(void *of);         /* NULL: nobody asked */
     void *tell_of;
-    struct item item[ROOM];
+    struct item item[CAPACITY];
     int status; /* of the work that failed; the worker's, until `done` says so */
     char text[1024];
     _Atomic int64_t failed; /* mark of the work before it; INT64_MAX: none did */
@@ -78,8 +78,8 @@ static void
 put(struct host_stream *s, const struct item *item)
 {
     int64_t n = atomic_load_explicit(&s->enqueued, memory_order_relaxed);
-    assert(n - atomic_load_explicit(&s->done, memory_order_acquire) < ROOM);
-    s->item[n % ROOM] = *item;
+    assert(n - atomic_load_explicit(&s->done, memory_order_acquire) < CAPACITY);
+    s->item[n % CAPACITY] = *item;
     atomic_store(&s->enqueued, n + 1);
     waker_wake(&s->more);
 }
@@ -103,7 +103,7 @@ host_stream_step(struct stream *stream)
     struct host_stream *s = host(stream);
     int64_t n = atomic_load_explicit(&s->done, memory_order_relaxed);
     if (n == atomic_load_explicit(&s->enqueued, memory_order_acquire)) return false;
-    const struct item *i = &s->item[n % ROOM];
+    const struct item *i = &s->item[n % CAPACITY];
     if (i->other && !host_stream_passed(i->other, i->mark)) return false;
     carry_out(s, i, n);
     atomic_store(&s->done, n + 1);
@@ -130,7 +130,7 @@ has_work(struct host_stream *s)
 static struct host_stream *
 held_by(struct host_stream *s)
 {
-    const struct item *i = &s->item[atomic_load_explicit(&s->done, memory_order_relaxed) % ROOM];
+    const struct item *i = &s->item[atomic_load_explicit(&s->done, memory_order_relaxed) % CAPACITY];
     return !has_work(s) || !i->other || host_stream_passed(i->other, i->mark) ? NULL : host(i->other);
 }
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 64 };
+enum { FIRST_CAPACITY = 64 };
 
 /* A ring of capacity (a power of two) messages; head and tail only grow. */
 struct queue {
@@ -76,7 +76,7 @@ end_of(const struct sim_bus *s, uint32_t addr)
 static void
 grow(struct queue *q)
 {
-    uint64_t capacity = q->capacity ? 2 * q->capacity : FIRST_ROOM;
+    uint64_t capacity = q->capacity ? 2 * q->capacity : FIRST_CAPACITY;
     struct msg *ring = must_alloc(capacity * sizeof *ring);
     for (uint64_t i = q->head; i != q->tail; i++) ring[i & (capacity - 1)] = q->ring[i & (q->capacity - 1)];
     free(q->ring);

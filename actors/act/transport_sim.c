@@ -1,7 +1,7 @@
 /* transport_sim.c - bytes of channels, copied late.
  *
- * What is put waits where it lies, or is copied at once, as the seed says. It is copied into the channel's own room at
- * the latest when it is taken there, so that a SEND that gives its register back too early sends other bytes. */
+ * What is put waits where it lies, or is copied at once, as the seed says. It is copied into the channel's own buffer
+ * at the latest when it is taken there, so that a SEND that gives its register back too early sends other bytes. */
 #include "actors/act/transport_sim.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 /* What was put for one act and not taken yet. */
 struct parcel {
-    const char *from; /* not copied yet; NULL: it is in its room */
+    const char *from; /* not copied yet; NULL: it is in its slot */
     int64_t ticket;
 };
 
@@ -17,7 +17,7 @@ struct parcel {
 struct lane {
     const struct channel *sender;
     struct parcel *parcel;
-    char *room;
+    char *slots; /* by act, as many as the sender has registers */
     int64_t put, taken;
 };
 
@@ -53,16 +53,16 @@ parcel_of(const struct lane *l, int64_t number)
 }
 
 static char *
-room_of(const struct lane *l, int64_t number)
+slot_of(const struct lane *l, int64_t number)
 {
-    return l->room + number % l->sender->nreg * l->sender->bytes;
+    return l->slots + number % l->sender->nreg * l->sender->bytes;
 }
 
 static void
 copy(const struct lane *l, int64_t number)
 {
     struct parcel *p = parcel_of(l, number);
-    if (p->from) channel_gather(l->sender, p->from, room_of(l, number));
+    if (p->from) channel_gather(l->sender, p->from, slot_of(l, number));
     p->from = NULL;
 }
 
@@ -102,7 +102,7 @@ take(void *of, int32_t channel, const struct channel *c, char *to)
     struct lane *l = ((struct end *)of)->lane[channel];
     assert(l->taken < l->put);
     copy(l, l->taken);
-    if (c->bytes) memcpy(to, room_of(l, l->taken), (size_t)c->bytes);
+    if (c->bytes) memcpy(to, slot_of(l, l->taken), (size_t)c->bytes);
     parcel_of(l, l->taken++)->ticket = 0;
     return 0;
 }
@@ -125,7 +125,7 @@ make_lane(struct lane *l, const struct channel *sender)
 {
     *l = (struct lane){.sender = sender};
     l->parcel = must_alloc(sizeof *l->parcel * (size_t)sender->nreg);
-    l->room = must_alloc((size_t)(sender->nreg * sender->bytes) + 1);
+    l->slots = must_alloc((size_t)(sender->nreg * sender->bytes) + 1);
 }
 
 struct sim_wire *
@@ -176,7 +176,7 @@ sim_wire_free(struct sim_wire **wp)
     if (!w) return;
     for (int32_t i = 0; i < w->nlane; i++) {
         free(w->lane[i].parcel);
-        free(w->lane[i].room);
+        free(w->lane[i].slots);
     }
     for (int i = 0; i < w->nend; i++) free(w->end[i].lane);
     free(w->lane);

@@ -43,7 +43,7 @@ struct lane {
     uint32_t far_addr;
     int32_t far_task, npiece;
     const struct view *dense; /* SEND: what it sends lies in one piece; NULL: put() gathers it */
-    char *room;               /* SEND: for a copy of what it sends */
+    char *copies;             /* SEND: of what it sends, by act, as many as it has registers */
     struct parcel *parcel;    /* SEND */
     int64_t put, told;        /* SEND: acts; the device thread's */
     _Atomic int64_t gone;     /* SEND: acts whose bytes ZeroMQ has no more use for */

@@ -51,9 +51,9 @@ put(void *of, int32_t channel, const struct channel *c, const char *from, int64_
         parcel->bytes = from + c->slice[0].skip;
         *ticket = (int64_t)(channel + 1) << 32 | ((act + 1) & UINT32_MAX);
     } else {
-        char *room = l->room + act % c->nreg * c->bytes;
-        channel_gather(c, from, room);
-        parcel->bytes = room;
+        char *copy = l->copies + act % c->nreg * c->bytes;
+        channel_gather(c, from, copy);
+        parcel->bytes = copy;
     }
     parcel->sent = 0;
     atomic_store(&parcel->left, l->npiece);
@@ -126,7 +126,7 @@ make_lane(struct carrying *k, int32_t channel, const struct channel_far *far)
     l->parcel = must_alloc(sizeof *l->parcel * (size_t)c->nreg);
     for (int32_t i = 0; i < c->nreg; i++) l->parcel[i].lane = l;
     if (is_dense(c)) l->dense = c->slice[0].view;
-    if (!l->dense || c->bytes < COPIED) l->room = must_alloc((size_t)(c->nreg * c->bytes));
+    if (!l->dense || c->bytes < COPIED) l->copies = must_alloc((size_t)(c->nreg * c->bytes));
     k->to[k->nto++] = l;
 }
 
@@ -174,7 +174,7 @@ carrying_free(struct carrying **kp)
     carrier_await(k->carrier);
     for (int32_t i = 0; i < k->plan->nchannel; i++) {
         reset_lane(&k->lane[i]);
-        free(k->lane[i].room);
+        free(k->lane[i].copies);
         free(k->lane[i].parcel);
         free(k->lane[i].piece);
     }

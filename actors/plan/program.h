@@ -61,7 +61,7 @@ struct plan_map {
     struct plan_range *range;
 };
 
-/* Room of a virtual stage, in pieces: how many may be between forward and the end of backward, of weight gradients;
+/* The pool of a virtual stage, in pieces: how many may be between forward and the end of backward, of weight gradients;
  * between backward and the end of weight gradients; and how many results may be on their way to the stage. */
 struct prog_pool {
     int32_t backward, weight, behind, hop;
@@ -80,7 +80,7 @@ struct program {
     int32_t cut;    /* equal parts of dimension 0 of what comes in pieces; 0: of several lengths */
     int32_t lag;    /* of the schedule's credits; 0: as many credits as pieces (gpipe) */
     bool split;     /* gradients of weights may wait: more credits from forward to them (stage.h) */
-    int32_t npool;  /* virtual stages with chosen room (dial.c); 0: it follows from lag and split */
+    int32_t npool;  /* virtual stages with pools that were chosen (dial.c); 0: it follows from lag and split */
     struct prog_pool *pool;
     uint8_t rule;               /* enum prog_rule */
     bool fold;                  /* a stage from which data goes back to where it came from is two (stage.c) */
