@@ -15,6 +15,7 @@
 
 #include "kernels/cpu/eltwise.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/led.h"
 #include "runtime/denormal.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -45,6 +46,7 @@ struct exec {
     int nin, nout;
     size_t scratch_bytes; /* what the way itself uses comes first, then the stages */
 
+    struct led *led; /* a chain that a product leads */
     struct cuda_launch *launch;
     const struct kernel_variant *variant;
     void *state;
@@ -333,8 +335,8 @@ exec_of(const struct kcall *k)
     return e;
 }
 
-/* RILLE_CHECK=ref: the same call by its reference, with results of its own behind all other scratch. A chain is not
- * compared: t/kernels-fused.c holds it to the calls it is made of. */
+/* RILLE_CHECK=ref: the same call by its reference, with results of its own behind all other scratch. Of a chain what
+ * leads it is compared alone: t/kernels-fused.c holds chains to the calls they are made of. */
 static int
 add_check(struct exec *e)
 {
@@ -364,6 +366,28 @@ exec_new(const struct kcall *k, int device, struct exec **out)
     return 0;
 }
 
+static int
+take_steps(struct exec *e, int device, int threads)
+{
+    int nstep = e->made.nstep, lead = led_by(nstep, e->made.step);
+    e->name = "eltwise";
+    if (lead >= 0) {
+        TRY(led_new(&e->arena, lead, nstep, e->made.step, e->in, e->nout, e->out, device, threads, &e->led));
+        e->scratch_bytes = e->led->scratch_bytes;
+        e->name = exec_variant(e->led->exec);
+        return 0;
+    }
+    if (device_kind(device)->flags & COMPILES)
+        TRY(cuda_launch_chain(&e->arena, nstep, e->made.step, e->nin, e->in, e->nout, e->out, &e->launch));
+    if (e->launch) {
+        e->name = e->launch->source.engine;
+        return 0;
+    }
+    TRY(elt_new(&e->arena, nstep, e->made.step, e->nin, e->in, e->nout, e->out, threads, &e->elt));
+    e->scratch_bytes = aligned(elt_scratch(e->elt));
+    return 0;
+}
+
 int
 exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout, const struct view *out,
            int device, int threads, struct exec **made)
@@ -371,25 +395,18 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
     if (!(device_kind(device)->flags & FUSES))
         return fail(E_KERNEL, "chains of element-wise operators are for the cpu, not for %s", device_kind_text(device));
     struct exec *e = must_alloc(sizeof *e);
-    e->name = "eltwise";
     e->nin = nin;
     e->nout = nout;
     remember(e, nstep, step);
     e->call = e->made.step[nstep - 1].call;
     e->in = arena_dup(&e->arena, in, sizeof *in * (size_t)nin);
     e->out = arena_dup(&e->arena, out, sizeof *out * (size_t)nout);
-    int status = 0;
-    if (device_kind(device)->flags & COMPILES)
-        status = cuda_launch_chain(&e->arena, nstep, step, nin, in, nout, out, &e->launch);
-    if (!status && !e->launch) status = elt_new(&e->arena, nstep, step, nin, in, nout, out, threads, &e->elt);
-    if (status) {
+    int status = take_steps(e, device, threads);
+    if (status)
         exec_free(&e);
-        return status;
-    }
-    if (e->elt) e->scratch_bytes = aligned(elt_scratch(e->elt));
-    if (e->launch) e->name = e->launch->source.engine;
-    *made = e;
-    return 0;
+    else
+        *made = e;
+    return status;
 }
 
 void
@@ -398,6 +415,7 @@ exec_free(struct exec **e)
     if (!*e) return;
     if ((*e)->variant && (*e)->variant->drop && (*e)->state) (*e)->variant->drop((*e)->state);
     exec_free(&(*e)->check);
+    if ((*e)->led) exec_free(&(*e)->led->exec);
     arena_fini(&(*e)->arena);
     free(*e);
     *e = NULL;
@@ -414,7 +432,8 @@ size_t
 exec_bytes(const struct exec *e)
 {
     enum { STATE_BYTES = 8 << 10 };
-    return sizeof *e + e->arena.used_bytes + (e->state ? STATE_BYTES : 0) + (e->check ? exec_bytes(e->check) : 0);
+    return sizeof *e + e->arena.used_bytes + (e->state ? STATE_BYTES : 0) + (e->check ? exec_bytes(e->check) : 0) +
+           (e->led ? exec_bytes(e->led->exec) : 0);
 }
 
 size_t
@@ -533,6 +552,7 @@ static int
 run_way(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
     if (e->launch) return run_launch(e, in, out, r);
+    if (e->led) return led_run(e->led, in, out, r->scratch, r->piece, r->find);
     if (e->elt) {
         elt_run(e->elt, in, out, r->scratch);
         return 0;

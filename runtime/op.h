@@ -177,6 +177,8 @@ enum {
     OP_WIDE = 2048,          /* under autocast it takes operands of 16 bits as f32: it adds up, or raises to powers */
     OP_UNPLACED = 4096,      /* its values do not depend on where a part lies: ranks may share a kernel */
     OP_NONZERO = 8192,       /* no element of its result is 0: integers may divide by it as it is */
+    OP_LEADS = 16384,        /* a chain of element-wise operators may begin with it: a product, with one result, that
+                              * checks no data */
 };
 
 struct op {

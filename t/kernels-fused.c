@@ -2,7 +2,7 @@
  *
  * Chains are drawn at random: operators, dtypes, operands that broadcast, are
  * numbers, have gaps, or are the result of an earlier step; results that leave
- * the chain half way. */
+ * the chain half way; a product among the steps, which then leads the chain. */
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 #include "runtime/device.h"
@@ -10,7 +10,7 @@
 #include "sbp/rule.h"
 #include "t/tap.h"
 
-enum { STEPS = 8, OPERANDS = 8, CHAINS = 800 };
+enum { STEPS = 8, OPERANDS = 8, FACTORS = 2, CHAINS = 1200 };
 
 static const char *const names[] = {
     "add",  "sub",         "mul",        "div",         "maximum", "minimum", "where", "exp",  "tanh",   "sigmoid",
@@ -28,7 +28,8 @@ struct chain {
     uint64_t random;
     int64_t full[3];
     int noperand, nstep, nout;
-    struct input operand[OPERANDS];
+    int lead; /* the step that is a product, whose factors follow the operands; -1: none */
+    struct input operand[OPERANDS + FACTORS];
     struct fuse_step step[STEPS];
     struct type result[STEPS];
     void *alone[STEPS]; /* what each step gives by itself, dense, of the full shape */
@@ -42,6 +43,22 @@ draw(struct chain *c, uint64_t n)
     return next_random(&c->random) % n;
 }
 
+/* Values in memory of this type, of which only one in `gap` is the operand's. */
+static void
+fill_operand(struct chain *c, struct input *o, int64_t gap)
+{
+    int64_t n = type_numel(&o->type) * gap;
+    o->view = view_dense(&o->type, NULL);
+    for (int d = 0; d < o->type.ndim; d++) o->view.stride[d] *= gap;
+    o->view.data = o->memory = arena_alloc(&c->arena, (size_t)n * sizeof(double) + 1);
+    for (int64_t i = 0; i < n; i++)
+        if (dtype_is_float((enum dtype)o->type.dtype))
+            elem_set_f(o->type.dtype, o->memory, i, (double)draw(c, 4000) / 1000 - 2);
+        else
+            elem_set_i(o->type.dtype, o->memory, i,
+                       o->type.dtype == DT_BOOL ? (int64_t)draw(c, 2) : (int64_t)draw(c, 7) - 3);
+}
+
 /* The first one is a tensor: a chain of numbers alone has no shape. */
 static void
 make_operand(struct chain *c, struct input *o)
@@ -52,16 +69,28 @@ make_operand(struct chain *c, struct input *o)
     for (int d = 0; d < 3; d++) dim[d] = mask[d] == 1 ? 1 : c->full[d];
     o->type = type_of(dtypes[draw(c, countof(dtypes))], 3, dim);
     if (o != c->operand && draw(c, 6) == 0) o->type = (struct type){.dtype = draw(c, 2) ? DT_F64 : DT_I64, .weak = 1};
-    o->view = view_dense(&o->type, NULL);
-    int64_t gap = draw(c, 4) == 0 ? 2 : 1, n = type_numel(&o->type) * gap;
-    for (int d = 0; d < o->type.ndim; d++) o->view.stride[d] *= gap;
-    o->view.data = o->memory = arena_alloc(&c->arena, (size_t)n * sizeof(double) + 1);
-    for (int64_t i = 0; i < n; i++)
-        if (dtype_is_float((enum dtype)o->type.dtype))
-            elem_set_f(o->type.dtype, o->memory, i, (double)draw(c, 4000) / 1000 - 2);
-        else
-            elem_set_i(o->type.dtype, o->memory, i,
-                       o->type.dtype == DT_BOOL ? (int64_t)draw(c, 2) : (int64_t)draw(c, 7) - 3);
+    fill_operand(c, o, draw(c, 4) == 0 ? 2 : 1);
+}
+
+/* Step `index` is {full 0, full 1, k} times {k, full 2}, which are no operands of other steps. */
+static void
+make_product(struct chain *c, int index)
+{
+    static const enum dtype dtypes[] = {DT_F32, DT_F32, DT_F32, DT_BF16, DT_F64};
+    int64_t inner = 1 + (int64_t)draw(c, 70);
+    enum dtype d = dtypes[draw(c, countof(dtypes))];
+    struct input *factor = c->operand + c->noperand;
+    struct call *call = ARENA_NEW(&c->arena, struct call);
+    struct type *in = ARENA_ARRAY(&c->arena, struct type, FACTORS);
+    factor[0].type = in[0] = type_of(d, 3, (int64_t[]){c->full[0], c->full[1], inner});
+    factor[1].type = in[1] = type_of(d, 2, (int64_t[]){inner, c->full[2]});
+    for (int i = 0; i < FACTORS; i++) fill_operand(c, &factor[i], draw(c, 4) ? 1 : 2);
+    c->lead = index;
+    c->step[index] =
+        (struct fuse_step){.call = call, .arg = {{false, c->noperand}, {false, c->noperand + 1}}, .out = -1};
+    *call = (struct call){.op = op_find("matmul"), .nin = 2, .nout = 1, .in = in, .out = &c->result[index]};
+    struct rule rule;
+    if (call_infer(&c->arena, call, &rule)) diag("%s", err_text());
 }
 
 /* A step on earlier results and operands; false when its types do not fit together. */
@@ -127,15 +156,16 @@ run_alone(struct chain *c, int index)
 static int
 run_fused(struct chain *c)
 {
-    struct view in[OPERANDS];
-    void *data[OPERANDS];
-    for (int i = 0; i < c->noperand; i++) {
+    struct view in[OPERANDS + FACTORS];
+    void *data[OPERANDS + FACTORS];
+    int nin = c->noperand + (c->lead < 0 ? 0 : FACTORS);
+    for (int i = 0; i < nin; i++) {
         in[i] = c->operand[i].view;
         data[i] = in[i].data;
         in[i].data = NULL;
     }
     struct exec *e;
-    TRY(exec_fused(c->nstep, c->step, c->noperand, in, c->nout, c->out, DEV_CPU, 1 + (int)draw(c, 3), &e));
+    TRY(exec_fused(c->nstep, c->step, nin, in, c->nout, c->out, DEV_CPU, 1 + (int)draw(c, 3), &e));
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     int status = exec_run(e, data, c->data, scratch, 0);
     free(scratch);
@@ -143,14 +173,15 @@ run_fused(struct chain *c)
     return status;
 }
 
-/* The last step's result leaves the chain, others by chance; now and then into memory with gaps. */
+/* The last step's result leaves the chain, others by chance; now and then into memory with gaps, but for products,
+ * which other kernels compute there. */
 static void
 choose_outputs(struct chain *c)
 {
     for (int i = 0; i < c->nstep; i++) {
         if (i < c->nstep - 1 && draw(c, 4)) continue;
         struct view v = full_view(c, (enum dtype)c->result[i].dtype, NULL);
-        int64_t gap = draw(c, 4) ? 1 : 2;
+        int64_t gap = i == c->lead || draw(c, 4) ? 1 : 2;
         for (int d = 0; d < 3; d++) v.stride[d] *= gap;
         c->step[i].out = c->nout;
         c->data[c->nout] = arena_alloc(&c->arena, (size_t)(view_numel(&v) * gap) * sizeof(double) + 1);
@@ -189,15 +220,21 @@ same_bits(struct chain *c)
 static void
 try_chain(uint64_t seed)
 {
-    struct chain c = {.random = seed};
+    struct chain c = {.random = seed, .lead = -1};
     c.full[0] = 1 + (int64_t)draw(&c, 40);
     c.full[1] = 1 + (int64_t)draw(&c, 9);
     c.full[2] = draw(&c, 3) ? 1 + (int64_t)draw(&c, 40) : 1 + (int64_t)draw(&c, 1500);
     c.noperand = 2 + (int)draw(&c, OPERANDS - 2);
     for (int i = 0; i < c.noperand; i++) make_operand(&c, &c.operand[i]);
-    int status = 0;
-    for (int want = 1 + (int)draw(&c, STEPS); c.nstep < want;)
-        if (make_step(&c, c.nstep)) status |= run_alone(&c, c.nstep++);
+    int status = 0, want = 1 + (int)draw(&c, STEPS), lead = draw(&c, 3) ? -1 : (int)draw(&c, (uint64_t)want);
+    while (c.nstep < want) {
+        bool made = c.nstep == lead && lead < want - 1;
+        if (made)
+            make_product(&c, c.nstep);
+        else
+            made = make_step(&c, c.nstep);
+        if (made) status |= run_alone(&c, c.nstep++);
+    }
     choose_outputs(&c);
     if (!status) status = run_fused(&c);
     struct str text = {0};

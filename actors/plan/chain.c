@@ -1,6 +1,7 @@
-/* chain.c - a chain of element-wise nodes (fuse.c) as one task for each rank. */
+/* chain.c - a chain of element-wise nodes, with the product that leads it (fuse.c), as one task for each rank. */
 #include "actors/plan/lower.h"
 
+#include "actors/plan/rates.h"
 #include "runtime/error.h"
 
 /* A chain in the making, and what the plan keeps of it. */
@@ -55,11 +56,15 @@ chain_name(struct lower *l, const struct chain *chain)
     return name;
 }
 
-/* Threads for the kernel: by the bytes of the rank that has most of them, the first, wherever it is. */
+/* Threads for the kernel: by the work of a product that leads it, and the bytes of the rank that has most of them, the
+ * first, wherever it is. */
 static int
-chain_team(const struct lower *l, const struct plan_chain *c)
+chain_team(const struct lower *l, const struct chain *chain)
 {
-    double bytes = 0;
+    const struct plan_chain *c = &chain->plan;
+    double bytes = 0, flops = 0, unused;
+    for (int i = 0; i < c->nstep; i++)
+        if (!(chain->step[i].call->op->flags & OP_ELTWISE)) call_work(chain->step[i].call, &flops, &unused);
     for (int i = 0; i < c->nin; i++) {
         struct type t = ref_type(l->program, c->in[i]);
         if (c->want[i]) t = layout_shard(c->want[i], &t, 0);
@@ -70,7 +75,7 @@ chain_team(const struct lower *l, const struct plan_chain *c)
         struct type t = layout_shard(n->layout[0], &n->type[0], 0);
         bytes += (double)type_bytes(&t);
     }
-    return lower_team(l, 0, bytes);
+    return lower_team(l, flops / l->program->node[c->member[0]].layout[0]->place->nrank, bytes);
 }
 
 static int
@@ -107,7 +112,7 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
     t->exec = kernels_find(kernels, t->device);
     if (t->exec) return 0;
     TRY(exec_fused(c->nstep, chain->step, c->nin, kernels->at, c->nout, kernels->at + c->nin, out->place->kind,
-                   chain_team(l, c), &t->exec));
+                   chain_team(l, chain), &t->exec));
     kernels_add(kernels, t->device, t->exec);
     return 0;
 }

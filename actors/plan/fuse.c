@@ -10,6 +10,10 @@
  * the results inside take, while other work is done, it is not joined: of many
  * addends that are made one after the other, sums are made on the way.
  *
+ * A product may begin a chain: what follows it - a bias, an activation, a
+ * residual - is computed on its result while that is in the caches, and no
+ * register holds it.
+ *
  * Results inside a chain are not rounded to memory, so only dtypes that are
  * computed in themselves are joined: fused or not, the bits are the same. */
 #include "actors/plan/outline.h"
@@ -30,6 +34,14 @@ fusible(const struct prog_node *n)
     int kind = n->layout[0]->place->kind;
     return n->op->flags & OP_ELTWISE && n->nout == 1 && !n->accumulate && n->op->eltwise.f &&
            device_kind(kind)->flags & FUSES;
+}
+
+/* Machines that compile texts have kernels for chains without one. */
+static bool
+leads(const struct prog_node *n)
+{
+    return n->op->flags & OP_LEADS && n->nout == 1 && !n->accumulate &&
+           (device_kind(n->layout[0]->place->kind)->flags & (FUSES | COMPILES)) == FUSES;
 }
 
 /* ---- who reads a node ---- */
@@ -143,9 +155,24 @@ static bool
 joins(const struct fusion *l, int32_t a, int32_t b, int operand)
 {
     const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
-    return l->group[a] == a && fusible(x) && x->phase == y->phase && x->piece == y->piece &&
+    return l->group[a] == a && (fusible(x) || leads(x)) && x->phase == y->phase && x->piece == y->piece &&
            x->layout[0] == y->want[operand] && x->layout[0] == y->layout[0] && shape_equal(&x->type[0], &y->type[0]) &&
            integer_dtype(x->type[0].dtype);
+}
+
+/* One product at most leads a chain, and reads nothing of it. */
+static bool
+is_led(const struct fusion *l, const int32_t *member, int n)
+{
+    int nlead = 0;
+    for (int i = 0; i < n; i++) {
+        const struct prog_node *m = &l->program->node[member[i]];
+        if (fusible(m)) continue;
+        for (int k = 0; k < m->nin; k++)
+            if (is_member(member, n, m->in[k])) return false;
+        nlead++;
+    }
+    return nlead <= 1;
 }
 
 /* Is node read by a's chain alone? */
@@ -197,7 +224,7 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[member[i]] = b;
     merge(member, n, of_b, fuse_members(l, b, of_b), all);
     count_ends(l, all, size, &nin, &nout);
-    if (nin <= FUSE_INPUTS && nout <= OP_OUT) {
+    if (nin <= FUSE_INPUTS && nout <= OP_OUT && is_led(l, all, size)) {
         memcpy(l->member + (size_t)b * FUSE_STEPS, all, sizeof *all * (size_t)size);
         l->group_size[b] = size;
         return;

@@ -104,8 +104,8 @@ struct box_move {
     const struct box *slice; /* fill: in global positions */
 };
 
-/* Element-wise nodes that one task computes in one pass (fuse.c): what the chain reads, in the order of the task's
- * arguments, and which members' results it shows. */
+/* Element-wise nodes, and a product that leads them, that one task computes in one pass (fuse.c): what the chain reads,
+ * in the order of the task's arguments, and which members' results it shows. */
 struct plan_chain {
     int32_t nstep, nin, nout;
     int32_t *member; /* program nodes, in order */

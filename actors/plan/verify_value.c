@@ -104,7 +104,18 @@ value_chain_source(const struct plan_chain *c, int32_t member, const struct prog
     return (struct fuse_arg){false, -1};
 }
 
-/* A member is an element-wise node of the chain's shape and layout. */
+/* Member i, which is not element-wise, leads its chain: none before it does, and it reads none of them. */
+static bool
+leads(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
+{
+    for (int32_t j = 0; j < i; j++)
+        if (!(s->v->plan->program->node[c->member[j]].op->flags & OP_ELTWISE)) return false;
+    for (int32_t k = 0; k < n->nin; k++)
+        if (n->in[k].kind == REF_NODE && is_member(c, i, n->in[k].index)) return false;
+    return n->op->flags & OP_LEADS && i < c->nstep - 1;
+}
+
+/* A member is an element-wise node of the chain's shape and layout, or leads the chain. */
 static int
 check_member(struct values *s, int32_t task, int32_t i)
 {
@@ -116,8 +127,8 @@ check_member(struct values *s, int32_t task, int32_t i)
     if (m < 0 || m > t->node || (i && m <= c->member[i - 1]))
         return proof_fail(s->v, task, "member %d of its chain is node %d", (int)i, (int)m);
     const struct prog_node *n = &g->node[m];
-    if (!(n->op->flags & OP_ELTWISE) || n->accumulate || n->layout[0] != last->layout[0] || n->piece != last->piece ||
-        !shape_equal(&n->type[0], &last->type[0]))
+    if (!(n->op->flags & OP_ELTWISE || leads(s, c, i, n)) || n->accumulate || n->layout[0] != last->layout[0] ||
+        n->piece != last->piece || !shape_equal(&n->type[0], &last->type[0]))
         return proof_fail(s->v, task, "%s does not belong in its chain", n->op->name);
     if (m != t->node) TRY(next_position(s, task, m));
     for (int32_t k = 0; k < n->nin; k++)

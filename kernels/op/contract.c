@@ -65,7 +65,7 @@ const struct op op_contract = {
     .saves = "01",
     .ref = contract_ref,
     .kernel = variants,
-    .flags = OP_HIDDEN | OP_UNPLACED,
+    .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "bf16{5,3} bf16{5,7}", "f16{5,3} f16{5,7}",
                "f64{2,40,9} f64{2,40,20}"},
 };

@@ -193,7 +193,7 @@ const struct op op_conv2d = {
     .saves = "01",
     .ref = ref,
     .kernel = variants,
-    .flags = OP_NARROW | OP_UNPLACED,
+    .flags = OP_NARROW | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{2,3,5,6} f32{4,3,3,2}", "f32{2,4,6,5} f32{6,2,3,3} - padding=1 stride=2 groups=2",
                "f32{1,2,7,7} f32{2,2,3,3} - dilation=2,1 padding=2,0", "bf16{2,2,4,4} bf16{3,2,2,2}",
                "f16{2,2,4,4} f16{3,2,2,2}", "f64{2,4,6,5} f64{6,2,3,3} - padding=1 stride=2,1 groups=2 dilation=1,2",

@@ -72,7 +72,7 @@ const struct op op_conv2d_grad_w = {
     .saves = "01",
     .ref = ref,
     .kernel = variants,
-    .flags = OP_HIDDEN | OP_UNPLACED,
+    .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{2,3,5,6} f32{2,4,3,5} size=3,2", "f32{2,4,6,5} f32{2,6,3,3} padding=1 stride=2 groups=2 size=3,3",
                "f32{1,2,7,7} f32{1,2,7,5} dilation=2,1 padding=2,0 size=3,3", "bf16{2,2,4,4} bf16{2,3,3,3} size=2,2",
                "f64{2,4,6,5} f64{2,6,3,3} padding=1 stride=2 groups=2 size=3,3"},

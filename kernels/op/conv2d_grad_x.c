@@ -66,7 +66,7 @@ const struct op op_conv2d_grad_x = {
     .saves = "01",
     .ref = ref,
     .kernel = variants,
-    .flags = OP_HIDDEN | OP_UNPLACED,
+    .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{2,4,3,5} f32{4,3,3,2} size=5,6", "f32{2,6,3,3} f32{6,2,3,3} padding=1 stride=2 groups=2 size=6,5",
                "f32{1,2,7,5} f32{2,2,3,3} dilation=2,1 padding=2,0 size=7,7", "bf16{2,3,3,3} bf16{3,2,2,2} size=4,4",
                "f64{2,6,3,3} f64{6,2,3,3} padding=1 stride=2 groups=2 size=6,5"},

@@ -169,7 +169,7 @@ const struct op op_matmul = {
     .saves = "01",
     .ref = matmul_ref,
     .kernel = variants,
-    .flags = OP_NARROW | OP_UNPLACED,
+    .flags = OP_NARROW | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{4,6} f32{6,8}", "f32{3,5} f32{5,1}", "f32{2,3,4} f32{4,5}", "f32{2,1,3,4} f32{3,4,2}",
                "f32{5} f32{5}", "f32{4} f32{2,4,3}", "bf16{8,5} bf16{5,3}", "i64{2,3}<7 i64{3,2}<7"},
 };
