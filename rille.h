@@ -61,6 +61,7 @@ struct rille_workers {
      * loses. Gives 0 and *pid, or tells the user why not and gives non-zero. NULL: workers come by themselves. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
+    bool takes_over; /* before it asks, the session waits 1.5 s for workers that an earlier one has left */
     const char *(*host)(void *arg, int rank); /* where start() starts it, for messages; NULL, or its answer: here */
     void (*say)(void *arg, const char *text); /* news: whom the session refused; any thread; NULL: to nobody */
     void *arg;
@@ -88,6 +89,7 @@ struct rille_worker_options {
     int rank;                           /* wanted; -1: any */
     unsigned char secret[RILLE_SECRET]; /* zero: this process came by itself */
     int wait_seconds;                   /* for the coordinator to be there */
+    int keep_seconds;                   /* for the next one when that is gone; 0: the worker ends then */
     bool check_ref, check_nan;
     enum rille_mpi mpi;            /* between hosts */
     void (*say)(const char *text); /* news, of one worker of the job; any thread; NULL: to nobody */

@@ -41,6 +41,7 @@ static const char help[] =
     "      --rank R       of this worker; without it any that is free\n"
     "      --host NAME    the host that this worker says it is on, for tests\n"
     "      --wait SECONDS for the coordinator to be there (300)\n"
+    "      --keep SECONDS workers outlive their controller so long, for the next one at that address\n"
     "      --key-file F   the key, which others cannot read\n\n"
     "launch and coordinator take the options of rille --help as well.\n";
 
@@ -143,6 +144,15 @@ integer(const char *text, int least, int most, int *out)
     return 0;
 }
 
+/* --keep SECONDS; 0: workers end with their controller. */
+static int
+read_keep(const struct words *w, int *seconds)
+{
+    *seconds = 0;
+    if (!w->keep || !integer(w->keep, 1, 1 << 24, seconds)) return 0;
+    return usage("--keep is a number of seconds, not '%s'", w->keep);
+}
+
 static int
 only(const struct words *w, const char *word, const char *allowed)
 {
@@ -210,6 +220,7 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
                         .address = address,
                         .devices = f->devices,
                         .key_file = f->cluster.key_file,
+                        .keep = f->keep,
                         .host = pretended_host(f, rank, host),
                         .over_ssh = remote_host(f, rank),
                         .secret = secret};
@@ -298,12 +309,22 @@ launch_over(const struct words *w, struct front *f)
     return w->key_file ? 0 : make_key(f);
 }
 
+/* Whoever takes workers over is where they look for it, and has their key. */
+static int
+launch_kept(const struct words *w, bool over)
+{
+    if (!w->bind || rille_address(w->bind))
+        return usage("launch: --keep wants --bind tcp://HOST:PORT, where workers look for the next controller%s", "");
+    if (over && !w->key_file)
+        return usage("launch: --keep wants --key-file FILE, since the next controller has the same key%s", "");
+    return 0;
+}
+
 static int
 launch(const struct words *w, struct front *f)
 {
     int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep");
     if (code) return code;
-    if (w->keep) return refused("launch: --keep is not in this version: workers end with their controller");
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over) return usage("launch: -n N or -H HOSTS is wanted: how many workers%s", "");
     if (w->n && integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
@@ -311,6 +332,8 @@ launch(const struct words *w, struct front *f)
     f->cluster.start = start;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
+    if (read_keep(w, &f->keep) || (f->keep && (code = launch_kept(w, over)))) return USAGE;
+    f->cluster.takes_over = f->keep;
     if (over && (code = launch_over(w, f))) return code;
     f->cluster.started = f->cluster.workers;
     f->on = true;
@@ -320,9 +343,8 @@ launch(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator", "--bind --world --key-file --keep");
+    int code = only(w, "coordinator", "--bind --world --key-file");
     if (code) return code;
-    if (w->keep) return refused("coordinator: --keep is not in this version: workers end with their controller");
     if (!w->bind) return usage("coordinator: --bind ADDRESS is wanted: where workers join%s", "");
     if (rille_address(w->bind)) return usage("coordinator: --bind: %s", rille_error());
     if (!w->world) return usage("coordinator: --world N is wanted: how many workers there are to be%s", "");
@@ -365,6 +387,7 @@ serve(struct rille_worker_options *o)
     if (environment_read(&e)) return refused(e.error);
     int code = choose_transport(&e, &o->mpi);
     if (code) return code;
+    if (o->keep_seconds) o->mpi = RILLE_TCP; /* MPI cannot begin again */
     o->say = say_news;
     o->check_ref = e.options.check_ref;
     o->check_nan = e.options.check_nan;
@@ -399,7 +422,7 @@ worker(const struct words *w)
                                      .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED};
     int code = only(w, "worker", "--join --rank --key-file --wait --host --keep");
     if (code) return code;
-    if (w->keep) return refused("worker: --keep is not in this version: workers end with their controller");
+    if (read_keep(w, &o.keep_seconds)) return USAGE;
     if (!w->join) return usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
     if (rille_address(w->join)) return usage("worker: --join: %s", rille_error());
     if (rille_devices(o.devices)) return usage("worker: %s", rille_error());
@@ -407,7 +430,8 @@ worker(const struct words *w)
         return usage("worker: --rank counts from 0, and is not '%s'", w->rank);
     if (w->wait && integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return usage("worker: --wait is a number of seconds, not '%s'", w->wait);
-    if (w->from_stdin && spawned_read(o.secret, &o.key_file)) return refused("worker: --stdin: no secret came");
+    if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.keep_seconds))
+        return refused("worker: --stdin: no secret came");
     return serve(&o);
 }
 
@@ -457,7 +481,7 @@ ranked(int *argc, char **argv, struct front *f)
     if (!r.launcher) return -1;
     int code = take_words(argc, argv, 1, &w);
     if (code) return code;
-    code = only(&w, r.launcher, "--key-file --host");
+    code = only(&w, r.launcher, "--key-file --host --keep");
     if (code) return code;
     f->found = r.launcher;
     snprintf(address, sizeof address, "%s", r.address);
@@ -468,6 +492,7 @@ ranked(int *argc, char **argv, struct front *f)
                                          .host = w.host,
                                          .rank = r.rank,
                                          .wait_seconds = WAIT_JOINED};
+        if (read_keep(&w, &o.keep_seconds)) return USAGE;
         if (rille_devices(o.devices)) return usage("%s", rille_error());
         return r.mpi ? serve_as_child(&o) : serve(&o);
     }

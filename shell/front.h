@@ -29,6 +29,7 @@ struct front {
     struct rille_workers cluster;
     const char *devices; /* of each worker that it starts; NULL: as alone */
     const char *found;   /* the launcher, for :doctor; NULL: none */
+    int keep;            /* seconds for which workers that it starts outlive it */
     char bind[FRONT_TEXT];
     struct hosts hosts; /* where it starts workers; n 0: on this one */
 };
@@ -47,13 +48,14 @@ struct spawned {
     int rank;
     const char *address, *devices, *key_file;
     const char *host;            /* that it says it is on */
+    int keep;                    /* seconds for which it outlives this process; 0: not */
     const struct host *over_ssh; /* where to start it; NULL: here */
     const unsigned char *secret; /* RILLE_SECRET bytes */
 };
 int spawn_worker(const struct spawned *w, int *pid);
-/* In such a process: reads its secret and key from stdin, whose end is the worker's, a moment later. *key_file: where
- * the key is, in this process alone; NULL: there is none. Non-zero: stdin has something else. */
-int spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file);
+/* In such a process: reads its secret and key from stdin, whose end is the worker's, a moment later, unless it is kept.
+ * *key_file: where the key is, in this process alone; NULL: there is none. Non-zero: stdin has something else. */
+int spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, bool kept);
 /* Makes a key file that no folder has, and that only this process can open, and gives its path; NULL: errno says why
  * not. Once. */
 const char *key_in_memory(const char *text, size_t n);

@@ -11,6 +11,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -424,6 +425,14 @@ finish(lua_State *L)
     return 0;
 }
 
+/* By the signal, and not as a job that is done: workers that are kept wait for the next controller. */
+static void
+end_by(int number)
+{
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
 static int
 run_program(const struct program *p)
 {
@@ -444,6 +453,7 @@ run_program(const struct program *p)
         int last = sh->saving ? exit_code(run_protected(L, 0, 0)) : 0;
         code = code ? code : last;
         fflush(stdout);
+        if (p->front->keep && interrupt_quit()) end_by(interrupt_quit());
     } else
         code = open_failed();
     lua_close(L);

@@ -301,7 +301,7 @@ int
 spawn_worker(const struct spawned *w, int *pid)
 {
     int in[2] = {-1, -1}, text[2] = {-1, -1}, errors[2] = {-1, -1};
-    char number[16], port[16], line[2 * LINE];
+    char number[16], port[16], keep[16], line[2 * LINE];
     struct command run = {0}, ssh = {0};
     snprintf(number, sizeof number, "%d", w->rank);
     add_word(&run, w->over_ssh ? own_path() : "rille");
@@ -311,6 +311,8 @@ spawn_worker(const struct spawned *w, int *pid)
     add_option(&run, "--rank", number);
     add_option(&run, "-d", w->devices);
     add_option(&run, "--host", w->host);
+    snprintf(keep, sizeof keep, "%d", w->keep);
+    add_option(&run, "--keep", w->keep ? keep : NULL);
     if (w->over_ssh) quote(&run, line, sizeof line);
     if (w->over_ssh) over_ssh(w->over_ssh, line, port, &ssh);
     int code = start_thread() || high_pipe(in) || high_pipe(text) || high_pipe(errors) ? errno : 0;
@@ -361,7 +363,7 @@ await_end(void *arg)
 }
 
 int
-spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file)
+spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, bool kept)
 {
     unsigned char n;
     char key[KEY_MOST];
@@ -371,6 +373,7 @@ spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file)
     if (!read_all(0, secret, RILLE_SECRET) || !read_all(0, &n, 1) || !read_all(0, key, n)) return -1;
     if (n && !(*key_file = key_in_memory(key, n))) return -1;
     explicit_bzero(key, sizeof key);
+    if (kept) return 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
     int code = pthread_create(&thread, NULL, await_end, NULL);

@@ -448,12 +448,25 @@ open_all(struct cluster *c)
     TRY(open_link(c));
     TRY(segment_new(host_memory(), &c->own));
     TRY(open_coordinator(c));
-    if (c->options.start) TRY(start_absent(c));
+    if (c->options.start && !c->options.takes_over) TRY(start_absent(c));
     c->tick_ns = now_ns() + TICK_MS * 1000000ll;
     if (pthread_create(&c->thread, NULL, cluster_thread, c))
         return fail(E_BUS, "the cluster's thread could not be started");
     c->started = true;
     return 0;
+}
+
+/* Who was left by an earlier coordinator comes now or not at all; the others are started. */
+static int
+take_over(struct cluster *c)
+{
+    int64_t until = now_ns() + TAKE_OVER_MS * 1000000ll;
+    while (now_ns() < until && !c->full && !atomic_load(&c->interrupted)) {
+        pthread_mutex_unlock(&c->lock);
+        poll(NULL, 0, TICK_MS / 10);
+        pthread_mutex_lock(&c->lock);
+    }
+    return start_absent(c);
 }
 
 int
@@ -468,6 +481,7 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int status = c->wake_fd < 0 ? fail(E_IO, "eventfd: %s", strerror(errno)) : open_all(c);
     pthread_mutex_lock(&c->lock);
+    if (!status && o->start && o->takes_over) status = take_over(c);
     if (!status) status = gather(c);
     pthread_mutex_unlock(&c->lock);
     *out = c;

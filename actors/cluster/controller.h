@@ -18,6 +18,7 @@
 
 struct cluster;
 
+enum { TAKE_OVER_MS = 1500 }; /* longer than a worker's link takes to try again (link.c) */
 struct cluster_options {
     int world;            /* workers */
     const char *bind;     /* "tcp://127.0.0.1:5555"; NULL: sockets in a folder of the user's own */
@@ -29,6 +30,7 @@ struct cluster_options {
      * that are lost. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[CLUSTER_ID], int *pid);
     int started;
+    bool takes_over; /* cluster_open waits TAKE_OVER_MS for workers that an earlier coordinator has left, before that */
     const char *(*host)(void *arg, int rank); /* where start() starts it, for messages; NULL, or its answer: here */
     void (*say)(void *arg,
                 const char *text); /* news for the user: whom it did not let in, for whom it waits; may be NULL */

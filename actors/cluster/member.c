@@ -100,7 +100,7 @@ refused(struct worker_member *m, const struct packet *p)
 {
     struct str text = {0};
     span_print(p->text, &text);
-    end(m, 1, str_text(&text));
+    end(m, LEAVE_FAILED, str_text(&text));
     str_free(&text);
 }
 
@@ -123,7 +123,7 @@ program(struct worker_member *m, const struct packet *p)
     bool first = p->offset == 0;
     if (p->total > MEMBER_PROGRAM_MOST || p->bytes.n > p->total || p->offset > p->total - p->bytes.n ||
         (!first && (p->program != m->id || p->offset != m->program.len))) {
-        end(m, 1, "a program came in pieces that do not fit");
+        end(m, LEAVE_FAILED, "a program came in pieces that do not fit");
         return;
     }
     if (first) str_clear(&m->program);
@@ -156,7 +156,7 @@ static void
 bye(struct worker_member *m, const struct packet *p)
 {
     UNUSED(p);
-    end(m, 0, "");
+    end(m, LEAVE_DONE, "");
 }
 
 /* inside: only for a member. */
@@ -174,7 +174,7 @@ member_receive(struct worker_member *m, const struct packet *p)
 {
     if (m->state == LEFT || (int32_t)(p->seq - m->seen) <= 0) return;
     if (p->seq != m->seen + 1) {
-        end(m, 1, lost_packet);
+        end(m, LEAVE_ORPHAN, lost_packet);
         return;
     }
     m->seen = p->seq;
@@ -190,19 +190,20 @@ member_receive(struct worker_member *m, const struct packet *p)
 void
 member_tick(struct worker_member *m)
 {
-    if (m->state == JOIN && m->sent && ++m->missed > m->options.silence) end(m, 1, "the coordinator does not answer");
+    if (m->state == JOIN && m->sent && ++m->missed > m->options.silence)
+        end(m, LEAVE_ORPHAN, "the coordinator does not answer");
     if (m->state != IN) return;
     m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
     if (++m->missed > m->options.silence)
-        end(m, 1, "the coordinator fell silent");
+        end(m, LEAVE_ORPHAN, "the coordinator fell silent");
     else if (m->lag > LAG_TICKS)
-        end(m, 1, lost_packet);
+        end(m, LEAVE_ORPHAN, lost_packet);
 }
 
 void
 member_cut(struct worker_member *m, const char *how)
 {
-    end(m, 1, how);
+    end(m, LEAVE_ORPHAN, how);
 }
 
 void

@@ -20,12 +20,13 @@ enum work_kind {
     WORK_FORGET,
     WORK_START, /* run; member_ended() answers */
     WORK_STOP,  /* the run in progress acts no more */
-    WORK_LEAVE, /* end, with this exit status and (if it is not 0) for this reason */
+    WORK_LEAVE, /* end, as status (a LEAVE_) says and, if it is not LEAVE_DONE, for this reason */
     /* What workers of other hosts say (carrier.h), in one line with the rest. */
     WORK_ASKED, /* one wants this one's list of channels */
     WORK_LISTED,
     NWORK
 };
+enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN /* nobody coordinates any more: another one may */ };
 struct work {
     enum work_kind kind;
     const struct packet *packet; /* WELCOME, MAKE, FORM, START, STOP, FORGET */

@@ -68,7 +68,8 @@ server_leave(struct server *s, int status, const char *text)
     s->leaving = true;
     s->status = status;
     if (s->carrier) carrier_cut(s->carrier, status != 0);
-    s->leave_ns = now_ns() + LEAVE_MS * 1000000ll;
+    s->leave_ns =
+        now_ns() + (status == LEAVE_ORPHAN ? MAX(LEAVE_MS, s->options.keep_s * 1000ll) : LEAVE_MS) * 1000000ll;
     snprintf(s->text, sizeof s->text, "%s", text ? text : "");
     stop_engine(s);
     wake(s);
@@ -160,7 +161,7 @@ on_lost(void *of, const char *how)
     struct server *s = of;
     pthread_mutex_lock(&s->lock);
     member_leave(s->member, how);
-    server_leave(s, 1, how);
+    server_leave(s, LEAVE_FAILED, how);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -177,7 +178,7 @@ server_take_control(struct server *s)
     struct packet p;
     while (!s->leaving && link_receive(s->link, LINK_CONTROL, &peer, &bytes, &n)) {
         if (packet_read(bytes, n, &p))
-            server_leave(s, 1, err_text());
+            server_leave(s, LEAVE_FAILED, err_text());
         else
             member_receive(s->member, &p);
     }
@@ -240,7 +241,7 @@ take_bulk(struct server *s)
     struct packet p;
     while (!s->leaving && link_receive(s->link, LINK_BULK, &peer, &bytes, &n)) {
         if (packet_read(bytes, n, &p))
-            server_leave(s, 1, err_text());
+            server_leave(s, LEAVE_FAILED, err_text());
         else if (p.kind == PACKET_HOLD || p.kind == PACKET_STORE || p.kind == PACKET_FETCH)
             take_value(s, &p);
     }
@@ -253,7 +254,7 @@ take_state(struct server *s)
     case LINK_WAITING: break;
     case LINK_UP: member_linked(s->member); break;
     case LINK_DENIED:
-        server_leave(s, 1, "the coordinator does not take this worker's key, or one of the two has none");
+        server_leave(s, LEAVE_FAILED, "the coordinator does not take this worker's key, or one of the two has none");
         break;
     case LINK_DOWN: member_cut(s->member, "the link to the coordinator ended"); break;
     }
@@ -270,7 +271,7 @@ tick(struct server *s)
         packet_write(&p, &s->packet);
         if (link_send(s->link, LINK_BEAT, 0, s->packet.text, s->packet.len)) err_clear();
     } else if (s->options.wait_s > 0 && s->tick_ns > s->leave_ns) {
-        server_leave(s, 1, "no coordinator was there in the time that was given");
+        server_leave(s, LEAVE_FAILED, "no coordinator was there in the time that was given");
     }
     s->tick_ns = now_ns() + TICK_MS * 1000000ll;
 }
@@ -428,8 +429,9 @@ close_server(struct server *s)
     if (s->wake_fd >= 0) close(s->wake_fd);
 }
 
-int
-cluster_serve(const struct serve_options *o)
+/* *last: the rank that it had, if it had one. E_LOST: its coordinator is gone. */
+static int
+serve_once(const struct serve_options *o, int *last)
 {
     struct server s = {.options = *o, .wake_fd = -1};
     pthread_mutex_init(&s.lock, NULL);
@@ -445,9 +447,27 @@ cluster_serve(const struct serve_options *o)
         pthread_join(s.thread, NULL);
         if (s.status) link_sweep(o->join);
     }
-    int end = s.status;
+    int end = s.status, rank = s.member ? member_rank(s.member) : -1;
     char text[WIRE_TEXT];
     snprintf(text, sizeof text, "%s", s.text);
     close_server(&s);
-    return status ? status : end ? fail(E_BUS, "%s", text) : 0;
+    if (rank >= 0) *last = rank;
+    if (status || !end) return status;
+    return fail(end == LEAVE_ORPHAN ? E_LOST : E_BUS, "%s", text);
+}
+
+/* A worker that is kept begins anew, as the rank that it had, when nobody coordinates any more. */
+int
+cluster_serve(const struct serve_options *o)
+{
+    struct serve_options again = *o;
+    int status = serve_once(&again, &again.rank);
+    while (status == E_LOST && o->keep_s > 0) {
+        char text[WIRE_TEXT];
+        snprintf(text, sizeof text, "worker %d: %s; it waits for the next coordinator", again.rank, err_text());
+        if (o->say) o->say(text);
+        again.wait_s = o->keep_s;
+        status = serve_once(&again, &again.rank);
+    }
+    return status;
 }

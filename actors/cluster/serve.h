@@ -16,12 +16,13 @@ struct serve_options {
     unsigned char secret[CLUSTER_ID]; /* what proves that the coordinator started this process; zero: it did not */
     const char *host;                 /* the host that it says it is on (tests); NULL: the one that it is on */
     int wait_s;                       /* how long it waits for the coordinator, seconds */
+    int keep_s;                       /* how long for the next one when that is gone; 0: it ends then */
     bool check_ref, check_nan;        /* as rille_open() has them */
     enum carrier_mpi mpi;             /* between hosts */
     void (*say)(const char *text);    /* news, of one worker of the job; NULL: to nobody */
     void (*die)(int status); /* ends the process at once, where a kernel runs on; NULL: it waits for the kernel */
 };
-/* Returns 0 when the job ended. E_BUS, E_ARG, E_IO...: the coordinator did not let it in, or the link broke. The
+/* Returns 0 when the job ended. E_BUS, E_ARG, E_IO...: the coordinator did not let it in; E_LOST: it is gone. The
  * calling thread is device thread 0. */
 int cluster_serve(const struct serve_options *o);
 

@@ -41,7 +41,7 @@ server_welcome(struct server *s, const struct order *o)
     if (!status) status = join_bulk(s, bulk);
     if (status) {
         member_leave(s->member, err_text());
-        server_leave(s, 1, err_text());
+        server_leave(s, LEAVE_FAILED, err_text());
     }
     pthread_mutex_unlock(&s->lock);
     free(beat);

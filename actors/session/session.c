@@ -164,6 +164,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *o)
                                  .threads = s->threads,
                                  .start = o->start,
                                  .started = o->started,
+                                 .takes_over = o->takes_over,
                                  .host = o->host,
                                  .say = o->say,
                                  .arg = o->arg};
