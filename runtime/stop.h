@@ -29,6 +29,14 @@ stop_after(int64_t *since, int64_t bytes)
     *since = 0;
     return stop_now();
 }
+/* The same of a loop over the elements of one long line, by blocks whose size is a power of two: may it do the block
+ * from element i on? */
+enum { STOP_ELEMENTS = 1 << 20 };
+static inline bool
+stop_passes(int64_t i)
+{
+    return i == 0 || i % STOP_ELEMENTS || !stop_now();
+}
 /* 0, or E_CANCEL after fail(). */
 int stop_check(void);
 

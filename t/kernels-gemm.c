@@ -190,7 +190,8 @@ main(void)
     for (double flops = 1; flops < 1e6; flops *= 8) {
         diag("the same in panels and in parts of a batch of %.0f flops", flops);
         gemm_panel = (struct gemm_panel){flops, 2, 1};
-        for (enum group g = NONE; g < NGROUP; g++) try_group(g, DT_F32);
+        for (enum group g = NONE; g < NGROUP; g++)
+            for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
     }
     return done();
 }

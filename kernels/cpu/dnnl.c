@@ -18,6 +18,13 @@ struct turn {
     size_t at; /* bytes from the start of scratch */
 };
 
+/* What is executed after each run of a primitive, and adds to its result. */
+struct more {
+    struct prim *prim; /* NULL: nothing */
+    int64_t n;
+    int64_t first[PRIM_ARG], step[PRIM_ARG]; /* bytes from the run's addresses */
+};
+
 struct prim {
     dnnl_primitive_t primitive;
     dnnl_stream_t stream;
@@ -28,6 +35,7 @@ struct prim {
     int from[PRIM_ARG + 1];
     dnnl_exec_arg_t arg[PRIM_ARG + 1];
     struct turn turn[PRIM_ARG + 1];
+    struct more more;
 };
 
 /* ---- the engine ---- */
@@ -196,6 +204,14 @@ prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip)
     p->nskip = nskip;
 }
 
+void
+prim_add(struct prim *p, struct prim *more, int64_t n, int narg, const int64_t *first, const int64_t *step)
+{
+    p->more = (struct more){.prim = more, .n = n};
+    memcpy(p->more.first, first, (size_t)narg * sizeof *first);
+    memcpy(p->more.step, step, (size_t)narg * sizeof *step);
+}
+
 int64_t
 image_bytes(const struct view *v)
 {
@@ -258,6 +274,20 @@ run_at(const struct prim *p, void *const *at, void *const *before, void *scratch
     return 0;
 }
 
+/* What is added to a run's result. */
+static int
+run_more(const struct more *m, void *const *now, void *scratch, const char *what)
+{
+    void *at[PRIM_ARG + 1];
+    for (int64_t j = 0; m->prim && j < m->n; j++) {
+        TRY(stop_check());
+        for (int i = 0; i < m->prim->narg; i++)
+            at[i] = m->prim->from[i] == PRIM_SCRATCH ? scratch : (char *)now[i] + m->first[i] + j * m->step[i];
+        TRY(run_at(m->prim, at, NULL, scratch, what));
+    }
+    return 0;
+}
+
 int
 prim_run(const struct kcall *k, const void *state)
 {
@@ -270,6 +300,7 @@ prim_run(const struct kcall *k, const void *state)
         for (int i = 0; i < p->narg; i++)
             now[i] = (char *)bytes_of(k, p->from[i]) + (i < p->nskip ? p->skip[r * p->nskip + i] : 0);
         TRY(run_at(p, now, r ? at[(r + 1) % 2] : NULL, k->scratch, k->call->op->name));
+        TRY(run_more(&p->more, now, k->scratch, k->call->op->name));
     }
     return 0;
 }
@@ -296,5 +327,6 @@ prim_drop(void *state)
     if (p->stream) dnnl_stream_destroy(p->stream);
     if (p->primitive) dnnl_primitive_destroy(p->primitive);
     free(p->skip);
+    prim_drop(p->more.prim);
     free(p);
 }

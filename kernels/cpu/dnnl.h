@@ -42,6 +42,9 @@ int prim_new(dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int
 /* Makes a call execute p n times; run r adds skip[r * nskip + i] bytes to argument i < nskip. Takes skip over, and
  * frees it. */
 void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
+/* Makes each run of p be followed by n of `more`, which add to its result: the j-th has its arguments first[i] + j *
+ * step[i] bytes from those of p, and none in an order of oneDNN's own. Takes more over. */
+void prim_add(struct prim *p, struct prim *more, int64_t n, int narg, const int64_t *first, const int64_t *step);
 /* Makes a call execute p for at_once images at a time, as many as its shapes have; argument i < n is v[i], NULL: the
  * same each time. The last run ends where the images do, and computes some of them again. */
 void prim_repeat_images(struct prim *p, int64_t at_once, int n, const struct view *const *v);
@@ -57,8 +60,9 @@ int prim_at(const struct prim *p, void *const *at, void *scratch, const char *wh
 
 /* ---- variants (cpu/gemm.c, cpu/conv.c, cpu/pool_dnnl.c) ---- */
 
-/* A product of more than 2 * flops a thread computes its result in panels of about flops, with sides of at least `side`
- * elements that are multiples of `step`; a batch of products goes in parts of about flops. Tests make it small. */
+/* A product of more than so many flops a thread (of halves: twice as many) is computed in panels of its result whose
+ * sides are at least `side` elements (of halves: a quarter) and multiples of `step`, and in parts of k, of at most
+ * flops; a batch of products goes in parts of that. Tests make it small. */
 extern struct gemm_panel {
     double flops;
     int64_t side, step;

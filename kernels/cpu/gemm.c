@@ -248,12 +248,12 @@ gemm_prefers(const struct gemm *g)
 
 /* The primitive for all of the batch, or (nbatch 0) for one product. */
 static int
-gemm_describe(const struct gemm *g, int nbatch, int threads, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
+gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
 {
     for (int i = 0; i < NMATRIX; i++) describe_matrix(g, i, nbatch, &arg[i].desc);
     dnnl_matmul_desc_t op;
     TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[A].desc, &arg[B].desc, NULL, &arg[C].desc), "matmul"));
-    return prim_describe(&op, threads, NULL, nbatch ? NULL : gemm_prefers(g), false, pd);
+    return prim_describe(&op, threads, NULL, nbatch ? NULL : gemm_prefers(g), add, pd);
 }
 
 struct gemm_panel gemm_panel = {1e10, 1024, 16};
@@ -266,36 +266,58 @@ part_of(int64_t size, int64_t side)
     return MIN(size, (part + step - 1) / step * step);
 }
 
+/* Flops of a product; of a few rows or columns so many more as memory is slower than arithmetic. */
 static double
-product_flops(const struct gemm *g)
+product_flops(int64_t m, int64_t n, int64_t k)
 {
-    return 2 * (double)g->x[C].rows * (double)g->x[C].cols * (double)g->x[A].cols;
+    enum { FEW = 16 };
+    return 2 * (double)MAX(m, FEW) * (double)MAX(n, FEW) * (double)k;
+}
+
+/* What is computed without a question: at most a twentieth of a second of each thread. */
+static double
+flops_at_once(const struct gemm *g, int threads)
+{
+    return gemm_panel.flops * threads * (g->dtype[A] == DT_F32 ? 1 : 2);
+}
+
+/* Is c as good as the sum of the parts of a long k, one added to the other? Halves would be rounded each time. */
+static bool
+adds_up(const struct gemm *g)
+{
+    return g->dtype[C] == DT_F32;
 }
 
 /* A long product is computed in panels of c, that between them it can be stopped (runtime/stop.h): squares of rows and
- * columns that take about a tenth of a second, and are not so small that reading a and b again costs much. Seconds of
- * one core for {8000, 8000} times {8000, 8000}, the longest panel and all: whole 4.3; sides of 2048 0.51, 4.29; of 1024
- * 0.11, 4.32; of 512 0.09, 4.77. */
-static struct matrix
+ * columns, which are not so small that reading a and b again costs much, and so much of k at a time; k is not cut for
+ * halves, whose squares are smaller. Seconds of one core for {12288, 12288} times {12288, 12288}, between two questions
+ * and in all: sides of 1024 0.13, 15.5; with k in parts 0.04, 15.0. Sides of 640 take 5 % longer. bench/stop.c. */
+struct panel {
+    int64_t m, n, k;
+};
+
+static struct panel
 panel_of(const struct gemm *g, int threads)
 {
-    struct matrix c = g->x[C];
-    double flops = gemm_panel.flops * threads;
-    int64_t side = MAX((int64_t)sqrt(flops / 2 / (double)g->x[A].cols), gemm_panel.side);
-    if (product_flops(g) <= 2 * flops) return c;
-    c.rows = part_of(c.rows, side);
-    c.cols = part_of(c.cols, side);
-    return c;
+    struct panel p = {g->x[C].rows, g->x[C].cols, g->x[A].cols};
+    double flops = flops_at_once(g, threads), side = (double)gemm_panel.side / (adds_up(g) ? 1 : 4);
+    if (product_flops(p.m, p.n, p.k) <= flops) return p;
+    double area = MIN(MAX(flops / 2 / (double)p.k, side * side), 1e18);
+    p.m = part_of(p.m, (int64_t)ceil(sqrt(area)));
+    p.n = part_of(p.n, (int64_t)ceil(area / (double)p.m));
+    int64_t parts = (int64_t)ceil(product_flops(p.m, p.n, p.k) / flops);
+    if (adds_up(g)) p.k = (p.k + parts - 1) / parts;
+    return p;
 }
 
 /* Likewise a long batch: so many of its outermost dimension at once, in equal parts. */
 static int64_t
 batch_at_once(const struct gemm *g, int threads)
 {
-    double each = product_flops(g);
+    double each = product_flops(g->x[C].rows, g->x[C].cols, g->x[A].cols);
     for (int d = 1; d < g->nbatch; d++) each *= (double)g->batch[d].size;
     int64_t size = g->batch[0].size,
-            parts = (int64_t)MIN(each * (double)size / (gemm_panel.flops * threads), (double)size);
+            parts = (int64_t)MIN(ceil(each * (double)size / flops_at_once(g, threads)), (double)size);
     return parts < 2 ? size : (size + parts - 1) / parts;
 }
 
@@ -309,14 +331,14 @@ panels(int64_t size, int64_t panel)
 /* Bytes from the first to the r-th panel, for each argument; the last panels end where the matrix does, and compute a
  * part of those before them again. */
 static int64_t *
-panel_skips(const struct gemm *g, const struct matrix *panel, const int64_t *product, int64_t n)
+panel_skips(const struct gemm *g, const struct panel *panel, const int64_t *product, int64_t n)
 {
     const struct matrix *c = &g->x[C];
-    int64_t across = panels(c->cols, panel->cols), each = panels(c->rows, panel->rows) * across;
+    int64_t across = panels(c->cols, panel->n), each = panels(c->rows, panel->m) * across;
     int64_t *skip = must_alloc((size_t)(n * each * NMATRIX) * sizeof *skip);
     for (int64_t r = 0; r < n * each; r++) {
-        int64_t row = MIN(r % each / across * panel->rows, c->rows - panel->rows);
-        int64_t col = MIN(r % across * panel->cols, c->cols - panel->cols);
+        int64_t row = MIN(r % each / across * panel->m, c->rows - panel->m);
+        int64_t col = MIN(r % across * panel->n, c->cols - panel->n);
         const int64_t first[NMATRIX] = {row * g->x[A].row, col * g->x[B].col, row * c->row + col * c->col};
         for (int i = 0; i < NMATRIX; i++)
             skip[r * NMATRIX + i] = product[r / each * NMATRIX + i] + first[i] * (int64_t)dtype_bytes(g->dtype[i]);
@@ -364,19 +386,41 @@ batch_goes_on(const struct gemm *g)
 /* The primitive computes a panel of a product, or (nbatch) at_once products of the outermost dimension: tells it of the
  * others. */
 static void
-gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct matrix *part, struct prim *prim)
+gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct panel *part, struct prim *prim)
 {
     if (nbatch) {
         int64_t parts = panels(g->batch[0].size, at_once);
         if (parts > 1) prim_repeat(prim, parts, part_skips(g, at_once, parts), NMATRIX);
         return;
     }
-    int64_t n = 1, each = panels(g->x[C].rows, part->rows) * panels(g->x[C].cols, part->cols);
+    int64_t n = 1, each = panels(g->x[C].rows, part->m) * panels(g->x[C].cols, part->n);
     for (int d = 0; d < g->nbatch; d++) n *= g->batch[d].size;
     if (n * each == 1) return;
     int64_t *skip = batch_skips(g, n);
     prim_repeat(prim, n * each, each > 1 ? panel_skips(g, part, skip, n) : skip, NMATRIX);
     if (each > 1) free(skip);
+}
+
+/* The first k of panel, which the primitive computes, are followed by the others of g, equal parts that are added. */
+static int
+gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threads, struct prim_arg *arg,
+         struct prim *prim, size_t *scratch_bytes)
+{
+    struct gemm rest = *panel;
+    int64_t first = panel->x[A].cols, n = (g->x[A].cols - first) / part;
+    if (n == 0) return 0;
+    const int64_t step[NMATRIX] = {g->x[A].col * (int64_t)dtype_bytes(g->dtype[A]),
+                                   g->x[B].row * (int64_t)dtype_bytes(g->dtype[B])};
+    size_t scratch;
+    void *more;
+    dnnl_primitive_desc_t pd;
+    rest.x[A].cols = rest.x[B].rows = part;
+    TRY(gemm_describe(&rest, 0, threads, true, arg, &pd));
+    TRY(prim_new(pd, NMATRIX, arg, threads, &more, &scratch));
+    *scratch_bytes = MAX(*scratch_bytes, scratch);
+    prim_add(prim, more, n, NMATRIX, (int64_t[]){first * step[A], first * step[B], 0},
+             (int64_t[]){part * step[A], part * step[B], 0});
+    return 0;
 }
 
 /* swapped: a and b have changed places. */
@@ -389,27 +433,30 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
                                     {.arg = DNNL_ARG_WEIGHTS, .from = swapped ? 0 : 1},
                                     {.arg = DNNL_ARG_DST, .from = PRIM_OUT}};
     dnnl_primitive_desc_t pd;
-    struct matrix part = panel_of(g, threads);
-    bool whole = part.rows == g->x[C].rows && part.cols == g->x[C].cols;
+    struct panel part = panel_of(g, threads);
+    bool whole = part.m == g->x[C].rows && part.n == g->x[C].cols && part.k == g->x[A].cols;
     int nbatch = whole && batch_goes_on(g) ? g->nbatch : 0;
     int64_t at_once = nbatch ? batch_at_once(g, threads) : 0;
     struct gemm panel = *g;
-    panel.x[A].rows = panel.x[C].rows = part.rows;
-    panel.x[B].cols = panel.x[C].cols = part.cols;
+    panel.x[A].rows = panel.x[C].rows = part.m;
+    panel.x[B].cols = panel.x[C].cols = part.n;
+    panel.x[A].cols = panel.x[B].rows = g->x[A].cols - (g->x[A].cols - 1) / part.k * part.k;
     panel.batch[0].size = at_once;
-    int status = gemm_describe(&panel, nbatch, threads, arg, &pd);
+    int status = gemm_describe(&panel, nbatch, threads, false, arg, &pd);
     bool plain = !status && nbatch && prim_is_plain(pd);
     if (plain) dnnl_primitive_desc_destroy(pd);
     /* oneDNN walks a batch slowly, or not at all (matrices that overlap): then we do. */
     if (plain || (status && nbatch)) {
         nbatch = 0;
         err_clear();
-        status = gemm_describe(g, 0, threads, arg, &pd);
+        status = gemm_describe(g, 0, threads, false, arg, &pd);
     }
     TRY(status);
     TRY(prim_new(pd, NMATRIX, arg, threads, state, scratch_bytes));
     gemm_repeat(g, nbatch, at_once, &part, *state);
-    return 0;
+    status = gemm_add(g, &panel, part.k, threads, arg, *state, scratch_bytes);
+    if (status) prim_drop(*state);
+    return status;
 }
 
 int

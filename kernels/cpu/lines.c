@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/rows.h"
 #include "runtime/simd.h"
+#include "runtime/stop.h"
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/vmath.h"
 #include "kernels/cpu/vmath_f64.h"
@@ -97,50 +98,27 @@ exp_block(int64_t n, const double *x, double shift, double *y)
 }
 
 VECTOR static void
-affine_f64(int64_t n, double scale, const void *from, double shift, void *to)
+affine(int64_t n, double scale, const double *x, double shift, double *y)
 {
-    const double *x = from;
-    double *y = to;
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = scale * x[i] + shift;
 }
 
+/* z = x (y - shift) */
 VECTOR static void
-softmax_grad_f64(int64_t n, const void *from, const void *beside, double shift, void *to)
+times_less(int64_t n, const double *x, const double *y, double shift, double *z)
 {
-    const double *x = from, *y = beside;
-    double *z = to;
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - shift);
 }
 
 /* ---- loops over floats that rows.h does not have ---- */
 
-static double
-max_f32(int64_t n, const void *x)
-{
-    return vec_max(n, x);
-}
-
-static double
-max_f64(int64_t n, const void *x)
-{
-    return max_block(n, x);
-}
-
 VECTOR static void
-softmax_grad_f32(int64_t n, const void *from, const void *beside, double shift, void *to)
+times_less_f32(int64_t n, const float *x, const float *y, float shift, float *z)
 {
-    const float *x = from, *y = beside;
-    float *z = to, s = (float)shift;
     INDEPENDENT
-    for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - s);
-}
-
-static void
-affine_f32(int64_t n, double scale, const void *x, double shift, void *y)
-{
-    vec_affine(n, (float)scale, x, (float)shift, y);
+    for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - shift);
 }
 
 /* e^(x - shift) for any x. */
@@ -153,14 +131,36 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
 
 /* ---- by blocks ---- */
 
-#define BY_BLOCKS(type, suffix, sum_of, dot_of, exp_of, exp_any)                                                       \
+#define BY_BLOCKS(type, suffix, max_of, sum_of, dot_of, exp_of, exp_any, affine_of, times_less_of)                     \
+    static double max_##suffix(int64_t n, const void *from)                                                            \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        double max = -INFINITY;                                                                                        \
+        for (int64_t i = 0; i < n && stop_passes(i); i += STOP_ELEMENTS)                                               \
+            max = greater(max_of(MIN(n - i, STOP_ELEMENTS), x + i), max);                                              \
+        return max;                                                                                                    \
+    }                                                                                                                  \
+    static void affine_##suffix(int64_t n, double scale, const void *from, double shift, void *to)                     \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        type *y = to;                                                                                                  \
+        for (int64_t i = 0; i < n && stop_passes(i); i += STOP_ELEMENTS)                                               \
+            affine_of(MIN(n - i, STOP_ELEMENTS), (type)scale, x + i, (type)shift, y + i);                              \
+    }                                                                                                                  \
+    static void softmax_grad_##suffix(int64_t n, const void *from, const void *beside, double shift, void *to)         \
+    {                                                                                                                  \
+        const type *x = from, *y = beside;                                                                             \
+        type *z = to;                                                                                                  \
+        for (int64_t i = 0; i < n && stop_passes(i); i += STOP_ELEMENTS)                                               \
+            times_less_of(MIN(n - i, STOP_ELEMENTS), x + i, y + i, (type)shift, z + i);                                \
+    }                                                                                                                  \
     static double sum_##suffix(int64_t n, const void *from, double shift)                                              \
     {                                                                                                                  \
         type workspace[BLOCK];                                                                                         \
         const type *x = from;                                                                                          \
         double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
-            if (shift != 0) affine_##suffix(MIN(n - i, BLOCK), 1, x + i, -shift, workspace);                           \
+        for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) {                                                     \
+            if (shift != 0) affine_of(MIN(n - i, BLOCK), 1, x + i, (type)-shift, workspace);                           \
             sum += sum_of(MIN(n - i, BLOCK), shift != 0 ? workspace : x + i);                                          \
         }                                                                                                              \
         return sum;                                                                                                    \
@@ -169,7 +169,7 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     {                                                                                                                  \
         const type *x = from, *y = beside;                                                                             \
         double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < n; i += BLOCK) sum += dot_of(MIN(n - i, BLOCK), x + i, y + i);                         \
+        for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) sum += dot_of(MIN(n - i, BLOCK), x + i, y + i);       \
         return sum;                                                                                                    \
     }                                                                                                                  \
     static double exp_sum_##suffix(int64_t n, const void *from, double shift, void *to)                                \
@@ -177,7 +177,7 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
         type workspace[BLOCK];                                                                                         \
         const type *x = from;                                                                                          \
         double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
+        for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) {                                                     \
             type *y = to ? (type *)to + i : workspace;                                                                 \
             exp_of(MIN(n - i, BLOCK), x + i, (type)shift, y);                                                          \
             sum += sum_of(MIN(n - i, BLOCK), y);                                                                       \
@@ -189,7 +189,7 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
         type workspace[BLOCK];                                                                                         \
         const type *x = from;                                                                                          \
         double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
+        for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) {                                                     \
             exp_any(MIN(n - i, BLOCK), x + i, (type)shift, workspace);                                                 \
             sum += sum_of(MIN(n - i, BLOCK), workspace);                                                               \
         }                                                                                                              \
@@ -198,14 +198,14 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     static void exps_##suffix(int64_t n, const void *from, double shift, double scale, void *to)                       \
     {                                                                                                                  \
         const type *x = from;                                                                                          \
-        for (int64_t i = 0; i < n; i += BLOCK) {                                                                       \
+        for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) {                                                     \
             type *y = (type *)to + i;                                                                                  \
             exp_of(MIN(n - i, BLOCK), x + i, (type)shift, y);                                                          \
-            affine_##suffix(MIN(n - i, BLOCK), scale, y, 0, y);                                                        \
+            affine_of(MIN(n - i, BLOCK), (type)scale, y, 0, y);                                                        \
         }                                                                                                              \
     }
-BY_BLOCKS(float, f32, vec_sum, vec_dot, vec_exp_below, exp_any_f32)
-BY_BLOCKS(double, f64, sum_block, dot_block, exp_block, exp_block)
+BY_BLOCKS(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, exp_any_f32, vec_affine, times_less_f32)
+BY_BLOCKS(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, affine, times_less)
 
 static const struct reals reals_of[NCOMPUTE] = {
     [COMP_F32] = {max_f32, sum_f32, dot_f32, exp_sum_f32, exp_sum_any_f32, exps_f32, affine_f32, softmax_grad_f32},

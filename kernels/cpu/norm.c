@@ -147,7 +147,7 @@ stats_of(const struct row *x, const struct norm *s)
     float workspace[ROW_BLOCK];
     float mean = s->center ? (float)(row_sum(x, 0) / (double)x->n) : 0;
     double sum[2] = {0, 0}, size = (double)x->n;
-    for (int64_t i = 0; i < x->n; i += ROW_BLOCK) {
+    for (int64_t i = 0; i < x->n && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(x->n - i, ROW_BLOCK);
         deviations(n, row_load(x, i, n, workspace), mean, sum);
     }
@@ -175,7 +175,7 @@ forward_range(void *arg, int64_t lo, int64_t hi)
     for (int64_t r = lo; r < hi; r++) {
         struct row x = row_at(t->x, r, size), y = row_at(t->to, r, size);
         struct stats stats = stats_of(&x, t->s);
-        for (int64_t i = 0; i < size; i += ROW_BLOCK) {
+        for (int64_t i = 0; i < size && stop_passes(i); i += ROW_BLOCK) {
             int64_t n = MIN(size - i, ROW_BLOCK);
             float *to = row_into(&y, i, x_workspace);
             scale_shift(n, row_load(&x, i, n, x_workspace), stats, load_or(&w, i, n, 1, w_workspace),
@@ -194,13 +194,13 @@ backward_row(const struct task *t, int64_t r)
     struct row w = row_at(t->weight, 0, size);
     struct stats stats = stats_of(&x, t->s);
     double sum[2] = {0, 0};
-    for (int64_t i = 0; i < size; i += ROW_BLOCK) {
+    for (int64_t i = 0; i < size && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
         gradient_sums(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace),
                       load_or(&w, i, n, 1, w_workspace), stats, sum);
     }
     float mean_u = t->s->center ? (float)(sum[0] / (double)size) : 0, mean_ux = (float)(sum[1] / (double)size);
-    for (int64_t i = 0; i < size; i += ROW_BLOCK) {
+    for (int64_t i = 0; i < size && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
         float *to = row_into(&dx, i, x_workspace);
         gradient(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace),

@@ -5,6 +5,7 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/lanes.h"
 #include "runtime/simd.h"
+#include "runtime/stop.h"
 
 #include <math.h>
 #include <string.h>
@@ -265,7 +266,7 @@ row_sum(const struct row *r, float shift)
 {
     float workspace[ROW_BLOCK];
     double sum = 0;
-    for (int64_t i = 0; i < r->n; i += ROW_BLOCK) {
+    for (int64_t i = 0; i < r->n && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(r->n - i, ROW_BLOCK);
         const float *x = row_load(r, i, n, workspace);
         if (shift != 0) vec_affine(n, 1, x, -shift, workspace), x = workspace;

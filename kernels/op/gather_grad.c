@@ -69,10 +69,13 @@ run(const struct kcall *k, const void *state)
     enum compute sums = dtype_is_float(y->dtype) ? COMP_F64 : COMP_I64;
     int64_t block[BLOCK], *whole = k->scratch, n = view_numel(y), i = 0, bytes = (int64_t)dtype_bytes(src->dtype);
     double *real = k->scratch;
+    struct view all = *y;
     int axis = axis_of(k->call);
     UNUSED(state);
     lookup_find(k, 1, y->global[axis], NULL);
-    memset(k->scratch, 0, (size_t)n * sizeof *real);
+    all.dtype = (uint8_t)compute_dtype(sums);
+    all.data = k->scratch;
+    view_clear(&all);
     struct walk w;
     for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), i++) {
         int64_t in = i % BLOCK, to = gather_index(y, axis, ids, w.at);
@@ -83,7 +86,9 @@ run(const struct kcall *k, const void *state)
         else
             whole[to] = (int64_t)((uint64_t)whole[to] + (uint64_t)block[in]);
     }
-    block_store(sums, y->dtype, k->scratch, n, y->data, 1);
+    for (int64_t from = 0; from < n && stop_passes(from); from += STOP_ELEMENTS)
+        block_store(sums, y->dtype, real + from, MIN(n - from, STOP_ELEMENTS),
+                    (char *)y->data + from * (int64_t)dtype_bytes(y->dtype), 1);
     return 0;
 }
 

@@ -84,7 +84,7 @@ static bool
 all_allowed(const struct view *ids, int64_t size, const int64_t *skip)
 {
     int64_t n = view_numel(ids), bad = 0, other = skip ? *skip : 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && stop_passes(i); i++) {
         int64_t id = elem_get_i(ids->dtype, ids->data, i);
         bad += (uint64_t)id >= (uint64_t)size && id != other;
     }

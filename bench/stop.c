@@ -1,0 +1,130 @@
+/* stop.c - how long kernels compute between two questions whether their result is still wanted (runtime/stop.h): on one
+ * core, over calls that take from tenths of a second to seconds; the longest time, and the time of all.
+ *
+ *   bench/stop [WORD]: only operators whose name has WORD in it */
+#include "bench/clock.h"
+#include "kernels/kernel.h"
+#include "kernels/op/table.h"
+#include "kernels/sample.h"
+#include "runtime/arena.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "runtime/stop.h"
+#include "sbp/rule.h"
+
+static const struct {
+    const char *op, *sample;
+} rows[] = {
+    {"matmul", "f32{12288,12288} f32{12288,12288}"},
+    {"matmul", "bf16{12288,12288} bf16{12288,12288}"},
+    {"matmul", "f64{4000,4000} f64{4000,4000}"},
+    {"matmul", "f32{64,1024,1024} f32{64,1024,1024}"},
+    {"matmul", "f32{2,8000,8000} f32{2,8000,8000}"},
+    {"matmul", "f32{2000,64,64} f32{2000,64,64}"},
+    {"matmul", "f32{200,1000000} f32{1000000,200}"},
+    {"matmul", "f32{1000000,200} f32{200}"},
+    {"matmul", "f32{1,20000} f32{20000,20000}"},
+    {"contract", "f32{1000000,200} f32{1000000,200}"},
+    {"conv2d", "f32{1,64,2000,2000} f32{64,64,3,3} - padding=1"},
+    {"conv2d", "f32{64,64,224,224} f32{64,64,3,3} - padding=1"},
+    {"conv2d", "f32{1,3,4000,4000} f32{64,3,7,7} - padding=3 stride=2"},
+    {"conv2d_grad_x", "f32{1,64,2000,2000} f32{64,64,3,3} padding=1 size=2000,2000"},
+    {"conv2d_grad_w", "f32{1,64,2000,2000} f32{1,64,2000,2000} padding=1 size=3,3"},
+    {"softmax", "f32{1,100000000}"},
+    {"log_softmax", "f32{1,100000000}"},
+    {"layer_norm", "f32{1,100000000} f32{100000000} f32{100000000}"},
+    {"rms_norm", "f32{1,100000000} f32{100000000}"},
+    {"logsumexp", "f32{1,100000000} axis=1"},
+    {"softmax_grad", "f32{1,100000000} f32{1,100000000}"},
+    {"cumsum", "f32{100000000} axis=0"},
+    {"sum", "f32{100000000}"},
+    {"argmax", "f32{100000000}"},
+    {"topk", "f32{100000000} k=20"},
+    {"add", "f32{100000000} f32{100000000}"},
+    {"cast", "f32{100000000} dtype=bf16"},
+    {"gather", "f32{10000,10000} i64{10000,10000}<10000 axis=1"},
+    {"gather_grad", "f32{10000,10000} i64{10000,10000}<10000 f32{10000,10000} axis=1"},
+    {"index_add", "f32{100000,1000} i64{50000}<100000 f32{50000,1000} axis=0"},
+    {"embedding", "i64{100000}<50000 f32{50000,1000}"},
+    {"slice_grad", "f32{10000,10000} axis=1 start=0 step=1 size=10000"},
+    {"concat", "f32{50000,1000} f32{50000,1000}"},
+    {"attention", "f32{1,1,32000,64} f32{1,1,32000,64} f32{1,1,32000,64} is_causal=true"},
+    {"cross_entropy_rows", "f32{1,100000000} i64{1}<100000000"},
+};
+
+static double last, longest;
+static long asked;
+
+static bool
+look(void *arg)
+{
+    double t = own_us() / 1e3;
+    UNUSED(arg);
+    longest = MAX(longest, t - last);
+    last = t;
+    asked++;
+    return false;
+}
+
+static void *
+filled(const struct sample *s, int i)
+{
+    const struct type *t = i < s->call.nin ? &s->in[i] : &s->out[i - s->call.nin];
+    if (t->dtype == DT_NONE) return NULL;
+    char *data = must_alloc((size_t)type_bytes(t) + 64);
+    if (i >= s->call.nin || !dtype_is_float(t->dtype)) memset(data, 0, (size_t)type_bytes(t));
+    if (i >= s->call.nin) return data;
+    for (int64_t k = 0; k < type_numel(t); k++)
+        if (dtype_is_float(t->dtype))
+            elem_set_f(t->dtype, data, k, (double)(k % 251) / 251);
+        else
+            elem_set_i(t->dtype, data, k, s->below[i] ? k * 7919 % s->below[i] : 1);
+    return data;
+}
+
+static int
+measure(const char *name, const char *text, const struct sample *s)
+{
+    struct view view[SAMPLE_IN + OP_OUT];
+    void *data[SAMPLE_IN + OP_OUT];
+    int n = s->call.nin + s->call.nout;
+    struct exec *e;
+    for (int i = 0; i < n; i++) view[i] = view_dense(i < s->call.nin ? &s->in[i] : &s->out[i - s->call.nin], NULL);
+    struct kcall k = {.call = &s->call, .in = view, .out = view + s->call.nin, .threads = 1};
+    TRY(exec_new(&k, DEV_CPU, &e));
+    for (int i = 0; i < n; i++) data[i] = filled(s, i);
+    char *scratch = must_alloc(exec_scratch(e) + 64);
+    double start = last = own_us() / 1e3, gap = 0, whole = 1e30;
+    for (int round = 0; round < 3; round++) {
+        longest = 0, asked = 0;
+        start = last = own_us() / 1e3;
+        TRY(exec_run(e, data, data + s->call.nin, scratch, 0));
+        look(NULL);
+        if (last - start < whole) whole = last - start, gap = longest;
+    }
+    printf("%-18s %-70s %-10s %8.0f %8.1f %8ld\n", name, text, exec_variant(e), whole, gap, asked - 1);
+    fflush(stdout);
+    for (int i = 0; i < n; i++) free(data[i]);
+    free(scratch);
+    exec_free(&e);
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    printf("%-18s %-70s %-10s %8s %8s %8s\n", "", "milliseconds of one core", "kernel", "all", "longest", "looks");
+    stop_ask(look, NULL);
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct arena arena = {0};
+        struct sample s;
+        struct rule rule;
+        const struct op *op = op_find(rows[i].op);
+        if (argc > 1 && !strstr(rows[i].op, argv[1])) continue;
+        if (!sample_read(op, rows[i].sample, &s) || call_infer(&arena, &s.call, &rule) ||
+            measure(rows[i].op, rows[i].sample, &s))
+            printf("%s %s: %s\n", rows[i].op, rows[i].sample, err_text());
+        arena_fini(&arena);
+    }
+    return 0;
+}
