@@ -1,13 +1,16 @@
 -- step.lua - the digits step (perceptron 64-256-256-10, batch 64, AdamW) on one device and on four: how long, and on what.
 --
 --   rille -d cpu:4 bench/step.lua          bench/step.sh runs it beside the peers
+--   RILLE_THREADS=1 rille -d cpu:4 bench/step.lua own     compiled steps alone, by processor time
 --
 -- A step is a call and reading its loss. Prints lines "name, layout, least, median" (microseconds, of ROUNDS times STEPS
 -- steps), then for each compiled step where a thread's time went, from step:trace(), averaged over the threads.
 
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
-local ROUNDS, STEPS, TRACED = 15, 60, 20
+local OWN <const> = arg[1] == "own"
+local ROUNDS, STEPS, TRACED = OWN and 80 or 15, OWN and 15 or 60, 20
+local clock = OWN and os.clock or rille.clock
 
 local all = rille.placement("cpu", {0, 1, 2, 3})
 local layouts = {
@@ -51,9 +54,9 @@ end
 local function measure(step, x, y)
   local times = {}
   for round = 0, ROUNDS do -- the first one warms up
-    local start = rille.clock()
+    local start = clock()
     for _ = 1, STEPS do step(x, y):item() end
-    times[round] = (rille.clock() - start) / STEPS * 1e6
+    times[round] = (clock() - start) / STEPS * 1e6
   end
   table.sort(times)
   return times[1], times[(ROUNDS + 1) // 2]
@@ -87,11 +90,13 @@ for _, layout in ipairs(layouts) do
   local plain, x, y = training(table.unpack(layout, 2))
   local graph = rille.graph(plain)
   print(("Rille, compiled\t%s\t%.0f\t%.0f"):format(name, measure(graph, x, y)))
-  local sum = {}
-  for _ = 1, TRACED do add_trace(graph, x, y, sum) end
-  for _, kind in ipairs(classes) do
-    breakdown[#breakdown + 1] = ("- %s\t%s\t%.1f"):format(kind, name, (sum[kind] or 0) / TRACED / sum.threads)
+  if not OWN then
+    local sum = {}
+    for _ = 1, TRACED do add_trace(graph, x, y, sum) end
+    for _, kind in ipairs(classes) do
+      breakdown[#breakdown + 1] = ("- %s\t%s\t%.1f"):format(kind, name, (sum[kind] or 0) / TRACED / sum.threads)
+    end
+    print(("Rille, plain loop\t%s\t%.0f\t%.0f"):format(name, measure(plain, x, y)))
   end
-  print(("Rille, plain loop\t%s\t%.0f\t%.0f"):format(name, measure(plain, x, y)))
 end
-print(table.concat(breakdown, "\n"))
+if breakdown[1] then print(table.concat(breakdown, "\n")) end
