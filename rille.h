@@ -382,6 +382,8 @@ struct rille_graph_options {
     const struct rille_chart_costs *costs;
     bool split_backward, recompute;
     int zero;
+    const struct rille_place
+        *offload; /* where what backward reads lies meanwhile, and optimisers' state; NULL: nowhere */
     /* Who lays the step out: NULL, its lines; "optimal", "propagate", "recursive", "greedy". */
     const char *auto_parallel;
     int64_t memory_limit; /* of a planned step and a searched schedule: bytes a device; 0: none */

@@ -159,7 +159,7 @@ static const struct {
     int (*push)(lua_State *L, const struct rille_place *p);
 } fields[] = {{"device", place_device}, {"ranks", place_ranks}, {"shape", place_shape}, {"size", place_size}};
 
-static const struct rille_place *
+const struct rille_place *
 place_check(lua_State *L, int i)
 {
     const struct rille_place *p = place_test(L, i);

@@ -152,6 +152,7 @@ const char *name_hint(lua_State *L, const struct nearest *best);
 
 void place_open(lua_State *L); /* into the module table at the top */
 void place_push(lua_State *L, const struct rille_place *p);
+const struct rille_place *place_check(lua_State *L, int i); /* raises */
 /* B on every mesh axis. */
 const struct rille_layout *broadcast_layout(lua_State *L, const struct rille_place *p);
 /* The layout that the fields placement and sbp of the table at i describe; like gives the one that is absent (NULL:

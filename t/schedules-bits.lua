@@ -1,4 +1,4 @@
--- schedules-bits.lua - whatever the schedule, recomputation, zero, and the dealing of stages to devices: losses and
+-- schedules-bits.lua - whatever the schedule, recomputation, offload, zero, and the dealing of stages to devices: losses and
 -- gradients are those of one device, bit for bit. Small whole numbers, so that no sum is rounded.
 
 local rille = require "rille"
@@ -49,6 +49,7 @@ end
 local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved", "auto", {memory = 0.75}, {memory = 2}, {lag = 3, split_backward = true}}
 
 local function cpu(d) return rille.placement("cpu", {d}) end
+local aside = rille.placement("cpu", {4, 5, 6, 7})
 
 -- A step takes means over its pieces: powers of two, and so exact.
 local function scaled(result)
@@ -73,18 +74,18 @@ for _, name in ipairs(names) do
     local list = {table.unpack(schedules)}
     if name == "there and back" then list[#list + 1], list[#list + 2], list[#list + 3] = "zb-v", "v-half", "v-min" end
     for _, schedule in ipairs(list) do
-      for _, recompute in ipairs{false, true} do
+      for _, how in ipairs{{}, {recompute = true}, {offload = aside}} do
         local text = type(schedule) == "string" and schedule or schedule.memory and "memory " .. schedule.memory or "lag"
-        local good, got = pcall(trained, net, cpu, {micro_batches = PIECES, schedule = schedule, recompute = recompute})
+        local good, got = pcall(trained, net, cpu, {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload})
         local small = not good and type(schedule) == "table" and tostring(got):find("the least is")
         if not small then
           tried = tried + 1
-          if good then tap.is(got, want, ("%s%s: the bits of one device"):format(text, recompute and ", recomputed" or ""))
+          if good then tap.is(got, want, ("%s%s: the bits of one device"):format(text, how.recompute and ", recomputed" or how.offload and ", offloaded" or ""))
           else tap.ok(false, text, got) end
         end
       end
     end
-    tap.ok(tried >= 2 * #list - 2, "nearly all were tried", tried)
+    tap.ok(tried >= 3 * #list - 3, "nearly all were tried", tried)
   end)
 end
 
@@ -119,9 +120,11 @@ tap.group("data and pipeline parallel, in slices", function()
   local want = updated(cpu(0), cpu(0), "B", {micro_batches = PIECES})
   for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}} do
     for zero = 0, 3 do
-      for _, recompute in ipairs{false, true} do
-        local text = ("%s, zero %d%s"):format(type(schedule) == "table" and "memory 2" or schedule, zero, recompute and ", recomputed" or "")
-        tap.is(updated(one, two, "S(0)", {micro_batches = PIECES, schedule = schedule, zero = zero, recompute = recompute}), want,
+      for _, how in ipairs{{}, {recompute = true}, {offload = aside}, {recompute = true, offload = aside}} do
+        local text = ("%s, zero %d%s%s"):format(type(schedule) == "table" and "memory 2" or schedule, zero,
+          how.recompute and ", recomputed" or "", how.offload and ", offloaded" or "")
+        local options = {micro_batches = PIECES, schedule = schedule, zero = zero, recompute = how.recompute, offload = how.offload}
+        tap.is(updated(one, two, "S(0)", options), want,
           text .. ": the bits of one device")
       end
     end

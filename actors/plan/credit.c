@@ -7,12 +7,15 @@ moment_of(const struct draft *d)
     return (struct moment){.stage = d->task.stage, .phase = d->task.phase};
 }
 
-/* What the reader of an edge asks: data that crosses devices wants two, so that one is filled while one is read. */
+/* What the reader of an edge asks: data that crosses devices wants two, so that one is filled while one is read. What
+ * is brought aside, or back, stands ahead of its readers instead (bring.c): registers of one each share bytes. */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {
     int32_t n = outline_credits(l->outline, moment_of(from), moment_of(to));
-    return to->task.device == from->task.device ? n : MAX(n, MIN(2, l->program->pieces));
+    bool crosses =
+        to->task.device != from->task.device && !task_brings(l->plan, &to->task) && !task_brings(l->plan, &from->task);
+    return crosses ? MAX(n, MIN(2, l->program->pieces)) : n;
 }
 
 /* A result that comes once a piece, and lies in the arena. */

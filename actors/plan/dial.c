@@ -111,14 +111,6 @@ reckon_costs(struct search *s)
 
 /* ---- what stages hold ---- */
 
-/* The value that a view shows a part of. */
-static struct ref
-whole_of(const struct program *p, struct ref r)
-{
-    while (r.kind == REF_NODE && p->node[r.index].op->flags & OP_VIEW) r = p->node[r.index].in[0];
-    return r;
-}
-
 /* A value that is read on a stage in a later phase than it was made or came there in; in which, by value and stage. */
 struct kept {
     int32_t node, out, stage;
@@ -145,7 +137,7 @@ list_kept(struct search *s, struct kept **list)
     *list = NULL;
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin; k++) {
-            struct ref r = whole_of(p, p->node[i].in[k]);
+            struct ref r = program_whole(p, p->node[i].in[k]);
             if (r.kind != REF_NODE || !p->node[r.index].piece || !p->node[i].want[k]) continue;
             if (st->phase[i] >= NACT || st->phase[r.index] >= st->phase[i]) continue;
             struct type local = layout_shard(p->node[i].want[k], &p->node[r.index].type[r.out], 0);

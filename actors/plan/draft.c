@@ -47,10 +47,9 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
     t->priority = *id;
     t->blame_node = node >= 0 ? node : l->at;
     if (l->at >= 0) d->task.stage = l->outline->stages.stage[l->at];
-    if (node >= 0) {
-        t->phase = l->outline->stages.phase[node];
-        t->name = l->program->node[node].op->name;
-    }
+    if (node >= 0) t->name = l->program->node[node].op->name;
+    bool anew = kind->flags & KIND_MOVE && l->program->node[l->at].again;
+    if (anew || node >= 0) t->phase = l->outline->stages.phase[anew ? l->at : node];
     return d;
 }
 

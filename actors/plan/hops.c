@@ -98,20 +98,22 @@ add_hop(struct outline *o, const struct way *w, int turn, int32_t step, int oper
                                      .name = h->name};
 }
 
-/* The operand where it is wanted: known there, or moved there for this step. */
+/* The operand where it is wanted: known there, unless it is to be brought anew, or moved there for this step. */
 static int
 move_operand(struct finder *f, int32_t step, int operand, struct known *v, const struct layout *want,
              struct known **out)
 {
     struct type t = ref_type(f->o->program, v->value);
     const struct way *w;
+    bool anew = f->o->program->node[step].again > 0;
     *out = v;
     if (v->layout == want) return 0;
-    for (*out = v->moved; *out; *out = (*out)->moved)
+    for (*out = v->moved; *out && !anew; *out = (*out)->moved)
         if ((*out)->layout == want) return 0;
     TRY(find_way(f, &t, v->layout, want, &w));
     for (int k = 0; k < w->best->nhop; k++) add_hop(f->o, w, k, step, operand, v->value);
     *out = known_new(f, v->value, want);
+    if (anew) return 0;
     (*out)->moved = v->moved;
     v->moved = *out;
     return 0;

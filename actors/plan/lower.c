@@ -73,13 +73,22 @@ struct computing {
     struct kernels kernels;
 };
 
+/* Does it differ from piece to piece, and not only come once more for each? */
+static bool
+varies(const struct lower *l, const struct pval *v)
+{
+    const struct program *p = l->program;
+    if (v->ref.kind == REF_LEAF) return p->leaf[v->ref.index].piece;
+    return p->node[v->ref.index].piece && !p->node[v->ref.index].accumulate;
+}
+
 static int
 make_kernel(struct lower *l, const struct computing *c, struct exec **e)
 {
     const struct prog_node *n = &l->program->node[c->node];
     struct kcall k = {.call = c->call, .in = c->kernels.at, .out = c->kernels.at + n->nin, .threads = c->threads};
     k.pieces = (struct pieces){.n = l->program->pieces, .cut = l->program->cut};
-    for (int i = 0; i < n->nin && i < 32; i++) k.pieces.of |= (uint32_t)(c->in[i] && c->in[i]->piece) << i;
+    for (int i = 0; i < n->nin && i < 32; i++) k.pieces.of |= (uint32_t)(c->in[i] && varies(l, c->in[i])) << i;
     return exec_new(&k, n->layout[0]->place->kind, e);
 }
 

@@ -135,6 +135,7 @@ struct mover { /* a move in the making */
     const struct plan_move *move;
     const struct box_plan *b; /* its steps here */
     struct pval *from;
+    bool piece; /* its tasks act once for each */
     const struct cross *cross;
     int32_t *recv;           /* by channel that comes in: its task, a RECV or a transfer */
     int32_t *stage_task;     /* by stage */

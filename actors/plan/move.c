@@ -28,12 +28,20 @@ move_kind(const struct box_plan *b, bool to_stage)
     return (to_stage ? b->from : b->to)->place->kind;
 }
 
+/* What does not differ from piece to piece may be brought anew for each. */
+static bool
+moves_pieces(const struct lower *l, const struct pval *v)
+{
+    const struct prog_node *n = &l->program->node[l->at];
+    return v->piece || (n->again && n->piece);
+}
+
 void
 mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from)
 {
     const struct box_plan *b = x->own;
     int32_t n = from->mine->n + b->nstage + x->nin;
-    *m = (struct mover){.l = l, .move = move, .b = b, .from = from, .cross = x};
+    *m = (struct mover){.l = l, .move = move, .b = b, .from = from, .piece = moves_pieces(l, from), .cross = x};
     m->box = ARENA_ARRAY(&l->tmp, struct box, from->mine->n);
     m->boxed = ARENA_ARRAY(&l->tmp, bool, from->mine->n);
     m->stage_task = ARENA_ARRAY(&l->tmp, int32_t, b->nstage);
@@ -179,13 +187,15 @@ move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like
     const struct box_plan *b = m->b;
     int32_t nsource = 0, index = to_stage ? w->same : w->pos;
     for (int i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
-    struct draft *d =
-        draft_new(m->l, &kind_box, m->from->node, move_kind(b, to_stage), w->rank, index, m->from->piece, id);
+    bool fetches = !to_stage && m->cross->one_space && hop_fetches(m->l->program, m->move);
+    int kind = move_kind(b, to_stage || fetches), rank = fetches ? b->from->place->rank[w->pos] : w->rank;
+    struct draft *d = draft_new(m->l, &kind_box, m->from->node, kind, rank, index, m->piece, id);
     if (like < 0) d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, w->nstep);
     d->task.move.of = m->move;
     d->task.move.stage = to_stage;
     d->task.name = m->move->name;
     draft_out(m->l, d, bytes, 1);
+    d->out[0].where.index = draft_device(m->l, move_kind(b, to_stage), w->rank);
     d->task.nresult = 1;
     draft_args(m->l, *id, nsource);
     m->l->draft[*id].task.narg = 0;
@@ -254,7 +264,7 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
 {
     const struct layout *layout = hop->to;
     const struct cross *x;
-    struct pval *to = *out = pval_new(l, &v->type, layout, v->piece, v->ref);
+    struct pval *to = *out = pval_new(l, &v->type, layout, moves_pieces(l, v), v->ref);
     if (hop->number < 0) {
         move_name(v, to);
         return 0;
@@ -264,7 +274,7 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0; /* nobody reads what lies here */
     const struct plan_move *move = remember_move(l, hop, x->own);
     bool shared = false;
-    if (share && cross_is_all(x)) TRY(share_parts(l, move, x, v, to, &shared));
+    if (share && cross_is_all(x) && !hop_fetches(l->program, move)) TRY(share_parts(l, move, x, v, to, &shared));
     return shared ? 0 : move_across(l, move, x, v, to);
 }
 
@@ -292,8 +302,9 @@ lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int op
         TRY(move_once(l, to, hop, share || hop->to != layout, &to));
         l->hop++;
     }
+    *out = to;
+    if (l->program->node[l->at].again) return 0;
     to->moved = v->moved;
     v->moved = to;
-    *out = to;
     return 0;
 }

@@ -224,6 +224,22 @@ task_hop(const struct task *t)
 {
     return t->kind->flags & KIND_MOVE ? t->move.of : NULL;
 }
+/* The program node that brings a value aside or again, and of whose move the task is a part; NULL. */
+static inline const struct prog_node *
+task_brings(const struct plan *p, const struct task *t)
+{
+    const struct plan_move *m = task_hop(t);
+    bool there = m && m->step >= 0 && m->step < p->program->nnode;
+    return there && p->program->node[m->step].again ? &p->program->node[m->step] : NULL;
+}
+/* Does the move fetch what lies aside? Who holds it there does, where it reaches both sides. */
+static inline bool
+hop_fetches(const struct program *p, const struct plan_move *m)
+{
+    const struct prog_node *n = &p->node[m->step];
+    bool there = n->again && (n->in[0].kind == REF_LEAF || p->node[n->in[0].index].again);
+    return there && m->from->place != m->to->place;
+}
 /* The operator that it computes (of a chain: of its last node); NULL. */
 static inline const struct op *
 task_op(const struct plan *p, const struct task *t)

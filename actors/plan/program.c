@@ -103,3 +103,10 @@ program_call(const struct program *p, const struct prog_node *n, struct arena *a
     for (int k = 0; k < n->nout; k++) c->out[k] = held(n->type[k], n->layout[k]);
     return c;
 }
+
+struct ref
+program_whole(const struct program *p, struct ref r)
+{
+    while (r.kind == REF_NODE && p->node[r.index].op->flags & OP_VIEW) r = p->node[r.index].in[0];
+    return r;
+}

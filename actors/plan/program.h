@@ -40,6 +40,8 @@ struct prog_node {
     bool recompute;                  /* computes something a second time: nothing else stands for it */
     const struct strategy *strategy; /* how the user wants it cut, or NULL */
     bool asked;                      /* a move that the user wrote; others are there because layouts differed */
+    int32_t again; /* 1 + the node of whose stage it is, which it brings aside or again (bring.h); such
+                      moves are made anew, whoever made them before. 0: neither */
 };
 
 /* A value that outlives the run. */
@@ -104,6 +106,8 @@ bool ref_varies(const struct program *p, struct ref r); /* from piece to piece *
 struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
 /* By node: does a result of it overwrite a leaf? */
 bool *program_updates(const struct program *p, struct arena *a);
+/* Returns the value of which r, if it is a view, shows a part. */
+struct ref program_whole(const struct program *p, struct ref r);
 /* Is the only reader of node i, in all the program, a sum over pieces? Then a half that it gives may be f32. */
 bool program_summed(const struct program *p, int32_t i);
 /* Makes f32 of results of sums that are halves and that only sums over pieces read: they are not whole before. */

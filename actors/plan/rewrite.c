@@ -3,6 +3,7 @@
 
 #include "kernels/op/table.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct ref
@@ -51,4 +52,55 @@ rewrite_over(const struct program *p, struct ref r, int32_t leaf)
     if (old.kind != REF_LEAF || old.index != leaf || n->want[r.out] != n->layout[r.out]) return -1;
     if (p->leaf[leaf].layout != n->layout[r.out]) return -1;
     return type_equal(&p->leaf[leaf].type, &n->type[r.out]) ? leaf : -1;
+}
+
+int32_t
+rewrite_updated(const struct program *p, struct ref r, const int32_t *root_leaf)
+{
+    r = rewrite_source(p, r);
+    for (int32_t k = 0; r.kind == REF_LEAF && k < p->nroot; k++)
+        if (root_leaf[k] == r.index) return r.index;
+    return -1;
+}
+
+/* ---- more nodes ---- */
+
+static int
+by_place(const void *x, const void *y)
+{
+    const struct insertion *a = *(const struct insertion *const *)x, *b = *(const struct insertion *const *)y;
+    return a->before != b->before ? (a->before > b->before) - (a->before < b->before) : (a > b) - (a < b);
+}
+
+/* The node as it is named when program and list are one. */
+static struct prog_node
+renamed(struct program *p, const struct prog_node *n, const int32_t *index)
+{
+    struct prog_node to = *n;
+    struct ref *in = arena_dup(&p->arena, n->in, sizeof *in * (size_t)n->nin);
+    for (int32_t k = 0; k < n->nin; k++)
+        if (in[k].kind == REF_NODE) in[k].index = index[in[k].index];
+    to.in = in;
+    if (n->again) to.again = index[n->again - 1] + 1;
+    return to;
+}
+
+void
+rewrite_insert(struct program *p, const struct insertion *list, int32_t n)
+{
+    int32_t all = p->nnode + n, *index = ARENA_ARRAY(&p->arena, int32_t, all + 1), at = 0, next = 0;
+    const struct insertion **order = ARENA_ARRAY(&p->arena, const struct insertion *, n + 1);
+    struct prog_node *node = ARENA_ARRAY(&p->arena, struct prog_node, all + 1);
+    for (int32_t k = 0; k < n; k++) order[k] = &list[k];
+    if (n) qsort(order, (size_t)n, sizeof *order, by_place);
+    for (int32_t i = 0; i <= p->nnode; i++) {
+        for (; next < n && order[next]->before == i; next++) index[p->nnode + (order[next] - list)] = at++;
+        if (i < p->nnode) index[i] = at++;
+    }
+    for (int32_t i = 0; i < all; i++)
+        node[index[i]] = renamed(p, i < p->nnode ? &p->node[i] : &list[i - p->nnode].node, index);
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].ref.kind == REF_NODE) p->root[k].ref.index = index[p->root[k].ref.index];
+    p->node = node;
+    p->nnode = all;
 }

@@ -1,5 +1,5 @@
-/* rewrite.h - what changes the layouts of a program in the making (assign.c, zero.c): the moves between, and what may
- * lie in place. The program belongs to the caller; one thread. */
+/* rewrite.h - what changes the layouts of a program in the making (assign.c, zero.c, bring.c): the moves between, and
+ * what may lie in place. The program belongs to the caller; one thread. */
 #ifndef RILLE_PLAN_REWRITE_H
 #define RILLE_PLAN_REWRITE_H
 
@@ -9,6 +9,16 @@
 struct ref rewrite_source(const struct program *p, struct ref r);
 /* Adds a move of r at the program's end. */
 struct ref rewrite_move(struct program *p, struct ref r, const struct layout *to);
+/* A node to be put in before another. The k-th of a list is named p->nnode + k, by those of the list and by the
+ * program, until program and list are one. */
+struct insertion {
+    struct prog_node node;
+    int32_t before; /* a node of the program; nnode: at the end */
+};
+/* Puts n nodes in, those before one node in the order of the list. */
+void rewrite_insert(struct program *p, const struct insertion *list, int32_t n);
+/* Returns the leaf that an update reads and whose new version it gives; -1. root_leaf: by root, -1. */
+int32_t rewrite_updated(const struct program *p, struct ref r, const int32_t *root_leaf);
 /* Returns the leaf over whose bytes r, a result of an in-place operator, may lie if it is to become its new version;
  * -1. */
 int32_t rewrite_over(const struct program *p, struct ref r, int32_t leaf);

@@ -94,8 +94,7 @@ send_task(struct mover *m, const struct cross_channel *c)
     struct channel_slice *slice = ARENA_ARRAY(&l->plan->arena, struct channel_slice, c->nslice);
     struct part part;
     int32_t id;
-    struct draft *d =
-        draft_new(l, &kind_send, m->from->node, from->kind, from->rank[c->from], c->to, m->from->piece, &id);
+    struct draft *d = draft_new(l, &kind_send, m->from->node, from->kind, from->rank[c->from], c->to, m->piece, &id);
     d->task.move.of = m->move;
     d->task.name = kind_send.name;
     for (int32_t i = 0; i < c->nslice; i++) {
@@ -118,7 +117,7 @@ recv_task(struct mover *m, int32_t channel)
     const struct place *to = reader_place(m, c);
     struct channel made = channel_of(m, c, false);
     struct draft *d =
-        draft_new(l, &kind_recv, m->from->node, to->kind, to->rank[c->to], c->to, m->from->piece, &m->recv[channel]);
+        draft_new(l, &kind_recv, m->from->node, to->kind, to->rank[c->to], c->to, m->piece, &m->recv[channel]);
     d->task.move.of = m->move;
     d->task.name = kind_recv.name;
     d->task.nresult = 1;
@@ -153,7 +152,7 @@ transfer_task(struct mover *m, int32_t channel)
         return fail(E_PLACE, "a value does not go from %s to %s devices at once: work of neither reaches both memories",
                     device_kind_text(from->kind), device_kind_text(to->kind));
     int32_t rank = kind == to->kind ? to->rank[c->to] : from->rank[c->from];
-    struct draft *d = draft_new(l, &kind_transfer, m->from->node, kind, rank, c->to, m->from->piece, &m->recv[channel]);
+    struct draft *d = draft_new(l, &kind_transfer, m->from->node, kind, rank, c->to, m->piece, &m->recv[channel]);
     struct task_move *t = &d->task.move;
     struct part part;
     *t = (struct task_move){.of = m->move, .nstep = c->nslice};

@@ -3,7 +3,8 @@
  * A virtual stage is a connected piece of the forward program on one set of
  * devices, in the order of data: each time that data goes on to other devices a
  * stage begins, also when those had one before (interleaved stages). Backward
- * nodes belong to the stage whose forward values they read. Phases are three: of
+ * nodes belong to the stage whose forward values they read, moves that bring a
+ * value aside or again to that of its node. Phases are three: of
  * the backward nodes those that only sums over the pieces read (the gradients of
  * weights) are phase W: nothing downstream waits for them. */
 #include "actors/plan/account.h"
@@ -37,6 +38,14 @@ hops(const struct place *a, const struct place *b)
     return a == b || is_within(a, b) || is_within(b, a) ? 0 : 1;
 }
 
+/* Of a node that brings another's value aside or again: that other; -1. */
+static int32_t
+brought(const struct program *p, int32_t i)
+{
+    int32_t of = p->node[i].again - 1;
+    return of == i ? -1 : of;
+}
+
 /* ---- phases ---- */
 
 static void
@@ -67,7 +76,7 @@ forward_early(struct stages *s, const struct program *p, bool *floats)
         for (int32_t k = 0; k < p->node[i].nin; k++) {
             struct ref r = p->node[i].in[k];
             if (r.kind != REF_NODE || s->phase[i] != PHASE_FORWARD) continue;
-            int hop = hops(place_of(&p->node[r.index]), place_of(&p->node[i]));
+            int hop = brought(p, i) >= 0 ? 0 : hops(place_of(&p->node[r.index]), place_of(&p->node[i]));
             s->stage[i] = MAX(s->stage[i], s->stage[r.index] + hop);
             floats[i] = floats[i] && floats[r.index] && !hop;
         }
@@ -85,7 +94,7 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, int3
         if (floats[i] && first[i] != INT32_MAX) s->stage[i] = MAX(s->stage[i], first[i]);
         for (int32_t k = 0; k < p->node[i].nin; k++) {
             struct ref r = p->node[i].in[k];
-            if (r.kind != REF_NODE) continue;
+            if (r.kind != REF_NODE || brought(p, i) >= 0) continue;
             int hop = hops(place_of(&p->node[r.index]), place_of(&p->node[i]));
             first[r.index] = MIN(first[r.index], s->stage[i] - hop);
         }
@@ -97,12 +106,14 @@ static int32_t
 backward_stage(const struct stages *s, const struct program *p, int32_t i)
 {
     int32_t saved = -1, back = s->n - 1;
+    if (brought(p, i) >= 0) return s->stage[brought(p, i)];
     for (int32_t k = 0; k < p->node[i].nin; k++) {
         struct ref r = p->node[i].in[k];
         if (r.kind != REF_NODE) continue;
         int hop = hops(place_of(&p->node[r.index]), place_of(&p->node[i]));
-        if (s->phase[r.index] == PHASE_FORWARD && !hop) saved = MAX(saved, s->stage[r.index]);
-        if (s->phase[r.index] != PHASE_FORWARD) back = MIN(back, s->stage[r.index] - hop);
+        bool forward = s->phase[r.index] == PHASE_FORWARD || brought(p, r.index) >= 0;
+        if (forward && !hop) saved = MAX(saved, s->stage[r.index]);
+        if (!forward) back = MIN(back, s->stage[r.index] - hop);
     }
     return MAX(0, saved >= 0 ? saved : back);
 }
@@ -128,7 +139,7 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
     s->place = ARENA_ARRAY(a, const struct place *, s->n);
     for (int32_t i = 0; i < p->nnode; i++) {
         const struct place **place = &s->place[s->stage[i]];
-        if (s->phase[i] == PHASE_FORWARD && (!*place || is_within(*place, place_of(&p->node[i]))))
+        if (s->phase[i] == PHASE_FORWARD && brought(p, i) < 0 && (!*place || is_within(*place, place_of(&p->node[i]))))
             *place = place_of(&p->node[i]);
     }
 }

@@ -288,7 +288,8 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     const struct out_port *o = &t->out[k];
     const struct where *w = &o->where;
     int64_t all, each = o->bytes + (ALIGN - 1);
-    bool carried = t->kind->flags & KIND_CARRIES && w->index >= 0 && w->index < v->plan->ndevice;
+    const struct prog_node *brings = task_brings(v->plan, t);
+    bool carried = (t->kind->flags & KIND_CARRIES || brings) && w->index >= 0 && w->index < v->plan->ndevice;
     if (!carried) TRY(proof_same(v, i, "device of a result", w->index, t->device));
     const struct plan_device *d = &v->plan->device[w->index];
     if (w->offset < 0 || w->offset % ALIGN || w->offset > d->scratch || each > d->scratch + (ALIGN - 1) ||

@@ -117,7 +117,8 @@ moment_of(const struct task *t)
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
 
-/* What a reader asks: as many registers as pieces lie between, two at least where data crosses devices. */
+/* What a reader asks: as many registers as pieces lie between, two at least where data crosses devices and is
+ * not brought aside or back. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {
@@ -126,17 +127,20 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
         for (int32_t r = 0; r < o->fan[f].nreader; r++) {
             const struct task *to = &v->plan->task[o->fan[f].reader[r].task];
             n = MAX(n, stages_credits(v->plan->program, st, moment_of(from), moment_of(to)));
-            if (to->device != from->device) n = MAX(n, MIN(2, v->plan->pieces));
+            bool crosses = to->device != from->device && !task_brings(v->plan, to) && !task_brings(v->plan, from);
+            if (crosses) n = MAX(n, MIN(2, v->plan->pieces));
         }
     return n;
 }
 
-/* A task is of its node's phase; one that computes the node, of its stage. */
+/* A task is of its node's phase, but for what is brought aside or again: that of who does; one that computes the node,
+ * of its stage. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {
     const struct task *t = &v->plan->task[task];
-    int phase = t->kind->flags & KIND_ORDER ? PHASE_BATCH : t->node >= 0 ? st->phase[t->node] : PHASE_FORWARD;
+    int32_t of = task_brings(v->plan, t) ? task_hop(t)->step : t->node;
+    int phase = t->kind->flags & KIND_ORDER ? PHASE_BATCH : of >= 0 ? st->phase[of] : PHASE_FORWARD;
     TRY(proof_same(v, task, "phase", t->phase, phase));
     if (t->kind->flags & KIND_NODE) return proof_same(v, task, "stage", t->stage, st->stage[t->node]);
     return t->stage < 0 || t->stage >= st->n ? proof_fail(v, task, "stage is %d of %d", (int)t->stage, (int)st->n) : 0;

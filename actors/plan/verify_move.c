@@ -184,7 +184,23 @@ value_moves(struct values *s, int32_t task)
     const struct task *t = &s->v->plan->task[task];
     struct ref r = s->box_ref;
     TRY(proof_same(s->v, task, "node", t->node, r.kind == REF_NODE ? r.index : r.kind == REF_LEAF ? -1 : t->node));
+    const struct prog_node *anew = task_brings(s->v->plan, t);
+    if (anew) return value_rate(s, task, anew->piece, 1);
     return value_rate(s, task, r.kind == REF_NONE ? t->nact > 1 : value_varies(s->v, r), 1);
+}
+
+/* A part is filled where it lies, but for what comes back from aside: who has it there fills it. */
+static int
+check_place(struct values *s, int32_t task, const struct box_work *w)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct place *from = t->move.of->from->place, *to = t->move.of->to->place;
+    const struct plan_device *holder = &p->device[task_holder(t)];
+    if (!s->cross->one_space || !hop_fetches(p->program, t->move.of)) return value_at(s, task, t->move.of->to);
+    if (holder->kind != to->kind || holder->rank != w->rank)
+        return proof_fail(s->v, task, "fetches for another device than rank %d of the program", (int)w->rank);
+    return value_on(s, task, from->kind, from->rank[w->pos]);
 }
 
 int
@@ -208,7 +224,7 @@ value_move(struct values *s, int32_t task)
         TRY(value_on(s, task, b->from->place->kind, w->rank));
         bytes = b->stage[which].numel * box_width_to(b);
     } else {
-        TRY(value_at(s, task, b->to));
+        TRY(check_place(s, task, w));
         struct type local = layout_shard(b->to, &b->type, c.pos);
         bytes = type_bytes(&local);
     }

@@ -95,6 +95,7 @@ check_operands(const struct program *g, int32_t i)
     if (n->nin < least || n->nin > most) return node_fail(g, i, "nin is %d", (int)n->nin);
     if (n->nout != MAX(1, n->op->nout)) return node_fail(g, i, "nout is %d", (int)n->nout);
     if (n->phase > PHASE_BATCH) return node_fail(g, i, "phase is %d", n->phase);
+    if (n->again < 0 || n->again > i + 1) return node_fail(g, i, "again is %d", (int)n->again);
     if (n->accumulate && !n->piece) return node_fail(g, i, "sums pieces, and is not computed for each");
     for (int32_t k = 0; k < n->nin; k++) {
         if (!ref_sound(g, n->in[k], i)) return node_fail(g, i, "operand %d names what does not exist", (int)k);

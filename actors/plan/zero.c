@@ -26,16 +26,6 @@ sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct lay
     return any ? layout_new(at, l->place, sbp, order, out) : 0;
 }
 
-/* The leaf that an update reads and whose new version it gives; -1. */
-static int32_t
-updated(const struct program *p, struct ref r, const int32_t *root_leaf)
-{
-    r = rewrite_source(p, r);
-    for (int32_t k = 0; r.kind == REF_LEAF && k < p->nroot; k++)
-        if (root_leaf[k] == r.index) return r.index;
-    return -1;
-}
-
 /* The axes over which a gradient is still to be summed: there replicas cost a reduction anyhow, and slices no more. All
  * of them where no gradient says. */
 static uint32_t
@@ -44,7 +34,7 @@ axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_
     uint32_t axes = 0;
     for (int k = 1; k < n->nin; k++) {
         struct type type = ref_type(p, n->in[k]);
-        if (!n->want[k] || !shape_equal(&type, &n->type[0]) || updated(p, n->in[k], root_leaf) >= 0) continue;
+        if (!n->want[k] || !shape_equal(&type, &n->type[0]) || rewrite_updated(p, n->in[k], root_leaf) >= 0) continue;
         const struct layout *l = ref_layout(p, rewrite_source(p, n->in[k]));
         for (int a = 0; a < l->place->naxis; a++) axes |= (uint32_t)(l->sbp[a].kind == SBP_P) << a;
     }
@@ -66,7 +56,7 @@ slice_update(struct program *p, struct atlas *at, int32_t i, int level, const in
     for (int k = 0; k < n->nin; k++) {
         struct type type = ref_type(p, n->in[k]);
         if (!want[k] || !shape_equal(&type, t)) continue;
-        int32_t state = k > 0 ? updated(p, n->in[k], root_leaf) : -1;
+        int32_t state = k > 0 ? rewrite_updated(p, n->in[k], root_leaf) : -1;
         if (state >= 0) p->leaf[state].layout = l;
         if (state >= 0 || level > 1) in[k] = rewrite_source(p, in[k]);
         want[k] = l;

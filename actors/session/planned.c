@@ -1,6 +1,7 @@
 /* planned.c - what a planner may choose in a step, and variables moved to where it chose. */
 #include "actors/session/planned.h"
 
+#include "actors/plan/bring.h"
 #include "actors/plan/rates.h"
 #include "actors/plan/zero.h"
 #include "actors/session/face.h"
@@ -125,16 +126,36 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     return assign_layouts(p, s->atlas, &a, &g->assigned);
 }
 
-int
-planned_zero(struct rille_graph *g, struct program *p, int level)
+/* By root: the leaf whose new version it is, -1. */
+static int32_t *
+root_leaves(struct rille_graph *g, const struct program *p)
 {
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
     int32_t *of = ARENA_ARRAY(&g->arena, int32_t, p->nroot + 1);
     planned_freedom(g, p, -1, leaf, root);
     for (int32_t k = 0; k < p->nroot; k++) of[k] = root[k].leaf;
+    return of;
+}
+
+int
+planned_zero(struct rille_graph *g, struct program *p, int level)
+{
     g->sliced = true;
-    return zero_layouts(p, g->s->atlas, level, of);
+    return zero_layouts(p, g->s->atlas, level, root_leaves(g, p));
+}
+
+/* Variables that lie in slices and are asked for whole are gathered twice, which is what zero 3 means; then what
+ * backward wants goes aside. */
+int
+planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
+{
+    bool *variable = ARENA_ARRAY(&g->arena, bool, p->nleaf + 1);
+    for (int32_t i = 0; i < p->nleaf; i++) variable[i] = g->origin[i].kind == FROM_VARIABLE;
+    bring_again(p, variable);
+    if (!o->offload) return 0;
+    g->sliced = true;
+    return bring_aside(p, g->s->atlas, (const struct place *)o->offload, variable, root_leaves(g, p));
 }
 
 int

@@ -252,6 +252,8 @@ rille_graph_check(const struct rille_graph_options *o)
     if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory is %g", o->memory);
     if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
     if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
+    if (o->auto_parallel && o->offload)
+        return fail(E_ARG, "graph: offload and auto_parallel both say where values lie; take one");
     if (o->auto_parallel && o->zero)
         return fail(E_ARG, "graph: zero and auto_parallel both say how updates lie; take one");
     return find_schedule(o, &schedule);
@@ -549,6 +551,7 @@ make_plan(struct rille_graph *g, const struct made *y, struct plan **out)
     p->dry_run = graph_is_meta(g, p);
     p->cut = segments_alike(&g->segments);
     int status = o->auto_parallel ? planned_assign(g, p, o) : o->zero ? planned_zero(g, p, o->zero) : 0;
+    if (!status) status = planned_bring(g, p, o);
     if (!status) status = turn_dial(p, s, o);
     if (status) {
         program_free(&p);

@@ -1,0 +1,356 @@
+/* bring.c - moves aside and back, and gathers for backward alone.
+ *
+ * Each fetch stands where the one before it is first read, and each store where the next one's value is there: so one
+ * is under way while another is in use, also where registers that share bytes order them. */
+#include "actors/plan/bring.h"
+
+#include "actors/plan/rewrite.h"
+#include "actors/plan/stage.h"
+#include "kernels/op/table.h"
+#include "runtime/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A value that goes aside: its node, the insertions that take it there and back, who reads it first. */
+struct absent {
+    int32_t node, store, fetch, reader;
+};
+
+struct bringer {
+    struct program *p;
+    struct atlas *at;
+    const struct place *aside;
+    bool *data; /* by node: it is not of variables alone */
+    struct insertion *list;
+    int32_t n, capacity;
+    struct absent *absent;
+    int32_t nabsent, absent_capacity;
+    int32_t *again; /* [node * OP_OUT + out]: what stands for a value in backward; -1: nothing yet */
+    int32_t ahead;  /* where the last fetch is first read, -1 */
+};
+
+/* What comes of arguments, and of chance. */
+static void
+find_data(struct bringer *b, const bool *variable)
+{
+    struct program *p = b->p;
+    b->data = must_alloc(sizeof *b->data * (size_t)(p->nnode + 1));
+    for (int32_t i = 0; i < p->nnode; i++) {
+        b->data[i] = p->node[i].op->flags & (OP_RANDOM | OP_SOURCE);
+        for (int32_t k = 0; k < p->node[i].nin; k++) {
+            struct ref r = p->node[i].in[k];
+            if (r.kind == REF_LEAF) b->data[i] = b->data[i] || !variable[r.index];
+            if (r.kind == REF_NODE) b->data[i] = b->data[i] || b->data[r.index];
+        }
+    }
+}
+
+static void
+bringer_init(struct bringer *b, struct program *p, const bool *variable)
+{
+    *b = (struct bringer){.p = p, .ahead = -1};
+    find_data(b, variable);
+    b->again = must_alloc(sizeof *b->again * (size_t)(p->nnode * OP_OUT + 1));
+    for (int32_t i = 0; i < p->nnode * OP_OUT; i++) b->again[i] = -1;
+}
+
+static void
+bringer_end(struct bringer *b)
+{
+    rewrite_insert(b->p, b->list, b->n);
+    free(b->list);
+    free(b->absent);
+    free(b->data);
+    free(b->again);
+}
+
+/* ---- nodes ---- */
+
+static struct ref
+add(struct bringer *b, const struct prog_node *n, int32_t before)
+{
+    GROW(b->list, b->n + 1, b->capacity);
+    b->list[b->n] = (struct insertion){*n, before};
+    return (struct ref){.kind = REF_NODE, .index = b->p->nnode + b->n++};
+}
+
+/* A move of r beside node i: of its line, phase and pieces. */
+static struct prog_node
+move_of(struct bringer *b, int32_t i, struct ref r, const struct type *t, const struct layout *to)
+{
+    struct arena *a = &b->p->arena;
+    struct prog_node n = b->p->node[i];
+    n.op = op_find("to_global");
+    n.name = n.op->name;
+    n.attr = NULL;
+    n.strategy = NULL;
+    n.nin = n.nout = 1;
+    n.in = arena_dup(a, &r, sizeof r);
+    n.want = n.layout = arena_dup(a, &to, sizeof to);
+    n.type = arena_dup(a, t, sizeof *t);
+    n.accumulate = n.recompute = false;
+    n.asked = true;
+    n.again = i + 1;
+    return n;
+}
+
+/* Where a fetch that node i is the first to want stands: before who read the last one first, but after its source. */
+static int32_t
+ahead_of(struct bringer *b, int32_t i, int32_t source)
+{
+    int32_t at = b->ahead < 0 ? i : MIN(i, MAX(b->ahead, source + 1));
+    b->ahead = i;
+    return at;
+}
+
+static void
+set_operand(struct program *p, int32_t i, int32_t k, struct ref r)
+{
+    struct ref *in = arena_dup(&p->arena, p->node[i].in, sizeof *in * (size_t)p->node[i].nin);
+    in[k] = r;
+    p->node[i].in = in;
+}
+
+/* What stands for a value, or a view of it, in backward; node i is the first to read it. */
+static struct ref
+standing_for(struct bringer *b, struct ref r, int32_t i)
+{
+    int32_t *again = &b->again[r.index * OP_OUT + r.out];
+    if (*again < 0) { /* a view of what has been brought */
+        struct ref whole = standing_for(b, b->p->node[r.index].in[0], i);
+        struct prog_node n = b->p->node[r.index];
+        n.in = arena_dup(&b->p->arena, &whole, sizeof whole);
+        n.phase = PHASE_BACKWARD;
+        n.again = r.index + 1;
+        *again = add(b, &n, i).index;
+    }
+    return (struct ref){.kind = REF_NODE, .index = *again};
+}
+
+static bool
+is_backward(const struct program *p, int32_t i)
+{
+    return p->node[i].phase == PHASE_BACKWARD && (p->pieces == 1 || p->node[i].piece);
+}
+
+/* ---- activations aside ---- */
+
+static bool
+goes_aside(const struct bringer *b, struct ref r)
+{
+    const struct program *p = b->p;
+    if (r.kind != REF_NODE) return false;
+    const struct prog_node *n = &p->node[r.index];
+    return b->data[r.index] && n->phase == PHASE_FORWARD && !n->accumulate && (p->pieces == 1 || n->piece) &&
+           n->type[r.out].ndim > 0 && type_numel(&n->type[r.out]) > 0 && !layout_has_partial(n->layout[r.out]);
+}
+
+/* The same layout on devices aside: rank by rank, those of one stage beside those of another. */
+static int
+layout_aside(struct bringer *b, const struct layout *l, const struct layout **out)
+{
+    const struct place *own = l->place, *aside = b->aside, *place;
+    int32_t *rank = ARENA_ARRAY(&b->p->arena, int32_t, own->nrank);
+    struct str text = {0};
+    int status = 0;
+    for (int32_t i = 0; i < own->nrank; i++) rank[i] = aside->rank[(own->rank[0] + i) % aside->nrank];
+    if (own->nrank <= aside->nrank) status = place_new(b->at, aside->kind, own->naxis, own->axis, rank, &place);
+    if (!status && (own->nrank > aside->nrank || stages_meet(place, own))) {
+        place_print(own, &text);
+        str_add(&text, own->nrank > aside->nrank ? " want as many devices aside; there are only those of "
+                                                 : " want other devices aside than their own, not ");
+        place_print(aside, &text);
+        status = fail(E_ARG, "graph: offload: values on %s", str_text(&text));
+        str_free(&text);
+    }
+    return status ? status : layout_new(b->at, place, l->sbp, l->order, out);
+}
+
+/* What node i of backward reads of forward goes aside when it is there, and comes back for it. */
+static int
+activation_aside(struct bringer *b, struct ref r, int32_t i)
+{
+    const struct prog_node *n = &b->p->node[r.index];
+    const struct layout *aside, *own = n->layout[r.out];
+    TRY(layout_aside(b, own, &aside));
+    struct prog_node store = move_of(b, r.index, r, &n->type[r.out], aside);
+    struct ref there = add(b, &store, r.index + 1);
+    struct prog_node fetch = move_of(b, r.index, there, &n->type[r.out], own);
+    fetch.phase = PHASE_BACKWARD;
+    struct ref back = add(b, &fetch, ahead_of(b, i, r.index));
+    GROW(b->absent, b->nabsent + 1, b->absent_capacity);
+    b->absent[b->nabsent++] = (struct absent){r.index, there.index - b->p->nnode, back.index - b->p->nnode, i};
+    b->again[r.index * OP_OUT + r.out] = back.index;
+    return 0;
+}
+
+static int
+by_node(const void *x, const void *y)
+{
+    const struct absent *a = x, *b = y;
+    return a->node != b->node ? (a->node > b->node) - (a->node < b->node)
+                              : (a->store > b->store) - (a->store < b->store);
+}
+
+/* A value may be on its way until the next that goes aside is there. */
+static void
+let_stores_overlap(struct bringer *b)
+{
+    struct absent *a = b->absent;
+    if (b->nabsent) qsort(a, (size_t)b->nabsent, sizeof *a, by_node);
+    for (int32_t k = 0; k + 1 < b->nabsent; k++) {
+        int32_t *store = &b->list[a[k].store].before, *fetch = &b->list[a[k].fetch].before;
+        *store = MIN(a[k + 1].node + 1, a[k].reader);
+        *fetch = MAX(*store, *fetch);
+    }
+}
+
+static int
+activations_aside(struct bringer *b)
+{
+    struct program *p = b->p;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {
+            struct ref whole = program_whole(p, p->node[i].in[k]);
+            if (!goes_aside(b, whole)) continue;
+            if (b->again[whole.index * OP_OUT + whole.out] < 0) TRY(activation_aside(b, whole, i));
+            set_operand(p, i, k, standing_for(b, p->node[i].in[k], i));
+        }
+    let_stores_overlap(b);
+    return 0;
+}
+
+/* ---- state aside ---- */
+
+/* An update computes where its parameter lies; its state comes there, and its new version goes back. */
+static int
+state_aside(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
+{
+    struct program *p = b->p;
+    const struct layout *own = p->node[i].want[k];
+    TRY(layout_aside(b, own, &p->leaf[leaf].layout));
+    struct prog_node fetch = move_of(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
+    fetch.again = p->nnode + b->n + 1; /* of no stage but its own */
+    set_operand(p, i, k, add(b, &fetch, ahead_of(b, i, -1)));
+    return 0;
+}
+
+static void
+version_aside(struct bringer *b, struct prog_root *root, int32_t leaf)
+{
+    struct program *p = b->p;
+    struct ref r = rewrite_source(p, root->ref);
+    struct prog_node store = move_of(b, r.index, r, &p->leaf[leaf].type, p->leaf[leaf].layout);
+    root->ref = add(b, &store, r.index + 1);
+    root->overwrites_leaf = -1;
+}
+
+static int
+states_aside(struct bringer *b, const int32_t *root_leaf)
+{
+    struct program *p = b->p;
+    bool *aside = ARENA_ARRAY(&p->arena, bool, p->nleaf + 1);
+    b->ahead = -1;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 1; k < p->node[i].nin && p->node[i].op->flags & OP_UPDATE; k++) {
+            int32_t leaf = rewrite_updated(p, p->node[i].in[k], root_leaf);
+            if (leaf < 0 || p->leaf[leaf].type.ndim == 0 || aside[leaf]) continue;
+            TRY(state_aside(b, i, k, leaf));
+            aside[leaf] = true;
+        }
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (root_leaf[k] >= 0 && aside[root_leaf[k]]) version_aside(b, &p->root[k], root_leaf[k]);
+    return 0;
+}
+
+int
+bring_aside(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
+            const int32_t *root_leaf)
+{
+    struct bringer b;
+    bringer_init(&b, p, variable);
+    b.at = at;
+    b.aside = aside;
+    int status = activations_aside(&b);
+    if (!status) status = states_aside(&b, root_leaf);
+    bringer_end(&b);
+    return status;
+}
+
+/* ---- variables gathered again ---- */
+
+/* Is this the user's move, for forward, of what comes of variables alone to where all of what is cut is whole? */
+static bool
+is_gather(const struct bringer *b, int32_t i)
+{
+    const struct prog_node *n = &b->p->node[i];
+    if (!(n->op->flags & OP_MOVE) || n->phase != PHASE_FORWARD || n->accumulate || b->data[i] || !n->asked)
+        return false;
+    const struct layout *from = ref_layout(b->p, n->in[0]), *to = n->layout[0];
+    bool any = false;
+    for (int a = 0; a < to->place->naxis && from->place == to->place; a++)
+        any = any || (from->sbp[a].kind == SBP_S && to->sbp[a].kind == SBP_B);
+    return any;
+}
+
+/* Who reads a value, also by views of it. */
+enum { READ_FORWARD = 1, READ_ONCE = 2 };
+
+static uint8_t *
+find_readers(const struct program *p, struct arena *a)
+{
+    uint8_t *read = ARENA_ARRAY(a, uint8_t, p->nnode + 1);
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin && !(p->node[i].op->flags & OP_VIEW); k++) {
+            struct ref whole = program_whole(p, p->node[i].in[k]);
+            if (whole.kind != REF_NODE) continue;
+            if (p->node[i].phase == PHASE_FORWARD) read[whole.index] |= READ_FORWARD;
+            if (p->pieces > 1 && !p->node[i].piece) read[whole.index] |= READ_ONCE;
+        }
+    for (int32_t k = 0; k < p->nroot; k++) {
+        struct ref whole = program_whole(p, p->root[k].ref);
+        if (whole.kind == REF_NODE) read[whole.index] |= READ_ONCE;
+    }
+    return read;
+}
+
+/* Gathers, and views of them, are for each piece; `again` marks gathers. */
+static void
+mark_gathers(struct bringer *b)
+{
+    struct program *p = b->p;
+    struct arena tmp = {0};
+    uint8_t *read = find_readers(p, &tmp);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        if (is_gather(b, i) && read[i] == READ_FORWARD) p->node[i].again = i + 1;
+        struct ref whole = program_whole(p, (struct ref){.kind = REF_NODE, .index = i});
+        if (whole.kind == REF_NODE && p->node[whole.index].again && p->pieces > 1) p->node[i].piece = true;
+    }
+    arena_fini(&tmp);
+}
+
+static void
+gather_again(struct bringer *b, struct ref r, int32_t i)
+{
+    const struct prog_node *n = &b->p->node[r.index];
+    struct prog_node fetch = move_of(b, r.index, n->in[0], &n->type[0], n->layout[0]);
+    fetch.phase = PHASE_BACKWARD;
+    b->again[r.index * OP_OUT] = add(b, &fetch, ahead_of(b, i, r.index)).index;
+}
+
+void
+bring_again(struct program *p, const bool *variable)
+{
+    struct bringer b;
+    bringer_init(&b, p, variable);
+    mark_gathers(&b);
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {
+            struct ref whole = program_whole(p, p->node[i].in[k]);
+            if (whole.kind != REF_NODE || !p->node[whole.index].again) continue;
+            if (b.again[whole.index * OP_OUT] < 0) gather_again(&b, whole, i);
+            set_operand(p, i, k, standing_for(&b, p->node[i].in[k], i));
+        }
+    bringer_end(&b);
+}

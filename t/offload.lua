@@ -1,0 +1,108 @@
+-- Tests of actors/plan/bring.c: what backward reads, and optimisers' state, on another placement meanwhile: the same bits,
+-- less memory, and copies while others compute.
+local rille = require "rille"
+local tap = dofile("t/tap.lua")
+local nn, optim = rille.nn, rille.optim
+
+local WIDTH <const>, LAYERS <const>, ROWS <const> = 64, 8, 256
+
+local function cpu(...) return rille.placement("cpu", {...}) end
+
+-- Losses and a weight after three steps of a net on P; the step, the optimiser.
+local function train(P, options, sbp)
+  rille.manual_seed(4)
+  local layers = {}
+  for _ = 1, LAYERS do
+    layers[#layers + 1] = nn.Linear(WIDTH, WIDTH)
+    layers[#layers + 1] = nn.GELU()
+  end
+  local net = nn.Sequential(table.unpack(layers))
+  net:to_global{placement = P, sbp = "B"}
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x)
+    local loss = net(x):square():mean()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, options)
+  local x, losses = rille.randn({ROWS, WIDTH}, {placement = P, sbp = sbp or "S(0)"}), {}
+  for i = 1, 3 do losses[i] = step(x):item() end
+  return {losses, net:parameters()[1]:totable()}, step, opt, net
+end
+
+local function arena(step, device)
+  for _, d in ipairs(step:stats().devices) do
+    if d.device == "cpu:" .. device then return d.peak_memory end
+  end
+end
+
+tap.group("bits and memory", function()
+  for _, pieces in ipairs{1, 4} do
+    for _, zero in ipairs{0, 2} do
+      for _, schedule in ipairs{"1f1b", "gpipe"} do
+        local name = ("%d pieces, zero %d, %s: "):format(pieces, zero, schedule)
+        local want, plain = train(cpu(0, 1), {micro_batches = pieces, zero = zero, schedule = schedule})
+        local got, step = train(cpu(0, 1), {micro_batches = pieces, zero = zero, schedule = schedule, offload = cpu(2, 3)})
+        tap.is(got, want, name .. "the bits of a step that keeps all")
+        -- Activations of a batch, and two moments, lie aside; parameters, gradients and what is at work stay.
+        local less, kept = arena(step, 0), arena(plain, 0)
+        tap.ok(less < 0.7 * kept, name .. "less memory", ("%d of %d bytes"):format(less, kept))
+      end
+    end
+  end
+end)
+
+tap.group("more", function()
+  local want = train(cpu(0), {recompute = true}, "B")
+  tap.is(train(cpu(0), {recompute = true, offload = cpu(5)}, "B"), want, "with recomputation")
+  local got, _, opt, net = train(cpu(0), {offload = cpu(3, 4)}, "B")
+  tap.is(got, (train(cpu(0), {}, "B")), "aside may have more devices")
+  tap.is(opt:state_dict()["0.m"].placement, cpu(3), "state lies aside")
+  local loss = net(rille.ones({2, WIDTH}, {placement = cpu(0)})):sum()
+  loss:backward()
+  opt:step()
+  tap.is(opt:state_dict()["0.m"].placement, cpu(0), "and comes back for a line that is not compiled")
+  tap.fails(function() train(cpu(0, 1), {offload = cpu(2)}) end, {"offload", "cpu[0, 1]", "cpu[2]", "as many"}, "too few devices")
+  tap.fails(function() train(cpu(0, 1), {offload = cpu(0, 1)}) end, {"offload", "other devices"}, "its own devices")
+  tap.fails(function() train(cpu(0), {offload = 3}) end, {"placement"}, "no placement")
+  tap.fails(function() train(cpu(0), {offload = cpu(1), auto_parallel = true}) end, {"offload", "auto_parallel"}, "two who choose")
+end)
+
+-- Acts of forward and backward in a trace: {device, begin, end}, microseconds.
+local function acts_of(step)
+  local path, acts = os.tmpname(), {}
+  step:trace(path)
+  for line in io.lines(path) do
+    local phase, ts, dur, device = line:match('"cat":"(%w+)","ph":"X","ts":([%d.]+),"dur":([%d.]+),"pid":1,"tid":(%d+)')
+    if phase == "forward" or phase == "backward" then acts[#acts + 1] = {math.tointeger(device), ts + 0, ts + dur} end
+  end
+  os.remove(path)
+  return acts
+end
+
+local threads = {}
+for _, d in ipairs(rille.devices()) do threads[d.thread or 0] = true end
+
+tap.group("copies while others compute", function()
+  if not threads[1] then return tap.ok(true, "copies while others compute # SKIP there is one device thread") end
+  rille._slow_op("matmul", 0.02)
+  rille._slow_op("contract", 0.02)
+  local _, step = train(cpu(0), {offload = cpu(1)}, "B")
+  local acts, copies, beside = acts_of(step), 0, 0
+  rille._slow_op("matmul", 0)
+  rille._slow_op("contract", 0)
+  for _, copy in ipairs(acts) do
+    if copy[1] == 1 then
+      copies = copies + 1
+      for _, act in ipairs(acts) do
+        if act[1] == 0 and act[2] <= copy[2] and copy[3] <= act[3] then
+          beside = beside + 1
+          break
+        end
+      end
+    end
+  end
+  tap.ok(copies >= 2 * LAYERS, "who holds what lies aside takes it and brings it back", copies)
+  tap.ok(beside >= 0.5 * copies, "while the device that computes is at work", ("%d of %d"):format(beside, copies))
+end)
+
+tap.done()
