@@ -505,12 +505,23 @@ slowness(const struct engine *e, const struct op *op)
     return ns;
 }
 
+/* A chain sleeps for each of its operators. */
+static int64_t
+task_slowness(const struct engine *e, const struct plan *p, const struct task *t)
+{
+    const struct plan_chain *c = t->kind->flags & KIND_NODE ? t->chain : NULL;
+    const struct op *op = c ? NULL : task_op(p, t);
+    int64_t ns = op ? slowness(e, op) : 0;
+    for (int i = 0; c && i < c->nstep; i++) ns += slowness(e, p->program->node[c->member[i]].op);
+    return ns;
+}
+
 /* Tests: an act that is made to sleep, or to fail. */
 static int
-trouble(void *engine, const struct op *op)
+trouble(void *engine, const struct plan *p, const struct task *task)
 {
     struct engine *e = engine;
-    int64_t ns = op ? slowness(e, op) : 0;
+    int64_t ns = task_slowness(e, p, task);
     if (ns > 0) {
         struct timespec t = {ns / 1000000000, ns % 1000000000};
         while (nanosleep(&t, &t) && errno == EINTR) { /* no signal shortens a kernel */

@@ -31,7 +31,7 @@ struct run {
     uint32_t id;                       /* its number, where a cluster counts them; 0: the engine does */
     /* Tests: the worker calls it before each act with `hook` and the act's operator (NULL: none); an error fails the
      * act. NULL: none. engine_run sets it. */
-    int (*before_act)(void *hook, const struct op *op);
+    int (*before_act)(void *hook, const struct plan *p, const struct task *t);
     void *hook;
 };
 

@@ -1,7 +1,7 @@
 /* bring.c - moves aside and back, and gathers for backward alone.
  *
- * Each fetch stands where the one before it is first read, and each store where the next one's value is there: so one
- * is under way while another is in use, also where registers that share bytes order them. */
+ * Each fetch stands where the one before it is first read, and each store where the next values are there: so one is
+ * under way while another is in use, also where registers that share bytes order them. */
 #include "actors/plan/bring.h"
 
 #include "actors/plan/rewrite.h"
@@ -193,15 +193,18 @@ by_node(const void *x, const void *y)
                               : (a->store > b->store) - (a->store < b->store);
 }
 
-/* A value may be on its way until the next that goes aside is there. */
+/* A value may be on its way until so many others that go aside are there: a layer that is one task leaves two at once.
+ */
+enum { UNDER_WAY = 3 };
+
 static void
 let_stores_overlap(struct bringer *b)
 {
     struct absent *a = b->absent;
     if (b->nabsent) qsort(a, (size_t)b->nabsent, sizeof *a, by_node);
-    for (int32_t k = 0; k + 1 < b->nabsent; k++) {
+    for (int32_t k = 0; k + UNDER_WAY < b->nabsent; k++) {
         int32_t *store = &b->list[a[k].store].before, *fetch = &b->list[a[k].fetch].before;
-        *store = MIN(a[k + 1].node + 1, a[k].reader);
+        *store = MIN(a[k + UNDER_WAY].node + 1, a[k].reader);
         *fetch = MAX(*store, *fetch);
     }
 }
