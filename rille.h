@@ -107,7 +107,8 @@ int rille_devices(const char *text); /* the same for a list of devices */
 int rille_key_new(char **text);      /* what a key file holds */
 
 struct rille_worker_info {
-    int rank, pid;
+    int rank, pid, cores; /* cores, bytes: of its host */
+    uint64_t bytes;
     char host[64], devices[256], state[16]; /* devices: "cpu:2 cpu:3" */
     double heartbeat;                       /* seconds since the last one */
 };
@@ -425,14 +426,14 @@ struct rille_device_stats {
 };
 struct rille_stats {
     double step_time, bubble, ideal; /* seconds; bubble: share of device time idle */
-    int nhost;                       /* of the step's devices; all this tells of the controller's host alone */
+    int nhost;                       /* of the step's devices; at most 64 of them are told of */
     int ndevice;
     struct rille_device_stats *device; /* the graph's; the next rille_graph_stats() writes over them */
 };
 int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
-/* Writes the times of the acts of the last timed run on the controller's host as Chrome trace JSON: the session times
- * the first runs, and all from the first call of this on. Where it has timed none yet, path gets those of the next run
- * when it ends. */
+/* Writes the times of the acts of the last timed run on all hosts as Chrome trace JSON: the session times the first
+ * runs, and all from the first call of this on. Where it has timed none yet, path gets those of the next run when it
+ * ends. */
 int rille_graph_timeline(struct rille_graph *g, const char *path);
 
 /* What a step does when: its plan on a virtual clock, each device working by itself, and its last timed run. */
@@ -491,7 +492,7 @@ struct rille_actor {
     int64_t begun, acts, pieces, bytes; /* acts begun, of a whole run; of its registers */
     const char *state;                  /* "done", "ready", "waits for matmul (a.lua:3) on cpu:1" */
     const char *line;                   /* "a.lua:3", "" */
-    int nhost;                          /* of the plan's devices; rille_actor() tells of the controller's host alone */
+    int nhost, nshown;                  /* hosts of the plan's devices; those whose actors rille_actor() tells of */
 };
 /* Describes the i-th actor; its texts are good until the next call. false: there is none. */
 bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);

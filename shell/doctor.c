@@ -142,6 +142,18 @@ mpi_fact(lua_State *L, int list, const struct ranked *r)
     fact(L, list, "MPI between hosts");
 }
 
+enum { WORKERS_SHOWN = 64 };
+
+static void
+worker_fact(lua_State *L, int list, const struct rille_worker_info *w)
+{
+    char name[24], text[512];
+    snprintf(name, sizeof name, "worker %d", w->rank);
+    snprintf(text, sizeof text, "%s, pid %d, %s, %d cores, %.1f GiB, %s", w->host, w->pid, w->devices, w->cores,
+             (double)w->bytes / (1 << 30), w->state);
+    text_fact(L, list, name, text);
+}
+
 static void
 launch_facts(lua_State *L, int list)
 {
@@ -161,6 +173,8 @@ launch_facts(lua_State *L, int list)
     while (rille_in_cluster(shell_of(L)->session) && rille_worker_info(shell_of(L)->session, n, &w)) n++;
     lua_pushinteger(L, n);
     fact(L, list, "workers");
+    for (int i = 0; i < n && i < WORKERS_SHOWN && rille_worker_info(shell_of(L)->session, i, &w); i++)
+        worker_fact(L, list, &w);
 }
 
 /* ---- the program ---- */

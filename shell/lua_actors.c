@@ -9,11 +9,11 @@ push_actor(lua_State *L, const struct rille_actor *a)
         const char *key;
         lua_Integer value;
     } numbers[] = {{"thread", a->thread}, {"stage", a->stage}, {"begun", a->begun}, {"acts", a->acts},
-                   {"pieces", a->pieces}, {"bytes", a->bytes}, {"hosts", a->nhost}};
+                   {"pieces", a->pieces}, {"bytes", a->bytes}, {"hosts", a->nhost}, {"shown", a->nshown}};
     const struct {
         const char *key, *value;
     } texts[] = {{"name", a->name}, {"kind", a->kind}, {"phase", a->phase}, {"state", a->state}, {"line", a->line}};
-    lua_createtable(L, 0, 13);
+    lua_createtable(L, 0, 14);
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         lua_pushinteger(L, numbers[k].value);
         lua_setfield(L, -2, numbers[k].key);

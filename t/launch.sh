@@ -55,22 +55,40 @@ one=$stdout
 go launch -n 2 -d cpu:1 stats.lua
 ok "a step's statistics and time line come from the workers" [ "$code $stdout" = "0 $one" ]
 
+# What is shown of a step is of all hosts: devices, actors, the parts of the plan, when each act was.
 cat >hosts.lua <<'LUA'
-local P = rille.placement("cpu", {0, 1})
-local step = rille.graph(function(x) return (x * 2):to_global{placement = P, sbp = "B"} end)
-step(rille.ones({4}, {placement = P, sbp = "S(0)"}))
+local P = rille.placement("cpu", {0, 1, 2, 3})
+local w = rille.ones({8, 8}, {placement = P, sbp = "S(1)"})
+local step = rille.graph(function(x) return x:matmul(w):to_global{placement = P, sbp = "B"} end)
+local x = rille.ones({4, 8}, {placement = P, sbp = "S(0)"})
+for _ = 1, 3 do step(x) end
 step:trace("trace.json")
-step(rille.ones({4}, {placement = P, sbp = "S(0)"}))
-print(step:stats().hosts, tostring(step:plan()):match("^[^\n]*one of 2") ~= nil,
-  require"rille.show.actors"(step:actors(), 100):find("host, one of 2") ~= nil,
-  io.open("trace.json"):read("a"):match('"hosts":(%d)'))
+step(x)
+local s, acts, count = step:stats(), {0, 0, 0, 0}, 0
+for _, d in ipairs(s.devices) do io.write(d.device, " ", d.bytes_in, " ", tostring(d.busy > 0), "; ") end
+local trace = require"rille.json".decode(io.open("trace.json"):read("a"))
+for _, e in ipairs(trace.traceEvents) do
+  if e.ph == "X" then
+    acts[e.tid + 1] = acts[e.tid + 1] + 1
+    assert(e.ts >= -1e6 and e.ts + e.dur < 60e6, "a time that is none of the run's")
+  end
+end
+for _, a in ipairs(step:actors()) do
+  assert(a.state == "done" and a.begun == a.acts and a.line == "hosts.lua:3", a.name)
+  acts[tonumber(a.device:match("%d"))+ 1] = acts[tonumber(a.device:match("%d")) + 1] - 1
+end
+for i = 1, 4 do count = count + math.abs(acts[i]) end
+local _, parts = tostring(step:plan()):gsub("plan: ", "")
+print(count, s.hosts, parts, trace.otherData.hosts, require"rille.show.actors"(step:actors(), 100):match("actors(.*)\n"))
 LUA
-for hosts in 1 2; do
-  RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 hosts.lua
-  several=$([ $hosts = 2 ] && echo true || echo false)
-  ok "what is shown of a step says of how many hosts it is one ($hosts)" \
-    [ "$code $stdout" = "0 $hosts	$several	$several	$hosts" ]
+for hosts in 1 2 4; do
+  RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 hosts.lua
+  several=$([ $hosts = 1 ] || echo " on $hosts hosts")
+  is "what is shown of a step is of all its hosts ($hosts)" "$code $stdout" \
+    "0 cpu:0 192 true; cpu:1 192 true; cpu:2 192 true; cpu:3 192 true; 0	$hosts	$hosts	$hosts	$several"
 done
+RILLE_HOSTS=2 go launch -n 2 -d cpu:1 --doctor
+ok ":doctor tells of the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, ready" "$dir/out"
 
 # ---- errors ----
 
@@ -126,9 +144,11 @@ for _, id in ipairs{1, 9} do
   print(id, states())
 end
 LUA
-go launch -n 2 -d cpu:1 look.lua
-ok "actors of workers have done what they did" grep -q '^1.relu 1 done;.*sum 1 done' "$dir/out"
-ok "and what they did not do after a failure" grep -qE "^9.relu [01] .*sum 0 (stopped|waits for)" "$dir/out"
+for hosts in 1 2; do
+  RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 look.lua
+  ok "actors of workers have done what they did ($hosts hosts)" grep -q '^1.relu 1 done;.*sum 1 done' "$dir/out"
+  ok "and what they did not do after a failure" grep -qE "^9.relu [01] .*sum 0 (stopped|waits for)" "$dir/out"
+done
 echo 'rille.snapshot() print(pcall(rille.recover, {workers = 9}))' >fewer.lua
 go launch -n 2 -d cpu:1 fewer.lua
 ok "recover without a loss, with a number of workers, says that none is lost" grep -q "no worker is lost" "$dir/out"

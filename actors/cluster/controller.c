@@ -145,9 +145,9 @@ static void
 take_end(struct cluster *c, int rank, const struct packet *p)
 {
     if (!c->job) return;
+    int memory = coordinator_member(c->c, rank)->memory;
     if (p->kind == PACKET_ACTS) {
-        int memory = coordinator_member(c->c, rank)->memory;
-        if (c->job->acts) c->job->acts(c->job->arg, memory, p->bytes.bytes, p->bytes.n);
+        if (c->job->acts) c->job->acts(c->job->arg, memory, (int64_t)p->count, p->bytes.bytes, p->bytes.n);
         return;
     }
     c->job->nact += (int64_t)p->count;
@@ -159,12 +159,12 @@ take_end(struct cluster *c, int rank, const struct packet *p)
     for (uint32_t i = 0; c->job->acted && i + 8 <= p->acted.n; i += 8) {
         int32_t pair[2];
         memcpy(pair, p->acted.bytes + i, 8);
-        c->job->acted(c->job->arg, coordinator_member(c->c, rank)->memory, pair[0], pair[1]);
+        c->job->acted(c->job->arg, memory, pair[0], pair[1]);
     }
     for (uint32_t i = 0; c->job->busy && i + 16 <= p->busy.n; i += 16) {
         uint64_t pair[2];
         memcpy(pair, p->busy.bytes + i, 16);
-        c->job->busy(c->job->arg, pair[0], pair[1]);
+        c->job->busy(c->job->arg, memory, pair[0], pair[1]);
     }
 }
 
@@ -668,7 +668,7 @@ static void
 describe(const struct cluster *c, int rank, struct cluster_worker *out)
 {
     const struct member_info *m = coordinator_member(c->c, rank);
-    *out = (struct cluster_worker){.rank = rank, .pid = (int)m->pid};
+    *out = (struct cluster_worker){.rank = rank, .pid = (int)m->pid, .cores = (int)m->cores, .bytes = m->bytes};
     snprintf(out->host, sizeof out->host, "%s", m->host ? m->host : "");
     snprintf(out->state, sizeof out->state, "%s", member_state_text(m->state));
     if (m->state != MEMBER_LOST) print_devices(c, rank, out->devices, sizeof out->devices);
@@ -687,4 +687,16 @@ cluster_worker(struct cluster *c, int i, struct cluster_worker *out)
     }
     pthread_mutex_unlock(&c->lock);
     return there;
+}
+
+void
+cluster_host(struct cluster *c, int memory, char out[64])
+{
+    out[0] = '\0';
+    pthread_mutex_lock(&c->lock);
+    for (int r = 0; r < c->options.world && !*out; r++) {
+        const struct member_info *m = coordinator_member(c->c, r);
+        if (m->memory == memory && m->host) snprintf(out, 64, "%s", m->host);
+    }
+    pthread_mutex_unlock(&c->lock);
 }

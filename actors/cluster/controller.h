@@ -53,13 +53,16 @@ int cluster_home(const struct cluster *c);
 int cluster_memory_of(const struct cluster *c, int kind, int device);
 /* Its thread among those of the home memory, as in plans; -1: it is on another host. */
 int cluster_thread_of(const struct cluster *c, int kind, int device);
+/* The name of its host. */
+void cluster_host(struct cluster *c, int memory, char out[64]);
 struct segment *cluster_segment(const struct cluster *c, int memory);
 /* Says where a pool of the device has its bytes. Messages read and write those of another host, from any thread:
  * E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
 struct cluster_worker {
-    int rank, pid;
+    int rank, pid, cores; /* cores, bytes: of its host */
+    uint64_t bytes;
     char host[64], devices[256], state[16]; /* devices: "cpu:2 cpu:3" */
     double heartbeat;                       /* seconds since the last one */
 };
@@ -77,10 +80,12 @@ struct cluster_part {
 struct cluster_job {
     struct start start;
     void *arg;
-    void (*acts)(void *arg, int memory, const void *times, size_t n); /* of a timed run: what came, worker by worker */
+    /* Of a timed run: what came, worker by worker. began: when it did there, on the clock of the times. */
+    void (*acts)(void *arg, int memory, int64_t began, const void *times, size_t n);
     void (*begun)(void *arg, int32_t root); /* of a failed one: roots that it had begun to write over */
     void (*acted)(void *arg, int memory, int32_t task, int32_t acts); /* and what of a part had begun */
-    void (*busy)(void *arg, uint64_t device, uint64_t ns); /* how long devices had work; device: kind << 32 | rank */
+    void (*busy)(void *arg, int memory, uint64_t device,
+                 uint64_t ns); /* how long devices had work; device: kind << 32 | rank */
     /* Of a program that was shipped now: what a worker made of it. */
     void (*have)(void *arg, int memory, const struct cluster_part *part);
     /* Out: of a failure. */

@@ -274,6 +274,7 @@ member_ended(struct worker_member *m, const struct run_end *e)
                                     .run = e->run,
                                     .offset = at,
                                     .total = e->ntime,
+                                    .count = (uint64_t)e->began,
                                     .bytes = {(const unsigned char *)e->times + at, (uint32_t)n}});
     }
     send_packet(m, e->epoch,

@@ -96,6 +96,7 @@ struct run_end {
     int nbusy;            /* numbers */
     const void *times;    /* of a timed run */
     size_t ntime;         /* bytes */
+    int64_t began;        /* on their clock */
 };
 void member_ended(struct worker_member *m, const struct run_end *e);
 /* Says farewell: the worker ends by itself. */

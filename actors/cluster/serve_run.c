@@ -1,6 +1,7 @@
 /* serve_run.c - a run: its places are bound, its engine runs, what became of it is told. */
 #include "actors/cluster/server.h"
 
+#include "runtime/clock.h"
 #include "runtime/error.h"
 
 #include <stdlib.h>
@@ -127,7 +128,7 @@ void
 server_start(struct server *s, const struct order *o)
 {
     struct job *j = server_job(s, o->work.program);
-    struct run_end e = {.epoch = o->work.epoch, .run = o->packet.run, .node = -1};
+    struct run_end e = {.epoch = o->work.epoch, .run = o->packet.run, .node = -1, .began = now_ns()};
     int64_t before = s->engine ? engine_count(s->engine).acts : 0;
     bool ran = false;
     bool there = j && j->plan && j->had && s->engine;

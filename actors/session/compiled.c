@@ -5,6 +5,7 @@
 #include "actors/session/compiled.h"
 #include "actors/plan/assign.h"
 #include "actors/session/face.h"
+#include "actors/session/sight.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -329,7 +330,14 @@ rille_graph_plan(struct rille_graph *g, bool physical, char **out)
     TRY(face_graph(g, __func__));
     TRY(face_given(out, "out", __func__));
     struct str s = {0};
-    plan_print(g->runner->plan, physical, &s);
+    struct sight x;
+    int n = sight_count(g->runner), left = sight_hosts(g->runner) - n, status = 0;
+    for (int i = 0; i < n && !status; i++) {
+        status = sight_part(g->s, g->runner, i, &x);
+        if (!status) plan_print(x.plan, physical, &s);
+    }
+    if (left > 0) str_addf(&s, "... and the parts of %d more hosts\n", left);
+    if (status) str_free(&s);
     *out = s.text;
-    return 0;
+    return status;
 }

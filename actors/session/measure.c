@@ -2,6 +2,7 @@
 #include "actors/act/actor.h"
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
+#include "actors/session/sight.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,19 +18,16 @@ device_at(const struct plan *p, const struct place *place, int pos)
 
 /* What the step holds besides its registers: what it reads, and what it leaves where it is not written over that. */
 static void
-count_values(struct rille_graph *g)
+count_values(const struct rille_graph *g, const struct plan *p, struct rille_device_stats *device)
 {
-    const struct plan *p = g->runner->plan;
     for (int32_t i = 0; i < p->nleaf_part; i++) {
         const struct plan_part *part = &p->leaf_part[i];
-        g->stats.device[device_at(p, p->program->leaf[part->index].layout->place, part->pos)].peak_memory +=
-            part->bytes;
+        device[device_at(p, p->program->leaf[part->index].layout->place, part->pos)].peak_memory += part->bytes;
     }
     for (int32_t i = 0; i < p->nroot_part; i++) {
         const struct plan_part *part = &p->root_part[i];
         const struct layout *l = ref_layout(p->program, p->program->root[part->index].ref);
-        if (!g->runner->donate[part->index])
-            g->stats.device[device_at(p, l->place, part->pos)].peak_memory += part->bytes;
+        if (!g->runner->donate[part->index]) device[device_at(p, l->place, part->pos)].peak_memory += part->bytes;
     }
 }
 
@@ -43,22 +41,17 @@ task_received(const struct plan *p, int32_t i)
 }
 
 static void
-device_stats(struct rille_graph *g)
+device_stats(const struct rille_graph *g, const struct sight *x, struct rille_device_stats *device)
 {
-    const struct plan *p = g->runner->plan;
-    struct rille_stats *st = &g->stats;
-    for (int d = 0; d < st->ndevice; d++) {
-        struct rille_device_stats *dev = &st->device[d];
-        dev->kind = device_kind_text(p->device[d].kind);
-        dev->device = p->device[d].rank;
-        dev->busy = (double)g->runner->actors->busy_ns[d] * 1e-9;
-        dev->bytes_in = dev->bytes_out = 0;
-        dev->peak_memory = p->device[d].arena_bytes;
-    }
-    count_values(g);
+    const struct plan *p = x->plan;
+    for (int d = 0; d < p->ndevice; d++)
+        device[d] = (struct rille_device_stats){.kind = device_kind_text(p->device[d].kind),
+                                                .device = p->device[d].rank,
+                                                .busy = (double)x->actors->busy_ns[d] * 1e-9,
+                                                .peak_memory = p->device[d].arena_bytes};
+    count_values(g, p, device);
     for (int32_t i = 0; i < p->ntask; i++)
-        st->device[task_holder(&p->task[i])].bytes_in +=
-            g->s->cluster ? task_received(p, i) : g->runner->actors->actor[i].received;
+        device[task_holder(&p->task[i])].bytes_in += g->s->cluster ? task_received(p, i) : x->actors->actor[i].received;
 }
 
 /* The device that holds what a task reads. */
@@ -72,17 +65,15 @@ holder_of(const struct plan *p, const struct task *t, const struct arg *a)
 
 /* Bytes that others read of each device. */
 static void
-bytes_out(struct rille_graph *g)
+bytes_out(const struct plan *p, struct rille_device_stats *device)
 {
-    const struct plan *p = g->runner->plan;
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         for (int m = 0; task_hop(t) && m < t->move.nstep; m++)
             for (int f = 0; f < t->move.step[m].nfrom; f++) {
                 const struct box_from *from = &t->move.step[m].from[f];
                 int32_t d = holder_of(p, t, &t->arg[from->arg]);
-                if (d == task_holder(t)) continue;
-                g->stats.device[d].bytes_out += view_bytes(from->view) * t->nact;
+                if (d != task_holder(t)) device[d].bytes_out += view_bytes(from->view) * t->nact;
             }
     }
 }
@@ -119,6 +110,23 @@ measure_keep(struct rille_graph *g)
     g->begin_ns = engine_begin_ns(g->s->engine);
 }
 
+/* Room for the devices of all parts. */
+static int
+find_devices(struct rille_graph *g, int npart, int *nthread)
+{
+    struct sight x;
+    int n = 0;
+    *nthread = 0;
+    for (int i = 0; i < npart; i++) {
+        TRY(sight_part(g->s, g->runner, i, &x));
+        n += x.plan->ndevice;
+        *nthread += x.plan->nthread;
+    }
+    if (!g->stats.device) g->stats.device = ARENA_ARRAY(&g->arena, struct rille_device_stats, n + 1);
+    g->stats.ndevice = n;
+    return 0;
+}
+
 int
 rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
 {
@@ -126,19 +134,22 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     TRY(face_given(out, "out", __func__));
     struct rille_graph *g = (struct rille_graph *)cg;
     struct rille_stats *st = &g->stats;
-    const struct plan *p = g->runner->plan;
+    struct sight x;
+    int npart = sight_count(g->runner), nthread;
     double busy = 0;
-    st->nhost = p->nmemory;
-    st->ndevice = p->ndevice;
-    if (!st->device) st->device = ARENA_ARRAY(&g->arena, struct rille_device_stats, p->ndevice);
-    device_stats(g);
-    bytes_out(g);
+    TRY(find_devices(g, npart, &nthread));
+    st->nhost = sight_hosts(g->runner);
+    for (int i = 0, d = 0; i < npart; d += x.plan->ndevice, i++) {
+        TRY(sight_part(g->s, g->runner, i, &x));
+        device_stats(g, &x, st->device + d);
+        bytes_out(x.plan, st->device + d);
+    }
     for (int d = 0; d < st->ndevice; d++) {
         busy += st->device[d].busy;
         st->device[d].idle = MAX(0.0, st->step_time - st->device[d].busy);
     }
-    st->ideal = busy / p->nthread;
-    st->bubble = st->step_time > 0 ? MAX(0.0, 1 - busy / (st->step_time * p->nthread)) : 0;
+    st->ideal = busy / nthread;
+    st->bubble = st->step_time > 0 ? MAX(0.0, 1 - busy / (st->step_time * nthread)) : 0;
     *out = *st;
     return 0;
 }

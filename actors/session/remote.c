@@ -4,7 +4,7 @@
  * will outlive the run to buffers of all memories; workers make the parts of theirs (digests are compared), tell what
  * arenas those want, and are told by number where everything lies. What a worker says of a failure names a node; its
  * line is known here. */
-#include "actors/session/session.h"
+#include "actors/session/sight.h"
 
 #include "actors/act/actor.h"
 #include "actors/cluster/controller.h"
@@ -24,6 +24,7 @@ struct remote_part {
     void **base;     /* of their arenas */
     uint64_t *place; /* leaf parts, root parts, arenas */
     int nplace;
+    struct heard heard; /* of another host's */
 };
 
 /* What a runner has of the cluster. */
@@ -86,12 +87,15 @@ struct reply {
 };
 
 static void
-on_acts(void *arg, int memory, const void *times, size_t n)
+on_acts(void *arg, int memory, int64_t began, const void *times, size_t n)
 {
     struct reply *reply = arg;
     struct rille_session *s = reply->s;
     int64_t more = (int64_t)(n / sizeof *s->act);
-    if (memory != cluster_home(s->cluster)) return; /* tasks of another part, times of another clock */
+    if (memory != cluster_home(s->cluster)) {
+        heard_acts(&reply->r->remote->part[memory].heard, times, n, began, s->run_begin_ns);
+        return;
+    }
     GROW(s->act, s->nact + more, s->act_capacity);
     memcpy(s->act + s->nact, times, sizeof *s->act * (size_t)more);
     for (int64_t i = s->nact; i < s->nact + more; i++)
@@ -111,14 +115,18 @@ on_acted(void *arg, int memory, int32_t task, int32_t acts)
 {
     struct reply *reply = arg;
     const struct runner *r = reply->r;
-    if (memory == r->plan->memory && task >= 0 && task < r->plan->ntask) actors_mark(r->actors, task, acts);
+    if (memory != r->plan->memory)
+        heard_acted(&r->remote->part[memory].heard, task, acts);
+    else if (task >= 0 && task < r->plan->ntask)
+        actors_mark(r->actors, task, acts);
 }
 
 static void
-on_busy(void *arg, uint64_t device, uint64_t ns)
+on_busy(void *arg, int memory, uint64_t device, uint64_t ns)
 {
     struct reply *reply = arg;
     const struct plan *p = reply->r->plan;
+    if (memory != p->memory) heard_busy(&reply->r->remote->part[memory].heard, device, ns);
     for (int32_t d = 0; d < p->ndevice; d++)
         if (device_number(p->device[d].kind, p->device[d].rank) == device) reply->r->actors->busy_ns[d] = (int64_t)ns;
 }
@@ -213,6 +221,18 @@ tell_failure(const struct runner *r, const struct cluster_job *job, int status)
     return status;
 }
 
+struct heard *
+remote_heard(const struct runner *r, int memory)
+{
+    return &r->remote->part[memory].heard;
+}
+
+const struct str *
+remote_program(const struct runner *r)
+{
+    return &r->remote->bytes;
+}
+
 /* ---- shipping ---- */
 
 static struct remote *
@@ -238,6 +258,7 @@ remote_free(struct rille_session *s, struct runner *r)
     r->remote = NULL;
     if (!m) return;
     if (s->cluster) cluster_forget(s->cluster, m->id);
+    for (int i = 0; i < m->npart; i++) heard_free(&m->part[i].heard);
     str_free(&m->bytes);
     arena_fini(&m->arena);
     free(m);
@@ -317,6 +338,7 @@ remote_run(struct rille_session *s, struct runner *r)
     job.start.flags = r->run.timed ? START_TIMED : 0;
     memset(m->begun, 0, sizeof *m->begun * (size_t)r->plan->program->nroot);
     actors_clear(r->actors);
+    for (int i = 0; i < m->npart; i++) heard_begin(&m->part[i].heard, r->run.timed);
     s->nact = 0;
     s->run_begin_ns = now_ns();
     int status = cluster_run(s->cluster, &job);
@@ -324,6 +346,7 @@ remote_run(struct rille_session *s, struct runner *r)
     s->remote_runs++;
     s->remote_acts += job.nact;
     for (int32_t i = 0; !status && i < r->plan->ntask; i++) actors_mark(r->actors, i, r->plan->task[i].nact);
+    for (int i = 0; i < m->npart; i++) m->part[i].heard.good = !status;
     if (!status) return 0;
     if (status != E_LOST) return tell_failure(r, &job, status);
     mark_updates(r);

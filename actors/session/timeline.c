@@ -1,8 +1,10 @@
 /* timeline.c - a run as Chrome trace JSON, which opens in Perfetto: acts as slices, a track a device; what goes from
- * one device to another as arrows; bytes and registers in use as counters. */
+ * one device to another of its host as arrows; bytes and registers in use as counters. Of several hosts all are there,
+ * each as processes of its own; where a run began is the same moment on all. */
 #include "actors/plan/account.h"
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
+#include "actors/session/sight.h"
 
 #include "runtime/file.h"
 
@@ -10,9 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct timeline {
+struct timeline { /* of one host's part */
     const struct rille_graph *g;
     const struct plan *p;
+    const struct act_time *act;
+    int64_t nact;
+    int part;
+    const char *host; /* "": there is one */
+    bool *any;        /* something is written already */
     FILE *f;
     struct arena tmp;
 };
@@ -34,11 +41,11 @@ micros(const struct timeline *t, int64_t ns)
     return (double)(ns - t->g->begin_ns) * 1e-3;
 }
 
-/* A process is a kind of devices, a thread a device. */
+/* A process is a kind of devices of a host, a thread a device. */
 static int
 pid_of(const struct timeline *t, int32_t device)
 {
-    return 1 + (int)t->p->device[device].kind - (int)DEV_CPU;
+    return 1 + t->part * NDEVICE_KIND + (int)t->p->device[device].kind - (int)DEV_CPU;
 }
 
 static void
@@ -48,13 +55,14 @@ put_devices(const struct timeline *t)
     for (int32_t d = 0; d < t->p->ndevice; d++) {
         int pid = pid_of(t, d), rank = (int)t->p->device[d].rank;
         const char *kind = device_kind_text(t->p->device[d].kind);
-        if (!(named >> pid & 1))
+        if (!(named >> t->p->device[d].kind & 1))
             fprintf(
                 t->f,
                 "%s\n{\"name\":\"process_name\",\"ph\":\"M\",\"ts\":0,\"pid\":%d,\"tid\":0,\"args\":{\"name\":\"rille "
-                "%s\"}}",
-                named ? "," : "", pid, kind);
-        named |= (uint64_t)1 << pid;
+                "%s%s%s\"}}",
+                named || *t->any ? "," : "", pid, kind, *t->host ? " of " : "", t->host);
+        named |= (uint64_t)1 << t->p->device[d].kind;
+        *t->any = true;
         fprintf(
             t->f,
             ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s:%d\"}}",
@@ -65,7 +73,7 @@ put_devices(const struct timeline *t)
 static void
 put_act(const struct timeline *t, int64_t i)
 {
-    const struct act_time *a = &t->g->act[i];
+    const struct act_time *a = &t->act[i];
     const struct task *task = &t->p->task[a->task];
     static const char *const phase[] = {"forward", "backward", "weight", "batch"};
     char line[512];
@@ -75,7 +83,8 @@ put_act(const struct timeline *t, int64_t i)
             ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"piece\":%d,"
             "\"stage\":%d,\"thread\":%d,\"line\":",
             phase[task->phase], micros(t, a->begin), (double)(a->end - a->begin) * 1e-3, pid_of(t, task->device),
-            (int)t->p->device[task->device].rank, (int)a->piece, (int)task->stage, (int)t->g->act_thread[i]);
+            (int)t->p->device[task->device].rank, (int)a->piece, (int)task->stage,
+            (int)(t->part ? task->thread : t->g->act_thread[i]));
     struct line at = task_line(t->p, task);
     snprintf(line, sizeof line, "%s:%d", at.file ? at.file : "", at.line);
     put_text(t->f, line);
@@ -96,11 +105,11 @@ static void
 put_messages(struct timeline *t)
 {
     struct crossing *list;
-    int64_t n;
-    plan_crossings(t->p, t->g->act, t->g->nact, &t->tmp, &list, &n);
+    int64_t n, id = ((int64_t)t->part << 32) + 1;
+    plan_crossings(t->p, t->act, t->nact, &t->tmp, &list, &n);
     for (int64_t i = 0; i < n; i++) {
-        put_end(t, "\"s\"", i + 1, list[i].from, list[i].sent - 1); /* before its end */
-        put_end(t, "\"f\",\"bp\":\"e\"", i + 1, list[i].to, list[i].taken);
+        put_end(t, "\"s\"", id + i, list[i].from, list[i].sent - 1); /* before its end */
+        put_end(t, "\"f\",\"bp\":\"e\"", id + i, list[i].to, list[i].taken);
     }
 }
 
@@ -123,7 +132,7 @@ put_counters(struct timeline *t)
     struct reg_change *list;
     int64_t n, *total = all_registers(t), *used = ARENA_ARRAY(&t->tmp, int64_t, t->p->ndevice + 1),
                *bytes = ARENA_ARRAY(&t->tmp, int64_t, t->p->ndevice + 1);
-    plan_changes(t->p, t->g->act, t->g->nact, &t->tmp, &list, &n);
+    plan_changes(t->p, t->act, t->nact, &t->tmp, &list, &n);
     for (int64_t i = 0; i < n; i++) {
         int32_t d = list[i].device;
         const char *kind = device_kind_text(t->p->device[d].kind);
@@ -140,26 +149,41 @@ put_counters(struct timeline *t)
     }
 }
 
+static int
+put_part(const struct rille_graph *g, int part, FILE *f, bool *any)
+{
+    struct sight x;
+    TRY(sight_part(g->s, g->runner, part, &x));
+    struct timeline t = {
+        .g = g, .p = x.plan, .act = x.act, .nact = x.nact, .part = part, .host = x.host, .any = any, .f = f};
+    if (part == 0) t.act = g->act, t.nact = g->nact;
+    put_devices(&t);
+    for (int64_t i = 0; i < t.nact; i++) put_act(&t, i);
+    put_messages(&t);
+    put_counters(&t);
+    arena_fini(&t.tmp);
+    return 0;
+}
+
 int
 rille_graph_timeline(struct rille_graph *g, const char *path)
 {
     TRY(face_graph(g, __func__));
     TRY(face_given(path, "the path", __func__));
-    struct timeline t = {.g = g, .p = g->runner->plan};
+    FILE *f;
+    bool any = false;
     g->watched = true;
     if (g->nact == 0) {
         free(g->trace_path);
         g->trace_path = strdup(path);
         return 0;
     }
-    TRY(file_create("trace", path, &t.f));
-    fprintf(t.f, "{\"traceEvents\":[");
-    put_devices(&t);
-    for (int64_t i = 0; i < g->nact; i++) put_act(&t, i);
-    put_messages(&t);
-    put_counters(&t);
-    fprintf(t.f, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"hosts\":%d,\"shown\":\"the controller's host\"}}\n",
-            (int)t.p->nmemory);
-    arena_fini(&t.tmp);
-    return file_finish("trace", path, &t.f);
+    TRY(file_create("trace", path, &f));
+    fprintf(f, "{\"traceEvents\":[");
+    int n = sight_count(g->runner), status = 0;
+    for (int i = 0; i < n && !status; i++) status = put_part(g, i, f, &any);
+    fprintf(f, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"hosts\":%d,\"shown\":%d}}\n", sight_hosts(g->runner),
+            n);
+    int end = file_finish("trace", path, &f);
+    return status ? status : end;
 }

@@ -111,7 +111,8 @@ rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out)
     if (face_session(s, __func__) || face_given(out, "out", __func__)) return false;
     if (!s->cluster) return alone(s, i, out);
     if (!cluster_worker(s->cluster, i, &w)) return false;
-    *out = (struct rille_worker_info){.rank = w.rank, .pid = w.pid, .heartbeat = w.heartbeat};
+    *out = (struct rille_worker_info){
+        .rank = w.rank, .pid = w.pid, .cores = w.cores, .bytes = w.bytes, .heartbeat = w.heartbeat};
     memcpy(out->host, w.host, sizeof out->host);
     memcpy(out->devices, w.devices, sizeof out->devices);
     memcpy(out->state, w.state, sizeof out->state);

@@ -518,7 +518,7 @@ step(rille.ones(64)):item()]],
     sign = "step:stats()",
     text = [[
 Of the last call: step_time bubble ideal, and devices[i] with device busy idle bytes_in bytes_out peak_memory
-(seconds, bytes). hosts tells how many the step runs on; devices are those of the controller's.]],
+(seconds, bytes). hosts tells how many the step runs on; devices are those of all (of the first 64).]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -527,7 +527,7 @@ step(rille.ones(64)):item()]],
   },
   ["graph.trace"] = {
     sign = "step:trace(path)",
-    text = "Writes the last call, on the controller's host, as Chrome trace JSON, which opens in Perfetto.",
+    text = "Writes the last call, on all hosts, as Chrome trace JSON, which opens in Perfetto.",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()

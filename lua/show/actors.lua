@@ -37,6 +37,7 @@ return function(list, columns)
   for k = 1, math.min(#all, ROWS) do rows[#rows + 1] = row(all[k]) end
   local text = paint.table(rows, columns, {5, 3, 4})
   if #all > ROWS then text = text .. ("  ... and %d more\n"):format(#all - ROWS) end
-  local hosts = list[1].hosts
-  return text .. ("  %d actors%s\n"):format(#list, hosts > 1 and (" on the controller's host, one of %d"):format(hosts) or "")
+  local hosts, shown = list[1].hosts, list[1].shown
+  local where = hosts == 1 and "" or shown == hosts and (" on %d hosts"):format(hosts) or (" on %d of %d hosts"):format(shown, hosts)
+  return text .. ("  %d actors%s\n"):format(#list, where)
 end
