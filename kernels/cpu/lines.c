@@ -84,16 +84,16 @@ dot_block(int64_t n, const double *x, const double *y)
 }
 
 VECTOR static void
-less(int64_t n, const double *x, double shift, double *y)
+less(int64_t n, const double *x, double first, double then, double *y)
 {
     INDEPENDENT
-    for (int64_t i = 0; i < n; i++) y[i] = x[i] - shift;
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] - first - then;
 }
 
 static void
 exp_block(int64_t n, const double *x, double shift, double *y)
 {
-    less(n, x, shift, y);
+    less(n, x, shift, 0, y);
     vec_exp_f64(n, y, y);
 }
 
@@ -121,6 +121,19 @@ times_less_f32(int64_t n, const float *x, const float *y, float shift, float *z)
     for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - shift);
 }
 
+VECTOR static void
+less_f32(int64_t n, const float *x, float first, float then, float *y)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] - first - then;
+}
+
+static double
+log_f32(double x)
+{
+    return logf((float)x);
+}
+
 /* e^(x - shift) for any x. */
 static void
 exp_any_f32(int64_t n, const float *x, float shift, float *y)
@@ -129,87 +142,126 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     vec_exp(n, y, y);
 }
 
-/* ---- by blocks ---- */
+/* ---- of a line of at most a block, and block by block ---- */
 
-#define BY_BLOCKS(type, suffix, max_of, sum_of, dot_of, exp_of, exp_any, affine_of, times_less_of)                     \
+#define OF_A_BLOCK(type, suffix, max_of, sum_of, dot_of, exp_of, exp_any, affine_of, less_of, times_less_of)           \
+    static double block_max_##suffix(int64_t n, const void *x) { return max_of(n, x); }                                \
+    static double block_sum_##suffix(int64_t n, const void *x, double shift)                                           \
+    {                                                                                                                  \
+        type workspace[BLOCK];                                                                                         \
+        if (shift != 0) affine_of(n, 1, x, (type)-shift, workspace);                                                   \
+        return sum_of(n, shift != 0 ? workspace : x);                                                                  \
+    }                                                                                                                  \
+    static double block_dot_##suffix(int64_t n, const void *x, const void *y) { return dot_of(n, x, y); }              \
+    static double block_exp_sum_##suffix(int64_t n, const void *x, double shift, void *to)                             \
+    {                                                                                                                  \
+        type workspace[BLOCK], *y = to ? to : workspace;                                                               \
+        exp_of(n, x, (type)shift, y);                                                                                  \
+        return sum_of(n, y);                                                                                           \
+    }                                                                                                                  \
+    static double block_exp_sum_any_##suffix(int64_t n, const void *x, double shift)                                   \
+    {                                                                                                                  \
+        type workspace[BLOCK];                                                                                         \
+        exp_any(n, x, (type)shift, workspace);                                                                         \
+        return sum_of(n, workspace);                                                                                   \
+    }                                                                                                                  \
+    static void block_exps_##suffix(int64_t n, const void *x, double shift, double scale, void *y)                     \
+    {                                                                                                                  \
+        exp_of(n, x, (type)shift, y);                                                                                  \
+        affine_of(n, (type)scale, y, 0, y);                                                                            \
+    }                                                                                                                  \
+    static void block_affine_##suffix(int64_t n, double scale, const void *x, double shift, void *y)                   \
+    {                                                                                                                  \
+        affine_of(n, (type)scale, x, (type)shift, y);                                                                  \
+    }                                                                                                                  \
+    static void block_minus_##suffix(int64_t n, const void *x, double first, double then, void *y)                     \
+    {                                                                                                                  \
+        less_of(n, x, (type)first, (type)then, y);                                                                     \
+    }                                                                                                                  \
+    static void block_softmax_grad_##suffix(int64_t n, const void *x, const void *y, double shift, void *z)            \
+    {                                                                                                                  \
+        times_less_of(n, x, y, (type)shift, z);                                                                        \
+    }
+OF_A_BLOCK(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, exp_any_f32, vec_affine, less_f32, times_less_f32)
+OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, affine, less, times_less)
+
+/* Each block of n elements: `of` is what to do with m elements from i on. */
+#define EACH_BLOCK(of)                                                                                                 \
+    for (int64_t i = 0, m; i < n && stop_passes(i); i += m) {                                                          \
+        m = MIN(n - i, BLOCK);                                                                                         \
+        of;                                                                                                            \
+    }
+#define BY_BLOCKS(type, suffix)                                                                                        \
     static double max_##suffix(int64_t n, const void *from)                                                            \
     {                                                                                                                  \
         const type *x = from;                                                                                          \
         double max = -INFINITY;                                                                                        \
-        for (int64_t i = 0; i < n && stop_passes(i); i += STOP_ELEMENTS)                                               \
-            max = greater(max_of(MIN(n - i, STOP_ELEMENTS), x + i), max);                                              \
+        EACH_BLOCK(max = greater(block_max_##suffix(m, x + i), max))                                                   \
         return max;                                                                                                    \
-    }                                                                                                                  \
-    static void affine_##suffix(int64_t n, double scale, const void *from, double shift, void *to)                     \
-    {                                                                                                                  \
-        const type *x = from;                                                                                          \
-        type *y = to;                                                                                                  \
-        for (int64_t i = 0; i < n && stop_passes(i); i += STOP_ELEMENTS)                                               \
-            affine_of(MIN(n - i, STOP_ELEMENTS), (type)scale, x + i, (type)shift, y + i);                              \
-    }                                                                                                                  \
-    static void softmax_grad_##suffix(int64_t n, const void *from, const void *beside, double shift, void *to)         \
-    {                                                                                                                  \
-        const type *x = from, *y = beside;                                                                             \
-        type *z = to;                                                                                                  \
-        for (int64_t i = 0; i < n && stop_passes(i); i += STOP_ELEMENTS)                                               \
-            times_less_of(MIN(n - i, STOP_ELEMENTS), x + i, y + i, (type)shift, z + i);                                \
     }                                                                                                                  \
     static double sum_##suffix(int64_t n, const void *from, double shift)                                              \
     {                                                                                                                  \
-        type workspace[BLOCK];                                                                                         \
         const type *x = from;                                                                                          \
         double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) {                                                     \
-            if (shift != 0) affine_of(MIN(n - i, BLOCK), 1, x + i, (type)-shift, workspace);                           \
-            sum += sum_of(MIN(n - i, BLOCK), shift != 0 ? workspace : x + i);                                          \
-        }                                                                                                              \
+        EACH_BLOCK(sum += block_sum_##suffix(m, x + i, shift))                                                         \
         return sum;                                                                                                    \
     }                                                                                                                  \
     static double dot_##suffix(int64_t n, const void *from, const void *beside)                                        \
     {                                                                                                                  \
         const type *x = from, *y = beside;                                                                             \
         double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) sum += dot_of(MIN(n - i, BLOCK), x + i, y + i);       \
+        EACH_BLOCK(sum += block_dot_##suffix(m, x + i, y + i))                                                         \
         return sum;                                                                                                    \
     }                                                                                                                  \
     static double exp_sum_##suffix(int64_t n, const void *from, double shift, void *to)                                \
     {                                                                                                                  \
-        type workspace[BLOCK];                                                                                         \
         const type *x = from;                                                                                          \
         double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) {                                                     \
-            type *y = to ? (type *)to + i : workspace;                                                                 \
-            exp_of(MIN(n - i, BLOCK), x + i, (type)shift, y);                                                          \
-            sum += sum_of(MIN(n - i, BLOCK), y);                                                                       \
-        }                                                                                                              \
+        EACH_BLOCK(sum += block_exp_sum_##suffix(m, x + i, shift, to ? (type *)to + i : NULL))                         \
         return sum;                                                                                                    \
     }                                                                                                                  \
     static double exp_sum_any_##suffix(int64_t n, const void *from, double shift)                                      \
     {                                                                                                                  \
-        type workspace[BLOCK];                                                                                         \
         const type *x = from;                                                                                          \
         double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) {                                                     \
-            exp_any(MIN(n - i, BLOCK), x + i, (type)shift, workspace);                                                 \
-            sum += sum_of(MIN(n - i, BLOCK), workspace);                                                               \
-        }                                                                                                              \
+        EACH_BLOCK(sum += block_exp_sum_any_##suffix(m, x + i, shift))                                                 \
         return sum;                                                                                                    \
     }                                                                                                                  \
     static void exps_##suffix(int64_t n, const void *from, double shift, double scale, void *to)                       \
     {                                                                                                                  \
         const type *x = from;                                                                                          \
-        for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) {                                                     \
-            type *y = (type *)to + i;                                                                                  \
-            exp_of(MIN(n - i, BLOCK), x + i, (type)shift, y);                                                          \
-            affine_of(MIN(n - i, BLOCK), (type)scale, y, 0, y);                                                        \
-        }                                                                                                              \
+        EACH_BLOCK(block_exps_##suffix(m, x + i, shift, scale, (type *)to + i))                                        \
+    }                                                                                                                  \
+    static void affine_##suffix(int64_t n, double scale, const void *from, double shift, void *to)                     \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        EACH_BLOCK(block_affine_##suffix(m, scale, x + i, shift, (type *)to + i))                                      \
+    }                                                                                                                  \
+    static void minus_##suffix(int64_t n, const void *from, double first, double then, void *to)                       \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        EACH_BLOCK(block_minus_##suffix(m, x + i, first, then, (type *)to + i))                                        \
+    }                                                                                                                  \
+    static void softmax_grad_##suffix(int64_t n, const void *from, const void *beside, double shift, void *to)         \
+    {                                                                                                                  \
+        const type *x = from, *y = beside;                                                                             \
+        EACH_BLOCK(block_softmax_grad_##suffix(m, x + i, y + i, shift, (type *)to + i))                                \
     }
-BY_BLOCKS(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, exp_any_f32, vec_affine, times_less_f32)
-BY_BLOCKS(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, affine, times_less)
+BY_BLOCKS(float, f32)
+BY_BLOCKS(double, f64)
 
 static const struct reals reals_of[NCOMPUTE] = {
-    [COMP_F32] = {max_f32, sum_f32, dot_f32, exp_sum_f32, exp_sum_any_f32, exps_f32, affine_f32, softmax_grad_f32},
-    [COMP_F64] = {max_f64, sum_f64, dot_f64, exp_sum_f64, exp_sum_any_f64, exps_f64, affine_f64, softmax_grad_f64},
+    [COMP_F32] = {max_f32, sum_f32, dot_f32, exp_sum_f32, exp_sum_any_f32, exps_f32, affine_f32, minus_f32, log_f32,
+                  softmax_grad_f32},
+    [COMP_F64] = {max_f64, sum_f64, dot_f64, exp_sum_f64, exp_sum_any_f64, exps_f64, affine_f64, minus_f64, log,
+                  softmax_grad_f64},
+};
+/* A short line costs what is done to it: no loop around that. */
+static const struct reals reals_of_block[NCOMPUTE] = {
+    [COMP_F32] = {block_max_f32, block_sum_f32, block_dot_f32, block_exp_sum_f32, block_exp_sum_any_f32, block_exps_f32,
+                  block_affine_f32, block_minus_f32, log_f32, block_softmax_grad_f32},
+    [COMP_F64] = {block_max_f64, block_sum_f64, block_dot_f64, block_exp_sum_f64, block_exp_sum_any_f64, block_exps_f64,
+                  block_affine_f64, block_minus_f64, log, block_softmax_grad_f64},
 };
 
 /* ---- lines side by side ---- */
@@ -344,7 +396,7 @@ work_of(const struct line_call *c, const struct kcall *k)
 {
     struct work w = {.c = c, .k = k, .step = neighbours(c), .in_place = true};
     enum compute type = compute_of((enum dtype)c->view[0]->dtype);
-    w.f = &reals_of[type];
+    w.f = c->l.size <= BLOCK ? &reals_of_block[type] : &reals_of[type];
     w.per = (c->l.inner + w.step - 1) / w.step;
     for (int i = 0; i < c->nview; i++) {
         int64_t bytes = (int64_t)compute_bytes(type);

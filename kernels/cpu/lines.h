@@ -29,6 +29,8 @@ struct reals {
     double (*exp_sum_any)(int64_t n, const void *x, double shift);                 /* the sum, for any x */
     void (*exps)(int64_t n, const void *x, double shift, double scale, void *y);   /* y = scale exp(x - shift) */
     void (*affine)(int64_t n, double scale, const void *x, double shift, void *y); /* y = scale x + shift */
+    void (*minus)(int64_t n, const void *x, double first, double then, void *y);   /* y = (x - first) - then */
+    double (*log)(double x);
     void (*softmax_grad)(int64_t n, const void *x, const void *y, double shift, void *to); /* to = x (y - shift) */
 };
 

@@ -36,9 +36,8 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
 {
     UNUSED(k);
     UNUSED(r);
-    double max = f->max(n, at[0]), rest = log(f->exp_sum(n, at[0], max, NULL));
-    f->affine(n, 1, at[0], -max, at[1]);
-    f->affine(n, 1, at[1], -rest, at[1]);
+    double max = f->max(n, at[0]);
+    f->minus(n, at[0], max, f->log(f->exp_sum(n, at[0], max, NULL)), at[1]);
 }
 
 static struct line_call

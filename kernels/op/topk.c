@@ -1,5 +1,6 @@
 /* topk.c - the k greatest (or least) values along an axis, best first, and where they stand. NaN counts as the
  * greatest; of equals the first stands first. */
+#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/convert.h"
@@ -130,6 +131,18 @@ in_order(struct entry *heap, int64_t n)
     }
 }
 
+/* e among the best n of a line, of which there are *have. */
+static void
+let_in(struct entry *heap, int64_t n, int64_t *have, struct entry e)
+{
+    if (*have == n) {
+        if (stands_before(e, heap[0])) sink(heap, n, 0, e);
+        return;
+    }
+    heap[(*have)++] = e;
+    if (*have == n) make_heap(heap, n);
+}
+
 struct work {
     const struct kcall *k;
     struct lines l;
@@ -137,21 +150,49 @@ struct work {
 };
 enum { BLOCK = 256 };
 
+/* In place: the bits of n doubles become keys; flip: the least stand first. */
+VECTOR static void
+real_keys(int64_t n, uint64_t flip, uint64_t *key)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double x;
+        memcpy(&x, &key[i], sizeof x);
+        key[i] = key_of_real(x) ^ flip;
+    }
+}
+
+VECTOR static void
+integer_keys(int64_t n, uint64_t flip, uint64_t *key)
+{
+    for (int64_t i = 0; i < n; i++) key[i] = key[i] ^ (uint64_t)1 << 63 ^ flip;
+}
+
+/* Skips, from i on, elements that no heap lets in whose worst key is `least`: whole groups of them. */
+VECTOR static int64_t
+skip_least(int64_t i, int64_t n, const uint64_t *key, uint64_t least)
+{
+    enum { GROUP = 32 };
+    for (; i + GROUP <= n; i += GROUP) {
+        int64_t above = 0;
+        for (int l = 0; l < GROUP; l++) above |= -(int64_t)(key[i + l] > least);
+        if (above) break;
+    }
+    return i;
+}
+
 /* Keys of elements from..from + n of line (outer, inner). */
 static void
 keys(const struct work *w, int64_t first, int64_t n, uint64_t *key)
 {
     const struct view *x = &w->k->in[0];
     enum dtype d = (enum dtype)x->dtype;
-    int64_t workspace[BLOCK];
-    bool least = !w->k->call->attr[LARGEST].i;
+    uint64_t flip = w->k->call->attr[LARGEST].i ? 0 : UINT64_MAX;
     const char *from = (const char *)x->data + first * (int64_t)dtype_bytes(d);
-    block_load(dtype_is_float(d) ? COMP_F64 : COMP_I64, d, from, w->l.inner, n, workspace);
+    block_load(dtype_is_float(d) ? COMP_F64 : COMP_I64, d, from, w->l.inner, n, key);
     if (dtype_is_float(d))
-        for (int64_t i = 0; i < n; i++) key[i] = key_of_real(((const double *)workspace)[i]);
+        real_keys(n, flip, key);
     else
-        for (int64_t i = 0; i < n; i++) key[i] = (uint64_t)workspace[i] ^ (uint64_t)1 << 63;
-    for (int64_t i = 0; least && i < n; i++) key[i] = ~key[i];
+        integer_keys(n, flip, key);
 }
 
 static void
@@ -164,13 +205,8 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
         int64_t n = MIN(w->l.size - from, BLOCK);
         keys(w, first + from * w->l.inner, n, key);
         for (int64_t i = 0; i < n; i++) {
-            struct entry e = {key[i], from + i};
-            if (have < w->n) {
-                heap[have++] = e;
-                if (have == w->n) make_heap(heap, have);
-            } else if (stands_before(e, heap[0])) {
-                sink(heap, w->n, 0, e);
-            }
+            if (have == w->n && (i = skip_least(i, n, key, heap[0].key)) == n) break;
+            let_in(heap, w->n, &have, (struct entry){key[i], from + i});
         }
     }
     in_order(heap, have);
