@@ -306,12 +306,21 @@ command_help(lua_State *L, int env, const char *text)
     (void)env;
     if (*text) {
         if (!help_push(L, text)) return luaL_error(L, "nothing is called '%s'; rille.help() lists names", text);
+        fold_push(L, lua_tostring(L, -1));
         puts(lua_tostring(L, -1));
         return COMMAND_DONE;
     }
-    for (const struct command *c = commands; c->name; c++) printf("  :%s %s\n", c->name, c->help);
-    puts("  ?NAME is a page, rille.help() lists them. A trailing ; prints nothing, _ is the last value.\n"
-         "  Ctrl-C stops what runs; Ctrl-D ends.");
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    for (const struct command *c = commands; c->name; c++) {
+        lua_pushfstring(L, "  :%s %s\n", c->name, c->help);
+        luaL_addvalue(&b);
+    }
+    luaL_addstring(&b, "  ?NAME is a page, rille.help() lists them. A trailing ; prints nothing, _ is the last value.\n"
+                       "  Ctrl-C stops what runs; Ctrl-D ends.");
+    luaL_pushresult(&b);
+    fold_push(L, lua_tostring(L, -1));
+    puts(lua_tostring(L, -1));
     return COMMAND_DONE;
 }
 

@@ -237,6 +237,7 @@ doctor_print(lua_State *L, bool json)
     environment_facts(L, list);
     lua_pushboolean(L, json);
     lua_call(L, 2, 1);
+    if (!json) fold_push(L, lua_tostring(L, -1));
     fputs(lua_tostring(L, -1), stdout);
     lua_pop(L, 1);
     return fflush(stdout);

@@ -109,7 +109,7 @@ help(lua_State *L)
     else if (!help_push(L, name))
         return complain(L, "nothing is called '%s'; rille.help() lists names", name);
     lua_getglobal(L, "print");
-    lua_insert(L, -2);
+    fold_push(L, lua_tostring(L, -2));
     lua_call(L, 1, 0);
     return 0;
 }

@@ -12,6 +12,7 @@ static int
 text_tostring(lua_State *L)
 {
     lua_getfield(L, 1, "text");
+    fold_push(L, luaL_tolstring(L, -1, NULL));
     return 1;
 }
 

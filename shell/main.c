@@ -67,21 +67,26 @@ struct program {
 void
 tell_error(const char *text)
 {
-    for (const char *at = text; *at; at++) {
+    int columns = terminal_columns(2);
+    char *folded = columns ? fold_text(text, columns) : NULL;
+    for (const char *at = folded ? folded : text; *at; at++) {
         unsigned char c = (unsigned char)*at;
         if ((c < 32 && c != '\n' && c != '\t') || c == 127)
             fprintf(stderr, "\\%d", c);
         else
             fputc(c, stderr);
     }
+    free(folded);
 }
 
 static void
 tell_line(const char *text)
 {
-    fputs("rille: ", stderr);
-    tell_error(text);
+    char *line = NULL;
+    if (asprintf(&line, "rille: %s", text) < 0) line = NULL;
+    tell_error(line ? line : text);
     fputc('\n', stderr);
+    free(line);
 }
 
 /* ---- usage ---- */

@@ -12,8 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { LARGE = 1000, EDGE = 3, CELL = 48 };
 
@@ -368,8 +366,8 @@ add_strange(luaL_Buffer *b, const struct table *t, int64_t n)
 int
 print_columns(void)
 {
-    struct winsize w;
-    return isatty(1) && !ioctl(1, TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : 80;
+    int columns = terminal_columns(1);
+    return columns ? columns : 80;
 }
 
 static void

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 static const char environment, own_globals; /* keys in the registry */
@@ -92,6 +91,17 @@ is_dull(const char *frame, size_t size)
 
 enum { FRAMES = 20 }; /* lines of a traceback at most */
 
+/* A line of a traceback, as wide as the terminal that it goes to. */
+static void
+print_frame(FILE *to, const char *line, size_t n)
+{
+    int columns = terminal_columns(fileno(to));
+    char *text = strndup(line, n), *folded = text && columns ? fold_text(text, columns) : NULL;
+    fprintf(to, "%s\n", folded ? folded : text ? text : "");
+    free(folded);
+    free(text);
+}
+
 void
 repl_print_frames(FILE *to, const char *text)
 {
@@ -106,7 +116,7 @@ repl_print_frames(FILE *to, const char *text)
         if (same) equal++;
         if (!same && equal) fprintf(to, "\t... and %d times more\n", equal), told++;
         if (!same) equal = 0;
-        if (!same && !is_dull(line, n) && told++ < FRAMES) fprintf(to, "%.*s\n", (int)n, line);
+        if (!same && !is_dull(line, n) && told++ < FRAMES) print_frame(to, line, n);
         last = line;
         last_size = n;
         line = end;
@@ -159,9 +169,9 @@ push_chunk(lua_State *L, const char *chunk)
 static void
 tell_time(lua_State *L, double seconds)
 {
-    struct winsize w;
+    int columns = terminal_columns(1);
     if (seconds < 0.5 || !isatty(1)) return;
-    int columns = ioctl(1, TIOCGWINSZ, &w) || w.ws_col < 12 ? 80 : w.ws_col;
+    if (columns < 12) columns = 80;
     char text[32];
     snprintf(text, sizeof text, seconds < 100 ? "%.2f s" : "%.0f s", seconds);
     bool color = shell_of(L)->color;
@@ -227,6 +237,7 @@ page_protected(lua_State *L)
 {
     const char *name = lua_tostring(L, 2);
     if (!help_push(L, name)) return luaL_error(L, "nothing is called '%s'; rille.help() lists names", name);
+    fold_push(L, lua_tostring(L, -1));
     puts(lua_tostring(L, -1));
     return 0;
 }
@@ -408,7 +419,10 @@ repl_run(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
     repl_open(L);
-    printf("rille %s on %s:%d, %s. :help tells more.\n", RILLE_VERSION, rille_default_kind(s),
-           rille_device_count(s, rille_default_kind(s)), LUA_RELEASE);
+    lua_pushfstring(L, "rille %s on %s:%d, %s. :help tells more.", RILLE_VERSION, rille_default_kind(s),
+                    rille_device_count(s, rille_default_kind(s)), LUA_RELEASE);
+    fold_push(L, lua_tostring(L, -1));
+    puts(lua_tostring(L, -1));
+    lua_pop(L, 2);
     return repl_loop(L, repl_chunk);
 }

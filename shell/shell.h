@@ -268,6 +268,13 @@ void print_tensor(lua_State *L, struct rille_tensor *t); /* pushes its text */
 void print_line(lua_State *L, int i); /* pushes what the tensor at i is, in a line; of few values, with them */
 void print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t); /* adds its first line, without the end */
 
+/* ---- fold.c ---- */
+
+int terminal_columns(int fd); /* 0: fd is no terminal */
+/* The text with lines of so many columns at most, which end at words; the caller frees it. NULL: no memory. */
+char *fold_text(const char *text, int columns);
+void fold_push(lua_State *L, const char *text); /* pushes it as stdout has columns for it */
+
 /* ---- help.c ---- */
 
 bool help_push(lua_State *L, const char *name); /* pushes the page; false: no page has that name */
