@@ -6,6 +6,8 @@ local check = require "rille.check"
 
 local json = {null = setmetatable({}, {__tostring = function() return "null" end})}
 
+local DEEP <const> = 200
+
 local array_mark = {}
 function json.array(t) return setmetatable(t, array_mark) end
 
@@ -92,7 +94,7 @@ end
 local words = {["true"] = true, ["false"] = false, null = json.null}
 
 function read_value(who, text, at, depth)
-  if depth > 200 then trouble(who, text, at, "nested more than 200 deep") end
+  if depth > DEEP then trouble(who, text, at, ("nested more than %d deep"):format(DEEP)) end
   local c = text:sub(at, at)
   if c == "{" then return read_object(who, text, at, depth) end
   if c == "[" then return read_array(who, text, at, depth) end
@@ -141,23 +143,27 @@ local function number_text(v)
 end
 
 -- Objects by sorted names, two spaces a level.
-function json.encode(v, indent)
-  indent = indent or ""
+local function encode(v, indent, depth)
+  check.that(depth <= DEEP, "json: a value is deeper than %d, or holds itself", DEEP)
   if v == json.null then return "null" end
   if type(v) == "string" then return quoted(v) end
   if type(v) == "number" then return number_text(v) end
-  if type(v) ~= "table" then return tostring(v) end
+  if type(v) == "boolean" then return tostring(v) end
+  check.that(type(v) == "table", "json: %s is no value in JSON", check.shown(v))
   local within, parts = indent .. "  ", {}
   local list = getmetatable(v) == array_mark or #v > 0
   if list then
-    for i, e in ipairs(v) do parts[i] = within .. json.encode(e, within) end
+    for i, e in ipairs(v) do parts[i] = within .. encode(e, within, depth + 1) end
   else
     for _, name in ipairs(check.sorted_keys(v)) do
-      parts[#parts + 1] = ("%s%s: %s"):format(within, quoted(name), json.encode(v[name], within))
+      check.that(v[name] ~= nil, "json: names of an object are strings, not %s", name)
+      parts[#parts + 1] = ("%s%s: %s"):format(within, quoted(name), encode(v[name], within, depth + 1))
     end
   end
   if #parts == 0 then return list and "[]" or "{}" end
   return ("%s\n%s\n%s%s"):format(list and "[" or "{", table.concat(parts, ",\n"), indent, list and "]" or "}")
 end
+
+function json.encode(v) return encode(v, "", 0) end
 
 return json

@@ -331,6 +331,12 @@ tap.group("json", function()
     '"\n"', ("["):rep(300)} do
     tap.fails(function() json.decode(s, "x.json") end, {"x.json: line"}, "refused: " .. s:sub(1, 20))
   end
+  local loop = {}
+  loop[1] = loop
+  for _, v in ipairs{print, {a = print}, {coroutine.create(print)}, {[1.5] = 2}, {a = 0 / 0}, loop, {a = loop}} do
+    tap.fails(function() json.encode(v) end, {"json: "}, "no value in JSON is written")
+  end
+  tap.fails(function() json.encode() end, {"json: "}, "nor is nil")
 end)
 
 tap.done()
