@@ -242,6 +242,7 @@ static const struct row {
     {"dp", dp_before, dp, 200, 8, 1, 0, 0},
     {"dp", dp_before, dp, 100, 16, 1, 0, 0},
     {"dp", dp_before, dp, 10, 256, 1, 0, 0},
+    {"dp", dp_before, dp, 900, 64, 1, 0, 0},
     {"dp, 8 pieces", dp_before, dp, 200, 8, 8, 0, 0},
     {"tp", tp_before, tp, 100, 8, 1, 0, 0},
     {"tp", tp_before, tp, 5, 128, 1, 0, 0},
