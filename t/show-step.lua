@@ -71,7 +71,7 @@ local function drawn(step, columns, color, costs)
 end
 
 tap.group("the picture", function()
-  for _, step in ipairs{pipeline(4, 8, "1f1b"), pipeline(2, 1, "gpipe"), pipeline(3, 200, "1f1b")} do
+  for _, step in ipairs{pipeline(4, 8, "1f1b"), pipeline(2, 1, "gpipe"), pipeline(3, 200, "1f1b"), pipeline(4, 8, "zb-h1")} do
     for _, columns in ipairs{1, 20, 40, 80, 120} do
       local plain = drawn(step, columns, false)
       local widest = 0
@@ -84,6 +84,10 @@ tap.group("the picture", function()
     local open = 0
     for slash, closed in svg:gmatch("<(/?)[%a]+[^<>]-(/?)>") do open = open + (slash == "/" and -1 or closed == "/" and 0 or 1) end
     tap.is(open, 0, "as SVG every element ends")
+    local right = 0
+    for x, text in svg:gmatch('<text x="([%d.]+)"[^>]*>([^<]+)</text>') do right = math.max(right, x + 7.4 * utf8.len(text)) end
+    local width = tonumber(svg:match('width="(%d+)"'))
+    tap.ok(right > 0 and right <= width + 60, "and no text is cut off", ("%.0f of %d"):format(right, width))
     tap.ok(svg:find("prefers%-color%-scheme:dark") and svg:find("<title>Schedule"), "for dark pages too, and with a title")
   end
   local plain = drawn(pipeline(4, 8, "1f1b"), 80, false, {forward = 1, backward = 2})

@@ -174,6 +174,7 @@ end
 -- ---- as SVG ----
 
 local WIDTH <const>, LEFT <const>, RIGHT <const>, ROW <const>, GAP <const> = 960, 76, 20, 24, 4
+local LINE <const>, LETTERS <const> = 18, 118 -- of text: its height, and how many letters a line has room for
 
 local function tip_of(s)
   return ("%s%s, stage %d, %s"):format(s.what, s.piece and " of piece " .. s.piece or "", s.stage, paint.seconds(s.to - s.from))
@@ -247,31 +248,32 @@ local function draw_legend(doc, y)
   return y + 14
 end
 
+-- Text in lines from the baseline y on; gives that below.
+local function draw_text(doc, y, class, text)
+  for line in paint.wrap(text, LETTERS, "    "):gmatch("[^\n]+") do
+    doc:text(LEFT, y, class, line)
+    y = y + LINE
+  end
+  return y
+end
+
 local function svg_picture(c, theory)
   local doc, rows, y = paint.document("Schedule: " .. headline(c)), rows_of(c), 62
   local time = math.max(c.planned.time, c.measured and c.measured.time or 0)
   local apart = time > 2.5 * c.planned.time -- one scale would hide the plan
   doc:text(LEFT, 30, "head", headline(c))
-  y = draw_legend(doc, 52) + 22
-  doc:text(LEFT, y - 8, "faint", planned_text(c, theory))
+  y = draw_text(doc, draw_legend(doc, 52) + 14, "faint", planned_text(c, theory)) - 10
   y = draw_run(doc, c, c.planned, rows, y, apart and c.planned.time or time)
   if apart then y = draw_axis(doc, y, c.planned.time) end
   if c.measured then
-    y = y + 24
-    doc:text(LEFT, y - 8, "faint", measured_text(c))
+    y = draw_text(doc, y + 16, "faint", measured_text(c)) - 10
     y = draw_run(doc, c, c.measured, rows, y, time)
   end
   y = draw_axis(doc, y, time)
   local run = c.measured or c.planned
-  y = y + 22
-  doc:text(LEFT, y - 8, "faint", "memory in registers, to one scale, and its peak")
-  y = draw_memory(doc, c, run, rows, y, time) + 18
-  for _, text in ipairs(stalls_of(c)) do
-    for line in paint.wrap(text, 125, "    "):gmatch("[^\n]+") do
-      doc:text(LEFT, y, "", line)
-      y = y + 18
-    end
-  end
+  y = draw_text(doc, y + 14, "faint", "memory in registers, to one scale, and its peak") - 10
+  y = draw_memory(doc, c, run, rows, y, time) + LINE
+  for _, text in ipairs(stalls_of(c)) do y = draw_text(doc, y, "", text) end
   return doc:finish(WIDTH, y + 4)
 end
 
