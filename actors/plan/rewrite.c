@@ -63,6 +63,19 @@ rewrite_updated(const struct program *p, struct ref r, const int32_t *root_leaf)
     return -1;
 }
 
+void
+rewrite_land(struct program *p, const int32_t *root_leaf)
+{
+    for (int32_t k = 0; k < p->nroot; k++) {
+        struct prog_root *r = &p->root[k];
+        if (root_leaf[k] < 0 || r->overwrites_leaf >= 0 || r->join || r->ref.kind != REF_NODE) continue;
+        const struct prog_node *n = &p->node[r->ref.index];
+        const struct prog_leaf *f = &p->leaf[root_leaf[k]];
+        bool moved = n->op->flags & OP_MOVE && !n->accumulate && n->layout[0] == f->layout;
+        if (moved && type_equal(&n->type[0], &f->type)) r->overwrites_leaf = root_leaf[k];
+    }
+}
+
 /* ---- more nodes ---- */
 
 static int

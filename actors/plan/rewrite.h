@@ -19,6 +19,8 @@ struct insertion {
 void rewrite_insert(struct program *p, const struct insertion *list, int32_t n);
 /* Returns the leaf that an update reads and whose new version it gives; -1. root_leaf: by root, -1. */
 int32_t rewrite_updated(const struct program *p, struct ref r, const int32_t *root_leaf);
+/* Lets new versions of variables that a move brings lie over the old ones. */
+void rewrite_land(struct program *p, const int32_t *root_leaf);
 /* Returns the leaf over whose bytes r, a result of an in-place operator, may lie if it is to become its new version;
  * -1. */
 int32_t rewrite_over(const struct program *p, struct ref r, int32_t leaf);

@@ -359,7 +359,16 @@ check_registers(struct memory *m)
 
 /* ---- updates ---- */
 
-/* A root part that is written over a leaf part: element by element, by an operator that says that it may. */
+static bool
+reads_leaf(const struct task *t, int32_t leaf)
+{
+    for (int32_t a = 0; a < t->narg; a++)
+        if (t->arg[a].kind == ARG_LEAF && t->arg[a].index == leaf) return true;
+    return false;
+}
+
+/* A root part that is written over a leaf part: element by element, by an operator that says that it may, or by a move
+ * that reads nothing of it. */
 static int
 check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
 {
@@ -376,7 +385,7 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
     const struct op *op = task_op(p, t);
     bool inplace = op && op->flags & OP_INPLACE && k < op->ninplace && k < t->narg && t->arg[k].kind == ARG_LEAF &&
                    t->arg[k].index == leaf && t->arg[k].skip == 0;
-    if (!inplace)
+    if (!inplace && (!(t->kind->flags & KIND_MOVE) || reads_leaf(t, leaf)))
         return proof_fail(m->v, task, "root %d cannot be written over leaf %d in place", (int)part->index,
                           (int)root->overwrites_leaf);
     if (!t->updates)

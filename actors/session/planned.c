@@ -3,6 +3,7 @@
 
 #include "actors/plan/bring.h"
 #include "actors/plan/rates.h"
+#include "actors/plan/rewrite.h"
 #include "actors/plan/zero.h"
 #include "actors/session/face.h"
 #include "actors/session/rounds.h"
@@ -146,16 +147,18 @@ planned_zero(struct rille_graph *g, struct program *p, int level)
 }
 
 /* Variables that lie in slices and are asked for whole are gathered twice, which is what zero 3 means; then what
- * backward wants goes aside. */
+ * backward wants goes aside. New versions that come by a move lie over the old. */
 int
 planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
     bool *variable = ARENA_ARRAY(&g->arena, bool, p->nleaf + 1);
     for (int32_t i = 0; i < p->nleaf; i++) variable[i] = g->origin[i].kind == FROM_VARIABLE;
+    const int32_t *root_leaf = root_leaves(g, p);
     bring_again(p, variable);
-    if (!o->offload) return 0;
-    g->sliced = true;
-    return bring_aside(p, g->s->atlas, (const struct place *)o->offload, variable, root_leaves(g, p));
+    g->sliced = g->sliced || o->offload;
+    if (o->offload) TRY(bring_aside(p, g->s->atlas, (const struct place *)o->offload, variable, root_leaf));
+    rewrite_land(p, root_leaf);
+    return 0;
 }
 
 int

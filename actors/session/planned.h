@@ -14,7 +14,7 @@ int planned_mode(const char *name, enum solve_mode *out);
 int planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* ZeRO: splits updates and optimisers' state over the ranks that hold a parameter alike. */
 int planned_zero(struct rille_graph *g, struct program *p, int level);
-/* What is brought again, or aside, for the backward pass (bring.h). */
+/* What is brought again, or aside, for the backward pass (bring.h); where new versions lie. */
 int planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* Says what is free in p, and leaf `also` (-1: none); leaf and root have room for the program's. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,
