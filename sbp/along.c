@@ -4,10 +4,16 @@
 #include "runtime/hash.h"
 #include "sbp/around.h"
 #include "sbp/explore.h"
+#include "sbp/fewer.h"
 
 #include <string.h>
 
-enum { LOOKS = 24, LITTLE = 256 }; /* looks along an axis; what part of the cost is worth another time */
+enum {
+    LOOKS = 24,   /* along an axis */
+    LITTLE = 256, /* what part of the cost is worth another time */
+    GLANCE = 4,   /* looks at all of a net with few layers */
+    LAYERS = 16,  /* of so many alike a few are looked at first */
+};
 
 /* Candidates of a node that are left; nodes with the same ones share the list. */
 struct left {
@@ -114,6 +120,20 @@ make_net(struct along *w, const int32_t *choice, int32_t level)
     }
 }
 
+/* Looks for a better choice of a net, from the one that it has. */
+static void
+glance(const struct net *n, struct explore *s, int32_t *choice)
+{
+    struct cfn *c = cfn_new(n, s->scale, NULL);
+    struct around near = {.net = n};
+    s->choice = choice;
+    around_ask(&near, s);
+    s->nlook = 0;
+    explore(s, c);
+    around_end(&near);
+    cfn_free(&c);
+}
+
 /* True when the choice became better. */
 static bool
 along_axis(const struct net *n, int32_t level, struct explore *s, int32_t *choice)
@@ -121,31 +141,69 @@ along_axis(const struct net *n, int32_t level, struct explore *s, int32_t *choic
     struct along w = {.net = n};
     w.lists.arena = w.arrays.arena = &w.arena;
     make_net(&w, choice, level);
-    int32_t *pick = s->choice = ARENA_ARRAY(&w.arena, int32_t, n->nnode);
+    int32_t *pick = ARENA_ARRAY(&w.arena, int32_t, n->nnode);
     for (int32_t i = 0; i < n->nnode; i++)
         while (w.left[i]->candidate[pick[i]] != choice[i]) pick[i]++;
     int64_t before = s->best;
-    struct cfn *c = cfn_new(&w.few, s->scale, NULL);
-    struct around near = {.net = &w.few};
-    around_ask(&near, s);
-    s->nlook = 0;
-    explore(s, c);
-    around_end(&near);
-    cfn_free(&c);
+    glance(&w.few, s, pick);
     for (int32_t i = 0; i < n->nnode && s->best < before; i++) choice[i] = w.left[i]->candidate[pick[i]];
     arena_fini(&w.arena);
     return s->best < before - before / LITTLE;
+}
+
+/* One axis after the other, as long as that is worth something. */
+static void
+all_axes(const struct net *n, struct explore *s, int32_t used, int32_t *choice)
+{
+    for (int32_t level = 0, idle = 0; idle < used && !s->stopped; level = (level + 1) % n->nlevel)
+        if (is_used(n, level)) idle = along_axis(n, level, s, choice) ? 1 : idle + 1;
+}
+
+/* The same for a net with few layers, and a glance at all of it; what it chooses in one layer all take. True when that
+ * is better. */
+static bool
+few_layers(const struct net *n, struct explore *s, int32_t used, int32_t *choice)
+{
+    struct fewer f;
+    struct arena tmp = {0};
+    if (!fewer_begin(&f, n)) return false;
+    if (f.like.nlayer < LAYERS) {
+        fewer_end(&f);
+        return false;
+    }
+    struct explore few = *s;
+    int32_t *now = ARENA_ARRAY(&tmp, int32_t, f.net.nnode + 1), *all = ARENA_ARRAY(&tmp, int32_t, n->nnode);
+    fewer_of(&f, choice, now);
+    few.nchoice = f.net.nnode;
+    int64_t cost = net_cost(&f.net, now);
+    if (cost < NET_NEVER) {
+        few.best = cost * s->scale;
+        all_axes(&f.net, &few, used, now);
+        few.looks = GLANCE;
+        glance(&f.net, &few, now);
+        memcpy(all, choice, sizeof *all * (size_t)n->nnode);
+        fewer_whole(&f, now, all);
+        cost = net_cost(n, all);
+    }
+    s->stopped = few.stopped;
+    bool better = cost < s->best / s->scale;
+    if (better) {
+        s->best = cost * s->scale;
+        memcpy(choice, all, sizeof *all * (size_t)n->nnode);
+    }
+    fewer_end(&f);
+    arena_fini(&tmp);
+    return better;
 }
 
 void
 along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *arg, int32_t *choice, int64_t *cost)
 {
     struct explore s = {.stop = stop, .arg = arg, .scale = scale, .root = true, .looks = LOOKS, .nchoice = n->nnode};
-    int32_t used = 0, idle = 0;
+    int32_t used = 0;
     for (int32_t level = 0; level < n->nlevel; level++) used += is_used(n, level);
     if (used < 2 || n->nnode == 0) return;
     s.best = *cost * scale;
-    for (int32_t level = 0; idle < used && !s.stopped; level = (level + 1) % n->nlevel)
-        if (is_used(n, level)) idle = along_axis(n, level, &s, choice) ? 1 : idle + 1;
+    if (!few_layers(n, &s, used, choice)) all_axes(n, &s, used, choice);
     *cost = s.best / scale;
 }

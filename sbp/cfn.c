@@ -1,6 +1,8 @@
 /* cfn.c - making a cost function network of a net, and taking it apart. */
 #include "sbp/cfn.h"
 
+#include "runtime/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +23,30 @@ cfn_table_drop(struct cfn_table **t)
     *t = NULL;
 }
 
+/* Tables of equal costs become one, as those of layers that are alike: sweeps read it from a near cache. */
+void
+cfn_share(struct cfn *c)
+{
+    struct hash_table all = {0};
+    for (int32_t k = 0; k < c->nedge; k++) {
+        struct cfn_edge *e = &c->edge[k], *f = NULL;
+        if (!e->table) continue;
+        int64_t n = (int64_t)c->var[e->u].n * c->var[e->v].n;
+        uint64_t hash = hash_bytes((uint64_t)n, e->table->cost, sizeof *e->table->cost * (size_t)n);
+        uint32_t at = 0;
+        while ((f = hash_next(&all, hash, &at)) && f->table != e->table)
+            if ((int64_t)c->var[f->u].n * c->var[f->v].n == n &&
+                !memcmp(f->table->cost, e->table->cost, sizeof *e->table->cost * (size_t)n))
+                break;
+        if (!f) hash_add(&all, hash, e);
+        if (!f || f->table == e->table) continue;
+        cfn_table_drop(&e->table);
+        e->table = f->table;
+        e->table->nref++;
+    }
+    hash_free(&all);
+}
+
 static void
 incident(struct cfn_var *v, int32_t edge)
 {
@@ -28,8 +54,8 @@ incident(struct cfn_var *v, int32_t edge)
     v->edge[v->nedge++] = edge;
 }
 
-static int32_t
-find_edge(const struct cfn *c, int32_t u, int32_t v)
+int32_t
+cfn_edge_between(const struct cfn *c, int32_t u, int32_t v)
 {
     int32_t from = c->var[u].nedge <= c->var[v].nedge ? u : v, to = from == u ? v : u;
     for (int32_t k = 0; k < c->var[from].nedge; k++)
@@ -65,7 +91,7 @@ own_table(struct cfn *c, struct cfn_edge *e)
 void
 cfn_join(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
 {
-    int32_t k = find_edge(c, u, v), nu = c->var[u].n, nv = c->var[v].n;
+    int32_t k = cfn_edge_between(c, u, v), nu = c->var[u].n, nv = c->var[v].n;
     if (k < 0) {
         edge_new(c, u, v, t);
         return;

@@ -54,6 +54,8 @@ struct cfn {
 struct cfn *cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra);
 struct cfn *cfn_copy(const struct cfn *c); /* with the same trail */
 void cfn_free(struct cfn **c);
+/* Lets edges of equal costs share their tables. */
+void cfn_share(struct cfn *c);
 /* How many costs its tables and variables have. */
 int64_t cfn_entries(const struct cfn *c);
 /* The scale that a net allows: the largest power of two, up to 2^16, by which no sum overflows. */
@@ -80,6 +82,8 @@ cost_add(int64_t a, int64_t b)
 
 /* Adds costs of u and v together ([value of u][value of v]; where there was no edge yet it shares the table). */
 void cfn_join(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t);
+/* The edge of u and v; -1: there is none. */
+int32_t cfn_edge_between(const struct cfn *c, int32_t u, int32_t v);
 struct cfn_table *cfn_table_new(int64_t n);
 void cfn_table_drop(struct cfn_table **t);
 /* Takes an edge, or a variable without edges, out. */

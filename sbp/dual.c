@@ -69,14 +69,14 @@ by_rank(const void *a, const void *b, void *rank)
     return x != y ? (x < y ? -1 : 1) : i < j ? -1 : i > j;
 }
 
-static void
-order_vars(struct dual *d, int32_t *place)
+int32_t
+dual_order(const struct cfn *c, int32_t *order)
 {
-    const struct cfn *c = d->c;
+    int32_t n = 0;
     for (int32_t v = 0; v < c->nvar; v++)
-        if (c->var[v].n) d->order[d->n++] = v;
-    qsort_r(d->order, (size_t)d->n, sizeof *d->order, by_rank, c->rank);
-    for (int32_t k = 0; k < d->n; k++) place[d->order[k]] = k;
+        if (c->var[v].n) order[n++] = v;
+    qsort_r(order, (size_t)n, sizeof *order, by_rank, c->rank);
+    return n;
 }
 
 /* Where the messages to v along its edges lie: one after the other. at: by edge, twice: to u, to v. */
@@ -141,7 +141,8 @@ dual_begin(struct dual *d, struct cfn *c)
     d->left = must_alloc(sizeof *d->left * (size_t)most);
     int32_t *place = must_alloc(sizeof *place * (size_t)MAX(1, c->nvar));
     int64_t **at = must_alloc(sizeof *at * 2 * (size_t)MAX(1, c->nedge));
-    order_vars(d, place);
+    d->n = dual_order(c, d->order);
+    for (int32_t k = 0; k < d->n; k++) place[d->order[k]] = k;
     lay_messages(d, at);
     lay_ends(d, place, at);
     free(at);

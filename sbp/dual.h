@@ -23,6 +23,8 @@ struct dual {
     int64_t bound;               /* of the whole network, its constant included */
     int64_t entries;             /* of all tables: what a sweep costs */
 };
+/* The variables left, in the order of the sweeps: into order, which has room for all. Returns how many. */
+int32_t dual_order(const struct cfn *c, int32_t *order);
 /* Begins on a reduced network: every value is possible. Messages go on from what they are; dual_end hands them back and
  * frees the arrays. */
 void dual_begin(struct dual *d, struct cfn *c);

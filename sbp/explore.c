@@ -2,6 +2,7 @@
 #include "sbp/explore.h"
 
 #include "sbp/dual.h"
+#include "sbp/fewer.h"
 #include "sbp/reduce.h"
 
 #include <stdlib.h>
@@ -11,6 +12,7 @@ enum {
     SWEEPS = 4,   /* between two looks at the bound */
     PATIENCE = 6, /* looks without much gain before branching */
     DOMAIN = 64,  /* variables of at most so many values are searched for beaten ones */
+    MANY = 400,   /* variables, of which layers may be alike */
 };
 
 static bool
@@ -56,6 +58,23 @@ tired(const struct explore *s)
     return s->looks && s->nlook >= s->looks;
 }
 
+/* Begins with messages that a network with fewer layers found, if layers of this one repeat. True when it did. */
+static bool
+begin_with_fewer(struct explore *s, struct cfn *c, struct dual *d)
+{
+    bool many = left(c) >= MANY, known = false;
+    int32_t *pick = must_alloc(sizeof *pick * (size_t)MAX(1, c->nvar));
+    if (many) cfn_share(c);
+    if (many && !s->nlook) known = fewer_messages(c, s->stop, s->arg, pick, &s->work);
+    dual_begin(d, c);
+    if (known) {
+        memcpy(d->pick, pick, sizeof *pick * (size_t)c->nvar);
+        found(s, c, d->pick, dual_polish(d));
+    }
+    free(pick);
+    return known;
+}
+
 /* Sweeps until the network is closed, has become smaller, or the bound no longer rises. *bound: the highest. */
 static enum outcome
 tighten(struct explore *s, struct cfn *c, int64_t *bound)
@@ -63,19 +82,23 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     struct dual d;
     int64_t before = -NET_NEVER;
     enum outcome is = STUCK;
-    dual_begin(&d, c);
-    for (int idle = 0; idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && !tired(s) && !stops(s);) {
+    bool known = begin_with_fewer(s, c, &d); /* then it looks at least once */
+    int sweeps = known ? 1 : SWEEPS;
+    for (int idle = 0;
+         idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && (known || (!tired(s) && !stops(s)));) {
         s->nlook++;
-        dual_sweep(&d, SWEEPS);
-        s->work += 2 * SWEEPS * d.entries;
+        known = false;
+        dual_sweep(&d, sweeps);
+        s->work += 2 * sweeps * d.entries;
         int64_t best = s->best;
         found(s, c, d.pick, dual_polish(&d));
-        if (s->better && s->best == best) s->better(s, 2 * SWEEPS * d.entries);
         dual_bound(&d);
+        if (s->better && s->best == best && d.bound < below(s)) s->better(s, 2 * sweeps * d.entries);
         if (d.bound >= below(s)) is = CLOSED;
         int64_t gap = s->best - d.bound;
         idle = d.bound - before > gap / 64 ? 0 : idle + 1;
         before = MAX(before, d.bound);
+        sweeps = SWEEPS;
     }
     int64_t gone;
     *bound = MAX(*bound, d.bound); /* of the messages that the proof has */

@@ -388,25 +388,37 @@ cfn_fold(struct cfn *c)
 
 /* ---- drop ---- */
 
-/* Value s of v costs at least as much as t, whatever the neighbours do. */
+/* How much more value t of v costs than s with one value of the other end, which both allow, or the most over all. */
+static int64_t
+dearer(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t s, int32_t t, bool all)
+{
+    int32_t n = c->var[edge_other(e, v)].n;
+    int64_t most = -NET_NEVER;
+    for (int32_t j = 0; j < n && (all || most <= -NET_NEVER); j++) {
+        int64_t at = edge_cost(c, e, v, t, j), as_now = edge_cost(c, e, v, s, j);
+        if (as_now >= NET_NEVER) continue;
+        if (at >= NET_NEVER) return NET_NEVER;
+        most = MAX(most, at - as_now);
+    }
+    return most;
+}
+
+/* Value s of v costs at least as much as t, whatever the neighbours do. A glance at each edge tells of most that it
+ * does not. */
 static bool
 beaten(const struct cfn *c, int32_t v, int32_t s, int32_t t)
 {
     const struct cfn_var *x = &c->var[v];
-    int64_t worse = x->cost[t] - x->cost[s];
-    for (int32_t k = 0; k < x->nedge; k++) {
-        const struct cfn_edge *e = &c->edge[x->edge[k]];
-        int32_t n = c->var[edge_other(e, v)].n;
-        int64_t most = -NET_NEVER;
-        for (int32_t j = 0; j < n; j++) {
-            int64_t at = edge_cost(c, e, v, t, j), as_now = edge_cost(c, e, v, s, j);
-            if (as_now >= NET_NEVER) continue;
-            if (at >= NET_NEVER) return false;
-            most = MAX(most, at - as_now);
+    for (int all = 0; all < 2; all++) {
+        int64_t worse = x->cost[t] - x->cost[s];
+        for (int32_t k = 0; k < x->nedge; k++) {
+            int64_t more = dearer(c, &c->edge[x->edge[k]], v, s, t, all);
+            if (more >= NET_NEVER) return false;
+            worse += MAX(more, -NET_NEVER / 4);
         }
-        worse += MAX(most, -NET_NEVER / 4);
+        if (worse > 0) return false;
     }
-    return worse <= 0;
+    return true;
 }
 
 static bool

@@ -1,0 +1,264 @@
+/* repeat.c - runs, and their layers. */
+#include "sbp/repeat.h"
+
+#include "runtime/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_LAYER INT32_MIN
+
+enum {
+    LAYERS = 6,   /* that a run has at least */
+    PERIODS = 96, /* lengths of layers that are tried */
+    HUB = 64,     /* neighbours of an item that says nothing of layers */
+};
+
+/* ---- runs ---- */
+
+static void
+add_run(struct repeat *r, int32_t begin, int32_t end, int32_t period)
+{
+    while (begin < end && r->run_of[begin] >= 0) begin++;
+    while (begin < end && r->run_of[end - 1] >= 0) end--;
+    for (int32_t i = begin; i < end; i++)
+        if (r->run_of[i] >= 0) return;
+    if (end - begin < LAYERS * period) return;
+    for (int32_t i = begin; i < end; i++) r->run_of[i] = r->nrun;
+    r->run[r->nrun++] = (struct repeat_run){.begin = begin, .end = end, .period = period};
+}
+
+static int
+by_count(const void *a, const void *b, void *count)
+{
+    int32_t i = *(const int32_t *)a, j = *(const int32_t *)b, x = ((int32_t *)count)[i], y = ((int32_t *)count)[j];
+    return x != y ? (x > y ? -1 : 1) : i < j ? -1 : i > j;
+}
+
+/* Distances at which the next alike variable stands most often. */
+static int32_t
+find_periods(struct repeat *r, int32_t *period)
+{
+    struct hash_table last = {.arena = &r->arena};
+    int32_t *count = ARENA_ARRAY(&r->arena, int32_t, r->n + 1), *all = ARENA_ARRAY(&r->arena, int32_t, r->n + 1), n = 0;
+    for (int32_t i = r->n - 1; i >= 0; i--) {
+        uint32_t at = 0;
+        void *item = hash_next(&last, r->key[i], &at);
+        if (item) count[hash_index_of(item) - i]++;
+        if (item) hash_remove(&last, r->key[i], item);
+        hash_add(&last, r->key[i], hash_index(i));
+    }
+    for (int32_t p = 1; p <= r->n / LAYERS; p++)
+        if (count[p]) all[n++] = p;
+    qsort_r(all, (size_t)n, sizeof *all, by_count, count);
+    n = MIN(n, PERIODS);
+    memcpy(period, all, sizeof *all * (size_t)n);
+    return n;
+}
+
+struct stretch {
+    int32_t begin, end, period;
+};
+
+static int
+by_length(const void *a, const void *b)
+{
+    const struct stretch *x = a, *y = b;
+    int32_t m = x->end - x->begin, n = y->end - y->begin;
+    if (m != n) return m > n ? -1 : 1;
+    if (x->period != y->period) return x->period < y->period ? -1 : 1;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static void
+find_runs(struct repeat *r)
+{
+    int32_t period[PERIODS], nperiod = find_periods(r, period), n = 0;
+    struct stretch *s = ARENA_ARRAY(&r->arena, struct stretch, nperiod * (LAYERS + 1) + r->n);
+    r->run_of = ARENA_ARRAY(&r->arena, int32_t, r->n + 1);
+    r->run = ARENA_ARRAY(&r->arena, struct repeat_run, r->n / LAYERS + 1);
+    memset(r->run_of, 0xff, sizeof *r->run_of * (size_t)(r->n + 1));
+    for (int k = 0; k < nperiod; k++)
+        for (int32_t p = period[k], i = 0, begin = 0; i + p <= r->n; i++) {
+            if (i + p < r->n && r->key[i] == r->key[i + p]) continue;
+            if (i - begin >= (LAYERS - 1) * p && n < r->n) s[n++] = (struct stretch){begin, i + p, p};
+            begin = i + 1;
+        }
+    qsort(s, (size_t)n, sizeof *s, by_length);
+    for (int32_t k = 0; k < n; k++) add_run(r, s[k].begin, s[k].end, s[k].period);
+}
+
+/* ---- layers ---- */
+
+static int32_t
+layer_in_run(const struct repeat *r, int32_t i)
+{
+    const struct repeat_run *x = &r->run[r->run_of[i]];
+    return (i - x->begin) / x->period;
+}
+
+int32_t
+repeat_moved(const struct repeat *r, int32_t i, int32_t by)
+{
+    if (r->layer[i] < 0) return i;
+    for (; by > 0 && i >= 0; by--) i = r->next[i];
+    for (; by < 0 && i >= 0; by++) i = r->last[i];
+    return i;
+}
+
+/* Counts a run's layers as runs beside it do: neighbours say in which direction, and from where. */
+static bool
+align(struct repeat *r, int32_t run, int32_t *vote)
+{
+    struct repeat_run *x = &r->run[run];
+    int32_t most = 0, n = 4 * r->n;
+    memset(vote, 0, sizeof *vote * 2 * (size_t)n);
+    for (int32_t i = x->begin; i < x->end; i++)
+        for (int32_t k = r->first[i]; k < r->first[i + 1] && r->first[i + 1] - r->first[i] < HUB; k++) {
+            int32_t o = r->near[k], layer = r->layer[o];
+            if (layer == NO_LAYER || r->run_of[o] == run) continue;
+            int32_t up = layer - layer_in_run(r, i), down = layer + layer_in_run(r, i);
+            if (++vote[up + 2 * r->n] > most) {
+                most = vote[up + 2 * r->n];
+                x->base = up;
+                x->way = 1;
+            }
+            if (++vote[n + down + 2 * r->n] > most) {
+                most = vote[n + down + 2 * r->n];
+                x->base = down;
+                x->way = -1;
+            }
+        }
+    return most > 0;
+}
+
+static void
+link_items(struct repeat *r, int32_t i, int32_t on)
+{
+    r->next[i] = on;
+    r->last[on] = i;
+}
+
+static void
+count_layers(struct repeat *r, const struct repeat_run *x)
+{
+    for (int32_t i = x->begin; i < x->end; i++) {
+        r->layer[i] = x->base + x->way * layer_in_run(r, i);
+        if (i + x->period < x->end && x->way > 0) link_items(r, i, i + x->period);
+        if (i + x->period < x->end && x->way < 0) link_items(r, i + x->period, i);
+    }
+}
+
+/* Where i goes on as `on`, so do their neighbours, if they are alike: new pairs come after the known ones. */
+static int32_t
+grow_pair(struct repeat *r, int32_t i, int32_t on, int32_t *queue, int32_t n)
+{
+    int32_t many = r->first[i + 1] - r->first[i];
+    if (many != r->first[on + 1] - r->first[on] || many >= HUB) return n;
+    for (int32_t k = 0; k < many; k++) {
+        int32_t a = r->near[r->first[i] + k], b = r->near[r->first[on] + k];
+        if (a == b || r->key[a] != r->key[b] || r->next[a] >= 0 || r->last[b] >= 0) continue;
+        link_items(r, a, b);
+        queue[n++] = a;
+    }
+    return n;
+}
+
+/* Items out of step, before a run and after it. */
+static void
+grow(struct repeat *r)
+{
+    int32_t *queue = ARENA_ARRAY(&r->arena, int32_t, r->n + 1), n = 0;
+    for (int32_t i = 0; i < r->n; i++)
+        if (r->next[i] >= 0) queue[n++] = i;
+    for (int32_t k = 0; k < n; k++) n = grow_pair(r, queue[k], r->next[queue[k]], queue, n);
+    for (bool any = true; any;) {
+        any = false;
+        for (int32_t k = 0; k < n; k++) {
+            int32_t i = queue[k], on = r->next[i];
+            if (r->layer[i] == NO_LAYER && r->layer[on] != NO_LAYER)
+                r->layer[i] = r->layer[on] - 1;
+            else if (r->layer[on] == NO_LAYER && r->layer[i] != NO_LAYER)
+                r->layer[on] = r->layer[i] + 1;
+            else
+                continue;
+            any = true;
+        }
+    }
+}
+
+/* What is of no run and lies at one layer is of that. */
+static void
+join_layer(struct repeat *r, int32_t i)
+{
+    int32_t low = INT32_MAX, high = NO_LAYER;
+    for (int32_t k = r->first[i]; k < r->first[i + 1]; k++) {
+        int32_t layer = r->layer[r->near[k]];
+        if (layer != NO_LAYER) low = MIN(low, layer);
+        high = MAX(high, layer);
+    }
+    if (high != NO_LAYER && high - low <= 1) r->layer[i] = high;
+}
+
+/* From 0 up; -1 for none. What sticks out at either end, a few items of a layer, belongs to the last full one. */
+static void
+number_layers(struct repeat *r)
+{
+    int32_t low = INT32_MAX, high = NO_LAYER, n = 0;
+    for (int32_t i = 0; i < r->n; i++) {
+        if (r->layer[i] == NO_LAYER) continue;
+        low = MIN(low, r->layer[i]);
+        high = MAX(high, r->layer[i]);
+        n++;
+    }
+    int32_t *count = ARENA_ARRAY(&r->arena, int32_t, high - low + 1), full = n / (high - low + 1) / 2, first = 0;
+    for (int32_t i = 0; i < r->n; i++)
+        if (r->layer[i] != NO_LAYER) count[r->layer[i] - low]++;
+    for (; count[high - low] < full; high--) continue;
+    for (; count[first] < full; first++) continue;
+    low += first;
+    r->nlayer = high - low + 1;
+    for (int32_t i = 0; i < r->n; i++)
+        r->layer[i] = r->layer[i] == NO_LAYER ? -1 : MIN(MAX(r->layer[i], low), high) - low;
+}
+
+static void
+find_layers(struct repeat *r)
+{
+    int32_t *vote = ARENA_ARRAY(&r->arena, int32_t, 8 * (int64_t)r->n + 8);
+    r->layer = ARENA_ARRAY(&r->arena, int32_t, r->n + 1);
+    r->next = ARENA_ARRAY(&r->arena, int32_t, r->n + 1);
+    r->last = ARENA_ARRAY(&r->arena, int32_t, r->n + 1);
+    for (int32_t i = 0; i < r->n; i++) r->layer[i] = NO_LAYER;
+    memset(r->next, 0xff, sizeof *r->next * (size_t)(r->n + 1));
+    memset(r->last, 0xff, sizeof *r->last * (size_t)(r->n + 1));
+    r->run[0].way = 1;
+    count_layers(r, &r->run[0]);
+    for (bool any = true; any;) {
+        any = false;
+        for (int32_t k = 1; k < r->nrun; k++) {
+            if (r->run[k].way || !align(r, k, vote)) continue;
+            count_layers(r, &r->run[k]);
+            any = true;
+        }
+    }
+    if (r->ordered) grow(r);
+    for (int32_t i = 0; r->ordered && i < r->n; i++)
+        if (r->layer[i] == NO_LAYER) join_layer(r, i);
+    number_layers(r);
+}
+
+bool
+repeat_begin(struct repeat *r)
+{
+    find_runs(r);
+    if (r->nrun) find_layers(r);
+    if (!r->nrun) repeat_end(r);
+    return r->nrun > 0;
+}
+
+void
+repeat_end(struct repeat *r)
+{
+    arena_fini(&r->arena);
+}
