@@ -138,6 +138,9 @@ struct kernel_variant {
      * at compile time; drop frees *state. *scratch_bytes starts at 0. */
     int (*prepare)(const struct kcall *k, void **state, size_t *scratch_bytes);
     int (*run)(const struct kcall *k, const void *state); /* device thread; E_KERNEL after fail() */
+    /* After run(): are there values by which ref may give something else (zeros that ref does not multiply by an
+     * infinity)? Then exec.c computes the call by ref. NULL: never. */
+    bool (*doubts)(const struct kcall *k);
     void (*drop)(void *state);
 };
 

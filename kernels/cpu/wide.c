@@ -165,3 +165,12 @@ wide_drop(void *state)
     if (w->variant->drop && w->state) w->variant->drop(w->state);
     free(w);
 }
+
+/* As the operator's own variants do. */
+bool
+wide_doubts(const struct kcall *k)
+{
+    const struct kernel_variant *variant = k->call->op->kernel;
+    while (variant->name && (!variant->doubts || variant->doubts == wide_doubts)) variant++;
+    return variant->name && variant->doubts(k);
+}

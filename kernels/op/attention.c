@@ -117,8 +117,9 @@ query_of(const struct kcall *k, const struct view *scores, int64_t r)
     const struct view *in = k->in;
     int last = scores->ndim - 1;
     int64_t nquery = scores->dim[last - 1], head = r / nquery;
-    struct query q = {.n = scores->dim[last], .size = in[ATT_Q].dim[last], .scale = k->call->attr[ATT_SCALE].f};
+    struct query q = {.size = in[ATT_Q].dim[last], .scale = k->call->attr[ATT_SCALE].f};
     q.keys = keys_of(scores, &in[ATT_MASK], k->call->attr[ATT_CAUSAL].i, r);
+    q.n = q.keys.seen;
     q.q = f64_of(&in[ATT_Q]) + attention_head(&in[ATT_Q], scores, head) + r % nquery * q.size;
     q.k = f64_of(&in[ATT_K]) + attention_head(&in[ATT_K], scores, head);
     q.max = -INFINITY;
@@ -191,7 +192,7 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 
 static const struct kernel_variant variants[] = {
     {"blocks", .accepts = attention_accepts, .prepare = attention_prepare, .run = attention_run,
-     .drop = attention_drop},
+     .doubts = doubts_result, .drop = attention_drop},
     {NULL},
 };
 

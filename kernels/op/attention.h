@@ -4,6 +4,7 @@
 #define RILLE_KERNELS_OP_ATTENTION_H
 
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/doubt.h"
 #include "kernels/op/op_impl.h"
 
 #define ATTENTION_ATTRS                                                                                                \
@@ -27,7 +28,7 @@ double attention_flops(const struct call *c);
 struct query {
     struct keys keys;
     const double *q, *k; /* the query; the keys of its head */
-    int64_t n, size;
+    int64_t n, size;     /* keys that causality does not hide; of a key */
     double scale, max, sum;
 };
 struct query query_of(const struct kcall *k, const struct view *scores, int64_t r);

@@ -51,8 +51,8 @@ ref(const struct kcall *k)
         const double *g = f64_of(&k->in[ATT_OUT_GRAD]) + r * width;
         double *dq = f64_of(&k->out[0]) + r * size, mean = 0;
         double *dk = f64_of(&k->out[1]) + head * nkey * size, *dv = f64_of(&k->out[2]) + head * nkey * width;
-        for (int64_t j = 0; j < nkey; j++) mean += query_weight(&q, j) * dot(width, g, v + j * width);
-        for (int64_t j = 0; j < nkey; j++) {
+        for (int64_t j = 0; j < q.n; j++) mean += query_weight(&q, j) * dot(width, g, v + j * width);
+        for (int64_t j = 0; j < q.n; j++) {
             double p = query_weight(&q, j), e = q.scale * p * (dot(width, g, v + j * width) - mean);
             for (int64_t i = 0; i < width; i++) dv[j * width + i] += p * g[i];
             for (int64_t i = 0; i < size; i++) dq[i] += e * q.k[j * size + i];
@@ -119,7 +119,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 static const struct kernel_variant variants[] = {
     {"blocks", .accepts = attention_accepts, .prepare = attention_grad_prepare, .run = attention_run,
-     .drop = attention_drop},
+     .doubts = doubts_result, .drop = attention_drop},
     {NULL},
 };
 

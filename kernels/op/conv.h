@@ -4,6 +4,7 @@
 #define RILLE_KERNELS_OP_CONV_H
 
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/doubt.h"
 #include "kernels/op/op_impl.h"
 
 /* Attributes of all three, in this order; the gradients have a size more. */

@@ -54,8 +54,13 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
         return;
     }
     f->affine(n, 1, at[0], -max, at[1]);
-    f->exps(n, at[1], rest, g, at[1]);
-    if (spread) f->affine(n, 1, at[1], -spread * g, at[1]);
+    f->exps(n, at[1], rest, isfinite(g) ? g : 1, at[1]);
+    if (isfinite(g)) {
+        if (spread) f->affine(n, 1, at[1], -spread * g, at[1]);
+    } else { /* a difference of two infinities would be none */
+        f->affine(n, 1, at[1], -spread, at[1]);
+        f->affine(n, g, at[1], 0, at[1]);
+    }
     line_set(x, at[1], label, (exp(line_at(x, at[0], label) - max - rest) - (1 - s + spread)) * g);
 }
 

@@ -1,0 +1,65 @@
+/* doubt.c - when a kernel's results may not be the reference's. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/doubt.h"
+
+#include "kernels/cpu/convert.h"
+#include "runtime/simd.h"
+
+#include <math.h>
+
+enum { BLOCK = 1024 };
+
+VECTOR static bool
+any_unbounded(int64_t n, const float *x)
+{
+    uint32_t found = 0;
+    for (int64_t i = 0; i < n; i++) found |= -(uint32_t)((bits_of(x[i]) & 0x7f800000) == 0x7f800000);
+    return found;
+}
+
+VECTOR static bool
+all_nan(int64_t n, const float *x)
+{
+    uint32_t found = 0;
+    for (int64_t i = 0; i < n; i++) found |= -(uint32_t)((bits_of(x[i]) & 0x7fffffff) <= 0x7f800000);
+    return !found;
+}
+
+/* Does `test` say so of any (or all) blocks of a dense view? A double beyond the floats counts as an infinity. */
+static bool
+of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool all)
+{
+    float workspace[BLOCK];
+    int64_t n = view_numel(v), bytes = (int64_t)dtype_bytes(v->dtype);
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const char *at = (const char *)v->data + i * bytes;
+        int64_t m = MIN(n - i, BLOCK);
+        if (v->dtype != DT_F32) block_load(COMP_F32, v->dtype, at, 1, m, workspace);
+        if (test(m, v->dtype == DT_F32 ? (const float *)at : workspace) != all) return !all;
+    }
+    return all;
+}
+
+/* Operands that are not dense are not looked at: then the reference computes, which is right and slow. */
+static bool
+is_lost(const struct kcall *k)
+{
+    for (int i = 0; i < k->call->nin; i++) {
+        const struct view *v = &k->in[i];
+        bool reals = dtype_is_float(v->dtype) && !k->call->in[i].weak && view_is_dense(v) && view_numel(v) > 0;
+        if (reals && of_blocks(v, all_nan, true)) return true;
+    }
+    return false;
+}
+
+bool
+doubts_result(const struct kcall *k)
+{
+    return of_blocks(&k->out[0], any_unbounded, false) && !is_lost(k);
+}
+
+bool
+doubts_weight(const struct kcall *k)
+{
+    return of_blocks(&k->in[1], any_unbounded, false) && !is_lost(k);
+}
