@@ -23,7 +23,7 @@ enum {
 
 struct cell {
     char glyph[4]; /* one character in UTF-8, terminated; empty: blank */
-    uint8_t color; /* ANSI 256; 0: none */
+    uint8_t color; /* ANSI 256: FAINT text, or the ground below black text; 0: none */
 };
 
 struct canvas {
@@ -32,7 +32,11 @@ struct canvas {
     int columns;       /* to fit into, where that can be */
 };
 
-static const uint8_t palette[] = {75, 215, 114, 211, 141, 221, 80, 180};
+enum { FAINT = 245 };
+
+/* Grounds, on which black is read on light and dark terminals. */
+static const uint8_t palette[] = {117, 222, 157, 218, 183, 229, 116, 187};
+static const char on_ground[] = "\033[30;48;5;%dm";
 static void
 paint(struct canvas *c, int x, int y, const char *glyph, uint8_t color)
 {
@@ -58,10 +62,8 @@ canvas_print(const struct canvas *c, bool color, struct str *s)
         for (int x = 0; x < end; x++) {
             const struct cell *k = &c->cell[y][x];
             if (color && k->color != now) {
-                if (k->color)
-                    str_addf(s, "\033[1;38;5;%dm", k->color);
-                else
-                    str_add(s, "\033[0m");
+                if (now) str_add(s, "\033[0m");
+                if (k->color) str_addf(s, k->color == FAINT ? "\033[38;5;%dm" : on_ground, k->color);
                 now = k->color;
             }
             str_add(s, k->glyph[0] ? k->glyph : " ");
@@ -137,8 +139,9 @@ draw_labels(struct canvas *c, const struct scene *s, const struct edges *cols, c
                 color = palette[scene_color(rank, countof(palette))];
             }
             int w = cols->edge[j + 1] - cols->edge[j] - 1, h = rows->edge[i + 1] - rows->edge[i] - 1;
-            paint_text(c, x0 + cols->edge[j] + 1 + (w - (int)label.len) / 2, y0 + rows->edge[i] + 1 + (h - 1) / 2,
-                       str_text(&label), color);
+            int left = x0 + cols->edge[j] + 1, top = y0 + rows->edge[i] + 1;
+            for (int k = 0; k < w * h; k++) paint(c, left + k % w, top + k / w, " ", color);
+            paint_text(c, left + (w - (int)label.len) / 2, top + (h - 1) / 2, str_text(&label), color);
         }
     str_free(&label);
 }
@@ -178,13 +181,13 @@ draw_ticks(struct canvas *c, const struct scene *s, const struct edges *cols, co
         int i = k < cols->part.n ? cols->part.index[k] : s->cols.n;
         if (i < 0) continue;
         snprintf(text, sizeof text, "%lld", (long long)s->cols.at[i]);
-        paint_text(c, x0 + cols->edge[k] - (int)strlen(text) / 2, bottom, text, 245);
+        paint_text(c, x0 + cols->edge[k] - (int)strlen(text) / 2, bottom, text, FAINT);
     }
     for (int k = 0; k <= rows->part.n && s->row >= 0; k++) {
         int i = k < rows->part.n ? rows->part.index[k] : s->rows.n;
         if (i < 0) continue;
         snprintf(text, sizeof text, "%lld", (long long)s->rows.at[i]);
-        paint_text(c, x0 - 1 - (int)strlen(text), y0 + rows->edge[k], text, 245);
+        paint_text(c, x0 - 1 - (int)strlen(text), y0 + rows->edge[k], text, FAINT);
     }
 }
 
@@ -233,7 +236,7 @@ draw_scene(struct canvas *c, const struct scene *s, int x, int y)
     paint_text(c, x, y++, str_text(&title), 0);
     str_clear(&title);
     scene_type_text(s, &title);
-    paint_text(c, x, y++, str_text(&title), 245);
+    paint_text(c, x, y++, str_text(&title), FAINT);
     struct shown pages = shown_of(s->empty ? 0 : s->npage, 4);
     for (int k = 0; k < pages.n; k++) {
         str_clear(&title);
@@ -316,7 +319,7 @@ print_step(const struct scene *sc, const struct box_step *step, bool color, stru
     for (int i = 0; i < MIN(step->nsource, BLOCKS); i++) {
         int32_t rank = step->source[i].rank;
         str_add(s, i ? " + " : "");
-        if (color) str_addf(s, "\033[1;38;5;%dm", palette[scene_color(rank, countof(palette))]);
+        if (color) str_addf(s, on_ground, palette[scene_color(rank, countof(palette))]);
         str_addf(s, "%d%s", (int)rank, color ? "\033[0m" : "");
     }
     if (step->nsource > BLOCKS) str_add(s, " + ...");

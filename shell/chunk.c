@@ -84,6 +84,9 @@ last_value(lua_State *L, const char *chunk)
     return NULL;
 }
 
+/* Before an expression: its call is no tail call, which would leave no line for an error to name. */
+#define RETURN "local __kept <close> = nil return "
+
 /* Pushes the chunk, with "return" before its last expression where it has one. */
 static void
 push_with_return(lua_State *L, const char *chunk)
@@ -94,16 +97,17 @@ push_with_return(lua_State *L, const char *chunk)
         return;
     }
     lua_pushlstring(L, chunk, (size_t)(cut - chunk));
-    lua_pushliteral(L, " return ");
+    lua_pushliteral(L, " do " RETURN);
     lua_pushstring(L, cut);
-    lua_concat(L, 3);
+    lua_pushliteral(L, "\nend");
+    lua_concat(L, 4);
 }
 
 /* As an expression, "{1," is found to end too early; as a chunk it is merely wrong. So both are asked. */
 int
 chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more)
 {
-    lua_pushfstring(L, "return %s", chunk);
+    lua_pushfstring(L, RETURN "%s", chunk);
     if (load_top(L, env, name) == LUA_OK) return LUA_OK;
     *more = ends_in_eof(lua_tostring(L, -1));
     lua_pop(L, 1);

@@ -643,8 +643,9 @@ static int
 graph_tostring(lua_State *L)
 {
     struct graph *g = graph_check(L, 1);
-    lua_pushfstring(L, "graph: %d traces, %d micro-batches", g->ntrace,
-                    g->options.micro_batches ? g->options.micro_batches : 1);
+    int pieces = g->options.micro_batches ? g->options.micro_batches : 1;
+    lua_pushfstring(L, "graph: %d trace%s, %d micro-batch%s", g->ntrace, g->ntrace == 1 ? "" : "s", pieces,
+                    pieces == 1 ? "" : "es");
     return 1;
 }
 

@@ -77,11 +77,11 @@ repl_show(lua_State *L, int first)
     lua_call(L, n, 0);
 }
 
-/* A frame that tells the user nothing: C functions, tail calls, the chunk itself. */
+/* A frame that tells the user nothing: C functions, tail calls, the chunk itself, our own modules. */
 static bool
 is_dull(const char *frame, size_t size)
 {
-    static const char *const dull[] = {"[C]:", "(...tail", ": in main chunk"};
+    static const char *const dull[] = {"[C]:", "(...tail", ": in main chunk", "\trille."};
     for (size_t k = 0; k < sizeof dull / sizeof *dull; k++) {
         const char *found = strstr(frame, dull[k]);
         if (found && found < frame + size) return true;

@@ -75,7 +75,7 @@ a_move_of_a_partial(void)
         "a partial axis puts what is combined side by side");
     str_clear(&s);
     box_show_text(&t, layout(p, "S(0)"), 110, true, &s);
-    ok(strstr(str_text(&s), "\033[1;38;5;75m0\033[0m"), "with color a rank's number has its colour");
+    ok(strstr(str_text(&s), "\033[30;48;5;117m"), "with color a part has the colour of its rank");
     str_free(&s);
 }
 

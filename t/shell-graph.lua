@@ -79,7 +79,7 @@ tap.group("looking", function()
   step:trace(path)
   step(rille.ones({4, 4}))
   local f = assert(io.open(path))
-  tap.ok(f:read("a"):find('"matmul"', 1, true), "trace names operators")
+  tap.ok(f:read("a"):find('"matmul+relu"', 1, true), "trace names operators")
   f:close()
   os.remove(path)
   tap.fails(function() step:trace("no/such.json") end, {"shell-graph.lua:", "trace: no/such.json cannot be written: No such file"},

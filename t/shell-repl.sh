@@ -35,6 +35,10 @@ answer '1, nil, "a"'
 is "all values but nil are printed" "$got" $'1\na'
 answer 'x = 5' 'x'
 is "an assignment prints nothing and stays" "$got" 5
+answer 'rille.nn.Linear("x")'
+ok "an expression's error names its line, also where it is a call of Lua" grep -q '^shell:1:1: ' <<<"$got"
+answer 'k = 2; rille.nn.Linear("x") -- no size'
+ok "also behind another statement" grep -q '^shell:1:1: ' <<<"$got"
 answer '{1, 2, {a = "b"}}'
 is "tables are opened" "$got" '{1, 2, {a = "b"}}'
 

@@ -38,7 +38,7 @@ local tensor = 'rille.ones({5, 6}, {placement = P, sbp = {"S(0)", "B"}}):show()'
 local plain, colored = run("--color never", tensor), run("--color always", tensor)
 tap.ok(has(plain, "(S(0), B) on cpu[[0, 1], [2, 3]]", "f32{5, 6}", "0, 1", "2, 3"), "a tensor's layout is drawn")
 tap.ok(not plain:find("\27"), "without colours when they are not wanted")
-tap.ok(has(colored, "\27[1;38;5;"), "in colours when they are")
+tap.ok(has(colored, "\27[30;48;5;"), "in colours when they are")
 tap.is(colored:gsub("\27%[[%d;]*m", ""), plain, "which change nothing else")
 tap.is(run("--color auto", tensor), plain, "what is no terminal gets none")
 
