@@ -1,9 +1,9 @@
 /* carrier.c - links to other workers, and one thread that has them; what carries them is a net (net_zmq.c, net_mpi.c).
  *
- * Device threads leave messages and parcels (what one act of a SEND sends) in a queue; the thread sends messages at
- * once and parcels piece by piece. What comes is looked at like a stranger's: its job, epoch and run, the task that it
- * names, where its bytes belong. Pieces stay in ZeroMQ's memory until their RECV acts and copies them to where they
- * belong.
+ * Device threads send messages and parcels (what one act of a SEND sends) themselves where the links are free, else
+ * they leave them in a queue; messages go at once and parcels piece by piece. What comes is looked at like a
+ * stranger's: its job, epoch and run, the task that it names, where its bytes belong. Pieces stay in ZeroMQ's memory
+ * until their RECV acts and copies them to where they belong.
  *
  * ZeroMQ says on a thread of its own when it has no more use for a piece (released); that is what a ticket waits for.
  */
@@ -174,6 +174,15 @@ line_up(struct carrier *c, struct parcel *parcel)
 }
 
 static void
+send_item(struct carrier *c, const struct item *i)
+{
+    if (i->parcel)
+        line_up(c, i->parcel);
+    else
+        send_message(c, &i->m);
+}
+
+static void
 drain_queue(struct carrier *c)
 {
     pthread_mutex_lock(&c->queue_lock);
@@ -185,21 +194,40 @@ drain_queue(struct carrier *c)
     pthread_mutex_unlock(&c->queue_lock);
     c->draining = item;
     c->draining_capacity = capacity;
-    for (int32_t i = 0; i < n; i++)
-        if (item[i].parcel)
-            line_up(c, item[i].parcel);
-        else
-            send_message(c, &item[i].m);
+    for (int32_t i = 0; i < n; i++) send_item(c, &item[i]);
     for (int r = 0; r < c->world; r++)
         if (c->peer[r].first) send_pieces(c, &c->peer[r]);
 }
 
+static bool
+has_queue(struct carrier *c)
+{
+    pthread_mutex_lock(&c->queue_lock);
+    bool has = c->nqueue > 0;
+    pthread_mutex_unlock(&c->queue_lock);
+    return has;
+}
+
+/* A device thread sends by itself where it need not wait, nobody is before it, and the link is there: so the carrier's
+ * thread need not be woken. */
+static bool
+send_now(struct carrier *c, const struct item *i)
+{
+    int rank = addr_process(i->m.to);
+    if (pthread_mutex_trylock(&c->lock)) return false;
+    bool now = c->joined && rank < c->world && !atomic_load(&c->cut) && c->net->ready(c, rank) && !has_queue(c);
+    if (now) send_item(c, i);
+    if (now && i->parcel) send_pieces(c, &c->peer[rank]);
+    pthread_mutex_unlock(&c->lock);
+    return now;
+}
+
 static void
-post(struct carrier *c, const struct msg *m, struct parcel *parcel)
+post(struct carrier *c, const struct item *i)
 {
     pthread_mutex_lock(&c->queue_lock);
     GROW(c->queue, c->nqueue + 1, c->queue_capacity);
-    c->queue[c->nqueue++] = (struct item){.m = *m, .parcel = parcel};
+    c->queue[c->nqueue++] = *i;
     pthread_mutex_unlock(&c->queue_lock);
     carrier_wake(c);
 }
@@ -211,9 +239,9 @@ send_far(void *of, const struct msg *m)
     struct carrier *c = of;
     struct carrying *k = c->carrying;
     struct lane *l = k && m->kind == MSG_FULL && m->out == MSG_FAR ? carrying_find(k, m) : NULL;
-    struct parcel *parcel = l ? &l->parcel[l->told++ % l->c->nreg] : NULL;
-    if (parcel) parcel->m = *m;
-    post(c, m, parcel);
+    struct item i = {.m = *m, .parcel = l ? &l->parcel[l->told++ % l->c->nreg] : NULL};
+    if (i.parcel) i.parcel->m = *m;
+    if (!send_now(c, &i)) post(c, &i);
     return 0;
 }
 
@@ -229,67 +257,64 @@ take_next(struct carrier *c, enum road road)
            (c->mpi && net_mpi.receive(c, road, &c->head[road], &c->body[road]));
 }
 
-enum fate { DONE, LATER, STRANGE };
-
 static enum fate
 take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {
     int from = addr_process(h->m.from);
     if (h->m.kind == CARRY_ASK) {
         c->hear.asked(c->hear.of, c->epoch, from, h->program);
-        return DONE;
+        return FATE_DONE;
     }
     if (h->m.kind == CARRY_LIST) {
         c->hear.listed(c->hear.of, c->epoch, from, h->program, zmq_msg_data(body), zmq_msg_size(body));
-        return DONE;
+        return FATE_DONE;
     }
     bool known = h->m.kind == MSG_FULL || h->m.kind == MSG_FREE || h->m.kind == MSG_STOP;
-    if (!known || h->m.out != MSG_FAR) return STRANGE;
-    if (run_after(h->m.run, c->run)) return LATER;
-    return bus_host_bring(c->bus, &h->m) ? DONE : LATER;
+    if (!known || h->m.out != MSG_FAR) return FATE_STRANGE;
+    if (run_after(h->m.run, c->run)) return FATE_LATER;
+    return bus_host_bring(c->bus, &h->m) ? FATE_DONE : FATE_LATER;
 }
 
 static enum fate
 take_piece(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {
-    if (run_after(h->m.run, c->run)) return LATER;
-    if (h->m.run != c->run || !c->carrying) return DONE;
+    if (run_after(h->m.run, c->run)) return FATE_LATER;
+    if (h->m.run != c->run || !c->carrying) return FATE_DONE;
     const struct carrying *k = c->carrying;
     const struct task *t = h->m.task < (uint32_t)k->plan->ntask ? &k->plan->task[h->m.task] : NULL;
     struct lane *l = t && t->channel >= 0 ? &k->lane[t->channel] : NULL;
-    if (!l || !l->piece || h->m.kind != MSG_FULL || h->m.out != MSG_FAR) return STRANGE;
+    if (!l || !l->piece || h->m.kind != MSG_FULL || h->m.out != MSG_FAR) return FATE_STRANGE;
     size_t want = (size_t)MIN(l->c->bytes - l->offset, (int64_t)PIECE);
     if (h->offset != (uint64_t)l->offset || zmq_msg_size(body) != want ||
         l->came - atomic_load(&l->taken) >= l->c->nreg)
-        return STRANGE;
+        return FATE_STRANGE;
     bool last = l->offset + (int64_t)want == l->c->bytes;
-    if (last && !bus_host_bring_room(c->bus, &h->m)) return LATER;
+    if (last && !bus_host_bring_room(c->bus, &h->m)) return FATE_LATER;
     zmq_msg_move(&l->piece[l->came % l->c->nreg * l->npiece + l->offset / PIECE], body);
     l->offset += (int64_t)want;
-    if (!last) return DONE;
+    if (!last) return FATE_DONE;
     l->offset = 0;
     l->came++;
     bus_host_bring(c->bus, &h->m);
-    return DONE;
+    return FATE_DONE;
 }
 
-static enum fate
-take(struct carrier *c, enum road road)
+enum fate
+carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t *body)
 {
-    const struct head *h = &c->head[road];
     if (memcmp(h->job, c->job, CLUSTER_ID) || h->m.epoch != c->epoch || !c->joined)
-        return run_after(h->m.epoch, c->epoch) ? LATER : DONE;
-    return road == MESSAGES ? take_message(c, h, &c->body[road]) : take_piece(c, h, &c->body[road]);
+        return run_after(h->m.epoch, c->epoch) ? FATE_LATER : FATE_DONE;
+    return road == MESSAGES ? take_message(c, h, body) : take_piece(c, h, body);
 }
 
 static void
 receive(struct carrier *c, enum road road)
 {
     while (c->held[road] || take_next(c, road)) {
-        enum fate fate = take(c, road);
-        c->held[road] = fate == LATER;
-        if (fate == LATER) return;
-        if (fate == STRANGE)
+        enum fate fate = carrier_take(c, road, &c->head[road], &c->body[road]);
+        c->held[road] = fate == FATE_LATER;
+        if (fate == FATE_LATER) return;
+        if (fate == FATE_STRANGE)
             lose(c, "was sent by worker %d what belongs to no channel", addr_process(c->head[road].m.from));
     }
 }

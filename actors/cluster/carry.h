@@ -76,7 +76,7 @@ struct item { /* of the queue: a message, or a parcel */
 };
 
 /* What carries messages between workers, each a head and a body or none. Heads of one road and sender arrive in the
- * order sent. The carrier's thread calls, under its lock. */
+ * order sent. The carrier's thread calls, under its lock; who else, ready() says. */
 struct net {
     const char *name;
     int (*connect)(struct carrier *c, int rank); /* E_BUS */
@@ -85,6 +85,7 @@ struct net {
     void (*send)(struct carrier *c, int rank, enum road road, const struct head *h, zmq_msg_t *body);
     /* The next message of a road, whole; body: an empty one, which it fills. */
     bool (*receive)(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body);
+    bool (*ready)(struct carrier *c, int rank);   /* the link is there, and any thread that has the lock may send */
     bool (*is_down)(struct carrier *c, int rank); /* since it was last asked: the link has ended */
 };
 extern const struct net net_zmq, net_mpi;
@@ -131,6 +132,10 @@ struct carrier {
     atomic_bool dropping;                 /* the run has ended early: nothing more leaves */
 };
 
+/* What comes of a message: taken or dropped; it has to wait, and all behind it; it is nobody's who belongs here. Takes
+ * the body over where it keeps it. */
+enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
+enum fate carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t *body);
 /* Finds the lane of a FULL; NULL: its channel has no bytes. */
 struct lane *carrying_find(const struct carrying *k, const struct msg *m);
 /* Makes the carrier's thread look around. Any thread. */

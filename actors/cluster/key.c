@@ -47,7 +47,8 @@ read_side(const char *line, int n, int side, struct key *out)
         return fail(E_ARG, "line %d: \"%s\" and 40 characters are wanted", side + 2, side_name[side]);
     memcpy(out->secret[side], line + name + 1, KEY_TEXT - 1);
     out->secret[side][KEY_TEXT - 1] = '\0';
-    if (zmq_curve_public(out->public[side], out -> secret[side]))
+    /* A zero among them would end the text for libzmq, which makes a key of what it does not write then. */
+    if (strlen(out->secret[side]) != KEY_TEXT - 1 || zmq_curve_public(out->public[side], out -> secret[side]))
         return fail(E_ARG, "line %d: its 40 characters are no key", side + 2);
     return 0;
 }

@@ -261,6 +261,13 @@ receive_mpi(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
 }
 
 static bool
+ready_mpi(struct carrier *c, int rank)
+{
+    UNUSED(c), UNUSED(rank);
+    return false;
+}
+
+static bool
 is_down_mpi(struct carrier *c, int rank)
 {
     UNUSED(rank);
@@ -273,4 +280,4 @@ mpi_is_busy(const struct carrier *c)
     return c->mpi && !c->mpi->broken && (c->mpi->nsending || c->mpi->road[BYTES].bytes || c->carrying);
 }
 
-const struct net net_mpi = {"MPI", connect_mpi, close_mpi, send_mpi, receive_mpi, is_down_mpi};
+const struct net net_mpi = {"MPI", connect_mpi, close_mpi, send_mpi, receive_mpi, ready_mpi, is_down_mpi};

@@ -129,6 +129,12 @@ receive_zmq(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
 }
 
 static bool
+ready_zmq(struct carrier *c, int rank)
+{
+    return c->peer[rank].socket[BYTES] != NULL;
+}
+
+static bool
 is_down_zmq(struct carrier *c, int rank)
 {
     const struct peer *p = &c->peer[rank];
@@ -146,4 +152,4 @@ is_down_zmq(struct carrier *c, int rank)
     return down;
 }
 
-const struct net net_zmq = {"tcp", connect_zmq, close_zmq, send_zmq, receive_zmq, is_down_zmq};
+const struct net net_zmq = {"tcp", connect_zmq, close_zmq, send_zmq, receive_zmq, ready_zmq, is_down_zmq};

@@ -1,0 +1,512 @@
+/* What strangers say, as bytes: each subject takes any, and does no harm.
+ *
+ *   fuzz                      the test: every input of t/fuzz/SUBJECT/, and bytes of those inputs changed at random
+ *   t/fuzz/run.sh [MILLIONS]  libFuzzer, which makes inputs that go new ways (clang, RILLE_FUZZ)
+ *
+ * A subject asserts what must hold of all that it takes. */
+#include "actors/cluster/bus_host.h"
+#include "actors/cluster/carry.h"
+#include "actors/cluster/coordinator.h"
+#include "actors/cluster/devices.h"
+#include "actors/cluster/key.h"
+#include "actors/cluster/link.h"
+#include "actors/cluster/member.h"
+#include "actors/plan/channel.h"
+#include "actors/plan/plan.h"
+#include "actors/plan/program.h"
+#include "runtime/error.h"
+#include "runtime/file/tensors.h"
+#include "shell/hosts.h"
+#include "t/tap.h"
+
+#include <dirent.h>
+
+/* ---- packets ---- */
+
+/* There is one spelling of each packet. */
+static void
+fuzz_packet(const uint8_t *bytes, size_t n)
+{
+    struct str again = {0};
+    struct packet p;
+    if (packet_read(bytes, n, &p)) return;
+    packet_write(&p, &again);
+    assert(again.len == n && !memcmp(again.text, bytes, n));
+    str_clear(&again);
+    packet_print(&p, &again);
+    str_free(&again);
+}
+
+/* What is left of an input. */
+struct input {
+    const uint8_t *at;
+    size_t n;
+};
+
+static uint8_t
+next_byte(struct input *in)
+{
+    if (in->n == 0) return 0;
+    in->n--;
+    return *in->at++;
+}
+
+static void
+put(struct str *s, uint64_t v, size_t size)
+{
+    str_addn(s, &v, size); /* hosts have little-endian numbers here */
+}
+
+/* A packet with a sound head, of which two bits say how far its epoch and number are off, and a body of the next bytes.
+ */
+static bool
+next_packet(struct input *in, uint32_t epoch, uint32_t *seq, struct str *room, struct packet *out)
+{
+    uint8_t kind = next_byte(in), off = next_byte(in);
+    size_t n = next_byte(in) | (size_t)(off & 7) << 8;
+    n = MIN(n, in->n);
+    *seq += off & 64 ? 2 : off & 128 ? 0 : 1;
+    str_clear(room);
+    put(room, WIRE_MAGIC | (uint32_t)WIRE_VERSION << 16, 4);
+    put(room, kind % NPACKET, 4);
+    put(room, epoch + (off >> 3 & 1u) - (off >> 4 & 1u), 4);
+    put(room, *seq, 4);
+    put(room, n, 8);
+    str_addn(room, in->at, n);
+    in->at += n;
+    in->n -= n;
+    return !packet_read(room->text, room->len, out);
+}
+
+/* ---- a coordinator, and what comes by its links ---- */
+
+enum { WORLD = 3, PEERS = 5 };
+
+/* What the machine has said. */
+struct told {
+    struct worker_member *member;
+    uint32_t epoch;
+    bool full, left;
+};
+
+static void
+check_packet(const struct packet *p)
+{
+    struct str s = {0};
+    packet_write(p, &s); /* asserts that it keeps the limits */
+    str_free(&s);
+}
+
+static void
+coordinator_sends(void *arg, int peer, const struct packet *p)
+{
+    struct told *t = arg;
+    UNUSED(peer);
+    t->epoch = p->epoch;
+    check_packet(p);
+}
+
+static void
+no_cut(void *arg, int peer)
+{
+    UNUSED(arg), UNUSED(peer);
+}
+
+static void
+no_notice(void *arg, const struct notice *n)
+{
+    if (n->kind == NOTICE_FULL) ((struct told *)arg)->full = true;
+}
+
+static void
+begin_epoch(struct coordinator *c)
+{
+    static const struct range range[] = {{0, 0, WORLD, 0, WORLD, 0}};
+    static const uint64_t bytes[WORLD] = {4096, 4096, 4096};
+    static const struct slot slot[WORLD] = {{0, 0}, {0, 1}, {0, 2}};
+    struct form f = {.threads = 2, .segment = "s", .bus = "b", .nrange = 1, .nslot = WORLD};
+    f.range = range;
+    f.slot = slot;
+    f.bytes = bytes;
+    coordinator_form(c, &f);
+}
+
+static void
+begin_run(struct coordinator *c, uint32_t run)
+{
+    static const uint64_t at[4] = {1, 2, 3, 4};
+    static const struct places places[WORLD] = {{at, 4}, {at, 4}, {at, 4}};
+    struct start s = {.program = run % 3, .bytes = "program", .nbyte = 7, .run = run, .places = places};
+    coordinator_start(c, &s);
+}
+
+/* What its owner does besides. */
+static void
+coordinator_act(struct coordinator *c, struct input *in, struct told *told, uint32_t *run)
+{
+    uint8_t what = next_byte(in);
+    int peer = next_byte(in) % PEERS;
+    enum coordinator_phase phase = coordinator_phase(c);
+    struct packet beat;
+    switch (what % 8) {
+    case 0: coordinator_tick(c); break;
+    case 1: coordinator_cut(c, peer, "cut"); break;
+    case 2: coordinator_gone(c, peer % WORLD, "gone"); break;
+    case 3: coordinator_pulse(c, peer % WORLD, &beat); break;
+    case 4: coordinator_stop(c); break;
+    case 5: coordinator_forget(c, 1); break;
+    case 6:
+        if (phase == CLUSTER_BROKEN && coordinator_recover(c, 1 + peer % WORLD)) err_clear();
+        break;
+    default:
+        if (phase == CLUSTER_IDLE) begin_run(c, ++*run);
+        break;
+    }
+    if (told->full && coordinator_phase(c) == CLUSTER_GATHER) begin_epoch(c);
+    told->full = false;
+}
+
+static void
+fuzz_coordinator(const uint8_t *bytes, size_t n)
+{
+    struct input in = {bytes, n};
+    struct str room = {0};
+    struct told told = {0};
+    uint32_t seq[PEERS] = {0}, run = 0;
+    struct coordinator_env env = {&told, coordinator_sends, no_cut, no_notice};
+    struct coordinator_options o = {
+        .world = WORLD, .silence = 3, .version = "v", .machine = "m", .beat = "", .bulk = "", .job = "job"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    while (in.n) {
+        struct packet p;
+        uint8_t from = next_byte(&in);
+        if (from % 8 >= PEERS)
+            coordinator_act(c, &in, &told, &run);
+        else if (!next_packet(&in, told.epoch, &seq[from % 8], &room, &p))
+            (from & 128 ? coordinator_beat(c, &p) : coordinator_receive(c, from % 8, &p));
+        if (told.full) coordinator_act(c, &(struct input){0}, &told, &run);
+    }
+    coordinator_bye(c, 0);
+    coordinator_free(&c);
+    str_free(&room);
+}
+
+/* ---- a worker, and what the coordinator tells it ---- */
+
+static void
+member_sends(void *arg, const struct packet *p)
+{
+    UNUSED(arg);
+    check_packet(p);
+}
+
+static void
+member_works(void *arg, const struct work *w)
+{
+    struct told *h = arg;
+    assert(!h->left && w->kind < NWORK);
+    h->epoch = w->epoch;
+    h->left = w->kind == WORK_LEAVE;
+    if (w->kind == WORK_FORM) member_ready(h->member, w->epoch, 0, "");
+    if (w->kind == WORK_MAKE) member_made(h->member, w->epoch, &(struct made){.text = ""});
+    if (w->kind == WORK_PROGRAM) member_have(h->member, w->epoch, &(struct have){.program = w->program, .text = ""});
+    if (w->kind == WORK_START)
+        member_ended(h->member, &(struct run_end){.epoch = w->epoch, .run = w->packet->run, .text = ""});
+}
+
+static void
+fuzz_member(const uint8_t *bytes, size_t n)
+{
+    struct input in = {bytes, n};
+    struct str room = {0};
+    struct told h = {0};
+    uint32_t seq = 0;
+    struct member_env env = {&h, member_sends, member_works};
+    struct member_options o = {.hello = {.kind = PACKET_HELLO, .protocol = WIRE_VERSION}, .silence = 3};
+    h.member = member_new(&o, &env);
+    member_linked(h.member);
+    while (in.n) {
+        struct packet p;
+        uint8_t from = next_byte(&in);
+        if (from % 8 == 7)
+            member_tick(h.member);
+        else if (!next_packet(&in, h.epoch, &seq, &room, &p))
+            (from % 8 == 6 ? member_heard(h.member, &p) : member_receive(h.member, &p));
+    }
+    member_free(&h.member);
+    str_free(&room);
+}
+
+/* ---- programs, and the lists by which parts connect ---- */
+
+/* What is read is written as the same bytes. */
+static void
+fuzz_program(const uint8_t *bytes, size_t n)
+{
+    struct atlas *at = atlas_new();
+    struct program *g;
+    struct str again = {0};
+    if (!program_read((const char *)bytes, n, at, &g)) {
+        program_write(g, &again);
+        assert(again.len == n && !memcmp(again.text, bytes, n));
+        program_free(&g);
+    }
+    str_free(&again);
+    atlas_free(&at);
+}
+
+/* A part with channels of each side and kind to memory 1. */
+static void
+fuzz_channels(const uint8_t *bytes, size_t n)
+{
+    enum { CHANNELS = 4 };
+    static struct task task[CHANNELS];
+    static struct channel channel[CHANNELS];
+    static struct program program;
+    struct channel_far far[CHANNELS];
+    struct plan p = {.program = &program, .ntask = CHANNELS, .task = task, .nchannel = CHANNELS, .channel = channel};
+    for (int32_t i = 0; i < CHANNELS; i++)
+        channel[i] = (struct channel){.name = {.step = i, .from_side = (uint8_t)(i % 3)},
+                                      .sends = i % 2,
+                                      .peer = 1,
+                                      .task = i,
+                                      .nreg = 2,
+                                      .nact = 1,
+                                      .bytes = 64 * (i % 3)};
+    if (channels_match(&p, 1, (const char *)bytes, n, far)) return;
+    for (int32_t i = 0; i < CHANNELS; i++) assert(far[i].task >= 0 && far[i].thread >= 0);
+}
+
+/* ---- what other workers say ---- */
+
+static void
+on_asked(void *of, uint32_t epoch, int from, uint64_t program)
+{
+    UNUSED(of), UNUSED(epoch), UNUSED(from), UNUSED(program);
+}
+
+static void
+on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *bytes, size_t n)
+{
+    UNUSED(of), UNUSED(epoch), UNUSED(from), UNUSED(program);
+    assert(n == 0 || bytes);
+}
+
+enum { ACT = PIECE + 100, ACTS = 2 };
+
+/* A carrier in an epoch and a run whose part has one RECV, of two pieces an act. */
+static void
+open_carrier(struct carrier *c, struct plan *p)
+{
+    static struct task task;
+    static struct view view = {.ndim = 1, .dim = {ACT}, .stride = {1}};
+    static struct channel_slice slice = {.view = &view};
+    static struct channel channel = {.peer = 1, .nreg = ACTS, .bytes = ACT, .nslice = 1, .slice = &slice};
+    static struct channel_far far;
+    static const uint32_t owner;
+    static _Alignas(64) char segment[1 << 15];
+    assert(bus_host_bytes(1) <= sizeof segment);
+    memset(segment, 0, sizeof segment);
+    bus_host_format(segment, 1);
+    assert(!bus_host_map(segment, sizeof segment, 1, &owner, &c->bus));
+    assert(!bus_host.open(&(struct bus_options){.nthread = 1, .with = c->bus}, &c->bus));
+    c->bus->kind->admit(c->bus, 5);
+    *p = (struct plan){.ntask = 1, .task = &task, .nchannel = 1, .channel = &channel};
+    far.addr = addr_of(1, 0);
+    c->hear = (struct carrier_hear){NULL, on_asked, on_listed, NULL};
+    c->carrying = carrying_new(c, p, &far);
+    c->joined = true;
+    c->world = 2;
+    c->epoch = 3;
+    c->run = 5;
+}
+
+/* The device's thread takes what it is told of. */
+static void
+take_acts(struct carrier *c, const struct channel *channel)
+{
+    static char to[ACT];
+    const struct transport *t = carrying_transport(c->carrying);
+    const struct lane *l = &c->carrying->lane[0];
+    struct msg m;
+    while (bus_recv(c->bus, addr_of(0, 0), &m, 1, BUS_LOOK))
+        if (m.kind == MSG_FULL && m.task == 0 && l->came > l->taken) assert(!t->take(t->of, 0, channel, to));
+}
+
+/* What would be right, but for what a byte says is not. */
+static void
+next_head(struct input *in, const struct carrier *c, struct head *h)
+{
+    uint8_t off = next_byte(in);
+    *h = (struct head){.m = {.kind = MSG_FULL, .out = MSG_FAR, .epoch = 3, .run = 5, .from = addr_of(1, 0)}};
+    h->offset = (uint64_t)c->carrying->lane[0].offset;
+    if (off & 1) h->m.kind = next_byte(in);
+    if (off & 2) h->m.out = (uint16_t)(MSG_FAR - next_byte(in));
+    if (off & 4) h->m.run = next_byte(in);
+    if (off & 8) h->m.task = (uint32_t)(next_byte(in) - 2);
+    if (off & 16) h->offset = (uint64_t)next_byte(in) << (next_byte(in) & 63);
+    if (off & 32) h->m.epoch = next_byte(in);
+    if (off & 64) h->m.to = (uint32_t)next_byte(in) << (next_byte(in) & 31);
+    if (off & 128) h->m.from = (uint32_t)next_byte(in) << (next_byte(in) & 31);
+}
+
+static void
+fuzz_carrier(const uint8_t *bytes, size_t n)
+{
+    static char piece[PIECE];
+    struct input in = {bytes, n};
+    struct carrier c = {0};
+    struct plan p;
+    open_carrier(&c, &p);
+    const struct lane *l = &c.carrying->lane[0];
+    while (in.n) {
+        struct head h;
+        zmq_msg_t body;
+        uint8_t what = next_byte(&in);
+        next_head(&in, &c, &h);
+        size_t size = what & 2 ? (size_t)next_byte(&in) : l->offset ? ACT - PIECE : PIECE;
+        zmq_msg_init_data(&body, piece, size, NULL, NULL);
+        carrier_take(&c, what & 1 ? BYTES : MESSAGES, &h, &body);
+        zmq_msg_close(&body);
+        assert(l->came - l->taken <= ACTS);
+        if (what & 4) take_acts(&c, p.channel);
+    }
+    carrying_free(&c.carrying);
+    c.bus->kind->close(&c.bus);
+}
+
+/* ---- files and words ---- */
+
+static void
+fuzz_key(const uint8_t *bytes, size_t n)
+{
+    struct key k;
+    if (!key_parse((const char *)bytes, n, &k))
+        for (int side = 0; side < 2; side++) assert(strlen(k.secret[side]) == KEY_TEXT - 1);
+    key_forget(&k);
+}
+
+static void
+fuzz_hosts(const uint8_t *bytes, size_t n)
+{
+    static struct hosts h;
+    struct hosts_error e = {0};
+    int slots = 0;
+    if (hosts_parse((const char *)bytes, n, &h, &e)) {
+        assert(e.line >= 1 && e.column >= 1 && strlen(e.text) < HOST_ERROR);
+        return;
+    }
+    assert(h.n >= 0 && h.n <= HOSTS_MOST);
+    for (int i = 0; i < h.n; i++) {
+        assert(h.host[i].name[0] && h.host[i].name[0] != '-' && h.host[i].user[0] != '-' && h.host[i].slots >= 1);
+        slots += h.host[i].slots;
+    }
+    assert(slots == h.slots);
+}
+
+static void
+fuzz_words(const uint8_t *bytes, size_t n)
+{
+    struct device_counts devices;
+    bool local;
+    char *text = must_alloc(n + 1);
+    memcpy(text, bytes, n);
+    if (link_address(text, &local)) err_clear();
+    if (device_counts_parse(text, &devices)) err_clear();
+    free(text);
+}
+
+/* The heads of files of tensors, which are checkpoints' manifests. */
+static void
+fuzz_head(const struct format *format, const uint8_t *bytes, size_t n)
+{
+    struct tensors *f;
+    char *copy = must_alloc(n + 1);
+    memcpy(copy, bytes, n);
+    if (tensors_of(source_of_bytes("fuzz", copy, n), format, &f)) return;
+    for (int32_t i = 0; i < f->nentry; i++) assert(tensors_find(f, f->entry[i].name) == i);
+    tensors_close(&f);
+}
+
+static void
+fuzz_safetensors(const uint8_t *bytes, size_t n)
+{
+    fuzz_head(&format_safetensors, bytes, n);
+}
+
+static void
+fuzz_gguf(const uint8_t *bytes, size_t n)
+{
+    fuzz_head(&format_gguf, bytes, n);
+}
+
+static void
+fuzz_npz(const uint8_t *bytes, size_t n)
+{
+    fuzz_head(&format_npz, bytes, n);
+}
+
+/* ---- all of them ---- */
+
+static const struct subject {
+    const char *name;
+    void (*take)(const uint8_t *bytes, size_t n);
+} subjects[] = {
+    {"packet", fuzz_packet},     {"coordinator", fuzz_coordinator}, {"member", fuzz_member}, {"program", fuzz_program},
+    {"channels", fuzz_channels}, {"carrier", fuzz_carrier},         {"key", fuzz_key},       {"hosts", fuzz_hosts},
+    {"words", fuzz_words},       {"safetensors", fuzz_safetensors}, {"gguf", fuzz_gguf},     {"npz", fuzz_npz},
+};
+
+#ifdef RILLE_FUZZ
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    static const struct subject *chosen;
+    const char *name = getenv("RILLE_FUZZ");
+    for (size_t i = 0; !chosen && i < countof(subjects); i++)
+        if (name && !strcmp(name, subjects[i].name)) chosen = &subjects[i];
+    if (!chosen) exit((fprintf(stderr, "fuzz: RILLE_FUZZ names no subject\n"), 2));
+    chosen->take(bytes, n);
+    return 0;
+}
+#else
+
+/* The input, and changes of it; false: it cannot be read. */
+static bool
+try_file(const struct subject *s, const char *path, uint64_t *state)
+{
+    enum { CHANGES = 200 };
+    char *bytes;
+    size_t n;
+    if (source_whole(path, 1 << 20, &bytes, &n)) return false;
+    s->take((uint8_t *)bytes, n);
+    for (int i = 0; i < CHANGES && n; i++) {
+        bytes[next_random(state) % n] ^= (char)(1u << next_random(state) % 8);
+        s->take((uint8_t *)bytes, next_random(state) % 8 ? n : next_random(state) % (n + 1));
+    }
+    free(bytes);
+    return true;
+}
+
+int
+main(void)
+{
+    uint64_t state = seed_of(1);
+    for (size_t i = 0; i < countof(subjects); i++) {
+        char folder[64], path[512];
+        int tried = 0, bad = 0;
+        snprintf(folder, sizeof folder, "t/fuzz/%s", subjects[i].name);
+        DIR *d = opendir(folder);
+        for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+            if (e->d_name[0] == '.') continue;
+            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+            tried++;
+            bad += !try_file(&subjects[i], path, &state);
+        }
+        if (d) closedir(d);
+        ok(tried && !bad, "%s: its %d inputs, and changes of them, do no harm", subjects[i].name, tried);
+    }
+    return done();
+}
+#endif
