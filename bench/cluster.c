@@ -1,11 +1,12 @@
 /* cluster.c - messages and bytes between two processes of one host, beside what they are made of.
  *
- *   bench/cluster [round trips]          bench/cluster.sh adds Open MPI and gloo
+ *   bench/cluster [round trips [ROWS]]   bench/cluster.sh adds Open MPI and gloo; ROWS: what their names begin with
  *
  * A round trip is 64 bytes there and 64 back: through shared memory bytes and a message that speaks of them, over tcp
  * what the carrier sends of a message. Who waits spins, or sleeps at once. Bandwidth is that of 64 MiB after 64 MiB,
  * which the receiver copies to memory of its own (in a plan it reads what lies in shared memory where it lies). Beside
- * them: a word of shared memory to spin on, a futex to sleep on, memcpy; a tcp socket, with one thread a side. All ways
+ * them: a word of shared memory to spin on, a futex to sleep on, memcpy; a tcp socket, with one thread a side; ZeroMQ
+ * used by one thread a side, and its own. All ways
  * take turns, ROUNDS times, and of each the best of all parts of a round is told, since others use the machine. */
 #include "actors/cluster/bus_host.h"
 #include "actors/cluster/carrier.h"
@@ -25,12 +26,14 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zmq.h>
 
 enum {
     ROUNDS = 4,
     PARTS = 8,
     SMALL = 64,
     LARGE = 64 << 20,
+    ZMQ_PIECE = 1 << 20,
     ACTS = 4,
     AHEAD = 2,
     SPIN_NS = 1000000,
@@ -53,6 +56,7 @@ struct side {
     char *own; /* LARGE bytes */
     uint32_t turn;
     int socket;
+    void *context, *in, *out; /* ZeroMQ's */
     struct bus *bus;
     struct segment *segment; /* of the bus */
     struct carrier *carrier;
@@ -270,6 +274,65 @@ socket_get(struct side *s)
     socket_read(s, LARGE);
 }
 
+/* ---- ZeroMQ alone: a link each way, and no threads but its own ---- */
+
+static void
+zmq_open(struct side *s, const struct way *w)
+{
+    size_t n = CARRIER_PORT;
+    UNUSED(w);
+    s->context = zmq_ctx_new();
+    s->in = zmq_socket(s->context, ZMQ_PULL);
+    s->out = zmq_socket(s->context, ZMQ_PUSH);
+    must_be(!zmq_bind(s->in, "tcp://127.0.0.1:*"));
+    must_be(!zmq_getsockopt(s->in, ZMQ_LAST_ENDPOINT, s->board->port[s->side], &n));
+    meet(s, 1);
+    must_be(!zmq_connect(s->out, s->board->port[!s->side]));
+}
+
+static void
+zmq_leave(struct side *s)
+{
+    zmq_close(s->in);
+    zmq_close(s->out);
+    zmq_ctx_term(s->context);
+}
+
+static void
+zmq_say(struct side *s)
+{
+    must_be(zmq_send(s->out, s->own, SMALL, 0) == SMALL);
+}
+
+static void
+zmq_hear(struct side *s)
+{
+    while (zmq_recv(s->in, s->own, SMALL, s->spins ? ZMQ_DONTWAIT : 0) < 0) must_be(s->spins);
+}
+
+/* In pieces, which it does not copy. */
+static void
+zmq_give(struct side *s)
+{
+    for (size_t at = 0; at < LARGE; at += ZMQ_PIECE) {
+        zmq_msg_t piece;
+        zmq_msg_init_data(&piece, s->own + at, ZMQ_PIECE, NULL, NULL);
+        must_be(zmq_msg_send(&piece, s->out, 0) == ZMQ_PIECE);
+    }
+}
+
+static void
+zmq_get(struct side *s)
+{
+    for (size_t at = 0; at < LARGE; at += ZMQ_PIECE) {
+        zmq_msg_t piece;
+        zmq_msg_init(&piece);
+        must_be(zmq_msg_recv(&piece, s->in, 0) == ZMQ_PIECE);
+        memcpy(s->own + at, zmq_msg_data(&piece), ZMQ_PIECE);
+        zmq_msg_close(&piece);
+    }
+}
+
 /* ---- the carrier, with the one channel of a part ---- */
 
 static void
@@ -346,6 +409,7 @@ static const struct way ways[] = {
     {"shared memory, limit", 1, false, word_open, word_close, word_send, word_hear, word_send, word_get},
     {"shared memory, Rille", 1, false, host_open, host_close, host_send, host_hear, host_send, host_get},
     {"tcp, a socket", AHEAD, false, socket_open, socket_close, socket_send, socket_hear, socket_give, socket_get},
+    {"tcp, ZeroMQ", AHEAD, false, zmq_open, zmq_leave, zmq_say, zmq_hear, zmq_give, zmq_get},
     {"tcp, Rille", AHEAD, false, carrier_open, carrier_close, carrier_send, bus_hear, carrier_give, carrier_get},
     {"tcp, Rille with a key", AHEAD, true, carrier_open, carrier_close, carrier_send, bus_hear, carrier_give,
      carrier_get},
@@ -423,6 +487,7 @@ int
 main(int argc, char **argv)
 {
     int n = argc > 1 ? atoi(argv[1]) : 500;
+    const char *rows = argc > 2 ? argv[2] : "";
     double best[NWAY][3];
     struct str text = {0};
     must(key_new(&text));
@@ -430,12 +495,14 @@ main(int argc, char **argv)
     str_free(&text);
     for (int k = 0; k < ROUNDS; k++)
         for (int i = 0; i < NWAY; i++) {
+            if (strncmp(ways[i].name, rows, strlen(rows))) continue;
             double us[3] = {measure(&ways[i], play_round_trips, true, n), measure(&ways[i], play_round_trips, false, n),
                             measure(&ways[i], play_gifts, false, ACTS)};
             for (int j = 0; j < 3; j++) best[i][j] = k == 0 || us[j] < best[i][j] ? us[j] : best[i][j];
         }
     printf("%-28s %12s %12s %12s\n", "two processes", "spinning us", "sleeping us", "GB/s");
     for (int i = 0; i < NWAY; i++)
-        printf("%-28s %12.2f %12.2f %12.2f\n", ways[i].name, best[i][0], best[i][1], LARGE / best[i][2] * 1e-3);
+        if (!strncmp(ways[i].name, rows, strlen(rows)))
+            printf("%-28s %12.2f %12.2f %12.2f\n", ways[i].name, best[i][0], best[i][1], LARGE / best[i][2] * 1e-3);
     return 0;
 }

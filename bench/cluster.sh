@@ -1,5 +1,5 @@
 #!/bin/bash
-# cluster.sh - bench/cluster, and rows of its peers below it, in one run.
+# cluster.sh - bench/cluster, rows of its peers below it, and the digits step over processes, in one run.
 #
 #   bench/cluster.sh [build/release]
 #
@@ -24,4 +24,14 @@ if [ -f /usr/include/gloo/context.h ] &&
   g++ -std=c++17 -O2 bench/peers/cluster_gloo.cc -o "$made/gloo" -lgloo -lpthread; then
   timeout 200 "$made/gloo" || echo "gloo failed" >&2
 fi
+echo
+printf '%-28s %12s %12s %12s\n' "digits step, least us" one dp tp
+step() { # NAME ARGUMENTS...
+  timeout 300 "$build/rille" "${@:2}" bench/step.lua 2 |
+    awk -F '\t' -v name="$1" '$1 == "Rille, compiled" { us[$2] = $3 }
+      END { printf "%-28s %12s %12s %12s\n", name, us["one"], us["dp"], us["tp"] }'
+}
+step "one process, two devices" -d cpu:2
+step "two processes" launch -n 2 -d cpu:1
+RILLE_HOSTS=2 step "two processes, by tcp" launch -n 2 -d cpu:1
 uptime

@@ -2,6 +2,7 @@
 --
 --   rille -d cpu:4 bench/step.lua          bench/step.sh runs it beside the peers
 --   RILLE_THREADS=1 rille -d cpu:4 bench/step.lua own     compiled steps alone, by processor time
+--   rille launch -n 2 -d cpu:1 bench/step.lua 2      on two devices, which are processes (bench/cluster.sh)
 --
 -- A step is a call and reading its loss. Prints lines "name, layout, least, median" (microseconds, of ROUNDS times STEPS
 -- steps), then for each compiled step where a thread's time went, from step:trace(), averaged over the threads.
@@ -12,7 +13,9 @@ local OWN <const> = arg[1] == "own"
 local ROUNDS, STEPS, TRACED = OWN and 80 or 15, OWN and 15 or 60, 20
 local clock = OWN and os.clock or rille.clock
 
-local all = rille.placement("cpu", {0, 1, 2, 3})
+local ranks = {}
+for rank = 0, (tonumber(arg[1]) or 4) - 1 do ranks[#ranks + 1] = rank end
+local all = rille.placement("cpu", ranks)
 local layouts = {
   --          placement                        batch   weight 1  weight 2
   {"one", rille.placement("cpu", {0}), "B", "B", "B"},
