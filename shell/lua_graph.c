@@ -136,6 +136,18 @@ planner_options(lua_State *L, int i, struct graph *g)
     g->options.time_limit = amount_option(L, i, "time_limit");
 }
 
+/* true, false or "auto" */
+static void
+recompute_option(lua_State *L, int i, struct graph *g)
+{
+    bool is_text = lua_getfield(L, i, "recompute") == LUA_TSTRING;
+    g->options.recompute_auto = is_text && !strcmp(lua_tostring(L, -1), "auto");
+    if (is_text && !g->options.recompute_auto)
+        complain(L, "graph: recompute is true, false or \"auto\", found \"%s\"", lua_tostring(L, -1));
+    lua_pop(L, 1);
+    if (!is_text) g->options.recompute = bool_option(L, i, "recompute");
+}
+
 static void
 graph_options(lua_State *L, int i, struct graph *g)
 {
@@ -149,7 +161,7 @@ graph_options(lua_State *L, int i, struct graph *g)
     if (lua_getfield(L, i, "offload") != LUA_TNIL) g->options.offload = place_check(L, lua_gettop(L));
     lua_pop(L, 1);
     planner_options(L, i, g);
-    g->options.recompute = bool_option(L, i, "recompute");
+    recompute_option(L, i, g);
     schedule_option(L, i, g);
     check(L, rille_graph_check(&g->options));
 }

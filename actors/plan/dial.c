@@ -531,6 +531,8 @@ choose(struct search *s, struct program *p, const struct dial_wish *w)
     p->rule = RULE_DEEP; /* stages of a device are told apart where there is a rule for them */
     p->fold = w->name[0] != 'i';
     TRY(describe(s, p, costs));
+    if (w->base && *w->base) s->base = *w->base;
+    if (w->base) *w->base = s->base;
     if (s->line.n == 1) return 0;
     TRY(search(s, w));
     if (s->best.time == 0) return nothing_fits(s, w);

@@ -16,6 +16,7 @@ struct dial_wish {
     const char *name; /* "zb-v", "v-half", "v-min", "interleaved", "auto"; "memory": by the numbers below */
     double memory;    /* up to 16: a factor of what 1F1B holds on the device that holds most; above: bytes a device */
     int64_t limit;    /* bytes a device, of which leaves take their part first; 0: none */
+    int64_t *base; /* bytes that 1F1B holds, of which memory is a factor: given if it is not 0, told if it is; NULL */
     const struct dial_costs *costs; /* NULL: reckoned, or one for all where the wish is a name */
 };
 

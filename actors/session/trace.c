@@ -12,6 +12,7 @@
 #include "actors/session/planned.h"
 #include "actors/session/rounds.h"
 #include "actors/session/segments.h"
+#include "actors/session/twice.h"
 #include "kernels/op/table.h"
 
 #include <stdio.h>
@@ -30,6 +31,7 @@ struct trace {
     int32_t pieces, lag, nin;
     bool split;               /* weight gradients wait for credits of their own */
     struct segments segments; /* of the arguments' rows: piece k is the k-th part of each */
+    int64_t base;             /* what 1F1B holds of it: of a schedule that was searched for; bytes */
     int64_t nrandom;          /* random calls so far */
     const int32_t *became;    /* by node of the collection: the node of the program that stands for it */
     struct val **input;       /* held */
@@ -231,14 +233,18 @@ find_schedule(const struct rille_graph_options *o, struct schedule *out)
 static int
 turn_dial(struct program *p, const struct rille_session *s, const struct rille_graph_options *o)
 {
+    int64_t *base = &s->trace->base;
     bool named = o->schedule && dial_knows(o->schedule);
     struct dial_costs costs;
     if (!named && o->memory <= 0) return 0;
     if (o->costs) TRY(dial_costs_of(o->costs, &costs));
+    *base = twice_base(s);
+    if (o->costs && *base) costs.backward += costs.forward; /* computed again: what was measured kept all */
     return dial_turn(p, &(struct dial_wish){.name = named ? o->schedule : "memory",
                                             .memory = o->memory,
                                             .limit = o->memory_limit ? o->memory_limit : (int64_t)s->memory_limit,
-                                            .costs = o->costs ? &costs : NULL});
+                                            .costs = o->costs ? &costs : NULL,
+                                            .base = base});
 }
 
 int
@@ -252,6 +258,8 @@ rille_graph_check(const struct rille_graph_options *o)
     if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory is %g", o->memory);
     if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
     if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
+    if (o->auto_parallel && o->recompute_auto)
+        return fail(E_ARG, "graph: recompute = \"auto\" wants a step that is laid out by hand, not auto_parallel");
     if (o->auto_parallel && o->offload)
         return fail(E_ARG, "graph: offload and auto_parallel both say where values lie; take one");
     if (o->auto_parallel && o->zero)
@@ -327,6 +335,7 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     if (!status) status = segments_find(&r->segments, r->pieces, nin, in);
     if (status) {
         rounds_end(s, true);
+        twice_end(s);
         segments_free(&r->segments);
         free(type);
         free(r->input);
@@ -335,7 +344,8 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     }
     s->trace = r;
     if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) rounds_begin(s, o->time_limit);
-    if (o->recompute) s->region = ++s->nregion;
+    r->options.recompute = o->recompute || s->twice;
+    if (r->options.recompute) s->region = ++s->nregion;
     for (int i = 0; i < nin; i++) {
         struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
         v->input = (int16_t)i;
@@ -353,6 +363,7 @@ rille_trace_abort(struct rille_session *s)
     if (face_session(s, __func__)) return;
     if (!s->trace) return;
     rounds_end(s, true);
+    twice_end(s);
     trace_fini(s);
     build_settle(s, 0);
 }
@@ -602,6 +613,7 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     if (!status) status = make_graph(s, nout, &y, gp);
     rille_trace_pause(s, paused);
     bool again = !status && rounds_again(s, s->trace->became, gp);
+    again = twice_again(s, &s->trace->options, s->trace->base, &status, gp) || again;
     rounds_end(s, false);
     trace_fini(s);
     if (status && (*gp = rounds_best(s))) status = (err_clear(), 0); /* what was good remains */

@@ -120,8 +120,9 @@ step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step
 schedule: "1f1b" (of none is said), "gpipe", "zb-h1", "zb-h2", "interleaved", or found on a virtual clock: "zb-v", "v-half",
 "v-min" for stages dealt there and back (0 1 1 0), "auto" within memory_limit, {memory = 0.5} - up to 16: of what 1F1B holds, above: bytes of
 activations a device; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
-zero = 1, 2: updates, and their gradients, on slices; 3: of parameters that lie so (rille.parallel). offload = placement: what backward reads, and optimisers' state,
-lies there meanwhile: a device there for each of a value's.
+zero = 1, 2: updates, and their gradients, on slices; 3: of parameters that lie so (rille.parallel).
+offload = placement: what backward reads, and optimisers' state, lies there meanwhile; a device for each of a value's.
+recompute = true computes again what backward reads; "auto": where memory is too little, or better spent so.
 auto_parallel = true lays the step out: e = step:explain() has e.cost and e.bound, in ns, and e.gap; with
 memory_limit =, in bytes a device, and time_limit =, in seconds of a core. step:certify(file) writes what proves it.]],
     code = "step = rille.graph(function(x) return x + 1 end)",
