@@ -1,7 +1,7 @@
 /* fuse.c - chains of element-wise operators become one task.
  *
  * Two of them are computed together when the second reads the first as it lies:
- * same shape, same layout, same phase. A member may have other readers, if all
+ * same shape, same layout, same virtual stage and phase. A member may have other readers, if all
  * of them come after the chain's last node: the chain then shows that result
  * too. Since every reader of what is inside comes later than the end, nothing
  * that the chain reads can depend on it.
@@ -152,10 +152,16 @@ count_ends(const struct fusion *l, const int32_t *member, int n, int *nin, int *
 }
 
 static bool
+same_moment(const struct stages *s, int32_t a, int32_t b)
+{
+    return s->phase[a] == s->phase[b] && (s->phase[a] == PHASE_BATCH || s->stage[a] == s->stage[b]);
+}
+
+static bool
 joins(const struct fusion *l, int32_t a, int32_t b, int operand)
 {
     const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
-    return l->group[a] == a && (fusible(x) || leads(x)) && x->phase == y->phase && x->piece == y->piece &&
+    return l->group[a] == a && (fusible(x) || leads(x)) && same_moment(l->stages, a, b) && x->piece == y->piece &&
            x->layout[0] == y->want[operand] && x->layout[0] == y->layout[0] && shape_equal(&x->type[0], &y->type[0]) &&
            integer_dtype(x->type[0].dtype);
 }

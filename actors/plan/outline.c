@@ -135,7 +135,7 @@ outline_new(const struct program *p, struct atlas *at, struct outline **out)
     struct outline *o = *out = must_alloc(sizeof *o);
     o->program = p;
     int status = stages_find(&o->stages, p, &o->arena);
-    o->fusion = (struct fusion){.program = p, .arena = &o->arena};
+    o->fusion = (struct fusion){.program = p, .stages = &o->stages, .arena = &o->arena};
     fuse_nodes(&o->fusion);
     find_late(o);
     o->nshare = find_share(p);

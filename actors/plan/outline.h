@@ -15,6 +15,7 @@
 /* fuse.c: which element-wise nodes one task computes together, in one pass over their elements. */
 struct fusion {
     const struct program *program;
+    const struct stages *stages;
     struct arena *arena;
     int32_t *group; /* by node: the last node of its chain, itself when alone */
     int32_t *group_size;
