@@ -9,7 +9,7 @@ enum { SAFETENSORS_HEAD = 100000000 }; /* bytes that a head may have */
 const char *safetensors_dtype(enum dtype d);
 
 /* Writes items to one file, after putting them in the order of the format: wider dtypes first, then by name. metadata:
- * n pairs. With a digest, metadata ends with SAFETENSORS_DIGEST, the XXH3 of all else in the file: see
+ * n pairs. With a digest, metadata begins with "rille.digest", the XXH3 of all else in the file: see
  * safetensors_verify. */
 struct safetensors_options {
     const struct save_text *metadata;
