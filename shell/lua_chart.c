@@ -1,4 +1,4 @@
-/* lua_chart.c - step:chart() as a table; lua/schedule.lua draws it. Seconds, bytes; devices count from 1, as lists do,
+/* lua_chart.c - step:chart() as a table; lua/show/step.lua draws it. Seconds, bytes; devices count from 1, as lists do,
  * stages and pieces from 0. */
 #include "shell/shell.h"
 

@@ -130,6 +130,20 @@ headers_say_whose_they_are() { # in the first comment: who owns what is in it, w
     sed '/\*\//q' "$file" | grep -qiE 'thread|belongs|\bowns?\b|owner|pure|read-only|constants' || echo "$file does not say"
   done
 }
+# Their comments are contracts: a function, struct or file that they name is there. (In quotes stands what users see.)
+headers_speak_of_what_is_there() {
+  { sources "${folders[@]}"; find lua t -name '*.lua' -o -name '*.[ch]' 2>/dev/null; } | sort -u | xargs -r -d '\n' perl -0777 -e '
+    for my $file (@ARGV) {
+      open(my $f, "<", $file) or next;
+      my $text = <$f>;
+      (my $name = $file) =~ s{^.*/|\.\w+$}{}g;
+      my @comments = $file =~ /\.h$/ ? $text =~ m{/\*(.*?)\*/}gs : ();
+      $file =~ /\.lua$/ ? $text =~ s{--[^\n]*}{}g : $text =~ s{/\*.*?\*/}{}gs;
+      $there{$_} = 1 for $name, $text =~ /\w+/g;
+      s/"[^"]*"//g, push @said, map { [$file, $_] } /\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b/g for @comments;
+    }
+    $there{$_->[1]} or print "$_->[0] says $_->[1], and nothing is called so\n" for @said'
+}
 headers_have_guards_of_their_own() {
   sources "${folders[@]}" t rille.h | grep '\.h$' | while IFS= read -r file; do
     guard=$(sed -nE 's/^#ifndef (RILLE_([A-Z0-9_]+_)?H)$/\1/p' "$file" | head -1)
@@ -142,7 +156,7 @@ rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone fold
   examples_see_the_public_face_alone lua_is_only_in_shell readline_is_only_in_shell zmq_is_only_in_actors
   dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
   clocks_are_read_in_one_place structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
-  headers_say_whose_they_are headers_have_guards_of_their_own)
+  headers_say_whose_they_are headers_speak_of_what_is_there headers_have_guards_of_their_own)
 
 # A tree in which every rule is broken.
 plant() {
@@ -151,7 +165,7 @@ plant() {
     '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' 'clock_gettime(0, 0);' \
     "/* TO""DO */" 'if (n->op == &op_matmul) return;' >runtime/bad.c
   echo 'if (t->kind == &kind_box) return;' >actors/bad.c
-  printf '%s\n' '/* bad.h - x */' '#ifndef BAD' >runtime/bad.h
+  printf '%s\n' '/* bad.h - see bad_gone() */' '#ifndef BAD' >runtime/bad.h
   echo '#include "runtime/type.h"' >shell/bad.c
   echo '#include "runtime/type.h"' >examples/bad.c
   seq 900 >lua/long.lua

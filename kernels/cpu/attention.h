@@ -8,7 +8,7 @@
 
 #include "runtime/op.h"
 
-/* Operands and attributes of both; q, k, v, out_grad: [batch..., length, size]. */
+/* Operands and attributes of both; q, k, v and the gradient of the result: [batch..., length, size]. */
 enum { ATT_Q, ATT_K, ATT_V, ATT_MASK, ATT_OUT_GRAD };
 enum { ATT_SCALE, ATT_CAUSAL };
 

@@ -59,7 +59,7 @@ int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, str
 bool tokenizer_is_special(const struct tokenizer *t, int64_t id);
 
 /* A trainer learns from texts, one by one: size ids in all, of which the specials are the last. Where the texts have no
- * more pairs it reserves ids: <|reserved_0|> and so on. */
+ * more pairs it reserves ids: "<|reserved_0|>" and so on. */
 struct trainer;
 struct trainer *trainer_new(const char *pattern, int nspecial, const char *const *special);
 void trainer_free(struct trainer **r);
