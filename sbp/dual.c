@@ -180,16 +180,32 @@ dual_end(struct dual *d)
 
 /* ---- sweeps ---- */
 
+VECTOR static void
+add_many(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) sum[i] += m[i];
+}
+
+/* Variables of two values are too many to call for. */
+INLINE void
+add_to(int64_t *sum, const int64_t *m, int32_t n)
+{
+    if (n > 2) {
+        add_many(sum, m, n);
+        return;
+    }
+    sum[0] += m[0];
+    if (n == 2) sum[1] += m[1];
+}
+
 /* What the values of the k-th variable cost with all that its edges hand over. */
 static void
-sum_of(const struct dual *d, int32_t k, int64_t *restrict sum)
+sum_of(const struct dual *d, int32_t k, int64_t *sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
-    memcpy(sum, x->cost, sizeof *sum * (size_t)x->n);
-    for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
-        const int64_t *restrict m = d->end[j].to;
-        for (int32_t i = 0; i < x->n; i++) sum[i] += m[i];
-    }
+    const int64_t *m = d->first[k] < d->first[k + 1] ? d->end[d->first[k]].to : NULL; /* and the others after it */
+    for (int32_t i = 0; i < x->n; i++) sum[i] = x->cost[i];
+    for (int32_t j = d->first[k]; j < d->first[k + 1]; j++, m += x->n) add_to(sum, m, x->n);
 }
 
 /* For each value here the least of what is left of the edge's costs. */
@@ -225,7 +241,7 @@ static void
 choose(struct dual *d, int32_t k, bool ahead)
 {
     int32_t v = d->order[k], n = d->c->var[v].n;
-    memcpy(d->given, d->sum, sizeof *d->sum * (size_t)n);
+    for (int32_t i = 0; i < n; i++) d->given[i] = d->sum[i];
     for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
         const struct dual_end_of *e = &d->end[j];
         if (e->ahead != ahead) continue;
@@ -341,7 +357,7 @@ static void
 costs_here(struct dual *d, int32_t k)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
-    memcpy(d->sum, x->cost, sizeof *d->sum * (size_t)x->n);
+    for (int32_t i = 0; i < x->n; i++) d->sum[i] = x->cost[i];
     for (int32_t j = d->first[k]; j < d->first[k + 1]; j++)
         for (int32_t i = 0; i < x->n; i++) d->sum[i] = cost_add(d->sum[i], beside(d, &d->end[j], x->n, i));
 }

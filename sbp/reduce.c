@@ -388,46 +388,51 @@ cfn_fold(struct cfn *c)
 
 /* ---- drop ---- */
 
-/* How much more value t of v costs than s with one value of the other end, which both allow, or the most over all. */
-static int64_t
-dearer(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t s, int32_t t, bool all)
-{
-    int32_t n = c->var[edge_other(e, v)].n;
-    int64_t most = -NET_NEVER;
-    for (int32_t j = 0; j < n && (all || most <= -NET_NEVER); j++) {
-        int64_t at = edge_cost(c, e, v, t, j), as_now = edge_cost(c, e, v, s, j);
-        if (as_now >= NET_NEVER) continue;
-        if (at >= NET_NEVER) return NET_NEVER;
-        most = MAX(most, at - as_now);
-    }
-    return most;
-}
-
-/* Value s of v costs at least as much as t, whatever the neighbours do. A glance at each edge tells of most that it
- * does not. */
+/* Value s of v costs at least as much as t, whatever the neighbours do. */
 static bool
 beaten(const struct cfn *c, int32_t v, int32_t s, int32_t t)
 {
     const struct cfn_var *x = &c->var[v];
-    for (int all = 0; all < 2; all++) {
-        int64_t worse = x->cost[t] - x->cost[s];
-        for (int32_t k = 0; k < x->nedge; k++) {
-            int64_t more = dearer(c, &c->edge[x->edge[k]], v, s, t, all);
-            if (more >= NET_NEVER) return false;
-            worse += MAX(more, -NET_NEVER / 4);
+    int64_t worse = x->cost[t] - x->cost[s];
+    for (int32_t k = 0; k < x->nedge; k++) {
+        const struct cfn_edge *e = &c->edge[x->edge[k]];
+        int32_t n = c->var[edge_other(e, v)].n;
+        int64_t most = -NET_NEVER;
+        for (int32_t j = 0; j < n; j++) {
+            int64_t at = edge_cost(c, e, v, t, j), as_now = edge_cost(c, e, v, s, j);
+            if (as_now >= NET_NEVER) continue;
+            if (at >= NET_NEVER) return false;
+            most = MAX(most, at - as_now);
         }
-        if (worse > 0) return false;
+        worse += MAX(most, -NET_NEVER / 4);
     }
-    return true;
+    return worse <= 0;
 }
 
+/* What v's values cost when all neighbours take their first value, or their last. */
+static void
+glance(const struct cfn *c, int32_t v, bool last, int64_t *cost)
+{
+    const struct cfn_var *x = &c->var[v];
+    for (int32_t i = 0; i < x->n; i++) {
+        cost[i] = x->cost[i];
+        for (int32_t k = 0; k < x->nedge; k++) {
+            const struct cfn_edge *e = &c->edge[x->edge[k]];
+            cost[i] = cost_add(cost[i], edge_cost(c, e, v, i, last ? c->var[edge_other(e, v)].n - 1 : 0));
+        }
+    }
+}
+
+/* Most values are not beaten by most others already when neighbours take their first or last values. */
 static bool
-drop_beaten(struct cfn *c, int32_t v)
+drop_beaten(struct cfn *c, int32_t v, int64_t *first, int64_t *last)
 {
     struct cfn_var *x = &c->var[v];
+    glance(c, v, false, first);
+    glance(c, v, true, last);
     for (int32_t s = 0; s < x->n; s++)
         for (int32_t t = 0; t < x->n; t++) {
-            if (s == t || !beaten(c, v, s, t)) continue;
+            if (s == t || first[t] > first[s] || last[t] > last[s] || !beaten(c, v, s, t)) continue;
             uint8_t keep[UINT16_MAX];
             memset(keep, 1, (size_t)x->n);
             keep[s] = 0;
@@ -441,8 +446,10 @@ drop_beaten(struct cfn *c, int32_t v)
 bool
 cfn_dominate(struct cfn *c, int32_t most)
 {
+    int64_t *cost = must_alloc(sizeof *cost * 2 * (size_t)most);
     bool any = false;
     for (int32_t v = 0; v < c->nvar; v++)
-        while (c->var[v].n > 1 && c->var[v].n <= most && drop_beaten(c, v)) any = true;
+        while (c->var[v].n > 1 && c->var[v].n <= most && drop_beaten(c, v, cost, cost + most)) any = true;
+    free(cost);
     return any;
 }
