@@ -117,12 +117,14 @@ bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info 
 bool rille_in_cluster(struct rille_session *s);
 bool rille_was_lost(void); /* was the last failure on this thread the loss of a worker? */
 
-/* rille_snapshot() keeps all variables, their gradients and the counters of random values as they are now;
- * rille_recover() goes back to them. It first replaces lost workers, or gives their devices to those that are left
- * (workers: how many there are to be; 0: as many as before). Handles and graphs stay valid. */
-int rille_snapshot(struct rille_session *s);
+/* rille_snapshot() keeps all variables, their gradients and the counters of random values as they are now, and counts
+ * it: *number. On several hosts a second copy goes to others while the next runs compute; until it is there *whole, the
+ * one before, is the one that outlives a host (the first one waits). The next snapshot waits for that copy.
+ * rille_recover() goes back to the latest that is left, *number. It first replaces lost workers, or gives their devices
+ * to those that are left (workers: how many there are to be; 0: as many as before). Handles and graphs stay valid. */
+int rille_snapshot(struct rille_session *s, int64_t *number, int64_t *whole);
 bool rille_has_snapshot(struct rille_session *s);
-int rille_recover(struct rille_session *s, int workers);
+int rille_recover(struct rille_session *s, int workers, int64_t *number);
 
 /* Requests cancellation of the run in progress: it fails with "interrupted" at its next act, and gives its random
  * numbers back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */

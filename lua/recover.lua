@@ -8,6 +8,5 @@ local snapshot = require "rille.snapshot"
 return function(options)
   local o = check.options("rille.recover", options, {workers = 0})
   check.whole("rille.recover", "workers", o.workers, 0)
-  rille._recover(math.tointeger(o.workers))
-  return snapshot.restore()
+  return snapshot.restore(rille._recover(math.tointeger(o.workers)))
 end

@@ -7,7 +7,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 
-local M = {watched = setmetatable({}, {__mode = "k"})}
+local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}} -- kept: by number, what of a snapshot lives here
 
 -- A copy of a note: numbers, texts, booleans and tables of them.
 local function copy(value, seen, path)
@@ -29,15 +29,20 @@ end
 
 function M.watch(object, keep) M.watched[object] = keep end
 
--- Puts everything back to the last snapshot, whose note it gives.
-function M.restore()
-  for _, back in ipairs(M.last.back) do back() end
-  return copy(M.last.note, {}, "the note")
+-- Puts everything back to the snapshot of that number, whose note it gives.
+function M.restore(number)
+  local kept = M.kept[number]
+  M.kept = {[number] = kept}
+  for _, back in ipairs(kept.back) do back() end
+  return copy(kept.note, {}, "the note")
 end
 
 return setmetatable(M, {__call = function(_, note)
-  local last = {note = copy(note, {}, "the note"), back = {}}
-  rille._snapshot()
-  for object, keep in pairs(M.watched) do last.back[#last.back + 1] = keep(object) end
-  M.last = last
+  local kept = {note = copy(note, {}, "the note"), back = {}}
+  local number, whole = rille._snapshot()
+  for object, keep in pairs(M.watched) do kept.back[#kept.back + 1] = keep(object) end
+  M.kept[number] = kept
+  for old in pairs(M.kept) do
+    if old < whole then M.kept[old] = nil end
+  end
 end})

@@ -364,15 +364,27 @@ buffer_write(const struct buffer *b, const void *from)
 }
 
 int
+buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, size_t bytes)
+{
+    const struct pool_source *in = &from->pool->source, *out = &to->pool->source;
+    char *src = (char *)from->data + at, *dst = (char *)to->data + at;
+    void *room = NULL;
+    int status = 0;
+    if (buffer_is_lost(from))
+        return fail(E_LOST, "the value was on %s:%d, and is lost", from->pool->kind->name, from->pool->device);
+    if (in->read) status = in->read(in->of, room = must_alloc(bytes), src, bytes);
+    if (!status && out->write)
+        status = out->write(out->of, dst, room ? room : src, bytes);
+    else if (!status)
+        status = to->pool->kind->copy(dst, room ? room : src, bytes);
+    free(room);
+    return status;
+}
+
+int
 buffer_copy(const struct buffer *to, const struct buffer *from)
 {
-    void *data, *copy;
-    if (!to->pool->source.read && !from->pool->source.read)
-        return to->pool->kind->copy(to->data, from->data, to->bytes);
-    int status = buffer_on_host(from, &data, &copy);
-    if (!status) status = buffer_write(to, data);
-    free(copy);
-    return status;
+    return buffer_copy_part(to, from, 0, to->bytes);
 }
 
 /* Others make way first: what was just given back is what is asked for next. */

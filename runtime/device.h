@@ -102,6 +102,8 @@ bool buffer_is_lost(const struct buffer *b);
 bool buffer_host_reads(const struct buffer *b);
 int buffer_write(const struct buffer *b, const void *from);
 int buffer_copy(const struct buffer *to, const struct buffer *from); /* of as many bytes, and one kind */
+/* The same of a part. Of buffers that the session holds meanwhile: any thread. */
+int buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, size_t bytes);
 /* The arena block of the device, at least bytes long. It grows only between runs, and loses its content then.
  * E_MEMORY. */
 int pool_arena(struct pool *p, size_t bytes, void **out);

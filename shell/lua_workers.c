@@ -75,18 +75,23 @@ workers(lua_State *L)
 static int
 snapshot(lua_State *L)
 {
+    int64_t number, whole;
     at_line(L);
-    check_as(L, "snapshot", rille_snapshot(shell_of(L)->session));
-    return 0;
+    check_as(L, "snapshot", rille_snapshot(shell_of(L)->session, &number, &whole));
+    lua_pushinteger(L, number);
+    lua_pushinteger(L, whole);
+    return 2;
 }
 
 static int
 recover(lua_State *L)
 {
     int count = (int)luaL_optinteger(L, 1, 0);
+    int64_t number;
     at_line(L);
-    check_as(L, "recover", rille_recover(shell_of(L)->session, count));
-    return 0;
+    check_as(L, "recover", rille_recover(shell_of(L)->session, count, &number));
+    lua_pushinteger(L, number);
+    return 1;
 }
 
 void

@@ -225,6 +225,35 @@ ok "a host that is lost is named" grep -q "^false	.*host.lua:8: worker 1 (host1,
 ok "variables come back, however they lie" grep -q "^4 4 4 2$" "$dir/out"
 ok "what no snapshot had is lost, and never read as something else" grep -q "^false.* lost$" "$dir/out"
 
+# A second copy goes to the other host while the program goes on; a host that is lost meanwhile leaves the snapshot before.
+cat >copied.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1})
+math.randomseed(tonumber(arg[1]))
+local x = rille.zeros({2, 1 << 22}, {placement = P, sbp = "S(0)"})
+local y = rille.ones({2}, {placement = P, sbp = "S(0)"})
+x:sum():item()
+rille.snapshot{}
+print(rille._snapshot())
+for k = 1, 6 do
+  rille.snapshot{k = k - 1}
+  x:copy_(rille.full({2, 1 << 22}, k, {placement = P, sbp = "S(0)"}))
+  rille.snapshot{k = k}
+  assert(y:sum():item() == 2)
+  os.execute(("sleep 0.0%d; kill -9 %d"):format(math.random(0, 9), rille.workers()[2].pid))
+  assert(not pcall(function() for _ = 1, 1e5 do y:sum():item() end end))
+  local note = rille.recover()
+  assert(note.k == k or note.k == k - 1)
+  assert(x:max():item() == note.k and x:min():item() == note.k, "bits of another moment")
+  x:copy_(rille.full({2, 1 << 22}, k, {placement = P, sbp = "S(0)"}))
+end
+print "all"
+LUA
+seed=${SEED:-$RANDOM}
+echo "# SEED=$seed"
+RILLE_HOSTS=2 go launch -n 2 -d cpu:1 copied.lua $seed
+is "a snapshot is copied to another host while the program goes on" "$(head -1 "$dir/out")" "2	1"
+ok "and a host that is lost at any moment leaves a whole one" [ "$code $(tail -1 "$dir/out")" = "0 all" ]
+
 cat >lost.lua <<'LUA'
 local x = rille.ones({64, 64}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
 x:sum():item()

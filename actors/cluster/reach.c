@@ -147,13 +147,23 @@ take(struct reach *r, struct wish *w)
     return 0;
 }
 
+/* What is not answered is asked again: who was asked before is lost. */
+static void
+ask_another(struct reach *r, struct wish *w, int rank)
+{
+    w->rank = rank;
+    w->asked = w->answered;
+    w->first = r->count + 1 - w->answered / WIRE_PIECE;
+}
+
 static int
 carry_out(struct reach *r, struct wish *w)
 {
-    w->first = r->count + 1;
+    w->rank = -1;
     while (w->answered < w->n) {
-        w->rank = r->options.keeper(r->options.of, w->memory);
-        if (w->rank < 0) return err_last();
+        int rank = r->options.keeper(r->options.of, w->memory);
+        if (rank < 0) return err_last();
+        if (rank != w->rank) ask_another(r, w, rank);
         bool known = peer_of(r, w->rank) >= 0;
         while (known && w->asked < w->n && w->asked - w->answered < (size_t)UNDER_WAY * WIRE_PIECE) TRY(ask(r, w));
         TRY(take(r, w));

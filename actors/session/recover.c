@@ -1,11 +1,13 @@
 /* recover.c - a consistent copy of all variables beside the training, and going back to it.
  *
  * A snapshot holds the bytes that variables and gradients have now, and the counters of random values. Holding is all
- * it costs at first: an update writes over a variable's bytes only where nobody else holds them, so the next one writes
+ * it costs: an update writes over a variable's bytes only where nobody else holds them, so the next one writes
  * elsewhere and the snapshot stays what it was. Bytes of the cluster's devices outlive the worker that wrote them
  * (segment.h), so that this copy is there whoever is lost; a version that nobody changed is held twice and lies there
- * once. Where there are several hosts a second copy is on others (spare.c), since a host takes its memory along. The
- * old snapshot stays until the new one is whole. */
+ * once. Where there are several hosts a second copy is made on others (spare.c), since a host takes its memory along:
+ * while the next runs compute (the first one is waited for). The old snapshot stays until the new one is whole, and is
+ * the one to go back to when a host is lost before; scripts know by its number which that is.
+ */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
@@ -21,6 +23,9 @@ struct kept {
 };
 struct snapshot {
     int32_t n;
+    int64_t number;
+    struct copying *copying; /* of its spares, while they are in the making */
+    bool spared;             /* they are made */
     uint64_t seed, ordinal;
     struct kept kept[];
 };
@@ -31,6 +36,7 @@ snapshot_free(struct snapshot **sp)
     struct snapshot *p = *sp;
     *sp = NULL;
     if (!p) return;
+    if (copying_end(&p->copying, false)) err_clear();
     for (int32_t i = 0; i < p->n; i++) {
         for (int c = 0; c < NCOPY; c++) copy_drop(&p->kept[i].copy[c]);
         rille_tensor_free(&p->kept[i].t);
@@ -38,11 +44,12 @@ snapshot_free(struct snapshot **sp)
     free(p);
 }
 
-/* It has bytes, or will when it is computed: not on meta devices, not made inside a trace. */
+/* It has bytes, or will when it is computed: not on meta devices, not made inside a trace, not lost with a host. */
 static bool
 has_bytes(const struct val *v)
 {
-    return v->layout->place->kind != DEV_META && (v->store || (v->node && !v->node->traced));
+    bool will = v->store ? copy_is_whole(&(struct copy){.store = v->store}) : v->node && !v->node->traced;
+    return will && v->layout->place->kind != DEV_META;
 }
 
 static bool
@@ -78,7 +85,7 @@ static void
 keep(struct rille_tensor *t, struct kept *k)
 {
     *k = (struct kept){.t = rille_tensor_hold(t), .copy[VALUE] = copy_of(t->val)};
-    if (t->grad) k->copy[GRADIENT] = copy_of(t->grad->val);
+    if (t->grad && has_bytes(t->grad->val)) k->copy[GRADIENT] = copy_of(t->grad->val);
 }
 
 /* All that it keeps, for spare.c; the caller frees the list. */
@@ -90,50 +97,88 @@ copies_of(struct snapshot *p)
     return list;
 }
 
-/* On several hosts: a second place for all of it. */
+/* On several hosts: a second place for all of it, from now on in the making. */
 static int
 keep_spares(struct rille_session *s, struct snapshot *p)
 {
     if (!s->cluster || cluster_memories(s->cluster) < 2) return 0;
     struct copy **list = copies_of(p);
-    int status = copies_spare(s, NCOPY * p->n, list);
+    int status = copies_spare(s, NCOPY * p->n, list, &p->copying);
     free(list);
     return status;
 }
 
-int
-rille_snapshot(struct rille_session *s)
+static int
+end_copying(struct snapshot *p, bool whole)
+{
+    int status = copying_end(&p->copying, whole);
+    p->spared |= !status;
+    return status;
+}
+
+/* The snapshot that was taken is whole, or (status) never will be. */
+static int
+settle(struct rille_session *s, int status)
+{
+    struct snapshot **old = status ? &s->taken : &s->snapshot;
+    snapshot_free(old);
+    if (!status) s->snapshot = s->taken;
+    s->taken = NULL;
+    return status;
+}
+
+void
+snapshot_look(struct rille_session *s)
+{
+    struct snapshot *p = s->taken;
+    if (!p || (p->copying && !copying_ended(p->copying))) return;
+    if (settle(s, end_copying(p, true))) err_clear(); /* a loss, which whoever runs next hears of */
+}
+
+static int
+take(struct rille_session *s, struct snapshot **out)
 {
     int32_t n = 0;
-    TRY(face_session(s, __func__));
-    TRY(trace_refuses(s, "snapshot"));
-    TRY(rille_step(s)); /* updates that wait are part of what is kept */
     for (struct rille_tensor *t = s->tensors; t; t = t->next) n += is_variable(t);
     TRY(compute(s, n));
     struct snapshot *p = must_alloc(sizeof *p + sizeof *p->kept * (size_t)n);
     p->seed = s->seed;
     p->ordinal = s->ordinal;
+    p->number = ++s->snapshots;
     for (struct rille_tensor *t = s->tensors; t; t = t->next)
         if (is_variable(t)) keep(t, &p->kept[p->n++]);
+    *out = p;
     int status = keep_spares(s, p);
-    if (status) {
-        snapshot_free(&p);
-        return status;
-    }
-    snapshot_free(&s->snapshot);
-    s->snapshot = p;
+    if (status) snapshot_free(out);
+    return status;
+}
+
+int
+rille_snapshot(struct rille_session *s, int64_t *number, int64_t *whole)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(number, "number", __func__));
+    TRY(face_given(whole, "whole", __func__));
+    TRY(trace_refuses(s, "snapshot"));
+    TRY(rille_step(s)); /* updates that wait are part of what is kept */
+    if (s->taken) TRY(settle(s, end_copying(s->taken, true)));
+    TRY(take(s, &s->taken));
+    if (!s->snapshot) TRY(settle(s, end_copying(s->taken, true))); /* from now on there is one to go back to */
+    snapshot_look(s);
+    *number = s->snapshots;
+    *whole = s->snapshot->number;
     return 0;
 }
 
 bool
 rille_has_snapshot(struct rille_session *s)
 {
-    return !face_session(s, __func__) && s->snapshot;
+    return !face_session(s, __func__) && (s->snapshot || s->taken);
 }
 
 /* ---- back ---- */
 
-/* What lay on a host that is lost comes from other hosts, and then has a second place again. */
+/* What lay on a host that is lost comes from other hosts; then all has a second place again. */
 static int
 mend(struct rille_session *s, struct snapshot *p)
 {
@@ -142,7 +187,26 @@ mend(struct rille_session *s, struct snapshot *p)
     for (int32_t i = 0; i < NCOPY * p->n; i++) lost |= copy_is_lost(list[i]);
     int status = lost ? copies_mend(s, NCOPY * p->n, list) : 0;
     free(list);
-    return status || !lost ? status : keep_spares(s, p);
+    if (!status && (lost || !p->spared)) status = keep_spares(s, p);
+    return status ? status : end_copying(p, true);
+}
+
+static bool
+is_whole(const struct snapshot *p)
+{
+    for (int32_t i = 0; i < NCOPY * p->n; i++)
+        if (!copy_is_whole(&p->kept[i / NCOPY].copy[i % NCOPY])) return false;
+    return true;
+}
+
+/* The latest that can be gone back to: the one that was taken, if it has its spares or has lost nothing. */
+static int
+choose(struct rille_session *s)
+{
+    struct snapshot *p = s->taken;
+    if (p && (p->spared || is_whole(p))) settle(s, 0);
+    snapshot_free(&s->taken);
+    return s->snapshot ? 0 : fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
 }
 
 static struct val *
@@ -174,18 +238,23 @@ restore_all(struct rille_session *s)
 }
 
 int
-rille_recover(struct rille_session *s, int workers)
+rille_recover(struct rille_session *s, int workers, int64_t *number)
 {
     TRY(face_session(s, __func__));
+    TRY(face_given(number, "number", __func__));
     TRY(trace_refuses(s, "recover"));
-    if (!s->snapshot) return fail(E_STATE, "recover: there is no snapshot to go back to; rille.snapshot() makes one");
+    if (!rille_has_snapshot(s))
+        return fail(E_STATE, "recover: there is no snapshot to go back to; rille.snapshot() makes one");
+    if (s->taken && end_copying(s->taken, false)) err_clear();
     if (s->cluster) {
         struct cluster_loss l;
         if (cluster_lost(s->cluster, 0, &l) || workers) TRY(cluster_recover(s->cluster, workers));
     } else if (workers) {
         return fail(E_STATE, "recover: this is one process, which has no workers");
     }
+    TRY(choose(s));
     TRY(mend(s, s->snapshot));
     restore_all(s);
+    *number = s->snapshot->number;
     return 0;
 }

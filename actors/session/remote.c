@@ -347,6 +347,7 @@ remote_run(struct rille_session *s, struct runner *r)
     s->remote_acts += job.nact;
     for (int32_t i = 0; !status && i < r->plan->ntask; i++) actors_mark(r->actors, i, r->plan->task[i].nact);
     for (int i = 0; i < m->npart; i++) m->part[i].heard.good = !status;
+    if (!status) snapshot_look(s);
     if (!status) return 0;
     if (status != E_LOST) return tell_failure(r, &job, status);
     mark_updates(r);

@@ -273,6 +273,7 @@ rille_close(struct rille_session **sp)
     TRY(face_session(*sp, __func__));
     struct rille_session *s = *sp;
     *sp = NULL;
+    snapshot_free(&s->taken);
     snapshot_free(&s->snapshot);
     int status = forget_handles(s);
     build_settle(s, 0);

@@ -110,7 +110,8 @@ struct rille_session {
     uint64_t programs;       /* that the session named for it */
     struct act_time *act;    /* of the last timed run there */
     int64_t nact, act_capacity, run_begin_ns, run_elapsed_ns, remote_runs, remote_acts;
-    struct snapshot *snapshot; /* NULL: none */
+    struct snapshot *snapshot, *taken; /* the last that is whole; the one that is being copied; NULL: none */
+    int64_t snapshots;                 /* taken so far */
     struct pool **pool[NDEVICE_KIND];
     int32_t npool[NDEVICE_KIND];   /* capacity of the array */
     int32_t ndevice[NDEVICE_KIND]; /* how many devices of a kind there are */
@@ -317,15 +318,23 @@ struct copy {
     struct store *store; /* held; NULL: there is none */
     struct store *spare; /* held: by mesh position the same part on another host, where one is needed; NULL: none */
 };
-bool copy_is_lost(const struct copy *c); /* some of it, or of its spares */
+bool copy_is_lost(const struct copy *c);  /* some of it, or of its spares */
+bool copy_is_whole(const struct copy *c); /* without its spares */
 void copy_drop(struct copy *c);
-/* Makes new spares for all of them, in one run; where there are several hosts. */
-int copies_spare(struct rille_session *s, int32_t n, struct copy *const *c);
+/* Begins to make new spares for all of them; what it copies stays held until copying_end(). E_MEMORY. */
+struct copying;
+int copies_spare(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
+bool copying_ended(const struct copying *c);
+/* Waits for the end: of all of it, or (not whole) of the piece that is on its way. What became of it; E_CANCEL: it was
+ * not done. */
+int copying_end(struct copying **c, bool whole);
 /* Brings back what is lost of them. E_LOST. */
 int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
 
 /* ---- recover.c ---- */
 void snapshot_free(struct snapshot **p);
+/* Is the one that was taken whole by now? Between runs; costs nothing. */
+void snapshot_look(struct rille_session *s);
 
 /* ---- trace.c ---- */
 /* In a trace (and not paused): refuses a read, with an error that names what somebody asked for. */

@@ -1,86 +1,101 @@
 /* spare.c - what a snapshot keeps, once more on other hosts, so that losing one does not lose it.
  *
  * Each device has a neighbour: the device of the same turn in the next memory. A part of a value that no other host has
- * as well is moved to the neighbour of its device, by a program like any other, and back when its host is lost: parts,
- * not values, so that no bit of a partial sum changes. */
+ * as well is copied to the neighbour of its device - parts, not values, so that no bit of a partial sum changes - and
+ * back when its host is lost. A thread copies, by messages (cluster/reach.h), piece by piece, while the next runs
+ * compute: nobody writes over bytes that a snapshot holds. The session's thread makes and holds all buffers. */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* ---- parts that move ---- */
+/* ---- copying ---- */
 
-/* A part of a value as a tensor of its own on one device, which goes to another. */
-struct part_move {
-    struct type type;
-    int kind;
-    int32_t from, to;
-    struct buffer *buffer; /* borrowed */
-    struct store *store;   /* where it shall be held, and as which of its parts */
-    int32_t pos;
+enum { PIECE = 4 << 20 }; /* others who want values of a host wait for no more */
+
+struct pair { /* borrowed; of one type and as many bytes */
+    const struct buffer *from;
+    struct buffer *to;
 };
-struct part_moves {
-    struct part_move *move;
+struct copying {
+    struct pair *pair;
     int32_t n, capacity;
+    pthread_t thread;
+    bool runs;
+    atomic_bool stop, ended;
+    int status; /* the thread's, until it ended */
+    char text[512];
 };
 
-static const struct layout *
-on_device(struct rille_session *s, int kind, int32_t device)
+static int
+copy_pairs(struct copying *c)
 {
-    const struct place *p;
-    static const int32_t one = 1;
-    return place_new(s->atlas, kind, 1, &one, &device, &p) ? NULL : layout_broadcast(s->atlas, p);
+    for (int32_t i = 0; i < c->n; i++)
+        for (size_t at = 0; at < c->pair[i].to->bytes; at += PIECE) {
+            if (atomic_load(&c->stop)) return fail(E_CANCEL, "the copy was given up");
+            TRY(buffer_copy_part(c->pair[i].to, c->pair[i].from, at, MIN(c->pair[i].to->bytes - at, (size_t)PIECE)));
+        }
+    return 0;
 }
 
-/* Lazily; the handle is the caller's. */
-static int
-begin_move(struct rille_session *s, const struct part_move *m, struct rille_tensor **out)
+static void *
+copy_thread(void *arg)
 {
-    const struct layout *from = on_device(s, m->kind, m->from), *to = on_device(s, m->kind, m->to);
-    struct store *store = store_new(1);
-    struct val *v;
-    bool on = s->grad_on;
-    store->part[0] = m->buffer;
-    buffer_hold(m->buffer);
-    struct val *leaf = build_fresh(s, graph_leaf(s->graph, &m->type, from, store));
-    s->grad_on = false;
-    int status = build_to_global(s, leaf, to, &v);
-    s->grad_on = on;
-    if (!status) *out = tensor_new(s, v, false);
-    return build_settle(s, status);
-}
-
-/* All in one run. */
-static int
-carry_out(struct rille_session *s, const struct part_moves *all)
-{
-    struct rille_tensor **t = must_alloc(sizeof(*t) * (size_t)(all->n + 1));
-    struct val **v = must_alloc(sizeof(*v) * (size_t)(all->n + 1));
-    int status = 0;
-    for (int32_t i = 0; i < all->n && !status; i++) {
-        status = begin_move(s, &all->move[i], &t[i]);
-        if (!status) v[i] = t[i]->val;
-    }
-    if (!status && all->n) status = session_eval(s, all->n, v);
-    for (int32_t i = 0; i < all->n; i++) {
-        struct buffer *made = status ? NULL : v[i]->store->part[0];
-        if (made) buffer_hold(made);
-        if (made) all->move[i].store->part[all->move[i].pos] = made;
-        rille_tensor_free(&t[i]);
-    }
-    free(t);
-    free(v);
-    return status;
+    struct copying *c = arg;
+    c->status = copy_pairs(c);
+    if (c->status) snprintf(c->text, sizeof c->text, "%s", err_text());
+    atomic_store(&c->ended, true);
+    return NULL;
 }
 
 static void
-add_move(struct part_moves *all, const struct copy *c, struct buffer *b, int32_t from, int32_t to, struct store *store,
-         int32_t pos)
+start(struct copying *c)
 {
-    GROW(all->move, all->n + 1, all->capacity);
-    all->move[all->n++] =
-        (struct part_move){layout_shard(c->layout, &c->type, pos), c->layout->place->kind, from, to, b, store, pos};
+    sigset_t all, was;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    c->runs = !pthread_create(&c->thread, NULL, copy_thread, c);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    if (!c->runs) copy_thread(c);
+}
+
+bool
+copying_ended(const struct copying *c)
+{
+    return atomic_load(&c->ended);
+}
+
+int
+copying_end(struct copying **cp, bool whole)
+{
+    struct copying *c = *cp;
+    *cp = NULL;
+    if (!c) return 0;
+    if (!whole) atomic_store(&c->stop, true);
+    if (c->runs) pthread_join(c->thread, NULL);
+    int status = c->status ? fail((enum err_code)c->status, "%s", c->text) : 0;
+    free(c->pair);
+    free(c);
+    return status;
+}
+
+/* A new buffer on a device, for the bytes of another one, as a part of a store. */
+static int
+add_pair(struct rille_session *s, struct copying *c, const struct buffer *from, int kind, int32_t to,
+         struct store *store, int32_t pos)
+{
+    struct pool *pool;
+    TRY(session_pool(s, kind, to, &pool));
+    TRY(buffer_new(pool, from->bytes, &store->part[pos]));
+    GROW(c->pair, c->n + 1, c->capacity);
+    c->pair[c->n++] = (struct pair){from, store->part[pos]};
+    return 0;
 }
 
 /* ---- spares ---- */
@@ -89,6 +104,14 @@ static bool
 is_lost(const struct store *store, int32_t pos)
 {
     return store && store->part[pos] && buffer_is_lost(store->part[pos]);
+}
+
+bool
+copy_is_whole(const struct copy *c)
+{
+    bool lost = false;
+    for (int32_t pos = 0; c->store && pos < c->store->n; pos++) lost |= is_lost(c->store, pos);
+    return !lost;
 }
 
 bool
@@ -135,50 +158,57 @@ replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool l
     return -1;
 }
 
-static void
-add_spares(struct rille_session *s, struct part_moves *all, struct copy *c)
+static int
+add_spares(struct rille_session *s, struct copying *all, struct copy *c)
 {
     const struct place *p = c->layout->place;
     c->spare = store_new(p->nrank);
     for (int32_t pos = 0; pos < p->nrank; pos++) {
         struct buffer *b = c->store->part[pos];
         int32_t to = b && replica(s, c, pos, false) < 0 ? neighbour(s, p->kind, p->rank[pos]) : -1;
-        if (to >= 0) add_move(all, c, b, p->rank[pos], to, c->spare, pos);
+        if (to >= 0) TRY(add_pair(s, all, b, p->kind, to, c->spare, pos));
     }
+    return 0;
 }
 
 int
-copies_spare(struct rille_session *s, int32_t n, struct copy *const *c)
+copies_spare(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out)
 {
-    struct part_moves all = {0};
-    for (int32_t i = 0; i < n; i++) {
+    struct copying *all = must_alloc(sizeof *all);
+    int status = 0;
+    for (int32_t i = 0; i < n && !status; i++) {
         store_drop(&c[i]->spare);
-        if (c[i]->store) add_spares(s, &all, c[i]);
+        if (c[i]->store) status = add_spares(s, all, c[i]);
     }
-    int status = carry_out(s, &all);
-    free(all.move);
-    return status;
+    *out = all;
+    if (!status)
+        start(all);
+    else
+        all->status = status, snprintf(all->text, sizeof all->text, "%s", err_text());
+    return status ? copying_end(out, false) : 0;
 }
 
 /* ---- back ---- */
 
 static int
-add_lost(struct rille_session *s, struct part_moves *all, struct copy *c, struct store *whole)
+add_lost(struct rille_session *s, struct copying *all, struct copy *c, struct store *whole)
 {
     const struct place *p = c->layout->place;
     for (int32_t pos = 0; pos < p->nrank; pos++) {
-        struct buffer *b = c->store->part[pos];
+        struct buffer *b = c->store->part[pos], *from = NULL;
         int32_t other = is_lost(c->store, pos) ? replica(s, c, pos, true) : -1;
         if (b && !is_lost(c->store, pos)) {
             whole->part[pos] = b;
             buffer_hold(b);
-        } else if (b && other >= 0) {
-            add_move(all, c, c->store->part[other], p->rank[other], p->rank[pos], whole, pos);
-        } else if (b && c->spare && c->spare->part[pos] && !is_lost(c->spare, pos)) {
-            add_move(all, c, c->spare->part[pos], neighbour(s, p->kind, p->rank[pos]), p->rank[pos], whole, pos);
-        } else if (b) {
-            return fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
+            continue;
         }
+        if (b && other >= 0)
+            from = c->store->part[other];
+        else if (b && c->spare && c->spare->part[pos] && !is_lost(c->spare, pos))
+            from = c->spare->part[pos];
+        else if (b)
+            return fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
+        if (b) TRY(add_pair(s, all, from, p->kind, p->rank[pos], whole, pos));
     }
     return 0;
 }
@@ -186,22 +216,23 @@ add_lost(struct rille_session *s, struct part_moves *all, struct copy *c, struct
 int
 copies_mend(struct rille_session *s, int32_t n, struct copy *const *c)
 {
-    struct part_moves all = {0};
+    struct copying *all = must_alloc(sizeof *all);
     struct store **whole = must_alloc(sizeof(*whole) * (size_t)(n + 1));
     int status = 0;
     for (int32_t i = 0; i < n && !status; i++) {
         if (!copy_is_lost(c[i])) continue;
         whole[i] = store_new(c[i]->store->n);
-        status = add_lost(s, &all, c[i], whole[i]);
+        status = add_lost(s, all, c[i], whole[i]);
     }
-    if (!status) status = carry_out(s, &all);
+    if (!status) status = copy_pairs(all);
     for (int32_t i = 0; i < n; i++) {
         if (!whole[i]) continue;
         struct store *old = status ? whole[i] : c[i]->store;
         if (!status) c[i]->store = whole[i];
         store_drop(&old);
     }
-    free(all.move);
+    free(all->pair);
+    free(all);
     free(whole);
     return status;
 }
