@@ -1,6 +1,6 @@
 /* plan-kernels.c - mistakes that a compiler could make are refused: a kernel of another operator, with another
- * attribute, wired otherwise; a chain of other steps; scratch that is too small; registers that are too few; an order
- * that is missing.
+ * attribute, of other pieces, wired otherwise; a chain of other steps; scratch that is too small; registers that are
+ * too few; an order that is missing.
  *
  * Each is planted in every task of random plans that can have it. */
 #include "t/plans.h"
@@ -40,15 +40,15 @@ views_of(const struct exec *e, int from, int n, struct view *out)
     return out;
 }
 
-/* A kernel as the task's, but for its call. */
+/* A kernel as the task's, but for its call, or its pieces. */
 static struct exec *
-other_kernel(const struct plan *p, const struct task *t, const struct call *call)
+other_kernel(const struct plan *p, const struct task *t, const struct call *call, struct pieces pieces)
 {
     struct view in[OP_OPERAND], out[OP_OUT];
     struct kcall k = {.call = call,
                       .in = views_of(t->exec, 0, call->nin, in),
                       .out = views_of(t->exec, call->nin, call->nout, out),
-                      .pieces = exec_made(t->exec)->pieces,
+                      .pieces = pieces,
                       .threads = 1};
     struct exec *e;
     return exec_new(&k, p->device[t->device].kind, &e) ? NULL : e;
@@ -75,7 +75,7 @@ plant_operator(struct plan *p, struct task *t, struct count *c)
     for (size_t i = 0; i < countof(pair); i++)
         if (!strcmp(name, pair[i][0]) && !t->chain) {
             call.op = op_find(pair[i][1]);
-            judge_kernel(p, t, other_kernel(p, t, &call), c);
+            judge_kernel(p, t, other_kernel(p, t, &call, exec_made(t->exec)->pieces), c);
         }
 }
 
@@ -88,7 +88,22 @@ plant_attribute(struct plan *p, struct task *t, struct count *c)
     memcpy(attr, call.attr, sizeof *attr * (size_t)op_nattr(call.op));
     attr[0].i = !attr[0].i;
     call.attr = attr;
-    judge_kernel(p, t, other_kernel(p, t, &call), c);
+    judge_kernel(p, t, other_kernel(p, t, &call, exec_made(t->exec)->pieces), c);
+}
+
+/* Messages would tell positions of another piece. */
+static void
+plant_pieces(struct plan *p, struct task *t, struct count *c)
+{
+    const struct exec_made *made = exec_made(t->exec);
+    struct pieces n = made->pieces, cut = n, of = n;
+    if (t->chain) return;
+    n.n++;
+    cut.cut++;
+    of.of ^= 1;
+    judge_kernel(p, t, other_kernel(p, t, made->step[0].call, n), c);
+    judge_kernel(p, t, other_kernel(p, t, made->step[0].call, cut), c);
+    if (made->step[0].call->nin > 0) judge_kernel(p, t, other_kernel(p, t, made->step[0].call, of), c);
 }
 
 /* ---- chains ---- */
@@ -235,8 +250,8 @@ main(void)
     uint64_t seed = seed_of(7);
     struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
-    struct count operator= {0}, attribute = {0}, wiring = {0}, step = {0}, skipped = {0}, scratch = {0}, credits = {0},
-                 order = {0};
+    struct count operator= {0}, attribute = {0}, pieces = {0}, wiring = {0}, step = {0}, skipped = {0}, scratch = {0},
+                 credits = {0}, order = {0};
     alarm(300);
     if (rille_open(&o, &s)) return 1;
     struct engine *e = simulator(seed);
@@ -248,6 +263,7 @@ main(void)
             if (!p->task[t].exec) continue;
             plant_operator(p, &p->task[t], &operator);
             plant_attribute(p, &p->task[t], &attribute);
+            plant_pieces(p, &p->task[t], &pieces);
             plant_wiring(p, &p->task[t], &wiring);
             plant_step_operator(p, &p->task[t], &step);
             plant_skipped_step(p, &p->task[t], &skipped);
@@ -259,6 +275,7 @@ main(void)
     }
     told(&operator, "a kernel of another operator");
     told(&attribute, "a kernel with another attribute");
+    told(&pieces, "a kernel that counts pieces otherwise");
     told(&wiring, "a chain whose operands are swapped");
     told(&step, "a chain of which a step computes another operator");
     told(&skipped, "a chain that skips a step");

@@ -282,26 +282,31 @@ path_of(struct teller *t, const struct box_candidate *c)
 
 /* On a mesh too large to go through rank by rank: what the closed form says, which is the least there is. */
 static void
-tell_priced(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
-            const char *forced, int64_t times, struct rille_explain_boxing *x)
+tell_priced(const struct type *type, const struct layout *from, const struct layout *to, struct rille_explain_boxing *x,
+            struct str *text)
 {
-    struct str text = {0};
-    *x = (struct rille_explain_boxing){.from = text_of(t, from),
-                                       .to = text_of(t, to),
-                                       .from_place = (const struct rille_place *)from->place,
-                                       .to_place = (const struct rille_place *)to->place,
-                                       .ndim = type->ndim,
-                                       .dtype = dtype_text(type->dtype),
-                                       .name = "exchange",
-                                       .steps = "",
-                                       .times = times,
-                                       .forced_by = forced};
-    memcpy(x->shape, type->dim, sizeof(type->dim[0]) * type->ndim);
+    x->name = "exchange";
+    x->steps = "";
     x->bytes = x->bound = box_bytes(type, from, to);
-    str_addf(&text, "boxing         %s -> %s on %d ranks: %lld bytes (least possible %lld)\n", x->from, x->to,
+    str_addf(text, "boxing         %s -> %s on %d ranks: %lld bytes (least possible %lld)\n", x->from, x->to,
              (int)to->place->nrank, (long long)x->bytes, (long long)x->bound);
-    x->text = kept(t, &text);
-    t->e->bytes += x->bytes * times;
+}
+
+static int
+tell_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+          struct rille_explain_boxing *x, struct str *text)
+{
+    struct box_path *path;
+    TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->cost, &path));
+    x->name = box_name(type, from, to);
+    x->bytes = path->candidate[0].bytes;
+    x->bound = path->bound;
+    TRY(tell_way(t, type, &path->candidate[0], x));
+    x->ncandidate = path->ncandidate;
+    x->candidates = ARENA_ARRAY(t->a, struct rille_explain_path, path->ncandidate + 1);
+    for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = path_of(t, &path->candidate[k]);
+    print_boxing(text, x, t->p && t->p->pieces > 1);
+    return 0;
 }
 
 static int
@@ -309,31 +314,21 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
           const char *forced, int64_t times)
 {
     enum { WALKED = 8 };
-    struct box_path *path;
     struct str text = {0};
     struct rille_explain_boxing *x = &t->e->boxing[t->e->nboxing++];
-    if (MAX(from->place->nrank, to->place->nrank) > WALKED && to->place->kind == DEV_META) {
-        tell_priced(t, type, from, to, forced, times, x);
-        return 0;
-    }
-    TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->cost, &path));
     *x = (struct rille_explain_boxing){.from = text_of(t, from),
                                        .to = text_of(t, to),
                                        .from_place = (const struct rille_place *)from->place,
                                        .to_place = (const struct rille_place *)to->place,
                                        .ndim = type->ndim,
                                        .dtype = dtype_text(type->dtype),
-                                       .bytes = path->candidate[0].bytes,
-                                       .bound = path->bound,
-                                       .ncandidate = path->ncandidate,
-                                       .name = box_name(type, from, to),
                                        .times = times,
                                        .forced_by = forced};
     memcpy(x->shape, type->dim, sizeof(type->dim[0]) * type->ndim);
-    TRY(tell_way(t, type, &path->candidate[0], x));
-    x->candidates = ARENA_ARRAY(t->a, struct rille_explain_path, path->ncandidate + 1);
-    for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = path_of(t, &path->candidate[k]);
-    print_boxing(&text, x, t->p && t->p->pieces > 1);
+    if (MAX(from->place->nrank, to->place->nrank) > WALKED && to->place->kind == DEV_META)
+        tell_priced(type, from, to, x, &text);
+    else
+        TRY(tell_ways(t, type, from, to, x, &text));
     x->text = kept(t, &text);
     t->e->bytes += x->bytes * times;
     return 0;
