@@ -228,6 +228,10 @@ struct op {
      * operand without a value yet those that it comes from. Returns the number of operands. NULL: it never does. */
     int (*absorb)(struct val **in, int nin);
 
+    /* The sum of what two calls of it give, x and y, with less work than an addition of both: gradients that meet at a
+     * value. NULL: there is none. */
+    struct val *(*plus)(struct build *b, const struct node *x, const struct node *y);
+
     /* A composite: builds itself from other operators; writes nout values. NULL in out[0] without failure: this call is
      * not a composite after all (then rule, ref... are there). */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);

@@ -87,6 +87,21 @@ call2(struct rille_session *s, const char *op, struct val *a, struct val *b, str
     return 0;
 }
 
+/* *g becomes the sum of two gradients of a value. Where both are results of one operator, that may know a shorter way.
+ */
+static int
+add_to(struct rille_session *s, struct val *before, struct val **g)
+{
+    const struct node *x = before->node, *y = (*g)->node;
+    if (x && y && x->op == y->op && x->op->plus && before->layout == (*g)->layout) {
+        struct builder b = builder_of(s);
+        struct val *sum = x->op->plus(&b.base, x, y);
+        if (b.base.failed) return err_last();
+        if (sum) return *g = sum, 0;
+    }
+    return call2(s, "add", before, *g, g);
+}
+
 /* g comes for v: on v's placement, in its dtype, added to what came before. */
 static int
 receive(struct sweep *w, struct val *v, struct val *g)
@@ -102,7 +117,7 @@ receive(struct sweep *w, struct val *v, struct val *g)
     }
     TRY(build_cast(s, g, v->type.dtype, &g));
     int32_t i = slot_of(w, v);
-    if (w->grad[i]) TRY(call2(s, "add", w->grad[i], g, &g));
+    if (w->grad[i]) TRY(add_to(s, w->grad[i], &g));
     w->grad[i] = g;
     return 0;
 }

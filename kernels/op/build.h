@@ -32,6 +32,10 @@ struct val *b_cos(struct build *b, struct val *x);
 struct val *b_sign(struct build *b, struct val *x);
 struct val *b_sigmoid(struct build *b, struct val *x);
 struct val *b_add(struct build *b, struct val *x, struct val *y);
+/* What x joins along the axis, in part, where a concat that nobody has computed yet gives it; else x alone. Returns how
+ * many, at most JOINED. */
+enum { JOINED = 32 };
+int b_joined(struct val *x, int64_t axis, struct val **part);
 struct val *b_sub(struct build *b, struct val *x, struct val *y);
 struct val *b_mul(struct build *b, struct val *x, struct val *y);
 struct val *b_div(struct build *b, struct val *x, struct val *y);

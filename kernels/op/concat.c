@@ -2,7 +2,7 @@
 #include "kernels/op/op_impl.h"
 
 enum { AXIS };
-enum { MOST = 32 }; /* operands of one call: letters of a rule are few; longer lists are joined in parts */
+enum { MOST = JOINED }; /* operands of one call: letters of a rule are few; longer lists are joined in parts */
 
 static int
 rule(const struct call *c, struct str *rule)
@@ -60,6 +60,16 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     for (int k = 0; k < c->nin; k += MOST) part[npart++] = b_call(b, c->op, MIN(MOST, c->nin - k), in + k, c->attr);
     out[0] = b_call(b, c->op, npart, part, c->attr);
     return b->failed ? (int)err_last() : 0;
+}
+
+int
+b_joined(struct val *x, int64_t axis, struct val **part)
+{
+    const struct node *n = x->node;
+    bool joins = n && n->op == &op_concat && n->state == NODE_NEW && !x->store && n->attr[AXIS].i == axis;
+    part[0] = x;
+    for (int k = 0; joins && k < n->nin; k++) part[k] = n->in[k];
+    return joins ? n->nin : 1;
 }
 
 /* Copies strided memory of any dtype: the row is the reference. */

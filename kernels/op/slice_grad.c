@@ -59,6 +59,26 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_slice, 1, dout, attr);
 }
 
+/* Neighbours along the axis are joined, and put among zeros together: of all that were cut there is no zero left. */
+static struct val *
+plus(struct build *b, const struct node *x, const struct node *y)
+{
+    const struct node *n = x->attr[START].i <= y->attr[START].i ? x : y, *next = n == x ? y : x;
+    int64_t axis = n->attr[AXIS].i, start = n->attr[START].i, size = n->in[0]->type.dim[axis];
+    struct attr attr[OP_ATTR];
+    struct val *part[2 * JOINED], *joined;
+    if (next->attr[AXIS].i != axis || n->attr[STEP].i != 1 || next->attr[STEP].i != 1) return NULL;
+    if (start + size != next->attr[START].i) return NULL;
+    int npart = b_joined(n->in[0], axis, part);
+    npart += b_joined(next->in[0], axis, part + npart);
+    if (npart > JOINED) return NULL;
+    op_attr_defaults(&op_concat, attr);
+    attr_int(&op_concat, attr, "axis", axis);
+    joined = b_call(b, &op_concat, npart, part, attr);
+    if (!joined || joined->type.dim[axis] == n->attr[SIZE].i) return joined;
+    return b_call(b, &op_slice_grad, 1, &joined, n->attr);
+}
+
 static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 static const char element[] = BODY({
@@ -84,6 +104,7 @@ const struct op op_slice_grad = {
     .dtype = OUT_IN0,
     .linear = "0",
     .grad = grad,
+    .plus = plus,
     .ref = place,
     .element = element,
     .kernel = variants,
