@@ -77,7 +77,8 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
         snprintf(why, FRONT_TEXT, "MASTER_PORT is a port, not '%s'", getenv("MASTER_PORT"));
         return -1;
     }
-    int n = snprintf(r->address, sizeof r->address, "tcp://%s:%d", host, port);
+    bool six = strchr(host, ':') && host[0] != '['; /* of IPv6 */
+    int n = snprintf(r->address, sizeof r->address, six ? "tcp://[%s]:%d" : "tcp://%s:%d", host, port);
     if (n < (int)sizeof r->address) return 0;
     snprintf(why, FRONT_TEXT, "MASTER_ADDR is too long");
     return -1;

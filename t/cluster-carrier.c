@@ -2,6 +2,7 @@
  * and one job, and from who has the key alone. (Bytes of channels: t/launch.sh, t/hosts.sh.) */
 #include "actors/cluster/bus_host.h"
 #include "actors/cluster/carrier.h"
+#include "actors/cluster/machine.h"
 #include "actors/cluster/segment.h"
 #include "runtime/error.h"
 #include "t/tap.h"
@@ -68,10 +69,10 @@ must(int status, const char *what)
 }
 
 static void
-side_open(struct side *s, int rank, const struct key *key)
+side_open(struct side *s, int rank, const char *host, const struct key *key)
 {
     *s = (struct side){.rank = rank};
-    struct carrier_options o = {.host = "127.0.0.1", .key = key, .hear = {s, on_asked, on_listed, on_lost}};
+    struct carrier_options o = {.host = host, .key = key, .hear = {s, on_asked, on_listed, on_lost}};
     uint32_t owner = (uint32_t)rank;
     must(carrier_new(&o, &s->carrier), "carrier");
     carrier_port(s->carrier, s->port);
@@ -120,12 +121,12 @@ hear(struct side *s, uint32_t first, int n)
 }
 
 static void
-test_two(const struct key *key, const char *how)
+test_two(const char *host, const struct key *key, const char *how)
 {
     struct side a, b;
     char ports[PORTS];
-    side_open(&a, 0, key);
-    side_open(&b, 1, key);
+    side_open(&a, 0, host, key);
+    side_open(&b, 1, host, key);
     snprintf(ports, sizeof ports, "%s\n%s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
     say(&a, 0); /* before b has joined: waits in its link */
@@ -155,6 +156,13 @@ test_two(const struct key *key, const char *how)
 }
 
 static bool
+has_ipv6(void)
+{
+    char own[MACHINE_ADDRESS];
+    return machine_address("tcp://[::1]:1", own) && !strcmp(own, "[::1]");
+}
+
+static bool
 new_key(struct key *k)
 {
     struct str text = {0};
@@ -169,8 +177,8 @@ test_stranger(const struct key *key, const struct key *other)
 {
     struct side a, b;
     char ports[PORTS];
-    side_open(&a, 0, key);
-    side_open(&b, 1, other);
+    side_open(&a, 0, "127.0.0.1", key);
+    side_open(&b, 1, "127.0.0.1", other);
     snprintf(ports, sizeof ports, "%s\n%s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
     side_join(&b, 1, job, ports);
@@ -187,12 +195,16 @@ main(void)
     struct key key, other;
     uint64_t state = seed_of(1);
     for (int i = 0; i < LIST; i++) list[i] = (char)next_random(&state);
-    test_two(NULL, "without a key");
+    test_two("127.0.0.1", NULL, "without a key");
+    if (has_ipv6())
+        test_two("[::1]", NULL, "over IPv6");
+    else
+        ok(true, "over IPv6 # SKIP this host has no ::1");
     if (!new_key(&key) || !new_key(&other)) {
         ok(true, "keys # SKIP %s", err_text());
         return done();
     }
-    test_two(&key, "with a key");
+    test_two("127.0.0.1", &key, "with a key");
     test_stranger(&key, &other);
     test_stranger(&key, NULL);
     return done();

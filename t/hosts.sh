@@ -20,6 +20,8 @@ if ! { ip netns add $a && ip netns add $b && ip link add va netns $a type veth p
   exit 0
 fi
 ip -n $a addr add 10.213.7.1/24 dev va && ip -n $b addr add 10.213.7.2/24 dev vb
+six=$(ip -n $a addr add fd00:213::1/64 dev va nodad 2>/dev/null && ip -n $b addr add fd00:213::2/64 dev vb nodad 2>/dev/null && echo 1)
+at=10.213.7.1
 for ns in $a $b; do ip -n $ns link set lo up; done
 ip -n $a link set va up && ip -n $b link set vb up
 "$rille" keys >"$dir/key"
@@ -29,14 +31,14 @@ port=5000
 worker() { # NAMESPACE RANK ARGUMENTS...
   local ns=$1 rank=$2
   shift 2
-  ip netns exec $ns "$rille" worker --join tcp://10.213.7.1:$port --key-file "$dir/key" --rank $rank -d cpu:1 "$@" \
+  ip netns exec $ns "$rille" worker --join tcp://$at:$port --key-file "$dir/key" --rank $rank -d cpu:1 "$@" \
     >>"$dir/worker" 2>&1 &
 }
 go() { # ARGUMENTS...: four workers, two on each side
   port=$((port + 1))
   for rank in 0 1; do worker $a $rank; done
   for rank in 2 3; do worker $b $rank --host b; done
-  port=$port ip netns exec $a timeout -k 5 60 "$rille" coordinator --bind tcp://10.213.7.1:$port --world 4 \
+  port=$port ip netns exec $a timeout -k 5 60 "$rille" coordinator --bind tcp://$at:$port --world 4 \
     --key-file "$dir/key" "$@" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out")
   ip netns pids $b | xargs -r kill -CONT 2>/dev/null # they see that they were left
@@ -58,7 +60,7 @@ done
 ranked() { # as torchrun on two hosts starts them
   local rank
   port=$((port + 1))
-  export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=10.213.7.1 MASTER_PORT=$port
+  export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=${MASTER:-10.213.7.1} MASTER_PORT=$port
   for rank in 1 2 3; do
     RANK=$rank ip netns exec $([ $rank = 1 ] && echo $a || echo $b) "$rille" --key-file "$dir/key" -d cpu:1 \
       $([ $rank = 1 ] || echo --host b) "$@" >>"$dir/worker" 2>&1 &
@@ -71,13 +73,24 @@ ok "and where a launcher's variables say who is who" [ "$(digits ranked pp)" = "
 mkdir "$dir/bin"
 cat >"$dir/bin/ssh" <<SSH
 #!/bin/bash
-[ "\${*: -2:1}" = 10.213.7.2 ] && exec ip netns exec $b bash -c "\${*: -1} --host b"
+[[ "\${*: -2:1}" = 10.213.7.2 || "\${*: -2:1}" = fd00:213::2 ]] && exec ip netns exec $b bash -c "\${*: -1} --host b"
 SSH
 chmod +x "$dir/bin/ssh"
 launch() { # as launch -H starts them, which finds the address for the other side by itself
-  PATH=$dir/bin:$PATH ip netns exec $a timeout -k 5 60 "$rille" launch -H localhost:2,10.213.7.2:2 -d cpu:1 "$@"
+  PATH=$dir/bin:$PATH ip netns exec $a timeout -k 5 60 "$rille" launch -H "localhost:2,${there:-10.213.7.2}:2" -d cpu:1 "$@"
 }
 ok "and where ssh starts the other side's" [ "$(digits launch pp)" = "$want" ]
+if [ -n "$six" ]; then
+  at=[fd00:213::1]
+  ok "and over IPv6" [ "$(digits go pp)" = "$want" ]
+  at=10.213.7.1
+  there=[fd00:213::2]
+  ok "and where ssh starts that side" [ "$(digits launch pp)" = "$want" ]
+  there=
+  ok "and where a variable names the first host so" [ "$(MASTER=fd00:213::1 digits ranked pp)" = "$want" ]
+else
+  skip "and over IPv6" "the kernel has none"
+fi
 if ip netns exec $a tc qdisc add dev va root tbf rate 50mbit burst 16kb latency 400ms 2>/dev/null; then
   ok "and over a slow cable" [ "$(digits go pp)" = "$want" ]
   ip netns exec $a tc qdisc del dev va root

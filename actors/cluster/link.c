@@ -9,6 +9,7 @@
 #include "actors/cluster/link.h"
 
 #include "actors/cluster/curve.h"
+#include "actors/cluster/machine.h"
 #include "actors/cluster/wire.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
@@ -16,11 +17,9 @@
 #include <zmq.h>
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,13 +61,6 @@ starts(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-static bool
-is_local_host(const char *host, size_t n)
-{
-    return (n == 9 && !memcmp(host, "localhost", 9)) || (n > 4 && !memcmp(host, "127.", 4)) ||
-           (n == 5 && !memcmp(host, "[::1]", 5));
-}
-
 /* any: a port may be "*", one that is free. */
 static int
 read_address(const char *text, bool any, bool *local)
@@ -85,7 +77,9 @@ read_address(const char *text, bool any, bool *local)
         return fail(E_ARG, "\"%s\" is no address: its port is a number from 1 to 65535", text);
     size_t n = (size_t)(colon - host);
     if (strcspn(host, " \t/;") < n) return fail(E_ARG, "\"%s\" is no address: tcp://HOST:PORT is wanted", text);
-    *local = is_local_host(host, n);
+    if (memchr(host, ':', n) && (host[0] != '[' || host[n - 1] != ']'))
+        return fail(E_ARG, "\"%s\" is no address: a host of IPv6 stands in brackets, tcp://[::1]:5555", text);
+    *local = machine_is_loopback(host, n);
     return 0;
 }
 
@@ -95,20 +89,16 @@ link_address(const char *text, bool *local)
     return read_address(text, false, local);
 }
 
-/* libzmq binds numbers and interfaces, not names: a host's name becomes its number; all else stays. */
+/* libzmq binds numbers and interfaces, not names: a host's name becomes its number; all else stays. Names that it
+ * connects to it looks up when it does, so those stay, unless they are of IPv6, of which it must be told. */
 static void
-number_host(const char *bind, char out[LINK_ENDPOINT])
+number_host(const char *address, bool binds, char out[LINK_ENDPOINT])
 {
-    struct addrinfo want = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
-    char host[LINK_ENDPOINT], number[64];
-    const char *colon = strrchr(bind, ':');
-    snprintf(out, LINK_ENDPOINT, "%s", bind);
-    if (!starts(bind, "tcp://")) return;
-    snprintf(host, sizeof host, "%.*s", (int)(colon - bind) - 6, bind + 6);
-    if (getaddrinfo(host, NULL, &want, &found)) return;
-    if (!getnameinfo(found->ai_addr, found->ai_addrlen, number, sizeof number, NULL, 0, NI_NUMERICHOST))
-        snprintf(out, LINK_ENDPOINT, "tcp://%s%s", number, colon);
-    freeaddrinfo(found);
+    char number[MACHINE_ADDRESS];
+    const char *colon = strrchr(address, ':');
+    snprintf(out, LINK_ENDPOINT, "%s", address);
+    if (!starts(address, "tcp://") || !machine_number(address + 6, (size_t)(colon - address) - 6, number)) return;
+    if (binds || number[0] == '[') snprintf(out, LINK_ENDPOINT, "tcp://%s%s", number, colon);
 }
 
 /* ---- sockets ---- */
@@ -124,18 +114,24 @@ open_socket(struct link *l, enum link_socket which)
 {
     static const struct {
         int option, value;
-    } set[] = {
-        {ZMQ_LINGER, 0},        {ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, 0},          {ZMQ_IPV6, 0},
-        {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_RECONNECT_IVL, 100}, {ZMQ_RECONNECT_IVL_MAX, 1000}};
+    } set[] = {{ZMQ_LINGER, 0},
+               {ZMQ_SNDHWM, 0},
+               {ZMQ_RCVHWM, 0},
+               {ZMQ_TCP_KEEPALIVE, 1},
+               {ZMQ_HANDSHAKE_IVL, 2000},
+               {ZMQ_RECONNECT_IVL, 100},
+               {ZMQ_RECONNECT_IVL_MAX, 1000}};
     static const int64_t most = WIRE_MOST;
     static const int mandatory = 1;
     const int immediate = which != LINK_BULK;
     struct link_end *e = &l->end[which];
+    const int six = strchr(e->endpoint, '[') != NULL;
     e->socket = zmq_socket(l->context, l->serves ? ZMQ_ROUTER : ZMQ_DEALER);
     if (!e->socket) return broken("socket");
     for (size_t i = 0; i < countof(set); i++)
         if (zmq_setsockopt(e->socket, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
     if (zmq_setsockopt(e->socket, ZMQ_MAXMSGSIZE, &most, sizeof most) ||
+        zmq_setsockopt(e->socket, ZMQ_IPV6, &six, sizeof six) ||
         zmq_setsockopt(e->socket, ZMQ_IMMEDIATE, &immediate, sizeof immediate))
         return broken("option");
     if (l->serves && zmq_setsockopt(e->socket, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory))
@@ -179,6 +175,7 @@ bind_end(struct link *l, enum link_socket which, const char *address)
 {
     struct link_end *e = &l->end[which];
     size_t n = sizeof e->endpoint;
+    snprintf(e->endpoint, sizeof e->endpoint, "%s", address);
     TRY(open_socket(l, which));
     if (zmq_bind(e->socket, address)) return broken(address);
     return zmq_getsockopt(e->socket, ZMQ_LAST_ENDPOINT, e->endpoint, &n) ? broken(address) : 0;
@@ -216,7 +213,7 @@ link_serve(const char *bind, const struct key *key, struct link **out)
     *out = NULL;
     if (bind) {
         TRY(read_address(bind, true, &local));
-        number_host(bind, numbered);
+        number_host(bind, true, numbered);
         TRY(read_address(numbered, true, &stays));
     }
     if (!(local && stays) && !key)
@@ -238,9 +235,8 @@ link_serve(const char *bind, const struct key *key, struct link **out)
 static int
 connect_end(struct link *l, enum link_socket which, const char *address)
 {
-    snprintf(l->end[which].endpoint, LINK_ENDPOINT, "%s", address);
-    TRY(open_socket(l, which));
-    return 0;
+    number_host(address, false, l->end[which].endpoint);
+    return open_socket(l, which);
 }
 
 static int
@@ -267,7 +263,7 @@ link_join(const char *address, const struct key *key, struct link **out)
     int status = new_link(key, false, &l);
     if (!status) status = connect_end(l, LINK_CONTROL, address);
     if (!status) status = watch(l);
-    if (!status && zmq_connect(l->end[LINK_CONTROL].socket, address)) status = broken(address);
+    if (!status && zmq_connect(l->end[LINK_CONTROL].socket, l->end[LINK_CONTROL].endpoint)) status = broken(address);
     if (status) link_free(&l);
     *out = l;
     return status;
@@ -280,7 +276,7 @@ link_join_more(struct link *l, enum link_socket which, const char *address)
     TRY(link_address(address, &local));
     if (l->end[which].socket) return 0;
     TRY(connect_end(l, which, address));
-    return zmq_connect(l->end[which].socket, address) ? broken(address) : 0;
+    return zmq_connect(l->end[which].socket, l->end[which].endpoint) ? broken(address) : 0;
 }
 
 enum link_state

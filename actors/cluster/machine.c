@@ -39,33 +39,70 @@ machine_host(const char *host, char out[64])
     out[63] = '\0';
 }
 
+static bool
+print_number(const struct sockaddr *a, socklen_t n, char out[MACHINE_ADDRESS])
+{
+    char number[MACHINE_ADDRESS - 2];
+    if (getnameinfo(a, n, number, sizeof number, NULL, 0, NI_NUMERICHOST)) return false;
+    snprintf(out, MACHINE_ADDRESS, a->sa_family == AF_INET6 ? "[%s]" : "%s", number);
+    return true;
+}
+
+/* The caller frees what is found. Brackets belong to the address that the host stands in. */
+static struct addrinfo *
+find_host(const char *host, size_t n)
+{
+    static const int family[] = {AF_INET, AF_INET6};
+    struct addrinfo *found = NULL;
+    char name[256];
+    if (n >= 2 && host[0] == '[' && host[n - 1] == ']') host++, n -= 2;
+    if (n >= sizeof name) return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)n, host);
+    for (size_t i = 0; i < countof(family) && !found; i++) {
+        struct addrinfo want = {.ai_family = family[i], .ai_socktype = SOCK_DGRAM};
+        if (getaddrinfo(name, "1", &want, &found)) found = NULL;
+    }
+    return found;
+}
+
+bool
+machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS])
+{
+    struct addrinfo *found = find_host(host, n);
+    bool good = found && print_number(found->ai_addr, found->ai_addrlen, out);
+    if (found) freeaddrinfo(found);
+    return good;
+}
+
 /* Connecting a datagram socket sends nothing, and chooses the way. */
 static bool
-own_end(const struct addrinfo *to, char out[64])
+own_end(const struct addrinfo *to, char out[MACHINE_ADDRESS])
 {
     struct sockaddr_storage own;
     socklen_t n = sizeof own;
     int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool good = fd >= 0 && !connect(fd, to->ai_addr, to->ai_addrlen) && !getsockname(fd, (struct sockaddr *)&own, &n) &&
-                !getnameinfo((struct sockaddr *)&own, n, out, 64, NULL, 0, NI_NUMERICHOST);
+                print_number((struct sockaddr *)&own, n, out);
     if (fd >= 0) close(fd);
     return good;
 }
 
 bool
-machine_address(const char *to, char out[64])
+machine_address(const char *to, char out[MACHINE_ADDRESS])
 {
-    struct addrinfo want = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found = NULL;
-    char name[256];
     const char *host = strncmp(to, "tcp://", 6) ? NULL : to + 6, *colon = host ? strrchr(host, ':') : NULL;
-    bool good = false;
-    if (colon && colon - host < (long)sizeof name) {
-        snprintf(name, sizeof name, "%.*s", (int)(colon - host), host);
-        if (!getaddrinfo(name, colon + 1, &want, &found)) good = own_end(found, out);
-    }
+    struct addrinfo *found = colon ? find_host(host, (size_t)(colon - host)) : NULL;
+    bool good = found && own_end(found, out);
     if (found) freeaddrinfo(found);
-    if (!good) snprintf(out, 64, "127.0.0.1");
+    if (!good) snprintf(out, MACHINE_ADDRESS, "127.0.0.1");
     return good;
+}
+
+bool
+machine_is_loopback(const char *host, size_t n)
+{
+    return (n == 9 && !memcmp(host, "localhost", 9)) || (n > 4 && !memcmp(host, "127.", 4)) ||
+           (n == 5 && !memcmp(host, "[::1]", 5));
 }
 
 bool

@@ -8,8 +8,14 @@
  * view of processes. host: the one to pretend (tests); NULL: the one that it is. */
 void machine_text(const char *host, struct str *out);
 void machine_host(const char *host, char out[64]); /* its name */
-/* The address of this host by which it reaches that of "tcp://HOST:PORT"; false: it does not, and out is 127.0.0.1. */
-bool machine_address(const char *to, char out[64]);
+enum { MACHINE_ADDRESS = 64 };
+/* The number of a host, as an address has it: "10.0.0.1", "[fd00::1]"; that of IPv4 where it has both. false: nobody
+ * knows it. */
+bool machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS]);
+/* The number of this host by which it reaches that of "tcp://HOST:PORT"; false: it does not, and out is 127.0.0.1. */
+bool machine_address(const char *to, char out[MACHINE_ADDRESS]);
+/* Does this number, or "localhost", name the host that says it? */
+bool machine_is_loopback(const char *host, size_t n);
 /* Is the process another one that runs this very program as this user? The controller watches, and kills, only such a
  * one. */
 bool machine_runs_us(int pid);

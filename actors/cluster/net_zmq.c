@@ -18,7 +18,7 @@ broken(const char *what)
 }
 
 static int
-new_socket(struct carrier *c, int type, bool serves, void **out)
+new_socket(struct carrier *c, int type, const char *address, void **out)
 {
     static const struct {
         int option, value;
@@ -26,12 +26,14 @@ new_socket(struct carrier *c, int type, bool serves, void **out)
                {ZMQ_TCP_KEEPALIVE, 1}, {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_TCP_MAXRT, SILENT_MS},
                {ZMQ_RECONNECT_IVL, -1}};
     static const int64_t most = LIST_MOST;
+    const int six = strchr(address, '[') != NULL;
     *out = zmq_socket(c->context, type);
     if (!*out) return broken("socket");
     for (size_t i = 0; i < countof(set); i++)
         if (zmq_setsockopt(*out, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
-    if (zmq_setsockopt(*out, ZMQ_MAXMSGSIZE, &most, sizeof most)) return broken("option");
-    return c->has_key ? curve_secure(*out, &c->key, serves) : 0;
+    if (zmq_setsockopt(*out, ZMQ_MAXMSGSIZE, &most, sizeof most) || zmq_setsockopt(*out, ZMQ_IPV6, &six, sizeof six))
+        return broken("option");
+    return c->has_key ? curve_secure(*out, &c->key, type == ZMQ_PULL) : 0;
 }
 
 int
@@ -39,8 +41,8 @@ net_zmq_bind(struct carrier *c, enum road road, const char *host)
 {
     char any[CARRIER_PORT];
     size_t n = sizeof c->port[road];
-    TRY(new_socket(c, ZMQ_PULL, true, &c->in[road]));
     snprintf(any, sizeof any, "tcp://%s:*", host);
+    TRY(new_socket(c, ZMQ_PULL, any, &c->in[road]));
     if (zmq_bind(c->in[road], any)) return broken(any);
     return zmq_getsockopt(c->in[road], ZMQ_LAST_ENDPOINT, c->port[road], &n) ? broken(any) : 0;
 }
@@ -68,7 +70,7 @@ connect_zmq(struct carrier *c, int rank)
     if (p->socket[BYTES]) return 0;
     for (int road = 0; road < NROAD; road++) {
         if (!p->port[road][0]) return fail(E_BUS, "a worker has no port");
-        TRY(new_socket(c, ZMQ_PUSH, false, &p->socket[road]));
+        TRY(new_socket(c, ZMQ_PUSH, p->port[road], &p->socket[road]));
         TRY(watch(c, p->socket[road], &p->monitor[road]));
         if (zmq_connect(p->socket[road], p->port[road])) return broken(p->port[road]);
     }

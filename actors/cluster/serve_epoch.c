@@ -82,14 +82,14 @@ open_carrier(struct server *s)
 {
     struct carrier_options o = {.hear = server_hear, .mpi = s->options.mpi};
     struct carrier *carrier;
-    char host[64];
+    char host[MACHINE_ADDRESS];
     struct key key;
     if (s->carrier) return 0;
     o.hear.of = s;
     o.host = host;
     machine_address(s->options.join, host);
     if (s->options.key_file) TRY(key_read(s->options.key_file, &key));
-    bool loopback = !strncmp(host, "127.", 4);
+    bool loopback = machine_is_loopback(host, strlen(host));
     if (s->options.key_file) o.key = &key;
     int status = s->options.key_file || loopback
                      ? carrier_new(&o, &carrier)
