@@ -1,6 +1,7 @@
 #!/bin/bash
 # The library for others: what librille.so, librille.a and Lua's rille.so show, and that strangers who have only an
-# installed prefix build, link and run. install.sh path/to/rille; prints TAP.
+# installed prefix build, link and run: the source tree is hidden from them, where a machine lets us. The package of
+# Debian and, with RILLE_LONG=1, the rock. install.sh path/to/rille; prints TAP.
 rille=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . "${0%/*}/tap.sh"
 
@@ -9,6 +10,13 @@ same_lines() { diff <(sort -u <<<"$1") <(sort -u <<<"$2"); }
 
 if grep -q 'RILLE_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
   echo "1..0 # SKIP a program of others is not built with a sanitizer"; exit 0
+fi
+
+# gone COMMAND...: where there is no source tree.
+if unshare -rm mount -t tmpfs none "$dir" 2>/dev/null; then
+  gone() { unshare -rm sh -c 'mount -t tmpfs none "$1" && shift && exec "$@"' gone "$root" "$@"; }
+else
+  gone() { "$@"; }
 fi
 
 # ---- names
@@ -33,8 +41,10 @@ export PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig
 flags=$(pkg-config --cflags --libs rille) static=$(pkg-config --static --cflags --libs rille)
 lib=$dir/prefix/lib
 
-ok "pkg-config builds examples/embed.c" cc -std=c11 -o "$dir/embed" "$dir/embed.c" $flags -Wl,-rpath,"$lib"
-"$dir/embed" >"$dir/losses" 2>&1
+ok "nothing installed for programs names the source tree" \
+  bash -c '! grep -rIF -e "$1" "$2/lib/pkgconfig" "$2/lib/cmake" "$2/include"' names "$root" "$dir/prefix"
+ok "pkg-config builds examples/embed.c" gone cc -std=c11 -o "$dir/embed" "$dir/embed.c" $flags -Wl,-rpath,"$lib"
+gone "$dir/embed" >"$dir/losses" 2>&1
 ok "which runs" cmp "$dir/losses" <("$dir/prefix/bin/rille" -d cpu:2 examples/embed.lua)
 ok "a host with fail, pool_new and arena_alloc links" cc -o "$dir/host" "$dir/host.c" $flags -Wl,-rpath,"$lib"
 ok "and both keep their own" prints "12 3" "$dir/host"
@@ -56,9 +66,9 @@ target_link_libraries(embed rille::rille)
 add_executable(static ../host.c)
 target_link_libraries(static rille::static)
 CMAKE
-ok "find_package(rille) is enough" cmake -S "$dir/project" -B "$dir/project/build" -DCMAKE_PREFIX_PATH="$dir/prefix"
-ok "to build" cmake --build "$dir/project/build"
-(cd "$dir/prefix/share/rille" && "$dir/project/build/embed") >"$dir/losses.cmake" 2>&1
+ok "find_package(rille) is enough" gone cmake -S "$dir/project" -B "$dir/project/build" -DCMAKE_PREFIX_PATH="$dir/prefix"
+ok "to build" gone cmake --build "$dir/project/build"
+gone "$dir/project/build/embed" >"$dir/losses.cmake" 2>&1
 ok "examples/embed.c too, which runs" cmp "$dir/losses" "$dir/losses.cmake"
 ok "with rille::rille" prints "12 3" "$dir/project/build/shared"
 ok "and with rille::static" prints "12 3" "$dir/project/build/static"
@@ -67,12 +77,12 @@ ok "and with rille::static" prints "12 3" "$dir/project/build/static"
 
 cp "$dir/prefix/bin/rille" "$dir/alone"
 cd / || exit 2
-ok "the program runs alone, Lua modules and all" prints 2 env -i "$dir/alone" -d cpu:1 -E '#rille.nn.Linear(3, 2).weight'
+ok "the program runs alone, Lua modules and all" prints 2 gone env -i "$dir/alone" -d cpu:1 -E '#rille.nn.Linear(3, 2).weight'
 lua=$(pkg-config --cflags lua5.4)
 ok "a module in C with helpers of our names" cc -shared -fPIC $lua -o "$dir/greet.so" "$dir/greet.c"
 ok "calls its own" prints 1010 env LUA_CPATH="$dir/?.so" "$dir/alone" -d cpu:1 -E '(require "greet")'
 
-lua54() { env LUA_CPATH="$dir/prefix/lib/lua/5.4/?.so" RILLE_DEVICES=cpu:2 lua5.4 -e "$1"; }
+lua54() { gone env LUA_CPATH="$dir/prefix/lib/lua/5.4/?.so" RILLE_DEVICES=cpu:2 lua5.4 -e "$1"; }
 if command -v lua5.4 >/dev/null; then
   ok "plain Lua requires it" prints 6.0 lua54 'print(require "rille".tensor({1, 2, 3}):sum():item())'
   ok "it sets no global" prints nil lua54 'require "rille" print(rille)'
@@ -92,11 +102,38 @@ else
   skip "plain Lua requires it" "there is no lua5.4"
 fi
 
-# ---- the package of Debian
+# ---- the package of Debian, and the rock
 
-if [ -n "${RILLE_LONG:-}" ]; then
+if command -v cpack >/dev/null && command -v dpkg-shlibdeps >/dev/null; then
   ok "cpack makes a package" cpack -G DEB --config "$build/CPackConfig.cmake" -B "$dir/package"
-  ok "which unpacks" dpkg -x "$dir"/package/rille_*.deb "$dir/root"
-  ok "and runs" prints 3.0 env -i "$dir/root/usr/bin/rille" -d cpu:1 -E 'rille.ones({3}):sum():item()'
+  deb=$(echo "$dir"/package/rille_*.deb)
+  ok "which tells what it depends on: what is here" bash -c 'dpkg -f "$1" Depends | tr "," "\n" | sed "s/(.*//; s/ //g" | xargs dpkg -s' depends "$deb"
+  mkdir -p "$dir/root/var/lib/dpkg/info" "$dir/root/var/lib/dpkg/updates" && touch "$dir/root/var/lib/dpkg/status"
+  mkdir "$dir/bin" && ln -s /bin/true "$dir/bin/ldconfig" # its script calls it, for the machine's own libraries
+  if unshare -r true 2>/dev/null; then
+    ok "it installs" env PATH="$dir/bin:$PATH:/usr/sbin:/sbin" unshare -r dpkg --root="$dir/root" --log=/dev/null \
+      --force-depends --force-not-root --force-script-chrootless --install "$deb"
+  else
+    ok "it unpacks" dpkg -x "$deb" "$dir/root"
+  fi
+  ok "and runs" prints 3.0 gone env -i "$dir/root/usr/bin/rille" -d cpu:1 -E 'rille.ones({3}):sum():item()'
+  command -v lua5.4 >/dev/null && ok "the module lies where Lua looks" grep -qF /usr/lib/lua/5.4/?.so <(lua5.4 -e 'print(package.cpath)')
+  ok "and is there" test -e "$dir/root/usr/lib/lua/5.4/rille.so"
+else
+  skip "cpack makes a package" "there is no cpack, or no dpkg"
+fi
+
+if [ -z "${RILLE_LONG:-}" ]; then
+  skip "luarocks makes the rock" "RILLE_LONG=1 builds it"
+elif ! command -v luarocks >/dev/null; then
+  skip "luarocks makes the rock" "there is no luarocks"
+else
+  mkdir "$dir/source"
+  tar -C "$root" --exclude=./build --exclude=./.git -c . | tar -C "$dir/source" -x
+  made() { (cd "$dir/source" && luarocks --lua-version 5.4 --tree "$dir/rocks" make rille-*.rockspec); }
+  ok "luarocks makes the rock" made
+  rm -rf "$dir/source"
+  ok "which plain Lua requires" prints 6.0 gone env LUA_CPATH="$dir/rocks/lib/lua/5.4/?.so" RILLE_DEVICES=cpu:2 \
+    lua5.4 -e 'print(require "rille".tensor({1, 2, 3}):sum():item())'
 fi
 finish
