@@ -131,6 +131,14 @@ run_marked_cell(lua_State *L, const char *code, struct outcome *o)
         o->quit = lua_tointeger(L, -1) == COMMAND_QUIT;
 }
 
+/* A zero would end the text for Lua. */
+static void
+refuse_cell(lua_State *L, struct outcome *o)
+{
+    lua_pushfstring(L, "In[%d]: a cell has no zero byte", number);
+    take_error(L, o);
+}
+
 static void
 remember(const char *code)
 {
@@ -165,7 +173,9 @@ execute(lua_State *L, json_t *content)
     if (!silent)
         sockets_publish(request, "execute_input",
                         json_pack("{sosi}", "code", string_of(code), "execution_count", number));
-    if (chunk_is_marked(code))
+    if (strlen(code) < json_string_length(json_object_get(content, "code")))
+        refuse_cell(L, &o);
+    else if (chunk_is_marked(code))
         run_marked_cell(L, code, &o);
     else
         run_cell(L, code, silent, &o);
@@ -293,6 +303,9 @@ tell_history(lua_State *L, json_t *content)
     json_t *list = json_array(), *entry, *n = json_object_get(content, "n");
     size_t k;
     json_array_foreach(history, k, entry) if (is_wanted(entry, content)) json_array_append(list, entry);
+    bool outputs = json_is_true(json_object_get(content, "output")); /* are not kept */
+    json_array_foreach(list, k, entry) if (outputs) json_array_set_new(
+        list, k, json_pack("[OO[On]]", json_array_get(entry, 0), json_array_get(entry, 1), json_array_get(entry, 2)));
     bool last = json_is_integer(n) && strcmp(text_in(content, "hist_access_type"), "range");
     while (last && (json_int_t)json_array_size(list) > json_integer_value(n) && json_array_size(list))
         json_array_remove(list, 0);
@@ -300,16 +313,6 @@ tell_history(lua_State *L, json_t *content)
 }
 
 /* ---- the kernel ---- */
-
-static json_t *
-kernel_info(lua_State *L, json_t *content)
-{
-    (void)L, (void)content;
-    return json_pack("{ss ss ss ss ss s{ss ss ss ss}}", "status", "ok", "protocol_version", "5.3", "implementation",
-                     "rille", "implementation_version", RILLE_VERSION, "banner",
-                     "Rille " RILLE_VERSION ", " LUA_RELEASE, "language_info", "name", "lua", "version",
-                     LUA_VERSION_MAJOR "." LUA_VERSION_MINOR, "mimetype", "text/x-lua", "file_extension", ".lua");
-}
 
 static json_t *
 comm_info(lua_State *L, json_t *content)
@@ -322,10 +325,13 @@ static const struct kind_of_request {
     const char *type, *reply;
     json_t *(*answer)(lua_State *L, json_t *content);
 } requests[] = {
-    {"execute_request", "execute_reply", execute},       {"complete_request", "complete_reply", complete_code},
-    {"inspect_request", "inspect_reply", inspect},       {"is_complete_request", "is_complete_reply", is_complete},
-    {"history_request", "history_reply", tell_history},  {"kernel_info_request", "kernel_info_reply", kernel_info},
-    {"comm_info_request", "comm_info_reply", comm_info}, {NULL, NULL, NULL},
+    {"execute_request", "execute_reply", execute},
+    {"complete_request", "complete_reply", complete_code},
+    {"inspect_request", "inspect_reply", inspect},
+    {"is_complete_request", "is_complete_reply", is_complete},
+    {"history_request", "history_reply", tell_history},
+    {"comm_info_request", "comm_info_reply", comm_info},
+    {NULL, NULL, NULL},
 };
 
 /* A type that is not known has no reply, as the protocol wants. */

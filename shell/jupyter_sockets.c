@@ -4,6 +4,8 @@
  * behind stdout and stderr are emptied: what was printed before a reply is published before it. */
 #include "shell/jupyter_sockets.h"
 
+#include "rille.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <zmq.h>
+
+#include <lua.h>
 
 enum socket { SHELL, CONTROL, INPUT, IOPUB, HEARTBEAT, NSOCKET };
 static const struct {
@@ -145,11 +149,24 @@ shutdown_request(enum socket at, const struct message *m)
     zmq_send(inner, "", 0, 0);
 }
 
-/* Those that are answered here, also during a run. */
+static void
+kernel_info_request(enum socket at, const struct message *m)
+{
+    answer(at, m, "kernel_info_reply",
+           json_pack("{ss ss ss ss ss s{ss ss ss ss}}", "status", "ok", "protocol_version", "5.3", "implementation",
+                     "rille", "implementation_version", RILLE_VERSION, "banner",
+                     "Rille " RILLE_VERSION ", " LUA_RELEASE, "language_info", "name", "lua", "version",
+                     LUA_VERSION_MAJOR "." LUA_VERSION_MINOR, "mimetype", "text/x-lua", "file_extension", ".lua"));
+}
+
+/* Those that are answered here, by the control socket also during a run. */
 static const struct {
     const char *type;
     void (*answer)(enum socket at, const struct message *m);
-} urgent[] = {{"interrupt_request", interrupt_request}, {"shutdown_request", shutdown_request}, {NULL, NULL}};
+} urgent[] = {{"interrupt_request", interrupt_request},
+              {"shutdown_request", shutdown_request},
+              {"kernel_info_request", kernel_info_request},
+              {NULL, NULL}};
 
 static bool
 answer_urgent(enum socket at, const struct message *m)
@@ -190,6 +207,13 @@ hand_over(struct message *m, const struct frames *f)
     send_from(inner, f, 0);
 }
 
+/* Is it an answer to what the cell asks, and of the front end that it was asked? */
+static bool
+is_awaited(const struct message *m)
+{
+    return asking && !strcmp(message_type(m), "input_reply") && frames_equal(&m->ids, &current.ids);
+}
+
 /* abort: cells are not run. */
 static void
 take_frames(enum socket at, const struct frames *f, bool abort)
@@ -198,9 +222,9 @@ take_frames(enum socket at, const struct frames *f, bool abort)
     const char *wrong = message_read(&wire, f, &m);
     if (wrong)
         refuse(wrong);
-    else if (at == INPUT)
-        asking ? send_from(inner, f, 0) : (void)0, asking = false;
-    else if (!answer_urgent(at, &m)) {
+    else if (at == INPUT) {
+        if (is_awaited(&m)) asking = false, send_from(inner, f, 0);
+    } else if (!answer_urgent(at, &m)) {
         if (at == CONTROL)
             refuse("its type is none of the control socket's");
         else if (abort && !strcmp(message_type(&m), "execute_request"))

@@ -23,6 +23,15 @@ frames_add(struct frames *f, const void *data, size_t size)
     return true;
 }
 
+bool
+frames_equal(const struct frames *a, const struct frames *b)
+{
+    bool equal = a->n == b->n;
+    for (int k = 0; equal && k < a->n; k++)
+        equal = a->frame[k].size == b->frame[k].size && !memcmp(a->frame[k].data, b->frame[k].data, a->frame[k].size);
+    return equal;
+}
+
 void
 frames_free(struct frames *f)
 {

@@ -21,6 +21,7 @@ struct frames {
 };
 /* Adds a copy; false beyond FRAMES_MAX, where it adds nothing. */
 bool frames_add(struct frames *f, const void *data, size_t size);
+bool frames_equal(const struct frames *a, const struct frames *b);
 void frames_free(struct frames *f);
 
 struct wire { /* both ends of a kernel's connection know it */

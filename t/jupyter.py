@@ -1,7 +1,7 @@
 """jupyter.py - a notebook's front end tries the kernel: jupyter.py path/to/rille. Prints TAP.
 
 The front end is jupyter_client, which starts the program by the description that --jupyter-install wrote."""
-import os, signal, subprocess, sys, tempfile, time
+import atexit, os, signal, subprocess, sys, tempfile, time
 
 home = tempfile.mkdtemp()
 os.environ.update(JUPYTER_DATA_DIR=home, HOME=home, XDG_CONFIG_HOME=home)
@@ -24,6 +24,7 @@ told = subprocess.run([rille, "--jupyter-install"], capture_output=True, text=Tr
 ok("--jupyter-install tells where it wrote", home in told.stdout and told.returncode == 0, told)
 
 km = KernelManager(kernel_name="rille")
+atexit.register(lambda: km.is_alive() and km.shutdown_kernel(now=True))
 told = tempfile.TemporaryFile("w+")
 km.start_kernel(stderr=told)
 kc = km.client()
@@ -44,10 +45,18 @@ def collect(msg_id, until="idle", timeout=60):
             return got
 
 
+def ask(msg_id):
+    """The reply to the request."""
+    while True:
+        m = kc.get_shell_msg(timeout=60)
+        if m["parent_header"].get("msg_id") == msg_id:
+            return m["content"]
+
+
 def run(code, **options):
     msg_id = kc.execute(code, **options)
     got = collect(msg_id)
-    return kc.get_shell_msg(timeout=60)["content"], got
+    return ask(msg_id), got
 
 
 def said(got, kind):
@@ -107,10 +116,6 @@ ok("a picture is SVG, and text", len(shown) == 1 and "<svg" in shown[0]["data"][
    and shown[0]["data"]["text/plain"], got)
 
 
-def ask(msg_id):
-    return kc.get_shell_msg(timeout=60)["content"]
-
-
 c = ask(kc.complete("é = rille.matm", 14))
 ok("names are completed, counted in characters", "matmul" in c["matches"] and c["cursor_start"] == 10
    and c["cursor_end"] == 14, c)
@@ -148,8 +153,55 @@ kc.get_stdin_msg(timeout=60)
 kc.control_channel.send(kc.session.msg("interrupt_request", {}))
 collect(msg_id)
 ok("what waits for input can be interrupted", "interrupted" in ask(msg_id)["evalue"])
+kc.get_control_msg(timeout=60)
+kc.input("too late")
+msg_id = kc.execute("io.read()", allow_stdin=True)
+kc.get_stdin_msg(timeout=60)
+kc.input("in time")
+ok("an answer that comes too late is nobody's", plain(collect(msg_id)) == ["in time"] and ask(msg_id)["status"] == "ok")
 reply, _ = run("io.read()", allow_stdin=False)
 ok("a front end that cannot be asked is not", reply["status"] == "error", reply)
+
+msg_id = kc.execute("while true do end")
+collect(msg_id, until="execute_input")
+kc.control_channel.send(kc.session.msg("kernel_info_request", {}))
+ok("what the kernel is is told during a run", kc.get_control_msg(timeout=60)["content"]["implementation"] == "rille")
+kc.control_channel.send(kc.session.msg("interrupt_request", {}))
+collect(msg_id), ask(msg_id), kc.get_control_msg(timeout=60)
+
+good = 0
+for i in range(100):
+    msg_id = kc.execute("for i = 1, %d do end _ = rille.ones{40, 40}:matmul(rille.ones{40, 40}):sum():item() done = %d" % (i * 4000, i))
+    for _ in range(1 + i % 3):
+        kc.control_channel.send(kc.session.msg("interrupt_request", {}))
+    collect(msg_id)
+    reply = ask(msg_id)
+    good += reply["status"] == "ok" or "interrupted" in reply["evalue"]
+    for _ in range(1 + i % 3):
+        kc.get_control_msg(timeout=60)
+ok("interrupts at any time of a run stop it, or come too late", good == 100, good)
+ok("and the session is whole", plain(run("rille.ones{40, 40}:sum():item()")[1]) == ["1600.0"])
+
+# ---- two front ends
+
+other = km.client()
+other.session = type(kc.session)(key=kc.session.key, session="another", username="b")
+for channel in ("shell", "iopub", "stdin", "control", "hb"):
+    setattr(other, "_%s_channel" % channel, None)
+other.start_channels()
+other.wait_for_ready(timeout=60)
+other.execute("shared = 7")
+ok("a second front end has the same globals", other.get_shell_msg(timeout=60)["content"]["status"] == "ok"
+   and plain(run("shared")[1]) == ["7"])
+msg_id = kc.execute("io.read()", allow_stdin=True)
+kc.get_stdin_msg(timeout=60)
+other.input("of another")
+other.execute("shared = 8")
+kc.input("of the first")
+got = collect(msg_id)
+ok("it cannot answer for the first", plain(got) == ["of the first"] and ask(msg_id)["status"] == "ok", got)
+ok("and has its turn then", other.get_shell_msg(timeout=60)["content"]["status"] == "ok" and plain(run("shared")[1]) == ["8"])
+other.stop_channels()
 
 # ---- wrong messages
 
@@ -161,6 +213,38 @@ told.seek(0)
 ok("and told where the kernel was started", "a message was refused: its signature is wrong" in told.read())
 kc.shell_channel.socket.send_multipart([b"nonsense"])
 ok("so is one that is none", plain(run("3")[1]) == ["3"])
+whole = kc.session.serialize(kc.session.msg("execute_request", {"code": "forged = true"}))
+socket = kc.shell_channel.socket
+for n in range(1, len(whole)):
+    socket.send_multipart(whole[:n])
+    socket.send_multipart(whole[n:])
+for n in (40, 1000):
+    socket.send_multipart([b"x"] * n + whole)
+socket.send_multipart([b""])
+ok("frames are missing, or are too many", plain(run("tostring(rawget(_G, 'forged'))")[1]) == ["nil"])
+
+
+def signed(header, content):
+    parts = [header, b"{}", b"{}", content]
+    socket.send_multipart([b"<IDS|MSG>", kc.session.sign(parts)] + parts)
+
+
+header = b'{"msg_type": "execute_request", "msg_id": "1"}'
+for content in (b"", b"[]", b"3", b"null", b"{", b"[" * 100000, b'{"code": 3}', b'{"code": null, "silent": 7}', b'{"code": "\\ud800"}',
+                b'\xff\xfe', b'{"code": {"code": {}}}'):
+    signed(header, content)
+for header in (b"[]", b"{}", b'{"msg_type": 7}', b'{"msg_type": "execute_reply"}', b'{"msg_type": ""}', b'{"msg_type": "\\u0000"}'):
+    signed(header, b'{"code": "forged = true"}')
+reply, got = run("tostring(rawget(_G, 'forged'))")
+ok("JSON of another kind does nothing", plain(got) == ["nil"], got)
+reply, _ = run("forged = 1 --\0 forged = 2")
+ok("a zero byte in a cell is an error", reply["status"] == "error" and "zero byte" in reply["evalue"], reply)
+big = "x" * 5000000
+ok("a cell of 5 MB runs", plain(run("#'%s'" % big)[1]) == ["5000000"])
+ok("and gives as much", text(run("print(('y'):rep(5000000))")[1]) == "y" * 5000000 + "\n")
+for code, at in (("rille.", 10 ** 15), ("rille.", -5), ("", 3), ("é" * 50, 77)):
+    c = ask(kc.complete(code, at))
+    ok("a cursor at %d of %d letters" % (at, len(code)), c["status"] == "ok" and ask(kc.inspect(code, at))["status"] == "ok", c)
 
 kc.shutdown()
 for _ in range(600):
@@ -172,5 +256,23 @@ kc.stop_channels()
 km.cleanup_resources()
 if km.is_alive():
     km.shutdown_kernel(now=True)
+
+for name, code in (("a loop", "while true do end"), ("a cell that asks", "io.read()"),
+                   ("a run", "for i = 1, 1e9 do rille.ones{200, 200}:matmul(rille.ones{200, 200}):sum():item() end")):
+    km = KernelManager(kernel_name="rille")
+    km.start_kernel()
+    kc = km.client()
+    kc.start_channels()
+    kc.wait_for_ready(timeout=60)
+    collect(kc.execute(code, allow_stdin=True), until="execute_input")
+    kc.shutdown()
+    for _ in range(600):
+        if not km.is_alive():
+            break
+        time.sleep(0.1)
+    ok("shutdown ends %s, and the program" % name, not km.is_alive())
+    kc.stop_channels()
+    if km.is_alive():
+        km.shutdown_kernel(now=True)
 print("1..%d" % count)
 sys.exit(failed > 0)

@@ -14,7 +14,7 @@ for python in python3 /usr/bin/python3; do
   "$python" -c 'import jupyter_client' 2>/dev/null && exec_python=$python && break
 done
 if [ -n "${exec_python:-}" ]; then
-  timeout 120 "$exec_python" "$here/jupyter.py" "$rille" >"$dir/tap" 2>"$dir/errors"
+  timeout 300 "$exec_python" "$here/jupyter.py" "$rille" >"$dir/tap" 2>"$dir/errors"
   code=$?
   grep -v '^1\.\.' "$dir/tap"
   n=$(grep -cE '^(not )?ok ' "$dir/tap")
