@@ -140,15 +140,35 @@ tap.group("two stages a device, there and back", function()
 end)
 
 tap.group("stages go round the devices", function()
-  for _, v in ipairs{2, 4} do
+  for _, v in ipairs{2, 3, 4} do
     for _, p in ipairs{2, 3, 4, 8} do
       for _, k in ipairs{1, 2, 4} do
         local m = k * p
-        local time, want = slots(pipeline(dealt(p, v), m, "interleaved"), JOINT), 3 * (v * m + p - 1)
-        tap.ok(time >= want and time <= want * 1.02, ("interleaved, %d stages on each of %d devices, %d pieces: (v m + p - 1) (F + B)"):format(v, p, m),
-          ("%d, by the formula %d"):format(time, want))
+        tap.is(slots(pipeline(dealt(p, v), m, "interleaved"), JOINT), 3 * (v * m + p - 1),
+          ("interleaved, %d stages on each of %d devices, %d pieces: (v m + p - 1) (F + B)"):format(v, p, m))
       end
     end
+  end
+end)
+
+tap.group("a single piece goes there and back", function()
+  for p = 2, 16 do
+    for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved", "auto", {memory = 1, costs = APART}} do
+      local name = ("%s, one piece, %d devices: "):format(type(schedule) == "table" and "memory 1" or schedule, p)
+      local step = pipeline(chain(p), 1, schedule)
+      tap.is({slots(step, JOINT), slots(step, APART)}, {3 * p, 2 * p}, name .. "p (F + B), or p (F + B) where W is not waited for")
+    end
+  end
+end)
+
+tap.group("waves of four", function()
+  local bubble_1f1b = 4 * 3 * 7 -- in slots of a stage, of which 1F1B has a quarter as many
+  for _, case in ipairs{{0.6, 0.56}, {0.75, 0.4}, {0.85, 0.26}, {1, 0.2}, {1.2, 0.14}} do
+    local chart = pipeline(dealt(8, 4, true), 16, {memory = case[1], costs = APART}):chart(APART)
+    local bubble = near(chart.planned.time) - 12 * 16
+    tap.ok(bubble <= case[2] * bubble_1f1b and chart.activations <= case[1] * chart.activations_1f1b + 1,
+      ("8 devices, 16 pieces, %g of 1F1B's bytes: %g of its bubble"):format(case[1], case[2]),
+      ("%.2f of the bubble, %.2f of the bytes"):format(bubble / bubble_1f1b, chart.activations / chart.activations_1f1b))
   end
 end)
 

@@ -333,8 +333,8 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
     if (is_smaller(&c, &s->least)) keep(s, &s->least, &c);
 }
 
-/* Room by a line: slope and base in parts of a piece. */
-enum { PARTS = 12, SLOPES = 2 * PARTS, BASES = 2 * PARTS, BASE_STEP = 2 };
+/* Room by a line: slope and base in parts of a piece; tried in large steps, then in small ones. */
+enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2 };
 /* When weight gradients come: whenever there is time, or before as many more as forward has room; on all stages alike.
  */
 enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
@@ -375,9 +375,10 @@ static void
 try_lines(struct search *s)
 {
     try_line(s, PARTS, PARTS, WAIT_SHORT); /* 1F1B */
-    for (int wait = 0; wait < NWAIT; wait++)
-        for (int32_t slope = 1; slope <= SLOPES; slope++)
-            for (int32_t base = 0; base <= BASES; base += BASE_STEP) try_line(s, slope, base, (enum wait)wait);
+    for (int32_t step = LARGE_STEP; step > 0; step--)
+        for (int wait = 0; wait < NWAIT; wait++)
+            for (int32_t slope = step; slope <= SLOPES; slope += step)
+                for (int32_t base = 0; base <= BASES; base += 2 * step) try_line(s, slope, base, (enum wait)wait);
     try_line(s, 0, s->line.pieces * PARTS, WAIT_LONG); /* all pieces: GPipe */
 }
 
@@ -421,22 +422,31 @@ dial_knows(const char *name)
     return false;
 }
 
-/* Stages that go round the devices: by groups of pieces as many as there are devices (Narayanan et al. 2021). The room
- * is what the groups take, and some less of the first stages: then their pieces do not come before those of others. */
+/* How many pieces a device holds of a chunk at most, when it holds 2 (p - 1 - lane) + (v - 1) p + 1 of all: forward and
+ * backward go round the v chunks by groups of p pieces. Seen in the fifth round, when all is steady. */
+static int32_t
+rounds_hold(int32_t p, int32_t v, int32_t lane, int32_t chunk)
+{
+    int32_t n = p * v, all = 2 * (p - 1 - lane) + (v - 1) * p + 1, most = 0;
+    for (int32_t i = 0; i < p; i++) {
+        int32_t done = 4 * n + chunk * p + i + 1 - all; /* backward acts of the device, over its chunks */
+        int32_t own = done / n * p + MIN(MAX(done % n - (v - 1 - chunk) * p, 0), p);
+        most = MAX(most, 4 * p + i + 1 - own);
+    }
+    return most;
+}
+
+/* Stages that go round the devices: by groups of pieces as many as there are devices (Narayanan et al. 2021). */
 static void
 try_rounds(struct search *s)
 {
     int32_t n = s->line.n, p = s->line.nlane, v = s->stages.nchunk, m = s->line.pieces;
     struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
-    for (int32_t less = 0; less <= p; less++) {
-        for (int32_t q = 0; q < n; q++) {
-            int32_t left = v - 1 - s->stages.chunk[q], ahead = MIN(p, 2 * (p - 1 - s->line.lane[q]) + 1);
-            int32_t room = 2 * left == v ? p + ahead : 2 * left > v ? 2 * p : left == 0 ? ahead : p;
-            if (left == v - 1) room = MAX(1, room - less);
-            pool[q] = (struct prog_pool){MIN(m, room), MIN(m, room), 1, m};
-        }
-        try_room(s, RULE_ROUNDS, pool);
+    for (int32_t q = 0; q < n; q++) {
+        int32_t room = MIN(m, rounds_hold(p, v, s->line.lane[q], s->stages.chunk[q]));
+        pool[q] = (struct prog_pool){room, room, 1, m};
     }
+    try_room(s, RULE_ROUNDS, pool);
     free(pool);
 }
 

@@ -316,6 +316,8 @@ first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
     }
 }
 
+/* In rounds the k-th forward act of a device comes before the backward act that is k less what the device holds ahead
+ * of it, 2 (p - 1 - lane) + (v - 1) p; what was begun goes on, and backward with its weights. */
 struct stage_turn
 stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on)
 {
@@ -323,9 +325,11 @@ stages_turn(const struct program *p, const struct stages *s, struct moment at, b
     if (n > MOST_CHUNKS) chunk = 0, n = 1;
     if (at.phase == PHASE_WEIGHT && s->joint[at.stage] && p->rule == RULE_ROUNDS) at.phase = PHASE_BACKWARD;
     stages_round(p, s, &group, &round);
-    if (round > 1 && at.phase < PHASE_BATCH) { /* what was begun goes on, and backward with its weights */
-        int32_t lead = group * (at.phase == PHASE_FORWARD ? chunk : n - 1 - chunk);
-        return (struct stage_turn){!goes_on && at.phase != PHASE_WEIGHT ? (uint8_t)(1 + at.phase) : 0, lead};
+    if (round > 1 && at.phase < PHASE_BATCH) {
+        int32_t forward = group * chunk + 2 * (at.stage % group);
+        int32_t backward = group * (n - 1 - chunk) + 2 * (group - 1) + group * (n - 1);
+        bool begins = !goes_on && at.phase != PHASE_WEIGHT;
+        return (struct stage_turn){begins, at.phase == PHASE_FORWARD ? forward : backward};
     }
     if (p->rule == RULE_PIECES || p->rule == RULE_ROUNDS) return (struct stage_turn){at.phase, 0};
     if (goes_on && at.phase <= PHASE_WEIGHT) return (struct stage_turn){0, 0};
