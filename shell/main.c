@@ -389,7 +389,7 @@ static int
 open_failed(void)
 {
     tell_line(rille_error());
-    return EXIT_USAGE;
+    return rille_was_lost() ? EXIT_LOST : EXIT_USAGE;
 }
 
 void

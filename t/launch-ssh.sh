@@ -98,7 +98,7 @@ is "and no file" "$(find "$dir/run" "$dir/tmp" -mindepth 1 -printf "%P ")" ""
 
 over -d cpu:1 -H a,away -e ''
 ok "a host that is not reached is named, with what ssh says" says "[1] ssh: connect to host away" "worker 1 (away, pid "
-ok "and the program ends" [ "$code" != 0 ]
+is "and the program ends as one that lost a worker" "$code" 3
 over -d cpu:1 -H bare -e ''
 ok "and so is one without this program" says "[0] bash: " "nowhere/rille: No such file" "worker 0 (bare, pid "
 version=$("$rille" --version | sed -n 's/^rille \([^,]*\),.*/\1/p')

@@ -1,0 +1,131 @@
+#!/bin/bash
+# What can be wrong with processes, and a controller that is killed in the middle of everything: clear words, exit codes,
+# nothing left. launch-faults.sh path/to/rille; SEED= repeats the moments. TAP.
+rille=$(realpath "$1")
+. "${0%/*}/tap.sh"
+mkdir "$dir/run" "$dir/tmp"
+export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
+unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
+cp "${0%/*}/lib/small.lua" "$dir"
+cd "$dir" || exit 2
+
+tell() { head -20 out err 2>/dev/null; }
+go() { timeout -k 5 60 "$rille" "$@" >out 2>err </dev/null; code=$?; }
+says() { local t; for t; do grep -qF -e "$t" err || return 1; done; }
+ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
+await() { for _ in $(seq 300); do "$@" 2>/dev/null && return; sleep 0.1; done; false; }
+listens() { ss -Hltn 2>/dev/null | grep -q ":$port " || grep -qi ":$(printf %04X "$port") 0*:0000 0A" /proc/net/tcp; }
+
+# ---- who joins ----
+
+port=$(free_port)
+address=tcp://127.0.0.1:$port
+timeout 60 "$rille" coordinator --bind $address --world 2 -e 'print(#rille.workers())' >world 2>&1 &
+controller=$!
+await listens
+"$rille" worker --join $address --rank 0 -d cpu:1 2>first &
+first=$!
+sleep 0.3
+go worker --join $address --rank 0 -d cpu:1
+ok "a second worker of a rank is not let in" ends 1 "rank 0 is another worker's"
+go worker --join $address --rank 2 -d cpu:1
+ok "nor one of a rank that there is not" ends 1 "there is no rank 2: the job has 2 workers"
+go worker --join $address --rank 1 -d cpu:1
+is "the one that was wanted is" "$code" 0
+wait $first $controller
+ok "and the controller told of all three" grep -qF "rank 0 is another worker's" world
+is "and was not hindered" "$(tail -1 world)" 2
+
+# ---- devices ----
+
+go launch -n 2 -d cpu:2 -e 'rille.ones({4}, {placement = rille.placement("cpu", {3, 4}), sbp = "S(0)"})'
+ok "devices that the workers do not have are an error at the line" ends 1 "there is no device 4; this session has cpu:4"
+go launch -n 2 -d cpu:0 -e ''
+ok "none is an error of usage" ends 2 '"cpu" wants a number of devices'
+go launch -n 2 -d gpu:1 -e ''
+ok "so is a kind that there is not" ends 2 '"gpu" is no device kind'
+RILLE_BUS=sim:3 go launch -n 2 -d cpu:1 -e ''
+ok "the simulator is one process, and says so" ends 2 "the simulator (RILLE_BUS=sim) is one process"
+
+# ---- clocks ----
+
+cat >clock.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1})
+local x = rille.ones({4, 8}, {placement = P, sbp = "S(0)"})
+local step = rille.graph(function(a) return (a * 2):to_global{placement = P, sbp = "B"}:sum() end)
+for _ = 1, 3 do assert(step(x):item() == 64) end
+step:trace("trace.json")
+step(x)
+local n = {0, 0}
+for _, e in ipairs(require"rille.json".decode(io.open("trace.json"):read("a")).traceEvents) do
+  if e.ph == "X" then
+    n[e.tid + 1] = n[e.tid + 1] + 1
+    assert(e.ts > -60e6 and e.ts < 60e6, "a clock of another host")
+  end
+end
+rille.snapshot{1}
+x:copy_(x * 2)
+rille.snapshot{2}
+print(rille.recover()[1], n[1] > 0 and n[2] > 0, rille.workers()[2].heartbeat < 5)
+LUA
+if unshare -T --monotonic 864000 true 2>/dev/null; then
+  port=$(free_port)
+  address=tcp://127.0.0.1:$port
+  "$rille" worker --join $address --rank 0 -d cpu:1 &
+  unshare -f -T --monotonic 864000 "$rille" worker --join $address --rank 1 --host later -d cpu:1 &
+  go coordinator --bind $address --world 2 clock.lua
+  is "a worker whose clock is ten days ahead is like others" "$code $(cat out)" "0 2	true	true"
+  wait
+else
+  skip "a worker whose clock is ten days ahead is like others" "no time namespaces here"
+fi
+
+# ---- memory ----
+
+cat >memory.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1})
+local x = rille.ones({4}, {placement = P, sbp = "S(0)"})
+print(pcall(function() return rille.zeros({1 << 40}, {placement = P, sbp = "S(0)"}):sum():item() end))
+print(x:sum():item(), #rille.workers())
+LUA
+go launch -n 2 -d cpu:1 memory.lua
+ok "memory that there is not is an error at the line" grep -q "^false.*memory.lua:3: .*wanted" out
+ok "and no worker's end" grep -q "^4.0	2" out
+if unshare -m bash -c 'mount -t tmpfs -o size=64k none /dev/shm && head -c 64k /dev/zero >/dev/shm/full; exit 0' 2>/dev/null; then
+  unshare -m bash -c 'mount -t tmpfs -o size=64k none /dev/shm; head -c 64k /dev/zero >/dev/shm/full; exec "$@"' - \
+    timeout 60 "$rille" launch -n 2 -d cpu:1 memory.lua >out 2>err
+  ok "a /dev/shm that is full hinders nobody" grep -q "^4.0	2" out
+else
+  skip "a /dev/shm that is full hinders nobody" "no mounts here"
+fi
+
+# ---- ends ----
+
+# A controller that is killed at any moment: while it starts workers, ships, runs, takes snapshots, ends.
+cat >work.lua <<'LUA'
+local net, opt, step, batch = dofile "small.lua"
+for i = 1, 400 do
+  step(batch()):item()
+  if i % 5 == 0 then rille.snapshot{i} end
+end
+LUA
+seed=$((${SEED:-$$} % 32768)) RANDOM=$seed times=20
+[ -n "${RILLE_LONG:-}" ] && times=200
+echo "# SEED=$seed"
+left=0 ended=0
+for ((k = 0; k < times; k++)); do
+  job=kill$$-$k
+  RILLE_HOSTS=$((1 + k % 2)) "$rille" launch -n 4 -d cpu:1 work.lua $job >/dev/null 2>err &
+  controller=$!
+  sleep "0.$(printf %03d $((RANDOM % 600)))"
+  workers=$(pgrep -P $controller rille)
+  kill -9 $controller 2>/dev/null && ended=$((ended + 1))
+  wait $controller 2>/dev/null
+  for _ in $(seq 60); do kill -0 $workers 2>/dev/null || break; sleep 0.1; done
+  for p in $workers; do kill -0 $p 2>/dev/null && left=$((left + 1)); done
+done
+ok "$ended controllers that were killed in the middle of everything left no worker" [ $left = 0 ]
+ok "no socket and no file" [ -z "$(find run tmp -mindepth 1)" ]
+ok "and no shared memory" eval '! ls /dev/shm 2>/dev/null | grep -i rille'
+finish
