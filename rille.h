@@ -100,6 +100,8 @@ struct rille_worker_options {
 int rille_worker(const struct rille_worker_options *options);
 /* Says for which library the MPI plug-in is, "Open MPI 4.1.4"; non-zero: why this process cannot use it. */
 int rille_mpi_library(const char **out);
+/* A worker that ends by itself: removes the sockets at that address, if a controller that was killed left them. */
+void rille_sweep(const char *join);
 /* Writes the address of this host by which it reaches another, one of IPv6 in brackets; non-zero: it does not. */
 int rille_own_address(const char *host, char out[64]);
 int rille_address(const char *text); /* non-zero: what is wrong with an address */

@@ -430,7 +430,7 @@ worker(const struct words *w)
         return usage("worker: --rank counts from 0, and is not '%s'", w->rank);
     if (w->wait && integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return usage("worker: --wait is a number of seconds, not '%s'", w->wait);
-    if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.keep_seconds))
+    if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
         return refused("worker: --stdin: no secret came");
     return serve(&o);
 }

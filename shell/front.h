@@ -54,8 +54,9 @@ struct spawned {
 };
 int spawn_worker(const struct spawned *w, int *pid);
 /* In such a process: reads its secret and key from stdin, whose end is the worker's, a moment later, unless it is kept.
- * *key_file: where the key is, in this process alone; NULL: there is none. Non-zero: stdin has something else. */
-int spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, bool kept);
+ * *key_file: where the key is, in this process alone; NULL: there is none. join: the address, which it keeps. Non-zero:
+ * stdin has something else. */
+int spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const char *join, bool kept);
 /* Makes a key file that no folder has, and that only this process can open, and gives its path; NULL: errno says why
  * not. Once. */
 const char *key_in_memory(const char *text, size_t n);

@@ -355,15 +355,15 @@ static void *
 await_end(void *arg)
 {
     char byte;
-    (void)arg;
     while (read_all(0, &byte, 1)) continue;
     sleep(LEAVE_SECONDS);
+    rille_sweep(arg);
     fputs("rille: worker: the connection over which it was started has ended\n", stderr);
     _exit(1);
 }
 
 int
-spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, bool kept)
+spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const char *join, bool kept)
 {
     unsigned char n;
     char key[KEY_MOST];
@@ -376,7 +376,7 @@ spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, bool kep
     if (kept) return 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
-    int code = pthread_create(&thread, NULL, await_end, NULL);
+    int code = pthread_create(&thread, NULL, await_end, (void *)(uintptr_t)join);
     pthread_sigmask(SIG_SETMASK, &was, NULL);
     return code;
 }

@@ -16,10 +16,13 @@
 
 #include <zmq.h>
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,6 +48,7 @@ struct link {
     struct link_end end[NLINK_SOCKET];
     enum link_state state;
     char folder[FOLDER]; /* of the ipc sockets; "" */
+    int lock;            /* on it; -1 */
 };
 
 static int
@@ -144,6 +148,7 @@ new_link(const struct key *key, bool serves, struct link **out)
 {
     struct link *l = must_alloc(sizeof *l);
     l->serves = serves;
+    l->lock = -1;
     if (key) l->key = *key;
     for (int i = 0; i < NLINK_SOCKET; i++) zmq_msg_init(&l->end[i].msg);
     *out = l;
@@ -156,6 +161,53 @@ new_link(const struct key *key, bool serves, struct link **out)
 
 /* ---- the coordinator's end ---- */
 
+static void
+remove_folder(const char *folder)
+{
+    static const char *const name[NLINK_SOCKET] = {"control", "beat", "bulk"};
+    char path[LINK_ENDPOINT + 16];
+    for (int i = 0; i < NLINK_SOCKET; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, name[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+/* Is its maker gone? Who has a folder has a lock on it, which ends with the process however that ends. */
+static bool
+is_left(const char *folder)
+{
+    struct stat st;
+    if (lstat(folder, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid()) return false;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool left = fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB);
+    if (fd >= 0) close(fd);
+    return left;
+}
+
+/* Removes folders of coordinators that were killed before a worker of theirs could do it. */
+static void
+sweep_base(const char *base)
+{
+    char path[LINK_ENDPOINT];
+    DIR *list = opendir(base);
+    for (struct dirent *e; list && (e = readdir(list)) != NULL;) {
+        if (!starts(e->d_name, "rille-")) continue;
+        if (snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path) continue;
+        if (is_left(path)) remove_folder(path);
+    }
+    if (list) closedir(list);
+}
+
+/* False: somebody took it for one that is left, in the moment in which it was. */
+static bool
+lock_folder(struct link *l)
+{
+    struct stat st;
+    l->lock = open(l->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return l->lock >= 0 && !flock(l->lock, LOCK_EX) && !stat(l->folder, &st);
+}
+
 /* A folder of mode 0700 that nobody else can have made. */
 static int
 make_folder(struct link *l)
@@ -163,8 +215,13 @@ make_folder(struct link *l)
     const char *base[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
     for (size_t i = 0; i < countof(base); i++) {
         if (!base[i] || base[i][0] != '/' || strlen(base[i]) > FOLDER - 24) continue;
-        snprintf(l->folder, sizeof l->folder, "%s/rille-XXXXXX", base[i]);
-        if (mkdtemp(l->folder)) return 0;
+        sweep_base(base[i]);
+        do {
+            snprintf(l->folder, sizeof l->folder, "%s/rille-XXXXXX", base[i]);
+            if (l->lock >= 0) close(l->lock);
+            l->lock = -1;
+        } while (mkdtemp(l->folder) && !lock_folder(l) && errno == ENOENT);
+        if (l->lock >= 0) return 0;
         l->folder[0] = '\0';
     }
     return fail(E_IO, "no folder for sockets can be made in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s", strerror(errno));
@@ -315,18 +372,6 @@ link_state_fd(const struct link *l)
 
 /* ---- closing ---- */
 
-static void
-remove_folder(const char *folder)
-{
-    static const char *const name[NLINK_SOCKET] = {"control", "beat", "bulk"};
-    char path[LINK_ENDPOINT + 16];
-    for (int i = 0; i < NLINK_SOCKET; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, name[i]);
-        unlink(path);
-    }
-    rmdir(folder);
-}
-
 void
 link_sweep(const char *address)
 {
@@ -356,6 +401,7 @@ link_free(struct link **lp)
     curve_free(&l->curve);
     while (l->context && zmq_ctx_term(l->context) && errno == EINTR) continue;
     if (l->folder[0]) remove_folder(l->folder);
+    if (l->lock >= 0) close(l->lock);
     key_forget(&l->key);
     free(l);
 }

@@ -55,6 +55,12 @@ rille_address(const char *text)
     return link_address(text, &local);
 }
 
+void
+rille_sweep(const char *join)
+{
+    if (!face_given(join, "the address", __func__)) link_sweep(join);
+}
+
 int
 rille_own_address(const char *host, char out[64])
 {
