@@ -25,11 +25,11 @@ if [ -f /usr/include/gloo/context.h ] &&
   timeout 200 "$made/gloo" || echo "gloo failed" >&2
 fi
 echo
-printf '%-28s %12s %12s %12s\n' "digits step, least us" one dp tp
+printf '%-28s %12s %12s\n' "digits step, least us" dp tp
 step() { # NAME ARGUMENTS...
   timeout 300 "$build/rille" "${@:2}" bench/step.lua 2 |
     awk -F '\t' -v name="$1" '$1 == "Rille, compiled" { us[$2] = $3 }
-      END { printf "%-28s %12s %12s %12s\n", name, us["one"], us["dp"], us["tp"] }'
+      END { printf "%-28s %12s %12s\n", name, us["dp"], us["tp"] }'
 }
 step "one process, two devices" -d cpu:2
 step "two processes" launch -n 2 -d cpu:1

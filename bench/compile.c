@@ -255,6 +255,10 @@ static const struct row {
     {"chain, part", chain_before, chain, 10000, 1024, 1, 1, 0},
     {"dp, part", dp_before, dp, 900, 1024, 1, 1, 0},
     {"dp, part", dp_before, dp, 900, 1024, 1, 8, 0},
+    {"tp, part", tp_before, tp, 10, 64, 1, 1, 0},
+    {"tp, part", tp_before, tp, 10, 256, 1, 1, 0},
+    {"tp, part", tp_before, tp, 10, 1024, 1, 1, 0},
+    {"tp, part", tp_before, tp, 4, 1024, 1, 8, 0},
     {"dp x tp 8, part", grid_before, grid, 660, 1024, 1, 1, 8},
     {"dp x tp 8, part", grid_before, grid, 660, 1024, 1, 8, 8},
 };
