@@ -290,13 +290,9 @@ static int
 write_index(const char *folder, json_t *index)
 {
     struct str path = {0};
-    struct saving s = {.fd = -1};
     str_addf(&path, "%s/%s", folder, INDEX);
     char *text = json_dumps(index, JSON_INDENT(2) | JSON_SORT_KEYS);
-    int status = text ? saving_begin(path.text, &s) : fail(E_MEMORY, "%s: no memory", path.text);
-    if (!status) status = saving_write(&s, text, (int64_t)strlen(text));
-    if (!status) status = saving_end(&s);
-    saving_drop(&s);
+    int status = text ? saving_text(path.text, text) : fail(E_MEMORY, "%s: no memory", path.text);
     free(text);
     str_free(&path);
     return status;

@@ -137,3 +137,14 @@ saving_drop(struct saving *s)
     free(s->temporary);
     *s = (struct saving){.fd = -1};
 }
+
+int
+saving_text(const char *path, const char *text)
+{
+    struct saving s = {.fd = -1};
+    int status = saving_begin(path, &s);
+    if (!status) status = saving_write(&s, text, (int64_t)strlen(text));
+    if (!status) status = saving_end(&s);
+    saving_drop(&s);
+    return status;
+}

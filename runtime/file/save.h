@@ -37,6 +37,8 @@ int saving_flush(struct saving *s);
 int saving_end(struct saving *s);
 /* Removes what it wrote, after a failure or without one. Keeps the present error. Safe after saving_end. */
 void saving_drop(struct saving *s);
+/* A file of this text alone. */
+int saving_text(const char *path, const char *text);
 
 int folder_sync(const char *path_of_file); /* the folder that the file is in */
 

@@ -140,13 +140,9 @@ tokenizer_save(struct tokenizer *t, const char *path)
     if (part)
         return fail(E_ARG, "%s: the pattern has %s, which readers of tokenizer.json take otherwise: %.200s", path, part,
                     t->pattern);
-    struct saving s = {.fd = -1};
     json_t *root = write_root(t);
     char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
-    int status = text ? saving_begin(path, &s) : fail(E_ARG, "%s: a token is not UTF-8 where JSON needs it", path);
-    if (!status) status = saving_write(&s, text, (int64_t)strlen(text));
-    if (!status) status = saving_end(&s);
-    saving_drop(&s);
+    int status = text ? saving_text(path, text) : fail(E_ARG, "%s: a token is not UTF-8 where JSON needs it", path);
     free(text);
     json_decref(root);
     return status;
