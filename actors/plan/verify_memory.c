@@ -70,7 +70,8 @@ find_rows(struct memory *m)
 }
 
 /* Goes back from task b, the nearest first, until of each row that has any of the n tasks the last of them is met, or
- * one behind it. Returns the first of them that does not come before b; -1: all do. */
+ * one behind it: met when it is seen, before its inputs, which may be as many as ranks, are looked at. Returns the
+ * first of them that does not come before b; -1: all do. */
 static int32_t
 not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {
@@ -88,16 +89,15 @@ not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
     }
     m->queue[nqueue++] = b;
     for (int32_t at = 0; at < nqueue && left > 0; at++) {
-        int32_t x = m->queue[at], row = m->row[x];
-        if (x != b && m->asked[row] == stamp && m->met[row] < m->seat[x]) {
+        const struct task *t = &p->task[m->queue[at]];
+        for (int32_t k = 0; k < t->nin && left > 0; k++) {
+            int32_t x = t->in[k].task, row = m->row[x];
+            if (x < first || m->seen[x] == stamp) continue;
+            m->seen[x] = stamp;
+            m->queue[nqueue++] = x;
+            if (m->asked[row] != stamp || m->met[row] >= m->seat[x]) continue;
             left -= m->met[row] < m->last[row] && m->seat[x] >= m->last[row];
             m->met[row] = m->seat[x];
-        }
-        for (int32_t k = 0; k < p->task[x].nin; k++) {
-            int32_t y = p->task[x].in[k].task;
-            if (y < first || m->seen[y] == stamp) continue;
-            m->seen[y] = stamp;
-            m->queue[nqueue++] = y;
         }
     }
     for (int32_t i = 0; i < n && left > 0; i++)
