@@ -483,6 +483,8 @@ struct rille_chart {
  * batch). */
 struct rille_chart_costs {
     double forward, backward, weight, move, update;
+    double jitter; /* by so much of its cost each act takes longer or shorter, drawn with the seed */
+    int64_t seed;
 };
 /* costs NULL: as measured, or without a timed run as the built-in rates have it. Times all runs from then on. */
 int rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, struct rille_chart **out);

@@ -3,10 +3,10 @@
 --   RILLE_THREADS=8 rille -d cpu:8 bench/pipeline.lua          bench/pipeline.sh runs it beside PyTorch's pipeline
 --
 -- A sleeping kernel wants no core, so that eight devices work at once on two. F, B and W take SLEEP each on every stage;
--- the first has no B. Prints lines "schedule, devices, pieces, least of ROUNDS, virtual clock, bound" in milliseconds.
+-- the first has no B. SLEEP and ROUNDS come from the environment. Prints lines "schedule, devices, pieces, least of ROUNDS, virtual clock, bound" in milliseconds.
 
 local rille = require "rille"
-local SLEEP <const>, ROUNDS <const> = 0.01, 2
+local SLEEP <const>, ROUNDS <const> = tonumber(os.getenv("SLEEP")) or 0.01, tonumber(os.getenv("ROUNDS")) or 2
 
 -- devices: by stage. skip: the last stage reads what the first made, too.
 local function pipeline(devices, pieces, schedule, skip)

@@ -8,7 +8,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 
-SLEEP, ROUNDS, WIDTH = 0.01, 2, 8
+SLEEP, ROUNDS, WIDTH = float(os.environ.get("SLEEP", 0.01)), int(os.environ.get("ROUNDS", 2)), 8
 
 
 class Slow(torch.autograd.Function):

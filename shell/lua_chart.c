@@ -138,7 +138,7 @@ cost_field(lua_State *L, int i, const char *key)
 bool
 chart_costs(lua_State *L, int i, struct rille_chart_costs *out)
 {
-    static const char *const keys[] = {"forward", "backward", "weight", "move", "update", NULL};
+    static const char *const keys[] = {"forward", "backward", "weight", "move", "update", "jitter", "seed", NULL};
     if (lua_isnoneornil(L, i)) return false;
     if (!lua_istable(L, i)) complain(L, "chart: the costs are a table, found %s", what_is(L, i));
     bool chart = lua_getfield(L, i, "planned") != LUA_TNIL;
@@ -148,7 +148,9 @@ chart_costs(lua_State *L, int i, struct rille_chart_costs *out)
                                       .backward = cost_field(L, i, "backward"),
                                       .weight = cost_field(L, i, "weight"),
                                       .move = cost_field(L, i, "move"),
-                                      .update = cost_field(L, i, "update")};
+                                      .update = cost_field(L, i, "update"),
+                                      .jitter = cost_field(L, i, "jitter"),
+                                      .seed = (int64_t)cost_field(L, i, "seed")};
     return true;
 }
 

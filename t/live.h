@@ -67,7 +67,7 @@ live_played(const struct plan *p, int32_t device, int play, struct arena *a)
         random = random * 1664525 + 1013904223;
         cost[i] = 1 + (play ? random >> 20 : 1000);
     }
-    return plan_play(p, cost, PLAY_DEVICES, a, &act, &nact) ? -1 : live_peak(p, device, act, nact, a);
+    return plan_play(p, cost, NULL, PLAY_DEVICES, a, &act, &nact) ? -1 : live_peak(p, device, act, nact, a);
 }
 
 /* Of the device whose registers take the most: the arena without scratch, and the least that it could be as far as is

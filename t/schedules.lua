@@ -209,6 +209,20 @@ tap.group("the least bubble within a limit", function()
     "a limit that nothing can meet")
 end)
 
+tap.group("jitter", function()
+  local step = pipeline(chain(4), 8, "1f1b")
+  local function time(seed) return step:chart{forward = 1, backward = 1, weight = 1, jitter = 0.1, seed = seed}.planned.time end
+  local plain, seen = step:chart(APART).planned.time, {}
+  for seed = 1, 20 do
+    tap.ok(time(seed) == time(seed) and math.abs(time(seed) / plain - 1) <= 0.1, "seed " .. seed .. ": the same twice, within 10 %", time(seed))
+    seen[time(seed)] = true
+  end
+  local n = 0
+  for _ in pairs(seen) do n = n + 1 end
+  tap.ok(n > 15, "seeds differ", n)
+  tap.fails(function() step:chart{forward = 1, jitter = 2} end, {"jitter", "0 to 1"}, "jitter is a share")
+end)
+
 tap.group("what cannot be", function()
   tap.fails(function() pipeline({0, 1, 2, 3}, 8, "zb-v") end, {"zb-v", "there and back", "0 1 2 3", "schedules.lua:"}, "zb-v wants its dealing")
   tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 20}) end, {"memory = 20", "the least is", "idle", "schedules.lua:"}, "memory that nothing can meet")

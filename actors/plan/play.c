@@ -7,6 +7,7 @@
 #include "actors/plan/play.h"
 
 #include "runtime/error.h"
+#include "runtime/hash.h"
 
 /* ---- a heap of numbers by key ---- */
 
@@ -61,6 +62,7 @@ struct lane {
 struct player {
     const struct plan *plan;
     const int64_t *cost;
+    const struct play_jitter *jitter;
     int32_t *lane_of; /* by task */
     struct lane *lane;
     int32_t nlane;
@@ -185,6 +187,16 @@ settle(struct player *g, struct lane *l)
     wait_less(g, task);
 }
 
+/* Of the task's next act. */
+static int64_t
+cost_of(const struct player *g, int32_t task)
+{
+    const struct play_jitter *j = g->jitter;
+    if (!j || j->share == 0) return g->cost[task];
+    uint64_t bits = hash_number(hash_number(j->seed, (uint64_t)task), (uint64_t)g->begun[task]) >> 11;
+    return (int64_t)((double)g->cost[task] * (1 + j->share * ((double)bits * 0x1p-52 - 1)));
+}
+
 static void
 begin_acts(struct player *g, int64_t now)
 {
@@ -193,7 +205,7 @@ begin_acts(struct player *g, int64_t now)
         if (l->task >= 0 || l->ready.n == 0) continue;
         l->task = heap_pop(&l->ready);
         l->begin = now;
-        l->end = now + g->cost[l->task];
+        l->end = now + cost_of(g, l->task);
         g->begun[l->task]++;
         heap_push(&g->ends, (uint64_t)l->end, k);
     }
@@ -209,10 +221,10 @@ check_finished(const struct player *g)
 }
 
 int
-plan_play(const struct plan *p, const int64_t *cost, enum play_share share, struct arena *a, struct act_time **act,
-          int64_t *nact)
+plan_play(const struct plan *p, const int64_t *cost, const struct play_jitter *jitter, enum play_share share,
+          struct arena *a, struct act_time **act, int64_t *nact)
 {
-    struct player g = {.plan = p, .cost = cost};
+    struct player g = {.plan = p, .cost = cost, .jitter = jitter};
     struct arena tmp = {0};
     int64_t n = 0, now = 0;
     for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].nact;

@@ -18,9 +18,15 @@ enum play_share {
     PLAY_THREADS, /* devices of one thread take turns, as where threads are few */
 };
 
-/* cost: by task, nanoseconds of an act. Gives every act of the plan in the order in which they end, from time 0. E_PLAN
- * when the plan does not run to its end, as every proved plan does. */
-int plan_play(const struct plan *p, const int64_t *cost, enum play_share share, struct arena *a, struct act_time **act,
-              int64_t *nact);
+/* Each act takes up to so much longer or shorter, as a share of its cost; a function of seed, task and act. */
+struct play_jitter {
+    double share; /* 0 to 1 */
+    uint64_t seed;
+};
+
+/* jitter NULL: none. cost: by task, nanoseconds of an act. Gives every act of the plan in the order in which they end,
+ * from time 0. E_PLAN when the plan does not run to its end, as every proved plan does. */
+int plan_play(const struct plan *p, const int64_t *cost, const struct play_jitter *jitter, enum play_share share,
+              struct arena *a, struct act_time **act, int64_t *nact);
 
 #endif

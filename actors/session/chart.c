@@ -287,7 +287,8 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
         x->c->reckoned = !measured_costs(x);
     mean_costs(x);
     tell_dial(x);
-    TRY(plan_play(x->p, x->cost, PLAY_DEVICES, x->a, &act, &nact));
+    struct play_jitter jitter = {costs ? costs->jitter : 0, costs ? (uint64_t)costs->seed : 0};
+    TRY(plan_play(x->p, x->cost, &jitter, PLAY_DEVICES, x->a, &act, &nact));
     tell_run(x, act, nact, &x->c->planned);
     return 0;
 }
@@ -298,6 +299,8 @@ check_costs(const struct rille_chart_costs *k)
     const double of[] = {k->forward, k->backward, k->weight, k->move, k->update};
     for (size_t i = 0; i < countof(of); i++)
         if (!(of[i] >= 0 && of[i] < 1e6)) return fail(E_ARG, "chart: a cost is 0 to a million seconds, not %g", of[i]);
+    if (!(k->jitter >= 0 && k->jitter <= 1))
+        return fail(E_ARG, "chart: jitter is a share from 0 to 1, not %g", k->jitter);
     return 0;
 }
 

@@ -503,10 +503,10 @@ step(rille.ones(64)):item()]],
     gives = "done",
   },
   ["graph.chart"] = {
-    sign = "step:chart([{forward =, backward =, weight =, move =, update =}])",
+    sign = "step:chart([{forward =, backward =, weight =, move =, update =, jitter =, seed =}])",
     text = [[
 What step:show() draws, as a table: planned (on a virtual clock, by these seconds a piece and stage, or by measured
-ones) and measured, each {time =, bubble =, spans =, stalls =, devices =}; a span is
+ones; with jitter = 0.1 each act up to 10 % longer or shorter, drawn with seed) and measured, each {time =, bubble =, spans =, stalls =, devices =}; a span is
 {device =, stage =, piece =, what =, from =, to =}.]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)

@@ -1,0 +1,113 @@
+-- jitter.lua - schedules of credits beside tables, on the virtual clock, when acts take longer or shorter than was planned.
+--
+--   rille -d cpu:1 bench/jitter.lua
+--
+-- A table is the order in which each device works when nothing jitters: the same plan's own, kept whatever comes. Both take
+-- the same act of the same stage and piece equally long: F = B = W = 1, up to 10 % more or less. Without cost of hops, and
+-- where the device that receives works on it for 10 % of F: when it comes, or in a table before the act that wants it.
+-- Prints makespans in units of F: without jitter; means and worst of SEEDS draws of credits and of the table.
+
+local rille = require "rille"
+local SEEDS <const>, JITTER <const>, UNIT <const> = 20, 0.1, 1e-3
+
+local dealt = dofile("t/lib/dealt.lua")
+
+local function pipeline(devices, pieces, schedule)
+  local on, weight = {}, {}
+  for q, d in ipairs(devices) do
+    on[q] = rille.placement("meta", {d})
+    weight[q] = rille.empty({8, 8}, {placement = on[q], requires_grad = true})
+  end
+  local step = rille.graph(function(x, y)
+    for q = 1, #devices do x = (q > 1 and x:to_global{placement = on[q], sbp = "B"} or x):matmul(weight[q]):tanh() end
+    local loss = x:mse_loss(y)
+    loss:backward()
+    return loss
+  end, {micro_batches = pieces, schedule = schedule})
+  step(rille.empty({2 * pieces, 8}, {placement = on[1]}), rille.empty({2 * pieces, 8}, {placement = on[#devices]}))
+  return step
+end
+
+local function key(s) return s.stage .. s.what .. s.piece end
+
+-- A device's acts of stages, in the order in which they begin.
+local function orders(chart)
+  local list = {}
+  for _, s in ipairs(chart.planned.spans) do
+    if s.piece and (s.what == "forward" or s.what == "backward" or s.what == "weight") then
+      list[s.device] = list[s.device] or {}
+      table.insert(list[s.device], s)
+    end
+  end
+  for _, l in pairs(list) do table.sort(l, function(a, b) return a.from < b.from end) end
+  return list
+end
+
+-- When the table's order ends if acts take so long: an act begins when the one before it in its row has ended, and what it
+-- reads is there.
+local function tabled(order, took, devices, hop)
+  local done, next_of, free, left, n = {}, {}, {}, 0, #devices
+  for d, l in pairs(order) do next_of[d], free[d], left = 1, 0, left + #l end
+  -- When stage `from` has done it (nil: not yet), and what receiving it costs stage `to`.
+  local function there(from, what, piece, to)
+    return done[from .. what .. piece], devices[from + 1] ~= devices[to + 1] and hop or 0
+  end
+  local function ready(s)
+    local q = s.stage
+    if s.what == "forward" then
+      if q == 0 then return 0, 0 end
+      return there(q - 1, "forward", s.piece, q)
+    end
+    if s.what == "weight" and q > 0 then return there(q, "backward", s.piece, q) end
+    local own = there(q, "forward", s.piece, q)
+    if q == n - 1 then return own, 0 end
+    local back, cost = there(q + 1, "backward", s.piece, q)
+    return own and back and math.max(own, back), cost
+  end
+  local last = 0
+  while left > 0 do
+    local before = left
+    for d, l in pairs(order) do
+      while next_of[d] <= #l do
+        local s = l[next_of[d]]
+        local from, cost = ready(s)
+        if not from then break end
+        free[d] = math.max(free[d], from) + cost + took[key(s)]
+        done[key(s)], last = free[d], math.max(last, free[d])
+        next_of[d], left = next_of[d] + 1, left - 1
+      end
+    end
+    assert(left < before, "a table that does not go on")
+  end
+  return last
+end
+
+local cases = {{"1f1b", 1}, {"zb-h1", 1}, {"zb-h2", 1}, {{lag = 2, split_backward = true}, 1, name = "lag 2"},
+  {"v-min", 2}, {"v-half", 2}, {"zb-v", 2}, {{memory = 1.5}, 2, name = "memory 1.5"}}
+
+print(("%-12s %7s %6s %4s %9s %13s %6s %13s %6s"):format("schedule", "devices", "pieces", "hop", "no jitter", "credits, mean", "worst", "a table, mean", "worst"))
+for _, hop in ipairs{0, 0.1} do
+  for _, p in ipairs{4, 8} do
+    for _, case in ipairs(cases) do
+      local m, devices = 2 * p, dealt(p, case[2], true)
+      local costs = {forward = UNIT, backward = UNIT, weight = UNIT, move = hop * UNIT}
+      local schedule = case[1]
+      if schedule.memory then schedule.costs = costs end
+      local step = pipeline(devices, m, schedule)
+      local still = step:chart(costs)
+      local order, mean, worst, table_mean, table_worst = orders(still), 0, 0, 0, 0
+      for seed = 1, SEEDS do
+        costs.jitter, costs.seed = JITTER, seed
+        local chart, took = step:chart(costs), {}
+        for _, l in pairs(orders(chart)) do
+          for _, s in ipairs(l) do took[key(s)] = (took[key(s)] or 0) + s.to - s.from end
+        end
+        local own, other = chart.planned.time / UNIT, tabled(order, took, devices, hop * UNIT) / UNIT
+        mean, worst = mean + own / SEEDS, math.max(worst, own)
+        table_mean, table_worst = table_mean + other / SEEDS, math.max(table_worst, other)
+      end
+      print(("%-12s %7d %6d %4g %9.1f %13.1f %6.1f %13.1f %6.1f"):format(case.name or schedule, p, m, hop, still.planned.time / UNIT, mean, worst,
+        table_mean, table_worst))
+    end
+  end
+end
