@@ -132,6 +132,18 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     return 0;
 }
 
+bool
+net_possible(const struct net *n)
+{
+    struct trail none = {0};
+    struct cfn *c = cfn_new(n, 1, NULL);
+    c->trail = &none;
+    bool possible = cfn_reduce(c);
+    trail_cut(&none, 0);
+    cfn_free(&c);
+    return possible;
+}
+
 /* ---- regret ---- */
 
 /* What a bound says of every candidate, on the whole network; nothing when there is no time. */

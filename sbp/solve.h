@@ -38,6 +38,9 @@ struct solved {
  * with the least peak that it found. */
 int net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out);
 
+/* False: no choice is possible, and that without looking for one. True: perhaps one is. */
+bool net_possible(const struct net *n);
+
 /* How much worse the whole would be if a node took another candidate: of the best such plan, at least low[node][k] and
  * at most high[node][k] more than s->cost (0 for what s chose; NET_NEVER: not possible). low and high are arrays by
  * node of arrays by candidate, the caller's. First by the dual, for all; then exactly, node by node, until stop(). */

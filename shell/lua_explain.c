@@ -135,6 +135,18 @@ push_boxing(lua_State *L, const struct rille_explain_boxing *b)
     lua_setmetatable(L, -2);
 }
 
+/* Of whatif: bytes by mesh axis. */
+static void
+set_axes(lua_State *L, const struct rille_explain *x)
+{
+    lua_createtable(L, x->naxis, 0);
+    for (int a = 0; a < x->naxis; a++) {
+        lua_pushinteger(L, x->axis_bytes[a]);
+        lua_rawseti(L, -2, a + 1);
+    }
+    lua_setfield(L, -2, "axis_bytes");
+}
+
 /* What a planner says: cost and bound in ns, the gap between them. */
 static void
 set_plan(lua_State *L, const struct rille_explain *x)
@@ -149,6 +161,7 @@ set_plan(lua_State *L, const struct rille_explain *x)
     lua_setfield(L, -2, "gap");
     lua_pushnumber(L, (double)x->cost * 1e-9);
     lua_setfield(L, -2, "step_time");
+    if (x->naxis) set_axes(L, x);
 }
 
 void

@@ -61,6 +61,11 @@ tap.ok(has(run("RILLE_COST=/dev/zero", script), "/dev/zero:1: the name of a cost
 tap.ok(has(run("RILLE_COST=t", script), "costs: t cannot be read: Is a directory"), "nor one that is none")
 tap.ok(has(with_cost("alpha_ns -3\n"), "not negative"), "and so is a negative one")
 tap.ok(has(with_cost("alpha_ns 3 4\n"), "a number that is not negative are wanted"), "and more than one number")
+tap.ok(has(with_cost("hop_ns 1\n\nhop_ns 1\n"), ":3: hop_ns was given already"), "and one that is said twice")
+for _, n in ipairs{"nan", "inf", "-inf", "1e999", "x", ""} do
+  tap.ok(has(with_cost("hop_ns " .. n .. "\n"), n:find("^1e9") and ":1: hop_ns is at most" or n == "inf" and ":1: hop_ns is at most"
+    or ":1: the name of a cost and a number"), ("and '%s' is no number"):format(n))
+end
 tap.ok(has(with_cost("hop_ns 1\nbeta_ns_per_byte 1e12\n"), ":2: beta_ns_per_byte is at most 1e+06, found 1e+12"), "and what no machine has")
 
 

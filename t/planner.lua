@@ -194,6 +194,51 @@ do
   end
 end
 
+-- Hints that no plan meets are told with their lines, however many others there are.
+do
+  local P = place("line")
+  local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})
+  local function line_of(f) return debug.getinfo(f, "S").linedefined end
+  local function alone(a)
+    return a:to_global{placement = P, sbp = "P"}:sum()
+  end
+  local function told(f)
+    local good, why = pcall(rille.graph(f, {auto_parallel = true}), x)
+    return good and "" or tostring(why)
+  end
+  local why, at = told(function(a)
+    local y = a:matmul(a, {strategy = {{4, 1}, {1, 1}}})
+    local w = a:tanh():to_global{placement = P, sbp = "S(1)"}
+    return (y:to_global{placement = P, sbp = "P"}:sum() + w:sum())
+  end), debug.getinfo(1, "l").currentline
+  tap.has(why, "hints clash", ("matmul strategy (t/planner.lua:%d)"):format(at - 3), ("to_global P (t/planner.lua:%d)"):format(at - 1))
+  tap.ok(not why:find("S(1)", 1, true), "one that has nothing to do with it is not blamed: " .. why)
+  tap.has(told(alone), "no plan meets to_global P", ("t/planner.lua:%d"):format(line_of(alone) + 1))
+  tap.ok(x:sum():item() == x:sum():item(), "and nothing is lost")
+end
+
+-- What goes over the links of each axis: all that moves, and over the fast ones what is asked for often.
+do
+  local P = place("grid")
+  local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+  net:to_global{placement = P, sbp = {"B", "B"}}
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x)
+    local loss = net(x):square():sum()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = true})
+  step(rille.randn({4096, 64}, {placement = P, sbp = {"S(0)", "B"}}))
+  for _, bandwidth in ipairs{{1e9, 1e12}, {1e12, 1e9}} do
+    local far = rille.whatif(step, {mesh = {8, 4}, bandwidth = bandwidth, latency = 1e-9, flops = 1e12})
+    tap.is(#far.axis_bytes, 2, "bytes by axis: one number an axis")
+    tap.is(far.axis_bytes[1] + far.axis_bytes[2], far.bytes, "they are all that moves")
+    tap.ok(far.bytes > 0, "which is something")
+    tap.has(tostring(far), ("over axis 0: %d bytes"):format(far.axis_bytes[1]), ("over axis 1: %d bytes"):format(far.axis_bytes[2]))
+  end
+  tap.is(step:explain().axis_bytes, nil, "on devices that are here no links are told apart")
+end
+
 -- What is wrong is told, and how it would be right.
 do
   local P = place("line")
@@ -208,6 +253,14 @@ do
     {graph{auto_parallel = true, memory_limit = -3}, {"memory_limit", "-3"}},
     {graph{auto_parallel = true, memory_limit = 10}, {"memory", "10 bytes", "least possible"}},
     {graph{auto_parallel = true, time_limit = 0}, {"time_limit"}},
+    {graph{auto_parallel = true, time_limit = -1}, {"time_limit"}},
+    {graph{auto_parallel = true, time_limit = 0 / 0}, {"time_limit"}},
+    {graph{auto_parallel = true, time_limit = "long"}, {"time_limit"}},
+    {graph{auto_parallel = true, memory_limit = 0 / 0}, {"memory_limit"}},
+    {function() x:matmul(x, {strategy = {{4, 1}, {4, 1}}}) end, {"strategy", "matmul"}},
+    {function() x:matmul(x, {strategy = {{4}, {1, 1}}}) end, {"strategy", "one number for each axis"}},
+    {function() x:matmul(x, {strategy = {{4, 1}}}) end, {"strategy", "one list for each operand"}},
+    {function() x:matmul(x, {strategy = {{16, 1}, {1, 1}}}) end, {"strategy", "cpu[0, 1, 2, 3]"}},
     {graph{auto_parallel = true, micro_batches = 3}, {"micro_batches = 3", "8"}},
     {function() x:to_global{sbp = "auto"} end, {"auto", "variables"}},
     {function() x:matmul(x, {strategy = 3}) end, {"matmul", "strategy", "list"}},

@@ -2,6 +2,7 @@
 #include "actors/plan/assign.h"
 
 #include "actors/plan/candidate.h"
+#include "actors/plan/clash.h"
 #include "actors/plan/rewrite.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
@@ -74,19 +75,28 @@ axis_stays(const struct layout *from, const struct layout *to, int a)
     return from->place == to->place && x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
 }
 
+int
+assign_axis(const struct layout *from, const struct layout *to, const struct assign_links *links)
+{
+    int slow = -1;
+    for (int a = 0; a < to->place->naxis; a++) {
+        if (axis_stays(from, to, a) || to->place->axis[a] == 1) continue;
+        if (slow < 0 || (links && links->beta_ns_per_byte[a] > links->beta_ns_per_byte[slow])) slow = a;
+    }
+    return slow;
+}
+
 /* What a rank receives is the mean of box_bytes, which is exact over all ranks and the most where parts are equal. It
  * waits for the slowest axis that takes part. */
 static double
 sending(const struct layout *from, const struct layout *to, double bytes, const struct box_cost *cost,
         const struct assign_links *links)
 {
-    double alpha = 0, beta = 0;
-    for (int a = 0; a < to->place->naxis; a++) {
-        if (axis_stays(from, to, a)) continue;
-        alpha += (links ? links->alpha_ns[a] : cost->alpha_ns) * (to->place->axis[a] - 1);
-        beta = MAX(beta, links ? links->beta_ns_per_byte[a] : cost->beta_ns_per_byte);
-    }
-    return alpha + MAX(beta, links ? 0 : cost->beta_ns_per_byte) * bytes / to->place->nrank;
+    int slow = assign_axis(from, to, links);
+    double alpha = 0, beta = !links ? cost->beta_ns_per_byte : slow < 0 ? 0 : links->beta_ns_per_byte[slow];
+    for (int a = 0; a < to->place->naxis; a++)
+        if (!axis_stays(from, to, a)) alpha += (links ? links->alpha_ns[a] : cost->alpha_ns) * (to->place->axis[a] - 1);
+    return alpha + beta * bytes / to->place->nrank;
 }
 
 int64_t
@@ -557,15 +567,25 @@ rewrite(struct planner *w)
     for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k]);
 }
 
+/* The network of the program; the caller frees both. */
+static int
+begin(struct program *p, struct atlas *at, const struct assign_options *o, struct planner **out)
+{
+    struct planner *w = *out = must_alloc(sizeof *w);
+    struct assigned *a = must_alloc(sizeof *a);
+    *w = (struct planner){.p = p, .atlas = at, .o = o, .a = a};
+    if (o->links) a->links = arena_dup(&a->arena, o->links, sizeof *o->links);
+    w->kept.arena = w->priced.arena = &a->arena;
+    candidates_begin(&w->cand, &a->arena, at, p);
+    return build(w);
+}
+
 int
 assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out)
 {
-    struct planner *w = must_alloc(sizeof *w);
-    struct assigned *a = must_alloc(sizeof *a);
-    *w = (struct planner){.p = p, .atlas = at, .o = o, .a = a};
-    w->kept.arena = w->priced.arena = &a->arena;
-    candidates_begin(&w->cand, &a->arena, at, p);
-    int status = build(w);
+    struct planner *w;
+    int status = begin(p, at, o, &w);
+    struct assigned *a = w->a;
     struct solve_options s = {.mode = o->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = true};
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
     if (!status) {
@@ -576,7 +596,17 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     free(w);
     if (status) assigned_free(&a);
     *out = a;
-    return status;
+    return status == E_PLAN ? clash_tell(p, at, o, status) : status;
+}
+
+bool
+assign_possible(struct program *p, struct atlas *at, const struct assign_options *o)
+{
+    struct planner *w;
+    bool possible = begin(p, at, o, &w) || net_possible(&w->a->net);
+    assigned_free(&w->a);
+    free(w);
+    return possible;
 }
 
 void

@@ -57,14 +57,19 @@ struct assigned {
     const struct layout *const **form;         /* by net node that computes nothing: its candidates' layouts */
     int64_t **regret, **regret_high;           /* by net node, by candidate; NULL until assign_regret */
     int64_t bytes;                             /* that all moves of the plan send */
+    const struct assign_links *links;          /* those of the options; NULL: all axes alike */
 };
 
 /* Rewrites p; a failure leaves it as it was. Interns layouts in `at`. E_SBP, E_PLAN ("memory: ..."). */
 int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
+/* False: no layouts are possible. Rewrites nothing. */
+bool assign_possible(struct program *p, struct atlas *at, const struct assign_options *o);
 void assigned_free(struct assigned **a);
 int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
 /* Returns what moving t takes, in whole nanoseconds; NET_NEVER: no plan may do it. *bytes: over all ranks. */
 int64_t assign_price(const struct type *t, const struct layout *from, const struct layout *to,
                      const struct box_cost *cost, const struct assign_links *links, int64_t *bytes);
+/* Returns the mesh axis of the slowest links over which such a move goes (of equals the first); -1: over none. */
+int assign_axis(const struct layout *from, const struct layout *to, const struct assign_links *links);
 
 #endif

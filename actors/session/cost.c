@@ -67,8 +67,9 @@ used(const struct rille_cost *c)
                              .staging_bytes = (int64_t)c->staging_bytes};
 }
 
+/* seen: a bit for each parameter that a line before this one gave. */
 static int
-read_line(const char *path, int line, const char *text, struct rille_cost *c)
+read_line(const char *path, int line, const char *text, struct rille_cost *c, unsigned *seen)
 {
     char name[32], more;
     double value;
@@ -77,6 +78,8 @@ read_line(const char *path, int line, const char *text, struct rille_cost *c)
         return fail(E_IO, "%s:%d: the name of a cost and a number that is not negative are wanted", path, line);
     for (size_t i = 0; i < countof(parameter); i++)
         if (!strcmp(parameter[i].name, name)) {
+            if (*seen >> i & 1) return fail(E_IO, "%s:%d: %s was given already", path, line, name);
+            *seen |= 1u << i;
             *parameter_in(c, i) = value;
             return value <= parameter[i].most
                        ? 0
@@ -94,11 +97,13 @@ cost_read(const char *path, struct box_cost *out)
 {
     struct rille_cost c = shown(&built_in);
     char text[200];
+    unsigned seen = 0;
     int status = 0;
     *out = built_in;
     if (!path) return 0;
     FILE *f = fopen(path, "r");
-    for (int line = 1; f && !status && fgets(text, sizeof text, f); line++) status = read_line(path, line, text, &c);
+    for (int line = 1; f && !status && fgets(text, sizeof text, f); line++)
+        status = read_line(path, line, text, &c, &seen);
     if (!f || ferror(f)) status = fail(E_IO, "costs: %s cannot be read: %s", path, strerror(errno));
     if (f) fclose(f);
     if (!status) *out = used(&c);

@@ -280,6 +280,15 @@ path_of(struct teller *t, const struct box_candidate *c)
     return p;
 }
 
+/* All of a move's bytes count at the axis whose links it waits for. */
+static void
+count_bytes(struct teller *t, const struct layout *from, const struct layout *to, int64_t bytes)
+{
+    t->e->bytes += bytes;
+    if (!t->planned || !t->planned->links) return;
+    t->e->axis_bytes[MAX(0, assign_axis(from, to, t->planned->links))] += bytes;
+}
+
 /* On a mesh too large to go through rank by rank: what the closed form says, which is the least there is. */
 static void
 tell_priced(const struct type *type, const struct layout *from, const struct layout *to, struct rille_explain_boxing *x,
@@ -330,7 +339,7 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
     else
         TRY(tell_ways(t, type, from, to, x, &text));
     x->text = kept(t, &text);
-    t->e->bytes += x->bytes * times;
+    count_bytes(t, from, to, x->bytes * times);
     return 0;
 }
 
@@ -448,6 +457,8 @@ print_all(struct teller *t)
     for (int i = 0; i < t->e->nboxing; i++) str_add(s, t->e->boxing[i].text);
     str_addf(s, "%d operators, %d moves, %lld bytes moved%s\n", t->e->nop, t->e->nboxing, (long long)t->e->bytes,
              t->p->pieces > 1 ? " a batch" : "");
+    for (int a = 0; a < t->e->naxis; a++)
+        str_addf(s, "  over axis %d: %lld bytes\n", a, (long long)t->e->axis_bytes[a]);
 }
 
 /* What the planner says of the whole. */
@@ -460,6 +471,7 @@ tell_plan(struct teller *t)
     t->e->bound = s->bound;
     t->e->gap = s->cost ? (double)(s->cost - s->bound) / (double)s->cost : 0;
     t->e->peak = s->peak;
+    if (t->planned->links && t->p->nnode) t->e->naxis = t->p->node[0].layout[0]->place->naxis;
     str_addf(&t->text, "planned: %lld ns a step, bound %lld ns%s", (long long)s->cost, (long long)s->bound,
              s->cost == s->bound ? ": no plan costs less\n" : "");
     if (s->cost != s->bound) str_addf(&t->text, ": within %.3f %% of the best\n", 100 * t->e->gap);
