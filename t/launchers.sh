@@ -27,6 +27,18 @@ ok "one process trains" [ "$code" = 0 -a "$(wc -l <out)" = 9 ]
 # ---- mpirun ----
 
 cp "$rille" bin/alone # the plug-in is not beside it
+cat >bulk.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1, 2, 3})
+rille.manual_seed(5)
+local x = rille.randn({1500, 1400}, {placement = P, sbp = "S(0)"})
+for _ = 1, 3 do
+  x = (x:to_global{placement = P, sbp = "S(1)"} * 1.5):to_global{placement = P, sbp = "S(0)"}
+  x = (x + x:to_global{placement = P, sbp = "B"}) * 0.25
+end
+print(("%a"):format(x:sum():item()))
+LUA
+go "$rille" -d cpu:4 bulk.lua
+bulk="0 $stdout"
 cat >kill.lua <<'LUA'
 local _, _, step, batch = dofile "small.lua"
 local pids <close> = assert(io.open("pids", "w"))
@@ -67,6 +79,8 @@ for mpi in openmpi mpich; do
   fi
   RILLE_TRANSPORT=mpi go "${run[@]}" bash -c "$hosts" "$rille" train.lua
   is "by MPI between hosts: the bits of one process" "$code $stdout" "$want"
+  RILLE_TRANSPORT=mpi go "${run[@]}" bash -c "$hosts" "$rille" bulk.lua
+  is "of megabytes as well" "$code $stdout" "$bulk"
   go "${run[@]}" bash -c "$hosts" "$rille" train.lua
   is "and without being asked" "$code $stdout $(grep -c 'by tcp' err)" "$want 0"
   go "${run[@]}" bash -c "$hosts" "$rille" kill.lua
