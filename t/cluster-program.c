@@ -7,6 +7,9 @@
 #include "actors/session/session.h"
 #include "t/train.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 enum { PROGRAMS = 64 };
 
 static uint64_t state;
@@ -121,6 +124,24 @@ test_mutations(void)
 }
 
 static void
+test_core(const struct str *key)
+{
+    char path[] = "/tmp/rille-key-XXXXXX";
+    struct rlimit r;
+    struct key k;
+    int fd = mkstemp(path);
+    getrlimit(RLIMIT_CORE, &r);
+    r.rlim_cur = r.rlim_max;
+    setrlimit(RLIMIT_CORE, &r);
+    bool read = write(fd, key->text, key->len) == (ssize_t)key->len && !key_read(path, &k);
+    getrlimit(RLIMIT_CORE, &r);
+    ok(read && r.rlim_cur <= 1, "who has read a key leaves no core file (the host lets it have %s)",
+       r.rlim_max ? "one" : "none");
+    close(fd);
+    unlink(path);
+}
+
+static void
 test_keys(void)
 {
     struct str text = {0};
@@ -142,6 +163,7 @@ test_keys(void)
         str_free(&bad);
     }
     ok(true, "%d damaged keys do no harm", n);
+    test_core(&text);
     str_free(&text);
 }
 

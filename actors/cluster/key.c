@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,9 +87,21 @@ read_file(int fd, const char *path, struct key *out)
     return status;
 }
 
+/* A core file would have the key, and libzmq's copies of it, so this process leaves none. The limit is 1 byte, since 0
+ * does not bind those that go to a program (core(5)). */
+static void
+leave_no_core(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_CORE, &r)) return;
+    r.rlim_cur = MIN(r.rlim_max, (rlim_t)1);
+    setrlimit(RLIMIT_CORE, &r);
+}
+
 int
 key_read(const char *path, struct key *out)
 {
+    leave_no_core();
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return fail(E_IO, "%s: %s", path, strerror(errno));
     int status = read_file(fd, path, out);

@@ -16,7 +16,8 @@ struct key {
 enum key_side { KEY_COORDINATOR, KEY_WORKER };
 
 int key_new(struct str *text); /* what the file holds. E_STATE: this libzmq has no CURVE */
-/* E_IO, E_ARG: why this process cannot read it, that others can, or what is wrong in which line. */
+/* E_IO, E_ARG: why this process cannot read it, that others can, or what is wrong in which line. From then on the
+ * process leaves no core file. */
 int key_read(const char *path, struct key *out);
 int key_parse(const char *text, size_t n, struct key *out);
 void key_forget(struct key *k); /* writes over the secrets */
