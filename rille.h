@@ -392,7 +392,8 @@ struct rille_graph_options {
         *offload; /* where what backward reads lies meanwhile, and optimisers' state; NULL: nowhere */
     /* Who lays the step out: NULL, its lines; "optimal", "propagate", "recursive", "greedy". */
     const char *auto_parallel;
-    int64_t memory_limit; /* of a planned step and a searched schedule: bytes a device; 0: none */
+    int64_t memory_limit; /* bytes a device, which a planner and a search for a schedule keep to, and over which another
+                             plan is refused; 0: none */
     double time_limit;    /* seconds of one core that the planner may search; 0: 1 */
     bool again;           /* the caller traces again whenever rille_trace_end gives no graph */
 };
@@ -428,6 +429,7 @@ struct rille_device_stats {
     int device;
     double busy, idle; /* seconds of the last run */
     int64_t bytes_in, bytes_out, peak_memory;
+    const char *tenants; /* the largest results among its registers when these hold most, as text; "": none */
 };
 struct rille_stats {
     double step_time, bubble, ideal; /* seconds; bubble: share of device time idle */

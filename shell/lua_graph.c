@@ -451,6 +451,8 @@ push_device_stats(lua_State *L, const struct rille_device_stats *d)
     lua_setfield(L, -2, "bytes_out");
     lua_pushinteger(L, d->peak_memory);
     lua_setfield(L, -2, "peak_memory");
+    lua_pushstring(L, d->tenants);
+    lua_setfield(L, -2, "tenants");
 }
 
 static int

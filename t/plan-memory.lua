@@ -50,4 +50,28 @@ tap.group("pieces share memory as whole batches do", function()
   tap.ok(eighth <= 0.2 * whole, "eight pieces an eighth", ("%d of %d bytes"):format(eighth, whole))
 end)
 
+tap.group("a limit", function()
+  local function step(limit, recompute)
+    local p, layer = rille.placement("cpu", {5}), {}
+    for i = 1, 6 do
+      layer[i] = nn.Linear(32, 32)
+      layer[i]:to_global{placement = p, sbp = "B"}
+    end
+    local made = rille.graph(function(x)
+      for i = 1, 6 do x = layer[i](x):gelu() end
+      local loss = x:square():mean()
+      loss:backward()
+      return loss
+    end, {memory_limit = limit, recompute = recompute})
+    made(rille.ones({512, 32}, {placement = p}))
+    return made
+  end
+  local stats = step():stats().devices[1]
+  tap.ok(stats.tenants:find("gelu f32{512, 32}", 1, true) and stats.tenants:find("plan-memory.lua:", 1, true), "stats name the largest tenants", stats.tenants)
+  tap.ok(pcall(step, stats.peak_memory), "a step that holds no more than the limit is made")
+  tap.fails(function() step(stats.peak_memory - 1) end, {"cpu:5", "the limit is " .. stats.peak_memory - 1, "gelu f32{512, 32}", "plan-memory.lua:"},
+    "one that would hold more is refused with them")
+  tap.ok(step(stats.peak_memory // 2, "auto"):stats().devices[1].peak_memory <= stats.peak_memory // 2, "or computes again, if it may")
+end)
+
 tap.done()

@@ -43,6 +43,16 @@ struct reg_change {
 void plan_changes(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a,
                   struct reg_change **list, int64_t *n);
 
+/* A result whose registers lie on a device when these hold most, as the plan lists its tasks. */
+struct peak_tenant {
+    int32_t task, out;
+    int64_t bytes; /* of all its registers */
+};
+/* Gives at most n of them, the largest first; returns how many. */
+int32_t plan_tenants(const struct plan *p, int32_t device, struct peak_tenant *out, int32_t n);
+/* Appends the same as text: "gelu f32{4, 8} 128 B (net.lua:7), ..."; nothing where there are none. */
+void plan_tenants_print(const struct plan *p, int32_t device, int32_t n, struct str *s);
+
 /* A full register that an act of another device took: tasks; when the writing act ended, when the reading one began. */
 struct crossing {
     int32_t from, to;

@@ -5,6 +5,7 @@
  * bytes on one rank, what they read, the line of the user's program. It says
  * nothing that depends on the machine - threads, offsets, kernel variants - so that
  * the same program prints the same text everywhere. Those are the physical view. */
+#include "actors/plan/account.h"
 #include "actors/plan/plan.h"
 
 #include "runtime/device.h"
@@ -338,6 +339,10 @@ print_physical(const struct plan *p, struct str *s)
         str_addf(s, "device %s:%d  thread %d  arena %lld B  scratch at %lld + %lld B\n", device_kind_text(d->kind),
                  (int)d->rank, d->thread, (long long)d->arena_bytes, (long long)d->scratch,
                  (long long)d->scratch_bytes);
+        if (d->arena_bytes == d->scratch_bytes) continue;
+        str_add(s, "  most of it: ");
+        plan_tenants_print(p, i, 5, s);
+        str_add(s, "\n");
     }
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];

@@ -65,6 +65,9 @@ enum { WARM_CALLS = 2 }; /* so many first calls are timed, whether asked or not 
 
 /* chart.c: gives costs as a dial has them. E_ARG. */
 int dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out);
+/* measure.c: does no device hold more than that during a step? Leaves, registers, scratch, and results that lie over
+ * nothing. E_MEMORY: names the largest tenants of the registers. */
+int measure_fits(const struct plan *p, int64_t limit);
 /* measure.c: keeps the times of the run that just ended. */
 void measure_keep(struct rille_graph *g);
 

@@ -1,4 +1,5 @@
 /* measure.c - what a compiled step did: how long each device was busy, what it sent; the times of its acts are kept. */
+#include "actors/plan/account.h"
 #include "actors/act/actor.h"
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
@@ -16,9 +17,10 @@ device_at(const struct plan *p, const struct place *place, int pos)
     return d;
 }
 
-/* What the step holds besides its registers: what it reads, and what it leaves where it is not written over that. */
+/* What the step holds besides its registers: what it reads, and what it leaves where it is not written over that (by
+ * root). */
 static void
-count_values(const struct rille_graph *g, const struct plan *p, struct rille_device_stats *device)
+count_values(const struct plan *p, const bool *over, struct rille_device_stats *device)
 {
     for (int32_t i = 0; i < p->nleaf_part; i++) {
         const struct plan_part *part = &p->leaf_part[i];
@@ -27,7 +29,7 @@ count_values(const struct rille_graph *g, const struct plan *p, struct rille_dev
     for (int32_t i = 0; i < p->nroot_part; i++) {
         const struct plan_part *part = &p->root_part[i];
         const struct layout *l = ref_layout(p->program, p->program->root[part->index].ref);
-        if (!g->runner->donate[part->index]) device[device_at(p, l->place, part->pos)].peak_memory += part->bytes;
+        if (!over[part->index]) device[device_at(p, l->place, part->pos)].peak_memory += part->bytes;
     }
 }
 
@@ -40,18 +42,53 @@ task_received(const struct plan *p, int32_t i)
     return t->kind->flags & KIND_MOVE ? t->move.received * t->nact : 0;
 }
 
+/* Made once: a plan does not change. */
+static const char *
+tenants_text(struct rille_graph *g, const struct plan *p, int32_t device, const char *known)
+{
+    struct str s = {0};
+    if (known) return known;
+    plan_tenants_print(p, device, 5, &s);
+    const char *text = arena_strdup(&g->arena, str_text(&s));
+    str_free(&s);
+    return text;
+}
+
 static void
-device_stats(const struct rille_graph *g, const struct sight *x, struct rille_device_stats *device)
+device_stats(struct rille_graph *g, const struct sight *x, struct rille_device_stats *device)
 {
     const struct plan *p = x->plan;
     for (int d = 0; d < p->ndevice; d++)
-        device[d] = (struct rille_device_stats){.kind = device_kind_text(p->device[d].kind),
+        device[d] = (struct rille_device_stats){.tenants = tenants_text(g, p, d, device[d].tenants),
+                                                .kind = device_kind_text(p->device[d].kind),
                                                 .device = p->device[d].rank,
                                                 .busy = (double)x->actors->busy_ns[d] * 1e-9,
                                                 .peak_memory = p->device[d].arena_bytes};
-    count_values(g, p, device);
+    count_values(p, g->runner->donate, device);
     for (int32_t i = 0; i < p->ntask; i++)
         device[task_holder(&p->task[i])].bytes_in += g->s->cluster ? task_received(p, i) : x->actors->actor[i].received;
+}
+
+int
+measure_fits(const struct plan *p, int64_t limit)
+{
+    struct rille_device_stats *device = must_alloc(sizeof *device * (size_t)(p->ndevice + 1));
+    struct str s = {0};
+    int status = 0;
+    for (int d = 0; d < p->ndevice; d++) device[d].peak_memory = p->device[d].arena_bytes;
+    count_values(p, p->overwrites, device);
+    for (int d = 0; d < p->ndevice && !status; d++) {
+        if (device[d].peak_memory <= limit) continue;
+        plan_tenants_print(p, d, 3, &s);
+        status = fail(E_MEMORY,
+                      "graph: %s:%d would hold %lld bytes, %lld of them registers, and the limit is %lld; most of the "
+                      "registers: %s",
+                      device_kind_text(p->device[d].kind), (int)p->device[d].rank, (long long)device[d].peak_memory,
+                      (long long)p->device[d].arena_bytes, (long long)limit, str_text(&s));
+    }
+    str_free(&s);
+    free(device);
+    return status;
 }
 
 /* The device that holds what a task reads. */

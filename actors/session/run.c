@@ -5,6 +5,7 @@
  * takes the bytes of the old one when nobody but this run reads the old one. */
 #include "actors/session/session.h"
 
+#include "actors/plan/account.h"
 #include "boxing/box.h"
 
 #include <stdlib.h>
@@ -91,16 +92,17 @@ no_capacity(int status, const char *name, const struct type *t, const struct lay
     return status;
 }
 
-/* What lives within the run is many values in one arena: the largest is told. */
+/* What lives within the run is many values in one arena: the largest are told. */
 static int
-no_arena(int status, const struct program *g)
+no_arena(int status, const struct plan *p, int32_t device)
 {
-    const struct prog_node *most = NULL;
-    int out = 0;
-    for (int32_t i = 0; i < g->nnode; i++)
-        for (int k = 0; k < g->node[i].nout; k++)
-            if (!most || type_bytes(&g->node[i].type[k]) > type_bytes(&most->type[out])) most = &g->node[i], out = k;
-    return most ? no_capacity(status, most->name, &most->type[out], most->layout[out]) : status;
+    struct str s = {0};
+    plan_tenants_print(p, device, 3, &s);
+    if (s.len)
+        err_note("of the registers of %s:%d, when most are in use: %s", device_kind_text(p->device[device].kind),
+                 (int)p->device[device].rank, str_text(&s));
+    str_free(&s);
+    return status;
 }
 
 /* The whole value of root k: joined pieces make dimension 0 longer. */
@@ -134,7 +136,7 @@ take_arenas(struct rille_session *s, struct runner *r)
         const struct device_kind *kind = device_kind(p->device[i].kind);
         int64_t arena = p->device[i].arena_bytes, numbers = kind->flags & HOST_READS ? 0 : 8 * (int64_t)g->nnumber;
         int status = pool_arena(pool, (size_t)(numbers ? where_stride(arena) + numbers : arena), &r->run.arena[i]);
-        if (status) return no_arena(status, g);
+        if (status) return no_arena(status, p, i);
         if (s->poison && arena) TRY(kind->fill(r->run.arena[i], 0xff, (size_t)arena));
         if (numbers) TRY(kind->copy((char *)r->run.arena[i] + where_stride(arena), r->run.number, (size_t)numbers));
     }
@@ -165,7 +167,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
     const struct program *g = r->plan->program;
     if (s->cluster) {
         int status = remote_arenas(s, r);
-        if (status) return status == E_MEMORY ? no_arena(status, g) : status;
+        if (status) return status == E_MEMORY && r->plan->ndevice ? no_arena(status, r->plan, 0) : status;
     } else {
         TRY(take_arenas(s, r));
     }

@@ -568,7 +568,11 @@ make_plan(struct rille_graph *g, const struct made *y, struct plan **out)
         program_free(&p);
         return status;
     }
-    return plan_compile(p, s->atlas, out);
+    TRY(plan_compile(p, s->atlas, out));
+    bool searched = o->auto_parallel || o->memory > 0 || (o->schedule && dial_knows(o->schedule));
+    status = o->memory_limit && !searched ? measure_fits(*out, o->memory_limit) : 0;
+    if (status) plan_free(out);
+    return status;
 }
 
 static int

@@ -517,7 +517,7 @@ step(rille.ones(64)):item()]],
   ["graph.stats"] = {
     sign = "step:stats()",
     text = [[
-Of the last call: step_time bubble ideal, and devices[i] with device busy idle bytes_in bytes_out peak_memory
+Of the last call: step_time bubble ideal, and devices[i] with device busy idle bytes_in bytes_out peak_memory tenants (the largest then)
 (seconds, bytes). hosts tells how many the step runs on; devices are those of all (of the first 64).]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
