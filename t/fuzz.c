@@ -321,7 +321,7 @@ open_carrier(struct carrier *c, struct plan *p)
     c->run = 5;
 }
 
-/* The device's thread takes what it is told of. */
+/* The device's thread takes what it is told of, which is there. */
 static void
 take_acts(struct carrier *c, const struct channel *channel)
 {
@@ -329,8 +329,11 @@ take_acts(struct carrier *c, const struct channel *channel)
     const struct transport *t = carrying_transport(c->carrying);
     const struct lane *l = &c->carrying->lane[0];
     struct msg m;
-    while (bus_recv(c->bus, addr_of(0, 0), &m, 1, BUS_LOOK))
-        if (m.kind == MSG_FULL && m.task == 0 && l->came > l->taken) assert(!t->take(t->of, 0, channel, to));
+    while (bus_recv(c->bus, addr_of(0, 0), &m, 1, BUS_LOOK)) {
+        if (m.kind != MSG_FULL || m.task != 0) continue;
+        assert(l->came > l->taken);
+        assert(!t->take(t->of, 0, channel, to));
+    }
 }
 
 /* What would be right, but for what a byte says is not. */

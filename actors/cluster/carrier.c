@@ -257,6 +257,15 @@ take_next(struct carrier *c, enum road road)
            (c->mpi && net_mpi.receive(c, road, &c->head[road], &c->body[road]));
 }
 
+/* Where what is sent for a task of the run arrives; NULL: for none that there is. */
+static struct lane *
+lane_for(const struct carrier *c, const struct head *h)
+{
+    const struct carrying *k = h->m.run == c->run ? c->carrying : NULL;
+    const struct task *t = k && h->m.task < (uint32_t)k->plan->ntask ? &k->plan->task[h->m.task] : NULL;
+    return t && t->channel >= 0 ? &k->lane[t->channel] : NULL;
+}
+
 static enum fate
 take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {
@@ -272,6 +281,8 @@ take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
     bool known = h->m.kind == MSG_FULL || h->m.kind == MSG_FREE || h->m.kind == MSG_STOP;
     if (!known || h->m.out != MSG_FAR) return FATE_STRANGE;
     if (run_after(h->m.run, c->run)) return FATE_LATER;
+    const struct lane *l = h->m.kind == MSG_FULL ? lane_for(c, h) : NULL;
+    if (l && l->piece) return FATE_STRANGE; /* it comes behind its bytes */
     return bus_host_bring(c->bus, &h->m) ? FATE_DONE : FATE_LATER;
 }
 
@@ -280,9 +291,7 @@ take_piece(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {
     if (run_after(h->m.run, c->run)) return FATE_LATER;
     if (h->m.run != c->run || !c->carrying) return FATE_DONE;
-    const struct carrying *k = c->carrying;
-    const struct task *t = h->m.task < (uint32_t)k->plan->ntask ? &k->plan->task[h->m.task] : NULL;
-    struct lane *l = t && t->channel >= 0 ? &k->lane[t->channel] : NULL;
+    struct lane *l = lane_for(c, h);
     if (!l || !l->piece || h->m.kind != MSG_FULL || h->m.out != MSG_FAR) return FATE_STRANGE;
     size_t want = (size_t)MIN(l->c->bytes - l->offset, (int64_t)PIECE);
     if (h->offset != (uint64_t)l->offset || zmq_msg_size(body) != want ||
