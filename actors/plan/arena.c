@@ -129,18 +129,21 @@ read_by(const struct memory *m, const struct edge *e)
     return w->kind == IN_TASK ? m->of[m->first_out[w->index]] : m->of[m->first_out[e->task] + e->out];
 }
 
+/* A reader of what several fill together has an edge from each of them and is one. */
 static void
 each_reader(struct memory *m, int32_t *next, int32_t *reader)
 {
     const struct lower *l = m->l;
+    for (int32_t t = 0; t < m->first[l->plan->ndevice]; t++) m->tenant[t].last = m->tenant[t].task;
     for (int32_t i = 0; i < l->ndraft; i++)
         for (const struct edge *e = l->draft[i].in; e; e = e->next) {
             int32_t t = read_by(m, e);
             if (t < 0) continue;
+            if (e->hold > 1) m->tenant[t].pieces = true;
+            if (m->tenant[t].last == i) continue;
+            m->tenant[t].last = i;
             int32_t at = next[t]++;
             if (reader) reader[at] = i;
-            m->tenant[t].last = i;
-            if (e->hold > 1) m->tenant[t].pieces = true;
         }
 }
 

@@ -5,13 +5,13 @@
  * there by that one of its readers after which the most is still to come, so
  * that the long ways through the program - forward, the loss, back again - are
  * lines, and meeting a's line behind a is as good as meeting a. After LOOKS
- * edges the search gives up; an edge is then added that may be one too many,
- * which costs a message and is never wrong. */
+ * tasks, or SCANS times as many edges, the search gives up; an edge is then
+ * added that may be one too many, which costs a message and is never wrong. */
 #include "actors/plan/lower.h"
 
 #include <string.h>
 
-enum { LOOKS = 64 };
+enum { LOOKS = 128, SCANS = 16 };
 
 /* By task: the longest way to an end, and the reader that is on it. */
 static void
@@ -81,18 +81,20 @@ meet(struct order *o, int32_t x)
     return !was && o->met[line] >= o->wanted[line];
 }
 
-/* Goes back from b, the nearest first, until all that is wanted was met, or for LOOKS edges and as many again as there
- * are wanted and as b has. */
+/* Goes back from b, the nearest first, until all that is wanted was met, or for LOOKS tasks and as many again as are
+ * wanted and as b has inputs. Tasks that each have as many inputs as there are ranks are looked at from all of these.
+ */
 static void
 search(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
 {
     struct order *o = &l->order;
-    int32_t n = 0;
+    int32_t n = 0, scans = looks * SCANS;
     left -= meet(o, b);
     o->queue[n++] = b;
     for (int32_t at = 0; at < n && left > 0; at++)
         for (const struct edge *e = l->draft[o->queue[at]].in; e && left > 0; e = e->next) {
             int32_t x = e->task;
+            if (scans-- == 0) return;
             if (x < first || o->seen[x] == o->stamp) continue;
             if (looks-- == 0) return;
             o->seen[x] = o->stamp;

@@ -27,7 +27,7 @@ enum { ALIGN = 64 };
 struct memory {
     struct proof *v;
     int32_t *row, *seat;            /* by task: a row of tasks each of which reads the one before; where in it */
-    int32_t *seen, stamp, *queue;   /* by task; of a search */
+    int32_t *seen, stamp, *queue;   /* by task; of a search, or a list */
     int32_t *asked, *last, *met;    /* by row: the search that asks for it, for which seat; how far it was met */
     int32_t *next_writer;           /* by task: the next that writes the same register, -1 */
     int32_t *user, nuser, capacity; /* all who use a register */
@@ -182,9 +182,12 @@ list_writers(struct memory *m)
     }
 }
 
+/* Each once: who reads what several wrote together reads of each of them. */
 static void
 add_user(struct memory *m, int32_t task)
 {
+    if (m->seen[task] == m->stamp) return;
+    m->seen[task] = m->stamp;
     GROW(m->user, m->nuser + 1, m->capacity);
     m->user[m->nuser++] = task;
 }
@@ -202,6 +205,7 @@ list_users(struct memory *m, const struct block *a)
 {
     const struct plan *p = m->v->plan;
     m->nuser = 0;
+    m->stamp++;
     add_user(m, a->task);
     add_readers(m, port_of(m, a));
     for (int32_t i = port_of(m, a)->shared ? m->next_writer[a->task] : -1; i >= 0; i = m->next_writer[i]) {
