@@ -89,6 +89,35 @@ for _, name in ipairs(names) do
   end)
 end
 
+-- ---- stages that nobody feeds: parts of the loss that no data enters, on devices of their own and beside others ----
+
+tap.group("stages that nobody feeds", function()
+  local function gradients(options)
+    local weight = {}
+    for d = 0, 3 do weight[d + 1] = rille.full({WIDTH, WIDTH}, 0.5, {placement = cpu(d), requires_grad = true}) end
+    local step = rille.graph(function(x)
+      local y = x:matmul(weight[1]):to_global{placement = cpu(1), sbp = "B"}:matmul(weight[2])
+      local alone = weight[3]:square():sum() + weight[3]:to_global{placement = cpu(2), sbp = "B"}:sum()
+      local loss = y:mean() + alone:to_global{placement = cpu(1), sbp = "B"} + weight[2]:square():sum()
+      loss:backward()
+      weight[4]:square():sum():backward()
+      return loss
+    end, options)
+    local result = {step(rille.ones({PIECES * ROWS, WIDTH}, {placement = cpu(0)})):item()}
+    for i = 1, 4 do result[i + 1] = weight[i].grad:totable() end
+    return result
+  end
+  local want = gradients{}
+  for _, schedule in ipairs(schedules) do
+    for _, how in ipairs{{}, {recompute = true}, {offload = aside}} do
+      local text = type(schedule) == "string" and schedule or schedule.memory and "memory " .. schedule.memory or "lag"
+      local good, got = pcall(gradients, {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload})
+      if good then tap.is(got, want, ("%s%s: the gradients of a whole batch"):format(text, how.recompute and ", recomputed" or how.offload and ", offloaded" or ""))
+      else tap.ok(tostring(got):find("the least is"), text, got) end
+    end
+  end
+end)
+
 -- ---- two stages of two ranks each that share the batch, with updates on slices ----
 
 -- Weights after two steps. Steps and momentum are halves: all stays exact.

@@ -484,6 +484,7 @@ static int64_t
 bytes_wished(const struct search *s, const struct dial_wish *w)
 {
     int64_t most = w->memory > 16 ? (int64_t)w->memory : (int64_t)(w->memory * (double)s->base);
+    if (w->memory > 0) most = MAX(1, most); /* 0: any */
     if (!w->limit) return most;
     int64_t left = MAX(1, w->limit - bytes_of_leaves(s->program));
     return most ? MIN(most, left) : left;

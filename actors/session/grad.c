@@ -225,7 +225,8 @@ seed(struct rille_session *s, struct val *y, struct val **out)
     const struct layout *l;
     TRY(layout_summed(s->atlas, y->layout, &l));
     struct build_source source = {.type = &y->type, .layout = l};
-    struct val *one = build_number(s, false, 1.0 / trace_pieces(s), 0), *res[OP_OUT];
+    double share = trace_per_piece(y) ? 1.0 / trace_pieces(s) : 1;
+    struct val *one = build_number(s, false, share, 0), *res[OP_OUT];
     TRY(build_call(s, op_find("full"), 1, &one, NULL, &source, res));
     *out = res[0];
     return 0;
@@ -295,11 +296,22 @@ suit(struct rille_session *s, const struct rille_tensor *t, struct val **g)
     return to == (*g)->layout ? 0 : build_to_global(s, *g, to, g);
 }
 
+/* What no data enters is alike for all pieces: their sum is as often that of one. */
 static int
-deposit(struct rille_session *s, struct val *v, struct val *g)
+sum_of_pieces(struct rille_session *s, const struct val *y, struct val *g, struct val **out)
+{
+    *out = g;
+    if (trace_pieces(s) == 1 || !trace_per_piece(y)) return 0;
+    if (trace_per_piece(g)) return trace_accumulate(s, g, out);
+    return call2(s, "mul", g, build_number(s, false, trace_pieces(s), 0), out);
+}
+
+/* g is the gradient of y for v, or of one piece of y. */
+static int
+deposit(struct rille_session *s, const struct val *y, struct val *v, struct val *g)
 {
     struct rille_tensor *t = v->owner;
-    TRY(trace_accumulate(s, g, &g));
+    TRY(sum_of_pieces(s, y, g, &g));
     TRY(suit(s, t, &g));
     if (t->grad) TRY(call2(s, "add", t->grad->val, g, &g));
     trace_journal(s, t);
@@ -325,7 +337,7 @@ grad_deposit(struct rille_session *s, struct val *y)
         if (w.grad[i] && v->owner && v->owner->requires_grad && v->owner->nref > 0) {
             enum node_phase phase = s->phase;
             s->phase = PHASE_WEIGHT;
-            status = deposit(s, v, w.grad[i]);
+            status = deposit(s, y, v, w.grad[i]);
             s->phase = phase;
         }
     }
