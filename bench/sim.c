@@ -1,12 +1,17 @@
-/* sim.c - how many orders of events the simulator tries in a second.
+/* sim.c - how many orders of events the simulators try in a second: bench/sim [SEEDS], of a cluster; 1,000,000.
  *
- * A seed is a session of its own: two training steps over a pipeline of two stages and four devices, four pieces, with
- * every kind of move between layouts, real kernels, freed registers filled with NaN. It counts when its loss and
- * weights have the bits that threads give (t/actors-sim.c says more). */
+ * Of sessions: a seed is a session of its own: two training steps over a pipeline of two stages and four devices, four
+ * pieces, with every kind of move between layouts, real kernels, freed registers filled with NaN. It counts when its
+ * loss and weights have the bits that threads give (t/actors-sim.c says more). Of clusters: a seed is a coordinator and
+ * its workers with faults - packets lost or doubled, links cut, workers killed or silent -, snapshots and recovery; it
+ * is right when it ends with the numbers of a run without faults (t/simulated.h). */
 #include "bench/clock.h"
+#include "t/simulated.h"
 #include "t/train.h"
 
-enum { SEEDS = 2000, STEPS = 2 };
+#include <stdlib.h>
+
+enum { SEEDS = 2000, TRAIN_STEPS = 2 };
 
 /* One seed; how many acts and messages it took, added. */
 static bool
@@ -19,7 +24,7 @@ agrees(struct train_options o, uint64_t seed, const struct train_state *want, st
     snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed);
     o.bus = bus;
     train_open(&t, &o);
-    int status = train_run(&t, STEPS, &got);
+    int status = train_run(&t, TRAIN_STEPS, &got);
     rille_count(t.s, &c);
     train_close(&t);
     sum->acts += c.acts;
@@ -34,7 +39,7 @@ row(const char *name, struct train_options o)
     struct rille_counters sum = {0};
     int wrong = 0;
     o.bus = "zmq";
-    must(train_once(&o, STEPS, &want), "on threads");
+    must(train_once(&o, TRAIN_STEPS, &want), "on threads");
     double begin = now_us();
     for (uint64_t seed = 0; seed < SEEDS; seed++) wrong += !agrees(o, seed, &want, &sum);
     double seconds = 1e-6 * (now_us() - begin);
@@ -42,13 +47,36 @@ row(const char *name, struct train_options o)
            (double)sum.acts / seconds, (double)sum.thread_messages / seconds);
 }
 
-int
-main(void)
+static void
+cluster_row(int world, int hosts, long seeds)
 {
+    uint64_t want[WORLD] = {0};
+    const char *why;
+    long lost = 0, wrong = 0;
+    int more;
+    play(1, world, hosts, 0, false, false, want, &more, &why);
+    double begin = now_us();
+    for (long i = 0; i < seeds; i++) {
+        wrong += !play((uint64_t)i + 1, world, hosts, FAULTS, i % 2, i % 3 == 0, want, &more, &why);
+        lost += more;
+    }
+    double seconds = 1e-6 * (now_us() - begin);
+    printf("%d workers, %d host%-8s %8ld %6ld %8.2f %9.0f %12ld\n", world, hosts, hosts == 1 ? "" : "s", seeds, wrong,
+           seconds, (double)seeds / seconds, lost);
+    fflush(stdout);
+}
+
+int
+main(int argc, char **argv)
+{
+    long seeds = argc > 1 ? strtol(argv[1], NULL, 10) : 1000000;
     printf("%-22s %6s %6s %8s %9s %12s %12s\n", "", "seeds", "wrong", "seconds", "seeds/s", "acts/s", "messages/s");
     row("1f1b", (struct train_options){.schedule = "1f1b"});
     row("gpipe", (struct train_options){.schedule = "gpipe"});
     row("1f1b, late devices", (struct train_options){.schedule = "1f1b", .kind = "late"});
     row("a plain loop", (struct train_options){0});
+    printf("\n%-25s %8s %6s %8s %9s %12s\n", "a cluster with faults", "seeds", "wrong", "seconds", "seeds/s", "losses");
+    cluster_row(3, 1, seeds);
+    cluster_row(4, 2, seeds);
     return 0;
 }

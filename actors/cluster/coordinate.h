@@ -40,6 +40,8 @@ struct coordinator {
     enum coordinator_phase phase;
     uint32_t epoch;
     struct member *member; /* by rank */
+    int awaited;           /* answers that are still to come before the phase ends: MAKE, FORM, SHIP, RUN */
+    int first_out;         /* all ranks below are in, or wanted no more */
     struct memory *memory;
     int nmemory;
     struct form form; /* in MAKE */
@@ -78,7 +80,7 @@ void member_forget(struct member *m);
 
 /* coordinator_admit.c */
 void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
-bool coordinate_all_in(const struct coordinator *c);
+bool coordinate_all_in(struct coordinator *c);
 void coordinate_full(struct coordinator *c, int rank); /* every rank is there */
 bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
 /* Compares in the same time whatever the bytes are. */
@@ -86,6 +88,13 @@ bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 
 /* coordinator_epoch.c */
 int coordinate_keeper(const struct coordinator *c, int memory);
+/* An answer came: was it the last? */
+static inline bool
+coordinate_last(struct coordinator *c)
+{
+    assert(c->awaited > 0);
+    return --c->awaited == 0;
+}
 void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
 

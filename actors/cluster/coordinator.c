@@ -128,6 +128,7 @@ lose(struct coordinator *c, int rank, const char *how)
     if (!is_in(m) && m->info.state != MEMBER_ABSENT) return;
     m->info.state = MEMBER_LOST;
     m->holds = false;
+    c->first_out = MIN(c->first_out, rank);
     detach(c, m);
     for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0;
     c->phase = CLUSTER_BROKEN;

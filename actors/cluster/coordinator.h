@@ -32,7 +32,7 @@
 #include "actors/cluster/wire.h"
 
 enum {
-    CLUSTER_WORLD = 1 << 16,
+    CLUSTER_WORLD = 1 << 17,
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
     LAG_TICKS = 20, /* a packet that a heartbeat tells of comes within so many, or is lost */

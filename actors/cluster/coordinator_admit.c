@@ -49,7 +49,7 @@ static int
 rank_for(const struct coordinator *c, const struct packet *p)
 {
     if (p->rank >= 0) return p->rank < c->options.world && may_have(c, p->rank, p) ? p->rank : -1;
-    for (int r = 0; r < c->options.world; r++)
+    for (int r = c->first_out; r < c->options.world; r++)
         if (may_have(c, r, p)) return r;
     return -1;
 }
@@ -92,11 +92,12 @@ refuse(struct coordinator *c, int peer, const struct packet *p, const char *why)
 }
 
 bool
-coordinate_all_in(const struct coordinator *c)
+coordinate_all_in(struct coordinator *c)
 {
-    for (int r = 0; r < c->options.world; r++)
-        if (is_wanted(&c->member[r]) && !is_in(&c->member[r])) return false;
-    return true;
+    int r = c->first_out;
+    while (r < c->options.world && (!is_wanted(&c->member[r]) || is_in(&c->member[r]))) r++;
+    c->first_out = r;
+    return r == c->options.world;
 }
 
 /* Which memory a machine has, numbered as it comes. */

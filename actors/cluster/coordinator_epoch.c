@@ -1,6 +1,7 @@
 /* coordinator_epoch.c - an epoch begins: memories are made, slots have their workers; after a loss, the next one. */
 #include "actors/cluster/coordinate.h"
 
+#include "runtime/arena.h"
 #include "runtime/error.h"
 
 #include <stdlib.h>
@@ -33,6 +34,19 @@ coordinate_keeper(const struct coordinator *c, int memory)
     return first;
 }
 
+/* Who makes each other host's memory ready: as coordinate_keeper() has it. */
+static void
+find_keepers(struct coordinator *c)
+{
+    for (int m = 0; m < c->nmemory; m++) c->memory[m].info.keeper = -1;
+    for (int r = c->options.world - 1; r >= 0; r--) {
+        const struct member *m = &c->member[r];
+        if (!is_in(m) || c->memory[m->info.memory].info.own) continue;
+        int *first = &c->memory[m->info.memory].info.keeper;
+        if (*first < 0 || m->holds || !c->member[*first].holds) *first = r;
+    }
+}
+
 static void
 send_ports(const struct coordinator *c, struct str *out)
 {
@@ -47,10 +61,12 @@ send_form(struct coordinator *c)
     const struct form *f = &c->form;
     struct str ports = {0};
     c->phase = CLUSTER_FORM;
+    c->awaited = 0;
     send_ports(c, &ports);
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!is_in(m)) continue;
+        c->awaited++;
         const struct memory *at = &c->memory[m->info.memory];
         m->info.state = MEMBER_PRESENT;
         coordinate_send(
@@ -77,24 +93,26 @@ coordinator_form(struct coordinator *c, const struct form *f)
     c->phase = CLUSTER_MAKE;
     c->nslot = f->nslot;
     for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
-    for (int m = 0; m < c->nmemory; m++)
-        c->memory[m].info.keeper = c->memory[m].info.own ? -1 : coordinate_keeper(c, m);
-    bool made = true;
+    find_keepers(c);
+    uint32_t *nslots = must_alloc(sizeof *nslots * (size_t)c->nmemory);
+    for (int s = 0; s < f->nslot; s++) nslots[f->slot[s].memory]++;
+    c->awaited = 0;
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
-        uint32_t nslot = 0;
         if (!is_in(m)) continue;
-        for (int s = 0; s < f->nslot; s++) nslot += f->slot[s].memory == (uint32_t)m->info.memory;
         uint32_t flags = (c->nmemory > 1 ? MAKE_PORT : 0u) |
                          (c->memory[m->info.memory].info.keeper == r ? (uint32_t)MAKE_MEMORY : 0u);
         if (!flags) continue;
-        made = false;
+        c->awaited++;
         m->info.state = MEMBER_BUSY;
-        coordinate_send(
-            c, r,
-            (struct packet){.kind = PACKET_MAKE, .flags = flags, .memory = f->bytes[m->info.memory], .nslot = nslot});
+        coordinate_send(c, r,
+                        (struct packet){.kind = PACKET_MAKE,
+                                        .flags = flags,
+                                        .memory = f->bytes[m->info.memory],
+                                        .nslot = nslots[m->info.memory]});
     }
-    if (made) send_form(c);
+    free(nslots);
+    if (c->awaited == 0) send_form(c);
 }
 
 static void
@@ -121,9 +139,7 @@ coordinate_made(struct coordinator *c, int rank, const struct packet *p)
         keep_text(&at->bus, p->bus);
         if (p->flags & MADE_FRESH) at->info.made_epoch = c->epoch;
     }
-    for (int r = 0; r < c->options.world; r++)
-        if (c->member[r].info.state == MEMBER_BUSY) return;
-    send_form(c);
+    if (coordinate_last(c)) send_form(c);
 }
 
 void
@@ -137,8 +153,7 @@ coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
     }
     m->info.state = MEMBER_READY;
     m->holds = true;
-    for (int r = 0; r < c->options.world; r++)
-        if (is_wanted(&c->member[r]) && c->member[r].info.state != MEMBER_READY) return;
+    if (!coordinate_last(c)) return;
     c->phase = CLUSTER_IDLE;
     coordinate_tell(c, (struct notice){.kind = NOTICE_FORMED});
 }

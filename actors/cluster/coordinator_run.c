@@ -87,9 +87,12 @@ begin_run(struct coordinator *c)
 {
     const struct start *s = &c->start;
     c->phase = CLUSTER_RUN;
+    c->awaited = 0;
     for (int r = 0; r < c->options.world; r++) {
         c->member[r].ended = false;
-        if (is_in(&c->member[r])) c->member[r].info.state = MEMBER_BUSY;
+        if (!is_in(&c->member[r])) continue;
+        c->member[r].info.state = MEMBER_BUSY;
+        c->awaited++;
     }
     for (int r = 0; r < c->options.world; r++) {
         if (!is_in(&c->member[r])) continue;
@@ -136,6 +139,8 @@ coordinator_start(struct coordinator *c, const struct start *s)
         return;
     }
     c->phase = CLUSTER_SHIP;
+    c->awaited = 0;
+    for (int r = 0; r < c->options.world; r++) c->awaited += is_in(&c->member[r]) && !known->has[r];
     for (int r = 0; r < c->options.world; r++)
         if (is_in(&c->member[r]) && !known->has[r]) ship(c, r, s);
 }
@@ -170,9 +175,7 @@ coordinate_have(struct coordinator *c, int rank, const struct packet *p)
         find_shipped(c, p->program)->has[rank] = 1;
         coordinate_tell(c, (struct notice){.kind = NOTICE_HAVE, .rank = rank, .packet = p});
     }
-    for (int r = 0; r < c->options.world; r++)
-        if (c->member[r].info.state == MEMBER_BUSY) return;
-    go_on(c);
+    if (coordinate_last(c)) go_on(c);
 }
 
 void
@@ -184,9 +187,7 @@ coordinate_end(struct coordinator *c, int rank, const struct packet *p)
     m->info.state = MEMBER_READY;
     if (blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), p->node, p->text)) coordinate_stop(c, STOP_FAILED);
     coordinate_tell(c, (struct notice){.kind = NOTICE_ACTS, .rank = rank, .run = p->run, .packet = p});
-    for (int r = 0; r < c->options.world; r++)
-        if (is_in(&c->member[r]) && !c->member[r].ended) return;
-    end_run(c, p);
+    if (coordinate_last(c)) end_run(c, p);
 }
 
 void

@@ -1,0 +1,283 @@
+/* scale.c - what a large cluster costs its coordinator: all workers as state machines in one process.
+ *
+ * Packets are written and read as bytes, as over a socket; what a socket costs is not in it. A host has eight workers.
+ * gather: every HELLO, until the epoch stands. run: START to all and END of all; of the coordinator alone, whose peers
+ * are other machines, and of all state machines together. beat: a heartbeat of each, one to each, and a tick, which is
+ * every 100 ms. The limit is a memcpy of the bytes of a run. */
+#include "actors/cluster/coordinator.h"
+#include "actors/cluster/member.h"
+#include "bench/clock.h"
+#include "runtime/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PER_HOST = 8, TIMES = 9, SLOTS = CLUSTER_SLOTS };
+
+struct cluster {
+    struct coordinator *c;
+    struct member_of {
+        struct cluster *of;
+        struct worker_member *member;
+        int rank;
+        uint32_t sent;
+    } * worker;
+    int world;
+    struct str packet, up; /* up: packets that were sent to the coordinator, each behind its rank and length */
+    bool alone;            /* what the coordinator sends goes nowhere */
+    bool full, formed, ended;
+};
+
+static void
+fail_if(bool bad, const char *what)
+{
+    if (bad) fprintf(stderr, "scale: %s\n", what), exit(1);
+}
+
+static void
+member_send(void *arg, const struct packet *p)
+{
+    struct member_of *w = arg;
+    struct str *up = &w->of->up;
+    uint32_t head[2] = {(uint32_t)w->rank, 0};
+    size_t at = up->len;
+    str_addn(up, head, sizeof head);
+    packet_write(p, up);
+    head[1] = (uint32_t)(up->len - at - sizeof head);
+    memcpy(up->text + at, head, sizeof head);
+    w->sent = p->seq;
+}
+
+static void
+member_work(void *arg, const struct work *work)
+{
+    static const unsigned char digest[CLUSTER_ID] = "plan";
+    struct member_of *w = arg;
+    struct worker_member *m = w->member;
+    if (work->kind == WORK_MAKE)
+        member_made(m, work->epoch,
+                    &(struct made){
+                        .text = "", .segment = "/proc/1/fd/3", .bus = "/proc/1/fd/4 4096", .port = "", .fresh = true});
+    else if (work->kind == WORK_FORM)
+        member_ready(m, work->epoch, 0, "");
+    else if (work->kind == WORK_PROGRAM)
+        member_have(m, work->epoch,
+                    &(struct have){.program = work->program, .text = "", .digest = digest, .outline = digest});
+    else if (work->kind == WORK_START)
+        member_ended(m, &(struct run_end){.epoch = work->epoch, .run = work->packet->run, .node = -1, .text = ""});
+}
+
+static void
+on_send(void *arg, int peer, const struct packet *p)
+{
+    struct cluster *s = arg;
+    struct packet read;
+    str_clear(&s->packet);
+    packet_write(p, &s->packet);
+    if (s->alone) return;
+    fail_if(packet_read(s->packet.text, s->packet.len, &read), "a packet cannot be read");
+    member_receive(s->worker[peer].member, &read);
+}
+
+static void
+on_cut(void *arg, int peer)
+{
+    (void)arg, (void)peer;
+}
+
+static void
+on_tell(void *arg, const struct notice *n)
+{
+    struct cluster *s = arg;
+    fail_if(n->kind == NOTICE_LOST || n->kind == NOTICE_REFUSED, n->text);
+    s->full |= n->kind == NOTICE_FULL;
+    s->formed |= n->kind == NOTICE_FORMED;
+    s->ended |= n->kind == NOTICE_ENDED;
+}
+
+/* The coordinator takes what was sent to it until nothing is on its way. */
+static void
+drain(struct cluster *s)
+{
+    while (s->up.len) {
+        struct str took = s->up;
+        s->up = (struct str){0};
+        for (size_t at = 0; at < took.len;) {
+            uint32_t head[2];
+            struct packet p;
+            memcpy(head, took.text + at, sizeof head);
+            fail_if(packet_read(took.text + at + sizeof head, head[1], &p), "a packet cannot be read");
+            coordinator_receive(s->c, (int)head[0], &p);
+            at += sizeof head + head[1];
+        }
+        str_free(&took);
+    }
+}
+
+static void
+open_cluster(struct cluster *s, int world)
+{
+    static const struct member_options of = {.silence = 60};
+    struct coordinator_env env = {s, on_send, on_cut, on_tell};
+    struct coordinator_options o = {.world = world,
+                                    .silence = 8,
+                                    .version = "1",
+                                    .machine = "m0",
+                                    .beat = "beat",
+                                    .bulk = "bulk",
+                                    .job = "job of the bench"};
+    *s = (struct cluster){.world = world, .worker = must_alloc(sizeof *s->worker * (size_t)world)};
+    s->c = coordinator_new(&o, &env);
+    for (int r = 0; r < world; r++) {
+        char machine[16];
+        struct member_options mo = of;
+        struct member_env me = {&s->worker[r], member_send, member_work};
+        snprintf(machine, sizeof machine, "m%d", r / PER_HOST);
+        mo.hello = (struct packet){.kind = PACKET_HELLO,
+                                   .protocol = WIRE_VERSION,
+                                   .version = span_text("1"),
+                                   .host = span_text(machine),
+                                   .machine = span_text(machine),
+                                   .devices = span_text("cpu:1"),
+                                   .rank = r};
+        s->worker[r] = (struct member_of){.of = s, .rank = r, .member = member_new(&mo, &me)};
+        member_linked(s->worker[r].member);
+        if (r % PER_HOST == PER_HOST - 1 || r == world - 1) drain(s); /* its texts are here */
+    }
+}
+
+static void
+form(struct cluster *s)
+{
+    static const struct range range[] = {{0, 0, SLOTS, 0, SLOTS, 0}};
+    static struct slot slot[SLOTS];
+    int nslot = MIN(s->world, SLOTS), nmemory = coordinator_memories(s->c);
+    uint64_t *bytes = must_alloc(sizeof *bytes * (size_t)nmemory);
+    for (int i = 0; i < nslot; i++) slot[i] = (struct slot){(uint32_t)(i / PER_HOST), (uint32_t)i};
+    for (int m = 0; m < nmemory; m++) bytes[m] = 1 << 30;
+    coordinator_form(s->c, &(struct form){.threads = 8,
+                                          .segment = "/proc/1/fd/3",
+                                          .bus = "/proc/1/fd/4 4096",
+                                          .nrange = 1,
+                                          .nslot = nslot,
+                                          .range = range,
+                                          .slot = slot,
+                                          .bytes = bytes});
+    drain(s);
+    free(bytes);
+    fail_if(!s->formed, "the epoch does not stand");
+}
+
+static struct start
+start_of(struct cluster *s, struct places *places)
+{
+    static uint32_t run;
+    (void)s;
+    return (struct start){.program = 7,
+                          .bytes = "program",
+                          .nbyte = 8,
+                          .digest = "plan",
+                          .outline = "plan",
+                          .places = places,
+                          .run = ++run};
+}
+
+static double
+run_all(struct cluster *s, struct places *places)
+{
+    struct start start = start_of(s, places);
+    double begin = now_us();
+    s->ended = false;
+    coordinator_start(s->c, &start);
+    drain(s);
+    fail_if(!s->ended, "a run does not end");
+    return now_us() - begin;
+}
+
+/* The coordinator's part: it writes all STARTs, and reads all ENDs, which were written before. */
+static double
+run_alone(struct cluster *s, struct places *places, size_t *bytes)
+{
+    struct start start = start_of(s, places);
+    s->up = (struct str){0};
+    for (int r = 0; r < s->world; r++)
+        member_send(&s->worker[r],
+                    &(struct packet){
+                        .kind = PACKET_END, .epoch = 1, .seq = s->worker[r].sent + 1, .run = start.run, .node = -1});
+    *bytes = s->up.len;
+    s->ended = false;
+    s->alone = true;
+    double begin = now_us();
+    coordinator_start(s->c, &start);
+    drain(s);
+    double took = now_us() - begin;
+    fail_if(!s->ended, "a run does not end");
+    return took;
+}
+
+static double
+beat(struct cluster *s)
+{
+    struct packet p, read;
+    double begin = now_us();
+    for (int r = 0; r < s->world; r++) {
+        member_beat(s->worker[r].member, &p);
+        str_clear(&s->packet);
+        packet_write(&p, &s->packet);
+        fail_if(packet_read(s->packet.text, s->packet.len, &read), "a heartbeat cannot be read");
+        coordinator_beat(s->c, &read);
+        if (coordinator_pulse(s->c, r, &p)) packet_write(&p, &s->packet);
+    }
+    coordinator_tick(s->c);
+    return now_us() - begin;
+}
+
+static void
+row(int world)
+{
+    struct cluster s;
+    size_t bytes;
+    double all = 1e30, alone = 1e30, one, begin = now_us();
+    open_cluster(&s, world);
+    fail_if(!s.full, "the world is not full");
+    form(&s);
+    double gather = now_us() - begin;
+    struct places *places = must_alloc(sizeof *places * (size_t)coordinator_memories(s.c));
+    run_all(&s, places); /* ships */
+    for (int i = 0; i < TIMES; i++) all = MIN(all, run_all(&s, places));
+    double pulse = beat(&s);
+    size_t memory = coordinator_bytes(s.c);
+    for (int i = 0; i < TIMES; i++) {
+        one = run_alone(&s, places, &bytes);
+        alone = MIN(alone, one);
+    }
+    char *copy = malloc(bytes), *from = calloc(1, bytes);
+    double limit = 1e30;
+    for (int i = 0; i < TIMES; i++) {
+        begin = now_us();
+        memcpy(copy, from, bytes);
+        __asm__ volatile("" : : "r"(copy) : "memory");
+        limit = MIN(limit, now_us() - begin);
+    }
+    printf("%8d %12.1f %12.2f %12.2f %10.2f %10.2f %9.0f\n", world, gather / 1000, alone / 1000, all / 1000,
+           limit / 1000, pulse / 1000, (double)memory / world);
+    fflush(stdout);
+    for (int r = 0; r < world; r++) member_free(&s.worker[r].member);
+    coordinator_free(&s.c);
+    str_free(&s.packet);
+    free(s.worker);
+    free(places);
+    free(copy);
+    free(from);
+}
+
+int
+main(void)
+{
+    static const int world[] = {1024, 8192, 65536, 100000};
+    printf("%8s %12s %12s %12s %10s %10s %9s\n", "workers", "gather ms", "run ms", "with theirs", "limit ms", "beat ms",
+           "B each");
+    for (size_t i = 0; i < sizeof world / sizeof *world; i++) row(world[i]);
+    return 0;
+}

@@ -1,0 +1,461 @@
+/* simulated.h - a whole cluster in one thread, driven by a seed: for t/cluster-sim.c and bench/sim.c.
+ *
+ * Packets travel as bytes in one queue a direction and worker; the seed says which queue delivers next, when a worker's
+ * executor does its next piece of work, when the clock ticks, and what goes wrong: packets lost or doubled, links cut,
+ * workers that crash or fall silent. The program that the cluster runs is a training loop: every run changes a number
+ * on every worker, every second one is followed by a snapshot, a loss by recovery (with as many workers or fewer).
+ * Ranks lie on one host or on two; a second host's memory is its workers', and gone with the last of them. What must
+ * hold whatever happens: it ends, and the numbers are those of a run without faults. */
+#ifndef RILLE_T_SIMULATED_H
+#define RILLE_T_SIMULATED_H
+
+#include "actors/cluster/coordinator.h"
+#include "actors/cluster/member.h"
+#include "runtime/arena.h"
+#include "runtime/error.h"
+#include "t/tap.h"
+
+enum { WORLD = 5, RUNS = 8, QUEUE = 256, SILENCE = 8, FAULTS = 6, STEPS = 60000 };
+
+struct queue {
+    struct str item[QUEUE];
+    int head, n;
+};
+
+struct job { /* one piece of an executor's work */
+    enum work_kind kind;
+    uint32_t epoch, run, flags;
+    struct slot slot[WORLD]; /* FORM: who runs each slot */
+    uint64_t program;
+    bool is_map; /* FORM: its memory has a name */
+};
+
+struct sim_worker {
+    bool alive, silent;
+    int peer, rank; /* rank: the one it was started for */
+    struct worker_member *member;
+    struct queue up, down;
+    struct job job[QUEUE];
+    int njob;
+    uint32_t stop; /* run that is to stop */
+    struct slot slot[WORLD];
+    bool left, holds; /* holds: it has a memory mapped */
+    int status;
+};
+
+struct cluster {
+    uint64_t random;
+    struct coordinator *c;
+    struct sim_worker worker[4 * WORLD];
+    int nworker, world, faults, lost, wrong;
+    uint32_t run;          /* the last that was started */
+    int step, saved_step;  /* of the training loop */
+    uint64_t value[WORLD]; /* by rank: what the runs change; the shared memory */
+    uint64_t saved[WORLD]; /* the snapshot */
+    bool formed, running, restore, failing, ended, may_fail;
+    int trial, fewer, hosts;
+    const char *why;
+};
+
+static uint64_t
+pick(struct cluster *s, uint64_t n)
+{
+    return next_random(&s->random) % n;
+}
+
+static void
+wrong(struct cluster *s, const char *why)
+{
+    if (!s->wrong++) s->why = why;
+}
+
+/* ---- queues ---- */
+
+static void
+queue_put(struct cluster *s, struct queue *q, const struct packet *p)
+{
+    if (q->n == QUEUE) {
+        wrong(s, "a queue grows without end");
+        return;
+    }
+    struct str *at = &q->item[(q->head + q->n++) % QUEUE];
+    str_clear(at);
+    packet_write(p, at);
+}
+
+static void
+queue_clear(struct queue *q)
+{
+    q->n = 0;
+}
+
+static void
+queue_free(struct queue *q)
+{
+    for (int i = 0; i < QUEUE; i++) str_free(&q->item[i]);
+}
+
+/* ---- the worker's side ---- */
+
+static void
+worker_send(void *arg, const struct packet *p)
+{
+    struct cluster *s = ((void **)arg)[0];
+    struct sim_worker *w = ((void **)arg)[1];
+    if (w->alive) queue_put(s, &w->up, p);
+}
+
+static void
+worker_work(void *arg, const struct work *work)
+{
+    struct cluster *s = ((void **)arg)[0];
+    struct sim_worker *w = ((void **)arg)[1];
+    if (work->kind == WORK_STOP) {
+        w->stop = work->packet->run;
+    } else if (work->kind == WORK_FORM && work->packet->slots.n > sizeof w->slot) {
+        wrong(s, "too many slots");
+    } else if (work->kind == WORK_LEAVE) {
+        w->left = true;
+        w->status = work->status;
+    } else if (w->njob < QUEUE) {
+        struct job *j = &w->job[w->njob++];
+        *j = (struct job){.kind = work->kind, .epoch = work->epoch, .program = work->program};
+        if (work->kind == WORK_START) j->run = work->packet->run;
+        if (work->kind == WORK_MAKE) j->flags = work->packet->flags;
+        if (work->kind == WORK_FORM) memcpy(j->slot, work->packet->slots.bytes, work->packet->slots.n);
+        if (work->kind == WORK_FORM) j->is_map = work->packet->segment.n > 0 && work->packet->bus.n > 0;
+    } else {
+        wrong(s, "work without end");
+    }
+}
+
+static void *env_arg[4 * WORLD][2];
+
+/* Ranks lie on hosts in turns. */
+static const char *
+machine_of(const struct cluster *s, int rank)
+{
+    static const char *const machine[] = {"m", "other"};
+    return machine[MAX(rank, 0) % s->hosts];
+}
+
+static void
+worker_start(struct cluster *s, int rank)
+{
+    int i = s->nworker++;
+    struct sim_worker *w = &s->worker[i];
+    env_arg[i][0] = s;
+    env_arg[i][1] = w;
+    struct member_env env = {env_arg[i], worker_send, worker_work};
+    struct member_options o = {.hello = {.kind = PACKET_HELLO,
+                                         .protocol = WIRE_VERSION,
+                                         .version = span_text("1"),
+                                         .host = span_text("h"),
+                                         .machine = span_text(machine_of(s, rank)),
+                                         .devices = span_text("cpu:1"),
+                                         .rank = rank},
+                               .silence = 60};
+    w->alive = true;
+    w->peer = i;
+    w->rank = rank;
+    w->member = member_new(&o, &env);
+    member_linked(w->member);
+}
+
+static void
+worker_kill(struct sim_worker *w)
+{
+    w->alive = false;
+    w->njob = 0;
+    queue_clear(&w->up);
+    queue_clear(&w->down);
+}
+
+/* The executor does the oldest piece of its work. */
+static void
+worker_execute(struct cluster *s, struct sim_worker *w)
+{
+    static const unsigned char digest[CLUSTER_ID] = "plan";
+    struct job j = w->job[0];
+    memmove(w->job, w->job + 1, sizeof j * (size_t)--w->njob);
+    uint32_t rank = (uint32_t)member_rank(w->member);
+    struct have have = {.program = j.program, .text = "", .digest = digest, .outline = digest};
+    struct made made = {.text = "", .port = "port"};
+    if (j.kind == WORK_MAKE && j.flags & MAKE_MEMORY) {
+        made.fresh = !w->holds;
+        made.segment = made.bus = "made";
+        w->holds = true;
+    }
+    if (j.kind == WORK_MAKE) member_made(w->member, j.epoch, &made);
+    if (j.kind == WORK_FORM && !j.is_map) wrong(s, "a worker is told of no memory");
+    if (j.kind == WORK_FORM) memcpy(w->slot, j.slot, sizeof w->slot);
+    if (j.kind == WORK_FORM) member_ready(w->member, j.epoch, 0, "");
+    if (j.kind == WORK_FORM) w->holds = true;
+    if (j.kind == WORK_PROGRAM) member_have(w->member, j.epoch, &have);
+    if (j.kind != WORK_START) return;
+    bool stop = w->stop == j.run, fails = !stop && s->may_fail && pick(s, 40) == 0;
+    for (int i = 0; i < s->world && !stop && !fails; i++)
+        if (w->slot[i].owner == rank) s->value[i] = s->value[i] * 6364136223846793005ull + (uint64_t)(s->step + i + 1);
+    if (fails) s->failing = true;
+    struct run_end e = {.epoch = j.epoch,
+                        .run = j.run,
+                        .status = fails  ? E_KERNEL
+                                  : stop ? E_CANCEL
+                                         : 0,
+                        .node = -1,
+                        .text = fails ? "made to fail" : "",
+                        .times = digest,
+                        .ntime = pick(s, 2) ? sizeof digest : 0};
+    member_ended(w->member, &e);
+}
+
+/* ---- the controller's side ---- */
+
+static void
+on_send(void *arg, int peer, const struct packet *p)
+{
+    struct cluster *s = arg;
+    if (s->worker[peer].alive) queue_put(s, &s->worker[peer].down, p);
+}
+
+static void
+on_cut(void *arg, int peer)
+{
+    struct cluster *s = arg;
+    worker_kill(&s->worker[peer]); /* the controller kills what it lost before it goes on */
+}
+
+static void
+on_tell(void *arg, const struct notice *n)
+{
+    struct cluster *s = arg;
+    if (n->kind == NOTICE_FORMED) s->formed = true;
+    if (n->kind == NOTICE_LOST) {
+        s->lost++;
+        s->running = s->formed = false;
+    }
+    if (n->kind != NOTICE_ENDED) return;
+    if (!s->running) wrong(s, "a run ended that did not run");
+    s->running = false;
+    s->ended = true;
+    if (n->status && !s->failing) wrong(s, "a run failed that nothing made fail");
+    if (n->status && strcmp(n->text, "made to fail")) wrong(s, "the first failure is not the one that is told");
+    if (n->status) {
+        s->restore = true; /* a run that failed left what it left: back to the snapshot */
+        return;
+    }
+    s->step++;
+    if (s->step % 2) return;
+    s->saved_step = s->step;
+    memcpy(s->saved, s->value, sizeof s->saved);
+}
+
+static void
+begin_epoch(struct cluster *s)
+{
+    static const struct range range[] = {{0, 0, WORLD, 0, WORLD, 0}};
+    static const uint64_t bytes[] = {4096, 4096};
+    static struct slot slot[WORLD];
+    for (uint32_t r = 0; r < (uint32_t)s->world; r++) slot[r] = (struct slot){r % (uint32_t)s->hosts, r};
+    struct form f = {.threads = 2,
+                     .segment = "segment",
+                     .bus = "bus",
+                     .nrange = 1,
+                     .nslot = s->world,
+                     .range = range,
+                     .slot = slot,
+                     .bytes = bytes};
+    coordinator_form(s->c, &f);
+}
+
+static bool
+all_here(const struct cluster *s)
+{
+    for (int r = 0; r < s->world; r++) {
+        enum member_state state = coordinator_member(s->c, r)->state;
+        if (state == MEMBER_ABSENT || state == MEMBER_LOST) return false;
+    }
+    return true;
+}
+
+/* Recovery as the session does it: with all ranks again, or (sometimes) with those that are left. */
+static void
+recover(struct cluster *s)
+{
+    int alive = 0, lost = 0;
+    for (int r = 0; r < s->world; r++) {
+        enum member_state state = coordinator_member(s->c, r)->state;
+        alive += state >= MEMBER_PRESENT && state <= MEMBER_BUSY;
+        lost += state == MEMBER_LOST;
+    }
+    bool fewer = s->fewer && alive > 0 && coordinator_memories(s->c) && pick(s, 2);
+    int workers = fewer ? alive : alive + lost;
+    if (s->nworker + lost > (int)countof(s->worker)) workers = MAX(alive, 1);
+    while (coordinator_recover(s->c, workers)) /* of each memory one is wanted */
+        if (++workers > alive + lost) {
+            wrong(s, "recovery is refused");
+            return;
+        }
+    for (int r = 0; r < s->world; r++)
+        if (coordinator_member(s->c, r)->state == MEMBER_ABSENT) worker_start(s, r);
+    s->restore = true;
+}
+
+static void
+program_turn(struct cluster *s)
+{
+    static const char program[] = "program";
+    static const struct places places[2];
+    enum coordinator_phase phase = coordinator_phase(s->c);
+    if (phase == CLUSTER_BROKEN) {
+        recover(s);
+    } else if (phase == CLUSTER_GATHER && all_here(s)) {
+        begin_epoch(s);
+    } else if (phase == CLUSTER_IDLE && s->formed && !s->running && s->step < RUNS) {
+        if (s->restore) {
+            memcpy(s->value, s->saved, sizeof s->value);
+            s->step = s->saved_step;
+        }
+        s->restore = s->failing = false;
+        s->running = true;
+        struct start start = {.program = 7 + (uint64_t)(s->step % 2),
+                              .bytes = program,
+                              .nbyte = sizeof program,
+                              .digest = "plan",
+                              .outline = "plan",
+                              .places = places,
+                              .run = ++s->run};
+        coordinator_start(s->c, &start);
+    }
+}
+
+/* ---- what goes wrong ---- */
+
+static bool
+fault(struct cluster *s, uint64_t one_in)
+{
+    if (s->faults == 0 || pick(s, one_in)) return false;
+    s->faults--;
+    return true;
+}
+
+static void
+deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
+{
+    struct packet p;
+    struct str *item = &q->item[q->head];
+    q->head = (q->head + 1) % QUEUE;
+    q->n--;
+    if (fault(s, 300)) return;
+    int times = fault(s, 300) ? 2 : 1;
+    for (int i = 0; i < times && w->alive; i++) {
+        if (packet_read(item->text, item->len, &p)) wrong(s, "a packet cannot be read");
+        if (q == &w->up)
+            coordinator_receive(s->c, w->peer, &p);
+        else
+            member_receive(w->member, &p);
+    }
+}
+
+/* What the operating system tells of a process whose rank is known. */
+static void
+gone(struct cluster *s, const struct sim_worker *w, const char *how)
+{
+    int rank = w->rank >= 0 ? w->rank : member_rank(w->member);
+    if (rank < 0) return;
+    const struct member_info *m = coordinator_member(s->c, rank);
+    if (m->peer == w->peer || m->state == MEMBER_ABSENT) coordinator_gone(s->c, rank, how);
+}
+
+static void
+misfortune(struct cluster *s)
+{
+    struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
+    if (!w->alive || member_rank(w->member) < 0) return; /* of who is nobody yet, whoever started it takes care */
+    if (fault(s, 4000)) {
+        worker_kill(w);
+        coordinator_cut(s->c, w->peer, "was killed");
+        gone(s, w, "was killed by signal 9");
+    } else if (fault(s, 4000)) {
+        w->silent = true;
+    } else if (fault(s, 4000)) { /* killed, and only its silence tells */
+        worker_kill(w);
+    }
+}
+
+static void
+tick(struct cluster *s)
+{
+    struct packet p;
+    for (int i = 0; i < s->nworker; i++) {
+        struct sim_worker *w = &s->worker[i];
+        if (!w->alive || w->silent) continue;
+        if (member_beat(w->member, &p)) coordinator_beat(s->c, &p);
+        int rank = member_rank(w->member);
+        if (rank >= 0 && coordinator_pulse(s->c, rank, &p)) member_heard(w->member, &p);
+        member_tick(w->member);
+    }
+    coordinator_tick(s->c);
+}
+
+static void
+worker_turn(struct cluster *s)
+{
+    struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
+    if (w->left && w->alive) {
+        int rank = w->rank;
+        worker_kill(w);
+        gone(s, w, "ended");
+        if (member_rank(w->member) < 0 && s->nworker < (int)countof(s->worker)) worker_start(s, rank); /* tries again */
+    }
+    if (!w->alive) return;
+    int what = (int)pick(s, 3);
+    if (what == 0 && w->up.n) deliver(s, w, &w->up);
+    if (what == 1 && w->down.n && !w->silent) deliver(s, w, &w->down);
+    if (what == 2 && w->njob && !w->silent) worker_execute(s, w);
+}
+
+/* ---- a seed ---- */
+
+static bool
+play(uint64_t seed, int world, int hosts, int faults, bool fewer, bool may_fail, uint64_t want[WORLD], int *lost,
+     const char **why)
+{
+    struct cluster *s = must_alloc(sizeof *s);
+    struct coordinator_env env = {s, on_send, on_cut, on_tell};
+    struct coordinator_options o = {
+        .world = world, .silence = SILENCE, .version = "1", .machine = "m", .beat = "beat", .bulk = "bulk"};
+    memcpy(o.job, "job of the seed.", CLUSTER_ID);
+    *s = (struct cluster){
+        .random = seed, .world = world, .hosts = hosts, .faults = faults, .fewer = fewer, .may_fail = may_fail};
+    s->c = coordinator_new(&o, &env);
+    bool named = hosts > 1 || pick(s, 2); /* who has no rank might be on the wrong host */
+    for (int r = 0; r < world; r++) worker_start(s, named ? r : -1);
+    int k = 0;
+    for (; k < STEPS && s->step < RUNS && !s->wrong; k++) {
+        uint64_t what = pick(s, 64);
+        if (what == 0)
+            tick(s);
+        else if (what < 8)
+            program_turn(s);
+        else
+            worker_turn(s);
+        misfortune(s);
+    }
+    if (s->step < RUNS) wrong(s, "it does not end");
+    bool fits = !s->wrong && (!want[0] || !memcmp(want, s->value, sizeof s->value));
+    if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
+    if (!want[0]) memcpy(want, s->value, sizeof s->value);
+    *lost = s->lost;
+    *why = s->why;
+    coordinator_free(&s->c);
+    for (int i = 0; i < s->nworker; i++) {
+        member_free(&s->worker[i].member);
+        queue_free(&s->worker[i].up);
+        queue_free(&s->worker[i].down);
+    }
+    free(s);
+    return fits;
+}
+
+#endif
