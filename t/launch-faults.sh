@@ -37,6 +37,31 @@ wait $first $controller
 ok "and the controller told of all three" grep -qF "rank 0 is another worker's" world
 is "and was not hindered" "$(tail -1 world)" 2
 
+# ---- who is lost and lives ----
+
+# A worker of another host that is stopped is nobody's to kill but its neighbours': they end it before they go on, since it
+# would write into their memory when it wakes.
+cat >stopped.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1, 2})
+local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})
+rille.snapshot{1}
+local pid = rille.workers()[3].pid
+os.execute("kill -STOP " .. pid)
+local good, err = pcall(function() for _ = 1, 1e6 do (x * 2):sum():item() end end)
+assert(not good and rille.is_lost(err), err)
+local note, file = rille.recover{workers = 2}, io.open(("/proc/%d/cmdline"):format(pid))
+print(note[1], (x * 2):sum():item(), #rille.workers(), not file or file:read("a") == "") -- gone, or a zombie
+LUA
+port=$(free_port)
+address=tcp://127.0.0.1:$port
+"$rille" worker --join $address --rank 0 -d cpu:1 2>/dev/null &
+for r in 1 2; do "$rille" worker --join $address --rank $r --host b -d cpu:1 2>/dev/null & stopped=$!; done
+go coordinator --bind $address --world 3 stopped.lua
+kill -9 $stopped 2>/dev/null
+wait
+is "a worker of another host that is stopped is ended by its neighbour before the others go on" "$code $(cat out)" \
+  "0 1	48.0	2	true"
+
 # ---- devices ----
 
 go launch -n 2 -d cpu:2 -e 'rille.ones({4}, {placement = rille.placement("cpu", {3, 4}), sbp = "S(0)"})'

@@ -25,14 +25,16 @@ struct queue {
 struct job { /* one piece of an executor's work */
     enum work_kind kind;
     uint32_t epoch, run, flags;
-    struct slot slot[WORLD]; /* FORM: who runs each slot */
+    struct slot slot[WORLD];  /* FORM: who runs each slot */
+    uint32_t lost[4 * WORLD]; /* MAKE: processes of its host that are to be gone */
+    int nlost;
     uint64_t program;
     bool is_map; /* FORM: its memory has a name */
 };
 
 struct sim_worker {
-    bool alive, silent;
-    int peer, rank; /* rank: the one it was started for */
+    bool alive, silent, cut; /* cut: lost on a host where the coordinator kills nobody */
+    int peer, rank;          /* rank: the one it was started for */
     struct worker_member *member;
     struct queue up, down;
     struct job job[QUEUE];
@@ -122,6 +124,8 @@ worker_work(void *arg, const struct work *work)
         *j = (struct job){.kind = work->kind, .epoch = work->epoch, .program = work->program};
         if (work->kind == WORK_START) j->run = work->packet->run;
         if (work->kind == WORK_MAKE) j->flags = work->packet->flags;
+        if (work->kind == WORK_MAKE) memcpy(j->lost, work->packet->lost.bytes, work->packet->lost.n);
+        if (work->kind == WORK_MAKE) j->nlost = (int)(work->packet->lost.n / 4);
         if (work->kind == WORK_FORM) memcpy(j->slot, work->packet->slots.bytes, work->packet->slots.n);
         if (work->kind == WORK_FORM) j->is_map = work->packet->segment.n > 0 && work->packet->bus.n > 0;
     } else {
@@ -153,6 +157,7 @@ worker_start(struct cluster *s, int rank)
                                          .host = span_text("h"),
                                          .machine = span_text(machine_of(s, rank)),
                                          .devices = span_text("cpu:1"),
+                                         .pid = (uint32_t)i + 1,
                                          .rank = rank},
                                .silence = 60};
     w->alive = true;
@@ -181,6 +186,7 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     uint32_t rank = (uint32_t)member_rank(w->member);
     struct have have = {.program = j.program, .text = "", .digest = digest, .outline = digest};
     struct made made = {.text = "", .port = "port"};
+    for (int i = 0; i < j.nlost; i++) worker_kill(&s->worker[j.lost[i] - 1]);
     if (j.kind == WORK_MAKE && j.flags & MAKE_MEMORY) {
         made.fresh = !w->holds;
         made.segment = made.bus = "made";
@@ -215,14 +221,26 @@ static void
 on_send(void *arg, int peer, const struct packet *p)
 {
     struct cluster *s = arg;
-    if (s->worker[peer].alive) queue_put(s, &s->worker[peer].down, p);
+    if (s->worker[peer].alive && !s->worker[peer].cut) queue_put(s, &s->worker[peer].down, p);
 }
 
 static void
 on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
-    worker_kill(&s->worker[peer]); /* the controller kills what it lost before it goes on */
+    struct sim_worker *w = &s->worker[peer];
+    /* The controller kills what it lost before it goes on - of its own host. Elsewhere that lives on as long as others
+     * keep its memory, who end it. */
+    bool others = false;
+    for (int i = 0; i < s->nworker; i++)
+        others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].holds &&
+                  machine_of(s, s->worker[i].rank) == machine_of(s, w->rank);
+    if (s->hosts > 1 && !strcmp(machine_of(s, w->rank), "other") && w->holds && others) {
+        w->cut = true;
+        queue_clear(&w->down);
+    } else {
+        worker_kill(w);
+    }
 }
 
 static void
@@ -389,7 +407,7 @@ tick(struct cluster *s)
     struct packet p;
     for (int i = 0; i < s->nworker; i++) {
         struct sim_worker *w = &s->worker[i];
-        if (!w->alive || w->silent) continue;
+        if (!w->alive || w->silent || w->cut) continue;
         if (member_beat(w->member, &p)) coordinator_beat(s->c, &p);
         int rank = member_rank(w->member);
         if (rank >= 0 && coordinator_pulse(s->c, rank, &p)) member_heard(w->member, &p);
@@ -409,6 +427,11 @@ worker_turn(struct cluster *s)
         if (member_rank(w->member) < 0 && s->nworker < (int)countof(s->worker)) worker_start(s, rank); /* tries again */
     }
     if (!w->alive) return;
+    if (w->cut) { /* what it still has to do it does, when it wakes */
+        queue_clear(&w->up);
+        if (w->njob && pick(s, 60) == 0) worker_execute(s, w);
+        return;
+    }
     int what = (int)pick(s, 3);
     if (what == 0 && w->up.n) deliver(s, w, &w->up);
     if (what == 1 && w->down.n && !w->silent) deliver(s, w, &w->down);

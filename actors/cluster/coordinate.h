@@ -11,6 +11,7 @@ struct member {
     uint64_t pulses;
     bool ended;    /* in this run */
     bool holds;    /* it has its host's memory mapped */
+    bool stayed;   /* it was there before this epoch */
     char *machine; /* until memories have numbers */
     char *port;    /* where workers of other hosts reach it */
 };
@@ -31,6 +32,9 @@ struct shipped {
 /* What a host's first worker made for the epoch. */
 struct memory {
     struct memory_info info;
+    uint32_t
+        *lost; /* processes of another host that were lost since the last epoch stood; those that are left end them */
+    int nlost, lost_capacity;
     char *segment, *bus;
 };
 

@@ -61,6 +61,7 @@ coordinator_free(struct coordinator **cp)
         free(c->memory[m].info.machine);
         free(c->memory[m].segment);
         free(c->memory[m].bus);
+        free(c->memory[m].lost);
     }
     free(c->memory);
     free(c->shipped);
@@ -121,11 +122,23 @@ detach(struct coordinator *c, struct member *m)
     m->info.peer = -1;
 }
 
+/* What it would yet write lies in memory that others of its host use. Whoever drives the coordinator ends processes of
+ * its own host. */
+static void
+fence(struct coordinator *c, const struct member *m)
+{
+    struct memory *at = m->info.memory >= 0 ? &c->memory[m->info.memory] : NULL;
+    if (!at || at->info.own || !is_in(m)) return;
+    GROW(at->lost, at->nlost + 1, at->lost_capacity);
+    at->lost[at->nlost++] = m->info.pid;
+}
+
 static void
 lose(struct coordinator *c, int rank, const char *how)
 {
     struct member *m = &c->member[rank];
     if (!is_in(m) && m->info.state != MEMBER_ABSENT) return;
+    fence(c, m);
     m->info.state = MEMBER_LOST;
     m->holds = false;
     c->first_out = MIN(c->first_out, rank);

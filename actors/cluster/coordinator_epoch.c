@@ -105,11 +105,15 @@ coordinator_form(struct coordinator *c, const struct form *f)
         if (!flags) continue;
         c->awaited++;
         m->info.state = MEMBER_BUSY;
+        const struct memory *at = &c->memory[m->info.memory];
+        struct span lost = {(const void *)at->lost,
+                            m->stayed ? (uint32_t)(4 * at->nlost) : 0}; /* newcomers share nothing */
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,
                                         .flags = flags,
                                         .memory = f->bytes[m->info.memory],
-                                        .nslot = nslots[m->info.memory]});
+                                        .nslot = nslots[m->info.memory],
+                                        .lost = lost});
     }
     free(nslots);
     if (c->awaited == 0) send_form(c);
@@ -154,6 +158,7 @@ coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
     m->info.state = MEMBER_READY;
     m->holds = true;
     if (!coordinate_last(c)) return;
+    for (int i = 0; i < c->nmemory; i++) c->memory[i].nlost = 0;
     c->phase = CLUSTER_IDLE;
     coordinate_tell(c, (struct notice){.kind = NOTICE_FORMED});
 }
@@ -206,7 +211,8 @@ coordinator_recover(struct coordinator *c, int workers)
     }
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
-        if (is_in(m)) m->info.state = MEMBER_PRESENT;
+        m->stayed = is_in(m);
+        if (m->stayed) m->info.state = MEMBER_PRESENT;
         if (m->info.state != MEMBER_LOST) continue;
         if (alive++ < workers)
             want(m);

@@ -20,4 +20,7 @@ bool machine_is_loopback(const char *host, size_t n);
  * one. */
 bool machine_runs_us(int pid);
 
+/* Kills such a process, and waits until it is gone; another program's is left alone. */
+void machine_end(int pid);
+
 #endif

@@ -90,8 +90,8 @@ static void
 keep_spans(struct order *o)
 {
     struct packet *p = &o->packet;
-    struct span *span[] = {&p->text, &p->job,    &p->segment, &p->beat,   &p->bulk,  &p->bus,
-                           &p->port, &p->ranges, &p->slots,   &p->places, &p->ports, &p->numbers};
+    struct span *span[] = {&p->text,   &p->job,   &p->segment, &p->beat,  &p->bulk,    &p->bus, &p->port,
+                           &p->ranges, &p->slots, &p->places,  &p->ports, &p->numbers, &p->lost};
     size_t n = 0, at = 0;
     for (size_t i = 0; i < countof(span); i++) n += (span[i]->n + 7u) & ~7u;
     if (o->work.bytes) n += o->work.n;

@@ -102,11 +102,27 @@ open_carrier(struct server *s)
     return 0;
 }
 
+static uint32_t
+u32_at(struct span s, size_t i)
+{
+    uint32_t v;
+    memcpy(&v, s.bytes + 4 * i, 4);
+    return v;
+}
+
+/* Ends workers of this host that are lost, however they are: stopped, or cut off from the coordinator alone. */
+static void
+end_lost(struct span lost)
+{
+    for (uint32_t i = 0; i < lost.n / 4; i++) machine_end((int)u32_at(lost, i));
+}
+
 void
 server_make(struct server *s, const struct order *o)
 {
     char segment[SEGMENT_PATH] = "", bus[SEGMENT_PATH + 32] = "", port[CARRIER_PORT] = "";
     struct made made = {.segment = segment, .bus = bus, .port = port, .text = "", .fresh = !s->segment};
+    end_lost(o->packet.lost);
     if (o->packet.flags & MAKE_MEMORY) made.status = make_memory(s, &o->packet, segment, bus);
     if (!made.status && o->packet.flags & MAKE_PORT) made.status = open_carrier(s);
     if (s->carrier) carrier_port(s->carrier, port);
@@ -127,14 +143,6 @@ open_bus(struct server *s, struct span text)
     if (!status) status = segment_open(path, (size_t)strtoull(space + 1, NULL, 10), &s->bus);
     free(path);
     return status;
-}
-
-static uint32_t
-u32_at(struct span s, size_t i)
-{
-    uint32_t v;
-    memcpy(&v, s.bytes + 4 * i, 4);
-    return v;
 }
 
 static int

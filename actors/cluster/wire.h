@@ -56,6 +56,7 @@ struct packet {
     struct span ranges; /* u32: where devices live, as struct range (coordinator.h) has it */
     struct span slots;  /* u32: which worker runs each slot */
     struct span ports;  /* text */
+    struct span lost;   /* u32: processes */
     struct span places; /* i64: where leaf parts, root parts and arenas lie */
     struct span numbers;
     struct span arenas, replaces;
