@@ -330,7 +330,7 @@ take_acts(struct carrier *c, const struct channel *channel)
     const struct lane *l = &c->carrying->lane[0];
     struct msg m;
     while (bus_recv(c->bus, addr_of(0, 0), &m, 1, BUS_LOOK)) {
-        if (m.kind != MSG_FULL || m.task != 0) continue;
+        if (m.kind != MSG_FULL || m.task != 0 || m.run != c->run) continue; /* as an engine does */
         assert(l->came > l->taken);
         assert(!t->take(t->of, 0, channel, to));
     }
