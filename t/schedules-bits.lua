@@ -118,6 +118,33 @@ tap.group("stages that nobody feeds", function()
   end
 end)
 
+-- ---- a weight of two stages: its gradient goes from one to the other once a batch ----
+
+tap.group("a weight of two stages", function()
+  local function trained(pieces, options)
+    local w = rille.eye(WIDTH, {placement = cpu(0)}):requires_grad_(true)
+    options = options or {}
+    options.micro_batches = pieces
+    local step = rille.graph(function(x)
+      local h = x:matmul(w):to_global{placement = cpu(1), sbp = "B"}
+      local loss = h:matmul(w:to_global{placement = cpu(1), sbp = "B"}):square():mean()
+      loss:backward()
+      return loss
+    end, options)
+    local loss = step(rille.ones({PIECES * ROWS, WIDTH}, {placement = cpu(0)})):item()
+    return {loss, w.grad:totable()}, step:stats().devices[1].bytes_in
+  end
+  local want, whole = trained(1)
+  for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto"} do
+    for _, recompute in ipairs{false, true} do
+      local got, moved = trained(PIECES, {schedule = schedule, recompute = recompute})
+      local name = schedule .. (recompute and ", recomputed: " or ": ")
+      tap.is(got, want, name .. "the gradient of a whole batch")
+      tap.is(moved, whole, name .. "its bytes go once")
+    end
+  end
+end)
+
 -- ---- two stages of two ranks each that share the batch, with updates on slices ----
 
 -- Weights after two steps. Steps and momentum are halves: all stays exact.

@@ -16,6 +16,7 @@
 /* Gradients by value, for the values that the walk reached; val->index says where. */
 struct sweep {
     struct rille_session *s;
+    bool pieces;        /* they are of one piece of the value that backward began with */
     struct node **node; /* reached, by serial once sorted */
     int32_t nnode, node_capacity;
     struct val **at;          /* values that a gradient passes through */
@@ -102,7 +103,25 @@ add_to(struct rille_session *s, struct val *before, struct val **g)
     return call2(s, "add", before, *g, g);
 }
 
-/* g comes for v: on v's placement, in its dtype, added to what came before. */
+static bool
+is_after(const struct val *v)
+{
+    return v->node && (v->node->accumulate || v->node->after);
+}
+
+/* The sum over the pieces; what no data enters is alike for all: it is as often that of one. */
+static int
+sum_of_pieces(struct sweep *w, struct val *g, struct val **out)
+{
+    struct rille_session *s = w->s;
+    *out = g;
+    if (!w->pieces || is_after(g)) return 0;
+    if (trace_per_piece(g)) return trace_accumulate(s, g, out);
+    return call2(s, "mul", g, build_number(s, false, trace_pieces(s), 0), out);
+}
+
+/* g comes for v: on v's placement, in its dtype, added to what came before. To another placement it goes once a batch,
+ * if v is alike for all pieces: a weight of two stages. */
 static int
 receive(struct sweep *w, struct val *v, struct val *g)
 {
@@ -113,10 +132,15 @@ receive(struct sweep *w, struct val *v, struct val *g)
     if (g->layout->place != v->layout->place) {
         const struct layout *l;
         TRY(layout_summed(s->atlas, v->layout, &l));
+        if (trace_per_piece(g) && !trace_per_piece(v)) TRY(sum_of_pieces(w, g, &g));
         TRY(build_to_global(s, g, l, &g));
     }
     TRY(build_cast(s, g, v->type.dtype, &g));
     int32_t i = slot_of(w, v);
+    if (w->grad[i] && is_after(w->grad[i]) != is_after(g)) {
+        TRY(sum_of_pieces(w, w->grad[i], &w->grad[i]));
+        TRY(sum_of_pieces(w, g, &g));
+    }
     if (w->grad[i]) TRY(add_to(s, w->grad[i], &g));
     w->grad[i] = g;
     return 0;
@@ -238,6 +262,7 @@ sweep_from(struct sweep *w, struct rille_session *s, struct val *y)
     struct val *dy;
     enum node_phase phase = s->phase;
     w->s = s;
+    w->pieces = trace_pieces(s) > 1 && trace_per_piece(y);
     w->mark = graph_mark(s->graph);
     if (!y->needs_grad) return fail(E_STATE, "no gradient can be asked here: nothing that it depends on requires one");
     TRY(find_nodes(w, y));
@@ -296,22 +321,12 @@ suit(struct rille_session *s, const struct rille_tensor *t, struct val **g)
     return to == (*g)->layout ? 0 : build_to_global(s, *g, to, g);
 }
 
-/* What no data enters is alike for all pieces: their sum is as often that of one. */
 static int
-sum_of_pieces(struct rille_session *s, const struct val *y, struct val *g, struct val **out)
+deposit(struct sweep *w, struct val *v, struct val *g)
 {
-    *out = g;
-    if (trace_pieces(s) == 1 || !trace_per_piece(y)) return 0;
-    if (trace_per_piece(g)) return trace_accumulate(s, g, out);
-    return call2(s, "mul", g, build_number(s, false, trace_pieces(s), 0), out);
-}
-
-/* g is the gradient of y for v, or of one piece of y. */
-static int
-deposit(struct rille_session *s, const struct val *y, struct val *v, struct val *g)
-{
+    struct rille_session *s = w->s;
     struct rille_tensor *t = v->owner;
-    TRY(sum_of_pieces(s, y, g, &g));
+    TRY(sum_of_pieces(w, g, &g));
     TRY(suit(s, t, &g));
     if (t->grad) TRY(call2(s, "add", t->grad->val, g, &g));
     trace_journal(s, t);
@@ -337,7 +352,7 @@ grad_deposit(struct rille_session *s, struct val *y)
         if (w.grad[i] && v->owner && v->owner->requires_grad && v->owner->nref > 0) {
             enum node_phase phase = s->phase;
             s->phase = PHASE_WEIGHT;
-            status = deposit(s, y, v, w.grad[i]);
+            status = deposit(&w, v, w.grad[i]);
             s->phase = phase;
         }
     }
