@@ -14,6 +14,7 @@
 #include "kernels/kernel.h"
 
 #include "kernels/cpu/eltwise.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/led.h"
 #include "runtime/denormal.h"
@@ -50,6 +51,8 @@ struct exec {
     struct cuda_launch *launch;
     const struct kernel_variant *variant;
     void *state;
+    void *adder;   /* k.adds: the variant's state with which it adds; NULL: results are added that come to sum_at */
+    size_t sum_at; /* bytes from the start of scratch */
     struct elt *elt;
     bool window;
     int64_t skip;
@@ -183,6 +186,11 @@ take_variant(struct exec *e, const struct kernel_variant *variant)
     e->name = variant->name;
     if (variant->dense_in) stage_dense(e);
     if (variant->prepare) TRY(variant->prepare(&seen, &e->state, &bytes));
+    if (e->k.adds && variant->prepare_add) {
+        size_t more = 0;
+        TRY(variant->prepare_add(&seen, &e->adder, &more));
+        bytes = MAX(bytes, more);
+    }
     /* The stages were laid out from 0: move them behind the variant's own scratch. */
     for (int i = 0; i < e->nin; i++) e->stage_in[i].at += aligned(bytes);
     for (int i = 0; i < e->nout; i++) e->stage_out[i].at += aligned(bytes);
@@ -327,6 +335,7 @@ exec_of(const struct kcall *k)
     e->stage_out = ARENA_ARRAY(a, struct stage, e->nout);
     e->k = (struct kcall){.call = e->call, .in = e->seen_in, .out = e->seen_out};
     e->k.pieces = k->pieces;
+    e->k.adds = e->made.adds = k->adds;
     e->k.threads = MAX(k->threads, 1);
     struct fuse_step whole = {.call = e->call};
     for (int i = 0; i < MIN(e->nin, OP_OPERAND); i++) whole.arg[i].index = i;
@@ -355,6 +364,10 @@ exec_new(const struct kcall *k, int device, struct exec **out)
     struct exec *e = exec_of(k);
     int status = take(e, device);
     if (!status) status = add_check(e);
+    if (!status && k->adds && !e->adder) {
+        e->sum_at = e->scratch_bytes;
+        need(e, view_numel(&e->out[0]), dtype_bytes(e->out[0].dtype));
+    }
     if (!status && e->scratch_bytes >= MOST)
         status =
             fail(E_MEMORY, "%s: the operands, as they are computed, are larger than 2^62 bytes", e->call->op->name);
@@ -414,6 +427,7 @@ exec_free(struct exec **e)
 {
     if (!*e) return;
     if ((*e)->variant && (*e)->variant->drop && (*e)->state) (*e)->variant->drop((*e)->state);
+    if ((*e)->adder) (*e)->variant->drop((*e)->adder);
     exec_free(&(*e)->check);
     if ((*e)->led) exec_free(&(*e)->led->exec);
     arena_fini(&(*e)->arena);
@@ -580,6 +594,23 @@ run_way(const struct exec *e, void *const *in, void *const *out, const struct ru
     return 0;
 }
 
+/* A piece after the first, added to the sum. */
+static int
+run_added(const struct exec *e, void *const *in, void *const *out, const struct run *r)
+{
+    void *addend = r->scratch + e->sum_at;
+    if (!e->adder) {
+        TRY(run_way(e, in, &addend, r));
+        vec_add(view_numel(&e->out[0]), addend, out[0]);
+        return 0;
+    }
+    struct views v;
+    bring_in(e, &v, in, r->scratch);
+    aim_out(e, &v, out, r->scratch);
+    struct kcall k = call_of(e, &v, r);
+    return e->variant->run(&k, e->adder);
+}
+
 /* How far a kernel may be from the reference, against the largest value of the tensor. */
 static double
 tolerance(enum dtype d)
@@ -691,7 +722,8 @@ static int
 run_now(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
     uint64_t mode = denormals_flush();
-    int status = e->check ? run_checked(e, in, out, r) : run_way(e, in, out, r);
+    bool added = e->k.adds && r->piece > 0;
+    int status = added ? run_added(e, in, out, r) : e->check ? run_checked(e, in, out, r) : run_way(e, in, out, r);
     denormals_restore(mode);
     TRY(status);
     return check_nan ? look_for_nan(e, out) : 0;

@@ -39,6 +39,7 @@ struct exec_made {
     int nstep;
     const struct fuse_step *step;
     struct pieces pieces; /* as the call had them; of a chain all 0 */
+    bool adds;            /* likewise */
 };
 const struct exec_made *exec_made(const struct exec *e);
 size_t exec_bytes(const struct exec *e); /* of memory that it holds, about */

@@ -13,6 +13,8 @@
 #include "sbp/rule.h"
 #include "t/tap.h"
 
+#include <inttypes.h>
+
 struct matrix {
     struct type type;
     struct view view;
@@ -144,6 +146,59 @@ try_large(enum dtype d)
     ok(right == tried, "%d products with a large b in %s are right", tried, dtype_text(d));
 }
 
+/* A product that adds: pieces 0, 1 and 2 of the same operands give three times the product. */
+static bool
+adds_up(const char *op, const char *const *text, enum dtype d, int threads)
+{
+    struct arena arena = {0};
+    struct rule rule;
+    struct matrix x[2];
+    struct type out, in[2];
+    struct exec *e = NULL;
+    int64_t dim[2][3];
+    for (int i = 0; i < 2; i++) {
+        int n = sscanf(text[i], "%" SCNd64 ",%" SCNd64 ",%" SCNd64, &dim[i][0], &dim[i][1], &dim[i][2]);
+        matrix_make(&x[i], d, dim[i], n - 2, dim[i][n - 2], dim[i][n - 1], ROWS, false);
+        in[i] = x[i].type;
+    }
+    struct call c = {.op = op_find(op), .nin = 2, .nout = 1, .in = in, .out = &out};
+    bool pass = !call_infer(&arena, &c, &rule);
+    out.dtype = DT_F32;
+    struct view v[] = {x[0].view, x[1].view}, want = view_dense(&out, must_alloc((size_t)type_bytes(&out) + 1)),
+                to = want;
+    float *got = must_alloc((size_t)type_bytes(&out) + 1);
+    struct kcall k = {.call = &c, .in = v, .out = &want, .threads = threads, .adds = true};
+    pass = pass && !ref_run(&k);
+    to.data = NULL;
+    k.out = &to;
+    pass = pass && !exec_new(&k, DEV_CPU, &e);
+    char *scratch = pass ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
+    for (uint64_t piece = 0; piece < 3 && pass; piece++)
+        pass = !exec_run(e, (void *[]){x[0].memory, x[1].memory}, (void *[]){got}, scratch, piece);
+    for (int64_t i = 0; i < view_numel(&want) && pass; i++) pass = got[i] == 3 * ((const float *)want.data)[i];
+    free(scratch), free(got), free(want.data);
+    for (int i = 0; i < 2; i++) free(x[i].memory);
+    exec_free(&e);
+    arena_fini(&arena);
+    return pass;
+}
+
+static void
+try_sums(void)
+{
+    static const char *const text[][3] = {
+        {"matmul", "7,33", "33,20"},     {"matmul", "1,33", "33,20"},      {"matmul", "3,7,33", "3,33,20"},
+        {"matmul", "64,256", "256,64"},  {"matmul", "5,1,33", "33,20"},    {"contract", "33,7", "33,20"},
+        {"contract", "4,9,7", "4,9,20"}, {"contract", "600,40", "600,90"}, {"contract", "1,40", "1,90"},
+    };
+    for (size_t i = 0; i < countof(text); i++)
+        for (int threads = 1; threads <= 2; threads++) {
+            ok(adds_up(text[i][0], text[i] + 1, DT_F32, threads), "%s of %s and %s adds to a sum, %d threads",
+               text[i][0], text[i][1], text[i][2], threads);
+            ok(adds_up(text[i][0], text[i] + 1, DT_BF16, threads), "that of halves too");
+        }
+}
+
 static size_t
 scratch_of(enum lie lie_a, enum lie lie_b)
 {
@@ -187,9 +242,11 @@ main(void)
     for (size_t d = 0; d < countof(dtypes); d++) try_large(dtypes[d]);
     for (enum group g = NONE; g < NGROUP; g++)
         for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
+    try_sums();
     for (double flops = 1; flops < 1e6; flops *= 8) {
         diag("the same in panels and in parts of a batch of %.0f flops", flops);
         gemm_panel = (struct gemm_panel){flops, 2, 1};
+        if (flops > 1e5) try_sums();
         for (enum group g = NONE; g < NGROUP; g++)
             for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
     }

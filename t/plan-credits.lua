@@ -116,7 +116,7 @@ end)
 
 tap.group("gradients of weights come last", function()
   local plan = pipeline({0, 1}, 4, "1f1b")
-  local weights = registers(plan, "contract", "weights")
+  local weights = registers(plan, "contract+accumulate", "weights")
   tap.is(#weights, 2, "they are a phase of their own")
   tap.is(#registers(plan, "contract", "backward"), 0, "and none is in another")
 end)

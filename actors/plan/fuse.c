@@ -238,6 +238,28 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[member[i]] = a;
 }
 
+/* A product whose pieces are summed up where they are made adds to the sum itself. */
+static bool
+adds(const struct fusion *l, const struct prog_node *sum)
+{
+    if (!sum->accumulate || sum->in[0].kind != REF_NODE) return false;
+    int32_t i = sum->in[0].index;
+    const struct prog_node *n = &l->program->node[i];
+    return leads(n) && l->group[i] == i && n->piece && n->type[0].dtype == DT_F32 && sum->type[0].dtype == DT_F32 &&
+           n->layout[0] == sum->layout[0] && program_summed(l->program, i);
+}
+
+static void
+find_sums(struct fusion *l)
+{
+    const struct program *p = l->program;
+    l->sum = ARENA_ARRAY(l->arena, int32_t, p->nnode + 1);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        l->sum[i] = -1;
+        if (adds(l, &p->node[i])) l->sum[p->node[i].in[0].index] = i;
+    }
+}
+
 void
 fuse_nodes(struct fusion *l)
 {
@@ -256,4 +278,5 @@ fuse_nodes(struct fusion *l)
         for (int k = 0; k < n->nin; k++)
             if (n->in[k].kind == REF_NODE && joins(l, n->in[k].index, b, k)) try_join(l, n->in[k].index, b);
     }
+    find_sums(l);
 }

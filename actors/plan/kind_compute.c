@@ -1,4 +1,5 @@
-/* kind_compute.c - a task that calls a kernel: a program node on one rank, or a chain of them. */
+/* kind_compute.c - tasks that call a kernel: for a program node on one rank or a chain of them, or for one whose pieces
+ * are summed. */
 #include "actors/plan/verify_value.h"
 
 static int
@@ -30,4 +31,21 @@ const struct task_kind kind_compute = {
     .check = value_compute,
     .result = result,
     .print = kind_print_name,
+};
+
+static void
+print_sum(const struct plan *p, int32_t task, struct str *s)
+{
+    str_addf(s, "%s+accumulate", p->task[task].name);
+}
+
+/* The node's results are added to a sum of the batch, which lies in the task's register. */
+const struct task_kind kind_sum = {
+    .name = "sum",
+    .flags = KIND_EXEC | KIND_NODE | KIND_WRITES | KIND_ONCE_A_BATCH,
+    .begin = begin,
+    .done = done,
+    .check = value_sum,
+    .result = result,
+    .print = print_sum,
 };

@@ -66,7 +66,7 @@ team_of(const struct lower *l, const struct call *c, int nrank)
 
 /* A node that is computed, its operands in their layouts. */
 struct computing {
-    int32_t node;
+    int32_t node, to; /* whose results these are: its own, or those of the sum that it adds to */
     struct pval **in;
     struct call *call;
     int threads; /* of a kernel */
@@ -87,6 +87,7 @@ make_kernel(struct lower *l, const struct computing *c, struct exec **e)
 {
     const struct prog_node *n = &l->program->node[c->node];
     struct kcall k = {.call = c->call, .in = c->kernels.at, .out = c->kernels.at + n->nin, .threads = c->threads};
+    k.adds = c->to != c->node;
     k.pieces = (struct pieces){.n = l->program->pieces, .cut = l->program->cut};
     for (int i = 0; i < n->nin && i < 32; i++) k.pieces.of |= (uint32_t)(c->in[i] && varies(l, c->in[i])) << i;
     return exec_new(&k, n->layout[0]->place->kind, e);
@@ -107,7 +108,9 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     const struct layout *out = n->layout[0];
     struct kernels *k = &c->kernels;
     int32_t id;
-    struct draft *d = draft_new(l, &kind_compute, c->node, out->place->kind, out->place->rank[pos], pos, n->piece, &id);
+    bool adds = c->to != c->node;
+    struct draft *d = draft_new(l, adds ? &kind_sum : &kind_compute, c->node, out->place->kind, out->place->rank[pos],
+                                pos, n->piece, &id);
     d->checks = n->op->say;
     draft_args(l, id, n->nin);
     for (int i = 0; i < n->nin; i++) {
@@ -120,9 +123,9 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
         }
     }
     for (int o = 0; o < n->nout; o++) {
-        struct pval *v = l->node_val[c->node * OP_OUT + o];
+        struct pval *v = l->node_val[c->to * OP_OUT + o];
         look_at(k, n->nin + o, v, own);
-        draft_out(l, &l->draft[id], view_bytes(v->part[own].view), 1);
+        draft_out(l, &l->draft[id], view_bytes(v->part[own].view), adds ? l->program->pieces : 1);
         part_is_result(&v->part[own], id, o);
     }
     struct task *t = &l->draft[id].task;
@@ -183,23 +186,25 @@ lower_node(struct lower *l, int32_t node)
     struct pval **in = ARENA_ARRAY(&l->tmp, struct pval *, n->nin);
     if (l->outline->fusion.group[node] != node) return 0; /* computed with a later one */
     if (l->outline->fusion.group_size[node] > 1) return lower_chain(l, node);
+    if (n->accumulate && l->node_val[node * OP_OUT]) return 0; /* what is summed was added to it */
     TRY(operands(l, node, in));
     if (n->op->flags & OP_MOVE && !n->accumulate) {
         l->node_val[node * OP_OUT] = in[0];
         return 0;
     }
+    int32_t sum = l->outline->fusion.sum[node], to = sum < 0 ? node : sum;
     for (int k = 0; k < n->nout; k++)
-        l->node_val[node * OP_OUT + k] = pval_new(l, &n->type[k], n->layout[k], n->piece && !n->accumulate,
-                                                  (struct ref){REF_NODE, (uint8_t)k, node});
+        l->node_val[to * OP_OUT + k] = pval_new(l, &n->type[k], n->layout[k], n->piece && !n->accumulate && sum < 0,
+                                                (struct ref){REF_NODE, (uint8_t)k, to});
     const struct mine *mine = mine_of(&l->mines, n->layout[0]->place);
     if (mine->n == 0) return 0;
-    struct computing c = {.node = node, .in = in, .call = program_call(l->program, n, &l->tmp)};
+    struct computing c = {.node = node, .to = to, .in = in, .call = program_call(l->program, n, &l->tmp)};
     if (!n->accumulate && !(n->op->flags & OP_VIEW)) {
         c.threads = team_of(l, c.call, n->layout[0]->place->nrank);
         kernels_begin(&c.kernels, l, n->nin + n->nout, op_is_placed(n->op));
     }
     for (int32_t own = 0; own < mine->n; own++) {
-        struct part *out = &l->node_val[node * OP_OUT]->part[own];
+        struct part *out = &l->node_val[to * OP_OUT]->part[own];
         int32_t id;
         if (n->accumulate) {
             TRY(single_task(l, &kind_accumulate, in[0], &n->type[0], own, true, &id));

@@ -69,6 +69,7 @@ add_step(const struct outline *o, int32_t i, struct digest *d)
 {
     const struct prog_node *n = &o->program->node[i];
     digest_add(d, (uint64_t)o->fusion.group[i] << 1 | o->late[i]);
+    digest_add(d, (uint64_t)(uint32_t)o->fusion.sum[i]);
     digest_add(d, (uint64_t)o->stages.stage[i] << 8 | o->stages.phase[i]);
     for (int32_t k = 0; k < n->nin && o->program->pieces > 1; k++)
         if (n->in[k].kind == REF_NODE)

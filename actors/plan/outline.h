@@ -22,6 +22,7 @@ struct fusion {
     int32_t *member;                /* by end of a chain: its nodes, FUSE_STEPS places each */
     int32_t *reader_first, *reader; /* by node: who reads it */
     bool *is_root;                  /* by node: it outlives the run */
+    int32_t *sum;                   /* by node: the sum over pieces that its kernel adds to; -1: it adds to none */
 };
 enum { FUSE_STEPS = 24, FUSE_INPUTS = 32 };
 void fuse_nodes(struct fusion *f);

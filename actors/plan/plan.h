@@ -270,7 +270,8 @@ static inline bool
 task_goes_on(const struct task *t, bool joint, bool *begun)
 {
     if (t->nact == 1) return false; /* what comes once a batch begins no piece */
-    bool sum = t->kind->flags & KIND_ONCE_A_BATCH, was = *begun && (t->phase != PHASE_WEIGHT || joint);
+    bool sum = (t->kind->flags & (KIND_ONCE_A_BATCH | KIND_NODE)) == KIND_ONCE_A_BATCH,
+         was = *begun && (t->phase != PHASE_WEIGHT || joint);
     *begun = *begun || t->kind->flags & KIND_NODE;
     return sum || was;
 }

@@ -81,6 +81,8 @@ check_made(const struct values *s, int32_t task)
     const struct exec_made *made = exec_made(t->exec);
     TRY(proof_same(s->v, task, "steps of its kernel", made->nstep, t->chain ? t->chain->nstep : 1));
     for (int32_t i = 0; t->chain && i < made->nstep; i++) TRY(check_step(s, task, i, &made->step[i]));
+    TRY(proof_same(s->v, task, "whether its kernel adds to a sum", made->adds,
+                   t->kind->flags & KIND_ONCE_A_BATCH ? 1 : 0));
     if (t->chain) return 0;
     TRY(check_pieces(s, task, n, &made->pieces));
     for (int32_t i = 0; i < MIN(n->nin, OP_OPERAND); i++)

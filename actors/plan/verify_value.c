@@ -176,6 +176,36 @@ value_compute(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
+/* The node that sums node i over the pieces, which nobody else reads; -1: there is none. */
+static int32_t
+sum_of(const struct program *g, int32_t i)
+{
+    if (!program_summed(g, i)) return -1;
+    for (int32_t j = i + 1; j < g->nnode; j++)
+        if (g->node[j].accumulate && g->node[j].in[0].kind == REF_NODE && g->node[j].in[0].index == i) return j;
+    return -1;
+}
+
+/* The kernel adds to a sum that has the layout and the dtype of what is summed. */
+int
+value_sum(struct values *s, int32_t task)
+{
+    const struct program *g = s->v->plan->program;
+    const struct task *t = &s->v->plan->task[task];
+    const struct prog_node *n = &g->node[t->node];
+    int32_t sum = sum_of(g, t->node);
+    if (sum < 0 || t->chain || n->accumulate || n->nout != 1 || n->op->flags & (OP_MOVE | OP_VIEW) ||
+        n->type[0].dtype != DT_F32 || g->node[sum].type[0].dtype != DT_F32 || n->layout[0] != g->node[sum].layout[0])
+        return proof_fail(s->v, task, "node %d cannot add to a sum", (int)t->node);
+    TRY(next_position(s, task, t->node));
+    TRY(next_position(s, task, sum));
+    TRY(value_at(s, task, n->layout[0]));
+    TRY(value_rate(s, task, true, s->v->plan->pieces));
+    TRY(check_arguments(s, task, n->nin, n->in, n->want));
+    TRY(check_result(s, task, 0, sum, 0));
+    return value_kernel(s, task);
+}
+
 /* A task that reads part pos of value r as it is: an accumulation, a copy. whole: the type of the result. */
 static int
 check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, const struct type *whole,

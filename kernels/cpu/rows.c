@@ -111,6 +111,13 @@ vec_affine(int64_t n, float scale, const float *x, float shift, float *y)
     for (int64_t i = 0; i < n; i++) y[i] = fmaf(scale, x[i], shift);
 }
 
+VECTOR void
+vec_add(int64_t n, const float *x, float *y)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) y[i] += x[i];
+}
+
 /* ---- columns ---- */
 
 /* A strip of `lanes` columns at a time: these loops get that number as a constant. */

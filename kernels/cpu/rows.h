@@ -32,6 +32,7 @@ float vec_max(int64_t n, const float *x);
 float vec_sum(int64_t n, const float *x);
 float vec_dot(int64_t n, const float *x, const float *y);
 /* y = exp(x - shift) where no x is greater than shift; gives their sum. Off by 2 units of the last place at most. */
+void vec_add(int64_t n, const float *x, float *y); /* y += x */
 float vec_exp_sum(int64_t n, const float *x, float shift, float *y);
 void vec_exp_below(int64_t n, const float *x, float shift, float *y);           /* the same without the sum */
 void vec_affine(int64_t n, float scale, const float *x, float shift, float *y); /* y = scale * x + shift */
