@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STREAMS = 2 * FRONT_CHILDREN, LINE = 4096, KEY_MOST = 255, LEAVE_SECONDS = 2 };
+enum { STREAMS = 2 * FRONT_CHILDREN, LINE = 4096, KEY_MOST = 255, LEAVE_SECONDS = 2, WORDS = 40, CARRIED = 16 };
 
 extern char **environ;
 
@@ -230,7 +230,7 @@ key_in_memory(const char *text, size_t n)
 /* ---- what a worker is told ---- */
 
 struct command {
-    char *argv[24];
+    char *argv[WORDS];
     int n;
 };
 
@@ -246,6 +246,18 @@ add_option(struct command *c, const char *option, const char *value)
     if (!value) return;
     add_word(c, option);
     add_word(c, value);
+}
+
+/* Variables that go along to other hosts: they say how to compute, and no secret. */
+static void
+add_variables(struct command *c)
+{
+    static const char *const carried[] = {"RILLE_CHECK=", "RILLE_THREADS=", "OMP_", "CUDA_VISIBLE_DEVICES="};
+    int n = 0;
+    add_word(c, "env");
+    for (char **at = environ; *at; at++)
+        for (size_t i = 0; i < sizeof carried / sizeof *carried; i++)
+            if (!strncmp(*at, carried[i], strlen(carried[i])) && n++ < CARRIED) add_word(c, *at);
 }
 
 /* The words for a shell that reads them once, each as it is. */
@@ -304,6 +316,7 @@ spawn_worker(const struct spawned *w, int *pid)
     char number[16], port[16], keep[16], line[2 * LINE];
     struct command run = {0}, ssh = {0};
     snprintf(number, sizeof number, "%d", w->rank);
+    if (w->over_ssh) add_variables(&run);
     add_word(&run, w->over_ssh ? own_path() : "rille");
     add_word(&run, "worker");
     add_word(&run, "--stdin");

@@ -125,6 +125,26 @@ else
   skip "a /dev/shm that is full hinders nobody" "no mounts here"
 fi
 
+# ---- disks ----
+
+cat >disk.lua <<'LUA'
+local net = rille.nn.Linear(4, 4)
+rille.checkpoint.save("full/c", {model = net, step = 1})
+local before = net.weight:sum():item()
+io.open("full/rest", "w"):write(("x"):rep(1 << 20)) -- as much as there is room for
+local wide = rille.nn.Linear(400, 400)
+print(pcall(rille.checkpoint.save, "full/c", {model = wide, step = 2}))
+print(rille.checkpoint.load("full/c", {model = net}), net.weight:sum():item() == before)
+LUA
+mkdir full
+if unshare -m mount -t tmpfs -o size=64k none full 2>/dev/null; then
+  timeout 60 unshare -m bash -c 'mount -t tmpfs -o size=64k none full; exec "$@"' - "$rille" launch -n 2 -d cpu:1 disk.lua >out 2>err
+  ok "a disk that is full is an error that says so" grep -q "^false.*full/c/.*No space left on device" out
+  ok "and the checkpoint before is whole" grep -q "^1	true" out
+else
+  skip "a disk that is full is an error that says so" "no mounts here"
+fi
+
 # ---- ends ----
 
 # A controller that is killed at any moment: while it starts workers, ships, runs, takes snapshots, ends.
