@@ -409,6 +409,7 @@ carrier_thread(void *arg)
     }
     mpi_close(c);
     pthread_mutex_unlock(&c->lock);
+    atomic_store(&c->over, true);
     return NULL;
 }
 
@@ -457,6 +458,20 @@ carrier_new(const struct carrier_options *o, struct carrier **out)
     return status;
 }
 
+/* MPI ends when all others end it as well, and some may be gone: then it is left to the end of the process. */
+static bool
+join_thread(struct carrier *c, bool has_mpi)
+{
+    enum { WAIT_S = 3 };
+    int64_t until = now_ns() + WAIT_S * 1000000000ll;
+    while (c->runs && has_mpi && !atomic_load(&c->over)) {
+        struct timespec nap = {.tv_nsec = 1000000};
+        if (now_ns() > until) return false;
+        nanosleep(&nap, NULL);
+    }
+    return !c->runs || !pthread_join(c->thread, NULL);
+}
+
 void
 carrier_free(struct carrier **cp)
 {
@@ -465,9 +480,10 @@ carrier_free(struct carrier **cp)
     if (!c) return;
     pthread_mutex_lock(&c->lock);
     c->quit = true;
+    bool has_mpi = c->mpi != NULL;
     pthread_mutex_unlock(&c->lock);
     carrier_wake(c);
-    if (c->runs) pthread_join(c->thread, NULL);
+    if (!join_thread(c, has_mpi)) return;
     close_peers(c);
     for (int road = 0; road < NROAD; road++) {
         zmq_msg_close(&c->body[road]);
@@ -585,8 +601,28 @@ carrier_await(struct carrier *c)
 }
 
 void
+carrier_cut(struct carrier *c, bool lost)
+{
+    if (lost) atomic_store(&c->lost, true);
+    atomic_store(&c->cut, true);
+    carrier_wake(c);
+}
+
+/* Links of MPI its own thread closes. */
+static void
+await_cut(struct carrier *c)
+{
+    carrier_cut(c, false);
+    while (atomic_load(&c->cut)) {
+        struct timespec nap = {.tv_nsec = 50000};
+        nanosleep(&nap, NULL);
+    }
+}
+
+void
 carrier_leave(struct carrier *c)
 {
+    if (c->mpi) await_cut(c);
     pthread_mutex_lock(&c->lock);
     close_peers(c);
     c->carrying = NULL;
@@ -598,14 +634,6 @@ carrier_leave(struct carrier *c)
     pthread_mutex_lock(&c->lock);
     c->bus = NULL;
     pthread_mutex_unlock(&c->lock);
-}
-
-void
-carrier_cut(struct carrier *c, bool lost)
-{
-    if (lost) atomic_store(&c->lost, true);
-    atomic_store(&c->cut, true);
-    carrier_wake(c);
 }
 
 /* ---- lists ---- */

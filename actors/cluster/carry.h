@@ -112,6 +112,7 @@ struct carrier {
     int wake_fd;
     pthread_t thread;
     bool runs;
+    atomic_bool over;     /* the thread is at its end */
     pthread_mutex_t lock; /* guards what follows */
     bool quit, joined, told_lost;
     uint32_t epoch, run;

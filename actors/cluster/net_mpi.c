@@ -8,6 +8,7 @@
 
 #include "actors/cluster/mpi.h"
 #include "runtime/arena.h"
+#include "runtime/clock.h"
 #include "runtime/error.h"
 #include "runtime/plugin.h"
 
@@ -89,6 +90,7 @@ struct mpi {
 };
 
 enum { HEAD, BODY };
+enum { FINISH_MS = 200 };
 
 static int
 tag_of(enum road road, int part)
@@ -186,10 +188,14 @@ connect_mpi(struct carrier *c, int rank)
     return c->mpi && !c->mpi->broken ? 0 : fail(E_BUS, "MPI is over");
 }
 
+/* What was sent last is on its way, unless somebody is lost. */
 static void
 close_mpi(struct carrier *c, int rank)
 {
-    if (c->mpi) give_up(c->mpi, rank);
+    struct mpi *m = c->mpi;
+    int64_t until = now_ns() + FINISH_MS * 1000000ll;
+    while (m && m->to[rank].first && !m->broken && now_ns() < until) collect(m);
+    if (m) give_up(m, rank);
 }
 
 static void
