@@ -267,21 +267,41 @@ rille_graph_check(const struct rille_graph_options *o)
     return find_schedule(o, &schedule);
 }
 
+/* Into how many pieces the rows of every rank can be cut: the divisors of what divides them all. */
+static int
+no_pieces(const struct trace *r, int i, const struct val *v)
+{
+    int64_t all = 0;
+    struct str which = {0};
+    for (int pos = 0; pos < v->layout->place->nrank; pos++) {
+        int64_t rows = layout_shard(v->layout, &v->type, pos).dim[0];
+        for (int64_t t; rows > 0; t = all % rows, all = rows, rows = t) {
+        }
+    }
+    for (int64_t n = 1, told = 0; n <= all && told < 12 && n <= 1 << 20; n++)
+        if (all % n == 0) str_addf(&which, "%s%lld", told++ ? ", " : "", (long long)n);
+    int status = fail(E_SHAPE,
+                      "graph: argument %d has %lld rows, which micro_batches = %d does not divide on every rank; what "
+                      "does: %s",
+                      i + 1, (long long)v->type.dim[0], (int)r->pieces, str_text(&which));
+    str_free(&which);
+    return status;
+}
+
 /* The type of one piece: every shard must divide, so that it is cut where it lies. */
 static int
 piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
 {
     *out = v->type;
     if (r->pieces == 1) return 0;
-    if (v->type.ndim == 0 || v->type.dim[0] % r->pieces)
-        return fail(E_SHAPE, "graph: argument %d has %lld rows, which micro_batches = %d does not divide", i + 1,
-                    (long long)(v->type.ndim ? v->type.dim[0] : 1), (int)r->pieces);
+    if (v->type.ndim == 0)
+        return fail(E_SHAPE, "graph: argument %d has no rows, which micro_batches = %d would cut", i + 1,
+                    (int)r->pieces);
+    if (v->type.dim[0] % r->pieces) return no_pieces(r, i, v);
     out->dim[0] /= r->pieces;
     for (int pos = 0; pos < v->layout->place->nrank; pos++) {
         struct type all = layout_shard(v->layout, &v->type, pos), one = layout_shard(v->layout, out, pos);
-        if (all.dim[0] != one.dim[0] * r->pieces)
-            return fail(E_SHAPE, "graph: argument %d: the %lld rows on rank %d are not divided by micro_batches = %d",
-                        i + 1, (long long)all.dim[0], (int)v->layout->place->rank[pos], (int)r->pieces);
+        if (all.dim[0] != one.dim[0] * r->pieces) return no_pieces(r, i, v);
     }
     return 0;
 }
