@@ -5,7 +5,8 @@
 -- Costs are the planner's own nanoseconds (what moves take and what the busiest rank computes), the bound is proven:
 -- nothing costs less. What is laid out by hand stays so; what a program leaves open is chosen. "plan" is the time of a core
 -- from the call of the step to its plan with mode "optimal", traces included. Then larger steps, on devices that are not
--- there, and on up to 100,000 of them (whatif); and what was predicted beside what steps take here.
+-- there, and on up to 100,000 of them (whatif); stacks of 105 and 525 layers; and what was predicted beside what steps
+-- take here.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, make = dofile("bench/programs.lua")
@@ -71,7 +72,8 @@ local clusters = {
   {mesh = {100000}, bandwidth = 25e9, latency = 5e-6, flops = 4e14},
 }
 
-local function large(name, o, mesh, sbp)
+-- The record of a training step planned in so many seconds at most; its graph; seconds of a core from the call to the plan.
+local function step_of(o, mesh, sbp, limit)
   local P = rille.placement("meta", mesh)
   local net = Model(o)
   net:to_global{placement = P, sbp = "auto"}
@@ -82,8 +84,12 @@ local function large(name, o, mesh, sbp)
     local loss = net(x):reshape{rows, o.vocabulary}:cross_entropy(x:reshape{rows})
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, true, 0.7, ids)
-  local e = graph:explain()
+  end, true, limit, ids)
+  return graph:explain(), graph, took
+end
+
+local function large(name, o, mesh, sbp, limit)
+  local e, graph, took = step_of(o, mesh, sbp, limit)
   local text = {}
   for _, c in ipairs(clusters) do
     local begin = os.clock()
@@ -98,10 +104,19 @@ print(("\n%-24s %8s %8s %12s %8s  %s"):format("on devices that are not there", "
 local line, grid = {0, 1, 2, 3, 4, 5, 6, 7}, {{0, 1, 2, 3}, {4, 5, 6, 7}}
 local gpt2 = {layers = 12, d = 768, heads = 12, inner = 3072, vocabulary = 50257, batch = 8, length = 256}
 local llama = {layers = 32, d = 4096, heads = 32, kv = 8, inner = 14336, vocabulary = 128256, batch = 8, length = 2048, gated = true}
-large("GPT-2 124M on 8", gpt2, line, "S(0)")
-large("GPT-2 124M on 2 x 4", gpt2, grid, {"S(0)", "B"})
-large("Llama 8B on 8", llama, line, "S(0)")
-large("Llama 8B on 2 x 4", llama, grid, {"S(0)", "B"})
+large("GPT-2 124M on 8", gpt2, line, "S(0)", 0.7)
+large("GPT-2 124M on 2 x 4", gpt2, grid, {"S(0)", "B"}, 0.7)
+large("Llama 8B on 8", llama, line, "S(0)", 0.5)
+large("Llama 8B on 2 x 4", llama, grid, {"S(0)", "B"}, 0.5)
+
+-- ---- deep stacks: what the search alone takes ----
+
+print(("\n%-24s %8s %8s %12s %8s"):format("deep, on 8", "ops", "search", "ms of a step", "gap"))
+for _, layers in ipairs{105, 525} do
+  local o = {layers = layers, d = 768, heads = 12, inner = 3072, vocabulary = 50257, batch = 8, length = 256}
+  local e = step_of(o, line, "S(0)", 20)
+  print(("%-24s %8d %7.3fs %12.3f %7.3f%%"):format(layers .. " layers of GPT-2", #e.ops, e.search_time, e.cost / 1e6, 100 * e.gap))
+end
 
 -- ---- predicted beside measured, here ----
 

@@ -50,6 +50,17 @@ str_addf(struct str *s, const char *fmt, ...)
 }
 
 void
+str_add_int(struct str *s, int64_t x)
+{
+    char digits[24], *at = digits + sizeof digits;
+    uint64_t rest = x < 0 ? -(uint64_t)x : (uint64_t)x;
+    do *--at = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (x < 0) *--at = '-';
+    str_addn(s, at, (size_t)(digits + sizeof digits - at));
+}
+
+void
 str_add_plain(struct str *s, const char *text)
 {
     for (; *text; text++) {

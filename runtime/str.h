@@ -13,6 +13,7 @@ struct str {
 void str_add(struct str *s, const char *text);
 void str_addn(struct str *s, const void *bytes, size_t n);
 void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void str_add_int(struct str *s, int64_t x);          /* decimal; for texts of millions of numbers */
 void str_add_plain(struct str *s, const char *text); /* of a stranger: what is not printable ASCII as \x1b */
 void str_pad(struct str *s, size_t column);          /* spaces up to column, counted from the last newline */
 const char *str_text(const struct str *s);           /* never NULL */

@@ -395,6 +395,15 @@ dual_polish(struct dual *d)
 /* ---- what is ruled out ---- */
 
 static void
+say_numbers(struct str *to, const int64_t *x, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        str_addn(to, " ", 1);
+        str_add_int(to, x[i]);
+    }
+}
+
+static void
 say_messages(struct dual *d, int64_t below)
 {
     struct cfn *c = d->c;
@@ -405,8 +414,8 @@ say_messages(struct dual *d, int64_t below)
         const struct cfn_edge *e = &c->edge[k];
         if (!e->table) continue;
         str_addf(to, "to %d %d", (int)e->u, (int)e->v);
-        for (int32_t i = 0; i < c->var[e->u].n; i++) str_addf(to, " %lld", (long long)e->to_u[i]);
-        for (int32_t j = 0; j < c->var[e->v].n; j++) str_addf(to, " %lld", (long long)e->to_v[j]);
+        say_numbers(to, e->to_u, c->var[e->u].n);
+        say_numbers(to, e->to_v, c->var[e->v].n);
         str_add(to, "\n");
     }
     if (below >= NET_NEVER)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    IDLE = 100,
+    IDLE = 300,
     FEW = 64, /* a net of so many nodes is closed by branching */
     BRANCHES = 4000,
     PATIENCE = 3,     /* looks at one bound */
@@ -163,16 +163,28 @@ goal_of(const struct limited *m, double bound, int64_t peak)
     return bound + (peak / 2 > m->net->memory_limit ? 0.5 : 0.05) * MAX(bound, (double)m->scale);
 }
 
+/* Prices say no more, but neighbourhoods may: as long again as it took, from the last that did. */
+static void
+look_on(struct limited *m, int32_t looks)
+{
+    for (int32_t k = 0, end = 2 * looks; m->is_near && k < end && !out_of_time(m); k++) {
+        int64_t was = m->best->cost;
+        if (look_near(m) && m->best->cost < was) end = 2 * k + 2 * looks;
+    }
+}
+
 /* Prices rise and fall until the bound no longer does. Returns the best bound in units of the net. */
 static int64_t
 raise(struct limited *m, int32_t rounds)
 {
     int64_t most = -NET_NEVER;
+    int32_t tried = 0;
     bool near = m->net->nnode > FEW;
     m->limit.steps = 0;
     for (int32_t k = 0, idle = 0; k < rounds && idle < IDLE && !out_of_time(m); k++) {
         bool found;
         int64_t bound = bound_now(m, &found), was = m->best->cost;
+        tried++;
         if (bound >= NET_NEVER) return NET_NEVER;
         idle = bound > most + (most > 0 ? most / 100000 : 0) ? 0 : idle + 1;
         most = MAX(most, bound);
@@ -191,6 +203,7 @@ raise(struct limited *m, int32_t rounds)
         peak = limit_live(&m->limit, m->choice);
         limit_step(&m->limit, (double)bound, goal_of(m, (double)most, peak));
     }
+    if (near && m->best->cost < NET_NEVER && limited_ceil(most, m->scale) < m->best->cost) look_on(m, tried);
     return most <= 0 ? 0 : limited_ceil(most, m->scale);
 }
 

@@ -4,6 +4,7 @@
 #include "actors/plan/candidate.h"
 #include "actors/plan/clash.h"
 #include "actors/plan/rewrite.h"
+#include "runtime/clock.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
 #include "sbp/strategy.h"
@@ -586,8 +587,10 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     struct planner *w;
     int status = begin(p, at, o, &w);
     struct assigned *a = w->a;
-    struct solve_options s = {.mode = o->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = true};
+    struct solve_options s = {.mode = o->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
+    int64_t start = computed_ns();
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
+    a->search_ns = computed_ns() - start;
     if (!status) {
         a->form = ARENA_ARRAY(&a->arena, const struct layout *const *, a->net.nnode);
         memcpy(a->form, w->form, sizeof *a->form * (size_t)a->net.nnode);

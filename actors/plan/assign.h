@@ -37,6 +37,7 @@ struct assign_options {
     const struct assign_leaf *leaf;   /* by leaf */
     const struct assign_root *root;   /* by root */
     int64_t memory_limit;             /* bytes a device; 0: none */
+    bool proof;                       /* somebody may want a certificate */
     bool (*stop)(void *arg);
     void *arg;
 };
@@ -57,6 +58,7 @@ struct assigned {
     const struct layout *const **form;         /* by net node that computes nothing: its candidates' layouts */
     int64_t **regret, **regret_high;           /* by net node, by candidate; NULL until assign_regret */
     int64_t bytes;                             /* that all moves of the plan send */
+    int64_t search_ns;                         /* of one core: what the search took */
     const struct assign_links *links;          /* those of the options; NULL: all axes alike */
 };
 

@@ -471,6 +471,7 @@ tell_plan(struct teller *t)
     t->e->bound = s->bound;
     t->e->gap = s->cost ? (double)(s->cost - s->bound) / (double)s->cost : 0;
     t->e->peak = s->peak;
+    t->e->search = (double)t->planned->search_ns * 1e-9;
     if (t->planned->links && t->p->nnode) t->e->naxis = t->p->node[0].layout[0]->place->naxis;
     str_addf(&t->text, "planned: %lld ns a step, bound %lld ns%s", (long long)s->cost, (long long)s->bound,
              s->cost == s->bound ? ": no plan costs less\n" : "");

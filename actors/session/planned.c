@@ -120,6 +120,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
     struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = o->memory_limit, .stop = planned_is_late};
     a.arg = &deadline;
+    a.proof = true;
     TRY(planned_mode(o->auto_parallel, &a.mode));
     a.rates = (struct assign_rates){.flops_per_ns = FLOPS_PER_NS, .bytes_per_ns = BYTES_PER_NS, .act_ns = 100};
     planned_keep(g, p);
