@@ -257,12 +257,13 @@ memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
     size_t limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX / 4, used = used_bytes(p);
     if (capacity > limit || used > limit - capacity) return refuse(p, bytes);
     if (p->idle_bytes > limit - capacity - used) pool_trim(p, limit - capacity - used);
+    err_clear();
     *out = take(p, capacity);
     if (!*out) {
         pool_trim(p, 0);
         *out = take(p, capacity);
     }
-    if (!*out) return refuse(p, bytes);
+    if (!*out) return err_last() == E_LOST ? E_LOST : refuse(p, bytes); /* the source's host may be gone */
     p->count.nalloc++;
     return 0;
 }

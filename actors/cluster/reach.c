@@ -156,6 +156,16 @@ ask_another(struct reach *r, struct wish *w, int rank)
     w->first = r->count + 1 - w->answered / WIRE_PIECE;
 }
 
+/* Its link is gone, and soon the keeper is another one, or there is none. */
+static bool
+give_up(struct reach *r, struct wish *w)
+{
+    err_clear();
+    reach_forget(r, w->rank);
+    ask_another(r, w, w->rank);
+    return false;
+}
+
 static int
 carry_out(struct reach *r, struct wish *w)
 {
@@ -165,7 +175,8 @@ carry_out(struct reach *r, struct wish *w)
         if (rank < 0) return err_last();
         if (rank != w->rank) ask_another(r, w, rank);
         bool known = peer_of(r, w->rank) >= 0;
-        while (known && w->asked < w->n && w->asked - w->answered < (size_t)UNDER_WAY * WIRE_PIECE) TRY(ask(r, w));
+        while (known && w->asked < w->n && w->asked - w->answered < (size_t)UNDER_WAY * WIRE_PIECE)
+            if (ask(r, w)) known = give_up(r, w);
         TRY(take(r, w));
         if (w->answered == w->n) break;
         struct pollfd fd = {.fd = link_fd(r->options.link, LINK_BULK), .events = POLLIN};
