@@ -139,8 +139,6 @@ struct kernel_variant {
      * at compile time; drop frees *state. *scratch_bytes starts at 0. */
     int (*prepare)(const struct kcall *k, void **state, size_t *scratch_bytes);
     int (*run)(const struct kcall *k, const void *state); /* device thread; E_KERNEL after fail() */
-    /* The state with which run() adds to result 0; may be NULL, or leave *state NULL: exec.c adds then. */
-    int (*prepare_add)(const struct kcall *k, void **state, size_t *scratch_bytes);
     /* After run(): are there values by which ref may give something else (zeros that ref does not multiply by an
      * infinity)? Then exec.c computes the call by ref. NULL: never. */
     bool (*doubts)(const struct kcall *k);

@@ -76,11 +76,9 @@ extern int64_t mean_part_bytes; /* the same of means over windows, by the bytes 
 bool gemm_accepts(const struct kcall *k); /* matmul */
 bool gemm_takes(const struct kcall *k, int i);
 int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int gemm_prepare_add(const struct kcall *k, void **state, size_t *scratch_bytes);
 bool contract_accepts(const struct kcall *k); /* contract */
 bool contract_takes(const struct kcall *k, int i);
 int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int contract_prepare_add(const struct kcall *k, void **state, size_t *scratch_bytes);
 /* The same of a few rows of f32, by our own loops (cpu/gemm_few.c). */
 bool gemm_few_accepts(const struct kcall *k);
 int gemm_few_run(const struct kcall *k, const void *state);

@@ -459,38 +459,6 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
     return status;
 }
 
-/* A product that is one call of oneDNN has one that adds to c; of others *state stays NULL. */
-static int
-gemm_make_adder(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
-{
-    bool swapped = gemm_settle(g) && g->x[C].col != 1;
-    if (swapped) gemm_transpose(g);
-    struct prim_arg arg[NMATRIX] = {{.arg = DNNL_ARG_SRC, .from = swapped ? 1 : 0},
-                                    {.arg = DNNL_ARG_WEIGHTS, .from = swapped ? 0 : 1},
-                                    {.arg = DNNL_ARG_DST, .from = PRIM_OUT}};
-    struct panel part = panel_of(g, threads);
-    dnnl_primitive_desc_t pd;
-    if (g->nbatch || part.m != g->x[C].rows || part.n != g->x[C].cols || part.k != g->x[A].cols) return 0;
-    TRY(gemm_describe(g, 0, threads, true, arg, &pd));
-    return prim_new(pd, NMATRIX, arg, threads, state, scratch_bytes);
-}
-
-int
-gemm_prepare_add(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    struct gemm g = gemm_of_matmul(k);
-    return gemm_make_adder(&g, k->threads, state, scratch_bytes);
-}
-
-int
-contract_prepare_add(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    struct gemm g;
-    bool ok = gemm_of_contract(k, &g);
-    assert(ok);
-    return gemm_make_adder(&g, k->threads, state, scratch_bytes);
-}
-
 int
 gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {

@@ -46,7 +46,7 @@ contract_ref(const struct kcall *k)
 
 static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .takes = contract_takes, .accepts = contract_accepts, .prepare = contract_prepare,
-     .prepare_add = contract_prepare_add, .run = prim_run, .drop = prim_drop},
+     .run = prim_run, .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = contract_f64_accepts, .prepare = contract_f64_prepare,
      .run = contract_f64_run},
     WIDE_ROW,
