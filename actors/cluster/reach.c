@@ -156,12 +156,12 @@ ask_another(struct reach *r, struct wish *w, int rank)
     w->first = r->count + 1 - w->answered / WIRE_PIECE;
 }
 
-/* Its link is gone, and soon the keeper is another one, or there is none. */
+/* Its link is not there: it comes back, or soon the keeper is another one, or there is none. Until then all is asked
+ * again. */
 static bool
 give_up(struct reach *r, struct wish *w)
 {
     err_clear();
-    reach_forget(r, w->rank);
     ask_another(r, w, w->rank);
     return false;
 }
