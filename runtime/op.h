@@ -21,7 +21,7 @@
 #include "runtime/layout.h"
 #include "runtime/view.h"
 
-enum { OP_OPERAND = 12, OP_ATTR = 8, OP_KERNEL = 6, OP_SAMPLE = 8, OP_OUT = 4, ATTR_LIST = 16 };
+enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 8, OP_OUT = 4, ATTR_LIST = 16 };
 
 /* ---- operands ---- */
 
@@ -127,7 +127,7 @@ struct kcall {
     struct finding *find; /* comes as zeros; operators that have say() write it */
 };
 
-/* A fast way to compute an operator. exec.c takes the first, in order, whose accepts() says yes. Rows see strided
+/* A fast way to compute an operator. exec.c takes the first, in order, whose accepts() says yes. It sees strided
  * views; one that wants dense memory says no to others (or sets dense_in: exec.c copies). */
 struct kernel_variant {
     const char *name;                            /* "dnnl", "avx512"; for explain and bench */

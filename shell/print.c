@@ -204,7 +204,7 @@ add_values(luaL_Buffer *b, const struct table *t)
 
 /* ---- the head ---- */
 
-void
+static void
 print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t)
 {
     char text[32];

@@ -266,7 +266,6 @@ void value_dtypes(lua_State *L); /* pushes "f32 f64 ..." */
 int print_columns(void); /* of the terminal; where there is none, lines have an end all the same */
 void print_tensor(lua_State *L, struct rille_tensor *t); /* pushes its text */
 void print_line(lua_State *L, int i); /* pushes what the tensor at i is, in a line; of few values, with them */
-void print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t); /* adds its first line, without the end */
 
 /* ---- fold.c ---- */
 

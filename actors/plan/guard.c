@@ -131,14 +131,23 @@ find_readers(struct guard *g)
     each_read(g, next, g->reader);
 }
 
-/* Writing a root part over a leaf's: nobody may read that one later, and a move that brings the root not even then. */
+/* Was it moved for this node, and so after its gate? What an earlier node wanted in the same layout was moved for that.
+ */
 static bool
-may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part, bool moved)
+moved_for(const struct task *t, int32_t node)
+{
+    return t->kind->flags & KIND_MOVE && t->move.of && t->move.of->step == node;
+}
+
+/* Writing a root part over a leaf's: nobody may read that one later, and a move that brings the root not even then.
+ * moved: the node that asks for the move; -1: it is an update. */
+static bool
+may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part, int32_t moved)
 {
     int32_t w = g->writer[root_part];
-    if (w < 0 || (moved && !(g->l->draft[w].task.kind->flags & KIND_MOVE))) return false;
+    if (w < 0 || (moved >= 0 && !moved_for(&g->l->draft[w].task, moved))) return false;
     int32_t n = g->first[leaf_part + 1];
-    return n == g->first[leaf_part] || g->reader[n - 1] < w + !moved;
+    return n == g->first[leaf_part] || g->reader[n - 1] < w + (moved < 0);
 }
 
 static void
@@ -157,7 +166,7 @@ guard_root(struct guard *g, int32_t k)
     struct plan *p = l->plan;
     const struct prog_root *r = &l->program->root[k];
     p->overwrites[k] = p->overwrites[k] && r->overwrites_leaf >= 0;
-    bool moved = r->ref.kind == REF_NODE && l->program->node[r->ref.index].op->flags & OP_MOVE;
+    int32_t moved = r->ref.kind == REF_NODE && l->program->node[r->ref.index].op->flags & OP_MOVE ? r->ref.index : -1;
     int32_t n = p->overwrites[k] ? mine_of(&l->mines, ref_layout(l->program, r->ref)->place)->n : 0;
     for (int32_t own = 0; own < n && p->overwrites[k]; own++)
         p->overwrites[k] = may_replace(g, p->root_first[k] + own, p->leaf_first[r->overwrites_leaf] + own, moved);
