@@ -261,6 +261,11 @@ shows "and the session goes on" alive
 session 'type x = rille.ones({9000, 9000}); x:sum():item()\n' 'wait 8' prompt 'type io.stderr:write("mul", "ti") x:matmul(x):sum():item()\n' \
   'wait multi' pause 'type \003\003\003' 'within 10 interrupted' 'within 10 rille> ' 'type "al" .. "ive"\n' 'wait alive'
 ok "a single large product gives the prompt back" grep -qx alive seen
+# A press before the match began is caught, and the loop comes to it all the same.
+endless='for k = 1, 9 do pcall(function() io.stderr:write("match", "ing "); return ("a"):rep(9999):find((".-"):rep(9) .. "b") end) end'
+session "type $endless\\n" 'wait matching' 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'type \003\003\003' pause 'type \034'
+shows "a function of Lua that cannot be left is told, and how to end the program" 'cannot be stopped; Ctrl-\ ends the program'
+is "which no number of presses does, but that" "$code" 131
 session 'type half' 'wait half' 'type \003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
 shows "at the prompt it clears the line" alive
 session 'type for i = 1, 2 do\n' 'wait .. ' 'type \003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
