@@ -26,7 +26,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ID_MOST = 16, PEERS = 1 << 17, FOLDER = 96 };
+/* A peer with another key ends the connection and says nothing, as one that is killed does: who is refused so often in
+ * turn has the wrong key. */
+enum { ID_MOST = 16, REFUSALS = 4, PEERS = 1 << 17, FOLDER = 96 };
 
 struct peer_id {
     uint8_t n, bytes[ID_MOST];
@@ -47,6 +49,7 @@ struct link {
     struct key key; /* zero: none */
     struct link_end end[NLINK_SOCKET];
     enum link_state state;
+    int nbroken;         /* handshakes that broke off since the last that did not */
     char folder[FOLDER]; /* of the ipc sockets; "" */
     int lock;            /* on it; -1 */
 };
@@ -351,12 +354,14 @@ link_state(struct link *l)
         zmq_msg_close(&address);
         if (!got) break;
         if (what == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-            l->state = LINK_UP;
+            l->state = LINK_UP, l->nbroken = 0;
+        else if (what == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+            l->state = ++l->nbroken < REFUSALS ? l->state : LINK_DENIED;
         else if (what != ZMQ_EVENT_DISCONNECTED)
             l->state = LINK_DENIED;
         else if (l->state == LINK_UP)
             l->state = LINK_DOWN;
-        if (l->state != LINK_UP) break;
+        if (l->state == LINK_DENIED || l->state == LINK_DOWN) break;
     }
     return l->state;
 }
