@@ -14,6 +14,7 @@ tell() { head -20 err log 2>/dev/null; }
 go() { timeout -k 5 60 "$rille" "$@" >out 2>err </dev/null; code=$?; }
 says() { local t; for t; do grep -qF -e "$t" err || return 1; done; }
 ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
+ended() { ! kill -0 "$1"; }
 await() { for _ in $(seq 300); do "$@" 2>/dev/null && return; sleep 0.1; done; false; }
 
 # Goes on from the last checkpoint; the losses of all steps that it did, and its workers' processes, are appended to log.
@@ -69,6 +70,7 @@ for how in "launch -n 4" "launch -n 4 of 2" "coordinator --world 4"; do
     kill -9 $controller
     wait $controller 2>/dev/null
   done
+  await ended $controller || await ended $controller || await ended $controller || kill -9 $controller
   wait $controller
   is "$how, killed three times: the last one ends well" $? 0
   is "and the losses are those of one process that nobody killed" "$(steps)" "$want"
