@@ -301,7 +301,8 @@ if [ "$editor" = readline ]; then
   color=always session 'type for i = 1, 2 do\n' 'wait .. ' 'type print(i + 5)\n' 'wait .. ' 'type \e[A\e[A\001' 'type print("first") \n' \
     'wait .. ' 'type \e[B\e[B\e[B\005end\n' 'wait 6'
   ok "a painted chunk has many lines too" grep -qx first seen
-  color=always session 'type half' 'wait half' 'type \003' 'wait ^C' 'type \022' 'wait reverse-i-search' 'type prin' 'type \007\003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
+  color=always session 'type half' 'wait half' 'type \003' 'wait ^C' 'wait rille> ' 'type \022' 'wait reverse-i-search' \
+    'type prin' 'type \007' 'wait rille> ' 'type \003' 'wait ^C' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
   ok "Ctrl-C and a search leave the prompt whole" grep -qx alive seen
   long=$(printf 'x%.0s' {1..50000})
   for color in always never; do
