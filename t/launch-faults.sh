@@ -2,19 +2,10 @@
 # What can be wrong with processes, and a controller that is killed in the middle of everything: clear words, exit codes,
 # nothing left. launch-faults.sh path/to/rille; SEED= repeats the moments. TAP.
 rille=$(realpath "$1")
-. "${0%/*}/tap.sh"
-mkdir "$dir/run" "$dir/tmp"
-export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
-unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
-unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
+. "${0%/*}/lib/processes.sh"
 cp "${0%/*}/lib/small.lua" "$dir"
 cd "$dir" || exit 2
 
-tell() { head -20 out err 2>/dev/null; }
-go() { timeout -k 5 60 "$rille" "$@" >out 2>err </dev/null; code=$?; }
-says() { local t; for t; do grep -qF -e "$t" err || return 1; done; }
-ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
-await() { for _ in $(seq 300); do "$@" 2>/dev/null && return; sleep 0.1; done; false; }
 listens() { ss -Hltn 2>/dev/null | grep -q ":$port " || grep -qi ":$(printf %04X "$port") 0*:0000 0A" /proc/net/tcp; }
 
 # ---- who joins ----

@@ -2,11 +2,7 @@
 # A small GPT, trained in all layouts: over processes, and over hosts that this one plays, the bits of one process at every
 # step. launch-gpt.sh path/to/rille. TAP.
 rille=$(realpath "$1")
-. "${0%/*}/tap.sh"
-mkdir "$dir/run" "$dir/tmp"
-export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
-unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
-unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
+. "${0%/*}/lib/processes.sh"
 cd "$dir" || exit 2
 
 cat >gpt.lua <<'LUA'
@@ -40,14 +36,14 @@ local a = rille.tensor(ids, {dtype = "i64", placement = x.placement, sbp = x.sbp
 local b = rille.tensor(labels, {dtype = "i64", placement = y.placement, sbp = y.sbp})
 for _ = 1, 4 do print(("%a"):format(step(a, b):item())) end
 LUA
-tell() { head -5 err; }
-go() { timeout -k 5 120 "$rille" "$@" 2>err </dev/null; }
 for layout in single dp tp dp-tp pp pp-tp; do
-  want=$(go -d cpu:4 gpt.lua $layout)
+  go -d cpu:4 gpt.lua $layout
+  want=$stdout
+  ok "a GPT in $layout has four losses" [ "$code $(wc -l <out)" = "0 4" ]
   for shape in "1 4 1" "2 2 1" "4 1 1" "2 2 2" "4 1 2"; do
     read -r workers devices hosts <<<"$shape"
-    got=$(RILLE_HOSTS=$hosts go launch -n "$workers" -d "cpu:$devices" gpt.lua $layout)
-    ok "a GPT in $layout on $workers x $devices of $hosts hosts is what one process computes" [ "$(wc -l <<<"$want")" = 4 -a "$want" = "$got" ]
+    RILLE_HOSTS=$hosts go launch -n "$workers" -d "cpu:$devices" gpt.lua $layout
+    is "and on $workers x $devices of $hosts hosts what one process computes" "$stdout" "$want"
   done
 done
 finish

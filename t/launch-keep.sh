@@ -2,20 +2,12 @@
 # --keep: workers outlive a controller that is killed, and the next one at that address takes them over: the same
 # processes, and from the checkpoint on the same bits. launch-keep.sh path/to/rille. TAP.
 rille=$(realpath "$1")
-. "${0%/*}/tap.sh"
-mkdir "$dir/run" "$dir/tmp"
-export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
-unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
-unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
+. "${0%/*}/lib/processes.sh"
 cp "${0%/*}/lib/small.lua" "$dir"
 cd "$dir" || exit 2
 
 tell() { head -20 err log 2>/dev/null; }
-go() { timeout -k 5 60 "$rille" "$@" >out 2>err </dev/null; code=$?; }
-says() { local t; for t; do grep -qF -e "$t" err || return 1; done; }
-ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
 ended() { ! kill -0 "$1"; }
-await() { for _ in $(seq 300); do "$@" 2>/dev/null && return; sleep 0.1; done; false; }
 
 # Goes on from the last checkpoint; the losses of all steps that it did, and its workers' processes, are appended to log.
 cat >train.lua <<'LUA'

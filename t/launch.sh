@@ -2,17 +2,8 @@
 # Worker processes: the same bits as one process, whatever is lost, and nothing left of them. (The rest of what can be said
 # of a cluster is said by t/cluster-sim.c, without processes.)
 rille=$1
-. "${0%/*}/tap.sh"
-mkdir "$dir/run" "$dir/tmp"
-export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
-unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
-unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
+. "${0%/*}/lib/processes.sh"
 root=$PWD
-
-tell() { head -5 "$dir/err" 2>/dev/null; }
-go() { timeout -k 5 180 "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); stderr=$(cat "$dir/err"); }
-says() { local t; for t; do grep -qF -e "$t" "$dir/err" || return 1; done; }
-ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
 
 # ---- the same bits ----
 

@@ -2,11 +2,8 @@
 # Launchers of others: mpirun of Open MPI and MPICH where they are installed, and by their variables torchrun, Slurm and
 # Kubernetes, whose files of examples/cluster/ run here: the same bits as one process.
 rille=$(realpath "$1")
-. "${0%/*}/tap.sh"
-mkdir "$dir/run" "$dir/tmp" "$dir/bin"
-export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
-unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
-unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} ${!PMIX_*} JOB_COMPLETION_INDEX
+. "${0%/*}/lib/processes.sh"
+mkdir "$dir/bin"
 files=$PWD/examples/cluster
 cp "${0%/*}/lib/small.lua" "$dir/"
 cd "$dir" || exit 1
