@@ -10,23 +10,7 @@
 local rille = require "rille"
 local SEEDS <const>, JITTER <const>, UNIT <const> = 20, 0.1, 1e-3
 
-local dealt = dofile("t/lib/dealt.lua")
-
-local function pipeline(devices, pieces, schedule)
-  local on, weight = {}, {}
-  for q, d in ipairs(devices) do
-    on[q] = rille.placement("meta", {d})
-    weight[q] = rille.empty({8, 8}, {placement = on[q], requires_grad = true})
-  end
-  local step = rille.graph(function(x, y)
-    for q = 1, #devices do x = (q > 1 and x:to_global{placement = on[q], sbp = "B"} or x):matmul(weight[q]):tanh() end
-    local loss = x:mse_loss(y)
-    loss:backward()
-    return loss
-  end, {micro_batches = pieces, schedule = schedule})
-  step(rille.empty({2 * pieces, 8}, {placement = on[1]}), rille.empty({2 * pieces, 8}, {placement = on[#devices]}))
-  return step
-end
+local dealt, pipeline = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
 
 local function key(s) return s.stage .. s.what .. s.piece end
 

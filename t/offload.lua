@@ -67,17 +67,8 @@ tap.group("more", function()
   tap.fails(function() train(cpu(0), {offload = cpu(1), auto_parallel = true}) end, {"offload", "auto_parallel"}, "two who choose")
 end)
 
--- Acts of forward and backward in a trace: {device, begin, end}, microseconds.
-local function acts_of(step)
-  local path, acts = os.tmpname(), {}
-  step:trace(path)
-  for line in io.lines(path) do
-    local phase, ts, dur, device = line:match('"cat":"(%w+)","ph":"X","ts":([%d.]+),"dur":([%d.]+),"pid":1,"tid":(%d+)')
-    if phase == "forward" or phase == "backward" then acts[#acts + 1] = {math.tointeger(device), ts + 0, ts + dur} end
-  end
-  os.remove(path)
-  return acts
-end
+-- Of forward or backward: the optimiser's copies are others.
+local function in_pass(act) return act.phase == "forward" or act.phase == "backward" end
 
 local threads = {}
 for _, d in ipairs(rille.devices()) do threads[d.thread] = true end
@@ -87,14 +78,16 @@ tap.group("copies while others compute", function()
   rille._slow_op("matmul", 0.02)
   rille._slow_op("contract", 0.02)
   local _, step = train(cpu(0), {offload = cpu(1)}, "B", 8192)
-  local acts, copies, whole, beside = acts_of(step), 0, 0, 0
+  local acts, copies, whole, beside = dofile("t/lib/acts.lua")(step), 0, 0, 0
   rille._slow_op("matmul", 0)
   rille._slow_op("contract", 0)
   for _, copy in ipairs(acts) do
-    if copy[1] == 1 then
-      copies, whole = copies + 1, whole + copy[3] - copy[2]
+    if copy.device == 1 and in_pass(copy) then
+      copies, whole = copies + 1, whole + copy.to - copy.from
       for _, act in ipairs(acts) do
-        if act[1] == 0 then beside = beside + math.max(0, math.min(act[3], copy[3]) - math.max(act[2], copy[2])) end
+        if act.device == 0 and in_pass(act) then
+          beside = beside + math.max(0, math.min(act.to, copy.to) - math.max(act.from, copy.from))
+        end
       end
     end
   end

@@ -21,19 +21,14 @@ local function forward(pieces)
   end, {micro_batches = pieces})
 end
 
--- An act in a trace: operator, phase, begin and duration in microseconds, device.
-local EVENT <const> = '"name":"([^"]+)","cat":"(%w+)","ph":"X","ts":([%d.]+),"dur":([%d.]+),"pid":1,"tid":(%d+)'
+local acts_of = dofile("t/lib/acts.lua")
 
 -- The acts of an operator, by device: {begin, end} in seconds, in order.
 local function events_of(step, name)
-  local path = os.tmpname()
-  step:trace(path)
   local by_device = {[0] = {}, [1] = {}}
-  for line in io.lines(path) do
-    local op, _, ts, dur, tid = line:match(EVENT)
-    if op == name then table.insert(by_device[math.tointeger(tid)], {ts * 1e-6, (ts + dur) * 1e-6}) end
+  for _, a in ipairs(acts_of(step)) do
+    if a.name == name then table.insert(by_device[a.device], {a.from * 1e-6, a.to * 1e-6}) end
   end
-  os.remove(path)
   return by_device
 end
 
@@ -142,17 +137,14 @@ end
 
 -- The most pieces whose forward act has begun and whose backward act has not ended, by stage; from a trace.
 local function ahead(step)
-  local path, events = os.tmpname(), {}
+  local events = {}
   for s = 1, STAGES do events[s] = {} end
-  step:trace(path)
-  for line in io.lines(path) do
-    local name, cat, ts, dur, tid = line:match(EVENT)
-    if name and name:find("gelu") then
-      local forward = cat == "forward"
-      table.insert(events[tid + 1], {forward and ts + 0 or ts + dur, forward and 1 or -1})
+  for _, a in ipairs(acts_of(step)) do
+    if a.name:find("gelu") then
+      local forward = a.phase == "forward"
+      table.insert(events[a.device + 1], {forward and a.from or a.to, forward and 1 or -1})
     end
   end
-  os.remove(path)
   local most = {}
   for s, list in ipairs(events) do
     table.sort(list, function(p, q) return p[1] < q[1] or (p[1] == q[1] and p[2] < q[2]) end)

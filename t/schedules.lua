@@ -4,22 +4,7 @@
 local rille = require "rille"
 local tap = dofile("t/tap.lua")
 
--- A chain of products over these devices; the same number again is another stage.
-local function pipeline(devices, pieces, schedule, options)
-  local on, weight = {}, {}
-  for q, d in ipairs(devices) do
-    on[q] = rille.placement("meta", {d})
-    weight[q] = rille.empty({8, 8}, {placement = on[q], requires_grad = true})
-  end
-  local step = rille.graph(function(x, y)
-    for q = 1, #devices do x = (q > 1 and x:to_global{placement = on[q], sbp = "B"} or x):matmul(weight[q]):tanh() end
-    local loss = x:mse_loss(y)
-    loss:backward()
-    return loss
-  end, {micro_batches = pieces, schedule = schedule, memory_limit = options and options.memory_limit})
-  step(rille.empty({2 * pieces, 8}, {placement = on[1]}), rille.empty({2 * pieces, 8}, {placement = on[#devices]}))
-  return step
-end
+local pipeline = dofile("t/lib/stages.lua")
 
 local function chain(p)
   local devices = {}
@@ -224,8 +209,8 @@ tap.group("jitter", function()
 end)
 
 tap.group("what cannot be", function()
-  tap.fails(function() pipeline({0, 1, 2, 3}, 8, "zb-v") end, {"zb-v", "there and back", "0 1 2 3", "schedules.lua:"}, "zb-v wants its dealing")
-  tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 20}) end, {"memory = 20", "the least is", "idle", "schedules.lua:"}, "memory that nothing can meet")
+  tap.fails(function() pipeline({0, 1, 2, 3}, 8, "zb-v") end, {"zb-v", "there and back", "0 1 2 3", "stages.lua:"}, "zb-v wants its dealing")
+  tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 20}) end, {"memory = 20", "the least is", "idle", "stages.lua:"}, "memory that nothing can meet")
   tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 1e-6}) end, {"memory = 1e-06", "the least is", "idle"}, "nor less than a byte")
   tap.fails(function() pipeline({0, 1}, 2, {memory = -1}) end, {"memory"}, "memory is above 0")
   tap.fails(function() pipeline({0, 1}, 2, {memory = 1, lag = 2}) end, {"memory", "lag"}, "the dial or its numbers")

@@ -64,23 +64,11 @@ tap.group("memory and bytes", function()
   end
 end)
 
--- Acts in a trace: name, device, begin and end in microseconds.
-local function acts_of(step)
-  local path, acts = os.tmpname(), {}
-  step:trace(path)
-  for line in io.lines(path) do
-    local name, ts, dur, device = line:match('"name":"([^"]+)","cat":"%w+","ph":"X","ts":([%d.]+),"dur":([%d.]+),"pid":1,"tid":(%d+)')
-    if name then acts[#acts + 1] = {name = name, device = device, from = ts + 0, to = ts + dur} end
-  end
-  os.remove(path)
-  return acts
-end
-
 tap.group("while others compute", function()
   local SLEEP <const> = 0.002
   rille._slow_op("matmul", SLEEP)
   rille._slow_op("contract", SLEEP)
-  local acts = acts_of((trained(2, 3, 2, 32, 4)))
+  local acts = dofile("t/lib/acts.lua")((trained(2, 3, 2, 32, 4)))
   rille._slow_op("matmul", 0)
   rille._slow_op("contract", 0)
   local computed, scattered, early = 0, 0, 0

@@ -1,0 +1,18 @@
+-- stages.lua - returns a function: a compiled step of a chain of products over these devices, on meta; the same number
+-- again is another stage. options: those of rille.graph beside the schedule.
+return function(devices, pieces, schedule, options)
+  local on, weight, how = {}, {}, {micro_batches = pieces, schedule = schedule}
+  for k, v in pairs(options or {}) do how[k] = v end
+  for q, d in ipairs(devices) do
+    on[q] = rille.placement("meta", {d})
+    weight[q] = rille.empty({8, 8}, {placement = on[q], requires_grad = true})
+  end
+  local step = rille.graph(function(x, y)
+    for q = 1, #devices do x = (q > 1 and x:to_global{placement = on[q], sbp = "B"} or x):matmul(weight[q]):tanh() end
+    local loss = x:mse_loss(y)
+    loss:backward()
+    return loss
+  end, how)
+  step(rille.empty({2 * pieces, 8}, {placement = on[1]}), rille.empty({2 * pieces, 8}, {placement = on[#devices]}))
+  return step
+end
