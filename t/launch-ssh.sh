@@ -2,11 +2,8 @@
 # Workers over ssh: the same bits, nothing left whoever ends first, no secret in arguments, environment or logs, and words
 # for what cannot be. The ssh here is a script that runs its command on this host, which says that it is the one named.
 rille=$1
-. "${0%/*}/tap.sh"
-mkdir "$dir/bin" "$dir/run" "$dir/tmp"
-export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp
-unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
-unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT ${!SLURM_*} ${!OMPI_*} ${!PMI_*} JOB_COMPLETION_INDEX
+. "${0%/*}/lib/processes.sh"
+mkdir "$dir/bin"
 root=$PWD
 cat >"$dir/bin/ssh" <<SH
 #!/bin/bash
@@ -24,10 +21,7 @@ wait "\$!"
 SH
 chmod +x "$dir/bin/ssh"
 
-tell() { head -5 "$dir/err"; }
-go() { PATH=$dir/bin:$PATH timeout -k 5 180 "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
-says() { local t; for t; do grep -qF -e "$t" "$dir/err" || return 1; done; }
-ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
+PATH=$dir/bin:$PATH
 new_address() { address=tcp://127.0.0.1:$(free_port); }
 over() { new_address; go launch --bind "$address" "$@"; } # no name of these hosts is known to this one
 none_left() { local p; for _ in $(seq 150); do p=$(xargs -r -n 1 ps -o pid= -p <"$dir/pids"); [ -z "$p" ] && return; sleep 0.1; done; false; }
