@@ -46,7 +46,9 @@ local function trained(net, place, options)
   return result
 end
 
-local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved", "auto", {memory = 0.75}, {memory = 2}, {lag = 3, split_backward = true}}
+local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 0.75}, {memory = 2}, {lag = 3, split_backward = true}}
+
+local function schedule_name(s) return type(s) == "string" and s or s.memory and "memory " .. s.memory or "lag " .. s.lag end
 
 local function cpu(d) return rille.placement("cpu", {d}) end
 local aside = rille.placement("cpu", {4, 5, 6, 7})
@@ -72,10 +74,11 @@ for _, name in ipairs(names) do
     local want = scaled(trained(net, function() return cpu(0) end))
     local tried = 0
     local list = {table.unpack(schedules)}
+    if name == "round" then list[#list + 1] = "interleaved" end
     if name == "there and back" then list[#list + 1], list[#list + 2], list[#list + 3] = "zb-v", "v-half", "v-min" end
     for _, schedule in ipairs(list) do
       for _, how in ipairs{{}, {recompute = true}, {offload = aside}} do
-        local text = type(schedule) == "string" and schedule or schedule.memory and "memory " .. schedule.memory or "lag"
+        local text = schedule_name(schedule)
         local good, got = pcall(trained, net, cpu, {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload})
         local small = not good and type(schedule) == "table" and tostring(got):find("the least is")
         if not small then
@@ -110,10 +113,59 @@ tap.group("stages that nobody feeds", function()
   local want = gradients{}
   for _, schedule in ipairs(schedules) do
     for _, how in ipairs{{}, {recompute = true}, {offload = aside}} do
-      local text = type(schedule) == "string" and schedule or schedule.memory and "memory " .. schedule.memory or "lag"
+      local text = schedule_name(schedule)
       local good, got = pcall(gradients, {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload})
       if good then tap.is(got, want, ("%s%s: the gradients of a whole batch"):format(text, how.recompute and ", recomputed" or how.offload and ", offloaded" or ""))
       else tap.ok(tostring(got):find("the least is"), text, got) end
+    end
+  end
+end)
+
+-- ---- nothing comes in pieces: no schedule has anything to order ----
+
+tap.group("no data at all", function()
+  for _, schedule in ipairs(schedules) do
+    local w = rille.full({WIDTH}, 0.5, {placement = cpu(0), requires_grad = true})
+    local step = rille.graph(function()
+      local loss = (w:square():sum() + w:to_global{placement = cpu(1), sbp = "B"}:sum():to_global{placement = cpu(0), sbp = "B"})
+      loss:backward()
+      return loss
+    end, {micro_batches = PIECES, schedule = schedule})
+    local good, loss = pcall(step, rille.ones({PIECES, 2}, {placement = cpu(0)}))
+    tap.is({good and loss:item() or loss, good and w.grad:totable()}, {0.75 * WIDTH, {2, 2, 2, 2}}, schedule_name(schedule))
+  end
+end)
+
+-- ---- stages in a circle: data that comes back begins a stage of its own; gradients that go through the stages again ----
+
+tap.group("a circle of devices", function()
+  -- p layers; the gradient of the first weight goes through them again, or only enters the loss.
+  local function trained(p, again, place, options)
+    rille.manual_seed(5)
+    local weight = {}
+    for d = 1, p do weight[d] = rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = place(d - 1)}):to("f32"):detach():requires_grad_(true) end
+    local function through(x)
+      for d = 1, p do x = (d > 1 and x:to_global{placement = place(d - 1), sbp = "B"} or x):matmul(weight[d]):square() end
+      return x
+    end
+    local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = place(0)}):to("f32"):detach()
+    local step = rille.graph(function(x)
+      local g = rille.grad(through(x):sum(), {weight[1]})
+      local loss = (again and through(g:sum{axis = 0, keepdim = true}) or g):sum()
+      loss:backward()
+      return loss
+    end, options)
+    local result = {step(x):item()}
+    for d = 1, p do result[d + 1] = weight[d].grad:totable() end
+    return result
+  end
+  for p = 2, 4 do
+    for _, again in ipairs{false, true} do
+      local want = trained(p, again, function() return cpu(0) end, {micro_batches = PIECES})
+      for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}, {lag = 3, split_backward = true}} do
+        tap.is(trained(p, again, cpu, {micro_batches = PIECES, schedule = schedule}), want,
+          ("%s, %d stages, a gradient that %s: the bits of one device"):format(schedule_name(schedule), p, again and "goes through them again" or "enters the loss"))
+      end
     end
   end
 end)
@@ -177,7 +229,7 @@ tap.group("data and pipeline parallel, in slices", function()
   for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}} do
     for zero = 0, 3 do
       for _, how in ipairs{{}, {recompute = true}, {offload = aside}, {recompute = true, offload = aside}} do
-        local text = ("%s, zero %d%s%s"):format(type(schedule) == "table" and "memory 2" or schedule, zero,
+        local text = ("%s, zero %d%s%s"):format(schedule_name(schedule), zero,
           how.recompute and ", recomputed" or "", how.offload and ", offloaded" or "")
         local options = {micro_batches = PIECES, schedule = schedule, zero = zero, recompute = how.recompute, offload = how.offload}
         tap.is(updated(one, two, "S(0)", options), want,

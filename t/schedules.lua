@@ -138,7 +138,7 @@ end)
 
 tap.group("a single piece goes there and back", function()
   for p = 2, 16 do
-    for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved", "auto", {memory = 1, costs = APART}} do
+    for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 1, costs = APART}} do
       local name = ("%s, one piece, %d devices: "):format(type(schedule) == "table" and "memory 1" or schedule, p)
       local step = pipeline(chain(p), 1, schedule)
       tap.is({slots(step, JOINT), slots(step, APART)}, {3 * p, 2 * p}, name .. "p (F + B), or p (F + B) where W is not waited for")
@@ -208,8 +208,73 @@ tap.group("jitter", function()
   tap.fails(function() step:chart{forward = 1, jitter = 2} end, {"jitter", "0 to 1"}, "jitter is a share")
 end)
 
+tap.group("data that goes on to other devices begins a stage, also where it was before", function()
+  local function each(devices, n, f)
+    if #devices == n then return f(devices) end
+    for d = 0, 2 do
+      if d ~= devices[#devices] then
+        devices[#devices + 1] = d
+        each(devices, n, f)
+        devices[#devices] = nil
+      end
+    end
+  end
+  for n = 1, 5 do
+    each({}, n, function(devices)
+      tap.is(pipeline(devices, 2, "1f1b"):chart().stages, n, ("%s: %d stages, none of which waits for one that comes later"):format(table.concat(devices, " "), n))
+    end)
+  end
+end)
+
+tap.group("a schedule that the program cannot have", function()
+  local dealings = {
+    ["one stage a device"] = chain,
+    ["two, round"] = function(p) return dealt(p, 2) end,
+    ["three, round"] = function(p) return dealt(p, 3) end,
+    ["there and back"] = function(p) return dealt(p, 2, true) end,
+    ["a wave of four"] = function(p) return dealt(p, 4, true) end,
+    ["one more on the first"] = function(p)
+      local devices = dealt(p, 2)
+      devices[#devices + 1] = 0
+      return devices
+    end,
+  }
+  for _, name in ipairs{"interleaved", "zb-v", "v-half", "v-min"} do
+    for text, deal in pairs(dealings) do
+      for p = 1, 5 do
+        local wants = name == "interleaved" and "0 1 0 1" or "0 1 1 0"
+        local fits = p > 1 and (text == "there and back" and name ~= "interleaved" or text:find("round") and name == "interleaved")
+        local what = ("%s, %s, %d devices: "):format(name, text, p)
+        local good, why = pcall(pipeline, deal(p), 4, name)
+        if fits then tap.ok(good, what .. "is what it wants", why)
+        else
+          local told = not good and why:find("graph: " .. name .. " wants each placement twice", 1, true) and why:find(wants, 1, true) and
+            why:find("the stages are dealt 0", 1, true)
+          local at = why:match("begin at t/lib/stages.lua:(%d+)")
+          tap.ok(told and why:find("t/lib/stages.lua:" .. (at or "?"), 1, true) == 1, what .. "an error with what it wants, and the lines", why)
+        end
+      end
+    end
+  end
+  local function line() return debug.getinfo(2, "l").currentline end
+  local on, w, lines = {}, {}, {}
+  for d = 1, 3 do
+    on[d] = rille.placement("meta", {d})
+    w[d] = rille.empty({4, 4}, {placement = on[d], requires_grad = true})
+  end
+  local step = rille.graph(function(x)
+    x, lines[1] = x:matmul(w[1]), line()
+    x, lines[2] = x:to_global{placement = on[2], sbp = "B"}, line()
+    x = x:matmul(w[2])
+    x, lines[3] = x:to_global{placement = on[3], sbp = "B"}, line()
+    x:matmul(w[3]):sum():backward()
+  end, {micro_batches = 2, schedule = "zb-v"})
+  local _, why = pcall(step, rille.empty({4, 4}, {placement = on[1]}))
+  local at = "t/schedules.lua:" .. table.concat(lines, ", t/schedules.lua:")
+  tap.ok(tostring(why):find("its stages begin at " .. at, 1, true), "the line where each stage begins is told", why)
+end)
+
 tap.group("what cannot be", function()
-  tap.fails(function() pipeline({0, 1, 2, 3}, 8, "zb-v") end, {"zb-v", "there and back", "0 1 2 3", "stages.lua:"}, "zb-v wants its dealing")
   tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 20}) end, {"memory = 20", "the least is", "idle", "stages.lua:"}, "memory that nothing can meet")
   tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 1e-6}) end, {"memory = 1e-06", "the least is", "idle"}, "nor less than a byte")
   tap.fails(function() pipeline({0, 1}, 2, {memory = -1}) end, {"memory"}, "memory is above 0")
@@ -219,7 +284,7 @@ tap.group("what cannot be", function()
   tap.fails(function() pipeline({0, 1}, 2, {costs = {forward = 1}}) end, {"memory"}, "costs are for the dial")
   local step = rille.graph(function(x) return x:sum() end, {micro_batches = 4})
   local x = rille.empty({12, 2}, {placement = rille.placement("meta", {0, 1}), sbp = "S(0)"})
-  tap.fails(function() step(x) end, {"12 rows", "micro_batches = 4", "what does: 1, 2, 3, 6"}, "rows that do not divide, and what does")
+  tap.fails(function() step(x) end, {"12 rows", "micro_batches = 4", "what does: 1, 2, 3, 6", "schedules.lua:"}, "rows that do not divide, and what does")
   tap.fails(function() pipeline({0, 1}, 2, "zb-x") end, {"zb-x", "v-min"}, "a schedule that there is not")
 end)
 

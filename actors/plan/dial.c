@@ -384,24 +384,74 @@ try_lines(struct search *s)
 
 /* ---- schedules that have names ---- */
 
-/* Is each lane there twice, on the way there and on the way back? */
+/* Where the stages begin, each line once: "a.lua:3, a.lua:5". */
+static void
+add_lines(const struct search *s, struct str *text)
+{
+    const struct program *p = s->program;
+    struct line last = {0};
+    for (int32_t q = 0, told = 0; q < s->line.n && told < 8; q++) {
+        int32_t i = 0;
+        while (i < p->nnode &&
+               (s->stages.stage[i] != q || s->stages.phase[i] != PHASE_FORWARD || !p->node[i].line.file))
+            i++;
+        if (i == p->nnode) continue;
+        struct line at = p->node[i].line;
+        if (last.file && last.line == at.line && !strcmp(last.file, at.file)) continue;
+        str_addf(text, "%s%s:%d", told++ ? ", " : "", at.file, (int)at.line);
+        last = at;
+    }
+}
+
+/* Of an error that is about the stages: says where they begin, and in front the first of these lines. */
 static int
-check_zigzag(const struct search *s, const char *name)
+at_stages(const struct search *s, int status)
+{
+    struct str lines = {0};
+    add_lines(s, &lines);
+    const char *text = str_text(&lines);
+    if (*text) {
+        fail((enum err_code)status, "%s; its stages begin at %s", err_text(), text);
+        err_note("%.*s", (int)strcspn(text, ","), text);
+    }
+    str_free(&lines);
+    return status;
+}
+
+/* Schedules that want the stages dealt in one way: there and back, or round the lanes. */
+static const struct dealing {
+    const char *name, *wants;
+    bool back;
+} dealings[] = {
+    {"interleaved", "each placement twice or more, in one order each time (0 1 0 1)", false},
+    {"zb-v", "each placement twice, there and back (0 1 1 0)", true},
+    {"v-half", "each placement twice, there and back (0 1 1 0)", true},
+    {"v-min", "each placement twice, there and back (0 1 1 0)", true},
+};
+
+static bool
+is_dealt(const struct search *s, bool back)
 {
     const struct pipeline *l = &s->line;
+    int32_t p = l->nlane;
+    bool good = l->n >= 2 * p && l->n % p == 0 && (!back || l->n == 2 * p);
+    for (int32_t q = 0; good && q < l->n; q++) good = l->lane[q] == (back && q >= p ? l->n - 1 - q : q % p);
+    return good;
+}
+
+static int
+check_dealing(const struct search *s, const char *name)
+{
+    const struct pipeline *l = &s->line;
+    const struct dealing *d = dealings;
+    while (d < dealings + countof(dealings) && strcmp(d->name, name)) d++;
+    if (d == dealings + countof(dealings) || is_dealt(s, d->back)) return 0;
     struct str dealt = {0};
-    bool good = l->n == 2 * l->nlane;
-    for (int32_t q = 0; q < l->n; q++) {
-        good = good && l->lane[q] == (q < l->nlane ? q : l->n - 1 - q);
-        if (q < 16) str_addf(&dealt, "%s%d", q ? " " : "", (int)l->lane[q]);
-    }
-    int status = good ? 0
-                      : fail(E_ARG,
-                             "graph: %s wants each placement twice, there and back (0 1 1 0); the stages are dealt "
-                             "%s%s",
-                             name, str_text(&dealt), l->n > 16 ? " ..." : "");
+    for (int32_t q = 0; q < l->n && q < 16; q++) str_addf(&dealt, "%s%d", q ? " " : "", (int)l->lane[q]);
+    fail(E_ARG, "graph: %s wants %s; the stages are dealt %s%s", name, d->wants, str_text(&dealt),
+         l->n > 16 ? " ..." : "");
     str_free(&dealt);
-    return status;
+    return at_stages(s, E_ARG);
 }
 
 /* Contexts of the schedules of Qi et al. 2024 on p devices: 2 p is as 1F1B has. */
@@ -495,15 +545,12 @@ search(struct search *s, const struct dial_wish *w)
 {
     make_rules(s);
     s->most_bytes = bytes_wished(s, w);
-    if (!strcmp(w->name, "interleaved") && s->stages.nchunk > 1) {
+    TRY(check_dealing(s, w->name));
+    if (w->name[0] == 'z' || w->name[0] == 'v') s->most_contexts = contexts_of(w->name, s->line.nlane);
+    if (w->name[0] == 'i')
         try_rounds(s);
-    } else {
-        if (w->name[0] == 'z' || w->name[0] == 'v') {
-            TRY(check_zigzag(s, w->name));
-            s->most_contexts = contexts_of(w->name, s->line.nlane);
-        }
+    else
         try_lines(s);
-    }
     return 0;
 }
 
@@ -521,15 +568,20 @@ nothing_fits(struct search *s, const struct dial_wish *w)
     if (s->least.time == 0) return fail(E_PLAN, "graph: no schedule of its stages ends");
     tell(s, &s->least, &least);
     double factor = s->base ? (double)least.bytes / (double)s->base : 1;
-    struct line line = {0};
-    for (int32_t i = 0; i < s->program->nnode && !line.file; i++) line = s->program->node[i].line;
-    int status = fail(E_MEMORY,
-                      "graph: no schedule of %d stages and %d pieces holds its activations in %lld bytes a device "
-                      "(memory = %g, the limit %lld); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
-                      (int)s->line.n, (int)s->line.pieces, (long long)most, w->memory, (long long)w->limit,
-                      (long long)least.bytes, factor, 100 * least.bubble);
-    if (line.file) err_note("%s:%d", line.file, (int)line.line);
-    return status;
+    fail(E_MEMORY,
+         "graph: no schedule of %d stage%s and %d pieces holds its activations in %lld bytes a device "
+         "(memory = %g, the limit %lld); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
+         (int)s->line.n, s->line.n > 1 ? "s" : "", (int)s->line.pieces, (long long)most, w->memory, (long long)w->limit,
+         (long long)least.bytes, factor, 100 * least.bubble);
+    return at_stages(s, E_MEMORY);
+}
+
+static bool
+comes_in_pieces(const struct program *p)
+{
+    for (int32_t i = 0; i < p->nnode; i++)
+        if (p->node[i].piece) return true;
+    return false;
 }
 
 static int
@@ -542,9 +594,9 @@ choose(struct search *s, struct program *p, const struct dial_wish *w)
     p->rule = RULE_DEEP; /* stages of a device are told apart where there is a rule for them */
     p->fold = w->name[0] != 'i';
     TRY(describe(s, p, costs));
+    if (!comes_in_pieces(p)) return 0;
     if (w->base && *w->base) s->base = *w->base;
     if (w->base) *w->base = s->base;
-    if (s->line.n == 1) return 0;
     TRY(search(s, w));
     if (s->best.time == 0) return nothing_fits(s, w);
     p->rule = s->best.rule;

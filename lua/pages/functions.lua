@@ -117,8 +117,9 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
     sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, offload =, memory_limit =, time_limit =})",
     text = [[
 step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)
-schedule: "1f1b" (of none is said), "gpipe", "zb-h1", "zb-h2", "interleaved", or found on a virtual clock: "zb-v", "v-half",
-"v-min" for stages dealt there and back (0 1 1 0), "auto" within memory_limit, {memory = 0.5} - up to 16: of what 1F1B holds, above: bytes of
+A stage begins where data goes on to other devices, also where it was before (a, b, a: three); so no stages wait for each
+other in a circle. schedule: "1f1b" (of none is said), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages dealt round the
+devices (0 1 0 1); or found on a virtual clock: "zb-v", "v-half", "v-min" for stages dealt there and back (0 1 1 0), "auto" within memory_limit, {memory = 0.5} - up to 16: of what 1F1B holds, above: bytes of
 activations a device; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
 zero = 1, 2: updates, and their gradients, on slices; 3: of parameters that lie so (rille.parallel).
 offload = placement: what backward reads, and optimisers' state, lies there meanwhile; a device for each of a value's.
