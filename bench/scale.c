@@ -57,8 +57,7 @@ member_work(void *arg, const struct work *work)
     struct worker_member *m = w->member;
     if (work->kind == WORK_MAKE)
         member_made(m, work->epoch,
-                    &(struct made){
-                        .text = "", .segment = "/proc/1/fd/3", .bus = "/proc/1/fd/4 4096", .port = "", .fresh = true});
+                    &(struct made){.text = "", .segment = "/proc/1/fd/3", .bus = "/proc/1/fd/4 4096", .port = ""});
     else if (work->kind == WORK_FORM)
         member_ready(m, work->epoch, 0, "");
     else if (work->kind == WORK_PROGRAM)

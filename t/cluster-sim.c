@@ -23,6 +23,27 @@ test_seeds(int hosts)
     }
 }
 
+/* Seeds of two hosts that were once wrong. In the first rows who was cut off wrote into a memory that all simulated
+ * hosts had in common; in the last a worker kept the memory that it had mapped when its READY came too late, and its
+ * host made another. */
+static void
+test_known(void)
+{
+    static const uint64_t seed[] = {24068,  42562,  154289, 173218, 174546, 187170, 253411, 262525, 290214,
+                                    306518, 319882, 323588, 333567, 354150, 354558, 381631, 389182, 415440,
+                                    517736, 525354, 577652, 622494, 627294, 643843, 669329, 750988, 751002,
+                                    772845, 785436, 795342, 796474, 802111, 824286, 984468, 986460, 46232,
+                                    46411,  46724,  46775,  47785,  47883,  48165,  48392,  49035};
+    uint64_t want[WORLD] = {0};
+    int lost, bad = 0;
+    const char *why = NULL;
+    play(1, 4, 2, 0, false, false, want, &lost, &why);
+    for (size_t i = 0; i < countof(seed); i++)
+        if (!play(seed[i], 4, 2, FAULTS, seed[i] % 2 == 0, seed[i] % 3 == 1, want, &lost, &why) && !bad++)
+            diag("seed %llu: %s", (unsigned long long)seed[i], why);
+    ok(!bad, "seeds that were once wrong are right");
+}
+
 /* ---- what single cases say ---- */
 
 struct told {
@@ -30,14 +51,16 @@ struct told {
     char text[256];
     int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
     char refusal[256];
+    uint32_t flags[4], made[4]; /* of the last MAKE and FORM, by peer */
 };
 
 static void
 keep_send(void *arg, int peer, const struct packet *p)
 {
     struct told *t = arg;
-    UNUSED(peer);
     t->sent[p->kind]++;
+    if (p->kind == PACKET_MAKE) t->flags[peer] = p->flags;
+    if (p->kind == PACKET_FORM) t->made[peer] = p->made;
     if (p->kind == PACKET_REFUSE)
         snprintf(t->refusal, sizeof t->refusal, "%.*s", (int)p->text.n, (const char *)p->text.bytes);
 }
@@ -112,6 +135,49 @@ test_refusals(void)
 }
 
 static void
+say(struct coordinator *c, int peer, struct packet p, uint32_t epoch, uint32_t seq)
+{
+    p.epoch = epoch;
+    p.seq = seq;
+    coordinator_receive(c, peer, &p);
+}
+
+/* Two workers of another host: which of them makes their memory, and when is it another one? */
+static void
+test_memory(void)
+{
+    static const struct slot slot[] = {{0, 0}, {0, 1}};
+    static const uint64_t bytes[] = {4096};
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 2, .slot = slot, .bytes = bytes};
+    const struct packet made = {.kind = PACKET_MADE, .segment = span_text("s"), .bus = span_text("b")};
+    const struct packet ready = {.kind = PACKET_READY};
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", "other"), 0, 1);
+    coordinator_form(c, &form);
+    is_int(t.flags[0], MAKE_MEMORY | MAKE_FRESH, "the first of a host makes its memory");
+    say(c, 0, made, 1, 2);
+    ok(t.made[0] == 1 && t.made[1] == 1, "all are told of which epoch it is");
+    coordinator_cut(c, 0, "was killed"); /* while READY of the other is on its way */
+    coordinator_recover(c, 2);
+    say(c, 2, hello(0, "1", "other"), 0, 1);
+    coordinator_form(c, &form);
+    is_int(t.flags[2], MAKE_MEMORY | MAKE_FRESH, "nobody said that he has it mapped: it is made afresh");
+    say(c, 1, ready, 1, 2);
+    say(c, 2, made, 2, 2);
+    ok(t.made[1] == 2 && t.made[2] == 2, "and who has the old one is told of the new one");
+    say(c, 1, ready, 2, 3);
+    coordinator_cut(c, 2, "was killed");
+    coordinator_recover(c, 2);
+    say(c, 3, hello(0, "1", "other"), 0, 1);
+    coordinator_form(c, &form);
+    is_int(t.flags[1], MAKE_MEMORY, "who has said that he has it mapped keeps it for the others");
+    coordinator_free(&c);
+}
+
+static void
 test_stall(void)
 {
     struct told t = {0};
@@ -158,9 +224,11 @@ int
 main(void)
 {
     test_refusals();
+    test_memory();
     test_stall();
     test_scale();
     test_seeds(1);
     test_seeds(2);
+    test_known();
     return done();
 }

@@ -4,8 +4,10 @@
  * executor does its next piece of work, when the clock ticks, and what goes wrong: packets lost or doubled, links cut,
  * workers that crash or fall silent. The program that the cluster runs is a training loop: every run changes a number
  * on every worker, every second one is followed by a snapshot, a loss by recovery (with as many workers or fewer).
- * Ranks lie on one host or on two; a second host's memory is its workers', and gone with the last of them. What must
- * hold whatever happens: it ends, and the numbers are those of a run without faults. */
+ * Ranks lie on one host or on two. The numbers lie in the hosts' memories: the coordinator's own, and of the second
+ * host one that a worker made and others mapped; when none of these is left the next has a fresh one, and who was cut
+ * off still writes into the old. What must hold whatever happens: it ends, and the numbers are those of a run without
+ * faults. */
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
@@ -15,7 +17,7 @@
 #include "runtime/error.h"
 #include "t/tap.h"
 
-enum { WORLD = 5, RUNS = 8, QUEUE = 256, SILENCE = 8, FAULTS = 6, STEPS = 60000 };
+enum { WORLD = 5, RUNS = 8 /* the last is saved too */, QUEUE = 256, SILENCE = 8, FAULTS = 6, STEPS = 60000 };
 
 struct queue {
     struct str item[QUEUE];
@@ -29,7 +31,8 @@ struct job { /* one piece of an executor's work */
     uint32_t lost[4 * WORLD]; /* MAKE: processes of its host that are to be gone */
     int nlost;
     uint64_t program;
-    bool is_map; /* FORM: its memory has a name */
+    int memory; /* FORM: the number in its name */
+    uint32_t made;
 };
 
 struct sim_worker {
@@ -41,7 +44,9 @@ struct sim_worker {
     int njob;
     uint32_t stop; /* run that is to stop */
     struct slot slot[WORLD];
-    bool left, holds; /* holds: it has a memory mapped */
+    bool left;
+    int memory; /* that it has mapped; -1: none */
+    uint32_t made;
     int status;
 };
 
@@ -50,9 +55,10 @@ struct cluster {
     struct coordinator *c;
     struct sim_worker worker[4 * WORLD];
     int nworker, world, faults, lost, wrong;
-    uint32_t run;          /* the last that was started */
-    int step, saved_step;  /* of the training loop */
-    uint64_t value[WORLD]; /* by rank: what the runs change; the shared memory */
+    uint32_t run;                      /* the last that was started */
+    int step, saved_step;              /* of the training loop */
+    uint64_t memory[4 * WORLD][WORLD]; /* by rank: what the runs change; 0: of the coordinator's host */
+    int nmemory;
     uint64_t saved[WORLD]; /* the snapshot */
     bool formed, running, restore, failing, ended, may_fail;
     int trial, fewer, hosts;
@@ -97,6 +103,47 @@ queue_free(struct queue *q)
     for (int i = 0; i < QUEUE; i++) str_free(&q->item[i]);
 }
 
+/* ---- memories ---- */
+
+/* Ranks lie on hosts in turns. */
+static const char *
+machine_of(const struct cluster *s, int rank)
+{
+    static const char *const machine[] = {"m", "other"};
+    return machine[MAX(rank, 0) % s->hosts];
+}
+
+/* Where the number of a rank lies in this epoch. */
+static uint64_t *
+value_of(struct cluster *s, int rank)
+{
+    int host = rank % s->hosts;
+    int keeper = host ? coordinator_keeper(s->c, host) : -1;
+    return &s->memory[host ? s->worker[coordinator_member(s->c, keeper)->peer].memory : 0][rank];
+}
+
+static void
+read_values(struct cluster *s, uint64_t value[WORLD])
+{
+    for (int r = 0; r < s->world; r++) value[r] = *value_of(s, r);
+}
+
+static int
+make_memory(struct cluster *s)
+{
+    memset(s->memory[s->nmemory], 0xff, sizeof *s->memory); /* nothing that was there before */
+    return s->nmemory++;
+}
+
+/* Who has a memory of that epoch mapped keeps it, and it is the one that is meant. */
+static void
+map_memory(struct cluster *s, struct sim_worker *w, const struct job *j)
+{
+    if (w->memory >= 0 && w->made == j->made && w->memory != j->memory) wrong(s, "two memories are of one epoch");
+    w->memory = j->memory;
+    w->made = j->made;
+}
+
 /* ---- the worker's side ---- */
 
 static void
@@ -121,27 +168,20 @@ worker_work(void *arg, const struct work *work)
         w->status = work->status;
     } else if (w->njob < QUEUE) {
         struct job *j = &w->job[w->njob++];
-        *j = (struct job){.kind = work->kind, .epoch = work->epoch, .program = work->program};
+        *j = (struct job){.kind = work->kind, .epoch = work->epoch, .program = work->program, .memory = -1};
         if (work->kind == WORK_START) j->run = work->packet->run;
         if (work->kind == WORK_MAKE) j->flags = work->packet->flags;
         if (work->kind == WORK_MAKE) memcpy(j->lost, work->packet->lost.bytes, work->packet->lost.n);
         if (work->kind == WORK_MAKE) j->nlost = (int)(work->packet->lost.n / 4);
         if (work->kind == WORK_FORM) memcpy(j->slot, work->packet->slots.bytes, work->packet->slots.n);
-        if (work->kind == WORK_FORM) j->is_map = work->packet->segment.n > 0 && work->packet->bus.n > 0;
+        if (work->kind == WORK_FORM && work->packet->segment.n == 1 && work->packet->bus.n > 0)
+            j->memory = work->packet->segment.bytes[0] - 'a', j->made = work->packet->made;
     } else {
         wrong(s, "work without end");
     }
 }
 
 static void *env_arg[4 * WORLD][2];
-
-/* Ranks lie on hosts in turns. */
-static const char *
-machine_of(const struct cluster *s, int rank)
-{
-    static const char *const machine[] = {"m", "other"};
-    return machine[MAX(rank, 0) % s->hosts];
-}
 
 static void
 worker_start(struct cluster *s, int rank)
@@ -163,6 +203,7 @@ worker_start(struct cluster *s, int rank)
     w->alive = true;
     w->peer = i;
     w->rank = rank;
+    w->memory = -1;
     w->member = member_new(&o, &env);
     member_linked(w->member);
 }
@@ -186,22 +227,25 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     uint32_t rank = (uint32_t)member_rank(w->member);
     struct have have = {.program = j.program, .text = "", .digest = digest, .outline = digest};
     struct made made = {.text = "", .port = "port"};
+    char name[2] = "";
     for (int i = 0; i < j.nlost; i++) worker_kill(&s->worker[j.lost[i] - 1]);
     if (j.kind == WORK_MAKE && j.flags & MAKE_MEMORY) {
-        made.fresh = !w->holds;
-        made.segment = made.bus = "made";
-        w->holds = true;
+        if (j.flags & MAKE_FRESH) w->memory = make_memory(s), w->made = j.epoch;
+        if (w->memory < 0) wrong(s, "a worker is to keep a memory that it has not");
+        name[0] = (char)('a' + w->memory);
+        made.segment = made.bus = name;
     }
     if (j.kind == WORK_MAKE) member_made(w->member, j.epoch, &made);
-    if (j.kind == WORK_FORM && !j.is_map) wrong(s, "a worker is told of no memory");
+    if (j.kind == WORK_FORM && j.memory < 0) wrong(s, "a worker is told of no memory");
+    if (j.kind == WORK_FORM) map_memory(s, w, &j);
     if (j.kind == WORK_FORM) memcpy(w->slot, j.slot, sizeof w->slot);
     if (j.kind == WORK_FORM) member_ready(w->member, j.epoch, 0, "");
-    if (j.kind == WORK_FORM) w->holds = true;
     if (j.kind == WORK_PROGRAM) member_have(w->member, j.epoch, &have);
     if (j.kind != WORK_START) return;
     bool stop = w->stop == j.run, fails = !stop && s->may_fail && pick(s, 40) == 0;
+    uint64_t *value = s->memory[w->memory];
     for (int i = 0; i < s->world && !stop && !fails; i++)
-        if (w->slot[i].owner == rank) s->value[i] = s->value[i] * 6364136223846793005ull + (uint64_t)(s->step + i + 1);
+        if (w->slot[i].owner == rank) value[i] = value[i] * 6364136223846793005ull + (uint64_t)(s->step + i + 1);
     if (fails) s->failing = true;
     struct run_end e = {.epoch = j.epoch,
                         .run = j.run,
@@ -233,9 +277,9 @@ on_cut(void *arg, int peer)
      * keep its memory, who end it. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
-        others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].holds &&
+        others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
                   machine_of(s, s->worker[i].rank) == machine_of(s, w->rank);
-    if (s->hosts > 1 && !strcmp(machine_of(s, w->rank), "other") && w->holds && others) {
+    if (s->hosts > 1 && !strcmp(machine_of(s, w->rank), "other") && w->memory >= 0 && others) {
         w->cut = true;
         queue_clear(&w->down);
     } else {
@@ -265,7 +309,7 @@ on_tell(void *arg, const struct notice *n)
     s->step++;
     if (s->step % 2) return;
     s->saved_step = s->step;
-    memcpy(s->saved, s->value, sizeof s->saved);
+    read_values(s, s->saved);
 }
 
 static void
@@ -276,7 +320,7 @@ begin_epoch(struct cluster *s)
     static struct slot slot[WORLD];
     for (uint32_t r = 0; r < (uint32_t)s->world; r++) slot[r] = (struct slot){r % (uint32_t)s->hosts, r};
     struct form f = {.threads = 2,
-                     .segment = "segment",
+                     .segment = "a",
                      .bus = "bus",
                      .nrange = 1,
                      .nslot = s->world,
@@ -331,7 +375,7 @@ program_turn(struct cluster *s)
         begin_epoch(s);
     } else if (phase == CLUSTER_IDLE && s->formed && !s->running && s->step < RUNS) {
         if (s->restore) {
-            memcpy(s->value, s->saved, sizeof s->value);
+            for (int r = 0; r < s->world; r++) *value_of(s, r) = s->saved[r];
             s->step = s->saved_step;
         }
         s->restore = s->failing = false;
@@ -451,6 +495,8 @@ play(uint64_t seed, int world, int hosts, int faults, bool fewer, bool may_fail,
     memcpy(o.job, "job of the seed.", CLUSTER_ID);
     *s = (struct cluster){
         .random = seed, .world = world, .hosts = hosts, .faults = faults, .fewer = fewer, .may_fail = may_fail};
+    s->restore = true; /* to what is there before the first run */
+    make_memory(s);
     s->c = coordinator_new(&o, &env);
     bool named = hosts > 1 || pick(s, 2); /* who has no rank might be on the wrong host */
     for (int r = 0; r < world; r++) worker_start(s, named ? r : -1);
@@ -466,9 +512,9 @@ play(uint64_t seed, int world, int hosts, int faults, bool fewer, bool may_fail,
         misfortune(s);
     }
     if (s->step < RUNS) wrong(s, "it does not end");
-    bool fits = !s->wrong && (!want[0] || !memcmp(want, s->value, sizeof s->value));
+    bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
-    if (!want[0]) memcpy(want, s->value, sizeof s->value);
+    if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
     *lost = s->lost;
     *why = s->why;
     coordinator_free(&s->c);

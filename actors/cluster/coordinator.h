@@ -17,8 +17,8 @@
  *
  * A **memory** is what the devices of one host lie in; memories have numbers, in the order of their first ranks. The
  * memory of the coordinator's own host is the coordinator's to make, that of another host its first worker's. It
- * outlives a worker as long as one is there that has it mapped; when none is, a newcomer begins with a fresh one
- * (coordinator_memory()).
+ * outlives a worker as long as one is there that has said that it has it mapped; when none has, it is made afresh
+ * (coordinator_memory()), and who has the old one after all - its READY came too late - lets go of it.
  *
  * A **slot** is a device thread of the cluster. Plans name slots of their memory, and the table that FORM sends says
  * which worker runs each: where workers are lost for good, others of that host take over their slots, and no plan
@@ -143,8 +143,7 @@ struct form {
     const uint64_t *bytes; /* by memory */
 };
 void coordinator_form(struct coordinator *c, const struct form *f);
-enum { MAKE_MEMORY = 1, MAKE_PORT = 2 };
-enum { MADE_FRESH = 1 };
+enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { HOLD_GIVE = 1 };
 
 /* In IDLE: ships the program to members that lack it, then runs it. Ends with NOTICE_ENDED (or LOST); what it points to

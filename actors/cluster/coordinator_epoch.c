@@ -77,11 +77,24 @@ send_form(struct coordinator *c)
                             .slots = {(const void *)c->slot, (uint32_t)(sizeof *c->slot * (size_t)c->nslot)},
                             .home = (uint32_t)m->info.memory,
                             .segment = span_text(at->info.own ? f->segment : at->segment),
+                            .made = at->info.made_epoch,
                             .memory = f->bytes[m->info.memory],
                             .bus = span_text(at->info.own ? f->bus : at->bus),
                             .ports = {(const void *)ports.text, (uint32_t)ports.len}});
     }
     str_free(&ports);
+}
+
+/* MAKE_. Nobody has said that he has a memory mapped: there is none, whoever may have begun to map it. */
+static uint32_t
+make_what(struct coordinator *c, int rank)
+{
+    struct memory_info *at = &c->memory[c->member[rank].info.memory].info;
+    uint32_t what = c->nmemory > 1 ? MAKE_PORT : 0;
+    if (at->keeper != rank) return what;
+    if (c->member[rank].holds) return what | MAKE_MEMORY;
+    at->made_epoch = c->epoch;
+    return what | MAKE_MEMORY | MAKE_FRESH;
 }
 
 /* What is to be made; BUSY is who makes something. */
@@ -100,8 +113,7 @@ coordinator_form(struct coordinator *c, const struct form *f)
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!is_in(m)) continue;
-        uint32_t flags = (c->nmemory > 1 ? MAKE_PORT : 0u) |
-                         (c->memory[m->info.memory].info.keeper == r ? (uint32_t)MAKE_MEMORY : 0u);
+        uint32_t flags = make_what(c, r);
         if (!flags) continue;
         c->awaited++;
         m->info.state = MEMBER_BUSY;
@@ -141,7 +153,6 @@ coordinate_made(struct coordinator *c, int rank, const struct packet *p)
     if (at->info.keeper == rank) {
         keep_text(&at->segment, p->segment);
         keep_text(&at->bus, p->bus);
-        if (p->flags & MADE_FRESH) at->info.made_epoch = c->epoch;
     }
     if (coordinate_last(c)) send_form(c);
 }

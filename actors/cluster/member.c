@@ -238,7 +238,6 @@ member_made(struct worker_member *m, uint32_t epoch, const struct made *made)
                 (struct packet){.kind = PACKET_MADE,
                                 .status = (uint32_t)made->status,
                                 .text = span_text(made->text),
-                                .flags = made->fresh ? MADE_FRESH : 0,
                                 .segment = span_text(made->segment),
                                 .bus = span_text(made->bus),
                                 .port = span_text(made->port)});

@@ -68,7 +68,6 @@ struct made {
     int status;
     const char *text; /* why not */
     const char *segment, *bus, *port;
-    bool fresh;
 };
 void member_made(struct worker_member *m, uint32_t epoch, const struct made *made);
 void member_ready(struct worker_member *m, uint32_t epoch, int status, const char *text);

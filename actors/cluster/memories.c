@@ -108,7 +108,10 @@ settle_memory(struct cluster *c, int number)
 {
     struct memory *m = &c->memory[number];
     bool own = coordinator_memory(c->c, number)->own;
-    *m = (struct memory){.of = c, .number = number, .map = map_of(c, number), .made_epoch = 1};
+    *m = (struct memory){.of = c,
+                         .number = number,
+                         .map = map_of(c, number),
+                         .made_epoch = coordinator_memory(c->c, number)->made_epoch};
     c->bytes[number] = memory_bytes(c, number);
     if (own) c->home = number;
     m->segment = own ? c->own : NULL;

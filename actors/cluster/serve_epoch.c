@@ -48,26 +48,32 @@ server_welcome(struct server *s, const struct order *o)
     free(bulk);
 }
 
+/* The one that it had goes. Nothing of this process is at work there: before the coordinator knew of it no run began.
+ */
 static void
-set_segment(struct server *s, struct segment *segment)
+set_segment(struct server *s, struct segment *segment, uint32_t made)
 {
     pthread_mutex_lock(&s->lock);
+    segment_free(&s->segment);
     s->segment = segment;
+    s->segment_made = made;
     pthread_mutex_unlock(&s->lock);
 }
 
 static int
-make_memory(struct server *s, const struct packet *p, char segment[SEGMENT_PATH], char bus[SEGMENT_PATH + 32])
+make_memory(struct server *s, const struct packet *p, uint32_t epoch, char segment[SEGMENT_PATH],
+            char bus[SEGMENT_PATH + 32])
 {
     char path[SEGMENT_PATH];
     struct segment *made;
     int nslot = (int)MIN(p->nslot, (uint32_t)BUS_HOST_SLOTS + 1);
     if (nslot < 1 || nslot > BUS_HOST_SLOTS || p->memory == 0 || p->memory > (uint64_t)1 << 46)
         return fail(E_BUS, "MAKE: %u slots, %llu bytes", p->nslot, (unsigned long long)p->memory);
-    if (!s->segment) {
+    if (p->flags & MAKE_FRESH) {
         TRY(segment_new(p->memory, &made));
-        set_segment(s, made);
+        set_segment(s, made, epoch);
     }
+    if (!s->segment) return fail(E_BUS, "MAKE: the host's memory is not there");
     segment_free(&s->made_bus);
     TRY(segment_new(bus_host_bytes(nslot), &s->made_bus));
     bus_host_format(segment_base(s->made_bus), nslot);
@@ -121,9 +127,9 @@ void
 server_make(struct server *s, const struct order *o)
 {
     char segment[SEGMENT_PATH] = "", bus[SEGMENT_PATH + 32] = "", port[CARRIER_PORT] = "";
-    struct made made = {.segment = segment, .bus = bus, .port = port, .text = "", .fresh = !s->segment};
+    struct made made = {.segment = segment, .bus = bus, .port = port, .text = ""};
     end_lost(o->packet.lost);
-    if (o->packet.flags & MAKE_MEMORY) made.status = make_memory(s, &o->packet, segment, bus);
+    if (o->packet.flags & MAKE_MEMORY) made.status = make_memory(s, &o->packet, o->work.epoch, segment, bus);
     if (!made.status && o->packet.flags & MAKE_PORT) made.status = open_carrier(s);
     if (s->carrier) carrier_port(s->carrier, port);
     if (made.status) made.text = err_text();
@@ -256,11 +262,11 @@ static int
 open_memory(struct server *s, const struct packet *p)
 {
     struct segment *opened;
-    if (s->segment) return 0;
+    if (s->segment && s->segment_made == p->made) return 0;
     char *path = text_of(p->segment);
     int status = segment_open(path, p->memory, &opened);
     free(path);
-    if (!status) set_segment(s, opened);
+    if (!status) set_segment(s, opened, p->made);
     return status;
 }
 

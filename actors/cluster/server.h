@@ -61,6 +61,7 @@ struct server {
     uint32_t stop_why;
     bool decides;            /* this memory says whether one can still cancel the run in progress */
     struct segment *segment; /* of this host's devices; under the lock, as others read it */
+    uint32_t segment_made;   /* the epoch in which it was made */
     struct carrier *carrier; /* to other hosts; NULL: there are none */
     /* The main thread's own. */
     struct segment *bus, *made_bus; /* the epoch's; the one that this worker made */

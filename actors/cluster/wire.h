@@ -17,7 +17,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52,          /* "RL" */
-    WIRE_VERSION = 3,             /* of the packets; the coordinator refuses a worker of another one */
+    WIRE_VERSION = 4,             /* of the packets; the coordinator refuses a worker of another one */
     WIRE_HEAD = 24,               /* bytes */
     WIRE_TEXT = 2048,             /* a text has at most so many bytes */
     WIRE_PIECE = 1 << 20,         /* programs and reports of acts travel in pieces of at most so many bytes */
@@ -48,7 +48,7 @@ enum packet_kind {
 struct packet {
     uint8_t kind;
     uint32_t epoch, seq;
-    uint32_t protocol, pid, cores, threads, world, run, status, flags, nslot, home;
+    uint32_t protocol, pid, cores, threads, world, run, status, flags, nslot, home, made;
     int32_t rank, node;
     uint64_t memory, program, offset, total, count;
     struct span version, host, machine, devices, text, job, digest, outline, segment, beat, bulk, bus, port, secret;
