@@ -165,6 +165,7 @@ struct eltwise {
 struct node;
 struct val;
 struct build;
+struct line_call;
 
 enum {
     OP_ELTWISE = 1,          /* .eltwise is set; ref comes from it */
@@ -260,6 +261,9 @@ struct op {
      * in[0]'s strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies.
      */
     int (*view)(const struct call *c, const struct view *in, struct view *out, int64_t *skip);
+    /* What its variant "lines" does to each line of a call (kernels/cpu/lines.h); false: the lines do not lie together.
+     */
+    bool (*lines)(const struct kcall *k, struct line_call *c);
     const struct kernel_variant *kernel; /* ends with a variant whose name is NULL; may be NULL */
     int ninplace;
     unsigned flags;

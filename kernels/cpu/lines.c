@@ -327,13 +327,23 @@ turn_out(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t wid
 
 /* ---- the call ---- */
 
-bool
-lines_accept(const struct line_call *c)
+/* May the lines of these views be walked together? */
+static bool
+are_alike(const struct line_call *c)
 {
     enum compute type = compute_of((enum dtype)c->view[0]->dtype);
     for (int i = 0; i < c->nview; i++)
         if (compute_of((enum dtype)c->view[i]->dtype) != type) return false;
     return type != COMP_I64;
+}
+
+bool
+lines_accepts(const struct kcall *k)
+{
+    struct line_call c;
+    for (int i = 0; i < k->call->nout; i++)
+        if (!view_is_dense(&k->out[i])) return false;
+    return k->call->op->lines(k, &c) && are_alike(&c);
 }
 
 /* Do a view's lines lie as reals in memory? */
@@ -369,10 +379,14 @@ room_of_all(const struct line_call *c)
     return bytes;
 }
 
-size_t
-lines_scratch(const struct line_call *c, int threads)
+int
+lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    return (size_t)(room_of_all(c) * threads);
+    struct line_call c;
+    UNUSED(state);
+    k->call->op->lines(k, &c);
+    *scratch_bytes = (size_t)(room_of_all(&c) * k->threads);
+    return 0;
 }
 
 /* Where a view's lines are. */
@@ -452,10 +466,15 @@ run_groups(void *arg, int64_t share, int64_t lo, int64_t hi)
     if (w->in_place) run_in_place(w, lo, hi);
 }
 
-void
-lines_run(const struct line_call *c, const struct kcall *k)
+int
+lines_run(const struct kcall *k, const void *state)
 {
-    if (c->l.outer == 0 || c->l.inner == 0) return;
-    struct work w = work_of(c, k);
-    team_shares(k->threads, c->l.outer * w.per, 1 + GRAIN / MAX(w.step * c->l.size, 1), run_groups, &w);
+    struct line_call c;
+    UNUSED(state);
+    if (k->call->op->find) k->call->op->find(k);
+    k->call->op->lines(k, &c);
+    if (c.l.outer == 0 || c.l.inner == 0) return 0;
+    struct work w = work_of(&c, k);
+    team_shares(k->threads, c.l.outer * w.per, 1 + GRAIN / MAX(w.step * c.l.size, 1), run_groups, &w);
+    return 0;
 }

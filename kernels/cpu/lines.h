@@ -46,12 +46,15 @@ struct line_call {
     void (*one)(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line);
 };
 
-size_t lines_scratch(const struct line_call *c, int threads);
-/* k->scratch has that many bytes. */
-void lines_run(const struct line_call *c, const struct kcall *k);
+/* The variant of an operator whose record has lines(): the views are all floats, or all doubles. */
+bool lines_accepts(const struct kcall *k);
+int lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int lines_run(const struct kcall *k, const void *state);
 
-/* May lines_run() walk the lines of these views together? All are floats, or all doubles. */
-bool lines_accept(const struct line_call *c);
+#define LINES_ROW                                                                                                      \
+    {                                                                                                                  \
+        "lines", .dense_in = true, .accepts = lines_accepts, .prepare = lines_prepare, .run = lines_run                \
+    }
 
 /* For results that have one number a line: v's element r. */
 static inline void

@@ -178,39 +178,15 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     for (int64_t i = l.seen; i < n; i++) y[i] = 0;
 }
 
-static struct line_call
-lines(const struct kcall *k)
-{
-    return (struct line_call){.l = lines_of(&k->in[SCORES], k->in[SCORES].ndim - 1),
-                              .nview = 2,
-                              .view = {&k->in[SCORES], &k->out[0]},
-                              .out = 2,
-                              .one = one_line};
-}
-
 static bool
-accepts_f64(const struct kcall *k)
+lines(const struct kcall *k, struct line_call *c)
 {
-    struct line_call c = lines(k);
-    return k->in[SCORES].dtype == DT_F64 && lines_accept(&c);
-}
-
-static int
-prepare_f64(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    UNUSED(state);
-    struct line_call c = lines(k);
-    *scratch_bytes = lines_scratch(&c, k->threads);
-    return 0;
-}
-
-static int
-run_f64(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    struct line_call c = lines(k);
-    lines_run(&c, k);
-    return 0;
+    *c = (struct line_call){.l = lines_of(&k->in[SCORES], k->in[SCORES].ndim - 1),
+                            .nview = 2,
+                            .view = {&k->in[SCORES], &k->out[0]},
+                            .out = 2,
+                            .one = one_line};
+    return k->in[SCORES].dtype == DT_F64;
 }
 
 /* y = softmax(scale x + mask): what is not seen has y = 0, and no gradient. */
@@ -252,9 +228,7 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 }
 
 static const struct kernel_variant variants[] = {
-    {"simd", .dense_in = true, .accepts = accepts, .run = run},
-    {"f64", .dense_in = true, .accepts = accepts_f64, .prepare = prepare_f64, .run = run_f64},
-    {NULL}};
+    {"simd", .dense_in = true, .accepts = accepts, .run = run}, LINES_ROW, {NULL}};
 
 const struct op op_attention_softmax = {
     .name = "attention_softmax",
@@ -268,6 +242,7 @@ const struct op op_attention_softmax = {
     .split_form = split_form,
     .saves = "a",
     .ref = ref,
+    .lines = lines,
     .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{2,3,4,5} - scale=0.5", "f32{2,5,5} - is_causal=true scale=0.25", "f32{2,3,4} f32{3,1} scale=2",

@@ -64,39 +64,15 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     line_set(x, at[1], label, (exp(line_at(x, at[0], label) - max - rest) - (1 - s + spread)) * g);
 }
 
-static struct line_call
-lines(const struct kcall *k)
-{
-    return (struct line_call){.l = lines_of(&k->in[0], ce_axis(k->in[0].ndim)),
-                              .nview = 2,
-                              .view = {&k->in[0], &k->out[0]},
-                              .out = 2,
-                              .one = one_line};
-}
-
 static bool
-accepts(const struct kcall *k)
+lines(const struct kcall *k, struct line_call *c)
 {
-    struct line_call c = lines(k);
-    return lines_accept(&c);
-}
-
-static int
-prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    UNUSED(state);
-    struct line_call c = lines(k);
-    *scratch_bytes = lines_scratch(&c, k->threads);
-    return 0;
-}
-
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    struct line_call c = lines(k);
-    lines_run(&c, k);
-    return 0;
+    *c = (struct line_call){.l = lines_of(&k->in[0], ce_axis(k->in[0].ndim)),
+                            .nview = 2,
+                            .view = {&k->in[0], &k->out[0]},
+                            .out = 2,
+                            .one = one_line};
+    return true;
 }
 
 /* With h the gradient of dx and p = exp((x - m) - rest): that of x is h p dloss, of m and of rest the same summed and
@@ -117,8 +93,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     }
 }
 
-static const struct kernel_variant variants[] = {
-    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 static const char line[] = BODY({
     const int64_t label = x1(0);
@@ -143,6 +118,7 @@ const struct op op_cross_entropy_grad = {
     .ref = ref,
     .line = line,
     .line_dims = ce_line_dims,
+    .lines = lines,
     .kernel = variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6 f32{4} f32{4} f32{4}",

@@ -108,37 +108,12 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     line_put(&k->out[2], r, rest);
 }
 
-static struct line_call
-lines(const struct kcall *k)
-{
-    return (struct line_call){
-        .l = lines_of(&k->in[0], ce_axis(k->in[0].ndim)), .nview = 1, .view = {&k->in[0]}, .out = 0, .one = one_line};
-}
-
 static bool
-accepts(const struct kcall *k)
+lines(const struct kcall *k, struct line_call *c)
 {
-    struct line_call c = lines(k);
-    return lines_accept(&c);
-}
-
-static int
-prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    UNUSED(state);
-    struct line_call c = lines(k);
-    *scratch_bytes = lines_scratch(&c, k->threads);
-    return 0;
-}
-
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    struct line_call c = lines(k);
-    ce_find_labels(k, k->in[0].global[ce_axis(k->in[0].ndim)]);
-    lines_run(&c, k);
-    return 0;
+    *c = (struct line_call){
+        .l = lines_of(&k->in[0], ce_axis(k->in[0].ndim)), .nview = 1, .view = {&k->in[0]}, .out = 0, .one = one_line};
+    return true;
 }
 
 struct val *
@@ -174,8 +149,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (through) din[0] = din[0] ? b_add(b, din[0], through) : through;
 }
 
-static const struct kernel_variant variants[] = {
-    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 static const char line[] = BODY({
     const int64_t label = x1(0);
@@ -211,6 +185,7 @@ const struct op op_cross_entropy_rows = {
     .line = line,
     .line_dims = ce_line_dims,
     .find = look,
+    .lines = lines,
     .kernel = variants,
     .say = ce_say,
     .flags = OP_HIDDEN,

@@ -40,39 +40,15 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     f->minus(n, at[0], max, f->log(f->exp_sum(n, at[0], max, NULL)), at[1]);
 }
 
-static struct line_call
-lines(const struct kcall *k)
-{
-    return (struct line_call){.l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i),
-                              .nview = 2,
-                              .view = {&k->in[0], &k->out[0]},
-                              .out = 2,
-                              .one = one_line};
-}
-
 static bool
-accepts(const struct kcall *k)
+lines(const struct kcall *k, struct line_call *c)
 {
-    struct line_call c = lines(k);
-    return lines_accept(&c);
-}
-
-static int
-prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    UNUSED(state);
-    struct line_call c = lines(k);
-    *scratch_bytes = lines_scratch(&c, k->threads);
-    return 0;
-}
-
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    struct line_call c = lines(k);
-    lines_run(&c, k);
-    return 0;
+    *c = (struct line_call){.l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i),
+                            .nview = 2,
+                            .view = {&k->in[0], &k->out[0]},
+                            .out = 2,
+                            .one = one_line};
+    return true;
 }
 
 /* dx = dy - exp(y) sum of dy */
@@ -95,8 +71,7 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
     return b->failed ? (int)err_last() : 0;
 }
 
-static const struct kernel_variant variants[] = {
-    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 static const char line[] = BODY({
     const real most = fold<greatest>((double)-INFINITY, [&](int64_t i) { return x0(i); });
@@ -116,6 +91,7 @@ const struct op op_log_softmax = {
     .saves = "a",
     .ref = ref,
     .line = line,
+    .lines = lines,
     .kernel = variants,
     .flags = OP_WIDE | OP_UNPLACED,
     .sample = {"f32{4,6}", "f32{2,3,5} axis=1", "f32{2,17}", "bf16{4,7} axis=0"},

@@ -132,35 +132,7 @@ lines(const struct kcall *k, struct line_call *c)
     return lines_over(&k->in[0], gone, &c->l);
 }
 
-static bool
-accepts(const struct kcall *k)
-{
-    struct line_call c;
-    return lines(k, &c) && lines_accept(&c) && dense_out(k);
-}
-
-static int
-prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    UNUSED(state);
-    struct line_call c;
-    lines(k, &c);
-    *scratch_bytes = lines_scratch(&c, k->threads);
-    return 0;
-}
-
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    struct line_call c;
-    lines(k, &c);
-    lines_run(&c, k);
-    return 0;
-}
-
-static const struct kernel_variant variants[] = {
-    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 /* dx = dy e^(x - y) / the sum of e^(x - y): that is 1 but for what y lost when it was rounded, which far from 0 is all
  * there is of a share's digits. */
@@ -194,6 +166,7 @@ const struct op op_logsumexp = {
     .ref = ref,
     .line = line,
     .line_dims = reduced_dims,
+    .lines = lines,
     .kernel = variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "f32{7}", "f32{3,1500} axis=1"},

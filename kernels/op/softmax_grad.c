@@ -34,39 +34,15 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     f->softmax_grad(n, at[0], at[1], f->dot(n, at[0], at[1]), at[2]);
 }
 
-static struct line_call
-lines(const struct kcall *k)
-{
-    return (struct line_call){.l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i),
-                              .nview = 3,
-                              .view = {&k->in[0], &k->in[1], &k->out[0]},
-                              .out = 4,
-                              .one = one_line};
-}
-
 static bool
-accepts(const struct kcall *k)
+lines(const struct kcall *k, struct line_call *c)
 {
-    struct line_call c = lines(k);
-    return lines_accept(&c);
-}
-
-static int
-prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    UNUSED(state);
-    struct line_call c = lines(k);
-    *scratch_bytes = lines_scratch(&c, k->threads);
-    return 0;
-}
-
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    struct line_call c = lines(k);
-    lines_run(&c, k);
-    return 0;
+    *c = (struct line_call){.l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i),
+                            .nview = 3,
+                            .view = {&k->in[0], &k->in[1], &k->out[0]},
+                            .out = 4,
+                            .one = one_line};
+    return true;
 }
 
 /* With h the gradient of dx: that of dy is y (h - sum of h y), that of y is h (dy - sum of y dy) - dy sum of h y. */
@@ -81,8 +57,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_sub(b, b_mul(b, h, b_sub(b, dy, inner)), b_mul(b, dy, outer));
 }
 
-static const struct kernel_variant variants[] = {
-    {"lines", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
+static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 static const char line[] = BODY({
     const real sum = fold<sums>(0.0, [&](int64_t i) { return (double)x0(i) * x1(i); });
@@ -100,6 +75,7 @@ const struct op op_softmax_grad = {
     .saves = "01",
     .ref = ref,
     .line = line,
+    .lines = lines,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6}", "f32{2,3,5} f32{2,3,5} axis=1", "bf16{2,17} bf16{2,17}"},
