@@ -3,7 +3,8 @@
  * Of sessions: a seed is a session of its own: two training steps over a pipeline of two stages and four devices, four
  * pieces, with every kind of move between layouts, real kernels, freed registers filled with NaN. It counts when its
  * loss and weights have the bits that threads give (t/actors-sim.c says more). Of clusters: a seed is a coordinator and
- * its workers with faults - packets lost or doubled, links cut, workers killed or silent -, snapshots and recovery; it
+ * its workers with faults - packets lost or doubled, links cut, workers killed or silent, coordinators killed and
+ * followed by others, which take over their workers -, snapshots and recovery; it
  * is right when it ends with the numbers of a run without faults (t/simulated.h). */
 #include "bench/clock.h"
 #include "t/simulated.h"
@@ -51,18 +52,19 @@ static void
 cluster_row(int world, int hosts, long seeds)
 {
     uint64_t want[WORLD] = {0};
-    const char *why;
-    long lost = 0, wrong = 0;
-    int more;
-    play(1, world, hosts, 0, false, false, want, &more, &why);
+    struct outcome out;
+    long lost = 0, restarts = 0, taken = 0, wrong = 0;
+    play(1, (struct trial){.world = world, .hosts = hosts}, want, &out);
     double begin = now_us();
     for (long i = 0; i < seeds; i++) {
-        wrong += !play((uint64_t)i + 1, world, hosts, FAULTS, i % 2, i % 3 == 0, want, &more, &why);
-        lost += more;
+        wrong += !play((uint64_t)i + 1, trial_of(world, hosts, (uint64_t)i), want, &out);
+        lost += out.lost;
+        restarts += out.restarts;
+        taken += out.taken;
     }
     double seconds = 1e-6 * (now_us() - begin);
-    printf("%d workers, %d host%-8s %8ld %6ld %8.2f %9.0f %12ld\n", world, hosts, hosts == 1 ? "" : "s", seeds, wrong,
-           seconds, (double)seeds / seconds, lost);
+    printf("%d workers, %d host%-8s %8ld %6ld %8.2f %9.0f %9ld %9ld %9ld\n", world, hosts, hosts == 1 ? "" : "s", seeds,
+           wrong, seconds, (double)seeds / seconds, lost, restarts, taken);
     fflush(stdout);
 }
 
@@ -75,7 +77,8 @@ main(int argc, char **argv)
     row("gpipe", (struct train_options){.schedule = "gpipe"});
     row("1f1b, late devices", (struct train_options){.schedule = "1f1b", .kind = "late"});
     row("a plain loop", (struct train_options){0});
-    printf("\n%-25s %8s %6s %8s %9s %12s\n", "a cluster with faults", "seeds", "wrong", "seconds", "seeds/s", "losses");
+    printf("\n%-25s %8s %6s %8s %9s %9s %9s %9s\n", "a cluster with faults", "seeds", "wrong", "seconds", "seeds/s",
+           "losses", "restarts", "taken");
     cluster_row(3, 1, seeds);
     cluster_row(4, 2, seeds);
     return 0;

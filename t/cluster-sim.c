@@ -9,17 +9,21 @@ test_seeds(int hosts)
     uint64_t base = seed_of(1);
     for (int world = hosts; world <= WORLD; world += 2) {
         uint64_t want[WORLD] = {0};
-        int lost, all = 0, bad = 0;
-        const char *why = NULL;
-        ok(play(base, world, hosts, 0, false, false, want, &lost, &why) && lost == 0,
+        struct outcome out;
+        int lost = 0, restarts = 0, taken = 0, bad = 0;
+        ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
            "%d workers on %d hosts without faults: nobody is lost", world, hosts);
         for (int i = 0; i < seeds; i++) {
-            bool fits = play(base + (uint64_t)i, world, hosts, FAULTS, i % 2, i % 3 == 0, want, &lost, &why);
-            all += lost;
-            if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), why);
+            bool fits = play(base + (uint64_t)i, trial_of(world, hosts, (uint64_t)i), want, &out);
+            lost += out.lost;
+            restarts += out.restarts;
+            taken += out.taken;
+            if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
         }
-        ok(!bad, "%d workers, %d seeds of faults: each ends, with the same numbers (%d losses)", world, seeds, all);
-        ok(all > seeds / 4, "%d workers: there were losses to recover from", world);
+        ok(!bad, "%d workers, %d seeds of faults: each ends, with the same numbers (%d losses, %d restarts)", world,
+           seeds, lost, restarts);
+        ok(lost > seeds / 5, "%d workers: there were losses to recover from", world);
+        ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: coordinators took over %d", world, taken);
     }
 }
 
@@ -35,12 +39,14 @@ test_known(void)
                                     772845, 785436, 795342, 796474, 802111, 824286, 984468, 986460, 46232,
                                     46411,  46724,  46775,  47785,  47883,  48165,  48392,  49035};
     uint64_t want[WORLD] = {0};
-    int lost, bad = 0;
-    const char *why = NULL;
-    play(1, 4, 2, 0, false, false, want, &lost, &why);
-    for (size_t i = 0; i < countof(seed); i++)
-        if (!play(seed[i], 4, 2, FAULTS, seed[i] % 2 == 0, seed[i] % 3 == 1, want, &lost, &why) && !bad++)
-            diag("seed %llu: %s", (unsigned long long)seed[i], why);
+    struct outcome out;
+    int bad = 0;
+    play(1, (struct trial){.world = 4, .hosts = 2}, want, &out);
+    for (size_t i = 0; i < countof(seed); i++) {
+        struct trial trial = trial_of(4, 2, seed[i] - 1);
+        trial.restarts = trial.keep = false;
+        if (!play(seed[i], trial, want, &out) && !bad++) diag("seed %llu: %s", (unsigned long long)seed[i], out.why);
+    }
     ok(!bad, "seeds that were once wrong are right");
 }
 

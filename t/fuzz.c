@@ -182,8 +182,12 @@ fuzz_coordinator(const uint8_t *bytes, size_t n)
         uint8_t from = next_byte(&in);
         if (from % 8 >= PEERS)
             coordinator_act(c, &in, &told, &run);
-        else if (!next_packet(&in, told.epoch, &seq[from % 8], &room, &p))
-            (from & 128 ? coordinator_beat(c, &p) : coordinator_receive(c, from % 8, &p));
+        else if (next_packet(&in, told.epoch, &seq[from % 8], &room, &p))
+            continue;
+        else if (from & 128)
+            coordinator_beat(c, &p);
+        else
+            coordinator_receive(c, from % 8, &p);
         if (told.full) coordinator_act(c, &(struct input){0}, &told, &run);
     }
     coordinator_bye(c, 0);

@@ -2,12 +2,13 @@
  *
  * Packets travel as bytes in one queue a direction and worker; the seed says which queue delivers next, when a worker's
  * executor does its next piece of work, when the clock ticks, and what goes wrong: packets lost or doubled, links cut,
- * workers that crash or fall silent. The program that the cluster runs is a training loop: every run changes a number
- * on every worker, every second one is followed by a snapshot, a loss by recovery (with as many workers or fewer).
- * Ranks lie on one host or on two. The numbers lie in the hosts' memories: the coordinator's own, and of the second
- * host one that a worker made and others mapped; when none of these is left the next has a fresh one, and who was cut
- * off still writes into the old. What must hold whatever happens: it ends, and the numbers are those of a run without
- * faults. */
+ * workers that crash or fall silent, a coordinator that is killed, whose workers end or are taken over by the next one,
+ * which goes on from the last checkpoint. The program that the cluster runs is a training loop: every run changes a
+ * number on every worker, every second one is followed by a snapshot, a loss by recovery (with as many workers or
+ * fewer). Ranks lie on one host or on two. The numbers lie in the hosts' memories: the coordinator's own, and of the
+ * second host one that a worker made and others mapped; when none of these is left the next has a fresh one, and who
+ * was cut off still writes into the old. What must hold whatever happens: it ends, and the numbers are those of a run
+ * without faults. */
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
@@ -18,6 +19,22 @@
 #include "t/tap.h"
 
 enum { WORLD = 5, RUNS = 8 /* the last is saved too */, QUEUE = 256, SILENCE = 8, FAULTS = 6, STEPS = 60000 };
+enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1 };
+
+struct trial {
+    int world, hosts, faults; /* workers; hosts: 1 or 2 */
+    bool fewer;               /* recovery may go on with fewer */
+    bool may_fail;            /* runs may */
+    bool restarts;            /* the coordinator may be killed */
+    bool keep;                /* and its workers are kept for the next one */
+};
+
+struct outcome {
+    int lost;     /* workers */
+    int restarts; /* of the coordinator */
+    int taken;    /* workers of epochs that an earlier one had left */
+    const char *why;
+};
 
 struct queue {
     struct str item[QUEUE];
@@ -27,8 +44,8 @@ struct queue {
 struct job { /* one piece of an executor's work */
     enum work_kind kind;
     uint32_t epoch, run, flags;
-    struct slot slot[WORLD];  /* FORM: who runs each slot */
-    uint32_t lost[4 * WORLD]; /* MAKE: processes of its host that are to be gone */
+    struct slot slot[WORLD]; /* FORM: who runs each slot */
+    uint32_t lost[WORKERS];  /* MAKE: processes of its host that are to be gone */
     int nlost;
     uint64_t program;
     int memory; /* FORM: the number in its name */
@@ -37,31 +54,37 @@ struct job { /* one piece of an executor's work */
 
 struct sim_worker {
     bool alive, silent, cut; /* cut: lost on a host where the coordinator kills nobody */
-    int peer, rank;          /* rank: the one it was started for */
+    struct cluster *of;
+    int peer, rank, life; /* rank: the one it was started for; life: of its coordinator */
+    unsigned char secret[CLUSTER_ID];
     struct worker_member *member;
     struct queue up, down;
     struct job job[QUEUE];
     int njob;
     uint32_t stop; /* run that is to stop */
     struct slot slot[WORLD];
-    bool left;
+    bool left, kept;
     int memory; /* that it has mapped; -1: none */
     uint32_t made;
     int status;
 };
 
 struct cluster {
+    struct trial trial;
     uint64_t random;
     struct coordinator *c;
-    struct sim_worker worker[4 * WORLD];
-    int nworker, world, faults, lost, wrong;
-    uint32_t run;                      /* the last that was started */
-    int step, saved_step;              /* of the training loop */
-    uint64_t memory[4 * WORLD][WORLD]; /* by rank: what the runs change; 0: of the coordinator's host */
-    int nmemory;
-    uint64_t saved[WORLD]; /* the snapshot */
-    bool formed, running, restore, failing, ended, may_fail;
-    int trial, fewer, hosts;
+    int life; /* coordinators so far */
+    unsigned char secret[WORLD][CLUSTER_ID];
+    int started[WORLD]; /* whom this one started last for the rank */
+    bool takes_over;    /* it still waits for those that another one left */
+    struct sim_worker worker[WORKERS];
+    int nworker, world, faults, lost, taken, wrong;
+    uint32_t run;                     /* the last that was started */
+    int step, saved_step;             /* of the training loop */
+    uint64_t memory[MEMORIES][WORLD]; /* by rank: what the runs change */
+    int nmemory, own;                 /* own: of the coordinator's host */
+    uint64_t saved[WORLD];            /* the snapshot, and the checkpoint */
+    bool formed, running, restore, failing;
     const char *why;
 };
 
@@ -110,16 +133,16 @@ static const char *
 machine_of(const struct cluster *s, int rank)
 {
     static const char *const machine[] = {"m", "other"};
-    return machine[MAX(rank, 0) % s->hosts];
+    return machine[MAX(rank, 0) % s->trial.hosts];
 }
 
 /* Where the number of a rank lies in this epoch. */
 static uint64_t *
 value_of(struct cluster *s, int rank)
 {
-    int host = rank % s->hosts;
+    int host = rank % s->trial.hosts;
     int keeper = host ? coordinator_keeper(s->c, host) : -1;
-    return &s->memory[host ? s->worker[coordinator_member(s->c, keeper)->peer].memory : 0][rank];
+    return &s->memory[host ? s->worker[coordinator_member(s->c, keeper)->peer].memory : s->own][rank];
 }
 
 static void
@@ -149,16 +172,15 @@ map_memory(struct cluster *s, struct sim_worker *w, const struct job *j)
 static void
 worker_send(void *arg, const struct packet *p)
 {
-    struct cluster *s = ((void **)arg)[0];
-    struct sim_worker *w = ((void **)arg)[1];
-    if (w->alive) queue_put(s, &w->up, p);
+    struct sim_worker *w = arg;
+    if (w->alive) queue_put(w->of, &w->up, p);
 }
 
 static void
 worker_work(void *arg, const struct work *work)
 {
-    struct cluster *s = ((void **)arg)[0];
-    struct sim_worker *w = ((void **)arg)[1];
+    struct sim_worker *w = arg;
+    struct cluster *s = w->of;
     if (work->kind == WORK_STOP) {
         w->stop = work->packet->run;
     } else if (work->kind == WORK_FORM && work->packet->slots.n > sizeof w->slot) {
@@ -181,16 +203,13 @@ worker_work(void *arg, const struct work *work)
     }
 }
 
-static void *env_arg[4 * WORLD][2];
-
+/* A process that wants the rank, -1: any. */
 static void
-worker_start(struct cluster *s, int rank)
+worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID])
 {
     int i = s->nworker++;
     struct sim_worker *w = &s->worker[i];
-    env_arg[i][0] = s;
-    env_arg[i][1] = w;
-    struct member_env env = {env_arg[i], worker_send, worker_work};
+    struct member_env env = {w, worker_send, worker_work};
     struct member_options o = {.hello = {.kind = PACKET_HELLO,
                                          .protocol = WIRE_VERSION,
                                          .version = span_text("1"),
@@ -198,14 +217,28 @@ worker_start(struct cluster *s, int rank)
                                          .machine = span_text(machine_of(s, rank)),
                                          .devices = span_text("cpu:1"),
                                          .pid = (uint32_t)i + 1,
-                                         .rank = rank},
+                                         .rank = rank,
+                                         .secret = {w->secret, CLUSTER_ID}},
                                .silence = 60};
+    memcpy(w->secret, secret, CLUSTER_ID);
+    w->of = s;
+    w->life = s->life;
     w->alive = true;
     w->peer = i;
     w->rank = rank;
     w->memory = -1;
     w->member = member_new(&o, &env);
     member_linked(w->member);
+}
+
+/* As the coordinator does it, who tells it a secret. */
+static void
+start_for(struct cluster *s, int rank)
+{
+    s->started[rank] = s->nworker;
+    memcpy(s->secret[rank], &s->nworker, sizeof s->nworker);
+    s->secret[rank][CLUSTER_ID - 1] = 1;
+    worker_start(s, rank, s->secret[rank]);
 }
 
 static void
@@ -242,7 +275,7 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     if (j.kind == WORK_FORM) member_ready(w->member, j.epoch, 0, "");
     if (j.kind == WORK_PROGRAM) member_have(w->member, j.epoch, &have);
     if (j.kind != WORK_START) return;
-    bool stop = w->stop == j.run, fails = !stop && s->may_fail && pick(s, 40) == 0;
+    bool stop = w->stop == j.run, fails = !stop && s->trial.may_fail && pick(s, 40) == 0;
     uint64_t *value = s->memory[w->memory];
     for (int i = 0; i < s->world && !stop && !fails; i++)
         if (w->slot[i].owner == rank) value[i] = value[i] * 6364136223846793005ull + (uint64_t)(s->step + i + 1);
@@ -279,7 +312,7 @@ on_cut(void *arg, int peer)
     for (int i = 0; i < s->nworker; i++)
         others |= i != peer && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
                   machine_of(s, s->worker[i].rank) == machine_of(s, w->rank);
-    if (s->hosts > 1 && !strcmp(machine_of(s, w->rank), "other") && w->memory >= 0 && others) {
+    if (!strcmp(machine_of(s, w->rank), "other") && w->memory >= 0 && others) {
         w->cut = true;
         queue_clear(&w->down);
     } else {
@@ -291,7 +324,13 @@ static void
 on_tell(void *arg, const struct notice *n)
 {
     struct cluster *s = arg;
-    if (n->kind == NOTICE_FORMED) s->formed = true;
+    if (n->kind == NOTICE_FORMED) {
+        s->formed = true;
+        for (int r = 0; r < s->world; r++) {
+            int peer = coordinator_member(s->c, r)->peer;
+            s->taken += peer >= 0 && s->worker[peer].kept;
+        }
+    }
     if (n->kind == NOTICE_LOST) {
         s->lost++;
         s->running = s->formed = false;
@@ -299,7 +338,6 @@ on_tell(void *arg, const struct notice *n)
     if (n->kind != NOTICE_ENDED) return;
     if (!s->running) wrong(s, "a run ended that did not run");
     s->running = false;
-    s->ended = true;
     if (n->status && !s->failing) wrong(s, "a run failed that nothing made fail");
     if (n->status && strcmp(n->text, "made to fail")) wrong(s, "the first failure is not the one that is told");
     if (n->status) {
@@ -318,9 +356,10 @@ begin_epoch(struct cluster *s)
     static const struct range range[] = {{0, 0, WORLD, 0, WORLD, 0}};
     static const uint64_t bytes[] = {4096, 4096};
     static struct slot slot[WORLD];
-    for (uint32_t r = 0; r < (uint32_t)s->world; r++) slot[r] = (struct slot){r % (uint32_t)s->hosts, r};
+    const char own[] = {(char)('a' + s->own), '\0'};
+    for (uint32_t r = 0; r < (uint32_t)s->world; r++) slot[r] = (struct slot){r % (uint32_t)s->trial.hosts, r};
     struct form f = {.threads = 2,
-                     .segment = "a",
+                     .segment = own,
                      .bus = "bus",
                      .nrange = 1,
                      .nslot = s->world,
@@ -340,6 +379,15 @@ all_here(const struct cluster *s)
     return true;
 }
 
+/* Who is to be there and is not. */
+static void
+start_absent(struct cluster *s)
+{
+    s->takes_over = false;
+    for (int r = 0; r < s->world; r++)
+        if (coordinator_member(s->c, r)->state == MEMBER_ABSENT) start_for(s, r);
+}
+
 /* Recovery as the session does it: with all ranks again, or (sometimes) with those that are left. */
 static void
 recover(struct cluster *s)
@@ -350,7 +398,7 @@ recover(struct cluster *s)
         alive += state >= MEMBER_PRESENT && state <= MEMBER_BUSY;
         lost += state == MEMBER_LOST;
     }
-    bool fewer = s->fewer && alive > 0 && coordinator_memories(s->c) && pick(s, 2);
+    bool fewer = s->trial.fewer && alive > 0 && coordinator_memories(s->c) && pick(s, 2);
     int workers = fewer ? alive : alive + lost;
     if (s->nworker + lost > (int)countof(s->worker)) workers = MAX(alive, 1);
     while (coordinator_recover(s->c, workers)) /* of each memory one is wanted */
@@ -358,9 +406,8 @@ recover(struct cluster *s)
             wrong(s, "recovery is refused");
             return;
         }
-    for (int r = 0; r < s->world; r++)
-        if (coordinator_member(s->c, r)->state == MEMBER_ABSENT) worker_start(s, r);
     s->restore = true;
+    start_absent(s);
 }
 
 static void
@@ -373,6 +420,8 @@ program_turn(struct cluster *s)
         recover(s);
     } else if (phase == CLUSTER_GATHER && all_here(s)) {
         begin_epoch(s);
+    } else if (s->takes_over && pick(s, 20) == 0) {
+        start_absent(s);
     } else if (phase == CLUSTER_IDLE && s->formed && !s->running && s->step < RUNS) {
         if (s->restore) {
             for (int r = 0; r < s->world; r++) *value_of(s, r) = s->saved[r];
@@ -419,21 +468,52 @@ deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
     }
 }
 
-/* What the operating system tells of a process whose rank is known. */
+/* What the operating system tells the coordinator of a process whose rank it knows. */
 static void
 gone(struct cluster *s, const struct sim_worker *w, const char *how)
 {
     int rank = w->rank >= 0 ? w->rank : member_rank(w->member);
-    if (rank < 0) return;
+    if (rank < 0 || w->life != s->life) return;
     const struct member_info *m = coordinator_member(s->c, rank);
-    if (m->peer == w->peer || m->state == MEMBER_ABSENT) coordinator_gone(s->c, rank, how);
+    if (m->peer == w->peer || (m->state == MEMBER_ABSENT && s->started[rank] == w->peer))
+        coordinator_gone(s->c, rank, how);
+}
+
+/* What was on its way to the coordinator goes with it. */
+static void
+coordinator_begin(struct cluster *s)
+{
+    struct coordinator_env env = {s, on_send, on_cut, on_tell};
+    struct coordinator_options o = {.world = s->world,
+                                    .silence = SILENCE,
+                                    .version = "1",
+                                    .machine = "m",
+                                    .beat = "beat",
+                                    .bulk = "bulk",
+                                    .job = "a job of the sim",
+                                    .secret = (const unsigned char(*)[CLUSTER_ID])s->secret};
+    coordinator_free(&s->c);
+    o.job[0] = (unsigned char)s->life++;
+    memset(s->secret, 0, sizeof s->secret);
+    for (int r = 0; r < WORLD; r++) s->started[r] = -1;
+    for (int i = 0; i < s->nworker; i++) queue_clear(&s->worker[i].up);
+    s->c = coordinator_new(&o, &env);
+    s->own = make_memory(s);
+    s->run = 0;
+    s->restore = true; /* the checkpoint, or what is there before the first run */
+    s->formed = s->running = s->failing = false;
+    s->takes_over = s->life > 1;
 }
 
 static void
 misfortune(struct cluster *s)
 {
+    if (s->trial.restarts && s->nworker + 2 * s->world <= WORKERS && fault(s, 1000)) {
+        coordinator_begin(s);
+        return;
+    }
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
-    if (!w->alive || member_rank(w->member) < 0) return; /* of who is nobody yet, whoever started it takes care */
+    if (!w->alive || w->cut || member_rank(w->member) < 0) return; /* of who is nobody yet, who started it takes care */
     if (fault(s, 4000)) {
         worker_kill(w);
         coordinator_cut(s->c, w->peer, "was killed");
@@ -452,30 +532,38 @@ tick(struct cluster *s)
     for (int i = 0; i < s->nworker; i++) {
         struct sim_worker *w = &s->worker[i];
         if (!w->alive || w->silent || w->cut) continue;
-        if (member_beat(w->member, &p)) coordinator_beat(s->c, &p);
-        int rank = member_rank(w->member);
-        if (rank >= 0 && coordinator_pulse(s->c, rank, &p)) member_heard(w->member, &p);
+        if (member_beat(w->member, &p) && coordinator_beat(s->c, &p) && coordinator_pulse(s->c, p.rank, &p))
+            member_heard(w->member, &p);
         member_tick(w->member);
     }
     coordinator_tick(s->c);
+}
+
+/* A process that ends, or begins anew for the next coordinator. */
+static void
+worker_end(struct cluster *s, struct sim_worker *w)
+{
+    int rank = MAX(w->rank, member_rank(w->member));
+    bool orphan = w->status == LEAVE_ORPHAN, again = orphan && (s->trial.keep || member_rank(w->member) < 0);
+    worker_kill(w);
+    if (!s->trial.keep || !orphan) gone(s, w, "ended");
+    if (!again || s->nworker == WORKERS) return;
+    worker_start(s, rank, w->secret);
+    s->worker[s->nworker - 1].kept = w->life != s->life;
 }
 
 static void
 worker_turn(struct cluster *s)
 {
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
-    if (w->left && w->alive) {
-        int rank = w->rank;
-        worker_kill(w);
-        gone(s, w, "ended");
-        if (member_rank(w->member) < 0 && s->nworker < (int)countof(s->worker)) worker_start(s, rank); /* tries again */
-    }
+    if (w->left && w->alive) worker_end(s, w);
     if (!w->alive) return;
     if (w->cut) { /* what it still has to do it does, when it wakes */
         queue_clear(&w->up);
         if (w->njob && pick(s, 60) == 0) worker_execute(s, w);
         return;
     }
+    if (w->life != s->life && !w->silent && pick(s, 8) == 0) member_cut(w->member, "the link to the coordinator ended");
     int what = (int)pick(s, 3);
     if (what == 0 && w->up.n) deliver(s, w, &w->up);
     if (what == 1 && w->down.n && !w->silent) deliver(s, w, &w->down);
@@ -484,22 +572,31 @@ worker_turn(struct cluster *s)
 
 /* ---- a seed ---- */
 
+/* What the n-th seed of a row tries. */
+static struct trial
+trial_of(int world, int hosts, uint64_t n)
+{
+    return (struct trial){.world = world,
+                          .hosts = hosts,
+                          .faults = FAULTS,
+                          .fewer = n % 2,
+                          .may_fail = n % 3 == 0,
+                          .restarts = n % 4 == 0,
+                          .keep = n % 8 < 4};
+}
+
 static bool
-play(uint64_t seed, int world, int hosts, int faults, bool fewer, bool may_fail, uint64_t want[WORLD], int *lost,
-     const char **why)
+play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *out)
 {
     struct cluster *s = must_alloc(sizeof *s);
-    struct coordinator_env env = {s, on_send, on_cut, on_tell};
-    struct coordinator_options o = {
-        .world = world, .silence = SILENCE, .version = "1", .machine = "m", .beat = "beat", .bulk = "bulk"};
-    memcpy(o.job, "job of the seed.", CLUSTER_ID);
-    *s = (struct cluster){
-        .random = seed, .world = world, .hosts = hosts, .faults = faults, .fewer = fewer, .may_fail = may_fail};
-    s->restore = true; /* to what is there before the first run */
-    make_memory(s);
-    s->c = coordinator_new(&o, &env);
-    bool named = hosts > 1 || pick(s, 2); /* who has no rank might be on the wrong host */
-    for (int r = 0; r < world; r++) worker_start(s, named ? r : -1);
+    static const unsigned char none[CLUSTER_ID];
+    s->trial = trial;
+    s->random = seed;
+    s->world = trial.world;
+    s->faults = trial.faults;
+    coordinator_begin(s);
+    bool named = trial.hosts > 1 || pick(s, 2); /* who has no rank might be on the wrong host */
+    for (int r = 0; r < s->world; r++) worker_start(s, named ? r : -1, none);
     int k = 0;
     for (; k < STEPS && s->step < RUNS && !s->wrong; k++) {
         uint64_t what = pick(s, 64);
@@ -515,8 +612,7 @@ play(uint64_t seed, int world, int hosts, int faults, bool fewer, bool may_fail,
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *lost = s->lost;
-    *why = s->why;
+    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->why};
     coordinator_free(&s->c);
     for (int i = 0; i < s->nworker; i++) {
         member_free(&s->worker[i].member);

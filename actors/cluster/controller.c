@@ -225,9 +225,7 @@ take_beats(struct cluster *c)
     int peer;
     struct packet p;
     while (link_receive(c->link, LINK_BEAT, &peer, &bytes, &n)) {
-        if (packet_read(bytes, n, &p) || p.kind != PACKET_BEAT) continue;
-        coordinator_beat(c->c, &p);
-        if (p.rank < 0 || p.rank >= c->options.world || p.job.n != CLUSTER_ID) continue;
+        if (packet_read(bytes, n, &p) || !coordinator_beat(c->c, &p)) continue;
         c->process[p.rank].beat_peer = peer;
         c->process[p.rank].heard_ns = now_ns();
     }

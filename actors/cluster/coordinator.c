@@ -207,16 +207,18 @@ coordinator_pulse(struct coordinator *c, int rank, struct packet *out)
     return true;
 }
 
-void
+bool
 coordinator_beat(struct coordinator *c, const struct packet *p)
 {
     bool ours = p->kind == PACKET_BEAT && p->job.n == CLUSTER_ID && !memcmp(p->job.bytes, c->options.job, CLUSTER_ID);
-    if (!ours || p->rank < 0 || p->rank >= c->options.world) return;
+    if (!ours || p->rank < 0 || p->rank >= c->options.world) return false;
     struct member *m = &c->member[p->rank];
-    if (!is_in(m) || p->count <= m->info.beats) return; /* a late one says nothing of now */
+    if (!is_in(m)) return false;
+    if (p->count <= m->info.beats) return true; /* a late one says nothing of now */
     m->info.beats = p->count;
     m->info.missed = 0;
     m->said = p->seq;
+    return true;
 }
 
 /* ---- receiving ---- */

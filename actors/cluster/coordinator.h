@@ -123,8 +123,9 @@ void coordinator_free(struct coordinator **c);
 
 /* Takes a packet that came by link `peer`, whose first packet makes it known. */
 void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
-/* Takes a heartbeat, which names its rank; its link is another one, and proves nothing but life. */
-void coordinator_beat(struct coordinator *c, const struct packet *p);
+/* Takes a heartbeat, which names its rank; its link is another one, and proves nothing but life. False: it is of no
+ * member. */
+bool coordinator_beat(struct coordinator *c, const struct packet *p);
 /* Hears that the link ended. */
 void coordinator_cut(struct coordinator *c, int peer, const char *how);
 /* Hears that the process that has the rank, or was to have it, ended: "was killed by signal 9". */
