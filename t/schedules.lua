@@ -146,6 +146,42 @@ tap.group("a single piece goes there and back", function()
   end
 end)
 
+-- The time of a step that goes forward alone, in slots.
+local function evaluated(devices, m, schedule)
+  local on, weight = {}, {}
+  for q, d in ipairs(devices) do
+    on[q] = rille.placement("meta", {d})
+    weight[q] = rille.empty({8, 8}, {placement = on[q]})
+  end
+  local step = rille.graph(function(x)
+    for q = 1, #devices do x = (q > 1 and x:to_global{placement = on[q], sbp = "B"} or x):matmul(weight[q]):tanh() end
+    return x
+  end, {micro_batches = m, schedule = schedule})
+  step(rille.empty({2 * m, 8}, {placement = on[1]}))
+  return slots(step, APART)
+end
+
+tap.group("forward alone", function()
+  for p = 2, 16 do
+    local got, want = {}, {}
+    for m = 1, 64 do got[m], want[m] = evaluated(chain(p), m, "1f1b"), m + p - 1 end
+    tap.is(got, want, p .. " stages, 1 to 64 pieces: (m + p - 1) F")
+    for _, schedule in ipairs{"gpipe", "zb-h1", "zb-h2", "auto", {memory = 0.5}, {lag = 2}} do
+      local name = type(schedule) == "table" and (schedule.lag and "lag 2" or "memory 0.5") or schedule
+      tap.is(evaluated(chain(p), 9, schedule), 9 + p - 1, ("%s, %d stages, 9 pieces: nor is another schedule slower"):format(name, p))
+    end
+  end
+  for _, v in ipairs{2, 4} do
+    for _, p in ipairs{2, 3, 4, 8} do
+      for _, k in ipairs{1, 2, 4} do
+        local m, name = k * p, ("%d stages on each of %d devices, %d pieces, "):format(v, p, k * p)
+        tap.is(evaluated(dealt(p, v), m, "interleaved"), v * m + p - 1, name .. "round: (v m + p - 1) F")
+        tap.is(evaluated(dealt(p, v, true), m, "auto"), v * m + 2 * (p - 1), name .. "there and back: (v m + 2 (p - 1)) F")
+      end
+    end
+  end
+end)
+
 tap.group("waves of four", function()
   local bubble_1f1b = 4 * 3 * 7 -- in slots of a stage, of which 1F1B has a quarter as many
   for _, case in ipairs(LONG and {{0.6, 0.56}, {0.75, 0.4}, {0.85, 0.26}, {1, 0.2}, {1.2, 0.14}} or {{0.85, 0.26}, {1, 0.2}}) do
