@@ -55,7 +55,7 @@ enum { RILLE_SECRET = 16 };
 struct rille_workers {
     int workers;
     const char *bind;     /* where workers join: "tcp://127.0.0.1:5555"; NULL: sockets in a folder of the user's own */
-    const char *key_file; /* of rille_key_new(); NULL: none, for this host alone */
+    const char *key_file; /* of rille_key_new(), or a folder; NULL: none, for this host alone */
     /* Starts the process of a rank, which calls rille_worker() with this address and secret (a pipe carries the secret:
      * arguments and environment never hold it); the session asks for the first `started` ranks, and again for those it
      * loses. Gives 0 and *pid, or tells the user why not and gives non-zero. NULL: workers come by themselves. */
@@ -107,6 +107,11 @@ int rille_own_address(const char *host, char out[64]);
 int rille_address(const char *text); /* non-zero: what is wrong with an address */
 int rille_devices(const char *text); /* the same for a list of devices */
 int rille_key_new(char **text);      /* what a key file holds */
+/* What the files of a folder of keys hold: text[0] the coordinator's, text[1 + r] that of rank r, whose key stands for
+ * that rank; the texts are the caller's to free. Non-zero: so many workers... */
+int rille_key_new_ranks(int workers, char **text);
+enum { RILLE_KEY_NAME = 24 };
+int rille_key_name(int rank, char out[RILLE_KEY_NAME]); /* of such a file; rank -1: the coordinator's */
 
 struct rille_worker_info {
     int rank, pid, cores; /* cores, bytes: of its host */

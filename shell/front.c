@@ -5,6 +5,7 @@
  *   rille coordinator --bind A --world N [...]        a controller here; workers come by themselves
  *   rille worker --join A                             one of those workers
  *   rille keys                                        a key file, to stdout
+ *   rille keys --world N FOLDER                       one for the coordinator and each worker
  *   rille attach [NAME]                               a prompt on a controller that runs
  *   rille [options] script, under a launcher          rank 0: a controller, and the parent of worker 0; others: workers
  *
@@ -30,6 +31,7 @@ static const char help[] =
     "       rille coordinator --bind tcp://HOST:PORT --world N [options] [script.lua [args]]\n"
     "       rille worker --join tcp://HOST:PORT [options]\n"
     "       rille keys > FILE                                    a key for coordinator and workers\n"
+    "       rille keys --world N FOLDER                          one for each of them\n"
     "       rille attach [NAME]                                  a prompt on a controller that runs on this host\n\n"
     "  -n N               how many workers to start\n"
     "  -H, --hosts LIST   where, and how many on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
@@ -42,7 +44,7 @@ static const char help[] =
     "      --host NAME    the host that this worker says it is on, for tests\n"
     "      --wait SECONDS for the coordinator to be there (300)\n"
     "      --keep SECONDS workers outlive their controller so long, for the next one at that address\n"
-    "      --key-file F   the key, which others cannot read\n\n"
+    "      --key-file F   the key, which others cannot read, or a folder of keys\n\n"
     "launch and coordinator take the options of rille --help as well.\n";
 
 /* ---- reading arguments ---- */
@@ -215,11 +217,11 @@ static int
 start(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid)
 {
     const struct front *f = arg;
-    char host[32];
+    char host[32], key[FRONT_TEXT];
     struct spawned w = {.rank = rank,
                         .address = address,
                         .devices = f->devices,
-                        .key_file = f->cluster.key_file,
+                        .key_file = key_of_worker(f, rank, key),
                         .keep = f->keep,
                         .host = pretended_host(f, rank, host),
                         .over_ssh = remote_host(f, rank),
@@ -280,17 +282,6 @@ choose_bind(struct front *f)
     return 0;
 }
 
-static int
-make_key(struct front *f)
-{
-    char *text;
-    if (rille_key_new(&text)) return refused(rille_error());
-    f->cluster.key_file = key_in_memory(text, strlen(text));
-    explicit_bzero(text, strlen(text));
-    free(text);
-    return f->cluster.key_file ? 0 : refused(strerror(errno));
-}
-
 /* What launch has to know besides where there are other hosts. */
 static int
 launch_over(const struct words *w, struct front *f)
@@ -306,7 +297,7 @@ launch_over(const struct words *w, struct front *f)
     }
     f->cluster.host = host_name;
     if (!w->bind && (code = choose_bind(f))) return code;
-    return w->key_file ? 0 : make_key(f);
+    return w->key_file || !keys_of_job(f) ? 0 : USAGE;
 }
 
 /* Whoever takes workers over is where they look for it, and has their key. */
@@ -437,18 +428,18 @@ worker(const struct words *w)
 
 /* ---- keys ---- */
 
-/* To a file that only its owner can read, also where the shell has made it otherwise. */
 static int
-keys(void)
+keys(int argc, char **argv)
 {
-    struct stat st;
-    char *text;
-    if (rille_key_new(&text)) return fprintf(stderr, "rille: %s\n", rille_error()), 1;
-    bool safe = fstat(1, &st) || !S_ISREG(st.st_mode) || !fchmod(1, 0600);
-    if (!safe) fprintf(stderr, "rille: keys: the file cannot be kept from others: %s\n", strerror(errno));
-    bool written = safe && fputs(text, stdout) >= 0 && fflush(stdout) == 0;
-    free(text);
-    return written ? 0 : 1;
+    struct words w = {0};
+    int workers, code = take_words(&argc, argv, 2, &w);
+    if (!code) code = only(&w, "keys", "--world");
+    if (code) return code;
+    if (!w.world && argc == 2) return keys_one();
+    if (!w.world || argc != 3) return usage("keys: --world N FOLDER, or nothing%s", "");
+    if (integer(w.world, 1, WORKERS_MOST, &workers))
+        return usage("keys: --world is a number of workers from 1 to 256, not '%s'", w.world);
+    return keys_folder(argv[2], workers);
 }
 
 /* ---- under a launcher ---- */
@@ -540,7 +531,7 @@ front_read(int *argc, char **argv, struct front *f)
     *f = (struct front){0};
     f->cluster.say = say;
     f->cluster.arg = f;
-    if (*argc == 2 && !strcmp(argv[1], "keys")) return keys();
+    if (*argc > 1 && !strcmp(argv[1], "keys")) return keys(*argc, argv);
     if (*argc > 1 && !strcmp(argv[1], "attach")) return attach(*argc, argv, f);
     for (size_t i = 0; *argc > 1 && i < sizeof word / sizeof *word; i++) {
         if (strcmp(argv[1], word[i])) continue;

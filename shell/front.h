@@ -10,7 +10,7 @@
 
 #include <sys/types.h>
 
-enum { EXIT_LOST = 3, FRONT_TEXT = 256, FRONT_CHILDREN = 256 };
+enum { EXIT_LOST = 3, FRONT_TEXT = 256, FRONT_CHILDREN = 256, KEY_PATH = 32 };
 
 /* Where a process stands among those that a launcher started. */
 struct ranked {
@@ -31,7 +31,8 @@ struct front {
     const char *found;   /* the launcher, for :doctor; NULL: none */
     int keep;            /* seconds for which workers that it starts outlive it */
     char bind[FRONT_TEXT];
-    struct hosts hosts; /* where it starts workers; n 0: on this one */
+    char (*key)[KEY_PATH]; /* that it made: the coordinator's, and by rank; NULL: none */
+    struct hosts hosts;    /* where it starts workers; n 0: on this one */
 };
 
 /* Takes the cluster's word and options out of the arguments. -1: go on, as controller if f->on says so; else the exit
@@ -57,9 +58,16 @@ int spawn_worker(const struct spawned *w, int *pid);
  * *key_file: where the key is, in this process alone; NULL: there is none. join: the address, which it keeps. Non-zero:
  * stdin has something else. */
 int spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const char *join, bool kept);
-/* Makes a key file that no folder has, and that only this process can open, and gives its path; NULL: errno says why
- * not. Once. */
-const char *key_in_memory(const char *text, size_t n);
 void spawn_close(void); /* waits for the last lines */
+
+/* front_keys.c. Makes a key file that no folder has, and that only this process can open; an errno. */
+int key_in_memory(const char *text, size_t n, char path[KEY_PATH]);
+/* What rille keys does; exit codes. */
+int keys_one(void);
+int keys_folder(const char *folder, int workers);
+/* Makes keys for the workers that a job has; 0, or it has told why not. */
+int keys_of_job(struct front *f);
+/* Which key file a worker gets; NULL: none. path: room for its name. */
+const char *key_of_worker(const struct front *f, int rank, char path[FRONT_TEXT]);
 
 #endif

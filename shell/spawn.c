@@ -20,7 +20,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STREAMS = 2 * FRONT_CHILDREN, LINE = 4096, KEY_MOST = 255, LEAVE_SECONDS = 2, WORDS = 40, CARRIED = 16 };
+enum {
+    STREAMS = 2 * FRONT_CHILDREN,
+    LINE = 4096,
+    KEY_MOST = 1 << 14,
+    SIZE = 2,
+    LEAVE_SECONDS = 2,
+    WORDS = 40,
+    CARRIED = 16
+};
 
 extern char **environ;
 
@@ -217,16 +225,6 @@ high_pipe(int fd[2])
     return fd[0] >= 0 && fd[1] >= 0 ? 0 : -1;
 }
 
-const char *
-key_in_memory(const char *text, size_t n)
-{
-    static char path[32];
-    int fd = memfd_create("key", MFD_CLOEXEC);
-    if (fd < 0 || fchmod(fd, 0600) || write(fd, text, n) != (ssize_t)n) return NULL;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return path;
-}
-
 /* ---- what a worker is told ---- */
 
 struct command {
@@ -292,18 +290,19 @@ over_ssh(const struct host *h, const char *text, char port[16], struct command *
 static int
 write_secrets(int fd, const struct spawned *w)
 {
-    unsigned char bytes[RILLE_SECRET + 1 + KEY_MOST + 1];
+    unsigned char bytes[RILLE_SECRET + SIZE + KEY_MOST + 1];
     ssize_t n = 0;
     memcpy(bytes, w->secret, RILLE_SECRET);
     if (w->key_file) {
         int file = open(w->key_file, O_RDONLY | O_CLOEXEC);
-        if (file >= 0) n = read(file, bytes + RILLE_SECRET + 1, KEY_MOST + 1);
+        if (file >= 0) n = read(file, bytes + RILLE_SECRET + SIZE, KEY_MOST + 1);
         if (file >= 0) close(file);
         if (file < 0 || n < 0) return errno;
         if (n > KEY_MOST) return EFBIG;
     }
-    bytes[RILLE_SECRET] = (unsigned char)n;
-    size_t all = RILLE_SECRET + 1 + (size_t)n;
+    bytes[RILLE_SECRET] = (unsigned char)(n & 255);
+    bytes[RILLE_SECRET + 1] = (unsigned char)(n >> 8);
+    size_t all = RILLE_SECRET + SIZE + (size_t)n;
     int code = write(fd, bytes, all) == (ssize_t)all ? 0 : EIO;
     explicit_bzero(bytes, sizeof bytes);
     return code;
@@ -378,13 +377,16 @@ await_end(void *arg)
 int
 spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const char *join, bool kept)
 {
-    unsigned char n;
+    static char path[KEY_PATH];
+    unsigned char size[SIZE];
     char key[KEY_MOST];
     sigset_t all, was;
     pthread_t thread;
     *key_file = NULL;
-    if (!read_all(0, secret, RILLE_SECRET) || !read_all(0, &n, 1) || !read_all(0, key, n)) return -1;
-    if (n && !(*key_file = key_in_memory(key, n))) return -1;
+    if (!read_all(0, secret, RILLE_SECRET) || !read_all(0, size, SIZE)) return -1;
+    size_t n = size[0] + ((size_t)size[1] << 8);
+    if (n > KEY_MOST || !read_all(0, key, n) || (n && key_in_memory(key, n, path))) return -1;
+    if (n) *key_file = path;
     explicit_bzero(key, sizeof key);
     if (kept) return 0;
     sigfillset(&all);

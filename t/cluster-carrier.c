@@ -100,11 +100,17 @@ side_close(struct side *s)
 }
 
 static void
-say(struct side *s, uint32_t task)
+say_to(struct side *s, int rank, uint32_t task)
 {
     struct msg m = {
-        .kind = MSG_FREE, .out = MSG_FAR, .task = task, .from = addr_of(s->rank, 0), .to = addr_of(!s->rank, 0)};
+        .kind = MSG_FREE, .out = MSG_FAR, .task = task, .from = addr_of(s->rank, 0), .to = addr_of(rank, 0)};
     must(bus_send(s->bus, &m), "send");
+}
+
+static void
+say(struct side *s, uint32_t task)
+{
+    say_to(s, !s->rank, task);
 }
 
 /* n messages come, numbered from `first`; how many are not what they should be. */
@@ -121,12 +127,12 @@ hear(struct side *s, uint32_t first, int n)
 }
 
 static void
-test_two(const char *host, const struct key *key, const char *how)
+test_two(const char *host, const struct key *key, const struct key *other, const char *how)
 {
     struct side a, b;
     char ports[PORTS];
     side_open(&a, 0, host, key);
-    side_open(&b, 1, host, key);
+    side_open(&b, 1, host, other);
     snprintf(ports, sizeof ports, "%s\n%s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
     say(&a, 0); /* before b has joined: waits in its link */
@@ -189,23 +195,51 @@ test_stranger(const struct key *key, const struct key *other)
     side_close(&b);
 }
 
+/* A worker's key stands for its rank among workers too: what it says as another one is not heard. */
+static void
+test_impostor(void)
+{
+    struct str text[3] = {{0}};
+    struct key k[3];
+    struct side a, b;
+    char ports[PORTS];
+    if (key_new_ranks(2, text)) return;
+    for (int i = 0; i < 3; i++)
+        if (key_parse(text[i].text, text[i].len, &k[i])) exit(1);
+    test_two("127.0.0.1", &k[1], &k[2], "with keys of ranks");
+    side_open(&a, 0, "127.0.0.1", &k[1]);
+    side_open(&b, 1, "127.0.0.1", &k[2]);
+    snprintf(ports, sizeof ports, "%s\n%s\n", a.port, b.port);
+    side_join(&a, 1, job, ports);
+    side_join(&b, 1, job, ports);
+    b.rank = 2; /* that it says to be */
+    say_to(&b, 0, 1000);
+    b.rank = 1;
+    say_to(&b, 0, 2000);
+    ok(hear(&a, 2000, 1) == 0, "what a worker says with the key of another rank is not heard");
+    side_close(&a);
+    side_close(&b);
+    for (int i = 0; i < 3; i++) str_free(&text[i]);
+}
+
 int
 main(void)
 {
     struct key key, other;
     uint64_t state = seed_of(1);
     for (int i = 0; i < LIST; i++) list[i] = (char)next_random(&state);
-    test_two("127.0.0.1", NULL, "without a key");
+    test_two("127.0.0.1", NULL, NULL, "without a key");
     if (has_ipv6())
-        test_two("[::1]", NULL, "over IPv6");
+        test_two("[::1]", NULL, NULL, "over IPv6");
     else
         ok(true, "over IPv6 # SKIP this host has no ::1");
     if (!new_key(&key) || !new_key(&other)) {
         ok(true, "keys # SKIP %s", err_text());
         return done();
     }
-    test_two("127.0.0.1", &key, "with a key");
+    test_two("127.0.0.1", &key, &key, "with a key");
     test_stranger(&key, &other);
     test_stranger(&key, NULL);
+    test_impostor();
     return done();
 }

@@ -1,14 +1,10 @@
-/* Tests of actors/cluster/plan_digest.c, key.c and actors/plan/program_bytes.c: what one process writes another reads,
+/* Tests of actors/cluster/plan_digest.c and actors/plan/program_bytes.c: what one process writes another reads,
  * and makes the same plan of; nothing else is believed, whatever the bytes are. The programs are those of a training
  * step and its parts. */
-#include "actors/cluster/key.h"
 #include "actors/cluster/plan_digest.h"
 #include "actors/session/compiled.h"
 #include "actors/session/session.h"
 #include "t/train.h"
-
-#include <sys/resource.h>
-#include <unistd.h>
 
 enum { PROGRAMS = 64 };
 
@@ -123,50 +119,6 @@ test_mutations(void)
        made);
 }
 
-static void
-test_core(const struct str *key)
-{
-    char path[] = "/tmp/rille-key-XXXXXX";
-    struct rlimit r;
-    struct key k;
-    int fd = mkstemp(path);
-    getrlimit(RLIMIT_CORE, &r);
-    r.rlim_cur = r.rlim_max;
-    setrlimit(RLIMIT_CORE, &r);
-    bool read = write(fd, key->text, key->len) == (ssize_t)key->len && !key_read(path, &k);
-    getrlimit(RLIMIT_CORE, &r);
-    ok(read && r.rlim_cur <= 1, "who has read a key leaves no core file (the host lets it have %s)",
-       r.rlim_max ? "one" : "none");
-    close(fd);
-    unlink(path);
-}
-
-static void
-test_keys(void)
-{
-    struct str text = {0};
-    struct key k;
-    if (key_new(&text)) {
-        ok(true, "keys # SKIP %s", err_text());
-        return;
-    }
-    ok(!key_parse(text.text, text.len, &k) && strcmp(k.public[0], k.public[1]), "a new key is read, with two sides");
-    int taken = 0, n = 20000;
-    for (size_t cut = 0; cut + 1 < text.len; cut++) taken += !key_parse(text.text, cut, &k);
-    ok(!taken, "a key that is cut off is refused");
-    for (int i = 0; i < n; i++) {
-        struct str bad = {0};
-        str_addn(&bad, text.text, text.len);
-        for (int c = (int)(next_random(&state) % 4); c >= 0; c--)
-            bad.text[next_random(&state) % bad.len] = (char)next_random(&state);
-        key_parse(bad.text, bad.len, &k);
-        str_free(&bad);
-    }
-    ok(true, "%d damaged keys do no harm", n);
-    test_core(&text);
-    str_free(&text);
-}
-
 int
 main(void)
 {
@@ -182,7 +134,6 @@ main(void)
     test_round();
     test_cuts();
     test_mutations();
-    test_keys();
     train_close(&step);
     train_close(&plain);
     return done();

@@ -140,6 +140,28 @@ test_refusals(void)
     coordinator_free(&c);
 }
 
+/* Link 0 has the key of rank 1, link 1 that of rank 4. */
+static void
+test_vouched(void)
+{
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    struct packet p = hello(0, "1", "m");
+    for (int peer = 0; peer < 2; peer++) coordinator_vouch(c, peer, 1);
+    coordinator_vouch(c, 2, 4);
+    coordinator_receive(c, 0, &p);
+    ok(strstr(t.refusal, "the worker has the key of rank 1, and wants to be rank 0") && !t.sent[PACKET_WELCOME],
+       "who has a rank's key is no other rank");
+    p.rank = -1;
+    coordinator_receive(c, 1, &p);
+    ok(t.sent[PACKET_WELCOME] == 1 && coordinator_member(c, 1)->peer == 1, "and that one without wanting it");
+    coordinator_receive(c, 2, &p);
+    ok(strstr(t.refusal, "there is no rank 4: the job has 2 workers"), "nor is one let in that there is not");
+    coordinator_free(&c);
+}
+
 static void
 say(struct coordinator *c, int peer, struct packet p, uint32_t epoch, uint32_t seq)
 {
@@ -230,6 +252,7 @@ int
 main(void)
 {
     test_refusals();
+    test_vouched();
     test_memory();
     test_stall();
     test_scale();

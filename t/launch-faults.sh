@@ -28,6 +28,38 @@ wait $first $controller
 ok "and the controller told of all three" grep -qF "rank 0 is another worker's" world
 is "and was not hindered" "$(tail -1 world)" 2
 
+# ---- keys of ranks ----
+
+"$rille" keys --world 3 keys && "$rille" keys --world 3 others
+is "a folder of keys has one for the coordinator and each rank, its owner's alone" \
+  "$(stat -c '%n %a' keys keys/* | tr '\n' ' ')" \
+  "keys 700 keys/coordinator 600 keys/worker-0 600 keys/worker-1 600 keys/worker-2 600 "
+go keys --world 3 keys
+ok "keys that are there are not written over" ends 1 "keys/coordinator: File exists"
+port=$(free_port)
+address=tcp://127.0.0.1:$port
+timeout 60 "$rille" coordinator --bind $address --world 3 --key-file keys -e \
+  'local P = rille.placement("cpu", {0, 1, 2}); print(rille.ones({3, 8}, {placement = P, sbp = "S(0)"}):sum():item())' >world 2>&1 &
+controller=$!
+await listens
+go worker --join $address --rank 0 --key-file keys/worker-1 -d cpu:1
+ok "another rank's key is refused" ends 1 "it is the key of rank 1, and this worker is to be rank 0"
+go worker --join $address --rank 0 --key-file keys/coordinator -d cpu:1
+ok "so is the coordinator's" ends 1 "it is the coordinator's key"
+go worker --join $address --key-file keys -d cpu:1
+ok "a folder has no key for who has no rank" ends 1 "--rank R"
+go worker --join $address --rank 0 --key-file others -d cpu:1
+ok "a key of another job is refused" ends 1 "does not take this worker's key"
+"$rille" worker --join $address --rank 0 --key-file keys -d cpu:1 &
+"$rille" worker --join $address --key-file keys/worker-2 --host b -d cpu:1 & # the rank is its key's
+go worker --join $address --rank 1 --key-file keys --host b -d cpu:1
+is "each with its own, on two hosts, they are a cluster" "$code $(wait $controller; tail -1 world)" "0 24.0"
+wait
+go coordinator --bind $address --world 4 --key-file keys -e ''
+ok "a job has no more workers than keys" ends 2 "it has keys of 3 workers, and the job has 4"
+go coordinator --bind $address --world 1 --key-file keys/worker-0 -e ''
+ok "a worker's key is no coordinator's" ends 2 "it is the key of rank 0, not the coordinator's"
+
 # ---- who is lost and lives ----
 
 # A worker of another host that is stopped is nobody's to kill but its neighbours': they end it before they go on, since it

@@ -42,9 +42,11 @@ printf '# both\na slots=2 max_slots=4\n  b:2\nc\n' >"$dir/hosts"
 ok "so do the first four places of a file" [ "$want" = "$(digits over -n 4 -d cpu:1 --hostfile "$dir/hosts")" ]
 "$rille" keys >"$dir/key"
 ok "and with a key of one's own" [ "$want" = "$(digits over -d cpu:1 -H a:2,b:2 --key-file "$dir/key")" ]
+"$rille" keys --world 4 "$dir/keys"
+ok "and with keys of ranks" [ "$want" = "$(digits over -d cpu:1 -H a:2,b:2 --key-file "$dir/keys")" ]
 ok "and a bind that is chosen" [ "$want" = "$(digits go launch -d cpu:1 -H me@127.0.0.1:2,127.0.0.2:2)" ]
 ok "nothing is left of them" none_left
-secrets=$(sed -n 's/^[a-z]* \(.\{40\}\)$/\1/p' "$dir/key")
+secrets=$(sed -nE 's/^(coordinator|worker|secret) (.{40})$/\2/p' "$dir"/key "$dir"/keys/*)
 ok "no secret is in arguments or environment" eval '[ -n "$secrets" ] && ! grep -qF "$secrets" "$dir/ssh.log" "$dir/environ"'
 
 cd "$dir" || exit 1

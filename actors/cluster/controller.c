@@ -206,6 +206,7 @@ take_control(struct cluster *c)
             coordinator_cut(c->c, peer, "sent what is no packet");
             continue;
         }
+        if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
         coordinator_receive(c->c, peer, &p);
         if (p.kind != PACKET_HELLO) continue;
         for (int r = 0; r < c->options.world; r++) { /* whom did that let in? */
@@ -225,7 +226,8 @@ take_beats(struct cluster *c)
     int peer;
     struct packet p;
     while (link_receive(c->link, LINK_BEAT, &peer, &bytes, &n)) {
-        if (packet_read(bytes, n, &p) || !coordinator_beat(c->c, &p)) continue;
+        if (packet_read(bytes, n, &p) || !link_is_of(c->link, LINK_BEAT, peer, p.rank)) continue;
+        if (!coordinator_beat(c->c, &p)) continue;
         c->process[p.rank].beat_peer = peer;
         c->process[p.rank].heard_ns = now_ns();
     }
@@ -398,8 +400,11 @@ open_link(struct cluster *c)
 {
     struct key key;
     const char *file = c->options.key_file;
-    if (file) TRY(key_read(file, &key));
-    int status = link_serve(c->options.bind, file ? &key : NULL, &c->link);
+    if (file) TRY(key_read(file, KEY_COORDINATORS, &key));
+    bool few = file && key.nrank && key.nrank < c->options.world;
+    int status =
+        few ? fail(E_ARG, "%s: it has keys of %d workers, and the job has %d", file, key.nrank, c->options.world)
+            : link_serve(c->options.bind, file ? &key : NULL, &c->link);
     key_forget(&key);
     return status;
 }

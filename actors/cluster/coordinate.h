@@ -19,6 +19,7 @@ struct member {
 /* A link: what a stranger has until it is a member. */
 struct peer {
     int32_t rank; /* -1: none */
+    int32_t key;  /* the rank whose key it has; -1: it may be any */
     bool out;     /* refused or lost: nobody reads what still comes */
 };
 

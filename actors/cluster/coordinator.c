@@ -238,7 +238,14 @@ static void
 know(struct coordinator *c, int peer)
 {
     GROW(c->peer, peer + 1, c->peer_capacity);
-    for (; c->npeer <= peer; c->npeer++) c->peer[c->npeer] = (struct peer){.rank = -1};
+    for (; c->npeer <= peer; c->npeer++) c->peer[c->npeer] = (struct peer){.rank = -1, .key = -1};
+}
+
+void
+coordinator_vouch(struct coordinator *c, int peer, int rank)
+{
+    know(c, peer);
+    c->peer[peer].key = rank;
 }
 
 void

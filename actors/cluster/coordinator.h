@@ -121,6 +121,8 @@ struct coordinator;
 struct coordinator *coordinator_new(const struct coordinator_options *o, const struct coordinator_env *env);
 void coordinator_free(struct coordinator **c);
 
+/* Hears that link `peer` has the key of a rank: nothing that it says makes it another one. */
+void coordinator_vouch(struct coordinator *c, int peer, int rank);
 /* Takes a packet that came by link `peer`, whose first packet makes it known. */
 void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
 /* Takes a heartbeat, which names its rank; its link is another one, and proves nothing but life. False: it is of no

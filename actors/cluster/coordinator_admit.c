@@ -44,11 +44,13 @@ may_have(const struct coordinator *c, int rank, const struct packet *p)
     return !want || coordinate_zero(want) || coordinate_same(p->secret, want);
 }
 
-/* The rank that it wants, else the lowest that is free; -1. */
+/* The rank that it wants - its key's, where that is one rank's -, else the lowest that is free; -1. */
 static int
-rank_for(const struct coordinator *c, const struct packet *p)
+rank_for(const struct coordinator *c, int key, const struct packet *p)
 {
-    if (p->rank >= 0) return p->rank < c->options.world && may_have(c, p->rank, p) ? p->rank : -1;
+    int want = p->rank >= 0 ? p->rank : key;
+    if (key >= 0 && want != key) return -1;
+    if (want >= 0) return want < c->options.world && may_have(c, want, p) ? want : -1;
     for (int r = c->first_out; r < c->options.world; r++)
         if (may_have(c, r, p)) return r;
     return -1;
@@ -56,21 +58,24 @@ rank_for(const struct coordinator *c, const struct packet *p)
 
 /* Why it cannot be let in; false: it can. */
 static bool
-objection(const struct coordinator *c, const struct packet *p, int rank, struct str *why)
+objection(const struct coordinator *c, int key, const struct packet *p, int rank, struct str *why)
 {
+    int want = p->rank >= 0 ? p->rank : key;
     if (p->protocol != WIRE_VERSION || !span_is(p->version, span_text(c->options.version))) {
         str_addf(why, "the coordinator is rille %s, the worker is rille ", c->options.version);
         span_print(p->version, why);
-    } else if (rank < 0 && p->rank >= c->options.world) {
-        str_addf(why, "there is no rank %d: the job has %d worker%s", p->rank, c->options.world,
+    } else if (key >= 0 && want != key) {
+        str_addf(why, "the worker has the key of rank %d, and wants to be rank %d", key, want);
+    } else if (rank < 0 && want >= c->options.world) {
+        str_addf(why, "there is no rank %d: the job has %d worker%s", want, c->options.world,
                  c->options.world == 1 ? "" : "s");
-    } else if (rank < 0 && p->rank >= 0 && c->member[p->rank].info.state == MEMBER_ABSENT &&
-               !fits_memory(c, p->rank, p->machine)) {
-        str_addf(why, "the devices of rank %d lie in the memory of another host than the worker's (", p->rank);
+    } else if (rank < 0 && want >= 0 && c->member[want].info.state == MEMBER_ABSENT &&
+               !fits_memory(c, want, p->machine)) {
+        str_addf(why, "the devices of rank %d lie in the memory of another host than the worker's (", want);
         span_print(p->host, why);
         str_add(why, ")");
-    } else if (rank < 0 && p->rank >= 0) {
-        str_addf(why, "rank %d is another worker's", p->rank);
+    } else if (rank < 0 && want >= 0) {
+        str_addf(why, "rank %d is another worker's", want);
     } else if (rank < 0) {
         str_addf(why, "the job has its %d worker%s already", c->options.world, c->options.world == 1 ? "" : "s");
     }
@@ -166,9 +171,9 @@ void
 coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
 {
     struct str why = {0};
-    int rank = rank_for(c, p);
+    int key = c->peer[peer].key, rank = rank_for(c, key, p);
     if (c->peer[peer].rank >= 0) return; /* said twice */
-    if (objection(c, p, rank, &why))
+    if (objection(c, key, p, rank, &why))
         refuse(c, peer, p, str_text(&why));
     else
         admit(c, peer, rank, p);

@@ -8,10 +8,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char let_in[] = "rille"; /* the User-Id of who may */
+static const char domain[] = "rille",
+                  any_worker[] = "worker"; /* the User-Id of who may: that, or the number of its rank */
 
 struct curve {
     const struct key *key;
@@ -59,12 +61,21 @@ send_text(void *socket, const char *text, int flags)
 }
 
 static bool
-may_enter(const struct curve *c, int n, zmq_msg_t frame[ZAP_FRAMES])
+is_key(const char *want, zmq_msg_t *frame)
 {
-    uint8_t want[32];
-    if (n != ZAP_FRAMES || zmq_msg_size(&frame[6]) != 32 || !zmq_z85_decode(want, c->key->public[KEY_WORKER]))
-        return false;
-    return !memcmp(zmq_msg_data(&frame[6]), want, 32);
+    uint8_t bytes[32];
+    return zmq_msg_size(frame) == 32 && zmq_z85_decode(bytes, want) && !memcmp(zmq_msg_data(frame), bytes, 32);
+}
+
+/* The User-Id of who has that key; "": nobody who may enter. */
+static void
+who_is(const struct key *k, int n, zmq_msg_t frame[ZAP_FRAMES], char user[16])
+{
+    user[0] = '\0';
+    if (n != ZAP_FRAMES) return;
+    if (!k->nrank && is_key(k->public[KEY_WORKER], &frame[6])) snprintf(user, 16, "%s", any_worker);
+    for (int r = 0; r < k->nrank; r++)
+        if (is_key(k->of[r], &frame[6])) snprintf(user, 16, "%d", r);
 }
 
 static void *
@@ -76,12 +87,13 @@ zap_thread(void *arg)
         int n = receive_frames(c->socket, frame);
         if (n == 0 && errno == ETERM) break;
         if (n >= 2) {
-            bool yes = may_enter(c, n, frame);
+            char user[16];
+            who_is(c->key, n, frame, user);
             send_text(c->socket, "1.0", ZMQ_SNDMORE);
             zmq_send(c->socket, zmq_msg_data(&frame[1]), zmq_msg_size(&frame[1]), ZMQ_SNDMORE);
-            send_text(c->socket, yes ? "200" : "400", ZMQ_SNDMORE);
+            send_text(c->socket, *user ? "200" : "400", ZMQ_SNDMORE);
             send_text(c->socket, "", ZMQ_SNDMORE);
-            send_text(c->socket, yes ? let_in : "", ZMQ_SNDMORE);
+            send_text(c->socket, user, ZMQ_SNDMORE);
             send_text(c->socket, "", 0);
         }
         for (int i = 0; i < n; i++) zmq_msg_close(&frame[i]);
@@ -127,25 +139,37 @@ curve_free(struct curve **cp)
 
 /* ---- sockets ---- */
 
+/* A worker serves others with its own key where it has one, else with the one that all who serve have. */
 int
-curve_secure(void *socket, const struct key *k, bool serves)
+curve_serve(void *socket, const struct key *k)
 {
+    enum key_side side = k->nrank && k->rank >= 0 ? KEY_WORKER : KEY_COORDINATOR;
     int one = 1, failed = 0;
-    if (serves) {
-        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &one, sizeof one);
-        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, k->secret[KEY_COORDINATOR], KEY_TEXT);
-        failed |= zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, let_in, sizeof let_in - 1);
-    } else {
-        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, k->public[KEY_COORDINATOR], KEY_TEXT);
-        failed |= zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, k->public[KEY_WORKER], KEY_TEXT);
-        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, k->secret[KEY_WORKER], KEY_TEXT);
-    }
+    failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &one, sizeof one);
+    failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, k->secret[side], KEY_TEXT);
+    failed |= zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof domain - 1);
+    return failed ? broken("CURVE") : 0;
+}
+
+int
+curve_join(void *socket, const struct key *k, int whose)
+{
+    bool ranked = whose >= 0 && k->nrank;
+    if (ranked && whose >= k->nrank) return fail(E_BUS, "there is no key of rank %d", whose);
+    const char *server = ranked ? k->of[whose] : k->public[KEY_COORDINATOR];
+    int failed = 0;
+    failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, KEY_TEXT);
+    failed |= zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, k->public[KEY_WORKER], KEY_TEXT);
+    failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, k->secret[KEY_WORKER], KEY_TEXT);
     return failed ? broken("CURVE") : 0;
 }
 
 bool
-curve_let_in(void *msg)
+curve_sender(void *msg, int *rank)
 {
     const char *user = zmq_msg_gets(msg, "User-Id");
-    return user && !strcmp(user, let_in);
+    *rank = KEY_ANY;
+    if (!user || !*user) return false;
+    if (strcmp(user, any_worker)) *rank = atoi(user);
+    return true;
 }

@@ -7,14 +7,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MOST = 4096 };
-static const char title[] = "rille key 1";
+enum { FILE_MOST = 1 << 15 };
+static const char title[] = "rille key 1", title_of_ranks[] = "rille keys 1";
 static const char *const side_name[2] = {"coordinator", "worker"};
+
+static int
+new_pair(char public[KEY_TEXT], char secret[KEY_TEXT])
+{
+    return zmq_curve_keypair(public, secret) ? fail(E_STATE, "keys: this libzmq was built without CURVE") : 0;
+}
 
 int
 key_new(struct str *text)
@@ -22,11 +29,35 @@ key_new(struct str *text)
     char public[KEY_TEXT], secret[KEY_TEXT];
     str_addf(text, "%s\n", title);
     for (int side = 0; side < 2; side++) {
-        if (zmq_curve_keypair(public, secret)) return fail(E_STATE, "keys: this libzmq was built without CURVE");
+        TRY(new_pair(public, secret));
         str_addf(text, "%s %s\n", side_name[side], secret);
     }
     explicit_bzero(secret, sizeof secret);
     return 0;
+}
+
+int
+key_new_ranks(int nrank, struct str *text)
+{
+    char public[KEY_TEXT], secret[KEY_TEXT];
+    if (nrank < 1 || nrank > KEY_RANKS) return fail(E_ARG, "keys: 1 to %d workers, not %d", KEY_RANKS, nrank);
+    for (int i = 0; i <= nrank; i++) str_addf(&text[i], "%s\n", title_of_ranks);
+    for (int whose = 0; whose <= nrank; whose++) {
+        TRY(new_pair(public, secret));
+        for (int i = 0; i <= nrank; i++)
+            str_addf(&text[i], "%s %s\n", i == whose ? "secret" : "public", i == whose ? secret : public);
+    }
+    explicit_bzero(secret, sizeof secret);
+    return 0;
+}
+
+void
+key_file_name(int whose, char name[KEY_FILE])
+{
+    if (whose < 0)
+        snprintf(name, KEY_FILE, "%s", side_name[KEY_COORDINATOR]);
+    else
+        snprintf(name, KEY_FILE, "%s-%d", side_name[KEY_WORKER], whose);
 }
 
 /* One line without its end: its length; -1 when there is none. */
@@ -40,17 +71,75 @@ next_line(const char **at, const char *end, const char **line)
     return (int)((stop ? stop : end) - *line);
 }
 
-static int
-read_side(const char *line, int n, int side, struct key *out)
+/* "NAME KEY"; KEY of 40 characters. */
+static bool
+is_line(const char *line, int n, const char *name)
 {
-    size_t name = strlen(side_name[side]);
-    if (n != (int)name + KEY_TEXT || memcmp(line, side_name[side], name) || line[name] != ' ')
-        return fail(E_ARG, "line %d: \"%s\" and 40 characters are wanted", side + 2, side_name[side]);
-    memcpy(out->secret[side], line + name + 1, KEY_TEXT - 1);
-    out->secret[side][KEY_TEXT - 1] = '\0';
-    /* A zero among them would end the text for libzmq, which makes a key of what it does not write then. */
-    if (strlen(out->secret[side]) != KEY_TEXT - 1 || zmq_curve_public(out->public[side], out -> secret[side]))
-        return fail(E_ARG, "line %d: its 40 characters are no key", side + 2);
+    size_t length = strlen(name);
+    return n == (int)length + KEY_TEXT && !memcmp(line, name, length) && line[length] == ' ';
+}
+
+static void
+copy_key(const char *line, int n, char key[KEY_TEXT])
+{
+    memcpy(key, line + n - (KEY_TEXT - 1), KEY_TEXT - 1);
+    key[KEY_TEXT - 1] = '\0';
+}
+
+/* A zero among them would end the text for libzmq, which makes a key of what it does not write then. */
+static int
+read_secret(const char *line, int n, int at, char secret[KEY_TEXT], char public[KEY_TEXT])
+{
+    copy_key(line, n, secret);
+    if (strlen(secret) != KEY_TEXT - 1 || zmq_curve_public(public, secret))
+        return fail(E_ARG, "line %d: its 40 characters are no key", at);
+    return 0;
+}
+
+static int
+read_public(const char *line, int n, int at, char public[KEY_TEXT])
+{
+    uint8_t bytes[32];
+    copy_key(line, n, public);
+    if (strlen(public) != KEY_TEXT - 1 || !zmq_z85_decode(bytes, public))
+        return fail(E_ARG, "line %d: its 40 characters are no key", at);
+    return 0;
+}
+
+static int
+parse_one(const char *at, const char *end, struct key *out)
+{
+    const char *line;
+    out->rank = KEY_ANY;
+    for (int side = 0; side < 2; side++) {
+        int n = next_line(&at, end, &line);
+        if (n < 0) return fail(E_ARG, "line %d: it is not there", side + 2);
+        if (!is_line(line, n, side_name[side]))
+            return fail(E_ARG, "line %d: \"%s\" and 40 characters are wanted", side + 2, side_name[side]);
+        TRY(read_secret(line, n, side + 2, out->secret[side], out->public[side]));
+    }
+    return at == end ? 0 : fail(E_ARG, "line 4: there is more than a key");
+}
+
+/* The coordinator's line, then those of all ranks; one of them has a secret. */
+static int
+parse_ranks(const char *at, const char *end, struct key *out)
+{
+    const char *line;
+    int n, nsecret = 0, i = 0;
+    for (; (n = next_line(&at, end, &line)) >= 0; i++) {
+        bool secret = is_line(line, n, "secret");
+        char *public = i ? out->of[i - 1] : out->public[KEY_COORDINATOR];
+        if (i > KEY_RANKS) return fail(E_ARG, "line %d: there are more than %d ranks", i + 2, KEY_RANKS);
+        if (!secret && !is_line(line, n, "public"))
+            return fail(E_ARG, "line %d: \"public\" or \"secret\" and 40 characters are wanted", i + 2);
+        nsecret += secret;
+        if (secret) out->rank = i ? i - 1 : KEY_COORDINATORS;
+        TRY(secret ? read_secret(line, n, i + 2, out->secret[i > 0], public) : read_public(line, n, i + 2, public));
+    }
+    if (i < 2 || nsecret != 1) return fail(E_ARG, "%d keys of ranks, and %d secrets: one is wanted", i - 1, nsecret);
+    out->nrank = i - 1;
+    if (out->rank >= 0) memcpy(out->public[KEY_WORKER], out -> of[out->rank], KEY_TEXT);
     return 0;
 }
 
@@ -58,15 +147,12 @@ int
 key_parse(const char *text, size_t size, struct key *out)
 {
     const char *at = text, *end = text + size, *line;
+    memset(out, 0, sizeof *out);
     int n = next_line(&at, end, &line);
-    if (n != (int)sizeof title - 1 || memcmp(line, title, sizeof title - 1))
-        return fail(E_ARG, "line 1: \"%s\" is wanted (rille keys > FILE makes one)", title);
-    for (int side = 0; side < 2; side++) {
-        n = next_line(&at, end, &line);
-        if (n < 0) return fail(E_ARG, "line %d: it is not there", side + 2);
-        TRY(read_side(line, n, side, out));
-    }
-    return at == end ? 0 : fail(E_ARG, "line 4: there is more than a key");
+    if (n == (int)sizeof title - 1 && !memcmp(line, title, sizeof title - 1)) return parse_one(at, end, out);
+    if (n == (int)sizeof title_of_ranks - 1 && !memcmp(line, title_of_ranks, sizeof title_of_ranks - 1))
+        return parse_ranks(at, end, out);
+    return fail(E_ARG, "line 1: \"%s\" is wanted (rille keys > FILE makes one)", title);
 }
 
 static int
@@ -98,14 +184,48 @@ leave_no_core(void)
     setrlimit(RLIMIT_CORE, &r);
 }
 
-int
-key_read(const char *path, struct key *out)
+static int
+open_file(const char *path, int whose, int *fd)
 {
+    char name[KEY_FILE];
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    if (*fd < 0 || fstat(*fd, &st) || !S_ISDIR(st.st_mode)) return 0;
+    int folder = *fd;
+    *fd = -1;
+    key_file_name(whose, name);
+    if (whose != KEY_ANY) *fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int why = errno;
+    close(folder);
+    errno = why;
+    if (whose == KEY_ANY)
+        return fail(E_ARG, "%s: it has a key for each rank, and this worker has none (--rank R)", path);
+    return *fd < 0 ? fail(E_IO, "%s/%s: %s", path, name, strerror(errno)) : 0;
+}
+
+static int
+check_whose(const char *path, int whose, const struct key *k)
+{
+    if (whose == KEY_COORDINATORS && !k->secret[KEY_COORDINATOR][0])
+        return fail(E_ARG, "%s: it is the key of rank %d, not the coordinator's", path, k->rank);
+    if (whose != KEY_COORDINATORS && !k->secret[KEY_WORKER][0])
+        return fail(E_ARG, "%s: it is the coordinator's key: a worker has that of its rank", path);
+    if (whose >= 0 && k->rank >= 0 && whose != k->rank)
+        return fail(E_ARG, "%s: it is the key of rank %d, and this worker is to be rank %d", path, k->rank, whose);
+    return 0;
+}
+
+int
+key_read(const char *path, int whose, struct key *out)
+{
+    int fd;
     leave_no_core();
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    TRY(open_file(path, whose, &fd));
     if (fd < 0) return fail(E_IO, "%s: %s", path, strerror(errno));
     int status = read_file(fd, path, out);
     close(fd);
+    if (!status) status = check_whose(path, whose, out);
+    if (status) key_forget(out);
     return status;
 }
 

@@ -32,6 +32,7 @@ enum { ID_MOST = 16, REFUSALS = 4, PEERS = 1 << 17, FOLDER = 96 };
 
 struct peer_id {
     uint8_t n, bytes[ID_MOST];
+    int rank; /* whose key it has; KEY_ANY */
 };
 
 struct link_end {
@@ -113,7 +114,7 @@ number_host(const char *address, bool binds, char out[LINK_ENDPOINT])
 static bool
 has_key(const struct link *l)
 {
-    return l->key.secret[0][0] != '\0';
+    return l->key.public[KEY_COORDINATOR][0] != '\0';
 }
 
 static int
@@ -143,7 +144,8 @@ open_socket(struct link *l, enum link_socket which)
         return broken("option");
     if (l->serves && zmq_setsockopt(e->socket, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory))
         return broken("option");
-    return has_key(l) ? curve_secure(e->socket, &l->key, l->serves) : 0;
+    if (!has_key(l)) return 0;
+    return l->serves ? curve_serve(e->socket, &l->key) : curve_join(e->socket, &l->key, KEY_COORDINATORS);
 }
 
 static int
@@ -440,6 +442,7 @@ number_of(struct link_end *e, const void *id, size_t n)
     GROW(e->peer, e->npeer + 1, e->capacity);
     struct peer_id *p = &e->peer[e->npeer];
     p->n = (uint8_t)n;
+    p->rank = KEY_ANY;
     memcpy(p->bytes, id, n);
     return e->npeer++;
 }
@@ -465,7 +468,7 @@ take(struct link *l, struct link_end *e, int *peer, bool *good)
     *good = *peer >= 0 && !zmq_msg_more(&e->msg);
     while (zmq_msg_more(&e->msg))
         if (zmq_msg_recv(&e->msg, e->socket, ZMQ_DONTWAIT) < 0) break;
-    *good = *good && (!l->curve || curve_let_in(&e->msg));
+    if (*good && l->curve) *good = curve_sender(&e->msg, &e->peer[*peer].rank);
     return true;
 }
 
@@ -481,6 +484,19 @@ link_receive(struct link *l, enum link_socket which, int *peer, const void **byt
         return true;
     }
     return false;
+}
+
+bool
+link_is_of(const struct link *l, enum link_socket which, int peer, int rank)
+{
+    int key = link_rank(l, which, peer);
+    return key == KEY_ANY || key == rank;
+}
+
+int
+link_rank(const struct link *l, enum link_socket which, int peer)
+{
+    return l->end[which].peer[peer].rank;
 }
 
 int

@@ -2,7 +2,7 @@
  *
  * Three for each worker: `control` carries packets in order, `beat` the heartbeats, `bulk` values, so that what is long
  * delays neither a sign of life nor a stop. A coordinator's end serves many peers, which it numbers as they come; a
- * worker's has one. With a key they are CURVE (curve.h).
+ * worker's has one. With a key they are CURVE (curve.h), and a key of a rank speaks for that one alone.
  *
  * Nothing here waits. link_fd() is readable when something may have come - an edge: read until there is no more, also
  * after a send. One thread at a time uses a socket; who hands it over uses a lock. */
@@ -40,6 +40,10 @@ int link_state_fd(const struct link *l);
 
 /* True when a message came; *peer: from whom (0 at a worker's end). The bytes are the link's until the next call. */
 bool link_receive(struct link *l, enum link_socket which, int *peer, const void **bytes, size_t *n);
+/* Whose key a peer has, at a coordinator's end; KEY_ANY: that of all workers, or there is none. */
+int link_rank(const struct link *l, enum link_socket which, int peer);
+/* May it speak for that rank? */
+bool link_is_of(const struct link *l, enum link_socket which, int peer, int rank);
 /* E_BUS: the peer is not there any more, or takes nothing. */
 int link_send(struct link *l, enum link_socket which, int peer, const void *bytes, size_t n);
 

@@ -17,8 +17,9 @@ broken(const char *what)
     return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
 }
 
+/* rank: whom a PUSH socket is to reach. */
 static int
-new_socket(struct carrier *c, int type, const char *address, void **out)
+new_socket(struct carrier *c, int type, const char *address, int rank, void **out)
 {
     static const struct {
         int option, value;
@@ -33,7 +34,8 @@ new_socket(struct carrier *c, int type, const char *address, void **out)
         if (zmq_setsockopt(*out, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
     if (zmq_setsockopt(*out, ZMQ_MAXMSGSIZE, &most, sizeof most) || zmq_setsockopt(*out, ZMQ_IPV6, &six, sizeof six))
         return broken("option");
-    return c->has_key ? curve_secure(*out, &c->key, type == ZMQ_PULL) : 0;
+    if (!c->has_key) return 0;
+    return type == ZMQ_PULL ? curve_serve(*out, &c->key) : curve_join(*out, &c->key, rank);
 }
 
 int
@@ -42,7 +44,7 @@ net_zmq_bind(struct carrier *c, enum road road, const char *host)
     char any[CARRIER_PORT];
     size_t n = sizeof c->port[road];
     snprintf(any, sizeof any, "tcp://%s:*", host);
-    TRY(new_socket(c, ZMQ_PULL, any, &c->in[road]));
+    TRY(new_socket(c, ZMQ_PULL, any, -1, &c->in[road]));
     if (zmq_bind(c->in[road], any)) return broken(any);
     return zmq_getsockopt(c->in[road], ZMQ_LAST_ENDPOINT, c->port[road], &n) ? broken(any) : 0;
 }
@@ -70,7 +72,7 @@ connect_zmq(struct carrier *c, int rank)
     if (p->socket[BYTES]) return 0;
     for (int road = 0; road < NROAD; road++) {
         if (!p->port[road][0]) return fail(E_BUS, "a worker has no port");
-        TRY(new_socket(c, ZMQ_PUSH, p->port[road], &p->socket[road]));
+        TRY(new_socket(c, ZMQ_PUSH, p->port[road], rank, &p->socket[road]));
         TRY(watch(c, p->socket[road], &p->monitor[road]));
         if (zmq_connect(p->socket[road], p->port[road])) return broken(p->port[road]);
     }
@@ -99,30 +101,33 @@ send_zmq(struct carrier *c, int rank, enum road road, const struct head *h, zmq_
     if (body && (sent < 0 || zmq_msg_send(body, socket, ZMQ_DONTWAIT) < 0)) zmq_msg_close(body);
 }
 
-/* The next part of a message; false: there is none. *good stays true where its sender may send. */
+/* The next part of a message; false: there is none. *good stays true where its sender may send; *key: whose key that
+ * has. */
 static bool
-receive_part(struct carrier *c, enum road road, zmq_msg_t *part, bool *good)
+receive_part(struct carrier *c, enum road road, zmq_msg_t *part, bool *good, int *key)
 {
     if (zmq_msg_recv(part, c->in[road], ZMQ_DONTWAIT) < 0) return false;
-    *good = *good && (!c->curve || curve_let_in(part));
+    *good = *good && (!c->curve || curve_sender(part, key));
     return true;
 }
 
-/* Drops what is not whole: a head, and a body or none. */
+/* Drops what is not whole - a head, and a body or none -, and who says to be another rank than its key's. */
 static bool
 receive_zmq(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
 {
     bool good = false;
     while (!good) {
         zmq_msg_t head;
+        int key = KEY_ANY;
         zmq_msg_init(&head);
         good = true;
-        if (!receive_part(c, road, &head, &good)) return false;
+        if (!receive_part(c, road, &head, &good, &key)) return false;
         bool more = zmq_msg_more(&head);
         good = good && zmq_msg_size(&head) == sizeof *h;
         if (good) memcpy(h, zmq_msg_data(&head), sizeof *h);
         zmq_msg_close(&head);
-        for (int parts = 0; more && receive_part(c, road, body, &good); parts++) {
+        good = good && (key == KEY_ANY || key == addr_process(h->m.from));
+        for (int parts = 0; more && receive_part(c, road, body, &good, &key); parts++) {
             more = zmq_msg_more(body);
             good = good && parts == 0;
         }

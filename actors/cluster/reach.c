@@ -125,7 +125,8 @@ answer(struct wish *w, const struct packet *p)
 static void
 know(struct reach *r, int peer, const struct packet *p)
 {
-    bool ours = p->kind == PACKET_BEAT && span_is(p->job, (struct span){r->options.job, CLUSTER_ID});
+    bool ours = p->kind == PACKET_BEAT && span_is(p->job, (struct span){r->options.job, CLUSTER_ID}) &&
+                link_is_of(r->options.link, LINK_BULK, peer, p->rank);
     if (ours && p->rank >= 0 && p->rank < r->options.world) set_peer(r, p->rank, peer);
 }
 

@@ -375,7 +375,8 @@ open_server(struct server *s)
 {
     struct key key;
     const char *file = s->options.key_file;
-    if (file) TRY(key_read(file, &key));
+    if (file) TRY(key_read(file, s->options.rank, &key));
+    if (file && key.nrank) s->options.rank = key.rank;
     int status = link_join(s->options.join, file ? &key : NULL, &s->link);
     key_forget(&key);
     TRY(status);

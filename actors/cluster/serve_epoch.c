@@ -94,7 +94,7 @@ open_carrier(struct server *s)
     o.hear.of = s;
     o.host = host;
     machine_address(s->options.join, host);
-    if (s->options.key_file) TRY(key_read(s->options.key_file, &key));
+    if (s->options.key_file) TRY(key_read(s->options.key_file, member_rank(s->member), &key));
     bool loopback = machine_is_loopback(host, strlen(host));
     if (s->options.key_file) o.key = &key;
     int status = s->options.key_file || loopback

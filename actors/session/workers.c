@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+_Static_assert((int)RILLE_KEY_NAME == (int)KEY_FILE, "a name of a key file is a name");
 _Static_assert((int)RILLE_SECRET == (int)CLUSTER_ID, "a secret has the bytes of an id");
 
 int
@@ -87,6 +88,24 @@ rille_key_new(char **out)
     int status = key_new(&s);
     *out = s.text;
     return status;
+}
+
+int
+rille_key_new_ranks(int workers, char **out)
+{
+    struct str text[KEY_RANKS + 1] = {0};
+    TRY(face_given(out, "out", __func__));
+    int status = key_new_ranks(workers, text);
+    for (int i = 0; !status && i <= workers; i++) out[i] = text[i].text;
+    return status;
+}
+
+int
+rille_key_name(int rank, char out[RILLE_KEY_NAME])
+{
+    TRY(face_given(out, "out", __func__));
+    key_file_name(rank, out);
+    return 0;
 }
 
 bool
