@@ -12,7 +12,8 @@
  * an edge with one credit, from that one's writer to this one's readers, says so.
  * Such an edge makes a task wait for tasks on an earlier piece alone, so it closes
  * no circle. The groups themselves, and tenants of several registers, live at the
- * same time; what is made once a batch comes before or after all of them.
+ * same time; what is made once a batch shares with what the first piece has not
+ * begun to write, or the last one has read.
  *
  * Devices whose tenants are alike are packed once. */
 #include "actors/plan/lower.h"
@@ -25,15 +26,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64, BATCH = -1 };
+enum { ALIGN = 64 };
 
 /* A tenant as packing sees it: numbers of its device alone, so that those of like devices are equal. */
 struct item {
     int64_t bytes;       /* of a register, aligned */
-    int32_t first, last; /* positions among the device's tasks */
-    int32_t nreg, group; /* BATCH: once a batch */
+    int32_t first, last; /* positions among the device's tasks, from the first of the first piece on */
+    int32_t nreg, group; /* group: as pack.h has it */
     int64_t offset;
-    bool alone; /* nobody else has its bytes */
+    bool again, alone; /* it is written for each piece; nobody else has its bytes */
 };
 /* Item b is written where a was; again: in the next period. */
 struct pair {
@@ -44,7 +45,6 @@ struct pair {
 struct tenant {
     int32_t task, out;
     int32_t last; /* task that reads it last, itself if nobody does */
-    bool pieces;  /* it is in use until the last piece: once a batch, and read for each piece */
 };
 
 struct memory {
@@ -139,7 +139,6 @@ each_reader(struct memory *m, int32_t *next, int32_t *reader)
         for (const struct edge *e = l->draft[i].in; e; e = e->next) {
             int32_t t = read_by(m, e);
             if (t < 0) continue;
-            if (e->hold > 1) m->tenant[t].pieces = true;
             if (m->tenant[t].last == i) continue;
             m->tenant[t].last = i;
             int32_t at = next[t]++;
@@ -223,115 +222,72 @@ position_of(const struct memory *m, int32_t device, int32_t task)
     return lo - m->first_task[device] - 1;
 }
 
+/* Tasks that come before all pieces: no piece, and nothing that comes after the last one, is behind them. Of what
+ * neither is for a piece nor comes of one, parts cannot tell what others want. */
+static bool
+comes_early(const struct memory *m, int32_t task)
+{
+    const struct draft *d = &m->l->draft[task];
+    return !d->piece && !m->late[task] && (m->wanted[task] || m->l->nchannel > 0);
+}
+
+/* Of a tenant that comes early: is it done with before anything that does not? */
+static bool
+goes_early(const struct memory *m, const struct tenant *t)
+{
+    int32_t of = (int32_t)(t - m->tenant);
+    for (int32_t i = m->first_reader[of]; i < m->first_reader[of + 1]; i++)
+        if (!comes_early(m, m->reader[i])) return false;
+    return true;
+}
+
+/* A run is seen as its first piece and, a period later, its last one. What is made for each piece lives from the first
+ * to the last; what is made once, in either, or from one into the other. */
 static struct item
 item_of(const struct memory *m, int32_t device, const struct tenant *t)
 {
     const struct draft *d = &m->l->draft[t->task];
     const struct out_port *o = &d->out[t->out];
-    int32_t end = m->first_task[device + 1] - m->first_task[device];
-    bool batch = m->l->program->pieces == 1 || draft_once(d);
-    return (struct item){.bytes = where_stride(o->bytes),
-                         .first = position_of(m, device, t->task),
-                         .last = t->pieces ? end : position_of(m, device, t->last),
-                         .nreg = o->nreg,
-                         .alone = true,
-                         .group = batch ? BATCH : credit_group(m->l, d)};
+    int32_t period = m->first_task[device + 1] - m->first_task[device];
+    struct item it = {.bytes = where_stride(o->bytes),
+                      .first = position_of(m, device, t->task),
+                      .last = position_of(m, device, t->last),
+                      .nreg = o->nreg,
+                      .alone = true};
+    if (m->l->program->pieces == 1) return it;
+    bool early = comes_early(m, t->task);
+    it.again = !draft_once(d);
+    if (it.again && it.nreg == 1) it.group = 1 + credit_group(m->l, d);
+    if (!d->piece && !early) it.first += period;
+    if (!early || !goes_early(m, t)) it.last += period;
+    return it;
 }
 
-/* Once a batch, and free only after the last piece: a sum over the pieces, or what comes after them. */
-static bool
-ends_late(const struct memory *m, const struct tenant *t)
-{
-    const struct draft *d = &m->l->draft[t->task];
-    return draft_once(d) && (d->piece || m->late[t->task]);
-}
-
-/* What is made once a piece lives from the first such task of the device to the last, seen from what is made once a
- * batch; a sum over the pieces is written from the first one on. So is what pieces wait for, and in a part of a plan
- * what others may want before the last piece: neither waits for what ends late to have its bytes, and no piece does,
- * wherever that stands in the list. */
+/* What comes early is not written after what comes late has gone, so it gives nothing to what is written before it has
+ * gone itself. */
 static void
-span_pieces(const struct memory *m, int32_t device, int32_t *first, int32_t *last)
+hold_early(struct memory *m, int32_t period)
 {
-    const struct tenant *tenant = &m->tenant[m->first[device]];
-    *first = INT32_MAX;
-    *last = -1;
+    int32_t late = INT32_MAX;
     for (int32_t i = 0; i < m->nitem; i++)
-        if (m->item[i].group != BATCH) {
-            *first = MIN(*first, m->item[i].first);
-            *last = MAX(*last, m->item[i].last);
-        }
-    int32_t before = *first;
+        if (m->item[i].first >= period) late = MIN(late, m->item[i].first - period);
     for (int32_t i = 0; i < m->nitem; i++)
-        if (m->l->nchannel > 0 && ends_late(m, &tenant[i])) before = MIN(before, m->item[i].first);
-    for (int32_t i = 0; i < m->nitem; i++) {
-        const struct tenant *t = &tenant[i];
-        bool early = m->l->draft[t->task].piece || m->wanted[t->task] || (m->l->nchannel > 0 && !m->late[t->task]);
-        if (m->item[i].group != BATCH) continue;
-        if (early) m->item[i].first = MIN(m->item[i].first, before);
-        if (ends_late(m, t)) m->item[i].last = MAX(m->item[i].last, *last);
-    }
+        if (m->item[i].last < period && m->item[i].last >= late) m->item[i].last += period;
 }
 
 /* ---- packing a device ---- */
 
-/* Packs the items of one group that have one register, from 0 on; returns their bytes. */
 static int64_t
-pack_group(struct memory *m, int32_t group, struct pack_item *p, int32_t *at)
+pack_items(struct memory *m, int32_t period)
 {
-    int32_t n = 0;
+    struct pack_items p = {ARENA_ARRAY(&m->l->pass, struct pack_item, m->nitem + 1), m->nitem, period};
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct item *it = &m->item[i];
-        if (it->group != group || (group != BATCH && it->nreg > 1)) continue;
-        at[n] = i;
-        p[n++] = (struct pack_item){.bytes = it->bytes, .first = it->first, .last = it->last};
+        p.item[i] = (struct pack_item){it->bytes * it->nreg, it->first, it->last, it->group, 0};
     }
-    int64_t bytes = pack_offsets(p, n, ALIGN);
-    for (int32_t k = 0; k < n; k++) m->item[at[k]].offset = p[k].offset;
+    int64_t bytes = pack_offsets(&p, ALIGN);
+    for (int32_t i = 0; i < m->nitem; i++) m->item[i].offset = p.item[i].offset;
     return bytes;
-}
-
-/* Groups one after the other, then what has several registers; what is made once a batch around them. */
-static int64_t
-pack_pieces(struct memory *m, int32_t first, int32_t last, struct pack_item *p, int32_t *at)
-{
-    bool *done = ARENA_ARRAY(&m->l->pass, bool, m->nitem + 1);
-    int64_t bytes = 0;
-    int32_t n = 0;
-    for (int32_t i = 0; i < m->nitem; i++) {
-        struct item *it = &m->item[i];
-        if (it->group == BATCH || done[i]) continue;
-        int64_t more = it->nreg > 1 ? it->bytes * it->nreg : pack_group(m, it->group, p, at);
-        if (it->nreg > 1) it->offset = 0;
-        for (int32_t k = i; k < m->nitem; k++) {
-            bool mine = k == i || (it->nreg == 1 && m->item[k].group == it->group && m->item[k].nreg == 1);
-            if (!mine) continue;
-            m->item[k].offset += bytes;
-            done[k] = true;
-        }
-        bytes += more;
-    }
-    p[n] = (struct pack_item){.bytes = bytes, .first = first, .last = last};
-    at[n++] = -1;
-    for (int32_t i = 0; i < m->nitem; i++) {
-        const struct item *it = &m->item[i];
-        if (it->group != BATCH) continue;
-        at[n] = i;
-        p[n++] = (struct pack_item){.bytes = it->bytes * it->nreg, .first = it->first, .last = it->last};
-    }
-    int64_t all = pack_offsets(p, n, ALIGN);
-    for (int32_t k = 1; k < n; k++) m->item[at[k]].offset = p[k].offset;
-    for (int32_t i = 0; i < m->nitem; i++)
-        if (m->item[i].group != BATCH) m->item[i].offset += p[0].offset;
-    return all;
-}
-
-static int64_t
-pack_items(struct memory *m, int32_t first, int32_t last)
-{
-    struct pack_item *p = ARENA_ARRAY(&m->l->pass, struct pack_item, m->nitem + 1);
-    int32_t *at = ARENA_ARRAY(&m->l->pass, int32_t, m->nitem + 1);
-    return last < 0 ? pack_group(m, BATCH, p, at) : pack_pieces(m, first, last, p, at);
 }
 
 /* ---- who follows whom ---- */
@@ -413,7 +369,7 @@ take_cuts(struct memory *m, struct sweep *s, int32_t b)
         if (a >= 0 && a != last) add_pair(m, a, b, false);
         last = a;
         s->owner[c] = b;
-        if (it->group == BATCH) continue;
+        if (!it->again) continue;
         s->closed[c] = b;
         if (s->opened[c] < 0) s->opened[c] = b;
     }
@@ -468,7 +424,7 @@ is_alike(const struct memory *m)
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct item *a = &m->item[i], *b = &m->packed[i];
         if (a->bytes != b->bytes || a->first != b->first || a->last != b->last || a->nreg != b->nreg ||
-            a->group != b->group)
+            a->group != b->group || a->again != b->again)
             return false;
     }
     return true;
@@ -478,12 +434,12 @@ static void
 pack_device(struct memory *m, int32_t device)
 {
     const struct tenant *t = &m->tenant[m->first[device]];
-    int32_t first, last;
+    int32_t period = m->first_task[device + 1] - m->first_task[device];
     m->nitem = m->first[device + 1] - m->first[device];
     for (int32_t i = 0; i < m->nitem; i++) m->item[i] = item_of(m, device, &t[i]);
-    span_pieces(m, device, &first, &last);
+    hold_early(m, period);
     if (!is_alike(m)) {
-        m->bytes = pack_items(m, first, last);
+        m->bytes = pack_items(m, period);
         find_pairs(m);
         struct item *was = m->packed;
         m->packed = m->item;

@@ -7,14 +7,15 @@ moment_of(const struct draft *d)
     return (struct moment){.stage = d->task.stage, .phase = d->task.phase};
 }
 
-/* What the reader of an edge asks: data that crosses devices wants two, so that one is filled while one is read. What
- * is brought aside, or back, stands ahead of its readers instead (bring.c): registers of one each share bytes. */
+/* What the reader of an edge asks: data that goes from stage to stage wants two, so that one is filled while one is
+ * read. Devices of one stage wait for each other within a piece anyhow; what is brought aside, or back, stands ahead of
+ * its readers instead (bring.c): registers of one each share bytes. */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {
     int32_t n = outline_credits(l->outline, moment_of(from), moment_of(to));
-    bool crosses =
-        to->task.device != from->task.device && !task_brings(l->plan, &to->task) && !task_brings(l->plan, &from->task);
+    bool crosses = to->task.device != from->task.device && to->task.stage != from->task.stage &&
+                   !task_brings(l->plan, &to->task) && !task_brings(l->plan, &from->task);
     return crosses ? MAX(n, MIN(2, l->program->pieces)) : n;
 }
 

@@ -4,7 +4,8 @@
  *             between those already placed that live at the same time, or at the tightest. Quadratic: all orders
  *             up to NTHOROUGH items, largest first up to NPLACED.
  *   sweeping  through time as malloc and free would, with holes in bins by size: a few steps an item, however
- *             many there are. Also tried backwards in time.
+ *             many there are. Also tried backwards in time. A group is swept by itself, and is one block for the
+ *             others.
  *
  * With more than NPLACED items the largest are placed and the rest, which weigh
  * little, are swept above them. (Greedy by size: Pisarchyk & Lee 2020; bins by
@@ -21,14 +22,15 @@ enum { NTHOROUGH = 2000, NPLACED = 8000 };
 struct span {
     int64_t bytes; /* rounded up; never 0 */
     int32_t first, last;
-    int32_t item;
+    int32_t item, group;
 };
 struct pack {
     struct arena arena;
     int n;
-    struct span *span;
-    int64_t *offset; /* of span i, in the present attempt */
-    struct ranked *order, *expiry;
+    int32_t period;
+    struct span *span; /* those of the items, then one of each group as a block */
+    int64_t *offset;   /* of span i, in the present attempt */
+    struct ranked *order, *expiry, *alone;
     struct placed *placed;
     struct block *block;
     int64_t *best; /* the offsets of the best attempt so far, and its arena */
@@ -80,6 +82,12 @@ expires(const struct span *s)
     return s->last;
 }
 
+static double
+by_group(const struct span *s)
+{
+    return s->group;
+}
+
 typedef double key_fn(const struct span *s);
 
 /* The spans ranked[0..n) names, sorted by key; equal ones by number. */
@@ -101,17 +109,25 @@ rank_all(const struct pack *p, struct ranked *ranked, key_fn *key)
 
 struct placed { /* kept in order of offset */
     int64_t offset, end;
-    int32_t first, last;
+    int32_t first, last, group;
 };
 
-/* The lowest gap that fits s, or the tightest; above everything when there is none. */
+/* Do they live at the same time? Those of one group only where they do in a period. */
+static bool
+meet(const struct pack *p, const struct placed *q, const struct span *s)
+{
+    int32_t over = s->group && s->group == q->group ? p->period : 0;
+    return q->last - over >= s->first && q->first <= s->last - over;
+}
+
+/* The lowest gap that fits s among the first n, or the tightest; above everything when there is none. */
 static int64_t
-gap_for(const struct placed *placed, int n, const struct span *s, bool tightest)
+gap_for(const struct pack *p, int n, const struct span *s, bool tightest)
 {
     int64_t top = 0, best = -1, best_gap = INT64_MAX;
     for (int i = 0; i < n; i++) {
-        const struct placed *q = &placed[i];
-        if (q->last < s->first || q->first > s->last) continue;
+        const struct placed *q = &p->placed[i];
+        if (!meet(p, q, s)) continue;
         int64_t gap = q->offset - top;
         if (gap >= s->bytes && gap < best_gap) {
             if (!tightest) return top;
@@ -145,8 +161,8 @@ place(struct pack *p, int n, bool tightest)
     int64_t top = 0;
     for (int i = 0; i < n; i++) {
         const struct span *s = &p->span[p->order[i].span];
-        int64_t at = gap_for(p->placed, i, s, tightest);
-        insert(p->placed, i, (struct placed){at, at + s->bytes, s->first, s->last});
+        int64_t at = gap_for(p, i, s, tightest);
+        insert(p->placed, i, (struct placed){at, at + s->bytes, s->first, s->last, s->group});
         p->offset[p->order[i].span] = at;
         top = MAX(top, at + s->bytes);
     }
@@ -315,29 +331,65 @@ give_back(struct heap *h, int32_t b)
 static void
 heap_init(struct heap *h, struct pack *p)
 {
-    *h = (struct heap){.block = p->block, .tail = -1, .spare = p->n};
+    int32_t nspan = 2 * p->n;
+    *h = (struct heap){.block = p->block, .tail = -1, .spare = nspan};
     for (int k = 0; k < NBIN; k++) h->bin[k] = -1;
-    for (int32_t b = 0; b < 2 * p->n + 1; b++) h->block[b].after = b + 1;
+    for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
+}
+
+/* Sweeps through n spans, which live for `over` positions less than they say; returns the arena. */
+static int64_t
+sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
+{
+    struct heap h;
+    int gone = 0;
+    heap_init(&h, p);
+    memcpy(p->expiry, order, (size_t)n * sizeof *order);
+    sort(p, order, n, earliest);
+    sort(p, p->expiry, n, expires);
+    for (int i = 0; i < n; i++) {
+        const struct span *s = &p->span[order[i].span];
+        for (; p->span[p->expiry[gone].span].last - over < s->first; gone++) give_back(&h, p->expiry[gone].span);
+        take(&h, order[i].span, s->bytes);
+        p->offset[order[i].span] = h.block[order[i].span].offset;
+    }
+    return h.top;
+}
+
+/* The block of a group of n spans. */
+static struct span
+block_of(struct pack *p, struct ranked *order, int n)
+{
+    struct span b = p->span[order[0].span];
+    for (int i = 1; i < n; i++) {
+        b.first = MIN(b.first, p->span[order[i].span].first);
+        b.last = MAX(b.last, p->span[order[i].span].last);
+    }
+    b.bytes = sweep_spans(p, order, n, p->period);
+    return b;
 }
 
 /* Sweeps through the spans of the order but the first skip of them, above `floor`; returns the arena. */
 static int64_t
 sweep(struct pack *p, int skip, int64_t floor)
 {
-    struct heap h;
-    heap_init(&h, p);
-    int n = p->n - skip, gone = 0;
-    struct ranked *order = p->order + skip;
-    memcpy(p->expiry, order, (size_t)n * sizeof *order);
-    sort(p, order, n, earliest);
-    sort(p, p->expiry, n, expires);
-    for (int i = 0; i < n; i++) {
-        const struct span *s = &p->span[order[i].span];
-        for (; p->span[p->expiry[gone].span].last < s->first; gone++) give_back(&h, p->expiry[gone].span);
-        take(&h, order[i].span, s->bytes);
-        p->offset[order[i].span] = floor + h.block[order[i].span].offset;
+    struct ranked *order = p->order + skip, *alone = p->alone;
+    int n = p->n - skip, nalone = 0, nblock = 0;
+    sort(p, order, n, by_group);
+    for (int i = 0, more; i < n; i += more) {
+        int32_t group = p->span[order[i].span].group;
+        for (more = 1; group && i + more < n && p->span[order[i + more].span].group == group;) more++;
+        alone[nalone++].span = group ? p->n + nblock : order[i].span;
+        if (group) p->span[p->n + nblock++] = block_of(p, order + i, more);
     }
-    return floor + h.top;
+    int64_t top = floor + sweep_spans(p, alone, nalone, 0);
+    for (int i = 0, block = p->n - 1, group = 0; i < n; i++) {
+        const struct span *s = &p->span[order[i].span];
+        if (s->group != group) block++;
+        group = s->group;
+        p->offset[order[i].span] += floor + (group ? p->offset[block] : 0);
+    }
+    return top;
 }
 
 static void
@@ -390,40 +442,45 @@ round_up(int64_t bytes, int64_t align)
 
 /* Items without bytes take no part. */
 static void
-spans_of(struct pack *p, struct pack_item *item, int n, int64_t align)
+spans_of(struct pack *p, const struct pack_items *all, int64_t align)
 {
-    p->span = ARENA_ARRAY(&p->arena, struct span, n);
-    for (int i = 0; i < n; i++) {
-        item[i].offset = 0;
-        assert(item[i].bytes >= 0 && item[i].first <= item[i].last && item[i].first > INT32_MIN);
-        if (item[i].bytes == 0) continue;
-        p->span[p->n++] = (struct span){round_up(item[i].bytes, align), item[i].first, item[i].last, i};
+    p->span = ARENA_ARRAY(&p->arena, struct span, 2 * all->n);
+    for (int i = 0; i < all->n; i++) {
+        struct pack_item *x = &all->item[i];
+        x->offset = 0;
+        assert(x->bytes >= 0 && x->first <= x->last && x->first > INT32_MIN);
+        assert(x->group == 0 || x->last - all->period >= x->first);
+        if (x->bytes > 0) p->span[p->n++] = (struct span){round_up(x->bytes, align), x->first, x->last, i, x->group};
     }
 }
 
 int64_t
-pack_offsets(struct pack_item *item, int n, int64_t align)
+pack_offsets(const struct pack_items *all, int64_t align)
 {
     assert(align > 0 && (align & (align - 1)) == 0);
-    struct pack p = {.best_bytes = INT64_MAX};
-    spans_of(&p, item, n, align);
+    struct pack p = {.best_bytes = INT64_MAX, .period = all->period};
+    spans_of(&p, all, align);
     if (p.n > 0) {
-        p.offset = ARENA_ARRAY(&p.arena, int64_t, p.n);
+        p.offset = ARENA_ARRAY(&p.arena, int64_t, 2 * p.n);
         p.best = ARENA_ARRAY(&p.arena, int64_t, p.n);
         p.order = ARENA_ARRAY(&p.arena, struct ranked, p.n);
+        p.alone = ARENA_ARRAY(&p.arena, struct ranked, p.n);
         p.expiry = ARENA_ARRAY(&p.arena, struct ranked, p.n);
         p.placed = ARENA_ARRAY(&p.arena, struct placed, MIN(p.n, NPLACED) + 1);
-        p.block = ARENA_ARRAY(&p.arena, struct block, 2 * p.n + 1);
-        attempt(&p, pack_bound(item, n, align));
+        p.block = ARENA_ARRAY(&p.arena, struct block, 4 * p.n + 1);
+        attempt(&p, pack_bound(all, align));
     }
-    for (int i = 0; i < p.n; i++) item[p.span[i].item].offset = p.best[i];
+    for (int i = 0; i < p.n; i++) all->item[p.span[i].item].offset = p.best[i];
     arena_fini(&p.arena);
     return p.n > 0 ? p.best_bytes : 0;
 }
 
+/* ---- the bound ---- */
+
 /* A change of the bytes alive: at a time, arrivals before departures (2 t + 1). */
 struct change {
-    int64_t when, bytes;
+    int64_t when, bytes, alive; /* alive: of a group, after it */
+    int32_t group;
 };
 
 static int
@@ -433,18 +490,53 @@ by_time(const void *a, const void *b)
     return (x->when > y->when) - (x->when < y->when);
 }
 
-int64_t
-pack_bound(const struct pack_item *item, int n, int64_t align)
+static int
+by_group_and_time(const void *a, const void *b)
 {
-    struct change *change = must_alloc((size_t)n * 2 * sizeof *change + 1);
-    for (int i = 0; i < n; i++) {
-        int64_t bytes = round_up(item[i].bytes, align);
-        change[2 * i] = (struct change){2 * (int64_t)item[i].first, bytes};
-        change[2 * i + 1] = (struct change){2 * (int64_t)item[i].last + 1, -bytes};
+    const struct change *x = a, *y = b;
+    return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : by_time(a, b);
+}
+
+/* n changes of a group in a period become those of all periods: in the first it takes what it took at the worst moment
+ * so far, in the last what it takes at the worst still to come. */
+static void
+spread(struct change *x, int n, int32_t period)
+{
+    int64_t alive = 0, most = 0, later = 0;
+    for (int i = 0; i < n; i++) x[i].alive = alive += x[i].bytes;
+    for (int i = n - 1; i >= 0; i--) {
+        int64_t before = i ? x[i - 1].alive : 0;
+        if (x[i].bytes > 0) continue;
+        x[i].when += 2 * (int64_t)period;
+        x[i].bytes = -MAX(before - later, 0);
+        later = MAX(later, before);
     }
-    qsort(change, (size_t)n * 2, sizeof *change, by_time);
+    for (int i = 0; i < n; i++) {
+        if (x[i].bytes > 0) x[i].bytes = MAX(x[i].alive - most, 0);
+        most = MAX(most, x[i].alive);
+    }
+}
+
+int64_t
+pack_bound(const struct pack_items *p, int64_t align)
+{
+    int n = 0;
+    struct change *change = must_alloc((size_t)p->n * 2 * sizeof *change + 1);
+    for (int i = 0; i < p->n; i++) {
+        const struct pack_item *x = &p->item[i];
+        int64_t bytes = round_up(x->bytes, align), last = (int64_t)x->last - (x->group ? p->period : 0);
+        if (bytes == 0) continue;
+        change[n++] = (struct change){2 * (int64_t)x->first, bytes, 0, x->group};
+        change[n++] = (struct change){2 * last + 1, -bytes, 0, x->group};
+    }
+    qsort(change, (size_t)n, sizeof *change, by_group_and_time);
+    for (int i = 0, more; i < n; i += more) {
+        for (more = 1; i + more < n && change[i + more].group == change[i].group;) more++;
+        if (change[i].group) spread(change + i, more, p->period);
+    }
+    qsort(change, (size_t)n, sizeof *change, by_time);
     int64_t alive = 0, most = 0;
-    for (int i = 0; i < 2 * n; i++) {
+    for (int i = 0; i < n; i++) {
         alive += change[i].bytes;
         most = MAX(most, alive);
     }

@@ -119,8 +119,8 @@ moment_of(const struct task *t)
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
 
-/* What a reader asks: as many registers as pieces lie between, two at least where data crosses devices and is
- * not brought aside or back. */
+/* What a reader asks: as many registers as pieces lie between, two at least where data goes from stage to stage on
+ * another device and is not brought aside or back. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {
@@ -129,7 +129,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
         for (int32_t r = 0; r < o->fan[f].nreader; r++) {
             const struct task *to = &v->plan->task[o->fan[f].reader[r].task];
             n = MAX(n, stages_credits(v->plan->program, st, moment_of(from), moment_of(to)));
-            bool crosses = to->device != from->device && !task_brings(v->plan, to) && !task_brings(v->plan, from);
+            bool crosses = to->device != from->device && to->stage != from->stage && !task_brings(v->plan, to) &&
+                           !task_brings(v->plan, from);
             if (crosses) n = MAX(n, MIN(2, v->plan->pieces));
         }
     return n;
