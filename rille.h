@@ -391,7 +391,7 @@ struct rille_graph_options {
     /* What a search for a schedule goes by; NULL: reckoned. The caller keeps them until the step is made. */
     const struct rille_chart_costs *costs;
     bool split_backward, recompute;
-    bool recompute_auto; /* where it fits no other way, or is faster so in what memory there is; needs `again` */
+    bool recompute_auto; /* parts of stages, where it fits no other way, or is faster so in what memory there is */
     int zero;
     const struct rille_place
         *offload; /* where what backward reads lies meanwhile, and optimisers' state; NULL: nowhere */

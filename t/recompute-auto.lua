@@ -1,13 +1,13 @@
--- Tests of actors/session/twice.c: recompute = "auto" keeps all where that fits and is fastest, and computes again where
--- memory asks for it; the same bits, and the memory that was asked for.
+-- Tests of actors/session/fit.c and actors/plan/recompute.c: recompute = "auto" keeps all where that fits and is fastest,
+-- and computes parts of stages again where memory asks for it; the same bits, and the memory that was asked for.
 local rille = require "rille"
 local tap = dofile("t/tap.lua")
 local nn = rille.nn
 
 local WIDTH <const>, LAYERS <const>, PIECES <const>, STAGES <const> = 16, 4, 8, 4
 
--- Stages of LAYERS layers each: {loss, gradient}, the compiled step.
-local function trained(kind, options)
+-- Stages of LAYERS layers each, with dropout if that is wanted: {loss, gradient}, the compiled step.
+local function trained(kind, options, dropout)
   rille.manual_seed(3)
   local on, layers = {}, {}
   for s = 1, STAGES do
@@ -22,6 +22,7 @@ local function trained(kind, options)
     for i, layer in ipairs(layers) do
       if i > 1 and (i - 1) % LAYERS == 0 then x = x:to_global{placement = on[(i - 1) // LAYERS + 1], sbp = "B"} end
       x = layer(x):gelu()
+      if dropout then x = x:dropout(dropout) end
     end
     local loss = x:square():mean()
     loss:backward()
@@ -51,8 +52,52 @@ tap.group("memory", function()
     last = chart.planned.time
   end
   tap.ok(meta(0.5, "auto").planned.time < 0.6 * meta(0.5, false).planned.time, "half the memory is better spent on computing again than on waiting")
+  local both = math.min(meta(0.75, false).planned.time, meta(0.75 * kept.activations_1f1b, true).planned.time)
+  tap.ok(meta(0.75, "auto").planned.time < 0.95 * both, "some of it again is faster than nothing or all", both)
   tap.is(meta(4, "auto").planned.time, meta(4, false).planned.time, "with much memory nothing is computed again")
   tap.fails(function() meta(0.001, "auto") end, {"memory = 0.001", "the least is", "recompute-auto.lua:"}, "memory that nothing can meet")
+end)
+
+local pipeline = dofile("t/lib/stages.lua")
+
+tap.group("what is computed again is of its own stage", function()
+  for _, again in ipairs{true, "auto"} do
+    local good = true
+    for _, s in ipairs(pipeline({0, 1, 2, 3}, 8, {memory = 0.5}, {recompute = again}):chart().planned.spans) do
+      good = good and (not s.stage or not s.piece or s.stage == s.device - 1)
+    end
+    tap.ok(good, ("recompute = %s, also where a stage reads the argument alone"):format(again))
+  end
+end)
+
+-- The most that a device holds, with what bits; in how long, as reckoned.
+local function limited(limit, recompute)
+  local function options() return {memory_limit = limit, schedule = "auto", recompute = recompute} end
+  local bits, step = trained("cpu", options())
+  local _, reckoned = trained("meta", options())
+  local most = 0
+  for _, d in ipairs(step:stats().devices) do most = math.max(most, d.peak_memory) end
+  return most, bits, reckoned:chart().planned.time
+end
+
+tap.group("a limit bounds all that a device holds", function()
+  local want = trained("cpu", {})
+  for _, recompute in ipairs{false, "auto"} do
+    local _, why = pcall(limited, 1, recompute)
+    local least = tonumber(tostring(why):match("limit 1; the least is (%d+) bytes, on cpu:%d, with %d+ %% idle"))
+    tap.ok(least and tostring(why):find("most of the registers: .*recompute%-auto.lua:%d+"), "memory that nothing can meet is refused with the least, its bubble and lines", why)
+    local last, much = math.huge, (limited(1 << 30, recompute))
+    for k = 0, 4 do
+      local limit = least + (much - least) * k // 4
+      local held, bits, time = limited(limit, recompute)
+      local name = ("recompute %s, %d bytes: "):format(recompute, limit)
+      tap.ok(held <= limit, name .. "no device holds more", held)
+      tap.is(bits, want, name .. "the same bits")
+      local slack = recompute and 1.05 or 1 -- not all ways to choose parts are tried
+      tap.ok(time <= slack * last, name .. "and is no slower than with less", ("%g after %g"):format(time, last))
+      last = math.min(last, time)
+    end
+  end
 end)
 
 tap.group("bits", function()
@@ -61,6 +106,13 @@ tap.group("bits", function()
     tap.is((trained("cpu", {schedule = {memory = memory}, recompute = "auto"})), want, ("%g of what 1F1B holds"):format(memory))
   end
   tap.is((trained("cpu", {recompute = "auto"})), want, "with no limit")
+  for name, options in pairs{["with a schedule that is not searched for"] = {memory_limit = 1 << 20}, ["with offload"] = {offload = rille.placement("cpu", {4, 5, 6, 7})},
+    ["with zero"] = {zero = 3}} do
+    options.recompute = "auto"
+    options.schedule = options.memory_limit and "gpipe" or {memory = 0.5}
+    tap.is((trained("cpu", options)), want, name)
+  end
+  tap.is((trained("cpu", {schedule = {memory = 0.35}, recompute = "auto"}, 0.5)), (trained("cpu", {}, 0.5)), "with dropout: the same elements")
   tap.fails(function() trained("cpu", {recompute = "often"}) end, {"recompute", "auto", "often"}, "another word")
   tap.fails(function() trained("cpu", {recompute = "auto", auto_parallel = true}) end, {"recompute", "auto_parallel"}, "with a planner")
 end)

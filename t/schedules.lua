@@ -217,17 +217,17 @@ tap.group("memory is a dial", function()
 end)
 
 tap.group("the least bubble within a limit", function()
-  -- Device 0 has two weights and both arguments.
-  local leaves = 2 * 8 * 8 * 4 + 2 * 16 * 8 * 4
-  local last = 0
-  for _, left in ipairs{500, 700, 900, 1200, 5000} do
-    local good, step = pcall(pipeline, dealt(4, 2, true), 8, "auto", {memory_limit = leaves + left})
-    local holds = good and step:chart().activations
-    tap.ok(good and holds <= left and holds >= last, ("auto, %d bytes for activations"):format(left), holds or step)
-    last = holds or last
+  local function limited(limit) return pipeline(dealt(4, 2, true), 8, "auto", {memory_limit = limit}):chart() end
+  local _, why = pcall(limited, 1)
+  local least = tonumber(tostring(why):match("the limit 1; the least is (%d+) bytes, on meta:%d, with %d+ %% idle"))
+  tap.ok(least, "a limit that nothing can meet: the least is told, and its bubble", why)
+  tap.fails(function() limited(least - 1) end, {"the least is " .. least}, "a byte less cannot be")
+  local last, holds = math.huge, 0
+  for _, more in ipairs{0, 200, 400, 700, 5000} do
+    local good, chart = pcall(limited, least + more)
+    tap.ok(good and chart.planned.time <= last and chart.activations >= holds, ("auto, %d bytes more: no slower, and holds no less"):format(more), chart)
+    if good then last, holds = chart.planned.time, chart.activations end
   end
-  tap.fails(function() pipeline(dealt(4, 2, true), 8, "auto", {memory_limit = leaves}) end, {"the limit " .. leaves, "the least is", "idle"},
-    "a limit that nothing can meet")
 end)
 
 tap.group("jitter", function()

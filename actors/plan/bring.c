@@ -104,14 +104,6 @@ ahead_of(struct bringer *b, int32_t i, int32_t source)
     return at;
 }
 
-static void
-set_operand(struct program *p, int32_t i, int32_t k, struct ref r)
-{
-    struct ref *in = arena_dup(&p->arena, p->node[i].in, sizeof *in * (size_t)p->node[i].nin);
-    in[k] = r;
-    p->node[i].in = in;
-}
-
 /* What stands for a value, or a view of it, in backward; node i is the first to read it. */
 static struct ref
 standing_for(struct bringer *b, struct ref r, int32_t i)
@@ -218,7 +210,7 @@ activations_aside(struct bringer *b)
             struct ref whole = program_whole(p, p->node[i].in[k]);
             if (!goes_aside(b, whole)) continue;
             if (b->again[whole.index * OP_OUT + whole.out] < 0) TRY(activation_aside(b, whole, i));
-            set_operand(p, i, k, standing_for(b, p->node[i].in[k], i));
+            rewrite_operand(p, i, k, standing_for(b, p->node[i].in[k], i));
         }
     let_stores_overlap(b);
     return 0;
@@ -235,7 +227,7 @@ state_aside(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
     TRY(layout_aside(b, own, &p->leaf[leaf].layout));
     struct prog_node fetch = move_of(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
     fetch.again = p->nnode + b->n + 1; /* of no stage but its own */
-    set_operand(p, i, k, add(b, &fetch, ahead_of(b, i, -1)));
+    rewrite_operand(p, i, k, add(b, &fetch, ahead_of(b, i, -1)));
     return 0;
 }
 
@@ -353,7 +345,7 @@ bring_again(struct program *p, const bool *variable)
             struct ref whole = program_whole(p, p->node[i].in[k]);
             if (whole.kind != REF_NODE || !p->node[whole.index].again) continue;
             if (b.again[whole.index * OP_OUT] < 0) gather_again(&b, whole, i);
-            set_operand(p, i, k, standing_for(&b, p->node[i].in[k], i));
+            rewrite_operand(p, i, k, standing_for(&b, p->node[i].in[k], i));
         }
     bringer_end(&b);
 }

@@ -5,7 +5,6 @@
 #include "actors/plan/dial.h"
 
 #include "actors/plan/account.h"
-#include "actors/plan/devices.h"
 
 #include "runtime/error.h"
 #include "runtime/hash.h"
@@ -86,14 +85,30 @@ find_links(struct search *s)
     s->line.link = link;
 }
 
+/* By stage: how much of forward backward computes again, 0 to 1. */
+static double *
+shares_again(struct search *s)
+{
+    const struct program *p = s->program;
+    double *again = ARENA_ARRAY(&s->arena, double, s->line.n), *once = ARENA_ARRAY(&s->arena, double, s->line.n);
+    for (int32_t i = 0; i < p->nnode; i++)
+        if (p->node[i].recompute || s->stages.phase[i] == PHASE_FORWARD)
+            (p->node[i].recompute ? again : once)[s->stages.stage[i]] += (double)node_reckon(p, i, &s->tmp);
+    arena_reset(&s->tmp);
+    for (int32_t q = 0; q < s->line.n; q++) again[q] /= MAX(1, once[q]);
+    return again;
+}
+
 /* As given: where nobody wants the gradient of the input, all backward is for weights. */
 static void
 give_costs(struct search *s, const struct dial_costs *c)
 {
     struct pipeline *l = &s->line;
+    const double *again = shares_again(s);
     for (int32_t q = 0; q < l->n; q++) {
+        double more = c->kept ? again[q] * c->forward : 0;
         l->cost[q][PHASE_FORWARD] = llround(c->forward);
-        l->cost[q][s->stages.joint[q] ? PHASE_WEIGHT : PHASE_BACKWARD] = llround(c->backward);
+        l->cost[q][s->stages.joint[q] ? PHASE_WEIGHT : PHASE_BACKWARD] = llround(c->backward + more);
         l->cost[q][PHASE_WEIGHT] += llround(c->weight);
     }
     l->hop = llround(c->move);
@@ -500,44 +515,12 @@ try_rounds(struct search *s)
     free(pool);
 }
 
-static int
-by_device(const void *x, const void *y)
-{
-    const struct device_name *a = x, *b = y;
-    return a->kind != b->kind ? (a->kind > b->kind) - (a->kind < b->kind) : (a->rank > b->rank) - (a->rank < b->rank);
-}
-
-/* What leaves take on the device that has most of them. */
-static int64_t
-bytes_of_leaves(const struct program *p)
-{
-    struct devices s;
-    int64_t most = 0;
-    devices_of(p, &s);
-    int64_t *bytes = must_alloc(sizeof *bytes * (size_t)(s.n + 1));
-    for (int32_t i = 0; i < p->nleaf; i++) {
-        const struct prog_leaf *f = &p->leaf[i];
-        for (int32_t pos = 0; pos < f->layout->place->nrank; pos++) {
-            struct device_name at = {f->layout->place->kind, f->layout->place->rank[pos]}, *found;
-            struct type local = layout_shard(f->layout, &f->type, pos);
-            found = bsearch(&at, s.device, (size_t)s.n, sizeof at, by_device);
-            bytes[found - s.device] += type_bytes(&local) * (f->piece ? p->pieces : 1);
-        }
-    }
-    for (int32_t i = 0; i < s.n; i++) most = MAX(most, bytes[i]);
-    free(bytes);
-    devices_free(&s);
-    return most;
-}
-
 static int64_t
 bytes_wished(const struct search *s, const struct dial_wish *w)
 {
     int64_t most = w->memory > 16 ? (int64_t)w->memory : (int64_t)(w->memory * (double)s->base);
     if (w->memory > 0) most = MAX(1, most); /* 0: any */
-    if (!w->limit) return most;
-    int64_t left = MAX(1, w->limit - bytes_of_leaves(s->program));
-    return most ? MIN(most, left) : left;
+    return most && w->most ? MIN(most, w->most) : MAX(most, w->most);
 }
 
 static int
@@ -545,6 +528,7 @@ search(struct search *s, const struct dial_wish *w)
 {
     make_rules(s);
     s->most_bytes = bytes_wished(s, w);
+    if (w->allowed) *w->allowed = s->most_bytes;
     TRY(check_dealing(s, w->name));
     if (w->name[0] == 'z' || w->name[0] == 'v') s->most_contexts = contexts_of(w->name, s->line.nlane);
     if (w->name[0] == 'i')
@@ -556,22 +540,29 @@ search(struct search *s, const struct dial_wish *w)
 
 /* ---- the face ---- */
 
+/* Looks for what holds least, whatever it takes. */
+static int
+seek_least(struct search *s)
+{
+    s->given_up = true;
+    s->acts = 0;
+    s->most_bytes = s->most_contexts = 0;
+    try_lines(s);
+    return s->least.time ? 0 : fail(E_PLAN, "graph: no schedule of its stages ends");
+}
+
 static int
 nothing_fits(struct search *s, const struct dial_wish *w)
 {
     struct dial least;
     int64_t most = s->most_bytes;
-    s->given_up = true;
-    s->acts = 0;
-    s->most_bytes = s->most_contexts = 0;
-    try_lines(s);
-    if (s->least.time == 0) return fail(E_PLAN, "graph: no schedule of its stages ends");
+    TRY(seek_least(s));
     tell(s, &s->least, &least);
     double factor = s->base ? (double)least.bytes / (double)s->base : 1;
     fail(E_MEMORY,
          "graph: no schedule of %d stage%s and %d pieces holds its activations in %lld bytes a device "
-         "(memory = %g, the limit %lld); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
-         (int)s->line.n, s->line.n > 1 ? "s" : "", (int)s->line.pieces, (long long)most, w->memory, (long long)w->limit,
+         "(memory = %g); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
+         (int)s->line.n, s->line.n > 1 ? "s" : "", (int)s->line.pieces, (long long)most, w->memory,
          (long long)least.bytes, factor, 100 * least.bubble);
     return at_stages(s, E_MEMORY);
 }
@@ -587,7 +578,8 @@ comes_in_pieces(const struct program *p)
 static int
 choose(struct search *s, struct program *p, const struct dial_wish *w)
 {
-    static const struct dial_costs alike = {1e6, 1e6, 1e6, 0}, joint = {1e6, 2e6, 0, 0};
+    static const struct dial_costs alike = {.forward = 1e6, .backward = 1e6, .weight = 1e6},
+                                   joint = {.forward = 1e6, .backward = 2e6};
     const struct dial_costs *costs = w->costs;
     if (!costs && w->name[0] == 'i') costs = &joint;
     if (!costs && (w->name[0] == 'z' || w->name[0] == 'v')) costs = &alike;
@@ -597,11 +589,13 @@ choose(struct search *s, struct program *p, const struct dial_wish *w)
     if (!comes_in_pieces(p)) return 0;
     if (w->base && *w->base) s->base = *w->base;
     if (w->base) *w->base = s->base;
-    TRY(search(s, w));
-    if (s->best.time == 0) return nothing_fits(s, w);
-    p->rule = s->best.rule;
+    if (w->least) make_rules(s);
+    TRY(w->least ? seek_least(s) : search(s, w));
+    if (!w->least && s->best.time == 0) return nothing_fits(s, w);
+    const struct candidate *chosen = w->least ? &s->least : &s->best;
+    p->rule = chosen->rule;
     p->npool = s->line.n;
-    p->pool = arena_dup(&p->arena, s->best.pool, sizeof *p->pool * (size_t)p->npool);
+    p->pool = arena_dup(&p->arena, chosen->pool, sizeof *p->pool * (size_t)p->npool);
     return 0;
 }
 

@@ -11,12 +11,15 @@
 /* Nanoseconds of one piece on a stage; move: of a hop. */
 struct dial_costs {
     double forward, backward, weight, move;
+    bool kept; /* they are of a step that computes nothing again: what this one does comes on top */
 };
 struct dial_wish {
     const char *name; /* "zb-v", "v-half", "v-min", "interleaved", "auto"; "memory": by the numbers below */
     double memory;    /* up to 16: a factor of what 1F1B holds on the device that holds most; above: bytes a device */
-    int64_t limit;    /* bytes a device, of which leaves take their part first; 0: none */
+    int64_t most;     /* bytes of activations that a device may hold besides; 0: any */
+    bool least;       /* what holds least, whatever it takes and the memory is */
     int64_t *base; /* bytes that 1F1B holds, of which memory is a factor: given if it is not 0, told if it is; NULL */
+    int64_t *allowed;               /* told: the bytes of activations that this comes to, 0: any; NULL */
     const struct dial_costs *costs; /* NULL: reckoned, or one for all where the wish is a name */
 };
 

@@ -78,6 +78,14 @@ rewrite_land(struct program *p, const int32_t *root_leaf)
 
 /* ---- more nodes ---- */
 
+void
+rewrite_operand(struct program *p, int32_t i, int32_t k, struct ref r)
+{
+    struct ref *in = arena_dup(&p->arena, p->node[i].in, sizeof *in * (size_t)p->node[i].nin);
+    in[k] = r;
+    p->node[i].in = in;
+}
+
 static int
 by_place(const void *x, const void *y)
 {

@@ -1,4 +1,4 @@
-/* rewrite.h - what changes the layouts of a program in the making (assign.c, zero.c, bring.c): the moves between, and
+/* rewrite.h - what changes a program in the making (assign.c, zero.c, bring.c, recompute.c): the moves between, and
  * what may lie in place. The program belongs to the caller; one thread. */
 #ifndef RILLE_PLAN_REWRITE_H
 #define RILLE_PLAN_REWRITE_H
@@ -9,6 +9,8 @@
 struct ref rewrite_source(const struct program *p, struct ref r);
 /* Adds a move of r at the program's end. */
 struct ref rewrite_move(struct program *p, struct ref r, const struct layout *to);
+/* Lets node i read r as its k-th operand. */
+void rewrite_operand(struct program *p, int32_t i, int32_t k, struct ref r);
 /* A node to be put in before another. The k-th of a list is named p->nnode + k, by those of the list and by the
  * program, until program and list are one. */
 struct insertion {

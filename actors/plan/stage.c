@@ -118,6 +118,26 @@ backward_stage(const struct stages *s, const struct program *p, int32_t i)
     return MAX(0, saved >= 0 ? saved : back);
 }
 
+/* What backward makes of leaves alone, to compute it again, belongs to the first stage that wants it there. */
+static void
+backward_late(struct stages *s, const struct program *p, struct arena *a)
+{
+    bool *floats = ARENA_ARRAY(a, bool, p->nnode + 1), *wanted = ARENA_ARRAY(a, bool, p->nnode + 1);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        floats[i] = p->node[i].piece && s->phase[i] != PHASE_FORWARD && brought(p, i) < 0;
+        for (int32_t k = 0; k < p->node[i].nin; k++)
+            floats[i] = floats[i] && (p->node[i].in[k].kind != REF_NODE || floats[p->node[i].in[k].index]);
+    }
+    for (int32_t i = p->nnode - 1; i >= 0; i--)
+        for (int32_t k = 0; k < p->node[i].nin; k++) {
+            struct ref r = p->node[i].in[k];
+            if (r.kind != REF_NODE || !floats[r.index]) continue;
+            int32_t *stage = &s->stage[r.index];
+            *stage = wanted[r.index] ? MIN(*stage, s->stage[i]) : s->stage[i];
+            wanted[r.index] = true;
+        }
+}
+
 /* ---- places ---- */
 
 bool
@@ -247,6 +267,7 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
         if (p->fold) fold_stages(s, p, a);
         for (int32_t i = 0; i < p->nnode; i++)
             if (s->phase[i] != PHASE_FORWARD) s->stage[i] = backward_stage(s, p, i);
+        backward_late(s, p, a);
     }
     find_places(s, p, a);
     find_chunks(s, p, a);

@@ -266,7 +266,7 @@ static void
 tell_dial(struct charting *x)
 {
     struct rille_chart *c = x->c;
-    struct dial_costs costs = {1e9 * c->forward, 1e9 * c->backward, 1e9 * c->weight, 1e9 * c->moving};
+    struct dial_costs costs = {1e9 * c->forward, 1e9 * c->backward, 1e9 * c->weight, 1e9 * c->moving, false};
     struct dial d;
     if (c->forward <= 0 || !dial_read(x->p->program, &costs, &d)) return;
     c->bound = d.bound;
@@ -309,7 +309,7 @@ dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out)
 {
     TRY(check_costs(k));
     if (k->forward < 1e-9) return fail(E_ARG, "graph: a schedule for costs wants the seconds of forward");
-    *out = (struct dial_costs){1e9 * k->forward, 1e9 * k->backward, 1e9 * k->weight, 1e9 * k->move};
+    *out = (struct dial_costs){1e9 * k->forward, 1e9 * k->backward, 1e9 * k->weight, 1e9 * k->move, false};
     return 0;
 }
 

@@ -65,8 +65,10 @@ enum { WARM_CALLS = 2 }; /* so many first calls are timed, whether asked or not 
 
 /* chart.c: gives costs as a dial has them. E_ARG. */
 int dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out);
-/* measure.c: does no device hold more than that during a step? Leaves, registers, scratch, and results that lie over
- * nothing. E_MEMORY: names the largest tenants of the registers. */
+/* measure.c: returns what a device holds at most during a step: leaves, registers, scratch, and results that lie over
+ * nothing. Gives which device of the plan that is, unless NULL. */
+int64_t measure_held(const struct plan *p, int32_t *device);
+/* measure.c: does no device hold more than that? E_MEMORY: names the largest tenants of the registers. */
 int measure_fits(const struct plan *p, int64_t limit);
 /* measure.c: keeps the times of the run that just ended. */
 void measure_keep(struct rille_graph *g);

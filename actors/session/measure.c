@@ -69,25 +69,35 @@ device_stats(struct rille_graph *g, const struct sight *x, struct rille_device_s
         device[task_holder(&p->task[i])].bytes_in += g->s->cluster ? task_received(p, i) : x->actors->actor[i].received;
 }
 
+int64_t
+measure_held(const struct plan *p, int32_t *fullest)
+{
+    struct rille_device_stats *device = must_alloc(sizeof *device * (size_t)(p->ndevice + 1));
+    int32_t most = 0;
+    for (int d = 0; d < p->ndevice; d++) device[d].peak_memory = p->device[d].arena_bytes;
+    count_values(p, p->overwrites, device);
+    for (int32_t d = 1; d < p->ndevice; d++)
+        if (device[d].peak_memory > device[most].peak_memory) most = d;
+    int64_t held = device[most].peak_memory;
+    free(device);
+    if (fullest) *fullest = most;
+    return held;
+}
+
 int
 measure_fits(const struct plan *p, int64_t limit)
 {
-    struct rille_device_stats *device = must_alloc(sizeof *device * (size_t)(p->ndevice + 1));
+    int32_t d;
+    int64_t held = measure_held(p, &d);
+    if (held <= limit) return 0;
     struct str s = {0};
-    int status = 0;
-    for (int d = 0; d < p->ndevice; d++) device[d].peak_memory = p->device[d].arena_bytes;
-    count_values(p, p->overwrites, device);
-    for (int d = 0; d < p->ndevice && !status; d++) {
-        if (device[d].peak_memory <= limit) continue;
-        plan_tenants_print(p, d, 3, &s);
-        status = fail(E_MEMORY,
+    plan_tenants_print(p, d, 3, &s);
+    int status = fail(E_MEMORY,
                       "graph: %s:%d would hold %lld bytes, %lld of them registers, and the limit is %lld; most of the "
                       "registers: %s",
-                      device_kind_text(p->device[d].kind), (int)p->device[d].rank, (long long)device[d].peak_memory,
+                      device_kind_text(p->device[d].kind), (int)p->device[d].rank, (long long)held,
                       (long long)p->device[d].arena_bytes, (long long)limit, str_text(&s));
-    }
     str_free(&s);
-    free(device);
     return status;
 }
 

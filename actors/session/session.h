@@ -95,7 +95,6 @@ struct collection {
 
 struct trace;
 struct rounds;
-struct twice;
 struct cluster;
 struct snapshot;
 struct rille_session {
@@ -143,7 +142,6 @@ struct rille_session {
     struct trace *trace; /* in progress */
     bool paused;
     struct rounds *rounds; /* of the planned step in the making (rounds.h), or NULL */
-    struct twice *twice;   /* the first trace of a step that is traced twice (twice.h), or NULL */
     uint64_t spelled;      /* which operators calls added: a hash of one after the other */
     bool parts;            /* the trace made some call in parts */
     int64_t ntensor, nodes, compiles, hits, external;

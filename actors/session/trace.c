@@ -9,10 +9,10 @@
  * over the pieces where it is deposited, and all after that happens once. */
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
+#include "actors/session/fit.h"
 #include "actors/session/planned.h"
 #include "actors/session/rounds.h"
 #include "actors/session/segments.h"
-#include "actors/session/twice.h"
 #include "kernels/op/table.h"
 
 #include <stdio.h>
@@ -31,7 +31,6 @@ struct trace {
     int32_t pieces, lag, nin;
     bool split;               /* weight gradients wait for credits of their own */
     struct segments segments; /* of the arguments' rows: piece k is the k-th part of each */
-    int64_t base;             /* what 1F1B holds of it: of a schedule that was searched for; bytes */
     int64_t nrandom;          /* random calls so far */
     const int32_t *became;    /* by node of the collection: the node of the program that stands for it */
     struct val **input;       /* held */
@@ -229,24 +228,6 @@ find_schedule(const struct rille_graph_options *o, struct schedule *out)
     return dial_knows(o->schedule) ? 0 : no_schedule(o->schedule);
 }
 
-/* A schedule that is searched for. */
-static int
-turn_dial(struct program *p, const struct rille_session *s, const struct rille_graph_options *o)
-{
-    int64_t *base = &s->trace->base;
-    bool named = o->schedule && dial_knows(o->schedule);
-    struct dial_costs costs;
-    if (!named && o->memory <= 0) return 0;
-    if (o->costs) TRY(dial_costs_of(o->costs, &costs));
-    *base = twice_base(s);
-    if (o->costs && *base) costs.backward += costs.forward; /* computed again: what was measured kept all */
-    return dial_turn(p, &(struct dial_wish){.name = named ? o->schedule : "memory",
-                                            .memory = o->memory,
-                                            .limit = o->memory_limit ? o->memory_limit : (int64_t)s->memory_limit,
-                                            .costs = o->costs ? &costs : NULL,
-                                            .base = base});
-}
-
 int
 rille_graph_check(const struct rille_graph_options *o)
 {
@@ -355,7 +336,6 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     if (!status) status = segments_find(&r->segments, r->pieces, nin, in);
     if (status) {
         rounds_end(s, true);
-        twice_end(s);
         segments_free(&r->segments);
         free(type);
         free(r->input);
@@ -364,7 +344,6 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     }
     s->trace = r;
     if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) rounds_begin(s, o->time_limit);
-    r->options.recompute = o->recompute || s->twice;
     if (r->options.recompute) s->region = ++s->nregion;
     for (int i = 0; i < nin; i++) {
         struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
@@ -383,7 +362,6 @@ rille_trace_abort(struct rille_session *s)
     if (face_session(s, __func__)) return;
     if (!s->trace) return;
     rounds_end(s, true);
-    twice_end(s);
     trace_fini(s);
     build_settle(s, 0);
 }
@@ -572,27 +550,20 @@ graph_is_meta(struct rille_graph *g, const struct program *p)
     return g->meta;
 }
 
-/* The program laid out, if that was asked for, and compiled. */
-static int
-make_plan(struct rille_graph *g, const struct made *y, struct plan **out)
+/* What the program of a trace is made of, time and again. */
+struct making {
+    struct rille_graph *g;
+    const struct made *made;
+};
+
+static struct program *
+made_program(void *arg)
 {
-    struct rille_session *s = g->s;
-    const struct rille_graph_options *o = &s->trace->options;
-    struct program *p = traced_program(s, y);
-    p->dry_run = graph_is_meta(g, p);
-    p->cut = segments_alike(&g->segments);
-    int status = o->auto_parallel ? planned_assign(g, p, o) : o->zero ? planned_zero(g, p, o->zero) : 0;
-    if (!status) status = planned_bring(g, p, o);
-    if (!status) status = turn_dial(p, s, o);
-    if (status) {
-        program_free(&p);
-        return status;
-    }
-    TRY(plan_compile(p, s->atlas, out));
-    bool searched = o->auto_parallel || o->memory > 0 || (o->schedule && dial_knows(o->schedule));
-    status = o->memory_limit && !searched ? measure_fits(*out, o->memory_limit) : 0;
-    if (status) plan_free(out);
-    return status;
+    struct making *m = arg;
+    struct program *p = traced_program(m->g->s, m->made);
+    p->dry_run = graph_is_meta(m->g, p);
+    p->cut = segments_alike(&m->g->segments);
+    return p;
 }
 
 static int
@@ -611,7 +582,8 @@ make_graph(struct rille_session *s, int nout, const struct made *y, struct rille
     graph_sources(g, s);
     bind_outcomes(g, y, &s->collection);
     LIST_PUSH(s->graphs, g);
-    int status = make_plan(g, y, &plan);
+    struct fit_source from = {made_program, &(struct making){g, y}};
+    int status = fit_plan(g, &s->trace->options, &from, &plan);
     if (status) {
         rille_graph_free(&g);
         return status;
@@ -637,7 +609,6 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     if (!status) status = make_graph(s, nout, &y, gp);
     rille_trace_pause(s, paused);
     bool again = !status && rounds_again(s, s->trace->became, gp);
-    again = twice_again(s, &s->trace->options, s->trace->base, &status, gp) || again;
     rounds_end(s, false);
     trace_fini(s);
     if (status && (*gp = rounds_best(s))) status = (err_clear(), 0); /* what was good remains */

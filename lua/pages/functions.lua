@@ -123,8 +123,9 @@ devices (0 1 0 1); or found on a virtual clock: "zb-v", "v-half", "v-min" for st
 activations a device; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
 zero = 1, 2: updates, and their gradients, on slices; 3: of parameters that lie so (rille.parallel).
 offload = placement: what backward reads, and optimisers' state, lies there meanwhile; a device for each of a value's.
-memory_limit = bytes a device: a plan that would hold more is refused, with what has most of it.
-recompute = true computes again what backward reads; "auto": where memory is too little, or better spent so.
+memory_limit = bytes a device of all that it holds: a schedule that is searched for keeps to it; a plan that would hold
+more is refused, with what has most of it.
+recompute = true computes again what backward reads; "auto": parts of stages, where memory is too little, or better spent so.
 auto_parallel = true lays the step out: e = step:explain() has e.cost and e.bound, in ns, and e.gap; with
 memory_limit =, in bytes a device, and time_limit =, in seconds of a core. step:certify(file) writes what proves it.]],
     code = "step = rille.graph(function(x) return x + 1 end)",

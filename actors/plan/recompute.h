@@ -1,0 +1,20 @@
+/* recompute.h - less memory for more work: what forward leaves for backward is computed again, part by part.
+ *
+ * The forward pass of a virtual stage is cut into parts of about like work, where little is alive. Of a part that is
+ * computed again backward keeps what enters and leaves it; of a stage of which all is, what enters the stage alone
+ * (Chen et al. 2016). The same calls on the same values: no bit changes. It changes a program that nobody else reads
+ * yet, before its moves are made anew (bring.h), on the thread that makes it. */
+#ifndef RILLE_PLAN_RECOMPUTE_H
+#define RILLE_PLAN_RECOMPUTE_H
+
+#include "actors/plan/program.h"
+
+enum { RECOMPUTE_PARTS = 8 }; /* of a stage, at most */
+
+/* Returns how many virtual stages the program has: 1 where nothing comes in pieces. */
+int32_t recompute_stages(const struct program *p);
+/* Lets backward compute again so many parts of each stage, 0 to RECOMPUTE_PARTS (all as one), those first that leave
+ * most. */
+int recompute_parts(struct program *p, const int32_t *parts);
+
+#endif

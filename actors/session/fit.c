@@ -1,0 +1,308 @@
+/* fit.c - plans are made until one fits, and of several that do the fastest is kept.
+ *
+ * What a plan holds beside activations - leaves, scratch, gradients, what is on its way - is known when it has been
+ * made: what it holds too much, the next one's activations have less. With recompute = "auto" plans are
+ * made with no, a quarter, half, three quarters and all of each stage computed again; then stages that have room keep
+ * more. */
+#include "actors/session/fit.h"
+
+#include "actors/plan/account.h"
+#include "actors/plan/dial.h"
+#include "actors/plan/play.h"
+#include "actors/plan/recompute.h"
+#include "actors/session/planned.h"
+#include "runtime/error.h"
+
+#include <string.h>
+
+struct fitter {
+    struct rille_graph *g;
+    const struct rille_graph_options *o;
+    const struct fit_source *from;
+    int64_t limit;                  /* bytes a device; 0: none */
+    int64_t base;                   /* what 1F1B holds when all is kept, once that is known */
+    int64_t allowed;                /* what activations might take in the last plan; 0: not said */
+    int64_t least;                  /* what was held, where that was too much at the least; 0: it was not */
+    const struct dial_costs *costs; /* NULL: reckoned */
+    struct arena tmp;
+    bool searched; /* for its schedule */
+};
+
+/* ---- one plan ---- */
+
+static struct program *
+laid_out(struct fitter *f, const int32_t *parts, int *status)
+{
+    struct rille_graph *g = f->g;
+    const struct rille_graph_options *o = f->o;
+    struct program *p = f->from->program(f->from->arg);
+    *status = o->auto_parallel ? planned_assign(g, p, o) : o->zero ? planned_zero(g, p, o->zero) : 0;
+    if (!*status && parts) *status = recompute_parts(p, parts);
+    if (!*status) *status = planned_bring(g, p, o);
+    if (*status) program_free(&p);
+    return p;
+}
+
+/* How a schedule is searched for. */
+struct search {
+    int64_t most; /* bytes of activations that a device may hold; 0: any */
+    bool least;   /* what holds least */
+};
+
+static int
+turn_dial(struct fitter *f, struct program *p, struct search how)
+{
+    bool named = f->o->schedule && dial_knows(f->o->schedule);
+    if (!f->searched) return 0;
+    return dial_turn(p, &(struct dial_wish){.name = named ? f->o->schedule : "memory",
+                                            .memory = f->o->memory,
+                                            .most = how.most,
+                                            .least = how.least,
+                                            .costs = f->costs,
+                                            .allowed = &f->allowed,
+                                            .base = &f->base});
+}
+
+static int
+plan_once(struct fitter *f, const int32_t *parts, struct search how, struct plan **out)
+{
+    int status;
+    struct program *p = laid_out(f, parts, &status);
+    if (!status) status = turn_dial(f, p, how);
+    if (status) {
+        program_free(&p);
+        return status;
+    }
+    return plan_compile(p, f->g->s->atlas, out);
+}
+
+static int
+too_much(struct fitter *f, const struct plan *p)
+{
+    int32_t d;
+    struct dial told = {0};
+    struct str most = {0};
+    int64_t held = f->least = measure_held(p, &d);
+    if (held <= f->limit) return 0;
+    dial_read(p->program, f->costs, &told);
+    plan_tenants_print(p, d, 3, &most);
+    int status = fail(E_MEMORY,
+                      "graph: no schedule of its stages keeps a device within the limit %lld; the least is %lld bytes, "
+                      "on %s:%d, with %.0f %% idle; most of the registers: %s",
+                      (long long)f->limit, (long long)held, device_kind_text(p->device[d].kind), (int)p->device[d].rank,
+                      100 * told.bubble, str_text(&most));
+    str_free(&most);
+    return status;
+}
+
+static int64_t
+activations(struct fitter *f, const struct program *p)
+{
+    struct dial d;
+    return dial_read(p, f->costs, &d) ? d.bytes : 0;
+}
+
+/* Of a step: on the clock of the plan's own tasks, for that of its stages knows nothing of what is computed together.
+ */
+static double
+time_of(struct fitter *f, const struct plan *p)
+{
+    struct dial d;
+    if (f->costs) return dial_read(p->program, f->costs, &d) ? d.time : 0;
+    struct arena a = {0};
+    struct act_time *act;
+    int64_t n, *cost = ARENA_ARRAY(&a, int64_t, p->ntask + 1);
+    plan_reckon(p, cost);
+    double time = !plan_play(p, cost, NULL, PLAY_DEVICES, &a, &act, &n) && n ? (double)act[n - 1].end : 0;
+    arena_fini(&a);
+    return time;
+}
+
+/* Of two plans the faster; frees the other. */
+static void
+keep_faster(struct fitter *f, struct plan **best, struct plan *p)
+{
+    bool slower = *best && time_of(f, p) >= time_of(f, *best);
+    if (!slower) plan_free(best);
+    if (slower)
+        plan_free(&p);
+    else
+        *best = p;
+}
+
+/* The plan that holds least; E_MEMORY: that is too much. */
+static int
+plan_least(struct fitter *f, const int32_t *parts, struct plan **out)
+{
+    TRY(plan_once(f, parts, (struct search){.least = true}, out));
+    int status = too_much(f, *out);
+    if (status) plan_free(out);
+    return status;
+}
+
+enum { TRIES = 8 };
+
+/* A schedule that is searched for, within the limit: activations have what lies halfway between the most that was
+ * little enough and the least that was too much. */
+static int
+search_within(struct fitter *f, const int32_t *parts, struct plan **out)
+{
+    int64_t most = 0, good = 0, bad = INT64_MAX;
+    int status = 0;
+    *out = NULL;
+    for (int i = 0; i < TRIES && bad - good > 1; i++) {
+        struct plan *p;
+        status = plan_once(f, parts, (struct search){.most = most}, &p);
+        if (status) break;
+        int64_t held = activations(f, p->program), over = measure_held(p, NULL) - f->limit;
+        *(over > 0 ? &bad : &good) = MAX(1, over > 0 ? held : most);
+        if (over > 0)
+            plan_free(&p);
+        else
+            keep_faster(f, out, p);
+        if (bad == INT64_MAX) break; /* it has all that it wants */
+        most = good ? good + (bad - good) / 2 : MAX(1, held - over);
+    }
+    if (*out) {
+        err_clear();
+        return 0;
+    }
+    bool little = f->o->memory == 0 && (!status || status == E_MEMORY);
+    return little ? plan_least(f, parts, out) : status;
+}
+
+static int
+plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
+{
+    bool laid = f->o->auto_parallel != NULL; /* by a planner, within the limit as it reckons */
+    if (f->limit && f->searched && !laid) return search_within(f, parts, out);
+    TRY(plan_once(f, parts, (struct search){0}, out));
+    int status = f->limit && !laid ? measure_fits(*out, f->limit) : 0;
+    if (status) plan_free(out);
+    return status;
+}
+
+/* ---- how much to compute again ---- */
+
+/* The fastest so far. */
+struct found {
+    struct plan *plan;
+    double time;
+    int64_t most; /* what activations might take */
+    int32_t *parts;
+};
+
+/* Takes the plan of these parts if it fits and is faster. */
+static int
+try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
+{
+    struct plan *p;
+    int status = plan_within(f, parts, &p);
+    if (status) return status == E_MEMORY ? 0 : status;
+    double time = time_of(f, p);
+    if (best->plan && time >= best->time) {
+        plan_free(&p);
+        return 0;
+    }
+    plan_free(&best->plan);
+    best->plan = p;
+    best->time = time;
+    best->most = f->allowed;
+    memcpy(best->parts, parts, sizeof *parts * (size_t)n);
+    return 0;
+}
+
+/* Do activations take no more than that in the schedule of the best plan, with these parts computed again? */
+static bool
+has_room(struct fitter *f, const struct found *best, const int32_t *parts, int64_t bytes)
+{
+    int status;
+    const struct program *of = best->plan->program;
+    struct program *p = laid_out(f, parts, &status);
+    if (status) return false;
+    p->npool = of->npool;
+    p->pool = of->pool;
+    p->rule = of->rule;
+    p->fold = of->fold;
+    bool good = activations(f, p) <= bytes;
+    program_free(&p);
+    return good;
+}
+
+enum { STEP = RECOMPUTE_PARTS / 4 };
+
+/* Lets stages that have room for it keep more, from the last one on: the first has the most pieces. */
+static int32_t *
+keep_more(struct fitter *f, int32_t n, const struct found *best, int64_t bytes)
+{
+    int32_t *parts = arena_dup(&f->tmp, best->parts, sizeof *parts * (size_t)n);
+    for (int32_t q = n - 1; q >= 0; q--)
+        for (parts[q] = 0; parts[q] < best->parts[q] && !has_room(f, best, parts, bytes);) parts[q] += STEP;
+    return parts;
+}
+
+/* As long as that is faster: in the bytes that the best plan takes, and in all that it might. */
+static int
+improve(struct fitter *f, int32_t n, struct found *best)
+{
+    const struct plan *was;
+    do {
+        was = best->plan;
+        const int32_t *some = keep_more(f, n, best, activations(f, was->program));
+        const int32_t *most = keep_more(f, n, best, best->most);
+        if (!memcmp(most, best->parts, sizeof *most * (size_t)n)) break;
+        TRY(try_parts(f, some, n, best));
+        TRY(try_parts(f, most, n, best));
+    } while (best->plan != was);
+    return 0;
+}
+
+/* So much of each stage. */
+static int
+try_again(struct fitter *f, int32_t again, int32_t n, struct found *best)
+{
+    int32_t *parts = ARENA_ARRAY(&f->tmp, int32_t, n);
+    for (int32_t q = 0; q < n; q++) parts[q] = again;
+    return try_parts(f, parts, n, best);
+}
+
+static int
+plan_auto(struct fitter *f, struct plan **out)
+{
+    struct program *p = f->from->program(f->from->arg);
+    int32_t n = recompute_stages(p), smallest = RECOMPUTE_PARTS;
+    struct found best = {.parts = ARENA_ARRAY(&f->tmp, int32_t, n)};
+    int64_t least = INT64_MAX;
+    int status = 0;
+    program_free(&p);
+    for (int32_t again = 0; !status && again <= RECOMPUTE_PARTS; again += STEP) {
+        f->least = 0;
+        status = try_again(f, again, n, &best);
+        if (f->least == 0 || f->least >= least) continue;
+        least = f->least;
+        smallest = again;
+    }
+    if (!status) status = best.plan ? improve(f, n, &best) : try_again(f, smallest, n, &best);
+    if (!status && !best.plan) status = E_MEMORY; /* which the last one told */
+    arena_fini(&f->tmp);
+    if (status) plan_free(&best.plan);
+    if (!status) err_clear();
+    *out = best.plan;
+    return status;
+}
+
+int
+fit_plan(struct rille_graph *g, const struct rille_graph_options *o, const struct fit_source *from, struct plan **out)
+{
+    struct dial_costs costs;
+    struct fitter f = {.g = g, .o = o, .from = from, .limit = o->memory_limit};
+    f.searched = o->memory > 0 || (o->schedule && dial_knows(o->schedule));
+    if (f.searched && !f.limit) f.limit = (int64_t)g->s->memory_limit;
+    if (o->costs) {
+        TRY(dial_costs_of(o->costs, &costs));
+        costs.kept = true;
+        f.costs = &costs;
+    }
+    bool scarce = o->memory > 0 || f.limit;
+    return o->recompute_auto && scarce ? plan_auto(&f, out) : plan_within(&f, NULL, out);
+}
