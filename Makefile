@@ -1,5 +1,9 @@
 # Makefile - the few commands one types; CMake does the work. Each installs what is missing, when it may.
 
+# Tests wait more than they compute: one more at a time than there are cores keeps the cores busy.
+JOBS ?= $(shell expr $$(nproc) + 1)
+PROVE = prove -j$(JOBS)
+
 .PHONY: all run test asan tsan bench install clean
 
 all:
@@ -11,13 +15,13 @@ run: all
 	build/release/rille examples/digits.lua
 
 test: all
-	prove -r build/release/t
+	$(PROVE) -r build/release/t
 
 asan:
 	@.ci/install
 	cmake --preset asan
 	cmake --build --preset asan
-	prove -r build/asan/t
+	$(PROVE) -r build/asan/t
 
 # The tests whose threads may race: those of actors, of streams, and of kernels that share their work out.
 THREAD_TESTS := $(patsubst t/%.c,%,$(wildcard t/actors-*.c)) runtime-stream \
@@ -27,7 +31,7 @@ tsan:
 	cmake --preset tsan
 	cmake --build --preset tsan --target $(THREAD_TESTS:%=t-%)
 	OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$(CURDIR)/t/tsan.supp" \
-		$$(setarch -R true 2>/dev/null && echo setarch -R) prove $(THREAD_TESTS:%=build/tsan/t/%.t)
+		$$(setarch -R true 2>/dev/null && echo setarch -R) $(PROVE) $(THREAD_TESTS:%=build/tsan/t/%.t)
 
 bench: all
 	for b in $(patsubst bench/%.c,build/release/bench/%,$(wildcard bench/*.c)); do $$b || exit 1; done
