@@ -195,6 +195,19 @@ one_space(const struct place *from, const struct place *to)
     return lies_in(space, from) && lies_in(space, to);
 }
 
+/* Ranks that follow each other and receive the same are one line. */
+static void
+print_received(struct str *s, const struct rille_explain_boxing *b)
+{
+    for (int i = 0, k; i < b->nrank; i = k) {
+        for (k = i + 1; k < b->nrank && b->received[k] == b->received[i] && b->rank[k] == b->rank[k - 1] + 1;) k++;
+        long long bytes = b->received[i];
+        if (bytes && k == i + 1) str_addf(s, "      rank %d receives %lld bytes\n", (int)b->rank[i], bytes);
+        if (bytes && k > i + 1)
+            str_addf(s, "      ranks %d-%d receive %lld bytes each\n", (int)b->rank[i], (int)b->rank[k - 1], bytes);
+    }
+}
+
 static void
 print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
 {
@@ -218,9 +231,7 @@ print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
         str_addf(s, "  %.1f us\n", p->ns / 1e3);
     }
     if (b->forced_by) str_addf(s, "      forced by %s\n", b->forced_by);
-    for (int i = 0; i < b->nrank; i++)
-        if (b->received[i])
-            str_addf(s, "      rank %d receives %lld bytes\n", (int)b->rank[i], (long long)b->received[i]);
+    print_received(s, b);
     for (const char *p = b->steps; *p;) {
         size_t n = strcspn(p, "\n");
         str_addf(s, "      %.*s\n", (int)n, p);
@@ -455,8 +466,8 @@ print_all(struct teller *t)
     struct str *s = &t->text;
     for (int i = 0; i < t->e->nop; i++) print_op(s, &t->e->ops[i]);
     for (int i = 0; i < t->e->nboxing; i++) str_add(s, t->e->boxing[i].text);
-    str_addf(s, "%d operators, %d moves, %lld bytes moved%s\n", t->e->nop, t->e->nboxing, (long long)t->e->bytes,
-             t->p->pieces > 1 ? " a batch" : "");
+    str_addf(s, "%d operator%s, %d move%s, %lld bytes moved%s\n", t->e->nop, t->e->nop == 1 ? "" : "s", t->e->nboxing,
+             t->e->nboxing == 1 ? "" : "s", (long long)t->e->bytes, t->p->pieces > 1 ? " a batch" : "");
     for (int a = 0; a < t->e->naxis; a++)
         str_addf(s, "  over axis %d: %lld bytes\n", a, (long long)t->e->axis_bytes[a]);
 }
