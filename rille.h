@@ -294,6 +294,7 @@ int64_t rille_tensor_numel(const struct rille_tensor *t);
 size_t rille_dtype_bytes(const char *dtype); /* 0: unknown */
 const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
 bool rille_tensor_is_leaf(const struct rille_tensor *t);
+bool rille_tensor_has_value(const struct rille_tensor *t); /* in memory; else who reads it has it computed */
 bool rille_tensor_requires_grad(const struct rille_tensor *t);
 int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on); /* leaves of float dtype only */
 const char *rille_tensor_name(const struct rille_tensor *t);         /* NULL: none */

@@ -428,6 +428,14 @@ tensor_pin(lua_State *L)
     return 1;
 }
 
+/* x:_has_value(): is it in memory? */
+static int
+tensor_has_value(lua_State *L)
+{
+    lua_pushboolean(L, rille_tensor_has_value(tensor_check(L, 1, "_has_value")));
+    return 1;
+}
+
 /* p:_grad_layout{placement =, sbp =}: how its gradient is deposited; nil: as suits p. */
 static int
 tensor_grad_layout(lua_State *L)
@@ -539,6 +547,7 @@ static const luaL_Reg methods[] = {
     {"shards", tensor_shards},
     {"to_global", tensor_to_global},
     {"_pin", tensor_pin},
+    {"_has_value", tensor_has_value},
     {"_grad_layout", tensor_grad_layout},
     {"to_global_", tensor_to_global_},
     {"detach", tensor_detach},

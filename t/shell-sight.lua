@@ -31,11 +31,15 @@ x:sum():item() y:sum():item()
 tap.group(":whos", function()
   local text = whos.whos({{"net", net}, {"x", x}, {"y", y}, {"P", P}, {"n", 3}, {"s", "te\nxt"}, {"f", print}, {"t", {1, 2}}}, 100)
   tap.ok(tap.has(text, "module of 68 parameters", "272 B"), "a module has parameters and bytes")
-  tap.ok(tap.has(text, "f32 {1024, 4} S(0)", "cpu[0, 1, 2, 3]", "16 KiB"), "a split tensor has its bytes once")
+  tap.ok(tap.has(text, "f32 {1024, 4} S(0)", "cpu[0-3]", "16 KiB"), "a split tensor has its bytes once")
   tap.ok(tap.has(text, "f32 {1024} B"), "a whole one")
   tap.ok(text:find("y .-B .-16 KiB"), "as often as there are ranks")
   tap.ok(tap.has(text, '"te', "table of 2", "function") and not text:find("0x"), "other values are told without addresses")
   for line in text:gmatch("[^\n]+") do tap.ok(utf8.len(line) <= 100, "a line fits") end
+  local class = rille.nn.Module:extend("Net")
+  text = whos.whos({{"class", class}, {"P", P}, {"umlauts", ("ä"):rep(50)}, {"bytes", "\27[31m\200"}}, 100)
+  tap.ok(text:find("class +class") and text:find("P +cpu%[0%-3%]"), "a class is none of a module's objects, a placement is short", text)
+  tap.ok(tap.has(text, '"' .. ("ä"):rep(37) .. '"...', "\\27[31m") and not text:find("\27"), "texts are cut between characters, and do nothing", text)
   for _, columns in ipairs{40, 60} do
     local widest = 0
     for line in whos.whos({{"net", net}, {"x", x}}, columns):gmatch("[^\n]+") do widest = math.max(widest, utf8.len(line)) end
@@ -45,11 +49,25 @@ end)
 
 tap.group(":mem", function()
   local text = whos.mem({{"net", net}, {"opt", opt}, {"x", x}}, 0, 100)
-  tap.ok(tap.has(text, "cpu:0", "arena of plans"), "each device is told")
+  tap.ok(tap.has(text, "cpu:0", "plans", "at most") and not text:find("limit"), "each device is told, and no limit that there is not")
   tap.ok(text:find("x .-16 KiB"), "a tensor owns its bytes")
   tap.ok(text:find("net +module +272 B"), "a module its parameters")
   tap.ok(text:find("net +gradients +272 B"), "and their gradients")
   tap.ok(text:find("opt +optimiser's state +544 B"), "an optimiser what it keeps beside them")
+  tap.ok(not text:find("brackets"), "all of which is in memory")
+  local later = rille.ones{512, 512} * 2
+  text = whos.mem({{"later", later}, {"x", x}, {"both", {later + 1, x + 0}}}, 0, 40)
+  tap.ok(text:find("later .-%(1.0 MiB%)") and text:find("x .-16 KiB\n"), "what was not computed yet is in brackets", text)
+  tap.ok(text:find("in brackets: not in memory, computed when it is read", 1, true), "and that is told")
+  tap.ok(text:find("later .-%(1.0 MiB%)") > text:find("x .-16 KiB"), "behind what takes room")
+  later:sum():item()
+  later:sum():item() -- kept the second time
+  tap.ok(whos.whos({{"later", later}}, 40):find(" 1.0 MiB\n"), "once it is there it is told without")
+  for columns = 40, 120, 20 do
+    for line in whos.mem({{"later", later}, {"opt", opt}}, 0, columns):gmatch("[^\n]+") do
+      tap.ok(not line:find("%d%.%.") and (not line:find("MiB  ") or #line <= columns), ("no amount is cut in %d columns"):format(columns), line)
+    end
+  end
 end)
 
 tap.group(":actors", function()
@@ -92,7 +110,7 @@ end)
 
 tap.group("typed", function()
   local text = typed("-i", "x = rille.ones{3}", ":whos", ":mem", "x:sum():item()", ":actors", ":top x:exp():sum():item()", ":actors 3", ":top")
-  tap.ok(tap.has(text, "f32 {3} B", "1 of 1", "1 plans" , "2 actors"), "all of them")
+  tap.ok(tap.has(text, "f32 {3} B", "1 of 1", "plans 1: compiled 1", "2 actors"), "all of them")
   tap.ok(text:find("8.15") and text:find("%d+%.%d s"), ":top shows the time, and the value")
   tap.ok(tap.has(text, ":actors: a graph is wanted"), "and say what they want")
   tap.ok(text:find("cpu:0 .- MiB live .-idle") and text:find("runs +%d+ .-a second"), ":top alone shows devices and counts once, without a terminal")

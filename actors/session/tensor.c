@@ -146,6 +146,13 @@ rille_tensor_layout(const struct rille_tensor *t)
 }
 
 bool
+rille_tensor_has_value(const struct rille_tensor *t)
+{
+    if (face_tensor(t, __func__)) return false;
+    return t->val->store != NULL;
+}
+
+bool
 rille_tensor_is_leaf(const struct rille_tensor *t)
 {
     if (face_tensor(t, __func__)) return false;

@@ -108,6 +108,13 @@ end
 
 local LEAST <const> = 12 -- so much of a column tells something
 
+-- The cell in so many columns: of a line of a file its end, of all else its beginning.
+local function cut(cell, width)
+  local size = utf8.len(cell)
+  if cell:find("^%S+:%d+$") then return ".." .. cell:sub(size and utf8.offset(cell, size - width + 3) or #cell - width + 3) end
+  return cell:sub(1, (size and utf8.offset(cell, width - 1) or width - 1) - 1) .. ".."
+end
+
 -- Rows of texts in columns, two spaces between; the first row is the head. Where not all fit, those that `spare` lists are
 -- left out one after the other, and then texts are cut in the widest column.
 function paint.table(rows, columns, spare)
@@ -141,10 +148,7 @@ function paint.table(rows, columns, spare)
     for k = 1, n do
       local cell = row[k] or ""
       local size = utf8.len(cell) or #cell
-      if size > width[k] and width[k] > 0 then
-        cell = cell:sub(1, (utf8.offset(cell, width[k] - 1) or width[k]) - 1) .. ".."
-        size = width[k]
-      end
+      if size > width[k] and width[k] > 0 then cell, size = cut(cell, width[k]), width[k] end
       if width[k] > 0 then line[#line + 1] = "  " .. cell .. (" "):rep(width[k] - size) end
     end
     lines[#lines + 1] = table.concat(line):gsub("%s+$", "")

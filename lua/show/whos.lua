@@ -1,4 +1,4 @@
--- whos.lua - :whos and :mem: the user's variables, and who owns what memory.
+-- whos.lua - :whos, :mem, :devices, :workers: the user's variables, who owns what memory, what there is to compute on.
 
 local rille = require "rille"
 local paint = require "rille.show.paint"
@@ -17,7 +17,9 @@ local function tensor_bytes(x)
   return n
 end
 
-local function is_tensor(v) return type(v) == "userdata" and (debug.getmetatable(v) or {}).__name == "rille.tensor" end
+local function is_kind(v, name) return type(v) == "userdata" and (debug.getmetatable(v) or {}).__name == name end
+local function is_tensor(v) return is_kind(v, "rille.tensor") end
+local function is_placement(v) return is_kind(v, "rille.placement") end
 local function is_module(v) return type(v) == "table" and getmetatable(v) ~= nil and type(v.named_tensors) == "function" end
 local function is_optimizer(v) return type(v) == "table" and getmetatable(v) ~= nil and type(v.state_dict) == "function" and not is_module(v) end
 
@@ -32,32 +34,52 @@ local function tensors_in(v, seen, list, depth)
   return list
 end
 
-local function sum_of(list)
-  local n = 0
-  for _, x in ipairs(list) do n = n + tensor_bytes(x) end
-  return n
+-- Bytes of those that are in memory, and of the others.
+local function sums_of(list)
+  local there, later = 0, 0
+  for _, x in ipairs(list) do
+    if x:_has_value() then there = there + tensor_bytes(x) else later = later + tensor_bytes(x) end
+  end
+  return there, later
 end
 
-local function of_tensor(x)
-  return ("%s {%s} %s"):format(x.dtype, table.concat(x.shape, ", "), x.sbp), tostring(x.placement), tensor_bytes(x)
+-- "1.0 MiB (24 B)": what is not in memory stands in brackets, which LATER explains.
+local LATER <const> = "  (in brackets: not in memory, computed when it is read)\n"
+local function amount(there, later)
+  local parts = {there > 0 and paint.bytes(there) or nil}
+  if later > 0 then parts[#parts + 1] = ("(%s)"):format(paint.bytes(later)) end
+  return #parts > 0 and table.concat(parts, " ") or "0 B"
+end
+local function with_amounts(text) return text:find("%(%d[%d.]* %a+%)\n") and text .. LATER or text end
+
+local function of_tensor(x) return ("%s {%s} %s"):format(x.dtype, table.concat(x.shape, ", "), x.sbp) end
+
+-- A text in quotes, its beginning if it is long.
+local function quoted(text)
+  local n = utf8.len(text)
+  local long = (n or #text) > 40
+  if long then text = text:sub(1, n and utf8.offset(text, 38) - 1 or 37) end
+  return ("%q"):format(text):gsub("\\\n", "\\n") .. (long and "..." or "")
 end
 
--- What a value is, in words; where it lies; bytes, nil where that is no question.
+-- What a value is, in words; where it lies; its tensors, nil where bytes are no question.
 local function described(v)
-  if is_tensor(v) then return of_tensor(v) end
+  if is_tensor(v) then return of_tensor(v), paint.place(v.placement), {v} end
+  if is_placement(v) then return paint.place(v), "", nil end
+  if type(v) == "table" and rawget(v, "__index") == v then return "class", "", nil end
   if is_module(v) then
     local n = 0
     for _, p in ipairs(v:parameters()) do n = n + p:numel() end
-    return ("module of %d parameters"):format(n), "", sum_of(tensors_in(v, {}, {}, 0))
+    return ("module of %d parameters"):format(n), "", tensors_in(v, {}, {}, 0)
   end
   if is_optimizer(v) then return "optimiser", "", nil end
   if type(v) == "table" and not getmetatable(v) then
     local tensors = tensors_in(v, {}, {}, 0)
     local n = 0
     for _ in next, v do n = n + 1 end
-    return ("table of %d"):format(n), "", #tensors > 0 and sum_of(tensors) or nil
+    return ("table of %d"):format(n), "", #tensors > 0 and tensors or nil
   end
-  local text = type(v) == "string" and ("%q"):format(#v > 40 and v:sub(1, 37) .. "..." or v):gsub("\n", "n") or tostring(v)
+  local text = type(v) == "string" and quoted(v) or tostring(v)
   if text:find("0x%x+") then text = type(v) end
   return text, "", nil
 end
@@ -67,30 +89,57 @@ function whos.whos(list, columns)
   if #list == 0 then return "  you have no variables yet\n" end
   local rows = {{"name", "what", "on", "bytes"}}
   for _, entry in ipairs(list) do
-    local what, where, bytes = described(entry[2])
-    rows[#rows + 1] = {entry[1], what, where, bytes and paint.bytes(bytes) or ""}
+    local what, where, tensors = described(entry[2])
+    rows[#rows + 1] = {entry[1], what, where, tensors and amount(sums_of(tensors)) or ""}
   end
-  return paint.table(rows, columns)
+  return with_amounts(paint.table(rows, columns, {3}))
+end
+
+-- ---- :devices, :workers ----
+
+function whos.devices(columns)
+  local rows = {{"device", "thread", "values", "plans", "at most", "limit"}}
+  for _, d in ipairs(rille.devices()) do
+    rows[#rows + 1] = {("%s:%d"):format(d.kind, d.device), d.thread < 0 and "another host's" or tostring(d.thread), paint.bytes(d.live_bytes),
+      paint.bytes(d.arena_bytes), paint.bytes(d.peak_bytes), (d.limit_bytes or 0) > 0 and paint.bytes(d.limit_bytes) or ""}
+  end
+  return #rows > 1 and paint.table(rows, columns, {2, 4}) or "  none was used yet\n"
+end
+
+-- {"cpu:0", "cpu:1", "cpu:2"} as "cpu:0-2".
+local function runs_of(devices)
+  local runs, before = {}, {}
+  for _, device in ipairs(devices) do
+    local kind, number = device:match("^(.*):(%d+)$")
+    if kind == before.kind and tonumber(number) == before.to + 1 then
+      before.to = before.to + 1
+    else
+      before = {kind = kind, from = tonumber(number), to = tonumber(number)}
+      runs[#runs + 1] = before
+    end
+  end
+  for k, r in ipairs(runs) do runs[k] = ("%s:%d%s"):format(r.kind, r.from, r.to > r.from and "-" .. r.to or "") end
+  return table.concat(runs, " ")
+end
+
+function whos.workers(columns)
+  local rows = {{"rank", "state", "pid", "host", "heard of", "devices"}}
+  for _, w in ipairs(rille.workers()) do
+    rows[#rows + 1] = {tostring(w.rank), w.state, tostring(w.pid), w.host, ("%.1f s ago"):format(w.heartbeat), runs_of(w.devices)}
+  end
+  return paint.table(rows, columns, {3, 4})
 end
 
 -- ---- :mem ----
 
-local function devices_text(columns)
-  local rows = {{"device", "values", "arena of plans", "most so far", "limit"}}
-  for _, d in ipairs(rille.devices()) do
-    rows[#rows + 1] = {("%s:%d"):format(d.kind, d.device), paint.bytes(d.live_bytes), paint.bytes(d.arena_bytes),
-      paint.bytes(d.peak_bytes), (d.limit_bytes or 0) > 0 and paint.bytes(d.limit_bytes) or "none"}
-  end
-  return #rows > 1 and paint.table(rows, columns) or "  no device was used yet\n"
-end
-
 -- Owners, the largest first; a tensor counts where it is met first, in order of names, modules before what else holds them.
+-- Also the bytes that they own.
 local function owners_text(list, columns)
   local seen, owners, known = {}, {}, 0
   local function add(name, what, tensors)
-    local bytes = sum_of(tensors)
-    known = known + bytes
-    if bytes > 0 then owners[#owners + 1] = {name, what, bytes} end
+    local there, later = sums_of(tensors)
+    known = known + there
+    if there + later > 0 then owners[#owners + 1] = {name = name, what = what, there = there, later = later} end
   end
   local function grads_of(tensors)
     local grads = {}
@@ -111,22 +160,27 @@ local function owners_text(list, columns)
       end
     end
   end
-  table.sort(owners, function(x, y) return x[3] > y[3] end)
+  table.sort(owners, function(x, y)
+    if x.there ~= y.there then return x.there > y.there end
+    return x.later > y.later
+  end)
   local rows = {{"owner", "what", "bytes"}}
-  for k = 1, math.min(#owners, 20) do rows[#rows + 1] = {owners[k][1], owners[k][2], paint.bytes(owners[k][3])} end
+  for k = 1, math.min(#owners, 20) do
+    local o = owners[k]
+    rows[#rows + 1] = {o.name, o.what, amount(o.there, o.later)}
+  end
   if #owners > 20 then rows[#rows + 1] = {"...", ("%d more"):format(#owners - 20), ""} end
-  return #rows > 1 and paint.table(rows, columns) or "", known
+  return #rows > 1 and with_amounts(paint.table(rows, columns)) or "", known
 end
 
 function whos.mem(list, external, columns)
   collectgarbage()
   local owners, known = owners_text(list, columns)
-  local live, rest = 0, {}
+  local live = 0
   for _, d in ipairs(rille.devices()) do live = live + d.live_bytes end
-  local text = devices_text(columns) .. owners
-  rest[1] = ("  %s in values; %s of them by your variables' names"):format(paint.bytes(live), paint.bytes(math.min(known, live)))
-  rest[2] = ("  held by garbage or handles: %s; Lua: %s"):format(paint.bytes(external), paint.bytes(collectgarbage("count") * 1024 // 1))
-  return text .. table.concat(rest, "\n") .. "\n"
+  return whos.devices(columns) .. owners ..
+    ("  %s in values, of which your variables own %s\n"):format(paint.bytes(live), paint.bytes(math.min(known, live))) ..
+    ("  Lua itself %s; tensors that it holds, garbage too, %s\n"):format(paint.bytes(collectgarbage("count") * 1024 // 1), paint.bytes(external))
 end
 
 return whos
