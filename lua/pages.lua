@@ -13,6 +13,7 @@
 -- row for every public name.
 
 local rille = require "rille"
+local paint = require "rille.show.paint"
 
 local OPTIONS = [[
 dtype          of the tensor; "f32" where nothing else is said
@@ -32,6 +33,7 @@ local WORDS = {
 }
 
 local pages, rows = {}, {}
+local methods = debug.getmetatable(rille.tensor(0)).__methods
 for _, file in ipairs{"functions", "tensors", "operators", "nn", "training", "objects"} do
   for name, row in pairs(require("rille.pages." .. file)) do
     assert(not rows[name], name)
@@ -196,15 +198,40 @@ function pages.page(name)
   return known and whole(known)
 end
 
--- All names, in lines that fit.
-function pages.list()
-  local out, column = {}, 0
+-- All names in lines of so many columns, those of each module and kind of object by themselves.
+function pages.list(columns)
+  local groups, outers = {[""] = {}}, {""}
   for _, name in ipairs(sorted(rows)) do
-    column = column + #name + 1
-    out[#out + 1] = name .. (column > 90 and "\n" or " ")
-    if column > 90 then column = 0 end
+    local outer = name:match("^([^.]*)%.") or ""
+    if not groups[outer] then groups[outer], outers[#outers + 1] = {}, outer end
+    table.insert(groups[outer], name)
   end
-  return table.concat(out)
+  table.sort(outers)
+  for k, outer in ipairs(outers) do outers[k] = paint.wrap(table.concat(groups[outer], " "), columns, "  ") end
+  return table.concat(outers, "\n\n")
+end
+
+-- ---- what values are ----
+
+local function name_in(t, prefix, value)
+  for name, v in next, t do
+    if rawequal(v, value) and rows[prefix .. name] then return prefix .. name end
+  end
+end
+
+-- How a function or a class of ours is called; nil: it is none.
+function pages.of(value)
+  local name = name_in(rille, "", value) or name_in(methods, "", value)
+  for _, module in ipairs(pages.modules) do
+    local t = rawget(rille, module)
+    name = name or type(t) == "table" and name_in(t, module .. ".", value)
+  end
+  for _, outer in ipairs{"nn.init.", "nn.Module.", "sbp."} do
+    local t = rille
+    for part in outer:gmatch("%a+") do t = t and rawget(t, part) end
+    name = name or t and name_in(t, outer, value)
+  end
+  return name and pages.signature(name)
 end
 
 return pages

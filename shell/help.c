@@ -5,16 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pushes what a function of lua/pages.lua gives of the name; false, and nothing pushed, when that is nil. */
+/* Replaces the value at the top by what a function of lua/pages.lua gives of it; false, and nothing is left, when that
+ * is nil. */
 static bool
-push_from_lua(lua_State *L, const char *function, const char *name)
+ask_pages(lua_State *L, const char *function)
 {
     lua_getglobal(L, "require");
     lua_pushliteral(L, "rille.pages");
     lua_call(L, 1, 1);
     lua_getfield(L, -1, function);
-    lua_remove(L, -2);
-    lua_pushstring(L, name);
+    lua_replace(L, -2);
+    lua_insert(L, -2);
     lua_call(L, 1, 1);
     bool found = lua_isstring(L, -1);
     if (!found) lua_pop(L, 1);
@@ -24,7 +25,15 @@ push_from_lua(lua_State *L, const char *function, const char *name)
 bool
 help_push(lua_State *L, const char *name)
 {
-    return push_from_lua(L, "page", name);
+    lua_pushstring(L, name);
+    return ask_pages(L, "page");
+}
+
+bool
+help_push_call(lua_State *L, int i)
+{
+    lua_pushvalue(L, i);
+    return ask_pages(L, "of");
 }
 
 /* rille._record(name): what the record of an operator tells of it, nil when the name is of none. */
@@ -104,10 +113,11 @@ static int
 help(lua_State *L)
 {
     const char *name = luaL_optstring(L, 1, NULL);
-    if (!name)
-        push_from_lua(L, "list", "");
-    else if (!help_push(L, name))
-        return complain(L, "nothing is called '%s'; rille.help() lists names", name);
+    if (name && !help_push(L, name)) return complain(L, "nothing is called '%s'; rille.help() lists names", name);
+    if (!name) {
+        lua_pushinteger(L, print_columns());
+        ask_pages(L, "list");
+    }
     lua_getglobal(L, "print");
     fold_push(L, lua_tostring(L, -2));
     lua_call(L, 1, 0);

@@ -405,6 +405,13 @@ module_index(lua_State *L)
     return 1;
 }
 
+static int
+module_tostring(lua_State *L)
+{
+    lua_pushliteral(L, "rille " RILLE_VERSION "; rille.help() lists its names, ?NAME in the shell is a page");
+    return 1;
+}
+
 /* ---- opening ---- */
 
 static const char shell_key; /* in the registry: the struct shell */
@@ -479,9 +486,11 @@ open_module(lua_State *L)
     help_open(L);
     workers_open(L);
     names_open(L);
-    lua_createtable(L, 0, 1);
+    lua_createtable(L, 0, 2);
     lua_pushcfunction(L, module_index);
     lua_setfield(L, -2, "__index");
+    lua_pushcfunction(L, module_tostring);
+    lua_setfield(L, -2, "__tostring");
     lua_setmetatable(L, -2);
     publish(L);
     add_searcher(L);

@@ -189,12 +189,22 @@ read_options(struct program *p)
 /* ---- running ---- */
 
 static int
+show_first(lua_State *L)
+{
+    show_value(L, 1);
+    return 1;
+}
+
+static int
 on_error(lua_State *L)
 {
     const char *text = lua_tostring(L, 1);
     if (!text) {
         if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
-        text = lua_pushfstring(L, "(the error is %s)", what_is(L, 1));
+        lua_pushcfunction(L, show_first);
+        lua_pushvalue(L, 1);
+        bool shown = lua_istable(L, 1) && lua_pcall(L, 1, 1, 0) == LUA_OK;
+        text = lua_pushfstring(L, "(the error is %s)", shown ? lua_tostring(L, -1) : what_is(L, 1));
     }
     luaL_traceback(L, L, text, 1);
     return 1;

@@ -273,10 +273,13 @@ int terminal_columns(int fd); /* 0: fd is no terminal */
 /* The text with lines of so many columns at most, which end at words; the caller frees it. NULL: no memory. */
 char *fold_text(const char *text, int columns);
 void fold_push(lua_State *L, const char *text); /* pushes it as stdout has columns for it */
+void fold_print(const char *text);              /* prints it so, and ends the line */
 
 /* ---- help.c ---- */
 
 bool help_push(lua_State *L, const char *name); /* pushes the page; false: no page has that name */
+/* Pushes how the function or class of ours at i is called; false: it is none. */
+bool help_push_call(lua_State *L, int i);
 void help_open(lua_State *L);
 
 /* ---- interrupt.c: Ctrl-C ---- */

@@ -2,8 +2,11 @@
 #include "shell/repl.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
+#include <wctype.h>
 
 enum { DEEP = 3, MANY = 40 };
 
@@ -127,21 +130,67 @@ show_table(struct show *s, int table, int depth)
     join(L, lua_gettop(L) - before, depth);
 }
 
+/* The bytes of the character at text, which a terminal shows as such; 0: it is none. */
+static size_t
+seen_bytes(const char *text, size_t n)
+{
+    mbstate_t state;
+    wchar_t c;
+    memset(&state, 0, sizeof state);
+    size_t size = mbrtowc(&c, text, n, &state);
+    return size == 0 || size > n || !iswprint((wint_t)c) ? 0 : size;
+}
+
+/* As one writes it: what is no character stands as its number. */
 static void
 show_string(lua_State *L, int value)
 {
     luaL_Buffer b;
+    size_t n, size;
+    const char *text = lua_tolstring(L, value, &n);
+    char number[8];
     luaL_buffinit(L, &b);
     luaL_addchar(&b, '"');
-    for (const char *c = lua_tostring(L, value); *c; c++) {
-        if (*c == '"' || *c == '\\') luaL_addchar(&b, '\\');
-        if (*c == '\n')
-            luaL_addstring(&b, "\\n");
+    for (; n; text += size, n -= size) {
+        size = seen_bytes(text, n);
+        if (*text == '"' || *text == '\\') luaL_addchar(&b, '\\');
+        if (size) {
+            luaL_addlstring(&b, text, size);
+            continue;
+        }
+        size = 1;
+        if (*text == '\n')
+            strcpy(number, "\\n");
         else
-            luaL_addchar(&b, *c);
+            snprintf(number, sizeof number, n > 1 && isdigit((unsigned char)text[1]) ? "\\%03d" : "\\%d",
+                     (unsigned char)*text);
+        luaL_addstring(&b, number);
     }
     luaL_addchar(&b, '"');
     luaL_pushresult(&b);
+}
+
+static bool
+is_class(lua_State *L, int value)
+{
+    lua_pushliteral(L, "__index");
+    bool class = lua_type(L, value) == LUA_TTABLE && lua_rawget(L, value) == LUA_TTABLE && lua_rawequal(L, -1, value);
+    lua_pop(L, 1);
+    return class;
+}
+
+/* Pushes how a function of ours or a class is called; the name of another class. */
+static bool
+push_callable(lua_State *L, int value)
+{
+    bool class = is_class(L, value);
+    if (!class && lua_type(L, value) != LUA_TFUNCTION) return false;
+    if (help_push_call(L, value)) return true;
+    lua_pushliteral(L, "__name");
+    bool named = class && lua_rawget(L, value) == LUA_TSTRING;
+    if (named) lua_pushfstring(L, "class %s", lua_tostring(L, -1));
+    lua_remove(L, named ? -2 : -1);
+    return named;
 }
 
 /* Pushes the text of the value. depth 0 is what was asked for: texts stand as they are, tensors with their values. */
@@ -154,6 +203,8 @@ show_inner(struct show *s, int value, int depth)
         show_string(L, value);
     else if (depth && tensor_test(L, value))
         print_line(L, value);
+    else if (push_callable(L, value))
+        return 1;
     else if (type != LUA_TTABLE || luaL_getmetafield(L, value, "__tostring")) {
         if (type == LUA_TTABLE) lua_pop(L, 1);
         luaL_tolstring(L, value, NULL);
