@@ -105,7 +105,7 @@ command_whos(lua_State *L, int env, const char *text)
     push_variables(L, env);
     lua_pushinteger(L, print_columns());
     lua_call(L, 2, 1);
-    fputs(lua_tostring(L, -1), stdout);
+    fold_print(lua_tostring(L, -1));
     return COMMAND_DONE;
 }
 
@@ -118,7 +118,7 @@ command_mem(lua_State *L, int env, const char *text)
     lua_pushinteger(L, rille_external_bytes(shell_of(L)->session));
     lua_pushinteger(L, print_columns());
     lua_call(L, 3, 1);
-    fputs(lua_tostring(L, -1), stdout);
+    fold_print(lua_tostring(L, -1));
     return COMMAND_DONE;
 }
 
@@ -127,12 +127,14 @@ print_counters(lua_State *L)
 {
     struct rille_counters c;
     rille_count(shell_of(L)->session, &c);
-    printf("  %lld plans, %lld compiled and %lld found again; %lld runs\n", (long long)c.plans, (long long)c.compiles,
-           (long long)c.cache_hits, (long long)c.runs);
-    printf("  %lld acts; %lld messages, %lld of them between threads\n", (long long)c.acts, (long long)c.messages,
-           (long long)c.thread_messages);
-    printf("  %lld operators added; %lld stored now, with %lld values\n", (long long)c.nodes, (long long)c.live_nodes,
-           (long long)c.live_values);
+    lua_pushfstring(L, "  plans %I: compiled %I, found again %I; runs %I\n", (lua_Integer)c.plans,
+                    (lua_Integer)c.compiles, (lua_Integer)c.cache_hits, (lua_Integer)c.runs);
+    lua_pushfstring(L, "  acts %I; messages %I, between threads %I\n", (lua_Integer)c.acts, (lua_Integer)c.messages,
+                    (lua_Integer)c.thread_messages);
+    lua_pushfstring(L, "  operators added %I, stored now %I; values %I", (lua_Integer)c.nodes,
+                    (lua_Integer)c.live_nodes, (lua_Integer)c.live_values);
+    lua_concat(L, 3);
+    fold_print(lua_tostring(L, -1));
 }
 
 /* :actors [STEP]: of the plan that ran last, or of a compiled step's. */
@@ -152,7 +154,7 @@ command_actors(lua_State *L, int env, const char *text)
     lua_insert(L, -2);
     lua_pushinteger(L, print_columns());
     lua_call(L, 2, 1);
-    fputs(lua_tostring(L, -1), stdout);
+    fold_print(lua_tostring(L, -1));
     print_counters(L);
     return COMMAND_DONE;
 }
@@ -176,26 +178,24 @@ static int
 command_devices(lua_State *L, int env, const char *text)
 {
     struct rille_session *s = shell_of(L)->session;
-    struct rille_device_info d;
+    const char *kind = rille_default_kind(s);
     (void)env, (void)text;
-    printf("  %d of kind %s\n", rille_device_count(s, rille_default_kind(s)), rille_default_kind(s));
-    for (int i = 0; rille_device_info(s, i, &d); i++) {
-        printf("  %s:%d  ", d.kind, d.device);
-        printf(d.thread < 0 ? "on another host" : "thread %d", d.thread);
-        printf("  %lld bytes live, %lld in its arena, %lld at most\n", (long long)d.live_bytes,
-               (long long)d.arena_bytes, (long long)d.peak_bytes);
-    }
+    printf("  %d of kind %s\n", rille_device_count(s, kind), kind);
+    push_picture(L, "whos", "devices");
+    lua_pushinteger(L, print_columns());
+    lua_call(L, 1, 1);
+    fold_print(lua_tostring(L, -1));
     return COMMAND_DONE;
 }
 
 static int
 command_workers(lua_State *L, int env, const char *text)
 {
-    struct rille_worker_info w;
     (void)env, (void)text;
-    for (int i = 0; rille_worker_info(shell_of(L)->session, i, &w); i++)
-        printf("  %-3d %-8s pid %-8d %-16s heartbeat %.1f s ago  %s\n", w.rank, w.state, w.pid, w.host, w.heartbeat,
-               w.devices);
+    push_picture(L, "whos", "workers");
+    lua_pushinteger(L, print_columns());
+    lua_call(L, 1, 1);
+    fold_print(lua_tostring(L, -1));
     return COMMAND_DONE;
 }
 
@@ -215,7 +215,7 @@ look(lua_State *L, int env, const char *text, const char *name)
         for (int k = 0; k < n; k++) lua_pushvalue(L, first + k);
     }
     lua_call(L, n, 1);
-    puts(luaL_tolstring(L, -1, NULL));
+    fold_print(luaL_tolstring(L, -1, NULL));
     return COMMAND_DONE;
 }
 
@@ -246,7 +246,8 @@ command_trace(lua_State *L, int env, const char *text)
     lua_insert(L, -2);
     lua_pushstring(L, space + 1);
     lua_call(L, 2, 0);
-    printf("  %s; it opens in ui.perfetto.dev\n", space + 1);
+    lua_pushfstring(L, "  %s; it opens in ui.perfetto.dev", space + 1);
+    fold_print(lua_tostring(L, -1));
     return COMMAND_DONE;
 }
 
@@ -306,8 +307,7 @@ command_help(lua_State *L, int env, const char *text)
     (void)env;
     if (*text) {
         if (!help_push(L, text)) return luaL_error(L, "nothing is called '%s'; rille.help() lists names", text);
-        fold_push(L, lua_tostring(L, -1));
-        puts(lua_tostring(L, -1));
+        fold_print(lua_tostring(L, -1));
         return COMMAND_DONE;
     }
     luaL_Buffer b;
@@ -319,8 +319,7 @@ command_help(lua_State *L, int env, const char *text)
     luaL_addstring(&b, "  ?NAME is a page, rille.help() lists them. A trailing ; prints nothing, _ is the last value.\n"
                        "  Ctrl-C stops what runs; Ctrl-D ends.");
     luaL_pushresult(&b);
-    fold_push(L, lua_tostring(L, -1));
-    puts(lua_tostring(L, -1));
+    fold_print(lua_tostring(L, -1));
     return COMMAND_DONE;
 }
 

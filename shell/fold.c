@@ -2,6 +2,7 @@
  * together where they fit, and a word that no line has room for is the terminal's to break. */
 #include "shell/shell.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -85,6 +86,18 @@ fold_text(const char *text, int columns)
     }
     if (folded) *to = 0;
     return folded;
+}
+
+void
+fold_print(const char *text)
+{
+    int columns = terminal_columns(1);
+    char *folded = columns > 0 ? fold_text(text, columns) : NULL;
+    const char *said = folded ? folded : text;
+    size_t n = strlen(said);
+    fputs(said, stdout);
+    if (n == 0 || said[n - 1] != '\n') putchar('\n');
+    free(folded);
 }
 
 void

@@ -398,6 +398,11 @@ print_tensor(lua_State *L, struct rille_tensor *x)
     print_head(L, &b, x);
     if (good && partial) luaL_addstring(&b, ", reduced for display");
     if (good) add_strange(&b, &t, n);
+    luaL_pushresult(&b);
+    fold_push(L, lua_tostring(L, -1));
+    const char *head = lua_tostring(L, -1);
+    luaL_buffinit(L, &b);
+    luaL_addstring(&b, head);
     if (!good) {
         luaL_addstring(&b, "\n  no values: ");
         luaL_addstring(&b, lua_tostring(L, shown));

@@ -33,14 +33,30 @@ repl_is_own(lua_State *L, const char *global)
 
 /* ---- printing ---- */
 
-/* The first line of a tensor's text in colour. */
+/* A tensor's text, its first line in colour. */
 static void
-print_text(lua_State *L, const char *text, bool tensor)
+print_shown(lua_State *L, const char *text)
 {
-    bool color = shell_of(L)->color && tensor;
+    bool color = shell_of(L)->color;
     size_t n = color ? strcspn(text, "\n") : 0;
     if (color) printf("\033[36m%.*s\033[0m", (int)n, text);
     puts(text + n);
+}
+
+/* The text of the value at i is at the top: a string stands as it is, what is told of others folds. */
+static void
+print_text(lua_State *L, int i)
+{
+    size_t n;
+    const char *text = lua_tolstring(L, -1, &n);
+    if (tensor_test(L, i)) {
+        print_shown(L, text);
+    } else if (lua_type(L, i) != LUA_TSTRING) {
+        fold_print(text);
+    } else {
+        fwrite(text, 1, n, stdout);
+        putchar('\n');
+    }
 }
 
 static int
@@ -50,7 +66,7 @@ show_all(lua_State *L)
     for (int i = 1; i <= n; i++) {
         if (lua_isnil(L, i)) continue;
         show_value(L, i);
-        print_text(L, lua_tostring(L, -1), tensor_test(L, i) != NULL);
+        print_text(L, i);
         lua_pop(L, 1);
     }
     return 0;
@@ -237,8 +253,7 @@ page_protected(lua_State *L)
 {
     const char *name = lua_tostring(L, 2);
     if (!help_push(L, name)) return luaL_error(L, "nothing is called '%s'; rille.help() lists names", name);
-    fold_push(L, lua_tostring(L, -1));
-    puts(lua_tostring(L, -1));
+    fold_print(lua_tostring(L, -1));
     return 0;
 }
 
@@ -421,8 +436,7 @@ repl_run(lua_State *L)
     repl_open(L);
     lua_pushfstring(L, "rille %s on %s:%d, %s. :help tells more.", RILLE_VERSION, rille_default_kind(s),
                     rille_device_count(s, rille_default_kind(s)), LUA_RELEASE);
-    fold_push(L, lua_tostring(L, -1));
-    puts(lua_tostring(L, -1));
-    lua_pop(L, 2);
+    fold_print(lua_tostring(L, -1));
+    lua_pop(L, 1);
     return repl_loop(L, repl_chunk);
 }

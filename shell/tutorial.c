@@ -102,5 +102,7 @@ tutorial_run(lua_State *L, int env, const char *text)
     run_step(L, env, true);
     lua_pushinteger(L, step % nstep + 1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &next_step);
-    if (step < nstep) printf("\nTry it with other numbers. :tutorial goes on with step %d.\n", step + 1);
+    if (step == nstep) return;
+    lua_pushfstring(L, "\nTry it with other numbers. :tutorial goes on with step %d.", step + 1);
+    fold_print(lua_tostring(L, -1));
 }
