@@ -44,7 +44,7 @@ test_known(void)
     play(1, (struct trial){.world = 4, .hosts = 2}, want, &out);
     for (size_t i = 0; i < countof(seed); i++) {
         struct trial trial = trial_of(4, 2, seed[i] - 1);
-        trial.restarts = trial.keep = false;
+        trial.restarts = trial.keep = trial.speaks = false;
         if (!play(seed[i], trial, want, &out) && !bad++) diag("seed %llu: %s", (unsigned long long)seed[i], out.why);
     }
     ok(!bad, "seeds that were once wrong are right");
@@ -229,6 +229,80 @@ test_stall(void)
     coordinator_free(&c);
 }
 
+/* A heartbeat of `from` in which it speaks for all others. */
+static void
+speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
+{
+    uint32_t others[3][NBEAT];
+    int n = 0;
+    for (uint32_t r = 0; r < 4; r++) {
+        if ((int)r == from) continue;
+        others[n][BEAT_RANK] = r;
+        others[n][BEAT_COUNT] = r == 3 ? 1 : count; /* of rank 3 there is nothing new */
+        others[n++][BEAT_SEQ] = 0;
+    }
+    struct packet p = {.kind = PACKET_BEAT,
+                       .rank = from,
+                       .job = {job, CLUSTER_ID},
+                       .count = count,
+                       .others = {(const void *)others, sizeof others}};
+    coordinator_beat(c, &p);
+}
+
+/* Four workers of one host, which have a speaker: rank 0. */
+static void
+test_speaker(void)
+{
+    static const struct slot slot[] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}};
+    static const uint64_t bytes[] = {4096};
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 4, .slot = slot, .bytes = bytes};
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {
+        .world = 4, .silence = 3, .direct = 3, .version = "1", .machine = "m", .job = "job of the seed"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    struct packet p;
+    for (int r = 0; r < 4; r++) say(c, r, hello(r, "1", "m"), 0, 1);
+    ok(coordinator_pulse(c, 1, &p) && p.others.n == 0, "until the epoch stands all have heartbeats of their own");
+    coordinator_form(c, &form);
+    for (int r = 0; r < 4; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
+    ok(!coordinator_pulse(c, 1, &p) && coordinator_pulse(c, 0, &p) && p.others.n == 4 * NBEAT * 3,
+       "then one of a host hears those of all");
+    for (uint32_t i = 1; i <= 20 && !t.n[NOTICE_LOST]; i++) {
+        speak(c, o.job, 0, i);
+        coordinator_tick(c);
+    }
+    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 3, "and says who is silent");
+    for (uint32_t i = 21; i <= 40; i++) {
+        speak(c, o.job, 0, i);
+        coordinator_tick(c);
+    }
+    is_int(t.n[NOTICE_LOST], 3, "where an epoch is over nobody speaks for others");
+    coordinator_free(&c);
+}
+
+static void
+test_silent_speaker(void)
+{
+    static const struct slot slot[] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}};
+    static const uint64_t bytes[] = {4096};
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 4, .slot = slot, .bytes = bytes};
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {
+        .world = 4, .silence = 3, .direct = 3, .version = "1", .machine = "m", .job = "job of the seed"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int r = 0; r < 4; r++) say(c, r, hello(r, "1", "m"), 0, 1);
+    coordinator_form(c, &form);
+    for (int r = 0; r < 4; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
+    for (uint32_t i = 1; i <= 20 && !t.n[NOTICE_LOST]; i++) {
+        speak(c, o.job, 1, i); /* who is no speaker */
+        coordinator_tick(c);
+    }
+    ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 0, "a silent speaker is lost, and none of those that it spoke for");
+    coordinator_free(&c);
+}
+
 /* What a large cluster costs its controller. */
 static void
 test_scale(void)
@@ -255,6 +329,8 @@ main(void)
     test_vouched();
     test_memory();
     test_stall();
+    test_speaker();
+    test_silent_speaker();
     test_scale();
     test_seeds(1);
     test_seeds(2);

@@ -225,7 +225,7 @@ fuzz_member(const uint8_t *bytes, size_t n)
     struct str room = {0};
     struct told h = {0};
     uint32_t seq = 0;
-    struct member_env env = {&h, member_sends, member_works};
+    struct member_env env = {&h, member_sends, member_works, NULL};
     struct member_options o = {.hello = {.kind = PACKET_HELLO, .protocol = WIRE_VERSION}, .silence = 3};
     h.member = member_new(&o, &env);
     member_linked(h.member);

@@ -85,6 +85,25 @@ wait
 is "a worker of another host that is stopped is ended by its neighbour before the others go on" "$code $(cat out)" \
   "0 1	48.0	2	true"
 
+# Of many workers one of each host speaks for the others on the link of heartbeats: ranks 0 and 9 here.
+cat >many.lua <<'LUA'
+local P = rille.placement("cpu", {0, 9, 17})
+local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})
+rille.snapshot{1}
+local function stop(rank)
+  os.execute("sleep 1; kill -STOP " .. rille.workers()[rank + 1].pid)
+  local good, err = pcall(function() while true do (x * 2):sum():item(); os.execute("sleep 0.1") end end)
+  assert(not good and rille.is_lost(err) and err:find("fell silent"), err)
+  local lost = {}
+  for _, w in ipairs(rille.workers()) do if w.state == "lost" then lost[#lost + 1] = w.rank end end
+  rille.recover()
+  return table.concat(lost, " ")
+end
+print(stop(17), stop(9), stop(0), (x * 2):sum():item(), #rille.workers())
+LUA
+RILLE_HOSTS=2 go launch -n 18 -d cpu:1 many.lua
+is "of many workers the one that is stopped is lost alone, whoever speaks for whom" "$code $(cat out)" "0 17	9	0	48.0	18"
+
 # ---- devices ----
 
 go launch -n 2 -d cpu:2 -e 'rille.ones({4}, {placement = rille.placement("cpu", {3, 4}), sbp = "S(0)"})'

@@ -19,7 +19,7 @@
 #include "t/tap.h"
 
 enum { WORLD = 5, RUNS = 8 /* the last is saved too */, QUEUE = 256, SILENCE = 8, FAULTS = 6, STEPS = 60000 };
-enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1 };
+enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
 
 struct trial {
     int world, hosts, faults; /* workers; hosts: 1 or 2 */
@@ -27,6 +27,7 @@ struct trial {
     bool may_fail;            /* runs may */
     bool restarts;            /* the coordinator may be killed */
     bool keep;                /* and its workers are kept for the next one */
+    bool speaks;              /* one of each host speaks for the others */
 };
 
 struct outcome {
@@ -49,6 +50,7 @@ struct job { /* one piece of an executor's work */
     int nlost;
     uint64_t program;
     int memory; /* FORM: the number in its name */
+    int bus;    /* FORM */
     uint32_t made;
 };
 
@@ -65,6 +67,7 @@ struct sim_worker {
     struct slot slot[WORLD];
     bool left, kept;
     int memory; /* that it has mapped; -1: none */
+    int bus;    /* of the epoch for which it is ready; -1 */
     uint32_t made;
     int status;
 };
@@ -79,11 +82,13 @@ struct cluster {
     bool takes_over;    /* it still waits for those that another one left */
     struct sim_worker worker[WORKERS];
     int nworker, world, faults, lost, taken, wrong;
-    uint32_t run;                     /* the last that was started */
-    int step, saved_step;             /* of the training loop */
-    uint64_t memory[MEMORIES][WORLD]; /* by rank: what the runs change */
-    int nmemory, own;                 /* own: of the coordinator's host */
-    uint64_t saved[WORLD];            /* the snapshot, and the checkpoint */
+    uint32_t run;                            /* the last that was started */
+    int step, saved_step;                    /* of the training loop */
+    uint64_t memory[MEMORIES][WORLD];        /* by rank: what the runs change */
+    int nmemory, own;                        /* own: of the coordinator's host */
+    _Atomic uint64_t word[EPOCHS][WORLD][2]; /* of heartbeats, by epoch (its bus) and rank */
+    int nbus;
+    uint64_t saved[WORLD]; /* the snapshot, and the checkpoint */
     bool formed, running, restore, failing;
     const char *why;
 };
@@ -195,6 +200,8 @@ worker_work(void *arg, const struct work *work)
         if (work->kind == WORK_MAKE) j->flags = work->packet->flags;
         if (work->kind == WORK_MAKE) memcpy(j->lost, work->packet->lost.bytes, work->packet->lost.n);
         if (work->kind == WORK_MAKE) j->nlost = (int)(work->packet->lost.n / 4);
+        if (work->kind == WORK_FORM) w->bus = -1;
+        if (work->kind == WORK_FORM) j->bus = (int)work->packet->threads;
         if (work->kind == WORK_FORM) memcpy(j->slot, work->packet->slots.bytes, work->packet->slots.n);
         if (work->kind == WORK_FORM && work->packet->segment.n == 1 && work->packet->bus.n > 0)
             j->memory = work->packet->segment.bytes[0] - 'a', j->made = work->packet->made;
@@ -203,13 +210,23 @@ worker_work(void *arg, const struct work *work)
     }
 }
 
+static _Atomic uint64_t *
+worker_word(void *arg, int rank, bool down)
+{
+    struct sim_worker *w = arg;
+    if (w->bus < 0 || rank < 0 || rank >= w->of->world) return NULL;
+    if (strcmp(machine_of(w->of, rank), machine_of(w->of, member_rank(w->member))))
+        wrong(w->of, "a heartbeat is left on another host");
+    return &w->of->word[w->bus][rank][down];
+}
+
 /* A process that wants the rank, -1: any. */
 static void
 worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID])
 {
     int i = s->nworker++;
     struct sim_worker *w = &s->worker[i];
-    struct member_env env = {w, worker_send, worker_work};
+    struct member_env env = {w, worker_send, worker_work, worker_word};
     struct member_options o = {.hello = {.kind = PACKET_HELLO,
                                          .protocol = WIRE_VERSION,
                                          .version = span_text("1"),
@@ -226,7 +243,7 @@ worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID]
     w->alive = true;
     w->peer = i;
     w->rank = rank;
-    w->memory = -1;
+    w->memory = w->bus = -1;
     w->member = member_new(&o, &env);
     member_linked(w->member);
 }
@@ -272,6 +289,7 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     if (j.kind == WORK_FORM && j.memory < 0) wrong(s, "a worker is told of no memory");
     if (j.kind == WORK_FORM) map_memory(s, w, &j);
     if (j.kind == WORK_FORM) memcpy(w->slot, j.slot, sizeof w->slot);
+    if (j.kind == WORK_FORM) w->bus = j.bus;
     if (j.kind == WORK_FORM) member_ready(w->member, j.epoch, 0, "");
     if (j.kind == WORK_PROGRAM) member_have(w->member, j.epoch, &have);
     if (j.kind != WORK_START) return;
@@ -332,6 +350,9 @@ on_tell(void *arg, const struct notice *n)
         }
     }
     if (n->kind == NOTICE_LOST) {
+#ifdef TRACE
+        printf("life %d faults left %d lost %d: %s nworker %d\n", s->life, s->faults, n->rank, n->text, s->nworker);
+#endif
         s->lost++;
         s->running = s->formed = false;
     }
@@ -358,7 +379,7 @@ begin_epoch(struct cluster *s)
     static struct slot slot[WORLD];
     const char own[] = {(char)('a' + s->own), '\0'};
     for (uint32_t r = 0; r < (uint32_t)s->world; r++) slot[r] = (struct slot){r % (uint32_t)s->trial.hosts, r};
-    struct form f = {.threads = 2,
+    struct form f = {.threads = (uint32_t)s->nbus, /* the number of the epoch's bus */
                      .segment = own,
                      .bus = "bus",
                      .nrange = 1,
@@ -366,6 +387,8 @@ begin_epoch(struct cluster *s)
                      .range = range,
                      .slot = slot,
                      .bytes = bytes};
+    if (s->nbus++ == EPOCHS - 1) wrong(s, "epochs without end");
+    s->nbus = MIN(s->nbus, EPOCHS - 1);
     coordinator_form(s->c, &f);
 }
 
@@ -486,6 +509,7 @@ coordinator_begin(struct cluster *s)
     struct coordinator_env env = {s, on_send, on_cut, on_tell};
     struct coordinator_options o = {.world = s->world,
                                     .silence = SILENCE,
+                                    .direct = s->trial.speaks ? 1 : WORLD,
                                     .version = "1",
                                     .machine = "m",
                                     .beat = "beat",
@@ -582,7 +606,8 @@ trial_of(int world, int hosts, uint64_t n)
                           .fewer = n % 2,
                           .may_fail = n % 3 == 0,
                           .restarts = n % 4 == 0,
-                          .keep = n % 8 < 4};
+                          .keep = n % 8 < 4,
+                          .speaks = n % 5 < 3};
 }
 
 static bool

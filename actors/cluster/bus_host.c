@@ -31,6 +31,7 @@ struct ring {
 struct end_shared {
     _Alignas(LINE) struct waker waker;
     _Alignas(LINE) _Atomic uint64_t doing;
+    _Atomic uint64_t beat[2];
 };
 
 struct head {
@@ -106,6 +107,12 @@ _Atomic uint64_t *
 bus_host_doing(void *segment, int slot)
 {
     return &ends_of(segment)[slot].doing;
+}
+
+_Atomic uint64_t *
+bus_host_beat(void *segment, int slot, bool down)
+{
+    return &ends_of(segment)[slot].beat[down];
 }
 
 int

@@ -42,6 +42,9 @@ _Atomic uint64_t *bus_host_gate(void *segment);
 /* What a slot's thread does, for whoever looks at it from outside: a word of the segment. */
 _Atomic uint64_t *bus_host_doing(void *segment, int slot);
 
+/* Where the slot's worker leaves its heartbeats, and the coordinator's for it (down) lie (member.h). */
+_Atomic uint64_t *bus_host_beat(void *segment, int slot, bool down);
+
 extern const struct bus_kind bus_host;
 
 #endif

@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, SILENCE_TICKS = 8, BYE_MS = 2000 };
+enum { TICK_MS = 100, SILENCE_TICKS = 8, DIRECT = 16, BYE_MS = 2000 };
 
 /* ---- what the coordinator wants ---- */
 
@@ -219,6 +219,19 @@ take_control(struct cluster *c)
 }
 
 static void
+note_heard(struct cluster *c, const struct packet *p)
+{
+    int64_t now = now_ns();
+    c->process[p->rank].heard_ns = now;
+    for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
+        uint32_t rank;
+        memcpy(&rank, p->others.bytes + i, sizeof rank);
+        if (rank < (uint32_t)c->options.world && !coordinator_member(c->c, (int)rank)->missed)
+            c->process[rank].heard_ns = now;
+    }
+}
+
+static void
 take_beats(struct cluster *c)
 {
     const void *bytes;
@@ -229,7 +242,7 @@ take_beats(struct cluster *c)
         if (packet_read(bytes, n, &p) || !link_is_of(c->link, LINK_BEAT, peer, p.rank)) continue;
         if (!coordinator_beat(c->c, &p)) continue;
         c->process[p.rank].beat_peer = peer;
-        c->process[p.rank].heard_ns = now_ns();
+        note_heard(c, &p);
     }
 }
 
@@ -432,6 +445,7 @@ open_coordinator(struct cluster *c)
     machine_text(NULL, &c->machine);
     struct coordinator_options o = {.world = c->options.world,
                                     .silence = SILENCE_TICKS,
+                                    .direct = DIRECT,
                                     .version = c->options.version,
                                     .machine = str_text(&c->machine),
                                     .beat = link_endpoint(c->link, LINK_BEAT),

@@ -14,6 +14,7 @@ struct member {
     bool stayed;   /* it was there before this epoch */
     char *machine; /* until memories have numbers */
     char *port;    /* where workers of other hosts reach it */
+    int next;      /* of its memory in this epoch: the next rank; -1: none */
 };
 
 /* A link: what a stranger has until it is a member. */
@@ -37,6 +38,7 @@ struct memory {
         *lost; /* processes of another host that were lost since the last epoch stood; those that are left end them */
     int nlost, lost_capacity;
     char *segment, *bus;
+    int first; /* rank of its first member in this epoch, which speaks for the others; -1: it has none */
 };
 
 struct coordinator {
@@ -50,6 +52,9 @@ struct coordinator {
     struct memory *memory;
     int nmemory;
     struct form form; /* in MAKE */
+    bool speaks;      /* members of this epoch have speakers */
+    uint32_t every, ticks;
+    struct str others; /* of the last heartbeat */
     struct peer *peer;
     int npeer, peer_capacity;
     struct shipped *shipped;
@@ -92,6 +97,9 @@ bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
 bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 
 /* coordinator_epoch.c */
+/* Do workers speak for others of their hosts now? Does one for this rank? */
+bool coordinate_speaks(const struct coordinator *c);
+bool coordinate_is_spoken(const struct coordinator *c, int rank);
 int coordinate_keeper(const struct coordinator *c, int memory);
 /* An answer came: was it the last? */
 static inline bool

@@ -33,7 +33,7 @@ coordinator_new(const struct coordinator_options *o, const struct coordinator_en
     struct coordinator *c = must_alloc(sizeof *c);
     c->options = *o;
     c->env = *env;
-    c->epoch = 1;
+    c->epoch = c->every = 1;
     c->member = must_alloc(sizeof *c->member * (size_t)o->world);
     for (int r = 0; r < o->world; r++) c->member[r].info.peer = c->member[r].info.memory = -1;
     return c;
@@ -67,6 +67,7 @@ coordinator_free(struct coordinator **cp)
     free(c->shipped);
     free(c->member);
     free(c->peer);
+    str_free(&c->others);
     free(c);
 }
 
@@ -144,7 +145,9 @@ lose(struct coordinator *c, int rank, const char *how)
     c->first_out = MIN(c->first_out, rank);
     detach(c, m);
     for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0;
+    bool spoke = coordinate_speaks(c);
     c->phase = CLUSTER_BROKEN;
+    for (int r = 0; spoke && r < c->options.world; r++) c->member[r].info.missed = 0; /* now all speak themselves */
     coordinate_stop(c, STOP_LOST);
     coordinate_tell(c, (struct notice){.kind = NOTICE_LOST, .rank = rank, .text = how});
 }
@@ -179,17 +182,41 @@ coordinator_cut(struct coordinator *c, int peer, const char *how)
     if (peer < c->npeer && c->peer[peer].rank >= 0) lose(c, c->peer[peer].rank, how);
 }
 
+/* ---- heartbeats ---- */
+
+/* Nothing is known of who is spoken for while its speaker is silent. */
+static bool
+is_unheard(const struct coordinator *c, int rank)
+{
+    if (!coordinate_is_spoken(c, rank)) return false;
+    int speaker = c->memory[c->member[rank].info.memory].first;
+    return c->member[speaker].info.missed > (int)c->every;
+}
+
 void
 coordinator_tick(struct coordinator *c)
 {
+    c->ticks++;
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
-        if (!is_in(m)) continue;
+        if (!is_in(m) || is_unheard(c, r)) continue;
         m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
-        if (++m->info.missed > c->options.silence)
+        if (++m->info.missed > c->options.silence * (int)c->every)
             lose(c, r, "fell silent");
         else if (m->info.lag > LAG_TICKS)
             lose(c, r, lost_packet);
+    }
+}
+
+static void
+pulse_others(struct coordinator *c, int rank)
+{
+    str_clear(&c->others);
+    if (!coordinate_speaks(c)) return;
+    for (int r = c->member[rank].next; r >= 0; r = c->member[r].next) {
+        struct member *m = &c->member[r];
+        const uint32_t beat[NBEAT] = {(uint32_t)r, (uint32_t)++m->pulses, m->sent};
+        str_addn(&c->others, beat, sizeof beat);
     }
 }
 
@@ -197,27 +224,46 @@ bool
 coordinator_pulse(struct coordinator *c, int rank, struct packet *out)
 {
     struct member *m = &c->member[rank];
-    if (!is_in(m)) return false;
+    if (!is_in(m) || coordinate_is_spoken(c, rank) || c->ticks % c->every) return false;
+    pulse_others(c, rank);
     *out = (struct packet){.kind = PACKET_BEAT,
                            .epoch = c->epoch,
                            .seq = m->sent,
                            .rank = rank,
                            .job = {c->options.job, CLUSTER_ID},
-                           .count = ++m->pulses};
+                           .count = ++m->pulses,
+                           .others = {(const void *)c->others.text, (uint32_t)c->others.len}};
     return true;
+}
+
+static void
+take_beat(struct member *m, uint64_t count, uint32_t seq)
+{
+    if (count <= m->info.beats) return; /* a late one says nothing of now */
+    m->info.beats = count;
+    m->info.missed = 0;
+    m->said = seq;
+}
+
+static bool
+speaks_for(const struct coordinator *c, int speaker, uint32_t rank)
+{
+    if (rank >= (uint32_t)c->options.world || !is_in(&c->member[rank])) return false;
+    return coordinate_is_spoken(c, (int)rank) && c->memory[c->member[rank].info.memory].first == speaker;
 }
 
 bool
 coordinator_beat(struct coordinator *c, const struct packet *p)
 {
     bool ours = p->kind == PACKET_BEAT && p->job.n == CLUSTER_ID && !memcmp(p->job.bytes, c->options.job, CLUSTER_ID);
-    if (!ours || p->rank < 0 || p->rank >= c->options.world) return false;
-    struct member *m = &c->member[p->rank];
-    if (!is_in(m)) return false;
-    if (p->count <= m->info.beats) return true; /* a late one says nothing of now */
-    m->info.beats = p->count;
-    m->info.missed = 0;
-    m->said = p->seq;
+    if (!ours || p->rank < 0 || p->rank >= c->options.world || !is_in(&c->member[p->rank])) return false;
+    take_beat(&c->member[p->rank], p->count, p->seq);
+    for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
+        uint32_t beat[NBEAT];
+        memcpy(beat, p->others.bytes + i, sizeof beat);
+        if (speaks_for(c, p->rank, beat[BEAT_RANK]))
+            take_beat(&c->member[beat[BEAT_RANK]], beat[BEAT_COUNT], beat[BEAT_SEQ]);
+    }
     return true;
 }
 

@@ -20,6 +20,11 @@
  * outlives a worker as long as one is there that has said that it has it mapped; when none has, it is made afresh
  * (coordinator_memory()), and who has the old one after all - its READY came too late - lets go of it.
  *
+ * Where there are many members one of each host, its **speaker**, carries the heartbeats of its neighbours, which leave
+ * theirs in the host's memory: from when the epoch stands until a member is lost. Then each speaks for itself until the
+ * next epoch. While a speaker is silent nothing is known of the others, so that it alone is lost for it. Speakers are
+ * still many on a cluster of thousands of hosts: then heartbeats come less often, and losses are seen later.
+ *
  * A **slot** is a device thread of the cluster. Plans name slots of their memory, and the table that FORM sends says
  * which worker runs each: where workers are lost for good, others of that host take over their slots, and no plan
  * changes.
@@ -30,6 +35,10 @@
 #define RILLE_CLUSTER_COORDINATOR_H
 
 #include "actors/cluster/wire.h"
+
+/* Heartbeats of who speaks for others hold of each: its rank, the count of its heartbeats, the number of its last
+ * packet. */
+enum { BEAT_RANK, BEAT_COUNT, BEAT_SEQ, NBEAT };
 
 enum {
     CLUSTER_WORLD = 1 << 17,
@@ -106,6 +115,7 @@ struct coordinator_env {
 struct coordinator_options {
     int world;           /* workers */
     int silence;         /* ticks without a heartbeat after which a member is lost */
+    int direct;          /* more members than these have speakers */
     const char *version; /* of the program: a worker has the same */
     const char *machine; /* which host it is on */
     const char *beat;    /* address of the link of heartbeats */
@@ -133,7 +143,8 @@ void coordinator_cut(struct coordinator *c, int peer, const char *how);
 /* Hears that the process that has the rank, or was to have it, ended: "was killed by signal 9". */
 void coordinator_gone(struct coordinator *c, int rank, const char *how);
 void coordinator_tick(struct coordinator *c);
-/* Gives the heartbeat for a rank; false: nobody has it. */
+/* Gives the heartbeat for a rank, valid until the next one; false: nobody has it, or hears by its speaker, or none is
+ * due. */
 bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 
 /* After NOTICE_FULL: begins an epoch. What it points to stays until NOTICE_FORMED. */

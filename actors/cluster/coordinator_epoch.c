@@ -47,6 +47,50 @@ find_keepers(struct coordinator *c)
     }
 }
 
+/* ---- heartbeats ---- */
+
+/* Members stand in the line of their memory, its first in front. */
+static void
+line_up(struct coordinator *c)
+{
+    enum { SPEAKERS = 4096 /* heartbeats that come in one tick */ };
+    int nin = 0, nspeaker = 0;
+    for (int m = 0; m < c->nmemory; m++) c->memory[m].first = -1;
+    for (int r = c->options.world - 1; r >= 0; r--) {
+        if (!is_in(&c->member[r])) continue;
+        int *first = &c->memory[c->member[r].info.memory].first;
+        nspeaker += *first < 0;
+        c->member[r].next = *first;
+        *first = r;
+        nin++;
+    }
+    c->speaks = nin > c->options.direct;
+    c->every = c->speaks ? 1 + (uint32_t)(nspeaker / SPEAKERS) : 1;
+}
+
+bool
+coordinate_speaks(const struct coordinator *c)
+{
+    return c->speaks && c->phase >= CLUSTER_IDLE && c->phase != CLUSTER_BROKEN;
+}
+
+bool
+coordinate_is_spoken(const struct coordinator *c, int rank)
+{
+    return coordinate_speaks(c) && c->memory[c->member[rank].info.memory].first != rank;
+}
+
+/* The ranks that a worker is to speak for. */
+static void
+send_spoken(const struct coordinator *c, int rank, struct str *out)
+{
+    str_clear(out);
+    if (!c->speaks || c->memory[c->member[rank].info.memory].first != rank) return;
+    for (int r = c->member[rank].next; r >= 0; r = c->member[r].next) str_addn(out, &r, sizeof r);
+}
+
+/* ---- FORM ---- */
+
 static void
 send_ports(const struct coordinator *c, struct str *out)
 {
@@ -59,7 +103,7 @@ static void
 send_form(struct coordinator *c)
 {
     const struct form *f = &c->form;
-    struct str ports = {0};
+    struct str ports = {0}, spoken = {0};
     c->phase = CLUSTER_FORM;
     c->awaited = 0;
     send_ports(c, &ports);
@@ -69,6 +113,7 @@ send_form(struct coordinator *c)
         c->awaited++;
         const struct memory *at = &c->memory[m->info.memory];
         m->info.state = MEMBER_PRESENT;
+        send_spoken(c, r, &spoken);
         coordinate_send(
             c, r,
             (struct packet){.kind = PACKET_FORM,
@@ -80,9 +125,13 @@ send_form(struct coordinator *c)
                             .made = at->info.made_epoch,
                             .memory = f->bytes[m->info.memory],
                             .bus = span_text(at->info.own ? f->bus : at->bus),
-                            .ports = {(const void *)ports.text, (uint32_t)ports.len}});
+                            .ports = {(const void *)ports.text, (uint32_t)ports.len},
+                            .speaker = c->speaks ? at->first : r,
+                            .spoken = {(const void *)spoken.text, (uint32_t)spoken.len},
+                            .every = c->every});
     }
     str_free(&ports);
+    str_free(&spoken);
 }
 
 /* MAKE_. Nobody has said that he has a memory mapped: there is none, whoever may have begun to map it. */
@@ -107,6 +156,7 @@ coordinator_form(struct coordinator *c, const struct form *f)
     c->nslot = f->nslot;
     for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
     find_keepers(c);
+    line_up(c);
     uint32_t *nslots = must_alloc(sizeof *nslots * (size_t)c->nmemory);
     for (int s = 0; s < f->nslot; s++) nslots[f->slot[s].memory]++;
     c->awaited = 0;

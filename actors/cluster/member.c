@@ -6,6 +6,7 @@
 #include "runtime/arena.h"
 #include "runtime/error.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,9 @@ struct worker_member {
     int rank, missed, lag;
     uint32_t epoch, sent, seen, said; /* said: by the coordinator's heartbeat */
     uint64_t beats, heard;
+    int speaker;               /* who speaks for it: itself, -1, or another one of its host */
+    uint32_t every, ticks;     /* between two heartbeats; of the clock */
+    struct str spoken, others; /* ranks that it speaks for; of its last heartbeat */
     unsigned char job[ID];
     struct str program; /* as it comes */
     uint64_t id;        /* of it */
@@ -31,7 +35,8 @@ member_new(const struct member_options *o, const struct member_env *env)
     struct worker_member *m = must_alloc(sizeof *m);
     m->options = *o;
     m->env = *env;
-    m->rank = -1;
+    m->rank = m->speaker = -1;
+    m->every = 1;
     return m;
 }
 
@@ -42,6 +47,8 @@ member_free(struct worker_member **mp)
     *mp = NULL;
     if (!m) return;
     str_free(&m->program);
+    str_free(&m->spoken);
+    str_free(&m->others);
     free(m);
 }
 
@@ -113,6 +120,11 @@ make(struct worker_member *m, const struct packet *p)
 static void
 form(struct worker_member *m, const struct packet *p)
 {
+    enum { EVERY_MOST = 100 };
+    m->speaker = p->speaker == m->rank ? -1 : p->speaker;
+    m->every = MAX(1, MIN(p->every, (uint32_t)EVERY_MOST));
+    str_clear(&m->spoken);
+    str_addn(&m->spoken, p->spoken.bytes, p->spoken.n);
     work(m, (struct work){.kind = WORK_FORM, .packet = p});
 }
 
@@ -149,6 +161,8 @@ start(struct worker_member *m, const struct packet *p)
 static void
 stop(struct worker_member *m, const struct packet *p)
 {
+    if (p->flags == STOP_LOST) m->speaker = -1; /* until the next epoch all speak for themselves */
+    if (p->flags == STOP_LOST) str_clear(&m->spoken);
     work(m, (struct work){.kind = WORK_STOP, .packet = p});
 }
 
@@ -190,11 +204,12 @@ member_receive(struct worker_member *m, const struct packet *p)
 void
 member_tick(struct worker_member *m)
 {
-    if (m->state == JOIN && m->sent && ++m->missed > m->options.silence)
-        end(m, LEAVE_ORPHAN, "the coordinator does not answer");
+    int silence = m->options.silence * (int)m->every;
+    m->ticks++;
+    if (m->state == JOIN && m->sent && ++m->missed > silence) end(m, LEAVE_ORPHAN, "the coordinator does not answer");
     if (m->state != IN) return;
     m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
-    if (++m->missed > m->options.silence)
+    if (++m->missed > silence)
         end(m, LEAVE_ORPHAN, "the coordinator fell silent");
     else if (m->lag > LAG_TICKS)
         end(m, LEAVE_ORPHAN, lost_packet);
@@ -206,26 +221,87 @@ member_cut(struct worker_member *m, const char *how)
     end(m, LEAVE_ORPHAN, how);
 }
 
+static _Atomic uint64_t *
+word_of(struct worker_member *m, int rank, bool down)
+{
+    return m->env.word ? m->env.word(m->env.arg, rank, down) : NULL;
+}
+
+static void
+hear(struct worker_member *m, uint64_t count, uint32_t seq)
+{
+    if (count <= m->heard) return;
+    m->heard = count;
+    m->said = seq;
+    m->missed = 0;
+}
+
+static bool
+speaks_for(const struct worker_member *m, uint32_t rank)
+{
+    for (size_t i = 0; i < m->spoken.len; i += sizeof rank)
+        if (!memcmp(m->spoken.text + i, &rank, sizeof rank)) return true;
+    return false;
+}
+
 void
 member_heard(struct worker_member *m, const struct packet *p)
 {
     bool ours = m->state == IN && p->kind == PACKET_BEAT && p->job.n == ID && !memcmp(p->job.bytes, m->job, ID);
     if (!ours || p->count <= m->heard) return;
-    m->heard = p->count;
-    m->said = p->seq;
-    m->missed = 0;
+    hear(m, p->count, p->seq);
+    for (uint32_t i = 0; i + 4 * NBEAT <= p->others.n; i += 4 * NBEAT) {
+        uint32_t beat[NBEAT];
+        memcpy(beat, p->others.bytes + i, sizeof beat);
+        _Atomic uint64_t *down = speaks_for(m, beat[BEAT_RANK]) ? word_of(m, (int)beat[BEAT_RANK], true) : NULL;
+        if (down) atomic_store(down, (uint64_t)beat[BEAT_COUNT] << 32 | beat[BEAT_SEQ]);
+    }
+}
+
+/* Of those that it speaks for: what they left. */
+static void
+beat_others(struct worker_member *m)
+{
+    str_clear(&m->others);
+    for (size_t i = 0; i < m->spoken.len; i += 4) {
+        uint32_t rank;
+        memcpy(&rank, m->spoken.text + i, sizeof rank);
+        _Atomic uint64_t *up = word_of(m, (int)rank, false);
+        uint64_t left = up ? atomic_load(up) : 0;
+        const uint32_t beat[NBEAT] = {rank, (uint32_t)(left >> 32), (uint32_t)left};
+        str_addn(&m->others, beat, sizeof beat);
+    }
+}
+
+/* Leaves its heartbeat to its speaker, and finds the coordinator's. False: no heartbeat of the coordinator has come
+ * that way in this epoch, or none for long; then it speaks for itself as well. */
+static bool
+leave_beat(struct worker_member *m)
+{
+    enum { QUIET = 4 };
+    if (m->speaker < 0) return false;
+    _Atomic uint64_t *up = word_of(m, m->rank, false), *down = word_of(m, m->rank, true);
+    if (!up || !down) return false;
+    atomic_store(up, m->beats << 32 | m->sent);
+    uint64_t heard = atomic_load(down);
+    hear(m, heard >> 32, (uint32_t)heard);
+    return heard && m->missed < QUIET * (int)m->every;
 }
 
 bool
 member_beat(struct worker_member *m, struct packet *out)
 {
-    if (m->state != IN) return false;
+    if (m->state != IN || m->ticks % m->every) return false;
+    m->beats++;
+    if (leave_beat(m)) return false;
+    beat_others(m);
     *out = (struct packet){.kind = PACKET_BEAT,
                            .epoch = m->epoch,
                            .seq = m->sent,
                            .rank = m->rank,
                            .job = {m->job, ID},
-                           .count = ++m->beats};
+                           .count = m->beats,
+                           .others = {(const void *)m->others.text, (uint32_t)m->others.len}};
     return true;
 }
 

@@ -43,6 +43,9 @@ struct member_env {
     void *arg;
     void (*send)(void *arg, const struct packet *p); /* to the coordinator */
     void (*work)(void *arg, const struct work *w);   /* valid during the call */
+    /* Where workers of this host leave a rank's heartbeats in this epoch's shared memory, and its speaker the
+     * coordinator's for it (down); NULL: it is not there now. */
+    _Atomic uint64_t *(*word)(void *arg, int rank, bool down);
 };
 
 enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* bytes of a program */
@@ -59,7 +62,8 @@ void member_linked(struct worker_member *m); /* says HELLO */
 void member_receive(struct worker_member *m, const struct packet *p);
 void member_tick(struct worker_member *m); /* a BEAT is due: member_beat() */
 void member_cut(struct worker_member *m, const char *how);
-/* A heartbeat: of the coordinator (in), of this worker (out; false while it has no rank). */
+/* A heartbeat: of the coordinator (in), of this worker (out, valid until the next one; false: it has no rank yet, or
+ * another one of its host speaks for it, or none is due). */
 void member_heard(struct worker_member *m, const struct packet *p);
 bool member_beat(struct worker_member *m, struct packet *out);
 

@@ -134,6 +134,19 @@ on_work(void *arg, const struct work *w)
     add_order(s, w);
 }
 
+/* Of a rank of this host that has a slot. */
+static _Atomic uint64_t *
+on_word(void *arg, int rank, bool down)
+{
+    struct server *s = arg;
+    for (int i = 0, slot = 0; s->bus_end && i < s->nall; i++) {
+        if ((int)s->slot[i].memory != s->map.memory) continue;
+        if ((int)s->slot[i].owner == rank) return bus_host_beat(segment_base(s->bus), slot, down);
+        slot++;
+    }
+    return NULL;
+}
+
 /* ---- what workers of other hosts say; on the carrier's thread ---- */
 
 static void
@@ -384,7 +397,7 @@ open_server(struct server *s)
     machine_host(s->options.host, s->host);
     device_counts_print(&s->options.devices, &s->devices);
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    struct member_env env = {s, on_send, on_work};
+    struct member_env env = {s, on_send, on_work, on_word};
     struct member_options o = {.hello = {.kind = PACKET_HELLO,
                                          .protocol = WIRE_VERSION,
                                          .version = span_text(s->options.version),

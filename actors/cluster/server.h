@@ -55,8 +55,8 @@ struct server {
     bool leaving;
     int64_t leave_ns, tick_ns;
     char text[WIRE_TEXT];
-    struct engine *engine; /* of the epoch; STOP interrupts it */
-    struct bus *bus_end;
+    struct engine *engine;  /* of the epoch; STOP interrupts it */
+    struct bus *bus_end;    /* NULL: the epoch's bus is not there */
     uint32_t stop, running; /* the run that is to stop; the one in progress, 0: none */
     uint32_t stop_why;
     bool decides;            /* this memory says whether one can still cancel the run in progress */

@@ -17,7 +17,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52,          /* "RL" */
-    WIRE_VERSION = 4,             /* of the packets; the coordinator refuses a worker of another one */
+    WIRE_VERSION = 5,             /* of the packets; the coordinator refuses a worker of another one */
     WIRE_HEAD = 24,               /* bytes */
     WIRE_TEXT = 2048,             /* a text has at most so many bytes */
     WIRE_PIECE = 1 << 20,         /* programs and reports of acts travel in pieces of at most so many bytes */
@@ -48,16 +48,17 @@ enum packet_kind {
 struct packet {
     uint8_t kind;
     uint32_t epoch, seq;
-    uint32_t protocol, pid, cores, threads, world, run, status, flags, nslot, home, made;
-    int32_t rank, node;
+    uint32_t protocol, pid, cores, threads, world, run, status, flags, nslot, home, made, every;
+    int32_t rank, node, speaker;
     uint64_t memory, program, offset, total, count;
     struct span version, host, machine, devices, text, job, digest, outline, segment, beat, bulk, bus, port, secret;
-    struct span bytes;  /* of a program, of acts, of a value */
-    struct span ranges; /* u32: where devices live, as struct range (coordinator.h) has it */
-    struct span slots;  /* u32: which worker runs each slot */
-    struct span ports;  /* text */
-    struct span lost;   /* u32: processes */
-    struct span places; /* i64: where leaf parts, root parts and arenas lie */
+    struct span bytes;          /* of a program, of acts, of a value */
+    struct span ranges;         /* u32: where devices live, as struct range (coordinator.h) has it */
+    struct span slots;          /* u32: which worker runs each slot */
+    struct span ports;          /* text */
+    struct span lost;           /* u32: processes */
+    struct span spoken, others; /* u32 */
+    struct span places;         /* i64: where leaf parts, root parts and arenas lie */
     struct span numbers;
     struct span arenas, replaces;
     struct span begun, acted; /* i32 */
