@@ -286,8 +286,9 @@ box_stage_slice(const struct box_plan *p, int32_t stage, void *data, const struc
 {
     const struct box_stage *s = &p->stage[stage];
     int32_t k = box_stage_find(p, stage, slice);
-    int64_t width = box_width_to(p);
-    return box_slice(&p->type, p->to, s->work.step[k].slice, data ? (char *)data + s->offset[k] * width : NULL, slice);
+    int64_t width = box_stage_width(p, s->work.pos);
+    return box_slice(&p->type, box_stage_layout(p, s->work.pos), s->work.step[k].slice,
+                     data ? (char *)data + s->offset[k] * width : NULL, slice);
 }
 
 static struct view
@@ -319,7 +320,7 @@ static void
 apply_stage(const struct box_plan *p, int32_t i, void *const *src, void **stage)
 {
     const struct box_work *w = &p->stage[i].work;
-    stage[i] = must_alloc((size_t)(p->stage[i].numel * box_width_to(p)));
+    stage[i] = must_alloc((size_t)(p->stage[i].numel * box_stage_width(p, w->pos)));
     for (int32_t k = 0; k < w->nstep; k++) {
         struct view to = box_stage_slice(p, i, stage[i], w->step[k].slice);
         apply_step(p, &w->step[k], &to, src, stage);

@@ -9,6 +9,7 @@
  * nobody is looked at who does not read. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
+#include "boxing/relay.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct inverse {
     box_far_fn *far;
     struct grid from, to;
     struct deal deal;
+    struct relay relay; /* where the plan has one */
     bool apart;
     int32_t self; /* the source position that is read */
     struct spot at;
@@ -110,18 +112,26 @@ read_by_members(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* What owner number k of the group reduces is read by all members, whatever replica they have. */
+/* What a stage has of a group's sum is read by all members, whatever replica they have. */
 static void
-stage_read(struct inverse *v, int32_t group, const struct box *cell, int32_t k)
+stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *share)
 {
-    struct box share, *slice = NULL;
-    if (!deal_share(cell, v->from.type->ndim, v->deal.nowner, k, &share)) return;
+    struct box *slice = NULL;
     for (int32_t i = 0; i < v->to.nreplica; i++) {
         int32_t pos = grid_pos(&v->to, (struct spot){v->deal.dst, group, i});
         if (is_among(v->mine->nto, v->mine->to, pos)) continue;
-        if (!slice) slice = arena_dup(v->arena, &share, sizeof share);
-        add_read(v, (struct box_read){.from_stage = true, .from = v->self, .to = pos, .slice = slice});
+        if (!slice) slice = arena_dup(v->arena, share, sizeof *share);
+        add_read(v, (struct box_read){.from_stage = true, .from = number, .to = pos, .slice = slice});
     }
+}
+
+/* A stage reads a slice of a stage, or of the part of self. */
+static void
+read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, int32_t number, const struct box *share)
+{
+    if (is_among(v->mine->nfrom, v->mine->from, owner)) return;
+    const struct box *slice = arena_dup(v->arena, share, sizeof *share);
+    add_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
 /* Owners read the addends of their own replica, for their share. */
@@ -131,13 +141,39 @@ read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
     for (int32_t k = 0; k < v->deal.nowner; k++) {
         int32_t owner = v->deal.owner[k];
         struct box share;
-        if (owner == v->self) stage_read(v, group, cell, k);
-        if (is_among(v->mine->nfrom, v->mine->from, owner)) continue;
-        if (grid_spot(&v->from, owner).replica != v->at.replica) continue;
         if (!deal_share(cell, v->from.type->ndim, v->deal.nowner, k, &share)) continue;
-        const struct box *slice = arena_dup(v->arena, &share, sizeof share);
-        add_read(v, (struct box_read){.to_stage = true, .from = v->self, .to = owner, .slice = slice});
+        if (owner == v->self) stage_read(v, v->self, group, &share);
+        if (grid_spot(&v->from, owner).replica == v->at.replica) read_by_stage(v, false, v->self, owner, owner, &share);
     }
+}
+
+/* What a chunk of a share is to self, in its leg: the owners of its replica read its addend, and what it owns the next
+ * leg's owner does, or after the last leg the members. */
+static void
+reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
+{
+    const struct relay *r = &v->relay;
+    int32_t owner = relay_owner(r, v->deal.src, leg, share), number = relay_stage(r, leg, owner, chunk);
+    bool bare = leg == 0 && r->bare;
+    if (!bare && grid_spot(&v->from, owner).replica == v->at.replica)
+        read_by_stage(v, false, v->self, owner, number, piece);
+    if (owner != v->self) return;
+    if (leg == r->how->nleg - 1) {
+        stage_read(v, number, 0, piece);
+        return;
+    }
+    int32_t next = relay_owner(r, v->deal.src, leg + 1, share);
+    read_by_stage(v, !bare, bare ? v->self : number, next, relay_stage(r, leg + 1, next, chunk), piece);
+}
+
+static void
+read_by_legs(struct inverse *v, const struct box *cell)
+{
+    int32_t leg = relay_leg(&v->relay, v->at.addend);
+    struct box piece;
+    for (int32_t k = 0; k < v->relay.nshare; k++)
+        for (int32_t chunk = 0; chunk < v->relay.how->nchunk; chunk++)
+            if (relay_piece(&v->relay, cell, k, chunk, &piece)) reads_of_piece(v, leg, k, chunk, &piece);
 }
 
 /* All reads of the part and the stage of a source position: they are of the cells of its part, and of the group that
@@ -158,7 +194,9 @@ reads_of(struct inverse *v, int32_t pos)
             int32_t group = v->deal.give[v->at.addend];
             bool summed = v->deal.ntaken[group] > 1;
             if (summed) deal_owners(&v->deal, group);
-            if (summed && !v->deal.direct)
+            if (v->plan->relay)
+                read_by_legs(v, &share);
+            else if (summed && !v->deal.direct)
                 read_by_owners(v, group, &share);
             else
                 read_by_members(v, group, &share);
@@ -196,8 +234,8 @@ reads_by(struct inverse *v, const struct box_work *w, bool stage)
     for (int32_t i = 0; i < w->nstep; i++)
         for (int32_t k = 0; k < w->step[i].nsource; k++) {
             const struct box_source *s = &w->step[i].source[k];
-            if (is_among(v->mine->nfrom, v->mine->from, s->pos) && !(v->far && v->far(v->plan, stage, w->pos, s->pos)))
-                continue;
+            int32_t pos = box_source_pos(v->plan, s), to = stage ? box_stage_pos(v->plan, w->pos) : w->pos;
+            if (is_among(v->mine->nfrom, v->mine->from, pos) && !(v->far && v->far(v->plan, stage, to, pos))) continue;
             add_read(v, (struct box_read){s->stage != BOX_PART, stage, s->pos, w->pos, w->step[i].slice});
         }
 }
@@ -212,6 +250,7 @@ static void
 reads_of_all(struct inverse *v)
 {
     deal_init(&v->deal, &v->tmp, &v->from, &v->to);
+    if (v->plan->relay) v->relay = relay_of(&v->from, v->plan->relay);
     v->apart = grid_apart(&v->from, &v->to);
     v->member = ARENA_ARRAY(&v->tmp, int32_t, v->to.nreplica);
     for (int32_t i = 0; i < v->mine->nfrom; i++) reads_of(v, v->mine->from[i]);

@@ -30,7 +30,7 @@ enum {
 
 /* What a step reads: a part of the source tensor, or what its rank reduced of it. */
 struct box_source {
-    int32_t rank, pos; /* device number, mesh position in `from` */
+    int32_t rank, pos; /* device number; mesh position in `from`, or the number of the stage */
     int32_t stage;     /* index into stage[], or one of the above */
 };
 
@@ -43,14 +43,25 @@ struct box_step {
 
 /* The steps by which one rank fills its stage or its destination part: each element once. */
 struct box_work {
-    int32_t rank, pos; /* device number, mesh position: in `from` of a stage, in `to` of a destination part */
+    int32_t rank, pos; /* device number; the number of a stage, or the mesh position in `to` of a destination part */
     int32_t nstep;
     int32_t same; /* index of the first part that has these very steps: replicas share a list */
     const struct box_step *step;
 };
 
-/* A staging part: what one owner reduces, as the destination holds it (layout_dtype of `to`). Its bytes are its steps'
- * slices one after the other, each dense row-major. */
+/* How a sum is handed on instead of made by owners that read all addends: legs of addends that follow one another, each
+ * of which adds its own to the sum of those before, in chunks, so that the legs work at once. The same left fold;
+ * between hosts one running sum goes where every addend of a host would. Of a move to no P. */
+struct box_relay {
+    int32_t nleg;         /* at least 2 */
+    const int32_t *first; /* nleg + 1: the first addend of each leg; last, how many addends there are */
+    int32_t nchunk;
+};
+
+/* A staging part: what one owner reduces. Its bytes are its steps' slices one after the other, each dense row-major, as
+ * the destination holds them (layout_dtype of `to`), or as the source does where the sum goes on (box_stage_layout).
+ * Its number is the mesh position in `from`, plus the size of that mesh times its level: stages of a level read no
+ * stage but of levels before. Without a relay there is one level; with one, a level for each chunk of each leg. */
 struct box_stage {
     struct box_work work;
     int64_t numel;
@@ -60,9 +71,10 @@ struct box_stage {
 struct box_plan {
     struct type type;
     const struct layout *from, *to;
-    bool alias; /* nothing moves and every part is in place: the same bytes under another layout */
+    const struct box_relay *relay; /* NULL: owners read all addends */
+    bool alias;                    /* nothing moves and every part is in place: the same bytes under another layout */
     int32_t nstage, npart;
-    struct box_stage *stage; /* in the order of the source mesh; they come before parts */
+    struct box_stage *stage; /* by number; they come before parts */
     struct box_work *part;   /* in the order of the destination mesh; none in an alias */
     int64_t bytes;           /* received over all ranks: what steps read of other ranks' memory */
     int64_t bound;           /* the proven least; -1 in a plan for some ranks */
@@ -84,18 +96,22 @@ int box_plan(struct arena *a, const struct type *t, const struct layout *from, c
 /* The same for these ranks alone: their stages and destination parts, in time and memory of what they exchange. */
 int box_plan_part(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
                   const struct box_ranks *mine, struct box_plan **out);
+/* The same of a sum that is handed on. relay: lives as long as the plan; NULL: it is not. */
+int box_plan_relay(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
+                   const struct box_relay *relay, const struct box_ranks *mine, struct box_plan **out);
 
 /* A step of one rank reads a slice of another's part or stage. */
 struct box_read {
     bool from_stage, to_stage;
-    int32_t from, to; /* mesh positions: `from` in the source, `to` in the source if it fills a stage, else in `to` */
+    int32_t from, to; /* numbers of stages; of parts, mesh positions: `from` in the source, `to` in the destination */
     const struct box *slice;
 };
 
 /* What steps of these ranks read of ranks that are not among them, and what steps of others read of these ranks. Either
  * list is sorted by (to_stage, to, from_stage, from, slice), stages first, and has each entry once: where two sets of
  * ranks meet, one's in is the other's out, entry by entry. In time and memory of what these ranks exchange. */
-/* far: which reads within these ranks are in the first list too, since nobody makes them in place; NULL: none. */
+/* far: which reads within these ranks are in the first list too, since nobody makes them in place; NULL: none. Its
+ * positions are of meshes: `to` in the source if it fills a stage. */
 typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
 struct box_border {
     int32_t nin, nout;
@@ -112,7 +128,7 @@ int64_t box_bytes(const struct type *t, const struct layout *from, const struct 
 /* The verbs as text, one line a destination, equal ranks collapsed. */
 void box_print(const struct box_plan *p, struct str *s);
 
-/* Bytes of an element of a source part; of a destination part, and of a stage. */
+/* Bytes of an element of a source part; of a destination part. */
 static inline int64_t
 box_width_from(const struct box_plan *p)
 {
@@ -123,15 +139,59 @@ box_width_to(const struct box_plan *p)
 {
     return (int64_t)dtype_bytes(layout_dtype(p->to, (enum dtype)p->type.dtype));
 }
-/* Bytes of the slice of a step as its source k has it. */
+/* Of the stage that has a number: its level, its position in the source mesh, the layout as of which it holds elements.
+ */
+static inline int32_t
+box_stage_level(const struct box_plan *p, int32_t number)
+{
+    return number / p->from->place->nrank;
+}
+static inline int32_t
+box_stage_pos(const struct box_plan *p, int32_t number)
+{
+    return number % p->from->place->nrank;
+}
+static inline const struct layout *
+box_stage_layout(const struct box_plan *p, int32_t number)
+{
+    const struct box_relay *r = p->relay;
+    return r && box_stage_level(p, number) < (r->nleg - 1) * r->nchunk ? p->from : p->to;
+}
+static inline enum dtype
+box_stage_dtype(const struct box_plan *p, int32_t number)
+{
+    return layout_dtype(box_stage_layout(p, number), (enum dtype)p->type.dtype);
+}
+static inline int64_t
+box_stage_width(const struct box_plan *p, int32_t number)
+{
+    return (int64_t)dtype_bytes(box_stage_dtype(p, number));
+}
+static inline int32_t
+box_nlevel(const struct box_plan *p)
+{
+    return p->relay ? p->relay->nleg * p->relay->nchunk : 1;
+}
+/* Bytes of an element of a source; of the slice of a step as its source k has it. */
+static inline int64_t
+box_source_width(const struct box_plan *p, const struct box_source *s)
+{
+    return s->stage == BOX_PART ? box_width_from(p) : box_stage_width(p, s->pos);
+}
 static inline int64_t
 box_source_bytes(const struct box_plan *p, const struct box_step *s, int32_t k)
 {
-    return box_numel(s->slice, p->type.ndim) * (s->source[k].stage != BOX_PART ? box_width_to(p) : box_width_from(p));
+    return box_numel(s->slice, p->type.ndim) * box_source_width(p, &s->source[k]);
+}
+/* The mesh position of a source. */
+static inline int32_t
+box_source_pos(const struct box_plan *p, const struct box_source *s)
+{
+    return s->stage == BOX_PART ? s->pos : box_stage_pos(p, s->pos);
 }
 
-/* The stage of a source position; BOX_ELSEWHERE: it has none here. The index of a device in rank[]. */
-int32_t box_stage_at(const struct box_plan *p, int32_t pos);
+/* The index of the stage that has a number; BOX_ELSEWHERE: it is not here. The index of a device in rank[]. */
+int32_t box_stage_at(const struct box_plan *p, int32_t number);
 int32_t box_rank_at(const struct box_plan *p, int32_t rank);
 
 /* Carries the plan out on plain memory: src[pos] and dst[pos] are dense parts. The definition of correct. */

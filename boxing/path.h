@@ -17,6 +17,8 @@ struct box_cost {
     double gamma_ns_per_byte; /* a byte read to combine */
     double copy_ns_per_byte;  /* a byte of the rank's own that it copies to where it now belongs */
     double hop_ns;            /* a hop, whatever it moves: its actors, and the wait for the last */
+    double wire_ns;           /* from one memory to another, which does not read it in place: what must arrive first */
+    double wire_ns_per_byte;  /* a byte on its way there */
     int64_t staging_bytes;    /* a rank may hold at most this between hops; 0: no limit */
 };
 

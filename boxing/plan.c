@@ -11,6 +11,7 @@
  * memory of R steps, not of R x R. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
+#include "boxing/relay.h"
 
 #include "runtime/error.h"
 #include "runtime/sorted.h"
@@ -32,6 +33,7 @@ struct maker {
     struct arena *arena, tmp; /* of the plan; of this call */
     struct grid from, to;
     struct deal deal;
+    struct relay relay; /* where the plan has one */
     struct box_plan *plan;
     struct memo addends, parts; /* lists of sources, works */
     int32_t replica;            /* of the source: whose addends the steps in the making read */
@@ -131,13 +133,14 @@ plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
     add_step(m, step, &share);
 }
 
-/* The steps that were added last fill the stage of source position pos: their slices one after the other. */
+/* The steps that were added last fill the stage of this number: their slices one after the other. */
 static void
-add_stage(struct maker *m, int32_t pos)
+add_stage(struct maker *m, int32_t number)
 {
     struct box_stage *s = &m->plan->stage[m->plan->nstage];
     if (m->nstep == 0) return;
-    *s = (struct box_stage){.work = {.rank = grid_rank(&m->from, pos), .pos = pos, .same = m->plan->nstage++}};
+    int32_t rank = grid_rank(&m->from, box_stage_pos(m->plan, number));
+    *s = (struct box_stage){.work = {.rank = rank, .pos = number, .same = m->plan->nstage++}};
     take_steps(m, &s->work);
     int64_t *offset = ARENA_ARRAY(m->arena, int64_t, s->work.nstep);
     for (int32_t k = 0; k < s->work.nstep; k++) {
@@ -170,20 +173,84 @@ plan_stage(struct maker *m, int32_t pos)
     add_stage(m, pos);
 }
 
+/* ---- a sum that is handed on ---- */
+
+/* What the owner of a share has of it in its leg: the sum so far; in a bare leg its part. */
+static struct box_source
+handed(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
+{
+    int32_t pos = relay_owner(&m->relay, m->deal.src, leg, share), number = relay_stage(&m->relay, leg, pos, chunk);
+    if (leg == 0 && m->relay.bare) return (struct box_source){grid_rank(&m->from, pos), pos, BOX_PART};
+    return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
+}
+
+/* A chunk of a share: the sum of the legs before, then the addends of this one, of the owner's own replica. */
+static void
+plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const struct box *cell)
+{
+    const int32_t *first = m->relay.how->first;
+    struct box_step step = {.verb = BOX_REDUCE, .reduce = (uint8_t)grid_reduce(&m->from)};
+    struct box piece;
+    if (!relay_piece(&m->relay, cell, share, chunk, &piece)) return;
+    struct box_source *source = ARENA_ARRAY(m->arena, struct box_source, first[leg + 1] - first[leg] + 1);
+    if (leg) source[step.nsource++] = handed(m, leg - 1, share, chunk);
+    for (int32_t i = first[leg]; i < first[leg + 1]; i++) {
+        int32_t pos = deal_source(&m->deal, m->replica, i);
+        source[step.nsource++] = (struct box_source){grid_rank(&m->from, pos), pos, BOX_PART};
+    }
+    step.source = source;
+    add_step(m, step, &piece);
+}
+
+/* The stage of source position `pos` for a chunk. */
+static void
+plan_leg(struct maker *m, int32_t pos, int32_t leg, int32_t chunk)
+{
+    struct spot at = grid_spot(&m->from, pos);
+    struct box part;
+    struct cell_walk w;
+    int32_t step, first = relay_first(&m->relay, at, &step);
+    layout_box(m->from.layout, m->from.type, pos, &part);
+    m->replica = at.replica;
+    for (bool more = cell_begin(&w, &m->to, &part); more; more = cell_next(&w)) {
+        deal_cell(&m->deal, at.corner, w.corner, 0);
+        for (int32_t k = first; k < m->relay.nshare; k += step) plan_handed(m, leg, k, chunk, &w.box);
+    }
+    add_stage(m, relay_stage(&m->relay, leg, pos, chunk));
+}
+
+static void
+plan_relay(struct maker *m, const struct box_ranks *mine)
+{
+    for (int32_t leg = m->relay.bare; leg < m->relay.how->nleg; leg++)
+        for (int32_t chunk = 0; chunk < m->relay.how->nchunk; chunk++)
+            for (int32_t i = 0; i < mine->nfrom; i++)
+                if (relay_leg(&m->relay, grid_spot(&m->from, mine->from[i]).addend) == leg)
+                    plan_leg(m, mine->from[i], leg, chunk);
+}
+
 /* ---- destinations ---- */
 
 int32_t
-box_stage_at(const struct box_plan *p, int32_t pos)
+box_stage_at(const struct box_plan *p, int32_t number)
 {
     int32_t lo = 0, hi = p->nstage;
     while (lo < hi) {
         int32_t mid = lo + (hi - lo) / 2;
-        if (p->stage[mid].work.pos < pos)
+        if (p->stage[mid].work.pos < number)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < p->nstage && p->stage[lo].work.pos == pos ? lo : BOX_ELSEWHERE;
+    return lo < p->nstage && p->stage[lo].work.pos == number ? lo : BOX_ELSEWHERE;
+}
+
+static void
+copy_share(struct maker *m, const struct box *share, struct box_source source)
+{
+    struct box_step step = {.verb = BOX_COPY, .nsource = 1};
+    step.source = arena_dup(m->arena, &source, sizeof source);
+    add_step(m, step, share);
 }
 
 /* The sum of a cell, share by share from those who reduced it. */
@@ -194,11 +261,19 @@ copy_shares(struct maker *m, const struct box *cell)
         struct box share;
         if (!deal_share(cell, m->from.type->ndim, m->deal.nowner, k, &share)) continue;
         int32_t pos = m->deal.owner[k];
-        struct box_source source = {grid_rank(&m->from, pos), pos, box_stage_at(m->plan, pos)};
-        struct box_step step = {.verb = BOX_COPY, .nsource = 1};
-        step.source = arena_dup(m->arena, &source, sizeof source);
-        add_step(m, step, &share);
+        copy_share(m, &share, (struct box_source){grid_rank(&m->from, pos), pos, box_stage_at(m->plan, pos)});
     }
+}
+
+/* The same of those who have it from the last leg. */
+static void
+copy_pieces(struct maker *m, const struct box *cell)
+{
+    const struct box_relay *r = m->plan->relay;
+    struct box piece;
+    for (int32_t k = 0; k < m->relay.nshare; k++)
+        for (int32_t chunk = 0; chunk < r->nchunk; chunk++)
+            if (relay_piece(&m->relay, cell, k, chunk, &piece)) copy_share(m, &piece, handed(m, r->nleg - 1, k, chunk));
 }
 
 /* One cell of a destination part: a copy, a sum or nothing, as the deal says. */
@@ -207,6 +282,10 @@ plan_cell(struct maker *m, const struct box *cell, int32_t group)
 {
     int32_t ntaken = m->deal.ntaken[group];
     struct box_step step = {.verb = ntaken == 0 ? BOX_FILL : ntaken == 1 ? BOX_COPY : BOX_REDUCE};
+    if (m->plan->relay) {
+        copy_pieces(m, cell);
+        return;
+    }
     if (ntaken > 1) deal_owners(&m->deal, group);
     if (ntaken > 1 && !m->deal.direct) {
         copy_shares(m, cell);
@@ -298,13 +377,12 @@ box_rank_at(const struct box_plan *p, int32_t rank)
 static void
 count_work(struct box_plan *p, const struct box_work *w, bool all)
 {
-    int64_t part = box_width_from(p), stage = box_width_to(p);
     int32_t at = box_rank_at(p, w->rank);
     for (int32_t i = 0; i < w->nstep; i++) {
         const struct box_step *s = &w->step[i];
         int64_t width = 0;
         for (int32_t k = 0; k < s->nsource; k++)
-            if (all || s->source[k].rank != w->rank) width += s->source[k].stage == BOX_PART ? part : stage;
+            if (all || s->source[k].rank != w->rank) width += box_source_width(p, &s->source[k]);
         if (width) p->received[at] += box_numel(s->slice, p->type.ndim) * width;
     }
 }
@@ -323,10 +401,13 @@ static void
 maker_init(struct maker *m, struct arena *a, struct box_plan *p, const struct box_ranks *mine)
 {
     *m = (struct maker){.arena = a, .from = grid_of(p->from, &p->type), .to = grid_of(p->to, &p->type), .plan = p};
+    int32_t nchunk = p->relay ? p->relay->nchunk : 1;
+    assert(!p->relay || m->to.naddend == 1);
+    if (p->relay) m->relay = relay_of(&m->from, p->relay);
     deal_init(&m->deal, &m->tmp, &m->from, &m->to);
     memo_init(&m->addends, &m->tmp, m->from.naddend > 1 ? mine->nfrom : 0);
     memo_init(&m->parts, &m->tmp, mine->nto);
-    p->stage = ARENA_ARRAY(a, struct box_stage, m->from.naddend > 1 ? mine->nfrom : 0);
+    p->stage = ARENA_ARRAY(a, struct box_stage, m->from.naddend > 1 ? mine->nfrom * nchunk : 0);
     p->part = ARENA_ARRAY(a, struct box_work, mine->nto);
 }
 
@@ -335,7 +416,8 @@ make_plan(struct arena *a, struct box_plan *p, const struct box_ranks *mine)
 {
     struct maker m;
     maker_init(&m, a, p, mine);
-    for (int32_t i = 0; i < mine->nfrom && m.from.naddend > 1; i++) plan_stage(&m, mine->from[i]);
+    if (p->relay) plan_relay(&m, mine);
+    for (int32_t i = 0; i < mine->nfrom && m.from.naddend > 1 && !p->relay; i++) plan_stage(&m, mine->from[i]);
     for (int32_t i = 0; i < mine->nto; i++) plan_part(&m, mine->to[i]);
     free(m.step);
     arena_fini(&m.tmp);
@@ -345,10 +427,17 @@ int
 box_plan_part(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
               const struct box_ranks *mine, struct box_plan **out)
 {
+    return box_plan_relay(a, t, from, to, NULL, mine, out);
+}
+
+int
+box_plan_relay(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
+               const struct box_relay *relay, const struct box_ranks *mine, struct box_plan **out)
+{
     struct grid g = grid_of(from, t), h = grid_of(to, t);
     TRY(refuse_other_partial(&g, &h));
     struct box_plan *p = *out = ARENA_NEW(a, struct box_plan);
-    *p = (struct box_plan){.type = *t, .from = from, .to = to, .bound = -1};
+    *p = (struct box_plan){.type = *t, .from = from, .to = to, .relay = relay, .bound = -1};
     p->alias = layout_same_boxes(from, to, t);
     list_ranks(p, a, mine);
     if (!p->alias) make_plan(a, p, mine);

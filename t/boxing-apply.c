@@ -4,8 +4,8 @@
  * knowing nothing of tiles: who holds which addend, who wants what. From these
  * it gets the least number of transmissions (a search over all ways to give
  * addends to groups) and compares: values after box_apply, bytes, bound,
- * received. Pairs on small meshes are enumerated, larger ones drawn by seed;
- * RILLE_LONG=1 draws twenty times as many. */
+ * received. What hands on a sum must give the same bits. Pairs on small meshes are enumerated, larger ones drawn by
+ * seed; RILLE_LONG=1 draws twenty times as many. */
 #include "boxing/box.h"
 #include "runtime/error.h"
 #include "t/moves.h"
@@ -14,7 +14,7 @@ enum { MAX_RANK = 16, MAX_ADDEND = 8 };
 
 static struct arena arena;
 static int nfailed_pairs;
-static long npairs, nrefused;
+static long npairs, nrefused, nrelays;
 
 /* ---- the test's own geometry ---- */
 
@@ -344,6 +344,40 @@ check_values(const struct box_plan *p, const struct type *t, const struct layout
     parts_free(dst, to);
 }
 
+/* What a sum that is handed on gives is, to the bit, what owners that read all addends make of them. */
+static void
+check_relay(const struct box_plan *p, const struct type *t, const struct layout *from, const struct layout *to)
+{
+    struct box_relay relay;
+    struct box_plan *handed;
+    int32_t pos[MAX_RANK];
+    for (int32_t i = 0; i < MAX_RANK; i++) pos[i] = i;
+    struct box_ranks all = {from->place->nrank, to->place->nrank, pos, pos};
+    if (!draw_relay(&arena, t, from, to, &relay)) return;
+    nrelays++;
+    if (box_plan_relay(&arena, t, from, to, &relay, &all, &handed)) complain(err_text(), t, from, to);
+    void **src = parts_new(from, t, 0), **dst = parts_new(to, t, 0x5a), **want = parts_new(to, t, 0xa5);
+    for (int i = 0; i < from->place->nrank; i++) {
+        struct type part = layout_shard(from, t, i);
+        int first = layout_origin(from, i);
+        for (int64_t e = 0; first == i && e < type_numel(&part); e++)
+            elem_set_f(part.dtype, src[i], e, (double)(next_random(&seed) % 4096) / 7 - 200);
+        if (first != i) memcpy(src[i], src[first], (size_t)type_bytes(&part));
+    }
+    box_apply(p, src, want);
+    box_apply(handed, src, dst);
+    for (int i = 0; i < to->place->nrank; i++) {
+        struct type part = layout_shard(to, t, i);
+        if (memcmp(dst[i], want[i], (size_t)type_bytes(&part))) {
+            complain("handed on", t, from, to);
+            break;
+        }
+    }
+    parts_free(src, from);
+    parts_free(dst, to);
+    parts_free(want, to);
+}
+
 static void
 check_pair(const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -362,6 +396,7 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
     }
     check_bytes(p, t, from, to);
     check_values(p, t, from, to);
+    check_relay(p, t, from, to);
 }
 
 /* ---- what is enumerated and drawn ---- */
@@ -371,8 +406,8 @@ static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
 static void
 finish(const char *what, int failed_before)
 {
-    ok(nfailed_pairs == failed_before, "%s (%ld pairs, %ld refused)", what, npairs, nrefused);
-    npairs = nrefused = 0;
+    ok(nfailed_pairs == failed_before, "%s (%ld pairs, %ld refused, %ld handed on)", what, npairs, nrefused, nrelays);
+    npairs = nrefused = nrelays = 0;
 }
 
 static void

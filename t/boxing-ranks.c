@@ -4,7 +4,8 @@
  * plans alone is held to the whole plan, step by step; what it reads of others
  * and what others read of it, to all reads of the whole plan, entry by entry.
  * So the sets together are the whole, and one's reads of another are what the
- * other is read. Memory is held to what is exchanged, on 1,024 ranks too. */
+ * other is read. So it is with sums that are handed on, over legs that a seed cuts. Memory is held to what is
+ * exchanged, on 1,024 ranks too. */
 #include "runtime/device.h"
 #include "t/moves.h"
 
@@ -12,7 +13,7 @@
 #include <string.h>
 
 static struct arena arena;
-static long npair, nread, nwrong;
+static long npair, nrelay, nread, nwrong;
 
 static void
 complain(const char *what, const struct box_plan *p)
@@ -71,7 +72,7 @@ same_source(const struct box_plan *part, const struct box_source *a, const struc
     if (a->rank != b->rank || a->pos != b->pos) return false;
     if (b->stage == BOX_PART) return a->stage == BOX_PART;
     if (whole->stage[b->stage].work.pos != b->pos) return false;
-    if (!s->from[b->pos]) return a->stage == BOX_ELSEWHERE;
+    if (!s->from[box_source_pos(whole, b)]) return a->stage == BOX_ELSEWHERE;
     return a->stage >= 0 && a->stage < part->nstage && part->stage[a->stage].work.pos == a->pos;
 }
 
@@ -107,7 +108,7 @@ check_steps(const struct box_plan *part, const struct box_plan *whole, const str
     bool one_kind = whole->from->place->kind == whole->to->place->kind;
     bool same = part->alias == whole->alias && (!one_kind || part->bytes == received(part, whole));
     for (int32_t i = 0; i < whole->nstage; i++) {
-        if (!s->from[whole->stage[i].work.pos]) continue;
+        if (!s->from[box_stage_pos(whole, whole->stage[i].work.pos)]) continue;
         same = same && stage < part->nstage && part->stage[stage].numel == whole->stage[i].numel &&
                same_work(part, &part->stage[stage].work, whole, &whole->stage[i].work, s);
         stage++;
@@ -142,13 +143,13 @@ by_reader(const void *a, const void *b)
 
 /* Reads of the whole plan by steps of `by`, of parts and stages that `of` has; NULL: of all others. */
 static void
-add_reads(struct reads *r, const struct box_work *w, bool stage, const struct set *s, bool in)
+add_reads(struct reads *r, const struct box_plan *p, const struct box_work *w, bool stage, const struct set *s, bool in)
 {
-    bool mine = stage ? s->from[w->pos] : s->to[w->pos];
+    bool mine = stage ? s->from[box_stage_pos(p, w->pos)] : s->to[w->pos];
     for (int32_t i = 0; mine == in && i < w->nstep; i++)
         for (int32_t k = 0; k < w->step[i].nsource; k++) {
             const struct box_source *from = &w->step[i].source[k];
-            if (s->from[from->pos] == in) continue;
+            if (s->from[box_source_pos(p, from)] == in) continue;
             if (r->n == r->capacity)
                 r->read = must_realloc(r->read, sizeof *r->read * (size_t)(r->capacity = 2 * r->capacity + 8));
             r->read[r->n++] = (struct box_read){from->stage != BOX_PART, stage, from->pos, w->pos, w->step[i].slice};
@@ -160,8 +161,8 @@ static void
 check_reads(const struct box_plan *whole, const struct set *s, bool in, int32_t n, const struct box_read *got)
 {
     struct reads want = {0};
-    for (int32_t i = 0; i < whole->nstage; i++) add_reads(&want, &whole->stage[i].work, true, s, in);
-    for (int32_t i = 0; i < whole->npart; i++) add_reads(&want, &whole->part[i], false, s, in);
+    for (int32_t i = 0; i < whole->nstage; i++) add_reads(&want, whole, &whole->stage[i].work, true, s, in);
+    for (int32_t i = 0; i < whole->npart; i++) add_reads(&want, whole, &whole->part[i], false, s, in);
     if (want.n) qsort(want.read, (size_t)want.n, sizeof *want.read, by_reader);
     bool same = want.n == n;
     for (int32_t i = 0; same && i < n; i++) {
@@ -174,21 +175,25 @@ check_reads(const struct box_plan *whole, const struct set *s, bool in, int32_t 
     free(want.read);
 }
 
+/* relay: of a sum that is handed on; NULL. */
 static void
-check_pair(const struct type *t, const struct layout *from, const struct layout *to)
+check_sets(const struct type *t, const struct layout *from, const struct layout *to, const struct box_relay *relay)
 {
-    static uint8_t of[NDEVICE_KIND * MAX_MESH];
+    static uint8_t of[NDEVICE_KIND * MAX_MESH] = {0};
     struct box_plan *whole, *part;
-    arena_reset(&arena);
+    memset(of, 0, sizeof of);
     if (box_plan(&arena, t, from, to, &whole)) return;
+    struct set all = set_of(whole, of, 0);
+    if (relay) box_plan_relay(&arena, t, from, to, relay, &all.ranks, &whole);
     int64_t bytes = 0;
     npair++;
+    nrelay += relay != NULL;
     int nset = 1 + (int)(next_random(&seed) % 3);
     for (size_t i = 0; i < sizeof of; i++) of[i] = (uint8_t)(next_random(&seed) % (uint64_t)nset);
     for (int k = 0; k < nset; k++) {
         struct set s = set_of(whole, of, k);
         struct box_border b;
-        if (box_plan_part(&arena, t, from, to, &s.ranks, &part)) complain(err_text(), whole);
+        if (box_plan_relay(&arena, t, from, to, relay, &s.ranks, &part)) complain(err_text(), whole);
         check_steps(part, whole, &s);
         bytes += part->bytes;
         box_border(&arena, part, &s.ranks, NULL, &b);
@@ -198,6 +203,15 @@ check_pair(const struct type *t, const struct layout *from, const struct layout 
     if (bytes != whole->bytes) complain("bytes differ", whole);
 }
 
+static void
+check_pair(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    struct box_relay relay;
+    arena_reset(&arena);
+    check_sets(t, from, to, NULL);
+    if (draw_relay(&arena, t, from, to, &relay)) check_sets(t, from, to, &relay);
+}
+
 /* ---- which pairs ---- */
 
 static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
@@ -205,8 +219,9 @@ static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
 static void
 finish(const char *what)
 {
-    ok(nwrong == 0 && nread > 0, "%s (%ld pairs, %ld reads between sets)", what, npair, nread);
-    npair = nread = nwrong = 0;
+    ok(nwrong == 0 && nread > 0, "%s (%ld pairs, %ld sums handed on, %ld reads between sets)", what, npair - nrelay,
+       nrelay, nread);
+    npair = nrelay = nread = nwrong = 0;
 }
 
 static void

@@ -28,6 +28,15 @@ port=$(free_port)
 got=$(RILLE_HOSTS=2 digits $layout launch -n 4 -d cpu:1 --bind "tcp://127.0.0.1:$port" --key-file "$dir/key")
 is "$layout over tcp, everything enciphered, is what one process computes" "$got" "${want:-nothing}"
 rm "$dir/key"
+printf 'wire_ns 0\nwire_ns_per_byte 1\n' >"$dir/cost" # whatever the size, sums are handed on from host to host
+for layout in dp tp dp-tp; do
+  want=$(digits $layout -d cpu:4)
+  for shape in "2 2 2" "4 1 2"; do
+    read -r workers devices hosts <<<"$shape"
+    got=$(RILLE_COST=$dir/cost RILLE_HOSTS=$hosts digits $layout launch -n "$workers" -d "cpu:$devices")
+    is "$layout on $workers x $devices of $hosts hosts that hand on their sums, too" "$got" "${want:-nothing}"
+  done
+done
 cd "$dir" || exit 1
 
 cat >stats.lua <<'LUA'

@@ -3,6 +3,7 @@
 #define RILLE_T_MOVES_H
 
 #include "boxing/box.h"
+#include "boxing/grid.h"
 #include "runtime/error.h"
 #include "t/tap.h"
 
@@ -69,6 +70,21 @@ layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out
 static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 12, 0};
 enum { NSIZE = 8 }; /* zero is drawn apart */
 static const enum dtype dtypes[] = {DT_I64, DT_F32, DT_I32, DT_BF16, DT_F64};
+
+/* Legs and chunks for the sum of a move, cut by seed. False: it has no sum that is handed on. */
+static inline bool
+draw_relay(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
+           struct box_relay *out)
+{
+    struct grid g = grid_of(from, t), h = grid_of(to, t);
+    if (g.naddend == 1 || h.naddend > 1) return false;
+    int32_t *first = ARENA_ARRAY(a, int32_t, g.naddend + 1), n = 1;
+    for (int32_t i = 1; i < g.naddend; i++)
+        if (next_random(&seed) % 2 || (n == 1 && i == g.naddend - 1)) first[n++] = i;
+    first[n] = g.naddend;
+    *out = (struct box_relay){.nleg = n, .first = first, .nchunk = 1 + (int32_t)(next_random(&seed) % 3)};
+    return true;
+}
 
 static inline struct type
 nth_type(int ndim, int n)

@@ -12,6 +12,8 @@
 
 #include <sys/mman.h>
 
+static double wire_ns_per_byte; /* of the programs of parts: 0, and no sum is handed on */
+
 enum { MOST_PARTS = 4, NOBODY = 99 /* the process of the simulator itself */ };
 
 /* How devices 0, 1, ... are cut: memory m has n[m] of them. */
@@ -69,6 +71,8 @@ parts_compile(struct parts *x, const struct str *bytes, struct atlas *at)
         struct program *g;
         TRY(program_read(str_text(bytes), bytes->len, at, &g));
         g->map = &x->map[m];
+        g->cost.wire_ns = 0;
+        g->cost.wire_ns_per_byte = wire_ns_per_byte;
         TRY(plan_compile(g, at, &x->plan[m]));
         x->far[m] = calloc((size_t)x->plan[m]->nchannel + 1, sizeof *x->far[m]);
     }

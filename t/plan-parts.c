@@ -11,7 +11,7 @@
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {2, {3, 1}}, {3, {1, 2, 1}}, {4, {1, 1, 1, 1}}};
 
 struct count {
-    int programs, parts, refused, compiled, connected, ordered, same, channels, transfers, tasks;
+    int programs, parts, refused, compiled, connected, ordered, same, channels, handed, transfers, tasks;
 };
 
 /* Every move of a part is one of the whole plan's, and they come in one order: that of the outline's hops. */
@@ -37,6 +37,16 @@ all_in_order(const struct parts *x, const struct plan *whole)
     bool good = true;
     for (int m = 0; m < x->n; m++) good = good && in_order(x->plan[m], whole);
     return good;
+}
+
+/* Sums that go from stage to stage. */
+static int
+count_handed(const struct plan *p)
+{
+    int n = 0;
+    for (int32_t i = 0; i < p->nchannel; i++)
+        n += p->channel[i].name.from_side == SIDE_STAGE && p->channel[i].name.to_side == SIDE_STAGE;
+    return n;
 }
 
 /* Whole and in parts. */
@@ -68,6 +78,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
             good = good && !got[m] == !status;
             n->channels += x.plan[m]->nchannel;
             n->tasks += x.plan[m]->ntask;
+            n->handed += count_handed(x.plan[m]);
             for (int32_t i = 0; i < x.plan[m]->ntask && x.plan[m]->nchannel; i++)
                 n->transfers += x.plan[m]->task[i].kind == &kind_transfer;
         }
@@ -102,18 +113,21 @@ random_programs(struct rille_session *s, uint64_t seed, int kind)
     other_kind = kind;
     for (int i = 0; i < (getenv("RILLE_LONG") ? 20000 : 3000); i++) {
         uint64_t rng = seed + (uint64_t)i;
+        wire_ns_per_byte = i % 4 == 1;
         struct plan *p = random_plan(s, &rng, i % 3 == 2);
         if (p) try_program(s, p, seed + (uint64_t)i, &n);
         plan_free(&p);
     }
     other_kind = DEV_CPU;
+    wire_ns_per_byte = 0;
     ok(n.parts > 150, "many random programs can be cut into parts");
     is_int(n.compiled, n.parts, "each part of a random program is planned and proved");
     is_int(n.ordered, n.compiled, "its moves are those of one memory, in their order");
     is_int(n.connected, n.compiled, "parts agree about the channels between them");
     is_int(n.same, n.compiled, "and give the bits of one memory");
-    diag("%d programs, %d refused, %d tasks, %d ends of channels, %d transfers", n.programs, n.refused, n.tasks,
-         n.channels, n.transfers);
+    ok(n.handed > 0, "some hand on a sum");
+    diag("%d programs, %d refused, %d tasks, %d ends of channels, %d hand on a sum, %d transfers", n.programs,
+         n.refused, n.tasks, n.channels, n.handed, n.transfers);
 }
 
 /* Where what ends late had lain before what comes once a piece or is sent early, that waited for the last piece. */
@@ -192,12 +206,17 @@ every_move(struct rille_session *s)
         if (i / nlayout == i % nlayout) continue;
         struct plan *p = plan_move_of(s, layout[i / nlayout], layout[i % nlayout]);
         npair++;
-        for (uint64_t k = 0; p && k < 2; k++) try_program(s, p, (uint64_t)i * countof(cut) + k, &n);
+        for (uint64_t k = 0; p && k < 4; k++) {
+            wire_ns_per_byte = (double)(k / 2);
+            try_program(s, p, (uint64_t)i * countof(cut) + k % 2, &n);
+        }
         plan_free(&p);
     }
-    is_int(n.programs, 2 * npair, "every pair of layouts on 4 and on 2 x 2 devices is moved, cut 2 + 2 and 1 + 3");
+    wire_ns_per_byte = 0;
+    is_int(n.programs, 4 * npair, "every pair of layouts on 4 and on 2 x 2 devices is moved, cut 2 + 2 and 1 + 3");
     is_int(n.same, n.parts, "in parts as in one memory");
-    diag("%d tasks, %d ends of channels", n.tasks, n.channels);
+    ok(n.handed > 0, "also where sums are handed on");
+    diag("%d tasks, %d ends of channels, %d hand on a sum", n.tasks, n.channels, n.handed);
 }
 
 /* ---- what goes wrong ---- */
@@ -212,6 +231,7 @@ guarded_parts(struct rille_session *s, uint64_t seed, struct parts *x)
     struct arena a = {0};
     bool good = false;
     *x = (struct parts){0};
+    wire_ns_per_byte = seed % 4 == 1;
     if (!p) return false;
     const bool *gate = gates_find(p->program, &a);
     for (int32_t i = 0; i < p->program->nnode; i++) good = good || gate[i];
@@ -317,7 +337,7 @@ failures(struct rille_session *s, uint64_t first)
 
 /* ---- planted mistakes ---- */
 
-enum { KINDS = 12 };
+enum { KINDS = 14 };
 /* A mistake in a channel of a part: what it is called; NULL: there is nothing to spoil. */
 static const char *
 plant(struct plan *p, int kind, int32_t at)
@@ -340,6 +360,8 @@ plant(struct plan *p, int kind, int32_t at)
         struct plan_move *of = (struct plan_move *)task_hop(&p->task[c->task]);
         return of ? of->hop += 100, "a move of another hop" : NULL;
     }
+    case 12: return c->turn++, "another turn";
+    case 13: return c->dtype = c->dtype == DT_F32 ? DT_I64 : DT_F32, "another dtype";
     default: return NULL;
     }
 }

@@ -22,7 +22,7 @@ struct plan;
 
 enum channel_side {
     SIDE_PART,  /* part of a value: a mesh position of the layout that the hop comes from, or goes to */
-    SIDE_STAGE, /* what one reduces of its part: its mesh position in the layout that the hop comes from */
+    SIDE_STAGE, /* what one reduces of its part: the number of the stage (boxing/box.h) */
     SIDE_GATE,  /* order: the number of a memory */
 };
 
@@ -43,10 +43,11 @@ struct channel {
     struct channel_name name;
     bool sends;    /* this part has the SEND */
     int32_t peer;  /* the memory of the other end */
-    int32_t turn;  /* gates: when it acts among those of its step (guard.c) */
+    int32_t turn;  /* when it acts among those of its hop (cross_turn); gates: of its step (guard.c) */
     int32_t task;  /* of this end */
     int32_t nreg;  /* acts of the SEND that may be ahead of the RECV: registers that the other end has room for */
     int32_t nact;  /* acts a run */
+    uint8_t dtype; /* of what it carries */
     bool late;     /* its only act comes after the last piece, and not before the first */
     int64_t bytes; /* an act; 0: order alone */
     uint64_t what; /* tells apart what it carries: a value, in the layouts of a hop, in these slices (cross.h) */

@@ -300,7 +300,7 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     p->pieces = g->pieces;
     struct lower l = {.program = g, .atlas = at, .plan = p, .gate = -1, .at = -1};
     mines_init(&l.mines, g->map, &l.tmp);
-    l.crosses = (struct crosses){.arena = &l.tmp, .mines = &l.mines};
+    l.crosses = (struct crosses){.arena = &l.tmp, .mines = &l.mines, .cost = &g->cost};
     int status = outline_new(g, at, &l.outline);
     if (!status) {
         p->nshare = l.outline->nshare;

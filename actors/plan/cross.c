@@ -1,6 +1,8 @@
 /* cross.c - what crosses the border of a move (boxing/border.c), put together into channels. */
 #include "actors/plan/cross.h"
 
+#include "actors/plan/legs.h"
+
 #include "runtime/device.h"
 
 #include <stdlib.h>
@@ -22,6 +24,7 @@ struct side {
     const struct box_read *read;
     int32_t n, ndim, memory, run, channel; /* memory: of the other end */
     int32_t space;                         /* of who reads */
+    int32_t turn;                          /* when its task comes, among those of its list */
 };
 
 /* Where the part or stage lies that a work fills. */
@@ -43,12 +46,34 @@ is_far(const struct box_plan *b, bool to_stage, int32_t to, int32_t from)
     return space_at(place_of(b, to_stage), to) != space_at(b->from->place, from);
 }
 
+/* Mesh positions of both ends of a read. */
+static int32_t
+read_from(const struct box_plan *b, const struct box_read *r)
+{
+    return r->from_stage ? box_stage_pos(b, r->from) : r->from;
+}
+
+static int32_t
+read_to(const struct box_plan *b, const struct box_read *r)
+{
+    return r->to_stage ? box_stage_pos(b, r->to) : r->to;
+}
+
 /* The memory of the other end: of the source of what comes in, else of who reads it. */
 static int32_t
 memory_of(struct mines *m, const struct box_plan *b, const struct box_read *r, bool in)
 {
     const struct place *p = in ? b->from->place : place_of(b, r->to_stage);
-    return mines_memory(m, p->kind, p->rank[in ? r->from : r->to]);
+    return mines_memory(m, p->kind, p->rank[in ? read_from(b, r) : read_to(b, r)]);
+}
+
+/* What comes in comes for a level of stages, or for parts after them all; what goes out comes of parts, or of a level.
+ */
+static int32_t
+turn_of(const struct box_plan *b, const struct box_read *r, bool in)
+{
+    if (in) return r->to_stage ? box_stage_level(b, r->to) : box_nlevel(b);
+    return r->from_stage ? 1 + box_stage_level(b, r->from) : 0;
 }
 
 static struct side *
@@ -62,7 +87,8 @@ find_sides(struct arena *a, struct mines *m, const struct box_plan *b, const str
             side[(*n)++] = (struct side){.read = &read[i],
                                          .ndim = b->type.ndim,
                                          .memory = memory_of(m, b, &read[i], in),
-                                         .space = space_at(place_of(b, read[i].to_stage), read[i].to),
+                                         .space = space_at(place_of(b, read[i].to_stage), read_to(b, &read[i])),
+                                         .turn = turn_of(b, &read[i], in),
                                          .run = *n};
         side[*n - 1].n++;
     }
@@ -113,7 +139,9 @@ by_content(const void *a, const void *b)
 static int
 by_turn(const void *a, const void *b)
 {
-    const struct box_read *x = (*(const struct side *const *)a)->read, *y = (*(const struct side *const *)b)->read;
+    const struct side *v = *(const struct side *const *)a, *w = *(const struct side *const *)b;
+    const struct box_read *x = v->read, *y = w->read;
+    if (v->turn != w->turn) return v->turn < w->turn ? -1 : 1;
     if (x->to_stage != y->to_stage) return x->to_stage ? -1 : 1;
     if (x->from_stage != y->from_stage) return x->from_stage ? 1 : -1;
     if (x->from != y->from) return x->from < y->from ? -1 : 1;
@@ -176,7 +204,6 @@ find_in(struct arena *a, struct mines *m, struct cross *x, const struct box_bord
     for (int32_t i = 0; i < x->nrun; i++)
         x->run[i] = (struct cross_run){
             .key = *side[i].read, .first = (int32_t)(side[i].read - b->in), .n = side[i].n, .channel = side[i].channel};
-    while (x->naddend < x->nin && x->in[x->naddend].to_side == SIDE_STAGE) x->naddend++;
 }
 
 static void
@@ -186,6 +213,23 @@ find_out(struct arena *a, struct mines *m, struct cross *x, const struct box_bor
     struct side *side = find_sides(a, m, x->own, b->out, b->nout, false, &n);
     x->out = group(a, side, n, &x->nout);
     while (x->npart < x->nout && x->out[x->npart].from_side == SIDE_PART) x->npart++;
+}
+
+/* How far each list goes in the levels. */
+static void
+find_levels(struct arena *a, struct cross *x)
+{
+    const struct box_plan *b = x->own;
+    struct cross_level end = {.nout = x->npart};
+    x->nlevel = box_nlevel(b);
+    x->level = ARENA_ARRAY(a, struct cross_level, x->nlevel);
+    for (int32_t k = 0; k < x->nlevel; k++) {
+        while (end.nin < x->nin && x->in[end.nin].to_side == SIDE_STAGE && box_stage_level(b, x->in[end.nin].to) == k)
+            end.nin++;
+        while (end.nstage < b->nstage && box_stage_level(b, b->stage[end.nstage].work.pos) == k) end.nstage++;
+        while (end.nout < x->nout && box_stage_level(b, x->out[end.nout].from) == k) end.nout++;
+        x->level[k] = end;
+    }
 }
 
 /* All positions here lie in this space; *space is -1 before the first. */
@@ -199,9 +243,10 @@ same_space(const struct mine *m, int32_t *space)
 }
 
 static int
-find(struct arena *a, struct mines *m, const struct type *t, const struct layout *from, const struct layout *to,
-     struct cross *x)
+find(const struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to, struct cross *x)
 {
+    struct arena *a = s->arena;
+    struct mines *m = s->mines;
     struct box_border border;
     int32_t space = -1;
     *x = (struct cross){.from = mine_of(m, from->place), .to = mine_of(m, to->place)};
@@ -210,10 +255,11 @@ find(struct arena *a, struct mines *m, const struct type *t, const struct layout
     if (cross_is_all(x))
         TRY(box_plan(a, t, from, to, &x->own));
     else
-        TRY(box_plan_part(a, t, from, to, &own, &x->own));
+        TRY(box_plan_relay(a, t, from, to, legs_of(a, m, s->cost, t, from, to), &own, &x->own));
     box_border(a, x->own, &own, x->one_space ? NULL : is_far, &border);
     find_in(a, m, x, &border);
     find_out(a, m, x, &border);
+    find_levels(a, x);
     return 0;
 }
 
@@ -227,7 +273,9 @@ bool
 cross_in_place(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s)
 {
     bool here = s->stage == BOX_PART ? mine_find(x->from, s->pos) >= 0 : s->stage != BOX_ELSEWHERE;
-    return here && (x->one_space || !is_far(x->own, to_stage, w->pos, s->pos));
+    if (!here || x->one_space) return here;
+    int32_t to = to_stage ? box_stage_pos(x->own, w->pos) : w->pos;
+    return !is_far(x->own, to_stage, to, box_source_pos(x->own, s));
 }
 
 static int
@@ -270,11 +318,34 @@ cross_of(struct crosses *s, const struct type *t, const struct layout *from, con
         if (b->from == from && b->to == to && type_equal(&b->type, t)) return 0;
     }
     struct cross *made = ARENA_NEW(s->arena, struct cross);
-    TRY(find(s->arena, s->mines, t, from, to, made));
+    TRY(find(s, t, from, to, made));
     s->found.arena = s->arena;
     hash_add(&s->found, hash, made);
     *out = made;
     return 0;
+}
+
+/* ---- the ends of a channel ---- */
+
+/* Parts are sent; in each level stages receive, and are sent; parts receive. */
+int32_t
+cross_turn(const struct cross *x, const struct cross_channel *c, bool sends)
+{
+    enum { PARTS, RECV, SEND, NTURN };
+    if (sends) return c->from_side == SIDE_STAGE ? box_stage_level(x->own, c->from) * NTURN + SEND : PARTS;
+    return (c->to_side == SIDE_STAGE ? box_stage_level(x->own, c->to) : x->nlevel) * NTURN + RECV;
+}
+
+int32_t
+cross_from(const struct cross *x, const struct cross_channel *c)
+{
+    return c->from_side == SIDE_STAGE ? box_stage_pos(x->own, c->from) : c->from;
+}
+
+int32_t
+cross_to(const struct cross *x, const struct cross_channel *c)
+{
+    return c->to_side == SIDE_STAGE ? box_stage_pos(x->own, c->to) : c->to;
 }
 
 /* ---- what a channel carries ---- */
@@ -283,7 +354,7 @@ enum dtype
 cross_dtype(const struct cross *x, const struct cross_channel *c)
 {
     const struct box_plan *b = x->own;
-    return layout_dtype(c->from_side == SIDE_STAGE ? b->to : b->from, (enum dtype)b->type.dtype);
+    return c->from_side == SIDE_STAGE ? box_stage_dtype(b, c->from) : layout_dtype(b->from, (enum dtype)b->type.dtype);
 }
 
 static uint64_t

@@ -27,14 +27,21 @@ struct cross_run {
     int32_t first, n, channel;
 };
 
+/* The tasks of a level of stages (box_stage_level) come one after the other; so many, with those of the levels before.
+ */
+struct cross_level {
+    int32_t nin, nstage, nout; /* what comes in for its stages, those, and what leaves them */
+};
+
 struct cross {
     const struct mine *from, *to;
     bool one_space;       /* all that lies here does so in one */
     struct box_plan *own; /* the stages and the parts here */
     struct cross_channel *in, *out;
-    int32_t nin, nout;     /* those to stages first, then those from parts; by from, to */
-    int32_t naddend;       /* so many of those that come in fill stages, the first */
-    int32_t npart;         /* so many of those that go out leave parts, the first */
+    int32_t nin, nout; /* in: those to stages, by level, then others; out: those from parts, then stages, by level */
+    int32_t npart;     /* so many of those that go out leave parts, the first */
+    int32_t nlevel;
+    struct cross_level *level;
     struct cross_run *run; /* what comes in, sorted by task and source */
     int32_t nrun;
 };
@@ -43,6 +50,7 @@ struct cross {
 struct crosses {
     struct arena *arena;
     struct mines *mines;
+    const struct box_cost *cost;
     struct hash_table found;
 };
 /* E_SBP. */
@@ -56,6 +64,12 @@ bool cross_in_place(const struct cross *x, const struct box_work *w, bool to_sta
 /* Returns which channel that comes in brings what a step reads of another source; *which: as which of its slices. */
 int32_t cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s,
                    const struct box *slice, int32_t *which);
+/* Among the turns of a move's tasks in all parts, the one in which a channel's end has its own: a SEND before its RECV.
+ */
+int32_t cross_turn(const struct cross *x, const struct cross_channel *c, bool sends);
+/* The mesh position of what a channel comes from, and of who reads it. */
+int32_t cross_from(const struct cross *x, const struct cross_channel *c);
+int32_t cross_to(const struct cross *x, const struct cross_channel *c);
 /* The dtype that holds the elements of a channel. */
 enum dtype cross_dtype(const struct cross *x, const struct cross_channel *c);
 /* A number that tells apart what channels carry: a value in the layouts of a hop, in these slices. */

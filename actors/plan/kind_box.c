@@ -4,15 +4,12 @@
 #include "actors/plan/kind_move.h"
 #include "actors/plan/verify_value.h"
 
-/* A stage is a row of numbers. */
 static struct type
 result(const struct plan *p, int32_t task, int32_t out)
 {
     const struct task *t = &p->task[task];
     const struct plan_move *b = t->move.of;
-    enum dtype dtype = layout_dtype(b->to, (enum dtype)b->type.dtype);
-    int64_t numel = t->out[out].bytes / (int64_t)dtype_bytes(dtype);
-    if (t->move.stage) return type_of(dtype, 1, &numel);
+    if (t->move.stage) return move_row(t, (enum dtype)t->move.step[0].view->dtype, out);
     return layout_shard(b->to, &b->type, t->pos);
 }
 

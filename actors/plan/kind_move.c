@@ -62,3 +62,10 @@ move_begin(struct act *a)
     for (int i = 0; i < a->task->move.nstep; i++) count_received(a, &a->task->move.step[i]);
     return kind_enqueue(a, carry_out);
 }
+
+struct type
+move_row(const struct task *t, enum dtype dtype, int32_t out)
+{
+    int64_t numel = t->out[out].bytes / (int64_t)dtype_bytes(dtype);
+    return type_of(dtype, 1, &numel);
+}

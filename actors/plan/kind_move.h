@@ -7,5 +7,7 @@
 
 /* Carries out the steps of the task's part; counts what it reads of other devices' memory. The device's thread. */
 int move_begin(struct act *a);
+/* The type of a result that is a row of numbers: a stage, or what came in. */
+struct type move_row(const struct task *t, enum dtype dtype, int32_t out);
 
 #endif

@@ -1,4 +1,5 @@
 /* kind_recv.c - a task that holds what a task of another memory sent: that window, dense. */
+#include "actors/plan/kind_move.h"
 #include "actors/plan/transport.h"
 #include "actors/plan/verify_value.h"
 
@@ -11,16 +12,12 @@ begin(struct act *a)
     return t->take(t->of, a->task->channel, c, a->out[0]);
 }
 
+/* Also of a plan that is not proved. */
 static struct type
 result(const struct plan *p, int32_t task, int32_t out)
 {
-    const struct task *t = &p->task[task];
-    const struct plan_move *of = t->move.of;
-    const struct channel *c = task_channel(p, t);
-    bool staged = c && c->name.from_side == SIDE_STAGE;
-    enum dtype dtype = layout_dtype(staged ? of->to : of->from, (enum dtype)of->type.dtype);
-    int64_t numel = t->out[out].bytes / (int64_t)dtype_bytes(dtype);
-    return type_of(dtype, 1, &numel);
+    const struct channel *c = task_channel(p, &p->task[task]);
+    return move_row(&p->task[task], c ? (enum dtype)c->dtype : DT_U8, out);
 }
 
 const struct task_kind kind_recv = {

@@ -153,8 +153,8 @@ struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const stru
                          int64_t *skip);
 /* Slice `which` of a channel as it lies in what comes in: dense, *skip elements from the start. */
 struct view mover_received(const struct mover *m, const struct cross_channel *c, int32_t which, int64_t *skip);
-/* Makes the tasks that fill stages, and those that fill parts. */
-int move_stages(struct mover *m);
+/* Makes the tasks that fill stages first to end - 1, and those that fill parts. */
+int move_stages(struct mover *m, int32_t first, int32_t end);
 int move_parts(struct mover *m, struct pval *to);
 int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
              const struct box *slice, int rank, const struct view *dst, int64_t skip);

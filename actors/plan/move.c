@@ -13,7 +13,7 @@ stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, i
     int32_t i = box_stage_find(b, stage, slice);
     const struct box *own = s->work.step[i].slice;
     struct type t = b->type;
-    t.dtype = (uint8_t)layout_dtype(b->to, t.dtype);
+    t.dtype = (uint8_t)box_stage_dtype(b, s->work.pos);
     for (int k = 0; k < t.ndim; k++) t.dim[k] = own->hi[k] - own->lo[k];
     struct view dense = view_dense(&t, NULL);
     struct view v = part_window(&dense, own->lo, slice, skip);
@@ -115,9 +115,8 @@ move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part,
 static int64_t
 received_of(const struct mover *m, const struct box_source *s, const struct box *slice, int rank, bool to_stage)
 {
-    int64_t width = s->stage == BOX_PART ? box_width_from(m->b) : box_width_to(m->b);
     bool own = s->rank == rank && move_kind(m->b, to_stage) == m->b->from->place->kind;
-    return own ? 0 : box_numel(slice, m->b->type.ndim) * width;
+    return own ? 0 : box_numel(slice, m->b->type.ndim) * box_source_width(m->b, s);
 }
 
 /* One more move of the task: a slice of a step of this work. dst, skip: where it goes in the task's register. */
@@ -206,11 +205,13 @@ move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like
 }
 
 int
-move_stages(struct mover *m)
+move_stages(struct mover *m, int32_t first, int32_t end)
 {
-    const struct box_plan *b = m->b;
-    for (int32_t i = 0; i < b->nstage; i++)
-        TRY(move_task(m, &b->stage[i].work, true, -1, b->stage[i].numel * box_width_to(b), &m->stage_task[i]));
+    const struct box_stage *stage = m->b->stage;
+    for (int32_t i = first; i < end; i++) {
+        int64_t bytes = stage[i].numel * box_stage_width(m->b, stage[i].work.pos);
+        TRY(move_task(m, &stage[i].work, true, -1, bytes, &m->stage_task[i]));
+    }
     return 0;
 }
 

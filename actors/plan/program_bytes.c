@@ -305,6 +305,8 @@ each_cost(struct wire *w, struct box_cost *c)
     TRY(each_double(w, &c->gamma_ns_per_byte));
     TRY(each_double(w, &c->copy_ns_per_byte));
     TRY(each_double(w, &c->hop_ns));
+    TRY(each_double(w, &c->wire_ns));
+    TRY(each_double(w, &c->wire_ns_per_byte));
     return each_i64(w, &c->staging_bytes, 0, INT64_MAX);
 }
 

@@ -2,11 +2,12 @@
  *
  * The tasks of a hop stand in the same order in every part:
  *
- *   parts are sent -> addends are received -> stages are filled -> stages are sent -> the rest is received -> parts are
- *   filled
+ *   parts are sent -> what stages read is received -> stages are filled -> stages are sent -> the rest is received ->
+ *   parts are filled
  *
- * (what comes from another space of this memory is transferred where it would be received), so that each SEND stands
- * before its RECV wherever the two lists are put together (verify_run.c needs that). */
+ * the three in the middle once for each level of stages (what comes from another space of this memory is transferred
+ * where it would be received), so that each SEND stands before its RECV wherever the two lists are put together
+ * (verify_run.c needs that). */
 #include "actors/plan/lower.h"
 
 #include "runtime/device.h"
@@ -59,13 +60,15 @@ static struct channel
 channel_of(const struct mover *m, const struct cross_channel *c, bool sends)
 {
     struct channel out = {.sends = sends, .peer = c->peer, .late = is_late(m->l, m->from)};
+    out.turn = cross_turn(m->cross, c, sends);
     out.name = (struct channel_name){.operand = m->move->operand,
                                      .hop = m->move->hop,
                                      .from_side = c->from_side,
                                      .to_side = c->to_side,
                                      .from = c->from,
                                      .to = c->to};
-    out.bytes = c->numel * (int64_t)dtype_bytes(cross_dtype(m->cross, c));
+    out.dtype = (uint8_t)cross_dtype(m->cross, c);
+    out.bytes = c->numel * (int64_t)dtype_bytes(out.dtype);
     out.what = cross_what(m->cross, m->from->ref, c);
     return out;
 }
@@ -75,7 +78,7 @@ static struct view
 window_of(struct mover *m, const struct cross_channel *c, int32_t which, struct part *part, int64_t *skip)
 {
     int32_t stage = c->from_side == SIDE_STAGE ? box_stage_at(m->b, c->from) : BOX_PART;
-    return mover_window(m, stage, c->from, c->slice[which].slice, part, skip);
+    return mover_window(m, stage, cross_from(m->cross, c), c->slice[which].slice, part, skip);
 }
 
 /* Where who reads it lies. */
@@ -94,7 +97,8 @@ send_task(struct mover *m, const struct cross_channel *c)
     struct channel_slice *slice = ARENA_ARRAY(&l->plan->arena, struct channel_slice, c->nslice);
     struct part part;
     int32_t id;
-    struct draft *d = draft_new(l, &kind_send, m->from->node, from->kind, from->rank[c->from], c->to, m->piece, &id);
+    int32_t rank = from->rank[cross_from(m->cross, c)];
+    struct draft *d = draft_new(l, &kind_send, m->from->node, from->kind, rank, c->to, m->piece, &id);
     d->task.move.of = m->move;
     d->task.name = kind_send.name;
     for (int32_t i = 0; i < c->nslice; i++) {
@@ -116,8 +120,8 @@ recv_task(struct mover *m, int32_t channel)
     const struct cross_channel *c = &m->cross->in[channel];
     const struct place *to = reader_place(m, c);
     struct channel made = channel_of(m, c, false);
-    struct draft *d =
-        draft_new(l, &kind_recv, m->from->node, to->kind, to->rank[c->to], c->to, m->piece, &m->recv[channel]);
+    int32_t rank = to->rank[cross_to(m->cross, c)];
+    struct draft *d = draft_new(l, &kind_recv, m->from->node, to->kind, rank, c->to, m->piece, &m->recv[channel]);
     d->task.move.of = m->move;
     d->task.name = kind_recv.name;
     d->task.nresult = 1;
@@ -151,7 +155,8 @@ transfer_task(struct mover *m, int32_t channel)
     if (kind < 0)
         return fail(E_PLACE, "a value does not go from %s to %s devices at once: work of neither reaches both memories",
                     device_kind_text(from->kind), device_kind_text(to->kind));
-    int32_t rank = kind == to->kind ? to->rank[c->to] : from->rank[c->from];
+    int32_t holder = to->rank[cross_to(m->cross, c)];
+    int32_t rank = kind == to->kind ? holder : from->rank[cross_from(m->cross, c)];
     struct draft *d = draft_new(l, &kind_transfer, m->from->node, kind, rank, c->to, m->piece, &m->recv[channel]);
     struct task_move *t = &d->task.move;
     struct part part;
@@ -161,7 +166,7 @@ transfer_task(struct mover *m, int32_t channel)
     d->task.name = kind_transfer.name;
     d->task.nresult = 1;
     draft_out(l, d, c->numel * (int64_t)dtype_bytes(cross_dtype(m->cross, c)), 1);
-    d->out[0].where.index = draft_device(l, to->kind, to->rank[c->to]);
+    d->out[0].where.index = draft_device(l, to->kind, holder);
     draft_args(l, m->recv[channel], 1);
     return draft_reads(l, m->recv[channel], &part, 0, false);
 }
@@ -197,9 +202,12 @@ move_across(struct lower *l, const struct plan_move *move, const struct cross *x
                     device_kind_text(a), device_kind_text(b));
     mover_init(&m, l, move, x, from);
     TRY(send_all(&m, 0, x->npart));
-    TRY(receive_all(&m, 0, x->naddend));
-    TRY(move_stages(&m));
-    TRY(send_all(&m, x->npart, x->nout));
-    TRY(receive_all(&m, x->naddend, x->nin));
+    struct cross_level done = {.nout = x->npart};
+    for (int32_t k = 0; k < x->nlevel; done = x->level[k++]) {
+        TRY(receive_all(&m, done.nin, x->level[k].nin));
+        TRY(move_stages(&m, done.nstage, x->level[k].nstage));
+        TRY(send_all(&m, done.nout, x->level[k].nout));
+    }
+    TRY(receive_all(&m, done.nin, x->nin));
     return move_parts(&m, to);
 }

@@ -23,22 +23,13 @@
 
 /* ---- the lists can be put together ---- */
 
-/* Turns within a hop (send.c): parts are sent, addends received, stages sent, the rest received. Gates go up a tree of
- * memories and down again (guard.c): those below send up before those above, and hear after them. */
-static int32_t
-turn_of(const struct channel *c)
-{
-    const struct channel_name *n = &c->name;
-    if (n->from_side == SIDE_GATE) return c->turn;
-    if (c->sends) return n->from_side == SIDE_STAGE ? 2 : 0;
-    return n->to_side == SIDE_STAGE ? 1 : 3;
-}
-
+/* Turns within a hop are those of cross_turn(), which the proof of each end works out. Gates go up a tree of memories
+ * and down again (guard.c): those below send up before those above, and hear after them. */
 static int
 compare_keys(const struct channel *a, const struct channel *b)
 {
-    const int32_t x[] = {a->name.step, a->name.operand, a->name.hop, turn_of(a)};
-    const int32_t y[] = {b->name.step, b->name.operand, b->name.hop, turn_of(b)};
+    const int32_t x[] = {a->name.step, a->name.operand, a->name.hop, a->turn};
+    const int32_t y[] = {b->name.step, b->name.operand, b->name.hop, b->turn};
     for (size_t i = 0; i < countof(x); i++)
         if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
     return 0;

@@ -222,7 +222,7 @@ value_move(struct values *s, int32_t task)
     int64_t bytes;
     if (staged) {
         TRY(value_on(s, task, b->from->place->kind, w->rank));
-        bytes = b->stage[which].numel * box_width_to(b);
+        bytes = b->stage[which].numel * box_stage_width(b, w->pos);
     } else {
         TRY(check_place(s, task, w));
         struct type local = layout_shard(b->to, &b->type, c.pos);

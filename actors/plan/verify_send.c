@@ -15,7 +15,7 @@ value_stage_window(const struct box_plan *b, int32_t stage, const struct box *sl
     for (int32_t i = 0; i < s->work.nstep; i++) {
         bool inside = true;
         const struct box *own = s->work.step[i].slice;
-        struct type t = {.dtype = (uint8_t)layout_dtype(b->to, b->type.dtype), .ndim = b->type.ndim};
+        struct type t = {.dtype = (uint8_t)box_stage_dtype(b, s->work.pos), .ndim = b->type.ndim};
         for (int d = 0; d < t.ndim; d++) {
             inside = inside && slice->lo[d] >= own->lo[d] && slice->hi[d] <= own->hi[d];
             t.dim[d] = own->hi[d] - own->lo[d];
@@ -31,37 +31,35 @@ value_stage_window(const struct box_plan *b, int32_t stage, const struct box *sl
 
 /* ---- turns ---- */
 
-static void
-count_turns(const struct values *s, int32_t n[NTURN])
-{
-    const struct cross *x = s->cross;
-    n[SEND_PARTS] = x->npart;
-    n[RECV_ADDENDS] = x->naddend;
-    n[FILL_STAGES] = x->own->nstage;
-    n[SEND_STAGES] = x->nout - x->npart;
-    n[RECV_PARTS] = x->nin - x->naddend;
-    n[FILL_PARTS] = x->own->npart;
-}
-
 enum turn
 value_turn(struct values *s, int32_t *which)
 {
-    int32_t n[NTURN], turn = 0;
-    count_turns(s, n);
-    *which = s->box_task++;
-    while (turn < NTURN && *which >= n[turn]) *which -= n[turn++];
-    return (enum turn)turn;
+    const struct cross *x = s->cross;
+    struct cross_level done = {.nout = x->npart};
+    int32_t n = s->box_task++;
+    if (n < x->npart) return *which = n, SEND_ALL;
+    n -= x->npart;
+    for (int32_t k = 0; k < x->nlevel; done = x->level[k++]) {
+        const struct cross_level *end = &x->level[k];
+        if ((*which = done.nin + n) < end->nin) return RECV_ALL;
+        n -= end->nin - done.nin;
+        if ((*which = done.nstage + n) < end->nstage) return FILL_STAGES;
+        n -= end->nstage - done.nstage;
+        if ((*which = done.nout + n) < end->nout) return SEND_ALL;
+        n -= end->nout - done.nout;
+    }
+    if ((*which = done.nin + n) < x->nin) return RECV_ALL;
+    *which = n - (x->nin - done.nin);
+    return *which < x->own->npart ? FILL_PARTS : NO_TURN;
 }
 
 int
 value_end_move(const struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
-    int32_t n[NTURN], all = 0;
+    const struct cross *x = s->cross;
     if (task + 1 < p->ntask && task_hop(&p->task[task + 1]) == p->task[task].move.of) return 0;
-    count_turns(s, n);
-    for (int i = 0; i < NTURN; i++) all += n[i];
-    return proof_same(s->v, task, "parts of its move", s->box_task, all);
+    return proof_same(s->v, task, "parts of its move", s->box_task, x->nout + x->nin + x->own->nstage + x->own->npart);
 }
 
 /* ---- channels ---- */
@@ -81,6 +79,8 @@ check_channel(struct values *s, int32_t task, const struct cross_channel *x, boo
         return proof_fail(s->v, task, "its channel is that of another part");
     TRY(proof_same(s->v, task, "sends of its channel", c->sends, sends));
     TRY(proof_same(s->v, task, "peer of its channel", c->peer, x->peer));
+    TRY(proof_same(s->v, task, "turn of its channel", c->turn, cross_turn(s->cross, x, sends)));
+    TRY(proof_same(s->v, task, "dtype of its channel", c->dtype, cross_dtype(s->cross, x)));
     TRY(proof_same(s->v, task, "bytes of its channel", c->bytes,
                    x->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, x))));
     TRY(proof_same(s->v, task, "slices of its channel", c->nslice, sends ? x->nslice : 0));
@@ -116,14 +116,13 @@ check_window(struct values *s, int32_t task, const struct cross_channel *x, int3
                       (skip + more) * (int64_t)dtype_bytes(view.dtype));
 }
 
-/* The next task of a move: it is the turn of a, or of b; which of theirs. */
+/* The next task of a move: it is its turn; which of those. */
 static int
-begin_turn(struct values *s, int32_t task, enum turn a, enum turn b, enum turn *turn, int32_t *which)
+begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 {
     const struct task *t = &s->v->plan->task[task];
     if (task == 0 || task_hop(&s->v->plan->task[task - 1]) != t->move.of) TRY(value_begin_move(s, task));
-    *turn = value_turn(s, which);
-    if (*turn != a && *turn != b) return proof_fail(s->v, task, "it is not its turn to %s", t->kind->name);
+    if (value_turn(s, which) != turn) return proof_fail(s->v, task, "it is not its turn to %s", t->kind->name);
     return value_moves(s, task);
 }
 
@@ -132,12 +131,11 @@ value_send(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     int32_t which;
-    enum turn turn;
-    TRY(begin_turn(s, task, SEND_PARTS, SEND_STAGES, &turn, &which));
-    const struct cross_channel *x = &s->cross->out[which + (turn == SEND_STAGES ? s->cross->npart : 0)];
+    TRY(begin_turn(s, task, SEND_ALL, &which));
+    const struct cross_channel *x = &s->cross->out[which];
     const struct place *from = s->cross->own->from->place;
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
-    TRY(value_on(s, task, from->kind, from->rank[x->from]));
+    TRY(value_on(s, task, from->kind, from->rank[cross_from(s->cross, x)]));
     TRY(check_channel(s, task, x, true));
     const struct channel_slice *slice = s->v->plan->channel[t->channel].slice;
     for (int32_t i = 0; i < x->nslice; i++) TRY(check_window(s, task, x, i, slice[i].view, slice[i].skip));
@@ -149,9 +147,7 @@ static int
 next_in(struct values *s, int32_t task, const struct cross_channel **x, const struct place **to)
 {
     int32_t which;
-    enum turn turn;
-    TRY(begin_turn(s, task, RECV_ADDENDS, RECV_PARTS, &turn, &which));
-    which += turn == RECV_PARTS ? s->cross->naddend : 0;
+    TRY(begin_turn(s, task, RECV_ALL, &which));
     *x = &s->cross->in[which];
     *to = ((*x)->to_side == SIDE_STAGE ? s->cross->own->from : s->cross->own->to)->place;
     TRY(proof_same(s->v, task, "bytes of a result", s->v->plan->task[task].out[0].bytes,
@@ -168,7 +164,7 @@ value_recv(struct values *s, int32_t task)
     const struct place *to;
     TRY(next_in(s, task, &x, &to));
     TRY(proof_same(s->v, task, "narg", s->v->plan->task[task].narg, 0));
-    TRY(value_on(s, task, to->kind, to->rank[x->to]));
+    TRY(value_on(s, task, to->kind, to->rank[cross_to(s->cross, x)]));
     return check_channel(s, task, x, false);
 }
 
@@ -206,9 +202,10 @@ value_transfer(struct values *s, int32_t task)
     const struct plan_device *holder = &p->device[task_holder(t)];
     int kind = device_carrier(from->kind, to->kind);
     if (x->peer != p->memory) return proof_fail(s->v, task, "carries what comes from memory %d", (int)x->peer);
-    TRY(value_on(s, task, kind, kind == to->kind ? to->rank[x->to] : from->rank[x->from]));
-    if (holder->kind != to->kind || holder->rank != to->rank[x->to])
-        return proof_fail(s->v, task, "carries to another device than rank %d of the program", (int)to->rank[x->to]);
+    int32_t reader = to->rank[cross_to(s->cross, x)];
+    TRY(value_on(s, task, kind, kind == to->kind ? reader : from->rank[cross_from(s->cross, x)]));
+    if (holder->kind != to->kind || holder->rank != reader)
+        return proof_fail(s->v, task, "carries to another device than rank %d of the program", (int)reader);
     TRY(proof_same(s->v, task, "pos", t->pos, x->to));
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
     TRY(proof_same(s->v, task, "stage", t->move.stage, false));

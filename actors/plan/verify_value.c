@@ -371,7 +371,7 @@ prove_values(struct proof *v)
 {
     const struct plan *p = v->plan;
     struct values s = {.v = v, .box = -1, .sum = -1};
-    s.crosses = (struct crosses){.arena = &v->tmp, .mines = &v->mines};
+    s.crosses = (struct crosses){.arena = &v->tmp, .mines = &v->mines, .cost = &v->plan->program->cost};
     s.out = ARENA_ARRAY(&v->tmp, struct content, v->first_out[p->ntask] + 1);
     s.done = ARENA_ARRAY(&v->tmp, int32_t, p->program->nnode + 1);
     s.version = ARENA_ARRAY(&v->tmp, const void **, p->program->nnode + 1);

@@ -103,8 +103,9 @@ int value_begin_move(struct values *s, int32_t task);
 int value_send(struct values *s, int32_t task);
 int value_recv(struct values *s, int32_t task);
 int value_transfer(struct values *s, int32_t task);
-/* The tasks of a hop stand in turns (send.c). Returns whose turn it is now; *which: which of that turn's. */
-enum turn { SEND_PARTS, RECV_ADDENDS, FILL_STAGES, SEND_STAGES, RECV_PARTS, FILL_PARTS, NTURN };
+/* The tasks of a hop stand in turns (send.c). Returns whose turn it is now; *which: of what goes out, comes in, of the
+ * stages or of the parts. */
+enum turn { SEND_ALL, RECV_ALL, FILL_STAGES, FILL_PARTS, NO_TURN };
 enum turn value_turn(struct values *s, int32_t *which);
 /* Proves that all of them had their turn. */
 int value_end_move(const struct values *s, int32_t task);

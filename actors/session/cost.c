@@ -21,6 +21,8 @@ static const struct box_cost built_in = {
     .gamma_ns_per_byte = 0.03,
     .copy_ns_per_byte = 0.06,
     .hop_ns = 600,
+    .wire_ns = 40e3, /* half a round trip over tcp (bench/cluster), and what acts */
+    .wire_ns_per_byte = 0.2,
     .staging_bytes = 256 << 20,
 };
 
@@ -36,6 +38,8 @@ static const struct {
     {"gamma_ns_per_byte", offsetof(struct rille_cost, gamma_ns_per_byte), 1e6},
     {"copy_ns_per_byte", offsetof(struct rille_cost, copy_ns_per_byte), 1e6},
     {"hop_ns", offsetof(struct rille_cost, hop_ns), 1e9},
+    {"wire_ns", offsetof(struct rille_cost, wire_ns), 1e9},
+    {"wire_ns_per_byte", offsetof(struct rille_cost, wire_ns_per_byte), 1e6},
     {"staging_bytes", offsetof(struct rille_cost, staging_bytes), 1e15},
 };
 
@@ -53,6 +57,8 @@ shown(const struct box_cost *c)
                                .gamma_ns_per_byte = c->gamma_ns_per_byte,
                                .copy_ns_per_byte = c->copy_ns_per_byte,
                                .hop_ns = c->hop_ns,
+                               .wire_ns = c->wire_ns,
+                               .wire_ns_per_byte = c->wire_ns_per_byte,
                                .staging_bytes = (double)c->staging_bytes};
 }
 
@@ -64,6 +70,8 @@ used(const struct rille_cost *c)
                              .gamma_ns_per_byte = c->gamma_ns_per_byte,
                              .copy_ns_per_byte = c->copy_ns_per_byte,
                              .hop_ns = c->hop_ns,
+                             .wire_ns = c->wire_ns,
+                             .wire_ns_per_byte = c->wire_ns_per_byte,
                              .staging_bytes = (int64_t)c->staging_bytes};
 }
 

@@ -1,0 +1,19 @@
+-- handed.lua - a sum of eight devices for all of them, over the hosts that there are: rows of bench/cluster.sh.
+--
+-- Prints bytes and the least of many runs in microseconds. A thin piece of the result is kept, so that only the move counts.
+
+local rille = require "rille"
+
+local P = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7})
+for _, shape in ipairs{{32, 32}, {256, 256}, {1024, 512}, {2048, 2048}} do
+  local x = rille.ones(shape, {placement = P, sbp = "P"})
+  local step = rille.graph(function(t) return t:to_global{sbp = "B"}[{{0, 1}, {0, 1}}] end)
+  local least, stop = math.huge, rille.clock() + 1
+  step(x)
+  repeat
+    local begin = rille.clock()
+    step(x):item()
+    least = math.min(least, rille.clock() - begin)
+  until rille.clock() > stop
+  print(("%d\t%.0f"):format(4 * shape[1] * shape[2], 1e6 * least))
+end
