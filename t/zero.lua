@@ -66,4 +66,29 @@ do
     end
   end
 end
+
+-- In backward of experts a view of a gathered weight stands before who reads it.
+do
+  local P = rille.placement("cpu", {0, 1})
+  local function losses(zero, pieces, offload)
+    rille.manual_seed(2)
+    local net = rille.models.moe.new{vocab = 16, length = 4, layers = 1, heads = 2, width = 8, experts = 2}
+    net:to_global{placement = P, sbp = "B"}
+    rille.parallel(net, {data = 0, zero = zero})
+    local opt = optim.SGD(net:parameters(), {lr = 0.1})
+    local step = rille.graph(function(x)
+      local loss = net(x):square():mean()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {micro_batches = pieces, offload = offload})
+    local x, out = rille.randint(0, 16, {8, 4}, {placement = P}):to_global(rille.parallel.input(net)), {}
+    for i = 1, 3 do out[i] = step(x):item() end
+    return out
+  end
+  for pieces = 1, 2 do
+    local want = losses(0, pieces)
+    tap.is(losses(3, pieces), want, ("experts in %d pieces, zero 3: the same bits"):format(pieces))
+    tap.is(losses(0, pieces, rille.placement("cpu", {2, 3})), want, ("experts in %d pieces, offload: the same bits"):format(pieces))
+  end
+end
 tap.done()

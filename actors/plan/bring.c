@@ -120,6 +120,15 @@ standing_for(struct bringer *b, struct ref r, int32_t i)
     return (struct ref){.kind = REF_NODE, .index = *again};
 }
 
+/* What a value is, or is a view of; none where that stands in already: a view in backward reads it first. */
+static struct ref
+source_of(const struct bringer *b, struct ref r)
+{
+    const struct program *p = b->p;
+    while (r.kind == REF_NODE && r.index < p->nnode && p->node[r.index].op->flags & OP_VIEW) r = p->node[r.index].in[0];
+    return r.kind == REF_NODE && r.index < p->nnode ? r : (struct ref){0};
+}
+
 static bool
 is_backward(const struct program *p, int32_t i)
 {
@@ -207,7 +216,7 @@ activations_aside(struct bringer *b)
     struct program *p = b->p;
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {
-            struct ref whole = program_whole(p, p->node[i].in[k]);
+            struct ref whole = source_of(b, p->node[i].in[k]);
             if (!goes_aside(b, whole)) continue;
             if (b->again[whole.index * OP_OUT + whole.out] < 0) TRY(activation_aside(b, whole, i));
             rewrite_operand(p, i, k, standing_for(b, p->node[i].in[k], i));
@@ -342,7 +351,7 @@ bring_again(struct program *p, const bool *variable)
     mark_gathers(&b);
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {
-            struct ref whole = program_whole(p, p->node[i].in[k]);
+            struct ref whole = source_of(&b, p->node[i].in[k]);
             if (whole.kind != REF_NODE || !p->node[whole.index].again) continue;
             if (b.again[whole.index * OP_OUT] < 0) gather_again(&b, whole, i);
             rewrite_operand(p, i, k, standing_for(&b, p->node[i].in[k], i));
