@@ -77,6 +77,7 @@ local recipes = { -- what, mesh, recipe, micro-batches, kinds it is not for
   {"stages x data x 1D", P22, {stages = {P22, Q22}, data = 0, tensor = 1}},
   {"stages x 2D", P22, {stages = {P22, Q22}, tensor = {0, 1}}, 2},
   {"stages x zero 3", P22, {stages = {P4, Q4}, data = 0, zero = 3}, 1},
+  {"zero 3 x 1D, in pieces", P22, {data = 0, tensor = 1, zero = 3}, 2},
 }
 for _, kind in ipairs{"gpt2", "llama", "moe"} do
   tap.group(kind, function()

@@ -186,7 +186,9 @@ value_moves(struct values *s, int32_t task)
     TRY(proof_same(s->v, task, "node", t->node, r.kind == REF_NODE ? r.index : r.kind == REF_LEAF ? -1 : t->node));
     const struct prog_node *anew = task_brings(s->v->plan, t);
     if (anew) return value_rate(s, task, anew->piece, 1);
-    return value_rate(s, task, r.kind == REF_NONE ? t->nact > 1 : value_varies(s->v, r), 1);
+    if (r.kind == REF_NONE) return value_rate(s, task, t->nact > 1, 1);
+    /* What is gathered again for each piece may move on as often: it is the same each time. */
+    return value_rate(s, task, value_varies(s->v, r) || (t->nact > 1 && *value_again(s, r)), 1);
 }
 
 /* A part is filled where it lies, but for what comes back from aside: who has it there fills it. */

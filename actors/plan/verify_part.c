@@ -214,6 +214,13 @@ value_varies(const struct proof *v, struct ref r)
     return ref_varies(v->plan->program, value_unmoved(v, r));
 }
 
+bool *
+value_again(const struct values *s, struct ref r)
+{
+    int32_t nresult = s->v->plan->program->nnode * OP_OUT;
+    return &s->again[r.kind == REF_NODE ? r.index * OP_OUT + r.out : nresult + r.index];
+}
+
 struct content *
 value_result(const struct values *s, int32_t task, int32_t k)
 {

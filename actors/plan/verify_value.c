@@ -366,6 +366,17 @@ check_complete(const struct values *s)
     return 0;
 }
 
+static void
+find_again(struct values *s)
+{
+    const struct program *g = s->v->plan->program;
+    s->again = ARENA_ARRAY(&s->v->tmp, bool, g->nnode *OP_OUT + g->nleaf + 1);
+    for (int32_t i = 0; i < g->nnode; i++) {
+        const struct prog_node *n = &g->node[i];
+        if (n->again && n->piece && n->op->flags & OP_MOVE) *value_again(s, value_unmoved(s->v, n->in[0])) = true;
+    }
+}
+
 int
 prove_values(struct proof *v)
 {
@@ -379,6 +390,7 @@ prove_values(struct proof *v)
     s.root_version = ARENA_ARRAY(&v->tmp, const void *, p->program->nroot + 1);
     s.root_task = ARENA_ARRAY(&v->tmp, int32_t, p->nroot_part + 1);
     for (int32_t r = 0; r < p->nroot_part; r++) s.root_task[r] = -1;
+    find_again(&s);
     for (int32_t i = 0; i < p->ntask; i++) {
         TRY(p->task[i].kind->check(&s, i));
         TRY(check_spaces(&s, i));

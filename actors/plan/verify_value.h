@@ -18,6 +18,7 @@ struct values {
     struct content *out;                       /* by out-port */
     int32_t *done;                             /* by node: positions computed so far */
     int32_t *root_task;                        /* by root part: who writes it */
+    bool *again;                               /* by result and leaf; see value_again */
     const void ***version;                     /* by node and argument; see value_version */
     const void **node_version, **root_version; /* of what a task sums or copies */
     const void *box_version;
@@ -46,6 +47,8 @@ bool value_same_view(const struct view *a, const struct view *b);
 /* The value itself, however often it moved. */
 struct ref value_unmoved(const struct proof *v, struct ref r);
 bool value_varies(const struct proof *v, struct ref r); /* from piece to piece */
+/* Is the value brought again for each piece? */
+bool *value_again(const struct values *s, struct ref r);
 /* How part pos of value r in layout l lies in a register or leaf that holds c: view, and elements to skip. */
 bool value_find(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
                 struct view *view, int64_t *skip);
