@@ -56,6 +56,7 @@ struct told {
     struct notice last;
     char text[256];
     int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
+    uint64_t arenas, forgotten; /* the first number of the last HAVE; the last FORGET */
     char refusal[256];
     uint32_t flags[4], made[4]; /* of the last MAKE and FORM, by peer */
 };
@@ -65,6 +66,7 @@ keep_send(void *arg, int peer, const struct packet *p)
 {
     struct told *t = arg;
     t->sent[p->kind]++;
+    if (p->kind == PACKET_FORGET) t->forgotten = p->program;
     if (p->kind == PACKET_MAKE) t->flags[peer] = p->flags;
     if (p->kind == PACKET_FORM) t->made[peer] = p->made;
     if (p->kind == PACKET_REFUSE)
@@ -82,6 +84,7 @@ keep_tell(void *arg, const struct notice *n)
     struct told *t = arg;
     t->last = *n;
     t->n[n->kind]++;
+    if (n->kind == NOTICE_HAVE) memcpy(&t->arenas, n->packet->arenas.bytes, sizeof t->arenas);
     snprintf(t->text, sizeof t->text, "%s", n->text ? n->text : "");
 }
 
@@ -229,6 +232,61 @@ test_stall(void)
     coordinator_free(&c);
 }
 
+/* The program is shipped where it has to be; how many pieces that took. */
+static int
+ship_one(struct coordinator *c, struct told *t, uint64_t program, uint32_t *seq)
+{
+    static const unsigned char digest[CLUSTER_ID] = "plan";
+    const uint64_t arenas[] = {program, 64};
+    struct start s = {.program = program, .bytes = "program", .nbyte = 8, .flags = START_SHIPS};
+    int before = t->sent[PACKET_PROGRAM];
+    memcpy(s.digest, digest, CLUSTER_ID);
+    memcpy(s.outline, digest, CLUSTER_ID);
+    t->arenas = 0;
+    coordinator_start(c, &s);
+    if (t->sent[PACKET_PROGRAM] > before)
+        say(c, 0,
+            (struct packet){.kind = PACKET_HAVE,
+                            .program = program,
+                            .digest = {digest, CLUSTER_ID},
+                            .outline = {digest, CLUSTER_ID},
+                            .arenas = {(const void *)arenas, sizeof arenas}},
+            1, ++*seq);
+    return t->sent[PACKET_PROGRAM] - before;
+}
+
+static void
+test_found_again(void)
+{
+    static const struct slot slot[] = {{0, 0}};
+    static const uint64_t bytes[] = {4096};
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 1, .slot = slot, .bytes = bytes};
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    uint32_t seq = 2;
+    say(c, 0, hello(0, "1", "m"), 0, 1);
+    coordinator_form(c, &form);
+    say(c, 0, (struct packet){.kind = PACKET_READY}, 1, 2);
+    is_int(ship_one(c, &t, 7, &seq), 1, "a program is shipped");
+    is_int(ship_one(c, &t, 7, &seq), 0, "and not again to who has it");
+    ok(t.arenas == 7, "who wants it hears of its parts");
+    coordinator_forget(c, 7);
+    ok(ship_one(c, &t, 7, &seq) == 0 && t.arenas == 7, "nor when nobody wanted it for a while");
+    coordinator_forget(c, 7);
+    for (uint64_t p = 100; p < 100 + COORDINATOR_IDLE; p++) {
+        ship_one(c, &t, p, &seq);
+        if (t.sent[PACKET_FORGET]) break;
+        coordinator_forget(c, p);
+    }
+    ok(t.sent[PACKET_FORGET] == 1 && t.forgotten == 7, "of programs that nobody wants the oldest is given up");
+    is_int(ship_one(c, &t, 7, &seq), 1, "that one is shipped again");
+    coordinator_forget(c, 100);
+    is_int(ship_one(c, &t, 101, &seq), 0, "and others not");
+    coordinator_free(&c);
+}
+
 /* A heartbeat of `from` in which it speaks for all others. */
 static void
 speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
@@ -329,6 +387,7 @@ main(void)
     test_vouched();
     test_memory();
     test_stall();
+    test_found_again();
     test_speaker();
     test_silent_speaker();
     test_scale();

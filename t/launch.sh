@@ -288,6 +288,28 @@ ok "one process has snapshots as well" [ "$code $stdout" = "0 2.0	4.0	note	1	tru
 go launch -n 2 -d cpu:1 alone.lua
 ok "and two" [ "$code $stdout" = "0 2.0	4.0	note	1	true	2" ]
 
+# ---- programs that nobody wants any more ----
+
+cat >"$dir/again.lua" <<'LUA'
+local P = rille.placement("cpu", {0, 1, 2, 3})
+local x = rille.ones({4, 8}, {placement = P, sbp = "S(0)"})
+local function made(times)
+  local step = rille.graph(function(a) return (a * times):to_global{placement = P, sbp = "B"}:sum() end)
+  assert(step(x):item() == 32 * times)
+  step = nil
+  collectgarbage()
+  collectgarbage()
+end
+for _ = 1, 3 do made(2) end           -- found again
+for times = 3, 50 do made(times) end -- more than workers keep
+made(2)
+print(#rille.workers())
+LUA
+for hosts in 1 2; do
+  RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 again.lua
+  is "steps that are made again, and more of them than workers keep, on $hosts host(s)" "$code $stdout" "0 4"
+done
+
 # ---- ends ----
 
 port=$(free_port)

@@ -27,8 +27,15 @@ struct peer {
 /* Who has a program. */
 struct shipped {
     uint64_t id;
-    uint8_t *has;                        /* by rank: in this epoch's process */
-    unsigned char (*digest)[CLUSTER_ID]; /* by memory: of its part */
+    bool idle;           /* nobody wants it now */
+    uint8_t *has;        /* by rank: in this epoch's process */
+    struct part *memory; /* by memory */
+};
+/* What a memory's workers made of it. */
+struct part {
+    unsigned char digest[CLUSTER_ID];
+    bool known;
+    struct str arenas, replaces;
 };
 
 /* What a host's first worker made for the epoch. */
@@ -115,6 +122,6 @@ void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_have(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_end(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_acts(struct coordinator *c, int rank, const struct packet *p);
-void shipped_free(struct shipped *s);
+void shipped_free(struct coordinator *c, struct shipped *s);
 
 #endif

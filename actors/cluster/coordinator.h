@@ -44,6 +44,7 @@ enum {
     CLUSTER_WORLD = 1 << 17,
     CLUSTER_SLOTS = 1 << 10,
     CLUSTER_ID = 16,
+    COORDINATOR_IDLE = 32,
     LAG_TICKS = 20, /* a packet that a heartbeat tells of comes within so many, or is lost */
 };
 
@@ -163,7 +164,7 @@ enum { HOLD_GIVE = 1 };
 /* In IDLE: ships the program to members that lack it, then runs it. Ends with NOTICE_ENDED (or LOST); what it points to
  * stays until then. */
 struct start {
-    uint64_t program;
+    uint64_t program; /* its name, which follows from its bytes: program_name() */
     const void *bytes;
     size_t nbyte;
     unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID]; /* of the part that the controller made, and its outline */
@@ -181,6 +182,8 @@ enum { START_TIMED = 1, START_SHIPS = 2 /* ends when everybody has the program; 
 enum { STOP_ASKED, STOP_FAILED, STOP_LOST };
 void coordinator_start(struct coordinator *c, const struct start *s);
 void coordinator_stop(struct coordinator *c);
+/* Nobody wants the program now. Members keep the last COORDINATOR_IDLE of such, so that one that is found again is
+ * named alone. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
 /* In BROKEN: gathers the next epoch, with `workers` members: wants lost ranks again, lowest first (but one of each

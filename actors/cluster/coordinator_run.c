@@ -11,25 +11,61 @@
 /* ---- programs ---- */
 
 static struct shipped *
-find_shipped(struct coordinator *c, uint64_t id)
+known(const struct coordinator *c, uint64_t id)
 {
     for (int i = 0; i < c->nshipped; i++)
         if (c->shipped[i].id == id) return &c->shipped[i];
+    return NULL;
+}
+
+static struct shipped *
+find_shipped(struct coordinator *c, uint64_t id)
+{
+    struct shipped *s = known(c, id);
+    if (s) return s;
     GROW(c->shipped, c->nshipped + 1, c->shipped_capacity);
-    struct shipped *s = &c->shipped[c->nshipped++];
-    *s = (struct shipped){id, must_alloc((size_t)c->options.world), must_alloc(sizeof *s->digest * (size_t)c->nmemory)};
+    s = &c->shipped[c->nshipped++];
+    *s = (struct shipped){.id = id,
+                          .has = must_alloc((size_t)c->options.world),
+                          .memory = must_alloc(sizeof *s->memory * (size_t)c->nmemory)};
     return s;
 }
 
+/* Out of the list; what stands behind it stays in order. */
+static struct shipped
+take_out(struct coordinator *c, struct shipped *s)
+{
+    struct shipped out = *s;
+    memmove(s, s + 1, sizeof *s * (size_t)(&c->shipped[--c->nshipped] - s));
+    return out;
+}
+
+static void
+drop(struct coordinator *c, struct shipped *s)
+{
+    struct shipped out = take_out(c, s);
+    for (int r = 0; r < c->options.world; r++)
+        if (out.has[r] && is_in(&c->member[r]))
+            coordinate_send(c, r, (struct packet){.kind = PACKET_FORGET, .program = out.id});
+    shipped_free(c, &out);
+}
+
+/* It goes to the end of the list, so that the first idle one is the one that has been so for the longest time. */
 void
 coordinator_forget(struct coordinator *c, uint64_t program)
 {
-    struct shipped *s = find_shipped(c, program);
-    for (int r = 0; r < c->options.world; r++)
-        if (s->has[r] && is_in(&c->member[r]))
-            coordinate_send(c, r, (struct packet){.kind = PACKET_FORGET, .program = program});
-    shipped_free(s);
-    *s = c->shipped[--c->nshipped];
+    struct shipped *s = known(c, program), *oldest = NULL;
+    int nidle = 0;
+    if (!s) return;
+    struct shipped last = take_out(c, s);
+    last.idle = true;
+    c->shipped[c->nshipped++] = last;
+    for (int i = c->nshipped - 1; i >= 0; i--) {
+        if (!c->shipped[i].idle) continue;
+        oldest = &c->shipped[i];
+        nidle++;
+    }
+    if (nidle > COORDINATOR_IDLE) drop(c, oldest);
 }
 
 static void
@@ -125,6 +161,22 @@ all_have(const struct coordinator *c, const struct shipped *s)
     return true;
 }
 
+/* Whoever wants a program that is there hears of its parts what others heard before. */
+static void
+retell(struct coordinator *c, const struct shipped *s)
+{
+    for (int m = 0; m < c->nmemory; m++) {
+        const struct part *part = &s->memory[m];
+        int rank = coordinate_keeper(c, m);
+        if (!part->known || rank < 0) continue;
+        struct packet p = {.kind = PACKET_HAVE,
+                           .program = s->id,
+                           .arenas = {(const void *)part->arenas.text, (uint32_t)part->arenas.len},
+                           .replaces = {(const void *)part->replaces.text, (uint32_t)part->replaces.len}};
+        coordinate_tell(c, (struct notice){.kind = NOTICE_HAVE, .rank = rank, .packet = &p});
+    }
+}
+
 void
 coordinator_start(struct coordinator *c, const struct start *s)
 {
@@ -133,16 +185,18 @@ coordinator_start(struct coordinator *c, const struct start *s)
     c->status = 0;
     c->blame = c->node = -1;
     c->text[0] = '\0';
-    struct shipped *known = find_shipped(c, s->program);
-    if (all_have(c, known)) {
+    struct shipped *p = find_shipped(c, s->program);
+    p->idle = false;
+    if (s->flags & START_SHIPS) retell(c, p);
+    if (all_have(c, p)) {
         go_on(c);
         return;
     }
     c->phase = CLUSTER_SHIP;
     c->awaited = 0;
-    for (int r = 0; r < c->options.world; r++) c->awaited += is_in(&c->member[r]) && !known->has[r];
+    for (int r = 0; r < c->options.world; r++) c->awaited += is_in(&c->member[r]) && !p->has[r];
     for (int r = 0; r < c->options.world; r++)
-        if (is_in(&c->member[r]) && !known->has[r]) ship(c, r, s);
+        if (is_in(&c->member[r]) && !p->has[r]) ship(c, r, s);
 }
 
 /* Is it the outline that all have, and the part that all of its memory have? */
@@ -150,13 +204,22 @@ static const char *
 objection_to(struct coordinator *c, int rank, const struct packet *p)
 {
     int memory = c->member[rank].info.memory;
-    unsigned char *part = find_shipped(c, p->program)->digest[memory];
+    unsigned char *part = find_shipped(c, p->program)->memory[memory].digest;
     if (!coordinate_same(p->outline, c->start.outline) || p->digest.n != CLUSTER_ID)
         return "the worker makes another plan of this program than the controller";
     if (memory == c->start.memory) memcpy(part, c->start.digest, CLUSTER_ID);
     if (coordinate_zero(part)) memcpy(part, p->digest.bytes, CLUSTER_ID);
     return coordinate_same(p->digest, part) ? NULL
                                             : "the worker makes another plan of this program than others of its host";
+}
+
+static void
+keep_part(struct part *part, const struct packet *p)
+{
+    if (part->known) return;
+    part->known = true;
+    str_addn(&part->arenas, p->arenas.bytes, p->arenas.n);
+    str_addn(&part->replaces, p->replaces.bytes, p->replaces.n);
 }
 
 /* Of a program that some refused, those that made it keep it. */
@@ -172,7 +235,9 @@ coordinate_have(struct coordinator *c, int rank, const struct packet *p)
     } else if (no) {
         blame(c, rank, E_PLAN, -1, span_text(no));
     } else {
-        find_shipped(c, p->program)->has[rank] = 1;
+        struct shipped *s = find_shipped(c, p->program);
+        s->has[rank] = 1;
+        keep_part(&s->memory[m->info.memory], p);
         coordinate_tell(c, (struct notice){.kind = NOTICE_HAVE, .rank = rank, .packet = p});
     }
     if (coordinate_last(c)) go_on(c);
@@ -204,8 +269,12 @@ coordinator_stop(struct coordinator *c)
 }
 
 void
-shipped_free(struct shipped *s)
+shipped_free(struct coordinator *c, struct shipped *s)
 {
+    for (int m = 0; m < c->nmemory; m++) {
+        str_free(&s->memory[m].arenas);
+        str_free(&s->memory[m].replaces);
+    }
+    free(s->memory);
     free(s->has);
-    free(s->digest);
 }

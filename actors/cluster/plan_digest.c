@@ -92,3 +92,12 @@ plan_digest(const struct plan *p, unsigned char out[16])
     memcpy(out, &h.a, 8);
     memcpy(out + 8, &h.b, 8);
 }
+
+uint64_t
+program_name(const void *bytes, size_t n)
+{
+    struct digest d = DIGEST_BEGIN;
+    digest_bytes(&d, bytes, n);
+    uint64_t name = hash_number(d.a, d.b);
+    return name ? name : 1;
+}

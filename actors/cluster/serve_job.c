@@ -49,6 +49,8 @@ static int
 make_plan(struct server *s, const struct order *o, struct plan **out)
 {
     struct program *g;
+    if (program_name(o->work.bytes, o->work.n) != o->work.program)
+        return fail(E_BUS, "a program came that has not the name that was said");
     TRY(program_read(o->work.bytes, o->work.n, s->atlas, &g));
     g->map = &s->map;
     return plan_compile(g, s->atlas, out);

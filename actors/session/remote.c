@@ -240,8 +240,8 @@ remote_new(struct rille_session *s, const struct runner *r)
 {
     const struct plan *p = r->plan;
     struct remote *m = must_alloc(sizeof *m);
-    m->id = ++s->programs;
     program_write(p->program, &m->bytes);
+    m->id = program_name(m->bytes.text, m->bytes.len);
     plan_digest(p, m->digest);
     m->npart = cluster_memories(s->cluster);
     m->part = ARENA_ARRAY(&m->arena, struct remote_part, m->npart);

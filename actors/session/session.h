@@ -106,7 +106,6 @@ struct rille_session {
     struct graph *graph;
     struct engine *engine;
     struct cluster *cluster; /* of worker processes; NULL: devices are this process's own */
-    uint64_t programs;       /* that the session named for it */
     struct act_time *act;    /* of the last timed run there */
     int64_t nact, act_capacity, run_begin_ns, run_elapsed_ns, remote_runs, remote_acts;
     struct snapshot *snapshot, *taken; /* the last that is whole; the one that is being copied; NULL: none */
