@@ -182,14 +182,16 @@ tap.group("forward alone", function()
   end
 end)
 
+-- Memory is what registers take: of each stage its own most, and gradients that weights wait for. Pieces that a device
+-- holds at once are fewer.
 tap.group("waves of four", function()
   local bubble_1f1b = 4 * 3 * 7 -- in slots of a stage, of which 1F1B has a quarter as many
-  for _, case in ipairs(LONG and {{0.6, 0.56}, {0.75, 0.4}, {0.85, 0.26}, {1, 0.2}, {1.2, 0.14}} or {{0.85, 0.26}, {1, 0.2}}) do
+  for _, case in ipairs(LONG and {{0.6, 0.53, 24}, {0.75, 0.3, 24}, {0.88, 0.205, 24}, {1, 0.17, 32}, {1.2, 1 / 12, 38}} or {{0.75, 0.3, 24}, {0.88, 0.205, 24}}) do
     local chart = pipeline(dealt(8, 4, true), 16, {memory = case[1], costs = APART}):chart(APART)
-    local bubble = near(chart.planned.time) - 12 * 16
-    tap.ok(bubble <= case[2] * bubble_1f1b and chart.activations <= case[1] * chart.activations_1f1b + 1,
-      ("8 devices, 16 pieces, %g of 1F1B's bytes: %g of its bubble"):format(case[1], case[2]),
-      ("%.2f of the bubble, %.2f of the bytes"):format(bubble / bubble_1f1b, chart.activations / chart.activations_1f1b))
+    local bubble, pieces = near(chart.planned.time) - 12 * 16, contexts(chart, 8)
+    tap.ok(bubble <= case[2] * bubble_1f1b + 1e-9 and chart.activations <= case[1] * chart.activations_1f1b + 1 and pieces <= case[3],
+      ("8 devices, 16 pieces, %g of 1F1B's bytes, %g of its pieces: %.2g of its bubble"):format(case[1], case[3] / 32, case[2]),
+      ("%.2f of the bubble, %.2f of the bytes, %d pieces"):format(bubble / bubble_1f1b, chart.activations / chart.activations_1f1b, pieces))
   end
 end)
 
@@ -222,11 +224,12 @@ tap.group("the least bubble within a limit", function()
   local least = tonumber(tostring(why):match("the limit 1; the least is (%d+) bytes, on meta:%d, with %d+ %% idle"))
   tap.ok(least, "a limit that nothing can meet: the least is told, and its bubble", why)
   tap.fails(function() limited(least - 1) end, {"the least is " .. least}, "a byte less cannot be")
-  local last, holds = math.huge, 0
+  local last = math.huge
   for _, more in ipairs{0, 200, 400, 700, 5000} do
-    local good, chart = pcall(limited, least + more)
-    tap.ok(good and chart.planned.time <= last and chart.activations >= holds, ("auto, %d bytes more: no slower, and holds no less"):format(more), chart)
-    if good then last, holds = chart.planned.time, chart.activations end
+    local time = limited(least + more).planned.time
+    -- The clock of the stages, by which it is found, has no price for an act: products so small are mostly that.
+    tap.ok(time <= 1.1 * last, ("auto, %d bytes more: no slower"):format(more), ("%g after %g"):format(time, last))
+    last = math.min(last, time)
   end
 end)
 

@@ -386,10 +386,62 @@ try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
     free(pool);
 }
 
+/* Room by a line that ends at a cap: of waves the first stages hold alike. `behind` weight gradients may wait, for
+ * `more` of which there is room. */
+struct cap {
+    int32_t slope, base, most, behind, more;
+};
+
+/* Is one of them the best so far? */
+static bool
+try_cap(struct search *s, const struct cap *c)
+{
+    int32_t n = s->line.n, v = s->stages.nchunk;
+    int64_t time = s->best.time, bytes = s->best.bytes;
+    struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
+    for (int32_t q = 0; q < n; q++) {
+        int64_t line = ((int64_t)(n - 1 - q) * c->slope + c->base + PARTS * v - 1) / (PARTS * v);
+        int32_t room = (int32_t)MAX(1, MIN(c->most, line));
+        pool[q] = (struct prog_pool){room, MIN(c->most, room + c->more), c->behind, s->line.pieces};
+    }
+    for (uint8_t rule = RULE_EVEN; rule <= RULE_INNER; rule++)
+        if (!is_too_much(s, pool)) try_room(s, rule, pool);
+    free(pool);
+    return s->best.time != time || s->best.bytes != bytes;
+}
+
+/* In large steps, and from the best of these in small ones as long as it gets better. */
+static void
+try_caps(struct search *s)
+{
+    static const struct cap steps[] = {{.slope = 4}, {.base = 12}, {.most = 1}, {.behind = 1}, {.more = 1}};
+    int32_t p = s->line.nlane, m = s->line.pieces;
+    struct cap best = {0}, c;
+    for (c.most = MIN(m, p / 2 + 1); c.most <= MIN(m, p + 3); c.most++)
+        for (c.slope = PARTS / 2; c.slope <= 3 * PARTS; c.slope += PARTS / 2)
+            for (c.base = 0; c.base <= 4 * PARTS; c.base += PARTS)
+                for (c.behind = 1; c.behind <= 3; c.behind++)
+                    for (c.more = 0; c.more <= 1; c.more++)
+                        if (try_cap(s, &c)) best = c;
+    for (bool better = best.most > 0; better;) {
+        better = false;
+        for (size_t k = 0; k < 2 * countof(steps); k++) {
+            const struct cap *by = &steps[k / 2];
+            int32_t sign = k % 2 ? -1 : 1;
+            c = (struct cap){best.slope + sign * by->slope, best.base + sign * by->base, best.most + sign * by->most,
+                             best.behind + sign * by->behind, best.more + sign * by->more};
+            if (c.slope < 0 || c.base < 0 || c.most < 1 || c.behind < 1 || c.more < 0 || !try_cap(s, &c)) continue;
+            best = c;
+            better = true;
+        }
+    }
+}
+
 static void
 try_lines(struct search *s)
 {
     try_line(s, PARTS, PARTS, WAIT_SHORT); /* 1F1B */
+    if (s->stages.nchunk > 1) try_caps(s);
     for (int32_t step = LARGE_STEP; step > 0; step--)
         for (int wait = 0; wait < NWAIT; wait++)
             for (int32_t slope = step; slope <= SLOPES; slope += step)

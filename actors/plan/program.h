@@ -69,7 +69,7 @@ struct prog_pool {
     int32_t backward, weight, behind, hop;
 };
 /* What a device does first (stage.c): the first pieces, or a virtual stage before another. */
-enum prog_rule { RULE_PIECES, RULE_DEEP, RULE_RISING, RULE_BACK, RULE_LEAN, RULE_ROUNDS, NRULE };
+enum prog_rule { RULE_PIECES, RULE_DEEP, RULE_RISING, RULE_BACK, RULE_LEAN, RULE_EVEN, RULE_INNER, RULE_ROUNDS, NRULE };
 
 struct program {
     struct arena arena;

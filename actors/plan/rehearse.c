@@ -117,7 +117,8 @@ key_of(const struct theatre *t, int32_t q, enum act act)
     struct stage_turn turn = r->turn[q][act];
     int32_t piece = t->count[q].begun[act];
     int64_t place = (int64_t)(piece / r->group) * r->round + turn.lead + piece % r->group;
-    return (uint64_t)turn.first << 56 | (uint64_t)place << 26 | (uint64_t)act << 24 | (uint64_t)q;
+    int32_t listed = act == FORWARD ? q : t->p->n - 1 - q; /* as the plan's tasks are */
+    return (uint64_t)turn.first << 56 | (uint64_t)place << 26 | (uint64_t)act << 24 | (uint64_t)listed;
 }
 
 /* ---- it acts ---- */

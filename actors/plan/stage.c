@@ -310,17 +310,18 @@ stages_credits(const struct program *p, const struct stages *s, struct moment fr
 /* ---- turns ---- */
 
 /* Of v stages of a device the last goes forward first, since it is nearest to backward; backward the first, since it is
- * nearest to the end. Weight gradients come when nothing else is ready. Lean: new pieces come later still. Whatever the
- * rule, forward and backward go on with what they began. */
+ * nearest to the end. Weight gradients come when nothing else is ready. Lean: new pieces come later still. Even:
+ * forward and backward take turns by how near they are; inner: both of the last stage come first. Whatever the rule,
+ * forward and backward go on with what they began. */
 static const struct rule {
-    uint8_t forward, backward; /* which comes first */
+    uint8_t forward, backward; /* which comes first; equal: neither */
     bool rising;               /* weight gradients of the first stage before those of the last */
     bool lean;                 /* the first stage takes a piece, and does its weights, when nothing else is ready */
+    bool inner;                /* backward of the last stage first; weight gradients by piece */
 } rules[NRULE] = {
-    [RULE_DEEP] = {0, 1, false, false},
-    [RULE_RISING] = {0, 1, true, false},
-    [RULE_BACK] = {1, 0, false, false},
-    [RULE_LEAN] = {0, 1, false, true},
+    [RULE_DEEP] = {.backward = 1},  [RULE_RISING] = {.backward = 1, .rising = true},
+    [RULE_BACK] = {.forward = 1},   [RULE_LEAN] = {.backward = 1, .lean = true},
+    [RULE_EVEN] = {.rising = true}, [RULE_INNER] = {.inner = true},
 };
 enum { MOST_CHUNKS = 48 }; /* so that turns fit a byte; where there are more, all are alike */
 
@@ -331,8 +332,10 @@ first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
     bool last = r->lean && chunk == 0;
     switch (phase) {
     case PHASE_FORWARD: return last ? 1 + 3 * nchunk : 1 + r->forward * nchunk + deep;
-    case PHASE_BACKWARD: return 1 + r->backward * nchunk + chunk;
-    case PHASE_WEIGHT: return last ? 2 + 3 * nchunk : 1 + 2 * nchunk + (r->rising ? chunk : deep);
+    case PHASE_BACKWARD: return 1 + r->backward * nchunk + (r->inner ? deep : chunk);
+    case PHASE_WEIGHT:
+        if (last) return 2 + 3 * nchunk;
+        return 1 + 2 * nchunk + (r->inner ? 0 : r->rising ? chunk : deep);
     default: return UINT8_MAX;
     }
 }
