@@ -209,7 +209,7 @@ has_row(const char *name)
 int
 main(void)
 {
-    conv_part_flops = 1e6;
+    conv_part = (struct conv_part){1e6, 1};
     mean_part_bytes = 1 << 20;
     gemm_panel.flops = 1e6;
     gemm_panel.side = 64;

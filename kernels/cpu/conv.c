@@ -32,7 +32,7 @@ struct shape {
     dnnl_dims_t stride, dilate, padding, padding_end;
 };
 
-/* A block of a dense view; a kernel of groups {go, c, p, q} is {g, o, c, p, q}. */
+/* A block of a dense view; a kernel of groups {go, c, p, q}, of which a block has whole ones, is {g, o, c, p, q}. */
 static void
 describe(const struct view *v, const struct view *whole, int64_t groups, dnnl_memory_desc_t *out)
 {
@@ -42,9 +42,10 @@ describe(const struct view *v, const struct view *whole, int64_t groups, dnnl_me
     for (int d = n - 1, i = v->ndim - 1; i >= 0; d--, i--) {
         size[d] = i == 0 && groups > 0 ? v->dim[0] / groups : v->dim[i];
         stride[d] = step;
-        step *= i == 0 && groups > 0 ? whole->dim[0] / groups : whole->dim[i];
+        step *= i == 0 && groups > 0 ? v->dim[0] / groups : whole->dim[i];
     }
     if (groups > 0) size[0] = groups, stride[0] = step;
+    if (size[0] == 1) stride[0] = size[1] * stride[1];
     dnnl_memory_desc_init_by_strides(out, n, size, prim_dtype(v->dtype), stride);
 }
 
@@ -61,13 +62,14 @@ pair(const struct attr *a, int i, int64_t by_default)
     return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
 }
 
-/* In any order, if they may be turned. */
+/* As a primitive may have it: in any order, if that pays, else dense. */
 static dnnl_memory_desc_t
-loose(dnnl_memory_desc_t lies, bool turned)
+wanted(const struct view *v, int64_t groups, bool turned)
 {
-    dnnl_memory_desc_t any = lies;
-    if (turned) dnnl_memory_desc_init_by_tag(&any, lies.ndims, lies.dims, lies.data_type, dnnl_format_tag_any);
-    return any;
+    dnnl_memory_desc_t d;
+    describe(v, v, groups, &d);
+    if (turned) dnnl_memory_desc_init_by_tag(&d, d.ndims, d.dims, d.data_type, dnnl_format_tag_any);
+    return d;
 }
 
 /* What a call is of: image, kernel and result, whichever of the three it computes. */
@@ -82,24 +84,37 @@ is_turned(const struct three *t)
     return groups_of(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
 }
 
-/* A block of all: some of the images, and of the channels. */
+/* Direction i of a window: how far it moves, the zeros before the image, and the places from its first entry to its
+ * last. */
+struct window {
+    int64_t stride, padding, reach;
+};
+
+static struct window
+window_of(const struct attr *a, const struct view *w, int i)
+{
+    int64_t reach = (w->dim[2 + i] - 1) * pair(&a[DILATION], i, 1) + 1;
+    return (struct window){pair(&a[STRIDE], i, 1), pair(&a[PADDING], i, 0), reach};
+}
+
+/* A block of all: some of the images, of the channels and of the rows, of which `top` rows of zeros are the first. */
 static struct shape
-shape_of(const struct attr *a, const struct three *t, const struct three *whole)
+shape_of(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
 {
     struct shape s = {0};
-    int64_t groups = groups_of(&t->x, &t->w);
+    int64_t groups = groups_of(&t->x, &t->w), apart = groups > 1 ? groups : 0;
     bool turned = is_turned(whole);
     describe(&t->x, &whole->x, 0, &s.x);
-    describe(&t->w, &whole->w, groups > 1 ? groups : 0, &s.w);
+    describe(&t->w, &whole->w, apart, &s.w);
     describe(&t->y, &whole->y, 0, &s.y);
-    s.any_x = loose(s.x, turned), s.any_w = loose(s.w, turned), s.any_y = loose(s.y, turned);
+    s.any_x = wanted(&t->x, 0, turned), s.any_w = wanted(&t->w, apart, turned), s.any_y = wanted(&t->y, 0, turned);
     for (int i = 0; i < 2; i++) {
-        s.stride[i] = pair(&a[STRIDE], i, 1);
+        struct window w = window_of(a, &t->w, i);
+        s.stride[i] = w.stride;
         s.dilate[i] = pair(&a[DILATION], i, 1) - 1;
-        s.padding[i] = pair(&a[PADDING], i, 0);
+        s.padding[i] = i == 0 ? top : w.padding;
         /* What the windows cover beyond the image: a stride may leave some of the padding unseen. */
-        int64_t reach = (t->y.dim[2 + i] - 1) * s.stride[i] + (t->w.dim[2 + i] - 1) * (s.dilate[i] + 1) + 1;
-        s.padding_end[i] = reach - t->x.dim[2 + i] - s.padding[i];
+        s.padding_end[i] = (t->y.dim[2 + i] - 1) * w.stride + w.reach - t->x.dim[2 + i] - s.padding[i];
     }
     return s;
 }
@@ -112,45 +127,177 @@ conv_accepts(const struct kcall *k)
     return same && view_numel(&k->in[0]) && view_numel(&k->in[1]) && view_numel(&k->out[0]);
 }
 
-/* ---- some images at a time, and some channels ---- */
+/* Is it a product of matrices, of the kernel and all places? */
+static bool
+is_product(const struct attr *a, const struct three *t)
+{
+    bool plain = groups_of(&t->x, &t->w) == 1;
+    for (int i = 0; i < 2; i++)
+        plain &= t->w.dim[2 + i] == 1 && pair(&a[STRIDE], i, 1) == 1 && pair(&a[PADDING], i, 0) == 0;
+    return plain;
+}
 
-double conv_part_flops = 1e10; /* about a tenth of a second; on one core, smaller parts take no longer in all */
+/* ---- some images at a time, some rows, and some channels ---- */
+
+/* flops: about a twentieth of a second of one core. rows: fewer would read many rows of the image twice. On one core,
+ * of the time that the whole takes: {1, 64, 1000, 1000} with 64 windows of 3 x 3 100 to 103 %, 128 channels in 8 groups
+ * 98 to 101, {1, 512, 400, 400} with windows of one place 102 to 107. */
+struct conv_part conv_part = {1e10, 16};
 
 enum { LANES = 16 }; /* channels that oneDNN computes together */
 
-/* A long convolution is computed in parts of so many images, that between them it can be stopped (runtime/stop.h);
- * where a few images alone take seconds, in parts of so many channels of what is computed. These are twenty times as
- * long: fewer channels at a time read an image more often. */
+/* A long convolution is computed in parts of so many images, that between them it can be stopped (runtime/stop.h).
+ * Where these take longer, groups go in parts of so many of one image, and others in bands of so many rows of y; where
+ * a few rows alone take seconds, in parts of so many channels of what is computed. These are twenty times as long:
+ * fewer channels at a time read an image more often. */
 struct cut {
-    int64_t images, channels;
+    int64_t images, rows, groups, channels;
+    int64_t parts; /* of groups, or of channels */
+    bool product;  /* bands are products of matrices, which take them as they lie */
 };
 
-static struct cut
-cut_of(const struct three *t, int64_t channels, int threads)
+/* flops that take as long at full rate: where few channels are computed, or meet, it is not reached. */
+static double
+work_of(const struct three *t, int64_t channels)
 {
     double flops = 2 * (double)view_numel(&t->y) * (double)(view_numel(&t->w) / t->w.dim[0]);
-    int64_t n = t->x.dim[0], parts = (int64_t)(flops / conv_part_flops) + 1;
-    struct cut c = {MIN(n, MAX((n + parts - 1) / parts, threads)), channels};
-    parts = (int64_t)(flops * (double)c.images / (double)n / (20 * conv_part_flops)) + 1;
-    if (is_turned(t) && parts > 1)
-        c.channels = MIN(channels, ((channels + parts - 1) / parts + LANES - 1) / LANES * LANES);
+    if (groups_of(&t->x, &t->w) > 1) return flops * (1 + 48 / (double)t->w.dim[1]);
+    return is_turned(t) ? flops * (double)((channels + LANES - 1) / LANES * LANES) / (double)channels : flops;
+}
+
+static int64_t
+parts_of(double work)
+{
+    return (int64_t)(work / conv_part.flops) + 1;
+}
+
+/* Bands of zeros alone, or of x of which no window sees a row, there must not be. */
+static int64_t
+rows_of(const struct three *t, const struct window *w, int64_t parts)
+{
+    int64_t n = t->y.dim[2], rows = MAX(n / parts + 1, MAX(conv_part.rows, w->padding / w->stride + 1));
+    return w->padding < w->reach ? MIN(n, rows) : n;
+}
+
+static void
+cut_groups(struct cut *c, int64_t groups, double work_of_image)
+{
+    int64_t parts = parts_of(work_of_image);
+    c->images = 1;
+    c->groups = (groups + parts - 1) / parts;
+    while (groups % c->groups) c->groups--;
+    c->parts = groups / c->groups;
+    c->channels = c->channels / groups * c->groups;
+}
+
+static void
+cut_channels(struct cut *c, int64_t parts)
+{
+    int64_t n = c->channels;
+    c->channels = MIN(n, ((n + parts - 1) / parts + LANES - 1) / LANES * LANES);
+    c->parts = (n + c->channels - 1) / c->channels;
+}
+
+static struct cut
+cut_of(const struct attr *a, const struct three *t, int64_t channels, int threads)
+{
+    int64_t n = t->x.dim[0], groups = groups_of(&t->x, &t->w), parts = parts_of(work_of(t, channels));
+    double image = work_of(t, channels) / (double)n;
+    struct window w = window_of(a, &t->w, 0);
+    struct cut c = {MIN(n, MAX((n + parts - 1) / parts, threads)), t->y.dim[2], groups, channels, 1, false};
+    if (image * (double)c.images <= conv_part.flops) return c;
+    if (groups > 1) {
+        cut_groups(&c, groups, image);
+    } else if (is_product(a, t)) {
+        c.images = 1;
+        c.rows = rows_of(t, &w, parts_of(image));
+        c.product = c.rows < t->y.dim[2];
+    } else if (is_turned(t)) {
+        c.rows = rows_of(t, &w, parts_of(image * (double)c.images));
+        cut_channels(&c, parts_of(image * (double)c.images * (double)c.rows / (double)t->y.dim[2] / 20));
+    }
     return c;
 }
 
-/* Executes p, which was made for a cut, for all images and channels; the last of each are computed with some again.
- * Argument i has the bytes of an image and of a channel from one to the next, 0: it is the same for all. */
-static void
-repeat(struct prim *p, const struct cut *c, int64_t images, int64_t channels, const int64_t image[3],
-       const int64_t channel[3])
+/* Where a part of the channels begins, in channels of x, of y, and elements of the kernel. */
+struct start {
+    int64_t x, y, w;
+};
+
+/* Part i of x (back), or of y. */
+static struct start
+start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
 {
-    int64_t n = (images + c->images - 1) / c->images, m = (channels + c->channels - 1) / c->channels;
-    if (n * m < 2) return;
-    int64_t *skip = must_alloc((size_t)(3 * n * m) * sizeof *skip);
-    for (int64_t r = 0; r < n * m; r++)
-        for (int i = 0; i < 3; i++)
-            skip[3 * r + i] = MIN(r / m * c->images, images - c->images) * image[i] +
-                              MIN(r % m * c->channels, channels - c->channels) * channel[i];
-    prim_repeat(p, n * m, skip, 3);
+    int64_t groups = groups_of(&t->x, &t->w), n = (back ? t->x : t->y).dim[1];
+    int64_t window = t->w.dim[2] * t->w.dim[3], first = MIN(i * c->channels, n - c->channels);
+    int64_t y = i * c->groups * (t->y.dim[1] / groups);
+    if (groups > 1) return (struct start){i * c->groups * t->w.dim[1], y, y * t->w.dim[1] * window};
+    return back ? (struct start){first, 0, first * window} : (struct start){0, first, first * t->w.dim[1] * window};
+}
+
+/* Rows of y, those of x that meet them, and the rows of zeros above these. */
+struct band {
+    int64_t x, nx, y, ny, top;
+};
+
+/* Band i of y, with all rows of x that its windows see. */
+static struct band
+band_of_y(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
+{
+    struct window w = window_of(a, &t->w, 0);
+    int64_t y = i * c->rows, ny = MIN(c->rows, t->y.dim[2] - y), x = y * w.stride - w.padding;
+    int64_t first = MAX(x, 0), end = MIN((y + ny - 1) * w.stride + w.reach - w.padding, t->x.dim[2]);
+    if (ny == t->y.dim[2]) end = t->x.dim[2]; /* all of it, as it lies */
+    return (struct band){first, end - first, y, ny, first - x};
+}
+
+/* Band i of x: from where the first window of that band of y begins to where that of the next does, with all rows of y
+ * whose windows reach it. */
+static struct band
+band_of_x(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
+{
+    struct window w = window_of(a, &t->w, 0);
+    int64_t first = i * c->rows, end = MIN(first + c->rows, t->y.dim[2]);
+    int64_t x = MAX(first * w.stride - w.padding, 0), y = MAX(first - (w.reach - 1) / w.stride, 0);
+    int64_t nx = (end < t->y.dim[2] ? end * w.stride - w.padding : t->x.dim[2]) - x;
+    return (struct band){x, nx, y, end - y, w.padding + x - y * w.stride};
+}
+
+static int64_t
+nband(const struct three *t, const struct cut *c)
+{
+    return (t->y.dim[2] + c->rows - 1) / c->rows;
+}
+
+/* The first band of i's shape. */
+static int64_t
+like(const struct attr *a, const struct three *t, const struct cut *c,
+     struct band (*band)(const struct attr *, const struct three *, const struct cut *, int64_t), int64_t i)
+{
+    struct band b = band(a, t, c, i), other;
+    for (int64_t j = 0; j < i; j++) {
+        other = band(a, t, c, j);
+        if (other.nx == b.nx && other.ny == b.ny && other.top == b.top) return j;
+    }
+    return i;
+}
+
+/* What a band of n images is of, for a part of the channels of x (back), or of y. */
+static struct three
+part_of(const struct three *whole, const struct cut *c, bool back, int64_t n, const struct band *b)
+{
+    struct three t = *whole;
+    int64_t groups = groups_of(&t.x, &t.w);
+    t.x.dim[0] = t.y.dim[0] = n;
+    t.x.dim[2] = b->nx;
+    t.y.dim[2] = b->ny;
+    if (groups > 1)
+        t.x.dim[1] = c->groups * t.w.dim[1], t.w.dim[0] = t.y.dim[1] = t.y.dim[1] / groups * c->groups;
+    else if (back)
+        t.w.dim[1] = t.x.dim[1] = c->channels;
+    else
+        t.w.dim[0] = t.y.dim[1] = c->channels;
+    return t;
 }
 
 /* Bytes of one index of dimension d of a dense view. */
@@ -160,6 +307,13 @@ bytes_of(const struct view *v, int d)
     int64_t n = (int64_t)dtype_bytes(v->dtype);
     while (++d < v->ndim) n *= v->dim[d];
     return n;
+}
+
+/* Bytes from the first element of x or y to that of a band. */
+static int64_t
+offset(const struct view *v, int64_t image, int64_t channel, int64_t row)
+{
+    return image * bytes_of(v, 0) + channel * bytes_of(v, 1) + row * bytes_of(v, 2);
 }
 
 /* ---- the primitives ---- */
@@ -175,31 +329,26 @@ forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
     return prim_describe(&op, threads, NULL, NULL, false, pd);
 }
 
-int
-conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+/* The primitive for t, in which `top` rows of zeros come before the image. */
+typedef int made_fn(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+                    size_t *scratch_bytes);
+
+static int
+y_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+      size_t *scratch_bytes)
 {
-    struct three whole = {k->in[0], k->in[1], k->out[0]}, t = whole;
-    struct cut c = cut_of(&whole, whole.y.dim[1], k->threads);
-    t.x.dim[0] = t.y.dim[0] = c.images;
-    t.w.dim[0] = t.y.dim[1] = c.channels;
-    struct shape s = shape_of(k->call->attr, &t, &whole);
+    struct shape s = shape_of(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DST, PRIM_OUT, s.y}};
     dnnl_primitive_desc_t pd;
     TRY(forward(&s, k->threads, &pd));
-    TRY(prim_new(pd, 3, arg, k->threads, state, scratch_bytes));
-    repeat(*state, &c, whole.x.dim[0], whole.y.dim[1], (int64_t[]){bytes_of(&whole.x, 0), 0, bytes_of(&whole.y, 0)},
-           (int64_t[]){0, bytes_of(&whole.w, 0), bytes_of(&whole.y, 1)});
-    return 0;
+    return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
 }
 
-int
-conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+static int
+x_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+      size_t *scratch_bytes)
 {
-    struct three whole = {k->out[0], k->in[1], k->in[0]}, t = whole;
-    struct cut c = cut_of(&whole, whole.x.dim[1], k->threads);
-    t.x.dim[0] = t.y.dim[0] = c.images;
-    if (c.channels < whole.x.dim[1]) t.w.dim[1] = t.x.dim[1] = c.channels; /* not of groups */
-    struct shape s = shape_of(k->call->attr, &t, &whole);
+    struct shape s = shape_of(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {
         {DNNL_ARG_DIFF_DST, 0, s.y}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x}};
     dnnl_primitive_desc_t hint, pd;
@@ -212,104 +361,285 @@ conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
     dnnl_primitive_desc_destroy(hint);
     TRY(status);
-    TRY(prim_new(pd, 3, arg, k->threads, state, scratch_bytes));
-    repeat(*state, &c, whole.x.dim[0], whole.x.dim[1], (int64_t[]){bytes_of(&whole.y, 0), 0, bytes_of(&whole.x, 0)},
-           (int64_t[]){0, bytes_of(&whole.w, 1), bytes_of(&whole.x, 1)});
+    return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
+}
+
+/* ---- the same as products of matrices: of channels by places, or of channels by channels ---- */
+
+static dnnl_memory_desc_t
+matrix(const struct view *v, int64_t rows, int64_t cols, int64_t row, int64_t col)
+{
+    dnnl_memory_desc_t d;
+    dnnl_memory_desc_init_by_strides(&d, 2, (dnnl_dims_t){rows, cols}, prim_dtype(v->dtype), (dnnl_dims_t){row, col});
+    return d;
+}
+
+static dnnl_memory_desc_t
+places(const struct view *v, const struct view *whole)
+{
+    return matrix(v, v->dim[1], v->dim[2] * v->dim[3], whole->dim[2] * whole->dim[3], 1);
+}
+
+/* The result is operand 1 times operand 0. */
+static int
+product_new(const dnnl_memory_desc_t *in0, const dnnl_memory_desc_t *in1, const dnnl_memory_desc_t *out, int threads,
+            void **prim, size_t *scratch_bytes)
+{
+    struct prim_arg arg[] = {{DNNL_ARG_WEIGHTS, 0, *in0}, {DNNL_ARG_SRC, 1, *in1}, {DNNL_ARG_DST, PRIM_OUT, *out}};
+    dnnl_matmul_desc_t op;
+    dnnl_primitive_desc_t pd;
+    TRY(prim_check(dnnl_matmul_desc_init(&op, in1, in0, NULL, out), "matmul"));
+    TRY(prim_describe(&op, threads, NULL, NULL, false, &pd));
+    return prim_new(pd, 3, arg, threads, prim, scratch_bytes);
+}
+
+static int
+y_product_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+              size_t *scratch_bytes)
+{
+    UNUSED(top);
+    dnnl_memory_desc_t x = places(&t->x, &whole->x), y = places(&t->y, &whole->y);
+    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[0], t->w.dim[1], t->w.dim[1], 1);
+    return product_new(&x, &w, &y, k->threads, prim, scratch_bytes);
+}
+
+static int
+x_product_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+              size_t *scratch_bytes)
+{
+    UNUSED(top);
+    dnnl_memory_desc_t x = places(&t->x, &whole->x), y = places(&t->y, &whole->y);
+    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[1], t->w.dim[0], 1, t->w.dim[1]);
+    return product_new(&y, &w, &x, k->threads, prim, scratch_bytes);
+}
+
+static int
+w_product_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+              size_t *scratch_bytes)
+{
+    UNUSED(top);
+    dnnl_memory_desc_t y = places(&t->y, &whole->y);
+    dnnl_memory_desc_t x = matrix(&t->x, t->x.dim[2] * t->x.dim[3], t->x.dim[1], 1, whole->x.dim[2] * whole->x.dim[3]);
+    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[0], t->w.dim[1], t->w.dim[1], 1);
+    return product_new(&x, &y, &w, k->threads, prim, scratch_bytes);
+}
+
+/* ---- y of x, and x of y ---- */
+
+/* Which of the two: a primitive is made for each shape of a band, and repeated for the bands of that shape in all
+ * images and channels. */
+struct pass {
+    made_fn *made, *product;
+    struct band (*band)(const struct attr *a, const struct three *t, const struct cut *c, int64_t i);
+    bool back; /* x of y */
+};
+
+struct conv {
+    int64_t nprim;
+    struct prim *prim[];
+};
+
+/* Executes p for all bands like band i; the last images and channels are computed with some again. */
+static void
+repeat(struct prim *p, const struct attr *a, const struct pass *pass, const struct three *t, const struct cut *c,
+       int64_t i)
+{
+    int64_t images = t->x.dim[0], n = (images + c->images - 1) / c->images, bands = nband(t, c), count = 0;
+    int64_t *skip = must_alloc((size_t)(3 * n * c->parts * bands) * sizeof *skip), *at = skip;
+    for (int64_t j = i; j < bands; j++) {
+        if (like(a, t, c, pass->band, j) != i) continue;
+        struct band b = pass->band(a, t, c, j);
+        for (int64_t r = 0; r < n * c->parts; r++, at += 3, count++) {
+            int64_t image = MIN(r / c->parts * c->images, images - c->images);
+            struct start s = start_of(t, c, pass->back, r % c->parts);
+            int64_t x = offset(&t->x, image, s.x, b.x), y = offset(&t->y, image, s.y, b.y);
+            at[0] = pass->back ? y : x;
+            at[1] = s.w * (int64_t)dtype_bytes(t->w.dtype);
+            at[2] = pass->back ? x : y;
+        }
+    }
+    prim_repeat(p, count, skip, 3);
+}
+
+static int
+conv_fill(const struct kcall *k, const struct pass *pass, const struct three *whole, const struct cut *c,
+          struct conv *conv, size_t *scratch_bytes)
+{
+    const struct attr *a = k->call->attr;
+    for (int64_t i = 0; i < nband(whole, c); i++) {
+        if (like(a, whole, c, pass->band, i) != i) continue;
+        struct band b = pass->band(a, whole, c, i);
+        struct three t = part_of(whole, c, pass->back, c->images, &b);
+        void *prim;
+        size_t scratch;
+        TRY((c->product ? pass->product : pass->made)(k, &t, whole, b.top, &prim, &scratch));
+        conv->prim[conv->nprim++] = prim;
+        repeat(prim, a, pass, whole, c, i);
+        *scratch_bytes = MAX(*scratch_bytes, scratch);
+    }
     return 0;
 }
 
-/* ---- the gradient by the weights: a sum over images ---- */
+static int
+conv_new(const struct kcall *k, const struct pass *pass, const struct three *whole, void **state, size_t *scratch_bytes)
+{
+    struct cut c = cut_of(k->call->attr, whole, (pass->back ? whole->x : whole->y).dim[1], k->threads);
+    struct conv *conv = must_alloc(sizeof *conv + (size_t)nband(whole, &c) * sizeof conv->prim[0]);
+    *scratch_bytes = 0;
+    int status = conv_fill(k, pass, whole, &c, conv, scratch_bytes);
+    if (status)
+        conv_drop(conv);
+    else
+        *state = conv;
+    return status;
+}
 
-enum { X, DY, FULL = 0, REST = 1 };
+int
+conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    static const struct pass pass = {y_new, y_product_new, band_of_y, false};
+    return conv_new(k, &pass, &(struct three){k->in[0], k->in[1], k->out[0]}, state, scratch_bytes);
+}
+
+int
+conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    static const struct pass pass = {x_new, x_product_new, band_of_x, true};
+    return conv_new(k, &pass, &(struct three){k->out[0], k->in[1], k->in[0]}, state, scratch_bytes);
+}
+
+int
+conv_run(const struct kcall *k, const void *state)
+{
+    const struct conv *c = state;
+    for (int64_t i = 0; i < c->nprim; i++) {
+        if (i) TRY(stop_check());
+        TRY(prim_run(k, c->prim[i]));
+    }
+    return 0;
+}
+
+void
+conv_drop(void *state)
+{
+    struct conv *c = state;
+    for (int64_t i = 0; c && i < c->nprim; i++) prim_drop(c->prim[i]);
+    free(c);
+}
+
+/* ---- the gradient by the weights: a sum over images and bands ---- */
+
+enum { X, DY };
 
 struct conv_w {
-    struct prim *part[2]; /* of the cut's images, and of those that are left; NULL: there are none such */
     struct cut cut;
+    struct three whole;
+    bool sums;           /* of parts in f32 */
     size_t sum, scratch; /* bytes: of a sum in f32, aligned; of the primitives */
+    int64_t nprim;
+    struct prim *prim[]; /* two for a band, or NULL, as a band before it has them: of the cut's images, and of those
+                          * that are left */
 };
 
-/* The primitive for n of the images, which gives weights of dtype d. */
 static int
-part_new(const struct kcall *k, int64_t n, int64_t channels, enum dtype d, struct prim **part, size_t *scratch_bytes)
+w_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
+      size_t *scratch_bytes)
 {
-    struct three whole = {k->in[X], k->out[0], k->in[DY]}, t = whole;
-    t.x.dim[0] = t.y.dim[0] = n;
-    t.w.dim[0] = t.y.dim[1] = channels;
-    t.w.dtype = (uint8_t)d;
-    struct shape s = shape_of(k->call->attr, &t, &whole);
+    struct three ahead = *t;
+    ahead.w.dtype = t->x.dtype; /* forward knows no weights but of x's dtype */
+    struct shape of_ahead = shape_of(k->call->attr, &ahead, whole, top), s = shape_of(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {
         {DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_DIFF_DST, 1, s.y}, {DNNL_ARG_DIFF_WEIGHTS, PRIM_OUT, s.w}};
     dnnl_primitive_desc_t hint, pd;
     dnnl_convolution_desc_t op;
-    size_t scratch;
     TRY(prim_check(dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &s.any_x, &s.any_w,
                                                                        NULL, &s.any_y, s.stride, s.dilate, s.padding,
                                                                        s.padding_end),
                    "convolution"));
-    t.w.dtype = t.x.dtype; /* forward knows no other weights */
-    struct shape ahead = shape_of(k->call->attr, &t, &whole);
-    TRY(forward(&ahead, k->threads, &hint));
+    TRY(forward(&of_ahead, k->threads, &hint));
     int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
     dnnl_primitive_desc_destroy(hint);
     TRY(status);
+    return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
+}
+
+/* The primitive for a band of n of the images. */
+static int
+part_new(const struct kcall *k, struct conv_w *c, int64_t n, const struct band *b, struct prim **prim)
+{
+    struct three t = part_of(&c->whole, &c->cut, false, n, b);
     void *made;
-    TRY(prim_new(pd, 3, arg, k->threads, &made, &scratch));
-    *part = made;
-    *scratch_bytes = MAX(*scratch_bytes, scratch);
+    size_t scratch;
+    TRY((c->cut.product ? w_product_new : w_new)(k, &t, &c->whole, b->top, &made, &scratch));
+    *prim = made;
+    c->scratch = MAX(c->scratch, scratch);
     return 0;
 }
 
 static int
-parts_new(const struct kcall *k, struct conv_w *c)
+w_fill(const struct kcall *k, struct conv_w *c)
 {
-    int64_t n = k->in[X].dim[0], rest = n % c->cut.images, channels = c->cut.channels;
-    enum dtype d = c->cut.images < n ? DT_F32 : k->out[0].dtype;
-    TRY(part_new(k, c->cut.images, channels, d, &c->part[FULL], &c->scratch));
-    return rest ? part_new(k, rest, channels, d, &c->part[REST], &c->scratch) : 0;
+    const struct attr *a = k->call->attr;
+    int64_t rest = c->whole.x.dim[0] % c->cut.images;
+    for (int64_t i = 0; i < nband(&c->whole, &c->cut); i++) {
+        struct band b = band_of_y(a, &c->whole, &c->cut, i);
+        if (like(a, &c->whole, &c->cut, band_of_y, i) != i) continue;
+        TRY(part_new(k, c, c->cut.images, &b, &c->prim[2 * i]));
+        if (rest) TRY(part_new(k, c, rest, &b, &c->prim[2 * i + 1]));
+    }
+    return 0;
 }
 
 int
 conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    struct conv_w *c = must_alloc(sizeof *c);
     struct three whole = {k->in[X], k->out[0], k->in[DY]};
-    *c = (struct conv_w){.cut = cut_of(&whole, whole.w.dim[0], k->threads)};
-    int status = parts_new(k, c);
+    struct cut cut = cut_of(k->call->attr, &whole, whole.w.dim[0], k->threads);
+    int64_t n = 2 * nband(&whole, &cut);
+    struct conv_w *c = must_alloc(sizeof *c + (size_t)n * sizeof c->prim[0]);
+    c->cut = cut;
+    c->whole = whole;
+    c->nprim = n;
+    c->sums = n > 2 || cut.images < whole.x.dim[0];
+    if (c->sums) c->whole.w.dtype = DT_F32;
+    int status = w_fill(k, c);
     if (status) {
         conv_w_drop(c);
         return status;
     }
     c->sum = ((size_t)view_numel(&k->out[0]) * sizeof(float) + 63) / 64 * 64;
     c->scratch = (c->scratch + 63) / 64 * 64;
-    *scratch_bytes = c->scratch + (c->cut.images < k->in[X].dim[0] ? 2 * c->sum : 0);
+    *scratch_bytes = c->scratch + (c->sums ? 2 * c->sum : 0);
     *state = c;
     return 0;
 }
 
-/* From an image and a channel on. */
+/* Of band i, from an image on, of the channels from `start` on. */
 static int
-run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t channel, void *to)
+run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i, struct start start, void *to)
 {
-    const struct view *x = &k->in[X], *y = &k->in[DY];
-    const struct prim *p = c->part[x->dim[0] - image < c->cut.images ? REST : FULL];
-    void *at[] = {(char *)x->data + image * bytes_of(x, 0),
-                  (char *)y->data + image * bytes_of(y, 0) + channel * bytes_of(y, 1), to};
+    const struct attr *a = k->call->attr;
+    bool rest = c->whole.x.dim[0] - image < c->cut.images;
+    const struct prim *p = c->prim[2 * like(a, &c->whole, &c->cut, band_of_y, i) + rest];
+    struct band b = band_of_y(a, &c->whole, &c->cut, i);
+    void *at[] = {(char *)k->in[X].data + offset(&c->whole.x, image, start.x, b.x),
+                  (char *)k->in[DY].data + offset(&c->whole.y, image, start.y, b.y), to};
     return prim_at(p, at, k->scratch, k->call->op->name);
 }
 
-/* The gradient by the weights of some channels. */
+/* The gradient by the weights of some channels: parts are added up image after image, band after band. */
 static int
-run_channels(const struct kcall *k, const struct conv_w *c, int64_t channel)
+run_channels(const struct kcall *k, const struct conv_w *c, struct start start)
 {
     const struct view *w = &k->out[0];
-    int64_t n = k->in[X].dim[0], weights = view_numel(w) / w->dim[0] * c->cut.channels;
-    char *to = (char *)w->data + channel * bytes_of(w, 0);
-    if (c->cut.images >= n) return run_part(k, c, 0, channel, to);
+    int64_t images = c->whole.x.dim[0], bands = c->nprim / 2, weights = view_numel(w) / w->dim[0] * c->cut.channels;
+    char *to = (char *)w->data + start.w * (int64_t)dtype_bytes(w->dtype);
+    if (!c->sums) return run_part(k, c, 0, 0, start, to);
     float *sum = (float *)((char *)k->scratch + c->scratch), *part = (float *)((char *)sum + c->sum);
-    TRY(run_part(k, c, 0, channel, sum));
-    for (int64_t first = c->cut.images; first < n; first += c->cut.images) {
+    TRY(run_part(k, c, 0, 0, start, sum));
+    for (int64_t r = 1; r < (images + c->cut.images - 1) / c->cut.images * bands; r++) {
         TRY(stop_check());
-        TRY(run_part(k, c, first, channel, part));
+        TRY(run_part(k, c, r / bands * c->cut.images, r % bands, start, part));
         for (int64_t i = 0; i < weights; i++) sum[i] += part[i];
     }
     block_store(COMP_F32, w->dtype, sum, weights, to, 1);
@@ -320,10 +650,9 @@ int
 conv_w_run(const struct kcall *k, const void *state)
 {
     const struct conv_w *c = state;
-    int64_t channels = k->out[0].dim[0];
-    for (int64_t first = 0; first < channels; first += c->cut.channels) {
-        if (first) TRY(stop_check());
-        TRY(run_channels(k, c, MIN(first, channels - c->cut.channels)));
+    for (int64_t i = 0; i < c->cut.parts; i++) {
+        if (i) TRY(stop_check());
+        TRY(run_channels(k, c, start_of(&c->whole, &c->cut, false, i)));
     }
     return 0;
 }
@@ -333,7 +662,6 @@ conv_w_drop(void *state)
 {
     struct conv_w *c = state;
     if (!c) return;
-    prim_drop(c->part[FULL]);
-    prim_drop(c->part[REST]);
+    for (int64_t i = 0; i < c->nprim; i++) prim_drop(c->prim[i]);
     free(c);
 }

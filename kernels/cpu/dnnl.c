@@ -2,6 +2,7 @@
 #include "kernels/cpu/dnnl.h"
 
 #include "kernels/cpu/team.h"
+#include "kernels/cpu/turn.h"
 #include "runtime/stop.h"
 #include "runtime/signals.h"
 #include "runtime/arena.h"
@@ -13,7 +14,9 @@
 
 /* An argument that oneDNN wants in an order of its own: in scratch, brought there before and from there afterwards. */
 struct turn {
-    dnnl_primitive_t reorder; /* NULL: the argument is taken as it lies */
+    bool used;                /* false: the argument is taken as it lies */
+    dnnl_primitive_t reorder; /* NULL: turning_run() brings it */
+    struct turning turning;
     dnnl_memory_t plain;
     size_t at; /* bytes from the start of scratch */
 };
@@ -139,13 +142,9 @@ is_result(int from)
     return from >= PRIM_OUT && from < PRIM_SCRATCH;
 }
 
-/* Argument i, which lies as `plain`, is wanted otherwise. */
 static int
-add_turn(struct prim *p, int i, const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted,
-         size_t *scratch_bytes)
+add_reorder(struct turn *t, bool out, const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted)
 {
-    struct turn *t = &p->turn[i];
-    bool out = is_result(p->from[i]);
     dnnl_primitive_desc_t pd;
     dnnl_primitive_attr_t attr;
     TRY(prim_check(dnnl_memory_create(&t->plain, plain, engine, DNNL_MEMORY_NONE), "a memory object"));
@@ -156,9 +155,19 @@ add_turn(struct prim *p, int i, const dnnl_memory_desc_t *plain, const dnnl_memo
     TRY(prim_check(status, "a reorder"));
     status = dnnl_primitive_create(&t->reorder, pd);
     dnnl_primitive_desc_destroy(pd);
+    return prim_check(status, "a reorder");
+}
+
+/* Argument i, which lies as `plain`, is wanted otherwise. */
+static int
+add_turn(struct prim *p, int i, const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted,
+         size_t *scratch_bytes)
+{
+    struct turn *t = &p->turn[i];
+    t->used = true;
     t->at = (*scratch_bytes + 63) / 64 * 64;
     *scratch_bytes = t->at + dnnl_memory_desc_get_size(wanted);
-    return prim_check(status, "a reorder");
+    return turning_of(plain, wanted, &t->turning) ? 0 : add_reorder(t, is_result(p->from[i]), plain, wanted);
 }
 
 static int
@@ -247,12 +256,17 @@ execute(const struct prim *p, dnnl_primitive_t primitive, int narg, const dnnl_e
     return prim_check(status, what);
 }
 
-/* Brings argument i to where it is wanted, or a result from there. */
+/* Brings argument i, which lies at `at`, to where it is wanted, or a result from there. */
 static int
-bring(const struct prim *p, int i, const char *what)
+bring(const struct prim *p, int i, void *at, void *scratch, const char *what)
 {
+    const struct turn *t = &p->turn[i];
     bool out = is_result(p->from[i]);
-    dnnl_memory_t wanted = p->arg[i].memory, plain = p->turn[i].plain;
+    if (!t->reorder) {
+        turning_run(&t->turning, at, (float *)((char *)scratch + t->at), out, p->threads);
+        return 0;
+    }
+    dnnl_memory_t wanted = p->arg[i].memory, plain = t->plain;
     const dnnl_exec_arg_t arg[] = {{DNNL_ARG_FROM, out ? wanted : plain}, {DNNL_ARG_TO, out ? plain : wanted}};
     return execute(p, p->turn[i].reorder, 2, arg, what);
 }
@@ -264,13 +278,14 @@ run_at(const struct prim *p, void *const *at, void *const *before, void *scratch
     for (int i = 0; i < p->narg; i++) {
         const struct turn *t = &p->turn[i];
         if (t->reorder) dnnl_memory_set_data_handle(t->plain, at[i]);
-        dnnl_memory_set_data_handle(p->arg[i].memory, t->reorder ? (char *)scratch + t->at : at[i]);
+        dnnl_memory_set_data_handle(p->arg[i].memory, t->used ? (char *)scratch + t->at : at[i]);
     }
     for (int i = 0; i < p->narg; i++)
-        if (p->turn[i].reorder && !is_result(p->from[i]) && (!before || before[i] != at[i])) TRY(bring(p, i, what));
+        if (p->turn[i].used && !is_result(p->from[i]) && (!before || before[i] != at[i]))
+            TRY(bring(p, i, at[i], scratch, what));
     TRY(execute(p, p->primitive, p->narg, p->arg, what));
     for (int i = 0; i < p->narg; i++)
-        if (p->turn[i].reorder && is_result(p->from[i])) TRY(bring(p, i, what));
+        if (p->turn[i].used && is_result(p->from[i])) TRY(bring(p, i, at[i], scratch, what));
     return 0;
 }
 

@@ -68,9 +68,12 @@ extern struct gemm_panel {
     int64_t side, step;
 } gemm_panel;
 
-/* A convolution of more flops goes in parts: of about so many over its images, of twenty times as many over channels.
- * Tests make it small. */
-extern double conv_part_flops;
+/* A convolution of more flops goes in parts: of about so many over its images and over bands of at least so many rows
+ * of theirs, of twenty times as many over channels. Tests make it small. */
+extern struct conv_part {
+    double flops;
+    int64_t rows;
+} conv_part;
 extern int64_t mean_part_bytes; /* the same of means over windows, by the bytes of image and result */
 
 bool gemm_accepts(const struct kcall *k); /* matmul */
@@ -95,6 +98,8 @@ int gemm_dense(enum dtype d, int64_t m, int64_t n, int64_t k, bool add, void **p
 bool conv_accepts(const struct kcall *k); /* conv2d and its gradients */
 int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int conv_run(const struct kcall *k, const void *state); /* of these two */
+void conv_drop(void *state);
 int conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_w_run(const struct kcall *k, const void *state);
 void conv_w_drop(void *state);

@@ -1,0 +1,23 @@
+/* turn.h - images with sixteen channels innermost, as oneDNN convolves them, from NCHW and back.
+ *
+ * Also of bands of rows, for which oneDNN has only a loop that takes twice as long. Any thread: calls keep nothing, and
+ * all memory is the caller's. */
+#ifndef RILLE_KERNELS_CPU_TURN_H
+#define RILLE_KERNELS_CPU_TURN_H
+
+#include "runtime/base.h"
+
+#include <dnnl.h>
+
+/* How both lie: an image has `blocks` of sixteen channels with `places` each. In floats: from an image to the next, and
+ * of the plain one from a channel to the next. */
+struct turning {
+    int64_t images, blocks, places, apart, plain_image, inner_image;
+};
+
+/* False: plain is not NCHW of f32, or inner is none of the kind. */
+bool turning_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct turning *t);
+/* Brings plain into inner; back: inner into plain. */
+void turning_run(const struct turning *t, float *plain, float *inner, bool back, int threads);
+
+#endif
