@@ -422,7 +422,7 @@ exec_free(struct exec **e)
     if (!*e) return;
     if ((*e)->variant && (*e)->variant->drop && (*e)->state) (*e)->variant->drop((*e)->state);
     exec_free(&(*e)->check);
-    if ((*e)->led) exec_free(&(*e)->led->exec);
+    if ((*e)->led) exec_free(&(*e)->led->exec), exec_free(&(*e)->led->then);
     arena_fini(&(*e)->arena);
     free(*e);
     *e = NULL;
@@ -440,7 +440,7 @@ exec_bytes(const struct exec *e)
 {
     enum { STATE_BYTES = 8 << 10 };
     return sizeof *e + e->arena.used_bytes + (e->state ? STATE_BYTES : 0) + (e->check ? exec_bytes(e->check) : 0) +
-           (e->led ? exec_bytes(e->led->exec) : 0);
+           (e->led ? exec_bytes(e->led->exec) + exec_bytes(e->led->then) : 0);
 }
 
 size_t
@@ -571,7 +571,7 @@ static int
 run_way(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
     if (e->launch) return run_launch(e, in, out, r);
-    if (e->led) return led_run(e->led, in, out, r->scratch, r->piece, r->find);
+    if (e->led) return led_run(e->led, in, out, r->scratch, r->device, r->piece, r->find);
     if (e->elt) {
         elt_run(e->elt, in, out, r->scratch);
         return 0;
@@ -729,10 +729,17 @@ run_late(const struct stream_work *w, const struct stream *s)
 }
 
 int
+exec_on(const struct exec *e, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
+        struct finding *find)
+{
+    return run_now(e, in, out, &(struct run){scratch, piece, find, device});
+}
+
+int
 exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s, uint64_t piece,
              struct finding *find)
 {
-    if (!s) return run_now(e, in, out, &(struct run){.scratch = scratch, .piece = piece, .find = find});
+    if (!s) return exec_on(e, in, out, scratch, 0, piece, find);
     struct stream_work w = {
         .run = run_late, .of = e, .in = in, .out = out, .scratch = scratch, .piece = piece, .find = find};
     assert(e->nin <= EXEC_IN);

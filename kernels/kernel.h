@@ -28,6 +28,9 @@ struct stream;
 enum { EXEC_IN = 64 }; /* operands at most */
 int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s,
                  uint64_t piece, struct finding *find);
+/* The same at once, for a device of its kind; on a device thread, or where a stream does its work. */
+int exec_on(const struct exec *e, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
+            struct finding *find);
 /* After the work of that piece, on the host: E_VALUE if it found something. */
 int exec_say(const struct exec *e, const struct finding *f, uint64_t piece);
 /* Both, at once. */

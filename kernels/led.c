@@ -99,21 +99,21 @@ led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, cons
     const struct fuse_step *other = other_steps(a, l, lead, nstep, step);
     seen[0] = result;
     for (int i = 1; i < l->nin; i++) seen[i] = in[l->in[i]];
-    TRY(elt_new(a, nstep - 1, other, l->nin, seen, nout, out, threads, &l->elt));
-    l->at = (MAX(elt_scratch(l->elt), exec_scratch(l->exec)) + 63) / 64 * 64;
+    TRY(exec_fused(nstep - 1, other, l->nin, seen, nout, out, device, threads, &l->then));
+    l->at = (MAX(exec_scratch(l->then), exec_scratch(l->exec)) + 63) / 64 * 64;
     l->scratch_bytes = l->at + (l->to < 0 ? (size_t)view_numel(&result) * dtype_bytes(result.dtype) : 0);
     return 0;
 }
 
 int
-led_run(const struct led *l, void *const *in, void *const *out, void *scratch, uint64_t piece, struct finding *find)
+led_run(const struct led *l, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
+        struct finding *find)
 {
     void *first[OP_OPERAND] = {NULL}, *then[EXEC_IN];
     for (int k = 0; k < l->nfrom; k++)
         if (l->from[k] >= 0) first[k] = in[l->from[k]];
     then[0] = l->to < 0 ? (char *)scratch + l->at : out[l->to];
     for (int i = 1; i < l->nin; i++) then[i] = in[l->in[i]];
-    TRY(exec_enqueue(l->exec, first, then, scratch, NULL, piece, find));
-    elt_run(l->elt, then, out, scratch);
-    return 0;
+    TRY(exec_on(l->exec, first, then, scratch, device, piece, find));
+    return exec_on(l->then, then, out, scratch, device, piece, find);
 }

@@ -4,29 +4,29 @@
 #ifndef RILLE_KERNELS_LED_H
 #define RILLE_KERNELS_LED_H
 
-#include "kernels/cpu/eltwise.h"
+#include "kernels/cpu/fuse.h"
 #include "kernels/kernel.h"
 
 struct led {
-    struct exec *exec; /* the product; who owns the chain frees it */
+    struct exec *exec; /* the product */
+    struct exec *then; /* the other steps; who owns the chain frees both */
     int nfrom;
     int from[OP_OPERAND]; /* its operands, among those of the chain; -1: absent */
     int to;               /* output of the chain that its result is written into; -1: scratch */
     size_t at;            /* bytes from the start of scratch */
-    struct elt *elt;      /* the other steps */
-    int nin;              /* their operands: the product's result, then these of the chain */
+    int nin;              /* operands of the other steps: the product's result, then these of the chain */
     int in[EXEC_IN];
     size_t scratch_bytes;
 };
 
 /* Returns the step that is not element-wise; -1: none. */
 int led_by(int nstep, const struct fuse_step *step);
-/* Makes the chain that step `lead` leads, as exec_fused() has it; all but led->exec lies in the arena. On failure too
- * *made has an exec to free, or NULL. */
+/* Makes the chain that step `lead` leads, as exec_fused() has it; all but the execs lies in the arena. On failure too
+ * *made has execs to free, or NULL. */
 int led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in, int nout,
             const struct view *out, int device, int threads, struct led **made);
-/* As exec_enqueue(), at once. */
-int led_run(const struct led *l, void *const *in, void *const *out, void *scratch, uint64_t piece,
+/* As exec_on(). */
+int led_run(const struct led *l, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
             struct finding *find);
 
 #endif

@@ -249,8 +249,9 @@ struct op {
     enum reduce folds;
     /* Of others, what machines that compile texts compute (kernels/cuda/source.h): bodies in C++. element: the value at
      * a position of the result; line: all of one line of operand 0, along the dimensions that line_dims says (NULL: the
-     * attribute axis, or else the last). Both NULL: the host computes the call for them. */
-    const char *element, *line;
+     * attribute axis, or else the last); product: what a product of matrices reads and where it writes. All NULL: the
+     * host computes the call for them. */
+    const char *element, *line, *product;
     void (*line_dims)(const struct call *c, bool *gone);
     /* Operators that check data: ref and run() leave in k->find what is wrong, and go on with results that harm nobody;
      * say, on the host and later, makes E_VALUE of it; there k's views have no data. Updates wait for it. */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { MOST_WORDS = 500, MOST_BLOCKS = 1 << 20 }; /* the argument of a kernel is 4 KiB at most */
+enum { TILE = 64 };                               /* as in device.cuh */
 
 /* A kernel under construction. The argument is a struct `args` whose members are `member`, in the order of the words.
  */
@@ -482,6 +483,33 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return finish(&m, "each", view_numel(y));
 }
 
+/* ---- product ---- */
+
+/* Blocks are many enough for tiles of one row; those that find none end at once. */
+static int
+make_product(struct arena *a, const struct kcall *k, struct cuda_source *s)
+{
+    struct making m = begin(a, s);
+    const struct call *c = k->call;
+    const struct view *y = &k->out[0];
+    const char *real = compute_text(compute_of((enum dtype)y->dtype)), *memory = memory_text((enum dtype)y->dtype);
+    str_addf(&m.head, "struct product {\n    const args &a;\n    typedef %s real;\n", real);
+    add_names(&m.head, c->op);
+    for (int i = 0; i < c->nin; i++) add_operand(&m, k, i);
+    add_whole(&m, 'y', 0, c->nin, y);
+    str_addf(&m.head,
+             "    enum { NDIM = %d };\n    METHOD int64_t size(int d) const { return a.y0.dim[d]; }\n"
+             "    METHOD void write(const int64_t *at, real v) const\n    {\n        int64_t o = 0;\n"
+             "        for (int d = 0; d < NDIM; d++) o += at[d] * a.y0.stride[d];\n"
+             "        ((%s *)a.y0.data)[o] = put<%s>(v);\n    }\n"
+             "    METHOD void of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
+             y->ndim, memory, memory, c->op->product);
+    str_add(&m.body, "    product p = {a};\n");
+    add_call(&m.body, "c", c);
+    str_add(&m.body, "    p.of(&c);\n");
+    return finish(&m, "product", (view_numel(y) + TILE - 1) / TILE * CUDA_BLOCK);
+}
+
 /* ---- line ---- */
 
 /* Along which dimensions of operand 0 lines lie. */
@@ -690,6 +718,7 @@ cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s)
     }
     if (op->flags & OP_VIEW) return make_view(a, k, s);
     if (op->element) return make_element(a, k, s);
+    if (op->product) return make_product(a, k, s);
     if (op->line || op->folds != RED_NONE) return make_line(a, k, s);
     return fail(E_KERNEL, "%s has no kernel for GPUs", op->name);
 }

@@ -6,6 +6,7 @@
  *
  *   each   element by element of the results: chains, and functions of positions
  *   line   a group of threads a line: folds, softmax, norms
+ *   product  a block of threads a tile: products of matrices, convolutions
  *   copy   bits from one strided memory to another
  *
  * A body of an element has at[d], the position in the result; place(d), whole(d) and index(), the same in the whole
@@ -16,6 +17,9 @@
  * line, or one for all lines; each(f), once(f), fold<sums>(start, f) of device.cuh, f a lambda; real, the type that it
  * computes in, and wide, in which it adds up. Both read c as bodies of element-wise operators do
  * (kernels/op/eltwise.h).
+ *
+ * A body of a product calls multiply<real>(...) of device.cuh. It has x<k>(at), dim<k>(d) and NDIM<k> as a body of an
+ * element has, NDIM and size(d) of the result, and write(at, value).
  *
  * A text depends on dtypes, attributes and the number of loops, not on sizes and strides: those are words of its
  * argument, like addresses and the numbers of a call. It is compiled after the text of device.cuh, and named after its

@@ -53,6 +53,32 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+static const char product[] = BODY({
+    const auto row = [&](int64_t l, int64_t *at) {
+        for (int d = NDIM0 - 2; d >= 0; l /= dim0(d--)) at[d] = l % dim0(d);
+    };
+    int64_t rows = 1;
+    for (int d = 0; d < NDIM0 - 1; d++) rows *= dim0(d);
+    multiply<real>(
+        1, size(0), size(1), rows,
+        [&](int64_t, int64_t i, int64_t l) {
+            int64_t at[8];
+            row(l, at);
+            at[NDIM0 - 1] = i;
+            return x0(at);
+        },
+        [&](int64_t, int64_t l, int64_t j) {
+            int64_t at[8];
+            row(l, at);
+            at[NDIM0 - 1] = j;
+            return x1(at);
+        },
+        [&](int64_t, int64_t i, int64_t j, real v) {
+            const int64_t at[] = {i, j};
+            write(at, v);
+        });
+});
+
 const struct op op_contract = {
     .name = "contract",
     .doc = "c[m, n] = sum over all leading positions of a[..., m] b[..., n]",
@@ -64,6 +90,7 @@ const struct op op_contract = {
     .transposed = contract_transposed,
     .saves = "01",
     .ref = contract_ref,
+    .product = product,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "bf16{5,3} bf16{5,7}", "f16{5,3} f16{5,7}",

@@ -16,6 +16,21 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_SIZE };
     [CONV_DILATION] = {"dilation", ATTR_INTS, .doc = "from one entry of a window to the next; 1"},                     \
     [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "parts of the channels that do not meet"}
 
+/* What the bodies of all three begin with: how a window moves, and a position that it may have in the image. */
+#define CONV_BODY                                                                                                      \
+    BODY(                                                                                                              \
+        const auto pair =                                                                                              \
+            [&](int a, int i, int64_t other) {                                                                         \
+                return c->attr[a].n ? c->attr[a].list[c->attr[a].n == 1 ? 0 : i] : other;                              \
+            };                                                                                                         \
+        const int64_t stride[] = {pair(STRIDE, 0, 1), pair(STRIDE, 1, 1)};                                             \
+        const int64_t padding[] = {pair(PADDING, 0, 0), pair(PADDING, 1, 0)};                                          \
+        const int64_t dilation[] = {pair(DILATION, 0, 1), pair(DILATION, 1, 1)};                                       \
+        const auto within =                                                                                            \
+            [&](const int64_t *at, int64_t height, int64_t width) {                                                    \
+                return at[2] >= 0 && at[2] < height && at[3] >= 0 && at[3] < width;                                    \
+            };)
+
 /* A product of x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] over all positions that meet: conv2d and both
  * gradients are the same walk, and differ in which of the three `meet` writes. Dense f64. E_KERNEL: shards do not
  * fit. */

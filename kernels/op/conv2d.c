@@ -181,6 +181,38 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+/* For each group, the kernels as rows times the windows as columns. */
+static const char product[] = CONV_BODY BODY({
+    const int64_t channels = dim1(1), height = dim1(2), width = dim1(3), per_image = size(2) * size(3);
+    const int64_t groups = channels ? dim0(1) / channels : 1, kernels = size(1) / groups;
+    const auto place = [&](int64_t b, int64_t l, int64_t j, int64_t *at) {
+        at[0] = j / per_image;
+        at[1] = b * channels + l / (height * width);
+        at[2] = j % per_image / size(3) * stride[0] + l / width % height * dilation[0] - padding[0];
+        at[3] = j % size(3) * stride[1] + l % width * dilation[1] - padding[1];
+    };
+    multiply<real>(
+        groups, kernels, size(0) * per_image, channels * height * width,
+        [&](int64_t b, int64_t i, int64_t l) {
+            const int64_t at[] = {b * kernels + i, l / (height * width), l / width % height, l % width};
+            return x1(at);
+        },
+        [&](int64_t b, int64_t l, int64_t j) {
+            int64_t at[4];
+            place(b, l, j, at);
+            return x0(at);
+        },
+        [&](int64_t b, int64_t i, int64_t j, real v) {
+            const int64_t at[] = {j / per_image, b * kernels + i, j % per_image / size(3), j % size(3)};
+            write(at, v);
+        },
+        [&](int64_t b, int64_t l, int64_t j) {
+            int64_t at[4];
+            place(b, l, j, at);
+            return within(at, dim0(2), dim0(3));
+        });
+});
+
 const struct op op_conv2d = {
     .name = "conv2d",
     .doc = "y[n, o, u, v] = sum over c, p, q of x[n, c, u stride + p dilation - padding, ...] w[o, c, p, q] + bias[o]",
@@ -194,6 +226,7 @@ const struct op op_conv2d = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .product = product,
     .kernel = variants,
     .flags = OP_NARROW | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{2,3,5,6} f32{4,3,3,2}", "f32{2,4,6,5} f32{6,2,3,3} - padding=1 stride=2 groups=2",

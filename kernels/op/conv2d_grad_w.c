@@ -60,6 +60,38 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+/* For each group, dy as rows times the windows of x, one a place of the kernel. */
+static const char product[] = CONV_BODY BODY({
+    const int64_t channels = size(1), height = size(2), width = size(3), per_image = dim1(2) * dim1(3);
+    const int64_t groups = channels ? dim0(1) / channels : 1, kernels = size(0) / groups;
+    const auto place = [&](int64_t b, int64_t l, int64_t j, int64_t *at) {
+        at[0] = l / per_image;
+        at[1] = b * channels + j / (height * width);
+        at[2] = l % per_image / dim1(3) * stride[0] + j / width % height * dilation[0] - padding[0];
+        at[3] = l % dim1(3) * stride[1] + j % width * dilation[1] - padding[1];
+    };
+    multiply<real>(
+        groups, kernels, channels * height * width, dim1(0) * per_image,
+        [&](int64_t b, int64_t i, int64_t l) {
+            const int64_t at[] = {l / per_image, b * kernels + i, l % per_image / dim1(3), l % dim1(3)};
+            return x1(at);
+        },
+        [&](int64_t b, int64_t l, int64_t j) {
+            int64_t at[4];
+            place(b, l, j, at);
+            return x0(at);
+        },
+        [&](int64_t b, int64_t i, int64_t j, real v) {
+            const int64_t at[] = {b * kernels + i, j / (height * width), j / width % height, j % width};
+            write(at, v);
+        },
+        [&](int64_t b, int64_t l, int64_t j) {
+            int64_t at[4];
+            place(b, l, j, at);
+            return within(at, dim0(2), dim0(3));
+        });
+});
+
 const struct op op_conv2d_grad_w = {
     .name = "conv2d_grad_w",
     .doc = "dw[o, c, p, q] = sum over n, u, v of dy[n, o, u, v] x[n, c, u stride + p dilation - padding, ...]",
@@ -72,6 +104,7 @@ const struct op op_conv2d_grad_w = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .product = product,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{2,3,5,6} f32{2,4,3,5} size=3,2", "f32{2,4,6,5} f32{2,6,3,3} padding=1 stride=2 groups=2 size=3,3",

@@ -55,6 +55,40 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+/* For each group, the kernels, turned, times dy where a window that meets an entry of the image lies. */
+static const char product[] = CONV_BODY BODY({
+    const int64_t channels = dim1(1), height = dim1(2), width = dim1(3), per_image = size(2) * size(3);
+    const int64_t groups = channels ? size(1) / channels : 1, kernels = dim1(0) / groups;
+    const auto place = [&](int64_t b, int64_t l, int64_t j, int64_t *at) {
+        const int64_t h = j % per_image / size(3) + padding[0] - l / width % height * dilation[0];
+        const int64_t w = j % size(3) + padding[1] - l % width * dilation[1];
+        at[0] = j / per_image;
+        at[1] = b * kernels + l / (height * width);
+        at[2] = h < 0 || h % stride[0] ? -1 : h / stride[0];
+        at[3] = w < 0 || w % stride[1] ? -1 : w / stride[1];
+    };
+    multiply<real>(
+        groups, channels, size(0) * per_image, kernels * height * width,
+        [&](int64_t b, int64_t i, int64_t l) {
+            const int64_t at[] = {b * kernels + l / (height * width), i, l / width % height, l % width};
+            return x1(at);
+        },
+        [&](int64_t b, int64_t l, int64_t j) {
+            int64_t at[4];
+            place(b, l, j, at);
+            return x0(at);
+        },
+        [&](int64_t b, int64_t i, int64_t j, real v) {
+            const int64_t at[] = {j / per_image, b * channels + i, j % per_image / size(3), j % size(3)};
+            write(at, v);
+        },
+        [&](int64_t b, int64_t l, int64_t j) {
+            int64_t at[4];
+            place(b, l, j, at);
+            return within(at, dim0(2), dim0(3));
+        });
+});
+
 const struct op op_conv2d_grad_x = {
     .name = "conv2d_grad_x",
     .doc = "dx[n, c, u stride + p dilation - padding, ...] = sum over o, p, q of dy[n, o, u, v] w[o, c, p, q]",
@@ -67,6 +101,7 @@ const struct op op_conv2d_grad_x = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .product = product,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{2,4,3,5} f32{4,3,3,2} size=5,6", "f32{2,6,3,3} f32{6,2,3,3} padding=1 stride=2 groups=2 size=6,5",

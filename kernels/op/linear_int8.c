@@ -254,6 +254,33 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+static const char product[] = BODY({
+    enum { ZERO = 128 };
+    const auto row = [&](int64_t i, int64_t *at) {
+        for (int d = NDIM0 - 2; d >= 0; i /= dim0(d--)) at[d] = i % dim0(d);
+    };
+    int64_t rows = 1;
+    for (int d = 0; d < NDIM0 - 1; d++) rows *= dim0(d);
+    multiply<real>(
+        1, rows, dim1(0), dim1(1),
+        [&](int64_t, int64_t i, int64_t l) {
+            int64_t at[8];
+            row(i, at);
+            at[NDIM0 - 1] = l;
+            return x0(at);
+        },
+        [&](int64_t, int64_t l, int64_t j) {
+            const int64_t at[] = {j, l};
+            return (real)(x1(at) - ZERO);
+        },
+        [&](int64_t, int64_t i, int64_t j, real v) {
+            int64_t at[8];
+            row(i, at);
+            at[NDIM0 - 1] = j;
+            write(at, v * (real)x2(&j));
+        });
+});
+
 const struct op op_linear_int8 = {
     .name = "linear_int8",
     .doc = "y[.., n] = scale[n] * sum over k of x[.., k] (w[n, k] - 128); w: u8",
@@ -267,6 +294,7 @@ const struct op op_linear_int8 = {
     .grad = grad,
     .saves = "012",
     .ref = ref,
+    .product = product,
     .kernel = variants,
     .flags = OP_NARROW | OP_UNPLACED,
     .flops = flops,

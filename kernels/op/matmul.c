@@ -155,6 +155,42 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+static const char product[] = BODY({
+    enum { BATCH = NDIM - (NDIM0 > 1) - (NDIM1 > 1), ROOM = 10 };
+    const auto matrix = [&](int64_t b, int operand, int ndim, int64_t *at) {
+        for (int d = BATCH - 1; d >= 0; b /= size(d--)) {
+            const int own = d - BATCH + ndim - 2;
+            if (own >= 0) at[own] = (operand ? dim1(own) : dim0(own)) == 1 ? 0 : b % size(d);
+        }
+    };
+    int64_t count = 1;
+    for (int d = 0; d < BATCH; d++) count *= size(d);
+    const int64_t m = NDIM0 > 1 ? size(BATCH) : 1, n = NDIM1 > 1 ? size(NDIM - 1) : 1;
+    multiply<real>(
+        count, m, n, dim0(NDIM0 - 1),
+        [&](int64_t b, int64_t i, int64_t l) {
+            int64_t at[ROOM];
+            matrix(b, 0, NDIM0, at);
+            at[NDIM0 - 1 - (NDIM0 > 1)] = i;
+            at[NDIM0 - 1] = l;
+            return x0(at);
+        },
+        [&](int64_t b, int64_t l, int64_t j) {
+            int64_t at[ROOM];
+            matrix(b, 1, NDIM1, at);
+            at[NDIM1 - 1] = j;
+            at[NDIM1 - 1 - (NDIM1 > 1)] = l;
+            return x1(at);
+        },
+        [&](int64_t b, int64_t i, int64_t j, real v) {
+            int64_t at[ROOM];
+            for (int d = BATCH - 1; d >= 0; b /= size(d--)) at[d] = b % size(d);
+            at[BATCH + (NDIM0 > 1)] = j;
+            if (NDIM0 > 1) at[BATCH] = i;
+            write(at, v);
+        });
+});
+
 const struct op op_matmul = {
     .name = "matmul",
     .doc = "c[..., m, n] = sum over k of a[..., m, k] b[..., k, n]",
@@ -168,6 +204,7 @@ const struct op op_matmul = {
     .grad = matmul_grad,
     .saves = "01",
     .ref = matmul_ref,
+    .product = product,
     .kernel = variants,
     .flags = OP_NARROW | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{4,6} f32{6,8}", "f32{3,5} f32{5,1}", "f32{2,3,4} f32{4,5}", "f32{2,1,3,4} f32{3,4,2}",

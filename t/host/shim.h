@@ -117,6 +117,20 @@ __syncthreads()
     shim::barrier();
 }
 
+/* Is it true of any thread of the block? */
+static inline int
+__syncthreads_or(int is)
+{
+    static int any;
+    static unsigned left;
+    any |= is != 0;
+    shim::barrier();
+    int all = any;
+    if (++left == blockDim.x) any = 0, left = 0;
+    shim::barrier();
+    return all;
+}
+
 /* The entry of a kernel: run_<name>. */
 #define SHIM_KERNEL(name)                                                                                              \
     static void call_##name(const void *words) { name##_::name(*(const name##_::args *)words); }                       \
