@@ -128,6 +128,11 @@ test_refusals(void)
         coordinator_receive(c, 1 + (int)i, &p);
         ok(t.n[NOTICE_REFUSED] == 1 + (int)i, "what was refused is not heard again");
     }
+    coordinator_foreign(c, 30, WIRE_VERSION + 1);
+    ok(strstr(t.refusal, "it speaks protocol") && strstr(t.text, "was not let in: it speaks protocol"),
+       "who cannot be understood is told why");
+    coordinator_foreign(c, 0, WIRE_VERSION + 1);
+    ok(t.n[NOTICE_LOST] == 0 && strstr(t.text, "was not let in"), "a member is none of those");
     struct packet p = hello(1, "1", "m");
     p.secret = (struct span){secret[1], CLUSTER_ID};
     coordinator_receive(c, 40, &p);

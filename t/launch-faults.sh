@@ -159,6 +159,39 @@ LUA
 go launch -n 2 -d cpu:1 memory.lua
 ok "memory that there is not is an error at the line" grep -q "^false.*memory.lua:3: .*wanted" out
 ok "and no worker's end" grep -q "^4.0	2" out
+cat >two.lua <<'LUA'
+print(rille.ones({4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())
+LUA
+limited() { (trap '' XFSZ; ulimit -f 100; "$@"); } # shared memory is larger than it may have
+limited timeout 60 "$rille" launch -n 2 -d cpu:1 two.lua 2>err
+code=$?
+ok "a controller that may have no shared memory says so" ends 2 "shared memory of " "bytes: File too large"
+port=$(free_port)
+address=tcp://127.0.0.1:$port
+limited "$rille" worker --join $address --rank 1 --host b -d cpu:1 2>/dev/null &
+"$rille" worker --join $address --rank 0 -d cpu:1 2>/dev/null &
+go coordinator --bind $address --world 2 two.lua
+ok "a worker that may have none is lost for that" ends 3 "worker 1 (b, pid " "shared memory of " "bytes: File too large"
+wait
+if unshare -m mount -t tmpfs none /proc 2>/dev/null; then
+  for r in 0 1; do unshare -m bash -c 'mount -t tmpfs none /proc; exec "$@"' - "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null & done
+  go coordinator --bind $address --world 2 two.lua
+  ok "so is one that finds no way to that of its host" ends 3 "shared memory /proc/" ": No such file"
+  wait
+else
+  skip "so is one that finds no way to that of its host" "no mounts here"
+fi
+"$rille" keys >own
+install -m 600 own theirs
+if [ "$(id -u)" = 0 ] && chown 65534 theirs && chmod 755 . && setpriv --reuid 65534 --clear-groups "$rille" --version >/dev/null 2>&1; then
+  "$rille" worker --join $address --rank 0 --key-file own -d cpu:1 &
+  setpriv --reuid 65534 --clear-groups "$rille" worker --join $address --rank 1 --key-file theirs -d cpu:1 &
+  go coordinator --bind $address --world 2 --key-file own two.lua
+  is "a worker of another user, who may not read it, has one of its own" "$code $(cat out)" "0 4.0"
+  wait
+else
+  skip "a worker of another user, who may not read it, has one of its own" "only root can try"
+fi
 if unshare -m bash -c 'mount -t tmpfs -o size=64k none /dev/shm && head -c 64k /dev/zero >/dev/shm/full; exit 0' 2>/dev/null; then
   unshare -m bash -c 'mount -t tmpfs -o size=64k none /dev/shm; head -c 64k /dev/zero >/dev/shm/full; exec "$@"' - \
     timeout 60 "$rille" launch -n 2 -d cpu:1 memory.lua >out 2>err

@@ -203,6 +203,8 @@ take_control(struct cluster *c)
     struct packet p;
     while (link_receive(c->link, LINK_CONTROL, &peer, &bytes, &n)) {
         if (packet_read(bytes, n, &p)) {
+            int protocol = packet_protocol(bytes, n);
+            if (protocol && protocol != WIRE_VERSION) coordinator_foreign(c->c, peer, protocol);
             coordinator_cut(c->c, peer, "sent what is no packet");
             continue;
         }

@@ -91,6 +91,7 @@ void coordinate_tell(struct coordinator *c, struct notice n);
 /* Tells those that have ended of a loss alone, which ends what they still have of the epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
+void coordinate_know(struct coordinator *c, int peer); /* a link that may be new */
 void coordinate_cut(struct coordinator *c, int peer);
 char *coordinate_text(struct span s); /* malloc; what does not print as \x1b */
 void member_forget(struct member *m);

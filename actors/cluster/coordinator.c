@@ -280,8 +280,8 @@ static void (*const handle[NPACKET])(struct coordinator *c, int rank, const stru
     [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,     [PACKET_LEAVE] = leave,
 };
 
-static void
-know(struct coordinator *c, int peer)
+void
+coordinate_know(struct coordinator *c, int peer)
 {
     GROW(c->peer, peer + 1, c->peer_capacity);
     for (; c->npeer <= peer; c->npeer++) c->peer[c->npeer] = (struct peer){.rank = -1, .key = -1};
@@ -290,7 +290,7 @@ know(struct coordinator *c, int peer)
 void
 coordinator_vouch(struct coordinator *c, int peer, int rank)
 {
-    know(c, peer);
+    coordinate_know(c, peer);
     c->peer[peer].key = rank;
 }
 
@@ -298,7 +298,7 @@ void
 coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
 {
     assert(peer >= 0);
-    know(c, peer);
+    coordinate_know(c, peer);
     int rank = c->peer[peer].rank;
     if (c->peer[peer].out) return;
     if (rank < 0) {

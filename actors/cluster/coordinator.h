@@ -136,6 +136,8 @@ void coordinator_free(struct coordinator **c);
 void coordinator_vouch(struct coordinator *c, int peer, int rank);
 /* Takes a packet that came by link `peer`, whose first packet makes it known. */
 void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
+/* Hears that what came by link `peer` was of another protocol: whoever it is, it is of another version. */
+void coordinator_foreign(struct coordinator *c, int peer, int protocol);
 /* Takes a heartbeat, which names its rank; its link is another one, and proves nothing but life. False: it is of no
  * member. */
 bool coordinator_beat(struct coordinator *c, const struct packet *p);

@@ -3,6 +3,7 @@
 
 #include "runtime/arena.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,18 +83,28 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
     return why->len > 0;
 }
 
+/* who: " (host, pid 4711)", or nothing. */
 static void
-refuse(struct coordinator *c, int peer, const struct packet *p, const char *why)
+refuse(struct coordinator *c, int peer, const char *who, const char *why)
 {
     struct packet no = {.kind = PACKET_REFUSE, .epoch = c->epoch, .seq = 1, .text = span_text(why)};
     struct str text = {0};
     c->env.send(c->env.arg, peer, &no);
     coordinate_cut(c, peer);
-    str_add(&text, "a worker (");
-    span_print(p->host, &text);
-    str_addf(&text, ", pid %u) was not let in: %s", p->pid, why);
+    str_addf(&text, "a worker%s was not let in: %s", who, why);
     coordinate_tell(c, (struct notice){.kind = NOTICE_REFUSED, .rank = -1, .text = str_text(&text)});
     str_free(&text);
+}
+
+void
+coordinator_foreign(struct coordinator *c, int peer, int protocol)
+{
+    char why[128];
+    coordinate_know(c, peer);
+    if (c->peer[peer].out || c->peer[peer].rank >= 0) return;
+    snprintf(why, sizeof why, "it speaks protocol %d and the coordinator, rille %.32s, protocol %d", protocol,
+             c->options.version, WIRE_VERSION);
+    refuse(c, peer, "", why);
 }
 
 bool
@@ -173,9 +184,15 @@ coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
     struct str why = {0};
     int key = c->peer[peer].key, rank = rank_for(c, key, p);
     if (c->peer[peer].rank >= 0) return; /* said twice */
-    if (objection(c, key, p, rank, &why))
-        refuse(c, peer, p, str_text(&why));
-    else
+    if (objection(c, key, p, rank, &why)) {
+        struct str who = {0};
+        str_add(&who, " (");
+        span_print(p->host, &who);
+        str_addf(&who, ", pid %u)", p->pid);
+        refuse(c, peer, str_text(&who), str_text(&why));
+        str_free(&who);
+    } else {
         admit(c, peer, rank, p);
+    }
     str_free(&why);
 }

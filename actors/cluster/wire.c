@@ -171,7 +171,8 @@ read_head(const unsigned char *b, size_t n, struct packet *p)
     if (n < WIRE_HEAD) return fail(E_BUS, "packet of %zu bytes: its head has %d", n, WIRE_HEAD);
     if (get(b, 2) != WIRE_MAGIC) return fail(E_BUS, "packet: it is none of Rille's");
     if (get(b + 2, 2) != WIRE_VERSION)
-        return fail(E_BUS, "packet of protocol %d; this is protocol %d", (int)get(b + 2, 2), WIRE_VERSION);
+        return fail(E_BUS, "packet of protocol %d; this version of rille speaks protocol %d", (int)get(b + 2, 2),
+                    WIRE_VERSION);
     uint32_t kind = (uint32_t)get(b + 4, 4);
     if (kind == PACKET_NONE || kind >= NPACKET) return fail(E_BUS, "packet of kind %u, which there is not", kind);
     if (get(b + 16, 8) != n - WIRE_HEAD)
@@ -181,6 +182,13 @@ read_head(const unsigned char *b, size_t n, struct packet *p)
     p->epoch = (uint32_t)get(b + 8, 4);
     p->seq = (uint32_t)get(b + 12, 4);
     return 0;
+}
+
+int
+packet_protocol(const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    return n >= WIRE_HEAD && get(b, 2) == WIRE_MAGIC ? (int)get(b + 2, 2) : 0;
 }
 
 int

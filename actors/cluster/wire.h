@@ -70,6 +70,8 @@ const char *packet_name(int kind); /* "HELLO"; "?" */
 void packet_write(const struct packet *p, struct str *out);
 /* E_BUS: what is wrong with the bytes. */
 int packet_read(const void *bytes, size_t n, struct packet *out);
+/* Which protocol a packet is of, also where packet_read() refuses it for that; 0: it is none of Rille's. */
+int packet_protocol(const void *bytes, size_t n);
 void packet_print(const struct packet *p, struct str *out); /* for logs and the simulator's traces */
 
 #endif
