@@ -373,6 +373,7 @@ buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, 
     int status = 0;
     if (buffer_is_lost(from))
         return fail(E_LOST, "the value was on %s:%d, and is lost", from->pool->kind->name, from->pool->device);
+    if (in->read && out->bring) return out->bring(out->of, dst, in->of, src, bytes);
     if (in->read) status = in->read(in->of, room = must_alloc(bytes), src, bytes);
     if (!status && out->write)
         status = out->write(out->of, dst, room ? room : src, bytes);

@@ -82,6 +82,8 @@ struct pool_source {
      * here. */
     int (*read)(void *of, void *to, const void *from, size_t bytes);
     int (*write)(void *of, void *to, const void *from, size_t bytes);
+    /* Copies bytes of another such source, in a pool of the same cluster, here; NULL: read and write do. */
+    int (*bring)(void *of, void *to, void *source_of, const void *from, size_t bytes);
     void *of;
     const uint32_t *generation; /* another number: all that lay there is lost; NULL: it never is */
 };

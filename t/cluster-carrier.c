@@ -20,7 +20,8 @@ struct side {
     struct segment *segment;
     struct bus *bus;
     char port[CARRIER_PORT];
-    atomic_int asked, listed, lost;
+    atomic_int asked, listed, brought, lost;
+    uint64_t count; /* of what was brought last */
     uint64_t program;
     size_t n;
     bool same;
@@ -44,6 +45,26 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
     s->n = n;
     s->same = n == LIST && !memcmp(bytes, list, LIST);
     atomic_fetch_add(&s->listed, 1);
+}
+
+/* A side's memory is the list. */
+static int
+on_give(void *of, uint64_t at, size_t n, void *to)
+{
+    UNUSED(of);
+    if (at + n > LIST) return fail(E_BUS, "no such bytes");
+    memcpy(to, list + at, n);
+    return 0;
+}
+
+static void
+on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
+{
+    struct side *s = of;
+    s->n = n;
+    s->count = count;
+    s->same = from == !s->rank && (bytes ? !memcmp(bytes, list + count, n) : count + n > LIST);
+    atomic_fetch_add(&s->brought, 1);
 }
 
 static void
@@ -72,7 +93,8 @@ static void
 side_open(struct side *s, int rank, const char *host, const struct key *key)
 {
     *s = (struct side){.rank = rank};
-    struct carrier_options o = {.host = host, .key = key, .hear = {s, on_asked, on_listed, on_lost}};
+    struct carrier_options o = {
+        .host = host, .key = key, .hear = {s, on_asked, on_listed, on_give, on_brought, on_lost}};
     uint32_t owner = (uint32_t)rank;
     must(carrier_new(&o, &s->carrier), "carrier");
     carrier_port(s->carrier, s->port);
@@ -126,6 +148,21 @@ hear(struct side *s, uint32_t first, int n)
     return wrong;
 }
 
+/* Every question is answered, also where there are no such bytes, and none twice. count: also where it reads. */
+static void
+test_bring(struct side *a, const char *how)
+{
+    static const size_t at[] = {0, 1, LIST - CARRIER_PIECE, LIST - 7, LIST - 3},
+                        n[] = {1, CARRIER_PIECE, CARRIER_PIECE, 7, 4};
+    int wrong = 0;
+    for (int i = 0; i < (int)countof(at); i++) {
+        carrier_bring(a->carrier, 1, at[i], at[i], n[i]);
+        await(&a->brought, i + 1);
+        wrong += !a->same || a->count != at[i] || a->n != n[i];
+    }
+    ok(wrong == 0, "%s: bytes of the other's memory that are asked for come, or that they are not there", how);
+}
+
 static void
 test_two(const char *host, const struct key *key, const struct key *other, const char *how)
 {
@@ -145,8 +182,10 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     carrier_list(b.carrier, 0, 77, list, LIST);
     await(&a.listed, 1);
     ok(b.program == 77 && a.same, "%s: a list that is asked for comes, of %zu bytes", how, a.n);
+    test_bring(&a, how);
     side_join(&b, 2, job, ports);
-    say(&a, 1000); /* of the epoch that is over */
+    carrier_bring(a.carrier, 1, 5, 5, 9);
+    say(&a, 1000); /* both of the epoch that is over */
     side_join(&a, 2, job, ports);
     say(&a, 2000);
     ok(hear(&b, 2000, 1) == 0, "%s: what belongs to an epoch that is over is dropped", how);
@@ -156,6 +195,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     side_join(&b, 3, job, ports);
     say(&a, 4000);
     ok(hear(&b, 4000, 1) == 0, "%s: and so is what belongs to another job", how);
+    ok(atomic_load(&a.brought) == 5, "%s: what was asked for in an epoch that is over is not brought", how);
     is_int(atomic_load(&a.lost) + atomic_load(&b.lost), 0, "and no link is lost meanwhile");
     side_close(&a);
     side_close(&b);

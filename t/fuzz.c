@@ -296,6 +296,33 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
     assert(n == 0 || bytes);
 }
 
+static int
+on_give(void *of, uint64_t at, size_t n, void *to)
+{
+    UNUSED(of), UNUSED(at), UNUSED(to);
+    assert(n <= PIECE);
+    return fail(E_BUS, "no such bytes");
+}
+
+static void
+on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
+{
+    UNUSED(of), UNUSED(from), UNUSED(count);
+    static char copy[PIECE];
+    assert(n <= PIECE);
+    if (bytes) memcpy(copy, bytes, n);
+}
+
+/* Who is asked for bytes has no link to who asks. */
+static int
+no_link(struct carrier *c, int rank)
+{
+    UNUSED(c);
+    assert(rank == 1);
+    return fail(E_BUS, "no link");
+}
+static const struct net nobody = {.connect = no_link};
+
 enum { ACT = PIECE + 100, ACTS = 2 };
 
 /* A carrier in an epoch and a run whose part has one RECV, of two pieces an act. */
@@ -307,6 +334,7 @@ open_carrier(struct carrier *c, struct plan *p)
     static struct channel_slice slice = {.view = &view};
     static struct channel channel = {.peer = 1, .nreg = ACTS, .bytes = ACT, .nslice = 1, .slice = &slice};
     static struct channel_far far;
+    static struct peer peer[2];
     static const uint32_t owner;
     static _Alignas(64) char segment[1 << 15];
     assert(bus_host_bytes(1) <= sizeof segment);
@@ -317,7 +345,9 @@ open_carrier(struct carrier *c, struct plan *p)
     c->bus->kind->admit(c->bus, 5);
     *p = (struct plan){.ntask = 1, .task = &task, .nchannel = 1, .channel = &channel};
     far.addr = addr_of(1, 0);
-    c->hear = (struct carrier_hear){NULL, on_asked, on_listed, NULL};
+    c->hear = (struct carrier_hear){NULL, on_asked, on_listed, on_give, on_brought, NULL};
+    c->net = &nobody;
+    c->peer = peer;
     c->carrying = carrying_new(c, p, &far);
     c->joined = true;
     c->world = 2;
@@ -372,6 +402,7 @@ fuzz_carrier(const uint8_t *bytes, size_t n)
         uint8_t what = next_byte(&in);
         next_head(&in, &c, &h);
         size_t size = what & 2 ? (size_t)next_byte(&in) : l->offset ? ACT - PIECE : PIECE;
+        for (size_t i = 0; what & 8 && i < sizeof(struct bring); i++) piece[i] = (char)next_byte(&in);
         zmq_msg_init_data(&body, piece, size, NULL, NULL);
         carrier_take(&c, what & 1 ? BYTES : MESSAGES, &h, &body);
         zmq_msg_close(&body);

@@ -104,6 +104,28 @@ LUA
 RILLE_HOSTS=2 go launch -n 18 -d cpu:1 many.lua
 is "of many workers the one that is stopped is lost alone, whoever speaks for whom" "$code $(cat out)" "0 17	9	0	48.0	18"
 
+# What a snapshot keeps of a host goes to the next one and back again, from worker to worker: megabytes of it, and of
+# every host once.
+cat >spare.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1, 2})
+local x = rille.rand({3 * 1031, 771}, {placement = P, sbp = "S(0)"})
+local function all() return x:sum():item() .. x[{{1000, 1100}}]:sum():item() .. x[{{2500, 2600}}]:sum():item() end
+local want = all()
+rille.snapshot{1}
+for _, k in ipairs{2, 3, 1} do
+  for _ = 1, 20 do (x[{{0, 1}}] * 2):sum():item() end -- the copy is on its way meanwhile
+  os.execute(("sleep 1; kill -9 %d"):format(rille.workers()[k].pid))
+  local good, err = pcall(function() while true do x:sum():item() end end)
+  assert(not good and rille.is_lost(err), err)
+  rille.recover()
+  io.write(tostring(all() == want), " ")
+  rille.snapshot{1}
+end
+print(#rille.workers())
+LUA
+RILLE_HOSTS=3 go launch -n 3 -d cpu:1 spare.lua
+is "the values of whichever host is lost come back from its neighbour" "$code $(cat out)" "0 true true true 3"
+
 # ---- devices ----
 
 go launch -n 2 -d cpu:2 -e 'rille.ones({4}, {placement = rille.placement("cpu", {3, 4}), sbp = "S(0)"})'

@@ -26,7 +26,6 @@
 #include <unistd.h>
 
 enum { TICK_MS = 100 };
-enum { CARRY_ASK = 64, CARRY_LIST }; /* kinds of messages beside enum msg_kind */
 
 static int
 broken(const char *what)
@@ -88,8 +87,8 @@ forget_body(void *data, void *hint)
     free(data);
 }
 
-static struct head
-head_of(const struct carrier *c, const struct msg *m)
+struct head
+carrier_head(const struct carrier *c, const struct msg *m)
 {
     struct head h = {.m = *m};
     memcpy(h.job, c->job, CLUSTER_ID);
@@ -108,11 +107,17 @@ peer_of(struct carrier *c, int rank)
     return NULL;
 }
 
+bool
+carrier_knows(struct carrier *c, int rank)
+{
+    return peer_of(c, rank) != NULL;
+}
+
 static void
 send_message(struct carrier *c, const struct msg *m)
 {
     int rank = addr_process(m->to);
-    struct head h = head_of(c, m);
+    struct head h = carrier_head(c, m);
     if (peer_of(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
 }
 
@@ -139,7 +144,7 @@ static void
 send_piece(struct carrier *c, struct peer *p, struct parcel *parcel)
 {
     int64_t n = MIN(parcel->lane->c->bytes - parcel->sent, (int64_t)PIECE);
-    struct head h = head_of(c, &parcel->m);
+    struct head h = carrier_head(c, &parcel->m);
     zmq_msg_t piece;
     h.offset = (uint64_t)parcel->sent;
     atomic_fetch_add(&p->flying, 1);
@@ -178,6 +183,8 @@ send_item(struct carrier *c, const struct item *i)
 {
     if (i->parcel)
         line_up(c, i->parcel);
+    else if (i->m.kind == CARRY_BRING)
+        carrier_send_bring(c, i);
     else
         send_message(c, &i->m);
 }
@@ -222,8 +229,8 @@ send_now(struct carrier *c, const struct item *i)
     return now;
 }
 
-static void
-post(struct carrier *c, const struct item *i)
+void
+carrier_post(struct carrier *c, const struct item *i)
 {
     pthread_mutex_lock(&c->queue_lock);
     GROW(c->queue, c->nqueue + 1, c->queue_capacity);
@@ -241,7 +248,7 @@ send_far(void *of, const struct msg *m)
     struct lane *l = k && m->kind == MSG_FULL && m->out == MSG_FAR ? carrying_find(k, m) : NULL;
     struct item i = {.m = *m, .parcel = l ? &l->parcel[l->told++ % l->c->nreg] : NULL};
     if (i.parcel) i.parcel->m = *m;
-    if (!send_now(c, &i)) post(c, &i);
+    if (!send_now(c, &i)) carrier_post(c, &i);
     return 0;
 }
 
@@ -278,6 +285,7 @@ take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
         c->hear.listed(c->hear.of, c->epoch, from, h->program, zmq_msg_data(body), zmq_msg_size(body));
         return FATE_DONE;
     }
+    if (h->m.kind == CARRY_BRING) return carrier_take_bring(c, h, body);
     bool known = h->m.kind == MSG_FULL || h->m.kind == MSG_FREE || h->m.kind == MSG_STOP;
     if (!known || h->m.out != MSG_FAR) return FATE_STRANGE;
     if (run_after(h->m.run, c->run)) return FATE_LATER;
@@ -289,6 +297,7 @@ take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
 static enum fate
 take_piece(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {
+    if (h->m.kind == CARRY_BROUGHT) return carrier_take_brought(c, h, body);
     if (run_after(h->m.run, c->run)) return FATE_LATER;
     if (h->m.run != c->run || !c->carrying) return FATE_DONE;
     struct lane *l = lane_for(c, h);
@@ -638,8 +647,8 @@ carrier_leave(struct carrier *c)
 
 /* ---- lists ---- */
 
-static struct msg
-speech(const struct carrier *c, int kind, int rank)
+struct msg
+carrier_speech(const struct carrier *c, int kind, int rank)
 {
     return (struct msg){.kind = (uint8_t)kind, .from = addr_of(c->rank, 0), .to = addr_of(rank, 0)};
 }
@@ -647,9 +656,9 @@ speech(const struct carrier *c, int kind, int rank)
 void
 carrier_ask(struct carrier *c, int rank, uint64_t program)
 {
-    struct msg m = speech(c, CARRY_ASK, rank);
+    struct msg m = carrier_speech(c, CARRY_ASK, rank);
     pthread_mutex_lock(&c->lock);
-    struct head h = head_of(c, &m);
+    struct head h = carrier_head(c, &m);
     h.program = program;
     if (peer_of(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
     pthread_mutex_unlock(&c->lock);
@@ -658,10 +667,10 @@ carrier_ask(struct carrier *c, int rank, uint64_t program)
 void
 carrier_list(struct carrier *c, int rank, uint64_t program, const void *bytes, size_t n)
 {
-    struct msg m = speech(c, CARRY_LIST, rank);
+    struct msg m = carrier_speech(c, CARRY_LIST, rank);
     zmq_msg_t body;
     pthread_mutex_lock(&c->lock);
-    struct head h = head_of(c, &m);
+    struct head h = carrier_head(c, &m);
     h.program = program;
     if (n <= LIST_MOST && peer_of(c, rank) && !zmq_msg_init_data(&body, must_copy(bytes, n), n, forget_body, NULL))
         c->net->send(c, rank, MESSAGES, &h, &body);

@@ -25,6 +25,11 @@ struct carrier_hear {
     void *of;
     void (*asked)(void *of, uint32_t epoch, int from, uint64_t program);
     void (*listed)(void *of, uint32_t epoch, int from, uint64_t program, const void *bytes, size_t n);
+    /* Copies n bytes of this host's memory, which begin at an offset, for a worker of another host. E_BUS: they are not
+     * there. */
+    int (*give)(void *of, uint64_t at, size_t n, void *to);
+    /* What carrier_bring() asked a worker for; bytes NULL: it has not got it. */
+    void (*brought)(void *of, int from, uint64_t count, const void *bytes, size_t n);
     void (*lost)(void *of, const char *how); /* a link to a worker that others still have */
 };
 enum { CARRIER_PORT = 256 };
@@ -61,6 +66,12 @@ void carrier_cut(struct carrier *c, bool lost);
 /* Asks for a worker's list of the program's channels; sends it this one's. The main thread. */
 void carrier_ask(struct carrier *c, int rank, uint64_t program);
 void carrier_list(struct carrier *c, int rank, uint64_t program, const void *bytes, size_t n);
+
+/* Asks a worker for n bytes, CARRIER_PIECE at most, of its host's memory; count: of the question, by which brought()
+ * has the answer. There is none where the epoch ends before, or has not begun there. Any thread, also one that holds a
+ * lock that `hear` takes. */
+enum { CARRIER_PIECE = 1 << 20 };
+void carrier_bring(struct carrier *c, int rank, uint64_t count, uint64_t at, size_t n);
 
 /* The channels of a connected part, for one run at a time. far: as it is in this epoch; both outlive it. */
 struct carrying;

@@ -11,12 +11,18 @@
 #include <zmq.h>
 
 enum {
-    PIECE = 1 << 20,
+    PIECE = CARRIER_PIECE,
     CREDITS = 8,
     LIST_MOST = 1 << 26,
     SILENT_MS = 3000, /* what was sent is not acknowledged for so long, or a link is down: it is lost */
 };
 enum road { MESSAGES, BYTES, NROAD };
+enum { CARRY_ASK = 64, CARRY_LIST, CARRY_BRING, CARRY_BROUGHT }; /* kinds of messages beside enum msg_kind */
+
+/* What BRING asks for, its body; of BROUGHT what came, before the bytes. */
+struct bring {
+    uint64_t count, at, n;
+};
 
 /* What every message begins with, and those of lists and pieces have bytes behind. Hosts have one order of bytes. */
 struct head {
@@ -73,6 +79,7 @@ struct peer {
 struct item { /* of the queue: a message, or a parcel */
     struct msg m;
     struct parcel *parcel;
+    struct bring bring; /* of a message that asks for bytes */
 };
 
 /* What carries messages between workers, each a head and a body or none. Heads of one road and sender arrive in the
@@ -137,6 +144,17 @@ struct carrier {
  * the body over where it keeps it. */
 enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
 enum fate carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t *body);
+/* bring.c: sends, and takes, what asks for bytes of memories and what brings them. */
+void carrier_send_bring(struct carrier *c, const struct item *i);
+enum fate carrier_take_bring(struct carrier *c, const struct head *h, zmq_msg_t *body);
+enum fate carrier_take_brought(struct carrier *c, const struct head *h, zmq_msg_t *body);
+/* carrier.c: the head of a message of this epoch; is its receiver one that a link goes to? Puts an item into the queue.
+ */
+struct head carrier_head(const struct carrier *c, const struct msg *m);
+bool carrier_knows(struct carrier *c, int rank);
+void carrier_post(struct carrier *c, const struct item *i);
+/* A message of the carrier's own to another worker's. */
+struct msg carrier_speech(const struct carrier *c, int kind, int rank);
 /* Finds the lane of a FULL; NULL: its channel has no bytes. */
 struct lane *carrying_find(const struct carrying *k, const struct msg *m);
 /* Makes the carrier's thread look around. Any thread. */

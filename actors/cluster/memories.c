@@ -285,11 +285,23 @@ write_far(void *of, void *to, const void *from, size_t bytes)
     return reach_store(m->of->reach, m->number, offset_of(m, to), from, bytes);
 }
 
+static int
+bring_far(void *of, void *to, void *source_of, const void *from, size_t bytes)
+{
+    const struct memory *m = of, *source = source_of;
+    return reach_bring(m->of->reach, m->number, offset_of(m, to), source->number, offset_of(source, from), bytes);
+}
+
 void
 cluster_source(struct cluster *c, int kind, int device, struct pool_source *out)
 {
     struct memory *m = &c->memory[cluster_memory_of(c, kind, device)];
     bool here = m->segment == c->own;
-    *out = (struct pool_source){take_bytes, give_bytes,    here ? NULL : read_far, here ? NULL : write_far,
-                                m,          &m->made_epoch};
+    *out = (struct pool_source){.take = take_bytes,
+                                .give = give_bytes,
+                                .read = here ? NULL : read_far,
+                                .write = here ? NULL : write_far,
+                                .bring = here ? NULL : bring_far,
+                                .of = m,
+                                .generation = &m->made_epoch};
 }

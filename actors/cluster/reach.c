@@ -2,6 +2,7 @@
 #include "actors/cluster/reach.h"
 
 #include "runtime/arena.h"
+#include "runtime/clock.h"
 #include "runtime/error.h"
 
 #include <poll.h>
@@ -9,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNDER_WAY = 8, LOOK_UP_MS = 50 };
+enum {
+    UNDER_WAY = 8,
+    LOOK_UP_MS = 50,
+    PATIENCE_MS = 2000, /* a worker that has not yet begun the epoch knows nobody to ask, and does not answer */
+};
 
 struct reach {
     struct reach_options options;
@@ -24,10 +29,12 @@ struct reach {
 struct wish {
     enum packet_kind kind;
     int memory, rank;
-    uint64_t at;
+    int source, source_rank; /* BRING: the other memory, and who is asked there */
+    uint64_t at, from;
     char *bytes; /* FETCH writes them, STORE reads them */
     size_t n, asked, answered;
-    uint64_t first; /* count of its first piece */
+    uint64_t first;   /* count of its first piece */
+    int64_t heard_ns; /* when the last one was answered, or all that is not was asked again */
     bool give;
 };
 
@@ -93,7 +100,9 @@ ask(struct reach *r, struct wish *w)
                        .count = ++r->count,
                        .flags = w->give ? HOLD_GIVE : 0,
                        .offset = w->at + w->asked,
-                       .total = n};
+                       .total = n,
+                       .rank = w->source_rank,
+                       .source = w->from + w->asked};
     if (w->kind == PACKET_STORE) p.bytes = (struct span){(const unsigned char *)w->bytes + w->asked, (uint32_t)n};
     w->asked += n;
     str_clear(&r->packet);
@@ -119,6 +128,7 @@ answer(struct wish *w, const struct packet *p)
         return fail(E_BUS, "worker %d sent other bytes than asked", w->rank);
     if (w->kind == PACKET_FETCH) memcpy(w->bytes + w->answered, p->bytes.bytes, n);
     w->answered += n;
+    w->heard_ns = now_ns();
     return 0;
 }
 
@@ -155,6 +165,20 @@ ask_another(struct reach *r, struct wish *w, int rank)
     w->rank = rank;
     w->asked = w->answered;
     w->first = r->count + 1 - w->answered / WIRE_PIECE;
+    w->heard_ns = now_ns();
+}
+
+/* Finds who is asked now, and asks for what is not answered anew when that is another one. E_LOST. */
+static int
+find_keepers(struct reach *r, struct wish *w)
+{
+    int rank = r->options.keeper(r->options.of, w->memory), source = -1;
+    if (rank < 0) return err_last();
+    if (w->kind == PACKET_BRING && (source = r->options.keeper(r->options.of, w->source)) < 0) return err_last();
+    bool waits = w->kind == PACKET_BRING && now_ns() - w->heard_ns > PATIENCE_MS * 1000000ll;
+    if (rank != w->rank || source != w->source_rank || waits) ask_another(r, w, rank);
+    w->source_rank = source;
+    return 0;
 }
 
 /* Its link is not there: it comes back, or soon the keeper is another one, or there is none. Until then all is asked
@@ -170,11 +194,9 @@ give_up(struct reach *r, struct wish *w)
 static int
 carry_out(struct reach *r, struct wish *w)
 {
-    w->rank = -1;
+    w->rank = w->source_rank = -1;
     while (w->answered < w->n) {
-        int rank = r->options.keeper(r->options.of, w->memory);
-        if (rank < 0) return err_last();
-        if (rank != w->rank) ask_another(r, w, rank);
+        TRY(find_keepers(r, w));
         bool known = peer_of(r, w->rank) >= 0;
         while (known && w->asked < w->n && w->asked - w->answered < (size_t)UNDER_WAY * WIRE_PIECE)
             if (ask(r, w)) known = give_up(r, w);
@@ -215,4 +237,11 @@ int
 reach_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes)
 {
     return fulfil(r, (struct wish){.kind = PACKET_FETCH, .memory = memory, .at = at, .bytes = to, .n = bytes});
+}
+
+int
+reach_bring(struct reach *r, int memory, uint64_t at, int source, uint64_t from, size_t bytes)
+{
+    return fulfil(
+        r, (struct wish){.kind = PACKET_BRING, .memory = memory, .at = at, .source = source, .from = from, .n = bytes});
 }

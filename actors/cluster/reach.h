@@ -1,7 +1,8 @@
 /* reach.h - the controller's hand on memories of other hosts: messages write and read values there.
  *
  * It asks the first worker of a host, piece by piece of 1 MiB with a few on their way, on a link of its own, and waits
- * for the answers: so what it wrote is there before the controller says anything else. Any thread; one at a time. */
+ * for the answers: so what it wrote is there before the controller says anything else. What goes from one host to
+ * another the worker there asks one of the other host for, and answers when it is there. Any thread; one at a time. */
 #ifndef RILLE_CLUSTER_REACH_H
 #define RILLE_CLUSTER_REACH_H
 
@@ -26,5 +27,7 @@ void reach_forget(struct reach *r, int rank);
 int reach_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
 int reach_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
 int reach_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);
+/* From one memory to another, worker to worker. */
+int reach_bring(struct reach *r, int memory, uint64_t at, int source, uint64_t from, size_t bytes);
 
 #endif

@@ -178,8 +178,6 @@ on_lost(void *of, const char *how)
     pthread_mutex_unlock(&s->lock);
 }
 
-const struct carrier_hear server_hear = {NULL, on_asked, on_listed, on_lost};
-
 /* ---- what comes ---- */
 
 void
@@ -245,6 +243,20 @@ take_value(struct server *s, const struct packet *p)
     reply(s, p, status, bytes);
 }
 
+/* It is answered when the bytes are here. */
+static void
+take_bring(struct server *s, const struct packet *p)
+{
+    int status = check_place(s, p, (size_t)p->total);
+    if (!status && (!s->carrier || p->rank < 0)) status = fail(E_BUS, "bring: there is no worker %d to ask", p->rank);
+    if (status) {
+        reply(s, p, status, (struct span){0});
+        return;
+    }
+    s->brought[p->count % SERVER_BRINGS] = (struct brought){p->count, p->offset, p->rank, (size_t)p->total};
+    carrier_bring(s->carrier, p->rank, p->count, p->source, (size_t)p->total);
+}
+
 static void
 take_bulk(struct server *s)
 {
@@ -255,10 +267,47 @@ take_bulk(struct server *s)
     while (!s->leaving && link_receive(s->link, LINK_BULK, &peer, &bytes, &n)) {
         if (packet_read(bytes, n, &p))
             server_leave(s, LEAVE_FAILED, err_text());
+        else if (p.kind == PACKET_BRING)
+            take_bring(s, &p);
         else if (p.kind == PACKET_HOLD || p.kind == PACKET_STORE || p.kind == PACKET_FETCH)
             take_value(s, &p);
     }
 }
+
+/* ---- values that go from host to host; on the carrier's thread ---- */
+
+static int
+on_give(void *of, uint64_t at, size_t n, void *to)
+{
+    struct server *s = of;
+    struct packet p = {.kind = PACKET_BRING, .offset = at};
+    pthread_mutex_lock(&s->lock);
+    int status = check_place(s, &p, n);
+    if (!status) memcpy(to, segment_base(s->segment) + at, n);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* What nobody asked for, or not in so many bytes, is dropped. The link may have told of what came while it was sent on:
+ * so that is looked for too. */
+static void
+on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
+{
+    struct server *s = of;
+    pthread_mutex_lock(&s->lock);
+    struct brought *b = &s->brought[count % SERVER_BRINGS];
+    struct packet p = {.kind = PACKET_BRING, .count = count, .offset = b->at};
+    if (b->count == count && b->rank == from && b->n == n && n) {
+        int status = bytes ? check_place(s, &p, n) : fail(E_BUS, "bring: worker %d has no such bytes", from);
+        if (!status) memcpy(segment_base(s->segment) + b->at, bytes, n);
+        *b = (struct brought){0};
+        reply(s, &p, status, (struct span){0});
+        take_bulk(s);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+const struct carrier_hear server_hear = {NULL, on_asked, on_listed, on_give, on_brought, on_lost};
 
 static void
 take_state(struct server *s)

@@ -26,6 +26,13 @@ struct asker { /* who waits for a list */
     uint64_t program;
 };
 
+struct brought { /* a question to a worker of another host: where the answer belongs */
+    uint64_t count, at;
+    int rank;
+    size_t n;
+};
+enum { SERVER_BRINGS = 64 };
+
 struct job { /* a program and its plan */
     uint64_t id;
     struct plan *plan; /* NULL: its making failed */
@@ -59,10 +66,11 @@ struct server {
     struct bus *bus_end;    /* NULL: the epoch's bus is not there */
     uint32_t stop, running; /* the run that is to stop; the one in progress, 0: none */
     uint32_t stop_why;
-    bool decides;            /* this memory says whether one can still cancel the run in progress */
-    struct segment *segment; /* of this host's devices; under the lock, as others read it */
-    uint32_t segment_made;   /* the epoch in which it was made */
-    struct carrier *carrier; /* to other hosts; NULL: there are none */
+    bool decides;                          /* this memory says whether one can still cancel the run in progress */
+    struct segment *segment;               /* of this host's devices; under the lock, as others read it */
+    uint32_t segment_made;                 /* the epoch in which it was made */
+    struct carrier *carrier;               /* to other hosts; NULL: there are none */
+    struct brought brought[SERVER_BRINGS]; /* by count; the last ones */
     /* The main thread's own. */
     struct segment *bus, *made_bus; /* the epoch's; the one that this worker made */
     struct atlas *atlas;

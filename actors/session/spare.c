@@ -2,8 +2,9 @@
  *
  * Each device has a neighbour: the device of the same turn in the next memory. A part of a value that no other host has
  * as well is copied to the neighbour of its device - parts, not values, so that no bit of a partial sum changes - and
- * back when its host is lost. A thread copies, by messages (cluster/reach.h), piece by piece, while the next runs
- * compute: nobody writes over bytes that a snapshot holds. The session's thread makes and holds all buffers. */
+ * back when its host is lost. A thread has it copied, by messages from worker to worker (cluster/reach.h), piece by
+ * piece, while the next runs compute: nobody writes over bytes that a snapshot holds. The session's thread makes and
+ * holds all buffers. */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"

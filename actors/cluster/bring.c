@@ -1,0 +1,68 @@
+/* bring.c - bytes of one host's memory that a worker of another asks for: so that a value goes from host to host, and
+ * the controller, which says what goes where, carries none of it.
+ *
+ * Questions go with messages and answers with bytes, on the links between workers; both are of an epoch. Neither side
+ * waits: what is not answered is asked again by who wants it (reach.c). */
+#include "actors/cluster/carry.h"
+
+#include "runtime/error.h"
+
+#include <string.h>
+
+void
+carrier_bring(struct carrier *c, int rank, uint64_t count, uint64_t at, size_t n)
+{
+    struct item i = {.bring = {count, at, n}};
+    i.m = (struct msg){.kind = CARRY_BRING, .to = addr_of(rank, 0)};
+    carrier_post(c, &i);
+}
+
+void
+carrier_send_bring(struct carrier *c, const struct item *i)
+{
+    int rank = addr_process(i->m.to);
+    struct msg m = carrier_speech(c, CARRY_BRING, rank);
+    struct head h = carrier_head(c, &m);
+    zmq_msg_t body;
+    if (!carrier_knows(c, rank) || zmq_msg_init_size(&body, sizeof i->bring)) return;
+    memcpy(zmq_msg_data(&body), &i->bring, sizeof i->bring);
+    c->net->send(c, rank, MESSAGES, &h, &body);
+}
+
+/* What is not there is answered as well, by no bytes. */
+enum fate
+carrier_take_bring(struct carrier *c, const struct head *h, zmq_msg_t *body)
+{
+    int rank = addr_process(h->m.from);
+    struct msg m = carrier_speech(c, CARRY_BROUGHT, rank);
+    struct head answer = carrier_head(c, &m);
+    struct bring b;
+    zmq_msg_t out;
+    if (zmq_msg_size(body) != sizeof b) return FATE_STRANGE;
+    memcpy(&b, zmq_msg_data(body), sizeof b);
+    if (b.n > PIECE) return FATE_STRANGE;
+    if (!carrier_knows(c, rank) || zmq_msg_init_size(&out, sizeof b + b.n)) return FATE_DONE;
+    memcpy(zmq_msg_data(&out), &b, sizeof b);
+    if (c->hear.give(c->hear.of, b.at, b.n, (char *)zmq_msg_data(&out) + sizeof b)) {
+        err_clear();
+        zmq_msg_close(&out);
+        if (zmq_msg_init_size(&out, sizeof b)) return FATE_DONE;
+        memcpy(zmq_msg_data(&out), &b, sizeof b);
+    }
+    c->net->send(c, rank, BYTES, &answer, &out);
+    return FATE_DONE;
+}
+
+enum fate
+carrier_take_brought(struct carrier *c, const struct head *h, zmq_msg_t *body)
+{
+    struct bring b;
+    size_t n = zmq_msg_size(body);
+    const char *bytes = zmq_msg_data(body);
+    if (n < sizeof b) return FATE_STRANGE;
+    memcpy(&b, bytes, sizeof b);
+    if (b.n > PIECE || (n != sizeof b && n != sizeof b + b.n)) return FATE_STRANGE;
+    bool has = n == sizeof b + b.n;
+    c->hear.brought(c->hear.of, addr_process(h->m.from), b.count, has ? bytes + sizeof b : NULL, (size_t)b.n);
+    return FATE_DONE;
+}
