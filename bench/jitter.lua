@@ -3,7 +3,8 @@
 --   rille -d cpu:1 bench/jitter.lua
 --
 -- A table is the order in which each device works when nothing jitters: the same plan's own, kept whatever comes. Both take
--- the same act of the same stage and piece equally long: F = B = W = 1, up to 10 % more or less. Without cost of hops, and
+-- the same act of the same stage and piece equally long: F = B = W = 1 (interleaved: B = 2, W with it), up to 10 % more or
+-- less. Without cost of hops, and
 -- where the device that receives works on it for 10 % of F: when it comes, or in a table before the act that wants it.
 -- Prints makespans in units of F: without jitter; means and worst of SEEDS draws of credits and of the table.
 
@@ -14,17 +15,24 @@ local dealt, pipeline = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
 
 local function key(s) return s.stage .. s.what .. s.piece end
 
--- A device's acts of stages, in the order in which they begin.
-local function orders(chart)
-  local list = {}
+local acts <const> = {forward = true, backward = true, weight = true}
+
+-- By device the acts of its stages in the order in which they begin, and by act how long it takes: in a table each is one,
+-- also where the plan does something else amid it.
+local function table_of(chart)
+  local spans, order, took = {}, {}, {}
   for _, s in ipairs(chart.planned.spans) do
-    if s.piece and (s.what == "forward" or s.what == "backward" or s.what == "weight") then
-      list[s.device] = list[s.device] or {}
-      table.insert(list[s.device], s)
-    end
+    if s.piece and acts[s.what] then spans[#spans + 1] = s end
   end
-  for _, l in pairs(list) do table.sort(l, function(a, b) return a.from < b.from end) end
-  return list
+  table.sort(spans, function(a, b) return a.from < b.from end)
+  for _, s in ipairs(spans) do
+    if not took[key(s)] then
+      order[s.device] = order[s.device] or {}
+      table.insert(order[s.device], s)
+    end
+    took[key(s)] = (took[key(s)] or 0) + s.to - s.from
+  end
+  return order, took
 end
 
 -- When the table's order ends if acts take so long: an act begins when the one before it in its row has ended, and what it
@@ -66,26 +74,28 @@ local function tabled(order, took, devices, hop)
   return last
 end
 
-local cases = {{"1f1b", 1}, {"zb-h1", 1}, {"zb-h2", 1}, {{lag = 2, split_backward = true}, 1, name = "lag 2"},
-  {"v-min", 2}, {"v-half", 2}, {"zb-v", 2}, {{memory = 1.5}, 2, name = "memory 1.5"}}
+local cases = {{"gpipe", 1}, {"1f1b", 1}, {"zb-h1", 1}, {"zb-h2", 1}, {{lag = 2, split_backward = true}, 1, name = "lag 2"},
+  {"interleaved", 2, joint = true}, {"v-min", 2}, {"v-half", 2}, {"zb-v", 2}, {{memory = 1.5}, 2, name = "memory 1.5"},
+  {{memory = 0.75}, 4, name = "waves 0.75"}, {{memory = 1}, 4, name = "waves 1"}}
 
 print(("%-12s %7s %6s %4s %9s %13s %6s %13s %6s"):format("schedule", "devices", "pieces", "hop", "no jitter", "credits, mean", "worst", "a table, mean", "worst"))
 for _, hop in ipairs{0, 0.1} do
   for _, p in ipairs{4, 8} do
     for _, case in ipairs(cases) do
-      local m, devices = 2 * p, dealt(p, case[2], true)
-      local costs = {forward = UNIT, backward = UNIT, weight = UNIT, move = hop * UNIT}
+      local m, devices = 2 * p, dealt(p, case[2], not case.joint)
+      local costs = {forward = UNIT, backward = case.joint and 2 * UNIT or UNIT, weight = case.joint and 0 or UNIT, move = hop * UNIT}
       local schedule = case[1]
       if schedule.memory then schedule.costs = costs end
       local step = pipeline(devices, m, schedule)
       local still = step:chart(costs)
-      local order, mean, worst, table_mean, table_worst = orders(still), 0, 0, 0, 0
+      local order, as_planned = table_of(still)
+      local at_rest = tabled(order, as_planned, devices, hop * UNIT)
+      assert(hop > 0 or math.abs(at_rest - still.planned.time) < 1e-6, "without jitter a table takes as long as its plan")
+      local mean, worst, table_mean, table_worst = 0, 0, 0, 0
       for seed = 1, SEEDS do
         costs.jitter, costs.seed = JITTER, seed
-        local chart, took = step:chart(costs), {}
-        for _, l in pairs(orders(chart)) do
-          for _, s in ipairs(l) do took[key(s)] = (took[key(s)] or 0) + s.to - s.from end
-        end
+        local chart = step:chart(costs)
+        local _, took = table_of(chart)
         local own, other = chart.planned.time / UNIT, tabled(order, took, devices, hop * UNIT) / UNIT
         mean, worst = mean + own / SEEDS, math.max(worst, own)
         table_mean, table_worst = table_mean + other / SEEDS, math.max(table_worst, other)
