@@ -36,15 +36,23 @@ struct reals {
 
 enum { LINE_VIEWS = 4 };
 
+/* Computes line r of each view; r counts inner positions fastest. */
+typedef void line_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line);
+
 /* A call for every line: dense views that all have these lines. */
 struct line_call {
     struct lines l;
     int nview;
     const struct view *view[LINE_VIEWS];
     unsigned out; /* bit i: one() writes view i */
-    /* Computes line r of each view; r counts inner positions fastest. */
-    void (*one)(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line);
+    line_fn *one;
 };
+/* Of each line of x along an axis one of y. */
+static inline struct line_call
+line_map(const struct view *x, const struct view *y, int axis, line_fn *one)
+{
+    return (struct line_call){.l = lines_of(x, axis), .nview = 2, .view = {x, y}, .out = 2, .one = one};
+}
 
 /* The variant of an operator whose record has lines(): the views are all floats, or all doubles. */
 bool lines_accepts(const struct kcall *k);

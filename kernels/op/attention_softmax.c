@@ -181,11 +181,7 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
 static bool
 lines(const struct kcall *k, struct line_call *c)
 {
-    *c = (struct line_call){.l = lines_of(&k->in[SCORES], k->in[SCORES].ndim - 1),
-                            .nview = 2,
-                            .view = {&k->in[SCORES], &k->out[0]},
-                            .out = 2,
-                            .one = one_line};
+    *c = line_map(&k->in[SCORES], &k->out[0], k->in[SCORES].ndim - 1, one_line);
     return k->in[SCORES].dtype == DT_F64;
 }
 

@@ -43,11 +43,7 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
 static bool
 lines(const struct kcall *k, struct line_call *c)
 {
-    *c = (struct line_call){.l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i),
-                            .nview = 2,
-                            .view = {&k->in[0], &k->out[0]},
-                            .out = 2,
-                            .one = one_line};
+    *c = line_map(&k->in[0], &k->out[0], (int)k->call->attr[AXIS].i, one_line);
     return true;
 }
 
