@@ -307,11 +307,16 @@ function complete.list(env, text, tokens, commands, files)
   return list or {}, #text - #prefix
 end
 
--- How what is called at the cursor is called, in a line; nil when nothing is, or it is not known.
+-- The arguments of what is called at the cursor, in a line; nil when nothing is, or it is not known.
 function complete.hint(text, tokens)
   local chunk = read{text = text, tokens = tokens}
-  local page = call_of(chunk)
-  return page and pages.signature(page) or nil
+  local page, frame = call_of(chunk)
+  if not page then return nil end
+  local signature = pages.signature(page)
+  local before, arguments = signature:match("^(.-)%f[%w_]" .. page:match("[%w_]+$") .. "([%({].*)$")
+  if not before then return signature end
+  local self_given = word_of(chunk, frame.at - 2) == ":" and before == ""
+  return self_given and arguments:gsub("^%(%w+,? ?", "(", 1) or arguments
 end
 
 return complete

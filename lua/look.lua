@@ -46,7 +46,7 @@ function hist_meta.__tostring(h)
   local most, text = 1, {}
   for _, count in ipairs(h.counts) do most = math.max(most, count) end
   for i, count in ipairs(h.counts) do text[i] = blocks[math.ceil(8 * count / most)] end
-  return ("%g |%s| %g   most %d"):format(h.min, table.concat(text), h.max, most)
+  return ("%g to %g, most %d\n|%s|"):format(h.min, h.max, most, table.concat(text))
 end
 
 -- {min =, max =, counts =}: how many lie in each of `bins` equal parts of what lies between min and max.

@@ -65,11 +65,14 @@ end)
 
 tap.group("hints", function()
   local function hint(line) return (select(3, rille._complete(line))) end
-  tap.is(hint("x:softmax("), "softmax(x, axis = -1)", "of an operator")
-  tap.is(hint("print(x:softmax(0, "), "softmax(x, axis = -1)", "of the call that the cursor is in")
+  tap.is(hint("x:softmax("), "(axis = -1)", "of an operator, its operand given")
+  tap.is(hint("rille.softmax("), "(x, axis = -1)", "or not")
+  tap.is(hint("x:relu("), "()", "which may be all that it takes")
+  tap.is(hint("print(x:softmax(0, "), "(axis = -1)", "of the call that the cursor is in")
   tap.is(hint("x:softmax(0)"), nil, "not behind it")
-  tap.is(hint("rille.nn.Linear(2, "), "rille.nn.Linear(in, out, {bias = true})", "of a layer")
-  tap.is(hint("net.fc1:to_global{"), "x:to_global{placement =, sbp =}", "of a method") -- a tensor's has the same name
+  tap.is(hint("rille.nn.Linear(2, "), "(in, out, {bias = true})", "of a layer")
+  tap.is(hint("net.fc1:to_global{"), "{placement =, sbp =}", "of a method") -- a tensor's has the same name
+  tap.is(hint("rille.graph("):sub(1, 5), "(fn, ", "of a page that begins with what it gives")
   tap.is(hint("unknown(("), nil, "of what is not known there is none")
 end)
 

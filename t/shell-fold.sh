@@ -25,7 +25,7 @@ function as() return a:to_global{sbp = "S(7)"} end
 EOF2
 lines=(':explain y' ':plan y' y.shape m 'no()' 'far()' 'as()' '?matmul' '?nn.Linear' '?graph' ':help' 'print(m)' ':explain f'
   'rille.help("softmax")' 'nosuch:matmul(y)' ':doctor' '("x"):rep(300) .. " y"' 'error(("five words that are long "):rep(9))'
-  'o' 'y:stats()' ':tutorial' 'rille')
+  'o' 'y:stats()' 'y:hist()' ':tutorial' 'rille')
 # Of these, narrow terminals show less, or it takes another time.
 tables=(':time rille.ones({4}, {placement = P, sbp = "P"})' ':actors' ':actors g' ':devices' ':workers' ':mem' ':whos'
   'P:show()' 'o:show()' 'g:show()' 'y:show()' 'm:show()' 'rille.help()' y '{y, o, P}' :top)

@@ -52,7 +52,7 @@ tap.is(rille.zeros({0}):stats().numel, 0, "nothing has stats")
 local h = x:hist(4)
 tap.is(h.counts, {25, 25, 25, 25}, "a histogram counts")
 tap.is(rille.ones({5}):hist(2).counts, {5, 0}, "one value is in the first part")
-tap.is(tostring(h), "0 |████| 99   most 25", "and prints as bars")
+tap.is(tostring(h), "0 to 99, most 25\n|████|", "and prints as bars")
 
 -- ---- what is read ----
 
