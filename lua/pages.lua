@@ -219,8 +219,8 @@ local function name_in(t, prefix, value)
   end
 end
 
--- How a function or a class of ours is called; nil: it is none.
-function pages.of(value)
+-- The page of a function, a class or a module of ours; nil: it is none.
+local function page_of(value)
   local name = name_in(rille, "", value) or name_in(methods, "", value)
   for _, module in ipairs(pages.modules) do
     local t = rawget(rille, module)
@@ -231,7 +231,26 @@ function pages.of(value)
     for part in outer:gmatch("%a+") do t = t and rawget(t, part) end
     name = name or t and name_in(t, outer, value)
   end
+  return name
+end
+
+-- How a function or a class of ours is called; nil: it is none.
+function pages.of(value)
+  local name = page_of(value)
   return name and pages.signature(name)
+end
+
+-- The page of a value, or of what it is one of: a tensor, a graph, a layer.
+function pages.about(value)
+  local meta = debug.getmetatable(value)
+  local kind = type(value) == "userdata" and tostring(meta.__name):match("^rille%.(.*)")
+  local name = rows[kind] and kind or page_of(value) or type(value) == "table" and meta and page_of(meta)
+  return name and whole(name)
+end
+
+-- The name of a page that may have been meant, nil when none is near.
+function pages.nearest(name)
+  return rille._nearest(rows, name) or ending[rille._nearest(ending, name:match("[^.:]*$"))] or nil
 end
 
 return pages

@@ -121,11 +121,26 @@ chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *mor
     return code;
 }
 
+const char *
+chunk_page(const char *chunk, size_t *n)
+{
+    static const char blanks[] = " \t\n", inner[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.:";
+    const char *first = chunk + strspn(chunk, blanks), *name = first;
+    bool before = *first == '?';
+    if (before) name += 1 + strspn(first + 1, blanks);
+    *n = before ? strlen(name) : strspn(name, inner);
+    while (*n && strchr(blanks, name[*n - 1])) (*n)--;
+    if (before) return name;
+    bool behind = *n && name[*n] == '?' && !name[*n + 1 + strspn(name + *n + 1, blanks)];
+    return behind ? name : NULL;
+}
+
 bool
 chunk_is_marked(const char *chunk)
 {
-    const char *first = chunk + strspn(chunk, " \t");
-    return first[0] == '?' || (first[0] == ':' && first[1] != ':');
+    const char *first = chunk + strspn(chunk, " \t\n");
+    size_t n;
+    return (first[0] == ':' && first[1] != ':') || chunk_page(chunk, &n);
 }
 
 bool

@@ -304,10 +304,8 @@ command_name(int i)
 static int
 command_help(lua_State *L, int env, const char *text)
 {
-    (void)env;
     if (*text) {
-        if (!help_push(L, text)) return luaL_error(L, "nothing is called '%s'; rille.help() lists names", text);
-        fold_print(lua_tostring(L, -1));
+        repl_show_page(L, env, text);
         return COMMAND_DONE;
     }
     luaL_Buffer b;

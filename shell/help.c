@@ -36,6 +36,22 @@ help_push_call(lua_State *L, int i)
     return ask_pages(L, "of");
 }
 
+bool
+help_push_about(lua_State *L, int i)
+{
+    lua_pushvalue(L, i);
+    return ask_pages(L, "about");
+}
+
+const char *
+help_missing(lua_State *L, const char *name)
+{
+    lua_pushstring(L, name);
+    bool near = ask_pages(L, "nearest");
+    return lua_pushfstring(L, "nothing is called '%s'%s%s; rille.help() lists names", name,
+                           near ? "; the nearest page is ?" : "", near ? lua_tostring(L, -1) : "");
+}
+
 /* rille._record(name): what the record of an operator tells of it, nil when the name is of none. */
 static int
 record(lua_State *L)
@@ -113,7 +129,7 @@ static int
 help(lua_State *L)
 {
     const char *name = luaL_optstring(L, 1, NULL);
-    if (name && !help_push(L, name)) return complain(L, "nothing is called '%s'; rille.help() lists names", name);
+    if (name && !help_push(L, name)) return complain(L, "%s", help_missing(L, name));
     if (!name) {
         lua_pushinteger(L, print_columns());
         ask_pages(L, "list");
@@ -129,7 +145,7 @@ static int
 page(lua_State *L)
 {
     const char *name = luaL_checkstring(L, 1);
-    if (!help_push(L, name)) complain(L, "nothing is called '%s'; rille.help() lists names", name);
+    if (!help_push(L, name)) complain(L, "%s", help_missing(L, name));
     return 1;
 }
 

@@ -77,35 +77,50 @@ keys_wait(void)
 
 static int indented; /* where the spaces end that the last line began with by itself */
 
+static bool
+begins_with_end(const char *line)
+{
+    static const char *const closing[] = {"end", "until", "else", "elseif", "}", ")", NULL};
+    struct token first = token_next(line);
+    return token_is_any(&first, closing);
+}
+
 /* A line that begins with "end" stands as far out as what it ends, if its spaces are ours. */
 static void
 pull_back(void)
 {
-    static const char *const closing[] = {"end", "until", "else", "elseif", "}", ")", NULL};
     int start = line_start(rl_point), spaces = (int)strspn(rl_line_buffer + start, " ");
-    struct token first = token_next(rl_line_buffer + start);
     bool ours = start > 0 && start + spaces == indented && spaces >= INDENT;
     indented = 0;
-    if (!ours || !token_is_any(&first, closing)) return;
+    if (!ours || !begins_with_end(rl_line_buffer + start)) return;
     rl_delete_text(start, start + INDENT);
     rl_point -= INDENT;
 }
 
-/* Begins a line as far in as the one before it, and further where that opened a block. */
+/* Columns by which what follows the line stands further in than it. */
+static int
+further_in(const char *line)
+{
+    int depth = 0;
+    struct token t;
+    for (const char *at = line; (t = token_next(at)).kind != T_END; at = token_after(&t)) depth += token_depth(&t);
+    if (depth < 0 && begins_with_end(line)) return 0; /* pulled back itself */
+    return depth > 0 ? INDENT : depth < 0 ? -INDENT : 0;
+}
+
+/* Begins a line as far in as the one before it, further where that opened a block, less where it closed one. */
 static void
 insert_line(void)
 {
-    int start = line_start(rl_point), indent = 0, depth = 0;
-    while (rl_line_buffer[start + indent] == ' ') indent++;
+    int start = line_start(rl_point), indent = (int)strspn(rl_line_buffer + start, " ");
     char *line = strndup(rl_line_buffer + start, (size_t)(rl_point - start));
     if (!line) return;
-    struct token t;
-    for (const char *at = line; (t = token_next(at)).kind != T_END; at = token_after(&t)) depth += token_depth(&t);
+    indent += further_in(line);
     free(line);
     rl_insert_text("\n");
     if (keys_wait()) return;
-    for (int k = indent + (depth > 0 ? INDENT : 0); k > 0; k--) rl_insert_text(" ");
-    indented = line_start(rl_point) + indent + (depth > 0 ? INDENT : 0);
+    for (int k = indent; k > 0; k--) rl_insert_text(" ");
+    indented = line_start(rl_point) + (indent > 0 ? indent : 0);
 }
 
 static int

@@ -241,63 +241,65 @@ evaluate(lua_State *L, const char *chunk, int number)
 
 /* ---- commands and pages ---- */
 
-static int
-command_protected(lua_State *L)
+/* Pushes what the user's variable holds, a local before a global; nil: there is none. */
+static void
+push_variable(lua_State *L, int env, const char *name)
 {
-    lua_pushinteger(L, command_run(L, 1, lua_tostring(L, 2)));
+    lua_pushstring(L, name);
+    if (lua_rawget(L, env) != LUA_TNIL) return;
+    lua_pop(L, 1);
+    lua_pushglobaltable(L);
+    lua_pushstring(L, name);
+    lua_rawget(L, -2);
+}
+
+void
+repl_show_page(lua_State *L, int env, const char *name)
+{
+    if (!help_push(L, name)) {
+        push_variable(L, env, name);
+        if (!help_push_about(L, -1)) luaL_error(L, "%s", help_missing(L, name));
+    }
+    fold_print(lua_tostring(L, -1));
+}
+
+int
+repl_marked(lua_State *L)
+{
+    const char *text = lua_tostring(L, 1), *command = text + strspn(text, " \t\n") + 1;
+    size_t n;
+    const char *page = chunk_page(text, &n);
+    lua_settop(L, 1);
+    repl_push_environment(L);
+    if (page && n) {
+        repl_show_page(L, 2, lua_pushlstring(L, page, n));
+        return 0;
+    }
+    command += strspn(command, " \t");
+    for (n = strlen(command); n && isspace((unsigned char)command[n - 1]);) n--;
+    lua_pushinteger(L, command_run(L, 2, page ? "help" : lua_pushlstring(L, command, n)));
     return 1;
 }
 
+/* What is typed with a mark; COMMAND_QUIT or COMMAND_DONE. */
 static int
-page_protected(lua_State *L)
+run_marked(lua_State *L, const char *chunk)
 {
-    const char *name = lua_tostring(L, 2);
-    if (!help_push(L, name)) return luaL_error(L, "nothing is called '%s'; rille.help() lists names", name);
-    fold_print(lua_tostring(L, -1));
-    return 0;
-}
-
-/* What is typed with a mark before it; COMMAND_QUIT or COMMAND_DONE. */
-static int
-run_marked(lua_State *L, lua_CFunction function, const char *text)
-{
-    size_t n = strlen(text);
-    while (n && isspace((unsigned char)text[n - 1])) n--;
     lua_settop(L, 0);
-    lua_pushcfunction(L, function);
-    repl_push_environment(L);
-    lua_pushlstring(L, text, n);
-    if (run_quiet(L, 2, 1)) return failed(L), COMMAND_DONE;
+    lua_pushcfunction(L, repl_marked);
+    lua_pushstring(L, chunk);
+    if (run_quiet(L, 1, 1)) return failed(L), COMMAND_DONE;
     int result = (int)lua_tointeger(L, -1);
     lua_settop(L, 0);
     return result;
 }
 
 int
-repl_marked(lua_State *L)
-{
-    const char *text = lua_tostring(L, 1), *first = text + strspn(text, " \t\n");
-    const char *rest = first + 1 + strspn(first + 1, " \t");
-    size_t n = strlen(rest);
-    while (n && isspace((unsigned char)rest[n - 1])) n--;
-    lua_settop(L, 1);
-    repl_push_environment(L);
-    lua_replace(L, 1);
-    lua_pushlstring(L, rest, n);
-    return *first == '?' ? page_protected(L) : command_protected(L);
-}
-
-int
 repl_chunk(lua_State *L, const char *chunk, int number, bool *more)
 {
-    const char *first = chunk + strspn(chunk, " \t");
     *more = false;
-    if (!chunk_is_marked(chunk))
-        *more = evaluate(L, chunk, number);
-    else if (first[0] == '?')
-        run_marked(L, page_protected, first + 1 + strspn(first + 1, " \t"));
-    else
-        return run_marked(L, command_protected, first + 1);
+    if (chunk_is_marked(chunk)) return run_marked(L, chunk);
+    *more = evaluate(L, chunk, number);
     return COMMAND_DONE;
 }
 

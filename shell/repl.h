@@ -35,7 +35,9 @@ void edit_remember(const char *chunk);
  * *more: more lines may make it right. LUA_OK or Lua's code. */
 int chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more);
 bool chunk_wants_more(lua_State *L, const char *chunk);
-bool chunk_is_marked(const char *chunk); /* with ":" or "?": no Lua */
+bool chunk_is_marked(const char *chunk); /* ":command", "?name" or "name?": no Lua */
+/* The name in "?name" and "name?", and its bytes; NULL: no page is asked for. */
+const char *chunk_page(const char *chunk, size_t *n);
 bool chunk_is_silent(const char *chunk); /* ends in ";" */
 /* Does the text begin with a prompt, as a copy from a terminal does? The other pushes the list of chunks in it. */
 bool chunk_is_transcript(const char *text);
@@ -93,8 +95,10 @@ void repl_push_environment(lua_State *L);
 void repl_keep_last(lua_State *L, int i); /* the value is "_" */
 /* Prints the user's functions that an error with a traceback came through; equal ones once. */
 void repl_print_frames(FILE *to, const char *text);
-/* For Lua: runs what begins with ":" or "?", the argument; gives a COMMAND_. */
+/* For Lua: runs what is marked, the argument; gives a COMMAND_. */
 int repl_marked(lua_State *L);
+/* Prints the page of the name, or of what a variable of that name holds; an error: there is none. */
+void repl_show_page(lua_State *L, int env, const char *name);
 void repl_show(lua_State *L, int first);            /* prints the values from first on; the first becomes "_" */
 bool repl_is_own(lua_State *L, const char *global); /* was this global there before the user came? */
 

@@ -280,6 +280,9 @@ void fold_print(const char *text);              /* prints it so, and ends the li
 bool help_push(lua_State *L, const char *name); /* pushes the page; false: no page has that name */
 /* Pushes how the function or class of ours at i is called; false: it is none. */
 bool help_push_call(lua_State *L, int i);
+bool help_push_about(lua_State *L, int i); /* pushes the page of a value, or of its kind; false: it has none */
+const char *help_missing(lua_State *L,
+                         const char *name); /* no page has that name: the message, a new value on the stack */
 void help_open(lua_State *L);
 
 /* ---- interrupt.c: Ctrl-C ---- */

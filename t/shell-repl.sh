@@ -180,6 +180,16 @@ answer ':help to_global'
 ok "so does :help name" grep -q "in another layout" seen
 answer '?nosuchthing'
 shows "an unknown page is named" "'nosuchthing'"
+answer ':help placements'
+shows "with the nearest" "the nearest page is ?placement;"
+answer 'rille.matmul?'
+ok "name? is a page as well" grep -qx 'matmul(a, b)' seen
+answer 'local f, net = rille.matmul, rille.nn.ReLU()' '?f'
+ok "a variable's page is that of the function it holds" grep -qx 'matmul(a, b)' seen
+answer 'net = rille.nn.ReLU()' ':help net'
+ok "or of what its value is one of" grep -qx 'rille.nn.ReLU()' seen
+answer '?'
+shows "? alone tells of commands" '  :explain'
 answer ':nosuchcommand'
 shows "an unknown command is named" "':nosuchcommand'"
 answer 'local mine = 1' 'theirs = "x"' ':whos'
@@ -304,7 +314,7 @@ if [ "$editor" = readline ]; then
   shows "Tab lists what a name may become" 'matmul      max         max_pool2d  maximum'
   shows "and completes options" 'x:softmax{axis = 0}'
   color=always session 'type x = rille.ones({2})\n' 'wait rille> ' 'type x:softmax(' 'wait axis = -1)' 'type 0):sum():item() + 1\n' 'wait 2.0'
-  shows "what is called is told while it is typed" $'\e[2m  softmax(x, axis = -1)'
+  shows "what it takes is told while a call is typed" $'\e[2m  (axis = -1)'
   shows "and the session sees what was typed alone" '2.0'
   color=always session 'type local t = 1 -- one\n' 'wait rille> ' 'type "a" .. t\n' 'wait a1'
   shows "Lua's words have a colour" $'\e[35mlocal\e[m'
@@ -332,6 +342,11 @@ if [ "$editor" = readline ]; then
   session 'type for i = 1, 2 do\n' 'wait .. ' 'type print(i + 5)\n' 'wait .. ' 'type \e[A\e[A\001' 'type print("first") \n' \
     'wait .. ' 'type \e[B\e[B\e[B\005end\n' 'wait first'
   shows "Up moves within a chunk" first
+  rm -rf state
+  session 'type for i = 1, 2 do\n' 'wait .. ' 'type local t = {1,\n' 'wait .. ' 'type 2}\n' 'wait .. ' 'type if i == 2 then\n' 'wait .. ' \
+    'type print(#t + 5)\n' 'wait .. ' 'type end\n' 'wait .. ' 'type end\n' 'wait 7'
+  is "lines of a chunk stand as far in as their blocks" "$(grep -v '^#' state/rille/history | head -7)" "$(printf '%s\n' \
+    'for i = 1, 2 do' '  local t = {1,' '    2}' '  if i == 2 then' '    print(#t + 5)' '  end' end)"
   session 'type \e[200~rille> 1 + 2\n3\nrille> for i = 1, 2 do\n    .. print(i + 40)\n    .. end\n41\e[201~\n' 'wait 42'
   ok "a transcript with our prompts runs" grep -qx 42 seen
   session 'type \e[200~>>> 30 + 3\e[201~\n' 'wait 33'
