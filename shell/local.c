@@ -139,6 +139,7 @@ unknown_name(lua_State *L)
 static int
 read_name(lua_State *L)
 {
+    luaL_checktype(L, 1, LUA_TTABLE);
     int kind = kind_of_nil(L);
     if (kind == NIL_LOCAL) return 0;
     lua_pushglobaltable(L);
@@ -151,6 +152,7 @@ read_name(lua_State *L)
 static int
 write_name(lua_State *L)
 {
+    luaL_checktype(L, 1, LUA_TTABLE);
     bool local = kind_of_nil(L) == NIL_LOCAL;
     if (!local) {
         lua_pushvalue(L, 2);

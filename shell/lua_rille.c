@@ -384,6 +384,7 @@ add_searcher(lua_State *L)
 static int
 module_index(lua_State *L)
 {
+    luaL_checktype(L, 1, LUA_TTABLE);
     const char *name = lua_type(L, 2) == LUA_TSTRING ? text_at(L, 2, "rille") : NULL;
     if (!name) {
         lua_pushnil(L);

@@ -27,6 +27,36 @@ tap.group("numbers at the ends of 64 bits", function()
   tap.fails(function() x:max_pool2d(MOST) end, {"max_pool2d", "kernel_size"}, "and a window without end")
 end)
 
+tap.group("metamethods and methods of another's", function()
+  local P, step = rille.placement("cpu", {0}), rille.graph(function(x) return x + 1 end)
+  step(a)
+  local move = rille.boxing{shape = {4}, from = {placement = P, sbp = "B"}, to = {placement = P, sbp = "S(0)"}}
+  local net = rille.nn.Linear(2, 2)
+  local objects = {a, P, step, rille.live(function() return 1 end), rille, a.shape, rille.explain(a + 1), rille.plan(a + 1), move, rille.sbp,
+    a:stats(), a:hist(), net, rille.optim.SGD(net:parameters(), {lr = 1}), step:stats(), step:chart()}
+  local others = {nil, 0, "x", print, io.stdout, {}, rille, a, P, step, a.shape, [12] = coroutine.create(print)}
+  local seconds = {nil, 1, "nn", "nosuch", {}, a, [7] = false}
+  local n = 0
+  local function try(fn, of)
+    if type(fn) ~= "function" then return end
+    for i = 1, 12 do
+      local mine = others[i] ~= nil and debug.getmetatable(others[i]) == of
+      for k = 1, mine and 0 or 7 do
+        pcall(fn, others[i], seconds[k], seconds[8 - k])
+        n = n + 1
+      end
+      if others[i] == nil then pcall(fn) end
+    end
+  end
+  for _, object in pairs(objects) do
+    local meta = debug.getmetatable(object)
+    for _, fn in pairs(meta or {}) do try(fn, meta) end
+    for _, fn in pairs(type(meta) == "table" and rawget(meta, "__methods") or {}) do try(fn, meta) end
+  end
+  tap.ok(n > 10000, "are called with every wrong self", n)
+  tap.is(a:sum():item(), 190.0, "and the session goes on")
+end)
+
 tap.group("more than there is", function()
   local meta = {dtype = "u8", placement = rille.placement("meta", {0})}
   for _, shape in ipairs{{1 << 59}, {1 << 30, 1 << 28}, {1 << 62}} do

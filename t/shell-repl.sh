@@ -83,6 +83,11 @@ is "a local behind a loop is top-level again" "$got" 9
 answer 'repeat local r = 1 until r == 1 local after = 10' 'after'
 is "and behind repeat" "$got" 10
 
+answer 'getmetatable(_ENV).__index(print, "losss")'
+shows "who calls the environment's metamethods with another's self is told" 'table expected, got function'
+answer 'x = nil' 'local x' 'getmetatable(_ENV).__newindex(print, "x", 1)'
+shows "also where a local would be set" 'table expected, got function'
+
 # ---- many lines
 
 answer 'for i = 1, 2 do' 'print(i)' 'end'
