@@ -7,4 +7,7 @@
 /* It takes no signals: they are the caller's. E_STATE: there is none. */
 int thread_start(pthread_t *out, void *(*run)(void *arg), void *arg);
 
+/* Returns how many cores this process may use: those that its launcher bound it to, or all. */
+int thread_cores(void);
+
 #endif

@@ -111,6 +111,62 @@ chmod +x bin/torch
 go bin/torch "$rille" -d cpu:1 train.lua
 is "torchrun's variables: the bits of one process" "$code $stdout" "$want"
 
+# ---- srun: Slurm's own, whose daemons are started here for a cluster of this host ----
+
+mkdir slurm
+two=$(free_port)
+cat >slurm/slurm.conf <<CONF
+ClusterName=test
+SlurmctldHost=$(hostname -s)(127.0.0.1)
+SlurmUser=$(id -un)
+SlurmdUser=$(id -un)
+AuthType=auth/none
+CredType=cred/none
+SlurmctldPort=$two
+SlurmdPort=$((two + 1))
+StateSaveLocation=$dir/slurm
+SlurmdSpoolDir=$dir/slurm
+SlurmctldPidFile=$dir/slurm/controller
+SlurmdPidFile=$dir/slurm/node
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/affinity
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+NodeName=$(hostname -s) NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES State=UP
+CONF
+slurm_is_up() { [ "$(SLURM_CONF=$dir/slurm/slurm.conf timeout 5 sinfo -h -o %T)" = idle ]; }
+slurm_daemons() {
+  PATH=$PATH:/usr/sbin
+  command -v slurmctld slurmd srun sinfo >/dev/null || return
+  slurmctld -D -f slurm/slurm.conf >slurm/log 2>&1 & daemons=$!
+  slurmd -D -f slurm/slurm.conf >>slurm/log 2>&1 & daemons="$daemons $!"
+  await slurm_is_up
+}
+if slurm_daemons; then
+  slurm() { SLURM_CONF=$dir/slurm/slurm.conf go srun --overcommit -n "$@"; }
+  slurm 4 "$rille" -d cpu:1 train.lua
+  is "srun: the bits of one process" "$code $stdout" "$want"
+  slurm 2 "$rille" -d cpu:1 --doctor
+  ok "the doctor tells of Slurm" grep -qF "Slurm, rank 0 of 2" out
+  slurm 1 --exact -c 1 --cpu-bind=cores "$rille" -d cpu:1 --doctor
+  ok "and of how many cores a worker is bound to" [ "$(nproc)" = 1 -o -n "$(grep -E 'cores allowed +1$' out)" ]
+  slurm 2 "$rille" -d cpu:1 -e 'rille.ones{2}:matmul(rille.ones{3})'
+  ok "its error is told once, and is the job's exit code" [ "$code $(grep -c '^rille: .*matmul' err)" = "1 1" ]
+  slurm 3 "$rille" -d cpu:1 -e 'local x = rille.ones({4, 8}, {placement = rille.placement("cpu", {0, 2}), sbp = "S(0)"})
+    rille.snapshot{7}
+    os.execute("kill -9 " .. rille.workers()[3].pid)
+    print(pcall(function() while true do x:sum():item() end end))
+    print(rille.recover{workers = 2}[1], x:sum():item())'
+  ok "where it does not end the job for a lost worker, the others go on" grep -q "^7	32.0" out
+  kill $daemons
+  wait $daemons 2>/dev/null
+else
+  skip "srun: the bits of one process" "no Slurm comes up here: apt-get install slurm-wlm"
+  [ -z "$daemons" ] || kill $daemons
+fi
+
 # ---- what is missing ----
 
 refuses() { # NAME WORDS VARIABLES...

@@ -18,6 +18,7 @@
 #include "kernels/kernel.h"
 #include "runtime/clock.h"
 #include "runtime/error.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -454,7 +455,7 @@ open_server(struct server *s)
                                          .machine = span_text(str_text(&s->machine)),
                                          .devices = span_text(str_text(&s->devices)),
                                          .pid = (uint32_t)getpid(),
-                                         .cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
+                                         .cores = (uint32_t)thread_cores(),
                                          .memory = (uint64_t)pages * (uint64_t)size,
                                          .rank = s->options.rank,
                                          .secret = {s->options.secret, CLUSTER_ID}},

@@ -3,6 +3,7 @@
 
 #include "actors/cluster/machine.h"
 #include "runtime/error.h"
+#include "runtime/thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,11 +237,18 @@ read_route(struct server *s, int rank)
     }
 }
 
+/* Threads spin where the carrier's and the link's have cores too: on a host whose processes share it, and where a
+ * launcher bound this one to some. */
+static bool
+may_spin(const struct server *s)
+{
+    return s->nslot < sysconf(_SC_NPROCESSORS_ONLN) && s->nlocal < thread_cores();
+}
+
 static int
 open_engine(struct server *s, int rank, struct bus **bus, struct engine **out)
 {
     uint32_t owner[BUS_HOST_SLOTS];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     for (int i = 0, k = 0; i < s->nall; i++)
         if ((int)s->slot[i].memory == s->map.memory) owner[k++] = s->slot[i].owner;
     TRY(bus_host_map(segment_base(s->bus), segment_bytes(s->bus), s->nslot, owner, bus));
@@ -249,7 +257,7 @@ open_engine(struct server *s, int rank, struct bus **bus, struct engine **out)
     struct engine_options o = {.process = rank,
                                .threads = s->nlocal,
                                .bus = &bus_host,
-                               .spin_ns = s->nslot < cores ? 50000 : 0,
+                               .spin_ns = may_spin(s) ? 50000 : 0,
                                .with = *bus,
                                .route = s->route,
                                .nroute = s->nslot,
