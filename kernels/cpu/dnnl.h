@@ -74,7 +74,8 @@ extern struct conv_part {
     double flops;
     int64_t rows;
 } conv_part;
-extern int64_t mean_part_bytes; /* the same of means over windows, by the bytes of image and result */
+/* The same of means over windows, by the bytes of image and result; images of more are not oneDNN's. */
+extern int64_t mean_part_bytes;
 
 bool gemm_accepts(const struct kcall *k); /* matmul */
 bool gemm_takes(const struct kcall *k, int i);

@@ -1,4 +1,5 @@
-/* norm_f64.c - normalisation of rows of doubles: as norm.c, whose rows are floats. Sums have eight lanes. */
+/* norm_f64.c - normalisation of rows of doubles: as norm.c, whose rows are floats. Sums have eight lanes
+ * within a block of a row, and blocks one after the other. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/norm_f64.h"
 
@@ -9,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 8 };
+enum { LANES = 8, BLOCK = 1024 };
 
 struct stats {
     double mean, rstd;
@@ -30,9 +31,9 @@ fold(const double *lane)
     return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
-/* Sums of x - shift and of its square. */
+/* Adds the sums of x - shift and of its square to sum[0] and sum[1]. */
 VECTOR static void
-moments(int64_t n, const double *x, double shift, double *sum, double *squares)
+moments(int64_t n, const double *x, double shift, double sum[2])
 {
     double a[LANES] = {0}, b[LANES] = {0}, tail = 0, tail_squares = 0;
     int64_t i = 0;
@@ -46,19 +47,26 @@ moments(int64_t n, const double *x, double shift, double *sum, double *squares)
         tail += x[i] - shift;
         tail_squares += (x[i] - shift) * (x[i] - shift);
     }
-    *sum = fold(a) + tail;
-    *squares = fold(b) + tail_squares;
+    sum[0] += fold(a) + tail;
+    sum[1] += fold(b) + tail_squares;
+}
+
+static void
+row_moments(int64_t n, const double *x, double shift, double sum[2])
+{
+    sum[0] = sum[1] = 0;
+    for (int64_t i = 0; i < n && stop_passes(i); i += BLOCK) moments(MIN(n - i, BLOCK), x + i, shift, sum);
 }
 
 static struct stats
 stats_of(const struct norm *s, const double *x)
 {
-    double sum = 0, squares, mean = 0, rest, n = (double)s->n;
-    if (s->center) moments(s->n, x, 0, &sum, &squares);
-    mean = sum / n;
-    moments(s->n, x, mean, &sum, &squares);
-    rest = s->center ? sum / n : 0;
-    return (struct stats){mean + rest, 1 / sqrt(fmax(squares / n - rest * rest, 0) + s->eps)};
+    double sum[2] = {0}, mean, rest, n = (double)s->n;
+    if (s->center) row_moments(s->n, x, 0, sum);
+    mean = sum[0] / n;
+    row_moments(s->n, x, mean, sum);
+    rest = s->center ? sum[0] / n : 0;
+    return (struct stats){mean + rest, 1 / sqrt(fmax(sum[1] / n - rest * rest, 0) + s->eps)};
 }
 
 VECTOR static void
@@ -82,7 +90,7 @@ add(int64_t n, const double *b, double *y)
     for (int64_t i = 0; i < n; i++) y[i] += b[i];
 }
 
-/* Sums of u = dy w (w NULL: dy) and of u xhat. */
+/* Adds the sums of u = dy w (w NULL: dy) and of u xhat to sum[0] and sum[1]. */
 VECTOR static void
 gradient_sums(int64_t n, const double *x, const double *dy, const double *w, struct stats t, double sum[2])
 {
@@ -93,8 +101,8 @@ gradient_sums(int64_t n, const double *x, const double *dy, const double *w, str
             a[l] += u;
             b[l] += u * ((x[i + l] - t.mean) * t.rstd);
         }
-    sum[0] = fold(a);
-    sum[1] = fold(b);
+    sum[0] += fold(a);
+    sum[1] += fold(b);
 }
 
 VECTOR static void
@@ -118,16 +126,35 @@ add_gradient(int64_t n, const double *x, const double *dy, struct stats t, doubl
 /* ---- shares ---- */
 
 static void
+forward_row(const struct task *t, const double *x, double *y)
+{
+    struct stats stats = stats_of(t->s, x);
+    for (int64_t i = 0; i < t->s->n && stop_passes(i); i += BLOCK) {
+        int64_t n = MIN(t->s->n - i, BLOCK);
+        normalise(n, x + i, stats, y + i);
+        if (t->weight) multiply(n, t->weight + i, y + i);
+        if (t->bias) add(n, t->bias + i, y + i);
+    }
+}
+
+static void
 forward_range(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
-    int64_t n = t->s->n;
-    for (int64_t r = lo; r < hi; r++) {
-        double *y = t->to + r * n;
-        normalise(n, t->x + r * n, stats_of(t->s, t->x + r * n), y);
-        if (t->weight) multiply(n, t->weight, y);
-        if (t->bias) add(n, t->bias, y);
-    }
+    for (int64_t r = lo; r < hi; r++) forward_row(t, t->x + r * t->s->n, t->to + r * t->s->n);
+}
+
+static void
+backward_row(const struct task *t, const double *x, const double *dy, double *dx)
+{
+    struct stats stats = stats_of(t->s, x);
+    double sum[2] = {0}, n = (double)t->s->n;
+    const double *w = t->weight;
+    for (int64_t i = 0; i < t->s->n && stop_passes(i); i += BLOCK)
+        gradient_sums(MIN(t->s->n - i, BLOCK), x + i, dy + i, w ? w + i : NULL, stats, sum);
+    double mean_u = t->s->center ? sum[0] / n : 0;
+    for (int64_t i = 0; i < t->s->n && stop_passes(i); i += BLOCK)
+        gradient(MIN(t->s->n - i, BLOCK), x + i, dy + i, w ? w + i : NULL, stats, mean_u, sum[1] / n, dx + i);
 }
 
 static void
@@ -135,14 +162,7 @@ backward_range(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
     int64_t n = t->s->n;
-    for (int64_t r = lo; r < hi; r++) {
-        const double *x = t->x + r * n, *dy = t->dy + r * n;
-        struct stats stats = stats_of(t->s, x);
-        double sum[2];
-        gradient_sums(n, x, dy, t->weight, stats, sum);
-        double mean_u = t->s->center ? sum[0] / (double)n : 0;
-        gradient(n, x, dy, t->weight, stats, mean_u, sum[1] / (double)n, t->to + r * n);
-    }
+    for (int64_t r = lo; r < hi; r++) backward_row(t, t->x + r * n, t->dy + r * n, t->to + r * n);
 }
 
 static void

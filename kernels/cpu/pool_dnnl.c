@@ -6,6 +6,8 @@
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/pool.h"
 
+int64_t mean_part_bytes = 1 << 27; /* some tens of milliseconds */
+
 struct shape {
     struct prim_arg x, y;
     dnnl_alg_kind_t kind;
@@ -76,6 +78,7 @@ is_fast(const struct plane *p, const struct view *x, const struct view *y, int t
 {
     if (x->dtype != y->dtype || prim_dtype(x->dtype) == dnnl_data_type_undef) return false;
     if (!view_numel(x) || !view_numel(y) || !plane_fits(p) || !same_count(p)) return false;
+    if (image_bytes(x) + image_bytes(y) > mean_part_bytes) return false; /* nothing could stop it for as long */
     struct shape s = shape_of(p, x, y);
     dnnl_primitive_desc_t pd;
     if (make(&s, threads, &pd)) return false;
@@ -97,8 +100,6 @@ mean_back_accepts(const struct kcall *k, const struct plane *p)
 }
 
 /* ---- some images at a time, as convolutions (cpu/conv.c) ---- */
-
-int64_t mean_part_bytes = 1 << 27; /* some tens of milliseconds */
 
 static int64_t
 images_at_once(const struct view *x, const struct view *y, int threads)

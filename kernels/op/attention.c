@@ -5,6 +5,8 @@
  * of them. A query that sees nothing gives NaN, as in PyTorch. */
 #include "kernels/op/attention.h"
 
+#include "runtime/stop.h"
+
 #include <math.h>
 
 /* ---- the rule ---- */
@@ -141,7 +143,7 @@ ref(const struct kcall *k)
     int last = scores.ndim - 1;
     int64_t width = k->in[ATT_V].dim[last], nquery = scores.dim[last - 1];
     fill_view(&k->out[0], 0);
-    for (int64_t r = 0; r < view_numel(&k->out[0]) / MAX(width, 1); r++) {
+    for (int64_t r = 0; r < view_numel(&k->out[0]) / MAX(width, 1) && !stop_now(); r++) {
         struct query q = query_of(k, &scores, r);
         const double *v = f64_of(&k->in[ATT_V]) + attention_head(&k->in[ATT_V], &scores, r / nquery);
         double *out = f64_of(&k->out[0]) + r * width;

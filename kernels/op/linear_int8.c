@@ -11,6 +11,7 @@
 #include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
 #include "runtime/simd.h"
+#include "runtime/stop.h"
 
 enum { IN_X, IN_W, IN_SCALE };
 enum { ZERO = 128 }; /* the byte that stands for 0 */
@@ -219,12 +220,12 @@ run_f64(const struct kcall *k, const void *state)
     struct sizes s = sizes_of(k);
     const double *x = k->in[IN_X].data, *scale = k->in[IN_SCALE].data;
     const uint8_t *w = k->in[IN_W].data;
-    for (int64_t i = 0; i < s.m; i++)
-        for (int64_t j = 0; j < s.n; j++) {
-            double sum = 0;
-            for (int64_t l = 0; l < s.k; l++) sum += x[i * s.k + l] * (double)(w[j * s.k + l] - ZERO);
-            ((double *)k->out[0].data)[i * s.n + j] = sum * scale[j];
-        }
+    for (int64_t at = 0, since = 0; at < s.m * s.n && !stop_after(&since, s.k * 9); at++) {
+        int64_t i = at / s.n, j = at % s.n;
+        double sum = 0;
+        for (int64_t l = 0; l < s.k; l++) sum += x[i * s.k + l] * (double)(w[j * s.k + l] - ZERO);
+        ((double *)k->out[0].data)[at] = sum * scale[j];
+    }
     return 0;
 }
 

@@ -81,17 +81,16 @@ void
 pool_each(int64_t nplane, const struct plane *p, void (*each)(void *arg, const struct pane *w), void *arg)
 {
     struct pane w = {.step = {p->window[0].dilation, p->window[1].dilation}, .row = p->n[1]};
-    for (int64_t plane = 0; plane < nplane; plane++)
-        for (int64_t i = 0; i < p->m[0] && !stop_now(); i++)
-            for (int64_t j = 0; j < p->m[1]; j++) {
-                struct span h = plane_span(p, 0, i), v = plane_span(p, 1, j);
-                w.plane = plane * p->n[0] * p->n[1];
-                w.at = (plane * p->m[0] + i) * p->m[1] + j;
-                w.h0 = h.lo, w.h1 = h.hi;
-                w.w0 = v.lo, w.w1 = v.hi;
-                w.count = h.count * v.count;
-                each(arg, &w);
-            }
+    for (int64_t r = 0; r < nplane * p->m[0] && !stop_now(); r++)
+        for (int64_t j = 0; j < p->m[1]; j++) {
+            struct span h = plane_span(p, 0, r % p->m[0]), v = plane_span(p, 1, j);
+            w.plane = r / p->m[0] * p->n[0] * p->n[1];
+            w.at = r * p->m[1] + j;
+            w.h0 = h.lo, w.h1 = h.hi;
+            w.w0 = v.lo, w.w1 = v.hi;
+            w.count = h.count * v.count;
+            each(arg, &w);
+        }
 }
 
 /* ---- rows of floats ----
