@@ -398,6 +398,7 @@ struct rille_graph_options {
     int zero;
     const struct rille_place
         *offload; /* where what backward reads lies meanwhile, and optimisers' state; NULL: nowhere */
+    int prefetch; /* so many values are back from there, or gathered again (zero 3), before they are read; 0: 1 */
     /* Who lays the step out: NULL, its lines; "optimal", "propagate", "recursive", "greedy". */
     const char *auto_parallel;
     int64_t memory_limit; /* bytes a device, which a planner and a search for a schedule keep to, and over which another

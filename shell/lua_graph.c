@@ -151,8 +151,8 @@ recompute_option(lua_State *L, int i, struct graph *g)
 static void
 graph_options(lua_State *L, int i, struct graph *g)
 {
-    static const char *const keys[] = {"micro_batches", "schedule",     "auto_parallel", "recompute", "zero",
-                                       "offload",       "memory_limit", "time_limit",    NULL};
+    static const char *const keys[] = {"micro_batches", "schedule", "auto_parallel", "recompute",  "zero",
+                                       "offload",       "prefetch", "memory_limit",  "time_limit", NULL};
     if (lua_isnil(L, i)) return;
     if (!lua_istable(L, i)) complain(L, "graph: the options are a table, found %s", what_is(L, i));
     check_keys(L, i, "graph", keys);
@@ -160,6 +160,7 @@ graph_options(lua_State *L, int i, struct graph *g)
     g->options.zero = (int)integer_option(L, i, "zero", 0, 3, 0);
     if (lua_getfield(L, i, "offload") != LUA_TNIL) g->options.offload = place_check(L, lua_gettop(L));
     lua_pop(L, 1);
+    g->options.prefetch = (int)integer_option(L, i, "prefetch", 1, 1024, 1);
     planner_options(L, i, g);
     recompute_option(L, i, g);
     schedule_option(L, i, g);

@@ -67,6 +67,37 @@ tap.group("more", function()
   tap.fails(function() train(cpu(0), {offload = cpu(1), auto_parallel = true}) end, {"offload", "auto_parallel"}, "two who choose")
 end)
 
+tap.group("prefetch", function()
+  for _, pieces in ipairs{1, 4} do
+    local want, last = train(cpu(0, 1), {micro_batches = pieces}), 0
+    for _, prefetch in ipairs{1, 2, 4, 100} do
+      local got, step = train(cpu(0, 1), {micro_batches = pieces, offload = cpu(2, 3), prefetch = prefetch})
+      local name = ("%d pieces, %d values ahead: "):format(pieces, prefetch)
+      tap.is(got, want, name .. "the same bits")
+      tap.ok(arena(step, 0) > last, name .. "those take memory", ("%d bytes after %d"):format(arena(step, 0), last))
+      last = arena(step, 0)
+    end
+  end
+  local function sliced(prefetch)
+    rille.manual_seed(4)
+    local P = cpu(0, 1)
+    local net = nn.Sequential(nn.TransformerBlock(16, 2), nn.TransformerBlock(16, 2), nn.TransformerBlock(16, 2))
+    net:to_global{placement = P, sbp = "B"}
+    rille.parallel(net, {data = 0, zero = 3})
+    local step = rille.graph(function(x)
+      local loss = net(x):square():mean()
+      loss:backward()
+      return loss
+    end, {zero = 3, prefetch = prefetch})
+    local x = rille.randn({4, 8, 16}):to_global{placement = P, sbp = "S(0)"}
+    return step(x):item(), arena(step, 0)
+  end
+  local loss, less = sliced(1)
+  local same, more = sliced(20)
+  tap.ok(same == loss and more > less, "gathers of zero = 3 as well", ("%g %g, %d %d bytes"):format(loss, same, less, more))
+  tap.fails(function() train(cpu(0), {offload = cpu(1), prefetch = 0}) end, {"prefetch", "1 to"}, "none ahead")
+end)
+
 -- Of forward or backward: the optimiser's copies are others.
 local function in_pass(act) return act.phase == "forward" or act.phase == "backward" end
 

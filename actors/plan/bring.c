@@ -1,7 +1,8 @@
 /* bring.c - moves aside and back, and gathers for backward alone.
  *
- * Each fetch stands where the one before it is first read, and each store where the next values are there: so one is
- * under way while another is in use, also where registers that share bytes order them. */
+ * Each fetch stands where one before it is first read - the last, or as many before it as are to be there ahead - and
+ * each store where the next values are there: so one is under way while another is in use, also where registers that
+ * share bytes order them. */
 #include "actors/plan/bring.h"
 
 #include "actors/plan/rewrite.h"
@@ -26,8 +27,8 @@ struct bringer {
     int32_t n, capacity;
     struct absent *absent;
     int32_t nabsent, absent_capacity;
-    int32_t *again; /* [node * OP_OUT + out]: what stands for a value in backward; -1: nothing yet */
-    int32_t ahead;  /* where the last fetch is first read, -1 */
+    int32_t *again;                /* [node * OP_OUT + out]: what stands for a value in backward; -1: nothing yet */
+    int32_t depth, nahead, *ahead; /* where the last fetches are first read: so many, counted so far, a ring */
 };
 
 /* What comes of arguments, and of chance. */
@@ -47,9 +48,10 @@ find_data(struct bringer *b, const bool *variable)
 }
 
 static void
-bringer_init(struct bringer *b, struct program *p, const bool *variable)
+bringer_init(struct bringer *b, struct program *p, const bool *variable, int32_t depth)
 {
-    *b = (struct bringer){.p = p, .ahead = -1};
+    *b = (struct bringer){.p = p, .depth = MAX(1, depth)};
+    b->ahead = must_alloc(sizeof *b->ahead * (size_t)b->depth);
     find_data(b, variable);
     b->again = must_alloc(sizeof *b->again * (size_t)(p->nnode * OP_OUT + 1));
     for (int32_t i = 0; i < p->nnode * OP_OUT; i++) b->again[i] = -1;
@@ -61,6 +63,7 @@ bringer_end(struct bringer *b)
     rewrite_insert(b->p, b->list, b->n);
     free(b->list);
     free(b->absent);
+    free(b->ahead);
     free(b->data);
     free(b->again);
 }
@@ -95,12 +98,14 @@ move_of(struct bringer *b, int32_t i, struct ref r, const struct type *t, const 
     return n;
 }
 
-/* Where a fetch that node i is the first to want stands: before who read the last one first, but after its source. */
+/* Where a fetch that node i is the first to want stands: before who first reads the one that is so many before it, but
+ * after its source. */
 static int32_t
 ahead_of(struct bringer *b, int32_t i, int32_t source)
 {
-    int32_t at = b->ahead < 0 ? i : MIN(i, MAX(b->ahead, source + 1));
-    b->ahead = i;
+    int32_t n = b->nahead++, slot = n % b->depth, of = n < b->depth ? 0 : slot;
+    int32_t at = n == 0 ? i : MIN(i, MAX(b->ahead[of], source + 1));
+    b->ahead[slot] = i;
     return at;
 }
 
@@ -255,7 +260,7 @@ states_aside(struct bringer *b, const int32_t *root_leaf)
 {
     struct program *p = b->p;
     bool *aside = ARENA_ARRAY(&p->arena, bool, p->nleaf + 1);
-    b->ahead = -1;
+    b->nahead = 0;
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 1; k < p->node[i].nin && p->node[i].op->flags & OP_UPDATE; k++) {
             int32_t leaf = rewrite_updated(p, p->node[i].in[k], root_leaf);
@@ -270,10 +275,10 @@ states_aside(struct bringer *b, const int32_t *root_leaf)
 
 int
 bring_aside(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
-            const int32_t *root_leaf)
+            const int32_t *root_leaf, int32_t depth)
 {
     struct bringer b;
-    bringer_init(&b, p, variable);
+    bringer_init(&b, p, variable, depth);
     b.at = at;
     b.aside = aside;
     int status = activations_aside(&b);
@@ -344,10 +349,10 @@ gather_again(struct bringer *b, struct ref r, int32_t i)
 }
 
 void
-bring_again(struct program *p, const bool *variable)
+bring_again(struct program *p, const bool *variable, int32_t depth)
 {
     struct bringer b;
-    bringer_init(&b, p, variable);
+    bringer_init(&b, p, variable, depth);
     mark_gathers(&b);
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin && is_backward(p, i); k++) {

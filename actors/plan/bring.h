@@ -15,8 +15,9 @@
  * leaf[].layout says where state lies from now on. variable: by leaf; root_leaf: by root, the leaf whose new version it
  * is, -1. E_ARG: the placement has fewer devices than a value, or its own. */
 int bring_aside(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
-                const int32_t *root_leaf);
-/* Gathers variables again for backward where the user asks for them whole; for each piece. */
-void bring_again(struct program *p, const bool *variable);
+                const int32_t *root_leaf, int32_t depth);
+/* Gathers variables again for backward where the user asks for them whole; for each piece. depth: so many values are
+ * there, or under way, beside the one that is read (1). */
+void bring_again(struct program *p, const bool *variable, int32_t depth);
 
 #endif

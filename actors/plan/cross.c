@@ -278,6 +278,12 @@ cross_in_place(const struct cross *x, const struct box_work *w, bool to_stage, c
     return !is_far(x->own, to_stage, to, box_source_pos(x->own, s));
 }
 
+bool
+cross_fetches(const struct cross *x, const struct program *p, const struct plan_move *of, int32_t pos)
+{
+    return x->one_space && hop_fetches(p, of) && mine_find(x->from, pos) >= 0;
+}
+
 static int
 by_task(const void *a, const void *b)
 {

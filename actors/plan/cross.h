@@ -10,6 +10,7 @@
 
 #include "actors/plan/channel.h"
 #include "actors/plan/mine.h"
+#include "actors/plan/plan.h"
 #include "boxing/box.h"
 
 struct cross_channel {
@@ -61,6 +62,8 @@ int cross_of(struct crosses *s, const struct type *t, const struct layout *from,
 bool cross_is_all(const struct cross *x);
 /* Does this work read a source of a step in place: does that lie here, in the same space? */
 bool cross_in_place(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s);
+/* Does who holds a part aside fetch it from there: does it lie here, in the same space? */
+bool cross_fetches(const struct cross *x, const struct program *p, const struct plan_move *of, int32_t pos);
 /* Returns which channel that comes in brings what a step reads of another source; *which: as which of its slices. */
 int32_t cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s,
                    const struct box *slice, int32_t *which);

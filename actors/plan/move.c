@@ -186,7 +186,7 @@ move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like
     const struct box_plan *b = m->b;
     int32_t nsource = 0, index = to_stage ? w->same : w->pos;
     for (int i = 0; i < w->nstep; i++) nsource += w->step[i].nsource;
-    bool fetches = !to_stage && m->cross->one_space && hop_fetches(m->l->program, m->move);
+    bool fetches = !to_stage && cross_fetches(m->cross, m->l->program, m->move, w->pos);
     int kind = move_kind(b, to_stage || fetches), rank = fetches ? b->from->place->rank[w->pos] : w->rank;
     struct draft *d = draft_new(m->l, &kind_box, m->from->node, kind, rank, index, m->piece, id);
     if (like < 0) d->task.move.step = ARENA_ARRAY(&m->l->plan->arena, struct box_move, w->nstep);

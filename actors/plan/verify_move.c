@@ -199,7 +199,7 @@ check_place(struct values *s, int32_t task, const struct box_work *w)
     const struct task *t = &p->task[task];
     const struct place *from = t->move.of->from->place, *to = t->move.of->to->place;
     const struct plan_device *holder = &p->device[task_holder(t)];
-    if (!s->cross->one_space || !hop_fetches(p->program, t->move.of)) return value_at(s, task, t->move.of->to);
+    if (!cross_fetches(s->cross, p->program, t->move.of, w->pos)) return value_at(s, task, t->move.of->to);
     if (holder->kind != to->kind || holder->rank != w->rank)
         return proof_fail(s->v, task, "fetches for another device than rank %d of the program", (int)w->rank);
     return value_on(s, task, from->kind, from->rank[w->pos]);

@@ -155,9 +155,10 @@ planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph
     bool *variable = ARENA_ARRAY(&g->arena, bool, p->nleaf + 1);
     for (int32_t i = 0; i < p->nleaf; i++) variable[i] = g->origin[i].kind == FROM_VARIABLE;
     const int32_t *root_leaf = root_leaves(g, p);
-    bring_again(p, variable);
+    bring_again(p, variable, o->prefetch);
     g->sliced = g->sliced || o->offload;
-    if (o->offload) TRY(bring_aside(p, g->s->atlas, (const struct place *)o->offload, variable, root_leaf));
+    if (o->offload)
+        TRY(bring_aside(p, g->s->atlas, (const struct place *)o->offload, variable, root_leaf, o->prefetch));
     rewrite_land(p, root_leaf);
     return 0;
 }

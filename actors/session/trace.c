@@ -235,6 +235,7 @@ rille_graph_check(const struct rille_graph_options *o)
     enum solve_mode mode;
     TRY(face_given(o, "the options", __func__));
     if (o->zero < 0 || o->zero > 3) return fail(E_ARG, "graph: zero is 0 to 3, not %d", o->zero);
+    if (o->prefetch < 0) return fail(E_ARG, "graph: prefetch is %d", o->prefetch);
     if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches is %d", o->micro_batches);
     if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory is %g", o->memory);
     if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);

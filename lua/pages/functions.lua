@@ -114,7 +114,7 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
   },
   graph = {
     is = "graph",
-    sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, offload =, memory_limit =, time_limit =})",
+    sign = "step = rille.graph(fn, {micro_batches =, schedule =, auto_parallel =, recompute =, zero =, offload =, prefetch =, memory_limit =, time_limit =})",
     text = [[
 step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)
 A stage begins where data goes on to other devices, also where it was before (a, b, a: three); so no stages wait for each
@@ -123,6 +123,7 @@ devices (0 1 0 1); or found on a virtual clock: "zb-v", "v-half", "v-min" for st
 activations a device; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
 zero = 1, 2: updates, and their gradients, on slices; 3: of parameters that lie so (rille.parallel).
 offload = placement: what backward reads, and optimisers' state, lies there meanwhile; a device for each of a value's.
+prefetch = 2: so many values are back, or gathered again (zero = 3), before they are read, beside the one that is; 1 of none is said.
 memory_limit = bytes a device of all that it holds: a schedule that is searched for keeps to it; a plan that would hold
 more is refused, with what has most of it.
 recompute = true computes again what backward reads; "auto": parts of stages, where memory is too little, or better spent so.

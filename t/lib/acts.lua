@@ -1,6 +1,6 @@
 -- acts.lua - returns a function: the acts of a step's last run, by its trace: name, phase, device, and from and to in
 -- microseconds.
-local EVENT <const> = '"name":"([^"]+)","cat":"(%w+)","ph":"X","ts":([%d.]+),"dur":([%d.]+),"pid":1,"tid":(%d+)'
+local EVENT <const> = '"name":"([^"]+)","cat":"(%w+)","ph":"X","ts":([%d.]+),"dur":([%d.]+),"pid":%d+,"tid":(%d+)'
 return function(step)
   local path, acts = os.tmpname(), {}
   step:trace(path)

@@ -1,0 +1,29 @@
+-- offloaded.lua COMPUTES HOLDS [ASIDE]: three steps of a net on four devices, two of which compute and two hold what backward
+-- reads, and the optimiser's state; without ASIDE nothing goes there. Prints what it computes, to the last bit.
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local computes, holds, aside = arg[1], arg[2], arg[3]
+
+local function trained(devices, others, pieces, zero)
+  rille.manual_seed(4)
+  local P, layers = rille.placement(computes, devices), {}
+  for i = 1, 4 do layers[2 * i - 1], layers[2 * i] = nn.Linear(16, 16), nn.GELU() end
+  local net = nn.Sequential(table.unpack(layers))
+  net:to_global{placement = P, sbp = "B"}
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x)
+    local loss = net(x):square():mean()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {micro_batches = pieces, zero = zero, offload = aside and rille.placement(holds, others) or nil})
+  local x = rille.randn({16, 16}, {placement = P, sbp = "S(0)"})
+  for _ = 1, 3 do print(("%a"):format(step(x):item())) end
+  for _, p in ipairs(net:parameters()) do print(("%a"):format(p:square():sum():item())) end
+end
+
+for _, pieces in ipairs{1, 4} do
+  for _, zero in ipairs{0, 2} do
+    trained({0, 1}, {2, 3}, pieces, zero)
+    trained({0, 2}, {1, 3}, pieces, zero) -- in other processes, where there are four or two
+  end
+end
