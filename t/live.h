@@ -2,7 +2,7 @@
  *
  * The moments are those of executions that may happen, so that no arena in which the plan runs is smaller: acts one
  * after the other in the order of the plan, which is what the packing goes by; in pieces also acts as they are played
- * when tasks take all alike, or anything. Any thread; nothing is kept. */
+ * when tasks take all alike, or anything, and as they fill most. Any thread; nothing is kept. */
 #ifndef RILLE_T_LIVE_H
 #define RILLE_T_LIVE_H
 
@@ -36,10 +36,10 @@ live_late(const struct plan *p, bool *late)
         }
 }
 
-/* One act after the other: what is done once before the pieces, piece by piece, what is done once after them, each in
- * the order of the plan. */
+/* One act after the other: piece by piece, what is done once before the pieces (round -1) or with the first (0), or
+ * after them, each in the order of the plan. */
 static int64_t
-live_in_order(const struct plan *p, int32_t device, struct arena *a)
+live_in_order(const struct plan *p, int32_t device, int32_t early, struct arena *a)
 {
     int64_t n = 0, all = 0;
     bool *late = ARENA_ARRAY(a, bool, p->ntask + 1);
@@ -49,7 +49,7 @@ live_in_order(const struct plan *p, int32_t device, struct arena *a)
     for (int32_t round = -1; round <= p->pieces; round++)
         for (int32_t i = 0; i < p->ntask; i++) {
             bool once = p->task[i].nact == 1;
-            if (once ? round != (late[i] ? p->pieces : -1) : round < 0 || round >= p->task[i].nact) continue;
+            if (once ? round != (late[i] ? p->pieces : early) : round < 0 || round >= p->task[i].nact) continue;
             act[n] = (struct act_time){.task = i, .piece = once ? 0 : round, .begin = 2 * n + 1, .end = 2 * n + 2};
             n++;
         }
@@ -70,6 +70,46 @@ live_played(const struct plan *p, int32_t device, int play, struct arena *a)
     return plan_play(p, cost, NULL, PLAY_DEVICES, a, &act, &nact) ? -1 : live_peak(p, device, act, nact, a);
 }
 
+/* What an act of each task adds to a device's bytes, less what it gives back there as the last of its readers. */
+static int64_t *
+live_growth(const struct plan *p, int32_t device, struct arena *a)
+{
+    int64_t *growth = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nout; k++) {
+            const struct out_port *o = &p->task[i].out[k];
+            int32_t last = i;
+            if (o->where.kind != IN_ARENA || o->where.index != device) continue;
+            for (int32_t f = 0; f < o->nfan; f++)
+                for (int32_t r = 0; r < o->fan[f].nreader; r++) last = MAX(last, o->fan[f].reader[r].task);
+            growth[i] += where_stride(o->bytes);
+            growth[last] -= where_stride(o->bytes);
+        }
+    return growth;
+}
+
+/* One act after the other, of those that may be next the one that leaves most on the device: whatever the schedule,
+ * edges allow it. -1: it does not end. */
+static int64_t
+live_greedy(const struct plan *p, int32_t device, struct arena *a)
+{
+    int64_t nact, most = 1, *growth = live_growth(p, device, a), *cost = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    struct plan q = *p;
+    struct act_time *act;
+    q.task = arena_dup(a, p->task, sizeof *p->task * (size_t)p->ntask);
+    q.nthread = q.group = 1;
+    q.round = 0;
+    for (int32_t i = 0; i < p->ntask; i++) most = MAX(most, growth[i] < 0 ? -growth[i] : growth[i]);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        struct task *t = &q.task[i];
+        cost[i] = 2;
+        t->thread = 0;
+        t->turn = growth[i] > 0 ? 0 : growth[i] == 0 ? 1 : 2;
+        t->lead = (int32_t)((double)(growth[i] > 0 ? most - growth[i] : -growth[i]) / (double)most * 0xffff);
+    }
+    return plan_play(&q, cost, NULL, PLAY_THREADS, a, &act, &nact) ? -1 : live_peak(p, device, act, nact, a);
+}
+
 /* Of the device whose registers take the most: the arena without scratch, and the least that it could be as far as is
  * known. */
 static void
@@ -81,7 +121,8 @@ live_bytes(const struct plan *p, int64_t *arena, int64_t *live)
     for (int32_t i = 0; i < p->ndevice; i++)
         if (p->device[i].scratch > p->device[d].scratch) d = i;
     *arena = p->device[d].scratch;
-    *live = live_in_order(p, d, &tmp);
+    *live = MAX(live_in_order(p, d, -1, &tmp), live_in_order(p, d, 0, &tmp));
+    *live = MAX(*live, live_greedy(p, d, &tmp));
     for (int i = 0; i < nplay; i++) {
         *live = MAX(*live, live_played(p, d, i, &tmp));
         arena_reset(&tmp);
