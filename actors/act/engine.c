@@ -407,7 +407,7 @@ static bool
 wants_stop(void *engine)
 {
     struct engine *e = engine;
-    signals_pass(); /* who wants to stop may be one that waits */
+    signals_pass_in_time(); /* who wants to stop may be one that waits */
     if (!stops(e)) return false;
     atomic_store(&e->cut, 1);
     return true;
