@@ -106,9 +106,7 @@ schedule_option(lua_State *L, int i, struct graph *g)
     switch (lua_getfield(L, i, "schedule")) {
     case LUA_TNIL: break;
     case LUA_TSTRING:
-        if (lua_rawlen(L, -1) >= sizeof g->schedule)
-            complain(L, "graph: no schedule is called '%s'; there are gpipe, 1f1b, zb-h1, zb-h2", lua_tostring(L, -1));
-        strcpy(g->schedule, text_at(L, -1, "graph"));
+        snprintf(g->schedule, sizeof g->schedule, "%s", text_at(L, -1, "graph"));
         g->options.schedule = g->schedule;
         break;
     case LUA_TTABLE: schedule_table(L, lua_gettop(L), g); break;

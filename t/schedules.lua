@@ -265,6 +265,24 @@ tap.group("data that goes on to other devices begins a stage, also where it was 
   end
 end)
 
+tap.group("a stage that no data feeds", function()
+  local own = rille.empty({8, 8}, {placement = rille.placement("meta", {1}), requires_grad = true})
+  local x = rille.empty({8, 8}, {placement = rille.placement("meta", {0})})
+  local function stages(f)
+    local step = rille.graph(f, {micro_batches = 4})
+    step(x)
+    return step:chart().stages
+  end
+  tap.is(stages(function(x)
+    own:square():sum():backward()
+    return x:sum()
+  end), 1, "what comes of weights alone is done once, and is no stage")
+  tap.is(stages(function(x)
+    local scale = own:tanh()
+    return (x:tanh():to_global{placement = own.placement, sbp = "B"} * scale[{1, 2}]):sum()
+  end), 2, "or belongs to the first that wants it")
+end)
+
 tap.group("a schedule that the program cannot have", function()
   local dealings = {
     ["one stage a device"] = chain,
@@ -324,7 +342,13 @@ tap.group("what cannot be", function()
   local step = rille.graph(function(x) return x:sum() end, {micro_batches = 4})
   local x = rille.empty({12, 2}, {placement = rille.placement("meta", {0, 1}), sbp = "S(0)"})
   tap.fails(function() step(x) end, {"12 rows", "micro_batches = 4", "what does: 1, 2, 3, 6", "schedules.lua:"}, "rows that do not divide, and what does")
-  tap.fails(function() pipeline({0, 1}, 2, "zb-x") end, {"zb-x", "v-min"}, "a schedule that there is not")
+  for _, name in ipairs{"zb-x", "", ("zb-v"):rep(10)} do
+    tap.fails(function() pipeline({0, 1}, 2, name) end, {name:sub(1, 15), "v-min", "{memory =}"}, "a schedule that there is not")
+  end
+  tap.fails(function() pipeline({0, 1, 2}, 4, {memory = 1}, {memory_limit = 100}) end, {"the limit 100", "the least is", "idle", "stages.lua:"},
+    "memory that is enough, and a limit that is not")
+  tap.fails(function() pipeline({0, 1, 2}, 4, {memory = 0.1}, {memory_limit = 1 << 30}) end, {"memory = 0.1", "the least is", "idle", "stages.lua:"},
+    "a limit that is enough, and memory that is not")
 end)
 
 tap.done()

@@ -153,6 +153,7 @@ search_within(struct fitter *f, const int32_t *parts, struct plan **out)
     for (int i = 0; i < TRIES && bad - good > 1; i++) {
         struct plan *p;
         status = plan_once(f, parts, (struct search){.most = most}, &p);
+        if (status && i == 0) return status; /* whatever the limit */
         if (status) break;
         int64_t held = activations(f, p->program), over = measure_held(p, NULL) - f->limit;
         *(over > 0 ? &bad : &good) = MAX(1, over > 0 ? held : most);
@@ -167,8 +168,7 @@ search_within(struct fitter *f, const int32_t *parts, struct plan **out)
         err_clear();
         return 0;
     }
-    bool little = f->o->memory == 0 && (!status || status == E_MEMORY);
-    return little ? plan_least(f, parts, out) : status;
+    return !status || status == E_MEMORY ? plan_least(f, parts, out) : status;
 }
 
 static int
