@@ -48,4 +48,21 @@ done | awk -F '\t' '
     printf "%-28s %12s %12s\n", "sum over 8, 2 hosts, us", "handed on", "by owners"
     for (i = 1; i <= n; i++) printf "%20d bytes  %12s %12s\n", bytes[i], us["handed on", bytes[i]], us["by owners", bytes[i]]
   }'
+echo
+# From the start of the command until it has ended, with nothing to do between; the least of ten.
+start() { # NAME COMMAND...
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    begin=$(date +%s%N)
+    timeout 60 "${@:2}" >/dev/null 2>&1 || echo "$1 failed" >&2
+    echo $((($(date +%s%N) - begin) / 1000))
+  done | sort -n | awk -v name="$1" 'NR == 1 { printf "%-28s %12.1f\n", name, $1 / 1000 }'
+}
+printf '%-28s %12s\n' "start to end" ms
+start "Rille, one process" "$build/rille" -e ''
+for n in 2 4 16; do start "Rille, $n workers" "$build/rille" launch -n $n -d cpu:1 -e ''; done
+RILLE_HOSTS=2 start "Rille, 4 workers, 2 hosts" "$build/rille" launch -n 4 -d cpu:1 -e ''
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+for n in 2 4 16; do
+  ! command -v mpirun.openmpi >/dev/null || start "Open MPI, $n of nothing" mpirun.openmpi --oversubscribe -n $n true
+done
 uptime
