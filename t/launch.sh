@@ -78,6 +78,12 @@ for _, a in ipairs(step:actors()) do
   acts[tonumber(a.device:match("%d"))+ 1] = acts[tonumber(a.device:match("%d")) + 1] - 1
 end
 for i = 1, 4 do count = count + math.abs(acts[i]) end
+local chart = step:chart()
+for _, run in ipairs{chart.planned, chart.measured} do
+  local seen = {}
+  for _, span in ipairs(run.spans) do seen[span.device] = true end
+  assert(#run.devices == 4 and #seen == 4, "a chart of other devices")
+end
 local _, parts = tostring(step:plan()):gsub("plan: ", "")
 print(count, s.hosts, parts, trace.otherData.hosts, require"rille.show.actors"(step:actors(), 100):match("actors(.*)\n"))
 LUA

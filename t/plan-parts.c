@@ -3,6 +3,8 @@
  * Random programs, and every move between layouts, are planned whole and in parts; the parts have heaps of their own,
  * and run together on one simulator in orders that a seed decides. */
 #include "actors/plan/gates.h"
+#include "actors/plan/join.h"
+#include "actors/plan/play.h"
 #include "t/parts.h"
 
 #include <sys/wait.h>
@@ -11,7 +13,7 @@
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {2, {3, 1}}, {3, {1, 2, 1}}, {4, {1, 1, 1, 1}}};
 
 struct count {
-    int programs, parts, refused, compiled, connected, ordered, same, channels, handed, transfers, tasks;
+    int programs, parts, refused, compiled, connected, ordered, joined, same, channels, handed, transfers, tasks;
 };
 
 /* Every move of a part is one of the whole plan's, and they come in one order: that of the outline's hops. */
@@ -49,6 +51,28 @@ count_handed(const struct plan *p)
     return n;
 }
 
+/* Joined, they are played to their end, and no send goes unread. */
+static bool
+plays(const struct parts *x)
+{
+    struct arena a = {0};
+    int32_t first[MOST_PARTS];
+    struct act_time *act;
+    int64_t nact, all = 0;
+    const struct plan *p = plan_join((const struct plan *const *)x->plan, x->n, &a, first);
+    int64_t *cost = ARENA_ARRAY(&a, int64_t, p->ntask + 1);
+    bool good = true;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        cost[i] = 1 + i % 7;
+        all += t->nact;
+        good = good && (!(t->kind->flags & KIND_SENDS) || t->out[t->nout - 1].nfan == 1);
+    }
+    good = good && !plan_play(p, cost, NULL, PLAY_DEVICES, &a, &act, &nact) && nact == all;
+    arena_fini(&a);
+    return good;
+}
+
 /* Whole and in parts. */
 static void
 try_cut(struct rille_session *s, const struct bench *whole, int status, const struct str *bytes, const struct cut *c,
@@ -69,6 +93,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     }
     n->compiled += good;
     n->ordered += good && all_in_order(&x, whole->run.plan);
+    n->joined += good && plays(&x);
     if (good) n->connected += good = !parts_connect(&x);
     if (!good) diag("seed %llu: %s", (unsigned long long)seed, err_text());
     if (good && !parts_open(&x, seed)) {
@@ -124,6 +149,7 @@ random_programs(struct rille_session *s, uint64_t seed, int kind)
     is_int(n.compiled, n.parts, "each part of a random program is planned and proved");
     is_int(n.ordered, n.compiled, "its moves are those of one memory, in their order");
     is_int(n.connected, n.compiled, "parts agree about the channels between them");
+    is_int(n.joined, n.compiled, "joined, they are one plan, which can be played");
     is_int(n.same, n.compiled, "and give the bits of one memory");
     ok(n.handed > 0, "some hand on a sum");
     diag("%d programs, %d refused, %d tasks, %d ends of channels, %d hand on a sum, %d transfers", n.programs,

@@ -1,10 +1,14 @@
 /* chart.c - the schedule of a compiled step as data for a picture: planned, on a virtual clock, and as it was measured.
  *
+ * On several hosts it is of the plan's parts joined, and of what was heard of each (sight.h).
+ *
  * Acts of one device that follow each other, of one stage, piece and kind of work, are one span. What they cost on the
  * virtual clock is given, or the mean of what was measured, or reckoned. */
 #include "actors/plan/account.h"
+#include "actors/plan/join.h"
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
+#include "actors/session/sight.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +30,8 @@ work_of(const struct plan *p, int32_t task)
 struct charting {
     const struct rille_graph *g;
     const struct plan *p;
+    const struct act_time *act; /* of the last timed run */
+    int64_t nact;
     struct rille_chart *c;
     struct arena *a;
     int64_t *cost; /* by task */
@@ -44,16 +50,16 @@ by_number(const void *a, const void *b)
 static bool
 measured_costs(struct charting *x)
 {
-    int64_t *first = ARENA_ARRAY(x->a, int64_t, x->p->ntask + 2), *ns = ARENA_ARRAY(x->a, int64_t, x->g->nact + 1);
-    for (int64_t i = 0; i < x->g->nact; i++) first[x->g->act[i].task + 2]++;
+    int64_t *first = ARENA_ARRAY(x->a, int64_t, x->p->ntask + 2), *ns = ARENA_ARRAY(x->a, int64_t, x->nact + 1);
+    for (int64_t i = 0; i < x->nact; i++) first[x->act[i].task + 2]++;
     for (int32_t i = 1; i <= x->p->ntask; i++) first[i + 1] += first[i];
-    for (int64_t i = 0; i < x->g->nact; i++) ns[first[x->g->act[i].task + 1]++] = x->g->act[i].end - x->g->act[i].begin;
+    for (int64_t i = 0; i < x->nact; i++) ns[first[x->act[i].task + 1]++] = x->act[i].end - x->act[i].begin;
     for (int32_t i = 0; i < x->p->ntask; i++) {
         int64_t n = first[i + 1] - first[i];
         if (n) qsort(ns + first[i], (size_t)n, sizeof *ns, by_number);
         if (n) x->cost[i] = ns[first[i] + n / 2];
     }
-    return x->g->nact > 0;
+    return x->nact > 0;
 }
 
 /* Number of the tasks that share what is given for one device, stage and kind of work. */
@@ -313,18 +319,50 @@ dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out)
     return 0;
 }
 
+/* The plan and the acts of all hosts that are shown. */
+static int
+gather(struct charting *x)
+{
+    struct runner *r = x->g->runner;
+    int n = sight_count(r);
+    x->p = r->plan;
+    x->act = x->g->act;
+    x->nact = x->g->nact;
+    if (n == 1) return 0;
+    const struct plan **part = ARENA_ARRAY(x->a, const struct plan *, n);
+    struct sight *sight = ARENA_ARRAY(x->a, struct sight, n);
+    int32_t *first = ARENA_ARRAY(x->a, int32_t, n);
+    int64_t nact = x->nact;
+    for (int i = 0; i < n; i++) {
+        TRY(sight_part(x->g->s, r, i, &sight[i]));
+        part[i] = sight[i].plan;
+        nact += x->nact ? sight[i].nact : 0;
+    }
+    x->p = plan_join(part, n, x->a, first);
+    struct act_time *act = ARENA_ARRAY(x->a, struct act_time, nact + 1);
+    if (x->nact) memcpy(act, x->act, sizeof *act * (size_t)x->nact);
+    for (int i = 1; i < n && x->nact < nact; i++)
+        for (int64_t k = 0; k < sight[i].nact; k++) {
+            act[x->nact] = sight[i].act[k];
+            act[x->nact++].task += first[i];
+        }
+    x->act = act;
+    return 0;
+}
+
 int
 rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, struct rille_chart **out)
 {
     TRY(face_graph(g, __func__));
     TRY(face_given(out, "out", __func__));
     if (costs) TRY(check_costs(costs));
-    struct charting x = {.g = g, .p = g->runner->plan, .c = must_alloc(sizeof *x.c)};
+    struct charting x = {.g = g, .c = must_alloc(sizeof *x.c)};
     x.a = x.c->memory = must_alloc(sizeof *x.a);
     g->watched = true;
-    tell_devices(&x);
-    int status = tell_planned(&x, costs);
-    if (!status && g->nact) tell_run(&x, g->act, g->nact, &x.c->measured);
+    int status = gather(&x);
+    if (!status) tell_devices(&x);
+    if (!status) status = tell_planned(&x, costs);
+    if (!status && x.nact) tell_run(&x, x.act, x.nact, &x.c->measured);
     if (status) rille_chart_free(&x.c);
     *out = x.c;
     return status;

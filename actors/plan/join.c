@@ -1,0 +1,121 @@
+/* join.c - copies of the tasks of all parts, with the numbers that tasks and devices have together. */
+#include "actors/plan/join.h"
+
+#include <string.h>
+
+struct joiner {
+    const struct plan *const *part;
+    int n;
+    struct arena *arena;
+    const int32_t *first;           /* by part: its first task */
+    int32_t *first_device, *thread; /* and device, and thread */
+};
+
+/* The task at the other end of a channel, and in which part; NULL: it is not among them. */
+static const struct channel *
+other_end(const struct joiner *j, const struct channel *c, int *part)
+{
+    for (*part = 0; *part < j->n && j->part[*part]->memory != c->peer;) ++*part;
+    if (*part == j->n) return NULL;
+    const struct plan *p = j->part[*part];
+    for (int32_t lo = 0, hi = p->nchannel; lo < hi;) {
+        int32_t mid = lo + (hi - lo) / 2;
+        int order = channel_compare(&p->channel[mid].name, &c->name);
+        if (order == 0) return &p->channel[mid];
+        if (order < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
+/* The channel's edge is behind the ports that its tasks have. */
+static void
+add_edge(const struct joiner *j, const struct channel *c, struct task *t)
+{
+    int far;
+    const struct channel *end = other_end(j, c, &far);
+    if (!end) return;
+    const struct task *there = &j->part[far]->task[end->task];
+    if (!c->sends) {
+        t->in[t->nin++] = (struct in_port){.task = j->first[far] + end->task, .out = there->nout, .hold = 1, .need = 1};
+        return;
+    }
+    struct reader reader = {j->first[far] + end->task, there->nin};
+    struct fan fan = {.thread = j->thread[far] + there->thread, .nreader = 1};
+    fan.reader = arena_dup(j->arena, &reader, sizeof reader);
+    t->out[t->nout++] = (struct out_port){.nreg = c->nreg, .every = 1, .nfan = 1, .where = {.kind = NOWHERE}};
+    t->out[t->nout - 1].fan = arena_dup(j->arena, &fan, sizeof fan);
+}
+
+static void
+copy_out(const struct joiner *j, int part, struct out_port *out)
+{
+    out->fan = arena_dup(j->arena, out->fan, sizeof *out->fan * (size_t)out->nfan);
+    for (int32_t f = 0; f < out->nfan; f++) {
+        struct fan *fan = &out->fan[f];
+        struct reader *reader = arena_dup(j->arena, fan->reader, sizeof *reader * (size_t)fan->nreader);
+        for (int32_t r = 0; r < fan->nreader; r++) reader[r].task += j->first[part];
+        fan->thread += j->thread[part];
+        fan->reader = reader;
+    }
+    if (out->where.kind == IN_ARENA) out->where.index += j->first_device[part];
+    if (out->where.kind == IN_TASK) out->where.index += j->first[part];
+}
+
+static void
+copy_task(const struct joiner *j, int part, int32_t i, struct task *t)
+{
+    const struct plan *p = j->part[part];
+    *t = p->task[i];
+    t->device += j->first_device[part];
+    t->thread += j->thread[part];
+    t->in = ARENA_ARRAY(j->arena, struct in_port, t->nin + 1);
+    t->out = ARENA_ARRAY(j->arena, struct out_port, t->nout + 1);
+    for (int32_t k = 0; k < t->nin; k++) {
+        t->in[k] = p->task[i].in[k];
+        t->in[k].task += j->first[part];
+    }
+    for (int32_t k = 0; k < t->nout; k++) {
+        t->out[k] = p->task[i].out[k];
+        copy_out(j, part, &t->out[k]);
+    }
+    if (t->channel >= 0) add_edge(j, &p->channel[t->channel], t);
+    t->channel = -1;
+}
+
+static void
+copy_devices(const struct joiner *j, int part, struct plan_device *device)
+{
+    const struct plan *p = j->part[part];
+    memcpy(device, p->device, sizeof *device * (size_t)p->ndevice);
+    for (int32_t d = 0; d < p->ndevice; d++) device[d].thread += j->thread[part];
+}
+
+const struct plan *
+plan_join(const struct plan *const *part, int n, struct arena *a, int32_t *first)
+{
+    struct joiner j = {part, n, a, first, ARENA_ARRAY(a, int32_t, n + 1), ARENA_ARRAY(a, int32_t, n + 1)};
+    struct plan *all = ARENA_NEW(a, struct plan);
+    *all = (struct plan){.program = part[0]->program,
+                         .pieces = part[0]->pieces,
+                         .group = part[0]->group,
+                         .round = part[0]->round,
+                         .nshare = part[0]->nshare};
+    for (int i = 0; i < n; i++) {
+        first[i] = all->ntask;
+        j.first_device[i] = all->ndevice;
+        j.thread[i] = all->nthread;
+        all->ntask += part[i]->ntask;
+        all->ndevice += part[i]->ndevice;
+        all->nthread += part[i]->nthread;
+    }
+    all->task = ARENA_ARRAY(a, struct task, all->ntask + 1);
+    all->device = ARENA_ARRAY(a, struct plan_device, all->ndevice + 1);
+    for (int i = 0; i < n; i++) {
+        copy_devices(&j, i, all->device + j.first_device[i]);
+        for (int32_t k = 0; k < part[i]->ntask; k++) copy_task(&j, i, k, &all->task[first[i] + k]);
+    }
+    return all;
+}

@@ -1,0 +1,14 @@
+/* join.h - the parts of a plan as one plan again, for who looks at what all memories do: where a channel was, an edge
+ * stands from the task that sends to the one that receives, with as many registers.
+ *
+ * Nobody runs a joined plan: it has no kernels' memory and no leaves of its own. It borrows the parts; any thread. */
+#ifndef RILLE_PLAN_JOIN_H
+#define RILLE_PLAN_JOIN_H
+
+#include "actors/plan/plan.h"
+
+/* Parts of one program, some of its memories at least, each once: their devices, threads and tasks follow one another
+ * in this order. first: the number of each part's first task. In arena a. */
+const struct plan *plan_join(const struct plan *const *part, int n, struct arena *a, int32_t *first);
+
+#endif
