@@ -37,7 +37,7 @@ enum {
     ACTS = 4,
     AHEAD = 2,
     SPIN_NS = 1000000,
-    PORTS = 2 * CARRIER_PORT + 4
+    PORTS = 2 * CARRIER_PORT + 8
 };
 
 /* What both processes map. */
@@ -359,7 +359,7 @@ carrier_open(struct side *s, const struct way *w)
     must(carrier_new(&o, &s->carrier));
     carrier_port(s->carrier, s->board->port[s->side]);
     meet(s, 1);
-    snprintf(ports, sizeof ports, "%s\n%s\n", s->board->port[0], s->board->port[1]);
+    snprintf(ports, sizeof ports, "0 %s\n1 %s\n", s->board->port[0], s->board->port[1]);
     struct carrier_epoch e = {.epoch = 1, .job = job, .rank = s->side, .world = 2, .ports = ports, .bus = s->bus};
     must(carrier_join(s->carrier, &e));
     make_part(s);

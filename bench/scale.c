@@ -59,7 +59,10 @@ member_work(void *arg, const struct work *work)
     struct worker_member *m = w->member;
     if (work->kind == WORK_MAKE)
         member_made(m, work->epoch,
-                    &(struct made){.text = "", .segment = "/proc/1/fd/3", .bus = "/proc/1/fd/4 4096", .port = ""});
+                    &(struct made){.text = "",
+                                   .segment = "/proc/1/fd/3",
+                                   .bus = "/proc/1/fd/4 4096",
+                                   .port = "tcp://10.0.0.1:40000 tcp://10.0.0.1:40001"});
     else if (work->kind == WORK_FORM)
         member_ready(m, work->epoch, 0, "");
     else if (work->kind == WORK_PROGRAM)

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { MESSAGES = 3000, LIST = 3000001, PORTS = 2 * CARRIER_PORT + 4 };
+enum { MESSAGES = 3000, LIST = 3000001, PORTS = 2 * CARRIER_PORT + 8 };
 static const unsigned char job[CLUSTER_ID] = "job of the test.", other_job[CLUSTER_ID] = "another one's.";
 
 struct side {
@@ -108,7 +108,8 @@ side_open(struct side *s, int rank, const char *host, const struct key *key)
 static void
 side_join(struct side *s, uint32_t epoch, const unsigned char *of, const char *ports)
 {
-    struct carrier_epoch e = {.epoch = epoch, .job = of, .rank = s->rank, .world = 2, .ports = ports, .bus = s->bus};
+    struct carrier_epoch e = {
+        .epoch = epoch, .job = of, .rank = s->rank, .world = 2, .lacks = 0, .ports = ports, .bus = s->bus};
     must(carrier_join(s->carrier, &e), "joining");
 }
 
@@ -170,7 +171,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     char ports[PORTS];
     side_open(&a, 0, host, key);
     side_open(&b, 1, host, other);
-    snprintf(ports, sizeof ports, "%s\n%s\n", a.port, b.port);
+    snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
     say(&a, 0); /* before b has joined: waits in its link */
     side_join(&b, 1, job, ports);
@@ -225,7 +226,7 @@ test_stranger(const struct key *key, const struct key *other)
     char ports[PORTS];
     side_open(&a, 0, "127.0.0.1", key);
     side_open(&b, 1, "127.0.0.1", other);
-    snprintf(ports, sizeof ports, "%s\n%s\n", a.port, b.port);
+    snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
     side_join(&b, 1, job, ports);
     carrier_ask(b.carrier, 0, 5);
@@ -249,7 +250,7 @@ test_impostor(void)
     test_two("127.0.0.1", &k[1], &k[2], "with keys of ranks");
     side_open(&a, 0, "127.0.0.1", &k[1]);
     side_open(&b, 1, "127.0.0.1", &k[2]);
-    snprintf(ports, sizeof ports, "%s\n%s\n", a.port, b.port);
+    snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
     side_join(&b, 1, job, ports);
     b.rank = 2; /* that it says to be */

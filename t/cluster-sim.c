@@ -58,7 +58,8 @@ struct told {
     int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
     uint64_t arenas, forgotten; /* the first number of the last HAVE; the last FORGET */
     char refusal[256];
-    uint32_t flags[4], made[4]; /* of the last MAKE and FORM, by peer */
+    uint32_t flags[6], made[6]; /* of the last MAKE and FORM, by peer */
+    char ports[6][64];          /* of the last FORM or PORTS */
 };
 
 static void
@@ -69,6 +70,8 @@ keep_send(void *arg, int peer, const struct packet *p)
     if (p->kind == PACKET_FORGET) t->forgotten = p->program;
     if (p->kind == PACKET_MAKE) t->flags[peer] = p->flags;
     if (p->kind == PACKET_FORM) t->made[peer] = p->made;
+    if (p->kind == PACKET_FORM || p->kind == PACKET_PORTS)
+        snprintf(t->ports[peer], sizeof *t->ports, "%.*s", (int)p->ports.n, (const char *)p->ports.bytes);
     if (p->kind == PACKET_REFUSE)
         snprintf(t->refusal, sizeof t->refusal, "%.*s", (int)p->text.n, (const char *)p->text.bytes);
 }
@@ -237,6 +240,43 @@ test_stall(void)
     coordinator_free(&c);
 }
 
+/* Five hosts, a worker on each: whom does it know? */
+static void
+test_meeting(void)
+{
+    enum { HOSTS = 5 };
+    static const struct slot slot[] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}};
+    static const uint64_t bytes[HOSTS] = {4096, 4096, 4096, 4096, 4096};
+    static const char *const machine[] = {"a", "b", "c", "d", "e"}, *const port[] = {"A", "B", "C", "D", "E"};
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = HOSTS, .slot = slot, .bytes = bytes};
+    const uint32_t two = 2;
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = HOSTS, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int r = 0; r < HOSTS; r++) say(c, r, hello(r, "1", machine[r]), 0, 1);
+    coordinator_form(c, &form);
+    for (int r = 0; r < HOSTS; r++)
+        say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text(port[r])}, 1, 2);
+    ok(!strcmp(t.ports[0], "1 B\n4 E\n"), "a worker is told of its neighbours' ports alone");
+    for (int r = 0; r < HOSTS; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 3);
+    say(c, 0, (struct packet){.kind = PACKET_MEET, .memories = {(const void *)&two, sizeof two}}, 1, 4);
+    ok(!strcmp(t.ports[0], "2 C\n") && !strcmp(t.ports[2], "0 A\n"),
+       "who asks for others hears of them, and they of it");
+    is_int(t.sent[PACKET_PORTS], 2, "and nobody else");
+    coordinator_cut(c, 4, "was killed");
+    coordinator_recover(c, HOSTS);
+    say(c, 5, hello(4, "1", "e"), 0, 1);
+    coordinator_form(c, &form);
+    for (int r = 0; r < HOSTS - 1; r++)
+        say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text(port[r])}, 2,
+            r ? 4 : 5);
+    say(c, 5, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text("F")}, 2, 2);
+    ok(!strcmp(t.ports[0], "1 B\n4 F\n2 C\n") && !strcmp(t.ports[2], "3 D\n1 B\n0 A\n"),
+       "the next epoch begins with those that were asked for");
+    coordinator_free(&c);
+}
+
 /* The program is shipped where it has to be; how many pieces that took. */
 static int
 ship_one(struct coordinator *c, struct told *t, uint64_t program, uint32_t *seq)
@@ -392,6 +432,7 @@ main(void)
     test_vouched();
     test_memory();
     test_stall();
+    test_meeting();
     test_found_again();
     test_speaker();
     test_silent_speaker();

@@ -126,6 +126,23 @@ LUA
 RILLE_HOSTS=3 go launch -n 3 -d cpu:1 spare.lua
 is "the values of whichever host is lost come back from its neighbour" "$code $(cat out)" "0 true true true 3"
 
+# Of six hosts one is lost: its parts come back from its neighbour, what all had from another one.
+cat >mend.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1, 2, 3, 4, 5})
+local b = rille.randn({300, 100}, {placement = P, sbp = "B"})
+local x = rille.randn({72, 8}, {placement = P, sbp = "S(0)"})
+local y = x:to_global{placement = P, sbp = "S(1)"} -- each speaks to each
+local want = {b:sum():item(), x:sum():item(), y:sum():item()}
+rille.snapshot{1}
+os.execute("kill -9 " .. rille.workers()[4].pid)
+assert(not pcall(function() for _ = 1, 1e5 do (x * 2):sum():item() end end))
+rille.recover()
+print(b:to_global{placement = rille.placement("cpu", {3}), sbp = "B"}:sum():item() == want[1], x:sum():item() == want[2],
+      x:to_global{placement = P, sbp = "S(1)"}:sum():item() == want[3])
+LUA
+RILLE_HOSTS=6 go launch -n 6 -d cpu:1 mend.lua
+is "of six hosts the one that is lost comes back with all that was on it" "$code $(cat out)" "0 true	true	true"
+
 # ---- devices ----
 
 go launch -n 2 -d cpu:2 -e 'rille.ones({4}, {placement = rille.placement("cpu", {3, 4}), sbp = "S(0)"})'

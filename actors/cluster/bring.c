@@ -24,7 +24,11 @@ carrier_send_bring(struct carrier *c, const struct item *i)
     struct msg m = carrier_speech(c, CARRY_BRING, rank);
     struct head h = carrier_head(c, &m);
     zmq_msg_t body;
-    if (!carrier_knows(c, rank) || zmq_msg_init_size(&body, sizeof i->bring)) return;
+    if (!carrier_knows(c, rank)) {
+        c->hear.asked(c->hear.of, c->epoch, rank, 0);
+        return;
+    }
+    if (zmq_msg_init_size(&body, sizeof i->bring)) return;
     memcpy(zmq_msg_data(&body), &i->bring, sizeof i->bring);
     c->net->send(c, rank, MESSAGES, &h, &body);
 }
@@ -41,6 +45,7 @@ carrier_take_bring(struct carrier *c, const struct head *h, zmq_msg_t *body)
     if (zmq_msg_size(body) != sizeof b) return FATE_STRANGE;
     memcpy(&b, zmq_msg_data(body), sizeof b);
     if (b.n > PIECE) return FATE_STRANGE;
+    if (!carrier_knows(c, rank)) c->hear.asked(c->hear.of, c->epoch, rank, 0);
     if (!carrier_knows(c, rank) || zmq_msg_init_size(&out, sizeof b + b.n)) return FATE_DONE;
     memcpy(zmq_msg_data(&out), &b, sizeof b);
     if (c->hear.give(c->hear.of, b.at, b.n, (char *)zmq_msg_data(&out) + sizeof b)) {

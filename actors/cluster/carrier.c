@@ -101,6 +101,7 @@ peer_of(struct carrier *c, int rank)
 {
     if (!c->joined || rank < 0 || rank >= c->world || rank == c->rank) return NULL;
     struct peer *p = &c->peer[rank];
+    if (c->net == &net_zmq && !p->port[MESSAGES][0]) return NULL;
     if (!c->net->connect(c, rank)) return p;
     err_clear();
     p->down_ns = p->down_ns ? p->down_ns : now_ns();
@@ -512,53 +513,70 @@ carrier_free(struct carrier **cp)
 void
 carrier_port(const struct carrier *c, char text[CARRIER_PORT])
 {
-    const char *mpi = c->plugin && !c->was_joined ? " mpi" : "";
-    int n = snprintf(text, CARRIER_PORT, "%s %s%s", c->port[MESSAGES], c->port[BYTES], mpi);
+    int n = snprintf(text, CARRIER_PORT, "%s %s", c->port[MESSAGES], c->port[BYTES]);
     assert(n < CARRIER_PORT);
+}
+
+bool
+carrier_has_mpi(const struct carrier *c)
+{
+    return c->plugin && !c->was_joined;
 }
 
 /* ---- epochs ---- */
 
-/* "tcp://10.0.0.1:40000 tcp://10.0.0.1:40001", and " mpi" behind it. */
+/* "3 tcp://10.0.0.1:40000 tcp://10.0.0.1:40001": its rank and, for each road, where it is. A link that is there stays.
+ */
 static void
-read_port(const char *line, size_t n, struct peer *p)
+read_port(struct carrier *c, const char *line, size_t n)
 {
     char text[2 * CARRIER_PORT], *rest = text;
-    p->last = &p->first;
     if (n >= sizeof text) return;
     snprintf(text, sizeof text, "%.*s", (int)n, line);
+    char *end;
+    long rank = strtol(strsep(&rest, " "), &end, 10);
+    if (*end || rank < 0 || rank >= c->world || c->peer[rank].port[MESSAGES][0]) return;
     for (int road = 0; road < NROAD; road++) {
         const char *port = strsep(&rest, " ");
-        snprintf(p->port[road], CARRIER_PORT, "%s", port ? port : "");
+        snprintf(c->peer[rank].port[road], CARRIER_PORT, "%s", port ? port : "");
     }
-    p->has_mpi = rest && !strcmp(rest, "mpi");
 }
 
 static void
-read_ports(struct carrier *c, const struct carrier_epoch *e)
+read_ports(struct carrier *c, const char *line)
 {
-    const char *line = e->ports;
-    free(c->peer);
-    c->peer = must_alloc(sizeof *c->peer * (size_t)e->world);
-    for (int r = 0; r < e->world; r++) {
+    while (*line) {
         size_t n = strcspn(line, "\n");
-        read_port(line, n, &c->peer[r]);
+        read_port(c, line, n);
         line += n + (line[n] == '\n');
     }
-    c->world = e->world;
+}
+
+static void
+new_peers(struct carrier *c, int world)
+{
+    free(c->peer);
+    c->peer = must_alloc(sizeof *c->peer * (size_t)world);
+    for (int r = 0; r < world; r++) c->peer[r].last = &c->peer[r].first;
+    c->world = world;
+}
+
+void
+carrier_meet(struct carrier *c, const char *ports)
+{
+    pthread_mutex_lock(&c->lock);
+    read_ports(c, ports);
+    pthread_mutex_unlock(&c->lock);
 }
 
 /* Has everybody MPI, in this epoch? */
 static bool
-all_have_mpi(struct carrier *c)
+all_have_mpi(struct carrier *c, int lacks)
 {
     if (c->wants == CARRIER_TCP) return false;
-    for (int r = 0; r < c->world; r++) {
-        if (c->peer[r].has_mpi) continue;
-        if (!*c->why) snprintf(c->why, sizeof c->why, "worker %d has no MPI%s", r, c->was_joined ? " any more" : "");
-        return false;
-    }
-    return true;
+    if (lacks >= 0 && !*c->why)
+        snprintf(c->why, sizeof c->why, "worker %d has no MPI%s", lacks, c->was_joined ? " any more" : "");
+    return lacks < 0;
 }
 
 static void
@@ -577,7 +595,8 @@ carrier_join(struct carrier *c, const struct carrier_epoch *e)
     struct bus_far far = {c, send_far};
     carrier_leave(c);
     pthread_mutex_lock(&c->lock);
-    read_ports(c, e);
+    new_peers(c, e->world);
+    read_ports(c, e->ports);
     c->rank = e->rank;
     c->epoch = e->epoch;
     memcpy(c->job, e->job, CLUSTER_ID);
@@ -585,7 +604,7 @@ carrier_join(struct carrier *c, const struct carrier_epoch *e)
     bus_host_far(e->bus, &far);
     atomic_store(&c->cut, false);
     c->net = &net_zmq;
-    atomic_store(&c->opens, all_have_mpi(c));
+    atomic_store(&c->opens, all_have_mpi(c, e->lacks));
     c->joined = c->was_joined = true;
     c->told_lost = false;
     pthread_mutex_unlock(&c->lock);

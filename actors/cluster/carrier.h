@@ -23,6 +23,7 @@ struct carrier;
 /* The carrier's thread calls these. */
 struct carrier_hear {
     void *of;
+    /* One wants this worker's list of a program's channels; program 0: one is to be reached whose port is not known. */
     void (*asked)(void *of, uint32_t epoch, int from, uint64_t program);
     void (*listed)(void *of, uint32_t epoch, int from, uint64_t program, const void *bytes, size_t n);
     /* Copies n bytes of this host's memory, which begin at an offset, for a worker of another host. E_BUS: they are not
@@ -44,18 +45,22 @@ struct carrier_options {
 int carrier_new(const struct carrier_options *o, struct carrier **out);
 void carrier_free(struct carrier **c);
 void carrier_port(const struct carrier *c, char text[CARRIER_PORT]); /* for the others */
+bool carrier_has_mpi(const struct carrier *c);                       /* and nobody was lost yet */
 
-/* The main thread: an epoch begins. ports: a line for each rank. bus: of this process, which hands on what is for other
- * hosts (bus_host_far) and takes what comes. */
+/* The main thread: an epoch begins. ports: a line for each rank that is known, "3 PORT"; lacks: the first that has no
+ * MPI, -1: none does. bus: of this process, which hands on what is for other hosts (bus_host_far) and takes what comes.
+ */
 struct carrier_epoch {
     uint32_t epoch;
     const unsigned char *job; /* CLUSTER_ID bytes */
-    int rank, world;
+    int rank, world, lacks;
     const char *ports;
     struct bus *bus;
 };
 /* E_BUS: MPI cannot be, where nothing else will do. */
 int carrier_join(struct carrier *c, const struct carrier_epoch *e);
+/* Others are known as well. The main thread. */
+void carrier_meet(struct carrier *c, const char *ports);
 /* Why tcp is used, though MPI was asked for; NULL: it is not so. */
 const char *carrier_why_tcp(const struct carrier *c);
 /* Ends the epoch: when it returns, the carrier reads nothing that anybody put, and does not use the bus any more. */

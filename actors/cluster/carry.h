@@ -69,7 +69,6 @@ struct carrying {
 
 struct peer {
     char port[NROAD][CARRIER_PORT];
-    bool has_mpi;
     void *socket[NROAD], *monitor[NROAD]; /* net_zmq's */
     struct parcel *first, **last;         /* not sent yet, in order */
     _Atomic int32_t flying;               /* pieces in ZeroMQ's hands */

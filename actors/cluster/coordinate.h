@@ -14,6 +14,7 @@ struct member {
     bool stayed;   /* it was there before this epoch */
     char *machine; /* until memories have numbers */
     char *port;    /* where workers of other hosts reach it */
+    bool mpi;      /* it has MPI */
     int next;      /* of its memory in this epoch: the next rank; -1: none */
 };
 
@@ -45,6 +46,8 @@ struct memory {
         *lost; /* processes of another host that were lost since the last epoch stood; those that are left end them */
     int nlost, lost_capacity;
     char *segment, *bus;
+    uint32_t *meets; /* memories whose workers its own have asked for; its neighbours they know anyway */
+    int nmeet, meet_capacity;
     int first; /* rank of its first member in this epoch, which speaks for the others; -1: it has none */
 };
 
@@ -118,6 +121,7 @@ coordinate_last(struct coordinator *c)
 }
 void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
+void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
 
 /* coordinator_run.c */
 void coordinate_have(struct coordinator *c, int rank, const struct packet *p);

@@ -62,6 +62,7 @@ coordinator_free(struct coordinator **cp)
         free(c->memory[m].segment);
         free(c->memory[m].bus);
         free(c->memory[m].lost);
+        free(c->memory[m].meets);
     }
     free(c->memory);
     free(c->shipped);
@@ -278,6 +279,7 @@ leave(struct coordinator *c, int rank, const struct packet *p)
 static void (*const handle[NPACKET])(struct coordinator *c, int rank, const struct packet *p) = {
     [PACKET_MADE] = coordinate_made, [PACKET_READY] = coordinate_ready, [PACKET_HAVE] = coordinate_have,
     [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,     [PACKET_LEAVE] = leave,
+    [PACKET_MEET] = coordinate_meet,
 };
 
 void

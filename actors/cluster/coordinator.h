@@ -161,6 +161,7 @@ struct form {
 };
 void coordinator_form(struct coordinator *c, const struct form *f);
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
+enum { MADE_MPI = 1 };
 enum { HOLD_GIVE = 1 };
 
 /* In IDLE: ships the program to members that lack it, then runs it. Ends with NOTICE_ENDED (or LOST); what it points to

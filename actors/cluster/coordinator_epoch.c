@@ -91,11 +91,84 @@ send_spoken(const struct coordinator *c, int rank, struct str *out)
 
 /* ---- FORM ---- */
 
+/* Where a memory's workers are. */
 static void
-send_ports(const struct coordinator *c, struct str *out)
+add_ports(const struct coordinator *c, int memory, struct str *out)
 {
-    for (int r = 0; c->nmemory > 1 && r < c->options.world; r++)
-        str_addf(out, "%s\n", is_in(&c->member[r]) && c->member[r].port ? c->member[r].port : "");
+    for (int r = c->memory[memory].first; r >= 0; r = c->member[r].next)
+        if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
+}
+
+/* Of those that a memory's workers reach: its neighbours, to whom snapshots go, and who was asked for. */
+static void
+known_ports(const struct coordinator *c, int memory, struct str *out)
+{
+    const struct memory *at = &c->memory[memory];
+    int n = c->nmemory, next = (memory + 1) % n, last = (memory + n - 1) % n;
+    str_clear(out);
+    if (next != memory) add_ports(c, next, out);
+    if (last != next) add_ports(c, last, out);
+    for (int i = 0; i < at->nmeet; i++)
+        if ((int)at->meets[i] != next && (int)at->meets[i] != last) add_ports(c, (int)at->meets[i], out);
+}
+
+/* False: it was known before. */
+static bool
+remember(struct memory *at, uint32_t memory)
+{
+    for (int i = 0; i < at->nmeet; i++)
+        if (at->meets[i] == memory) return false;
+    GROW(at->meets, at->nmeet + 1, at->meet_capacity);
+    at->meets[at->nmeet++] = memory;
+    return true;
+}
+
+static void
+send_ports(struct coordinator *c, int rank, const struct str *ports)
+{
+    coordinate_send(c, rank,
+                    (struct packet){.kind = PACKET_PORTS, .ports = {(const void *)ports->text, (uint32_t)ports->len}});
+}
+
+/* Tells the workers of one memory where those of another are; who asked for it hears that with the rest. */
+static void
+introduce(struct coordinator *c, int memory, int to, int asker)
+{
+    struct str ports = {0};
+    add_ports(c, memory, &ports);
+    for (int r = c->memory[to].first; r >= 0; r = c->member[r].next)
+        if (r != asker) send_ports(c, r, &ports);
+    str_free(&ports);
+}
+
+/* Whoever speaks to somebody is answered: so both sides hear of each other. */
+void
+coordinate_meet(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct str ports = {0};
+    int own = c->member[rank].info.memory;
+    if (c->phase < CLUSTER_FORM || c->phase == CLUSTER_BROKEN) return;
+    for (uint32_t i = 0; i < p->memories.n; i += 4) {
+        uint32_t memory;
+        memcpy(&memory, p->memories.bytes + i, sizeof memory);
+        if (memory >= (uint32_t)c->nmemory || (int)memory == own) continue;
+        if (remember(&c->memory[own], memory)) {
+            remember(&c->memory[memory], (uint32_t)own);
+            introduce(c, own, (int)memory, rank);
+            introduce(c, (int)memory, own, rank);
+        }
+        add_ports(c, (int)memory, &ports);
+    }
+    send_ports(c, rank, &ports);
+    str_free(&ports);
+}
+
+static int32_t
+lacks_mpi(const struct coordinator *c)
+{
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && !c->member[r].mpi) return r;
+    return -1;
 }
 
 /* Everything is made. */
@@ -104,9 +177,10 @@ send_form(struct coordinator *c)
 {
     const struct form *f = &c->form;
     struct str ports = {0}, spoken = {0};
+    int32_t lacks = lacks_mpi(c);
+    int of = -1;
     c->phase = CLUSTER_FORM;
     c->awaited = 0;
-    send_ports(c, &ports);
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!is_in(m)) continue;
@@ -114,6 +188,8 @@ send_form(struct coordinator *c)
         const struct memory *at = &c->memory[m->info.memory];
         m->info.state = MEMBER_PRESENT;
         send_spoken(c, r, &spoken);
+        if (m->info.memory != of) known_ports(c, m->info.memory, &ports); /* ranks of a host mostly stand together */
+        of = m->info.memory;
         coordinate_send(
             c, r,
             (struct packet){.kind = PACKET_FORM,
@@ -126,6 +202,7 @@ send_form(struct coordinator *c)
                             .memory = f->bytes[m->info.memory],
                             .bus = span_text(at->info.own ? f->bus : at->bus),
                             .ports = {(const void *)ports.text, (uint32_t)ports.len},
+                            .lacks = lacks,
                             .speaker = c->speaks ? at->first : r,
                             .spoken = {(const void *)spoken.text, (uint32_t)spoken.len},
                             .every = c->every});
@@ -199,6 +276,7 @@ coordinate_made(struct coordinator *c, int rank, const struct packet *p)
     }
     m->info.state = MEMBER_PRESENT;
     keep_text(&m->port, p->port);
+    m->mpi = p->flags & MADE_MPI;
     struct memory *at = &c->memory[m->info.memory];
     if (at->info.keeper == rank) {
         keep_text(&at->segment, p->segment);

@@ -128,6 +128,12 @@ form(struct worker_member *m, const struct packet *p)
     work(m, (struct work){.kind = WORK_FORM, .packet = p});
 }
 
+static void
+ports(struct worker_member *m, const struct packet *p)
+{
+    work(m, (struct work){.kind = WORK_PORTS, .packet = p});
+}
+
 /* Pieces come in order: each begins where the one before it ended. */
 static void
 program(struct worker_member *m, const struct packet *p)
@@ -180,7 +186,8 @@ static const struct {
 } handle[NPACKET] = {
     [PACKET_REFUSE] = {refused, false}, [PACKET_WELCOME] = {welcome, false}, [PACKET_MAKE] = {make, true},
     [PACKET_FORM] = {form, true},       [PACKET_PROGRAM] = {program, true},  [PACKET_FORGET] = {forget, true},
-    [PACKET_START] = {start, true},     [PACKET_STOP] = {stop, true},        [PACKET_BYE] = {bye, false},
+    [PACKET_PORTS] = {ports, true},     [PACKET_START] = {start, true},      [PACKET_STOP] = {stop, true},
+    [PACKET_BYE] = {bye, false},
 };
 
 void
@@ -316,7 +323,14 @@ member_made(struct worker_member *m, uint32_t epoch, const struct made *made)
                                 .text = span_text(made->text),
                                 .segment = span_text(made->segment),
                                 .bus = span_text(made->bus),
-                                .port = span_text(made->port)});
+                                .port = span_text(made->port),
+                                .flags = made->mpi ? MADE_MPI : 0});
+}
+
+void
+member_meet(struct worker_member *m, uint32_t epoch, uint32_t memory)
+{
+    send_packet(m, epoch, (struct packet){.kind = PACKET_MEET, .memories = {(const void *)&memory, sizeof memory}});
 }
 
 void

@@ -24,12 +24,13 @@ enum work_kind {
     /* What workers of other hosts say (carrier.h), in one line with the rest. */
     WORK_ASKED, /* one wants this one's list of channels */
     WORK_LISTED,
+    WORK_PORTS, /* where some are whom member_meet() asked for */
     NWORK
 };
 enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN /* nobody coordinates any more: another one may */ };
 struct work {
     enum work_kind kind;
-    const struct packet *packet; /* WELCOME, MAKE, FORM, START, STOP, FORGET */
+    const struct packet *packet; /* WELCOME, MAKE, FORM, PORTS, START, STOP, FORGET */
     uint32_t epoch;
     uint64_t program;
     const void *bytes; /* of the program; of a list */
@@ -72,9 +73,12 @@ struct made {
     int status;
     const char *text; /* why not */
     const char *segment, *bus, *port;
+    bool mpi; /* it has MPI */
 };
 void member_made(struct worker_member *m, uint32_t epoch, const struct made *made);
 void member_ready(struct worker_member *m, uint32_t epoch, int status, const char *text);
+/* Workers of a memory are to be reached: WORK_PORTS follows. */
+void member_meet(struct worker_member *m, uint32_t epoch, uint32_t memory);
 struct have {
     uint64_t program;
     int status;

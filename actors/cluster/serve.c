@@ -254,8 +254,19 @@ take_bring(struct server *s, const struct packet *p)
         reply(s, p, status, (struct span){0});
         return;
     }
-    s->brought[p->count % SERVER_BRINGS] = (struct brought){p->count, p->offset, p->rank, (size_t)p->total};
+    s->brought[p->count % SERVER_BRINGS] = (struct brought){p->count, p->offset, p->source, p->rank, (size_t)p->total};
     carrier_bring(s->carrier, p->rank, p->count, p->source, (size_t)p->total);
+}
+
+void
+server_bring_again(struct server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < SERVER_BRINGS; i++) {
+        const struct brought *b = &s->brought[i];
+        if (b->count) carrier_bring(s->carrier, b->rank, b->count, b->from, b->n);
+    }
+    pthread_mutex_unlock(&s->lock);
 }
 
 static void
@@ -399,7 +410,7 @@ link_thread(void *arg)
 static void (*const perform[NWORK])(struct server *s, const struct order *o) = {
     [WORK_WELCOME] = server_welcome, [WORK_MAKE] = server_make,     [WORK_FORM] = server_form,
     [WORK_PROGRAM] = server_program, [WORK_FORGET] = server_forget, [WORK_START] = server_start,
-    [WORK_ASKED] = server_asked,     [WORK_LISTED] = server_listed,
+    [WORK_ASKED] = server_asked,     [WORK_LISTED] = server_listed, [WORK_PORTS] = server_ports,
 };
 
 static struct order *
@@ -488,6 +499,7 @@ close_server(struct server *s)
     free(s->map.range);
     free(s->slot);
     free(s->asker);
+    free(s->met);
     free(s->route);
     free(s->doing);
     if (s->wake_fd >= 0) close(s->wake_fd);

@@ -133,6 +133,7 @@ server_make(struct server *s, const struct order *o)
     if (o->packet.flags & MAKE_MEMORY) made.status = make_memory(s, &o->packet, o->work.epoch, segment, bus);
     if (!made.status && o->packet.flags & MAKE_PORT) made.status = open_carrier(s);
     if (s->carrier) carrier_port(s->carrier, port);
+    made.mpi = s->carrier && carrier_has_mpi(s->carrier);
     if (made.status) made.text = err_text();
     pthread_mutex_lock(&s->lock);
     member_made(s->member, o->work.epoch, &made);
@@ -298,7 +299,11 @@ join_others(struct server *s, const struct order *o, struct bus *bus)
                               .rank = member_rank(s->member),
                               .world = s->world,
                               .ports = ports,
+                              .lacks = o->packet.lacks,
                               .bus = bus};
+    s->met = must_realloc(s->met, (size_t)s->nmemory);
+    memset(s->met, MEET_NOT, (size_t)s->nmemory);
+    server_met(s, ports);
     int status = carrier_join(s->carrier, &e);
     free(ports);
     if (!status) say_why_tcp(s);

@@ -135,10 +135,48 @@ memory_of(const struct server *s, int rank)
     return -1;
 }
 
+/* ---- meeting ---- */
+
+void
+server_met(struct server *s, const char *ports)
+{
+    while (*ports) {
+        int memory = memory_of(s, atoi(ports));
+        if (memory >= 0) s->met[memory] = MEET_DONE;
+        ports += strcspn(ports, "\n");
+        ports += *ports == '\n';
+    }
+}
+
+/* Are the ports of a memory's workers known? Else they are asked for. */
+static bool
+meet(struct server *s, int memory)
+{
+    if (s->met[memory] == MEET_NOT) {
+        s->met[memory] = MEET_ASKED;
+        pthread_mutex_lock(&s->lock);
+        member_meet(s->member, s->epoch, (uint32_t)memory);
+        pthread_mutex_unlock(&s->lock);
+    }
+    return s->met[memory] == MEET_DONE;
+}
+
+static bool
+meet_all(struct server *s, const struct job *j)
+{
+    bool all = true;
+    for (int32_t i = 0; i < j->actors->npeer; i++)
+        if (!meet(s, j->plan->channel[j->actors->peer[i]].peer)) all = false;
+    return all;
+}
+
+/* When their ports are known. */
 static void
 ask_for_lists(struct server *s, struct job *j)
 {
     const struct actors *a = j->actors;
+    j->waits = !meet_all(s, j);
+    if (j->waits) return;
     memset(j->listed, true, sizeof *j->listed * (size_t)s->nmemory);
     j->nwanted = a->npeer;
     for (int32_t i = 0; i < a->npeer; i++) {
@@ -178,8 +216,11 @@ void
 server_asked(struct server *s, const struct order *o)
 {
     struct job **j = job_find(s, o->work.program);
-    if (o->work.epoch != s->epoch || memory_of(s, o->work.from) < 0) return;
-    if (j) {
+    int memory = memory_of(s, o->work.from);
+    if (o->work.epoch != s->epoch || memory < 0) return;
+    bool met = meet(s, memory);
+    if (!o->work.program) return;
+    if (met && j) {
         answer(s, *j, o->work.from);
         return;
     }
@@ -188,15 +229,32 @@ server_asked(struct server *s, const struct order *o)
 }
 
 static void
-answer_askers(struct server *s, const struct job *j)
+answer_askers(struct server *s)
 {
     int n = 0;
-    for (int i = 0; i < s->nasker; i++)
-        if (s->asker[i].program == j->id)
-            answer(s, j, s->asker[i].rank);
+    for (int i = 0; i < s->nasker; i++) {
+        struct job **j = job_find(s, s->asker[i].program);
+        if (j && meet(s, memory_of(s, s->asker[i].rank)))
+            answer(s, *j, s->asker[i].rank);
         else
             s->asker[n++] = s->asker[i];
+    }
     s->nasker = n;
+}
+
+void
+server_ports(struct server *s, const struct order *o)
+{
+    struct str ports = {0};
+    if (o->work.epoch != s->epoch || !s->carrier) return;
+    str_addn(&ports, o->packet.ports.bytes, o->packet.ports.n);
+    carrier_meet(s->carrier, str_text(&ports));
+    server_met(s, str_text(&ports));
+    for (int i = 0; i < s->njob; i++)
+        if (s->job[i]->waits) ask_for_lists(s, s->job[i]);
+    answer_askers(s);
+    server_bring_again(s);
+    str_free(&ports);
 }
 
 void
@@ -219,7 +277,7 @@ server_program(struct server *s, const struct order *o)
     server_forget(s, o);
     int status = s->njob < PLANS ? make_plan(s, o, &p) : fail(E_MEMORY, "a worker keeps at most %d plans", PLANS);
     struct job *j = new_job(s, o->work.program, status ? NULL : p);
-    if (s->carrier) answer_askers(s, j);
+    if (s->carrier) answer_askers(s);
     if (!status && j->actors->npeer && !s->carrier) status = fail(E_PLAN, "a program crosses hosts, and there is one");
     if (!status && j->actors->npeer)
         ask_for_lists(s, j);

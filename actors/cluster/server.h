@@ -21,13 +21,15 @@ struct order { /* a piece of work that waits for the main thread */
     unsigned char *copy; /* of the bytes that the packet or the work names */
 };
 
+enum meeting { MEET_NOT, MEET_ASKED, MEET_DONE };
+
 struct asker { /* who waits for a list */
     int rank;
     uint64_t program;
 };
 
-struct brought { /* a question to a worker of another host: where the answer belongs */
-    uint64_t count, at;
+struct brought { /* a question to a worker of another host: where the answer belongs, what was asked for */
+    uint64_t count, at, from;
     int rank;
     size_t n;
 };
@@ -45,6 +47,7 @@ struct job { /* a program and its plan */
     int32_t nwanted;           /* lists that have not come */
     uint32_t epoch;            /* in which far has its addresses */
     bool had;                  /* the coordinator knows of it */
+    bool waits;                /* for ports of those whose lists it wants */
 };
 
 struct server {
@@ -76,6 +79,7 @@ struct server {
     struct atlas *atlas;
     struct plan_map map;
     struct slot *slot; /* of all memories */
+    uint8_t *met;      /* by memory, enum meeting: do its workers have ports that are known? */
     uint32_t *route;
     _Atomic uint64_t **doing;
     int nslot, nall, nlocal; /* of this memory; of all; of this worker */
@@ -91,6 +95,8 @@ struct server {
 /* serve.c; with the lock. */
 void server_leave(struct server *s, int status, const char *text);
 void server_take_control(struct server *s);
+/* Asks anew for bytes of other hosts that are not yet here; takes the lock. */
+void server_bring_again(struct server *s);
 /* What workers of other hosts say; on the carrier's thread, which takes the lock. */
 extern const struct carrier_hear server_hear;
 
@@ -107,6 +113,9 @@ void server_program(struct server *s, const struct order *o);
 void server_forget(struct server *s, const struct order *o);
 void server_asked(struct server *s, const struct order *o);
 void server_listed(struct server *s, const struct order *o);
+void server_ports(struct server *s, const struct order *o);
+/* Their memories' workers have ports now: of a text as FORM has it. */
+void server_met(struct server *s, const char *ports);
 struct job *server_job(struct server *s, uint64_t id); /* NULL: there is none */
 /* Finds where the other ends of its channels are in this epoch. E_PLAN. */
 int server_find_ends(struct server *s, struct job *j);

@@ -49,16 +49,16 @@ struct packet {
     uint8_t kind;
     uint32_t epoch, seq;
     uint32_t protocol, pid, cores, threads, world, run, status, flags, nslot, home, made, every;
-    int32_t rank, node, speaker;
+    int32_t rank, node, speaker, lacks;
     uint64_t memory, program, offset, total, count, source;
     struct span version, host, machine, devices, text, job, digest, outline, segment, beat, bulk, bus, port, secret;
-    struct span bytes;          /* of a program, of acts, of a value */
-    struct span ranges;         /* u32: where devices live, as struct range (coordinator.h) has it */
-    struct span slots;          /* u32: which worker runs each slot */
-    struct span ports;          /* text */
-    struct span lost;           /* u32: processes */
-    struct span spoken, others; /* u32 */
-    struct span places;         /* i64: where leaf parts, root parts and arenas lie */
+    struct span bytes;                    /* of a program, of acts, of a value */
+    struct span ranges;                   /* u32: where devices live, as struct range (coordinator.h) has it */
+    struct span slots;                    /* u32: which worker runs each slot */
+    struct span ports;                    /* text */
+    struct span lost;                     /* u32: processes */
+    struct span spoken, others, memories; /* u32 */
+    struct span places;                   /* i64: where leaf parts, root parts and arenas lie */
     struct span numbers;
     struct span arenas, replaces;
     struct span begun, acted; /* i32 */
