@@ -4,6 +4,10 @@
  * gives zeros for the rest. */
 #include "kernels/op/gather.h"
 
+#include "kernels/cpu/team.h"
+#include "runtime/simd.h"
+#include "runtime/stop.h"
+
 void
 gather_rule(const struct type *x, const struct type *ids, int axis, struct str *x_text, struct str *ids_text)
 {
@@ -104,7 +108,75 @@ flops(const struct call *c)
     return (double)type_numel(&c->out[0]);
 }
 
-static const struct kernel_variant variants[] = {{"simple", .dense_in = true, .run = run}, {NULL}};
+/* ---- fast: a line of positions beside each line of x ----
+ *
+ * {256, 1} out of {256, 50257} of f32, in the cache, on one core of an EPYC: 0.8 us, element by element 2.5. */
+
+struct work {
+    const struct view *x, *ids, *y;
+    struct lines l; /* of x */
+    int axis;
+    int64_t nid; /* positions along the axis */
+};
+
+INLINE void
+take(const struct work *w, int64_t row, bool wide, size_t width)
+{
+    int64_t first = w->x->offset[w->axis], at = row * w->l.inner;
+    const char *from = (const char *)w->x->data + row / w->nid * w->l.size * w->l.inner * (int64_t)width;
+    char *to = (char *)w->y->data + at * (int64_t)width;
+    for (int64_t i = 0; i < w->l.inner && stop_passes(i); i++) {
+        int64_t id = wide ? ((const int64_t *)w->ids->data)[at + i] : ((const int32_t *)w->ids->data)[at + i];
+        int64_t here = lookup_here(id, first, w->l.size);
+        if (here < 0)
+            memset(to + i * (int64_t)width, 0, width);
+        else
+            memcpy(to + i * (int64_t)width, from + (here * w->l.inner + i) * (int64_t)width, width);
+    }
+}
+
+#define EACH_ROW(wide, width)                                                                                          \
+    for (int64_t row = lo; row < hi; row++) take(w, row, wide, width)
+
+static void
+take_rows(void *arg, int64_t lo, int64_t hi)
+{
+    const struct work *w = arg;
+    bool wide = w->ids->dtype == DT_I64;
+    switch (dtype_bytes((enum dtype)w->y->dtype)) {
+    case 1: EACH_ROW(wide, 1); break;
+    case 2: EACH_ROW(wide, 2); break;
+    case 4: EACH_ROW(wide, 4); break;
+    default: EACH_ROW(wide, 8);
+    }
+}
+
+static bool
+accepts_lines(const struct kcall *k)
+{
+    const struct view *x = &k->in[0], *ids = &k->in[1], *y = &k->out[0];
+    bool same = x->dtype == y->dtype && view_is_dense(y) && (ids->dtype == DT_I64 || ids->dtype == DT_I32);
+    for (int d = 0; d < x->ndim; d++)
+        same &= d == axis_of(k->call) || (x->dim[d] == ids->dim[d] && x->offset[d] == ids->offset[d]);
+    return same;
+}
+
+static int
+run_lines(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    int axis = axis_of(k->call);
+    struct work w = {&k->in[0], &k->in[1], &k->out[0], lines_of(&k->in[0], axis), axis, k->in[1].dim[axis]};
+    lookup_find(k, 1, k->in[0].global[axis], NULL);
+    team_run(k->threads, w.l.outer * w.nid, 1 + 8192 / MAX(w.l.inner, 1), take_rows, &w);
+    return 0;
+}
+
+static const struct kernel_variant variants[] = {
+    {"lines", .dense_in = true, .accepts = accepts_lines, .run = run_lines},
+    {"simple", .dense_in = true, .run = run},
+    {NULL},
+};
 
 static const char element[] = BODY({
     int64_t from[8];

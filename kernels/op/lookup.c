@@ -79,14 +79,17 @@ lookup_note(const struct kcall *k, int i, const int64_t *at)
     *k->find = (struct finding){1 + position, {lookup_id(v, at)}};
 }
 
+enum { ID_BLOCK = 1024 };
+
 /* Is every id of dense memory a position? The walk below, which knows where it is, then is not needed. */
 static bool
 all_allowed(const struct view *ids, int64_t size, const int64_t *skip)
 {
-    int64_t n = view_numel(ids), bad = 0, other = skip ? *skip : 0;
-    for (int64_t i = 0; i < n && stop_passes(i); i++) {
-        int64_t id = elem_get_i(ids->dtype, ids->data, i);
-        bad += (uint64_t)id >= (uint64_t)size && id != other;
+    int64_t n = view_numel(ids), bad = 0, other = skip ? *skip : 0, id[ID_BLOCK];
+    for (int64_t i = 0, m; i < n && stop_passes(i); i += m) {
+        m = MIN(n - i, ID_BLOCK);
+        block_load(COMP_I64, ids->dtype, (const char *)ids->data + i * (int64_t)dtype_bytes(ids->dtype), 1, m, id);
+        for (int64_t j = 0; j < m; j++) bad += (uint64_t)id[j] >= (uint64_t)size && id[j] != other;
     }
     return bad == 0;
 }
