@@ -281,9 +281,13 @@ bool help_push(lua_State *L, const char *name); /* pushes the page; false: no pa
 /* Pushes how the function or class of ours at i is called; false: it is none. */
 bool help_push_call(lua_State *L, int i);
 bool help_push_about(lua_State *L, int i); /* pushes the page of a value, or of its kind; false: it has none */
-const char *help_missing(lua_State *L,
-                         const char *name); /* no page has that name: the message, a new value on the stack */
+/* No page has that name: the message, a new value on the stack. */
+const char *help_missing(lua_State *L, const char *name);
 void help_open(lua_State *L);
+
+/* ---- text_only.c ---- */
+
+void text_only_open(lua_State *L); /* Lua's libraries are open, and no searcher was added */
 
 /* ---- interrupt.c: Ctrl-C ---- */
 

@@ -124,6 +124,22 @@ if command -v luac5.4 >/dev/null; then
   go plain.luac
   is "a chunk of bytes is not run" "$code" 1
 fi
+cat >bytes.lua <<'EOF2'
+local f = assert(io.open("dumped.lua", "wb"))
+f:write(string.dump(function() return 1 end)) f:close()
+local function refused(good, err) return not good and err:find("attempt to load a binary chunk") ~= nil end
+print(refused(load(string.dump(print and function() end))), refused(load(string.dump(function() end), "x", "b")),
+  refused(loadfile("dumped.lua")), refused(pcall(dofile, "dumped.lua")), refused(pcall(require, "dumped")))
+f = assert(io.open("whole.lua", "w"))
+f:write("return ...") f:close()
+print(load("return ...")(2), load(function() end), loadfile("whole.lua", nil, {})(3), dofile("whole.lua"), require("whole"))
+print(select("#", load("return 1", "=x", "t", nil)), coroutine.wrap(function() return dofile("yields.lua") end)())
+EOF2
+echo 'return coroutine.yield(5)' >yields.lua
+go bytes.lua
+is "nor by load, loadfile, dofile, require" "$(sed -n 1p <<<"$stdout")" $'true\ttrue\ttrue\ttrue\ttrue'
+ok "which do with text as Lua's own" grep -qE $'^2\tfunction: [^\t]*\t3\tnil\twhole\t./whole.lua$' <<<"$stdout"
+is "and where that yields" "$(sed -n 3p <<<"$stdout")" $'1\t5'
 mkdir -p config/rille
 init() { # init BYTES...: an init file, and what comes of it
   printf "$1" >config/rille/init.lua

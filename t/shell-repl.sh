@@ -52,6 +52,9 @@ ok "the module does not list all it has" grep -qx 'rille 0.*; rille.help() lists
 answer 'error({code = 1})'
 is "an error that is a table is opened" "$got" '(the error is {code = 1})'
 
+answer 'local t = os.clock() while os.clock() < t + 0.6 do end'
+ok "what took long tells how long" grep -qE '^ +[0-9]+\.[0-9]+ s$' <<<"$got"
+
 # ---- locals stay
 
 answer 'local x = 5' 'x + 1'
