@@ -253,6 +253,10 @@ struct op {
      * host computes the call for them. */
     const char *element, *line, *product;
     void (*line_dims)(const struct call *c, bool *gone);
+    uint32_t by_position; /* bit i: operand i does not lie along lines, and a line's body reads it by its positions */
+    /* Of an operator whose result is its operands side by side: the window of out[0] that operand i fills, and in *skip
+     * where it begins (elements). */
+    void (*window)(const struct kcall *k, int i, struct view *window, int64_t *skip);
     /* Operators that check data: ref and run() leave in k->find what is wrong, and go on with results that harm nobody;
      * say, on the host and later, makes E_VALUE of it; there k's views have no data. Updates wait for it. */
     int (*say)(const struct kcall *k, const struct finding *f);

@@ -337,6 +337,32 @@ struct least {
     static METHOD int64_t join(int64_t a, int64_t x) { return x < a ? x : a; }
 };
 
+/* A number as an integer of the same order: zeros are equal, NaN is the greatest. */
+DEVICE int64_t
+order_of(double x)
+{
+    const int64_t bits = bits_as<int64_t>(x == 0 ? 0.0 : x);
+    return x != x ? INT64_MAX : bits ^ (bits >> 63 & INT64_MAX);
+}
+DEVICE int64_t
+order_of(int64_t x)
+{
+    return x;
+}
+
+/* What an entry of a mask adds to a score: itself, or, of truths, nothing to what is seen. */
+template <class C>
+DEVICE C
+mask_adds(C x)
+{
+    return x;
+}
+DEVICE float
+mask_adds(int64_t x)
+{
+    return x ? 0 : -INFINITY;
+}
+
 /* WIDTH neighbouring threads that share a line of n elements. All threads of a block do the same steps, also those that
  * have no line: theirs has none, so that barriers are met by all. */
 template <int WIDTH> struct team {
@@ -344,6 +370,7 @@ template <int WIDTH> struct team {
     bool here;    /* there is a line */
     double *room; /* 256, of the block */
 
+    enum { THREADS = WIDTH };
     static METHOD int64_t rank() { return threadIdx.x % WIDTH; }
     template <class F> METHOD void each(F f) const
     {
@@ -353,6 +380,19 @@ template <int WIDTH> struct team {
     template <class F> METHOD void once(F f) const
     {
         if (here && rank() == 0) f();
+    }
+    /* f(j), by all threads, for each j of 0..count-1, in order, of which is(j); count is the same for all lines. */
+    template <class Is, class F> METHOD void matching(int64_t count, Is is, F f) const
+    {
+        uint8_t *const all = (uint8_t *)room, *const mine = all + (threadIdx.x - rank());
+        for (int64_t base = 0; base < count; base += WIDTH) {
+            const bool found = here && base + rank() < count && is(base + rank());
+            all[threadIdx.x] = found;
+            if (!__syncthreads_or(found)) continue;
+            for (int64_t j = base; j < base + WIDTH && j < count; j++)
+                if (mine[j - base]) f(j);
+            __syncthreads();
+        }
     }
     /* start joined with f(0..n-1), in a tree that n and WIDTH alone decide; every thread gets it. */
     template <class Fold, class C, class F> METHOD C fold(C start, F f) const

@@ -180,9 +180,17 @@ begin(struct arena *a, struct cuda_source *to)
     return (struct making){.arena = a, .to = to};
 }
 
-static const char each_position[] =
-    "    const int64_t step = (int64_t)gridDim.x * blockDim.x;\n"
-    "    for (int64_t p = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; p < a.n; p += step) {\n";
+/* Declares n<i> and begins a loop in which each thread meets its share of that many positions p. */
+static void
+each_of(struct making *m, int i, int64_t n)
+{
+    str_addf(&m->member, "    int64_t n%d;\n", i);
+    word(m, (uint64_t)n);
+    str_addf(&m->body,
+             "    for (int64_t p = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; p < a.n%d;\n"
+             "         p += (int64_t)gridDim.x * blockDim.x) {\n",
+             i);
+}
 
 /* ---- each: chains ---- */
 
@@ -275,10 +283,9 @@ cuda_source_chain(struct arena *a, int nstep, const struct fuse_step *step, int 
     chain_lanes(&walk, &out[0], view);
     find_numbers(nstep, step, number);
 
-    str_addf(&m.member, "    int64_t n, size[%d];\n", walk.nloop);
-    word(&m, (uint64_t)walk.numel);
+    each_of(&m, 0, walk.numel);
+    str_addf(&m.member, "    int64_t size[%d];\n", walk.nloop);
     words(&m, walk.nloop, walk.size);
-    str_add(&m.body, each_position);
     for (int i = 0; i < nin; i++) {
         if (number[i]) {
             str_addf(&m.member, "    int64_t v%d;\n", i);
@@ -318,32 +325,60 @@ loops_of(const struct view *v, int64_t *size, int64_t *stride)
     return n;
 }
 
+/* Declares where a side of copy i, <name><i>, lies, and sets that to the offset of position p. */
 static void
-add_side(struct making *m, char name, const struct view *v, int64_t skip)
+add_side(struct making *m, char name, int i, int index, const struct view *v, int64_t skip)
 {
     int64_t size[MAX_DIM], stride[MAX_DIM];
     int n = loops_of(v, size, stride);
-    str_addf(&m->member, "    struct { void *data; int64_t size[%d], stride[%d]; } %c;\n", n, n, name);
-    fill(m, FILL_ADDRESS, name == 'y', skip * (int64_t)dtype_bytes((enum dtype)v->dtype));
+    str_addf(&m->member, "    struct { void *data; int64_t size[%d], stride[%d]; } %c%d;\n", n, n, name, i);
+    fill(m, FILL_ADDRESS, index, skip * (int64_t)dtype_bytes((enum dtype)v->dtype));
     words(m, n, size);
     words(m, n, stride);
-    str_addf(&m->body, "        const int64_t %c = walk<%d>(p, a.%c.size, a.%c.stride);\n", name, n, name, name);
+    str_addf(&m->body, "        const int64_t %c = walk<%d>(p, a.%c%d.size, a.%c%d.stride);\n", name, n, name, i, name,
+             i);
+}
+
+/* Copy i, of operand i to its window of the result, whose index is `result`. */
+static void
+add_copy(struct making *m, int i, int result, const struct view *from, int64_t from_skip, const struct view *to,
+         int64_t to_skip)
+{
+    static const char *const unit[] = {[1] = "uint8_t", [2] = "uint16_t", [4] = "uint32_t", [8] = "uint64_t"};
+    bool same = from->dtype == to->dtype;
+    enum dtype source = (enum dtype)from->dtype, target = (enum dtype)to->dtype;
+    each_of(m, i, view_numel(to));
+    add_side(m, 'x', i, i, from, from_skip);
+    add_side(m, 'y', i, result, to, to_skip);
+    str_addf(&m->body, "        ((%s *)a.y%d.data)[y] = ", same ? unit[dtype_bytes(target)] : memory_text(target), i);
+    if (same)
+        str_addf(&m->body, "((const %s *)a.x%d.data)[x];\n    }\n", unit[dtype_bytes(source)], i);
+    else
+        str_addf(&m->body, "put<%s>(get<%s>(((const %s *)a.x%d.data)[x]));\n    }\n", memory_text(target),
+                 compute_text(compute_of(target)), memory_text(source), i);
 }
 
 int
 cuda_source_copy(struct arena *a, const struct view *from, const struct view *to, int64_t skip, struct cuda_source *s)
 {
-    static const char *const unit[] = {[1] = "uint8_t", [2] = "uint16_t", [4] = "uint32_t", [8] = "uint64_t"};
     struct making m = begin(a, s);
     assert(from->dtype == to->dtype && view_numel(from) == view_numel(to));
-    const char *bits = unit[dtype_bytes((enum dtype)to->dtype)];
-    str_add(&m.member, "    int64_t n;\n");
-    word(&m, (uint64_t)view_numel(to));
-    str_add(&m.body, each_position);
-    add_side(&m, 'x', from, skip);
-    add_side(&m, 'y', to, 0);
-    str_addf(&m.body, "        ((%s *)a.y.data)[y] = ((const %s *)a.x.data)[x];\n    }\n", bits, bits);
+    add_copy(&m, 0, 1, from, skip, to, 0);
     return finish(&m, "copy", view_numel(to));
+}
+
+/* Operands side by side. */
+static int
+make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
+{
+    struct making m = begin(a, s);
+    for (int i = 0; i < k->call->nin; i++) {
+        struct view window;
+        int64_t skip;
+        k->call->op->window(k, i, &window, &skip);
+        add_copy(&m, i, k->call->nin, &k->in[i], 0, &window, skip);
+    }
+    return finish(&m, "copy", view_numel(&k->out[0]));
 }
 
 /* ---- combine: a chain of additions ---- */
@@ -410,6 +445,16 @@ add_whole(struct making *m, char name, int k, int index, const struct view *v)
     words(m, MAX_DIM, v->global);
 }
 
+/* dim<k>, place<k> and NDIM<k>, of the view that add_whole declared. */
+static void
+add_sizes(struct making *m, char name, int k, int ndim)
+{
+    str_addf(&m->head,
+             "    METHOD int64_t dim%d(int d) const { return a.%c%d.dim[d]; }\n"
+             "    METHOD int64_t place%d(int d) const { return a.%c%d.offset[d]; }\n    enum { NDIM%d = %d };\n",
+             k, name, k, k, name, k, k, ndim);
+}
+
 static void
 add_reader(struct making *m, int k, const struct view *v)
 {
@@ -417,19 +462,19 @@ add_reader(struct making *m, int k, const struct view *v)
     str_addf(&m->head,
              "    METHOD %s x%d(const int64_t *at) const\n    {\n        int64_t o = 0;\n"
              "        for (int d = 0; d < %d; d++) o += at[d] * a.x%d.stride[d];\n"
-             "        return get<%s>(((const %s *)a.x%d.data)[o]);\n    }\n"
-             "    METHOD int64_t dim%d(int d) const { return a.x%d.dim[d]; }\n"
-             "    METHOD int64_t place%d(int d) const { return a.x%d.offset[d]; }\n"
-             "    enum { NDIM%d = %d };\n",
-             compute_text(compute_of(d)), k, v->ndim, k, compute_text(compute_of(d)), memory_text(d), k, k, k, k, k, k,
-             v->ndim);
+             "        return get<%s>(((const %s *)a.x%d.data)[o]);\n    }\n",
+             compute_text(compute_of(d)), k, v->ndim, k, compute_text(compute_of(d)), memory_text(d), k);
+    add_sizes(m, 'x', k, v->ndim);
 }
 
 static void
 add_operand(struct making *m, const struct kcall *k, int i)
 {
     if (i >= k->call->nin || k->in[i].dtype == DT_NONE) {
-        str_addf(&m->head, "    METHOD int64_t x%d(const int64_t * = 0) const { return 0; }\n", i);
+        str_addf(&m->head,
+                 "    METHOD int64_t x%d(const int64_t * = 0) const { return 0; }\n"
+                 "    METHOD int64_t dim%d(int) const { return 1; }\n    enum { NDIM%d = 0 };\n",
+                 i, i, i);
     } else if (k->call->in[i].weak) {
         add_number(m, i, (enum dtype)k->in[i].dtype);
     } else {
@@ -460,8 +505,8 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     struct making m = begin(a, s);
     const struct call *c = k->call;
     const struct view *y = &k->out[0];
-    str_add(&m.member, "    int64_t n;\n    uint64_t piece;\n");
-    word(&m, (uint64_t)view_numel(y));
+    each_of(&m, 0, view_numel(y));
+    str_add(&m.member, "    uint64_t piece;\n");
     fill(&m, FILL_PIECE, 0, 0);
     str_addf(&m.head, "struct element {\n    const args &a;\n    typedef %s real;\n",
              compute_of((enum dtype)y->dtype) == COMP_F32 ? "float" : "double");
@@ -471,7 +516,6 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     add_position(&m, k);
     str_addf(&m.head, "    METHOD auto of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
              c->op->element);
-    str_add(&m.body, each_position);
     str_add(&m.body, "        element e = {a, {0}};\n        int64_t rest = p, o = 0;\n");
     str_addf(&m.body,
              "        for (int d = %d; d >= 0; d--) {\n            e.at[d] = rest %% a.y0.dim[d];\n"
@@ -560,7 +604,8 @@ line_strides(const struct lines_on *l, const struct view *v, int64_t stride[2][M
     for (int d = 0; d < l->ndim; d++) n[l->gone[d]]++;
     for (int d = 0; d < l->ndim && v->ndim == l->ndim; d++) {
         int g = l->gone[d];
-        if (v->dim[d] > 1 && v->dim[d] != l->size[g][at[g]]) return false;
+        bool one_loop = g == 1 && n[1] == 1; /* results may be longer or shorter along the line */
+        if (v->dim[d] > 1 && v->dim[d] != l->size[g][at[g]] && !one_loop) return false;
         stride[g][at[g]++] = v->dim[d] <= 1 ? 0 : v->stride[d];
     }
     if (v->ndim == l->ndim) return true;
@@ -629,6 +674,22 @@ fold_body(struct making *m, const struct kcall *k, enum reduce r)
     return text;
 }
 
+/* Where element i of the line lies in operand 0, for bodies that read others by position. */
+static void
+add_where(struct making *m, const struct lines_on *l, const struct view *x)
+{
+    add_whole(m, 'z', 0, 0, x);
+    add_sizes(m, 'z', 0, x->ndim);
+    str_add(&m->head,
+            "    METHOD void where(int64_t i, int64_t *at) const\n    {\n        int64_t rest[] = {line, i};\n"
+            "        const bool along[] = {");
+    for (int d = 0; d < x->ndim; d++) str_addf(&m->head, "%d, ", l->gone[d]);
+    str_add(&m->head,
+            "0};\n        for (int d = NDIM0 - 1; d >= 0; d--) {\n"
+            "            const int64_t size = dim0(d) > 0 ? dim0(d) : 1;\n"
+            "            at[d] = rest[along[d]] % size;\n            rest[along[d]] /= size;\n        }\n    }\n");
+}
+
 /* What a line is computed in. */
 static enum compute
 line_type(const struct kcall *k)
@@ -666,8 +727,11 @@ make_line(struct arena *a, const struct kcall *k, struct cuda_source *s)
              width, line_type(k) == COMP_F32 ? "float" : "double", line_type(k) == COMP_I64 ? "int64_t" : "double");
     str_addf(&m.head, "    METHOD lines(const args &args_, double *room_) : a(args_), line(0) { room = room_; }\n");
     add_names(&m.head, c->op);
+    if (c->op->by_position) add_where(&m, &l, &k->in[0]);
     for (int i = 0; i < MAX(c->nin, op_noperand(c->op)) && can; i++) {
-        if (i >= c->nin || k->in[i].dtype == DT_NONE)
+        if (c->op->by_position >> i & 1)
+            add_operand(&m, k, i);
+        else if (i >= c->nin || k->in[i].dtype == DT_NONE)
             str_addf(&m.head, "    METHOD real x%d(int64_t = 0) const { return 0; }\n", i);
         else if (c->in[i].weak)
             add_number(&m, i, (enum dtype)k->in[i].dtype);
@@ -717,6 +781,7 @@ cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s)
         return cuda_source_chain(a, 1, &step, k->call->nin, k->in, 1, k->out, s);
     }
     if (op->flags & OP_VIEW) return make_view(a, k, s);
+    if (op->window) return make_joined(a, k, s);
     if (op->element) return make_element(a, k, s);
     if (op->product) return make_product(a, k, s);
     if (op->line || op->folds != RED_NONE) return make_line(a, k, s);

@@ -14,9 +14,10 @@
  * number, dim<k>(d), place<k>(d) (its offset) and NDIM<k>. Its value is what it returns.
  *
  * A body of a line has n elements: of operand k x<k>(i), of result k y<k>(i, value) - also where they have one value a
- * line, or one for all lines; each(f), once(f), fold<sums>(start, f) of device.cuh, f a lambda; real, the type that it
- * computes in, and wide, in which it adds up. Both read c as bodies of element-wise operators do
- * (kernels/op/eltwise.h).
+ * line, or one for all lines, but operands that the record reads by position: x<k>(at), dim<k>(d), NDIM<k> of them;
+ * where(i, at) gives the position of an element in operand 0, dim0(d), place0(d). line: its number; a.length; each(f),
+ * once(f), fold<sums>(start, f), matching(...) of device.cuh, f a lambda; real, the type that it computes in, and wide,
+ * in which it adds up. Both read c as bodies of element-wise operators do (kernels/op/eltwise.h).
  *
  * A body of a product calls multiply<real>(...) of device.cuh. It has x<k>(at), dim<k>(d) and NDIM<k> as a body of an
  * element has, NDIM and size(d) of the result, and write(at, value).

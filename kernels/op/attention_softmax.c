@@ -226,6 +226,23 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = accepts, .run = run}, LINES_ROW, {NULL}};
 
+/* What is not seen is never read. */
+static const char line[] = BODY({
+    int64_t at[8], entry[8];
+    where(0, at);
+    const int64_t after = place0(NDIM0 - 2) + at[NDIM0 - 2] + 1;
+    const int64_t seen = c->attr[IS_CAUSAL].i && after < n ? after : n;
+    for (int d = 0; d < NDIM1; d++) entry[d] = dim1(d) == 1 ? 0 : at[NDIM0 - NDIM1 + d];
+    const auto score = [&](int64_t i) {
+        const real s = (real)c->attr[SCALE].f * x0(i);
+        if (NDIM1 > 0 && dim1(NDIM1 - (NDIM1 > 0)) > 1) entry[NDIM1 - (NDIM1 > 0)] = i;
+        return absent(&c->in[1]) ? s : s + (real)mask_adds(x1(entry));
+    };
+    const real most = fold<greatest>((double)-INFINITY, [&](int64_t i) { return i < seen ? score(i) : -INFINITY; });
+    const real sum = fold<sums>(0.0, [&](int64_t i) { return i < seen ? exp(score(i) - most) : 0; });
+    each([&](int64_t i) { y0(i, i < seen ? exp(score(i) - most) / sum : 0); });
+});
+
 const struct op op_attention_softmax = {
     .name = "attention_softmax",
     .doc = "y = softmax over keys of scale scores + mask, without keys after the query when is_causal",
@@ -238,6 +255,8 @@ const struct op op_attention_softmax = {
     .split_form = split_form,
     .saves = "a",
     .ref = ref,
+    .line = line,
+    .by_position = 1 << MASK,
     .lines = lines,
     .kernel = variants,
     .flags = OP_HIDDEN,

@@ -95,6 +95,15 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+static const char element[] = POOL_BODY BODY({
+    int64_t h0, h1, w0, w1, from[] = {at[0], at[1], 0, 0};
+    double sum = 0;
+    const int64_t rows = entries(0, at[2], dim0(2), &h0, &h1), columns = entries(1, at[3], dim0(3), &w0, &w1);
+    for (from[2] = h0; from[2] < h1; from[2]++)
+        for (from[3] = w0; from[3] < w1; from[3]++) sum += x0(from);
+    return sum / (double)(rows * columns);
+});
+
 const struct op op_avg_pool2d = {
     .name = "avg_pool2d",
     .doc = "y[n, c, u, v] = mean of x over window (u, v)",
@@ -105,6 +114,7 @@ const struct op op_avg_pool2d = {
     .linear = "0",
     .grad = grad,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .sample = {"f32{2,3,4,6} kernel_size=2", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1",
                "f32{1,2,5,7} kernel_size=3 padding=1 count_include_pad=false ceil_mode=true",

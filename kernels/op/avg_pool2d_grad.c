@@ -97,6 +97,20 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+static const char element[] = POOL_BODY BODY({
+    int64_t u0, u1, v0, v1, lo, hi;
+    double sum = 0;
+    windows(0, at[2], dim0(2), &u0, &u1);
+    windows(1, at[3], dim0(3), &v0, &v1);
+    for (int64_t u = u0; u < u1; u++)
+        for (int64_t v = v0; v < v1; v++) {
+            const int64_t from[] = {at[0], at[1], u, v};
+            const int64_t rows = entries(0, u, whole(2), &lo, &hi), columns = entries(1, v, whole(3), &lo, &hi);
+            sum += x0(from) / (double)(rows * columns);
+        }
+    return sum;
+});
+
 const struct op op_avg_pool2d_grad = {
     .name = "avg_pool2d_grad",
     .doc = "dx = sum over windows of dy / entries of the window",
@@ -108,6 +122,7 @@ const struct op op_avg_pool2d_grad = {
     .linear = "0",
     .grad = grad,
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{2,3,3,5} kernel_size=2 stride=1 size=4,6",

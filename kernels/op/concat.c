@@ -72,17 +72,27 @@ b_joined(struct val *x, int64_t axis, struct val **part)
     return joins ? n->nin : 1;
 }
 
+static void
+window(const struct kcall *k, int i, struct view *window, int64_t *skip)
+{
+    int axis = (int)k->call->attr[AXIS].i;
+    *window = k->out[0];
+    *skip = 0;
+    for (int j = 0; j < i; j++) *skip += k->in[j].dim[axis] * window->stride[axis];
+    window->dim[axis] = k->in[i].dim[axis];
+}
+
 /* Copies strided memory of any dtype: the row is the reference. */
 static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    int axis = (int)k->call->attr[AXIS].i;
-    struct view part = k->out[0];
     for (int i = 0; i < k->call->nin; i++) {
-        part.dim[axis] = k->in[i].dim[axis];
+        struct view part;
+        int64_t skip;
+        window(k, i, &part, &skip);
+        part.data = (char *)part.data + skip * (int64_t)dtype_bytes(part.dtype);
         view_copy(&part, &k->in[i]);
-        part.data = (char *)part.data + part.dim[axis] * part.stride[axis] * (int64_t)dtype_bytes(part.dtype);
     }
     return 0;
 }
@@ -124,6 +134,7 @@ const struct op op_concat = {
     .build = build,
     .grad = grad,
     .ref = ref,
+    .window = window,
     .kernel = variants,
     .flops = flops,
     .sample = {"f32{4,6} f32{2,6}", "f32{2,3,5} f32{2,1,5} f32{2,0,5} axis=1", "i64{3} i32{2}", "f32{5}"},

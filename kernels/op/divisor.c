@@ -113,6 +113,8 @@ run(const struct kcall *k, const void *state)
 static const struct kernel_variant variants[] = {{"blocks", .dense_in = true, .accepts = dense_out, .run = run},
                                                  {NULL}};
 
+static const char element[] = BODY({ return x0(at); });
+
 const struct op op_divisor = {
     .name = "divisor",
     .doc = "y = x, where x is not 0",
@@ -122,6 +124,8 @@ const struct op op_divisor = {
     .dtype = OUT_IN0,
     .accepts = "IB",
     .ref = ref,
+    .element = element,
+    .find = find,
     .say = say,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_NONZERO,

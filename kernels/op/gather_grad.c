@@ -107,6 +107,26 @@ flops(const struct call *c)
 static const struct kernel_variant variants[] = {
     {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
+/* Each element looks at all positions of its line. */
+static const char element[] = BODY({
+    const int64_t axis = c->attr[AXIS].i;
+    int64_t from[8];
+    decltype(sums::join(x2(at), x2(at))) sum = 0;
+    for (int d = 0; d < NDIM; d++) {
+        from[d] = place(d) - place1(d);
+        if (d != axis && (from[d] < 0 || from[d] >= dim1(d))) return sum;
+    }
+    for (from[axis] = 0; from[axis] < dim1(axis); from[axis]++)
+        if (x1(from) == place(axis)) sum = sums::join(sum, x2(from));
+    return sum;
+});
+
+static void
+look(const struct kcall *k)
+{
+    lookup_find(k, 1, k->out[0].global[axis_of(k->call)], NULL);
+}
+
 const struct op op_gather_grad = {
     .name = "gather_grad",
     .doc = "y[i, v] = sum of src[i, j] over all j with ids[i, j] = v, along axis; of like's shape",
@@ -119,6 +139,8 @@ const struct op op_gather_grad = {
     .grad = grad,
     .saves = "1",
     .ref = ref,
+    .element = element,
+    .find = look,
     .kernel = variants,
     .say = say,
     .flags = OP_HIDDEN,

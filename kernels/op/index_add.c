@@ -62,6 +62,40 @@ flops(const struct call *c)
 static const struct kernel_variant variants[] = {
     {"lists", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
 
+/* A line is an entry: it adds up what the ids that name it bring, in their order. */
+static const char line[] = BODY({
+    const int64_t axis = c->attr[AXIS].i, me = place0(axis) + line;
+    int64_t count = 1;
+    for (int d = 0; d < NDIM1; d++) count *= dim1(d);
+    const auto id_at = [&](int64_t j, int64_t *at) {
+        for (int d = NDIM1 - 1; d >= 0; j /= dim1(d--)) at[d] = j % dim1(d);
+    };
+    const auto names_me = [&](int64_t j) {
+        int64_t at[8];
+        id_at(j, at);
+        return x1(at) == me;
+    };
+    for (int64_t base = 0; base < a.length; base += THREADS) {
+        const int64_t i = base + rank();
+        int64_t at[8], from[16];
+        double sum = 0;
+        where(i, at);
+        for (int d = 0; d < NDIM0; d++)
+            if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];
+        matching(count, names_me, [&](int64_t j) {
+            id_at(j, from + axis);
+            if (i < n) sum += x2(from);
+        });
+        if (i < n) y0(i, sum);
+    }
+});
+
+static void
+entry_dims(const struct call *c, bool *gone)
+{
+    for (int d = 0; d < c->in[0].ndim; d++) gone[d] = d != axis_of(c);
+}
+
 const struct op op_index_add = {
     .name = "index_add",
     .doc = "y[.., v, ..] = sum of src[.., j, ..] over all j with ids[j] = v, along axis; of like's shape",
@@ -74,6 +108,9 @@ const struct op op_index_add = {
     .grad = grad,
     .saves = "1",
     .ref = ref,
+    .line = line,
+    .line_dims = entry_dims,
+    .by_position = 1 << 1 | 1 << 2,
     .kernel = variants,
     .flags = OP_HIDDEN,
     .flops = flops,

@@ -71,6 +71,16 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+static const char element[] = POOL_BODY BODY({
+    int64_t h0, h1, w0, w1, from[] = {at[0], at[1], 0, 0};
+    real most = -INFINITY;
+    entries(0, at[2], dim0(2), &h0, &h1);
+    entries(1, at[3], dim0(3), &w0, &w1);
+    for (from[2] = h0; from[2] < h1; from[2] += step[0])
+        for (from[3] = w0; from[3] < w1; from[3] += step[1]) most = greatest::join(most, x0(from));
+    return most;
+});
+
 const struct op op_max_pool2d = {
     .name = "max_pool2d",
     .doc = "y[n, c, u, v] = greatest of x over window (u, v)",
@@ -81,6 +91,7 @@ const struct op op_max_pool2d = {
     .grad = grad,
     .saves = "0",
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .sample = {"f32{2,3,4,6} kernel_size=2", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1",
                "f32{2,1,6,5} kernel_size=2 dilation=2 ceil_mode=true", "bf16{1,2,4,4} kernel_size=2"},

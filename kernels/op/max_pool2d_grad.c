@@ -50,6 +50,23 @@ ref(const struct kcall *k)
     return 0;
 }
 
+/* Where in its plane the greatest entry of window (u, v) stands; -1: it has none. */
+#define BEST_BODY                                                                                                      \
+    POOL_BODY BODY(const auto best = [&](int64_t u, int64_t v) {                                                       \
+        int64_t h0, h1, w0, w1, from[] = {at[0], at[1], 0, 0}, found = -1;                                             \
+        real most = -INFINITY;                                                                                         \
+        entries(0, u, dim0(2), &h0, &h1);                                                                              \
+        entries(1, v, dim0(3), &w0, &w1);                                                                              \
+        for (from[2] = h0; from[2] < h1; from[2] += step[0])                                                           \
+            for (from[3] = w0; from[3] < w1; from[3] += step[1]) {                                                     \
+                const real x = x0(from);                                                                               \
+                if (found >= 0 && !(x > most || (x != x && most == most))) continue;                                   \
+                most = x;                                                                                              \
+                found = from[2] * dim0(3) + from[3];                                                                   \
+            }                                                                                                          \
+        return found;                                                                                                  \
+    };)
+
 /* ---- fast ---- */
 
 static bool
@@ -77,6 +94,19 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+static const char element[] = BEST_BODY BODY({
+    int64_t u0, u1, v0, v1;
+    double sum = 0;
+    windows(0, at[2], dim1(2), &u0, &u1);
+    windows(1, at[3], dim1(3), &v0, &v1);
+    for (int64_t u = u0; u < u1; u++)
+        for (int64_t v = v0; v < v1; v++) {
+            const int64_t from[] = {at[0], at[1], u, v};
+            if (best(u, v) == at[2] * dim0(3) + at[3]) sum += x1(from);
+        }
+    return sum;
+});
+
 const struct op op_max_pool2d_grad = {
     .name = "max_pool2d_grad",
     .doc = "dx = dy where x is the greatest of its window, summed over windows",
@@ -87,6 +117,7 @@ const struct op op_max_pool2d_grad = {
     .grad = grad,
     .saves = "0",
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{2,3,4,6} f32{2,3,3,5} kernel_size=2 stride=1",
@@ -144,6 +175,11 @@ static const struct kernel_variant pick_variants[] = {
     {NULL},
 };
 
+static const char pick_element[] = BEST_BODY BODY({
+    const int64_t found = best(at[2], at[3]), from[] = {at[0], at[1], found / dim0(3), found % dim0(3)};
+    return found < 0 ? 0 : x1(from);
+});
+
 const struct op op_max_pool2d_pick = {
     .name = "max_pool2d_pick",
     .doc = "y = h where x is the greatest of each window",
@@ -155,6 +191,7 @@ const struct op op_max_pool2d_pick = {
     .grad = pick_grad,
     .saves = "0",
     .ref = pick_ref,
+    .element = pick_element,
     .kernel = pick_variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{2,3,4,6} f32{2,3,4,6} kernel_size=2 stride=1",

@@ -18,6 +18,33 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
     [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "a last window may reach beyond the padding"},                       \
     [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "a mean counts the padding"}
 
+/* What the bodies of all of them begin with: the entries of the image, of n, that window u of direction i has, from *lo
+ * to *hi by step[i], and how many a mean counts; and the windows, of m, that may have entry h. */
+#define POOL_BODY                                                                                                      \
+    BODY(                                                                                                              \
+        const auto pair =                                                                                              \
+            [&](int a, int i, int64_t other) {                                                                         \
+                return c->attr[a].n ? c->attr[a].list[c->attr[a].n == 1 ? 0 : i] : other;                              \
+            };                                                                                                         \
+        const int64_t step[] = {pair(DILATION, 0, 1), pair(DILATION, 1, 1)};                                           \
+        const int64_t kernel[] = {pair(KERNEL_SIZE, 0, 1), pair(KERNEL_SIZE, 1, 1)};                                   \
+        const int64_t stride[] = {pair(STRIDE, 0, kernel[0]), pair(STRIDE, 1, kernel[1])};                             \
+        const int64_t padding[] = {pair(PADDING, 0, 0), pair(PADDING, 1, 0)};                                          \
+        const auto entries =                                                                                           \
+            [&](int i, int64_t u, int64_t n, int64_t *lo, int64_t *hi) {                                               \
+                const int64_t start = u * stride[i] - padding[i], end = start + step[i] * (kernel[i] - 1) + 1;         \
+                const int64_t padded = end < n + padding[i] ? end : n + padding[i];                                    \
+                *lo = start < 0 ? start + (step[i] - 1 - start) / step[i] * step[i] : start;                           \
+                *hi = end < n ? end : n;                                                                               \
+                return c->attr[COUNT_INCLUDE_PAD].i ? padded - start : *hi - *lo;                                      \
+            };                                                                                                         \
+        const auto windows =                                                                                           \
+            [&](int i, int64_t h, int64_t m, int64_t *lo, int64_t *hi) {                                               \
+                const int64_t first = h + padding[i] - step[i] * (kernel[i] - 1), last = (h + padding[i]) / stride[i]; \
+                *lo = first > 0 ? (first + stride[i] - 1) / stride[i] : 0;                                             \
+                *hi = last < m ? last + 1 : m;                                                                         \
+            };)
+
 struct window pool_window(const struct attr *attr, int i);
 int64_t pool_size(const struct attr *attr, int i, int64_t n); /* windows over n entries, 0: none fits */
 /* infer() of operators that make the pooled image. */

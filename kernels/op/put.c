@@ -94,6 +94,19 @@ flops(const struct call *c)
 
 static const struct kernel_variant variants[] = {{"rows", .dense_in = true, .run = run}, {NULL}};
 
+static const char element[] = BODY({
+    const int64_t axis = c->attr[AXIS].i;
+    int64_t from[8];
+    for (int d = 0; d < NDIM; d++) from[d] = at[d];
+    for (int64_t j = dim1(1) - 1; j >= 0; j--) {
+        const int64_t entry[] = {at[0], j};
+        if (x1(entry) != at[axis]) continue;
+        from[axis] = j;
+        return x2(from);
+    }
+    return x0(at);
+});
+
 const struct op op_put = {
     .name = "put",
     .doc = "y = x, but y[i, .., at[i, j], ..] = src[i, .., j, ..] along axis",
@@ -104,6 +117,7 @@ const struct op op_put = {
     .dtype = OUT_IN0,
     .linear = "02",
     .ref = ref,
+    .element = element,
     .kernel = variants,
     .ninplace = 1,
     .flags = OP_INPLACE | OP_HIDDEN,

@@ -263,6 +263,25 @@ flops(const struct call *c)
     return (double)type_numel(&c->in[0]);
 }
 
+/* The best of those that stand behind the one before, and of equals the first. */
+static const char line[] = BODY({
+    const auto key = [&](int64_t i) { return c->attr[LARGEST].i ? order_of(x0(i)) : ~order_of(x0(i)); };
+    int64_t worst = INT64_MAX, before = -1;
+    for (int64_t p = 0; p < c->attr[K].i; p++) {
+        const auto left = [&](int64_t i) { return key(i) < worst || (key(i) == worst && i > before); };
+        const int64_t best =
+            fold<greatest>((int64_t)INT64_MIN, [&](int64_t i) { return left(i) ? key(i) : INT64_MIN; });
+        const int64_t first =
+            fold<least>((int64_t)INT64_MAX, [&](int64_t i) { return left(i) && key(i) == best ? i : INT64_MAX; });
+        once([&] {
+            y0(p, x0(first));
+            y1(p, first);
+        });
+        worst = best;
+        before = first;
+    }
+});
+
 const struct op op_topk = {
     .name = "topk",
     .doc = "the k greatest along axis, best first, and their positions",
@@ -278,6 +297,7 @@ const struct op op_topk = {
     .grad = grad,
     .saves = "0b",
     .ref = ref,
+    .line = line,
     .kernel = variants,
     .flops = flops,
     .sample = {"f32{4,6} k=2", "f32{5,3} k=3 axis=0", "i64{7} k=7 largest=false", "f32{3} k=0",
