@@ -104,15 +104,72 @@ sum_beside(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Running sums of n elements of each of some lines, which hide how long an addition takes. */
+/* ---- lines one behind the other ----
+ *
+ * Eight doubles are summed up in three steps, each with what lies one, two and four before: only the sum of all before
+ * them waits for the last eight. {256, 3072} of f32 along lines takes 250 us of one core of an EPYC; one by one, four
+ * lines side by side, 860. */
+
+enum { LANES = 8 };
+typedef double doubles __attribute__((vector_size(64)));
+typedef double doubles_anywhere __attribute__((vector_size(64), aligned(8), may_alias));
+
+INLINE void
+sums_forth(doubles *v)
+{
+    const doubles none = {0};
+    *v += __builtin_shufflevector(*v, none, 8, 0, 1, 2, 3, 4, 5, 6);
+    *v += __builtin_shufflevector(*v, none, 8, 8, 0, 1, 2, 3, 4, 5);
+    *v += __builtin_shufflevector(*v, none, 8, 8, 8, 8, 0, 1, 2, 3);
+}
+
+INLINE void
+sums_back(doubles *v)
+{
+    const doubles none = {0};
+    *v += __builtin_shufflevector(*v, none, 1, 2, 3, 4, 5, 6, 7, 8);
+    *v += __builtin_shufflevector(*v, none, 2, 3, 4, 5, 6, 7, 8, 8);
+    *v += __builtin_shufflevector(*v, none, 4, 5, 6, 7, 8, 8, 8, 8);
+}
+
+/* Running sums of n elements, from *sum on; it becomes that of all. */
+VECTOR static void
+run_forth(int64_t n, double *x, double *sum)
+{
+    int64_t i = 0;
+    double before = *sum;
+    for (; i + LANES <= n; i += LANES) {
+        doubles v = *(const doubles_anywhere *)(x + i);
+        sums_forth(&v);
+        *(doubles_anywhere *)(x + i) = v + before;
+        before += v[LANES - 1];
+    }
+    for (; i < n; i++) x[i] = before += x[i];
+    *sum = before;
+}
+
+VECTOR static void
+run_back(int64_t n, double *x, double *sum)
+{
+    double before = *sum;
+    for (; n >= LANES; n -= LANES) {
+        doubles v = *(const doubles_anywhere *)(x + n - LANES);
+        sums_back(&v);
+        *(doubles_anywhere *)(x + n - LANES) = v + before;
+        before += v[0];
+    }
+    while (n-- > 0) x[n] = before += x[n];
+    *sum = before;
+}
+
 static void
 run_real(int64_t n, bool reverse, double (*line)[BLOCK], double *sum)
 {
-    for (int64_t i = 0; i < n; i++)
-        for (int l = 0; l < FEW; l++) {
-            double *x = &line[l][reverse ? n - 1 - i : i];
-            *x = sum[l] += *x;
-        }
+    for (int l = 0; l < FEW; l++)
+        if (reverse)
+            run_back(n, line[l], &sum[l]);
+        else
+            run_forth(n, line[l], &sum[l]);
 }
 
 static void
