@@ -3,15 +3,17 @@
 
 #include "sbp/dual.h"
 #include "sbp/explore.h"
+#include "sbp/merge.h"
 #include "sbp/nearby.h"
+#include "sbp/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    IDLE = 300,
-    FEW = 64, /* a net of so many nodes is closed by branching */
-    BRANCHES = 4000,
+    IDLE = 60,        /* bounds without gain, before what is possible is split */
+    IDLE_LARGE = 300, /* where it is not split, or no choice is known */
+    BOUNDS = 4000,    /* of a search that nobody stops */
     PATIENCE = 3,     /* looks at one bound */
     MANY = 1500,      /* a folded network of more variables stays large */
     SWEEPS = 6,       /* of that at each price */
@@ -19,16 +21,14 @@ enum {
     MOST = 100000000, /* work on parts between two bounds */
 };
 
-/* A node of the search: some candidates are ruled out, by NET_NEVER in limit.extra. */
 struct limited {
-    const struct net *net; /* with the times that matter */
+    const struct net *net; /* merged */
     const struct solve_options *o;
     struct limit limit;
     struct folded folded;
     struct nearby nearby;
     bool is_near;        /* nearby has a choice */
-    bool branching;      /* bounds are of a part of what is possible */
-    int64_t **ruled_out; /* by node, by candidate: NET_NEVER or 0 */
+    int64_t **ruled_out; /* as parts.h has it */
     int32_t *value;      /* by variable of the folded network: its candidate at the last bound */
     int32_t *choice;     /* what that means */
     int32_t *scratch;    /* another choice */
@@ -60,6 +60,19 @@ offer(struct limited *m, const int32_t *choice)
     memcpy(m->best->choice, choice, sizeof *choice * (size_t)m->net->nnode);
 }
 
+/* Better choices cost less than this, scaled. */
+static int64_t
+below(const struct limited *m)
+{
+    return m->best->cost >= NET_NEVER ? NET_NEVER : (m->best->cost - 1) * m->scale + 1;
+}
+
+static bool
+is_large(const struct limited *m)
+{
+    return m->folded.c->nvar > MANY;
+}
+
 static bool
 out_of_time(struct limited *m)
 {
@@ -73,7 +86,7 @@ bound_anew(struct limited *m, bool *found)
     struct cfn *c = fold_priced(&m->folded, m->limit.extra);
     struct explore s = {.stop = m->o->stop, .arg = m->o->arg, .scale = 1, .best = NET_NEVER, .root = true};
     s.patience = PATIENCE;
-    if (m->folded.c->nvar > MANY) s.looks = GLANCE;
+    if (is_large(m)) s.looks = GLANCE;
     s.nchoice = c->nvar;
     s.choice = m->value;
     int64_t bound = explore(&s, c);
@@ -109,7 +122,7 @@ bound_now(struct limited *m, bool *found)
     for (int32_t i = 0; i < m->net->nnode; i++)
         for (int32_t k = 0; k < m->net->node[i].ncand; k++)
             m->limit.extra[i][k] = cost_add(m->limit.extra[i][k], m->ruled_out[i][k]);
-    bool onward = m->folded.c->nvar > MANY && m->is_near;
+    bool onward = is_large(m) && m->is_near;
     if (onward && !m->large) m->large = cfn_copy(m->folded.c);
     int64_t bound = onward ? bound_onward(m, found) : bound_anew(m, found);
     m->budget--;
@@ -145,7 +158,7 @@ start_near(struct limited *m)
 static bool
 look_near(struct limited *m)
 {
-    int64_t work = m->folded.c->nvar > MANY ? 2 * SWEEPS * cfn_entries(m->folded.c) : m->work;
+    int64_t work = is_large(m) ? 2 * SWEEPS * cfn_entries(m->folded.c) : m->work;
     if (!nearby_look(&m->nearby, MIN(MOST, m->best->cost < NET_NEVER ? work : 4 * work))) return false;
     nearby_get(&m->nearby, m->value);
     fold_choice(&m->folded, m->value, m->scratch);
@@ -173,115 +186,132 @@ look_on(struct limited *m, int32_t looks)
     }
 }
 
-/* Prices rise and fall until the bound no longer does. Returns the best bound in units of the net. */
-static int64_t
-raise(struct limited *m, int32_t rounds)
+/* True when nothing is gained any more. */
+static bool
+is_idle(const struct limited *m, int32_t idle)
 {
-    int64_t most = -NET_NEVER;
+    return idle >= (is_large(m) || m->best->cost >= NET_NEVER ? IDLE_LARGE : IDLE);
+}
+
+/* Prices rise and fall until the bound no longer does. Returns the best bound, scaled. */
+static int64_t
+raise(struct limited *m)
+{
     int32_t tried = 0;
-    bool near = m->net->nnode > FEW;
-    m->limit.steps = 0;
-    for (int32_t k = 0, idle = 0; k < rounds && idle < IDLE && !out_of_time(m); k++) {
+    for (int32_t idle = 0; !is_idle(m, idle) && m->best_bound < below(m) && !out_of_time(m);) {
         bool found;
         int64_t bound = bound_now(m, &found), was = m->best->cost;
         tried++;
         if (bound >= NET_NEVER) return NET_NEVER;
-        idle = bound > most + (most > 0 ? most / 100000 : 0) ? 0 : idle + 1;
-        most = MAX(most, bound);
-        if (bound > m->best_bound && !m->branching) {
+        idle = bound > m->best_bound + MAX(0, m->best_bound / 100000) ? 0 : idle + 1;
+        if (bound > m->best_bound) {
             m->best_bound = bound;
             memcpy(m->best_price, m->limit.price, sizeof *m->best_price * (size_t)m->limit.ntime);
         }
-        if (m->best->cost < NET_NEVER && limited_ceil(most, m->scale) >= m->best->cost) break;
         if (!found) continue;
         int64_t peak = limit_live(&m->limit, m->choice);
         if (peak <= m->net->memory_limit && limit_price(&m->limit) <= 1) break;
-        if (near) {
-            start_near(m);
-            if (look_near(m) && m->best->cost < was) idle = 0;
-        }
+        start_near(m);
+        if (look_near(m) && m->best->cost < was) idle = 0;
         peak = limit_live(&m->limit, m->choice);
-        limit_step(&m->limit, (double)bound, goal_of(m, (double)most, peak));
+        limit_step(&m->limit, (double)bound, goal_of(m, (double)m->best_bound, peak));
     }
-    if (near && m->best->cost < NET_NEVER && limited_ceil(most, m->scale) < m->best->cost) look_on(m, tried);
-    return most <= 0 ? 0 : limited_ceil(most, m->scale);
+    if (is_large(m) && m->best->cost < NET_NEVER && m->best_bound < below(m)) look_on(m, tried);
+    return m->best_bound;
 }
 
-/* ---- branching ---- */
+/* ---- parts ---- */
 
-/* The node that weighs most in the time that is fullest, and is not decided yet. */
-static int32_t
-heaviest(struct limited *m)
+static int64_t
+part_bound(void *of, bool *found)
 {
-    int32_t best = -1;
-    int64_t most = -1;
-    for (int32_t i = 0; i < m->net->nnode; i++) {
-        int64_t low = INT64_MAX, high = -1;
-        int32_t open = 0;
-        for (int32_t k = 0; k < m->net->node[i].ncand; k++) {
-            if (m->ruled_out[i][k] || m->net->node[i].cost[k] >= NET_NEVER) continue;
-            low = MIN(low, m->limit.extra[i][k]);
-            high = MAX(high, m->limit.extra[i][k]);
-            open++;
-        }
-        if (open < 2 || high - low <= most) continue;
-        most = high - low;
-        best = i;
-    }
-    return best;
+    struct limited *m = of;
+    int64_t was = m->best->cost, bound = bound_now(m, found);
+    if (m->best->cost < was && m->is_near) nearby_set(&m->nearby, m->value);
+    return bound;
 }
 
-/* True when nothing better than the best is in what is not ruled out. */
+static int64_t
+part_below(void *of)
+{
+    return below(of);
+}
+
+static double
+part_goal(void *of, double bound)
+{
+    struct limited *m = of;
+    return goal_of(m, bound, m->net->memory_limit);
+}
+
 static bool
-branch(struct limited *m, int32_t rounds)
+part_stop(void *of)
 {
-    int64_t bound = raise(m, rounds);
-    if (bound >= m->best->cost) return true;
-    if (out_of_time(m)) return false;
-    int32_t v = heaviest(m), n = v < 0 ? 0 : m->net->node[v].ncand;
-    if (v < 0) { /* all is decided: the choice is what it is */
-        offer(m, m->choice);
-        return true;
-    }
-    bool closed = true;
-    int64_t *was = must_alloc(sizeof *was * (size_t)n);
-    memcpy(was, m->ruled_out[v], sizeof *was * (size_t)n);
-    for (int32_t k = 0; k < n && closed; k++) {
-        if (was[k] || m->net->node[v].cost[k] >= NET_NEVER) continue;
-        for (int32_t i = 0; i < n; i++) m->ruled_out[v][i] = i == k ? 0 : NET_NEVER;
-        closed = branch(m, 6);
-    }
-    memcpy(m->ruled_out[v], was, sizeof *was * (size_t)n);
-    free(was);
-    return closed;
+    return out_of_time(of);
+}
+
+static void
+part_beside(void *of)
+{
+    struct limited *m = of;
+    if (m->is_near) look_near(m);
+}
+
+static int64_t
+split(struct limited *m)
+{
+    struct parts p = {.net = m->net, .limit = &m->limit, .ruled_out = m->ruled_out, .choice = m->choice, .of = m};
+    p.bound = part_bound;
+    p.below = part_below;
+    p.goal = part_goal;
+    p.stop = part_stop;
+    p.beside = part_beside;
+    return parts_bound(&p, MAX(0, m->best_bound), m->best_price);
 }
 
 /* ---- the whole ---- */
 
-/* The proof of the best bound, at its prices; on the network as it is, not folded. time: those that matter. */
-static void
-prove(struct limited *m, struct arena *a, const struct net *n, const int32_t *time, int32_t ntime, struct solved *out)
+/* Bounds the network at the limit's prices, with a proof that nothing costs less than `below`; it ends when that is
+ * shown. NET_NEVER: it ends when it finds no more. */
+static int64_t
+proven(const struct limit *l, int64_t scale, int64_t below, struct str *text)
 {
-    memcpy(m->limit.price, m->best_price, sizeof *m->best_price * (size_t)m->limit.ntime);
-    int64_t worth = limit_price(&m->limit);
-    struct cfn *c = cfn_new(m->net, m->scale, (const int64_t *const *)m->limit.extra);
-    struct explore s = {.scale = 1, .best = NET_NEVER, .root = true, .patience = PATIENCE, .looks = 100};
-    s.nchoice = m->net->nnode;
-    s.choice = m->choice;
-    struct str text = {0};
-    s.trail.text = &text;
-    int64_t bound = explore(&s, c) - worth, *price = ARENA_ARRAY(a, int64_t, net_times(n));
+    struct cfn *c = cfn_new(l->net, scale, (const int64_t *const *)l->extra);
+    struct explore s = {.scale = 1, .best = below, .root = true, .patience = PATIENCE, .looks = 100};
+    s.nchoice = l->net->nnode;
+    s.choice = must_alloc(sizeof *s.choice * (size_t)MAX(1, s.nchoice));
+    s.trail.text = text;
+    int64_t bound = explore(&s, c);
+    free(s.choice);
     cfn_free(&c);
-    int64_t certified = bound <= 0 ? 0 : MIN(limited_ceil(bound, m->scale), m->best->cost);
-    if (certified <= out->certified) { /* the proof that has no prices says as much */
+    return bound;
+}
+
+/* The proof of the best bound of the whole, at its prices; on the network as it is, not folded. whole: n with the times
+ * that matter, which are `time`; of: those that m->net has, among them. */
+static void
+prove(struct limited *m, struct arena *a, const struct net *n, const struct net *whole, const int32_t *time,
+      const int32_t *of, struct solved *out)
+{
+    struct limit l;
+    struct str text = {0};
+    limit_begin(&l, whole);
+    int64_t scale = cfn_scale(n), *price = ARENA_ARRAY(a, int64_t, net_times(n));
+    for (int32_t t = 0; t < m->limit.ntime; t++) l.price[of[t]] = m->best_price[t] / MAX(1, m->scale / scale);
+    int64_t worth = limit_price(&l), bound = proven(&l, scale, NET_NEVER, NULL) - worth;
+    int64_t certified = bound <= 0 ? 0 : MIN(limited_ceil(bound, scale), m->best->cost);
+    int64_t below = (certified - 1) * scale + 1 + worth;
+    if (certified > out->certified &&
+        proven(&l, scale, below, &text) >= below) { /* else that without prices says more */
+        for (int32_t t = 0; t < l.ntime; t++) price[time[t]] = l.price[t];
+        str_free(&out->proof);
+        out->proof = text;
+        out->certified = certified;
+        out->price = price;
+    } else {
         str_free(&text);
-        return;
     }
-    for (int32_t t = 0; t < ntime; t++) price[time[t]] = m->best_price[t];
-    str_free(&out->proof);
-    out->proof = text;
-    out->certified = certified;
-    out->price = price;
+    limit_end(&l);
 }
 
 static void
@@ -290,12 +320,45 @@ limited_begin(struct limited *m, struct arena *tmp)
     int32_t n = m->net->nnode;
     limit_begin(&m->limit, m->net);
     m->value = ARENA_ARRAY(tmp, int32_t, m->folded.c->nvar + 1);
+    m->choice = ARENA_ARRAY(tmp, int32_t, n + 1);
     m->scratch = ARENA_ARRAY(tmp, int32_t, n + 1);
+    m->best->choice = ARENA_ARRAY(tmp, int32_t, n + 1);
     m->best_price = ARENA_ARRAY(tmp, int64_t, m->limit.ntime);
     m->ruled_out = ARENA_ARRAY(tmp, int64_t *, n + 1);
     for (int32_t i = 0; i < n; i++) m->ruled_out[i] = ARENA_ARRAY(tmp, int64_t, m->net->node[i].ncand);
     m->best_bound = -NET_NEVER;
-    m->budget = INT32_MAX;
+    m->budget = m->o->stop ? INT32_MAX : BOUNDS;
+}
+
+static void
+limited_end(struct limited *m)
+{
+    if (m->is_near) nearby_end(&m->nearby);
+    limit_end(&m->limit);
+    cfn_free(&m->large);
+}
+
+/* A bound on the merged net, not scaled; m->best has a choice of it when one that is better was found. */
+static int64_t
+solve_merged(struct limited *m)
+{
+    int64_t bound = raise(m), parts = bound;
+    if (bound < below(m) && !is_large(m)) parts = split(m);
+    bound = MAX(bound, parts);
+    return bound <= 0 ? 0 : bound >= NET_NEVER ? NET_NEVER : limited_ceil(bound, m->scale);
+}
+
+/* The choice that a caller knows, when it meets the limit. */
+static void
+begin_with(const struct net *n, const int32_t *choice, struct best *r, int64_t *least_peak)
+{
+    int64_t cost = choice ? net_cost(n, choice) : NET_NEVER;
+    r->cost = NET_NEVER;
+    if (cost >= NET_NEVER) return;
+    *least_peak = net_peak(n, choice);
+    if (*least_peak > n->memory_limit) return;
+    r->cost = cost;
+    memcpy(r->choice, choice, sizeof *choice * (size_t)n->nnode);
 }
 
 void
@@ -303,27 +366,25 @@ limited_solve(struct arena *a, const struct net *n, const struct solve_options *
               struct solved *proof)
 {
     struct arena tmp = {0};
+    struct merged merged;
     int32_t *time, ntime;
-    int64_t lower = r->bound;
-    struct limited m = {.o = o, .best = r, .scale = cfn_scale(n), .least_peak = INT64_MAX};
-    m.net = limit_times(&tmp, n, &time, &ntime);
-    m.choice = arena_dup(&tmp, r->choice, sizeof *m.choice * (size_t)MAX(1, n->nnode));
-    r->cost = NET_NEVER;
-    if (fold_begin(&m.folded, m.net, m.scale)) {
+    struct best best = {0};
+    struct limited m = {.o = o, .best = &best, .net = &merged.net, .least_peak = INT64_MAX};
+    const struct net *whole = limit_times(&tmp, n, &time, &ntime);
+    begin_with(n, o->start, r, &m.least_peak);
+    best.cost = r->cost;
+    if (merge_begin(&merged, whole) && fold_begin(&m.folded, m.net, m.scale = cfn_scale(m.net))) {
         limited_begin(&m, &tmp);
-        if (o->start && net_cost(n, o->start) < NET_NEVER) offer(&m, o->start);
-        int64_t raised = raise(&m, INT32_MAX);
-        lower = MAX(lower, raised);
-        m.budget = n->nnode <= FEW ? BRANCHES : 0;
-        m.branching = true;
-        if (lower < r->cost && branch(&m, 6)) lower = r->cost;
-        if (proof && m.best_bound > -NET_NEVER) prove(&m, a, n, time, ntime, proof);
-        if (m.is_near) nearby_end(&m.nearby);
-        limit_end(&m.limit);
+        int64_t bound = solve_merged(&m);
+        r->bound = MAX(r->bound, bound);
+        if (best.cost < r->cost) merge_choice(&merged, best.choice, r->choice);
+        r->cost = best.cost;
+        if (proof && m.best_bound > -NET_NEVER) prove(&m, a, n, whole, time, merged.time, proof);
+        limited_end(&m);
         fold_end(&m.folded);
-        cfn_free(&m.large);
     }
-    r->bound = MIN(lower, r->cost);
+    merge_end(&merged);
+    r->bound = MIN(r->bound, r->cost);
     *least_peak = m.least_peak;
     arena_fini(&tmp);
 }

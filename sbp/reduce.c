@@ -67,7 +67,7 @@ support_all(struct work *w, bool *removed)
     *removed = false;
     for (int32_t v = 0; v < c->nvar; v++)
         if (c->var[v].n) look_at(w, v);
-    trail_say(c->trail, "support\n");
+    if (w->n) trail_say(c->trail, "support\n");
     while (w->n) {
         int32_t v = w->queue[w->head];
         w->head = (w->head + 1) % c->nvar;

@@ -1,0 +1,115 @@
+/* Tests of sbp/merge.c and sbp/parts.c: all choices of a merged net are the whole's, and bounds of parts hold whenever
+ * the search ends. */
+#include "sbp/merge.h"
+
+#include "sbp/limit.h"
+#include "sbp/solve.h"
+#include "t/nets.h"
+#include "t/tap.h"
+
+/* The next choice of n; false: that was the last. */
+static bool
+next_choice(const struct net *n, int32_t *choice)
+{
+    for (int32_t i = 0; i < n->nnode; i++) {
+        if (++choice[i] < n->node[i].ncand) return true;
+        choice[i] = 0;
+    }
+    return false;
+}
+
+enum { MANY = 100000 }; /* choices */
+
+static bool
+too_many(const struct net *n)
+{
+    int64_t all = 1;
+    for (int32_t i = 0; i < n->nnode && all <= MANY; i++) all *= n->node[i].ncand;
+    return all > MANY;
+}
+
+/* Each choice of the merged net costs what the whole's costs (or more: a form is made that nobody wants), and both meet
+ * the limit or neither does; the least of those that do is the whole's. */
+static bool
+same_choices(struct merged *m, const struct net *whole)
+{
+    int32_t *choice = ARENA_ARRAY(&m->arena, int32_t, m->net.nnode + 1), of[NODES];
+    int64_t least = NET_NEVER, peak;
+    do {
+        int64_t cost = net_cost(&m->net, choice);
+        if (cost >= NET_NEVER) continue;
+        merge_choice(m, choice, of);
+        bool meets = net_peak(&m->net, choice) <= m->net.memory_limit;
+        if (net_cost(whole, of) > cost || meets != (net_peak(whole, of) <= whole->memory_limit)) return false;
+        if (meets) least = MIN(least, cost);
+    } while (next_choice(&m->net, choice));
+    return least == exhaustive(whole, -1, 0, &peak);
+}
+
+static bool
+merged_is_the_whole(struct arena *a, const struct net *n)
+{
+    struct merged m;
+    int32_t *time, ntime;
+    int64_t peak;
+    const struct net *timed = limit_times(a, n, &time, &ntime);
+    bool possible = merge_begin(&m, timed), same = possible || exhaustive(n, -1, 0, &peak) >= NET_NEVER;
+    if (possible) same = m.ntime <= MAX(1, ntime) && (too_many(&m.net) || same_choices(&m, n));
+    merge_end(&m);
+    return same;
+}
+
+static bool
+count_down(void *left)
+{
+    return --*(int *)left < 0;
+}
+
+/* Ended after 1, 2, 4 ... questions, the bound is at most the least cost, and what it chose meets the limit. */
+static bool
+holds_when_stopped(struct arena *a, const struct net *n)
+{
+    int64_t peak, least = exhaustive(n, -1, 0, &peak);
+    for (int after = 1; after < 4096; after *= 2) {
+        int left = after;
+        struct solved s;
+        struct solve_options o = {.mode = SOLVE_OPTIMAL, .stop = count_down, .arg = &left};
+        if (net_solve(a, n, &o, &s)) continue;
+        if (s.bound > least || s.cost < least || net_cost(n, s.choice) != s.cost) return false;
+        if (n->memory_limit && net_peak(n, s.choice) > n->memory_limit) return false;
+    }
+    return true;
+}
+
+static void
+all(const char *name, int n, uint64_t seed, bool (*test)(struct arena *a, const struct net *n))
+{
+    int good = 0, made = 0;
+    for (int k = 0; k < n; k++) {
+        struct arena a = {0};
+        int64_t peak;
+        struct net net = draw_net(&a, seed + (uint64_t)k);
+        if (exhaustive(&net, -1, 0, &peak) < NET_NEVER) {
+            net.memory_limit = MAX(1, peak + draw(12) - 1);
+            made++;
+            if (test(&a, &net))
+                good++;
+            else
+                diag("SEED=%llu", (unsigned long long)seed + (unsigned long long)k);
+        }
+        arena_fini(&a);
+    }
+    ok(made > n / 2, "there are nets: %d", made);
+    ok(good == made, "%s", name);
+}
+
+int
+main(void)
+{
+    uint64_t seed = seed_of(1);
+    int n = getenv("RILLE_LONG") ? 10000 : 500;
+    all("all choices of a merged net are the whole's", n, seed, merged_is_the_whole);
+    all("stopped at any moment, a search under a limit has a bound that holds", n / 2, seed + 200000,
+        holds_when_stopped);
+    return done();
+}
