@@ -70,6 +70,31 @@ tap.group("what is computed again is of its own stage", function()
   end
 end)
 
+tap.group("what backward alone wanted", function()
+  local on, weight = {}, {}
+  for d = 1, 3 do
+    on[d] = rille.placement("meta", {d - 1})
+    weight[d] = rille.empty({WIDTH, WIDTH}, {placement = on[d], requires_grad = true})
+  end
+  local function within(memory)
+    local step = rille.graph(function(x)
+      for d = 1, 3 do x = x:to_global{placement = on[d], sbp = "B"}:matmul(weight[d]:transpose(0, 1)):gelu():matmul(weight[d]):gelu() end
+      x:square():sum():backward()
+    end, {micro_batches = PIECES, schedule = {memory = memory}, recompute = "auto"})
+    step(rille.empty({PIECES, WIDTH}, {placement = on[1]}))
+    return step
+  end
+  local _, why = pcall(within, 1e-6)
+  local step = within(tonumber(tostring(why):match("the least is (%d+) bytes")))
+  local forward, good = 0, true
+  for _, s in ipairs(step:chart().planned.spans) do
+    if s.device == 3 and s.what == "forward" then forward = forward + 1 end
+    good = good and (not s.stage or not s.piece or s.stage == s.device - 1)
+  end
+  tap.is(forward, 0, "is not computed by forward, too: nobody wants the loss")
+  tap.ok(good, "and what it is made of is of its stage")
+end)
+
 -- The most that a device holds, with what bits; in how long, as reckoned.
 local function limited(limit, recompute)
   local function options() return {memory_limit = limit, schedule = "auto", recompute = recompute} end

@@ -233,7 +233,10 @@ recompute_parts(struct program *p, const int32_t *parts)
             struct ref now = p->node[i].in[k], again = standing_for(&r, now, i);
             if (again.index != now.index) rewrite_operand(p, i, k, again);
         }
-    if (!status) rewrite_insert(p, r.list, r.n);
+    if (!status) {
+        rewrite_insert(p, r.list, r.n);
+        rewrite_sweep(p); /* what backward alone read, and reads no more */
+    }
     free(r.list);
     arena_fini(&r.tmp);
     return status;

@@ -125,3 +125,22 @@ rewrite_insert(struct program *p, const struct insertion *list, int32_t n)
     p->node = node;
     p->nnode = all;
 }
+
+void
+rewrite_sweep(struct program *p)
+{
+    bool *wanted = ARENA_ARRAY(&p->arena, bool, p->nnode + 1);
+    int32_t *index = ARENA_ARRAY(&p->arena, int32_t, p->nnode + 1), n = 0;
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].ref.kind == REF_NODE) wanted[p->root[k].ref.index] = true;
+    for (int32_t i = p->nnode - 1; i >= 0; i--)
+        for (int32_t k = 0; k < p->node[i].nin && wanted[i]; k++)
+            if (p->node[i].in[k].kind == REF_NODE) wanted[p->node[i].in[k].index] = true;
+    for (int32_t i = 0; i < p->nnode; i++) {
+        index[i] = n;
+        if (wanted[i]) p->node[n++] = renamed(p, &p->node[i], index);
+    }
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].ref.kind == REF_NODE) p->root[k].ref.index = index[p->root[k].ref.index];
+    p->nnode = n;
+}

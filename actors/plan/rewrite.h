@@ -19,6 +19,8 @@ struct insertion {
 };
 /* Puts n nodes in, those before one node in the order of the list. */
 void rewrite_insert(struct program *p, const struct insertion *list, int32_t n);
+/* Leaves out the nodes of which no root comes. */
+void rewrite_sweep(struct program *p);
 /* Returns the leaf that an update reads and whose new version it gives; -1. root_leaf: by root, -1. */
 int32_t rewrite_updated(const struct program *p, struct ref r, const int32_t *root_leaf);
 /* Lets new versions of variables that a move brings lie over the old ones. */

@@ -84,14 +84,17 @@ forward_early(struct stages *s, const struct program *p, bool *floats)
     }
 }
 
-/* Those that float belong to the first stage that wants them: labels are made ready where the loss is. */
+/* Those that float belong to the first stage that wants them: labels are made ready where the loss is. Loose are those
+ * that forward does not want. */
 static void
-forward_late(struct stages *s, const struct program *p, const bool *floats, int32_t *first)
+forward_late(struct stages *s, const struct program *p, const bool *floats, bool *loose, int32_t *first)
 {
     for (int32_t i = 0; i < p->nnode; i++) first[i] = INT32_MAX;
     for (int32_t i = p->nnode - 1; i >= 0; i--) {
         if (s->phase[i] != PHASE_FORWARD) continue;
-        if (floats[i] && first[i] != INT32_MAX) s->stage[i] = MAX(s->stage[i], first[i]);
+        loose[i] = floats[i] && first[i] == INT32_MAX;
+        if (loose[i]) continue;
+        if (floats[i]) s->stage[i] = MAX(s->stage[i], first[i]);
         for (int32_t k = 0; k < p->node[i].nin; k++) {
             struct ref r = p->node[i].in[k];
             if (r.kind != REF_NODE || brought(p, i) >= 0) continue;
@@ -103,7 +106,7 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, int3
 
 /* The stage whose forward values it reads where they were computed, else the one to which gradients come back. */
 static int32_t
-backward_stage(const struct stages *s, const struct program *p, int32_t i)
+backward_stage(const struct stages *s, const struct program *p, const bool *loose, int32_t i)
 {
     int32_t saved = -1, back = s->n - 1;
     if (brought(p, i) >= 0) return s->stage[brought(p, i)];
@@ -112,19 +115,20 @@ backward_stage(const struct stages *s, const struct program *p, int32_t i)
         if (r.kind != REF_NODE) continue;
         int hop = hops(place_of(&p->node[r.index]), place_of(&p->node[i]));
         bool forward = s->phase[r.index] == PHASE_FORWARD || brought(p, r.index) >= 0;
-        if (forward && !hop) saved = MAX(saved, s->stage[r.index]);
+        if (forward && !hop && !loose[r.index]) saved = MAX(saved, s->stage[r.index]);
         if (!forward) back = MIN(back, s->stage[r.index] - hop);
     }
     return MAX(0, saved >= 0 ? saved : back);
 }
 
-/* What backward makes of leaves alone, to compute it again, belongs to the first stage that wants it there. */
+/* What is loose, and what backward makes of that and of leaves alone, to compute it again, belongs to the first stage
+ * that wants it there. */
 static void
-backward_late(struct stages *s, const struct program *p, struct arena *a)
+backward_late(struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
     bool *floats = ARENA_ARRAY(a, bool, p->nnode + 1), *wanted = ARENA_ARRAY(a, bool, p->nnode + 1);
     for (int32_t i = 0; i < p->nnode; i++) {
-        floats[i] = p->node[i].piece && s->phase[i] != PHASE_FORWARD && brought(p, i) < 0;
+        floats[i] = loose[i] || (p->node[i].piece && s->phase[i] != PHASE_FORWARD && brought(p, i) < 0);
         for (int32_t k = 0; k < p->node[i].nin; k++)
             floats[i] = floats[i] && (p->node[i].in[k].kind != REF_NODE || floats[p->node[i].in[k].index]);
     }
@@ -261,13 +265,13 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
     *s = (struct stages){.n = 1, .stage = ARENA_ARRAY(a, int32_t, n), .phase = ARENA_ARRAY(a, uint8_t, n)};
     find_phases(s, p, a);
     if (p->pieces > 1) {
-        bool *floats = ARENA_ARRAY(a, bool, n);
+        bool *floats = ARENA_ARRAY(a, bool, n), *loose = ARENA_ARRAY(a, bool, n);
         forward_early(s, p, floats);
-        forward_late(s, p, floats, ARENA_ARRAY(a, int32_t, n));
+        forward_late(s, p, floats, loose, ARENA_ARRAY(a, int32_t, n));
         if (p->fold) fold_stages(s, p, a);
         for (int32_t i = 0; i < p->nnode; i++)
-            if (s->phase[i] != PHASE_FORWARD) s->stage[i] = backward_stage(s, p, i);
-        backward_late(s, p, a);
+            if (s->phase[i] != PHASE_FORWARD) s->stage[i] = backward_stage(s, p, loose, i);
+        backward_late(s, p, loose, a);
     }
     find_places(s, p, a);
     find_chunks(s, p, a);
