@@ -37,17 +37,21 @@ RILLE_HOSTS=2 step "two processes, by tcp" launch -n 2 -d cpu:1
 echo
 # By owners that read all addends: where nothing is said to cost anything on the wire, nothing is handed on.
 printf 'wire_ns 1e9\nwire_ns_per_byte 0\n' >"$made/owners"
-for _ in 1 2 3; do
-  for way in "handed on" "by owners"; do
-    RILLE_COST=$([ "$way" = "handed on" ] || echo "$made/owners") RILLE_HOSTS=2 \
-      timeout 100 "$build/rille" launch -n 2 -d cpu:4 bench/handed.lua | sed "s/^/$way\t/"
-  done
-done | awk -F '\t' '
-  { key = $1 SUBSEP $2; if (!(key in us) || $3 < us[key]) us[key] = $3; if (!($2 in seen)) { seen[$2] = 1; bytes[++n] = $2 } }
-  END {
-    printf "%-28s %12s %12s\n", "sum over 8, 2 hosts, us", "handed on", "by owners"
-    for (i = 1; i <= n; i++) printf "%20d bytes  %12s %12s\n", bytes[i], us["handed on", bytes[i]], us["by owners", bytes[i]]
-  }'
+sums() { # HOSTS DEVICES: of each host
+  for _ in 1 2 3; do
+    for way in "handed on" "by owners"; do
+      RILLE_COST=$([ "$way" = "handed on" ] || echo "$made/owners") RILLE_HOSTS=$1 \
+        timeout 100 "$build/rille" launch -n "$1" -d "cpu:$2" bench/handed.lua $(($1 * $2)) | sed "s/^/$way\t/"
+    done
+  done | awk -F '\t' -v name="sum over $(($1 * $2)), $1 hosts, us" '
+    { key = $1 SUBSEP $2; if (!(key in us) || $3 < us[key]) us[key] = $3; if (!($2 in seen)) { seen[$2] = 1; bytes[++n] = $2 } }
+    END {
+      printf "%-28s %12s %12s\n", name, "handed on", "by owners"
+      for (i = 1; i <= n; i++) printf "%20d bytes  %12s %12s\n", bytes[i], us["handed on", bytes[i]], us["by owners", bytes[i]]
+    }'
+}
+sums 2 4
+sums 4 4
 echo
 # From the start of the command until it has ended, with nothing to do between; the least of ten.
 start() { # NAME COMMAND...

@@ -1,10 +1,12 @@
--- handed.lua - a sum of eight devices for all of them, over the hosts that there are: rows of bench/cluster.sh.
+-- handed.lua N - a sum of N devices for all of them, over the hosts that there are: rows of bench/cluster.sh.
 --
 -- Prints bytes and the least of many runs in microseconds. A thin piece of the result is kept, so that only the move counts.
 
 local rille = require "rille"
 
-local P = rille.placement("cpu", {0, 1, 2, 3, 4, 5, 6, 7})
+local ranks = {}
+for r = 1, tonumber(arg[1]) do ranks[r] = r - 1 end
+local P = rille.placement("cpu", ranks)
 for _, shape in ipairs{{32, 32}, {256, 256}, {1024, 512}, {2048, 2048}} do
   local x = rille.ones(shape, {placement = P, sbp = "P"})
   local step = rille.graph(function(t) return t:to_global{sbp = "B"}[{{0, 1}, {0, 1}}] end)

@@ -112,13 +112,16 @@ read_by_members(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* What a stage has of a group's sum is read by all members, whatever replica they have. */
+/* What a stage has of a group's sum is read by all members, whatever replica they have; of a sum that is handed back by
+ * those of its leg. */
 static void
 stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *share)
 {
+    const struct relay *r = v->plan->relay && v->plan->relay->back ? &v->relay : NULL;
     struct box *slice = NULL;
     for (int32_t i = 0; i < v->to.nreplica; i++) {
         int32_t pos = grid_pos(&v->to, (struct spot){v->deal.dst, group, i});
+        if (r && relay_leg(r, grid_spot(&v->from, pos).addend) != relay_leg(r, v->at.addend)) continue;
         if (is_among(v->mine->nto, v->mine->to, pos)) continue;
         if (!slice) slice = arena_dup(v->arena, share, sizeof *share);
         add_read(v, (struct box_read){.from_stage = true, .from = number, .to = pos, .slice = slice});
@@ -147,6 +150,19 @@ read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
+/* What self has of the whole sum, in its leg: the members read it, and where it is handed back the leg before. */
+static void
+reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
+{
+    const struct relay *r = &v->relay;
+    bool last = leg == r->how->nleg - 1;
+    int32_t number = last ? relay_stage(r, leg, v->self, chunk) : relay_back(r, leg, v->self, chunk);
+    stage_read(v, number, 0, piece);
+    if (!r->how->back || leg == 0) return;
+    int32_t before = relay_owner(r, v->deal.src, leg - 1, share);
+    read_by_stage(v, true, number, before, relay_back(r, leg - 1, before, chunk), piece);
+}
+
 /* What a chunk of a share is to self, in its leg: the owners of its replica read its addend, and what it owns the next
  * leg's owner does, or after the last leg the members. */
 static void
@@ -158,10 +174,8 @@ reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
     if (!bare && grid_spot(&v->from, owner).replica == v->at.replica)
         read_by_stage(v, false, v->self, owner, number, piece);
     if (owner != v->self) return;
-    if (leg == r->how->nleg - 1) {
-        stage_read(v, number, 0, piece);
-        return;
-    }
+    if (r->how->back || leg == r->how->nleg - 1) reads_of_whole(v, leg, share, chunk, piece);
+    if (leg == r->how->nleg - 1) return;
     int32_t next = relay_owner(r, v->deal.src, leg + 1, share);
     read_by_stage(v, !bare, bare ? v->self : number, next, relay_stage(r, leg + 1, next, chunk), piece);
 }

@@ -56,12 +56,14 @@ struct box_relay {
     int32_t nleg;         /* at least 2 */
     const int32_t *first; /* nleg + 1: the first addend of each leg; last, how many addends there are */
     int32_t nchunk;
+    bool back; /* the sum is handed back through the legs, whose holders of addends all want it (relay_may_go_back) */
 };
 
 /* A staging part: what one owner reduces. Its bytes are its steps' slices one after the other, each dense row-major, as
  * the destination holds them (layout_dtype of `to`), or as the source does where the sum goes on (box_stage_layout).
  * Its number is the mesh position in `from`, plus the size of that mesh times its level: stages of a level read no
- * stage but of levels before. Without a relay there is one level; with one, a level for each chunk of each leg. */
+ * stage but of levels before. Without a relay there is one level; with one, a level for each chunk of each leg, and on
+ * the way back for each of all legs but the last. */
 struct box_stage {
     struct box_work work;
     int64_t numel;
@@ -170,7 +172,8 @@ box_stage_width(const struct box_plan *p, int32_t number)
 static inline int32_t
 box_nlevel(const struct box_plan *p)
 {
-    return p->relay ? p->relay->nleg * p->relay->nchunk : 1;
+    const struct box_relay *r = p->relay;
+    return r ? (r->nleg + (r->back ? r->nleg - 1 : 0)) * r->nchunk : 1;
 }
 /* Bytes of an element of a source; of the slice of a step as its source k has it. */
 static inline int64_t

@@ -34,6 +34,7 @@ struct maker {
     struct grid from, to;
     struct deal deal;
     struct relay relay; /* where the plan has one */
+    int32_t leg;        /* of it: that of the destination part in the making */
     struct box_plan *plan;
     struct memo addends, parts; /* lists of sources, works */
     int32_t replica;            /* of the source: whose addends the steps in the making read */
@@ -78,6 +79,14 @@ add_step(struct maker *m, struct box_step step, const struct box *slice)
     GROW(m->step, m->nstep + 1, m->capacity);
     step.slice = arena_dup(m->arena, slice, sizeof *slice);
     m->step[m->nstep++] = step;
+}
+
+static void
+copy_share(struct maker *m, const struct box *share, struct box_source source)
+{
+    struct box_step step = {.verb = BOX_COPY, .nsource = 1};
+    step.source = arena_dup(m->arena, &source, sizeof source);
+    add_step(m, step, share);
 }
 
 /* The steps that were added since the last time. */
@@ -184,6 +193,15 @@ handed(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
     return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
 }
 
+/* What he has of the whole sum, of which every leg hears on the way back; else the last leg alone has it. */
+static struct box_source
+whole(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
+{
+    if (!m->relay.how->back || leg == m->relay.how->nleg - 1) return handed(m, m->relay.how->nleg - 1, share, chunk);
+    int32_t pos = relay_owner(&m->relay, m->deal.src, leg, share), number = relay_back(&m->relay, leg, pos, chunk);
+    return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
+}
+
 /* A chunk of a share: the sum of the legs before, then the addends of this one, of the owner's own replica. */
 static void
 plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const struct box *cell)
@@ -202,9 +220,17 @@ plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const st
     add_step(m, step, &piece);
 }
 
-/* The stage of source position `pos` for a chunk. */
+/* On the way back: what the owner in the next leg has. */
 static void
-plan_leg(struct maker *m, int32_t pos, int32_t leg, int32_t chunk)
+plan_back(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const struct box *cell)
+{
+    struct box piece;
+    if (relay_piece(&m->relay, cell, share, chunk, &piece)) copy_share(m, &piece, whole(m, leg + 1, share, chunk));
+}
+
+/* The stage of source position `pos` for a chunk, there or back. */
+static void
+plan_leg(struct maker *m, int32_t pos, int32_t leg, int32_t chunk, bool back)
 {
     struct spot at = grid_spot(&m->from, pos);
     struct box part;
@@ -214,19 +240,31 @@ plan_leg(struct maker *m, int32_t pos, int32_t leg, int32_t chunk)
     m->replica = at.replica;
     for (bool more = cell_begin(&w, &m->to, &part); more; more = cell_next(&w)) {
         deal_cell(&m->deal, at.corner, w.corner, 0);
-        for (int32_t k = first; k < m->relay.nshare; k += step) plan_handed(m, leg, k, chunk, &w.box);
+        for (int32_t k = first; k < m->relay.nshare; k += step)
+            if (back)
+                plan_back(m, leg, k, chunk, &w.box);
+            else
+                plan_handed(m, leg, k, chunk, &w.box);
     }
-    add_stage(m, relay_stage(&m->relay, leg, pos, chunk));
+    add_stage(m, back ? relay_back(&m->relay, leg, pos, chunk) : relay_stage(&m->relay, leg, pos, chunk));
+}
+
+/* The stages of all positions that are here and in the leg. */
+static void
+plan_legs(struct maker *m, const struct box_ranks *mine, int32_t leg, bool back)
+{
+    for (int32_t chunk = 0; chunk < m->relay.how->nchunk; chunk++)
+        for (int32_t i = 0; i < mine->nfrom; i++)
+            if (relay_leg(&m->relay, grid_spot(&m->from, mine->from[i]).addend) == leg)
+                plan_leg(m, mine->from[i], leg, chunk, back);
 }
 
 static void
 plan_relay(struct maker *m, const struct box_ranks *mine)
 {
-    for (int32_t leg = m->relay.bare; leg < m->relay.how->nleg; leg++)
-        for (int32_t chunk = 0; chunk < m->relay.how->nchunk; chunk++)
-            for (int32_t i = 0; i < mine->nfrom; i++)
-                if (relay_leg(&m->relay, grid_spot(&m->from, mine->from[i]).addend) == leg)
-                    plan_leg(m, mine->from[i], leg, chunk);
+    const struct box_relay *how = m->relay.how;
+    for (int32_t leg = m->relay.bare; leg < how->nleg; leg++) plan_legs(m, mine, leg, false);
+    for (int32_t leg = how->nleg - 2; how->back && leg >= 0; leg--) plan_legs(m, mine, leg, true);
 }
 
 /* ---- destinations ---- */
@@ -245,14 +283,6 @@ box_stage_at(const struct box_plan *p, int32_t number)
     return lo < p->nstage && p->stage[lo].work.pos == number ? lo : BOX_ELSEWHERE;
 }
 
-static void
-copy_share(struct maker *m, const struct box *share, struct box_source source)
-{
-    struct box_step step = {.verb = BOX_COPY, .nsource = 1};
-    step.source = arena_dup(m->arena, &source, sizeof source);
-    add_step(m, step, share);
-}
-
 /* The sum of a cell, share by share from those who reduced it. */
 static void
 copy_shares(struct maker *m, const struct box *cell)
@@ -265,7 +295,7 @@ copy_shares(struct maker *m, const struct box *cell)
     }
 }
 
-/* The same of those who have it from the last leg. */
+/* The same of those who have it in the reader's leg. */
 static void
 copy_pieces(struct maker *m, const struct box *cell)
 {
@@ -273,7 +303,7 @@ copy_pieces(struct maker *m, const struct box *cell)
     struct box piece;
     for (int32_t k = 0; k < m->relay.nshare; k++)
         for (int32_t chunk = 0; chunk < r->nchunk; chunk++)
-            if (relay_piece(&m->relay, cell, k, chunk, &piece)) copy_share(m, &piece, handed(m, r->nleg - 1, k, chunk));
+            if (relay_piece(&m->relay, cell, k, chunk, &piece)) copy_share(m, &piece, whole(m, m->leg, k, chunk));
 }
 
 /* One cell of a destination part: a copy, a sum or nothing, as the deal says. */
@@ -321,6 +351,10 @@ plan_part(struct maker *m, int32_t pos)
     *w = (struct box_work){.rank = grid_rank(&m->to, pos), .pos = pos, .same = m->plan->npart++};
     m->replica = deal_replica(&m->from, grid_other(&m->to, &m->from, pos), at.replica + grid_tile(&m->to, at.corner));
     int64_t key = (int64_t)grid_pos(&m->to, (struct spot){at.corner, at.addend, 0}) * m->from.nreplica + m->replica;
+    if (m->plan->relay && m->plan->relay->back) {
+        m->leg = relay_leg(&m->relay, grid_spot(&m->from, pos).addend);
+        key = key * m->plan->relay->nleg + m->leg;
+    }
     const struct box_work *like = memo_find(&m->parts, key);
     if (like) {
         w->nstep = like->nstep;
@@ -401,8 +435,8 @@ static void
 maker_init(struct maker *m, struct arena *a, struct box_plan *p, const struct box_ranks *mine)
 {
     *m = (struct maker){.arena = a, .from = grid_of(p->from, &p->type), .to = grid_of(p->to, &p->type), .plan = p};
-    int32_t nchunk = p->relay ? p->relay->nchunk : 1;
-    assert(!p->relay || m->to.naddend == 1);
+    int32_t nchunk = p->relay ? p->relay->nchunk * (1 + p->relay->back) : 1;
+    assert(!p->relay || (m->to.naddend == 1 && (!p->relay->back || relay_may_go_back(p->from, p->to))));
     if (p->relay) m->relay = relay_of(&m->from, p->relay);
     deal_init(&m->deal, &m->tmp, &m->from, &m->to);
     memo_init(&m->addends, &m->tmp, m->from.naddend > 1 ? mine->nfrom : 0);

@@ -3,6 +3,8 @@
 
 #include "boxing/deal.h"
 
+#include <string.h>
+
 /* Owners in a leg. */
 static int32_t
 leg_size(const struct relay *r, int32_t leg)
@@ -55,8 +57,32 @@ relay_piece(const struct relay *r, const struct box *cell, int32_t share, int32_
     return deal_share(cell, r->from->type->ndim, r->nshare * n, share * n + chunk, piece);
 }
 
+static int32_t
+number_of(const struct relay *r, int32_t turn, int32_t pos, int32_t chunk)
+{
+    return (turn * r->how->nchunk + chunk) * r->from->layout->place->nrank + pos;
+}
+
 int32_t
 relay_stage(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk)
 {
-    return (leg * r->how->nchunk + chunk) * r->from->layout->place->nrank + pos;
+    return number_of(r, leg, pos, chunk);
+}
+
+int32_t
+relay_back(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk)
+{
+    return number_of(r, 2 * (r->how->nleg - 1) - leg, pos, chunk);
+}
+
+bool
+relay_may_go_back(const struct layout *from, const struct layout *to)
+{
+    if (from->place != to->place || memcmp(from->order, to->order, sizeof *from->order * from->place->naxis))
+        return false;
+    for (int a = 0; a < from->place->naxis; a++) {
+        struct sbp x = from->sbp[a], y = to->sbp[a];
+        if (x.kind == SBP_P ? y.kind != SBP_B : x.kind != y.kind || x.axis != y.axis) return false;
+    }
+    return true;
 }

@@ -29,5 +29,9 @@ int32_t relay_first(const struct relay *r, struct spot at, int32_t *step);
 bool relay_piece(const struct relay *r, const struct box *cell, int32_t share, int32_t chunk, struct box *piece);
 /* The number of the stage in which a position keeps that chunk of what it adds up in its leg. */
 int32_t relay_stage(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk);
+/* The same of the whole sum on its way back: of a leg but the last. */
+int32_t relay_back(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk);
+/* Do all who hold addends of a tile, and nobody else, want its sum? */
+bool relay_may_go_back(const struct layout *from, const struct layout *to);
 
 #endif

@@ -38,6 +38,27 @@ for layout in dp tp dp-tp; do
   done
 done
 cd "$dir" || exit 1
+cat >handed.lua <<'LUA'
+local ranks = {}
+for r = 0, 15 do ranks[#ranks + 1] = r end
+local P = rille.placement("cpu", ranks)
+rille.manual_seed(3)
+local step = rille.graph(function(a, b) return a:matmul(b):to_global{placement = P, sbp = "B"} end)
+for _, dtype in ipairs{"bf16", "f32"} do
+  local a = rille.randn({67, 512}, {placement = P, sbp = "S(1)", dtype = dtype})
+  local b = rille.randn({512, 31}, {placement = P, sbp = "S(0)", dtype = dtype})
+  local y = step(a, b)
+  print(dtype, ("%a %a %a"):format(y:sum():item(), y[{{0, 1}}]:sum():item(), (y * y):sum():item()))
+end
+io.stderr:write(tostring(step:plan()):match("handed on in (%d legs[^,]*)") or "", "\n")
+LUA
+go -d cpu:16 handed.lua
+want=$stdout
+for shape in "2 8 2 legs" "4 4 4 legs and back"; do
+  read -r hosts devices legs <<<"$shape"
+  RILLE_COST=$dir/cost RILLE_HOSTS=$hosts go launch -n "$hosts" -d "cpu:$devices" handed.lua
+  is "a sum of 16 devices is handed on by $legs, with the same bits" "$stdout ${stderr##*] }" "${want:-nothing} $legs"
+done
 
 cat >stats.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})

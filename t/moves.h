@@ -3,7 +3,7 @@
 #define RILLE_T_MOVES_H
 
 #include "boxing/box.h"
-#include "boxing/grid.h"
+#include "boxing/relay.h"
 #include "runtime/error.h"
 #include "t/tap.h"
 
@@ -83,6 +83,7 @@ draw_relay(struct arena *a, const struct type *t, const struct layout *from, con
         if (next_random(&seed) % 2 || (n == 1 && i == g.naddend - 1)) first[n++] = i;
     first[n] = g.naddend;
     *out = (struct box_relay){.nleg = n, .first = first, .nchunk = 1 + (int32_t)(next_random(&seed) % 3)};
+    out->back = relay_may_go_back(from, to) && next_random(&seed) % 2;
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* legs.c - a sum that is handed on from memory to memory: where its legs begin, and whether it pays.
  *
  * What counts is the memory that most bytes go into or out of, and how often something must arrive before it goes on.
- * Both ways are counted on one tile of the source, whose cells stand for those of the others. */
+ * All ways are counted on one tile of the source, whose cells stand for those of the others. */
 #include "actors/plan/legs.h"
 
 #include "boxing/deal.h"
@@ -12,7 +12,7 @@
 
 enum {
     MOST_LEGS = 256,
-    MOST_CHUNKS = 8,
+    MOST_CHUNKS = 16,
 };
 /* What goes over wires, by memory. */
 struct wires {
@@ -101,21 +101,31 @@ count_direct_cell(struct wires *w, int32_t corner, double numel)
     if (!w->deal.direct) count_results(w, corner, numel * (double)w->to.width);
 }
 
+/* From the owners of a leg to those of another: a cell, each its shares. */
+static void
+count_hand(struct wires *w, const struct relay *r, int32_t from, int32_t to, double bytes)
+{
+    for (int32_t k = 0; k < r->nshare; k++) {
+        int32_t m = memory_at(w, &w->from, relay_owner(r, 0, from, k));
+        int32_t n = memory_at(w, &w->from, relay_owner(r, 0, to, k));
+        if (m == n) continue;
+        w->out[m] += bytes / r->nshare;
+        w->in[n] += bytes / r->nshare;
+    }
+}
+
 static void
 count_handed_cell(struct wires *w, const struct relay *r, int32_t corner, double numel)
 {
-    double share = 1.0 / r->nshare, bytes = share * numel * (double)w->from.width;
-    for (int32_t leg = 1; leg < r->how->nleg; leg++)
-        for (int32_t k = 0; k < r->nshare; k++) {
-            int32_t m = memory_at(w, &w->from, relay_owner(r, 0, leg - 1, k));
-            int32_t n = memory_at(w, &w->from, relay_owner(r, 0, leg, k));
-            if (m == n) continue;
-            w->out[m] += bytes;
-            w->in[n] += bytes;
-        }
+    int32_t nleg = r->how->nleg;
+    for (int32_t leg = 1; leg < nleg; leg++) {
+        count_hand(w, r, leg - 1, leg, numel * (double)w->from.width);
+        if (r->how->back) count_hand(w, r, leg, leg - 1, numel * (double)w->to.width);
+    }
+    if (r->how->back) return;
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
     for (int32_t k = 0; k < r->nshare; k++)
-        w->owned[memory_at(w, &w->from, relay_owner(r, 0, r->how->nleg - 1, k))] += share;
+        w->owned[memory_at(w, &w->from, relay_owner(r, 0, nleg - 1, k))] += 1.0 / r->nshare;
     count_results(w, corner, numel * (double)w->to.width);
 }
 
@@ -142,13 +152,13 @@ busiest(struct wires *w, const struct relay *r)
 
 /* ---- whether it pays ---- */
 
-/* The last leg begins when the first chunk has come through all before it; a chunk more is a message more on each link,
- * which costs both ends less than waiting for it does. */
+/* What is handed on so often is there when the first chunk has come all the way, and the others behind it; a chunk more
+ * is a message more on each link, which costs both ends less than waiting for it does. */
 static double
-handed_ns(const struct wires *w, const struct relay *r, double bytes)
+handed_ns(const struct wires *w, const struct box_relay *how, double bytes)
 {
-    double n = r->how->nchunk, nleg = r->how->nleg;
-    return bytes * w->cost->wire_ns_per_byte * (n + nleg - 1) / n + w->cost->wire_ns * (nleg + 1 + (n - 1) / 4);
+    double n = how->nchunk, times = how->back ? 2 * how->nleg - 2 : how->nleg;
+    return bytes * w->cost->wire_ns_per_byte * (n + times - 1) / n + w->cost->wire_ns * (times + 1 + (n - 1) / 4);
 }
 
 /* The number of chunks with which it is done soonest. */
@@ -159,7 +169,7 @@ choose_chunks(struct wires *w, struct box_relay *how)
     double bytes = busiest(w, &r), least = INFINITY;
     for (int32_t n = 1, best = 1; n <= MOST_CHUNKS + 1; n++) {
         how->nchunk = n <= MOST_CHUNKS ? n : best;
-        double ns = handed_ns(w, &r, bytes);
+        double ns = handed_ns(w, how, bytes);
         if (ns < least) least = ns, best = n;
     }
     return least;
@@ -200,9 +210,12 @@ choose(struct wires *w, struct arena *a, struct arena *tmp)
     int32_t *first = ARENA_ARRAY(tmp, int32_t, w->from.naddend + 1), n = find_legs(w, tmp, first);
     struct type part = layout_shard(w->from.layout, w->from.type, 0);
     if (n < 2 || n > MOST_LEGS || type_numel(&part) == 0) return NULL;
-    struct box_relay how = {.nleg = n, .first = first, .nchunk = 1};
+    struct box_relay how = {.nleg = n, .first = first, .nchunk = 1}, back = how;
+    back.back = relay_may_go_back(w->from.layout, w->to.layout);
     wires_init(w, tmp);
-    if (choose_chunks(w, &how) >= direct_ns(w)) return NULL;
+    double ns = choose_chunks(w, &how), back_ns = back.back ? choose_chunks(w, &back) : INFINITY;
+    if (MIN(ns, back_ns) >= direct_ns(w)) return NULL;
+    if (back_ns < ns) how = back;
     how.first = arena_dup(a, first, sizeof *first * (size_t)(n + 1));
     return arena_dup(a, &how, sizeof how);
 }

@@ -243,6 +243,7 @@ remember_move(struct lower *l, const struct hop *hop, const struct box_plan *b)
                           .name = hop->name,
                           .bytes = b->bytes,
                           .bound = b->bound};
+    if (b->relay) m.nleg = b->relay->nleg, m.nchunk = b->relay->nchunk, m.back = b->relay->back;
     return l->move[l->nmove++] = arena_dup(&l->plan->arena, &m, sizeof m);
 }
 

@@ -123,6 +123,8 @@ struct plan_move {
     const struct layout *from, *to;
     const char *name;     /* box_plan.name */
     int64_t bytes, bound; /* that the devices of this plan receive; the proven least, of the whole move */
+    int32_t nleg, nchunk; /* of a sum that is handed on (box_relay), */
+    bool back;            /* and back; 0: it is not */
 };
 
 /* A task's part in a move. */
