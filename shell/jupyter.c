@@ -249,7 +249,8 @@ in_name(char c)
 static int
 page_protected(lua_State *L)
 {
-    return help_push(L, lua_tostring(L, 1));
+    repl_push_environment(L);
+    return repl_push_page(L, 2, lua_tostring(L, 1));
 }
 
 /* The page of the name that the cursor is in or behind. */

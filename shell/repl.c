@@ -253,13 +253,18 @@ push_variable(lua_State *L, int env, const char *name)
     lua_rawget(L, -2);
 }
 
+bool
+repl_push_page(lua_State *L, int env, const char *name)
+{
+    if (help_push(L, name)) return true;
+    push_variable(L, env, name);
+    return help_push_about(L, -1);
+}
+
 void
 repl_show_page(lua_State *L, int env, const char *name)
 {
-    if (!help_push(L, name)) {
-        push_variable(L, env, name);
-        if (!help_push_about(L, -1)) luaL_error(L, "%s", help_missing(L, name));
-    }
+    if (!repl_push_page(L, env, name)) luaL_error(L, "%s", help_missing(L, name));
     fold_print(lua_tostring(L, -1));
 }
 

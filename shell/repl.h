@@ -97,7 +97,9 @@ void repl_keep_last(lua_State *L, int i); /* the value is "_" */
 void repl_print_frames(FILE *to, const char *text);
 /* For Lua: runs what is marked, the argument; gives a COMMAND_. */
 int repl_marked(lua_State *L);
-/* Prints the page of the name, or of what a variable of that name holds; an error: there is none. */
+/* Pushes the page of the name, or of what a variable of that name holds; false: there is none. */
+bool repl_push_page(lua_State *L, int env, const char *name);
+/* Prints it; an error: there is none. */
 void repl_show_page(lua_State *L, int env, const char *name);
 void repl_show(lua_State *L, int first);            /* prints the values from first on; the first becomes "_" */
 bool repl_is_own(lua_State *L, const char *global); /* was this global there before the user came? */

@@ -120,6 +120,8 @@ c = ask(kc.complete("é = rille.matm", 14))
 ok("names are completed, counted in characters", "matmul" in c["matches"] and c["cursor_start"] == 10
    and c["cursor_end"] == 14, c)
 ok("a name has a page", "matmul" in ask(kc.inspect("rille.matmul(a, b)", 9))["data"]["text/plain"])
+run("layer = rille.nn.Linear(2, 2)")
+ok("what a variable holds too", "nn.Linear(in, out" in ask(kc.inspect("layer"))["data"]["text/plain"])
 ok("no page is no error", ask(kc.inspect("no_such_name"))["found"] is False)
 for code, status in (("x = 1", "complete"), ("for i = 1, 2 do", "incomplete"), ("x = = 1", "invalid"),
                      (":whos", "complete")):
