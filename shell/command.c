@@ -125,7 +125,7 @@ command_mem(lua_State *L, int env, const char *text)
 static void
 print_counters(lua_State *L)
 {
-    struct rille_counters c;
+    struct rille_counters c = {0};
     rille_count(shell_of(L)->session, &c);
     lua_pushfstring(L, "  plans %I: compiled %I, found again %I; runs %I\n", (lua_Integer)c.plans,
                     (lua_Integer)c.compiles, (lua_Integer)c.cache_hits, (lua_Integer)c.runs);

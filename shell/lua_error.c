@@ -124,8 +124,8 @@ raise_core(lua_State *L, const char *who)
 {
     struct line line;
     char here[300];
-    const char *text = rille_error();
     struct shell *sh = shell_of(L);
+    const char *text = sh->session ? rille_error() : "the session was closed";
     if (sh->cancelled && !strcmp(rille_error_kind(), "interrupted")) sh->cancelled();
     live_raise(L);
     lost_remember(L);
@@ -183,5 +183,6 @@ what_is(lua_State *L, int i)
     if (tensor_test(L, i)) return "a tensor";
     if (kind_test(L, i, KIND_PLACE)) return "a placement";
     if (kind_test(L, i, KIND_LIVE)) return "a live number";
+    if (type == LUA_TUSERDATA && !shell_of(L)->session) return "what the closed session had";
     return names[type + 1];
 }

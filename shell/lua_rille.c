@@ -166,7 +166,7 @@ grad(lua_State *L)
 static int
 counters(lua_State *L)
 {
-    struct rille_counters c;
+    struct rille_counters c = {0};
     rille_count(shell_of(L)->session, &c);
     const struct {
         const char *name;
@@ -446,6 +446,15 @@ shell_close(lua_State *L)
     return 0;
 }
 
+/* local rille <close> = require "rille": the session ends here, not with the state. */
+static int
+module_close(lua_State *L)
+{
+    if (!lua_rawequal(L, 1, lua_upvalueindex(1))) return complain(L, "rille is wanted, found %s", what_is(L, 1));
+    files_finish(L);
+    return shell_close(L);
+}
+
 static int
 module_loaded(lua_State *L)
 {
@@ -487,11 +496,11 @@ open_module(lua_State *L)
     help_open(L);
     workers_open(L);
     names_open(L);
-    lua_createtable(L, 0, 2);
-    lua_pushcfunction(L, module_index);
-    lua_setfield(L, -2, "__index");
-    lua_pushcfunction(L, module_tostring);
-    lua_setfield(L, -2, "__tostring");
+    static const luaL_Reg meta[] = {
+        {"__index", module_index}, {"__tostring", module_tostring}, {"__close", module_close}, {NULL, NULL}};
+    luaL_newlibtable(L, meta);
+    lua_pushvalue(L, -2);
+    luaL_setfuncs(L, meta, 1); /* the upvalue is the module */
     lua_setmetatable(L, -2);
     publish(L);
     add_searcher(L);

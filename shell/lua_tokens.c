@@ -7,7 +7,8 @@ static struct rille_tokens *
 tokens_check(lua_State *L)
 {
     struct rille_tokens **t = kind_test(L, 1, KIND_TOKENS);
-    if (!t || !*t) complain(L, "tokens: what rille._tokens gave is wanted, found %s", what_is(L, 1));
+    if (!t) complain(L, "tokens: what rille._tokens gave is wanted, found %s", what_is(L, 1));
+    if (!*t) complain(L, "tokens: they were closed");
     return *t;
 }
 
@@ -166,8 +167,8 @@ all(lua_State *L)
 void
 tokens_open(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"count", count}, {"windows", windows}, {"batch", batch}, {"stats", stats},
-                                       {"all", all},     {"__gc", tokens_gc},  {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"count", count}, {"windows", windows}, {"batch", batch},    {"stats", stats},
+                                       {"all", all},     {"close", tokens_gc}, {"__gc", tokens_gc}, {NULL, NULL}};
     kind_make(L, KIND_TOKENS, "rille.tokens", methods);
     lua_pushvalue(L, -1);
     lua_setfield(L, -2, "__index");

@@ -240,12 +240,15 @@ static int
 paint_session(struct rille_session *s, struct rille_counters *before, double seconds, const char *clear)
 {
     struct rille_device_info d;
-    struct rille_counters now;
+    struct rille_counters now = {0};
     char doing[TEXT];
     int i, columns = print_columns();
     for (i = 0; rille_device_info(s, i, &d); i++) {
         doing[0] = 0;
-        if (!rille_doing_thread(s, d.thread, doing, sizeof doing)) strcpy(doing, "on another host");
+        if (d.thread < 0)
+            strcpy(doing, "on another host");
+        else
+            rille_doing_thread(s, d.thread, doing, sizeof doing); /* false: no run needed that thread yet */
         printf("  %s:%-3d %9.1f MiB live  ", d.kind, d.device, (double)d.live_bytes / 1048576);
         if (columns >= 70) printf("%9.1f MiB at most  ", (double)d.peak_bytes / 1048576);
         printf("%.*s%s\n", columns < 80 ? 9 : columns - 60, *doing ? doing : "idle", clear);
@@ -261,7 +264,7 @@ void
 top_watch(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
-    struct rille_counters before;
+    struct rille_counters before = {0};
     struct termios terminal;
     double last = clock_seconds();
     rille_count(s, &before);

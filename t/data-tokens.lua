@@ -117,6 +117,16 @@ tap.group("llm.c", function()
   tap.fails(function() rille.io.llmc.load(path) end, {"gpt.bin"}, "one that is cut off")
 end)
 
+tap.group("closed", function()
+  local kept
+  do
+    local loader <close> = data.tokens({1, 2, 3, 4, 5}, {batch = 1, length = 2})
+    loader:next()
+    kept = loader
+  end
+  tap.fails(function() kept:next() end, {"they were closed"}, "what is to be closed is closed")
+end)
+
 tap.group("text files", function()
   local path = write("a.csv", 'a,"b c",d\r\n1,2.5,-3\r\n\r\n4,"5",6e2\r\n')
   local t, names = data.csv(path, {header = true})

@@ -57,6 +57,54 @@ tap.group("metamethods and methods of another's", function()
   tap.is(a:sum():item(), 190.0, "and the session goes on")
 end)
 
+-- A process of its own, which closes its session and then calls everything with what it had.
+local closed = [[
+local x, held
+do
+  local rille <close> = require "rille"
+  x = rille.ones{4, 4}
+  held = {x, x * 2, rille.placement("cpu", {0}), rille.graph(function(y) return y + 1 end), rille.live(function() return 1 end),
+    rille.nn.Linear(4, 4), rille.data.tokens({1, 2, 3, 4}, {batch = 1, length = 2}), 1, "x", {3}, print}
+  held[4](x)
+end
+local rille, skip = require "rille", {help = true, _slow_op = true, _forget_presses = true}
+print(select(2, pcall(function() return x:sum() end)))
+print(select(2, pcall(function() return rille.ones{3} end)))
+local function call_all(t)
+  for name, fn in pairs(t or {}) do
+    for _, self in ipairs(type(fn) == "function" and not skip[name] and held or {}) do
+      for _, second in ipairs{2, {2}, "cpu", x} do pcall(fn, self, second, second) end
+    end
+  end
+end
+call_all(rille)
+for _, module in ipairs{"nn", "optim", "data", "sbp"} do call_all(rille[module]) end
+for _, object in ipairs(held) do
+  call_all(debug.getmetatable(object))
+  call_all((debug.getmetatable(object) or {}).__methods)
+end
+x, held = nil
+collectgarbage()
+print "whole"]]
+
+tap.group("a session that was closed", function()
+  local folder, program, first = os.tmpname(), nil, 0
+  os.remove(folder)
+  while arg[first - 1] do first = first - 1 end
+  local where = io.popen("realpath " .. arg[first])
+  program = where:read()
+  where:close()
+  assert(os.execute("mkdir " .. folder))
+  local f = assert(io.open(folder .. "/closed.lua", "w"))
+  f:write(closed) f:close()
+  local p = io.popen(("cd %s && '%s' -d cpu:2 --no-init closed.lua 2>&1"):format(folder, program))
+  local text = p:read("a")
+  p:close()
+  os.execute("rm -r " .. folder)
+  tap.ok(tap.has(text, "what the closed session had", "closed.lua:11: the session was closed"), "is told by what it had", text)
+  tap.ok(text:find("whole\n$"), "and no call with that crashes", text)
+end)
+
 tap.group("more than there is", function()
   local meta = {dtype = "u8", placement = rille.placement("meta", {0})}
   for _, shape in ipairs{{1 << 59}, {1 << 30, 1 << 28}, {1 << 62}} do

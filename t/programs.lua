@@ -14,6 +14,7 @@ while arg[first - 1] do first = first - 1 end
 
 local child = [[
 local rille = require "rille"
+debug.getmetatable(rille).__close = nil -- the session is that of all programs
 local from, to, seed = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
 local alone = arg[4] == "alone"
 local load, pcall, setmetatable, type, tostring, debug = load, pcall, setmetatable, type, tostring, debug

@@ -67,6 +67,7 @@ for line in "${tables[@]}"; do
     ok "$line fits into $columns columns" eval '[ -n "$got" ] && ! too_wide "$got" "$columns"'
   done
 done
+ok "no device of this host is told to be another's" bash -c '! grep -q "on anothe" 40 80 120 1000'
 missing=$(said 1000 :help | grep -oE '^  :[a-z]+' | tr -d ' ' | grep -vxE ':(quit|trace)' | while read -r name; do
   printf '%s\n' "${lines[@]}" "${tables[@]}" | grep -q "^$name" || echo "$name"; done)
 is "each command is among them" "$missing" ""
