@@ -10,8 +10,9 @@
 #include "kernels/cpu/vmath_f64.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { BLOCK = 1024, TOGETHER = 16, CACHE_CELLS = 1 << 17, GRAIN = 16384 };
+enum { BLOCK = 1024, SHORT = 4 * BLOCK, TOGETHER = 16, CACHE_CELLS = 1 << 17, GRAIN = 16384 };
 
 struct lines
 lines_of(const struct view *v, int axis)
@@ -134,6 +135,21 @@ log_f32(double x)
     return logf((float)x);
 }
 
+static void
+logs_f32(int64_t n, double *x)
+{
+    float y[LINES_TOGETHER] = {0};
+    for (int64_t i = 0; i < n; i++) y[i] = (float)x[i];
+    vec_log(n, y, y);
+    for (int64_t i = 0; i < n; i++) x[i] = y[i];
+}
+
+static void
+logs_f64(int64_t n, double *x)
+{
+    for (int64_t i = 0; i < n; i++) x[i] = log(x[i]);
+}
+
 /* e^(x - shift) for any x. */
 static void
 exp_any_f32(int64_t n, const float *x, float shift, float *y)
@@ -158,6 +174,13 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
         type workspace[BLOCK], *y = to ? to : workspace;                                                               \
         exp_of(n, x, (type)shift, y);                                                                                  \
         return sum_of(n, y);                                                                                           \
+    }                                                                                                                  \
+    static void block_exp_sums_##suffix(int64_t n, int64_t count, const void *from, const double *shift, double *sum)  \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        type workspace[SHORT];                                                                                         \
+        for (int64_t l = 0; l < count; l++) exp_of(n, x + l * n, (type)shift[l], workspace + l * n);                   \
+        for (int64_t l = 0; l < count; l++) sum[l] = sum_of(n, workspace + l * n);                                     \
     }                                                                                                                  \
     static double block_exp_sum_any_##suffix(int64_t n, const void *x, double shift)                                   \
     {                                                                                                                  \
@@ -220,6 +243,10 @@ OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, a
         EACH_BLOCK(sum += block_exp_sum_##suffix(m, x + i, shift, to ? (type *)to + i : NULL))                         \
         return sum;                                                                                                    \
     }                                                                                                                  \
+    static void exp_sums_##suffix(int64_t n, int64_t count, const void *from, const double *shift, double *sum)        \
+    {                                                                                                                  \
+        for (int64_t l = 0; l < count; l++) sum[l] = exp_sum_##suffix(n, (const type *)from + l * n, shift[l], NULL);  \
+    }                                                                                                                  \
     static double exp_sum_any_##suffix(int64_t n, const void *from, double shift)                                      \
     {                                                                                                                  \
         const type *x = from;                                                                                          \
@@ -251,17 +278,19 @@ BY_BLOCKS(float, f32)
 BY_BLOCKS(double, f64)
 
 static const struct reals reals_of[NCOMPUTE] = {
-    [COMP_F32] = {max_f32, sum_f32, dot_f32, exp_sum_f32, exp_sum_any_f32, exps_f32, affine_f32, minus_f32, log_f32,
-                  softmax_grad_f32},
-    [COMP_F64] = {max_f64, sum_f64, dot_f64, exp_sum_f64, exp_sum_any_f64, exps_f64, affine_f64, minus_f64, log,
-                  softmax_grad_f64},
+    [COMP_F32] = {max_f32, sum_f32, dot_f32, exp_sum_f32, exp_sums_f32, exp_sum_any_f32, exps_f32, affine_f32,
+                  minus_f32, log_f32, logs_f32, softmax_grad_f32},
+    [COMP_F64] = {max_f64, sum_f64, dot_f64, exp_sum_f64, exp_sums_f64, exp_sum_any_f64, exps_f64, affine_f64,
+                  minus_f64, log, logs_f64, softmax_grad_f64},
 };
 /* A short line costs what is done to it: no loop around that. */
 static const struct reals reals_of_block[NCOMPUTE] = {
-    [COMP_F32] = {block_max_f32, block_sum_f32, block_dot_f32, block_exp_sum_f32, block_exp_sum_any_f32, block_exps_f32,
-                  block_affine_f32, block_minus_f32, log_f32, block_softmax_grad_f32},
-    [COMP_F64] = {block_max_f64, block_sum_f64, block_dot_f64, block_exp_sum_f64, block_exp_sum_any_f64, block_exps_f64,
-                  block_affine_f64, block_minus_f64, log, block_softmax_grad_f64},
+    [COMP_F32] = {block_max_f32, block_sum_f32, block_dot_f32, block_exp_sum_f32, block_exp_sums_f32,
+                  block_exp_sum_any_f32, block_exps_f32, block_affine_f32, block_minus_f32, log_f32, logs_f32,
+                  block_softmax_grad_f32},
+    [COMP_F64] = {block_max_f64, block_sum_f64, block_dot_f64, block_exp_sum_f64, block_exp_sums_f64,
+                  block_exp_sum_any_f64, block_exps_f64, block_affine_f64, block_minus_f64, log, logs_f64,
+                  block_softmax_grad_f64},
 };
 
 /* ---- lines side by side ---- */
@@ -421,6 +450,23 @@ work_of(const struct line_call *c, const struct kcall *k)
     return w;
 }
 
+/* `count` lines from r on, one behind the other; line: where the first of them lies in each view. What goes together
+ * stays in the innermost cache. */
+static void
+each_line(const struct work *w, int64_t r, int64_t count, void **line)
+{
+    const struct line_call *c = w->c;
+    int64_t n = c->l.size, together = c->some ? MAX(MIN(SHORT / MAX(n, 1), LINES_TOGETHER), 1) : 1;
+    for (int64_t l = 0, some; l < count; l += some) {
+        some = MIN(together, count - l);
+        if (c->some)
+            c->some(w->k, w->f, r + l, n, line, some);
+        else
+            c->one(w->k, w->f, r + l, n, line);
+        for (int i = 0; i < c->nview; i++) line[i] = (char *)line[i] + some * w->side[i].line_bytes;
+    }
+}
+
 /* `width` lines from (outer, inner) on. */
 static void
 run_group(const struct work *w, int64_t outer, int64_t inner, int64_t width, char *scratch)
@@ -434,10 +480,8 @@ run_group(const struct work *w, int64_t outer, int64_t inner, int64_t width, cha
         scratch += s->room;
         if (!s->in_place && !(c->out >> i & 1)) turn_in(c->view[i], at, n, c->l.inner, width, first[i]);
     }
-    for (int64_t l = 0; l < width; l++) {
-        for (int i = 0; i < c->nview; i++) line[i] = (char *)first[i] + l * w->side[i].line_bytes;
-        c->one(w->k, w->f, outer * c->l.inner + inner + l, n, line);
-    }
+    memcpy(line, first, (size_t)c->nview * sizeof line[0]);
+    each_line(w, outer * c->l.inner + inner, width, line);
     for (int i = 0; i < c->nview; i++)
         if (!w->side[i].in_place && c->out >> i & 1) turn_out(c->view[i], at, n, c->l.inner, width, first[i]);
 }
@@ -448,10 +492,8 @@ static void
 run_in_place(const struct work *w, int64_t lo, int64_t hi)
 {
     void *line[LINE_VIEWS];
-    for (int64_t r = lo; r < hi; r++) {
-        for (int i = 0; i < w->c->nview; i++) line[i] = w->side[i].data + r * w->side[i].line_bytes;
-        w->c->one(w->k, w->f, r, w->c->l.size, line);
-    }
+    for (int i = 0; i < w->c->nview; i++) line[i] = w->side[i].data + lo * w->side[i].line_bytes;
+    each_line(w, lo, hi - lo, line);
 }
 
 static void

@@ -18,6 +18,8 @@ struct lines lines_of(const struct view *v, int axis);
 /* The lines over several dimensions (gone[d]); false where they do not lie together. */
 bool lines_over(const struct view *v, const bool *gone, struct lines *l);
 
+enum { LINE_VIEWS = 4, LINES_TOGETHER = 16 };
+
 /* Loops over n reals of a type; numbers beside them are double, and the loops round them to the type first. y may be x.
  * Sums add lanes within a block of 1024, and blocks in double. */
 struct reals {
@@ -26,26 +28,31 @@ struct reals {
     double (*dot)(int64_t n, const void *x, const void *y);
     /* y = exp(x - shift), no x greater than shift; gives their sum. y NULL: the sum alone. */
     double (*exp_sum)(int64_t n, const void *x, double shift, void *y);
+    /* The sums alone of `count` lines one behind the other, as some() has them. */
+    void (*exp_sums)(int64_t n, int64_t count, const void *x, const double *shift, double *sum);
     double (*exp_sum_any)(int64_t n, const void *x, double shift);                 /* the sum, for any x */
     void (*exps)(int64_t n, const void *x, double shift, double scale, void *y);   /* y = scale exp(x - shift) */
     void (*affine)(int64_t n, double scale, const void *x, double shift, void *y); /* y = scale x + shift */
     void (*minus)(int64_t n, const void *x, double first, double then, void *y);   /* y = (x - first) - then */
     double (*log)(double x);
+    void (*logs)(int64_t n, double *x); /* of each of n <= LINES_TOGETHER numbers */
     void (*softmax_grad)(int64_t n, const void *x, const void *y, double shift, void *to); /* to = x (y - shift) */
 };
 
-enum { LINE_VIEWS = 4 };
-
 /* Computes line r of each view; r counts inner positions fastest. */
 typedef void line_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line);
+/* Computes `count` lines from r on, each one n reals behind the one before: what one waits for, others fill. */
+typedef void lines_fn(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line,
+                      int64_t count);
 
 /* A call for every line: dense views that all have these lines. */
 struct line_call {
     struct lines l;
     int nview;
     const struct view *view[LINE_VIEWS];
-    unsigned out; /* bit i: one() writes view i */
+    unsigned out; /* bit i: it writes view i */
     line_fn *one;
+    lines_fn *some; /* instead of it */
 };
 /* Of each line of x along an axis one of y. */
 static inline struct line_call

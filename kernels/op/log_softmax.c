@@ -31,19 +31,26 @@ ref(const struct kcall *k)
 
 /* ---- fast ---- */
 
+/* {3072, 64} on one core of an EPYC: 74 us, line by line 112. */
 static void
-one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
+some_lines(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at, int64_t count)
 {
-    UNUSED(k);
+    double max[LINES_TOGETHER], log_sum[LINES_TOGETHER];
+    int64_t bytes = n * (int64_t)compute_bytes(compute_of((enum dtype)k->in[0].dtype));
+    const char *x = at[0];
+    char *y = at[1];
     UNUSED(r);
-    double max = f->max(n, at[0]);
-    f->minus(n, at[0], max, f->log(f->exp_sum(n, at[0], max, NULL)), at[1]);
+    for (int64_t l = 0; l < count; l++) max[l] = f->max(n, x + l * bytes);
+    f->exp_sums(n, count, x, max, log_sum);
+    f->logs(count, log_sum);
+    for (int64_t l = 0; l < count; l++) f->minus(n, x + l * bytes, max[l], log_sum[l], y + l * bytes);
 }
 
 static bool
 lines(const struct kcall *k, struct line_call *c)
 {
-    *c = line_map(&k->in[0], &k->out[0], (int)k->call->attr[AXIS].i, one_line);
+    *c = line_map(&k->in[0], &k->out[0], (int)k->call->attr[AXIS].i, NULL);
+    c->some = some_lines;
     return true;
 }
 
