@@ -216,6 +216,21 @@ test_memory(void)
     coordinator_free(&c);
 }
 
+/* Before the world was full nobody knows which devices the others would have to run. */
+static void
+test_never_full(void)
+{
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 3, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", "m"), 0, 1);
+    coordinator_cut(c, 0, "was killed");
+    ok(coordinator_recover(c, 1) == E_ARG && !coordinator_recover(c, 2),
+       "a world that was never full cannot do with fewer");
+    coordinator_free(&c);
+}
+
 static void
 test_stall(void)
 {
@@ -431,6 +446,7 @@ main(void)
     test_refusals();
     test_vouched();
     test_memory();
+    test_never_full();
     test_stall();
     test_meeting();
     test_found_again();

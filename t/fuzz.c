@@ -58,7 +58,7 @@ put(struct str *s, uint64_t v, size_t size)
 }
 
 /* A packet with a sound head, of which two bits say how far its epoch and number are off, and a body of the next bytes.
- */
+ * False: it is none. */
 static bool
 next_packet(struct input *in, uint32_t epoch, uint32_t *seq, struct str *room, struct packet *out)
 {
@@ -123,7 +123,8 @@ begin_epoch(struct coordinator *c)
 {
     static const struct range range[] = {{0, 0, WORLD, 0, WORLD, 0}};
     static const uint64_t bytes[WORLD] = {4096, 4096, 4096};
-    static const struct slot slot[WORLD] = {{0, 0}, {0, 1}, {0, 2}};
+    static struct slot slot[WORLD];
+    for (int r = 0; r < WORLD; r++) slot[r] = (struct slot){(uint32_t)coordinator_member(c, r)->memory, (uint32_t)r};
     struct form f = {.threads = 2, .segment = "s", .bus = "b", .nrange = 1, .nslot = WORLD};
     f.range = range;
     f.slot = slot;
@@ -182,7 +183,7 @@ fuzz_coordinator(const uint8_t *bytes, size_t n)
         uint8_t from = next_byte(&in);
         if (from % 8 >= PEERS)
             coordinator_act(c, &in, &told, &run);
-        else if (next_packet(&in, told.epoch, &seq[from % 8], &room, &p))
+        else if (!next_packet(&in, told.epoch, &seq[from % 8], &room, &p))
             continue;
         else if (from & 128)
             coordinator_beat(c, &p);
@@ -234,7 +235,7 @@ fuzz_member(const uint8_t *bytes, size_t n)
         uint8_t from = next_byte(&in);
         if (from % 8 == 7)
             member_tick(h.member);
-        else if (!next_packet(&in, h.epoch, &seq, &room, &p))
+        else if (next_packet(&in, h.epoch, &seq, &room, &p))
             (from % 8 == 6 ? member_heard(h.member, &p) : member_receive(h.member, &p));
     }
     member_free(&h.member);

@@ -337,6 +337,7 @@ coordinator_recover(struct coordinator *c, int workers)
     }
     least = alive;
     for (int m = 0; m < c->nmemory; m++) least += first_lost(c, m) >= 0;
+    if (!c->nmemory) least = alive + lost; /* whose devices the others could run nobody knows yet */
     if (workers < MAX(least, 1) || workers > alive + lost)
         return fail(E_ARG, "recover: %d workers: %d are left and %d were lost, so that %d to %d can go on", workers,
                     alive, lost, MAX(least, 1), alive + lost);
