@@ -180,6 +180,7 @@ command_devices(lua_State *L, int env, const char *text)
     struct rille_session *s = shell_of(L)->session;
     const char *kind = rille_default_kind(s);
     (void)env, (void)text;
+    if (!kind) return luaL_error(L, "the session was closed");
     printf("  %d of kind %s\n", rille_device_count(s, kind), kind);
     push_picture(L, "whos", "devices");
     lua_pushinteger(L, print_columns());

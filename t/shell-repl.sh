@@ -55,6 +55,10 @@ is "an error that is a table is opened" "$got" '(the error is {code = 1})'
 answer 'local t = os.clock() while os.clock() < t + 0.6 do end'
 ok "what took long tells how long" grep -qE '^ +[0-9]+\.[0-9]+ s$' <<<"$got"
 
+answer 'do local r <close> = rille end' ':devices' 'rille.ones{1}' '"al" .. "ive"'
+shows "who closes the prompt's session is told so" 'shell:3:1: the session was closed'
+is "and keeps the prompt" "$got" alive
+
 # ---- locals stay
 
 answer 'local x = 5' 'x + 1'
