@@ -487,6 +487,7 @@ struct rille_chart {
     double forward, backward, weight, moving; /* seconds of a piece on a device of a stage, planned */
     double bound;                             /* no schedule of these costs has a smaller bubble */
     int64_t activations, activations_1f1b;    /* bytes that a device holds for backward at most; with 1F1B */
+    double again;                             /* of what forward computes, how much backward computes again */
     struct rille_chart_run planned, measured;
     void *memory; /* all of the above */
 };

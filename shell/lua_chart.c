@@ -107,6 +107,7 @@ push_chart(lua_State *L, const struct rille_chart *c)
     set_number(L, "bound", c->bound);
     set_integer(L, "activations", c->activations);
     set_integer(L, "activations_1f1b", c->activations_1f1b);
+    set_number(L, "again", c->again);
     lua_createtable(L, c->ndevice, 0);
     for (int d = 0; d < c->ndevice; d++) {
         lua_createtable(L, 0, 3);

@@ -33,6 +33,7 @@ struct search {
     struct stages stages;
     struct pipeline line;
     struct bytes *bytes;
+    double *once, *again; /* by stage: work of forward, and what is computed again of it */
     struct rehearsed_rule rule[NRULE];
     int64_t base;
     int32_t most_contexts; /* 0: any */
@@ -85,18 +86,19 @@ find_links(struct search *s)
     s->line.link = link;
 }
 
-/* By stage: how much of forward backward computes again, 0 to 1. */
-static double *
-shares_again(struct search *s)
+/* What forward computes, and what of it backward computes again: nanoseconds of a piece, by stage. */
+static void
+find_again(struct search *s)
 {
     const struct program *p = s->program;
-    double *again = ARENA_ARRAY(&s->arena, double, s->line.n), *once = ARENA_ARRAY(&s->arena, double, s->line.n);
-    for (int32_t i = 0; i < p->nnode; i++)
-        if (p->node[i].recompute || s->stages.phase[i] == PHASE_FORWARD)
-            (p->node[i].recompute ? again : once)[s->stages.stage[i]] += (double)node_reckon(p, i, &s->tmp);
+    s->once = ARENA_ARRAY(&s->arena, double, s->line.n);
+    s->again = ARENA_ARRAY(&s->arena, double, s->line.n);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        const struct prog_node *n = &p->node[i];
+        if (!n->piece || n->op->flags & OP_VIEW || !(n->recompute || n->phase == PHASE_FORWARD)) continue;
+        (n->recompute ? s->again : s->once)[s->stages.stage[i]] += (double)node_reckon(p, i, &s->tmp);
+    }
     arena_reset(&s->tmp);
-    for (int32_t q = 0; q < s->line.n; q++) again[q] /= MAX(1, once[q]);
-    return again;
 }
 
 /* As given: where nobody wants the gradient of the input, all backward is for weights. */
@@ -104,9 +106,8 @@ static void
 give_costs(struct search *s, const struct dial_costs *c)
 {
     struct pipeline *l = &s->line;
-    const double *again = shares_again(s);
     for (int32_t q = 0; q < l->n; q++) {
-        double more = c->kept ? again[q] * c->forward : 0;
+        double more = c->kept ? s->again[q] / MAX(1, s->once[q]) * c->forward : 0;
         l->cost[q][PHASE_FORWARD] = llround(c->forward);
         l->cost[q][s->stages.joint[q] ? PHASE_WEIGHT : PHASE_BACKWARD] = llround(c->backward + more);
         l->cost[q][PHASE_WEIGHT] += llround(c->weight);
@@ -222,6 +223,7 @@ describe(struct search *s, struct program *p, const struct dial_costs *costs)
     l->joint = s->stages.joint;
     find_lanes(s);
     find_links(s);
+    find_again(s);
     if (costs)
         give_costs(s, costs);
     else
@@ -270,6 +272,9 @@ tell(struct search *s, const struct candidate *c, struct dial *out)
         least = MAX(least, own + start);
     }
     *out = (struct dial){.time = (double)c->time, .bytes = c->bytes, .base = s->base, .contexts = c->contexts};
+    double once = 0, again = 0;
+    for (int32_t q = 0; q < l->n; q++) once += s->once[q], again += s->again[q];
+    out->again = again / MAX(1, once);
     out->bubble = 1 - work / ((double)c->time * l->nlane);
     out->bound = 1 - work / ((double)least * l->nlane);
 }

@@ -29,6 +29,7 @@ struct dial {
     double bound;        /* no schedule of these costs has less */
     int64_t bytes, base; /* activations of a device at most, about; those of 1F1B */
     int32_t contexts;    /* pieces that a device holds, over its stages */
+    double again;        /* of what forward computes, how much backward computes again */
 };
 
 /* The schedules that it can search for; ends with NULL. */

@@ -278,6 +278,7 @@ tell_dial(struct charting *x)
     c->bound = d.bound;
     c->activations = d.bytes;
     c->activations_1f1b = d.base;
+    c->again = d.again;
 }
 
 static int

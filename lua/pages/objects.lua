@@ -509,7 +509,8 @@ step(rille.ones(64)):item()]],
     text = [[
 What step:show() draws, as a table: planned (on a virtual clock, by these seconds a piece and stage, or by measured
 ones; with jitter = 0.1 each act up to 10 % longer or shorter, drawn with seed) and measured, each {time =, bubble =, spans =, stalls =, devices =}; a span is
-{device =, stage =, piece =, what =, from =, to =}.]],
+{device =, stage =, piece =, what =, from =, to =}. activations: bytes that a device holds for backward; activations_1f1b: with
+1F1B; bound: the least bubble; again: how much of forward backward computes again, 0 to 1.]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],

@@ -25,6 +25,7 @@ local function planned_text(c, theory)
   if c.activations > 0 then
     text = ("%s, holding %s for backward, %.2f of what 1f1b does"):format(text, paint.bytes(c.activations), c.activations / c.activations_1f1b)
   end
+  if c.again > 0 then text = ("%s, computing %s of forward again"):format(text, paint.percent(c.again)) end
   if not theory then return c.bound > 0 and ("%s; the bound is %s idle"):format(text, paint.percent(c.bound)) or text end
   return text .. ("; theory says %s: %s beside m%s (F + B + W)"):format(paint.percent(theory.bubble), theory.formula,
     c.interleaved and " v" or "")
