@@ -1,10 +1,11 @@
 /* norm.c - normalisation of rows.
  *
  * A row is read twice (its mean and variance, then the result) and lies in the
- * cache the second time; the variance is that around the mean. The mean is two
- * floats: what the rest is taken off is small, and so is what is rounded then.
- * The gradient of the weight is shared out by columns, so that its sums have one
- * order: of a few rows in f32, of these in f64. */
+ * cache the second time; the variance is that around the mean. The gradient's
+ * sums are taken with it. The mean is two floats: what the rest is taken off is
+ * small, and so is what is rounded then. The gradient of the weight is shared out
+ * by columns, so that its sums have one order: of a few rows in f32, of these in
+ * f64. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/norm.h"
 
@@ -84,43 +85,50 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
     for (int64_t i = 0; i < n; i++) y[i] = distance(x[i], t) * t.rstd * weight[i] + bias[i];
 }
 
-/* Adds the sums of u = dy weight and of u xhat to sum[0] and sum[1]. */
+/* Adds the sums of d = x - mean, of its squares, of u = dy weight and of u d to sum[0] to sum[3]. */
 VECTOR static void
-gradient_sums(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, double sum[2])
+gradient_sums(int64_t n, const float *x, const float *dy, const float *weight, float mean, double sum[4])
 {
-    float to[2] = {0, 0};
-    sixteen v[4] = {{0}}, w[4] = {{0}};
+    float to[4] = {0};
+    sixteen v[4] = {{0}}, w[4] = {{0}}, a[4] = {{0}}, b[4] = {{0}};
     int64_t i = 0;
     for (; i + WIDE <= n; i += WIDE)
         for (int k = 0; k < 4; k++) {
             int64_t at = i + k * LANES;
-            sixteen u = AT(dy + at) * AT(weight + at);
-            v[k] += u;
-            w[k] += u * (((AT(x + at) - t.mean) - t.rest) * t.rstd);
+            sixteen d = AT(x + at) - mean, u = AT(dy + at) * AT(weight + at);
+            v[k] += d;
+            w[k] += d * d;
+            a[k] += u;
+            b[k] += u * d;
         }
     for (; i + LANES <= n; i += LANES) {
-        sixteen u = AT(dy + i) * AT(weight + i);
-        v[0] += u;
-        w[0] += u * (((AT(x + i) - t.mean) - t.rest) * t.rstd);
+        sixteen d = AT(x + i) - mean, u = AT(dy + i) * AT(weight + i);
+        v[0] += d;
+        w[0] += d * d;
+        a[0] += u;
+        b[0] += u * d;
     }
     for (; i < n; i++) {
-        float u = dy[i] * weight[i];
-        to[0] += u;
-        to[1] += u * (distance(x[i], t) * t.rstd);
+        float d = x[i] - mean, u = dy[i] * weight[i];
+        to[0] += d;
+        to[1] += d * d;
+        to[2] += u;
+        to[3] += u * d;
     }
     FOLD_SUM(v, to[0]);
     FOLD_SUM(w, to[1]);
-    sum[0] += to[0];
-    sum[1] += to[1];
+    FOLD_SUM(a, to[2]);
+    FOLD_SUM(b, to[3]);
+    for (int k = 0; k < 4; k++) sum[k] += to[k];
 }
 
 VECTOR static void
 gradient(int64_t n, const float *x, const float *dy, const float *weight, struct stats t, float mean_u, float mean_ux,
          float *dx)
 {
+    float scale = t.rstd * mean_ux;
     INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        dx[i] = t.rstd * (dy[i] * weight[i] - mean_u - distance(x[i], t) * t.rstd * mean_ux);
+    for (int64_t i = 0; i < n; i++) dx[i] = t.rstd * fmaf(distance(x[i], t), -scale, fmaf(dy[i], weight[i], -mean_u));
 }
 
 VECTOR static void
@@ -140,20 +148,31 @@ carry(int64_t n, float *part, double *sum)
 
 /* ---- rows ---- */
 
-/* The mean of floats, then that of the distances from it, which are small. */
+static float
+mean_of(const struct row *x, const struct norm *s)
+{
+    return s->center ? (float)(row_sum(x, 0) / (double)x->n) : 0;
+}
+
+/* sum: of the distances from the mean of floats, which are small, and of their squares. */
+static struct stats
+stats_from(float mean, const double sum[2], const struct norm *s)
+{
+    double size = (double)s->n, rest = s->center ? sum[0] / size : 0, variance = sum[1] / size - rest * rest;
+    if (variance < 0) variance = 0;
+    return (struct stats){mean, (float)rest, (float)(1 / sqrt(variance + s->eps))};
+}
+
 static struct stats
 stats_of(const struct row *x, const struct norm *s)
 {
-    float workspace[ROW_BLOCK];
-    float mean = s->center ? (float)(row_sum(x, 0) / (double)x->n) : 0;
-    double sum[2] = {0, 0}, size = (double)x->n;
+    float workspace[ROW_BLOCK], mean = mean_of(x, s);
+    double sum[2] = {0, 0};
     for (int64_t i = 0; i < x->n && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(x->n - i, ROW_BLOCK);
         deviations(n, row_load(x, i, n, workspace), mean, sum);
     }
-    double rest = s->center ? sum[0] / size : 0, variance = sum[1] / size - rest * rest;
-    if (variance < 0) variance = 0;
-    return (struct stats){mean, (float)rest, (float)(1 / sqrt(variance + s->eps))};
+    return stats_from(mean, sum, s);
 }
 
 /* A block of a vector of n elements, `other` repeated where it is absent. */
@@ -192,14 +211,18 @@ backward_row(const struct task *t, int64_t r)
     float x_workspace[ROW_BLOCK], d_workspace[ROW_BLOCK], w_workspace[ROW_BLOCK];
     struct row x = row_at(t->x, r, size), dy = row_at(t->dy, r, size), dx = row_at(t->to, r, size);
     struct row w = row_at(t->weight, 0, size);
-    struct stats stats = stats_of(&x, t->s);
-    double sum[2] = {0, 0};
+    float mean = mean_of(&x, t->s);
+    double sum[4] = {0};
     for (int64_t i = 0; i < size && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
         gradient_sums(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace),
-                      load_or(&w, i, n, 1, w_workspace), stats, sum);
+                      load_or(&w, i, n, 1, w_workspace), mean, sum);
     }
-    float mean_u = t->s->center ? (float)(sum[0] / (double)size) : 0, mean_ux = (float)(sum[1] / (double)size);
+    struct stats stats = stats_from(mean, sum, t->s);
+    float mean_u = t->s->center ? (float)(sum[2] / (double)size) : 0;
+    double ud =
+        isfinite(sum[2]) ? sum[3] - (double)stats.rest * sum[2] : sum[3]; /* 0 times infinity is no correction */
+    float mean_ux = (float)(ud * (double)stats.rstd / (double)size);
     for (int64_t i = 0; i < size && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
         float *to = row_into(&dx, i, x_workspace);
