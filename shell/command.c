@@ -315,8 +315,9 @@ command_help(lua_State *L, int env, const char *text)
         lua_pushfstring(L, "  :%s %s\n", c->name, c->help);
         luaL_addvalue(&b);
     }
-    luaL_addstring(&b, "  ?NAME is a page, rille.help() lists them. A trailing ; prints nothing, _ is the last value.\n"
-                       "  Ctrl-C stops what runs; Ctrl-D ends.");
+    luaL_addstring(
+        &b, "  ?NAME and NAME? are pages, rille.help() lists them. A trailing ; is silent, _ is the last value.\n"
+            "  Ctrl-C stops what runs; Ctrl-D ends.");
     luaL_pushresult(&b);
     fold_print(lua_tostring(L, -1));
     return COMMAND_DONE;
