@@ -329,6 +329,8 @@ carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t 
 static void
 receive(struct carrier *c, enum road road)
 {
+    if (!c->look[road] && !c->held[road]) return;
+    c->look[road] = false;
     while (c->held[road] || take_next(c, road)) {
         enum fate fate = carrier_take(c, road, &c->head[road], &c->body[road]);
         c->held[road] = fate == FATE_LATER;
@@ -410,10 +412,11 @@ carrier_thread(void *arg)
         pump(c);
         struct timespec nap = nap_of(c);
         atomic_store(&c->asleep, true);
-        bool idle = is_idle(c);
+        bool idle = is_idle(c), always = !idle || c->mpi;
         pthread_mutex_unlock(&c->lock);
-        if (idle) ppoll(fd, countof(fd), &nap, NULL);
+        int ready = idle ? ppoll(fd, countof(fd), &nap, NULL) : 0;
         atomic_store(&c->asleep, false);
+        for (int road = 0; road < NROAD; road++) c->look[road] = always || ready < 0 || fd[1 + road].revents;
         if (fd[0].revents && read(c->wake_fd, &count, sizeof count) < 0) err_clear();
         pthread_mutex_lock(&c->lock);
     }

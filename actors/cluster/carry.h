@@ -128,6 +128,7 @@ struct carrier {
     struct bus *bus;
     struct carrying *carrying; /* of the run in progress; NULL */
     bool held[NROAD];          /* a message that is not for now, and all behind it */
+    bool look[NROAD];          /* something may have come: a look that finds nothing is a system call */
     struct head head[NROAD];
     zmq_msg_t body[NROAD];
     int64_t tick_ns;
