@@ -23,9 +23,10 @@ span_is(struct span a, struct span b)
 void
 span_print(struct span s, struct str *out)
 {
-    for (uint32_t i = 0; i < s.n; i++) {
-        bool plain = s.bytes[i] >= ' ' && s.bytes[i] <= '~';
-        str_addf(out, plain ? "%c" : "\\x%02x", s.bytes[i]);
+    for (uint32_t i = 0, n; i < s.n; i += n) {
+        for (n = 0; i + n < s.n && s.bytes[i + n] >= ' ' && s.bytes[i + n] <= '~';) n++;
+        str_addn(out, s.bytes + i, n);
+        if (n == 0) str_addf(out, "\\x%02x", s.bytes[i + n++]);
     }
 }
 
