@@ -452,6 +452,7 @@ module_close(lua_State *L)
 {
     if (!lua_rawequal(L, 1, lua_upvalueindex(1))) return complain(L, "rille is wanted, found %s", what_is(L, 1));
     files_finish(L);
+    tokens_close(L);
     return shell_close(L);
 }
 

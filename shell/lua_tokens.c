@@ -20,6 +20,16 @@ tokens_gc(lua_State *L)
     return 0;
 }
 
+static const char made; /* in the registry: what rille._tokens gave, by weak keys */
+
+void
+tokens_close(lua_State *L)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &made);
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) rille_tokens_close(lua_touserdata(L, -2));
+    lua_pop(L, 1);
+}
+
 /* The texts of the list at i. */
 static void
 open_files(lua_State *L, int i, const char *who, struct rille_tokens **out)
@@ -68,6 +78,10 @@ tokens(lua_State *L)
     const char *who = luaL_checkstring(L, 1);
     struct rille_tokens **slot = kind_new(L, KIND_TOKENS, sizeof(struct rille_tokens *));
     int type = lua_type(L, 2), result = lua_gettop(L);
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &made);
+    lua_pushvalue(L, result);
+    lua_pushboolean(L, true);
+    lua_rawset(L, -3);
     if (type == LUA_TSTRING) {
         lua_createtable(L, 1, 0);
         lua_pushvalue(L, 2);
@@ -164,11 +178,23 @@ all(lua_State *L)
     return 1;
 }
 
+static void
+make_weak(lua_State *L)
+{
+    lua_newtable(L);
+    lua_createtable(L, 0, 1);
+    lua_pushliteral(L, "k");
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &made);
+}
+
 void
 tokens_open(lua_State *L)
 {
     static const luaL_Reg methods[] = {{"count", count}, {"windows", windows}, {"batch", batch},    {"stats", stats},
                                        {"all", all},     {"close", tokens_gc}, {"__gc", tokens_gc}, {NULL, NULL}};
+    make_weak(L);
     kind_make(L, KIND_TOKENS, "rille.tokens", methods);
     lua_pushvalue(L, -1);
     lua_setfield(L, -2, "__index");

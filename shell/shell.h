@@ -224,6 +224,7 @@ void files_finish(lua_State *L);
 /* ---- lua_tokens.c: ids to train on ---- */
 
 void tokens_open(lua_State *L);
+void tokens_close(lua_State *L); /* all of them: they do not hang on the session */
 
 /* ---- lua_tokenizer.c: text to ids ---- */
 
