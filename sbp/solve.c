@@ -84,7 +84,7 @@ nothing_meets(const struct net *n, int64_t least_peak)
                 (long long)n->memory_limit, (long long)least_peak);
 }
 
-/* Without the limit: exactly where there is none, or where what a glance finds meets it. */
+/* Without the limit: exactly where there is none, or where what a glance finds meets it or is nothing. */
 static void
 first_choice(const struct net *n, const struct solve_options *o, struct str *proof, struct best *r)
 {
@@ -94,7 +94,8 @@ first_choice(const struct net *n, const struct solve_options *o, struct str *pro
         return;
     }
     solve_free(n, o, true, 4, proof, r);
-    if (r->cost >= NET_NEVER || r->cost == r->bound || net_peak(n, r->choice) > n->memory_limit) return;
+    bool none = r->cost >= NET_NEVER; /* which a glance may not see */
+    if (none ? r->bound >= NET_NEVER : r->cost == r->bound || net_peak(n, r->choice) > n->memory_limit) return;
     if (proof) str_clear(proof);
     solve_free(n, o, false, 0, proof, r);
 }

@@ -86,6 +86,7 @@ main(void)
     int n = getenv("RILLE_LONG") ? 20000 : 1500;
     all("the optimum is that of an exhaustive search", n, seed, false, same_as_exhaustive);
     all("so it is under a memory limit", n / 3, seed + 100000, true, same_as_exhaustive);
+    all("so it is where a glance sees no choice", 1, 102675, true, same_as_exhaustive);
     all("every mode's bound is below the optimum and its cost is not", n / 3, seed + 200000, false, modes_are_bounded);
     all("regrets are those of forced solutions", n / 5, seed + 300000, false, regrets_are_exact);
     return done();
