@@ -2,9 +2,9 @@
  * transformers and perceptrons of several depths, on one device and on two, whole and in pieces, with zero 0 to 3,
  * recomputed, and with values aside.
  *
- * One layer of a transformer in pieces is the exception: the gradient of the whole batch, which its pieces slice, lies
- * beside what they write. So are pipelines: a register that has as many buffers as pieces are under way shares none of
- * them, though while one piece comes back its own are free one by one. */
+ * One layer of a transformer in pieces is an exception: the gradient of the whole batch, which its pieces slice, lies
+ * beside what they write. So are some pipelines whose weight gradients wait: room for the pieces that come back, and
+ * for those whose weight gradients are to come, does not fill at one moment. */
 #include "actors/session/compiled.h"
 #include "t/live.h"
 #include "t/net.h"
@@ -12,7 +12,7 @@
 
 #include <unistd.h>
 
-enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16 };
+enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16, LAYERS = 12 };
 
 static const struct rille_layout *split, *all;
 
@@ -85,14 +85,14 @@ transformer(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* Stages of one layer each: stage q lies on device dealt[q]. */
+/* Stages of so many layers: stage q lies on device dealt[q]. */
 static struct rille_tensor *
-pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage)
+pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage, int layers)
 {
     for (int q = 0; q < nstage; q++) {
         all = net_layout(n, dealt[q], 1, "B");
         if (q) net_move(&x, all);
-        x = transformer(n, x, 1);
+        x = transformer(n, x, layers);
     }
     return x;
 }
@@ -156,14 +156,14 @@ test_step(const char *what, net_fn *fn, int layers, int32_t devices, bool aside,
 }
 
 static void
-test_pipeline(const char *schedule, const int *dealt, int nstage, int devices, int pieces)
+test_pipeline(const char *schedule, const int *dealt, int nstage, int pieces, double most)
 {
     struct net n = {0};
     struct rille_graph_options g = {.micro_batches = pieces, .schedule = schedule};
     char name[200];
     open_net(&n, 1);
-    snprintf(name, sizeof name, "%s, %d stages on %d devices, %d pieces", schedule, nstage, devices, pieces);
-    check_step(&n, pipeline(&n, begin_step(&n, &g), dealt, nstage), 1.6, name);
+    snprintf(name, sizeof name, "%s, %d stages of %d layers, %d pieces", schedule, nstage, LAYERS, pieces);
+    check_step(&n, pipeline(&n, begin_step(&n, &g), dealt, nstage, LAYERS), most, name);
     net_close(&n);
 }
 
@@ -196,11 +196,13 @@ test_pipelines(void)
         const char *schedule;
         const int *dealt;
         int nstage;
-    } how[] = {{"gpipe", line, 4},        {"1f1b", line, 4},   {"zb-h1", line, 4},    {"zb-h2", line, 4},
-               {"interleaved", round, 8}, {"zb-v", zigzag, 8}, {"v-half", zigzag, 8}, {"v-min", zigzag, 8}};
+        double most;
+    } how[] = {{"gpipe", line, 4, 1.05},    {"1f1b", line, 4, 1.05},         {"zb-h1", line, 4, 1.17},
+               {"zb-h2", line, 4, 1.09},    {"interleaved", round, 8, 1.05}, {"zb-v", zigzag, 8, 1.09},
+               {"v-half", zigzag, 8, 1.06}, {"v-min", zigzag, 8, 1.05}};
     for (size_t i = 0; i < countof(how); i++)
         for (int pieces = 4; pieces <= 16; pieces *= 2)
-            test_pipeline(how[i].schedule, how[i].dealt, how[i].nstage, 4, pieces);
+            test_pipeline(how[i].schedule, how[i].dealt, how[i].nstage, pieces, how[i].most);
 }
 
 int

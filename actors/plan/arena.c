@@ -11,9 +11,12 @@
  * and the last of a period is done with before the first of the next is written:
  * an edge with one credit, from that one's writer to this one's readers, says so.
  * Such an edge makes a task wait for tasks on an earlier piece alone, so it closes
- * no circle. The groups themselves, and tenants of several registers, live at the
- * same time; what is made once a batch shares with what the first piece has not
- * begun to write, or the last one has read.
+ * no circle. Where a stage keeps results of several pieces, each piece has a room
+ * of the stage for them, packed as a run of one piece is; what backward has at
+ * work then may have a register in each room as well, where that takes less. The
+ * next piece that has the room is let in when this one has left it, as the credits
+ * have it anyhow. Groups and rooms live at the same time; what is made once a batch
+ * shares with what the first piece has not begun to write, or the last one has read.
  *
  * Devices whose tenants are alike are packed once. */
 #include "actors/plan/lower.h"
@@ -32,9 +35,20 @@ enum { ALIGN = 64 };
 struct item {
     int64_t bytes;       /* of a register, aligned */
     int32_t first, last; /* positions among the device's tasks, from the first of the first piece on */
-    int32_t nreg, group; /* group: as pack.h has it */
-    int64_t offset;
-    bool again, alone; /* it is written for each piece; nobody else has its bytes */
+    int32_t asked, nreg; /* registers that its readers ask for, and those that it has */
+    int32_t group;       /* as pack.h has it */
+    int32_t stage, phase;
+    int64_t offset, stride; /* of the first register; from one to the next */
+    bool again, alone;      /* it is written for each piece; nobody else has its bytes */
+    bool fixed, in_room;    /* a move made it, which has as many registers as are asked for; a room has it */
+    bool waits, abroad;     /* weight gradients have it, and may wait; backward of another stage reads it */
+};
+/* What one stage keeps of a piece: as many alike, one after the other, as pieces may be under way. */
+struct room {
+    int32_t nreg, first, last; /* nreg 0: there is none */
+    unsigned phases;           /* whose items of fewer registers have a place in each */
+    bool weights;              /* weight gradients have left when the next piece has it */
+    int64_t bytes, offset;     /* of one; of the first */
 };
 /* Item b is written where a was; again: in the next period. */
 struct pair {
@@ -59,7 +73,8 @@ struct memory {
     bool *wanted;                   /* by task: once a batch, and what comes of it is read for pieces */
     /* Of the device packed last. */
     struct item *item, *packed;
-    int32_t nitem, npacked;
+    int32_t nitem, npacked, period; /* period: how many tasks it has */
+    struct room *room;              /* by stage */
     int64_t bytes;
     struct pair *pair;
     int32_t npair, pair_capacity;
@@ -241,6 +256,22 @@ goes_early(const struct memory *m, const struct tenant *t)
     return true;
 }
 
+/* Who has an item beside those of its stage that come in the order of the list: weight gradients, which may wait, and
+ * backward of other stages, whose time is their own. */
+static void
+note_users(const struct memory *m, const struct tenant *t, struct item *it)
+{
+    const struct draft *draft = m->l->draft;
+    int32_t of = (int32_t)(t - m->tenant);
+    it->waits = it->phase == PHASE_WEIGHT;
+    for (int32_t i = m->first_reader[of]; i < m->first_reader[of + 1]; i++) {
+        const struct task *reader = &draft[m->reader[i]].task;
+        it->waits = it->waits || reader->phase == PHASE_WEIGHT;
+        it->abroad = it->abroad || (reader->stage != it->stage && reader->phase != PHASE_FORWARD);
+    }
+    it->waits = it->waits && !m->l->outline->stages.joint[it->stage];
+}
+
 /* A run is seen as its first piece and, a period later, its last one. What is made for each piece lives from the first
  * to the last; what is made once, in either, or from one into the other. */
 static struct item
@@ -252,11 +283,17 @@ item_of(const struct memory *m, int32_t device, const struct tenant *t)
     struct item it = {.bytes = where_stride(o->bytes),
                       .first = position_of(m, device, t->task),
                       .last = position_of(m, device, t->last),
+                      .asked = o->nreg,
                       .nreg = o->nreg,
-                      .alone = true};
+                      .stage = d->task.stage,
+                      .phase = d->task.phase,
+                      .alone = true,
+                      .fixed = !(d->task.kind->flags & KIND_NODE)};
+    it.stride = it.bytes;
     if (m->l->program->pieces == 1) return it;
     bool early = comes_early(m, t->task);
     it.again = !draft_once(d);
+    note_users(m, t, &it);
     if (it.again && it.nreg == 1) it.group = 1 + credit_group(m->l, d);
     if (!d->piece && !early) it.first += period;
     if (!early || !goes_early(m, t)) it.last += period;
@@ -266,8 +303,9 @@ item_of(const struct memory *m, int32_t device, const struct tenant *t)
 /* What comes early is not written after what comes late has gone, so it gives nothing to what is written before it has
  * gone itself. */
 static void
-hold_early(struct memory *m, int32_t period)
+hold_early(struct memory *m)
 {
+    int32_t period = m->period;
     int32_t late = INT32_MAX;
     for (int32_t i = 0; i < m->nitem; i++)
         if (m->item[i].first >= period) late = MIN(late, m->item[i].first - period);
@@ -275,18 +313,145 @@ hold_early(struct memory *m, int32_t period)
         if (m->item[i].last < period && m->item[i].last >= late) m->item[i].last += period;
 }
 
+/* ---- rooms ---- */
+
+/* Has the item its place in the rooms of the stage? */
+static bool
+joins(const struct item *it, int32_t stage, const struct room *r)
+{
+    if (!it->again || it->stage != stage || it->abroad || (it->waits && !r->weights)) return false;
+    return it->asked == r->nreg || (it->asked < r->nreg && !it->fixed && r->phases >> it->phase & 1);
+}
+
+/* The items of a room, for one piece, as in a run of one piece; at: which they are, -1 behind the last. */
+static struct pack_items
+list_room(const struct memory *m, int32_t stage, const struct room *r, struct pack_item *p, int32_t *at)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *it = &m->item[i];
+        if (!joins(it, stage, r)) continue;
+        at[n] = i;
+        p[n++] = (struct pack_item){
+            .bytes = it->bytes, .first = it->first, .last = it->waits ? m->period : it->last - m->period};
+    }
+    at[n] = -1;
+    return (struct pack_items){p, n, 0};
+}
+
+/* What is made for each piece in the stage and lies beside them. */
+static struct pack_items
+list_beside(const struct memory *m, int32_t stage, const struct room *r, struct pack_item *p)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *it = &m->item[i];
+        if (it->again && it->stage == stage && !joins(it, stage, r))
+            p[n++] = (struct pack_item){it->bytes * it->asked, it->first, it->last, it->group, 0};
+    }
+    return (struct pack_items){p, n, m->period};
+}
+
+/* How many registers most bytes of a stage have; 1: all have one. */
+static int32_t
+most_registers(const struct memory *m, int32_t stage)
+{
+    int32_t nreg = 1;
+    int64_t most = 0;
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *a = &m->item[i];
+        int64_t bytes = 0;
+        if (!a->again || a->stage != stage || a->asked == 1) continue;
+        for (int32_t k = 0; k < m->nitem && a->asked != nreg; k++) {
+            const struct item *b = &m->item[k];
+            if (b->again && b->stage == stage && b->asked == a->asked) bytes += b->bytes;
+        }
+        if (bytes <= most) continue;
+        most = bytes;
+        nreg = a->asked;
+    }
+    return nreg;
+}
+
+static void
+move_in(struct memory *m, struct room *r, const struct pack_item *p, const int32_t *at)
+{
+    r->first = INT32_MAX;
+    r->last = -1;
+    for (int32_t k = 0; at[k] >= 0; k++) {
+        struct item *it = &m->item[at[k]];
+        it->in_room = true;
+        it->nreg = r->nreg;
+        it->offset = p[k].offset;
+        it->stride = r->bytes;
+        r->first = MIN(r->first, it->first);
+        r->last = MAX(r->last, it->last);
+    }
+}
+
+/* Is the room of a piece free for another as early as that is let in? */
+static bool
+leaves_early(const struct memory *m, int32_t stage, uint8_t phase, int32_t nreg)
+{
+    struct moment forward = {stage, PHASE_FORWARD}, then = {stage, phase};
+    return outline_credits(m->l->outline, forward, then) <= nreg;
+}
+
+/* A stage keeps as much of each piece: a room for one, as often as there may be pieces. While a piece comes back its
+ * registers are free one by one, and what is at work then has a place in each room where that takes less than one
+ * beside them all. */
+static void
+find_room(struct memory *m, int32_t stage)
+{
+    struct pack_item *p = ARENA_ARRAY(&m->l->pass, struct pack_item, m->nitem + 1);
+    int32_t *at = ARENA_ARRAY(&m->l->pass, int32_t, m->nitem + 1);
+    struct room r = {.nreg = most_registers(m, stage)}, *best = &m->room[stage];
+    int64_t least = INT64_MAX;
+    *best = (struct room){0};
+    if (r.nreg == 1) return;
+    r.weights = leaves_early(m, stage, PHASE_WEIGHT, r.nreg);
+    unsigned most = 1 << PHASE_FORWARD | (unsigned)leaves_early(m, stage, PHASE_BACKWARD, r.nreg) << PHASE_BACKWARD |
+                    (unsigned)r.weights << PHASE_WEIGHT;
+    for (int all = 0; all < 2; all++) {
+        r.phases = all ? most : 0;
+        struct pack_items in = list_room(m, stage, &r, p, at), beside = list_beside(m, stage, &r, p + in.n);
+        r.bytes = pack_offsets(&in, ALIGN);
+        int64_t bytes = r.nreg * r.bytes + pack_bound(&beside, ALIGN);
+        if (bytes >= least) continue;
+        least = bytes;
+        *best = r;
+    }
+    struct pack_items in = list_room(m, stage, best, p, at);
+    pack_offsets(&in, ALIGN);
+    if (in.n > 0)
+        move_in(m, best, p, at);
+    else
+        *best = (struct room){0};
+}
+
 /* ---- packing a device ---- */
 
 static int64_t
-pack_items(struct memory *m, int32_t period)
+pack_device_items(struct memory *m)
 {
-    struct pack_items p = {ARENA_ARRAY(&m->l->pass, struct pack_item, m->nitem + 1), m->nitem, period};
+    int32_t nstage = m->l->outline->stages.n, n = 0;
+    struct pack_items p = {ARENA_ARRAY(&m->l->pass, struct pack_item, m->nitem + nstage + 1), 0, m->period};
+    for (int32_t s = 0; s < nstage; s++) {
+        if (m->l->program->pieces > 1) find_room(m, s);
+        const struct room *r = &m->room[s];
+        if (r->nreg) p.item[p.n++] = (struct pack_item){r->nreg * r->bytes, r->first, r->last, 0, 0};
+    }
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct item *it = &m->item[i];
-        p.item[i] = (struct pack_item){it->bytes * it->nreg, it->first, it->last, it->group, 0};
+        if (!it->in_room) p.item[p.n++] = (struct pack_item){it->bytes * it->nreg, it->first, it->last, it->group, 0};
     }
     int64_t bytes = pack_offsets(&p, ALIGN);
-    for (int32_t i = 0; i < m->nitem; i++) m->item[i].offset = p.item[i].offset;
+    for (int32_t s = 0; s < nstage; s++)
+        if (m->room[s].nreg) m->room[s].offset = p.item[n++].offset;
+    for (int32_t i = 0; i < m->nitem; i++) {
+        struct item *it = &m->item[i];
+        it->offset = it->in_room ? it->offset + m->room[it->stage].offset : p.item[n++].offset;
+    }
     return bytes;
 }
 
@@ -345,12 +510,15 @@ static void
 cut_arena(struct memory *m, struct sweep *s)
 {
     int32_t n = 0;
-    s->cut = ARENA_ARRAY(&m->l->pass, int64_t, 2 * m->nitem + 1);
+    for (int32_t i = 0; i < m->nitem; i++) n += 2 * m->item[i].nreg;
+    s->cut = ARENA_ARRAY(&m->l->pass, int64_t, n + 1);
+    n = 0;
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct item *it = &m->item[i];
-        if (it->bytes == 0) continue;
-        s->cut[n++] = it->offset;
-        s->cut[n++] = it->offset + it->bytes * it->nreg;
+        for (int32_t r = 0; r < it->nreg && it->bytes > 0; r++) {
+            s->cut[n++] = it->offset + r * it->stride;
+            s->cut[n++] = it->offset + r * it->stride + it->bytes;
+        }
     }
     s->ncut = sorted_once64(s->cut, n);
     s->owner = nobody(m, s->ncut);
@@ -358,15 +526,17 @@ cut_arena(struct memory *m, struct sweep *s)
     s->closed = nobody(m, s->ncut);
 }
 
+/* Register r of item b. Those of one room follow each other in the same way in each. */
 static void
-take_cuts(struct memory *m, struct sweep *s, int32_t b)
+take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
 {
     const struct item *it = &m->item[b];
-    if (it->bytes == 0) return;
-    int32_t last = -1, c = cut_at(s->cut, s->ncut, it->offset);
-    for (; s->cut[c] < it->offset + it->bytes * it->nreg; c++) {
+    int64_t at = it->offset + r * it->stride;
+    int32_t last = -1, c = cut_at(s->cut, s->ncut, at);
+    for (; s->cut[c] < at + it->bytes; c++) {
         int32_t a = s->owner[c];
-        if (a >= 0 && a != last) add_pair(m, a, b, false);
+        bool known = r > 0 && a >= 0 && it->in_room && m->item[a].in_room;
+        if (a >= 0 && a != last && !known) add_pair(m, a, b, false);
         last = a;
         s->owner[c] = b;
         if (!it->again) continue;
@@ -397,7 +567,10 @@ find_pairs(struct memory *m)
     cut_arena(m, &s);
     for (int32_t i = 0; i < m->nitem; i++) w[i] = (struct written){m->item[i].first, i};
     qsort(w, (size_t)m->nitem, sizeof *w, by_time);
-    for (int32_t i = 0; i < m->nitem; i++) take_cuts(m, &s, w[i].item);
+    for (int32_t i = 0; i < m->nitem; i++) {
+        const struct item *it = &m->item[w[i].item];
+        for (int32_t r = 0; r < it->nreg && it->bytes > 0; r++) take_cuts(m, &s, w[i].item, r);
+    }
     close_periods(m, &s);
 }
 
@@ -410,7 +583,8 @@ order_pair(const struct memory *m, const struct tenant *a, const struct tenant *
     const int32_t *reader = m->reader + m->first_reader[a - m->tenant], alone = a->task;
     int32_t n = m->first_reader[a - m->tenant + 1] - m->first_reader[a - m->tenant];
     if (n == 0) reader = &alone, n = 1;
-    for (int32_t i = 0; next_period && i < n; i++) order_credit(m->l, b->task, reader[i]);
+    for (int32_t i = 0; next_period && i < n; i++)
+        order_credit(m->l, b->task, reader[i], m->l->draft[b->task].out[b->out].nreg);
     for (int32_t w = b->task; !next_period && w >= 0; w = m->next_writer[w]) order_all(m->l, reader, n, w);
 }
 
@@ -423,8 +597,9 @@ is_alike(const struct memory *m)
     if (m->nitem != m->npacked) return false;
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct item *a = &m->item[i], *b = &m->packed[i];
-        if (a->bytes != b->bytes || a->first != b->first || a->last != b->last || a->nreg != b->nreg ||
-            a->group != b->group || a->again != b->again)
+        if (a->bytes != b->bytes || a->first != b->first || a->last != b->last || a->asked != b->asked ||
+            a->stage != b->stage || a->phase != b->phase || a->again != b->again || a->fixed != b->fixed ||
+            a->waits != b->waits)
             return false;
     }
     return true;
@@ -434,12 +609,12 @@ static void
 pack_device(struct memory *m, int32_t device)
 {
     const struct tenant *t = &m->tenant[m->first[device]];
-    int32_t period = m->first_task[device + 1] - m->first_task[device];
+    m->period = m->first_task[device + 1] - m->first_task[device];
     m->nitem = m->first[device + 1] - m->first[device];
     for (int32_t i = 0; i < m->nitem; i++) m->item[i] = item_of(m, device, &t[i]);
-    hold_early(m, period);
+    hold_early(m);
     if (!is_alike(m)) {
-        m->bytes = pack_items(m, period);
+        m->bytes = pack_device_items(m);
         find_pairs(m);
         struct item *was = m->packed;
         m->packed = m->item;
@@ -448,7 +623,9 @@ pack_device(struct memory *m, int32_t device)
     }
     for (int32_t i = 0; i < m->nitem; i++) {
         struct out_port *o = &m->l->draft[t[i].task].out[t[i].out];
+        o->nreg = m->packed[i].nreg;
         o->where.offset = m->packed[i].offset;
+        o->where.stride = m->packed[i].stride;
         o->alone = m->packed[i].alone;
     }
     for (int32_t i = 0; i < m->npair; i++) order_pair(m, &t[m->pair[i].a], &t[m->pair[i].b], m->pair[i].next_period);
@@ -517,6 +694,7 @@ arena_registers(struct lower *l)
     find_wanted(&m);
     int32_t most = 0;
     for (int32_t d = 0; d < l->plan->ndevice; d++) most = MAX(most, m.first[d + 1] - m.first[d]);
+    m.room = ARENA_ARRAY(&l->pass, struct room, l->outline->stages.n + 1);
     m.item = ARENA_ARRAY(&l->pass, struct item, most + 1);
     m.packed = ARENA_ARRAY(&l->pass, struct item, most + 1);
     for (int32_t d = 0; d < l->plan->ndevice; d++) pack_device(&m, d);

@@ -73,7 +73,7 @@ credit_pools(struct lower *l)
         for (int k = 0; k < 2; k++) {
             int32_t entry = span[i].entry, last = span[i].last[k];
             if (entry < 0 || last <= entry) continue;
-            order_pool(l, entry, last, outline_credits(o, moment_of(&l->draft[entry]), moment_of(&l->draft[last])));
+            order_credit(l, entry, last, outline_credits(o, moment_of(&l->draft[entry]), moment_of(&l->draft[last])));
         }
 }
 

@@ -34,7 +34,7 @@ draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int devic
     *id = l->ndraft++;
     struct draft *d = &l->draft[*id];
     *d = (struct draft){0};
-    d->control = d->credit = -1;
+    d->control = -1;
     d->piece = piece;
     struct task *t = &d->task;
     t->kind = kind;

@@ -41,9 +41,9 @@ struct draft {
     struct task task;
     struct edge *in, *last_in;
     int32_t nin;
-    struct out_port *out; /* results, then one of order, one of credits, those of pools, if there are such */
+    struct out_port *out; /* results, then one of order, those of credits, if there are such */
     int32_t nout, out_capacity;
-    int32_t control, credit; /* index of that output, -1 */
+    int32_t control; /* index of the output of order, -1 */
     bool piece, checks, gate;
 };
 
@@ -124,10 +124,8 @@ void order_after(struct lower *l, int32_t a, int32_t b);
 /* The same of each of n tasks, which are in order. */
 void order_all(struct lower *l, const int32_t *a, int32_t n, int32_t b);
 void order_edge(struct lower *l, int32_t a, int32_t b);
-/* Makes a's next act come after b's present one too. */
-void order_credit(struct lower *l, int32_t a, int32_t b);
 /* Keeps a at most n acts ahead of b. */
-void order_pool(struct lower *l, int32_t a, int32_t b, int32_t n);
+void order_credit(struct lower *l, int32_t a, int32_t b, int32_t n);
 
 /* move.c */
 struct mover { /* a move in the making */

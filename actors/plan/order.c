@@ -152,30 +152,27 @@ order_after(struct lower *l, int32_t a, int32_t b)
 
 /* Does b take a register of a's credits already? */
 static bool
-holds_credit(const struct lower *l, int32_t a, int32_t b)
+holds_credit(const struct lower *l, int32_t a, int32_t b, int32_t n)
 {
     for (const struct edge *e = l->draft[b].in; e; e = e->next)
-        if (e->task == a && !l->draft[a].out[e->out].control && l->draft[a].out[e->out].nreg == 1) return true;
+        if (e->task == a && !l->draft[a].out[e->out].control && l->draft[a].out[e->out].nreg <= n) return true;
     return false;
 }
 
-void
-order_pool(struct lower *l, int32_t a, int32_t b, int32_t n)
+/* The output of a that has n registers without bytes. */
+static int32_t
+credit_of(struct lower *l, struct draft *d, int32_t n)
 {
-    struct draft *d = &l->draft[a];
-    assert(a < b && d->task.nact == l->draft[b].task.nact);
-    if (n >= d->task.nact) return;
-    int32_t out = draft_port(l, d, &(struct out_port){.nreg = n, .every = 1});
-    draft_edge(l, b, &(struct edge){.task = a, .out = out, .hold = 1, .need = 1});
+    for (int32_t k = 0; k < d->nout; k++)
+        if (d->out[k].where.kind == NOWHERE && !d->out[k].control && d->out[k].nreg == n) return k;
+    return draft_port(l, d, &(struct out_port){.nreg = n, .every = 1});
 }
 
-/* A register without bytes, which a fills and b gives back: a's next act waits for b's present one. */
 void
-order_credit(struct lower *l, int32_t a, int32_t b)
+order_credit(struct lower *l, int32_t a, int32_t b, int32_t n)
 {
     struct draft *d = &l->draft[a];
     assert(a < b && d->task.nact == l->draft[b].task.nact);
-    if (holds_credit(l, a, b)) return;
-    if (d->credit < 0) d->credit = draft_port(l, d, &(struct out_port){.nreg = 1, .every = 1});
-    draft_edge(l, b, &(struct edge){.task = a, .out = d->credit, .hold = 1, .need = 1});
+    if (n >= d->task.nact || holds_credit(l, a, b, n)) return;
+    draft_edge(l, b, &(struct edge){.task = a, .out = credit_of(l, d, n), .hold = 1, .need = 1});
 }

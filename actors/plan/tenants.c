@@ -33,7 +33,7 @@ list_lived(const struct plan *p, int32_t device, int32_t *n)
             GROW(list, *n + 1, capacity);
             bool pieces = o->nreg > 1;
             list[(*n)++] = (struct lived){
-                {i, k, o->nreg * o->where.stride}, pieces ? 0 : i, pieces ? p->ntask : last_reader(o, i)};
+                {i, k, o->nreg * where_stride(o->bytes)}, pieces ? 0 : i, pieces ? p->ntask : last_reader(o, i)};
         }
     return list;
 }

@@ -293,8 +293,9 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     if (!carried) TRY(proof_same(v, i, "device of a result", w->index, t->device));
     const struct plan_device *d = &v->plan->device[w->index];
     if (w->offset < 0 || w->offset % ALIGN || w->offset > d->scratch || each > d->scratch + (ALIGN - 1) ||
-        w->stride != (each & ~(int64_t)(ALIGN - 1)) || __builtin_mul_overflow(w->stride, (int64_t)o->nreg, &all) ||
-        all > d->scratch - w->offset)
+        w->stride < (each & ~(int64_t)(ALIGN - 1)) || w->stride % ALIGN ||
+        __builtin_mul_overflow(w->stride, (int64_t)o->nreg - 1, &all) || all > d->scratch - w->offset ||
+        (each & ~(int64_t)(ALIGN - 1)) > d->scratch - w->offset - all)
         return proof_fail(v, i, "result %d: %d registers of %lld bytes at %lld do not fit the %lld bytes for registers",
                           (int)k, (int)o->nreg, (long long)o->bytes, (long long)w->offset, (long long)d->scratch);
     return 0;

@@ -142,8 +142,10 @@ blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *
             const struct out_port *o = &t->out[k];
             if (o->where.kind != IN_ARENA || o->bytes == 0) continue;
             int64_t bytes = (o->bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1), at = o->where.offset;
-            for (int32_t r = 0; r < o->nreg; r++)
-                block[nblock++] = (struct block){at + r * bytes, at + (r + 1) * bytes, task[i], k, r};
+            for (int32_t r = 0; r < o->nreg; r++) {
+                int64_t lo = at + r * o->where.stride;
+                block[nblock++] = (struct block){lo, lo + bytes, task[i], k, r};
+            }
         }
     }
     return nblock;
@@ -268,6 +270,7 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
     const struct out_port *o = port_of(m, last);
     int32_t nreg = port_of(m, first)->nreg;
     if (last->task == first->task && last->out == first->out) return 0;
+    if (o->once && in_step(m, last, first)) return 0; /* there is no next period */
     if (!in_step(m, last, first) || !waits_for(m, first->task, nreg, last->task))
         return shared(m, last, first, last->task);
     for (int32_t f = 0; f < o->nfan; f++)
