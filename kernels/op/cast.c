@@ -1,6 +1,8 @@
 /* cast.c - the same values in another dtype: floats to integers are cut towards zero, to bool is "not zero". */
 #include "kernels/op/eltwise.h"
 
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/team.h"
 #include "kernels/cpu/tile.h"
 
 enum { DTYPE };
@@ -33,6 +35,42 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_cast(b, dout[0], n->in[0]->type.dtype);
 }
 
+/* ---- between f32 and halves: straight from operand to result ----
+ *
+ * f32{256, 768} to bf16 on one core of an EPYC: 10 us, by way of the engine's blocks 21. */
+
+static bool
+accepts(const struct kcall *k)
+{
+    enum dtype from = (enum dtype)k->in[0].dtype, to = (enum dtype)k->out[0].dtype;
+    bool halves = from == DT_F32 ? to == DT_BF16 || to == DT_F16 : to == DT_F32 && (from == DT_BF16 || from == DT_F16);
+    return halves && view_is_dense(&k->out[0]);
+}
+
+static void
+convert(void *arg, int64_t lo, int64_t hi)
+{
+    const struct kcall *k = arg;
+    enum dtype from = (enum dtype)k->in[0].dtype, to = (enum dtype)k->out[0].dtype;
+    const char *x = (const char *)k->in[0].data + lo * (int64_t)dtype_bytes(from);
+    char *y = (char *)k->out[0].data + lo * (int64_t)dtype_bytes(to);
+    if (from == DT_F32)
+        block_store(COMP_F32, to, x, hi - lo, y, 1);
+    else
+        block_load(COMP_F32, from, x, 1, hi - lo, y);
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    struct kcall call = *k;
+    team_run(k->threads, view_numel(&k->in[0]), 16384, convert, &call);
+    return 0;
+}
+
+static const struct kernel_variant variants[] = {{"convert", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
+
 const struct op op_cast = {
     .name = "cast",
     .doc = "y = x in another dtype",
@@ -44,6 +82,7 @@ const struct op op_cast = {
     .grad = grad,
     .fold = fold,
     .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_COPY},
+    .kernel = variants,
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} dtype=bf16", "f32{4,6} dtype=f64", "i64{5} dtype=f32", "f32{5} dtype=i32", "bool{3} dtype=f32",
                "f32{3} dtype=bool"},
