@@ -199,8 +199,9 @@ struct rille_device_info {
 bool rille_device_info(struct rille_session *s, int i, struct rille_device_info *out);
 struct rille_gpu_info {
     char name[256];
-    int64_t memory;   /* bytes */
-    int major, minor; /* compute capability */
+    int64_t memory;    /* bytes */
+    int major, minor;  /* compute capability */
+    char kernels[512]; /* who compiles them and where they are kept, or why not */
 };
 /* Describes the GPU that cuda:device lies on. */
 int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out);

@@ -291,6 +291,7 @@ take(struct exec *e, int device)
     if (device_kind(device)->flags & COMPILES) TRY(cuda_launch_call(&e->arena, &e->k, &e->launch));
     if (e->launch) {
         e->name = e->launch->source.engine;
+        e->scratch_bytes = aligned(e->launch->source.scratch_bytes);
         return 0;
     }
     device = device_kind(device)->variants;
@@ -546,7 +547,7 @@ run_launch(const struct exec *e, void *const *in, void *const *out, const struct
         struct kcall k = call_of(e, &v, r);
         e->call->op->find(&k);
     }
-    return cuda_launch_run(e->launch, r->device, in, out, r->piece);
+    return cuda_launch_run(e->launch, r->device, in, out, r->scratch, r->piece);
 }
 
 static int

@@ -3,7 +3,8 @@
  * A kernel that was compiled is a file of $RILLE_CACHE, else $XDG_CACHE_HOME/rille, else ~/.cache/rille, named after
  * the kernel, the capability and a digest of compiler and prologue. The file begins with the digest of what follows:
  * one that is damaged is made anew. It is written beside and renamed, so that nobody reads half of one. Where nothing
- * can be written all goes on, and the next process compiles again; empty $RILLE_CACHE: nothing is kept. */
+ * can be written all goes on, and the next process compiles again (cuda_kernel_about tells); empty $RILLE_CACHE:
+ * nothing is kept. */
 #include "runtime/device_cuda.h"
 
 #include "runtime/arena.h"
@@ -11,6 +12,7 @@
 #include "runtime/hash.h"
 #include "runtime/str.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -29,25 +31,29 @@ static struct hash_table kernels;
 
 /* ---- the cache on disk ---- */
 
+/* Where kernels are kept; "": nowhere. */
+static void
+folder_of(struct str *folder)
+{
+    const char *own = getenv("RILLE_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own)
+        str_add(folder, own);
+    else if (xdg && *xdg)
+        str_addf(folder, "%s/rille", xdg);
+    else if (home && *home)
+        str_addf(folder, "%s/.cache/rille", home);
+}
+
 /* The file of a kernel; "" when nothing is kept. */
 static void
 path_of(const char *name, const char *prologue, int major, int minor, struct str *path)
 {
-    const char *own = getenv("RILLE_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *why;
     struct digest d = DIGEST_BEGIN;
-    const char *compiler = cuda_opened()->compiler(&why);
+    const char *why, *compiler = cuda_opened()->compiler(&why);
     digest_bytes(&d, compiler, strlen(compiler));
     digest_bytes(&d, prologue, strlen(prologue));
-    if (own && !*own) return;
-    if (own)
-        str_add(path, own);
-    else if (xdg && *xdg)
-        str_addf(path, "%s/rille", xdg);
-    else if (home && *home)
-        str_addf(path, "%s/.cache/rille", home);
-    else
-        return;
-    str_addf(path, "/%s-%d%d-%016" PRIx64 ".cubin", name, major, minor, d.a);
+    folder_of(path);
+    if (path->len) str_addf(path, "/%s-%d%d-%016" PRIx64 ".cubin", name, major, minor, d.a);
 }
 
 static struct digest
@@ -105,6 +111,38 @@ write_file(const char *path, const void *binary, size_t bytes)
     good = good && !rename(str_text(&beside), path);
     if (f && !good) unlink(str_text(&beside));
     str_free(&beside);
+}
+
+/* By a file that is written and removed: what a folder allows depends on more than its mode. */
+static bool
+may_write(const char *folder)
+{
+    struct str path = {0};
+    str_addf(&path, "%s/may-write.%ld", folder, (long)getpid());
+    make_folder(str_text(&path));
+    FILE *f = fopen(str_text(&path), "wb");
+    int error = errno;
+    if (f) fclose(f), unlink(str_text(&path));
+    str_free(&path);
+    errno = error;
+    return f;
+}
+
+void
+cuda_kernel_about(struct str *text)
+{
+    struct str folder = {0};
+    const char *why, *compiler = cuda_opened()->compiler(&why);
+    folder_of(&folder);
+    if (!compiler)
+        str_addf(text, "by the host: %s", why);
+    else if (!folder.len)
+        str_addf(text, "%s, not kept", compiler);
+    else if (may_write(str_text(&folder)))
+        str_addf(text, "%s, kept in %s", compiler, str_text(&folder));
+    else
+        str_addf(text, "%s, not kept: %s cannot be written: %s", compiler, str_text(&folder), strerror(errno));
+    str_free(&folder);
 }
 
 /* ---- kernels ---- */

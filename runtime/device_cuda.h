@@ -59,6 +59,9 @@ int cuda_gpu_of(int device, struct cuda_gpu *out);
 /* ---- kernels: cuda_kernel.c compiles each once for a capability and keeps it for the process, and on disk ---- */
 
 struct cuda_kernel;
+struct str;
+/* Adds who compiles kernels and where they are kept, or why not; once devices are chosen. The session's thread. */
+void cuda_kernel_about(struct str *text);
 /* The kernel `name` of prologue + text; a name stands for its text. The session's thread or a device's. E_KERNEL. */
 int cuda_kernel_get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out);
 /* Blocks until it is done. E_KERNEL: the device is broken. */

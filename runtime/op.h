@@ -160,6 +160,17 @@ struct eltwise {
     void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
 };
 
+/* A pass over lines, for machines that compile texts: of operand 0 (of == 0) or of result of - 1, along the dimensions
+ * that dims says (NULL: those of the record's line, of a result the last). It keeps so many numbers of each of its
+ * lines for the pass after it. The last pass of a list has no body. */
+struct line_pass {
+    const char *body;
+    int of;
+    void (*dims)(const struct call *c, bool *gone);
+    uint32_t writes; /* bit i: result i */
+    int keeps;
+};
+
 /* ---- the record ---- */
 
 struct node;
@@ -252,6 +263,7 @@ struct op {
      * attribute axis, or else the last); product: what a product of matrices reads and where it writes. All NULL: the
      * host computes the call for them. */
     const char *element, *line, *product;
+    const struct line_pass *pass; /* or lines in several passes */
     void (*line_dims)(const struct call *c, bool *gone);
     uint32_t by_position; /* bit i: operand i does not lie along lines, and a line's body reads it by its positions */
     /* Of an operator whose result is its operands side by side: the window of out[0] that operand i fills, and in *skip

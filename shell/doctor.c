@@ -117,6 +117,7 @@ device_facts(lua_State *L, int list)
         lua_pushfstring(L, "cuda:%d", d);
         text_fact(L, list, lua_tostring(L, -1), text);
         lua_pop(L, 1);
+        if (d == 0) text_fact(L, list, "kernels of GPUs", gpu.kernels);
     }
 }
 

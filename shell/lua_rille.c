@@ -219,7 +219,7 @@ devices(lua_State *L)
     return 1;
 }
 
-/* rille.device_info("cuda", 0): {name =, memory =, capability =} */
+/* rille.device_info("cuda", 0): {name =, memory =, capability =, kernels =} */
 static int
 device_info(lua_State *L)
 {
@@ -239,6 +239,8 @@ device_info(lua_State *L)
     lua_setfield(L, -2, "memory");
     lua_pushfstring(L, "%d.%d", gpu.major, gpu.minor);
     lua_setfield(L, -2, "capability");
+    lua_pushstring(L, gpu.kernels);
+    lua_setfield(L, -2, "kernels");
     return 1;
 }
 

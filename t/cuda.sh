@@ -83,6 +83,10 @@ if command -v c++ >/dev/null; then
   ok "a damaged cache is passed over" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   ok "and made anew" prints "$i" sh -c "find '$RILLE_CACHE' -newermt 'today 00:00' | grep -c cubin"
   ok "a cache that cannot be written is passed over" env RILLE_CACHE=/dev/null/x bash -c "[ \"\$('$rille' -d cuda:0 -e \"KIND, RANKS = 'cuda', {0} \$1\")\" = \"\$2\" ]" - "$kernels" "$want_kernels"
+  about() { local want=$1; shift; env "$@" "$rille" -d cuda:0 --doctor | tee /dev/stderr | grep -qxE " *kernels of GPUs +$want"; }
+  ok "the doctor tells that one" about "c\\+\\+, not kept: /dev/null/x cannot be written: Not a directory" RILLE_CACHE=/dev/null/x
+  ok "one that can be" about "c\\+\\+, kept in $dir/new/folder" RILLE_CACHE="$dir/new/folder"
+  ok "and that nothing is to be kept" about "c\\+\\+, not kept" RILLE_CACHE=
   ok "RILLE_CHECK=ref holds kernels to the references" env RILLE_CHECK=ref "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $kernels"
   training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
     rille.manual_seed(3)

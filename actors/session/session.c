@@ -7,8 +7,10 @@
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 #include "runtime/device_cuda.h"
+#include "runtime/str.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -126,6 +128,10 @@ rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out)
     TRY(cuda_gpu_of(device, &gpu));
     *out = (struct rille_gpu_info){.memory = (int64_t)gpu.bytes, .major = gpu.major, .minor = gpu.minor};
     memcpy(out->name, gpu.name, sizeof out->name);
+    struct str kernels = {0};
+    cuda_kernel_about(&kernels);
+    snprintf(out->kernels, sizeof out->kernels, "%s", str_text(&kernels));
+    str_free(&kernels);
     return 0;
 }
 

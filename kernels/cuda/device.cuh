@@ -394,22 +394,35 @@ template <int WIDTH> struct team {
             __syncthreads();
         }
     }
-    /* start joined with f(0..n-1), in a tree that n and WIDTH alone decide; every thread gets it. */
-    template <class Fold, class C, class F> METHOD C fold(C start, F f) const
+    /* Each of count values f(j), which is the same for all lines, told to all threads in order: to(j, value). */
+    template <class F, class To> METHOD void sharing(int64_t count, F f, To to) const
+    {
+        double *const mine = room + (threadIdx.x - rank());
+        for (int64_t base = 0; base < count; base += WIDTH) {
+            room[threadIdx.x] = here && base + rank() < count ? f(base + rank()) : 0;
+            __syncthreads();
+            for (int64_t j = base; j < base + WIDTH && j < count; j++) to(j, mine[j - base]);
+            __syncthreads();
+        }
+    }
+    /* start joined with f(0..n-1), every thread gets it. */
+    template <class Fold, class C, class F> METHOD C fold(C start, F f) const { return fold_of<Fold>(n, start, f); }
+    /* The same of f(0..count-1), in a tree that count and WIDTH alone decide. */
+    template <class Fold, class C, class F> METHOD C fold_of(int64_t count, C start, F f) const
     {
         static_assert(sizeof(C) == sizeof(double), "what is folded is a double or an int64_t");
         C value = start;
         bool any = false; /* the start counts once, in the first thread */
-        each([&](int64_t i) {
+        for (int64_t i = rank(); i < count; i += WIDTH) {
             value = any || rank() == 0 ? Fold::join(value, (C)f(i)) : (C)f(i);
             any = true;
-        });
+        }
         if (WIDTH == 1) return value;
         C *mine = (C *)room + threadIdx.x;
         *mine = value;
         __syncthreads();
         for (int half = WIDTH / 2; half > 0; half /= 2) {
-            if (rank() < half && rank() + half < n) *mine = Fold::join(*mine, mine[half]);
+            if (rank() < half && rank() + half < count) *mine = Fold::join(*mine, mine[half]);
             __syncthreads();
         }
         value = mine[-rank()];

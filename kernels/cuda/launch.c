@@ -13,7 +13,7 @@ finish(struct arena *a, const struct cuda_source *s, int nin, struct cuda_launch
     *l = (struct cuda_launch){.source = *s, .nin = nin};
     TRY(cuda_kernel_get(s->name, cuda_device_text, s->text, &l->kernel));
     *out = l;
-    return 0;
+    return s->then ? finish(a, s->then, nin, &l->then) : 0;
 }
 
 int
@@ -42,11 +42,15 @@ cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int 
 }
 
 int
-cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, uint64_t piece)
+cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
+                uint64_t piece)
 {
     uint64_t word[MOST_BYTES / sizeof(uint64_t)];
-    if (l->source.blocks == 0) return 0;
-    cuda_source_fill(&l->source, l->nin, in, out, piece, word);
-    return cuda_kernel_run(l->kernel, device, l->source.blocks, CUDA_BLOCK, word,
-                           (size_t)l->source.nword * sizeof *word);
+    for (; l; l = l->then) {
+        if (l->source.blocks == 0) continue;
+        cuda_source_fill(&l->source, l->nin, in, out, scratch, piece, word);
+        TRY(cuda_kernel_run(l->kernel, device, l->source.blocks, CUDA_BLOCK, word,
+                            (size_t)l->source.nword * sizeof *word));
+    }
+    return 0;
 }

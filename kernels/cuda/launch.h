@@ -9,12 +9,14 @@ struct cuda_launch {
     struct cuda_source source;
     struct cuda_kernel *kernel; /* the process's */
     int nin;
+    struct cuda_launch *then; /* NULL: none */
 };
 /* Both in arena a. *out NULL without failure: the host computes it. E_KERNEL: its text does not compile. */
 int cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **out);
 int cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in,
                       int nout, const struct view *out, struct cuda_launch **made);
-/* Blocks until it is done. E_KERNEL. */
-int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, uint64_t piece);
+/* Blocks until it is done. scratch: source.scratch_bytes, which the device reaches. E_KERNEL. */
+int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
+                    uint64_t piece);
 
 #endif

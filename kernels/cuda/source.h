@@ -15,9 +15,11 @@
  *
  * A body of a line has n elements: of operand k x<k>(i), of result k y<k>(i, value) - also where they have one value a
  * line, or one for all lines, but operands that the record reads by position: x<k>(at), dim<k>(d), NDIM<k> of them;
- * where(i, at) gives the position of an element in operand 0, dim0(d), place0(d). line: its number; a.length; each(f),
- * once(f), fold<sums>(start, f), matching(...) of device.cuh, f a lambda; real, the type that it computes in, and wide,
- * in which it adds up. Both read c as bodies of element-wise operators do (kernels/op/eltwise.h).
+ * where(i, at) gives the position of an element in what lines are of, dim0(d), place0(d) and NDIM0 its sizes; of a
+ * result size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before. line: its number;
+ * a.length; each(f), once(f), fold<sums>(start, f), matching(...) of device.cuh, f a lambda; real, the type that it
+ * computes in, and wide, in which it adds up. Both read c as bodies of element-wise operators do
+ * (kernels/op/eltwise.h).
  *
  * A body of a product calls multiply<real>(...) of device.cuh. It has x<k>(at), dim<k>(d) and NDIM<k> as a body of an
  * element has, NDIM and size(d) of the result, and write(at, value).
@@ -43,14 +45,17 @@ struct cuda_source {
     int nfill;
     struct cuda_fill {
         int word, index;
-        enum { FILL_ADDRESS, FILL_NUMBER, FILL_PIECE } what; /* of, or behind, operand or result `index`; the piece */
-        int64_t skip;                                        /* bytes, added to an address */
+        /* Of, or behind, operand or result `index`; the piece; of the scratch of all passes. */
+        enum { FILL_ADDRESS, FILL_NUMBER, FILL_PIECE, FILL_SCRATCH } what;
+        int64_t skip; /* bytes, added to an address */
     } * fill;
+    size_t scratch_bytes;
+    struct cuda_source *then; /* the pass that is launched when this one is done; NULL: none */
 };
 
 /* The words of a run. in, out: as exec_enqueue has them; numbers are read now. word has room for nword. */
-void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, uint64_t piece,
-                      uint64_t *word);
+void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
+                      uint64_t piece, uint64_t *word);
 
 /* E_KERNEL: no engine computes it; the host does. Views as in kernel.h. */
 int cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s);

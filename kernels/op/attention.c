@@ -198,6 +198,26 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+/* A line is a query. */
+static const char line[] = ATTENTION_BODY BODY({
+    const int64_t me = at[ROW], seen = here ? keys : 0;
+    const auto mine = [&](int64_t j) { return sees(me, j) ? score(me, j) : -INFINITY; };
+    const double most = fold_of<greatest>(seen, (double)-INFINITY, mine);
+    const double sum = fold_of<sums>(seen, 0.0, [&](int64_t j) { return sees(me, j) ? exp(mine(j) - (real)most) : 0; });
+    for (int64_t base = 0; base < width; base += THREADS) {
+        const int64_t i = base + rank();
+        real y = 0;
+        sharing(
+            keys, [&](int64_t j) { return sees(me, j) ? exp(mine(j) - (real)most) / (real)sum : 0; },
+            [&](int64_t j, double weight) {
+                v[ROW] = j;
+                v[LAST] = i;
+                if (i < n && sees(me, j)) y = add_product(y, (real)weight, (real)x2(v));
+            });
+        if (i < n) y0(i, y);
+    }
+});
+
 const struct op op_attention = {
     .name = "attention",
     .doc = "softmax(scale q k^T + mask) v, without keys after the query when is_causal",
@@ -215,6 +235,8 @@ const struct op op_attention = {
     .split_form = split_form,
     .saves = "0123",
     .ref = ref,
+    .pass = (const struct line_pass[]){{.body = line, .of = 1, .writes = 1}, {NULL}},
+    .by_position = 1 << ATT_Q | 1 << ATT_K | 1 << ATT_V | 1 << ATT_MASK,
     .kernel = variants,
     .flops = attention_flops,
     .flags = OP_HIDDEN,

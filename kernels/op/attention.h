@@ -12,6 +12,37 @@
                                                                                 "is_causal", ATTR_BOOL,                \
                                                                                 .doc = "query i sees keys 0..i"}
 
+/* What the bodies of attention and its gradient begin with: where an operand's head lies that a line of the result is
+ * of, and the score of a query and a key. What is not seen is never read. */
+#define ATTENTION_BODY                                                                                                 \
+    BODY(                                                                                                              \
+        enum {LAST = NDIM - 1, ROW = NDIM - 2};                                                                        \
+        const int64_t keys = dim1(ROW), queries = dim0(ROW), width = dim2(LAST);                                       \
+        int64_t at[8], q[8], k[8], v[8], g[8], entry[9]; where(0, at); for (int d = 0; d < ROW; d++) {                 \
+            q[d] = dim0(d) == 1 ? 0 : at[d];                                                                           \
+            k[d] = dim1(d) == 1 ? 0 : at[d];                                                                           \
+            v[d] = dim2(d) == 1 ? 0 : at[d];                                                                           \
+            g[d] = at[d];                                                                                              \
+        } const auto sees = [&](int64_t query,                                                                         \
+                                int64_t key) { return !c->attr[IS_CAUSAL].i || key <= place0(ROW) + query; };          \
+        const auto score =                                                                                             \
+            [&](int64_t query, int64_t key) {                                                                          \
+                real sum = 0;                                                                                          \
+                q[ROW] = query;                                                                                        \
+                k[ROW] = key;                                                                                          \
+                for (int64_t e = 0; e < dim0(LAST); e++) {                                                             \
+                    q[LAST] = k[LAST] = e;                                                                             \
+                    sum = add_product(sum, (real)x0(q), (real)x1(k));                                                  \
+                }                                                                                                      \
+                sum *= (real)c->attr[SCALE].f;                                                                         \
+                if (absent(&c->in[3])) return sum;                                                                     \
+                for (int d = 0; d < NDIM3; d++) {                                                                      \
+                    const int own = NDIM - NDIM3 + d;                                                                  \
+                    entry[d] = dim3(d) == 1 ? 0 : own == LAST ? key : own == ROW ? query : at[own];                    \
+                }                                                                                                      \
+                return sum + (real)mask_adds(x3(entry));                                                               \
+            };)
+
 /* The texts of a rule, which attention_text_free() frees; scores and the mask (or "=") have a letter a dimension, the
  * keys' in brackets. */
 struct attention_text {

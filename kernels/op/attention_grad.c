@@ -125,6 +125,84 @@ static const struct kernel_variant variants[] = {
     {NULL},
 };
 
+/* First the queries: dq, and of each its greatest score, the sum of its weights before they are one, and the mean of t.
+ * Then the keys, whose line knows those of the queries of its head. */
+static const char queries[] = ATTENTION_BODY BODY({
+    const int64_t me = at[ROW], seen = here ? keys : 0;
+    const auto mine = [&](int64_t j) { return sees(me, j) ? score(me, j) : -INFINITY; };
+    const auto t = [&](int64_t j) {
+        real sum = 0;
+        g[ROW] = me;
+        v[ROW] = j;
+        for (int64_t e = 0; e < width; e++) {
+            g[LAST] = v[LAST] = e;
+            sum = add_product(sum, (real)x4(g), (real)x2(v));
+        }
+        return sum;
+    };
+    const double most = fold_of<greatest>(seen, (double)-INFINITY, mine);
+    const double sum = fold_of<sums>(seen, 0.0, [&](int64_t j) { return sees(me, j) ? exp(mine(j) - (real)most) : 0; });
+    const auto weight = [&](int64_t j) { return exp(mine(j) - (real)most) / (real)sum; };
+    const double mean = fold_of<sums>(seen, 0.0, [&](int64_t j) { return sees(me, j) ? weight(j) * t(j) : 0; });
+    for (int64_t base = 0; base < a.length; base += THREADS) {
+        const int64_t i = base + rank();
+        real y = 0;
+        sharing(
+            keys, [&](int64_t j) { return sees(me, j) ? (real)c->attr[SCALE].f * weight(j) * (t(j) - (real)mean) : 0; },
+            [&](int64_t j, double e) {
+                k[ROW] = j;
+                k[LAST] = i;
+                if (i < n && sees(me, j)) y = add_product(y, (real)e, (real)x1(k));
+            });
+        if (i < n) y0(i, y);
+    }
+    keep(0, most);
+    keep(1, sum);
+    keep(2, mean);
+});
+static const char keys[] = ATTENTION_BODY BODY({
+    const int64_t me = at[ROW], first = line / keys * queries;
+    const auto weight = [&](int64_t i) {
+        return exp(score(i, me) - (real)kept<double>(first + i, 0)) / (real)kept<double>(first + i, 1);
+    };
+    const auto t = [&](int64_t i) {
+        real sum = 0;
+        g[ROW] = i;
+        v[ROW] = me;
+        for (int64_t e = 0; e < width; e++) {
+            g[LAST] = v[LAST] = e;
+            sum = add_product(sum, (real)x4(g), (real)x2(v));
+        }
+        return sum - (real)kept<double>(first + i, 2);
+    };
+    for (int64_t base = 0; base < a.length; base += THREADS) {
+        const int64_t column = base + rank();
+        real y = 0;
+        sharing(
+            queries, [&](int64_t i) { return sees(i, me) ? (real)c->attr[SCALE].f * weight(i) * t(i) : 0; },
+            [&](int64_t i, double e) {
+                q[ROW] = i;
+                q[LAST] = column;
+                if (column < n && sees(i, me)) y = add_product(y, (real)e, (real)x0(q));
+            });
+        if (column < n) y1(column, y);
+    }
+    for (int64_t base = 0; base < width; base += THREADS) {
+        const int64_t column = base + rank();
+        real y = 0;
+        sharing(
+            queries, [&](int64_t i) { return sees(i, me) ? weight(i) : 0; },
+            [&](int64_t i, double p) {
+                g[ROW] = i;
+                g[LAST] = column;
+                if (here && column < width && sees(i, me)) y = add_product(y, (real)p, (real)x4(g));
+            });
+        if (here && column < width) y2(column, y);
+    }
+});
+static const struct line_pass passes[] = {
+    {.body = queries, .of = 1, .writes = 1, .keeps = 3}, {.body = keys, .of = 2, .writes = 1 << 1 | 1 << 2}, {NULL}};
+
 const struct op op_attention_grad = {
     .name = "attention_grad",
     .doc = "dq, dk and dv of attention",
@@ -144,6 +222,8 @@ const struct op op_attention_grad = {
     .grad = grad,
     .saves = "01234",
     .ref = ref,
+    .pass = passes,
+    .by_position = 1 << ATT_Q | 1 << ATT_K | 1 << ATT_V | 1 << ATT_MASK | 1 << ATT_OUT_GRAD,
     .kernel = variants,
     .flops = flops,
     .flags = OP_HIDDEN,

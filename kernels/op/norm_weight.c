@@ -69,6 +69,29 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = norm_accepts, .prepare = prepare, .run = run}, {NULL}};
 
+/* Mean and 1 / deviation of each row, then each column's sum. */
+static const char stats[] = BODY({
+    const double mean = c->attr[CENTER].i ? fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n : 0;
+    const double squares = fold<sums>(0.0, [&](int64_t i) { return (x0(i) - mean) * (x0(i) - mean); });
+    keep(0, mean);
+    keep(1, 1 / sqrt(squares / n + c->attr[EPS].f));
+});
+static const char columns[] = BODY({
+    const double sum =
+        fold<sums>(0.0, [&](int64_t i) { return x1(i) * ((x0(i) - kept<double>(i, 0)) * kept<double>(i, 1)); });
+    once([&] { y0(0, sum); });
+});
+
+static void
+row_dims(const struct call *c, bool *gone)
+{
+    norm_line_dims(c, gone);
+    for (int d = 0; d < c->in[X].ndim; d++) gone[d] = !gone[d];
+}
+
+static const struct line_pass passes[] = {
+    {.body = stats, .dims = norm_line_dims, .keeps = 2}, {.body = columns, .dims = row_dims, .writes = 1}, {NULL}};
+
 const struct op op_norm_weight = {
     .name = "norm_weight",
     .doc = "dw = sum over rows of dy xhat, xhat = (x - mean) / sqrt(variance + eps)",
@@ -82,6 +105,7 @@ const struct op op_norm_weight = {
     .grad = grad,
     .saves = "01",
     .ref = ref,
+    .pass = passes,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6}", "f32{2,3,5} f32{2,3,5} dims=2", "f32{4,6} f32{4,6} center=0",

@@ -61,7 +61,7 @@ gradient       yes]],
   device_info = {
     first = "cpu|cuda",
     sign = 'rille.device_info("cuda", 0)',
-    text = "the GPU of a device: {name =, memory =, capability =}",
+    text = "the GPU of a device: {name =, memory =, capability =, kernels =}",
     shows = "type(rille.device_info)",
     gives = "function",
   },

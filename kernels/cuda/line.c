@@ -1,0 +1,303 @@
+/* line.c - texts of kernels in which a group of threads goes along a line: folds, softmax, norms, in one pass or in
+ * several. */
+#include "kernels/cuda/making.h"
+
+#include "kernels/cpu/reduce.h"
+#include "runtime/error.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Along which dimensions of operand 0, or of a result, lines lie. */
+static void
+line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
+{
+    int axis = op_attr_find(c->op, "axis");
+    if (pass->dims)
+        pass->dims(c, gone);
+    else if (pass->of > 0)
+        gone[c->out[pass->of - 1].ndim - 1] = true;
+    else if (c->op->folds != RED_NONE)
+        reduced_dims(c, gone);
+    else if (c->op->line_dims)
+        c->op->line_dims(c, gone);
+    else if (axis >= 0 && c->op->attr[axis].flags & ATTR_ABSENT && !c->attr[axis].set)
+        memset(gone, true, c->in[0].ndim); /* all */
+    else if (axis >= 0)
+        gone[c->attr[axis].i] = true;
+    else if (c->in[0].ndim > 0)
+        gone[c->in[0].ndim - 1] = true;
+}
+
+/* The dimensions of what lines are of, in two lots: those along which its lines lie, and the others. */
+struct lines_on {
+    const struct view *of;
+    int ndim;
+    bool gone[MAX_DIM];
+    int64_t count, length;
+    int64_t size[2][MAX_DIM]; /* of the others, of the line */
+    int n[2];
+};
+
+static void
+split_dims(const struct kcall *k, const struct line_pass *pass, struct lines_on *l)
+{
+    const struct view *x = pass->of ? &k->out[pass->of - 1] : &k->in[0];
+    *l = (struct lines_on){.of = x, .ndim = x->ndim, .count = 1, .length = 1};
+    line_dims(k->call, pass, l->gone);
+    for (int d = 0; d < x->ndim; d++) {
+        l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1); /* walks divide by it, also those of no steps */
+        *(l->gone[d] ? &l->length : &l->count) *= x->dim[d];
+    }
+    for (int g = 0; g < 2; g++)
+        if (l->n[g] == 0) l->size[g][l->n[g]++] = 1;
+}
+
+/* The strides of a view along both lots: it has all dimensions of operand 0, or those of one lot. False: it has not. */
+static bool
+line_strides(const struct lines_on *l, const struct view *v, int64_t stride[2][MAX_DIM])
+{
+    memset(stride, 0, sizeof(int64_t[2][MAX_DIM]));
+    int at[2] = {0}, n[2] = {0};
+    for (int d = 0; d < l->ndim; d++) n[l->gone[d]]++;
+    for (int d = 0; d < l->ndim && v->ndim == l->ndim; d++) {
+        int g = l->gone[d];
+        bool one_loop = g == 1 && n[1] == 1; /* results may be longer or shorter along the line */
+        if (v->dim[d] > 1 && v->dim[d] != l->size[g][at[g]] && !one_loop) return false;
+        stride[g][at[g]++] = v->dim[d] <= 1 ? 0 : v->stride[d];
+    }
+    if (v->ndim == l->ndim) return true;
+    int only = view_numel(v) == l->count && v->ndim == n[0] ? 0 : 1;
+    if (v->ndim != n[only]) return false;
+    for (int d = 0; d < v->ndim; d++) {
+        if (MAX(v->dim[d], 1) != l->size[only][d]) return false;
+        stride[only][d] = v->stride[d];
+    }
+    return true;
+}
+
+static bool
+add_line_view(struct making *m, const struct lines_on *l, char name, int k, int index, const struct view *v)
+{
+    int64_t stride[2][MAX_DIM];
+    enum dtype d = (enum dtype)v->dtype;
+    const char *memory = making_memory(d), *type = making_compute(compute_of(d));
+    if (name == 'y' && view_numel(v) == 0) { /* a result that is not wanted, or of no lines */
+        str_addf(&m->head, "    template <class C> METHOD void y%d(int64_t, C) const {}\n", k);
+        return true;
+    }
+    if (!line_strides(l, v, stride)) return false;
+    str_addf(&m->member, "    struct { void *data; int64_t across[%d], along[%d]; } %c%d;\n", l->n[0], l->n[1], name,
+             k);
+    making_fill(m, FILL_ADDRESS, index, 0);
+    making_words(m, l->n[0], stride[0]);
+    making_words(m, l->n[1], stride[1]);
+    str_addf(&m->head,
+             "    METHOD int64_t %c%d_at(int64_t i) const\n    {\n"
+             "        return walk<%d>(line, a.across, a.%c%d.across) + walk<%d>(i, a.along, a.%c%d.along);\n    }\n",
+             name, k, l->n[0], name, k, l->n[1], name, k);
+    if (name == 'x')
+        str_addf(&m->head,
+                 "    METHOD %s x%d(int64_t i) const { return get<%s>(((const %s *)a.x%d.data)[x%d_at(i)]); }\n", type,
+                 k, type, memory, k, k);
+    else
+        str_addf(&m->head,
+                 "    template <class C> METHOD void y%d(int64_t i, C v) const\n    {\n"
+                 "        ((%s *)a.y%d.data)[y%d_at(i)] = put<%s>(v);\n    }\n",
+                 k, memory, k, k, memory);
+    return true;
+}
+
+/* The bodies of an operator that folds: of all of a line at once, of each of its parts, and of what these gave. */
+enum fold_form { FOLD_WHOLE, FOLD_PART, FOLD_PARTS };
+
+static const char *
+fold_body(struct arena *a, const struct kcall *k, enum fold_form form, int parts)
+{
+    static const char *const kind[NREDUCE] = {
+        [RED_SUM] = "sums", [RED_MAX] = "greatest", [RED_MIN] = "least", [RED_PROD] = "products"};
+    static const char *const text[] = {
+        [FOLD_WHOLE] = "const type v = fold<kind>(start, [&](int64_t i) { return (type)x0(i); });\n"
+                       "        once([&] { y0(0, v); });",
+        [FOLD_PART] = "lines of = *this;\n        of.line = line / PARTS;\n"
+                      "        const int64_t each = (n + PARTS - 1) / PARTS, from = line % PARTS * each;\n"
+                      "        const int64_t left = from < n ? n - from : 0;\n        keep(0, fold_of<kind>("
+                      "left < each ? left : each, start, [&](int64_t i) { return (type)of.x0(from + i); }));",
+        [FOLD_PARTS] =
+            "const type v = fold_of<kind>(here ? PARTS : 0, start, [&](int64_t i) {\n"
+            "            return kept<type>(line * PARTS + i, 0);\n        });\n        once([&] { y0(0, v); });"};
+    enum reduce r = k->call->op->folds;
+    bool real = compute_of((enum dtype)k->in[0].dtype) != COMP_I64;
+    double start = reduce_start_f(r);
+    int64_t whole = reduce_start_i(r, (enum dtype)k->out[0].dtype);
+    uint64_t bits;
+    memcpy(&bits, real ? (void *)&start : (void *)&whole, sizeof bits);
+    struct str body = {0};
+    str_addf(&body,
+             "typedef %s type;\n        typedef %s kind;\n        enum { PARTS = %d };\n"
+             "        const type start = bits_as<type>((uint64_t)0x%" PRIx64 "ull);\n        (void)start;\n        %s",
+             real ? "double" : "int64_t", kind[r], parts, bits, text[form]);
+    const char *own = arena_strdup(a, str_text(&body));
+    str_free(&body);
+    return own;
+}
+
+/* Where element i of the line lies in what it is of, for bodies that read others by position. */
+static void
+add_where(struct making *m, const struct lines_on *l, bool of_result)
+{
+    const struct view *x = l->of;
+    making_add_whole(m, 'z', 0, 0, x);
+    if (of_result)
+        str_addf(&m->head,
+                 "    METHOD int64_t size(int d) const { return a.z0.dim[d]; }\n"
+                 "    METHOD int64_t place(int d) const { return a.z0.offset[d]; }\n    enum { NDIM = %d };\n",
+                 x->ndim);
+    else
+        making_add_sizes(m, 'z', 0, x->ndim);
+    str_add(&m->head,
+            "    METHOD void where(int64_t i, int64_t *at) const\n    {\n        int64_t rest[] = {line, i};\n"
+            "        const bool along[] = {");
+    for (int d = 0; d < x->ndim; d++) str_addf(&m->head, "%d, ", l->gone[d]);
+    str_addf(&m->head,
+             "0};\n        for (int d = %d; d >= 0; d--) {\n"
+             "            const int64_t size = a.z0.dim[d] > 0 ? a.z0.dim[d] : 1;\n"
+             "            at[d] = rest[along[d]] %% size;\n            rest[along[d]] /= size;\n        }\n    }\n",
+             x->ndim - 1);
+}
+
+/* keep, kept: numbers of this pass's lines, and of those of the pass before, one after the other in scratch. */
+static void
+add_kept(struct making *m, int keeps, int kept)
+{
+    str_add(&m->member, "    uint64_t *scratch;\n");
+    making_fill(m, FILL_SCRATCH, 0, 0);
+    str_addf(&m->head,
+             "    template <class C> METHOD void keep(int k, C v) const\n    {\n"
+             "        once([&] { a.scratch[line * %d + k] = bits_as<uint64_t>(v); });\n    }\n"
+             "    template <class C> METHOD C kept(int64_t of, int k) const { return bits_as<C>(a.scratch[of * %d + "
+             "k]); }\n",
+             keeps, kept);
+}
+
+/* What a line is computed in. */
+static enum compute
+line_type(const struct kcall *k)
+{
+    enum compute type = compute_of((enum dtype)k->in[0].dtype);
+    for (int i = 0; i < k->call->nin; i++)
+        if (k->in[i].dtype == DT_F64 && !k->call->in[i].weak) type = COMP_F64;
+    return type;
+}
+
+/* Threads for a line: a line of few elements is worth one, and of few lines each has a block. */
+static int
+width_of(const struct lines_on *l)
+{
+    return l->length <= 8 ? 1 : l->length <= 512 && l->count >= 256 ? 32 : CUDA_BLOCK;
+}
+
+/* Declares operands and results as a pass reads and writes them. False: some do not lie along its lines. */
+static bool
+add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, uint32_t writes)
+{
+    const struct call *c = k->call;
+    bool can = true;
+    for (int i = 0; i < MAX(c->nin, op_noperand(c->op)) && can; i++) {
+        if (c->op->by_position >> i & 1)
+            making_add_operand(m, k, i);
+        else if (i >= c->nin || k->in[i].dtype == DT_NONE)
+            str_addf(&m->head, "    METHOD real x%d(int64_t = 0) const { return 0; }\n", i);
+        else if (c->in[i].weak)
+            making_add_number(m, i, (enum dtype)k->in[i].dtype);
+        else
+            can = add_line_view(m, l, 'x', i, i, &k->in[i]);
+    }
+    for (int i = 0; i < c->nout && can; i++)
+        if (writes >> i & 1) can = add_line_view(m, l, 'y', i, c->nin + i, &k->out[i]);
+    return can;
+}
+
+/* One pass; parts: how many lines each is cut into; kept: by the pass before, of each of its lines. */
+static int
+make_pass(struct arena *a, const struct kcall *k, const struct line_pass *pass, int parts, int kept,
+          struct cuda_source *s)
+{
+    struct making m = making_begin(a, s);
+    struct lines_on l;
+    if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
+    split_dims(k, pass, &l);
+    int width = width_of(&l);
+    int64_t count = l.count * parts;
+    str_addf(&m.member, "    int64_t n, length, across[%d], along[%d];\n", l.n[0], l.n[1]);
+    making_word(&m, (uint64_t)count);
+    making_word(&m, (uint64_t)l.length);
+    making_words(&m, l.n[0], l.size[0]);
+    making_words(&m, l.n[1], l.size[1]);
+    str_addf(&m.head,
+             "struct lines : team<%d> {\n    const args &a;\n    int64_t line;\n    typedef %s real;\n    typedef %s "
+             "wide;\n",
+             width, line_type(k) == COMP_F32 ? "float" : "double", line_type(k) == COMP_I64 ? "int64_t" : "double");
+    str_addf(&m.head, "    METHOD lines(const args &args_, double *room_) : a(args_), line(0) { room = room_; }\n");
+    making_add_names(&m.head, k->call->op);
+    if (k->call->op->by_position) add_where(&m, &l, pass->of > 0);
+    if (pass->keeps || kept) add_kept(&m, pass->keeps, kept);
+    bool can = add_lines(&m, k, &l, pass->writes);
+    str_addf(&m.head, "    METHOD void of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
+             pass->body);
+    str_addf(&m.body, "    __shared__ double room[%d];\n    lines l(a, room);\n", CUDA_BLOCK);
+    making_add_call(&m.body, "c", k->call);
+    str_addf(&m.body,
+             "    for (int64_t base = (int64_t)blockIdx.x * %d; base < a.n; base += (int64_t)gridDim.x * %d) {\n"
+             "        l.line = base + threadIdx.x / %d;\n        l.here = l.line < a.n;\n"
+             "        l.n = l.here ? a.length : 0;\n        if (!l.here) l.line = 0;\n        l.of(&c);\n    }\n",
+             CUDA_BLOCK / width, CUDA_BLOCK / width, width);
+    s->scratch_bytes = (size_t)(count * pass->keeps) * sizeof(uint64_t);
+    int status = making_finish(&m, "line", count * width);
+    return can ? status : fail(E_KERNEL, "%s: its operands do not lie along lines", k->call->op->name);
+}
+
+int
+making_passes(struct arena *a, const struct kcall *k, struct cuda_source *s)
+{
+    size_t scratch_bytes = 0;
+    struct cuda_source *to = s;
+    for (const struct line_pass *p = k->call->op->pass; p->body; p++) {
+        TRY(make_pass(a, k, p, 1, p == k->call->op->pass ? 0 : p[-1].keeps, to));
+        scratch_bytes = MAX(scratch_bytes, to->scratch_bytes);
+        if (p[1].body) to = to->then = ARENA_NEW(a, struct cuda_source);
+    }
+    s->scratch_bytes = scratch_bytes;
+    return 0;
+}
+
+/* Into how many parts a long line is cut, each for a block: its length and the number of lines alone decide. */
+static int
+parts_of(const struct lines_on *l)
+{
+    enum { PART = 1 << 14, MOST_PARTS = 1024 };
+    int parts = 1;
+    while (parts < MOST_PARTS && l->count * parts < MOST_PARTS && l->length / parts > PART) parts *= 2;
+    return parts;
+}
+
+int
+making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s)
+{
+    struct line_pass whole = {.writes = 1}, part = {.keeps = 1};
+    struct lines_on l;
+    split_dims(k, &whole, &l);
+    int parts = parts_of(&l);
+    whole.body = fold_body(a, k, parts == 1 ? FOLD_WHOLE : FOLD_PARTS, parts);
+    if (parts == 1) return make_pass(a, k, &whole, 1, 0, s);
+    part.body = fold_body(a, k, FOLD_PART, parts);
+    TRY(make_pass(a, k, &part, parts, 0, s));
+    s->then = ARENA_NEW(a, struct cuda_source);
+    return make_pass(a, k, &whole, 1, 1, s->then);
+}
+
+int
+making_line(struct arena *a, const struct kcall *k, struct cuda_source *s)
+{
+    return make_pass(a, k, &(struct line_pass){.body = k->call->op->line, .writes = UINT32_MAX}, 1, 0, s);
+}

@@ -1,0 +1,213 @@
+/* making.c - a kernel's text and argument, piece by piece. */
+#include "kernels/cuda/making.h"
+
+#include "runtime/error.h"
+#include "runtime/hash.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_WORDS = 500, MOST_BLOCKS = 1 << 20 }; /* the argument of a kernel is 4 KiB at most */
+
+/* ---- the argument ---- */
+
+void
+making_word(struct making *m, uint64_t w)
+{
+    ARENA_GROW(m->arena, m->to->word, m->to->nword + 1, m->room);
+    m->to->word[m->to->nword++] = w;
+}
+
+void
+making_words(struct making *m, int n, const int64_t *w)
+{
+    for (int i = 0; i < n; i++) making_word(m, (uint64_t)w[i]);
+}
+
+/* A word that a run fills in. */
+void
+making_fill(struct making *m, int what, int index, int64_t skip)
+{
+    ARENA_GROW(m->arena, m->to->fill, m->to->nfill + 1, m->fill_room);
+    struct cuda_fill *f = &m->to->fill[m->to->nfill++];
+    *f = (struct cuda_fill){.word = m->to->nword, .index = index, .skip = skip};
+    f->what = what;
+    making_word(m, 0);
+}
+
+/* ---- the words of C++ ---- */
+
+const char *
+making_memory(enum dtype d)
+{
+    static const char *const of[NDTYPE] = {
+        [DT_F32] = "float",  [DT_F64] = "double", [DT_BF16] = "bf16",   [DT_F16] = "f16",
+        [DT_BOOL] = "truth", [DT_U8] = "uint8_t", [DT_I32] = "int32_t", [DT_I64] = "int64_t"};
+    return of[d];
+}
+
+const char *
+making_compute(enum compute c)
+{
+    static const char *const of[NCOMPUTE] = {"float", "double", "int64_t"};
+    return of[c];
+}
+
+/* "APPROXIMATE" or "APPROXIMATE_TANH". */
+static void
+add_capitals(struct str *s, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) str_addf(s, "%c", toupper((unsigned char)text[i]));
+}
+
+/* The names of attributes and of their words, as bodies say them. */
+void
+making_add_names(struct str *s, const struct op *op)
+{
+    for (int i = 0; i < op_nattr(op); i++) {
+        const struct attr_def *a = &op->attr[i];
+        str_add(s, "    enum { ");
+        add_capitals(s, a->name, strlen(a->name));
+        str_addf(s, " = %d };\n", i);
+        const char *at = a->kind == ATTR_TEXT ? a->text : "";
+        for (int k = 0; *at; k++) {
+            size_t n = strcspn(at, "|");
+            str_add(s, "    enum { ");
+            add_capitals(s, a->name, strlen(a->name));
+            str_add(s, "_");
+            add_capitals(s, at, n);
+            str_addf(s, " = %d };\n", k);
+            at += n + (at[n] == '|');
+        }
+    }
+}
+
+static void
+add_real(struct str *s, double f)
+{
+    if (f != f)
+        str_add(s, "NAN");
+    else if (f - f != 0)
+        str_add(s, f < 0 ? "-INFINITY" : "INFINITY");
+    else
+        str_addf(s, "%.17g", f);
+}
+
+/* The call as bodies see it. */
+void
+making_add_call(struct str *s, const char *name, const struct call *c)
+{
+    str_addf(s, "        const call %s = {{", name);
+    for (int i = 0; i < op_nattr(c->op); i++) {
+        const struct attr *a = &c->attr[i];
+        str_addf(s, "{%d, %d, %" PRId64 "ll, ", a->set, a->n, a->i);
+        add_real(s, a->f);
+        str_add(s, ", {");
+        for (int k = 0; k < a->n; k++) str_addf(s, "%" PRId64 "ll, ", a->list[k]);
+        str_add(s, "0}}, ");
+    }
+    str_add(s, "{0, 0, 0, 0, {0}}}, {");
+    for (int i = 0; i < c->nin && i < OP_OPERAND; i++) str_addf(s, "{%d}, ", c->in[i].dtype != DT_NONE);
+    str_add(s, "{0}}};\n");
+}
+
+/* ---- the end ---- */
+
+/* Puts the parts together, under a name that is the digest of them. */
+int
+making_finish(struct making *m, const char *engine, int64_t threads)
+{
+    struct digest d = DIGEST_BEGIN;
+    struct str whole = {0};
+    struct cuda_source *to = m->to;
+    int status = 0;
+    const char *part[] = {str_text(&m->member), str_text(&m->head), str_text(&m->body)};
+    for (int i = 0; i < 3; i++) digest_bytes(&d, part[i], strlen(part[i]));
+    str_addf(&whole, "k%016" PRIx64, d.a ^ d.b);
+    to->name = arena_strdup(m->arena, str_text(&whole));
+    str_clear(&whole);
+    str_addf(&whole,
+             "namespace %s_ {\nstruct args {\n%s};\n%s\nextern \"C\" __global__ void __launch_bounds__(%d)\n"
+             "%s(const args a)\n{\n%s}\n}\n",
+             to->name, part[0], part[1], CUDA_BLOCK, to->name, part[2]);
+    to->text = arena_strdup(m->arena, str_text(&whole));
+    to->engine = engine;
+    to->blocks = MIN((threads + CUDA_BLOCK - 1) / CUDA_BLOCK, MOST_BLOCKS);
+    if (to->nword > MOST_WORDS) status = fail(E_KERNEL, "%d words are too many for a kernel", to->nword);
+    str_free(&whole);
+    str_free(&m->member);
+    str_free(&m->head);
+    str_free(&m->body);
+    return status;
+}
+
+struct making
+making_begin(struct arena *a, struct cuda_source *to)
+{
+    *to = (struct cuda_source){0};
+    return (struct making){.arena = a, .to = to};
+}
+
+/* ---- operands in memory, as bodies of positions and lines read them ---- */
+
+/* Declares in the struct of a body: number<k>, or x<k>(...), y<k>(..., value) by the strides of `loops`. */
+void
+making_add_number(struct making *m, int k, enum dtype d)
+{
+    str_addf(&m->member, "    int64_t number%d;\n", k);
+    making_fill(m, FILL_NUMBER, k, 0);
+    str_addf(&m->head, "    METHOD %s x%d(int64_t = 0) const { return bits_as<%s>(a.number%d); }\n", making_memory(d),
+             k, making_memory(d), k);
+}
+
+/* A view whose elements a body reads, or whose positions it asks for. */
+void
+making_add_whole(struct making *m, char name, int k, int index, const struct view *v)
+{
+    str_addf(&m->member, "    struct { void *data; int64_t dim[8], stride[8], offset[8], whole[8]; } %c%d;\n", name, k);
+    making_fill(m, FILL_ADDRESS, index, 0);
+    making_words(m, MAX_DIM, v->dim);
+    making_words(m, MAX_DIM, v->stride);
+    making_words(m, MAX_DIM, v->offset);
+    making_words(m, MAX_DIM, v->global);
+}
+
+/* dim<k>, place<k> and NDIM<k>, of the view that add_whole declared. */
+void
+making_add_sizes(struct making *m, char name, int k, int ndim)
+{
+    str_addf(&m->head,
+             "    METHOD int64_t dim%d(int d) const { return a.%c%d.dim[d]; }\n"
+             "    METHOD int64_t place%d(int d) const { return a.%c%d.offset[d]; }\n    enum { NDIM%d = %d };\n",
+             k, name, k, k, name, k, k, ndim);
+}
+
+static void
+add_reader(struct making *m, int k, const struct view *v)
+{
+    enum dtype d = (enum dtype)v->dtype;
+    str_addf(&m->head,
+             "    METHOD %s x%d(const int64_t *at) const\n    {\n        int64_t o = 0;\n"
+             "        for (int d = 0; d < %d; d++) o += at[d] * a.x%d.stride[d];\n"
+             "        return get<%s>(((const %s *)a.x%d.data)[o]);\n    }\n",
+             making_compute(compute_of(d)), k, v->ndim, k, making_compute(compute_of(d)), making_memory(d), k);
+    making_add_sizes(m, 'x', k, v->ndim);
+}
+
+void
+making_add_operand(struct making *m, const struct kcall *k, int i)
+{
+    if (i >= k->call->nin || k->in[i].dtype == DT_NONE) {
+        str_addf(&m->head,
+                 "    METHOD int64_t x%d(const int64_t * = 0) const { return 0; }\n"
+                 "    METHOD int64_t dim%d(int) const { return 1; }\n    enum { NDIM%d = 0 };\n",
+                 i, i, i);
+    } else if (k->call->in[i].weak) {
+        making_add_number(m, i, (enum dtype)k->in[i].dtype);
+    } else {
+        making_add_whole(m, 'x', i, i, &k->in[i]);
+        add_reader(m, i, &k->in[i]);
+    }
+}

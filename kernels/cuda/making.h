@@ -1,0 +1,48 @@
+/* making.h - a kernel under construction: what the engines write texts with (source.c, line.c).
+ *
+ * The argument is a struct `args` whose members are `member`, in the order of the words; `head` is what stands before
+ * the kernel, `body` what it does. Between making_begin and making_finish it belongs to one call and its thread; what
+ * is made lies in the caller's arena. */
+#ifndef RILLE_KERNELS_CUDA_MAKING_H
+#define RILLE_KERNELS_CUDA_MAKING_H
+
+#include "kernels/cpu/chain.h"
+#include "kernels/cuda/source.h"
+#include "runtime/str.h"
+
+struct making {
+    struct arena *arena;
+    struct cuda_source *to;
+    struct str member, head, body;
+    int room, fill_room;
+};
+
+struct making making_begin(struct arena *a, struct cuda_source *to);
+/* Puts the parts together, under a name that is the digest of them. E_KERNEL: the argument is too long. */
+int making_finish(struct making *m, const char *engine, int64_t threads);
+
+/* Words of the argument; one that a run fills in (what, index, skip: struct cuda_fill). */
+void making_word(struct making *m, uint64_t w);
+void making_words(struct making *m, int n, const int64_t *w);
+void making_fill(struct making *m, int what, int index, int64_t skip);
+
+/* The types of C++: of an element in memory, of what is computed with. */
+const char *making_memory(enum dtype d);
+const char *making_compute(enum compute c);
+
+/* In the struct of a body: the names of attributes and of their words; a number as x<k>(); a view whose elements it
+ * reads, or whose positions it asks for, as member <name><k>; dim<k>, place<k> and NDIM<k> of it; an operand by
+ * positions. In the kernel: the call `name` as bodies see it. */
+void making_add_names(struct str *s, const struct op *op);
+void making_add_number(struct making *m, int k, enum dtype d);
+void making_add_whole(struct making *m, char name, int k, int index, const struct view *v);
+void making_add_sizes(struct making *m, char name, int k, int ndim);
+void making_add_operand(struct making *m, const struct kcall *k, int i);
+void making_add_call(struct str *s, const char *name, const struct call *c);
+
+/* Lines (line.c): a call that folds, goes along lines in passes, or in one. */
+int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
+int making_passes(struct arena *a, const struct kcall *k, struct cuda_source *s);
+int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
+
+#endif
