@@ -76,6 +76,11 @@ if command -v c++ >/dev/null; then
   cached() { find "$RILLE_CACHE" -name '*.cubin' 2>/dev/null | wc -l; }
   ok "GPUs that compile compute what a cpu does" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   ok "what was compiled is kept" test "$(cached)" -gt 3
+  moving='local p = rille.placement("cuda", {0, 1, 2, 3})
+    local x = rille.tensor({1, 2, 3, 4, 5, 6, 7, 8}):to_global{placement = p, sbp = "S(0)"}
+    print(x:sum():to_global{placement = p, sbp = "B"}:item(), x:to_global{placement = p, sbp = "B"}[7]:item())'
+  ok "a move brings what it moves" prints $'36.0\t8.0' env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0,cuda:1x3 -e "$moving"
+  ok "by kernels, bit by bit or adding up" sh -c "grep -l . '$dir'/moves/*.cubin | wc -l | grep -qx [3-9]"
   touch -d yesterday "$RILLE_CACHE"/*
   ok "and found again" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   ok "so that nothing is written anew" prints "" find "$RILLE_CACHE" -name '*.cubin' -newermt 'today 00:00'

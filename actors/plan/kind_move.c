@@ -1,5 +1,7 @@
 /* kind_move.c - the work of a move's tasks: every slice is copied, or combined in the order of its sources. */
 #include "actors/plan/kind_move.h"
+#include "kernels/cuda/launch.h"
+#include "runtime/error.h"
 #include "runtime/stream.h"
 
 /* Does an argument come from the memory of another device than the result's? */
@@ -28,23 +30,39 @@ source(const void *of, int k, struct box_operand *out)
     *out = (struct box_operand){f->view, (char *)stream_reach(s->stream, s->work->in[f->arg]) + f->skip};
 }
 
-static void
+static int
+launch(const struct step *step, void *to)
+{
+    const struct box_move *m = step->move;
+    void *in[CUDA_SOURCES];
+    assert(m->nfrom <= CUDA_SOURCES);
+    for (int k = 0; k < m->nfrom; k++) {
+        struct box_operand o;
+        source(step, k, &o);
+        in[k] = o.data;
+    }
+    return cuda_launch_run(m->launch, step->stream->device, in, &to, NULL, 0);
+}
+
+static int
 take_step(const struct box_move *m, const struct stream_work *w, const struct stream *s)
 {
     struct view dst = *m->view;
+    struct step step = {m, w, s};
     dst.data = (char *)stream_reach(s, w->out[0]) + m->skip;
-    if (m->verb == BOX_FILL) {
+    if (m->launch) return launch(&step, dst.data);
+    if (m->verb == BOX_FILL)
         box_fill(m->reduce, &dst);
-        return;
-    }
-    box_reduce_each(m->reduce, &dst, m->nfrom, source, &(struct step){m, w, s});
+    else
+        box_reduce_each(m->reduce, &dst, m->nfrom, source, &step);
+    return 0;
 }
 
 static int
 carry_out(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
-    for (int i = 0; i < t->move.nstep; i++) take_step(&t->move.step[i], w, s);
+    for (int i = 0; i < t->move.nstep; i++) TRY(take_step(&t->move.step[i], w, s));
     return 0;
 }
 

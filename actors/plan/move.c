@@ -1,6 +1,8 @@
 /* move.c - values in other layouts: the box actors of a move, made once however many want it. */
 #include "actors/plan/lower.h"
 
+#include "kernels/cuda/launch.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 
 #include <string.h>
@@ -119,6 +121,22 @@ received_of(const struct mover *m, const struct box_source *s, const struct box 
     return own ? 0 : box_numel(slice, m->b->type.ndim) * box_source_width(m->b, s);
 }
 
+/* On a device that compiles, and whose kind's memory holds all that the move touches: by a kernel. */
+static int
+make_launch(struct mover *m, int32_t task, struct box_move *move)
+{
+    struct plan *p = m->l->plan;
+    int kind = p->device[m->l->draft[task].task.device].kind;
+    bool own = m->b->from->place->kind == kind && m->b->to->place->kind == kind;
+    if (!own || !(device_kind(kind)->flags & COMPILES) || move->verb == BOX_FILL) return 0;
+    struct view *in = ARENA_ARRAY(&m->l->tmp, struct view, move->nfrom);
+    struct cuda_launch *made;
+    for (int i = 0; i < move->nfrom; i++) in[i] = *move->from[i].view;
+    TRY(cuda_launch_combine(&p->arena, move->reduce, move->nfrom, in, move->view, &made));
+    move->launch = made;
+    return 0;
+}
+
 /* One more move of the task: a slice of a step of this work. dst, skip: where it goes in the task's register. */
 int
 move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
@@ -142,7 +160,7 @@ move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage,
         from->skip = skip * (int64_t)dtype_bytes(view.dtype);
         m->l->draft[task].task.move.received += received_of(m, &step->source[i], slice, rank, to_stage);
     }
-    return 0;
+    return make_launch(m, task, move);
 }
 
 /* ---- tasks ---- */

@@ -101,7 +101,8 @@ struct box_move {
     struct box_from *from; /* in the order in which the step combines them */
     int64_t skip;          /* bytes */
     const struct view *view;
-    const struct box *slice; /* fill: in global positions */
+    const struct box *slice;          /* fill: in global positions */
+    const struct cuda_launch *launch; /* of devices that compile; NULL: host code does it */
 };
 
 /* Element-wise nodes, and a product that leads them, that one task computes in one pass (fuse.c): what the chain reads,

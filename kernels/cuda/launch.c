@@ -42,6 +42,20 @@ cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int 
 }
 
 int
+cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
+                    struct cuda_launch **made)
+{
+    struct cuda_source s;
+    bool bits = nin == 1 && in->dtype == to->dtype;
+    *made = NULL;
+    if (bits ? cuda_source_copy(a, in, to, 0, &s) : cuda_source_combine(a, r, nin, in, to, &s)) {
+        err_clear();
+        return 0;
+    }
+    return finish(a, &s, nin, made);
+}
+
+int
 cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
                 uint64_t piece)
 {

@@ -11,10 +11,13 @@ struct cuda_launch {
     int nin;
     struct cuda_launch *then; /* NULL: none */
 };
-/* Both in arena a. *out NULL without failure: the host computes it. E_KERNEL: its text does not compile. */
+/* All in arena a. *out NULL without failure: the host computes it. E_KERNEL: its text does not compile. */
 int cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **out);
 int cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in,
                       int nout, const struct view *out, struct cuda_launch **made);
+/* As cuda_source_combine; one source of the result's dtype is copied bit by bit. */
+int cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
+                        struct cuda_launch **made);
 /* Blocks until it is done. scratch: source.scratch_bytes, which the device reaches. E_KERNEL. */
 int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
                     uint64_t piece);

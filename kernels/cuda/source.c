@@ -257,7 +257,7 @@ cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *
     struct call add = {.op = combining(r, (enum dtype)sum.dtype), .nin = 2, .nout = 1, .in = pair, .out = &sum};
     struct call round = {.op = &op_cast, .nin = 1, .nout = 1, .in = &sum, .out = &type, .attr = none};
     add.attr = none;
-    if (nin > LANES - 2) return fail(E_KERNEL, "%d sources are too many for a kernel", nin);
+    if (nin > CUDA_SOURCES) return fail(E_KERNEL, "%d sources are too many for a kernel", nin);
     struct fuse_step step[LANES];
     for (int i = 1; i < nin; i++) {
         step[i - 1] = (struct fuse_step){.call = &add, .out = -1};

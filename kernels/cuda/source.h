@@ -33,7 +33,8 @@
 #include "kernels/cpu/fuse.h"
 #include "runtime/arena.h"
 
-enum { CUDA_BLOCK = 256 }; /* threads of a block, of every kernel */
+enum { CUDA_BLOCK = 256 };  /* threads of a block, of every kernel */
+enum { CUDA_SOURCES = 62 }; /* of a combination, at most */
 
 struct cuda_source {
     const char *engine;
