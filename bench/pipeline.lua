@@ -1,9 +1,11 @@
--- pipeline.lua - pipelines of kernels that sleep, in real time: beside the virtual clock, and the bound of all schedules.
+-- pipeline.lua - pipelines of kernels that sleep, in real time: beside the virtual clock - with the costs that were measured,
+-- and where all take exactly SLEEP - and the bound of all schedules.
 --
 --   RILLE_THREADS=8 rille -d cpu:8 bench/pipeline.lua          bench/pipeline.sh runs it beside PyTorch's pipeline
 --
 -- A sleeping kernel wants no core, so that eight devices work at once on two. F, B and W take SLEEP each on every stage;
--- the first has no B. SLEEP and ROUNDS come from the environment. Prints lines "schedule, devices, pieces, least of ROUNDS, virtual clock, bound" in milliseconds.
+-- the first has no B. SLEEP and ROUNDS come from the environment. Prints lines "schedule, devices, pieces, least of ROUNDS,
+-- measured costs, SLEEP, bound" in milliseconds.
 
 local rille = require "rille"
 local SLEEP <const>, ROUNDS <const> = tonumber(os.getenv("SLEEP")) or 0.01, tonumber(os.getenv("ROUNDS")) or 2
@@ -53,8 +55,10 @@ for _, p in ipairs{4, 8} do
       local step, x = pipeline(dealt(p, case[2], case.back), m, case.schedule or case[1], case.skip)
       step(x):item()
       local time, chart = least(step, x), step:chart()
-      local work = case[2] * m * 3 * SLEEP
-      print(("%s\t%d\t%d\t%.1f\t%.1f\t%.1f"):format(case[1], p, m, 1e3 * time, 1e3 * chart.planned.time, 1e3 * (work + (p - 1) * SLEEP)))
+      local ideal = step:chart{forward = SLEEP, backward = SLEEP, weight = SLEEP}
+      local bound = case[2] * m * 3 * SLEEP + (p - 1) * SLEEP
+      print(("%s\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.1f"):format(case[1], p, m, 1e3 * time, 1e3 * chart.planned.time,
+        1e3 * ideal.planned.time, 1e3 * bound))
     end
   end
 end

@@ -8,8 +8,8 @@ set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
 python=${PYTHON:-build/venv/bin/python}
-printf '%-22s %8s %8s %10s %10s %10s\n' schedule devices pieces least clock bound
+printf '%-22s %8s %8s %10s %10s %10s %10s\n' schedule devices pieces least clock ideal bound
 {
   RILLE_THREADS=8 "$build/rille" -d cpu:8 bench/pipeline.lua
   if [ -x "$python" ]; then "$python" bench/pipeline.py; fi
-} | awk -F '\t' '{ printf "%-22s %8d %8d %10s %10s %10s\n", $1, $2, $3, $4, $5, $6 }'
+} | awk -F '\t' '{ printf "%-22s %8d %8d %10s %10s %10s %10s\n", $1, $2, $3, $4, $5, $6, $7 }'
