@@ -3,8 +3,8 @@
 --
 --   RILLE_THREADS=8 rille -d cpu:8 bench/pipeline.lua          bench/pipeline.sh runs it beside PyTorch's pipeline
 --
--- A sleeping kernel wants no core, so that eight devices work at once on two. F, B and W take SLEEP each on every stage;
--- the first has no B. SLEEP and ROUNDS come from the environment. Prints lines "schedule, devices, pieces, least of ROUNDS,
+-- A sleeping kernel wants no core, so that eight devices work at once on two. F, B and W take SLEEP each on every stage:
+-- on the first, B is for what is added to its input. SLEEP and ROUNDS come from the environment. Prints lines "schedule, devices, pieces, least of ROUNDS,
 -- measured costs, SLEEP, bound" in milliseconds.
 
 local rille = require "rille"
@@ -17,8 +17,10 @@ local function pipeline(devices, pieces, schedule, skip)
     on[q] = rille.placement("cpu", {d})
     weight[q] = rille.zeros({8, 8}, {placement = on[q], requires_grad = true})
   end
+  local shift = rille.zeros({8}, {placement = on[1], requires_grad = true})
   local step = rille.graph(function(x)
     local first
+    x = x + shift
     for q = 1, #devices do
       x = (q > 1 and x:to_global{placement = on[q], sbp = "B"} or x):matmul(weight[q]):tanh()
       first = first or x

@@ -76,7 +76,7 @@ try_plan(const struct plan *p, uint64_t *rng, struct count *c)
     struct act_time *act;
     int64_t n, idle = 0, busy = 0, *cost = random_costs(p, rng);
     c->plans++;
-    if (plan_play(p, cost, NULL, PLAY_DEVICES, &a, &act, &n)) diag("%s", err_text());
+    if (plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, &a, &act, &n)) diag("%s", err_text());
     c->acts += (int)n;
     c->once += comes_once(p, act, n);
     c->apart += one_at_a_time(p, act, n, false);
@@ -90,7 +90,7 @@ try_plan(const struct plan *p, uint64_t *rng, struct count *c)
     for (int32_t d = 0; d < p->ndevice; d++) busy += o.busy[d];
     c->explained += !turn;
     c->balanced += idle + busy == (o.end - o.begin) * p->ndevice;
-    if (!plan_play(p, cost, NULL, PLAY_THREADS, &a, &act, &n))
+    if (!plan_play(p, cost, &(struct play_how){.share = PLAY_THREADS}, &a, &act, &n))
         c->shared += comes_once(p, act, n) && one_at_a_time(p, act, n, true) && has_inputs(p, act, n);
     arena_fini(&a);
     free(cost);

@@ -599,6 +599,16 @@ worker_act(struct worker *w, int i)
     else
         act_now(w, task);
     say_doing(w, task, DOING_OVER);
+    if (w->row) w->free_ns = now_ns();
+}
+
+int64_t
+worker_bides(struct worker *w)
+{
+    const struct actor *actor = w->actors->actor;
+    for (; w->row < w->row_end && w->row->piece < actor[w->row->task].begun; w->row++) continue;
+    if (w->row == w->row_end || actor[w->row->task].waits == 0) return 0;
+    return MAX(0, w->free_ns + w->run->rows->patience[w->ready[0]] - now_ns());
 }
 
 bool
@@ -764,6 +774,12 @@ worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
     w->nready = 0;
     w->nact = 0;
     w->todo = w->plan->nact[w->id];
+    w->row = w->row_end = NULL;
+    if (run->rows) {
+        w->row = run->rows->act + run->rows->first[w->id];
+        w->row_end = run->rows->act + run->rows->first[w->id + 1];
+        w->free_ns = now_ns();
+    }
     worker_ask(w);
     w->asked = must_count();
     for (int i = 0; i < w->plan->nlocal[w->id]; i++) actor_reset(w, w->plan->local[w->id][i]);

@@ -201,6 +201,18 @@ play(struct worker *w, struct bus *b)
     return true;
 }
 
+/* Waits a moment of so long, for a message that makes ready what others wait for. */
+static void
+bide(struct worker *w, int64_t left)
+{
+    enum { LOOKS = 16, NAP_NS = 20000 };
+    worker_bill(w, -1);
+    if (left / LOOKS < NAP_NS)
+        relax();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = MIN(left / LOOKS, 1000000)}, NULL);
+}
+
 /* An act, or the end of some; false: there is none. Where a plan has one thread nobody has anything to say: several
  * acts at a time. */
 static bool
@@ -211,6 +223,11 @@ work(struct worker *w)
     if (b && !b->kind->threaded) return (w->nready > 0 || w->nunder > 0) && play(w, b);
     bool any = w->nunder > 0 && worker_complete(w);
     if (w->nready == 0 || w->stopped) return any;
+    int64_t left = w->row ? worker_bides(w) : 0;
+    if (left) {
+        bide(w, left);
+        return any;
+    }
     int n = w->plan->nthread == 1 ? ALONE : 1;
     do worker_act(w, 0);
     while (--n > 0 && w->nready > 0 && !w->stopped);

@@ -26,6 +26,7 @@ struct run {
     struct actors *actors;             /* the state of the plan's actors, kept between runs */
     const struct channel_far *far;     /* by channel: its other end */
     const struct transport *transport; /* of the bytes of channels; NULL when there are none */
+    const struct lane_rows *rows;      /* of threads: for what they wait a little; NULL: for nothing */
     bool timed;                        /* record when each act began and ended */
     bool poison;                       /* fill registers with NaN when their last reader gives them back */
     uint32_t id;                       /* its number, where a cluster counts them; 0: the engine does */

@@ -7,6 +7,7 @@
  * unless its device was at work until then. */
 #include "actors/plan/account.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -295,4 +296,42 @@ plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int
     struct books b = books_open(p, act, nact, a);
     find_stalls(&b, act, nact, a, out);
     find_memory(&b, a, out);
+}
+
+/* ---- what acts took ---- */
+
+static int
+by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* What the machine did meanwhile is in few acts, so the median has none of it. */
+bool
+account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost)
+{
+    struct arena tmp = {0};
+    int64_t *first = ARENA_ARRAY(&tmp, int64_t, p->ntask + 2), *ns = ARENA_ARRAY(&tmp, int64_t, nact + 1);
+    for (int64_t i = 0; i < nact; i++) first[act[i].task + 2]++;
+    for (int32_t i = 1; i <= p->ntask; i++) first[i + 1] += first[i];
+    for (int64_t i = 0; i < nact; i++) ns[first[act[i].task + 1]++] = act[i].end - act[i].begin;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        int64_t n = first[i + 1] - first[i];
+        if (n) qsort(ns + first[i], (size_t)n, sizeof *ns, by_number);
+        if (n) cost[i] = ns[first[i] + n / 2];
+    }
+    arena_fini(&tmp);
+    return nact > 0;
+}
+
+double
+account_jitter(const struct act_time *act, int64_t nact, const int64_t *cost)
+{
+    double all = 0, off = 0;
+    for (int64_t i = 0; i < nact; i++) {
+        all += (double)cost[act[i].task];
+        off += fabs((double)(act[i].end - act[i].begin - cost[act[i].task]));
+    }
+    return all > 0 ? MIN(1, 2 * off / all) : 0;
 }

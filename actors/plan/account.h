@@ -66,4 +66,10 @@ void plan_reckon(const struct plan *p, int64_t *cost);
 /* Returns the same of one rank's part of a node's call, without what an act takes by itself. */
 int64_t node_reckon(const struct program *p, int32_t node, struct arena *tmp);
 
+/* Sets what an act of each task took, nanoseconds: the median of its acts; a task without any keeps what it has. False:
+ * there are no acts. */
+bool account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost);
+/* Returns by what share of their costs acts took longer or shorter, at the most, if all shares are as likely. */
+double account_jitter(const struct act_time *act, int64_t nact, const int64_t *cost);
+
 #endif

@@ -9,6 +9,9 @@
 #include "runtime/error.h"
 #include "runtime/hash.h"
 
+#include <math.h>
+#include <string.h>
+
 /* ---- a heap of numbers by key ---- */
 
 struct heap {
@@ -57,12 +60,14 @@ struct lane {
     struct heap ready; /* tasks that may act, by key */
     int32_t task;      /* under way; -1: idle */
     int64_t begin, end;
+    const struct row_act *row, *row_end; /* what is still expected of it */
+    int64_t until;                       /* it waits for the first of that at most */
 };
 
 struct player {
     const struct plan *plan;
     const int64_t *cost;
-    const struct play_jitter *jitter;
+    const struct play_how *how;
     int32_t *lane_of; /* by task */
     struct lane *lane;
     int32_t nlane;
@@ -70,7 +75,7 @@ struct player {
     int32_t *token, *used, *give; /* by in-port: tokens, acts with the present register, which is given back next */
     int32_t *write, **left;       /* by out-port: the next register; by register: who still reads it */
     int32_t *begun, *waits;       /* by task: acts; ports that hold it up */
-    struct heap ends;             /* lanes at work, by when their act ends */
+    struct heap ends;             /* lanes, by when their act ends, or they have waited long enough */
     struct act_time *act;
     int64_t nact;
 };
@@ -99,16 +104,26 @@ make_ports(struct player *g, struct arena *a)
         for (int32_t k = 0; k < p->task[i].nout; left += p->task[i].out[k++].nreg) g->left[g->first_out[i] + k] = left;
 }
 
+static int32_t
+lane_of(const struct plan *p, enum play_share share, int32_t task)
+{
+    return share == PLAY_DEVICES ? p->task[task].device : p->task[task].thread;
+}
+
 /* Room for each lane's tasks, which are ready at most once each. */
 static void
-make_lanes(struct player *g, enum play_share share, struct arena *a)
+make_lanes(struct player *g, int64_t nact, struct arena *a)
 {
     const struct plan *p = g->plan;
+    const struct lane_rows *rows = g->how->rows;
+    enum play_share share = g->how->share;
     g->nlane = share == PLAY_DEVICES ? p->ndevice : p->nthread;
+    if (rows && rows->nlane == 0) rows = NULL;
+    assert(!rows || rows->nlane == g->nlane);
     g->lane = ARENA_ARRAY(a, struct lane, g->nlane + 1);
     g->lane_of = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     for (int32_t i = 0; i < p->ntask; i++) {
-        g->lane_of[i] = share == PLAY_DEVICES ? p->task[i].device : p->task[i].thread;
+        g->lane_of[i] = lane_of(p, share, i);
         g->lane[g->lane_of[i]].ready.n++;
     }
     for (int32_t k = 0; k < g->nlane; k++) {
@@ -117,9 +132,14 @@ make_lanes(struct player *g, enum play_share share, struct arena *a)
         h->value = ARENA_ARRAY(a, int32_t, h->n + 1);
         h->n = 0;
         g->lane[k].task = -1;
+        if (!rows) continue;
+        g->lane[k].row = rows->act + rows->first[k];
+        g->lane[k].row_end = rows->act + rows->first[k + 1];
     }
-    g->ends.key = ARENA_ARRAY(a, uint64_t, g->nlane + 1);
-    g->ends.value = ARENA_ARRAY(a, int32_t, g->nlane + 1);
+    int64_t nevent =
+        g->nlane + (rows ? 2 * nact : 0); /* who waits looks again after an act, or when another is ready */
+    g->ends.key = ARENA_ARRAY(a, uint64_t, nevent + 1);
+    g->ends.value = ARENA_ARRAY(a, int32_t, nevent + 1);
 }
 
 /* ---- the rule ---- */
@@ -191,10 +211,24 @@ settle(struct player *g, struct lane *l)
 static int64_t
 cost_of(const struct player *g, int32_t task)
 {
-    const struct play_jitter *j = g->jitter;
-    if (!j || j->share == 0) return g->cost[task];
+    const struct play_jitter *j = &g->how->jitter;
+    if (j->share == 0) return g->cost[task];
     uint64_t bits = hash_number(hash_number(j->seed, (uint64_t)task), (uint64_t)g->begun[task]) >> 11;
     return (int64_t)((double)g->cost[task] * (1 + j->share * ((double)bits * 0x1p-52 - 1)));
+}
+
+/* Does lane k wait for what is next in its row? Then it will look again when it has waited long enough. */
+static bool
+bides(struct player *g, int32_t k, int64_t now)
+{
+    struct lane *l = &g->lane[k];
+    for (; l->row < l->row_end && l->row->piece < g->begun[l->row->task]; l->row++) continue;
+    if (l->row == l->row_end || g->waits[l->row->task] == 0) return false;
+    int64_t until = l->end + g->how->rows->patience[l->ready.value[0]];
+    if (now >= until) return false;
+    if (l->until != until) heap_push(&g->ends, (uint64_t)until, k);
+    l->until = until;
+    return true;
 }
 
 static void
@@ -202,7 +236,7 @@ begin_acts(struct player *g, int64_t now)
 {
     for (int32_t k = 0; k < g->nlane; k++) {
         struct lane *l = &g->lane[k];
-        if (l->task >= 0 || l->ready.n == 0) continue;
+        if (l->task >= 0 || l->ready.n == 0 || bides(g, k, now)) continue;
         l->task = heap_pop(&l->ready);
         l->begin = now;
         l->end = now + cost_of(g, l->task);
@@ -220,11 +254,18 @@ check_finished(const struct player *g)
     return 0;
 }
 
-int
-plan_play(const struct plan *p, const int64_t *cost, const struct play_jitter *jitter, enum play_share share,
-          struct arena *a, struct act_time **act, int64_t *nact)
+static void
+next_event(struct player *g, int64_t now)
 {
-    struct player g = {.plan = p, .cost = cost, .jitter = jitter};
+    struct lane *l = &g->lane[heap_pop(&g->ends)];
+    if (l->task >= 0 && l->end == now) settle(g, l); /* else it has waited, for nothing or long ago */
+}
+
+int
+plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a, struct act_time **act,
+          int64_t *nact)
+{
+    struct player g = {.plan = p, .cost = cost, .how = how};
     struct arena tmp = {0};
     int64_t n = 0, now = 0;
     for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].nact;
@@ -232,17 +273,129 @@ plan_play(const struct plan *p, const int64_t *cost, const struct play_jitter *j
     g.begun = ARENA_ARRAY(&tmp, int32_t, p->ntask + 1);
     g.waits = ARENA_ARRAY(&tmp, int32_t, p->ntask + 1);
     make_ports(&g, &tmp);
-    make_lanes(&g, share, &tmp);
+    make_lanes(&g, n, &tmp);
     for (int32_t i = 0; i < p->ntask; i++) {
         g.waits[i] = p->task[i].nin; /* each wants its tokens; all registers are free */
         make_ready(&g, i);
     }
     for (begin_acts(&g, now); g.ends.n > 0; begin_acts(&g, now))
-        for (now = (int64_t)g.ends.key[0]; g.ends.n > 0 && (int64_t)g.ends.key[0] == now;)
-            settle(&g, &g.lane[heap_pop(&g.ends)]);
+        for (now = (int64_t)g.ends.key[0]; g.ends.n > 0 && (int64_t)g.ends.key[0] == now;) next_event(&g, now);
     int status = check_finished(&g);
     arena_fini(&tmp);
     *act = g.act;
     *nact = g.nact;
+    return status;
+}
+
+/* ---- rows ---- */
+
+enum { EVEN = 20, DRAWS = 8, ACTS = 1 << 18 }; /* into so many parts times are rounded; what is played at most */
+
+static int64_t
+longest(const int64_t *ns, int64_t n)
+{
+    int64_t most = 0;
+    for (int64_t k = 0; k < n; k++) most = MAX(most, ns[k]);
+    return most;
+}
+
+/* The unit in which moments - a piece on one device, for one stage, of one phase - are told: a part of the shortest
+ * that is not little beside the longest. */
+static int64_t
+even_unit(const int64_t *ns, int64_t n)
+{
+    int64_t most = longest(ns, n), least = most;
+    for (int64_t k = 0; k < n; k++)
+        if (ns[k] >= most / EVEN) least = MIN(least, ns[k]);
+    return MAX(1, least / EVEN);
+}
+
+/* Costs as they were meant: moments take whole units, so that what takes about as long takes equally long, and moves,
+ * and what comes once, nothing if that is little. A device that begins something else because it is late by a move's
+ * time would be late by an act's. */
+static int64_t *
+even_costs(const struct plan *p, const int64_t *cost, struct arena *a)
+{
+    int32_t nstage = 1;
+    for (int32_t i = 0; i < p->ntask; i++) nstage = MAX(nstage, p->task[i].stage + 1);
+    int64_t n = (int64_t)p->ndevice * nstage * (PHASE_BATCH + 1), *even = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    int64_t *work = ARENA_ARRAY(a, int64_t, n + 1), *before = ARENA_ARRAY(a, int64_t, n + 1);
+    for (int32_t i = 0; i < p->ntask; i++) work[task_moment(&p->task[i], nstage)] += cost[i];
+    int64_t little = longest(work, n) / EVEN;
+    memset(work, 0, sizeof *work * (size_t)n);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        bool counts = t->nact == p->pieces && !(t->kind->flags & KIND_MOVE);
+        even[i] = counts || cost[i] > little ? cost[i] : 0;
+        if (t->nact == p->pieces) work[task_moment(t, nstage)] += even[i];
+    }
+    int64_t unit = even_unit(work, n);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        int64_t k = task_moment(&p->task[i], nstage), until = before[k] + even[i];
+        if (p->task[i].nact < p->pieces || work[k] == 0) continue;
+        double scale = (double)((work[k] + unit / 2) / unit * unit) / (double)work[k];
+        even[i] = llround(scale * (double)until) - llround(scale * (double)before[k]);
+        before[k] = until;
+    }
+    return even;
+}
+
+/* Sum of what so many draws of the jitter take. */
+static int64_t
+time_of_draws(const struct plan *p, const int64_t *cost, struct play_how how, int64_t ndraw)
+{
+    int64_t sum = 0, n;
+    for (int64_t i = 0; i < ndraw; i++, how.jitter.seed++) {
+        struct arena tmp = {0};
+        struct act_time *act;
+        if (!plan_play(p, cost, &how, &tmp, &act, &n) && n) sum += act[n - 1].end;
+        arena_fini(&tmp);
+    }
+    return sum;
+}
+
+static void
+set_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, double share)
+{
+    for (int32_t i = 0; i < p->ntask; i++) r->patience[i] = (int64_t)(share * (double)cost[i]);
+}
+
+/* Of shares of an act that one may wait the one with which draws take least. */
+static void
+choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, struct play_how how, int64_t ndraw)
+{
+    static const double share[] = {0, 0.2, 1, 4};
+    int64_t least = INT64_MAX;
+    size_t best = 0;
+    how.rows = r;
+    for (size_t i = 0; i < countof(share); i++) {
+        set_patience(r, p, cost, share[i]);
+        int64_t time = time_of_draws(p, cost, how, ndraw);
+        if (time < least) best = i;
+        least = MIN(least, time);
+    }
+    set_patience(r, p, cost, share[best]);
+    if (best == 0) r->nlane = 0;
+}
+
+int
+play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a, struct lane_rows *out)
+{
+    struct arena tmp = {0};
+    struct act_time *act;
+    int64_t n = 0;
+    int status = plan_play(p, even_costs(p, cost, &tmp), &(struct play_how){.share = how->share}, &tmp, &act, &n);
+    *out = (struct lane_rows){.nlane = how->share == PLAY_DEVICES ? p->ndevice : p->nthread};
+    out->first = ARENA_ARRAY(a, int64_t, out->nlane + 2);
+    out->act = ARENA_ARRAY(a, struct row_act, n + 1);
+    out->patience = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    for (int64_t i = 0; i < n; i++) out->first[lane_of(p, how->share, act[i].task) + 2]++;
+    for (int32_t k = 0; k < out->nlane; k++) out->first[k + 1] += out->first[k];
+    for (int64_t i = 0; i < n; i++)
+        out->act[out->first[lane_of(p, how->share, act[i].task) + 1]++] = (struct row_act){act[i].task, act[i].piece};
+    arena_fini(&tmp);
+    int64_t ndraw = status || n == 0 ? 0 : MIN(DRAWS, ACTS / n);
+    if (ndraw) choose_patience(out, p, cost, *how, ndraw);
+    if (!ndraw) out->nlane = 0;
     return status;
 }

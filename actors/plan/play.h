@@ -24,9 +24,33 @@ struct play_jitter {
     uint64_t seed;
 };
 
-/* jitter NULL: none. cost: by task, nanoseconds of an act. Gives every act of the plan in the order in which they end,
- * from time 0. E_PLAN when the plan does not run to its end, as every proved plan does. */
-int plan_play(const struct plan *p, const int64_t *cost, const struct play_jitter *jitter, enum play_share share,
-              struct arena *a, struct act_time **act, int64_t *nact);
+/* What each lane - a device, or a thread - is expected to do, in order. Where acts of many lanes end at about the same
+ * moment, who takes what is ready at once puts off what comes a little later, and others wait for, by a whole act. A
+ * lane with a row waits for the next act of it a share of what it would begin instead. */
+struct lane_rows {
+    int32_t nlane;  /* 0: nobody waits */
+    int64_t *first; /* by lane, and where the last one ends */
+    struct row_act {
+        int32_t task, piece;
+    } * act;
+    int64_t *patience; /* by task: nanoseconds that a lane waits rather than begin it */
+};
+
+struct play_how {
+    enum play_share share;
+    struct play_jitter jitter;
+    const struct lane_rows *rows; /* of lanes that share so; NULL: none */
+};
+
+/* cost: by task, nanoseconds of an act. Gives every act of the plan in the order in which they end, from time 0. E_PLAN
+ * when the plan does not run to its end, as every proved plan does. */
+int plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a,
+              struct act_time **act, int64_t *nact);
+
+/* Gives the rows of a plan whose acts take so long, in arena a, and how long one waits: of nothing, a fifth of an act,
+ * one and four what lets draws of the jitter, from its seed on, end soonest. What comes in pieces counts as even: that
+ * is what stages are meant to be. Plans of many acts have no rows: all draws together take about 0.1 s. E_PLAN. */
+int play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a,
+              struct lane_rows *out);
 
 #endif

@@ -39,29 +39,6 @@ struct charting {
 
 /* ---- costs ---- */
 
-static int
-by_number(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The median of each task's acts: what the machine did meanwhile is in few of them. */
-static bool
-measured_costs(struct charting *x)
-{
-    int64_t *first = ARENA_ARRAY(x->a, int64_t, x->p->ntask + 2), *ns = ARENA_ARRAY(x->a, int64_t, x->nact + 1);
-    for (int64_t i = 0; i < x->nact; i++) first[x->act[i].task + 2]++;
-    for (int32_t i = 1; i <= x->p->ntask; i++) first[i + 1] += first[i];
-    for (int64_t i = 0; i < x->nact; i++) ns[first[x->act[i].task + 1]++] = x->act[i].end - x->act[i].begin;
-    for (int32_t i = 0; i < x->p->ntask; i++) {
-        int64_t n = first[i + 1] - first[i];
-        if (n) qsort(ns + first[i], (size_t)n, sizeof *ns, by_number);
-        if (n) x->cost[i] = ns[first[i] + n / 2];
-    }
-    return x->nact > 0;
-}
-
 /* Number of the tasks that share what is given for one device, stage and kind of work. */
 static int32_t
 group_of(const struct charting *x, int32_t task)
@@ -291,11 +268,16 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     if (costs)
         given_costs(x, costs);
     else
-        x->c->reckoned = !measured_costs(x);
+        x->c->reckoned = !account_costs(x->p, x->act, x->nact, x->cost);
     mean_costs(x);
     tell_dial(x);
-    struct play_jitter jitter = {costs ? costs->jitter : 0, costs ? (uint64_t)costs->seed : 0};
-    TRY(plan_play(x->p, x->cost, &jitter, PLAY_DEVICES, x->a, &act, &nact));
+    struct lane_rows rows;
+    struct play_how how = {.share = PLAY_DEVICES};
+    how.jitter.share = costs ? costs->jitter : account_jitter(x->act, x->nact, x->cost);
+    TRY(play_rows(x->p, x->cost, &how, x->a, &rows));
+    how.rows = &rows;
+    how.jitter = (struct play_jitter){costs ? costs->jitter : 0, costs ? (uint64_t)costs->seed : 0};
+    TRY(plan_play(x->p, x->cost, &how, x->a, &act, &nact));
     tell_run(x, act, nact, &x->c->planned);
     return 0;
 }

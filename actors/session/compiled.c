@@ -292,6 +292,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (g->meta) return meta_outcomes(g, out);
     uint64_t ordinal = s->ordinal;
     TRY(bind_graph(g, nin, in));
+    g->runner->run.rows = g->rows.nlane ? &g->rows : NULL;
     int status = runner_run(s, g->runner, g->watched || g->ncall < WARM_CALLS);
     g->ncall++;
     drop_sorted(g);
@@ -304,6 +305,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     }
     take_outcomes(g, out);
     measure_keep(g);
+    if (g->ncall == WARM_CALLS) measure_rows(g);
     if (!g->trace_path) return 0;
     char *path = g->trace_path;
     g->trace_path = NULL;

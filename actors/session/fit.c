@@ -113,7 +113,8 @@ time_of(struct fitter *f, const struct plan *p)
     struct act_time *act;
     int64_t n, *cost = ARENA_ARRAY(&a, int64_t, p->ntask + 1);
     plan_reckon(p, cost);
-    double time = !plan_play(p, cost, NULL, PLAY_DEVICES, &a, &act, &n) && n ? (double)act[n - 1].end : 0;
+    double time =
+        !plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, &a, &act, &n) && n ? (double)act[n - 1].end : 0;
     arena_fini(&a);
     return time;
 }

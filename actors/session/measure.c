@@ -4,6 +4,7 @@
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
 #include "actors/session/sight.h"
+#include "runtime/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +156,31 @@ measure_keep(struct rille_graph *g)
         keep_acts(g, acts, n);
     }
     g->begin_ns = engine_begin_ns(g->s->engine);
+}
+
+/* Threads wait for what is next in a row where a step comes in pieces, its devices have several threads here, and these
+ * do the work themselves. */
+static bool
+has_rows(const struct rille_graph *g)
+{
+    const struct plan *p = g->runner->plan;
+    bool apart = p->pieces > 1 && p->nthread > 1 && !g->s->cluster;
+    for (int32_t d = 0; d < p->ndevice; d++) apart = apart && !device_kind(p->device[d].kind)->stream_new;
+    return apart;
+}
+
+void
+measure_rows(struct rille_graph *g)
+{
+    struct arena tmp = {0};
+    const struct plan *p = g->runner->plan;
+    int64_t *cost = ARENA_ARRAY(&tmp, int64_t, p->ntask + 1);
+    struct play_how how = {.share = PLAY_THREADS};
+    if (has_rows(g) && account_costs(p, g->act, g->nact, cost)) {
+        how.jitter.share = account_jitter(g->act, g->nact, cost);
+        if (play_rows(p, cost, &how, &g->arena, &g->rows)) err_clear();
+    }
+    arena_fini(&tmp);
 }
 
 /* Room for the devices of all parts. */
