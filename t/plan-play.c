@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 struct count {
-    int plans, acts, once, apart, caused, explained, balanced, shared, ran;
+    int plans, acts, once, apart, caused, explained, balanced, shared, ran, patient, rows;
 };
 
 static int64_t *
@@ -68,6 +68,21 @@ has_inputs(const struct plan *p, const struct act_time *act, int64_t n)
     return good;
 }
 
+/* Waiting for what is next in a row, do lanes do the same acts? */
+static bool
+keeps_rows(const struct plan *p, const int64_t *cost, uint64_t *rng, struct arena *a, struct count *c)
+{
+    struct play_how how = {.share = PLAY_DEVICES, .jitter = {0.3, next_random(rng)}};
+    struct lane_rows rows;
+    struct act_time *act;
+    int64_t n;
+    if (play_rows(p, cost, &how, a, &rows)) return false;
+    c->rows += rows.nlane > 0;
+    how.rows = &rows;
+    bool good = !plan_play(p, cost, &how, a, &act, &n);
+    return good && comes_once(p, act, n) && one_at_a_time(p, act, n, false) && has_inputs(p, act, n);
+}
+
 static void
 try_plan(const struct plan *p, uint64_t *rng, struct count *c)
 {
@@ -92,6 +107,7 @@ try_plan(const struct plan *p, uint64_t *rng, struct count *c)
     c->balanced += idle + busy == (o.end - o.begin) * p->ndevice;
     if (!plan_play(p, cost, &(struct play_how){.share = PLAY_THREADS}, &a, &act, &n))
         c->shared += comes_once(p, act, n) && one_at_a_time(p, act, n, true) && has_inputs(p, act, n);
+    c->patient += keeps_rows(p, cost, rng, &a, c);
     arena_fini(&a);
     free(cost);
 }
@@ -121,6 +137,8 @@ main(void)
     is_int(c.explained, c.plans, "a device that is idle waits for a result or for a register");
     is_int(c.balanced, c.plans, "busy and idle times add up");
     is_int(c.shared, c.plans, "devices of a thread take turns");
+    is_int(c.patient, c.plans, "who waits for what is next in a row does the same acts, after the same inputs");
+    ok(c.rows > 10, "somebody waits in %d plans", c.rows);
     is_int(c.ran, c.plans, "and what was played is what actors run to its end");
     engine_free(&e);
     rille_close(&s);
