@@ -67,7 +67,9 @@ live_played(const struct plan *p, int32_t device, int play, struct arena *a)
         random = random * 1664525 + 1013904223;
         cost[i] = 1 + (play ? random >> 20 : 1000);
     }
-    return plan_play(p, cost, NULL, PLAY_DEVICES, a, &act, &nact) ? -1 : live_peak(p, device, act, nact, a);
+    return plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, a, &act, &nact)
+               ? -1
+               : live_peak(p, device, act, nact, a);
 }
 
 /* What an act of each task adds to a device's bytes, less what it gives back there as the last of its readers. */
@@ -107,7 +109,9 @@ live_greedy(const struct plan *p, int32_t device, struct arena *a)
         t->turn = growth[i] > 0 ? 0 : growth[i] == 0 ? 1 : 2;
         t->lead = (int32_t)((double)(growth[i] > 0 ? most - growth[i] : -growth[i]) / (double)most * 0xffff);
     }
-    return plan_play(&q, cost, NULL, PLAY_THREADS, a, &act, &nact) ? -1 : live_peak(p, device, act, nact, a);
+    return plan_play(&q, cost, &(struct play_how){.share = PLAY_THREADS}, a, &act, &nact)
+               ? -1
+               : live_peak(p, device, act, nact, a);
 }
 
 /* Of the device whose registers take the most: the arena without scratch, and the least that it could be as far as is

@@ -68,7 +68,7 @@ plays(const struct parts *x)
         all += t->nact;
         good = good && (!(t->kind->flags & KIND_SENDS) || t->out[t->nout - 1].nfan == 1);
     }
-    good = good && !plan_play(p, cost, NULL, PLAY_DEVICES, &a, &act, &nact) && nact == all;
+    good = good && !plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, &a, &act, &nact) && nact == all;
     arena_fini(&a);
     return good;
 }

@@ -138,7 +138,7 @@ main(void)
     is_int(c.balanced, c.plans, "busy and idle times add up");
     is_int(c.shared, c.plans, "devices of a thread take turns");
     is_int(c.patient, c.plans, "who waits for what is next in a row does the same acts, after the same inputs");
-    ok(c.rows > 10, "somebody waits in %d plans", c.rows);
+    ok(c.rows > 0, "somebody waits in %d plans", c.rows);
     is_int(c.ran, c.plans, "and what was played is what actors run to its end");
     engine_free(&e);
     rille_close(&s);
