@@ -14,6 +14,7 @@ enum {
     IDLE = 60,        /* bounds without gain, before what is possible is split */
     IDLE_LARGE = 300, /* where it is not split, or no choice is known */
     BOUNDS = 4000,    /* of a search that nobody stops */
+    BLIND = 200,      /* bounds of parts while no choice is known: there may be none */
     PATIENCE = 3,     /* looks at one bound */
     MANY = 1500,      /* a folded network of more variables stays large */
     SWEEPS = 6,       /* of that at each price */
@@ -35,6 +36,7 @@ struct limited {
     struct best *best;
     int64_t scale, least_peak;
     int32_t budget;      /* bounds that may still be asked */
+    int32_t blind;       /* bounds of parts since which no choice is known */
     int64_t work;        /* of the last one */
     struct cfn *large;   /* the folded network with the last messages, if it stays large */
     int64_t *best_price; /* by time: those of the best bound */
@@ -227,6 +229,7 @@ part_bound(void *of, bool *found)
 {
     struct limited *m = of;
     int64_t was = m->best->cost, bound = bound_now(m, found);
+    m->blind = m->best->cost >= NET_NEVER ? m->blind + 1 : 0;
     if (m->best->cost < was && m->is_near) nearby_set(&m->nearby, m->value);
     return bound;
 }
@@ -247,7 +250,8 @@ part_goal(void *of, double bound)
 static bool
 part_stop(void *of)
 {
-    return out_of_time(of);
+    const struct limited *m = of;
+    return m->blind >= BLIND || out_of_time(of);
 }
 
 static void

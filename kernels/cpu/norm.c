@@ -128,7 +128,7 @@ gradient(int64_t n, const float *x, const float *dy, const float *weight, struct
 {
     float scale = t.rstd * mean_ux;
     INDEPENDENT
-    for (int64_t i = 0; i < n; i++) dx[i] = t.rstd * fmaf(distance(x[i], t), -scale, fmaf(dy[i], weight[i], -mean_u));
+    for (int64_t i = 0; i < n; i++) dx[i] = t.rstd * fmaf(distance(x[i], t), -scale, dy[i] * weight[i] - mean_u);
 }
 
 VECTOR static void
