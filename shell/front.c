@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { USAGE = 2, WORKERS_MOST = FRONT_CHILDREN, WAIT_STARTED = 30, WAIT_JOINED = 300 };
+enum { USAGE = 2, WORKERS_MOST = FRONT_CHILDREN, WORLD_MOST = 1024, WAIT_STARTED = 30, WAIT_JOINED = 300 };
 
 static const char help[] =
     "usage: rille launch -n N [options] [script.lua [args]]      N worker processes on this host\n"
@@ -339,8 +339,8 @@ coordinator(const struct words *w, struct front *f)
     if (!w->bind) return usage("coordinator: --bind ADDRESS is wanted: where workers join%s", "");
     if (rille_address(w->bind)) return usage("coordinator: --bind: %s", rille_error());
     if (!w->world) return usage("coordinator: --world N is wanted: how many workers there are to be%s", "");
-    if (integer(w->world, 1, WORKERS_MOST, &f->cluster.workers))
-        return usage("coordinator: --world is a number of workers from 1 to 256, not '%s'", w->world);
+    if (integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
+        return usage("coordinator: --world is a number of workers from 1 to 1024, not '%s'", w->world);
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
     f->on = true;
@@ -437,8 +437,8 @@ keys(int argc, char **argv)
     if (code) return code;
     if (!w.world && argc == 2) return keys_one();
     if (!w.world || argc != 3) return usage("keys: --world N FOLDER, or nothing%s", "");
-    if (integer(w.world, 1, WORKERS_MOST, &workers))
-        return usage("keys: --world is a number of workers from 1 to 256, not '%s'", w.world);
+    if (integer(w.world, 1, WORLD_MOST, &workers))
+        return usage("keys: --world is a number of workers from 1 to 1024, not '%s'", w.world);
     return keys_folder(argv[2], workers);
 }
 

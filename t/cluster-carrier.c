@@ -260,7 +260,10 @@ test_impostor(void)
     ok(hear(&a, 2000, 1) == 0, "what a worker says with the key of another rank is not heard");
     side_close(&a);
     side_close(&b);
-    for (int i = 0; i < 3; i++) str_free(&text[i]);
+    for (int i = 0; i < 3; i++) {
+        key_forget(&k[i]);
+        str_free(&text[i]);
+    }
 }
 
 int

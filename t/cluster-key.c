@@ -45,6 +45,7 @@ test_core(void)
     r.rlim_cur = r.rlim_max;
     setrlimit(RLIMIT_CORE, &r);
     bool read = !key_read(path, 0, &k);
+    if (read) key_forget(&k);
     getrlimit(RLIMIT_CORE, &r);
     ok(read && r.rlim_cur <= 1, "who has read a key leaves no core file (the host lets it have %s)",
        r.rlim_max ? "one" : "none");
@@ -73,11 +74,13 @@ test_whose(void)
         int status = key_read(path, row[i].whose, &k);
         ok(row[i].text ? status == E_ARG && strstr(err_text(), row[i].text) : !status, "the file of %d for %d: %s",
            row[i].file, row[i].whose, row[i].text ? row[i].text : "it is its own");
+        key_forget(&k);
     }
     for (int whose = KEY_COORDINATORS; whose < RANKS; whose++) {
         if (whose == KEY_ANY) continue;
         ok(!key_read(folder, whose, &k) && k.rank == whose && k.nrank == RANKS, "%d finds its own in the folder",
            whose);
+        key_forget(&k);
     }
     ok(key_read(folder, KEY_ANY, &k) == E_ARG && strstr(err_text(), "--rank R"), "who has no rank has none there");
     ok(key_read(folder, RANKS, &k) == E_IO && strstr(err_text(), "worker-3"), "nor has a rank that there is not");
@@ -94,8 +97,11 @@ test_damage(const struct str *text, const char *what)
     int taken = 0, n = 10000;
     struct key k;
     ok(!key_parse(text->text, text->len, &k), "%s is read", what);
-    for (size_t cut = 0; cut + 1 < text->len; cut++)
+    key_forget(&k);
+    for (size_t cut = 0; cut + 1 < text->len; cut++) {
         taken += !key_parse(text->text, cut, &k) && (k.nrank == 0 || !k.secret[k.rank >= 0][0]);
+        key_forget(&k);
+    }
     ok(!taken, "%s that is cut off is refused, or has a secret and all before it", what);
     for (int i = 0; i < n; i++) {
         struct str bad = {0};
@@ -104,8 +110,26 @@ test_damage(const struct str *text, const char *what)
             bad.text[next_random(&state) % bad.len] = (char)next_random(&state);
         if (!key_parse(bad.text, bad.len, &k)) taken += strlen(k.public[KEY_COORDINATOR]) != KEY_TEXT - 1;
         str_free(&bad);
+        key_forget(&k);
     }
     ok(!taken, "%d damaged ones do no harm", n);
+}
+
+/* As many ranks as there are: the last one's key is its own, and a copy outlives what it was made of. */
+static void
+test_many(void)
+{
+    enum { MANY = 300 };
+    struct str text[MANY + 1] = {0};
+    struct key last, copy;
+    bool made = !key_new_ranks(MANY, text) && !key_parse(text[MANY].text, text[MANY].len, &last);
+    ok(made && last.nrank == MANY && last.rank == MANY - 1, "a job of %d ranks has a key for each", MANY);
+    key_copy(&last, &copy);
+    key_forget(&last);
+    ok(!strcmp(copy.of[MANY - 1], copy.public[KEY_WORKER]), "the key of the last one is known to all");
+    key_forget(&copy);
+    for (int i = 0; i <= MANY; i++) str_free(&text[i]);
+    is_int(key_new_ranks(0, text), E_ARG, "a job of no worker has no keys");
 }
 
 /* ---- links ---- */
@@ -150,13 +174,17 @@ test_links(void)
     for (int r = 0; r < RANKS; r++) {
         struct key k = key_of(&of[1 + r]);
         is_int(seen(&coordinator, &k), r, "a rank's key speaks for that rank");
+        key_forget(&k);
     }
     stranger = key_of(&others[1]);
     memcpy(stranger.public[KEY_COORDINATOR], coordinator.public[KEY_COORDINATOR], KEY_TEXT);
     is_int(seen(&coordinator, &stranger), KEY_COORDINATORS, "a key that is not on the list is denied");
+    key_forget(&stranger);
     stranger = key_of(&of[1]);
     memcpy(stranger.public[KEY_WORKER], stranger.of[1], KEY_TEXT);
     is_int(seen(&coordinator, &stranger), KEY_COORDINATORS, "and a public key without its secret");
+    key_forget(&stranger);
+    key_forget(&coordinator);
     for (int i = 0; i <= RANKS; i++) str_free(&others[i]);
 }
 
@@ -179,6 +207,7 @@ main(void)
     test_damage(&one, "a key for all");
     test_damage(&of[0], "the coordinator's");
     test_damage(&of[2], "a rank's");
+    test_many();
     test_whose();
     test_core();
     test_links();

@@ -460,7 +460,7 @@ carrier_new(const struct carrier_options *o, struct carrier **out)
     c->net = &net_zmq;
     c->wants = o->mpi;
     c->has_key = o->key != NULL;
-    if (o->key) c->key = *o->key;
+    if (o->key) key_copy(o->key, &c->key);
     c->wake_fd = -1;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->queue_lock, NULL);

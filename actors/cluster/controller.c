@@ -413,7 +413,7 @@ start_absent(struct cluster *c)
 static int
 open_link(struct cluster *c)
 {
-    struct key key;
+    struct key key = {0};
     const char *file = c->options.key_file;
     if (file) TRY(key_read(file, KEY_COORDINATORS, &key));
     bool few = file && key.nrank && key.nrank < c->options.world;

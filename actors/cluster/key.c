@@ -1,6 +1,7 @@
 /* key.c - key files: made, read, refused. */
 #include "actors/cluster/key.h"
 
+#include "runtime/arena.h"
 #include "runtime/error.h"
 
 #include <zmq.h>
@@ -8,12 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MOST = 1 << 15 };
+enum { FILE_MOST = 1 << 23 };
 static const char title[] = "rille key 1", title_of_ranks[] = "rille keys 1";
 static const char *const side_name[2] = {"coordinator", "worker"};
 
@@ -40,7 +42,7 @@ int
 key_new_ranks(int nrank, struct str *text)
 {
     char public[KEY_TEXT], secret[KEY_TEXT];
-    if (nrank < 1 || nrank > KEY_RANKS) return fail(E_ARG, "keys: 1 to %d workers, not %d", KEY_RANKS, nrank);
+    if (nrank < 1) return fail(E_ARG, "keys: they are for one worker or more, not %d", nrank);
     for (int i = 0; i <= nrank; i++) str_addf(&text[i], "%s\n", title_of_ranks);
     for (int whose = 0; whose <= nrank; whose++) {
         TRY(new_pair(public, secret));
@@ -126,13 +128,13 @@ static int
 parse_ranks(const char *at, const char *end, struct key *out)
 {
     const char *line;
-    int n, nsecret = 0, i = 0;
+    int n, nsecret = 0, i = 0, capacity = 0;
     for (; (n = next_line(&at, end, &line)) >= 0; i++) {
         bool secret = is_line(line, n, "secret");
-        char *public = i ? out->of[i - 1] : out->public[KEY_COORDINATOR];
-        if (i > KEY_RANKS) return fail(E_ARG, "line %d: there are more than %d ranks", i + 2, KEY_RANKS);
         if (!secret && !is_line(line, n, "public"))
             return fail(E_ARG, "line %d: \"public\" or \"secret\" and 40 characters are wanted", i + 2);
+        GROW(out->of, i, capacity);
+        char *public = i ? out->of[i - 1] : out->public[KEY_COORDINATOR];
         nsecret += secret;
         if (secret) out->rank = i ? i - 1 : KEY_COORDINATORS;
         TRY(secret ? read_secret(line, n, i + 2, out->secret[i > 0], public) : read_public(line, n, i + 2, public));
@@ -143,11 +145,10 @@ parse_ranks(const char *at, const char *end, struct key *out)
     return 0;
 }
 
-int
-key_parse(const char *text, size_t size, struct key *out)
+static int
+parse(const char *at, const char *end, struct key *out)
 {
-    const char *at = text, *end = text + size, *line;
-    memset(out, 0, sizeof *out);
+    const char *line;
     int n = next_line(&at, end, &line);
     if (n == (int)sizeof title - 1 && !memcmp(line, title, sizeof title - 1)) return parse_one(at, end, out);
     if (n == (int)sizeof title_of_ranks - 1 && !memcmp(line, title_of_ranks, sizeof title_of_ranks - 1))
@@ -155,20 +156,37 @@ key_parse(const char *text, size_t size, struct key *out)
     return fail(E_ARG, "line 1: \"%s\" is wanted (rille keys > FILE makes one)", title);
 }
 
+int
+key_parse(const char *text, size_t size, struct key *out)
+{
+    *out = (struct key){0};
+    int status = parse(text, text + size, out);
+    if (status) key_forget(out);
+    return status;
+}
+
+void
+key_copy(const struct key *k, struct key *out)
+{
+    *out = *k;
+    if (k->nrank) out->of = must_copy(k->of, sizeof *k->of * (size_t)k->nrank);
+}
+
 static int
 read_file(int fd, const char *path, struct key *out)
 {
-    char text[FILE_MOST];
     struct stat st;
     if (fstat(fd, &st)) return fail(E_IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode)) return fail(E_IO, "%s: it is no file", path);
     if (st.st_mode & 077)
         return fail(E_IO, "%s: others can read or write it (mode %04o); chmod 600 it", path,
                     (unsigned)st.st_mode & 07777);
-    ssize_t n = read(fd, text, sizeof text);
-    if (n < 0) return fail(E_IO, "%s: %s", path, strerror(errno));
-    int status = key_parse(text, (size_t)n, out);
-    explicit_bzero(text, sizeof text);
+    if (st.st_size > FILE_MOST) return fail(E_ARG, "%s: it is larger than any key", path);
+    char *text = must_alloc((size_t)st.st_size + 1);
+    ssize_t n = read(fd, text, (size_t)st.st_size);
+    int status = n < 0 ? fail(E_IO, "%s", strerror(errno)) : key_parse(text, (size_t)n, out);
+    explicit_bzero(text, (size_t)st.st_size);
+    free(text);
     if (status) err_note("%s", path);
     return status;
 }
@@ -219,6 +237,7 @@ int
 key_read(const char *path, int whose, struct key *out)
 {
     int fd;
+    *out = (struct key){0};
     leave_no_core();
     TRY(open_file(path, whose, &fd));
     if (fd < 0) return fail(E_IO, "%s: %s", path, strerror(errno));
@@ -232,5 +251,6 @@ key_read(const char *path, int whose, struct key *out)
 void
 key_forget(struct key *k)
 {
+    free(k->of);
     explicit_bzero(k, sizeof *k);
 }

@@ -154,7 +154,7 @@ new_link(const struct key *key, bool serves, struct link **out)
     struct link *l = must_alloc(sizeof *l);
     l->serves = serves;
     l->lock = -1;
-    if (key) l->key = *key;
+    if (key) key_copy(key, &l->key);
     for (int i = 0; i < NLINK_SOCKET; i++) zmq_msg_init(&l->end[i].msg);
     *out = l;
     l->context = zmq_ctx_new();

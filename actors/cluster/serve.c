@@ -447,7 +447,7 @@ work(struct server *s)
 static int
 open_server(struct server *s)
 {
-    struct key key;
+    struct key key = {0};
     const char *file = s->options.key_file;
     if (file) TRY(key_read(file, s->options.rank, &key));
     if (file && key.nrank) s->options.rank = key.rank;

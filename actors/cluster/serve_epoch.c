@@ -90,7 +90,7 @@ open_carrier(struct server *s)
     struct carrier_options o = {.hear = server_hear, .mpi = s->options.mpi};
     struct carrier *carrier;
     char host[MACHINE_ADDRESS];
-    struct key key;
+    struct key key = {0};
     if (s->carrier) return 0;
     o.hear.of = s;
     o.host = host;

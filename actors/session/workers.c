@@ -8,8 +8,10 @@
 #include "actors/cluster/mpi.h"
 #include "actors/cluster/serve.h"
 #include "actors/session/face.h"
+#include "runtime/arena.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -93,10 +95,11 @@ rille_key_new(char **out)
 int
 rille_key_new_ranks(int workers, char **out)
 {
-    struct str text[KEY_RANKS + 1] = {0};
     TRY(face_given(out, "out", __func__));
+    struct str *text = must_alloc(sizeof *text * ((size_t)MAX(workers, 0) + 1));
     int status = key_new_ranks(workers, text);
     for (int i = 0; !status && i <= workers; i++) out[i] = text[i].text;
+    free(text);
     return status;
 }
 
