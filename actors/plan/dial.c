@@ -14,12 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a stage, bytes on a device for a piece: what forward leaves for backward, for weight gradients, and backward for
- * these. */
-struct bytes {
-    int64_t backward, weight, behind;
-};
-
 struct candidate {
     uint8_t rule;
     struct prog_pool *pool;
@@ -32,16 +26,16 @@ struct search {
     const struct program *program;
     struct stages stages;
     struct pipeline line;
-    struct bytes *bytes;
     double *once, *again; /* by stage: work of forward, and what is computed again of it */
     struct rehearsed_rule rule[NRULE];
     int64_t base;
+    int64_t floor;         /* no schedule takes less time */
     int32_t most_contexts; /* 0: any */
     int64_t most_bytes;
     struct hash_table tried;
-    int64_t acts;                 /* that were rehearsed */
-    bool given_up;                /* nothing fits: how much would? */
-    struct candidate best, least; /* of what fits; of all, in memory */
+    int64_t acts;  /* that were rehearsed */
+    bool given_up; /* nothing fits: what takes least memory? */
+    struct candidate best;
 };
 
 /* ---- from the program: lanes, links, costs ---- */
@@ -173,7 +167,7 @@ find_bytes(struct search *s)
     for (int32_t i = 0; i < n; i++) {
         const struct kept *k = &kept[i];
         if (i > 0 && k->node == k[-1].node && k->out == k[-1].out && k->stage == k[-1].stage) continue;
-        struct bytes *b = &s->bytes[k->stage];
+        struct stage_bytes *b = &s->line.bytes[k->stage];
         bool forward = s->stages.phase[k->node] == PHASE_FORWARD;
         *(forward ? k->until == PHASE_WEIGHT ? &b->weight : &b->backward : &b->behind) += k->bytes;
     }
@@ -189,8 +183,8 @@ bytes_of(const struct search *s, const struct prog_pool *pool)
         int64_t bytes = 0;
         for (int32_t q = 0; q < s->line.n; q++)
             if (s->line.lane[q] == lane)
-                bytes += pool[q].backward * s->bytes[q].backward + pool[q].weight * s->bytes[q].weight +
-                         pool[q].behind * s->bytes[q].behind;
+                bytes += pool[q].backward * s->line.bytes[q].backward + pool[q].weight * s->line.bytes[q].weight +
+                         pool[q].behind * s->line.bytes[q].behind;
         most = MAX(most, bytes);
     }
     return most;
@@ -207,31 +201,6 @@ bytes_of_1f1b(struct search *s)
         pool[q] = (struct prog_pool){n, n, 1, 2};
     }
     return bytes_of(s, pool);
-}
-
-static int
-describe(struct search *s, struct program *p, const struct dial_costs *costs)
-{
-    struct pipeline *l = &s->line;
-    s->program = p;
-    s->tried.arena = &s->arena;
-    TRY(stages_find(&s->stages, p, &s->arena));
-    l->n = s->stages.n;
-    l->pieces = p->pieces;
-    l->cost = arena_alloc(&s->arena, sizeof *l->cost * (size_t)l->n);
-    for (int32_t i = 0; i < p->nnode; i++) l->trained = l->trained || s->stages.phase[i] == PHASE_WEIGHT;
-    l->joint = s->stages.joint;
-    find_lanes(s);
-    find_links(s);
-    find_again(s);
-    if (costs)
-        give_costs(s, costs);
-    else
-        reckon_costs(s);
-    s->bytes = ARENA_ARRAY(&s->arena, struct bytes, l->n);
-    find_bytes(s);
-    s->base = bytes_of_1f1b(s);
-    return 0;
 }
 
 /* ---- bubble and bound ---- */
@@ -257,26 +226,59 @@ starts(const struct pipeline *l, struct arena *a)
     return start;
 }
 
+/* A lane cannot be done before it has begun and done all its work. */
 static void
-tell(struct search *s, const struct candidate *c, struct dial *out)
+find_floor(struct search *s)
 {
     const struct pipeline *l = &s->line;
     int64_t *begins = starts(l, &s->arena);
-    double work = 0;
-    int64_t least = 0;
     for (int32_t lane = 0; lane < l->nlane; lane++) {
-        int64_t start = INT64_MAX, own = work_of(l, lane);
+        int64_t start = INT64_MAX;
         for (int32_t q = 0; q < l->n; q++)
             if (l->lane[q] == lane) start = MIN(start, begins[q]);
-        work += (double)own;
-        least = MAX(least, own + start);
+        s->floor = MAX(s->floor, work_of(l, lane) + start);
     }
+}
+
+static int
+describe(struct search *s, struct program *p, const struct dial_costs *costs)
+{
+    struct pipeline *l = &s->line;
+    s->program = p;
+    s->tried.arena = &s->arena;
+    TRY(stages_find(&s->stages, p, &s->arena));
+    l->n = s->stages.n;
+    l->pieces = p->pieces;
+    l->cost = arena_alloc(&s->arena, sizeof *l->cost * (size_t)l->n);
+    for (int32_t i = 0; i < p->nnode; i++) l->trained = l->trained || s->stages.phase[i] == PHASE_WEIGHT;
+    l->joint = s->stages.joint;
+    find_lanes(s);
+    find_links(s);
+    find_again(s);
+    if (costs)
+        give_costs(s, costs);
+    else
+        reckon_costs(s);
+    l->bytes = ARENA_ARRAY(&s->arena, struct stage_bytes, l->n);
+    find_bytes(s);
+    s->base = bytes_of_1f1b(s);
+    find_floor(s);
+    return 0;
+}
+
+static void
+tell(const struct search *s, struct dial *out)
+{
+    const struct pipeline *l = &s->line;
+    const struct candidate *c = &s->best;
+    double work = 0;
+    for (int32_t lane = 0; lane < l->nlane; lane++) work += (double)work_of(l, lane);
     *out = (struct dial){.time = (double)c->time, .bytes = c->bytes, .base = s->base, .contexts = c->contexts};
     double once = 0, again = 0;
     for (int32_t q = 0; q < l->n; q++) once += s->once[q], again += s->again[q];
     out->again = again / MAX(1, once);
     out->bubble = 1 - work / ((double)c->time * l->nlane);
-    out->bound = 1 - work / ((double)least * l->nlane);
+    out->bound = 1 - work / ((double)s->floor * l->nlane);
 }
 
 /* ---- candidates ---- */
@@ -309,28 +311,35 @@ is_new(struct search *s, uint8_t rule, const struct prog_pool *pool)
     return true;
 }
 
-/* Of two that fit the faster, then the smaller; of two that do not, the smaller. */
+/* The faster, then the smaller; where the least is sought, the smaller, then the faster. */
 static bool
-is_better(const struct candidate *a, const struct candidate *b)
+is_better(const struct search *s, const struct candidate *a)
 {
+    const struct candidate *b = &s->best;
+    bool faster = a->time < b->time, smaller = a->bytes < b->bytes;
     if (b->time == 0) return true;
-    return a->time != b->time ? a->time < b->time : a->bytes < b->bytes;
-}
-
-static bool
-is_smaller(const struct candidate *a, const struct candidate *b)
-{
-    if (b->time == 0) return true;
-    return a->bytes != b->bytes ? a->bytes < b->bytes : a->time < b->time;
+    return s->given_up ? smaller || (a->bytes == b->bytes && faster) : faster || (a->time == b->time && smaller);
 }
 
 static void
-keep(struct search *s, struct candidate *to, const struct candidate *c)
+keep(struct search *s, const struct candidate *c)
 {
-    struct prog_pool *pool = to->pool ? to->pool : ARENA_ARRAY(&s->arena, struct prog_pool, s->line.n);
+    struct prog_pool *pool = s->best.pool ? s->best.pool : ARENA_ARRAY(&s->arena, struct prog_pool, s->line.n);
     memcpy(pool, c->pool, sizeof *pool * (size_t)s->line.n);
-    *to = *c;
-    to->pool = pool;
+    s->best = *c;
+    s->best.pool = pool;
+}
+
+static struct rehearsed_aim
+aim_of(const struct search *s)
+{
+    const struct candidate *best = &s->best;
+    struct rehearsed_aim aim = {INT64_MAX, INT64_MAX, s->floor, INT64_MAX, INT32_MAX};
+    if (s->most_bytes) aim.most_bytes = s->most_bytes;
+    if (s->most_contexts) aim.most_contexts = s->most_contexts;
+    if (best->time && s->given_up) aim.most_bytes = best->bytes;
+    if (best->time && !s->given_up) aim.time = best->time, aim.bytes = best->bytes;
+    return aim;
 }
 
 /* Acts that a search may rehearse: about a second on one core. What is left is not tried. */
@@ -341,16 +350,12 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 {
     if (s->acts > MOST_ACTS || !is_new(s, rule, pool)) return;
     arena_reset(&s->tmp);
-    struct rehearsed r = {.latest = s->best.time, .peak = ARENA_ARRAY(&s->tmp, struct prog_pool, s->line.n)};
-    rehearse(&s->line, &s->rule[rule], pool, &s->tmp, &r);
+    struct rehearsed_aim aim = aim_of(s);
+    struct rehearsed r = {.peak = ARENA_ARRAY(&s->tmp, struct prog_pool, s->line.n)};
+    rehearse(&s->line, &s->rule[rule], pool, &aim, &s->tmp, &r);
     s->acts += r.acts;
-    if (r.time == 0) return;
-    struct candidate c = {
-        .rule = rule, .pool = r.peak, .time = r.time, .bytes = bytes_of(s, r.peak), .contexts = r.contexts};
-    bool fits = !s->given_up && (!s->most_contexts || c.contexts <= s->most_contexts) &&
-                (!s->most_bytes || c.bytes <= s->most_bytes);
-    if (fits && is_better(&c, &s->best)) keep(s, &s->best, &c);
-    if (is_smaller(&c, &s->least)) keep(s, &s->least, &c);
+    struct candidate c = {.rule = rule, .pool = r.peak, .time = r.time, .bytes = r.bytes, .contexts = r.contexts};
+    if (c.time && is_better(s, &c)) keep(s, &c);
 }
 
 /* Room by a line: slope and base in parts of a piece; tried in large steps, then in small ones. */
@@ -368,7 +373,7 @@ is_too_much(const struct search *s, const struct prog_pool *pool)
         for (int32_t q = 0; q < s->line.n; q++) {
             if (s->line.lane[q] != lane) continue;
             n += pool[q].backward;
-            bytes += pool[q].backward * (s->bytes[q].backward + s->bytes[q].weight);
+            bytes += pool[q].backward * (s->line.bytes[q].backward + s->line.bytes[q].weight);
         }
         if (s->most_contexts && 2 * n > 3 * s->most_contexts) return true;
         if (s->most_bytes && bytes > 3 * (s->most_bytes / 2)) return true;
@@ -603,9 +608,10 @@ seek_least(struct search *s)
 {
     s->given_up = true;
     s->acts = 0;
+    s->tried = (struct hash_table){.arena = &s->arena};
     s->most_bytes = s->most_contexts = 0;
     try_lines(s);
-    return s->least.time ? 0 : fail(E_PLAN, "graph: no schedule of its stages ends");
+    return s->best.time ? 0 : fail(E_PLAN, "graph: no schedule of its stages ends");
 }
 
 static int
@@ -614,7 +620,7 @@ nothing_fits(struct search *s, const struct dial_wish *w)
     struct dial least;
     int64_t most = s->most_bytes;
     TRY(seek_least(s));
-    tell(s, &s->least, &least);
+    tell(s, &least);
     double factor = s->base ? (double)least.bytes / (double)s->base : 1;
     fail(E_MEMORY,
          "graph: no schedule of %d stage%s and %d pieces holds its activations in %lld bytes a device "
@@ -649,10 +655,9 @@ choose(struct search *s, struct program *p, const struct dial_wish *w)
     if (w->least) make_rules(s);
     TRY(w->least ? seek_least(s) : search(s, w));
     if (!w->least && s->best.time == 0) return nothing_fits(s, w);
-    const struct candidate *chosen = w->least ? &s->least : &s->best;
-    p->rule = chosen->rule;
+    p->rule = s->best.rule;
     p->npool = s->line.n;
-    p->pool = arena_dup(&p->arena, chosen->pool, sizeof *p->pool * (size_t)p->npool);
+    p->pool = arena_dup(&p->arena, s->best.pool, sizeof *p->pool * (size_t)p->npool);
     return 0;
 }
 
@@ -683,10 +688,10 @@ dial_read(const struct program *p, const struct dial_costs *costs, struct dial *
         uint8_t rule = p->rule;
         s.stages.pool = p->npool ? p->pool : s.stages.pool;
         try_room(&s, rule, s.stages.pool);
-        good = s.least.time > 0;
-        s.least.bytes = bytes_of(&s, s.stages.pool);
+        good = s.best.time > 0;
+        s.best.bytes = bytes_of(&s, s.stages.pool);
     }
-    if (good) tell(&s, &s.least, out);
+    if (good) tell(&s, out);
     search_fini(&s);
     return good;
 }
