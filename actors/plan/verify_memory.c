@@ -31,6 +31,7 @@ struct memory {
     int32_t *asked, *last, *met;    /* by row: the search that asks for it, for which seat; how far it was met */
     int32_t *next_writer;           /* by task: the next that writes the same register, -1 */
     int32_t *user, nuser, capacity; /* all who use a register */
+    int32_t nlast;                  /* so many of them are the last to: the others come before one of these */
 };
 
 /* ---- order ---- */
@@ -201,19 +202,28 @@ add_readers(struct memory *m, const struct out_port *o)
         for (int32_t r = 0; r < o->fan[f].nreader; r++) add_user(m, o->fan[f].reader[r].task);
 }
 
-/* Who writes or reads the block. */
+/* The next who writes the block, -1. */
+static int32_t
+writer_after(const struct memory *m, const struct block *a, int32_t writer)
+{
+    return port_of(m, a)->shared ? m->next_writer[writer] : -1;
+}
+
+/* Who writes or reads the block. Writers come before who reads what they wrote: those that somebody reads are listed
+ * last. */
 static void
 list_users(struct memory *m, const struct block *a)
 {
     const struct plan *p = m->v->plan;
     m->nuser = 0;
     m->stamp++;
-    add_user(m, a->task);
-    add_readers(m, port_of(m, a));
-    for (int32_t i = port_of(m, a)->shared ? m->next_writer[a->task] : -1; i >= 0; i = m->next_writer[i]) {
-        add_user(m, i);
-        add_readers(m, &p->task[i].out[0]);
+    for (int32_t w = a->task; w >= 0; w = writer_after(m, a, w)) {
+        const struct out_port *o = w == a->task ? port_of(m, a) : &p->task[w].out[0];
+        add_readers(m, o);
+        if (o->nfan == 0) add_user(m, w);
     }
+    m->nlast = m->nuser;
+    for (int32_t w = a->task; w >= 0; w = writer_after(m, a, w)) add_user(m, w);
 }
 
 /* Two blocks that are both written for each piece: register for register. */
@@ -236,9 +246,9 @@ check_heir(struct memory *m, const struct block *a, const struct block *b)
     list_users(m, a);
     for (int32_t i = 0; i < m->nuser && !repeats(m, a) && p->task[b->task].nact > 1; i++)
         if (p->task[m->user[i]].nact > 1) return shared(m, a, b, m->user[i]);
-    for (int32_t w = b->task; w >= 0; w = port_of(m, b)->shared ? m->next_writer[w] : -1) {
+    for (int32_t w = b->task; w >= 0; w = writer_after(m, b, w)) {
         if (!(p->task[w].kind->flags & KIND_WRITES)) continue;
-        int32_t late = not_before(m, m->user, m->nuser, w);
+        int32_t late = not_before(m, m->user, m->nlast, w);
         if (late >= 0) return shared(m, a, b, late);
     }
     return 0;
