@@ -148,8 +148,9 @@ void rille_random_state(struct rille_session *s, uint64_t *seed, uint64_t *count
 void rille_random_restore(struct rille_session *s, uint64_t seed, uint64_t count);
 
 /* What moves cost on this machine: it decides whether they go at once or in hops, and how sums are made between hosts.
- * rille_calibrate() alone measures, but for what goes to another host: it takes a second or two, on four cpu devices,
- * and changes nothing; the options of a session name the file that rille_cost_write() writes. */
+ * And what a device computes while others do: planners reckon with it. rille_calibrate() alone measures, but for what
+ * goes to another host: it takes a second or two, on four cpu devices, and changes nothing; the options of a session
+ * name the file that rille_cost_write() writes. */
 struct rille_cost {
     double alpha_ns;          /* a message */
     double beta_ns_per_byte;  /* a byte received */
@@ -159,6 +160,8 @@ struct rille_cost {
     double wire_ns;           /* what goes to another host, until it is there */
     double wire_ns_per_byte;  /* a byte of it */
     double staging_bytes;     /* a rank holds at most so much between hops; 0: no limit */
+    double flops_per_ns;      /* floating-point operations of products */
+    double bytes_per_ns;      /* read and written by what is not a product */
 };
 void rille_cost(struct rille_session *s, struct rille_cost *out);
 int rille_calibrate(struct rille_session *s, struct rille_cost *out);

@@ -5,8 +5,7 @@
 -- Costs are the planner's own nanoseconds (what moves take and what the busiest rank computes), the bound is proven:
 -- nothing costs less. What is laid out by hand stays so; what a program leaves open is chosen. "plan" is the time of a core
 -- from the call of the step to its plan with mode "optimal", traces included. Then larger steps, on devices that are not
--- there, and on up to 100,000 of them (whatif); stacks of 105 and 525 layers; and what was predicted beside what steps
--- take here.
+-- there, and on up to 100,000 of them (whatif); and stacks of 105 and 525 layers. bench/predict.lua measures such steps.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, make = dofile("bench/programs.lua")
@@ -117,55 +116,3 @@ for _, layers in ipairs{105, 525} do
   local e = step_of(o, line, "S(0)", 20)
   print(("%-24s %8d %7.3fs %12.3f %7.3f%%"):format(layers .. " layers of GPT-2", #e.ops, e.search_time, e.cost / 1e6, 100 * e.gap))
 end
-
--- ---- predicted beside measured, here ----
-
--- The least time of a step that was called some times, in seconds: what else the machine does only adds.
-local function least_time(step, ...)
-  local least = math.huge
-  for i = 1, 40 do
-    local y = step(...)
-    local _ = y:item()
-    if i > 3 then least = math.min(least, step:stats().step_time) end
-  end
-  return least
-end
-
--- Floating-point operations that a device does a second, while the others work as well.
-local function rate(P)
-  local n = 1024
-  local a = rille.randn({n, n}, {placement = P, sbp = "S(0)"})
-  local b = rille.randn({n, n}, {placement = P, sbp = "B"})
-  return 2 * n ^ 3 / #P.ranks / least_time(rille.graph(function(x, y) return x:matmul(y):sum() end), a, b)
-end
-
-local Block = nn.Module:extend("Block")
-function Block:init(d)
-  self.tokens, self.block = nn.Embedding(1024, d), nn.TransformerBlock(d, 8, {is_causal = true})
-  self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, 1024)
-end
-function Block:forward(ids) return self.head(self.norm(self.block(self.tokens(ids)))) end
-
-local function measured(name, net, x, classes, rows, P)
-  net:to_global{placement = P, sbp = "auto"}
-  local opt = optim.AdamW(net:parameters(), {lr = 1e-3})
-  local step = rille.graph(function(a, y)
-    local loss = net(a):reshape{rows, classes}:cross_entropy(y)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, {auto_parallel = true})
-  local y = rille.randint(0, classes, {rows}, {placement = P, sbp = "S(0)"})
-  local before, took = rate(P), least_time(step, x, y)
-  local flops = math.max(before, rate(P))
-  local told = rille.whatif(step, {mesh = {#P.ranks}, flops = flops}).step_time
-  print(("%-24s %10.3f ms %10.3f ms %+7.0f %% %8.0f"):format(name, told * 1e3, took * 1e3, 100 * (told / took - 1), flops / 1e9))
-end
-
-print(("\n%-24s %13s %13s %9s %8s"):format("on 2 devices that are", "predicted", "measured", "error", "GFLOP/s"))
-local P = rille.placement("cpu", {0, 1})
-local at = {placement = P, sbp = "S(0)"}
-local function wide(d) return nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d)) end
-measured("mlp, width 512", wide(512), rille.randn({512, 512}, at), 512, 512, P)
-measured("mlp, width 1024", wide(1024), rille.randn({512, 1024}, at), 1024, 512, P)
-measured("GPT block, width 256", Block(256), rille.randint(0, 1024, {8, 128}, at), 1024, 1024, P)
-measured("GPT block, width 512", Block(512), rille.randint(0, 1024, {8, 128}, at), 1024, 1024, P)

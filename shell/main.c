@@ -31,7 +31,8 @@ static const char help[] =
     "  -l MOD               require a module into its global\n"
     "  -i                   the shell after the script\n"
     "      --color WHEN     auto, always or never\n"
-    "      --calibrate      measure what moves cost here, print it and keep it in ~/.config/rille/cost\n"
+    "      --calibrate      measure what moves and computing cost here, print it and keep it in\n"
+    "                       ~/.config/rille/cost\n"
     "      --no-init        without ~/.config/rille/init.lua\n"
     "      --jupyter FILE   a Jupyter kernel; FILE tells its sockets\n"
     "      --jupyter-install  tells Jupyter of it, for this user\n"
@@ -425,6 +426,8 @@ calibrate(struct rille_session *s, const char *path)
     printf("%-20s %12.4g %12.4g\n", "ns a byte received", old.beta_ns_per_byte, now.beta_ns_per_byte);
     printf("%-20s %12.4g %12.4g\n", "ns a byte combined", old.gamma_ns_per_byte, now.gamma_ns_per_byte);
     printf("%-20s %12.4g %12.4g\n", "ns a byte copied", old.copy_ns_per_byte, now.copy_ns_per_byte);
+    printf("%-20s %12.4g %12.4g\n", "operations a ns", old.flops_per_ns, now.flops_per_ns);
+    printf("%-20s %12.4g %12.4g\n", "bytes worked on a ns", old.bytes_per_ns, now.bytes_per_ns);
     if (!path[0]) return fputs("rille: there is no folder for settings to keep it in\n", stderr), 1;
     make_folders(path);
     if (rille_cost_write(path, &now)) return tell_line(rille_error()), 1;

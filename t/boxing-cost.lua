@@ -48,9 +48,9 @@ local P = rille.placement("cpu", {{0, 1}, {2, 3}})
 local b = rille.boxing{shape = {8, 8}, from = {placement = P, sbp = {"S(0)", "S(1)"}},
                        to = {placement = P, sbp = {"B", "B"}}}
 print(#b.candidates[1].layouts)]])
-local function with_cost(text)
+local function with_cost(text, of)
   write(file, text)
-  return run("RILLE_COST=" .. file, script)
+  return run("RILLE_COST=" .. file, of or script)
 end
 tap.is(with_cost("alpha_ns 1e6\nhop_ns 0\n"), "2\n", "where messages are dear, hops are taken")
 tap.is(with_cost("# here\nhop_ns 1e6\n"), "1\n", "where hops are dear, it is done at once")
@@ -68,6 +68,19 @@ for _, n in ipairs{"nan", "inf", "-inf", "1e999", "x", ""} do
 end
 tap.ok(has(with_cost("hop_ns 1\nbeta_ns_per_byte 1e12\n"), ":2: beta_ns_per_byte is at most 1e+06, found 1e+12"), "and what no machine has")
 
+tap.ok(has(with_cost("flops_per_ns 0\n"), ":1: flops_per_ns is at least 1e-06, found 0"), "and what nothing computes with")
+
+-- What is computed costs a planner what the file says.
+local planned = os.tmpname()
+write(planned, [[
+local rille = require "rille"
+local x = rille.ones({64, 64})
+local step = rille.graph(function(x) return x:matmul(x):exp() end, {auto_parallel = true})
+step(x)
+print(step:explain().cost, math.floor(rille.whatif(step, {mesh = {1}}).step_time * 1e9 + 0.5))]])
+local product, pass = 2 * 64 ^ 3, 2 * 4 * 64 * 64
+tap.is(with_cost("flops_per_ns 0.5\nbytes_per_ns 0.25\n", planned),
+  ("%d\t%d\n"):format(product / 0.5 + pass / 0.25 + 200, product / 0.5 + pass / 0.25 + 200), "of products, of passes, and of acts")
 
 -- Measured, they are kept and read at the next start.
 local home = os.tmpname()
@@ -77,9 +90,9 @@ tap.ok(has(told, "was", "ns a message", "kept in " .. home .. "/rille/cost"), "-
 local f = io.open(home .. "/rille/cost")
 local kept = f and f:read("a") or ""
 if f then f:close() end
-tap.ok(has(kept, "alpha_ns ", "beta_ns_per_byte ", "gamma_ns_per_byte ", "hop_ns "), "what it measured is kept", kept)
+tap.ok(has(kept, "alpha_ns ", "beta_ns_per_byte ", "gamma_ns_per_byte ", "hop_ns ", "flops_per_ns ", "bytes_per_ns "), "what it measured is kept", kept)
 write(home .. "/rille/cost", "alpha_ns 1e6\nhop_ns 0\n")
 tap.is(run("RILLE_COST= XDG_CONFIG_HOME=" .. home, script), "2\n", "and taken from then on")
-os.execute("rm -r " .. home .. " " .. script .. " " .. file)
+os.execute("rm -r " .. table.concat({home, script, planned, file}, " "))
 
 tap.done()

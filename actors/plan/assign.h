@@ -11,13 +11,9 @@
 #define RILLE_PLAN_ASSIGN_H
 
 #include "actors/plan/program.h"
+#include "actors/plan/rates.h"
 #include "sbp/certify.h"
 
-/* What computing costs a rank. */
-struct assign_rates {
-    double flops_per_ns, bytes_per_ns;
-    double act_ns; /* any act, however small */
-};
 /* Mesh axes over which moving costs something else than the program's cost parameters say. */
 struct assign_links {
     double alpha_ns[MAX_AXIS], beta_ns_per_byte[MAX_AXIS];
@@ -32,7 +28,7 @@ struct assign_root {
 };
 struct assign_options {
     enum solve_mode mode;
-    struct assign_rates rates;
+    struct compute_rates rates;
     const struct assign_links *links; /* NULL: all axes alike */
     const struct assign_leaf *leaf;   /* by leaf */
     const struct assign_root *root;   /* by root */

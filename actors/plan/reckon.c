@@ -5,8 +5,6 @@
 
 #include "sbp/rule.h"
 
-enum { ACT_NS = 100 };
-
 void
 call_work(const struct call *c, double *flops, double *bytes)
 {

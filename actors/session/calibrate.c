@@ -1,5 +1,5 @@
-/* calibrate.c - what moves cost here, measured: a value goes back and forth between two layouts in one compiled step,
- * so that only moves are timed.
+/* calibrate.c - what moves and computing cost here, measured: a value goes back and forth between two layouts in one
+ * compiled step, so that only moves are timed; and two devices compute at once.
  *
  * A client of rille.h: it sees what a user sees. */
 #include "actors/session/session.h"
@@ -59,13 +59,13 @@ trace_shuttle(struct rille_session *s, const struct shuttle *m, struct rille_ten
 
 /* The best of some runs: whatever else the machine does only adds. */
 static int
-best_run(struct rille_graph *g, struct rille_tensor *x, double *ns)
+best_run(struct rille_graph *g, int n, struct rille_tensor *const *x, double *ns)
 {
     enum { RUNS = 30 };
     for (int i = 0; i < RUNS; i++) {
         struct rille_tensor *y;
         int64_t start = now_ns();
-        TRY(rille_graph_run(g, 1, &x, &y));
+        TRY(rille_graph_run(g, n, x, &y));
         double took = (double)(now_ns() - start);
         rille_tensor_free(&y);
         if (i == 0 || took < *ns) *ns = took;
@@ -81,7 +81,7 @@ time_shuttle(struct rille_session *s, const struct shuttle *m, double *ns)
     TRY(rille_create(s, rille_op_find("zeros"), 0, NULL, 2, m->shape, "f32", m->at[0], &x));
     int status = rille_eval(s, 1, &x);
     if (!status) status = trace_shuttle(s, m, x, &g);
-    if (!status) status = best_run(g, x, ns);
+    if (!status) status = best_run(g, 1, &x, ns);
     rille_graph_free(&g);
     rille_tensor_free(&x);
     return status;
@@ -132,6 +132,58 @@ time_sum(struct rille_session *s, double *ns)
     return time_shuttle(s, &m, ns);
 }
 
+/* op(a, b), by each device its part; out: a new graph. */
+static int
+trace_op(struct rille_session *s, const char *op, struct rille_tensor *const x[2], struct rille_graph **g)
+{
+    struct rille_tensor *in[2], *y;
+    TRY(rille_trace_begin(s, &(struct rille_graph_options){0}, 2, x, in));
+    struct rille_arg arg[] = {{.kind = RILLE_ARG_TENSOR, .tensor = in[0]}, {.kind = RILLE_ARG_TENSOR, .tensor = in[1]}};
+    int status = rille_call(s, rille_op_find(op), 2, arg, 0, NULL, &y);
+    if (!status)
+        status = rille_trace_end(s, 1, &y, g);
+    else
+        rille_trace_abort(s);
+    for (int i = 0; i < 2; i++) rille_tensor_free(&in[i]);
+    rille_tensor_free(&y);
+    return status;
+}
+
+/* An operator on two squares of n rows: two devices do half of it at once. */
+static int
+time_op(struct rille_session *s, const char *op, int64_t n, const char *const sbp[2], double *ns)
+{
+    int64_t shape[] = {n, n};
+    struct rille_tensor *x[2] = {NULL};
+    struct rille_graph *g = NULL;
+    int status = 0;
+    for (int i = 0; i < 2 && !status; i++) {
+        const struct rille_layout *at;
+        status = line_of(s, 2, false, sbp[i], &at);
+        if (!status) status = rille_create(s, rille_op_find("ones"), 0, NULL, 2, shape, "f32", at, &x[i]);
+    }
+    if (!status) status = rille_eval(s, 2, x);
+    if (!status) status = trace_op(s, op, x, &g);
+    if (!status) status = best_run(g, 2, x, ns);
+    rille_graph_free(&g);
+    for (int i = 0; i < 2; i++) rille_tensor_free(&x[i]);
+    return status;
+}
+
+/* A product whose operands lie in a cache; a sum of values that do, too, as activations and gradients of a step may. */
+static int
+time_rates(struct rille_session *s, struct rille_cost *out)
+{
+    enum { PRODUCT = 1024, SUM = 2048 };
+    static const char *const rows[] = {"S(0)", "B"}, *const parts[] = {"S(0)", "S(0)"};
+    double product, sum, flops = 2.0 * PRODUCT * PRODUCT * PRODUCT / 2, bytes = 3.0 * 4 * SUM * SUM / 2;
+    TRY(time_op(s, "matmul", PRODUCT, rows, &product));
+    TRY(time_op(s, "add", SUM, parts, &sum));
+    out->flops_per_ns = flops / MAX(1, product);
+    out->bytes_per_ns = bytes / MAX(1, sum);
+    return 0;
+}
+
 int
 rille_calibrate(struct rille_session *s, struct rille_cost *out)
 {
@@ -144,6 +196,7 @@ rille_calibrate(struct rille_session *s, struct rille_cost *out)
     TRY(time_copy(s, &copy));
     TRY(time_sum(s, &sum));
     rille_cost(s, out);
+    TRY(time_rates(s, out));
     out->alpha_ns = MAX(1, (four - two) / 2);
     out->hop_ns = MAX(0, two - out->alpha_ns);
     out->beta_ns_per_byte = MAX(0, copy - two) / (bytes / 2);

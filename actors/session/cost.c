@@ -1,8 +1,9 @@
-/* cost.c - what moves cost on this machine: built in, or read from a file that calibrate.c's measurements were written
- * to.
+/* cost.c - what moves and computing cost on this machine: built in, or read from a file that calibrate.c's
+ * measurements were written to.
  *
- * The parameters only choose among ways that send the same bytes, so built-in
- * ones are good enough to start with; nothing is measured unless asked. The
+ * Those of moves only choose among ways that send the same bytes, those of
+ * computing among layouts that a planner may give, so built-in ones are good
+ * enough to start with; nothing is measured unless asked. The
  * built-in ones were measured by rille_calibrate() on two cores of an AMD EPYC
  * (Zen 5). A file has a name and a number a line. */
 #include "actors/session/session.h"
@@ -26,21 +27,25 @@ static const struct box_cost built_in = {
     .staging_bytes = 256 << 20,
 };
 
+static const struct compute_rates built_in_rates = {FLOPS_PER_NS, BYTES_PER_NS, ACT_NS};
+
 /* ---- files ---- */
 
 static const struct {
     const char *name;
-    size_t at;   /* of a double in struct rille_cost */
-    double most; /* more is no machine: a second a message or a hop, a kilobyte a second */
+    size_t at;          /* of a double in struct rille_cost */
+    double least, most; /* what is beyond is no machine: a second a message or a hop, a kilobyte a second */
 } parameter[] = {
-    {"alpha_ns", offsetof(struct rille_cost, alpha_ns), 1e9},
-    {"beta_ns_per_byte", offsetof(struct rille_cost, beta_ns_per_byte), 1e6},
-    {"gamma_ns_per_byte", offsetof(struct rille_cost, gamma_ns_per_byte), 1e6},
-    {"copy_ns_per_byte", offsetof(struct rille_cost, copy_ns_per_byte), 1e6},
-    {"hop_ns", offsetof(struct rille_cost, hop_ns), 1e9},
-    {"wire_ns", offsetof(struct rille_cost, wire_ns), 1e9},
-    {"wire_ns_per_byte", offsetof(struct rille_cost, wire_ns_per_byte), 1e6},
-    {"staging_bytes", offsetof(struct rille_cost, staging_bytes), 1e15},
+    {"alpha_ns", offsetof(struct rille_cost, alpha_ns), 0, 1e9},
+    {"beta_ns_per_byte", offsetof(struct rille_cost, beta_ns_per_byte), 0, 1e6},
+    {"gamma_ns_per_byte", offsetof(struct rille_cost, gamma_ns_per_byte), 0, 1e6},
+    {"copy_ns_per_byte", offsetof(struct rille_cost, copy_ns_per_byte), 0, 1e6},
+    {"hop_ns", offsetof(struct rille_cost, hop_ns), 0, 1e9},
+    {"wire_ns", offsetof(struct rille_cost, wire_ns), 0, 1e9},
+    {"wire_ns_per_byte", offsetof(struct rille_cost, wire_ns_per_byte), 0, 1e6},
+    {"staging_bytes", offsetof(struct rille_cost, staging_bytes), 0, 1e15},
+    {"flops_per_ns", offsetof(struct rille_cost, flops_per_ns), 1e-6, 1e9},
+    {"bytes_per_ns", offsetof(struct rille_cost, bytes_per_ns), 1e-6, 1e9},
 };
 
 static double *
@@ -50,7 +55,7 @@ parameter_in(struct rille_cost *c, size_t i)
 }
 
 static struct rille_cost
-shown(const struct box_cost *c)
+shown(const struct box_cost *c, const struct compute_rates *r)
 {
     return (struct rille_cost){.alpha_ns = c->alpha_ns,
                                .beta_ns_per_byte = c->beta_ns_per_byte,
@@ -59,7 +64,9 @@ shown(const struct box_cost *c)
                                .hop_ns = c->hop_ns,
                                .wire_ns = c->wire_ns,
                                .wire_ns_per_byte = c->wire_ns_per_byte,
-                               .staging_bytes = (double)c->staging_bytes};
+                               .staging_bytes = (double)c->staging_bytes,
+                               .flops_per_ns = r->flops_per_ns,
+                               .bytes_per_ns = r->bytes_per_ns};
 }
 
 static struct box_cost
@@ -89,6 +96,8 @@ read_line(const char *path, int line, const char *text, struct rille_cost *c, un
             if (*seen >> i & 1) return fail(E_IO, "%s:%d: %s was given already", path, line, name);
             *seen |= 1u << i;
             *parameter_in(c, i) = value;
+            if (value < parameter[i].least)
+                return fail(E_IO, "%s:%d: %s is at least %g, found %g", path, line, name, parameter[i].least, value);
             return value <= parameter[i].most
                        ? 0
                        : fail(E_IO, "%s:%d: %s is at most %g, found %g", path, line, name, parameter[i].most, value);
@@ -101,21 +110,25 @@ read_line(const char *path, int line, const char *text, struct rille_cost *c, un
 }
 
 int
-cost_read(const char *path, struct box_cost *out)
+cost_read(const char *path, struct box_cost *out, struct compute_rates *rates)
 {
-    struct rille_cost c = shown(&built_in);
+    struct rille_cost c = shown(&built_in, &built_in_rates);
     char text[200];
     unsigned seen = 0;
     int status = 0;
     *out = built_in;
+    *rates = built_in_rates;
     if (!path) return 0;
     FILE *f = fopen(path, "r");
     for (int line = 1; f && !status && fgets(text, sizeof text, f); line++)
         status = read_line(path, line, text, &c, &seen);
     if (!f || ferror(f)) status = fail(E_IO, "costs: %s cannot be read: %s", path, strerror(errno));
     if (f) fclose(f);
-    if (!status) *out = used(&c);
-    return status;
+    if (status) return status;
+    *out = used(&c);
+    rates->flops_per_ns = c.flops_per_ns;
+    rates->bytes_per_ns = c.bytes_per_ns;
+    return 0;
 }
 
 int
@@ -125,7 +138,7 @@ rille_cost_write(const char *path, const struct rille_cost *c)
     TRY(face_given(c, "the cost", __func__));
     FILE *f;
     TRY(file_create("costs", path, &f));
-    fprintf(f, "# What moves of tensors cost on this machine, as rille --calibrate measured it.\n");
+    fprintf(f, "# What moves of tensors and computing cost on this machine, as rille --calibrate measured it.\n");
     for (size_t i = 0; i < countof(parameter); i++)
         fprintf(f, "%s %.6g\n", parameter[i].name, *parameter_in((struct rille_cost *)c, i));
     return file_finish("costs", path, &f);
@@ -135,5 +148,5 @@ void
 rille_cost(struct rille_session *s, struct rille_cost *out)
 {
     if (face_session(s, __func__) || face_given(out, "out", __func__)) return;
-    *out = shown(&s->cost);
+    *out = shown(&s->cost, &s->rates);
 }

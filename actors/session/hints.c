@@ -2,7 +2,6 @@
  *
  * A hint is a to_global that was written, an operator's strategy, or a variable that lies where it was put. Both plans
  * have a bound, so that the price is known between two numbers even where time ran out. */
-#include "actors/plan/rates.h"
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
 #include "runtime/clock.h"
@@ -44,7 +43,7 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
     struct assign_root *roots = ARENA_ARRAY(&tmp, struct assign_root, q.nroot + 1);
     o.leaf = leaves;
     o.root = roots;
-    o.rates = (struct assign_rates){FLOPS_PER_NS, BYTES_PER_NS, 100};
+    o.rates = g->s->rates;
     o.memory_limit = g->assigned->net.memory_limit;
     planned_freedom(g, &q, leaf, leaves, roots);
     if (node >= 0) {

@@ -2,7 +2,6 @@
 #include "actors/session/planned.h"
 
 #include "actors/plan/bring.h"
-#include "actors/plan/rates.h"
 #include "actors/plan/rewrite.h"
 #include "actors/plan/zero.h"
 #include "actors/session/face.h"
@@ -122,7 +121,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     a.arg = &deadline;
     a.proof = true;
     TRY(planned_mode(o->auto_parallel, &a.mode));
-    a.rates = (struct assign_rates){.flops_per_ns = FLOPS_PER_NS, .bytes_per_ns = BYTES_PER_NS, .act_ns = 100};
+    a.rates = s->rates;
     planned_keep(g, p);
     planned_freedom(g, p, -1, leaf, root);
     return assign_layouts(p, s->atlas, &a, &g->assigned);
@@ -220,8 +219,8 @@ rille_graph_certify(struct rille_graph *g, const char *path)
         {"gamma_ns_per_byte", c->gamma_ns_per_byte},
         {"copy_ns_per_byte", c->copy_ns_per_byte},
         {"hop_ns", c->hop_ns},
-        {"flops_per_ns", FLOPS_PER_NS},
-        {"bytes_per_ns", BYTES_PER_NS},
+        {"flops_per_ns", g->s->rates.flops_per_ns},
+        {"bytes_per_ns", g->s->rates.bytes_per_ns},
     };
     struct str text = {0};
     FILE *f;

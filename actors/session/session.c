@@ -204,7 +204,7 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     s->memory_limit = o ? o->memory_limit : 0;
     if (o && (o->check_ref || o->check_nan)) kernel_check(o->check_ref, o->check_nan);
     int status = set_devices(s, o);
-    if (!status) status = cost_read(o ? o->cost : NULL, &s->cost);
+    if (!status) status = cost_read(o ? o->cost : NULL, &s->cost, &s->rates);
     if (!status) status = open_engine(s, o);
     if (!status && o && o->cluster) status = open_cluster(s, o->cluster);
     if (status) rille_close(&s);

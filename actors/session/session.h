@@ -6,6 +6,7 @@
 
 #include "actors/act/engine.h"
 #include "actors/plan/program.h"
+#include "actors/plan/rates.h"
 #include "rille.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -116,7 +117,8 @@ struct rille_session {
     int default_kind;
     size_t memory_limit;
     int32_t threads;
-    struct box_cost cost; /* of moves: built in, or as calibrated (cost.c) */
+    struct box_cost cost;       /* of moves: built in, or as calibrated (cost.c) */
+    struct compute_rates rates; /* of planners; likewise */
     struct line at;
     const char *composite; /* the composite operator in the making */
     enum node_phase phase;
@@ -157,8 +159,8 @@ int layout_summed(struct atlas *a, const struct layout *l, const struct layout *
 int place_exists(struct rille_session *s, const struct place *p);
 
 /* ---- cost.c ---- */
-/* Reads what moves cost from the file; path NULL: as built in. */
-int cost_read(const char *path, struct box_cost *out);
+/* Reads what moves and computing cost from the file; path NULL: as built in. */
+int cost_read(const char *path, struct box_cost *out, struct compute_rates *rates);
 
 /* ---- lists of handles ---- */
 #define LIST_PUSH(head, x)                                                                                             \

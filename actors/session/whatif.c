@@ -1,5 +1,4 @@
 /* whatif.c - a step on a cluster that one does not have: its program on a mesh of meta devices, planned anew. */
-#include "actors/plan/rates.h"
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
 #include "runtime/clock.h"
@@ -119,10 +118,11 @@ plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct ril
         links.alpha_ns[x] = c->latency[x] > 0 ? c->latency[x] * 1e9 : q->cost.alpha_ns;
         links.beta_ns_per_byte[x] = c->bandwidth[x] > 0 ? 1e9 / c->bandwidth[x] : q->cost.beta_ns_per_byte;
     }
-    double speed = c->flops > 0 ? c->flops * 1e-9 / FLOPS_PER_NS : 1;
+    const struct compute_rates *r = &k->s->rates;
+    double speed = c->flops > 0 ? c->flops * 1e-9 / r->flops_per_ns : 1;
     struct assign_options o = {
         .mode = SOLVE_OPTIMAL, .links = &links, .leaf = leaf, .root = root, .stop = planned_is_late};
-    o.rates = (struct assign_rates){FLOPS_PER_NS * speed, BYTES_PER_NS * speed, 100};
+    o.rates = (struct compute_rates){r->flops_per_ns * speed, r->bytes_per_ns * speed, r->act_ns};
     o.memory_limit = c->memory;
     o.arg = &deadline;
     q->cost.gamma_ns_per_byte /= speed;

@@ -1,0 +1,47 @@
+--- predict.lua - what planned steps take here, beside what whatif predicts of them.
+---
+---   rille -d cpu:4 --calibrate && rille -d cpu:2 bench/predict.lua
+---
+--- A prediction is as good as the costs: the first command measures those of this machine and keeps them.
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+
+-- The least time of a step that was called some times, in seconds: what else the machine does only adds.
+local function least_time(step, ...)
+  local least = math.huge
+  for i = 1, 40 do
+    local y = step(...)
+    local _ = y:item()
+    if i > 3 then least = math.min(least, step:stats().step_time) end
+  end
+  return least
+end
+
+local Block = nn.Module:extend("Block")
+function Block:init(d)
+  self.tokens, self.block = nn.Embedding(1024, d), nn.TransformerBlock(d, 8, {is_causal = true})
+  self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, 1024)
+end
+function Block:forward(ids) return self.head(self.norm(self.block(self.tokens(ids)))) end
+
+local function measured(name, net, x, classes, rows, P)
+  net:to_global{placement = P, sbp = "auto"}
+  local opt = optim.AdamW(net:parameters(), {lr = 1e-3})
+  local step = rille.graph(function(a, y)
+    local loss = net(a):reshape{rows, classes}:cross_entropy(y)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = true})
+  local y = rille.randint(0, classes, {rows}, {placement = P, sbp = "S(0)"})
+  local took, told = least_time(step, x, y), rille.whatif(step, {mesh = {#P.ranks}}).step_time
+  print(("%-24s %10.3f ms %10.3f ms %+7.0f %%"):format(name, told * 1e3, took * 1e3, 100 * (told / took - 1)))
+end
+
+print(("%-24s %13s %13s %9s"):format("on 2 devices", "predicted", "measured", "error"))
+local P = rille.placement("cpu", {0, 1})
+local at = {placement = P, sbp = "S(0)"}
+local function wide(d) return nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d)) end
+measured("mlp, width 512", wide(512), rille.randn({512, 512}, at), 512, 512, P)
+measured("mlp, width 1024", wide(1024), rille.randn({512, 1024}, at), 1024, 512, P)
+measured("GPT block, width 256", Block(256), rille.randint(0, 1024, {8, 128}, at), 1024, 1024, P)
+measured("GPT block, width 512", Block(512), rille.randint(0, 1024, {8, 128}, at), 1024, 1024, P)
