@@ -92,7 +92,8 @@ move_of(struct bringer *b, int32_t i, struct ref r, const struct type *t, const 
     n.in = arena_dup(a, &r, sizeof r);
     n.want = n.layout = arena_dup(a, &to, sizeof to);
     n.type = arena_dup(a, t, sizeof *t);
-    n.accumulate = n.recompute = false;
+    n.accumulate = false;
+    n.recompute = 0;
     n.asked = true;
     n.again = i + 1;
     return n;

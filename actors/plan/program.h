@@ -37,7 +37,8 @@ struct prog_node {
     uint8_t phase;                   /* enum node_phase */
     bool piece;                      /* acts once for each piece */
     bool accumulate;                 /* its result is the sum over the pieces, in piece order */
-    bool recompute;                  /* computes something a second time: nothing else stands for it */
+    int32_t recompute; /* 1 + the node whose results it computes a second time, of whose stage it is; itself where the
+                          program has no such node: nothing else stands for it. 0: neither */
     const struct strategy *strategy; /* how the user wants it cut, or NULL */
     bool asked;                      /* a move that the user wrote; others are there because layouts differed */
     int32_t again; /* 1 + the node of whose stage it is, which it brings aside or again (bring.h); such

@@ -272,6 +272,7 @@ each_node(struct wire *w, struct prog_node *n)
     TRY(each_bool(w, &n->piece));
     TRY(each_bool(w, &n->accumulate));
     TRY(each_i32(w, &n->again, 0, INT32_MAX));
+    TRY(each_i32(w, &n->recompute, 0, INT32_MAX));
     bool has_attr = n->attr != NULL;
     TRY(each_bool(w, &has_attr));
     if (!w->out && has_attr != (op_nattr(n->op) > 0)) return wrong(w, "attributes do not go with the operator");

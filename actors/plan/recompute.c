@@ -191,7 +191,7 @@ standing_for(struct recomputer *r, struct ref of, int32_t reader)
         }
         n.in = in;
         n.phase = PHASE_BACKWARD;
-        n.recompute = true;
+        n.recompute = of.index + 1;
         GROW(r->list, r->n + 1, r->capacity);
         r->list[r->n] = (struct insertion){n, reader};
         r->twin[of.index] = r->p->nnode + r->n++;

@@ -36,6 +36,7 @@ rewrite_move(struct program *p, struct ref r, const struct layout *to)
     n->want = n->layout = arena_dup(&p->arena, &to, sizeof to);
     n->type = t;
     n->accumulate = n->asked = false;
+    n->recompute = 0;
     n->strategy = NULL;
     n->name = n->op->name;
     if (r.kind == REF_NODE && p->node[r.index].accumulate) n->piece = false;
@@ -103,6 +104,7 @@ renamed(struct program *p, const struct prog_node *n, const int32_t *index)
         if (in[k].kind == REF_NODE) in[k].index = index[in[k].index];
     to.in = in;
     if (n->again) to.again = index[n->again - 1] + 1;
+    if (n->recompute) to.recompute = index[n->recompute - 1] + 1;
     return to;
 }
 
@@ -136,9 +138,11 @@ rewrite_sweep(struct program *p)
     for (int32_t i = p->nnode - 1; i >= 0; i--)
         for (int32_t k = 0; k < p->node[i].nin && wanted[i]; k++)
             if (p->node[i].in[k].kind == REF_NODE) wanted[p->node[i].in[k].index] = true;
+    for (int32_t i = 0; i < p->nnode; i++) index[i] = wanted[i] ? n++ : -1;
     for (int32_t i = 0; i < p->nnode; i++) {
-        index[i] = n;
-        if (wanted[i]) p->node[n++] = renamed(p, &p->node[i], index);
+        struct prog_node *node = &p->node[i];
+        if (node->recompute && !wanted[node->recompute - 1]) node->recompute = i + 1;
+        if (wanted[i]) p->node[index[i]] = renamed(p, node, index);
     }
     for (int32_t k = 0; k < p->nroot; k++)
         if (p->root[k].ref.kind == REF_NODE) p->root[k].ref.index = index[p->root[k].ref.index];

@@ -46,6 +46,14 @@ brought(const struct program *p, int32_t i)
     return of == i ? -1 : of;
 }
 
+/* Of a node that computes again what forward computes on a known stage: what does; -1. */
+static int32_t
+repeated(const struct program *p, const bool *loose, int32_t i)
+{
+    int32_t of = p->node[i].recompute - 1;
+    return of < 0 || p->node[of].phase != PHASE_FORWARD || loose[of] ? -1 : of;
+}
+
 /* ---- phases ---- */
 
 static void
@@ -110,11 +118,13 @@ backward_stage(const struct stages *s, const struct program *p, const bool *loos
 {
     int32_t saved = -1, back = s->n - 1;
     if (brought(p, i) >= 0) return s->stage[brought(p, i)];
+    if (repeated(p, loose, i) >= 0) return s->stage[repeated(p, loose, i)];
     for (int32_t k = 0; k < p->node[i].nin; k++) {
         struct ref r = p->node[i].in[k];
         if (r.kind != REF_NODE) continue;
         int hop = hops(place_of(&p->node[r.index]), place_of(&p->node[i]));
-        bool forward = s->phase[r.index] == PHASE_FORWARD || brought(p, r.index) >= 0;
+        bool forward =
+            s->phase[r.index] == PHASE_FORWARD || brought(p, r.index) >= 0 || repeated(p, loose, r.index) >= 0;
         if (forward && !hop && !loose[r.index]) saved = MAX(saved, s->stage[r.index]);
         if (!forward) back = MIN(back, s->stage[r.index] - hop);
     }
@@ -128,7 +138,8 @@ backward_late(struct stages *s, const struct program *p, const bool *loose, stru
 {
     bool *floats = ARENA_ARRAY(a, bool, p->nnode + 1), *wanted = ARENA_ARRAY(a, bool, p->nnode + 1);
     for (int32_t i = 0; i < p->nnode; i++) {
-        floats[i] = loose[i] || (p->node[i].piece && s->phase[i] != PHASE_FORWARD && brought(p, i) < 0);
+        bool bound = brought(p, i) >= 0 || repeated(p, loose, i) >= 0;
+        floats[i] = loose[i] || (p->node[i].piece && s->phase[i] != PHASE_FORWARD && !bound);
         for (int32_t k = 0; k < p->node[i].nin; k++)
             floats[i] = floats[i] && (p->node[i].in[k].kind != REF_NODE || floats[p->node[i].in[k].index]);
     }

@@ -7,6 +7,7 @@
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
+#include "runtime/hash.h"
 #include "sbp/strategy.h"
 
 #include <stdlib.h>
@@ -253,7 +254,7 @@ put_node(struct str *k, const struct node *n)
 {
     uint32_t head[2] = {(uint32_t)n->nin | (uint32_t)n->nout << 16, (uint32_t)n->phase | (uint32_t)n->per_piece << 8 |
                                                                         (uint32_t)n->accumulate << 16 |
-                                                                        (uint32_t)n->recompute << 24};
+                                                                        (uint32_t)(n->recomputes > 0) << 24};
     put(k, &n->op, sizeof n->op);
     put(k, head, sizeof head);
     for (int i = 0; i < n->nin; i++) {
@@ -322,11 +323,30 @@ copy_node(struct arena *a, const struct node *n, struct prog_node *p)
                             .phase = n->phase,
                             .piece = n->per_piece || n->accumulate,
                             .accumulate = n->accumulate,
-                            .recompute = n->recompute,
                             .asked = n->asked};
     if (n->attr) p->attr = arena_dup(a, n->attr, sizeof(*n->attr) * (size_t)op_nattr(n->op));
     if (n->strategy) p->strategy = arena_dup(a, n->strategy, sizeof *n->strategy);
     if (p->line.file) p->line.file = arena_strdup(a, p->line.file);
+}
+
+/* What each node computes again; itself where that is not computed here. */
+static void
+link_recomputed(const struct collection *c, struct program *p)
+{
+    struct arena tmp = {0};
+    struct hash_table nodes = {.arena = &tmp};
+    bool any = false;
+    for (int32_t i = 0; i < c->nnode; i++) any = any || c->node[i]->recomputes;
+    for (int32_t i = 0; i < c->nnode && any; i++) hash_add(&nodes, hash_number(0, c->node[i]->serial), hash_index(i));
+    for (int32_t i = 0; i < c->nnode; i++) {
+        uint64_t serial = c->node[i]->recomputes;
+        uint32_t at = 0;
+        if (serial == 0) continue;
+        p->node[i].recompute = i + 1;
+        for (const void *found; (found = hash_next(&nodes, hash_number(0, serial), &at));)
+            if (c->node[hash_index_of(found)]->serial == serial) p->node[i].recompute = hash_index_of(found) + 1;
+    }
+    arena_fini(&tmp);
 }
 
 /* How often the nodes of the walk read a value: results at node * OP_OUT + out, leaves after those. */
@@ -434,6 +454,7 @@ collection_program(struct rille_session *s, struct collection *c)
         p->leaf[i] = (struct prog_leaf){.type = c->leaf[i]->type, .layout = c->leaf[i]->layout};
     for (int32_t i = 0; i < c->nnumber; i++) p->number[i] = arena_dup(a, &c->number[i]->type, sizeof(struct type));
     for (int32_t i = 0; i < c->nnode; i++) copy_node(a, c->node[i], &p->node[i]);
+    link_recomputed(c, p);
     for (int32_t i = 0; i < c->nroot; i++)
         p->root[i] = (struct prog_root){.ref = ref_of(c->root[i]), .overwrites_leaf = overwritten_leaf(c->root[i])};
     program_widen(p);

@@ -166,6 +166,13 @@ val_recomputed(const struct sweep *w, struct val *v)
     return w->recomputed[v->node->index]->out[v->out];
 }
 
+/* What is alike for all pieces - casts and views of weights - is computed once a batch, and stays. */
+static bool
+is_repeated(const struct sweep *w, const struct node *n)
+{
+    return n->region && (trace_pieces(w->s) == 1 || n->per_piece);
+}
+
 /* The same call on what is computed again; its result has the layout that it had. */
 static int
 node_recompute(struct sweep *w, struct node *n)
@@ -184,7 +191,7 @@ node_recompute(struct sweep *w, struct node *n)
     if (status) return status;
     for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad; /* the record asks */
     w->recomputed[n->index] = out[0]->node;
-    w->recomputed[n->index]->recompute = 1;
+    w->recomputed[n->index]->recomputes = n->serial;
     return 0;
 }
 
@@ -197,9 +204,9 @@ node_for_grad(struct sweep *w, struct node *n, struct node **out)
     const char *composite = w->s->composite;
     int status = 0;
     *out = n;
-    if (!n->region) return 0;
+    if (!is_repeated(w, n)) return 0;
     for (int32_t i = w->nnode; !status && !w->recomputed[n->index] && i-- > 0;)
-        if (w->node[i]->region == n->region) status = node_recompute(w, w->node[i]);
+        if (w->node[i]->region == n->region && is_repeated(w, w->node[i])) status = node_recompute(w, w->node[i]);
     w->s->at = at;
     w->s->composite = composite;
     *out = w->recomputed[n->index];

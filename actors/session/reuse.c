@@ -145,6 +145,8 @@ renumber(struct merge *m)
     for (int32_t k = 0; k < p->nroot; k++)
         if (p->root[k].ref.kind == REF_NODE) p->root[k].ref.index = index[p->root[k].ref.index];
     for (int32_t i = 0; i < p->nnode; i++) index[i] = index[m->node[i]];
+    for (int32_t i = 0; i < n; i++)
+        if (p->node[i].recompute) p->node[i].recompute = index[p->node[i].recompute - 1] + 1;
     p->nnode = n;
     return index;
 }
