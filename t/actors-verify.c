@@ -300,6 +300,7 @@ program_slots(struct slots *s, const struct program *g)
         SLOT(s, "prog_node.phase", n->phase);
         SLOT(s, "prog_node.piece", n->piece);
         SLOT(s, "prog_node.accumulate", n->accumulate);
+        SLOT(s, "prog_node.recompute", n->recompute);
         for (int32_t k = 0; k < n->nin; k++) {
             SLOT(s, "ref.kind", n->in[k].kind);
             SLOT(s, "ref.out", n->in[k].out);
@@ -594,6 +595,47 @@ test_deadlock(struct rille_session *s)
     plan_free(&p);
 }
 
+/* Of these the second says that it computes the first again; returns what the proof says to that. */
+struct twice {
+    const char *op[2];
+    int operand[2]; /* number of the leaf */
+    const char *name;
+};
+static int
+recomputed(struct rille_session *s, const struct twice *c)
+{
+    struct maker m = {.s = s, .n = 4};
+    int32_t one = 1, zero = 0;
+    const struct place *p;
+    assert(place_new(s->atlas, DEV_CPU, 1, &one, &zero, &p) == 0);
+    const struct layout *l = layout_broadcast(s->atlas, p);
+    struct val *x[2] = {leaf(&m, l), leaf(&m, l)}, *made[2], *sum;
+    for (int i = 0; i < 2; i++) made[i] = call(&m, c->op[i], 1, &x[c->operand[i]]);
+    sum = call(&m, "add", 2, made);
+    assert(collect(s, 1, &sum, COLLECT_RUN) == 0);
+    struct program *g = collection_program(s, &s->collection);
+    struct plan *plan;
+    g->threads = 1;
+    g->node[1].recompute = 1;
+    int status = plan_compile(g, s->atlas, &plan);
+    plan_free(&plan);
+    build_settle(s, 0);
+    return status;
+}
+
+static void
+test_recomputed(struct rille_session *s)
+{
+    static const struct twice same = {{"relu", "relu"}, {0, 0}, ""},
+                              others[] = {{{"relu", "tanh"}, {0, 0}, "and not another operator's"},
+                                          {{"relu", "relu"}, {0, 1}, "nor the same call on another value"}};
+    is_int(recomputed(s, &same), 0, "what is computed again is the same call on the same values");
+    for (size_t i = 0; i < countof(others); i++) {
+        is_int(recomputed(s, &others[i]), E_PLAN, others[i].name);
+        ok(strstr(err_text(), "does not compute what node 0 does"), "which is told");
+    }
+}
+
 /* Two registers of a device that are live at the same time, put in one place. */
 static void
 test_shared(struct rille_session *s, uint64_t seed)
@@ -686,6 +728,7 @@ main(void)
     alarm(more ? 3600 : 300);
     if (rille_open(&o, &s)) return 1;
     test_text(s);
+    test_recomputed(s);
     test_deadlock(s);
     test_shared(s, seed);
     test_layouts(s, seed);

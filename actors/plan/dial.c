@@ -549,6 +549,12 @@ dial_knows(const char *name)
     return false;
 }
 
+bool
+dial_folds(const char *name)
+{
+    return name[0] != 'i';
+}
+
 /* How many pieces a device holds of a chunk at most, when it holds 2 (p - 1 - lane) + (v - 1) p + 1 of all: forward and
  * backward go round the v chunks by groups of p pieces. Seen in the fifth round, when all is steady. */
 static int32_t
@@ -647,7 +653,7 @@ choose(struct search *s, struct program *p, const struct dial_wish *w)
     if (!costs && w->name[0] == 'i') costs = &joint;
     if (!costs && (w->name[0] == 'z' || w->name[0] == 'v')) costs = &alike;
     p->rule = RULE_DEEP; /* stages of a device are told apart where there is a rule for them */
-    p->fold = w->name[0] != 'i';
+    p->fold = dial_folds(w->name);
     TRY(describe(s, p, costs));
     if (!comes_in_pieces(p)) return 0;
     if (w->base && *w->base) s->base = *w->base;

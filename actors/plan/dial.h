@@ -35,6 +35,8 @@ struct dial {
 /* The schedules that it can search for; ends with NULL. */
 extern const char *const dial_names[];
 bool dial_knows(const char *name);
+/* Is a stage from which data goes back to where it came from two, in this schedule? */
+bool dial_folds(const char *name);
 /* Sets the room and the rule of a program in pieces. E_ARG: its stages do not lie on devices as the schedule wants;
  * E_MEMORY: nothing fits, and what the least is; with lines. */
 int dial_turn(struct program *p, const struct dial_wish *wish);

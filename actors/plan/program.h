@@ -33,10 +33,10 @@ struct prog_node {
     const struct type *type;          /* of the results */
     const struct layout *const *layout;
     struct line line;
-    const char *name;                /* the operator's, or of the composite that built it */
-    uint8_t phase;                   /* enum node_phase */
-    bool piece;                      /* acts once for each piece */
-    bool accumulate;                 /* its result is the sum over the pieces, in piece order */
+    const char *name;  /* the operator's, or of the composite that built it */
+    uint8_t phase;     /* enum node_phase */
+    bool piece;        /* acts once for each piece */
+    bool accumulate;   /* its result is the sum over the pieces, in piece order */
     int32_t recompute; /* 1 + the node whose results it computes a second time, of whose stage it is; itself where the
                           program has no such node: nothing else stands for it. 0: neither */
     const struct strategy *strategy; /* how the user wants it cut, or NULL */

@@ -199,6 +199,18 @@ standing_for(struct recomputer *r, struct ref of, int32_t reader)
     return (struct ref){.kind = REF_NODE, .out = of.out, .index = r->twin[of.index]};
 }
 
+/* ---- what was computed again before there were stages ---- */
+
+/* The value of forward that r computes again for node i, which comes later; r where it is none, or of the same stage.
+ */
+static struct ref
+left_by_forward(const struct program *p, const struct stages *s, struct ref r, int32_t i)
+{
+    int32_t of = r.kind == REF_NODE ? p->node[r.index].recompute - 1 : -1;
+    bool there = of >= 0 && of < i && p->node[of].phase == PHASE_FORWARD && s->stage[r.index] != s->stage[i];
+    return there ? (struct ref){.kind = REF_NODE, .out = r.out, .index = of} : r;
+}
+
 /* ---- the face ---- */
 
 int32_t
@@ -239,5 +251,21 @@ recompute_parts(struct program *p, const int32_t *parts)
     }
     free(r.list);
     arena_fini(&r.tmp);
+    return status;
+}
+
+int
+recompute_apart(struct program *p)
+{
+    struct arena tmp = {0};
+    struct stages s;
+    int status = stages_find(&s, p, &tmp);
+    for (int32_t i = 0; !status && i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin && p->node[i].recompute; k++) {
+            struct ref now = p->node[i].in[k], kept = left_by_forward(p, &s, now, i);
+            if (kept.index != now.index) rewrite_operand(p, i, k, kept);
+        }
+    if (!status) rewrite_sweep(p);
+    arena_fini(&tmp);
     return status;
 }

@@ -16,5 +16,8 @@ int32_t recompute_stages(const struct program *p);
 /* Lets backward compute again so many parts of each stage, 0 to RECOMPUTE_PARTS (all as one), those first that leave
  * most. */
 int recompute_parts(struct program *p, const int32_t *parts);
+/* What is computed again begins on each stage with what forward left there, also where stages are parts of one
+ * device's. */
+int recompute_apart(struct program *p);
 
 #endif

@@ -31,6 +31,9 @@ bool proof_fits(int64_t n, size_t size, const struct arena *a);
 /* E_PLAN unless got is want. */
 int proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);
 
+/* Are two values of an attribute one? */
+bool proof_same_attr(const struct attr *a, const struct attr *b);
+
 /* verify_program.c */
 int prove_program(struct proof *v);
 /* verify_token.c */

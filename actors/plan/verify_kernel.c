@@ -13,8 +13,8 @@
 
 /* ---- calls ---- */
 
-static bool
-same_attr(const struct attr *a, const struct attr *b)
+bool
+proof_same_attr(const struct attr *a, const struct attr *b)
 {
     return a->n == b->n && a->i == b->i && !memcmp(&a->f, &b->f, sizeof a->f) &&
            !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
@@ -28,7 +28,7 @@ check_call(const struct values *s, int32_t task, const struct prog_node *n, cons
     TRY(proof_same(s->v, task, "operands of its kernel", c->nin, n->nin));
     TRY(proof_same(s->v, task, "results of its kernel", c->nout, n->nout));
     for (int k = 0, nattr = op_nattr(n->op); k < nattr; k++)
-        if (!c->attr != !n->attr || (n->attr && !same_attr(&c->attr[k], &n->attr[k])))
+        if (!c->attr != !n->attr || (n->attr && !proof_same_attr(&c->attr[k], &n->attr[k])))
             return proof_fail(s->v, task, "its kernel has another %s", n->op->attr[k].name);
     const struct call *want = program_call(s->v->plan->program, n, &s->v->tmp);
     for (int32_t i = 0; i < n->nin; i++)

@@ -96,6 +96,7 @@ check_operands(const struct program *g, int32_t i)
     if (n->nout != MAX(1, n->op->nout)) return node_fail(g, i, "nout is %d", (int)n->nout);
     if (n->phase > PHASE_BATCH) return node_fail(g, i, "phase is %d", n->phase);
     if (n->again < 0 || n->again > i + 1) return node_fail(g, i, "again is %d", (int)n->again);
+    if (n->recompute < 0 || n->recompute > g->nnode) return node_fail(g, i, "recompute is %d", (int)n->recompute);
     if (n->accumulate && !n->piece) return node_fail(g, i, "sums pieces, and is not computed for each");
     for (int32_t k = 0; k < n->nin; k++) {
         if (!ref_sound(g, n->in[k], i)) return node_fail(g, i, "operand %d names what does not exist", (int)k);
@@ -183,6 +184,44 @@ check_call(struct arena *a, const struct program *g, int32_t i)
     return node_fail(g, i, "%s", text);
 }
 
+/* ---- what is computed again ---- */
+
+/* What r is the same as: of moves what they move, of what computes a node again, or shows what was brought again, the
+ * value of that node. Bytes may come from anybody, and lead round in a circle. */
+static struct ref
+first_made(const struct program *g, struct ref r)
+{
+    for (int32_t left = g->nnode; left > 0 && r.kind == REF_NODE; left--) {
+        const struct prog_node *n = &g->node[r.index];
+        int32_t of = (n->recompute ? n->recompute : n->again) - 1;
+        if (n->op->flags & OP_MOVE && !n->accumulate)
+            r = n->in[0];
+        else if (of >= 0 && of != r.index)
+            r.index = of;
+        else
+            break;
+    }
+    return r;
+}
+
+/* The same call on the same values: so no bit differs. */
+static int
+check_recomputed(const struct program *g, int32_t i)
+{
+    const struct prog_node *n = &g->node[i], *of;
+    if (n->recompute == 0 || n->recompute == i + 1) return 0;
+    of = &g->node[n->recompute - 1];
+    bool same =
+        of->op == n->op && of->nin == n->nin && of->nout == n->nout && of->phase <= n->phase && !of->attr == !n->attr;
+    for (int k = 0; same && n->attr && k < op_nattr(n->op); k++) same = proof_same_attr(&n->attr[k], &of->attr[k]);
+    for (int32_t k = 0; same && k < n->nout; k++) same = type_equal(&n->type[k], &of->type[k]);
+    for (int32_t k = 0; same && k < n->nin; k++) {
+        struct ref x = first_made(g, n->in[k]), y = first_made(g, of->in[k]);
+        same = x.kind == y.kind && x.index == y.index && x.out == y.out;
+    }
+    return same ? 0 : node_fail(g, i, "does not compute what node %d does", (int)n->recompute - 1);
+}
+
 static int
 check_node(struct arena *a, const struct program *g, int32_t i)
 {
@@ -255,6 +294,7 @@ prove_program(struct proof *v)
         arena_reset(&a);
     }
     arena_fini(&a);
+    for (int32_t i = 0; i < g->nnode && !status; i++) status = check_recomputed(g, i);
     for (int32_t k = 0; k < g->nroot && !status; k++) status = check_root(g, k);
     if (status || v->plan->nmemory < 2) return status; /* 0: bytes that were read, no plan yet */
     return check_late(g, ARENA_ARRAY(&v->tmp, bool, g->nnode + 1));

@@ -30,6 +30,13 @@ struct fitter {
 
 /* ---- one plan ---- */
 
+/* As the dial knows it: a name, or numbers. */
+static const char *
+schedule_of(const struct fitter *f)
+{
+    return f->o->schedule && dial_knows(f->o->schedule) ? f->o->schedule : "memory";
+}
+
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
@@ -37,6 +44,8 @@ laid_out(struct fitter *f, const int32_t *parts, int *status)
     const struct rille_graph_options *o = f->o;
     struct program *p = f->from->program(f->from->arg);
     *status = o->auto_parallel ? planned_assign(g, p, o) : o->zero ? planned_zero(g, p, o->zero) : 0;
+    p->fold = f->searched && dial_folds(schedule_of(f));
+    if (!*status && p->fold) *status = recompute_apart(p);
     if (!*status && parts) *status = recompute_parts(p, parts);
     if (!*status) *status = planned_bring(g, p, o);
     if (*status) program_free(&p);
@@ -52,9 +61,8 @@ struct search {
 static int
 turn_dial(struct fitter *f, struct program *p, struct search how)
 {
-    bool named = f->o->schedule && dial_knows(f->o->schedule);
     if (!f->searched) return 0;
-    return dial_turn(p, &(struct dial_wish){.name = named ? f->o->schedule : "memory",
+    return dial_turn(p, &(struct dial_wish){.name = schedule_of(f),
                                             .memory = f->o->memory,
                                             .most = how.most,
                                             .least = how.least,

@@ -191,7 +191,7 @@ node_recompute(struct sweep *w, struct node *n)
     if (status) return status;
     for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad; /* the record asks */
     w->recomputed[n->index] = out[0]->node;
-    w->recomputed[n->index]->recomputes = n->serial;
+    w->recomputed[n->index]->recomputes = n->recomputes ? n->recomputes : n->serial;
     return 0;
 }
 
