@@ -51,7 +51,8 @@ struct exec {
     struct cuda_launch *launch;
     const struct kernel_variant *variant;
     void *state;
-    size_t sum_at; /* k.adds: where addends come to, bytes from the start of scratch */
+    size_t sum_at;           /* k.adds: where addends come to, bytes from the start of scratch */
+    struct cuda_launch *add; /* that adds them, of devices that compile */
     struct elt *elt;
     bool window;
     int64_t skip;
@@ -353,16 +354,24 @@ add_check(struct exec *e)
     return 0;
 }
 
+/* Room for an addend, and what adds it: dense, as the sum is. */
+static int
+add_sum(struct exec *e, int device)
+{
+    struct view pair[] = {e->out[0], dense_like(&e->out[0], e->out[0].dtype)};
+    e->sum_at = e->scratch_bytes;
+    need(e, view_numel(&e->out[0]), dtype_bytes(e->out[0].dtype));
+    if (!(device_kind(device)->flags & COMPILES)) return 0;
+    return cuda_launch_combine(&e->arena, RED_SUM, 2, pair, &pair[0], &e->add);
+}
+
 int
 exec_new(const struct kcall *k, int device, struct exec **out)
 {
     struct exec *e = exec_of(k);
     int status = take(e, device);
     if (!status) status = add_check(e);
-    if (!status && k->adds) {
-        e->sum_at = e->scratch_bytes;
-        need(e, view_numel(&e->out[0]), dtype_bytes(e->out[0].dtype));
-    }
+    if (!status && k->adds) status = add_sum(e, device);
     if (!status && e->scratch_bytes >= MOST)
         status =
             fail(E_MEMORY, "%s: the operands, as they are computed, are larger than 2^62 bytes", e->call->op->name);
@@ -595,6 +604,7 @@ run_added(const struct exec *e, void *const *in, void *const *out, const struct 
 {
     void *addend = r->scratch + e->sum_at;
     TRY(run_way(e, in, &addend, r));
+    if (e->add) return cuda_launch_run(e->add, r->device, (void *[]){out[0], addend}, out, NULL, 0);
     vec_add(view_numel(&e->out[0]), addend, out[0]);
     return 0;
 }

@@ -192,7 +192,10 @@ add_sum(enum reduce r, enum dtype from, enum dtype to, int n, uint64_t seed)
             elem_set_f(from, view[i].data, address_of(&view[i], k), from == DT_BOOL ? x > 0 : k % 9 ? x : NAN);
         }
     }
-    box_reduce(r, &s->want.view, n, view);
+    if (n == 0)
+        box_fill(r, &s->want.view);
+    else
+        box_reduce(r, &s->want.view, n, view);
     snprintf(w->text, sizeof w->text, "%s of %d %s as %s", reduce_text(r), n, dtype_text(from), dtype_text(to));
     if (!ok(!cuda_source_combine(&w->trial.arena, r, n, view, &s->got.view, &w->source), "%s has a kernel", w->text)) {
         diag("%s", err_text());
@@ -207,6 +210,8 @@ static void
 add_sums(uint64_t seed)
 {
     static const enum dtype whole[] = {DT_F32, DT_F64, DT_I32, DT_I64, DT_U8, DT_BOOL};
+    for (int r = RED_SUM; r <= RED_MIN; r++) /* what changes nothing, of every dtype */
+        for (int d = DT_NONE + 1; d < NDTYPE; d++) add_sum((enum reduce)r, (enum dtype)d, (enum dtype)d, 0, seed);
     for (int n = 1; n <= 5; n += 2) {
         for (size_t d = 0; d < countof(whole); d++)
             for (int r = RED_SUM; r <= RED_MIN; r++) add_sum((enum reduce)r, whole[d], whole[d], n, seed++);
@@ -313,7 +318,7 @@ check_sum(struct work *w, void *lib, uint64_t seed)
     for (int i = 0; i < w->sum->n; i++) in[i] = w->sum->in[i].view.data;
     launch(lib, &w->source, w->sum->n, in, out, 0, seed);
     ok(!memcmp(w->sum->got.memory, w->sum->want.memory, (size_t)view_bytes(&w->sum->got.view)),
-       "%s: the bits of box_reduce", w->text);
+       "%s: the bits that boxing gives", w->text);
 }
 
 static void

@@ -1,6 +1,7 @@
 /* kind.c - what most kinds of tasks do alike. */
 #include "actors/plan/plan.h"
 
+#include "kernels/cuda/launch.h"
 #include "runtime/stream.h"
 
 int
@@ -18,6 +19,17 @@ kind_views(const struct stream_work *w, const struct stream *s, struct view *dst
     *dst = view_dense(t->type, stream_reach(s, w->out[0]));
     *src = *t->source;
     src->data = stream_reach(s, w->in[0]);
+}
+
+int
+kind_copy_source(const struct stream_work *w, const struct stream *s)
+{
+    const struct task *t = w->of;
+    struct view dst, src;
+    kind_views(w, s, &dst, &src);
+    if (t->copies) return cuda_launch_run(t->copies, s->device, &src.data, &dst.data, NULL, 0);
+    view_copy(&dst, &src);
+    return 0;
 }
 
 void

@@ -67,6 +67,8 @@ struct task_kind {
 int kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s));
 /* Gives both views of work that makes a dense result of one window (task.source), where the work reaches them. */
 void kind_views(const struct stream_work *w, const struct stream *s, struct view *dst, struct view *src);
+/* Work of such a task: the result is the window, in its own dtype. */
+int kind_copy_source(const struct stream_work *w, const struct stream *s);
 
 /* For kinds whose tasks have a name of their own, and give what task.type says. */
 void kind_print_name(const struct plan *p, int32_t task, struct str *s);

@@ -2,21 +2,11 @@
  * run.
  */
 #include "actors/plan/verify_value.h"
-#include "runtime/stream.h"
-
-static int
-carry_out(const struct stream_work *w, const struct stream *s)
-{
-    struct view dst, src;
-    kind_views(w, s, &dst, &src);
-    view_copy(&dst, &src);
-    return 0;
-}
 
 static int
 begin(struct act *a)
 {
-    return kind_enqueue(a, carry_out);
+    return kind_enqueue(a, kind_copy_source);
 }
 
 const struct task_kind kind_copy = {

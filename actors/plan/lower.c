@@ -7,6 +7,7 @@
 
 #include "actors/plan/rates.h"
 
+#include "kernels/cuda/launch.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"
@@ -137,6 +138,20 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     return 0;
 }
 
+static int
+single_launches(struct lower *l, int device, struct task *t)
+{
+    struct view pair[] = {view_dense(t->type, NULL), *t->source};
+    struct cuda_launch *copies = NULL, *adds = NULL;
+    if (!(device_kind(device)->flags & COMPILES)) return 0;
+    TRY(cuda_launch_combine(&l->plan->arena, RED_SUM, 1, &pair[1], &pair[0], &copies));
+    if (t->kind->flags & KIND_ONCE_A_BATCH)
+        TRY(cuda_launch_combine(&l->plan->arena, RED_SUM, 2, pair, &pair[0], &adds));
+    t->copies = copies;
+    t->adds = adds;
+    return 0;
+}
+
 /* A task that reads one part: an accumulation, or a dense copy of a window. type: of its result. */
 static int
 single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
@@ -151,6 +166,7 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     d->task.source = v->part[own].view;
     draft_out(l, d, type_bytes(&local), kind->flags & KIND_ONCE_A_BATCH ? l->program->pieces : 1);
     d->task.nresult = 1;
+    TRY(single_launches(l, p->kind, &d->task));
     draft_args(l, *id, 1);
     return draft_reads(l, *id, &v->part[own], 0, false);
 }

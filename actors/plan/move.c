@@ -127,8 +127,8 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
 {
     struct plan *p = m->l->plan;
     int kind = p->device[m->l->draft[task].task.device].kind;
-    bool own = m->b->from->place->kind == kind && m->b->to->place->kind == kind;
-    if (!own || !(device_kind(kind)->flags & COMPILES) || move->verb == BOX_FILL) return 0;
+    bool own = m->b->to->place->kind == kind && (move->verb == BOX_FILL || m->b->from->place->kind == kind);
+    if (!own || !(device_kind(kind)->flags & COMPILES)) return 0;
     struct view *in = ARENA_ARRAY(&m->l->tmp, struct view, move->nfrom);
     struct cuda_launch *made;
     for (int i = 0; i < move->nfrom; i++) in[i] = *move->from[i].view;

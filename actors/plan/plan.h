@@ -156,8 +156,10 @@ struct task {
     struct arg *arg;
     int32_t nresult; /* the first nresult outs are results; then one of order, and of credits, if there are such */
     struct exec *exec;
-    const struct type *type;      /* of a task that is no node and no box: the local type of its result; else NULL */
-    const struct view *source;    /* accumulate, copy: how it lies in its argument; else NULL */
+    const struct type *type;   /* of a task that is no node and no box: the local type of its result; else NULL */
+    const struct view *source; /* accumulate, copy: how it lies in its argument; else NULL */
+    /* Of these on devices that compile: what copies it, what adds it to its result; NULL: host code does it. */
+    const struct cuda_launch *copies, *adds;
     union {                       /* by kind */
         struct plan_chain *chain; /* compute: of a chain; NULL: of its node alone */
         struct task_move move;    /* box, fill, join, transfer; send, recv: no steps */

@@ -156,9 +156,9 @@ making_begin(struct arena *a, struct cuda_source *to)
 void
 making_add_number(struct making *m, int k, enum dtype d)
 {
-    str_addf(&m->member, "    int64_t number%d;\n", k);
-    making_fill(m, FILL_NUMBER, k, 0);
-    str_addf(&m->head, "    METHOD %s x%d(int64_t = 0) const { return bits_as<%s>(a.number%d); }\n", making_memory(d),
+    str_addf(&m->member, "    const int64_t *number%d;\n", k);
+    making_fill(m, FILL_ADDRESS, k, 0);
+    str_addf(&m->head, "    METHOD %s x%d(int64_t = 0) const { return bits_as<%s>(*a.number%d); }\n", making_memory(d),
              k, making_memory(d), k);
 }
 

@@ -22,8 +22,6 @@ cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *co
             to[f->word] = piece;
         else if (f->what == FILL_SCRATCH)
             to[f->word] = (uintptr_t)scratch;
-        else if (f->what == FILL_NUMBER)
-            memcpy(&to[f->word], data, sizeof *to);
         else
             to[f->word] = (uintptr_t)(data + f->skip);
     }
@@ -66,7 +64,7 @@ add_step(struct making *m, int i, const struct call *c)
              making_compute(type), making_compute(type), body);
 }
 
-/* Which operands of a chain are numbers of the call: their values are words. */
+/* Which operands of a chain are numbers of the call: one word of memory each. */
 static void
 find_numbers(int nstep, const struct fuse_step *step, bool *number)
 {
@@ -83,7 +81,7 @@ add_load(struct making *m, int i, const struct view *v, bool number, int nloop)
     if (v->dtype == DT_NONE) return;
     const char *memory = making_memory((enum dtype)v->dtype);
     if (number)
-        str_addf(&m->body, "        const %s v%d = bits_as<%s>(a.v%d);\n", memory, i, memory, i);
+        str_addf(&m->body, "        const %s v%d = bits_as<%s>(*a.v%d);\n", memory, i, memory, i);
     else
         str_addf(&m->body, "        const %s v%d = ((const %s *)a.v%d.data)[walk<%d>(p, a.size, a.v%d.stride)];\n",
                  memory, i, memory, i, nloop, i);
@@ -138,8 +136,8 @@ cuda_source_chain(struct arena *a, int nstep, const struct fuse_step *step, int 
     making_words(&m, walk.nloop, walk.size);
     for (int i = 0; i < nin; i++) {
         if (number[i]) {
-            str_addf(&m.member, "    int64_t v%d;\n", i);
-            making_fill(&m, FILL_NUMBER, i, 0);
+            str_addf(&m.member, "    const int64_t *v%d;\n", i);
+            making_fill(&m, FILL_ADDRESS, i, 0);
         } else if (in[i].dtype != DT_NONE)
             add_lane(&m, i, i, &lane[i], walk.nloop);
         add_load(&m, i, &in[i], number[i], walk.nloop);
@@ -240,10 +238,36 @@ combining(enum reduce r, enum dtype d)
     return r == RED_MAX ? &op_maximum : &op_minimum;
 }
 
+/* As C++ says it; elements of truths are bytes. */
+static const char *
+identity_of(enum reduce r, enum dtype d)
+{
+    static const char *const least[NDTYPE] = {
+        [DT_I64] = "INT64_MIN", [DT_I32] = "-2147483648ll", [DT_U8] = "(int64_t)0", [DT_BOOL] = "(int64_t)0"};
+    static const char *const most[NDTYPE] = {
+        [DT_I64] = "INT64_MAX", [DT_I32] = "2147483647ll", [DT_U8] = "255ll", [DT_BOOL] = "1ll"};
+    if (r == RED_SUM) return "0.0f";
+    if (dtype_is_float(d)) return r == RED_MAX ? "-INFINITY" : "INFINITY";
+    return r == RED_MAX ? least[d] : most[d];
+}
+
+static int
+make_identity(struct arena *a, enum reduce r, const struct view *to, struct cuda_source *s)
+{
+    struct making m = making_begin(a, s);
+    enum dtype d = (enum dtype)to->dtype;
+    each_of(&m, 0, view_numel(to));
+    add_side(&m, 'y', 0, 0, to, 0);
+    str_addf(&m.body, "        ((%s *)a.y0.data)[y] = put<%s>(%s);\n    }\n", making_memory(d), making_memory(d),
+             identity_of(r, d));
+    return making_finish(&m, "each", view_numel(to));
+}
+
 int
 cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                     struct cuda_source *s)
 {
+    if (nin == 0) return make_identity(a, r, to, s);
     struct promotion p = {0};
     struct type type = type_of((enum dtype)to->dtype, to->ndim, to->dim);
     promotion_add(&p, &type);

@@ -25,8 +25,8 @@
  * element has, NDIM and size(d) of the result, and write(at, value).
  *
  * A text depends on dtypes, attributes and the number of loops, not on sizes and strides: those are words of its
- * argument, like addresses and the numbers of a call. It is compiled after the text of device.cuh, and named after its
- * digest. Everything is in the caller's arena; only read afterwards, any thread. */
+ * argument, like addresses, also of the numbers of a call. It is compiled after the text of device.cuh, and named after
+ * its digest. Everything is in the caller's arena; only read afterwards, any thread. */
 #ifndef RILLE_KERNELS_CUDA_SOURCE_H
 #define RILLE_KERNELS_CUDA_SOURCE_H
 
@@ -47,14 +47,14 @@ struct cuda_source {
     struct cuda_fill {
         int word, index;
         /* Of, or behind, operand or result `index`; the piece; of the scratch of all passes. */
-        enum { FILL_ADDRESS, FILL_NUMBER, FILL_PIECE, FILL_SCRATCH } what;
+        enum { FILL_ADDRESS, FILL_PIECE, FILL_SCRATCH } what;
         int64_t skip; /* bytes, added to an address */
     } * fill;
     size_t scratch_bytes;
     struct cuda_source *then; /* the pass that is launched when this one is done; NULL: none */
 };
 
-/* The words of a run. in, out: as exec_enqueue has them; numbers are read now. word has room for nword. */
+/* The words of a run. in, out: as exec_enqueue has them. word has room for nword. */
 void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
                       uint64_t piece, uint64_t *word);
 
@@ -66,7 +66,7 @@ int cuda_source_chain(struct arena *a, int nstep, const struct fuse_step *step, 
 int cuda_source_copy(struct arena *a, const struct view *from, const struct view *to, int64_t skip,
                      struct cuda_source *s);
 /* to = in[0] r in[1] r ..., added from the left, every step rounded to to's dtype: what boxing's reductions and
- * accumulation do. */
+ * accumulation do. Of no sources: what changes no value when r combines it with that. */
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
 

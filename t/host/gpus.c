@@ -1,18 +1,20 @@
 /* gpus.c - a plug-in as librille-cuda.so is one, for t/cuda.sh: eight GPUs of 100 MB that are memory of the host.
  *
  * With SHIM, the folder of the sources, it computes too: a kernel's text is compiled by c++ with t/host/shim.h, what it
- * calls a binary is a shared library, and a launch plays the threads in an order that changes from one to the next. */
+ * calls a binary is a shared library, and a launch plays the threads in an order that changes from one to the next.
+ * With GUARD nobody but launches, copies and fills reaches the memory: host code that touches it ends the program. */
 #define _GNU_SOURCE
 #include "runtime/device_cuda.h"
 
 #ifdef SHIM
 #include <dlfcn.h>
-#include <pthread.h>
 #include <unistd.h>
 #endif
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #ifndef VERSION
 #define VERSION CUDA_PLUGIN_VERSION
@@ -34,19 +36,68 @@ open_gpu(int gpu, struct cuda_gpu *out)
     return NULL;
 }
 
+/* ---- memory: all of it is open, or none ---- */
+
+#ifdef GUARD
+enum { CLOSED = PROT_NONE };
+#else
+enum { CLOSED = PROT_READ | PROT_WRITE };
+#endif
+enum { OPEN = PROT_READ | PROT_WRITE, BLOCKS = 4096 };
+
+static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* one launch, copy or fill at a time; of what follows */
+static struct block {
+    void *data;
+    size_t bytes;
+} block[BLOCKS];
+
+static void
+begin(void)
+{
+    pthread_mutex_lock(&one);
+    for (int i = 0; i < BLOCKS && OPEN != CLOSED; i++)
+        if (block[i].data) mprotect(block[i].data, block[i].bytes, OPEN);
+}
+
+static const char *
+end(void)
+{
+    for (int i = 0; i < BLOCKS && OPEN != CLOSED; i++)
+        if (block[i].data) mprotect(block[i].data, block[i].bytes, CLOSED);
+    pthread_mutex_unlock(&one);
+    return NULL;
+}
+
+static struct block *
+find_block(const void *data)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        if (block[i].data == data) return &block[i];
+    return NULL;
+}
+
 static void *
 take(int gpu, size_t bytes)
 {
-    void *p;
+    void *p = mmap(NULL, bytes, CLOSED, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     (void)gpu;
-    return posix_memalign(&p, 256, bytes) ? NULL : p;
+    if (p == MAP_FAILED) return NULL;
+    pthread_mutex_lock(&one);
+    struct block *b = find_block(NULL);
+    if (b) *b = (struct block){p, bytes};
+    pthread_mutex_unlock(&one);
+    return b ? p : NULL;
 }
 
 static void
 give(int gpu, void *p)
 {
     (void)gpu;
-    free(p);
+    pthread_mutex_lock(&one);
+    struct block *b = find_block(p);
+    munmap(p, b->bytes);
+    *b = (struct block){NULL, 0};
+    pthread_mutex_unlock(&one);
 }
 
 static const char *
@@ -55,15 +106,17 @@ copy(void *dst, const void *src, size_t bytes)
 #ifdef BREAKS
     return "struck by lightning";
 #endif
+    begin();
     memcpy(dst, src, bytes);
-    return NULL;
+    return end();
 }
 
 static const char *
 fill(void *p, int byte, size_t bytes)
 {
+    begin();
     memset(p, byte, bytes);
-    return NULL;
+    return end();
 }
 
 #ifdef SHIM
@@ -125,15 +178,13 @@ load(int gpu, const void *binary, size_t bytes, const char *name, void **kernel)
 static const char *
 launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes)
 {
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     static uint64_t seed;
     void (*run)(const void *words, long blocks, uint64_t seed);
     (void)gpu, (void)threads, (void)bytes;
     *(void **)&run = kernel;
-    pthread_mutex_lock(&one);
+    begin();
     run(argument, (long)blocks, ++seed);
-    pthread_mutex_unlock(&one);
-    return NULL;
+    return end();
 }
 #else
 static const char *
