@@ -292,7 +292,7 @@ take(struct exec *e, int device)
     if (device_kind(device)->flags & COMPILES) TRY(cuda_launch_call(&e->arena, &e->k, &e->launch));
     if (e->launch) {
         e->name = e->launch->source.engine;
-        e->scratch_bytes = aligned(e->launch->source.scratch_bytes);
+        e->scratch_bytes = aligned(e->launch->scratch_bytes);
         return 0;
     }
     device = device_kind(device)->variants;
@@ -545,20 +545,6 @@ run_window(const struct exec *e, const struct views *v, void *out)
     return 0;
 }
 
-/* What is wrong in the data is found by the host, which reaches it. */
-static int
-run_launch(const struct exec *e, void *const *in, void *const *out, const struct run *r)
-{
-    if (e->call->op->find) {
-        struct views v;
-        bring_in(e, &v, in, r->scratch);
-        aim_out(e, &v, out, r->scratch);
-        struct kcall k = call_of(e, &v, r);
-        e->call->op->find(&k);
-    }
-    return cuda_launch_run(e->launch, r->device, in, out, r->scratch, r->piece);
-}
-
 static int
 run_ref(const struct kcall *k)
 {
@@ -580,7 +566,7 @@ run_doubted(const struct exec *e, void *const *in, void *const *out, const struc
 static int
 run_way(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
-    if (e->launch) return run_launch(e, in, out, r);
+    if (e->launch) return cuda_launch_run(e->launch, r->device, in, out, r->scratch, r->piece, r->find);
     if (e->led) return led_run(e->led, in, out, r->scratch, r->device, r->piece, r->find);
     if (e->elt) {
         elt_run(e->elt, in, out, r->scratch);
@@ -604,7 +590,7 @@ run_added(const struct exec *e, void *const *in, void *const *out, const struct 
 {
     void *addend = r->scratch + e->sum_at;
     TRY(run_way(e, in, &addend, r));
-    if (e->add) return cuda_launch_run(e->add, r->device, (void *[]){out[0], addend}, out, NULL, 0);
+    if (e->add) return cuda_launch_run(e->add, r->device, (void *[]){out[0], addend}, out, NULL, 0, NULL);
     vec_add(view_numel(&e->out[0]), addend, out[0]);
     return 0;
 }

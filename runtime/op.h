@@ -110,7 +110,17 @@ struct pieces {
 /* What a kernel found wrong in its data: the first place. It lies where device and host reach it. */
 struct finding {
     int64_t at;       /* 1 + its position in the local part, row by row; 0: nothing is wrong */
-    int64_t value[2]; /* what is there */
+    int64_t value[2]; /* what is there; the least that is allowed */
+};
+
+/* The values that elements of an operand may have: count of them from lo on (after the greatest comes the least), and
+ * one more. */
+struct allowed {
+    int operand;
+    int after; /* 1 + the operand, a number, than which they must be greater; 0: they begin at lo */
+    int64_t lo;
+    uint64_t count;
+    const int64_t *also; /* NULL: none */
 };
 
 /* One rank's work: the global call, and the local views of what it reads and writes. in[i].dtype is DT_NONE where
@@ -272,8 +282,7 @@ struct op {
     /* Operators that check data: ref and run() leave in k->find what is wrong, and go on with results that harm nobody;
      * say, on the host and later, makes E_VALUE of it; there k's views have no data. Updates wait for it. */
     int (*say)(const struct kcall *k, const struct finding *f);
-    /* Looks at the data alone, beside an element or a line. */
-    void (*find)(const struct kcall *k);
+    void (*allows)(const struct kcall *k, struct allowed *a); /* what is right; k's views need no data */
     /* OP_VIEW: fills out[0]'s strides and *skip (elements from the start of in[0]) for local shards. E_STATE when
      * in[0]'s strides cannot show it (a reshape of a transpose): then it is a task like any other, and exec_new copies.
      */

@@ -2,12 +2,14 @@
  * records, compiled for the host with t/host/shim.h and run there, threads in orders that seeds draw. Samples of every
  * operator, of every dtype that they take, on dense, strided, repeated, overlapping and unaligned memory, with strange
  * values. Which operators have no kernel is written here, by name: the list gets shorter. What boxing adds up is tried
- * too, bit by bit. Where the plug-in was built, NVRTC compiles a quarter of the texts, each for one kind of GPU.
+ * too, bit by bit, and what is found wrong in data. Where the plug-in was built, NVRTC compiles a quarter of the texts,
+ * each for one kind of GPU.
  *
  * ONLY=matmul tries that operator alone. cuda-kernels FILE: only writes the texts to FILE. cuda-kernels table: only
  * prints the table of docs/cuda.md. */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
+#include "kernels/op/lookup.h"
 #include "kernels/op/table.h"
 #include "runtime/denormal.h"
 #include "runtime/device_cuda.h"
@@ -25,6 +27,8 @@ static const char *const by_host[] = {NULL};
 typedef void run_fn(const void *words, long blocks, uint64_t seed);
 struct work {
     struct sum *sum; /* NULL: a sample */
+    bool looks;      /* of a sample: for what is wrong in its data, */
+    struct finding want;
     struct trial trial;
     struct cuda_source source;
     const char *memory;
@@ -166,6 +170,49 @@ add_cases(uint64_t seed)
             add_work(op_find(list[i].op), list[i].text, (enum memory)m, seed);
 }
 
+/* Up to three elements of the operand that a sample's record checks are what they may not be, and the host tells which
+ * is the first: a kernel finds it too. */
+static void
+add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_t seed)
+{
+    static const int64_t bad[] = {-1, 0, 1 << 20, INT64_MAX, INT64_MIN};
+    struct work *w = must_alloc(sizeof *w);
+    struct view view[SAMPLE_IN + OP_OUT];
+    void *data[SAMPLE_IN + OP_OUT];
+    struct allowed allowed = {0};
+    struct kcall k;
+    if (!trial_open(&w->trial, op, text, m, seed)) return;
+    kcall_of(&w->trial, &w->trial.sample.call, w->trial.want, view, data, &k);
+    op->allows(&k, &allowed);
+    const struct view *x = &view[allowed.operand];
+    for (int i = 0; i < nbad && view_numel(x); i++) {
+        int64_t at = (int64_t)(next_random(&seed) % (uint64_t)view_numel(x));
+        elem_set_i(x->dtype, x->data, address_of(x, at), bad[next_random(&seed) % countof(bad)]);
+    }
+    k.find = &w->want;
+    lookup_find(&k);
+    if (cuda_source_find(&w->trial.arena, &k, &w->source)) ok(false, "%s %s: %s", op->name, text, err_text());
+    snprintf(w->text, sizeof w->text, "%s", text);
+    w->memory = memory_text[m];
+    w->looks = true;
+    *last = w;
+    last = &w->next;
+    nwork++;
+}
+
+static void
+add_looks(uint64_t seed)
+{
+    static const char *const large[] = {"embedding", "i64{9000}<9 f32{9,1}", "divisor", "i32{3,30000}>1"};
+    for (int i = 0; i < op_count; i++)
+        for (int s = 0; op_table[i]->allows && s < OP_SAMPLE && op_table[i]->sample[s]; s++)
+            for (int m = 0; m < NMEMORY && is_tried(op_table[i]->name); m++)
+                for (int n = 0; n <= 3; n++) add_look(op_table[i], op_table[i]->sample[s], (enum memory)m, n, seed++);
+    for (int i = 0; i < 4; i += 2)
+        for (int n = 0; n <= 12 && is_tried(large[i]); n += 3)
+            add_look(op_find(large[i]), large[i + 1], DENSE, MIN(n, 3), seed++);
+}
+
 /* What boxing adds up: to = in[0] r in[1] r ..., sources with gaps. */
 struct sum {
     enum reduce reduce;
@@ -283,10 +330,9 @@ compile(const char *dir)
 
 /* All passes of a source. */
 static void
-launch(void *lib, const struct cuda_source *s, int nin, void *const *in, void *const *out, uint64_t piece,
-       uint64_t seed)
+launch(void *lib, const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
+       uint64_t piece, uint64_t seed)
 {
-    void *scratch = must_alloc(s->scratch_bytes + 1);
     for (; s; s = s->then) {
         char name[64];
         run_fn *fn;
@@ -297,7 +343,6 @@ launch(void *lib, const struct cuda_source *s, int nin, void *const *in, void *c
         if (s->blocks) fn(word, (long)s->blocks, seed);
         free(word);
     }
-    free(scratch);
 }
 
 static void
@@ -308,7 +353,26 @@ run(struct work *w, void *lib, struct tensor *out, uint64_t seed)
     struct kcall k;
     const struct call *c = &w->trial.sample.call;
     kcall_of(&w->trial, c, out, view, data, &k);
-    launch(lib, &w->source, c->nin, data, data + c->nin, k.piece, seed);
+    void *scratch = must_alloc(w->source.scratch_bytes + 1);
+    launch(lib, &w->source, c->nin, data, data + c->nin, scratch, k.piece, seed);
+    free(scratch);
+}
+
+static void
+check_look(struct work *w, void *lib, uint64_t seed)
+{
+    struct finding *found = must_alloc(w->source.scratch_bytes + sizeof *found);
+    void *in[SAMPLE_IN];
+    const struct call *c = &w->trial.sample.call;
+    int64_t n = w->source.blocks, first = 0;
+    for (int i = 0; i < c->nin; i++) in[i] = w->trial.in[i].view.data;
+    launch(lib, &w->source, c->nin, in, NULL, found, 0, seed);
+    while (first < n - 1 && !found[first].at) first++;
+    bool good = n == 0 || found[first].at == 0 ? w->want.at == 0 : !memcmp(&found[first], &w->want, sizeof w->want);
+    if (!ok(good, "%s %s, %s: it finds what the host finds, at %lld", c->op->name, w->text, w->memory,
+            (long long)w->want.at))
+        diag("at %lld: %lld", (long long)found[first].at, (long long)found[first].value[0]);
+    free(found);
 }
 
 static void
@@ -316,7 +380,7 @@ check_sum(struct work *w, void *lib, uint64_t seed)
 {
     void *in[countof(w->sum->in)], *out[] = {w->sum->got.view.data};
     for (int i = 0; i < w->sum->n; i++) in[i] = w->sum->in[i].view.data;
-    launch(lib, &w->source, w->sum->n, in, out, 0, seed);
+    launch(lib, &w->source, w->sum->n, in, out, NULL, 0, seed);
     ok(!memcmp(w->sum->got.memory, w->sum->want.memory, (size_t)view_bytes(&w->sum->got.view)),
        "%s: the bits that boxing gives", w->text);
 }
@@ -326,6 +390,10 @@ check(struct work *w, void *lib, uint64_t seed)
 {
     if (w->sum) {
         check_sum(w, lib, seed);
+        return;
+    }
+    if (w->looks) {
+        check_look(w, lib, seed);
         return;
     }
     const struct call *c = &w->trial.sample.call;
@@ -351,7 +419,7 @@ static const char *
 engine_of(const struct op *op)
 {
     for (struct work *w = works; w; w = w->next)
-        if (!w->sum && w->trial.sample.call.op == op) return w->source.engine;
+        if (!w->sum && !w->looks && w->trial.sample.call.op == op) return w->source.engine;
     return is_by_host(op) ? "host" : "";
 }
 
@@ -427,6 +495,7 @@ main(int argc, char **argv)
     for (int i = 0; i < op_count; i++)
         if (is_tried(op_table[i]->name)) add_operator(op_table[i], seed);
     add_cases(seed);
+    add_looks(seed);
     if (is_tried("combine")) add_sums(seed);
     if (argc > 1 && !strcmp(argv[1], "table")) {
         struct str rows = {0};

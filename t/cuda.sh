@@ -63,11 +63,11 @@ for file in nn-ranks several-results; do # whole tests of cpus, which know devic
   sed 's/"cpu"/"cuda"/g' "t/$file.lua" >"$dir/$file.lua"
   ok "t/$file.lua passes on eight devices of four GPUs" "$rille" -d cuda:0,cuda:1x3,cuda:2x2,cuda:4x2 "$dir/$file.lua"
 done
-# ---- kernels: those GPUs compile and compute, as t/host/shim.h plays them
+# ---- kernels: those GPUs compile and compute, as t/host/shim.h plays them, and host code does not reach their memory
 
 if command -v c++ >/dev/null; then
   export RILLE_CACHE=$dir/cache
-  ok "a plug-in that compiles is made" make_plugin -DSHIM="\"$root\""
+  ok "a plug-in that compiles is made" make_plugin -DSHIM="\"$root\"" -DGUARD
   kernels='local p = rille.placement(KIND, RANKS)
     local x = (rille.arange(96):reshape({12, 8}) / 50):to_global{placement = p, sbp = "S(0)"}
     local y = ((x * 0.5 + 1):gelu() - x:to("bf16")):transpose(0, 1)
@@ -92,7 +92,6 @@ if command -v c++ >/dev/null; then
   ok "the doctor tells that one" about "c\\+\\+, not kept: /dev/null/x cannot be written: Not a directory" RILLE_CACHE=/dev/null/x
   ok "one that can be" about "c\\+\\+, kept in $dir/new/folder" RILLE_CACHE="$dir/new/folder"
   ok "and that nothing is to be kept" about "c\\+\\+, not kept" RILLE_CACHE=
-  ok "RILLE_CHECK=ref holds kernels to the references" env RILLE_CHECK=ref "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $kernels"
   training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
     rille.manual_seed(3)
     local net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 5)):to_global{placement = p, sbp = "B"}
@@ -110,6 +109,23 @@ if command -v c++ >/dev/null; then
     local function put(x) return x:to_global{placement = p, sbp = "B"} end
     local ok, e = pcall(function() return put(rille.randn(2, 4)):cross_entropy(put(rille.tensor({1, 9}, {dtype = "i64"}))):item() end)
     print(not ok and tostring(e):find("label 9 at position 1", 1, true) ~= nil)'
+  pieces='local nn, p = rille.nn, rille.placement(KIND, RANKS)
+    rille.manual_seed(3)
+    local net = nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 5)):to_global{placement = p, sbp = "B"}
+    local opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
+    local step = rille.graph(function(x, labels)
+      local loss = net(x):cross_entropy(labels)
+      loss:backward() opt:step() opt:zero_grad()
+      return loss
+    end, {micro_batches = 3})
+    local labels = (rille.arange(12) % 5):to_global{placement = p, sbp = "S(0)"}
+    for i = 1, 3 do print(string.format("%.3f", step(labels + 1, labels):item())) end
+    local part = rille.arange(12):reshape({3, 4}):to_global{placement = p, sbp = "P"}
+    print((part + part):to_global{placement = p, sbp = "B"}:transpose(0, 1):reshape({12})[5]:item())'
+  ok "micro-batches are added up, and parts of sums filled, by GPUs alone" prints "$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $pieces")" \
+    "$rille" -d cuda:0x2 -e "KIND, RANKS = 'cuda', {0, 1} $pieces"
+  ok "a plug-in whose memory host code may read is made" make_plugin -DSHIM="\"$root\""
+  ok "RILLE_CHECK=ref holds kernels to the references" env RILLE_CHECK=ref "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $kernels"
   unset RILLE_CACHE
 else
   skip "kernels on GPUs of the host" "no c++"

@@ -27,7 +27,7 @@ kind_copy_source(const struct stream_work *w, const struct stream *s)
     const struct task *t = w->of;
     struct view dst, src;
     kind_views(w, s, &dst, &src);
-    if (t->copies) return cuda_launch_run(t->copies, s->device, &src.data, &dst.data, NULL, 0);
+    if (t->copies) return cuda_launch_run(t->copies, s->device, &src.data, &dst.data, NULL, 0, NULL);
     view_copy(&dst, &src);
     return 0;
 }

@@ -11,7 +11,7 @@ carry_out(const struct stream_work *w, const struct stream *s)
     if (w->piece == 0) return kind_copy_source(w, s);
     kind_views(w, s, &dst, &src);
     void *in[] = {dst.data, src.data};
-    if (t->adds) return cuda_launch_run(t->adds, s->device, in, &dst.data, NULL, 0);
+    if (t->adds) return cuda_launch_run(t->adds, s->device, in, &dst.data, NULL, 0, NULL);
     box_combine(RED_SUM, false, &dst, &src);
     return 0;
 }

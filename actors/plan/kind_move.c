@@ -41,7 +41,7 @@ launch(const struct step *step, void *to)
         source(step, k, &o);
         in[k] = o.data;
     }
-    return cuda_launch_run(m->launch, step->stream->device, in, &to, NULL, 0);
+    return cuda_launch_run(m->launch, step->stream->device, in, &to, NULL, 0, NULL);
 }
 
 static int

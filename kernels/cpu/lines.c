@@ -513,7 +513,6 @@ lines_run(const struct kcall *k, const void *state)
 {
     struct line_call c;
     UNUSED(state);
-    if (k->call->op->find) k->call->op->find(k);
     k->call->op->lines(k, &c);
     if (c.l.outer == 0 || c.l.inner == 0) return 0;
     struct work w = work_of(&c, k);

@@ -1,6 +1,7 @@
 /* launch.c - from texts to kernels that run. */
 #include "kernels/cuda/launch.h"
 
+#include "runtime/device.h"
 #include "runtime/device_cuda.h"
 #include "runtime/error.h"
 
@@ -10,10 +11,22 @@ static int
 finish(struct arena *a, const struct cuda_source *s, int nin, struct cuda_launch **out)
 {
     struct cuda_launch *l = ARENA_NEW(a, struct cuda_launch);
-    *l = (struct cuda_launch){.source = *s, .nin = nin};
+    *l = (struct cuda_launch){.source = *s, .nin = nin, .scratch_bytes = s->scratch_bytes};
     TRY(cuda_kernel_get(s->name, cuda_device_text, s->text, &l->kernel));
     *out = l;
     return s->then ? finish(a, s->then, nin, &l->then) : 0;
+}
+
+/* Findings lie in scratch behind what the passes keep. */
+static int
+add_finder(struct arena *a, const struct kcall *k, struct cuda_launch *l)
+{
+    struct cuda_source s;
+    if (!k->call->op->allows) return 0;
+    TRY(cuda_source_find(a, k, &s));
+    TRY(finish(a, &s, k->call->nin, &l->finder));
+    l->scratch_bytes += s.scratch_bytes;
+    return 0;
 }
 
 int
@@ -25,7 +38,8 @@ cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **ou
         err_clear();
         return 0;
     }
-    return finish(a, &s, k->call->nin, out);
+    TRY(finish(a, &s, k->call->nin, out));
+    return add_finder(a, k, *out);
 }
 
 int
@@ -55,9 +69,8 @@ cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *
     return finish(a, &s, nin, made);
 }
 
-int
-cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
-                uint64_t piece)
+static int
+run_passes(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch, uint64_t piece)
 {
     uint64_t word[MOST_BYTES / sizeof(uint64_t)];
     for (; l; l = l->then) {
@@ -67,4 +80,24 @@ cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *
                             (size_t)l->source.nword * sizeof *word));
     }
     return 0;
+}
+
+static int
+look(const struct cuda_launch *finder, int device, void *const *in, void *scratch, struct finding *find)
+{
+    struct finding found[CUDA_FINDERS];
+    int64_t n = finder->source.blocks;
+    TRY(run_passes(finder, device, in, NULL, scratch, 0));
+    if (n) TRY(device_kind(DEV_CUDA)->copy(found, scratch, sizeof *found * (size_t)n));
+    for (int64_t i = n - 1; i >= 0; i--)
+        if (found[i].at) *find = found[i];
+    return 0;
+}
+
+int
+cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
+                uint64_t piece, struct finding *find)
+{
+    if (l->finder && find) TRY(look(l->finder, device, in, (char *)scratch + l->source.scratch_bytes, find));
+    return run_passes(l, device, in, out, scratch, piece);
 }

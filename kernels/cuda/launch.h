@@ -9,7 +9,9 @@ struct cuda_launch {
     struct cuda_source source;
     struct cuda_kernel *kernel; /* the process's */
     int nin;
-    struct cuda_launch *then; /* NULL: none */
+    struct cuda_launch *finder; /* of an operator that checks data; NULL */
+    size_t scratch_bytes;       /* of all passes, then of the finder */
+    struct cuda_launch *then;   /* NULL: none */
 };
 /* All in arena a. *out NULL without failure: the host computes it. E_KERNEL: its text does not compile. */
 int cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **out);
@@ -18,8 +20,9 @@ int cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, 
 /* As cuda_source_combine; one source of the result's dtype is copied bit by bit. */
 int cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_launch **made);
-/* Blocks until it is done. scratch: source.scratch_bytes, which the device reaches. E_KERNEL. */
+/* Blocks until it is done. scratch: scratch_bytes, which the device reaches. find: the first that is wrong in the data
+ * of a call that checks it; NULL: nobody asks. E_KERNEL. */
 int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
-                    uint64_t piece);
+                    uint64_t piece, struct finding *find);
 
 #endif

@@ -339,6 +339,59 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "each", view_numel(y));
 }
 
+/* ---- what is wrong in data ---- */
+
+static int
+finders_of(int64_t n)
+{
+    enum { PART = 1 << 12 };
+    return (int)MIN((n + PART - 1) / PART, CUDA_FINDERS);
+}
+
+/* The body, in which at(p) is element p; `first` begins what is allowed. */
+static const char find_body[] =
+    "    __shared__ double room[256];\n    const int64_t each = (a.n + gridDim.x - 1) / gridDim.x, from = blockIdx.x * "
+    "each;\n    const int64_t left = a.n - from, none = INT64_MAX;\n    team<256> all;\n    all.here = true;\n"
+    "    all.room = room;\n    const int64_t place = all.fold_of<least>(left < each ? left : each, none, [&](int64_t "
+    "i) "
+    "{\n        const int64_t v = at(from + i);\n        const bool good = (uint64_t)v - (uint64_t)first < count;\n"
+    "        return good || (a.has_also && v == a.also) ? none : from + i;\n    });\n"
+    "    if (threadIdx.x != 0) return;\n    int64_t *const found = a.scratch + blockIdx.x * 3;\n"
+    "    found[0] = place == none ? 0 : 1 + place;\n    found[1] = place == none ? 0 : at(place);\n"
+    "    found[2] = first;\n";
+
+int
+cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
+{
+    struct making m = making_begin(a, s);
+    struct allowed w = {0};
+    k->call->op->allows(k, &w);
+    const struct view *x = &k->in[w.operand];
+    int64_t n = view_numel(x);
+    str_add(&m.member, "    int64_t n, lo, count, has_also, also, *scratch;\n");
+    making_words(&m, 5, (int64_t[]){n, w.lo, (int64_t)w.count, w.also != NULL, w.also ? *w.also : 0});
+    making_fill(&m, FILL_SCRATCH, 0, 0);
+    str_add(&m.body, "    const auto at = [&](int64_t p) {\n");
+    add_side(&m, 'x', 0, w.operand, x, 0);
+    str_addf(&m.body, "        return get<int64_t>(((const %s *)a.x0.data)[x]);\n    };\n",
+             making_memory((enum dtype)x->dtype));
+    if (w.after) {
+        const char *memory = making_memory((enum dtype)k->in[w.after - 1].dtype);
+        str_add(&m.member, "    const void *last;\n");
+        making_fill(&m, FILL_ADDRESS, w.after - 1, 0);
+        str_addf(&m.body,
+                 "    const int64_t last = get<int64_t>(*(const %s *)a.last);\n"
+                 "    const int64_t first = (int64_t)((uint64_t)last + 1);\n"
+                 "    const uint64_t count = (uint64_t)INT64_MAX - (uint64_t)last;\n",
+                 memory);
+    } else {
+        str_add(&m.body, "    const int64_t first = a.lo;\n    const uint64_t count = (uint64_t)a.count;\n");
+    }
+    str_add(&m.body, find_body);
+    s->scratch_bytes = (size_t)finders_of(n) * sizeof(struct finding);
+    return making_finish(&m, "find", (int64_t)finders_of(n) * CUDA_BLOCK);
+}
+
 /* ---- product ---- */
 
 /* Blocks are many enough for tiles of one row; those that find none end at once. */

@@ -35,6 +35,7 @@
 
 enum { CUDA_BLOCK = 256 };  /* threads of a block, of every kernel */
 enum { CUDA_SOURCES = 62 }; /* of a combination, at most */
+enum { CUDA_FINDERS = 64 }; /* blocks that look for what is wrong, at most */
 
 struct cuda_source {
     const char *engine;
@@ -69,6 +70,10 @@ int cuda_source_copy(struct arena *a, const struct view *from, const struct view
  * accumulation do. Of no sources: what changes no value when r combines it with that. */
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
+
+/* What op->allows forbids: each of the blocks looks through its part of the operand and leaves the first it finds, a
+ * struct finding, in scratch, one behind the other. Of no operator but those that check data. */
+int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
 extern const char cuda_device_text[]; /* device.cuh */
 

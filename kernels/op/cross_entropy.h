@@ -22,8 +22,8 @@ void ce_line_dims(const struct call *c, bool *gone);
 void ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labels);
 /* exp((x - max) - rest); max and rest without the axis of the classes, f32 of halves, and so is the result. */
 struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest);
-/* Of labels that are no class: the first finds them, the second says so, the third passes them over. */
-void ce_find_labels(const struct kcall *k, int64_t nclass);
+/* Of labels that are no class: the first tells which are, the second says so, the third passes them over. */
+void ce_allows(const struct kcall *k, struct allowed *a);
 int ce_say(const struct kcall *k, const struct finding *f);
 static inline bool
 ce_counts(const struct kcall *k, int64_t label, int64_t nclass)

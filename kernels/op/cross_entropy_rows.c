@@ -31,9 +31,10 @@ ce_line_dims(const struct call *c, bool *gone)
 }
 
 void
-ce_find_labels(const struct kcall *k, int64_t nclass)
+ce_allows(const struct kcall *k, struct allowed *a)
 {
-    lookup_find(k, 1, nclass, &k->call->attr[CE_IGNORE].i);
+    uint64_t nclass = (uint64_t)k->in[0].global[ce_axis(k->in[0].ndim)];
+    *a = (struct allowed){.operand = 1, .count = nclass, .also = &k->call->attr[CE_IGNORE].i};
 }
 
 int
@@ -77,7 +78,7 @@ ref(const struct kcall *k)
 {
     const struct attr *attr = k->call->attr;
     struct lines l = lines_of(&k->in[0], ce_axis(k->in[0].ndim));
-    ce_find_labels(k, l.size);
+    lookup_find(k);
     const int64_t *label = i64_of(&k->in[1]);
     for (int64_t r = 0; r < l.outer * l.inner; r++) {
         const double *x = f64_of(&k->in[0]) + r / l.inner * l.size * l.inner + r % l.inner;
@@ -149,7 +150,15 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (through) din[0] = din[0] ? b_add(b, din[0], through) : through;
 }
 
-static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
+static int
+run(const struct kcall *k, const void *state)
+{
+    lookup_find(k);
+    return lines_run(k, state);
+}
+
+static const struct kernel_variant variants[] = {
+    {"lines", .dense_in = true, .accepts = lines_accepts, .prepare = lines_prepare, .run = run}, {NULL}};
 
 static const char line[] = BODY({
     const int64_t label = x1(0);
@@ -165,12 +174,6 @@ static const char line[] = BODY({
     });
 });
 
-static void
-look(const struct kcall *k)
-{
-    ce_find_labels(k, k->in[0].global[ce_axis(k->in[0].ndim)]);
-}
-
 const struct op op_cross_entropy_rows = {
     .name = "cross_entropy_rows",
     .doc = "loss = -log softmax(logits)[label] at each position; and m, log sum exp(logits - m)",
@@ -184,7 +187,7 @@ const struct op op_cross_entropy_rows = {
     .ref = ref,
     .line = line,
     .line_dims = ce_line_dims,
-    .find = look,
+    .allows = ce_allows,
     .lines = lines,
     .kernel = variants,
     .say = ce_say,

@@ -19,7 +19,7 @@ ref(const struct kcall *k)
     const struct view *x = &k->in[0];
     int axis = ce_axis(x->ndim);
     struct lines l = lines_of(x, axis);
-    ce_find_labels(k, x->global[axis]);
+    lookup_find(k);
     for (int64_t r = 0; r < l.outer * l.inner; r++) {
         int64_t label = i64_of(&k->in[1])[r], at = lookup_here(label, x->offset[axis], l.size);
         bool here = label != k->call->attr[CE_IGNORE].i && at >= 0;
@@ -37,7 +37,7 @@ run(const struct kcall *k, const void *state)
     const struct view *x = &k->in[0], *labels = &k->in[1], *y = &k->out[0];
     int axis = ce_axis(x->ndim);
     struct lines l = lines_of(x, axis);
-    ce_find_labels(k, x->global[axis]);
+    lookup_find(k);
     for (int64_t r = 0, since = 0; r < l.outer * l.inner && !stop_after(&since, 64); r++) {
         int64_t label = elem_get_i(labels->dtype, labels->data, r), at = lookup_here(label, x->offset[axis], l.size);
         bool here = label != k->call->attr[CE_IGNORE].i && at >= 0;
@@ -65,12 +65,6 @@ static const char element[] = BODY({
     return x1(at) != c->attr[IGNORE_INDEX].i && from[axis] >= 0 && from[axis] < dim0(axis) ? x0(from) : 0;
 });
 
-static void
-look(const struct kcall *k)
-{
-    ce_find_labels(k, k->in[0].global[ce_axis(k->in[0].ndim)]);
-}
-
 const struct op op_cross_entropy_target = {
     .name = "cross_entropy_target",
     .doc = "the logit at each label; 0 where it is ignored",
@@ -84,7 +78,7 @@ const struct op op_cross_entropy_target = {
     .saves = "01",
     .ref = ref,
     .element = element,
-    .find = look,
+    .allows = ce_allows,
     .kernel = variants,
     .say = ce_say,
     .flags = OP_HIDDEN,

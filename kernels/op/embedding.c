@@ -22,7 +22,7 @@ infer(const struct call *c, int64_t *size)
 static int
 ref(const struct kcall *k)
 {
-    lookup_find(k, 0, k->in[1].global[0], NULL);
+    lookup_find(k);
     lookup_take(&k->in[1], 0, &k->in[0], &k->out[0]);
     return 0;
 }
@@ -63,9 +63,9 @@ static const char element[] = BODY({
 });
 
 static void
-look(const struct kcall *k)
+allows(const struct kcall *k, struct allowed *a)
 {
-    lookup_find(k, 0, k->in[1].global[0], NULL);
+    *a = (struct allowed){.operand = 0, .count = (uint64_t)k->in[1].global[0]};
 }
 
 const struct op op_embedding = {
@@ -82,7 +82,7 @@ const struct op op_embedding = {
     .saves = "01",
     .ref = ref,
     .element = element,
-    .find = look,
+    .allows = allows,
     .say = say,
     .kernel = variants,
     .flops = flops,

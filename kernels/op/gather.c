@@ -69,7 +69,7 @@ run(const struct kcall *k, const void *state)
     UNUSED(state);
     const struct view *x = &k->in[0], *ids = &k->in[1], *y = &k->out[0];
     int axis = axis_of(k->call);
-    lookup_find(k, 1, x->global[axis], NULL);
+    lookup_find(k);
     struct walk w;
     int64_t i = 0;
     for (walk_start(&w, ids); w.left > 0; walk_next(&w, ids), i++) {
@@ -167,7 +167,7 @@ run_lines(const struct kcall *k, const void *state)
     UNUSED(state);
     int axis = axis_of(k->call);
     struct work w = {&k->in[0], &k->in[1], &k->out[0], lines_of(&k->in[0], axis), axis, k->in[1].dim[axis]};
-    lookup_find(k, 1, k->in[0].global[axis], NULL);
+    lookup_find(k);
     team_run(k->threads, w.l.outer * w.nid, 1 + 8192 / MAX(w.l.inner, 1), take_rows, &w);
     return 0;
 }
@@ -188,9 +188,9 @@ static const char element[] = BODY({
 });
 
 static void
-look(const struct kcall *k)
+allows(const struct kcall *k, struct allowed *a)
 {
-    lookup_find(k, 1, k->in[0].global[axis_of(k->call)], NULL);
+    *a = (struct allowed){.operand = 1, .count = (uint64_t)k->in[0].global[axis_of(k->call)]};
 }
 
 const struct op op_gather = {
@@ -208,7 +208,7 @@ const struct op op_gather = {
     .saves = "01",
     .ref = ref,
     .element = element,
-    .find = look,
+    .allows = allows,
     .say = say,
     .kernel = variants,
     .flops = flops,

@@ -30,7 +30,7 @@ ref(const struct kcall *k)
 {
     const struct view *y = &k->out[0], *ids = &k->in[1], *src = &k->in[2];
     int axis = axis_of(k->call);
-    lookup_find(k, 1, y->global[axis], NULL);
+    lookup_find(k);
     view_clear(y);
     struct walk w;
     int64_t i = 0;
@@ -72,7 +72,7 @@ run(const struct kcall *k, const void *state)
     struct view all = *y;
     int axis = axis_of(k->call);
     UNUSED(state);
-    lookup_find(k, 1, y->global[axis], NULL);
+    lookup_find(k);
     all.dtype = (uint8_t)compute_dtype(sums);
     all.data = k->scratch;
     view_clear(&all);
@@ -122,9 +122,9 @@ static const char element[] = BODY({
 });
 
 static void
-look(const struct kcall *k)
+allows(const struct kcall *k, struct allowed *a)
 {
-    lookup_find(k, 1, k->out[0].global[axis_of(k->call)], NULL);
+    *a = (struct allowed){.operand = 1, .count = (uint64_t)k->out[0].global[axis_of(k->call)]};
 }
 
 const struct op op_gather_grad = {
@@ -140,7 +140,7 @@ const struct op op_gather_grad = {
     .saves = "1",
     .ref = ref,
     .element = element,
-    .find = look,
+    .allows = allows,
     .kernel = variants,
     .say = say,
     .flags = OP_HIDDEN,

@@ -25,7 +25,7 @@ infer(const struct call *c, int64_t *size)
 static int
 ref(const struct kcall *k)
 {
-    lookup_find(k, 1, k->in[0].global[axis_of(k->call)], NULL);
+    lookup_find(k);
     lookup_take(&k->in[0], axis_of(k->call), &k->in[1], &k->out[0]);
     return 0;
 }
@@ -67,9 +67,9 @@ static const char element[] = BODY({
 });
 
 static void
-look(const struct kcall *k)
+allows(const struct kcall *k, struct allowed *a)
 {
-    lookup_find(k, 1, k->in[0].global[axis_of(k->call)], NULL);
+    *a = (struct allowed){.operand = 1, .count = (uint64_t)k->in[0].global[axis_of(k->call)]};
 }
 
 const struct op op_index_select = {
@@ -87,7 +87,7 @@ const struct op op_index_select = {
     .saves = "01",
     .ref = ref,
     .element = element,
-    .find = look,
+    .allows = allows,
     .say = say,
     .kernel = variants,
     .flops = flops,

@@ -70,40 +70,45 @@ lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words
     return code;
 }
 
-void
-lookup_note(const struct kcall *k, int i, const int64_t *at)
-{
-    const struct view *v = &k->in[i];
-    int64_t position = 0;
-    for (int d = 0; d < v->ndim; d++) position = position * v->dim[d] + at[d];
-    *k->find = (struct finding){1 + position, {lookup_id(v, at)}};
-}
-
 enum { ID_BLOCK = 1024 };
 
-/* Is every id of dense memory a position? The walk below, which knows where it is, then is not needed. */
+/* Is every element of dense memory allowed? The walk below, which knows where it is, then is not needed. */
 static bool
-all_allowed(const struct view *ids, int64_t size, const int64_t *skip)
+all_allowed(const struct view *x, const struct allowed *a)
 {
-    int64_t n = view_numel(ids), bad = 0, other = skip ? *skip : 0, id[ID_BLOCK];
+    int64_t n = view_numel(x), bad = 0, also = a->also ? *a->also : a->lo, id[ID_BLOCK];
+    if (!a->also && a->count == 0) return n == 0;
     for (int64_t i = 0, m; i < n && stop_passes(i); i += m) {
         m = MIN(n - i, ID_BLOCK);
-        block_load(COMP_I64, ids->dtype, (const char *)ids->data + i * (int64_t)dtype_bytes(ids->dtype), 1, m, id);
-        for (int64_t j = 0; j < m; j++) bad += (uint64_t)id[j] >= (uint64_t)size && id[j] != other;
+        block_load(COMP_I64, x->dtype, (const char *)x->data + i * (int64_t)dtype_bytes(x->dtype), 1, m, id);
+        for (int64_t j = 0; j < m; j++) bad += (uint64_t)id[j] - (uint64_t)a->lo >= a->count && id[j] != also;
     }
     return bad == 0;
 }
 
-void
-lookup_find(const struct kcall *k, int i, int64_t size, const int64_t *skip)
+/* The values behind a number. */
+static void
+begin_after(struct allowed *a, const struct view *number)
 {
-    const struct view *ids = &k->in[i];
-    if (view_is_dense(ids) && (skip || size > 0) && all_allowed(ids, size, skip)) return;
+    int64_t last = elem_get_i(number->dtype, number->data, 0);
+    a->lo = (int64_t)((uint64_t)last + 1);
+    a->count = (uint64_t)INT64_MAX - (uint64_t)last;
+}
+
+void
+lookup_find(const struct kcall *k)
+{
+    struct allowed a = {0};
     struct walk walk;
-    for (walk_start(&walk, ids); walk.left > 0; walk_next(&walk, ids)) {
-        int64_t id = lookup_id(ids, walk.at);
-        if ((id >= 0 && id < size) || (skip && id == *skip)) continue;
-        lookup_note(k, i, walk.at);
+    int64_t position = 0;
+    k->call->op->allows(k, &a);
+    if (a.after) begin_after(&a, &k->in[a.after - 1]);
+    const struct view *x = &k->in[a.operand];
+    if (view_is_dense(x) && all_allowed(x, &a)) return;
+    for (walk_start(&walk, x); walk.left > 0; walk_next(&walk, x), position++) {
+        int64_t value = lookup_id(x, walk.at);
+        if ((uint64_t)value - (uint64_t)a.lo < a.count || (a.also && value == *a.also)) continue;
+        *k->find = (struct finding){1 + position, {value, a.lo}};
         return;
     }
 }

@@ -19,13 +19,10 @@ struct lookup_words {
     const char *op, *noun;      /* "embedding", "id" */
     const char *before, *after; /* "in a table of ", " rows" */
 };
-/* Finds the first of operand i, the ids, that is not one of `size` positions; allows *skip (may be NULL) too. ids: of
- * any integer dtype, any strides. */
-void lookup_find(const struct kcall *k, int i, int64_t size, const int64_t *skip);
-/* E_VALUE, with these words, of what lookup_find() found. */
+/* Finds the first element that the operator's record does not allow: of any dtype, any strides. */
+void lookup_find(const struct kcall *k);
+/* E_VALUE, with these words, of what lookup_find() found in operand i. */
 int lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *words, const struct finding *f);
-/* Notes the value at a position of operand i as the finding. */
-void lookup_note(const struct kcall *k, int i, const int64_t *at);
 /* Adds where in the whole of operand i (of a micro-batch: in the batch) the finding is: "1" or "{0, 1}". */
 void lookup_print_position(const struct kcall *k, int i, const struct finding *f, struct str *s);
 /* Where among n entries from `first` on an id lies, whatever number it is; -1: elsewhere. */

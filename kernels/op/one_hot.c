@@ -29,7 +29,7 @@ run(const struct kcall *k, const void *state)
 {
     const struct view *ids = &k->in[0], *y = &k->out[0];
     UNUSED(state);
-    lookup_find(k, 0, k->call->attr[N].i, NULL);
+    lookup_find(k);
     int64_t n = y->dim[y->ndim - 1], first = y->offset[y->ndim - 1], *row = y->data;
     view_clear(y);
     for (int64_t i = 0, since = 0; i < view_numel(ids) && !stop_after(&since, 64); i++, row += n) {
@@ -63,9 +63,9 @@ static const struct kernel_variant variants[] = {{"direct", .dense_in = true, .a
 static const char element[] = BODY({ return x0(at) == place(NDIM - 1); });
 
 static void
-look(const struct kcall *k)
+allows(const struct kcall *k, struct allowed *a)
 {
-    lookup_find(k, 0, k->call->attr[N].i, NULL);
+    *a = (struct allowed){.operand = 0, .count = (uint64_t)k->call->attr[N].i};
 }
 
 const struct op op_one_hot = {
@@ -78,7 +78,7 @@ const struct op op_one_hot = {
     .dtype = OUT_I64,
     .ref = ref,
     .element = element,
-    .find = look,
+    .allows = allows,
     .say = say,
     .kernel = variants,
     .sample = {"i64{5}<7 n=7", "i32{2,3}<4 n=5", "i64{}<3 n=3"},

@@ -1,5 +1,5 @@
 /* randint.c - independent whole numbers, uniform in lo <= y < hi. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/lookup.h"
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/random.h"
@@ -19,19 +19,18 @@ value_of(uint64_t bits, int64_t lo, int64_t hi)
 }
 
 static void
-bounds(const struct kcall *k, int64_t *lo, int64_t *hi)
+allows(const struct kcall *k, struct allowed *a)
 {
-    *lo = number_i(&k->in[LO], 0);
-    *hi = number_i(&k->in[HI], 1);
-    if (*lo >= *hi) *k->find = (struct finding){1, {*lo, *hi}};
+    UNUSED(k);
+    *a = (struct allowed){.operand = HI, .after = 1 + LO};
 }
 
 static int
 say(const struct kcall *k, const struct finding *f)
 {
     UNUSED(k);
-    return fail(E_VALUE, "randint: lo must be less than hi, found %lld and %lld", (long long)f->value[0],
-                (long long)f->value[1]);
+    return fail(E_VALUE, "randint: lo must be less than hi, found %lld and %lld",
+                (long long)((uint64_t)f->value[1] - 1), (long long)f->value[0]);
 }
 
 static int
@@ -39,8 +38,8 @@ ref(const struct kcall *k)
 {
     const struct view *y = &k->out[0];
     uint64_t key = random_key(k);
-    int64_t lo, hi, i = 0;
-    bounds(k, &lo, &hi);
+    int64_t lo = number_i(&k->in[LO], 0), hi = number_i(&k->in[HI], 1), i = 0;
+    lookup_find(k);
     struct walk w;
     for (walk_start(&w, y); w.left > 0; walk_next(&w, y), i++)
         elem_set_i(y->dtype, y->data, i, value_of(rng_bits(key, k->piece, (uint64_t)w.global), lo, hi));
@@ -76,7 +75,9 @@ run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct work w = {.y = &k->out[0], .key = random_key(k), .piece = k->piece};
-    bounds(k, &w.lo, &w.hi);
+    w.lo = number_i(&k->in[LO], 0);
+    w.hi = number_i(&k->in[HI], 1);
+    lookup_find(k);
     team_run(k->threads, view_numel(w.y), RANDOM_GRAIN, range, &w);
     return 0;
 }
@@ -87,13 +88,6 @@ static const char element[] = BODY({
     return (int64_t)((uint64_t)x0() + product_high(rng_bits(key(), a.piece, index()), (uint64_t)x1() - (uint64_t)x0()));
 });
 
-static void
-look(const struct kcall *k)
-{
-    int64_t lo, hi;
-    bounds(k, &lo, &hi);
-}
-
 const struct op op_randint = {
     .name = "randint",
     .doc = "y ~ U{lo, ..., hi - 1}",
@@ -102,7 +96,7 @@ const struct op op_randint = {
     .dtype = OUT_I64,
     .ref = ref,
     .element = element,
-    .find = look,
+    .allows = allows,
     .kernel = variants,
     .say = say,
     .flags = OP_SOURCE | OP_RANDOM,
