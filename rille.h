@@ -56,6 +56,7 @@ struct rille_workers {
     int workers;
     const char *bind;     /* where workers join: "tcp://127.0.0.1:5555"; NULL: sockets in a folder of the user's own */
     const char *key_file; /* of rille_key_new(), or a folder; NULL: none, for this host alone */
+    const char *root; /* folders, "/a:/b", in which workers that have them too write and read checkpoints; NULL: none */
     /* Starts the process of a rank, which calls rille_worker() with this address and secret (a pipe carries the secret:
      * arguments and environment never hold it); the session asks for the first `started` ranks, and again for those it
      * loses. Gives 0 and *pid, or tells the user why not and gives non-zero. NULL: workers come by themselves. */
@@ -85,6 +86,7 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     const char *join, *key_file, *devices;
+    const char *root;                   /* folders, "/a:/b", in which it writes and reads checkpoints; NULL: none */
     const char *host;                   /* the host that it says it is on (tests); NULL: the one that it is on */
     int rank;                           /* wanted; -1: any */
     unsigned char secret[RILLE_SECRET]; /* zero: this process came by itself */

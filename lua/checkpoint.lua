@@ -4,7 +4,8 @@
 --   local step, note = rille.checkpoint.load(dir, {model = net, optimizer = opt, data = loader})
 --
 -- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, written under another name first: it is whole
--- or is not there. It has a digest of its bytes. Tensors are called model.NAME, optimizer.NAME.SLOT and gradient.NAME;
+-- or is not there. It has a digest of its bytes. In a folder that workers write (--root) it says in which files of theirs
+-- the values are, checkpoint-00000007-step-400.RANK.shard, which were there before. Tensors are called model.NAME, optimizer.NAME.SLOT and gradient.NAME;
 -- all else (step, note, random state, options, where the data stand) is JSON in the metadata. Values are whole, so
 -- layouts and meshes may differ between the two.
 
@@ -15,20 +16,36 @@ local state_text = require "rille.state_text"
 
 local checkpoint = {}
 
-local PATTERN, METADATA = "^checkpoint%-(%d+)%-step%-%d+%.safetensors$", "rille.checkpoint"
+local PATTERN, SHARD = "^(checkpoint%-(%d+)%-step%-%d+)%.safetensors$", "^(checkpoint%-(%d+)%-step%-%d+)%.%d+%.shard$"
+local METADATA = "rille.checkpoint"
 
 -- ---- the folder ----
 
--- The checkpoints in a folder: {{number, path}, ...}, the newest first; and what an interrupted save left.
+-- The checkpoints in a folder: {{number, path, shards = {path, ...}}, ...}, the newest first; what interrupted saves left;
+-- the highest number of all.
 local function list(dir, names)
-  local found, torn = {}, {}
+  local found, torn, by_name, last = {}, {}, {}, 0
+  local function add(name, pattern, visit)
+    local stem, number = name:match(pattern)
+    if not stem then return end
+    last = math.max(last, math.tointeger(tonumber(number)))
+    visit(stem, math.tointeger(tonumber(number)), dir .. "/" .. name)
+  end
   for _, name in ipairs(names) do
-    local number = name:match(PATTERN)
-    if number then found[#found + 1] = {math.tointeger(tonumber(number)), dir .. "/" .. name} end
+    add(name, PATTERN, function(stem, number, path)
+      found[#found + 1] = {number, path, shards = {}}
+      by_name[stem] = found[#found]
+    end)
     if name:find("^checkpoint%-.*%.tmp$") then torn[#torn + 1] = dir .. "/" .. name end
   end
+  for _, name in ipairs(names) do
+    add(name, SHARD, function(stem, _, path)
+      local of = by_name[stem] and by_name[stem].shards or torn
+      of[#of + 1] = path
+    end)
+  end
   table.sort(found, function(a, b) return a[1] > b[1] end)
-  return found, torn
+  return found, torn, last
 end
 
 -- ---- parts ----
@@ -137,9 +154,12 @@ function checkpoint.save(dir, parts, options)
     "checkpoint")
   check.that(text, "%s: %s", who, why)
   rille._finish() -- a save in progress belongs to the list
-  local found, torn = list(dir, rille._list(dir, true))
-  for i = o.keep or #found + 1, #found do torn[#torn + 1] = found[i][2] end
-  local path = ("%s/checkpoint-%08d-step-%d.safetensors"):format(dir, (found[1] and found[1][1] or 0) + 1, math.tointeger(step))
+  local found, torn, last = list(dir, rille._list(dir, true))
+  for i = o.keep or #found + 1, #found do
+    torn[#torn + 1] = found[i][2]
+    table.move(found[i].shards, 1, #found[i].shards, #torn + 1, torn)
+  end
+  local path = ("%s/checkpoint-%08d-step-%d.safetensors"):format(dir, last + 1, math.tointeger(step))
   rille._checkpoint(path, tensors, {METADATA, text}, torn, o.async)
 end
 
@@ -201,7 +221,7 @@ local function load_optimizer(opt, saved)
   end
 end
 
--- Everything is read and checked before anything is changed.
+-- Everything is read and checked before anything is changed. nil and why: its values are damaged.
 local function load_file(who, path, parts)
   local contents, says = rille._contents(path)
   local saved = state_text.decode(says[METADATA] or "")
@@ -213,12 +233,16 @@ local function load_file(who, path, parts)
   local why = parts.data and parts.data:refuses(saved.data)
   if why then wrong[#wrong + 1] = "data: " .. why end
   check.that(#wrong == 0, "%s: %s: %s", who, path, table.concat(wrong, "; "))
-  local values = rille._load(path, nil, {names = check.sorted_keys(targets),
+  local whole, values = pcall(rille._load, path, nil, {names = check.sorted_keys(targets),
     placement = function(name) return targets[name].placement end,
     sbp = function(name)
       local partial = saved.partial[name:match("^gradient%.(.*)")]
       return partial and layout.whole(targets[name].placement) or targets[name].sbp
     end})
+  if not whole then
+    if not tostring(values):find("damaged", 1, true) then error(values, 0) end
+    return nil, tostring(values)
+  end
   rille.no_grad(function()
     for name, t in pairs(targets) do
       if not name:find("^gradient%.") then t:copy_(values[name]) end
@@ -244,8 +268,12 @@ function checkpoint.load(dir, parts, options)
   check.that(#found > 0, "%s: %s: there is no checkpoint in this folder", who, dir)
   local damaged = {}
   for _, entry in ipairs(found) do
-    local why = rille._verify(entry[2])
-    if not why then return load_file(who, entry[2], parts) end
+    local why, step, note = rille._verify(entry[2])
+    if not why then
+      step, note = load_file(who, entry[2], parts)
+      if step then return step, note end
+      why = note
+    end
     damaged[#damaged + 1] = why
     if not o.fallback then break end
   end

@@ -44,13 +44,14 @@ static const char help[] =
     "      --host NAME    the host that this worker says it is on, for tests\n"
     "      --wait SECONDS for the coordinator to be there (300)\n"
     "      --keep SECONDS workers outlive their controller so long, for the next one at that address\n"
+    "      --root DIRS    folders (A:B) that all hosts share, where workers write and read checkpoints\n"
     "      --key-file F   the key, which others cannot read, or a folder of keys\n\n"
     "launch and coordinator take the options of rille --help as well.\n";
 
 /* ---- reading arguments ---- */
 
 struct words { /* what the cluster's options said */
-    const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host;
+    const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
     bool help, from_stdin;
 };
 
@@ -71,6 +72,7 @@ static const struct option {
     {"--hosts", offsetof(struct words, hosts), false},
     {"--hostfile", offsetof(struct words, hostfile), false},
     {"--keep", offsetof(struct words, keep), false},
+    {"--root", offsetof(struct words, root), false},
     {"-d", offsetof(struct words, devices), true},
     {"--devices", offsetof(struct words, devices), true},
 };
@@ -223,6 +225,7 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
                         .devices = f->devices,
                         .key_file = key_of_worker(f, rank, key),
                         .keep = f->keep,
+                        .root = f->cluster.root,
                         .host = pretended_host(f, rank, host),
                         .over_ssh = remote_host(f, rank),
                         .secret = secret};
@@ -314,7 +317,7 @@ launch_kept(const struct words *w, bool over)
 static int
 launch(const struct words *w, struct front *f)
 {
-    int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep");
+    int code = only(w, "launch", "-n --bind --key-file -H --hosts --hostfile --keep --root");
     if (code) return code;
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over) return usage("launch: -n N or -H HOSTS is wanted: how many workers%s", "");
@@ -323,6 +326,7 @@ launch(const struct words *w, struct front *f)
     f->cluster.start = start;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
+    f->cluster.root = w->root;
     if (read_keep(w, &f->keep) || (f->keep && (code = launch_kept(w, over)))) return USAGE;
     f->cluster.takes_over = f->keep;
     if (over && (code = launch_over(w, f))) return code;
@@ -334,7 +338,7 @@ launch(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator", "--bind --world --key-file");
+    int code = only(w, "coordinator", "--bind --world --key-file --root");
     if (code) return code;
     if (!w->bind) return usage("coordinator: --bind ADDRESS is wanted: where workers join%s", "");
     if (rille_address(w->bind)) return usage("coordinator: --bind: %s", rille_error());
@@ -343,6 +347,7 @@ coordinator(const struct words *w, struct front *f)
         return usage("coordinator: --world is a number of workers from 1 to 1024, not '%s'", w->world);
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
+    f->cluster.root = w->root;
     f->on = true;
     return -1;
 }
@@ -407,11 +412,12 @@ worker(const struct words *w)
 {
     struct rille_worker_options o = {.join = w->join,
                                      .key_file = w->key_file,
+                                     .root = w->root,
                                      .devices = own_devices(w->devices),
                                      .host = w->host,
                                      .rank = -1,
                                      .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED};
-    int code = only(w, "worker", "--join --rank --key-file --wait --host --keep");
+    int code = only(w, "worker", "--join --rank --key-file --wait --host --keep --root");
     if (code) return code;
     if (read_keep(w, &o.keep_seconds)) return USAGE;
     if (!w->join) return usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
@@ -472,13 +478,14 @@ ranked(int *argc, char **argv, struct front *f)
     if (!r.launcher) return -1;
     int code = take_words(argc, argv, 1, &w);
     if (code) return code;
-    code = only(&w, r.launcher, "--key-file --host --keep");
+    code = only(&w, r.launcher, "--key-file --host --keep --root");
     if (code) return code;
     f->found = r.launcher;
     snprintf(address, sizeof address, "%s", r.address);
     if (r.rank > 0) {
         struct rille_worker_options o = {.join = address,
                                          .key_file = w.key_file,
+                                         .root = w.root,
                                          .devices = own_devices(w.devices),
                                          .host = w.host,
                                          .rank = r.rank,
@@ -496,6 +503,7 @@ ranked(int *argc, char **argv, struct front *f)
     snprintf(f->bind, sizeof f->bind, "%s", r.address);
     f->cluster.bind = f->bind;
     f->cluster.key_file = w.key_file;
+    f->cluster.root = w.root;
     f->cluster.start = start;
     f->cluster.started = 1;
     return -1;

@@ -49,6 +49,7 @@ struct spawned {
     int rank;
     const char *address, *devices, *key_file;
     const char *host;            /* that it says it is on */
+    const char *root;            /* folders in which it writes and reads files; NULL: none */
     int keep;                    /* seconds for which it outlives this process; 0: not */
     const struct host *over_ssh; /* where to start it; NULL: here */
     const unsigned char *secret; /* RILLE_SECRET bytes */

@@ -324,6 +324,7 @@ spawn_worker(const struct spawned *w, int *pid)
     add_option(&run, "-d", w->devices);
     add_option(&run, "--host", w->host);
     snprintf(keep, sizeof keep, "%d", w->keep);
+    add_option(&run, "--root", w->root);
     add_option(&run, "--keep", w->keep ? keep : NULL);
     if (w->over_ssh) quote(&run, line, sizeof line);
     if (w->over_ssh) over_ssh(w->over_ssh, line, port, &ssh);

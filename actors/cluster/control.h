@@ -7,6 +7,7 @@
 #include "actors/cluster/link.h"
 #include "actors/cluster/reach.h"
 #include "actors/plan/program.h"
+#include "runtime/file/root.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,6 +19,13 @@ struct process {    /* behind a rank */
     bool child;
     int beat_peer; /* -1 */
     int64_t heard_ns;
+};
+
+struct filing { /* files that somebody waits for; on that thread's stack */
+    struct filing *next;
+    struct cluster_file *file;
+    uint64_t first; /* number of the first */
+    int n;
 };
 
 struct cluster {
@@ -52,6 +60,11 @@ struct cluster {
     uint32_t run;
     struct cluster_loss loss[LOSSES];
     int nloss;
+    uint32_t nepoch; /* that ended by a loss */
+    struct roots roots;
+    struct filing *filing;
+    uint64_t nfile; /* that were asked for */
+    pthread_cond_t filed;
     /* Settled when the world first forms. */
     struct device_counts devices;
     struct range *range;
@@ -66,5 +79,9 @@ int control_begin(struct cluster *c);
  * drops meanwhile. */
 int control_renew(struct cluster *c);
 void control_free(struct cluster *c);
+/* controller.c: E_LOST, naming who was lost first. */
+int control_say_lost(const struct cluster *c);
+/* files.c; with the lock. */
+void control_filed(struct cluster *c, const struct notice *n);
 
 #endif

@@ -124,6 +124,8 @@ note_loss(struct cluster *c, const struct notice *n)
             l->task = task_of(c, n->rank);
         }
     }
+    c->nepoch++;
+    pthread_cond_broadcast(&c->filed);
     reach_forget(c->reach, n->rank);
     kill_process(&c->process[n->rank]);
 }
@@ -180,6 +182,7 @@ on_tell(void *arg, const struct notice *n)
         break;
     case NOTICE_LOST: note_loss(c, n); break;
     case NOTICE_ACTS: take_end(c, n->rank, n->packet); break;
+    case NOTICE_FILED: control_filed(c, n); break;
     case NOTICE_HAVE: take_have(c, n->rank, n->packet); break;
     case NOTICE_ENDED:
         c->ended = true;
@@ -359,8 +362,8 @@ attend(struct cluster *c, const bool *done)
     return status;
 }
 
-static int
-say_lost(const struct cluster *c)
+int
+control_say_lost(const struct cluster *c)
 {
     const struct cluster_loss *l = &c->loss[0];
     return fail(E_LOST, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
@@ -372,7 +375,7 @@ gather(struct cluster *c)
 {
     c->formed = false;
     int status = attend(c, &c->formed);
-    if (status == E_LOST) return say_lost(c);
+    if (status == E_LOST) return control_say_lost(c);
     if (status == E_CANCEL) return fail(E_CANCEL, "interrupted while workers were waited for");
     return status ? status : control_renew(c);
 }
@@ -432,7 +435,7 @@ keeper(void *of, int memory)
     pthread_mutex_lock(&c->lock);
     int rank = coordinator_keeper(c->c, memory);
     if (rank < 0 && c->nloss)
-        say_lost(c);
+        control_say_lost(c);
     else if (rank < 0)
         fail(E_LOST, "the workers of a host are lost, and the values there with them");
     pthread_mutex_unlock(&c->lock);
@@ -464,6 +467,7 @@ open_coordinator(struct cluster *c)
 static int
 open_all(struct cluster *c)
 {
+    TRY(roots_read(c->options.root, &c->roots));
     TRY(open_link(c));
     TRY(segment_new(host_memory(), &c->own));
     TRY(open_coordinator(c));
@@ -497,6 +501,7 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);
     for (int r = 0; r < o->world; r++) c->process[r] = (struct process){.pidfd = -1, .beat_peer = -1};
     pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->filed, NULL);
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int status = c->wake_fd < 0 ? fail(E_IO, "eventfd: %s", strerror(errno)) : open_all(c);
     pthread_mutex_lock(&c->lock);
@@ -554,6 +559,7 @@ cluster_close(struct cluster **cp, int status)
     reach_free(&c->reach);
     control_free(c);
     if (c->wake_fd >= 0) close(c->wake_fd);
+    roots_free(&c->roots);
     str_free(&c->machine);
     str_free(&c->packet);
     explicit_bzero(c->secret, sizeof *c->secret * (size_t)c->options.world);
@@ -589,7 +595,7 @@ cluster_run(struct cluster *c, struct cluster_job *job)
     job->rank = job->node = -1;
     pthread_mutex_lock(&c->lock);
     if (coordinator_phase(c->c) != CLUSTER_IDLE) {
-        status = c->nloss ? say_lost(c)
+        status = c->nloss ? control_say_lost(c)
                           : fail(E_STATE, "the cluster is %s", coordinator_phase_text(coordinator_phase(c->c)));
         pthread_mutex_unlock(&c->lock);
         return status;
@@ -602,7 +608,7 @@ cluster_run(struct cluster *c, struct cluster_job *job)
     status = attend(c, &c->ended);
     while (status == E_CANCEL) status = stop_and_wait(c);
     c->job = NULL;
-    status = status == E_LOST ? say_lost(c) : status ? status : finish_run(c, job);
+    status = status == E_LOST ? control_say_lost(c) : status ? status : finish_run(c, job);
     pthread_mutex_unlock(&c->lock);
     return status;
 }
@@ -668,6 +674,27 @@ slot_at(const struct cluster *c, uint32_t memory, uint32_t slot)
     return s;
 }
 
+/* Who runs the n-th device of a range. */
+static int
+owner_of(const struct cluster *c, const struct range *h, uint32_t n)
+{
+    return (int)coordinator_slot(c->c, slot_at(c, h->memory, h->slot + n % h->nslot));
+}
+
+int
+cluster_owner(struct cluster *c, int kind, int device)
+{
+    int rank = -1;
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < c->nrange; i++) {
+        const struct range *h = &c->range[i];
+        if ((int)h->kind == kind && (uint32_t)device - h->first < h->n)
+            rank = owner_of(c, h, (uint32_t)device - h->first);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return rank;
+}
+
 /* "cpu:2 cpu:3": the devices whose slots the rank runs now. */
 static void
 print_devices(const struct cluster *c, int rank, char *out, size_t size)
@@ -677,7 +704,7 @@ print_devices(const struct cluster *c, int rank, char *out, size_t size)
     for (int i = 0; i < c->nrange; i++) {
         const struct range *h = &c->range[i];
         for (uint32_t d = 0; d < h->n && n + 16 < size; d++)
-            if (coordinator_slot(c->c, slot_at(c, h->memory, h->slot + d % h->nslot)) == (uint32_t)rank)
+            if (owner_of(c, h, d) == rank)
                 n += (size_t)snprintf(out + n, size - n, "%s%s:%u", n ? " " : "", device_kind_text((int)h->kind),
                                       h->first + d);
     }

@@ -15,6 +15,7 @@
 #include "actors/cluster/devices.h"
 #include "actors/cluster/segment.h"
 #include "actors/plan/program.h"
+#include "runtime/file/shards.h"
 
 struct cluster;
 
@@ -23,6 +24,7 @@ struct cluster_options {
     int world;            /* workers */
     const char *bind;     /* "tcp://127.0.0.1:5555"; NULL: sockets in a folder of the user's own */
     const char *key_file; /* NULL: none */
+    const char *root;     /* folders, with ":" between them, in which workers write and read files; NULL: none */
     const char *version;
     int threads; /* session constant that team sizes of kernels follow from */
     /* Starts the process of a rank, which joins the address; the secret reaches it by a pipe alone. NULL in start:
@@ -100,6 +102,31 @@ void cluster_forget(struct cluster *c, uint64_t program);
 /* Says at which task of the run in progress a thread of this host is, -1: none; false: there is no such thread here. In
  * a signal handler, or on the session's thread. */
 bool cluster_doing(const struct cluster *c, int thread, int32_t *task);
+
+/* ---- files: what workers write and read, each its own ---- */
+
+/* Is the path, as realpath() says it, one that workers write and read? */
+bool cluster_has_root(const struct cluster *c, const char *path);
+int cluster_world(const struct cluster *c);                       /* workers */
+int cluster_owner(struct cluster *c, int kind, int device);       /* the rank that runs it now; -1: nobody */
+enum { CLUSTER_COPIES = WIRE_PIECE / sizeof(struct shard_copy) }; /* of one wish */
+struct cluster_file {
+    int rank;
+    const char *path;
+    /* What the file holds, one behind the other: position in the memory of the rank's host, bytes; or (copy) what of it
+     * belongs where in that memory, and the digests of its blocks. */
+    const uint64_t *place;
+    const struct shard_copy *copy;
+    const uint64_t *digest;
+    int32_t n;          /* numbers of place; copies */
+    struct str digests; /* out: of what was written, u64 */
+    bool done;          /* the rest is files.c's */
+    int status;
+    struct str why;
+};
+/* Asks for all of them at once, and waits. Any thread. E_LOST; E_IO: which worker could not, and why. */
+int cluster_files(struct cluster *c, int n, struct cluster_file *file);
+void cluster_file_free(struct cluster_file *f);
 
 struct cluster_loss {
     int rank, pid;

@@ -127,6 +127,7 @@ void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_have(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_end(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_acts(struct coordinator *c, int rank, const struct packet *p);
+void coordinate_filed(struct coordinator *c, int rank, const struct packet *p);
 void shipped_free(struct coordinator *c, struct shipped *s);
 
 #endif

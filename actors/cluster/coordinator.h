@@ -95,6 +95,7 @@ enum notice_kind {
     NOTICE_REFUSED, /* the coordinator did not let in one that wanted to join; text */
     NOTICE_LOST,    /* rank, text */
     NOTICE_ACTS,    /* rank; the packet that brought them */
+    NOTICE_FILED,   /* rank; the packet that says what became of a file */
     NOTICE_HAVE,    /* rank; the packet that says what it made of a program */
     NOTICE_ENDED,   /* the run (or the making of its program) is over: status, rank of the first failure, text, node */
 };
@@ -103,7 +104,7 @@ struct notice {
     int rank, status, node;
     uint32_t run;
     const char *text;
-    const struct packet *packet; /* ACTS, HAVE; ENDED of a failure: the END */
+    const struct packet *packet; /* ACTS, FILED, HAVE; ENDED of a failure: the END */
 };
 
 struct coordinator_env {
@@ -185,6 +186,9 @@ enum { START_TIMED = 1, START_SHIPS = 2 /* ends when everybody has the program; 
 enum { STOP_ASKED, STOP_FAILED, STOP_LOST };
 void coordinator_start(struct coordinator *c, const struct start *s);
 void coordinator_stop(struct coordinator *c);
+/* Asks a member to write or read a file (SAVE, LOAD), whatever else it does: NOTICE_FILED, or NOTICE_LOST of somebody,
+ * follows. False: the epoch does not stand. */
+bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
 /* Nobody wants the program now. Members keep the last COORDINATOR_IDLE of such, so that one that is found again is
  * named alone. */
 void coordinator_forget(struct coordinator *c, uint64_t program);

@@ -262,6 +262,22 @@ coordinate_acts(struct coordinator *c, int rank, const struct packet *p)
         coordinate_tell(c, (struct notice){.kind = NOTICE_ACTS, .rank = rank, .run = p->run, .packet = p});
 }
 
+/* ---- files ---- */
+
+bool
+coordinator_file(struct coordinator *c, int rank, const struct packet *p)
+{
+    if (c->phase < CLUSTER_IDLE || c->phase > CLUSTER_RUN || !is_in(&c->member[rank])) return false;
+    coordinate_send(c, rank, *p);
+    return true;
+}
+
+void
+coordinate_filed(struct coordinator *c, int rank, const struct packet *p)
+{
+    coordinate_tell(c, (struct notice){.kind = NOTICE_FILED, .rank = rank, .packet = p});
+}
+
 void
 coordinator_stop(struct coordinator *c)
 {

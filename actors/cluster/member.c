@@ -173,6 +173,12 @@ stop(struct worker_member *m, const struct packet *p)
 }
 
 static void
+file(struct worker_member *m, const struct packet *p)
+{
+    work(m, (struct work){.kind = WORK_FILE, .packet = p});
+}
+
+static void
 bye(struct worker_member *m, const struct packet *p)
 {
     UNUSED(p);
@@ -187,7 +193,7 @@ static const struct {
     [PACKET_REFUSE] = {refused, false}, [PACKET_WELCOME] = {welcome, false}, [PACKET_MAKE] = {make, true},
     [PACKET_FORM] = {form, true},       [PACKET_PROGRAM] = {program, true},  [PACKET_FORGET] = {forget, true},
     [PACKET_PORTS] = {ports, true},     [PACKET_START] = {start, true},      [PACKET_STOP] = {stop, true},
-    [PACKET_BYE] = {bye, false},
+    [PACKET_BYE] = {bye, false},        [PACKET_SAVE] = {file, true},        [PACKET_LOAD] = {file, true},
 };
 
 void
@@ -376,6 +382,18 @@ member_ended(struct worker_member *m, const struct run_end *e)
                                 .begun = {(const void *)e->begun, (uint32_t)(4 * e->nbegun)},
                                 .acted = {(const void *)e->acted, (uint32_t)(4 * e->nacted)},
                                 .busy = {(const void *)e->busy, (uint32_t)(8 * e->nbusy)}});
+}
+
+void
+member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status, const char *text,
+             const struct str *digests)
+{
+    send_packet(m, epoch,
+                (struct packet){.kind = PACKET_FILED,
+                                .count = count,
+                                .status = (uint32_t)status,
+                                .text = span_text(text),
+                                .digests = {(const void *)digests->text, (uint32_t)MIN(digests->len, WIRE_PIECE)}});
 }
 
 void

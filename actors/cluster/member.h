@@ -19,6 +19,7 @@ enum work_kind {
     WORK_PROGRAM, /* compile; member_have() answers */
     WORK_FORGET,
     WORK_START, /* run; member_ended() answers */
+    WORK_FILE,  /* write or read a file; member_filed() answers */
     WORK_STOP,  /* the run in progress acts no more */
     WORK_LEAVE, /* end, as status (a LEAVE_) says and, if it is not LEAVE_DONE, for this reason */
     /* What workers of other hosts say (carrier.h), in one line with the rest. */
@@ -30,7 +31,7 @@ enum work_kind {
 enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN /* nobody coordinates any more: another one may */ };
 struct work {
     enum work_kind kind;
-    const struct packet *packet; /* WELCOME, MAKE, FORM, PORTS, START, STOP, FORGET */
+    const struct packet *packet; /* WELCOME, MAKE, FORM, PORTS, START, STOP, FORGET, FILE */
     uint32_t epoch;
     uint64_t program;
     const void *bytes; /* of the program; of a list */
@@ -106,6 +107,9 @@ struct run_end {
     int64_t began;        /* on their clock */
 };
 void member_ended(struct worker_member *m, const struct run_end *e);
+/* digests: of the blocks of a file that was written. */
+void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status, const char *text,
+                  const struct str *digests);
 /* Says farewell: the worker ends by itself. */
 void member_leave(struct worker_member *m, const char *why);
 int member_rank(const struct worker_member *m); /* -1: none yet */

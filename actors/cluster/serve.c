@@ -81,6 +81,7 @@ stop(struct server *s, const struct packet *p)
 {
     if (p->flags == STOP_LOST && s->carrier)
         carrier_cut(s->carrier, true); /* who sends to the lost one waits no more */
+    if (p->flags == STOP_LOST) s->over = p->epoch;
     s->stop_why = s->stop == p->run ? MAX(s->stop_why, p->flags) : p->flags;
     s->stop = p->run;
     stop_engine(s);
@@ -91,8 +92,8 @@ static void
 keep_spans(struct order *o)
 {
     struct packet *p = &o->packet;
-    struct span *span[] = {&p->text,   &p->job,   &p->segment, &p->beat,  &p->bulk,    &p->bus, &p->port,
-                           &p->ranges, &p->slots, &p->places,  &p->ports, &p->numbers, &p->lost};
+    struct span *span[] = {&p->text,   &p->job,   &p->segment, &p->beat,  &p->bulk,    &p->bus,  &p->port,
+                           &p->ranges, &p->slots, &p->places,  &p->ports, &p->numbers, &p->lost, &p->digests};
     size_t n = 0, at = 0;
     for (size_t i = 0; i < countof(span); i++) n += (span[i]->n + 7u) & ~7u;
     if (o->work.bytes) n += o->work.n;
@@ -108,16 +109,22 @@ keep_spans(struct order *o)
 }
 
 static void
-add_order(struct server *s, const struct work *w)
+add_order(struct orders *to, const struct work *w)
 {
     struct order *o = must_alloc(sizeof *o);
     o->work = *w;
     if (w->packet) o->packet = *w->packet;
     o->work.packet = &o->packet;
     keep_spans(o);
-    *s->last = o;
-    s->last = &o->next;
-    wake(s);
+    *to->last = o;
+    to->last = &o->next;
+}
+
+void
+order_free(struct order *o)
+{
+    free(o->copy);
+    free(o);
 }
 
 static void
@@ -132,7 +139,12 @@ on_work(void *arg, const struct work *w)
         stop(s, w->packet);
         return;
     }
-    add_order(s, w);
+    bool file = w->kind == WORK_FILE;
+    add_order(file ? &s->files : &s->orders, w);
+    if (file)
+        server_file(s);
+    else
+        wake(s);
 }
 
 /* Of a rank of this host that has a slot. */
@@ -155,7 +167,7 @@ on_asked(void *of, uint32_t epoch, int from, uint64_t program)
 {
     struct server *s = of;
     pthread_mutex_lock(&s->lock);
-    add_order(s, &(struct work){.kind = WORK_ASKED, .epoch = epoch, .from = from, .program = program});
+    on_work(s, &(struct work){.kind = WORK_ASKED, .epoch = epoch, .from = from, .program = program});
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -164,8 +176,8 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
 {
     struct server *s = of;
     pthread_mutex_lock(&s->lock);
-    add_order(s, &(struct work){
-                     .kind = WORK_LISTED, .epoch = epoch, .from = from, .program = program, .bytes = bytes, .n = n});
+    on_work(s, &(struct work){
+                   .kind = WORK_LISTED, .epoch = epoch, .from = from, .program = program, .bytes = bytes, .n = n});
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -219,8 +231,8 @@ reply(struct server *s, const struct packet *p, int status, struct span bytes)
     if (link_send(s->link, LINK_BULK, 0, s->packet.text, s->packet.len)) err_clear();
 }
 
-static int
-check_place(const struct server *s, const struct packet *p, size_t n)
+int
+server_place(const struct server *s, const struct packet *p, size_t n)
 {
     if (!s->segment) return fail(E_BUS, "%s: the host's memory is not there", packet_name(p->kind));
     size_t most = segment_bytes(s->segment);
@@ -233,7 +245,7 @@ static void
 take_value(struct server *s, const struct packet *p)
 {
     struct span bytes = {0};
-    int status = check_place(s, p, p->kind == PACKET_STORE ? p->bytes.n : (size_t)p->total);
+    int status = server_place(s, p, p->kind == PACKET_STORE ? p->bytes.n : (size_t)p->total);
     char *at = status ? NULL : segment_base(s->segment) + p->offset;
     if (!status && p->kind == PACKET_HOLD)
         status = segment_hold(s->segment, p->offset, p->total, p->flags & HOLD_GIVE);
@@ -248,7 +260,7 @@ take_value(struct server *s, const struct packet *p)
 static void
 take_bring(struct server *s, const struct packet *p)
 {
-    int status = check_place(s, p, (size_t)p->total);
+    int status = server_place(s, p, (size_t)p->total);
     if (!status && (!s->carrier || p->rank < 0)) status = fail(E_BUS, "bring: there is no worker %d to ask", p->rank);
     if (status) {
         reply(s, p, status, (struct span){0});
@@ -294,7 +306,7 @@ on_give(void *of, uint64_t at, size_t n, void *to)
     struct server *s = of;
     struct packet p = {.kind = PACKET_BRING, .offset = at};
     pthread_mutex_lock(&s->lock);
-    int status = check_place(s, &p, n);
+    int status = server_place(s, &p, n);
     if (!status) memcpy(to, segment_base(s->segment) + at, n);
     pthread_mutex_unlock(&s->lock);
     return status;
@@ -310,7 +322,7 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     struct brought *b = &s->brought[count % SERVER_BRINGS];
     struct packet p = {.kind = PACKET_BRING, .count = count, .offset = b->at};
     if (b->count == count && b->rank == from && b->n == n && n) {
-        int status = bytes ? check_place(s, &p, n) : fail(E_BUS, "bring: worker %d has no such bytes", from);
+        int status = bytes ? server_place(s, &p, n) : fail(E_BUS, "bring: worker %d has no such bytes", from);
         if (!status) memcpy(segment_base(s->segment) + b->at, bytes, n);
         *b = (struct brought){0};
         reply(s, &p, status, (struct span){0});
@@ -413,13 +425,13 @@ static void (*const perform[NWORK])(struct server *s, const struct order *o) = {
     [WORK_ASKED] = server_asked,     [WORK_LISTED] = server_listed, [WORK_PORTS] = server_ports,
 };
 
-static struct order *
-take_order(struct server *s)
+struct order *
+server_take(struct orders *from)
 {
-    struct order *o = s->first;
+    struct order *o = from->first;
     if (!o) return NULL;
-    s->first = o->next;
-    if (!s->first) s->last = &s->first;
+    from->first = o->next;
+    if (!from->first) from->last = &from->first;
     return o;
 }
 
@@ -429,13 +441,12 @@ work(struct server *s)
     pthread_mutex_lock(&s->lock);
     while (!s->leaving) {
         pump(s);
-        struct order *o = take_order(s);
+        struct order *o = server_take(&s->orders);
         s->busy = o != NULL;
         pthread_mutex_unlock(&s->lock);
         if (o) {
             perform[o->work.kind](s, o);
-            free(o->copy);
-            free(o);
+            order_free(o);
         } else {
             sleep_on(s, true);
         }
@@ -449,6 +460,7 @@ open_server(struct server *s)
 {
     struct key key = {0};
     const char *file = s->options.key_file;
+    TRY(roots_read(s->options.root, &s->roots));
     if (file) TRY(key_read(file, s->options.rank, &key));
     if (file && key.nrank) s->options.rank = key.rank;
     int status = link_join(s->options.join, file ? &key : NULL, &s->link);
@@ -485,7 +497,7 @@ close_server(struct server *s)
     server_close_engine(s);
     while (s->njob) job_free(s->job[--s->njob]);
     carrier_free(&s->carrier);
-    for (struct order *o; (o = take_order(s)) != NULL; free(o)) free(o->copy);
+    for (struct order *o; (o = server_take(&s->orders)) != NULL;) order_free(o);
     member_free(&s->member);
     link_free(&s->link);
     segment_free(&s->bus);
@@ -495,6 +507,7 @@ close_server(struct server *s)
     str_free(&s->packet);
     str_free(&s->machine);
     str_free(&s->devices);
+    roots_free(&s->roots);
     free(s->job);
     free(s->map.range);
     free(s->slot);
@@ -511,7 +524,9 @@ serve_once(const struct serve_options *o, int *last)
 {
     struct server s = {.options = *o, .wake_fd = -1};
     pthread_mutex_init(&s.lock, NULL);
-    s.last = &s.first;
+    pthread_cond_init(&s.filed, NULL);
+    s.orders.last = &s.orders.first;
+    s.files.last = &s.files.first;
     s.atlas = atlas_new();
     if (o->check_ref || o->check_nan) kernel_check(o->check_ref, o->check_nan);
     int status = open_server(&s);
@@ -521,6 +536,7 @@ serve_once(const struct serve_options *o, int *last)
         s.quit = true;
         pthread_mutex_unlock(&s.lock);
         pthread_join(s.thread, NULL);
+        server_close_files(&s);
         if (s.status) link_sweep(o->join);
     }
     int end = s.status, rank = s.member ? member_rank(s.member) : -1;

@@ -10,6 +10,7 @@
 struct serve_options {
     const char *join;     /* the coordinator's address */
     const char *key_file; /* NULL: none */
+    const char *root;     /* folders, with ":" between them, in which it writes and reads files; NULL: none */
     const char *version;
     struct device_counts devices;
     int rank;                         /* wanted; -1: any */

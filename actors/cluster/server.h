@@ -11,6 +11,7 @@
 #include "actors/cluster/member.h"
 #include "actors/cluster/segment.h"
 #include "actors/cluster/serve.h"
+#include "runtime/file/root.h"
 
 #include <pthread.h>
 
@@ -19,6 +20,11 @@ struct order { /* a piece of work that waits for the main thread */
     struct work work;
     struct packet packet;
     unsigned char *copy; /* of the bytes that the packet or the work names */
+};
+
+/* Orders in the order in which they came. */
+struct orders {
+    struct order *first, **last;
 };
 
 enum meeting { MEET_NOT, MEET_ASKED, MEET_DONE };
@@ -60,8 +66,14 @@ struct server {
     pthread_t thread;
     int wake_fd;
     bool busy, quit; /* the main thread is at work; the link's thread is to end */
-    struct order *first, **last;
-    int status; /* how it leaves */
+    struct orders orders;
+    struct orders files; /* of the thread that writes and reads them (serve_files.c) */
+    pthread_t files_thread;
+    pthread_cond_t filed;
+    bool has_files;
+    struct roots roots; /* where they lie; does not change */
+    uint32_t over;      /* the last epoch that lost somebody */
+    int status;         /* how it leaves */
     bool leaving;
     int64_t leave_ns, tick_ns;
     char text[WIRE_TEXT];
@@ -95,6 +107,10 @@ struct server {
 /* serve.c; with the lock. */
 void server_leave(struct server *s, int status, const char *text);
 void server_take_control(struct server *s);
+struct order *server_take(struct orders *from); /* NULL: there is none */
+void order_free(struct order *o);
+/* E_BUS: n bytes at the packet's offset do not lie in the host's memory. */
+int server_place(const struct server *s, const struct packet *p, size_t n);
 /* Asks anew for bytes of other hosts that are not yet here; takes the lock. */
 void server_bring_again(struct server *s);
 /* What workers of other hosts say; on the carrier's thread, which takes the lock. */
@@ -120,6 +136,10 @@ struct job *server_job(struct server *s, uint64_t id); /* NULL: there is none */
 /* Finds where the other ends of its channels are in this epoch. E_PLAN. */
 int server_find_ends(struct server *s, struct job *j);
 void job_free(struct job *j);
+
+/* serve_files.c. With the lock: there is a file to write or read. */
+void server_file(struct server *s);
+void server_close_files(struct server *s);
 
 /* serve_run.c: runs. */
 void server_start(struct server *s, const struct order *o);

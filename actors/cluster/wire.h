@@ -17,7 +17,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52,          /* "RL" */
-    WIRE_VERSION = 6,             /* of the packets; the coordinator refuses a worker of another one */
+    WIRE_VERSION = 7,             /* of the packets; the coordinator refuses a worker of another one */
     WIRE_HEAD = 24,               /* bytes */
     WIRE_TEXT = 2048,             /* a text has at most so many bytes */
     WIRE_PIECE = 1 << 20,         /* programs and reports of acts travel in pieces of at most so many bytes */
@@ -63,6 +63,7 @@ struct packet {
     struct span arenas, replaces;
     struct span begun, acted; /* i32 */
     struct span busy;         /* u64: device, nanoseconds that it was busy */
+    struct span digests;      /* u64 */
 };
 
 const char *packet_name(int kind); /* "HELLO"; "?" */

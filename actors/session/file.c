@@ -5,6 +5,7 @@
  * takes other buffers. Its thread reads those bytes, calls the writers of
  * runtime/file and touches nothing else of the session. */
 #include "actors/session/face.h"
+#include "actors/session/shards.h"
 #include "boxing/box.h"
 #include "runtime/file/npy.h"
 #include "runtime/file/safetensors.h"
@@ -151,6 +152,13 @@ read_wanted(void *arg, const struct box *b, void *out)
     return entry_read(w->tensors, w->entry, b, w->dtype, out);
 }
 
+/* Has it bytes, all of which are the value's? */
+static bool
+is_plain(const struct layout *l)
+{
+    return !layout_has_partial(l) && !(device_kind(l->place->kind)->flags & NO_BYTES);
+}
+
 int
 rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
                 struct rille_tensor **out)
@@ -170,7 +178,8 @@ rille_file_load(struct rille_file *f, int i, const char *dtype, const struct ril
     TRY(entry_check(f->tensors, e));
     if (dtype && dtype_is_float(t.dtype)) t.dtype = (uint8_t)d;
     struct wanted w = {f->tensors, i, t.dtype};
-    int status = leaf_read(f->s, &t, l, read_wanted, &w, out);
+    bool by_workers = e->npart && t.dtype == e->type.dtype && is_plain(l) && shards_here(f->s, f->tensors->path);
+    int status = by_workers ? shards_load(f->s, f->tensors, e, l, out) : leaf_read(f->s, &t, l, read_wanted, &w, out);
     if (status && e->name[0] && !strstr(err_text(), e->name)) err_note("'%s'", e->name);
     if (status && !strstr(err_text(), f->tensors->path)) err_note("%s", f->tensors->path);
     return status;
@@ -198,13 +207,6 @@ rille_verify(const char *path)
 }
 
 /* ---- what is saved ---- */
-
-/* A value as it was at the call, without partial sums. */
-struct saved {
-    struct type type;
-    const struct layout *layout;
-    struct store *store; /* held */
-};
 
 /* Any box of it, dense, from the shards that it meets. Called on the saving thread. */
 static int
@@ -275,6 +277,7 @@ take_values(struct rille_session *s, int n, const char *const *name, struct rill
 /* ---- saving ---- */
 
 struct rille_saving {
+    struct rille_session *s;
     char *path;
     int n, nmetadata, nold;
     struct saved *value;
@@ -293,6 +296,8 @@ static int
 save_now(struct rille_saving *g)
 {
     struct stat st;
+    if (g->options.digest && shards_here(g->s, g->path))
+        return shards_save(g->s, g->path, g->n, g->value, g->item, &g->options);
     if (text_ends(g->path, ".npy")) return npy_save(g->path, g->item);
     if (stat(g->path, &st) == 0 && S_ISDIR(st.st_mode))
         return folder_save(g->path, g->n, g->item, g->shard_bytes, &g->options);
@@ -321,10 +326,12 @@ save_thread(void *arg)
 }
 
 static struct rille_saving *
-saving_new(const char *path, int n, const char *const *name, const struct rille_save_options *o)
+saving_new(struct rille_session *s, const char *path, int n, const char *const *name,
+           const struct rille_save_options *o)
 {
     struct rille_saving *g = must_alloc(sizeof *g);
     struct arena *a = &g->arena;
+    g->s = s;
     g->path = arena_strdup(a, path);
     g->n = n;
     g->value = ARENA_ARRAY(a, struct saved, n + 1);
@@ -368,7 +375,7 @@ rille_save(struct rille_session *s, const char *path, int n, const char *const *
     TRY(face_given(path, "the path", __func__));
     TRY(n ? face_given(name, "the names", __func__) : 0);
     TRY(face_tensors(s, n, t, __func__));
-    struct rille_saving *g = saving_new(path, n, name, o ? o : &none);
+    struct rille_saving *g = saving_new(s, path, n, name, o ? o : &none);
     int status = 0;
     if (in_background) *in_background = NULL;
     if (text_ends(path, ".npy") && n != 1) status = fail(E_ARG, "%s: a .npy file holds one tensor, found %d", path, n);

@@ -41,8 +41,8 @@ struct remote {
 
 /* ---- where things lie ---- */
 
-static int
-put_place(struct segment *seg, const void *p, uint64_t *out)
+int
+remote_place(struct segment *seg, const void *p, uint64_t *out)
 {
     uint64_t base = (uint64_t)(uintptr_t)segment_base(seg), at = (uint64_t)(uintptr_t)p;
     *out = UINT64_MAX;
@@ -61,7 +61,7 @@ put_store(struct segment *seg, struct remote_part *part, const struct layout *l,
     for (int32_t i = 0; i < mine->n; i++) {
         const struct buffer *b = store->part[mine->pos[i]];
         if (b && buffer_is_lost(b)) return fail(E_LOST, "a value that it reads was on a host that is lost");
-        TRY(put_place(seg, b ? b->data : NULL, &part->place[part->nplace++]));
+        TRY(remote_place(seg, b ? b->data : NULL, &part->place[part->nplace++]));
     }
     return 0;
 }
@@ -75,7 +75,7 @@ put_places(struct rille_session *s, const struct runner *r, struct remote_part *
     for (int32_t i = 0; i < g->nleaf; i++) TRY(put_store(seg, part, g->leaf[i].layout, r->leaf[i]));
     for (int32_t k = 0; k < g->nroot; k++) TRY(put_store(seg, part, ref_layout(g, g->root[k].ref), r->root[k]));
     for (int d = 0; d < part->narena; d++)
-        TRY(put_place(seg, part->arena[2 * d + 1] ? part->base[d] : NULL, &part->place[part->nplace++]));
+        TRY(remote_place(seg, part->arena[2 * d + 1] ? part->base[d] : NULL, &part->place[part->nplace++]));
     return 0;
 }
 

@@ -166,6 +166,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *o)
     struct cluster_options co = {.world = o->workers,
                                  .bind = o->bind,
                                  .key_file = o->key_file,
+                                 .root = o->root,
                                  .version = RILLE_VERSION,
                                  .threads = s->threads,
                                  .start = o->start,

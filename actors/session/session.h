@@ -298,6 +298,9 @@ void number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
 int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);
 
 /* ---- remote.c ---- */
+/* Where in a memory's segment p lies; UINT64_MAX: it is NULL. E_STATE: it does not. */
+struct segment;
+int remote_place(struct segment *seg, const void *p, uint64_t *out);
 /* Ships the program before the first bind: then workers have it, and the session knows what they made of it. */
 int remote_ready(struct rille_session *s, struct runner *r);
 /* Makes the arenas of its devices, on all hosts. */

@@ -25,6 +25,7 @@ rille_worker(const struct rille_worker_options *o)
     TRY(face_given(o->join, "the address to join", __func__));
     struct serve_options so = {.join = o->join,
                                .key_file = o->key_file,
+                               .root = o->root,
                                .version = RILLE_VERSION,
                                .rank = o->rank,
                                .host = o->host,

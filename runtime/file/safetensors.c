@@ -9,6 +9,7 @@
 #include "runtime/error.h"
 #include "runtime/file/json.h"
 #include "runtime/file/safetensors.h"
+#include "runtime/file/shards.h"
 #include "runtime/file/tensors.h"
 
 #include <stdlib.h>
@@ -96,6 +97,13 @@ read_shape(struct entry *e, const json_t *value, int64_t *bits)
     return 0;
 }
 
+int
+safetensors_type(struct entry *e, const json_t *dtype, const json_t *shape, int64_t *bits)
+{
+    TRY(read_dtype(e, dtype, bits));
+    return read_shape(e, shape, bits);
+}
+
 /* One entry; *end: where its values end. Offsets stay relative to the values. */
 static int
 read_entry(struct entry *e, const json_t *value, int64_t *end)
@@ -103,8 +111,7 @@ read_entry(struct entry *e, const json_t *value, int64_t *end)
     const json_t *offsets = json_object_get(value, "data_offsets");
     int64_t bits = 0;
     if (!json_is_object(value) || json_object_size(value) != 3) return bad(e, "is not dtype, shape and data_offsets");
-    TRY(read_dtype(e, json_object_get(value, "dtype"), &bits));
-    TRY(read_shape(e, json_object_get(value, "shape"), &bits));
+    TRY(safetensors_type(e, json_object_get(value, "dtype"), json_object_get(value, "shape"), &bits));
     const json_t *begin = json_array_get(offsets, 0), *stop = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(stop))
         return bad(e, "has no data_offsets [begin, end]");
@@ -126,7 +133,10 @@ read_metadata(struct tensors *f, const struct source *s, json_t *map)
     json_object_foreach(map, key, value)
     {
         if (!json_is_string(value)) return fail(E_IO, "%s: __metadata__ '%.200s' is no text", s->name, key);
-        tensors_tell(f, key, json_string_value(value));
+        if (!strcmp(key, SHARDS_KEY))
+            TRY(shards_read(f, s, json_string_value(value)));
+        else
+            tensors_tell(f, key, json_string_value(value));
     }
     return 0;
 }

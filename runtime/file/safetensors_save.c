@@ -193,6 +193,10 @@ safetensors_verify(const char *path)
     int status = verify(s, block);
     free(block);
     source_close(&s);
+    if (status) return status;
+    struct tensors *f; /* shards: are they there, of the size that was written? */
+    status = tensors_open(path, "safetensors", &f);
+    tensors_close(&f);
     return status;
 }
 

@@ -6,37 +6,37 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are little-endian and read as the host has numbers");
 
-static int
-open_plain(const char *path, int *fd, int64_t *size)
+int
+source_take(const char *name, int fd, struct source **out)
 {
     struct stat st;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd < 0) return fail(E_IO, "%s: %s", path, strerror(errno));
-    int status = fstat(*fd, &st)        ? fail(E_IO, "%s: %s", path, strerror(errno))
-                 : !S_ISREG(st.st_mode) ? fail(E_IO, "%s: not a plain file", path)
+    int status = fstat(fd, &st)         ? fail(E_IO, "%s: %s", name, strerror(errno))
+                 : !S_ISREG(st.st_mode) ? fail(E_IO, "%s: not a plain file", name)
                                         : 0;
-    if (status) close(*fd);
-    *size = (int64_t)st.st_size;
-    return status;
+    if (status) {
+        close(fd);
+        return status;
+    }
+    *out = source_of_bytes(name, NULL, 0);
+    (*out)->fd = fd;
+    (*out)->size = (int64_t)st.st_size;
+    return 0;
 }
 
 int
 source_open(const char *path, struct source **out)
 {
-    int fd;
-    int64_t size = 0;
-    TRY(open_plain(path, &fd, &size));
-    *out = source_of_bytes(path, NULL, 0);
-    (*out)->fd = fd;
-    (*out)->size = size;
-    return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd < 0 ? fail(E_IO, "%s: %s", path, strerror(errno)) : source_take(path, fd, out);
 }
 
 struct source *
@@ -59,6 +59,7 @@ source_close(struct source **sp)
     if (!s) return;
     if (s->fd >= 0) close(s->fd);
     free(s->bytes);
+    free(s->blocks);
     free(s->name);
     free(s);
 }
@@ -70,11 +71,9 @@ too_short(const struct source *s, int64_t offset, int64_t n)
                 (long long)n, (long long)offset, (long long)s->size);
 }
 
-int
-source_read(const struct source *s, int64_t offset, void *out, int64_t n)
+static int
+read_bytes(const struct source *s, int64_t offset, void *out, int64_t n)
 {
-    assert(offset >= 0 && n >= 0);
-    if (n > s->size || offset > s->size - n) return too_short(s, offset, n);
     if (s->fd < 0) {
         if (n) memcpy(out, s->bytes + offset, (size_t)n);
         return 0;
@@ -87,6 +86,75 @@ source_read(const struct source *s, int64_t offset, void *out, int64_t n)
         got += k;
     }
     return 0;
+}
+
+/* ---- blocks ---- */
+
+struct blocks {
+    int64_t first, n;
+    atomic_bool *good; /* behind the digests */
+    uint64_t digest[];
+};
+
+int64_t
+source_blocks(int64_t bytes)
+{
+    return (bytes + SOURCE_BLOCK - 1) / SOURCE_BLOCK;
+}
+
+uint64_t
+source_digest(const void *block, size_t n)
+{
+    return XXH3_64bits(block, n);
+}
+
+void
+source_expect(struct source *s, int64_t first, int64_t n, const uint64_t *digest)
+{
+    struct blocks *b = must_alloc(sizeof *b + (sizeof *b->digest + sizeof *b->good) * (size_t)n);
+    *b = (struct blocks){first, n, (atomic_bool *)(b->digest + n)};
+    if (n) memcpy(b->digest, digest, sizeof *digest * (size_t)n);
+    free(s->blocks);
+    s->blocks = b;
+}
+
+const uint64_t *
+source_digests(const struct source *s)
+{
+    return s->blocks ? s->blocks->digest : NULL;
+}
+
+static int
+check_block(const struct source *s, int64_t i)
+{
+    struct blocks *b = s->blocks;
+    int64_t at = i * SOURCE_BLOCK, n = MIN((int64_t)SOURCE_BLOCK, s->size - at);
+    if (i < b->first || i >= b->first + b->n || atomic_load(&b->good[i - b->first])) return 0;
+    void *bytes = must_alloc((size_t)n);
+    int status = read_bytes(s, at, bytes, n);
+    if (!status && source_digest(bytes, (size_t)n) != b->digest[i - b->first])
+        status = fail(E_IO, "%s: damaged: its bytes from position %lld on are not those that were written", s->name,
+                      (long long)at);
+    if (!status) atomic_store(&b->good[i - b->first], true);
+    free(bytes);
+    return status;
+}
+
+/* Those that the bytes lie in, once each. */
+static int
+check_blocks(const struct source *s, int64_t offset, int64_t n)
+{
+    for (int64_t i = offset / SOURCE_BLOCK; n && i <= (offset + n - 1) / SOURCE_BLOCK; i++) TRY(check_block(s, i));
+    return 0;
+}
+
+int
+source_read(const struct source *s, int64_t offset, void *out, int64_t n)
+{
+    assert(offset >= 0 && n >= 0);
+    if (n > s->size || offset > s->size - n) return too_short(s, offset, n);
+    if (s->blocks) TRY(check_blocks(s, offset, n));
+    return read_bytes(s, offset, out, n);
 }
 
 int

@@ -4,6 +4,7 @@
 #include "runtime/error.h"
 #include "runtime/file/folder.h"
 #include "runtime/file/pieces.h"
+#include "runtime/file/shards.h"
 #include "runtime/view.h"
 
 #include <stdlib.h>
@@ -243,26 +244,58 @@ swap_bytes(uint8_t *p, size_t width, int64_t n)
         }
 }
 
+/* What a part has of the box, to where it belongs in it. */
 static int
-read_own(const struct entry *e, const struct box *b, void *out)
+read_part(const struct tensors *f, const struct entry *e, const struct shard_part *p, const struct box *b, void *out)
+{
+    struct shard_copy *copy = NULL;
+    int32_t n = 0, capacity = 0;
+    int status = 0;
+    shard_copies(&p->box, p->at, b, 0, e->type.ndim, dtype_bytes(e->type.dtype), &copy, &n, &capacity);
+    for (int32_t i = 0; i < n; i++)
+        for (int64_t row = 0; row < copy[i].nrow && !status; row++)
+            status = source_read(f->source[p->file], copy[i].from + row * copy[i].from_stride,
+                                 (char *)out + copy[i].to + row * copy[i].to_stride, copy[i].bytes);
+    free(copy);
+    return status;
+}
+
+static int
+read_parts(const struct tensors *f, const struct entry *e, const struct box *b, void *out)
+{
+    struct box both;
+    int64_t left = box_numel(b, e->type.ndim);
+    for (int32_t i = 0; i < e->npart; i++) {
+        if (!box_intersect(&e->part[i].box, b, e->type.ndim, &both)) continue;
+        left -= box_numel(&both, e->type.ndim);
+        TRY(read_part(f, e, &e->part[i], b, out));
+    }
+    return left ? fail(E_IO, "%s: '%s' has parts that overlap", f->path, e->name) : 0;
+}
+
+static int
+read_own(const struct tensors *f, const struct entry *e, const struct box *b, void *out)
 {
     int64_t n = box_numel(b, e->type.ndim);
     uint8_t *byte = out;
-    TRY(e->fortran ? read_fortran(e, b, out) : read_runs(e->source, e->offset, &e->type, b, out));
+    if (e->npart)
+        TRY(read_parts(f, e, b, out));
+    else
+        TRY(e->fortran ? read_fortran(e, b, out) : read_runs(e->source, e->offset, &e->type, b, out));
     if (e->swap) swap_bytes(byte, dtype_bytes(e->type.dtype), n);
     for (int64_t i = 0; e->type.dtype == DT_BOOL && i < n; i++) byte[i] = byte[i] != 0;
     return 0;
 }
 
 static int
-read_as(const struct entry *e, const struct box *b, enum dtype dtype, char *out, void *scratch)
+read_as(const struct tensors *f, const struct entry *e, const struct box *b, enum dtype dtype, char *out, void *scratch)
 {
     struct pieces w = pieces_begin(b, e->type.ndim, PIECE / (int64_t)dtype_bytes(e->type.dtype));
     while (pieces_next(&w)) {
         int64_t n = box_numel(&w.piece, e->type.ndim);
         struct type from = type_of(e->type.dtype, 1, &n), to = type_of(dtype, 1, &n);
         struct view src = view_dense(&from, scratch), dst = view_dense(&to, out);
-        TRY(read_own(e, &w.piece, scratch));
+        TRY(read_own(f, e, &w.piece, scratch));
         view_copy(&dst, &src);
         out += n * (int64_t)dtype_bytes(dtype);
     }
@@ -275,9 +308,9 @@ entry_read(struct tensors *f, int32_t i, const struct box *b, enum dtype dtype, 
     struct entry *e = &f->entry[i];
     TRY(entry_check(f, e));
     if (e->packed) TRY(f->format->unpack(f, e));
-    if (dtype == DT_NONE || dtype == e->type.dtype) return read_own(e, b, out);
+    if (dtype == DT_NONE || dtype == e->type.dtype) return read_own(f, e, b, out);
     void *scratch = must_alloc(PIECE);
-    int status = read_as(e, b, dtype, out, scratch);
+    int status = read_as(f, e, b, dtype, out, scratch);
     free(scratch);
     return status;
 }

@@ -12,14 +12,23 @@
 #include "runtime/file/source.h"
 #include "runtime/layout.h"
 
+/* Of a value that lies in several files: a box, dense and row-major. */
+struct shard_part {
+    int32_t file; /* of the set's sources */
+    int64_t at;   /* in bytes */
+    struct box box;
+};
+
 struct entry {
     const char *name;
     struct type type;    /* as in the file; DT_NONE: a dtype that Rille lacks, see foreign */
     const char *foreign; /* what the file calls that dtype */
     const struct source *source;
-    int64_t offset;     /* of the first element in it */
-    bool swap;          /* big-endian */
-    bool fortran;       /* the first axis runs fastest */
+    int64_t offset; /* of the first element in it */
+    bool swap;      /* big-endian */
+    bool fortran;   /* the first axis runs fastest */
+    int32_t npart;  /* shards.h; 0: the value lies in its source */
+    const struct shard_part *part;
     const void *packed; /* of an archive's member, which the first read unpacks; NULL: the bytes stand as they are */
 };
 

@@ -1,0 +1,212 @@
+/* serve_files.c - a worker writes what lies in its host's memory to files, and reads what belongs there.
+ *
+ * It does so on a thread of its own, one file after the other, while runs go on and heartbeats come: it goes through a
+ * block of its own, and has the lock only while bytes are copied between that and the memory. Files lie in folders that
+ * were declared when the process was started (runtime/file/root.h). Of an epoch that is over nothing more is copied. */
+#include "actors/cluster/server.h"
+
+#include "runtime/error.h"
+#include "runtime/file/root.h"
+#include "runtime/file/save.h"
+#include "runtime/file/shards.h"
+#include "runtime/thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct transfer { /* between a file and the memory, by a block */
+    struct server *s;
+    const struct order *order;
+    uint32_t made; /* the memory is the one that was made in this epoch */
+    char *block;   /* SOURCE_BLOCK bytes */
+    size_t n;      /* that are in it */
+    struct saving out;
+    struct str digests;
+};
+
+/* n bytes of the memory, from or into the block's. */
+static int
+copy_bytes(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
+{
+    struct server *s = t->s;
+    struct packet p = {.kind = t->order->packet.kind, .offset = at};
+    pthread_mutex_lock(&s->lock);
+    bool over = s->leaving || s->over == t->order->work.epoch || s->segment_made != t->made;
+    int status = over ? fail(E_LOST, "the workers of this time are no more together") : server_place(s, &p, n);
+    char *there = status ? NULL : segment_base(s->segment) + at;
+    if (!status) memcpy(in ? there : bytes, in ? bytes : there, n);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+static uint64_t
+number(struct span s, uint32_t i)
+{
+    uint64_t v;
+    memcpy(&v, s.bytes + 8 * i, 8);
+    return v;
+}
+
+/* ---- writing ---- */
+
+static int
+write_block(struct transfer *t)
+{
+    uint64_t digest = source_digest(t->block, t->n);
+    if (!t->n) return 0;
+    str_addn(&t->digests, &digest, sizeof digest);
+    TRY(saving_write(&t->out, t->block, (int64_t)t->n));
+    t->n = 0;
+    return 0;
+}
+
+static int
+write_places(struct transfer *t, struct span places)
+{
+    if (places.n % 16) return fail(E_BUS, "SAVE: %u bytes of places", places.n);
+    for (uint32_t i = 0; i < places.n / 8; i += 2) {
+        uint64_t at = number(places, i), left = number(places, i + 1);
+        while (left) {
+            size_t n = (size_t)MIN(left, (uint64_t)SOURCE_BLOCK - t->n);
+            TRY(copy_bytes(t, at, t->block + t->n, n, false));
+            at += n;
+            left -= n;
+            t->n += n;
+            if (t->n == SOURCE_BLOCK) TRY(write_block(t));
+        }
+    }
+    return write_block(t);
+}
+
+/* Whole and on the disk, or not there. */
+static int
+save_file(struct transfer *t, const char *path)
+{
+    struct rooted file;
+    TRY(rooted_create(&t->s->roots, path, &file));
+    t->out = (struct saving){.path = path, .fd = file.fd};
+    file.fd = -1;
+    int status = write_places(t, t->order->packet.places);
+    if (!status) status = saving_flush(&t->out);
+    saving_drop(&t->out);
+    if (!status && fsync(file.folder) && errno != EINVAL) status = fail(E_IO, "%s: %s", path, strerror(errno));
+    if (status) unlinkat(file.folder, file.name, 0);
+    rooted_close(&file);
+    return status;
+}
+
+/* ---- reading ---- */
+
+/* May it be believed? Where in memory it goes copy_bytes() checks. */
+static bool
+is_copy(const struct shard_copy *c, const struct source *from)
+{
+    int64_t last;
+    return c->from >= 0 && c->to >= 0 && c->bytes > 0 && c->nrow > 0 && c->from_stride >= 0 && c->to_stride >= 0 &&
+           !__builtin_mul_overflow(c->nrow - 1, c->from_stride, &last) && c->bytes <= from->size &&
+           last <= from->size - c->bytes && c->from <= from->size - c->bytes - last &&
+           !__builtin_mul_overflow(c->nrow - 1, c->to_stride, &last) && c->to <= INT64_MAX - last;
+}
+
+static int
+load_rows(struct transfer *t, const struct source *from, const struct shard_copy *c)
+{
+    for (int64_t row = 0; row < c->nrow; row++)
+        for (int64_t done = 0; done < c->bytes;) {
+            int64_t n = MIN(c->bytes - done, (int64_t)SOURCE_BLOCK);
+            TRY(source_read(from, c->from + row * c->from_stride + done, t->block, n));
+            TRY(copy_bytes(t, (uint64_t)(c->to + row * c->to_stride + done), t->block, (size_t)n, true));
+            done += n;
+        }
+    return 0;
+}
+
+static int
+load_copies(struct transfer *t, struct source *from)
+{
+    const struct packet *p = &t->order->packet;
+    struct shard_copy c;
+    uint64_t blocks = (uint64_t)source_blocks(from->size);
+    if (p->places.n % sizeof c || p->offset > blocks || p->digests.n / 8 > blocks - p->offset)
+        return fail(E_BUS, "LOAD: what it asks for is not in the file");
+    source_expect(from, (int64_t)p->offset, p->digests.n / 8, (const void *)p->digests.bytes);
+    for (uint32_t i = 0; i < p->places.n; i += sizeof c) {
+        memcpy(&c, p->places.bytes + i, sizeof c);
+        if (!is_copy(&c, from)) return fail(E_IO, "%s: damaged: it ends before what is wanted of it", from->name);
+        TRY(load_rows(t, from, &c));
+    }
+    return 0;
+}
+
+static int
+load_file(struct transfer *t, const char *path)
+{
+    struct rooted file;
+    struct source *from;
+    TRY(rooted_open(&t->s->roots, path, &file));
+    int fd = file.fd;
+    file.fd = -1;
+    rooted_close(&file);
+    TRY(source_take(path, fd, &from));
+    int status = load_copies(t, from);
+    source_close(&from);
+    return status;
+}
+
+/* ---- the thread ---- */
+
+static void
+serve_file(struct server *s, const struct order *o)
+{
+    const struct packet *p = &o->packet;
+    struct transfer t = {.s = s, .order = o, .block = must_alloc(SOURCE_BLOCK), .out = {.fd = -1}};
+    char *path = must_alloc(p->text.n + 1);
+    memcpy(path, p->text.bytes, p->text.n);
+    pthread_mutex_lock(&s->lock);
+    t.made = s->segment_made;
+    pthread_mutex_unlock(&s->lock);
+    int status = p->kind == PACKET_SAVE ? save_file(&t, path) : load_file(&t, path);
+    pthread_mutex_lock(&s->lock);
+    member_filed(s->member, o->work.epoch, p->count, status, status ? err_text() : "", &t.digests);
+    pthread_mutex_unlock(&s->lock);
+    str_free(&t.digests);
+    free(t.block);
+    free(path);
+}
+
+static void *
+files_thread(void *arg)
+{
+    struct server *s = arg;
+    pthread_mutex_lock(&s->lock);
+    while (!s->quit) {
+        struct order *o = server_take(&s->files);
+        if (!o) {
+            pthread_cond_wait(&s->filed, &s->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&s->lock);
+        serve_file(s, o);
+        order_free(o);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+void
+server_file(struct server *s)
+{
+    if (!s->has_files) s->has_files = !thread_start(&s->files_thread, files_thread, s);
+    pthread_cond_signal(&s->filed);
+}
+
+void
+server_close_files(struct server *s)
+{
+    pthread_cond_signal(&s->filed);
+    if (s->has_files) pthread_join(s->files_thread, NULL);
+    for (struct order *o; (o = server_take(&s->files)) != NULL;) order_free(o);
+}

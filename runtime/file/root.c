@@ -1,0 +1,145 @@
+/* root.c - a path below a root, opened folder by folder. */
+#include "runtime/file/root.h"
+
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int
+roots_read(const char *list, struct roots *out)
+{
+    *out = (struct roots){0};
+    while (list && *list) {
+        size_t n = strcspn(list, ":");
+        char *name = strndup(list, n), *path = realpath(name, NULL);
+        int why = errno;
+        if (path) {
+            GROW(out->path, out->n + 1, out->capacity);
+            out->path[out->n++] = path;
+        }
+        int status = path ? 0 : fail(E_IO, "--root %s: %s", name, strerror(why));
+        free(name);
+        if (status) {
+            roots_free(out);
+            return status;
+        }
+        list += n + (list[n] == ':');
+    }
+    return 0;
+}
+
+void
+roots_free(struct roots *r)
+{
+    for (int i = 0; i < r->n; i++) free(r->path[i]);
+    free(r->path);
+    *r = (struct roots){0};
+}
+
+/* What stands behind the root and its slash; NULL: the path is not in it. */
+static const char *
+behind(const char *root, const char *path)
+{
+    size_t n = strlen(root);
+    if (strncmp(root, path, n)) return NULL;
+    if (n && root[n - 1] == '/') return path + n; /* the root of all */
+    return path[n] == '/' ? path + n + 1 : NULL;
+}
+
+static const char *
+find(const struct roots *r, const char *path, const char **rest)
+{
+    for (int i = 0; i < r->n; i++)
+        if ((*rest = behind(r->path[i], path))) return r->path[i];
+    return NULL;
+}
+
+bool
+roots_have(const struct roots *r, const char *path)
+{
+    const char *rest;
+    return find(r, path, &rest);
+}
+
+static int
+cannot(const char *path, int why)
+{
+    return fail(E_IO, "%s: %s", path, strerror(why));
+}
+
+/* The next name of the path, which is one of something in the folder. */
+static int
+take_name(const char *path, const char *at, char name[NAME_MAX + 1])
+{
+    size_t n = strcspn(at, "/");
+    if (n == 0 || n > NAME_MAX) return fail(E_IO, "%s: it has a name of %zu letters", path, n);
+    memcpy(name, at, n);
+    name[n] = '\0';
+    return strcmp(name, ".") && strcmp(name, "..") ? 0 : fail(E_IO, "%s: it has '%s' in it", path, name);
+}
+
+/* Enters the next folder of the path. */
+static int
+enter(const char *path, struct rooted *at)
+{
+    char name[NAME_MAX + 1];
+    TRY(take_name(path, at->name, name));
+    int next = openat(at->folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), why = errno;
+    close(at->folder);
+    at->folder = next;
+    at->name += strlen(name) + 1;
+    if (next >= 0) return 0;
+    return why == ENOTDIR || why == ELOOP ? fail(E_IO, "%s: '%s' is a link, or no folder", path, name)
+                                          : cannot(path, why);
+}
+
+static int
+find_folder(const struct roots *r, const char *path, struct rooted *out)
+{
+    char last[NAME_MAX + 1];
+    const char *root = find(r, path, &out->name);
+    out->folder = out->fd = -1;
+    if (!root) return fail(E_IO, "%s: it lies in no folder that was declared (--root)", path);
+    out->folder = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (out->folder < 0) return cannot(root, errno);
+    while (strchr(out->name, '/')) TRY(enter(path, out));
+    return take_name(path, out->name, last);
+}
+
+static int
+open_there(const struct roots *r, const char *path, int flags, struct rooted *out)
+{
+    int status = find_folder(r, path, out);
+    if (!status && flags & O_CREAT && unlinkat(out->folder, out->name, 0) && errno != ENOENT)
+        status = cannot(path, errno);
+    if (!status) out->fd = openat(out->folder, out->name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (!status && out->fd < 0) status = cannot(path, errno);
+    if (status) rooted_close(out);
+    return status;
+}
+
+int
+rooted_open(const struct roots *r, const char *path, struct rooted *out)
+{
+    return open_there(r, path, O_RDONLY, out);
+}
+
+int
+rooted_create(const struct roots *r, const char *path, struct rooted *out)
+{
+    return open_there(r, path, O_WRONLY | O_CREAT | O_EXCL, out);
+}
+
+void
+rooted_close(struct rooted *f)
+{
+    if (f->fd >= 0) close(f->fd);
+    if (f->folder >= 0) close(f->folder);
+    f->fd = f->folder = -1;
+}

@@ -1,0 +1,205 @@
+#!/bin/bash
+# Checkpoints that workers write and read, each its own shards (--root): read on any mesh, by workers or by one process;
+# damage is named; a folder that hosts do not share is an error with worker and path; whoever is killed, the last one that
+# was whole is there. launch-checkpoint.sh path/to/rille; SEED= repeats the moments.
+rille=$(realpath "$1") seed=$((${SEED:-$$} % 32768))
+RANDOM=$seed
+. "${0%/*}/lib/processes.sh"
+echo "# SEED=$seed"
+cd "$dir" || exit 2
+mkdir shared
+
+# ---- any mesh to any mesh ----
+
+# A net and its optimiser on all devices, split by N columns of the first axis that has as many (S(0)) or of the second.
+cat >net.lua <<'LUA'
+local T = {}
+function T.new(seed, sbp, n)
+  local ranks = {}
+  for r = 0, n - 1 do ranks[#ranks + 1] = r end
+  local P, nn = rille.placement("cpu", ranks), rille.nn
+  rille.manual_seed(seed)
+  local net = nn.Sequential(nn.Linear(13, 9), nn.Linear(9, 700), nn.LayerNorm(700))
+  net:to_global{placement = P, sbp = "B"}
+  net[1].weight:to_global_{placement = P, sbp = sbp}
+  net[2].weight:to_global_{placement = P, sbp = sbp == "S(0)" and "S(1)" or "S(0)"}
+  T.opt = rille.optim.AdamW(net:parameters(), {lr = 1e-3})
+  T.net, T.parts = net, {model = net, optimizer = T.opt}
+  function T.step()
+    local loss = net(rille.ones({4, 13}, {placement = P, sbp = "B"})):pow(2):mean()
+    loss:backward(); T.opt:step(); T.opt:zero_grad()
+  end
+end
+function T.digest() -- of every bit, whatever the layout
+  local h = 0
+  local function add(t)
+    for _, v in ipairs(t:reshape{t:numel()}:totable()) do h = (h * 31 + string.unpack("<i8", string.pack("<d", v))) % 0xfffffffb end
+  end
+  for i, p in ipairs(T.net:parameters()) do
+    add(p)
+    for _, slot in ipairs{"m", "v"} do if T.opt.slots[i][slot] then add(T.opt.slots[i][slot]) end end
+  end
+  return ("%08x"):format(h)
+end
+return T
+LUA
+cat >save.lua <<'LUA'
+local T = dofile("net.lua")
+T.new(1, arg[2], tonumber(arg[3]))
+T.step()
+T.parts.step = 7
+rille.checkpoint.save(arg[1], T.parts, {async = true})
+print(T.digest())
+for _ = 1, 3 do T.step() end -- while they are written
+LUA
+cat >load.lua <<'LUA'
+local T = dofile("net.lua")
+for i = 3, #arg do
+  T.new(2, arg[1], tonumber(arg[2]))
+  T.step()
+  local step = rille.checkpoint.load(arg[i], T.parts)
+  print(arg[i], step, T.digest())
+end
+LUA
+shapes=("one 1 4 1" "hosts 2 2 2" "four 4 1 2" "three 3 1 1")
+command() { # WORKERS DEVICES HOSTS: how a script is run on them
+  export RILLE_HOSTS=$3
+  run=(launch -n "$1" -d "cpu:$2" --root "$dir/shared")
+  [ "$1" = 1 ] && run=(-d "cpu:$2")
+}
+want=
+for shape in "${shapes[@]}"; do
+  read -r name workers devices hosts <<<"$shape"
+  command "$workers" "$devices" "$hosts"
+  go "${run[@]}" save.lua "shared/$name" "S(1)" $((workers * devices))
+  want+="shared/$name	7	$stdout"$'\n'
+  files=$(cd "shared/$name" && echo *)
+  stem=checkpoint-00000001-step-7 shards=
+  [ "$workers" -gt 1 ] && for ((r = 0; r < workers; r++)); do shards+="$stem.$r.shard "; done
+  is "$workers processes of $hosts hosts write a file each, and one that tells of them" "$files" "$shards$stem.safetensors"
+done
+for shape in "${shapes[@]}"; do
+  read -r name workers devices hosts <<<"$shape"
+  command "$workers" "$devices" "$hosts"
+  for sbp in "S(0)" "S(1)"; do
+    go "${run[@]}" load.lua "$sbp" $((workers * devices)) shared/one shared/hosts shared/four shared/three
+    is "what any of them wrote $workers processes of $hosts hosts read as $sbp" "$stdout" "${want%$'\n'}"
+  done
+done
+unset RILLE_HOSTS
+[ "$(stat -c %s shared/four/*.safetensors)" -lt 20000 ]
+ok "the controller wrote no values" [ $? = 0 ]
+
+# ---- damage ----
+
+flip() { printf '\xff' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+command 2 2 2
+run_load() { RILLE_HOSTS=2 go "${run[@]}" load.lua "S(0)" 4 "$1"; }
+cp -r shared/four shared/damaged
+flip "$dir/shared/damaged/checkpoint-00000001-step-7.2.shard" 700
+run_load shared/damaged
+ok "a byte that is another one is an error that names worker and file" \
+  ends 1 "worker " "checkpoint-00000001-step-7.2.shard: damaged: its bytes from position 0 on"
+go -d cpu:4 load.lua "S(0)" 4 shared/damaged
+ok "so it is for one process" ends 1 "checkpoint-00000001-step-7.2.shard: damaged"
+truncate -s 500 shared/damaged/checkpoint-00000001-step-7.2.shard
+run_load shared/damaged
+ok "a file that was cut off is named" ends 1 "checkpoint-00000001-step-7.2.shard: damaged: it has 500 bytes"
+rm shared/damaged/checkpoint-00000001-step-7.2.shard
+run_load shared/damaged
+ok "one that is gone is named" ends 1 "checkpoint-00000001-step-7.2.shard: No such file"
+cp -r shared/four shared/two
+for file in shared/two/*; do cp "$file" "${file/00000001-step-7/00000002-step-8}"; done
+sed -i 's/00000001-step-7/00000002-step-8/g' shared/two/checkpoint-00000002-step-8.safetensors
+cat >again.lua <<'LUA'
+local T = dofile("net.lua")
+T.new(1, "S(1)", 4)
+T.step()
+T.parts.step = 9
+for _ = 1, 2 do rille.checkpoint.save(arg[1], T.parts, {keep = 2}) end
+T.parts.step = nil
+local path = arg[1] .. "/checkpoint-00000004-step-9.1.shard"
+local file = io.open(path, "r+b")
+file:seek("set", 300); file:write("\255\1\255"); file:close()
+print(pcall(rille.checkpoint.load, arg[1], T.parts))
+print(rille.checkpoint.load(arg[1], T.parts, {fallback = true}))
+LUA
+RILLE_HOSTS=2 go "${run[@]}" again.lua shared/two
+ok "of two the one before it is loaded when asked" grep -q "fallback = true} loads the one before it" out
+is "and is whole" "$(tail -1 out | cut -f1)" 9
+is "what is not kept is gone with all its files" "$(ls shared/two | tr '\n' ' ')" \
+  "$(for i in 3 4; do for r in 0 1; do printf 'checkpoint-0000000%d-step-9.%d.shard ' $i $r; done; printf 'checkpoint-0000000%d-step-9.safetensors ' $i; done)"
+
+# ---- where ----
+
+one_root() { # NAME WORKER_1...: two workers that come by themselves, the second with these words before it; save.lua there
+  local name=$1 address
+  shift
+  address=tcp://127.0.0.1:$(free_port)
+  "$rille" worker --join "$address" --rank 0 -d cpu:1 --root "$dir/shared" &
+  "$@" "$rille" worker --join "$address" --rank 1 --host b -d cpu:1 $root &
+  go coordinator --bind "$address" --world 2 --root "$dir/shared" save.lua "shared/$name" "S(0)" 2
+  wait
+}
+root= one_root rootless env
+ok "a worker without that root names itself and the path" \
+  ends 1 "worker 1 (b): $dir/shared/rootless/checkpoint-00000001-step-7.1.shard: it lies in no folder that was declared"
+is "and nothing is left of what the others wrote" "$(ls shared/rootless)" ""
+if unshare -m mount -t tmpfs none shared 2>/dev/null; then
+  apart='mount -t tmpfs none "$1"; mkdir -p "$1/$2"; shift 2; exec "$@"'
+  root="--root $dir/shared" one_root apart unshare -m bash -c "$apart" - "$dir/shared" other
+  ok "a host that has no such folder names worker and path" \
+    ends 1 "worker 1 (b): $dir/shared/apart/checkpoint-00000001-step-7.1.shard: No such file or directory"
+  root="--root $dir/shared" one_root apart unshare -m bash -c "$apart" - "$dir/shared" apart
+  ok "one that has another folder of that name, too" \
+    ends 1 "worker 1 wrote $dir/shared/apart/checkpoint-00000001-step-7.1.shard, which is not there for this process" \
+    "all hosts have to share that folder"
+else
+  skip "folders that are not shared" "no mount namespaces here"
+fi
+go launch -n 2 -d cpu:1 --root "$dir/none" -e ''
+ok "a root that there is not is told at the start" ends 2 "--root $dir/none: No such file"
+
+# ---- kills ----
+
+cat >train.lua <<'LUA'
+local T = dofile("net.lua")
+T.new(1, "S(1)", 2)
+local there, first = pcall(rille.checkpoint.load, arg[1], T.parts)
+if not there then
+  if not tostring(first):find("no checkpoint") and not tostring(first):find("No such file") then error(first, 0) end
+  first = 0
+end
+for i = first + 1, tonumber(arg[2]) do
+  T.step()
+  T.parts.step = i
+  rille.checkpoint.save(arg[1], T.parts, {async = i % 2 == 0, keep = 2})
+  T.parts.step = nil
+end
+rille.checkpoint.load(arg[1], T.parts)
+print(T.digest())
+LUA
+steps=30 killed=0 bad=0
+newest() { ls shared/broken/*.1.shard 2>/dev/null | tail -1; }
+saves() { [ "$(newest)" != "$before" ]; }
+gone() { ! pgrep -f "$dir/shared" >/dev/null; }
+train() { exec "$rille" launch -n 2 -d cpu:1 --root "$dir/shared" train.lua "shared/$1" $steps; }
+want=$(train whole)
+for turn in 1 2 3 4; do
+  before=$(newest)
+  train broken >out 2>err &
+  pid=$!
+  await saves
+  sleep "0.$(printf %03d $((RANDOM % 400)))"
+  victim=$pid
+  [ $turn -gt 2 ] && victim=$(pgrep -P $pid | tail -1)
+  [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
+  wait $pid 2>/dev/null
+  grep -q "damaged\|not a checkpoint" err && bad=1
+  [ -z "$(ls shared/broken 2>/dev/null | grep "step-$steps\.safetensors")" ] || rm -rf shared/broken # it came to its end: anew
+done
+await gone
+is "after $killed kills of controller and workers the training goes on from a whole checkpoint, to the same bits" \
+  "$bad $(train broken)" "0 ${want:-nothing}"
+is "and nothing is left of what was torn" "$(ls shared/broken | wc -l)" 6
+finish
