@@ -368,33 +368,52 @@ speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
 }
 
 /* Four workers of one host, which have a speaker: rank 0. */
+enum { FOUR = 4 };
+static const struct coordinator_options spoken = {
+    .world = FOUR, .silence = 3, .direct = FOUR - 1, .version = "1", .machine = "m", .job = "job of the seed"};
+
+static struct coordinator *
+gather_four(struct told *t)
+{
+    struct coordinator_env env = {t, keep_send, keep_cut, keep_tell};
+    struct coordinator *c = coordinator_new(&spoken, &env);
+    for (int r = 0; r < FOUR; r++) say(c, r, hello(r, "1", "m"), 0, 1);
+    return c;
+}
+
+static void
+form_four(struct coordinator *c)
+{
+    static const struct slot slot[FOUR] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}};
+    static const uint64_t bytes[] = {4096};
+    coordinator_form(
+        c, &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = FOUR, .slot = slot, .bytes = bytes});
+    for (int r = 0; r < FOUR; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
+}
+
+/* `from` speaks for all, tick by tick; until somebody is lost, or (on) however many are. */
+static void
+speak_on(struct coordinator *c, const struct told *t, int from, uint32_t first, bool on)
+{
+    for (uint32_t i = first; i < first + 20 && (on || !t->n[NOTICE_LOST]); i++) {
+        speak(c, spoken.job, from, i);
+        coordinator_tick(c);
+    }
+}
+
 static void
 test_speaker(void)
 {
-    static const struct slot slot[] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}};
-    static const uint64_t bytes[] = {4096};
-    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 4, .slot = slot, .bytes = bytes};
     struct told t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {
-        .world = 4, .silence = 3, .direct = 3, .version = "1", .machine = "m", .job = "job of the seed"};
-    struct coordinator *c = coordinator_new(&o, &env);
+    struct coordinator *c = gather_four(&t);
     struct packet p;
-    for (int r = 0; r < 4; r++) say(c, r, hello(r, "1", "m"), 0, 1);
     ok(coordinator_pulse(c, 1, &p) && p.others.n == 0, "until the epoch stands all have heartbeats of their own");
-    coordinator_form(c, &form);
-    for (int r = 0; r < 4; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
+    form_four(c);
     ok(!coordinator_pulse(c, 1, &p) && coordinator_pulse(c, 0, &p) && p.others.n == 4 * NBEAT * 3,
        "then one of a host hears those of all");
-    for (uint32_t i = 1; i <= 20 && !t.n[NOTICE_LOST]; i++) {
-        speak(c, o.job, 0, i);
-        coordinator_tick(c);
-    }
+    speak_on(c, &t, 0, 1, false);
     ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 3, "and says who is silent");
-    for (uint32_t i = 21; i <= 40; i++) {
-        speak(c, o.job, 0, i);
-        coordinator_tick(c);
-    }
+    speak_on(c, &t, 0, 21, true);
     is_int(t.n[NOTICE_LOST], 3, "where an epoch is over nobody speaks for others");
     coordinator_free(&c);
 }
@@ -402,21 +421,10 @@ test_speaker(void)
 static void
 test_silent_speaker(void)
 {
-    static const struct slot slot[] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}};
-    static const uint64_t bytes[] = {4096};
-    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 4, .slot = slot, .bytes = bytes};
     struct told t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {
-        .world = 4, .silence = 3, .direct = 3, .version = "1", .machine = "m", .job = "job of the seed"};
-    struct coordinator *c = coordinator_new(&o, &env);
-    for (int r = 0; r < 4; r++) say(c, r, hello(r, "1", "m"), 0, 1);
-    coordinator_form(c, &form);
-    for (int r = 0; r < 4; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
-    for (uint32_t i = 1; i <= 20 && !t.n[NOTICE_LOST]; i++) {
-        speak(c, o.job, 1, i); /* who is no speaker */
-        coordinator_tick(c);
-    }
+    struct coordinator *c = gather_four(&t);
+    form_four(c);
+    speak_on(c, &t, 1, 1, false); /* who is no speaker */
     ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 0, "a silent speaker is lost, and none of those that it spoke for");
     coordinator_free(&c);
 }
