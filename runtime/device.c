@@ -12,6 +12,7 @@
 #include "runtime/arena.h"
 #include "runtime/device_cuda.h"
 #include "runtime/error.h"
+#include "runtime/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +143,14 @@ device_carrier(int from, int to)
     bool from_host = device_space(from, 0) == 0, to_host = device_space(to, 0) == 0;
     if (device_kind(to)->stream_new && (from == to || from_host)) return to;
     return device_kind(from)->stream_new && to_host ? from : -1;
+}
+
+const char *
+stream_role_text(int role)
+{
+    static const char *const text[NSTREAM] = {"compute", "in", "out", "move"};
+    assert(role >= 0 && role < NSTREAM);
+    return text[role];
 }
 
 int

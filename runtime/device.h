@@ -21,6 +21,7 @@ enum device_flags {
     FUSES = 4,      /* it computes chains of element-wise operators in one pass */
     ONE_SPACE = 8,  /* the devices of the kind are of one space: they read each other's bytes in place */
     COMPILES = 16,  /* kernels compiled for it may compute calls (kernels/cuda) */
+    ROLES = 32,     /* a device has a stream of each role (stream.h), else, where there are streams, one for all */
 };
 
 struct stream;
@@ -38,8 +39,8 @@ struct device_kind {
     int (*copy)(void *dst, const void *src, size_t bytes); /* between its memory and the host's, or in it */
     int (*fill)(void *p, int byte, size_t bytes);
     /* ---- streams (stream.h); NULL: an act's work ends before the act returns ---- */
-    /* driven: it works when somebody calls step (the simulator), not by itself. E_MEMORY. */
-    int (*stream_new)(int device, bool driven, struct stream **out);
+    /* role: enum stream_role. driven: it works when somebody calls step (the simulator), not by itself. E_MEMORY. */
+    int (*stream_new)(int device, int role, bool driven, struct stream **out);
     void (*stream_free)(struct stream **s); /* drained */
     int (*enqueue)(struct stream *s, const struct stream_work *w);
     int64_t (*mark)(const struct stream *s);
@@ -60,7 +61,8 @@ int32_t device_space(int kind, int32_t device);
 int device_carrier(int from, int to);
 /* -1 after fail(E_PLACE) naming the text. */
 int device_kind_parse(const char *text);
-extern struct device_kind device_late; /* a test takes ONE_SPACE away, for GPUs that do not reach each other */
+/* Tests take ONE_SPACE away, for GPUs that do not reach each other, and ROLES, for work that never overlaps. */
+extern struct device_kind device_late;
 
 struct pool;
 struct buffer {

@@ -220,9 +220,9 @@ reach(void *p)
 /* ---- streams ---- */
 
 static int
-stream_new(int device, bool driven, struct stream **out)
+stream_new(int device, int role, bool driven, struct stream **out)
 {
-    return host_stream_new(&device_cuda, device, driven, out);
+    return host_stream_new(&device_cuda, device, role, driven, out);
 }
 
 static int
@@ -234,7 +234,7 @@ trouble(struct stream *s, int64_t mark)
 
 struct device_kind device_cuda = {
     .name = "cuda",
-    .flags = FUSES | ONE_SPACE,
+    .flags = FUSES | ONE_SPACE | ROLES,
     .variants = DEV_CUDA,
     .missing = "no CUDA plug-in was opened",
     .take = take,

@@ -124,14 +124,14 @@ fill(void *p, int byte, size_t bytes)
 /* ---- streams ---- */
 
 static int
-stream_new(int device, bool driven, struct stream **out)
+stream_new(int device, int role, bool driven, struct stream **out)
 {
-    return host_stream_new(&device_late, device, driven, out);
+    return host_stream_new(&device_late, device, role, driven, out);
 }
 
 struct device_kind device_late = {
     .name = "late",
-    .flags = FUSES | ONE_SPACE,
+    .flags = FUSES | ONE_SPACE | ROLES,
     .variants = DEV_CPU,
     .take = take,
     .give = give,

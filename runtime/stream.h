@@ -11,10 +11,20 @@
 
 struct finding;
 
+/* What work of its device a stream is for. Streams of one device go on side by side: only marks order them. */
+enum stream_role {
+    STREAM_COMPUTE, /* kernels; all work, where a device has one stream */
+    STREAM_IN,      /* what lay elsewhere is brought here */
+    STREAM_OUT,     /* what lies here is brought elsewhere */
+    STREAM_MOVE,    /* from layout to layout, among devices that read each other's bytes */
+    NSTREAM,
+};
+const char *stream_role_text(int role); /* "compute", "in" */
+
 /* What every kind's stream begins with. */
 struct stream {
     const struct device_kind *kind;
-    int device; /* of that kind */
+    int device, role; /* of that kind; enum stream_role */
 };
 
 /* One piece of work, in host code that stands for a kernel. What it points to stays until the work is done. It touches

@@ -196,11 +196,10 @@ host_stream_trouble(struct stream *stream, int64_t m)
 }
 
 int
-host_stream_new(const struct device_kind *kind, int device, bool driven, struct stream **out)
+host_stream_new(const struct device_kind *kind, int device, int role, bool driven, struct stream **out)
 {
     struct host_stream *s = must_alloc(sizeof *s);
-    s->stream.kind = kind;
-    s->stream.device = device;
+    s->stream = (struct stream){kind, device, role};
     s->driven = driven;
     atomic_store(&s->failed, INT64_MAX);
     if (!driven && pthread_create(&s->thread, NULL, stream_thread, s)) {

@@ -7,8 +7,9 @@
 
 #include "runtime/stream.h"
 
-int host_stream_new(const struct device_kind *kind, int device, bool driven, struct stream **out); /* E_MEMORY */
-void host_stream_free(struct stream **s);                                                          /* drained */
+/* E_MEMORY. */
+int host_stream_new(const struct device_kind *kind, int device, int role, bool driven, struct stream **out);
+void host_stream_free(struct stream **s); /* drained */
 int host_stream_enqueue(struct stream *s, const struct stream_work *w);
 int64_t host_stream_mark(const struct stream *s);
 bool host_stream_passed(const struct stream *s, int64_t mark);

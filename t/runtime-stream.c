@@ -66,7 +66,7 @@ open_streams(struct stream **s, int n, bool driven)
 {
     const struct device_kind *late = device_kind(DEV_LATE);
     for (int i = 0; i < n; i++) {
-        if (late->stream_new(i, driven, &s[i])) printf("Bail out! %s\n", err_text());
+        if (late->stream_new(i, STREAM_COMPUTE, driven, &s[i])) printf("Bail out! %s\n", err_text());
         stream_tell(s[i], wake, &owner);
     }
 }

@@ -10,7 +10,7 @@ int
 flow_new(struct flow *f, int kind, int rank, bool driven, struct worker *owner)
 {
     *f = (struct flow){.kind = kind, .rank = rank, .driven = driven};
-    TRY(device_kind(kind)->stream_new(rank, driven, &f->stream));
+    TRY(device_kind(kind)->stream_new(rank, STREAM_COMPUTE, driven, &f->stream));
     f->tells = !driven && stream_tell(f->stream, worker_told, owner);
     f->act = must_alloc(sizeof *f->act * FLOW_ACTS);
     return 0;
