@@ -205,7 +205,7 @@ goes_well(const struct trial *t)
 }
 
 static void
-is_caught(enum fault mistake, const char *name, const char *kind)
+is_caught(enum fault mistake, const char *name, const char *kind, int threads)
 {
     enum { SEEDS = 60 };
     int caught = 0, first = -1, asserted = 0;
@@ -214,7 +214,7 @@ is_caught(enum fault mistake, const char *name, const char *kind)
         if (strcmp(v->kind, kind)) continue;
         struct trial t = trial_of(mistake, options_of(v, NULL), (uint64_t)seed);
         t.want = &v->want;
-        t.o.threads = mistake == NO_EVENT ? 2 : 4;
+        t.o.threads = threads;
         int status = in_child(goes_well, &t);
         if (status == 0) continue;
         if (caught++ == 0) first = seed;
@@ -283,14 +283,15 @@ main(void)
     for (int i = 0; i < 18; i++) on_threads(&variant[i]);
     exact_ones_agree();
     many_seeds();
-    is_caught(NO_FAULT, "without a mistake nothing is caught", "cpu");
-    is_caught(NO_CREDIT, "an actor that does not wait for a free register", "cpu");
-    is_caught(EARLY_FREE, "a register that its first reader frees", "cpu");
-    is_caught(READER_COUNT, "a wrong count of readers", "cpu");
-    is_caught(EARLY_BACK, "a register given back when work is enqueued, not done,", "late");
-    is_caught(EARLY_READ, "a reader that is told before the work is done", "late");
-    is_caught(NO_EVENT, "a stream that does not wait for another", "late");
-    is_caught(NEXT_ADDRESS, "work that has the addresses of the next act", "late");
+    is_caught(NO_FAULT, "without a mistake nothing is caught", "cpu", 4);
+    is_caught(NO_CREDIT, "an actor that does not wait for a free register", "cpu", 4);
+    is_caught(EARLY_FREE, "a register that its first reader frees", "cpu", 4);
+    is_caught(READER_COUNT, "a wrong count of readers", "cpu", 4);
+    is_caught(EARLY_BACK, "a register given back when work is enqueued, not done,", "late", 4);
+    is_caught(EARLY_READ, "a reader that is told before the work is done", "late", 4);
+    is_caught(NO_EVENT, "a stream that does not wait for another of its device", "late", 4);
+    is_caught(NO_EVENT, "a stream that does not wait for another of its thread", "late", 2);
+    is_caught(NEXT_ADDRESS, "work that has the addresses of the next act", "late", 4);
     is_said(NO_FAULT, "a label that is no class is refused on streams, whatever the order of events");
     is_said(EARLY_SAY, "what is wrong in data, asked for before the work is done, is caught");
     is_deadlock(KEPT, 0, "a register that is not given back", "a free register of result");

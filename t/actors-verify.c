@@ -249,6 +249,7 @@ task_slots(struct slots *s, const struct task *t)
     SLOT(s, "task.thread", t->thread);
     SLOT(s, "task.phase", t->phase);
     SLOT(s, "task.turn", t->turn);
+    SLOT(s, "task.stream", t->stream);
     SLOT(s, "task.lead", t->lead);
     SLOT(s, "task.device", t->device);
     SLOT(s, "task.node", t->node);

@@ -66,6 +66,13 @@ heap_take(struct worker *w, int i)
     }
 }
 
+/* The stream of a task, NULL: its work is done at once. */
+static struct flow *
+flow_of(const struct worker *w, const struct task *t)
+{
+    return w->flow_of[t->device * NSTREAM + t->stream];
+}
+
 /* ---- tokens ---- */
 
 static void
@@ -124,7 +131,7 @@ poison(struct worker *w, int task, int out, int reg)
 {
     const struct task *t = &w->plan->task[task];
     const struct out_port *o = &t->out[out];
-    const struct flow *f = w->flow_of[t->device];
+    const struct flow *f = flow_of(w, t);
     if (!o->alone || o->bytes == 0) return;
     struct stream_work work = {
         .run = fill_nan, .scratch = reg_address(w->run, &o->where, reg), .piece = (uint64_t)o->bytes};
@@ -327,22 +334,28 @@ act_now(struct worker *w, int task)
 
 /* ---- acting on streams ---- */
 
-/* The stream waits for those of the inputs that were filled on others: for all that is on these now. */
+/* The stream waits for those of the inputs that others fill, once for each of these. */
 static void
 wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
 {
+    const struct in_state *in = w->actors->actor[t - w->plan->task].in;
+    for (int k = 0; k < t->nin; k++) {
+        const struct in_port *p = &t->in[k];
+        if (p->token != TOKEN_EVENT || FAULT(NO_EVENT)) continue;
+        struct flow *other = flow_of(w, &w->plan->task[p->task]);
+        const int64_t *mark = w->actors->mark[w->actors->first_out[p->task] + p->out];
+        other->wanted = MAX(other->wanted, mark[in[k].read]);
+    }
     for (int i = 0; i < w->nflow; i++) {
-        const struct flow *other = &w->flow[i];
-        bool wanted = false;
-        for (int k = 0; k < t->nin && !wanted && !flow_empty(other); k++)
-            wanted = t->in[k].token == TOKEN_EVENT && w->flow_of[w->plan->task[t->in[k].task].device] == other;
-        if (wanted && !FAULT(NO_EVENT)) stream_wait(f->stream, other->stream, stream_mark(other->stream));
+        struct flow *other = &w->flow[i];
+        if (!stream_passed(other->stream, other->wanted)) stream_wait(f->stream, other->stream, other->wanted);
+        other->wanted = 0;
     }
 }
 
-/* Work was enqueued: those who come behind it on a stream are told. */
+/* Work was enqueued, as the mark says: those who come behind it on a stream are told. */
 static void
-issue_outputs(struct worker *w, int task, int piece)
+issue_outputs(struct worker *w, int task, int piece, int64_t mark)
 {
     const struct task *t = &w->plan->task[task];
     struct actor *a = &w->actors->actor[task];
@@ -350,6 +363,8 @@ issue_outputs(struct worker *w, int task, int piece)
         const struct out_port *p = &t->out[k];
         if (!p->control && a->begun % p->every) continue;
         int reg = take_register(a, p, &a->out[k]);
+        int64_t *marks = w->actors->mark[w->actors->first_out[task] + k];
+        if (marks) marks[reg] = mark;
         for (int f = 0; f < p->nfan; f++)
             if (p->fan[f].thread == w->id) {
                 count_readers(w, task, k, f, reg);
@@ -408,6 +423,16 @@ done_inputs(struct worker *w, int task)
     }
 }
 
+/* On no stream. */
+static bool
+has_nothing_to_do(const struct worker *w, int32_t device)
+{
+    struct flow *const *f = w->flow_of + device * NSTREAM;
+    for (int role = 0; role < NSTREAM; role++)
+        if (f[role] && !flow_empty(f[role])) return false;
+    return true;
+}
+
 /* The oldest act of a flow, whose work is done. */
 static void
 finish(struct worker *w, struct flow *f)
@@ -415,16 +440,16 @@ finish(struct worker *w, struct flow *f)
     struct under_way *u = flow_oldest(f);
     int task = (int)(u->act.task - w->plan->task);
     int status = stream_trouble(f->stream, u->mark);
+    int64_t now = now_ns(), begin_ns = MAX(u->begin_ns, f->until_ns); /* a stream does one thing at a time */
     f->first++;
+    f->until_ns = now;
     w->nunder--;
+    if (has_nothing_to_do(w, u->act.task->device)) w->actors->busy_ns[u->act.task->device] += now;
     if (!status && !FAULT(EARLY_SAY)) status = end_work(&u->act);
     if (status) {
         failed(w, task, status);
         return;
     }
-    int64_t now = now_ns(), begin_ns = MAX(u->begin_ns, f->until_ns); /* a stream does one thing at a time */
-    w->actors->busy_ns[u->act.task->device] += now - begin_ns;
-    f->until_ns = now;
     w->actors->actor[task].done++;
     pass_on(w, task, u->act.piece);
     count_act(w, task, &u->act, begin_ns);
@@ -476,7 +501,7 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
 {
     struct actor *actor = &w->actors->actor[task];
     struct sending s = {task, a->piece, a->ticket, begin_ns};
-    issue_outputs(w, task, a->piece);
+    issue_outputs(w, task, a->piece, 0);
     issue_inputs(w, task);
     if (!s.ticket && is_over(w, &s)) {
         end_sending(w, &s);
@@ -569,9 +594,10 @@ act_issue(struct worker *w, int task, struct flow *f)
         return;
     }
     u->mark = stream_mark(f->stream);
+    if (has_nothing_to_do(w, u->act.task->device)) w->actors->busy_ns[u->act.task->device] -= u->begin_ns;
     f->next++;
     w->nunder++;
-    issue_outputs(w, task, u->act.piece);
+    issue_outputs(w, task, u->act.piece, u->mark);
     issue_inputs(w, task);
     if (FAULT(NEXT_ADDRESS)) act_address(w, &u->act, address);
     if (actor->waits == 0 && actor->begun < u->act.task->nact) heap_push(w, task);
@@ -593,7 +619,7 @@ worker_act(struct worker *w, int i)
     }
     int task = heap_take(w, i);
     say_doing(w, task, 0);
-    struct flow *f = w->flow_of[w->plan->task[task].device];
+    struct flow *f = flow_of(w, &w->plan->task[task]);
     if (f)
         act_issue(w, task, f);
     else
@@ -641,8 +667,10 @@ worker_drain(struct worker *w)
         int64_t all = stream_mark(f->stream);
         await_mark(w, f, all);
         stream_trouble(f->stream, all);
-        f->first = f->next = 0;
     }
+    for (int32_t d = 0; d < w->plan->ndevice && w->nflow > 0; d++)
+        if (!has_nothing_to_do(w, d)) w->actors->busy_ns[d] += now_ns();
+    for (int i = 0; i < w->nflow; i++) w->flow[i].first = w->flow[i].next = 0;
     if (w->nsending) w->run->transport->stop(w->run->transport->of);
     w->nsending = 0;
     w->nunder = 0;
@@ -686,37 +714,6 @@ actor_reset(struct worker *w, int task)
     if (a->waits == 0) heap_push(w, task);
 }
 
-static struct flow *
-flow_of(struct worker *w, const struct plan_device *d)
-{
-    for (int i = 0; i < w->nflow; i++)
-        if (w->flow[i].kind == d->kind && w->flow[i].rank == d->rank) return &w->flow[i];
-    return NULL;
-}
-
-/* The streams of its devices, those that it has already among them. */
-static int
-room_for_flows(struct worker *w, const struct run *run, bool driven)
-{
-    const struct plan *p = run->plan;
-    if (p->ndevice > w->device_capacity) {
-        w->device_capacity = p->ndevice;
-        w->flow_of = must_realloc(w->flow_of, sizeof *w->flow_of * (size_t)p->ndevice);
-    }
-    for (int32_t d = 0; d < p->ndevice; d++) {
-        const struct plan_device *dev = &p->device[d];
-        if (dev->thread != w->id || !device_kind(dev->kind)->stream_new || flow_of(w, dev)) continue;
-        w->flow = must_realloc(w->flow, sizeof *w->flow * (size_t)(w->nflow + 1));
-        TRY(flow_new(&w->flow[w->nflow], dev->kind, dev->rank, driven, w));
-        w->nflow++;
-    }
-    for (int32_t d = 0; d < p->ndevice; d++) {
-        w->flow_of[d] = p->device[d].thread == w->id && w->nflow ? flow_of(w, &p->device[d]) : NULL;
-        if (w->flow_of[d]) flow_capacity(w->flow_of[d], run->actors->naddress);
-    }
-    return 0;
-}
-
 int
 worker_capacity(struct worker *w, const struct run *run, bool driven)
 {
@@ -741,15 +738,13 @@ worker_capacity(struct worker *w, const struct run *run, bool driven)
         w->sending_capacity = sending;
         w->sending = must_realloc(w->sending, sizeof *w->sending * (size_t)sending);
     }
-    return room_for_flows(w, run, driven);
+    return flows_make(w, run, driven);
 }
 
 void
 worker_free(struct worker *w)
 {
-    for (int i = 0; i < w->nflow; i++) flow_free(&w->flow[i]);
-    free(w->flow);
-    free(w->flow_of);
+    flows_free(w);
     free(w->ready);
     free(w->ready_key);
     free(w->address);

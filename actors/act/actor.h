@@ -40,8 +40,10 @@ struct actors {
     struct actor *actor;  /* by task */
     int32_t *first_out;   /* by task: number of its first result among all */
     int32_t **left;       /* by result: [fan][register], readers of that fan that still hold it; the fan's thread's */
+    int64_t **mark;       /* by result: by register, of the work that fills it; NULL where its device has no streams */
     int64_t *busy_ns;     /* by plan device: in the last run, from its first act to when it had nothing to do, again and
                              again; the thread's of the device */
+    uint8_t *roles;       /* by plan device: of its tasks (token.h) */
     int32_t *channel;     /* by channel: pieces that its task may send, or take, now; that task's thread's */
     int32_t *peer, npeer; /* one channel to each other memory */
     int32_t naddress;     /* arguments and results that a task has at most */
@@ -72,7 +74,7 @@ struct worker {
     int32_t capacity;
     struct flow *flow; /* the streams of its devices, of all plans so far */
     int32_t nflow;
-    struct flow **flow_of; /* by plan device: NULL when its work is done at once */
+    struct flow **flow_of; /* by plan device, then role: NULL when its work is done at once */
     int32_t device_capacity;
     int64_t nunder; /* acts whose work is under way: on streams, or sent and not yet taken */
     struct sending *sending;

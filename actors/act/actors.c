@@ -1,9 +1,20 @@
 /* actors.c - the state of a plan's actors: made once, put back to its start by each run. */
 #include "actors/act/actor.h"
 
+#include "actors/plan/token.h"
+#include "runtime/device.h"
 #include "runtime/sorted.h"
 
 #include <stdlib.h>
+
+/* Of a task whose work is on a stream: a mark for each register. */
+static void
+make_marks(struct actors *a, int task)
+{
+    const struct task *t = &a->plan->task[task];
+    if (!device_kind(a->plan->device[t->device].kind)->stream_new) return;
+    for (int k = 0; k < t->nout; k++) a->mark[a->first_out[task] + k] = ARENA_ARRAY(&a->arena, int64_t, t->out[k].nreg);
+}
 
 /* One row for all results: [fan][register] of the first, of the second, ... */
 static void
@@ -19,6 +30,7 @@ count_left(struct actors *a)
             nleft += (size_t)p->task[i].out[k].nfan * (size_t)p->task[i].out[k].nreg;
     }
     a->left = ARENA_ARRAY(&a->arena, int32_t *, nout + 1);
+    a->mark = ARENA_ARRAY(&a->arena, int64_t *, nout + 1);
     int32_t *left = ARENA_ARRAY(&a->arena, int32_t, nleft + 1), **each = a->left;
     for (int i = 0; i < p->ntask; i++)
         for (int k = 0; k < p->task[i].nout; k++) {
@@ -48,12 +60,15 @@ actors_new(const struct plan *p)
     a->plan = p;
     a->actor = ARENA_ARRAY(&a->arena, struct actor, p->ntask);
     a->busy_ns = ARENA_ARRAY(&a->arena, int64_t, p->ndevice);
+    a->roles = ARENA_ARRAY(&a->arena, uint8_t, p->ndevice);
     a->channel = ARENA_ARRAY(&a->arena, int32_t, p->nchannel);
+    token_roles(p, a->roles);
     count_left(a);
     list_peers(a);
     for (int i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         a->naddress = MAX(a->naddress, t->narg + t->nresult);
+        make_marks(a, i);
         a->actor[i].in = ARENA_ARRAY(&a->arena, struct in_state, t->nin);
         a->actor[i].out = ARENA_ARRAY(&a->arena, struct out_state, t->nout);
         for (int k = 0; k < t->nin; k++) {

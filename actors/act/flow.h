@@ -1,4 +1,4 @@
-/* flow.h - the stream of a device as its thread sees it: acts whose work is under way, in order.
+/* flow.h - a stream of a device as its thread sees it: acts whose work is under way, in order.
  *
  * An act keeps its place, and its addresses, until its work is done. Only the thread of the device touches a flow; the
  * session's makes and frees it, between runs. */
@@ -8,6 +8,7 @@
 #include "actors/plan/kind.h"
 #include "runtime/stream.h"
 
+struct run;
 struct worker;
 
 enum { FLOW_ACTS = 64 }; /* at most under way on a stream */
@@ -17,21 +18,22 @@ struct under_way {
     int64_t mark, begin_ns;
 };
 struct flow {
-    int kind, rank;
+    int kind, rank, role;
     bool driven;
     bool tells; /* the stream says when it has gone on; else one looks again and again */
     struct stream *stream;
     struct under_way *act; /* FLOW_ACTS of them, a ring */
     int64_t first, next;   /* the oldest; where the next goes */
     int64_t until_ns;      /* when the thread found the last act done */
+    int64_t wanted;        /* the mark for which another stream is about to wait, 0: none is */
     void **address;        /* FLOW_ACTS times naddress */
     int32_t naddress;
 };
 
-int flow_new(struct flow *f, int kind, int rank, bool driven, struct worker *owner); /* E_MEMORY */
-void flow_free(struct flow *f);
-/* Makes room for acts of so many addresses; nothing is under way. */
-void flow_capacity(struct flow *f, int32_t naddress);
+/* Gives a worker the streams that a run's plan has work for on its devices, and room for acts on them; what it has from
+ * other plans it keeps. Nothing is under way. driven: as stream_new has it (device.h). E_MEMORY. */
+int flows_make(struct worker *w, const struct run *run, bool driven);
+void flows_free(struct worker *w);
 
 static inline bool
 flow_empty(const struct flow *f)

@@ -139,20 +139,22 @@ stage_of(const struct plan *p, int32_t device)
     return stage;
 }
 
-/* The acts of one device, in order of time: what lies between them. */
-static void
-device_stalls(const struct books *b, const struct act_time *act, int64_t nact, int32_t stage, struct account *o,
+/* The acts of one device, in order of time: what lies between them; returns for how long there were any. */
+static int64_t
+device_stalls(const struct books *b, const struct act_time *act, int64_t nact, int32_t stage, const struct account *o,
               struct stalls *l)
 {
-    int64_t free = o->begin;
+    int64_t free = o->begin, busy = 0;
     for (int64_t i = 0; i < nact; i++) {
         struct cause c = cause_of(b, act[i].task, act[i].piece);
         int64_t there = MIN(MAX(c.at, free), MAX(act[i].begin, free));
         stall_add(b->plan, l, (struct stall){c.kind, stage, act[i].task, c.on, .ns = there - free});
         stall_add(b->plan, l, (struct stall){STALL_TURN, stage, act[i].task, -1, .ns = act[i].begin - there});
+        busy += MAX(0, act[i].end - MAX(free, act[i].begin));
         free = MAX(free, act[i].end);
     }
     stall_add(b->plan, l, (struct stall){STALL_END, stage, -1, -1, .ns = o->end - free});
+    return busy;
 }
 
 static int
@@ -176,8 +178,7 @@ find_stalls(const struct books *b, const struct act_time *act, int64_t nact, str
     for (int32_t d = 0; d < p->ndevice; d++) {
         stage[d] = stage_of(p, d);
         qsort(sorted + first[d], (size_t)(first[d + 1] - first[d]), sizeof *sorted, by_begin);
-        for (int64_t i = first[d]; i < first[d + 1]; i++) o->busy[d] += sorted[i].end - sorted[i].begin;
-        device_stalls(b, sorted + first[d], first[d + 1] - first[d], stage[d], o, &l);
+        o->busy[d] = device_stalls(b, sorted + first[d], first[d + 1] - first[d], stage[d], o, &l);
     }
     for (int32_t i = 0; i < l.n; i++)
         for (int32_t d = 0; d < p->ndevice; d++) l.list[i].ndevice += stage[d] == l.list[i].stage;

@@ -9,6 +9,7 @@
 #include "actors/plan/plan.h"
 
 #include "runtime/device.h"
+#include "runtime/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -354,6 +355,7 @@ print_physical(const struct plan *p, struct str *s)
         print_name(p, i, s);
         column(s, COL_PLACE);
         str_addf(s, "%s:%d  thread %d", device_kind_text(d->kind), (int)d->rank, t->thread);
+        if (t->stream != STREAM_COMPUTE) str_addf(s, "  stream %s", stream_role_text(t->stream));
         print_registers(t, s);
         if (t->exec) str_addf(s, "  %s, scratch %lld B", exec_variant(t->exec), (long long)exec_scratch(t->exec));
         str_add(s, "\n");

@@ -1,13 +1,15 @@
 /* play.c - a plan on a virtual clock: events are ends of acts.
  *
- * A lane is what does one act at a time: a device, or a thread. At each moment all
+ * A lane is what does one act at a time: a stream of a device, or a thread. At each moment all
  * acts that end then hand on their registers, and then each idle lane begins the
  * first of its ready tasks. Whoever ends at the same moment goes by the number of
  * the lane, so that a plan and its costs have one outcome. */
 #include "actors/plan/play.h"
 
+#include "actors/plan/token.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
+#include "runtime/stream.h"
 
 #include <math.h>
 #include <string.h>
@@ -104,10 +106,24 @@ make_ports(struct player *g, struct arena *a)
         for (int32_t k = 0; k < p->task[i].nout; left += p->task[i].out[k++].nreg) g->left[g->first_out[i] + k] = left;
 }
 
-static int32_t
-lane_of(const struct plan *p, enum play_share share, int32_t task)
+/* The lane of each task; how many there are. A device has one for each role of its tasks. */
+static int32_t *
+number_lanes(const struct plan *p, enum play_share share, struct arena *a, int32_t *n)
 {
-    return share == PLAY_DEVICES ? p->task[task].device : p->task[task].thread;
+    int32_t *lane = ARENA_ARRAY(a, int32_t, p->ntask + 1), *first = ARENA_ARRAY(a, int32_t, p->ndevice * NSTREAM + 1);
+    uint8_t *roles = ARENA_ARRAY(a, uint8_t, p->ndevice + 1);
+    token_roles(p, roles);
+    *n = 0;
+    for (int32_t k = 0; k < p->ndevice * NSTREAM; k++) {
+        first[k] = *n;
+        *n += roles[k / NSTREAM] >> k % NSTREAM & 1;
+    }
+    if (share == PLAY_THREADS) *n = p->nthread;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        lane[i] = share == PLAY_THREADS ? t->thread : first[t->device * NSTREAM + t->stream];
+    }
+    return lane;
 }
 
 /* Room for each lane's tasks, which are ready at most once each. */
@@ -116,16 +132,11 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
 {
     const struct plan *p = g->plan;
     const struct lane_rows *rows = g->how->rows;
-    enum play_share share = g->how->share;
-    g->nlane = share == PLAY_DEVICES ? p->ndevice : p->nthread;
+    g->lane_of = number_lanes(p, g->how->share, a, &g->nlane);
     if (rows && rows->nlane == 0) rows = NULL;
     assert(!rows || rows->nlane == g->nlane);
     g->lane = ARENA_ARRAY(a, struct lane, g->nlane + 1);
-    g->lane_of = ARENA_ARRAY(a, int32_t, p->ntask + 1);
-    for (int32_t i = 0; i < p->ntask; i++) {
-        g->lane_of[i] = lane_of(p, share, i);
-        g->lane[g->lane_of[i]].ready.n++;
-    }
+    for (int32_t i = 0; i < p->ntask; i++) g->lane[g->lane_of[i]].ready.n++;
     for (int32_t k = 0; k < g->nlane; k++) {
         struct heap *h = &g->lane[k].ready;
         h->key = ARENA_ARRAY(a, uint64_t, h->n + 1);
@@ -385,14 +396,15 @@ play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how,
     struct act_time *act;
     int64_t n = 0;
     int status = plan_play(p, even_costs(p, cost, &tmp), &(struct play_how){.share = how->share}, &tmp, &act, &n);
-    *out = (struct lane_rows){.nlane = how->share == PLAY_DEVICES ? p->ndevice : p->nthread};
+    *out = (struct lane_rows){0};
+    int32_t *lane = number_lanes(p, how->share, &tmp, &out->nlane);
     out->first = ARENA_ARRAY(a, int64_t, out->nlane + 2);
     out->act = ARENA_ARRAY(a, struct row_act, n + 1);
     out->patience = ARENA_ARRAY(a, int64_t, p->ntask + 1);
-    for (int64_t i = 0; i < n; i++) out->first[lane_of(p, how->share, act[i].task) + 2]++;
+    for (int64_t i = 0; i < n; i++) out->first[lane[act[i].task] + 2]++;
     for (int32_t k = 0; k < out->nlane; k++) out->first[k + 1] += out->first[k];
     for (int64_t i = 0; i < n; i++)
-        out->act[out->first[lane_of(p, how->share, act[i].task) + 1]++] = (struct row_act){act[i].task, act[i].piece};
+        out->act[out->first[lane[act[i].task] + 1]++] = (struct row_act){act[i].task, act[i].piece};
     arena_fini(&tmp);
     int64_t ndraw = status || n == 0 ? 0 : MIN(DRAWS, ACTS / n);
     if (ndraw) choose_patience(out, p, cost, *how, ndraw);

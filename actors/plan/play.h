@@ -1,7 +1,7 @@
 /* play.h - a plan on a virtual clock: when its acts would begin and end if each took a given time.
  *
- * It follows the actors' own rule, one act at a time on each device, the first ready task by priority, and computes
- * nothing. Pure: of the plan and the times alone. Any thread; the acts lie in the arena given. */
+ * It follows the actors' own rule, one act at a time on each stream of a device, the first ready task by priority, and
+ * computes nothing. Pure: of the plan and the times alone. Any thread; the acts lie in the arena given. */
 #ifndef RILLE_PLAN_PLAY_H
 #define RILLE_PLAN_PLAY_H
 
@@ -14,7 +14,7 @@ struct act_time {
 };
 
 enum play_share {
-    PLAY_DEVICES, /* each device works by itself */
+    PLAY_DEVICES, /* each device works by itself, and each of its streams */
     PLAY_THREADS, /* devices of one thread take turns, as where threads are few */
 };
 
@@ -24,9 +24,9 @@ struct play_jitter {
     uint64_t seed;
 };
 
-/* What each lane - a device, or a thread - is expected to do, in order. Where acts of many lanes end at about the same
- * moment, who takes what is ready at once puts off what comes a little later, and others wait for, by a whole act. A
- * lane with a row waits for the next act of it a share of what it would begin instead. */
+/* What each lane - a stream of a device, or a thread - is expected to do, in order. Where acts of many lanes end at
+ * about the same moment, who takes what is ready at once puts off what comes a little later, and others wait for, by a
+ * whole act. A lane with a row waits for the next act of it a share of what it would begin instead. */
 struct lane_rows {
     int32_t nlane;  /* 0: nobody waits */
     int64_t *first; /* by lane, and where the last one ends */

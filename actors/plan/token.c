@@ -1,14 +1,32 @@
-/* token.c - what each edge tells its reader: that work was enqueued, an event, or that it is done.
+/* token.c - streams of tasks, and what each edge tells its reader: that work was enqueued, an event, or that it is
+ * done.
+ *
+ * Moves have streams of their own, so that bytes travel while kernels compute; what
+ * brings values in does not wait behind what takes others out, nor either behind
+ * moves among devices that need all of these at the same time.
  *
  * On one stream order is enough: the reader is enqueued behind the producer at once,
  * and a register goes back to be written behind its reader. Another stream of the
- * same thread waits for an event. Everybody else - host code, other threads, other
+ * same thread, of that device or another, waits for an event. Everybody else - host code, other threads, other
  * kinds of devices - hears when the work is done. So do an update, and a gate, of
  * those who may refuse data: whether they did is known to the host alone, and only
  * then. */
 #include "actors/plan/token.h"
 
 #include "runtime/device.h"
+#include "runtime/stream.h"
+
+#include <string.h>
+
+/* What a transfer, or a move of what lies aside, fills lies at its own device, or at that of who reads it. */
+static enum stream_role
+role_of(const struct plan *p, const struct task *t)
+{
+    if (!(t->kind->flags & KIND_MOVE) || !(device_kind(p->device[t->device].kind)->flags & ROLES))
+        return STREAM_COMPUTE;
+    if (!(t->kind->flags & KIND_CARRIES) && !task_brings(p, t)) return STREAM_MOVE;
+    return task_holder(t) == t->device ? STREAM_IN : STREAM_OUT;
+}
 
 static bool
 has_streams(const struct plan_device *d)
@@ -29,16 +47,24 @@ token_of(const struct plan *p, const struct task *from, int32_t out, const struc
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
     if (!has_streams(a) || !has_streams(b)) return TOKEN_DONE;
     if ((to->updates || from->out[out].control) && may_refuse(p, from)) return TOKEN_DONE;
-    if (from->device == to->device) return TOKEN_ISSUED;
+    if (from->device == to->device && from->stream == to->stream) return TOKEN_ISSUED;
     return a->kind == b->kind && a->thread == b->thread ? TOKEN_EVENT : TOKEN_DONE;
 }
 
 void
 token_choose(struct plan *p)
 {
+    for (int32_t i = 0; i < p->ntask; i++) p->task[i].stream = (uint8_t)role_of(p, &p->task[i]);
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
             in->token = (uint8_t)token_of(p, &p->task[in->task], in->out, &p->task[i]);
         }
+}
+
+void
+token_roles(const struct plan *p, uint8_t *roles)
+{
+    memset(roles, 0, (size_t)p->ndevice);
+    for (int32_t i = 0; i < p->ntask; i++) roles[p->task[i].device] |= (uint8_t)(1 << p->task[i].stream);
 }

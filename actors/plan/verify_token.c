@@ -1,10 +1,12 @@
 /* verify_token.c - every edge keeps its promise: the producer's work is done before the reader's begins, and a register
  * is written again after its readers' work.
  *
- * All other proofs take an edge for "happens before"; this one shows that of each edge, whatever the streams. */
+ * All other proofs take an edge for "happens before"; this one shows that of each edge, whatever the streams. Order on
+ * a stream is all that keeps two tasks apart that no edge orders: those of one device that use its scratch memory. */
 #include "actors/plan/verify.h"
 
 #include "runtime/device.h"
+#include "runtime/stream.h"
 
 static bool
 checks(const struct plan *p, const struct task *t)
@@ -20,10 +22,21 @@ keeps(const struct plan *p, const struct task *from, const struct task *to, uint
     bool streams = device_kind(a->kind)->stream_new && device_kind(b->kind)->stream_new;
     switch (token) {
     case TOKEN_DONE: return true;
-    case TOKEN_ISSUED: return streams && from->device == to->device;
+    case TOKEN_ISSUED: return streams && from->device == to->device && from->stream == to->stream;
     case TOKEN_EVENT: return streams && a->kind == b->kind && a->thread == b->thread;
     default: return false;
     }
+}
+
+static int
+check_stream(const struct proof *v, int32_t task)
+{
+    const struct task *t = &v->plan->task[task];
+    bool roles = device_kind(v->plan->device[t->device].kind)->flags & ROLES;
+    if (t->stream >= (roles ? NSTREAM : 1)) return proof_fail(v, task, "stream %d of its device", (int)t->stream);
+    if (t->stream != STREAM_COMPUTE && t->exec && exec_scratch(t->exec))
+        return proof_fail(v, task, "uses scratch memory of its device on another stream than others do");
+    return 0;
 }
 
 static int
@@ -58,6 +71,7 @@ prove_tokens(struct proof *v)
 {
     const struct plan *p = v->plan;
     for (int32_t i = 0; i < p->ntask; i++) {
+        TRY(check_stream(v, i));
         for (int32_t k = 0; k < p->task[i].nin; k++) TRY(check_port(v, i, k));
         for (int32_t k = 0; k < p->task[i].nout; k++)
             for (int32_t f = 0; f < p->task[i].out[k].nfan; f++) TRY(check_fan(v, i, &p->task[i].out[k].fan[f]));

@@ -145,7 +145,7 @@ find_spans(struct charting *x, const struct act_time *act, int64_t nact, const s
         struct rille_chart_span s = span_of(x, &sorted[i].act, o->begin);
         if (s.begin == s.end) continue;
         if (r->nspan && goes_on(&r->span[r->nspan - 1], &s, r->time / 500))
-            r->span[r->nspan - 1].end = s.end;
+            r->span[r->nspan - 1].end = MAX(r->span[r->nspan - 1].end, s.end);
         else
             r->span[r->nspan++] = s;
     }

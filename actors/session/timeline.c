@@ -1,12 +1,15 @@
-/* timeline.c - a run as Chrome trace JSON, which opens in Perfetto: acts as slices, a track a device; what goes from
- * one device to another of its host as arrows; bytes and registers in use as counters. Of several hosts all are there,
- * each as processes of its own; where a run began is the same moment on all. */
+/* timeline.c - a run as Chrome trace JSON, which opens in Perfetto: acts as slices, a track a device, or a stream of
+ * one; what goes from one device to another of its host as arrows; bytes and registers in use as counters. Of several
+ * hosts all are there, each as processes of its own; where a run began is the same moment on all. */
 #include "actors/plan/account.h"
+#include "actors/plan/token.h"
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
 #include "actors/session/sight.h"
 
+#include "runtime/device.h"
 #include "runtime/file.h"
+#include "runtime/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,19 +44,41 @@ micros(const struct timeline *t, int64_t ns)
     return (double)(ns - t->g->begin_ns) * 1e-3;
 }
 
-/* A process is a kind of devices of a host, a thread a device. */
+/* A process is a kind of devices of a host, a thread a device, or one of its streams where each role has one. */
 static int
 pid_of(const struct timeline *t, int32_t device)
 {
     return 1 + t->part * NDEVICE_KIND + (int)t->p->device[device].kind - (int)DEV_CPU;
 }
 
+static int
+tid_of(const struct timeline *t, int32_t device, int role)
+{
+    const struct plan_device *d = &t->p->device[device];
+    return device_kind(d->kind)->flags & ROLES ? (int)d->rank * NSTREAM + role : (int)d->rank;
+}
+
 static void
-put_devices(const struct timeline *t)
+put_tracks(const struct timeline *t, int32_t device, unsigned roles)
+{
+    const struct plan_device *d = &t->p->device[device];
+    for (int role = 0; role < NSTREAM; role++)
+        if (roles >> role & 1)
+            fprintf(t->f,
+                    ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":%d,\"tid\":%d,\"args\":{\"name\":"
+                    "\"%s:%d%s%s\"}}",
+                    pid_of(t, device), tid_of(t, device, role), device_kind_text(d->kind), (int)d->rank,
+                    role ? " " : "", role ? stream_role_text(role) : "");
+}
+
+static void
+put_devices(struct timeline *t)
 {
     uint64_t named = 0;
+    uint8_t *roles = ARENA_ARRAY(&t->tmp, uint8_t, t->p->ndevice + 1);
+    token_roles(t->p, roles);
     for (int32_t d = 0; d < t->p->ndevice; d++) {
-        int pid = pid_of(t, d), rank = (int)t->p->device[d].rank;
+        int pid = pid_of(t, d);
         const char *kind = device_kind_text(t->p->device[d].kind);
         if (!(named >> t->p->device[d].kind & 1))
             fprintf(
@@ -63,10 +88,7 @@ put_devices(const struct timeline *t)
                 named || *t->any ? "," : "", pid, kind, *t->host ? " of " : "", t->host);
         named |= (uint64_t)1 << t->p->device[d].kind;
         *t->any = true;
-        fprintf(
-            t->f,
-            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s:%d\"}}",
-            pid, rank, kind, rank);
+        put_tracks(t, d, roles[d]);
     }
 }
 
@@ -83,7 +105,7 @@ put_act(const struct timeline *t, int64_t i)
             ",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"piece\":%d,"
             "\"stage\":%d,\"thread\":%d,\"line\":",
             phase[task->phase], micros(t, a->begin), (double)(a->end - a->begin) * 1e-3, pid_of(t, task->device),
-            (int)t->p->device[task->device].rank, (int)a->piece, (int)task->stage,
+            tid_of(t, task->device, task->stream), (int)a->piece, (int)task->stage,
             (int)(t->part ? task->thread : t->g->act_thread[i]));
     struct line at = task_line(t->p, task);
     snprintf(line, sizeof line, "%s:%d", at.file ? at.file : "", at.line);
@@ -95,10 +117,10 @@ put_act(const struct timeline *t, int64_t i)
 static void
 put_end(const struct timeline *t, const char *end, int64_t id, int32_t task, int64_t ns)
 {
-    int32_t d = t->p->task[task].device;
+    const struct task *of = &t->p->task[task];
     fprintf(t->f,
             ",\n{\"name\":\"register\",\"cat\":\"message\",\"ph\":%s,\"id\":%lld,\"ts\":%.3f,\"pid\":%d,\"tid\":%d}",
-            end, (long long)id, micros(t, ns), pid_of(t, d), (int)t->p->device[d].rank);
+            end, (long long)id, micros(t, ns), pid_of(t, of->device), tid_of(t, of->device, of->stream));
 }
 
 static void
