@@ -13,13 +13,14 @@ static const struct image {
     enum dtype dtype;
     int64_t x, y, groups; /* channels of the image and of the result */
     int64_t columns;      /* of the window */
-} images[] = {{DT_F32, 4, 6, 1, 2}, {DT_F32, 4, 6, 2, 2},    {DT_BF16, 4, 4, 4, 2},  {DT_F32, 16, 32, 1, 2},
-              {DT_F32, 4, 6, 1, 1}, {DT_BF16, 17, 20, 1, 1}, {DT_BF16, 17, 20, 1, 2}};
+} images[] = {{DT_F32, 4, 6, 1, 2},   {DT_F32, 4, 6, 2, 2},    {DT_BF16, 4, 4, 4, 2},
+              {DT_F32, 16, 32, 1, 2}, {DT_F32, 1, 20, 1, 2},   {DT_F32, 2, 3, 1, 1},
+              {DT_F32, 4, 6, 1, 1},   {DT_BF16, 17, 20, 1, 1}, {DT_BF16, 17, 20, 1, 2}};
 
 static const struct way {
     struct conv_part part;
     int threads;
-} ways[] = {{{1e18, 1}, 1}, {{1, 1}, 1}, {{1, 2}, 2}, {{1, 4}, 1}};
+} ways[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
 
 /* What moves along the rows; along the columns nothing but a padding of one where a window has two.
  */
@@ -91,17 +92,17 @@ compute(struct trial *t, const struct way *way)
 }
 
 /* In how many parts a call goes: of groups, else of the images, and of the rows, in bands that are no smaller than they
- * may be. All rows are one where a window may see nothing but zeros. */
+ * may be: those at the edges see the image. */
 static int64_t
 parts_of(const struct image *image, const struct window *w, const struct way *way)
 {
     if (way->part.flops > 1) return 1;
-    if (image->groups > 1) return IMAGES * image->groups;
-    bool single = w->size * image->columns == 1, product = single && w->stride == 1 && w->padding == 0;
-    int64_t turns = product ? IMAGES : (IMAGES + way->threads - 1) / way->threads;
-    int64_t rows = MAX(way->part.rows, w->padding / w->stride + 1);
-    bool bands = (product || !single) && w->padding < w->dilation * (w->size - 1) + 1;
-    return turns * (bands ? (rows_of(w) + rows - 1) / rows : 1);
+    bool product = w->size * image->columns == 1 && w->stride == 1 && w->padding == 0;
+    int64_t turns = image->groups > 1 ? IMAGES * image->groups
+                    : product         ? IMAGES
+                                      : (IMAGES + way->threads - 1) / way->threads;
+    int64_t least = (w->padding + w->stride - 1) / w->stride + 1, rows = MAX(way->part.rows, least);
+    return turns * MAX((rows_of(w) + rows - least) / rows, 1);
 }
 
 static bool
@@ -139,7 +140,7 @@ all_windows_good(const struct op *op, const struct image *image, int64_t size)
 {
     bool all = true;
     for (int64_t stride = 1; stride <= 3; stride++)
-        for (int64_t padding = 0; padding <= 2; padding++)
+        for (int64_t padding = 0; padding <= 4; padding++)
             for (int64_t dilation = 1; dilation <= (size > 1 ? 2 : 1); dilation++)
                 all &= all_ways_good(op, image, &(struct window){size, stride, padding, dilation});
     return all;

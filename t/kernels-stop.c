@@ -46,6 +46,12 @@ static const struct {
     {"conv2d_grad_w", "f32{1,32,40,40} f32{1,128,40,40} padding=1 size=3,3"},
     {"conv2d_grad_w", "f32{8,8,64,64} f32{8,8,64,64} padding=1 size=3,3"},
     {"conv2d_grad_x", "f32{8,8,64,64} f32{8,8,3,3} padding=1 size=64,64"},
+    {"conv2d", "f32{1,64,80,80} f32{64,64,1,1} - stride=2"},
+    {"conv2d_grad_x", "f32{1,64,40,40} f32{64,64,1,1} stride=2 size=80,80"},
+    {"conv2d_grad_w", "f32{1,64,40,40} f32{1,64,42,42} padding=1 size=1,1"},
+    {"conv2d", "f32{1,1,100,100} f32{32,1,3,3} - padding=1"},
+    {"conv2d_grad_w", "f32{1,32,40,40} f32{1,32,46,46} padding=4 size=3,3"},
+    {"conv2d", "f32{1,64,40,40} f32{64,32,3,3} - padding=1 groups=2"},
     {"cross_entropy_grad", "f32{8000,1000} i64{8000}<1000 f32{8000} f32{8000} f32{8000}"},
     {"cross_entropy_rows", "f32{8000,1000} i64{8000}<1000"},
     {"cross_entropy_spread", "f32{8000,1000} i64{8000}<1000 f32{8000}"},
@@ -254,7 +260,7 @@ has_row(const char *name)
 int
 main(void)
 {
-    conv_part = (struct conv_part){1e6, 1};
+    conv_part = (struct conv_part){1e6, 1, 16};
     mean_part_bytes = 4 << 20;
     gemm_panel.flops = 1e6;
     gemm_panel.side = 64;

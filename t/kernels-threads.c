@@ -184,7 +184,7 @@ main(void)
     for (size_t i = 0; i < countof(table); i++) try_row(table[i].op, table[i].sample, table[i].rounding);
     diag("in parts of some images");
     try_row("conv2d_grad_w", "bf16{5,4,6,5} bf16{5,6,3,3} padding=1 stride=2 groups=2 size=3,3", 1e-2);
-    conv_part = (struct conv_part){1, 1};
+    conv_part = (struct conv_part){1, 1, 16};
     try_row("conv2d", "f32{11,8,30,30} f32{16,8,3,3} - padding=1", 1e-5);
     try_row("conv2d", "f32{5,8,12,12} f32{16,4,3,3} - padding=1 groups=2", 1e-5);
     try_row("conv2d", "f32{2,5,9,8} f32{40,5,3,2} - padding=1 stride=2", 1e-5);

@@ -77,11 +77,38 @@ struct three {
     struct view x, w, y;
 };
 
-/* Is it oneDNN's to choose how they lie? */
+/* Is it oneDNN's to choose how all of them lie? */
 static bool
 is_turned(const struct three *t)
 {
     return groups_of(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
+}
+
+/* Is the window one place that jumps from one of the image to another? Then it is one that stays on every so many. */
+static bool
+is_jump(const struct attr *a, const struct view *w)
+{
+    bool jump = w->dim[2] * w->dim[3] == 1;
+    for (int i = 0; i < 2; i++) jump &= pair(&a[PADDING], i, 0) == 0;
+    return jump && (pair(&a[STRIDE], 0, 1) > 1 || pair(&a[STRIDE], 1, 1) > 1);
+}
+
+/* The places of the image that it sees. */
+static void
+describe_seen(const struct attr *a, const struct three *t, dnnl_memory_desc_t *x)
+{
+    dnnl_dims_t size = {t->x.dim[0], t->x.dim[1], t->y.dim[2], t->y.dim[3]}, stride;
+    for (int d = 0; d < 4; d++) stride[d] = x->format_desc.blocking.strides[d];
+    for (int i = 0; i < 2; i++) stride[2 + i] *= pair(&a[STRIDE], i, 1);
+    dnnl_memory_desc_init_by_strides(x, 4, size, x->data_type, stride);
+}
+
+/* Is a block some rows of each channel? oneDNN's products, which take images as they lie, want them dense: a band is
+ * brought elsewhere anyway. */
+static bool
+is_band(const struct three *t, const struct three *whole)
+{
+    return t->x.dim[2] != whole->x.dim[2] || t->y.dim[2] != whole->y.dim[2];
 }
 
 /* Direction i of a window: how far it moves, the zeros before the image, and the places from its first entry to its
@@ -99,11 +126,10 @@ window_of(const struct attr *a, const struct view *w, int i)
 
 /* A block of all: some of the images, of the channels and of the rows, of which `top` rows of zeros are the first. */
 static struct shape
-shape_of(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
+shape_of(const struct attr *a, const struct three *t, const struct three *whole, int64_t top, bool turned)
 {
     struct shape s = {0};
     int64_t groups = groups_of(&t->x, &t->w), apart = groups > 1 ? groups : 0;
-    bool turned = is_turned(whole);
     describe(&t->x, &whole->x, 0, &s.x);
     describe(&t->w, &whole->w, apart, &s.w);
     describe(&t->y, &whole->y, 0, &s.y);
@@ -116,6 +142,18 @@ shape_of(const struct attr *a, const struct three *t, const struct three *whole,
         /* What the windows cover beyond the image: a stride may leave some of the padding unseen. */
         s.padding_end[i] = (t->y.dim[2 + i] - 1) * w.stride + w.reach - t->x.dim[2 + i] - s.padding[i];
     }
+    return s;
+}
+
+/* The same of a band that is read: only the places that a window sees. */
+static struct shape
+shape_read(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
+{
+    struct shape s = shape_of(a, t, whole, top, is_turned(whole) || is_band(t, whole));
+    if (!is_band(t, whole) || !is_jump(a, &t->w)) return s;
+    describe_seen(a, t, &s.x);
+    dnnl_memory_desc_init_by_tag(&s.any_x, 4, s.x.dims, s.x.data_type, dnnl_format_tag_any);
+    for (int i = 0; i < 2; i++) s.stride[i] = 1, s.padding_end[i] = 0;
     return s;
 }
 
@@ -139,29 +177,40 @@ is_product(const struct attr *a, const struct three *t)
 
 /* ---- some images at a time, some rows, and some channels ---- */
 
-/* flops: about a twentieth of a second of one core. rows: fewer would read many rows of the image twice. On one core,
- * of the time that the whole takes: {1, 64, 1000, 1000} with 64 windows of 3 x 3 100 to 103 %, 128 channels in 8 groups
- * 98 to 101, {1, 512, 400, 400} with windows of one place 102 to 107. */
-struct conv_part conv_part = {1e10, 16};
+/* flops: about a thirtieth of a second of one core. rows: fewer would read many rows of the image twice. channels:
+ * oneDNN computes 64 at the best rate. On one core, of the time that the whole takes, y, the gradients of x and of w:
+ * {1, 64, 1000, 1000} with 64 windows of 3 x 3 99 to 101 %, 102 to 104, 100 to 109; 128 channels in 8 groups 98 to 102;
+ * {1, 3, 2000, 2000} with 7 x 7 by steps of 2 102 to 103; {1, 512, 400, 400} with one place 102 to 106, by steps of two
+ * 71 to 82, 114 to 119, 88 to 90. bench/stop. */
+struct conv_part conv_part = {7e9, 16, 64};
 
 enum { LANES = 16 }; /* channels that oneDNN computes together */
 
 /* A long convolution is computed in parts of so many images, that between them it can be stopped (runtime/stop.h).
- * Where these take longer, groups go in parts of so many of one image, and others in bands of so many rows of y; where
- * a few rows alone take seconds, in parts of so many channels of what is computed. These are twenty times as long:
- * fewer channels at a time read an image more often. */
+ * Where one image takes longer, in parts of so many groups; where a group does, in bands of so many rows of y; where a
+ * few rows do, in parts of so many channels of what is computed, too. */
 struct cut {
     int64_t images, rows, groups, channels;
-    int64_t parts; /* of groups, or of channels */
-    bool product;  /* bands are products of matrices, which take them as they lie */
+    int64_t bands, parts; /* parts of groups, or of channels */
+    bool product;         /* bands are products of matrices, which take them as they lie */
 };
+
+/* Does oneDNN gather windows for products of matrices, at a third of the rate? */
+static bool
+is_gathered(const struct attr *a, const struct three *t)
+{
+    bool outside = false;
+    for (int i = 0; i < 2; i++) outside |= pair(&a[PADDING], i, 0) >= window_of(a, &t->w, i).reach;
+    return !is_product(a, t) && !is_jump(a, &t->w) && (outside || !is_turned(t));
+}
 
 /* flops that take as long at full rate: where few channels are computed, or meet, it is not reached. */
 static double
-work_of(const struct three *t, int64_t channels)
+work_of(const struct attr *a, const struct three *t, int64_t channels)
 {
     double flops = 2 * (double)view_numel(&t->y) * (double)(view_numel(&t->w) / t->w.dim[0]);
     if (groups_of(&t->x, &t->w) > 1) return flops * (1 + 48 / (double)t->w.dim[1]);
+    if (is_gathered(a, t)) return 3 * flops;
     return is_turned(t) ? flops * (double)((channels + LANES - 1) / LANES * LANES) / (double)channels : flops;
 }
 
@@ -171,20 +220,27 @@ parts_of(double work)
     return (int64_t)(work / conv_part.flops) + 1;
 }
 
-/* Bands of zeros alone, or of x of which no window sees a row, there must not be. */
+/* Rows of y so many that a band at the edge has one whose window sees the image, and begins in it. */
 static int64_t
-rows_of(const struct three *t, const struct window *w, int64_t parts)
+rows_to_see(const struct window *w)
 {
-    int64_t n = t->y.dim[2], rows = MAX(n / parts + 1, MAX(conv_part.rows, w->padding / w->stride + 1));
-    return w->padding < w->reach ? MIN(n, rows) : n;
+    return (w->padding + w->stride - 1) / w->stride + 1;
+}
+
+/* Equal bands but for the last, which takes over what is too little for one more. */
+static void
+cut_rows(struct cut *c, const struct three *t, const struct window *w, int64_t parts)
+{
+    int64_t n = t->y.dim[2], least = rows_to_see(w);
+    c->rows = MIN(n, MAX(n / parts + 1, MAX(conv_part.rows, least)));
+    c->bands = MAX((n + c->rows - least) / c->rows, 1);
+    if (c->bands == 1) c->rows = n;
 }
 
 static void
-cut_groups(struct cut *c, int64_t groups, double work_of_image)
+cut_groups(struct cut *c, int64_t groups, int64_t parts)
 {
-    int64_t parts = parts_of(work_of_image);
-    c->images = 1;
-    c->groups = (groups + parts - 1) / parts;
+    c->groups = MAX(groups / parts, 1);
     while (groups % c->groups) c->groups--;
     c->parts = groups / c->groups;
     c->channels = c->channels / groups * c->groups;
@@ -193,29 +249,28 @@ cut_groups(struct cut *c, int64_t groups, double work_of_image)
 static void
 cut_channels(struct cut *c, int64_t parts)
 {
-    int64_t n = c->channels;
-    c->channels = MIN(n, ((n + parts - 1) / parts + LANES - 1) / LANES * LANES);
+    int64_t n = c->channels, step = MIN(conv_part.channels, n);
+    c->channels = parts > 1 ? MAX(n / parts / step, 1) * step : n;
+    while (c->channels > step && n % c->channels) c->channels -= step;
     c->parts = (n + c->channels - 1) / c->channels;
 }
 
 static struct cut
 cut_of(const struct attr *a, const struct three *t, int64_t channels, int threads)
 {
-    int64_t n = t->x.dim[0], groups = groups_of(&t->x, &t->w), parts = parts_of(work_of(t, channels));
-    double image = work_of(t, channels) / (double)n;
+    int64_t n = t->x.dim[0], groups = groups_of(&t->x, &t->w), rows = t->y.dim[2];
+    double work = work_of(a, t, channels), image = work / (double)n;
     struct window w = window_of(a, &t->w, 0);
-    struct cut c = {MIN(n, MAX((n + parts - 1) / parts, threads)), t->y.dim[2], groups, channels, 1, false};
+    struct cut c = {
+        MIN(n, MAX((n + parts_of(work) - 1) / parts_of(work), threads)), rows, groups, channels, 1, 1, false};
     if (image * (double)c.images <= conv_part.flops) return c;
-    if (groups > 1) {
-        cut_groups(&c, groups, image);
-    } else if (is_product(a, t)) {
-        c.images = 1;
-        c.rows = rows_of(t, &w, parts_of(image));
-        c.product = c.rows < t->y.dim[2];
-    } else if (is_turned(t)) {
-        c.rows = rows_of(t, &w, parts_of(image * (double)c.images));
-        cut_channels(&c, parts_of(image * (double)c.images * (double)c.rows / (double)t->y.dim[2] / 20));
-    }
+    if (groups > 1 || is_product(a, t)) c.images = 1;
+    if (groups > 1) cut_groups(&c, groups, parts_of(image));
+    if (c.groups > 1) return c;
+    work = image * (double)c.images / (double)c.parts;
+    cut_rows(&c, t, &w, parts_of(work));
+    c.product = c.bands > 1 && is_product(a, t);
+    if (groups == 1) cut_channels(&c, parts_of(work * (double)c.rows / (double)rows));
     return c;
 }
 
@@ -245,7 +300,7 @@ static struct band
 band_of_y(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
 {
     struct window w = window_of(a, &t->w, 0);
-    int64_t y = i * c->rows, ny = MIN(c->rows, t->y.dim[2] - y), x = y * w.stride - w.padding;
+    int64_t y = i * c->rows, ny = (i + 1 < c->bands ? y + c->rows : t->y.dim[2]) - y, x = y * w.stride - w.padding;
     int64_t first = MAX(x, 0), end = MIN((y + ny - 1) * w.stride + w.reach - w.padding, t->x.dim[2]);
     if (ny == t->y.dim[2]) end = t->x.dim[2]; /* all of it, as it lies */
     return (struct band){first, end - first, y, ny, first - x};
@@ -257,16 +312,10 @@ static struct band
 band_of_x(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
 {
     struct window w = window_of(a, &t->w, 0);
-    int64_t first = i * c->rows, end = MIN(first + c->rows, t->y.dim[2]);
+    int64_t first = i * c->rows, end = i + 1 < c->bands ? first + c->rows : t->y.dim[2];
     int64_t x = MAX(first * w.stride - w.padding, 0), y = MAX(first - (w.reach - 1) / w.stride, 0);
     int64_t nx = (end < t->y.dim[2] ? end * w.stride - w.padding : t->x.dim[2]) - x;
     return (struct band){x, nx, y, end - y, w.padding + x - y * w.stride};
-}
-
-static int64_t
-nband(const struct three *t, const struct cut *c)
-{
-    return (t->y.dim[2] + c->rows - 1) / c->rows;
 }
 
 /* The first band of i's shape. */
@@ -337,7 +386,7 @@ static int
 y_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
       size_t *scratch_bytes)
 {
-    struct shape s = shape_of(k->call->attr, t, whole, top);
+    struct shape s = shape_read(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {{DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DST, PRIM_OUT, s.y}};
     dnnl_primitive_desc_t pd;
     TRY(forward(&s, k->threads, &pd));
@@ -348,7 +397,8 @@ static int
 x_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
       size_t *scratch_bytes)
 {
-    struct shape s = shape_of(k->call->attr, t, whole, top);
+    bool few = t->w.dim[1] < 3; /* of which oneDNN would compute sixteen: 7 times as slow */
+    struct shape s = shape_of(k->call->attr, t, whole, top, is_turned(whole) || (is_band(t, whole) && !few));
     struct prim_arg arg[] = {
         {DNNL_ARG_DIFF_DST, 0, s.y}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x}};
     dnnl_primitive_desc_t hint, pd;
@@ -409,7 +459,7 @@ x_product_new(const struct kcall *k, const struct three *t, const struct three *
 {
     UNUSED(top);
     dnnl_memory_desc_t x = places(&t->x, &whole->x), y = places(&t->y, &whole->y);
-    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[1], t->w.dim[0], 1, t->w.dim[1]);
+    dnnl_memory_desc_t w = matrix(&t->w, t->w.dim[1], t->w.dim[0], 1, whole->w.dim[1]);
     return product_new(&y, &w, &x, k->threads, prim, scratch_bytes);
 }
 
@@ -444,7 +494,7 @@ static void
 repeat(struct prim *p, const struct attr *a, const struct pass *pass, const struct three *t, const struct cut *c,
        int64_t i)
 {
-    int64_t images = t->x.dim[0], n = (images + c->images - 1) / c->images, bands = nband(t, c), count = 0;
+    int64_t images = t->x.dim[0], n = (images + c->images - 1) / c->images, bands = c->bands, count = 0;
     int64_t *skip = must_alloc((size_t)(3 * n * c->parts * bands) * sizeof *skip), *at = skip;
     for (int64_t j = i; j < bands; j++) {
         if (like(a, t, c, pass->band, j) != i) continue;
@@ -466,7 +516,7 @@ conv_fill(const struct kcall *k, const struct pass *pass, const struct three *wh
           struct conv *conv, size_t *scratch_bytes)
 {
     const struct attr *a = k->call->attr;
-    for (int64_t i = 0; i < nband(whole, c); i++) {
+    for (int64_t i = 0; i < c->bands; i++) {
         if (like(a, whole, c, pass->band, i) != i) continue;
         struct band b = pass->band(a, whole, c, i);
         struct three t = part_of(whole, c, pass->back, c->images, &b);
@@ -484,7 +534,7 @@ static int
 conv_new(const struct kcall *k, const struct pass *pass, const struct three *whole, void **state, size_t *scratch_bytes)
 {
     struct cut c = cut_of(k->call->attr, whole, (pass->back ? whole->x : whole->y).dim[1], k->threads);
-    struct conv *conv = must_alloc(sizeof *conv + (size_t)nband(whole, &c) * sizeof conv->prim[0]);
+    struct conv *conv = must_alloc(sizeof *conv + (size_t)c.bands * sizeof conv->prim[0]);
     *scratch_bytes = 0;
     int status = conv_fill(k, pass, whole, &c, conv, scratch_bytes);
     if (status)
@@ -547,7 +597,7 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
 {
     struct three ahead = *t;
     ahead.w.dtype = t->x.dtype; /* forward knows no weights but of x's dtype */
-    struct shape of_ahead = shape_of(k->call->attr, &ahead, whole, top), s = shape_of(k->call->attr, t, whole, top);
+    struct shape of_ahead = shape_read(k->call->attr, &ahead, whole, top), s = shape_read(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {
         {DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_DIFF_DST, 1, s.y}, {DNNL_ARG_DIFF_WEIGHTS, PRIM_OUT, s.w}};
     dnnl_primitive_desc_t hint, pd;
@@ -581,7 +631,7 @@ w_fill(const struct kcall *k, struct conv_w *c)
 {
     const struct attr *a = k->call->attr;
     int64_t rest = c->whole.x.dim[0] % c->cut.images;
-    for (int64_t i = 0; i < nband(&c->whole, &c->cut); i++) {
+    for (int64_t i = 0; i < c->cut.bands; i++) {
         struct band b = band_of_y(a, &c->whole, &c->cut, i);
         if (like(a, &c->whole, &c->cut, band_of_y, i) != i) continue;
         TRY(part_new(k, c, c->cut.images, &b, &c->prim[2 * i]));
@@ -595,7 +645,7 @@ conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     struct three whole = {k->in[X], k->out[0], k->in[DY]};
     struct cut cut = cut_of(k->call->attr, &whole, whole.w.dim[0], k->threads);
-    int64_t n = 2 * nband(&whole, &cut);
+    int64_t n = 2 * cut.bands;
     struct conv_w *c = must_alloc(sizeof *c + (size_t)n * sizeof c->prim[0]);
     c->cut = cut;
     c->whole = whole;

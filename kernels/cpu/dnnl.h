@@ -68,11 +68,11 @@ extern struct gemm_panel {
     int64_t side, step;
 } gemm_panel;
 
-/* A convolution of more flops goes in parts: of about so many over its images and over bands of at least so many rows
- * of theirs, of twenty times as many over channels. Tests make it small. */
+/* A convolution of more flops goes in parts of about so many: of its images, of bands of at least so many rows of
+ * theirs, and of multiples of so many channels. Tests make it small. */
 extern struct conv_part {
     double flops;
-    int64_t rows;
+    int64_t rows, channels;
 } conv_part;
 /* The same of means over windows, by the bytes of image and result; images of more are not oneDNN's. */
 extern int64_t mean_part_bytes;

@@ -256,7 +256,7 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct pr
     return prim_describe(&op, threads, NULL, nbatch ? NULL : gemm_prefers(g), add, pd);
 }
 
-struct gemm_panel gemm_panel = {1e10, 1024, 16};
+struct gemm_panel gemm_panel = {7e9, 1024, 16};
 
 /* Equal parts of about `side` or more. */
 static int64_t
@@ -274,7 +274,7 @@ product_flops(int64_t m, int64_t n, int64_t k)
     return 2 * (double)MAX(m, FEW) * (double)MAX(n, FEW) * (double)k;
 }
 
-/* What is computed without a question: at most a twentieth of a second of each thread. */
+/* What is computed without a question: some thirty milliseconds of each thread. */
 static double
 flops_at_once(const struct gemm *g, int threads)
 {
