@@ -293,7 +293,7 @@ struct op {
     const struct kernel_variant *kernel; /* ends with a variant whose name is NULL; may be NULL */
     int ninplace;
     unsigned flags;
-    double (*flops)(const struct call *c); /* default: product of the factors x 2 if reduced */
+    double (*flops)(const struct call *c); /* default: 2 at each of rule_points() */
 
     /* The tests try: "f32{4,6} f32{6,8}", "f32{4,6} axis=0", "i64{5}<7 f32{7,3}" (values below 7), "f32{4}>0.5" (above
      * 0.5), "-" absent, "#2.5" a number. At least two, one awkward. */

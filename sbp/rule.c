@@ -409,7 +409,10 @@ rule_shape(const struct rule *r, int k, struct type *out)
 double
 rule_points(const struct rule *r)
 {
-    double n = 1;
-    for (int f = 0; f < r->nfactor; f++) n *= (double)r->factor[f].size;
-    return n;
+    double in = 1, out = 1;
+    for (int f = 0; f < r->nfactor; f++) {
+        if (r->factor[f].in_input) in *= (double)r->factor[f].size;
+        if (r->factor[f].in_output) out *= (double)r->factor[f].size;
+    }
+    return MAX(in, out);
 }

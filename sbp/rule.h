@@ -43,7 +43,8 @@ int rule_parse(struct arena *a, const char *text, struct rule *out);
 int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out);
 /* The shape of output k; ndim and dims are set, dtype left. */
 void rule_shape(const struct rule *r, int k, struct type *out);
-/* Product of the sizes of all factors: the points at which the operator computes. */
+/* The points at which the operator computes: each of its operands' factors with each, or of its results', whichever are
+ * more. A factor that goes and one that comes do not meet: rows of x and of a part of it. */
 double rule_points(const struct rule *r);
 
 /* Writers of common rules, for make_rule(). They choose letters; absent operands and numbers become "=". */

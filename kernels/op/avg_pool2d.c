@@ -116,6 +116,7 @@ const struct op op_avg_pool2d = {
     .ref = ref,
     .element = element,
     .kernel = variants,
+    .flops = pool_flops,
     .sample = {"f32{2,3,4,6} kernel_size=2", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1",
                "f32{1,2,5,7} kernel_size=3 padding=1 count_include_pad=false ceil_mode=true",
                "bf16{1,2,4,4} kernel_size=2"},

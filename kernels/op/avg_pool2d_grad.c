@@ -124,6 +124,7 @@ const struct op op_avg_pool2d_grad = {
     .ref = ref,
     .element = element,
     .kernel = variants,
+    .flops = pool_back_flops,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{2,3,3,5} kernel_size=2 stride=1 size=4,6",
                "f32{1,2,3,8} kernel_size=3,2 stride=2,1 padding=1 size=5,7",

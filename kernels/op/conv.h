@@ -40,6 +40,9 @@ struct conv {
 };
 int conv_walk(const struct conv *c, const struct attr *attr);
 
+/* Each entry of y is a sum over a window of all channels of its group. */
+double conv_flops(const struct type *w, const struct type *y);
+
 /* conv2d, conv2d_grad_x, conv2d_grad_w as calls. */
 struct val *b_conv(struct build *b, const struct op *op, struct val *x, struct val *y, const struct attr *attr,
                    const int64_t *size);

@@ -92,6 +92,12 @@ conv_walk(const struct conv *c, const struct attr *attr)
     return 0;
 }
 
+double
+conv_flops(const struct type *w, const struct type *y)
+{
+    return w->dim[0] ? 2 * (double)type_numel(y) * (double)(type_numel(w) / w->dim[0]) : 0;
+}
+
 struct val *
 b_conv(struct build *b, const struct op *op, struct val *x, struct val *y, const struct attr *attr, const int64_t *size)
 {
@@ -164,6 +170,12 @@ ref(const struct kcall *k)
     return conv_walk(&c, k->call->attr);
 }
 
+static double
+flops(const struct call *c)
+{
+    return conv_flops(&c->in[W], &c->out[0]);
+}
+
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -228,6 +240,7 @@ const struct op op_conv2d = {
     .ref = ref,
     .product = product,
     .kernel = variants,
+    .flops = flops,
     .flags = OP_NARROW | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{2,3,5,6} f32{4,3,3,2}", "f32{2,4,6,5} f32{6,2,3,3} - padding=1 stride=2 groups=2",
                "f32{1,2,7,7} f32{2,2,3,3} - dilation=2,1 padding=2,0", "bf16{2,2,4,4} bf16{3,2,2,2}",

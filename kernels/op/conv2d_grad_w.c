@@ -44,6 +44,12 @@ ref(const struct kcall *k)
     return conv_walk(&c, k->call->attr);
 }
 
+static double
+flops(const struct call *c)
+{
+    return conv_flops(&c->out[0], &c->in[DY]);
+}
+
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -106,6 +112,7 @@ const struct op op_conv2d_grad_w = {
     .ref = ref,
     .product = product,
     .kernel = variants,
+    .flops = flops,
     .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{2,3,5,6} f32{2,4,3,5} size=3,2", "f32{2,4,6,5} f32{2,6,3,3} padding=1 stride=2 groups=2 size=3,3",
                "f32{1,2,7,7} f32{1,2,7,5} dilation=2,1 padding=2,0 size=3,3", "bf16{2,2,4,4} bf16{2,3,3,3} size=2,2",

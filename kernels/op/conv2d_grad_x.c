@@ -39,6 +39,12 @@ ref(const struct kcall *k)
     return conv_walk(&c, k->call->attr);
 }
 
+static double
+flops(const struct call *c)
+{
+    return conv_flops(&c->in[W], &c->in[DY]);
+}
+
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -103,6 +109,7 @@ const struct op op_conv2d_grad_x = {
     .ref = ref,
     .product = product,
     .kernel = variants,
+    .flops = flops,
     .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{2,4,3,5} f32{4,3,3,2} size=5,6", "f32{2,6,3,3} f32{6,2,3,3} padding=1 stride=2 groups=2 size=6,5",
                "f32{1,2,7,5} f32{2,2,3,3} dilation=2,1 padding=2,0 size=7,7", "bf16{2,3,3,3} bf16{3,2,2,2} size=4,4",

@@ -93,6 +93,7 @@ const struct op op_max_pool2d = {
     .ref = ref,
     .element = element,
     .kernel = variants,
+    .flops = pool_flops,
     .sample = {"f32{2,3,4,6} kernel_size=2", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1",
                "f32{2,1,6,5} kernel_size=2 dilation=2 ceil_mode=true", "bf16{1,2,4,4} kernel_size=2"},
     .flags = OP_UNPLACED,

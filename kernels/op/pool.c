@@ -34,6 +34,25 @@ pool_size(const struct attr *attr, int i, int64_t n)
     return size;
 }
 
+static double
+flops_of(const struct call *c, const struct type *windows)
+{
+    double entries = (double)pool_window(c->attr, 0).kernel * (double)pool_window(c->attr, 1).kernel;
+    return entries * (double)type_numel(windows);
+}
+
+double
+pool_flops(const struct call *c)
+{
+    return flops_of(c, &c->out[0]);
+}
+
+double
+pool_back_flops(const struct call *c)
+{
+    return flops_of(c, &c->in[c->nin - 1]);
+}
+
 static int
 pool_check(const struct call *c)
 {

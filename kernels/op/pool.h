@@ -50,6 +50,10 @@ int64_t pool_size(const struct attr *attr, int i, int64_t n); /* windows over n 
 /* infer() of operators that make the pooled image. */
 int pool_infer(const struct call *c, int64_t *size);
 
+/* One operation for each entry of each window, whose windows are the result, or (back) the last operand. */
+double pool_flops(const struct call *c);
+double pool_back_flops(const struct call *c);
+
 /* A plane of the image x (n, c, h, w) with its windows, y. */
 struct plane pool_plane(const struct attr *attr, const struct view *x, const struct view *y);
 
