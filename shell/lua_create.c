@@ -217,7 +217,7 @@ arange_count(lua_State *L, int a)
 {
     if (lua_isinteger(L, a) && lua_isinteger(L, a + 1) && lua_isinteger(L, a + 2)) {
         int64_t start = lua_tointeger(L, a), stop = lua_tointeger(L, a + 1), step = lua_tointeger(L, a + 2);
-        if (step > 0 ? stop <= start : stop >= start) return 0;
+        if (stop == start) return 0;
         uint64_t span = step > 0 ? (uint64_t)stop - (uint64_t)start : (uint64_t)start - (uint64_t)stop;
         uint64_t size = step > 0 ? (uint64_t)step : -(uint64_t)step;
         uint64_t n = (span - 1) / size + 1;
@@ -244,7 +244,11 @@ create_arange(lua_State *L)
         lua_pushinteger(L, 1);
         lua_insert(L, 3);
     }
-    if (lua_tonumber(L, 3) == 0) complain(L, "arange: the step is not 0");
+    double step = lua_tonumber(L, 3);
+    if (step == 0) complain(L, "arange: the step is not 0");
+    if (lua_compare(L, step > 0 ? 2 : 1, step > 0 ? 1 : 2, LUA_OPLT))
+        complain(L, "arange: no steps of %s lead from %s to %s", luaL_tolstring(L, 3, NULL), luaL_tolstring(L, 1, NULL),
+                 luaL_tolstring(L, 2, NULL));
     bool integers = lua_isinteger(L, 1) && lua_isinteger(L, 2) && lua_isinteger(L, 3);
     src.dtype = integers ? "i64" : "f32";
     src.shape[0] = arange_count(L, 1);

@@ -134,6 +134,9 @@ end)
 
 tap.group("creation", function()
   tap.is(rille.zeros(2, 3).shape, {2, 3}, "a shape may be written out")
+  local shape = rille.zeros(2, 3).shape
+  shape[1] = 5
+  tap.is(rille.zeros(shape).shape, {5, 3}, "or a tensor's, changed or not")
   tap.is(rille.zeros{2, 3, dtype = "i32"}.dtype, "i32", "options may stand in the shape's table")
   tap.is(T({true, false}).dtype, "bool", "booleans make a tensor of booleans")
   tap.is(T({true, false}, {dtype = "f32"}):totable(), {1, 0}, "or numbers, when asked")
@@ -141,6 +144,10 @@ tap.group("creation", function()
   tap.is(T({{}, {}}).shape, {2, 0}, "also nested")
   tap.is(rille.arange(5, 0, -2):totable(), {5, 3, 1}, "arange may go down")
   tap.is(rille.arange(3, 3).shape, {0}, "and may be empty")
+  for _, way in ipairs{{5, 0, 1}, {0, 5, -1}, {0.5, 0.25, 1}, {math.maxinteger, math.maxinteger - 1, 1}} do
+    tap.fails(function() rille.arange(table.unpack(way)) end, ("arange: no steps of %s lead from %s to %s"):format(way[3], way[1], way[2]),
+      "where no steps lead from one end to the other, arange says so")
+  end
   tap.is(rille.arange(math.maxinteger - 1, math.maxinteger):totable(), {math.maxinteger - 1}, "and counts exactly at the ends")
   tap.is(rille.eye(2, 3):totable(), {{1, 0, 0}, {0, 1, 0}}, "eye may be wide")
   tap.is(rille.linspace(0, 1, 3, {dtype = "f64"}):totable(), {0, 0.5, 1}, "linspace has both ends")

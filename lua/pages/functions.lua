@@ -7,7 +7,7 @@ return {
   arange = {
     sign = "rille.arange(n" .. OPTIONS .. "), rille.arange(a, b, step = 1" .. OPTIONS .. ")",
     options = true,
-    text = "a, a + step, ... before b; whole numbers give i64",
+    text = "a, a + step, ... before b, to which the steps lead; whole numbers give i64",
     shows = "rille.arange(5):sum():item()",
     gives = "10",
   },

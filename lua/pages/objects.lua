@@ -77,7 +77,9 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
   },
   ["tensor.shape"] = {
     sign = "x.shape",
-    text = "A list of sizes; it prints and compares as {4, 2}.",
+    text = [[
+A list of sizes; it prints and compares as {4, 2}.
+Each time a table of your own, to change and pass on; no tensor changes with it: x:reshape{...} gives one of another shape.]],
     code = "x = rille.ones(4, 2)",
     shows = "x.shape[2]",
     gives = "2",
