@@ -71,11 +71,12 @@ last_value(lua_State *L, const char *chunk)
 {
     const char *cut[CUTS], *at = chunk;
     int n = 0, depth = 0;
-    bool semicolon = false;
+    bool semicolon = false, returned = false;
     for (struct token t; (t = token_next(at)).kind != T_END; at = token_after(&t)) {
-        if (depth == 0 && t.at != chunk && begins_value(&t, semicolon)) cut[n++ % CUTS] = t.at;
+        if (depth == 0 && t.at != chunk && !returned && begins_value(&t, semicolon)) cut[n++ % CUTS] = t.at;
         depth += token_depth(&t);
         semicolon = token_is(&t, ";");
+        returned = token_is(&t, "return");
     }
     for (int k = n - 1; k >= 0 && k > n - CUTS; k--) {
         const char *c = cut[k % CUTS];

@@ -79,6 +79,7 @@ stop_from(int first)
     int mask = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
     for (int k = first; k < depth && k < DEPTH; k++) lua_sethook(chain[k], stop, mask, 1);
     if (depth && shell->session) rille_interrupt(shell->session);
+    pattern_stop();
 }
 
 static void

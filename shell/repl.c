@@ -118,6 +118,13 @@ print_frame(FILE *to, const char *line, size_t n)
     free(text);
 }
 
+static void
+tell_equal(FILE *to, int n)
+{
+    if (n == 1) fputs("\t... and once more\n", to);
+    if (n > 1) fprintf(to, "\t... and %d times more\n", n);
+}
+
 void
 repl_print_frames(FILE *to, const char *text)
 {
@@ -128,16 +135,16 @@ repl_print_frames(FILE *to, const char *text)
     while (line) {
         const char *end = strchr(++line, '\n');
         size_t n = end ? (size_t)(end - line) : strlen(line);
-        bool same = last && n == last_size && !strncmp(line, last, n);
+        bool dull = is_dull(line, n), same = !dull && last && n == last_size && !strncmp(line, last, n);
         if (same) equal++;
-        if (!same && equal) fprintf(to, "\t... and %d times more\n", equal), told++;
+        if (!same && equal) tell_equal(to, equal), told++;
         if (!same) equal = 0;
-        if (!same && !is_dull(line, n) && told++ < FRAMES) print_frame(to, line, n);
-        last = line;
+        if (!same && !dull && told++ < FRAMES) print_frame(to, line, n);
+        last = dull ? NULL : line;
         last_size = n;
         line = end;
     }
-    if (equal) fprintf(to, "\t... and %d times more\n", equal);
+    tell_equal(to, equal);
 }
 
 static void
@@ -395,6 +402,7 @@ repl_prepare(lua_State *L)
 {
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &environment) == LUA_TNIL) {
         remember_globals(L);
+        pattern_open(L);
         local_environment(L);
         lua_rawsetp(L, LUA_REGISTRYINDEX, &environment);
     }

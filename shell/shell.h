@@ -290,6 +290,11 @@ void help_open(lua_State *L);
 
 void text_only_open(lua_State *L); /* Lua's libraries are open, and no searcher was added */
 
+/* ---- pattern.c: patterns and sorting that Ctrl-C stops ---- */
+
+void pattern_open(lua_State *L);
+void pattern_stop(void); /* the call that matches now, in a signal handler too: it raises "interrupted" */
+
 /* ---- interrupt.c: Ctrl-C ---- */
 
 void interrupt_open(lua_State *L);

@@ -114,6 +114,12 @@ answer 'a = 20; a + 1'
 is "the last expression of a line is printed" "$got" 21
 answer 'a = 2 b = 3; math.max(a, b)'
 is "also a call behind statements" "$got" 3
+answer 'return 5'
+is "what a chunk returns is its value too" "$got" 5
+answer 'a = 2 return a, -a'
+is "also behind statements, and several" "$got" $'2\n-2'
+answer 'do return 7 end'
+is "and out of a block" "$got" 7
 answer 'f = function(x) return x end' 'local t = f (5)' 't'
 is "an argument is no expression of its own" "$got" 5
 answer 'for i = 1, 2 do print(i) end print("done")'
@@ -294,9 +300,26 @@ shows "and the session goes on" alive
 session 'type x = rille.ones({9000, 9000}); x:sum():item()\n' 'wait 8' prompt 'type io.stderr:write("mul", "ti") x:matmul(x):sum():item()\n' \
   'wait multi' pause 'type \003\003\003' 'within 10 interrupted' 'within 10 rille> ' 'type "al" .. "ive"\n' 'wait alive'
 ok "a single large product gives the prompt back" grep -qx alive seen
-# A press before the match began is caught, and the loop comes to it all the same.
-endless='for k = 1, 9 do pcall(function() io.stderr:write("match", "ing "); return ("a"):rep(9999):find((".-"):rep(9) .. "b") end) end'
-session "type $endless\\n" 'wait matching' 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'type \003\003\003' pause 'type \034'
+# Lua's own functions, of which no hook is asked meanwhile. What they worked at is whole afterwards.
+begin='keep = "a*a*a*a*a*a*a*b" io.stderr:write("beg", "un ")' many='("a"):rep(9999)'
+for call in "$many:find(keep)" "$many:match(keep)" "$many:gsub(keep, '')" "for _ in $many:gmatch(keep) do end" \
+  '("x"):rep(5e7):find(("x"):rep(25e6) .. "y", 1, true)'; do
+  session "type $begin return pcall(function() $call end)\n" 'wait begun' pause 'type \003' 'within 10 interrupted' 'within 10 rille> ' \
+    'type keep, "al" .. "ive"\n' 'wait alive'
+  ok "Ctrl-C stops $call, and no text has changed" bash -c 'grep -A1 -x "a\*a\*a\*a\*a\*a\*a\*b" seen | grep -qx alive'
+done
+session 'type list = {} for k = 1, 6e6 do list[k] = k * 7919 % 6000011 end io.stderr:write("beg", "un ") table.sort(list)\n' 'wait begun' pause \
+  'type \003' 'within 10 interrupted' 'within 10 rille> ' 'type table.sort(list) for k = 2, #list do assert(list[k - 1] < list[k]) end\n' prompt \
+  'type "al" .. "ive"\n' 'wait alive'
+ok "and the sorting of a long list, which has lost nothing" bash -c 'grep -qx alive seen && ! grep -q assert.*failed seen'
+answer '("x"):find("[")'
+is "what is wrong with a pattern is told with its line" "$got" "shell:1:1: malformed pattern (missing ']')"
+answer '("x"):gsub(print, "")'
+is "and what is no pattern" "$got" "shell:1:1: bad argument #1 to 'gsub' (string expected, got function)"
+answer 'local t = {} for k, v in ("a=1, b=2"):gmatch("(%w+)=(%w+)") do t[#t + 1] = k .. v end' '{t, ("hello"):gsub("l", "%0%0"), ("hello"):gsub("l", {l = "L"}), ("a1"):match("(%a)(%d)", -2), ("a.b"):find(".", 1, true)}'
+is "patterns do what they do" "$got" '{{"a1", "b2"}, "hellllo", "heLLo", "a", 2, 2}'
+endless='io.stderr:write("end", "less ") return ("").rep("", 1e15)'
+session "type $endless\\n" 'wait endless' 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'type \003\003\003' pause 'type \034'
 shows "a function of Lua that cannot be left is told, and how to end the program" 'cannot be stopped; Ctrl-\ ends the program'
 is "which no number of presses does, but that" "$code" 131
 session 'type half' 'wait half' 'type \003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
