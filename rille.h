@@ -144,6 +144,10 @@ void rille_doing(struct rille_session *s, char *text, size_t size);
 /* Writes what one device thread does, in this process or a worker of its host; false: there is no such thread. In a
  * signal handler, or on the session's thread. */
 bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
+/* Writes what a device thread of this process that does nothing in a run waits for, "matmul (a.lua:3) waits for relu
+ * (a.lua:2) on cpu:0", with "to read" behind it where that reads the registers of the first; "" for nothing. Else as
+ * rille_doing_thread(). */
+bool rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t size);
 void rille_seed(struct rille_session *s, uint64_t seed); /* restarts the count of random calls */
 /* The random state: sessions of the same seed and count draw the same numbers from then on, compiled or not. */
 void rille_random_state(struct rille_session *s, uint64_t *seed, uint64_t *count);

@@ -125,9 +125,11 @@ less(lua_State *L)
 static int
 sort(lua_State *L)
 {
-    luaL_checkany(L, 1);
+    if (!lua_istable(L, 1) && !lua_getmetatable(L, 1)) luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 2);
-    if (lua_isnil(L, 2) && lua_istable(L, 1) && luaL_len(L, 1) >= LONG_LIST) {
+    lua_Integer n = luaL_len(L, 1);
+    if (n > 1 && !lua_isnil(L, 2)) luaL_checktype(L, 2, LUA_TFUNCTION);
+    if (n >= LONG_LIST && lua_isnil(L, 2)) {
         lua_pushcfunction(L, less);
         lua_replace(L, 2);
     }

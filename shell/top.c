@@ -1,4 +1,4 @@
-/* top.c - :top EXPR: what the device threads do while an expression is computed, again and again.
+/* top.c - :top EXPR: what the device threads do, or wait for, while an expression is computed, again and again.
  *
  * A timer's signal, which the thread that runs gets, samples what each device thread does, a worker's of this host
  * too, into a table of counts; another thread paints it. So the picture costs the run next to nothing, and reads no
@@ -19,9 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 64, NAMES = 128, TEXT = 120, HERTZ = 100, PAINTS = 4, SHOWN = 12 };
+enum { THREADS = 64, NAMES = 128, TEXT = 200, HERTZ = 100, PAINTS = 4, SHOWN = 12 };
+enum { WAITS_EVERY = 10 }; /* samples: to see what a thread waits for, its actors are looked through */
 
-struct sampled { /* something that a thread was seen to do */
+struct sampled { /* something that a thread was seen to do, or to wait for */
     char text[TEXT];
     atomic_long count;
 };
@@ -39,17 +40,17 @@ static struct {
 /* ---- sampling: in a signal handler ---- */
 
 static void
-count(const char *text)
+count(const char *text, int samples)
 {
     int n = atomic_load(&top.nname);
     for (int k = 0; k < n; k++) {
         if (strcmp(top.name[k].text, text)) continue;
-        atomic_fetch_add(&top.name[k].count, 1);
+        atomic_fetch_add(&top.name[k].count, samples);
         return;
     }
     if (n == NAMES) return;
     strcpy(top.name[n].text, text);
-    atomic_store(&top.name[n].count, 1);
+    atomic_store(&top.name[n].count, samples);
     atomic_store(&top.nname, n + 1);
 }
 
@@ -58,12 +59,15 @@ sample(int number)
 {
     char text[TEXT];
     (void)number;
-    atomic_fetch_add(&top.sample, 1);
+    bool waits = atomic_fetch_add(&top.sample, 1) % WAITS_EVERY == WAITS_EVERY / 2;
     for (int t = 0; t < THREADS && rille_doing_thread(top.s, t, text, sizeof text); t++) {
         if (t >= atomic_load(&top.nthread)) atomic_store(&top.nthread, t + 1);
-        if (!*text) continue;
-        atomic_fetch_add(&top.busy[t], 1);
-        count(text);
+        if (*text) {
+            atomic_fetch_add(&top.busy[t], 1);
+            count(text, 1);
+        } else if (waits && rille_waiting_thread(top.s, t, text, sizeof text) && *text) {
+            count(text, WAITS_EVERY);
+        }
     }
 }
 

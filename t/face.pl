@@ -136,7 +136,7 @@ for my $text (@functions) {
     ($changed[$i] = $values[$i]) =~ s/^w/other/;
     $add->("FOREIGN", @changed);
   }
-  $add->("THREAD", @values) if grep { /^&?w->(s|t|g|list|live|spare|file|tokens)$/ } @values and $function !~ /^rille_(interrupt|doing|doing_thread)$/;
+  $add->("THREAD", @values) if grep { /^&?w->(s|t|g|list|live|spare|file|tokens)$/ } @values and $function !~ /^rille_(interrupt|doing|doing_thread|waiting_thread)$/;
 }
 
 print <<'C';

@@ -244,6 +244,20 @@ for key in q '\003'; do
   ok ":top shows devices until $key" grep -q 'cpu:0 .*MiB live .*idle' seen
   ok "and gives the prompt back" grep -qx alive seen
 done
+# The second stage sleeps: the first waits for what it gives back.
+cat >pipe.lua <<'EOF2'
+local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
+local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
+local step = rille.graph(function(x)
+  local loss = (x * w):exp():to_global{placement = P1, sbp = "B"}:sin():sum()
+  loss:backward()
+  return loss
+end, {micro_batches = 8, schedule = "1f1b"})
+rille._slow_op("sin", 0.1)
+return function() return step(x) end
+EOF2
+answer 'step = dofile("pipe.lua")' ':top step()'
+ok ":top shows what an idle thread waits for" grep -qE '%  .* \(pipe.lua:4\) waits for .* \(pipe.lua:4\) on cpu:1' <<<"$got"
 # Workers on this host are looked at, those of another are not.
 steps=('wait rille> ' 'type P = rille.placement("cpu", {0, 1})\n' prompt
   'type a = rille.randn({1024, 1024}, {placement = P, sbp = "S(0)"})\n' prompt
@@ -316,6 +330,8 @@ answer '("x"):find("[")'
 is "what is wrong with a pattern is told with its line" "$got" "shell:1:1: malformed pattern (missing ']')"
 answer '("x"):gsub(print, "")'
 is "and what is no pattern" "$got" "shell:1:1: bad argument #1 to 'gsub' (string expected, got function)"
+answer 'table.sort(5)'
+is "nor a list" "$got" "shell:1:1: bad argument #1 to 'sort' (table expected, got number)"
 answer 'local t = {} for k, v in ("a=1, b=2"):gmatch("(%w+)=(%w+)") do t[#t + 1] = k .. v end' '{t, ("hello"):gsub("l", "%0%0"), ("hello"):gsub("l", {l = "L"}), ("a1"):match("(%a)(%d)", -2), ("a.b"):find(".", 1, true)}'
 is "patterns do what they do" "$got" '{{"a1", "b2"}, "hellllo", "heLLo", "a", 2, 2}'
 endless='io.stderr:write("end", "less ") return ("").rep("", 1e15)'

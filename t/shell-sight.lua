@@ -85,6 +85,22 @@ tap.group(":actors", function()
   local waiting = {}
   for _, a in ipairs(failing:actors()) do waiting[#waiting + 1] = a.state:find("^waits for") and a.state end
   tap.ok(table.concat(waiting):find("waits for embedding %(.-:%d+%) on cpu:0"), "leaves actors that wait for what did not come", table.concat(waiting, "; "))
+  -- In the middle of a pipeline the first stage lacks registers that its backward is to read.
+  local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
+  local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
+  local pipe = rille.graph(function(x)
+    local loss = (x * w):exp():to_global{placement = P1, sbp = "B"}:sin():sum()
+    loss:backward()
+    return loss
+  end, {micro_batches = 8, schedule = "1f1b"})
+  rille._slow_op("sin", 0.05)
+  rille._fail_act(40)
+  tap.fails(function() pipe(x):item() end, "made to fail", "a run that fails in its middle")
+  rille._slow_op("sin", 0)
+  local states = {}
+  for k, a in ipairs(pipe:actors()) do states[k] = a.name .. ": " .. a.state end
+  tap.ok(table.concat(states, "\n"):find("mul%+exp: waits for [^\n]- on cpu:%d to read one of its %d registers"),
+    "leaves one that waits for a register, and tells who is to read it", table.concat(states, "; "))
   tap.is(actors_text({}, 80):find("no plan has run") ~= nil, true, "without a plan there is none to tell of")
 end)
 

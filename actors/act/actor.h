@@ -136,6 +136,8 @@ void worker_send_to(struct worker *w, uint32_t addr, struct msg m);
 /* look.c, for deadlock reports too: does an actor lack full registers, a free one? actors: struct actors. */
 bool look_in(const void *actors, int32_t task, int32_t port);
 bool look_out(const void *actors, int32_t task, int32_t out);
+/* Who reads the register that the actor writes next, or -1. */
+int32_t look_reader(const void *actors, int32_t task, int32_t out);
 
 /* Fills in the addresses of an act whose plan, task and piece are known; `address` has room for them (address.c). */
 void act_address(const struct worker *w, struct act *a, void **address);

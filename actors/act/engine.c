@@ -40,7 +40,7 @@ struct engine {
     int nstarted; /* threads beyond the session's that exist */
     pthread_t thread[MOST_THREADS];
     struct worker worker[MOST_THREADS];
-    const struct run *job; /* written before START is sent */
+    const struct run *job; /* written before START is sent; NULL between runs */
     int nthread;           /* of that run: workers here that take part */
     uint32_t run_id;
     int nended;
@@ -350,19 +350,22 @@ put_number(char *at, const char *end, int n)
     return at;
 }
 
-void
-doing_print(const struct plan *p, const struct run *r, int32_t i, char *text, size_t size)
+/* Prints the task and gives where it ended. */
+static char *
+put_task(char *at, const char *end, const struct plan *p, const struct run *r, int32_t i)
 {
-    char *at = text;
-    const char *end = text + size - 1;
     const struct task *task = &p->task[i];
     struct line line = task->blame_node >= 0 ? r->line[task->blame_node] : (struct line){0};
     at = put_text(at, end, task->name ? task->name : "a move");
-    if (line.file) {
-        at = put_text(put_text(at, end, " ("), end, line.file);
-        at = put_text(put_number(put_text(at, end, ":"), end, line.line), end, ")");
-    }
-    *at = '\0';
+    if (!line.file) return at;
+    at = put_text(put_text(at, end, " ("), end, line.file);
+    return put_text(put_number(put_text(at, end, ":"), end, line.line), end, ")");
+}
+
+void
+doing_print(const struct plan *p, const struct run *r, int32_t i, char *text, size_t size)
+{
+    *put_task(text, text + size - 1, p, r, i) = '\0';
 }
 
 bool
@@ -373,6 +376,47 @@ engine_doing_thread(const struct engine *e, int thread, char *text, size_t size)
     const struct worker *w = &e->worker[thread];
     int32_t acting = w->acting;
     if (acting) doing_print(w->plan, w->run, acting - 1, text, size);
+    return true;
+}
+
+/* What the task waits for that another thread is to give: a full register, or, *reads, one that it reads; -1: nothing.
+ */
+static int32_t
+waited_for(const struct actors *a, int32_t i, bool *reads)
+{
+    const struct task *task = a->plan->task, *t = &task[i];
+    for (int32_t k = 0; k < t->nin; k++) {
+        int32_t by = t->in[k].task;
+        if (task[by].thread != t->thread && look_in(a, i, k)) return *reads = false, by;
+    }
+    for (int32_t k = 0; k < t->nresult; k++) {
+        int32_t by = look_reader(a, i, k);
+        if (by >= 0 && task[by].thread != t->thread) return *reads = true, by;
+    }
+    return -1;
+}
+
+/* What others write of their actors meanwhile may be a moment old, but is whole. */
+bool
+engine_waiting_thread(const struct engine *e, int thread, char *text, size_t size)
+{
+    const struct run *r = e->job;
+    *text = '\0';
+    if (thread < 0 || thread >= e->nthread) return false;
+    if (!r || e->worker[thread].acting) return true;
+    const struct plan *p = r->plan;
+    const char *end = text + size - 1;
+    for (int32_t i = 0, by; i < p->ntask; i++) {
+        bool reads;
+        if (p->task[i].thread != thread || look_begun(r->actors, i) >= p->task[i].nact) continue;
+        if ((by = waited_for(r->actors, i, &reads)) < 0) continue;
+        const struct plan_device *d = &p->device[p->task[by].device];
+        char *at = put_task(text, end, p, r, i);
+        at = put_task(put_text(at, end, " waits for "), end, p, r, by);
+        at = put_text(put_text(put_text(at, end, " on "), end, device_kind_text(d->kind)), end, ":");
+        *put_text(put_number(at, end, d->rank), end, reads ? " to read" : "") = '\0';
+        return true;
+    }
     return true;
 }
 
@@ -561,7 +605,6 @@ engine_begin(struct engine *e, struct run *r)
     int nthread = e->options.route ? e->options.threads : r->plan->nthread;
     assert(nthread <= e->options.threads && (!e->options.route || r->plan->nthread == e->options.nroute));
     struct worker *w = &e->worker[0];
-    e->job = r;
     e->nthread = nthread;
     e->nended = 0;
     e->status = 0;
@@ -577,6 +620,7 @@ engine_begin(struct engine *e, struct run *r)
     if (nthread > 1) TRY(start_threads(e, nthread));
     bool driven = e->bus && !e->bus->kind->threaded;
     for (int t = 0; t < nthread; t++) TRY(worker_capacity(&e->worker[t], r, driven));
+    e->job = r;
     worker_begin(w, r, id);
     if (e->bus && e->bus->kind->admit) e->bus->kind->admit(e->bus, id);
     for (int t = 1; t < nthread; t++) tell(w, e->worker[t].id, MSG_START);
@@ -588,6 +632,7 @@ engine_end(struct engine *e)
 {
     stop_ask(NULL, NULL);
     signals_pass();
+    e->job = NULL;
     e->elapsed_ns = now_ns() - e->begin_ns;
     return outcome(e, e->nthread);
 }

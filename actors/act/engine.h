@@ -92,6 +92,9 @@ void doing_print(const struct plan *p, const struct run *r, int32_t task, char *
 /* Prints what a device thread does, "" for nothing; false: there is no such thread. Any thread while the run is in
  * progress, async-signal-safe. */
 bool engine_doing_thread(const struct engine *e, int thread, char *text, size_t size);
+/* Prints what a thread that does nothing waits for, of the first of its actors that others keep from acting; "":
+ * nothing. On the session's thread, async-signal-safe. */
+bool engine_waiting_thread(const struct engine *e, int thread, char *text, size_t size);
 /* Stops the run whatever it has begun: another process, without which it cannot end, has failed. Any thread. */
 void engine_abort(struct engine *e);
 

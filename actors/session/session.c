@@ -384,6 +384,15 @@ rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size)
     return doing_thread(s, thread, text, size);
 }
 
+bool
+rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t size)
+{
+    if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0 || thread < 0)
+        return false;
+    *text = '\0';
+    return !s->cluster && engine_waiting_thread(s->engine, thread, text, size);
+}
+
 void
 rille_seed(struct rille_session *s, uint64_t seed)
 {
