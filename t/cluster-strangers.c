@@ -80,11 +80,11 @@ greet_alone(int fd, const struct place *p)
     greet(fd, "NULL");
 }
 
-/* The head of a frame of 2^40 bytes. */
+/* The head of a frame of 2^28 bytes, which a process has the memory for. */
 static void
 say_much(int fd, const struct place *p)
 {
-    static const unsigned char head[9] = {2, 0, 0, 1};
+    static const unsigned char head[9] = {2, [5] = 0x10};
     greet(fd, "NULL");
     introduce(fd, p->peer);
     if (write(fd, head, sizeof head) < 0) diag("it did not hear the head");
@@ -104,7 +104,7 @@ static const struct {
     void (*say)(int fd, const struct place *p);
 } stranger[] = {{"says nothing", say_nothing},
                 {"greets and says no more", greet_alone},
-                {"begins a frame of 2^40 bytes", say_much},
+                {"begins a frame of 2^28 bytes", say_much},
                 {"says what is no ZMTP", say_nonsense}};
 
 /* ---- those who belong there ---- */
