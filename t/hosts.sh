@@ -38,7 +38,7 @@ go() { # ARGUMENTS...: four workers, two on each side
   port=$((port + 1))
   for rank in 0 1; do worker $a $rank; done
   for rank in 2 3; do worker $b $rank --host b; done
-  port=$port ip netns exec $a timeout -k 5 60 "$rille" coordinator --bind tcp://$at:$port --world 4 \
+  port=$port ip netns exec $a timeout -k 5 180 "$rille" coordinator --bind tcp://$at:$port --world 4 \
     --key-file "$dir/key" "$@" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out")
   ip netns pids $b | xargs -r kill -CONT 2>/dev/null # they see that they were left
@@ -137,8 +137,8 @@ cat >"$dir/mend" <<LUA
 #!/bin/bash
 ip -n $a link set va up
 ip -n $a route del blackhole 10.213.7.2 2>/dev/null
-for rank in 2 3; do # who comes before recover() is not let in yet
-  (for _ in 1 2 3 4; do
+for rank in 2 3; do # who comes before recover() is not let in yet; they come as long as there is a controller
+  (while [ -n "\$(ip netns pids $a)" ]; do
     ip netns exec $b "$rille" worker --join tcp://10.213.7.1:\$port --key-file "$dir/key" --rank \$rank \
       -d cpu:1 --host b --wait 2 && break
     sleep 0.5

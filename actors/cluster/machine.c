@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { END_MS = 2000 }; /* the kernel takes a while to give back much memory */
+enum { END_MS = 20000 }; /* the kernel takes a while to give back much memory, and others must not go on before */
 
 static void
 add_boot(struct str *out)
