@@ -3,10 +3,10 @@
  * operator, of every dtype that they take, on dense, strided, repeated, overlapping and unaligned memory, with strange
  * values. Which operators have no kernel is written here, by name: the list gets shorter. What boxing adds up is tried
  * too, bit by bit, and what is found wrong in data. Where the plug-in was built, NVRTC compiles a quarter of the texts,
- * each for one kind of GPU.
+ * another in each turn, each for one kind of GPU.
  *
- * ONLY=matmul tries that operator alone. cuda-kernels FILE: only writes the texts to FILE. cuda-kernels table: only
- * prints the table of docs/cuda.md. */
+ * ONLY=matmul tries that operator alone, TURN=all compiles all texts. cuda-kernels FILE: only writes the texts to FILE.
+ * cuda-kernels table: only prints the table of docs/cuda.md. */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lookup.h"
@@ -19,6 +19,7 @@
 #include "t/trial.h"
 
 #include <dlfcn.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What goes by the host, on GPUs too: nothing any more. */
@@ -270,7 +271,7 @@ add_sums(uint64_t seed)
 
 /* ---- the texts, each once ---- */
 
-enum { SHARES = 24 };
+enum { SHARES = 24, TURNS = 4 }; /* a run compiles the shares of one turn for GPUs */
 
 /* One text; false: it is of another share, or was there. */
 static bool
@@ -454,38 +455,66 @@ check_table(void)
 
 /* ---- the compilers of CUDA ---- */
 
+typedef const struct cuda_plugin *plugin_fn(void);
+
+static plugin_fn *
+open_plugin(const char *self)
+{
+    struct str path = {0};
+    plugin_fn *get = NULL;
+    const char *end = strrchr(self, '/');
+    str_addf(&path, "%.*s/../../librille-cuda.so", end ? (int)(end - self) : 1, end ? self : ".");
+    void *file = dlopen(str_text(&path), RTLD_NOW);
+    if (file) *(void **)&get = dlsym(file, "rille_cuda_plugin");
+    str_free(&path);
+    return get;
+}
+
+/* One share of the texts, for one of six kinds of GPU. */
 static void
-compile_for_gpus(const char *self, uint64_t seed)
+compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint64_t turn)
 {
     static const struct {
         int major, minor;
     } kind[] = {{8, 0}, {8, 6}, {8, 9}, {9, 0}, {10, 0}, {12, 0}};
-    struct str path = {0}, text = {0};
-    const char *why = NULL, *end = strrchr(self, '/');
-    str_addf(&path, "%.*s/../../librille-cuda.so", end ? (int)(end - self) : 1, end ? self : ".");
-    void *file = dlopen(str_text(&path), RTLD_NOW);
-    const struct cuda_plugin *(*get)(void) = NULL;
-    if (file) *(void **)&get = dlsym(file, "rille_cuda_plugin");
-    const char *compiler = get ? get()->compiler(&why) : NULL;
-    for (size_t i = 0; compiler && i < countof(kind); i++) {
-        char *texts = NULL;
-        size_t n = 0, bytes = 0;
-        void *binary = NULL;
-        FILE *f = open_memstream(&texts, &n);
-        int count = write_texts(f, (int)((i + seed) % SHARES));
-        fclose(f);
-        str_clear(&text);
-        str_add(&text, cuda_device_text);
-        str_add(&text, texts);
-        why = get()->compile(str_text(&text), "texts", kind[i].major, kind[i].minor, &binary, &bytes);
-        if (!ok(!why && bytes > 0, "%s compiles %d texts for sm_%d%d", compiler, count, kind[i].major, kind[i].minor))
-            diag("%s", why);
-        free(binary);
-        free(texts);
-    }
-    if (!compiler) ok(true, "texts compile for GPUs # SKIP %s", get ? why : "no plug-in");
-    str_free(&path);
+    size_t i = ((uint64_t)share / TURNS + turn / TURNS) % countof(kind), n = 0, bytes = 0;
+    struct str text = {0};
+    char *texts = NULL;
+    void *binary = NULL;
+    FILE *f = open_memstream(&texts, &n);
+    int count = write_texts(f, share);
+    fclose(f);
+    str_add(&text, cuda_device_text);
+    str_add(&text, texts);
+    const char *why = p->compile(str_text(&text), "texts", kind[i].major, kind[i].minor, &binary, &bytes);
+    if (!ok(!why && bytes > 0, "%s compiles share %d, %d texts, for sm_%d%d", compiler, share, count, kind[i].major,
+            kind[i].minor))
+        diag("%s", why);
+    free(binary);
+    free(texts);
     str_free(&text);
+}
+
+/* Every fourth share, and in four runs whose turns follow one another all of them, in 24 for all kinds: TURN, a number
+ * or "all"; else of the day where CI is set. */
+static void
+compile_for_gpus(const char *self)
+{
+    const char *why = NULL, *asked = getenv("TURN");
+    plugin_fn *get = open_plugin(self);
+    const char *compiler = get ? get()->compiler(&why) : NULL;
+    bool all = asked && !strcmp(asked, "all");
+    uint64_t turn = asked ? strtoull(asked, NULL, 10) : getenv("CI") ? (uint64_t)time(NULL) / 86400 : 0;
+    if (!compiler) {
+        ok(true, "texts compile for GPUs # SKIP %s", get ? why : "no plug-in");
+        return;
+    }
+    if (all)
+        diag("TURN=all");
+    else
+        diag("TURN=%llu", (unsigned long long)turn);
+    for (int i = 0; i < SHARES; i++)
+        if (all || (uint64_t)i % TURNS == turn % TURNS) compile_share(get(), compiler, i, turn);
 }
 
 int
@@ -514,7 +543,7 @@ main(int argc, char **argv)
     void *lib = mkdtemp(dir) ? compile(dir) : NULL;
     if (!lib) diag("%s", dlerror());
     for (struct work *w = works; w && lib; w = w->next) check(w, lib, seed);
-    compile_for_gpus(argv[0], seed);
+    compile_for_gpus(argv[0]);
     snprintf(line, sizeof line, "rm -rf %s", dir);
     if (!getenv("KEEP") && system(line)) diag("%s stays", dir);
     return done();
