@@ -362,7 +362,7 @@ add_sum(struct exec *e, int device)
     e->sum_at = e->scratch_bytes;
     need(e, view_numel(&e->out[0]), dtype_bytes(e->out[0].dtype));
     if (!(device_kind(device)->flags & COMPILES)) return 0;
-    return cuda_launch_combine(&e->arena, RED_SUM, 2, pair, &pair[0], &e->add);
+    return cuda_launch_combine(&e->arena, RED_SUM, 2, pair, &pair[0], false, &e->add);
 }
 
 int

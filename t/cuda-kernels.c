@@ -26,6 +26,7 @@
 static const char *const by_host[] = {NULL};
 
 typedef void run_fn(const void *words, long blocks, uint64_t seed);
+enum { MATES = 3 };
 struct work {
     struct sum *sum; /* NULL: a sample */
     bool looks;      /* of a sample: for what is wrong in its data, */
@@ -35,6 +36,9 @@ struct work {
     const char *memory;
     char text[128];
     bool strange;
+    struct cuda_source many; /* of the first of some that have one text: */
+    struct work *mate[MATES];
+    int nmate;
     struct work *next;
 };
 static struct work *works, **last = &works;
@@ -151,6 +155,7 @@ add_cases(uint64_t seed)
         {"max", "bf16{66000,2} axis=0 keepdim=1"},
         {"attention", "f32{2,70,5} f32{2,300,5} f32{2,300,4} bool{1,300} is_causal=true scale=0.5"},
         {"attention_grad", "f32{2,9,5} f32{2,300,5} f32{2,300,4} - f32{2,9,4} is_causal=true scale=0.5"},
+        {"adamw", "f32{300,3} f32{300,3} f32{300,3} f32{300,3} #0.01 #3"},
         {"softmax", "f32{300,30}"},
         {"softmax", "f32{3,1000}"},
         {"reshape", "f32{4,6} shape=3,8"},
@@ -269,6 +274,38 @@ add_sums(uint64_t seed)
     }
 }
 
+/* ---- calls of one text, launched together ---- */
+
+static uint64_t
+hash_of(const struct cuda_source *s)
+{
+    return strtoull(s->name + 1, NULL, 16);
+}
+
+/* Sums, which moves launch together, updates, which optimisers might, and some of all others. */
+static bool
+is_bundled(const struct work *w)
+{
+    if (w->looks || w->source.then || w->source.scratch_bytes || !strcmp(w->source.engine, "product")) return false;
+    return w->sum || w->trial.sample.call.op->flags & OP_UPDATE || hash_of(&w->source) % 16 == 0;
+}
+
+static void
+add_bundles(void)
+{
+    struct hash_table first = {0};
+    for (struct work *w = works, *leader; w; w = w->next) {
+        uint32_t at = 0;
+        if (!is_bundled(w)) continue;
+        leader = hash_next(&first, hash_of(&w->source), &at);
+        if (!leader) hash_add(&first, hash_of(&w->source), leader = w);
+        leader->mate[MIN(leader->nmate, MATES - 1)] = w; /* the last of them is of another size, where there is one */
+        leader->nmate++;
+        if (leader->nmate == 2) cuda_source_many(&leader->trial.arena, &leader->source, &leader->many);
+    }
+    hash_free(&first);
+}
+
 /* ---- the texts, each once ---- */
 
 enum { SHARES = 24, TURNS = 4 }; /* a run compiles the shares of one turn for GPUs */
@@ -277,7 +314,7 @@ enum { SHARES = 24, TURNS = 4 }; /* a run compiles the shares of one turn for GP
 static bool
 write_text(FILE *f, int share, struct hash_table *seen, const struct work *w, const struct cuda_source *s)
 {
-    uint64_t hash = strtoull(s->name + 1, NULL, 16);
+    uint64_t hash = hash_of(s) ^ (uint64_t)(s->room > 0);
     uint32_t at = 0;
     if (hash_next(seen, hash, &at)) return false;
     hash_add(seen, hash, (void *)(uintptr_t)s);
@@ -293,8 +330,10 @@ write_texts(FILE *f, int share)
 {
     struct hash_table seen = {0};
     int n = 0;
-    for (struct work *w = works; w; w = w->next)
+    for (struct work *w = works; w; w = w->next) {
         for (const struct cuda_source *s = &w->source; s; s = s->then) n += write_text(f, share, &seen, w, s);
+        if (w->many.room) n += write_text(f, share, &seen, w, &w->many);
+    }
     hash_free(&seen);
     return n;
 }
@@ -329,19 +368,25 @@ compile(const char *dir)
 
 /* ---- running ---- */
 
+static run_fn *
+entry(void *lib, const struct cuda_source *s)
+{
+    char name[64];
+    run_fn *fn;
+    snprintf(name, sizeof name, "run_%s", s->name);
+    *(void **)&fn = dlsym(lib, name);
+    return fn;
+}
+
 /* All passes of a source. */
 static void
 launch(void *lib, const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
        uint64_t piece, uint64_t seed)
 {
     for (; s; s = s->then) {
-        char name[64];
-        run_fn *fn;
         uint64_t *word = must_alloc(sizeof *word * (size_t)s->nword);
-        snprintf(name, sizeof name, "run_%s", s->name);
-        *(void **)&fn = dlsym(lib, name);
         cuda_source_fill(s, nin, in, out, scratch, piece, word);
-        if (s->blocks) fn(word, (long)s->blocks, seed);
+        if (s->blocks) entry(lib, s)(word, (long)s->blocks, seed);
         free(word);
     }
 }
@@ -411,6 +456,49 @@ check(struct work *w, void *lib, uint64_t seed)
     bool good = ok(worst <= 1 && same, "%s %s, %s%s: by %s it is the reference, in any order of threads", c->op->name,
                    w->text, w->memory, w->strange ? ", strange values" : "", w->source.engine);
     if (!good) diag("%g times what is allowed; the orders agree: %d; %s", worst, same, w->source.name);
+}
+
+/* Its words, with the results in memory of their own; the number of its results. */
+static int
+fill_mate(struct work *w, uint64_t *word, struct tensor **got, struct tensor **want)
+{
+    struct view view[SAMPLE_IN + OP_OUT];
+    void *data[SAMPLE_IN + OP_OUT];
+    struct kcall k = {0};
+    int nin = w->sum ? w->sum->n : w->trial.sample.call.nin, nout = w->sum ? 1 : w->trial.sample.call.nout;
+    *got = w->sum ? &w->sum->got : w->trial.again;
+    *want = w->sum ? &w->sum->want : w->trial.got;
+    if (!w->sum) kcall_of(&w->trial, &w->trial.sample.call, *got, view, data, &k);
+    for (int i = 0; w->sum && i < nin; i++) data[i] = w->sum->in[i].view.data;
+    for (int i = 0; i < nout; i++) {
+        data[nin + i] = (*got)[i].view.data;
+        memset((*got)[i].memory, 0x55, (size_t)view_bytes(&(*got)[i].view));
+    }
+    cuda_source_fill(&w->source, nin, data, data + nin, NULL, k.piece, word);
+    return nout;
+}
+
+static void
+check_bundle(struct work *w, void *lib, uint64_t seed)
+{
+    const struct cuda_source *s = &w->many;
+    int n = MIN(MIN(w->nmate, MATES), s->room), nout[MATES], blocks = 0;
+    struct tensor *got[MATES], *want[MATES];
+    uint64_t *word = must_alloc(sizeof *word * (size_t)(s->room * (s->nword + 1)));
+    bool same = true;
+    for (int i = 0; i < n; i++) {
+        word[i] = (uint64_t)(blocks += (int)w->mate[i]->source.blocks);
+        nout[i] = fill_mate(w->mate[i], word + s->room + i * s->nword, &got[i], &want[i]);
+    }
+    uint64_t mode = denormals_flush();
+    if (blocks) entry(lib, s)(word, blocks, seed);
+    denormals_restore(mode);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < nout[i]; k++)
+            same &= !memcmp(got[i][k].memory, want[i][k].memory, (size_t)view_bytes(&got[i][k].view));
+    ok(same, "%s %s: %d calls in one launch give the bits of one by one", w->sum ? "" : w->trial.sample.call.op->name,
+       w->text, n);
+    free(word);
 }
 
 /* ---- the table of docs/cuda.md ---- */
@@ -526,6 +614,7 @@ main(int argc, char **argv)
     add_cases(seed);
     add_looks(seed);
     if (is_tried("combine")) add_sums(seed);
+    add_bundles();
     if (argc > 1 && !strcmp(argv[1], "table")) {
         struct str rows = {0};
         add_rows(&rows);
@@ -543,6 +632,8 @@ main(int argc, char **argv)
     void *lib = mkdtemp(dir) ? compile(dir) : NULL;
     if (!lib) diag("%s", dlerror());
     for (struct work *w = works; w && lib; w = w->next) check(w, lib, seed);
+    for (struct work *w = works; w && lib; w = w->next)
+        if (w->many.room) check_bundle(w, lib, seed);
     compile_for_gpus(argv[0]);
     snprintf(line, sizeof line, "rm -rf %s", dir);
     if (!getenv("KEEP") && system(line)) diag("%s stays", dir);

@@ -31,7 +31,7 @@ source(const void *of, int k, struct box_operand *out)
 }
 
 static int
-launch(const struct step *step, void *to)
+launch(const struct step *step, void *to, struct cuda_bundle *b)
 {
     const struct box_move *m = step->move;
     void *in[CUDA_SOURCES];
@@ -41,16 +41,16 @@ launch(const struct step *step, void *to)
         source(step, k, &o);
         in[k] = o.data;
     }
-    return cuda_launch_run(m->launch, step->stream->device, in, &to, NULL, 0, NULL);
+    return cuda_bundle_add(b, m->launch, in, &to);
 }
 
 static int
-take_step(const struct box_move *m, const struct stream_work *w, const struct stream *s)
+take_step(const struct box_move *m, const struct stream_work *w, const struct stream *s, struct cuda_bundle *b)
 {
     struct view dst = *m->view;
     struct step step = {m, w, s};
     dst.data = (char *)stream_reach(s, w->out[0]) + m->skip;
-    if (m->launch) return launch(&step, dst.data);
+    if (m->launch) return launch(&step, dst.data, b);
     if (m->verb == BOX_FILL)
         box_fill(m->reduce, &dst);
     else
@@ -58,12 +58,15 @@ take_step(const struct box_move *m, const struct stream_work *w, const struct st
     return 0;
 }
 
+/* Steps write slices of their own, and read what others have made: those of one kernel are launched together. */
 static int
 carry_out(const struct stream_work *w, const struct stream *s)
 {
     const struct task *t = w->of;
-    for (int i = 0; i < t->move.nstep; i++) TRY(take_step(&t->move.step[i], w, s));
-    return 0;
+    struct cuda_bundle b;
+    cuda_bundle_begin(&b, s ? s->device : 0);
+    for (int i = 0; i < t->move.nstep; i++) TRY(take_step(&t->move.step[i], w, s, &b));
+    return cuda_bundle_end(&b);
 }
 
 static void

@@ -144,9 +144,9 @@ single_launches(struct lower *l, int device, struct task *t)
     struct view pair[] = {view_dense(t->type, NULL), *t->source};
     struct cuda_launch *copies = NULL, *adds = NULL;
     if (!(device_kind(device)->flags & COMPILES)) return 0;
-    TRY(cuda_launch_combine(&l->plan->arena, RED_SUM, 1, &pair[1], &pair[0], &copies));
+    TRY(cuda_launch_combine(&l->plan->arena, RED_SUM, 1, &pair[1], &pair[0], false, &copies));
     if (t->kind->flags & KIND_ONCE_A_BATCH)
-        TRY(cuda_launch_combine(&l->plan->arena, RED_SUM, 2, pair, &pair[0], &adds));
+        TRY(cuda_launch_combine(&l->plan->arena, RED_SUM, 2, pair, &pair[0], false, &adds));
     t->copies = copies;
     t->adds = adds;
     return 0;

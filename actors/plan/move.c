@@ -132,7 +132,7 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
     struct view *in = ARENA_ARRAY(&m->l->tmp, struct view, move->nfrom);
     struct cuda_launch *made;
     for (int i = 0; i < move->nfrom; i++) in[i] = *move->from[i].view;
-    TRY(cuda_launch_combine(&p->arena, move->reduce, move->nfrom, in, move->view, &made));
+    TRY(cuda_launch_combine(&p->arena, move->reduce, move->nfrom, in, move->view, true, &made));
     move->launch = made;
     return 0;
 }

@@ -5,6 +5,8 @@
 #include "runtime/device_cuda.h"
 #include "runtime/error.h"
 
+#include <string.h>
+
 enum { MOST_BYTES = 4096 }; /* of an argument: what every GPU takes */
 
 static int
@@ -56,7 +58,7 @@ cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int 
 }
 
 int
-cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
+cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to, bool bundled,
                     struct cuda_launch **made)
 {
     struct cuda_source s;
@@ -66,6 +68,7 @@ cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *
         err_clear();
         return 0;
     }
+    if (bundled) cuda_source_many(a, &s, &s);
     return finish(a, &s, nin, made);
 }
 
@@ -100,4 +103,33 @@ cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *
 {
     if (l->finder && find) TRY(look(l->finder, device, in, (char *)scratch + l->source.scratch_bytes, find));
     return run_passes(l, device, in, out, scratch, piece);
+}
+
+/* ---- bundles ---- */
+
+int
+cuda_bundle_end(struct cuda_bundle *b)
+{
+    if (b->n == 0) return 0;
+    const struct cuda_source *s = &b->last->source;
+    int64_t blocks = b->blocks;
+    size_t used = (size_t)(s->room + b->n * s->nword), all = (size_t)(s->room * (s->nword + 1));
+    memset(b->word + b->n, 0, (size_t)(s->room - b->n) * sizeof *b->word);
+    memset(b->word + used, 0, (all - used) * sizeof *b->word);
+    cuda_bundle_begin(b, b->device);
+    return cuda_kernel_run(b->last->kernel, b->device, blocks, CUDA_BLOCK, b->word, all * sizeof *b->word);
+}
+
+int
+cuda_bundle_add(struct cuda_bundle *b, const struct cuda_launch *l, void *const *in, void *const *out)
+{
+    const struct cuda_source *s = &l->source;
+    if (s->blocks == 0) return 0;
+    if (b->n && (b->last->kernel != l->kernel || b->n == s->room)) TRY(cuda_bundle_end(b));
+    b->last = l;
+    b->blocks += s->blocks;
+    b->word[b->n] = (uint64_t)b->blocks;
+    cuda_source_fill(s, l->nin, in, out, NULL, 0, b->word + s->room + b->n * s->nword);
+    b->n++;
+    return 0;
 }

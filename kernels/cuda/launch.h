@@ -17,12 +17,30 @@ struct cuda_launch {
 int cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **out);
 int cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in,
                       int nout, const struct view *out, struct cuda_launch **made);
-/* As cuda_source_combine; one source of the result's dtype is copied bit by bit. */
+/* As cuda_source_combine; one source of the result's dtype is copied bit by bit. bundled: for bundles alone. */
 int cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
-                        struct cuda_launch **made);
+                        bool bundled, struct cuda_launch **made);
 /* Blocks until it is done. scratch: scratch_bytes, which the device reaches. find: the first that is wrong in the data
  * of a call that checks it; NULL: nobody asks. E_KERNEL. */
 int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
                     uint64_t piece, struct finding *find);
+
+/* Several calls, none of which reads what another writes: those that follow one another and have one kernel are one
+ * launch. Belongs to the thread that makes it. */
+struct cuda_bundle {
+    int device, n;
+    int64_t blocks;
+    const struct cuda_launch *last;
+    uint64_t word[512];
+};
+static inline void
+cuda_bundle_begin(struct cuda_bundle *b, int device)
+{
+    b->device = device;
+    b->n = 0;
+    b->blocks = 0;
+}
+int cuda_bundle_add(struct cuda_bundle *b, const struct cuda_launch *l, void *const *in, void *const *out);
+int cuda_bundle_end(struct cuda_bundle *b); /* blocks until all is done; E_KERNEL */
 
 #endif

@@ -248,7 +248,7 @@ make_pass(struct arena *a, const struct kcall *k, const struct line_pass *pass, 
     str_addf(&m.body, "    __shared__ double room[%d];\n    lines l(a, room);\n", CUDA_BLOCK);
     making_add_call(&m.body, "c", k->call);
     str_addf(&m.body,
-             "    for (int64_t base = (int64_t)blockIdx.x * %d; base < a.n; base += (int64_t)gridDim.x * %d) {\n"
+             "    for (int64_t base = block * %d; base < a.n; base += blocks * %d) {\n"
              "        l.line = base + threadIdx.x / %d;\n        l.here = l.line < a.n;\n"
              "        l.n = l.here ? a.length : 0;\n        if (!l.here) l.line = 0;\n        l.of(&c);\n    }\n",
              CUDA_BLOCK / width, CUDA_BLOCK / width, width);

@@ -115,32 +115,60 @@ making_add_call(struct str *s, const char *name, const struct call *c)
 
 /* ---- the end ---- */
 
+/* A kernel of parts; its argument is a struct `argument`. It begins with `begin`, which says what a, block and blocks
+ * are. */
+static const char *
+put_together(struct arena *a, const char *name, const struct cuda_parts *p, const char *argument, const char *begin)
+{
+    struct str s = {0};
+    str_addf(&s,
+             "namespace %s_ {\nstruct args {\n%s};\n%s\n%s\n"
+             "extern \"C\" __global__ void __launch_bounds__(%d)\n%s(const argument given)\n{\n%s%s}\n}\n",
+             name, p->member, p->head, argument, CUDA_BLOCK, name, begin, p->body);
+    const char *text = arena_strdup(a, str_text(&s));
+    str_free(&s);
+    return text;
+}
+
 /* Puts the parts together, under a name that is the digest of them. */
 int
 making_finish(struct making *m, const char *engine, int64_t threads)
 {
     struct digest d = DIGEST_BEGIN;
-    struct str whole = {0};
     struct cuda_source *to = m->to;
-    int status = 0;
-    const char *part[] = {str_text(&m->member), str_text(&m->head), str_text(&m->body)};
-    for (int i = 0; i < 3; i++) digest_bytes(&d, part[i], strlen(part[i]));
-    str_addf(&whole, "k%016" PRIx64, d.a ^ d.b);
-    to->name = arena_strdup(m->arena, str_text(&whole));
-    str_clear(&whole);
-    str_addf(&whole,
-             "namespace %s_ {\nstruct args {\n%s};\n%s\nextern \"C\" __global__ void __launch_bounds__(%d)\n"
-             "%s(const args a)\n{\n%s}\n}\n",
-             to->name, part[0], part[1], CUDA_BLOCK, to->name, part[2]);
-    to->text = arena_strdup(m->arena, str_text(&whole));
+    struct str *part[] = {&m->member, &m->head, &m->body};
+    const char **kept[] = {&to->parts.member, &to->parts.head, &to->parts.body};
+    char name[20];
+    for (int i = 0; i < 3; i++) {
+        digest_bytes(&d, str_text(part[i]), strlen(str_text(part[i])));
+        *kept[i] = arena_strdup(m->arena, str_text(part[i]));
+        str_free(part[i]);
+    }
+    snprintf(name, sizeof name, "k%016" PRIx64, d.a ^ d.b);
+    to->name = arena_strdup(m->arena, name);
+    to->text = put_together(m->arena, name, &to->parts, "typedef args argument;",
+                            "    const args &a = given;\n    const int64_t block = blockIdx.x, blocks = gridDim.x;\n"
+                            "    (void)block, (void)blocks;\n");
     to->engine = engine;
     to->blocks = MIN((threads + CUDA_BLOCK - 1) / CUDA_BLOCK, MOST_BLOCKS);
-    if (to->nword > MOST_WORDS) status = fail(E_KERNEL, "%d words are too many for a kernel", to->nword);
-    str_free(&whole);
-    str_free(&m->member);
-    str_free(&m->head);
-    str_free(&m->body);
-    return status;
+    return to->nword > MOST_WORDS ? fail(E_KERNEL, "%d words are too many for a kernel", to->nword) : 0;
+}
+
+void
+cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many)
+{
+    char name[24], argument[128];
+    int room = MOST_WORDS / (s->nword + 1);
+    snprintf(name, sizeof name, "%sm", s->name);
+    snprintf(argument, sizeof argument, "struct argument {\n    int64_t end[%d];\n    args each[%d];\n};", room, room);
+    *many = *s;
+    many->room = room;
+    many->name = arena_strdup(a, name);
+    many->text =
+        put_together(a, name, &s->parts, argument,
+                     "    int i = 0;\n    while ((int64_t)blockIdx.x >= given.end[i]) i++;\n"
+                     "    const args &a = given.each[i];\n    const int64_t first = i > 0 ? given.end[i - 1] : 0;\n"
+                     "    const int64_t block = blockIdx.x - first, blocks = given.end[i] - first;\n");
 }
 
 struct making

@@ -34,8 +34,8 @@ each_of(struct making *m, int i, int64_t n)
     str_addf(&m->member, "    int64_t n%d;\n", i);
     making_word(m, (uint64_t)n);
     str_addf(&m->body,
-             "    for (int64_t p = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; p < a.n%d;\n"
-             "         p += (int64_t)gridDim.x * blockDim.x) {\n",
+             "    for (int64_t p = block * blockDim.x + threadIdx.x; p < a.n%d;\n"
+             "         p += blocks * blockDim.x) {\n",
              i);
 }
 
@@ -350,13 +350,13 @@ finders_of(int64_t n)
 
 /* The body, in which at(p) is element p; `first` begins what is allowed. */
 static const char find_body[] =
-    "    __shared__ double room[256];\n    const int64_t each = (a.n + gridDim.x - 1) / gridDim.x, from = blockIdx.x * "
+    "    __shared__ double room[256];\n    const int64_t each = (a.n + blocks - 1) / blocks, from = block * "
     "each;\n    const int64_t left = a.n - from, none = INT64_MAX;\n    team<256> all;\n    all.here = true;\n"
     "    all.room = room;\n    const int64_t place = all.fold_of<least>(left < each ? left : each, none, [&](int64_t "
     "i) "
     "{\n        const int64_t v = at(from + i);\n        const bool good = (uint64_t)v - (uint64_t)first < count;\n"
     "        return good || (a.has_also && v == a.also) ? none : from + i;\n    });\n"
-    "    if (threadIdx.x != 0) return;\n    int64_t *const found = a.scratch + blockIdx.x * 3;\n"
+    "    if (threadIdx.x != 0) return;\n    int64_t *const found = a.scratch + block * 3;\n"
     "    found[0] = place == none ? 0 : 1 + place;\n    found[1] = place == none ? 0 : at(place);\n"
     "    found[2] = first;\n";
 

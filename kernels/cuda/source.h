@@ -41,6 +41,10 @@ struct cuda_source {
     const char *engine;
     const char *name; /* of the kernel */
     const char *text;
+    struct cuda_parts {
+        const char *member, *head, *body;
+    } parts;        /* of the text */
+    int room;       /* it computes so many calls at once, at most; 0: one */
     int64_t blocks; /* 0: there is nothing to compute */
     int nword;      /* of its argument, 8 bytes each */
     uint64_t *word; /* with 0 where a run fills something in: */
@@ -74,6 +78,11 @@ int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct vi
 /* What op->allows forbids: each of the blocks looks through its part of the operand and leaves the first it finds, a
  * struct finding, in scratch, one behind the other. Of no operator but those that check data. */
 int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
+
+/* The kernel for several calls at once, which have the same text and differ in their words: each gets as many blocks as
+ * alone, and the same bits. Of one pass, not of a product. Its argument begins with the block behind each call's, in
+ * room words; the words of the calls follow. */
+void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
 extern const char cuda_device_text[]; /* device.cuh */
 

@@ -133,7 +133,7 @@ __syncthreads_or(int is)
 
 /* The entry of a kernel: run_<name>. */
 #define SHIM_KERNEL(name)                                                                                              \
-    static void call_##name(const void *words) { name##_::name(*(const name##_::args *)words); }                       \
+    static void call_##name(const void *words) { name##_::name(*(const name##_::argument *)words); }                   \
     extern "C" __attribute__((visibility("default"))) void run_##name(const void *words, long blocks, uint64_t seed)   \
     {                                                                                                                  \
         shim::launch(call_##name, words, blocks, 256, seed);                                                           \
