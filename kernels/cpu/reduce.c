@@ -7,7 +7,7 @@
  * at a time. Lanes of a fold are fixed by position: the same bits every run.
  *
  * One Zen 5 core, bench/kernels: f32{64,256} to one sum 0.9 us, to rows 2 us;
- * 16M elements at 29 GB/s (memory), over the outer dimension at 20 GB/s. 64 lanes
+ * 16M elements at 33 GB/s (memory), over the outer dimension at 30 GB/s. 64 lanes
  * hide the latency of an addition and of a maximum, which 16 do not (4x). */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/reduce.h"
@@ -223,6 +223,12 @@ reduce_ref(const struct kcall *k)
 
 /* ---- loops over a block ---- */
 
+/* Elements l to l + LANES, brought from memory: so far ahead, in bytes, that one core reads three 256 x 3072 of f32 in
+ * the time of two. */
+enum { AHEAD = 8192, LINE = 64 };
+#define BRING(x)                                                                                                       \
+    for (size_t line = 0; line < LANES * sizeof *(x); line += LINE) __builtin_prefetch((const char *)(x) + AHEAD + line)
+
 /* fold_NAME: one number from n elements and what came before (in *accumulator), in LANES lanes. */
 #define FOLD(name, type, acc, combine, lane_type, lane_combine)                                                        \
     VECTOR static void fold_##name(const void *from, int64_t n, void *accumulator)                                     \
@@ -233,8 +239,10 @@ reduce_ref(const struct kcall *k)
         int64_t i = 0;                                                                                                 \
         if (n >= LANES) {                                                                                              \
             for (int l = 0; l < LANES; l++) lane[l] = x[l];                                                            \
-            for (i = LANES; i + LANES <= n; i += LANES)                                                                \
+            for (i = LANES; i + LANES <= n; i += LANES) {                                                              \
+                BRING(x + i);                                                                                          \
                 for (int l = 0; l < LANES; l++) lane[l] = lane_combine(lane[l], x[i + l]);                             \
+            }                                                                                                          \
             for (int half = LANES / 2; half > 0; half /= 2)                                                            \
                 for (int l = 0; l < half; l++) lane[l] = lane_combine(lane[l], lane[l + half]);                        \
             *a = combine(*a, lane[0]);                                                                                 \
@@ -247,7 +255,12 @@ reduce_ref(const struct kcall *k)
     {                                                                                                                  \
         const type *x = from;                                                                                          \
         acc *a = accumulator;                                                                                          \
-        for (int64_t i = 0; i < n; i++) a[i] = combine(a[i], x[i]);                                                    \
+        int64_t i = 0;                                                                                                 \
+        for (; i + LANES <= n; i += LANES) {                                                                           \
+            BRING(x + i);                                                                                              \
+            for (int l = 0; l < LANES; l++) a[i + l] = combine(a[i + l], x[i + l]);                                    \
+        }                                                                                                              \
+        for (; i < n; i++) a[i] = combine(a[i], x[i]);                                                                 \
     }
 #define BOTH(name, type, acc, combine, lane_type, lane_combine)                                                        \
     FOLD(name, type, acc, combine, lane_type, lane_combine)                                                            \
