@@ -2,8 +2,9 @@
  *
  * What a plan holds beside activations - leaves, scratch, gradients, what is on its way - is known when it has been
  * made: what it holds too much, the next one's activations have less. With recompute = "auto" plans are
- * made with no, a quarter, half, three quarters and all of each stage computed again; then stages that have room keep
- * more. */
+ * made with no, a quarter, half, three quarters and all of each stage computed again, and with as much of each as it
+ * must in shares of memory; then one stage and another keeps more. Shares do not depend on the memory that there is:
+ * who has more tries what others try who have less, and is as fast. */
 #include "actors/session/fit.h"
 
 #include "actors/plan/account.h"
@@ -180,32 +181,86 @@ search_within(struct fitter *f, const int32_t *parts, struct plan **out)
     return !status || status == E_MEMORY ? plan_least(f, parts, out) : status;
 }
 
+/* Shares of what 1F1B holds when all is kept, ever a quarter more than the one before: what is tried at them does not
+ * depend on how much there is, and so whoever has more tries all that others try who have less. */
+static int64_t
+next_share(const struct fitter *f, int64_t share)
+{
+    return share ? share + MAX(1, share / 4) : MAX(1, f->base / 4);
+}
+
+/* A schedule that does with less may be the faster on the clock of all tasks. */
+static int
+search_below(struct fitter *f, const int32_t *parts, struct plan **best)
+{
+    int64_t taken = activations(f, (*best)->program), allowed = f->allowed;
+    for (int64_t most = next_share(f, 0); most < taken; most = next_share(f, most)) {
+        struct plan *p;
+        int status = plan_once(f, parts, (struct search){.most = most}, &p);
+        if (status == E_MEMORY) continue;
+        if (status) return status;
+        if (f->limit && measure_held(p, NULL) > f->limit)
+            plan_free(&p);
+        else
+            keep_faster(f, best, p);
+    }
+    f->allowed = allowed;
+    err_clear();
+    return 0;
+}
+
+/* Is what its name says any schedule that is fast? */
+static bool
+is_any(const struct fitter *f)
+{
+    const char *name = schedule_of(f);
+    return f->searched && !f->costs && (!strcmp(name, "auto") || !strcmp(name, "memory"));
+}
+
 static int
 plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
 {
     bool laid = f->o->auto_parallel != NULL; /* by a planner, within the limit as it reckons */
-    if (f->limit && f->searched && !laid) return search_within(f, parts, out);
-    TRY(plan_once(f, parts, (struct search){0}, out));
-    int status = f->limit && !laid ? measure_fits(*out, f->limit) : 0;
+    int status;
+    if (f->limit && f->searched && !laid) {
+        status = search_within(f, parts, out);
+    } else {
+        TRY(plan_once(f, parts, (struct search){0}, out));
+        status = f->limit && !laid ? measure_fits(*out, f->limit) : 0;
+    }
+    if (!status && is_any(f)) status = search_below(f, parts, out);
     if (status) plan_free(out);
     return status;
 }
 
 /* ---- how much to compute again ---- */
 
-/* The fastest so far. */
+/* The fastest so far, and what was tried. */
 struct found {
     struct plan *plan;
     double time;
     int64_t most; /* what activations might take */
     int32_t *parts;
+    const int32_t **tried;
+    int32_t ntried, capacity;
 };
+
+static bool
+is_tried(const struct found *best, const int32_t *parts, int32_t n)
+{
+    for (int32_t i = 0; i < best->ntried; i++)
+        if (!memcmp(best->tried[i], parts, sizeof *parts * (size_t)n)) return true;
+    return false;
+}
 
 /* Takes the plan of these parts if it fits and is faster. */
 static int
 try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
 {
     struct plan *p;
+    if (is_tried(best, parts, n)) return 0;
+    ARENA_GROW(&f->tmp, best->tried, best->ntried + 1, best->capacity);
+    best->tried[best->ntried++] = parts;
     int status = plan_within(f, parts, &p);
     if (status) return status == E_MEMORY ? 0 : status;
     double time = time_of(f, p);
@@ -221,18 +276,13 @@ try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
     return 0;
 }
 
-/* Do activations take no more than that in the schedule of the best plan, with these parts computed again? */
+/* Do activations take no more than that in 1F1B, with these parts computed again? */
 static bool
-has_room(struct fitter *f, const struct found *best, const int32_t *parts, int64_t bytes)
+has_room(struct fitter *f, const int32_t *parts, int64_t bytes)
 {
     int status;
-    const struct program *of = best->plan->program;
     struct program *p = laid_out(f, parts, &status);
     if (status) return false;
-    p->npool = of->npool;
-    p->pool = of->pool;
-    p->rule = of->rule;
-    p->fold = of->fold;
     bool good = activations(f, p) <= bytes;
     program_free(&p);
     return good;
@@ -242,27 +292,41 @@ enum { STEP = RECOMPUTE_PARTS / 4 };
 
 /* Lets stages that have room for it keep more, from the last one on: the first has the most pieces. */
 static int32_t *
-keep_more(struct fitter *f, int32_t n, const struct found *best, int64_t bytes)
+keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
 {
-    int32_t *parts = arena_dup(&f->tmp, best->parts, sizeof *parts * (size_t)n);
+    int32_t *parts = arena_dup(&f->tmp, most, sizeof *parts * (size_t)n);
     for (int32_t q = n - 1; q >= 0; q--)
-        for (parts[q] = 0; parts[q] < best->parts[q] && !has_room(f, best, parts, bytes);) parts[q] += STEP;
+        for (parts[q] = 0; parts[q] < most[q] && !has_room(f, parts, bytes);) parts[q] += STEP;
     return parts;
 }
 
-/* As long as that is faster: in the bytes that the best plan takes, and in all that it might. */
+/* One stage computes a step less again, as long as that is faster. */
 static int
 improve(struct fitter *f, int32_t n, struct found *best)
 {
     const struct plan *was;
     do {
         was = best->plan;
-        const int32_t *some = keep_more(f, n, best, activations(f, was->program));
-        const int32_t *most = keep_more(f, n, best, best->most);
-        if (!memcmp(most, best->parts, sizeof *most * (size_t)n)) break;
-        TRY(try_parts(f, some, n, best));
-        TRY(try_parts(f, most, n, best));
+        for (int32_t q = 0; q < n; q++) {
+            int32_t *parts = arena_dup(&f->tmp, best->parts, sizeof *parts * (size_t)n);
+            parts[q] -= STEP;
+            if (parts[q] >= 0) TRY(try_parts(f, parts, n, best));
+        }
     } while (best->plan != was);
+    return 0;
+}
+
+/* Of each stage as much as it must in 1F1B, in shares of its memory up to the most. */
+static int
+try_levels(struct fitter *f, int32_t n, struct found *best)
+{
+    int32_t *parts = ARENA_ARRAY(&f->tmp, int32_t, n);
+    int64_t most = best->most ? MIN(best->most, f->base) : f->base;
+    for (int32_t q = 0; q < n; q++) parts[q] = RECOMPUTE_PARTS;
+    for (int64_t share = next_share(f, 0); share <= most; share = next_share(f, share)) {
+        parts = keep_more(f, n, parts, share);
+        TRY(try_parts(f, parts, n, best));
+    }
     return 0;
 }
 
@@ -291,6 +355,8 @@ plan_auto(struct fitter *f, struct plan **out)
         least = f->least;
         smallest = again;
     }
+    if (!status && best.plan) status = try_levels(f, n, &best);
+    if (!best.plan) best.ntried = 0; /* one tells why */
     if (!status) status = best.plan ? improve(f, n, &best) : try_again(f, smallest, n, &best);
     if (!status && !best.plan) status = E_MEMORY; /* which the last one told */
     arena_fini(&f->tmp);
