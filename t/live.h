@@ -2,7 +2,8 @@
  *
  * The moments are those of executions that may happen, so that no arena in which the plan runs is smaller: acts one
  * after the other in the order of the plan, which is what the packing goes by; in pieces also acts as they are played
- * when tasks take all alike, or anything, and as they fill most. Any thread; nothing is kept. */
+ * when tasks take all alike, or anything, or some phases take long, and as they fill most. Any thread; nothing is kept.
+ */
 #ifndef RILLE_T_LIVE_H
 #define RILLE_T_LIVE_H
 
@@ -56,16 +57,26 @@ live_in_order(const struct plan *p, int32_t device, int32_t early, struct arena 
     return live_peak(p, device, act, n, a);
 }
 
-/* Play 0: all tasks take the same. -1: it does not end. */
+/* A number that looks random, of two. */
+static uint32_t
+live_random(uint32_t a, uint32_t b)
+{
+    uint32_t x = (a * 2654435761u ^ b) * 2246822519u;
+    x = (x ^ x >> 15) * 3266489917u;
+    return x ^ x >> 13;
+}
+
+/* How long tasks take. Play 0: all the same; odd ones: each what it likes; even ones: each phase of a stage a power of
+ * two, so that pieces gather before one of them. -1: it does not end. */
 static int64_t
 live_played(const struct plan *p, int32_t device, int play, struct arena *a)
 {
     int64_t nact, *cost = ARENA_ARRAY(a, int64_t, p->ntask + 1);
     struct act_time *act;
-    uint32_t random = (uint32_t)play;
     for (int32_t i = 0; i < p->ntask; i++) {
-        random = random * 1664525 + 1013904223;
-        cost[i] = 1 + (play ? random >> 20 : 1000);
+        uint32_t phase = (uint32_t)(p->task[i].stage * (PHASE_BATCH + 1) + p->task[i].phase);
+        uint32_t own = live_random((uint32_t)play, (uint32_t)i) >> 20;
+        cost[i] = play == 0 ? 1 : play % 2 ? 1 + own : (4096 + own) << live_random((uint32_t)play, phase) % 10;
     }
     return plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, a, &act, &nact)
                ? -1
@@ -90,10 +101,10 @@ live_growth(const struct plan *p, int32_t device, struct arena *a)
     return growth;
 }
 
-/* One act after the other, of those that may be next the one that leaves most on the device: whatever the schedule,
- * edges allow it. -1: it does not end. */
+/* One act after the other, of those that may be next one that adds bytes to the device: whatever the schedule, edges
+ * allow it. Try 0: the one that adds most, or takes least; the others: any of them. -1: it does not end. */
 static int64_t
-live_greedy(const struct plan *p, int32_t device, struct arena *a)
+live_greedy(const struct plan *p, int32_t device, int try, struct arena *a)
 {
     int64_t nact, most = 1, *growth = live_growth(p, device, a), *cost = ARENA_ARRAY(a, int64_t, p->ntask + 1);
     struct plan q = *p;
@@ -104,10 +115,11 @@ live_greedy(const struct plan *p, int32_t device, struct arena *a)
     for (int32_t i = 0; i < p->ntask; i++) most = MAX(most, growth[i] < 0 ? -growth[i] : growth[i]);
     for (int32_t i = 0; i < p->ntask; i++) {
         struct task *t = &q.task[i];
+        double share = (double)(growth[i] > 0 ? most - growth[i] : -growth[i]) / (double)most;
         cost[i] = 2;
         t->thread = 0;
         t->turn = growth[i] > 0 ? 0 : growth[i] == 0 ? 1 : 2;
-        t->lead = (int32_t)((double)(growth[i] > 0 ? most - growth[i] : -growth[i]) / (double)most * 0xffff);
+        t->lead = (int32_t)(try ? live_random((uint32_t)try, (uint32_t)i) >> 16 : share * 0xffff);
     }
     return plan_play(&q, cost, &(struct play_how){.share = PLAY_THREADS}, a, &act, &nact)
                ? -1
@@ -126,8 +138,8 @@ live_bytes(const struct plan *p, int64_t *arena, int64_t *live)
         if (p->device[i].scratch > p->device[d].scratch) d = i;
     *arena = p->device[d].scratch;
     *live = MAX(live_in_order(p, d, -1, &tmp), live_in_order(p, d, 0, &tmp));
-    *live = MAX(*live, live_greedy(p, d, &tmp));
-    for (int i = 0; i < nplay; i++) {
+    for (int i = 0; i <= nplay; i++) {
+        *live = MAX(*live, live_greedy(p, d, i, &tmp));
         *live = MAX(*live, live_played(p, d, i, &tmp));
         arena_reset(&tmp);
     }

@@ -3,8 +3,7 @@
  * recomputed, and with values aside.
  *
  * One layer of a transformer in pieces is an exception: the gradient of the whole batch, which its pieces slice, lies
- * beside what they write. So are some pipelines whose weight gradients wait: room for the pieces that come back, and
- * for those whose weight gradients are to come, does not fill at one moment. */
+ * beside what they write. (Models in stages: t/plan-packed.lua.) */
 #include "actors/session/compiled.h"
 #include "t/live.h"
 #include "t/net.h"
@@ -156,14 +155,14 @@ test_step(const char *what, net_fn *fn, int layers, int32_t devices, bool aside,
 }
 
 static void
-test_pipeline(const char *schedule, const int *dealt, int nstage, int pieces, double most)
+test_pipeline(const char *schedule, const int *dealt, int nstage, int pieces)
 {
     struct net n = {0};
     struct rille_graph_options g = {.micro_batches = pieces, .schedule = schedule};
     char name[200];
     open_net(&n, 1);
     snprintf(name, sizeof name, "%s, %d stages of %d layers, %d pieces", schedule, nstage, LAYERS, pieces);
-    check_step(&n, pipeline(&n, begin_step(&n, &g), dealt, nstage, LAYERS), most, name);
+    check_step(&n, pipeline(&n, begin_step(&n, &g), dealt, nstage, LAYERS), 1.05, name);
     net_close(&n);
 }
 
@@ -196,13 +195,11 @@ test_pipelines(void)
         const char *schedule;
         const int *dealt;
         int nstage;
-        double most;
-    } how[] = {{"gpipe", line, 4, 1.05},    {"1f1b", line, 4, 1.05},         {"zb-h1", line, 4, 1.17},
-               {"zb-h2", line, 4, 1.09},    {"interleaved", round, 8, 1.05}, {"zb-v", zigzag, 8, 1.09},
-               {"v-half", zigzag, 8, 1.06}, {"v-min", zigzag, 8, 1.05}};
+    } how[] = {{"gpipe", line, 4},        {"1f1b", line, 4},   {"zb-h1", line, 4},    {"zb-h2", line, 4},
+               {"interleaved", round, 8}, {"zb-v", zigzag, 8}, {"v-half", zigzag, 8}, {"v-min", zigzag, 8}};
     for (size_t i = 0; i < countof(how); i++)
         for (int pieces = 4; pieces <= 16; pieces *= 2)
-            test_pipeline(how[i].schedule, how[i].dealt, how[i].nstage, pieces, how[i].most);
+            test_pipeline(how[i].schedule, how[i].dealt, how[i].nstage, pieces);
 }
 
 int
