@@ -120,6 +120,9 @@ struct rille_worker_info {
     uint64_t bytes;
     char host[64], devices[256], state[16]; /* devices: "cpu:2 cpu:3" */
     double heartbeat;                       /* seconds since the last one */
+    int64_t acts;                           /* in all runs */
+    double busy;                            /* seconds for which its devices had work in them, all together */
+    double slow; /* how many times as long its acts take as those of workers that do the same; 0: not much longer */
 };
 /* Describes the i-th worker; false: there is none. Without a cluster this process is the only one. */
 bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out);

@@ -52,7 +52,7 @@ workers(lua_State *L)
     struct rille_worker_info w;
     lua_newtable(L);
     for (int i = 0; rille_worker_info(shell_of(L)->session, i, &w); i++) {
-        lua_createtable(L, 0, 6);
+        lua_createtable(L, 0, 9);
         lua_pushinteger(L, w.rank);
         lua_setfield(L, -2, "rank");
         lua_pushinteger(L, w.pid);
@@ -63,6 +63,11 @@ workers(lua_State *L)
         lua_setfield(L, -2, "state");
         lua_pushnumber(L, w.heartbeat);
         lua_setfield(L, -2, "heartbeat");
+        lua_pushinteger(L, w.acts);
+        lua_setfield(L, -2, "acts");
+        lua_pushnumber(L, w.busy);
+        lua_setfield(L, -2, "busy");
+        if (w.slow > 0) lua_pushnumber(L, w.slow), lua_setfield(L, -2, "slow");
         push_devices(L, w.devices);
         lua_setfield(L, -2, "devices");
         lua_rawseti(L, -2, i + 1);

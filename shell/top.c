@@ -203,28 +203,69 @@ stop(struct watch *w)
     sigaction(SIGRTMIN, &w->before, NULL);
 }
 
-int
-top_run(lua_State *L, int nargs)
-{
-    struct watch w = {.columns = print_columns()};
-    memset(&top, 0, sizeof top);
-    top.s = shell_of(L)->session;
-    top.begin = clock_seconds();
-    w.live = start_timer(&w);
-    start_painter(&w);
-    int code = lua_pcall(L, nargs, LUA_MULTRET, 0);
-    stop(&w);
-    paint(stdout, w.columns, true);
-    return code;
-}
-
-/* ---- the session as it is ---- */
+/* ---- workers ---- */
 
 static double
 rate(int64_t now, int64_t before, double seconds)
 {
     return seconds > 0 ? (double)(now - before) / seconds : 0;
 }
+
+enum { WORKERS = 64 };
+struct worked { /* by the workers of all hosts, as listed, until the last picture */
+    double busy[WORKERS];
+    int64_t acts[WORKERS];
+};
+
+static void
+note_workers(struct rille_session *s, struct worked *out)
+{
+    struct rille_worker_info w;
+    for (int i = 0; i < WORKERS && rille_worker_info(s, i, &w); i++) {
+        out->busy[i] = w.busy;
+        out->acts[i] = w.acts;
+    }
+}
+
+/* What the workers of all hosts did since then, as the ends of their runs told. Lines that were written. */
+static int
+paint_workers(struct rille_session *s, struct worked *before, double seconds, const char *clear)
+{
+    struct rille_worker_info w;
+    int i;
+    for (i = 0; i < WORKERS && rille_worker_info(s, i, &w); i++) {
+        double share = seconds > 0 ? (w.busy - before->busy[i]) / seconds : 0;
+        printf("  worker %-3d %-16.16s %-8s %9.1f acts a second, busy %3.0f %%", w.rank, w.host, w.state,
+               rate(w.acts, before->acts[i], seconds), 100 * share);
+        if (w.slow > 0) printf(", slow: %.1f times as long as others", w.slow);
+        printf("%s\n", clear);
+    }
+    note_workers(s, before);
+    return i;
+}
+
+/* ---- a line, watched ---- */
+
+int
+top_run(lua_State *L, int nargs)
+{
+    struct watch w = {.columns = print_columns()};
+    struct worked worked;
+    memset(&top, 0, sizeof top);
+    top.s = shell_of(L)->session;
+    note_workers(top.s, &worked);
+    top.begin = clock_seconds();
+    w.live = start_timer(&w);
+    start_painter(&w);
+    int code = lua_pcall(L, nargs, LUA_MULTRET, 0);
+    double seconds = clock_seconds() - top.begin;
+    stop(&w);
+    paint(stdout, w.columns, true);
+    if (rille_in_cluster(top.s)) paint_workers(top.s, &worked, seconds, "");
+    return code;
+}
+
+/* ---- the session as it is ---- */
 
 static void
 put_counters(const struct rille_counters *c, const struct rille_counters *before, double seconds, const char *clear)
@@ -241,7 +282,8 @@ put_counters(const struct rille_counters *c, const struct rille_counters *before
 
 /* Lines that were written. */
 static int
-paint_session(struct rille_session *s, struct rille_counters *before, double seconds, const char *clear)
+paint_session(struct rille_session *s, struct rille_counters *before, struct worked *worked, double seconds,
+              const char *clear)
 {
     struct rille_device_info d;
     struct rille_counters now = {0};
@@ -250,7 +292,7 @@ paint_session(struct rille_session *s, struct rille_counters *before, double sec
     for (i = 0; rille_device_info(s, i, &d); i++) {
         doing[0] = 0;
         if (d.thread < 0)
-            strcpy(doing, "on another host");
+            strcpy(doing, "on another host"); /* its worker's line says how busy it is */
         else
             rille_doing_thread(s, d.thread, doing, sizeof doing); /* false: no run needed that thread yet */
         printf("  %s:%-3d %9.1f MiB live  ", d.kind, d.device, (double)d.live_bytes / 1048576);
@@ -258,6 +300,7 @@ paint_session(struct rille_session *s, struct rille_counters *before, double sec
         printf("%.*s%s\n", columns < 80 ? 9 : columns - 60, *doing ? doing : "idle", clear);
     }
     if (i == 0) printf("  no device was used yet%s\n", clear), i = 1;
+    if (rille_in_cluster(s)) i += paint_workers(s, worked, seconds, clear);
     rille_count(s, &now);
     put_counters(&now, before, seconds, clear);
     *before = now;
@@ -269,10 +312,11 @@ top_watch(lua_State *L)
 {
     struct rille_session *s = shell_of(L)->session;
     struct rille_counters before = {0};
+    struct worked worked = {0};
     struct termios terminal;
     double last = clock_seconds();
     rille_count(s, &before);
-    int lines = paint_session(s, &before, 0, "");
+    int lines = paint_session(s, &before, &worked, 0, "");
     if (!start_keys(&terminal, ISIG)) return;
     printf("  q leaves\n");
     fflush(stdout);
@@ -280,7 +324,7 @@ top_watch(lua_State *L)
         double now = clock_seconds(), seconds = now - last;
         last = now;
         printf("\033[%dA\r", lines + 1);
-        lines = paint_session(s, &before, seconds, "\033[K");
+        lines = paint_session(s, &before, &worked, seconds, "\033[K");
         printf("  q leaves\033[K\n\033[J");
         fflush(stdout);
     }

@@ -58,6 +58,7 @@ struct told {
     int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
     uint64_t arenas, forgotten; /* the first number of the last HAVE; the last FORGET */
     char refusal[256];
+    int slow;                   /* rank of the last SLOW */
     uint32_t flags[6], made[6]; /* of the last MAKE and FORM, by peer */
     char ports[6][64];          /* of the last FORM or PORTS */
 };
@@ -87,6 +88,7 @@ keep_tell(void *arg, const struct notice *n)
     struct told *t = arg;
     t->last = *n;
     t->n[n->kind]++;
+    if (n->kind == NOTICE_SLOW) t->slow = n->rank;
     if (n->kind == NOTICE_HAVE) memcpy(&t->arenas, n->packet->arenas.bytes, sizeof t->arenas);
     snprintf(t->text, sizeof t->text, "%s", n->text ? n->text : "");
 }
@@ -429,6 +431,71 @@ test_silent_speaker(void)
     coordinator_free(&c);
 }
 
+/* n runs in which rank r acts acts[r] times and is busy for ms[r]. */
+static void
+run_four(struct coordinator *c, uint32_t *seq, int n, const int acts[FOUR], const int ms[FOUR])
+{
+    static const unsigned char digest[CLUSTER_ID] = "plan";
+    static const struct places places[] = {{NULL, 0}};
+    static const uint64_t arenas[] = {0, 64};
+    static uint32_t run;
+    struct start s = {.program = 7, .bytes = "program", .nbyte = 8, .places = places};
+    memcpy(s.digest, digest, CLUSTER_ID);
+    memcpy(s.outline, digest, CLUSTER_ID);
+    for (int i = 0; i < n; i++) {
+        s.run = ++run;
+        coordinator_start(c, &s);
+        if (coordinator_phase(c) == CLUSTER_SHIP) {
+            const struct packet have = {.kind = PACKET_HAVE,
+                                        .program = 7,
+                                        .digest = {digest, CLUSTER_ID},
+                                        .outline = {digest, CLUSTER_ID},
+                                        .arenas = {(const void *)arenas, sizeof arenas}};
+            ++*seq;
+            for (int r = 0; r < FOUR; r++) say(c, r, have, 1, *seq);
+        }
+        ++*seq;
+        for (int r = 0; r < FOUR; r++) {
+            const uint64_t busy[] = {(uint64_t)r, (uint64_t)ms[r] * 1000000};
+            say(c, r,
+                (struct packet){.kind = PACKET_END,
+                                .run = s.run,
+                                .node = -1,
+                                .count = (uint64_t)acts[r],
+                                .busy = {(const void *)busy, sizeof busy}},
+                1, *seq);
+        }
+    }
+}
+
+static void
+test_slow(void)
+{
+    static const struct {
+        int acts[FOUR], ms[FOUR], slow; /* rank; -1: nobody */
+        const char *name;
+    } row[] = {
+        {{9, 9, 9, 9}, {50, 51, 49, 50}, -1, "of equals nobody is slow"},
+        {{9, 9, 9, 9}, {50, 51, 140, 50}, 2, "who takes nearly three times as long as others is"},
+        {{9, 9, 9, 9}, {50, 51, 90, 50}, -1, "who takes less than twice as long is not"},
+        {{9, 9, 8, 9}, {50, 51, 140, 50}, -1, "nor who does something else"},
+        {{9, 9, 8, 8}, {50, 51, 40, 140}, 3, "two that do the same are compared"},
+        {{9, 9, 9, 9}, {1, 1, 9, 1}, -1, "what is over in a moment says nothing"},
+        {{9, 9, 9, 9}, {140, 140, 140, 50}, -1, "who is faster makes the others not slow"},
+    };
+    for (size_t i = 0; i < countof(row); i++) {
+        struct told t = {0};
+        struct coordinator *c = gather_four(&t);
+        uint32_t seq = 2;
+        form_four(c);
+        run_four(c, &seq, 40, row[i].acts, row[i].ms);
+        double times = row[i].slow >= 0 ? coordinator_slow(c, row[i].slow) : 2;
+        ok(t.n[NOTICE_SLOW] == (row[i].slow >= 0) && t.slow == (row[i].slow >= 0 ? row[i].slow : 0) && times >= 2,
+           "%s; it is told once", row[i].name);
+        coordinator_free(&c);
+    }
+}
+
 /* What a large cluster costs its controller. */
 static void
 test_scale(void)
@@ -460,6 +527,7 @@ main(void)
     test_found_again();
     test_speaker();
     test_silent_speaker();
+    test_slow();
     test_scale();
     test_seeds(1);
     test_seeds(2);

@@ -76,6 +76,11 @@ one=$stdout
 go launch -n 2 -d cpu:1 stats.lua
 ok "a step's statistics and time line come from the workers" [ "$code $stdout" = "0 $one" ]
 
+printf 'x = rille.ones({8, 8}, {placement = rille.placement("cpu", {0, 1, 2, 3}), sbp = "S(0)"})\n:top (x * 2):sum():item()\n:top\n' >top.in
+RILLE_HOSTS=2 timeout 60 "$rille" launch -n 4 -d cpu:1 -i -e '' <top.in >out 2>err
+is ":top shows the workers of all hosts, of a line and of the session" \
+  "$(grep -cE 'worker [01] .* busy +[0-9]+ %' out) $(grep -cE 'worker [23] +host1 +ready .* busy +[0-9]+ %' out)" "4 4"
+
 # What is shown of a step is of all hosts: devices, actors, the parts of the plan, when each act was.
 cat >hosts.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})

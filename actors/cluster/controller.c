@@ -170,6 +170,17 @@ take_end(struct cluster *c, int rank, const struct packet *p)
     }
 }
 
+/* Its host is the one to look at. */
+static void
+say_slow(struct cluster *c, const struct notice *n)
+{
+    const struct member_info *m = coordinator_member(c->c, n->rank);
+    struct str text = {0};
+    str_addf(&text, "worker %d (%s, pid %d) is slow: %s", n->rank, m->host, (int)m->pid, n->text);
+    if (c->options.say) c->options.say(c->options.arg, str_text(&text));
+    str_free(&text);
+}
+
 static void
 on_tell(void *arg, const struct notice *n)
 {
@@ -182,6 +193,7 @@ on_tell(void *arg, const struct notice *n)
         break;
     case NOTICE_LOST: note_loss(c, n); break;
     case NOTICE_ACTS: take_end(c, n->rank, n->packet); break;
+    case NOTICE_SLOW: say_slow(c, n); break;
     case NOTICE_FILED: control_filed(c, n); break;
     case NOTICE_HAVE: take_have(c, n->rank, n->packet); break;
     case NOTICE_ENDED:
@@ -718,6 +730,9 @@ describe(const struct cluster *c, int rank, struct cluster_worker *out)
     snprintf(out->host, sizeof out->host, "%s", m->host ? m->host : "");
     snprintf(out->state, sizeof out->state, "%s", member_state_text(m->state));
     if (m->state != MEMBER_LOST) print_devices(c, rank, out->devices, sizeof out->devices);
+    out->acts = (int64_t)m->acts;
+    out->busy = (double)m->busy_ns * 1e-9;
+    out->slow = coordinator_slow(c->c, rank);
     out->heartbeat = (double)(now_ns() - c->process[rank].heard_ns) * 1e-9;
 }
 

@@ -67,6 +67,8 @@ struct cluster_worker {
     uint64_t bytes;
     char host[64], devices[256], state[16]; /* devices: "cpu:2 cpu:3" */
     double heartbeat;                       /* seconds since the last one */
+    int64_t acts;                           /* in all runs */
+    double busy, slow;                      /* seconds, of all its devices; coordinator_slow() */
 };
 bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out); /* the i-th that is or was a member */
 

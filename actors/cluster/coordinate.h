@@ -5,8 +5,17 @@
 
 #include "actors/cluster/coordinator.h"
 
+/* What a worker did since they were compared last. */
+struct pace {
+    uint64_t acts, busy_ns;
+    double times; /* how much longer than others it took before that; 0: not */
+    int32_t rank;
+    bool told;
+};
+
 struct member {
     struct member_info info;
+    struct pace pace;
     uint32_t sent, seen, said; /* numbers of packets of its link; said: by its heartbeat */
     uint64_t pulses;
     bool ended;    /* in this run */
@@ -71,6 +80,7 @@ struct coordinator {
     int nshipped, shipped_capacity;
     struct slot slot[CLUSTER_SLOTS];
     int nslot;
+    uint32_t npaced;         /* runs that members' paces count */
     struct start start;      /* in SHIP and RUN */
     int status, blame, node; /* the first failure of the run */
     char text[WIRE_TEXT];
@@ -122,6 +132,10 @@ coordinate_last(struct coordinator *c)
 void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
+
+/* coordinator_pace.c: an END came; all of a run that did not fail have come. */
+void coordinate_worked(struct coordinator *c, int rank, const struct packet *p);
+void coordinate_pace(struct coordinator *c);
 
 /* coordinator_run.c */
 void coordinate_have(struct coordinator *c, int rank, const struct packet *p);

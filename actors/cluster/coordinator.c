@@ -344,6 +344,12 @@ coordinator_member(const struct coordinator *c, int rank)
     return &c->member[rank].info;
 }
 
+double
+coordinator_slow(const struct coordinator *c, int rank)
+{
+    return c->member[rank].pace.times;
+}
+
 uint32_t
 coordinator_slot(const struct coordinator *c, int slot)
 {

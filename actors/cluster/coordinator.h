@@ -84,9 +84,10 @@ struct member_info {
     int memory; /* -1: the world has not yet been full */
     char *host, *devices;
     uint32_t pid, cores;
-    uint64_t bytes, beats; /* bytes: of its host's memory */
-    int missed;            /* ticks since the last sign of life */
-    int lag;               /* ticks for which a packet that it sent has not come */
+    uint64_t bytes, beats;  /* bytes: of its host's memory */
+    int missed;             /* ticks since the last sign of life */
+    uint64_t acts, busy_ns; /* in all runs: of all its devices */
+    int lag;                /* ticks for which a packet that it sent has not come */
 };
 
 enum notice_kind {
@@ -95,6 +96,7 @@ enum notice_kind {
     NOTICE_REFUSED, /* the coordinator did not let in one that wanted to join; text */
     NOTICE_LOST,    /* rank, text */
     NOTICE_ACTS,    /* rank; the packet that brought them */
+    NOTICE_SLOW,    /* rank, text: it computes slower than those who do the same; once */
     NOTICE_FILED,   /* rank; the packet that says what became of a file */
     NOTICE_HAVE,    /* rank; the packet that says what it made of a program */
     NOTICE_ENDED,   /* the run (or the making of its program) is over: status, rank of the first failure, text, node */
@@ -201,6 +203,8 @@ int coordinator_recover(struct coordinator *c, int workers);
 void coordinator_bye(struct coordinator *c, int status);
 
 enum coordinator_phase coordinator_phase(const struct coordinator *c);
+/* How many times as long its acts took as those of others who do the same, when they were compared last; 0: not. */
+double coordinator_slow(const struct coordinator *c, int rank);
 const struct member_info *coordinator_member(const struct coordinator *c, int rank);
 /* Which rank runs each slot in this epoch. */
 uint32_t coordinator_slot(const struct coordinator *c, int slot);

@@ -251,8 +251,11 @@ coordinate_end(struct coordinator *c, int rank, const struct packet *p)
     m->ended = true;
     m->info.state = MEMBER_READY;
     if (blame(c, rank, (int)MIN(p->status, (uint32_t)UINT8_MAX), p->node, p->text)) coordinate_stop(c, STOP_FAILED);
+    coordinate_worked(c, rank, p);
     coordinate_tell(c, (struct notice){.kind = NOTICE_ACTS, .rank = rank, .run = p->run, .packet = p});
-    if (coordinate_last(c)) end_run(c, p);
+    if (!coordinate_last(c)) return;
+    if (!c->status) coordinate_pace(c);
+    end_run(c, p);
 }
 
 void

@@ -142,6 +142,9 @@ rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out)
     if (!cluster_worker(s->cluster, i, &w)) return false;
     *out = (struct rille_worker_info){
         .rank = w.rank, .pid = w.pid, .cores = w.cores, .bytes = w.bytes, .heartbeat = w.heartbeat};
+    out->acts = w.acts;
+    out->busy = w.busy;
+    out->slow = w.slow;
     memcpy(out->host, w.host, sizeof out->host);
     memcpy(out->devices, w.devices, sizeof out->devices);
     memcpy(out->state, w.state, sizeof out->state);

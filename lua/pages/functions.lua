@@ -305,7 +305,7 @@ curve = rille.whatif(step, {mesh = {2}, memory = {1e6, 10}})]],
   },
   workers = {
     sign = "rille.workers()",
-    text = "the worker processes: {rank =, host =, pid =, devices =, state =, heartbeat =}",
+    text = "the worker processes: {rank =, host =, pid =, devices =, state =, heartbeat =, acts =, busy =}; slow = 2.4: its acts take so many times as long as those of others who do the same",
     shows = "rille.workers()[1] == nil",
     gives = "false",
   },

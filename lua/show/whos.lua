@@ -125,7 +125,8 @@ end
 function whos.workers(columns)
   local rows = {{"rank", "state", "pid", "host", "heard of", "devices"}}
   for _, w in ipairs(rille.workers()) do
-    rows[#rows + 1] = {tostring(w.rank), w.state, tostring(w.pid), w.host, ("%.1f s ago"):format(w.heartbeat), runs_of(w.devices)}
+    local state = w.slow and ("%s, %.1f times as slow as others"):format(w.state, w.slow) or w.state
+    rows[#rows + 1] = {tostring(w.rank), state, tostring(w.pid), w.host, ("%.1f s ago"):format(w.heartbeat), runs_of(w.devices)}
   end
   return paint.table(rows, columns, {3, 4})
 end

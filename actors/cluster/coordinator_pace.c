@@ -1,0 +1,81 @@
+/* coordinator_pace.c - who computes slower than those who do the same.
+ *
+ * Each END says how often a worker acted and for how long its devices had work. After some runs those that acted
+ * equally often are compared: replicas do, stages of a pipeline do not. One that needs more than twice what the others'
+ * median needs, and by more than chance would have it, is told of once: a run is as slow as it is. Waiting is no work,
+ * so that who waits for a slow one does not look like one. */
+#include "actors/cluster/coordinate.h"
+
+#include "runtime/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW = 16, TIMES = 2 };
+static const uint64_t excess_ns = 200000000;
+
+static int
+by_acts_and_busy(const void *a, const void *b)
+{
+    const struct pace *x = *(struct pace *const *)a, *y = *(struct pace *const *)b;
+    if (x->acts != y->acts) return x->acts < y->acts ? -1 : 1;
+    return x->busy_ns < y->busy_ns ? -1 : x->busy_ns > y->busy_ns;
+}
+
+static void
+tell(struct coordinator *c, struct pace *p)
+{
+    char text[128];
+    if (p->told) return;
+    p->told = true;
+    snprintf(text, sizeof text, "its acts take %.1f times as long as those of workers that do the same", p->times);
+    coordinate_tell(c, (struct notice){.kind = NOTICE_SLOW, .rank = p->rank, .text = text});
+}
+
+/* n that acted equally often, by how long they were busy. The median of the others is beside the middle. */
+static void
+compare(struct coordinator *c, struct pace **p, int n)
+{
+    int middle = (n - 2) / 2;
+    for (int i = 0; i < n && n > 1; i++) {
+        uint64_t others = p[i <= middle ? middle + 1 : middle]->busy_ns;
+        bool slow = p[i]->busy_ns > TIMES * others && p[i]->busy_ns - others > excess_ns;
+        p[i]->times = slow ? (double)p[i]->busy_ns / (double)MAX(others, 1) : 0;
+        if (slow) tell(c, p[i]);
+    }
+}
+
+void
+coordinate_pace(struct coordinator *c)
+{
+    if (++c->npaced % WINDOW) return;
+    struct pace **p = must_alloc(sizeof *p * (size_t)c->options.world);
+    int n = 0;
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r])) (p[n++] = &c->member[r].pace)->rank = r;
+    qsort(p, (size_t)n, sizeof(struct pace *), by_acts_and_busy);
+    for (int first = 0, i = 1; i <= n; i++) {
+        if (i < n && p[i]->acts == p[first]->acts) continue;
+        compare(c, p + first, i - first);
+        first = i;
+    }
+    for (int i = 0; i < n; i++) p[i]->acts = p[i]->busy_ns = 0;
+    free(p);
+}
+
+void
+coordinate_worked(struct coordinator *c, int rank, const struct packet *p)
+{
+    struct member *m = &c->member[rank];
+    uint64_t busy = 0;
+    for (uint32_t i = 0; i + 16 <= p->busy.n; i += 16) {
+        uint64_t pair[2];
+        memcpy(pair, p->busy.bytes + i, sizeof pair);
+        busy += pair[1];
+    }
+    m->pace.acts += p->count;
+    m->pace.busy_ns += busy;
+    m->info.acts += p->count;
+    m->info.busy_ns += busy;
+}
