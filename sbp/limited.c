@@ -195,6 +195,14 @@ is_idle(const struct limited *m, int32_t idle)
     return idle >= (is_large(m) || m->best->cost >= NET_NEVER ? IDLE_LARGE : IDLE);
 }
 
+/* What a bound gains at least, for it not to be idle. */
+static int64_t
+worth_while(const struct limited *m)
+{
+    int64_t gap = m->best->cost >= NET_NEVER ? 0 : below(m) - m->best_bound;
+    return MAX(MAX(0, m->best_bound / 100000), m->best_bound < 0 ? 0 : gap / 200);
+}
+
 /* Prices rise and fall until the bound no longer does. Returns the best bound, scaled. */
 static int64_t
 raise(struct limited *m)
@@ -205,7 +213,7 @@ raise(struct limited *m)
         int64_t bound = bound_now(m, &found), was = m->best->cost;
         tried++;
         if (bound >= NET_NEVER) return NET_NEVER;
-        idle = bound > m->best_bound + MAX(0, m->best_bound / 100000) ? 0 : idle + 1;
+        idle = bound > m->best_bound + worth_while(m) ? 0 : idle + 1;
         if (bound > m->best_bound) {
             m->best_bound = bound;
             memcpy(m->best_price, m->limit.price, sizeof *m->best_price * (size_t)m->limit.ntime);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 16, LARGE = 600, HUB = 64, TRIES = 5 };
+enum { SMALL = 16, LARGE = 4000, HUB = 64, TRIES = 5 };
 
 static uint64_t
 draw(struct nearby *w, uint64_t n)
@@ -80,7 +80,7 @@ widen(void *arg, const struct taking *t)
 void
 nearby_begin(struct nearby *w, const struct folded *f, struct limit *m, const struct solve_options *o)
 {
-    int32_t n = f->c->nvar, most = 1;
+    int32_t n = f->c->nvar, large = MIN(LARGE, n), most = 1;
     *w = (struct nearby){.f = f, .limit = m, .o = o, .ntime = m->ntime, .random = 1, .size = 2 * SMALL};
     for (int32_t v = 0; v < n; v++) most = MAX(most, f->c->var[v].n);
     w->begin = ARENA_ARRAY(&w->arena, int32_t, n + 1);
@@ -93,8 +93,8 @@ nearby_begin(struct nearby *w, const struct folded *f, struct limit *m, const st
     w->near = ARENA_ARRAY(&w->arena, int32_t, n + 1);
     w->at = ARENA_ARRAY(&w->arena, int32_t, n + 1);
     w->tried = ARENA_ARRAY(&w->arena, int32_t, 2 * (LARGE + 1));
-    w->extra = ARENA_ARRAY(&w->arena, int64_t *, LARGE + 1);
-    for (int32_t k = 0; k <= LARGE; k++) w->extra[k] = ARENA_ARRAY(&w->arena, int64_t, most);
+    w->extra = ARENA_ARRAY(&w->arena, int64_t *, large + 1);
+    for (int32_t k = 0; k <= large; k++) w->extra[k] = ARENA_ARRAY(&w->arena, int64_t, most);
     for (int32_t v = 0; v < n; v++) {
         int32_t span[2] = {INT32_MAX, 0};
         for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) each_taking(w, f->node[k].node, widen, span);
