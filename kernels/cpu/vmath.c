@@ -7,11 +7,12 @@
  * written out, and exact where a machine has none (and slow there): one build
  * gives the same bits everywhere.
  *
- * One Zen 5 core, elements from cache: exp, log, sigmoid, silu 0.2 ns each, tanh,
- * gelu and its derivative 0.3 ns. */
+ * One Zen 5 core, elements from cache: sigmoid, silu 0.19 ns each, exp, log, tanh
+ * 0.23, gelu and its derivative 0.28. */
 #pragma GCC optimize("O3", "no-trapping-math", "schedule-insns")
 #include "kernels/cpu/vmath.h"
 
+#include "runtime/base.h"
 #include "runtime/simd.h"
 
 #include <math.h>
@@ -22,6 +23,14 @@ INLINE float
 power_of_two(int32_t n)
 {
     return float_of((uint32_t)(n + 127) << 23);
+}
+
+/* The lesser of two numbers that are not below zero, of NaN and another the other: their bits are in the same order,
+ * and whole numbers are compared and selected by one instruction. */
+INLINE float
+at_most(float a, float most)
+{
+    return float_of(MIN(bits_of(a), bits_of(most)));
 }
 
 /* The nearest whole number of |x| < 2^22: adding 1.5 * 2^23 leaves no room for a fraction. */
@@ -50,8 +59,8 @@ exp_rest(float x, float n)
     return fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, x));
 }
 
-/* 2^raise e^(x + rest), where no power of two leaves the range; for NaN anything. A sum that has no room for a fraction
- * has the whole number in its low bits, from where it is added to the exponent. */
+/* 2^raise e^(x + rest), where no power of two leaves the range; for NaN anything; a rest of -0 costs nothing. A sum
+ * that has no room for a fraction has the whole number in its low bits, from where it is added to the exponent. */
 INLINE float
 exp_raised(float x, float rest, float raise)
 {
@@ -71,12 +80,18 @@ exp_one(float x)
     return x != x ? x : y;
 }
 
+/* -|x|, but not below -110. */
+INLINE float
+below_zero(float x)
+{
+    return -at_most(fabsf(x), 110.0f);
+}
+
 /* 2^64 e^-|x|, beyond 110 as there: who takes 2^-64 off at the end rounds to a subnormal once. */
 INLINE float
 exp_below(float x)
 {
-    float a = fabsf(x);
-    return exp_raised(a > 110.0f ? -110.0f : -a, 0, 64.0f);
+    return exp_raised(below_zero(x), -0.0f, 64.0f);
 }
 
 /* log x = e ln 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2). */
@@ -115,7 +130,7 @@ tanh_one(float x)
     q = fmaf(q, u, -0.0538514094f);
     q = fmaf(q, u, 0.13332773f);
     q = fmaf(q, u, -0.33333329f);
-    float near = fmaf(a * u, q, a), far = 1.0f - 2.0f / (exp_raised(a > 10.0f ? 20.0f : 2.0f * a, 0, 0) + 1.0f);
+    float near = fmaf(a * u, q, a), far = 1.0f - 2.0f / (exp_raised(at_most(2.0f * a, 20.0f), -0.0f, 0) + 1.0f);
     return x != x ? x : copysignf(a < 0.625f ? near : far, x);
 }
 
@@ -170,7 +185,7 @@ tail(float a, float e)
 INLINE float
 erf_one(float x)
 {
-    float a = fabsf(x), t = a > 10.2f ? 10.2f : a;
+    float a = fabsf(x), t = at_most(a, 10.2f);
     float far = copysignf(1.0f - 0x2p-64f * tail(t * 1.41421356f, exp_minus_square(t, 1.0f)), x);
     return a < ERF_NEAR ? erf_near(x) : x != x ? x : far;
 }
@@ -179,9 +194,9 @@ erf_one(float x)
 INLINE float
 gelu_one(float x)
 {
-    float a = fabsf(x), t = a > 14.4f ? 14.4f : a;
+    float t = at_most(fabsf(x), 14.4f);
     float below = t * tail(t, exp_minus_square(t, 0.5f)) * 0x1p-64f; /* |x| Phi(-|x|) */
-    return x < 0 ? -below : x - below;
+    return (x < 0 ? -0.0f : x) - below;
 }
 
 /* Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi); beyond 9.2 it is 1 or 0. */
@@ -189,7 +204,7 @@ INLINE float
 gelu_derivative_one(float x)
 {
     float z = x > 9.2f ? 9.2f : x < -9.2f ? -9.2f : x;
-    float e = exp_raised(-0.5f * z * z, 0, 0), lower = tail(fabsf(z), e);
+    float e = exp_raised(-0.5f * z * z, -0.0f, 0), lower = tail(fabsf(z), e);
     return fmaf(z * 0.398942280f, e, x < 0 ? lower : 1.0f - lower);
 }
 
@@ -217,8 +232,8 @@ gelu_tanh_derivative_one(float x)
 INLINE float
 silu_one(float x)
 {
-    float e = exp_below(x), up = 1.0f / (1.0f + e * 0x1p-64f);
-    return x < 0 ? (x < -110.0f ? -110.0f : x) * (e * up) * 0x1p-64f : x * up;
+    float a = below_zero(x), e = exp_raised(a, -0.0f, 64.0f), up = 1.0f / (1.0f + e * 0x1p-64f);
+    return x < 0 ? a * (e * up) * 0x1p-64f : x * up;
 }
 
 /* sin x (quarter 0) or cos x (quarter 1) for |x| < FAR: x = k pi / 2 + r, pi / 2 in three parts. */
