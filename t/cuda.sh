@@ -81,6 +81,11 @@ if command -v c++ >/dev/null; then
     print(x:sum():to_global{placement = p, sbp = "B"}:item(), x:to_global{placement = p, sbp = "B"}[7]:item())'
   ok "a move brings what it moves" prints $'36.0\t8.0' env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0,cuda:1x3 -e "$moving"
   ok "by kernels, bit by bit or adding up" sh -c "grep -l . '$dir'/moves/*.cubin | wc -l | grep -qx [3-9]"
+  wide='local ranks = {} for i = 1, 64 do ranks[i] = i - 1 end
+    local p = rille.placement("cuda", ranks)
+    local x = rille.arange(64):to_global{placement = p, sbp = "S(0)"}:to_global{placement = p, sbp = "B"}
+    print((x * x):sum():item(), x[63]:item())'
+  ok "a move of 64 steps takes two launches, since one takes 62" prints $'85344\t63' env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0x32,cuda:1x32 -e "$wide"
   touch -d yesterday "$RILLE_CACHE"/*
   ok "and found again" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   ok "so that nothing is written anew" prints "" find "$RILLE_CACHE" -name '*.cubin' -newermt 'today 00:00'
