@@ -243,7 +243,7 @@ enum { AHEAD = 8192, LINE = 64 };
                 BRING(x + i);                                                                                          \
                 for (int l = 0; l < LANES; l++) lane[l] = lane_combine(lane[l], x[i + l]);                             \
             }                                                                                                          \
-            for (int half = LANES / 2; half > 0; half /= 2)                                                            \
+            _Pragma("GCC unroll 6") for (int half = LANES / 2; half > 0; half /= 2) /* in registers */                 \
                 for (int l = 0; l < half; l++) lane[l] = lane_combine(lane[l], lane[l + half]);                        \
             *a = combine(*a, lane[0]);                                                                                 \
         }                                                                                                              \
