@@ -86,6 +86,9 @@ struct box_plan {
     const char *name;  /* box_name; NULL in a plan for some ranks */
 };
 
+/* ", handed on in 3 legs and back, 4 chunks" */
+void box_relay_print(int32_t nleg, bool back, int32_t nchunk, struct str *s);
+
 /* Some of the ranks: their mesh positions in either placement, ascending. */
 struct box_ranks {
     int32_t nfrom, nto;
@@ -95,10 +98,12 @@ struct box_ranks {
 /* In arena a. E_SBP: P to another kind of P. */
 int box_plan(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
              struct box_plan **out);
-/* The same for these ranks alone: their stages and destination parts, in time and memory of what they exchange. */
+/* The same of a sum that is handed on. relay: lives as long as the plan; NULL: it is not. */
+int box_plan_all(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
+                 const struct box_relay *relay, struct box_plan **out);
+/* box_plan for these ranks alone: their stages and destination parts, in time and memory of what they exchange. */
 int box_plan_part(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
                   const struct box_ranks *mine, struct box_plan **out);
-/* The same of a sum that is handed on. relay: lives as long as the plan; NULL: it is not. */
 int box_plan_relay(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
                    const struct box_relay *relay, const struct box_ranks *mine, struct box_plan **out);
 

@@ -150,6 +150,12 @@ steps_from(const struct box_plan *p, int32_t i)
 
 /* The same work of ranks that follow one another is one line. */
 void
+box_relay_print(int32_t nleg, bool back, int32_t nchunk, struct str *s)
+{
+    str_addf(s, ", handed on in %d legs%s, %d chunks", (int)nleg, back ? " and back" : "", (int)nchunk);
+}
+
+void
 box_print(const struct box_plan *p, struct str *s)
 {
     struct str line = {0}, next = {0};

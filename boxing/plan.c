@@ -480,15 +480,22 @@ box_plan_relay(struct arena *a, const struct type *t, const struct layout *from,
 }
 
 int
-box_plan(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
-         struct box_plan **out)
+box_plan_all(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
+             const struct box_relay *relay, struct box_plan **out)
 {
     int32_t n = from->place->nrank, m = to->place->nrank, *pos = must_alloc(sizeof *pos * (size_t)MAX(n, m));
     for (int32_t i = 0; i < MAX(n, m); i++) pos[i] = i;
-    int code = box_plan_part(a, t, from, to, &(struct box_ranks){n, m, pos, pos}, out);
+    int code = box_plan_relay(a, t, from, to, relay, &(struct box_ranks){n, m, pos, pos}, out);
     free(pos);
     TRY(code);
     (*out)->bound = box_bytes(t, from, to);
     (*out)->name = box_name(t, from, to);
     return 0;
+}
+
+int
+box_plan(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
+         struct box_plan **out)
+{
+    return box_plan_all(a, t, from, to, NULL, out);
 }

@@ -50,14 +50,21 @@ for _, dtype in ipairs{"bf16", "f32"} do
   local y = step(a, b)
   print(dtype, ("%a %a %a"):format(y:sum():item(), y[{{0, 1}}]:sum():item(), (y * y):sum():item()))
 end
-io.stderr:write(tostring(step:plan()):match("handed on in (%d legs[^,]*)") or "", "\n")
+local e, bytes = step:explain(), 0
+for _, d in ipairs(step:stats().devices) do bytes = bytes + d.bytes_in end
+assert(e.bytes == bytes, ("explain tells of %d bytes, %d came"):format(e.bytes, bytes))
+for _, text in ipairs{tostring(step:plan()), tostring(e)} do
+  io.stderr:write(" ", text:match("handed on in (%d legs[^,]*)") or "")
+end
+io.stderr:write("\n")
 LUA
 go -d cpu:16 handed.lua
 want=$stdout
 for shape in "2 8 2 legs" "4 4 4 legs and back"; do
   read -r hosts devices legs <<<"$shape"
   RILLE_COST=$dir/cost RILLE_HOSTS=$hosts go launch -n "$hosts" -d "cpu:$devices" handed.lua
-  is "a sum of 16 devices is handed on by $legs, with the same bits" "$stdout ${stderr##*] }" "${want:-nothing} $legs"
+  is "a sum of 16 devices is handed on by $legs, with the same bits; plan and explain say so" "$stdout${stderr##*]}" \
+    "${want:-nothing} $legs $legs"
 done
 
 cat >stats.lua <<'LUA'

@@ -267,9 +267,7 @@ print_moves(const struct plan *p, struct str *s)
         const char *each = p->pieces == 1 ? "" : times > 1 ? " a micro-batch" : " a batch";
         str_addf(s, ": %lld B%s, bound %lld B", (long long)b->bytes, each, (long long)b->bound);
         if (times > 1) str_addf(s, ", %lld times a batch", (long long)times);
-        if (b->nleg)
-            str_addf(s, ", handed on in %d legs%s, %d chunks", (int)b->nleg, b->back ? " and back" : "",
-                     (int)b->nchunk);
+        if (b->nleg) box_relay_print(b->nleg, b->back, b->nchunk, s);
         str_add(s, "\n");
     }
     str_addf(s, "moved %lld B%s\n", (long long)total, p->pieces > 1 ? " a batch" : "");

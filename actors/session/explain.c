@@ -4,6 +4,8 @@
  * graph. The candidates are derived once more, with the same pure functions
  * that chose. */
 #include "actors/session/session.h"
+#include "actors/cluster/controller.h"
+#include "actors/plan/legs.h"
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
 
@@ -24,7 +26,15 @@ struct teller {
     struct ref *moved;
     const struct layout **moved_to;
     struct assigned *planned; /* of a planned step, or NULL */
+    struct mines mines;       /* on several hosts */
 };
+
+static void
+begin(struct teller *t)
+{
+    const struct cluster *c = t->s->cluster;
+    if (c && cluster_memories(c) > 1) mines_init(&t->mines, cluster_map(c, cluster_home(c)), t->a);
+}
 
 static const char *
 text_of(struct teller *t, const struct layout *l)
@@ -218,6 +228,7 @@ print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
     place_print((const struct place *)b->to_place, s);
     str_addf(s, ": %s, %lld bytes%s (least possible %lld)", b->name, (long long)b->bytes, each, (long long)b->bound);
     if (b->times > 1) str_addf(s, ", %lld times a batch", (long long)b->times);
+    str_add(s, b->handed_on);
     if (b->bytes && !one_space((const struct place *)b->from_place, (const struct place *)b->to_place))
         str_add(s, ", by transfers");
     str_add(s, "\n");
@@ -247,6 +258,20 @@ kept(struct teller *t, struct str *s)
     return out;
 }
 
+/* As a run has it: between hosts a sum may be handed on. */
+static int
+plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+         struct rille_explain_boxing *x, struct box_plan **out)
+{
+    const struct box_relay *how = legs_of(t->a, &t->mines, &t->s->cost, type, from, to);
+    struct str text = {0};
+    if (how) {
+        box_relay_print(how->nleg, how->back, how->nchunk, &text);
+        x->handed_on = kept(t, &text);
+    }
+    return box_plan_all(t->a, type, from, to, how, out);
+}
+
 /* Carries the hops out on paper: what each rank of both ends receives, and the steps as text. */
 static int
 tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
@@ -254,18 +279,21 @@ tell_way(struct teller *t, const struct type *type, const struct box_candidate *
     const struct layout *from = way->hop[0].from, *to = way->hop[way->nhop - 1].to;
     struct box_plan *whole;
     struct str steps = {0};
-    TRY(box_plan(t->a, type, from, to, &whole));
+    TRY(plan_hop(t, type, from, to, x, &whole));
+    if (way->nhop > 1) x->handed_on = "";
+    x->bytes = 0;
     x->nrank = whole->nrank;
     x->rank = whole->rank;
     int64_t *received = ARENA_ARRAY(t->a, int64_t, x->nrank);
     for (int k = 0; k < way->nhop; k++) {
         struct box_plan *b = whole;
         if (way->nhop > 1) {
-            TRY(box_plan(t->a, type, way->hop[k].from, way->hop[k].to, &b));
+            TRY(plan_hop(t, type, way->hop[k].from, way->hop[k].to, x, &b));
             str_addf(&steps, "%s to %s on ", b->name, text_of(t, b->to));
             place_print(b->to->place, &steps);
             str_add(&steps, ":\n");
         }
+        x->bytes += b->bytes;
         box_print(b, &steps);
         for (int i = 0, m = 0; i < b->nrank; i++) { /* both ascending */
             while (x->rank[m] != b->rank[i]) m++;
@@ -319,7 +347,6 @@ tell_ways(struct teller *t, const struct type *type, const struct layout *from, 
     struct box_path *path;
     TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->cost, &path));
     x->name = box_name(type, from, to);
-    x->bytes = path->candidate[0].bytes;
     x->bound = path->bound;
     TRY(tell_way(t, type, &path->candidate[0], x));
     x->ncandidate = path->ncandidate;
@@ -343,6 +370,7 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
                                        .ndim = type->ndim,
                                        .dtype = dtype_text(type->dtype),
                                        .times = times,
+                                       .handed_on = "",
                                        .forced_by = forced};
     memcpy(x->shape, type->dim, sizeof(type->dim[0]) * type->ndim);
     if (MAX(from->place->nrank, to->place->nrank) > WALKED && to->place->kind == DEV_META)
@@ -519,6 +547,7 @@ explain_program(struct rille_session *s, const struct program *p, struct assigne
     struct teller t = {.s = s, .p = p, .planned = planned};
     int32_t operands = 1;
     t.e = explain_new(&t.a);
+    begin(&t);
     for (int32_t i = 0; i < p->nnode; i++) operands += p->node[i].nin;
     t.e->ops = ARENA_ARRAY(t.a, struct rille_explain_op, p->nnode + 1);
     t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, operands);
@@ -603,6 +632,7 @@ rille_boxing(struct rille_session *s, const char *dtype, int ndim, const int64_t
                     (long long)type_bytes(&type));
     struct teller t = {.s = s};
     t.e = explain_new(&t.a);
+    begin(&t);
     t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, 1);
     int status = tell_move(&t, &type, f, g, NULL, 1);
     if (!status) str_add(&t.text, t.e->boxing[0].text);
