@@ -146,6 +146,46 @@ do
   tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "what nothing meets names the least: " .. tostring(why))
 end
 
+-- Stages that a planner lays out, with a schedule that is searched for: within the limit, or refused with the least.
+do
+  local A, B = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
+  local PIECES <const> = 8
+  local function staged(limit, mode)
+    rille.manual_seed(1)
+    local layers = {}
+    for i = 1, 4 do layers[i] = nn.Linear(16, 16):to_global{placement = i <= 2 and A or B, sbp = "B"} end
+    local step = rille.graph(function(x)
+      for i, layer in ipairs(layers) do x = layer(i == 3 and x:to_global{placement = B, sbp = "S(0)"} or x):gelu() end
+      local loss = x:square():mean()
+      loss:backward()
+      return loss
+    end, {auto_parallel = mode, time_limit = 600, micro_batches = PIECES, schedule = "auto", memory_limit = limit})
+    local bits = {step(rille.randn({64 * PIECES, 16}, {placement = A, sbp = "S(0)"})):item()}
+    for i, layer in ipairs(layers) do bits[i + 1] = layer.weight.grad:totable() end
+    local most = 0
+    for _, d in ipairs(step:stats().devices) do most = math.max(most, d.peak_memory) end
+    return most, bits, step
+  end
+  for _, mode in ipairs{"greedy", "optimal"} do
+    local much, want = staged(nil, mode)
+    local least
+    for k = 1, 12 do
+      local limit = much * k // 12
+      local good, held, bits, step = pcall(staged, limit, mode)
+      local name = ("%s, %d of %d bytes: "):format(mode, limit, much)
+      if good then
+        tap.ok(held <= limit and k > 1, name .. "no device of a planned pipeline holds more", held)
+        tap.is(bits, want, name .. "the same bits")
+        tap.ok(step:explain().bound > 0 and #step:hints() > 0, name .. "and what the planner says of it is there")
+      else
+        least = math.tointeger(tostring(held):match("the least[%a ]* is (%d+)") or tostring(held):match("found is (%d+)"))
+        tap.ok(least and least > limit, name .. "or the least is told", held)
+      end
+    end
+    tap.ok(least and least < much, mode .. ": limits are met that a plan without one does not keep to")
+  end
+end
+
 -- What a hint costs is what the step costs less without it.
 do
   local P = place("line")

@@ -197,18 +197,18 @@ tap.group("a weight of two stages", function()
   end
 end)
 
--- ---- two stages of two ranks each that share the batch, with updates on slices ----
+-- ---- stages of two ranks each that share the batch, with updates on slices ----
 
--- Weights after two steps. Steps and momentum are halves: all stays exact.
-local function updated(first, second, batch, options)
+-- Weights after two steps, of a layer on each of these placements. Steps and momentum are halves: all stays exact.
+local function updated(at, batch, options)
   rille.manual_seed(11)
-  local at, weight = {first, first, second, second}, {}
+  local weight = {}
   for i = 1, 4 do weight[i] = rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = at[i]}):to("f32"):detach():requires_grad_(true) end
   local opt = rille.optim.SGD(weight, {lr = 0.5, momentum = 0.5})
-  local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = first, sbp = batch}):to("f32"):detach()
+  local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = at[1], sbp = batch}):to("f32"):detach()
   local step = rille.graph(function(x)
     for i = 1, 4 do
-      if i == 3 and first ~= second then x = x:to_global{placement = second, sbp = batch} end
+      if i > 1 and at[i] ~= at[i - 1] then x = x:to_global{placement = at[i], sbp = batch} end
       x = x:matmul(weight[i]):relu()
     end
     local loss = x:sum()
@@ -224,22 +224,31 @@ local function updated(first, second, batch, options)
 end
 
 tap.group("data and pipeline parallel, in slices", function()
-  local one, two = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
-  local want = updated(cpu(0), cpu(0), "B", {micro_batches = PIECES})
-  for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}} do
-    for zero = 0, 3 do
-      for _, how in ipairs{{}, {recompute = true}, {offload = aside}, {recompute = true, offload = aside}} do
-        local text = ("%s, zero %d%s%s"):format(schedule_name(schedule), zero,
-          how.recompute and ", recomputed" or "", how.offload and ", offloaded" or "")
-        local options = {micro_batches = PIECES, schedule = schedule, zero = zero, recompute = how.recompute, offload = how.offload}
-        tap.is(updated(one, two, "S(0)", options), want,
-          text .. ": the bits of one device")
+  local on, others = {}, rille.placement("cpu", {2, 3, 4, 5, 6, 7, 0, 1}) -- of each stage the next one's
+  for i = 1, 4 do on[i] = rille.placement("cpu", {2 * i - 2, 2 * i - 1}) end
+  local two, all = {on[1], on[1], on[2], on[2]}, {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}}
+  local pipelines = {
+    {"two stages", two, 8, all}, {"four stages", on, 4, all}, {"two stages, four pieces", two, 4, all},
+    {"round", {on[1], on[2], on[1], on[2]}, 4, {"interleaved"}},
+    {"there and back", {on[1], on[2], on[2], on[1]}, 4, {"zb-v", "v-half", "v-min", {memory = 1}}},
+  }
+  for _, p in ipairs(pipelines) do
+    local name, at, pieces = p[1], p[2], p[3]
+    local want = updated({cpu(0), cpu(0), cpu(0), cpu(0)}, "B", {micro_batches = pieces})
+    for _, schedule in ipairs(p[4]) do
+      for zero = 0, 3 do
+        for _, how in ipairs{{}, {recompute = true}, {offload = others}, {recompute = true, offload = others}} do
+          local text = ("%s, %s, zero %d%s%s"):format(name, schedule_name(schedule), zero,
+            how.recompute and ", recomputed" or "", how.offload and ", offloaded" or "")
+          local options = {micro_batches = pieces, schedule = schedule, zero = zero, recompute = how.recompute, offload = how.offload}
+          tap.is(updated(at, "S(0)", options), want, text .. ": the bits of one device")
+        end
       end
     end
-  end
-  for zero = 0, 3 do
-    local options = {micro_batches = PIECES, schedule = {memory = 0.8}, zero = zero, recompute = "auto"}
-    tap.is(updated(one, two, "S(0)", options), want, ("memory 0.8, zero %d, as much recomputed as that asks for"):format(zero))
+    for zero = 0, 3 do
+      local options = {micro_batches = pieces, schedule = {memory = 0.9}, zero = zero, recompute = "auto"}
+      tap.is(updated(at, "S(0)", options), want, ("%s, memory 0.9, zero %d, as much recomputed as that asks for"):format(name, zero))
+    end
   end
 end)
 

@@ -1,6 +1,8 @@
 /* program.c - what is read off a program, and its end. */
 #include "actors/plan/program.h"
 
+#include "sbp/strategy.h"
+
 #include <stdlib.h>
 
 struct type
@@ -90,6 +92,41 @@ program_free(struct program **gp)
     arena_fini(&g->arena);
     free(g);
     *gp = NULL;
+}
+
+static void *
+copied(struct arena *a, const void *p, size_t size, int32_t n)
+{
+    return p ? arena_dup(a, p, size * (size_t)n) : NULL;
+}
+
+static void
+copy_node(struct arena *a, struct prog_node *n)
+{
+    n->attr = copied(a, n->attr, sizeof *n->attr, op_nattr(n->op));
+    n->in = copied(a, n->in, sizeof *n->in, n->nin);
+    n->want = copied(a, n->want, sizeof *n->want, n->nin);
+    n->type = copied(a, n->type, sizeof *n->type, n->nout);
+    n->layout = copied(a, n->layout, sizeof *n->layout, n->nout);
+    n->strategy = copied(a, n->strategy, sizeof *n->strategy, 1);
+    if (n->line.file) n->line.file = arena_strdup(a, n->line.file);
+}
+
+struct program *
+program_copy(const struct program *p)
+{
+    struct program *to = must_alloc(sizeof *to);
+    struct arena *a = &to->arena;
+    *to = *p;
+    *a = (struct arena){0};
+    to->leaf = copied(a, p->leaf, sizeof *p->leaf, p->nleaf);
+    to->number = copied(a, p->number, sizeof *p->number, p->nnumber);
+    to->node = copied(a, p->node, sizeof *p->node, p->nnode);
+    to->root = copied(a, p->root, sizeof *p->root, p->nroot);
+    to->pool = copied(a, p->pool, sizeof *p->pool, p->npool);
+    for (int32_t i = 0; i < p->nnumber; i++) to->number[i] = arena_dup(a, p->number[i], sizeof **p->number);
+    for (int32_t i = 0; i < p->nnode; i++) copy_node(a, &to->node[i]);
+    return to;
 }
 
 struct call *

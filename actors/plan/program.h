@@ -94,6 +94,8 @@ struct program {
 };
 
 void program_free(struct program **p);
+/* Returns another that is like it, which the caller owns. */
+struct program *program_copy(const struct program *p);
 /* Appends the program to s as canonical bytes: equal programs give equal bytes, in any process. Placements and layouts
  * go by what they are, operators by name; the bytes leave out lines and names of composites. */
 void program_write(const struct program *p, struct str *s);

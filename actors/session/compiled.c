@@ -34,6 +34,7 @@ rille_graph_free(struct rille_graph **gp)
         if (g->number[i].kind == NUM_LIVE) rille_live_free(&g->number[i].live);
     runner_free(&g->runner);
     assigned_free(&g->assigned);
+    program_free(&g->traced);
     segments_free(&g->segments);
     drop_sorted(g);
     arena_fini(&g->arena);

@@ -25,6 +25,7 @@ struct fitter {
     int64_t allowed;                /* what activations might take in the last plan; 0: not said */
     int64_t least;                  /* what was held, where that was too much at the least; 0: it was not */
     const struct dial_costs *costs; /* NULL: reckoned */
+    struct program *planned; /* as a planner laid it out: once, however many plans are made of it; NULL: none did */
     struct arena tmp;
     bool searched; /* for its schedule */
 };
@@ -38,17 +39,23 @@ schedule_of(const struct fitter *f)
     return f->o->schedule && dial_knows(f->o->schedule) ? f->o->schedule : "memory";
 }
 
+static int
+lay_out(struct fitter *f, struct program *p)
+{
+    if (f->o->auto_parallel) return planned_assign(f->g, p, f->o);
+    return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
+}
+
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
-    struct rille_graph *g = f->g;
-    const struct rille_graph_options *o = f->o;
-    struct program *p = f->from->program(f->from->arg);
-    *status = o->auto_parallel ? planned_assign(g, p, o) : o->zero ? planned_zero(g, p, o->zero) : 0;
+    struct program *p = f->planned ? program_copy(f->planned) : f->from->program(f->from->arg);
+    *status = f->planned ? 0 : lay_out(f, p);
+    if (!*status && f->o->auto_parallel && f->searched && !f->planned) f->planned = program_copy(p);
     p->fold = f->searched && dial_folds(schedule_of(f));
-    if (!*status && p->fold) *status = recompute_apart(p);
+    if (!*status && p->fold && !f->o->auto_parallel) *status = recompute_apart(p); /* plans of layouts name nodes */
     if (!*status && parts) *status = recompute_parts(p, parts);
-    if (!*status) *status = planned_bring(g, p, o);
+    if (!*status) *status = planned_bring(f->g, p, f->o);
     if (*status) program_free(&p);
     return p;
 }
@@ -220,13 +227,13 @@ is_any(const struct fitter *f)
 static int
 plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
 {
-    bool laid = f->o->auto_parallel != NULL; /* by a planner, within the limit as it reckons */
     int status;
-    if (f->limit && f->searched && !laid) {
+    if (f->limit && f->searched) {
         status = search_within(f, parts, out);
     } else {
         TRY(plan_once(f, parts, (struct search){0}, out));
-        status = f->limit && !laid ? measure_fits(*out, f->limit) : 0;
+        bool reckoned = f->o->auto_parallel; /* by the planner, within the limit */
+        status = f->limit && !reckoned ? measure_fits(*out, f->limit) : 0;
     }
     if (!status && is_any(f)) status = search_below(f, parts, out);
     if (status) plan_free(out);
@@ -379,5 +386,7 @@ fit_plan(struct rille_graph *g, const struct rille_graph_options *o, const struc
         f.costs = &costs;
     }
     bool scarce = o->memory > 0 || f.limit;
-    return o->recompute_auto && scarce ? plan_auto(&f, out) : plan_within(&f, NULL, out);
+    int status = o->recompute_auto && scarce ? plan_auto(&f, out) : plan_within(&f, NULL, out);
+    program_free(&f.planned);
+    return status;
 }

@@ -30,7 +30,7 @@ where(struct arena *a, const struct line *l)
 static int
 plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned **out)
 {
-    struct program q = g->traced;
+    struct program q = *g->traced;
     struct arena tmp = {0};
     int64_t deadline = computed_ns() + HINT_NS;
     q.arena = (struct arena){0};
@@ -74,7 +74,7 @@ add(struct pricing *w, const char *what, const struct line *line, int32_t node, 
 static int
 price_nodes(struct pricing *w)
 {
-    const struct program *p = &w->g->traced;
+    const struct program *p = w->g->traced;
     int status = 0;
     for (int32_t i = 0; !status && i < p->nnode; i++) {
         const struct prog_node *n = &p->node[i];
@@ -95,7 +95,7 @@ price_nodes(struct pricing *w)
 static int
 price_leaves(struct pricing *w)
 {
-    const struct program *p = &w->g->traced;
+    const struct program *p = w->g->traced;
     int status = 0;
     for (int32_t i = 0; !status && i < p->nnode; i++) {
         const struct prog_node *n = &p->node[i];
@@ -120,7 +120,7 @@ rille_graph_hints(struct rille_graph *g, struct rille_hints **out)
     if (!g->assigned) return fail(E_STATE, "hints: the step was not planned: it was made without auto_parallel");
     struct pricing w = {.g = g, .out = must_alloc(sizeof *w.out), .arena = must_alloc(sizeof *w.arena)};
     w.out->memory = w.arena;
-    w.out->hint = ARENA_ARRAY(w.arena, struct rille_hint, g->traced.nnode + 1);
+    w.out->hint = ARENA_ARRAY(w.arena, struct rille_hint, g->traced->nnode + 1);
     int status = price_nodes(&w);
     if (!status) status = price_leaves(&w);
     if (status) rille_hints_free(&w.out);

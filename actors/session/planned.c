@@ -97,10 +97,8 @@ planned_freedom(const struct rille_graph *g, const struct program *p, int32_t al
 static void
 planned_keep(struct rille_graph *g, const struct program *p)
 {
-    g->traced = *p;
-    g->traced.node = arena_dup(&g->arena, p->node, sizeof *p->node * (size_t)p->nnode);
-    g->traced.leaf = arena_dup(&g->arena, p->leaf, sizeof *p->leaf * (size_t)p->nleaf);
-    g->traced.root = arena_dup(&g->arena, p->root, sizeof *p->root * (size_t)p->nroot);
+    program_free(&g->traced);
+    g->traced = program_copy(p);
 }
 
 bool

@@ -483,7 +483,7 @@ traced_program(struct rille_session *s, const struct made *y)
         for (int32_t i = 0; i < y->n; i++)
             if (y->val[i] == c->root[k]) p->root[k].join = y->join[i];
     }
-    s->trace->became = reuse_equal(p, c);
+    s->trace->became = arena_dup(&s->scratch, reuse_equal(p, c), sizeof(int32_t) * (size_t)c->nnode);
     return p;
 }
 

@@ -145,7 +145,7 @@ rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct 
     TRY(check_cluster(c));
     struct cluster k = {.s = g->s, .c = c};
     struct program q;
-    int status = program_for(&k, g->assigned ? &g->traced : graph_program(g), &q);
+    int status = program_for(&k, g->assigned ? g->traced : graph_program(g), &q);
     if (!status) status = plan_for(&k, g, &q, out);
     arena_fini(&q.arena);
     arena_fini(&k.arena);
